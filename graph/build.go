@@ -1,0 +1,293 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// NewTensor adds a tensor that nothing makes or reads yet.
+func (g *Graph) NewTensor(name string) TensorID {
+	g.Tensors = append(g.Tensors, &Tensor{Name: name, Maker: None})
+	return TensorID(len(g.Tensors) - 1)
+}
+
+// Tensor gives the tensor of that index, nil for None.
+func (g *Graph) Tensor(t TensorID) *Tensor {
+	if t < 0 {
+		return nil
+	}
+	return g.Tensors[t]
+}
+
+// Reads calls f for every tensor that node n reads: its inputs, then what its
+// bodies capture. A tensor may come more than once.
+func (n *Node) Reads(f func(TensorID)) {
+	for _, t := range n.Inputs {
+		if t >= 0 {
+			f(t)
+		}
+	}
+	for _, t := range n.Captures {
+		f(t)
+	}
+}
+
+// Link fills in Maker, Out and Readers of all tensors from the nodes' inputs
+// and outputs. Nodes must make each tensor once.
+func (g *Graph) Link() {
+	for _, t := range g.Tensors {
+		t.Maker, t.Out, t.Readers = None, 0, nil
+	}
+	for i, n := range g.Nodes {
+		for k, t := range n.Outputs {
+			if t >= 0 {
+				g.Tensors[t].Maker, g.Tensors[t].Out = NodeID(i), k
+			}
+		}
+		n.Reads(func(t TensorID) {
+			r := g.Tensors[t].Readers
+			if len(r) == 0 || r[len(r)-1] != NodeID(i) {
+				g.Tensors[t].Readers = append(r, NodeID(i))
+			}
+		})
+	}
+}
+
+// Topological gives a topological order of g's nodes: program order where it
+// is one already, else the stable one that takes the smallest index first. A
+// cycle is an error of type *CycleError. It takes O(E + V log V) time.
+func (g *Graph) Topological() ([]NodeID, error) {
+	waiting := make([]int32, len(g.Nodes))
+	sorted := true
+	for i, n := range g.Nodes {
+		seen := map[TensorID]bool(nil)
+		n.Reads(func(t TensorID) {
+			if m := g.Tensors[t].Maker; m >= 0 {
+				if seen == nil {
+					seen = map[TensorID]bool{}
+				}
+				if !seen[t] {
+					seen[t] = true
+					waiting[i]++
+				}
+				if m >= NodeID(i) {
+					sorted = false
+				}
+			}
+		})
+	}
+	order := make([]NodeID, 0, len(g.Nodes))
+	if sorted {
+		for i := range g.Nodes {
+			order = append(order, NodeID(i))
+		}
+		return order, nil
+	}
+	var ready idHeap
+	for i := range g.Nodes {
+		if waiting[i] == 0 {
+			ready.push(NodeID(i))
+		}
+	}
+	for len(ready) > 0 {
+		i := ready.pop()
+		order = append(order, i)
+		for _, t := range g.Nodes[i].Outputs {
+			if t < 0 {
+				continue
+			}
+			for _, r := range g.Tensors[t].Readers {
+				if waiting[r]--; waiting[r] == 0 {
+					ready.push(r)
+				}
+			}
+		}
+	}
+	if len(order) < len(g.Nodes) {
+		return nil, g.findCycle(waiting)
+	}
+	return order, nil
+}
+
+// CycleError says that nodes wait for each other.
+type CycleError struct {
+	Nodes []string // the cycle, as messages name nodes; the first is not repeated
+}
+
+// Error prints the cycle; of a long one its ends.
+func (e *CycleError) Error() string {
+	names := e.Nodes
+	gap := ""
+	if len(names) > 6 {
+		gap = fmt.Sprintf(" -> … %d more … ", len(names)-4)
+	}
+	var b strings.Builder
+	b.WriteString("nodes form a cycle: ")
+	for i, n := range names {
+		if gap != "" && i == 2 {
+			b.WriteString(gap)
+		}
+		if gap != "" && i >= 2 && i < len(names)-2 {
+			continue
+		}
+		if i > 0 && (gap == "" || i != len(names)-2) {
+			b.WriteString(" -> ")
+		} else if i > 0 {
+			b.WriteString("-> ")
+		}
+		b.WriteString(n)
+	}
+	b.WriteString(" -> " + names[0])
+	return b.String()
+}
+
+// findCycle walks back from a node that still waits, through makers that wait
+// too, until one comes again.
+func (g *Graph) findCycle(waiting []int32) error {
+	start := slices.IndexFunc(waiting, func(w int32) bool { return w > 0 })
+	place := map[NodeID]int{}
+	var path []NodeID
+	for at := NodeID(start); ; {
+		if from, seen := place[at]; seen {
+			path = path[from:]
+			break
+		}
+		place[at] = len(path)
+		path = append(path, at)
+		next := NodeID(None)
+		g.Nodes[at].Reads(func(t TensorID) {
+			if m := g.Tensors[t].Maker; next < 0 && m >= 0 && waiting[m] > 0 {
+				next = m
+			}
+		})
+		at = next
+	}
+	slices.Reverse(path)
+	// Start at the node that stands first in the file, so that the message
+	// does not depend on where the walk began.
+	least := 0
+	for i, n := range path {
+		if n < path[least] {
+			least = i
+		}
+	}
+	e := &CycleError{}
+	for i := range path {
+		n := path[(least+i)%len(path)]
+		if name := g.Nodes[n].Name; name != "" {
+			e.Nodes = append(e.Nodes, fmt.Sprintf("%q", Short(name)))
+		} else {
+			e.Nodes = append(e.Nodes, fmt.Sprintf("node %d (%s)", n, g.Nodes[n].OpName()))
+		}
+	}
+	return e
+}
+
+// Reorder puts the nodes of g into the given order, a permutation of their
+// indices, and links the graph anew.
+func (g *Graph) Reorder(order []NodeID) {
+	nodes := make([]*Node, len(order))
+	for i, n := range order {
+		nodes[i] = g.Nodes[n]
+	}
+	g.Nodes = nodes
+	g.Link()
+}
+
+// Clone copies g, its nodes, tensors, attributes and bodies, so that inference
+// on the copy leaves g as it is. Data and declared types are shared.
+func (g *Graph) Clone() *Graph {
+	c := *g
+	c.Nodes = make([]*Node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		m := *n
+		m.Attrs = make([]*Attr, len(n.Attrs))
+		for k, a := range n.Attrs {
+			m.Attrs[k] = a.Clone()
+		}
+		m.Props = slices.Clone(n.Props)
+		m.Inputs, m.Outputs, m.Captures = slices.Clone(n.Inputs), slices.Clone(n.Outputs), slices.Clone(n.Captures)
+		c.Nodes[i] = &m
+	}
+	c.Tensors = make([]*Tensor, len(g.Tensors))
+	for i, t := range g.Tensors {
+		u := *t
+		c.Tensors[i] = &u
+	}
+	return &c
+}
+
+// Clone copies a with its graphs; the rest is shared.
+func (a *Attr) Clone() *Attr {
+	if a.Graph == nil && a.Graphs == nil {
+		b := *a
+		return &b
+	}
+	b := *a
+	if a.Graph != nil {
+		b.Graph = a.Graph.Clone()
+	}
+	b.Graphs = nil
+	for _, g := range a.Graphs {
+		b.Graphs = append(b.Graphs, g.Clone())
+	}
+	return &b
+}
+
+// SetCaptures collects what the node's bodies read from outside.
+func (n *Node) SetCaptures() {
+	n.Captures = n.Captures[:0]
+	for _, a := range n.Bodies() {
+		for _, g := range append(a.Graphs, a.Graph) {
+			if g == nil {
+				continue
+			}
+			for _, c := range g.Captures {
+				n.Captures = append(n.Captures, c.Outer)
+			}
+		}
+	}
+	sort.Slice(n.Captures, func(i, j int) bool { return n.Captures[i] < n.Captures[j] })
+	n.Captures = slices.Compact(n.Captures)
+}
+
+// idHeap is a binary heap of node indices, smallest first.
+type idHeap []NodeID
+
+func (h *idHeap) push(n NodeID) {
+	a := append(*h, n)
+	for i := len(a) - 1; i > 0; {
+		p := (i - 1) / 2
+		if a[p] <= a[i] {
+			break
+		}
+		a[p], a[i] = a[i], a[p]
+		i = p
+	}
+	*h = a
+}
+
+func (h *idHeap) pop() NodeID {
+	a := *h
+	top, last := a[0], len(a)-1
+	a[0] = a[last]
+	a = a[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(a) {
+			break
+		}
+		if c+1 < len(a) && a[c+1] < a[c] {
+			c++
+		}
+		if a[i] <= a[c] {
+			break
+		}
+		a[i], a[c] = a[c], a[i]
+		i = c
+	}
+	*h = a
+	return top
+}
