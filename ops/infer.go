@@ -1,0 +1,450 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Options says how a model's shapes are bound.
+type Options struct {
+	// Dims binds symbolic dimensions, and unnamed ones by their place (x[0]).
+	Dims map[string]int64
+	// StrictDims makes a dimension that stays unbound an error; otherwise it
+	// is taken as 1.
+	StrictDims bool
+	// IgnoreDeclared infers without the types that the file states for
+	// tensors other than inputs (a test of the operators alone).
+	IgnoreDeclared bool
+}
+
+// BoundDim is a dimension of the model's inputs and the length it got.
+type BoundDim struct {
+	Name    string
+	Value   int64
+	Assumed bool // nobody said so
+}
+
+// Inference is what Infer found out beside the types that it wrote into the
+// model.
+type Inference struct {
+	Dims     []BoundDim // sorted by name
+	Warnings []string   // sorted as found: contradictions that do no harm
+}
+
+// Infer binds the symbolic dimensions of m and fills in Type, Bytes, Bounded
+// and Dynamic of every tensor and Meaning of every node, bodies included.
+// What the file declares (value_info) is used where inference has no answer
+// and checked where it has one. Errors are of type *graph.Error.
+func Infer(m *graph.Model, opt Options) (*Inference, error) {
+	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[string]*instance{}}
+	if err := inf.run(); err != nil {
+		var e *graph.Error
+		if !errors.As(err, &e) {
+			e = graph.Errorf("%w", err)
+		}
+		if e.File == "" && m.Source != nil {
+			e.File = m.Source.Name
+		}
+		return nil, e
+	}
+	return inf.result, nil
+}
+
+// inferrer carries what is shared by all scopes of one Infer.
+type inferrer struct {
+	model   *graph.Model
+	opt     Options
+	symbols symbols
+	result  *Inference
+	calls   map[string]*instance // local functions by name and types of the call
+	active  []*graph.Function    // calls under way, to find recursion
+	total   int64                // bytes of all tensors of the main graph, to find overflow
+	pairs   int                  // calls of local functions inferred so far
+}
+
+// scope is one graph while its types are inferred.
+type scope struct {
+	g      *graph.Graph
+	outer  *scope
+	opsets []graph.Opset
+	values []*Value // by TensorID
+	main   bool
+}
+
+func (inf *inferrer) run() error {
+	m := inf.model
+	if len(m.Opsets) == 0 && len(m.Graph.Nodes) > 0 {
+		return graph.Errorf("opset_import is empty: expected the version of ai.onnx")
+	}
+	if err := inf.bindInputs(); err != nil {
+		return err
+	}
+	s := &scope{g: m.Graph, opsets: m.Opsets, main: true}
+	if err := inf.graph(s, nil); err != nil {
+		return err
+	}
+	sort.SliceStable(inf.result.Dims, func(i, j int) bool { return inf.result.Dims[i].Name < inf.result.Dims[j].Name })
+	return nil
+}
+
+// graph infers one scope. args are the types of its inputs; nil for the main
+// graph, whose inputs have those that bindInputs gave them.
+func (inf *inferrer) graph(s *scope, args []Arg) error {
+	g := s.g
+	s.values = make([]*Value, len(g.Tensors))
+	for id, t := range g.Tensors {
+		if t.Data != nil {
+			t.Type = t.Data.TensorType()
+			s.values[id] = valueOf(t.Data)
+			if err := inf.size(s, t); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range g.Captures {
+		o := s.outer.g.Tensors[c.Outer]
+		t := g.Tensors[c.Inner]
+		t.Type, t.Dynamic, t.Bytes, t.Bounded = o.Type, o.Dynamic, o.Bytes, o.Bounded
+		s.values[c.Inner] = s.outer.values[c.Outer]
+	}
+	for i, id := range g.Inputs {
+		t := g.Tensors[id]
+		if args != nil {
+			t.Type = graph.Type{}
+			if i < len(args) {
+				t.Type = args[i].Type
+				s.values[id] = args[i].Value
+			}
+			inf.useDeclared(s, t)
+		}
+		t.Dynamic = ""
+		if err := inf.size(s, t); err != nil {
+			return err
+		}
+		if t.Dynamic == "" && !planned(t) {
+			t.Dynamic = dynamicInput(t.Type)
+		}
+	}
+	order, err := g.Topological()
+	if err != nil {
+		return err
+	}
+	for _, n := range order {
+		if err := inf.node(s, n); err != nil {
+			var e *graph.Error
+			if !errors.As(err, &e) {
+				e = graph.Errorf("%w", err)
+			}
+			return e.AtNode(g.Label(n))
+		}
+	}
+	return nil
+}
+
+func dynamicInput(t graph.Type) string {
+	if r := unsized(t); r != "" {
+		return r
+	}
+	return "its shape is that of the values it is given at run time"
+}
+
+// planned reports whether a tensor has a size before the data are there.
+func planned(t *graph.Tensor) bool {
+	_, _, ok, err := t.Type.Size()
+	return ok && err == nil
+}
+
+// unsized says why a type never has a fixed size, "" if it can have one.
+func unsized(t graph.Type) string {
+	switch {
+	case t.Kind == graph.KindTensor && t.Elem == graph.String:
+		return "strings have no fixed size"
+	case t.Kind != graph.KindTensor && t.Kind != graph.KindUnknown:
+		return t.Kind.String() + " values have no fixed size"
+	}
+	return ""
+}
+
+// size fills in Bytes and Bounded.
+func (inf *inferrer) size(s *scope, t *graph.Tensor) error {
+	t.Bytes, t.Bounded = 0, false
+	if t.Data != nil && t.Data.Sparse != nil {
+		t.Bytes = t.Data.Bytes
+		return nil
+	}
+	bytes, exact, ok, err := t.Type.Size()
+	if err != nil {
+		e := graph.Errorf("%v: %w", t.Type, err)
+		e.Tensor = t.Name
+		return e
+	}
+	if !ok {
+		return nil
+	}
+	t.Bytes, t.Bounded = bytes, !exact
+	if s.main {
+		// Rounding each size up to an alignment of up to 1 MiB must not
+		// overflow either; nor must sums of a few such totals.
+		if inf.total += bytes; inf.total > math.MaxInt64/4 || inf.total < 0 {
+			e := graph.Errorf("%v: the sizes of all tensors together overflow 63 bits", t.Type)
+			e.Tensor = t.Name
+			return e
+		}
+	}
+	return nil
+}
+
+// node infers the outputs of node n.
+func (inf *inferrer) node(s *scope, id graph.NodeID) error {
+	g := s.g
+	n := g.Nodes[id]
+	c := &Call{Node: n, inf: inf, scope: s, Version: graph.FindOpset(s.opsets, n.Domain)}
+	c.In = make([]Arg, len(n.Inputs))
+	for i, t := range n.Inputs {
+		if t >= 0 {
+			c.In[i] = Arg{true, g.Tensors[t].Type, s.values[t]}
+		}
+	}
+	c.Out = make([]Arg, len(n.Outputs))
+	for i, t := range n.Outputs {
+		c.Out[i].Present = t >= 0
+	}
+	n.Meaning = graph.Meaning{}
+	op := Lookup(n.Domain, n.Op)
+	if fn := inf.function(n); fn != nil {
+		if err := inf.call(c, fn); err != nil {
+			return err
+		}
+	} else if op != nil {
+		if err := op.Infer(c); err != nil {
+			return err
+		}
+		n.Meaning.Known = true
+		n.Meaning.Random = op.Random
+	}
+	for k, t := range n.Outputs {
+		if t < 0 {
+			continue
+		}
+		out := g.Tensors[t]
+		out.Type, out.Dynamic = c.Out[k].Type, ""
+		if err := inf.declared(s, out, k, n); err != nil {
+			return err
+		}
+		c.Out[k].Type = out.Type
+		if err := inf.size(s, out); err != nil {
+			return err
+		}
+		if !planned(out) {
+			if err := inf.dynamic(s, id, out, k); err != nil {
+				return err
+			}
+		}
+	}
+	if op != nil && n.Meaning.Call == nil {
+		if op.Fold != nil && c.foldable() {
+			op.Fold(c)
+		}
+		inf.sharing(c, op)
+		if op.FLOPs != nil {
+			n.Meaning.FLOPs = op.FLOPs(c)
+		}
+	}
+	for k, t := range n.Outputs {
+		if t >= 0 {
+			s.values[t] = c.Out[k].Value
+		}
+	}
+	return nil
+}
+
+// foldable reports whether some output is small enough to have a value.
+func (c *Call) foldable() bool {
+	for i := range c.Out {
+		if n, ok := c.Out[i].Elements(); ok && n <= FoldLimit {
+			return true
+		}
+	}
+	return false
+}
+
+// dynamic finds out why an output has no size, or refuses the model when that
+// is not the data's doing.
+func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int) error {
+	n := s.g.Nodes[id]
+	if reason := unsized(out.Type); reason != "" {
+		out.Dynamic = reason
+		return nil
+	}
+	if !n.Meaning.Known {
+		e := graph.Errorf("output %d of an operator that is not known: shape unknown: add it to value_info", k)
+		if out.Type.Kind == graph.KindTensor && out.Type.Ranked && out.Type.Elem == graph.Undefined {
+			e = graph.Errorf("output %d of an operator that is not known: element type unknown: add it to value_info", k)
+		}
+		e.Tensor = out.Name
+		return e
+	}
+	n.Reads(func(t graph.TensorID) {
+		if in := s.g.Tensors[t]; out.Dynamic == "" && in.Dynamic != "" && unsized(in.Type) == "" {
+			out.Dynamic = in.Dynamic
+		}
+	})
+	if out.Dynamic == "" {
+		out.Dynamic = "the shape of what " + s.g.Label(id) + " makes depends on data"
+	}
+	return nil
+}
+
+// sharing keeps those of the operator's views and in-place results that hold
+// for the types at hand.
+func (inf *inferrer) sharing(c *Call, op *Op) {
+	n := c.Node
+	if op.Views != nil {
+		for _, a := range op.Views(c) {
+			if c.sized(a) && c.Out[a.Out].Exact() == c.In[a.In].Exact() {
+				n.Meaning.Views = append(n.Meaning.Views, a)
+			}
+		}
+	}
+	if op.Inplace == nil {
+		return
+	}
+	for _, a := range op.Inplace(c) {
+		isView := slices.ContainsFunc(n.Meaning.Views, func(v graph.Alias) bool { return v.Out == a.Out })
+		if !isView && c.sized(a) {
+			n.Meaning.Inplace = append(n.Meaning.Inplace, a)
+		}
+	}
+}
+
+// sized reports whether both tensors of a have the same size.
+func (c *Call) sized(a graph.Alias) bool {
+	if a.Out >= len(c.Out) || !c.Out[a.Out].Present || !c.Has(a.In) {
+		return false
+	}
+	x, _, okX, _ := c.Out[a.Out].Size()
+	y, _, okY, _ := c.In[a.In].Size()
+	return okX && okY && x == y
+}
+
+// declared holds an output's inferred type against the file's, and takes from
+// the file what inference does not know.
+func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) error {
+	d := t.Declared
+	if d == nil || inf.opt.IgnoreDeclared && n.Meaning.Known {
+		return nil
+	}
+	if d.Type.Kind != graph.KindUnknown && t.Type.Kind != graph.KindUnknown && d.Type.Kind != t.Type.Kind {
+		return inf.contradiction(t, k, d.Type)
+	}
+	if d.Type.Kind == graph.KindTensor && t.Type.Kind == graph.KindTensor {
+		if d.Type.Elem != graph.Undefined && t.Type.Elem != graph.Undefined && d.Type.Elem != t.Type.Elem {
+			return inf.contradiction(t, k, d.Type)
+		}
+		if d.Type.Ranked && t.Type.Ranked {
+			if len(d.Type.Shape) != len(t.Type.Shape) {
+				return inf.contradiction(t, k, d.Type)
+			}
+			for i, want := range d.Type.Shape {
+				if want.Exact() && !SameDim(want, t.Type.Shape[i]) {
+					return inf.contradiction(t, k, d.Type)
+				}
+				if want.Exact() || d.Symbols[i] == "" {
+					continue
+				}
+				if v, ok := inf.symbols.eval(d.Symbols[i]); ok && !SameDim(graph.Dim(v), t.Type.Shape[i]) {
+					inf.warnf("tensor %q (output %d of %s): declared with axis %d = %s = %d, inferred %s: the inferred length is used",
+						graph.Short(t.Name), k, s.g.Label(t.Maker), i, d.Symbols[i], v, t.Type.Shape[i])
+				}
+			}
+		}
+	}
+	// An operator that nobody knows has only this to go by.
+	inf.useDeclared(s, t)
+	if !n.Meaning.Known && s.main {
+		inf.bindOutput(t)
+	}
+	return nil
+}
+
+func (inf *inferrer) contradiction(t *graph.Tensor, k int, declared graph.Type) error {
+	e := graph.Errorf("output %d is declared %v, but inferred %v", k, declared, t.Type)
+	e.Tensor = t.Name
+	return e
+}
+
+// useDeclared fills the gaps of t.Type from what the file declares.
+func (inf *inferrer) useDeclared(s *scope, t *graph.Tensor) {
+	d := t.Declared
+	if d == nil {
+		return
+	}
+	if t.Type.Kind == graph.KindUnknown {
+		t.Type.Kind = d.Type.Kind
+		t.Type.Of = d.Type.Of
+	}
+	if t.Type.Kind != d.Type.Kind {
+		return
+	}
+	if t.Type.Of == nil {
+		t.Type.Of = d.Type.Of
+	}
+	if t.Type.Elem == graph.Undefined {
+		t.Type.Elem = d.Type.Elem
+	}
+	if !d.Type.Ranked || t.Type.Ranked && len(t.Type.Shape) != len(d.Type.Shape) {
+		return
+	}
+	if !t.Type.Ranked {
+		t.Type.Ranked = true
+		t.Type.Shape = make([]graph.Dim, len(d.Type.Shape))
+		for i := range t.Type.Shape {
+			t.Type.Shape[i] = graph.Unknown
+		}
+	} else {
+		t.Type.Shape = slices.Clone(t.Type.Shape)
+	}
+	for i, have := range t.Type.Shape {
+		if have.Exact() {
+			continue
+		}
+		want := d.Type.Shape[i]
+		if v, ok := inf.symbols.eval(d.Symbols[i]); !want.Exact() && ok {
+			want = graph.Dim(v)
+		}
+		if want.Exact() && SameDim(want, have) {
+			t.Type.Shape[i] = want
+		}
+	}
+}
+
+func (inf *inferrer) warnf(format string, args ...any) {
+	const most = 20
+	if w := fmt.Sprintf(format, args...); len(inf.result.Warnings) < most && !slices.Contains(inf.result.Warnings, w) {
+		inf.result.Warnings = append(inf.result.Warnings, w)
+	}
+}
+
+// inferBody infers a body of the node that c stands for and gives the types
+// and values of its outputs.
+func (c *Call) inferBody(g *graph.Graph, args []Arg) ([]Arg, error) {
+	s := &scope{g: g, outer: c.scope, opsets: c.scope.opsets}
+	if err := c.inf.graph(s, args); err != nil {
+		return nil, err
+	}
+	return s.outputs(), nil
+}
+
+// outputs gives the types and values of the graph's outputs.
+func (s *scope) outputs() []Arg {
+	outs := make([]Arg, len(s.g.Outputs))
+	for i, t := range s.g.Outputs {
+		outs[i] = Arg{true, s.g.Tensors[t].Type, s.values[t]}
+	}
+	return outs
+}

@@ -1,0 +1,227 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// FoldLimit is the largest number of elements that are folded. Shapes have a
+// handful of elements; what is larger than this is data.
+const FoldLimit = 4096
+
+// State says what is known of an element.
+type State uint8
+
+// The states of an element.
+const (
+	Known   State = iota // its value
+	Bounded              // an integer in [0, I]
+	Hidden               // nothing
+)
+
+// Scalar is one element of a folded tensor: I for integer and bool types, F
+// for floating-point ones.
+type Scalar struct {
+	I     int64
+	F     float64
+	State State
+}
+
+// Value is the elements of a small tensor as far as they are known.
+type Value struct {
+	Shape []int64
+	Elems []Scalar
+}
+
+// NewInts is a value of rank 1.
+func NewInts(v ...int64) *Value {
+	w := &Value{Shape: []int64{int64(len(v))}, Elems: make([]Scalar, len(v))}
+	for i, x := range v {
+		w.Elems[i].I = x
+	}
+	return w
+}
+
+// FromDim is a length as an element.
+func FromDim(d graph.Dim) Scalar {
+	n, ok := d.Max()
+	switch {
+	case !ok:
+		return Scalar{State: Hidden}
+	case d.Exact():
+		return Scalar{I: n}
+	}
+	return Scalar{I: n, State: Bounded}
+}
+
+// Dim is an element as a length: unknown when it is hidden or negative.
+func (s Scalar) Dim() graph.Dim {
+	switch {
+	case s.State == Hidden || s.I < 0:
+		return graph.Unknown
+	case s.State == Known:
+		return graph.Dim(s.I)
+	}
+	return graph.AtMost(s.I)
+}
+
+// Ints gives the elements of an integer value if all are known. A nil value is
+// not known.
+func (v *Value) Ints() ([]int64, bool) {
+	if v == nil {
+		return nil, false
+	}
+	out := make([]int64, len(v.Elems))
+	for i, e := range v.Elems {
+		if e.State != Known {
+			return nil, false
+		}
+		out[i] = e.I
+	}
+	return out, true
+}
+
+// Int gives the element of a value that has just one, if it is known.
+func (v *Value) Int() (int64, bool) {
+	if v == nil || len(v.Elems) != 1 || v.Elems[0].State != Known {
+		return 0, false
+	}
+	return v.Elems[0].I, true
+}
+
+// Floats gives the elements of a floating-point value if all are known.
+func (v *Value) Floats() ([]float64, bool) {
+	if v == nil {
+		return nil, false
+	}
+	out := make([]float64, len(v.Elems))
+	for i, e := range v.Elems {
+		if e.State != Known {
+			return nil, false
+		}
+		out[i] = e.F
+	}
+	return out, true
+}
+
+// Reshaped is v under another shape of as many elements.
+func (v *Value) Reshaped(shape []int64) *Value {
+	if v == nil || count(shape) != int64(len(v.Elems)) {
+		return nil
+	}
+	return &Value{Shape: shape, Elems: v.Elems}
+}
+
+// valueOf is the value of a constant, nil when it is large or not a number.
+func valueOf(d *graph.Data) *Value {
+	if d == nil || len(d.Dims) > 8 || d.Elements() > FoldLimit {
+		return nil
+	}
+	v := &Value{Shape: d.Dims}
+	if ints, ok := d.Integers(FoldLimit); ok {
+		v.Elems = make([]Scalar, len(ints))
+		for i, x := range ints {
+			v.Elems[i].I = x
+		}
+		return v
+	}
+	if reals, ok := d.Reals(FoldLimit); ok {
+		v.Elems = make([]Scalar, len(reals))
+		for i, x := range reals {
+			v.Elems[i].F = x
+		}
+		return v
+	}
+	return nil
+}
+
+// outShape is the exact shape of output i when it is small enough to fold.
+func (c *Call) outShape(i int) ([]int64, bool) {
+	if i >= len(c.Out) || !c.Out[i].Present {
+		return nil, false
+	}
+	n, ok := c.Out[i].Elements()
+	if !ok || n > FoldLimit || len(c.Out[i].Shape) > 8 {
+		return nil, false
+	}
+	shape := make([]int64, len(c.Out[i].Shape))
+	for k, d := range c.Out[i].Shape {
+		shape[k] = int64(d)
+	}
+	return shape, true
+}
+
+// foldBroadcast sets output 0 to f of the inputs' elements under numpy's rule.
+// f sees the elements as they are, hidden ones included. Nothing is set when
+// an input's value is nil.
+func foldBroadcast(c *Call, f func(in []Scalar) Scalar) {
+	shape, ok := c.outShape(0)
+	if !ok {
+		return
+	}
+	args := make([]*Value, 0, len(c.In))
+	for i := range c.In {
+		if !c.In[i].Present {
+			continue
+		}
+		if c.In[i].Value == nil {
+			return
+		}
+		args = append(args, c.In[i].Value)
+	}
+	out := &Value{Shape: shape, Elems: make([]Scalar, count(shape))}
+	in := make([]Scalar, len(args))
+	for at := range out.Elems {
+		for k, v := range args {
+			in[k] = v.Elems[broadcastIndex(at, shape, v.Shape)]
+		}
+		out.Elems[at] = f(in)
+	}
+	c.SetValue(0, out)
+}
+
+// broadcastIndex is the element of a tensor of shape small that stands at
+// element at of the broadcast shape.
+func broadcastIndex(at int, shape, small []int64) int {
+	index, stride := 0, 1
+	for k := len(shape) - 1; k >= 0; k-- {
+		i := at % int(shape[k])
+		at /= int(shape[k])
+		j := k - len(shape) + len(small)
+		if j < 0 {
+			break
+		}
+		if small[j] != 1 {
+			index += i * stride
+		}
+		stride *= int(small[j])
+	}
+	return index
+}
+
+// allKnown reports whether every element is known.
+func allKnown(in []Scalar) bool {
+	for _, s := range in {
+		if s.State != Known {
+			return false
+		}
+	}
+	return true
+}
+
+// count is the number of elements of a shape whose product is known to be
+// small; anything that does not fit gives -1.
+func count(shape []int64) int64 {
+	n := int64(1)
+	for _, k := range shape {
+		if k == 0 {
+			return 0
+		}
+		if k < 0 || n > math.MaxInt64/k {
+			return -1
+		}
+		n *= k
+	}
+	return n
+}
