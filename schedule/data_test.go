@@ -1,0 +1,96 @@
+package schedule
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// dataDir returns a folder of the test data, which is not in the repository.
+func dataDir(tb testing.TB, name string) string {
+	tb.Helper()
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	dir := filepath.Join(root, name)
+	if _, err := os.Stat(dir); err != nil {
+		tb.Skipf("%s: not found: set ONNXMEM_DATA to the test data", dir)
+	}
+	return dir
+}
+
+func readFile(tb testing.TB, path string) *Problem {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	p, err := ReadProblem(f)
+	if err != nil {
+		tb.Fatalf("%s: %v", path, err)
+	}
+	return p
+}
+
+// programPeaks reads the peaks of the program orders from expected.csv.
+func programPeaks(tb testing.TB, dir string) map[string]int64 {
+	tb.Helper()
+	f, err := os.Open(filepath.Join(dir, "expected.csv"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	peaks := map[string]int64{}
+	for column, name := range rows[0] {
+		if name != "program_order_peak_bytes" {
+			continue
+		}
+		for _, row := range rows[1:] {
+			if peaks[row[0]], err = strconv.ParseInt(row[column], 10, 64); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	return peaks
+}
+
+func TestTrainingGraphs(t *testing.T) {
+	dir := dataDir(t, "training")
+	peaks := programPeaks(t, dir)
+	files, _ := filepath.Glob(filepath.Join(dir, "*.json*"))
+	seen := 0
+	for _, path := range files {
+		p := readFile(t, path)
+		r, err := Solve(p, Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if want, ok := peaks[filepath.Base(path)]; ok {
+			seen++
+			if r.ProgramPeak != want {
+				t.Errorf("%s: program order has peak %d, want %d", path, r.ProgramPeak, want)
+			}
+		}
+		for _, s := range Strategies {
+			e, err := p.Evaluate(s.Func(p))
+			if err != nil {
+				t.Errorf("%s: %s: %v", path, s.Name, err)
+			}
+			if e.Peak < r.Bound || e.Peak < r.Evaluation.Peak {
+				t.Errorf("%s: %s has peak %d, want at least the bound %d and the peak %d", path, s.Name, e.Peak, r.Bound, r.Evaluation.Peak)
+			}
+		}
+		t.Logf("%s: %d nodes, program order %d, peak %d (%s), bound %d", filepath.Base(path), len(p.Nodes), r.ProgramPeak, r.Evaluation.Peak, r.Strategy, r.Bound)
+	}
+	if seen != len(peaks) {
+		t.Errorf("%d of the %d files of expected.csv were there", seen, len(peaks))
+	}
+}

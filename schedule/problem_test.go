@@ -1,0 +1,160 @@
+package schedule
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestValidate(t *testing.T) {
+	long := &Problem{}
+	for v := range int32(100) {
+		long.Nodes = append(long.Nodes, Node{})
+		long.Tensors = append(long.Tensors, Tensor{Producer: v, Consumers: []int32{(v + 1) % 100}})
+	}
+	change := func(f func(p *Problem)) *Problem {
+		p := parse(t, "x:4; a:8=A(x); b:2=B(a); out b")
+		f(p)
+		return p
+	}
+	for _, c := range []struct {
+		name string
+		p    *Problem
+		want string
+	}{
+		{"nothing", &Problem{}, ""},
+		{"a chain", change(func(*Problem) {}), ""},
+		{"a negative size", change(func(p *Problem) { p.Tensors[1].Bytes = -8 }), `tensor 1 "a": bytes: expected 0 or more, found -8`},
+		{"a negative workspace", change(func(p *Problem) { p.Nodes[1].Workspace = -1 }), `node "b" (B): workspace: expected 0 or more bytes, found -1`},
+		{"a negative cost", change(func(p *Problem) { p.Nodes[1].Cost = -1 }), `node "b" (B): cost: expected 0 or more nanoseconds, found -1`},
+		{"a sum above int64", change(func(p *Problem) { p.Tensors[1].Bytes = math.MaxInt64 - 3 }), `tensor 1 "a": size of 9223372036854775804 bytes: all sizes together pass 9223372036854775807`},
+		{"workspace above int64", change(func(p *Problem) { p.Nodes[0].Workspace, p.Nodes[1].Workspace = math.MaxInt64, 1 }), `node "b" (B): workspace of 1 bytes: all sizes together pass 9223372036854775807`},
+		{"a producer that is no node", change(func(p *Problem) { p.Tensors[1].Producer = 2 }), `tensor 1 "a": producer: expected -1 or a node below 2, found 2`},
+		{"a producer below -1", change(func(p *Problem) { p.Tensors[1].Producer = -2 }), `tensor 1 "a": producer: expected -1 or a node below 2, found -2`},
+		{"a consumer that is no node", change(func(p *Problem) { p.Tensors[1].Consumers = []int32{1, -1} }), `tensor 1 "a": consumers[1]: expected a node below 2, found -1`},
+		{"a reuse that is no tensor", change(func(p *Problem) { p.Tensors[1].Reuses = Reuses{3} }), `tensor 1 "a": reuses[0]: expected a tensor below 3, found 3`},
+		{"an argument that is no tensor", change(func(p *Problem) { p.Nodes[1].Args = []int32{9} }), `node "b" (B): args[0]: expected a tensor below 3, found 9`},
+		{"a cycle", parse(t, "a:1=A(c); b:1=B(a); c:1=C(b); d:1=D(c)"), `nodes form a cycle: "a" -> "b" -> "c" -> "a"`},
+		{"a cycle of two", parse(t, "x:1; z:1=Z(x); a:1=A(b); b:1=B(a, z)"), `nodes form a cycle: "a" -> "b" -> "a"`},
+		{"a long cycle is cut", long, "nodes form a cycle: 0 -> 1 -> 2 -> 3 -> ... 93 more ... -> 97 -> 98 -> 99 -> 0"},
+		{"a maker among its readers is no cycle", parse(t, "a:1=A(a)"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.p.Validate()
+			var e *Error
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("got %v, want nil", err)
+			case c.want != "" && (err == nil || err.Error() != c.want):
+				t.Errorf("got %v\nwant %s", err, c.want)
+			case c.want != "" && !errors.As(err, &e):
+				t.Errorf("got a %T, want an *Error", err)
+			}
+		})
+	}
+}
+
+func TestSolveRefuses(t *testing.T) {
+	if _, err := Solve(parse(t, "a:1=A(b); b:1=B(a)"), Options{}); err == nil {
+		t.Error("a cycle was taken")
+	}
+	p := parse(t, "x:4; a:8=A(x); out a")
+	want := `strategy "best": unknown: expected one of program, greedy, dfs, bfs`
+	if _, err := Solve(p, Options{Strategy: "best"}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Solve(p, Options{Context: ctx}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+const example = `{"name":"tiny","mode":"inference","nodes":[{"name":"A","op":"Conv","workspace":3},{"name":"B","op":"Add","workspace":0,"cost":1000,"args":[1,0],"writes":[0]}],` +
+	`"tensors":[{"name":"x","bytes":4,"producer":-1,"consumers":[0,1],"kind":"input","resident":false,"output":false},` +
+	`{"name":"a","bytes":4,"producer":0,"consumers":[1],"kind":"activation","resident":false,"output":false,"reuses":0},` +
+	`{"name":"b","bytes":4,"producer":1,"consumers":[],"kind":"output","resident":false,"output":true,"reuses":[0,1]}]}`
+
+func TestReadProblem(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	fmt.Fprint(z, example)
+	z.Close()
+	plain, err := ReadProblem(strings.NewReader(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := ReadProblem(&zipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(plain, unzipped); d != "" {
+		t.Errorf("plain - gzipped +:\n%s", d)
+	}
+	if back, err := json.Marshal(plain); err != nil || string(back) != example {
+		t.Errorf("got %s, %v\nwant %s", back, err, example)
+	}
+}
+
+func TestReadProblemTakesATensorWithoutProducer(t *testing.T) {
+	p, err := ReadProblem(strings.NewReader(`{"nodes":[{}],"tensors":[{"bytes":4}]}`))
+	if err != nil || p.Tensors[0].Producer != -1 {
+		t.Errorf("got %+v, %v; want producer -1", p, err)
+	}
+}
+
+func TestReadProblemRefuses(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "byte 0: unexpected end of JSON input"},
+		{"{", "byte 1: unexpected end of JSON input"},
+		{"null", `nodes: missing: expected a scheduling problem {"nodes": [...], "tensors": [...]}`},
+		{"{}", `nodes: missing: expected a scheduling problem {"nodes": [...], "tensors": [...]}`},
+		{example + "x", "byte 502: invalid character 'x' after top-level value"},
+		{`{"nodes":[{"workspace":"3"}]}`, "byte 26: nodes.workspace: expected int64, found string"},
+		{`{"nodes":[],"tensors":[{"bytes":9223372036854775808}]}`, `tensor "": bytes: expected int64, found number 9223372036854775808`},
+		{`{"nodes":[],"tensors":[{"name":"a","kind":3}]}`, `tensor "a": kind: expected string, found number`},
+		{`{"nodes":[],"tensors":[{"bytes":1,"consumers":[0]}]}`, `tensor 0 "": consumers[0]: expected a node below 0, found 0`},
+		{`{"nodes":[],"tensors":[{"reuses":"x"}]}`, `reuses: expected the index of a tensor or a list of them, found "x"`},
+		{"\x1f\x8b", "gzip: unexpected EOF"},
+	} {
+		if _, err := ReadProblem(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
+// What is read is valid, can be solved, and reads back as itself.
+func FuzzReadProblem(f *testing.F) {
+	f.Add([]byte(example))
+	f.Add([]byte(`{"nodes":[{}],"tensors":[{"producer":0,"consumers":[0]}]}`))
+	f.Add([]byte("\x1f\x8b\x08\x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := ReadProblem(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		if _, err := Solve(p, Options{}); err != nil {
+			t.Fatalf("read but not solved: %v", err)
+		}
+		back, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ReadProblem(bytes.NewReader(back))
+		if err != nil {
+			t.Fatalf("%s: %v", back, err)
+		}
+		again, _ := json.Marshal(q)
+		if !bytes.Equal(back, again) {
+			t.Fatalf("got %s\nthen %s", back, again)
+		}
+	})
+}

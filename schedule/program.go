@@ -1,0 +1,22 @@
+package schedule
+
+// Program returns the order of the listing, if it is topological; else the one
+// that always runs the ready node of the smallest index (Kahn 1962 with a heap,
+// the lexicographically smallest topological order). O(E + V log V).
+func Program(p *Problem) []int32 {
+	f := flatten(p)
+	waits := f.waits()
+	ready := heap[int32]{less: func(a, b int32) bool { return a < b }}
+	for v, n := range waits {
+		if n == 0 {
+			ready.push(int32(v))
+		}
+	}
+	order := make([]int32, 0, f.nodes)
+	for len(ready.items) > 0 {
+		v := ready.pop()
+		order = append(order, v)
+		f.run(v, waits, ready.push)
+	}
+	return order
+}
