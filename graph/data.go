@@ -2,6 +2,7 @@ package graph
 
 import (
 	"encoding/binary"
+	"io"
 	"math"
 )
 
@@ -24,11 +25,12 @@ type Data struct {
 	Type DType
 	Dims []int64
 
-	Raw      []byte    // little-endian elements, when they stand in raw_data
-	Ints     []int64   // decoded typed fields, integer and bool types, at most SmallData
-	Floats   []float64 // decoded typed fields, floating-point types, at most SmallData
-	External *External // elements lie in another file
-	Sparse   *Sparse   // a sparse initializer: Type and Dims are those of the dense tensor
+	Raw      []byte                  // little-endian elements, when they stand in raw_data
+	Ints     []int64                 // decoded typed fields, integer and bool types, at most SmallData
+	Floats   []float64               // decoded typed fields, floating-point types, at most SmallData
+	External *External               // elements lie in another file
+	Generate func(w io.Writer) error // writes the Bytes elements of a tensor that was built, not read
+	Sparse   *Sparse                 // a sparse initializer: Type and Dims are those of the dense tensor
 
 	Bytes int64 // of all elements, packed types rounded up; strings: of the texts
 
@@ -64,7 +66,7 @@ func (d *Data) TensorType() Type {
 // the file and are at most most.
 func (d *Data) Integers(most int64) ([]int64, bool) {
 	n := d.Elements()
-	if n > most || d.External != nil || d.Sparse != nil || !d.Type.Integer() && d.Type != Bool || d.Type.Bits() < 8 {
+	if n > most || d.External != nil || d.Generate != nil || d.Sparse != nil || !d.Type.Integer() && d.Type != Bool || d.Type.Bits() < 8 {
 		return nil, false
 	}
 	if d.Raw == nil {
@@ -101,7 +103,7 @@ func (d *Data) Integers(most int64) ([]int64, bool) {
 // the file and are at most most.
 func (d *Data) Reals(most int64) ([]float64, bool) {
 	n := d.Elements()
-	if n > most || d.External != nil || d.Sparse != nil || d.Type != Float32 && d.Type != Float64 {
+	if n > most || d.External != nil || d.Generate != nil || d.Sparse != nil || d.Type != Float32 && d.Type != Float64 {
 		return nil, false
 	}
 	if d.Raw == nil {

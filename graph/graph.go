@@ -16,6 +16,7 @@ package graph
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -52,8 +53,9 @@ type Opset struct {
 // for external data, and its bytes, usually a read-only mapping.
 type Source struct {
 	Name  string // as the user wrote it
-	Dir   string // folder of the file, "" when it has none (standard input)
+	Dir   string // folder that external data are looked for in
 	Bytes []byte
+	File  *os.File // nil when the bytes came from elsewhere (standard input)
 }
 
 // Model is one ONNX file.

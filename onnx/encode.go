@@ -1,0 +1,270 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// model emits a ModelProto that was built in memory.
+func (e *encoder) model(p *pieces, m *graph.Model) {
+	var b []byte
+	b = appendInt(b, 1, m.IRVersion)
+	b = appendText(b, 2, m.Producer)
+	p.bytes(b)
+	for _, o := range m.Opsets {
+		p.bytes(appendOpset(nil, 8, o))
+	}
+	var g pieces
+	e.graph(&g, m.Graph)
+	p.message(7, &g)
+	appendProps(p, 14, m.Props)
+	for _, f := range m.Functions {
+		var q pieces
+		e.function(&q, f)
+		p.message(25, &q)
+	}
+}
+
+func appendOpset(b []byte, num protowire.Number, o graph.Opset) []byte {
+	m := appendInt(appendText(nil, 1, o.Domain), 2, o.Version)
+	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), m)
+}
+
+// graph emits a GraphProto.
+func (e *encoder) graph(p *pieces, g *graph.Graph) {
+	for _, n := range g.Nodes {
+		var q pieces
+		e.node(&q, g, n)
+		p.message(1, &q)
+	}
+	p.bytes(appendText(nil, 2, g.Name))
+	for _, t := range g.Tensors {
+		if t.Data != nil {
+			var q pieces
+			e.tensor(&q, t.Data, t.Name)
+			p.message(5, &q)
+		}
+	}
+	for _, id := range g.Inputs {
+		p.bytes(appendValueInfo(nil, 11, g.Tensors[id]))
+	}
+	for _, id := range g.Outputs {
+		p.bytes(appendValueInfo(nil, 12, g.Tensors[id]))
+	}
+	for _, t := range g.Tensors {
+		if t.Maker >= 0 && !t.Output && t.Declared != nil {
+			p.bytes(appendValueInfo(nil, 13, t))
+		}
+	}
+}
+
+// function emits a FunctionProto.
+func (e *encoder) function(p *pieces, f *graph.Function) {
+	b := appendText(nil, 1, f.Name)
+	for _, t := range f.Body.Inputs {
+		b = appendString(b, 4, f.Body.Tensors[t].Name)
+	}
+	for _, t := range f.Body.Outputs {
+		b = appendString(b, 5, f.Body.Tensors[t].Name)
+	}
+	for _, a := range f.Attrs {
+		b = appendString(b, 6, a)
+	}
+	p.bytes(b)
+	for _, n := range f.Body.Nodes {
+		var q pieces
+		e.node(&q, f.Body, n)
+		p.message(7, &q)
+	}
+	for _, o := range f.Opsets {
+		p.bytes(appendOpset(nil, 9, o))
+	}
+	p.bytes(appendText(nil, 10, f.Domain))
+	for _, a := range f.Defaults {
+		var q pieces
+		e.attr(&q, a)
+		p.message(11, &q)
+	}
+	p.bytes(appendText(nil, 13, f.Overload))
+}
+
+// node emits a NodeProto.
+func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) {
+	var b []byte
+	name := func(t graph.TensorID) string {
+		if t < 0 {
+			return ""
+		}
+		return g.Tensors[t].Name
+	}
+	for _, t := range n.Inputs {
+		b = appendString(b, 1, name(t))
+	}
+	for _, t := range n.Outputs {
+		b = appendString(b, 2, name(t))
+	}
+	b = appendText(b, 3, n.Name)
+	b = appendText(b, 4, n.Op)
+	p.bytes(b)
+	for _, a := range n.Attrs {
+		var q pieces
+		e.attr(&q, a)
+		p.message(5, &q)
+	}
+	p.bytes(appendText(appendText(nil, 7, n.Domain), 8, n.Overload))
+	appendProps(p, 9, n.Props)
+}
+
+// attr emits an AttributeProto. One that was read is copied.
+func (e *encoder) attr(p *pieces, a *graph.Attr) {
+	if !a.Span.IsZero() {
+		p.span(a.Span)
+		return
+	}
+	p.bytes(appendText(nil, 1, a.Name))
+	var b []byte
+	switch a.Type {
+	case graph.AttrFloat:
+		b = protowire.AppendFixed32(protowire.AppendTag(b, 2, protowire.Fixed32Type), math.Float32bits(a.Float))
+	case graph.AttrInt:
+		b = protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.VarintType), uint64(a.Int))
+	case graph.AttrString:
+		b = appendString(b, 4, a.String)
+	case graph.AttrTensor:
+		var q pieces
+		e.tensor(&q, a.Tensor, a.Tensor.Name)
+		p.message(5, &q)
+	case graph.AttrGraph:
+		var q pieces
+		e.graph(&q, a.Graph)
+		p.message(6, &q)
+	case graph.AttrFloats:
+		for _, f := range a.Floats {
+			b = protowire.AppendFixed32(protowire.AppendTag(b, 7, protowire.Fixed32Type), math.Float32bits(f))
+		}
+	case graph.AttrInts:
+		for _, v := range a.Ints {
+			b = protowire.AppendVarint(protowire.AppendTag(b, 8, protowire.VarintType), uint64(v))
+		}
+	case graph.AttrStrings:
+		for _, s := range a.Strings {
+			b = appendString(b, 9, s)
+		}
+	case graph.AttrGraphs:
+		for _, g := range a.Graphs {
+			var q pieces
+			e.graph(&q, g)
+			p.message(11, &q)
+		}
+	}
+	p.bytes(b)
+	p.bytes(appendInt(nil, 20, int64(a.Type)))
+	p.bytes(appendText(nil, 21, a.Ref))
+}
+
+// tensor emits a TensorProto. One that was read is copied; the elements of one
+// that was built stand in raw_data.
+func (e *encoder) tensor(p *pieces, d *graph.Data, name string) {
+	if !d.Span.IsZero() {
+		p.span(d.Span)
+		return
+	}
+	var b []byte
+	for _, n := range d.Dims {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), uint64(n))
+	}
+	b = appendInt(b, 2, int64(d.Type))
+	p.bytes(appendText(b, 8, name))
+	if x := d.External; x != nil {
+		p.bytes(appendProp(nil, 13, graph.Prop{Key: "location", Value: x.Location}))
+		p.bytes(appendProp(nil, 13, graph.Prop{Key: "offset", Value: strconv.FormatInt(x.Offset, 10)}))
+		p.bytes(appendProp(nil, 13, graph.Prop{Key: "length", Value: strconv.FormatInt(d.Bytes, 10)}))
+		p.bytes(appendInt(nil, 14, 1))
+		return
+	}
+	p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.BytesType), uint64(d.Bytes)))
+	w := piece{size: d.Bytes, weight: true, gen: d.Generate}
+	if w.gen == nil {
+		w.data = d.Raw
+		if w.data == nil {
+			w.data = rawOf(d)
+		}
+	}
+	if d.Bytes > 0 {
+		p.list = append(p.list, w)
+		p.size += d.Bytes
+	}
+}
+
+// rawOf gives the elements of a small built tensor as raw_data.
+func rawOf(d *graph.Data) []byte {
+	var b []byte
+	size := d.Type.Bits() / 8
+	for _, v := range d.Ints {
+		for k := range size {
+			b = append(b, byte(v>>(8*k)))
+		}
+	}
+	for _, v := range d.Floats {
+		if d.Type == graph.Float64 {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+		}
+	}
+	return b
+}
+
+// appendValueInfo emits what is declared of a tensor: its name at least.
+func appendValueInfo(b []byte, num protowire.Number, t *graph.Tensor) []byte {
+	m := appendText(nil, 1, t.Name)
+	if t.Declared != nil {
+		m = protowire.AppendBytes(protowire.AppendTag(m, 2, protowire.BytesType), typeProto(t.Declared))
+	}
+	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), m)
+}
+
+// typeProto encodes the type of a tensor.
+func typeProto(d *graph.Declared) []byte {
+	m := appendInt(nil, 1, int64(d.Type.Elem))
+	if d.Type.Ranked {
+		var shape []byte
+		for i, n := range d.Type.Shape {
+			var dim []byte
+			switch {
+			case n.Exact():
+				dim = protowire.AppendVarint(protowire.AppendTag(dim, 1, protowire.VarintType), uint64(n))
+			case i < len(d.Symbols) && d.Symbols[i] != "":
+				dim = appendText(dim, 2, d.Symbols[i])
+			}
+			shape = protowire.AppendBytes(protowire.AppendTag(shape, 1, protowire.BytesType), dim)
+		}
+		m = protowire.AppendBytes(protowire.AppendTag(m, 2, protowire.BytesType), shape)
+	}
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), m)
+}
+
+// appendText appends a text field unless it is empty.
+func appendText(b []byte, num protowire.Number, s string) []byte {
+	if s == "" {
+		return b
+	}
+	return appendString(b, num, s)
+}
+
+func appendString(b []byte, num protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), s)
+}
+
+// appendInt appends a number unless it is 0.
+func appendInt(b []byte, num protowire.Number, v int64) []byte {
+	if v == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), uint64(v))
+}

@@ -1,0 +1,260 @@
+package onnx
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+)
+
+// checkExternal looks whether every external tensor lies where the file says,
+// within the model's folder. It returns what is missing, when that is allowed.
+func checkExternal(m *graph.Model, allowMissing bool) ([]string, error) {
+	var all []*graph.Data
+	eachData(m, func(d *graph.Data) {
+		if d.External != nil {
+			all = append(all, d)
+		}
+	})
+	if len(all) == 0 {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(m.Source.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	sizes := map[string]int64{}
+	var missing []string
+	for _, d := range all {
+		x := d.External
+		size, seen := sizes[x.Location]
+		if !seen {
+			size, err = externalSize(root, x.Location)
+			if errors.Is(err, os.ErrNotExist) && allowMissing {
+				missing, size, err = append(missing, x.Location), -1, nil
+			}
+			if err != nil {
+				e := graph.Errorf("external data in %s: %w", quoted(x.Location), err)
+				if errors.Is(err, os.ErrNotExist) {
+					e = graph.Errorf("external data in %s: not found (looked in %s): put the file there, or plan without it (--allow-missing-weights)",
+						quoted(x.Location), m.Source.Dir)
+				}
+				e.Tensor = d.Name
+				return nil, e
+			}
+			sizes[x.Location] = size
+		}
+		if size < 0 {
+			continue
+		}
+		if x.Length < 0 && size-x.Offset != d.Bytes || x.Offset+d.Bytes > size {
+			e := graph.Errorf("external data in %s: expected %d bytes from byte %d on, found a file of %d bytes", quoted(x.Location), d.Bytes, x.Offset, size)
+			e.Tensor = d.Name
+			return nil, e
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing), nil
+}
+
+// externalSize gives the size of a file of the model's folder. os.Root refuses
+// what leads outside, symbolic links included.
+func externalSize(root *os.Root, location string) (int64, error) {
+	if strings.ContainsRune(location, 0) {
+		return 0, fmt.Errorf("the name holds a NUL byte")
+	}
+	name := filepath.FromSlash(location)
+	if !filepath.IsLocal(name) || slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "..") {
+		return 0, fmt.Errorf("lies outside the model's folder: expected a relative path within it")
+	}
+	info, err := root.Stat(name)
+	switch {
+	case err != nil:
+		return 0, err
+	case info.IsDir():
+		return 0, fmt.Errorf("is a folder, expected a file")
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("is not a regular file")
+	}
+	return info.Size(), nil
+}
+
+// eachData calls f for every tensor that the model's file holds: initializers
+// and attributes of the main graph, of bodies and of functions.
+func eachData(m *graph.Model, f func(*graph.Data)) {
+	eachGraphData(m.Graph, f)
+	for _, fn := range m.Functions {
+		eachGraphData(fn.Body, f)
+		for _, a := range fn.Defaults {
+			eachAttrData(a, f)
+		}
+	}
+}
+
+func eachGraphData(g *graph.Graph, f func(*graph.Data)) {
+	one := func(d *graph.Data) {
+		switch {
+		case d == nil:
+		case d.Sparse != nil:
+			f(d.Sparse.Values)
+			f(d.Sparse.Indices)
+		default:
+			f(d)
+		}
+	}
+	for _, t := range g.Tensors {
+		one(t.Data)
+	}
+	for _, n := range g.Nodes {
+		for _, a := range n.Attrs {
+			eachAttrData(a, f)
+		}
+	}
+}
+
+func eachAttrData(a *graph.Attr, f func(*graph.Data)) {
+	if a.Tensor != nil {
+		f(a.Tensor)
+	}
+	for _, d := range a.Tensors {
+		f(d)
+	}
+	if a.Sparse != nil {
+		f(a.Sparse.Values)
+		f(a.Sparse.Indices)
+	}
+	for _, g := range append(a.Graphs, a.Graph) {
+		if g != nil {
+			eachGraphData(g, f)
+		}
+	}
+}
+
+// Locations lists the files that hold the model's external data, sorted.
+func Locations(m *graph.Model) []string {
+	seen := map[string]bool{}
+	var list []string
+	eachData(m, func(d *graph.Data) {
+		if d.External != nil && !seen[d.External.Location] {
+			seen[d.External.Location] = true
+			list = append(list, d.External.Location)
+		}
+	})
+	sort.Strings(list)
+	return list
+}
+
+// ExternalMode says what becomes of external data when the output lies in
+// another folder than the input.
+type ExternalMode string
+
+// The modes.
+const (
+	ExternalCopy ExternalMode = "copy" // a copy; a reflink where the file system can
+	ExternalLink ExternalMode = "link" // a hard link
+	ExternalKeep ExternalMode = "keep" // nothing: the caller sees to it
+)
+
+// bringExternal puts the external data of m beside an output in dir. It
+// returns the files that it made, so that a failed write can take them back.
+func bringExternal(m *graph.Model, dir string, mode ExternalMode) (made []string, err error) {
+	if mode == ExternalKeep || m.Source == nil {
+		return nil, nil
+	}
+	for _, location := range Locations(m) {
+		name := filepath.FromSlash(location)
+		from, to := filepath.Join(m.Source.Dir, name), filepath.Join(dir, name)
+		src, err := os.Stat(from)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // Open allowed it
+		}
+		if err != nil {
+			return made, err
+		}
+		if dst, err := os.Stat(to); err == nil {
+			if os.SameFile(src, dst) {
+				continue
+			}
+			same, err := sameContents(from, to, src.Size(), dst.Size())
+			if err != nil {
+				return made, err
+			}
+			if !same {
+				return made, fmt.Errorf("%s: is there already and differs from %s: expected no such file (choose another folder, or --external-data keep)", to, from)
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+			return made, err
+		}
+		if mode == ExternalLink {
+			err = os.Link(from, to)
+		} else {
+			err = copyFile(from, to)
+		}
+		if err != nil {
+			return made, err
+		}
+		made = append(made, to)
+	}
+	return made, nil
+}
+
+// copyFile copies by way of a temporary file beside the target. io.Copy between
+// files uses copy_file_range, which shares blocks where the file system can.
+func copyFile(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	p, err := atomicfile.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(p.File, src); err != nil {
+		p.Abort()
+		return err
+	}
+	return p.Commit(false)
+}
+
+// sameContents compares two files.
+func sameContents(a, b string, sizeA, sizeB int64) (bool, error) {
+	if sizeA != sizeB {
+		return false, nil
+	}
+	fa, err := os.Open(a)
+	if err != nil {
+		return false, err
+	}
+	defer fa.Close()
+	fb, err := os.Open(b)
+	if err != nil {
+		return false, err
+	}
+	defer fb.Close()
+	x, y := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		n, errA := io.ReadFull(fa, x)
+		k, errB := io.ReadFull(fb, y)
+		if n != k || !bytes.Equal(x[:n], y[:k]) {
+			return false, nil
+		}
+		if errA == io.EOF || errA == io.ErrUnexpectedEOF {
+			return errB == errA, nil
+		}
+		if errA != nil || errB != nil {
+			return false, errors.Join(errA, errB)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/edsrzf/mmap-go"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// ReadOptions says what Open and Parse accept.
+type ReadOptions struct {
+	// AllowMissingWeights reads a model whose external data are not there.
+	// Planning needs no weight.
+	AllowMissingWeights bool
+}
+
+// File is an open ONNX file: the model and the mapping that it lies in.
+type File struct {
+	*graph.Model
+	Path string
+
+	// Missing names external data that are not there, when that is allowed.
+	Missing []string
+
+	mapped mmap.MMap
+}
+
+// Open maps the file at path and decodes it; "-" reads standard input. Errors
+// about the file's contents are of type *Error. The caller closes the File when
+// neither the model nor what was made from it is needed any more.
+func Open(path string, opt ReadOptions) (*File, error) {
+	if path == "-" {
+		b, err := io.ReadAll(os.Stdin)
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		return parse(&graph.Source{Name: "standard input", Dir: ".", Bytes: b}, path, nil, opt)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, notFound(path, err)
+	}
+	fail := func(err error) (*File, error) {
+		f.Close()
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return fail(err)
+	}
+	refuse := func(format string, args ...any) (*File, error) {
+		e := graph.Errorf(format, args...)
+		e.File = path
+		return fail(e)
+	}
+	switch {
+	case info.IsDir():
+		return refuse("is a folder, expected an ONNX file")
+	case !info.Mode().IsRegular():
+		// A pipe or device: its bytes can be had only by reading.
+		b, err := io.ReadAll(f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		return parse(&graph.Source{Name: path, Dir: filepath.Dir(path), Bytes: b}, path, nil, opt)
+	case info.Size() == 0:
+		return refuse("is empty, expected an ONNX model")
+	}
+	mapped, err := mmap.Map(f, mmap.RDONLY, 0)
+	if err != nil {
+		return fail(fmt.Errorf("%s: cannot be mapped: %w", path, err))
+	}
+	src := &graph.Source{Name: path, Dir: filepath.Dir(path), Bytes: mapped, File: f}
+	file, err := parse(src, path, mapped, opt)
+	if err != nil {
+		err = errors.Join(err, mapped.Unmap())
+		return fail(err)
+	}
+	return file, nil
+}
+
+// notFound is the error of a file that cannot be opened. One that is not there
+// is a refused input.
+func notFound(path string, err error) error {
+	e := graph.Errorf("cannot be opened: %w", err)
+	if errors.Is(err, os.ErrNotExist) {
+		e = graph.Errorf("not found")
+	}
+	e.File = path
+	return e
+}
+
+// Parse decodes a model from memory. name is what errors call it.
+func Parse(name string, b []byte) (*graph.Model, error) {
+	f, err := parse(&graph.Source{Name: name, Dir: ".", Bytes: b}, name, nil, ReadOptions{AllowMissingWeights: true})
+	if err != nil {
+		return nil, err
+	}
+	return f.Model, nil
+}
+
+// Close unmaps the file. The model must not be used afterwards.
+func (f *File) Close() error {
+	if f.Source == nil {
+		return nil
+	}
+	var err error
+	if f.mapped != nil {
+		err = f.mapped.Unmap()
+		f.mapped = nil
+	}
+	if f.Source.File != nil {
+		err = errors.Join(err, f.Source.File.Close())
+		f.Source.File = nil
+	}
+	f.Source.Bytes = nil
+	return err
+}
+
+func parse(src *graph.Source, path string, mapped mmap.MMap, opt ReadOptions) (*File, error) {
+	r := &reader{src.Name, src.Bytes}
+	m, err := r.model()
+	if err != nil {
+		return nil, r.named(err)
+	}
+	m.Source = src
+	f := &File{Model: m, Path: path, mapped: mapped}
+	if f.Missing, err = checkExternal(m, opt.AllowMissingWeights); err != nil {
+		return nil, r.named(err)
+	}
+	return f, nil
+}
+
+// named puts the file's name into an error that lacks it.
+func (r *reader) named(err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.File == "" {
+		e.File = r.name
+	}
+	return err
+}
+
+// maxOpset is far above any version of ai.onnx to come; custom domains may
+// count as they like.
+const maxOpset = 1000
+
+// model decodes a ModelProto.
+func (r *reader) model() (*graph.Model, error) {
+	const what = "ModelProto"
+	m := &graph.Model{}
+	whole := graph.Span{Len: int64(len(r.b))}
+	var main graph.Span
+	var functions []graph.Span
+	err := r.walk(whole, what, func(f field) error {
+		switch f.num {
+		case 1:
+			m.IRVersion = int64(f.value)
+			return r.want(f, protowire.VarintType, what)
+		case 2, 3, 7, 8, 14, 20, 25:
+			if err := r.message(f, what); err != nil {
+				return err
+			}
+		}
+		switch f.num {
+		case 2:
+			m.Producer = r.text(f.payload)
+		case 3:
+			m.Producer += " " + r.text(f.payload)
+		case 7:
+			if !main.IsZero() {
+				return r.errorAt(f.span.Off, "the graph stands twice in the model: expected one graph")
+			}
+			main = f.payload
+		case 8:
+			return r.opset(f, &m.Opsets)
+		case 14:
+			p, err := r.prop(f.payload, "metadata_props")
+			m.Props = append(m.Props, p)
+			return err
+		case 25:
+			functions = append(functions, f.payload)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if main.IsZero() {
+		return nil, r.errorAt(-1, "no graph: expected an ONNX model, found %d bytes without one", len(r.b))
+	}
+	if m.Graph, err = r.graph(main, nil); err != nil {
+		return nil, err
+	}
+	for _, at := range functions {
+		f, err := r.function(at)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range m.Functions {
+			if o.Domain == f.Domain && o.Name == f.Name && o.Overload == f.Overload {
+				return nil, r.errorAt(at.Off, "function %s of domain %s stands twice", quoted(f.Name), quoted(f.Domain))
+			}
+		}
+		m.Functions = append(m.Functions, f)
+	}
+	return m, nil
+}
+
+// opset decodes an OperatorSetIdProto.
+func (r *reader) opset(f field, list *[]graph.Opset) error {
+	const what = "opset_import"
+	var o graph.Opset
+	if err := r.message(f, what); err != nil {
+		return err
+	}
+	err := r.walk(f.payload, what, func(f field) error {
+		switch f.num {
+		case 1:
+			if err := r.message(f, what); err != nil {
+				return err
+			}
+			o.Domain = domain(r.text(f.payload))
+			return r.utf8(f, o.Domain)
+		case 2:
+			o.Version = int64(f.value)
+			return r.want(f, protowire.VarintType, what)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if o.Version < 0 || o.Domain == "" && (o.Version == 0 || o.Version > maxOpset) {
+		return r.errorAt(f.span.Off, "opset_import of domain %q has version %d: expected one from 1 to %d", o.Domain, o.Version, maxOpset)
+	}
+	for _, have := range *list {
+		if have.Domain == o.Domain && have.Version != o.Version {
+			return r.errorAt(f.span.Off, "domain %q is imported twice, with versions %d and %d", o.Domain, have.Version, o.Version)
+		}
+	}
+	*list = append(*list, o)
+	return nil
+}
+
+// function decodes a FunctionProto.
+func (r *reader) function(at graph.Span) (*graph.Function, error) {
+	const what = "FunctionProto"
+	fn := &graph.Function{}
+	s := newScope(nil)
+	s.g.Span = at
+	var p graphParts
+	err := r.walk(at, what, func(f field) error {
+		switch f.num {
+		case 1, 4, 5, 6, 7, 9, 10, 11, 12, 13:
+			if err := r.message(f, what); err != nil {
+				return err
+			}
+		}
+		text := r.text
+		switch f.num {
+		case 1:
+			fn.Name = text(f.payload)
+		case 4:
+			p.functionInputs = append(p.functionInputs, text(f.payload))
+		case 5:
+			p.functionOutput = append(p.functionOutput, text(f.payload))
+		case 6:
+			fn.Attrs = append(fn.Attrs, text(f.payload))
+		case 7:
+			p.nodes = append(p.nodes, f.payload)
+		case 9:
+			return r.opset(f, &fn.Opsets)
+		case 10:
+			fn.Domain = domain(text(f.payload))
+		case 11:
+			a := &graph.Attr{Span: f.payload}
+			graphs, err := r.attributeFields(a)
+			if err == nil && len(graphs) > 0 {
+				err = r.errorAt(f.span.Off, "the default of attribute %s of a function is a graph: expected a plain value", quoted(a.Name))
+			}
+			fn.Defaults = append(fn.Defaults, a)
+			return err
+		case 12:
+			v, err := r.valueInfo(f.payload)
+			p.values = append(p.values, v)
+			return err
+		case 13:
+			fn.Overload = text(f.payload)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if fn.Name == "" {
+		return nil, r.errorAt(at.Off, "a function without a name: expected one")
+	}
+	fn.Body = s.g
+	if err := r.fill(s, &p); err != nil {
+		var e *Error
+		if errors.As(err, &e) && e.Node == "" {
+			e.Node = fmt.Sprintf("function %s", quoted(fn.Name))
+		}
+		return nil, err
+	}
+	return fn, nil
+}

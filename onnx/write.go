@@ -1,0 +1,127 @@
+package onnx
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+)
+
+// kernelCopy is the size from which on a piece of the source goes from file to
+// file by copy_file_range instead of through our memory. Below it a write from
+// the mapping is as fast.
+const kernelCopy = 1 << 20
+
+// WriteOptions says how Write writes.
+type WriteOptions struct {
+	External ExternalMode // what becomes of external data in another folder; "" is copy
+	Sync     bool         // wait for the disk even when no file is replaced
+}
+
+// Write puts an image of m into the file at path ("-": standard output), by way
+// of a temporary file in the same folder, and brings the external data along.
+// The file is there whole or not at all. The model's File must still be open.
+// On Windows a file that is mapped cannot be replaced: use Stage, close the
+// model, then commit.
+func Write(path string, m *graph.Model, im *Image, opt WriteOptions) error {
+	if path == "-" {
+		_, err := im.WriteTo(os.Stdout)
+		return err
+	}
+	p, err := Stage(path, im)
+	if err != nil {
+		return err
+	}
+	undo, err := BringExternal(m, filepath.Dir(path), opt.External)
+	if err == nil {
+		err = p.Commit(opt.Sync)
+	}
+	if err != nil {
+		p.Abort()
+		undo()
+	}
+	return err
+}
+
+// Stage writes an image into a temporary file beside path. Commit puts it in
+// its place.
+func Stage(path string, im *Image) (*atomicfile.File, error) {
+	p, err := atomicfile.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := im.writeFile(p.File); err != nil {
+		p.Abort()
+		return nil, err
+	}
+	return p, nil
+}
+
+// writeFile writes the image's pieces: large spans by the kernel, the rest
+// through one buffer.
+func (im *Image) writeFile(f *os.File) error {
+	buf := make([]byte, 0, 256<<10)
+	written := int64(0)
+	flush := func() error {
+		n, err := f.Write(buf)
+		written += int64(n)
+		buf = buf[:0]
+		return err
+	}
+	for _, p := range im.pieces {
+		small := p.data
+		if p.data == nil && p.gen == nil && p.span.Len < int64(cap(buf)) {
+			small = im.source.Bytes[p.span.Off:p.span.End()]
+		}
+		if small != nil && len(buf)+len(small) <= cap(buf) {
+			buf = append(buf, small...)
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		n, err := im.copyPiece(f, p)
+		written += n
+		if err != nil {
+			return err
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	return im.checkSize(written)
+}
+
+func (im *Image) copyPiece(f *os.File, p piece) (int64, error) {
+	if p.data == nil && p.gen == nil && im.source.File != nil && p.span.Len >= kernelCopy {
+		if _, err := im.source.File.Seek(p.span.Off, io.SeekStart); err != nil {
+			return 0, err
+		}
+		return io.CopyN(f, im.source.File, p.span.Len)
+	}
+	c := &counter{w: f}
+	err := im.writePiece(c, p)
+	return c.n, err
+}
+
+// BringExternal puts the external data of m beside an output in dir. undo
+// removes what it made.
+func BringExternal(m *graph.Model, dir string, mode ExternalMode) (undo func(), err error) {
+	if mode == "" {
+		mode = ExternalCopy
+	}
+	made, err := bringExternal(m, dir, mode)
+	undo = func() {
+		for _, f := range made {
+			os.Remove(f)
+		}
+	}
+	if err != nil {
+		undo()
+		return func() {}, errors.Join(err)
+	}
+	return undo, nil
+}
