@@ -1,0 +1,37 @@
+package alloc
+
+import (
+	"fmt"
+	"testing"
+)
+
+func BenchmarkPlace(b *testing.B) {
+	for _, g := range []struct {
+		name string
+		make func(int) Problem
+	}{{"transformer", transformer}, {"long", longLived}, {"tangled", tangled}} {
+		for _, n := range []int{1000, 10000, 100000} {
+			p := g.make(n)
+			bound := p.MaxLoad()
+			for _, s := range Strategies {
+				b.Run(fmt.Sprintf("lifetimes=%s/buffers=%d/strategy=%s", g.name, n, s.Name), func(b *testing.B) {
+					var a Placement
+					for b.Loop() {
+						a = s.Func(p)
+					}
+					b.ReportMetric(100*float64(a.Arena-bound)/float64(bound), "gap-%")
+				})
+			}
+		}
+	}
+}
+
+func BenchmarkCheckSweep(b *testing.B) {
+	p := transformer(100000)
+	a := GreedyBySize(p)
+	for b.Loop() {
+		if err := p.CheckSweep(a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

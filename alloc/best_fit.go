@@ -1,0 +1,47 @@
+package alloc
+
+import (
+	"cmp"
+	"slices"
+)
+
+// BestFit takes buffers for rectangles, as wide as their lifetimes and as high
+// as their sizes, whose place in time is given, and lays them bottom up: on the
+// lowest plateau of what is laid so far, the leftmost of equal ones, the buffer
+// of the longest lifetime among those that fit into its span. Where none fits
+// the plateau is raised to the lower of its neighbours. This is the best-fit
+// heuristic for strip packing (Burke, Kendall & Whitwell 2004) as Sekiyama et
+// al. 2018 use it. Of equal lifetimes the larger size goes first, then the
+// smaller index. O(n log² n) to build the index of lifetimes, then O(√n) at
+// most for each search in it, and O(n) searches.
+func BestFit(p Problem) Placement {
+	s := prepare(p)
+	slices.SortFunc(s.ids, func(a, b int) int {
+		return cmp.Or(
+			-cmp.Compare(duration(p.Buffers[a]), duration(p.Buffers[b])),
+			-cmp.Compare(s.size[a], s.size[b]),
+			cmp.Compare(a, b))
+	})
+	a := Placement{Offsets: make([]int64, len(s.size))}
+	unplaced := newIndex(s)
+	line := newSkyline(int32(s.sections))
+	for range s.ids {
+		at := line.lowest()
+		rank := unplaced.first(at.lo, at.hi)
+		for rank < 0 {
+			line.raise(at)
+			at = line.lowest()
+			rank = unplaced.first(at.lo, at.hi)
+		}
+		unplaced.remove(rank)
+		i := s.ids[rank]
+		off := roundUp(at.height, s.align[i])
+		line.lay(at, plateau{s.lo[i], s.hi[i], off + s.size[i]})
+		a.Offsets[i] = off
+		a.Arena = max(a.Arena, off+s.size[i])
+	}
+	return a
+}
+
+// duration returns one less than the steps of a lifetime. It cannot overflow.
+func duration(b Buffer) uint64 { return uint64(b.Last) - uint64(b.First) }

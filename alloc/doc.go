@@ -1,0 +1,35 @@
+// Package alloc gives buffers with fixed lifetimes their offsets in one arena,
+// so that no two that are live together overlap and the arena is small.
+//
+// It knows sizes and lifetimes, nothing else. Four buffers, steps to the right,
+// bytes upwards:
+//
+//	7       ┌───────────┐               a  4 bytes, steps 0-1
+//	        │ c         │               b  2 bytes, steps 0-1
+//	6 ┌─────┴─────┬─────┘               c  1 byte,  steps 1-2
+//	  │ b         │                     d  4 bytes, steps 2-3
+//	4 ├───────────┼───────────┐
+//	  │ a         │ d         │
+//	0 └───────────┴───────────┘
+//	  0     1     2     3      step
+//
+// The load is 6, 7, 5 and 4 bytes at the four steps, and no arena is smaller
+// than the largest, 7 ([Problem.MaxLoad]). The offsets 0, 4, 6 and 0 give an
+// arena of 7 bytes, which is therefore optimal.
+//
+//   - [Problem.Check] says whether a placement is one: quadratic and plain.
+//     [Problem.CheckSweep] answers the same for a hundred thousand buffers.
+//   - [Strategies] lists the ways to place, each in its own file.
+//   - [Solve] runs them and keeps the smallest arena.
+//
+// GreedyBySize is the first to try: on most networks it reaches the largest
+// load. BestFit is the better one where lifetimes are tangled, as in the
+// training graphs and the instances of a compiler; the others are there to
+// compare with, and win now and then.
+//
+// # Alignment
+//
+// The offset of a buffer is a multiple of its alignment, and it takes its size
+// rounded up to that alignment. Loads and arenas count rounded sizes. A buffer
+// of 0 bytes has offset 0 and takes nothing.
+package alloc

@@ -1,0 +1,77 @@
+package alloc
+
+import (
+	"cmp"
+	"slices"
+)
+
+// prepared is a valid problem as the strategies see it: sizes rounded up, the
+// buffers of 0 bytes left out, and sections for steps.
+//
+// A section is a set of buffers that are live together and that no larger such
+// set contains. In the order of time they number at most n, whatever the
+// number of steps: the four buffers of the package comment make two,
+//
+//	step      0 1 2 3
+//	section    0   1      {a, b, c} and {c, d}
+//
+// for the first step's {a, b} is part of the second's. Each buffer is in the
+// sections [lo, hi); two are live together if and only if they share one.
+type prepared struct {
+	ids         []int   // of the buffers that have a size, ascending
+	lo, hi      []int32 // by buffer, as are the next two
+	size, align []int64
+	sections    int
+}
+
+func prepare(p Problem) prepared {
+	n := len(p.Buffers)
+	s := prepared{
+		lo:    make([]int32, n),
+		hi:    make([]int32, n),
+		size:  make([]int64, n),
+		align: make([]int64, n),
+	}
+	for i := range p.Buffers {
+		s.size[i], s.align[i] = p.size(i), p.align(i)
+		if s.size[i] > 0 {
+			s.ids = append(s.ids, i)
+		}
+	}
+	s.cut(p)
+	return s
+}
+
+// cut finds the sections: each is closed by the first end after a start, where
+// a buffer ends after all that start at its last step.
+func (s *prepared) cut(p Problem) {
+	starts, ends := slices.Clone(s.ids), slices.Clone(s.ids)
+	slices.SortFunc(starts, func(a, b int) int { return cmp.Compare(p.Buffers[a].First, p.Buffers[b].First) })
+	slices.SortFunc(ends, func(a, b int) int { return cmp.Compare(p.Buffers[a].Last, p.Buffers[b].Last) })
+	open := false
+	for _, e := range ends {
+		for len(starts) > 0 && p.Buffers[starts[0]].First <= p.Buffers[e].Last {
+			if !open {
+				open = true
+				s.sections++
+			}
+			s.lo[starts[0]] = int32(s.sections - 1)
+			starts = starts[1:]
+		}
+		open = false
+		s.hi[e] = int32(s.sections)
+	}
+}
+
+// loads returns the bytes that each section needs.
+func (s prepared) loads() []int64 {
+	change := make([]int64, s.sections+1)
+	for _, i := range s.ids {
+		change[s.lo[i]] += s.size[i]
+		change[s.hi[i]] -= s.size[i]
+	}
+	for c := range s.sections {
+		change[c+1] += change[c]
+	}
+	return change[:s.sections]
+}
