@@ -1,8 +1,11 @@
 package ops
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"slices"
+	"hash"
+	"math"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -13,47 +16,133 @@ import (
 // is an attack.
 const maxCalls = 10_000
 
+// functionID is what a node calls a local function by.
+type functionID struct{ domain, name, overload string }
+
+// callID is a digest of all that the inference of a call depends on.
+type callID [sha256.Size]byte
+
 // instance is a local function with the types of one call.
 type instance struct {
-	call *graph.Call
-	outs []Arg
+	call   *graph.Call
+	outs   []Arg
+	flops  int64
+	random bool
+}
+
+// collectFunctions lists the model's local functions and refuses those that
+// call themselves, called or not: such a function has no meaning.
+func (inf *inferrer) collectFunctions() error {
+	inf.functions = make(map[functionID]*graph.Function, len(inf.model.Functions))
+	for _, f := range inf.model.Functions {
+		id := functionID{f.Domain, f.Name, f.Overload}
+		if inf.functions[id] == nil {
+			inf.functions[id] = f
+		}
+	}
+	const active, done = 1, 2
+	state := make(map[*graph.Function]int, len(inf.functions))
+	var path []*graph.Function
+	var walk func(f *graph.Function) error
+	walk = func(f *graph.Function) error {
+		switch state[f] {
+		case done:
+			return nil
+		case active:
+			return recursion(append(path, f))
+		}
+		state[f] = active
+		path = append(path, f)
+		if err := inf.eachCallee(f.Body, walk); err != nil {
+			return err
+		}
+		path = path[:len(path)-1]
+		state[f] = done
+		return nil
+	}
+	for _, f := range inf.model.Functions {
+		if err := walk(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachCallee calls visit for the local functions that nodes of g and of the
+// bodies within call.
+func (inf *inferrer) eachCallee(g *graph.Graph, visit func(*graph.Function) error) error {
+	if g == nil {
+		return nil
+	}
+	for _, n := range g.Nodes {
+		if f := inf.function(n); f != nil {
+			if err := visit(f); err != nil {
+				return err
+			}
+		}
+		for _, a := range n.Attrs {
+			if err := inf.eachCallee(a.Graph, visit); err != nil {
+				return err
+			}
+			for _, b := range a.Graphs {
+				if err := inf.eachCallee(b, visit); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// recursion names the cycle that the last function of a path closes.
+func recursion(path []*graph.Function) error {
+	last := path[len(path)-1]
+	for path[0] != last {
+		path = path[1:]
+	}
+	var names []string
+	for i, f := range path {
+		if i < 4 || i >= len(path)-2 {
+			names = append(names, fmt.Sprintf("%q", graph.Short(f.Name)))
+		} else if i == 4 {
+			names = append(names, "…")
+		}
+	}
+	return graph.Errorf("function %q calls itself: %s", graph.Short(last.Name), strings.Join(names, " -> "))
 }
 
 // function finds the local function that a node calls, nil if it calls none.
 func (inf *inferrer) function(n *graph.Node) *graph.Function {
-	for _, f := range inf.model.Functions {
-		if f.Name == n.Op && f.Domain == n.Domain && f.Overload == n.Overload {
-			return f
-		}
+	if len(inf.functions) == 0 {
+		return nil
 	}
-	return nil
+	return inf.functions[functionID{n.Domain, n.Op, n.Overload}]
 }
 
 // call infers a call of a local function by looking into it. Calls with the
 // same types, small values and attributes share one instance.
 func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	if len(c.In) > len(f.Body.Inputs) {
-		return c.Errf("function %s takes %d inputs, found %d", f.Name, len(f.Body.Inputs), len(c.In))
+		return c.Errf("function %s takes %d inputs, found %d", graph.Short(f.Name), len(f.Body.Inputs), len(c.In))
 	}
 	if len(c.Out) > len(f.Body.Outputs) {
-		return c.Errf("function %s makes %d outputs, expected %d", f.Name, len(f.Body.Outputs), len(c.Out))
+		return c.Errf("function %s makes %d outputs, expected %d", graph.Short(f.Name), len(f.Body.Outputs), len(c.Out))
 	}
-	id := callKey(c, f)
+	id := identify(c, f)
 	if inst := inf.calls[id]; inst != nil {
 		inf.useCall(c, inst)
 		return nil
 	}
-	if slices.Contains(inf.active, f) {
-		return c.Errf("function %s calls itself", f.Name)
+	if len(inf.calls) >= maxCalls {
+		return c.Errf("function %s: more than %d calls with different types", graph.Short(f.Name), maxCalls)
 	}
-	if inf.pairs++; inf.pairs > maxCalls {
-		return c.Errf("function %s: more than %d calls with different types", f.Name, maxCalls)
+	if inf.cloned += weigh(f.Body); inf.cloned > maxCloned {
+		return c.Errf("function %s: the calls of functions with different types have more than %d nodes and tensors", graph.Short(f.Name), maxCloned)
 	}
-	inf.active = append(inf.active, f)
-	defer func() { inf.active = inf.active[:len(inf.active)-1] }()
-
 	body := f.Body.Clone()
-	substitute(body, c.Node, f)
+	if err := substitute(body, c.Node, f); err != nil {
+		return err
+	}
 	args := make([]Arg, len(body.Inputs))
 	for i := range args {
 		args[i] = c.Arg(i)
@@ -62,74 +151,172 @@ func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	if err := inf.graph(s, args); err != nil {
 		return err
 	}
-	inst := &instance{&graph.Call{Function: f, Body: body}, s.outputs()}
+	inst := &instance{call: &graph.Call{Function: f, Body: body}, outs: s.outputs()}
+	for _, n := range body.Nodes {
+		inst.flops = addFLOPs(inst.flops, n.Meaning.FLOPs)
+		inst.random = inst.random || n.Meaning.Random
+	}
 	inf.calls[id] = inst
 	inf.useCall(c, inst)
 	return nil
 }
 
+// weigh counts the nodes and tensors of g and of the bodies within.
+func weigh(g *graph.Graph) int {
+	if g == nil {
+		return 0
+	}
+	w := 1 + len(g.Nodes) + len(g.Tensors)
+	for _, n := range g.Nodes {
+		for _, a := range n.Attrs {
+			w += weigh(a.Graph)
+			for _, b := range a.Graphs {
+				w += weigh(b)
+			}
+		}
+	}
+	return w
+}
+
 func (inf *inferrer) useCall(c *Call, inst *instance) {
 	c.Node.Meaning.Known = true
 	c.Node.Meaning.Call = inst.call
+	c.Node.Meaning.FLOPs, c.Node.Meaning.Random = inst.flops, inst.random
 	for i := range c.Out {
 		c.SetType(i, inst.outs[i].Type)
 		c.SetValue(i, inst.outs[i].Value)
 	}
-	for _, n := range inst.call.Body.Nodes {
-		c.Node.Meaning.FLOPs += n.Meaning.FLOPs
-		c.Node.Meaning.Random = c.Node.Meaning.Random || n.Meaning.Random
+}
+
+// identify digests the types, values and attributes of a call.
+func identify(c *Call, f *graph.Function) callID {
+	d := digest{sha256.New(), nil}
+	d.text(f.Domain)
+	d.text(f.Name)
+	d.text(f.Overload)
+	d.args(c.In)
+	for _, a := range c.Node.Attrs {
+		d.text(a.Name)
+		d.text(a.String)
+		d.number(int64(a.Type), int64(math.Float32bits(a.Float)), a.Int, int64(len(a.Floats)))
+		for _, x := range a.Floats {
+			d.number(int64(math.Float32bits(x)))
+		}
+		d.number(int64(len(a.Ints)))
+		d.number(a.Ints...)
+		d.number(int64(len(a.Strings)))
+		for _, x := range a.Strings {
+			d.text(x)
+		}
+		// Attributes that hold tensors or graphs are told apart by where they
+		// stand: two equal ones cost an instance and no mistake.
+		d.text(fmt.Sprintf("%v %p %p %p %p", a.Span, a.Tensor, a.Sparse, a.Graph, a.TypeOf))
+		for _, x := range a.Tensors {
+			d.text(fmt.Sprintf("%p", x))
+		}
+		for _, x := range a.Graphs {
+			d.text(fmt.Sprintf("%p", x))
+		}
+	}
+	return callID(d.h.Sum(nil))
+}
+
+// digest feeds a hash with things whose lengths are told, so that no two
+// different lists read the same.
+type digest struct {
+	h   hash.Hash
+	buf []byte
+}
+
+func (d *digest) number(v ...int64) {
+	d.buf = d.buf[:0]
+	for _, x := range v {
+		d.buf = binary.LittleEndian.AppendUint64(d.buf, uint64(x))
+	}
+	d.h.Write(d.buf)
+}
+
+func (d *digest) text(s string) {
+	d.number(int64(len(s)))
+	d.buf = append(d.buf[:0], s...)
+	d.h.Write(d.buf)
+}
+
+func (d *digest) args(args []Arg) {
+	d.number(int64(len(args)))
+	for _, a := range args {
+		if !a.Present {
+			d.number(-1)
+			continue
+		}
+		d.typ(a.Type)
+		if a.Value == nil {
+			d.number(-1)
+			continue
+		}
+		d.number(int64(len(a.Value.Shape)), int64(len(a.Value.Elems)))
+		d.number(a.Value.Shape...)
+		for _, e := range a.Value.Elems {
+			d.number(int64(e.State), e.I, int64(math.Float64bits(e.F)))
+		}
+		if a.Value.Items != nil {
+			d.args(a.Value.Items)
+		}
 	}
 }
 
-// callKey spells out all that the inference of a call depends on.
-func callKey(c *Call, f *graph.Function) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %q %q", f.Domain, f.Name, f.Overload)
-	for _, a := range c.In {
-		if !a.Present {
-			b.WriteString(" -")
-			continue
-		}
-		b.WriteString(" " + a.Type.String())
-		if a.Value != nil {
-			fmt.Fprintf(&b, "%v", *a.Value)
-		}
+func (d *digest) typ(t graph.Type) {
+	rank := int64(t.Rank())
+	d.number(int64(t.Kind), int64(t.Elem), rank)
+	for _, n := range t.Shape {
+		d.number(int64(n))
 	}
-	for _, a := range c.Node.Attrs {
-		// Two attributes that hold the same tensor or graph are told apart by
-		// where they stand: that costs an instance and no mistake.
-		fmt.Fprintf(&b, " %q=%v %v %q %v %v %q %v", a.Name, a.Float, a.Int, a.String, a.Floats, a.Ints, a.Strings, a.Span)
+	if t.Of == nil {
+		d.number(-1)
+		return
 	}
-	return b.String()
+	d.number(1)
+	d.typ(*t.Of)
 }
 
 // substitute puts a call's attributes in the place of those that refer to them,
 // in the body and the bodies within it.
-func substitute(g *graph.Graph, call *graph.Node, f *graph.Function) {
+func substitute(g *graph.Graph, call *graph.Node, f *graph.Function) error {
 	for _, n := range g.Nodes {
 		attrs := n.Attrs[:0]
 		for _, a := range n.Attrs {
-			if a.Ref != "" {
-				given := call.Attr(a.Ref)
-				for _, d := range f.Defaults {
-					if given == nil && d.Name == a.Ref {
-						given = d
+			if a.Ref == "" {
+				for _, b := range append(a.Graphs, a.Graph) {
+					if b == nil {
+						continue
+					}
+					if err := substitute(b, call, f); err != nil {
+						return err
 					}
 				}
-				if given == nil {
-					continue // stays at the operator's own default
-				}
-				g := given.Clone()
-				g.Name = a.Name
-				a = g
+				attrs = append(attrs, a)
+				continue
 			}
-			for _, b := range append(a.Graphs, a.Graph) {
-				if b != nil {
-					substitute(b, call, f)
+			given := call.Attr(a.Ref)
+			for _, d := range f.Defaults {
+				if given == nil && d.Name == a.Ref {
+					given = d
 				}
 			}
-			attrs = append(attrs, a)
+			if given == nil {
+				continue // stays at the operator's own default
+			}
+			for _, b := range append(given.Graphs, given.Graph) {
+				if b != nil && len(b.Captures) > 0 {
+					return graph.Errorf("attribute %q of a call of function %s reads from outside of its graph: expected a graph that stands alone",
+						graph.Short(a.Ref), graph.Short(f.Name))
+				}
+			}
+			put := given.Clone()
+			put.Name = a.Name
+			attrs = append(attrs, put)
 		}
 		n.Attrs = attrs
 	}
+	return nil
 }

@@ -41,7 +41,7 @@ type Inference struct {
 // What the file declares (value_info) is used where inference has no answer
 // and checked where it has one. Errors are of type *graph.Error.
 func Infer(m *graph.Model, opt Options) (*Inference, error) {
-	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[string]*instance{}}
+	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[callID]*instance{}}
 	if err := inf.run(); err != nil {
 		var e *graph.Error
 		if !errors.As(err, &e) {
@@ -61,10 +61,17 @@ type inferrer struct {
 	opt     Options
 	symbols symbols
 	result  *Inference
-	calls   map[string]*instance // local functions by name and types of the call
-	active  []*graph.Function    // calls under way, to find recursion
-	total   int64                // bytes of all tensors of the main graph, to find overflow
-	pairs   int                  // calls of local functions inferred so far
+	total   int64 // bytes of all tensors of the main graph, to find overflow
+
+	functions map[functionID]*graph.Function
+	calls     map[callID]*instance // local functions by the types of the call
+
+	// What a hostile file could make without end (limits.go).
+	axes     int // of all shapes written so far
+	visits   int // nodes and tensors of bodies, each time they are inferred
+	unrolled int // those of them spent on following loops through
+	cloned   int // nodes and tensors of instances of local functions
+	folded   int // elements of values that are kept
 }
 
 // scope is one graph while its types are inferred.
@@ -72,7 +79,8 @@ type scope struct {
 	g      *graph.Graph
 	outer  *scope
 	opsets []graph.Opset
-	values []*Value // by TensorID
+	values []*Value                // by TensorID
+	absent map[graph.TensorID]bool // inputs of a function that a call leaves out
 	main   bool
 }
 
@@ -80,6 +88,9 @@ func (inf *inferrer) run() error {
 	m := inf.model
 	if len(m.Opsets) == 0 && len(m.Graph.Nodes) > 0 {
 		return graph.Errorf("opset_import is empty: expected the version of ai.onnx")
+	}
+	if err := inf.collectFunctions(); err != nil {
+		return err
 	}
 	if err := inf.bindInputs(); err != nil {
 		return err
@@ -96,6 +107,11 @@ func (inf *inferrer) run() error {
 // graph, whose inputs have those that bindInputs gave them.
 func (inf *inferrer) graph(s *scope, args []Arg) error {
 	g := s.g
+	if !s.main {
+		if err := inf.visit(g); err != nil {
+			return err
+		}
+	}
 	s.values = make([]*Value, len(g.Tensors))
 	for id, t := range g.Tensors {
 		if t.Data != nil {
@@ -106,11 +122,17 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 			}
 		}
 	}
+	if len(g.Captures) > 0 && s.outer == nil {
+		return graph.Errorf("a graph that reads from outside stands where there is no outside")
+	}
 	for _, c := range g.Captures {
 		o := s.outer.g.Tensors[c.Outer]
 		t := g.Tensors[c.Inner]
 		t.Type, t.Dynamic, t.Bytes, t.Bounded = o.Type, o.Dynamic, o.Bytes, o.Bounded
 		s.values[c.Inner] = s.outer.values[c.Outer]
+		if s.outer.absent[c.Outer] {
+			s.leaveOut(c.Inner)
+		}
 	}
 	for i, id := range g.Inputs {
 		t := g.Tensors[id]
@@ -119,8 +141,16 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 			if i < len(args) {
 				t.Type = args[i].Type
 				s.values[id] = args[i].Value
+				if !args[i].Present {
+					s.leaveOut(id)
+				}
 			}
-			inf.useDeclared(s, t)
+			// A length that inference does not know changes from one
+			// iteration to the next: what the file says of it is often that of
+			// the first.
+			if !t.Type.Ranked {
+				inf.useDeclared(s, t)
+			}
 		}
 		t.Dynamic = ""
 		if err := inf.size(s, t); err != nil {
@@ -144,6 +174,14 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 		}
 	}
 	return nil
+}
+
+// leaveOut notes that input t of the scope was not given.
+func (s *scope) leaveOut(t graph.TensorID) {
+	if s.absent == nil {
+		s.absent = map[graph.TensorID]bool{}
+	}
+	s.absent[t] = true
 }
 
 func dynamicInput(t graph.Type) string {
@@ -173,6 +211,9 @@ func unsized(t graph.Type) string {
 // size fills in Bytes and Bounded.
 func (inf *inferrer) size(s *scope, t *graph.Tensor) error {
 	t.Bytes, t.Bounded = 0, false
+	if inf.axes += len(t.Type.Shape); inf.axes > maxAxes {
+		return graph.Errorf("the shapes of all tensors together have more than %d axes", maxAxes)
+	}
 	if t.Data != nil && t.Data.Sparse != nil {
 		t.Bytes = t.Data.Bytes
 		return nil
@@ -206,7 +247,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	c := &Call{Node: n, inf: inf, scope: s, Version: graph.FindOpset(s.opsets, n.Domain)}
 	c.In = make([]Arg, len(n.Inputs))
 	for i, t := range n.Inputs {
-		if t >= 0 {
+		if t >= 0 && !s.absent[t] {
 			c.In[i] = Arg{true, g.Tensors[t].Type, s.values[t]}
 		}
 	}
@@ -225,7 +266,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 			return err
 		}
 		n.Meaning.Known = true
-		n.Meaning.Random = op.Random
+		n.Meaning.Random = op.Random || hasRandomBody(n)
 	}
 	for k, t := range n.Outputs {
 		if t < 0 {
@@ -257,10 +298,20 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	}
 	for k, t := range n.Outputs {
 		if t >= 0 {
-			s.values[t] = c.Out[k].Value
+			s.values[t] = inf.keep(c.Out[k])
 		}
 	}
 	return nil
+}
+
+// hasRandomBody reports whether a body of n holds a random node.
+func hasRandomBody(n *graph.Node) bool {
+	for _, a := range n.Attrs {
+		if a.Graph != nil && slices.ContainsFunc(a.Graph.Nodes, func(m *graph.Node) bool { return m.Meaning.Random }) {
+			return true
+		}
+	}
+	return false
 }
 
 // foldable reports whether some output is small enough to have a value.

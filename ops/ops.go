@@ -59,8 +59,11 @@ type family struct {
 // key names an operator.
 type key struct{ domain, name string }
 
-// table is every operator of every family.
-var table = func() map[key]*Op {
+// table is every operator of every family. It is filled by init because the
+// operators with bodies look operators up themselves.
+var table map[key]*Op
+
+func init() {
 	t := map[key]*Op{}
 	for _, f := range families {
 		for i := range f.ops {
@@ -71,8 +74,8 @@ var table = func() map[key]*Op {
 			t[k] = &f.ops[i]
 		}
 	}
-	return t
-}()
+	table = t
+}
 
 // Lookup finds an operator; nil if this package does not know it. The domain
 // ai.onnx is spelled "".

@@ -28,10 +28,12 @@ type Scalar struct {
 	State State
 }
 
-// Value is the elements of a small tensor as far as they are known.
+// Value is the elements of a small tensor as far as they are known, or the
+// items of a sequence or optional whose number is known.
 type Value struct {
 	Shape []int64
 	Elems []Scalar
+	Items []Arg // not nil for a sequence, or an optional (which holds none or one)
 }
 
 // NewInts is a value of rank 1.
@@ -69,7 +71,7 @@ func (s Scalar) Dim() graph.Dim {
 // Ints gives the elements of an integer value if all are known. A nil value is
 // not known.
 func (v *Value) Ints() ([]int64, bool) {
-	if v == nil {
+	if v == nil || v.Items != nil {
 		return nil, false
 	}
 	out := make([]int64, len(v.Elems))
@@ -92,7 +94,7 @@ func (v *Value) Int() (int64, bool) {
 
 // Floats gives the elements of a floating-point value if all are known.
 func (v *Value) Floats() ([]float64, bool) {
-	if v == nil {
+	if v == nil || v.Items != nil {
 		return nil, false
 	}
 	out := make([]float64, len(v.Elems))
@@ -115,7 +117,7 @@ func (v *Value) Reshaped(shape []int64) *Value {
 
 // valueOf is the value of a constant, nil when it is large or not a number.
 func valueOf(d *graph.Data) *Value {
-	if d == nil || len(d.Dims) > 8 || d.Elements() > FoldLimit {
+	if d == nil || len(d.Dims) > 8 || count(d.Dims) < 0 || count(d.Dims) > FoldLimit {
 		return nil
 	}
 	v := &Value{Shape: d.Dims}
@@ -153,32 +155,59 @@ func (c *Call) outShape(i int) ([]int64, bool) {
 }
 
 // foldBroadcast sets output 0 to f of the inputs' elements under numpy's rule.
-// f sees the elements as they are, hidden ones included. Nothing is set when
-// an input's value is nil.
+// f sees the elements as they are, hidden ones included: all those of an input
+// without a value are hidden. Nothing is set when no input has one, or when
+// nothing is known of any element of the output.
 func foldBroadcast(c *Call, f func(in []Scalar) Scalar) {
 	shape, ok := c.outShape(0)
 	if !ok {
 		return
 	}
 	args := make([]*Value, 0, len(c.In))
-	for i := range c.In {
-		if !c.In[i].Present {
+	some := false
+	for _, a := range c.In {
+		if !a.Present {
 			continue
 		}
-		if c.In[i].Value == nil {
+		if a.Value != nil && !broadcasts(a.Value, shape) {
 			return
 		}
-		args = append(args, c.In[i].Value)
+		some = some || a.Value != nil
+		args = append(args, a.Value)
 	}
+	if !some {
+		return
+	}
+	some = false
 	out := &Value{Shape: shape, Elems: make([]Scalar, count(shape))}
 	in := make([]Scalar, len(args))
 	for at := range out.Elems {
 		for k, v := range args {
-			in[k] = v.Elems[broadcastIndex(at, shape, v.Shape)]
+			in[k] = Scalar{State: Hidden}
+			if v != nil {
+				in[k] = v.Elems[broadcastIndex(at, shape, v.Shape)]
+			}
 		}
 		out.Elems[at] = f(in)
+		some = some || out.Elems[at].State != Hidden
 	}
-	c.SetValue(0, out)
+	if some || len(out.Elems) == 0 {
+		c.SetValue(0, out)
+	}
+}
+
+// broadcasts reports whether v is a tensor that broadcasts to shape.
+func broadcasts(v *Value, shape []int64) bool {
+	from := len(shape) - len(v.Shape)
+	if from < 0 || v.Items != nil || count(v.Shape) != int64(len(v.Elems)) {
+		return false
+	}
+	for k, n := range v.Shape {
+		if n != 1 && n != shape[from+k] {
+			return false
+		}
+	}
+	return true
 }
 
 // broadcastIndex is the element of a tensor of shape small that stands at

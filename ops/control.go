@@ -1,0 +1,305 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// control is the operators that hold graphs. Their outputs are made anew:
+// nothing is shared with an input.
+var control = family{"", []Op{
+	{Name: "If", Infer: inferIf},
+	{Name: "Loop", Infer: inferLoop},
+	{Name: "Scan", Infer: inferScan},
+	{Name: "SequenceMap", Infer: inferSequenceMap},
+}}
+
+// body gives an attribute that must be a graph.
+func (c *Call) body(name string) (*graph.Graph, error) {
+	a := c.Node.Attr(name)
+	if a == nil || a.Graph == nil {
+		return nil, c.Errf("attribute %q is missing: expected a graph", name)
+	}
+	return a.Graph, nil
+}
+
+// needScalar refuses input i unless it is, or may be, a tensor of one element
+// of type elem.
+func (c *Call) needScalar(i int, elem graph.DType) error {
+	a := c.In[i]
+	if a.Kind == graph.KindUnknown {
+		return nil
+	}
+	n, exact := a.Elements()
+	if a.Kind != graph.KindTensor || a.Elem != elem && a.Elem != graph.Undefined || exact && n != 1 {
+		e := graph.Type{Kind: graph.KindTensor, Elem: elem, Ranked: true}
+		return graph.Errorf("input %d %s is %v, expected %v", i, c.inputName(i), a.Type, e)
+	}
+	return nil
+}
+
+// inferIf: the branch that is taken, if the condition is known, else what both
+// have in common.
+func inferIf(c *Call) error {
+	if err := c.Need(1); err != nil {
+		return err
+	}
+	if err := c.needScalar(0, graph.Bool); err != nil {
+		return err
+	}
+	names := [2]string{"else_branch", "then_branch"}
+	var branches [2]*graph.Graph
+	for k, name := range names {
+		g, err := c.body(name)
+		if err != nil {
+			return err
+		}
+		if len(g.Inputs) != 0 {
+			return c.Errf("%s has %d inputs, expected none", name, len(g.Inputs))
+		}
+		if len(g.Outputs) != len(c.Out) {
+			return c.Errf("%s makes %d outputs, expected %d", name, len(g.Outputs), len(c.Out))
+		}
+		branches[k] = g
+	}
+	cond, known := c.In[0].Value.Int()
+	taken := 0
+	if cond != 0 {
+		taken = 1
+	}
+	var outs [2][]Arg
+	for k, g := range branches {
+		var err error
+		outs[k], err = c.inferBody(g, []Arg{})
+		if err != nil {
+			// Exporters guard a Squeeze by a test of the length: the other
+			// branch need not make sense.
+			if known && k != taken {
+				neverRuns(g)
+				continue
+			}
+			return err
+		}
+		c.Node.Meaning.FLOPs = max(c.Node.Meaning.FLOPs, bodyFLOPs(g))
+	}
+	for i := range c.Out {
+		if known {
+			c.SetType(i, outs[taken][i].Type)
+			c.SetValue(i, outs[taken][i].Value)
+			continue
+		}
+		t, err := c.either(i, outs[1][i].Type, outs[0][i].Type)
+		if err != nil {
+			return err
+		}
+		c.SetType(i, t)
+		c.SetValue(i, unionValue(outs[1][i].Value, outs[0][i].Value))
+	}
+	return nil
+}
+
+// either is the type of output i of an If whose branches make a and b. An
+// optional goes together with what it may hold.
+func (c *Call) either(i int, a, b graph.Type) (graph.Type, error) {
+	switch {
+	case a.Kind == graph.KindUnknown || b.Kind == graph.KindUnknown || a.Kind == b.Kind && a.Kind != graph.KindTensor:
+		return Union(a, b), nil
+	case a.Kind == graph.KindOptional:
+		return a, nil
+	case b.Kind == graph.KindOptional:
+		return b, nil
+	case a.Kind != b.Kind || a.Elem != b.Elem && a.Elem != graph.Undefined && b.Elem != graph.Undefined:
+		return a, c.Errf("output %d is %v in then_branch, but %v in else_branch", i, a, b)
+	}
+	return Union(a, b), nil
+}
+
+// neverRuns clears what inference left in a body that it could not finish and
+// that is not run: nothing in it has a size.
+func neverRuns(g *graph.Graph) {
+	for _, n := range g.Nodes {
+		n.Meaning = graph.Meaning{Known: true}
+		for _, a := range n.Bodies() {
+			if a.Graph != nil {
+				neverRuns(a.Graph)
+			}
+		}
+	}
+	for _, t := range g.Tensors {
+		if t.Maker >= 0 {
+			t.Type, t.Bytes, t.Bounded = graph.Type{}, 0, false
+			t.Dynamic = "it stands in a body that is never run"
+		}
+	}
+}
+
+// bodyFLOPs is the floating-point operations of one run of a body.
+func bodyFLOPs(g *graph.Graph) int64 {
+	sum := int64(0)
+	for _, n := range g.Nodes {
+		sum = addFLOPs(sum, n.Meaning.FLOPs)
+	}
+	return sum
+}
+
+// inferSequenceMap (since 17) runs the body once for each item of input 0.
+// Where the items are known one by one, so are those of the outputs.
+func inferSequenceMap(c *Call) error {
+	if err := c.Need(1); err != nil {
+		return err
+	}
+	body, err := c.body("body")
+	if err != nil {
+		return err
+	}
+	if len(body.Inputs) != len(c.In) {
+		return c.Errf("body has %d inputs, expected %d as the node", len(body.Inputs), len(c.In))
+	}
+	if len(body.Outputs) != len(c.Out) {
+		return c.Errf("body makes %d outputs, expected %d", len(body.Outputs), len(c.Out))
+	}
+	if err := c.Need(len(c.In)); err != nil {
+		return err
+	}
+	if err := c.needSequence(0); err != nil {
+		return err
+	}
+	args := make([]Arg, len(c.In))
+	count := -1 // of the items, if they are known in all sequences
+	for i, a := range c.In {
+		args[i] = a
+		if a.Kind != graph.KindSequence {
+			continue
+		}
+		args[i] = Arg{Present: true}
+		if a.Of != nil {
+			args[i].Type = *a.Of
+		}
+		switch n := len(a.Value.items()); {
+		case a.Value.items() == nil:
+			count = -2
+		case count >= 0 && n != count:
+			return c.Errf("input %d %s has %d items, expected %d as in the first sequence", i, c.inputName(i), n, count)
+		case count > -2:
+			count = n
+		}
+	}
+	items := make([][]Arg, len(c.Out))
+	for k := 0; k < count && c.inf.mayUnroll(body); k++ {
+		each := make([]Arg, len(c.In))
+		for i, a := range c.In {
+			each[i] = a
+			if a.Kind == graph.KindSequence {
+				each[i] = a.Value.Items[k]
+			}
+		}
+		outs, err := c.inferBody(body, each)
+		if err != nil {
+			break // the types of the sequences as a whole decide
+		}
+		for i, o := range outs {
+			items[i] = append(items[i], o)
+		}
+	}
+	outs, err := c.inferBody(body, args)
+	if err != nil {
+		if count != 0 {
+			return err
+		}
+		neverRuns(body)
+		outs = make([]Arg, len(c.Out))
+	}
+	if count >= 0 {
+		c.Node.Meaning.FLOPs = mulFLOPs(bodyFLOPs(body), int64(count))
+	}
+	for i, o := range outs {
+		of := o.Type
+		if count > 0 && len(items[i]) == count {
+			of = unionOf(items[i])
+		}
+		c.SetType(i, graph.Type{Kind: graph.KindSequence, Of: &of})
+		if count >= 0 && len(items[i]) == count {
+			c.SetValue(i, sequenceOf(items[i]))
+		}
+	}
+	return nil
+}
+
+// mayUnroll reports whether a body may be inferred once more just to follow a
+// loop through, and counts it.
+func (inf *inferrer) mayUnroll(body *graph.Graph) bool {
+	inf.unrolled += weigh(body)
+	return inf.unrolled <= maxUnrolled
+}
+
+// unionValue is what is known of a value that is either a or b.
+func unionValue(a, b *Value) *Value {
+	if a == nil || b == nil {
+		return nil
+	}
+	if a.Items != nil || b.Items != nil {
+		if a.Items == nil || b.Items == nil || len(a.Items) != len(b.Items) {
+			return nil
+		}
+		v := &Value{Items: make([]Arg, len(a.Items))}
+		for i, x := range a.Items {
+			y := b.Items[i]
+			v.Items[i] = Arg{true, Union(x.Type, y.Type), unionValue(x.Value, y.Value)}
+		}
+		return v
+	}
+	if len(a.Elems) != len(b.Elems) || len(a.Shape) != len(b.Shape) {
+		return nil
+	}
+	for k := range a.Shape {
+		if a.Shape[k] != b.Shape[k] {
+			return nil
+		}
+	}
+	v := &Value{Shape: a.Shape, Elems: make([]Scalar, len(a.Elems))}
+	for i, x := range a.Elems {
+		y := b.Elems[i]
+		switch {
+		case x == y:
+			v.Elems[i] = x
+		case x.State == Hidden || y.State == Hidden || x.I < 0 || y.I < 0 || x.F != 0 || y.F != 0:
+			v.Elems[i].State = Hidden
+		case x.F != x.F || y.F != y.F:
+			v.Elems[i].State = Hidden
+		default:
+			v.Elems[i] = Scalar{I: max(x.I, y.I), State: Bounded}
+		}
+	}
+	return v
+}
+
+// scalarOf is a value of rank 0.
+func scalarOf(s Scalar) *Value { return &Value{Shape: []int64{}, Elems: []Scalar{s}} }
+
+// stacked is the type of the results of that many iterations laid along a new
+// axis.
+func stacked(t graph.Type, axis int, length graph.Dim) graph.Type {
+	if !t.Ranked || axis > len(t.Shape) {
+		return graph.Type{Kind: graph.KindTensor, Elem: t.Elem}
+	}
+	shape := make([]graph.Dim, 0, len(t.Shape)+1)
+	shape = append(shape, t.Shape[:axis]...)
+	shape = append(shape, length)
+	shape = append(shape, t.Shape[axis:]...)
+	s := graph.Type{Kind: graph.KindTensor, Elem: t.Elem, Ranked: true, Shape: shape}
+	if _, _, _, err := s.Size(); err != nil {
+		// A loop of 2^62 iterations is to be planned, not run.
+		shape[axis] = graph.Unknown
+	}
+	return s
+}
+
+// atMost is a bound, unless it is one that stands for "no limit": exporters
+// write the largest 32 or 64 bit integer for a while loop.
+func atMost(n int64) graph.Dim {
+	if n >= math.MaxInt32 {
+		return graph.Unknown
+	}
+	return graph.AtMost(max(n, 0))
+}

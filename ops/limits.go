@@ -1,0 +1,76 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// What one Infer may spend. A sound model stays far below each limit; a
+// hostile one of a few kilobytes could ask for all memory or for years: a body
+// is inferred several times by the loop around it, which is inferred several
+// times by the next; a function is inferred anew for each set of types.
+const (
+	maxAxes     = 1 << 24
+	maxVisits   = 4_000_000
+	maxUnrolled = 400_000
+	maxCloned   = 1_000_000
+	maxFolded   = 1 << 22
+	maxItems    = 1024 // of one sequence whose items are known one by one
+)
+
+// visit counts a body, its nodes and tensors, before it is inferred.
+func (inf *inferrer) visit(g *graph.Graph) error {
+	if inf.visits += 1 + len(g.Nodes) + len(g.Tensors); inf.visits > maxVisits {
+		return graph.Errorf("bodies and functions within each other: more than %d nodes and tensors to infer", maxVisits)
+	}
+	return nil
+}
+
+// keep gives the value of an output if it fits its type and there is room for
+// it.
+func (inf *inferrer) keep(a Arg) *Value {
+	const small = 8 // elements that are always kept
+	v := a.Value
+	if v == nil {
+		return nil
+	}
+	size := len(v.Items)
+	if v.Items == nil {
+		n, ok := a.Elements()
+		if !ok || n != int64(len(v.Elems)) || len(a.Shape) != len(v.Shape) {
+			return nil
+		}
+		for k, d := range a.Shape {
+			if int64(d) != v.Shape[k] {
+				return nil
+			}
+		}
+		size = len(v.Elems)
+	} else if a.Kind != graph.KindSequence && a.Kind != graph.KindOptional {
+		return nil
+	}
+	if size > small {
+		if inf.folded+size > maxFolded {
+			return nil
+		}
+		inf.folded += size
+	}
+	return v
+}
+
+// addFLOPs and mulFLOPs stop at the largest number: a few nested loops or
+// functions are enough to pass it.
+func addFLOPs(a, b int64) int64 {
+	if s := a + b; s >= 0 {
+		return s
+	}
+	return math.MaxInt64
+}
+
+func mulFLOPs(a, b int64) int64 {
+	if p, ok := mulChecked(a, b); ok {
+		return p
+	}
+	return math.MaxInt64
+}

@@ -1,0 +1,143 @@
+package ops
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// text is the operators on strings. Strings have no fixed size, but their
+// number is inferred all the same: other shapes may follow from it.
+var text = family{"", []Op{
+	{Name: "StringNormalizer", Infer: inferStringNormalizer},
+	{Name: "StringConcat", Infer: inferStringConcat},
+	{Name: "StringSplit", Infer: inferStringSplit},
+	{Name: "RegexFullMatch", Infer: inferRegexFullMatch},
+	{Name: "TfIdfVectorizer", Infer: inferTfIdfVectorizer},
+}}
+
+// needStrings refuses input i unless it is, or may be, a tensor of strings.
+func (c *Call) needStrings(i int) error {
+	a := c.In[i]
+	if a.Kind == graph.KindUnknown || a.Kind == graph.KindTensor && (a.Elem == graph.String || a.Elem == graph.Undefined) {
+		return nil
+	}
+	return c.Errf("input %d %s is %v, expected strings", i, c.inputName(i), a.Type)
+}
+
+// inferStringNormalizer drops stop words from a list [C] or [1,C]. Of a list
+// with nothing left one empty string remains.
+func inferStringNormalizer(c *Call) error {
+	if err := c.Need(1); err != nil {
+		return err
+	}
+	if err := c.needStrings(0); err != nil {
+		return err
+	}
+	x := c.In[0]
+	if !x.Ranked {
+		c.SetUnranked(0, graph.String)
+		return nil
+	}
+	if n := len(x.Shape); n != 1 && (n != 2 || !SameDim(x.Shape[0], 1)) {
+		return c.BadInput(0, "[C] or [1,C]")
+	}
+	shape := slices.Clone(x.Shape)
+	last := len(shape) - 1
+	stop := c.Node.Attr("stopwords")
+	words, ok := shape[last].Max()
+	switch {
+	case shape[last] == 0:
+		shape[last] = 1
+	case ok && (stop != nil && len(stop.Strings) > 0 || !shape[last].Exact()):
+		shape[last] = graph.AtMost(max(words, 1))
+	}
+	c.Set(0, graph.String, shape)
+	return nil
+}
+
+func inferStringConcat(c *Call) error {
+	if err := c.Need(2); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if err := c.needStrings(i); err != nil {
+			return err
+		}
+	}
+	return broadcastTo(c, graph.String, 0, 1)
+}
+
+// inferStringSplit: the parts stand along a new last axis, as long as the
+// longest list; maxsplit bounds it. Output 1 counts the parts.
+func inferStringSplit(c *Call) error {
+	if err := c.Need(1); err != nil {
+		return err
+	}
+	if err := c.needStrings(0); err != nil {
+		return err
+	}
+	x := c.In[0]
+	if !x.Ranked {
+		c.SetUnranked(0, graph.String)
+		c.SetUnranked(1, graph.Int64)
+		return nil
+	}
+	parts := graph.Unknown
+	switch most := c.Int("maxsplit", -1); {
+	case slices.Contains(x.Shape, 0):
+		parts = 0
+	case most >= 0 && most < math.MaxInt32:
+		parts = graph.AtMost(most + 1)
+	}
+	c.Set(0, graph.String, append(slices.Clone(x.Shape), parts))
+	c.Set(1, graph.Int64, x.Shape)
+	return nil
+}
+
+func inferRegexFullMatch(c *Call) error {
+	if err := c.Need(1); err != nil {
+		return err
+	}
+	if err := c.needStrings(0); err != nil {
+		return err
+	}
+	if !c.In[0].Ranked {
+		c.SetUnranked(0, graph.Bool)
+		return nil
+	}
+	c.Set(0, graph.Bool, c.In[0].Shape)
+	return nil
+}
+
+// inferTfIdfVectorizer counts n-grams: [C] gives [K], [N,C] gives [N,K], where
+// K - 1 is the largest of ngram_indexes.
+func inferTfIdfVectorizer(c *Call) error {
+	if err := c.Need(1); err != nil {
+		return err
+	}
+	if err := c.needTensor(0); err != nil {
+		return err
+	}
+	at := c.Ints("ngram_indexes")
+	if len(at) == 0 {
+		return c.Errf(`attribute "ngram_indexes" is missing: expected the place of each n-gram`)
+	}
+	if least, most := slices.Min(at), slices.Max(at); least < 0 || most >= math.MaxInt64-2 {
+		return c.Errf("ngram_indexes has %d, expected places >= 0", least)
+	}
+	k := graph.Dim(slices.Max(at) + 1)
+	x := c.In[0]
+	switch x.Rank() {
+	case -1:
+		c.SetUnranked(0, graph.Float32)
+	case 1:
+		c.Set(0, graph.Float32, []graph.Dim{k})
+	case 2:
+		c.Set(0, graph.Float32, []graph.Dim{x.Shape[0], k})
+	default:
+		return c.BadInput(0, "[C] or [N,C]")
+	}
+	return nil
+}
