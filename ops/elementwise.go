@@ -1,31 +1,139 @@
 package ops
 
 import (
+	"math"
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// elementwise is the operators whose output element depends on the elements of
-// the inputs at the same place, under numpy's broadcasting.
+// elementwise is arithmetic: the operators whose output element depends on the
+// elements of the inputs at the same place, under numpy's broadcasting.
+// Activations, comparisons and casts have files of their own.
 var elementwise = family{"", []Op{
-	{Name: "Add", Infer: broadcastBinary, Fold: foldInts(arith(addChecked, func(a, b float64) float64 { return a + b })), Inplace: overAny, FLOPs: onePerElement},
-	{Name: "Relu", Infer: sameAsFirst, Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Add", Infer: broadcastBinary, Fold: arith(addChecked, addReals), Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Sub", Infer: broadcastBinary, Fold: arith(subChecked, subReals), Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Mul", Infer: broadcastBinary, Fold: foldMul, Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Div", Infer: broadcastBinary, Fold: arith(divTruncated, divReals), Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Mod", Infer: broadcastBinary, Fold: foldMod, Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Pow", Infer: inferPow, Fold: foldEach(foldPow), Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Sum", Infer: broadcastAll, Fold: arith(addChecked, addReals), Views: viewOfOnly, Inplace: overAny, FLOPs: onePerInput},
+	{Name: "Mean", Infer: broadcastAll, Fold: foldEach(foldMean), Views: viewOfOnly, Inplace: overAny, FLOPs: onePerInput},
+	{Name: "Min", Infer: broadcastAll, Fold: arith(minInts, math.Min), Views: viewOfOnly, Inplace: overAny, FLOPs: onePerInput},
+	{Name: "Max", Infer: broadcastAll, Fold: arith(maxInts, math.Max), Views: viewOfOnly, Inplace: overAny, FLOPs: onePerInput},
+
+	{Name: "Abs", Infer: unary, Fold: foldUnary(absInt, math.Abs), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Neg", Infer: unary, Fold: foldUnary(negInt, func(x float64) float64 { return -x }), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sign", Infer: unary, Fold: foldUnary(signInt, signReal), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Floor", Infer: unary, Fold: foldUnary(nil, math.Floor), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Ceil", Infer: unary, Fold: foldUnary(nil, math.Ceil), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Round", Infer: unary, Fold: foldUnary(nil, math.RoundToEven), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sqrt", Infer: unary, Fold: foldUnary(nil, math.Sqrt), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Reciprocal", Infer: unary, Fold: foldUnary(nil, func(x float64) float64 { return 1 / x }), Inplace: overFirst, FLOPs: onePerElement},
+
+	// Not folded: two libraries differ in the last bit of these, and a length
+	// that is rounded up from one would be off by one.
+	{Name: "Exp", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Log", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Erf", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sin", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Cos", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Tan", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Asin", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Acos", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Atan", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sinh", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Cosh", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Asinh", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Acosh", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Atanh", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 }}
 
-// sameAsFirst: output 0 has the type of input 0.
-func sameAsFirst(c *Call) error {
-	if err := c.Need(1); err != nil {
+// before reports whether the node means an operator of the standard domain of
+// an opset older than v.
+func (c *Call) before(v int64) bool {
+	return c.Node.Domain == "" && c.Version != 0 && c.Version < v
+}
+
+// takes fails unless the node has from least to most inputs, the first least
+// of them are there, and all that are there are tensors.
+func (c *Call) takes(least, most int) error {
+	if err := c.Need(least); err != nil {
 		return err
 	}
-	c.SetType(0, c.In[0].Type)
+	for i, a := range c.In {
+		switch {
+		case !a.Present:
+		case i >= most:
+			return c.Errf("input %d %s is one too many: expected at most %d inputs", i, c.inputName(i), most)
+		case a.Kind != graph.KindTensor && a.Kind != graph.KindUnknown:
+			return c.BadInput(i, "a tensor")
+		}
+	}
 	return nil
+}
+
+// sameElem fails unless the element types of the inputs, where known, are equal.
+func (c *Call) sameElem(inputs ...int) error {
+	first := -1
+	for _, i := range inputs {
+		elem := c.Arg(i).Elem
+		switch {
+		case elem == graph.Undefined:
+		case first < 0:
+			first = i
+		case elem != c.In[first].Elem:
+			return c.Errf("input %d %s has elements of type %v, expected %v as input %d", i, c.inputName(i), elem, c.In[first].Elem, first)
+		}
+	}
+	return nil
+}
+
+// wantElem fails unless input i, where there, has elements of that type.
+func (c *Call) wantElem(i int, elem graph.DType) error {
+	if have := c.Arg(i).Elem; have != graph.Undefined && have != elem {
+		return c.Errf("input %d %s has elements of type %v, expected %v", i, c.inputName(i), have, elem)
+	}
+	return nil
+}
+
+// unary: one tensor in, one like it out.
+func unary(c *Call) error {
+	if err := c.takes(1, 1); err != nil {
+		return err
+	}
+	c.setLike(0, 0, c.In[0].Elem)
+	return nil
+}
+
+// setLike gives output o the shape of input i, with elements of type elem.
+func (c *Call) setLike(o, i int, elem graph.DType) {
+	t := c.In[i].Type
+	c.SetType(o, graph.Type{Kind: graph.KindTensor, Elem: elem, Ranked: t.Ranked, Shape: t.Shape})
 }
 
 // broadcastBinary: two inputs of one element type, broadcast.
 func broadcastBinary(c *Call) error {
-	if err := c.Need(2); err != nil {
+	if err := c.takes(2, 2); err != nil {
 		return err
 	}
-	return broadcastTo(c, c.In[0].Elem, 0, 1)
+	if err := c.sameElem(0, 1); err != nil {
+		return err
+	}
+	elem := c.In[0].Elem
+	if elem == graph.Undefined {
+		elem = c.In[1].Elem
+	}
+	return broadcastPair(c, elem)
+}
+
+// broadcastPair sets output 0 to elem and the broadcast shape of both inputs.
+// Before opset 7 only the second input is broadcast, and only when asked.
+func broadcastPair(c *Call, elem graph.DType) error {
+	if c.before(7) {
+		return broadcastLegacy(c, elem)
+	}
+	return broadcastTo(c, elem, 0, 1)
 }
 
 // broadcastTo sets output 0 to elem and the broadcast shape of the inputs.
@@ -42,17 +150,129 @@ func broadcastTo(c *Call, elem graph.DType, inputs ...int) error {
 	return nil
 }
 
+// broadcastLegacy is the rule of opsets 1 to 6: both shapes are equal, or with
+// broadcast=1 the second is one element or a run of the first's axes that
+// starts at axis (default: its last ones).
+func broadcastLegacy(c *Call, elem graph.DType) error {
+	a, b := c.In[0].Type, c.In[1].Type
+	c.setLike(0, 0, elem)
+	if !a.Ranked || !b.Ranked || c.Int("broadcast", 0) != 0 && isOne(b.Shape) {
+		return nil
+	}
+	from := len(a.Shape) - len(b.Shape)
+	if c.Int("broadcast", 0) == 0 {
+		if from != 0 {
+			return c.BadInput(1, "%s as input 0 (opsets before 7 broadcast only with broadcast=1)", graph.ShapeString(a.Shape))
+		}
+	} else if axis := c.Node.Attr("axis"); axis != nil {
+		if from < 0 || axis.Int < -int64(len(a.Shape)) || axis.Int > int64(from) {
+			return c.BadInput(1, "axes of input 0 %s from axis %d on", graph.ShapeString(a.Shape), axis.Int)
+		}
+		from = int(axis.Int)
+		if from < 0 {
+			from += len(a.Shape)
+		}
+	}
+	if from < 0 || from+len(b.Shape) > len(a.Shape) {
+		return c.BadInput(1, "no more axes than input 0 %s", graph.ShapeString(a.Shape))
+	}
+	shape := slices.Clone(a.Shape)
+	for i, d := range b.Shape {
+		if !SameDim(shape[from+i], d) {
+			return c.BadInput(1, "%s as axes %d to %d of input 0", graph.ShapeString(a.Shape[from:from+len(b.Shape)]), from, from+len(b.Shape)-1)
+		}
+		shape[from+i] = TakeDim(shape[from+i], d)
+	}
+	c.Set(0, elem, shape)
+	return nil
+}
+
+// isOne reports whether a shape is that of a single element.
+func isOne(shape []graph.Dim) bool {
+	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d != 1 })
+}
+
+// inferPow: the output has the base's element type; from opset 12 on the
+// exponent may have another.
+func inferPow(c *Call) error {
+	if err := c.takes(2, 2); err != nil {
+		return err
+	}
+	return broadcastPair(c, c.In[0].Elem)
+}
+
+// broadcastAll: any number of inputs of one element type, broadcast; before
+// opset 8 all of one shape.
+func broadcastAll(c *Call) error {
+	if err := c.takes(max(1, len(c.In)), math.MaxInt); err != nil {
+		return err
+	}
+	inputs := make([]int, len(c.In))
+	for i := range inputs {
+		inputs[i] = i
+	}
+	if err := c.sameElem(inputs...); err != nil {
+		return err
+	}
+	if err := broadcastTo(c, c.In[0].Elem, inputs...); err != nil || !c.before(8) {
+		return err
+	}
+	for i, a := range c.In {
+		first := c.In[0].Type
+		if first.Ranked && a.Ranked && !slices.EqualFunc(first.Shape, a.Shape, SameDim) {
+			return c.BadInput(i, "%s as input 0 (opsets before 8 do not broadcast here)", graph.ShapeString(first.Shape))
+		}
+	}
+	return nil
+}
+
+// viewOfOnly: of one input the result is that input.
+func viewOfOnly(c *Call) []graph.Alias {
+	if len(c.In) == 1 {
+		return []graph.Alias{{Out: 0, In: 0}}
+	}
+	return nil
+}
+
+// overFirst: output 0 may be written over input 0.
+func overFirst(c *Call) []graph.Alias {
+	if c.fits(0, 0) {
+		return []graph.Alias{{Out: 0, In: 0}}
+	}
+	return nil
+}
+
 // overAny: output 0 may be written over any input of its own shape and element
-// size. A bounded shape is equal at run time only when there is no second
-// input that could broadcast.
+// size.
 func overAny(c *Call) []graph.Alias {
+	inputs := make([]int, len(c.In))
+	for i := range inputs {
+		inputs[i] = i
+	}
+	return overInputs(c, inputs...)
+}
+
+// overInputs is overAny for some of the inputs. Two bounded shapes are equal at
+// run time only when no other input can broadcast: each has one element.
+func overInputs(c *Call, inputs ...int) []graph.Alias {
 	var pairs []graph.Alias
-	for i := range c.In {
-		if c.fits(0, i) && (c.Out[0].Exact() || len(c.In) == 1) {
+	for _, i := range inputs {
+		if c.fits(0, i) && (c.Out[0].Exact() || c.alone(i)) {
 			pairs = append(pairs, graph.Alias{Out: 0, In: i})
 		}
 	}
 	return pairs
+}
+
+// alone reports whether all inputs but i have exactly one element, and no more
+// axes than i.
+func (c *Call) alone(i int) bool {
+	for k, a := range c.In {
+		if k != i && a.Present && !(a.Ranked && len(a.Shape) <= len(c.In[i].Shape) && isOne(a.Shape)) {
+			return false
+		}
+	}
+	return true
 }
 
 // fits reports whether output o and input i have equal shapes and element sizes.
@@ -73,40 +293,125 @@ func (c *Call) fits(o, i int) bool {
 	return true
 }
 
-// onePerElement is one operation for each element of output 0.
+// onePerElement is one operation for each element of a floating-point output 0.
 func onePerElement(c *Call) int64 {
+	if len(c.Out) == 0 || !c.Out[0].Elem.Floating() {
+		return 0
+	}
 	n, _ := c.Out[0].Elements()
 	return n
 }
 
-// foldInts folds an elementwise operator over integers and reals.
-func foldInts(f func(c *Call, in []Scalar) Scalar) func(c *Call) {
-	return func(c *Call) { foldBroadcast(c, func(in []Scalar) Scalar { return f(c, in) }) }
+// onePerInput is one operation for each element and each input after the first.
+func onePerInput(c *Call) int64 {
+	n, ok := mulChecked(onePerElement(c), int64(len(c.In)-1))
+	if !ok {
+		return 0
+	}
+	return n
 }
 
-// arith lifts a pair of functions, one for integers and one for reals, to
-// elements. A sum or product of bounded elements is bounded.
-func arith(onInts func(a, b int64) (int64, bool), onReals func(a, b float64) float64) func(c *Call, in []Scalar) Scalar {
-	return func(c *Call, in []Scalar) Scalar {
-		a, b := in[0], in[1]
-		switch {
-		case a.State == Hidden || b.State == Hidden:
-			return Scalar{State: Hidden}
-		case c.In[0].Elem.Floating():
-			if !allKnown(in) {
-				return Scalar{State: Hidden}
-			}
-			return Scalar{F: onReals(a.F, b.F)}
-		}
-		v, ok := onInts(a.I, b.I)
-		switch {
-		case !ok:
-			return Scalar{State: Hidden}
-		case allKnown(in):
-			return Scalar{I: v}
-		case a.I < 0 || b.I < 0:
-			return Scalar{State: Hidden}
-		}
-		return Scalar{I: v, State: Bounded}
+// foldUnary folds an operator of one input from a pair of monotone functions.
+func foldUnary(onInts func(int64) (int64, bool), onReals func(float64) float64) func(c *Call) {
+	reals := func(a, _ float64) float64 { return onReals(a) }
+	if onInts == nil {
+		return arith(nil, reals)
 	}
+	return arith(func(a, _ int64) (int64, bool) { return onInts(a) }, reals)
+}
+
+func addReals(a, b float64) float64 { return a + b }
+func subReals(a, b float64) float64 { return a - b }
+func mulReals(a, b float64) float64 { return a * b }
+func divReals(a, b float64) float64 { return a / b }
+
+func minInts(a, b int64) (int64, bool) { return min(a, b), true }
+func maxInts(a, b int64) (int64, bool) { return max(a, b), true }
+func negInt(a int64) (int64, bool)     { return -a, a != math.MinInt64 }
+func absInt(a int64) (int64, bool)     { return max(a, -a), a != math.MinInt64 }
+
+func signInt(a int64) (int64, bool) { return min(max(a, -1), 1), true }
+
+func signReal(a float64) float64 {
+	switch {
+	case a > 0:
+		return 1
+	case a < 0:
+		return -1
+	}
+	return a // zero or not a number
+}
+
+// foldMul: 0 times an integer is 0, whatever that is.
+var foldMul = foldEach(func(c *Call, in []Scalar) Scalar {
+	elem := c.In[0].Elem
+	if !elem.Floating() && (in[0] == Scalar{} || in[1] == Scalar{}) {
+		return Scalar{}
+	}
+	return combine(elem, in[0], in[1], mulChecked, mulReals)
+})
+
+// foldMod: fmod=0 has the sign of the divisor, as Python's %, fmod=1 that of
+// the dividend, as C's. Mod is not monotone: of the dividend's bound only the
+// divisor's is left.
+var foldMod = foldEach(func(c *Call, in []Scalar) Scalar {
+	a, b := in[0], in[1]
+	elem := c.In[0].Elem
+	truncated := c.Int("fmod", 0) != 0
+	if !elem.Floating() && b.State == Known && b.I > 0 && a.State != Known && (a.State == Bounded || !truncated) {
+		most := b.I - 1
+		if a.State == Bounded {
+			most = min(most, a.I)
+		}
+		return intRange(elem, 0, most)
+	}
+	if !allKnown(in) {
+		return hiddenScalar
+	}
+	if !truncated {
+		return combine(elem, a, b, floorMod, func(x, y float64) float64 {
+			r := math.Mod(x, y)
+			if r != 0 && (r < 0) != (y < 0) {
+				r += y
+			}
+			return r
+		})
+	}
+	return combine(elem, a, b, func(x, y int64) (int64, bool) {
+		if y == 0 {
+			return 0, false
+		}
+		if y == -1 {
+			return 0, true
+		}
+		return x % y, true
+	}, math.Mod)
+})
+
+// foldPow: an integer base to a real exponent goes through reals, as in C. A
+// bounded base to a known exponent >= 0 is bounded.
+func foldPow(c *Call, in []Scalar) Scalar {
+	base, exponent := c.In[0].Elem, c.In[1].Elem
+	a, b := in[0], in[1]
+	switch {
+	case b.State != Known || a.State == Hidden:
+		return hiddenScalar
+	case !base.Floating() && !exponent.Floating():
+		return combine(base, a, b, powInts, nil)
+	}
+	x, y := castScalar(base, graph.Float64, a), castScalar(exponent, graph.Float64, b)
+	if x.State == Bounded && y.F < 0 {
+		return hiddenScalar
+	}
+	return castScalar(graph.Float64, base, combine(graph.Float64, x, y, nil, math.Pow))
+}
+
+// foldMean: the mean of reals, each sum rounded.
+func foldMean(c *Call, in []Scalar) Scalar {
+	elem := c.In[0].Elem
+	sum := in[0]
+	for _, s := range in[1:] {
+		sum = combine(elem, sum, s, nil, addReals)
+	}
+	return combine(elem, sum, Scalar{F: float64(len(in))}, nil, divReals)
 }

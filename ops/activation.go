@@ -1,0 +1,259 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// activations is the elementwise functions of neural networks. None is folded:
+// no shape is made of them but through Relu.
+var activations = family{"", []Op{
+	{Name: "Relu", Infer: unary, Fold: foldUnary(reluInt, reluReal), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "LeakyRelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "ThresholdedRelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Elu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Celu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Selu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Mish", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Swish", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Sigmoid", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "HardSigmoid", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "HardSwish", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Tanh", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Softplus", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Softsign", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Shrink", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "PRelu", Infer: inferPRelu, Inplace: overFirstOrEqual, FLOPs: onePerElement},
+	{Name: "SwiGLU", Infer: inferSwiGLU, Inplace: overFirstOrEqual, FLOPs: onePerElement},
+	{Name: "Clip", Infer: inferClip, Fold: foldClip, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Dropout", Infer: inferDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement},
+}}
+
+// contribActivations is those of ONNX Runtime.
+var contribActivations = family{"com.microsoft", []Op{
+	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QuickGelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement},
+}}
+
+func reluInt(a int64) (int64, bool) { return max(a, 0), true }
+func reluReal(a float64) float64    { return max(a, 0) }
+
+// overFirstOrEqual is for two inputs where the output has the shape of the
+// first, whatever that is.
+func overFirstOrEqual(c *Call) []graph.Alias {
+	pairs := overFirst(c)
+	if c.Out[0].Exact() && c.fits(0, 1) {
+		pairs = append(pairs, graph.Alias{Out: 0, In: 1})
+	}
+	return pairs
+}
+
+// inferPRelu: the slope is broadcast to the input, never the other way; before
+// opset 7 it has one element or one per channel.
+func inferPRelu(c *Call) error {
+	if err := c.takes(2, 2); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 1); err != nil {
+		return err
+	}
+	x, slope := c.In[0], c.In[1]
+	c.setLike(0, 0, x.Elem)
+	if !x.Ranked || !slope.Ranked {
+		return nil
+	}
+	if c.before(7) {
+		if n := Product(slope.Shape); n.Exact() && n != 1 && len(x.Shape) > 1 && !SameDim(n, x.Shape[1]) {
+			return c.BadInput(1, "one slope or %v, one for each channel of input 0 %s", x.Shape[1], graph.ShapeString(x.Shape))
+		}
+		return nil
+	}
+	shape, _, ok := Broadcast(x.Shape, slope.Shape)
+	if ok && len(shape) == len(x.Shape) {
+		for k, d := range shape {
+			ok = ok && SameDim(d, x.Shape[k])
+		}
+	}
+	if !ok || len(shape) != len(x.Shape) {
+		return c.BadInput(1, "one that broadcasts to input 0 %s", graph.ShapeString(x.Shape))
+	}
+	return nil
+}
+
+// inferSwiGLU: gate and value have one shape; nothing is broadcast.
+func inferSwiGLU(c *Call) error {
+	if err := c.takes(2, 2); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 1); err != nil {
+		return err
+	}
+	a, b := c.In[0], c.In[1]
+	c.setLike(0, 0, a.Elem)
+	if !a.Ranked || !b.Ranked {
+		return nil
+	}
+	if len(a.Shape) != len(b.Shape) {
+		return c.BadInput(1, "%s as input 0", graph.ShapeString(a.Shape))
+	}
+	shape := make([]graph.Dim, len(a.Shape))
+	for k, d := range a.Shape {
+		if !SameDim(d, b.Shape[k]) {
+			return c.BadInput(1, "%s as input 0", graph.ShapeString(a.Shape))
+		}
+		shape[k] = TakeDim(d, b.Shape[k])
+	}
+	c.Set(0, a.Elem, shape)
+	return nil
+}
+
+// inferBiased: the output is like input 0; input 1 holds one bias for each
+// length of its last axis and may be left out when least is 1.
+func inferBiased(least int) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.takes(least, 2); err != nil {
+			return err
+		}
+		if err := c.sameElem(0, 1); err != nil {
+			return err
+		}
+		x, bias := c.In[0], c.Arg(1)
+		c.setLike(0, 0, x.Elem)
+		if !x.Ranked || !bias.Present || !bias.Ranked {
+			return nil
+		}
+		if len(bias.Shape) != 1 || len(x.Shape) == 0 || !SameDim(bias.Shape[0], x.Shape[len(x.Shape)-1]) {
+			return c.BadInput(1, "one bias for each place on the last axis of input 0 %s", graph.ShapeString(x.Shape))
+		}
+		return nil
+	}
+}
+
+// inferClip: before opset 11 the limits are attributes.
+func inferClip(c *Call) error {
+	most := 3
+	if c.before(11) {
+		most = 1
+	}
+	if err := c.takes(1, most); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 1, 2); err != nil {
+		return err
+	}
+	for i := 1; i < len(c.In); i++ {
+		if err := c.wantOne(i, "limit"); err != nil {
+			return err
+		}
+	}
+	c.setLike(0, 0, c.In[0].Elem)
+	return nil
+}
+
+// wantOne fails if input i is there and is known not to have one element.
+func (c *Call) wantOne(i int, what string) error {
+	a := c.Arg(i)
+	if n := Product(a.Shape); a.Ranked && n.Exact() && n != 1 {
+		return c.BadInput(i, "one element, the %s", what)
+	}
+	return nil
+}
+
+// foldClip computes min(max, max(input, min)), which is monotone in input.
+func foldClip(c *Call) {
+	shape, ok := c.outShape(0)
+	v := c.In[0].Value
+	if !ok || v == nil || count(shape) != int64(len(v.Elems)) {
+		return
+	}
+	elem := c.In[0].Elem
+	lower, hasLower := clipLimit(c, 1, "min")
+	upper, hasUpper := clipLimit(c, 2, "max")
+	out := &Value{Shape: shape, Elems: make([]Scalar, len(v.Elems))}
+	for k, s := range v.Elems {
+		if hasLower {
+			s = combine(elem, s, lower, maxInts, math.Max)
+		}
+		if hasUpper {
+			s = combine(elem, s, upper, minInts, math.Min)
+		}
+		out.Elems[k] = s
+	}
+	c.SetValue(0, out)
+}
+
+// clipLimit is one limit of Clip, hidden when its value is not known.
+func clipLimit(c *Call, input int, attr string) (limit Scalar, stated bool) {
+	if c.before(11) {
+		a := c.Node.Attr(attr)
+		if a == nil {
+			return Scalar{}, false
+		}
+		return castScalar(graph.Float32, c.In[0].Elem, Scalar{F: float64(a.Float)}), true
+	}
+	if !c.Has(input) {
+		return Scalar{}, false
+	}
+	if v := c.In[input].Value; v != nil && len(v.Elems) == 1 {
+		return v.Elems[0], true
+	}
+	return hiddenScalar, true
+}
+
+// inferDropout: the mask has the type of the data before opset 10, then bool.
+// It trains by is_test=0 before opset 7, by the input training_mode from 12 on.
+func inferDropout(c *Call) error {
+	most := 3
+	if c.before(12) {
+		most = 1
+	}
+	if err := c.takes(1, most); err != nil {
+		return err
+	}
+	if err := c.wantOne(1, "ratio"); err != nil {
+		return err
+	}
+	if err := c.wantOne(2, "training mode"); err != nil {
+		return err
+	}
+	if err := c.wantElem(2, graph.Bool); err != nil {
+		return err
+	}
+	c.setLike(0, 0, c.In[0].Elem)
+	mask := graph.Bool
+	if c.before(10) {
+		mask = c.In[0].Elem
+	}
+	c.setLike(1, 0, mask)
+	c.Node.Meaning.Random = !dropsNothing(c)
+	return nil
+}
+
+// dropsNothing reports whether a Dropout is known to be one of inference.
+func dropsNothing(c *Call) bool {
+	switch {
+	case c.before(7):
+		return c.Int("is_test", 0) != 0
+	case !c.Has(2):
+		return true
+	}
+	train, known := c.In[2].Value.Int()
+	return known && train == 0
+}
+
+func foldDropout(c *Call) {
+	if dropsNothing(c) {
+		c.SetValue(0, c.In[0].Value)
+	}
+}
+
+func viewOfDropout(c *Call) []graph.Alias {
+	if dropsNothing(c) {
+		return []graph.Alias{{Out: 0, In: 0}}
+	}
+	return nil
+}

@@ -1,0 +1,428 @@
+package ops
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// generators is the operators that make a tensor from attributes, lengths or
+// the shape of another tensor.
+var generators = family{"", []Op{
+	{Name: "Constant", Infer: inferConstant, Fold: foldConstant},
+	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Fold: foldConstantOfShape},
+	{Name: "Range", Infer: inferRange, Fold: foldRange},
+	{Name: "EyeLike", Infer: inferEyeLike},
+	{Name: "Shape", Infer: inferShape, Fold: foldShape},
+	{Name: "Size", Infer: inferSize, Fold: foldSize},
+	{Name: "HannWindow", Infer: inferWindow},
+	{Name: "HammingWindow", Infer: inferWindow},
+	{Name: "BlackmanWindow", Infer: inferWindow},
+	{Name: "MelWeightMatrix", Infer: inferMelWeightMatrix},
+}}
+
+// constantForms is the attributes that a Constant can state its value in.
+var constantForms = []string{"value", "sparse_value", "value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings"}
+
+// constantForm is the attribute that holds a Constant's value.
+func constantForm(c *Call) (*graph.Attr, error) {
+	var found *graph.Attr
+	for _, name := range constantForms {
+		a := c.Node.Attr(name)
+		switch {
+		case a == nil:
+		case found != nil:
+			return nil, c.Errf("%s and %s are both there, expected one value", found.Name, a.Name)
+		default:
+			found = a
+		}
+	}
+	if found == nil {
+		return nil, c.Errf("no value: expected one of %q", constantForms)
+	}
+	return found, nil
+}
+
+func inferConstant(c *Call) error {
+	if err := c.takes(0, 0); err != nil {
+		return err
+	}
+	a, err := constantForm(c)
+	if err != nil {
+		return err
+	}
+	elem, dims := graph.Undefined, []int64(nil)
+	switch a.Name {
+	case "value":
+		if a.Tensor == nil {
+			return c.Errf("value holds no tensor")
+		}
+		elem, dims = a.Tensor.Type, a.Tensor.Dims
+	case "sparse_value":
+		if a.Sparse == nil || a.Sparse.Values == nil {
+			return c.Errf("sparse_value holds no sparse tensor")
+		}
+		elem, dims = a.Sparse.Values.Type, a.Sparse.Dims
+	case "value_int":
+		elem = graph.Int64
+	case "value_ints":
+		elem, dims = graph.Int64, []int64{int64(len(a.Ints))}
+	case "value_float":
+		elem = graph.Float32
+	case "value_floats":
+		elem, dims = graph.Float32, []int64{int64(len(a.Floats))}
+	case "value_string":
+		elem = graph.String
+	case "value_strings":
+		elem, dims = graph.String, []int64{int64(len(a.Strings))}
+	}
+	shape, err := c.constantShape(a.Name, dims)
+	if err != nil {
+		return err
+	}
+	c.Set(0, elem, shape)
+	return nil
+}
+
+// constantShape checks the lengths of a tensor that an attribute holds.
+func (c *Call) constantShape(name string, dims []int64) ([]graph.Dim, error) {
+	shape := make([]graph.Dim, len(dims))
+	for i, n := range dims {
+		if n < 0 {
+			return nil, c.Errf("%s has length %d at axis %d, expected at least 0", name, n, i)
+		}
+		shape[i] = graph.Dim(n)
+	}
+	return shape, nil
+}
+
+func foldConstant(c *Call) {
+	a, err := constantForm(c)
+	if err != nil {
+		return
+	}
+	switch a.Name {
+	case "value":
+		c.SetValue(0, valueOf(a.Tensor))
+	case "value_int":
+		c.SetValue(0, &Value{Shape: []int64{}, Elems: []Scalar{{I: a.Int}}})
+	case "value_ints":
+		c.SetValue(0, NewInts(a.Ints...))
+	case "value_float":
+		c.SetValue(0, &Value{Shape: []int64{}, Elems: []Scalar{{F: float64(a.Float)}}})
+	case "value_floats":
+		v := &Value{Shape: []int64{int64(len(a.Floats))}, Elems: make([]Scalar, len(a.Floats))}
+		for i, x := range a.Floats {
+			v.Elems[i].F = float64(x)
+		}
+		c.SetValue(0, v)
+	}
+}
+
+// inferConstantOfShape: input 0 holds the lengths, value the element.
+func inferConstantOfShape(c *Call) error {
+	if err := c.takes(1, 1); err != nil {
+		return err
+	}
+	elem := graph.Float32
+	if a := c.Node.Attr("value"); a != nil {
+		if a.Tensor == nil || count(a.Tensor.Dims) != 1 {
+			return c.Errf("value is not a tensor of one element")
+		}
+		elem = a.Tensor.Type
+	}
+	in := c.In[0]
+	if in.Ranked && len(in.Shape) != 1 {
+		return c.BadInput(0, "a vector of lengths")
+	}
+	if v := in.Value; v != nil && v.Items == nil && !in.Elem.Floating() {
+		shape := make([]graph.Dim, len(v.Elems))
+		for i, s := range v.Elems {
+			if s.State == Known && s.I < 0 {
+				return c.Errf("input 0 %s asks for length %d at axis %d, expected at least 0", c.inputName(0), s.I, i)
+			}
+			shape[i] = s.Dim()
+		}
+		c.Set(0, elem, shape)
+		return nil
+	}
+	const most = 64 // axes; more stand in no sound model
+	if in.Ranked && in.Shape[0].Exact() && in.Shape[0] <= most {
+		shape := make([]graph.Dim, in.Shape[0])
+		for i := range shape {
+			shape[i] = graph.Unknown
+		}
+		c.Set(0, elem, shape)
+		return nil
+	}
+	c.SetUnranked(0, elem)
+	return nil
+}
+
+func foldConstantOfShape(c *Call) {
+	shape, ok := c.outShape(0)
+	if !ok {
+		return
+	}
+	s := Scalar{}
+	if a := c.Node.Attr("value"); a != nil {
+		v := valueOf(a.Tensor)
+		if v == nil || len(v.Elems) != 1 {
+			return
+		}
+		s = v.Elems[0]
+	}
+	out := &Value{Shape: shape, Elems: make([]Scalar, count(shape))}
+	for i := range out.Elems {
+		out.Elems[i] = s
+	}
+	c.SetValue(0, out)
+}
+
+// inferRange: start, limit (exclusive) and step are scalars of one type.
+func inferRange(c *Call) error {
+	if err := c.takes(3, 3); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 1, 2); err != nil {
+		return err
+	}
+	for i, what := range []string{"start", "limit", "delta"} {
+		if err := c.wantOne(i, what); err != nil {
+			return err
+		}
+	}
+	n, err := rangeLength(c)
+	if err != nil {
+		return err
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{n})
+	return nil
+}
+
+// scalarArg is the only element of input i, hidden when it is not known.
+func (c *Call) scalarArg(i int) Scalar {
+	if v := c.Arg(i).Value; v != nil && len(v.Elems) == 1 {
+		return v.Elems[0]
+	}
+	return hiddenScalar
+}
+
+// rangeLength is the number of elements of a Range: exact when all three are
+// known, at most that of the widest range when some are bounded.
+func rangeLength(c *Call) (graph.Dim, error) {
+	start, limit, delta := c.scalarArg(0), c.scalarArg(1), c.scalarArg(2)
+	elem := c.In[0].Elem
+	zero := delta.I == 0
+	if elem.Floating() {
+		zero = delta.F == 0
+	}
+	if delta.State == Known && zero {
+		return 0, c.Errf("input 2 %s, the step, is 0", c.inputName(2))
+	}
+	if start.State == Hidden || limit.State == Hidden || delta.State == Hidden || zero || !isNumber(elem) {
+		return graph.Unknown, nil
+	}
+	exact := allKnown([]Scalar{start, limit, delta})
+	var n int64
+	var ok bool
+	if elem.Floating() {
+		if delta.State != Known {
+			return graph.Unknown, nil // as small as you like
+		}
+		from, to := start.leastReal(), limit.F
+		if delta.F < 0 {
+			from, to = start.F, limit.leastReal()
+		}
+		n, ok = realSteps(elem, from, to, delta.F)
+	} else {
+		step := delta.I
+		if delta.State == Bounded {
+			step = 1
+		}
+		from, to := start.least(), limit.I
+		if step < 0 {
+			from, to = start.I, limit.least()
+		}
+		n, ok = intSteps(from, to, step)
+	}
+	switch {
+	case !ok:
+		return 0, c.Errf("the range from %s to %s by %s has no length that fits 62 bits", start.text(elem), limit.text(elem), delta.text(elem))
+	case exact:
+		return graph.Dim(n), nil
+	}
+	return graph.AtMost(n), nil
+}
+
+// intSteps is the number of steps from one integer to another, exclusive.
+func intSteps(from, to, step int64) (n int64, ok bool) {
+	var way, stride uint64
+	switch {
+	case step > 0 && from < to:
+		way, stride = uint64(to)-uint64(from), uint64(step)
+	case step < 0 && from > to:
+		way, stride = uint64(from)-uint64(to), -uint64(step)
+	default:
+		return 0, true
+	}
+	steps := way / stride
+	if way%stride != 0 {
+		steps++
+	}
+	return int64(steps), bits.Len64(steps) < 63
+}
+
+// realSteps does the same for reals; their difference is rounded to their type.
+func realSteps(elem graph.DType, from, to, step float64) (n int64, ok bool) {
+	way, ok := roundReal(elem, to-from)
+	steps := math.Ceil(way / step)
+	if !ok || !(steps < 1<<62) { // also when it is not a number
+		return 0, false
+	}
+	return int64(max(steps, 0)), true
+}
+
+// foldRange gives start + i*delta, as far as all three are known.
+func foldRange(c *Call) {
+	shape, ok := c.outShape(0)
+	start, delta := c.scalarArg(0), c.scalarArg(2)
+	if !ok || len(shape) != 1 || start.State != Known || delta.State != Known {
+		return
+	}
+	elem := c.In[0].Elem
+	out := &Value{Shape: shape, Elems: make([]Scalar, shape[0])}
+	for i := range out.Elems {
+		if elem.Floating() {
+			out.Elems[i] = realRange(elem, start.F+float64(i)*delta.F, start.F+float64(i)*delta.F)
+		} else {
+			out.Elems[i] = wrapInt(elem, start.I+int64(i)*delta.I)
+		}
+	}
+	c.SetValue(0, out)
+}
+
+// inferEyeLike: the shape of a matrix, and its element type unless dtype says
+// otherwise.
+func inferEyeLike(c *Call) error {
+	if err := inferRandomLike(c); err != nil {
+		return err
+	}
+	if t := c.In[0].Type; t.Ranked && len(t.Shape) != 2 {
+		return c.BadInput(0, "a matrix")
+	}
+	return nil
+}
+
+// inferShape: from opset 15 on only axes start to end, counted from the back
+// when negative and clamped to what there is.
+func inferShape(c *Call) error {
+	if err := c.takes(1, 1); err != nil {
+		return err
+	}
+	n := graph.Unknown
+	if c.In[0].Ranked {
+		from, to := shapeRun(c)
+		n = graph.Dim(to - from)
+	}
+	c.Set(0, graph.Int64, []graph.Dim{n})
+	return nil
+}
+
+// shapeRun is the axes of input 0 that Shape lists.
+func shapeRun(c *Call) (from, to int) {
+	rank := int64(len(c.In[0].Shape))
+	clamp := func(n int64) int64 {
+		if n < 0 {
+			n += rank
+		}
+		return min(max(n, 0), rank)
+	}
+	start, end := clamp(c.Int("start", 0)), clamp(c.Int("end", rank))
+	return int(start), int(max(start, end))
+}
+
+func foldShape(c *Call) {
+	if !c.In[0].Ranked {
+		return
+	}
+	from, to := shapeRun(c)
+	v := &Value{Shape: []int64{int64(to - from)}, Elems: make([]Scalar, to-from)}
+	for i, d := range c.In[0].Shape[from:to] {
+		v.Elems[i] = FromDim(d)
+	}
+	c.SetValue(0, v)
+}
+
+func inferSize(c *Call) error {
+	if err := c.takes(1, 1); err != nil {
+		return err
+	}
+	c.Set(0, graph.Int64, nil)
+	return nil
+}
+
+func foldSize(c *Call) {
+	if c.In[0].Ranked {
+		c.SetValue(0, &Value{Shape: []int64{}, Elems: []Scalar{FromDim(Product(c.In[0].Shape))}})
+	}
+}
+
+// lengthArg is the only element of integer input i as a length.
+func (c *Call) lengthArg(i int, what string) (graph.Dim, error) {
+	if c.In[i].Elem.Floating() {
+		return 0, c.Errf("input %d %s, the %s, has elements of type %v, expected integers", i, c.inputName(i), what, c.In[i].Elem)
+	}
+	if err := c.wantOne(i, what); err != nil {
+		return 0, err
+	}
+	s := c.scalarArg(i)
+	if s.State == Known && s.I < 0 {
+		return 0, c.Errf("input %d %s, the %s, is %d, expected at least 0", i, c.inputName(i), what, s.I)
+	}
+	return s.Dim(), nil
+}
+
+// inferWindow covers HannWindow, HammingWindow and BlackmanWindow.
+func inferWindow(c *Call) error {
+	if err := c.takes(1, 1); err != nil {
+		return err
+	}
+	elem, err := c.elemAttr("output_datatype", graph.Float32)
+	if err != nil {
+		return err
+	}
+	n, err := c.lengthArg(0, "length")
+	if err != nil {
+		return err
+	}
+	c.Set(0, elem, []graph.Dim{n})
+	return nil
+}
+
+// inferMelWeightMatrix: [dft_length/2 + 1, num_mel_bins].
+func inferMelWeightMatrix(c *Call) error {
+	if err := c.takes(5, 5); err != nil {
+		return err
+	}
+	elem, err := c.elemAttr("output_datatype", graph.Float32)
+	if err != nil {
+		return err
+	}
+	bins, err := c.lengthArg(0, "number of bins")
+	if err != nil {
+		return err
+	}
+	length, err := c.lengthArg(1, "length of the transform")
+	if err != nil {
+		return err
+	}
+	for i := 2; i < 5; i++ {
+		if err := c.wantOne(i, "frequency"); err != nil {
+			return err
+		}
+	}
+	c.Set(0, elem, []graph.Dim{Mono(length, func(n int64) int64 { return n/2 + 1 }), bins})
+	return nil
+}

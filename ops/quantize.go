@@ -1,0 +1,292 @@
+package ops
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// quantizers is the operators between reals and their quantized form.
+var quantizers = family{"", []Op{
+	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
+	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "DynamicQuantizeLinear", Infer: inferDynamicQuantize},
+}}
+
+// contribQuantizers is those of ONNX Runtime, and its operators on quantized
+// tensors: each real one's, with a scale and a zero point beside each tensor.
+var contribQuantizers = family{"com.microsoft", []Op{
+	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
+	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QLinearAdd", Infer: inferQLinearBinary, Inplace: overQLinearBinary},
+	{Name: "QLinearMul", Infer: inferQLinearBinary, Inplace: overQLinearBinary},
+	{Name: "QLinearSigmoid", Infer: inferQLinearUnary, Inplace: overFirst},
+	{Name: "QLinearLeakyRelu", Infer: inferQLinearUnary, Inplace: overFirst},
+	{Name: "QLinearSoftmax", Infer: inferQLinearSoftmax, Inplace: overFirst},
+	{Name: "QLinearWhere", Infer: inferQLinearWhere, Inplace: overQLinearBranches},
+	{Name: "QLinearConcat", Infer: inferQLinearConcat},
+	{Name: "QLinearAveragePool", Infer: inferQLinearPool},
+	{Name: "QLinearGlobalAveragePool", Infer: inferQLinearGlobalPool},
+}}
+
+// inferQuantize: the output type is that of the zero point, else (opset 21 on)
+// output_dtype, else uint8.
+func inferQuantize(c *Call) error {
+	if err := c.takes(2, 3); err != nil {
+		return err
+	}
+	if err := checkScales(c); err != nil {
+		return err
+	}
+	stated, err := c.outputDtype(21)
+	if err != nil {
+		return err
+	}
+	elem := c.Arg(2).Elem
+	switch {
+	case elem == graph.Undefined && c.Has(2):
+		elem = stated // of a zero point about which nothing is known
+	case elem != graph.Undefined && stated != graph.Undefined && elem != stated:
+		return c.Errf("output_dtype is %v, expected %v as the zero point, input 2 %s", stated, elem, c.inputName(2))
+	case elem == graph.Undefined && stated != graph.Undefined:
+		elem = stated
+	case elem == graph.Undefined:
+		elem = graph.Uint8
+	}
+	c.setLike(0, 0, elem)
+	return nil
+}
+
+// inferDequantize: the output type is output_dtype (opset 23 on), else that of
+// the scale, which is float32 before opset 19.
+func inferDequantize(c *Call) error {
+	if err := c.takes(2, 3); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 2); err != nil {
+		return err
+	}
+	if err := checkScales(c); err != nil {
+		return err
+	}
+	elem, err := c.outputDtype(23)
+	if err != nil {
+		return err
+	}
+	if elem == graph.Undefined {
+		elem = c.In[1].Elem
+	}
+	c.setLike(0, 0, elem)
+	return nil
+}
+
+// outputDtype is the attribute of that name, which the operator has since that
+// opset; 0 in it is the same as leaving it out.
+func (c *Call) outputDtype(since int64) (graph.DType, error) {
+	if c.before(since) || c.Int("output_dtype", 0) == 0 {
+		return graph.Undefined, nil
+	}
+	return c.elemAttr("output_dtype", graph.Undefined)
+}
+
+// checkScales holds the scale (input 1) and the zero point (input 2) against
+// the tensor: one of each, one for each place on an axis, or one for each
+// block of block_size places on it.
+func checkScales(c *Call) error {
+	x, scale, zero := c.In[0], c.In[1], c.Arg(2)
+	if scale.Ranked && zero.Present && zero.Ranked && !(isOne(scale.Shape) && isOne(zero.Shape)) &&
+		!slices.EqualFunc(scale.Shape, zero.Shape, SameDim) {
+		return c.BadInput(2, "%s as the scale", graph.ShapeString(scale.Shape))
+	}
+	if !x.Ranked || !scale.Ranked || isOne(scale.Shape) {
+		return nil
+	}
+	block := int64(0)
+	if !c.before(21) {
+		block = c.Int("block_size", 0)
+	}
+	if block < 0 {
+		return c.Errf("block_size is %d, expected at least 0", block)
+	}
+	at := c.Int("axis", 1)
+	if len(x.Shape) == 1 && block == 0 {
+		at = 0
+	}
+	axis, err := c.Axis("axis", at, len(x.Shape))
+	if err != nil {
+		return err
+	}
+	want := []graph.Dim{x.Shape[axis]}
+	if block > 0 {
+		want = slices.Clone(x.Shape)
+		want[axis] = Mono(x.Shape[axis], func(n int64) int64 { return blocks(n, block) })
+	}
+	if !slices.EqualFunc(scale.Shape, want, SameDim) {
+		return c.BadInput(1, "one scale or %s, to match axis %d of input 0 %s", graph.ShapeString(want), axis, graph.ShapeString(x.Shape))
+	}
+	return nil
+}
+
+// blocks is n/size rounded up.
+func blocks(n, size int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return (n-1)/size + 1
+}
+
+// inferDynamicQuantize: the quantized tensor, its scale and its zero point.
+func inferDynamicQuantize(c *Call) error {
+	if err := c.takes(1, 1); err != nil {
+		return err
+	}
+	c.setLike(0, 0, graph.Uint8)
+	c.Set(1, graph.Float32, nil)
+	c.Set(2, graph.Uint8, nil)
+	return nil
+}
+
+// inferQLinearBinary: A with scale and zero point, B with both, those of the
+// output. A and B are broadcast.
+func inferQLinearBinary(c *Call) error {
+	if err := c.takesPresent(8, 0, 1, 3, 4, 6); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 2, 3, 5, 7); err != nil {
+		return err
+	}
+	return broadcastTo(c, c.In[0].Elem, 0, 3)
+}
+
+// takesPresent fails unless those inputs are there, and no more than most.
+func (c *Call) takesPresent(most int, inputs ...int) error {
+	for _, i := range inputs {
+		if !c.Has(i) {
+			return c.Errf("input %d is missing", i)
+		}
+	}
+	return c.takes(0, most)
+}
+
+func overQLinearBinary(c *Call) []graph.Alias { return overInputs(c, 0, 3) }
+
+// inferQLinearUnary: X with scale and zero point, those of the output.
+func inferQLinearUnary(c *Call) error {
+	if err := c.takesPresent(5, 0, 1, 3); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 2, 4); err != nil {
+		return err
+	}
+	c.setLike(0, 0, c.In[0].Elem)
+	return nil
+}
+
+func inferQLinearSoftmax(c *Call) error {
+	if err := inferQLinearUnary(c); err != nil {
+		return err
+	}
+	if t := c.In[0].Type; t.Ranked {
+		_, err := c.Axis("axis", c.Int("axis", -1), max(len(t.Shape), 1))
+		return err
+	}
+	return nil
+}
+
+// inferQLinearWhere: the condition, X with scale and zero point, Y with both,
+// those of the output.
+func inferQLinearWhere(c *Call) error {
+	if err := c.takes(9, 9); err != nil {
+		return err
+	}
+	if err := c.wantElem(0, graph.Bool); err != nil {
+		return err
+	}
+	if err := c.sameElem(1, 3, 4, 6, 8); err != nil {
+		return err
+	}
+	return broadcastTo(c, c.In[1].Elem, 0, 1, 4)
+}
+
+func overQLinearBranches(c *Call) []graph.Alias { return overInputs(c, 1, 4) }
+
+// inferQLinearConcat: the output's scale and zero point, then three inputs for
+// each part.
+func inferQLinearConcat(c *Call) error {
+	if err := c.takes(5, math.MaxInt); err != nil {
+		return err
+	}
+	if len(c.In)%3 != 2 {
+		return c.Errf("%d inputs, expected 2 and then 3 for each part", len(c.In))
+	}
+	if !c.HasAttr("axis") {
+		return c.Errf("axis is missing")
+	}
+	elem := c.In[1].Elem
+	var shape []graph.Dim
+	axis := 0
+	for i := 2; i < len(c.In); i += 3 {
+		part := c.Arg(i)
+		if !part.Ranked {
+			c.SetUnranked(0, elem)
+			return nil
+		}
+		if shape == nil {
+			var err error
+			if axis, err = c.Axis("axis", c.Int("axis", 0), len(part.Shape)); err != nil {
+				return err
+			}
+			shape = slices.Clone(part.Shape)
+			continue
+		}
+		if len(part.Shape) != len(shape) {
+			return c.BadInput(i, "rank %d as input 2", len(shape))
+		}
+		for k, d := range part.Shape {
+			switch {
+			case k == axis:
+				shape[k] = AddDims(shape[k], d)
+			case !SameDim(shape[k], d):
+				return c.BadInput(i, "%v along axis %d as the inputs before it", shape[k], k)
+			default:
+				shape[k] = TakeDim(shape[k], d)
+			}
+		}
+	}
+	c.Set(0, elem, shape)
+	return nil
+}
+
+// quantLayout is where the channels stand.
+func quantLayout(c *Call) imageLayout {
+	if c.Int("channels_last", 0) != 0 {
+		return channelsLast
+	}
+	return channelsFirst
+}
+
+// inferQLinearPool is AveragePool with the inputs of inferQLinearUnary.
+func inferQLinearPool(c *Call) error {
+	if err := inferQLinearUnary(c); err != nil {
+		return err
+	}
+	return poolAs(quantLayout(c))(c)
+}
+
+func inferQLinearGlobalPool(c *Call) error {
+	if err := inferQLinearUnary(c); err != nil {
+		return err
+	}
+	t := c.In[0].Type
+	if !t.Ranked {
+		return nil
+	}
+	if len(t.Shape) < 3 {
+		return c.BadInput(0, "at least rank 3")
+	}
+	l := quantLayout(c)
+	channels, spatial := l.split(t.Shape)
+	c.Set(0, t.Elem, l.join(t.Shape[0], channels, slices.Repeat([]graph.Dim{1}, len(spatial))))
+	return nil
+}
