@@ -1,0 +1,265 @@
+package ops
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// attentions is the attention operators of the standard domain.
+var attentions = family{"", []Op{
+	{Name: "Attention", Infer: attention, FLOPs: attentionFLOPs},
+	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(1, 2, 3), Inplace: overFirst, FLOPs: perElement(3)},
+	{Name: "LinearAttention", Infer: linearAttention},
+}}
+
+// previewAttentions is those of ai.onnx.preview.
+var previewAttentions = family{"ai.onnx.preview", []Op{
+	{Name: "FlexAttention", Infer: flexAttention, FLOPs: attentionFLOPs},
+}}
+
+// heads is a query, key or value: [batch heads sequence size], however it is
+// laid out.
+type heads struct{ batch, count, seq, size graph.Dim }
+
+// fourAxes is the shape of h with the heads apart.
+func (h heads) fourAxes() []graph.Dim { return []graph.Dim{h.batch, h.count, h.seq, h.size} }
+
+// threeAxes is the shape of h with the heads of a place side by side.
+func (h heads) threeAxes() []graph.Dim {
+	return []graph.Dim{h.batch, h.seq, MulDims(h.count, h.size)}
+}
+
+// headsOf reads input i: rank 4 [batch heads sequence size], or rank 3 [batch
+// sequence heads·size], for which the attribute tells the number of heads.
+func headsOf(c *Call, i int, attr string) (heads, error) {
+	h := heads{graph.Unknown, graph.Unknown, graph.Unknown, graph.Unknown}
+	switch a := c.In[i]; {
+	case !a.Ranked:
+	case len(a.Shape) == 4:
+		h = heads{a.Shape[0], a.Shape[1], a.Shape[2], a.Shape[3]}
+	case len(a.Shape) == 3:
+		n, err := c.Positive(attr, 0)
+		if err != nil {
+			return h, err
+		}
+		size, ok := DivDim(a.Shape[2], n)
+		if !ok {
+			return h, c.BadInput(i, "a multiple of %s %d along axis 2", attr, n)
+		}
+		h = heads{a.Shape[0], graph.Dim(n), a.Shape[1], size}
+	default:
+		return h, c.BadInput(i, "rank 3 or 4")
+	}
+	return h, nil
+}
+
+// queryKeyValue reads inputs 0 to 2 and holds them against each other.
+func queryKeyValue(c *Call, qAttr, kvAttr string) (q, k, v heads, err error) {
+	if q, err = headsOf(c, 0, qAttr); err != nil {
+		return
+	}
+	if k, err = headsOf(c, 1, kvAttr); err != nil {
+		return
+	}
+	if v, err = headsOf(c, 2, kvAttr); err != nil {
+		return
+	}
+	switch {
+	case differ(q.batch, k.batch) || differ(q.size, k.size):
+		err = c.BadInput(1, "batch %s and head size %s to match input 0 %s", q.batch, q.size, graph.ShapeString(c.In[0].Shape))
+	case differ(k.batch, v.batch) || differ(k.count, v.count) || differ(k.seq, v.seq):
+		err = c.BadInput(2, "batch %s, %s heads and sequence length %s to match input 1 %s", k.batch, k.count, k.seq, graph.ShapeString(c.In[1].Shape))
+	case q.count.Exact() && k.count > 0 && q.count%k.count != 0 && c.Node.Domain != "com.microsoft":
+		err = c.BadInput(0, "a multiple of the %s heads of input 1, not %s", k.count, q.count)
+	}
+	q.batch = TakeDim(q.batch, k.batch)
+	return
+}
+
+// attention covers Attention of versions 23 to 25: the key and value that are
+// carried on are the past ones with the new ones behind them.
+func attention(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	q, k, v, err := queryKeyValue(c, "q_num_heads", "kv_num_heads")
+	if err != nil {
+		return err
+	}
+	if c.Has(4) != c.Has(5) {
+		return c.Errf("past_key and past_value are used together: expected both or none")
+	}
+	total := k.seq
+	if c.Has(4) {
+		if err := c.WantShape(4, "the past of input 1", k.batch, k.count, graph.Unknown, k.size); err != nil {
+			return err
+		}
+		if err := c.WantShape(5, "the past of input 2", v.batch, v.count, c.DimOf(4, 2), v.size); err != nil {
+			return err
+		}
+		total = AddDims(k.seq, TakeDim(c.DimOf(4, 2), c.DimOf(5, 2)))
+	}
+	elem := c.In[0].Elem
+	out := heads{q.batch, q.count, q.seq, v.size}
+	switch c.In[0].Rank() {
+	case 4:
+		c.Set(0, elem, out.fourAxes())
+	case 3:
+		c.Set(0, elem, out.threeAxes())
+	default:
+		c.SetUnranked(0, elem)
+	}
+	c.Set(1, c.In[1].Elem, heads{k.batch, k.count, total, k.size}.fourAxes())
+	c.Set(2, c.In[2].Elem, heads{v.batch, v.count, total, v.size}.fourAxes())
+	c.Set(3, elem, heads{q.batch, q.count, q.seq, total}.fourAxes())
+	return nil
+}
+
+// attentionFLOPs counts the multiply-adds of the two products.
+func attentionFLOPs(c *Call) int64 {
+	q, errQ := headsOf(c, 0, "q_num_heads")
+	k, errK := headsOf(c, 1, "kv_num_heads")
+	v, errV := headsOf(c, 2, "kv_num_heads")
+	if errQ != nil || errK != nil || errV != nil {
+		return 0
+	}
+	total := k.seq
+	if c.Has(4) {
+		total = AddDims(total, c.DimOf(4, 2))
+	}
+	return opCount(2, q.batch, q.count, q.seq, total, AddDims(k.size, v.size))
+}
+
+// rotaryEmbedding gives the Infer of a rotary embedding whose caches and
+// positions are the inputs of those places. It turns pairs of elements, so the
+// output has the input's type.
+func rotaryEmbedding(cos, sin, positions int) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.Tensors(max(cos, sin) + 1); err != nil {
+			return err
+		}
+		if err := c.WantRank(0, 3, 4); err != nil {
+			return err
+		}
+		if a := c.In[cos]; a.Ranked {
+			if err := c.WantShape(sin, "the shape of the cosines", a.Shape...); err != nil {
+				return err
+			}
+		}
+		if err := c.WantRank(positions, 1, 2); err != nil {
+			return err
+		}
+		c.SetType(0, c.In[0].Type)
+		return nil
+	}
+}
+
+// linearAttention covers LinearAttention: query [B T Hq·dk], key [B T Hkv·dk],
+// value [B T Hkv·dv]; the state that is carried on is [B Hkv dk dv]. In
+// com.microsoft Hkv may exceed Hq, and state_window W keeps W states.
+func linearAttention(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	for i := range 3 {
+		if err := c.WantRank(i, 3); err != nil {
+			return err
+		}
+	}
+	for _, attr := range []string{"q_num_heads", "kv_num_heads"} {
+		if _, err := c.Positive(attr, 0); err != nil {
+			return err
+		}
+	}
+	q, k, v, err := queryKeyValue(c, "q_num_heads", "kv_num_heads")
+	if err != nil {
+		return err
+	}
+	if differ(q.seq, k.seq) {
+		return c.BadInput(1, "sequence length %s to match input 0 %s", q.seq, graph.ShapeString(c.In[0].Shape))
+	}
+	queries, count := graph.Dim(c.Int("q_num_heads", 0)), graph.Dim(c.Int("kv_num_heads", 0))
+	state := []graph.Dim{q.batch, count, TakeDim(k.size, q.size), v.size}
+	if w := c.Int("state_window", 0); w > 0 && c.Node.Domain == "com.microsoft" {
+		state = append([]graph.Dim{graph.Dim(w)}, state...)
+	}
+	if err := c.WantShape(3, "batch, kv_num_heads, key size, value size", state...); err != nil {
+		return err
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{q.batch, TakeDim(q.seq, k.seq), MulDims(max(queries, count), v.size)})
+	elem := c.In[0].Elem
+	if c.Has(3) {
+		elem = c.In[3].Elem
+	}
+	c.Set(1, elem, state)
+	return nil
+}
+
+// flexAttention covers FlexAttention: rank 4 only. Its bodies change the
+// scores and the probabilities, both [batch heads query key], and must keep
+// their shape.
+func flexAttention(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	for i := range 3 {
+		if err := c.WantRank(i, 4); err != nil {
+			return err
+		}
+	}
+	q, k, v, err := queryKeyValue(c, "", "")
+	if err != nil {
+		return err
+	}
+	elem := c.In[0].Elem
+	c.Set(0, elem, heads{q.batch, q.count, q.seq, v.size}.fourAxes())
+	inside := graph.Float32
+	if elem == graph.Float64 {
+		inside = elem
+	}
+	if p := graph.DType(c.Int("softmax_precision", 0)); p != graph.Undefined {
+		if !p.Floating() {
+			return c.Errf("softmax_precision is %d, expected a floating-point type", int64(p))
+		}
+		inside = p
+	}
+	scores := graph.TensorOf(inside, heads{q.batch, q.count, q.seq, k.seq}.fourAxes()...)
+	for _, name := range []string{"score_mod", "prob_mod"} {
+		a := c.Node.Attr(name)
+		if a == nil || a.Graph == nil {
+			continue
+		}
+		if len(a.Graph.Inputs) != 1 || len(a.Graph.Outputs) != 1 {
+			return c.Errf("%s has %d inputs and %d outputs, expected 1 and 1", name, len(a.Graph.Inputs), len(a.Graph.Outputs))
+		}
+		outs, err := c.inferBody(a.Graph, []Arg{{Present: true, Type: scores}})
+		if err != nil {
+			return err
+		}
+		if !mayBe(outs[0].Type, scores) {
+			return c.Errf("%s gives %v, expected %v", name, outs[0].Type, scores)
+		}
+	}
+	return nil
+}
+
+// mayBe reports whether nothing that is known of t contradicts want.
+func mayBe(t, want graph.Type) bool {
+	if t.Kind == graph.KindUnknown {
+		return true
+	}
+	if t.Kind != want.Kind || t.Elem != graph.Undefined && t.Elem != want.Elem {
+		return false
+	}
+	if !t.Ranked {
+		return true
+	}
+	if len(t.Shape) != len(want.Shape) {
+		return false
+	}
+	for i, d := range t.Shape {
+		if differ(d, want.Shape[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,424 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// contrib is ONNX Runtime's operators (com.microsoft) that its optimizers and
+// quantizers put into models, elementwise ones and attention excepted.
+var contrib = family{"com.microsoft", []Op{
+	{Name: "FusedConv", Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1)},
+	{Name: "NhwcConv", Infer: convAs(0, 1, 2, channelsLast), FLOPs: convFLOPs(1)},
+	{Name: "NhwcFusedConv", Infer: convAs(0, 1, 2, channelsLast), Inplace: overAddend, FLOPs: convFLOPs(1)},
+	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3)},
+	{Name: "NhwcMaxPool", Infer: poolAs(channelsLast), FLOPs: poolFLOPs},
+	{Name: "MaxpoolWithMask", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
+	{Name: "CausalConvWithState", Infer: causalConvLayouts, FLOPs: causalConvFLOPs},
+	{Name: "CropAndResize", Infer: cropAndResize},
+
+	{Name: "FusedMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "FusedMatMulActivation", Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "TransposeMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "GemmFastGelu", Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "DynamicQuantizeMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "MatMulIntegerToFloat", Infer: product(0, 1, 2), FLOPs: productFLOPs},
+	{Name: "MatMulInteger16", Infer: product(0, 1, -1), FLOPs: productFLOPs},
+	{Name: "FusedGemm", Infer: fusedGemm, Inplace: overAddend2, FLOPs: productFLOPs},
+	{Name: "QGemm", Infer: quantizedGemm, FLOPs: productFLOPs},
+	{Name: "MatMulNBits", Infer: packedProduct("N"), FLOPs: productFLOPs},
+	{Name: "MatMulBnb4", Infer: packedProduct("N"), FLOPs: productFLOPs},
+	{Name: "MatMulFpQ4", Infer: matMulFpQ4, FLOPs: productFLOPs},
+	{Name: "MatMulNBitsMlp", Infer: packedProduct("N", "")},
+	{Name: "MatMulNBitsQkv", Infer: packedProduct("Nq", "Nkv", "Nkv", "")},
+	{Name: "MoE", Infer: mlSame},
+	{Name: "QMoE", Infer: mlSame},
+
+	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Inplace: overSkipped, FLOPs: perElement(8)},
+	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Inplace: overSkipped, FLOPs: perElement(6)},
+	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4)},
+	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2)},
+	{Name: "QEmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 8)},
+	{Name: "GroupNorm", Infer: imageGroupNorm, Inplace: overFirst, FLOPs: perElement(6)},
+	{Name: "SkipGroupNorm", Infer: imageGroupNorm, Inplace: overFirst, FLOPs: perElement(8)},
+	{Name: "GatedRMSNorm", Infer: mlSame, Inplace: overFirst, FLOPs: perElement(6)},
+
+	{Name: "BiasAdd", Infer: mlSame, Inplace: overBiasAdd, FLOPs: perElement(2)},
+	{Name: "BiasSoftmax", Infer: mlSame, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "BiasSplitGelu", Infer: biasSplitGelu},
+	{Name: "Inverse", Infer: inverse},
+	{Name: "Trilu", Infer: contribTrilu, Inplace: overFirst},
+	{Name: "ExpandDims", Infer: expandDims, Views: viewOfFirst},
+	{Name: "CDist", Infer: cdist},
+	{Name: "GatherBlockQuantized", Infer: gatherBlockQuantized},
+	{Name: "RemovePadding", Infer: removePadding},
+	{Name: "RestorePadding", Infer: restorePadding},
+	{Name: "RelativePositionBias", Infer: relativePositionBias},
+	{Name: "GatedRelativePositionBias", Infer: gatedRelativePositionBias},
+	{Name: "DynamicQuantizeLSTM", Infer: dynamicQuantizeLSTM},
+}}
+
+// overAddend: a convolution over the tensor that is added to it.
+func overAddend(c *Call) []graph.Alias { return overInput(c, 0, 3) }
+
+// overAddend2: the same of a matrix product.
+func overAddend2(c *Call) []graph.Alias { return overInput(c, 0, 2) }
+
+// overInput: output o may be written over those of the inputs that have its
+// exact shape.
+func overInput(c *Call, o int, inputs ...int) []graph.Alias {
+	var pairs []graph.Alias
+	for _, i := range inputs {
+		if c.fits(o, i) && c.Out[o].Exact() {
+			pairs = append(pairs, graph.Alias{Out: o, In: i})
+		}
+	}
+	return pairs
+}
+
+func overBiasAdd(c *Call) []graph.Alias { return overInput(c, 0, 0, 2) }
+
+// overSkipped: the result, and the sum of input and skip, over either of them.
+func overSkipped(c *Call) []graph.Alias {
+	return append(overInput(c, 0, 0, 1), overInput(c, 3, 0, 1)...)
+}
+
+// skipNorm gives the Infer of a layer normalisation of input + skip + bias;
+// the inputs from 2 on are one per element of the last axis.
+func skipNorm(vectors ...int) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.Tensors(3); err != nil {
+			return err
+		}
+		a := c.In[0]
+		if err := c.WantRank(0, 2, 3); err != nil {
+			return err
+		}
+		if err := c.wantBroadcast(1, 0); err != nil {
+			return err
+		}
+		for _, i := range vectors {
+			if err := c.WantShape(i, "one per element of the last axis of input 0", c.DimOf(0, -1)); err != nil {
+				return err
+			}
+		}
+		c.SetType(0, a.Type)
+		c.SetType(3, a.Type)
+		for k := 1; k < 3; k++ {
+			if a.Ranked {
+				c.Set(k, graph.Float32, with(a.Shape, len(a.Shape)-1, 1))
+			} else {
+				c.SetUnranked(k, graph.Float32)
+			}
+		}
+		return nil
+	}
+}
+
+// embedNorm gives the Infer of the normalised sum of word, position and segment
+// embeddings (2-D, at those inputs): ids [batch sequence]. The result has the
+// element type of input elem; the second output is the mask's index.
+func embedNorm(word, position, segment, elem int) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.Need(1); err != nil {
+			return err
+		}
+		for _, i := range []int{word, position, elem} {
+			if !c.Has(i) {
+				return c.Errf("input %d is missing", i)
+			}
+		}
+		if err := c.Tensors(1); err != nil {
+			return err
+		}
+		if err := c.WantRank(0, 2); err != nil {
+			return err
+		}
+		hidden := c.DimOf(word, 1)
+		for _, i := range []int{word, position, segment} {
+			if err := c.WantShape(i, "a vector of the hidden size per entry", graph.Unknown, hidden); err != nil {
+				return err
+			}
+		}
+		batch, seq := c.DimOf(0, 0), c.DimOf(0, 1)
+		c.Set(0, c.In[elem].Elem, []graph.Dim{batch, seq, hidden})
+		c.Set(1, graph.Int32, []graph.Dim{batch})
+		c.Set(2, c.In[elem].Elem, []graph.Dim{batch, seq, hidden})
+		return nil
+	}
+}
+
+// imageGroupNorm covers GroupNorm and SkipGroupNorm; channels stand last by
+// default.
+func imageGroupNorm(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 3); err != nil {
+		return err
+	}
+	groups, err := c.Positive("groups", 0)
+	if err != nil {
+		return err
+	}
+	channels := c.DimOf(0, -1)
+	if c.Int("channels_last", 1) == 0 {
+		channels = c.DimOf(0, 1)
+	}
+	if channels.Exact() && int64(channels)%groups != 0 {
+		return c.BadInput(0, "a multiple of groups %d as channels", groups)
+	}
+	for i := 1; i < 3; i++ {
+		if err := c.WantShape(i, "one element per channel of input 0", channels); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, c.In[0].Type)
+	c.SetType(1, c.In[0].Type)
+	return nil
+}
+
+func biasSplitGelu(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 1); err != nil {
+		return err
+	}
+	a := c.In[0]
+	if !a.Ranked {
+		c.SetUnranked(0, a.Elem)
+		return nil
+	}
+	half, ok := DivDim(a.Shape[len(a.Shape)-1], 2)
+	if !ok {
+		return c.BadInput(0, "an even length along the last axis")
+	}
+	c.Set(0, a.Elem, with(a.Shape, len(a.Shape)-1, half))
+	return nil
+}
+
+func inverse(c *Call) error {
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	if differ(c.DimOf(0, -1), c.DimOf(0, -2)) {
+		return c.BadInput(0, "square matrices")
+	}
+	return mlSame(c)
+}
+
+func contribTrilu(c *Call) error {
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	return mlSame(c)
+}
+
+// expandDims covers ExpandDims: Unsqueeze by one axis, an input.
+func expandDims(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	a := c.In[0]
+	if !a.Ranked {
+		c.SetUnranked(0, a.Elem)
+		return nil
+	}
+	axis, known := c.In[1].Value.Int()
+	if !known {
+		c.Set(0, a.Elem, unknowns(len(a.Shape)+1))
+		return nil
+	}
+	k, err := c.Axis("axis", axis, len(a.Shape)+1)
+	if err != nil {
+		return err
+	}
+	c.Set(0, a.Elem, slices.Insert(slices.Clone(a.Shape), k, 1))
+	return nil
+}
+
+// cdist covers CDist: the distance of each row of A to each row of B.
+func cdist(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if err := c.WantShape(i, "rows of equal length", graph.Unknown, c.DimOf(0, 1)); err != nil {
+			return err
+		}
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{c.DimOf(0, 0), c.DimOf(1, 0)})
+	return nil
+}
+
+// gatherBlockQuantized covers GatherBlockQuantized: Gather, then what
+// DequantizeLinear does. uint8 data hold 8/bits elements per byte of the last
+// axis.
+func gatherBlockQuantized(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	elem := c.In[2].Elem
+	if err := c.MinRank(0, 1); err != nil {
+		return err
+	}
+	data, indices := c.In[0], c.In[1]
+	if !data.Ranked || !indices.Ranked {
+		c.SetUnranked(0, elem)
+		return nil
+	}
+	rank := len(data.Shape)
+	axis, err := c.Axis("gather_axis", c.Int("gather_axis", 0), rank)
+	if err != nil {
+		return err
+	}
+	shape := slices.Clone(data.Shape)
+	if bits := c.Int("bits", 4); data.Elem == graph.Uint8 {
+		if bits != 2 && bits != 4 && bits != 8 {
+			return c.Errf("bits is %d, expected 2, 4 or 8", bits)
+		}
+		shape[rank-1] = MulDims(shape[rank-1], graph.Dim(8/bits))
+	}
+	c.Set(0, elem, slices.Concat(shape[:axis], indices.Shape, shape[axis+1:]))
+	return nil
+}
+
+// removePadding packs the tokens of a batch: at most all of them.
+func removePadding(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 3); err != nil {
+		return err
+	}
+	batch, seq := c.DimOf(0, 0), c.DimOf(0, 1)
+	c.Set(0, c.In[0].Elem, []graph.Dim{boundOf(MulDims(batch, seq)), c.DimOf(0, 2)})
+	c.Set(1, graph.Int32, []graph.Dim{batch, seq})
+	c.Set(2, graph.Int32, []graph.Dim{AddDims(batch, 1)})
+	c.Set(3, graph.Int32, []graph.Dim{1})
+	return nil
+}
+
+func restorePadding(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if err := c.WantRank(i, 2); err != nil {
+			return err
+		}
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{c.DimOf(1, 0), c.DimOf(1, 1), c.DimOf(0, 1)})
+	return nil
+}
+
+// relativePositionBias covers RelativePositionBias: a table [buckets heads]
+// and two lengths, which are values.
+func relativePositionBias(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 2); err != nil {
+		return err
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{1, c.DimOf(0, 1), c.LengthOf(1, 0), c.LengthOf(2, 0)})
+	return nil
+}
+
+func gatedRelativePositionBias(c *Call) error {
+	if err := c.Tensors(6); err != nil {
+		return err
+	}
+	count, err := c.Positive("num_heads", 0)
+	if err != nil {
+		return err
+	}
+	if err := c.WantShape(2, "1, num_heads, sequence, sequence", 1, graph.Dim(count), graph.Unknown, graph.Unknown); err != nil {
+		return err
+	}
+	batch := c.DimOf(0, 0)
+	if c.In[0].Rank() != 3 {
+		batch = c.DimOf(6, 0)
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{batch, graph.Dim(count), c.DimOf(2, 2), c.DimOf(2, 3)})
+	return nil
+}
+
+// dynamicQuantizeLSTM is LSTM with the weights quantized and transposed: W
+// [dirs input 4·hidden], R [dirs hidden 4·hidden].
+func dynamicQuantizeLSTM(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	for i := range 3 {
+		if err := c.WantRank(i, 3); err != nil {
+			return err
+		}
+	}
+	dirs, _, err := recurrentSize(c)
+	if err != nil {
+		return err
+	}
+	hidden := c.DimOf(2, 1)
+	if c.HasAttr("hidden_size") {
+		hidden = graph.Dim(c.Int("hidden_size", 0))
+	}
+	gates := MulDims(hidden, 4)
+	if err := c.WantShape(1, "num_directions, input, 4 × hidden", dirs, c.DimOf(0, 2), gates); err != nil {
+		return err
+	}
+	if err := c.WantShape(2, "num_directions, hidden, 4 × hidden", dirs, hidden, gates); err != nil {
+		return err
+	}
+	return recurrentOutputs(c, dirs, hidden, 3, []int{5, 6})
+}
+
+func cropAndResize(c *Call) error {
+	if err := c.Tensors(4); err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 4); err != nil {
+		return err
+	}
+	if err := c.WantShape(1, "a box per region", graph.Unknown, 4); err != nil {
+		return err
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{c.DimOf(1, 0), c.DimOf(0, 1), c.LengthOf(3, 0), c.LengthOf(3, 1)})
+	return nil
+}
+
+// causalConvLayouts covers com.microsoft's CausalConvWithState, whose state
+// holds (k-1)·dilation places, state_window times over, and whose channels may
+// stand last. The state of images of more than one axis is not documented.
+func causalConvLayouts(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 3); err != nil {
+		return err
+	}
+	dilation, err := c.Positive("dilation", 1)
+	if err != nil {
+		return err
+	}
+	elem := c.In[0].Elem
+	c.SetType(0, c.In[0].Type)
+	places := Mono(c.DimOf(1, 2), func(k int64) int64 { return clampMul(max(k-1, 0), dilation) })
+	var state []graph.Dim
+	switch a := c.In[0]; {
+	case a.Ranked && c.Int("channels_last", 0) != 0:
+		state = with(a.Shape, 1, places)
+	case c.Int("ndim", 1) == 1 && (!a.Ranked || len(a.Shape) == 3):
+		state = []graph.Dim{c.DimOf(0, 0), c.DimOf(0, 1), places}
+	default:
+		c.SetUnranked(1, elem)
+		return nil
+	}
+	if w := c.Int("state_window", 0); w > 0 {
+		state = append([]graph.Dim{graph.Dim(w)}, state...)
+	}
+	c.Set(1, elem, state)
+	return nil
+}

@@ -1,0 +1,504 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// convolution is the operators that slide a kernel of weights over an image.
+var convolution = family{"", []Op{
+	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), FLOPs: convFLOPs(1)},
+	{Name: "ConvInteger", Infer: convInteger, FLOPs: convFLOPs(1)},
+	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3)},
+	{Name: "ConvTranspose", Infer: convTranspose, FLOPs: convTransposeFLOPs},
+	{Name: "DeformConv", Infer: deformConv, FLOPs: convFLOPs(1)},
+	{Name: "Col2Im", Infer: col2Im},
+	{Name: "CausalConvWithState", Infer: causalConv, FLOPs: causalConvFLOPs},
+}}
+
+// imageLayout says where the channels stand.
+type imageLayout bool
+
+const (
+	channelsFirst imageLayout = false // N C D1 D2 …
+	channelsLast  imageLayout = true  // N D1 D2 … C
+)
+
+// split gives the channels and the spatial lengths of an image.
+func (l imageLayout) split(shape []graph.Dim) (channels graph.Dim, spatial []graph.Dim) {
+	if l == channelsLast {
+		return shape[len(shape)-1], shape[1 : len(shape)-1]
+	}
+	return shape[1], shape[2:]
+}
+
+// join is the shape of a batch of images.
+func (l imageLayout) join(batch, channels graph.Dim, spatial []graph.Dim) []graph.Dim {
+	shape := make([]graph.Dim, 0, len(spatial)+2)
+	shape = append(shape, batch)
+	if l == channelsFirst {
+		shape = append(shape, channels)
+	}
+	shape = append(shape, spatial...)
+	if l == channelsLast {
+		shape = append(shape, channels)
+	}
+	return shape
+}
+
+// convAs gives the Infer of a convolution whose image, weights and bias are
+// the inputs of those places. The output has the image's element type.
+func convAs(x, w, bias int, l imageLayout) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.Tensors(max(x, w) + 1); err != nil {
+			return err
+		}
+		return convShape(c, c.In[x].Elem, x, w, bias, l)
+	}
+}
+
+// convInteger covers ConvInteger: the sums are int32.
+func convInteger(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	return convShape(c, graph.Int32, 0, 1, -1, channelsFirst)
+}
+
+// qlinearConv has the element type of the output's zero point.
+func qlinearConv(c *Call) error {
+	if err := c.Tensors(8); err != nil {
+		return err
+	}
+	l := imageLayout(c.Node.Domain != "" && c.Int("channels_last", 0) != 0)
+	return convShape(c, c.In[7].Elem, 0, 3, 8, l)
+}
+
+// convShape sets output 0: image x [N C D1…], weights w [M C/group K1…], bias
+// [M]. Weights have their channels first in both layouts.
+func convShape(c *Call, elem graph.DType, x, w, bias int, l imageLayout) error {
+	if err := c.MinRank(x, 3); err != nil {
+		return err
+	}
+	if err := c.MinRank(w, 3); err != nil {
+		return err
+	}
+	group, err := c.Positive("group", 1)
+	if err != nil {
+		return err
+	}
+	rank, ok := imageRank(c, x, w)
+	if !ok {
+		c.SetUnranked(0, elem)
+		return nil
+	}
+	if err := c.WantRank(w, rank); err != nil {
+		return err
+	}
+	m := c.DimOf(w, 0)
+	if m.Exact() && int64(m)%group != 0 {
+		return c.BadInput(w, "a multiple of group %d as output channels", group)
+	}
+	if bias >= 0 {
+		if err := c.WantShape(bias, "one bias per output channel", m); err != nil {
+			return err
+		}
+	}
+	weights := unknowns(rank)
+	if c.In[w].Ranked {
+		weights = c.In[w].Shape
+	}
+	win, err := c.window(rank-2, weights[2:])
+	if err != nil {
+		return err
+	}
+	if !c.In[x].Ranked {
+		c.Set(0, elem, l.join(graph.Unknown, m, unknowns(rank-2)))
+		return nil
+	}
+	channels, spatial := l.split(c.In[x].Shape)
+	if perGroup := weights[1]; differ(MulDims(perGroup, graph.Dim(group)), channels) {
+		if group == 1 {
+			return c.BadInput(w, "%s channels to match input %d %s", channels, x, graph.ShapeString(c.In[x].Shape))
+		}
+		return c.BadInput(w, "%s channels in %d groups to match input %d %s", channels, group, x, graph.ShapeString(c.In[x].Shape))
+	}
+	out := make([]graph.Dim, rank-2)
+	for i, n := range spatial {
+		if padded, kernel := win.padded(i, n), win.extent(i); n > 0 && padded.Exact() && kernel.Exact() && padded < kernel {
+			return c.BadInput(x, "at least %s along spatial axis %d, where it has %s with its padding", kernel, i, padded)
+		}
+		out[i] = win.slide(i, n)
+	}
+	c.Set(0, elem, l.join(c.In[x].Shape[0], m, out))
+	return nil
+}
+
+// imageRank is the rank of an image, from itself or its weights.
+func imageRank(c *Call, x, w int) (int, bool) {
+	if c.In[x].Ranked {
+		return len(c.In[x].Shape), true
+	}
+	return len(c.In[w].Shape), c.In[w].Ranked
+}
+
+// convFLOPs counts a multiply-add per output element, input channel of the
+// group and element of the kernel, which the weights w hold.
+func convFLOPs(w int) func(c *Call) int64 {
+	return func(c *Call) int64 {
+		if len(c.In[w].Shape) == 0 {
+			return 0
+		}
+		return opCount(2, elements(c.OutType(0)), Product(c.In[w].Shape[1:]))
+	}
+}
+
+// convTranspose covers ConvTranspose: image [N C D1…], weights [C M/group K1…].
+// The output's spatial lengths are stated by output_shape, or D·stride under
+// auto_pad SAME, else what undoes Conv. As ONNX Runtime, output_padding does
+// not add to either of the first two.
+func convTranspose(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	elem := c.In[0].Elem
+	for i := range 2 {
+		if err := c.MinRank(i, 3); err != nil {
+			return err
+		}
+	}
+	group, err := c.Positive("group", 1)
+	if err != nil {
+		return err
+	}
+	rank, ok := imageRank(c, 0, 1)
+	if !ok {
+		c.SetUnranked(0, elem)
+		return nil
+	}
+	if err := c.WantRank(1, rank); err != nil {
+		return err
+	}
+	if differ(c.DimOf(1, 0), c.DimOf(0, 1)) {
+		return c.BadInput(1, "%s input channels to match input 0 %s", c.DimOf(0, 1), graph.ShapeString(c.In[0].Shape))
+	}
+	if n := c.DimOf(0, 1); n.Exact() && int64(n)%group != 0 {
+		return c.BadInput(0, "a multiple of group %d as channels", group)
+	}
+	m := MulDims(c.DimOf(1, 1), graph.Dim(group))
+	if err := c.WantShape(2, "one bias per output channel", m); err != nil {
+		return err
+	}
+	kernel := unknowns(rank - 2)
+	if c.In[1].Ranked {
+		kernel = c.In[1].Shape[2:]
+	}
+	win, err := c.window(rank-2, kernel)
+	if err != nil {
+		return err
+	}
+	extra, err := c.perAxis("output_padding", rank-2, 0, 0)
+	if err != nil {
+		return err
+	}
+	stated := c.Ints("output_shape")
+	if len(stated) == rank {
+		stated = stated[2:] // some exporters state the batch and the channels too
+	}
+	if len(stated) > 0 && len(stated) != rank-2 {
+		return c.Errf("output_shape has %d lengths, expected %d, one per spatial axis", len(stated), rank-2)
+	}
+	shape := []graph.Dim{c.DimOf(0, 0), m}
+	for i := range rank - 2 {
+		n := c.DimOf(0, 2+i)
+		var out graph.Dim
+		switch {
+		case len(stated) > 0:
+			if stated[i] < 0 {
+				return c.Errf("output_shape[%d] is %d, expected a length", i, stated[i])
+			}
+			out = graph.Dim(stated[i])
+		case win.same():
+			out = MulDims(n, graph.Dim(win.strides[i]))
+		default:
+			least := extra[i] - win.strides[i] - win.pads[i] - win.pads[rank-2+i]
+			wide := AddDims(MulDims(n, graph.Dim(win.strides[i])), win.extent(i))
+			if wide.Exact() && clampAdd(int64(wide), least) < 0 {
+				return c.Errf("output axis %d would have length %d: the padding is larger than the image", 2+i, int64(wide)+least)
+			}
+			out = Mono(wide, func(k int64) int64 { return clampAdd(k, least) })
+		}
+		shape = append(shape, out)
+	}
+	c.Set(0, elem, shape)
+	return nil
+}
+
+// convTransposeFLOPs counts a multiply-add per input element, output channel
+// of the group and element of the kernel.
+func convTransposeFLOPs(c *Call) int64 {
+	if len(c.In[1].Shape) == 0 {
+		return 0
+	}
+	return opCount(2, elements(c.In[0].Type), Product(c.In[1].Shape[1:]))
+}
+
+// deformConv is Conv with an offset (and a mask) per output element and
+// element of the kernel.
+func deformConv(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	if err := convShape(c, c.In[0].Elem, 0, 1, 3, channelsFirst); err != nil {
+		return err
+	}
+	groups, err := c.Positive("offset_group", 1)
+	if err != nil {
+		return err
+	}
+	out := c.OutType(0).Shape
+	if len(out) < 3 || !c.In[1].Ranked {
+		return nil
+	}
+	if n := c.DimOf(0, 1); n.Exact() && int64(n)%groups != 0 {
+		return c.BadInput(0, "a multiple of offset_group %d as channels", groups)
+	}
+	points := MulDims(Product(c.In[1].Shape[2:]), graph.Dim(groups))
+	offset := with(out, 1, MulDims(points, graph.Dim(len(out)-2)))
+	if err := c.WantShape(2, "an offset per spatial axis and element of the kernel", offset...); err != nil {
+		return err
+	}
+	return c.WantShape(4, "a factor per element of the kernel", with(out, 1, points)...)
+}
+
+// col2Im covers Col2Im: input [N C·Π(block) L], image [H W …] and block as
+// values; the output is [N C H W …].
+func col2Im(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 3); err != nil {
+		return err
+	}
+	elem := c.In[0].Elem
+	for i := 1; i < 3; i++ {
+		if err := c.WantRank(i, 1); err != nil {
+			return err
+		}
+	}
+	n := TakeDim(c.DimOf(1, 0), c.DimOf(2, 0))
+	if differ(c.DimOf(1, 0), c.DimOf(2, 0)) {
+		return c.BadInput(2, "%s lengths to match input 1", c.DimOf(1, 0))
+	}
+	if !n.Exact() {
+		c.SetUnranked(0, elem)
+		return nil
+	}
+	if n < 1 || n > FoldLimit {
+		return c.BadInput(1, "one length per spatial axis")
+	}
+	spatial := int(n)
+	block := make([]graph.Dim, spatial)
+	image := make([]graph.Dim, spatial)
+	for i := range spatial {
+		image[i], block[i] = c.LengthOf(1, i), c.LengthOf(2, i)
+		for in := 1; in < 3; in++ {
+			if v := c.In[in].Value; v != nil && i < len(v.Elems) && v.Elems[i].State == Known && v.Elems[i].I < 1 {
+				return c.Errf("input %d %s holds %d, expected lengths of at least 1", in, c.inputName(in), v.Elems[i].I)
+			}
+		}
+	}
+	win, err := c.window(spatial, block)
+	if err != nil {
+		return err
+	}
+	size := Product(block)
+	channels := graph.Unknown
+	if size.Exact() {
+		var ok bool
+		if channels, ok = DivDim(c.DimOf(0, 1), int64(size)); !ok {
+			return c.BadInput(0, "a multiple of the block's %s elements along axis 1", size)
+		}
+	}
+	blocks := graph.Dim(1)
+	for i, d := range image {
+		blocks = MulDims(blocks, win.slide(i, d))
+	}
+	if differ(blocks, c.DimOf(0, 2)) {
+		return c.BadInput(0, "%s blocks along axis 2", blocks)
+	}
+	c.Set(0, elem, append([]graph.Dim{c.DimOf(0, 0), channels}, image...))
+	return nil
+}
+
+// causalConv covers CausalConvWithState: input [N C L], weights [C 1 k]; the
+// state that is carried on is [N C k-1]. The variant of com.microsoft with
+// other layouts is a function of its own.
+func causalConv(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if err := c.WantRank(i, 3); err != nil {
+			return err
+		}
+	}
+	batch, channels := c.DimOf(0, 0), c.DimOf(0, 1)
+	if err := c.WantShape(1, "one kernel per channel of input 0", channels, 1, graph.Unknown); err != nil {
+		return err
+	}
+	channels = TakeDim(channels, c.DimOf(1, 0))
+	k := c.DimOf(1, 2)
+	if k == 0 {
+		return c.BadInput(1, "a kernel of at least 1 element")
+	}
+	if err := c.WantShape(2, "one bias per channel", channels); err != nil {
+		return err
+	}
+	state := []graph.Dim{batch, channels, Mono(k, func(n int64) int64 { return n - 1 })}
+	if err := c.WantShape(3, "the state of a kernel one element longer", state...); err != nil {
+		return err
+	}
+	c.SetType(0, c.In[0].Type)
+	c.Set(1, c.In[0].Elem, state)
+	return nil
+}
+
+func causalConvFLOPs(c *Call) int64 {
+	return opCount(2, elements(c.In[0].Type), c.DimOf(1, 2))
+}
+
+// window is how a kernel slides over the spatial axes of an image.
+type window struct {
+	kernel    []graph.Dim
+	strides   []int64
+	dilations []int64
+	pads      []int64 // of the beginnings, then of the ends; 0 unless auto is NOTSET
+	auto      string
+	ceil      bool
+}
+
+// window reads strides, dilations, pads and auto_pad. kernel is what the
+// weights say; kernel_shape, if stated, must agree with it.
+func (c *Call) window(spatial int, kernel []graph.Dim) (*window, error) {
+	w := &window{kernel: slices.Clone(kernel)}
+	var err error
+	if w.strides, err = c.perAxis("strides", spatial, 1, 1); err != nil {
+		return nil, err
+	}
+	if w.dilations, err = c.perAxis("dilations", spatial, 1, 1); err != nil {
+		return nil, err
+	}
+	if w.pads, err = c.perAxis("pads", 2*spatial, 0, 0); err != nil {
+		return nil, err
+	}
+	if w.auto, err = c.OneOf("auto_pad", "NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", ""); err != nil {
+		return nil, err
+	}
+	if w.auto != "NOTSET" && w.auto != "" {
+		clear(w.pads)
+	}
+	if len(c.Ints("kernel_shape")) > 0 {
+		stated, err := c.perAxis("kernel_shape", spatial, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		for i, k := range stated {
+			if differ(graph.Dim(k), w.kernel[i]) {
+				return nil, c.Errf("kernel_shape is %d, expected %s to match the weights", stated, graph.ShapeString(kernel))
+			}
+			w.kernel[i] = graph.Dim(k)
+		}
+	}
+	for i, k := range w.kernel {
+		if n, ok := k.Max(); ok && n > maxAttr {
+			return nil, c.Errf("the kernel has length %d along spatial axis %d, expected at most %d", n, i, maxAttr)
+		}
+	}
+	return w, nil
+}
+
+// perAxis is a list attribute of n values of at least least; otherwise
+// repeated when it is left out or empty.
+func (c *Call) perAxis(attr string, n int, least, otherwise int64) ([]int64, error) {
+	v := c.Ints(attr)
+	if len(v) == 0 {
+		return slices.Repeat([]int64{otherwise}, n), nil
+	}
+	if len(v) != n {
+		return nil, c.Errf("%s has %d values, expected %d", attr, len(v), n)
+	}
+	for i, x := range v {
+		if x < least || x > maxAttr {
+			return nil, c.Errf("%s[%d] is %d, expected %d to %d", attr, i, x, least, maxAttr)
+		}
+	}
+	return slices.Clone(v), nil
+}
+
+func (w *window) same() bool { return w.auto == "SAME_UPPER" || w.auto == "SAME_LOWER" }
+
+// extent is the length that the dilated kernel covers: (k-1)·dilation + 1.
+func (w *window) extent(i int) graph.Dim {
+	return Mono(w.kernel[i], func(k int64) int64 { return (k-1)*w.dilations[i] + 1 })
+}
+
+// padded is the image's length with its padding.
+func (w *window) padded(i int, n graph.Dim) graph.Dim {
+	pad := w.pads[i] + w.pads[len(w.kernel)+i]
+	if w.same() {
+		// As much as is needed: the kernel fits in any case.
+		return graph.Unknown
+	}
+	return AddDims(n, graph.Dim(pad))
+}
+
+// slide is the number of places at which the kernel stands along spatial axis
+// i of an image of length n. A kernel that is not known gives the bound of the
+// smallest one. Divisions round towards zero, as they do in ONNX's own shape
+// inference and in ONNX Runtime: a kernel that overhangs the image by less than
+// a stride still stands at one place.
+func (w *window) slide(i int, n graph.Dim) graph.Dim {
+	stride := w.strides[i]
+	if w.same() {
+		return Mono(n, func(k int64) int64 { return ceilDiv(k, stride) })
+	}
+	extent := int64(1)
+	exact := w.kernel[i].Exact()
+	if exact {
+		extent = int64(w.extent(i))
+	}
+	out := Mono(w.padded(i, n), func(k int64) int64 {
+		k -= extent
+		if !w.ceil {
+			return k/stride + 1
+		}
+		// The last place must not begin in the padding at the end.
+		places := ceilDiv(k, stride) + 1
+		if last := k + extent - w.pads[len(w.kernel)+i]; (places-1)*stride >= last {
+			places--
+		}
+		return places
+	})
+	if most, ok := out.Max(); ok && !exact {
+		return graph.AtMost(most)
+	}
+	return out
+}
+
+func ceilDiv(a, b int64) int64 {
+	q := a / b
+	if a%b > 0 {
+		q++
+	}
+	return q
+}
+
+// clampAdd is a + b, or the largest number if that overflows.
+func clampAdd(a, b int64) int64 {
+	if s, ok := addChecked(a, b); ok {
+		return s
+	}
+	return int64(^uint64(0) >> 1)
+}

@@ -1,0 +1,209 @@
+package ops
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// normalization is the operators that shift and scale an input by its own
+// statistics. All but LRN, which reads the channels around an element, may
+// write over it: the statistics are taken before the first element is written.
+var normalization = family{"", []Op{
+	{Name: "BatchNormalization", Infer: batchNorm, Inplace: overStatistics, FLOPs: perElement(2)},
+	{Name: "InstanceNormalization", Infer: instanceNorm, Inplace: overFirst, FLOPs: perElement(6)},
+	{Name: "LayerNormalization", Infer: layerNorm(1, 2), Inplace: overFirst, FLOPs: perElement(6)},
+	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4)},
+	{Name: "RMSNormalization", Infer: layerNorm(), Inplace: overFirst, FLOPs: perElement(4)},
+	{Name: "GroupNormalization", Infer: groupNorm, Inplace: overFirst, FLOPs: perElement(6)},
+	{Name: "MeanVarianceNormalization", Infer: meanVarianceNorm, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "LRN", Infer: lrn},
+}}
+
+// batchNorm covers BatchNormalization in all versions: 1 to 13 have up to five
+// outputs (running and saved statistics), 14 on three. Statistics have one
+// element per channel; up to version 8 spatial=0 asks for one per channel and
+// place.
+func batchNorm(c *Call) error {
+	if err := c.Tensors(5); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 1); err != nil {
+		return err
+	}
+	c.SetType(0, c.In[0].Type)
+	statistics := []graph.Dim{graph.Unknown}
+	switch a := c.In[0]; {
+	case a.Ranked && c.Version < 9 && c.Int("spatial", 1) == 0:
+		statistics = a.Shape[1:]
+	case len(a.Shape) > 1:
+		statistics = a.Shape[1:2]
+	case a.Ranked:
+		statistics[0] = 1
+	case c.Version < 9:
+		for k := 1; k < len(c.Out); k++ {
+			c.SetType(k, c.In[min(2+k, 4)].Type)
+		}
+		return nil
+	}
+	for i := 1; i < 5; i++ {
+		if err := c.WantShape(i, "one element per channel of input 0", statistics...); err != nil {
+			return err
+		}
+		if len(statistics) == 1 {
+			statistics = []graph.Dim{TakeDim(statistics[0], c.DimOf(i, 0))}
+		}
+	}
+	for k := 1; k < len(c.Out); k++ {
+		c.Set(k, c.In[3].Elem, statistics)
+	}
+	return nil
+}
+
+// overStatistics: the result over the input, the running mean and variance
+// over those that come in.
+func overStatistics(c *Call) []graph.Alias {
+	var pairs []graph.Alias
+	for _, p := range []graph.Alias{{Out: 0, In: 0}, {Out: 1, In: 3}, {Out: 2, In: 4}} {
+		if c.fits(p.Out, p.In) {
+			pairs = append(pairs, p)
+		}
+	}
+	return pairs
+}
+
+func instanceNorm(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	for i := 1; i < 3; i++ {
+		if err := c.WantShape(i, "one element per channel of input 0", c.DimOf(0, 1)); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, c.In[0].Type)
+	return nil
+}
+
+// layerNorm covers LayerNormalization, RMSNormalization and ONNX Runtime's
+// SimplifiedLayerNormalization: the axes from axis on are normalised, scale
+// and bias broadcast to the input. The result has the element type of the
+// scale where the two may differ. The outputs named by statistics have length
+// 1 along the normalised axes and the type stash_type.
+func layerNorm(statistics ...int) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.Tensors(2); err != nil {
+			return err
+		}
+		a := c.In[0]
+		elem := a.Elem
+		if c.Node.Op != "LayerNormalization" {
+			elem = c.In[1].Elem
+		}
+		stash := graph.DType(c.Int("stash_type", int64(graph.Float32)))
+		if !stash.Floating() {
+			return c.Errf("stash_type is %d, expected a floating-point type", int64(stash))
+		}
+		if !a.Ranked {
+			c.SetUnranked(0, elem)
+			for _, k := range statistics {
+				c.SetUnranked(k, stash)
+			}
+			return nil
+		}
+		axis, err := c.Axis("axis", c.Int("axis", -1), len(a.Shape))
+		if err != nil {
+			return err
+		}
+		for i := 1; i < 3 && i < len(c.In); i++ {
+			if err := c.wantBroadcast(i, 0); err != nil {
+				return err
+			}
+		}
+		c.Set(0, elem, a.Shape)
+		kept := append([]graph.Dim{}, a.Shape[:axis]...)
+		for range a.Shape[axis:] {
+			kept = append(kept, 1)
+		}
+		for _, k := range statistics {
+			c.Set(k, stash, kept)
+		}
+		return nil
+	}
+}
+
+// wantBroadcast fails if input i is there and does not broadcast to the shape
+// of input to.
+func (c *Call) wantBroadcast(i, to int) error {
+	if !c.Has(i) || !c.In[i].Ranked || !c.In[to].Ranked {
+		return nil
+	}
+	have, want := c.In[i].Shape, c.In[to].Shape
+	fits := len(have) <= len(want)
+	for k := 1; fits && k <= len(have); k++ {
+		d := have[len(have)-k]
+		fits = d == 1 || !differ(d, want[len(want)-k])
+	}
+	if !fits {
+		return c.BadInput(i, "one that broadcasts to input %d %s", to, graph.ShapeString(want))
+	}
+	return nil
+}
+
+// groupNorm covers GroupNormalization: scale and bias have one element per
+// group in version 18, one per channel from 21 on.
+func groupNorm(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	groups, err := c.Positive("num_groups", 0)
+	if err != nil {
+		return err
+	}
+	channels := c.DimOf(0, 1)
+	if channels.Exact() && int64(channels)%groups != 0 {
+		return c.BadInput(0, "a multiple of num_groups %d as channels", groups)
+	}
+	each, why := channels, "one element per channel of input 0"
+	if c.Version < 21 {
+		each, why = graph.Dim(groups), "one element per group"
+	}
+	for i := 1; i < 3; i++ {
+		if err := c.WantShape(i, why, each); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, c.In[0].Type)
+	return nil
+}
+
+func meanVarianceNorm(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	if axes := c.Ints("axes"); c.In[0].Ranked && len(axes) > 0 {
+		if _, err := c.Axes("axes", axes, len(c.In[0].Shape)); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, c.In[0].Type)
+	return nil
+}
+
+func lrn(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	if _, err := c.Positive("size", 0); err != nil {
+		return err
+	}
+	c.SetType(0, c.In[0].Type)
+	return nil
+}

@@ -1,0 +1,194 @@
+package ops
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// pooling is the operators that reduce windows or regions of an image.
+var pooling = family{"", []Op{
+	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
+	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
+	{Name: "LpPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
+	{Name: "GlobalMaxPool", Infer: globalPool, FLOPs: perElement(1)},
+	{Name: "GlobalAveragePool", Infer: globalPool, FLOPs: perElement(1)},
+	{Name: "GlobalLpPool", Infer: globalPool, FLOPs: perElement(2)},
+	{Name: "MaxUnpool", Infer: maxUnpool},
+	{Name: "RoiAlign", Infer: roiAlign},
+	{Name: "MaxRoiPool", Infer: maxRoiPool},
+}}
+
+// poolAs gives the Infer of a pooling operator in any version: dilations and
+// ceil_mode are at their defaults where a version does not have them. MaxPool's
+// second output holds indices.
+//
+// auto_pad VALID with ceil_mode counts as pads of 0 do, as in ONNX's shape
+// inference and ONNX Runtime; the formula in the operator's text would drop the
+// last window.
+func poolAs(l imageLayout) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.Tensors(1); err != nil {
+			return err
+		}
+		elem := c.In[0].Elem
+		if err := c.MinRank(0, 3); err != nil {
+			return err
+		}
+		kernel := c.Ints("kernel_shape")
+		if len(kernel) == 0 {
+			return c.Errf("kernel_shape is missing: expected one length per spatial axis")
+		}
+		rank := len(kernel) + 2
+		if err := c.WantRank(0, rank); err != nil {
+			return err
+		}
+		win, err := c.window(len(kernel), unknowns(len(kernel)))
+		if err != nil {
+			return err
+		}
+		win.ceil = c.Int("ceil_mode", 0) != 0
+		if !c.In[0].Ranked {
+			c.Set(0, elem, unknowns(rank))
+			c.Set(1, graph.Int64, unknowns(rank))
+			return nil
+		}
+		channels, spatial := l.split(c.In[0].Shape)
+		out := make([]graph.Dim, len(spatial))
+		for i, n := range spatial {
+			padded := win.padded(i, n)
+			if over := int64(win.extent(i)) - int64(padded); n > 0 && padded.Exact() && over/win.strides[i] > 1 {
+				return c.BadInput(0, "at least %d along spatial axis %d, where it has %d with its padding", win.extent(i), i, padded)
+			}
+			out[i] = win.slide(i, n)
+		}
+		shape := l.join(c.In[0].Shape[0], channels, out)
+		c.Set(0, elem, shape)
+		c.Set(1, graph.Int64, shape)
+		return nil
+	}
+}
+
+// poolFLOPs counts one operation per output element and element of the kernel.
+func poolFLOPs(c *Call) int64 {
+	window := graph.Dim(1)
+	for _, k := range c.Ints("kernel_shape") {
+		window = MulDims(window, graph.Dim(max(k, 0)))
+	}
+	return opCount(elements(c.OutType(0)), window)
+}
+
+// globalPool makes every spatial axis 1.
+func globalPool(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	a := c.In[0]
+	if !a.Ranked {
+		c.SetUnranked(0, a.Elem)
+		return nil
+	}
+	shape := []graph.Dim{a.Shape[0], a.Shape[1]}
+	for range a.Shape[2:] {
+		shape = append(shape, 1)
+	}
+	c.Set(0, a.Elem, shape)
+	return nil
+}
+
+// maxUnpool covers MaxUnpool: the spatial lengths are those of the input
+// output_shape, else what undoes MaxPool.
+func maxUnpool(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	a := c.In[0]
+	kernel := c.Ints("kernel_shape")
+	if len(kernel) == 0 {
+		return c.Errf("kernel_shape is missing: expected one length per spatial axis")
+	}
+	rank := len(kernel) + 2
+	if err := c.WantRank(0, rank); err != nil {
+		return err
+	}
+	if a.Ranked {
+		if err := c.WantShape(1, "one index per element of input 0", a.Shape...); err != nil {
+			return err
+		}
+	}
+	win, err := c.window(len(kernel), unknowns(len(kernel)))
+	if err != nil {
+		return err
+	}
+	shape := []graph.Dim{c.DimOf(0, 0), c.DimOf(0, 1)}
+	if c.Has(2) {
+		if err := c.WantShape(2, "the lengths of the output", graph.Dim(rank)); err != nil {
+			return err
+		}
+		for i := range kernel {
+			shape = append(shape, c.LengthOf(2, 2+i))
+		}
+		c.Set(0, a.Elem, shape)
+		return nil
+	}
+	for i, k := range kernel {
+		least := k - win.strides[i] - win.pads[i] - win.pads[len(kernel)+i]
+		wide := MulDims(c.DimOf(0, 2+i), graph.Dim(win.strides[i]))
+		if wide.Exact() && clampAdd(int64(wide), least) < 0 {
+			return c.Errf("output axis %d would have length %d: the padding is larger than the image", 2+i, int64(wide)+least)
+		}
+		shape = append(shape, Mono(wide, func(n int64) int64 { return clampAdd(n, least) }))
+	}
+	c.Set(0, a.Elem, shape)
+	return nil
+}
+
+// roiAlign covers RoiAlign: image [N C H W], regions [R 4], their images [R].
+func roiAlign(c *Call) error {
+	if err := c.Tensors(3); err != nil {
+		return err
+	}
+	height, err := c.Positive("output_height", 1)
+	if err != nil {
+		return err
+	}
+	width, err := c.Positive("output_width", 1)
+	if err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 4); err != nil {
+		return err
+	}
+	regions := TakeDim(c.DimOf(1, 0), c.DimOf(2, 0))
+	if err := c.WantShape(1, "a box per region", regions, 4); err != nil {
+		return err
+	}
+	if err := c.WantShape(2, "an image per region", regions); err != nil {
+		return err
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{regions, c.DimOf(0, 1), graph.Dim(height), graph.Dim(width)})
+	return nil
+}
+
+// maxRoiPool covers MaxRoiPool: image [N C H W], regions [R 5].
+func maxRoiPool(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	if len(c.Ints("pooled_shape")) == 0 {
+		return c.Errf("pooled_shape is missing: expected a height and a width")
+	}
+	pooled, err := c.perAxis("pooled_shape", 2, 1, 1)
+	if err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 4); err != nil {
+		return err
+	}
+	if err := c.WantShape(1, "an image and a box per region", graph.Unknown, 5); err != nil {
+		return err
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{c.DimOf(1, 0), c.DimOf(0, 1), graph.Dim(pooled[0]), graph.Dim(pooled[1])})
+	return nil
+}

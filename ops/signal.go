@@ -1,0 +1,132 @@
+package ops
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// signals is the discrete Fourier transforms.
+var signals = family{"", []Op{
+	{Name: "DFT", Infer: dft},
+	{Name: "STFT", Infer: stft},
+}}
+
+// dft covers DFT: the last axis holds real and imaginary parts. axis is an
+// attribute up to version 19 (1 by default), an input from 20 on (-2).
+// onesided keeps the first half of the spectrum; inverse and onesided takes
+// such a half and gives real numbers.
+func dft(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	a := c.In[0]
+	if !a.Ranked {
+		c.SetUnranked(0, a.Elem)
+		return nil
+	}
+	rank := len(a.Shape)
+	if last := a.Shape[rank-1]; differ(last, 1) && differ(last, 2) {
+		return c.BadInput(0, "1 (real) or 2 (complex) along the last axis")
+	}
+	inverse, onesided := c.Int("inverse", 0) != 0, c.Int("onesided", 0) != 0
+	parts := graph.Dim(2)
+	if inverse && onesided {
+		parts = 1
+	}
+	shape := with(a.Shape, rank-1, parts)
+	axis, known := c.Int("axis", 1), true
+	if c.Version >= 20 {
+		axis = -2
+		if c.Has(2) {
+			axis, known = c.In[2].Value.Int()
+		}
+	}
+	transformed := func(n graph.Dim) graph.Dim {
+		switch {
+		case c.Has(1):
+			n = c.LengthOf(1, 0)
+		case inverse && onesided:
+			n = Mono(n, func(n int64) int64 { return clampMul(n-1, 2) })
+		}
+		if onesided && !inverse {
+			n = Mono(n, func(n int64) int64 { return n/2 + 1 })
+		}
+		return n
+	}
+	if !known {
+		for i, n := range a.Shape[:rank-1] {
+			shape[i] = unionDim(n, transformed(n)) // it may be this axis
+		}
+		c.Set(0, a.Elem, shape)
+		return nil
+	}
+	k, err := c.Axis("axis", axis, rank)
+	if err != nil {
+		return err
+	}
+	if k == rank-1 {
+		return c.Errf("axis is %d, the one of the real and imaginary parts: expected another", axis)
+	}
+	shape[k] = transformed(a.Shape[k])
+	c.Set(0, a.Elem, shape)
+	return nil
+}
+
+// stft covers STFT: signal [batch length parts], scalars frame_step and
+// frame_length; the output is [batch frames bins 2].
+func stft(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 2, 3); err != nil {
+		return err
+	}
+	if err := c.WantRank(2, 1); err != nil {
+		return err
+	}
+	length := c.DimOf(0, 1)
+	frame := length
+	switch window := c.DimOf(2, 0); {
+	case c.Has(3):
+		frame = c.LengthOf(3, 0)
+		if differ(frame, window) {
+			return c.BadInput(2, "the frame_length %s", frame)
+		}
+		frame = TakeDim(frame, window)
+	case c.Has(2):
+		frame = window
+	}
+	if frame.Exact() && length.Exact() && frame > length {
+		return c.BadInput(0, "at least the frame_length %s along axis 1", frame)
+	}
+	// Where one of the two is not known, its smallest value gives a bound.
+	step, known := c.In[1].Value.Int()
+	if known && step < 1 {
+		return c.Errf("frame_step is %d, expected at least 1", step)
+	}
+	step = max(step, 1)
+	least := int64(1)
+	if frame.Exact() {
+		least = int64(frame)
+	}
+	frames := Mono(length, func(n int64) int64 { return (n-least)/step + 1 })
+	if !known || !frame.Exact() {
+		frames = boundOf(frames)
+	}
+	bins := frame
+	if c.Int("onesided", 1) != 0 {
+		bins = Mono(frame, func(n int64) int64 { return n/2 + 1 })
+	}
+	c.Set(0, c.In[0].Elem, []graph.Dim{c.DimOf(0, 0), frames, bins, 2})
+	return nil
+}
+
+// clampMul is a · b, or the largest number if that overflows.
+func clampMul(a, b int64) int64 {
+	if p, ok := mulChecked(a, b); ok {
+		return p
+	}
+	return int64(^uint64(0) >> 1)
+}
