@@ -1,0 +1,158 @@
+// Command onnxmem plans the memory of neural networks in ONNX files.
+//
+//	onnxmem optimize in.onnx out.onnx    plan a model, write it and out.plan.json
+//	onnxmem inspect model.onnx           say what a model is
+//	onnxmem verify out.onnx              check a plan against its model
+//	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
+//
+// Results go to standard output, everything else to standard error. The exit
+// status is 0 when all is done, 1 when the work failed, 2 when the command line
+// was wrong, 3 when the input was refused.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// version is set when the binary is built by make.
+var version = ""
+
+// The exit statuses.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitRefused = 3
+)
+
+// cli is the command line.
+type cli struct {
+	Optimize   optimizeCmd   `cmd:"" help:"Plan a model's memory; write the model in the planned order, and the plan."`
+	Inspect    inspectCmd    `cmd:"" help:"Say what a model is: operators, sizes, open dimensions, the peak."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// env is what commands print to and stop at.
+type env struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+	app            *kong.Application
+}
+
+// failure is an error with an exit status of its own. An empty text prints
+// nothing: the command has said all.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the command without the process around it.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var c cli
+	exited, status := false, 0
+	parser, err := kong.New(&c,
+		kong.Name("onnxmem"),
+		kong.Description("Make neural networks need less memory, and prove it."),
+		kong.Vars{"version": toolVersion(), "schedules": scheduleNames(), "placements": placementNames()},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(n int) { exited, status = true, n }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "onnxmem:", err)
+		return exitFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if exited {
+		return status
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "onnxmem: %v (see onnxmem --help)\n", err)
+		return exitUsage
+	}
+	return conclude(stderr, k.Run(&env{ctx, stdout, stderr, parser.Model}))
+}
+
+// conclude prints an error and gives the exit status that it means.
+func conclude(stderr io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	atomicfile.AbortAll()
+	var f *failure
+	var refused *graph.Error
+	switch {
+	case errors.As(err, &f):
+		if f.text != "" {
+			fmt.Fprintln(stderr, "onnxmem:", f.text)
+		}
+		return f.status
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "onnxmem: stopped, nothing written")
+		return exitFailed
+	case errors.As(err, &refused):
+		fmt.Fprintln(stderr, oneLine(err))
+		return exitRefused
+	}
+	fmt.Fprintln(stderr, "onnxmem:", oneLine(err))
+	return exitFailed
+}
+
+// scheduleNames lists the order strategies for --help.
+func scheduleNames() string {
+	var names []string
+	for _, s := range schedule.Strategies {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// placementNames lists the placement strategies for --help.
+func placementNames() string {
+	var names []string
+	for _, s := range alloc.Strategies {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// oneLine keeps a message on one line, whatever names stand in it.
+func oneLine(err error) string {
+	return strings.NewReplacer("\n", "; ", "\r", " ").Replace(err.Error())
+}
+
+// toolVersion is the version that make or go install gave the binary.
+func toolVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// planFlags are the flags of every command that plans.
+type planFlags struct {
+	Dim                 map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
+	StrictDims          bool             `help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
+	Align               int64            `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
+	NoInplace           bool             `help:"Write no result over an input."`
+	NoViews             bool             `help:"Give every view (Reshape and its kin) storage of its own."`
+	Schedule            string           `placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
+	Placement           string           `placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
+	AllowMissingWeights bool             `help:"Plan without external data that are not there."`
+	DebugPasses         bool             `help:"Check the invariants between any two passes."`
+	DisablePass         []string         `placeholder:"NAME" help:"Leave out an optional pass."`
+	Verbose             bool             `short:"v" help:"List the passes with their times."`
+	JSON                bool             `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+}
+
+func (f *planFlags) options(e *env) passes.Options {
+	opt := passes.Options{
+		Dims: f.Dim, StrictDims: f.StrictDims, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
+		Schedule: f.Schedule, Placement: f.Placement, Context: e.ctx, Check: f.DebugPasses, Disable: f.DisablePass,
+		Tool: "onnxmem " + toolVersion(),
+	}
+	if f.Verbose {
+		opt.Trace = func(p passes.Pass, d time.Duration) {
+			fmt.Fprintf(e.stderr, "%-10s %9.3f ms  %s\n", p.Name, milliseconds(d), p.Doc)
+		}
+	}
+	return opt
+}
+
+// optimizeCmd plans a model.
+type optimizeCmd struct {
+	In  string `arg:"" help:"The model; - is standard input."`
+	Out string `arg:"" help:"The planned model; - is standard output and asks for --plan."`
+
+	Plan         string `placeholder:"PATH" help:"Where the plan goes (default: OUT with .plan.json for .onnx)."`
+	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link) or keep (do nothing)."`
+	MaxArena     size   `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
+	MaxPeak      size   `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
+	Sync         bool   `help:"Wait until the files are on the disk."`
+	planFlags
+}
+
+// Help is shown below the flags.
+func (optimizeCmd) Help() string {
+	return `Examples:
+  onnxmem optimize resnet50.onnx planned.onnx --dim batch=8
+  onnxmem optimize model.onnx planned.onnx --max-arena 512KiB --json`
+}
+
+// Run plans and writes.
+func (c *optimizeCmd) Run(e *env) error {
+	began := time.Now()
+	planPath, err := c.planPath()
+	if err != nil {
+		return err
+	}
+	bar := newProgress(e.stderr, len(passes.Pipeline)+2)
+	defer bar.stop()
+	bar.step("read")
+	f, err := onnx.Open(c.In, onnx.ReadOptions{AllowMissingWeights: c.AllowMissingWeights})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for _, m := range f.Missing {
+		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", m)
+	}
+	read := time.Since(began)
+	opt := c.options(e)
+	trace := opt.Trace
+	opt.Trace = func(p passes.Pass, d time.Duration) {
+		bar.step(p.Name)
+		if trace != nil {
+			trace(p, d)
+		}
+	}
+	r, err := passes.Optimize(f.Model, opt)
+	if err != nil {
+		return err
+	}
+	bar.step("write")
+	writing := time.Now()
+	if err := c.write(f, r, planPath); err != nil {
+		return err
+	}
+	times := timesMS{
+		Read: milliseconds(read), Infer: milliseconds(r.Times["infer"] + r.Times["share"]),
+		Schedule: milliseconds(r.Times["bodies"] + r.Times["order"]), Place: milliseconds(r.Times["place"] + r.Times["annotate"]),
+		Write: milliseconds(time.Since(writing)), Total: milliseconds(time.Since(began)),
+	}
+	bar.stop()
+	warn(e, r)
+	if err := c.print(e, r, planPath, times); err != nil {
+		return err
+	}
+	return c.gates(r.Plan)
+}
+
+// planPath is where the plan goes.
+func (c *optimizeCmd) planPath() (string, error) {
+	switch {
+	case c.Plan != "":
+		return c.Plan, nil
+	case c.Out == "-":
+		return "", &failure{exitUsage, "the planned model goes to standard output: say with --plan where the plan goes"}
+	}
+	return defaultPlanPath(c.Out), nil
+}
+
+// defaultPlanPath is OUT with .onnx replaced, else followed, by .plan.json.
+func defaultPlanPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".plan.json" }
+
+// write puts the model, its external data and the plan in their places, all or
+// none.
+func (c *optimizeCmd) write(f *onnx.File, r *passes.Result, planPath string) error {
+	im, err := onnx.Encode(f.Model)
+	if err != nil {
+		return err
+	}
+	name := c.Out
+	if name == "-" {
+		name = "model.onnx"
+	}
+	r.Plan.Model = plan.ImageOf(name, im)
+	text, err := r.Plan.Marshal()
+	if err != nil {
+		return err
+	}
+	if c.Out == "-" {
+		if _, err := im.WriteTo(os.Stdout); err != nil {
+			return err
+		}
+		return writeFile(planPath, text, c.Sync)
+	}
+	model, err := onnx.Stage(c.Out, im)
+	if err != nil {
+		return err
+	}
+	defer model.Abort()
+	side, err := stage(planPath, text)
+	if err != nil {
+		return err
+	}
+	defer side.Abort()
+	undo, err := onnx.BringExternal(f.Model, filepath.Dir(c.Out), onnx.ExternalMode(c.ExternalData))
+	if err != nil {
+		return err
+	}
+	// Windows replaces no file that is mapped.
+	if err := f.Close(); err != nil {
+		undo()
+		return err
+	}
+	if err := model.Commit(c.Sync); err != nil {
+		undo()
+		return err
+	}
+	return side.Commit(c.Sync)
+}
+
+func stage(path string, text []byte) (*atomicfile.File, error) {
+	p, err := atomicfile.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.Write(text); err != nil {
+		p.Abort()
+		return nil, err
+	}
+	return p, nil
+}
+
+func writeFile(path string, text []byte, sync bool) error {
+	p, err := stage(path, text)
+	if err != nil {
+		return err
+	}
+	return p.Commit(sync)
+}
+
+type timesMS struct {
+	Read     float64 `json:"read"`
+	Infer    float64 `json:"infer"`
+	Schedule float64 `json:"schedule"`
+	Place    float64 `json:"place"`
+	Write    float64 `json:"write"`
+	Total    float64 `json:"total"`
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
+
+// warn tells what was assumed and what contradicts without harm.
+func warn(e *env, r *passes.Result) {
+	var assumed []string
+	for name, d := range r.Plan.Dims {
+		if d.Assumed {
+			assumed = append(assumed, name)
+		}
+	}
+	sort.Strings(assumed)
+	const most = 10
+	for i, name := range assumed {
+		if i == most {
+			fmt.Fprintf(e.stderr, "onnxmem: … and %d more, listed in the plan\n", len(assumed)-most)
+			break
+		}
+		fmt.Fprintf(e.stderr, "onnxmem: dimension %q is unbound: taken as %d (say --dim %s=N)\n", name, r.Plan.Dims[name].Value, name)
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintf(e.stderr, "onnxmem: %s\n", w)
+	}
+}
+
+// print shows the result: as one JSON object, or in a few lines.
+func (c *optimizeCmd) print(e *env, r *passes.Result, planPath string, times timesMS) error {
+	out := e.stdout
+	if c.Out == "-" && !c.JSON || c.Out == "-" && c.JSON {
+		out = e.stderr // the model has standard output to itself
+	}
+	if c.JSON {
+		return writeJSON(out, struct {
+			plan.Summary
+			Times timesMS `json:"times_ms"`
+		}{r.Plan.Summary, times})
+	}
+	report.Summary(out, r.Plan)
+	if c.Out != "-" {
+		fmt.Fprintf(out, "wrote                %s, %s in %.0f ms\n", c.Out, planPath, times.Total)
+	}
+	fmt.Fprint(out, runtimeHint)
+	return nil
+}
+
+const runtimeHint = `To make ONNX Runtime follow this order: execution_order = PRIORITY_BASED and
+graph_optimization_level = ORT_DISABLE_ALL. To keep its optimizations, let it save its
+optimized model first (optimized_model_filepath) and plan that.
+`
+
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// gates ends with status 1 when a limit is not met.
+func (c *optimizeCmd) gates(p *plan.Plan) error {
+	for _, g := range []struct {
+		name        string
+		found, most int64
+	}{{"arena", p.Summary.ArenaBytes, int64(c.MaxArena)}, {"peak", p.Summary.PeakBytes, int64(c.MaxPeak)}} {
+		if g.most > 0 && g.found > g.most {
+			return &failure{exitFailed, fmt.Sprintf("%s: %s is %s, expected at most %s", c.Out, g.name, report.Bytes(g.found), report.Bytes(g.most))}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// size is a number of bytes as people write it: 512KiB, 1.5GiB, 8GB, 4096.
+type size int64
+
+var units = []struct {
+	name  string
+	bytes float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1},
+}
+
+// UnmarshalText reads a size.
+func (s *size) UnmarshalText(text []byte) error {
+	t := strings.TrimSpace(string(text))
+	factor := 1.0
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(t, u.name); ok {
+			t, factor = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(t, 64)
+	if err != nil || v < 0 || v*factor >= math.MaxInt64 || math.IsNaN(v) {
+		return fmt.Errorf("%q is no size: expected a number of bytes such as 4096, 512KiB or 8GB", text)
+	}
+	*s = size(v * factor)
+	return nil
+}

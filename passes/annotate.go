@@ -1,0 +1,218 @@
+package passes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// The metadata keys of a planned file.
+const (
+	keyOffset  = "onnxmem.offset"
+	keyVersion = "onnxmem.plan_version"
+	keyArena   = "onnxmem.arena_bytes"
+	keyPeak    = "onnxmem.peak_bytes"
+	keyBound   = "onnxmem.lower_bound_bytes"
+	keyDims    = "onnxmem.dims"
+)
+
+// annotate puts the plan together and writes places into the nodes.
+func annotate(s *State) error {
+	r := s.main
+	p := &plan.Plan{
+		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: "inference",
+		Dims: map[string]plan.Dim{}, Alignment: s.opt.Align,
+		Sharing:      plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace},
+		Certificates: []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
+	}
+	if p.Tool == "" {
+		p.Tool = "onnxmem"
+	}
+	p.Source = plan.SourceOf(s.model)
+	for _, d := range s.inference.Dims {
+		p.Dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}
+	}
+	resident := int64(0)
+	p.Buffers = s.planBuffers(r, plan.Arena, &resident)
+	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
+	s.planBodies(p, r, nil, &resident)
+	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
+	p.ProgramOrder = plan.ProgramOrder{Steps: ints(r.program), LoadBytes: r.solved.ProgramEvaluation.Loads}
+	if p.ProgramOrder.LoadBytes == nil {
+		p.ProgramOrder.LoadBytes = []int64{}
+	}
+	bound, node := r.bound(s.problem(r))
+	if node >= 0 {
+		p.Certificates = append(p.Certificates, plan.Certificate{
+			Kind: plan.CertificateCut, Nodes: []string{r.g.Nodes[node].Name}, Steps: []int{int(node)}, ValueBytes: bound,
+		})
+	}
+	p.Summary = plan.Summary{
+		Nodes: len(r.g.Nodes), Dynamic: len(p.Dynamic),
+		ResidentBytes: resident, ProgramPeakBytes: r.solved.ProgramPeak,
+		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
+		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
+	}
+	for _, b := range p.Buffers {
+		if b.Pool != plan.Resident {
+			p.Summary.NaiveBytes += b.Bytes
+		}
+	}
+	for _, t := range r.g.Tensors {
+		if t.Maker >= 0 || t.Input {
+			p.Summary.Tensors++
+		}
+	}
+	s.plan = p
+	return s.writeProps(p)
+}
+
+// bound is the largest bound that a single node proves: what a reader of the
+// plan can check by itself.
+func (r *region) bound(p *schedule.Problem) (bytes int64, node int32) {
+	node = -1
+	for v, b := range schedule.NodeBounds(p) {
+		if b > bytes {
+			bytes, node = b, int32(v)
+		}
+	}
+	if len(p.Nodes) == 0 {
+		bytes = r.loads.Peak // all that there is
+	}
+	return bytes, node
+}
+
+// planBuffers gives the plan's buffers of a region. Constants go behind those
+// that have a place in the resident pool already.
+func (s *State) planBuffers(r *region, pool string, resident *int64) []plan.Buffer {
+	list := make([]plan.Buffer, 0, len(r.buffers))
+	base := *resident
+	for k := range r.buffers {
+		b := &r.buffers[k]
+		out := plan.Buffer{
+			Pool: pool, Offset: b.offset, Bytes: b.bytes, First: b.first, Last: b.last,
+			Kind: r.bufferKind(b), Tensors: []string{},
+		}
+		if b.resident {
+			b.offset += base
+			out.Pool, out.Offset = plan.Resident, b.offset
+			*resident += b.bytes
+		}
+		for _, t := range r.tensorsOf(b) {
+			out.Tensors = append(out.Tensors, r.g.Tensors[t].Name)
+		}
+		for _, i := range b.storages {
+			out.Bounded = out.Bounded || r.storages[i].bounded
+		}
+		if b.node >= 0 {
+			step := int(b.node)
+			out.Node = &step
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+func (r *region) planSteps() []plan.Step {
+	steps := make([]plan.Step, len(r.g.Nodes))
+	for i, n := range r.g.Nodes {
+		steps[i] = plan.Step{Name: n.Name, Op: plan.OpName(n), LoadBytes: r.loads.Loads[i]}
+	}
+	return steps
+}
+
+func (r *region) planDynamic() []plan.Dynamic {
+	list := []plan.Dynamic{}
+	for _, t := range r.g.Tensors {
+		if t.Dynamic == "" || t.Capture || t.Data != nil {
+			continue
+		}
+		d := plan.Dynamic{Tensor: t.Name, Reason: t.Dynamic}
+		if t.Maker >= 0 {
+			d.Node = r.g.Nodes[t.Maker].Name
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// planBodies adds the plans of the bodies within a region, each followed by
+// those within it.
+func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64) {
+	bodies := slices.Clone(r.bodies)
+	slices.SortStableFunc(bodies, func(a, b body) int { return int(a.node) - int(b.node) })
+	for _, b := range bodies {
+		at := len(p.Subgraphs)
+		p.Subgraphs = append(p.Subgraphs, plan.Subgraph{
+			Parent: parent, Node: r.g.Nodes[b.node].Name, Step: int(b.node), Attribute: b.attr, Index: b.index,
+			Bytes: b.r.arena, Buffers: s.planBuffers(b.r, plan.Workspace, resident),
+			Steps: b.r.planSteps(), Dynamic: b.r.planDynamic(),
+		})
+		s.planBodies(p, b.r, &at, resident)
+	}
+}
+
+// writeProps writes the places into the nodes and the figures into the model.
+func (s *State) writeProps(p *plan.Plan) error {
+	s.main.annotate(plan.Arena)
+	dims, err := json.Marshal(p.Dims)
+	if err != nil {
+		return err
+	}
+	for _, e := range []graph.Prop{
+		{Key: keyVersion, Value: strconv.Itoa(plan.Version)},
+		{Key: keyArena, Value: strconv.FormatInt(p.Summary.ArenaBytes, 10)},
+		{Key: keyPeak, Value: strconv.FormatInt(p.Summary.PeakBytes, 10)},
+		{Key: keyBound, Value: strconv.FormatInt(p.Summary.LowerBoundBytes, 10)},
+		{Key: keyDims, Value: string(dims)},
+	} {
+		s.model.SetProp(e.Key, e.Value)
+	}
+	return nil
+}
+
+// annotate writes "name=pool:offset:bytes" for each output of each node, and
+// drops what an earlier plan wrote.
+func (r *region) annotate(pool string) {
+	place := make([]*buffer, len(r.storages))
+	for k := range r.buffers {
+		for _, i := range r.buffers[k].storages {
+			place[i] = &r.buffers[k]
+		}
+	}
+	for _, n := range r.g.Nodes {
+		var entries []string
+		for _, t := range n.Outputs {
+			if t < 0 || r.of[t] == noStorage || place[r.of[t]] == nil {
+				continue
+			}
+			b, in := place[r.of[t]], pool
+			if b.resident {
+				in = plan.Resident
+			}
+			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.g.Tensors[t].Name, in, b.offset, b.bytes))
+		}
+		if len(entries) == 0 {
+			n.DropProp(keyOffset)
+			continue
+		}
+		n.SetProp(keyOffset, strings.Join(entries, " "))
+	}
+	for _, b := range r.bodies {
+		b.r.annotate(plan.Workspace)
+	}
+}
+
+func ints(list []int32) []int {
+	out := make([]int, len(list))
+	for i, v := range list {
+		out[i] = int(v)
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package passes
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// bodies plans the bodies of the main graph's nodes.
+func bodies(s *State) error { return s.bodies(s.main) }
+
+// bodies plans what stands within the nodes of a region: the bodies of control
+// flow, whose nodes are put into their best order, and the local functions that
+// are called, whose order is the file's. What the largest of them takes is the
+// workspace of the node.
+func (s *State) bodies(r *region) error {
+	for id, n := range r.g.Nodes {
+		id := graph.NodeID(id)
+		for _, a := range n.Bodies() {
+			for k, g := range append(a.Graphs, a.Graph) {
+				if g == nil {
+					continue
+				}
+				inner := s.newRegion(g, controlBody)
+				if err := s.planRegion(inner); err != nil {
+					return err
+				}
+				r.bodies = append(r.bodies, body{id, a.Name, k, inner})
+				r.workspace[id] = max(r.workspace[id], inner.arena)
+			}
+		}
+		if call := n.Meaning.Call; call != nil {
+			inner := s.calls[call]
+			if inner == nil {
+				inner = s.newRegion(call.Body, functionBody)
+				if err := s.planRegion(inner); err != nil {
+					return err
+				}
+				s.calls[call] = inner
+			}
+			r.workspace[id] = max(r.workspace[id], inner.arena)
+		}
+	}
+	return nil
+}
+
+// planRegion does for a body what the passes do for the main graph.
+func (s *State) planRegion(r *region) error {
+	if err := s.share(r); err != nil {
+		return err
+	}
+	if err := s.bodies(r); err != nil {
+		return err
+	}
+	if err := s.order(r); err != nil {
+		return err
+	}
+	return s.place(r)
+}

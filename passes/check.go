@@ -1,0 +1,48 @@
+package passes
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// check holds the state against the invariants that every pass must leave.
+func check(s *State) error {
+	if s.main == nil {
+		return nil
+	}
+	return s.main.check()
+}
+
+func (r *region) check() error {
+	g := r.g
+	if len(r.of) != len(g.Tensors) || len(r.workspace) != len(g.Nodes) {
+		return fmt.Errorf("%d storages of tensors, %d workspaces: expected %d and %d", len(r.of), len(r.workspace), len(g.Tensors), len(g.Nodes))
+	}
+	for id, t := range g.Tensors {
+		i := r.of[id]
+		switch {
+		case i == noStorage && t.Dynamic == "" && t.Data == nil:
+			return fmt.Errorf("tensor %q has no storage", t.Name)
+		case i == noStorage:
+			continue
+		case i < 0 || int(i) >= len(r.storages):
+			return fmt.Errorf("tensor %q has storage %d of %d", t.Name, i, len(r.storages))
+		}
+	}
+	if r.solved == nil {
+		return nil
+	}
+	for i, n := range g.Nodes {
+		var err error
+		n.Reads(func(t graph.TensorID) {
+			if g.Tensors[t].Maker >= graph.NodeID(i) {
+				err = fmt.Errorf("%s stands before the node that makes its input %q", g.Label(graph.NodeID(i)), g.Tensors[t].Name)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

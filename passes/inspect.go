@@ -1,0 +1,136 @@
+package passes
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Inspection is what a model is, for a person who has not seen it before.
+type Inspection struct {
+	Nodes      int        // of the main graph
+	AllNodes   int        // with those of bodies and functions
+	Operators  []Operator // the most frequent first
+	Parameters int64      // elements of all initializers, bodies' included
+	Bytes      int64      // of these
+	Inputs     []Value
+	Outputs    []Value
+	Dims       []ops.BoundDim
+	Largest    []Value // tensors that nodes make, the largest first, at most ten
+	Dynamic    []plan.Dynamic
+	Tensors    []Value // every graph input and node output of the main graph
+
+	// Plan holds the peak in program order. It is nil when the model cannot be
+	// planned; Refused then says why.
+	Plan    *plan.Plan
+	Refused error
+}
+
+// Operator counts the nodes of one operator.
+type Operator struct {
+	Name  string // domain::Op outside the standard domain
+	Count int
+	Known bool // shape inference knows it, or it is a local function
+}
+
+// Value is a tensor and what is known of it.
+type Value struct {
+	Name    string
+	Type    graph.Type
+	Bytes   int64
+	Bounded bool
+	Dynamic string // why it has no size
+	Maker   string // the node, as messages name it; "" for an input
+}
+
+// Inspect looks at a model: m is changed as by Optimize, its nodes kept in
+// program order.
+func Inspect(m *graph.Model, opt Options) *Inspection {
+	in := &Inspection{Nodes: len(m.Graph.Nodes)}
+	in.count(m)
+	opt.Schedule = "program"
+	r, err := Optimize(m, opt)
+	in.Refused = err
+	g := m.Graph
+	value := func(id graph.TensorID) Value {
+		t := g.Tensors[id]
+		v := Value{t.Name, t.Type, t.Bytes, t.Bounded, t.Dynamic, ""}
+		if v.Type.Kind == graph.KindUnknown && t.Declared != nil {
+			v.Type = t.Declared.Type
+		}
+		if t.Maker >= 0 {
+			v.Maker = g.Label(t.Maker)
+		}
+		return v
+	}
+	for _, id := range g.Inputs {
+		in.Inputs = append(in.Inputs, value(id))
+	}
+	for _, id := range g.Outputs {
+		in.Outputs = append(in.Outputs, value(id))
+	}
+	for id, t := range g.Tensors {
+		if t.Input || t.Maker >= 0 {
+			in.Tensors = append(in.Tensors, value(graph.TensorID(id)))
+		}
+		if t.Maker >= 0 && t.Bytes > 0 && !isConstant(g.Nodes[t.Maker]) {
+			in.Largest = append(in.Largest, value(graph.TensorID(id)))
+		}
+	}
+	slices.SortStableFunc(in.Largest, func(a, b Value) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	in.Largest = in.Largest[:min(len(in.Largest), 10)]
+	if err == nil {
+		in.Plan, in.Dynamic = r.Plan, r.Plan.Dynamic
+		for name, d := range r.Plan.Dims {
+			in.Dims = append(in.Dims, ops.BoundDim{Name: name, Value: d.Value, Assumed: d.Assumed})
+		}
+		slices.SortFunc(in.Dims, func(a, b ops.BoundDim) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return in
+}
+
+// count fills in the operators and parameters of all graphs of the model.
+func (in *Inspection) count(m *graph.Model) {
+	operators := map[string]*Operator{}
+	local := map[string]bool{}
+	for _, f := range m.Functions {
+		local[f.Domain+"::"+f.Name] = true
+	}
+	var walk func(g *graph.Graph)
+	walk = func(g *graph.Graph) {
+		for _, t := range g.Tensors {
+			if t.Data != nil {
+				in.Parameters += t.Data.Elements()
+				in.Bytes += t.Data.Bytes
+			}
+		}
+		for _, n := range g.Nodes {
+			in.AllNodes++
+			name := plan.OpName(n)
+			if operators[name] == nil {
+				operators[name] = &Operator{Name: name, Known: ops.Lookup(n.Domain, n.Op) != nil || local[n.Domain+"::"+n.Op]}
+			}
+			operators[name].Count++
+			for _, a := range n.Bodies() {
+				for _, b := range append(a.Graphs, a.Graph) {
+					if b != nil {
+						walk(b)
+					}
+				}
+			}
+		}
+	}
+	walk(m.Graph)
+	for _, f := range m.Functions {
+		walk(f.Body)
+	}
+	for _, o := range operators {
+		in.Operators = append(in.Operators, *o)
+	}
+	slices.SortFunc(in.Operators, func(a, b Operator) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+}

@@ -1,0 +1,128 @@
+package passes
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// order puts the main graph's nodes into the order of the smallest peak.
+func order(s *State) error { return s.order(s.main) }
+
+// order solves the bare problem of a region and puts its nodes, and all that
+// speaks of them by index, into the order found.
+func (s *State) order(r *region) error {
+	strategy := s.opt.Schedule
+	if r.kind == functionBody {
+		strategy = "program" // one body serves calls of many shapes
+	}
+	var err error
+	r.solved, err = schedule.Solve(s.problem(r), schedule.Options{Strategy: strategy, Context: s.opt.Context})
+	if err != nil {
+		return err
+	}
+	r.reorder(r.solved.Order)
+	return nil
+}
+
+// problem is the bare problem of a region. Tensor i is storage i; behind them
+// stand tensors of 0 bytes that carry the precedence which merging views and
+// leaving out dynamic tensors would lose.
+func (s *State) problem(r *region) *schedule.Problem {
+	p := &schedule.Problem{Name: r.g.Name, Nodes: make([]schedule.Node, len(r.g.Nodes))}
+	for i, n := range r.g.Nodes {
+		p.Nodes[i] = schedule.Node{Name: n.Name, Op: n.Op, Workspace: r.workspace[i]}
+	}
+	p.Tensors = make([]schedule.Tensor, 0, len(r.g.Tensors))
+	for i := range r.storages {
+		st := &r.storages[i]
+		t := schedule.Tensor{
+			Name: r.g.Tensors[st.tensors[0]].Name, Bytes: st.bytes, Producer: int32(st.maker),
+			Resident: st.resident || st.outside, Output: st.output,
+		}
+		for _, n := range r.readers(int32(i)) {
+			if n != st.maker {
+				t.Consumers = append(t.Consumers, int32(n))
+			}
+		}
+		t.Reuses = r.reuses(int32(i), s.opt.NoInplace)
+		p.Tensors = append(p.Tensors, t)
+	}
+	for id, t := range r.g.Tensors {
+		if i := r.of[id]; t.Maker < 0 || i != noStorage && r.storages[i].maker == t.Maker {
+			continue
+		}
+		control := schedule.Tensor{Name: t.Name, Kind: "control", Producer: int32(t.Maker)}
+		for _, n := range t.Readers {
+			control.Consumers = append(control.Consumers, int32(n))
+		}
+		if len(control.Consumers) > 0 {
+			p.Tensors = append(p.Tensors, control)
+		}
+	}
+	return p
+}
+
+// reuses gives the storages that storage i may be written over: those of inputs
+// of its maker that ops allows, of the same size, not resident, not outside and
+// without a graph output.
+func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
+	st := &r.storages[i]
+	if noInplace || st.maker < 0 || !r.live(i) || st.bytes == 0 {
+		return nil
+	}
+	var list schedule.Reuses
+	n := r.g.Nodes[st.maker]
+	for _, a := range n.Meaning.Inplace {
+		if n.Outputs[a.Out] != st.tensors[0] {
+			continue
+		}
+		over := r.of[n.Inputs[a.In]]
+		if over == noStorage || !r.live(over) || r.storages[over].output || r.storages[over].bytes != st.bytes {
+			continue
+		}
+		if !containsIndex(list, over) {
+			list = append(list, over)
+		}
+	}
+	return list
+}
+
+func containsIndex(list schedule.Reuses, i int32) bool {
+	for _, x := range list {
+		if x == i {
+			return true
+		}
+	}
+	return false
+}
+
+// reorder puts the nodes into the given order; program keeps where the order of
+// the file now stands.
+func (r *region) reorder(order []int32) {
+	place := make([]graph.NodeID, len(order)) // of each old node, its step
+	ids := make([]graph.NodeID, len(order))
+	workspace := make([]int64, len(order))
+	for step, n := range order {
+		place[n] = graph.NodeID(step)
+		ids[step] = graph.NodeID(n)
+		workspace[step] = r.workspace[n]
+	}
+	r.g.Reorder(ids)
+	r.workspace = workspace
+	for i := range r.storages {
+		if st := &r.storages[i]; st.maker >= 0 {
+			st.maker = place[st.maker]
+		}
+	}
+	for i := range r.bodies {
+		r.bodies[i].node = place[r.bodies[i].node]
+	}
+	r.program = make([]int32, len(order))
+	for k, n := range r.solved.ProgramOrder {
+		r.program[k] = int32(place[n])
+	}
+	r.loads = r.solved.Evaluation
+	for i := range r.loads.Taken {
+		r.loads.Taken[i].Node = int32(place[r.loads.Taken[i].Node])
+	}
+}

@@ -1,0 +1,183 @@
+package passes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Pass is one step of the pipeline.
+type Pass struct {
+	Name string
+	Doc  string // what it does, in a line
+	Run  func(*State) error
+	// Optional passes can be switched off (Options.Disable): the plan is then
+	// worse, and still valid.
+	Optional bool
+}
+
+// Pipeline lists the passes in the order in which they run.
+var Pipeline = []Pass{
+	{"infer", "bind dimensions, give every tensor its type and size", infer, false},
+	{"share", "merge views into the storage that they view", share, false},
+	{"bodies", "plan bodies and local functions: they are workspace", bodies, false},
+	{"order", "find the order of the smallest peak", order, true},
+	{"place", "share buffers in place and give them offsets", place, false},
+	{"annotate", "put the plan together, write offsets into the nodes", annotate, false},
+}
+
+// constraints say which pass must stand before which, and why.
+var constraints = []struct{ before, after, why string }{
+	{"infer", "share", "sizes and views are found by inference"},
+	{"share", "bodies", "a body's captures are storages of the graph around it"},
+	{"bodies", "order", "workspace is part of a node's load"},
+	{"order", "place", "lifetimes follow from the order"},
+	{"place", "annotate", "offsets are what is written"},
+}
+
+func init() {
+	at := func(name string) int {
+		return slices.IndexFunc(Pipeline, func(p Pass) bool { return p.Name == name })
+	}
+	for _, c := range constraints {
+		if b, a := at(c.before), at(c.after); b < 0 || a < 0 || b > a {
+			panic(fmt.Sprintf("passes: %s must stand before %s: %s", c.before, c.after, c.why))
+		}
+	}
+}
+
+// Options says how a model is planned. The zero value is a sound default.
+type Options struct {
+	Dims       map[string]int64 // symbolic dimensions and their lengths
+	StrictDims bool             // refuse a dimension that stays unbound
+	Align      int64            // of offsets and sizes, a power of two; 0 is 64
+	NoViews    bool             // give every view a buffer of its own
+	NoInplace  bool             // write nothing over an input
+	Schedule   string           // name of an order strategy, "" for the best of all
+	Placement  string           // name of a placement strategy, "" for the best of all
+
+	Context context.Context           // ends the work early; nil: never
+	Disable []string                  // optional passes that are left out
+	Check   bool                      // check the invariants between any two passes
+	Trace   func(Pass, time.Duration) // called after each pass
+	Tool    string                    // name and version for the plan; "" is "onnxmem"
+}
+
+// DefaultAlign is the alignment of offsets and sizes in bytes.
+const DefaultAlign = 64
+
+// maxAlign bounds Options.Align.
+const maxAlign = 1 << 20
+
+// Result is a planned model.
+type Result struct {
+	Model *graph.Model // the model that was given, its nodes in the planned order and annotated
+	// Plan lacks what is known only once the model is a file: Plan.Model.
+	Plan     *plan.Plan
+	Warnings []string
+	Times    map[string]time.Duration // of each pass
+}
+
+// State is what the passes work on.
+type State struct {
+	opt       Options
+	model     *graph.Model
+	inference *ops.Inference
+	main      *region
+	calls     map[*graph.Call]*region // local functions, by instance
+	plan      *plan.Plan
+}
+
+// Optimize plans the memory of a model: it puts the nodes of m into an order of
+// small peak, gives every tensor a place, and writes these into the nodes'
+// metadata. m is changed; it must not be used when Optimize fails. Errors about
+// the model are of type *graph.Error.
+func Optimize(m *graph.Model, opt Options) (*Result, error) {
+	if opt.Align == 0 {
+		opt.Align = DefaultAlign
+	}
+	if opt.Align < 1 || opt.Align > maxAlign || opt.Align&(opt.Align-1) != 0 {
+		return nil, fmt.Errorf("alignment %d: expected a power of two from 1 to %d", opt.Align, maxAlign)
+	}
+	if err := known(opt.Disable); err != nil {
+		return nil, err
+	}
+	s := &State{opt: opt, model: m, calls: map[*graph.Call]*region{}}
+	r := &Result{Model: m, Times: map[string]time.Duration{}}
+	for _, p := range Pipeline {
+		if opt.Context != nil && opt.Context.Err() != nil {
+			return nil, context.Cause(opt.Context)
+		}
+		if slices.Contains(opt.Disable, p.Name) {
+			s.opt.leaveOut(p.Name)
+		}
+		began := time.Now()
+		if err := run(p, s); err != nil {
+			return nil, s.named(err)
+		}
+		r.Times[p.Name] = time.Since(began)
+		if opt.Trace != nil {
+			opt.Trace(p, r.Times[p.Name])
+		}
+		if opt.Check {
+			if err := check(s); err != nil {
+				return nil, fmt.Errorf("after pass %s: %w", p.Name, err)
+			}
+		}
+	}
+	r.Plan, r.Warnings = s.plan, s.inference.Warnings
+	return r, nil
+}
+
+// leaveOut makes an optional pass do the least that the others need.
+func (o *Options) leaveOut(pass string) {
+	if pass == "order" {
+		o.Schedule = "program"
+	}
+}
+
+// known fails on a name that is no optional pass.
+func known(names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(Pipeline, func(p Pass) bool { return p.Name == name && p.Optional }) {
+			return fmt.Errorf("pass %q cannot be left out: expected one of %v", name, optionalPasses())
+		}
+	}
+	return nil
+}
+
+func optionalPasses() []string {
+	var names []string
+	for _, p := range Pipeline {
+		if p.Optional {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// run runs one pass. A panic is a bug of ours; it is told with the pass and the
+// model instead of tearing a caller's program down.
+func run(p Pass, s *State) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("internal error in pass %s: %v", p.Name, r)
+		}
+	}()
+	return p.Run(s)
+}
+
+// named puts the model's file into an error that lacks it.
+func (s *State) named(err error) error {
+	var e *graph.Error
+	if errors.As(err, &e) && e.File == "" && s.model.Source != nil {
+		e.File = s.model.Source.Name
+	}
+	return err
+}

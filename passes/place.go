@@ -1,0 +1,134 @@
+package passes
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// place gives the main graph's buffers their offsets.
+func place(s *State) error { return s.place(s.main) }
+
+// place places the buffers of a region twice: with every storage shared that
+// can be, and with only those that the peak needs. Each pair ties two tensors
+// to one place, which can cost more in fragmentation than it saves
+// (scheduling.md, 2.6). The smaller arena is kept, the first of equal ones.
+func (s *State) place(r *region) error {
+	all := r.loads
+	if err := s.placeWith(r, all.Taken); err != nil {
+		return err
+	}
+	if r.optimal || len(all.Taken) == 0 {
+		return nil
+	}
+	few, err := s.problem(r).EvaluateSharing(identity(len(r.g.Nodes)), all.Peak)
+	if err != nil {
+		return err
+	}
+	kept := *r
+	if err := s.placeWith(r, few.Taken); err != nil {
+		return err
+	}
+	if r.arena < kept.arena {
+		r.loads = few
+		return nil
+	}
+	*r = kept
+	return nil
+}
+
+func identity(n int) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	return order
+}
+
+// placeWith makes the buffers that the given in-place pairs leave and places
+// them.
+func (s *State) placeWith(r *region, taken []schedule.Pair) error {
+	r.buffers = r.chains(taken)
+	p := alloc.Problem{Alignment: s.opt.Align}
+	var placed []int
+	r.resident = 0
+	for k := range r.buffers {
+		b := &r.buffers[k]
+		if b.resident {
+			b.offset = r.resident
+			r.resident += b.bytes
+			continue
+		}
+		p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
+		placed = append(placed, k)
+	}
+	found, err := alloc.Solve(p, alloc.Options{Strategy: s.opt.Placement, Context: s.opt.Context})
+	if err != nil {
+		return err
+	}
+	for i, k := range placed {
+		r.buffers[k].offset = found.Offsets[i]
+	}
+	r.arena, r.optimal = found.Arena, found.Optimal
+	return nil
+}
+
+// chains makes one buffer of each storage, or of several that are written over
+// each other, and one of each workspace; in the order of their first steps.
+func (r *region) chains(taken []schedule.Pair) []buffer {
+	head := make([]int32, len(r.storages)) // the first storage of the chain that i is in
+	chain := make([][]int32, len(r.storages))
+	for i := range head {
+		head[i] = int32(i)
+		chain[i] = []int32{int32(i)}
+	}
+	for _, p := range taken { // by step: the earlier storage's chain is whole
+		h := head[p.Over]
+		head[p.Result] = h
+		chain[h] = append(chain[h], p.Result)
+	}
+	var buffers []buffer
+	for i := range r.storages {
+		st := &r.storages[i]
+		if st.outside || head[i] != int32(i) {
+			continue
+		}
+		b := buffer{storages: chain[i], node: graph.None, bytes: st.bytes, resident: st.resident}
+		b.first, _ = r.lifetime(int32(i))
+		_, b.last = r.lifetime(chain[i][len(chain[i])-1])
+		buffers = append(buffers, b)
+	}
+	for n, bytes := range r.workspace {
+		if bytes > 0 {
+			buffers = append(buffers, buffer{node: graph.NodeID(n), bytes: bytes, first: n, last: n})
+		}
+	}
+	sort.SliceStable(buffers, func(i, j int) bool {
+		a, b := &buffers[i], &buffers[j]
+		if a.resident != b.resident {
+			return b.resident
+		}
+		return a.first < b.first
+	})
+	return buffers
+}
+
+// tensorsOf lists the tensors of a buffer in the order in which they come to
+// be: inputs, then by step and output.
+func (r *region) tensorsOf(b *buffer) []graph.TensorID {
+	var list []graph.TensorID
+	for _, i := range b.storages {
+		list = append(list, r.storages[i].tensors...)
+	}
+	slices.SortStableFunc(list, func(x, y graph.TensorID) int {
+		a, b := r.g.Tensors[x], r.g.Tensors[y]
+		if a.Maker != b.Maker {
+			return int(a.Maker) - int(b.Maker)
+		}
+		return a.Out - b.Out
+	})
+	return list
+}

@@ -1,0 +1,146 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// region is a graph that is planned as a whole: the main graph, a body, or the
+// body of a local function as one call sees it.
+type region struct {
+	g    *graph.Graph
+	kind regionKind
+
+	storages  []storage
+	of        []int32 // storage of each tensor; noStorage for dynamic ones
+	workspace []int64 // of each node, bytes, rounded up
+	bodies    []body
+
+	solved  *schedule.Result // of the order pass, in the order of the file
+	program []int32          // the file's order, as indices into g.Nodes
+	loads   schedule.Evaluation
+
+	buffers  []buffer
+	arena    int64
+	resident int64 // bytes of the region's own constants
+	optimal  bool  // the arena is proven smallest
+}
+
+// regionKind says what a region's inputs and constants count for.
+type regionKind int8
+
+const (
+	mainGraph    regionKind = iota
+	controlBody             // captures lie outside
+	functionBody            // captures and inputs lie outside; Constant makes ordinary tensors; the order is kept
+)
+
+// noStorage marks a tensor that has none: it is dynamic.
+const noStorage = -1
+
+// storage is what one tensor, or several views of each other, take.
+type storage struct {
+	bytes    int64            // rounded up to the alignment
+	maker    graph.NodeID     // the node that makes the first of the tensors; None
+	tensors  []graph.TensorID // in the order in which they come to be
+	resident bool             // a constant
+	outside  bool             // of the graph around this one: counts nowhere here
+	input    bool             // a graph input
+	output   bool             // holds a graph output
+	bounded  bool             // its true size may be smaller
+}
+
+// body is a graph within a node of a region.
+type body struct {
+	node  graph.NodeID // of the region around it
+	attr  string
+	index int
+	r     *region
+}
+
+// buffer is one or more storages at one place.
+type buffer struct {
+	storages    []int32      // in the order in which they come to be; none for a workspace
+	node        graph.NodeID // of a workspace, else None
+	bytes       int64
+	first, last int
+	resident    bool
+	offset      int64
+}
+
+// newRegion makes a region of a graph whose tensors have been inferred.
+func (s *State) newRegion(g *graph.Graph, kind regionKind) *region {
+	r := &region{g: g, kind: kind, of: make([]int32, len(g.Tensors)), workspace: make([]int64, len(g.Nodes))}
+	for t := range r.of {
+		r.of[t] = noStorage
+	}
+	return r
+}
+
+// round rounds a size up to the alignment. Sizes are far below 2^63: inference
+// refuses models whose sum is not.
+func (s *State) round(n int64) int64 { return (n + s.opt.Align - 1) &^ (s.opt.Align - 1) }
+
+// live reports whether storage i counts in loads and needs a place.
+func (r *region) live(i int32) bool { return !r.storages[i].resident && !r.storages[i].outside }
+
+// readers gives the nodes that read any tensor of a storage, ascending.
+func (r *region) readers(i int32) []graph.NodeID {
+	st := &r.storages[i]
+	if len(st.tensors) == 1 {
+		return r.g.Tensors[st.tensors[0]].Readers
+	}
+	var all []graph.NodeID
+	for _, t := range st.tensors {
+		all = append(all, r.g.Tensors[t].Readers...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// lifetime gives the first and last step at which storage i holds its bytes,
+// once the nodes stand in the planned order.
+func (r *region) lifetime(i int32) (first, last int) {
+	st := &r.storages[i]
+	end := max(len(r.g.Nodes)-1, 0)
+	if st.resident {
+		return 0, end
+	}
+	if st.maker >= 0 {
+		first = int(st.maker)
+	}
+	last = first
+	if readers := r.readers(i); len(readers) > 0 {
+		last = max(last, int(readers[len(readers)-1]))
+	}
+	// A view that nobody reads must be made while the storage is there.
+	for _, t := range st.tensors {
+		last = max(last, int(r.g.Tensors[t].Maker))
+	}
+	if st.output {
+		last = end
+	}
+	return first, last
+}
+
+// bufferKind says what a buffer is for, in the plan's words.
+func (r *region) bufferKind(b *buffer) string {
+	if b.node >= 0 {
+		return plan.KindWorkspace
+	}
+	for _, i := range b.storages {
+		switch st := &r.storages[i]; {
+		case st.resident:
+			return plan.KindConstant
+		case st.output:
+			return plan.KindOutput
+		}
+	}
+	if r.storages[b.storages[0]].input {
+		return plan.KindInput
+	}
+	return plan.KindActivation
+}

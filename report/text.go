@@ -1,0 +1,144 @@
+// Package report shows a plan to people.
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Bytes prints a size as "7.66 MiB (8,028,160 B)"; below 1 KiB as "512 B".
+func Bytes(n int64) string {
+	if n < 1024 && n > -1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%s (%s B)", ShortBytes(n), Group(n))
+}
+
+// ShortBytes prints a size in binary units with three digits, as "7.66 MiB".
+func ShortBytes(n int64) string {
+	if n < 1024 && n > -1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n), 0
+	for v >= 1024 || v <= -1024 {
+		v /= 1024
+		unit++
+	}
+	digits := 2
+	if v >= 100 || v <= -100 {
+		digits = 0
+	} else if v >= 10 || v <= -10 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %ciB", digits, v, " KMGTPE"[unit])
+}
+
+// Group prints a number with commas between thousands.
+func Group(n int64) string {
+	s := fmt.Sprint(n)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// Fragmentation is (arena - peak) / arena in per cent, as OLLA defines it.
+func Fragmentation(s plan.Summary) float64 {
+	if s.ArenaBytes == 0 {
+		return 0
+	}
+	return 100 * float64(s.ArenaBytes-s.PeakBytes) / float64(s.ArenaBytes)
+}
+
+// Summary prints what a plan does for its user: before and after, the bound,
+// the arena, and what lives at the peak.
+func Summary(w io.Writer, p *plan.Plan) {
+	s := &p.Summary
+	fmt.Fprintf(w, "peak, program order  %s\n", Bytes(s.ProgramPeakBytes))
+	fmt.Fprintf(w, "peak, planned order  %s%s\n", Bytes(s.PeakBytes), less(s.ProgramPeakBytes, s.PeakBytes))
+	fmt.Fprintf(w, "lower bound          %s: %s\n", Bytes(s.LowerBoundBytes), verdict(s))
+	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%\n", Bytes(s.ArenaBytes), Fragmentation(*s))
+	fmt.Fprintf(w, "arena + resident     %s\n", Bytes(s.TotalBytes))
+	if s.Dynamic > 0 {
+		fmt.Fprintf(w, "left to the runtime  %d tensors whose size depends on data\n", s.Dynamic)
+	}
+	if len(p.Steps) > 0 {
+		fmt.Fprintf(w, "peak at step         %d (%s)\n", s.PeakStep, StepName(p, s.PeakStep))
+		for _, b := range LiveAt(p, s.PeakStep, 3) {
+			fmt.Fprintf(w, "  %-18s %s\n", ShortBytes(b.Bytes), bufferName(p, b))
+		}
+	}
+}
+
+// less says by how many per cent after is below before.
+func less(before, after int64) string {
+	switch {
+	case before == 0 || before == after:
+		return ""
+	case after < before:
+		return fmt.Sprintf(", %.1f %% less", 100*float64(before-after)/float64(before))
+	}
+	return fmt.Sprintf(", %.1f %% more", 100*float64(after-before)/float64(before))
+}
+
+func verdict(s *plan.Summary) string {
+	switch {
+	case s.ScheduleOptimal && s.PeakBytes == s.LowerBoundBytes:
+		return "met, no order does better"
+	case s.ScheduleOptimal:
+		return "no order does better (by search)"
+	case s.PeakBytes == 0:
+		return "nothing to order"
+	}
+	return fmt.Sprintf("not met, gap %.2f %% of the peak", 100*float64(s.PeakBytes-s.LowerBoundBytes)/float64(s.PeakBytes))
+}
+
+// StepName names a step: its node, if that has a name, and its operator.
+func StepName(p *plan.Plan, step int) string {
+	s := p.Steps[step]
+	if s.Name == "" {
+		return s.Op
+	}
+	return s.Name + ", " + s.Op
+}
+
+// LiveAt gives the buffers that are live at a step outside the resident and
+// host pools, the largest first, at most most of them.
+func LiveAt(p *plan.Plan, step, most int) []*plan.Buffer {
+	var live []*plan.Buffer
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if b.Pool != plan.Resident && b.Pool != plan.Host && b.First <= step && step <= b.Last && b.Bytes > 0 {
+			live = append(live, b)
+		}
+	}
+	slices.SortStableFunc(live, func(a, b *plan.Buffer) int {
+		switch {
+		case a.Bytes > b.Bytes:
+			return -1
+		case a.Bytes < b.Bytes:
+			return 1
+		}
+		return 0
+	})
+	return live[:min(len(live), most)]
+}
+
+func bufferName(p *plan.Plan, b *plan.Buffer) string {
+	if len(b.Tensors) == 0 && b.Node != nil {
+		return "workspace of " + StepName(p, *b.Node)
+	}
+	const most = 3
+	if len(b.Tensors) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(b.Tensors[:most], ", "), len(b.Tensors)-most)
+	}
+	return strings.Join(b.Tensors, ", ")
+}
