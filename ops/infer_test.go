@@ -1,0 +1,303 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// A model as tests write it: "y=Relu(x); z=Add(y,x)" with attributes and bodies
+// by the name of the node's first output.
+
+// graphSpec is one scope.
+type graphSpec struct {
+	in, out string // names, separated by spaces
+	nodes   string // "a,b=Op(x,y); c=com.acme.Op(a)"; an empty name is left out
+	attrs   map[string][]*graph.Attr
+	bodies  map[string]map[string]graphSpec // node, attribute
+	data    map[string]*graph.Data          // initializers
+	types   map[string]graph.Type           // of inputs
+}
+
+// build makes the graph; what a body does not know it captures from outside.
+func (s graphSpec) build(outer *graphBuilder) *graph.Graph {
+	b := &graphBuilder{g: &graph.Graph{}, ids: map[string]graph.TensorID{}, outer: outer}
+	for _, name := range slices.Sorted(mapKeys(s.data)) {
+		b.g.Tensors[b.add(name)].Data = s.data[name]
+	}
+	for _, name := range strings.Fields(s.in) {
+		id := b.add(name)
+		b.g.Inputs = append(b.g.Inputs, id)
+		t := b.g.Tensors[id]
+		t.Input = true
+		if typ, ok := s.types[name]; ok {
+			t.Declared = &graph.Declared{Type: typ, Symbols: make([]string, len(typ.Shape))}
+		}
+	}
+	for text := range strings.SplitSeq(s.nodes, ";") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		outs, call, _ := strings.Cut(text, "=")
+		op, ins, _ := strings.Cut(strings.TrimSuffix(call, ")"), "(")
+		n := &graph.Node{Name: outs, Op: op}
+		if i := strings.LastIndexByte(op, '.'); i >= 0 {
+			n.Domain, n.Op = op[:i], op[i+1:]
+		}
+		if ins != "" {
+			for name := range strings.SplitSeq(ins, ",") {
+				n.Inputs = append(n.Inputs, b.find(name))
+			}
+		}
+		first, _, _ := strings.Cut(outs, ",")
+		n.Attrs = append(n.Attrs, s.attrs[first]...)
+		for _, name := range slices.Sorted(mapKeys(s.bodies[first])) {
+			n.Attrs = append(n.Attrs, &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: s.bodies[first][name].build(b)})
+		}
+		for name := range strings.SplitSeq(outs, ",") {
+			if name == "" {
+				n.Outputs = append(n.Outputs, graph.None)
+				continue
+			}
+			n.Outputs = append(n.Outputs, b.add(name))
+		}
+		n.SetCaptures()
+		b.g.Nodes = append(b.g.Nodes, n)
+	}
+	for _, name := range strings.Fields(s.out) {
+		id := b.find(name)
+		b.g.Outputs = append(b.g.Outputs, id)
+		b.g.Tensors[id].Output = true
+	}
+	b.g.Link()
+	return b.g
+}
+
+func mapKeys[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+type graphBuilder struct {
+	g     *graph.Graph
+	ids   map[string]graph.TensorID
+	outer *graphBuilder
+}
+
+func (b *graphBuilder) add(name string) graph.TensorID {
+	id := b.g.NewTensor(name)
+	b.ids[name] = id
+	return id
+}
+
+func (b *graphBuilder) find(name string) graph.TensorID {
+	if id, ok := b.ids[name]; ok {
+		return id
+	}
+	if name == "" {
+		return graph.None
+	}
+	if b.outer == nil {
+		panic("no tensor " + name)
+	}
+	outside := b.outer.find(name)
+	id := b.add(name)
+	b.g.Tensors[id].Capture = true
+	b.g.Captures = append(b.g.Captures, graph.Capture{Inner: id, Outer: outside})
+	return id
+}
+
+// infer runs Infer on a model of opset 21 and prints the types of the outputs.
+func (s graphSpec) infer(t *testing.T, functions ...*graph.Function) (*graph.Model, string) {
+	t.Helper()
+	m := &graph.Model{Opsets: []graph.Opset{{Version: 21}, {Domain: "f", Version: 1}}, Graph: s.build(nil), Functions: functions}
+	if _, err := Infer(m, Options{}); err != nil {
+		return m, "error: " + err.Error()
+	}
+	var parts []string
+	for _, id := range m.Graph.Outputs {
+		parts = append(parts, m.Graph.Tensors[id].Type.String())
+	}
+	return m, strings.Join(parts, ", ")
+}
+
+// ints is an int64 initializer; without a shape it is a scalar.
+func ints(shape []int64, v ...int64) *graph.Data {
+	return &graph.Data{Type: graph.Int64, Dims: shape, Ints: v, Bytes: int64(8 * len(v))}
+}
+
+func bools(v int64) *graph.Data {
+	return &graph.Data{Type: graph.Bool, Ints: []int64{v}, Bytes: 1}
+}
+
+func floats(dims ...graph.Dim) graph.Type { return graph.TensorOf(graph.Float32, dims...) }
+
+// inferCase is one row of a table of models.
+type inferCase struct {
+	name  string
+	graph graphSpec
+	want  string // the types of the outputs, or "error: PART OF THE MESSAGE"
+}
+
+func runInferCases(t *testing.T, cases []inferCase) {
+	t.Helper()
+	for _, k := range cases {
+		t.Run(k.name, func(t *testing.T) {
+			_, got := k.graph.infer(t)
+			if text, isError := strings.CutPrefix(k.want, "error: "); isError && strings.HasPrefix(got, "error: ") && strings.Contains(got, text) {
+				return
+			}
+			if got != k.want {
+				t.Errorf("\n got  %s\n want %s", got, k.want)
+			}
+		})
+	}
+}
+
+// function makes a local function of domain f.
+func function(name string, s graphSpec) *graph.Function {
+	return &graph.Function{Domain: "f", Name: name, Opsets: []graph.Opset{{Version: 21}, {Domain: "f", Version: 1}}, Body: s.build(nil)}
+}
+
+func TestFunctionsAreInferredByLookingInside(t *testing.T) {
+	double := function("Double", graphSpec{in: "a", out: "s", nodes: "s=Add(a,a)"})
+	twice := function("Twice", graphSpec{in: "a", out: "y", nodes: "d=f.Double(a); y=Relu(d)"})
+	m, got := graphSpec{in: "x", out: "y z", nodes: "y=f.Twice(x); w=f.Twice(y); z=f.Twice(w)", types: map[string]graph.Type{"x": floats(2, 3)}}.infer(t, double, twice)
+	if want := "float32[2,3], float32[2,3]"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	a, b := m.Graph.Nodes[0].Meaning, m.Graph.Nodes[1].Meaning
+	if a.Call == nil || a.Call != b.Call {
+		t.Error("calls with the same types: expected one instance")
+	}
+	if a.FLOPs != 12 {
+		t.Errorf("a call takes %d operations, expected 12", a.FLOPs)
+	}
+	if f := twice.Body.Tensors[0]; f.Type.Kind != graph.KindUnknown {
+		t.Error("the function itself was changed")
+	}
+}
+
+// TestInstanceDependsOnAllAxes: two calls that differ in axis 17 alone are two.
+func TestInstanceDependsOnAllAxes(t *testing.T) {
+	relu := function("F", graphSpec{in: "a", out: "y", nodes: "y=Relu(a)"})
+	long := func(last graph.Dim) graph.Type { return floats(append(slices.Repeat([]graph.Dim{1}, 17), last)...) }
+	m, got := graphSpec{in: "x z", out: "p q", nodes: "p=f.F(x); q=f.F(z)", types: map[string]graph.Type{"x": long(3), "z": long(5)}}.infer(t, relu)
+	if strings.HasPrefix(got, "error") {
+		t.Fatal(got)
+	}
+	if q := m.Graph.Tensors[m.Graph.Outputs[1]]; q.Bytes != 20 {
+		t.Errorf("q takes %d bytes, expected 20", q.Bytes)
+	}
+}
+
+func TestFunctionAttributes(t *testing.T) {
+	f := function("F", graphSpec{in: "a", out: "y", nodes: "y=Concat(a,a)",
+		attrs: map[string][]*graph.Attr{"y": {{Name: "axis", Type: graph.AttrInt, Ref: "along"}}}})
+	f.Defaults = []*graph.Attr{{Name: "along", Type: graph.AttrInt, Int: 1}}
+	_, got := graphSpec{in: "x", out: "p q", nodes: "p=f.F(x); q=f.F(x)", types: map[string]graph.Type{"x": floats(2, 3)},
+		attrs: map[string][]*graph.Attr{"q": {{Name: "along", Type: graph.AttrInt, Int: 0}}}}.infer(t, f)
+	if want := "float32[2,6], float32[4,3]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestFunctionInputLeftOut: what a call leaves out is left out inside too.
+func TestFunctionInputLeftOut(t *testing.T) {
+	f := function("F", graphSpec{in: "a b", out: "y", nodes: "y=OptionalHasElement(b)"})
+	m, got := graphSpec{in: "x", out: "y", nodes: "h=f.F(x); y=If(h)", types: map[string]graph.Type{"x": floats(2, 3)},
+		bodies: map[string]map[string]graphSpec{"y": {
+			"then_branch": {out: "a", nodes: "a=Relu(x)"},
+			"else_branch": {out: "a", nodes: "a=Concat(x,x)", attrs: map[string][]*graph.Attr{"a": {attrInt("axis", 0)}}},
+		}}}.infer(t, f)
+	if want := "float32[4,3]"; got != want {
+		t.Errorf("got %s, want %s (%v)", got, want, m.Graph.Nodes[0].Meaning)
+	}
+}
+
+func TestRecursion(t *testing.T) {
+	self := function("Self", graphSpec{in: "a", out: "b", nodes: "b=f.Self(a)"})
+	f0 := function("F0", graphSpec{in: "a", out: "b", nodes: "b=f.F1(a)"})
+	f1 := function("F1", graphSpec{in: "a", out: "b", nodes: "c=Cast(a); b=If(c)", bodies: map[string]map[string]graphSpec{"b": {
+		"then_branch": {out: "t", nodes: "t=f.F0(a)"}, "else_branch": {out: "t", nodes: "t=Relu(a)"}}}})
+	main := graphSpec{in: "x", out: "y", nodes: "y=Relu(x)", types: map[string]graph.Type{"x": floats(2)}}
+	for _, k := range []struct {
+		doc  string
+		fs   []*graph.Function
+		want string
+	}{
+		{"a function that nobody calls", []*graph.Function{self}, `function "Self" calls itself: "Self" -> "Self"`},
+		{"two, through a body", []*graph.Function{f0, f1}, `function "F0" calls itself: "F0" -> "F1" -> "F0"`},
+	} {
+		if _, got := main.infer(t, k.fs...); got != "error: "+k.want {
+			t.Errorf("%s:\n got  %s\n want error: %s", k.doc, got, k.want)
+		}
+	}
+}
+
+// TestDeepDoubling: 60 functions, each calling the next twice, are 60 instances.
+func TestDeepDoubling(t *testing.T) {
+	var fs []*graph.Function
+	for i := range 60 {
+		nodes := fmt.Sprintf("c=f.F%d(a); b=f.F%d(c)", i+1, i+1)
+		if i == 59 {
+			nodes = "b=Relu(a)"
+		}
+		fs = append(fs, function(fmt.Sprintf("F%d", i), graphSpec{in: "a", out: "b", nodes: nodes}))
+	}
+	start := time.Now()
+	m, got := graphSpec{in: "x", out: "y", nodes: "y=f.F0(x)", types: map[string]graph.Type{"x": floats(64)}}.infer(t, fs...)
+	if got != "float32[64]" || time.Since(start) > time.Second {
+		t.Errorf("got %s after %v", got, time.Since(start))
+	}
+	if flops := m.Graph.Nodes[0].Meaning.FLOPs; flops <= 0 {
+		t.Errorf("%d operations: overflow", flops)
+	}
+}
+
+// TestNestedLoopsAreBounded: each level of loops is inferred several times by
+// the one around it.
+func TestNestedLoopsAreBounded(t *testing.T) {
+	body := graphSpec{in: "i c v", out: "c w", nodes: "w=Concat(v,v)", attrs: map[string][]*graph.Attr{"w": {attrInt("axis", 0)}}}
+	for range 20 {
+		body = graphSpec{in: "i c v", out: "c w", nodes: "w=Loop(,c,v)", bodies: map[string]map[string]graphSpec{"w": {"body": body}}}
+	}
+	start := time.Now()
+	_, got := graphSpec{in: "c x", out: "y", nodes: "y=Loop(,c,x)", bodies: map[string]map[string]graphSpec{"y": {"body": body}},
+		types: map[string]graph.Type{"c": graph.TensorOf(graph.Bool), "x": floats(2)}}.infer(t)
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v: %s", took, got)
+	}
+}
+
+// TestFoldedElementsAreBounded: values are dropped when there are too many.
+func TestFoldedElementsAreBounded(t *testing.T) {
+	inf := &inferrer{}
+	big := Arg{Type: graph.TensorOf(graph.Int64, FoldLimit), Value: &Value{Shape: []int64{FoldLimit}, Elems: make([]Scalar, FoldLimit)}}
+	kept := 0
+	for range 10 * maxFolded / FoldLimit {
+		if inf.keep(big) != nil {
+			kept++
+		}
+	}
+	if kept > maxFolded/FoldLimit {
+		t.Errorf("%d values of %d elements are kept", kept, FoldLimit)
+	}
+	small := Arg{Type: graph.TensorOf(graph.Int64, 2), Value: NewInts(1, 2)}
+	if inf.keep(small) == nil {
+		t.Error("a shape is dropped")
+	}
+	small.Shape = []graph.Dim{3}
+	if inf.keep(small) != nil {
+		t.Error("a value that does not fit its type is kept")
+	}
+}
