@@ -190,7 +190,7 @@ func (p *pieces) message(num protowire.Number, m *pieces) {
 		switch {
 		case q.gen != nil || q.weight:
 			p.list = append(p.list, q)
-			p.size += q.size
+			p.size += q.bytes()
 		case q.data != nil:
 			p.bytes(q.data)
 		default:
@@ -202,11 +202,12 @@ func (p *pieces) message(num protowire.Number, m *pieces) {
 // encoder writes messages: as they were where nothing changed, else revised.
 type encoder struct{ r *reader }
 
-// ours picks the entries of a metadata list that are ours.
+// ours picks the entries of a metadata list that are ours, but for the padding,
+// which no model holds.
 func ours(props []graph.Prop) []graph.Prop {
 	var list []graph.Prop
 	for _, p := range props {
-		if strings.HasPrefix(p.Key, Prefix) {
+		if strings.HasPrefix(p.Key, Prefix) && p.Key != padKey {
 			list = append(list, p)
 		}
 	}
@@ -214,27 +215,103 @@ func ours(props []graph.Prop) []graph.Prop {
 }
 
 // reviseModel emits the fields of the source's ModelProto, the graph and our
-// metadata entries revised.
+// metadata entries revised. The entries stand at the end, or, when large spans
+// of the source follow in the graph, before it, with padding that keeps those
+// spans where they were within a block.
 func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 	whole := graph.Span{Len: int64(len(e.r.b))}
+	changed := e.graphChanged(m.Graph)
 	keep, err := e.propsKept(whole, 14, m.Props)
 	if err != nil {
 		return err
 	}
+	keep = keep && !changed
+	pending := !keep
 	err = e.r.walk(whole, "ModelProto", func(f field) error {
 		switch {
-		case f.num == 7 && f.typ == protowire.BytesType:
-			return e.child(p, f, func(q *pieces) error { return e.reviseGraph(q, m.Graph) }, e.graphChanged(m.Graph))
+		case f.num == 7 && changed:
+			var g pieces
+			if err := e.reviseGraph(&g, m.Graph); err != nil {
+				return err
+			}
+			if at, large := g.firstLarge(); at >= 0 {
+				appendProps(p, 14, ours(m.Props))
+				head := protowire.SizeTag(7) + protowire.SizeVarint(uint64(g.size))
+				p.bytes(padding(large.Off-(p.size+int64(head)+at), large.Len))
+				pending = false
+			}
+			p.message(7, &g)
+			return nil
 		case f.num == 14 && !keep:
 			return e.dropOurs(p, f)
 		}
 		p.span(f.span)
 		return nil
 	})
-	if err == nil && !keep {
+	if err == nil && pending {
 		appendProps(p, 14, ours(m.Props))
 	}
 	return err
+}
+
+// padKey is the metadata entry that holds nothing but room.
+const padKey = Prefix + "pad"
+
+// Kernels copy from file to file in chunks of up to 64 KiB, and file systems
+// share blocks of 4 KiB. A span that lies in its chunk as it did in the source
+// is copied in whole chunks: 1 GiB takes 0.37 s, shifted by 100 bytes 0.53 s, by
+// 4 KiB 0.49 s. Small files are not worth 64 KiB of room.
+const (
+	blockSize  = 4 << 10
+	chunkSize  = 64 << 10
+	chunkWorth = 32 << 20 // spans from which on a whole chunk of room is spent
+)
+
+// firstLarge finds the first span that is worth a copy by the kernel: its place
+// among the pieces (-1 if there is none), and the span.
+func (p *pieces) firstLarge() (at int64, s graph.Span) {
+	for _, q := range p.list {
+		if q.data == nil && q.gen == nil && q.span.Len >= kernelCopy {
+			return at, q.span
+		}
+		at += q.bytes()
+	}
+	return -1, graph.Span{}
+}
+
+// bytes is the size of a piece.
+func (q piece) bytes() int64 {
+	switch {
+	case q.gen != nil:
+		return q.size
+	case q.data != nil:
+		return int64(len(q.data))
+	}
+	return q.span.Len
+}
+
+// padding is a metadata entry that moves what follows by shift bytes modulo the
+// unit that is worth it for a span of the given length.
+func padding(shift, length int64) []byte {
+	unit := int64(blockSize)
+	if length >= chunkWorth {
+		unit = chunkSize
+	}
+	want := (shift%unit + unit) % unit
+	if want == 0 {
+		return nil
+	}
+	entry := func(n int64) []byte {
+		return appendProp(nil, 14, graph.Prop{Key: padKey, Value: strings.Repeat(" ", int(n))})
+	}
+	// The entry itself takes some 20 bytes beside its value; where a length
+	// grows by a digit one size cannot be had, and the next round is taken.
+	for n := want + unit - 32; n < want+2*unit; n++ {
+		if b := entry(n); int64(len(b))%unit == want {
+			return b
+		}
+	}
+	return nil
 }
 
 // child emits a field that holds a message: as it is, or revised.

@@ -10,9 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 )
 
-// kernelCopy is the size from which on a piece of the source goes from file to
-// file by copy_file_range instead of through our memory. Below it a write from
-// the mapping is as fast.
+// kernelCopy is the size from which on a span of the source goes from file to
+// file by copy_file_range, which shares blocks where the file system can. Below
+// it a write from the mapping is as fast.
 const kernelCopy = 1 << 20
 
 // WriteOptions says how Write writes.
