@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// planLoads gives the load at each step: the sum of the buffers that live there,
+// in pools other than resident and host.
+func (s *scope) planLoads() []int64 {
+	steps := len(s.g.Nodes)
+	change := make([]int64, steps+1)
+	if s.naive(); s.v.overflow || steps == 0 {
+		return make([]int64, steps)
+	}
+	for k := range s.buffers {
+		if p := &s.buffers[k]; p.ok && !p.resident && !p.host {
+			change[p.first] += p.bytes
+			change[p.last+1] -= p.bytes
+		}
+	}
+	loads := make([]int64, steps)
+	live := int64(0)
+	for i := range loads {
+		live += change[i]
+		loads[i] = live
+	}
+	return loads
+}
+
+// naive is the sum of the buffers in pools other than resident and host.
+func (s *scope) naive() int64 {
+	sum := int64(0)
+	for k := range s.buffers {
+		if p := &s.buffers[k]; p.ok && !p.resident && !p.host {
+			sum = s.v.add(sum, p.bytes)
+		}
+	}
+	return sum
+}
+
+// checkSteps holds a list of steps against the nodes and their loads.
+func (s *scope) checkSteps(what string, steps []Step, loads []int64) {
+	if len(steps) != len(s.g.Nodes) {
+		s.fault(CodeOrder, "%s: expected one per node, %d, found %d", what, len(s.g.Nodes), len(steps))
+	}
+	for i := range min(len(steps), len(s.g.Nodes)) {
+		n, st := s.g.Nodes[i], &steps[i]
+		if st.Name != n.Name || st.Op != OpName(n) {
+			s.fault(CodeOrder, "%s: step %d: expected %q (%s), node %d of the file, found %q (%s)",
+				what, i, graph.Short(n.Name), OpName(n), i, graph.Short(st.Name), graph.Short(st.Op))
+		}
+		if st.LoadBytes != loads[i] {
+			s.fault(CodeLoad, "%s: step %d, %s: expected a load of %d bytes, found %d", what, i, s.g.Label(graph.NodeID(i)), loads[i], st.LoadBytes)
+		}
+	}
+}
+
+// programOrder checks the input file's order and gives its peak. Which order
+// that file had cannot be known: it must be an order of the nodes, and its loads
+// must be those of that order.
+func (v *verifier) programOrder(s *scope) int64 {
+	p := &v.p.ProgramOrder
+	n := len(s.g.Nodes)
+	if len(p.Steps) != n || len(p.LoadBytes) != n {
+		v.fault(CodeProgram, "program_order: expected %d steps and loads, found %d and %d", n, len(p.Steps), len(p.LoadBytes))
+		return 0
+	}
+	order := make([]graph.NodeID, n)
+	place := make([]int, n)
+	for i, step := range p.Steps {
+		if step < 0 || step >= n || place[step] != 0 {
+			v.fault(CodeProgram, "program_order: expected each of the steps 0-%d once, found %d at place %d", n-1, step, i)
+			return 0
+		}
+		order[i], place[step] = graph.NodeID(step), i+1
+	}
+	sorted := true
+	for i, id := range order {
+		s.g.Nodes[id].Reads(func(t graph.TensorID) {
+			if m := s.g.Tensors[t].Maker; sorted && m >= 0 && place[m] > i {
+				sorted = false
+				v.fault(CodeProgram, "program_order: %s reads %s before %s makes it: expected a topological order", s.g.Label(id), s.name(t), s.g.Label(m))
+			}
+		})
+	}
+	if !sorted {
+		return 0
+	}
+	loads, peak := s.simulate(order)
+	for i, load := range loads {
+		if p.LoadBytes[i] != load {
+			v.fault(CodeProgram, "program_order: place %d, %s: expected a load of %d bytes, found %d", i, s.g.Label(order[i]), load, p.LoadBytes[i])
+		}
+	}
+	return peak
+}

@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Report is what Verify found. As JSON it is one flat object: the verdict, the
+// violations, and the summary as Verify computed it.
+type Report struct {
+	Valid      bool        `json:"valid"`
+	Violations []Violation `json:"violations"`     // the first 100, as found
+	More       int         `json:"more,omitempty"` // violations that are not listed
+
+	// Summary is computed from the model and from the plan's order and offsets
+	// alone. PlacementOptimal is true where the arena is the peak, or where the
+	// plan claims it: Placement tells which.
+	Summary
+
+	Schedule  string `json:"schedule"`  // "proven", "claimed by search", "gap N bytes"
+	Placement string `json:"placement"` // "proven", "claimed", "gap N bytes"
+}
+
+// maxViolations is how many violations a report lists.
+const maxViolations = 100
+
+// Violation is one way in which a plan does not fit its model.
+type Violation struct {
+	Code    string `json:"code"`    // one of the codes below
+	Message string `json:"message"` // where, what was expected, what was found
+}
+
+// The codes of violations. They stay as they are from version to version.
+const (
+	CodeFormat      = "format"           // of the plan itself
+	CodeBytes       = "bytes"            // of the file
+	CodeSHA256      = "sha256"           // of the file's graph
+	CodeMode        = "mode"             // inference or training
+	CodeDims        = "dims"             // symbolic dimensions
+	CodeAlignment   = "alignment"        // of the plan, of an offset
+	CodeOffset      = "offset"           // negative, or its end overflows
+	CodeOrder       = "order"            // the file's nodes, or steps that are not these nodes
+	CodeLoad        = "load"             // at a step
+	CodeMissing     = "missing-tensor"   // stands nowhere
+	CodeDuplicate   = "duplicate-tensor" // stands twice
+	CodeUnknown     = "unknown-tensor"   // a name without a tensor to be placed
+	CodeTensorOrder = "tensor-order"     // within a buffer
+	CodeDynamic     = "dynamic"          // a dynamic tensor that is placed, or one that is not and should
+	CodeSize        = "size"             // of a buffer
+	CodeLifetime    = "lifetime"         // of a buffer
+	CodeKind        = "kind"             // of a buffer
+	CodeBounded     = "bounded"          // flag of a buffer
+	CodePool        = "pool"             // of a buffer; the list of pools
+	CodeView        = "view"             // tensors that are, or are not, views of each other
+	CodeInplace     = "inplace"          // a result that may not be written there
+	CodeUpdate      = "update"           // a parameter or state and what takes its place
+	CodeWorkspace   = "workspace"        // of a node
+	CodeOverlap     = "overlap"          // of two buffers
+	CodeSubgraph    = "subgraph"         // the list of bodies
+	CodeProgram     = "program-order"    // of the input file
+	CodeCertificate = "certificate"      // that does not prove what it says
+	CodeSummary     = "summary"          // a figure of it
+	CodeAnnotation  = "annotation"       // in the file's metadata
+)
+
+// String gives the report in a few lines: the verdict, what it rests on, and the
+// violations.
+func (r *Report) String() string {
+	var b strings.Builder
+	if r.Valid {
+		s := &r.Summary
+		fmt.Fprintf(&b, "valid: %d nodes, %d tensors", s.Nodes, s.Tensors)
+		if s.Dynamic > 0 {
+			fmt.Fprintf(&b, ", %d of them dynamic", s.Dynamic)
+		}
+		fmt.Fprintf(&b, "\narena     %s\nresident  %s\npeak      %s\n", size(s.ArenaBytes), size(s.ResidentBytes), size(s.PeakBytes))
+		fmt.Fprintf(&b, "schedule: %s\nplacement: %s\n", r.Schedule, r.Placement)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "not valid: %s\n", count(len(r.Violations)+r.More, "violation"))
+	for _, x := range r.Violations {
+		fmt.Fprintf(&b, "%s: %s\n", x.Code, x.Message)
+	}
+	if r.More > 0 {
+		fmt.Fprintf(&b, "and %d more\n", r.More)
+	}
+	return b.String()
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// size prints bytes as 7.66 MiB (8,028,160 B).
+func size(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var exact []byte
+	for i := range len(digits) {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			exact = append(exact, ',')
+		}
+		exact = append(exact, digits[i])
+	}
+	units := []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	if n < 1024 {
+		return string(exact) + " B"
+	}
+	f, u := float64(n)/1024, 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return fmt.Sprintf("%.2f %s (%s B)", f, units[u], exact)
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// VerifyOptions says what Verify may leave out.
+type VerifyOptions struct {
+	// SkipAnnotations leaves out what a planned file says of its own plan: the
+	// metadata entries, and the file's identity where the plan has none. It is
+	// for a model that was planned and not yet written.
+	SkipAnnotations bool
+}
+
+// Verify checks a plan against the planned file that m was read from, and
+// nothing else: shapes, sizes, views and in-place results come from package
+// ops; lifetimes, loads, bounds and the summary are computed anew, by code that
+// is not the planner's. No figure of the plan is believed.
+//
+// It infers m, so m's types are those of the plan's dims afterwards. The error
+// says that m cannot be inferred; all that is wrong with the plan stands in the
+// report. It takes O(n log n) time in nodes, tensors and buffers together.
+func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
+	v := &verifier{
+		m: m, p: p, opt: opt,
+		r:     &Report{Violations: []Violation{}},
+		peaks: map[*graph.Call]int64{},
+	}
+	infers, err := v.infer()
+	if err != nil {
+		return nil, err
+	}
+	if infers && v.alignment() {
+		v.identity()
+		v.mode()
+		v.plan()
+	}
+	if v.overflow {
+		v.fault(CodeSize, "sizes: a sum of them overflows 63 bits")
+	}
+	v.r.Valid = len(v.r.Violations) == 0
+	if v.r.Schedule == "" {
+		v.r.Schedule, v.r.Placement = "not checked", "not checked"
+	}
+	return v.r, nil
+}
+
+// verifier is one run of Verify.
+type verifier struct {
+	m   *graph.Model
+	p   *Plan
+	opt VerifyOptions
+	r   *Report
+
+	training bool
+	updates  map[string]string     // training: parameters and states, and what takes their place
+	overflow bool                  // some sum did not fit
+	peaks    map[*graph.Call]int64 // inner peaks of local functions
+	next     int                   // the entry of p.Subgraphs that is due
+	resident []extent              // buffers of pool resident, of all graphs
+	scopes   []*scope              // the main graph and its bodies, whose annotations are checked
+}
+
+// plan checks all that hangs on the order of the nodes.
+func (v *verifier) plan() {
+	s := v.newScope(v.m.Graph, mainGraph, "")
+	if !s.sorted() {
+		return // lifetimes mean nothing
+	}
+	s.share()
+	s.need = v.bodies(s, nil)
+	if len(v.p.Subgraphs) > v.next {
+		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", v.next, len(v.p.Subgraphs))
+	}
+	s.place(v.p.Buffers, v.p.Dynamic)
+	s.checkOverlap(Arena)
+	s.checkOverlap(Host)
+	v.resident = append(v.resident, s.extents(s.list, Resident)...)
+	v.overlapResident()
+
+	loads := s.planLoads()
+	s.checkSteps("steps", v.p.Steps, loads)
+	sum := v.summarize(s, loads)
+	sum.ProgramPeakBytes = v.programOrder(s)
+	v.certify(s, &sum)
+	v.pools(s, sum)
+	v.checkSummary(sum)
+	v.r.Summary = sum
+	if !v.opt.SkipAnnotations {
+		v.annotations()
+	}
+}
+
+// infer gives m its types for the plan's dims and holds these against the
+// model's. ok is false, and reported, where the dims are to blame for a failure.
+func (v *verifier) infer() (ok bool, err error) {
+	dims := map[string]int64{}
+	for name, d := range v.p.Dims {
+		if !d.Assumed {
+			dims[name] = d.Value
+		}
+	}
+	inf, err := ops.Infer(v.m, ops.Options{Dims: dims})
+	if err != nil {
+		if _, plain := ops.Infer(v.m, ops.Options{}); len(dims) == 0 || plain != nil {
+			return false, err
+		}
+		v.fault(CodeDims, "dims: the model cannot be inferred with them: %v", err)
+		return false, nil
+	}
+	have := map[string]bool{}
+	for _, d := range inf.Dims {
+		have[d.Name] = true
+		found, stated := v.p.Dims[d.Name]
+		switch want := (Dim{d.Value, d.Assumed}); {
+		case !stated:
+			v.fault(CodeDims, "dims: %q is missing: expected %d", graph.Short(d.Name), d.Value)
+		case found != want:
+			v.fault(CodeDims, "dims: %q: expected %d (assumed: %t), found %d (assumed: %t)",
+				graph.Short(d.Name), want.Value, want.Assumed, found.Value, found.Assumed)
+		}
+	}
+	for _, name := range sortedKeys(v.p.Dims) {
+		if !have[name] {
+			v.fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
+		}
+	}
+	return true, nil
+}
+
+// maxAlignment keeps sizes far from overflow when they are rounded up.
+const maxAlignment = 1 << 30
+
+// alignment reports whether the plan's alignment is one.
+func (v *verifier) alignment() bool {
+	if a := v.p.Alignment; a < 1 || a > maxAlignment || a&(a-1) != 0 {
+		v.fault(CodeAlignment, "alignment: expected a power of two from 1 to %d, found %d", maxAlignment, a)
+		return false
+	}
+	return true
+}
+
+// identity holds the plan's idea of its file against the file.
+func (v *verifier) identity() {
+	if v.p.Format != Format || v.p.Version != Version {
+		v.fault(CodeFormat, "format: expected %q version %d, found %q version %d", Format, Version, graph.Short(v.p.Format), v.p.Version)
+	}
+	if v.opt.SkipAnnotations && v.p.Model == (File{}) {
+		return
+	}
+	want := SourceOf(v.m)
+	if want.Bytes != v.p.Model.Bytes {
+		v.fault(CodeBytes, "model: expected %d bytes, found %d", want.Bytes, v.p.Model.Bytes)
+	}
+	if want.GraphSHA256 != v.p.Model.GraphSHA256 {
+		v.fault(CodeSHA256, "model: graph_sha256: expected %s, found %s: the plan belongs to another graph", want.GraphSHA256, graph.Short(v.p.Model.GraphSHA256))
+	}
+}
+
+// mode finds out whether the file is a training graph, and holds the plan
+// against that.
+func (v *verifier) mode() {
+	mode, _ := v.m.Prop(keyMode)
+	v.training = mode == modeTraining
+	want := modeInference
+	if v.training {
+		want = modeTraining
+		v.readUpdates()
+	}
+	if v.p.Mode != want {
+		v.fault(CodeMode, "mode: expected %q, found %q", want, graph.Short(v.p.Mode))
+	}
+}
+
+// add adds two sizes. A sum that does not fit is noted and stays at the top.
+func (v *verifier) add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		v.overflow = true
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// round rounds a size up to the plan's alignment.
+func (v *verifier) round(n int64) int64 {
+	a := v.p.Alignment
+	if n > math.MaxInt64-(a-1) {
+		v.overflow = true
+		return math.MaxInt64 &^ (a - 1)
+	}
+	return (n + a - 1) &^ (a - 1)
+}
+
+// fault notes a violation.
+func (v *verifier) fault(code, format string, args ...any) {
+	if len(v.r.Violations) >= maxViolations {
+		v.r.More++
+		return
+	}
+	v.r.Violations = append(v.r.Violations, Violation{code, fmt.Sprintf(format, args...)})
+}
