@@ -6,14 +6,14 @@ import (
 
 // contribAttentions is ONNX Runtime's attention operators.
 var contribAttentions = family{"com.microsoft", []Op{
-	{Name: "Attention", Infer: projectedAttention(0, 4)},
-	{Name: "QAttention", Infer: projectedAttention(2, 8)},
-	{Name: "DecoderMaskedSelfAttention", Infer: projectedAttention(0, 4)},
+	{Name: "Attention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs},
+	{Name: "QAttention", Infer: projectedAttention(2, 8), FLOPs: projectedFLOPs},
+	{Name: "DecoderMaskedSelfAttention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs},
 	{Name: "PackedAttention", Infer: packedAttention},
-	{Name: "MultiHeadAttention", Infer: multiHeadAttention(6, 8)},
-	{Name: "DecoderMaskedMultiHeadAttention", Infer: multiHeadAttention(5, -1)},
+	{Name: "MultiHeadAttention", Infer: multiHeadAttention(6, 8), FLOPs: scoredFLOPs},
+	{Name: "DecoderMaskedMultiHeadAttention", Infer: multiHeadAttention(5, -1), FLOPs: scoredFLOPs},
 	{Name: "PackedMultiHeadAttention", Infer: packedMultiHeadAttention},
-	{Name: "GroupQueryAttention", Infer: groupQueryAttention},
+	{Name: "GroupQueryAttention", Infer: groupQueryAttention, FLOPs: scoredFLOPs},
 	{Name: "SparseAttention", Infer: sparseAttention},
 	{Name: "LongformerAttention", Infer: longformerAttention},
 	{Name: "LinearAttention", Infer: linearAttention},
@@ -92,6 +92,30 @@ func projectedAttention(elem, past int) func(c *Call) error {
 	}
 }
 
+// projectedFLOPs counts the multiply-adds of the projection, and of a query and
+// key, and scores and value, without a past.
+func projectedFLOPs(c *Call) int64 {
+	projection := MulDims(elements(c.Arg(0).Type), c.DimOf(1, 1))
+	scores := MulDims(elements(c.OutType(0)), MulDims(c.DimOf(0, 1), 2))
+	return opCount(2, AddDims(projection, scores))
+}
+
+// scoredFLOPs counts the multiply-adds of query and key, and scores and value:
+// as many keys as the present has where that is an output, else as many as the
+// query, or the key, has places.
+func scoredFLOPs(c *Call) int64 {
+	keys := c.DimOf(0, 1)
+	switch present := c.OutType(1); {
+	case len(present.Shape) == 4:
+		keys = present.Shape[2]
+	case c.Has(1) && c.In[1].Rank() == 4:
+		keys = c.DimOf(1, 2)
+	case c.Has(1):
+		keys = c.DimOf(1, 1)
+	}
+	return opCount(2, elements(c.OutType(0)), keys, 2)
+}
+
 // packedAttention covers PackedAttention: tokens without padding.
 func packedAttention(c *Call) error {
 	if err := c.Tensors(2); err != nil {
@@ -141,7 +165,7 @@ func multiHeadAttention(past, shared int) func(c *Call) error {
 		total := key.seq
 		switch {
 		case !c.Has(past):
-		case c.Has(shared) || c.Int("past_present_share_buffer", 0) != 0 || c.Arg(1).Rank() == 4:
+		case shared >= 0 && c.Has(shared) || c.Int("past_present_share_buffer", 0) != 0 || c.Arg(1).Rank() == 4:
 			total = c.DimOf(past, 2)
 		default:
 			total = AddDims(c.DimOf(past, 2), key.seq)
