@@ -46,7 +46,7 @@ func reluReal(a float64) float64    { return max(a, 0) }
 // first, whatever that is.
 func overFirstOrEqual(c *Call) []graph.Alias {
 	pairs := overFirst(c)
-	if c.Out[0].Exact() && c.fits(0, 1) {
+	if c.fits(0, 1) && c.Out[0].Exact() {
 		pairs = append(pairs, graph.Alias{Out: 0, In: 1})
 	}
 	return pairs
@@ -163,18 +163,31 @@ func (c *Call) wantOne(i int, what string) error {
 	return nil
 }
 
-// foldClip computes min(max, max(input, min)), which is monotone in input.
+// foldClip computes min(max, max(input, min)), which is monotone in input. An
+// integer of which nothing is known is bounded afterwards.
 func foldClip(c *Call) {
-	shape, ok := c.outShape(0)
-	v := c.In[0].Value
-	if !ok || v == nil || count(shape) != int64(len(v.Elems)) {
-		return
-	}
 	elem := c.In[0].Elem
 	lower, hasLower := clipLimit(c, 1, "min")
 	upper, hasUpper := clipLimit(c, 2, "max")
-	out := &Value{Shape: shape, Elems: make([]Scalar, len(v.Elems))}
-	for k, s := range v.Elems {
+	bound := hiddenScalar
+	if !elem.Floating() && hasLower && hasUpper && lower.State == Known && lower.I >= 0 && upper.State != Hidden && upper.least() >= 0 {
+		bound = intRange(elem, min(lower.I, upper.least()), upper.I)
+	}
+	shape, ok := c.outShape(0)
+	v := c.In[0].Value
+	if !ok || v == nil && bound.State == Hidden || v != nil && count(shape) != int64(len(v.Elems)) {
+		return
+	}
+	out := &Value{Shape: shape, Elems: make([]Scalar, count(shape))}
+	for k := range out.Elems {
+		s := hiddenScalar
+		if v != nil {
+			s = v.Elems[k]
+		}
+		if s.State == Hidden {
+			out.Elems[k] = bound
+			continue
+		}
 		if hasLower {
 			s = combine(elem, s, lower, maxInts, math.Max)
 		}

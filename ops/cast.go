@@ -85,7 +85,11 @@ func inferBitCast(c *Call) error {
 	if err := inferCast(c); err != nil {
 		return err
 	}
-	from, to := c.In[0].Elem, c.Out[0].Elem
+	to, err := c.castTarget()
+	if err != nil {
+		return err
+	}
+	from := c.In[0].Elem
 	if to.Bits() == 0 || from != graph.Undefined && from.Bits() != to.Bits() {
 		return c.Errf("to is %v (%d bits), expected a type of the width of %v (%d bits)", to, to.Bits(), from, from.Bits())
 	}
@@ -94,7 +98,7 @@ func inferBitCast(c *Call) error {
 
 // viewOfSameElem: a cast to the type that the input has already.
 func viewOfSameElem(c *Call) []graph.Alias {
-	if c.In[0].Elem != graph.Undefined && c.In[0].Elem == c.Out[0].Elem {
+	if c.In[0].Elem != graph.Undefined && c.In[0].Elem == c.OutType(0).Elem {
 		return viewOfFirst(c)
 	}
 	return nil

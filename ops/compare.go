@@ -162,7 +162,7 @@ func boolScalar(b bool) Scalar {
 
 // isFalse and isTrue report what is known of a bool.
 func isFalse(s Scalar) bool { return s.State != Hidden && s.I == 0 }
-func isTrue(s Scalar) bool { return s.State == Known && s.I != 0 }
+func isTrue(s Scalar) bool  { return s.State == Known && s.I != 0 }
 
 func foldAnd(_ *Call, in []Scalar) Scalar {
 	switch a, b := in[0], in[1]; {

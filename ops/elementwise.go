@@ -313,11 +313,14 @@ func onePerInput(c *Call) int64 {
 
 // foldUnary folds an operator of one input from a pair of monotone functions.
 func foldUnary(onInts func(int64) (int64, bool), onReals func(float64) float64) func(c *Call) {
-	reals := func(a, _ float64) float64 { return onReals(a) }
-	if onInts == nil {
-		return arith(nil, reals)
+	var ints func(a, _ int64) (int64, bool)
+	if onInts != nil {
+		ints = func(a, _ int64) (int64, bool) { return onInts(a) }
 	}
-	return arith(func(a, _ int64) (int64, bool) { return onInts(a) }, reals)
+	reals := func(a, _ float64) float64 { return onReals(a) }
+	return foldEach(func(c *Call, in []Scalar) Scalar {
+		return combine(c.In[0].Elem, in[0], Scalar{}, ints, reals)
+	})
 }
 
 func addReals(a, b float64) float64 { return a + b }

@@ -16,22 +16,24 @@ import (
 var hiddenScalar = Scalar{State: Hidden}
 
 // foldEach folds an elementwise operator; f sees one element of each input.
+// The old way of broadcasting, from an axis on, is not worth folding.
 func foldEach(f func(c *Call, in []Scalar) Scalar) func(c *Call) {
-	return func(c *Call) { foldBroadcast(c, func(in []Scalar) Scalar { return f(c, in) }) }
+	return func(c *Call) {
+		if c.before(7) && c.HasAttr("axis") {
+			return
+		}
+		foldBroadcast(c, func(in []Scalar) Scalar { return f(c, in) })
+	}
 }
 
-// arith folds an operator of one or more inputs from a pair of functions of
-// two arguments that are monotone in each, one for integers and one for reals.
-// More inputs are taken from the left; of one input the second argument is 0.
+// arith folds an operator of one or more inputs, taken from the left, from a
+// pair of functions of two arguments that are monotone in each: one for
+// integers, one for reals.
 func arith(onInts func(a, b int64) (int64, bool), onReals func(a, b float64) float64) func(c *Call) {
 	return foldEach(func(c *Call, in []Scalar) Scalar {
-		elem := c.In[0].Elem
-		if len(in) == 1 {
-			return combine(elem, in[0], Scalar{}, onInts, onReals)
-		}
 		r := in[0]
 		for _, s := range in[1:] {
-			r = combine(elem, r, s, onInts, onReals)
+			r = combine(c.In[0].Elem, r, s, onInts, onReals)
 		}
 		return r
 	})

@@ -217,7 +217,7 @@ func TestHostileAttributes(t *testing.T) {
 					}
 					for _, version := range []int64{1, newest} {
 						for _, a := range [][]*graph.Attr{nil, attrs} {
-							_, _ = callOp(op, version, in, 2, a...)
+							_, _ = callOp(op, version, in, (inputs+int(v&1))%3, a...)
 						}
 					}
 				}

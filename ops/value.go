@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -128,7 +130,11 @@ func valueOf(d *graph.Data) *Value {
 		}
 		return v
 	}
-	if reals, ok := d.Reals(FoldLimit); ok {
+	reals, ok := d.Reals(FoldLimit)
+	if !ok {
+		reals, ok = halfReals(d)
+	}
+	if ok {
 		v.Elems = make([]Scalar, len(reals))
 		for i, x := range reals {
 			v.Elems[i].F = x
@@ -136,6 +142,34 @@ func valueOf(d *graph.Data) *Value {
 		return v
 	}
 	return nil
+}
+
+// halfReals gives the elements of a float16 or bfloat16 tensor that stand in
+// raw_data.
+func halfReals(d *graph.Data) ([]float64, bool) {
+	if d.Type != graph.Float16 && d.Type != graph.BFloat16 || int64(len(d.Raw)) != 2*count(d.Dims) || d.External != nil || d.Sparse != nil {
+		return nil, false
+	}
+	v := make([]float64, len(d.Raw)/2)
+	for i := range v {
+		b := binary.LittleEndian.Uint16(d.Raw[2*i:])
+		if d.Type == graph.BFloat16 {
+			v[i] = float64(math.Float32frombits(uint32(b) << 16))
+			continue
+		}
+		// As a float32: the exponent moves by 127-15; the highest one is that
+		// of infinities, the lowest that of subnormals.
+		sign, exp, fraction := uint32(b>>15)<<31, uint32(b>>10&31), uint32(b&1023)
+		switch exp {
+		case 0:
+			v[i] = math.Copysign(float64(fraction)/(1<<24), float64(math.Float32frombits(sign|1)))
+		case 31:
+			v[i] = float64(math.Float32frombits(sign | 255<<23 | fraction<<13))
+		default:
+			v[i] = float64(math.Float32frombits(sign | (exp+112)<<23 | fraction<<13))
+		}
+	}
+	return v, true
 }
 
 // outShape is the exact shape of output i when it is small enough to fold.
@@ -242,11 +276,11 @@ func allKnown(in []Scalar) bool {
 // count is the number of elements of a shape whose product is known to be
 // small; anything that does not fit gives -1.
 func count(shape []int64) int64 {
+	if slices.Contains(shape, 0) {
+		return 0
+	}
 	n := int64(1)
 	for _, k := range shape {
-		if k == 0 {
-			return 0
-		}
 		if k < 0 || n > math.MaxInt64/k {
 			return -1
 		}

@@ -1,0 +1,58 @@
+package ops
+
+import (
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+func TestQuantize(t *testing.T) {
+	x, q, s := arg(f32, 2, 6), arg(graph.Int8, 2, 6), arg(f32)
+	f16 := graph.Float16
+	dtype := func(d graph.DType) *graph.Attr { return attrInt("output_dtype", int64(d)) }
+	runCases(t, []opCase{
+		{doc: "uint8 by default", op: "QuantizeLinear", in: []Arg{x, s}, want: "uint8[2,6]"},
+		{doc: "as the zero point", op: "QuantizeLinear", in: []Arg{x, s, arg(graph.Int16)}, want: "int16[2,6]"},
+		{doc: "as stated", op: "QuantizeLinear", in: []Arg{x, s}, attrs: attrs(dtype(graph.Int4)), want: "int4[2,6]"},
+		{doc: "stated twice", op: "QuantizeLinear", in: []Arg{x, s, arg(graph.Int8)}, attrs: attrs(dtype(graph.Int4)), want: "error: expected int8 as the zero point"},
+		{doc: "opset 20 does not state it", op: "QuantizeLinear", version: 20, in: []Arg{x, s}, attrs: attrs(dtype(graph.Int4)), want: "uint8[2,6]"},
+		{doc: "a scale per place", op: "QuantizeLinear", in: []Arg{x, arg(f32, 6)}, want: "uint8[2,6]"},
+		{doc: "a scale too few", op: "QuantizeLinear", in: []Arg{x, arg(f32, 5)}, want: "error: one scale or [6], to match axis 1 of input 0 [2,6]"},
+		{doc: "a scale per place of another axis", op: "QuantizeLinear", in: []Arg{x, arg(f32, 2)}, attrs: attrs(attrInt("axis", -2)), want: "uint8[2,6]"},
+		{doc: "no such axis", op: "QuantizeLinear", in: []Arg{x, arg(f32, 2)}, attrs: attrs(attrInt("axis", 2)), want: "error: axis is 2"},
+		{doc: "blocks", op: "QuantizeLinear", in: []Arg{x, arg(f32, 2, 2)}, attrs: attrs(attrInt("block_size", 4)), want: "uint8[2,6]"},
+		{doc: "blocks too many", op: "QuantizeLinear", in: []Arg{x, arg(f32, 2, 3)}, attrs: attrs(attrInt("block_size", 4)), want: "error: [2,2]"},
+		{doc: "zero points as scales", op: "QuantizeLinear", in: []Arg{x, arg(f32, 6), arg(graph.Int8, 5)}, want: "error: expected [6] as the scale"},
+		{doc: "back as the scale", op: "DequantizeLinear", in: []Arg{q, arg(f16)}, want: "float16[2,6]"},
+		{doc: "back as stated", op: "DequantizeLinear", in: []Arg{q, s}, attrs: attrs(dtype(f16)), want: "float16[2,6]"},
+		{doc: "back from int32", op: "DequantizeLinear", in: []Arg{arg(graph.Int32, 6), s}, want: "float32[6] over 0<0"},
+		{doc: "the zero point has another type", op: "DequantizeLinear", in: []Arg{q, s, arg(graph.Uint8)}, want: "error: expected int8 as input 0"},
+		{doc: "three outputs", op: "DynamicQuantizeLinear", in: []Arg{x}, outs: 3, want: "uint8[2,6], float32[], uint8[]"},
+		{doc: "ONNX Runtime's", op: "com.microsoft.QuantizeLinear", version: 1, in: []Arg{x, arg(f32, 6), arg(graph.Uint16, 6)}, want: "uint16[2,6]"},
+	})
+}
+
+func TestQLinear(t *testing.T) {
+	s, z := arg(f32), arg(graph.Uint8)
+	q := func(dims ...graph.Dim) Arg { return arg(graph.Uint8, dims...) }
+	unary := func(x Arg) []Arg { return []Arg{x, s, z, s, z} }
+	binary := func(a, b Arg) []Arg { return []Arg{a, s, z, b, s, z, s, z} }
+	pool := attrInts("kernel_shape", 2, 2)
+	runCases(t, []opCase{
+		{doc: "both broadcast", op: "com.microsoft.QLinearAdd", version: 1, in: binary(q(2, 3), q(3)), want: "uint8[2,3] over 0<0"},
+		{doc: "over either", op: "com.microsoft.QLinearMul", version: 1, in: binary(q(2, 3), q(2, 3)), want: "uint8[2,3] over 0<0 0<3"},
+		{doc: "two types", op: "com.microsoft.QLinearMul", version: 1, in: binary(q(2, 3), arg(graph.Int8, 3)), want: "error: expected uint8"},
+		{doc: "a zero point left out", op: "com.microsoft.QLinearAdd", version: 1, in: []Arg{q(3), s, {}, q(3), s, {}, s}, want: "uint8[3] over 0<0 0<3"},
+		{doc: "the second tensor is missing", op: "com.microsoft.QLinearAdd", version: 1, in: []Arg{q(3), s, z}, want: "error: input 3 is missing"},
+		{doc: "unary", op: "com.microsoft.QLinearSigmoid", version: 1, in: unary(q(2, 3)), want: "uint8[2,3] over 0<0"},
+		{doc: "softmax", op: "com.microsoft.QLinearSoftmax", version: 1, in: unary(q(2, 3)), attrs: attrs(attrInt("axis", 2)), want: "error: axis is 2"},
+		{doc: "branches", op: "com.microsoft.QLinearWhere", version: 1, in: []Arg{arg(graph.Bool, 3), q(3), s, z, q(), s, z, s, z}, want: "uint8[3] over 0<1"},
+		{doc: "parts", op: "com.microsoft.QLinearConcat", version: 1, in: []Arg{s, z, q(2, 3), s, z, q(2, graph.AtMost(4)), s, z}, attrs: attrs(attrInt("axis", 1)), want: "uint8[2,<=7]"},
+		{doc: "parts that do not fit", op: "com.microsoft.QLinearConcat", version: 1, in: []Arg{s, z, q(2, 3), s, z, q(3, 3), s, z}, attrs: attrs(attrInt("axis", 1)), want: "error: expected 2 along axis 0"},
+		{doc: "half a part", op: "com.microsoft.QLinearConcat", version: 1, in: []Arg{s, z, q(2, 3), s, z, q(3, 3), s}, attrs: attrs(attrInt("axis", 1)), want: "error: 3 for each part"},
+		{doc: "windows", op: "com.microsoft.QLinearAveragePool", version: 1, in: unary(q(1, 3, 8, 9)), attrs: attrs(pool), want: "uint8[1,3,7,8]"},
+		{doc: "windows, channels last", op: "com.microsoft.QLinearAveragePool", version: 1, in: unary(q(1, 8, 9, 3)), attrs: attrs(pool, attrInt("channels_last", 1)), want: "uint8[1,7,8,3]"},
+		{doc: "one window", op: "com.microsoft.QLinearGlobalAveragePool", version: 1, in: unary(q(1, 3, 8, 9)), want: "uint8[1,3,1,1]"},
+		{doc: "one window, channels last", op: "com.microsoft.QLinearGlobalAveragePool", version: 1, in: unary(q(1, 8, 9, 3)), attrs: attrs(attrInt("channels_last", 1)), want: "uint8[1,1,1,3]"},
+	})
+}
