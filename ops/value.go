@@ -18,7 +18,7 @@ type State uint8
 // The states of an element.
 const (
 	Known   State = iota // its value
-	Bounded              // an integer in [0, I]
+	Bounded              // an integer in [0, I], a real in [0, F]
 	Hidden               // nothing
 )
 
