@@ -27,4 +27,9 @@ var families = []family{
 	contribAttentions,
 	classical,
 	optimizers,
+	rearrange,
+	indexing,
+	reductions,
+	products,
+	sampling,
 }

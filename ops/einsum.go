@@ -1,0 +1,157 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// einsum is an equation with the lengths of its letters.
+type einsum struct {
+	letters  map[byte]graph.Dim
+	count    map[byte]int // how often each stands on the left
+	ellipsis []graph.Dim
+	ranked   bool // the ellipsis' rank is known
+	output   string
+}
+
+// inferEinsum reads the equation: letters of the right-hand side are the axes
+// of the output; without one, those that stand once on the left, sorted, after
+// the axes of the ellipsis.
+func inferEinsum(c *Call) error {
+	e, err := readEinsum(c)
+	if err != nil {
+		return err
+	}
+	var shape []graph.Dim
+	for rest := e.output; rest != ""; {
+		if after, ok := strings.CutPrefix(rest, "..."); ok {
+			if !e.ranked {
+				c.SetUnranked(0, c.In[0].Elem)
+				return nil
+			}
+			shape = append(shape, e.ellipsis...)
+			rest = after
+			continue
+		}
+		shape = append(shape, e.letters[rest[0]])
+		rest = rest[1:]
+	}
+	c.Set(0, c.In[0].Elem, shape)
+	return nil
+}
+
+func readEinsum(c *Call) (*einsum, error) {
+	if err := c.Tensors(len(c.In)); err != nil {
+		return nil, err
+	}
+	equation := strings.ReplaceAll(c.Str("equation", ""), " ", "")
+	left, right, explicit := strings.Cut(equation, "->")
+	terms := strings.Split(left, ",")
+	if equation == "" || len(c.In) == 0 {
+		return nil, c.Errf("equation is missing, or there are no inputs")
+	}
+	if len(terms) != len(c.In) {
+		return nil, c.Errf("equation %q has %d terms, expected %d as there are inputs", graph.Short(equation), len(terms), len(c.In))
+	}
+	e := &einsum{letters: map[byte]graph.Dim{}, count: map[byte]int{}, ranked: true}
+	for i, term := range terms {
+		if err := c.sameElem(0, i); err != nil {
+			return nil, err
+		}
+		if err := e.take(c, i, term); err != nil {
+			return nil, err
+		}
+	}
+	if e.output = right; !explicit {
+		e.output = e.implicit(left)
+	}
+	return e, e.checkOutput(c)
+}
+
+// take reads the term of input i.
+func (e *einsum) take(c *Call, i int, term string) error {
+	before, after, dots := strings.Cut(term, "...")
+	for _, b := range []byte(before + after) {
+		if !isLetter(b) {
+			return c.Errf("equation has %q in term %d, expected letters and at most one ...", graph.Short(term), i)
+		}
+		e.count[b]++
+		if _, seen := e.letters[b]; !seen {
+			e.letters[b] = 1
+		}
+	}
+	in := c.In[i]
+	named := len(before) + len(after)
+	if !in.Ranked {
+		for _, b := range []byte(before + after) {
+			e.letters[b], _ = broadcastDim(e.letters[b], graph.Unknown)
+		}
+		e.ranked = e.ranked && !dots
+		return nil
+	}
+	if len(in.Shape) < named || !dots && len(in.Shape) != named {
+		return c.BadInput(i, "as many axes as its term %q has", graph.Short(term))
+	}
+	tail := len(in.Shape) - len(after)
+	letters := []byte(before + after)
+	for k, d := range slices.Concat(in.Shape[:len(before)], in.Shape[tail:]) {
+		wide, ok := broadcastDim(e.letters[letters[k]], d)
+		if !ok {
+			return c.BadInput(i, "%v for %c of the equation", e.letters[letters[k]], letters[k])
+		}
+		e.letters[letters[k]] = wide
+	}
+	if !dots {
+		return nil
+	}
+	wide, axis, ok := Broadcast(e.ellipsis, in.Shape[len(before):tail])
+	if !ok {
+		return c.BadInput(i, "one whose ... broadcasts with %s (axis %d from the right)", graph.ShapeString(e.ellipsis), axis)
+	}
+	e.ellipsis = wide
+	return nil
+}
+
+// implicit is the right-hand side of an equation that has none.
+func (e *einsum) implicit(left string) string {
+	var once []byte
+	for b, n := range e.count {
+		if n == 1 {
+			once = append(once, b)
+		}
+	}
+	slices.Sort(once)
+	if strings.Contains(left, "...") {
+		return "..." + string(once)
+	}
+	return string(once)
+}
+
+func (e *einsum) checkOutput(c *Call) error {
+	before, after, _ := strings.Cut(e.output, "...")
+	seen := map[byte]bool{}
+	for _, b := range []byte(before + after) {
+		if e.count[b] == 0 || seen[b] {
+			return c.Errf("equation has %q on the right, expected each letter once and from the left", graph.Short(e.output))
+		}
+		seen[b] = true
+	}
+	return nil
+}
+
+func isLetter(b byte) bool { return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' }
+
+// flopsEinsum is two operations for each combination of indices.
+func flopsEinsum(c *Call) int64 {
+	e, err := readEinsum(c)
+	if err != nil || !e.ranked {
+		return 0
+	}
+	lengths := append([]graph.Dim{2}, e.ellipsis...)
+	for _, d := range e.letters {
+		lengths = append(lengths, d)
+	}
+	return opCount(lengths...)
+}

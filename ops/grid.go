@@ -1,0 +1,109 @@
+package ops
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// inferCenterCropPad: the axes named, by default all, get the lengths that
+// input 1 holds (opset 18 on).
+func inferCenterCropPad(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	in := c.In[0]
+	to, err := c.list("", 1)
+	if err != nil {
+		return err
+	}
+	if !in.Ranked {
+		c.SetUnranked(0, in.Elem)
+		return nil
+	}
+	axes, err := statedAxes(c, len(in.Shape))
+	if err != nil {
+		return err
+	}
+	if to.counted && len(to.elems) != len(axes) {
+		return c.Errf("shape has %d elements, expected %d: one for each axis", len(to.elems), len(axes))
+	}
+	shape := append([]graph.Dim{}, in.Shape...)
+	for i, k := range axes {
+		shape[k] = graph.Unknown
+		if !to.counted {
+			continue
+		}
+		if e := to.elems[i]; e.State == Known && e.I < 0 {
+			return c.Errf("length of axis %d is %d, expected 0 or more", k, e.I)
+		}
+		shape[k] = to.elems[i].Dim()
+	}
+	c.Set(0, in.Elem, shape)
+	return nil
+}
+
+// inferGridSample: batch and channels of the image, places of the grid.
+func inferGridSample(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	x, grid := c.In[0], c.In[1]
+	if err := c.MinRank(0, 3); err != nil {
+		return err
+	}
+	if !x.Ranked || !grid.Ranked {
+		c.SetUnranked(0, x.Elem)
+		return nil
+	}
+	rank := len(x.Shape)
+	if err := c.WantRank(1, rank); err != nil {
+		return err
+	}
+	if differ(grid.Shape[rank-1], graph.Dim(rank-2)) || differ(grid.Shape[0], x.Shape[0]) {
+		return c.BadInput(1, "%v on axis 0 and %d on the last to match input 0 %s", x.Shape[0], rank-2, graph.ShapeString(x.Shape))
+	}
+	shape := append([]graph.Dim{TakeDim(x.Shape[0], grid.Shape[0]), x.Shape[1]}, grid.Shape[1:rank-1]...)
+	c.Set(0, x.Elem, shape)
+	return nil
+}
+
+// inferAffineGrid: theta is [N,2,3] or [N,3,4], size the image's shape; the
+// grid has a place for each pixel.
+func inferAffineGrid(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	size, err := c.list("", 1)
+	if err != nil {
+		return err
+	}
+	if err := c.WantRank(0, 3); err != nil {
+		return err
+	}
+	n := len(size.elems)
+	if size.counted && n != 4 && n != 5 {
+		return c.Errf("size has %d elements, expected 4 (N, C, H, W) or 5", n)
+	}
+	if rows := c.DimOf(0, 1); !size.counted && (rows == 2 || rows == 3) {
+		n = int(rows) + 2
+	}
+	if n == 0 {
+		c.SetUnranked(0, c.In[0].Elem)
+		return nil
+	}
+	shape := unknowns(n)
+	if size.counted {
+		for i, e := range size.elems {
+			if e.State == Known && e.I < 0 {
+				return c.Errf("size has %d for axis %d, expected a length", e.I, i)
+			}
+			shape[i] = e.Dim()
+		}
+	}
+	batch := shape[0]
+	if err := c.WantShape(0, "as size says", batch, graph.Dim(n-2), graph.Dim(n-1)); err != nil {
+		return err
+	}
+	grid := append([]graph.Dim{TakeDim(batch, c.DimOf(0, 0))}, shape[2:]...)
+	c.Set(0, c.In[0].Elem, append(grid, graph.Dim(n-2)))
+	return nil
+}

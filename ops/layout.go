@@ -1,0 +1,433 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// rearrange is the operators that move elements without looking at them.
+var rearrange = family{"", []Op{
+	{Name: "Reshape", Infer: inferReshape, Fold: foldReshaped, Views: firstView},
+	{Name: "Flatten", Infer: inferFlatten, Fold: foldReshaped, Views: firstView},
+	{Name: "Squeeze", Infer: inferSqueeze, Fold: foldReshaped, Views: firstView},
+	{Name: "Unsqueeze", Infer: inferUnsqueeze, Fold: foldReshaped, Views: firstView},
+	{Name: "Transpose", Infer: inferTranspose, Fold: foldTranspose, Views: viewTranspose},
+	{Name: "DepthToSpace", Infer: inferDepthToSpace, Views: viewBlocks},
+	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Views: viewBlocks},
+	{Name: "Slice", Infer: inferSlice, Fold: foldSlice, Views: viewSlice},
+	{Name: "Split", Infer: inferSplit, Fold: foldSplit, Views: viewSplit},
+	{Name: "Concat", Infer: inferConcat, Fold: foldConcat, Views: viewConcat},
+	{Name: "Expand", Infer: inferExpand, Fold: foldExpand, Views: viewIfSameSize},
+	{Name: "Tile", Infer: inferTile, Fold: foldTile, Views: viewIfSameSize},
+	{Name: "Pad", Infer: inferPad, Views: viewPad},
+}}
+
+// foldReshaped: output 0 holds the elements of input 0 in the same order.
+func foldReshaped(c *Call) {
+	if shape, ok := c.outShape(0); ok {
+		c.SetValue(0, c.Arg(0).Value.Reshaped(shape))
+	}
+}
+
+// inferReshape takes the shape from an attribute (opset 1) or an input.
+func inferReshape(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	to, err := c.list("shape", 1)
+	if err != nil {
+		return err
+	}
+	if !to.stated {
+		return c.Errf("input 1 is missing: expected the shape")
+	}
+	if !to.counted {
+		c.SetUnranked(0, c.In[0].Elem)
+		return nil
+	}
+	shape, err := reshape(c, c.In[0].Type, to.elems, c.Int("allowzero", 0) != 0)
+	if err != nil {
+		return err
+	}
+	c.Set(0, c.In[0].Elem, shape)
+	return nil
+}
+
+// reshape gives the lengths that a shape stands for. A length that is copied
+// from the input (0) is taken out on both sides before the open ones are
+// solved for, so that it may itself be unknown. An element that is not known
+// may turn out to be -1 or 0: if it is the only open one, the number of
+// elements decides all the same.
+func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, error) {
+	shape := unknowns(len(to))
+	free := -1
+	var open []int
+	var stated, copied, rest []graph.Dim
+	for i, e := range to {
+		switch {
+		case e.State != Known:
+			open = append(open, i)
+		case e.I == 0 && !allowZero:
+			if !in.Ranked {
+				break
+			}
+			if i >= len(in.Shape) {
+				return nil, c.Errf("shape has 0 (as in the input) for axis %d, but input 0 has shape %s", i, graph.ShapeString(in.Shape))
+			}
+			shape[i] = in.Shape[i]
+			copied = append(copied, shape[i])
+		case e.I == -1 && free >= 0:
+			return nil, c.Errf("shape has -1 for axes %d and %d, expected it once", free, i)
+		case e.I == -1:
+			free = i
+			open = append(open, i)
+		case e.I < 0:
+			return nil, c.Errf("shape has %d for axis %d, expected a length, 0 or -1", e.I, i)
+		default:
+			shape[i] = graph.Dim(e.I)
+			stated = append(stated, shape[i])
+		}
+	}
+	if free >= 0 && slices.Contains(stated, 0) {
+		return nil, c.Errf("shape has both 0 and -1: with allowzero the length for -1 cannot be told")
+	}
+	if !in.Ranked {
+		return shape, nil
+	}
+	for i, d := range in.Shape {
+		if i >= len(to) || to[i] != (Scalar{}) || allowZero {
+			rest = append(rest, d)
+		}
+	}
+	have, err := c.product(rest)
+	if err != nil {
+		return nil, err
+	}
+	want, err := c.product(stated)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCount(c, in.Shape, shape, have, want, copied, len(open)); err != nil {
+		return nil, err
+	}
+	most, bounded := have.Max()
+	if want > 0 {
+		most /= int64(want)
+	} else {
+		bounded = false
+	}
+	for _, i := range open {
+		switch {
+		case !bounded:
+		case len(open) == 1 && (i == free || !slices.Contains(copied, 0)):
+			shape[i] = upTo(graph.Dim(most))
+			if have.Exact() {
+				shape[i] = graph.Dim(most)
+			}
+		case i == free || have > 0 && allPositive(copied):
+			shape[i] = upTo(graph.Dim(most))
+		}
+		if to[i].State != Bounded || shape[i].Exact() {
+			continue
+		}
+		// 0 at run time would mean the input's length.
+		d := graph.AtMost(to[i].I)
+		if !allowZero && i < len(in.Shape) {
+			d = unionDim(d, upTo(in.Shape[i]))
+		}
+		if len(open) > 1 || !bounded {
+			shape[i] = TakeDim(shape[i], d)
+		}
+	}
+	return shape, nil
+}
+
+// checkCount refuses a shape of another number of elements. have and want are
+// the elements of the input and of the stated lengths, copied ones left out.
+func checkCount(c *Call, in, shape []graph.Dim, have, want graph.Dim, copied []graph.Dim, open int) error {
+	if !have.Exact() || !allPositive(copied) || have == want {
+		return nil
+	}
+	n, m := Product(in), Product(shape)
+	switch {
+	case open == 0:
+		return c.Errf("cannot reshape %s to %s: expected %v elements, found %v", graph.ShapeString(in), graph.ShapeString(shape), n, m)
+	case want == 0 || have%want != 0:
+		return c.Errf("cannot reshape %s to %s: expected a divisor of %v elements, found %v", graph.ShapeString(in), graph.ShapeString(shape), have, want)
+	}
+	return nil
+}
+
+// allPositive reports whether every length is exact and not 0.
+func allPositive(shape []graph.Dim) bool {
+	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d <= 0 })
+}
+
+// inferFlatten makes two axes of all: those before axis and the others.
+func inferFlatten(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	in := c.In[0]
+	if !in.Ranked {
+		c.Set(0, in.Elem, unknowns(2))
+		return nil
+	}
+	rank := int64(len(in.Shape))
+	axis := c.Int("axis", 1)
+	if axis < -rank || axis > rank {
+		return c.Errf("axis is %d, expected one of [%d, %d] for rank %d", axis, -rank, rank, rank)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	outer, err := c.product(in.Shape[:axis])
+	if err != nil {
+		return err
+	}
+	inner, err := c.product(in.Shape[axis:])
+	if err != nil {
+		return err
+	}
+	c.Set(0, in.Elem, []graph.Dim{outer, inner})
+	return nil
+}
+
+// inferSqueeze takes the axes from an attribute (before opset 13) or an input;
+// without them it drops every axis of length 1.
+func inferSqueeze(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	in := c.In[0]
+	list, err := c.list("axes", 1)
+	if err != nil {
+		return err
+	}
+	if !in.Ranked {
+		c.SetUnranked(0, in.Elem)
+		return nil
+	}
+	ones := func(d graph.Dim) bool { return d == 1 }
+	axes, known := list.ints()
+	switch {
+	case list.stated && known:
+		dropped, err := c.axisSet("axes", axes, len(in.Shape))
+		if err != nil {
+			return err
+		}
+		for k, d := range in.Shape {
+			if dropped[k] && d.Exact() && d != 1 {
+				return c.BadInput(0, "length 1 on axis %d, which is squeezed", k)
+			}
+		}
+		c.Set(0, in.Elem, reduceShape(in.Shape, dropped, false))
+	case in.Exact() && (!list.stated || list.counted && len(list.elems) == countDims(in.Shape, ones)):
+		c.Set(0, in.Elem, slices.DeleteFunc(slices.Clone(in.Shape), ones))
+	case list.stated && list.counted && len(list.elems) <= len(in.Shape):
+		c.Set(0, in.Elem, span(in.Shape, len(in.Shape)-len(list.elems)))
+	case list.stated && list.counted:
+		return c.Errf("%d axes are squeezed, but input 0 has shape %s", len(list.elems), graph.ShapeString(in.Shape))
+	default:
+		c.SetUnranked(0, in.Elem)
+	}
+	return nil
+}
+
+func countDims(shape []graph.Dim, is func(graph.Dim) bool) int {
+	n := 0
+	for _, d := range shape {
+		if is(d) {
+			n++
+		}
+	}
+	return n
+}
+
+// inferUnsqueeze takes the axes from an attribute (before opset 13) or an
+// input. They count in the output.
+func inferUnsqueeze(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	in := c.In[0]
+	list, err := c.list("axes", 1)
+	if err != nil {
+		return err
+	}
+	if !list.stated {
+		return c.Errf("axes are missing: expected the axes to insert")
+	}
+	if !in.Ranked || !list.counted {
+		c.SetUnranked(0, in.Elem)
+		return nil
+	}
+	rank := len(in.Shape) + len(list.elems)
+	axes, known := list.ints()
+	if !known {
+		// Each axis is an inserted one or one of the input's.
+		ones := slices.Repeat([]graph.Dim{1}, len(list.elems))
+		c.Set(0, in.Elem, span(slices.Concat(ones, in.Shape, ones), rank))
+		return nil
+	}
+	inserted, err := c.Axes("axes", axes, rank)
+	if err != nil {
+		return err
+	}
+	shape := unknowns(rank)
+	for _, k := range inserted {
+		shape[k] = 1
+	}
+	from := 0
+	for k, d := range shape {
+		if d != 1 {
+			shape[k] = in.Shape[from]
+			from++
+		}
+	}
+	c.Set(0, in.Elem, shape)
+	return nil
+}
+
+// inferTranspose permutes the axes; without perm it reverses them.
+func inferTranspose(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	in := c.In[0]
+	perm, err := permutation(c)
+	if err != nil {
+		return err
+	}
+	if !in.Ranked {
+		c.SetUnranked(0, in.Elem)
+		return nil
+	}
+	shape := make([]graph.Dim, len(perm))
+	for k, from := range perm {
+		shape[k] = in.Shape[from]
+	}
+	c.Set(0, in.Elem, shape)
+	return nil
+}
+
+// permutation gives perm for the rank of input 0.
+func permutation(c *Call) ([]int, error) {
+	list, err := c.list("perm", -1)
+	if err != nil || !c.In[0].Ranked {
+		return nil, err
+	}
+	rank := len(c.In[0].Shape)
+	perm := make([]int, rank)
+	if !list.stated {
+		for k := range perm {
+			perm[k] = rank - 1 - k
+		}
+		return perm, nil
+	}
+	axes, _ := list.ints()
+	if len(axes) != rank {
+		return nil, c.Errf("perm has %d axes, expected %d to match input 0 %s", len(axes), rank, graph.ShapeString(c.In[0].Shape))
+	}
+	return c.Axes("perm", axes, rank)
+}
+
+func foldTranspose(c *Call) {
+	v := c.Arg(0).Value
+	perm, err := permutation(c)
+	if v == nil || err != nil || len(perm) != len(v.Shape) {
+		return
+	}
+	from := make([]int64, len(perm))
+	c.fill(0, func(at []int64) Scalar {
+		for k, p := range perm {
+			from[p] = at[k]
+		}
+		return v.at(from)
+	})
+}
+
+// viewTranspose: the bytes stay where they are if the axes that may be longer
+// than 1 keep their order.
+func viewTranspose(c *Call) []graph.Alias {
+	perm, err := permutation(c)
+	if err != nil || !c.In[0].Ranked {
+		return nil
+	}
+	last := -1
+	for _, from := range perm {
+		if c.In[0].Shape[from] == 1 {
+			continue
+		}
+		if from < last {
+			return nil
+		}
+		last = from
+	}
+	return firstView(c)
+}
+
+// inferDepthToSpace moves blocks of channels to height and width.
+func inferDepthToSpace(c *Call) error {
+	block, err := blockSize(c)
+	if err != nil || !c.In[0].Ranked {
+		return err
+	}
+	s := c.In[0].Shape
+	if s[1].Exact() && int64(s[1])%block != 0 || s[1].Exact() && int64(s[1])/block%block != 0 {
+		return c.BadInput(0, "a multiple of blocksize² (%d × %d) channels", block, block)
+	}
+	shape := []graph.Dim{s[0], Mono(s[1], func(n int64) int64 { return n / block / block }), 0, 0}
+	for k := 2; k < 4; k++ {
+		if shape[k], err = c.times(s[k], graph.Dim(block)); err != nil {
+			return err
+		}
+	}
+	c.Set(0, c.In[0].Elem, shape)
+	return nil
+}
+
+// inferSpaceToDepth is the inverse of inferDepthToSpace.
+func inferSpaceToDepth(c *Call) error {
+	block, err := blockSize(c)
+	if err != nil || !c.In[0].Ranked {
+		return err
+	}
+	s := c.In[0].Shape
+	shape := []graph.Dim{s[0], s[1], 0, 0}
+	for k := 2; k < 4; k++ {
+		if s[k].Exact() && int64(s[k])%block != 0 {
+			return c.BadInput(0, "a multiple of blocksize %d on axis %d", block, k)
+		}
+		shape[k] = Mono(s[k], func(n int64) int64 { return n / block })
+		if shape[1], err = c.times(shape[1], graph.Dim(block)); err != nil {
+			return err
+		}
+	}
+	c.Set(0, c.In[0].Elem, shape)
+	return nil
+}
+
+// blockSize checks the input and the attribute of the two above; an input of
+// unknown rank gives four unknown lengths.
+func blockSize(c *Call) (int64, error) {
+	if err := c.Tensors(1); err != nil {
+		return 0, err
+	}
+	block := c.Int("blocksize", 0)
+	if block < 1 {
+		return 0, c.Errf("blocksize is %d, expected 1 or more", block)
+	}
+	if !c.In[0].Ranked {
+		c.Set(0, c.In[0].Elem, unknowns(4))
+	}
+	return block, c.WantRank(0, 4)
+}
+
+func viewBlocks(c *Call) []graph.Alias {
+	if c.Int("blocksize", 0) != 1 {
+		return nil
+	}
+	return firstView(c)
+}

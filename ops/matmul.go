@@ -1,0 +1,157 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// products is the operators of linear algebra.
+var products = family{"", []Op{
+	{Name: "MatMul", Infer: inferMatMul, FLOPs: flopsMatMul(1)},
+	{Name: "MatMulInteger", Infer: inferMatMulInteger, FLOPs: flopsMatMul(1)},
+	{Name: "QLinearMatMul", Infer: inferQLinearMatMul, FLOPs: flopsMatMul(3)},
+	{Name: "Gemm", Infer: inferGemm, FLOPs: flopsGemm},
+	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum},
+	{Name: "Det", Infer: inferDet},
+}}
+
+func inferMatMul(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 1); err != nil {
+		return err
+	}
+	return matMul(c, 0, 1, c.In[0].Elem)
+}
+
+func inferMatMulInteger(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	return matMul(c, 0, 1, graph.Int32)
+}
+
+// inferQLinearMatMul: inputs 0 to 2 are a with scale and zero point, 3 to 5 b,
+// 6 and 7 those of the output, which has the last one's element type.
+func inferQLinearMatMul(c *Call) error {
+	if err := c.Tensors(8); err != nil {
+		return err
+	}
+	return matMul(c, 0, 3, c.In[7].Elem)
+}
+
+// matMul sets output 0 to numpy's matmul of inputs a and b: a vector stands
+// for a row on the left and for a column on the right.
+func matMul(c *Call, a, b int, elem graph.DType) error {
+	for _, i := range []int{a, b} {
+		if err := c.MinRank(i, 1); err != nil {
+			return err
+		}
+	}
+	if !c.In[a].Ranked || !c.In[b].Ranked {
+		c.SetUnranked(0, elem)
+		return nil
+	}
+	x, y := c.In[a].Shape, c.In[b].Shape
+	if k, rows := c.DimOf(a, -1), y[max(len(y)-2, 0)]; differ(k, rows) {
+		return c.BadInput(b, "%v rows to match input %d %s", k, a, graph.ShapeString(x))
+	}
+	shape, axis, ok := Broadcast(x[:max(len(x)-2, 0)], y[:max(len(y)-2, 0)])
+	if !ok {
+		return c.BadInput(b, "one that broadcasts with input %d %s (axis %d from the right)", a, graph.ShapeString(x), axis+2)
+	}
+	if len(x) > 1 {
+		shape = append(shape, x[len(x)-2])
+	}
+	if len(y) > 1 {
+		shape = append(shape, y[len(y)-1])
+	}
+	c.Set(0, elem, shape)
+	return nil
+}
+
+// flopsMatMul is two operations for each element of the output and each of
+// the axis that is summed over; b is the second factor.
+func flopsMatMul(b int) func(c *Call) int64 {
+	return func(c *Call) int64 {
+		k := c.DimOf(0, -1)
+		if !k.Exact() && c.Arg(b).Ranked {
+			k = c.DimOf(b, max(len(c.In[b].Shape)-2, 0))
+		}
+		return opCount(2, elements(c.OutType(0)), k)
+	}
+}
+
+// inferGemm: A and B may be transposed; C broadcasts to the output and is
+// optional from opset 11 on.
+func inferGemm(c *Call) error {
+	inputs := 2
+	if c.before(11) {
+		inputs = 3
+	}
+	if err := c.Tensors(inputs); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 1, 2); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if err := c.WantRank(i, 2); err != nil {
+			return err
+		}
+	}
+	m, k := gemmDims(c, 0, "transA")
+	rows, n := gemmDims(c, 1, "transB")
+	if differ(k, rows) {
+		return c.BadInput(1, "%v on the axis summed over to match input 0 %s (transA %d, transB %d)", k,
+			graph.ShapeString(c.In[0].Shape), c.Int("transA", 0), c.Int("transB", 0))
+	}
+	shape := []graph.Dim{m, n}
+	if c.Has(2) && c.In[2].Ranked {
+		wide, _, ok := Broadcast(shape, c.In[2].Shape)
+		if !ok || len(wide) > 2 || differ(wide[0], m) || differ(wide[1], n) {
+			return c.BadInput(2, "one that broadcasts to %s", graph.ShapeString(shape))
+		}
+	}
+	c.Set(0, c.In[0].Elem, shape)
+	return nil
+}
+
+// gemmDims gives the rows and columns of a factor as it is multiplied.
+func gemmDims(c *Call, i int, transposed string) (rows, columns graph.Dim) {
+	rows, columns = c.DimOf(i, 0), c.DimOf(i, 1)
+	if c.Int(transposed, 0) != 0 {
+		return columns, rows
+	}
+	return rows, columns
+}
+
+func flopsGemm(c *Call) int64 {
+	_, k := gemmDims(c, 0, "transA")
+	if !k.Exact() {
+		k, _ = gemmDims(c, 1, "transB")
+	}
+	return opCount(2, elements(c.OutType(0)), k)
+}
+
+// inferDet: one number for each square matrix of the last two axes.
+func inferDet(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	in := c.In[0]
+	if !in.Ranked {
+		c.SetUnranked(0, in.Elem)
+		return nil
+	}
+	if differ(c.DimOf(0, -1), c.DimOf(0, -2)) {
+		return c.BadInput(0, "square matrices on the last two axes")
+	}
+	c.Set(0, in.Elem, slices.Clone(in.Shape[:len(in.Shape)-2]))
+	return nil
+}

@@ -1,0 +1,176 @@
+package ops
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// inferScatterElements: Scatter (opsets 9 and 10) and ScatterElements. The
+// output is the data with some elements replaced.
+func inferScatterElements(c *Call) error {
+	if err := indexed(c, 3); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 2); err != nil {
+		return err
+	}
+	if err := sameRankAndAxis(c, 1); err != nil {
+		return err
+	}
+	if c.In[1].Ranked {
+		if err := c.WantShape(2, "the shape of input 1", c.In[1].Shape...); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, c.In[0].Type)
+	return nil
+}
+
+// inferScatterND: each tuple along the last axis of the indices names a slice
+// of the data, which an equal slice of the updates replaces.
+func inferScatterND(c *Call) error {
+	if err := indexed(c, 3); err != nil {
+		return err
+	}
+	if err := c.MinRank(1, 1); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 2); err != nil {
+		return err
+	}
+	tuple, err := tupleLength(c, 0)
+	if err != nil {
+		return err
+	}
+	if data, indices := c.In[0], c.In[1]; data.Ranked && indices.Ranked && tuple.Exact() {
+		want := slices.Concat(indices.Shape[:len(indices.Shape)-1], data.Shape[tuple:])
+		if err := c.WantShape(2, "the tuples of input 1, the slices of input 0", want...); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, c.In[0].Type)
+	return nil
+}
+
+// inferTensorScatter: the cache with the update written into it, from opset 24
+// on.
+func inferTensorScatter(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	if err := c.sameElem(0, 1); err != nil {
+		return err
+	}
+	c.SetType(0, c.In[0].Type)
+	cache, update := c.In[0], c.In[1]
+	if !cache.Ranked {
+		return nil
+	}
+	axis, err := c.Axis("axis", c.Int("axis", -2), len(cache.Shape))
+	if err != nil {
+		return err
+	}
+	if axis == 0 {
+		return c.Errf("axis is %d, expected another than that of the batch", c.Int("axis", -2))
+	}
+	if n := c.DimOf(1, axis); n.Exact() && cache.Shape[axis].Exact() && n > cache.Shape[axis] {
+		return c.BadInput(1, "at most %v on axis %d to fit input 0 %s", cache.Shape[axis], axis, graph.ShapeString(cache.Shape))
+	}
+	if update.Ranked && len(update.Shape) == len(cache.Shape) {
+		if err := c.WantShape(1, "the shape of input 0 but for the sequence", with(cache.Shape, axis, update.Shape[axis])...); err != nil {
+			return err
+		}
+	} else if err := c.WantRank(1, len(cache.Shape)); err != nil {
+		return err
+	}
+	return c.WantShape(2, "an index for each of the batch", cache.Shape[0])
+}
+
+func foldScatterElements(c *Call) {
+	data, indices, updates := c.Arg(0).Value, c.Arg(1).Value, c.Arg(2).Value
+	if data == nil || indices == nil || len(data.Shape) != len(indices.Shape) {
+		return
+	}
+	axis, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
+	if err != nil {
+		return
+	}
+	to := make([]int64, len(data.Shape))
+	scatter(c, data, indices.Shape, func(at []int64) ([]int64, Scalar, bool) {
+		copy(to, at)
+		var ok bool
+		to[axis], ok = wrapIndex(indices.at(at), data.Shape[axis])
+		return to, updates.at(at), ok
+	})
+}
+
+func foldScatterND(c *Call) {
+	data, indices, updates := c.Arg(0).Value, c.Arg(1).Value, c.Arg(2).Value
+	if data == nil || indices == nil || len(indices.Shape) == 0 {
+		return
+	}
+	last := len(indices.Shape) - 1
+	tuple := indices.Shape[last]
+	if tuple > int64(len(data.Shape)) {
+		return
+	}
+	shape := slices.Concat(indices.Shape[:last], data.Shape[tuple:])
+	to := make([]int64, len(data.Shape))
+	tupleAt := make([]int64, last+1)
+	scatter(c, data, shape, func(at []int64) ([]int64, Scalar, bool) {
+		copy(tupleAt, at[:last])
+		copy(to[tuple:], at[last:])
+		for j := range tuple {
+			tupleAt[last] = j
+			var ok bool
+			if to[j], ok = wrapIndex(indices.at(tupleAt), data.Shape[j]); !ok {
+				return nil, Scalar{}, false
+			}
+		}
+		return to, updates.at(at), true
+	})
+}
+
+// scatter sets output 0 to data with the updates of an index space put in.
+// Nothing is known of the result if the place of one is not.
+func scatter(c *Call, data *Value, shape []int64, update func(at []int64) (to []int64, e Scalar, ok bool)) {
+	n := count(shape)
+	if n < 0 || n > FoldLimit || len(data.Elems) > FoldLimit {
+		return
+	}
+	out := &Value{Shape: data.Shape, Elems: slices.Clone(data.Elems)}
+	reduction := c.Str("reduction", "none")
+	at := make([]int64, len(shape))
+	for range n {
+		to, e, ok := update(at)
+		if !ok {
+			return
+		}
+		place := int64(0)
+		for k, i := range to {
+			if i >= data.Shape[k] {
+				return
+			}
+			place = place*data.Shape[k] + i
+		}
+		old := &out.Elems[place]
+		switch elem := c.In[0].Elem; reduction {
+		case "none", "":
+			*old = e
+		case "add":
+			*old = combine(elem, *old, e, addChecked, addReals)
+		case "mul":
+			*old = combine(elem, *old, e, mulChecked, mulReals)
+		case "max":
+			*old = combine(elem, *old, e, maxInts, math.Max)
+		case "min":
+			*old = combine(elem, *old, e, minInts, math.Min)
+		default:
+			return
+		}
+		next(at, shape)
+	}
+	c.fill(0, out.at)
+}

@@ -1,0 +1,244 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// cut is what Slice takes of one axis, as the model states it.
+type cut struct{ start, end, step Scalar }
+
+// whole takes all of an axis.
+var whole = cut{Scalar{}, Scalar{I: math.MaxInt64}, Scalar{I: 1}}
+
+// inferSlice: the cuts are attributes in opset 1, where steps are 1, and
+// inputs from opset 10 on.
+func inferSlice(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	in := c.In[0]
+	cuts, known, err := sliceCuts(c)
+	if err != nil {
+		return err
+	}
+	if !in.Ranked {
+		c.SetUnranked(0, in.Elem)
+		return nil
+	}
+	shape := make([]graph.Dim, len(in.Shape))
+	for k, d := range in.Shape {
+		if known {
+			shape[k] = cuts[k].length(d)
+		} else {
+			shape[k] = upTo(d)
+		}
+	}
+	c.Set(0, in.Elem, shape)
+	return nil
+}
+
+// sliceCuts gives the cut of each axis of input 0; known is false when the
+// axes are not known.
+func sliceCuts(c *Call) (cuts []cut, known bool, err error) {
+	var lists [4]intList
+	for i, name := range []string{"starts", "ends", "axes", ""} {
+		if lists[i], err = c.list(name, i+1); err != nil {
+			return nil, false, err
+		}
+		if i < 2 && !lists[i].stated {
+			return nil, false, c.Errf("%s are missing: expected an attribute (opset 1) or input %d", name, i+1)
+		}
+	}
+	n := -1
+	for i, l := range lists {
+		if !l.stated || !l.counted {
+			continue
+		}
+		if n >= 0 && n != len(l.elems) {
+			return nil, false, c.Errf("%s has %d elements, expected %d as the others have", []string{"starts", "ends", "axes", "steps"}[i], len(l.elems), n)
+		}
+		n = len(l.elems)
+	}
+	rank := len(c.In[0].Shape)
+	if !c.In[0].Ranked {
+		return nil, false, nil
+	}
+	if n > rank {
+		return nil, false, c.Errf("%d axes are cut, but input 0 has shape %s", n, graph.ShapeString(c.In[0].Shape))
+	}
+	axes, axesKnown := lists[2].ints()
+	if n < 0 || !axesKnown {
+		return nil, false, nil
+	}
+	at, err := c.Axes("axes", axes, rank)
+	if err != nil {
+		return nil, false, err
+	}
+	cuts = make([]cut, rank)
+	for k := range cuts {
+		cuts[k] = whole
+	}
+	for i := range n {
+		k := i
+		if lists[2].stated {
+			k = at[i]
+		}
+		pick := func(l intList, otherwise Scalar) Scalar {
+			switch {
+			case !l.stated:
+				return otherwise
+			case !l.counted:
+				return Scalar{State: Hidden}
+			}
+			return l.elems[i]
+		}
+		cuts[k] = cut{pick(lists[0], whole.start), pick(lists[1], whole.end), pick(lists[3], whole.step)}
+		if s := cuts[k].step; s.State == Known && s.I == 0 {
+			return nil, false, c.Errf("step 0 for axis %d, expected any other", k)
+		}
+	}
+	return cuts, true, nil
+}
+
+// length is what the cut leaves of an axis of length d. Where an end of it is
+// not known, it is taken where it leaves most.
+func (t cut) length(d graph.Dim) graph.Dim {
+	if t == whole {
+		return d
+	}
+	if t.step.State != Known {
+		return upTo(d)
+	}
+	exact := d.Exact() && t.start.State == Known && t.end.State == Known
+	start, end := t.start.I, t.end.I
+	forward := t.step.I > 0
+	switch {
+	case t.start.State == Known:
+	case forward:
+		start = 0
+	case t.start.State == Hidden:
+		start = math.MaxInt64
+	}
+	switch {
+	case t.end.State == Hidden && forward:
+		end = math.MaxInt64
+	case t.end.State == Hidden:
+		end = math.MinInt64
+	case t.end.State == Bounded && !forward:
+		end = 0
+	}
+	n, bounded := d.Max()
+	if !bounded {
+		n = math.MaxInt64
+	}
+	if exact || d.Exact() {
+		n = sliceLen(n, start, end, t.step.I)
+	} else {
+		n = longest(n, start, end, t.step.I)
+	}
+	switch {
+	case exact:
+		return graph.Dim(n)
+	case !bounded && n >= math.MaxInt32/2:
+		return graph.Unknown // ends at the largest number of 32 or 64 bits: at the end
+	}
+	return upTo(graph.Dim(n))
+}
+
+// bounds gives the effective first index and end of a cut of an axis of length
+// d, clamped as the operator says.
+func bounds(d, start, end, step int64) (first, last int64) {
+	if start < 0 {
+		start += d
+	}
+	if end < 0 {
+		end += d
+	}
+	if step > 0 {
+		return min(max(start, 0), d), min(max(end, 0), d)
+	}
+	return min(max(start, 0), d-1), min(max(end, -1), d-1)
+}
+
+// sliceLen is the number of indices of a cut.
+func sliceLen(d, start, end, step int64) int64 {
+	first, last := bounds(d, start, end, step)
+	switch {
+	case step > 0 && last > first:
+		return (last-first-1)/step + 1
+	case step < 0 && last < first:
+		return (first-last-1)/negate(step) + 1
+	}
+	return 0
+}
+
+// longest is the largest sliceLen over all lengths up to d. Where both ends are
+// counted from the same side, it is that of the longest axis.
+func longest(d, start, end, step int64) int64 {
+	switch {
+	case step > 0 && start < 0 && end >= 0:
+		n := min(-(start + 1), end-1, d-1) // less one: -start may overflow
+		return max(n/step+1, 0) * sign(n+1)
+	case step < 0 && start >= 0 && end < 0:
+		n := min(start, -(end+1)-1, d-1)
+		return max(n/negate(step)+1, 0) * sign(n+1)
+	}
+	return sliceLen(d, start, end, step)
+}
+
+// negate is -n, or the largest number where that does not fit.
+func negate(n int64) int64 { return -max(n, -math.MaxInt64) }
+
+// sign is 1 for what is above 0, else 0.
+func sign(n int64) int64 {
+	if n > 0 {
+		return 1
+	}
+	return 0
+}
+
+func foldSlice(c *Call) {
+	v := c.Arg(0).Value
+	if v == nil {
+		return
+	}
+	cuts, known, err := sliceCuts(c)
+	if err != nil || !known || len(cuts) != len(v.Shape) {
+		return
+	}
+	first := make([]int64, len(cuts))
+	for k, t := range cuts {
+		if t.start.State != Known || t.end.State != Known || t.step.State != Known {
+			return
+		}
+		first[k], _ = bounds(v.Shape[k], t.start.I, t.end.I, t.step.I)
+	}
+	from := make([]int64, len(cuts))
+	c.fill(0, func(at []int64) Scalar {
+		for k, i := range at {
+			from[k] = first[k] + i*cuts[k].step.I
+		}
+		return v.at(from)
+	})
+}
+
+// viewSlice: with positive steps an axis that keeps its length keeps its
+// elements. A bounded one does if the cut takes all of it at any length.
+func viewSlice(c *Call) []graph.Alias {
+	cuts, known, err := sliceCuts(c)
+	if err != nil || !known || len(c.Out) == 0 || len(c.Out[0].Shape) != len(cuts) {
+		return nil
+	}
+	for k, t := range cuts {
+		d := c.In[0].Shape[k]
+		n, bounded := d.Max()
+		all := t == whole || t.start == Scalar{} && t.step == Scalar{I: 1} && t.end.State == Known && bounded && t.end.I >= n
+		same := d.Exact() && c.Out[0].Shape[k] == d && t.step.State == Known && t.step.I > 0
+		if !all && !same {
+			return nil
+		}
+	}
+	return firstView(c)
+}
