@@ -154,8 +154,10 @@ func convFLOPs(w int) func(c *Call) int64 {
 
 // convTranspose covers ConvTranspose: image [N C D1…], weights [C M/group K1…].
 // The output's spatial lengths are stated by output_shape, or D·stride under
-// auto_pad SAME, else what undoes Conv. As ONNX Runtime, output_padding does
-// not add to either of the first two.
+// auto_pad SAME, else what undoes Conv. As in ONNX Runtime, output_padding does
+// not add to either of the first two. (Under SAME that runtime makes less than
+// D·stride, against the specification, where the kernel is shorter than the
+// stride.)
 func convTranspose(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
