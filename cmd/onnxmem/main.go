@@ -43,6 +43,8 @@ const (
 type cli struct {
 	Optimize   optimizeCmd   `cmd:"" help:"Plan a model's memory; write the model in the planned order, and the plan."`
 	Inspect    inspectCmd    `cmd:"" help:"Say what a model is: operators, sizes, open dimensions, the peak."`
+	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
+	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 
 	Version kong.VersionFlag `help:"Print the version."`

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// verifyCmd checks a plan.
+type verifyCmd struct {
+	Model string `arg:"" help:"The planned model; - is standard input."`
+	Plan  string `arg:"" optional:"" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
+
+	AllowMissingWeights bool `help:"Check without external data that are not there."`
+	JSON                bool `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+}
+
+// Help is shown below the flags.
+func (verifyCmd) Help() string {
+	return `The plan is checked against the ONNX file alone: sizes, lifetimes, loads, overlaps, sharing, the
+lower bound and the annotations are computed anew. Not valid: exit status 1.
+
+Examples:
+  onnxmem verify planned.onnx
+  onnxmem verify planned.onnx elsewhere/planned.plan.json --json`
+}
+
+// Run reads both files and compares.
+func (c *verifyCmd) Run(e *env) error {
+	path := c.Plan
+	if path == "" {
+		if c.Model == "-" {
+			return &failure{exitUsage, "the model comes from standard input: say which plan"}
+		}
+		path = defaultPlanPath(c.Model)
+	}
+	p, err := readPlan(path)
+	if err != nil {
+		return err
+	}
+	f, err := onnx.Open(c.Model, onnx.ReadOptions{AllowMissingWeights: c.AllowMissingWeights})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := plan.Verify(f.Model, p, plan.VerifyOptions{})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := writeJSON(e.stdout, r); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprint(e.stdout, r)
+	}
+	if !r.Valid {
+		return &failure{status: exitFailed}
+	}
+	return nil
+}
+
+// readPlan reads a plan; one that cannot be read is a refused input.
+func readPlan(path string) (*plan.Plan, error) {
+	var in io.Reader = os.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				err = errors.New("not found (say which plan)")
+			}
+			return nil, &graph.Error{File: path, Offset: -1, Err: err}
+		}
+		defer f.Close()
+		in = f
+	}
+	p, err := plan.Read(in)
+	if err != nil {
+		return nil, &graph.Error{File: path, Offset: -1, Err: err}
+	}
+	return p, nil
+}
