@@ -113,8 +113,7 @@ func transformer(n int) Problem {
 }
 
 // tangled makes lifetimes of every length and sizes that do not repeat: the
-// worst of the mixes for a scan of neighbours, as half of all pairs of buffers
-// are live together.
+// worst mix for place, as holes of every size stay open.
 func tangled(n int) Problem {
 	r := rand.New(rand.NewPCG(3, uint64(n)))
 	var p Problem

@@ -8,9 +8,9 @@ type run struct{ lo, hi int64 }
 // runs is a set of bytes: ascending runs that do not touch.
 type runs []run
 
-// add puts a run into the set. O(log g) and a move of what lies above.
+// add puts a run into the set. O(log g) for g runs, and a move of those above.
 func (r *runs) add(x run) {
-	from := r.firstUpTo(x.lo)
+	from := r.at(x.lo)
 	to := from
 	for to < len(*r) && (*r)[to].lo <= x.hi {
 		x.lo = min(x.lo, (*r)[to].lo)
@@ -24,11 +24,11 @@ func (r *runs) add(x run) {
 	*r = slices.Replace(*r, from, to, x)
 }
 
-// firstUpTo returns the index of the first run that ends at lo or above.
-func (r runs) firstUpTo(lo int64) int {
+// at returns the index of the first run that ends at off or above.
+func (r runs) at(off int64) int {
 	from, to := 0, len(r)
 	for from < to {
-		if mid := (from + to) / 2; r[mid].hi < lo {
+		if mid := (from + to) / 2; r[mid].hi < off {
 			from = mid + 1
 		} else {
 			to = mid
@@ -37,7 +37,15 @@ func (r runs) firstUpTo(lo int64) int {
 	return from
 }
 
-// extend appends a run that does not begin below the last one.
+// top returns the end of the highest run.
+func (r runs) top() int64 {
+	if len(r) == 0 {
+		return 0
+	}
+	return r[len(r)-1].hi
+}
+
+// extend puts in a run that does not begin below the last one.
 func (r *runs) extend(x run) {
 	if n := len(*r); n > 0 && x.lo <= (*r)[n-1].hi {
 		(*r)[n-1].hi = max((*r)[n-1].hi, x.hi)
@@ -57,8 +65,33 @@ func union(dst, a, b runs) runs {
 			b = b[1:]
 		}
 	}
-	for _, x := range append(a, b...) {
-		dst.extend(x)
+	for _, rest := range [2]runs{a, b} {
+		for _, x := range rest {
+			dst.extend(x)
+		}
+	}
+	return dst
+}
+
+// gapsIn appends to dst the gaps of at least size bytes that the set leaves in
+// each of the given gaps, which ascend.
+func (r runs) gapsIn(dst, gaps []run, size int64) []run {
+	i := 0
+	for _, gap := range gaps {
+		i += r[i:].at(gap.lo)
+		off := gap.lo
+		for ; i < len(r) && r[i].lo < gap.hi; i++ {
+			if r[i].lo-off >= size {
+				dst = append(dst, run{off, r[i].lo})
+			}
+			off = r[i].hi
+			if off >= gap.hi {
+				break // it may reach into the next gap
+			}
+		}
+		if gap.hi-off >= size {
+			dst = append(dst, run{off, gap.hi})
+		}
 	}
 	return dst
 }

@@ -1,0 +1,134 @@
+package alloc
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// instance is a file of the folder dsa: its problem and what is known of it.
+type instance struct {
+	name    string
+	problem Problem
+	bound   int64 // the largest load
+}
+
+// instances reads those of at most n buffers. The data is not in the repository.
+func instances(tb testing.TB, n int) []instance {
+	tb.Helper()
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	dir := filepath.Join(root, "dsa")
+	if _, err := os.Stat(dir); err != nil {
+		tb.Skipf("%s: not found: set ONNXMEM_DATA to the test data", dir)
+	}
+	var found []instance
+	for _, row := range rows(tb, filepath.Join(dir, "MANIFEST.csv")) {
+		if number(tb, row["buffers"]) > int64(n) {
+			continue
+		}
+		x := instance{
+			name:  strings.TrimSuffix(row["file"], ".csv"),
+			bound: number(tb, row["lower_bound"]),
+		}
+		for _, b := range rows(tb, filepath.Join(dir, row["file"])) {
+			x.problem.Buffers = append(x.problem.Buffers, Buffer{
+				ID:    b["id"],
+				Size:  number(tb, b["size"]),
+				First: int(number(tb, b["lower"])),
+				Last:  int(number(tb, b["upper"])) - 1,
+			})
+		}
+		found = append(found, x)
+	}
+	return found
+}
+
+// rows reads a CSV file with a header.
+func rows(tb testing.TB, path string) []map[string]string {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		tb.Fatalf("%s: %v", path, err)
+	}
+	var all []map[string]string
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, field := range line {
+			row[lines[0][i]] = field
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+func number(tb testing.TB, s string) int64 {
+	tb.Helper()
+	x, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return x
+}
+
+func TestInstances(t *testing.T) {
+	n := 20000
+	if testing.Short() {
+		n = 1000
+	}
+	for _, x := range instances(t, n) {
+		if err := x.problem.Validate(); err != nil {
+			t.Fatalf("%s: %v", x.name, err)
+		}
+		if got := x.problem.MaxLoad(); got != x.bound {
+			t.Errorf("%s: largest load %d, want %d", x.name, got, x.bound)
+		}
+		for _, s := range Strategies {
+			a := s.Func(x.problem)
+			if err := x.problem.CheckSweep(a); err != nil {
+				t.Errorf("%s: %s: %v", x.name, s.Name, err)
+			}
+			if a.Arena < x.bound {
+				t.Errorf("%s: %s: arena %d, below the bound %d", x.name, s.Name, a.Arena, x.bound)
+			}
+			t.Logf("%-26s %-18s %.3f", x.name, s.Name, float64(a.Arena)/float64(x.bound))
+		}
+	}
+}
+
+// The arenas of the networks of Pisarchyk & Lee's table 2, as far as the
+// rebuilt ones have the bound of theirs.
+func TestPisarchykLee(t *testing.T) {
+	want := map[string]map[string]float64{ // MiB
+		"tflite-mobilenet_v1": {"greedy-by-size": 4.594, "greedy-by-breadth": 4.594, "best-fit": 4.594},
+		"tflite-mobilenet_v2": {"greedy-by-size": 5.742, "greedy-by-breadth": 5.742, "best-fit": 5.742}, // best-fit there: 6.029
+		"tflite-deeplab_v3":   {"greedy-by-size": 4.653, "greedy-by-breadth": 4.653, "best-fit": 4.320},
+		"tflite-inception_v3": {"greedy-by-size": 7.913, "best-fit": 7.913}, // there 7.914, also by breadth
+	}
+	seen := 0
+	for _, x := range instances(t, 1000) {
+		for name, mib := range want[x.name] {
+			seen++
+			r, err := Solve(x.problem, Options{Strategy: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := float64(r.Arena) / (1 << 20); got < mib-0.0006 || mib+0.0006 < got {
+				t.Errorf("%s: %s: got %.3f MiB, want %.3f", x.name, name, got, mib)
+			}
+		}
+	}
+	if seen != 11 {
+		t.Errorf("%d figures compared, want 11", seen)
+	}
+}
