@@ -1,0 +1,38 @@
+package schedule_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// Each gradient is freed by its update, which the listing puts last.
+func Example() {
+	p, err := schedule.ReadProblem(strings.NewReader(`{
+		"nodes": [{"name": "grad1"}, {"name": "grad2"}, {"name": "update1"}, {"name": "update2"}],
+		"tensors": [
+			{"name": "x",  "bytes": 64,  "producer": -1, "consumers": [0, 1]},
+			{"name": "g1", "bytes": 512, "producer": 0,  "consumers": [2]},
+			{"name": "g2", "bytes": 512, "producer": 1,  "consumers": [3]}
+		]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := schedule.Solve(p, schedule.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, v := range r.Order {
+		fmt.Println(p.Nodes[v].Name, r.Evaluation.Loads[i])
+	}
+	fmt.Println("peak", r.Evaluation.Peak, "program order", r.ProgramPeak, "bound", r.Bound, r.Optimal)
+	// Output:
+	// grad1 576
+	// update1 576
+	// grad2 576
+	// update2 512
+	// peak 576 program order 1088 bound 576 true
+}
