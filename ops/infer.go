@@ -262,11 +262,14 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 			return err
 		}
 	} else if op != nil {
+		if len(n.Outputs) == 0 {
+			return c.Errf("makes nothing: expected at least one output")
+		}
 		if err := op.Infer(c); err != nil {
 			return err
 		}
 		n.Meaning.Known = true
-		n.Meaning.Random = op.Random || hasRandomBody(n)
+		n.Meaning.Random = n.Meaning.Random || op.Random || hasRandomBody(n)
 	}
 	for k, t := range n.Outputs {
 		if t < 0 {

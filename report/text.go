@@ -7,48 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 )
-
-// Bytes prints a size as "7.66 MiB (8,028,160 B)"; below 1 KiB as "512 B".
-func Bytes(n int64) string {
-	if n < 1024 && n > -1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%s (%s B)", ShortBytes(n), Group(n))
-}
-
-// ShortBytes prints a size in binary units with three digits, as "7.66 MiB".
-func ShortBytes(n int64) string {
-	if n < 1024 && n > -1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n), 0
-	for v >= 1024 || v <= -1024 {
-		v /= 1024
-		unit++
-	}
-	digits := 2
-	if v >= 100 || v <= -100 {
-		digits = 0
-	} else if v >= 10 || v <= -10 {
-		digits = 1
-	}
-	return fmt.Sprintf("%.*f %ciB", digits, v, " KMGTPE"[unit])
-}
-
-// Group prints a number with commas between thousands.
-func Group(n int64) string {
-	s := fmt.Sprint(n)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
 
 // Fragmentation is (arena - peak) / arena in per cent, as OLLA defines it.
 func Fragmentation(s plan.Summary) float64 {
@@ -62,18 +23,18 @@ func Fragmentation(s plan.Summary) float64 {
 // the arena, and what lives at the peak.
 func Summary(w io.Writer, p *plan.Plan) {
 	s := &p.Summary
-	fmt.Fprintf(w, "peak, program order  %s\n", Bytes(s.ProgramPeakBytes))
-	fmt.Fprintf(w, "peak, planned order  %s%s\n", Bytes(s.PeakBytes), less(s.ProgramPeakBytes, s.PeakBytes))
-	fmt.Fprintf(w, "lower bound          %s: %s\n", Bytes(s.LowerBoundBytes), verdict(s))
-	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%\n", Bytes(s.ArenaBytes), Fragmentation(*s))
-	fmt.Fprintf(w, "arena + resident     %s\n", Bytes(s.TotalBytes))
+	fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
+	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), less(s.ProgramPeakBytes, s.PeakBytes))
+	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
+	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%\n", units.Bytes(s.ArenaBytes), Fragmentation(*s))
+	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	if s.Dynamic > 0 {
 		fmt.Fprintf(w, "left to the runtime  %d tensors whose size depends on data\n", s.Dynamic)
 	}
 	if len(p.Steps) > 0 {
 		fmt.Fprintf(w, "peak at step         %d (%s)\n", s.PeakStep, StepName(p, s.PeakStep))
 		for _, b := range LiveAt(p, s.PeakStep, 3) {
-			fmt.Fprintf(w, "  %-18s %s\n", ShortBytes(b.Bytes), bufferName(p, b))
+			fmt.Fprintf(w, "  %-18s %s\n", units.Short(b.Bytes), bufferName(p, b))
 		}
 	}
 }

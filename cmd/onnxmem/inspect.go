@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
@@ -42,7 +43,7 @@ func (c *inspectCmd) Run(e *env) error {
 }
 
 func (c *inspectCmd) text(w io.Writer, f *onnx.File, in *passes.Inspection) {
-	fmt.Fprintf(w, "%s: %s", c.Model, report.Bytes(int64(len(f.Source.Bytes))))
+	fmt.Fprintf(w, "%s: %s", c.Model, units.Bytes(int64(len(f.Source.Bytes))))
 	if f.Producer != "" {
 		fmt.Fprintf(w, ", by %s", graph.Short(f.Producer))
 	}
@@ -60,7 +61,7 @@ func (c *inspectCmd) text(w io.Writer, f *onnx.File, in *passes.Inspection) {
 		}
 		fmt.Fprintf(w, "external data in %s%s\n", l, missing)
 	}
-	fmt.Fprintf(w, "parameters  %s, %s\n", report.Group(in.Parameters), report.Bytes(in.Bytes))
+	fmt.Fprintf(w, "parameters  %s, %s\n", units.Group(in.Parameters), units.Bytes(in.Bytes))
 	values(w, "inputs", in.Inputs)
 	values(w, "outputs", in.Outputs)
 	for _, d := range in.Dims {
@@ -134,7 +135,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 		fmt.Fprintln(w, "largest tensors")
 	}
 	for _, v := range in.Largest {
-		fmt.Fprintf(w, "  %-10s %s %s, made by %s\n", report.ShortBytes(v.Bytes), graph.Short(v.Name), v.Type, v.Maker)
+		fmt.Fprintf(w, "  %-10s %s %s, made by %s\n", units.Short(v.Bytes), graph.Short(v.Name), v.Type, v.Maker)
 	}
 	const most = 5
 	for i, d := range in.Dynamic {
@@ -149,7 +150,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 		fmt.Fprintf(w, "%-11s %s: %s\n", title, graph.Short(d.Tensor), d.Reason)
 	}
 	s := in.Plan.Summary
-	fmt.Fprintf(w, "peak, program order  %s", report.Bytes(s.PeakBytes))
+	fmt.Fprintf(w, "peak, program order  %s", units.Bytes(s.PeakBytes))
 	if len(in.Plan.Steps) > 0 {
 		fmt.Fprintf(w, " at step %d of %d (%s)", s.PeakStep, s.Nodes, report.StepName(in.Plan, s.PeakStep))
 	}
@@ -157,7 +158,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 	if c.Tensors {
 		fmt.Fprintln(w, "tensors")
 		for _, v := range in.Tensors {
-			fmt.Fprintf(w, "  %-10s %s %s %s\n", report.ShortBytes(v.Bytes), v.Name, v.Type, v.Dynamic)
+			fmt.Fprintf(w, "  %-10s %s %s %s\n", units.Short(v.Bytes), v.Name, v.Type, v.Dynamic)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
-	"github.com/onnxmem/onnxmem/report"
 )
 
 // modelCmd lists the built-in networks or writes one.
@@ -60,7 +60,7 @@ func (c *modelCmd) Run(e *env) error {
 			Nodes int    `json:"nodes"`
 		}{c.Name, c.Out, im.Size, len(m.Graph.Nodes)})
 	}
-	fmt.Fprintf(out, "wrote %s: %s, %d nodes, %s\n", c.Out, c.Name, len(m.Graph.Nodes), report.Bytes(im.Size))
+	fmt.Fprintf(out, "wrote %s: %s, %d nodes, %s\n", c.Out, c.Name, len(m.Graph.Nodes), units.Bytes(im.Size))
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (c *modelCmd) list(w io.Writer) error {
 		}{list})
 	}
 	for _, n := range models.Networks() {
-		fmt.Fprintf(w, "%-16s %14s  %s\n", n.Name, report.Group(n.Parameters()), n.Doc)
+		fmt.Fprintf(w, "%-16s %14s  %s\n", n.Name, units.Group(n.Parameters()), n.Doc)
 	}
 	fmt.Fprintln(w, "\nThe number is that of trainable parameters. onnxmem model NAME says what a network takes.")
 	return nil
@@ -91,7 +91,7 @@ func (c *modelCmd) describe(w io.Writer) error {
 		if n.Name != c.Name {
 			continue
 		}
-		fmt.Fprintf(w, "%s: %s, %s parameters\n", n.Name, n.Doc, report.Group(n.Parameters()))
+		fmt.Fprintf(w, "%s: %s, %s parameters\n", n.Name, n.Doc, units.Group(n.Parameters()))
 		for _, p := range n.Dims {
 			fmt.Fprintf(w, "  --dim %-12s %s\n", p.Name, p.Doc)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
@@ -274,7 +275,7 @@ func (c *optimizeCmd) gates(p *plan.Plan) error {
 		found, most int64
 	}{{"arena", p.Summary.ArenaBytes, int64(c.MaxArena)}, {"peak", p.Summary.PeakBytes, int64(c.MaxPeak)}} {
 		if g.most > 0 && g.found > g.most {
-			return &failure{exitFailed, fmt.Sprintf("%s: %s is %s, expected at most %s", c.Out, g.name, report.Bytes(g.found), report.Bytes(g.most))}
+			return &failure{exitFailed, fmt.Sprintf("%s: %s is %s, expected at most %s", c.Out, g.name, units.Bytes(g.found), units.Bytes(g.most))}
 		}
 	}
 	return nil

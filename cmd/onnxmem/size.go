@@ -10,7 +10,7 @@ import (
 // size is a number of bytes as people write it: 512KiB, 1.5GiB, 8GB, 4096.
 type size int64
 
-var units = []struct {
+var suffixes = []struct {
 	name  string
 	bytes float64
 }{
@@ -23,7 +23,7 @@ var units = []struct {
 func (s *size) UnmarshalText(text []byte) error {
 	t := strings.TrimSpace(string(text))
 	factor := 1.0
-	for _, u := range units {
+	for _, u := range suffixes {
 		if rest, ok := strings.CutSuffix(t, u.name); ok {
 			t, factor = strings.TrimSpace(rest), u.bytes
 			break

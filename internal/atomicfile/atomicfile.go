@@ -51,6 +51,9 @@ func Create(path string) (*File, error) {
 		mode, replaces = info.Mode().Perm(), true
 	}
 	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no such folder", dir)
+	}
 	for range 100 {
 		tmp := filepath.Join(dir, fmt.Sprintf("%s%016x", Prefix, rand.Uint64()))
 		f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

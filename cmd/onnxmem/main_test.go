@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"onnxmem": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScripts runs testdata/script/*.txtar: one file per behaviour of the
+// command. $DATA is the small test data of this repository.
+func TestScripts(t *testing.T) {
+	data, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "script"),
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("DATA", data)
+			return nil
+		},
+	})
+}
+
+// badFolders are those of this repository and, where it is there, the big one.
+func badFolders(t *testing.T) []string {
+	folders := []string{filepath.Join("..", "..", "testdata", "bad")}
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	big := filepath.Join(root, "bad")
+	if _, err := os.Stat(big); err != nil {
+		t.Logf("no test data: %s is missing (set ONNXMEM_DATA)", big)
+		return folders
+	}
+	return append(folders, big)
+}
+
+// TestBadInput: hostile, broken and odd files get the answer that expected.csv
+// says: refused with one line that names the file and exit status 3, or
+// planned. A refused file leaves nothing behind. None takes much memory.
+func TestBadInput(t *testing.T) {
+	const mostAllocated = 200 << 20
+	for _, folder := range badFolders(t) {
+		for _, c := range readCSV(t, filepath.Join(folder, "expected.csv")) {
+			name, expected := c[0], c[1]
+			in := filepath.Join(folder, name)
+			if _, err := os.Stat(in); err != nil {
+				continue // the small folder lacks the large files
+			}
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				var out, errs bytes.Buffer
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				status := run([]string{"optimize", in, filepath.Join(dir, "out.onnx")}, &out, &errs)
+				runtime.ReadMemStats(&after)
+				if n := after.TotalAlloc - before.TotalAlloc; n > mostAllocated {
+					t.Errorf("allocated %d bytes, expected at most %d", n, mostAllocated)
+				}
+				left, _ := filepath.Glob(filepath.Join(dir, "*"))
+				switch {
+				case status == 0 && expected != "refuse":
+					var out, errs bytes.Buffer
+					if run([]string{"verify", filepath.Join(dir, "out.onnx")}, &out, &errs) != 0 {
+						t.Errorf("planned, but the plan is not valid:\n%s%s", &out, &errs)
+					}
+				case status == exitRefused && expected != "accept":
+					lines := strings.Split(strings.TrimSuffix(errs.String(), "\n"), "\n")
+					if len(lines) != 1 || !strings.HasPrefix(lines[0], in+": ") {
+						t.Errorf("expected one line that begins with the file's name, found %q", errs.String())
+					}
+					if len(left) > 0 || out.Len() > 0 {
+						t.Errorf("refused, but wrote %q and printed %q", left, out.String())
+					}
+				default:
+					t.Errorf("exit status %d, expected to %s: %s%s", status, expected, c[2], &errs)
+				}
+			})
+		}
+	}
+}
+
+func readCSV(t *testing.T, path string) [][]string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%s: %d rows, %v", path, len(rows), err)
+	}
+	return rows[1:]
+}
