@@ -1,0 +1,201 @@
+package passes_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/models"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// modelFiles lists the models that tests plan: those of this repository and,
+// where it is there, the big data.
+func modelFiles(t testing.TB) []string {
+	t.Helper()
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	patterns := []string{"../testdata/light/*.onnx", "../testdata/zoo/*.onnx", "../testdata/nodes/*/model.onnx"}
+	if _, err := os.Stat(root); err != nil {
+		t.Logf("no test data: %s is missing (set ONNXMEM_DATA)", root)
+	} else {
+		patterns = append(patterns, filepath.Join(root, "zoo", "*.onnx"), filepath.Join(root, "light", "*.onnx"))
+	}
+	var files []string
+	for _, p := range patterns {
+		found, err := filepath.Glob(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+// planned optimizes a model, encodes it, reads it back and lets the verifier,
+// which shares no code with the planner, judge the plan.
+func planned(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
+	t.Helper()
+	m, err := onnx.Parse("in.onnx", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Check = true
+	r, err := passes.Optimize(m, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(r.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := im.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Plan.Model = plan.ImageOf("out.onnx", im)
+	verify(t, out, r.Plan)
+	return out, r.Plan
+}
+
+func verify(t testing.TB, b []byte, p *plan.Plan) {
+	t.Helper()
+	m, err := onnx.Parse("out.onnx", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := plan.Verify(m, p, plan.VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rep.Valid {
+		t.Fatalf("the plan is not valid:\n%s", rep)
+	}
+	want := p.Summary
+	if diff := cmp.Diff(rep.Summary, want); diff != "" {
+		t.Errorf("summary recomputed (-) and planned (+):\n%s", diff)
+	}
+}
+
+// TestPlansAreAccepted: every real model, with sharing switched on and off,
+// under several alignments and strategies, gets a plan that the verifier takes.
+func TestPlansAreAccepted(t *testing.T) {
+	variants := map[string]passes.Options{
+		"default":    {},
+		"no-sharing": {NoViews: true, NoInplace: true, Align: 1},
+		"no-views":   {NoViews: true, Schedule: "bfs", Align: 4096},
+		"no-inplace": {NoInplace: true, Schedule: "dfs"},
+	}
+	for _, path := range modelFiles(t) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(path, ".."), ".onnx")
+		for variant, opt := range variants {
+			if variant != "default" && len(b) > 300<<10 {
+				continue // the variants are about rules, not about size
+			}
+			t.Run(name+"/"+variant, func(t *testing.T) { planned(t, b, opt) })
+		}
+	}
+}
+
+// TestSamePlanTwice: same model, same options, same bytes.
+func TestSamePlanTwice(t *testing.T) {
+	b, err := os.ReadFile("../testdata/light/light_squeezenet.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, p := planned(t, b, passes.Options{})
+	second, q := planned(t, b, passes.Options{})
+	if !bytes.Equal(first, second) {
+		t.Error("two runs write different models")
+	}
+	if diff := cmp.Diff(p, q); diff != "" {
+		t.Errorf("two runs make different plans:\n%s", diff)
+	}
+}
+
+// TestSharingNeverHurts: peak without sharing >= with views >= with both, in
+// program order, on every built-in network.
+func TestSharingNeverHurts(t *testing.T) {
+	for _, n := range models.Networks() {
+		peak := func(opt passes.Options) int64 {
+			m, err := models.Build(n.Name, models.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Schedule = "program"
+			r, err := passes.Optimize(m, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Plan.Summary.PeakBytes
+		}
+		none := peak(passes.Options{NoViews: true, NoInplace: true})
+		views := peak(passes.Options{NoInplace: true})
+		both := peak(passes.Options{})
+		if none < views || views < both {
+			t.Errorf("%s: peak %d without sharing, %d with views, %d with both", n.Name, none, views, both)
+		}
+	}
+}
+
+func TestErrorsNameTheFile(t *testing.T) {
+	m, err := models.Build("resnet18", models.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Source = &graph.Source{Name: "my.onnx"}
+	_, err = passes.Optimize(m, passes.Options{StrictDims: true})
+	var e *graph.Error
+	if !errors.As(err, &e) || e.File != "my.onnx" || !strings.Contains(err.Error(), `dimension "batch" is unbound`) {
+		t.Errorf("error %v, expected one about batch in my.onnx", err)
+	}
+}
+
+func TestPipelineRefusesUnknownPass(t *testing.T) {
+	m, err := models.Build("alexnet", models.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"place", "nonsense"} {
+		if _, err := passes.Optimize(m, passes.Options{Disable: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("leaving out %q: error %v, expected one that names it", name, err)
+		}
+	}
+}
+
+func ExampleOptimize() {
+	model, err := models.Build("mobilenet_v2", models.Options{Dims: map[string]int64{"batch": 1}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := passes.Optimize(model, passes.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := result.Plan.Summary
+	fmt.Printf("%d nodes, arena %d bytes, proven smallest: %v\n", s.Nodes, s.ArenaBytes, s.ScheduleOptimal && s.PlacementOptimal)
+	for _, b := range report.LiveAt(result.Plan, s.PeakStep, 1) {
+		fmt.Printf("at the peak: %s at offset %d\n", b.Tensors[0], b.Offset)
+	}
+	// Output:
+	// 152 nodes, arena 6021120 bytes, proven smallest: true
+	// at the peak: features.2.expand.conv at offset 0
+}
