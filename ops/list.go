@@ -154,7 +154,7 @@ func span(shape []graph.Dim, rank int) []graph.Dim {
 func upTo(d graph.Dim) graph.Dim {
 	n, ok := d.Max()
 	switch {
-	case !ok:
+	case !ok || n == math.MaxInt64: // which no bound can say
 		return graph.Unknown
 	case n == 0:
 		return 0

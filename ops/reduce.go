@@ -141,7 +141,8 @@ func foldReduce(start Scalar, onInts func(a, b int64) (int64, bool), onReals fun
 			return
 		}
 		reduced, known, err := reducedAxes(c, list)
-		if err != nil || !known || len(reduced) != len(v.Shape) {
+		to, small := c.outShape(0)
+		if err != nil || !known || !small || len(reduced) != len(v.Shape) {
 			return
 		}
 		shape := make([]int64, len(v.Shape))
@@ -165,9 +166,7 @@ func foldReduce(start Scalar, onInts func(a, b int64) (int64, bool), onReals fun
 			out.Elems[to], seen[to] = e, true
 			next(index, v.Shape)
 		}
-		if to, ok := c.outShape(0); ok {
-			c.SetValue(0, out.Reshaped(to))
-		}
+		c.SetValue(0, out.Reshaped(to))
 	}
 }
 

@@ -230,7 +230,7 @@ func distinct(v *Value, axis int, n graph.Dim) graph.Dim {
 	if n == 1 {
 		return 1
 	}
-	if v == nil || !n.Exact() || !allKnown(v.Elems) ||
+	if v == nil || !n.Exact() || n > FoldLimit || !allKnown(v.Elems) ||
 		slices.ContainsFunc(v.Elems, func(e Scalar) bool { return math.IsNaN(e.F) }) {
 		return upTo(n)
 	}

@@ -185,7 +185,11 @@ func longest(d, start, end, step int64) int64 {
 		n := min(start, -(end+1)-1, d-1)
 		return max(n/negate(step)+1, 0) * sign(n+1)
 	}
-	return sliceLen(d, start, end, step)
+	n := sliceLen(d, start, end, step)
+	if step < 0 && start < 0 && end < 0 {
+		return max(n, min(d, 1)) // a short axis starts at its first, whatever start says
+	}
+	return n
 }
 
 // negate is -n, or the largest number where that does not fit.
