@@ -142,6 +142,6 @@ func (s *scope) checkKind(list []Buffer, k int, updated bool) {
 		want[0] = KindInput
 	}
 	if !slices.Contains(want, b.Kind) {
-		s.fault(CodeKind, "%s: expected kind %q, found %q", s.label(list, k), strings.Join(want, `" or "`), graph.Short(b.Kind))
+		s.fault(CodeKind, `%s: expected kind "%s", found %q`, s.label(list, k), strings.Join(want, `" or "`), graph.Short(b.Kind))
 	}
 }

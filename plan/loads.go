@@ -55,22 +55,22 @@ func (s *scope) checkSteps(what string, steps []Step, loads []int64) {
 	}
 }
 
-// programOrder checks the input file's order and gives its peak. Which order
-// that file had cannot be known: it must be an order of the nodes, and its loads
-// must be those of that order.
+// programOrder checks the input file's order and gives its peak, or what the plan
+// says where there is no telling. Which order that file had cannot be known: it
+// must be an order of the nodes, and its loads must be those of that order.
 func (v *verifier) programOrder(s *scope) int64 {
 	p := &v.p.ProgramOrder
 	n := len(s.g.Nodes)
 	if len(p.Steps) != n || len(p.LoadBytes) != n {
 		v.fault(CodeProgram, "program_order: expected %d steps and loads, found %d and %d", n, len(p.Steps), len(p.LoadBytes))
-		return 0
+		return v.p.Summary.ProgramPeakBytes
 	}
 	order := make([]graph.NodeID, n)
 	place := make([]int, n)
 	for i, step := range p.Steps {
 		if step < 0 || step >= n || place[step] != 0 {
 			v.fault(CodeProgram, "program_order: expected each of the steps 0-%d once, found %d at place %d", n-1, step, i)
-			return 0
+			return v.p.Summary.ProgramPeakBytes
 		}
 		order[i], place[step] = graph.NodeID(step), i+1
 	}
@@ -84,7 +84,7 @@ func (v *verifier) programOrder(s *scope) int64 {
 		})
 	}
 	if !sorted {
-		return 0
+		return v.p.Summary.ProgramPeakBytes
 	}
 	loads, peak := s.simulate(order)
 	for i, load := range loads {

@@ -59,8 +59,8 @@ func (v *verifier) overlap(all []extent) {
 	for i := range all {
 		begin[i], end[i] = i, i
 	}
-	slices.SortStableFunc(begin, func(x, y int) int { return cmp.Compare(all[x].first, all[y].first) })
-	slices.SortStableFunc(end, func(x, y int) int { return cmp.Compare(all[x].last, all[y].last) })
+	slices.SortFunc(begin, func(x, y int) int { return cmp.Or(all[x].first-all[y].first, x-y) })
+	slices.SortFunc(end, func(x, y int) int { return cmp.Or(all[x].last-all[y].last, x-y) })
 
 	live := newRanks(len(offsets))
 	holder := make([]int, len(offsets)) // by rank: 1 + the buffer that lives there

@@ -1,0 +1,474 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// mutation is one corruption of a valid plan, or of the file that it is for,
+// and the code of the violation that must come of it.
+type mutation struct {
+	name string // what is wrong
+	of   string // in planned
+	code string
+	plan func(p *plan.Plan)
+	file func(m *graph.Model)
+}
+
+// buffer finds the buffer of the main graph whose first tensor has that name.
+func buffer(p *plan.Plan, name string) *plan.Buffer {
+	for k := range p.Buffers {
+		if b := &p.Buffers[k]; len(b.Tensors) > 0 && b.Tensors[0] == name {
+			return b
+		}
+	}
+	panic("no buffer " + name)
+}
+
+// within finds a buffer of some body.
+func within(p *plan.Plan, name string) *plan.Buffer {
+	for _, s := range p.Subgraphs {
+		for k := range s.Buffers {
+			if slices.Contains(s.Buffers[k].Tensors, name) {
+				return &s.Buffers[k]
+			}
+		}
+	}
+	panic("no buffer " + name)
+}
+
+func workspace(list []plan.Buffer) *plan.Buffer {
+	for k := range list {
+		if list[k].Kind == plan.KindWorkspace {
+			return &list[k]
+		}
+	}
+	panic("no workspace")
+}
+
+// drop removes a buffer.
+func drop(p *plan.Plan, name string) {
+	p.Buffers = slices.DeleteFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) > 0 && b.Tensors[0] == name })
+}
+
+// join puts the second buffer's tensors behind the first's.
+func join(p *plan.Plan, first, second string) {
+	tensors := buffer(p, second).Tensors
+	last := buffer(p, second).Last
+	drop(p, second)
+	b := buffer(p, first)
+	b.Tensors, b.Last = append(b.Tensors, tensors...), max(b.Last, last)
+}
+
+const (
+	plain    = "nothing is shared"
+	shared   = "views and in-place results share"
+	viewed   = "views share"
+	constant = "views of constants are resident"
+	branchy  = "branches within branches"
+	updating = "updates in place"
+)
+
+var mutations = []mutation{
+	{name: "the file is another", of: plain, code: "sha256", plan: func(p *plan.Plan) { p.Model.GraphSHA256 = strings.Repeat("0", 64) }},
+	{name: "the file is longer", of: plain, code: "bytes", plan: func(p *plan.Plan) { p.Model.Bytes++ }},
+	{name: "version", of: plain, code: "format", plan: func(p *plan.Plan) { p.Version = 2 }},
+	{name: "mode of an inference model", of: plain, code: "mode", plan: func(p *plan.Plan) { p.Mode = "training" }},
+	{name: "mode of a training graph", of: updating, code: "mode", plan: func(p *plan.Plan) { p.Mode = "inference" }},
+	{name: "alignment is no power of two", of: plain, code: "alignment", plan: func(p *plan.Plan) { p.Alignment = 48 }},
+	{name: "alignment is 0", of: plain, code: "alignment", plan: func(p *plan.Plan) { p.Alignment = 0 }},
+
+	{name: "a dimension has another length", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["other"] = plan.Dim{Value: 2, Assumed: true} }},
+	{name: "a given dimension is called assumed", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["batch"] = plan.Dim{Value: 4, Assumed: true} }},
+	{name: "an assumed dimension is called given", of: "given dimensions", code: "annotation", plan: func(p *plan.Plan) { p.Dims["other"] = plan.Dim{Value: 1} }},
+	{name: "a given dimension is another", of: "given dimensions", code: "size", plan: func(p *plan.Plan) { p.Dims["batch"] = plan.Dim{Value: 8} }},
+	{name: "a dimension is missing", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { delete(p.Dims, "other") }},
+	{name: "a dimension that the model lacks", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["more"] = plan.Dim{Value: 1} }},
+	{name: "an assumed dimension that the model lacks", of: plain, code: "dims", plan: func(p *plan.Plan) { p.Dims["more"] = plan.Dim{Value: 1, Assumed: true} }},
+	{name: "a dimension beyond reason", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["batch"] = plan.Dim{Value: 1 << 62} }},
+
+	{name: "two buffers overlap by their last byte", of: "alignment 1", code: "overlap", plan: func(p *plan.Plan) { buffer(p, "a").Offset-- }},
+	{name: "two buffers overlap wholly", of: plain, code: "overlap", plan: func(p *plan.Plan) { buffer(p, "c").Offset = buffer(p, "a").Offset }},
+	{name: "resident buffers overlap", of: constant, code: "overlap", plan: func(p *plan.Plan) { buffer(p, "k").Offset = buffer(p, "w").Offset }},
+	{name: "a body's constants overlap", of: branchy, code: "overlap", plan: func(p *plan.Plan) { within(p, "w").Offset = within(p, "k").Offset }},
+	{name: "buffers of a body overlap", of: branchy, code: "overlap", plan: func(p *plan.Plan) { within(p, "t2").Offset = within(p, "t1").Offset }},
+	{name: "an offset is not aligned", of: plain, code: "alignment", plan: func(p *plan.Plan) { buffer(p, "d").Offset++ }},
+	{name: "an offset is negative", of: plain, code: "offset", plan: func(p *plan.Plan) { buffer(p, "x").Offset = -64 }},
+	{name: "an offset whose end overflows", of: plain, code: "offset", plan: func(p *plan.Plan) { buffer(p, "x").Offset = 1<<63 - 64 }},
+
+	{name: "a lifetime ends early", of: plain, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a").Last-- }},
+	{name: "a lifetime ends late", of: plain, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "b").Last++ }},
+	{name: "a lifetime begins late", of: plain, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "y").First++ }},
+	{name: "a lifetime begins early", of: plain, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "d").First-- }},
+	{name: "a constant does not live always", of: plain, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "w").Last-- }},
+	{name: "a chain's lifetime ends early", of: shared, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "y").Last-- }},
+	{name: "a size is too small", of: plain, code: "size", plan: func(p *plan.Plan) { buffer(p, "a").Bytes -= 64 }},
+	{name: "a size is too large", of: plain, code: "size", plan: func(p *plan.Plan) { buffer(p, "a").Bytes += 64 }},
+	{name: "a size is negative", of: plain, code: "size", plan: func(p *plan.Plan) { buffer(p, "a").Bytes = -64 }},
+	{name: "kind of an output", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "d").Kind = "activation" }},
+	{name: "kind of an input", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "x").Kind = "activation" }},
+	{name: "kind of a constant", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "w").Kind = "parameter" }},
+	{name: "kind of a parameter", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "w").Kind = "constant" }},
+	{name: "kind of a gradient", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "h").Kind = "activation" }},
+	{name: "kind of no meaning", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "a").Kind = "scratch" }},
+	{name: "a buffer of tensors names a node", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "a").Node = new(int) }},
+	{name: "a buffer without tensors", of: plain, code: "kind", plan: func(p *plan.Plan) {
+		p.Buffers = append(p.Buffers, plan.Buffer{Pool: "arena", Kind: "activation", Tensors: []string{}})
+	}},
+	{name: "a buffer is called bounded", of: plain, code: "bounded", plan: func(p *plan.Plan) { buffer(p, "a").Bounded = true }},
+	{name: "a buffer is not called bounded", of: "dynamic and bounded tensors", code: "bounded", plan: func(p *plan.Plan) { buffer(p, "i").Bounded = false }},
+	{name: "an activation is resident", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "resident" }},
+	{name: "a constant lies in the arena", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "w").Pool = "arena" }},
+	{name: "an activation lies on the host", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "host" }},
+	{name: "a pool of no meaning", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "elsewhere" }},
+	{name: "the arena is smaller", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools[0].Bytes -= 64 }},
+	{name: "the resident pool is larger", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools[1].Bytes += 64 }},
+	{name: "the resident pool has a hole", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "w").Offset += 64 }},
+	{name: "a pool is missing", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = p.Pools[:1] }},
+	{name: "a pool stands twice", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, p.Pools[0]) }},
+	{name: "a pool too many", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, plan.Pool{Name: "more"}) }},
+
+	{name: "a tensor is missing", of: plain, code: "missing-tensor", plan: func(p *plan.Plan) { drop(p, "b") }},
+	{name: "an unread input is missing", of: "no nodes", code: "missing-tensor", plan: func(p *plan.Plan) { drop(p, "y") }},
+	{name: "an initializer is missing", of: plain, code: "missing-tensor", plan: func(p *plan.Plan) { drop(p, "w") }},
+	{name: "a view is missing", of: shared, code: "missing-tensor", plan: func(p *plan.Plan) {
+		b := buffer(p, "y")
+		b.Tensors = slices.DeleteFunc(b.Tensors, func(n string) bool { return n == "v" })
+	}},
+	{name: "a tensor stands in two buffers", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *buffer(p, "b")) }},
+	{name: "a tensor stands twice in a buffer", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { buffer(p, "b").Tensors = []string{"b", "b"} }},
+	{name: "a name that the graph lacks", of: plain, code: "unknown-tensor", plan: func(p *plan.Plan) { buffer(p, "b").Tensors[0] = "nobody" }},
+	{name: "tensors of a buffer out of order", of: shared, code: "tensor-order", plan: func(p *plan.Plan) { slices.Reverse(buffer(p, "y").Tensors) }},
+	{name: "a dynamic tensor is not listed", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic = p.Dynamic[1:] }},
+	{name: "a tensor is called dynamic", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, plan.Dynamic{Tensor: "j", Node: "make j"}) }},
+	{name: "a dynamic tensor has a buffer", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { b := buffer(p, "j"); b.Tensors = append(b.Tensors, "y") }},
+	{name: "a dynamic tensor stands twice", of: "dynamic and bounded tensors", code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, p.Dynamic[0]) }},
+	{name: "a dynamic tensor that the graph lacks", of: plain, code: "unknown-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, plan.Dynamic{Tensor: "nobody"}) }},
+	{name: "the maker of a dynamic tensor", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic[0].Node = "make j" }},
+
+	{name: "in place while another reads later", of: shared, code: "inplace", plan: func(p *plan.Plan) { join(p, "x", "y") }},
+	{name: "in place without sharing", of: plain, code: "inplace", plan: func(p *plan.Plan) { join(p, "x", "a") }},
+	{name: "in place over what was not read", of: viewed, code: "inplace", plan: func(p *plan.Plan) { p.Sharing.Inplace = true; join(p, "x", "c") }},
+	{name: "in place over an initializer", of: "in place over a constant", code: "inplace"},
+	{name: "in place over a graph output", of: "in place over an output", code: "inplace"},
+	{name: "in place over a tensor that a later node reads", of: "in place over what is read later", code: "inplace"},
+	{name: "in place over another size", of: "in place over another size", code: "inplace"},
+	{name: "two inputs in one buffer", of: plain, code: "inplace", plan: func(p *plan.Plan) { join(p, "x", "y") }},
+	{name: "in place over a captured tensor", of: "a body reads from outside", code: "unknown-tensor", plan: func(p *plan.Plan) {
+		b := within(p, "t")
+		b.Tensors = append([]string{"x"}, b.Tensors...)
+	}},
+	{name: "a view without sharing", of: plain, code: "view", plan: func(p *plan.Plan) { join(p, "b", "v") }},
+	{name: "a view stands apart", of: viewed, code: "view", plan: func(p *plan.Plan) {
+		b := buffer(p, "b")
+		b.Tensors = b.Tensors[:1]
+		c := *b
+		c.Tensors = []string{"v"}
+		p.Buffers = append(p.Buffers, c)
+	}},
+	{name: "views that the plan does not allow itself", of: viewed, code: "view", plan: func(p *plan.Plan) { p.Sharing.Views = false }},
+	{name: "in-place results that the plan does not allow itself", of: shared, code: "inplace", plan: func(p *plan.Plan) { p.Sharing.Inplace = false }},
+
+	{name: "what takes a parameter's place lies elsewhere", of: updating, code: "update", plan: func(p *plan.Plan) {
+		b := buffer(p, "w")
+		b.Tensors = b.Tensors[:1]
+		c := *b
+		c.Tensors, c.Offset = []string{"w.new"}, 64
+		p.Buffers = append(p.Buffers, c)
+	}},
+	{name: "a parameter is updated before it is read", of: "update before the last reader", code: "inplace"},
+	{name: "a view of what is no view", of: "not a view", code: "inplace"},
+	{name: "an update of something that is no input", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", "h=w.new") }},
+
+	{name: "steps are exchanged", of: plain, code: "order", plan: func(p *plan.Plan) { p.Steps[1], p.Steps[2] = p.Steps[2], p.Steps[1] }},
+	{name: "a step is missing", of: plain, code: "order", plan: func(p *plan.Plan) { p.Steps = p.Steps[1:] }},
+	{name: "a step has another operator", of: plain, code: "order", plan: func(p *plan.Plan) { p.Steps[0].Op = "Sigmoid" }},
+	{name: "the file's nodes are exchanged", of: plain, code: "order", file: func(m *graph.Model) { g := m.Graph; g.Nodes[1], g.Nodes[2] = g.Nodes[2], g.Nodes[1] }},
+	{name: "a body's nodes are exchanged", of: branchy, code: "order", file: func(m *graph.Model) {
+		for _, n := range m.Graph.Nodes {
+			for _, a := range n.Bodies() {
+				if g := a.Graph; len(g.Nodes) == 2 && g.Nodes[0].Op == "Add" {
+					g.Nodes[0], g.Nodes[1] = g.Nodes[1], g.Nodes[0]
+				}
+			}
+		}
+	}},
+	{name: "a load", of: plain, code: "load", plan: func(p *plan.Plan) { p.Steps[2].LoadBytes -= 64 }},
+	{name: "a load within a body", of: "a loop", code: "load", plan: func(p *plan.Plan) { p.Subgraphs[0].Steps[0].LoadBytes++ }},
+
+	{name: "program order is short", of: plain, code: "program-order", plan: func(p *plan.Plan) { p.ProgramOrder.Steps = p.ProgramOrder.Steps[1:] }},
+	{name: "program order has a step twice", of: plain, code: "program-order", plan: func(p *plan.Plan) { p.ProgramOrder.Steps[1] = 0 }},
+	{name: "program order has a step too many", of: plain, code: "program-order", plan: func(p *plan.Plan) { p.ProgramOrder.Steps[1] = 99 }},
+	{name: "program order is not topological", of: plain, code: "program-order", plan: func(p *plan.Plan) { slices.Reverse(p.ProgramOrder.Steps) }},
+	{name: "a load of program order", of: plain, code: "program-order", plan: func(p *plan.Plan) { p.ProgramOrder.LoadBytes[3] += 64 }},
+
+	{name: "a workspace is missing", of: branchy, code: "workspace", plan: func(p *plan.Plan) {
+		p.Buffers = slices.DeleteFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == "workspace" })
+	}},
+	{name: "a workspace is too small", of: branchy, code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Bytes -= 64 }},
+	{name: "a workspace is too large", of: branchy, code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Bytes += 64 }},
+	{name: "a workspace of a node that needs none", of: branchy, code: "workspace", plan: func(p *plan.Plan) { *workspace(p.Buffers).Node = 0 }},
+	{name: "a workspace of no node", of: branchy, code: "workspace", plan: func(p *plan.Plan) { *workspace(p.Buffers).Node = 7 }},
+	{name: "a workspace that names no node", of: branchy, code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Node = nil }},
+	{name: "a workspace stands twice", of: branchy, code: "workspace", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *workspace(p.Buffers)) }},
+	{name: "a workspace with a tensor", of: branchy, code: "kind", plan: func(p *plan.Plan) { workspace(p.Buffers).Tensors = []string{"a"} }},
+	{name: "a workspace lives too long", of: branchy, code: "lifetime", plan: func(p *plan.Plan) { workspace(p.Buffers).Last++ }},
+	{name: "a workspace is resident", of: branchy, code: "pool", plan: func(p *plan.Plan) { workspace(p.Buffers).Pool = "resident" }},
+	{name: "a local function has too little", of: "local functions", code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Bytes = 128 }},
+	{name: "a local function has an odd size", of: "local functions", code: "size", plan: func(p *plan.Plan) { workspace(p.Buffers).Bytes += 1 }},
+
+	{name: "a subgraph is missing", of: branchy, code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs = p.Subgraphs[:3] }},
+	{name: "a subgraph too many", of: branchy, code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs = append(p.Subgraphs, p.Subgraphs[0]) }},
+	{name: "a subgraph's parent", of: branchy, code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[2].Parent = nil }},
+	{name: "a subgraph's node", of: branchy, code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[0].Step = 0 }},
+	{name: "a subgraph's attribute", of: branchy, code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[0].Attribute = "body" }},
+	{name: "a subgraph's bytes", of: branchy, code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[0].Bytes = 0 }},
+	{name: "a subgraph's tensor is missing", of: "a loop", code: "missing-tensor", plan: func(p *plan.Plan) { p.Subgraphs[0].Buffers = p.Subgraphs[0].Buffers[1:] }},
+	{name: "a subgraph's buffer lies in the arena", of: "a loop", code: "pool", plan: func(p *plan.Plan) { p.Subgraphs[0].Buffers[0].Pool = "arena" }},
+
+	{name: "a certificate says too much", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+		p.Certificates = []plan.Certificate{{Kind: "cut", Nodes: []string{"make d"}, Steps: []int{4}, ValueBytes: 256}}
+		p.Summary.LowerBoundBytes = 256
+	}},
+	{name: "a certificate names another node", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+		p.Certificates = []plan.Certificate{{Kind: "cut", Nodes: []string{"make a"}, Steps: []int{4}, ValueBytes: 192}}
+		p.Summary.LowerBoundBytes = 192
+	}},
+	{name: "a certificate of no node", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+		p.Certificates = []plan.Certificate{{Kind: "cut", Nodes: []string{"make d"}, Steps: []int{-1}, ValueBytes: 1}}
+	}},
+	{name: "a certificate of no kind", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Certificates = []plan.Certificate{{Kind: "trust me", ValueBytes: 1}} }},
+	{name: "a lower bound without a certificate", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Summary.LowerBoundBytes = 64 }},
+	{name: "a lower bound above the peak", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+		p.Certificates = []plan.Certificate{{Kind: "search", ValueBytes: 1 << 20}}
+		p.Summary.LowerBoundBytes = 1 << 20
+	}},
+	{name: "a lower bound below 0", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Summary.LowerBoundBytes = -1 }},
+
+	{name: "summary: nodes", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.Nodes++ }},
+	{name: "summary: tensors", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.Tensors++ }},
+	{name: "summary: dynamic", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.Dynamic++ }},
+	{name: "summary: resident", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.ResidentBytes-- }},
+	{name: "summary: naive", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.NaiveBytes++ }},
+	{name: "summary: program order's peak", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.ProgramPeakBytes++ }},
+	{name: "summary: peak", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.PeakBytes-- }},
+	{name: "summary: arena", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.ArenaBytes -= 64 }},
+	{name: "summary: total", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.TotalBytes++ }},
+	{name: "summary: peak step", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.PeakStep++ }},
+	{name: "summary: optimal without proof", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.ScheduleOptimal = true }},
+	{name: "summary: optimal and not said", of: "nothing at all", code: "summary", plan: func(p *plan.Plan) { p.Summary.ScheduleOptimal = false }},
+
+	{name: "a node's place is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.Graph.Nodes[0].SetProp("onnxmem.offset", "a=arena:0:64") }},
+	{name: "a node's place is missing", of: plain, code: "annotation", file: func(m *graph.Model) { m.Graph.Nodes[0].DropProp("onnxmem.offset") }},
+	{name: "a node's place stands twice", of: plain, code: "annotation", file: func(m *graph.Model) {
+		n := m.Graph.Nodes[0]
+		n.Props = append(n.Props, n.Props[0])
+	}},
+	{name: "a node without places has one", of: "dynamic and bounded tensors", code: "annotation", file: func(m *graph.Model) { m.Graph.Nodes[0].SetProp("onnxmem.offset", "z=arena:0:64") }},
+	{name: "a body's place is another", of: "a loop", code: "annotation", file: func(m *graph.Model) {
+		m.Graph.Nodes[0].Bodies()[0].Graph.Nodes[0].SetProp("onnxmem.offset", "again=workspace:64:64")
+	}},
+	{name: "the model's arena is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.SetProp("onnxmem.arena_bytes", "1") }},
+	{name: "the model's peak is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.SetProp("onnxmem.peak_bytes", "1") }},
+	{name: "the model's lower bound is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.SetProp("onnxmem.lower_bound_bytes", "1") }},
+	{name: "the model's dims are others", of: "assumed dimensions", code: "annotation", file: func(m *graph.Model) { m.SetProp("onnxmem.dims", "{}") }},
+	{name: "the model's plan version is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.SetProp("onnxmem.plan_version", "2") }},
+}
+
+// bases are plans that share what may not be shared, and add up otherwise; and
+// some that are valid.
+var bases = map[string]struct {
+	x text
+	naive
+}{
+	"in place over a constant": {text{main: `
+		in x float32 16
+		weight w float32 16
+		c = Add(x, w)
+		out c
+		out x
+	`}, naive{inplace: true, groups: []string{"w c"}}},
+	"in place over an output": {text{main: `
+		in x float32 16
+		a = Sigmoid(x)
+		b = Relu(a)
+		out a
+		out b
+	`}, naive{inplace: true, groups: []string{"x a b"}}},
+	"in place over what is read later": {text{main: `
+		in x float32 16
+		a = Sigmoid(x)
+		b = Relu(a)
+		c = Sigmoid(a)
+		d = Add(b, c)
+		out d
+	`}, naive{inplace: true, groups: []string{"x a b", "c d"}}},
+	"in place over another size": {text{main: `
+		in x float32 16
+		in y float32 4 16
+		a = Add(x, y)
+		out a
+		out y
+	`}, naive{inplace: true, groups: []string{"x a"}}},
+	"two steps": {text{main: `
+		in x float32 16
+		a = Relu(x)
+		out a
+	`}, naive{}},
+	"a function of two steps": {text{
+		main: `
+			in x float32 16
+			a = local::Two(x)
+			out a
+		`,
+		functions: map[string]string{"Two": `
+			in u
+			s = Relu(u)
+			t = Relu(s)
+			out t
+		`},
+	}, naive{}},
+	"a function with branches": {text{
+		main: `
+			in p bool
+			in x float32 16
+			a = local::Choose(p, x)
+			out a
+		`,
+		functions: map[string]string{"Choose": `
+			in q
+			in u
+			r = If(q)
+			out r
+		`},
+		bodies: map[string]string{
+			"r.then_branch": "t = Relu(u)\ns = Relu(t)\nout s",
+			"r.else_branch": "e = Sigmoid(u)\nout e",
+		},
+	}, naive{}},
+	"not a view": {text{main: `
+		in x float32 16
+		a = CumSum(x, k)
+		weight k int64
+		b = Softmax(x)
+		c = Add(a, b)
+		out c
+	`}, naive{views: true, groups: []string{"x a"}}},
+	"a body reads from outside": {text{
+		main: `
+			in p bool
+			in x float32 16
+			r = If(p)
+			out r
+		`,
+		bodies: map[string]string{
+			"r.then_branch": "t = Relu(x)\nout t",
+			"r.else_branch": "e = Sigmoid(x)\nout e",
+		},
+	}, naive{}},
+	"update before the last reader": {text{
+		main: `
+			in x float32 16
+			in w float32 16
+			w.new = Sub(w, x)
+			y = Mul(x, w)
+			out y
+			out w.new
+		`,
+		props: map[string]string{"onnxmem.mode": "training", "onnxmem.updates": `["w=w.new"]`},
+	}, naive{inplace: true, groups: []string{"w w.new", "x y"}}},
+}
+
+// base gives the file and the plan that a mutation starts from.
+func (m mutation) base(t testing.TB) ([]byte, *plan.Plan) {
+	if b, ok := bases[m.of]; ok {
+		return b.plan(t, b.x)
+	}
+	for _, c := range planned {
+		if c.name == m.of {
+			return c.plan(t, models[c.model])
+		}
+	}
+	t.Fatalf("no plan %q", m.of)
+	return nil, nil
+}
+
+// TestMutations corrupts valid plans in one way each. Which violations come of
+// it stands in testdata/mutations.golden.
+func TestMutations(t *testing.T) {
+	var golden strings.Builder
+	for _, c := range mutations {
+		t.Run(c.name, func(t *testing.T) {
+			b, p := c.base(t)
+			p = clone(t, p)
+			m := parse(t, b)
+			if c.plan != nil {
+				c.plan(p)
+			}
+			if c.file != nil {
+				c.file(m)
+				m = parse(t, encode(t, m))
+				p.Model = plan.SourceOf(m)
+			}
+			r, err := plan.Verify(m, p, plan.VerifyOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Valid || !slices.ContainsFunc(r.Violations, func(v plan.Violation) bool { return v.Code == c.code }) {
+				t.Errorf("expected code %q, found %v", c.code, r)
+			}
+			fmt.Fprintf(&golden, "%s (%s)\n", c.name, c.of)
+			for _, v := range r.Violations {
+				fmt.Fprintf(&golden, "\t%s: %s\n", v.Code, v.Message)
+			}
+		})
+	}
+	checkGolden(t, "mutations", golden.String())
+}
+
+func clone(t testing.TB, p *plan.Plan) *plan.Plan {
+	t.Helper()
+	b, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &plan.Plan{}
+	if err := json.Unmarshal(b, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// checkGolden holds a text against testdata/NAME.golden.
+func checkGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		if err := os.WriteFile(strings.TrimSuffix(path, ".golden")+".got", []byte(got), 0o644); err != nil {
+			t.Error(err)
+		}
+		t.Errorf("%s differs (-want +got); go test ./plan -update writes it anew:\n%s", path, d)
+	}
+}
