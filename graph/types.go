@@ -124,27 +124,71 @@ func (d DType) SizeBytes(n int64) (int64, error) {
 }
 
 // Dim is the length of one axis: exact (n >= 0), bounded from above (AtMost),
-// or not known before the data are there (Unknown).
+// or not known before the data are there (Unknown). A bounded length may have an
+// identity: two that have the same are equal at run time.
 type Dim int64
 
 // Unknown is a length about which nothing is known.
 const Unknown Dim = -1
 
+// A bounded length is -2-v, where v holds the bound in its low bits and the
+// identity above them. Bounds that do not fit go without an identity, behind
+// wideBound.
+const (
+	boundBits = 40
+	// MostIdentities is the largest identity of a length.
+	MostIdentities       = 1<<(62-boundBits) - 1
+	wideBound      int64 = 1 << 62
+)
+
 // AtMost is a length that is known at run time only and not larger than n >= 0.
-func AtMost(n int64) Dim { return Dim(-2 - n) }
+// A bound of 2^62 or more says as little as none.
+func AtMost(n int64) Dim {
+	switch {
+	case n < 1<<boundBits:
+		return Dim(-2 - n)
+	case n < wideBound-2:
+		return Dim(-2 - wideBound - n)
+	}
+	return Unknown
+}
+
+// WithIdentity gives a bounded length the identity id, from 1 to
+// MostIdentities; 0 takes it away. Other lengths, and those with a very large
+// bound, stay as they are.
+func (d Dim) WithIdentity(id int64) Dim {
+	n, ok := d.Max()
+	if d.Exact() || !ok || n >= 1<<boundBits || id < 0 || id > MostIdentities {
+		return d
+	}
+	return Dim(-2 - (n | id<<boundBits))
+}
+
+// Identity is what a bounded length shares with those that equal it at run
+// time; 0 where there is none.
+func (d Dim) Identity() int64 {
+	if v := -2 - int64(d); v >= 0 && v < wideBound {
+		return v >> boundBits
+	}
+	return 0
+}
 
 // Exact reports whether the length is known.
 func (d Dim) Exact() bool { return d >= 0 }
 
 // Max gives the largest length the axis can have; false if there is no bound.
 func (d Dim) Max() (int64, bool) {
-	switch {
-	case d >= 0:
+	if d >= 0 {
 		return int64(d), true
-	case d == Unknown:
+	}
+	if d == Unknown {
 		return 0, false
 	}
-	return int64(-2 - d), true
+	v := -2 - int64(d)
+	if v >= wideBound {
+		return v - wideBound, true
+	}
+	return v & (1<<boundBits - 1), true
 }
 
 // String prints 3 for an exact length, <=3 for a bounded one, ? for an unknown one.

@@ -23,13 +23,24 @@ func Mono(d graph.Dim, f func(n int64) int64) graph.Dim {
 
 // AddDims is the length of two axes laid end to end.
 func AddDims(a, b graph.Dim) graph.Dim {
+	if a == 0 {
+		return b
+	}
+	if b == 0 {
+		return a
+	}
 	return join(a, b, func(x, y int64) (int64, bool) { s := x + y; return s, s >= 0 })
 }
 
 // MulDims is the length of two axes made one.
 func MulDims(a, b graph.Dim) graph.Dim {
-	if a == 0 || b == 0 {
+	switch {
+	case a == 0 || b == 0:
 		return 0
+	case a == 1:
+		return b
+	case b == 1:
+		return a
 	}
 	return join(a, b, func(x, y int64) (int64, bool) {
 		hi, lo := bits.Mul64(uint64(x), uint64(y))
@@ -128,13 +139,10 @@ func TakeDim(a, b graph.Dim) graph.Dim {
 	}
 	x, okX := a.Max()
 	y, okY := b.Max()
-	switch {
-	case okX && okY:
-		return graph.AtMost(min(x, y))
-	case okX:
-		return a
+	if !okX || okY && (y < x || y == x && a.Identity() == 0) {
+		return b
 	}
-	return b
+	return a
 }
 
 // Broadcast is numpy's rule over any number of shapes (multidirectional). ok is

@@ -128,6 +128,7 @@ func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	if len(c.Out) > len(f.Body.Outputs) {
 		return c.Errf("function %s makes %d outputs, expected %d", graph.Short(f.Name), len(f.Body.Outputs), len(c.Out))
 	}
+	c.In = anonymousArgs(c.In)
 	id := identify(c, f)
 	if inst := inf.calls[id]; inst != nil {
 		inf.useCall(c, inst)
@@ -151,7 +152,7 @@ func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	if err := inf.graph(s, args); err != nil {
 		return err
 	}
-	inst := &instance{call: &graph.Call{Function: f, Body: body}, outs: s.outputs()}
+	inst := &instance{call: &graph.Call{Function: f, Body: body}, outs: anonymousArgs(s.outputs())}
 	for _, n := range body.Nodes {
 		inst.flops = addFLOPs(inst.flops, n.Meaning.FLOPs)
 		inst.random = inst.random || n.Meaning.Random

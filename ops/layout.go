@@ -64,7 +64,14 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 	free := -1
 	var open []int
 	var stated, copied, rest []graph.Dim
+	kept := make([]bool, len(in.Shape)) // axes of the input that come again
 	for i, e := range to {
+		if j := sameLength(e, in.Shape, kept); j >= 0 {
+			kept[j] = true
+			shape[i] = in.Shape[j]
+			copied = append(copied, shape[i])
+			continue
+		}
 		switch {
 		case e.State != Known:
 			open = append(open, i)
@@ -96,7 +103,7 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 		return shape, nil
 	}
 	for i, d := range in.Shape {
-		if i >= len(to) || to[i] != (Scalar{}) || allowZero {
+		if !kept[i] && (i >= len(to) || to[i] != (Scalar{}) || allowZero) {
 			rest = append(rest, d)
 		}
 	}
@@ -141,6 +148,20 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 		}
 	}
 	return shape, nil
+}
+
+// sameLength finds an axis, not taken yet, whose length is the element at run
+// time whatever that will be; -1 if there is none.
+func sameLength(e Scalar, shape []graph.Dim, taken []bool) int {
+	if e.State != Bounded || e.Of == 0 {
+		return -1
+	}
+	for j, d := range shape {
+		if !taken[j] && d.Identity() == e.Of {
+			return j
+		}
+	}
+	return -1
 }
 
 // checkCount refuses a shape of another number of elements. have and want are

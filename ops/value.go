@@ -28,6 +28,9 @@ type Scalar struct {
 	I     int64
 	F     float64
 	State State
+	// Of is the identity of the bounded length (graph.Dim) that the element is,
+	// 0 if it is none or has none. What is computed from it has none.
+	Of int64
 }
 
 // Value is the elements of a small tensor as far as they are known, or the
@@ -56,7 +59,7 @@ func FromDim(d graph.Dim) Scalar {
 	case d.Exact():
 		return Scalar{I: n}
 	}
-	return Scalar{I: n, State: Bounded}
+	return Scalar{I: n, State: Bounded, Of: d.Identity()}
 }
 
 // Dim is an element as a length: unknown when it is hidden or negative.
@@ -67,7 +70,7 @@ func (s Scalar) Dim() graph.Dim {
 	case s.State == Known:
 		return graph.Dim(s.I)
 	}
-	return graph.AtMost(s.I)
+	return graph.AtMost(s.I).WithIdentity(s.Of)
 }
 
 // Ints gives the elements of an integer value if all are known. A nil value is
