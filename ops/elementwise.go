@@ -173,15 +173,22 @@ func overAny(c *Call) []graph.Alias {
 }
 
 // overInputs is overAny for some of the inputs. Two bounded shapes are equal at
-// run time only when no other input can broadcast: each has one element.
+// run time only where their lengths have one identity, or when no other input
+// can broadcast: each has one element.
 func overInputs(c *Call, inputs ...int) []graph.Alias {
 	var pairs []graph.Alias
 	for _, i := range inputs {
-		if c.fits(0, i) && (c.Out[0].Exact() || c.alone(i)) {
+		if c.fits(0, i) && (identified(c.Out[0].Shape) || c.alone(i)) {
 			pairs = append(pairs, graph.Alias{Out: 0, In: i})
 		}
 	}
 	return pairs
+}
+
+// identified reports whether every length is exact or has an identity: whether
+// an equal shape stays equal at run time.
+func identified(shape []graph.Dim) bool {
+	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return !d.Exact() && d.Identity() == 0 })
 }
 
 // alone reports whether all inputs but i have exactly one element, and no more
