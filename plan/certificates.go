@@ -61,7 +61,11 @@ func (v *verifier) cut(s *scope, i int) int64 {
 	if n := s.g.Nodes[id]; len(c.Nodes) != 1 || c.Nodes[0] != n.Name {
 		v.fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %s", i, graph.Short(n.Name), id, quotedList(c.Nodes))
 	}
-	bound := s.atNode(id)
+	bound, known := v.bounds[id]
+	if !known {
+		bound = s.atNode(id)
+		v.bounds[id] = bound
+	}
 	if c.ValueBytes > bound {
 		v.fault(CodeCertificate, "certificate %d: %s proves a lower bound of %d bytes, found %d", i, s.g.Label(id), bound, c.ValueBytes)
 		return 0

@@ -91,7 +91,7 @@ func (nv *naive) round(n int64) int64 { return (n + nv.align - 1) / nv.align * n
 // scope places the tensors of one graph.
 func (nv *naive) scope(g *graph.Graph, pool string, groups []string, work []int64) ([]plan.Buffer, []plan.Step, []plan.Dynamic, int64) {
 	end := max(len(g.Nodes)-1, 0)
-	var buffers []plan.Buffer
+	buffers := []plan.Buffer{}
 	var dynamic []plan.Dynamic
 	of := map[string]*graph.Tensor{}
 	var order []string

@@ -193,6 +193,9 @@ func Read(r io.Reader) (*Plan, error) {
 	if err := d.Decode(p); err != nil {
 		return nil, fmt.Errorf("not a plan: %w", err)
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("not a plan: expected its end at byte %d, found more", d.InputOffset())
+	}
 	if p.Format != Format {
 		return nil, fmt.Errorf("format is %q, expected %q", p.Format, Format)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // Report is what Verify found. As JSON it is one flat object: the verdict, the
@@ -77,7 +79,7 @@ func (r *Report) String() string {
 		if s.Dynamic > 0 {
 			fmt.Fprintf(&b, ", %d of them dynamic", s.Dynamic)
 		}
-		fmt.Fprintf(&b, "\narena     %s\nresident  %s\npeak      %s\n", size(s.ArenaBytes), size(s.ResidentBytes), size(s.PeakBytes))
+		fmt.Fprintf(&b, "\narena     %s\nresident  %s\npeak      %s\n", units.Bytes(s.ArenaBytes), units.Bytes(s.ResidentBytes), units.Bytes(s.PeakBytes))
 		fmt.Fprintf(&b, "schedule: %s\nplacement: %s\n", r.Schedule, r.Placement)
 		return b.String()
 	}
@@ -96,27 +98,6 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-// size prints bytes as 7.66 MiB (8,028,160 B).
-func size(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	var exact []byte
-	for i := range len(digits) {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			exact = append(exact, ',')
-		}
-		exact = append(exact, digits[i])
-	}
-	units := []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	if n < 1024 {
-		return string(exact) + " B"
-	}
-	f, u := float64(n)/1024, 0
-	for f >= 1024 && u < len(units)-1 {
-		f, u = f/1024, u+1
-	}
-	return fmt.Sprintf("%.2f %s (%s B)", f, units[u], exact)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -28,7 +28,7 @@ func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
 	v := &verifier{
 		m: m, p: p, opt: opt,
 		r:     &Report{Violations: []Violation{}},
-		peaks: map[*graph.Call]int64{},
+		peaks: map[*graph.Call]int64{}, bounds: map[graph.NodeID]int64{},
 	}
 	infers, err := v.infer()
 	if err != nil {
@@ -57,12 +57,13 @@ type verifier struct {
 	r   *Report
 
 	training bool
-	updates  map[string]string     // training: parameters and states, and what takes their place
-	overflow bool                  // some sum did not fit
-	peaks    map[*graph.Call]int64 // inner peaks of local functions
-	next     int                   // the entry of p.Subgraphs that is due
-	resident []extent              // buffers of pool resident, of all graphs
-	scopes   []*scope              // the main graph and its bodies, whose annotations are checked
+	updates  map[string]string      // training: parameters and states, and what takes their place
+	overflow bool                   // some sum did not fit
+	peaks    map[*graph.Call]int64  // inner peaks of local functions
+	bounds   map[graph.NodeID]int64 // of nodes that certificates name
+	next     int                    // the entry of p.Subgraphs that is due
+	resident []extent               // buffers of pool resident, of all graphs
+	scopes   []*scope               // the main graph and its bodies, whose annotations are checked
 }
 
 // plan checks all that hangs on the order of the nodes.
