@@ -18,6 +18,10 @@ type Buffer struct {
 type Problem struct {
 	Buffers   []Buffer
 	Alignment int64 // of all buffers that have none of their own; 0: 1 byte
+
+	// work is the number of gaps after which a greedy strategy gives up and
+	// returns no offsets; 0: never. Solve sets it, and bounds its own time so.
+	work int
 }
 
 // Placement is where the buffers lie.

@@ -12,12 +12,15 @@ import "math"
 // O(n²), when sizes do not repeat and lifetimes of every length leave thousands
 // of holes: 20,000 such buffers take 2 to 3 s, 100,000 a minute or more, and
 // [BestFit] is the strategy for them. Memory O(n log n + g√n), with g the most
-// runs at one step.
+// runs at one step. Beyond s.work gaps it gives up: see [Problem.work].
 func place(s prepared, pick func(gaps []run, top, size, align int64) int64) Placement {
 	a := Placement{Offsets: make([]int64, len(s.size))}
 	t := newTaken(s.sections)
 	for _, i := range s.ids {
 		gaps, top := t.between(s.lo[i], s.hi[i], s.size[i])
+		if s.work > 0 && t.work > s.work {
+			return Placement{}
+		}
 		off := pick(gaps, top, s.size[i], s.align[i])
 		t.take(s.lo[i], s.hi[i], run{off, off + s.size[i]})
 		a.Offsets[i] = off

@@ -22,6 +22,7 @@ type prepared struct {
 	lo, hi      []int32 // by buffer, as are the next two
 	size, align []int64
 	sections    int
+	work        int // Problem.work
 }
 
 func prepare(p Problem) prepared {
@@ -31,6 +32,7 @@ func prepare(p Problem) prepared {
 		hi:    make([]int32, n),
 		size:  make([]int64, n),
 		align: make([]int64, n),
+		work:  p.work,
 	}
 	for i := range p.Buffers {
 		s.size[i], s.align[i] = p.size(i), p.align(i)

@@ -15,6 +15,8 @@ import (
 // about √n sections each, are plain lists of the buffers that cover a part of
 // the leaf: the tree stays small, and so does its memory.
 type taken struct {
+	work int // gaps and unions looked at so far, by all calls of between
+
 	width  int32 // sections per leaf
 	leaves int32 // a power of two; tree node 1 is the root, node x has halves 2x and 2x+1
 	any    []runs
@@ -109,6 +111,7 @@ func (t *taken) between(lo, hi int32, size int64) (gaps []run, top int64) {
 	for _, r := range t.asked {
 		t.spare = r.gapsIn(t.spare[:0], t.gaps, size)
 		t.gaps, t.spare = t.spare, t.gaps
+		t.work += len(t.gaps) + 1
 	}
 	return t.gaps, top
 }
