@@ -58,7 +58,8 @@ type Sharing struct {
 	Inplace bool `json:"inplace"`
 }
 
-// Summary is the plan in figures. All but the last two are recomputed by Verify.
+// Summary is the plan in figures. All but PlacementOptimal are recomputed by
+// Verify.
 type Summary struct {
 	Nodes            int   `json:"nodes"`
 	Tensors          int   `json:"tensors"` // graph inputs and node outputs of the main graph

@@ -69,6 +69,15 @@ const (
 	CodeAnnotation  = "annotation"       // in the file's metadata
 )
 
+// Codes lists all codes of violations.
+var Codes = []string{
+	CodeFormat, CodeBytes, CodeSHA256, CodeMode, CodeDims, CodeAlignment,
+	CodeOffset, CodeOrder, CodeLoad, CodeMissing, CodeDuplicate, CodeUnknown,
+	CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind, CodeBounded,
+	CodePool, CodeView, CodeInplace, CodeUpdate, CodeWorkspace, CodeOverlap,
+	CodeSubgraph, CodeProgram, CodeCertificate, CodeSummary, CodeAnnotation,
+}
+
 // String gives the report in a few lines: the verdict, what it rests on, and the
 // violations.
 func (r *Report) String() string {
