@@ -10,8 +10,13 @@ func efficientNet(b *builder) {
 	stem := b.in("features.0")
 	x = stem.silu(stem.convNorm(x, conv{out: b.channels(32), kernel: all(3), stride: all(2), pad: all(1)}))
 	for i, row := range []inverted{
-		{3, 1, 16, 1, 1}, {3, 6, 24, 2, 2}, {5, 6, 40, 2, 2}, {3, 6, 80, 3, 2},
-		{5, 6, 112, 3, 1}, {5, 6, 192, 4, 2}, {3, 6, 320, 1, 1},
+		{3, 1, 16, 1, 1},
+		{3, 6, 24, 2, 2},
+		{5, 6, 40, 2, 2},
+		{3, 6, 80, 3, 2},
+		{5, 6, 112, 3, 1},
+		{5, 6, 192, 4, 2},
+		{3, 6, 320, 1, 1},
 	} {
 		row.count = int64(math.Ceil(float64(row.count) * b.real("depth")))
 		for k := range row.count {

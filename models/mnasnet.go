@@ -10,8 +10,12 @@ func mnasNet(b *builder) {
 	x = s.relu(s.in("depthwise").convNorm(x, depthwise(x, 3, 1)))
 	x = s.in("project").convNorm(x, conv{out: b.channels(16), kernel: all(1)})
 	for i, row := range []inverted{
-		{3, 3, 24, 3, 2}, {5, 3, 40, 3, 2}, {5, 6, 80, 3, 2}, {3, 6, 96, 2, 1},
-		{5, 6, 192, 4, 2}, {3, 6, 320, 1, 1},
+		{3, 3, 24, 3, 2},
+		{5, 3, 40, 3, 2},
+		{5, 6, 80, 3, 2},
+		{3, 6, 96, 2, 1},
+		{5, 6, 192, 4, 2},
+		{3, 6, 320, 1, 1},
 	} {
 		for k := range row.count {
 			x = b.in("stack%d.%d", i+1, k).invertedResidual(x, row, k, (*builder).relu)

@@ -7,8 +7,19 @@ func mobileNetV1(b *builder) {
 	x = b.in("stem").convNorm(x, conv{out: b.channels(32), kernel: all(3), stride: all(2), pad: all(1)})
 	x = b.relu(x)
 	for i, block := range []struct{ out, stride int64 }{
-		{64, 1}, {128, 2}, {128, 1}, {256, 2}, {256, 1}, {512, 2},
-		{512, 1}, {512, 1}, {512, 1}, {512, 1}, {512, 1}, {1024, 2}, {1024, 1},
+		{64, 1},
+		{128, 2},
+		{128, 1},
+		{256, 2},
+		{256, 1},
+		{512, 2},
+		{512, 1},
+		{512, 1},
+		{512, 1},
+		{512, 1},
+		{512, 1},
+		{1024, 2},
+		{1024, 1},
 	} {
 		s := b.in("blocks.%d", i)
 		x = s.relu(s.in("depthwise").convNorm(x, depthwise(x, 3, block.stride)))
@@ -30,8 +41,13 @@ func mobileNetV2(b *builder) {
 	x = b.relu6(x)
 	i := 1
 	for _, row := range []inverted{
-		{3, 1, 16, 1, 1}, {3, 6, 24, 2, 2}, {3, 6, 32, 3, 2}, {3, 6, 64, 4, 2},
-		{3, 6, 96, 3, 1}, {3, 6, 160, 3, 2}, {3, 6, 320, 1, 1},
+		{3, 1, 16, 1, 1},
+		{3, 6, 24, 2, 2},
+		{3, 6, 32, 3, 2},
+		{3, 6, 64, 4, 2},
+		{3, 6, 96, 3, 1},
+		{3, 6, 160, 3, 2},
+		{3, 6, 320, 1, 1},
 	} {
 		for k := range row.count {
 			x = b.in("features.%d", i).invertedResidual(x, row, k, (*builder).relu6)

@@ -14,6 +14,8 @@
 //	types.go     TypeProto and ValueInfoProto
 //	external.go  data in other files: where they may lie, how they are brought along
 //	image.go     Encode: the bytes of a file as pieces of the source and new ones
+//	revise.go    messages that were read, with what changed put in
+//	padding.go   room that keeps large weights where they lay within a block
 //	encode.go    messages that were built, not read
 //	write.go     an image into a file: reflink or kernel copy, then rename
 package onnx

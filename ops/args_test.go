@@ -49,12 +49,16 @@ func TestHostileInputs(t *testing.T) {
 		elems := []graph.DType{graph.Float32, graph.Float16, graph.Int64, graph.Uint8, graph.String, graph.Int4, graph.Undefined}
 		return arg(elems[r.IntN(len(elems))], shape...)
 	}
-	names := []string{"num_heads", "kv_num_heads", "q_num_heads", "group", "offset_group", "hidden_size", "channels_last", "ndim",
+	names := []string{
+		"num_heads", "kv_num_heads", "q_num_heads", "group", "offset_group", "hidden_size", "channels_last", "ndim",
 		"dilation", "state_window", "past_present_share_buffer", "transA", "transB", "transBatchA", "transBatchB", "N", "K", "Nq", "Nkv",
 		"bits", "gather_axis", "quantize_axis", "groups", "num_groups", "size", "axis", "stash_type", "layout", "spatial", "n_targets",
-		"targets", "max_map", "onesided", "inverse", "softmax_precision", "output_width", "output_height", "ceil_mode"}
-	lists := []string{"kernel_shape", "strides", "pads", "dilations", "output_shape", "output_padding", "qkv_hidden_sizes", "pooled_shape",
-		"cats_int64s", "inputdimensions", "classlabels_ints", "classlabels_int64s", "axes"}
+		"targets", "max_map", "onesided", "inverse", "softmax_precision", "output_width", "output_height", "ceil_mode",
+	}
+	lists := []string{
+		"kernel_shape", "strides", "pads", "dilations", "output_shape", "output_padding", "qkv_hidden_sizes", "pooled_shape",
+		"cats_int64s", "inputdimensions", "classlabels_ints", "classlabels_int64s", "axes",
+	}
 	for k := range table {
 		op := k.name
 		if k.domain != "" {

@@ -57,8 +57,10 @@ func (c *Call) castTarget() (graph.DType, error) {
 }
 
 // castNames is how opsets 1 to 5 spell the element types, by number.
-var castNames = []string{"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL",
-	"FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128"}
+var castNames = []string{
+	"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL",
+	"FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128",
+}
 
 // elemAttr is an attribute that holds the number of an element type.
 func (c *Call) elemAttr(name string, otherwise graph.DType) (graph.DType, error) {

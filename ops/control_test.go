@@ -38,15 +38,20 @@ func TestIf(t *testing.T) {
 		{"kinds that differ", iff(empty, narrow), "error: output 0 is sequence(float32[...]) in then_branch, but float32[2,3] in else_branch"},
 		{"no branches", graphSpec{in: "c", out: "y", nodes: "y=If(c)", types: cond}, `error: attribute "else_branch" is missing: expected a graph`},
 		{"outputs that do not match", iff(graphSpec{out: "t t", nodes: "t=Relu(x)"}, narrow), "error: then_branch makes 2 outputs, expected 1"},
-		{"a condition that is no scalar", graphSpec{in: "x", out: "y", nodes: "y=If(x)", types: cond, bodies: nodeBodies{"y": {"then_branch": narrow, "else_branch": narrow}}},
-			`error: input 0 "x" is float32[2,3], expected bool[]`},
+		{
+			"a condition that is no scalar",
+			graphSpec{in: "x", out: "y", nodes: "y=If(x)", types: cond, bodies: nodeBodies{"y": {"then_branch": narrow, "else_branch": narrow}}},
+			`error: input 0 "x" is float32[2,3], expected bool[]`,
+		},
 	})
 }
 
 func TestNeverTakenBranch(t *testing.T) {
 	squeeze := graphSpec{out: "u", nodes: "t=Squeeze(x,k); u=Relu(t)", data: constants{"k": ints([]int64{1}, 0)}}
-	m, got := graphSpec{in: "x", out: "y", nodes: "y=If(c)", types: tensors{"x": floats(2, 3)}, data: constants{"c": bools(0)},
-		bodies: nodeBodies{"y": {"then_branch": squeeze, "else_branch": {out: "t", nodes: "t=Relu(x)"}}}}.infer(t)
+	m, got := graphSpec{
+		in: "x", out: "y", nodes: "y=If(c)", types: tensors{"x": floats(2, 3)}, data: constants{"c": bools(0)},
+		bodies: nodeBodies{"y": {"then_branch": squeeze, "else_branch": {out: "t", nodes: "t=Relu(x)"}}},
+	}.infer(t)
 	if got != "float32[2,3]" {
 		t.Fatal(got)
 	}
@@ -60,19 +65,25 @@ func TestNeverTakenBranch(t *testing.T) {
 func TestLoop(t *testing.T) {
 	in := tensors{"x": floats(2, 3), "m": graph.TensorOf(graph.Int64), "c": graph.TensorOf(graph.Bool)}
 	loop := func(call, body string, data constants) graphSpec {
-		return graphSpec{in: "x m c", out: "y s", nodes: "y,s=" + call, types: in, data: data,
-			bodies: nodeBodies{"y": {"body": {in: "i k v", out: "k w r", nodes: body, attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}}}}
+		return graphSpec{
+			in: "x m c", out: "y s", nodes: "y,s=" + call, types: in, data: data,
+			bodies: nodeBodies{"y": {"body": {in: "i k v", out: "k w r", nodes: body, attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}}},
+		}
 	}
 	same := "w=Relu(v); r=Relu(v)"
 	grow := "w=Concat(v,v); r=Shape(v)"
 	five := constants{"five": ints(nil, 5)}
-	until := graphSpec{in: "i k v", out: "q w r", nodes: "w=Relu(v); r=Relu(v); n=ReduceSum(v); q=Cast(n)",
-		attrs: nodeAttrs{"n": {attrInt("keepdims", 0)}, "q": {attrInt("to", int64(graph.Bool))}}}
+	until := graphSpec{
+		in: "i k v", out: "q w r", nodes: "w=Relu(v); r=Relu(v); n=ReduceSum(v); q=Cast(n)",
+		attrs: nodeAttrs{"n": {attrInt("keepdims", 0)}, "q": {attrInt("to", int64(graph.Bool))}},
+	}
 	wait := loop("Loop(five,,x)", same, five)
 	wait.bodies = nodeBodies{"y": {"body": until}}
-	counted := graphSpec{in: "x c", out: "y", types: in, data: constants{"zero": ints(nil, 0), "five": ints(nil, 5), "one": ints(nil, 1), "yes": bools(1)},
+	counted := graphSpec{
+		in: "x c", out: "y", types: in, data: constants{"zero": ints(nil, 0), "five": ints(nil, 5), "one": ints(nil, 1), "yes": bools(1)},
 		nodes:  "n=Loop(,yes,zero); u=Range(zero,n,one); y=Relu(u)",
-		bodies: nodeBodies{"n": {"body": {in: "i k v", out: "q w", nodes: "w=Add(v,one); q=Less(w,five)"}}}}
+		bodies: nodeBodies{"n": {"body": {in: "i k v", out: "q w", nodes: "w=Add(v,one); q=Less(w,five)"}}},
+	}
 	runInferCases(t, []inferCase{
 		{"a known trip count is the length", loop("Loop(five,,x)", same, five), "float32[2,3], float32[5,2,3]"},
 		{"a condition that may be false bounds it", loop("Loop(five,c,x)", same, five), "float32[2,3], float32[<=5,2,3]"},
@@ -97,8 +108,10 @@ func TestLoop(t *testing.T) {
 // TestLoopBodyHoldsForAllIterations: what stays in the body's tensors after
 // following a loop is the largest of any iteration.
 func TestLoopBodyHoldsForAllIterations(t *testing.T) {
-	m, got := graphSpec{in: "x", out: "y", nodes: "y=Loop(five,,x)", types: tensors{"x": floats(2)}, data: constants{"five": ints(nil, 5)},
-		bodies: nodeBodies{"y": {"body": {in: "i k v", out: "k w", nodes: "w=Concat(v,v)", attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}}}}.infer(t)
+	m, got := graphSpec{
+		in: "x", out: "y", nodes: "y=Loop(five,,x)", types: tensors{"x": floats(2)}, data: constants{"five": ints(nil, 5)},
+		bodies: nodeBodies{"y": {"body": {in: "i k v", out: "k w", nodes: "w=Concat(v,v)", attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}}},
+	}.infer(t)
 	if got != "float32[64]" {
 		t.Fatal(got)
 	}
@@ -122,10 +135,14 @@ func TestScan(t *testing.T) {
 		{"along axis 0", scan("Scan(h,x)", body, one), "float32[4], float32[7,4]"},
 		{"an axis of the output", scan("Scan(h,x)", body, one, attrInts("scan_output_axes", -1)), "float32[4], float32[4,7]"},
 		{"an axis of the input", scan("Scan(z)", graphSpec{in: "e", out: "a b", nodes: "a=Relu(e); b=Relu(e)"}, one, attrInts("scan_input_axes", 1), attrInts("scan_output_axes", 1, 0)), "float32[4,6,7], float32[6,4,7]"},
-		{"lengths that differ", scan("Scan(x,w)", graphSpec{in: "a b", out: "c d", nodes: "c=Relu(a); d=Relu(b)"}, attrInt("num_scan_inputs", 2)),
-			`error: input 1 "w" has shape [8,4], expected a sequence of length 7 as in the others`},
-		{"a state that changes its shape", scan("Scan(h,x)", graphSpec{in: "s e", out: "t r", nodes: "t=Concat(s,e); r=Relu(e)", attrs: nodeAttrs{"t": {attrInt("axis", 0)}}}, one),
-			"error: state 0 is float32[4], but the body makes float32[8] of it: expected the same shape in every iteration"},
+		{
+			"lengths that differ", scan("Scan(x,w)", graphSpec{in: "a b", out: "c d", nodes: "c=Relu(a); d=Relu(b)"}, attrInt("num_scan_inputs", 2)),
+			`error: input 1 "w" has shape [8,4], expected a sequence of length 7 as in the others`,
+		},
+		{
+			"a state that changes its shape", scan("Scan(h,x)", graphSpec{in: "s e", out: "t r", nodes: "t=Concat(s,e); r=Relu(e)", attrs: nodeAttrs{"t": {attrInt("axis", 0)}}}, one),
+			"error: state 0 is float32[4], but the body makes float32[8] of it: expected the same shape in every iteration",
+		},
 		{"an axis out of range", scan("Scan(h,x)", body, one, attrInts("scan_input_axes", 2)), "error: scan_input_axes is 2"},
 		{"too many axes", scan("Scan(h,x)", body, one, attrInts("scan_input_axes", 0, 0)), "error: scan_input_axes has 2 entries, expected 1"},
 		{"directions", scan("Scan(h,x)", body, one, attrInts("scan_input_directions", 2)), "error: scan_input_directions is [2]"},
@@ -134,8 +151,10 @@ func TestScan(t *testing.T) {
 }
 
 func TestScanOfVersion8(t *testing.T) {
-	s := graphSpec{in: "h x", out: "y r", nodes: "y,r=Scan(,h,x)", types: tensors{"h": floats(5, 4), "x": floats(5, 7, 4)},
-		bodies: nodeBodies{"y": {"body": {in: "s e", out: "t r", nodes: "t=Add(s,e); r=Relu(t)"}}}, attrs: nodeAttrs{"y": {attrInt("num_scan_inputs", 1)}}}
+	s := graphSpec{
+		in: "h x", out: "y r", nodes: "y,r=Scan(,h,x)", types: tensors{"h": floats(5, 4), "x": floats(5, 7, 4)},
+		bodies: nodeBodies{"y": {"body": {in: "s e", out: "t r", nodes: "t=Add(s,e); r=Relu(t)"}}}, attrs: nodeAttrs{"y": {attrInt("num_scan_inputs", 1)}},
+	}
 	m := &graph.Model{Opsets: []graph.Opset{{Version: 8}}, Graph: s.build(nil)}
 	if _, err := Infer(m, Options{}); err != nil {
 		t.Fatal(err)
@@ -153,8 +172,10 @@ func TestSequenceMap(t *testing.T) {
 	in := tensors{"a": floats(2, 3), "b": floats(5), "s": {Kind: graph.KindSequence, Of: new(floats(3))}}
 	body := graphSpec{in: "e", out: "r", nodes: "r=Shape(e)"}
 	runInferCases(t, []inferCase{
-		{"items that are known keep their types", graphSpec{in: "a b", out: "x", nodes: "l=SequenceConstruct(a,b); q=SequenceMap(l); x=SequenceAt(q,zero)",
-			types: in, data: constants{"zero": ints(nil, 0)}, bodies: nodeBodies{"q": {"body": body}}}, "int64[2]"},
+		{"items that are known keep their types", graphSpec{
+			in: "a b", out: "x", nodes: "l=SequenceConstruct(a,b); q=SequenceMap(l); x=SequenceAt(q,zero)",
+			types: in, data: constants{"zero": ints(nil, 0)}, bodies: nodeBodies{"q": {"body": body}},
+		}, "int64[2]"},
 		{"the others that of any item", graphSpec{in: "s", out: "q", nodes: "q=SequenceMap(s)", types: in, bodies: nodeBodies{"q": {"body": body}}}, "sequence(int64[1])"},
 		{"a tensor is no sequence", graphSpec{in: "a", out: "q", nodes: "q=SequenceMap(a)", types: in, bodies: nodeBodies{"q": {"body": body}}}, "error: input 0 \"a\" has shape [2,3], expected a sequence"},
 	})

@@ -70,18 +70,45 @@ func (d *drawn) next(n int) int {
 var (
 	drawnLengths = []int64{0, 1, 2, 3, 4, 5, 8, 64, -1, -2, 1 << 20, 1 << 31, 1 << 40, 1 << 62, math.MaxInt64, math.MinInt64}
 	drawnTypes   = []graph.DType{graph.Float32, graph.Int64, graph.Bool, graph.String, graph.Int32, graph.Float16, graph.Uint8, graph.Int4}
-	drawnNames   = []string{"axis", "axes", "keepdims", "to", "perm", "pads", "strides", "kernel_shape", "num_scan_inputs", "scan_input_axes",
+	drawnNames   = []string{
+		"axis", "axes", "keepdims", "to", "perm", "pads", "strides", "kernel_shape", "num_scan_inputs", "scan_input_axes",
 		"scan_output_axes", "new_axis", "dtype", "value", "shape", "split", "num_outputs", "group", "maxsplit", "ngram_indexes", "type",
-		"equation", "mode", "hidden_size", "num_heads", "direction", "time", "allowzero", "start", "end", "k", "largest", "body", "then_branch"}
+		"equation", "mode", "hidden_size", "num_heads", "direction", "time", "allowzero", "start", "end", "k", "largest", "body", "then_branch",
+	}
 	// Operators that carry shapes about, with the inputs that they mostly have.
 	drawnFolds = []struct {
 		name   string
 		inputs int
 	}{
-		{"Shape", 1}, {"Relu", 1}, {"Identity", 1}, {"Add", 2}, {"Mul", 2}, {"Concat", 2}, {"Gather", 2}, {"Slice", 3}, {"Cast", 1}, {"NonZero", 1},
-		{"ConstantOfShape", 1}, {"Range", 3}, {"Reshape", 2}, {"Unsqueeze", 2}, {"Expand", 2}, {"Where", 3}, {"If", 1}, {"Loop", 3}, {"Scan", 2},
-		{"SequenceMap", 1}, {"SequenceEmpty", 0}, {"SequenceConstruct", 2}, {"SequenceInsert", 2}, {"SequenceAt", 2}, {"SplitToSequence", 1},
-		{"ConcatFromSequence", 1}, {"SequenceLength", 1}, {"f.F0", 1}, {"f.F1", 1},
+		{"Shape", 1},
+		{"Relu", 1},
+		{"Identity", 1},
+		{"Add", 2},
+		{"Mul", 2},
+		{"Concat", 2},
+		{"Gather", 2},
+		{"Slice", 3},
+		{"Cast", 1},
+		{"NonZero", 1},
+		{"ConstantOfShape", 1},
+		{"Range", 3},
+		{"Reshape", 2},
+		{"Unsqueeze", 2},
+		{"Expand", 2},
+		{"Where", 3},
+		{"If", 1},
+		{"Loop", 3},
+		{"Scan", 2},
+		{"SequenceMap", 1},
+		{"SequenceEmpty", 0},
+		{"SequenceConstruct", 2},
+		{"SequenceInsert", 2},
+		{"SequenceAt", 2},
+		{"SplitToSequence", 1},
+		{"ConcatFromSequence", 1},
+		{"SequenceLength", 1},
+		{"f.F0", 1},
+		{"f.F1", 1},
 	}
 	drawnOps = sync.OnceValue(func() []key {
 		var list []key

@@ -26,8 +26,10 @@ func TestConstant(t *testing.T) {
 		{doc: "reals", op: "Constant", attrs: attrs(&graph.Attr{Name: "value_floats", Floats: []float32{1, 2}}), want: "float32[2] = 1 2"},
 		{doc: "a string", op: "Constant", attrs: attrs(attrString("value_string", "x")), want: "string[]"},
 		{doc: "strings", op: "Constant", attrs: attrs(&graph.Attr{Name: "value_strings", Strings: []string{"x", "y"}}), want: "string[2]"},
-		{doc: "a sparse tensor is dense as a result", op: "Constant", want: "float32[3,4]",
-			attrs: attrs(&graph.Attr{Name: "sparse_value", Sparse: &graph.Sparse{Values: &graph.Data{Type: f32, Dims: []int64{1}}, Dims: []int64{3, 4}}})},
+		{
+			doc: "a sparse tensor is dense as a result", op: "Constant", want: "float32[3,4]",
+			attrs: attrs(&graph.Attr{Name: "sparse_value", Sparse: &graph.Sparse{Values: &graph.Data{Type: f32, Dims: []int64{1}}, Dims: []int64{3, 4}}}),
+		},
 		{doc: "a negative length", op: "Constant", attrs: attrs(attrTensor("value", &graph.Data{Type: f32, Dims: []int64{-1}})), want: "error: length -1"},
 		{doc: "lengths that overflow", op: "Constant", attrs: attrs(attrTensor("value", &graph.Data{Type: f32, Dims: []int64{1 << 32, 1 << 32}, Raw: []byte{}})), want: "float32[4294967296,4294967296]"},
 	})

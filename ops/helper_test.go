@@ -186,10 +186,12 @@ func attrString(name, v string) *graph.Attr {
 // TestHostileAttributes calls every operator with attributes of wrong types
 // and absurd values: it may refuse them, and must return.
 func TestHostileAttributes(t *testing.T) {
-	names := []string{"axis", "axes", "k", "to", "dtype", "shape", "perm", "pads", "strides", "dilations", "kernel_shape",
+	names := []string{
+		"axis", "axes", "k", "to", "dtype", "shape", "perm", "pads", "strides", "dilations", "kernel_shape",
 		"output_shape", "output_padding", "split", "num_outputs", "block_size", "blocksize", "group", "value", "value_ints",
 		"start", "end", "starts", "ends", "scales", "sample_size", "num_heads", "hidden_size", "batch_axis", "time_axis", "equation",
-		"auto_pad", "mode", "direction", "largest", "keepdims", "repeats", "kv_num_heads", "q_num_heads", "output_height"}
+		"auto_pad", "mode", "direction", "largest", "keepdims", "repeats", "kv_num_heads", "q_num_heads", "output_height",
+	}
 	shapes := [][]graph.Dim{{}, {0}, {3}, {2, graph.Unknown}, {2, 3, graph.AtMost(4)}, {1, 4, 8, 8}, {math.MaxInt64, math.MaxInt64, 2, 2, 2}}
 	for k := range table {
 		for _, shape := range shapes {

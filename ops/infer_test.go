@@ -201,11 +201,15 @@ func TestInstanceDependsOnAllAxes(t *testing.T) {
 }
 
 func TestFunctionAttributes(t *testing.T) {
-	f := function("F", graphSpec{in: "a", out: "y", nodes: "y=Concat(a,a)",
-		attrs: map[string][]*graph.Attr{"y": {{Name: "axis", Type: graph.AttrInt, Ref: "along"}}}})
+	f := function("F", graphSpec{
+		in: "a", out: "y", nodes: "y=Concat(a,a)",
+		attrs: map[string][]*graph.Attr{"y": {{Name: "axis", Type: graph.AttrInt, Ref: "along"}}},
+	})
 	f.Defaults = []*graph.Attr{{Name: "along", Type: graph.AttrInt, Int: 1}}
-	_, got := graphSpec{in: "x", out: "p q", nodes: "p=f.F(x); q=f.F(x)", types: map[string]graph.Type{"x": floats(2, 3)},
-		attrs: map[string][]*graph.Attr{"q": {{Name: "along", Type: graph.AttrInt, Int: 0}}}}.infer(t, f)
+	_, got := graphSpec{
+		in: "x", out: "p q", nodes: "p=f.F(x); q=f.F(x)", types: map[string]graph.Type{"x": floats(2, 3)},
+		attrs: map[string][]*graph.Attr{"q": {{Name: "along", Type: graph.AttrInt, Int: 0}}},
+	}.infer(t, f)
 	if want := "float32[2,6], float32[4,3]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -214,11 +218,13 @@ func TestFunctionAttributes(t *testing.T) {
 // TestFunctionInputLeftOut: what a call leaves out is left out inside too.
 func TestFunctionInputLeftOut(t *testing.T) {
 	f := function("F", graphSpec{in: "a b", out: "y", nodes: "y=OptionalHasElement(b)"})
-	m, got := graphSpec{in: "x", out: "y", nodes: "h=f.F(x); y=If(h)", types: map[string]graph.Type{"x": floats(2, 3)},
+	m, got := graphSpec{
+		in: "x", out: "y", nodes: "h=f.F(x); y=If(h)", types: map[string]graph.Type{"x": floats(2, 3)},
 		bodies: map[string]map[string]graphSpec{"y": {
 			"then_branch": {out: "a", nodes: "a=Relu(x)"},
 			"else_branch": {out: "a", nodes: "a=Concat(x,x)", attrs: map[string][]*graph.Attr{"a": {attrInt("axis", 0)}}},
-		}}}.infer(t, f)
+		}},
+	}.infer(t, f)
 	if want := "float32[4,3]"; got != want {
 		t.Errorf("got %s, want %s (%v)", got, want, m.Graph.Nodes[0].Meaning)
 	}
@@ -228,7 +234,8 @@ func TestRecursion(t *testing.T) {
 	self := function("Self", graphSpec{in: "a", out: "b", nodes: "b=f.Self(a)"})
 	f0 := function("F0", graphSpec{in: "a", out: "b", nodes: "b=f.F1(a)"})
 	f1 := function("F1", graphSpec{in: "a", out: "b", nodes: "c=Cast(a); b=If(c)", bodies: map[string]map[string]graphSpec{"b": {
-		"then_branch": {out: "t", nodes: "t=f.F0(a)"}, "else_branch": {out: "t", nodes: "t=Relu(a)"}}}})
+		"then_branch": {out: "t", nodes: "t=f.F0(a)"}, "else_branch": {out: "t", nodes: "t=Relu(a)"},
+	}}})
 	main := graphSpec{in: "x", out: "y", nodes: "y=Relu(x)", types: map[string]graph.Type{"x": floats(2)}}
 	for _, k := range []struct {
 		doc  string
@@ -272,8 +279,10 @@ func TestNestedLoopsAreBounded(t *testing.T) {
 		body = graphSpec{in: "i c v", out: "c w", nodes: "w=Loop(,c,v)", bodies: map[string]map[string]graphSpec{"w": {"body": body}}}
 	}
 	start := time.Now()
-	_, got := graphSpec{in: "c x", out: "y", nodes: "y=Loop(,c,x)", bodies: map[string]map[string]graphSpec{"y": {"body": body}},
-		types: map[string]graph.Type{"c": graph.TensorOf(graph.Bool), "x": floats(2)}}.infer(t)
+	_, got := graphSpec{
+		in: "c x", out: "y", nodes: "y=Loop(,c,x)", bodies: map[string]map[string]graphSpec{"y": {"body": body}},
+		types: map[string]graph.Type{"c": graph.TensorOf(graph.Bool), "x": floats(2)},
+	}.infer(t)
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v: %s", took, got)
 	}

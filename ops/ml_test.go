@@ -36,8 +36,10 @@ func TestOptimizers(t *testing.T) {
 	f := func(shape ...graph.Dim) Arg { return arg(graph.Float32, shape...) }
 	r, step := f(), arg(graph.Int64)
 	runCases(t, []opCase{
-		{doc: "parameters and states in place", op: "ai.onnx.preview.training.Adam", in: []Arg{r, step, f(2), f(3), f(2), f(3), f(2), f(3), f(2), f(3)}, outs: 6,
-			want: "float32[2], float32[3], float32[2], float32[3], float32[2], float32[3] over 0<2 1<3 2<6 3<7 4<8 5<9"},
+		{
+			doc: "parameters and states in place", op: "ai.onnx.preview.training.Adam", in: []Arg{r, step, f(2), f(3), f(2), f(3), f(2), f(3), f(2), f(3)}, outs: 6,
+			want: "float32[2], float32[3], float32[2], float32[3], float32[2], float32[3] over 0<2 1<3 2<6 3<7 4<8 5<9",
+		},
 		{doc: "one parameter", op: "ai.onnx.preview.training.Momentum", in: []Arg{r, step, f(2), f(2), f(2)}, outs: 2, want: "float32[2], float32[2] over 0<2 1<4"},
 		{doc: "count of inputs", op: "ai.onnx.preview.training.Adagrad", in: []Arg{r, step, f(2), f(2)}, outs: 2, want: "error: found 4 inputs and 2 outputs"},
 		{doc: "shape of the gradient", op: "ai.onnx.preview.training.Adagrad", in: []Arg{r, step, f(2), f(3), f(2)}, outs: 2, want: "error: input 3  has shape [3], expected [2]"},

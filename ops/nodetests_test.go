@@ -54,8 +54,10 @@ var exceptions = []struct {
 	{`unique_.*`, false, "how many distinct elements there are depends on them"},
 	{`nonzero_.*|compress_.*`, false, "how many elements are kept depends on them"},
 
-	{`reshape_.*|constantofshape_(float_ones|int_zeros)|expand_dim_unchanged|center_crop_pad_.*|affine_grid_.*|col2im.*|maxunpool_export_with_output_shape`, false,
-		"the shape is a value"},
+	{
+		`reshape_.*|constantofshape_(float_ones|int_zeros)|expand_dim_unchanged|center_crop_pad_.*|affine_grid_.*|col2im.*|maxunpool_export_with_output_shape`, false,
+		"the shape is a value",
+	},
 	{`(un)?squeeze_.*_?ax[ie]s.*`, false, "the axes are a value"},
 	{`reduce_(l1|l2|log_sum|log_sum_exp|max|mean|min|prod|sum|sum_square)_(do_not_keep|keep|negative|empty_set|asc|desc|bool).*`, false, "the axes are a value"},
 	{`slice.*`, false, "starts and ends are values"},

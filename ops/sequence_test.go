@@ -7,8 +7,10 @@ import (
 )
 
 func TestSequences(t *testing.T) {
-	in := tensors{"a": floats(2, 3), "b": floats(4, 3), "c": floats(7, 3), "s": {Kind: graph.KindSequence, Of: new(floats(2, 3))}, "i": graph.TensorOf(graph.Int64),
-		"k": graph.TensorOf(graph.Int32, 2), "o": {Kind: graph.KindOptional, Of: new(floats(5))}}
+	in := tensors{
+		"a": floats(2, 3), "b": floats(4, 3), "c": floats(7, 3), "s": {Kind: graph.KindSequence, Of: new(floats(2, 3))}, "i": graph.TensorOf(graph.Int64),
+		"k": graph.TensorOf(graph.Int32, 2), "o": {Kind: graph.KindOptional, Of: new(floats(5))},
+	}
 	data := constants{"zero": ints(nil, 0), "one": ints(nil, 1), "nine": ints(nil, 9), "m1": ints(nil, -1), "three": ints(nil, 3), "parts": ints([]int64{2}, 5, 2), "less": ints([]int64{2}, 5, 1)}
 	axis := func(name string, attrs ...*graph.Attr) nodeAttrs {
 		return nodeAttrs{name: append(attrs, attrInt("axis", 0))}
@@ -32,16 +34,20 @@ func TestSequences(t *testing.T) {
 		{"concat without axis", run("x=ConcatFromSequence(s)", "x", nil), `error: attribute "axis" is missing`},
 		{"split into parts of one", run("l=SplitToSequence(a); x=SequenceAt(l,one)", "x", nil), "float32[1,3]"},
 		{"without the axis", run("l=SplitToSequence(a); x=SequenceAt(l,one)", "x", nodeAttrs{"l": {attrInt("keepdims", 0)}}), "float32[3]"},
-		{"split with a rest", run("l=SplitToSequence(c,three); x=SequenceAt(l,zero); y=SequenceAt(l,m1); n=SequenceLength(l); r=Range(zero,n,one)", "l x y r", nil),
-			"sequence(float32[<=3,3]), float32[3,3], float32[1,3], int64[3]"},
+		{
+			"split with a rest", run("l=SplitToSequence(c,three); x=SequenceAt(l,zero); y=SequenceAt(l,m1); n=SequenceLength(l); r=Range(zero,n,one)", "l x y r", nil),
+			"sequence(float32[<=3,3]), float32[3,3], float32[1,3], int64[3]",
+		},
 		{"split by a list", run("l=SplitToSequence(c,parts); x=SequenceAt(l,zero)", "x", nil), "float32[5,3]"},
 		{"split by a list that does not add up", run("l=SplitToSequence(c,less)", "l", nil), "error: split is [5 1], expected lengths that add up to 7, the length of axis 0"},
 		{"split by zero", run("l=SplitToSequence(c,zero)", "l", nil), "error: split is [0], expected positive lengths"},
 		{"split by what the data say", run("l=SplitToSequence(c,k); x=SequenceAt(l,i)", "x", nil), "float32[<=7,3]"},
 		{"a sequence is no tensor", run("l=SequenceConstruct(s)", "l", nil), `error: input 0 "s" has type sequence(float32[2,3]), expected a tensor`},
 		{"optional", run("p=Optional(a); x=OptionalGetElement(p); y=OptionalGetElement(o)", "p x y", nil), "optional(float32[2,3]), float32[2,3], float32[5]"},
-		{"an optional that is empty", run("p=Optional(); x=OptionalGetElement(p)", "x", nodeAttrs{"p": {{Name: "type", Type: graph.AttrTypeProto, TypeOf: &graph.Declared{Type: floats(5), Symbols: []string{""}}}}}),
-			`error: input 0 "p" is an empty optional`},
+		{
+			"an optional that is empty", run("p=Optional(); x=OptionalGetElement(p)", "x", nodeAttrs{"p": {{Name: "type", Type: graph.AttrTypeProto, TypeOf: &graph.Declared{Type: floats(5), Symbols: []string{""}}}}}),
+			`error: input 0 "p" is an empty optional`,
+		},
 		{"an optional of nothing", run("p=Optional()", "p", nil), `error: neither an input nor the attribute "type"`},
 	})
 }

@@ -55,8 +55,10 @@ func TestNodeTestValues(t *testing.T) {
 		}
 	}
 	t.Logf("%d operators are part of a test that folds", len(folded))
-	for _, op := range []string{"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "Cast", "Equal", "Less", "Where", "And", "Not", "Shape",
-		"Size", "Range", "ConstantOfShape", "Floor", "Ceil", "Round", "Pow", "BitShift", "Clip", "Neg", "Abs"} {
+	for _, op := range []string{
+		"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "Cast", "Equal", "Less", "Where", "And", "Not", "Shape",
+		"Size", "Range", "ConstantOfShape", "Floor", "Ceil", "Round", "Pow", "BitShift", "Clip", "Neg", "Abs",
+	} {
 		if !folded[op] {
 			t.Errorf("%s: no test folds it", op)
 		}

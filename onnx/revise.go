@@ -1,0 +1,218 @@
+package onnx
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// encoder writes messages: as they were where nothing changed, else revised.
+type encoder struct{ r *reader }
+
+// ours picks the entries of a metadata list that are ours, but for the padding,
+// which no model holds.
+func ours(props []graph.Prop) []graph.Prop {
+	var list []graph.Prop
+	for _, p := range props {
+		if strings.HasPrefix(p.Key, Prefix) && p.Key != padKey {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// reviseModel emits the fields of the source's ModelProto, the graph and our
+// metadata entries revised. The entries stand at the end, or, when large spans
+// of the source follow in the graph, before it, with padding that keeps those
+// spans where they were within a block.
+func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
+	whole := graph.Span{Len: int64(len(e.r.b))}
+	changed := e.graphChanged(m.Graph)
+	keep, err := e.propsKept(whole, 14, m.Props)
+	if err != nil {
+		return err
+	}
+	keep = keep && !changed
+	pending := !keep
+	err = e.r.walk(whole, "ModelProto", func(f field) error {
+		switch {
+		case f.num == 7 && changed:
+			var g pieces
+			if err := e.reviseGraph(&g, m.Graph); err != nil {
+				return err
+			}
+			if at, large := g.firstLarge(); at >= 0 {
+				appendProps(p, 14, ours(m.Props))
+				head := protowire.SizeTag(7) + protowire.SizeVarint(uint64(g.size))
+				p.bytes(padding(large.Off-(p.size+int64(head)+at), large.Len))
+				pending = false
+			}
+			p.message(7, &g)
+			return nil
+		case f.num == 14 && !keep:
+			return e.dropOurs(p, f)
+		}
+		p.span(f.span)
+		return nil
+	})
+	if err == nil && pending {
+		appendProps(p, 14, ours(m.Props))
+	}
+	return err
+}
+
+// child emits a field that holds a message: as it is, or revised.
+func (e *encoder) child(p *pieces, f field, revise func(q *pieces) error, changed bool) error {
+	if !changed {
+		p.span(f.span)
+		return nil
+	}
+	var q pieces
+	if err := revise(&q); err != nil {
+		return err
+	}
+	p.message(f.num, &q)
+	return nil
+}
+
+// propsKept reports whether the entries under "onnxmem." of a message of the
+// source are those that the model now holds.
+func (e *encoder) propsKept(s graph.Span, num protowire.Number, props []graph.Prop) (bool, error) {
+	var old []graph.Prop
+	err := e.r.walk(s, "message", func(f field) error {
+		if f.num != num || f.typ != protowire.BytesType {
+			return nil
+		}
+		p, err := e.r.prop(f.payload, "metadata_props")
+		old = append(old, p)
+		return err
+	})
+	return slices.Equal(ours(old), ours(props)), err
+}
+
+// dropOurs emits a metadata entry unless it is ours.
+func (e *encoder) dropOurs(p *pieces, f field) error {
+	entry, err := e.r.prop(f.payload, "metadata_props")
+	if err == nil && !strings.HasPrefix(entry.Key, Prefix) {
+		p.span(f.span)
+	}
+	return err
+}
+
+func appendProps(p *pieces, num protowire.Number, props []graph.Prop) {
+	for _, entry := range props {
+		p.bytes(appendProp(nil, num, entry))
+	}
+}
+
+func appendProp(b []byte, num protowire.Number, entry graph.Prop) []byte {
+	m := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), entry.Key)
+	m = protowire.AppendString(protowire.AppendTag(m, 2, protowire.BytesType), entry.Value)
+	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), m)
+}
+
+// graphChanged reports whether a graph differs from its source.
+func (e *encoder) graphChanged(g *graph.Graph) bool {
+	before := int64(-1)
+	for _, n := range g.Nodes {
+		if n.Span.IsZero() || n.Span.Off <= before || e.nodeChanged(n) {
+			return true
+		}
+		before = n.Span.Off
+	}
+	return false
+}
+
+func (e *encoder) nodeChanged(n *graph.Node) bool {
+	if kept, err := e.propsKept(n.Span, 9, n.Props); err != nil || !kept {
+		return true
+	}
+	for _, a := range n.Bodies() {
+		if e.attrChanged(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *encoder) attrChanged(a *graph.Attr) bool {
+	for _, g := range append(a.Graphs, a.Graph) {
+		if g != nil && e.graphChanged(g) {
+			return true
+		}
+	}
+	return false
+}
+
+// reviseGraph emits the fields of a GraphProto with the k-th node in the place
+// where the k-th node stood. Fields between nodes stay where they are.
+func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
+	next := 0
+	err := e.r.walk(g.Span, "GraphProto", func(f field) error {
+		if f.num != 1 {
+			p.span(f.span)
+			return nil
+		}
+		if next == len(g.Nodes) {
+			return nil
+		}
+		next++
+		return e.reviseNode(p, g, g.Nodes[next-1])
+	})
+	for ; err == nil && next < len(g.Nodes); next++ {
+		err = e.reviseNode(p, g, g.Nodes[next])
+	}
+	return err
+}
+
+// reviseNode emits a node as a field of a GraphProto.
+func (e *encoder) reviseNode(p *pieces, g *graph.Graph, n *graph.Node) error {
+	if n.Span.IsZero() {
+		var q pieces
+		e.node(&q, g, n)
+		p.message(1, &q)
+		return nil
+	}
+	if !e.nodeChanged(n) {
+		p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(n.Span.Len)))
+		p.span(n.Span)
+		return nil
+	}
+	var q pieces
+	err := e.r.walk(n.Span, "NodeProto", func(f field) error {
+		switch {
+		case f.num == 9:
+			return e.dropOurs(&q, f)
+		case f.num == 5:
+			for _, a := range n.Bodies() {
+				if a.Span.Off == f.payload.Off {
+					return e.child(&q, f, func(q *pieces) error { return e.reviseAttr(q, a) }, e.attrChanged(a))
+				}
+			}
+		}
+		q.span(f.span)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	appendProps(&q, 9, ours(n.Props))
+	p.message(1, &q)
+	return nil
+}
+
+// reviseAttr emits an attribute with its graphs revised.
+func (e *encoder) reviseAttr(p *pieces, a *graph.Attr) error {
+	return e.r.walk(a.Span, "AttributeProto", func(f field) error {
+		for _, g := range append(a.Graphs, a.Graph) {
+			if g != nil && f.typ == protowire.BytesType && g.Span.Off == f.payload.Off && (f.num == 6 || f.num == 11) {
+				return e.child(p, f, func(q *pieces) error { return e.reviseGraph(q, g) }, e.graphChanged(g))
+			}
+		}
+		p.span(f.span)
+		return nil
+	})
+}
