@@ -1,0 +1,80 @@
+# make help lists the targets.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Tools are built once into a cache folder of their own, by version and by Go's.
+STATICCHECK_VERSION := v0.8.2
+GOFUMPT_VERSION     := v0.12.0
+BENCHSTAT_VERSION   := v0.0.0-20260908200009-22c9c6c9d4da
+
+VERSION ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+CACHE   := $(or $(XDG_CACHE_HOME),$(addsuffix /.cache,$(HOME)),$(CURDIR)/build/cache)/onnxmem
+TOOLS   := $(CACHE)/tools-$(shell go env GOVERSION)
+
+FUZZTIME  ?= 30s
+BENCH     ?= .
+COUNT     ?= 10
+NAME      ?= head
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+STATICCHECK := $(TOOLS)/staticcheck@$(STATICCHECK_VERSION)/staticcheck
+GOFUMPT     := $(TOOLS)/gofumpt@$(GOFUMPT_VERSION)/gofumpt
+BENCHSTAT   := $(TOOLS)/benchstat@$(BENCHSTAT_VERSION)/benchstat
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+.PHONY: build
+build: ## bin/onnxmem
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
+
+.PHONY: test
+test: ## the tests
+	go test ./...
+
+.PHONY: lint
+lint: $(STATICCHECK) $(GOFUMPT) ## go vet, staticcheck, gofumpt: all clean
+	go vet ./...
+	$(STATICCHECK) ./...
+	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (head); bench/spine.py into bench/NAME-spine.txt
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench/$(NAME).txt
+	$(BENCHSTAT) bench/$(NAME).txt
+	bench/spine.py | tee bench/$(NAME)-spine.txt
+
+.PHONY: crosscheck
+crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime; ARGS=--help
+	@crosscheck/run $(ARGS)
+
+.PHONY: demo
+demo: build ## write a network, plan it, verify the plan
+	@mkdir -p build/demo
+	bin/onnxmem model resnet50 build/demo/resnet50.onnx --dim batch=8
+	bin/onnxmem optimize build/demo/resnet50.onnx build/demo/planned.onnx
+	bin/onnxmem verify build/demo/planned.onnx
+
+.PHONY: cross
+cross: ## build for every platform
+	@for p in $(PLATFORMS); do echo "$$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build ./...; done
+
+.PHONY: clean
+clean: ## what was built
+	rm -rf bin build
+
+$(STATICCHECK):
+	GOBIN=$(@D) GOFLAGS= go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+
+$(GOFUMPT):
+	GOBIN=$(@D) GOFLAGS= go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION)
+
+$(BENCHSTAT):
+	GOBIN=$(@D) GOFLAGS= go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)

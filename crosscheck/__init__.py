@@ -1,0 +1,25 @@
+"""Hold what onnxmem writes against onnx.checker and ONNX Runtime.
+
+    make crosscheck                             every model
+    make crosscheck ARGS=--subset               a few small ones, for CI
+    make crosscheck ARGS='--only gru_lm-dyn'    one
+
+A model goes through the command (optimize, verify, inspect) as a user would
+send it. Then onnx.checker must accept the planned file; ONNX Runtime must load
+it, give the same bytes as the file that it came from for the same inputs, run
+its nodes in the file's order, and make every tensor in the shape and size that
+the plan gives it.
+
+The way of a model through the modules:
+
+    cases.py    which models, with which input shapes and symbol values
+    workdir.py  the folder where models and weights lie
+    examine.py  one model, in a process of its own
+      command.py    onnxmem itself
+      probe.py      copies of a model that ONNX Runtime can tell more about
+      feeds.py      random inputs that a model accepts
+      runtime.py    ONNX Runtime: run, profile
+      order.py      executed order against the file's
+      shapes.py     the runtime's shapes against the plan's
+    table.py    the results as text
+"""

@@ -1,0 +1,113 @@
+"""python -m crosscheck: every model, a table, exit status 1 on any failure."""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+from . import cases, command, table, workdir
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+_MODEL_SECONDS = 1200  # no model takes longer
+
+
+def main():
+    args = _arguments()
+    began = time.monotonic()
+    tool = command.Command(args.binary)
+    data = args.data
+    if not (data / "zoo").is_dir():
+        print(f"crosscheck: no test data at {data} (set ONNXMEM_DATA): only testdata/light and the built-in networks")
+        data = _ROOT / "testdata"
+    chosen = _choose(cases.find(data, _networks(tool)), args, data)
+    work = args.work.resolve()
+    workdir.prepare(work, data, chosen)
+    print(table.header(), flush=True)
+    results = _run(chosen, args.binary, work, args.jobs)
+    (work / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+    for text in table.summary(results):
+        print(text)
+    print(f"crosscheck: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return 1 if not results or any(r["faults"] for r in results) else 0
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only models whose name holds NAME; may be repeated")
+    parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model"), help="zoo, light, or model (built-in networks)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
+    parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
+    parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
+    parser.add_argument(
+        "--data",
+        type=pathlib.Path,
+        default=pathlib.Path(os.environ.get("ONNXMEM_DATA") or _ROOT.parent / "shared/data"),
+        help="folder that holds zoo/ and light/ (default: $ONNXMEM_DATA)",
+    )
+    return parser.parse_args()
+
+
+def _networks(tool):
+    try:
+        return tool.networks()
+    except (command.Failed, ValueError, KeyError) as err:
+        print(f"crosscheck: built-in networks are left out: {err}", file=sys.stderr)
+        return []
+
+
+def _choose(found, args, data):
+    """The cases that the command line asks for."""
+    if data == _ROOT / "testdata":
+        found = [c for c in found if c.kind != "zoo"]  # its weights cannot be made
+    if args.subset:
+        found = [c for c in found if c.title in cases.SUBSET]
+    if args.kind:
+        found = [c for c in found if c.kind in args.kind]
+    if args.only:
+        found = [c for c in found if any(name in c.title for name in args.only)]
+    return found
+
+
+def _run(chosen, binary, work, jobs):
+    """Examine the cases, the slowest to load first; print a row as each is done."""
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    chosen = sorted(chosen, key=lambda c: c.kind == "model")
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        pending = [pool.submit(_examine, c, binary, work, threads) for c in chosen]
+        results = []
+        for done in concurrent.futures.as_completed(pending):
+            result = done.result()
+            results.append(result)
+            print(table.row(result), flush=True)
+            for text in result["faults"]:
+                print(f"    {text}", flush=True)
+    return sorted(results, key=lambda r: r["title"])
+
+
+def _examine(case, binary, work, threads):
+    """One case in a process of its own."""
+    began = time.monotonic()
+    args = [sys.executable, "-m", "crosscheck.examine", "--binary", str(binary), "--work", str(work), "--threads", str(threads)]
+    result = {"title": case.title}
+    try:
+        done = subprocess.run(
+            args, input=json.dumps(case.as_dict()), capture_output=True, encoding="utf-8", errors="replace",
+            timeout=_MODEL_SECONDS, check=False, cwd=_ROOT,
+        )
+        if done.returncode == 0:
+            return json.loads(done.stdout)
+        said = done.stderr.strip().splitlines() or ["nothing said"]
+        result["faults"] = [f"the examination died with status {done.returncode}: {said[-1]}"]
+    except subprocess.TimeoutExpired:
+        result["faults"] = [f"not done within {_MODEL_SECONDS} s"]
+    result["seconds"] = round(time.monotonic() - began, 1)
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""onnxmem, as a user runs it."""
+
+import json
+import subprocess
+
+
+class Failed(Exception):
+    """The command ended with another status than 0."""
+
+
+class Command:
+    """One binary of onnxmem."""
+
+    def __init__(self, binary):
+        self.binary = str(binary)
+
+    def networks(self):
+        """The names of the built-in networks."""
+        return [n["name"] for n in self._json("model", "--json")["networks"]]
+
+    def model(self, name, path, settings):
+        """Write a built-in network; its dimensions stay symbolic."""
+        self._run("model", name, str(path), *[f"--set={k}={v}" for k, v in settings.items()])
+
+    def optimize(self, source, target, dims):
+        """Plan source into target; the plan's summary."""
+        return self._json("optimize", str(source), str(target), "--json", *_dims(dims))
+
+    def verify(self, target):
+        """The independent check of a planned file; the violations."""
+        done = self._start("verify", str(target), "--json")
+        try:
+            report = json.loads(done.stdout)
+        except ValueError:
+            return [_last_line(done)]
+        if done.returncode == 0 and report["valid"]:
+            return []
+        return [f"{v['code']}: {v['message']}" for v in report.get("violations") or []] or [_last_line(done)]
+
+    def tensors(self, path, dims):
+        """Every tensor of the main graph, by name, as inference sees it."""
+        found = self._json("inspect", str(path), "--tensors", "--json", *_dims(dims))
+        if found.get("refused"):
+            raise Failed(found["refused"])
+        return {t["name"]: t for t in found["tensors"]}
+
+    def _json(self, *args):
+        return json.loads(self._run(*args).stdout)
+
+    def _run(self, *args):
+        done = self._start(*args)
+        if done.returncode != 0:
+            raise Failed(f"onnxmem {args[0]}: exit {done.returncode}: {_last_line(done)}")
+        return done
+
+    def _start(self, *args):
+        return subprocess.run([self.binary, *args], capture_output=True, encoding="utf-8", errors="replace", check=False)
+
+
+def _dims(dims):
+    return [f"--dim={name}={value}" for name, value in sorted(dims.items())]
+
+
+def _last_line(done):
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"exit {done.returncode} without a word"

@@ -1,0 +1,75 @@
+"""Copies of a model that ONNX Runtime can tell more about. They lie beside it,
+so that external data are found."""
+
+import onnx
+
+
+def load(path):
+    """The model without its external data."""
+    return onnx.load(str(path), load_external_data=False)
+
+
+def nodes_of(model):
+    """All nodes: of the main graph, of bodies, of functions, bodies after their node."""
+
+    def walk(nodes):
+        for node in nodes:
+            yield node
+            for attribute in node.attribute:
+                for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                    yield from walk(body.node)
+
+    yield from walk(model.graph.node)
+    for function in model.functions:
+        yield from walk(function.node)
+
+
+def tells_nodes_apart(model):
+    """Whether every node has a name, and one of its own: the profile knows them by name only."""
+    names = [n.name for n in nodes_of(model)]
+    return all(names) and len(set(names)) == len(names)
+
+
+def rename(model):
+    """Give every node a name of its own."""
+    for i, node in enumerate(nodes_of(model)):
+        node.name = f"node{i}"
+
+
+def expose(model, names):
+    """Make the named tensors graph outputs, after those that are."""
+    there = {v.name for v in model.graph.output}
+    for name in names:
+        if name not in there:
+            model.graph.output.append(onnx.ValueInfoProto(name=name))
+
+
+def constants(model):
+    """Name to (type, shape) of what Constant nodes of the main graph make: no runtime runs them."""
+    found = {}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+            for attribute in node.attribute:
+                value = _constant(attribute)
+                if value is not None:
+                    found[node.output[0]] = value
+    return found
+
+
+def _constant(attribute):
+    if attribute.name in ("value", "sparse_value"):
+        tensor = attribute.t if attribute.name == "value" else attribute.sparse_tensor
+        elem = tensor.data_type if attribute.name == "value" else tensor.values.data_type
+        return type_name(elem), tuple(tensor.dims)
+    kind, _, plural = attribute.name.removeprefix("value_").partition("s")
+    elem = {"float": "float32", "int": "int64"}.get(kind)
+    if elem is None:
+        return None
+    count = len(attribute.floats) or len(attribute.ints)
+    return elem, (count,) if attribute.name.endswith("s") else ()
+
+
+def type_name(elem):
+    """An element type as onnxmem writes it: float32, int64, …"""
+    name = onnx.TensorProto.DataType.Name(elem).lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)

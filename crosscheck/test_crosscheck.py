@@ -1,0 +1,131 @@
+"""The checks must catch what they are there for: python -m unittest crosscheck.test_crosscheck"""
+
+import types
+import unittest
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from . import cases, feeds, order, probe, runtime, shapes, table
+
+
+def event(name, op="Relu"):
+    return runtime.Event(name, op, [])
+
+
+class Cases(unittest.TestCase):
+    def test_shapes_of_expected_csv(self):
+        self.assertEqual(cases.parse_shapes("h=2x256;steps=scalar"), {"h": (2, 256), "steps": ()})
+        self.assertEqual(cases.parse_shapes(""), {})
+
+    def test_symbols_come_from_shapes(self):
+        declared = {"x": ["batch", 3, None], "mask": ["batch", "past + 1"], "k": ["batch", "past"]}
+        given = {"x": (2, 3, 7), "mask": (2, 6), "k": (2, 5)}
+        self.assertEqual(cases.symbols(declared, given), {"batch": 2, "x[2]": 7, "past": 5})
+
+    def test_shapes_that_contradict_are_errors(self):
+        for declared, given in (({"x": ["n", "n"]}, (2, 3)), ({"x": [4]}, (5,)), ({"x": [4]}, (4, 1))):
+            with self.assertRaises(ValueError):
+                cases.symbols(declared, {"x": given})
+
+
+class Order(unittest.TestCase):
+    nodes = [helper.make_node(op, ["x"], [name], name=name) for name, op in (("a", "Relu"), ("s", "Shape"), ("b", "Relu"), ("c", "Relu"))]
+    known = {"a", "b", "c", "s"}
+
+    def test_file_order_with_an_early_shape(self):
+        found = order.compare(self.nodes, [event("s", "Shape"), event("a"), event("b"), event("c")], self.known)
+        self.assertEqual((found.ran, found.missing, found.moved, found.inserted), (4, [], [], 0))
+
+    def test_exchanged_nodes_are_caught(self):
+        found = order.compare(self.nodes, [event("s", "Shape"), event("a"), event("c"), event("b")], self.known)
+        self.assertEqual(len(found.moved), 1)
+
+    def test_nodes_that_did_not_run_are_caught(self):
+        found = order.compare(self.nodes, [event("a"), event("extra", "Cast"), event("c")], self.known)
+        self.assertEqual([n.name for n in found.missing], ["s", "b"])
+        self.assertEqual(found.inserted, 1)
+
+    def test_fewest_out_of_order(self):
+        self.assertEqual(order.outside_longest_run([0, 9, 1, 2, 3]), [9])
+        self.assertEqual(order.outside_longest_run([]), [])
+
+
+class Shapes(unittest.TestCase):
+    def mismatch(self, shape, seen, size=24, buffer=64, bounded=False, elem="float32"):
+        tensor = {"type": "float32", "shape": shape, "bytes": size, "bounded": bounded}
+        return shapes.mismatch(tensor, {"bytes": buffer, "tensors": ["t"]}, 64, elem, seen)
+
+    def test_equal_and_bounded(self):
+        self.assertIsNone(self.mismatch([2, 3], (2, 3)))
+        self.assertIsNone(self.mismatch([2, "<=3"], (2, 1), bounded=True))
+        self.assertIsNone(self.mismatch([], (), size=4))
+
+    def test_faults(self):
+        for found in (
+            self.mismatch([2, 3], (3, 2)),
+            self.mismatch([2, 3], (2, 3, 1)),
+            self.mismatch([2, 3], (2, 3), elem="int64"),
+            self.mismatch([2, 3], (2, 3), size=20),
+            self.mismatch([2, 3], (2, 3), buffer=0),
+            self.mismatch([2, 3], (2, 3), buffer=128),
+            self.mismatch([2, "<=3"], (2, 4), bounded=True, size=32),
+        ):
+            self.assertTrue(found)
+
+    def test_every_tensor_has_one_place(self):
+        inferred = {"t": {"type": "float32", "shape": [2], "bytes": 8, "bounded": False, "dynamic": ""}}
+        plan = {"buffers": [], "dynamic": [], "alignment": 64}
+        self.assertEqual(len(shapes.compare(inferred, plan, {"t": ("float32", (2,))}, ["t"]).faults), 1)
+        self.assertEqual(len(shapes.compare({}, plan, {}, ["t"]).faults), 1)
+
+    def test_sizes(self):
+        for elem, shape, want in (("float16", (3,), 6), ("int4", (3,), 2), ("uint8", (), 1), ("bool", (0, 4), 0), ("float8e4m3fn", (5,), 5)):
+            self.assertEqual(shapes.size(elem, shape), want)
+        self.assertIsNone(shapes.size("string", (1,)))
+
+
+class Runtime(unittest.TestCase):
+    def test_identical_is_bit_for_bit(self):
+        a = np.array([0.0, np.nan], np.float32)
+        self.assertTrue(runtime.identical(a, a.copy()))
+        self.assertFalse(runtime.identical(a, np.array([-0.0, np.nan], np.float32)))
+        self.assertFalse(runtime.identical(a, a.astype(np.float64)))
+        self.assertFalse(runtime.identical([a], [a, a]))
+
+    def test_telling(self):
+        for value, want in (([], False), ([2.0, 2.0], False), ([1.0, np.inf], False), ([1.0, 2.0], True), (3.0, True)):
+            self.assertEqual(runtime.telling(np.array(value)), want, value)
+
+
+class Feeds(unittest.TestCase):
+    def test_token_ids_index_their_table(self):
+        graph = helper.make_graph(
+            [helper.make_node("Cast", ["ids"], ["c"], to=7), helper.make_node("Gather", ["table", "c"], ["y"])],
+            "g",
+            [helper.make_tensor_value_info("ids", onnx.TensorProto.INT32, ["n"])],
+            [],
+            [helper.make_tensor("table", 1, [9, 1], [0.0] * 9)],
+        )
+        ids = feeds.make(graph, {"ids": (1000,)})["ids"]
+        self.assertEqual((ids.dtype, ids.min(), ids.max()), (np.int32, 2, 8))
+
+
+class Probe(unittest.TestCase):
+    def test_constants(self):
+        nodes = [helper.make_node("Constant", [], ["i"], value_int=3), helper.make_node("Constant", [], ["f"], value_floats=[1.0, 2.0])]
+        model = types.SimpleNamespace(graph=types.SimpleNamespace(node=nodes))
+        self.assertEqual(probe.constants(model), {"i": ("int64", ()), "f": ("float32", (2,))})
+
+
+class Table(unittest.TestCase):
+    def test_summary_counts(self):
+        good = {"title": "a", "planned": True, "verified": True, "identical": True, "faults": []}
+        lines = table.summary([good, {"title": "b", "faults": ["gone"]}])
+        self.assertIn("models planned 1 / verified 1 / bit-identical 1 out of 2", lines[0])
+        self.assertEqual(lines[1], "1 passed, 1 failed")
+
+
+if __name__ == "__main__":
+    unittest.main()
