@@ -20,6 +20,7 @@ func (s *State) bodies(r *region) error {
 					continue
 				}
 				inner := s.newRegion(g, controlBody)
+				inner.inFunction = r.inFunction
 				if err := s.planRegion(inner); err != nil {
 					return err
 				}

@@ -12,8 +12,8 @@ func order(s *State) error { return s.order(s.main) }
 // speaks of them by index, into the order found.
 func (s *State) order(r *region) error {
 	strategy := s.opt.Schedule
-	if r.kind == functionBody {
-		strategy = "program" // one body serves calls of many shapes
+	if r.inFunction {
+		strategy = "program"
 	}
 	var err error
 	r.solved, err = schedule.Solve(s.problem(r), schedule.Options{Strategy: strategy, Context: s.opt.Context})

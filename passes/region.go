@@ -13,6 +13,10 @@ import (
 type region struct {
 	g    *graph.Graph
 	kind regionKind
+	// inFunction: the region is a local function or lies within one. One body
+	// serves calls of many shapes, so its order is the file's, and what it holds
+	// has no place in the plan: constants are ordinary tensors of the workspace.
+	inFunction bool
 
 	storages  []storage
 	of        []int32 // storage of each tensor; noStorage for dynamic ones
@@ -35,7 +39,7 @@ type regionKind int8
 const (
 	mainGraph    regionKind = iota
 	controlBody             // captures lie outside
-	functionBody            // captures and inputs lie outside; Constant makes ordinary tensors; the order is kept
+	functionBody            // captures and inputs lie outside
 )
 
 // noStorage marks a tensor that has none: it is dynamic.
@@ -73,7 +77,7 @@ type buffer struct {
 
 // newRegion makes a region of a graph whose tensors have been inferred.
 func (s *State) newRegion(g *graph.Graph, kind regionKind) *region {
-	r := &region{g: g, kind: kind, of: make([]int32, len(g.Tensors)), workspace: make([]int64, len(g.Nodes))}
+	r := &region{g: g, kind: kind, inFunction: kind == functionBody, of: make([]int32, len(g.Tensors)), workspace: make([]int64, len(g.Nodes))}
 	for t := range r.of {
 		r.of[t] = noStorage
 	}

@@ -18,7 +18,7 @@ func (s *State) share(r *region) error {
 		switch {
 		case t.Maker >= 0:
 		case t.Data != nil:
-			r.add(id, storage{bytes: s.round(t.Data.Bytes), maker: graph.None, resident: true})
+			r.add(id, storage{bytes: s.round(t.Data.Bytes), maker: graph.None, resident: !r.inFunction})
 		case t.Dynamic != "":
 		default:
 			outside := t.Capture || r.kind == functionBody
@@ -43,7 +43,7 @@ func (s *State) share(r *region) error {
 			t := g.Tensors[id]
 			r.add(id, storage{
 				bytes: s.round(t.Bytes), maker: n, bounded: t.Bounded,
-				resident: isConstant(node) && r.kind != functionBody,
+				resident: isConstant(node) && !r.inFunction,
 			})
 		}
 	}

@@ -1,5 +1,3 @@
-//go:build schema
-
 package plan_test
 
 import (
