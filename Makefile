@@ -58,8 +58,8 @@ crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime; 
 .PHONY: demo
 demo: build ## write a network, plan it, verify the plan
 	@mkdir -p build/demo
-	bin/onnxmem model resnet50 build/demo/resnet50.onnx --dim batch=8
-	bin/onnxmem optimize build/demo/resnet50.onnx build/demo/planned.onnx
+	bin/onnxmem model mobilenet_v2 build/demo/mobilenet.onnx --dim batch=8
+	bin/onnxmem optimize build/demo/mobilenet.onnx build/demo/planned.onnx
 	bin/onnxmem verify build/demo/planned.onnx
 
 .PHONY: cross

@@ -54,7 +54,7 @@ type optimizeCmd struct {
 	Out string `arg:"" help:"The planned model; - is standard output and asks for --plan."`
 
 	Plan         string `placeholder:"PATH" help:"Where the plan goes (default: OUT with .plan.json for .onnx)."`
-	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link) or keep (do nothing)."`
+	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
 	MaxArena     size   `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
 	MaxPeak      size   `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
 	Sync         bool   `help:"Wait until the files are on the disk."`
