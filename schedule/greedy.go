@@ -32,17 +32,17 @@ type greedy struct {
 
 	// Heaps of ready nodes. A node's keys only ever fall: it is pushed again
 	// with the new key, and what is left of it is skipped.
-	safe heap[candidate] // raise nothing; keyed by what they need beside the live bytes
-	rest heap[candidate] // keyed by delta
+	safe heap[ready] // raise nothing; keyed by what they need beside the live bytes
+	rest heap[ready] // keyed by delta
 }
 
-type candidate struct {
+type ready struct {
 	key  int64
 	node int32
 }
 
 func newGreedy(f *flat) *greedy {
-	less := func(a, b candidate) bool {
+	less := func(a, b ready) bool {
 		return a.key < b.key || a.key == b.key && a.node < b.node
 	}
 	g := &greedy{
@@ -54,8 +54,8 @@ func newGreedy(f *flat) *greedy {
 		sum:    make([]int64, len(f.size)),
 		delta:  make([]int64, f.nodes),
 		match:  newMatcher(len(f.size)),
-		safe:   heap[candidate]{less: less},
-		rest:   heap[candidate]{less: less},
+		safe:   heap[ready]{less: less},
+		rest:   heap[ready]{less: less},
 	}
 	for t := range f.size {
 		readers := f.readers.of(int32(t))
@@ -82,9 +82,9 @@ func newGreedy(f *flat) *greedy {
 
 func (g *greedy) push(v int32) {
 	if g.delta[v] <= 0 {
-		g.safe.push(candidate{g.extra(v), v})
+		g.safe.push(ready{g.extra(v), v})
 	} else {
-		g.rest.push(candidate{g.delta[v], v})
+		g.rest.push(ready{g.delta[v], v})
 	}
 }
 
@@ -107,7 +107,7 @@ func (g *greedy) extra(v int32) int64 {
 // next takes the node to run from the heaps. The entry with a node's newest key
 // comes up before its older ones, so a node that has not run is up to date.
 func (g *greedy) next() (v int32, any bool) {
-	for _, h := range [2]*heap[candidate]{&g.safe, &g.rest} {
+	for _, h := range [2]*heap[ready]{&g.safe, &g.rest} {
 		for len(h.items) > 0 {
 			if v := h.pop().node; !g.ran[v] {
 				return v, true

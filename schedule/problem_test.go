@@ -71,10 +71,19 @@ func TestSolveRefuses(t *testing.T) {
 	if _, err := Solve(p, Options{Strategy: "best"}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
+}
+
+// A context that ends gives the best order so far, and says so.
+func TestSolveEndsEarly(t *testing.T) {
+	p := layered(2000)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Solve(p, Options{Context: ctx}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want %v", err, context.Canceled)
+	r, err := Solve(p, Options{Context: ctx})
+	if err != nil || !errors.Is(r.Ended, context.Canceled) {
+		t.Fatalf("got %v, ended %v", err, r.Ended)
+	}
+	if e, err := p.Evaluate(r.Order); err != nil || e.Peak != r.Evaluation.Peak || e.Peak > r.ProgramPeak {
+		t.Errorf("peak %d, %v; want %d, at most %d", e.Peak, err, r.Evaluation.Peak, r.ProgramPeak)
 	}
 }
 

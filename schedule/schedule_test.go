@@ -161,7 +161,7 @@ func TestSolve(t *testing.T) {
 		peak     int64
 		optimal  bool
 	}{
-		{Options{}, "greedy", "h u s v r", 5, true},
+		{Options{}, "search", "h u s v r", 5, true},
 		{Options{Strategy: "greedy"}, "greedy", "h u s v r", 5, true},
 		{Options{Strategy: "bfs"}, "bfs", "h u v s r", 9, false},
 	} {

@@ -7,34 +7,65 @@ import (
 	"strings"
 )
 
-// Options say how [Solve] looks for an order. The zero value is all strategies,
-// with in-place pairs.
+// Options say how [Solve] looks for an order. The zero value is the whole
+// search at default effort, with in-place pairs.
 type Options struct {
-	Strategy string          // run this one alone; empty: all
+	Strategy string          // run this one alone; empty: search
+	Effort   Effort          // how much work before the search gives up on a gap
 	NoPairs  bool            // as if no tensor could be written over another
-	Context  context.Context // ends the search between two strategies; nil: never
+	Context  context.Context // ends the search with the best order so far; nil: never
+}
+
+// Effort bounds the search by counted work, not by time: the same problem gives
+// the same result on any machine.
+type Effort int
+
+// EffortFast stops after cheap orders and bounds, EffortMax takes 15 times the
+// work of EffortDefault before it leaves a gap open.
+const (
+	EffortDefault Effort = iota
+	EffortFast
+	EffortMax
+)
+
+func (e Effort) limits() limits {
+	switch e {
+	case EffortFast:
+		return limits{}
+	case EffortMax:
+		return limits{states: 300_000, allStates: 6_000_000, flow: 300_000_000}
+	}
+	return limits{states: 20_000, allStates: 400_000, flow: 20_000_000}
 }
 
 // Result is the best order found, and what is known about it.
 type Result struct {
 	Order      []int32
 	Evaluation Evaluation
-	Strategy   string // the strategy that found it
-	Optimal    bool   // its peak is the lower bound
+	Strategy   string // the strategy that found it, or "search"
+	Optimal    bool   // its peak is the bound
+	Ended      error  // why the context ended the search early, or nil
 
-	Bound     int64 // bytes; the peak of no order is smaller: see LowerBound
-	BoundNode int32 // the node that proves it, or -1
+	// Orders are up to five different orders of the smallest peak, Order first:
+	// they differ in what placement makes of them.
+	Orders [][]int32
+
+	Bound        int64         // bytes; the peak of no order is smaller
+	BoundNode    int32         // the node whose CutBound it is, or -1
+	Certificates []Certificate // what proves the bound
 
 	ProgramOrder      []int32 // the order of the listing: see Program
 	ProgramEvaluation Evaluation
 	ProgramPeak       int64 // the peak of that
 }
 
-// Solve validates the problem, runs the strategies and keeps the order of the
-// smallest peak. Of equal ones the first in [Strategies] is kept, so program
-// order stays where nothing is gained by leaving it. It stops as soon as the
-// peak is the lower bound. It fails if the problem is not valid, if no strategy
-// has the name asked for, or with the context's error. O(E log V).
+// Solve returns an order of small peak and a lower bound on the peak of all
+// orders. It stops as soon as the two meet, which they do on nearly all real
+// networks; then the order is proven optimal. Of equal orders program order is
+// kept, so that nothing moves where nothing is gained. It fails if the problem
+// is not valid, or if no strategy has the name asked for. When the context ends
+// it returns the best order so far, and says so in Ended. See search.go for the
+// stages.
 func Solve(p *Problem, opt Options) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -47,24 +78,52 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		p = p.withoutPairs()
 	}
 	f := flatten(p)
-	r := &Result{ProgramOrder: Program(p)}
-	r.Bound, r.BoundNode = LowerBound(p)
+	r := &Result{ProgramOrder: Program(p), BoundNode: -1}
 	r.ProgramEvaluation = f.evaluate(r.ProgramOrder, AllPairs)
 	r.ProgramPeak = r.ProgramEvaluation.Peak
-	for _, s := range tried {
-		if err := canceled(opt.Context); err != nil {
-			return nil, err
+	g := newNet(f)
+	switch {
+	case f.nodes == 0 || g.tooLarge():
+		r.Bound, r.BoundNode = LowerBound(p)
+		if r.BoundNode >= 0 {
+			r.Certificates = []Certificate{{KindCut, []int32{r.BoundNode}, r.Bound}}
 		}
-		order := s.Func(p)
-		e := f.evaluate(order, AllPairs)
-		if r.Strategy == "" || e.Peak < r.Evaluation.Peak {
-			r.Order, r.Evaluation, r.Strategy = order, e, s.Name
+		for _, s := range tried {
+			r.take(f, s.Func(p), s.Name)
 		}
-		if r.Optimal = r.Evaluation.Peak == r.Bound; r.Optimal {
-			break
-		}
+	case opt.Strategy != "":
+		r.take(f, tried[0].Func(p), tried[0].Name)
+		r.prove(newSearch(opt.Context, opt.Effort.limits()).boundOf(g, r.Order))
+	default:
+		s := newSearch(opt.Context, opt.Effort.limits())
+		found := s.optimize(g)
+		r.take(f, r.ProgramOrder, "program")
+		r.take(f, found.best.order, found.strategy)
+		r.prove(found.bound, found.proof)
+	}
+	r.Optimal = r.Evaluation.Peak == r.Bound
+	r.Orders = [][]int32{r.Order}
+	if opt.Context != nil {
+		r.Ended = context.Cause(opt.Context)
 	}
 	return r, nil
+}
+
+// take keeps an order if it is better.
+func (r *Result) take(f *flat, order []int32, strategy string) {
+	e := f.evaluate(order, AllPairs)
+	if r.Strategy == "" || e.Peak < r.Evaluation.Peak {
+		r.Order, r.Evaluation, r.Strategy = order, e, strategy
+	}
+}
+
+// prove keeps a bound and what proves it.
+func (r *Result) prove(bound int64, proof Certificate) {
+	proof.Value = bound
+	r.Bound, r.Certificates = bound, []Certificate{proof}
+	if proof.Kind == KindCut {
+		r.BoundNode = proof.Nodes[0]
+	}
 }
 
 // named returns the strategy of a name, or all of them for the empty name.
@@ -90,11 +149,4 @@ func (p *Problem) withoutPairs() *Problem {
 		q.Tensors[t].Reuses = nil
 	}
 	return &q
-}
-
-func canceled(ctx context.Context) error {
-	if ctx == nil {
-		return nil
-	}
-	return context.Cause(ctx)
 }

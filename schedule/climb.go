@@ -1,0 +1,56 @@
+package schedule
+
+// climb closes the gap by exact decisions of a few states each: first at the
+// largest limit below the peak, where a failure proves the incumbent, then by
+// turns in the middle, at the bound and below the peak. It gives up when the
+// states did not suffice twice.
+func (p *gap) climb(budget, tries int) {
+	if p.effort.states == 0 || p.g.nodes > maxExact || p.done() {
+		return
+	}
+	grain := p.g.grain()
+	limit := p.best.peak - grain
+	open := 0
+	for try := 0; try < tries && open < 2 && !p.done(); try++ {
+		limit = min(max(limit, p.bound), p.best.peak-grain)
+		if !p.decide(limit, budget) {
+			open++
+			limit = p.bound
+			continue
+		}
+		switch try % 3 {
+		case 0:
+			limit = p.bound + (p.best.peak-p.bound)/2
+		case 1:
+			limit = p.bound
+		case 2:
+			limit = p.best.peak - grain
+		}
+	}
+}
+
+// maxExact is the most nodes for which exact search is tried.
+const maxExact = 20_000
+
+// decide asks for an order within a limit, children first in the order of the
+// incumbent, then by least rise, and reports whether it got an answer.
+func (p *gap) decide(limit int64, budget int) bool {
+	for _, byDelta := range [2]bool{false, true} {
+		if p.states > p.effort.allStates {
+			return false
+		}
+		d := p.newDecider(p.g, p.best.order)
+		d.byDelta = byDelta
+		v, order, bound := d.decide(limit, budget)
+		p.states += d.states
+		switch v {
+		case feasible:
+			p.see(order)
+			return true
+		case infeasible:
+			p.raise(min(bound, p.best.peak), KindSearch)
+			return true
+		}
+	}
+	return false
+}

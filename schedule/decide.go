@@ -1,0 +1,179 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+)
+
+// decider answers whether a net has an order of a peak within a limit, by a
+// depth-first search over states (sets of nodes that have run).
+//
+// Two rules keep it small. A ready node that fits and raises nothing runs at
+// once. And when from a state X one is reached with no more live bytes, all
+// other ways out of X are left: the search goes on from the largest downset of
+// least live bytes between the two, which by the valley lemma (see settler) can
+// be completed within the limit if X can. A state from which no such state is
+// reached is a dead end, whatever the search below it is for; it is remembered.
+//
+// So a search that ends without an order is a proof that there is none, and the
+// least load that it refused is a lower bound on the peak of all orders: with a
+// limit below that it would have done the same.
+type decider struct {
+	walk
+	limit    int64
+	refused  int64   // the least load above the limit
+	place    []int32 // node -> its place in the order to follow
+	byDelta  bool    // try the least rise first, else the order to follow
+	dead     map[state]struct{}
+	children []child // of the states on the way; each takes its own from the end
+	states   int
+	budget   int // states
+	patience int // runs
+	stop     func() bool
+}
+
+type child struct {
+	key         int64
+	place, node int32
+}
+
+// verdict is what is known about a limit.
+type verdict int
+
+const (
+	unknown verdict = iota
+	feasible
+	infeasible
+)
+
+func (s *search) newDecider(g *net, follow []int32) *decider {
+	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), dead: map[state]struct{}{}, stop: s.stop}
+	for i, v := range follow {
+		d.place[v] = int32(i)
+	}
+	return d
+}
+
+// decide returns an order of a peak within the limit, or the least peak that an
+// order may have, or neither when it takes more states than budgeted.
+func (d *decider) decide(limit int64, budget int) (v verdict, order []int32, bound int64) {
+	d.reset()
+	clear(d.dead)
+	d.limit, d.refused, d.states, d.budget = limit, infinite, 0, budget
+	d.steps, d.patience = 0, budget*200+d.g.nodes*50
+	if d.g.idle == 0 {
+		v = d.explore(-1)
+	} else {
+		v = d.first()
+	}
+	if v == feasible {
+		order = make([]int32, len(d.ran))
+		for i, s := range d.ran {
+			order[i] = s.node
+		}
+	}
+	return v, order, d.refused
+}
+
+// first tries each node as the first one, at whose step the idle bytes are live
+// too. A commit back to before it could change which node that is.
+func (d *decider) first() verdict {
+	sources := slices.Clone(d.ready)
+	slices.SortFunc(sources, func(a, b int32) int { return cmp.Compare(d.place[a], d.place[b]) })
+	for _, v := range sources {
+		if load := d.load(v) + d.g.idle; load > d.limit {
+			d.refused = min(d.refused, load)
+			continue
+		}
+		d.run(v)
+		if v := d.explore(-1); v != infeasible {
+			return v
+		}
+		d.undo(0)
+	}
+	return infeasible
+}
+
+// explore goes on to a state of at most the target of live bytes, or to the
+// end. If there is none it restores the state.
+func (d *decider) explore(target int64) verdict {
+	since := len(d.ran)
+	for {
+		d.descend()
+		if d.reached(target) {
+			return feasible
+		}
+		name := d.hash
+		if _, known := d.dead[name]; known {
+			d.undo(since)
+			return infeasible
+		}
+		if d.states++; d.states > d.budget || d.steps > d.patience || d.stop() {
+			d.undo(since)
+			return unknown
+		}
+		from := len(d.children)
+		d.branch()
+		v := infeasible
+		for i := from; i < len(d.children) && v == infeasible; i++ {
+			runs, live := len(d.ran), d.live
+			d.run(d.children[i].node)
+			if v = d.explore(live); v != feasible {
+				d.undo(runs)
+				continue
+			}
+			if !d.reached(target) { // else the caller commits, over more
+				d.commit(runs)
+			}
+		}
+		d.children = d.children[:from]
+		if v == infeasible {
+			d.dead[name] = struct{}{}
+		}
+		if v != feasible {
+			d.undo(since)
+			return v
+		}
+		if d.reached(target) {
+			return feasible
+		}
+	}
+}
+
+func (d *decider) reached(target int64) bool { return len(d.ran) == d.g.nodes || d.live <= target }
+
+// descend runs all nodes that raise nothing and fit.
+func (d *decider) descend() {
+	for i, passed := 0, 0; passed < len(d.ready); {
+		if i >= len(d.ready) {
+			i = 0
+		}
+		if v := d.ready[i]; d.delta[v] <= 0 && d.load(v) <= d.limit {
+			d.run(v)
+			passed = 0
+			continue
+		}
+		i++
+		passed++
+	}
+}
+
+// branch appends the nodes that may run now, in the order to try.
+func (d *decider) branch() {
+	from := len(d.children)
+	for _, v := range d.ready {
+		load := d.load(v)
+		if load > d.limit {
+			d.refused = min(d.refused, load)
+			continue
+		}
+		x := child{place: d.place[v], node: v}
+		if d.byDelta {
+			x.key = d.delta[v]
+		}
+		d.children = append(d.children, x)
+	}
+	slices.SortFunc(d.children[from:], func(a, b child) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.place, b.place))
+	})
+}

@@ -1,0 +1,179 @@
+package schedule
+
+import "math/rand/v2"
+
+// walk is a state of the exact search: the nodes that have run, in the order in
+// which they did, with all that changes kept up to date in O(degree) by run and
+// undo.
+type walk struct {
+	g       *net
+	live    int64
+	ran     []step
+	ready   []int32
+	at      []int32 // ready node -> its place in ready
+	waits   []int32
+	unread  []int32
+	others  []int64 // tensor -> the sum of the readers left: the reader, when one is left
+	delta   []int64 // node -> by how much its run would change the live bytes
+	hash    state
+	zobrist []state // node -> its part of the hash
+	cut     cutter  // its marks say what has run
+	steps   int     // runs so far
+}
+
+// step is what undo must know of a run.
+type step struct {
+	node, at, freed int32 // freed: how many nodes it made ready
+}
+
+// state names a set of nodes that have run: two words, so that two sets with one
+// name are out of the question.
+type state [2]uint64
+
+func newWalk(g *net) *walk {
+	w := &walk{g: g, at: make([]int32, g.nodes), zobrist: make([]state, g.nodes)}
+	r := rand.New(rand.NewPCG(1, 2))
+	for v := range w.zobrist {
+		w.zobrist[v] = state{r.Uint64(), r.Uint64()}
+	}
+	return w
+}
+
+func (w *walk) reset() {
+	g := w.g
+	w.live, w.hash = g.liveFirst(), state{}
+	w.ran, w.ready = w.ran[:0], w.ready[:0]
+	w.unread = g.waiting(w.unread)
+	w.others = zeroed(w.others, len(g.size))
+	w.delta = zeroed(w.delta, g.nodes)
+	w.waits = resize(w.waits, g.nodes)
+	w.cut.begin(g)
+	for i := range w.cut.mark {
+		w.cut.mark[i] = outside
+	}
+	for i := range g.size {
+		t := int32(i)
+		for _, r := range g.readers.of(t) {
+			w.others[t] += int64(r)
+		}
+		if m := g.maker[t]; m >= 0 {
+			w.delta[m] += g.size[t]
+		}
+		if w.unread[t] == 1 && !g.output[t] {
+			w.delta[w.others[t]] -= g.size[t]
+		}
+	}
+	for i := range g.nodes {
+		v := int32(i)
+		if w.waits[v] = int32(len(g.preds.of(v))); w.waits[v] == 0 {
+			w.push(v)
+		}
+	}
+}
+
+func (w *walk) push(v int32) {
+	w.at[v] = int32(len(w.ready))
+	w.ready = append(w.ready, v)
+}
+
+// load returns the load of a ready node.
+func (w *walk) load(v int32) int64 { return w.live + w.g.need(v, w.unread, 1) }
+
+func (w *walk) run(v int32) {
+	g := w.g
+	w.steps++
+	at, end := w.at[v], len(w.ready)-1
+	last := w.ready[end]
+	w.ready[at], w.at[last] = last, at
+	w.ready = w.ready[:end]
+	w.live += w.delta[v]
+	for _, t := range g.reads.of(v) {
+		w.unread[t]--
+		w.others[t] -= int64(v)
+		if w.unread[t] == 1 && !g.output[t] {
+			w.delta[w.others[t]] -= g.size[t]
+		}
+	}
+	for _, s := range g.succs.of(v) {
+		if w.waits[s]--; w.waits[s] == 0 {
+			w.push(s)
+		}
+	}
+	w.cut.mark[v] = inside
+	w.hash[0] ^= w.zobrist[v][0]
+	w.hash[1] ^= w.zobrist[v][1]
+	w.ran = append(w.ran, step{v, at, int32(len(w.ready) - end)})
+}
+
+// undo takes back all but the first runs.
+func (w *walk) undo(runs int) {
+	g := w.g
+	for len(w.ran) > runs {
+		last := w.ran[len(w.ran)-1]
+		w.ran = w.ran[:len(w.ran)-1]
+		v := last.node
+		w.ready = w.ready[:len(w.ready)-int(last.freed)]
+		for _, s := range g.succs.of(v) {
+			w.waits[s]++
+		}
+		for _, t := range g.reads.of(v) {
+			if w.unread[t] == 1 && !g.output[t] {
+				w.delta[w.others[t]] += g.size[t]
+			}
+			w.unread[t]++
+			w.others[t] += int64(v)
+		}
+		w.live -= w.delta[v]
+		w.push(v) // and back to where it was, in place of the one that moved there
+		moved, end := w.ready[last.at], int32(len(w.ready)-1)
+		w.ready[end], w.at[moved] = moved, end
+		w.ready[last.at], w.at[v] = v, last.at
+		w.cut.mark[v] = outside
+		w.hash[0] ^= w.zobrist[v][0]
+		w.hash[1] ^= w.zobrist[v][1]
+	}
+}
+
+// commit replaces the nodes run since by the largest downset of least live bytes
+// among those between the state then and now. It can be reached as it is: the
+// path to the state now, intersected with it.
+func (w *walk) commit(since int) {
+	c := &w.cut
+	path := make([]int32, 0, len(w.ran)-since)
+	for _, s := range w.ran[since:] {
+		path = append(path, s.node)
+		c.mark[s.node] = free
+	}
+	c.free = path
+	c.start()
+	met := map[int32]bool{}
+	for _, v := range path {
+		for _, list := range [2][]int32{w.g.makes.of(v), w.g.reads.of(v)} {
+			for _, t := range list {
+				if !met[t] {
+					met[t] = true
+					c.tensor(t)
+				}
+			}
+		}
+	}
+	c.close()
+	c.augment()
+	c.reach(sink)
+	keep := make([]int32, 0, len(path))
+	for _, v := range path {
+		if c.level[c.vertex[v]] < 0 {
+			keep = append(keep, v)
+		}
+	}
+	for _, v := range path {
+		c.mark[v] = inside
+	}
+	if len(keep) == len(path) {
+		return
+	}
+	w.undo(since)
+	for _, v := range keep {
+		w.run(v)
+	}
+}

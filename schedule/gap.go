@@ -1,0 +1,146 @@
+package schedule
+
+import "slices"
+
+// gap is what a search knows about a net: the best order so far and the
+// greatest bound, and for each node the least load in all orders seen. The last
+// is a bound on what a cut at the node can prove, so the node of the greatest
+// is asked first, and none whose figure is not above the bound.
+type gap struct {
+	*search
+	g     *net
+	best  incumbent
+	bound int64
+	proof Certificate // of the bound; Value is kept in bound
+
+	ceiling []int64 // node -> the least load seen
+	asked   []bool  // node -> its cut bound is known
+}
+
+func (s *search) open(g *net, floor int64) *gap {
+	p := &gap{search: s, g: g, bound: floor, proof: Certificate{Kind: KindSearch}}
+	p.ceiling = make([]int64, g.nodes)
+	for v := range p.ceiling {
+		p.ceiling[v] = infinite
+	}
+	p.asked = make([]bool, g.nodes)
+	return p
+}
+
+// leastFirst returns the least load of a first step, where that has idle bytes
+// that no cut sees; else 0.
+func (g *net) leastFirst() int64 {
+	if g.idle == 0 {
+		return 0
+	}
+	unread := g.waiting(nil)
+	least := infinite
+	for i := range g.nodes {
+		if v := int32(i); len(g.preds.of(v)) == 0 {
+			least = min(least, g.liveFirst()+g.idle+g.need(v, unread, 1))
+		}
+	}
+	return least
+}
+
+func (p *gap) closed() bool { return p.best.peak <= p.bound }
+
+// done reports whether there is nothing left to do, or no time.
+func (p *gap) done() bool { return p.closed() || p.stop() }
+
+// see takes an order, and reports whether that closes the gap.
+func (p *gap) see(order []int32) bool {
+	p.splitter.see(p.g, &p.best, order, p.bound)
+	for i, v := range order {
+		p.ceiling[v] = min(p.ceiling[v], p.loads[i])
+	}
+	return p.closed()
+}
+
+// raise takes a bound, and reports whether that closes the gap.
+func (p *gap) raise(bound int64, kind string, nodes ...int32) bool {
+	if bound > p.bound {
+		p.bound, p.proof = bound, Certificate{Kind: kind, Nodes: nodes}
+	}
+	return p.closed()
+}
+
+// ask computes the cut bound of a node, unless that is known.
+func (p *gap) ask(v int32) bool {
+	if !p.asked[v] {
+		p.asked[v] = true
+		p.raise(p.node(p.g, v), KindCut, v)
+	}
+	return p.closed()
+}
+
+// highest returns the node of the greatest ceiling above the bound that was not
+// asked yet, or -1.
+func (p *gap) highest() int32 {
+	at := int32(-1)
+	for v, c := range p.ceiling {
+		if !p.asked[v] && c > p.bound && (at < 0 || c > p.ceiling[at]) {
+			at = int32(v)
+		}
+	}
+	return at
+}
+
+// cuts asks nodes until some time after the bound last rose.
+func (p *gap) cuts() {
+	patience := min(48, 4+1_000_000/p.g.nodes)
+	for idle := 0; idle < patience && !p.done(); idle++ {
+		v := p.highest()
+		if v < 0 {
+			return
+		}
+		bound := p.bound
+		p.ask(v)
+		if p.bound > bound {
+			idle = 0
+		}
+	}
+}
+
+// maxSets is how many thresholds the set bounds try.
+const maxSets = 12
+
+// sets raises the bound by sets of all nodes whose transient need reaches a
+// threshold: the largest among the nodes loaded above the bound. A set that
+// proves nothing costs a cut or two, one that would take many cuts is left.
+func (p *gap) sets() {
+	g := p.g
+	need := make([]int64, g.nodes)
+	var thresholds []int64
+	for i := range need {
+		v := int32(i)
+		need[v] = g.trans[v] - g.mostSaved(v)
+		if p.ceiling[v] > p.bound {
+			thresholds = append(thresholds, need[v])
+		}
+	}
+	slices.Sort(thresholds)
+	thresholds = slices.Compact(thresholds)
+	slices.Reverse(thresholds)
+	cuts := min(300, 5+3_000_000/g.nodes)
+	for _, least := range thresholds[:min(maxSets, len(thresholds))] {
+		var set []int32
+		for v, n := range need {
+			if n >= least {
+				set = append(set, int32(v))
+			}
+		}
+		if bound, ok := p.firstOf(g, set, p.bound, cuts); ok {
+			p.raise(bound, KindFirst, set...)
+		}
+		if p.done() {
+			return
+		}
+		if bound, ok := p.lastOf(g, set, p.bound, cuts); ok {
+			p.raise(bound, KindLast, set...)
+		}
+		if p.done() {
+			return
+		}
+	}
+}

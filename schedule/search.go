@@ -1,0 +1,126 @@
+package schedule
+
+import "context"
+
+// search is the state of [Solve] over all nets.
+type search struct {
+	splitter
+	ctx    context.Context
+	effort limits
+	states int // of all exact searches
+}
+
+// limits bound the search by counted work, never by time.
+type limits struct {
+	states    int // of one exact search
+	allStates int
+	flow      int64 // of one attempt at a budget
+}
+
+func newSearch(ctx context.Context, effort limits) *search {
+	s := &search{ctx: ctx, effort: effort}
+	s.stop = s.ended
+	return s
+}
+
+func (s *search) ended() bool { return s.ctx != nil && s.ctx.Err() != nil }
+
+// alternate settles from both ends in turn, each walk following the last, as
+// forward-backward improvement does in project scheduling; the node at the peak
+// is asked for its bound after each round.
+func (p *gap) alternate() {
+	for round := range 6 {
+		order := p.settle(p.g, p.best.order, p.bound, false)
+		if p.see(order) || p.see(p.settleBack(p.g, order, p.bound, false)) {
+			return
+		}
+		v := p.best.order[p.best.step]
+		if p.asked[v] {
+			return
+		}
+		bound := p.bound
+		if p.ask(v) || p.bound == bound && round > 1 || p.stop() {
+			return
+		}
+	}
+}
+
+// cheap tries the listing, the greedy orders and alternation.
+func (p *gap) cheap() {
+	listing := p.g.listing()
+	if p.see(listing) || p.ask(p.best.order[p.best.step]) {
+		return
+	}
+	if p.see(p.settle(p.g, listing, infinite, true)) || p.ask(p.best.order[p.best.step]) {
+		return
+	}
+	if p.see(p.settle(p.g, listing, p.bound, true)) || p.stop() {
+		return
+	}
+	p.alternate()
+}
+
+// recurse splits at cuts, with bounds between, while something improves.
+func (p *gap) recurse() {
+	for round := range 8 {
+		bound, peak := p.bound, p.best.peak
+		p.cuts()
+		if p.done() {
+			return
+		}
+		if round == 0 || p.bound == bound {
+			p.sets()
+			if p.done() {
+				return
+			}
+		}
+		p.work, p.limit = 0, min(int64(p.g.nodes)*100+500_000, 4_000_000)
+		order := p.best.order
+		part := p.listed(p.g, order)
+		found := p.split(part, p.bound, 0)
+		if found.peak < peak {
+			moved := make([]int32, len(order))
+			for i, x := range found.order {
+				moved[i] = order[x]
+			}
+			p.see(moved)
+		}
+		if p.done() || p.best.peak == peak && p.bound == bound {
+			return
+		}
+	}
+}
+
+// outcome is what a search found.
+type outcome struct {
+	best     incumbent
+	strategy string
+	bound    int64
+	proof    Certificate
+}
+
+// boundOf returns the bound that cuts and sets prove, led by an order.
+func (s *search) boundOf(g *net, order []int32) (int64, Certificate) {
+	p := s.open(g, 0)
+	if !p.see(order) {
+		p.cuts()
+	}
+	if !p.done() {
+		p.sets()
+	}
+	return p.bound, p.proof
+}
+
+// optimize runs the stages on a net with at least one node.
+func (s *search) optimize(g *net) outcome {
+	p := s.open(g, g.leastFirst())
+	p.cheap()
+	if !p.done() {
+		p.climb(400, 12)
+	}
+	if !p.done() {
+		p.recurse()
+	}
+	p.climb(p.effort.states, 24)
+	return outcome{p.best, "search", p.bound, p.proof}
+}
