@@ -82,6 +82,7 @@ type scope struct {
 	outer  *scope
 	opsets []graph.Opset
 	values []*Value                // by TensorID
+	stored []graph.TensorID        // by TensorID: the tensor whose storage it lies in, itself if it is no view
 	absent map[graph.TensorID]bool // inputs of a function that a call leaves out
 	main   bool
 }
@@ -115,7 +116,9 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 		}
 	}
 	s.values = make([]*Value, len(g.Tensors))
+	s.stored = make([]graph.TensorID, len(g.Tensors))
 	for id, t := range g.Tensors {
+		s.stored[id] = graph.TensorID(id)
 		if t.Data != nil {
 			t.Type = t.Data.TensorType()
 			s.values[id] = valueOf(t.Data)
@@ -365,18 +368,49 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 		for _, a := range op.Views(c) {
 			if c.sized(a) && c.Out[a.Out].Exact() == c.In[a.In].Exact() {
 				n.Meaning.Views = append(n.Meaning.Views, a)
+				if c.scope != nil {
+					c.scope.stored[n.Outputs[a.Out]] = c.scope.stored[n.Inputs[a.In]]
+				}
 			}
 		}
 	}
 	if op.Inplace == nil {
 		return
 	}
-	for _, a := range op.Inplace(c) {
+	for _, a := range c.spare(op.Inplace(c)) {
 		isView := slices.ContainsFunc(n.Meaning.Views, func(v graph.Alias) bool { return v.Out == a.Out })
 		if !isView && c.sized(a) {
 			n.Meaning.Inplace = append(n.Meaning.Inplace, a)
 		}
 	}
+}
+
+// spare leaves out the pairs that would overwrite another input which lies in
+// the same storage and may be read later: the updates of ScatterElements(x,i,x).
+// Inputs that the output may all be written over are read element by element,
+// as in Mul(x,x), and stay.
+func (c *Call) spare(pairs []graph.Alias) []graph.Alias {
+	if c.scope == nil || len(pairs) == 0 || len(c.Node.Inputs) == 1 {
+		return pairs
+	}
+	type place struct {
+		out    int
+		stored graph.TensorID
+	}
+	stored := func(in int) graph.TensorID { return c.scope.stored[c.Node.Inputs[in]] }
+	inputs := map[graph.TensorID]int{} // how many inputs lie in a storage,
+	over := map[place]int{}            // and which of them an output may be written over
+	for in, t := range c.Node.Inputs {
+		if t >= 0 {
+			inputs[stored(in)]++
+		}
+	}
+	for _, a := range pairs {
+		over[place{a.Out, stored(a.In)}]++
+	}
+	return slices.DeleteFunc(pairs, func(a graph.Alias) bool {
+		return over[place{a.Out, stored(a.In)}] < inputs[stored(a.In)]
+	})
 }
 
 // sized reports whether both tensors of a have the same size.
