@@ -41,7 +41,7 @@ func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) e
 	// An operator that nobody knows has only this to go by.
 	inf.useDeclared(s, t)
 	if !n.Meaning.Known && s.main {
-		inf.bindOutput(t)
+		return inf.bindOutput(t)
 	}
 	return nil
 }

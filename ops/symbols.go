@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strconv"
@@ -35,6 +36,11 @@ func (s symbols) eval(text string) (int64, bool) {
 func (inf *inferrer) bindInputs() error {
 	g := inf.model.Graph
 	inf.symbols = symbols{}
+	for _, name := range slices.Sorted(maps.Keys(inf.opt.Dims)) {
+		if v := inf.opt.Dims[name]; v < 0 {
+			return graph.Errorf("dimension %q is %d: expected a length >= 0", graph.Short(name), v)
+		}
+	}
 	used := map[string]bool{}
 	type place struct {
 		t    *graph.Tensor
@@ -116,9 +122,13 @@ func (inf *inferrer) bindInputs() error {
 		p.t.Type.Shape[p.axis] = graph.Dim(inf.symbols[p.text])
 	}
 	if inf.opt.StrictDims && len(unbound) > 0 {
-		return graph.Errorf("dimension %q is unbound: say --dim %s", unbound[0], unbound[0]+"=N")
+		return unboundError(unbound[0])
 	}
 	return inf.checkGiven(used)
+}
+
+func unboundError(name string) error {
+	return graph.Errorf("dimension %q is unbound: say --dim %s", name, name+"=N")
 }
 
 // checkGiven refuses a binding of a dimension that the model does not have.
@@ -170,9 +180,9 @@ func inputError(t *graph.Tensor, text string) error {
 
 // bindOutput gives the open dimensions of an unknown operator's output a
 // length, as bindInputs does for inputs: nothing else can.
-func (inf *inferrer) bindOutput(t *graph.Tensor) {
+func (inf *inferrer) bindOutput(t *graph.Tensor) error {
 	if t.Type.Kind != graph.KindTensor || !t.Type.Ranked || t.Declared == nil || !t.Declared.Type.Ranked {
-		return
+		return nil
 	}
 	for axis, n := range t.Type.Shape {
 		if n.Exact() {
@@ -184,6 +194,9 @@ func (inf *inferrer) bindOutput(t *graph.Tensor) {
 		}
 		v, given := inf.opt.Dims[text]
 		if !given {
+			if inf.opt.StrictDims {
+				return unboundError(text)
+			}
 			v = 1
 		}
 		if _, done := inf.symbols[text]; !done {
@@ -192,10 +205,11 @@ func (inf *inferrer) bindOutput(t *graph.Tensor) {
 		}
 		t.Type.Shape[axis] = graph.Dim(v)
 	}
+	return nil
 }
 
 // expr is a parsed dimension: integers, names, + - * // / % **, parentheses,
-// Max, Min, floor and ceiling as exporters write them.
+// Max and Min as exporters write them.
 type expr struct {
 	names    []string
 	compound bool // more than a lone name or number
