@@ -274,6 +274,7 @@ func maker(g *graph.Graph, id graph.TensorID) string {
 // node decodes one NodeProto; its bodies are left for later.
 func (r *reader) node(s *scope, id graph.NodeID, n *graph.Node, inputs, outputs *[]string) error {
 	const what = "NodeProto"
+	attrs := map[string]bool{}
 	return r.walk(n.Span, what, func(f field) error {
 		if f.num < 1 || f.num > 9 {
 			return nil
@@ -296,7 +297,7 @@ func (r *reader) node(s *scope, id graph.NodeID, n *graph.Node, inputs, outputs 
 		case 4:
 			n.Op, err = text()
 		case 5:
-			err = r.attribute(s, id, n, f.payload)
+			err = r.attribute(s, id, n, attrs, f.payload)
 		case 7:
 			n.Domain, err = text()
 			n.Domain = domain(n.Domain)
@@ -320,15 +321,16 @@ func domain(s string) string {
 }
 
 // attribute decodes an AttributeProto.
-func (r *reader) attribute(s *scope, id graph.NodeID, n *graph.Node, at graph.Span) error {
+func (r *reader) attribute(s *scope, id graph.NodeID, n *graph.Node, names map[string]bool, at graph.Span) error {
 	a := &graph.Attr{Span: at}
 	graphs, err := r.attributeFields(a)
 	if err != nil {
 		return err
 	}
-	if n.Attr(a.Name) != nil {
+	if names[a.Name] {
 		return r.errorAt(at.Off, "attribute %s stands twice in one node", quoted(a.Name))
 	}
+	names[a.Name] = true
 	n.Attrs = append(n.Attrs, a)
 	if len(graphs) > 0 {
 		s.bodies = append(s.bodies, pendingBody{id, a, graphs})

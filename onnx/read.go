@@ -147,6 +147,10 @@ func (r *reader) named(err error) error {
 	return err
 }
 
+// maxOpsets bounds the opset imports of a model or function: each node looks
+// its domain up in the list.
+const maxOpsets = 1000
+
 // maxOpset is far above any version of ai.onnx to come; custom domains may
 // count as they like.
 const maxOpset = 1000
@@ -198,16 +202,17 @@ func (r *reader) model() (*graph.Model, error) {
 	if m.Graph, err = r.graph(main, nil); err != nil {
 		return nil, err
 	}
+	seen := map[[3]string]bool{}
 	for _, at := range functions {
 		f, err := r.function(at)
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range m.Functions {
-			if o.Domain == f.Domain && o.Name == f.Name && o.Overload == f.Overload {
-				return nil, r.errorAt(at.Off, "function %s of domain %s stands twice", quoted(f.Name), quoted(f.Domain))
-			}
+		id := [3]string{f.Domain, f.Name, f.Overload}
+		if seen[id] {
+			return nil, r.errorAt(at.Off, "function %s of domain %s stands twice", quoted(f.Name), quoted(f.Domain))
 		}
+		seen[id] = true
 		m.Functions = append(m.Functions, f)
 	}
 	return m, nil
@@ -239,6 +244,9 @@ func (r *reader) opset(f field, list *[]graph.Opset) error {
 	}
 	if o.Version < 0 || o.Domain == "" && (o.Version == 0 || o.Version > maxOpset) {
 		return r.errorAt(f.span.Off, "opset_import of domain %q has version %d: expected one from 1 to %d", o.Domain, o.Version, maxOpset)
+	}
+	if len(*list) == maxOpsets {
+		return r.errorAt(f.span.Off, "more than %d opset imports", maxOpsets)
 	}
 	for _, have := range *list {
 		if have.Domain == o.Domain && have.Version != o.Version {
