@@ -92,7 +92,7 @@ func TestTrainingGraphs(t *testing.T) {
 			}
 		}
 		if !r.Optimal {
-			t.Logf("%s: peak %d, bound %d: not proven", path, r.Evaluation.Peak, r.Bound)
+			t.Errorf("%s: peak %d, bound %d: not proven", path, r.Evaluation.Peak, r.Bound)
 		}
 		t.Logf("%-36s %5d nodes, program order %12d, bound %12d, peak %12d, %s by %s, %7.2f ms", filepath.Base(path), len(p.Nodes), r.ProgramPeak, r.Bound, r.Evaluation.Peak, r.Strategy, r.Certificates[0].Kind, took)
 	}

@@ -25,6 +25,7 @@ type net struct {
 
 	saver  []int32 // node -> 1 + its place in savers, or 0; nil if no node saves
 	savers []saver
+	given  int32    // numbers below 0 that pairs use for what is always given
 	match  *matcher // for savers with more pairs than choices can say
 }
 
@@ -199,14 +200,7 @@ func (g *net) loads(order []int32, buf []int64) []int64 {
 	for _, v := range order {
 		buf = append(buf, live+idle+g.need(v, unread, 1))
 		idle = 0
-		for _, t := range g.makes.of(v) {
-			live += g.size[t]
-		}
-		for _, t := range g.reads.of(v) {
-			if unread[t]--; unread[t] == 0 && !g.output[t] {
-				live -= g.size[t]
-			}
-		}
+		live = g.after(v, live, unread)
 	}
 	return buf
 }

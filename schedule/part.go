@@ -112,7 +112,7 @@ func (p *parter) savers(g, h *net, nodes []int32) {
 			continue
 		}
 		old := &g.savers[g.saver[v]-1]
-		s := saver{choices: make([][]saving, len(old.choices))}
+		s := saver{choices: make([][]saving, len(old.choices)), many: old.many}
 		for k, choice := range old.choices {
 			for _, x := range choice {
 				if x.over < 0 {
@@ -123,15 +123,22 @@ func (p *parter) savers(g, h *net, nodes []int32) {
 			}
 		}
 		for _, pair := range old.pairs {
-			if holds(pair.Over) {
-				s.pairs = append(s.pairs, Pair{v, pair.Result, p.tensor[pair.Over]})
+			if pair.over >= 0 {
+				if !holds(pair.over) {
+					continue
+				}
+				pair.over = p.tensor[pair.over]
+			}
+			s.pairs = append(s.pairs, pair)
+		}
+		for _, t := range old.credits {
+			if holds(t) {
+				s.credits = append(s.credits, p.tensor[t])
 			}
 		}
-		if len(s.pairs) > 0 {
-			// No fewer tensors than the whole has: the matcher of the whole serves.
-			for _, pair := range g.match.largest(nil, s.pairs) {
-				s.most += h.size[pair.Over]
-			}
+		if s.many {
+			// The part has no more tensors than the whole: its matcher serves.
+			s.most = h.largest(s.pairs, func(int32) bool { return true })
 		}
 		h.setSaver(int32(i), s)
 	}

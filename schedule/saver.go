@@ -7,18 +7,28 @@ import "slices"
 // may be the one that frees them. A saving is given when all other readers of
 // its tensor have run.
 type saver struct {
+	pairs   []pairing // by result
+	credits []int32   // tensors
 	// choices are the maximal sets of savings that can be given together: one
 	// for each maximal matching of the pairs, the credits in each of them.
 	choices [][]saving
-	// pairs is used where there are more than maxChoices matchings. Then choices
-	// holds the credits alone, and what the pairs save is asked of the matcher.
-	pairs []Pair
-	most  int64 // the largest matching of pairs; 0 without pairs
+	// Where there are more than maxChoices matchings, choices holds the credits
+	// alone, and what the pairs save is asked of the matcher.
+	many bool
+	most int64 // the largest matching of many pairs, else 0
 }
 
 type saving struct {
 	over int32 // -1: always given
 	size int64
+}
+
+// pairing is an in-place pair: a result of the saver over a tensor that it
+// reads. Over is below 0, and different for different tensors, where that is
+// made within the node, so that the pairing is always given.
+type pairing struct {
+	result, over int32
+	size         int64
 }
 
 const maxChoices = 16
@@ -44,19 +54,10 @@ func (g *net) saved(s *saver, count []int32, given int32) int64 {
 		}
 		most = max(most, sum)
 	}
-	if len(s.pairs) == 0 {
+	if !s.many {
 		return most
 	}
-	var free []Pair
-	for _, pair := range s.pairs {
-		if count[pair.Over] == given {
-			free = append(free, pair)
-		}
-	}
-	for _, pair := range g.match.largest(nil, free) {
-		most += g.size[pair.Over]
-	}
-	return most
+	return most + g.largest(s.pairs, func(t int32) bool { return count[t] == given })
 }
 
 // choicesOf returns the choices of v, at least one, and what more it may save
@@ -66,10 +67,7 @@ func (g *net) choicesOf(v int32) (choices [][]saving, more int64) {
 		return nothingToSave, 0
 	}
 	s := &g.savers[g.saver[v]-1]
-	if len(s.pairs) > 0 {
-		more = s.most
-	}
-	return s.choices, more
+	return s.choices, s.most
 }
 
 var nothingToSave = [][]saving{nil}
@@ -96,14 +94,13 @@ func total(choice []saving) (size int64) {
 func (g *net) addPairs(f *flat, place []int32) {
 	for i := range f.nodes {
 		v := int32(i)
-		pairs := slices.Clone(f.pairsOf(v))
-		if len(pairs) == 0 {
-			continue
+		var pairs []pairing
+		for _, pair := range f.pairsOf(v) {
+			pairs = append(pairs, pairing{pair.Result, place[pair.Over], f.size[pair.Over]})
 		}
-		for k := range pairs {
-			pairs[k].Over = place[pairs[k].Over]
+		if len(pairs) > 0 {
+			g.setSaver(v, g.newSaver(pairs, nil))
 		}
-		g.setSaver(v, g.newSaver(pairs))
 	}
 }
 
@@ -115,46 +112,63 @@ func (g *net) setSaver(v int32, s saver) {
 	g.saver[v] = int32(len(g.savers))
 }
 
-// newSaver takes the pairs of one node, by Result.
-func (g *net) newSaver(pairs []Pair) saver {
+// newSaver finds the choices of a node.
+func (g *net) newSaver(pairs []pairing, credits []int32) saver {
+	s := saver{pairs: pairs, credits: credits}
 	matchings, ok := maximalMatchings(pairs)
 	if !ok {
-		s := saver{choices: nothingToSave, pairs: pairs}
 		if g.match == nil {
 			g.match = newMatcher(len(g.size))
 		}
-		for _, pair := range g.match.largest(nil, pairs) {
-			s.most += g.size[pair.Over]
-		}
-		return s
+		s.many, s.most = true, g.largest(pairs, func(int32) bool { return true })
+		matchings = [][]pairing{nil}
 	}
-	s := saver{choices: make([][]saving, len(matchings))}
+	s.choices = make([][]saving, len(matchings))
 	for i, m := range matchings {
-		s.choices[i] = make([]saving, len(m))
-		for k, pair := range m {
-			s.choices[i][k] = saving{pair.Over, g.size[pair.Over]}
+		choice := make([]saving, 0, len(m)+len(credits))
+		for _, pair := range m {
+			choice = append(choice, saving{max(pair.over, -1), pair.size})
 		}
+		for _, t := range credits {
+			choice = append(choice, saving{t, g.size[t]})
+		}
+		s.choices[i] = choice
 	}
 	return s
 }
 
+// largest returns the bytes of a largest matching of many pairs over tensors
+// that count. None of many pairs is always given.
+func (g *net) largest(pairs []pairing, counts func(t int32) bool) (size int64) {
+	var free []Pair
+	for _, pair := range pairs {
+		if counts(pair.over) {
+			free = append(free, Pair{Result: pair.result, Over: pair.over})
+		}
+	}
+	for _, pair := range g.match.largest(nil, free) {
+		size += g.size[pair.Over]
+	}
+	return size
+}
+
 // maximalMatchings returns all sets of pairs with no result and no tensor twice
 // to which no pair can be added, or false if they are more than maxChoices.
-func maximalMatchings(pairs []Pair) (found [][]Pair, ok bool) {
-	if len(pairs) == 1 {
-		return [][]Pair{pairs}, true
+func maximalMatchings(pairs []pairing) (found [][]pairing, ok bool) {
+	if len(pairs) <= 1 {
+		return [][]pairing{pairs}, true
 	}
-	fits := func(m []Pair, p Pair) bool {
-		return !slices.ContainsFunc(m, func(q Pair) bool { return q.Result == p.Result || q.Over == p.Over })
+	fits := func(m []pairing, p pairing) bool {
+		return !slices.ContainsFunc(m, func(q pairing) bool { return q.result == p.result || q.over == p.over })
 	}
 	visits := 0
-	var grow func(i int, m []Pair) bool
-	grow = func(i int, m []Pair) bool {
+	var grow func(i int, m []pairing) bool
+	grow = func(i int, m []pairing) bool {
 		if visits++; visits > 4096 || len(found) > maxChoices {
 			return false
 		}
 		if i == len(pairs) {
-			if !slices.ContainsFunc(pairs, func(p Pair) bool { return fits(m, p) }) {
+			if !slices.ContainsFunc(pairs, func(p pairing) bool { return fits(m, p) }) {
 				found = append(found, slices.Clone(m))
 			}
 			return true

@@ -91,17 +91,9 @@ func (p *gap) recurse() {
 	}
 }
 
-// outcome is what a search found.
-type outcome struct {
-	best     incumbent
-	strategy string
-	bound    int64
-	proof    Certificate
-}
-
 // boundOf returns the bound that cuts and sets prove, led by an order.
 func (s *search) boundOf(g *net, order []int32) (int64, Certificate) {
-	p := s.open(g, 0)
+	p := s.open(g, g.leastFirst())
 	if !p.see(order) {
 		p.cuts()
 	}
@@ -114,13 +106,71 @@ func (s *search) boundOf(g *net, order []int32) (int64, Certificate) {
 // optimize runs the stages on a net with at least one node.
 func (s *search) optimize(g *net) outcome {
 	p := s.open(g, g.leastFirst())
-	p.cheap()
+	if !p.quick() && !p.stop() {
+		p.thorough()
+	}
+	return outcome{p.best, p.bound, p.proof}
+}
+
+// quick tries the listing and the greedy order, with a cut at the peak of each:
+// enough for most graphs.
+func (p *gap) quick() bool {
+	listing := p.g.listing()
+	return p.see(listing) || p.ask(p.best.order[p.best.step]) ||
+		p.see(p.settle(p.g, listing, infinite, true)) || p.ask(p.best.order[p.best.step])
+}
+
+func (p *gap) thorough() {
+	g := p.g
+	if g.idle > 0 {
+		p.full() // moving the first node would move the idle bytes
+		return
+	}
+	if g.nodes > maxExact && p.original() {
+		return
+	}
+	c := contract(g)
+	if g.nodes <= maxExact {
+		if p.take(c, (*gap).early) || p.original() {
+			return
+		}
+	}
+	p.take(c, (*gap).full)
+}
+
+// original works on the net as it is, where a bound has a certificate.
+func (p *gap) original() bool {
+	if p.alternate(); !p.done() {
+		p.cuts()
+	}
 	if !p.done() {
+		p.sets()
+	}
+	return p.done()
+}
+
+// take solves the contracted net and takes what that says about this one.
+func (p *gap) take(c *contracted, solve func(*gap)) bool {
+	out := p.apart(c.net, max(c.floor, p.bound), solve)
+	p.see(c.expand(out.best.order))
+	p.raise(out.bound, KindSearch)
+	return p.done()
+}
+
+// early is cheap orders, a few cuts and a small exact search.
+func (p *gap) early() {
+	if p.cheap(); !p.done() {
+		p.climb(400, 12)
+	}
+}
+
+// full is all there is.
+func (p *gap) full() {
+	if p.cheap(); !p.done() {
 		p.climb(400, 12)
 	}
 	if !p.done() {
 		p.recurse()
 	}
 	p.climb(p.effort.states, 24)
-	return outcome{p.best, "search", p.bound, p.proof}
 }

@@ -98,7 +98,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		s := newSearch(opt.Context, opt.Effort.limits())
 		found := s.optimize(g)
 		r.take(f, r.ProgramOrder, "program")
-		r.take(f, found.best.order, found.strategy)
+		r.take(f, found.best.order, "search")
 		r.prove(found.bound, found.proof)
 	}
 	r.Optimal = r.Evaluation.Peak == r.Bound

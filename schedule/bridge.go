@@ -1,0 +1,113 @@
+package schedule
+
+// bridges returns a topological order of the net and the ends of its parts: the
+// steps of nodes that are comparable with all others, and the end. What runs
+// before such a node and what runs after it is the same in all orders, so that
+// the parts can be solved apart. Two linear sweeps: a node is comparable with
+// all that stand before it if, when it is placed, it is the only one without a
+// placed successor, and from the end likewise.
+func (g *net) bridges(order []int32) (ends []int) {
+	n := len(order)
+	alone := make([]bool, n)
+	sweep := func(i int, placed []bool, open *int, back *lists) bool {
+		v := order[i]
+		for _, u := range back.of(v) {
+			if !placed[u] {
+				placed[u] = true
+				*open--
+			}
+		}
+		*open++
+		return *open == 1
+	}
+	placed, open := make([]bool, g.nodes), 0
+	for i := range n {
+		alone[i] = sweep(i, placed, &open, &g.preds)
+	}
+	clear(placed)
+	open = 0
+	for i := n - 1; i >= 0; i-- {
+		alone[i] = sweep(i, placed, &open, &g.succs) && alone[i]
+	}
+	for i := range n {
+		if alone[i] || i == n-1 {
+			ends = append(ends, i+1)
+		}
+	}
+	return ends
+}
+
+// outcome is what a search found about a net.
+type outcome struct {
+	best  incumbent
+	bound int64
+	proof Certificate // nodes of the net
+}
+
+// apart solves the parts between bridges, each down to the greatest bound of
+// all. floor is a bound
+// known before.
+func (s *search) apart(g *net, floor int64, solve func(*gap)) outcome {
+	order := g.listing()
+	ends := g.bridges(order)
+	if g.idle > 0 || len(ends) == 1 {
+		p := s.open(g, floor)
+		solve(p)
+		return outcome{p.best, p.bound, p.proof}
+	}
+	out := outcome{bound: floor, proof: Certificate{Kind: KindSearch}}
+	parts, gaps := make([][]int32, len(ends)), make([]*gap, len(ends))
+	s.all(g, after)
+	live := g.liveFirst()
+	unread := g.waiting(nil)
+	from := 0
+	raise := func(k int) {
+		if p := gaps[k]; p.bound > out.bound {
+			out.bound, out.proof = p.bound, Certificate{Kind: p.proof.Kind}
+			for _, v := range p.proof.Nodes {
+				out.proof.Nodes = append(out.proof.Nodes, parts[k][v])
+			}
+		}
+	}
+	for k, end := range ends {
+		parts[k] = order[from:end]
+		from = end
+		p := s.open(s.part(g, parts[k], live), out.bound)
+		gaps[k] = p
+		if !p.see(ascending(len(parts[k]))) {
+			p.ask(p.best.order[p.best.step])
+			raise(k)
+		}
+		for _, v := range parts[k] {
+			s.where[v] = before
+			live = g.after(v, live, unread)
+		}
+	}
+	joined := make([]int32, 0, g.nodes)
+	for k, p := range gaps {
+		p.bound = max(p.bound, out.bound)
+		if !p.done() {
+			solve(p)
+			raise(k)
+		}
+		for _, v := range p.best.order {
+			joined = append(joined, parts[k][v])
+		}
+		out.best.peak = max(out.best.peak, p.best.peak)
+	}
+	out.best.order = joined
+	return out
+}
+
+// after returns the live bytes after v has run.
+func (g *net) after(v int32, live int64, unread []int32) int64 {
+	for _, t := range g.makes.of(v) {
+		live += g.size[t]
+	}
+	for _, t := range g.reads.of(v) {
+		if unread[t]--; unread[t] == 0 && !g.output[t] {
+			live -= g.size[t]
+		}
+	}
+	return live
+}

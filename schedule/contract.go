@@ -1,0 +1,257 @@
+package schedule
+
+import "slices"
+
+// contraction makes a net smaller and keeps its optimum: nodes that some optimal
+// order runs next to each other become one, and nodes that touch no bytes and
+// have room at either end are taken out. See merge.go and idle.go for the rules
+// and their proofs.
+type contraction struct {
+	g            *net
+	left         int // nodes
+	gone         []bool
+	frozen       []bool // merged with nothing: too many pairs
+	trans        []int64
+	preds, succs [][]int32
+	reads, makes [][]int32
+	readers      [][]int32
+	maker        []int32
+	dead         []bool      // tensors made and read within a node
+	credits      [][]int32   // node -> tensors
+	pairs        [][]pairing // node -> pairs, by result; what is written over may be dead
+	claims       []int32     // tensor -> in how many credits and pairs it stands
+	run          [][]int32   // node -> the nodes of g that it stands for, in their order
+	place        []int32     // node -> its place in the listing
+	listing      []int32
+
+	useCredits bool
+	seen       []int32 // node -> the search that last met it
+	search     int32
+	stack      []int32
+
+	first, last, escape int64 // see idle.go
+	result              contracted
+}
+
+// contracted is what a contraction made.
+type contracted struct {
+	*net
+	run        [][]int32 // node -> the nodes that it stands for
+	head, tail []int32   // idle nodes, run before and after all others
+	floor      int64     // the largest load of those: the optimum is not below it
+}
+
+// expand turns an order of the contracted net into one of the net.
+func (c *contracted) expand(order []int32) []int32 {
+	full := slices.Clone(c.head)
+	for _, v := range order {
+		full = append(full, c.run[v]...)
+	}
+	return append(full, c.tail...)
+}
+
+// contract takes the nodes from last to first until nothing changes, first
+// without credits, then with them: fewer nodes are left then. The nodes that
+// remain keep the order of the listing, by which the cheap orders break ties.
+func contract(g *net) *contracted {
+	c := newContraction(g)
+	for _, c.useCredits = range [2]bool{false, true} {
+		for changed := true; changed; {
+			changed = false
+			for _, v := range slices.Backward(c.listing) {
+				if !c.gone[v] && (c.takeOut(v) || c.mergeAll(v)) {
+					changed = true
+				}
+			}
+		}
+	}
+	return c.finish()
+}
+
+// mergeAll merges v with successors while it can.
+func (c *contraction) mergeAll(v int32) (changed bool) {
+	if c.frozen[v] {
+		return false
+	}
+	for c.mergeNext(v) {
+		changed = true
+	}
+	if len(c.succs[v]) == 1 {
+		if w := c.succs[v][0]; !c.frozen[w] && c.backward(v, w) {
+			return true
+		}
+	}
+	return changed
+}
+
+// mergeNext merges v with the first successor that it can run before.
+func (c *contraction) mergeNext(v int32) bool {
+	for _, w := range c.succs[v] {
+		if !c.frozen[w] && c.forward(v, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func newContraction(g *net) *contraction {
+	n := g.nodes
+	c := &contraction{
+		g: g, left: n,
+		gone: make([]bool, n), frozen: make([]bool, n), dead: make([]bool, len(g.size)),
+		trans: slices.Clone(g.trans), maker: slices.Clone(g.maker),
+		preds: g.preds.split(), succs: g.succs.split(),
+		reads: g.reads.split(), makes: g.makes.split(), readers: g.readers.split(),
+		credits: make([][]int32, n), pairs: make([][]pairing, n), claims: make([]int32, len(g.size)),
+		run: make([][]int32, n), place: make([]int32, n), listing: g.listing(),
+		seen: make([]int32, n),
+	}
+	own := ascending(n)
+	for i, v := range c.listing {
+		c.place[v] = int32(i)
+		c.run[v] = own[v : v+1 : v+1]
+	}
+	if g.saver != nil {
+		c.takeSavers()
+	}
+	c.ends()
+	return c
+}
+
+func (l lists) split() [][]int32 {
+	items := slices.Clone(l.items)
+	split := make([][]int32, len(l.start)-1)
+	for i := range split {
+		split[i] = items[l.start[i]:l.start[i+1]:l.start[i+1]]
+	}
+	return split
+}
+
+// takeSavers copies pairs and credits. A credit whose other readers all are
+// ancestors is always given, one with a reader among the descendants never.
+func (c *contraction) takeSavers() {
+	for i, at := range c.g.saver {
+		if at == 0 {
+			continue
+		}
+		v, s := int32(i), &c.g.savers[at-1]
+		c.frozen[v] = s.many
+		c.pairs[v] = slices.Clone(s.pairs)
+		for _, pair := range s.pairs {
+			if pair.over >= 0 {
+				c.claims[pair.over]++
+			}
+		}
+		if s.many {
+			c.credits[v] = slices.Clone(s.credits)
+		}
+		for _, t := range s.credits {
+			never, always := false, true
+			for _, r := range c.readers[t] {
+				if r != v {
+					never = never || c.precedes(v, r)
+					always = always && c.precedes(r, v)
+				}
+			}
+			switch {
+			case s.many:
+				c.claims[t]++
+			case never:
+			case always:
+				c.trans[v] -= c.g.size[t]
+			default:
+				c.credits[v] = append(c.credits[v], t)
+				c.claims[t]++
+			}
+		}
+	}
+}
+
+// maxAncestry bounds the search of precedes.
+const maxAncestry = 64
+
+// precedes reports whether u is an ancestor of v or v itself. It may say no
+// where the answer takes long to find.
+func (c *contraction) precedes(u, v int32) bool {
+	if u == v {
+		return true
+	}
+	if c.place[u] > c.place[v] {
+		return false
+	}
+	c.search++
+	stack := append(c.stack[:0], v)
+	defer func() { c.stack = stack }()
+	for visits := 0; len(stack) > 0 && visits < maxAncestry; {
+		x := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, p := range c.preds[x] {
+			if p == u {
+				return true
+			}
+			if c.place[p] > c.place[u] && c.seen[p] != c.search {
+				c.seen[p] = c.search
+				stack = append(stack, p)
+				visits++
+			}
+		}
+	}
+	return false
+}
+
+// finish makes the contracted net.
+func (c *contraction) finish() *contracted {
+	g, r := c.g, &c.result
+	slices.Reverse(r.tail)
+	h := &net{nodes: c.left, base: g.base, match: g.match, given: g.given + int32(len(g.size))}
+	r.net = h
+	node := make([]int32, g.nodes)
+	for _, v := range c.listing {
+		if !c.gone[v] {
+			node[v] = int32(len(r.run))
+			r.run = append(r.run, c.run[v])
+			h.trans = append(h.trans, c.trans[v])
+		}
+	}
+	renamed := func(list []int32) []int32 {
+		for i, v := range list {
+			list[i] = node[v]
+		}
+		return list
+	}
+	for _, v := range c.listing {
+		if !c.gone[v] {
+			h.preds.add(renamed(c.preds[v])...)
+		}
+	}
+	h.preds.finish()
+	h.succs = h.preds.turned(h.nodes)
+	tensor := make([]int32, len(g.size))
+	for t, m := range c.maker {
+		if c.dead[t] {
+			// Always given: a number of its own, below 0.
+			tensor[t] = -(g.given + int32(t) + 1)
+			continue
+		}
+		if m >= 0 {
+			m = node[m]
+		}
+		tensor[t] = h.addTensor(g.size[t], m, g.output[t], renamed(c.readers[t]))
+	}
+	h.finishTensors()
+	for _, v := range c.listing {
+		if !c.gone[v] && len(c.pairs[v])+len(c.credits[v]) > 0 {
+			pairs, credits := c.pairs[v], c.credits[v]
+			for i := range pairs {
+				if t := pairs[i].over; t >= 0 {
+					pairs[i].over = tensor[t]
+				}
+			}
+			for i, t := range credits {
+				credits[i] = tensor[t]
+			}
+			h.setSaver(node[v], h.newSaver(pairs, credits))
+		}
+	}
+	return r
+}

@@ -1,0 +1,37 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// The contraction leaves the optimum as it is, and an order of the contracted
+// net expands to one of the same peak, or of the floor.
+func TestContractionKeepsTheOptimum(t *testing.T) {
+	before, after, pairs := 0, 0, 0
+	for i := range randomGraphs(t, 3000) {
+		r := rand.New(rand.NewPCG(uint64(i), 3))
+		p := randomProblem(r, 14)
+		f := flatten(p)
+		g := newNet(f)
+		if g.idle > 0 {
+			continue
+		}
+		best := newBrute(p, true).optimum()
+		c := contract(g)
+		before, after, pairs = before+g.nodes, after+c.nodes, pairs+len(c.savers)
+		s := newSearch(t.Context(), EffortDefault.limits())
+		gap := s.open(c.net, 0)
+		gap.cheap()
+		for gap.best.peak > gap.bound && gap.decide(max(gap.bound, gap.best.peak-1), 100_000) {
+		}
+		if got := max(gap.best.peak, c.floor); got != best || gap.bound != gap.best.peak {
+			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.nodes, c.nodes, gap.best.peak, gap.bound, c.floor, best)
+		}
+		order := c.expand(gap.best.order)
+		if e, err := p.Evaluate(order); err != nil || e.Peak != best {
+			t.Errorf("graph %d: expanded to %v of peak %d, %v; want %d", i, order, e.Peak, err, best)
+		}
+	}
+	t.Logf("%d nodes contracted to %d, %d of them with savings", before, after, pairs)
+}

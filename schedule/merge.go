@@ -1,0 +1,307 @@
+package schedule
+
+import "slices"
+
+// forward merges w into its predecessor u, to run right after it, if
+//
+//	a. every other predecessor of w is an ancestor of u
+//	b. outs(w) - (inputs that w surely frees) <= 0
+//	c. outs(u) - (sole inputs of u without claims of u) + trans(w)
+//	   <= trans(u) - (pairs of u that are always given)
+//
+// outs are the bytes that are read or outputs; sole inputs are no outputs and
+// have no other reader; w surely frees what is no output and is otherwise read
+// by u and its ancestors alone; claims of u are its credits and the tensors of
+// its pairs. The merged node needs what u does. Its credits and pairs are those
+// of u over tensors that w does not read: the others are never given, since w
+// runs after u.
+//
+// Proof. Take any order and move w to right after u, which a allows. The states
+// in between gain w, whose delta is <= 0 in each by b; live does not grow, and
+// what the nodes there save only grows with the state. w then has a load of at
+// most live(S) + outs(u) - (what u frees) + trans(w). What u saves from S is at
+// most the claims that it frees, which c leaves out of the sole inputs, and the
+// pairs always given; so by c the load of w is at most that of u.
+func (c *contraction) forward(u, w int32) bool {
+	g := c.g
+	rise := c.sum(c.makes[u])
+	for _, t := range c.reads[u] {
+		if len(c.readers[t]) == 1 && !g.output[t] && !c.claimedBy(u, t) {
+			rise -= g.size[t]
+		}
+	}
+	if rise+c.trans[w] > c.trans[u]-c.alwaysGiven(u) {
+		return false
+	}
+	left := c.sum(c.makes[w])
+	for _, t := range c.reads[w] {
+		if left <= 0 {
+			break
+		}
+		if !g.output[t] && c.allPrecede(c.readers[t], w, u) {
+			left -= g.size[t]
+		}
+	}
+	if left > 0 {
+		return false
+	}
+	for _, p := range c.preds[w] {
+		if p != u && !c.precedes(p, u) {
+			return false
+		}
+	}
+	c.release(w, func(int32) bool { return false })
+	c.release(u, func(t int32) bool { return !slices.Contains(c.reads[w], t) })
+	c.merge(u, w, u, c.trans[u])
+	return true
+}
+
+// maxReaders is how many readers are looked at one by one.
+const maxReaders = 8
+
+// allPrecede reports whether all readers but w are u or ancestors of it.
+func (c *contraction) allPrecede(readers []int32, w, u int32) bool {
+	if len(readers) > maxReaders {
+		return false
+	}
+	for _, r := range readers {
+		if r != w && !c.precedes(r, u) {
+			return false
+		}
+	}
+	return true
+}
+
+// backward merges u into its only successor w, to run right before it, if
+//
+//	b. low - (inputs of u on which another node has a claim) >= 0,
+//	   low = outs(u) - (all inputs that u might free)
+//	d. trans(u) <= low + trans(w) - credits(w) - (largest matching of w)
+//
+// An input of u, no output, is never freed by u if w or a node after w reads
+// it; it is surely freed if all other readers are ancestors of u or of w, which
+// all have run when u runs right before w; else it is undecided, and becomes a
+// credit of the merged node. That needs outs(u) - (surely freed) + trans(w), and
+// keeps the credits and pairs of w; a tensor that u makes for w alone is always
+// given. The credits and pairs of u are dropped.
+//
+// Proof. Take any order and move u to right before w. The states in between lose
+// u: live falls by at least low, and what the nodes there save falls by at most
+// the claims on inputs of u, so by b no load grows. The load of u itself is at
+// most live(S) + trans(u), which by d and the definition of low is not above
+// live(S + u) + trans(w) less all that w can save: the load of w. That is
+// live(S) + outs(u) - (freed by u) + trans(w) - (saved by w), and an undecided
+// input is freed by u exactly when all its other readers have run.
+func (c *contraction) backward(u, w int32) bool {
+	g := c.g
+	late := c.sum(c.makes[u])
+	low, claimed := late, int64(0)
+	var undecided []int32
+	for _, t := range c.reads[u] {
+		if g.output[t] {
+			continue
+		}
+		never, surely := c.freedBefore(u, w, t)
+		if never {
+			continue
+		}
+		low -= g.size[t]
+		if c.claimedByOther(u, t) {
+			claimed += g.size[t]
+		}
+		switch {
+		case surely:
+			late -= g.size[t]
+		case !c.useCredits:
+			return false
+		default:
+			undecided = append(undecided, t)
+		}
+	}
+	if low < claimed || c.trans[u] > low+c.trans[w]-c.mostGiven(w) {
+		return false
+	}
+	c.release(u, func(int32) bool { return false })
+	for _, t := range undecided {
+		c.credits[w] = append(c.credits[w], t)
+		c.claims[t]++
+	}
+	c.merge(u, w, w, late+c.trans[w])
+	return true
+}
+
+// freedBefore says whether u, run right before w, never or surely frees t.
+func (c *contraction) freedBefore(u, w, t int32) (never, surely bool) {
+	readers := c.readers[t]
+	if len(readers) == 1 {
+		return false, true
+	}
+	if slices.Contains(readers, w) {
+		return true, false
+	}
+	surely = len(readers) <= maxReaders
+	for _, r := range readers {
+		if r == u {
+			continue
+		}
+		if c.precedes(w, r) {
+			return true, false
+		}
+		surely = surely && (c.precedes(r, u) || c.precedes(r, w))
+	}
+	return false, surely
+}
+
+func (c *contraction) sum(tensors []int32) (size int64) {
+	for _, t := range tensors {
+		size += c.g.size[t]
+	}
+	return size
+}
+
+func (c *contraction) claimedBy(v, t int32) bool {
+	return slices.Contains(c.credits[v], t) ||
+		slices.ContainsFunc(c.pairs[v], func(p pairing) bool { return p.over == t })
+}
+
+// claimedByOther takes a claim of v itself for one of another when t has more.
+func (c *contraction) claimedByOther(v, t int32) bool {
+	claims := c.claims[t]
+	for _, x := range c.credits[v] {
+		if x == t {
+			claims--
+		}
+	}
+	for _, pair := range c.pairs[v] {
+		if pair.over == t {
+			claims--
+		}
+	}
+	return claims > 0
+}
+
+// alwaysGiven returns at least what the pairs of v save whose tensor is made
+// within v.
+func (c *contraction) alwaysGiven(v int32) int64 {
+	return c.atMost(c.pairs[v], func(t int32) bool { return t < 0 || c.dead[t] })
+}
+
+// mostGiven returns at least what v can save.
+func (c *contraction) mostGiven(v int32) int64 {
+	return c.sum(c.credits[v]) + c.atMost(c.pairs[v], func(int32) bool { return true })
+}
+
+// atMost sums the results of pairs, which are listed by result, over tensors
+// that count.
+func (c *contraction) atMost(pairs []pairing, counts func(int32) bool) (size int64) {
+	last := int32(-1)
+	for _, pair := range pairs {
+		if pair.result != last && counts(pair.over) {
+			last = pair.result
+			size += pair.size
+		}
+	}
+	return size
+}
+
+// release drops the claims of v on tensors that are not kept.
+func (c *contraction) release(v int32, keep func(t int32) bool) {
+	c.credits[v] = slices.DeleteFunc(c.credits[v], func(t int32) bool {
+		if keep(t) {
+			return false
+		}
+		c.claims[t]--
+		return true
+	})
+	c.pairs[v] = slices.DeleteFunc(c.pairs[v], func(p pairing) bool {
+		if keep(p.over) {
+			return false
+		}
+		if p.over >= 0 {
+			c.claims[p.over]--
+		}
+		return true
+	})
+}
+
+// merge makes u then w one node under the number k, u or w.
+func (c *contraction) merge(u, w, k int32, trans int64) {
+	gone := u + w - k
+	if k == u {
+		c.run[k] = append(c.run[u], c.run[w]...)
+	} else {
+		c.run[k] = append(slices.Clip(c.run[u]), c.run[w]...)
+	}
+	c.trans[k] = trans
+	c.succs[u], c.preds[w] = without(c.succs[u], w), without(c.preds[w], u)
+	for _, p := range c.preds[gone] {
+		c.succs[p] = without(c.succs[p], gone)
+		if k == w { // else it is an ancestor of u already
+			c.succs[p] = with(c.succs[p], k)
+			c.preds[k] = with(c.preds[k], p)
+		}
+	}
+	for _, s := range c.succs[gone] {
+		c.preds[s] = with(without(c.preds[s], gone), k)
+		c.succs[k] = with(c.succs[k], s)
+	}
+	for _, t := range c.reads[gone] {
+		c.readers[t] = with(without(c.readers[t], gone), k)
+		c.reads[k] = with(c.reads[k], t)
+	}
+	for _, t := range c.makes[gone] {
+		c.maker[t] = k
+		c.makes[k] = append(c.makes[k], t)
+	}
+	c.run[gone], c.preds[gone], c.succs[gone], c.reads[gone], c.makes[gone] = nil, nil, nil, nil, nil
+	c.gone[gone] = true
+	c.left--
+	c.settleCredits(k)
+	c.bury(k)
+}
+
+// settleCredits takes off trans what is given always: no other reader is left.
+func (c *contraction) settleCredits(k int32) {
+	c.credits[k] = slices.DeleteFunc(c.credits[k], func(t int32) bool {
+		if len(c.readers[t]) > 1 {
+			return false
+		}
+		c.trans[k] -= c.g.size[t]
+		c.claims[t]--
+		return true
+	})
+}
+
+// bury drops the tensors that k makes and reads and no other node needs. What k
+// reads of its own and other nodes need too gives no saving: u has no successor
+// but w, so those come after w.
+func (c *contraction) bury(k int32) {
+	c.makes[k] = slices.DeleteFunc(c.makes[k], func(t int32) bool {
+		own := slices.Contains(c.readers[t], k)
+		if own {
+			c.readers[t] = without(c.readers[t], k)
+			c.reads[k] = without(c.reads[k], t)
+		}
+		c.dead[t] = len(c.readers[t]) == 0 && !c.g.output[t]
+		if own && !c.dead[t] {
+			c.release(k, func(x int32) bool { return x != t })
+		}
+		return c.dead[t]
+	})
+}
+
+// without and with treat a list as a set.
+func without(list []int32, x int32) []int32 {
+	if i := slices.Index(list, x); i >= 0 {
+		list[i] = list[len(list)-1]
+		list = list[:len(list)-1]
+	}
+	return list
+}
+
+func with(list []int32, x int32) []int32 {
+	if !slices.Contains(list, x) {
+		list = append(list, x)
+	}
+	return list
+}
