@@ -18,8 +18,13 @@ func (v *verifier) certify(s *scope, sum *Summary) {
 		switch c.Kind {
 		case CertificateSearch:
 			claimed = max(claimed, c.ValueBytes)
-		case CertificateCut:
-			proven = max(proven, v.cut(s, i))
+		case CertificateCut, CertificateFirst, CertificateLast:
+			switch v.prove(s, i) {
+			case isProven:
+				proven = max(proven, c.ValueBytes)
+			case isUnknown:
+				claimed = max(claimed, c.ValueBytes)
+			}
 		default:
 			v.fault(CodeCertificate, "certificate %d: no proof is known for kind %q", i, graph.Short(c.Kind))
 		}
@@ -47,33 +52,86 @@ func (v *verifier) certify(s *scope, sum *Summary) {
 	}
 }
 
-// cut proves a certificate of one node: what the node reads, makes and takes as
-// workspace is there while it runs, whatever the order; in-place results save at
-// most a largest matching of them. It gives the bytes that are proven, 0 where
-// the certificate says more.
-func (v *verifier) cut(s *scope, i int) int64 {
+// outcome is what becomes of a certificate.
+type outcome int8
+
+const (
+	isForged  outcome = iota // and reported
+	isProven                 // whatever the order
+	isUnknown                // its sizes are beyond exact arithmetic
+)
+
+// prove proves a certificate of one node or of a set of them anew.
+func (v *verifier) prove(s *scope, i int) outcome {
 	c := &v.p.Certificates[i]
-	if len(c.Steps) != 1 || c.Steps[0] < 0 || c.Steps[0] >= len(s.g.Nodes) {
-		v.fault(CodeCertificate, "certificate %d: expected the step of one node below %d, found %v", i, len(s.g.Nodes), c.Steps[:min(len(c.Steps), 8)])
-		return 0
+	set, ok := v.certified(s, i)
+	if !ok {
+		return isForged
 	}
-	id := graph.NodeID(c.Steps[0])
-	if n := s.g.Nodes[id]; len(c.Nodes) != 1 || c.Nodes[0] != n.Name {
-		v.fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %s", i, graph.Short(n.Name), id, quotedList(c.Nodes))
+	if v.bounds == nil && !v.overflow {
+		v.bounds = newBounds(s)
 	}
-	bound, known := v.bounds[id]
-	if !known {
-		bound = s.atNode(id)
-		v.bounds[id] = bound
+	if v.overflow {
+		return isUnknown
 	}
-	if c.ValueBytes > bound {
-		v.fault(CodeCertificate, "certificate %d: %s proves a lower bound of %d bytes, found %d", i, s.g.Label(id), bound, c.ValueBytes)
-		return 0
+	var a answer
+	var which string
+	switch c.Kind {
+	case CertificateCut:
+		a = v.bounds.atNode(set[0], c.ValueBytes)
+		which = fmt.Sprintf("%s proves", s.g.Label(a.node))
+	case CertificateFirst:
+		a = v.bounds.firstOf(set, c.ValueBytes)
+		which = fmt.Sprintf("%s, the first of %s, proves", s.g.Label(a.node), count(len(set), "node"))
+	default:
+		a = v.bounds.lastOf(set, c.ValueBytes)
+		which = fmt.Sprintf("%s, the last of %s, proves", s.g.Label(a.node), count(len(set), "node"))
 	}
-	return c.ValueBytes
+	switch {
+	case a.unknown:
+		return isUnknown
+	case c.ValueBytes > a.bytes:
+		v.fault(CodeCertificate, "certificate %d: %s a lower bound of %d bytes, found %d", i, which, a.bytes, c.ValueBytes)
+		return isForged
+	}
+	return isProven
 }
 
-// atNode is a load below which a node cannot run in any order.
+// certified gives the nodes of a certificate. Which they are stand in its steps;
+// the name of a single one must fit.
+func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
+	c := &v.p.Certificates[i]
+	one := c.Kind == CertificateCut
+	switch {
+	case one && (len(c.Steps) != 1 || c.Steps[0] < 0 || c.Steps[0] >= len(s.g.Nodes)):
+		v.fault(CodeCertificate, "certificate %d: expected the step of one node below %d, found %v", i, len(s.g.Nodes), c.Steps[:min(len(c.Steps), 8)])
+		return nil, false
+	case len(c.Steps) == 0:
+		v.fault(CodeCertificate, "certificate %d: expected the steps of a set of nodes, found none", i)
+		return nil, false
+	}
+	seen := map[int]bool{}
+	for _, step := range c.Steps {
+		switch {
+		case step < 0 || step >= len(s.g.Nodes):
+			v.fault(CodeCertificate, "certificate %d: expected steps of nodes below %d, found %d", i, len(s.g.Nodes), step)
+			return nil, false
+		case seen[step]:
+			v.fault(CodeCertificate, "certificate %d: expected each step of the set once, found %d twice", i, step)
+			return nil, false
+		}
+		seen[step] = true
+		set = append(set, graph.NodeID(step))
+	}
+	if n := s.g.Nodes[set[0]]; one && (len(c.Nodes) != 1 || c.Nodes[0] != n.Name) {
+		v.fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %s", i, graph.Short(n.Name), set[0], quotedList(c.Nodes))
+	}
+	return set, true
+}
+
+// atNode is a load below which a node cannot run in any order: what it reads,
+// makes and takes as workspace is there while it runs; in-place results save at
+// most a largest matching of them.
 func (s *scope) atNode(id graph.NodeID) int64 {
 	sum := s.work[id]
 	seen := map[int32]bool{}

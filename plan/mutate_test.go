@@ -251,6 +251,22 @@ var mutations = []mutation{
 	{name: "a certificate of no node", of: plain, code: "certificate", plan: func(p *plan.Plan) {
 		p.Certificates = []plan.Certificate{{Kind: "cut", Nodes: []string{"make d"}, Steps: []int{-1}, ValueBytes: 1}}
 	}},
+	forged("a cut says one grain too much", "cut", 960+64, 1),
+	forged("a cut of the wrong node", "cut", 960, 2),
+	forged("a cut of two nodes", "cut", 64, 1, 3),
+	forged("a cut beyond the last step", "cut", 64, 10),
+	forged("a set called a cut", "cut", 1088, 1),
+	forged("a first-of-set says one grain too much", "first-of-set", 1088+64, 1, 3),
+	forged("a first-of-set of one node less", "first-of-set", 1088, 1),
+	forged("a first-of-set of one node more", "first-of-set", 1088, 0, 1, 3),
+	forged("a first-of-set called last-of-set", "last-of-set", 1088, 1, 3),
+	forged("a last-of-set says one grain too much", "last-of-set", 832+64, 5, 7),
+	forged("a last-of-set of the wrong nodes", "last-of-set", 832, 5, 8),
+	forged("a last-of-set called first-of-set", "first-of-set", 832, 5, 7),
+	forged("a set of no node", "first-of-set", 0),
+	forged("a set with a node twice", "last-of-set", 64, 5, 7, 5),
+	forged("a set with a step below 0", "first-of-set", 64, 1, -1),
+	forged("a set with a step beyond the last", "last-of-set", 64, 5, 1<<40),
 	{name: "a certificate of no kind", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Certificates = []plan.Certificate{{Kind: "trust me", ValueBytes: 1}} }},
 	{name: "a lower bound without a certificate", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Summary.LowerBoundBytes = 64 }},
 	{name: "a lower bound above the peak", of: plain, code: "certificate", plan: func(p *plan.Plan) {
@@ -289,6 +305,24 @@ var mutations = []mutation{
 	{name: "the model's plan version is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.SetProp("onnxmem.plan_version", "2") }},
 }
 
+// forged is a certificate that proves less than it says, beside a lower bound
+// that it would prove.
+func forged(name, kind string, bytes int64, steps ...int) mutation {
+	return mutation{name: name, of: "competing nodes", code: "certificate", plan: func(p *plan.Plan) { certify(p, kind, bytes, steps...) }}
+}
+
+// certify gives a plan one certificate and the lower bound that it proves.
+func certify(p *plan.Plan, kind string, bytes int64, steps ...int) {
+	c := plan.Certificate{Kind: kind, Nodes: []string{}, Steps: steps, ValueBytes: bytes}
+	for _, step := range steps {
+		if step >= 0 && step < len(p.Steps) {
+			c.Nodes = append(c.Nodes, p.Steps[step].Name)
+		}
+	}
+	p.Certificates, p.Summary.LowerBoundBytes = []plan.Certificate{c}, bytes
+	p.Summary.ScheduleOptimal = bytes == p.Summary.PeakBytes
+}
+
 // bases are plans that share what may not be shared, and add up otherwise; and
 // some that are valid.
 var bases = map[string]struct {
@@ -324,6 +358,23 @@ var bases = map[string]struct {
 		out a
 		out y
 	`}, naive{inplace: true, groups: []string{"x a"}}},
+	// Of two nodes with large results one runs first, with what the other reads
+	// still there; of two others one runs last, with what came of the other.
+	"competing nodes": {text{main: `
+		in x float32 96
+		in k float32 32
+		c1, c2 = Split(x) num_outputs=2
+		b1 = Concat(c1, c1, c1) axis=0
+		d1 = ReduceMax(b1) keepdims=0
+		b2 = Concat(c2, c2, c2) axis=0
+		d2 = ReduceMax(b2) keepdims=0
+		h1 = Concat(k, k, k, k) axis=0
+		i1 = ReduceMax(h1) keepdims=0
+		h2 = Concat(k, k, k, k) axis=0
+		i2 = ReduceMax(h2) keepdims=0
+		s = Sum(d1, d2, i1, i2)
+		out s
+	`}, naive{}},
 	"two steps": {text{main: `
 		in x float32 16
 		a = Relu(x)

@@ -16,8 +16,9 @@ type scope struct {
 	where string // begins the messages about a body; "" for the main graph
 
 	storages []storage
-	of       []int32 // by tensor: its storage, or none
-	need     []need  // by node: what its bodies and its function take
+	updated  []update // training: what takes whose place
+	of       []int32  // by tensor: its storage, or none
+	need     []need   // by node: what its bodies and its function take
 
 	list    []Buffer // the plan's
 	buffers []placed // parallel to list
@@ -169,7 +170,10 @@ func (s *scope) viewOf(n *graph.Node, k int) int32 {
 }
 
 // counts reports whether storage i takes part in loads.
-func (s *scope) counts(i int32) bool { return !s.storages[i].resident && !s.storages[i].outside }
+func (s *scope) counts(i int32) bool {
+	st := &s.storages[i]
+	return !st.resident && !st.outside && !s.swapped(st)
+}
 
 // end is the last step.
 func (s *scope) end() int { return max(len(s.g.Nodes)-1, 0) }

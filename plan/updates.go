@@ -36,6 +36,9 @@ func (v *verifier) readUpdates() {
 	}
 }
 
+// update is the storage of a parameter or state, and of what takes its place.
+type update struct{ old, updated int32 }
+
 // markUpdates makes the parameters and states of a training graph resident,
 // with what takes their place.
 func (s *scope) markUpdates() {
@@ -57,7 +60,9 @@ func (s *scope) markUpdates() {
 				keyUpdates, graph.Short(from), graph.Short(s.v.updates[from]))
 			continue
 		}
-		for _, i := range []int32{s.of[in], s.of[out]} {
+		u := update{s.of[in], s.of[out]}
+		s.updated = append(s.updated, u)
+		for _, i := range []int32{u.old, u.updated} {
 			s.storages[i].update, s.storages[i].resident = true, true
 		}
 	}

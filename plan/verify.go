@@ -23,12 +23,14 @@ type VerifyOptions struct {
 //
 // It infers m, so m's types are those of the plan's dims afterwards. The error
 // says that m cannot be inferred; all that is wrong with the plan stands in the
-// report. It takes O(n log n) time in nodes, tensors and buffers together.
+// report. It takes O(n log n) time in nodes, tensors and buffers together, and
+// for a certificate that figures of its nodes alone do not prove a maximum flow
+// for each node and each way to write in place.
 func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
 	v := &verifier{
 		m: m, p: p, opt: opt,
 		r:     &Report{Violations: []Violation{}},
-		peaks: map[*graph.Call]int64{}, bounds: map[graph.NodeID]int64{},
+		peaks: map[*graph.Call]int64{},
 	}
 	infers, err := v.infer()
 	if err != nil {
@@ -57,13 +59,13 @@ type verifier struct {
 	r   *Report
 
 	training bool
-	updates  map[string]string      // training: parameters and states, and what takes their place
-	overflow bool                   // some sum did not fit
-	peaks    map[*graph.Call]int64  // inner peaks of local functions
-	bounds   map[graph.NodeID]int64 // of nodes that certificates name
-	next     int                    // the entry of p.Subgraphs that is due
-	resident []extent               // buffers of pool resident, of all graphs
-	scopes   []*scope               // the main graph and its bodies, whose annotations are checked
+	updates  map[string]string     // training: parameters and states, and what takes their place
+	overflow bool                  // some sum did not fit
+	peaks    map[*graph.Call]int64 // inner peaks of local functions
+	bounds   *bounds               // of the main graph, once a certificate asks for them
+	next     int                   // the entry of p.Subgraphs that is due
+	resident []extent              // buffers of pool resident, of all graphs
+	scopes   []*scope              // the main graph and its bodies, whose annotations are checked
 }
 
 // plan checks all that hangs on the order of the nodes.

@@ -98,6 +98,36 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
+// TestSets: what the first or the last of a set proves, and one of its nodes does
+// not. The figures: c1 or c2 and what is made of it, 192+576; the other one, 192,
+// or what came of it, 64; k, 128. Of k: 128+512, what came of it before, 64, and
+// of x, twice 64.
+func TestSets(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		bytes int64
+		steps []int
+		want  string
+	}{
+		{"cut", 960, []int{1}, "gap 128 bytes"},
+		{"first-of-set", 960, []int{1}, "gap 128 bytes"},
+		{"first-of-set", 1088, []int{1, 3}, "proven"},
+		{"first-of-set", 1088, []int{4, 3, 1}, "proven"}, // 4 runs after 3
+		{"last-of-set", 832, []int{5, 7}, "gap 256 bytes"},
+		{"last-of-set", 768, []int{5, 8}, "gap 320 bytes"},
+	} {
+		r := verify(t, "competing nodes", func(p *plan.Plan) {
+			certify(p, c.kind, c.bytes, c.steps...)
+			if c.kind != "cut" {
+				p.Certificates[0].Nodes = nil // they are for readers
+			}
+		})
+		if !r.Valid || r.Schedule != c.want {
+			t.Errorf("%s of %v: schedule %q, expected %q\n%v", c.kind, c.steps, r.Schedule, c.want, r)
+		}
+	}
+}
+
 func TestPlacement(t *testing.T) {
 	if r := verify(t, "two steps", func(p *plan.Plan) { p.Summary.PlacementOptimal = true }); !r.Valid || r.Placement != "proven" {
 		t.Errorf("placement %q, expected proven\n%v", r.Placement, r)
