@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // Pass is one step of the pipeline.
@@ -97,16 +101,13 @@ type State struct {
 // Optimize plans the memory of a model: it puts the nodes of m into an order of
 // small peak, gives every tensor a place, and writes these into the nodes'
 // metadata. m is changed; it must not be used when Optimize fails. Errors about
-// the model are of type *graph.Error.
+// the model are of type *graph.Error, those about opt of type *OptionError.
 func Optimize(m *graph.Model, opt Options) (*Result, error) {
 	if opt.Align == 0 {
 		opt.Align = DefaultAlign
 	}
-	if opt.Align < 1 || opt.Align > maxAlign || opt.Align&(opt.Align-1) != 0 {
-		return nil, fmt.Errorf("alignment %d: expected a power of two from 1 to %d", opt.Align, maxAlign)
-	}
-	if err := known(opt.Disable); err != nil {
-		return nil, err
+	if err := opt.check(); err != nil {
+		return nil, &OptionError{err}
 	}
 	s := &State{opt: opt, model: m, calls: map[*graph.Call]*region{}}
 	r := &Result{Model: m, Times: map[string]time.Duration{}}
@@ -133,6 +134,43 @@ func Optimize(m *graph.Model, opt Options) (*Result, error) {
 	}
 	r.Plan, r.Warnings = s.plan, s.inference.Warnings
 	return r, nil
+}
+
+// OptionError says that an option has a value that no model would make right.
+type OptionError struct{ Err error }
+
+// Error says which option, what was expected and what was found.
+func (e *OptionError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the fault.
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// check looks at the options by themselves.
+func (o *Options) check() error {
+	if o.Align < 1 || o.Align > maxAlign || o.Align&(o.Align-1) != 0 {
+		return fmt.Errorf("alignment %d: expected a power of two from 1 to %d", o.Align, maxAlign)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Dims)) {
+		if n := o.Dims[name]; n < 0 {
+			return fmt.Errorf("dimension %q is %d: expected a length >= 0", name, n)
+		}
+	}
+	var orders, placements []string
+	for _, s := range schedule.Strategies {
+		orders = append(orders, s.Name)
+	}
+	for _, s := range alloc.Strategies {
+		placements = append(placements, s.Name)
+	}
+	for _, c := range []struct {
+		what, name string
+		names      []string
+	}{{"order", o.Schedule, orders}, {"placement", o.Placement, placements}} {
+		if c.name != "" && !slices.Contains(c.names, c.name) {
+			return fmt.Errorf("%s strategy %q is unknown: expected one of %s", c.what, c.name, strings.Join(c.names, ", "))
+		}
+	}
+	return known(o.Disable)
 }
 
 // leaveOut makes an optional pass do the least that the others need.
