@@ -164,68 +164,110 @@ const (
 	ExternalKeep ExternalMode = "keep" // nothing: the caller sees to it
 )
 
-// bringExternal puts the external data of m beside an output in dir. It
-// returns the files that it made, so that a failed write can take them back.
-func bringExternal(m *graph.Model, dir string, mode ExternalMode) (made []string, err error) {
+// StageExternal begins the external data of m beside an output in dir: the
+// files that Commit puts in their places together with the model.
+func StageExternal(m *graph.Model, dir string, mode ExternalMode) ([]*atomicfile.File, error) {
 	if mode == ExternalKeep || m.Source == nil {
 		return nil, nil
 	}
+	var staged []*atomicfile.File
+	seen := map[string]bool{}
 	for _, location := range Locations(m) {
 		name := filepath.FromSlash(location)
 		from, to := filepath.Join(m.Source.Dir, name), filepath.Join(dir, name)
-		src, err := os.Stat(from)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // Open allowed it
+		if seen[to] {
+			continue // "w.bin" and "./w.bin"
 		}
+		seen[to] = true
+		p, err := stageExternal(from, to, mode)
 		if err != nil {
-			return made, err
-		}
-		if dst, err := os.Stat(to); err == nil {
-			if os.SameFile(src, dst) {
-				continue
+			for _, p := range staged {
+				p.Abort()
 			}
-			same, err := sameContents(from, to, src.Size(), dst.Size())
-			if err != nil {
-				return made, err
-			}
-			if !same {
-				return made, fmt.Errorf("%s: is there already and differs from %s: expected no such file (choose another folder, or --external-data keep)", to, from)
-			}
-			continue
+			return nil, err
 		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-			return made, err
+		if p != nil {
+			staged = append(staged, p)
 		}
-		if mode == ExternalLink {
-			err = os.Link(from, to)
-		} else {
-			err = copyFile(from, to)
-		}
-		if err != nil {
-			return made, err
-		}
-		made = append(made, to)
 	}
-	return made, nil
+	return staged, nil
 }
 
-// copyFile copies by way of a temporary file beside the target. io.Copy between
-// files uses copy_file_range, which shares blocks where the file system can.
-func copyFile(from, to string) error {
+// stageExternal begins one file; nil where it is there already, or missing and
+// Open allowed it.
+func stageExternal(from, to string, mode ExternalMode) (*atomicfile.File, error) {
+	src, err := os.Stat(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if dst, err := os.Stat(to); err == nil {
+		if os.SameFile(src, dst) {
+			return nil, nil
+		}
+		same, err := sameContents(from, to, src.Size(), dst.Size())
+		if err == nil && !same {
+			err = fmt.Errorf("%s: is there already and differs from %s: expected no such file (choose another folder, or --external-data keep)", to, from)
+		}
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		return nil, err
+	}
+	if mode == ExternalLink {
+		return atomicfile.Link(from, to)
+	}
+	return stageCopy(from, to)
+}
+
+// stageCopy begins a copy. io.Copy between files uses copy_file_range, which
+// shares blocks where the file system can.
+func stageCopy(from, to string) (*atomicfile.File, error) {
 	src, err := os.Open(from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer src.Close()
 	p, err := atomicfile.Create(to)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := io.Copy(p.File, src); err != nil {
 		p.Abort()
-		return err
+		return nil, err
 	}
-	return p.Commit(false)
+	return p, nil
+}
+
+// HoldsExternal reports whether path is a file with external data of m, or
+// where such a file belongs beside an output in dir: writing there would
+// destroy weights.
+func HoldsExternal(m *graph.Model, dir, path string) bool {
+	if m.Source == nil {
+		return false
+	}
+	for _, location := range Locations(m) {
+		name := filepath.FromSlash(location)
+		if SamePath(filepath.Join(m.Source.Dir, name), path) || SamePath(filepath.Join(dir, name), path) {
+			return true
+		}
+	}
+	return false
+}
+
+// SamePath reports whether two paths name one regular file, whether it is there
+// yet or not.
+func SamePath(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX == nil && errY == nil {
+		return os.SameFile(x, y) && x.Mode().IsRegular()
+	}
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return errX != nil && errY != nil && errA == nil && errB == nil && a == b
 }
 
 // sameContents compares two files.

@@ -1,7 +1,7 @@
 package onnx
 
 import (
-	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,19 +31,20 @@ func Write(path string, m *graph.Model, im *Image, opt WriteOptions) error {
 		_, err := im.WriteTo(os.Stdout)
 		return err
 	}
+	dir := filepath.Dir(path)
+	if HoldsExternal(m, dir, path) {
+		return fmt.Errorf("%s: holds external data of the model: expected another name", path)
+	}
 	p, err := Stage(path, im)
 	if err != nil {
 		return err
 	}
-	undo, err := BringExternal(m, filepath.Dir(path), opt.External)
-	if err == nil {
-		err = p.Commit(opt.Sync)
-	}
+	files, err := StageExternal(m, dir, opt.External)
 	if err != nil {
 		p.Abort()
-		undo()
+		return err
 	}
-	return err
+	return atomicfile.Commit(opt.Sync, append(files, p)...)
 }
 
 // Stage writes an image into a temporary file beside path. Commit puts it in
@@ -105,23 +106,4 @@ func (im *Image) copyPiece(f *os.File, p piece) (int64, error) {
 	c := &counter{w: f}
 	err := im.writePiece(c, p)
 	return c.n, err
-}
-
-// BringExternal puts the external data of m beside an output in dir. undo
-// removes what it made.
-func BringExternal(m *graph.Model, dir string, mode ExternalMode) (undo func(), err error) {
-	if mode == "" {
-		mode = ExternalCopy
-	}
-	made, err := bringExternal(m, dir, mode)
-	undo = func() {
-		for _, f := range made {
-			os.Remove(f)
-		}
-	}
-	if err != nil {
-		undo()
-		return func() {}, errors.Join(err)
-	}
-	return undo, nil
 }

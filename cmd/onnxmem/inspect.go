@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -35,6 +36,10 @@ func (c *inspectCmd) Run(e *env) error {
 	}
 	defer f.Close()
 	in := passes.Inspect(f.Model, c.options(e))
+	var option *passes.OptionError
+	if errors.As(in.Refused, &option) {
+		return option
+	}
 	if c.JSON {
 		return c.json(e.stdout, f, in)
 	}

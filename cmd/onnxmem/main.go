@@ -11,7 +11,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +25,7 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -50,9 +50,8 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// env is what commands print to and stop at.
+// env is what commands print to.
 type env struct {
-	ctx            context.Context
 	stdout, stderr io.Writer
 	app            *kong.Application
 }
@@ -70,8 +69,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the command without the process around it.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	defer stopOnSignal(stderr)()
 	var c cli
 	exited, status := false, 0
 	parser, err := kong.New(&c,
@@ -97,7 +95,28 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "onnxmem: %v (see onnxmem --help)\n", err)
 		return exitUsage
 	}
-	return conclude(stderr, k.Run(&env{ctx, stdout, stderr, parser.Model}))
+	return conclude(stderr, k.Run(&env{stdout, stderr, parser.Model}))
+}
+
+// stopOnSignal ends the process when it is told to: at once, whatever it reads
+// or computes, with no half-written file left. The function it returns ends the
+// watch.
+func stopOnSignal(stderr io.Writer) (end func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			atomicfile.Stop()
+			fmt.Fprintln(stderr, "onnxmem: stopped")
+			os.Exit(exitFailed)
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
 }
 
 // conclude prints an error and gives the exit status that it means.
@@ -108,15 +127,16 @@ func conclude(stderr io.Writer, err error) int {
 	atomicfile.AbortAll()
 	var f *failure
 	var refused *graph.Error
+	var option *passes.OptionError
 	switch {
 	case errors.As(err, &f):
 		if f.text != "" {
 			fmt.Fprintln(stderr, "onnxmem:", f.text)
 		}
 		return f.status
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "onnxmem: stopped, nothing written")
-		return exitFailed
+	case errors.As(err, &option):
+		fmt.Fprintf(stderr, "onnxmem: %v (see onnxmem --help)\n", err)
+		return exitUsage
 	case errors.As(err, &refused):
 		fmt.Fprintln(stderr, oneLine(err))
 		return exitRefused

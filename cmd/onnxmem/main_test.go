@@ -3,16 +3,28 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// waiting is the environment variable that makes the test binary plan standard
+// input into the file named by it.
+const waiting = "ONNXMEM_TEST_WAITING"
+
 func TestMain(m *testing.M) {
+	if out := os.Getenv(waiting); out != "" {
+		os.Exit(run([]string{"optimize", "-", out}, os.Stdout, os.Stderr))
+	}
 	testscript.Main(m, map[string]func(){
 		"onnxmem": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) },
 	})
@@ -28,11 +40,68 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"status": expectStatus},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", data)
 			return nil
 		},
 	})
+}
+
+// expectStatus is the script command "status N COMMAND ARG...": exec that
+// expects exit status N.
+func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND ARG...")
+	}
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); !errors.As(err, &exit) {
+		ts.Fatalf("expected exit status %s, found %v", args[0], err)
+	}
+	if got := strconv.Itoa(exit.ExitCode()); got != args[0] {
+		ts.Fatalf("exit status %s, expected %s", got, args[0])
+	}
+}
+
+// TestSignalEndsTheWork: a command that waits for its input ends at once when
+// it is told to.
+func TestSignalEndsTheWork(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no such signals")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	c := exec.Command(exe)
+	c.Env = append(os.Environ(), waiting+"="+filepath.Join(dir, "out.onnx"))
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	errs, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond) // it reads by then
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	kill := time.AfterFunc(10*time.Second, func() { c.Process.Kill() })
+	defer kill.Stop()
+	text, _ := io.ReadAll(errs)
+	_ = c.Wait()
+	if got := c.ProcessState.ExitCode(); got != exitFailed || string(text) != "onnxmem: stopped\n" {
+		t.Errorf("exit status %d, %q: expected %d and that it stopped", got, text, exitFailed)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
 }
 
 // badFolders are those of this repository and, where it is there, the big one.

@@ -37,7 +37,7 @@ type planFlags struct {
 func (f *planFlags) options(e *env) passes.Options {
 	opt := passes.Options{
 		Dims: f.Dim, StrictDims: f.StrictDims, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
-		Schedule: f.Schedule, Placement: f.Placement, Context: e.ctx, Check: f.DebugPasses, Disable: f.DisablePass,
+		Schedule: f.Schedule, Placement: f.Placement, Check: f.DebugPasses, Disable: f.DisablePass,
 		Tool: "onnxmem " + toolVersion(),
 	}
 	if f.Verbose {
@@ -53,7 +53,7 @@ type optimizeCmd struct {
 	In  string `arg:"" help:"The model; - is standard input."`
 	Out string `arg:"" help:"The planned model; - is standard output and asks for --plan."`
 
-	Plan         string `placeholder:"PATH" help:"Where the plan goes (default: OUT with .plan.json for .onnx)."`
+	Plan         string `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
 	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
 	MaxArena     size   `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
 	MaxPeak      size   `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
@@ -83,6 +83,9 @@ func (c *optimizeCmd) Run(e *env) error {
 		return err
 	}
 	defer f.Close()
+	if err := c.checkOutputs(f, planPath); err != nil {
+		return err
+	}
 	for _, m := range f.Missing {
 		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", m)
 	}
@@ -120,6 +123,8 @@ func (c *optimizeCmd) Run(e *env) error {
 // planPath is where the plan goes.
 func (c *optimizeCmd) planPath() (string, error) {
 	switch {
+	case c.Plan == "-" && c.Out == "-":
+		return "", &failure{exitUsage, "the planned model and the plan cannot both go to standard output"}
 	case c.Plan != "":
 		return c.Plan, nil
 	case c.Out == "-":
@@ -147,36 +152,65 @@ func (c *optimizeCmd) write(f *onnx.File, r *passes.Result, planPath string) err
 	if err != nil {
 		return err
 	}
-	if c.Out == "-" {
-		if _, err := im.WriteTo(os.Stdout); err != nil {
+	var files []*atomicfile.File
+	defer func() {
+		for _, p := range files {
+			p.Abort()
+		}
+	}()
+	if c.Out != "-" {
+		dir := filepath.Dir(c.Out)
+		p, err := onnx.Stage(c.Out, im)
+		if err != nil {
 			return err
 		}
-		return writeFile(planPath, text, c.Sync)
-	}
-	model, err := onnx.Stage(c.Out, im)
-	if err != nil {
+		files = append(files, p)
+		external, err := onnx.StageExternal(f.Model, dir, onnx.ExternalMode(c.ExternalData))
+		if err != nil {
+			return err
+		}
+		files = append(files, external...)
+	} else if _, err := im.WriteTo(os.Stdout); err != nil {
 		return err
 	}
-	defer model.Abort()
-	side, err := stage(planPath, text)
-	if err != nil {
-		return err
-	}
-	defer side.Abort()
-	undo, err := onnx.BringExternal(f.Model, filepath.Dir(c.Out), onnx.ExternalMode(c.ExternalData))
-	if err != nil {
+	if planPath != "-" {
+		p, err := stage(planPath, text)
+		if err != nil {
+			return err
+		}
+		files = append(files, p)
+	} else if _, err := os.Stdout.Write(text); err != nil {
 		return err
 	}
 	// Windows replaces no file that is mapped.
 	if err := f.Close(); err != nil {
-		undo()
 		return err
 	}
-	if err := model.Commit(c.Sync); err != nil {
-		undo()
-		return err
+	return atomicfile.Commit(c.Sync, files...)
+}
+
+// checkOutputs fails when an output would destroy an input or another output.
+func (c *optimizeCmd) checkOutputs(f *onnx.File, planPath string) error {
+	outputs := []string{c.Out, planPath}
+	if planPath == "-" {
+		outputs = outputs[:1]
 	}
-	return side.Commit(c.Sync)
+	for i, path := range outputs {
+		what := ""
+		switch {
+		case path == "-":
+		case i == 1 && onnx.SamePath(path, c.Out):
+			what = "the planned model goes there"
+		case i == 1 && onnx.SamePath(path, c.In):
+			what = "it is the input"
+		case onnx.HoldsExternal(f.Model, filepath.Dir(c.Out), path):
+			what = "it holds the model's external data"
+		}
+		if what != "" {
+			return &failure{exitUsage, fmt.Sprintf("%s: %s: expected another place for the %s", path, what, [...]string{"planned model", "plan"}[i])}
+		}
+	}
+	return nil
 }
 
 func stage(path string, text []byte) (*atomicfile.File, error) {
@@ -189,14 +223,6 @@ func stage(path string, text []byte) (*atomicfile.File, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-func writeFile(path string, text []byte, sync bool) error {
-	p, err := stage(path, text)
-	if err != nil {
-		return err
-	}
-	return p.Commit(sync)
 }
 
 type timesMS struct {
@@ -237,8 +263,8 @@ func warn(e *env, r *passes.Result) {
 // print shows the result: as one JSON object, or in a few lines.
 func (c *optimizeCmd) print(e *env, r *passes.Result, planPath string, times timesMS) error {
 	out := e.stdout
-	if c.Out == "-" && !c.JSON || c.Out == "-" && c.JSON {
-		out = e.stderr // the model has standard output to itself
+	if c.Out == "-" || planPath == "-" {
+		out = e.stderr // the model, or the plan, has standard output to itself
 	}
 	if c.JSON {
 		return writeJSON(out, struct {

@@ -33,6 +33,9 @@ Examples:
 // Run reads both files and compares.
 func (c *verifyCmd) Run(e *env) error {
 	path := c.Plan
+	if path == "-" && c.Model == "-" {
+		return &failure{exitUsage, "the model and the plan cannot both come from standard input"}
+	}
 	if path == "" {
 		if c.Model == "-" {
 			return &failure{exitUsage, "the model comes from standard input: say which plan"}

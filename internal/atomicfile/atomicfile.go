@@ -16,7 +16,8 @@ const Prefix = ".onnxmem-"
 
 // File is a file in the making.
 type File struct {
-	*os.File
+	*os.File // nil for a link
+	tmp      string
 	path     string
 	direct   bool // a device or pipe: written in place
 	replaces bool // another file stands at path
@@ -54,74 +55,156 @@ func Create(path string) (*File, error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such folder", dir)
 	}
+	var f *os.File
+	tmp, err := unique(dir, func(tmp string) (err error) {
+		f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot be written: %w", path, err)
+	}
+	if replaces {
+		// The umask has taken from the mode; a file system without modes is
+		// no reason to fail.
+		_ = f.Chmod(mode)
+	}
+	return remember(&File{File: f, tmp: tmp, path: path, replaces: replaces}), nil
+}
+
+// Link begins a hard link to from that will stand at path, where no file is.
+func Link(from, path string) (*File, error) {
+	tmp, err := unique(filepath.Dir(path), func(tmp string) error { return os.Link(from, tmp) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot be linked to %s: %w", path, from, err)
+	}
+	return remember(&File{tmp: tmp, path: path}), nil
+}
+
+// unique calls make with names in dir until one is free.
+func unique(dir string, make func(tmp string) error) (string, error) {
 	for range 100 {
 		tmp := filepath.Join(dir, fmt.Sprintf("%s%016x", Prefix, rand.Uint64()))
-		f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-		if errors.Is(err, os.ErrExist) {
-			continue
+		switch err := make(tmp); {
+		case err == nil:
+			return tmp, nil
+		case !errors.Is(err, os.ErrExist):
+			return "", cause(err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: cannot be written: %w", path, errors.Unwrap(err))
-		}
-		p := &File{File: f, path: path, replaces: replaces}
-		open.Lock()
-		defer open.Unlock()
-		if open.files == nil {
-			open.files = map[*File]bool{}
-		}
-		open.files[p] = true
-		return p, nil
 	}
-	return nil, fmt.Errorf("%s: no name for a temporary file is free", dir)
+	return "", errors.New("no name for a temporary file is free")
+}
+
+// cause is an error without the temporary name, which says nothing to a user.
+func cause(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+func remember(p *File) *File {
+	open.Lock()
+	defer open.Unlock()
+	if open.files == nil {
+		open.files = map[*File]bool{}
+	}
+	open.files[p] = true
+	return p
 }
 
 // Commit puts the file in its place. It is written through to the disk first
 // when it replaces another file, or when sync is set.
-func (p *File) Commit(sync bool) error {
-	if p.direct {
-		return p.Close()
+func (p *File) Commit(sync bool) error { return Commit(sync, p) }
+
+// Commit puts files in their places, in order: what takes long and can fail is
+// done for all of them before the first is renamed.
+func Commit(sync bool, files ...*File) error {
+	for _, p := range files {
+		if err := p.finish(sync); err != nil {
+			abort(files)
+			return fmt.Errorf("%s: %w", p.path, err)
+		}
+	}
+	open.Lock()
+	for i, p := range files {
+		if p.direct {
+			continue
+		}
+		err := os.ErrClosed // aborted meanwhile
+		if open.files[p] {
+			err = os.Rename(p.tmp, p.path)
+		}
+		if err != nil {
+			open.Unlock()
+			abort(files)
+			takeBack(files[:i])
+			return fmt.Errorf("%s: %w", p.path, cause(err))
+		}
+		delete(open.files, p)
+	}
+	open.Unlock()
+	return nil
+}
+
+// takeBack removes files that stand in their places, but for those that took
+// the place of another.
+func takeBack(files []*File) {
+	for _, p := range files {
+		if !p.direct && !p.replaces {
+			os.Remove(p.path)
+		}
+	}
+}
+
+func abort(files []*File) {
+	for _, p := range files {
+		p.Abort()
+	}
+}
+
+// finish closes the file, its bytes on the disk where that is called for.
+func (p *File) finish(sync bool) error {
+	if p.File == nil {
+		return nil
 	}
 	var err error
-	if sync || p.replaces {
+	if !p.direct && (sync || p.replaces) {
 		err = p.Sync()
 	}
-	err = errors.Join(err, p.Close())
-	if err == nil {
-		err = os.Rename(p.Name(), p.path)
-	}
-	if err != nil {
-		os.Remove(p.Name())
-		err = fmt.Errorf("%s: %w", p.path, err)
-	}
-	p.forget()
-	return err
+	return errors.Join(err, p.Close())
 }
 
-// Abort removes what was written. It may follow a failed Commit.
+// Abort removes what was written. It does nothing after a Commit.
 func (p *File) Abort() {
-	p.Close()
-	if !p.direct && p.forget() {
-		os.Remove(p.Name())
-	}
-}
-
-// forget reports whether the temporary file was still there.
-func (p *File) forget() bool {
 	open.Lock()
 	defer open.Unlock()
-	was := open.files[p]
-	delete(open.files, p)
-	return was
+	p.abort()
 }
 
-// AbortAll removes every temporary file that is still open: for a program that
-// is told to stop.
+func (p *File) abort() {
+	if p.File != nil {
+		p.Close()
+	}
+	if open.files[p] {
+		os.Remove(p.tmp)
+		delete(open.files, p)
+	}
+}
+
+// AbortAll removes every temporary file that is still open.
 func AbortAll() {
 	open.Lock()
 	defer open.Unlock()
 	for p := range open.files {
-		p.Close()
-		os.Remove(p.Name())
+		p.abort()
 	}
-	open.files = nil
+}
+
+// Stop is AbortAll for a program that ends at once: it lets no other file be
+// put in its place afterwards.
+func Stop() {
+	open.Lock() // and never unlocked
+	for p := range open.files {
+		p.abort()
+	}
 }
