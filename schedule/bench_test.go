@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +37,23 @@ func BenchmarkStrategy(b *testing.B) {
 		b.Run(fmt.Sprintf("name=%s/graph=transformer/nodes=%d", s.Name, len(p.Nodes)), func(b *testing.B) {
 			for b.Loop() {
 				s.Func(p)
+			}
+		})
+	}
+}
+
+// BenchmarkTraining solves the 52 graphs of the data set, one after another.
+func BenchmarkTraining(b *testing.B) {
+	files, _ := filepath.Glob(filepath.Join(dataDir(b, "training"), "*.json*"))
+	for _, path := range files {
+		p := readFile(b, path)
+		name, _, _ := strings.Cut(filepath.Base(path), ".")
+		b.Run("graph="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Solve(p, Options{}); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

@@ -12,9 +12,12 @@ type gap struct {
 	best  incumbent
 	bound int64
 	proof Certificate // of the bound; Value is kept in bound
+	hint  Certificate // where the bound is from, if it is not proven on this net
+	shown int64       // the greatest bound proven on this net
 
-	ceiling []int64 // node -> the least load seen
-	asked   []bool  // node -> its cut bound is known
+	recent  []loaded // the last orders seen, and the best
+	ceiling []int64  // node -> the least load seen
+	asked   []bool   // node -> its cut bound is known
 }
 
 func (s *search) open(g *net, floor int64) *gap {
@@ -50,7 +53,9 @@ func (p *gap) done() bool { return p.closed() || p.stop() }
 
 // see takes an order, and reports whether that closes the gap.
 func (p *gap) see(order []int32) bool {
+	best := p.best.peak
 	p.splitter.see(p.g, &p.best, order, p.bound)
+	p.remember(order, len(p.recent) == 0 || p.best.peak < best)
 	for i, v := range order {
 		p.ceiling[v] = min(p.ceiling[v], p.loads[i])
 	}
@@ -60,6 +65,9 @@ func (p *gap) see(order []int32) bool {
 // raise takes a bound, and reports whether that closes the gap.
 func (p *gap) raise(bound int64, kind string, nodes ...int32) bool {
 	if bound > p.bound {
+		if kind != KindSearch {
+			p.shown = bound
+		}
 		p.bound, p.proof = bound, Certificate{Kind: kind, Nodes: nodes}
 	}
 	return p.closed()
@@ -108,14 +116,17 @@ const maxSets = 12
 // sets raises the bound by sets of all nodes whose transient need reaches a
 // threshold: the largest among the nodes loaded above the bound. A set that
 // proves nothing costs a cut or two, one that would take many cuts is left.
-func (p *gap) sets() {
+func (p *gap) sets() { p.setsAbove(p.bound) }
+
+// setsAbove is sets with the thresholds of the nodes loaded above a level.
+func (p *gap) setsAbove(level int64) {
 	g := p.g
 	need := make([]int64, g.nodes)
 	var thresholds []int64
 	for i := range need {
 		v := int32(i)
 		need[v] = g.trans[v] - g.mostSaved(v)
-		if p.ceiling[v] > p.bound {
+		if p.ceiling[v] > level {
 			thresholds = append(thresholds, need[v])
 		}
 	}
@@ -125,22 +136,63 @@ func (p *gap) sets() {
 	cuts := min(300, 5+3_000_000/g.nodes)
 	for _, least := range thresholds[:min(maxSets, len(thresholds))] {
 		var set []int32
+		in := make([]bool, g.nodes)
 		for v, n := range need {
-			if n >= least {
+			if in[v] = n >= least; in[v] {
 				set = append(set, int32(v))
 			}
 		}
-		if bound, ok := p.firstOf(g, set, p.bound, cuts); ok {
-			p.raise(bound, KindFirst, set...)
+		first, last := p.ends(in)
+		if first > p.bound {
+			if bound, ok := p.firstOf(g, set, p.bound, cuts); ok {
+				p.raise(bound, KindFirst, set...)
+			}
 		}
-		if p.done() {
-			return
-		}
-		if bound, ok := p.lastOf(g, set, p.bound, cuts); ok {
-			p.raise(bound, KindLast, set...)
+		if last > p.bound && !p.done() {
+			if bound, ok := p.lastOf(g, set, p.bound, cuts); ok {
+				p.raise(bound, KindLast, set...)
+			}
 		}
 		if p.done() {
 			return
 		}
 	}
+}
+
+// loaded is an order and its loads.
+type loaded struct {
+	order []int32
+	loads []int64
+}
+
+const maxRecent = 6
+
+// remember keeps an order among the recent ones, the best in the first place.
+func (p *gap) remember(order []int32, best bool) {
+	x := loaded{order, slices.Clone(p.loads)}
+	switch {
+	case best && len(p.recent) > 0:
+		p.recent[0], x = x, p.recent[0]
+		fallthrough
+	case len(p.recent) < maxRecent:
+		p.recent = append(p.recent, x)
+	}
+	if len(p.recent) > maxRecent {
+		p.recent = slices.Delete(p.recent, 1, 2)
+	}
+}
+
+// ends returns the least loads that the first and the last node of a set have in
+// the recent orders: bounds on what the set can prove.
+func (p *gap) ends(in []bool) (first, last int64) {
+	first, last = infinite, infinite
+	for _, x := range p.recent {
+		i := slices.IndexFunc(x.order, func(v int32) bool { return in[v] })
+		first = min(first, x.loads[i])
+		for i = len(x.order) - 1; !in[x.order[i]]; {
+			i--
+		}
+		last = min(last, x.loads[i])
+	}
+	return first, last
 }

@@ -108,6 +108,7 @@ func (s *search) optimize(g *net) outcome {
 	p := s.open(g, g.leastFirst())
 	if !p.quick() && !p.stop() {
 		p.thorough()
+		p.certify(p.hint)
 	}
 	return outcome{p.best, p.bound, p.proof}
 }
@@ -153,7 +154,10 @@ func (p *gap) original() bool {
 func (p *gap) take(c *contracted, solve func(*gap)) bool {
 	out := p.apart(c.net, max(c.floor, p.bound), solve)
 	p.see(c.expand(out.best.order))
-	p.raise(out.bound, KindSearch)
+	if out.bound > p.bound {
+		p.raise(out.bound, KindSearch)
+		p.hint = c.translate(p.g, out.proof)
+	}
 	return p.done()
 }
 

@@ -100,9 +100,12 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		r.take(f, r.ProgramOrder, "program")
 		r.take(f, found.best.order, "search")
 		r.prove(found.bound, found.proof)
+		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
 	}
 	r.Optimal = r.Evaluation.Peak == r.Bound
-	r.Orders = [][]int32{r.Order}
+	if r.Orders == nil {
+		r.Orders = [][]int32{r.Order}
+	}
 	if opt.Context != nil {
 		r.Ended = context.Cause(opt.Context)
 	}
