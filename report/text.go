@@ -66,9 +66,9 @@ func verdict(s *plan.Summary) string {
 func StepName(p *plan.Plan, step int) string {
 	s := p.Steps[step]
 	if s.Name == "" {
-		return s.Op
+		return units.Name(s.Op)
 	}
-	return s.Name + ", " + s.Op
+	return units.Name(s.Name) + ", " + units.Name(s.Op)
 }
 
 // LiveAt gives the buffers that are live at a step outside the resident and
@@ -98,8 +98,13 @@ func bufferName(p *plan.Plan, b *plan.Buffer) string {
 		return "workspace of " + StepName(p, *b.Node)
 	}
 	const most = 3
-	if len(b.Tensors) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(b.Tensors[:most], ", "), len(b.Tensors)-most)
+	var names []string
+	for _, t := range b.Tensors[:min(len(b.Tensors), most)] {
+		names = append(names, units.Name(t))
 	}
-	return strings.Join(b.Tensors, ", ")
+	text := strings.Join(names, ", ")
+	if len(b.Tensors) > most {
+		text += fmt.Sprintf(" and %d more", len(b.Tensors)-most)
+	}
+	return text
 }

@@ -50,11 +50,11 @@ func (c *inspectCmd) Run(e *env) error {
 func (c *inspectCmd) text(w io.Writer, f *onnx.File, in *passes.Inspection) {
 	fmt.Fprintf(w, "%s: %s", c.Model, units.Bytes(int64(len(f.Source.Bytes))))
 	if f.Producer != "" {
-		fmt.Fprintf(w, ", by %s", graph.Short(f.Producer))
+		fmt.Fprintf(w, ", by %s", units.Name(f.Producer))
 	}
 	fmt.Fprintf(w, ", IR version %d, opsets", f.IRVersion)
 	for _, o := range f.Opsets {
-		fmt.Fprintf(w, " %s %d", domainName(o.Domain), o.Version)
+		fmt.Fprintf(w, " %s %d", units.Name(domainName(o.Domain)), o.Version)
 	}
 	fmt.Fprintln(w)
 	for _, l := range onnx.Locations(f.Model) {
@@ -64,7 +64,7 @@ func (c *inspectCmd) text(w io.Writer, f *onnx.File, in *passes.Inspection) {
 				missing = " (not found)"
 			}
 		}
-		fmt.Fprintf(w, "external data in %s%s\n", l, missing)
+		fmt.Fprintf(w, "external data in %s%s\n", units.Name(l), missing)
 	}
 	fmt.Fprintf(w, "parameters  %s, %s\n", units.Group(in.Parameters), units.Bytes(in.Bytes))
 	values(w, "inputs", in.Inputs)
@@ -77,7 +77,7 @@ func (c *inspectCmd) text(w io.Writer, f *onnx.File, in *passes.Inspection) {
 				how = "follows from unbound ones"
 			}
 		}
-		fmt.Fprintf(w, "dimension   %s = %d (%s)\n", d.Name, d.Value, how)
+		fmt.Fprintf(w, "dimension   %s = %d (%s)\n", units.Name(d.Name), d.Value, how)
 	}
 	fmt.Fprintf(w, "nodes       %d", in.Nodes)
 	if in.AllNodes > in.Nodes {
@@ -105,7 +105,7 @@ func values(w io.Writer, title string, list []passes.Value) {
 		if i > 0 {
 			title = ""
 		}
-		fmt.Fprintf(w, "%-11s %s %s\n", title, graph.Short(v.Name), v.Type)
+		fmt.Fprintf(w, "%-11s %s %s\n", title, units.Name(v.Name), v.Type)
 	}
 }
 
@@ -113,7 +113,7 @@ func values(w io.Writer, title string, list []passes.Value) {
 func operators(w io.Writer, list []passes.Operator) {
 	line := "  "
 	for i, o := range list {
-		item := fmt.Sprintf("%s %d", o.Name, o.Count)
+		item := fmt.Sprintf("%s %d", units.Name(o.Name), o.Count)
 		if !o.Known {
 			item += " (unknown)"
 		}
@@ -140,7 +140,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 		fmt.Fprintln(w, "largest tensors")
 	}
 	for _, v := range in.Largest {
-		fmt.Fprintf(w, "  %-10s %s %s, made by %s\n", units.Short(v.Bytes), graph.Short(v.Name), v.Type, v.Maker)
+		fmt.Fprintf(w, "  %-10s %s %s, made by %s\n", units.Short(v.Bytes), units.Name(v.Name), v.Type, v.Maker)
 	}
 	const most = 5
 	for i, d := range in.Dynamic {
@@ -152,7 +152,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 		if i > 0 {
 			title = ""
 		}
-		fmt.Fprintf(w, "%-11s %s: %s\n", title, graph.Short(d.Tensor), d.Reason)
+		fmt.Fprintf(w, "%-11s %s: %s\n", title, units.Name(d.Tensor), d.Reason)
 	}
 	s := in.Plan.Summary
 	fmt.Fprintf(w, "peak, program order  %s", units.Bytes(s.PeakBytes))
@@ -163,7 +163,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 	if c.Tensors {
 		fmt.Fprintln(w, "tensors")
 		for _, v := range in.Tensors {
-			fmt.Fprintf(w, "  %-10s %s %s %s\n", units.Short(v.Bytes), v.Name, v.Type, v.Dynamic)
+			fmt.Fprintf(w, "  %-10s %s %s %s\n", units.Short(v.Bytes), units.Name(v.Name), v.Type, v.Dynamic)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -87,7 +88,7 @@ func (c *optimizeCmd) Run(e *env) error {
 		return err
 	}
 	for _, m := range f.Missing {
-		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", m)
+		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", units.Name(m))
 	}
 	read := time.Since(began)
 	opt := c.options(e)
@@ -253,7 +254,7 @@ func warn(e *env, r *passes.Result) {
 			fmt.Fprintf(e.stderr, "onnxmem: … and %d more, listed in the plan\n", len(assumed)-most)
 			break
 		}
-		fmt.Fprintf(e.stderr, "onnxmem: dimension %q is unbound: taken as %d (say --dim %s=N)\n", name, r.Plan.Dims[name].Value, name)
+		fmt.Fprintf(e.stderr, "onnxmem: dimension %q is unbound: taken as %d (say --dim %s=N)\n", graph.Short(name), r.Plan.Dims[name].Value, units.Name(name))
 	}
 	for _, w := range r.Warnings {
 		fmt.Fprintf(e.stderr, "onnxmem: %s\n", w)

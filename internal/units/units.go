@@ -1,4 +1,4 @@
-// Package units prints numbers of bytes for people.
+// Package units prints numbers of bytes, and names, for people.
 package units
 
 import (

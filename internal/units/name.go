@@ -1,0 +1,15 @@
+package units
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Name prints a name from a file without quotes: cut if it would fill the
+// screen, and what would break the line or steer a terminal escaped.
+func Name(s string) string {
+	q := strconv.Quote(graph.Short(s))
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
