@@ -152,3 +152,10 @@ func (f *flow) reach(from int32) {
 	}
 	f.queue = queue
 }
+
+// dropEdge takes back the newest edge, which runs from u to v.
+func (f *flow) dropEdge(u, v int32) {
+	e := len(f.to) - 2
+	f.first[u], f.first[v] = f.next[e], f.next[e+1]
+	f.to, f.next, f.left = f.to[:e], f.next[:e], f.left[:e]
+}

@@ -168,13 +168,20 @@ func (p *gap) early() {
 	}
 }
 
-// full is all there is.
+// full is all there is, from what takes least to what takes most.
 func (p *gap) full() {
-	if p.cheap(); !p.done() {
-		p.climb(400, 12)
+	for _, stage := range []func(){
+		p.cheap,
+		func() { p.climb(400, 12) },
+		p.recurse,
+		func() { p.bisect(1_000_000) },
+		func() { p.climb(p.effort.states/4, 24) },
+		func() { p.bisect(p.effort.flow) },
+		p.windows,
+		func() { p.climb(4*p.effort.states, 6) },
+	} {
+		if stage(); p.done() {
+			return
+		}
 	}
-	if !p.done() {
-		p.recurse()
-	}
-	p.climb(p.effort.states, 24)
 }

@@ -1,0 +1,148 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+)
+
+// attempt asks for an order of a peak within a limit: precedence forced by the
+// limit is added to the net, which is then contracted, since more is certain,
+// and searched. It asks the nodes of largest load, at most top of them.
+func (p *gap) attempt(limit int64, top int, work int64) (verdict, []int32) {
+	at := p.best.order // node of h -> node
+	h := p.listed(p.g, at)
+	work += p.cutter.flow.work
+	for range 6 {
+		edges, v := p.force(h, limit, top, work)
+		if v == infeasible {
+			return infeasible, nil
+		}
+		if len(edges) == 0 || p.stop() {
+			break
+		}
+		if !h.constrain(edges) {
+			return infeasible, nil
+		}
+		walk := p.settle(h, ascending(h.nodes), limit, false)
+		back := p.settleBack(h, walk, limit, false)
+		best := incumbent{}
+		if !p.splitter.see(h, &best, walk, limit) {
+			p.splitter.see(h, &best, back, limit)
+		}
+		at = compose(at, best.order)
+		if best.peak <= limit {
+			return feasible, at
+		}
+		h = p.listed(h, best.order)
+	}
+	c := contract(h)
+	if c.floor > limit {
+		return infeasible, nil
+	}
+	p.splitter.work, p.splitter.limit = 0, int64(c.nodes)*60+300_000
+	if found := p.split(c.net, limit, 0); found.peak <= limit {
+		return feasible, compose(at, c.expand(found.order))
+	}
+	d := p.newDecider(c.net, ascending(c.nodes))
+	for _, d.byDelta = range [2]bool{false, true} {
+		if p.states > p.effort.allStates {
+			break
+		}
+		v, order, _ := d.decide(limit, p.effort.states)
+		p.states += d.states
+		switch v {
+		case feasible:
+			return feasible, compose(at, c.expand(order))
+		case infeasible:
+			return infeasible, nil
+		}
+	}
+	return unknown, nil
+}
+
+// force asks the nodes of largest load in the listing what the limit forces.
+func (p *gap) force(h *net, limit int64, top int, work int64) (edges [][2]int32, v verdict) {
+	loads := h.loads(ascending(h.nodes), nil)
+	byLoad := ascending(h.nodes)
+	slices.SortStableFunc(byLoad, func(a, b int32) int { return cmp.Compare(loads[b], loads[a]) })
+	for _, v := range byLoad[:min(top, len(byLoad))] {
+		if p.cutter.flow.work > work || p.stop() {
+			break
+		}
+		earlier, later, ok := p.forced(h, v, limit, work)
+		if !ok {
+			return nil, infeasible
+		}
+		for _, x := range earlier {
+			edges = append(edges, [2]int32{x, v})
+		}
+		for _, x := range later {
+			edges = append(edges, [2]int32{v, x})
+		}
+	}
+	return edges, unknown
+}
+
+// constrain adds precedence, and reports whether the net is still acyclic.
+func (g *net) constrain(edges [][2]int32) bool {
+	preds := g.preds.split()
+	for _, e := range edges {
+		preds[e[1]] = with(preds[e[1]], e[0])
+	}
+	g.preds = lists{}
+	for _, list := range preds {
+		g.preds.add(list...)
+	}
+	g.preds.finish()
+	g.succs = g.preds.turned(g.nodes)
+	return len(g.listing()) == g.nodes
+}
+
+// compose returns the nodes that an order of places stands for.
+func compose(at, order []int32) []int32 {
+	nodes := make([]int32, len(order))
+	for i, x := range order {
+		nodes[i] = at[x]
+	}
+	return nodes
+}
+
+// bisect closes the gap by attempts: at the bound, below the peak, and between.
+// The first that stays unknown is repeated with all nodes in place of the 24 of
+// largest load; three that stay unknown end it.
+func (p *gap) bisect(work int64) {
+	if p.effort.states == 0 || p.g.nodes > maxExact || p.g.idle > 0 {
+		return
+	}
+	grain := p.g.grain()
+	up := func(x int64) int64 { return (x + grain - 1) / grain * grain }
+	p.raise(min(up(p.bound), p.best.peak), KindSearch)
+	limit, low, open := p.bound, p.bound, 0
+	for try := 0; try < 14 && open < 3 && !p.done(); try++ {
+		v, order := p.attempt(limit, 24, work)
+		if v == unknown && open == 0 && !p.done() {
+			v, order = p.attempt(limit, p.g.nodes, 5*work)
+		}
+		switch v {
+		case feasible:
+			p.see(order)
+			limit = low
+			if low > p.bound {
+				limit = low + (p.best.peak-low)/2
+			}
+		case infeasible:
+			p.raise(min(up(limit+1), p.best.peak), KindSearch)
+			low = max(low, p.bound)
+			if limit = p.best.peak - grain; try > 1 {
+				limit = low + (p.best.peak-low)/2
+			}
+		case unknown:
+			open++
+			low = max(low, limit)
+			if limit = p.best.peak - grain; open > 1 {
+				limit = low + (p.best.peak-low)/2
+			}
+		}
+		limit = min(max(limit, p.bound), p.best.peak-grain)
+	}
+}

@@ -1,0 +1,140 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// with adds the precedence u before v.
+func (b *brute) with(u, v int32) *brute {
+	c := *b
+	c.preds = append([]uint32{}, b.preds...)
+	c.preds[v] |= 1 << u
+	return &c
+}
+
+// acyclic reports whether some order is left.
+func (b *brute) acyclic() bool {
+	var ran uint32
+	for range b.preds {
+		for v, preds := range b.preds {
+			if !has(ran, int32(v)) && preds&^ran == 0 {
+				ran |= 1 << v
+			}
+		}
+	}
+	return ran == 1<<len(b.preds)-1
+}
+
+// What a limit forces holds in every order within it.
+func TestForcedPrecedence(t *testing.T) {
+	found := 0
+	for i := range randomGraphs(t, 1000) {
+		r := rand.New(rand.NewPCG(uint64(i), 4))
+		p := randomProblem(r, 11)
+		g := newNet(flatten(p))
+		b := newBrute(p, true)
+		best := b.optimum()
+		limit := best + r.Int64N(4) - 1
+		var c cutter
+		for v := range int32(g.nodes) {
+			earlier, later, ok := c.forced(g, v, limit, infinite)
+			if !ok && limit >= best {
+				t.Fatalf("graph %d: node %d: no order within %d, optimum %d", i, v, limit, best)
+			}
+			check := func(x, y int32) { // x before y: with y before x nothing is within the limit
+				found++
+				if other := b.with(y, x); other.acyclic() && other.optimum() <= limit {
+					t.Fatalf("graph %d: limit %d: %d before %d is not forced", i, limit, x, y)
+				}
+			}
+			for _, x := range earlier {
+				check(x, v)
+			}
+			for _, x := range later {
+				check(v, x)
+			}
+		}
+	}
+	t.Logf("%d pairs of nodes", found)
+}
+
+// Attempts and exact decisions answer right or not at all, whatever the limit
+// and the states that they may take.
+func TestAttempts(t *testing.T) {
+	count := [3]int{}
+	for i := range randomGraphs(t, 2000) {
+		r := rand.New(rand.NewPCG(uint64(i), 5))
+		p := randomProblem(r, 13)
+		g := newNet(flatten(p))
+		if g.idle > 0 {
+			continue
+		}
+		best := newBrute(p, true).optimum()
+		limits := EffortDefault.limits()
+		limits.states = []int{1, 40, 10_000}[r.IntN(3)]
+		gap := newSearch(t.Context(), limits).open(g, 0)
+		gap.see(g.listing())
+		limit := best + r.Int64N(7) - 3
+		v, order := gap.attempt(limit, 3+r.IntN(20), infinite/2)
+		check := func(what string, v verdict, order []int32) {
+			count[v]++
+			if v == infeasible && best <= limit || v == feasible && best > limit {
+				t.Fatalf("graph %d: %s: verdict %d on %d, optimum %d", i, what, v, limit, best)
+			}
+			if v != feasible {
+				return
+			}
+			if e, err := p.Evaluate(order); err != nil || e.Peak > limit {
+				t.Fatalf("graph %d: %s: an order of peak %d, %v; want %d", i, what, e.Peak, err, limit)
+			}
+		}
+		check("attempt", v, order)
+		d := gap.newDecider(g, g.listing())
+		d.byDelta = r.IntN(2) == 0
+		v, order, bound := d.decide(limit, limits.states)
+		check("decide", v, order)
+		if v == infeasible && (bound <= limit || bound > best) {
+			t.Fatalf("graph %d: bound %d of limit %d, optimum %d", i, bound, limit, best)
+		}
+	}
+	t.Logf("unknown, feasible, infeasible: %d", count)
+}
+
+// Any one stage alone gives valid orders and bounds.
+func TestStages(t *testing.T) {
+	stages := map[string]func(*gap){
+		"early":    (*gap).early,
+		"recurse":  (*gap).recurse,
+		"bisect":   func(p *gap) { p.bisect(1_000_000) },
+		"windows":  (*gap).windows,
+		"climb":    func(p *gap) { p.climb(50, 12) },
+		"original": func(p *gap) { p.original() },
+		"full":     (*gap).full,
+	}
+	closed := map[string]int{}
+	for i := range randomGraphs(t, 500) {
+		r := rand.New(rand.NewPCG(uint64(i), 6))
+		p := randomProblem(r, 13)
+		g := newNet(flatten(p))
+		best := newBrute(p, true).optimum()
+		for name, stage := range stages {
+			gap := newSearch(t.Context(), EffortDefault.limits()).open(g, 0)
+			gap.see(g.listing())
+			if stage(gap); gap.bound > best || gap.best.peak < best {
+				t.Fatalf("graph %d: %s: bound %d, peak %d, optimum %d", i, name, gap.bound, gap.best.peak, best)
+			}
+			if e, err := p.Evaluate(gap.best.order); err != nil || e.Peak != gap.best.peak {
+				t.Fatalf("graph %d: %s: an order of peak %d, %v; want %d", i, name, e.Peak, err, gap.best.peak)
+			}
+			if gap.closed() {
+				closed[name]++
+			}
+			if c := gap.proof; c.Kind == KindCut || len(c.Nodes) > 0 {
+				c.Value = gap.bound
+				checkCertificate(t, p, c)
+			}
+		}
+	}
+	t.Logf("closed: %v", closed)
+}

@@ -1,0 +1,50 @@
+package schedule
+
+// windows improves the incumbent by exact decisions about the steps around its
+// peak: 8, 16, ... 512 to either side. What they find is no proof.
+func (p *gap) windows() {
+	if p.effort.states == 0 {
+		return
+	}
+	for width := 8; width <= 512 && !p.done() && p.states <= p.effort.allStates; {
+		from, to := max(0, p.best.step-width), min(p.g.nodes, p.best.step+width+1)
+		peak := p.best.peak
+		if p.window(from, to) && p.best.peak < peak {
+			continue
+		}
+		if from == 0 && to == p.g.nodes {
+			return
+		}
+		width *= 2
+	}
+}
+
+// window reorders the steps of the incumbent from one step to another.
+func (p *gap) window(from, to int) bool {
+	g, order := p.g, p.best.order
+	p.all(g, after)
+	in := make([]bool, g.nodes)
+	for _, v := range order[:from] {
+		p.where[v], in[v] = before, true
+	}
+	nodes := order[from:to]
+	h := p.part(g, nodes, g.live(in))
+	d := p.newDecider(h, ascending(h.nodes))
+	low, high := p.bound, p.best.peak-1
+	for _, d.byDelta = range [2]bool{false, true} {
+		for _, limit := range [3]int64{low, low + (high-low)/2, high} {
+			v, found, _ := d.decide(limit, p.effort.states)
+			p.states += d.states
+			if v == feasible {
+				all := append([]int32{}, order...)
+				copy(all[from:to], compose(nodes, found))
+				p.see(all)
+				return true
+			}
+			if p.done() || p.states > p.effort.allStates {
+				return false
+			}
+		}
+	}
+	return false
+}
