@@ -17,6 +17,7 @@ package graph
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -177,15 +178,8 @@ func (n *Node) Prop(key string) (string, bool) { return findProp(n.Props, key) }
 // SetProp sets a metadata entry of the node.
 func (n *Node) SetProp(key, value string) { n.Props = setProp(n.Props, key, value) }
 
-// DropProp removes a metadata entry of the node.
-func (n *Node) DropProp(key string) {
-	for i, p := range n.Props {
-		if p.Key == key {
-			n.Props = append(n.Props[:i:i], n.Props[i+1:]...)
-			return
-		}
-	}
-}
+// DropProp removes a metadata entry of the node, however often it stands there.
+func (n *Node) DropProp(key string) { n.Props = dropProp(n.Props, key) }
 
 // Bodies gives the attributes of n that hold graphs, in order.
 func (n *Node) Bodies() []*Attr {
@@ -304,12 +298,16 @@ func findProp(props []Prop, key string) (string, bool) {
 	return "", false
 }
 
+// setProp keeps the first entry of that key only.
 func setProp(props []Prop, key, value string) []Prop {
-	for i := range props {
-		if props[i].Key == key {
-			props[i].Value = value
-			return props
-		}
+	i := slices.IndexFunc(props, func(p Prop) bool { return p.Key == key })
+	if i < 0 {
+		return append(props, Prop{key, value})
 	}
-	return append(props, Prop{key, value})
+	props[i].Value = value
+	return append(props[:i+1], dropProp(props[i+1:], key)...)
+}
+
+func dropProp(props []Prop, key string) []Prop {
+	return slices.DeleteFunc(props, func(p Prop) bool { return p.Key == key })
 }
