@@ -123,7 +123,14 @@ func (e *encoder) graphChanged(g *graph.Graph) bool {
 		}
 		before = n.Span.Off
 	}
-	return false
+	stood := 0
+	err := e.r.walk(g.Span, "GraphProto", func(f field) error {
+		if f.num == 1 {
+			stood++
+		}
+		return nil
+	})
+	return err != nil || stood != len(g.Nodes)
 }
 
 func (e *encoder) nodeChanged(n *graph.Node) bool {
