@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/graph/simple"
 )
 
-// dinic is gonum's maximum flow through a part of the network. All capacities
+// dinic is gonum's maximum flow through some vertices of the network. All capacities
 // are whole and their sum is exact, so the flow is.
 func (w *network) dinic(part []int32) int64 {
 	at := make(map[int32]int64, len(part))
@@ -36,7 +36,9 @@ func (w *network) dinic(part []int32) int64 {
 			add(int64(k), int64(sink), -e)
 		}
 		for _, a := range w.arcs[v] {
-			add(int64(k), at[a.to], a.out)
+			if to, inside := at[a.to]; inside {
+				add(int64(k), to, a.out)
+			}
 		}
 	}
 	return int64(flow.MaxFlowDinic(g, source, sink, 0.5))

@@ -144,7 +144,9 @@ func (w *network) maxFlow() (bytes int64, ok bool) {
 	w.link()
 	w.reduce()
 	for _, part := range w.parts() {
-		w.flow += w.dinic(part)
+		if part = w.push(part, small); len(part) > 0 {
+			w.flow += w.dinic(part)
+		}
 	}
 	return w.flow * w.b.grain, true
 }
