@@ -9,7 +9,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // The metadata keys of a planned file.
@@ -43,16 +42,12 @@ func annotate(s *State) error {
 	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
 	s.planBodies(p, r, nil, &resident)
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
-	p.ProgramOrder = plan.ProgramOrder{Steps: ints(r.program), LoadBytes: r.solved.ProgramEvaluation.Loads}
+	p.ProgramOrder = plan.ProgramOrder{Steps: r.steps(r.solved.ProgramOrder), LoadBytes: r.solved.ProgramEvaluation.Loads}
 	if p.ProgramOrder.LoadBytes == nil {
 		p.ProgramOrder.LoadBytes = []int64{}
 	}
-	bound, node := r.bound(s.problem(r))
-	if node >= 0 {
-		p.Certificates = append(p.Certificates, plan.Certificate{
-			Kind: plan.CertificateCut, Nodes: []string{r.g.Nodes[node].Name}, Steps: []int{int(node)}, ValueBytes: bound,
-		})
-	}
+	bound, certificates := s.bound(r)
+	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
 		Nodes: len(r.g.Nodes), Dynamic: len(p.Dynamic),
 		ResidentBytes: resident, ProgramPeakBytes: r.solved.ProgramPeak,
@@ -73,19 +68,25 @@ func annotate(s *State) error {
 	return s.writeProps(p)
 }
 
-// bound is the largest bound that a single node proves: what a reader of the
-// plan can check by itself.
-func (r *region) bound(p *schedule.Problem) (bytes int64, node int32) {
-	node = -1
-	for v, b := range schedule.NodeBounds(p) {
-		if b > bytes {
-			bytes, node = b, int32(v)
+// bound is the lower bound on the peak and what proves it.
+func (s *State) bound(r *region) (bytes int64, list []plan.Certificate) {
+	for _, c := range r.solved.Certificates {
+		out := plan.Certificate{Kind: c.Kind, Nodes: []string{}, Steps: r.steps(c.Nodes), ValueBytes: c.Value}
+		for _, step := range out.Steps {
+			out.Nodes = append(out.Nodes, r.g.Nodes[step].Name)
 		}
+		list = append(list, out)
 	}
-	if len(p.Nodes) == 0 {
-		bytes = r.loads.Peak // all that there is
+	return r.solved.Bound, list
+}
+
+// steps gives where nodes of the file stand now.
+func (r *region) steps(nodes []int32) []int {
+	out := make([]int, len(nodes))
+	for i, n := range nodes {
+		out[i] = int(r.step[n])
 	}
-	return bytes, node
+	return out
 }
 
 // planBuffers gives the plan's buffers of a region. Constants go behind those
@@ -207,12 +208,4 @@ func (r *region) annotate(pool string) {
 	for _, b := range r.bodies {
 		b.r.annotate(plan.Workspace)
 	}
-}
-
-func ints(list []int32) []int {
-	out := make([]int, len(list))
-	for i, v := range list {
-		out[i] = int(v)
-	}
-	return out
 }

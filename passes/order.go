@@ -16,12 +16,39 @@ func (s *State) order(r *region) error {
 		strategy = "program"
 	}
 	var err error
-	r.solved, err = schedule.Solve(s.problem(r), schedule.Options{Strategy: strategy, Context: s.opt.Context})
+	r.solved, err = schedule.Solve(s.problem(r), schedule.Options{Strategy: strategy, Effort: s.opt.Effort, Context: s.opt.Context})
 	if err != nil {
 		return err
 	}
-	r.reorder(r.solved.Order)
-	return nil
+	if len(r.solved.Orders) == 0 {
+		return s.follow(r, r.solved.Order)
+	}
+	return s.choose(r, r.solved.Orders)
+}
+
+// choose puts the nodes into that of several orders of one peak whose arena is
+// the smallest, the first of equal ones: neither the area of the load nor the
+// distance from the program's order tells which that is (scheduling.md, 5).
+func (s *State) choose(r *region, orders [][]int32) error {
+	best, arena := -1, int64(0)
+	for k, order := range orders {
+		if err := s.follow(r, order); err != nil {
+			return err
+		}
+		if len(orders) == 1 {
+			return nil
+		}
+		if err := s.place(r); err != nil {
+			return err
+		}
+		if best < 0 || r.arena < arena {
+			best, arena = k, r.arena
+		}
+		if r.optimal {
+			break
+		}
+	}
+	return s.follow(r, orders[best])
 }
 
 // problem is the bare problem of a region. Tensor i is storage i; behind them
@@ -96,16 +123,21 @@ func containsIndex(list schedule.Reuses, i int32) bool {
 	return false
 }
 
-// reorder puts the nodes into the given order; program keeps where the order of
-// the file now stands.
-func (r *region) reorder(order []int32) {
-	place := make([]graph.NodeID, len(order)) // of each old node, its step
-	ids := make([]graph.NodeID, len(order))
+// follow puts the nodes, and all that speaks of them by index, into an order
+// that is given by their indices in the file.
+func (s *State) follow(r *region, order []int32) error {
+	if r.step == nil {
+		r.step = make([]graph.NodeID, len(order))
+		for i := range r.step {
+			r.step[i] = graph.NodeID(i)
+		}
+	}
+	ids := make([]graph.NodeID, len(order)) // the nodes as they stand now
 	workspace := make([]int64, len(order))
+	place := make([]graph.NodeID, len(order)) // of each node as it stands now, its step
 	for step, n := range order {
-		place[n] = graph.NodeID(step)
-		ids[step] = graph.NodeID(n)
-		workspace[step] = r.workspace[n]
+		now := r.step[n]
+		ids[step], workspace[step], place[now] = now, r.workspace[now], graph.NodeID(step)
 	}
 	r.g.Reorder(ids)
 	r.workspace = workspace
@@ -117,12 +149,10 @@ func (r *region) reorder(order []int32) {
 	for i := range r.bodies {
 		r.bodies[i].node = place[r.bodies[i].node]
 	}
-	r.program = make([]int32, len(order))
-	for k, n := range r.solved.ProgramOrder {
-		r.program[k] = int32(place[n])
+	for i, now := range r.step {
+		r.step[i] = place[now]
 	}
-	r.loads = r.solved.Evaluation
-	for i := range r.loads.Taken {
-		r.loads.Taken[i].Node = int32(place[r.loads.Taken[i].Node])
-	}
+	var err error
+	r.loads, err = s.problem(r).Evaluate(identity(len(order)))
+	return err
 }

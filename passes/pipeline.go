@@ -65,6 +65,7 @@ type Options struct {
 	NoInplace  bool             // write nothing over an input
 	Schedule   string           // name of an order strategy, "" for the best of all
 	Placement  string           // name of a placement strategy, "" for the best of all
+	Effort     schedule.Effort  // how much work before a gap is left open
 
 	Context context.Context           // ends the work early; nil: never
 	Disable []string                  // optional passes that are left out

@@ -23,9 +23,9 @@ type region struct {
 	workspace []int64 // of each node, bytes, rounded up
 	bodies    []body
 
-	solved  *schedule.Result // of the order pass, in the order of the file
-	program []int32          // the file's order, as indices into g.Nodes
-	loads   schedule.Evaluation
+	solved *schedule.Result // of the order pass, by the indices of the file
+	step   []graph.NodeID   // of each node of the file, where it stands now
+	loads  schedule.Evaluation
 
 	buffers  []buffer
 	arena    int64

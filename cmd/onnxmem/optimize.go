@@ -17,6 +17,7 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // planFlags are the flags of every command that plans.
@@ -28,6 +29,7 @@ type planFlags struct {
 	NoViews             bool             `help:"Give every view (Reshape and its kin) storage of its own."`
 	Schedule            string           `placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
 	Placement           string           `placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
+	Effort              string           `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
 	AllowMissingWeights bool             `help:"Plan without external data that are not there."`
 	DebugPasses         bool             `help:"Check the invariants between any two passes."`
 	DisablePass         []string         `placeholder:"NAME" help:"Leave out an optional pass."`
@@ -35,10 +37,14 @@ type planFlags struct {
 	JSON                bool             `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
+var efforts = map[string]schedule.Effort{
+	"fast": schedule.EffortFast, "default": schedule.EffortDefault, "max": schedule.EffortMax,
+}
+
 func (f *planFlags) options(e *env) passes.Options {
 	opt := passes.Options{
 		Dims: f.Dim, StrictDims: f.StrictDims, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
-		Schedule: f.Schedule, Placement: f.Placement, Check: f.DebugPasses, Disable: f.DisablePass,
+		Schedule: f.Schedule, Effort: efforts[f.Effort], Placement: f.Placement, Check: f.DebugPasses, Disable: f.DisablePass,
 		Tool: "onnxmem " + toolVersion(),
 	}
 	if f.Verbose {
