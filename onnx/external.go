@@ -78,7 +78,12 @@ func externalSize(root *os.Root, location string) (int64, error) {
 	}
 	info, err := root.Stat(name)
 	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return 0, err
 	case err != nil:
+		if to, linkErr := root.Readlink(name); linkErr == nil {
+			return 0, fmt.Errorf("is a symbolic link to %s, outside the model's folder: expected a file within it (copy it there)", quoted(to))
+		}
 		return 0, err
 	case info.IsDir():
 		return 0, fmt.Errorf("is a folder, expected a file")
@@ -230,7 +235,11 @@ func stageCopy(from, to string) (*atomicfile.File, error) {
 		return nil, err
 	}
 	defer src.Close()
-	p, err := atomicfile.Create(to)
+	info, err := src.Stat()
+	if err != nil {
+		return nil, err
+	}
+	p, err := atomicfile.Create(to, atomicfile.Like(info.Mode()))
 	if err != nil {
 		return nil, err
 	}

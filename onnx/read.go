@@ -62,8 +62,10 @@ func Open(path string, opt ReadOptions) (*File, error) {
 	switch {
 	case info.IsDir():
 		return refuse("is a folder, expected an ONNX file")
+	case info.Mode()&os.ModeDevice != 0:
+		return refuse("is a device, expected an ONNX file")
 	case !info.Mode().IsRegular():
-		// A pipe or device: its bytes can be had only by reading.
+		// A pipe: its bytes can be had only by reading.
 		b, err := io.ReadAll(f)
 		f.Close()
 		if err != nil {

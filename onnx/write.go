@@ -50,7 +50,7 @@ func Write(path string, m *graph.Model, im *Image, opt WriteOptions) error {
 // Stage writes an image into a temporary file beside path. Commit puts it in
 // its place.
 func Stage(path string, im *Image) (*atomicfile.File, error) {
-	p, err := atomicfile.Create(path)
+	p, err := atomicfile.Create(path, im.mode())
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +59,16 @@ func Stage(path string, im *Image) (*atomicfile.File, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// mode is that of a new file: of the source, where the image is of a file.
+func (im *Image) mode() os.FileMode {
+	if im.source != nil && im.source.File != nil {
+		if info, err := im.source.File.Stat(); err == nil {
+			return atomicfile.Like(info.Mode())
+		}
+	}
+	return 0o666
 }
 
 // writeFile writes the image's pieces: large spans by the kernel, the rest

@@ -14,6 +14,8 @@ func check(s *State) error {
 	return s.main.check()
 }
 
+// check holds a region and the bodies within it against them.
+
 func (r *region) check() error {
 	g := r.g
 	if len(r.of) != len(g.Tensors) || len(r.workspace) != len(g.Nodes) {
@@ -42,6 +44,11 @@ func (r *region) check() error {
 		})
 		if err != nil {
 			return err
+		}
+	}
+	for _, b := range r.bodies {
+		if err := b.r.check(); err != nil {
+			return fmt.Errorf("%s: attribute %q: %w", g.Label(b.node), b.attr, err)
 		}
 	}
 	return nil

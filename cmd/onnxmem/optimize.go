@@ -62,8 +62,8 @@ type optimizeCmd struct {
 
 	Plan         string `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
 	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
-	MaxArena     size   `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
-	MaxPeak      size   `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
+	MaxArena     *size  `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
+	MaxPeak      *size  `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
 	Sync         bool   `help:"Wait until the files are on the disk."`
 	planFlags
 }
@@ -221,7 +221,7 @@ func (c *optimizeCmd) checkOutputs(f *onnx.File, planPath string) error {
 }
 
 func stage(path string, text []byte) (*atomicfile.File, error) {
-	p, err := atomicfile.Create(path)
+	p, err := atomicfile.Create(path, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -304,11 +304,12 @@ func writeJSON(w io.Writer, v any) error {
 // gates ends with status 1 when a limit is not met.
 func (c *optimizeCmd) gates(p *plan.Plan) error {
 	for _, g := range []struct {
-		name        string
-		found, most int64
-	}{{"arena", p.Summary.ArenaBytes, int64(c.MaxArena)}, {"peak", p.Summary.PeakBytes, int64(c.MaxPeak)}} {
-		if g.most > 0 && g.found > g.most {
-			return &failure{exitFailed, fmt.Sprintf("%s: %s is %s, expected at most %s", c.Out, g.name, units.Bytes(g.found), units.Bytes(g.most))}
+		name  string
+		found int64
+		most  *size
+	}{{"arena", p.Summary.ArenaBytes, c.MaxArena}, {"peak", p.Summary.PeakBytes, c.MaxPeak}} {
+		if g.most != nil && g.found > int64(*g.most) {
+			return &failure{exitFailed, fmt.Sprintf("%s: %s is %s, expected at most %s", c.Out, g.name, units.Bytes(g.found), units.Bytes(int64(*g.most)))}
 		}
 	}
 	return nil

@@ -29,10 +29,10 @@ var open struct {
 	files map[*File]bool
 }
 
-// Create begins a file that will stand at path. A symbolic link at path is
-// followed; the mode of a file that is replaced is kept.
-func Create(path string) (*File, error) {
-	mode := os.FileMode(0o666)
+// Create begins a file that will stand at path, with the given mode less the
+// umask. A symbolic link at path is followed; the mode of a file that is
+// replaced is kept.
+func Create(path string, mode os.FileMode) (*File, error) {
 	replaces := false
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -70,6 +70,10 @@ func Create(path string) (*File, error) {
 	}
 	return remember(&File{File: f, tmp: tmp, path: path, replaces: replaces}), nil
 }
+
+// Like is the mode of a new file that holds what a file of the given mode holds:
+// who may not read that may not read this.
+func Like(mode os.FileMode) os.FileMode { return mode.Perm() | 0o200 }
 
 // Link begins a hard link to from that will stand at path, where no file is.
 func Link(from, path string) (*File, error) {

@@ -10,7 +10,7 @@ import (
 // begin begins a file at path that holds text.
 func begin(t *testing.T, path, text string) *File {
 	t.Helper()
-	p, err := Create(path)
+	p, err := Create(path, 0o666)
 	if err != nil {
 		t.Fatal(err)
 	}
