@@ -8,7 +8,7 @@ import (
 // attempt asks for an order of a peak within a limit: precedence forced by the
 // limit is added to the net, which is then contracted, since more is certain,
 // and searched. It asks the nodes of largest load, at most top of them.
-func (p *gap) attempt(limit int64, top int, work int64) (verdict, []int32) {
+func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int32) {
 	at := p.best.order // node of h -> node
 	h := p.listed(p.g, at)
 	work += p.cutter.flow.work
@@ -45,11 +45,10 @@ func (p *gap) attempt(limit int64, top int, work int64) (verdict, []int32) {
 	}
 	d := p.newDecider(c.net, ascending(c.nodes))
 	for _, d.byDelta = range [2]bool{false, true} {
-		if p.states > p.effort.allStates {
+		if p.spent() {
 			break
 		}
-		v, order, _ := d.decide(limit, p.effort.states)
-		p.states += d.states
+		v, order, _ := d.decide(limit, states)
 		switch v {
 		case feasible:
 			return feasible, compose(at, c.expand(order))
@@ -110,7 +109,7 @@ func compose(at, order []int32) []int32 {
 // bisect closes the gap by attempts: at the bound, below the peak, and between.
 // The first that stays unknown is repeated with all nodes in place of the 24 of
 // largest load; three that stay unknown end it.
-func (p *gap) bisect(work int64) {
+func (p *gap) bisect(states int, work int64) {
 	if p.effort.states == 0 || p.g.nodes > maxExact || p.g.idle > 0 {
 		return
 	}
@@ -119,9 +118,9 @@ func (p *gap) bisect(work int64) {
 	p.raise(min(up(p.bound), p.best.peak), KindSearch)
 	limit, low, open := p.bound, p.bound, 0
 	for try := 0; try < 14 && open < 3 && !p.done(); try++ {
-		v, order := p.attempt(limit, 24, work)
+		v, order := p.attempt(limit, 24, states, work)
 		if v == unknown && open == 0 && !p.done() {
-			v, order = p.attempt(limit, p.g.nodes, 5*work)
+			v, order = p.attempt(limit, p.g.nodes, states, 5*work)
 		}
 		switch v {
 		case feasible:

@@ -76,7 +76,7 @@ func TestAttempts(t *testing.T) {
 		gap := newSearch(t.Context(), limits).open(g, 0)
 		gap.see(g.listing())
 		limit := best + r.Int64N(7) - 3
-		v, order := gap.attempt(limit, 3+r.IntN(20), infinite/2)
+		v, order := gap.attempt(limit, 3+r.IntN(20), limits.states, infinite/2)
 		check := func(what string, v verdict, order []int32) {
 			count[v]++
 			if v == infeasible && best <= limit || v == feasible && best > limit {
@@ -106,7 +106,7 @@ func TestStages(t *testing.T) {
 	stages := map[string]func(*gap){
 		"early":    (*gap).early,
 		"recurse":  (*gap).recurse,
-		"bisect":   func(p *gap) { p.bisect(1_000_000) },
+		"bisect":   func(p *gap) { p.bisect(400, 1_000_000) },
 		"windows":  (*gap).windows,
 		"climb":    func(p *gap) { p.climb(50, 12) },
 		"original": func(p *gap) { p.original() },

@@ -1,5 +1,7 @@
 package schedule
 
+import "slices"
+
 // FirstBound returns a number of bytes below which the peak of no order can go,
 // because one node of the set runs before all others of it:
 //
@@ -40,20 +42,20 @@ func LastBound(p *Problem, set []int32) int64 {
 // proves nothing new costs one or two cuts. It gives up, with false, when the
 // set takes more cuts than that.
 func (c *cutter) firstOf(g *net, set []int32, enough int64, cuts int) (bound int64, ok bool) {
+	c.begin(g)
+	for _, u := range set {
+		c.spread(u, outside, &g.succs)
+	}
+	c.base = append(c.base[:0], c.mark...)
 	bound = infinite
 	for _, v := range set {
-		// All of the set and what descends from it is outside; v is tried if
-		// nothing of the set comes before it.
-		c.begin(g)
-		for _, u := range set {
-			c.spread(u, outside, &g.succs)
-		}
-		if c.follows(v) {
-			continue
+		if marked(c.base, g.preds.of(v), outside) {
+			continue // some other node of the set comes before it
 		}
 		if cuts--; cuts < 0 {
 			return 0, false
 		}
+		copy(c.mark, c.base)
 		c.mark[v] = free
 		c.spread(v, inside, &g.preds)
 		c.mark[v] = outside
@@ -65,30 +67,21 @@ func (c *cutter) firstOf(g *net, set []int32, enough int64, cuts int) (bound int
 	return bound, true
 }
 
-// follows reports whether a predecessor of v is outside.
-func (c *cutter) follows(v int32) bool {
-	for _, u := range c.g.preds.of(v) {
-		if c.mark[u] == outside {
-			return true
-		}
-	}
-	return false
-}
-
 func (c *cutter) lastOf(g *net, set []int32, enough int64, cuts int) (bound int64, ok bool) {
+	c.begin(g)
+	for _, u := range set {
+		c.spread(u, inside, &g.preds)
+	}
+	c.base = append(c.base[:0], c.mark...)
 	bound = infinite
 	for _, v := range set {
-		c.begin(g)
-		for _, u := range set {
-			c.spread(u, inside, &g.preds)
-		}
-		if c.leads(v) {
-			continue
+		if marked(c.base, g.succs.of(v), inside) {
+			continue // some other node of the set comes after it
 		}
 		if cuts--; cuts < 0 {
 			return 0, false
 		}
-		// v is maximal among what is inside.
+		copy(c.mark, c.base)
 		c.mark[v] = free
 		c.spread(v, outside, &g.succs)
 		least, _ := c.choose(v)
@@ -99,12 +92,6 @@ func (c *cutter) lastOf(g *net, set []int32, enough int64, cuts int) (bound int6
 	return bound, true
 }
 
-// leads reports whether a successor of v is inside.
-func (c *cutter) leads(v int32) bool {
-	for _, u := range c.g.succs.of(v) {
-		if c.mark[u] == inside {
-			return true
-		}
-	}
-	return false
+func marked(marks []mark, nodes []int32, m mark) bool {
+	return slices.ContainsFunc(nodes, func(u int32) bool { return marks[u] == m })
 }

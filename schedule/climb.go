@@ -36,13 +36,12 @@ const maxExact = 20_000
 // incumbent, then by least rise, and reports whether it got an answer.
 func (p *gap) decide(limit int64, budget int) bool {
 	for _, byDelta := range [2]bool{false, true} {
-		if p.states > p.effort.allStates {
+		if p.spent() {
 			return false
 		}
 		d := p.newDecider(p.g, p.best.order)
 		d.byDelta = byDelta
 		v, order, bound := d.decide(limit, budget)
-		p.states += d.states
 		switch v {
 		case feasible:
 			p.see(order)

@@ -21,6 +21,7 @@ type cutter struct {
 	flow
 	g      *net
 	mark   []mark
+	base   []mark  // of a set, before its nodes are tried
 	vertex []int32 // free node -> its vertex
 	free   []int32
 	stack  []int32
@@ -82,6 +83,7 @@ func (c *cutter) least(v int32, choice []saving) int64 {
 		}
 	}
 	c.start()
+	c.flow.work += int64(g.nodes + len(g.size))
 	live := g.base
 	for t := range g.size {
 		live += c.tensor(int32(t))

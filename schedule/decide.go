@@ -28,8 +28,7 @@ type decider struct {
 	children []child // of the states on the way; each takes its own from the end
 	states   int
 	budget   int // states
-	patience int // runs
-	stop     func() bool
+	search   *search
 }
 
 type child struct {
@@ -47,11 +46,16 @@ const (
 )
 
 func (s *search) newDecider(g *net, follow []int32) *decider {
-	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), dead: map[state]struct{}{}, stop: s.stop}
+	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), dead: map[state]struct{}{}, search: s}
 	for i, v := range follow {
 		d.place[v] = int32(i)
 	}
 	return d
+}
+
+// exhausted reports whether this search, or all of them, took too many runs.
+func (d *decider) exhausted() bool {
+	return d.steps > d.budget*200+d.g.nodes*50 || d.search.runs+d.steps > d.search.effort.allRuns || d.search.stop()
 }
 
 // decide returns an order of a peak within the limit, or the least peak that an
@@ -60,12 +64,14 @@ func (d *decider) decide(limit int64, budget int) (v verdict, order []int32, bou
 	d.reset()
 	clear(d.dead)
 	d.limit, d.refused, d.states, d.budget = limit, infinite, 0, budget
-	d.steps, d.patience = 0, budget*200+d.g.nodes*50
+	d.steps = 0
 	if d.g.idle == 0 {
 		v = d.explore(-1)
 	} else {
 		v = d.first()
 	}
+	d.search.states += d.states
+	d.search.runs += d.steps
 	if v == feasible {
 		order = make([]int32, len(d.ran))
 		for i, s := range d.ran {
@@ -108,7 +114,7 @@ func (d *decider) explore(target int64) verdict {
 			d.undo(since)
 			return infeasible
 		}
-		if d.states++; d.states > d.budget || d.steps > d.patience || d.stop() {
+		if d.states++; d.states > d.budget || d.exhausted() {
 			d.undo(since)
 			return unknown
 		}

@@ -8,12 +8,14 @@ type search struct {
 	ctx    context.Context
 	effort limits
 	states int // of all exact searches
+	runs   int // of nodes, in all exact searches
 }
 
 // limits bound the search by counted work, never by time.
 type limits struct {
 	states    int // of one exact search
 	allStates int
+	allRuns   int // of nodes, in all exact searches
 	flow      int64 // of one attempt at a budget
 }
 
@@ -21,6 +23,11 @@ func newSearch(ctx context.Context, effort limits) *search {
 	s := &search{ctx: ctx, effort: effort}
 	s.stop = s.ended
 	return s
+}
+
+// spent reports whether the exact searches have had their share.
+func (s *search) spent() bool {
+	return s.states >= s.effort.allStates || s.runs >= s.effort.allRuns
 }
 
 func (s *search) ended() bool { return s.ctx != nil && s.ctx.Err() != nil }
@@ -62,6 +69,7 @@ func (p *gap) cheap() {
 
 // recurse splits at cuts, with bounds between, while something improves.
 func (p *gap) recurse() {
+	p.work, p.limit = 0, min(int64(p.g.nodes)*100+500_000, 4_000_000)
 	for round := range 8 {
 		bound, peak := p.bound, p.best.peak
 		p.cuts()
@@ -74,7 +82,6 @@ func (p *gap) recurse() {
 				return
 			}
 		}
-		p.work, p.limit = 0, min(int64(p.g.nodes)*100+500_000, 4_000_000)
 		order := p.best.order
 		part := p.listed(p.g, order)
 		found := p.split(part, p.bound, 0)
@@ -174,9 +181,9 @@ func (p *gap) full() {
 		p.cheap,
 		func() { p.climb(400, 12) },
 		p.recurse,
-		func() { p.bisect(1_000_000) },
+		func() { p.bisect(400, 1_000_000) },
 		func() { p.climb(p.effort.states/4, 24) },
-		func() { p.bisect(p.effort.flow) },
+		func() { p.bisect(p.effort.states, p.effort.flow) },
 		p.windows,
 		func() { p.climb(4*p.effort.states, 6) },
 	} {

@@ -28,7 +28,7 @@ type settler struct {
 	above   []int64 // node -> what it needs above the live bytes of the state so far
 	safe    candidates
 	rest    candidates
-	skipped candidates
+	tall    candidates // looked at, and too large
 	byDelta bool
 	place   []int32 // node -> its place in the order to follow
 	g       *net
@@ -167,7 +167,7 @@ func (s *settler) begin(g *net, follow []int32, byDelta bool) {
 	for i, v := range follow {
 		s.place[v] = int32(i)
 	}
-	s.safe, s.rest = s.safe[:0], s.rest[:0]
+	s.safe, s.rest, s.tall = s.safe[:0], s.rest[:0], s.tall[:0]
 }
 
 // push makes v a candidate, or renews it. Older entries are skipped by version.
@@ -179,18 +179,13 @@ func (s *settler) push(v int32, above int64) {
 		x.key = above
 		s.safe.push(x)
 	}
-	x.key = 0
-	if s.byDelta {
-		x.key = s.delta[v]
-	}
+	x.key = s.rank(v)
 	s.rest.push(x)
 }
 
-// maxSkipped is how many nodes that do not fit are looked at before the one of
-// them that needs least is taken: without an end a step would cost O(V).
-const maxSkipped = 64
-
-// next takes the node to place; room is what fits above the live bytes.
+// next takes the node to place; room is what fits above the live bytes. What is
+// met and does not fit waits in a heap of its own, by need, until it does: a step
+// at which nothing fits would else look at everything.
 func (s *settler) next(room int64) int32 {
 	for len(s.safe) > 0 {
 		x := s.safe[0]
@@ -204,32 +199,36 @@ func (s *settler) next(room int64) int32 {
 		s.safe.pop()
 		return x.node
 	}
-	s.skipped = s.skipped[:0]
-	found := int32(-1)
-	least := -1
-	for len(s.rest) > 0 && len(s.skipped) < maxSkipped {
+	for len(s.tall) > 0 && (s.tall[0].key <= room || s.stale(s.tall[0])) {
+		if x := s.tall.pop(); !s.stale(x) {
+			x.key = s.rank(x.node)
+			s.rest.push(x)
+		}
+	}
+	for len(s.rest) > 0 {
 		x := s.rest.pop()
 		if s.stale(x) {
 			continue
 		}
 		if s.above[x.node] <= room {
-			found = x.node
-			break
+			return x.node
 		}
-		s.skipped = append(s.skipped, x)
-		if least < 0 || s.above[x.node] < s.above[s.skipped[least].node] {
-			least = len(s.skipped) - 1
+		x.key = s.above[x.node]
+		s.tall.push(x)
+	}
+	for {
+		if x := s.tall.pop(); !s.stale(x) {
+			return x.node
 		}
 	}
-	if found < 0 {
-		found = s.skipped[least].node
-		s.skipped[least] = s.skipped[len(s.skipped)-1]
-		s.skipped = s.skipped[:len(s.skipped)-1]
+}
+
+// rank is a node's key in rest.
+func (s *settler) rank(v int32) int64 {
+	if s.byDelta {
+		return s.delta[v]
 	}
-	for _, x := range s.skipped {
-		s.rest.push(x)
-	}
-	return found
+	return 0
 }
 
 func (s *settler) stale(x candidate) bool {

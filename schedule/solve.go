@@ -33,9 +33,9 @@ func (e Effort) limits() limits {
 	case EffortFast:
 		return limits{}
 	case EffortMax:
-		return limits{states: 300_000, allStates: 6_000_000, flow: 300_000_000}
+		return limits{states: 300_000, allStates: 6_000_000, allRuns: 150_000_000, flow: 300_000_000}
 	}
-	return limits{states: 20_000, allStates: 400_000, flow: 20_000_000}
+	return limits{states: 20_000, allStates: 400_000, allRuns: 10_000_000, flow: 20_000_000}
 }
 
 // Result is the best order found, and what is known about it.

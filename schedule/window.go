@@ -6,7 +6,7 @@ func (p *gap) windows() {
 	if p.effort.states == 0 {
 		return
 	}
-	for width := 8; width <= 512 && !p.done() && p.states <= p.effort.allStates; {
+	for width := 8; width <= 512 && !p.done() && !p.spent(); {
 		from, to := max(0, p.best.step-width), min(p.g.nodes, p.best.step+width+1)
 		peak := p.best.peak
 		if p.window(from, to) && p.best.peak < peak {
@@ -34,14 +34,13 @@ func (p *gap) window(from, to int) bool {
 	for _, d.byDelta = range [2]bool{false, true} {
 		for _, limit := range [3]int64{low, low + (high-low)/2, high} {
 			v, found, _ := d.decide(limit, p.effort.states)
-			p.states += d.states
 			if v == feasible {
 				all := append([]int32{}, order...)
 				copy(all[from:to], compose(nodes, found))
 				p.see(all)
 				return true
 			}
-			if p.done() || p.states > p.effort.allStates {
+			if p.done() || p.spent() {
 				return false
 			}
 		}
