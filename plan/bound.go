@@ -25,6 +25,7 @@ type bounds struct {
 	base   int64   // graph inputs that are outputs: always live
 	idle   int64   // graph inputs that nobody reads: live at step 0
 	grain  int64   // divides all sizes
+	work   int64   // done so far: nodes and storages looked at
 	side   []side  // by node, of the case that is looked at
 	stack  []graph.NodeID
 }
@@ -191,12 +192,17 @@ func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side,
 type answer struct {
 	bytes   int64        // proven; the exact bound if it is below what was asked for
 	node    graph.NodeID // that runs
-	unknown bool         // the sizes are too large to tell
+	unknown bool         // the sizes are too large to tell, or the work is
 }
 
 // maxMatchings is how many ways to write in place a bound looks at one by one.
 // With more of them it takes off the largest, whether or not it can be had.
 const maxMatchings = 16
+
+// maxWork bounds what a plan may ask for: some 2,000 flows through a graph of
+// 24,000 nodes, and ten times as many through the largest of the training graphs.
+// What goes beyond is as good as claimed.
+const maxWork = 1 << 27
 
 // least asks whether the load of node id, over all states that the sides allow,
 // is at least target. What costs least to compute is tried first.
@@ -229,8 +235,11 @@ func (b *bounds) least(id graph.NodeID, target int64) answer {
 // cut is the least live(S) + trans(id) over all states that the sides allow,
 // where each pair of the matching that cannot be had in S, for another reader
 // of what it overwrites has not run, costs its size. ok is false where the
-// sizes are too large to tell.
+// sizes are too large to tell, or the work is.
 func (b *bounds) cut(id graph.NodeID, matching []pair) (bytes int64, ok bool) {
+	if b.work += int64(len(b.side) + len(b.s.storages)); b.work > maxWork {
+		return 0, false
+	}
 	net := newNetwork(b)
 	bytes = b.base + b.trans[id]
 	if !slices.Contains(b.side, done) && !slices.Contains(b.side, free) {

@@ -378,3 +378,21 @@ func TestTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// TestTooMuch: a plan that asks for more flows than a verifier has time for is
+// not refused, but proves nothing either.
+func TestTooMuch(t *testing.T) {
+	s := randomScope(rand.New(rand.NewPCG(1, 5)))
+	b := newBounds(s)
+	simple := s.atNode(0)
+	if a := b.atNode(0, simple+64); a.unknown {
+		t.Fatalf("%v: expected a bound", a)
+	}
+	b.work = maxWork
+	if a := b.atNode(0, simple+64); !a.unknown {
+		t.Errorf("%v: expected none", a)
+	}
+	if a := b.atNode(0, simple); a.unknown || a.bytes != simple {
+		t.Errorf("%v: expected %d bytes, which take no flow", a, simple)
+	}
+}

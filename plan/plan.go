@@ -130,16 +130,18 @@ type ProgramOrder struct {
 
 // The kinds of certificates.
 const (
-	CertificateCut    = "cut"          // of one node
-	CertificateFirst  = "first-of-set" // of a set of nodes one runs first
+	CertificateCut    = "cut"          // the least load of one node
+	CertificateFirst  = "first-of-set" // of a set of nodes one runs first: the least load of that
 	CertificateLast   = "last-of-set"
 	CertificateSearch = "search" // an exhausted search
 )
 
-// Certificate proves a lower bound.
+// Certificate proves a lower bound: no order, whatever it writes in place, has a
+// smaller peak. Verify proves it anew from the kind and the nodes alone, but for
+// a search, which it believes and says so.
 type Certificate struct {
 	Kind       string   `json:"kind"`
-	Nodes      []string `json:"nodes"`           // names, as far as the nodes have any
+	Nodes      []string `json:"nodes"`           // names, for readers; that of a single node must fit
 	Steps      []int    `json:"steps,omitempty"` // the same nodes as steps of the planned order
 	ValueBytes int64    `json:"value_bytes"`
 }

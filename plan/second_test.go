@@ -21,7 +21,7 @@ func opinions(t testing.TB, each func(name string, s *scope, p *schedule.Problem
 		root = filepath.Join("..", "..", "shared", "data")
 	}
 	zoo, _ := filepath.Glob(filepath.Join(root, "zoo", "*.onnx"))
-	training, _ := filepath.Glob(filepath.Join(root, "training", "*.json"))
+	training, _ := filepath.Glob(filepath.Join(root, "training", "*.json*"))
 	if len(zoo)+len(training) == 0 {
 		t.Skipf("%s: not found: set ONNXMEM_DATA to the test data", root)
 	}
@@ -158,16 +158,16 @@ func TestSecondOpinion(t *testing.T) {
 			}
 		}
 		n := len(p.Nodes)
-		few, effort := 40, schedule.EffortDefault
-		if n > 5000 {
-			few, effort = 4, schedule.EffortFast
+		few, large := 12, n > 5000
+		if large {
+			few = 2
 		}
 		for range few {
 			v := r.IntN(n)
 			nodes++
 			check("cut of node", v, schedule.CutBound(p, int32(v)), func(target int64) answer { return b.atNode(graph.NodeID(v), target) })
 		}
-		for range few / 4 {
+		for range few / 2 {
 			var theirs []int32
 			var ours []graph.NodeID
 			from := r.IntN(n)
@@ -178,7 +178,10 @@ func TestSecondOpinion(t *testing.T) {
 			check("first of", theirs, schedule.FirstBound(p, theirs), func(target int64) answer { return b.firstOf(ours, target) })
 			check("last of", theirs, schedule.LastBound(p, theirs), func(target int64) answer { return b.lastOf(ours, target) })
 		}
-		found, err := schedule.Solve(p, schedule.Options{Effort: effort})
+		if large {
+			return // its search takes longer than all the others together
+		}
+		found, err := schedule.Solve(p, schedule.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
