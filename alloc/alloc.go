@@ -12,6 +12,19 @@ type Buffer struct {
 	First int    // the first step at which it is live
 	Last  int    // the last step at which it is live
 	Align int64  // its offset is a multiple of this; 0: of Problem.Alignment
+	Fixed *int64 // its offset, in bytes; nil: any
+	Hint  *int64 // an offset that the exact search tries first; nil: none
+	Gaps  []Gap  // ascending; in these steps it needs fewer bytes, or none
+}
+
+// Gap is the steps [First, Last], both inclusive, within a lifetime, during
+// which a buffer needs but its bytes [From, To), or none of them if From = To.
+// [Problem.MaxLoad] and the checks know of gaps; the strategies and the exact
+// search keep the bytes throughout, which is a placement but may not be the
+// best.
+type Gap struct {
+	First, Last int
+	From, To    int64
 }
 
 // Problem is a set of buffers for one arena.
@@ -31,14 +44,16 @@ type Placement struct {
 }
 
 // Validate returns an error that names the first buffer at fault, or nil if no
-// size and no alignment is negative, each lifetime has a step, and all sizes
-// together, rounded up and with the padding that alignment may cost, fit into
-// an int64. The strategies and MaxLoad take a problem that is valid. O(n).
+// size and no alignment is negative, each lifetime has a step, gaps lie in it,
+// fixed offsets are aligned and do not overlap, and all sizes together, rounded
+// up and with the padding that alignment may cost, fit into an int64. The
+// strategies and MaxLoad take a problem that is valid. O(n), and O(k²) for k
+// fixed offsets.
 func (p Problem) Validate() error {
 	if p.Alignment < 0 {
 		return fmt.Errorf("alignment: expected 0 or more bytes, found %d", p.Alignment)
 	}
-	left := int64(math.MaxInt64)
+	left, highest := int64(math.MaxInt64), int64(0)
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		switch {
@@ -48,8 +63,17 @@ func (p Problem) Validate() error {
 			return fmt.Errorf("%s: alignment: expected 0 or more bytes, found %d", p.name(i), b.Align)
 		case b.First > b.Last:
 			return fmt.Errorf("%s: lifetime: expected the first step not to be after the last, found %d-%d", p.name(i), b.First, b.Last)
-		case b.Size == 0:
+		case b.Fixed != nil && (*b.Fixed < 0 || *b.Fixed%p.align(i) != 0):
+			return fmt.Errorf("%s: fixed offset: expected a multiple of %d, found %d", p.name(i), p.align(i), *b.Fixed)
+		}
+		if err := p.checkGaps(i); err != nil {
+			return err
+		}
+		if b.Size == 0 {
 			continue
+		}
+		if b.Fixed != nil {
+			highest = max(highest, *b.Fixed)
 		}
 		// Rounding the size and the offset up adds at most align-1 each.
 		for _, x := range [3]int64{b.Size, p.align(i) - 1, p.align(i) - 1} {
@@ -58,14 +82,20 @@ func (p Problem) Validate() error {
 			}
 			left -= x
 		}
+		if highest > left {
+			return fmt.Errorf("%s: fixed offset %d: all sizes together pass %d", p.name(i), highest, math.MaxInt64)
+		}
 	}
-	return nil
+	return p.checkFixed()
 }
 
 // MaxLoad returns the largest sum of the rounded sizes of buffers that are live
 // together. No arena is smaller: at that step they all lie in it, and none
 // overlaps another. O(n log n).
 func (p Problem) MaxLoad() int64 {
+	if p.hasGaps() {
+		return p.loadWithGaps()
+	}
 	var most int64
 	for _, load := range prepare(p).loads() {
 		most = max(most, load)

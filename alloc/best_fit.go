@@ -12,7 +12,8 @@ import (
 // the plateau is raised to the lower of its neighbours. This is the best-fit
 // heuristic for strip packing (Burke, Kendall & Whitwell 2004) as Sekiyama et
 // al. 2018 use it. Of equal lifetimes the larger size goes first, then the
-// smaller index. O(n log² n) to build the index of lifetimes, then O(√n) at
+// smaller index. With fixed offsets there is no such line of tops: then the
+// buffers go in that order, each to the lowest gap. O(n log² n) to build the index of lifetimes, then O(√n) at
 // most for each search in it, and O(n) searches.
 func BestFit(p Problem) Placement {
 	s := prepare(p)
@@ -22,6 +23,9 @@ func BestFit(p Problem) Placement {
 			-cmp.Compare(s.size[a], s.size[b]),
 			cmp.Compare(a, b))
 	})
+	if s.fixed != nil {
+		return place(s, lowestGap)
+	}
 	a := Placement{Offsets: make([]int64, len(s.size))}
 	unplaced := newIndex(s)
 	line := newSkyline(int32(s.sections))

@@ -19,35 +19,50 @@ func (p Problem) CheckSweep(a Placement) error {
 	if len(a.Offsets) != len(p.Buffers) {
 		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))
 	}
-	var upwards, steps []int
+	var upwards []upward
+	var steps []int
 	var top int64
 	for i, off := range a.Offsets {
 		size, align := p.size(i), p.align(i)
 		if off < 0 || off > math.MaxInt64-size || off%align != 0 || size == 0 && off != 0 {
 			return fmt.Errorf("%s: offset: expected a multiple of %d from 0 to %d, found %d", p.name(i), align, math.MaxInt64-size, off)
 		}
-		if size > 0 {
-			upwards = append(upwards, i)
-			steps = append(steps, p.Buffers[i].First, p.Buffers[i].Last)
-			top = max(top, off+size)
+		if size == 0 {
+			continue
+		}
+		if fixed := p.Buffers[i].Fixed; fixed != nil && off != *fixed {
+			return fmt.Errorf("%s: offset: expected %d, where it is fixed, found %d", p.name(i), *fixed, off)
+		}
+		top = max(top, off+size)
+		for _, x := range p.areas(i) {
+			x.from += off
+			x.to += off
+			upwards = append(upwards, upward{x, i})
+			steps = append(steps, x.first, x.last)
 		}
 	}
 	if a.Arena != top {
 		return fmt.Errorf("arena: expected %d bytes, the end of the highest buffer, found %d", top, a.Arena)
 	}
-	slices.SortFunc(upwards, func(i, j int) int { return cmp.Compare(a.Offsets[i], a.Offsets[j]) })
+	slices.SortFunc(upwards, func(a, b upward) int { return cmp.Compare(a.from, b.from) })
 	slices.Sort(steps)
 	steps = slices.Compact(steps)
 	h := newHighest(len(steps))
-	for _, i := range upwards {
-		first, _ := slices.BinarySearch(steps, p.Buffers[i].First)
-		last, _ := slices.BinarySearch(steps, p.Buffers[i].Last)
-		if below := h.in(first, last); below.end > a.Offsets[i] {
-			return p.overlap(a, below.buffer, i)
+	for _, x := range upwards {
+		first, _ := slices.BinarySearch(steps, x.first)
+		last, _ := slices.BinarySearch(steps, x.last)
+		if below := h.in(first, last); below.end > x.from {
+			return p.overlap(a, below.buffer, x.buffer)
 		}
-		h.raise(first, last, end{a.Offsets[i] + p.size(i), i})
+		h.raise(first, last, end{x.to, x.buffer})
 	}
 	return nil
+}
+
+// upward is an area in the arena.
+type upward struct {
+	area
+	buffer int
 }
 
 // end is the end of a buffer.

@@ -14,6 +14,7 @@ type instance struct {
 	name    string
 	problem Problem
 	bound   int64 // the largest load
+	best    int64 // the arena to reach: the best known, or MiniMalloc's capacity
 }
 
 // instances reads those of at most n buffers. The data is not in the repository.
@@ -35,6 +36,10 @@ func instances(tb testing.TB, n int) []instance {
 		x := instance{
 			name:  strings.TrimSuffix(row["file"], ".csv"),
 			bound: number(tb, row["lower_bound"]),
+			best:  number(tb, row["best_known"]),
+		}
+		if capacity, ok := strings.CutPrefix(row["note"], "capacity "); ok {
+			x.best = number(tb, capacity)
 		}
 		for _, b := range rows(tb, filepath.Join(dir, row["file"])) {
 			x.problem.Buffers = append(x.problem.Buffers, Buffer{

@@ -20,7 +20,9 @@
 //   - [Problem.Check] says whether a placement is one: quadratic and plain.
 //     [Problem.CheckSweep] answers the same for a hundred thousand buffers.
 //   - [Strategies] lists the ways to place, each in its own file.
-//   - [Solve] runs them and keeps the smallest arena.
+//   - [Solve] runs them, then searches: for the smallest arena, or for any within
+//     a capacity. It says what it has proven. The exact search (exact.go) decides
+//     capacities; the skyline search before it is fast on any size.
 //
 // GreedyBySize is the first to try: on most networks it reaches the largest
 // load. BestFit is the better one where lifetimes are tangled, as in the
@@ -31,5 +33,5 @@
 //
 // The offset of a buffer is a multiple of its alignment, and it takes its size
 // rounded up to that alignment. Loads and arenas count rounded sizes. A buffer
-// of 0 bytes has offset 0 and takes nothing.
+// of 0 bytes has offset 0 and takes nothing. An offset may be fixed.
 package alloc

@@ -3,7 +3,8 @@ package alloc
 import "math"
 
 // place lays the buffers of s.ids one by one, each into the gap that pick
-// chooses among those that its live neighbours leave, or on their top.
+// chooses among those that its live neighbours leave, or on their top. Those
+// with fixed offsets come first, whatever the order.
 //
 // A scan of all neighbours is quadratic where lifetimes are long. Here the bytes
 // that they take are kept as runs, each the union of many buffers (see taken),
@@ -16,15 +17,23 @@ import "math"
 func place(s prepared, pick func(gaps []run, top, size, align int64) int64) Placement {
 	a := Placement{Offsets: make([]int64, len(s.size))}
 	t := newTaken(s.sections)
+	put := func(i int, off int64) {
+		t.take(s.lo[i], s.hi[i], run{off, off + s.size[i]})
+		a.Offsets[i] = off
+		a.Arena = max(a.Arena, off+s.size[i])
+	}
+	for i, off := range s.fixed {
+		put(i, off)
+	}
 	for _, i := range s.ids {
+		if _, ok := s.fixed[i]; ok {
+			continue
+		}
 		gaps, top := t.between(s.lo[i], s.hi[i], s.size[i])
 		if s.work > 0 && t.work > s.work {
 			return Placement{}
 		}
-		off := pick(gaps, top, s.size[i], s.align[i])
-		t.take(s.lo[i], s.hi[i], run{off, off + s.size[i]})
-		a.Offsets[i] = off
-		a.Arena = max(a.Arena, off+s.size[i])
+		put(i, pick(gaps, top, s.size[i], s.align[i]))
 	}
 	return a
 }

@@ -21,6 +21,7 @@ type prepared struct {
 	ids         []int   // of the buffers that have a size, ascending
 	lo, hi      []int32 // by buffer, as are the next two
 	size, align []int64
+	fixed       map[int]int64
 	sections    int
 	work        int // Problem.work
 }
@@ -38,6 +39,12 @@ func prepare(p Problem) prepared {
 		s.size[i], s.align[i] = p.size(i), p.align(i)
 		if s.size[i] > 0 {
 			s.ids = append(s.ids, i)
+			if off := p.Buffers[i].Fixed; off != nil {
+				if s.fixed == nil {
+					s.fixed = map[int]int64{}
+				}
+				s.fixed[i] = *off
+			}
 		}
 	}
 	s.cut(p)
@@ -76,4 +83,22 @@ func (s prepared) loads() []int64 {
 		change[c+1] += change[c]
 	}
 	return change[:s.sections]
+}
+
+// grain divides all offsets and all heights that the exact search can meet, but
+// for what alignment adds where it does not divide the grain.
+func (s prepared) grain() int64 {
+	var g int64
+	for _, i := range s.ids {
+		g = gcd(g, s.size[i])
+		g = gcd(g, s.fixed[i])
+	}
+	return g
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }

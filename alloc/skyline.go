@@ -34,16 +34,20 @@ func (l *skyline) lowest() plateau {
 // raise lifts a plateau to the lower of its neighbours, or of the only one. It
 // must not be the whole line.
 func (l *skyline) raise(x plateau) {
+	x.height = l.over(x)
+	l.put(x)
+}
+
+// over returns the height of the lower neighbour, or of the only one.
+func (l *skyline) over(x plateau) int64 {
 	before, after := l.neighbours(x)
 	switch {
 	case before.hi == 0:
-		x.height = after.height
+		return after.height
 	case after.hi == 0:
-		x.height = before.height
-	default:
-		x.height = min(before.height, after.height)
+		return before.height
 	}
-	l.put(x)
+	return min(before.height, after.height)
 }
 
 // lay puts x on part of a plateau.

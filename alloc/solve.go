@@ -6,19 +6,41 @@ import (
 	"strings"
 )
 
-// Options say how [Solve] looks for a placement. The zero value is all
-// strategies.
+// Options say how [Solve] looks for a placement. The zero value looks for the
+// smallest arena with all that there is.
 type Options struct {
-	Strategy string          // run this one alone; empty: all
-	Context  context.Context // ends the search between two strategies; nil: never
+	Strategy string          // run this one alone; empty: all, then the searches
+	Capacity int64           // bytes; any arena up to it will do; 0: the smallest is wanted
+	Effort   Effort          // how much work to spend
+	Context  context.Context // ends the search early; nil: never
 }
+
+// Effort bounds the work of [Solve]. It is counted, not timed: the result does
+// not depend on the machine. What the strategies prove optimal takes none.
+type Effort int
+
+const (
+	EffortDefault Effort = iota // seconds at most
+	EffortFast                  // a fraction of a second
+	EffortMax                   // minutes
+)
+
+// Fit is the answer to [Options].Capacity.
+type Fit int8
+
+const (
+	FitUnknown Fit = iota // not found, and not excluded
+	FitFound              // the arena is at most the capacity
+	FitNever              // proven: no placement is
+)
 
 // Result is the best placement found, and what is known about it.
 type Result struct {
 	Placement
-	LowerBound int64  // bytes; no arena is smaller: see Problem.MaxLoad
+	LowerBound int64  // bytes; no arena is smaller: proven
 	Optimal    bool   // the arena is the lower bound
-	Strategy   string // the strategy that found it
+	Strategy   string // what found it: one of [Strategies], "skyline" or "exact"
+	Fit        Fit    // unknown where no capacity was asked for
 }
 
 // mostGaps is how many gaps a strategy may look at within Solve, about a second
@@ -27,38 +49,85 @@ type Result struct {
 // alone takes a minute (BenchmarkSolveTangled).
 const mostGaps = 20_000_000
 
-// Solve validates the problem, runs the strategies and keeps the smallest
-// arena, of equal ones the first in [Strategies]. It stops as soon as the arena
-// is the lower bound, and leaves out strategies that would take very long. It fails if the problem is not valid, if no strategy has
-// the name asked for, or with the context's error.
+// Solve validates the problem and looks for a small arena, in three stages: the
+// strategies, of equal arenas the first in [Strategies]; the skyline search,
+// which varies priorities; and the exact search, which also proves. It stops as
+// soon as the arena is the lower bound, or within the capacity, and where the
+// effort is spent.
+//
+// When the context ends it returns the best placement so far. It fails if the
+// problem is not valid, if no strategy has the name asked for, or with the
+// context's error if there is no placement yet.
 func Solve(p Problem, opt Options) (Result, error) {
 	if err := p.Validate(); err != nil {
 		return Result{}, err
+	}
+	if opt.Capacity < 0 {
+		return Result{}, fmt.Errorf("capacity: expected 0 or more bytes, found %d", opt.Capacity)
 	}
 	tried, err := named(opt.Strategy)
 	if err != nil {
 		return Result{}, err
 	}
-	best := Result{LowerBound: p.MaxLoad()}
+	if opt.Context == nil {
+		opt.Context = context.Background()
+	}
+	v := solver{p: p, opt: opt, best: Result{LowerBound: max(p.MaxLoad(), p.fixedTop())}}
 	if opt.Strategy == "" {
-		p.work = mostGaps
+		v.p.work = mostGaps
 	}
 	for _, s := range tried {
-		if err := canceled(opt.Context); err != nil {
-			return Result{}, err
+		if context.Cause(opt.Context) != nil {
+			break
 		}
-		a := s.Func(p)
-		if a.Offsets == nil && len(p.Buffers) > 0 {
-			continue
+		if a := s.Func(v.p); len(a.Offsets) == len(p.Buffers) {
+			v.offer(a, s.Name)
 		}
-		if best.Strategy == "" || a.Arena < best.Arena {
-			best.Placement, best.Strategy = a, s.Name
-		}
-		if best.Optimal = best.Arena == best.LowerBound; best.Optimal {
+		if v.done() {
 			break
 		}
 	}
-	return best, nil
+	if v.best.Strategy == "" {
+		return Result{}, context.Cause(opt.Context)
+	}
+	if opt.Strategy == "" && !v.done() {
+		v.search()
+	}
+	return v.result(), nil
+}
+
+// solver is one call of Solve.
+type solver struct {
+	p    Problem
+	opt  Options
+	best Result
+}
+
+// offer keeps a placement if it is smaller than the best.
+func (v *solver) offer(a Placement, by string) {
+	if v.best.Strategy == "" || a.Arena < v.best.Arena {
+		v.best.Placement, v.best.Strategy = a, by
+	}
+}
+
+// done says that nothing better is wanted or possible, or that time is out.
+func (v *solver) done() bool {
+	c := v.opt.Capacity
+	return v.opt.Context.Err() != nil || v.best.Strategy != "" &&
+		(v.best.Arena == v.best.LowerBound || v.best.Arena <= c || c > 0 && v.best.LowerBound > c)
+}
+
+func (v *solver) result() Result {
+	v.best.Optimal = v.best.Arena == v.best.LowerBound
+	if c := v.opt.Capacity; c > 0 {
+		switch {
+		case v.best.Arena <= c:
+			v.best.Fit = FitFound
+		case v.best.LowerBound > c:
+			v.best.Fit = FitNever
+		}
+	}
+	return v.best
 }
 
 // named returns the strategy of a name, or all of them for the empty name.
@@ -74,11 +143,4 @@ func named(name string) ([]Strategy, error) {
 		names = append(names, s.Name)
 	}
 	return nil, fmt.Errorf("strategy %q: unknown: expected one of %s", name, strings.Join(names, ", "))
-}
-
-func canceled(ctx context.Context) error {
-	if ctx == nil {
-		return nil
-	}
-	return context.Cause(ctx)
 }

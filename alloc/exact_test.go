@@ -1,0 +1,224 @@
+package alloc
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawTight draws up to n buffers over few steps, so that the largest load is
+// often out of reach; with alignments and fixed offsets if asked for.
+func drawTight(t *rapid.T, n int, all bool) Problem {
+	var p Problem
+	last := rapid.IntRange(2, 7).Draw(t, "last")
+	for range rapid.IntRange(3, n).Draw(t, "buffers") {
+		var b Buffer
+		b.First = rapid.IntRange(0, last).Draw(t, "first")
+		b.Last = rapid.IntRange(b.First, min(last, b.First+3)).Draw(t, "last")
+		b.Size = int64(rapid.IntRange(1, 7).Draw(t, "size"))
+		if all && rapid.IntRange(0, 2).Draw(t, "aligned") == 0 {
+			b.Align = rapid.SampledFrom([]int64{2, 3, 4}).Draw(t, "align")
+		}
+		p.Buffers = append(p.Buffers, b)
+		if all && rapid.IntRange(0, 3).Draw(t, "fixed") == 0 {
+			k := len(p.Buffers) - 1
+			at := int64(rapid.IntRange(0, 4).Draw(t, "at")) * p.align(k)
+			p.Buffers[k].Fixed = &at
+			if p.Validate() != nil {
+				p.Buffers[k].Fixed = nil
+			}
+		}
+		if all && rapid.IntRange(0, 3).Draw(t, "hinted") == 0 {
+			at := int64(rapid.IntRange(0, 9).Draw(t, "hint"))
+			p.Buffers[len(p.Buffers)-1].Hint = &at
+		}
+	}
+	return p
+}
+
+// inCapacity says whether a problem fits, by trying in the order of offsets all
+// buffers on top of those below them: the plainest search there is.
+func inCapacity(p Problem, capacity int64) bool {
+	n := len(p.Buffers)
+	offsets := make([]int64, n)
+	placed := make([]bool, n)
+	var lay func(count int, from int64) bool
+	lay = func(count int, from int64) bool {
+		if count == n {
+			return true
+		}
+		for i, b := range p.Buffers {
+			if placed[i] {
+				continue
+			}
+			var off int64
+			for j, c := range p.Buffers {
+				if placed[j] && b.First <= c.Last && c.First <= b.Last {
+					off = max(off, offsets[j]+p.size(j))
+				}
+			}
+			off = roundUp(off, p.align(i))
+			if b.Fixed != nil {
+				if *b.Fixed < off {
+					continue
+				}
+				off = *b.Fixed
+			}
+			if off < from || off+p.size(i) > capacity {
+				continue
+			}
+			placed[i], offsets[i] = true, off
+			if lay(count+1, off) {
+				return true
+			}
+			placed[i] = false
+		}
+		return false
+	}
+	return lay(0, 0)
+}
+
+// The exact search says what plain search says, whichever rule is off, and what
+// it finds is a placement.
+func TestExactIsBruteForce(t *testing.T) {
+	none := rules{}
+	ablations := map[string]rules{
+		"all rules": none, "no heads": {heads: true}, "no table": {table: true}, "no jumps": {jumps: true}, "no splits": {splits: true},
+		"no twins": {twins: true}, "no forced moves": {forced: true},
+		"no rules": {true, true, true, true, true, true},
+	}
+	for _, all := range []bool{false, true} {
+		rapid.Check(t, func(t *rapid.T) {
+			p := drawTight(t, 9, all)
+			s := prepare(p)
+			capacity := p.MaxLoad() + int64(rapid.IntRange(0, 3).Draw(t, "room"))
+			want := fails
+			if inCapacity(p, capacity) {
+				want = fits
+			}
+			for name, off := range ablations {
+				x := newExact(p, s)
+				x.off = off
+				x.lowest = rapid.Bool().Draw(t, "lowest")
+				x.order(noisy(rapid.Uint64Range(1, 64).Draw(t, "arm")))
+				x.setCapacity(capacity)
+				x.limit, x.budget = never, never
+				got, offsets := x.run()
+				if got != want {
+					t.Fatalf("%s: capacity %d of %v: got %d, want %d", name, capacity, p.Buffers, got, want)
+				}
+				if got == fits {
+					a := Placement{Offsets: make([]int64, len(p.Buffers))}
+					for b, i := range s.ids {
+						a.Offsets[i] = offsets[b]
+						a.Arena = max(a.Arena, offsets[b]+p.size(i))
+					}
+					if err := p.Check(a); err != nil || a.Arena > capacity {
+						t.Fatalf("%s: capacity %d, arena %d: %v", name, capacity, a.Arena, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Solve finds the least arena, and proves it, where plain search finds one.
+func TestSolveIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawTight(t, 8, true)
+		r, err := Solve(p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Check(r.Placement); err != nil {
+			t.Fatal(err)
+		}
+		if !r.Optimal || inCapacity(p, r.Arena-1) {
+			t.Fatalf("%+v: not optimal, or not known to be", r)
+		}
+	})
+}
+
+// tight makes about n buffers whose load is 24 bytes at each step: at the end of
+// a step some two of them make room for two others, not always in a place where
+// those can lie.
+func tight(seed uint64, n int) Problem {
+	r := rand.New(rand.NewPCG(9, seed))
+	var p Problem
+	var live []int
+	begin := func(size int64, step int) {
+		live = append(live, len(p.Buffers))
+		p.Buffers = append(p.Buffers, Buffer{Size: size, First: step})
+	}
+	for _, size := range []int64{3, 4, 5, 5, 7} {
+		begin(size, 0)
+	}
+	last := 0
+	for ; len(p.Buffers) < n; last++ {
+		var room int64
+		for range 2 {
+			k := r.IntN(len(live))
+			p.Buffers[live[k]].Last = last
+			room += p.Buffers[live[k]].Size
+			live = slices.Delete(live, k, k+1)
+		}
+		cut := 1 + r.Int64N(room-1)
+		begin(cut, last+1)
+		begin(room-cut, last+1)
+	}
+	for _, i := range live {
+		p.Buffers[i].Last = last
+	}
+	return p
+}
+
+// With any rule off the optimum of larger problems is the same.
+func TestAblation(t *testing.T) {
+	hard := 0
+	for seed := range uint64(60) {
+		p := tight(seed, 24)
+		bound := p.MaxLoad()
+		s := prepare(p)
+		var first outcome
+		for k, off := range []rules{{}, {heads: true}, {table: true}, {jumps: true}, {splits: true}, {twins: true}, {forced: true}} {
+			x := newExact(p, s)
+			x.off = off
+			got, _ := x.decide(bound, 200_000_000)
+			if k == 0 {
+				first = got
+				if first == fails {
+					hard++
+				}
+			} else if got != first || got == gaveUp {
+				t.Errorf("seed %d: rules %+v off: got %d, with all %d", seed, off, got, first)
+			}
+		}
+	}
+	if hard < 20 {
+		t.Errorf("%d proven not to fit, expected more", hard)
+	}
+}
+
+// The instances of MiniMalloc fit into their capacity, at default effort, and
+// the others into the best height known.
+func TestSolveInstances(t *testing.T) {
+	n := 1100
+	for _, x := range instances(t, n) {
+		begin := time.Now()
+		r, err := Solve(x.problem, Options{Capacity: x.best})
+		if err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(begin)
+		if err := x.problem.Check(r.Placement); err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if r.Fit != FitFound {
+			t.Errorf("%s: arena %d, want at most %d", x.name, r.Arena, x.best)
+		}
+		t.Logf("%-26s n %5d load %12d arena %12d %-16s %8.2f ms", x.name, len(x.problem.Buffers), x.bound, r.Arena, r.Strategy, took.Seconds()*1e3)
+	}
+}

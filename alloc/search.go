@@ -1,0 +1,104 @@
+package alloc
+
+// limits is the work that an effort allows.
+type limits struct {
+	runs   int   // of the skyline search
+	look   int   // tree nodes that all of them may look at
+	decide int64 // work of the exact search at the lower bound
+	refine int64 // and of each capacity above it
+}
+
+var effortLimits = [...]limits{
+	EffortDefault: {60, 40_000_000, 150_000_000, 60_000_000},
+	EffortFast:    {9, 4_000_000, 10_000_000, 3_000_000},
+	EffortMax:     {1000, 10_000_000_000, 5_000_000_000, 2_000_000_000},
+}
+
+// mostSpans is the sum of the lifetimes, in sections, beyond which there is no
+// exact search: its lists would not fit into memory.
+const mostSpans = 3_000_000
+
+// mostBuffers is how many the searches take on, but for EffortMax: one run of
+// the skyline search takes ten seconds and more on 100,000 tangled lifetimes,
+// where the strategies alone end 0.4 % above the bound.
+const mostBuffers = 1 << 16
+
+// search goes beyond the strategies: skyline runs, then the exact search at the
+// lower bound, and if that does not end it, a bisection between the bound and
+// the best arena. A capacity that is refuted raises the bound; one that
+// runs out of work is neither refuted nor met, and the bound stays.
+func (v *solver) search() {
+	effort := effortLimits[EffortDefault]
+	if v.opt.Effort > 0 && int(v.opt.Effort) < len(effortLimits) {
+		effort = effortLimits[v.opt.Effort]
+	}
+	s := prepare(v.p)
+	if len(s.ids) > mostBuffers && v.opt.Effort != EffortMax {
+		return
+	}
+	var spans int64
+	for _, i := range s.ids {
+		spans += int64(s.hi[i] - s.lo[i])
+	}
+	exactly := spans <= mostSpans && v.best.Arena < never
+	if s.fixed == nil {
+		line := newLines(v.p, s)
+		v.skylines(line, len(basePriorities), effort.look)
+		if !exactly {
+			v.skylines(line, effort.runs, effort.look)
+		}
+	}
+	if !exactly || v.done() {
+		return
+	}
+	x := newExact(v.p, s)
+	x.ctx = v.opt.Context
+	if v.opt.Capacity > 0 {
+		v.decide(x, v.opt.Capacity, effort.decide)
+		return
+	}
+	v.minimise(x, s.grain(), effort)
+}
+
+// decide asks the exact search for one capacity.
+func (v *solver) decide(x *exact, capacity, budget int64) outcome {
+	out, offsets := x.decide(capacity, budget)
+	switch out {
+	case fits:
+		a := Placement{Offsets: make([]int64, len(v.p.Buffers))}
+		for b, i := range x.ids {
+			a.Offsets[i] = offsets[b]
+			a.Arena = max(a.Arena, offsets[b]+x.size[b])
+		}
+		v.offer(a, "exact")
+	case fails:
+		if !v.p.hasGaps() { // else the search has asked for more bytes than needed
+			v.best.LowerBound = max(v.best.LowerBound, capacity+1)
+		}
+	}
+	return out
+}
+
+// minimise bisects in multiples of the grain, which divides every height if no
+// offset needs rounding up.
+func (v *solver) minimise(x *exact, grain int64, effort limits) {
+	if x.rounds {
+		grain = 1
+	}
+	snap := func(bytes int64) int64 { return roundUp(bytes, grain) }
+	open := snap(v.best.LowerBound) // the least capacity not yet given up
+	budget := effort.decide
+	for at := open; at < v.best.Arena && !v.done(); {
+		if v.decide(x, at, budget) != fits {
+			open = at + grain
+		}
+		if v.best.LowerBound > at {
+			v.best.LowerBound = min(snap(v.best.LowerBound), v.best.Arena)
+		}
+		budget = effort.refine
+		at = open + (v.best.Arena-open)/2/grain*grain
+		if v.best.Arena-open <= 4*grain {
+			at = open
+		}
+	}
+}
