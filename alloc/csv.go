@@ -1,0 +1,308 @@
+package alloc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// CSVError is what is wrong with a CSV of buffers, and where.
+type CSVError struct {
+	Line   int    // from 1; 0: the file as a whole
+	Column string // empty: the line as a whole
+	Err    error
+}
+
+func (e *CSVError) Error() string {
+	switch {
+	case e.Line == 0:
+		return e.Err.Error()
+	case e.Column == "":
+		return fmt.Sprintf("line %d: %v", e.Line, e.Err)
+	}
+	return fmt.Sprintf("line %d: column %q: %v", e.Line, e.Column, e.Err)
+}
+
+func (e *CSVError) Unwrap() error { return e.Err }
+
+// columns are the names that a header may use, and what they mean.
+var columns = map[string]string{
+	"id": "id", "buffer": "id", "buffer_id": "id",
+	"lower": "lower", "start": "lower", "begin": "lower",
+	"upper": "upper", "end": "upper",
+	"size": "size", "alignment": "alignment", "hint": "hint", "gaps": "gaps", "offset": "offset",
+}
+
+// longestLine bounds the memory that one line of a CSV may take.
+const longestLine = 1 << 20
+
+// ReadCSV reads the buffers of a CSV as MiniMalloc writes it: a header that
+// names the columns, in any order, then a buffer per line.
+//
+//	id, buffer, buffer_id    any text without a comma
+//	lower, start, begin      the first step
+//	upper                    the step after the last one
+//	end                      the last step, and so for the gaps
+//	size                     bytes
+//	alignment, hint, offset  bytes; a hint below 0 is none, and so is an empty one of these; offset: fixed
+//	gaps                     such as "7-8 9-10@1:17": steps, and the bytes that stay in use
+//
+// Empty lines at the end, blanks around a field and "\r\n" are taken. The
+// problem is valid; else the error is a [*CSVError].
+func ReadCSV(r io.Reader) (Problem, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, longestLine)
+	var c csvReader
+	blank := 0
+	for lines.Scan() {
+		c.line++
+		text := strings.TrimSpace(lines.Text())
+		if c.line == 1 {
+			text = strings.TrimPrefix(text, "\ufeff")
+		}
+		var err error
+		switch {
+		case text == "":
+			blank = c.line
+			continue
+		case c.header == nil:
+			err = c.readHeader(text)
+		case blank > 0:
+			err = &CSVError{Line: blank, Err: errors.New("expected a buffer, found an empty line")}
+		default:
+			err = c.readBuffer(text)
+		}
+		if err != nil {
+			return Problem{}, err
+		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return Problem{}, &CSVError{Line: c.line + 1, Err: fmt.Errorf("expected at most %d bytes in a line", longestLine)}
+	case err != nil:
+		return Problem{}, err
+	case c.header == nil:
+		return Problem{}, &CSVError{Err: errors.New("expected a header such as id,lower,upper,size, found nothing")}
+	}
+	if err := c.problem.Validate(); err != nil {
+		return Problem{}, &CSVError{Err: err}
+	}
+	return c.problem, nil
+}
+
+// csvReader is a file that is being read.
+type csvReader struct {
+	line    int
+	header  []string       // as the file has it
+	column  map[string]int // what it means -> where it stands
+	last    int64          // 0: upper is half-open; 1: end is inclusive
+	fields  []string       // of the line
+	problem Problem
+}
+
+func (c *csvReader) readHeader(text string) error {
+	c.header = strings.Split(text, ",")
+	c.column = map[string]int{}
+	for i, name := range c.header {
+		name = strings.TrimSpace(name)
+		c.header[i] = name
+		means, ok := columns[name]
+		if !ok {
+			return &CSVError{c.line, name, errors.New("unknown: expected id, lower, upper, size, alignment, hint, gaps or offset")}
+		}
+		if _, twice := c.column[means]; twice {
+			return &CSVError{c.line, name, fmt.Errorf("a second column for %s", means)}
+		}
+		c.column[means] = i
+		if name == "end" {
+			c.last = 1
+		}
+	}
+	for _, name := range []string{"id", "lower", "upper", "size"} {
+		if _, ok := c.column[name]; !ok {
+			return &CSVError{Line: c.line, Err: fmt.Errorf("expected a column %q, found %.200q", name, text)}
+		}
+	}
+	return nil
+}
+
+func (c *csvReader) readBuffer(text string) error {
+	c.fields = strings.Split(text, ",")
+	if len(c.fields) != len(c.header) {
+		return &CSVError{Line: c.line, Err: fmt.Errorf("expected %d fields, found %d", len(c.header), len(c.fields))}
+	}
+	first, err := c.number("lower", math.MinInt64+1)
+	if err != nil {
+		return err
+	}
+	upper, err := c.number("upper", math.MinInt64+1)
+	if err != nil {
+		return err
+	}
+	last := upper - 1 + c.last
+	if last < first {
+		return c.fault("upper", fmt.Errorf("expected a lifetime of at least one step from %d on, found %d", first, upper))
+	}
+	b := Buffer{ID: c.field("id"), First: int(first), Last: int(last)}
+	if b.Size, err = c.number("size", 0); err != nil {
+		return err
+	}
+	if align, err := c.optional("alignment"); err != nil {
+		return err
+	} else if align != nil {
+		b.Align = *align
+	}
+	if b.Hint, err = c.optional("hint"); err != nil {
+		return err
+	} else if b.Hint != nil && *b.Hint < 0 {
+		b.Hint = nil
+	}
+	if b.Fixed, err = c.optional("offset"); err != nil {
+		return err
+	}
+	for _, text := range strings.Fields(c.field("gaps")) {
+		g, ok := parseGap(text, c.last)
+		if !ok {
+			return c.fault("gaps", fmt.Errorf("expected steps and bytes such as 9-10@1:17, found %.64q", text))
+		}
+		b.Gaps = append(b.Gaps, g)
+	}
+	c.problem.Buffers = append(c.problem.Buffers, b)
+	return nil
+}
+
+// field returns the text of a column; empty where there is none.
+func (c *csvReader) field(means string) string {
+	if i, ok := c.column[means]; ok {
+		return strings.TrimSpace(c.fields[i])
+	}
+	return ""
+}
+
+func (c *csvReader) number(means string, least int64) (int64, error) {
+	x, err := strconv.ParseInt(c.field(means), 10, 64)
+	if err != nil || x < least {
+		return 0, c.fault(means, fmt.Errorf("expected an integer of at least %d, found %.64q", least, c.field(means)))
+	}
+	return x, nil
+}
+
+func (c *csvReader) optional(means string) (*int64, error) {
+	if c.field(means) == "" {
+		return nil, nil
+	}
+	x, err := c.number(means, math.MinInt64)
+	return &x, err
+}
+
+func (c *csvReader) fault(means string, err error) error {
+	return &CSVError{c.line, c.header[c.column[means]], err}
+}
+
+// parseGap reads steps a-b, where b is included if last is 1, and bytes after
+// an @ sign.
+func parseGap(text string, last int64) (g Gap, ok bool) {
+	steps, window, windowed := strings.Cut(text, "@")
+	if len(steps) < 2 {
+		return g, false
+	}
+	dash := strings.IndexByte(steps[1:], '-') + 1 // the first step may be below 0
+	if dash == 0 {
+		return g, false
+	}
+	first, err1 := strconv.ParseInt(steps[:dash], 10, 64)
+	upper, err2 := strconv.ParseInt(steps[dash+1:], 10, 64)
+	if err1 != nil || err2 != nil || upper == math.MinInt64 {
+		return g, false
+	}
+	g.First, g.Last = int(first), int(upper-1+last)
+	if !windowed {
+		return g, true
+	}
+	from, to, ok := strings.Cut(window, ":")
+	g.From, err1 = strconv.ParseInt(from, 10, 64)
+	g.To, err2 = strconv.ParseInt(to, 10, 64)
+	return g, ok && err1 == nil && err2 == nil
+}
+
+// WriteCSV writes buffers as [ReadCSV] reads them: id, lower, upper and size,
+// then alignment, hint and gaps where a buffer has one. The last column is
+// offset, from the placement; without a placement, the fixed offsets if there
+// are any. A buffer without an ID is called by its index.
+func (p Problem) WriteCSV(w io.Writer, a *Placement) error {
+	if a != nil && len(a.Offsets) != len(p.Buffers) {
+		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))
+	}
+	var has struct{ align, hint, gaps, offset bool }
+	has.offset = a != nil
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if strings.ContainsAny(b.ID, ",\r\n") || strings.TrimSpace(b.ID) != b.ID {
+			return fmt.Errorf("%s: expected an ID without commas, line ends and blanks around it", p.name(i))
+		}
+		if b.Last == math.MaxInt {
+			return fmt.Errorf("%s: lifetime: expected a last step below %d", p.name(i), math.MaxInt)
+		}
+		has.align = has.align || p.align(i) > 1
+		has.hint = has.hint || b.Hint != nil
+		has.gaps = has.gaps || len(b.Gaps) > 0
+		has.offset = has.offset || b.Fixed != nil
+	}
+	line := []byte("id,lower,upper,size")
+	for _, c := range []struct {
+		has  bool
+		name string
+	}{{has.align, ",alignment"}, {has.hint, ",hint"}, {has.gaps, ",gaps"}, {has.offset, ",offset"}} {
+		if c.has {
+			line = append(line, c.name...)
+		}
+	}
+	out := bufio.NewWriter(w)
+	for i := range p.Buffers {
+		out.Write(append(line, '\n'))
+		b := &p.Buffers[i]
+		line = append(line[:0], b.ID...)
+		if b.ID == "" {
+			line = strconv.AppendInt(line, int64(i), 10)
+		}
+		line = fmt.Appendf(line, ",%d,%d,%d", b.First, b.Last+1, b.Size)
+		if has.align {
+			line = fmt.Appendf(line, ",%d", p.align(i))
+		}
+		if has.hint {
+			line = appendOptional(append(line, ','), b.Hint)
+		}
+		if has.gaps {
+			line = append(line, ',')
+			for _, g := range b.Gaps {
+				line = fmt.Appendf(line, "%d-%d", g.First, g.Last+1)
+				if g.From < g.To {
+					line = fmt.Appendf(line, "@%d:%d", g.From, g.To)
+				}
+				line = append(line, ' ')
+			}
+			line = bytes.TrimSuffix(line, []byte{' '})
+		}
+		switch {
+		case a != nil:
+			line = fmt.Appendf(line, ",%d", a.Offsets[i])
+		case has.offset:
+			line = appendOptional(append(line, ','), b.Fixed)
+		}
+	}
+	out.Write(append(line, '\n'))
+	return out.Flush()
+}
+
+// appendOptional writes nothing for none, which [ReadCSV] takes for none.
+func appendOptional(line []byte, x *int64) []byte {
+	if x == nil {
+		return line
+	}
+	return strconv.AppendInt(line, *x, 10)
+}

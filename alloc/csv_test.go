@@ -1,0 +1,112 @@
+package alloc
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+func at(x int64) *int64 { return &x }
+
+func TestReadCSV(t *testing.T) {
+	for _, c := range []struct {
+		name, csv string
+		want      []Buffer
+		err       string
+	}{
+		{"half-open", "id,lower,upper,size\na,0,2,4\n", []Buffer{{ID: "a", Size: 4, First: 0, Last: 1}}, ""},
+		{"inclusive", "buffer_id,start,end,size\na,0,2,4", []Buffer{{ID: "a", Size: 4, First: 0, Last: 2}}, ""},
+		{"columns in any order, blanks, carriage returns", "size, begin, upper, buffer\r\n4, -3, 2, a\r\n\r\n", []Buffer{{ID: "a", Size: 4, First: -3, Last: 1}}, ""},
+		{"MiniMalloc's own", "id,lower,upper,size,alignment,hint,gaps\n0,5,10,15,1,0,\n1,6,12,18,2,-1,7-8 9-10@1:17\n", []Buffer{
+			{ID: "0", First: 5, Last: 9, Size: 15, Align: 1, Hint: at(0)},
+			{ID: "1", First: 6, Last: 11, Size: 18, Align: 2, Gaps: []Gap{{First: 7, Last: 7}, {First: 9, Last: 9, From: 1, To: 17}}},
+		}, ""},
+		{"inclusive gaps", "id,start,end,size,gaps\n1,6,12,18,7-8\n", []Buffer{{ID: "1", First: 6, Last: 12, Size: 18, Gaps: []Gap{{First: 7, Last: 8}}}}, ""},
+		{"fixed offsets", "id,lower,upper,size,offset\na,0,2,4,8\nb,0,2,4,\n", []Buffer{{ID: "a", Last: 1, Size: 4, Fixed: at(8)}, {ID: "b", Last: 1, Size: 4}}, ""},
+		{"no buffers", "id,lower,upper,size\n", nil, ""},
+		{"nothing", "", nil, "expected a header such as id,lower,upper,size, found nothing"},
+		{"no size", "id,lower,upper\n", nil, `line 1: expected a column "size", found "id,lower,upper"`},
+		{"an unknown column", "id,lower,upper,size,color\n", nil, `line 1: column "color": unknown: expected id, lower, upper, size, alignment, hint, gaps or offset`},
+		{"two columns of one meaning", "id,lower,upper,size,end\n", nil, `line 1: column "end": a second column for upper`},
+		{"a field missing", "id,lower,upper,size\na,0,2\n", nil, "line 2: expected 4 fields, found 3"},
+		{"no number", "id,lower,upper,size\na,0,x,4\n", nil, `line 2: column "upper": expected an integer of at least -9223372036854775807, found "x"`},
+		{"a negative size", "id,lower,upper,size\na,0,1,-4\n", nil, `line 2: column "size": expected an integer of at least 0, found "-4"`},
+		{"an empty lifetime", "id,lower,upper,size\na,2,2,4\n", nil, `line 2: column "upper": expected a lifetime of at least one step from 2 on, found 2`},
+		{"no gap", "id,lower,upper,size,gaps\na,2,5,4,3\n", nil, `line 2: column "gaps": expected steps and bytes such as 9-10@1:17, found "3"`},
+		{"a gap outside", "id,lower,upper,size,gaps\na,2,5,4,3-6\n", nil, `buffer 0 "a": gap 0: expected steps within 2-4, found 3-5`},
+		{"fixed offsets that overlap", "id,lower,upper,size,offset\na,0,2,4,0\nb,1,2,4,2\n", nil, `buffer 0 "a" and buffer 1 "b": fixed offsets 0 and 2: the buffers overlap at step 1`},
+		{"an empty line within", "id,lower,upper,size\na,0,2,4\n\nb,0,2,4\n", nil, "line 3: expected a buffer, found an empty line"},
+	} {
+		p, err := ReadCSV(strings.NewReader(c.csv))
+		if message(err) != c.err {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.err)
+		}
+		if typed := new(CSVError); err != nil && !errors.As(err, &typed) {
+			t.Errorf("%s: %T, want a *CSVError", c.name, err)
+		}
+		if d := gocmp.Diff(c.want, p.Buffers); d != "" {
+			t.Errorf("%s: want - got +:\n%s", c.name, d)
+		}
+	}
+}
+
+func TestWriteCSV(t *testing.T) {
+	for _, text := range []string{
+		"id,lower,upper,size\na,0,2,4\n",
+		"id,lower,upper,size\n",
+		"id,lower,upper,size,alignment,hint,gaps\n0,5,10,15,1,0,\n1,6,12,18,2,,7-8 9-10@1:17\n",
+		"id,lower,upper,size,offset\na,0,2,4,8\nb,0,2,4,\n",
+	} {
+		p, err := ReadCSV(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if err := p.WriteCSV(&got, nil); err != nil || got.String() != text {
+			t.Errorf("got %q, %v, want %q", got.String(), err, text)
+		}
+	}
+	var got bytes.Buffer
+	p := parse(t, picture)
+	a := GreedyBySize(p)
+	if err := p.WriteCSV(&got, &a); err != nil {
+		t.Fatal(err)
+	}
+	want := "id,lower,upper,size,offset\na,0,2,4,0\nb,0,2,2,4\nc,1,3,1,6\nd,2,4,4,0\n"
+	if got.String() != want {
+		t.Errorf("got %q, want %q", got.String(), want)
+	}
+	p.Buffers[0].ID = "a,b"
+	if err := p.WriteCSV(&got, nil); err == nil {
+		t.Error("an ID with a comma was written")
+	}
+}
+
+// What is read is written so that it is read again as the same.
+func FuzzReadCSV(f *testing.F) {
+	f.Add("id,lower,upper,size\na,0,2,4\n")
+	f.Add("buffer,start,end,size,offset,hint\na,0,2,4,4,3\nb,1,1,4,,-1\n")
+	f.Add("id,lower,upper,size,alignment,hint,gaps\n0,5,10,15,1,0,\n1,6,12,18,2,-1,7-8 9-10@1:17\n")
+	f.Add("\ufeffid,begin,upper,size,gaps\n,-5,10,15,-4--3@0:0\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ReadCSV(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := p.WriteCSV(&out, nil); err != nil {
+			return // an end that half-open steps cannot say
+		}
+		again, err := ReadCSV(bytes.NewReader(out.Bytes()))
+		if err != nil {
+			t.Fatalf("%q: written as %q: %v", text, out.String(), err)
+		}
+		var twice bytes.Buffer
+		if err := again.WriteCSV(&twice, nil); err != nil || twice.String() != out.String() {
+			t.Fatalf("%q: written as %q, then as %q: %v", text, out.String(), twice.String(), err)
+		}
+	})
+}
