@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,8 +14,9 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// opinions are the bare problems of real graphs with the scopes that they are.
-func opinions(t testing.TB, each func(name string, s *scope, p *schedule.Problem)) {
+// opinions are the bare problems of real graphs with the scopes that they are:
+// of one file, or of all.
+func opinions(t testing.TB, only string, each func(name string, s *scope, p *schedule.Problem)) {
 	t.Helper()
 	root := os.Getenv("ONNXMEM_DATA")
 	if root == "" {
@@ -26,6 +28,9 @@ func opinions(t testing.TB, each func(name string, s *scope, p *schedule.Problem
 		t.Skipf("%s: not found: set ONNXMEM_DATA to the test data", root)
 	}
 	for _, path := range zoo {
+		if only != "" && filepath.Base(path) != only {
+			continue
+		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -43,6 +48,9 @@ func opinions(t testing.TB, each func(name string, s *scope, p *schedule.Problem
 		each(filepath.Base(path), s, problemOf(s))
 	}
 	for _, path := range training {
+		if only != "" && filepath.Base(path) != only {
+			continue
+		}
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +154,7 @@ func TestSecondOpinion(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(8, 9))
 	var nodes, sets, certificates, searched int
-	opinions(t, func(name string, s *scope, p *schedule.Problem) {
+	opinions(t, "", func(name string, s *scope, p *schedule.Problem) {
 		b := newBounds(s)
 		check := func(what string, set any, theirs int64, ours func(target int64) answer) {
 			t.Helper()
@@ -204,4 +212,22 @@ func TestSecondOpinion(t *testing.T) {
 		}
 	})
 	t.Logf("%d nodes, %d sets twice, %d certificates, %d of them of searches", nodes, sets, certificates, searched)
+}
+
+// BenchmarkCut proves the cut of nodes from everywhere in a graph.
+func BenchmarkCut(b *testing.B) {
+	for _, name := range []string{"layered_24k-dyn.onnx", "fasterrcnn_resnet50_fpn.onnx", "llama_8l-train-bs32.json"} {
+		b.Run("graph="+name, func(b *testing.B) {
+			opinions(b, name, func(_ string, s *scope, _ *schedule.Problem) {
+				n, k := len(s.g.Nodes), 0
+				for b.Loop() {
+					bounds := newBounds(s)
+					if a := bounds.atNode(graph.NodeID(k*7919%n), math.MaxInt64); a.unknown {
+						b.Fatal(a)
+					}
+					k++
+				}
+			})
+		})
+	}
 }
