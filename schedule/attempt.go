@@ -39,7 +39,7 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 	if c.floor > limit {
 		return infeasible, nil
 	}
-	p.splitter.work, p.splitter.limit = 0, int64(c.nodes)*60+300_000
+	p.splitter.work, p.splitter.limit = 0, int64(c.nodes)*10+100_000
 	if found := p.split(c.net, limit, 0); found.peak <= limit {
 		return feasible, compose(at, c.expand(found.order))
 	}
@@ -106,9 +106,9 @@ func compose(at, order []int32) []int32 {
 	return nodes
 }
 
-// bisect closes the gap by attempts: at the bound, below the peak, and between.
-// The first that stays unknown is repeated with all nodes in place of the 24 of
-// largest load; three that stay unknown end it.
+// bisect closes the gap by attempts: at the bound, below the peak, and then in
+// the middle of what is not known. The first that stays unknown is repeated with
+// all nodes in place of the 24 of largest load; three that stay unknown end it.
 func (p *gap) bisect(states int, work int64) {
 	if p.effort.states == 0 || p.g.nodes > maxExact || p.g.idle > 0 {
 		return
@@ -116,32 +116,34 @@ func (p *gap) bisect(states int, work int64) {
 	grain := p.g.grain()
 	up := func(x int64) int64 { return (x + grain - 1) / grain * grain }
 	p.raise(min(up(p.bound), p.best.peak), KindSearch)
-	limit, low, open := p.bound, p.bound, 0
-	for try := 0; try < 14 && open < 3 && !p.done(); try++ {
-		v, order := p.attempt(limit, 24, states, work)
+	low := p.bound // no limit up to here, and below high, is worth another attempt
+	high := p.best.peak
+	for try, open := 0, 0; try < 14 && open < 3 && !p.done(); try++ {
+		low, high = max(low, p.bound), min(high, p.best.peak)
+		limit := low + (high-low)/2
+		switch try {
+		case 0:
+			limit = p.bound
+		case 1:
+			limit = p.best.peak - grain
+		}
+		limit = min(max(limit, p.bound), p.best.peak-grain)
+		v, order := p.attempt(limit, 24, states/10, work)
 		if v == unknown && open == 0 && !p.done() {
 			v, order = p.attempt(limit, p.g.nodes, states, 5*work)
 		}
 		switch v {
 		case feasible:
 			p.see(order)
-			limit = low
-			if low > p.bound {
-				limit = low + (p.best.peak-low)/2
-			}
 		case infeasible:
 			p.raise(min(up(limit+1), p.best.peak), KindSearch)
-			low = max(low, p.bound)
-			if limit = p.best.peak - grain; try > 1 {
-				limit = low + (p.best.peak-low)/2
-			}
 		case unknown:
 			open++
-			low = max(low, limit)
-			if limit = p.best.peak - grain; open > 1 {
-				limit = low + (p.best.peak-low)/2
+			if limit > low+(high-low)/2 {
+				high = limit
+			} else {
+				low = limit
 			}
 		}
-		limit = min(max(limit, p.bound), p.best.peak-grain)
 	}
 }

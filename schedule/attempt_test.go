@@ -107,7 +107,7 @@ func TestStages(t *testing.T) {
 		"early":    (*gap).early,
 		"recurse":  (*gap).recurse,
 		"bisect":   func(p *gap) { p.bisect(400, 1_000_000) },
-		"windows":  (*gap).windows,
+		"windows":  func(p *gap) { p.windows(1000) },
 		"climb":    func(p *gap) { p.climb(50, 12) },
 		"original": func(p *gap) { p.original() },
 		"full":     (*gap).full,

@@ -94,10 +94,14 @@ func (p *gap) highest() int32 {
 	return at
 }
 
+// maxCutWork bounds the flow work of cuts and of sets: some tenths of a second.
+const maxCutWork = 100_000_000
+
 // cuts asks nodes until some time after the bound last rose.
 func (p *gap) cuts() {
 	patience := min(48, 4+1_000_000/p.g.nodes)
-	for idle := 0; idle < patience && !p.done(); idle++ {
+	work := p.cutter.flow.work + maxCutWork
+	for idle := 0; idle < patience && !p.done() && p.cutter.flow.work < work; idle++ {
 		v := p.highest()
 		if v < 0 {
 			return
@@ -134,6 +138,7 @@ func (p *gap) setsAbove(level int64) {
 	thresholds = slices.Compact(thresholds)
 	slices.Reverse(thresholds)
 	cuts := min(300, 5+3_000_000/g.nodes)
+	work := p.cutter.flow.work + maxCutWork
 	for _, least := range thresholds[:min(maxSets, len(thresholds))] {
 		var set []int32
 		in := make([]bool, g.nodes)
@@ -153,7 +158,7 @@ func (p *gap) setsAbove(level int64) {
 				p.raise(bound, KindLast, set...)
 			}
 		}
-		if p.done() {
+		if p.done() || p.cutter.flow.work > work {
 			return
 		}
 	}

@@ -15,7 +15,7 @@ type search struct {
 type limits struct {
 	states    int // of one exact search
 	allStates int
-	allRuns   int // of nodes, in all exact searches
+	allRuns   int   // of nodes, in all exact searches
 	flow      int64 // of one attempt at a budget
 }
 
@@ -181,10 +181,11 @@ func (p *gap) full() {
 		p.cheap,
 		func() { p.climb(400, 12) },
 		p.recurse,
-		func() { p.bisect(400, 1_000_000) },
+		func() { p.bisect(4000, 1_000_000) },
+		func() { p.windows(p.effort.states / 10) },
 		func() { p.climb(p.effort.states/4, 24) },
-		func() { p.bisect(p.effort.states, p.effort.flow) },
-		p.windows,
+		func() { p.bisect(p.effort.states/4, p.effort.flow) },
+		func() { p.windows(p.effort.states) },
 		func() { p.climb(4*p.effort.states, 6) },
 	} {
 		if stage(); p.done() {

@@ -33,9 +33,9 @@ func (e Effort) limits() limits {
 	case EffortFast:
 		return limits{}
 	case EffortMax:
-		return limits{states: 300_000, allStates: 6_000_000, allRuns: 150_000_000, flow: 300_000_000}
+		return limits{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, flow: 75_000_000}
 	}
-	return limits{states: 20_000, allStates: 400_000, allRuns: 10_000_000, flow: 20_000_000}
+	return limits{states: 20_000, allStates: 400_000, allRuns: 5_000_000, flow: 5_000_000}
 }
 
 // Result is the best order found, and what is known about it.
@@ -99,6 +99,12 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		found := s.optimize(g)
 		r.take(f, r.ProgramOrder, "program")
 		r.take(f, found.best.order, "search")
+		if r.Evaluation.Peak > found.bound && g.saver != nil && !s.stop() {
+			// Sharing must never end worse than none: the order found without
+			// pairs, loaded with them.
+			alone := newSearch(opt.Context, opt.Effort.limits()).optimize(newNet(flatten(p.withoutPairs())))
+			r.take(f, alone.best.order, "search")
+		}
 		r.prove(found.bound, found.proof)
 		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
 	}

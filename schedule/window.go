@@ -2,14 +2,14 @@ package schedule
 
 // windows improves the incumbent by exact decisions about the steps around its
 // peak: 8, 16, ... 512 to either side. What they find is no proof.
-func (p *gap) windows() {
+func (p *gap) windows(states int) {
 	if p.effort.states == 0 {
 		return
 	}
 	for width := 8; width <= 512 && !p.done() && !p.spent(); {
 		from, to := max(0, p.best.step-width), min(p.g.nodes, p.best.step+width+1)
 		peak := p.best.peak
-		if p.window(from, to) && p.best.peak < peak {
+		if p.window(from, to, states) && p.best.peak < peak {
 			continue
 		}
 		if from == 0 && to == p.g.nodes {
@@ -20,7 +20,7 @@ func (p *gap) windows() {
 }
 
 // window reorders the steps of the incumbent from one step to another.
-func (p *gap) window(from, to int) bool {
+func (p *gap) window(from, to, states int) bool {
 	g, order := p.g, p.best.order
 	p.all(g, after)
 	in := make([]bool, g.nodes)
@@ -33,7 +33,7 @@ func (p *gap) window(from, to int) bool {
 	low, high := p.bound, p.best.peak-1
 	for _, d.byDelta = range [2]bool{false, true} {
 		for _, limit := range [3]int64{low, low + (high-low)/2, high} {
-			v, found, _ := d.decide(limit, p.effort.states)
+			v, found, _ := d.decide(limit, states)
 			if v == feasible {
 				all := append([]int32{}, order...)
 				copy(all[from:to], compose(nodes, found))
