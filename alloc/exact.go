@@ -59,7 +59,6 @@ type exact struct {
 	table  []failure
 	cands  []int32 // a stack, shared by all depths
 	parts  []hull  // likewise
-	heads  []head
 	nodes  int64
 	limit  int64 // of nodes, of the arm
 	work   int64 // members looked at

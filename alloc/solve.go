@@ -77,6 +77,9 @@ func Solve(p Problem, opt Options) (Result, error) {
 		v.p.work = mostGaps
 	}
 	for _, s := range tried {
+		if s.Alone && opt.Strategy == "" {
+			continue
+		}
 		if context.Cause(opt.Context) != nil {
 			break
 		}

@@ -6,14 +6,17 @@ type Strategy struct {
 	Doc    string // its rule, in a line
 	Source string // the paper
 	Func   func(Problem) Placement
+	Alone  bool // [Solve] runs it only if asked for: its searches do better
 }
 
 // Strategies lists them in the order in which [Solve] tries them. Each takes a
 // valid problem and returns a placement that depends on it alone; ties fall to
 // the smaller index everywhere.
 var Strategies = []Strategy{
-	{"greedy-by-size", "largest first, each into the smallest gap that it fits", "Pisarchyk & Lee 2020, algorithm 3", GreedyBySize},
-	{"best-fit", "lowest plateau first, with the longest lifetime that fits into it", "Burke et al. 2004; Sekiyama et al. 2018", BestFit},
-	{"greedy-by-breadth", "busiest step first, its buffers largest first", "Pisarchyk & Lee 2020, section 5.3", GreedyByBreadth},
-	{"greedy-by-start", "in the order of time, each at the lowest offset that is free", "first fit: Knuth, volume 1, section 2.5", GreedyByStart},
+	{Name: "greedy-by-size", Func: GreedyBySize, Doc: "largest first, each into the smallest gap that it fits", Source: "Pisarchyk & Lee 2020, algorithm 3; SmartPool's offline best-fit"},
+	{Name: "best-fit", Func: BestFit, Doc: "lowest plateau first, with the longest lifetime that fits into it", Source: "Burke et al. 2004; Sekiyama et al. 2018"},
+	{Name: "greedy-by-breadth", Func: GreedyByBreadth, Doc: "busiest step first, its buffers largest first", Source: "Pisarchyk & Lee 2020, section 5.3"},
+	{Name: "greedy-by-start", Func: GreedyByStart, Doc: "in the order of time, each at the lowest offset that is free", Source: "first fit: Knuth, volume 1, section 2.5"},
+	{Name: "first-fit-by-duration", Func: FirstFitByDuration, Doc: "longest lifetime first, each at the lowest offset that is free", Source: "first fit, decreasing", Alone: true},
+	{Name: "hill-climb", Func: HillClimb, Doc: "largest first at the lowest free offset, then 500 swaps in that order", Source: "TVM, USMP hill_climb", Alone: true},
 }
