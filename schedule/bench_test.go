@@ -8,11 +8,11 @@ import (
 )
 
 func BenchmarkSolve(b *testing.B) {
-	for _, n := range []int{1000, 10000, 100000} {
+	for _, n := range []int{1000, 3000, 10000, 30000, 100000} {
 		for _, g := range []struct {
 			name string
 			make func(int) *Problem
-		}{{"layered", layered}, {"transformer", transformer}} {
+		}{{"layered", layered}, {"transformer", transformer}, {"recurrent", recurrent}} {
 			p := g.make(n)
 			b.Run(fmt.Sprintf("graph=%s/nodes=%d", g.name, n), func(b *testing.B) {
 				b.ReportAllocs()

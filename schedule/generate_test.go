@@ -191,3 +191,48 @@ func transformer(n int) *Problem {
 	}
 	return p
 }
+
+// recurrent makes one training step of an unrolled recurrent network of about n
+// nodes: every step makes a gradient of the one weight, as large as all its
+// activations, and adds it to the sum of those of later steps.
+func recurrent(n int) *Problem {
+	const width, weight = 1 << 12, 1 << 20
+	p := &Problem{}
+	tensor := func(bytes int64, producer int32) int32 {
+		p.Tensors = append(p.Tensors, Tensor{Bytes: bytes, Producer: producer})
+		return int32(len(p.Tensors) - 1)
+	}
+	node := func(op string, read ...int32) int32 {
+		v := int32(len(p.Nodes))
+		p.Nodes = append(p.Nodes, Node{Op: op})
+		for _, t := range read {
+			p.Tensors[t].Consumers = append(p.Tensors[t].Consumers, v)
+		}
+		return v
+	}
+	type step struct{ hidden, gates, cell int32 }
+	var steps []step
+	hidden, cell := tensor(width, -1), tensor(width, -1)
+	for 7*len(steps) < n {
+		gates := tensor(4*width, node("Linear", hidden, tensor(width, -1)))
+		steps = append(steps, step{hidden, gates, cell})
+		cell = tensor(width, node("Cell", gates, cell))
+		hidden = tensor(width, node("Output", gates, cell))
+	}
+	grad := tensor(width, node("Loss", hidden))
+	sum := int32(-1)
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := steps[i]
+		gates := tensor(4*width, node("CellGrad", grad, s.gates, s.cell))
+		g := tensor(weight, node("WeightGrad", gates, s.hidden))
+		if sum >= 0 {
+			v := node("Add", sum, g)
+			p.Tensors = append(p.Tensors, Tensor{Bytes: weight, Producer: v, Reuses: Reuses{sum, g}})
+			g = int32(len(p.Tensors) - 1)
+		}
+		sum = g
+		grad = tensor(width, node("InputGrad", gates))
+	}
+	node("Update", sum)
+	return p
+}
