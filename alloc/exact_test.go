@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -205,7 +206,10 @@ func TestAblation(t *testing.T) {
 // The instances of MiniMalloc fit into their capacity, at default effort, and
 // the others into the best height known.
 func TestSolveInstances(t *testing.T) {
-	n := 1100
+	n := 20000
+	if testing.Short() {
+		n = 1100
+	}
 	for _, x := range instances(t, n) {
 		begin := time.Now()
 		r, err := Solve(x.problem, Options{Capacity: x.best})
@@ -213,12 +217,84 @@ func TestSolveInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := time.Since(begin)
-		if err := x.problem.Check(r.Placement); err != nil {
+		if err := x.problem.CheckSweep(r.Placement); err != nil {
 			t.Errorf("%s: %v", x.name, err)
 		}
 		if r.Fit != FitFound {
 			t.Errorf("%s: arena %d, want at most %d", x.name, r.Arena, x.best)
 		}
 		t.Logf("%-26s n %5d load %12d arena %12d %-16s %8.2f ms", x.name, len(x.problem.Buffers), x.bound, r.Arena, r.Strategy, took.Seconds()*1e3)
+	}
+}
+
+// A capacity is met, refuted by the load, or refuted by search.
+func TestSolveCapacity(t *testing.T) {
+	refuted := Problem{}
+	for seed := uint64(0); ; seed++ {
+		refuted = tight(seed, 24)
+		if out, _ := newExact(refuted, prepare(refuted)).decide(24, never); out == fails {
+			break
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		p        Problem
+		capacity int64
+		fit      Fit
+		bound    int64
+	}{
+		{"not asked", parse(t, picture), 0, FitUnknown, 7},
+		{"met", parse(t, picture), 7, FitFound, 7},
+		{"met with room", parse(t, picture), 100, FitFound, 7},
+		{"below the load", parse(t, picture), 6, FitNever, 7},
+		{"the load, out of reach", refuted, 24, FitNever, 25},
+	} {
+		r, err := Solve(c.p, Options{Capacity: c.capacity})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Fit != c.fit || r.LowerBound != c.bound {
+			t.Errorf("%s: got fit %d, bound %d, want %d and %d", c.name, r.Fit, r.LowerBound, c.fit, c.bound)
+		}
+		if err := c.p.Check(r.Placement); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// When the context ends, what has been found by then is the result.
+func TestSolveEnds(t *testing.T) {
+	p := tangled(300)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := Strategies[0].Func
+	Strategies[0].Func = func(p Problem) Placement {
+		cancel()
+		return s(p)
+	}
+	defer func() { Strategies[0].Func = s }()
+	r, err := Solve(p, Options{Context: ctx, Effort: EffortMax})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Strategy != Strategies[0].Name || p.Check(r.Placement) != nil {
+		t.Errorf("got %q, %v", r.Strategy, p.Check(r.Placement))
+	}
+}
+
+// Gaps count in the bound and in the checks.
+func TestGaps(t *testing.T) {
+	p := parse(t, "a:8@0-4 b:4@2-2")
+	p.Buffers[0].Gaps = []Gap{{First: 2, Last: 2, From: 0, To: 4}}
+	if got := p.MaxLoad(); got != 8 {
+		t.Errorf("largest load %d, want 8", got)
+	}
+	for _, c := range []struct {
+		offset int64
+		ok     bool
+	}{{4, true}, {3, false}} {
+		a := Placement{Offsets: []int64{0, c.offset}, Arena: 8}
+		if plain, sweep := p.Check(a), p.CheckSweep(a); (plain == nil) != c.ok || (sweep == nil) != c.ok {
+			t.Errorf("offset %d: Check says %v, CheckSweep says %v", c.offset, plain, sweep)
+		}
 	}
 }

@@ -9,7 +9,7 @@ type limits struct {
 }
 
 var effortLimits = [...]limits{
-	EffortDefault: {60, 40_000_000, 150_000_000, 60_000_000},
+	EffortDefault: {400, 250_000_000, 150_000_000, 60_000_000},
 	EffortFast:    {9, 4_000_000, 10_000_000, 3_000_000},
 	EffortMax:     {1000, 10_000_000_000, 5_000_000_000, 2_000_000_000},
 }
@@ -17,6 +17,10 @@ var effortLimits = [...]limits{
 // mostSpans is the sum of the lifetimes, in sections, beyond which there is no
 // exact search: its lists would not fit into memory.
 const mostSpans = 3_000_000
+
+// quickly is how many buffers the exact search decides in less time than the
+// skyline search needs for all its runs.
+const quickly = 2500
 
 // mostBuffers is how many the searches take on, but for EffortMax: one run of
 // the skyline search takes ten seconds and more on 100,000 tangled lifetimes,
@@ -44,7 +48,7 @@ func (v *solver) search() {
 	if s.fixed == nil {
 		line := newLines(v.p, s)
 		v.skylines(line, len(basePriorities), effort.look)
-		if !exactly {
+		if !exactly || len(s.ids) > quickly {
 			v.skylines(line, effort.runs, effort.look)
 		}
 	}
