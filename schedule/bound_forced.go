@@ -21,7 +21,7 @@ func (c *cutter) forced(g *net, v int32, limit, work int64) (earlier, later []in
 	c.around(v)
 	choices, more := g.choicesOf(v)
 	for _, choice := range choices {
-		least := c.least(v, choice) + g.trans[v] - total(choice) - more
+		least := c.least(v, choice, infinite) + g.trans[v] - total(choice) - more
 		if least > limit {
 			continue
 		}
@@ -72,7 +72,7 @@ func (c *cutter) forcedBy(slack, work int64) (earlier, later []int32) {
 			break
 		}
 		c.edge(from, to, infinite)
-		cost := c.augment()
+		cost := c.augment(slack + 1)
 		c.dropEdge(from, to)
 		copy(c.left, saved)
 		if cost <= slack {

@@ -27,7 +27,7 @@ func CutBound(p *Problem, v int32) int64 {
 func (c *cutter) node(g *net, v int32) int64 {
 	c.begin(g)
 	c.around(v)
-	least, _ := c.choose(v)
+	least, _ := c.choose(v, infinite)
 	return least
 }
 
@@ -35,23 +35,26 @@ func (c *cutter) node(g *net, v int32) int64 {
 func (c *cutter) nodeSplit(g *net, v int32) int64 {
 	c.begin(g)
 	c.around(v)
-	least, at := c.choose(v)
+	least, at := c.choose(v, infinite)
 	choices, _ := g.choicesOf(v)
 	if at != len(choices)-1 {
-		c.least(v, choices[at])
+		c.least(v, choices[at], infinite)
 	}
 	return least
 }
 
 // choose returns the least load of v under the marks, over its choices, and the
-// choice that has it. v must be outside.
-func (c *cutter) choose(v int32) (least int64, at int) {
+// choice that has it, or something not below enough if the least is not. v must
+// be outside.
+func (c *cutter) choose(v int32, enough int64) (least int64, at int) {
 	choices, more := c.g.choicesOf(v)
+	above := c.g.trans[v] - more
 	least = infinite
 	for i, choice := range choices {
-		if x := c.least(v, choice) - total(choice); x < least {
+		saved := total(choice)
+		if x := c.least(v, choice, enough-above+saved) - saved; x < least {
 			least, at = x, i
 		}
 	}
-	return least + c.g.trans[v] - more, at
+	return least + above, at
 }

@@ -59,7 +59,7 @@ func (c *cutter) firstOf(g *net, set []int32, enough int64, cuts int) (bound int
 		c.mark[v] = free
 		c.spread(v, inside, &g.preds)
 		c.mark[v] = outside
-		least, _ := c.choose(v)
+		least, _ := c.choose(v, bound)
 		if bound = min(bound, least); bound <= enough {
 			break
 		}
@@ -84,7 +84,7 @@ func (c *cutter) lastOf(g *net, set []int32, enough int64, cuts int) (bound int6
 		copy(c.mark, c.base)
 		c.mark[v] = free
 		c.spread(v, outside, &g.succs)
-		least, _ := c.choose(v)
+		least, _ := c.choose(v, bound)
 		if bound = min(bound, least); bound <= enough {
 			break
 		}

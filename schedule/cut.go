@@ -71,10 +71,10 @@ func (c *cutter) around(v int32) {
 	c.spread(v, outside, &c.g.succs)
 }
 
-// least returns the least live(S) under the marks, plus the savings of a choice
+// least returns, unless that is enough or more, the least live(S) under the marks, plus the savings of a choice
 // of node v that S does not give. The marks must be closed: predecessors of
 // what is inside are inside, successors of what is outside outside.
-func (c *cutter) least(v int32, choice []saving) int64 {
+func (c *cutter) least(v int32, choice []saving, enough int64) int64 {
 	g := c.g
 	c.free = c.free[:0]
 	for v, m := range c.mark {
@@ -94,7 +94,7 @@ func (c *cutter) least(v int32, choice []saving) int64 {
 		}
 	}
 	c.close()
-	return live + c.augment()
+	return live + c.augment(enough-live)
 }
 
 // start numbers the vertices of the free nodes.

@@ -158,7 +158,7 @@ func (w *walk) commit(since int) {
 		}
 	}
 	c.close()
-	c.augment()
+	c.augment(infinite)
 	c.reach(sink)
 	keep := make([]int32, 0, len(path))
 	for _, v := range path {

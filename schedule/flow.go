@@ -80,10 +80,11 @@ func (f *flow) layers() bool {
 	return f.level[sink] >= 0
 }
 
-// augment adds flow until the sink cannot be reached, and returns what it
-// added. It may follow edges added since the last call.
-func (f *flow) augment() (added int64) {
-	for f.layers() {
+// augment adds flow until the sink cannot be reached, or until it has added
+// enough, and returns what it added. It may follow edges added since the last
+// call.
+func (f *flow) augment(enough int64) (added int64) {
+	for added < enough && f.layers() {
 		f.current = append(f.current[:0], f.first...)
 		path := f.path[:0]
 		u := source
@@ -101,7 +102,9 @@ func (f *flow) augment() (added int64) {
 					f.left[e^1] += amount
 				}
 				f.work += int64(len(path))
-				added += amount
+				if added += amount; added >= enough {
+					break
+				}
 				u = f.to[path[narrow]^1]
 				path = path[:narrow]
 				continue

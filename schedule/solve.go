@@ -78,10 +78,10 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		p = p.withoutPairs()
 	}
 	f := flatten(p)
-	r := &Result{ProgramOrder: Program(p), BoundNode: -1}
+	g := newNet(f)
+	r := &Result{ProgramOrder: g.listing(), BoundNode: -1}
 	r.ProgramEvaluation = f.evaluate(r.ProgramOrder, AllPairs)
 	r.ProgramPeak = r.ProgramEvaluation.Peak
-	g := newNet(f)
 	switch {
 	case f.nodes == 0 || g.tooLarge():
 		r.Bound, r.BoundNode = LowerBound(p)
@@ -97,8 +97,10 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 	default:
 		s := newSearch(opt.Context, opt.Effort.limits())
 		found := s.optimize(g)
-		r.take(f, r.ProgramOrder, "program")
-		r.take(f, found.best.order, "search")
+		r.Order, r.Evaluation, r.Strategy = r.ProgramOrder, r.ProgramEvaluation, "program"
+		if found.best.peak < r.ProgramPeak {
+			r.take(f, found.best.order, "search")
+		}
 		if r.Evaluation.Peak > found.bound && g.saver != nil && !s.stop() {
 			// Sharing must never end worse than none: the order found without
 			// pairs, loaded with them.
