@@ -20,7 +20,7 @@ type Options struct {
 type Effort int
 
 const (
-	EffortDefault Effort = iota // seconds at most
+	EffortDefault Effort = iota // ten seconds or so at most
 	EffortFast                  // a fraction of a second
 	EffortMax                   // minutes
 )
