@@ -16,7 +16,7 @@
 //
 //   - [Problem.Evaluate] gives the load at each step of an order.
 //   - [Strategies] lists the ways to find an order, each in its own file.
-//   - [CutBound], [FirstBound] and [LastBound] give figures below which no order
+//   - [Bound], [CutBound], [FirstBound] and [LastBound] give figures below which no order
 //     can go, by minimum cuts; [LowerBound] a simpler one.
 //   - [Solve] searches for an order that meets such a bound, and says by a
 //     [Certificate] which one it meets.
