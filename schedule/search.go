@@ -1,14 +1,18 @@
 package schedule
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // search is the state of [Solve] over all nets.
 type search struct {
 	splitter
 	ctx    context.Context
 	effort limits
-	states int // of all exact searches
-	runs   int // of nodes, in all exact searches
+	most   int64 // visits
+	states int   // of all exact searches
+	runs   int   // of nodes, in all exact searches
 }
 
 // limits bound the search by counted work, never by time.
@@ -17,10 +21,26 @@ type limits struct {
 	allStates int
 	allRuns   int   // of nodes, in all exact searches
 	flow      int64 // of one attempt at a budget
+
+	// Of the whole search, as search.visited counts: small for graphs of up to
+	// smallGraph nodes, perNode times the nodes for large ones.
+	small, perNode int64
+}
+
+// smallGraph is the number of nodes up to which the search stays in the caches
+// and may take all the work that its effort allows.
+const smallGraph = 3000
+
+// all is how much a search on so many nodes may visit. On large graphs a visit
+// misses the caches and takes ten times as long; the limit falls to meet the
+// line that gives each node its share, about a second for 20,000 nodes.
+func (l limits) all(nodes int) int64 {
+	n := int64(max(nodes, smallGraph))
+	return max(l.small/n*smallGraph/n*smallGraph, l.perNode*n)
 }
 
 func newSearch(ctx context.Context, effort limits) *search {
-	s := &search{ctx: ctx, effort: effort}
+	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64}
 	s.stop = s.ended
 	return s
 }
@@ -30,7 +50,15 @@ func (s *search) spent() bool {
 	return s.states >= s.effort.allStates || s.runs >= s.effort.allRuns
 }
 
-func (s *search) ended() bool { return s.ctx != nil && s.ctx.Err() != nil }
+// ended reports whether the search must stop: its context has ended, or it has
+// visited what its effort allows.
+func (s *search) ended() bool { return s.ctx != nil && s.ctx.Err() != nil || s.exhausted() }
+
+func (s *search) exhausted() bool { return s.visited() > s.most }
+
+// visited is the work so far in vertices and edges of flows. A node of a walk,
+// with its heaps, costs as much as some hundred of them.
+func (s *search) visited() int64 { return s.cutter.flow.work + 100*s.walked }
 
 // alternate settles from both ends in turn, each walk following the last, as
 // forward-backward improvement does in project scheduling; the node at the peak
@@ -100,6 +128,7 @@ func (p *gap) recurse() {
 
 // boundOf returns the bound that cuts and sets prove, led by an order.
 func (s *search) boundOf(g *net, order []int32) (int64, Certificate) {
+	s.most = s.effort.all(g.nodes)
 	p := s.open(g, g.leastFirst())
 	if !p.see(order) {
 		p.cuts()
@@ -112,6 +141,7 @@ func (s *search) boundOf(g *net, order []int32) (int64, Certificate) {
 
 // optimize runs the stages on a net with at least one node.
 func (s *search) optimize(g *net) outcome {
+	s.most = s.effort.all(g.nodes)
 	p := s.open(g, g.leastFirst())
 	if !p.quick() && !p.stop() {
 		p.thorough()

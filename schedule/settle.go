@@ -32,6 +32,7 @@ type settler struct {
 	byDelta bool
 	place   []int32 // node -> its place in the order to follow
 	g       *net
+	walked  int64 // nodes of all walks
 }
 
 // settle returns an order by a forward walk. Where no node is safe it runs,
@@ -156,6 +157,7 @@ func (s *settler) readyBack(v int32) {
 }
 
 func (s *settler) begin(g *net, follow []int32, byDelta bool) {
+	s.walked += int64(g.nodes)
 	n := g.nodes
 	s.g, s.byDelta = g, byDelta
 	s.waits = resize(s.waits, n)

@@ -31,11 +31,11 @@ const (
 func (e Effort) limits() limits {
 	switch e {
 	case EffortFast:
-		return limits{}
+		return limits{small: 100_000_000, perNode: 1000}
 	case EffortMax:
-		return limits{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, flow: 75_000_000}
+		return limits{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
 	}
-	return limits{states: 20_000, allStates: 400_000, allRuns: 5_000_000, flow: 5_000_000}
+	return limits{states: 20_000, allStates: 400_000, allRuns: 5_000_000, flow: 5_000_000, small: 400_000_000, perNode: 1500}
 }
 
 // Result is the best order found, and what is known about it.
@@ -106,6 +106,11 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 			// pairs, loaded with them.
 			alone := newSearch(opt.Context, opt.Effort.limits()).optimize(newNet(flatten(p.withoutPairs())))
 			r.take(f, alone.best.order, "search")
+		}
+		if s.exhausted() {
+			for _, t := range tried {
+				r.take(f, t.Func(p), t.Name)
+			}
 		}
 		r.prove(found.bound, found.proof)
 		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
