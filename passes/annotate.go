@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // The metadata keys of a planned file.
@@ -68,16 +69,33 @@ func annotate(s *State) error {
 	return s.writeProps(p)
 }
 
-// bound is the lower bound on the peak and what proves it.
+// bound is the lower bound on the peak and what proves it. Where only the search
+// claims it, the best bound that a reader can prove stands beside it.
 func (s *State) bound(r *region) (bytes int64, list []plan.Certificate) {
-	for _, c := range r.solved.Certificates {
-		out := plan.Certificate{Kind: c.Kind, Nodes: []string{}, Steps: r.steps(c.Nodes), ValueBytes: c.Value}
-		for _, step := range out.Steps {
-			out.Nodes = append(out.Nodes, r.g.Nodes[step].Name)
+	add := func(kind string, steps []int, value int64) {
+		c := plan.Certificate{Kind: kind, Nodes: []string{}, Steps: steps, ValueBytes: value}
+		for _, step := range steps {
+			c.Nodes = append(c.Nodes, r.g.Nodes[step].Name)
 		}
-		list = append(list, out)
+		list = append(list, c)
+	}
+	for _, c := range r.solved.Certificates {
+		add(c.Kind, r.steps(c.Nodes), c.Value)
+		if c.Kind == schedule.KindSearch {
+			if b := schedule.Bound(s.problem(r)); b.Kind != schedule.KindSearch {
+				add(b.Kind, ints(b.Nodes), b.Value)
+			}
+		}
 	}
 	return r.solved.Bound, list
+}
+
+func ints(list []int32) []int {
+	out := make([]int, len(list))
+	for i, v := range list {
+		out[i] = int(v)
+	}
+	return out
 }
 
 // steps gives where nodes of the file stand now.
