@@ -5,6 +5,7 @@ import json
 import pathlib
 
 import numpy as np
+import onnx
 import onnxruntime
 
 _KERNEL = "_kernel_time"
@@ -38,6 +39,21 @@ def run(path, feeds, threads, follow_order=False, profile=None):
     names = [o.name for o in session.get_outputs()]
     outputs = dict(zip(names, session.run(names, feeds)))
     return outputs, _events(session.end_profiling()) if profile else []
+
+
+def own_graph(path):
+    """The nodes as the runtime runs the file: with what it puts in."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+    options.log_severity_level = 3
+    own = pathlib.Path(path).with_suffix(".own.onnx")
+    options.optimized_model_filepath = str(own)
+    try:
+        onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return list(onnx.load(own, load_external_data=False).graph.node)
+    finally:
+        own.unlink(missing_ok=True)
 
 
 def _events(trace):

@@ -47,6 +47,15 @@ class Order(unittest.TestCase):
         self.assertEqual([n.name for n in found.missing], ["s", "b"])
         self.assertEqual(found.inserted, 1)
 
+    def test_what_waits_for_an_inserted_node(self):
+        node = helper.make_node
+        listed = [node("Relu", ["x"], ["p"], "p"), node("Relu", ["p"], ["q"], "q"), node("Neg", ["x"], ["r"], "r")]
+        own = [listed[0], node("Relu", ["p2"], ["q"], "q"), listed[2], node("Cast", ["p"], ["p2"], "cast")]
+        ran = [event("p"), event("r"), event("cast", "Cast"), event("q")]
+        self.assertTrue(order.follows(listed, ran, own))
+        self.assertFalse(order.follows(listed, [ran[1], ran[0], ran[2], ran[3]], own))
+        self.assertFalse(order.follows(listed, ran, listed))
+
     def test_fewest_out_of_order(self):
         self.assertEqual(order.outside_longest_run([0, 9, 1, 2, 3]), [9])
         self.assertEqual(order.outside_longest_run([]), [])
