@@ -50,12 +50,7 @@ func Encode(m *graph.Model) (*Image, error) {
 		e.model(&p, m)
 	} else {
 		e.r = &reader{m.Source.Name, m.Source.Bytes}
-		for _, t := range m.Graph.Tensors {
-			if t.Data != nil && t.Data.Sparse == nil {
-				im.weights = append(im.weights, t.Data.Payload...)
-			}
-		}
-		sort.Slice(im.weights, func(i, j int) bool { return im.weights[i].Off < im.weights[j].Off })
+		im.weights = initializerSpans(m.Graph)
 		if err := e.reviseModel(&p, m); err != nil {
 			return nil, err
 		}
@@ -142,14 +137,22 @@ func (im *Image) GraphSHA256() string {
 
 // GraphSHA256 is that of the file which the model was read from.
 func GraphSHA256(m *graph.Model) string {
-	im := &Image{source: m.Source, pieces: []piece{{span: graph.Span{Len: int64(len(m.Source.Bytes))}}}}
-	for _, t := range m.Graph.Tensors {
+	whole := piece{span: graph.Span{Len: int64(len(m.Source.Bytes))}}
+	im := &Image{source: m.Source, pieces: []piece{whole}, weights: initializerSpans(m.Graph)}
+	return im.GraphSHA256()
+}
+
+// initializerSpans gives the places of the elements of a graph's dense
+// initializers, ascending.
+func initializerSpans(g *graph.Graph) []graph.Span {
+	var spans []graph.Span
+	for _, t := range g.Tensors {
 		if t.Data != nil && t.Data.Sparse == nil {
-			im.weights = append(im.weights, t.Data.Payload...)
+			spans = append(spans, t.Data.Payload...)
 		}
 	}
-	sort.Slice(im.weights, func(i, j int) bool { return im.weights[i].Off < im.weights[j].Off })
-	return im.GraphSHA256()
+	sort.Slice(spans, func(i, j int) bool { return spans[i].Off < spans[j].Off })
+	return spans
 }
 
 // pieces collects the pieces of a message, adjacent spans joined.

@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -107,20 +109,11 @@ func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
 		if over == noStorage || !r.live(over) || r.storages[over].output || r.storages[over].bytes != st.bytes {
 			continue
 		}
-		if !containsIndex(list, over) {
+		if !slices.Contains(list, over) {
 			list = append(list, over)
 		}
 	}
 	return list
-}
-
-func containsIndex(list schedule.Reuses, i int32) bool {
-	for _, x := range list {
-		if x == i {
-			return true
-		}
-	}
-	return false
 }
 
 // follow puts the nodes, and all that speaks of them by index, into an order

@@ -43,16 +43,6 @@ func NodeBound(p *Problem, v int32) int64 {
 	return b.node(v)
 }
 
-// NodeBounds returns the [NodeBound] of every node. O(E) beside the matchings.
-func NodeBounds(p *Problem) []int64 {
-	b := bounds{flatten(p), newMatcher(len(p.Tensors))}
-	all := make([]int64, len(p.Nodes))
-	for v := range all {
-		all[v] = b.node(int32(v))
-	}
-	return all
-}
-
 type bounds struct {
 	*flat
 	match *matcher
