@@ -240,10 +240,7 @@ func (a *Attr) Clone() *Attr {
 func (n *Node) SetCaptures() {
 	n.Captures = n.Captures[:0]
 	for _, a := range n.Bodies() {
-		for _, g := range append(a.Graphs, a.Graph) {
-			if g == nil {
-				continue
-			}
+		for _, g := range a.All() {
 			for _, c := range g.Captures {
 				n.Captures = append(n.Captures, c.Outer)
 			}

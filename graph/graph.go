@@ -181,6 +181,14 @@ func (n *Node) SetProp(key, value string) { n.Props = setProp(n.Props, key, valu
 // DropProp removes a metadata entry of the node, however often it stands there.
 func (n *Node) DropProp(key string) { n.Props = dropProp(n.Props, key) }
 
+// All gives the graphs that the attribute holds: those of a list, or the one.
+func (a *Attr) All() []*Graph {
+	if a.Graph == nil {
+		return a.Graphs
+	}
+	return append(a.Graphs[:len(a.Graphs):len(a.Graphs)], a.Graph)
+}
+
 // Bodies gives the attributes of n that hold graphs, in order.
 func (n *Node) Bodies() []*Attr {
 	var bodies []*Attr

@@ -137,10 +137,8 @@ func eachAttrData(a *graph.Attr, f func(*graph.Data)) {
 		f(a.Sparse.Values)
 		f(a.Sparse.Indices)
 	}
-	for _, g := range append(a.Graphs, a.Graph) {
-		if g != nil {
-			eachGraphData(g, f)
-		}
+	for _, g := range a.All() {
+		eachGraphData(g, f)
 	}
 }
 

@@ -146,8 +146,8 @@ func (e *encoder) nodeChanged(n *graph.Node) bool {
 }
 
 func (e *encoder) attrChanged(a *graph.Attr) bool {
-	for _, g := range append(a.Graphs, a.Graph) {
-		if g != nil && e.graphChanged(g) {
+	for _, g := range a.All() {
+		if e.graphChanged(g) {
 			return true
 		}
 	}
@@ -214,8 +214,8 @@ func (e *encoder) reviseNode(p *pieces, g *graph.Graph, n *graph.Node) error {
 // reviseAttr emits an attribute with its graphs revised.
 func (e *encoder) reviseAttr(p *pieces, a *graph.Attr) error {
 	return e.r.walk(a.Span, "AttributeProto", func(f field) error {
-		for _, g := range append(a.Graphs, a.Graph) {
-			if g != nil && f.typ == protowire.BytesType && g.Span.Off == f.payload.Off && (f.num == 6 || f.num == 11) {
+		for _, g := range a.All() {
+			if f.typ == protowire.BytesType && g.Span.Off == f.payload.Off && (f.num == 6 || f.num == 11) {
 				return e.child(p, f, func(q *pieces) error { return e.reviseGraph(q, g) }, e.graphChanged(g))
 			}
 		}

@@ -287,10 +287,7 @@ func substitute(g *graph.Graph, call *graph.Node, f *graph.Function) error {
 		attrs := n.Attrs[:0]
 		for _, a := range n.Attrs {
 			if a.Ref == "" {
-				for _, b := range append(a.Graphs, a.Graph) {
-					if b == nil {
-						continue
-					}
+				for _, b := range a.All() {
 					if err := substitute(b, call, f); err != nil {
 						return err
 					}
@@ -307,8 +304,8 @@ func substitute(g *graph.Graph, call *graph.Node, f *graph.Function) error {
 			if given == nil {
 				continue // stays at the operator's own default
 			}
-			for _, b := range append(given.Graphs, given.Graph) {
-				if b != nil && len(b.Captures) > 0 {
+			for _, b := range given.All() {
+				if len(b.Captures) > 0 {
 					return graph.Errorf("attribute %q of a call of function %s reads from outside of its graph: expected a graph that stands alone",
 						graph.Short(a.Ref), graph.Short(f.Name))
 				}

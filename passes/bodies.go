@@ -15,10 +15,7 @@ func (s *State) bodies(r *region) error {
 	for id, n := range r.g.Nodes {
 		id := graph.NodeID(id)
 		for _, a := range n.Bodies() {
-			for k, g := range append(a.Graphs, a.Graph) {
-				if g == nil {
-					continue
-				}
+			for k, g := range a.All() {
 				inner := s.newRegion(g, controlBody)
 				inner.inFunction = r.inFunction
 				if err := s.planRegion(inner); err != nil {

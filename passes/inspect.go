@@ -115,10 +115,8 @@ func (in *Inspection) count(m *graph.Model) {
 			}
 			operators[name].Count++
 			for _, a := range n.Bodies() {
-				for _, b := range append(a.Graphs, a.Graph) {
-					if b != nil {
-						walk(b)
-					}
+				for _, b := range a.All() {
+					walk(b)
 				}
 			}
 		}
