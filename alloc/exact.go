@@ -116,7 +116,7 @@ func newExact(p Problem, s prepared) *exact {
 	for c := range x.why {
 		x.why[c] = hull{int32(c), int32(c) + 1}
 	}
-	grain := s.grain()
+	x.rounds = s.rounds()
 	for k, i := range s.ids {
 		b := int32(k)
 		x.lo[b], x.hi[b], x.size[b], x.align[b] = s.lo[i], s.hi[i], s.size[i], s.align[i]
@@ -128,7 +128,6 @@ func newExact(p Problem, s prepared) *exact {
 		if fixed := p.Buffers[i].Fixed; fixed != nil {
 			x.base[b], x.pinned[b] = *fixed, true
 		}
-		x.rounds = x.rounds || grain%s.align[i] != 0
 		x.least[b], x.witness[b] = x.base[b], x.lo[b]
 		x.starts[x.lo[b]] ^= hashOf(b)
 		for c := x.lo[b]; c < x.hi[b]; c++ {

@@ -41,6 +41,18 @@ func (p Problem) hasGaps() bool {
 
 // loadWithGaps is MaxLoad where buffers have gaps. O(n log n).
 func (p Problem) loadWithGaps() int64 {
+	_, load := p.sweep()
+	return load
+}
+
+// busiest returns the first step of the largest load.
+func (p Problem) busiest() int {
+	step, _ := p.sweep()
+	return step
+}
+
+// sweep returns the largest load and its first step. O(n log n).
+func (p Problem) sweep() (step int, most int64) {
 	type event struct {
 		step  int
 		ends  bool // after the step
@@ -61,12 +73,14 @@ func (p Problem) loadWithGaps() int64 {
 		}
 		return -1
 	})
-	var load, most int64
+	var load int64
 	for _, e := range events {
 		load += e.bytes
-		most = max(most, load)
+		if load > most {
+			step, most = e.step, load
+		}
 	}
-	return most
+	return step, most
 }
 
 // checkGaps returns an error if the gaps of a buffer are not as Buffer says.

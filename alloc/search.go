@@ -78,6 +78,7 @@ func (v *solver) decide(x *exact, capacity, budget int64) outcome {
 	case fails:
 		if !v.p.hasGaps() { // else the search has asked for more bytes than needed
 			v.best.LowerBound = max(v.best.LowerBound, capacity+1)
+			v.refuted = x.work
 		}
 	}
 	return out

@@ -96,6 +96,12 @@ func (s prepared) grain() int64 {
 	return g
 }
 
+// rounds says that some offset may need rounding up to an alignment.
+func (s prepared) rounds() bool {
+	grain := s.grain()
+	return slices.ContainsFunc(s.ids, func(i int) bool { return grain%s.align[i] != 0 })
+}
+
 func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b

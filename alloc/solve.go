@@ -41,6 +41,11 @@ type Result struct {
 	Optimal    bool   // the arena is the lower bound
 	Strategy   string // what found it: one of [Strategies], "skyline" or "exact"
 	Fit        Fit    // unknown where no capacity was asked for
+
+	// Where Fit is FitNever: buffers that alone do not fit into the capacity,
+	// few of them, by ascending index. None of them can be left out, as far as
+	// a bounded search could tell.
+	Infeasible []int32
 }
 
 // mostGaps is how many gaps a strategy may look at within Solve, about a second
@@ -104,6 +109,8 @@ type solver struct {
 	p    Problem
 	opt  Options
 	best Result
+
+	refuted int64 // work that the exact search took to refute the capacity
 }
 
 // offer keeps a placement if it is smaller than the best.
@@ -128,6 +135,7 @@ func (v *solver) result() Result {
 			v.best.Fit = FitFound
 		case v.best.LowerBound > c:
 			v.best.Fit = FitNever
+			v.best.Infeasible = v.infeasible(c)
 		}
 	}
 	return v.best
