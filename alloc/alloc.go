@@ -11,7 +11,7 @@ type Buffer struct {
 	Size  int64  // bytes
 	First int    // the first step at which it is live
 	Last  int    // the last step at which it is live
-	Align int64  // its offset is a multiple of this; 0: of Problem.Alignment
+	Align int64  // its offset is a multiple of this, its size stays; 0: see Problem.Alignment
 	Fixed *int64 // its offset, in bytes; nil: any
 	Hint  *int64 // an offset that the exact search tries first; nil: none
 	Gaps  []Gap  // ascending; in these steps it needs fewer bytes, or none
@@ -30,7 +30,7 @@ type Gap struct {
 // Problem is a set of buffers for one arena.
 type Problem struct {
 	Buffers   []Buffer
-	Alignment int64 // of all buffers that have none of their own; 0: 1 byte
+	Alignment int64 // of offsets and sizes of the buffers that have none of their own; 0: 1 byte
 
 	// work is the number of gaps after which a greedy strategy gives up and
 	// returns no offsets; 0: never. Solve sets it, and bounds its own time so.
@@ -111,8 +111,15 @@ func (p Problem) align(i int) int64 {
 	return max(1, p.Alignment)
 }
 
-// size returns the bytes that buffer i takes: its size, rounded up.
-func (p Problem) size(i int) int64 { return roundUp(p.Buffers[i].Size, p.align(i)) }
+// size returns the bytes that buffer i takes: its size, rounded up where it has
+// the alignment of all.
+func (p Problem) size(i int) int64 {
+	b := &p.Buffers[i]
+	if b.Align > 0 {
+		return b.Size
+	}
+	return roundUp(b.Size, max(1, p.Alignment))
+}
 
 // roundUp returns the least multiple of align that is not below x.
 func roundUp(x, align int64) int64 {

@@ -63,7 +63,7 @@ func TestMaxLoad(t *testing.T) {
 		{"the picture", picture, 0, 7},
 		{"both ends of a lifetime count", "a:4@0-1 b:3@1-2 c:4@2-3", 0, 7},
 		{"rounded sizes", "a:4@0-1 b:3@1-2", 8, 16},
-		{"an alignment of its own", "a:4@0-1%8 b:3@1-2", 4, 12},
+		{"an alignment of its own rounds no size", "a:5@0-1%8 b:3@1-2", 4, 9},
 		{"0 bytes", "a:0@0-9", 8, 0},
 		{"a step before 0", "a:4@-3--1 b:3@-1-7", 0, 7},
 	} {

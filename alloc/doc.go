@@ -31,7 +31,9 @@
 //
 // # Alignment
 //
-// The offset of a buffer is a multiple of its alignment, and it takes its size
-// rounded up to that alignment. Loads and arenas count rounded sizes. A buffer
-// of 0 bytes has offset 0 and takes nothing. An offset may be fixed.
+// The offset of a buffer is a multiple of its alignment. A buffer without one of
+// its own has that of the problem, and takes its size rounded up to it; one with
+// its own takes its size as it stands, as MiniMalloc has it, and the bytes that
+// its alignment costs may serve another. Loads and arenas count so. A buffer of
+// 0 bytes has offset 0 and takes nothing. An offset may be fixed.
 package alloc

@@ -71,10 +71,10 @@ func optimum(p Problem) int64 {
 				continue
 			}
 			align := max(1, p.Alignment)
-			if b.Align > 0 {
-				align = b.Align
-			}
 			size := (b.Size + align - 1) / align * align
+			if b.Align > 0 {
+				align, size = b.Align, b.Size
+			}
 			var off int64
 			for j, c := range p.Buffers {
 				if placed[j] && b.First <= c.Last && c.First <= b.Last && c.Size > 0 && size > 0 {
