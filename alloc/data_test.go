@@ -20,14 +20,7 @@ type instance struct {
 // instances reads those of at most n buffers. The data is not in the repository.
 func instances(tb testing.TB, n int) []instance {
 	tb.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	dir := filepath.Join(root, "dsa")
-	if _, err := os.Stat(dir); err != nil {
-		tb.Skipf("%s: not found: set ONNXMEM_DATA to the test data", dir)
-	}
+	dir := filepath.Join(dataFolder(tb), "dsa")
 	var found []instance
 	for _, row := range rows(tb, filepath.Join(dir, "MANIFEST.csv")) {
 		if number(tb, row["buffers"]) > int64(n) {
@@ -52,6 +45,19 @@ func instances(tb testing.TB, n int) []instance {
 		found = append(found, x)
 	}
 	return found
+}
+
+// dataFolder returns where the test data lies, which is not in the repository.
+func dataFolder(tb testing.TB) string {
+	tb.Helper()
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	if _, err := os.Stat(filepath.Join(root, "dsa")); err != nil {
+		tb.Skipf("%s: not found: set ONNXMEM_DATA to the test data", root)
+	}
+	return root
 }
 
 // rows reads a CSV file with a header.

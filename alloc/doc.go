@@ -20,6 +20,8 @@
 //   - [Problem.Check] says whether a placement is one: quadratic and plain.
 //     [Problem.CheckSweep] answers the same for a hundred thousand buffers.
 //   - [Strategies] lists the ways to place, each in its own file.
+//   - [Simulators] lists allocators that do not plan, as those of PyTorch and
+//     ONNX Runtime, and says what they would take for the same lifetimes.
 //   - [Solve] runs them, then searches: for the smallest arena, or for any within
 //     a capacity. It says what it has proven. The exact search (exact.go) decides
 //     capacities; the skyline search before it is fast on any size.
