@@ -23,6 +23,9 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 		if !h.constrain(edges) {
 			return infeasible, nil
 		}
+		if p.stop() {
+			return unknown, nil
+		}
 		walk := p.settle(h, ascending(h.nodes), limit, false)
 		back := p.settleBack(h, walk, limit, false)
 		best := incumbent{}
@@ -35,7 +38,10 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 		}
 		h = p.listed(h, best.order)
 	}
-	c := contract(h)
+	if p.stop() {
+		return unknown, nil
+	}
+	c := contract(h, p.halted)
 	if c.floor > limit {
 		return infeasible, nil
 	}

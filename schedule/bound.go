@@ -20,9 +20,13 @@ package schedule
 // run, so its largest matching counts. The least over the nodes that may come
 // last is a bound.
 func LowerBound(p *Problem) (bytes int64, node int32) {
-	b := bounds{flatten(p), newMatcher(len(p.Tensors))}
+	return flatten(p).lowerBound()
+}
+
+func (f *flat) lowerBound() (bytes int64, node int32) {
+	b := bounds{f, newMatcher(len(f.size))}
 	bytes, node = b.ends(), -1
-	for v := range p.Nodes {
+	for v := range f.nodes {
 		if x := b.node(int32(v)); x > bytes || x == bytes && node < 0 {
 			bytes, node = x, int32(v)
 		}

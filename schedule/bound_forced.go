@@ -68,7 +68,7 @@ func (c *cutter) forcedBy(slack, work int64) (earlier, later []int32) {
 		case large[x]:
 			continue
 		}
-		if tests++; tests > maxTests || c.flow.work > work {
+		if tests++; tests > maxTests || c.flow.work > work || c.broken {
 			break
 		}
 		c.edge(from, to, infinite)

@@ -73,6 +73,7 @@ func (s *search) apart(g *net, floor int64, solve func(*gap)) outcome {
 		parts[k] = order[from:end]
 		from = end
 		p := s.open(s.part(g, parts[k], live), out.bound)
+		p.whole = nil
 		gaps[k] = p
 		if !p.see(ascending(len(parts[k]))) {
 			p.ask(p.best.order[p.best.step])
@@ -83,8 +84,16 @@ func (s *search) apart(g *net, floor int64, solve func(*gap)) outcome {
 			live = g.after(v, live, unread)
 		}
 	}
+	whole := func() int64 {
+		peak := floor
+		for _, p := range gaps {
+			peak = max(peak, p.best.peak)
+		}
+		return peak
+	}
 	joined := make([]int32, 0, g.nodes)
 	for k, p := range gaps {
+		p.whole = whole
 		p.bound = max(p.bound, out.bound)
 		if !p.done() {
 			solve(p)

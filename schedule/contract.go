@@ -53,12 +53,16 @@ func (c *contracted) expand(order []int32) []int32 {
 // contract takes the nodes from last to first until nothing changes, first
 // without credits, then with them: fewer nodes are left then. The nodes that
 // remain keep the order of the listing, by which the cheap orders break ties.
-func contract(g *net) *contracted {
+// It ends early, with what is merged by then, when halt says so.
+func contract(g *net, halt func() bool) *contracted {
 	c := newContraction(g)
 	for _, c.useCredits = range [2]bool{false, true} {
 		for changed := true; changed; {
 			changed = false
-			for _, v := range slices.Backward(c.listing) {
+			for i, v := range slices.Backward(c.listing) {
+				if i%pollWalk == 0 && halt() {
+					return c.finish()
+				}
 				if !c.gone[v] && (c.takeOut(v) || c.mergeAll(v)) {
 					changed = true
 				}

@@ -47,6 +47,7 @@ const (
 
 func (s *search) newDecider(g *net, follow []int32) *decider {
 	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), dead: map[state]struct{}{}, search: s}
+	d.cut.halt = s.halted
 	for i, v := range follow {
 		d.place[v] = int32(i)
 	}
@@ -69,6 +70,9 @@ func (d *decider) decide(limit int64, budget int) (v verdict, order []int32, bou
 		v = d.explore(-1)
 	} else {
 		v = d.first()
+	}
+	if v == infeasible && d.cut.broken {
+		v = unknown // a commit took what was no minimum
 	}
 	d.search.states += d.states
 	d.search.runs += d.steps

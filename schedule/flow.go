@@ -32,6 +32,9 @@ type flow struct {
 	queue    []int32
 	path     []int32
 	work     int64 // vertices and edges visited, over all networks
+
+	halt   func() bool // ends augment early; nil: never
+	broken bool        // a flow ended so: what was added is no maximum
 }
 
 const source, sink = int32(0), int32(1)
@@ -82,13 +85,17 @@ func (f *flow) layers() bool {
 
 // augment adds flow until the sink cannot be reached, or until it has added
 // enough, and returns what it added. It may follow edges added since the last
-// call.
+// call. It looks every pollFlow steps whether it has to end early.
 func (f *flow) augment(enough int64) (added int64) {
-	for added < enough && f.layers() {
+	steps := 0
+	for added < enough && !f.halted() && f.layers() {
 		f.current = append(f.current[:0], f.first...)
 		path := f.path[:0]
 		u := source
 		for {
+			if steps++; steps%pollFlow == 0 && f.halted() {
+				return added
+			}
 			if u == sink {
 				narrow := 0
 				for i, e := range path {
@@ -129,6 +136,14 @@ func (f *flow) augment(enough int64) (added int64) {
 		f.path = path
 	}
 	return added
+}
+
+// pollFlow is how many steps along edges lie between two looks: microseconds.
+const pollFlow = 4096
+
+func (f *flow) halted() bool {
+	f.broken = f.broken || f.halt != nil && f.halt()
+	return f.broken
 }
 
 // reach marks in level, with 0, what the source reaches in the residual

@@ -18,6 +18,9 @@ type gap struct {
 	recent  []loaded // the last orders seen, and the best
 	ceiling []int64  // node -> the least load seen
 	asked   []bool   // node -> its cut bound is known
+
+	// whole is the peak of the order of all nodes that the best is part of.
+	whole func() int64
 }
 
 func (s *search) open(g *net, floor int64) *gap {
@@ -27,6 +30,7 @@ func (s *search) open(g *net, floor int64) *gap {
 		p.ceiling[v] = infinite
 	}
 	p.asked = make([]bool, g.nodes)
+	p.whole = func() int64 { return max(p.best.peak, floor) }
 	return p
 }
 
@@ -55,7 +59,11 @@ func (p *gap) done() bool { return p.closed() || p.stop() }
 func (p *gap) see(order []int32) bool {
 	best := p.best.peak
 	p.splitter.see(p.g, &p.best, order, p.bound)
-	p.remember(order, len(p.recent) == 0 || p.best.peak < best)
+	improves := len(p.recent) == 0 || p.best.peak < best
+	if improves && p.tell != nil && p.whole != nil {
+		p.lowered(p.whole())
+	}
+	p.remember(order, improves)
 	for i, v := range order {
 		p.ceiling[v] = min(p.ceiling[v], p.loads[i])
 	}
@@ -69,6 +77,7 @@ func (p *gap) raise(bound int64, kind string, nodes ...int32) bool {
 			p.shown = bound
 		}
 		p.bound, p.proof = bound, Certificate{Kind: kind, Nodes: nodes}
+		p.raised(bound)
 	}
 	return p.closed()
 }
@@ -77,7 +86,9 @@ func (p *gap) raise(bound int64, kind string, nodes ...int32) bool {
 func (p *gap) ask(v int32) bool {
 	if !p.asked[v] {
 		p.asked[v] = true
-		p.raise(p.node(p.g, v), KindCut, v)
+		if bound := p.node(p.g, v); !p.broken {
+			p.raise(bound, KindCut, v)
+		}
 	}
 	return p.closed()
 }
@@ -149,12 +160,12 @@ func (p *gap) setsAbove(level int64) {
 		}
 		first, last := p.ends(in)
 		if first > p.bound {
-			if bound, ok := p.firstOf(g, set, p.bound, cuts); ok {
+			if bound, ok := p.firstOf(g, set, p.bound, cuts); ok && !p.broken {
 				p.raise(bound, KindFirst, set...)
 			}
 		}
 		if last > p.bound && !p.done() {
-			if bound, ok := p.lastOf(g, set, p.bound, cuts); ok {
+			if bound, ok := p.lastOf(g, set, p.bound, cuts); ok && !p.broken {
 				p.raise(bound, KindLast, set...)
 			}
 		}

@@ -8,7 +8,9 @@ import (
 // search is the state of [Solve] over all nets.
 type search struct {
 	splitter
+	progress
 	ctx    context.Context
+	ended  bool // the context ended before the search did
 	effort limits
 	most   int64 // visits
 	states int   // of all exact searches
@@ -41,7 +43,8 @@ func (l limits) all(nodes int) int64 {
 
 func newSearch(ctx context.Context, effort limits) *search {
 	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64}
-	s.stop = s.ended
+	s.stop = func() bool { return s.halted() || s.exhausted() }
+	s.flow.halt, s.settler.halt = s.halted, s.halted
 	return s
 }
 
@@ -50,9 +53,11 @@ func (s *search) spent() bool {
 	return s.states >= s.effort.allStates || s.runs >= s.effort.allRuns
 }
 
-// ended reports whether the search must stop: its context has ended, or it has
-// visited what its effort allows.
-func (s *search) ended() bool { return s.ctx != nil && s.ctx.Err() != nil || s.exhausted() }
+// halted reports whether the context has ended.
+func (s *search) halted() bool {
+	s.ended = s.ended || s.ctx != nil && s.ctx.Err() != nil
+	return s.ended
+}
 
 func (s *search) exhausted() bool { return s.visited() > s.most }
 
@@ -154,7 +159,7 @@ func (s *search) optimize(g *net) outcome {
 // enough for most graphs.
 func (p *gap) quick() bool {
 	listing := p.g.listing()
-	return p.see(listing) || p.ask(p.best.order[p.best.step]) ||
+	return p.see(listing) || p.halted() || p.ask(p.best.order[p.best.step]) ||
 		p.see(p.settle(p.g, listing, infinite, true)) || p.ask(p.best.order[p.best.step])
 }
 
@@ -167,7 +172,10 @@ func (p *gap) thorough() {
 	if g.nodes > maxExact && p.original() {
 		return
 	}
-	c := contract(g)
+	c := contract(g, p.halted)
+	if p.stop() {
+		return
+	}
 	if g.nodes <= maxExact {
 		if p.take(c, (*gap).early) || p.original() {
 			return

@@ -32,8 +32,14 @@ type settler struct {
 	byDelta bool
 	place   []int32 // node -> its place in the order to follow
 	g       *net
-	walked  int64 // nodes of all walks
+	walked  int64       // nodes of all walks
+	halt    func() bool // ends a walk early: what is left runs as in the order to follow; nil: never
 }
+
+// pollWalk is how many nodes of a walk lie between two looks whether to end it.
+const pollWalk = 1024
+
+func (s *settler) halted(placed int) bool { return placed%pollWalk == 0 && s.halt != nil && s.halt() }
 
 // settle returns an order by a forward walk. Where no node is safe it runs,
 // among those that fit below the limit, the one first in the order to follow,
@@ -58,6 +64,9 @@ func (s *settler) settle(g *net, follow []int32, limit int64, byDelta bool) []in
 	live, idle := g.liveFirst(), g.idle
 	order := make([]int32, 0, g.nodes)
 	for len(order) < g.nodes {
+		if s.halted(len(order)) {
+			return s.follow(order, follow)
+		}
 		v := s.next(limit - live - idle)
 		idle = 0
 		s.placed[v] = true
@@ -80,6 +89,16 @@ func (s *settler) settle(g *net, follow []int32, limit int64, byDelta bool) []in
 		}
 	}
 	return order
+}
+
+// follow appends the nodes that are not placed, as an order has them.
+func (s *settler) follow(to, order []int32) []int32 {
+	for _, v := range order {
+		if !s.placed[v] {
+			to = append(to, v)
+		}
+	}
+	return to
 }
 
 // ready computes what a node does forward and makes it a candidate.
@@ -116,6 +135,10 @@ func (s *settler) settleBack(g *net, follow []int32, limit int64, byDelta bool) 
 	live := g.liveLast()
 	order := make([]int32, g.nodes)
 	for k := g.nodes - 1; k >= 0; k-- {
+		if s.halted(k) {
+			s.follow(order[:0], follow)
+			break
+		}
 		v := s.next(limit - live)
 		s.placed[v] = true
 		order[k] = v

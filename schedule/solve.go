@@ -14,6 +14,10 @@ type Options struct {
 	Effort   Effort          // how much work before the search gives up on a gap
 	NoPairs  bool            // as if no tensor could be written over another
 	Context  context.Context // ends the search with the best order so far; nil: never
+
+	// Progress is called, from the goroutine of the caller, when the search has
+	// found a greater bound or a smaller peak, in bytes. Nil: nobody asks.
+	Progress func(bound, peak int64)
 }
 
 // Effort bounds the search by counted work, not by time: the same problem gives
@@ -84,18 +88,23 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 	r.ProgramPeak = r.ProgramEvaluation.Peak
 	switch {
 	case f.nodes == 0 || g.tooLarge():
-		r.Bound, r.BoundNode = LowerBound(p)
-		if r.BoundNode >= 0 {
-			r.Certificates = []Certificate{{KindCut, []int32{r.BoundNode}, r.Bound}}
-		}
+		r.Bound = -1
+		r.proveAtLeast(f.lowerBound())
 		for _, s := range tried {
 			r.take(f, s.Func(p), s.Name)
 		}
 	case opt.Strategy != "":
 		r.take(f, tried[0].Func(p), tried[0].Name)
-		r.prove(newSearch(opt.Context, opt.Effort.limits()).boundOf(g, r.Order))
+		s := newSearch(opt.Context, opt.Effort.limits())
+		s.tell = opt.Progress
+		r.prove(s.boundOf(g, r.Order))
+		if s.ended {
+			r.Ended = context.Cause(opt.Context)
+			r.proveAtLeast(f.lowerBound())
+		}
 	default:
 		s := newSearch(opt.Context, opt.Effort.limits())
+		s.tell = opt.Progress
 		found := s.optimize(g)
 		r.Order, r.Evaluation, r.Strategy = r.ProgramOrder, r.ProgramEvaluation, "program"
 		if found.best.peak < r.ProgramPeak {
@@ -104,8 +113,9 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		if r.Evaluation.Peak > found.bound && g.saver != nil && !s.stop() {
 			// Sharing must never end worse than none: the order found without
 			// pairs, loaded with them.
-			alone := newSearch(opt.Context, opt.Effort.limits()).optimize(newNet(flatten(p.withoutPairs())))
-			r.take(f, alone.best.order, "search")
+			alone := newSearch(opt.Context, opt.Effort.limits())
+			r.take(f, alone.optimize(newNet(flatten(p.withoutPairs()))).best.order, "search")
+			s.ended = s.ended || alone.ended
 		}
 		if s.exhausted() {
 			for _, t := range tried {
@@ -113,14 +123,16 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 			}
 		}
 		r.prove(found.bound, found.proof)
+		if s.ended {
+			r.Ended = context.Cause(opt.Context)
+			r.proveAtLeast(f.lowerBound())
+			break
+		}
 		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
 	}
 	r.Optimal = r.Evaluation.Peak == r.Bound
 	if r.Orders == nil {
 		r.Orders = [][]int32{r.Order}
-	}
-	if opt.Context != nil {
-		r.Ended = context.Cause(opt.Context)
 	}
 	return r, nil
 }
@@ -139,6 +151,17 @@ func (r *Result) prove(bound int64, proof Certificate) {
 	r.Bound, r.Certificates = bound, []Certificate{proof}
 	if proof.Kind == KindCut {
 		r.BoundNode = proof.Nodes[0]
+	}
+}
+
+// proveAtLeast keeps a bound of LowerBound if it is greater.
+func (r *Result) proveAtLeast(bound int64, node int32) {
+	switch {
+	case bound <= r.Bound:
+	case node >= 0:
+		r.prove(bound, Certificate{Kind: KindCut, Nodes: []int32{node}})
+	default:
+		r.Bound, r.BoundNode, r.Certificates = bound, -1, nil
 	}
 }
 

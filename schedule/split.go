@@ -42,7 +42,7 @@ func (s *splitter) see(g *net, best *incumbent, order []int32, limit int64) bool
 // the limit.
 func (s *splitter) quick(g *net, limit int64) (best incumbent) {
 	listing := ascending(g.nodes)
-	if s.see(g, &best, listing, limit) {
+	if s.see(g, &best, listing, limit) || s.stop() {
 		return best
 	}
 	forward := s.settle(g, listing, limit, false)
