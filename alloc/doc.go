@@ -25,6 +25,8 @@
 //   - [Solve] runs them, then searches: for the smallest arena, or for any within
 //     a capacity. It says what it has proven. The exact search (exact.go) decides
 //     capacities; the skyline search before it is fast on any size.
+//   - [ObjectStrategies] lists the ways to share whole blocks instead of bytes of
+//     one arena ([Objects]), for memory that cannot be cut.
 //
 // GreedyBySize is the first to try: on most networks it reaches the largest
 // load. BestFit is the better one where lifetimes are tangled, as in the

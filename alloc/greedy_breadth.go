@@ -16,7 +16,7 @@ import (
 // section, whose breadth is larger, and has its place by then.
 func GreedyByBreadth(p Problem) Placement {
 	s := prepare(p)
-	turn := s.turns()
+	turn := s.turns(1)
 	slices.SortFunc(s.ids, func(a, b int) int {
 		return cmp.Or(
 			cmp.Compare(turn[a], turn[b]),
@@ -26,15 +26,16 @@ func GreedyByBreadth(p Problem) Placement {
 	return place(s, smallestGap)
 }
 
-// turns returns for each buffer when the first of its sections has its turn.
-func (s prepared) turns() []int32 {
+// turns returns for each buffer when the first of its sections has its turn. Of
+// equal breadths the earlier section goes first, or the later one if tie is -1.
+func (s prepared) turns(tie int) []int32 {
 	loads := s.loads()
 	order := make([]int32, s.sections)
 	for c := range order {
 		order[c] = int32(c)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		return cmp.Or(-cmp.Compare(loads[a], loads[b]), cmp.Compare(a, b))
+		return cmp.Or(-cmp.Compare(loads[a], loads[b]), tie*cmp.Compare(a, b))
 	})
 	// least[k][c] is the earliest turn of the sections [c, c+2^k).
 	least := [][]int32{make([]int32, s.sections)}

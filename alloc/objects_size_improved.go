@@ -1,0 +1,122 @@
+package alloc
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+)
+
+// ObjectsBySizeImproved goes through the positional maxima, largest first (see
+// [Problem.ObjectBound]). At each it assigns the buffers that are not larger
+// than it, but larger than the next: again and again the buffer and the object
+// with the fewest idle steps between the buffer and the nearest one in the
+// object, and only if no object is free for any of them a buffer to a new one
+// (Pisarchyk & Lee 2020, section 4.4, as in TFLite's GPU delegate). Of equally
+// near ones the larger buffer goes first, then the smaller index, to the oldest
+// object. O(m² + r k log n) for m buffers at one maximum, k objects, and r times
+// that the object nearest to a buffer was taken by another.
+func ObjectsBySizeImproved(p Problem) Objects {
+	h := newShelf(p)
+	maxima := h.positionalMaxima()
+	stage := make([]int, len(p.Buffers))
+	for _, i := range h.ids {
+		stage[i] = sort.Search(len(maxima), func(k int) bool { return maxima[k] < h.size[i] })
+	}
+	slices.SortFunc(h.ids, func(a, b int) int {
+		return cmp.Or(cmp.Compare(stage[a], stage[b]), -cmp.Compare(h.size[a], h.size[b]), cmp.Compare(a, b))
+	})
+	for rest := h.ids; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && stage[rest[n]] == stage[rest[0]] {
+			n++
+		}
+		h.nearestFirst(rest[:n])
+		rest = rest[n:]
+	}
+	return h.objects
+}
+
+// near is a buffer that waits and the object that it would take.
+type near struct {
+	buffer, object int    // -1: none is free
+	idle           uint64 // steps from the nearest buffer in the object
+}
+
+// nearestFirst assigns the buffers, which come in the order that decides ties.
+func (h *shelf) nearestFirst(ids []int) {
+	waiting := make([]near, len(ids))
+	for k, i := range ids {
+		waiting[k] = h.nearest(i)
+	}
+	for len(waiting) > 0 {
+		next := 0
+		for k := range waiting {
+			if waiting[k].idle < waiting[next].idle {
+				next = k
+			}
+		}
+		x := waiting[next]
+		waiting = slices.Delete(waiting, next, next+1)
+		h.put(x.buffer, x.object)
+		h.update(waiting, x.buffer)
+	}
+}
+
+// nearest finds the object for buffer i. O(k log n) for k objects.
+func (h *shelf) nearest(i int) near {
+	best := near{i, -1, math.MaxUint64}
+	for object := range h.held {
+		at, free := h.slot(object, i)
+		if !free {
+			continue
+		}
+		if at > 0 {
+			best.offer(object, h.idle(h.held[object][at-1], i))
+		}
+		if at < len(h.held[object]) {
+			best.offer(object, h.idle(i, h.held[object][at]))
+		}
+	}
+	return best
+}
+
+func (n *near) offer(object int, idle uint64) {
+	if idle < n.idle || idle == n.idle && object < n.object {
+		n.object, n.idle = object, idle
+	}
+}
+
+// idle returns the steps from the end of one buffer to the begin of another.
+func (h *shelf) idle(before, after int) uint64 {
+	return uint64(h.buffers[after].First) - uint64(h.buffers[before].Last)
+}
+
+// update takes in that buffer i has been put: only for buffers that lie wholly
+// between its neighbours in the object has anything changed.
+func (h *shelf) update(waiting []near, i int) {
+	object := h.objects.Object[i]
+	held := h.held[object]
+	at, _ := h.slot(object, i)
+	from, to := math.MinInt, math.MaxInt
+	if at > 0 {
+		from = h.buffers[held[at-1]].Last + 1
+	}
+	if at+1 < len(held) {
+		to = h.buffers[held[at+1]].First - 1
+	}
+	first, last := h.buffers[i].First, h.buffers[i].Last
+	for k := range waiting {
+		w := &waiting[k]
+		b := &h.buffers[w.buffer]
+		switch {
+		case b.First < from || to < b.Last:
+		case b.Last < first:
+			w.offer(object, h.idle(w.buffer, i))
+		case last < b.First:
+			w.offer(object, h.idle(i, w.buffer))
+		case w.object == object:
+			*w = h.nearest(w.buffer)
+		}
+	}
+}

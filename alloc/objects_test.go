@@ -1,0 +1,154 @@
+package alloc
+
+import (
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"pgregory.net/rapid"
+)
+
+// Bound <= optimum <= every strategy, on problems small enough to try all.
+func TestObjectsAreBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t, 8)
+		bound, best := p.ObjectBound(), fewestObjectBytes(p)
+		if bound > best {
+			t.Fatalf("bound %d, optimum %d", bound, best)
+		}
+		if bound < p.MaxLoad() {
+			t.Fatalf("bound %d, largest load %d", bound, p.MaxLoad())
+		}
+		for _, s := range ObjectStrategies {
+			o := s.Func(p)
+			if err := p.CheckObjects(o); err != nil {
+				t.Fatalf("%s: %v", s.Name, err)
+			}
+			if o.Total < best {
+				t.Fatalf("%s: %d bytes, optimum %d", s.Name, o.Total, best)
+			}
+		}
+	})
+}
+
+// fewestObjectBytes tries all assignments: each buffer in each object where
+// nothing overlaps it, or in a new one.
+func fewestObjectBytes(p Problem) int64 {
+	var objects [][]int
+	var least int64 = -1
+	var lay func(i int)
+	lay = func(i int) {
+		if i == len(p.Buffers) {
+			var total int64
+			for _, held := range objects {
+				var largest int64
+				for _, j := range held {
+					largest = max(largest, p.size(j))
+				}
+				total += largest
+			}
+			if least < 0 || total < least {
+				least = total
+			}
+			return
+		}
+	next:
+		for o := range objects {
+			for _, j := range objects[o] {
+				if p.Buffers[i].First <= p.Buffers[j].Last && p.Buffers[j].First <= p.Buffers[i].Last {
+					continue next
+				}
+			}
+			objects[o] = append(objects[o], i)
+			lay(i + 1)
+			objects[o] = objects[o][:len(objects[o])-1]
+		}
+		objects = append(objects, []int{i})
+		lay(i + 1)
+		objects = objects[:len(objects)-1]
+	}
+	lay(0)
+	return least
+}
+
+// Every strategy is valid on larger problems, of the shapes that real ones have.
+func TestObjectStrategiesAreValid(t *testing.T) {
+	for name, p := range map[string]Problem{"transformer": transformer(1200), "tangled": tangled(600), "long": longLived(600)} {
+		bound := p.ObjectBound()
+		for _, s := range ObjectStrategies {
+			o := s.Func(p)
+			if err := p.CheckObjects(o); err != nil {
+				t.Errorf("%s: %s: %v", name, s.Name, err)
+			}
+			if o.Total < bound {
+				t.Errorf("%s: %s: %d bytes, below the bound %d", name, s.Name, o.Total, bound)
+			}
+		}
+	}
+}
+
+func TestObjectStrategies(t *testing.T) {
+	for _, c := range []struct {
+		strategy, name, problem string
+		objects                 []int
+		sizes                   []int64
+	}{
+		{"objects-by-size", "the picture", picture, []int{0, 1, 2, 0}, []int64{4, 2, 1}},
+		{"objects-by-size", "the smallest that is free", "a:9@0-0 b:7@0-0 c:5@0-1 d:4@1-1", []int{0, 1, 2, 1}, []int64{9, 7, 5}},
+		{"objects-by-size", "the newest of equal ones", "a:4@0-0 b:4@0-0 c:2@1-1", []int{0, 1, 1}, []int64{4, 4}},
+		{"objects-by-size", "0 bytes lie nowhere", "a:4@0-0 z:0@0-0", []int{0, -1}, []int64{4}},
+		{"objects-by-size-improved", "the object idle least", "a:8@0-2 b:8@1-4 c:3@1-1 d:3@5-5", []int{0, 1, 2, 1}, []int64{8, 8, 3}},
+		{"objects-by-size-improved", "no new object while one is free", "a:4@0-1 b:4@1-2 c:4@9-9", []int{0, 1, 0}, []int64{4, 4}},
+		{"objects-by-breadth", "the smallest that is large enough", "a:9@0-0 b:5@0-0 c:4@1-1", []int{0, 1, 1}, []int64{9, 5}},
+		{"objects-by-breadth", "the largest grows if all are smaller", "a:3@0-0 b:2@0-0 c:4@1-1", []int{0, 1, 0}, []int64{4, 2}},
+		{"objects-in-order", "the closest, though it must grow", "a:10@0-0 b:5@0-0 c:6@1-1", []int{0, 1, 1}, []int64{10, 6}},
+		{"objects-in-order", "the larger of equally close ones", "a:4@0-0 b:8@0-0 c:6@1-1", []int{0, 1, 1}, []int64{4, 8}},
+		{"objects-by-flow", "like follows like", "a:4@0-0 b:2@0-0 c:2@1-1 d:4@1-1", []int{0, 1, 1, 0}, []int64{4, 2}},
+		{"objects-by-flow", "to shrink and grow again costs more than an object", "a:4@0-0 b:1@1-1 c:4@2-2", []int{0, 1, 0}, []int64{4, 1}},
+	} {
+		t.Run(c.strategy+"/"+c.name, func(t *testing.T) {
+			p := parse(t, c.problem)
+			for _, s := range ObjectStrategies {
+				if s.Name != c.strategy {
+					continue
+				}
+				got := s.Func(p)
+				if err := p.CheckObjects(got); err != nil {
+					t.Fatal(err)
+				}
+				if d := gocmp.Diff(c.objects, got.Object); d != "" {
+					t.Errorf("%s: objects, want - got +:\n%s", c.problem, d)
+				}
+				if d := gocmp.Diff(c.sizes, got.Sizes); d != "" {
+					t.Errorf("%s: sizes, want - got +:\n%s", c.problem, d)
+				}
+			}
+		})
+	}
+}
+
+func TestCheckObjects(t *testing.T) {
+	good := Objects{[]int{0, 1, 2, 1}, []int64{4, 4, 1}, 9}
+	for _, c := range []struct {
+		name string
+		o    Objects
+		want string
+	}{
+		{"good", good, ""},
+		{"two at a time", Objects{[]int{0, 1, 1, 0}, []int64{4, 2}, 6}, `buffer 1 "b" and buffer 2 "c" are both in object 1 at step 1`},
+		{"a buffer forgotten", Objects{good.Object[:3], good.Sizes, 9}, "objects: expected one for each of 4 buffers, found 3"},
+		{"in no object", Objects{[]int{0, 1, -1, 1}, []int64{4, 4}, 8}, `buffer 2 "c": object: expected 0 to 1, found -1`},
+		{"in an object that is not there", Objects{[]int{0, 1, 3, 1}, good.Sizes, 9}, `buffer 2 "c": object: expected 0 to 2, found 3`},
+		{"an object too small", Objects{good.Object, []int64{4, 2, 1}, 7}, "object 1: expected 4 bytes, its largest buffer, found 2"},
+		{"an object of nothing", Objects{good.Object, []int64{4, 4, 1, 5}, 14}, "object 3: expected 0 bytes, its largest buffer, found 5"},
+		{"a wrong sum", Objects{good.Object, good.Sizes, 8}, "objects: expected a total of 9 bytes, found 8"},
+	} {
+		if got := message(parse(t, picture).CheckObjects(c.o)); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	if got := message(parse(t, "z:0@0-1").CheckObjects(Objects{[]int{0}, []int64{0}, 0})); !strings.Contains(got, "expected -1 for 0 bytes") {
+		t.Errorf("0 bytes in an object: got %q", got)
+	}
+}
