@@ -30,6 +30,9 @@ type step struct {
 // name are out of the question.
 type state [2]uint64
 
+// with names the set with one node more, or less.
+func (s state) with(node state) state { return state{s[0] ^ node[0], s[1] ^ node[1]} }
+
 func newWalk(g *net) *walk {
 	w := &walk{g: g, at: make([]int32, g.nodes), zobrist: make([]state, g.nodes)}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -100,8 +103,7 @@ func (w *walk) run(v int32) {
 		}
 	}
 	w.cut.mark[v] = inside
-	w.hash[0] ^= w.zobrist[v][0]
-	w.hash[1] ^= w.zobrist[v][1]
+	w.hash = w.hash.with(w.zobrist[v])
 	w.ran = append(w.ran, step{v, at, int32(len(w.ready) - end)})
 }
 
@@ -129,8 +131,7 @@ func (w *walk) undo(runs int) {
 		w.ready[end], w.at[moved] = moved, end
 		w.ready[last.at], w.at[v] = v, last.at
 		w.cut.mark[v] = outside
-		w.hash[0] ^= w.zobrist[v][0]
-		w.hash[1] ^= w.zobrist[v][1]
+		w.hash = w.hash.with(w.zobrist[v])
 	}
 }
 
