@@ -2,7 +2,6 @@ package alloc
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +37,12 @@ var columns = map[string]string{
 	"size": "size", "alignment": "alignment", "hint": "hint", "gaps": "gaps", "offset": "offset",
 }
 
-// longestLine bounds the memory that one line of a CSV may take.
-const longestLine = 1 << 20
+// longestLine bounds the memory that one line of a CSV may take, and mostRead
+// the buffers of a file: a small one may inflate without end.
+const (
+	longestLine = 1 << 20
+	mostRead    = 1 << 24
+)
 
 // ReadCSV reads the buffers of a CSV as MiniMalloc writes it: a header that
 // names the columns, in any order, then a buffer per line.
@@ -55,6 +58,12 @@ const longestLine = 1 << 20
 // Empty lines at the end, blanks around a field and "\r\n" are taken. The
 // problem is valid; else the error is a [*CSVError].
 func ReadCSV(r io.Reader) (Problem, error) {
+	p, _, err := ReadDialect(r)
+	return p, err
+}
+
+// ReadDialect is [ReadCSV] that also returns the header, for [Dialect.Write].
+func ReadDialect(r io.Reader) (Problem, Dialect, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, longestLine)
 	var c csvReader
@@ -78,27 +87,27 @@ func ReadCSV(r io.Reader) (Problem, error) {
 			err = c.readBuffer(text)
 		}
 		if err != nil {
-			return Problem{}, err
+			return Problem{}, nil, err
 		}
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return Problem{}, &CSVError{Line: c.line + 1, Err: fmt.Errorf("expected at most %d bytes in a line", longestLine)}
+		return Problem{}, nil, &CSVError{Line: c.line + 1, Err: fmt.Errorf("expected at most %d bytes in a line", longestLine)}
 	case err != nil:
-		return Problem{}, err
+		return Problem{}, nil, err
 	case c.header == nil:
-		return Problem{}, &CSVError{Err: errors.New("expected a header such as id,lower,upper,size, found nothing")}
+		return Problem{}, nil, &CSVError{Err: errors.New("expected a header such as id,lower,upper,size, found nothing")}
 	}
 	if err := c.problem.Validate(); err != nil {
-		return Problem{}, &CSVError{Err: err}
+		return Problem{}, nil, &CSVError{Err: err}
 	}
-	return c.problem, nil
+	return c.problem, c.header, nil
 }
 
 // csvReader is a file that is being read.
 type csvReader struct {
 	line    int
-	header  []string       // as the file has it
+	header  Dialect        // as the file has it
 	column  map[string]int // what it means -> where it stands
 	last    int64          // 0: upper is half-open; 1: end is inclusive
 	fields  []string       // of the line
@@ -132,6 +141,9 @@ func (c *csvReader) readHeader(text string) error {
 }
 
 func (c *csvReader) readBuffer(text string) error {
+	if len(c.problem.Buffers) == mostRead {
+		return &CSVError{Line: c.line, Err: fmt.Errorf("expected at most %d buffers", mostRead)}
+	}
 	c.fields = strings.Split(text, ",")
 	if len(c.fields) != len(c.header) {
 		return &CSVError{Line: c.line, Err: fmt.Errorf("expected %d fields, found %d", len(c.header), len(c.fields))}
@@ -228,81 +240,4 @@ func parseGap(text string, last int64) (g Gap, ok bool) {
 	g.From, err1 = strconv.ParseInt(from, 10, 64)
 	g.To, err2 = strconv.ParseInt(to, 10, 64)
 	return g, ok && err1 == nil && err2 == nil
-}
-
-// WriteCSV writes buffers as [ReadCSV] reads them: id, lower, upper and size,
-// then alignment, hint and gaps where a buffer has one. The last column is
-// offset, from the placement; without a placement, the fixed offsets if there
-// are any. A buffer without an ID is called by its index.
-func (p Problem) WriteCSV(w io.Writer, a *Placement) error {
-	if a != nil && len(a.Offsets) != len(p.Buffers) {
-		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))
-	}
-	var has struct{ align, hint, gaps, offset bool }
-	has.offset = a != nil
-	for i := range p.Buffers {
-		b := &p.Buffers[i]
-		if strings.ContainsAny(b.ID, ",\r\n") || strings.TrimSpace(b.ID) != b.ID {
-			return fmt.Errorf("%s: expected an ID without commas, line ends and blanks around it", p.name(i))
-		}
-		if b.Last == math.MaxInt {
-			return fmt.Errorf("%s: lifetime: expected a last step below %d", p.name(i), math.MaxInt)
-		}
-		has.align = has.align || p.align(i) > 1
-		has.hint = has.hint || b.Hint != nil
-		has.gaps = has.gaps || len(b.Gaps) > 0
-		has.offset = has.offset || b.Fixed != nil
-	}
-	line := []byte("id,lower,upper,size")
-	for _, c := range []struct {
-		has  bool
-		name string
-	}{{has.align, ",alignment"}, {has.hint, ",hint"}, {has.gaps, ",gaps"}, {has.offset, ",offset"}} {
-		if c.has {
-			line = append(line, c.name...)
-		}
-	}
-	out := bufio.NewWriter(w)
-	for i := range p.Buffers {
-		out.Write(append(line, '\n'))
-		b := &p.Buffers[i]
-		line = append(line[:0], b.ID...)
-		if b.ID == "" {
-			line = strconv.AppendInt(line, int64(i), 10)
-		}
-		line = fmt.Appendf(line, ",%d,%d,%d", b.First, b.Last+1, b.Size)
-		if has.align {
-			line = fmt.Appendf(line, ",%d", p.align(i))
-		}
-		if has.hint {
-			line = appendOptional(append(line, ','), b.Hint)
-		}
-		if has.gaps {
-			line = append(line, ',')
-			for _, g := range b.Gaps {
-				line = fmt.Appendf(line, "%d-%d", g.First, g.Last+1)
-				if g.From < g.To {
-					line = fmt.Appendf(line, "@%d:%d", g.From, g.To)
-				}
-				line = append(line, ' ')
-			}
-			line = bytes.TrimSuffix(line, []byte{' '})
-		}
-		switch {
-		case a != nil:
-			line = fmt.Appendf(line, ",%d", a.Offsets[i])
-		case has.offset:
-			line = appendOptional(append(line, ','), b.Fixed)
-		}
-	}
-	out.Write(append(line, '\n'))
-	return out.Flush()
-}
-
-// appendOptional writes nothing for none, which [ReadCSV] takes for none.
-func appendOptional(line []byte, x *int64) []byte {
-	if x == nil {
-		return line
-	}
-	return strconv.AppendInt(line, *x, 10)
 }

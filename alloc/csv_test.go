@@ -85,6 +85,28 @@ func TestWriteCSV(t *testing.T) {
 	}
 }
 
+// A file comes back in its own columns: their names, their order, what they
+// include; what it lacks stands behind.
+func TestDialect(t *testing.T) {
+	for _, c := range []struct{ name, csv, want string }{
+		{"names and order", "size,begin,upper,buffer\n4,0,2,a\n2,0,2,b\n", "size,begin,upper,buffer,offset\n4,0,2,a,0\n2,0,2,b,4\n"},
+		{"inclusive, gaps too", "buffer_id,start,end,size,gaps\na,0,9,4,7-8 9-9@1:3\n", "buffer_id,start,end,size,gaps,offset\na,0,9,4,7-8 9-9@1:3,0\n"},
+		{"an offset where it stands", "id,offset,lower,upper,size\na,8,0,2,4\nb,,0,2,8\n", "id,offset,lower,upper,size\na,8,0,2,4\nb,0,0,2,8\n"},
+		{"blanks and carriage returns go", " id , start, end , size\r\na, 0, 1, 4\r\n", "id,start,end,size,offset\na,0,1,4,0\n"},
+		{"the last step there is", "id,start,end,size\na,0,9223372036854775807,4\n", "id,start,end,size,offset\na,0,9223372036854775807,4,0\n"},
+	} {
+		p, d, err := ReadDialect(strings.NewReader(c.csv))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := GreedyBySize(p)
+		var got bytes.Buffer
+		if err := d.Write(&got, p, &a); err != nil || got.String() != c.want {
+			t.Errorf("%s: got %q, %v, want %q", c.name, got.String(), err, c.want)
+		}
+	}
+}
+
 // What is read is written so that it is read again as the same.
 func FuzzReadCSV(f *testing.F) {
 	f.Add("id,lower,upper,size\na,0,2,4\n")
@@ -92,9 +114,16 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("id,lower,upper,size,alignment,hint,gaps\n0,5,10,15,1,0,\n1,6,12,18,2,-1,7-8 9-10@1:17\n")
 	f.Add("\ufeffid,begin,upper,size,gaps\n,-5,10,15,-4--3@0:0\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := ReadCSV(strings.NewReader(text))
+		p, d, err := ReadDialect(strings.NewReader(text))
 		if err != nil {
 			return
+		}
+		var same bytes.Buffer
+		if err := d.Write(&same, p, nil); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if again, err := ReadCSV(bytes.NewReader(same.Bytes())); err != nil || len(again.Buffers) != len(p.Buffers) {
+			t.Fatalf("%q: written as %q: %v", text, same.String(), err)
 		}
 		var out bytes.Buffer
 		if err := p.WriteCSV(&out, nil); err != nil {

@@ -1,0 +1,147 @@
+package alloc
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Dialect is the header of a CSV: its columns by the names and in the order that
+// its file has (see [ReadCSV]). With a column "end" the last step is included.
+type Dialect []string
+
+// WriteCSV writes buffers as [ReadCSV] reads them, in MiniMalloc's dialect: id,
+// lower, upper and size, then what [Dialect.Write] adds.
+func (p Problem) WriteCSV(w io.Writer, a *Placement) error {
+	return Dialect{"id", "lower", "upper", "size"}.Write(w, p, a)
+}
+
+// Write writes buffers in this dialect. Columns that it lacks stand behind the
+// others: alignment, hint and gaps where a buffer has one, and offset, from the
+// placement; without a placement, the fixed offsets if there are any. A buffer
+// without an ID is called by its index.
+func (d Dialect) Write(w io.Writer, p Problem, a *Placement) error {
+	if a != nil && len(a.Offsets) != len(p.Buffers) {
+		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))
+	}
+	c := csvWriter{p: p, a: a, inclusive: slices.Contains(d, "end")}
+	for i := range p.Buffers {
+		if err := c.check(i); err != nil {
+			return err
+		}
+	}
+	d = append(slices.Clone(d), c.lacking(d)...)
+	out := bufio.NewWriter(w)
+	line := []byte(strings.Join(d, ","))
+	for i := range p.Buffers {
+		out.Write(append(line, '\n'))
+		line = line[:0]
+		for k, name := range d {
+			if k > 0 {
+				line = append(line, ',')
+			}
+			line = c.append(line, columns[name], i)
+		}
+	}
+	out.Write(append(line, '\n'))
+	return out.Flush()
+}
+
+// csvWriter is a file that is being written.
+type csvWriter struct {
+	p         Problem
+	a         *Placement
+	inclusive bool
+}
+
+// check fails on a buffer that the dialect cannot say.
+func (c *csvWriter) check(i int) error {
+	b := &c.p.Buffers[i]
+	if strings.ContainsAny(b.ID, ",\r\n") || strings.TrimSpace(b.ID) != b.ID {
+		return fmt.Errorf("%s: expected an ID without commas, line ends and blanks around it", c.p.name(i))
+	}
+	if b.Last == math.MaxInt && !c.inclusive {
+		return fmt.Errorf("%s: lifetime: expected a last step below %d", c.p.name(i), math.MaxInt)
+	}
+	return nil
+}
+
+// lacking lists the columns that the problem needs and the dialect has not.
+func (c *csvWriter) lacking(d Dialect) (names []string) {
+	var align, hint, gaps, fixed bool
+	for i := range c.p.Buffers {
+		b := &c.p.Buffers[i]
+		align = align || c.p.align(i) > 1
+		hint = hint || b.Hint != nil
+		gaps = gaps || len(b.Gaps) > 0
+		fixed = fixed || b.Fixed != nil
+	}
+	for _, column := range []struct {
+		name string
+		used bool
+	}{{"alignment", align}, {"hint", hint}, {"gaps", gaps}, {"offset", fixed || c.a != nil}} {
+		if column.used && !slices.Contains(d, column.name) {
+			names = append(names, column.name)
+		}
+	}
+	return names
+}
+
+// append adds the field of a buffer in the column of a meaning.
+func (c *csvWriter) append(line []byte, means string, i int) []byte {
+	b := &c.p.Buffers[i]
+	switch means {
+	case "id":
+		if b.ID == "" {
+			return strconv.AppendInt(line, int64(i), 10)
+		}
+		return append(line, b.ID...)
+	case "lower":
+		return strconv.AppendInt(line, int64(b.First), 10)
+	case "upper":
+		return strconv.AppendInt(line, c.upper(b.Last), 10)
+	case "size":
+		return strconv.AppendInt(line, b.Size, 10)
+	case "alignment":
+		return strconv.AppendInt(line, c.p.align(i), 10)
+	case "hint":
+		return appendOptional(line, b.Hint)
+	case "gaps":
+		for k, g := range b.Gaps {
+			if k > 0 {
+				line = append(line, ' ')
+			}
+			line = fmt.Appendf(line, "%d-%d", g.First, c.upper(g.Last))
+			if g.From < g.To {
+				line = fmt.Appendf(line, "@%d:%d", g.From, g.To)
+			}
+		}
+		return line
+	case "offset":
+		if c.a != nil {
+			return strconv.AppendInt(line, c.a.Offsets[i], 10)
+		}
+		return appendOptional(line, b.Fixed)
+	}
+	return line
+}
+
+// upper is a last step as the dialect says it.
+func (c *csvWriter) upper(last int) int64 {
+	if c.inclusive {
+		return int64(last)
+	}
+	return int64(last) + 1
+}
+
+// appendOptional writes nothing for none, which [ReadCSV] takes for none.
+func appendOptional(line []byte, x *int64) []byte {
+	if x == nil {
+		return line
+	}
+	return strconv.AppendInt(line, *x, 10)
+}

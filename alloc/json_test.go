@@ -1,0 +1,88 @@
+package alloc
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+func TestReadJSON(t *testing.T) {
+	for _, c := range []struct {
+		name, json string
+		want       Problem
+		err        string
+	}{
+		{"a list alone", `[{"id":"a","lower":0,"upper":2,"size":4}]`, Problem{Buffers: []Buffer{{ID: "a", Size: 4, Last: 1}}}, ""},
+		{
+			"all fields, numbers as names, others around", `{"name":"x","buffers":[{"id":7,"lower":5,"upper":9,"size":18,"alignment":2,"hint":-1,"offset":4,"gaps":[{"lower":6,"upper":8,"from":1,"to":17}]}],"alignment":64,"more":[1]}`,
+			Problem{Alignment: 64, Buffers: []Buffer{{ID: "7", First: 5, Last: 8, Size: 18, Align: 2, Fixed: at(4), Gaps: []Gap{{6, 7, 1, 17}}}}},
+			"",
+		},
+		{"nothing", ``, Problem{}, "byte 0: EOF"},
+		{"no buffers", `{"nodes":[]}`, Problem{}, `buffers: missing: expected {"buffers": [{"id", "lower", "upper", "size"}]}`},
+		{"no list", `{"buffers":{}}`, Problem{}, `buffers: expected a list, found {`},
+		{"cut short", `{"buffers":[{"id":"a","lower":0`, Problem{}, "byte 12: buffers[0]: unexpected EOF"},
+		{"no size", `[{"id":"a","lower":0,"upper":2}]`, Problem{}, "buffers[0]: expected lower, upper and size"},
+		{"a typing error", `[{"id":"a","lower":0,"upper":2,"size":4,"aligment":8}]`, Problem{}, `buffers[0]: json: unknown field "aligment"`},
+		{"an empty lifetime", `[{"lower":2,"upper":2,"size":4}]`, Problem{}, "buffers[0]: expected a lifetime of at least one step from 2 on, found 2"},
+		{"a negative size", `[{"lower":2,"upper":3,"size":-4}]`, Problem{}, "buffer 0: size: expected 0 or more bytes, found -4"},
+		{"a list as name", `[{"id":[],"lower":2,"upper":3,"size":4}]`, Problem{}, "buffers[0]: id: expected a text or a number, found []"},
+		{"an empty gap", `[{"lower":2,"upper":5,"size":4,"gaps":[{"lower":3,"upper":3}]}]`, Problem{}, "buffers[0]: gap 0: expected at least one step from 3 on, found 3"},
+		{"more behind", `[] []`, Problem{}, "byte 4: expected the end of the file"},
+	} {
+		p, err := ReadJSON(strings.NewReader(c.json))
+		if message(err) != c.err {
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.err)
+		}
+		if d := gocmp.Diff(c.want, p, gocmp.AllowUnexported(Problem{})); err == nil && d != "" {
+			t.Errorf("%s: want - got +:\n%s", c.name, d)
+		}
+	}
+}
+
+func TestWriteJSON(t *testing.T) {
+	p := parse(t, picture)
+	a := GreedyBySize(p)
+	var got bytes.Buffer
+	if err := p.WriteJSON(&got, &a); err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+ "arena_bytes": 7,
+ "buffers": [
+  {"id":"a","lower":0,"upper":2,"size":4,"offset":0},
+  {"id":"b","lower":0,"upper":2,"size":2,"offset":4},
+  {"id":"c","lower":1,"upper":3,"size":1,"offset":6},
+  {"id":"d","lower":2,"upper":4,"size":4,"offset":0}
+ ]
+}
+`
+	if d := gocmp.Diff(want, got.String()); d != "" {
+		t.Errorf("want - got +:\n%s", d)
+	}
+}
+
+// What is read is written so that it is read again as the same.
+func FuzzReadJSON(f *testing.F) {
+	f.Add(`{"alignment":8,"buffers":[{"id":"a","lower":0,"upper":2,"size":4}]}`)
+	f.Add(`[{"id":7,"lower":5,"upper":9,"size":18,"alignment":2,"hint":3,"offset":4,"gaps":[{"lower":6,"upper":8,"from":1,"to":17}]}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ReadJSON(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		var out, twice bytes.Buffer
+		if err := p.WriteJSON(&out, nil); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadJSON(bytes.NewReader(out.Bytes()))
+		if err == nil {
+			err = again.WriteJSON(&twice, nil)
+		}
+		if err != nil || twice.String() != out.String() {
+			t.Fatalf("%q: written as %q, then as %q: %v", text, out.String(), twice.String(), err)
+		}
+	})
+}
