@@ -35,6 +35,14 @@ func (p Problem) areas(i int) []area {
 	return append(list, all)
 }
 
+// EachArea calls f with what buffer i needs: the steps [first, last] and of it
+// the bytes [from, to), its size rounded up; a buffer without gaps is one area.
+func (p Problem) EachArea(i int, f func(first, last int, from, to int64)) {
+	for _, x := range p.areas(i) {
+		f(x.first, x.last, x.from, x.to)
+	}
+}
+
 func (p Problem) hasGaps() bool {
 	return slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return len(b.Gaps) > 0 })
 }

@@ -12,11 +12,14 @@ import (
 )
 
 // Fragmentation is (arena - peak) / arena in per cent, as OLLA defines it.
-func Fragmentation(s plan.Summary) float64 {
-	if s.ArenaBytes == 0 {
+func Fragmentation(s plan.Summary) float64 { return FragmentationOf(s.ArenaBytes, s.PeakBytes) }
+
+// FragmentationOf is (arena - peak) / arena in per cent, 0 for no arena.
+func FragmentationOf(arena, peak int64) float64 {
+	if arena == 0 {
 		return 0
 	}
-	return 100 * float64(s.ArenaBytes-s.PeakBytes) / float64(s.ArenaBytes)
+	return 100 * float64(arena-peak) / float64(arena)
 }
 
 // Summary prints what a plan does for its user: before and after, the bound,

@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// packCmd places buffers.
+type packCmd struct {
+	Buffers string `arg:"" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
+
+	Capacity  *size         `placeholder:"SIZE" help:"Any arena up to SIZE will do, such as 1MiB. Not fitting, or not known to fit: exit status 1, and nothing is written."`
+	Strategy  string        `placeholder:"NAME" help:"Run one strategy alone: ${placements} (default: all, then the searches)."`
+	Effort    string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
+	TimeLimit time.Duration `placeholder:"TIME" help:"Stop after TIME, such as 3s, with the best so far."`
+	Align     int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes, and place them at such (default 1)."`
+	Out       string        `placeholder:"FILE" help:"Write the buffers with their offsets: in the columns of the input, or as JSON if FILE ends in .json; - is standard output."`
+	SVG       string        `name:"svg" placeholder:"FILE" help:"Draw the placement: steps to the right, offsets upwards; - is standard output."`
+	JSON      bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+}
+
+// Help is shown below the flags.
+func (packCmd) Help() string {
+	return `Examples:
+  onnxmem pack buffers.csv --out placed.csv --svg picture.svg
+  onnxmem pack buffers.csv --capacity 1MiB --json`
+}
+
+var placementEfforts = map[string]alloc.Effort{
+	"fast": alloc.EffortFast, "default": alloc.EffortDefault, "max": alloc.EffortMax,
+}
+
+// packing is a run of the command.
+type packing struct {
+	cmd     *packCmd
+	name    string        // of the file, for messages
+	given   alloc.Problem // as the file has it
+	dialect alloc.Dialect // of the file; nil for JSON
+	problem alloc.Problem // rounded
+	found   alloc.Result
+	fit     alloc.Fit
+	read    time.Duration
+	place   time.Duration
+}
+
+// Run reads, places, writes and prints.
+func (c *packCmd) Run(e *env) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	k := packing{cmd: c}
+	if err := k.load(); err != nil {
+		return err
+	}
+	if err := k.solve(); err != nil {
+		return err
+	}
+	if k.fit == alloc.FitFound || c.Capacity == nil {
+		if err := k.write(e); err != nil {
+			return err
+		}
+	}
+	out := e.stdout
+	if c.Out == "-" || c.SVG == "-" {
+		out = e.stderr // what is written has standard output to itself
+	}
+	if c.JSON {
+		if err := k.json(out); err != nil {
+			return err
+		}
+	} else {
+		k.text(out)
+	}
+	return k.verdict()
+}
+
+// check looks at the command line by itself.
+func (c *packCmd) check() error {
+	wrong := func(format string, args ...any) error {
+		return &failure{exitUsage, fmt.Sprintf(format, args...) + " (see onnxmem pack --help)"}
+	}
+	switch {
+	case c.Strategy != "" && !slices.ContainsFunc(alloc.Strategies, func(s alloc.Strategy) bool { return s.Name == c.Strategy }):
+		return wrong("placement strategy %q is unknown: expected one of %s", c.Strategy, placementNames())
+	case c.Align < 1:
+		return wrong("alignment %d: expected 1 or more bytes", c.Align)
+	case c.TimeLimit < 0:
+		return wrong("time limit %v: expected more than nothing", c.TimeLimit)
+	case c.Out != "" && (c.Out == c.SVG || c.Out != "-" && c.SVG != "-" && c.SVG != "" && onnx.SamePath(c.Out, c.SVG)):
+		return wrong("%s: expected different places for the buffers and the picture", c.Out)
+	}
+	return nil
+}
+
+// load reads the buffers.
+func (k *packing) load() (err error) {
+	began := time.Now()
+	in, err := openInput(k.cmd.Buffers)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	k.name = in.name
+	if k.given, k.dialect, err = in.buffers(); err != nil {
+		return err
+	}
+	k.problem = k.given
+	if k.cmd.Align > 1 {
+		if k.problem, err = k.given.Rounded(k.cmd.Align); err != nil {
+			return in.refuse(err)
+		}
+	}
+	k.read = time.Since(began)
+	return nil
+}
+
+// solve places the buffers and has the placement checked by what shares nothing
+// with the search.
+func (k *packing) solve() (err error) {
+	began := time.Now()
+	opt := alloc.Options{Strategy: k.cmd.Strategy, Effort: placementEfforts[k.cmd.Effort]}
+	if k.cmd.Capacity != nil {
+		opt.Capacity = int64(*k.cmd.Capacity)
+	}
+	if k.cmd.TimeLimit > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), k.cmd.TimeLimit)
+		defer cancel()
+		opt.Context = ctx
+	}
+	k.found, err = alloc.Solve(k.problem, opt)
+	k.place = time.Since(began)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: no placement within %v", k.name, k.cmd.TimeLimit)
+	case err != nil:
+		return err
+	}
+	if k.cmd.Capacity != nil {
+		// A capacity of 0 is one, too.
+		switch c := int64(*k.cmd.Capacity); {
+		case k.found.Arena <= c:
+			k.fit = alloc.FitFound
+		case k.found.LowerBound > c:
+			k.fit = alloc.FitNever
+		}
+	}
+	if err := k.problem.CheckSweep(k.found.Placement); err != nil {
+		return fmt.Errorf("internal error in placement by %s: %w", k.found.Strategy, err)
+	}
+	return nil
+}
+
+// write puts the buffers and the picture in their places, both or none.
+func (k *packing) write(e *env) error {
+	var files []*atomicfile.File
+	defer func() {
+		for _, f := range files {
+			f.Abort()
+		}
+	}()
+	for _, w := range []struct {
+		path string
+		to   func(io.Writer) error
+	}{{k.cmd.Out, k.writeBuffers}, {k.cmd.SVG, k.writeSVG}} {
+		if w.path == "" {
+			continue
+		}
+		var text bytes.Buffer
+		if err := w.to(&text); err != nil {
+			return err
+		}
+		if w.path == "-" {
+			if _, err := e.stdout.Write(text.Bytes()); err != nil {
+				return err
+			}
+			continue
+		}
+		f, err := stage(w.path, text.Bytes())
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	return atomicfile.Commit(false, files...)
+}
+
+// writeBuffers writes the buffers as they were given, with their offsets.
+func (k *packing) writeBuffers(w io.Writer) error {
+	a := &k.found.Placement
+	switch {
+	case strings.HasSuffix(k.cmd.Out, ".json"), k.cmd.Out == "-" && k.dialect == nil:
+		return k.given.WriteJSON(w, a)
+	case k.dialect == nil:
+		return k.given.WriteCSV(w, a)
+	}
+	return k.dialect.Write(w, k.given, a)
+}
+
+func (k *packing) writeSVG(w io.Writer) error {
+	lines := []report.Line{{Name: "arena", Bytes: k.found.Arena}}
+	if c := k.cmd.Capacity; c != nil && int64(*c) != k.found.Arena {
+		lines = append(lines, report.Line{Name: "capacity", Bytes: int64(*c)})
+	} else if k.found.LowerBound != k.found.Arena {
+		lines = append(lines, report.Line{Name: "lower bound", Bytes: k.found.LowerBound})
+	}
+	title := fmt.Sprintf("%s: %s buffers", k.name, units.Group(int64(len(k.problem.Buffers))))
+	return report.PlacementSVG(w, title, k.rects(), lines)
+}
+
+// rects are the buffers as the picture shows them, without their gaps.
+func (k *packing) rects() []report.Rect {
+	var list []report.Rect
+	for i := range k.problem.Buffers {
+		name := k.problem.Buffers[i].ID
+		if name == "" {
+			name = fmt.Sprint(i)
+		}
+		off := k.found.Offsets[i]
+		k.problem.EachArea(i, func(first, last int, from, to int64) {
+			list = append(list, report.Rect{Name: name, Offset: off + from, Bytes: to - from, First: first, Last: last})
+		})
+	}
+	return list
+}
+
+func (k *packing) json(w io.Writer) error {
+	type times struct {
+		Read  float64 `json:"read"`
+		Total float64 `json:"total"`
+	}
+	var capacity *int64
+	var fits *bool
+	if c := k.cmd.Capacity; c != nil {
+		capacity = (*int64)(c)
+		if answer := k.fit == alloc.FitFound; answer || k.fit == alloc.FitNever {
+			fits = &answer
+		}
+	}
+	return writeJSON(w, struct {
+		Buffers    int      `json:"buffers"`
+		MaxLoad    int64    `json:"max_load_bytes"`
+		LowerBound int64    `json:"lower_bound_bytes"`
+		Arena      int64    `json:"arena_bytes"`
+		Optimal    bool     `json:"optimal"`
+		Capacity   *int64   `json:"capacity_bytes"`
+		Fits       *bool    `json:"fits"`
+		Infeasible []string `json:"infeasible,omitempty"`
+		Strategy   string   `json:"strategy"`
+		Times      times    `json:"times_ms"`
+	}{
+		len(k.problem.Buffers), k.problem.MaxLoad(), k.found.LowerBound, k.found.Arena, k.found.Optimal,
+		capacity, fits, k.infeasible(), k.found.Strategy,
+		times{milliseconds(k.read), milliseconds(k.place)},
+	})
+}
+
+// infeasible names buffers that alone do not fit.
+func (k *packing) infeasible() (names []string) {
+	for _, i := range k.found.Infeasible {
+		name := k.problem.Buffers[i].ID
+		if name == "" {
+			name = fmt.Sprint(i)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// text prints what was found in a few lines.
+func (k *packing) text(w io.Writer) {
+	r, fixed := &k.found, 0
+	for i := range k.problem.Buffers {
+		if k.problem.Buffers[i].Fixed != nil {
+			fixed++
+		}
+	}
+	fmt.Fprintf(w, "buffers       %s", units.Group(int64(len(k.problem.Buffers))))
+	if fixed > 0 {
+		fmt.Fprintf(w, ", %s with a fixed offset", units.Group(int64(fixed)))
+	}
+	load := k.problem.MaxLoad()
+	fmt.Fprintf(w, "\nlargest load  %s\n", units.Bytes(load))
+	fmt.Fprintf(w, "lower bound   %s: %s\n", units.Bytes(r.LowerBound), k.bound())
+	fmt.Fprintf(w, "arena         %s, fragmentation %.2f %%, by %s\n", units.Bytes(r.Arena), report.FragmentationOf(r.Arena, load), r.Strategy)
+	if c := k.cmd.Capacity; c != nil {
+		says := "fits"
+		switch k.fit {
+		case alloc.FitNever:
+			says = "does not fit, proven"
+		case alloc.FitUnknown:
+			says = "not known to fit"
+		}
+		fmt.Fprintf(w, "capacity      %s: %s\n", units.Bytes(int64(*c)), says)
+	}
+	if names := k.infeasible(); len(names) > 0 {
+		const most = 8
+		for i := range names {
+			names[i] = units.Name(names[i])
+		}
+		more := ""
+		if len(names) > most {
+			names, more = names[:most], fmt.Sprintf(" and %s more", units.Group(int64(len(names)-most)))
+		}
+		fmt.Fprintf(w, "infeasible    %s%s: these alone do not fit\n", strings.Join(names, ", "), more)
+	}
+	if files := k.files(); len(files) > 0 {
+		fmt.Fprintf(w, "wrote         %s, placed in %.1f ms\n", strings.Join(files, ", "), milliseconds(k.place))
+	} else {
+		fmt.Fprintf(w, "placed in     %.1f ms\n", milliseconds(k.place))
+	}
+}
+
+// bound says how far the arena is from the lower bound.
+func (k *packing) bound() string {
+	switch r := &k.found; {
+	case r.Optimal:
+		return "met, no placement does better"
+	case k.fit == alloc.FitFound:
+		return "the arena is within the capacity, nothing smaller was looked for"
+	case k.fit == alloc.FitNever:
+		return "above the capacity"
+	default:
+		return fmt.Sprintf("not met, gap %.2f %% of the arena", report.FragmentationOf(r.Arena, r.LowerBound))
+	}
+}
+
+// files are those that were written.
+func (k *packing) files() (list []string) {
+	if k.cmd.Capacity != nil && k.fit != alloc.FitFound {
+		return nil
+	}
+	for _, path := range []string{k.cmd.Out, k.cmd.SVG} {
+		if path != "" && path != "-" {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// verdict ends with status 1 where the capacity is not met.
+func (k *packing) verdict() error {
+	if k.cmd.Capacity == nil || k.fit == alloc.FitFound {
+		return nil
+	}
+	capacity := units.Bytes(int64(*k.cmd.Capacity))
+	if k.fit == alloc.FitNever {
+		return &failure{exitFailed, fmt.Sprintf("%s: does not fit into %s: proven, at least %s are needed", k.name, capacity, units.Bytes(k.found.LowerBound))}
+	}
+	spent := "with more --effort it may be found"
+	if k.cmd.Strategy != "" {
+		spent = "without --strategy it may be found"
+	}
+	return &failure{exitFailed, fmt.Sprintf("%s: not known to fit into %s: the smallest arena found is %s; %s", k.name, capacity, units.Bytes(k.found.Arena), spent)}
+}

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// The four buffers of package alloc's picture.
+var four = []Rect{{"a", 0, 4, 0, 1}, {"b", 4, 2, 0, 1}, {"c", 6, 1, 1, 2}, {"d", 0, 4, 2, 3}}
+
+func TestPlacementSVG(t *testing.T) {
+	var got bytes.Buffer
+	if err := PlacementSVG(&got, "four.csv: 4 buffers", four, []Line{{"arena", 7}, {"capacity", 8}}); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "placement.svg.golden")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got.String()); d != "" {
+		t.Errorf("want - got + (-update writes it anew):\n%s", d)
+	}
+}
+
+// Any picture is well-formed XML in which each buffer that has bytes is drawn,
+// up to the number that an eye can tell apart; names cannot break out.
+func TestPlacementSVGIsXML(t *testing.T) {
+	many := make([]Rect, 60_000)
+	for i := range many {
+		many[i] = Rect{Name: fmt.Sprint(i), Offset: int64(i%1000) << 20, Bytes: 1 << 20, First: i, Last: i + i%7}
+	}
+	for _, c := range []struct {
+		name  string
+		rects []Rect
+		least int
+	}{
+		{"nothing", nil, 0},
+		{"a hostile name", []Rect{{"</title><script>\x00\x1b&", 0, 1, 0, 0}}, 1},
+		{"0 bytes", []Rect{{"z", 0, 0, 0, 3}, {"a", 0, 1, 0, 3}}, 1},
+		{"all steps and bytes there are", []Rect{{"a", 0, math.MaxInt64, math.MinInt64, math.MaxInt64}}, 1},
+		{"one step below 0", []Rect{{"a", 0, 9, -3, -3}}, 1},
+		{"too many to see", many, 1000},
+	} {
+		var got bytes.Buffer
+		if err := PlacementSVG(&got, c.name, c.rects, []Line{{"arena", 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if text := got.String(); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+			t.Errorf("%s: a coordinate is no number", c.name)
+		}
+		rects := 0
+		for d := xml.NewDecoder(&got); ; {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			if start, ok := token.(xml.StartElement); ok {
+				switch start.Name.Local {
+				case "rect":
+					rects++
+				case "script":
+					t.Errorf("%s: a name became an element", c.name)
+				}
+			}
+		}
+		if rects < c.least || len(c.rects) <= mostDrawn && rects > c.least {
+			t.Errorf("%s: %d rectangles, expected %d", c.name, rects, c.least)
+		}
+	}
+}
