@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 )
 
@@ -56,7 +57,17 @@ func (t *Tensor) UnmarshalJSON(b []byte) error {
 
 // typeError spells the field and both types of a mismatch.
 func typeError(err *json.UnmarshalTypeError) string {
-	return fmt.Sprintf("%s: expected %s, found %s", err.Field, err.Type, err.Value)
+	want, where := err.Type.String(), err.Field
+	switch err.Type.Kind() {
+	case reflect.Struct:
+		want = "an object"
+	case reflect.Slice:
+		want = "a list"
+	}
+	if where != "" {
+		where += ": "
+	}
+	return fmt.Sprintf("%sexpected %s, found %s", where, want, err.Value)
 }
 
 // Reuses lists the tensors over which the producer may write a result, as

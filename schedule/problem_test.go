@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -93,15 +94,11 @@ const example = `{"name":"tiny","mode":"inference","nodes":[{"name":"A","op":"Co
 	`{"name":"b","bytes":4,"producer":1,"consumers":[],"kind":"output","resident":false,"output":true,"reuses":[0,1]}]}`
 
 func TestReadProblem(t *testing.T) {
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	fmt.Fprint(z, example)
-	z.Close()
 	plain, err := ReadProblem(strings.NewReader(example))
 	if err != nil {
 		t.Fatal(err)
 	}
-	unzipped, err := ReadProblem(&zipped)
+	unzipped, err := ReadProblem(bytes.NewReader(zipped(t, example)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +117,33 @@ func TestReadProblemTakesATensorWithoutProducer(t *testing.T) {
 	}
 }
 
+func zipped(tb testing.TB, text string) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	fmt.Fprint(z, text)
+	if err := z.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A small file takes little memory, whatever it inflates to.
+func TestReadProblemStopsABomb(t *testing.T) {
+	bomb := zipped(t, `{"nodes":[`+strings.Repeat("{},", 30<<20)+"{}]}")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := ReadProblem(bytes.NewReader(bomb)); err == nil {
+		t.Error("read a bomb")
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<30 {
+		t.Errorf("%d bytes of gzip made it allocate %d", len(bomb), n)
+	} else {
+		t.Log(len(bomb), n, after.HeapSys)
+	}
+}
+
 func TestReadProblemRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "byte 0: unexpected end of JSON input"},
@@ -132,7 +156,16 @@ func TestReadProblemRefuses(t *testing.T) {
 		{`{"nodes":[],"tensors":[{"name":"a","kind":3}]}`, `tensor "a": kind: expected string, found number`},
 		{`{"nodes":[],"tensors":[{"bytes":1,"consumers":[0]}]}`, `tensor 0 "": consumers[0]: expected a node below 0, found 0`},
 		{`{"nodes":[],"tensors":[{"reuses":"x"}]}`, `reuses: expected the index of a tensor or a list of them, found "x"`},
+		{`{"nodes":[3]}`, "byte 11: nodes: expected an object, found number"},
+		{`{"nodes":[],"tensors":["a"]}`, `tensor "": expected an object, found string`},
+		{`{"nodes":{}}`, "byte 10: nodes: expected a list, found object"},
+		{`{"nodes":[{}`, "byte 12: unexpected end of JSON input"},
+		{`{"nodes":[{]}`, "byte 12: invalid character ']'"},
+		{`{"more":{"x":[1,{}]},"nodes":[],"tensors":[{"bytes":-1}]}`, `tensor 0 "": bytes: expected 0 or more, found -1`},
 		{"\x1f\x8b", "gzip: unexpected EOF"},
+		{string(zipped(t, example)[:60]), "gzip: unexpected EOF"},
+		{string(zipped(t, `{"nodes":[`+strings.Repeat("{},", 4<<20)+"{}]}")), "inflate to more than 100 times as many"},
+		{string(zipped(t, strings.Repeat(" ", 20<<20)+"{}")), "inflate to more than 100 times as many"},
 	} {
 		if _, err := ReadProblem(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %s", c.text, err, c.want)
@@ -145,6 +178,7 @@ func FuzzReadProblem(f *testing.F) {
 	f.Add([]byte(example))
 	f.Add([]byte(`{"nodes":[{}],"tensors":[{"producer":0,"consumers":[0]}]}`))
 	f.Add([]byte("\x1f\x8b\x08\x00"))
+	f.Add(zipped(f, example))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := ReadProblem(bytes.NewReader(text))
 		if err != nil {
