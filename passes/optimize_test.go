@@ -76,12 +76,15 @@ func verify(t testing.TB, b []byte, p *plan.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := plan.Verify(m, p, plan.VerifyOptions{})
+	rep, err := plan.Verify(m, p, plan.VerifyOptions{Replay: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !rep.Valid {
 		t.Fatalf("the plan is not valid:\n%s", rep)
+	}
+	if rep.Schedule == "claimed by search" {
+		t.Errorf("the bound is only claimed: %s", rep.Replay)
 	}
 	want := p.Summary
 	if diff := cmp.Diff(rep.Summary, want); diff != "" {

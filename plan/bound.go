@@ -25,6 +25,7 @@ type bounds struct {
 	base   int64   // graph inputs that are outputs: always live
 	idle   int64   // graph inputs that nobody reads: live at step 0
 	grain  int64   // divides all sizes
+	total  int64   // of all sizes
 	work   int64   // done so far: nodes and storages looked at
 	side   []side  // by node, of the case that is looked at
 	stack  []graph.NodeID
@@ -47,9 +48,8 @@ func newBounds(s *scope) *bounds {
 		s: s, before: make([][]graph.NodeID, n), after: make([][]graph.NodeID, n),
 		trans: slices.Clone(s.work), side: make([]side, n),
 	}
-	total := int64(0)
 	for _, w := range s.work {
-		total = s.v.add(total, w)
+		b.total = s.v.add(b.total, w)
 		b.grain = gcd(b.grain, w)
 	}
 	for i := range s.storages {
@@ -57,7 +57,7 @@ func newBounds(s *scope) *bounds {
 		if !s.counts(int32(i)) {
 			continue
 		}
-		if total = s.v.add(total, st.bytes); s.v.overflow {
+		if b.total = s.v.add(b.total, st.bytes); s.v.overflow {
 			return nil
 		}
 		b.grain = gcd(b.grain, st.bytes)

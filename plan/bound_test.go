@@ -13,7 +13,9 @@ import (
 // randomScope makes a small graph with all that bears on bounds: several outputs
 // and readers, views of views, in-place results, dynamic tensors, tensors of 0
 // bytes, unread ones, constants, workspaces, and parameters that are updated.
-func randomScope(r *rand.Rand) *scope {
+func randomScope(r *rand.Rand) *scope { return randomScopeOf(r, 2+r.IntN(7)) }
+
+func randomScopeOf(r *rand.Rand, nodes int) *scope {
 	g := &graph.Graph{}
 	tensor := func(bytes int64) graph.TensorID {
 		id := g.NewTensor(fmt.Sprint("t", len(g.Tensors)))
@@ -29,7 +31,7 @@ func randomScope(r *rand.Rand) *scope {
 	if r.IntN(3) == 0 {
 		g.Tensors[tensor(64)].Data = &graph.Data{Bytes: 64}
 	}
-	for n := range 2 + r.IntN(7) {
+	for n := range nodes {
 		node := &graph.Node{Name: fmt.Sprint("n", n)}
 		for range r.IntN(4) {
 			// Late tensors are likelier, so that there are chains.

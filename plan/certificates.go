@@ -13,11 +13,24 @@ func (v *verifier) certify(s *scope, sum *Summary) {
 	if len(s.g.Nodes) == 0 {
 		proven = sum.PeakBytes // there is one order
 	}
+	search := v.greatestSearch()
+	if v.opt.Replay && search < 0 {
+		v.r.Replay = "nothing to replay"
+	}
 	for i := range v.p.Certificates {
 		c := &v.p.Certificates[i]
 		switch c.Kind {
 		case CertificateSearch:
-			claimed = max(claimed, c.ValueBytes)
+			if !v.opt.Replay || i != search {
+				claimed = max(claimed, c.ValueBytes)
+				break
+			}
+			switch v.replay(s, i) {
+			case isProven:
+				proven = max(proven, c.ValueBytes)
+			case isUnknown:
+				claimed = max(claimed, c.ValueBytes)
+			}
 		case CertificateCut, CertificateFirst, CertificateLast:
 			switch v.prove(s, i) {
 			case isProven:
@@ -58,7 +71,7 @@ type outcome int8
 const (
 	isForged  outcome = iota // and reported
 	isProven                 // whatever the order
-	isUnknown                // its sizes are beyond exact arithmetic
+	isUnknown                // nobody asked, or it takes too much to tell
 )
 
 // prove proves a certificate of one node or of a set of them anew.
@@ -95,6 +108,46 @@ func (v *verifier) prove(s *scope, i int) outcome {
 		return isForged
 	}
 	return isProven
+}
+
+// greatestSearch is the certificate of kind search that claims most, or none: the
+// others follow from it.
+func (v *verifier) greatestSearch() int {
+	at := int(none)
+	for i := range v.p.Certificates {
+		if c := &v.p.Certificates[i]; c.Kind == CertificateSearch && (at < 0 || c.ValueBytes > v.p.Certificates[at].ValueBytes) {
+			at = i
+		}
+	}
+	return at
+}
+
+// replay searches anew for the order that a certificate of kind search denies.
+func (v *verifier) replay(s *scope, i int) outcome {
+	c := &v.p.Certificates[i]
+	if v.bounds == nil && !v.overflow {
+		v.bounds = newBounds(s)
+	}
+	switch {
+	case c.ValueBytes <= 0:
+		return isProven
+	case v.overflow || v.bounds.total > maxReplayBytes:
+		v.r.Replay = fmt.Sprintf("not replayed: more than %d bytes", int64(maxReplayBytes))
+		return isUnknown
+	}
+	r := newReplay(v.bounds)
+	switch r.run(c.ValueBytes - 1) {
+	case noOrder:
+		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, count(r.states, "state"))
+		return isProven
+	case anOrder:
+		_, peak := s.simulate(r.order)
+		v.r.Replay = fmt.Sprintf("an order has %d bytes (%s)", peak, count(r.states, "state"))
+		v.fault(CodeCertificate, "certificate %d: a search for an order below %d bytes finds one of %d", i, c.ValueBytes, peak)
+		return isForged
+	}
+	v.r.Replay = "not replayed: " + r.tooMany()
+	return isUnknown
 }
 
 // certified gives the nodes of a certificate. Which they are stand in its steps;

@@ -85,3 +85,62 @@ func fans(branches, length int) text {
 	fmt.Fprintf(&b, "y = Sum(%s)\nout y\n", strings.Join(ends, ", "))
 	return text{main: b.String()}
 }
+
+// TestReplayedCertificates: a bound of kind search is believed, and said to be;
+// replayed it is proven, or refuted where it is one grain too high.
+func TestReplayedCertificates(t *testing.T) {
+	verify := func(p *plan.Plan, x text, replay bool) *plan.Report {
+		t.Helper()
+		found, err := passes.Optimize(x.build(t), passes.Options{Schedule: "bfs"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := onnx.Encode(found.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Model = plan.ImageOf("out.onnx", im)
+		r, err := plan.Verify(parse(t, encode(t, found.Model)), p, plan.VerifyOptions{Replay: replay})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Violations = slices.DeleteFunc(r.Violations, func(v plan.Violation) bool { return v.Code == plan.CodeAnnotation })
+		return r
+	}
+	for _, x := range []text{fans(2, 2), fans(4, 5), fans(6, 9)} {
+		worse, err := passes.Optimize(x.build(t), passes.Options{Schedule: "bfs"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		best, err := passes.Optimize(x.build(t), passes.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		optimum := best.Plan.Summary.PeakBytes
+		if s := best.Plan.Summary; !s.ScheduleOptimal || worse.Plan.Summary.PeakBytes <= optimum+64 {
+			t.Fatalf("a peak of %d bytes, breadth first %d: nothing is tested", optimum, worse.Plan.Summary.PeakBytes)
+		}
+		claim := func(bytes int64) *plan.Plan {
+			p := clone(t, worse.Plan)
+			p.Certificates = []plan.Certificate{{Kind: plan.CertificateSearch, Nodes: []string{}, ValueBytes: bytes}}
+			p.Summary.LowerBoundBytes, p.Summary.ScheduleOptimal = bytes, bytes == p.Summary.PeakBytes
+			return p
+		}
+		peak := worse.Plan.Summary.PeakBytes
+		if r := verify(claim(optimum), x, true); len(r.Violations) > 0 || !strings.HasPrefix(r.Replay, "no order is below") || r.Schedule != fmt.Sprintf("gap %d bytes", peak-optimum) {
+			t.Errorf("the true bound, replayed: %s, %s\n%v", r.Replay, r.Schedule, r.Violations)
+		}
+		if r := verify(claim(peak), x, false); len(r.Violations) > 0 || r.Schedule != "claimed by search" || r.Replay != "" {
+			t.Errorf("the forged bound, not replayed: %s, %s\n%v", r.Replay, r.Schedule, r.Violations)
+		}
+		for _, forged := range []int64{optimum + 64, peak} {
+			r := verify(claim(forged), x, true)
+			if len(r.Violations) == 0 || r.Violations[0].Code != plan.CodeCertificate || r.ScheduleOptimal {
+				t.Errorf("a bound of %d bytes, where %d is the least peak: %s, %s\n%v", forged, optimum, r.Replay, r.Schedule, r.Violations)
+			}
+		}
+		if r := verify(worse.Plan, x, true); r.Replay != "nothing to replay" {
+			t.Errorf("no certificate of kind search: %q", r.Replay)
+		}
+	}
+}

@@ -25,6 +25,10 @@ type Report struct {
 
 	Schedule  string `json:"schedule"`  // "proven", "claimed by search", "gap N bytes"
 	Placement string `json:"placement"` // "proven", "claimed", "gap N bytes"
+
+	// Replay is what became of the certificates of kind search where they were
+	// to be replayed.
+	Replay string `json:"replay,omitempty"`
 }
 
 // maxViolations is how many violations a report lists.
@@ -90,6 +94,9 @@ func (r *Report) String() string {
 		}
 		fmt.Fprintf(&b, "\narena     %s\nresident  %s\npeak      %s\n", units.Bytes(s.ArenaBytes), units.Bytes(s.ResidentBytes), units.Bytes(s.PeakBytes))
 		fmt.Fprintf(&b, "schedule: %s\nplacement: %s\n", r.Schedule, r.Placement)
+		if r.Replay != "" {
+			fmt.Fprintf(&b, "replay: %s\n", r.Replay)
+		}
 		return b.String()
 	}
 	fmt.Fprintf(&b, "not valid: %s\n", count(len(r.Violations)+r.More, "violation"))

@@ -14,6 +14,9 @@ type VerifyOptions struct {
 	// metadata entries, and the file's identity where the plan has none. It is
 	// for a model that was planned and not yet written.
 	SkipAnnotations bool
+	// Replay repeats the searches that certificates of kind search rest on, by a
+	// method of its own. That takes up to a minute or so.
+	Replay bool
 }
 
 // Verify checks a plan against the planned file that m was read from, and

@@ -16,6 +16,7 @@ type verifyCmd struct {
 	Model string `arg:"" help:"The planned model; - is standard input."`
 	Plan  string `arg:"" optional:"" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 
+	Replay              bool `help:"Repeat the search where the bound rests on one, by another method: up to a minute or so."`
 	AllowMissingWeights bool `help:"Check without external data that are not there."`
 	JSON                bool `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
@@ -23,7 +24,8 @@ type verifyCmd struct {
 // Help is shown below the flags.
 func (verifyCmd) Help() string {
 	return `The plan is checked against the ONNX file alone: sizes, lifetimes, loads, overlaps, sharing, the
-lower bound and the annotations are computed anew. Not valid: exit status 1.
+lower bound and the annotations are computed anew. A bound may rest on an exhausted search; that is
+"claimed by search", and proven or refuted with --replay. Not valid: exit status 1.
 
 Examples:
   onnxmem verify planned.onnx
@@ -51,7 +53,7 @@ func (c *verifyCmd) Run(e *env) error {
 		return err
 	}
 	defer f.Close()
-	r, err := plan.Verify(f.Model, p, plan.VerifyOptions{})
+	r, err := plan.Verify(f.Model, p, plan.VerifyOptions{Replay: c.Replay})
 	if err != nil {
 		return err
 	}
