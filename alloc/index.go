@@ -1,7 +1,6 @@
 package alloc
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -10,20 +9,20 @@ import (
 // lie in a span. It is a static k-d tree over the points (lo, hi), in which
 // each tree node knows the box around its points and its first unplaced one.
 type index struct {
-	lo, hi []int32 // by point, the place in s.ids
-	rank   []int32 // by point; at first they are the same
-	point  []int32 // by rank
-	placed []bool  // by rank
-	leaf   []int32 // point -> its leaf
 	nodes  []box   // node 1 is the root, node x has halves 2x and 2x+1
-	points []int32 // those of a leaf stand together
+	points []point // those of a leaf stand together
 	from   []int32 // leaf -> its first place in points
+	at     []int32 // place in s.ids -> place in points
+	leaf   []int32 // place in points -> its leaf
+	of     []int32 // rank -> place in points
 	work   int     // tree nodes looked at so far
 }
 
+type point struct{ lo, hi, rank int32 }
+
 type box struct {
 	minLo, maxLo, minHi, maxHi int32
-	first                      int32 // rank, or none
+	first                      point // the least rank, or none
 }
 
 const (
@@ -38,63 +37,89 @@ func newIndex(s prepared) *index {
 		leaves *= 2
 	}
 	x := &index{
-		lo:     make([]int32, n),
-		hi:     make([]int32, n),
-		placed: make([]bool, n),
-		leaf:   make([]int32, n),
 		nodes:  make([]box, 2*leaves),
-		rank:   make([]int32, n),
-		point:  make([]int32, n),
-		points: make([]int32, n),
+		points: make([]point, 0, n),
 		from:   make([]int32, 1, leaves+1),
+		at:     make([]int32, n),
+		leaf:   make([]int32, 0, n),
+		of:     make([]int32, n),
 	}
-	for b, i := range s.ids {
-		x.lo[b], x.hi[b] = s.lo[i], s.hi[i]
-		x.rank[b], x.point[b], x.points[b] = int32(b), int32(b), int32(b)
+	b := building{index: x, s: s, left: make([]bool, n)}
+	byLo := make([]int32, n)
+	for k := range byLo {
+		byLo[k] = int32(k)
 	}
-	x.build(1, x.points, leaves, x.lo, x.hi)
+	byHi := slices.Clone(byLo)
+	sortBy(byLo, func(k int32) uint64 { return uint64(s.lo[s.ids[k]]) })
+	sortBy(byHi, func(k int32) uint64 { return uint64(s.hi[s.ids[k]]) })
+	b.split(1, leaves, byLo, byHi, make([]int32, n))
+	order := byLo
+	for k := range order {
+		order[k] = int32(k)
+	}
+	x.reset(order)
 	return x
 }
 
-// build splits the points at the median of one coordinate, then of the other.
-func (x *index) build(node int32, points []int32, leaves int32, by, then []int32) {
-	b := box{minLo: none, minHi: none, first: none}
-	for _, r := range points {
-		b.minLo, b.maxLo = min(b.minLo, x.lo[r]), max(b.maxLo, x.lo[r])
-		b.minHi, b.maxHi = min(b.minHi, x.hi[r]), max(b.maxHi, x.hi[r])
-		b.first = min(b.first, r)
+// building is the making of an index.
+type building struct {
+	*index
+	s    prepared
+	left []bool // by place in s.ids: in the left half of the split at hand
+}
+
+// split parts points at the median of one coordinate, their halves at that of
+// the other. They come in the order of the one and in that of the other; spare
+// is as long.
+func (b *building) split(node, leaves int32, by, then, spare []int32) {
+	x := box{minLo: none, minHi: none}
+	for _, k := range by {
+		i := b.s.ids[k]
+		x.minLo, x.maxLo = min(x.minLo, b.s.lo[i]), max(x.maxLo, b.s.lo[i])
+		x.minHi, x.maxHi = min(x.minHi, b.s.hi[i]), max(x.maxHi, b.s.hi[i])
 	}
-	x.nodes[node] = b
+	b.nodes[node] = x
 	if leaves == 1 {
-		for _, r := range points {
-			x.leaf[r] = int32(len(x.from) - 1)
+		for _, k := range by {
+			b.at[k] = int32(len(b.points))
+			b.points = append(b.points, point{lo: b.s.lo[b.s.ids[k]], hi: b.s.hi[b.s.ids[k]]})
+			b.leaf = append(b.leaf, int32(len(b.from)-1))
 		}
-		x.from = append(x.from, x.from[len(x.from)-1]+int32(len(points)))
+		b.from = append(b.from, int32(len(b.points)))
 		return
 	}
-	slices.SortFunc(points, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(by[a], by[b]), cmp.Compare(a, b))
-	})
-	mid := len(points) / 2
-	x.build(2*node, points[:mid], leaves/2, then, by)
-	x.build(2*node+1, points[mid:], leaves/2, then, by)
+	mid := len(by) / 2
+	for k, place := range by {
+		b.left[place] = k < mid
+	}
+	left, right := 0, mid
+	for _, place := range then {
+		if b.left[place] {
+			spare[left] = place
+			left++
+		} else {
+			spare[right] = place
+			right++
+		}
+	}
+	b.split(2*node, leaves/2, spare[:mid], by[:mid], then[:mid])
+	b.split(2*node+1, leaves/2, spare[mid:], by[mid:], then[mid:])
 }
 
 // reset marks all as not placed, and ranks them anew: order lists the places in
 // s.ids, and a rank is from now on a place in order. O(n).
 func (x *index) reset(order []int32) {
-	clear(x.placed)
-	for rank, point := range order {
-		x.rank[point] = int32(rank)
-		x.point[rank] = point
+	for rank, place := range order {
+		x.of[rank] = x.at[place]
+		x.points[x.at[place]].rank = int32(rank)
 	}
 	leaves := int32(len(x.nodes) / 2)
 	for node := 2*leaves - 1; node > 0; node-- {
 		if node < leaves {
-			x.nodes[node].first = min(x.nodes[2*node].first, x.nodes[2*node+1].first)
-			continue
+			x.nodes[node].first = sooner(x.nodes[2*node].first, x.nodes[2*node+1].first)
+		} else {
+			x.nodes[node].first = x.firstOf(node - leaves)
 		}
-		x.nodes[node].first = x.firstOf(node - leaves)
 	}
 }
 
@@ -111,61 +136,72 @@ func (x *index) across(lo, c, hi int32) int32 {
 }
 
 func (x *index) answer(in box) int32 {
-	if r := x.search(1, in, none); r < none {
+	if r := x.search(1, &in, none); r < none {
 		return r
 	}
 	return -1
 }
 
-func (x *index) search(node int32, in box, best int32) int32 {
+// search looks into the half with the sooner point first: it is the more likely
+// to spare us the other.
+func (x *index) search(node int32, in *box, best int32) int32 {
 	x.work++
 	b := &x.nodes[node]
-	if b.first >= best || b.maxLo < in.minLo || b.minLo > in.maxLo || b.minHi > in.maxHi || b.maxHi < in.minHi {
+	if b.first.rank >= best || b.maxLo < in.minLo || b.minLo > in.maxLo || b.minHi > in.maxHi || b.maxHi < in.minHi {
 		return best
 	}
-	if x.within(x.point[b.first], in) {
-		return b.first
+	if in.holds(b.first) {
+		return b.first.rank
 	}
 	if leaf := node - int32(len(x.nodes)/2); leaf >= 0 {
-		for _, point := range x.points[x.from[leaf]:x.from[leaf+1]] {
-			if r := x.rank[point]; r < best && !x.placed[r] && x.within(point, in) {
-				best = r
+		for _, p := range x.points[x.from[leaf]:x.from[leaf+1]] {
+			if p.rank < best && in.holds(p) {
+				best = p.rank
 			}
 		}
 		return best
 	}
-	best = x.search(2*node, in, best)
-	return x.search(2*node+1, in, best)
+	half := 2 * node
+	if x.nodes[half+1].first.rank < x.nodes[half].first.rank {
+		half++
+	}
+	best = x.search(half, in, best)
+	return x.search(half^1, in, best)
 }
 
-// within says that a point is in a box.
-func (x *index) within(point int32, in box) bool {
-	return in.minLo <= x.lo[point] && x.lo[point] <= in.maxLo && in.minHi <= x.hi[point] && x.hi[point] <= in.maxHi
+// holds says that a point is in a box.
+func (b *box) holds(p point) bool {
+	return b.minLo <= p.lo && p.lo <= b.maxLo && b.minHi <= p.hi && p.hi <= b.maxHi
 }
 
-// firstOf returns the least rank that is not placed of a leaf, or none.
-func (x *index) firstOf(leaf int32) int32 {
-	first := int32(none)
-	for _, point := range x.points[x.from[leaf]:x.from[leaf+1]] {
-		if r := x.rank[point]; !x.placed[r] {
-			first = min(first, r)
-		}
+// sooner returns the point of the lesser rank.
+func sooner(a, b point) point {
+	if b.rank < a.rank {
+		return b
+	}
+	return a
+}
+
+// firstOf returns the unplaced point of the least rank of a leaf, or one of
+// rank none.
+func (x *index) firstOf(leaf int32) point {
+	first := point{rank: none}
+	for _, p := range x.points[x.from[leaf]:x.from[leaf+1]] {
+		first = sooner(first, p)
 	}
 	return first
 }
 
 // remove marks a rank as placed.
 func (x *index) remove(rank int32) {
-	x.placed[rank] = true
-	leaf := x.leaf[x.point[rank]]
-	first := x.firstOf(leaf)
-	for node := leaf + int32(len(x.nodes)/2); x.nodes[node].first == rank; node /= 2 {
-		if node < int32(len(x.nodes)/2) {
-			first = min(x.nodes[2*node].first, x.nodes[2*node+1].first)
-		}
-		x.nodes[node].first = first
-		if node == 1 {
-			break
-		}
+	x.points[x.of[rank]].rank = none
+	leaf := x.leaf[x.of[rank]]
+	node := leaf + int32(len(x.nodes)/2)
+	if x.nodes[node].first.rank != rank {
+		return
+	}
+	x.nodes[node].first = x.firstOf(leaf)
+	for node /= 2; node > 0 && x.nodes[node].first.rank == rank; node /= 2 {
+		x.nodes[node].first = sooner(x.nodes[2*node].first, x.nodes[2*node+1].first)
 	}
 }

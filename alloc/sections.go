@@ -1,9 +1,6 @@
 package alloc
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // prepared is a valid problem as the strategies see it: sizes rounded up, the
 // buffers of 0 bytes left out, and sections for steps.
@@ -55,8 +52,8 @@ func prepare(p Problem) prepared {
 // a buffer ends after all that start at its last step.
 func (s *prepared) cut(p Problem) {
 	starts, ends := slices.Clone(s.ids), slices.Clone(s.ids)
-	slices.SortFunc(starts, func(a, b int) int { return cmp.Compare(p.Buffers[a].First, p.Buffers[b].First) })
-	slices.SortFunc(ends, func(a, b int) int { return cmp.Compare(p.Buffers[a].Last, p.Buffers[b].Last) })
+	sortBy(starts, func(i int) uint64 { return keyOf(p.Buffers[i].First) })
+	sortBy(ends, func(i int) uint64 { return keyOf(p.Buffers[i].Last) })
 	open := false
 	for _, e := range ends {
 		for len(starts) > 0 && p.Buffers[starts[0]].First <= p.Buffers[e].Last {

@@ -1,7 +1,5 @@
 package alloc
 
-import "container/heap"
-
 // plateau is a longest run of sections [lo, hi) whose tops have one height.
 type plateau struct {
 	lo, hi int32
@@ -26,7 +24,7 @@ func newSkyline(sections int32) *skyline {
 // lowest returns the lowest plateau, the leftmost of equal ones.
 func (l *skyline) lowest() plateau {
 	for l.queue[0] != l.at[l.queue[0].lo] {
-		heap.Pop(&l.queue)
+		l.queue.pop()
 	}
 	return l.queue[0]
 }
@@ -75,7 +73,7 @@ func (l *skyline) put(x plateau) {
 	}
 	l.at[x.lo] = x
 	l.left[x.hi] = x.lo
-	heap.Push(&l.queue, x)
+	l.queue.push(x)
 }
 
 // neighbours returns the plateaus on both sides; hi is 0 where there is none.
@@ -89,14 +87,39 @@ func (l *skyline) neighbours(x plateau) (before, after plateau) {
 // plateaus is a heap: the lowest first, then the leftmost.
 type plateaus []plateau
 
-func (q plateaus) Len() int { return len(q) }
-func (q plateaus) Less(i, j int) bool {
-	return q[i].height < q[j].height || q[i].height == q[j].height && q[i].lo < q[j].lo
+func (x plateau) below(y plateau) bool {
+	return x.height < y.height || x.height == y.height && x.lo < y.lo
 }
-func (q plateaus) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *plateaus) Push(x any)   { *q = append(*q, x.(plateau)) }
-func (q *plateaus) Pop() any {
-	x := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return x
+
+// push enters a plateau.
+func (q *plateaus) push(x plateau) {
+	*q = append(*q, x)
+	k := len(*q) - 1
+	for k > 0 && x.below((*q)[(k-1)/2]) {
+		(*q)[k] = (*q)[(k-1)/2]
+		k = (k - 1) / 2
+	}
+	(*q)[k] = x
+}
+
+// pop drops the first plateau.
+func (q *plateaus) pop() {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	k := 0
+	for 2*k+1 < last {
+		child := 2*k + 1
+		if child+1 < last && (*q)[child+1].below((*q)[child]) {
+			child++
+		}
+		if !(*q)[child].below(x) {
+			break
+		}
+		(*q)[k] = (*q)[child]
+		k = child
+	}
+	if last > 0 {
+		(*q)[k] = x
+	}
 }

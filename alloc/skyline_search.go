@@ -1,7 +1,6 @@
 package alloc
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -104,8 +103,6 @@ func ranked(priority []float64) []int32 {
 	for b := range order {
 		order[b] = int32(b)
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		return cmp.Or(-cmp.Compare(priority[a], priority[b]), cmp.Compare(a, b))
-	})
+	sortBy(order, func(b int32) uint64 { return ^keyOfFloat(priority[b]) })
 	return order
 }
