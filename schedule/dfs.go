@@ -5,36 +5,26 @@ package schedule
 // listing. A branch is thus finished before the next is begun. O(E).
 func DepthFirst(p *Problem) []int32 {
 	f := flatten(p)
-	order := make([]int32, 0, f.nodes)
-	reached := make([]bool, f.nodes)
-	type frame struct {
-		node int32
-		next int // the next of its inputs to look at
-	}
-	var stack []frame
-	for i := range f.nodes {
-		if !f.isSink(int32(i)) {
-			continue
-		}
-		reached[i] = true
-		stack = append(stack, frame{node: int32(i)})
-		for len(stack) > 0 {
-			top := &stack[len(stack)-1]
-			read := f.read.of(top.node)
-			if top.next == len(read) {
-				order = append(order, top.node)
-				stack = stack[:len(stack)-1]
-				continue
-			}
-			m := f.producer[read[top.next]]
-			top.next++
-			if m >= 0 && !reached[m] {
-				reached[m] = true
-				stack = append(stack, frame{node: m})
+	var needs lists
+	for v := range int32(f.nodes) {
+		for _, t := range f.read.of(v) {
+			if m := f.producer[t]; m >= 0 {
+				needs.items = append(needs.items, m)
 			}
 		}
+		needs.add()
 	}
-	return order
+	return postOrder(f.sinks(), needs.finish())
+}
+
+// sinks returns the nodes of whose tensors none is read, by index.
+func (f *flat) sinks() (sinks []int32) {
+	for v := range int32(f.nodes) {
+		if f.isSink(v) {
+			sinks = append(sinks, v)
+		}
+	}
+	return sinks
 }
 
 // isSink reports whether no node reads what v makes.
@@ -45,4 +35,40 @@ func (f *flat) isSink(v int32) bool {
 		}
 	}
 	return true
+}
+
+// postOrder returns all nodes that the roots need, each after those that it
+// needs itself: from each root in turn, depth first, along needs in their order.
+func postOrder(roots []int32, needs lists) []int32 {
+	nodes := len(needs.start) - 1
+	order := make([]int32, 0, nodes)
+	reached := make([]bool, nodes)
+	type frame struct {
+		node int32
+		next int // the next of its needs to look at
+	}
+	var stack []frame
+	for _, root := range roots {
+		if reached[root] {
+			continue
+		}
+		reached[root] = true
+		stack = append(stack, frame{node: root})
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			list := needs.of(top.node)
+			if top.next == len(list) {
+				order = append(order, top.node)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			u := list[top.next]
+			top.next++
+			if !reached[u] {
+				reached[u] = true
+				stack = append(stack, frame{node: u})
+			}
+		}
+	}
+	return order
 }

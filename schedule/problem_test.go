@@ -68,7 +68,7 @@ func TestSolveRefuses(t *testing.T) {
 		t.Error("a cycle was taken")
 	}
 	p := parse(t, "x:4; a:8=A(x); out a")
-	want := `strategy "best": unknown: expected one of program, greedy, dfs, bfs`
+	want := `strategy "best": unknown: expected one of program, greedy, dfs, bfs, reverse-dfs, ort-priority, lpmf, inductor-bfs, inductor-dfs, kahn-size, serenity, roam`
 	if _, err := Solve(p, Options{Strategy: "best"}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

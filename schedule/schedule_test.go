@@ -16,6 +16,13 @@ func TestStrategies(t *testing.T) {
 		shuffled = "c:1=C(b); b:1=B(a); x:1; a:1=A(x); d:1=D(x); out c, d"
 		// Updates at the end, each of which frees a gradient.
 		updates = "x:1; h:1=F(x); u:4=G(h); v:4=H(h); s:0=U(u); r:0=V(v)"
+		// A tensor with two readers, and one with one.
+		shares = "t:8; a:3=A(t); b:2=B(t); c:1=C(a); out b, c"
+		// The forward graph of PyTorch's test/inductor/test_memory.py, whose
+		// tests say what Inductor's three orders make of it. t1 and t2 are saved
+		// for the backward pass; the weights are resident.
+		foo = "t1:81920=mm(x, w1); t2:8192=mm(x, w2); t3:8192=mm(t1, w3); t4:81920=mm(t2, w4); " +
+			"s3:4=sum(t3); s4:4=sum(t4); y:4=add(s3, s4); x:8192, w1:40, w2:4, w3:40, w4:40; res x, w1, w2, w3, w4; out t1, t2, y"
 	)
 	for _, c := range []struct{ strategy, problem, want string }{
 		{"program", branches, "a b c d e f g"},
@@ -27,6 +34,21 @@ func TestStrategies(t *testing.T) {
 		{"dfs", shuffled, "a b c d"},
 		{"program", updates, "h u v s r"},
 		{"greedy", updates, "h u s v r"},
+		{"reverse-dfs", branches, "b d f a c e g"},
+		{"reverse-dfs", updates, "h v r u s"},
+		{"reverse-dfs", shuffled, "d a b c"},
+		{"ort-priority", "x:1; a:1=A(x); b:1=B(a); c:1=Shape(a); d:1=Size(b); e:1=E(b)", "a c b d e"},
+		{"ort-priority", shuffled, "a b c d"},
+		{"lpmf", foo, "t2 t1 t3 s3 t4 s4 y"},
+		{"inductor-bfs", foo, "t1 t2 t3 t4 s3 s4 y"},
+		{"inductor-dfs", foo, "t1 t3 s3 t2 t4 s4 y"},
+		// Keys: c [0], d [0 1], e [1]; a list that ends sooner comes first.
+		{"inductor-bfs", "x:1; a:1=A(x); b:1=B(x); e:1=E(b); d:1=D(a, b); c:1=C(a)", "a b c d e"},
+		{"kahn-size", shares, "b a c"}, // b adds 2 - 8/2, a 3 - 8/2, c 1 - 3
+		{"greedy", shares, "b a c"},    // b adds 2, then a frees t
+		{"serenity", branches, "a b c e d f g"},
+		{"serenity", updates, "h u s v r"},
+		{"roam", updates, "h u s v r"},
 	} {
 		p := parse(t, c.problem)
 		s, err := named(c.strategy)

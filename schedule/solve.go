@@ -165,17 +165,22 @@ func (r *Result) proveAtLeast(bound int64, node int32) {
 	}
 }
 
-// named returns the strategy of a name, or all of them for the empty name.
+// named returns the strategy of a name, or for the empty name all that are
+// worth trying beside the search.
 func named(name string) ([]Strategy, error) {
-	if name == "" {
-		return Strategies, nil
-	}
 	var names []string
+	var tried []Strategy
 	for _, s := range Strategies {
 		if s.Name == name {
 			return []Strategy{s}, nil
 		}
 		names = append(names, s.Name)
+		if !s.Alone {
+			tried = append(tried, s)
+		}
+	}
+	if name == "" {
+		return tried, nil
 	}
 	return nil, fmt.Errorf("strategy %q: unknown: expected one of %s", name, strings.Join(names, ", "))
 }

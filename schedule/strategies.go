@@ -6,14 +6,23 @@ type Strategy struct {
 	Doc    string // its rule, in a line
 	Source string // where it is from
 	Func   func(*Problem) []int32
+	Alone  bool // [Solve] runs it only if asked for: its search does better
 }
 
 // Strategies lists them in the order in which [Solve] tries them. Each takes a
 // valid problem and returns a topological order that depends on the problem
 // alone.
 var Strategies = []Strategy{
-	{"program", "the order of the listing, moved only where precedence asks", "Kahn 1962, smallest index first", Program},
-	{"greedy", "the ready node that raises the live bytes least", "scheduling.md, 3.1: settle(program, infinite, byDelta)", Greedy},
-	{"dfs", "each node as late as its first reader allows: post-order from the sinks", "Tarjan 1976", DepthFirst},
-	{"bfs", "ready nodes in the order in which they became ready", "Kahn 1962", BreadthFirst},
+	{Name: "program", Func: Program, Doc: "the order of the listing, moved only where precedence asks", Source: "Kahn 1962, smallest index first"},
+	{Name: "greedy", Func: Greedy, Doc: "the ready node that raises the live bytes least", Source: "scheduling.md, 3.1: settle(program, infinite, byDelta)"},
+	{Name: "dfs", Func: DepthFirst, Doc: "each node as late as its first reader allows: post-order from the sinks", Source: "Tarjan 1976"},
+	{Name: "bfs", Func: BreadthFirst, Doc: "ready nodes in the order in which they became ready", Source: "Kahn 1962"},
+	{Name: "reverse-dfs", Func: ReverseDepthFirst, Doc: "post-order from the last sink, last input first", Source: "ONNX Runtime's default: Graph::ReverseDFSFrom", Alone: true},
+	{Name: "ort-priority", Func: PriorityFirst, Doc: "Shape and Size as soon as they can, else the order of the listing", Source: "ONNX Runtime: Graph::KahnsTopologicalSort", Alone: true},
+	{Name: "lpmf", Func: LeastPeakFirst, Doc: "what fits below the peak so far and raises the live bytes least, else the smallest outputs", Source: "PyTorch Inductor: topological_sort_lpmf", Alone: true},
+	{Name: "inductor-bfs", Func: EarliestInputsFirst, Doc: "the ready node whose inputs were made earliest", Source: "PyTorch Inductor: topological_sort_bfs", Alone: true},
+	{Name: "inductor-dfs", Func: SmallestFirst, Doc: "the node that touches the fewest bytes, after what it needs", Source: "PyTorch Inductor: topological_sort_dfs", Alone: true},
+	{Name: "kahn-size", Func: SizePriority, Doc: "the ready node of the smallest outputs less its share of its inputs", Source: "Chainer's compiler: ScheduleGreedy", Alone: true},
+	{Name: "serenity", Func: Serenity, Doc: "best of all orders within an adaptive budget, where its states are few", Source: "Ahn et al. 2020, algorithms 1 and 2", Alone: true},
+	{Name: "roam", Func: Roam, Doc: "updates put aside, segments between nodes comparable with all others ordered apart", Source: "Shu et al. 2023", Alone: true},
 }

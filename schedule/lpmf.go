@@ -1,0 +1,170 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// LeastPeakFirst returns the order topological_sort_lpmf of PyTorch Inductor
+// (torch/_inductor/memory.py), after "Buffer memory optimization for video codec
+// application modeled in Simulink" (DAC 2006). It keeps the live bytes and the
+// largest so far. Among the ready nodes whose outputs fit below that largest it
+// runs the one that raises the live bytes least once its inputs are freed; if
+// none fits, the one of the smallest outputs. Ties fall to the node that raises
+// the live bytes less, then to the smaller index.
+//
+// Sizes count as they do there: a node takes the bytes of all its outputs and
+// frees the inputs that only it has still to read, and its own outputs that
+// nobody reads. At the start all inputs are live, and the largest so far is no
+// less than all outputs of the graph. Resident tensors, inputs that nobody
+// reads, workspace and in-place pairs count nothing. Inductor's variant for
+// nodes that are all large (size_threshold_for_succ_based_strategy) is off by
+// default and left out.
+//
+// The original looks at all ready nodes at each step. Here they stand in a tree,
+// sorted by size: O((E + V) log V).
+func LeastPeakFirst(p *Problem) []int32 {
+	f := flatten(p)
+	takes := make([]int64, f.nodes)
+	adds := make([]int64, f.nodes) // takes, less what would be freed now
+	users := f.unread()
+	var live, outputs int64
+	for t, size := range f.size {
+		v := f.producer[t]
+		if v >= 0 {
+			takes[v] += size
+			adds[v] += size
+		} else if len(f.readers.of(int32(t))) > 0 {
+			live += size
+		}
+		switch {
+		case f.output[t]:
+			outputs += size
+			users[t]++ // the graph itself: never freed
+		case users[t] == 0 && v >= 0:
+			adds[v] -= size
+		case users[t] == 1:
+			adds[f.readers.of(int32(t))[0]] -= size
+		}
+	}
+	most := max(live, outputs)
+
+	ready := newBySize(takes, adds)
+	waits := f.waits()
+	for v, n := range waits {
+		if n == 0 {
+			ready.set(int32(v), int32(v))
+		}
+	}
+	order := make([]int32, 0, f.nodes)
+	for len(order) < f.nodes {
+		v := ready.best(most - live)
+		ready.set(v, none)
+		order = append(order, v)
+		most = max(most, live+takes[v])
+		live += adds[v]
+		for _, t := range f.read.of(v) {
+			if users[t]--; users[t] != 1 || f.output[t] {
+				continue
+			}
+			for _, r := range f.readers.of(t) {
+				adds[r] -= f.size[t] // of those that have run it says nothing more
+				ready.renew(r)
+			}
+		}
+		f.run(v, waits, func(r int32) { ready.set(r, r) })
+	}
+	return order
+}
+
+// bySize holds ready nodes in a tree whose leaves are all nodes by ascending
+// size. Each inner vertex holds the ready node below it that adds least.
+type bySize struct {
+	size   []int64 // ascending
+	adds   []int64
+	leaf   []int32 // node -> its leaf
+	tree   []int32 // a node or none; the children of i are 2i and 2i+1
+	leaves int     // a power of two
+}
+
+const none = int32(-1)
+
+func newBySize(size, adds []int64) *bySize {
+	b := &bySize{adds: adds, leaf: make([]int32, len(size)), leaves: 1}
+	for b.leaves < len(size) {
+		b.leaves *= 2
+	}
+	order := ascending(len(size))
+	slices.SortFunc(order, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(size[x], size[y]), cmp.Compare(x, y))
+	})
+	for i, v := range order {
+		b.size = append(b.size, size[v])
+		b.leaf[v] = int32(i)
+	}
+	b.tree = make([]int32, 2*b.leaves)
+	for i := range b.tree {
+		b.tree[i] = none
+	}
+	return b
+}
+
+// set puts a node, or none, into the leaf of v.
+func (b *bySize) set(v, node int32) {
+	i := b.leaves + int(b.leaf[v])
+	b.tree[i] = node
+	for i /= 2; i > 0; i /= 2 {
+		b.tree[i] = b.less(b.tree[2*i], b.tree[2*i+1])
+	}
+}
+
+// renew takes a new value of adds into account.
+func (b *bySize) renew(v int32) { b.set(v, b.tree[b.leaves+int(b.leaf[v])]) }
+
+// less returns the node of two that adds less, or the one there is.
+func (b *bySize) less(x, y int32) int32 {
+	switch {
+	case x == none:
+		return y
+	case y == none:
+		return x
+	case b.adds[x] < b.adds[y] || b.adds[x] == b.adds[y] && x < y:
+		return x
+	}
+	return y
+}
+
+// best returns the node that adds least among those of at most some size; if
+// there is none, among those of the smallest size. Some node must be ready.
+func (b *bySize) best(room int64) int32 {
+	above := func(size int64) int {
+		return sort.Search(len(b.size), func(i int) bool { return b.size[i] > size })
+	}
+	if v := b.first(above(room)); v != none {
+		return v
+	}
+	i := 1
+	for i < b.leaves {
+		if i *= 2; b.tree[i] == none {
+			i++
+		}
+	}
+	return b.first(above(b.size[i-b.leaves]))
+}
+
+// first returns the node that adds least among the first so many leaves.
+func (b *bySize) first(leaves int) int32 {
+	best := none
+	for from, to := b.leaves, b.leaves+leaves; from < to; from, to = from/2, to/2 {
+		if from%2 == 1 {
+			best = b.less(best, b.tree[from])
+			from++
+		}
+		if to%2 == 1 {
+			to--
+			best = b.less(best, b.tree[to])
+		}
+	}
+	return best
+}

@@ -1,0 +1,278 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Bounds of [Roam]: on one problem, and on one segment of it.
+const (
+	roamMoves        = 200_000
+	roamSegmentMoves = 20_000
+)
+
+// Roam returns an order after Shu et al. 2023, "ROAM: memory-efficient large DNN
+// training via optimized operator ordering and memory layout":
+//
+//  1. Weight updates, which may run nearly anywhere and so tie the whole graph
+//     together, are taken out (see [Problem.updates]).
+//  2. What is left falls into segments between nodes that are comparable with
+//     all others (their memory-insensitive operators): the peak of the whole is
+//     the largest of theirs, whatever the order within.
+//  3. Each update goes to the first segment that makes all that it needs; if it
+//     would set a new peak there, to the one from which it raises the peak least.
+//  4. The segments are ordered apart, the one of the largest peak first.
+//
+// They order a segment by an integer program, split until it has few nodes; here
+// it is the dynamic programming of [Serenity] with at most 20,000 moves, and
+// 200,000 in all, or where that does not end, the better of the listing and the
+// order of least increase. A segment whose peak is below one that is known to be
+// least is left as it is. Ties fall to the listing. O(moves x degree + E log V).
+func Roam(p *Problem) []int32 {
+	f := flatten(p)
+	g := newNet(f)
+	r := &roam{net: g, update: p.updates(g)}
+	order, ends := r.assign()
+	var cutter parter
+	parts := cutter.divide(g, order, ends)
+	peaks := make([]int64, len(parts))
+	for i, part := range parts {
+		peaks[i], _ = peakOf(part.net.loads(ascending(part.net.nodes), nil))
+	}
+	ranked := ascending(len(parts))
+	slices.SortStableFunc(ranked, func(a, b int32) int { return cmp.Compare(peaks[b], peaks[a]) })
+	d := &downsets{width: serenityWidth}
+	left, least := roamMoves, int64(0) // least: no order of the segments has a smaller peak
+	for _, i := range ranked {
+		if peaks[i] <= least {
+			break
+		}
+		given := min(left, roamSegmentMoves)
+		d.moves = given
+		best := d.search(parts[i].net, peaks[i])
+		left -= given - d.moves
+		if best != nil {
+			parts[i].reorder(best)
+			peak, _ := peakOf(parts[i].net.loads(best, nil))
+			least = max(least, peak)
+			continue
+		}
+		var s settler
+		best = s.settle(parts[i].net, ascending(parts[i].net.nodes), infinite, true)
+		if peak, _ := peakOf(parts[i].net.loads(best, nil)); peak < peaks[i] {
+			parts[i].reorder(best)
+		}
+	}
+	return order
+}
+
+// updates says which nodes are weight updates, or lead to nothing else. An
+// update is a node that reads resident state, or reads a resident tensor and
+// makes no bytes, or reads nothing but what updates make; nothing else follows
+// it. A gradient that only updates read goes with them, as long as what it is
+// made from has other readers: so the chain of the backward pass stays.
+func (p *Problem) updates(g *net) []bool {
+	in := make([]bool, g.nodes)
+	makes := make([]bool, g.nodes)
+	for i := range p.Tensors {
+		if t := &p.Tensors[i]; t.Producer >= 0 && t.Bytes > 0 && !t.Resident {
+			makes[t.Producer] = true
+		}
+	}
+	for i := range p.Tensors {
+		if t := &p.Tensors[i]; t.Resident {
+			for _, v := range t.Consumers {
+				in[v] = in[v] || t.Kind == "state" || !makes[v]
+			}
+		}
+	}
+	all := func(nodes []int32) bool {
+		return !slices.ContainsFunc(nodes, func(v int32) bool { return !in[v] })
+	}
+	listing := g.listing()
+	for _, v := range listing {
+		if preds := g.preds.of(v); len(preds) > 0 && all(preds) {
+			in[v] = true
+		}
+	}
+	for _, v := range slices.Backward(listing) {
+		in[v] = in[v] && all(g.succs.of(v))
+	}
+	others := make([]int, g.nodes) // node -> its successors that are no updates
+	for v := range int32(g.nodes) {
+		for _, w := range g.succs.of(v) {
+			if !in[w] {
+				others[v]++
+			}
+		}
+	}
+	for _, v := range slices.Backward(listing) {
+		preds := g.preds.of(v)
+		last := slices.ContainsFunc(preds, func(u int32) bool { return others[u] == 1 })
+		if in[v] || len(g.succs.of(v)) == 0 || !all(g.succs.of(v)) || last {
+			continue
+		}
+		in[v] = true
+		for _, u := range preds {
+			others[u]--
+		}
+	}
+	return in
+}
+
+// roam is the state of an assignment of updates to segments.
+type roam struct {
+	*net
+	update  []bool
+	segment []int32   // node -> its segment
+	groups  [][]int32 // updates that hang together, in the order of the listing
+}
+
+// assign returns an order, segment by segment, and where the segments end.
+func (r *roam) assign() (order []int32, ends []int) {
+	listing := r.listing()
+	var trunk []int32
+	for _, v := range listing {
+		if !r.update[v] {
+			trunk = append(trunk, v)
+		}
+	}
+	if len(trunk) == 0 {
+		return listing, []int{len(listing)}
+	}
+	var cutter parter
+	cutter.all(r.net, after)
+	ends = cutter.part(r.net, trunk, 0).bridges(ascending(len(trunk)))
+	r.segment = make([]int32, r.nodes)
+	from := 0
+	for k, end := range ends {
+		for _, v := range trunk[from:end] {
+			r.segment[v] = int32(k)
+		}
+		from = end
+	}
+	r.group(listing)
+	for _, group := range r.groups {
+		earliest := int32(0)
+		for _, v := range group {
+			for _, u := range r.preds.of(v) {
+				if !r.update[u] {
+					earliest = max(earliest, r.segment[u])
+				}
+			}
+		}
+		r.move(group, earliest)
+	}
+	r.delay(trunk, len(ends))
+	return r.order(trunk, len(ends))
+}
+
+func (r *roam) move(group []int32, segment int32) {
+	for _, v := range group {
+		r.segment[v] = segment
+	}
+}
+
+// group finds the updates that are connected with each other.
+func (r *roam) group(listing []int32) {
+	seen := make([]bool, r.nodes)
+	place := make([]int32, r.nodes)
+	for i, v := range listing {
+		place[v] = int32(i)
+	}
+	for _, first := range listing {
+		if !r.update[first] || seen[first] {
+			continue
+		}
+		seen[first] = true
+		group := []int32{first}
+		for i := 0; i < len(group); i++ {
+			for _, near := range [2][]int32{r.preds.of(group[i]), r.succs.of(group[i])} {
+				for _, v := range near {
+					if r.update[v] && !seen[v] {
+						seen[v] = true
+						group = append(group, v)
+					}
+				}
+			}
+		}
+		slices.SortFunc(group, func(a, b int32) int { return cmp.Compare(place[a], place[b]) })
+		r.groups = append(r.groups, group)
+	}
+}
+
+// order lists the segments, in each the trunk and then the updates.
+func (r *roam) order(trunk []int32, segments int) (order []int32, ends []int) {
+	parts := make([][]int32, segments)
+	for _, v := range trunk {
+		parts[r.segment[v]] = append(parts[r.segment[v]], v)
+	}
+	for _, group := range r.groups {
+		k := r.segment[group[0]]
+		parts[k] = append(parts[k], group...)
+	}
+	for _, part := range parts {
+		order = append(order, part...)
+		ends = append(ends, len(order))
+	}
+	return order, ends
+}
+
+// maxDelay is how many segments an update looks ahead, so that thousands of
+// updates and segments take no quadratic time.
+const maxDelay = 1000
+
+// delay moves updates that would set a new peak, those that need most first,
+// behind the segment from which they raise the peak least, the first of several.
+// What they free is held until then and lifts the segments in between.
+func (r *roam) delay(trunk []int32, segments int) {
+	order, _ := r.order(trunk, segments)
+	loads := r.loads(order, nil)
+	start := make([]int64, r.nodes) // node -> live bytes before it
+	left := make([]int64, r.nodes)  // node -> live bytes after it
+	load := make([]int64, r.nodes)
+	peaks := make([]int64, segments) // of the trunk, then of what is moved too
+	end := make([]int64, segments)   // segment -> live bytes after it
+	live, unread := r.liveFirst(), r.waiting(nil)
+	for i, v := range order {
+		start[v], load[v] = live, loads[i]
+		live = r.after(v, live, unread)
+		left[v] = live
+		k := r.segment[v]
+		end[k] = live
+		if !r.update[v] {
+			peaks[k] = max(peaks[k], loads[i])
+		}
+	}
+	peak := slices.Max(peaks)
+	high := func(group []int32) (bytes int64) { // above the live bytes at its start
+		for _, v := range group {
+			bytes = max(bytes, load[v]-start[group[0]])
+		}
+		return bytes
+	}
+	groups := slices.Clone(r.groups)
+	slices.SortStableFunc(groups, func(a, b []int32) int { return cmp.Compare(high(b), high(a)) })
+	for _, group := range groups {
+		first, last := group[0], group[len(group)-1]
+		at, high, held := int(r.segment[first]), high(group), start[first]-left[last]
+		best, least := at, start[first]+high
+		if least <= peak {
+			continue
+		}
+		var lifted int64
+		for k := at + 1; k < min(segments, at+maxDelay); k++ {
+			lifted = max(lifted, peaks[k]+held)
+			if most := max(lifted, end[k]+held+high); most < least {
+				best, least = k, most
+			}
+		}
+		for j := at; j < best; j++ {
+			end[j] += held
+			peaks[j+1] += held
+		}
+		peaks[best] = max(peaks[best], least)
+		peak = max(peak, least)
+		r.move(group, int32(best))
+	}
+}
