@@ -7,6 +7,9 @@ type Strategy struct {
 	Source string // the paper
 	Func   func(Problem) Placement
 	Alone  bool // [Solve] runs it only if asked for: its searches do better
+	// MaxBuffers is how many it can take within a few seconds; a table of all
+	// strategies leaves it out beyond. 0: tens of thousands.
+	MaxBuffers int
 }
 
 // Strategies lists them in the order in which [Solve] tries them. Each takes a
@@ -18,5 +21,5 @@ var Strategies = []Strategy{
 	{Name: "greedy-by-breadth", Func: GreedyByBreadth, Doc: "busiest step first, its buffers largest first", Source: "Pisarchyk & Lee 2020, section 5.3"},
 	{Name: "greedy-by-start", Func: GreedyByStart, Doc: "in the order of time, each at the lowest offset that is free", Source: "first fit: Knuth, volume 1, section 2.5"},
 	{Name: "first-fit-by-duration", Func: FirstFitByDuration, Doc: "longest lifetime first, each at the lowest offset that is free", Source: "first fit, decreasing", Alone: true},
-	{Name: "hill-climb", Func: HillClimb, Doc: "largest first at the lowest free offset, then 500 swaps in that order", Source: "TVM, USMP hill_climb", Alone: true},
+	{Name: "hill-climb", Func: HillClimb, Doc: "largest first at the lowest free offset, then 500 swaps in that order", Source: "TVM, USMP hill_climb", Alone: true, MaxBuffers: 2000},
 }

@@ -27,7 +27,7 @@ func annotate(s *State) error {
 	r := s.main
 	p := &plan.Plan{
 		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: "inference",
-		Dims: map[string]plan.Dim{}, Alignment: s.opt.Align,
+		Dims: s.dims(), Alignment: s.opt.Align,
 		Sharing:      plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace},
 		Certificates: []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
 	}
@@ -35,9 +35,6 @@ func annotate(s *State) error {
 		p.Tool = "onnxmem"
 	}
 	p.Source = plan.SourceOf(s.model)
-	for _, d := range s.inference.Dims {
-		p.Dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}
-	}
 	resident := int64(0)
 	p.Buffers = s.planBuffers(r, plan.Arena, &resident)
 	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
@@ -50,7 +47,7 @@ func annotate(s *State) error {
 	bound, certificates := s.bound(r)
 	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
-		Nodes: len(r.g.Nodes), Dynamic: len(p.Dynamic),
+		Nodes: len(r.g.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),
 		ResidentBytes: resident, ProgramPeakBytes: r.solved.ProgramPeak,
 		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
@@ -60,13 +57,27 @@ func annotate(s *State) error {
 			p.Summary.NaiveBytes += b.Bytes
 		}
 	}
-	for _, t := range r.g.Tensors {
-		if t.Maker >= 0 || t.Input {
-			p.Summary.Tensors++
-		}
-	}
 	s.plan = p
 	return s.writeProps(p)
+}
+
+// dims are the symbolic dimensions of the graph inputs.
+func (s *State) dims() map[string]plan.Dim {
+	dims := map[string]plan.Dim{}
+	for _, d := range s.inference.Dims {
+		dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}
+	}
+	return dims
+}
+
+// tensors counts the inputs of the main graph and what its nodes make.
+func (s *State) tensors() (n int) {
+	for _, t := range s.main.g.Tensors {
+		if t.Maker >= 0 || t.Input {
+			n++
+		}
+	}
+	return n
 }
 
 // bound is the lower bound on the peak and what proves it. Where only the search

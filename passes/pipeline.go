@@ -111,30 +111,38 @@ func Optimize(m *graph.Model, opt Options) (*Result, error) {
 		return nil, &OptionError{err}
 	}
 	s := &State{opt: opt, model: m, calls: map[*graph.Call]*region{}}
-	r := &Result{Model: m, Times: map[string]time.Duration{}}
-	for _, p := range Pipeline {
-		if opt.Context != nil && opt.Context.Err() != nil {
-			return nil, context.Cause(opt.Context)
+	times, err := s.run(Pipeline)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Model: m, Plan: s.plan, Warnings: s.inference.Warnings, Times: times}, nil
+}
+
+// run runs passes, and times each.
+func (s *State) run(list []Pass) (map[string]time.Duration, error) {
+	times := map[string]time.Duration{}
+	for _, p := range list {
+		if s.opt.Context != nil && s.opt.Context.Err() != nil {
+			return nil, context.Cause(s.opt.Context)
 		}
-		if slices.Contains(opt.Disable, p.Name) {
+		if slices.Contains(s.opt.Disable, p.Name) {
 			s.opt.leaveOut(p.Name)
 		}
 		began := time.Now()
 		if err := run(p, s); err != nil {
 			return nil, s.named(err)
 		}
-		r.Times[p.Name] = time.Since(began)
-		if opt.Trace != nil {
-			opt.Trace(p, r.Times[p.Name])
+		times[p.Name] = time.Since(began)
+		if s.opt.Trace != nil {
+			s.opt.Trace(p, times[p.Name])
 		}
-		if opt.Check {
+		if s.opt.Check {
 			if err := check(s); err != nil {
 				return nil, fmt.Errorf("after pass %s: %w", p.Name, err)
 			}
 		}
 	}
-	r.Plan, r.Warnings = s.plan, s.inference.Warnings
-	return r, nil
+	return times, nil
 }
 
 // OptionError says that an option has a value that no model would make right.

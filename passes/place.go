@@ -79,26 +79,15 @@ func (s *State) placeWith(r *region, taken []schedule.Pair) error {
 // chains makes one buffer of each storage, or of several that are written over
 // each other, and one of each workspace; in the order of their first steps.
 func (r *region) chains(taken []schedule.Pair) []buffer {
-	head := make([]int32, len(r.storages)) // the first storage of the chain that i is in
-	chain := make([][]int32, len(r.storages))
-	for i := range head {
-		head[i] = int32(i)
-		chain[i] = []int32{int32(i)}
-	}
-	for _, p := range taken { // by step: the earlier storage's chain is whole
-		h := head[p.Over]
-		head[p.Result] = h
-		chain[h] = append(chain[h], p.Result)
-	}
 	var buffers []buffer
-	for i := range r.storages {
+	for i, chain := range chainsOf(len(r.storages), taken) {
 		st := &r.storages[i]
-		if st.outside || head[i] != int32(i) {
+		if st.outside || chain == nil {
 			continue
 		}
-		b := buffer{storages: chain[i], node: graph.None, bytes: st.bytes, resident: st.resident}
+		b := buffer{storages: chain, node: graph.None, bytes: st.bytes, resident: st.resident}
 		b.first, _ = r.lifetime(int32(i))
-		_, b.last = r.lifetime(chain[i][len(chain[i])-1])
+		_, b.last = r.lifetime(chain[len(chain)-1])
 		buffers = append(buffers, b)
 	}
 	for n, bytes := range r.workspace {
@@ -114,6 +103,24 @@ func (r *region) chains(taken []schedule.Pair) []buffer {
 		return a.first < b.first
 	})
 	return buffers
+}
+
+// chainsOf gives, for each of n storages that is written over no other, what is
+// written over it in a row, itself first; nil for the others. The pairs stand in
+// the order of their steps.
+func chainsOf(n int, taken []schedule.Pair) [][]int32 {
+	head := make([]int32, n) // the first storage of the chain that i is in
+	chains := make([][]int32, n)
+	for i := range head {
+		head[i] = int32(i)
+		chains[i] = []int32{int32(i)}
+	}
+	for _, p := range taken { // by step: the earlier storage's chain is whole
+		h := head[p.Over]
+		head[p.Result], chains[p.Result] = h, nil
+		chains[h] = append(chains[h], p.Result)
+	}
+	return chains
 }
 
 // tensorsOf lists the tensors of a buffer in the order in which they come to

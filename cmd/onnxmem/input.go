@@ -13,9 +13,6 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// mostInput is the longest text that is read, after decompression.
-const mostInput = 1 << 30
-
 // input is a text that is being read, unpacked if it is gzipped.
 type input struct {
 	*bufio.Reader
@@ -26,7 +23,8 @@ type input struct {
 // openInput opens a file; "-" is standard input. What is wrong with it is told
 // by errors of type *graph.Error, as by those of refuse.
 func openInput(path string) (*input, error) {
-	in := &input{Reader: bufio.NewReader(os.Stdin), name: "standard input", close: func() error { return nil }}
+	file := &counted{Reader: os.Stdin}
+	in := &input{name: "standard input", close: func() error { return nil }}
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
@@ -39,15 +37,17 @@ func openInput(path string) (*input, error) {
 			f.Close()
 			return nil, &graph.Error{File: path, Offset: -1, Err: errors.New("is a folder, expected a file")}
 		}
-		in = &input{bufio.NewReader(f), path, f.Close}
+		file.Reader = f
+		in.name, in.close = path, f.Close
 	}
+	in.Reader = bufio.NewReader(file)
 	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(in.Reader)
 		if err != nil {
 			in.close()
 			return nil, in.refuse(fmt.Errorf("gzip: %w", err))
 		}
-		in.Reader = bufio.NewReader(&atMost{z, mostInput})
+		in.Reader = bufio.NewReader(&inflated{counted{Reader: z}, file})
 	}
 	return in, nil
 }
@@ -78,16 +78,30 @@ func (in *input) buffers() (p alloc.Problem, d alloc.Dialect, err error) {
 	return p, d, in.refuse(err)
 }
 
-// atMost fails where a reader goes on for longer than it should.
-type atMost struct {
-	r    io.Reader
-	left int64
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+	n int64
 }
 
-func (a *atMost) Read(b []byte) (int, error) {
-	n, err := a.r.Read(b)
-	if a.left -= int64(n); a.left < 0 {
-		return 0, fmt.Errorf("expected at most %d bytes", int64(mostInput))
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// inflated reads what was packed, and fails where a small file goes on without
+// end: beyond 4 MiB it may inflate a hundredfold, where real ones do so 30 times.
+type inflated struct {
+	counted
+	packed *counted
+}
+
+func (f *inflated) Read(b []byte) (int, error) {
+	const free, most = 4 << 20, 100
+	n, err := f.counted.Read(b)
+	if f.n > max(free, most*f.packed.n) {
+		return 0, fmt.Errorf("gzip: %d bytes inflate to more than %d times as many", f.packed.n, most)
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@
 //
 //	onnxmem optimize in.onnx out.onnx    plan a model, write it and out.plan.json
 //	onnxmem inspect model.onnx           say what a model is
+//	onnxmem compare FILE                 hold all strategies against each other
 //	onnxmem pack buffers.csv             place buffers, draw the placement
 //	onnxmem verify out.onnx              check a plan against its model
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
@@ -44,6 +45,7 @@ const (
 type cli struct {
 	Optimize   optimizeCmd   `cmd:"" help:"Plan a model's memory; write the model in the planned order, and the plan."`
 	Inspect    inspectCmd    `cmd:"" help:"Say what a model is: operators, sizes, open dimensions, the peak."`
+	Compare    compareCmd    `cmd:"" help:"Hold every order and every placement strategy against each other, in one table."`
 	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV; write them back with offsets, or as a picture."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`

@@ -20,21 +20,26 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
+// modelFlags say what a model is taken for.
+type modelFlags struct {
+	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
+	StrictDims bool             `help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
+	NoInplace  bool             `help:"Write no result over an input."`
+	NoViews    bool             `help:"Give every view (Reshape and its kin) storage of its own."`
+}
+
 // planFlags are the flags of every command that plans.
 type planFlags struct {
-	Dim                 map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
-	StrictDims          bool             `help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
-	Align               int64            `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
-	NoInplace           bool             `help:"Write no result over an input."`
-	NoViews             bool             `help:"Give every view (Reshape and its kin) storage of its own."`
-	Schedule            string           `placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
-	Placement           string           `placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
-	Effort              string           `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
-	AllowMissingWeights bool             `help:"Plan without external data that are not there."`
-	DebugPasses         bool             `help:"Check the invariants between any two passes."`
-	DisablePass         []string         `placeholder:"NAME" help:"Leave out an optional pass."`
-	Verbose             bool             `short:"v" help:"List the passes with their times."`
-	JSON                bool             `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	modelFlags
+	Align               int64    `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
+	Schedule            string   `placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
+	Placement           string   `placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
+	Effort              string   `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
+	AllowMissingWeights bool     `help:"Plan without external data that are not there."`
+	DebugPasses         bool     `help:"Check the invariants between any two passes."`
+	DisablePass         []string `placeholder:"NAME" help:"Leave out an optional pass."`
+	Verbose             bool     `short:"v" help:"List the passes with their times."`
+	JSON                bool     `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
 var efforts = map[string]schedule.Effort{
@@ -120,7 +125,7 @@ func (c *optimizeCmd) Run(e *env) error {
 		Write: milliseconds(time.Since(writing)), Total: milliseconds(time.Since(began)),
 	}
 	bar.stop()
-	warn(e, r)
+	warn(e, r.Plan.Dims, r.Warnings)
 	if err := c.print(e, r, planPath, times); err != nil {
 		return err
 	}
@@ -246,9 +251,9 @@ func milliseconds(d time.Duration) float64 {
 }
 
 // warn tells what was assumed and what contradicts without harm.
-func warn(e *env, r *passes.Result) {
+func warn(e *env, dims map[string]plan.Dim, warnings []string) {
 	var assumed []string
-	for name, d := range r.Plan.Dims {
+	for name, d := range dims {
 		if d.Assumed {
 			assumed = append(assumed, name)
 		}
@@ -260,9 +265,9 @@ func warn(e *env, r *passes.Result) {
 			fmt.Fprintf(e.stderr, "onnxmem: … and %d more, listed in the plan\n", len(assumed)-most)
 			break
 		}
-		fmt.Fprintf(e.stderr, "onnxmem: dimension %q is unbound: taken as %d (say --dim %s=N)\n", graph.Short(name), r.Plan.Dims[name].Value, units.Name(name))
+		fmt.Fprintf(e.stderr, "onnxmem: dimension %q is unbound: taken as %d (say --dim %s=N)\n", graph.Short(name), dims[name].Value, units.Name(name))
 	}
-	for _, w := range r.Warnings {
+	for _, w := range warnings {
 		fmt.Fprintf(e.stderr, "onnxmem: %s\n", w)
 	}
 }

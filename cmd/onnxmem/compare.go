@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// compareCmd holds strategies against each other.
+type compareCmd struct {
+	File string `arg:"" help:"A model, a bare problem (JSON) or buffers (CSV or JSON), gzipped or not; - is standard input."`
+
+	modelFlags
+	Align     int64         `placeholder:"N" help:"Alignment of offsets and sizes in bytes (default: 64 for a model, else 1)."`
+	Effort    string        `enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches: fast, default or max; with max also strategies that take minutes."`
+	TimeLimit time.Duration `placeholder:"TIME" help:"Begin no strategy after TIME, such as 60s, and end onnxmem's own searches then."`
+	CSV       bool          `name:"csv" xor:"form" help:"Print the table as CSV."`
+	JSON      bool          `name:"json" xor:"form" help:"Print one JSON object on standard output, and nothing else there."`
+}
+
+// Help is shown below the flags.
+func (compareCmd) Help() string {
+	return `Orders are placed by onnxmem; placements, shared objects and allocators are those of the best order.
+A star marks what needs the least. Weights are not read.
+
+Examples:
+  onnxmem compare model.onnx --dim batch=8
+  onnxmem compare buffers.csv --csv > table.csv`
+}
+
+// Run reads, compares and prints.
+func (c *compareCmd) Run(e *env) error {
+	if c.Align < 0 {
+		return &failure{exitUsage, fmt.Sprintf("alignment %d: expected 1 or more bytes (see onnxmem compare --help)", c.Align)}
+	}
+	bar := newProgress(e.stderr, len(schedule.Strategies)+len(alloc.Strategies)+len(alloc.ObjectStrategies)+len(alloc.Simulators)+2)
+	defer bar.stop()
+	opt := passes.CompareOptions{
+		Options: passes.Options{
+			Dims: c.Dim, StrictDims: c.StrictDims, NoInplace: c.NoInplace, NoViews: c.NoViews, Align: c.Align, Effort: efforts[c.Effort],
+		},
+		Begin: func(g passes.Group, strategy string) { bar.step(string(g) + " " + strategy) },
+	}
+	if c.TimeLimit > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), c.TimeLimit)
+		defer cancel()
+		opt.Context = ctx
+	}
+	name, t, err := c.compare(opt)
+	if err != nil {
+		return err
+	}
+	bar.stop()
+	warn(e, t.Dims, t.Warnings)
+	switch {
+	case c.JSON:
+		return compareJSON(e.stdout, name, t)
+	case c.CSV:
+		return compareCSV(e.stdout, t)
+	}
+	compareText(e.stdout, name, t)
+	return nil
+}
+
+// compare reads the file, whatever it is, and compares.
+func (c *compareCmd) compare(opt passes.CompareOptions) (name string, t *passes.Comparison, err error) {
+	if c.File != "-" && strings.HasSuffix(c.File, ".onnx") {
+		return c.compareModel(opt)
+	}
+	in, err := openInput(c.File)
+	if err != nil {
+		return "", nil, err
+	}
+	defer in.close()
+	switch {
+	case in.isJSON():
+		t, err = compareJSONText(in, opt)
+	case in.isCSV():
+		var p alloc.Problem
+		if p, _, err = in.buffers(); err == nil {
+			t, err = passes.CompareBuffers(p, opt)
+		}
+	case c.File == "-":
+		var text []byte
+		var m *graph.Model
+		if text, err = io.ReadAll(in); err != nil {
+			return "", nil, err
+		}
+		if m, err = onnx.Parse(in.name, text); err == nil {
+			t, err = passes.Compare(m, opt)
+		}
+	default:
+		return c.compareModel(opt)
+	}
+	var refused *graph.Error
+	if errors.As(err, &refused) && refused.File == "" {
+		refused.File = in.name
+	}
+	return in.name, t, err
+}
+
+// compareJSONText compares what a JSON text holds.
+func compareJSONText(in *input, opt passes.CompareOptions) (*passes.Comparison, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, in.refuse(err)
+	}
+	if !isProblem(text) {
+		p, err := alloc.ReadJSON(bytes.NewReader(text))
+		if err != nil {
+			return nil, in.refuse(err)
+		}
+		return passes.CompareBuffers(p, opt)
+	}
+	p, err := schedule.ReadProblem(bytes.NewReader(text))
+	if err != nil {
+		return nil, in.refuse(err)
+	}
+	return passes.CompareProblem(p, opt)
+}
+
+func (c *compareCmd) compareModel(opt passes.CompareOptions) (string, *passes.Comparison, error) {
+	f, err := onnx.Open(c.File, onnx.ReadOptions{AllowMissingWeights: true})
+	if err != nil {
+		return "", nil, err
+	}
+	defer f.Close()
+	t, err := passes.Compare(f.Model, opt)
+	return c.File, t, err
+}
+
+// isCSV says whether the first line could be a header: text with a comma in it.
+func (in *input) isCSV() bool {
+	head, _ := in.Peek(512)
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	return bytes.ContainsRune(line, ',') && !bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' })
+}
+
+// isProblem says whether a JSON text is a scheduling problem: an object with
+// nodes before any buffers.
+func isProblem(text []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil || key == "buffers" {
+			return false
+		}
+		if key == "nodes" || key == "tensors" {
+			return true
+		}
+		if d.Decode(new(json.RawMessage)) != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// groupTitles say what the rows of a group are, and their bound.
+var groupTitles = []struct {
+	group passes.Group
+	title string
+	bound func(*passes.Comparison) (what string, bytes int64)
+}{
+	{passes.GroupOrder, "order, placed by onnxmem", func(t *passes.Comparison) (string, int64) { return "no peak is below", t.OrderBound }},
+	{passes.GroupPlacement, "placement in one arena", func(t *passes.Comparison) (string, int64) { return "no arena is below", t.ArenaBound }},
+	{passes.GroupObjects, "placement in shared objects", func(t *passes.Comparison) (string, int64) { return "no sum is below", t.ObjectBound }},
+	{passes.GroupAllocator, "allocators at run time", nil},
+}
+
+// compareText prints the table for a terminal of 100 columns.
+func compareText(w io.Writer, name string, t *passes.Comparison) {
+	fmt.Fprintf(w, "%s: ", name)
+	if t.Nodes > 0 {
+		fmt.Fprintf(w, "%s nodes, %s tensors, ", units.Group(int64(t.Nodes)), units.Group(int64(t.Tensors)))
+	}
+	fmt.Fprintf(w, "%s buffers\n\n", units.Group(int64(t.Buffers)))
+	fmt.Fprintf(w, "  %-25s %17s %11s %17s %10s %11s\n", "bytes", "peak", "over bound", "taken", "fragm.", "ms")
+	for _, g := range groupTitles {
+		title := g.title
+		if g.bound != nil {
+			what, bytes := g.bound(t)
+			title += fmt.Sprintf(": %s %s", what, units.Bytes(bytes))
+		}
+		for _, r := range t.Rows {
+			if r.Group != g.group {
+				continue
+			}
+			if title != "" {
+				fmt.Fprintln(w, title)
+				title = ""
+			}
+			if r.Left != "" {
+				fmt.Fprintf(w, "  %-25s %s\n", r.Strategy, r.Left)
+				continue
+			}
+			mark := " "
+			if r.Best {
+				mark = "*"
+			}
+			fmt.Fprintf(w, "%s %-25s %17s %9.2f %% %17s %8.2f %% %11.3f\n", mark, r.Strategy,
+				units.Group(r.PeakBytes), r.OverBound, units.Group(r.ArenaBytes), r.Fragmentation, milliseconds(r.Time))
+		}
+	}
+}
+
+// compareCSV prints a line per row; what was left out has no figures.
+func compareCSV(w io.Writer, t *passes.Comparison) error {
+	out := csv.NewWriter(w)
+	lines := [][]string{{"group", "strategy", "peak_bytes", "arena_bytes", "over_bound_percent", "fragmentation_percent", "ms", "best", "left_out"}}
+	for _, r := range t.Rows {
+		line := []string{string(r.Group), r.Strategy, "", "", "", "", "", "false", r.Left}
+		if r.Left == "" {
+			line = []string{
+				string(r.Group), r.Strategy, strconv.FormatInt(r.PeakBytes, 10), strconv.FormatInt(r.ArenaBytes, 10),
+				fmt.Sprintf("%.4f", r.OverBound), fmt.Sprintf("%.4f", r.Fragmentation),
+				fmt.Sprintf("%.3f", milliseconds(r.Time)), strconv.FormatBool(r.Best), "",
+			}
+		}
+		lines = append(lines, line)
+	}
+	return errors.Join(out.WriteAll(lines), out.Error())
+}
+
+// The JSON form of a comparison.
+type (
+	comparison struct {
+		File        string          `json:"file"`
+		Nodes       int             `json:"nodes"`
+		Tensors     int             `json:"tensors"`
+		Buffers     int             `json:"buffers"`
+		OrderBound  int64           `json:"lower_bound_bytes"`
+		MaxLoad     int64           `json:"max_load_bytes"`
+		ArenaBound  int64           `json:"arena_lower_bound_bytes"`
+		ObjectBound int64           `json:"objects_lower_bound_bytes"`
+		Rows        []comparisonRow `json:"rows"`
+	}
+	comparisonRow struct {
+		Group         string  `json:"group"`
+		Strategy      string  `json:"strategy"`
+		Peak          int64   `json:"peak_bytes"`
+		Arena         int64   `json:"arena_bytes"`
+		OverBound     float64 `json:"over_bound_percent"`
+		Fragmentation float64 `json:"fragmentation_percent"`
+		MS            float64 `json:"ms"`
+		Best          bool    `json:"best"`
+		Left          string  `json:"left_out,omitempty"`
+	}
+)
+
+func compareJSON(w io.Writer, name string, t *passes.Comparison) error {
+	out := comparison{name, t.Nodes, t.Tensors, t.Buffers, t.OrderBound, t.MaxLoad, t.ArenaBound, t.ObjectBound, []comparisonRow{}}
+	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+	for _, r := range t.Rows {
+		out.Rows = append(out.Rows, comparisonRow{
+			string(r.Group), r.Strategy, r.PeakBytes, r.ArenaBytes, round(r.OverBound), round(r.Fragmentation), milliseconds(r.Time), r.Best, r.Left,
+		})
+	}
+	return writeJSON(w, out)
+}

@@ -1,0 +1,420 @@
+package passes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// Comparison is what every order strategy and every placement strategy makes of
+// one problem, in one table.
+type Comparison struct {
+	Nodes, Tensors int // 0 where there are buffers alone
+	Buffers        int // of the best order
+
+	OrderBound  int64 // bytes; the peak of no order is smaller: proven
+	MaxLoad     int64 // bytes; the largest load of the buffers
+	ArenaBound  int64 // bytes; no arena for the buffers is smaller: proven
+	ObjectBound int64 // bytes; no shared objects for them take fewer: proven
+	Rows        []Row // by group, in the order of the groups; ours first
+
+	Dims     map[string]plan.Dim // of a model
+	Warnings []string            // likewise
+}
+
+// Row is a strategy and what it needs.
+type Row struct {
+	Group    Group
+	Strategy string
+
+	PeakBytes     int64         // live at the peak: of the order, of the buffers, of what the allocator has given out
+	ArenaBytes    int64         // taken: the arena, all objects, or what the allocator reserved
+	OverBound     float64       // per cent above the bound of the group: of the peak of an order, else of ArenaBytes
+	Fragmentation float64       // per cent: (ArenaBytes - PeakBytes) / ArenaBytes
+	Time          time.Duration // of the strategy alone
+	Best          bool          // nothing in the group is smaller
+	Left          string        // why it was left out; else empty
+}
+
+// Group is what a row competes in.
+type Group string
+
+// The groups: orders, each placed by [alloc.Solve]; then, for the buffers of the
+// best of them, offsets in one arena, shared objects, and allocators at run time.
+const (
+	GroupOrder     Group = "order"
+	GroupPlacement Group = "placement"
+	GroupObjects   Group = "objects"
+	GroupAllocator Group = "allocator"
+)
+
+// Ours names the rows of [schedule.Solve] and [alloc.Solve].
+const Ours = "onnxmem"
+
+// CompareOptions says how strategies are compared. Of Options, the names of
+// strategies do not matter, and Align is 1 for what is no model.
+type CompareOptions struct {
+	Options
+	Begin func(Group, string) // called before each row
+}
+
+// Compare compares the strategies on a model's main graph, whose bodies and
+// functions are planned first. m is changed as by [Optimize].
+func Compare(m *graph.Model, opt CompareOptions) (*Comparison, error) {
+	if opt.Align == 0 {
+		opt.Align = DefaultAlign
+	}
+	if err := opt.check(); err != nil {
+		return nil, &OptionError{err}
+	}
+	s := &State{opt: opt.Options, model: m, calls: map[*graph.Call]*region{}}
+	s.opt.Context = nil // without the bodies there is nothing to compare
+	before := slices.IndexFunc(Pipeline, func(p Pass) bool { return p.Name == "order" })
+	if _, err := s.run(Pipeline[:before]); err != nil {
+		return nil, err
+	}
+	t, err := newComparer(opt).orders(s.problem(s.main))
+	if err != nil {
+		return nil, err
+	}
+	t.Tensors, t.Dims, t.Warnings = s.tensors(), s.dims(), s.inference.Warnings
+	return t, nil
+}
+
+// CompareProblem compares the strategies on a bare scheduling problem. Errors
+// about it are of type [*graph.Error].
+func CompareProblem(p *schedule.Problem, opt CompareOptions) (*Comparison, error) {
+	if opt.Align > 1 {
+		var err error
+		if p, err = p.Rounded(opt.Align); err != nil {
+			return nil, &graph.Error{Offset: -1, Err: err}
+		}
+	}
+	if opt.NoInplace {
+		q := *p
+		q.Tensors = slices.Clone(p.Tensors)
+		for t := range q.Tensors {
+			q.Tensors[t].Reuses = nil
+		}
+		p = &q
+	}
+	return newComparer(opt).orders(p)
+}
+
+// CompareBuffers compares the placement strategies on buffers with lifetimes.
+// Errors about them are of type [*graph.Error].
+func CompareBuffers(p alloc.Problem, opt CompareOptions) (*Comparison, error) {
+	if opt.Align > 1 {
+		var err error
+		if p, err = p.Rounded(opt.Align); err != nil {
+			return nil, &graph.Error{Offset: -1, Err: err}
+		}
+	}
+	if err := p.Validate(); err != nil {
+		return nil, &graph.Error{Offset: -1, Err: err}
+	}
+	c := newComparer(opt)
+	if err := c.placements(p); err != nil {
+		return nil, err
+	}
+	return c.done(), nil
+}
+
+// comparer is a comparison under way.
+type comparer struct {
+	opt    CompareOptions
+	ctx    context.Context
+	effort alloc.Effort
+	table  Comparison
+}
+
+func newComparer(opt CompareOptions) *comparer {
+	c := &comparer{opt: opt, ctx: opt.Context}
+	if c.ctx == nil {
+		c.ctx = context.Background()
+	}
+	c.effort = map[schedule.Effort]alloc.Effort{
+		schedule.EffortFast: alloc.EffortFast, schedule.EffortMax: alloc.EffortMax,
+	}[opt.Effort]
+	return c
+}
+
+// tooMany is why a strategy is left out that takes much longer than others.
+const tooMany = "too many buffers for it: say --effort max"
+
+// row runs one strategy, unless time is out or it is not meant for as many
+// buffers. ours runs in any case: the context ends its search.
+func (c *comparer) row(g Group, name string, most int, run func(*Row) error) error {
+	r := Row{Group: g, Strategy: name}
+	switch {
+	case name != Ours && c.ctx.Err() != nil:
+		r.Left = "not run: time is out"
+	case most > 0 && c.table.Buffers > most && c.opt.Effort != schedule.EffortMax:
+		r.Left = tooMany
+	default:
+		if c.opt.Begin != nil {
+			c.opt.Begin(g, name)
+		}
+		if err := run(&r); err != nil {
+			return err
+		}
+	}
+	c.table.Rows = append(c.table.Rows, r)
+	return nil
+}
+
+// orders compares the orders of a problem, then the placements of the best.
+func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
+	c.table.Nodes, c.table.Tensors = len(p.Nodes), len(p.Tensors)
+	var best placedOrder
+	keep := func(r *Row, o placedOrder) {
+		r.PeakBytes, r.ArenaBytes = o.peak, o.found.Arena
+		if len(best.buffers) == 0 || cmp.Or(cmp.Compare(o.peak, best.peak), cmp.Compare(o.found.Arena, best.found.Arena)) < 0 {
+			best = o
+		}
+	}
+	err := c.row(GroupOrder, Ours, 0, func(r *Row) error {
+		began := time.Now()
+		solved, err := schedule.Solve(p, schedule.Options{Effort: c.opt.Effort, Context: c.opt.Context})
+		if err != nil {
+			return err
+		}
+		r.Time = time.Since(began)
+		c.table.OrderBound = solved.Bound
+		o, err := c.choose(p, solved.Orders)
+		keep(r, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range schedule.Strategies {
+		err := c.row(GroupOrder, s.Name, 0, func(r *Row) error {
+			began := time.Now()
+			order := s.Func(p)
+			r.Time = time.Since(began)
+			o, err := c.place(p, order)
+			keep(r, o)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := c.placements(alloc.Problem{Buffers: best.buffers, Alignment: c.opt.Align}); err != nil {
+		return nil, err
+	}
+	return c.done(), nil
+}
+
+// placedOrder is an order with its buffers in their places.
+type placedOrder struct {
+	peak    int64
+	buffers []alloc.Buffer
+	found   alloc.Result
+}
+
+// choose places the orders as the order pass does, and keeps the first of the
+// smallest arena.
+func (c *comparer) choose(p *schedule.Problem, orders [][]int32) (best placedOrder, err error) {
+	for k, order := range orders {
+		o, err := c.place(p, order)
+		if err != nil {
+			return best, err
+		}
+		if k == 0 || o.found.Arena < best.found.Arena {
+			best = o
+		}
+		if o.found.Optimal {
+			break
+		}
+	}
+	return best, nil
+}
+
+// place places an order as the place pass does: with all in-place pairs, and
+// with those that the peak needs.
+func (c *comparer) place(p *schedule.Problem, order []int32) (best placedOrder, err error) {
+	e, err := p.Evaluate(order)
+	if err != nil {
+		return best, err
+	}
+	best.peak = e.Peak
+	for k, above := range [2]int64{schedule.AllPairs, e.Peak} {
+		if k > 0 {
+			if best.found.Optimal || len(e.Taken) == 0 {
+				break
+			}
+			if e, err = p.EvaluateSharing(order, above); err != nil {
+				return best, err
+			}
+		}
+		buffers := buffersOf(p, order, e.Taken)
+		found, err := alloc.Solve(alloc.Problem{Buffers: buffers, Alignment: c.opt.Align}, c.placing())
+		if err != nil {
+			return best, err
+		}
+		if k == 0 || found.Arena < best.found.Arena {
+			best.buffers, best.found = buffers, found
+		}
+	}
+	return best, nil
+}
+
+// placing says how ours is placed: once time is out, with little effort.
+func (c *comparer) placing() alloc.Options {
+	if c.ctx.Err() != nil {
+		return alloc.Options{Effort: alloc.EffortFast}
+	}
+	return alloc.Options{Effort: c.effort, Context: c.ctx}
+}
+
+// placements compares the placements of buffers.
+func (c *comparer) placements(p alloc.Problem) error {
+	c.table.Buffers, c.table.MaxLoad, c.table.ObjectBound = len(p.Buffers), p.MaxLoad(), p.ObjectBound()
+	timed := func(r *Row, run func() int64) {
+		began := time.Now()
+		arena := run()
+		r.Time = time.Since(began)
+		r.PeakBytes, r.ArenaBytes = c.table.MaxLoad, arena
+	}
+	err := c.row(GroupPlacement, Ours, 0, func(r *Row) (err error) {
+		timed(r, func() int64 {
+			var found alloc.Result
+			if found, err = alloc.Solve(p, c.placing()); err == nil {
+				c.table.ArenaBound = found.LowerBound
+				err = checked(Ours, p.CheckSweep(found.Placement))
+			}
+			return found.Arena
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range alloc.Strategies {
+		err := c.row(GroupPlacement, s.Name, s.MaxBuffers, func(r *Row) error {
+			var a alloc.Placement
+			timed(r, func() int64 { a = s.Func(p); return a.Arena })
+			return checked(s.Name, p.CheckSweep(a))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, s := range alloc.ObjectStrategies {
+		err := c.row(GroupObjects, s.Name, s.MaxBuffers, func(r *Row) error {
+			timed(r, func() int64 { return s.Func(p).Total })
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, s := range alloc.Simulators {
+		err := c.row(GroupAllocator, s.Name, 0, func(r *Row) error {
+			var took alloc.Simulation
+			timed(r, func() int64 { took = s.Func(p); return took.Reserved })
+			r.PeakBytes = took.Load
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checked says which strategy is at fault.
+func checked(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("internal error in placement by %s: %w", name, err)
+	}
+	return nil
+}
+
+// done fills in what follows from the figures, and marks what is best.
+func (c *comparer) done() *Comparison {
+	t := &c.table
+	bounds := map[Group]int64{GroupOrder: t.OrderBound, GroupPlacement: t.ArenaBound, GroupObjects: t.ObjectBound, GroupAllocator: t.ArenaBound}
+	least := map[Group][2]int64{}
+	key := func(r *Row) [2]int64 {
+		if r.Group == GroupOrder {
+			return [2]int64{r.PeakBytes, r.ArenaBytes}
+		}
+		return [2]int64{r.ArenaBytes}
+	}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		if r.Left != "" {
+			continue
+		}
+		k := key(r)
+		if old, ok := least[r.Group]; !ok || slices.Compare(k[:], old[:]) < 0 {
+			least[r.Group] = k
+		}
+		if r.ArenaBytes > 0 {
+			r.Fragmentation = 100 * float64(r.ArenaBytes-r.PeakBytes) / float64(r.ArenaBytes)
+		}
+		if bound := bounds[r.Group]; bound > 0 {
+			figure := r.ArenaBytes
+			if r.Group == GroupOrder {
+				figure = r.PeakBytes
+			}
+			r.OverBound = 100 * float64(figure-bound) / float64(bound)
+		}
+	}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		r.Best = r.Left == "" && key(r) == least[r.Group]
+	}
+	return t
+}
+
+// buffersOf gives the buffers of an order, by their first steps: what does not
+// count is left out, and what is written in place lies in one.
+func buffersOf(p *schedule.Problem, order []int32, taken []schedule.Pair) []alloc.Buffer {
+	step := make([]int, len(order))
+	for i, v := range order {
+		step[v] = i
+	}
+	end := max(len(order)-1, 0)
+	first := func(t *schedule.Tensor) int {
+		if t.Producer < 0 {
+			return 0
+		}
+		return step[t.Producer]
+	}
+	last := func(t *schedule.Tensor) int {
+		if t.Output {
+			return end
+		}
+		at := first(t)
+		for _, v := range t.Consumers {
+			at = max(at, step[v])
+		}
+		return at
+	}
+	var buffers []alloc.Buffer
+	for i, chain := range chainsOf(len(p.Tensors), taken) {
+		t := &p.Tensors[i]
+		if chain == nil || t.Resident || t.Bytes == 0 {
+			continue
+		}
+		buffers = append(buffers, alloc.Buffer{ID: t.Name, Size: t.Bytes, First: first(t), Last: last(&p.Tensors[chain[len(chain)-1]])})
+	}
+	for v, n := range p.Nodes {
+		if n.Workspace > 0 {
+			buffers = append(buffers, alloc.Buffer{ID: n.Name, Size: n.Workspace, First: step[v], Last: step[v]})
+		}
+	}
+	slices.SortStableFunc(buffers, func(a, b alloc.Buffer) int { return cmp.Compare(a.First, b.First) })
+	return buffers
+}
