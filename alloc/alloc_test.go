@@ -29,6 +29,10 @@ func TestStrategies(t *testing.T) {
 		{"greedy-by-breadth", "the busiest step first", "a:5@0-0 b:3@1-1 c:3@1-2 d:4@2-2", []int64{0, 0, 4, 0}},
 		{"greedy-by-start", "larger first of those that start together", "a:1@0-1 b:2@0-0 c:2@1-1", []int64{2, 0, 0}},
 		{"greedy-by-start", "the lowest gap, not the smallest", "a:5@0-1 b:1@0-4 c:3@0-1 d:1@0-4 e:2@2-2", []int64{0, 8, 5, 9, 0}},
+		{"strip-packing", "the picture", picture, []int64{0, 4, 6, 0}},
+		{"strip-packing", "of equal lifetimes the first, not the largest", "a:1@0-1 b:4@0-1", []int64{0, 1}},
+		{"best-fit", "of equal lifetimes the largest", "a:1@0-1 b:4@0-1", []int64{4, 0}},
+		{"greedy-in-order", "the smallest gap, not the lowest", "a:3@0-0 b:1@0-4 c:2@0-0 d:1@0-4 e:2@2-2", []int64{0, 3, 4, 6, 4}},
 		{"first-fit-by-duration", "the longest first", "a:5@0-1 b:1@0-4 c:3@0-1 d:1@0-4 e:2@2-2", []int64{2, 0, 7, 1, 2}},
 		{"hill-climb", "a swap reaches the largest load", "a:3@0-2 b:3@4-6 c:2@2-4 d:4@0-1 e:4@5-6 f:1@1-5", nil},
 		{"best-fit", "the longest that fits the plateau", "a:2@0-3 b:2@4-7 c:1@0-7 d:1@3-4", []int64{1, 1, 0, 3}},
@@ -339,7 +343,7 @@ func TestSolve(t *testing.T) {
 			t.Errorf("got %+v, want %s with an arena of %d", r, c.want, c.arena)
 		}
 	}
-	want := `strategy "best": unknown: expected one of greedy-by-size, best-fit, greedy-by-breadth, greedy-by-start, first-fit-by-duration, hill-climb`
+	want := `strategy "best": unknown: expected one of greedy-by-size, best-fit, greedy-by-breadth, greedy-by-start, strip-packing, greedy-in-order, first-fit-by-duration, hill-climb`
 	if _, err := Solve(Problem{}, Options{Strategy: "best"}); message(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

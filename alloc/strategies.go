@@ -16,10 +16,12 @@ type Strategy struct {
 // valid problem and returns a placement that depends on it alone; ties fall to
 // the smaller index everywhere.
 var Strategies = []Strategy{
-	{Name: "greedy-by-size", Func: GreedyBySize, Doc: "largest first, each into the smallest gap that it fits", Source: "Pisarchyk & Lee 2020, algorithm 3; SmartPool's offline best-fit"},
-	{Name: "best-fit", Func: BestFit, Doc: "lowest plateau first, with the longest lifetime that fits into it", Source: "Burke et al. 2004; Sekiyama et al. 2018"},
+	{Name: "greedy-by-size", Func: GreedyBySize, Doc: "largest first, each into the smallest gap that it fits", Source: "Pisarchyk & Lee 2020, algorithm 3; SmartPool (Zhang et al. 2019), section III-C; onnxsim"},
+	{Name: "best-fit", Func: BestFit, Doc: "lowest plateau first, with the longest lifetime that fits into it, the largest of equal ones", Source: "Burke et al. 2004"},
 	{Name: "greedy-by-breadth", Func: GreedyByBreadth, Doc: "busiest step first, its buffers largest first", Source: "Pisarchyk & Lee 2020, section 5.3"},
 	{Name: "greedy-by-start", Func: GreedyByStart, Doc: "in the order of time, each at the lowest offset that is free", Source: "first fit: Knuth, volume 1, section 2.5"},
+	{Name: "strip-packing", Func: StripPacking, Doc: "lowest plateau first, with the longest lifetime that fits into it, the first of equal ones", Source: "Sekiyama et al. 2018, section 3.2", Alone: true},
+	{Name: "greedy-in-order", Func: GreedyInOrder, Doc: "in the order of time, each into the smallest gap that it fits", Source: "Lee et al. 2019, greedy", Alone: true},
 	{Name: "first-fit-by-duration", Func: FirstFitByDuration, Doc: "longest lifetime first, each at the lowest offset that is free", Source: "first fit, decreasing", Alone: true},
 	{Name: "hill-climb", Func: HillClimb, Doc: "largest first at the lowest free offset, then 500 swaps in that order", Source: "TVM, USMP hill_climb", Alone: true, MaxBuffers: 2000},
 }
