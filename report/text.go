@@ -27,7 +27,7 @@ func FragmentationOf(arena, peak int64) float64 {
 func Summary(w io.Writer, p *plan.Plan) {
 	s := &p.Summary
 	fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
-	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), less(s.ProgramPeakBytes, s.PeakBytes))
+	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), Less(s.ProgramPeakBytes, s.PeakBytes))
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%\n", units.Bytes(s.ArenaBytes), Fragmentation(*s))
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
@@ -42,8 +42,8 @@ func Summary(w io.Writer, p *plan.Plan) {
 	}
 }
 
-// less says by how many per cent after is below before.
-func less(before, after int64) string {
+// Less says by how many per cent after is below before.
+func Less(before, after int64) string {
 	switch {
 	case before == 0 || before == after:
 		return ""

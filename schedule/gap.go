@@ -86,6 +86,7 @@ func (p *gap) raise(bound int64, kind string, nodes ...int32) bool {
 func (p *gap) ask(v int32) bool {
 	if !p.asked[v] {
 		p.asked[v] = true
+		defer p.clock.end(p.clock.begin())
 		if bound := p.node(p.g, v); !p.broken {
 			p.raise(bound, KindCut, v)
 		}
@@ -135,6 +136,7 @@ func (p *gap) sets() { p.setsAbove(p.bound) }
 
 // setsAbove is sets with the thresholds of the nodes loaded above a level.
 func (p *gap) setsAbove(level int64) {
+	defer p.clock.end(p.clock.begin())
 	g := p.g
 	need := make([]int64, g.nodes)
 	var thresholds []int64

@@ -9,6 +9,7 @@ import (
 type search struct {
 	splitter
 	progress
+	clock
 	ctx    context.Context
 	ended  bool // the context ended before the search did
 	effort limits

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Options say how [Solve] looks for an order. The zero value is the whole
@@ -18,6 +19,13 @@ type Options struct {
 	// Progress is called, from the goroutine of the caller, when the search has
 	// found a greater bound or a smaller peak, in bytes. Nil: nobody asks.
 	Progress func(bound, peak int64)
+
+	// Precedence lists pairs of nodes, the first to run before the second, beside
+	// what the tensors say. The orders keep it; the bound holds for all orders.
+	Precedence [][2]int32
+
+	Goal      Goal           // which orders of the smallest peak are preferred
+	BoundTime *time.Duration // grows by the time that bounds take; nil: not measured
 }
 
 // Effort bounds the search by counted work, not by time: the same problem gives
@@ -78,6 +86,9 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(opt.Precedence) > 0 {
+		return solveKeeping(p, opt)
+	}
 	if opt.NoPairs {
 		p = p.withoutPairs()
 	}
@@ -96,7 +107,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 	case opt.Strategy != "":
 		r.take(f, tried[0].Func(p), tried[0].Name)
 		s := newSearch(opt.Context, opt.Effort.limits())
-		s.tell = opt.Progress
+		s.tell, s.clock.spent = opt.Progress, opt.BoundTime
 		r.prove(s.boundOf(g, r.Order))
 		if s.ended {
 			r.Ended = context.Cause(opt.Context)
@@ -104,7 +115,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		}
 	default:
 		s := newSearch(opt.Context, opt.Effort.limits())
-		s.tell = opt.Progress
+		s.tell, s.clock.spent = opt.Progress, opt.BoundTime
 		found := s.optimize(g)
 		r.Order, r.Evaluation, r.Strategy = r.ProgramOrder, r.ProgramEvaluation, "program"
 		if found.best.peak < r.ProgramPeak {
@@ -114,6 +125,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 			// Sharing must never end worse than none: the order found without
 			// pairs, loaded with them.
 			alone := newSearch(opt.Context, opt.Effort.limits())
+			alone.clock = s.clock
 			r.take(f, alone.optimize(newNet(flatten(p.withoutPairs()))).best.order, "search")
 			s.ended = s.ended || alone.ended
 		}
@@ -129,6 +141,11 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 			break
 		}
 		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
+		if opt.Goal == GoalArea {
+			r.Orders = s.flatter(g, r.Orders)
+			r.Order = r.Orders[0]
+			r.Evaluation = f.evaluate(r.Order, AllPairs)
+		}
 	}
 	r.Optimal = r.Evaluation.Peak == r.Bound
 	if r.Orders == nil {

@@ -3,6 +3,7 @@
 //	onnxmem optimize in.onnx out.onnx    plan a model, write it and out.plan.json
 //	onnxmem inspect model.onnx           say what a model is
 //	onnxmem compare FILE                 hold all strategies against each other
+//	onnxmem order problem.json           order the nodes of a bare problem
 //	onnxmem pack buffers.csv             place buffers, draw the placement
 //	onnxmem verify out.onnx              check a plan against its model
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
@@ -17,10 +18,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -47,6 +46,7 @@ type cli struct {
 	Inspect    inspectCmd    `cmd:"" help:"Say what a model is: operators, sizes, open dimensions, the peak."`
 	Compare    compareCmd    `cmd:"" help:"Hold every order and every placement strategy against each other, in one table."`
 	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV; write them back with offsets, or as a picture."`
+	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
@@ -58,6 +58,7 @@ type cli struct {
 type env struct {
 	stdout, stderr io.Writer
 	app            *kong.Application
+	signals        *signals
 }
 
 // failure is an error with an exit status of its own. An empty text prints
@@ -73,7 +74,8 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the command without the process around it.
 func run(args []string, stdout, stderr io.Writer) int {
-	defer stopOnSignal(stderr)()
+	signals := &signals{stderr: stderr}
+	defer signals.watch()()
 	var c cli
 	exited, status := false, 0
 	parser, err := kong.New(&c,
@@ -99,28 +101,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "onnxmem: %v (see onnxmem --help)\n", err)
 		return exitUsage
 	}
-	return conclude(stderr, k.Run(&env{stdout, stderr, parser.Model}))
-}
-
-// stopOnSignal ends the process when it is told to: at once, whatever it reads
-// or computes, with no half-written file left. The function it returns ends the
-// watch.
-func stopOnSignal(stderr io.Writer) (end func()) {
-	signals, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-signals:
-			atomicfile.Stop()
-			fmt.Fprintln(stderr, "onnxmem: stopped")
-			os.Exit(exitFailed)
-		case <-done:
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
+	return conclude(stderr, k.Run(&env{stdout, stderr, parser.Model, signals}))
 }
 
 // conclude prints an error and gives the exit status that it means.

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // waiting is the environment variable that makes the test binary plan standard
@@ -104,14 +108,103 @@ func TestSignalEndsTheWork(t *testing.T) {
 	}
 }
 
+// TestSignalEndsASearch: a signal during a search ends it with the best order so
+// far, which is printed, and does not end the process.
+func TestSignalEndsASearch(t *testing.T) {
+	// Random reads without end: no bound meets any order that is found.
+	r := rand.New(rand.NewPCG(1, 300))
+	p := schedule.Problem{Nodes: make([]schedule.Node, 4000)}
+	p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 1 << 16, Producer: -1})
+	for v := range p.Nodes {
+		for range 1 + r.IntN(3) {
+			in := &p.Tensors[max(0, len(p.Tensors)-1-r.IntN(64))]
+			in.Consumers = append(in.Consumers, int32(v))
+		}
+		p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 1 << (8 + r.IntN(8)), Producer: int32(v)})
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "hard.json")
+	if err := os.WriteFile(file, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	e := &env{stdout: &out, stderr: &errs, signals: &signals{stderr: &errs}}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- (&orderCmd{Problem: file, Effort: "max", ScheduleGoal: "peak", Align: 1, JSON: true}).Run(e)
+	}()
+	for !e.signals.interrupt() { // until the search is under way
+		runtime.Gosched()
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		EndedBy string `json:"ended_by"`
+		Optimal bool   `json:"optimal"`
+		Order   []int  `json:"order"`
+		Peak    int64  `json:"peak_bytes"`
+		Bound   int64  `json:"lower_bound_bytes"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.EndedBy != "interrupted" || len(got.Order) != len(p.Nodes) || got.Optimal || got.Bound > got.Peak || got.Bound == 0 {
+		t.Errorf("%d nodes, peak %d, bound %d, ended by %q", len(got.Order), got.Peak, got.Bound, got.EndedBy)
+	}
+	if want := "onnxmem: " + file + ": interrupted: the best order so far\n"; errs.String() != want {
+		t.Errorf("got %q, want %q", &errs, want)
+	}
+	if e.signals.interrupt() {
+		t.Error("a search is still under way")
+	}
+}
+
+// TestOrderTakesAllTrainingSteps: every bare problem of the big data is ordered
+// and proven; what differs between two runs is times.
+func TestOrderTakesAllTrainingSteps(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(dataRoot(), "training", "*.json*"))
+	if len(files) == 0 {
+		t.Skip("no test data: set ONNXMEM_DATA")
+	}
+	for _, file := range files {
+		var out, errs bytes.Buffer
+		if status := run([]string{"order", file, "--json"}, &out, &errs); status != 0 || errs.Len() > 0 {
+			t.Errorf("%s: exit status %d: %s", file, status, &errs)
+			continue
+		}
+		var got struct {
+			Nodes   int   `json:"nodes"`
+			Program int64 `json:"program_order_peak_bytes"`
+			Peak    int64 `json:"peak_bytes"`
+			Bound   int64 `json:"lower_bound_bytes"`
+			Optimal bool  `json:"optimal"`
+			Order   []int `json:"order"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !got.Optimal || got.Peak != got.Bound || got.Peak > got.Program || len(got.Order) != got.Nodes {
+			t.Errorf("%s: %+v", file, got)
+		}
+	}
+}
+
+// dataRoot is where the big data is, if it is there.
+func dataRoot() string {
+	if root := os.Getenv("ONNXMEM_DATA"); root != "" {
+		return root
+	}
+	return filepath.Join("..", "..", "..", "shared", "data")
+}
+
 // badFolders are those of this repository and, where it is there, the big one.
 func badFolders(t *testing.T) []string {
 	folders := []string{filepath.Join("..", "..", "testdata", "bad")}
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	big := filepath.Join(root, "bad")
+	big := filepath.Join(dataRoot(), "bad")
 	if _, err := os.Stat(big); err != nil {
 		t.Logf("no test data: %s is missing (set ONNXMEM_DATA)", big)
 		return folders

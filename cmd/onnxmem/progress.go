@@ -1,58 +1,107 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
+
+	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // progressDelay is how long work must take before a line is drawn for it.
-const progressDelay = 500 * time.Millisecond
+const progressDelay = time.Second
 
 // progress is one line that moves, on a terminal only, for work that takes long.
 type progress struct {
-	began time.Time
 	w     io.Writer
 	total int
-	done  int
-	name  string
-	p     *mpb.Progress
-	bar   *mpb.Bar
+	wait  *time.Timer // until the line is drawn; nil: never
+
+	mu      sync.Mutex // the line is drawn by a goroutine of its own
+	done    int
+	name    string
+	note    string // what is known so far
+	stopped bool
+	p       *mpb.Progress
+	bar     *mpb.Bar
 }
 
 func newProgress(w io.Writer, total int) *progress {
-	p := &progress{began: time.Now(), total: total}
+	p := &progress{w: w, total: total}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		p.w = w
+		p.wait = time.AfterFunc(progressDelay, p.draw)
 	}
 	return p
 }
 
-// step says what is done next.
-func (p *progress) step(name string) {
-	p.done++
-	p.name = name
-	if p.w == nil || time.Since(p.began) < progressDelay {
+// draw begins the line.
+func (p *progress) draw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
 		return
 	}
-	if p.bar == nil {
-		p.p = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(40))
-		p.bar = p.p.AddBar(int64(p.total), mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return p.name + " " })),
-			mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_MMSS)))
-	}
+	p.p = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(20))
+	p.bar = p.p.AddBar(int64(p.total), mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return p.text() })),
+		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_MMSS)))
 	p.bar.SetCurrent(int64(p.done))
+}
+
+func (p *progress) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.note == "" {
+		return p.name + " "
+	}
+	return p.name + ": " + p.note + " "
+}
+
+// step says what is done next.
+func (p *progress) step(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	p.name, p.note = name, ""
+	if p.bar != nil {
+		p.bar.SetCurrent(int64(p.done))
+	}
+}
+
+// searched says what a search for an order knows so far.
+func (p *progress) searched(bound, peak int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note = fmt.Sprintf("bound %s, peak %s, gap %.2f %%", units.Short(bound), units.Short(peak), gapPercent(bound, peak))
+}
+
+// gapPercent is by how many per cent of itself a peak is above a bound.
+func gapPercent(bound, peak int64) float64 {
+	if peak == 0 {
+		return 0
+	}
+	return 100 * float64(peak-bound) / float64(peak)
 }
 
 // stop takes the line away.
 func (p *progress) stop() {
-	if p.bar != nil {
-		p.bar.Abort(true)
-		p.p.Wait()
-		p.bar = nil
+	if p.wait == nil {
+		return
+	}
+	p.wait.Stop()
+	p.mu.Lock()
+	p.stopped = true
+	bar, all := p.bar, p.p
+	p.bar = nil
+	p.mu.Unlock()
+	if bar != nil {
+		bar.Abort(true)
+		all.Wait()
 	}
 }

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/report"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// orderCmd orders the nodes of a bare problem.
+type orderCmd struct {
+	Problem string `arg:"" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
+
+	Out          string        `placeholder:"FILE" help:"Write the order: the object that --json prints, without the times; - is standard output."`
+	Strategy     string        `aliases:"schedule" placeholder:"NAME" help:"Run one strategy alone (also --schedule): ${schedules} (default: search)."`
+	ScheduleGoal string        `enum:"peak,area" default:"peak" help:"Among orders of the smallest peak: peak takes the least area (the sum of the loads) of the five that are at hand, area looks for less."`
+	Effort       string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
+	TimeLimit    time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Gives up determinism."`
+	Align        int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
+	JSON         bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+}
+
+// Help is shown below the flags.
+func (orderCmd) Help() string {
+	return `A signal (Ctrl-C) during the search ends it with the best order so far, which is printed and written
+as usual: exit status 0, and a word on standard error. A second one stops at once.
+
+Examples:
+  onnxmem order problem.json.gz --out order.json
+  onnxmem order problem.json --effort max --json`
+}
+
+// ordering is a run of the command.
+type ordering struct {
+	cmd     *orderCmd
+	file    string // for messages
+	problem *schedule.Problem
+	found   *schedule.Result
+	read    time.Duration
+	bound   time.Duration // of total
+	total   time.Duration // of the search
+}
+
+// Run reads, orders, writes and prints.
+func (c *orderCmd) Run(e *env) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	o := ordering{cmd: c}
+	bar := newProgress(e.stderr, 2)
+	defer bar.stop()
+	bar.step("read")
+	if err := o.load(); err != nil {
+		return err
+	}
+	bar.step("order")
+	if err := o.solve(e, bar.searched); err != nil {
+		return err
+	}
+	bar.stop()
+	if err := o.write(e); err != nil {
+		return err
+	}
+	if ended := o.found.Ended; ended != nil {
+		fmt.Fprintf(e.stderr, "onnxmem: %s: %s: the best order so far\n", o.file, o.endedBy())
+	}
+	out := e.stdout
+	if c.Out == "-" {
+		out = e.stderr // the order has standard output to itself
+	}
+	if c.JSON {
+		return o.json(out, true)
+	}
+	o.text(out)
+	return nil
+}
+
+// check looks at the command line by itself.
+func (c *orderCmd) check() error {
+	wrong := func(format string, args ...any) error {
+		return &failure{exitUsage, fmt.Sprintf(format, args...) + " (see onnxmem order --help)"}
+	}
+	switch {
+	case c.Strategy != "" && !slices.ContainsFunc(schedule.Strategies, func(s schedule.Strategy) bool { return s.Name == c.Strategy }):
+		return wrong("order strategy %q is unknown: expected one of %s", c.Strategy, scheduleNames())
+	case c.Align < 1:
+		return wrong("alignment %d: expected 1 or more bytes", c.Align)
+	case c.TimeLimit < 0:
+		return wrong("time limit %v: expected more than nothing", c.TimeLimit)
+	}
+	return nil
+}
+
+// goals are the values of --schedule-goal.
+var goals = map[string]schedule.Goal{"peak": schedule.GoalPeak, "area": schedule.GoalArea}
+
+// load reads the problem.
+func (o *ordering) load() error {
+	began := time.Now()
+	in, err := openInput(o.cmd.Problem)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	o.file = in.name
+	if o.problem, err = schedule.ReadProblem(in); err != nil {
+		return in.refuse(err)
+	}
+	if o.cmd.Align > 1 {
+		if o.problem, err = o.problem.Rounded(o.cmd.Align); err != nil {
+			return in.refuse(err)
+		}
+	}
+	o.read = time.Since(began)
+	return nil
+}
+
+// solve searches until it is done or told to end, and takes the order of least
+// area of those that it finds.
+func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
+	began := time.Now()
+	ctx, release := e.signals.context()
+	defer release()
+	if o.cmd.TimeLimit > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, o.cmd.TimeLimit)
+		defer cancel()
+	}
+	o.found, err = schedule.Solve(o.problem, schedule.Options{
+		Strategy: o.cmd.Strategy, Effort: efforts[o.cmd.Effort], Goal: goals[o.cmd.ScheduleGoal],
+		Context: ctx, Progress: progress, BoundTime: &o.bound,
+	})
+	if err != nil {
+		return err
+	}
+	for _, order := range o.found.Orders {
+		x, err := o.problem.Evaluate(order)
+		if err != nil {
+			return fmt.Errorf("internal error in an order by %s: %w", o.found.Strategy, err)
+		}
+		if x.Area() < o.found.Evaluation.Area() {
+			o.found.Order, o.found.Evaluation = order, x
+		}
+	}
+	o.total = time.Since(began)
+	return nil
+}
+
+// endedBy says what ended the search early, or nothing.
+func (o *ordering) endedBy() string {
+	switch err := o.found.Ended; {
+	case err == nil:
+		return ""
+	case errors.Is(err, errInterrupted):
+		return "interrupted"
+	}
+	return "time limit"
+}
+
+// write puts the order in its place.
+func (o *ordering) write(e *env) error {
+	path := o.cmd.Out
+	if path == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := o.json(&text, false); err != nil {
+		return err
+	}
+	if path == "-" {
+		_, err := e.stdout.Write(text.Bytes())
+		return err
+	}
+	f, err := stage(path, text.Bytes())
+	if err != nil {
+		return err
+	}
+	return atomicfile.Commit(false, f)
+}
+
+func (o *ordering) json(w io.Writer, timed bool) error {
+	type times struct {
+		Read   float64 `json:"read"`
+		Bound  float64 `json:"bound"`
+		Search float64 `json:"search"`
+		Total  float64 `json:"total"` // bound + search
+	}
+	type proof struct {
+		Kind  string  `json:"kind"`
+		Nodes []int32 `json:"nodes"`
+		Value int64   `json:"value_bytes"`
+	}
+	r := o.found
+	proofs := []proof{}
+	for _, c := range r.Certificates {
+		proofs = append(proofs, proof{c.Kind, append([]int32{}, c.Nodes...), c.Value})
+	}
+	var spent *times
+	if timed {
+		spent = &times{milliseconds(o.read), milliseconds(o.bound), milliseconds(o.total) - milliseconds(o.bound), milliseconds(o.total)}
+	}
+	return writeJSON(w, struct {
+		Name         string  `json:"name"`
+		Nodes        int     `json:"nodes"`
+		ProgramPeak  int64   `json:"program_order_peak_bytes"`
+		Peak         int64   `json:"peak_bytes"`
+		Bound        int64   `json:"lower_bound_bytes"`
+		Optimal      bool    `json:"optimal"`
+		Strategy     string  `json:"strategy"`
+		Area         int64   `json:"area_byte_steps"`
+		Certificates []proof `json:"certificates"`
+		EndedBy      string  `json:"ended_by,omitempty"` // "interrupted", "time limit"
+		Order        []int32 `json:"order"`
+		Times        *times  `json:"times_ms,omitempty"`
+	}{
+		o.problem.Name, len(o.problem.Nodes), r.ProgramPeak, r.Evaluation.Peak, r.Bound, r.Optimal,
+		r.Strategy, r.Evaluation.Area(), proofs, o.endedBy(), append([]int32{}, r.Order...), spent,
+	})
+}
+
+// text prints what was found in a few lines.
+func (o *ordering) text(w io.Writer) {
+	r := o.found
+	name := o.problem.Name
+	if name == "" {
+		name = o.file
+	}
+	fmt.Fprintf(w, "%s: %s nodes, %s tensors\n", units.Name(name), units.Group(int64(len(o.problem.Nodes))), units.Group(int64(len(o.problem.Tensors))))
+	fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(r.ProgramPeak))
+	fmt.Fprintf(w, "peak, this order     %s%s, by %s\n", units.Bytes(r.Evaluation.Peak), report.Less(r.ProgramPeak, r.Evaluation.Peak), r.Strategy)
+	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(r.Bound), o.verdict())
+	wrote := ""
+	if o.cmd.Out != "" && o.cmd.Out != "-" {
+		wrote = fmt.Sprintf(", wrote %s", o.cmd.Out)
+	}
+	fmt.Fprintf(w, "ordered in           %.1f ms%s\n", milliseconds(o.total), wrote)
+}
+
+// verdict says how far the peak is from the bound, and what proves that.
+func (o *ordering) verdict() string {
+	r := o.found
+	if !r.Optimal {
+		return fmt.Sprintf("not met, gap %.2f %% of the peak", gapPercent(r.Bound, r.Evaluation.Peak))
+	}
+	for _, c := range r.Certificates {
+		switch what := strings.ReplaceAll(c.Kind, "-", " "); {
+		case c.Kind == schedule.KindSearch:
+			return "met, no order does better (by search)"
+		case len(c.Nodes) == 1:
+			return fmt.Sprintf("met, no order does better (%s at %s)", what, o.label(c.Nodes[0]))
+		default:
+			return fmt.Sprintf("met, no order does better (%s of %d nodes)", what, len(c.Nodes))
+		}
+	}
+	return "met, no order does better"
+}
+
+// label names a node.
+func (o *ordering) label(v int32) string {
+	if name := o.problem.Nodes[v].Name; name != "" {
+		return units.Name(name)
+	}
+	return fmt.Sprint("node ", v)
+}
