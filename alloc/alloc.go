@@ -47,8 +47,8 @@ type Placement struct {
 // size and no alignment is negative, each lifetime has a step, gaps lie in it,
 // fixed offsets are aligned and do not overlap, and all sizes together, rounded
 // up and with the padding that alignment may cost, fit into an int64. The
-// strategies and MaxLoad take a problem that is valid. O(n), and O(k²) for k
-// fixed offsets.
+// strategies and MaxLoad take a problem that is valid. O(n), and O(k log k) for
+// k fixed offsets.
 func (p Problem) Validate() error {
 	if p.Alignment < 0 {
 		return fmt.Errorf("alignment: expected 0 or more bytes, found %d", p.Alignment)

@@ -20,7 +20,6 @@ func (p Problem) CheckSweep(a Placement) error {
 		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))
 	}
 	var upwards []upward
-	var steps []int
 	var top int64
 	for i, off := range a.Offsets {
 		size, align := p.size(i), p.align(i)
@@ -38,13 +37,27 @@ func (p Problem) CheckSweep(a Placement) error {
 			x.from += off
 			x.to += off
 			upwards = append(upwards, upward{x, i})
-			steps = append(steps, x.first, x.last)
 		}
 	}
 	if a.Arena != top {
 		return fmt.Errorf("arena: expected %d bytes, the end of the highest buffer, found %d", top, a.Arena)
 	}
-	slices.SortFunc(upwards, func(a, b upward) int { return cmp.Compare(a.from, b.from) })
+	if i, j, found := firstOverlap(upwards); found {
+		return p.overlap(a, i, j)
+	}
+	return nil
+}
+
+// firstOverlap returns two buffers of which areas overlap, if there are any: the
+// lowest area that lies on another, and the highest of those below it. O(n log n).
+func firstOverlap(upwards []upward) (below, above int, found bool) {
+	slices.SortFunc(upwards, func(a, b upward) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.buffer, b.buffer))
+	})
+	steps := make([]int, 0, 2*len(upwards))
+	for _, x := range upwards {
+		steps = append(steps, x.first, x.last)
+	}
 	slices.Sort(steps)
 	steps = slices.Compact(steps)
 	h := newHighest(len(steps))
@@ -52,11 +65,11 @@ func (p Problem) CheckSweep(a Placement) error {
 		first, _ := slices.BinarySearch(steps, x.first)
 		last, _ := slices.BinarySearch(steps, x.last)
 		if below := h.in(first, last); below.end > x.from {
-			return p.overlap(a, below.buffer, x.buffer)
+			return below.buffer, x.buffer, true
 		}
 		h.raise(first, last, end{x.to, x.buffer})
 	}
-	return nil
+	return 0, 0, false
 }
 
 // upward is an area in the arena.

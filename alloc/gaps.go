@@ -110,20 +110,19 @@ func (p Problem) checkGaps(i int) error {
 // checkFixed returns an error if two buffers with fixed offsets overlap, or if
 // they do so in gaps only, which the strategies do not know how to keep.
 func (p Problem) checkFixed() error {
-	var fixed []int
+	var fixed []upward
 	for i, b := range p.Buffers {
-		if b.Fixed == nil || b.Size == 0 {
-			continue
+		if b.Fixed != nil && b.Size > 0 {
+			fixed = append(fixed, upward{area{b.First, b.Last, *b.Fixed, *b.Fixed + p.size(i)}, i})
 		}
-		for _, j := range fixed {
-			c := &p.Buffers[j]
-			if b.First <= c.Last && c.First <= b.Last && *b.Fixed < *c.Fixed+p.size(j) && *c.Fixed < *b.Fixed+p.size(i) {
-				return fmt.Errorf("%s and %s: fixed offsets %d and %d: the buffers overlap at step %d", p.name(j), p.name(i), *c.Fixed, *b.Fixed, max(b.First, c.First))
-			}
-		}
-		fixed = append(fixed, i)
 	}
-	return nil
+	i, j, found := firstOverlap(fixed)
+	if !found {
+		return nil
+	}
+	i, j = min(i, j), max(i, j)
+	b, c := &p.Buffers[i], &p.Buffers[j]
+	return fmt.Errorf("%s and %s: fixed offsets %d and %d: the buffers overlap at step %d", p.name(i), p.name(j), *b.Fixed, *c.Fixed, max(b.First, c.First))
 }
 
 // fixedTop returns where the highest buffer with a fixed offset ends.

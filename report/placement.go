@@ -32,14 +32,15 @@ const (
 	left, top             = 84, 40
 	right, bottom         = 16, 44
 	colours               = 12
-	mostDrawn             = 50_000 // rectangles; beyond, those that nobody can see are left out
+	mostDrawn             = 50_000 // rectangles; beyond, the smallest are left out
 )
 
 // PlacementSVG draws buffers as rectangles, steps to the right and offsets
 // upwards, with the load as a line over them and the given heights marked. Each
 // rectangle tells its name, size, lifetime and offset when it is pointed at; the
-// large ones bear their names. Light or dark is the viewer's choice. Files grow
-// by some 150 bytes per buffer. O(n log n).
+// large ones bear their names. Light or dark is the viewer's choice. The file has
+// some 150 bytes for each buffer; of more than 50,000 it shows the largest, and
+// says so. O(n log n).
 func PlacementSVG(w io.Writer, title string, rects []Rect, lines []Line) error {
 	var out strings.Builder
 	s := scaleOf(rects, lines)
@@ -47,16 +48,17 @@ func PlacementSVG(w io.Writer, title string, rects []Rect, lines []Line) error {
 	fmt.Fprintf(&out, "<title>%s</title>\n%s", escape(title), placementStyle())
 	fmt.Fprintf(&out, `<text class="title" x="%d" y="24">%s</text>`+"\n", left, escape(title))
 	s.axes(&out)
-	hidden := s.rects(&out, rects)
+	drawn := s.largest(rects, mostDrawn)
+	s.rects(&out, drawn)
 	if _, err := io.WriteString(w, out.String()); err != nil {
 		return err
 	}
 	out.Reset()
-	s.names(&out, rects)
+	s.names(&out, drawn)
 	s.load(&out, rects)
 	s.lines(&out, lines)
-	if hidden > 0 {
-		fmt.Fprintf(&out, `<text class="note" x="%d" y="24" text-anchor="end">%s buffers too small to see</text>`+"\n", left+plotWidth, units.Group(int64(hidden)))
+	if len(rects) > mostDrawn {
+		fmt.Fprintf(&out, `<text class="note" x="%d" y="24" text-anchor="end">the %s largest</text>`+"\n", left+plotWidth, units.Group(int64(len(drawn))))
 	}
 	out.WriteString("</svg>\n")
 	_, err := io.WriteString(w, out.String())
@@ -141,16 +143,38 @@ func (s *scale) box(r Rect) (x, y, width, height float64) {
 	return x, y, s.x(float64(r.Last)+1) - x, s.y(float64(r.Offset)) - y
 }
 
+// largest returns the rectangles that cover the most of the picture, at most
+// most of them, in the order given.
+func (s *scale) largest(rects []Rect, most int) []Rect {
+	if len(rects) <= most {
+		return rects
+	}
+	area := func(r Rect) float64 {
+		_, _, width, height := s.box(r)
+		return width * height
+	}
+	areas := make([]float64, len(rects))
+	for i, r := range rects {
+		areas[i] = area(r)
+	}
+	slices.Sort(areas)
+	least := areas[len(areas)-most]
+	var list []Rect
+	for _, r := range rects {
+		if area(r) >= least && len(list) < most {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 // rects draws the buffers, each at least thick enough to be seen.
-func (s *scale) rects(out *strings.Builder, rects []Rect) (hidden int) {
+func (s *scale) rects(out *strings.Builder, rects []Rect) {
 	const seen = 0.3
 	out.WriteString(`<g class="b">` + "\n")
 	for i, r := range rects {
 		x, y, width, height := s.box(r)
-		if r.Bytes == 0 || len(rects) > mostDrawn && width < seen && height < seen {
-			if r.Bytes > 0 {
-				hidden++
-			}
+		if r.Bytes == 0 {
 			continue
 		}
 		thin := ""
@@ -161,7 +185,6 @@ func (s *scale) rects(out *strings.Builder, rects []Rect) (hidden int) {
 			i%colours, thin, x, y, max(width, seen), max(height, seen), escape(units.Name(r.Name)), units.Bytes(r.Bytes), r.First, r.Last, r.Offset)
 	}
 	out.WriteString("</g>\n")
-	return hidden
 }
 
 // names writes the names of buffers into rectangles that have room for them.

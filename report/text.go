@@ -29,7 +29,7 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
 	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), Less(s.ProgramPeakBytes, s.PeakBytes))
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
-	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%\n", units.Bytes(s.ArenaBytes), Fragmentation(*s))
+	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	if s.Dynamic > 0 {
 		fmt.Fprintf(w, "left to the runtime  %d tensors whose size depends on data\n", s.Dynamic)
@@ -63,6 +63,18 @@ func verdict(s *plan.Summary) string {
 		return "nothing to order"
 	}
 	return fmt.Sprintf("not met, gap %.2f %% of the peak", 100*float64(s.PeakBytes-s.LowerBoundBytes)/float64(s.PeakBytes))
+}
+
+// placement says what is known of an arena that is larger than the peak: an
+// arena as small as the peak needs no word.
+func placement(s *plan.Summary) string {
+	switch {
+	case s.ArenaBytes == s.PeakBytes:
+		return ""
+	case s.PlacementOptimal:
+		return ": proven, no placement of these buffers does better"
+	}
+	return ": not proven, a placement as small as the peak may exist"
 }
 
 // StepName names a step: its node, if that has a name, and its operator.
