@@ -15,7 +15,7 @@ import (
 // (Pisarchyk & Lee 2020, section 4.4, as in TFLite's GPU delegate). Of equally
 // near ones the larger buffer goes first, then the smaller index, to the oldest
 // object. O(m² + r k log n) for m buffers at one maximum, k objects, and r times
-// that the object nearest to a buffer was taken by another.
+// that a buffer's turn came after the object nearest to it had been taken.
 func ObjectsBySizeImproved(p Problem) Objects {
 	h := newShelf(p)
 	maxima := h.positionalMaxima()
@@ -41,6 +41,7 @@ func ObjectsBySizeImproved(p Problem) Objects {
 type near struct {
 	buffer, object int    // -1: none is free
 	idle           uint64 // steps from the nearest buffer in the object
+	lost           bool   // another has taken it: idle is the least that is possible
 }
 
 // nearestFirst assigns the buffers, which come in the order that decides ties.
@@ -57,6 +58,10 @@ func (h *shelf) nearestFirst(ids []int) {
 			}
 		}
 		x := waiting[next]
+		if x.lost {
+			waiting[next] = h.nearest(x.buffer)
+			continue
+		}
 		waiting = slices.Delete(waiting, next, next+1)
 		h.put(x.buffer, x.object)
 		h.update(waiting, x.buffer)
@@ -65,7 +70,7 @@ func (h *shelf) nearestFirst(ids []int) {
 
 // nearest finds the object for buffer i. O(k log n) for k objects.
 func (h *shelf) nearest(i int) near {
-	best := near{i, -1, math.MaxUint64}
+	best := near{buffer: i, object: -1, idle: math.MaxUint64}
 	for object := range h.held {
 		at, free := h.slot(object, i)
 		if !free {
@@ -82,8 +87,8 @@ func (h *shelf) nearest(i int) near {
 }
 
 func (n *near) offer(object int, idle uint64) {
-	if idle < n.idle || idle == n.idle && object < n.object {
-		n.object, n.idle = object, idle
+	if idle < n.idle || idle == n.idle && object < n.object && !n.lost {
+		n.object, n.idle, n.lost = object, idle, false
 	}
 }
 
@@ -116,7 +121,7 @@ func (h *shelf) update(waiting []near, i int) {
 		case last < b.First:
 			w.offer(object, h.idle(i, w.buffer))
 		case w.object == object:
-			*w = h.nearest(w.buffer)
+			w.lost = true
 		}
 	}
 }

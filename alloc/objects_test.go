@@ -1,6 +1,9 @@
 package alloc
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +89,129 @@ func TestObjectStrategiesAreValid(t *testing.T) {
 			}
 		}
 	}
+}
+
+// By size improved assigns what its rule says, without remembering anything.
+func TestObjectsBySizeImprovedIsNaive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t, 30)
+		got, want := ObjectsBySizeImproved(p), improvedNaively(p)
+		if d := gocmp.Diff(want, got.Object); d != "" {
+			t.Fatalf("want - got +:\n%s", d)
+		}
+	})
+}
+
+func improvedNaively(p Problem) []int {
+	var maxima []int64 // by position
+	for _, at := range p.Buffers {
+		var live []int64
+		for i, b := range p.Buffers {
+			if b.First <= at.First && at.First <= b.Last && p.size(i) > 0 {
+				live = append(live, p.size(i))
+			}
+		}
+		slices.Sort(live)
+		slices.Reverse(live)
+		for k, size := range live {
+			if k == len(maxima) {
+				maxima = append(maxima, size)
+			}
+			maxima[k] = max(maxima[k], size)
+		}
+	}
+	object := make([]int, len(p.Buffers))
+	todo := 0
+	for i := range object {
+		object[i] = -1
+		if p.size(i) > 0 {
+			todo++
+		}
+	}
+	position := func(i int) (k int) {
+		for k < len(maxima) && maxima[k] >= p.size(i) {
+			k++
+		}
+		return k
+	}
+	for objects := 0; todo > 0; todo-- {
+		best, to, least := -1, -1, math.MaxInt
+		for i, b := range p.Buffers {
+			if p.size(i) == 0 || object[i] >= 0 {
+				continue
+			}
+			in, idle := -1, math.MaxInt
+		next:
+			for o := range objects {
+				gap := math.MaxInt
+				for j, c := range p.Buffers {
+					switch {
+					case object[j] != o:
+					case c.Last < b.First:
+						gap = min(gap, b.First-c.Last)
+					case b.Last < c.First:
+						gap = min(gap, c.First-b.Last)
+					default:
+						continue next
+					}
+				}
+				if gap < idle {
+					in, idle = o, gap
+				}
+			}
+			if best < 0 || cmp.Or(cmp.Compare(position(i), position(best)), cmp.Compare(idle, least), -cmp.Compare(p.size(i), p.size(best))) < 0 {
+				best, to, least = i, in, idle
+			}
+		}
+		if to < 0 {
+			to = objects
+			objects++
+		}
+		object[best] = to
+	}
+	return object
+}
+
+// The followers that the flow chooses are the cheapest, by trying all.
+func TestObjectsByFlowIsCheapest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t, 7)
+		o := ObjectsByFlow(p)
+		var got int64 // what its objects cost, each in the order of time
+		for object := range o.Sizes {
+			var held []int
+			for i := range p.Buffers {
+				if o.Object[i] == object {
+					held = append(held, i)
+				}
+			}
+			slices.SortFunc(held, func(a, b int) int { return cmp.Compare(p.Buffers[a].First, p.Buffers[b].First) })
+			var before int64
+			for _, i := range held {
+				got += max(0, p.size(i)-before)
+				before = p.size(i)
+			}
+		}
+		followed := make([]bool, len(p.Buffers))
+		var least func(i int) int64
+		least = func(i int) int64 {
+			if i == len(p.Buffers) {
+				return 0
+			}
+			best := p.size(i) + least(i+1)
+			for j, b := range p.Buffers {
+				if !followed[j] && b.Last < p.Buffers[i].First && p.size(i) > 0 {
+					followed[j] = true
+					best = min(best, max(0, p.size(i)-p.size(j))+least(i+1))
+					followed[j] = false
+				}
+			}
+			return best
+		}
+		if want := least(0); got != want {
+			t.Fatalf("cost %d, the least is %d", got, want)
+		}
+	})
 }
 
 func TestObjectStrategies(t *testing.T) {
