@@ -8,8 +8,9 @@ import (
 // ObjectsBySize assigns the largest buffers first, each to the smallest object
 // that is free throughout its lifetime, the newest of equal ones, else to a new
 // object; so no object ever grows (Pisarchyk & Lee 2020, algorithm 2). Buffers
-// of equal size go by lifetime, the longest first, then by index. O(n k log n)
-// for k objects.
+// of equal size go by lifetime, the longest first, then by index; the paper
+// leaves that open, and its own figures need another order (docs/results.md).
+// O(n k log n) for k objects.
 func ObjectsBySize(p Problem) Objects {
 	h := newShelf(p)
 	slices.SortFunc(h.ids, func(a, b int) int {

@@ -95,14 +95,16 @@ func TestObjectStrategiesAreValid(t *testing.T) {
 func TestObjectsBySizeImprovedIsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 30)
-		got, want := ObjectsBySizeImproved(p), improvedNaively(p)
+		got, want := ObjectsBySizeImproved(p), improvedNaively(p, true)
 		if d := gocmp.Diff(want, got.Object); d != "" {
 			t.Fatalf("want - got +:\n%s", d)
 		}
 	})
 }
 
-func improvedNaively(p Problem) []int {
+// improvedNaively returns the object of each buffer. Of equally near buffers the
+// larger goes first if largerFirst is set, else the smaller index.
+func improvedNaively(p Problem, largerFirst bool) []int {
 	var maxima []int64 // by position
 	for _, at := range p.Buffers {
 		var live []int64
@@ -159,7 +161,8 @@ func improvedNaively(p Problem) []int {
 					in, idle = o, gap
 				}
 			}
-			if best < 0 || cmp.Or(cmp.Compare(position(i), position(best)), cmp.Compare(idle, least), -cmp.Compare(p.size(i), p.size(best))) < 0 {
+			if best < 0 || cmp.Or(cmp.Compare(position(i), position(best)), cmp.Compare(idle, least)) < 0 ||
+				largerFirst && position(i) == position(best) && idle == least && p.size(i) > p.size(best) {
 				best, to, least = i, in, idle
 			}
 		}

@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -13,10 +14,12 @@ var paperNetworks = []string{"tflite-mobilenet_v1", "tflite-mobilenet_v2", "tfli
 // Why a figure of the paper is not ours:
 const (
 	same   = ""
-	tail   = "the paper's DeepLab is another: its tensors add up to 48.642, ours to 50.083"
-	order  = "the paper's Inception has its branches in another order (bound 8.955, ours 9.132) and tensors of 54.010, ours 53.999"
-	ties   = "the paper leaves ties open, and no rule tried gives all of its figures"
-	digits = "the paper's Inception is 50 bytes or more larger at the peak: 7.914 is its bound, 7.913 ours"
+	tensor = "the paper's DeepLab has other tensors: 48.642 in all, ours 50.083"
+	moved  = "the step at which the pooled branch is enlarged: see TestPaperDeepLab"
+	lives  = "the paper's Inception has other lifetimes: its bound for objects is 8.955, ours 9.132"
+	ties   = "ties, which the paper leaves open: see TestPaperTies"
+	stem   = "not explained: the convolutions before the first branches alone lead to 8.203"
+	digit  = "the paper's Inception is at least 50 bytes larger at its peak"
 )
 
 // paperFigure is a row of a table of the paper, in MiB, and what we have where
@@ -29,47 +32,38 @@ type paperFigure struct {
 
 // Table 1, shared objects.
 var paperObjects = []paperFigure{
-	{"objects-by-size", [4]string{"4.594", "7.178", "6.437", "10.337"}, [4]string{"5.359", "6.891", "", "10.255"}, [4]string{ties, ties, same, order}},
-	{"objects-by-size-improved", [4]string{"4.594", "6.891", "6.437", "10.337"}, [4]string{"", "6.699", "", "10.609"}, [4]string{same, ties, same, order}},
-	{"objects-by-breadth", [4]string{"6.125", "6.699", "6.437", "10.676"}, [4]string{"", "", "", "10.627"}, [4]string{same, same, same, order}},
-	{"objects-in-order", [4]string{"4.594", "8.039", "7.168", "12.703"}, [4]string{"", "", "7.035", "11.505"}, [4]string{same, same, tail, order}},
-	{"objects-by-flow", [4]string{"5.359", "7.513", "8.364", "10.624"}, [4]string{"", "", "8.915", "11.379"}, [4]string{same, same, tail, order}},
-	{"bound", [4]string{"4.594", "6.604", "6.105", "8.955"}, [4]string{"", "", "", "9.132"}, [4]string{same, same, same, order}},
-	{"naive", [4]string{"19.248", "26.313", "48.642", "54.010"}, [4]string{"", "", "50.083", "53.999"}, [4]string{same, same, tail, order}},
+	{"objects-by-size", [4]string{"4.594", "7.178", "6.437", "10.337"}, [4]string{"5.359", "6.891", "", "10.255"}, [4]string{ties, ties, same, lives}},
+	{"objects-by-size-improved", [4]string{"4.594", "6.891", "6.437", "10.337"}, [4]string{"", "6.699", "", "10.609"}, [4]string{same, ties, same, lives}},
+	{"objects-by-breadth", [4]string{"6.125", "6.699", "6.437", "10.676"}, [4]string{"", "", "", "10.627"}, [4]string{same, same, same, lives}},
+	{"objects-in-order", [4]string{"4.594", "8.039", "7.168", "12.703"}, [4]string{"", "", "7.035", "11.505"}, [4]string{same, same, moved, lives}},
+	{"objects-by-flow", [4]string{"5.359", "7.513", "8.364", "10.624"}, [4]string{"", "", "8.915", "11.379"}, [4]string{same, same, tensor, lives}},
+	{"bound", [4]string{"4.594", "6.604", "6.105", "8.955"}, [4]string{"", "", "", "9.132"}, [4]string{same, same, same, lives}},
+	{"naive", [4]string{"19.248", "26.313", "48.642", "54.010"}, [4]string{"", "", "50.083", "53.999"}, [4]string{same, same, tensor, lives}},
 }
 
 // Table 2, offsets.
 var paperOffsets = []paperFigure{
-	{"greedy-by-size", [4]string{"4.594", "5.742", "4.653", "7.914"}, [4]string{"", "", "", "7.913"}, [4]string{same, same, same, digits}},
-	{"greedy-by-breadth", [4]string{"4.594", "5.742", "4.653", "7.914"}, [4]string{"", "", "", "8.203"}, [4]string{same, same, same, order}},
+	{"greedy-by-size", [4]string{"4.594", "5.742", "4.653", "7.914"}, [4]string{"", "", "", "7.913"}, [4]string{same, same, same, digit}},
+	{"greedy-by-breadth", [4]string{"4.594", "5.742", "4.653", "7.914"}, [4]string{"", "", "", "8.203"}, [4]string{same, same, same, stem}},
 	{"greedy-in-order", [4]string{"6.125", "6.508", "4.985", "10.624"}, [4]string{}, [4]string{}},
-	{"strip-packing", [4]string{"4.594", "6.029", "4.321", "7.914"}, [4]string{"", "", "4.320", "7.913"}, [4]string{same, same, tail, digits}},
-	{"bound", [4]string{"4.594", "5.742", "4.320", "7.914"}, [4]string{"", "", "", "7.913"}, [4]string{same, same, same, digits}},
-	{"solve", [4]string{"4.594", "5.742", "4.320", "7.914"}, [4]string{"", "", "", "7.913"}, [4]string{same, same, same, digits}}, // reaches the bound
+	{"strip-packing", [4]string{"4.594", "6.029", "4.321", "7.914"}, [4]string{"", "", "4.320", "7.913"}, [4]string{same, same, tensor, digit}},
+	{"bound", [4]string{"4.594", "5.742", "4.320", "7.914"}, [4]string{"", "", "", "7.913"}, [4]string{same, same, same, digit}},
+	{"solve", [4]string{"4.594", "5.742", "4.320", "7.914"}, [4]string{"", "", "", "7.913"}, [4]string{same, same, same, digit}}, // reaches the bound
 }
 
 // Every figure of the paper's two tables for these networks is ours to the last
 // digit, or stands here with what we have and why.
 func TestPisarchykLee(t *testing.T) {
-	problems := make([]*Problem, 4)
-	for _, x := range instances(t, 1000) {
-		if k := slices.Index(paperNetworks, x.name); k >= 0 {
-			problems[k] = &x.problem
-		}
-	}
-	for k, p := range problems {
-		if p == nil {
-			t.Fatalf("%s: not in the folder", paperNetworks[k])
-		}
+	for k, p := range paperProblems(t) {
 		var naive int64
 		for i := range p.Buffers {
 			naive += p.size(i)
 		}
 		objects := map[string]int64{"bound": p.ObjectBound(), "naive": naive}
 		for _, s := range ObjectStrategies {
-			objects[s.Name] = s.Func(*p).Total
+			objects[s.Name] = s.Func(p).Total
 		}
-		best, err := Solve(*p, Options{})
+		best, err := Solve(p, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +72,7 @@ func TestPisarchykLee(t *testing.T) {
 		}
 		offsets := map[string]int64{"bound": p.MaxLoad(), "solve": best.Arena}
 		for _, s := range Strategies {
-			offsets[s.Name] = s.Func(*p).Arena
+			offsets[s.Name] = s.Func(p).Arena
 		}
 		comparePaper(t, k, paperObjects, objects)
 		comparePaper(t, k, paperOffsets, offsets)
@@ -92,7 +86,7 @@ func comparePaper(t *testing.T, network int, table []paperFigure, bytes map[stri
 		if !ok {
 			t.Errorf("%s: no such strategy", f.row)
 		}
-		got, want := fmt.Sprintf("%.3f", float64(size)/(1<<20)), f.ours[network]
+		got, want := inMiB(size), f.ours[network]
 		if want == "" {
 			want = f.paper[network]
 		}
@@ -102,5 +96,78 @@ func comparePaper(t *testing.T, network int, table []paperFigure, bytes map[stri
 		if got != want {
 			t.Errorf("%s: %s: got %s MiB, want %s; the paper has %s", paperNetworks[network], f.row, got, want, f.paper[network])
 		}
+	}
+}
+
+func inMiB(bytes int64) string { return fmt.Sprintf("%.3f", float64(bytes)/(1<<20)) }
+
+// paperProblems reads the networks, in the order of paperNetworks.
+func paperProblems(t *testing.T) []Problem {
+	t.Helper()
+	problems := make([]Problem, len(paperNetworks))
+	found := 0
+	for _, x := range instances(t, 1000) {
+		if k := slices.Index(paperNetworks, x.name); k >= 0 {
+			problems[k] = x.problem
+			found++
+		}
+	}
+	if found != len(problems) {
+		t.Fatalf("%d of %v are in the folder", found, paperNetworks)
+	}
+	return problems
+}
+
+// Figures of the paper that the rules as it states them give for some order of
+// the buffers, though not for the order in the files.
+func TestPaperTies(t *testing.T) {
+	networks := paperProblems(t)
+	for _, c := range []struct {
+		name    string
+		network int
+		paper   string
+		bytes   func(Problem) int64
+	}{
+		{"by size", 0, "4.594", func(p Problem) int64 { return ObjectsBySize(p).Total }},
+		{"by size", 1, "7.178", func(p Problem) int64 { return ObjectsBySize(p).Total }},
+		// The larger of equally near buffers first is a rule of TFLite's code, not of the paper.
+		{"by size improved, equally near buffers by index", 1, "6.891", func(p Problem) int64 {
+			var total int64
+			largest := map[int]int64{}
+			for i, object := range improvedNaively(p, false) {
+				total += max(0, p.size(i)-largest[object])
+				largest[object] = max(largest[object], p.size(i))
+			}
+			return total
+		}},
+	} {
+		p := Problem{Buffers: slices.Clone(networks[c.network].Buffers)}
+		draw := rand.New(rand.NewPCG(1, 1))
+		seen := map[string]int{}
+		for tries := 0; seen[c.paper] == 0; tries++ {
+			if tries == 1000 {
+				t.Errorf("%s: %s: 1,000 orders give %v, never %s", paperNetworks[c.network], c.name, seen, c.paper)
+				break
+			}
+			draw.Shuffle(len(p.Buffers), func(i, j int) { p.Buffers[i], p.Buffers[j] = p.Buffers[j], p.Buffers[i] })
+			seen[inMiB(c.bytes(p))]++
+		}
+		t.Logf("%s: %s: %v", paperNetworks[c.network], c.name, seen)
+	}
+}
+
+// With the pooled branch enlarged before the other branch is made, and not after
+// it, Lee's greedy gives the paper's figure.
+func TestPaperDeepLab(t *testing.T) {
+	p := paperProblems(t)[2]
+	b := slices.Clone(p.Buffers)
+	pooled, enlarged, other := &b[62], &b[63], &b[64]
+	if pooled.Size != 1024 || enlarged.Size != other.Size {
+		t.Fatalf("the end of DeepLab is not as expected: %+v %+v %+v", *pooled, *enlarged, *other)
+	}
+	b[60].Last++ // what the other branch reads
+	pooled.Last--
+	if got := inMiB(ObjectsInOrder(Problem{Buffers: b}).Total); got != "7.168" {
+		t.Errorf("got %s MiB, the paper has 7.168", got)
 	}
 }
