@@ -13,9 +13,11 @@ type contraction struct {
 	frozen       []bool // merged with nothing: too many pairs
 	trans        []int64
 	preds, succs [][]int32
-	reads, makes [][]int32
+	reads        [][]int32
 	readers      [][]int32
-	maker        []int32
+	into         []int32     // node -> the one it was merged into, or itself
+	outs         []int64     // node -> the bytes that it makes and leaves
+	sole         []int64     // node -> the bytes that it alone reads and that are no outputs
 	dead         []bool      // tensors made and read within a node
 	credits      [][]int32   // node -> tensors
 	pairs        [][]pairing // node -> pairs, by result; what is written over may be dead
@@ -103,9 +105,10 @@ func newContraction(g *net) *contraction {
 	c := &contraction{
 		g: g, left: n,
 		gone: make([]bool, n), frozen: make([]bool, n), dead: make([]bool, len(g.size)),
-		trans: slices.Clone(g.trans), maker: slices.Clone(g.maker),
+		trans: slices.Clone(g.trans), into: ascending(n),
 		preds: g.preds.split(), succs: g.succs.split(),
-		reads: g.reads.split(), makes: g.makes.split(), readers: g.readers.split(),
+		reads: g.reads.split(), readers: g.readers.split(),
+		outs: make([]int64, n), sole: make([]int64, n),
 		credits: make([][]int32, n), pairs: make([][]pairing, n), claims: make([]int32, len(g.size)),
 		run: make([][]int32, n), place: make([]int32, n), listing: g.listing(),
 		seen: make([]int32, n),
@@ -114,6 +117,13 @@ func newContraction(g *net) *contraction {
 	for i, v := range c.listing {
 		c.place[v] = int32(i)
 		c.run[v] = own[v : v+1 : v+1]
+	}
+	for i := range g.size {
+		t := int32(i)
+		if m := g.maker[t]; m >= 0 {
+			c.outs[m] += g.size[t]
+		}
+		c.soleReader(t, 1)
 	}
 	if g.saver != nil {
 		c.takeSavers()
@@ -231,14 +241,14 @@ func (c *contraction) finish() *contracted {
 	h.preds.finish()
 	h.succs = h.preds.turned(h.nodes)
 	tensor := make([]int32, len(g.size))
-	for t, m := range c.maker {
+	for t, m := range g.maker {
 		if c.dead[t] {
 			// Always given: a number of its own, below 0.
 			tensor[t] = -(g.given + int32(t) + 1)
 			continue
 		}
 		if m >= 0 {
-			m = node[m]
+			m = node[c.now(m)]
 		}
 		tensor[t] = h.addTensor(g.size[t], m, g.output[t], renamed(c.readers[t]))
 	}

@@ -30,7 +30,7 @@ func (c *contraction) ends() {
 // Step counters are such nodes. They can run at any time, so while they are
 // there no node is comparable with all others, and the net has no bridges.
 func (c *contraction) takeOut(v int32) bool {
-	if len(c.reads[v])+len(c.makes[v]) > 0 || c.left == 1 {
+	if len(c.reads[v]) > 0 || c.outs[v] > 0 || c.left == 1 {
 		return false
 	}
 	trans := c.trans[v]

@@ -24,16 +24,10 @@ import "slices"
 // pairs always given; so by c the load of w is at most that of u.
 func (c *contraction) forward(u, w int32) bool {
 	g := c.g
-	rise := c.sum(c.makes[u])
-	for _, t := range c.reads[u] {
-		if len(c.readers[t]) == 1 && !g.output[t] && !c.claimedBy(u, t) {
-			rise -= g.size[t]
-		}
-	}
-	if rise+c.trans[w] > c.trans[u]-c.alwaysGiven(u) {
+	if c.outs[u]-c.sole[u]+c.claimedAlone(u)+c.trans[w] > c.trans[u]-c.alwaysGiven(u) {
 		return false
 	}
-	left := c.sum(c.makes[w])
+	left := c.outs[w]
 	for _, t := range c.reads[w] {
 		if left <= 0 {
 			break
@@ -94,7 +88,7 @@ func (c *contraction) allPrecede(readers []int32, w, u int32) bool {
 // input is freed by u exactly when all its other readers have run.
 func (c *contraction) backward(u, w int32) bool {
 	g := c.g
-	late := c.sum(c.makes[u])
+	late := c.outs[u]
 	low, claimed := late, int64(0)
 	var undecided []int32
 	for _, t := range c.reads[u] {
@@ -157,11 +151,6 @@ func (c *contraction) sum(tensors []int32) (size int64) {
 		size += c.g.size[t]
 	}
 	return size
-}
-
-func (c *contraction) claimedBy(v, t int32) bool {
-	return slices.Contains(c.credits[v], t) ||
-		slices.ContainsFunc(c.pairs[v], func(p pairing) bool { return p.over == t })
 }
 
 // claimedByOther takes a claim of v itself for one of another when t has more.
@@ -227,6 +216,12 @@ func (c *contraction) release(v int32, keep func(t int32) bool) {
 // merge makes u then w one node under the number k, u or w.
 func (c *contraction) merge(u, w, k int32, trans int64) {
 	gone := u + w - k
+	var own []int32
+	for _, t := range c.reads[w] {
+		if m := c.g.maker[t]; m >= 0 && c.now(m) == u {
+			own = append(own, t)
+		}
+	}
 	if k == u {
 		c.run[k] = append(c.run[u], c.run[w]...)
 	} else {
@@ -246,18 +241,17 @@ func (c *contraction) merge(u, w, k int32, trans int64) {
 		c.succs[k] = with(c.succs[k], s)
 	}
 	for _, t := range c.reads[gone] {
+		c.soleReader(t, -1)
 		c.readers[t] = with(without(c.readers[t], gone), k)
 		c.reads[k] = with(c.reads[k], t)
+		c.soleReader(t, 1)
 	}
-	for _, t := range c.makes[gone] {
-		c.maker[t] = k
-		c.makes[k] = append(c.makes[k], t)
-	}
-	c.run[gone], c.preds[gone], c.succs[gone], c.reads[gone], c.makes[gone] = nil, nil, nil, nil, nil
-	c.gone[gone] = true
+	c.outs[k] += c.outs[gone]
+	c.run[gone], c.preds[gone], c.succs[gone], c.reads[gone] = nil, nil, nil, nil
+	c.gone[gone], c.into[gone] = true, k
 	c.left--
 	c.settleCredits(k)
-	c.bury(k)
+	c.bury(k, own)
 }
 
 // settleCredits takes off trans what is given always: no other reader is left.
@@ -272,22 +266,56 @@ func (c *contraction) settleCredits(k int32) {
 	})
 }
 
-// bury drops the tensors that k makes and reads and no other node needs. What k
-// reads of its own and other nodes need too gives no saving: u has no successor
-// but w, so those come after w.
-func (c *contraction) bury(k int32) {
-	c.makes[k] = slices.DeleteFunc(c.makes[k], func(t int32) bool {
-		own := slices.Contains(c.readers[t], k)
-		if own {
-			c.readers[t] = without(c.readers[t], k)
-			c.reads[k] = without(c.reads[k], t)
-		}
-		c.dead[t] = len(c.readers[t]) == 0 && !c.g.output[t]
-		if own && !c.dead[t] {
+// bury drops, of the tensors that k now makes and reads, those that no other node
+// needs. What other nodes need too gives no saving: u has no successor but w, so
+// those come after w.
+func (c *contraction) bury(k int32, own []int32) {
+	for _, t := range own {
+		c.soleReader(t, -1)
+		c.readers[t] = without(c.readers[t], k)
+		c.reads[k] = without(c.reads[k], t)
+		c.soleReader(t, 1)
+		if c.dead[t] = len(c.readers[t]) == 0 && !c.g.output[t]; c.dead[t] {
+			c.outs[k] -= c.g.size[t]
+		} else {
 			c.release(k, func(x int32) bool { return x != t })
 		}
-		return c.dead[t]
-	})
+	}
+}
+
+// soleReader counts a tensor, once more or less, for the reader that it has alone.
+func (c *contraction) soleReader(t int32, times int64) {
+	if len(c.readers[t]) == 1 && !c.g.output[t] {
+		c.sole[c.readers[t][0]] += times * c.g.size[t]
+	}
+}
+
+// claimedAlone returns the bytes that v alone reads and claims.
+func (c *contraction) claimedAlone(v int32) (size int64) {
+	alone := func(t int32) int64 {
+		if t >= 0 && len(c.readers[t]) == 1 && !c.g.output[t] {
+			return c.g.size[t]
+		}
+		return 0
+	}
+	for _, t := range c.credits[v] {
+		size += alone(t)
+	}
+	for i, pair := range c.pairs[v] {
+		if !slices.ContainsFunc(c.pairs[v][:i], func(p pairing) bool { return p.over == pair.over }) {
+			size += alone(pair.over)
+		}
+	}
+	return size
+}
+
+// now returns the node that stands for another.
+func (c *contraction) now(v int32) int32 {
+	for c.into[v] != v {
+		c.into[v] = c.into[c.into[v]]
+		v = c.into[v]
+	}
+	return v
 }
 
 // without and with treat a list as a set.
