@@ -3,19 +3,23 @@ package schedule
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"runtime/metrics"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
-func BenchmarkSolve(b *testing.B) {
-	for _, n := range []int{1000, 3000, 10000, 30000, 100000} {
-		for _, g := range []struct {
-			name string
-			make func(int) *Problem
-		}{{"layered", layered}, {"transformer", transformer}, {"recurrent", recurrent}} {
-			p := g.make(n)
+// BenchmarkSchedule shows how the search grows with the nodes. The heap is what
+// the process has at most, the problem and garbage included.
+func BenchmarkSchedule(b *testing.B) {
+	for _, g := range synthetic {
+		for _, n := range []int{1000, 3000, 10_000, 30_000, 100_000} {
 			b.Run(fmt.Sprintf("graph=%s/nodes=%d", g.name, n), func(b *testing.B) {
+				p := g.make(n)
 				b.ReportAllocs()
+				peak := watchHeap(b)
 				var r *Result
 				for b.Loop() {
 					var err error
@@ -23,6 +27,7 @@ func BenchmarkSolve(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
+				b.ReportMetric(float64(peak())/(1<<20), "MiB-peak")
 				b.ReportMetric(100*float64(r.Evaluation.Peak-r.Bound)/float64(r.Bound), "gap-%")
 				b.ReportMetric(100*float64(r.ProgramPeak-r.Evaluation.Peak)/float64(r.ProgramPeak), "less-%")
 				b.ReportMetric(float64(len(p.Nodes)*b.N)/b.Elapsed().Seconds(), "nodes/s")
@@ -31,8 +36,35 @@ func BenchmarkSolve(b *testing.B) {
 	}
 }
 
+// watchHeap looks at the heap each millisecond until it is asked for the largest
+// size that it has seen.
+func watchHeap(b *testing.B) (peak func() uint64) {
+	runtime.GC()
+	ask, answer := make(chan bool), make(chan uint64)
+	go func() {
+		heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		most := uint64(0)
+		for tick := time.Tick(time.Millisecond); ; {
+			metrics.Read(heap)
+			most = max(most, heap[0].Value.Uint64())
+			select {
+			case <-tick:
+			case <-ask:
+				answer <- most
+				return
+			}
+		}
+	}()
+	stop := sync.OnceValue(func() uint64 {
+		ask <- true
+		return <-answer
+	})
+	b.Cleanup(func() { stop() })
+	return stop
+}
+
 func BenchmarkStrategy(b *testing.B) {
-	p := transformer(100000)
+	p := transformer(100_000)
 	for _, s := range Strategies {
 		b.Run(fmt.Sprintf("name=%s/graph=transformer/nodes=%d", s.Name, len(p.Nodes)), func(b *testing.B) {
 			for b.Loop() {

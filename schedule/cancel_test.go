@@ -25,7 +25,7 @@ func (c *countdown) Err() error {
 // what the certificate says, and both are what was told last or better.
 func TestSolveEnds(t *testing.T) {
 	errEnough := errors.New("enough")
-	for name, p := range map[string]*Problem{"layered": layered(60), "transformer": transformer(300), "recurrent": recurrent(300)} {
+	for name, p := range map[string]*Problem{"layered": tangled(60), "transformer": transformer(300), "recurrent": recurrent(300, sgd)} {
 		whole, err := Solve(p, Options{})
 		if err != nil {
 			t.Fatal(err)

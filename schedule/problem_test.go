@@ -76,7 +76,7 @@ func TestSolveRefuses(t *testing.T) {
 
 // A context that ends gives the best order so far, and says so.
 func TestSolveEndsEarly(t *testing.T) {
-	p := layered(2000)
+	p := tangled(2000)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, err := Solve(p, Options{Context: ctx})
