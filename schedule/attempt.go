@@ -26,8 +26,8 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 		if p.stop() {
 			return unknown, nil
 		}
-		walk := p.settle(h, ascending(h.nodes), limit, false)
-		back := p.settleBack(h, walk, limit, false)
+		walk := p.settle(h, ascending(h.nodes), limit, byPlace)
+		back := p.settleBack(h, walk, limit, byPlace)
 		best := incumbent{}
 		if !p.splitter.see(h, &best, walk, limit) {
 			p.splitter.see(h, &best, back, limit)
@@ -50,7 +50,7 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 		return feasible, compose(at, c.expand(found.order))
 	}
 	d := p.newDecider(c.net, ascending(c.nodes))
-	for _, d.byDelta = range [2]bool{false, true} {
+	for _, d.rule = range rules {
 		if p.spent() {
 			break
 		}

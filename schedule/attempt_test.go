@@ -91,7 +91,7 @@ func TestAttempts(t *testing.T) {
 		}
 		check("attempt", v, order)
 		d := gap.newDecider(g, g.listing())
-		d.byDelta = r.IntN(2) == 0
+		d.rule = rules[r.IntN(len(rules))]
 		v, order, bound := d.decide(limit, limits.states)
 		check("decide", v, order)
 		if v == infeasible && (bound <= limit || bound > best) {
@@ -137,4 +137,17 @@ func TestStages(t *testing.T) {
 		}
 	}
 	t.Logf("closed: %v", closed)
+}
+
+// What leads nowhere is not run early. The gradient of an unrolled network has a
+// slice for each step, all of which may run at once, and one of which leads on:
+// without the rule the search takes all their subsets, and the gap stays open.
+func TestRaisers(t *testing.T) {
+	for _, steps := range []int{6, 18, 110} {
+		p := recurrent(42*4*steps, sgd).withoutPairs()
+		r, err := Solve(p, Options{})
+		if err != nil || !r.Optimal {
+			t.Errorf("%d steps: %v: peak %d, bound %d", steps, err, r.Evaluation.Peak, r.Bound)
+		}
+	}
 }

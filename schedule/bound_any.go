@@ -17,7 +17,7 @@ func Bound(p *Problem) Certificate {
 		return Certificate{KindCut, []int32{node}, value}
 	}
 	s := newSearch(context.Background(), EffortDefault.limits())
-	value, proof := s.boundOf(g, s.settle(g, g.listing(), infinite, true))
+	value, proof := s.boundOf(g, s.settle(g, g.listing(), infinite, byDelta))
 	proof.Value = value
 	return proof
 }

@@ -32,15 +32,15 @@ func (p *gap) climb(budget, tries int) {
 // maxExact is the most nodes for which exact search is tried.
 const maxExact = 20_000
 
-// decide asks for an order within a limit, children first in the order of the
-// incumbent, then by least rise, and reports whether it got an answer.
+// decide asks for an order within a limit by each rule in turn, led by the
+// incumbent, and reports whether it got an answer.
 func (p *gap) decide(limit int64, budget int) bool {
-	for _, byDelta := range [2]bool{false, true} {
+	for _, by := range rules {
 		if p.spent() {
 			return false
 		}
 		d := p.newDecider(p.g, p.best.order)
-		d.byDelta = byDelta
+		d.rule = by
 		v, order, bound := d.decide(limit, budget)
 		switch v {
 		case feasible:

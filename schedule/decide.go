@@ -29,13 +29,16 @@ type decider struct {
 	limit    int64
 	refused  int64           // the least load above the limit
 	place    []int32         // node -> its place in the order to follow
-	byDelta  bool            // try the least rise first, else the order to follow
+	rule     rule            // which node to try first
 	dead     map[state]int64 // state that does not reach the end -> the least live bytes that it reaches
 	path     []state         // on the way of the calls of explore that are under way
 	least    int64           // that the state which failed last reaches
 	children []child         // of the states on the way; each takes its own from the end
 	states   int
-	budget   int // states
+	met      []int32  // of opens
+	branches int      // so far
+	freed    []answer // tensor -> whether raisers free it
+	budget   int      // states
 	search   *search
 }
 
@@ -54,7 +57,7 @@ const (
 )
 
 func (s *search) newDecider(g *net, follow []int32) *decider {
-	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), dead: map[state]int64{}, search: s}
+	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), freed: make([]answer, len(g.size)), dead: map[state]int64{}, search: s}
 	d.cut.halt = s.halted
 	for i, v := range follow {
 		d.place[v] = int32(i)
@@ -209,17 +212,28 @@ func (d *decider) descend() {
 // branch appends the nodes that may run now, in the order to try.
 func (d *decider) branch() {
 	from := len(d.children)
+	d.branches++
+	last, onlyRaisers := int32(-1), true
 	for _, v := range d.ready {
 		load := d.load(v)
 		if load > d.limit {
 			d.refused = min(d.refused, load)
+			onlyRaisers = onlyRaisers && d.raises(v)
 			continue
 		}
-		x := child{place: d.place[v], node: v}
-		if d.byDelta {
-			x.key = d.delta[v]
+		raises := d.raises(v)
+		onlyRaisers = onlyRaisers && raises
+		if raises && !d.leads(v) {
+			if last < 0 || d.place[v] < d.place[last] {
+				last = v
+			}
+			continue
 		}
-		d.children = append(d.children, x)
+		key, place := d.rule.key(d.delta[v], d.opened[v], d.place[v])
+		d.children = append(d.children, child{key, place, v})
+	}
+	if len(d.children) == from && onlyRaisers && last >= 0 {
+		d.children = append(d.children, child{node: last}) // to the end, in any order
 	}
 	slices.SortFunc(d.children[from:], func(a, b child) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.place, b.place))

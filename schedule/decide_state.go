@@ -11,9 +11,11 @@ type walk struct {
 	ran     []step
 	ready   []int32
 	at      []int32 // ready node -> its place in ready
+	opened  []int32 // ready node -> how many had run when it became ready
 	waits   []int32
 	unread  []int32
 	others  []int64 // tensor -> the sum of the readers left: the reader, when one is left
+	rise    []int64 // node -> the bytes of what it makes and leaves
 	delta   []int64 // node -> by how much its run would change the live bytes
 	hash    state
 	zobrist []state // node -> its part of the hash
@@ -34,7 +36,7 @@ type state [2]uint64
 func (s state) with(node state) state { return state{s[0] ^ node[0], s[1] ^ node[1]} }
 
 func newWalk(g *net) *walk {
-	w := &walk{g: g, at: make([]int32, g.nodes), zobrist: make([]state, g.nodes)}
+	w := &walk{g: g, at: make([]int32, g.nodes), opened: make([]int32, g.nodes), zobrist: make([]state, g.nodes)}
 	r := rand.New(rand.NewPCG(1, 2))
 	for v := range w.zobrist {
 		w.zobrist[v] = state{r.Uint64(), r.Uint64()}
@@ -54,6 +56,7 @@ func (w *walk) reset() {
 	for i := range w.cut.mark {
 		w.cut.mark[i] = outside
 	}
+	w.rise = zeroed(w.rise, g.nodes)
 	for i := range g.size {
 		t := int32(i)
 		for _, r := range g.readers.of(t) {
@@ -61,6 +64,7 @@ func (w *walk) reset() {
 		}
 		if m := g.maker[t]; m >= 0 {
 			w.delta[m] += g.size[t]
+			w.rise[m] += g.size[t]
 		}
 		if w.unread[t] == 1 && !g.output[t] {
 			w.delta[w.others[t]] -= g.size[t]
@@ -69,6 +73,7 @@ func (w *walk) reset() {
 	for i := range g.nodes {
 		v := int32(i)
 		if w.waits[v] = int32(len(g.preds.of(v))); w.waits[v] == 0 {
+			w.opened[v] = 0
 			w.push(v)
 		}
 	}
@@ -99,6 +104,7 @@ func (w *walk) run(v int32) {
 	}
 	for _, s := range g.succs.of(v) {
 		if w.waits[s]--; w.waits[s] == 0 {
+			w.opened[s] = int32(len(w.ran)) + 1
 			w.push(s)
 		}
 	}

@@ -20,10 +20,10 @@ func (s *search) orders(g *net, found, program []int32) [][]int32 {
 			all = append(all, order)
 		}
 	}
-	add(s.settle(g, program, peak, false))
-	add(s.settle(g, program, peak, true))
-	back := s.settleBack(g, found, peak, false)
+	add(s.settle(g, program, peak, byPlace))
+	add(s.settle(g, program, peak, byDelta))
+	back := s.settleBack(g, found, peak, byPlace)
 	add(back)
-	add(s.settle(g, back, peak, false))
+	add(s.settle(g, back, peak, byPlace))
 	return all
 }

@@ -71,8 +71,8 @@ func (s *search) visited() int64 { return s.cutter.flow.work + 100*s.walked }
 // is asked for its bound after each round.
 func (p *gap) alternate() {
 	for round := range 6 {
-		order := p.settle(p.g, p.best.order, p.bound, false)
-		if p.see(order) || p.see(p.settleBack(p.g, order, p.bound, false)) {
+		order := p.settle(p.g, p.best.order, p.bound, byPlace)
+		if p.see(order) || p.see(p.settleBack(p.g, order, p.bound, byPlace)) {
 			return
 		}
 		v := p.best.order[p.best.step]
@@ -92,13 +92,38 @@ func (p *gap) cheap() {
 	if p.see(listing) || p.ask(p.best.order[p.best.step]) {
 		return
 	}
-	if p.see(p.settle(p.g, listing, infinite, true)) || p.ask(p.best.order[p.best.step]) {
+	if p.see(p.settle(p.g, listing, infinite, byDelta)) || p.ask(p.best.order[p.best.step]) {
 		return
 	}
-	if p.see(p.settle(p.g, listing, p.bound, true)) || p.stop() {
+	if p.see(p.settle(p.g, listing, p.bound, byDelta)) || p.stop() {
 		return
 	}
-	p.alternate()
+	if p.alternate(); !p.done() {
+		p.deepen()
+	}
+}
+
+// maxDives is how many limits deepen tries.
+const maxDives = 10
+
+// deepen settles by what became ready last, at limits between the bound and the
+// peak: the lower the limit, the less of what does not lead to a fall runs before
+// what does, until there is room for nothing but that.
+func (p *gap) deepen() {
+	low := p.bound
+	for range maxDives {
+		limit := low + (p.best.peak-low)/2
+		if limit <= low || p.stop() {
+			return
+		}
+		peak := p.best.peak
+		if p.see(p.settle(p.g, p.g.listing(), limit, byReady)) {
+			return
+		}
+		if p.best.peak == peak || p.best.peak > limit {
+			low = limit
+		}
+	}
 }
 
 // recurse splits at cuts, with bounds between, while something improves.
@@ -161,7 +186,7 @@ func (s *search) optimize(g *net) outcome {
 func (p *gap) quick() bool {
 	listing := p.g.listing()
 	return p.see(listing) || p.halted() || p.ask(p.best.order[p.best.step]) ||
-		p.see(p.settle(p.g, listing, infinite, true)) || p.ask(p.best.order[p.best.step])
+		p.see(p.settle(p.g, listing, infinite, byDelta)) || p.ask(p.best.order[p.best.step])
 }
 
 func (p *gap) thorough() {
@@ -220,6 +245,7 @@ func (p *gap) full() {
 		p.cheap,
 		func() { p.climb(400, 12) },
 		p.recurse,
+		func() { p.climb(p.effort.states/5, 24) },
 		func() { p.bisect(4000, 1_000_000) },
 		func() { p.windows(p.effort.states / 10) },
 		func() { p.climb(p.effort.states/4, 24) },

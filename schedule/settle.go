@@ -29,8 +29,10 @@ type settler struct {
 	safe    candidates
 	rest    candidates
 	tall    candidates // looked at, and too large
-	byDelta bool
+	rule    rule
 	place   []int32 // node -> its place in the order to follow
+	opened  []int32 // node -> how many were placed when it became a candidate
+	now     int32   // nodes placed
 	g       *net
 	walked  int64       // nodes of all walks
 	halt    func() bool // ends a walk early: what is left runs as in the order to follow; nil: never
@@ -45,8 +47,8 @@ func (s *settler) halted(placed int) bool { return placed%pollWalk == 0 && s.hal
 // among those that fit below the limit, the one first in the order to follow,
 // or the one that raises the live bytes least; if none fits, the one that needs
 // least. O(E log V).
-func (s *settler) settle(g *net, follow []int32, limit int64, byDelta bool) []int32 {
-	s.begin(g, follow, byDelta)
+func (s *settler) settle(g *net, follow []int32, limit int64, by rule) []int32 {
+	s.begin(g, follow, by)
 	s.count = g.waiting(s.count)
 	s.others = resize(s.others, len(g.size))
 	for t := range g.size {
@@ -70,6 +72,7 @@ func (s *settler) settle(g *net, follow []int32, limit int64, byDelta bool) []in
 		v := s.next(limit - live - idle)
 		idle = 0
 		s.placed[v] = true
+		s.now++
 		order = append(order, v)
 		live += s.delta[v]
 		for _, t := range g.reads.of(v) {
@@ -104,6 +107,7 @@ func (s *settler) follow(to, order []int32) []int32 {
 // ready computes what a node does forward and makes it a candidate.
 func (s *settler) ready(v int32) {
 	g := s.g
+	s.opened[v] = s.now
 	var delta int64
 	for _, t := range g.makes.of(v) {
 		delta += g.size[t]
@@ -120,8 +124,8 @@ func (s *settler) ready(v int32) {
 // settleBack is settle from the end: it places a node whose successors all are
 // placed. The load of v is live(U) + delta(v) + need(v), U what is not placed
 // yet, v included.
-func (s *settler) settleBack(g *net, follow []int32, limit int64, byDelta bool) []int32 {
-	s.begin(g, follow, byDelta)
+func (s *settler) settleBack(g *net, follow []int32, limit int64, by rule) []int32 {
+	s.begin(g, follow, by)
 	for v := range s.place {
 		s.place[v] = -s.place[v]
 	}
@@ -141,6 +145,7 @@ func (s *settler) settleBack(g *net, follow []int32, limit int64, byDelta bool) 
 		}
 		v := s.next(limit - live)
 		s.placed[v] = true
+		s.now++
 		order[k] = v
 		live += s.delta[v]
 		for _, t := range g.reads.of(v) {
@@ -166,6 +171,7 @@ func (s *settler) settleBack(g *net, follow []int32, limit int64, byDelta bool) 
 
 func (s *settler) readyBack(v int32) {
 	g := s.g
+	s.opened[v] = s.now
 	var delta int64
 	for _, t := range g.makes.of(v) {
 		delta -= g.size[t]
@@ -179,16 +185,17 @@ func (s *settler) readyBack(v int32) {
 	s.push(v, delta+g.need(v, s.count, 0))
 }
 
-func (s *settler) begin(g *net, follow []int32, byDelta bool) {
+func (s *settler) begin(g *net, follow []int32, by rule) {
 	s.walked += int64(g.nodes)
 	n := g.nodes
-	s.g, s.byDelta = g, byDelta
+	s.g, s.rule, s.now = g, by, 0
 	s.waits = resize(s.waits, n)
 	s.version = zeroed(s.version, n)
 	s.placed = zeroed(s.placed, n)
 	s.delta = resize(s.delta, n)
 	s.above = resize(s.above, n)
 	s.place = resize(s.place, n)
+	s.opened = resize(s.opened, n)
 	for i, v := range follow {
 		s.place[v] = int32(i)
 	}
@@ -199,13 +206,10 @@ func (s *settler) begin(g *net, follow []int32, byDelta bool) {
 func (s *settler) push(v int32, above int64) {
 	s.version[v]++
 	s.above[v] = above
-	x := candidate{place: s.place[v], node: v, version: s.version[v]}
 	if s.delta[v] <= 0 {
-		x.key = above
-		s.safe.push(x)
+		s.safe.push(candidate{above, s.place[v], v, s.version[v]})
 	}
-	x.key = s.rank(v)
-	s.rest.push(x)
+	s.enter(v)
 }
 
 // next takes the node to place; room is what fits above the live bytes. What is
@@ -226,8 +230,7 @@ func (s *settler) next(room int64) int32 {
 	}
 	for len(s.tall) > 0 && (s.tall[0].key <= room || s.stale(s.tall[0])) {
 		if x := s.tall.pop(); !s.stale(x) {
-			x.key = s.rank(x.node)
-			s.rest.push(x)
+			s.enter(x.node)
 		}
 	}
 	for len(s.rest) > 0 {
@@ -248,12 +251,10 @@ func (s *settler) next(room int64) int32 {
 	}
 }
 
-// rank is a node's key in rest.
-func (s *settler) rank(v int32) int64 {
-	if s.byDelta {
-		return s.delta[v]
-	}
-	return 0
+// enter makes v one of the rest.
+func (s *settler) enter(v int32) {
+	key, place := s.rule.key(s.delta[v], s.opened[v], s.place[v])
+	s.rest.push(candidate{key, place, v, s.version[v]})
 }
 
 func (s *settler) stale(x candidate) bool {

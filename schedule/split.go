@@ -45,18 +45,18 @@ func (s *splitter) quick(g *net, limit int64) (best incumbent) {
 	if s.see(g, &best, listing, limit) || s.stop() {
 		return best
 	}
-	forward := s.settle(g, listing, limit, false)
+	forward := s.settle(g, listing, limit, byPlace)
 	if s.see(g, &best, forward, limit) ||
-		s.see(g, &best, s.settleBack(g, listing, limit, false), limit) ||
-		s.see(g, &best, s.settleBack(g, forward, limit, false), limit) ||
-		s.see(g, &best, s.settle(g, listing, limit, true), limit) ||
-		s.see(g, &best, s.settleBack(g, listing, limit, true), limit) {
+		s.see(g, &best, s.settleBack(g, listing, limit, byPlace), limit) ||
+		s.see(g, &best, s.settleBack(g, forward, limit, byPlace), limit) ||
+		s.see(g, &best, s.settle(g, listing, limit, byDelta), limit) ||
+		s.see(g, &best, s.settleBack(g, listing, limit, byDelta), limit) {
 		return best
 	}
 	for range 3 {
 		peak := best.peak
-		if s.see(g, &best, s.settleBack(g, best.order, limit, false), limit) ||
-			s.see(g, &best, s.settle(g, best.order, limit, false), limit) || best.peak == peak {
+		if s.see(g, &best, s.settleBack(g, best.order, limit, byPlace), limit) ||
+			s.see(g, &best, s.settle(g, best.order, limit, byPlace), limit) || best.peak == peak {
 			break
 		}
 	}

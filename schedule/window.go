@@ -31,7 +31,7 @@ func (p *gap) window(from, to, states int) bool {
 	h := p.part(g, nodes, g.live(in))
 	d := p.newDecider(h, ascending(h.nodes))
 	low, high := p.bound, p.best.peak-1
-	for _, d.byDelta = range [2]bool{false, true} {
+	for _, d.rule = range rules {
 		for _, limit := range [3]int64{low, low + (high-low)/2, high} {
 			v, found, _ := d.decide(limit, states)
 			if v == feasible {
