@@ -64,11 +64,11 @@ func (s *search) flatter(g *net, orders [][]int32) [][]int32 {
 			if s.stop() {
 				break
 			}
-			back := s.settleBack(g, order, peak, true)
+			back := s.settleBack(g, order, peak, byDelta)
 			if a, ok := add(back, peak); ok && a < area {
 				order, area = back, a
 			}
-			next := s.settle(g, back, peak, true)
+			next := s.settle(g, back, peak, byDelta)
 			a, ok := add(next, peak)
 			if !ok || a >= area {
 				break

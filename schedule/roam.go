@@ -58,7 +58,7 @@ func Roam(p *Problem) []int32 {
 			continue
 		}
 		var s settler
-		best = s.settle(parts[i].net, ascending(parts[i].net.nodes), infinite, true)
+		best = s.settle(parts[i].net, ascending(parts[i].net.nodes), infinite, byDelta)
 		if peak, _ := peakOf(parts[i].net.loads(best, nil)); peak < peaks[i] {
 			parts[i].reorder(best)
 		}
