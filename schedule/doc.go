@@ -20,6 +20,8 @@
 //     can go, by minimum cuts; [LowerBound] a simpler one.
 //   - [Solve] searches for an order that meets such a bound, and says by a
 //     [Certificate] which one it meets.
+//   - [WriteLP] writes the problem as an integer program, for any solver to check
+//     the optimum.
 //
 // # In-place pairs
 //

@@ -1,0 +1,392 @@
+package schedule
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+)
+
+// WriteLP writes the search for an order of the smallest peak as an integer
+// program in CPLEX's LP format, so that any solver (HiGHS, CBC, SCIP, Gurobi)
+// can check an optimum. It is OLLA's program for lifetimes (Steiner et al. 2022,
+// equations 1 to 5, 13 and 14; addresses, 6 to 9, are left to placement as their
+// section 4.4 has it) with the reductions of their section 4.1 (equations 10 to
+// 12). It covers the whole model of this package: workspace, outputs, inputs and
+// what nobody reads, resident tensors and tensors of 0 bytes as precedence, and
+// in-place pairs, which OLLA does not have. The optimum times the unit, the
+// greatest common divisor of all sizes, is the smallest peak in bytes.
+//
+//	x3_5   node 3 runs at step 5: C of each of its outputs, which equation 5 makes equal
+//	p7_5   tensor 7 is held at step 5, made before: P
+//	y2_5   in-place pair 2 is taken at step 5
+//	peak   the largest load, in units
+//
+// Rows are named after their equation: c2_7_5 is equation 2 of tensor 7 at step
+// 5. Rows of our own begin with other letters: s, one node at a step, which
+// loses nothing and lets a node's span be counted by its ancestors and
+// descendants, tighter than OLLA's longest paths; d, the order of a tensor of 0
+// bytes; r and m, the other readers and the matching of a pair. OLLA's control
+// edges (section 4.3) are left out: they can exclude every optimal order. p and
+// y need not be integer: they are as soon as x is.
+//
+// The program has about nodes² / 2 columns and as many rows for each tensor: it
+// is for small graphs. O(V E / 64) time beside what is written.
+func WriteLP(w io.Writer, p *Problem) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	f := flatten(p)
+	l := &lp{flat: f, problem: p, w: bufio.NewWriter(w), unit: f.unit()}
+	l.first, l.last = f.spans()
+	l.header()
+	l.rows()
+	l.columns()
+	return l.w.Flush()
+}
+
+// lp writes one program.
+type lp struct {
+	*flat
+	problem     *Problem
+	w           *bufio.Writer
+	unit        int64
+	first, last []int // node -> the span of its steps
+	row         lpRow
+}
+
+// unit returns the greatest common divisor of all sizes, or 1.
+func (f *flat) unit() (unit int64) {
+	for _, list := range [2][]int64{f.size, f.workspace} {
+		for _, x := range list {
+			for x != 0 {
+				unit, x = x, unit%x
+			}
+		}
+	}
+	return max(unit, 1)
+}
+
+// spans returns the first and the last step at which each node can run: as many
+// nodes must run before it as it has ancestors. It counts them for 64 nodes at a
+// time.
+func (f *flat) spans() (first, last []int) {
+	first, last = make([]int, f.nodes), make([]int, f.nodes)
+	order := f.breadthFirst()
+	preds := f.precedence()
+	reach := make([]uint64, f.nodes) // node -> which of the 64 are its ancestors
+	for from := 0; from < f.nodes; from += 64 {
+		clear(reach)
+		for _, v := range order {
+			for _, u := range preds.of(v) {
+				reach[v] |= reach[u]
+				if i := int(u) - from; i >= 0 && i < 64 {
+					reach[v] |= 1 << i
+				}
+			}
+			for i := range min(64, f.nodes-from) {
+				if reach[v]>>i&1 == 1 {
+					first[v]++
+					last[from+i]++
+				}
+			}
+		}
+	}
+	for v := range last {
+		last[v] = f.nodes - 1 - last[v]
+	}
+	return first, last
+}
+
+// lifetime returns the steps at which a tensor may be held, made before, and of
+// these the ones at which it must be (equations 11 and 12); made before its
+// step is what no node makes. Where the second is empty, to < from.
+func (l *lp) lifetime(t int32) (may, must [2]int) {
+	may, must = [2]int{0, -1}, [2]int{0, -1}
+	if m := l.producer[t]; m >= 0 {
+		may[0], must[0] = l.first[m]+1, l.last[m]+1
+	}
+	for _, r := range l.readers.of(t) {
+		may[1] = max(may[1], l.last[r])
+		must[1] = max(must[1], l.first[r])
+	}
+	if l.output[t] {
+		may[1], must[1] = l.nodes-1, l.nodes-1
+	}
+	return may, must
+}
+
+// held adds coef times P of a tensor at a step to a row.
+func (l *lp) held(coef int64, t int32, step int) {
+	may, must := l.lifetime(t)
+	switch {
+	case step < may[0] || step > may[1]:
+	case step >= must[0] && step <= must[1]:
+		l.row.constant += coef
+	default:
+		l.row.add(coef, "p", int(t), step)
+	}
+}
+
+// runs adds coef if a node runs at a step.
+func (l *lp) runs(coef int64, v int32, step int) {
+	if step >= l.first[v] && step <= l.last[v] {
+		l.row.add(coef, "x", int(v), step)
+	}
+}
+
+// ran adds coef if a node has run before a step.
+func (l *lp) ran(coef int64, v int32, step int) {
+	if step > l.last[v] {
+		l.row.constant += coef
+		return
+	}
+	for s := l.first[v]; s < step; s++ {
+		l.row.add(coef, "x", int(v), s)
+	}
+}
+
+func (l *lp) header() {
+	fmt.Fprintf(l.w, "\\ The smallest peak of %.64q: %d nodes, %d tensors, %d in-place pairs.\n", l.problem.Name, l.nodes, len(l.size), len(l.pairs))
+	fmt.Fprintf(l.w, "\\ OLLA (Steiner et al. 2022), equations 1-5 and 10-14. One unit is %d bytes.\n", l.unit)
+	for v := range l.nodes {
+		fmt.Fprintf(l.w, "\\ x%d_*: %s\n", v, l.problem.node(int32(v)))
+	}
+	for k, pair := range l.pairs {
+		fmt.Fprintf(l.w, "\\ y%d_*: %s over %s\n", k, l.problem.tensor(pair.Result), l.problem.tensor(pair.Over))
+	}
+	fmt.Fprintln(l.w, "Minimize\n peak: peak\nSubject To")
+}
+
+func (l *lp) rows() {
+	for t, size := range l.size {
+		if size > 0 {
+			l.tensorRows(int32(t))
+		}
+	}
+	l.precedenceRows()
+	for v := range int32(l.nodes) {
+		for step := l.first[v]; step <= l.last[v]; step++ {
+			l.runs(1, v, step)
+		}
+		l.end("=", 1, "c3", int(v))
+	}
+	for step := range l.nodes {
+		for v := range int32(l.nodes) {
+			l.runs(1, v, step)
+		}
+		l.end("=", 1, "s", step)
+	}
+	l.pairRows()
+	l.loadRows()
+}
+
+// tensorRows writes equations 1, 2 and 4 of a tensor, and 12 of an output.
+func (l *lp) tensorRows(t int32) {
+	may, must := l.lifetime(t)
+	m := l.producer[t]
+	for step := may[0]; step <= may[1]; step++ {
+		if m >= 0 && step <= l.last[m] {
+			l.held(1, t, step)
+			l.runs(1, m, step)
+			l.end("<=", 1, "c1", int(t), step)
+		}
+		if (m >= 0 || step > 0) && (step <= must[0] || step-1 > must[1]) {
+			l.held(1, t, step)
+			l.held(-1, t, step-1)
+			if m >= 0 {
+				l.runs(-1, m, step-1)
+			}
+			l.end("<=", 0, "c2", int(t), step)
+		}
+	}
+	for _, r := range l.readers.of(t) {
+		for step := l.first[r]; step <= l.last[r]; step++ {
+			l.runs(1, r, step)
+			l.held(-1, t, step)
+			l.end("<=", 0, "c4", int(t), int(r), step)
+		}
+	}
+	if end := l.nodes - 1; l.output[t] && m >= 0 && l.last[m] == end {
+		l.held(1, t, end)
+		l.runs(1, m, end)
+		l.end("=", 1, "c12", int(t))
+	}
+}
+
+// precedenceRows writes what tensors without bytes ask for, where no tensor with
+// bytes asks for the same.
+func (l *lp) precedenceRows() {
+	asked := make([]int32, l.nodes) // node -> 1 + the last reader that waits for it
+	for r := range int32(l.nodes) {
+		for _, bytes := range []bool{true, false} {
+			for _, t := range l.read.of(r) {
+				m := l.producer[t]
+				if m < 0 || asked[m] == r+1 || l.size[t] > 0 != bytes {
+					continue
+				}
+				asked[m] = r + 1
+				if bytes {
+					continue
+				}
+				for step := l.first[r]; step <= l.last[r]; step++ {
+					l.runs(1, r, step)
+					l.ran(-1, m, step)
+					l.end("<=", 0, "d", int(t), int(r), step)
+				}
+			}
+		}
+	}
+}
+
+// takes adds coef if a pair is taken at a step. It cannot be before the other
+// readers of what is written over can have run.
+func (l *lp) takes(coef int64, k, step int) {
+	pair := l.pairs[k]
+	for _, r := range l.readers.of(pair.Over) {
+		if r != pair.Node && step <= l.first[r] {
+			return
+		}
+	}
+	if step >= l.first[pair.Node] && step <= l.last[pair.Node] {
+		l.row.add(coef, "y", k, step)
+	}
+}
+
+// pairRows lets a node take a matching of its pairs at its step, of those whose
+// tensor no other node is still to read.
+func (l *lp) pairRows() {
+	for k, pair := range l.pairs {
+		for step := l.first[pair.Node]; step <= l.last[pair.Node]; step++ {
+			for _, r := range l.readers.of(pair.Over) {
+				if r != pair.Node && step <= l.last[r] {
+					l.takes(1, k, step)
+					if l.row.count > 0 {
+						l.ran(-1, r, step)
+					}
+					l.end("<=", 0, "r", k, int(r), step)
+				}
+			}
+			for _, same := range []func(Pair) int32{
+				func(p Pair) int32 { return p.Result },
+				func(p Pair) int32 { return p.Over },
+			} {
+				if slices.ContainsFunc(l.pairsOf(pair.Node)[:k-int(l.pairStart[pair.Node])], func(p Pair) bool { return same(p) == same(pair) }) {
+					continue // the first of them speaks for all
+				}
+				for j := int(l.pairStart[pair.Node]); j < int(l.pairStart[pair.Node+1]); j++ {
+					if same(l.pairs[j]) == same(pair) {
+						l.takes(1, j, step)
+					}
+				}
+				if l.row.count > 0 {
+					l.runs(-1, pair.Node, step)
+				}
+				l.end("<=", 0, "m", k, int(same(pair)), step)
+			}
+		}
+	}
+}
+
+// loadRows writes equation 13. Without nodes, the inputs are the load.
+func (l *lp) loadRows() {
+	_, idle := l.inputs()
+	for step := range max(1, l.nodes) {
+		if step == 0 {
+			l.row.constant = idle / l.unit
+		}
+		for v := range int32(l.nodes) {
+			need := l.workspace[v]
+			for _, t := range l.made.of(v) {
+				need += l.size[t]
+			}
+			if need > 0 {
+				l.runs(need/l.unit, v, step)
+			}
+		}
+		for t, size := range l.size {
+			switch {
+			case size == 0:
+			case l.nodes > 0:
+				l.held(size/l.unit, int32(t), step)
+			case l.output[t]:
+				l.row.constant += size / l.unit
+			}
+		}
+		for k, pair := range l.pairs {
+			l.takes(-l.size[pair.Over]/l.unit, k, step)
+		}
+		l.row.text(-1, "peak")
+		l.end("<=", 0, "c13", step)
+	}
+}
+
+// columns says what kinds the variables are.
+func (l *lp) columns() {
+	fmt.Fprintln(l.w, "Bounds")
+	for t, size := range l.size {
+		may, must := l.lifetime(int32(t))
+		for step := may[0]; size > 0 && step <= may[1]; step++ {
+			if step < must[0] || step > must[1] {
+				fmt.Fprintf(l.w, " p%d_%d <= 1\n", t, step)
+			}
+		}
+	}
+	fmt.Fprintln(l.w, "Binaries")
+	for v := range l.nodes {
+		for step := l.first[v]; step <= l.last[v]; step++ {
+			fmt.Fprintf(l.w, " x%d_%d\n", v, step)
+		}
+	}
+	fmt.Fprintln(l.w, "Generals\n peak\nEnd")
+}
+
+// lpRow is a row in the making.
+type lpRow struct {
+	terms    []byte
+	line     int   // where the last line of it begins
+	count    int   // of terms
+	sum      int64 // of their coefficients
+	constant int64
+}
+
+func (r *lpRow) add(coef int64, kind string, i, step int) {
+	r.text(coef, kind+strconv.Itoa(i)+"_"+strconv.Itoa(step))
+}
+
+// text adds a term; no line of the file gets longer than some readers take.
+func (r *lpRow) text(coef int64, name string) {
+	r.count++
+	r.sum += coef
+	if len(r.terms)-r.line > 200 {
+		r.terms = append(r.terms, "\n "...)
+		r.line = len(r.terms)
+	}
+	switch {
+	case coef < 0:
+		r.terms = append(r.terms, " -"...)
+	case r.count > 1:
+		r.terms = append(r.terms, " +"...)
+	}
+	if coef = max(coef, -coef); coef != 1 {
+		r.terms = append(r.terms, ' ')
+		r.terms = strconv.AppendInt(r.terms, coef, 10)
+	}
+	r.terms = append(append(r.terms, ' '), name...)
+}
+
+// end writes the row, unless the bounds of its variables say as much, and begins
+// the next.
+func (l *lp) end(relation string, right int64, name string, index ...int) {
+	right -= l.row.constant
+	bound := l.row.count == 1 && l.row.sum == 1 && relation == "<=" && right >= 1
+	if l.row.count > 0 && !bound {
+		l.w.WriteString(" " + name)
+		for _, i := range index {
+			l.w.WriteString("_" + strconv.Itoa(i))
+		}
+		fmt.Fprintf(l.w, ":%s %s %d\n", l.row.terms, relation, right)
+	}
+	l.row = lpRow{terms: l.row.terms[:0]}
+}
