@@ -1,4 +1,4 @@
-"""python -m crosscheck: every model, a table, exit status 1 on any failure."""
+"""python -m crosscheck: every model and every small problem, a table, exit status 1 on any failure."""
 
 import argparse
 import concurrent.futures
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, table, workdir
+from . import cases, command, optimum, table, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _MODEL_SECONDS = 1200  # no model takes longer
@@ -25,21 +25,24 @@ def main():
         data = _ROOT / "testdata"
     chosen = _choose(cases.find(data, _networks(tool)), args, data)
     work = args.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
     workdir.prepare(work, data, chosen)
-    print(table.header(), flush=True)
+    if chosen:
+        print(table.header(), flush=True)
     results = _run(chosen, args.binary, work, args.jobs)
-    (work / "results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-    for text in table.summary(results):
+    optima = _optima(args, tool, work)
+    (work / "results.json").write_text(json.dumps(results + optima, indent=1), encoding="utf-8")
+    for text in table.summary(results, optima):
         print(text)
     print(f"crosscheck: {time.monotonic() - began:.0f} s", file=sys.stderr)
-    return 1 if not results or any(r["faults"] for r in results) else 0
+    return 1 if not results + optima or any(r["faults"] for r in results + optima) else 0
 
 
 def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
-    parser.add_argument("--only", action="append", metavar="NAME", help="only models whose name holds NAME; may be repeated")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model"), help="zoo, light, or model (built-in networks)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum"), help="zoo, light, model (built-in networks) or optimum (orders, by HiGHS)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
@@ -71,6 +74,21 @@ def _choose(found, args, data):
     if args.only:
         found = [c for c in found if any(name in c.title for name in args.only)]
     return found
+
+
+def _optima(args, tool, work):
+    """Small problems in the eyes of a solver; print a row for each."""
+    if args.kind and "optimum" not in args.kind:
+        return []
+    results = []
+    for problem in optimum.find():
+        if args.only and not any(name in f"optimum/{problem.stem}" for name in args.only):
+            continue
+        results.append(optimum.examine(problem, tool, work))
+        print(optimum.row(results[-1]), flush=True)
+        for text in results[-1]["faults"]:
+            print(f"    {text}", flush=True)
+    return results
 
 
 def _run(chosen, binary, work, jobs):

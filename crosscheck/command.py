@@ -44,6 +44,10 @@ class Command:
             raise Failed(found["refused"])
         return {t["name"]: t for t in found["tensors"]}
 
+    def order(self, problem, program):
+        """Order a bare problem, and write it as an integer program."""
+        return self._json("order", str(problem), "--lp", str(program), "--json")
+
     def _json(self, *args):
         return json.loads(self._run(*args).stdout)
 

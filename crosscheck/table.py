@@ -33,12 +33,14 @@ def _verdict(value):
     return {True: "yes", False: "NO", None: "-"}[value]
 
 
-def summary(results):
+def summary(results, optima):
     """The closing lines."""
     count = {v: sum(bool(r.get(v)) for r in results) for v in (*_VERDICTS, "shapes")}
-    passed = sum(not r["faults"] for r in results)
+    everything = [*results, *optima]
+    passed = sum(not r["faults"] for r in everything)
     return [
         f"models planned {count['planned']} / verified {count['verified']} / bit-identical {count['identical']}"
         f" out of {len(results)}; checker {count['checker']}, order {count['order']}, shapes {count['shapes']}",
-        f"{passed} passed, {len(results) - passed} failed",
+        f"optima confirmed {sum(not r['faults'] for r in optima)} out of {len(optima)}",
+        f"{passed} passed, {len(everything) - passed} failed",
     ]

@@ -1,5 +1,7 @@
 """The checks must catch what they are there for: python -m unittest crosscheck.test_crosscheck"""
 
+import pathlib
+import tempfile
 import types
 import unittest
 
@@ -7,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import cases, feeds, order, probe, runtime, shapes, table
+from . import cases, feeds, optimum, order, probe, runtime, shapes, table
 
 
 def event(name, op="Relu"):
@@ -131,9 +133,40 @@ class Probe(unittest.TestCase):
 class Table(unittest.TestCase):
     def test_summary_counts(self):
         good = {"title": "a", "planned": True, "verified": True, "identical": True, "faults": []}
-        lines = table.summary([good, {"title": "b", "faults": ["gone"]}])
+        lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}])
         self.assertIn("models planned 1 / verified 1 / bit-identical 1 out of 2", lines[0])
-        self.assertEqual(lines[1], "1 passed, 1 failed")
+        self.assertEqual(lines[1:], ["optima confirmed 1 out of 1", "2 passed, 1 failed"])
+
+
+class Optimum(unittest.TestCase):
+    program = "\\ One unit is 8 bytes.\nMinimize\n peak: peak\nSubject To\n c: 2 x + 3 y - peak <= 0\n s: x + y = 1\nBinaries\n x\n y\nGenerals\n peak\nEnd\n"
+
+    def solve(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "p.lp")
+            path.write_text(text, encoding="utf-8")
+            return optimum.solve(path)
+
+    def test_units(self):
+        self.assertEqual(self.solve(self.program), 16)
+
+    def test_no_optimum(self):
+        for text in (self.program.replace("s: x + y = 1", "s: x + y = 3"), self.program.replace("One unit", "Some"), "\\ One unit is 8 bytes.\nMini"):
+            with self.assertRaises(ValueError):
+                self.solve(text)
+
+    def test_a_wrong_peak_is_caught(self):
+        class Tool:
+            def order(self, problem, program):
+                program.write_text(Optimum.program, encoding="utf-8")
+                return {"peak_bytes": 24, "lower_bound_bytes": 16, "optimal": False}
+
+        with tempfile.TemporaryDirectory() as folder:
+            found = optimum.examine(pathlib.Path("p.json"), Tool(), pathlib.Path(folder))
+        self.assertEqual((found["peak"], found["optimum"], len(found["faults"])), (24, 16, 2))
+
+    def test_there_are_ten(self):
+        self.assertEqual(len(optimum.find()), 10)
 
 
 if __name__ == "__main__":

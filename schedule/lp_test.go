@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,6 +228,28 @@ func TestOrdersSolveTheLP(t *testing.T) {
 				t.Fatalf("graph %d: %s may be %d, but is %d, in the order %v:\n%s", i, x, value[x], was, order, &b)
 			}
 			value[x] = was
+		}
+	}
+}
+
+// The problems whose optimum make crosscheck has HiGHS confirm: here, brute
+// force does, where there are few nodes.
+func TestCrosscheckProblems(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join("..", "crosscheck", "problems", "*.json"))
+	if len(files) != 10 {
+		t.Errorf("%d problems, want 10", len(files))
+	}
+	for _, path := range files {
+		p := readFile(t, path)
+		r, err := Solve(p, Options{})
+		if err != nil || !r.Optimal {
+			t.Errorf("%s: peak %d, bound %d, %v: not proven", path, r.Evaluation.Peak, r.Bound, err)
+		}
+		if len(p.Nodes) > 12 {
+			continue
+		}
+		if best := newBrute(p, true).optimum(); best != r.Evaluation.Peak {
+			t.Errorf("%s: peak %d, want %d", path, r.Evaluation.Peak, best)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ type orderCmd struct {
 	Problem string `arg:"" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
 
 	Out          string        `placeholder:"FILE" help:"Write the order: the object that --json prints, without the times; - is standard output."`
+	LP           string        `name:"lp" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
 	Strategy     string        `aliases:"schedule" placeholder:"NAME" help:"Run one strategy alone (also --schedule): ${schedules} (default: search)."`
 	ScheduleGoal string        `enum:"peak,area" default:"peak" help:"Among orders of the smallest peak: peak takes the least area (the sum of the loads) of the five that are at hand, area looks for less."`
 	Effort       string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
@@ -74,8 +74,8 @@ func (c *orderCmd) Run(e *env) error {
 		fmt.Fprintf(e.stderr, "onnxmem: %s: %s: the best order so far\n", o.file, o.endedBy())
 	}
 	out := e.stdout
-	if c.Out == "-" {
-		out = e.stderr // the order has standard output to itself
+	if c.Out == "-" || c.LP == "-" {
+		out = e.stderr // what is written has standard output to itself
 	}
 	if c.JSON {
 		return o.json(out, true)
@@ -96,6 +96,8 @@ func (c *orderCmd) check() error {
 		return wrong("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
 		return wrong("time limit %v: expected more than nothing", c.TimeLimit)
+	case c.LP == "-" && c.Out == "-":
+		return wrong("--lp and --out: expected at most one of them on standard output")
 	}
 	return nil
 }
@@ -166,25 +168,38 @@ func (o *ordering) endedBy() string {
 	return "time limit"
 }
 
-// write puts the order in its place.
+// write puts the order and the integer program in their places, both or none.
 func (o *ordering) write(e *env) error {
-	path := o.cmd.Out
-	if path == "" {
-		return nil
+	var staged []*atomicfile.File
+	for _, file := range []struct {
+		path string
+		text func(io.Writer) error
+	}{
+		{o.cmd.Out, func(w io.Writer) error { return o.json(w, false) }},
+		{o.cmd.LP, func(w io.Writer) error { return schedule.WriteLP(w, o.problem) }},
+	} {
+		switch file.path {
+		case "":
+			continue
+		case "-":
+			if err := file.text(e.stdout); err != nil {
+				return err
+			}
+			continue
+		}
+		f, err := atomicfile.Create(file.path, 0o666)
+		if err == nil {
+			staged = append(staged, f)
+			err = file.text(f)
+		}
+		if err != nil {
+			for _, f := range staged {
+				f.Abort()
+			}
+			return err
+		}
 	}
-	var text bytes.Buffer
-	if err := o.json(&text, false); err != nil {
-		return err
-	}
-	if path == "-" {
-		_, err := e.stdout.Write(text.Bytes())
-		return err
-	}
-	f, err := stage(path, text.Bytes())
-	if err != nil {
-		return err
-	}
-	return atomicfile.Commit(false, f)
+	return atomicfile.Commit(false, staged...)
 }
 
 func (o *ordering) json(w io.Writer, timed bool) error {

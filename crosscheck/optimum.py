@@ -1,0 +1,68 @@
+"""Small problems whose optimum HiGHS confirms, by the integer program of `onnxmem order --lp`."""
+
+import math
+import pathlib
+import re
+import time
+
+import highspy
+
+from . import command
+
+_PROBLEMS = pathlib.Path(__file__).with_name("problems")
+_SECONDS = 100  # the largest of the problems takes 6 s
+_UNIT = re.compile(r"^\\ .*One unit is (\d+) bytes\.$", re.MULTILINE)
+
+
+def find():
+    """The problems: sizes and precedence of up to 23 nodes."""
+    return sorted(_PROBLEMS.glob("*.json"))
+
+
+def examine(problem, tool, work):
+    """Order a problem, and hold the peak against the optimum of a solver."""
+    began = time.process_time()
+    result = {"title": f"optimum/{problem.stem}", "faults": []}
+    try:
+        program = work / f"{problem.stem}.lp"
+        ordered = tool.order(problem, program)
+        result["peak"] = ordered["peak_bytes"]
+        if not ordered["optimal"]:
+            result["faults"].append(f"peak {ordered['peak_bytes']}, bound {ordered['lower_bound_bytes']}: not proven")
+        result["optimum"] = solve(program)
+        if result["optimum"] != result["peak"]:
+            result["faults"].append(f"peak {result['peak']}, the solver's optimum is {result['optimum']}")
+    except (command.Failed, ValueError) as err:
+        result["faults"].append(str(err))
+    result["seconds"] = round(time.process_time() - began, 1)
+    return result
+
+
+def solve(program):
+    """The optimum of an integer program in bytes, exact.
+
+    Sizes are multiples of the unit and the peak counts units, so a gap below one
+    is none: the tolerances of the solver, which are relative, cannot hide a byte.
+    """
+    unit = _UNIT.search(program.read_text(encoding="utf-8"))
+    if not unit:
+        raise ValueError(f"{program}: no line says how many bytes a unit is")
+    solver = highspy.Highs()
+    solver.silent()
+    for option, value in (("threads", 1), ("mip_rel_gap", 0.0), ("mip_abs_gap", 0.5), ("time_limit", float(_SECONDS))):
+        solver.setOptionValue(option, value)
+    if solver.readModel(str(program)) != highspy.HighsStatus.kOk:
+        raise ValueError(f"{program}: HiGHS cannot read it")
+    solver.run()
+    if (status := solver.getModelStatus()) != highspy.HighsModelStatus.kOptimal:
+        raise ValueError(f"{program}: HiGHS ends with {solver.modelStatusToString(status)}")
+    info = solver.getInfo()
+    units = round(info.objective_function_value)
+    if abs(info.objective_function_value - units) > 1e-4 or math.ceil(info.mip_dual_bound - 1e-4) != units:
+        raise ValueError(f"{program}: HiGHS gives {info.objective_function_value}, bound {info.mip_dual_bound}: expected the same integer")
+    return units * int(unit[1])
+
+
+def row(result):
+    """One line of text."""
+    return f"{result['title']:34} peak {result.get('peak', '-')}, HiGHS {result.get('optimum', '-')}, {result['seconds']} s"
