@@ -20,7 +20,7 @@ func ObjectsInOrder(p Problem) Objects {
 	for _, i := range h.ids {
 		best, least := -1, int64(0)
 		for object, held := range h.held {
-			if p.Buffers[held[len(held)-1]].Last >= p.Buffers[i].First {
+			if held[len(held)-1].last >= p.Buffers[i].First {
 				continue
 			}
 			waste := h.objects.Sizes[object] - h.size[i]

@@ -71,16 +71,16 @@ func (h *shelf) nearestFirst(ids []int) {
 // nearest finds the object for buffer i. O(k log n) for k objects.
 func (h *shelf) nearest(i int) near {
 	best := near{buffer: i, object: -1, idle: math.MaxUint64}
-	for object := range h.held {
+	for object, held := range h.held {
 		at, free := h.slot(object, i)
 		if !free {
 			continue
 		}
 		if at > 0 {
-			best.offer(object, h.idle(h.held[object][at-1], i))
+			best.offer(object, idle(held[at-1].last, h.buffers[i].First))
 		}
-		if at < len(h.held[object]) {
-			best.offer(object, h.idle(i, h.held[object][at]))
+		if at < len(held) {
+			best.offer(object, idle(h.buffers[i].Last, held[at].first))
 		}
 	}
 	return best
@@ -93,9 +93,7 @@ func (n *near) offer(object int, idle uint64) {
 }
 
 // idle returns the steps from the end of one buffer to the begin of another.
-func (h *shelf) idle(before, after int) uint64 {
-	return uint64(h.buffers[after].First) - uint64(h.buffers[before].Last)
-}
+func idle(last, first int) uint64 { return uint64(first) - uint64(last) }
 
 // update takes in that buffer i has been put: only for buffers that lie wholly
 // between its neighbours in the object has anything changed.
@@ -105,21 +103,19 @@ func (h *shelf) update(waiting []near, i int) {
 	at, _ := h.slot(object, i)
 	from, to := math.MinInt, math.MaxInt
 	if at > 0 {
-		from = h.buffers[held[at-1]].Last + 1
+		from = held[at-1].last + 1
 	}
 	if at+1 < len(held) {
-		to = h.buffers[held[at+1]].First - 1
+		to = held[at+1].first - 1
 	}
-	first, last := h.buffers[i].First, h.buffers[i].Last
 	for k := range waiting {
 		w := &waiting[k]
-		b := &h.buffers[w.buffer]
-		switch {
+		switch b := &h.buffers[w.buffer]; {
 		case b.First < from || to < b.Last:
-		case b.Last < first:
-			w.offer(object, h.idle(w.buffer, i))
-		case last < b.First:
-			w.offer(object, h.idle(i, w.buffer))
+		case b.Last < held[at].first:
+			w.offer(object, idle(b.Last, held[at].first))
+		case held[at].last < b.First:
+			w.offer(object, idle(held[at].last, b.First))
 		case w.object == object:
 			w.lost = true
 		}
