@@ -97,11 +97,11 @@ func (h *shelf) put(i, object int) {
 	h.objects.Sizes[object] = grown
 }
 
-// closest lays buffer i into the smallest object that is large enough and free
+// putTight lays buffer i into the smallest object that is large enough and free
 // for its lifetime; if all that are free are smaller, into the largest of them,
 // which grows; else into a new one (Pisarchyk & Lee 2020, algorithm 1). Of
 // equal objects it takes the oldest. O(k log n) for k objects.
-func (h *shelf) closest(i int) {
+func (h *shelf) putTight(i int) {
 	best := -1
 	for object, size := range h.objects.Sizes {
 		if best >= 0 {

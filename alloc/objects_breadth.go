@@ -7,10 +7,11 @@ import (
 
 // ObjectsByBreadth goes through the steps by descending breadth, which is the
 // sum of the sizes live there, and assigns what is live there and has no object
-// yet, largest first, each to the free object of the closest size
-// (Pisarchyk & Lee 2020, algorithm 1). The paper leaves ties open; here they
-// fall to the later step and to the larger index, which gives its figures for
-// the MobileNets. O(n k log n) for k objects.
+// yet, largest first, each to the smallest free object that is large enough,
+// else to the largest free one, which grows, else to a new one (Pisarchyk & Lee
+// 2020, algorithm 1). The paper leaves ties open; here they fall to the later
+// step and to the larger index, which gives its figures for the MobileNets.
+// O(n k log n) for k objects.
 func ObjectsByBreadth(p Problem) Objects {
 	h := newShelf(p)
 	turn := h.turns(-1)
@@ -21,7 +22,7 @@ func ObjectsByBreadth(p Problem) Objects {
 			-cmp.Compare(a, b))
 	})
 	for _, i := range h.ids {
-		h.closest(i)
+		h.putTight(i)
 	}
 	return h.objects
 }

@@ -16,7 +16,7 @@ import (
 //
 // The flow is an assignment of followers, found by shortest augmenting paths,
 // buffer by buffer in the order of time, and then of the index: O(n³) at worst,
-// 1,000 buffers in a fraction of a second. Of equally cheap choices it takes the
+// 1,000 buffers take up to a second. Of equally cheap choices it takes the
 // first that the paths meet.
 func ObjectsByFlow(p Problem) Objects {
 	h := newShelf(p)

@@ -17,7 +17,7 @@ type ObjectStrategy struct {
 var ObjectStrategies = []ObjectStrategy{
 	{Name: "objects-by-size", Func: ObjectsBySize, Doc: "largest first, each into the smallest object that is free", Source: "Pisarchyk & Lee 2020, algorithm 2"},
 	{Name: "objects-by-size-improved", Func: ObjectsBySizeImproved, Doc: "by positional maxima; of like sizes first what leaves an object idle least", Source: "Pisarchyk & Lee 2020, section 4.4", MaxBuffers: 8000},
-	{Name: "objects-by-breadth", Func: ObjectsByBreadth, Doc: "busiest step first, its buffers largest first, each into the object of the closest size", Source: "Pisarchyk & Lee 2020, algorithm 1"},
+	{Name: "objects-by-breadth", Func: ObjectsByBreadth, Doc: "busiest step first, its buffers largest first, each into the smallest object that is large enough, else the largest grows", Source: "Pisarchyk & Lee 2020, algorithm 1"},
 	{Name: "objects-in-order", Func: ObjectsInOrder, Doc: "in the order of time, each into the free object of the closest size", Source: "Lee et al. 2019, greedy"},
 	{Name: "objects-by-flow", Func: ObjectsByFlow, Doc: "who follows whom in an object as an assignment of least cost", Source: "Lee et al. 2019, min-cost flow", MaxBuffers: 1500},
 }
