@@ -200,6 +200,7 @@ func (g *Graph) Reorder(order []NodeID) {
 // on the copy leaves g as it is. Data and declared types are shared.
 func (g *Graph) Clone() *Graph {
 	c := *g
+	c.Inputs, c.Outputs, c.Captures = slices.Clone(g.Inputs), slices.Clone(g.Outputs), slices.Clone(g.Captures)
 	c.Nodes = make([]*Node, len(g.Nodes))
 	for i, n := range g.Nodes {
 		m := *n
@@ -287,4 +288,40 @@ func (h *idHeap) pop() NodeID {
 	}
 	*h = a
 	return top
+}
+
+// DropTensors takes out the tensors for which gone is true. No node, capture,
+// input or output may name them. All indices of tensors change.
+func (g *Graph) DropTensors(gone func(TensorID) bool) {
+	to := make([]TensorID, len(g.Tensors))
+	kept := g.Tensors[:0:0]
+	for i, t := range g.Tensors {
+		to[i] = None
+		if !gone(TensorID(i)) {
+			to[i] = TensorID(len(kept))
+			kept = append(kept, t)
+		}
+	}
+	g.Tensors = kept
+	move := func(list []TensorID) {
+		for i, t := range list {
+			if t >= 0 {
+				list[i] = to[t]
+			}
+		}
+	}
+	move(g.Inputs)
+	move(g.Outputs)
+	for _, n := range g.Nodes {
+		move(n.Inputs)
+		move(n.Outputs)
+		move(n.Captures)
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				for i := range b.Captures {
+					b.Captures[i].Outer = to[b.Captures[i].Outer]
+				}
+			}
+		}
+	}
 }

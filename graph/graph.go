@@ -98,6 +98,8 @@ type Function struct {
 	Attrs                  []string // names of attributes without default
 	Defaults               []*Attr  // attributes with default
 	Body                   *Graph
+
+	Span Span
 }
 
 // Graph is one scope of nodes and tensors.

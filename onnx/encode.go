@@ -10,8 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// model emits a ModelProto that was built in memory.
-func (e *encoder) model(p *pieces, m *graph.Model) {
+// model emits a ModelProto that was built in memory. Its nodes, tensors and
+// functions may be parts of a file.
+func (e *encoder) model(p *pieces, m *graph.Model) error {
 	var b []byte
 	b = appendInt(b, 1, m.IRVersion)
 	b = appendText(b, 2, m.Producer)
@@ -20,14 +21,19 @@ func (e *encoder) model(p *pieces, m *graph.Model) {
 		p.bytes(appendOpset(nil, 8, o))
 	}
 	var g pieces
-	e.graph(&g, m.Graph)
+	if err := e.graph(&g, m.Graph); err != nil {
+		return err
+	}
 	p.message(7, &g)
 	appendProps(p, 14, m.Props)
 	for _, f := range m.Functions {
 		var q pieces
-		e.function(&q, f)
+		if err := e.function(&q, f); err != nil {
+			return err
+		}
 		p.message(25, &q)
 	}
+	return nil
 }
 
 func appendOpset(b []byte, num protowire.Number, o graph.Opset) []byte {
@@ -36,18 +42,22 @@ func appendOpset(b []byte, num protowire.Number, o graph.Opset) []byte {
 }
 
 // graph emits a GraphProto.
-func (e *encoder) graph(p *pieces, g *graph.Graph) {
+func (e *encoder) graph(p *pieces, g *graph.Graph) error {
 	for _, n := range g.Nodes {
-		var q pieces
-		e.node(&q, g, n)
-		p.message(1, &q)
+		if err := e.reviseNode(p, g, n); err != nil {
+			return err
+		}
 	}
 	p.bytes(appendText(nil, 2, g.Name))
 	for _, t := range g.Tensors {
 		if t.Data != nil {
 			var q pieces
-			e.tensor(&q, t.Data, t.Name)
-			p.message(5, &q)
+			e.tensor(&q, t.Data, t.Name, true)
+			num := protowire.Number(5)
+			if t.Data.Sparse != nil {
+				num = 15
+			}
+			p.message(num, &q)
 		}
 	}
 	for _, id := range g.Inputs {
@@ -61,10 +71,15 @@ func (e *encoder) graph(p *pieces, g *graph.Graph) {
 			p.bytes(appendValueInfo(nil, 13, t))
 		}
 	}
+	return nil
 }
 
-// function emits a FunctionProto.
-func (e *encoder) function(p *pieces, f *graph.Function) {
+// function emits a FunctionProto. One that was read is copied.
+func (e *encoder) function(p *pieces, f *graph.Function) error {
+	if !f.Span.IsZero() {
+		p.span(f.Span)
+		return nil
+	}
 	b := appendText(nil, 1, f.Name)
 	for _, t := range f.Body.Inputs {
 		b = appendString(b, 4, f.Body.Tensors[t].Name)
@@ -78,7 +93,9 @@ func (e *encoder) function(p *pieces, f *graph.Function) {
 	p.bytes(b)
 	for _, n := range f.Body.Nodes {
 		var q pieces
-		e.node(&q, f.Body, n)
+		if err := e.node(&q, f.Body, n); err != nil {
+			return err
+		}
 		p.message(7, &q)
 	}
 	for _, o := range f.Opsets {
@@ -87,14 +104,17 @@ func (e *encoder) function(p *pieces, f *graph.Function) {
 	p.bytes(appendText(nil, 10, f.Domain))
 	for _, a := range f.Defaults {
 		var q pieces
-		e.attr(&q, a)
+		if err := e.attr(&q, a); err != nil {
+			return err
+		}
 		p.message(11, &q)
 	}
 	p.bytes(appendText(nil, 13, f.Overload))
+	return nil
 }
 
 // node emits a NodeProto.
-func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) {
+func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) error {
 	var b []byte
 	name := func(t graph.TensorID) string {
 		if t < 0 {
@@ -113,18 +133,24 @@ func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) {
 	p.bytes(b)
 	for _, a := range n.Attrs {
 		var q pieces
-		e.attr(&q, a)
+		if err := e.attr(&q, a); err != nil {
+			return err
+		}
 		p.message(5, &q)
 	}
 	p.bytes(appendText(appendText(nil, 7, n.Domain), 8, n.Overload))
 	appendProps(p, 9, n.Props)
+	return nil
 }
 
-// attr emits an AttributeProto. One that was read is copied.
-func (e *encoder) attr(p *pieces, a *graph.Attr) {
+// attr emits an AttributeProto. One that was read is copied, its graphs revised.
+func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 	if !a.Span.IsZero() {
+		if e.attrChanged(a) {
+			return e.reviseAttr(p, a)
+		}
 		p.span(a.Span)
-		return
+		return nil
 	}
 	p.bytes(appendText(nil, 1, a.Name))
 	var b []byte
@@ -137,11 +163,13 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) {
 		b = appendString(b, 4, a.String)
 	case graph.AttrTensor:
 		var q pieces
-		e.tensor(&q, a.Tensor, a.Tensor.Name)
+		e.tensor(&q, a.Tensor, a.Tensor.Name, false)
 		p.message(5, &q)
 	case graph.AttrGraph:
 		var q pieces
-		e.graph(&q, a.Graph)
+		if err := e.graph(&q, a.Graph); err != nil {
+			return err
+		}
 		p.message(6, &q)
 	case graph.AttrFloats:
 		for _, f := range a.Floats {
@@ -158,18 +186,22 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) {
 	case graph.AttrGraphs:
 		for _, g := range a.Graphs {
 			var q pieces
-			e.graph(&q, g)
+			if err := e.graph(&q, g); err != nil {
+				return err
+			}
 			p.message(11, &q)
 		}
 	}
 	p.bytes(b)
 	p.bytes(appendInt(nil, 20, int64(a.Type)))
 	p.bytes(appendText(nil, 21, a.Ref))
+	return nil
 }
 
 // tensor emits a TensorProto. One that was read is copied; the elements of one
-// that was built stand in raw_data.
-func (e *encoder) tensor(p *pieces, d *graph.Data, name string) {
+// that was built stand in raw_data. They are a weight where it is an initializer
+// of the main graph.
+func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) {
 	if !d.Span.IsZero() {
 		p.span(d.Span)
 		return
@@ -188,7 +220,7 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string) {
 		return
 	}
 	p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.BytesType), uint64(d.Bytes)))
-	w := piece{size: d.Bytes, weight: true, gen: d.Generate}
+	w := piece{size: d.Bytes, weight: weight, gen: d.Generate}
 	if w.gen == nil {
 		w.data = d.Raw
 		if w.data == nil {

@@ -41,19 +41,24 @@ type piece struct {
 // the metadata entries under "onnxmem." as they stand in the model. All else
 // is as in the file that the model was read from; without any change the image
 // is that file, byte for byte. A model that was built in memory is written from
-// scratch.
+// scratch; so is one whose graph was, out of parts of a file: those parts (nodes,
+// attributes, tensors, functions that still have their Span) are copied.
 func Encode(m *graph.Model) (*Image, error) {
 	e := &encoder{}
 	var p pieces
 	im := &Image{source: m.Source}
-	if m.Source == nil {
-		e.model(&p, m)
-	} else {
+	if m.Source != nil {
 		e.r = &reader{m.Source.Name, m.Source.Bytes}
 		im.weights = initializerSpans(m.Graph)
-		if err := e.reviseModel(&p, m); err != nil {
-			return nil, err
-		}
+	}
+	var err error
+	if m.Source == nil || m.Graph.Span.IsZero() {
+		err = e.model(&p, m)
+	} else {
+		err = e.reviseModel(&p, m)
+	}
+	if err != nil {
+		return nil, err
 	}
 	im.pieces, im.Size = p.list, p.size
 	return im, nil

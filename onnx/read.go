@@ -262,7 +262,7 @@ func (r *reader) opset(f field, list *[]graph.Opset) error {
 // function decodes a FunctionProto.
 func (r *reader) function(at graph.Span) (*graph.Function, error) {
 	const what = "FunctionProto"
-	fn := &graph.Function{}
+	fn := &graph.Function{Span: at}
 	s := newScope(nil)
 	s.g.Span = at
 	var p graphParts

@@ -179,7 +179,9 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 func (e *encoder) reviseNode(p *pieces, g *graph.Graph, n *graph.Node) error {
 	if n.Span.IsZero() {
 		var q pieces
-		e.node(&q, g, n)
+		if err := e.node(&q, g, n); err != nil {
+			return err
+		}
 		p.message(1, &q)
 		return nil
 	}

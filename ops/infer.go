@@ -34,6 +34,7 @@ type BoundDim struct {
 type Inference struct {
 	Dims     []BoundDim // sorted by name
 	Warnings []string   // sorted as found: contradictions that do no harm
+	Values   []*Value   // by tensor of the main graph: its folded elements, nil where not known
 }
 
 // Infer binds the symbolic dimensions of m and fills in Type, Bytes, Bounded
@@ -102,6 +103,7 @@ func (inf *inferrer) run() error {
 	if err := inf.graph(s, nil); err != nil {
 		return err
 	}
+	inf.result.Values = s.values
 	sort.SliceStable(inf.result.Dims, func(i, j int) bool { return inf.result.Dims[i].Name < inf.result.Dims[j].Name })
 	return nil
 }

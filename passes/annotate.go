@@ -26,7 +26,7 @@ const (
 func annotate(s *State) error {
 	r := s.main
 	p := &plan.Plan{
-		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: "inference",
+		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: s.mode(),
 		Dims: s.dims(), Alignment: s.opt.Align,
 		Sharing:      plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace},
 		Certificates: []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
@@ -34,7 +34,7 @@ func annotate(s *State) error {
 	if p.Tool == "" {
 		p.Tool = "onnxmem"
 	}
-	p.Source = plan.SourceOf(s.model)
+	p.Source = plan.SourceOf(s.given)
 	resident := int64(0)
 	p.Buffers = s.planBuffers(r, plan.Arena, &resident)
 	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
@@ -63,8 +63,12 @@ func annotate(s *State) error {
 
 // dims are the symbolic dimensions of the graph inputs.
 func (s *State) dims() map[string]plan.Dim {
+	bound := s.inference.Dims
+	if s.step != nil {
+		bound = s.step.Dims
+	}
 	dims := map[string]plan.Dim{}
-	for _, d := range s.inference.Dims {
+	for _, d := range bound {
 		dims[d.Name] = plan.Dim{Value: d.Value, Assumed: d.Assumed}
 	}
 	return dims

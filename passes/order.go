@@ -40,7 +40,7 @@ func (s *State) choose(r *region, orders [][]int32) error {
 		if len(orders) == 1 {
 			return nil
 		}
-		if err := s.place(r); err != nil {
+		if _, err := s.placeQuickly(r); err != nil {
 			return err
 		}
 		if best < 0 || r.arena < arena {
@@ -88,6 +88,7 @@ func (s *State) problem(r *region) *schedule.Problem {
 			p.Tensors = append(p.Tensors, control)
 		}
 	}
+	r.updateEdges(p)
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
@@ -28,6 +29,7 @@ type Pass struct {
 
 // Pipeline lists the passes in the order in which they run.
 var Pipeline = []Pass{
+	{"train", "make one training step out of an inference model, if asked", train, false},
 	{"infer", "bind dimensions, give every tensor its type and size", infer, false},
 	{"share", "merge views into the storage that they view", share, false},
 	{"bodies", "plan bodies and local functions: they are workspace", bodies, false},
@@ -38,6 +40,7 @@ var Pipeline = []Pass{
 
 // constraints say which pass must stand before which, and why.
 var constraints = []struct{ before, after, why string }{
+	{"train", "infer", "what it adds has types, too"},
 	{"infer", "share", "sizes and views are found by inference"},
 	{"share", "bodies", "a body's captures are storages of the graph around it"},
 	{"bodies", "order", "workspace is part of a node's load"},
@@ -67,6 +70,8 @@ type Options struct {
 	Placement  string           // name of a placement strategy, "" for the best of all
 	Effort     schedule.Effort  // how much work before a gap is left open
 
+	Train *autodiff.Options // make a training graph first; its Dims and StrictDims are those above
+
 	Context context.Context           // ends the work early; nil: never
 	Disable []string                  // optional passes that are left out
 	Check   bool                      // check the invariants between any two passes
@@ -82,7 +87,8 @@ const maxAlign = 1 << 20
 
 // Result is a planned model.
 type Result struct {
-	Model *graph.Model // the model that was given, its nodes in the planned order and annotated
+	Model *graph.Model   // the model that was given, or its training graph: its nodes in the planned order and annotated
+	Step  *autodiff.Step // what is to be known of the training graph; nil without Options.Train
 	// Plan lacks what is known only once the model is a file: Plan.Model.
 	Plan     *plan.Plan
 	Warnings []string
@@ -93,6 +99,8 @@ type Result struct {
 type State struct {
 	opt       Options
 	model     *graph.Model
+	given     *graph.Model   // as it was read
+	step      *autodiff.Step // nil: no training graph was asked for
 	inference *ops.Inference
 	main      *region
 	calls     map[*graph.Call]*region // local functions, by instance
@@ -110,12 +118,12 @@ func Optimize(m *graph.Model, opt Options) (*Result, error) {
 	if err := opt.check(); err != nil {
 		return nil, &OptionError{err}
 	}
-	s := &State{opt: opt, model: m, calls: map[*graph.Call]*region{}}
+	s := &State{opt: opt, given: m, model: m, calls: map[*graph.Call]*region{}}
 	times, err := s.run(Pipeline)
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Model: m, Plan: s.plan, Warnings: s.inference.Warnings, Times: times}, nil
+	return &Result{Model: s.model, Step: s.step, Plan: s.plan, Warnings: s.inference.Warnings, Times: times}, nil
 }
 
 // run runs passes, and times each.

@@ -6,38 +6,54 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // place gives the main graph's buffers their offsets.
 func place(s *State) error { return s.place(s.main) }
 
-// place places the buffers of a region twice: with every storage shared that
-// can be, and with only those that the peak needs. Each pair ties two tensors
-// to one place, which can cost more in fragmentation than it saves
-// (scheduling.md, 2.6). The smaller arena is kept, the first of equal ones.
+// place places the buffers of a region. What a quick look does not prove optimal
+// gets the whole effort, for the better of its two ways to share.
 func (s *State) place(r *region) error {
-	all := r.loads
-	if err := s.placeWith(r, all.Taken); err != nil {
+	taken, err := s.placeQuickly(r)
+	if err != nil || r.optimal || s.opt.Effort == schedule.EffortFast || s.opt.Placement != "" {
 		return err
 	}
+	return s.placeWith(r, taken, placeEfforts[s.opt.Effort])
+}
+
+var placeEfforts = map[schedule.Effort]alloc.Effort{
+	schedule.EffortFast: alloc.EffortFast, schedule.EffortDefault: alloc.EffortDefault, schedule.EffortMax: alloc.EffortMax,
+}
+
+// placeQuickly places the buffers of a region twice: with every storage shared
+// that can be, and with only those that the peak needs. Each pair ties two
+// tensors to one place, which can cost more in fragmentation than it saves
+// (scheduling.md, 2.6). The smaller arena is kept, the first of equal ones; it
+// gives the pairs of that one.
+func (s *State) placeQuickly(r *region) ([]schedule.Pair, error) {
+	all := r.loads
+	if err := s.placeWith(r, all.Taken, alloc.EffortFast); err != nil {
+		return nil, err
+	}
 	if r.optimal || len(all.Taken) == 0 {
-		return nil
+		return all.Taken, nil
 	}
 	few, err := s.problem(r).EvaluateSharing(identity(len(r.g.Nodes)), all.Peak)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kept := *r
-	if err := s.placeWith(r, few.Taken); err != nil {
-		return err
+	if err := s.placeWith(r, few.Taken, alloc.EffortFast); err != nil {
+		return nil, err
 	}
 	if r.arena < kept.arena {
 		r.loads = few
-		return nil
+		return few.Taken, nil
 	}
 	*r = kept
-	return nil
+	return all.Taken, nil
 }
 
 func identity(n int) []int32 {
@@ -50,7 +66,7 @@ func identity(n int) []int32 {
 
 // placeWith makes the buffers that the given in-place pairs leave and places
 // them.
-func (s *State) placeWith(r *region, taken []schedule.Pair) error {
+func (s *State) placeWith(r *region, taken []schedule.Pair, effort alloc.Effort) error {
 	r.buffers = r.chains(taken)
 	p := alloc.Problem{Alignment: s.opt.Align}
 	var placed []int
@@ -65,7 +81,7 @@ func (s *State) placeWith(r *region, taken []schedule.Pair) error {
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
 		placed = append(placed, k)
 	}
-	found, err := alloc.Solve(p, alloc.Options{Strategy: s.opt.Placement, Context: s.opt.Context})
+	found, err := alloc.Solve(p, alloc.Options{Strategy: s.opt.Placement, Effort: effort, Context: s.opt.Context})
 	if err != nil {
 		return err
 	}
@@ -79,13 +95,25 @@ func (s *State) placeWith(r *region, taken []schedule.Pair) error {
 // chains makes one buffer of each storage, or of several that are written over
 // each other, and one of each workspace; in the order of their first steps.
 func (r *region) chains(taken []schedule.Pair) []buffer {
+	kinds := map[int32]string{}
+	var updates []schedule.Pair
+	for _, c := range r.chained {
+		kinds[c.storages[0]] = plan.KindState
+		if c.parameter {
+			kinds[c.storages[0]] = plan.KindParameter
+		}
+		for k, over := range c.storages[:len(c.storages)-1] {
+			updates = append(updates, schedule.Pair{Over: over, Result: c.storages[k+1]})
+		}
+	}
+	taken = append(updates, taken...)
 	var buffers []buffer
 	for i, chain := range chainsOf(len(r.storages), taken) {
 		st := &r.storages[i]
 		if st.outside || chain == nil {
 			continue
 		}
-		b := buffer{storages: chain, node: graph.None, bytes: st.bytes, resident: st.resident}
+		b := buffer{storages: chain, node: graph.None, bytes: st.bytes, resident: st.resident, kind: kinds[int32(i)]}
 		b.first, _ = r.lifetime(int32(i))
 		_, b.last = r.lifetime(chain[len(chain)-1])
 		buffers = append(buffers, b)

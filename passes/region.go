@@ -2,6 +2,7 @@ package passes
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
@@ -22,6 +23,7 @@ type region struct {
 	of        []int32 // storage of each tensor; noStorage for dynamic ones
 	workspace []int64 // of each node, bytes, rounded up
 	bodies    []body
+	chained   []chain // parameters and states of a training graph
 
 	solved *schedule.Result // of the order pass, by the indices of the file
 	step   []graph.NodeID   // of each node of the file, where it stands now
@@ -72,6 +74,7 @@ type buffer struct {
 	bytes       int64
 	first, last int
 	resident    bool
+	kind        string // of a parameter or state, else "": it follows from the rest
 	offset      int64
 }
 
@@ -135,10 +138,15 @@ func (r *region) bufferKind(b *buffer) string {
 	if b.node >= 0 {
 		return plan.KindWorkspace
 	}
+	if b.kind != "" {
+		return b.kind
+	}
 	for _, i := range b.storages {
 		switch st := &r.storages[i]; {
 		case st.resident:
 			return plan.KindConstant
+		case r.isGradient(st):
+			return plan.KindGradient
 		case st.output:
 			return plan.KindOutput
 		}
@@ -147,4 +155,12 @@ func (r *region) bufferKind(b *buffer) string {
 		return plan.KindInput
 	}
 	return plan.KindActivation
+}
+
+// isGradient reports whether a storage of a training graph holds a gradient of a
+// parameter.
+func (r *region) isGradient(st *storage) bool {
+	return len(r.chained) > 0 && slices.ContainsFunc(st.tensors, func(t graph.TensorID) bool {
+		return strings.HasSuffix(r.g.Tensors[t].Name, ".grad")
+	})
 }

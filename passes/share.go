@@ -7,7 +7,10 @@ import (
 // share gives every tensor of the main graph a storage.
 func share(s *State) error {
 	s.main = s.newRegion(s.model.Graph, mainGraph)
-	return s.share(s.main)
+	if err := s.share(s.main); err != nil {
+		return err
+	}
+	return s.updates(s.main)
 }
 
 // share merges the views of a region. It takes O(nodes + tensors) time.

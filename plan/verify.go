@@ -131,7 +131,8 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 	}
 	for _, name := range sortedKeys(v.p.Dims) {
-		if !have[name] {
+		// A training graph has fixed shapes: its dimensions were bound before.
+		if mode, _ := v.m.Prop(keyMode); !have[name] && mode != modeTraining {
 			v.fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
 		}
 	}

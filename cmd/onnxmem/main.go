@@ -24,6 +24,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/passes"
@@ -81,7 +82,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	parser, err := kong.New(&c,
 		kong.Name("onnxmem"),
 		kong.Description("Make neural networks need less memory, and prove it."),
-		kong.Vars{"version": toolVersion(), "schedules": scheduleNames(), "placements": placementNames()},
+		kong.Vars{
+			"version": toolVersion(), "schedules": scheduleNames(), "placements": placementNames(),
+			"losses": strings.Join(autodiff.Losses, ", "), "optimizers": strings.Join(autodiff.Optimizers(), ", "),
+		},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(n int) { exited, status = true, n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false, WrapUpperBound: 100}),

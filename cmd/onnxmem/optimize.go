@@ -70,6 +70,8 @@ type optimizeCmd struct {
 	MaxArena     *size  `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
 	MaxPeak      *size  `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
 	Sync         bool   `help:"Wait until the files are on the disk."`
+	Params       string `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
+	trainFlags
 	planFlags
 }
 
@@ -102,7 +104,10 @@ func (c *optimizeCmd) Run(e *env) error {
 		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", units.Name(m))
 	}
 	read := time.Since(began)
-	opt := c.options(e)
+	opt := c.planFlags.options(e)
+	if opt.Train, err = c.trainFlags.options(); err != nil {
+		return err
+	}
 	trace := opt.Trace
 	opt.Trace = func(p passes.Pass, d time.Duration) {
 		bar.step(p.Name)
@@ -126,6 +131,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	}
 	bar.stop()
 	warn(e, r.Plan.Dims, r.Warnings)
+	warnTraining(e, r)
 	if err := c.print(e, r, planPath, times); err != nil {
 		return err
 	}
@@ -145,13 +151,21 @@ func (c *optimizeCmd) planPath() (string, error) {
 	return defaultPlanPath(c.Out), nil
 }
 
+// paramsPath is where the first values of the parameters go.
+func (c *optimizeCmd) paramsPath() string {
+	if c.Params != "" {
+		return c.Params
+	}
+	return defaultParamsPath(c.Out)
+}
+
 // defaultPlanPath is OUT with .onnx replaced, else followed, by .plan.json.
 func defaultPlanPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".plan.json" }
 
 // write puts the model, its external data and the plan in their places, all or
 // none.
 func (c *optimizeCmd) write(f *onnx.File, r *passes.Result, planPath string) error {
-	im, err := onnx.Encode(f.Model)
+	im, err := onnx.Encode(r.Model)
 	if err != nil {
 		return err
 	}
@@ -182,6 +196,17 @@ func (c *optimizeCmd) write(f *onnx.File, r *passes.Result, planPath string) err
 			return err
 		}
 		files = append(files, external...)
+		if r.Step != nil {
+			im, err := onnx.Encode(r.Step.Params)
+			if err != nil {
+				return err
+			}
+			p, err := onnx.Stage(c.paramsPath(), im)
+			if err != nil {
+				return err
+			}
+			files = append(files, p)
+		}
 	} else if _, err := im.WriteTo(os.Stdout); err != nil {
 		return err
 	}

@@ -1,0 +1,192 @@
+package autodiff
+
+import (
+	"fmt"
+	"sort"
+
+	onnxgo "github.com/owulveryck/onnx-go"
+	gonum "gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/iterator"
+	"gonum.org/v1/gonum/graph/simple"
+	"gorgonia.org/tensor"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// The tape is a backend of onnx-go: a graph of tensors that is given node by
+// node, edge by edge, and told which operation makes which. Our reader drives it
+// with the nodes that it read (feed); onnx-go's decoder can do so too.
+var _ onnxgo.Backend = (*tape)(nil)
+
+// vertices are the tensors that onnx-go's side knows, and what each is made
+// from. A node that reads a tensor twice has two entries.
+type vertices struct {
+	list  []*vertex
+	reads map[int64][]gonum.WeightedEdge
+}
+
+// vertex is a tensor on onnx-go's side.
+type vertex struct {
+	id   int64
+	t    *tape
+	name string
+	of   ID
+	data tensor.Tensor
+}
+
+// ID is the vertex's number.
+func (v *vertex) ID() int64 { return v.id }
+
+// SetName says which tensor the vertex is.
+func (v *vertex) SetName(name string) { v.name = name }
+
+// GetName is the tensor's name.
+func (v *vertex) GetName() string { return v.name }
+
+// SetTensor keeps what onnx-go decoded of the tensor: its type, or its elements.
+func (v *vertex) SetTensor(d tensor.Tensor) error {
+	v.data = d
+	return nil
+}
+
+// GetTensor is what was decoded of the tensor.
+func (v *vertex) GetTensor() tensor.Tensor { return v.data }
+
+// NewNode gives a vertex that is not in the graph yet.
+func (t *tape) NewNode() gonum.Node {
+	return &vertex{id: int64(len(t.grow.list)), t: t, of: graph.None}
+}
+
+// AddNode adds a vertex.
+func (t *tape) AddNode(n gonum.Node) { t.grow.list = append(t.grow.list, n.(*vertex)) }
+
+// NewWeightedEdge is an edge from an output to input number w of what makes it.
+func (t *tape) NewWeightedEdge(from, to gonum.Node, w float64) gonum.WeightedEdge {
+	return simple.WeightedEdge{F: from, T: to, W: w}
+}
+
+// SetWeightedEdge adds an edge; several may join the same two vertices.
+func (t *tape) SetWeightedEdge(e gonum.WeightedEdge) {
+	if t.grow.reads == nil {
+		t.grow.reads = map[int64][]gonum.WeightedEdge{}
+	}
+	t.grow.reads[e.From().ID()] = append(t.grow.reads[e.From().ID()], e)
+}
+
+// nodeKey is the attribute under which our reader hands the whole node over.
+const nodeKey = "onnxmem.node"
+
+// ApplyOperation says which operation makes some vertices out of those that
+// their edges lead to.
+func (t *tape) ApplyOperation(op onnxgo.Operation, made ...gonum.Node) error {
+	n, ok := op.Attributes[nodeKey].(*graph.Node)
+	if !ok {
+		return fmt.Errorf("autodiff: operation %s: expected one that our reader hands over", op.Name)
+	}
+	if len(made) == 0 {
+		return fmt.Errorf("autodiff: operation %s makes nothing", op.Name)
+	}
+	edges := t.grow.reads[made[0].ID()]
+	sort.SliceStable(edges, func(i, j int) bool { return edges[i].Weight() < edges[j].Weight() })
+	k := 0
+	for _, id := range n.Inputs {
+		if id == graph.None {
+			continue
+		}
+		if k == len(edges) || edges[k].To().(*vertex).of != id {
+			return fmt.Errorf("autodiff: operation %s: its edges do not lead to its inputs", op.Name)
+		}
+		k++
+	}
+	return t.record(n)
+}
+
+// feed hands the part of the forward graph that gradients flow through to the
+// backend; all else are leaves.
+func (t *tape) feed(nodes []*graph.Node) error {
+	at := map[ID]*vertex{}
+	find := func(id ID) *vertex {
+		v := at[id]
+		if v == nil {
+			v = t.NewNode().(*vertex)
+			v.SetName(t.g.Tensors[id].Name)
+			v.of = id
+			t.AddNode(v)
+			at[id] = v
+		}
+		return v
+	}
+	for _, n := range nodes {
+		needed := false
+		for i, id := range n.Inputs {
+			needed = needed || id != graph.None && t.reached[id] && t.flows(n, i)
+		}
+		if !needed {
+			continue
+		}
+		var made []gonum.Node
+		for _, id := range n.Outputs {
+			if id != graph.None {
+				made = append(made, find(id))
+			}
+		}
+		for i, id := range n.Inputs {
+			if id != graph.None {
+				t.SetWeightedEdge(t.NewWeightedEdge(made[0], find(id), float64(i)))
+			}
+		}
+		if err := t.ApplyOperation(onnxgo.Operation{Name: n.Op, Attributes: map[string]any{nodeKey: n}}, made...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The rest of the interface: the graph as others see it.
+
+// Node gives the vertex of that number, nil if there is none.
+func (t *tape) Node(id int64) gonum.Node {
+	if id < 0 || id >= int64(len(t.grow.list)) {
+		return nil
+	}
+	return t.grow.list[id]
+}
+
+// Nodes are all vertices.
+func (t *tape) Nodes() gonum.Nodes { return t.pick(func(int64) bool { return true }) }
+
+// From are the inputs of what makes a vertex.
+func (t *tape) From(id int64) gonum.Nodes {
+	return t.pick(func(to int64) bool { return t.HasEdgeFromTo(id, to) })
+}
+
+// To are the outputs of what reads a vertex.
+func (t *tape) To(id int64) gonum.Nodes {
+	return t.pick(func(from int64) bool { return t.HasEdgeFromTo(from, id) })
+}
+
+// HasEdgeBetween reports whether one of two vertices is made from the other.
+func (t *tape) HasEdgeBetween(x, y int64) bool { return t.HasEdgeFromTo(x, y) || t.HasEdgeFromTo(y, x) }
+
+// HasEdgeFromTo reports whether u is made from v.
+func (t *tape) HasEdgeFromTo(u, v int64) bool { return t.Edge(u, v) != nil }
+
+// Edge gives the first edge from u to v, nil if there is none.
+func (t *tape) Edge(u, v int64) gonum.Edge {
+	for _, e := range t.grow.reads[u] {
+		if e.To().ID() == v {
+			return e
+		}
+	}
+	return nil
+}
+
+func (t *tape) pick(keep func(int64) bool) gonum.Nodes {
+	var list []gonum.Node
+	for _, v := range t.grow.list {
+		if keep(v.id) {
+			list = append(list, v)
+		}
+	}
+	return iterator.NewOrderedNodes(list)
+}

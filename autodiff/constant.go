@@ -1,0 +1,133 @@
+package autodiff
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// list is a constant int64 list. The same one is stored once.
+func (e *emitter) list(v ...int64) ID {
+	b := make([]byte, 0, 8*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, uint64(x))
+	}
+	return e.constant(graph.Int64, []int64{int64(len(v))}, b, ops.NewInts(v...))
+}
+
+// index is a constant int64 without axes.
+func (e *emitter) index(v int64) ID {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(v))
+	return e.constant(graph.Int64, nil, b, &ops.Value{Elems: []ops.Scalar{{I: v}}})
+}
+
+// scalar is a constant without axes, of the type of like.
+func (e *emitter) scalar(like ID, v float64) ID {
+	return e.reals(e.typeOf(like).Elem, nil, []float64{v})
+}
+
+// number is a constant float32 without axes.
+func (e *emitter) number(v float64) ID { return e.reals(graph.Float32, nil, []float64{v}) }
+
+// reals is a constant of a floating-point or integer type. The same one is
+// stored once.
+func (e *emitter) reals(elem graph.DType, shape []int64, v []float64) ID {
+	var b []byte
+	value := &ops.Value{Shape: shape, Elems: make([]ops.Scalar, len(v))}
+	for i, x := range v {
+		value.Elems[i] = ops.Scalar{F: x, I: int64(x)}
+		switch elem {
+		case graph.Float32:
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
+		case graph.Float64:
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		case graph.Float16:
+			b = binary.LittleEndian.AppendUint16(b, halfBits(x))
+		case graph.BFloat16:
+			b = binary.LittleEndian.AppendUint16(b, bfloatBits(x))
+		case graph.Int64:
+			b = binary.LittleEndian.AppendUint64(b, uint64(int64(x)))
+		case graph.Int32:
+			b = binary.LittleEndian.AppendUint32(b, uint32(int32(x)))
+		default:
+			e.fail(graph.Errorf("a constant of type %v: expected a floating-point type", elem))
+			return graph.None
+		}
+	}
+	if len(v) > ops.FoldLimit {
+		value = nil
+	}
+	return e.constant(elem, shape, b, value)
+}
+
+// constant is an initializer of ours.
+func (e *emitter) constant(elem graph.DType, shape []int64, raw []byte, v *ops.Value) ID {
+	if e.err != nil {
+		return graph.None
+	}
+	key := fmt.Sprintf("%d %v %x", elem, shape, raw)
+	if id, ok := e.consts[key]; ok {
+		return id
+	}
+	name := e.unique(constantName(elem, shape, v))
+	d := &graph.Data{Name: name, Type: elem, Dims: shape, Raw: raw, Bytes: int64(len(raw))}
+	id := e.newTensor(name, d.TensorType(), v)
+	e.g.Tensors[id].Data = d
+	e.consts[key] = id
+	return id
+}
+
+// constantName says what a small constant holds.
+func constantName(elem graph.DType, shape []int64, v *ops.Value) string {
+	const most = 6
+	if v == nil || len(v.Elems) == 0 || len(v.Elems) > most {
+		return fmt.Sprintf("onnxmem.%v%v", elem, shape)
+	}
+	name := fmt.Sprintf("onnxmem.%v", elem)
+	if len(shape) == 0 {
+		name += "="
+	} else {
+		name += "s="
+	}
+	for i, s := range v.Elems {
+		if i > 0 {
+			name += ","
+		}
+		if elem.Floating() {
+			name += fmt.Sprintf("%g", s.F)
+		} else {
+			name += fmt.Sprintf("%d", s.I)
+		}
+	}
+	return name
+}
+
+// bfloatBits rounds to bfloat16, to even.
+func bfloatBits(x float64) uint16 {
+	b := math.Float32bits(float32(x))
+	if b&0x7fffffff > 0x7f800000 {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+// halfBits rounds to float16, to even.
+func halfBits(x float64) uint16 {
+	b := math.Float64bits(x)
+	sign := uint16(b >> 48 & 0x8000)
+	abs := math.Abs(x)
+	switch {
+	case math.IsNaN(x):
+		return sign | 0x7e00
+	case abs >= 65520:
+		return sign | 0x7c00
+	case abs < 0x1p-14: // subnormal: a multiple of 2^-24
+		return sign | uint16(math.RoundToEven(abs*0x1p24))
+	}
+	frac, exp := math.Frexp(abs) // frac in [0.5, 1)
+	m := uint16(math.RoundToEven(frac*0x1p11)) - 1<<10
+	return sign | (uint16(exp+14)<<10 + m)
+}

@@ -1,0 +1,215 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+var convRules = []Rule{
+	{Op: "Conv", Grad: convGrad},
+	{Op: "ConvTranspose", Grad: convTransposeGrad},
+}
+
+// window is how a kernel moves over the spatial axes of its input.
+type window struct {
+	kernel, strides, dilations []int64
+	begin, end                 []int64 // padding
+	group                      int64
+}
+
+// windowOf reads the attributes of a convolution or pooling of in, with all
+// padding made explicit: out is what it makes.
+func (c *Call) windowOf(in, out, kernel []int64) window {
+	n := len(kernel)
+	w := window{
+		kernel: kernel, strides: c.List("strides", filled(1, n)), dilations: c.List("dilations", filled(1, n)),
+		group: c.Int("group", 1),
+	}
+	pads := c.List("pads", filled(0, 2*n))
+	w.begin, w.end = slices.Clone(pads[:n]), slices.Clone(pads[n:])
+	switch auto := c.Str("auto_pad", "NOTSET"); auto {
+	case "VALID":
+		w.begin, w.end = filled(0, n), filled(0, n)
+	case "SAME_UPPER", "SAME_LOWER":
+		for i := range n {
+			total := max((out[i]-1)*w.strides[i]+(kernel[i]-1)*w.dilations[i]+1-in[i], 0)
+			w.begin[i], w.end[i] = total/2, total-total/2
+			if auto == "SAME_LOWER" {
+				w.begin[i], w.end[i] = w.end[i], w.begin[i]
+			}
+		}
+	}
+	return w
+}
+
+// attrs are those of a Conv or ConvTranspose with this window.
+func (w window) attrs() attrs {
+	return attrs{
+		"kernel_shape": w.kernel, "strides": w.strides, "dilations": w.dilations,
+		"pads": concat(w.begin, w.end), "group": w.group,
+	}
+}
+
+// reach is how far the window's last element lies from its first along axis i.
+func (w window) reach(i int) int64 { return (w.kernel[i]-1)*w.dilations[i] + 1 }
+
+// back is the transposed convolution that spreads d over what a window read: a
+// tensor with the spatial axes in.
+func (c *Call) back(w window, d, weights ID, in []int64) ID {
+	a := w.attrs()
+	out := c.shape(d)[2:]
+	extra := make([]int64, len(in))
+	for i := range in {
+		extra[i] = in[i] - ((out[i]-1)*w.strides[i] + w.reach(i) - w.begin[i] - w.end[i])
+	}
+	// What no window covers lies at the end. A kernel may add less than a stride
+	// of it; what is more was padding that nothing read.
+	for i := range extra {
+		if extra[i] < 0 {
+			c.Failf("window reaches %d beyond its input along axis %d", -extra[i], i)
+			return graph.None
+		}
+	}
+	a["output_padding"] = extra
+	return c.with("ConvTranspose", a, d, weights)
+}
+
+// convGrad: dX is a transposed convolution of d with W; dW a product where the
+// kernel is 1x1 or, for few kernel positions, one product for each of them; else
+// a convolution of X with d as the kernel, batch and channels exchanged. dB is a
+// sum.
+func convGrad(c *Call) {
+	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
+	k := c.shape(c.X(1))
+	if c.err != nil {
+		return
+	}
+	w := c.windowOf(x[2:], y[2:], k[2:])
+	if c.Needs(0) {
+		c.Set(0, c.back(w, c.D(0), c.X(1), x[2:]))
+	}
+	if c.Needs(1) {
+		c.Set(1, c.weightGrad(w, c.X(0), c.D(0), k))
+	}
+	if c.Needs(2) {
+		c.Set(2, c.sum(c.D(0), concat([]int64{0}, axes(2, len(x)-2)), false))
+	}
+}
+
+// weightGrad is the gradient, of shape k, of the weights by which a convolution
+// with window w reads x where its result has the gradient d.
+func (c *Call) weightGrad(w window, x, d ID, k []int64) ID {
+	xs, ds := c.shape(x), c.shape(d)
+	if c.err != nil {
+		return graph.None
+	}
+	if w.group == 1 && elements(w.kernel) == 1 && elements(w.strides) == 1 && elements(xs[2:]) == elements(ds[2:]) {
+		return c.pointwiseGrad(x, d, k)
+	}
+	n, g, spatial := xs[0], w.group, len(w.kernel)
+	// Rows that no window covers come off the end: off its padding, and where
+	// there is too little of that, off x.
+	end := make([]int64, spatial)
+	var over, ends []int64
+	for i := range end {
+		left := xs[2+i] + w.begin[i] + w.end[i] - ((ds[2+i]-1)*w.strides[i] + w.reach(i))
+		if end[i] = w.end[i] - left; end[i] < 0 {
+			over, ends = append(over, int64(2+i)), append(ends, xs[2+i]+end[i])
+			end[i] = 0
+		}
+	}
+	if over != nil {
+		x = c.slice(x, over, filled(0, len(over)), ends)
+		xs = c.shape(x)
+		if c.err != nil {
+			return graph.None
+		}
+	}
+	part := xs[1] / g
+	if g == 1 {
+		x = c.transpose(x, concat([]int64{1, 0}, axes(2, spatial))...)
+	} else {
+		x = c.reshape(x, concat([]int64{n, g, part}, xs[2:]))
+		x = c.transpose(x, concat([]int64{2, 1, 0}, axes(3, spatial))...)
+		x = c.reshape(x, concat([]int64{part, g * n}, xs[2:]))
+	}
+	d = c.transpose(d, concat([]int64{1, 0}, axes(2, spatial))...)
+	a := attrs{
+		"kernel_shape": ds[2:], "strides": w.dilations, "dilations": w.strides,
+		"pads": concat(w.begin, end), "group": g,
+	}
+	out := c.with("Conv", a, x, d)
+	return c.transpose(out, concat([]int64{1, 0}, axes(2, spatial))...)
+}
+
+// pointwiseGrad is that of a 1x1 kernel: d·Xᵀ, summed over the batch. It took a
+// tenth of the convolution's time (gradients.md, Conv).
+func (c *Call) pointwiseGrad(x, d ID, k []int64) ID {
+	xs := c.shape(x)
+	n, area := xs[0], elements(xs[2:])
+	x = c.swapLast(c.reshape(x, []int64{n, k[1], area}))
+	p := c.op("MatMul", c.reshape(d, []int64{n, k[0], area}), x)
+	return c.reshape(c.sum(p, []int64{0}, false), k)
+}
+
+// convTransposeGrad: dX is the convolution of d with W; dW is that of a
+// convolution whose input is d and whose result has the gradient X.
+func convTransposeGrad(c *Call) {
+	x, y, k := c.shape(c.X(0)), c.shape(c.Y(0)), c.shape(c.X(1))
+	if c.err != nil {
+		return
+	}
+	w := c.transposedWindow(x[2:], y[2:], k[2:])
+	if c.Needs(0) {
+		d := c.with("Conv", w.attrs(), c.cropped(w, c.D(0), x[2:]), c.X(1))
+		c.Set(0, d)
+	}
+	if c.Needs(1) {
+		c.Set(1, c.weightGrad(w, c.D(0), c.X(0), k))
+	}
+	if c.Needs(2) {
+		c.Set(2, c.sum(c.D(0), concat([]int64{0}, axes(2, len(x)-2)), false))
+	}
+}
+
+// transposedWindow reads the attributes of a ConvTranspose; output_shape and
+// auto_pad are turned into padding.
+func (c *Call) transposedWindow(in, out, kernel []int64) window {
+	n := len(kernel)
+	w := window{
+		kernel: kernel, strides: c.List("strides", filled(1, n)), dilations: c.List("dilations", filled(1, n)),
+		group: c.Int("group", 1),
+	}
+	pads := c.List("pads", filled(0, 2*n))
+	w.begin, w.end = slices.Clone(pads[:n]), slices.Clone(pads[n:])
+	auto := c.Str("auto_pad", "NOTSET")
+	if c.Node.Attr("output_shape") == nil && auto == "NOTSET" {
+		return w
+	}
+	extra := c.List("output_padding", filled(0, n))
+	for i := range n {
+		total := w.strides[i]*(in[i]-1) + extra[i] + w.reach(i) - out[i]
+		w.begin[i], w.end[i] = total/2, total-total/2
+		if auto == "SAME_UPPER" {
+			w.begin[i], w.end[i] = w.end[i], w.begin[i]
+		}
+	}
+	return w
+}
+
+// cropped takes off the end of d what a window that makes out does not read.
+func (c *Call) cropped(w window, d ID, out []int64) ID {
+	shape := c.shape(d)
+	var over, ends []int64
+	for i := range out {
+		read := (out[i]-1)*w.strides[i] + w.reach(i) - w.begin[i] - w.end[i]
+		if shape[2+i]-read >= w.strides[i] {
+			over, ends = append(over, int64(2+i)), append(ends, read)
+		}
+	}
+	if over == nil {
+		return d
+	}
+	return c.slice(d, over, filled(0, len(over)), ends)
+}

@@ -1,0 +1,129 @@
+package autodiff
+
+import (
+	"errors"
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// differentiate emits the gradients of the scalar loss with respect to some
+// tensors that no node makes. It gives one tensor for each, graph.None where
+// the loss does not depend on it. nodes are those of the forward graph in a
+// topological order.
+func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, error) {
+	t := newTape(e)
+	if err := t.analyse(nodes, loss, wrt); err != nil {
+		return nil, err
+	}
+	grads := make([]ID, len(wrt))
+	var asked gorgonia.Nodes
+	for _, id := range wrt {
+		if t.reached[id] {
+			asked = append(asked, t.leaf(id))
+		}
+	}
+	if err := t.feed(nodes); err != nil {
+		return nil, err
+	}
+	e.emitted = func(n *graph.Node) {
+		if err := t.record(n); err != nil {
+			e.fail(err)
+		}
+	}
+	defer func() { e.emitted = nil }()
+	made := t.tokens[loss]
+	seed, err := t.hand(made, e.reals(e.typeOf(loss).Elem, nil, []float64{1}), 0)
+	if err == nil {
+		err = e.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := gorgonia.Nodes(nil)
+	if len(asked) > 0 {
+		found, err = gorgonia.Backpropagate(gorgonia.Nodes{made}, gorgonia.Nodes{seed}, asked)
+	}
+	if e.err != nil { // ours says more than gorgonia's, which wraps it
+		return nil, e.err
+	}
+	if err != nil {
+		var at *graph.Error
+		if errors.As(err, &at) {
+			return nil, at
+		}
+		return nil, fmt.Errorf("gorgonia: %v", err)
+	}
+	next := 0
+	for i, id := range wrt {
+		grads[i] = graph.None
+		if !t.reached[id] {
+			continue
+		}
+		t.of = e.g.Tensors[id].Name
+		t.scope = t.of + ".grad/"
+		if grads[i], err = t.total(t.tokens[id], found[next]); err != nil {
+			return nil, err
+		}
+		next++
+	}
+	t.of, t.scope = "", ""
+	return grads, nil
+}
+
+// analyse finds the tensors that a gradient must be known of: those that depend
+// on wrt and that the loss depends on. An operator on such a path that has no
+// rule is refused.
+func (t *tape) analyse(nodes []*graph.Node, loss ID, wrt []ID) error {
+	for _, id := range wrt {
+		t.need[id] = true
+	}
+	floating := func(id ID) bool { return id != graph.None && t.g.Tensors[id].Type.Elem.Floating() }
+	for _, n := range nodes {
+		r := LookupRule(n.Domain, n.Op)
+		depends := false
+		for i, id := range n.Inputs {
+			depends = depends || floating(id) && t.need[id] && (r == nil || r.flows(i, t.g.Tensors[id].Type.Elem))
+		}
+		for _, id := range n.Captures {
+			depends = depends || floating(id) && t.need[id]
+		}
+		for _, id := range n.Outputs {
+			if depends && floating(id) {
+				t.need[id] = true
+			}
+		}
+	}
+	t.reached[loss] = true
+	for k := len(nodes) - 1; k >= 0; k-- {
+		n := nodes[k]
+		if !t.makesReached(n) {
+			continue
+		}
+		r := LookupRule(n.Domain, n.Op)
+		for i, id := range n.Inputs {
+			if !floating(id) || !t.need[id] || r != nil && !r.flows(i, t.g.Tensors[id].Type.Elem) {
+				continue
+			}
+			if r == nil || r.Grad == nil {
+				return noRule(t.g, n, id)
+			}
+			t.reached[id] = true
+		}
+		for _, id := range n.Captures {
+			if floating(id) && t.need[id] {
+				return noRule(t.g, n, id)
+			}
+		}
+	}
+	return nil
+}
+
+// noRule refuses a node on the way from a parameter to the loss.
+func noRule(g *graph.Graph, n *graph.Node, id ID) error {
+	err := graph.Errorf("operator %s has no gradient rule: expected one on the way from a parameter to the loss: freeze what lies before it (--freeze)", n.OpName())
+	err.Tensor = g.Tensors[id].Name
+	return err.AtNode(label(n))
+}

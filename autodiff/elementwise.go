@@ -1,0 +1,188 @@
+package autodiff
+
+import "math"
+
+// Operators that work element by element on one input. What each saves of the
+// forward graph is what its formula reads (gradients.md).
+var elementwiseRules = []Rule{
+	{Op: "Relu", Grad: byResult(func(c *Call, y ID) ID { return c.op("Sign", y) })}, // y >= 0: 0 or 1
+	{Op: "Sigmoid", Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
+	{Op: "Tanh", Grad: byResult(func(c *Call, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
+	{Op: "Exp", Grad: byResult(func(_ *Call, y ID) ID { return y })},
+	{Op: "Tan", Grad: byResult(func(c *Call, y ID) ID { return c.plus(c.mul(y, y), 1) })},
+	{Op: "Reciprocal", Grad: byResult(func(c *Call, y ID) ID { return c.op("Neg", c.mul(y, y)) })},
+	{Op: "Abs", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sign", x) })},
+	{Op: "Sin", Grad: byInput(func(c *Call, x ID) ID { return c.op("Cos", x) })},
+	{Op: "Cos", Grad: byInput(func(c *Call, x ID) ID { return c.op("Neg", c.op("Sin", x)) })},
+	{Op: "Sinh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Cosh", x) })},
+	{Op: "Cosh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sinh", x) })},
+	{Op: "Asin", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.sub(c.scalar(x, 1), c.mul(x, x)))) })},
+	{Op: "Acos", Grad: byInput(func(c *Call, x ID) ID {
+		return c.op("Neg", c.op("Reciprocal", c.op("Sqrt", c.sub(c.scalar(x, 1), c.mul(x, x)))))
+	})},
+	{Op: "Atan", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.plus(c.mul(x, x), 1)) })},
+	{Op: "Softplus", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sigmoid", x) })},
+	{Op: "Erf", Grad: byInput(func(c *Call, x ID) ID {
+		return c.times(c.op("Exp", c.op("Neg", c.mul(x, x))), 2/math.Sqrt(math.Pi))
+	})},
+	{Op: "Mish", Grad: byInput(mishSlope)},
+	{Op: "Gelu", Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
+	{Op: "Swish", Grad: func(c *Call) {
+		s := c.op("Sigmoid", c.times(c.X(0), c.Float("alpha", 1)))
+		rest := c.mul(c.times(c.Y(0), c.Float("alpha", 1)), c.sub(c.scalar(s, 1), s))
+		c.Set(0, c.mul(c.D(0), c.add(s, rest)))
+	}},
+	{Op: "Log", Grad: func(c *Call) { c.Set(0, c.div(c.D(0), c.X(0))) }},
+	{Op: "Sqrt", Grad: func(c *Call) { c.Set(0, c.div(c.times(c.D(0), 0.5), c.Y(0))) }},
+	{Op: "Neg", Grad: func(c *Call) { c.Set(0, c.op("Neg", c.D(0))) }},
+	{Op: "Softsign", Grad: func(c *Call) {
+		s := c.plus(c.op("Abs", c.X(0)), 1)
+		c.Set(0, c.div(c.D(0), c.mul(s, s)))
+	}},
+	{Op: "Identity", Grad: func(c *Call) { c.Set(0, c.D(0)) }},
+	{Op: "Cast", Grad: func(c *Call) { c.Set(0, c.castLike(c.D(0), c.X(0))) }},
+	{Op: "CastLike", Inputs: []int{0}, Grad: func(c *Call) { c.Set(0, c.castLike(c.D(0), c.X(0))) }},
+
+	{Op: "LeakyRelu", Grad: leakyReluGrad},
+	{Op: "ThresholdedRelu", Grad: func(c *Call) {
+		c.Set(0, c.where(c.op("Greater", c.X(0), c.scalar(c.X(0), c.Float("alpha", 1))), c.D(0), c.scalar(c.D(0), 0)))
+	}},
+	{Op: "Elu", Grad: func(c *Call) {
+		alpha := c.Float("alpha", 1)
+		c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.mul(c.D(0), c.plus(c.Y(0), alpha))))
+	}},
+	{Op: "Selu", Grad: func(c *Call) {
+		alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
+		c.Set(0, c.where(c.positive(c.byTest(alpha*gamma)), c.times(c.D(0), gamma), c.mul(c.D(0), c.plus(c.Y(0), alpha*gamma))))
+	}},
+	{Op: "Celu", Grad: func(c *Call) {
+		slope := c.op("Exp", c.times(c.X(0), 1/c.Float("alpha", 1)))
+		c.Set(0, c.where(c.positive(c.X(0)), c.D(0), c.mul(c.D(0), slope)))
+	}},
+	{Op: "HardSigmoid", Grad: func(c *Call) {
+		y := c.Y(0)
+		within := c.op("And", c.positive(y), c.op("Less", y, c.scalar(y, 1)))
+		c.Set(0, c.where(within, c.times(c.D(0), c.Float("alpha", 0.2)), c.scalar(c.D(0), 0)))
+	}},
+	{Op: "HardSwish", Grad: func(c *Call) {
+		x := c.X(0)
+		slope := c.plus(c.times(x, 1.0/3), 0.5)
+		above := c.where(c.op("Greater", x, c.scalar(x, 3)), c.D(0), c.mul(c.D(0), slope))
+		c.Set(0, c.where(c.op("Less", x, c.scalar(x, -3)), c.scalar(x, 0), above))
+	}},
+	{Op: "PRelu", Grad: preluGrad},
+	{Op: "Clip", Inputs: []int{0}, Grad: clipGrad},
+	{Op: "Dropout", Inputs: []int{0}, Grad: dropoutGrad},
+
+	// No gradient flows through these.
+	{Op: "Floor", Inputs: none},
+	{Op: "Ceil", Inputs: none},
+	{Op: "Round", Inputs: none},
+	{Op: "Sign", Inputs: none},
+	{Op: "ConstantOfShape", Inputs: none},
+	{Op: "Shape", Inputs: none},
+	{Op: "Size", Inputs: none},
+}
+
+var none = []int{}
+
+// byResult is a gradient whose slope follows from the output alone.
+func byResult(slope func(c *Call, y ID) ID) func(*Call) {
+	return func(c *Call) { c.Set(0, c.mul(c.D(0), slope(c, c.Y(0)))) }
+}
+
+// byInput is a gradient whose slope follows from the input.
+func byInput(slope func(c *Call, x ID) ID) func(*Call) {
+	return func(c *Call) { c.Set(0, c.mul(c.D(0), slope(c, c.X(0)))) }
+}
+
+// positive is t > 0.
+func (c *Call) positive(t ID) ID { return c.op("Greater", t, c.scalar(t, 0)) }
+
+// byTest is the tensor whose sign tells which branch was taken: the output,
+// which need not be saved besides, where the slope below zero is positive.
+func (c *Call) byTest(slope float64) ID {
+	if slope > 0 {
+		return c.Y(0)
+	}
+	return c.X(0)
+}
+
+// leakyReluGrad is d where x > 0, else alpha·d.
+func leakyReluGrad(c *Call) {
+	alpha := c.Float("alpha", 0.01)
+	c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.times(c.D(0), alpha)))
+}
+
+// preluGrad has a slope that broadcasts.
+func preluGrad(c *Call) {
+	positive := c.positive(c.X(0))
+	if c.Needs(0) {
+		c.Set(0, c.where(positive, c.D(0), c.mul(c.D(0), c.X(1))))
+	}
+	if c.Needs(1) {
+		c.Set(1, c.unbroadcast(c.where(positive, c.scalar(c.D(0), 0), c.mul(c.D(0), c.X(0))), c.X(1)))
+	}
+}
+
+// mishSlope is t + x·sigmoid(x)·(1-t²), t = tanh(softplus(x)).
+func mishSlope(c *Call, x ID) ID {
+	t := c.op("Tanh", c.op("Softplus", x))
+	rest := c.mul(c.mul(x, c.op("Sigmoid", x)), c.sub(c.scalar(t, 1), c.mul(t, t)))
+	return c.add(t, rest)
+}
+
+// geluSlope is that of x·Φ(x), or of its approximation by tanh.
+func geluSlope(c *Call, x ID, tanh bool) ID {
+	if !tanh {
+		cdf := c.times(c.plus(c.op("Erf", c.times(x, 1/math.Sqrt2)), 1), 0.5)
+		pdf := c.times(c.op("Exp", c.times(c.mul(x, x), -0.5)), 1/math.Sqrt(2*math.Pi))
+		return c.add(cdf, c.mul(x, pdf))
+	}
+	k := math.Sqrt(2 / math.Pi)
+	square := c.mul(x, x)
+	t := c.op("Tanh", c.mul(c.times(x, k), c.plus(c.times(square, 0.044715), 1)))
+	inner := c.times(c.plus(c.times(square, 3*0.044715), 1), k)
+	rest := c.mul(c.mul(x, c.sub(c.scalar(t, 1), c.mul(t, t))), inner)
+	return c.times(c.add(c.plus(t, 1), rest), 0.5)
+}
+
+// clipGrad lets through what lies within the bounds, both ends included.
+func clipGrad(c *Call) {
+	x, d := c.X(0), c.D(0)
+	zero := c.scalar(d, 0)
+	if low := c.X(1); c.given(low) {
+		d = c.where(c.op("Less", x, low), zero, d)
+	}
+	if high := c.X(2); c.given(high) {
+		d = c.where(c.op("Greater", x, high), zero, d)
+	}
+	c.Set(0, d)
+}
+
+// dropoutGrad needs the mask; in inference mode Dropout is the identity.
+func dropoutGrad(c *Call) {
+	training, known := c.ints(c.X(2))
+	switch {
+	case !c.given(c.X(2)) || known && training[0] == 0:
+		c.Set(0, c.D(0))
+		return
+	case !known:
+		c.Failf("input 2 (training_mode) is not known before the data are there: expected a constant")
+		return
+	}
+	ratio := 0.5
+	if c.given(c.X(1)) {
+		v, ok := c.values[c.X(1)].Floats()
+		if !ok {
+			c.Failf("input 1 (ratio) is not known before the data are there: expected a constant")
+			return
+		}
+		ratio = v[0]
+	}
+	if ratio >= 1 {
+		c.Set(0, c.times(c.D(0), 0))
+		return
+	}
+	c.Set(0, c.where(c.Y(1), c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))
+}

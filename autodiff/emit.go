@@ -1,0 +1,242 @@
+package autodiff
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// ID names a tensor of the graph that is being built; graph.None is no tensor.
+type ID = graph.TensorID
+
+// emitter adds nodes to a graph and knows the type of every tensor at once.
+// Its methods give what they make. The first thing that goes wrong is kept in
+// err; from then on what they give is graph.None.
+type emitter struct {
+	g       *graph.Graph
+	version int64         // of ai.onnx
+	opsets  []graph.Opset // of all domains
+	values  []*ops.Value  // by tensor: its folded elements
+	taken   map[string]bool
+	consts  map[string]ID // by what they hold
+
+	scope string // begins the names of what is emitted
+	phase string // what the nodes are for: forward, backward, accumulate, update
+	of    string // the forward node or the parameter that they are there for
+
+	emitted func(*graph.Node) // told of each new node; nil: nobody
+	err     error
+}
+
+// The metadata of nodes (training.md).
+const (
+	keyPhase = "onnxmem.phase"
+	keyOf    = "onnxmem.of"
+
+	phaseForward    = "forward"
+	phaseBackward   = "backward"
+	phaseAccumulate = "accumulate"
+	phaseUpdate     = "update"
+)
+
+// attrs are attributes by name: int, int64, float64 (as float), string, []int64.
+type attrs map[string]any
+
+// list gives them as a node holds them, by name.
+func (a attrs) list() []*graph.Attr {
+	var list []*graph.Attr
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		at := &graph.Attr{Name: name}
+		switch v := a[name].(type) {
+		case int:
+			at.Type, at.Int = graph.AttrInt, int64(v)
+		case int64:
+			at.Type, at.Int = graph.AttrInt, v
+		case graph.DType:
+			at.Type, at.Int = graph.AttrInt, int64(v)
+		case float64:
+			at.Type, at.Float = graph.AttrFloat, float32(v)
+		case string:
+			at.Type, at.String = graph.AttrString, v
+		case []int64:
+			at.Type, at.Ints = graph.AttrInts, v
+		case *graph.Data:
+			at.Type, at.Tensor = graph.AttrTensor, v
+		default:
+			panic(fmt.Sprintf("autodiff: attribute %s of type %T", name, v))
+		}
+		list = append(list, at)
+	}
+	return list
+}
+
+// newEmitter builds on a graph whose types and values are known.
+func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emitter {
+	e := &emitter{
+		g: g, opsets: opsets, version: graph.FindOpset(opsets, ""), values: values,
+		taken: map[string]bool{}, consts: map[string]ID{}, phase: phaseForward,
+	}
+	for _, t := range g.Tensors {
+		e.taken[t.Name] = true
+	}
+	for _, n := range g.Nodes {
+		e.taken[n.Name] = true
+	}
+	return e
+}
+
+// unique gives a name that nothing has.
+func (e *emitter) unique(name string) string {
+	for k, try := 2, name; ; k++ {
+		if !e.taken[try] {
+			e.taken[try] = true
+			return try
+		}
+		try = name + "_" + strconv.Itoa(k)
+	}
+}
+
+// fail keeps the first error.
+func (e *emitter) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+// newTensor adds a tensor of a known type.
+func (e *emitter) newTensor(name string, t graph.Type, v *ops.Value) ID {
+	id := e.g.NewTensor(name)
+	e.g.Tensors[id].Type = t
+	e.values = append(e.values, v)
+	return id
+}
+
+// emit adds a node with that many outputs. Inputs left out at the end are cut off.
+func (e *emitter) emit(op string, a attrs, outputs int, in ...ID) []ID {
+	return e.emitIn("", op, a, outputs, in...)
+}
+
+// emitIn does so in a domain.
+func (e *emitter) emitIn(domain, op string, a attrs, outputs int, in ...ID) []ID {
+	out := make([]ID, outputs)
+	for k := range out {
+		out[k] = graph.None
+	}
+	if e.err != nil {
+		return out
+	}
+	for len(in) > 0 && in[len(in)-1] == graph.None {
+		in = in[:len(in)-1]
+	}
+	n := &graph.Node{Name: e.unique(e.scope + op), Op: op, Domain: domain, Inputs: slices.Clone(in), Attrs: a.list()}
+	e.mark(n)
+	n.Outputs = make([]ID, outputs)
+	for k := range n.Outputs {
+		name := n.Name
+		if k > 0 {
+			name = e.unique(n.Name + "." + strconv.Itoa(k))
+		}
+		n.Outputs[k] = e.newTensor(name, graph.Type{}, nil)
+	}
+	e.g.Nodes = append(e.g.Nodes, n)
+	if !e.infer(n) {
+		return out
+	}
+	if e.emitted != nil {
+		e.emitted(n)
+	}
+	return n.Outputs
+}
+
+// mark says on a node what it is there for.
+func (e *emitter) mark(n *graph.Node) {
+	n.SetProp(keyPhase, e.phase)
+	if e.of != "" {
+		n.SetProp(keyOf, e.of)
+	}
+}
+
+// infer gives the outputs of a node their types and values.
+func (e *emitter) infer(n *graph.Node) bool {
+	in := make([]ops.Arg, len(n.Inputs))
+	for i, t := range n.Inputs {
+		if t != graph.None {
+			in[i] = ops.Arg{Present: true, Type: e.g.Tensors[t].Type, Value: e.values[t]}
+		}
+	}
+	out, err := ops.Apply(n, graph.FindOpset(e.opsets, n.Domain), in)
+	if err != nil {
+		e.fail(graph.Errorf("%w (emitted for %s)", err, e.of).AtNode(fmt.Sprintf("node %q (%s)", n.Name, n.OpName())))
+		return false
+	}
+	for k, t := range n.Outputs {
+		if t == graph.None {
+			continue
+		}
+		if !out[k].Exact() {
+			err := graph.Errorf("output %d: a length of %v is not known: expected fixed shapes in a training graph", k, out[k].Type)
+			e.fail(err.AtNode(fmt.Sprintf("node %q (%s)", n.Name, n.OpName())))
+			return false
+		}
+		e.g.Tensors[t].Type, e.values[t] = out[k].Type, out[k].Value
+	}
+	return true
+}
+
+// op adds a node with one output and no attributes.
+func (e *emitter) op(name string, in ...ID) ID { return e.emit(name, nil, 1, in...)[0] }
+
+// with adds a node with one output.
+func (e *emitter) with(name string, a attrs, in ...ID) ID { return e.emit(name, a, 1, in...)[0] }
+
+// typeOf is the type of a tensor.
+func (e *emitter) typeOf(t ID) graph.Type {
+	if t == graph.None {
+		return graph.Type{}
+	}
+	return e.g.Tensors[t].Type
+}
+
+// shape is the shape of a tensor. A length that is not known is an error of
+// the model.
+func (e *emitter) shape(t ID) []int64 {
+	typ := e.typeOf(t)
+	if t == graph.None {
+		return nil
+	}
+	if !typ.Exact() {
+		err := graph.Errorf("has type %v: expected a fixed shape on the way to the loss", typ)
+		err.Tensor = e.g.Tensors[t].Name
+		e.fail(err)
+		return nil
+	}
+	s := make([]int64, len(typ.Shape))
+	for i, d := range typ.Shape {
+		s[i] = int64(d)
+	}
+	return s
+}
+
+// rank is the number of axes of a tensor.
+func (e *emitter) rank(t ID) int { return len(e.shape(t)) }
+
+// ints gives the elements of an integer tensor if they are known.
+func (e *emitter) ints(t ID) ([]int64, bool) {
+	if t == graph.None {
+		return nil, false
+	}
+	return e.values[t].Ints()
+}
+
+// elements is the number of elements of a shape.
+func elements(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}

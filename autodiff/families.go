@@ -1,0 +1,16 @@
+package autodiff
+
+// families lists the rules, a file each, named as in package ops.
+var families = []family{
+	{"", elementwiseRules},
+	{"", arithmeticRules},
+	{"", reduceRules},
+	{"", matmulRules},
+	{"", convRules},
+	{"", poolRules},
+	{"", normRules},
+	{"", softmaxRules},
+	{"", lossRules},
+	{"", shapeRules},
+	{"", selectRules},
+}

@@ -1,0 +1,162 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// forward goes through the model's nodes in a topological order, puts those
+// that behave otherwise in training into that mode, and replaces operators that
+// have no gradient of their own by others that do.
+func (s *trainer) forward() error {
+	order, err := s.g.Topological()
+	if err != nil {
+		return err
+	}
+	nodes := s.g.Nodes
+	s.g.Nodes = make([]*graph.Node, 0, len(nodes))
+	s.phase = phaseForward
+	for _, k := range order {
+		n := nodes[k]
+		s.of = n.Name
+		if f := trainingModes[ruleKey{n.Domain, n.Op}]; f != nil {
+			f(s, n)
+		}
+		if f := expansions[ruleKey{n.Domain, n.Op}]; f != nil {
+			s.expandNode(n, f)
+		} else {
+			s.mark(n)
+			s.g.Nodes = append(s.g.Nodes, n)
+		}
+		if s.err != nil {
+			return s.err
+		}
+	}
+	s.of = ""
+	return nil
+}
+
+// expansions are operators that are replaced by others before differentiation.
+// Each gives the tensors that stand for the node's outputs; graph.None for one
+// that it does not make.
+var expansions = map[ruleKey]func(c *Call) []ID{}
+
+// expandNode emits what a node stands for. The outputs keep their names.
+func (s *trainer) expandNode(n *graph.Node, f func(c *Call) []ID) {
+	first := len(s.g.Nodes)
+	s.scope = s.of + "/"
+	if s.of == "" {
+		s.scope = s.g.Tensors[firstOutput(n)].Name + "/"
+	}
+	made := f(&Call{emitter: s.emitter, Node: n})
+	s.scope = ""
+	if s.err != nil {
+		return
+	}
+	for k, old := range n.Outputs {
+		if old == graph.None {
+			continue
+		}
+		if k >= len(made) || made[k] == graph.None {
+			s.fail(graph.Errorf("output %d is not made by its expansion", k).AtNode(label(n)))
+			return
+		}
+		s.rename(s.g.Nodes[first:], made[k], old)
+	}
+}
+
+// rename makes the nodes that made, or read, one tensor do so with another.
+func (s *trainer) rename(nodes []*graph.Node, from, to ID) {
+	found := false
+	for _, n := range nodes {
+		for _, list := range [][]ID{n.Inputs, n.Outputs} {
+			for i, t := range list {
+				if t == from {
+					list[i] = to
+				}
+			}
+		}
+		found = found || slices.Contains(n.Outputs, to)
+	}
+	if !found { // it was there before
+		s.g.Nodes = append(s.g.Nodes, &graph.Node{
+			Name: s.unique(s.g.Tensors[to].Name + "/Identity"), Op: "Identity", Inputs: []ID{from}, Outputs: []ID{to},
+		})
+	}
+}
+
+func firstOutput(n *graph.Node) ID {
+	for _, t := range n.Outputs {
+		if t != graph.None {
+			return t
+		}
+	}
+	return graph.None
+}
+
+// trainingModes are operators that behave otherwise in training.
+var trainingModes = map[ruleKey]func(*trainer, *graph.Node){
+	{"", "Dropout"}:            (*trainer).trainDropout,
+	{"", "BatchNormalization"}: (*trainer).trainBatchNorm,
+}
+
+// trainDropout sets the input training_mode.
+func (s *trainer) trainDropout(n *graph.Node) {
+	n.Inputs = n.Inputs[:min(len(n.Inputs), 2):2]
+	for len(n.Inputs) < 2 {
+		n.Inputs = append(n.Inputs, graph.None)
+	}
+	n.Inputs = append(n.Inputs, s.constant(graph.Bool, nil, []byte{1}, nil))
+	n.Span = graph.Span{}
+}
+
+// trainBatchNorm makes the node normalise by the batch and update its running
+// statistics, unless these are frozen or computed.
+func (s *trainer) trainBatchNorm(n *graph.Node) {
+	if s.opt.FreezeStatistics || len(n.Inputs) < 5 {
+		return
+	}
+	for _, t := range n.Inputs[3:5] {
+		if s.g.Tensors[t].Data == nil || s.isState(t) {
+			s.shareStatistics(n, t)
+		}
+	}
+	if s.g.Tensors[n.Inputs[3]].Data == nil || s.g.Tensors[n.Inputs[4]].Data == nil {
+		return
+	}
+	n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a *graph.Attr) bool { return a.Name == "training_mode" })
+	n.Attrs = append(n.Attrs, attrs{"training_mode": 1}.list()...)
+	n.Outputs = n.Outputs[:1:1]
+	for _, t := range n.Inputs[3:5] {
+		updated := s.newTensor("", s.typeOf(t), nil)
+		n.Outputs = append(n.Outputs, updated)
+		s.replace(t, updated)
+	}
+	n.Span = graph.Span{}
+}
+
+// isState reports whether a tensor is updated already.
+func (s *trainer) isState(t ID) bool {
+	return slices.ContainsFunc(s.updates, func(u update) bool { return u.old == t })
+}
+
+// shareStatistics gives a node that shares its statistics with another (an
+// exporter merged equal values) some of its own.
+func (s *trainer) shareStatistics(n *graph.Node, t ID) {
+	at := s.g.Tensors[t]
+	if at.Data == nil {
+		return
+	}
+	own := s.newTensor(s.unique(at.Name), at.Type, nil)
+	d := *at.Data
+	d.Name, d.Span = s.g.Tensors[own].Name, graph.Span{}
+	s.g.Tensors[own].Data = &d
+	for i := 3; i < 5; i++ {
+		if n.Inputs[i] == t {
+			n.Inputs[i] = own
+			break
+		}
+	}
+	s.step.Warnings = append(s.step.Warnings, "running statistics "+at.Name+" belong to several nodes: "+d.Name+" is trained apart from them")
+}

@@ -1,0 +1,172 @@
+package autodiff
+
+import (
+	"slices"
+	"strings"
+)
+
+var matmulRules = []Rule{
+	{Op: "MatMul", Grad: matmulGrad},
+	{Op: "Gemm", Grad: gemmGrad},
+	{Op: "Einsum", Grad: einsumGrad},
+}
+
+// matmulGrad is dA = d·Bᵀ, dB = Aᵀ·d. Where B is one matrix for a batch of A,
+// the batch is folded into rows: one product, and no gradient for each of the
+// batch to sum.
+func matmulGrad(c *Call) {
+	a, b := c.shape(c.X(0)), c.shape(c.X(1))
+	if c.err != nil {
+		return
+	}
+	if len(a) == 1 || len(b) == 1 {
+		matmulVectors(c, a, b)
+		return
+	}
+	if len(b) == 2 && len(a) > 2 {
+		k, n := b[0], b[1]
+		rows := elements(a[:len(a)-1])
+		if c.Needs(0) {
+			d := c.with("Gemm", attrs{"transB": 1}, c.reshape(c.D(0), []int64{rows, n}), c.X(1))
+			c.Set(0, c.reshape(d, a))
+		}
+		if c.Needs(1) {
+			c.Set(1, c.with("Gemm", attrs{"transA": 1}, c.reshape(c.X(0), []int64{rows, k}), c.reshape(c.D(0), []int64{rows, n})))
+		}
+		return
+	}
+	if len(a) == 2 && len(b) == 2 {
+		if c.Needs(0) {
+			c.Set(0, c.with("Gemm", attrs{"transB": 1}, c.D(0), c.X(1)))
+		}
+		if c.Needs(1) {
+			c.Set(1, c.with("Gemm", attrs{"transA": 1}, c.X(0), c.D(0)))
+		}
+		return
+	}
+	if c.Needs(0) {
+		c.setUnbroadcast(0, c.op("MatMul", c.D(0), c.swapLast(c.X(1))))
+	}
+	if c.Needs(1) {
+		c.setUnbroadcast(1, c.op("MatMul", c.swapLast(c.X(0)), c.D(0)))
+	}
+}
+
+// matmulVectors gives vectors the axis that MatMul gives them.
+func matmulVectors(c *Call, a, b []int64) {
+	x, y, d := c.X(0), c.X(1), c.D(0)
+	out := slices.Clone(c.shape(d))
+	if len(b) == 1 {
+		out = append(out, 1)
+		y = c.reshape(y, []int64{b[0], 1})
+	}
+	if len(a) == 1 {
+		out = slices.Insert(out, len(out)-1, 1)
+		x = c.reshape(x, []int64{1, a[0]})
+	}
+	d = c.reshape(d, out)
+	if c.Needs(0) {
+		c.Set(0, c.reshape(c.unbroadcast(c.op("MatMul", d, c.swapLast(y)), x), a))
+	}
+	if c.Needs(1) {
+		c.Set(1, c.reshape(c.unbroadcast(c.op("MatMul", c.swapLast(x), d), y), b))
+	}
+}
+
+// gemmGrad covers the four cases of transposed operands by attributes alone.
+func gemmGrad(c *Call) {
+	alpha, beta := c.Float("alpha", 1), c.Float("beta", 1)
+	ta, tb := int(c.Int("transA", 0)), int(c.Int("transB", 0))
+	product := func(a, b ID, transA, transB int) ID {
+		return c.with("Gemm", attrs{"alpha": alpha, "transA": transA, "transB": transB}, a, b)
+	}
+	if c.Needs(0) {
+		if ta == 0 {
+			c.Set(0, product(c.D(0), c.X(1), 0, 1-tb))
+		} else {
+			c.Set(0, product(c.X(1), c.D(0), tb, 1))
+		}
+	}
+	if c.Needs(1) {
+		if tb == 0 {
+			c.Set(1, product(c.X(0), c.D(0), 1-ta, 0))
+		} else {
+			c.Set(1, product(c.D(0), c.X(0), 1, ta))
+		}
+	}
+	if c.Needs(2) && c.given(c.X(2)) {
+		d := c.unbroadcast(c.D(0), c.X(2))
+		if beta != 1 {
+			d = c.times(d, beta)
+		}
+		c.Set(2, d)
+	}
+}
+
+// einsumGrad is an Einsum of the gradient and the other operands. A label that
+// stands in this operand alone was summed over: its axis is broadcast.
+func einsumGrad(c *Call) {
+	equation := strings.ReplaceAll(c.Str("equation", ""), " ", "")
+	left, right, stated := strings.Cut(equation, "->")
+	terms := strings.Split(left, ",")
+	if len(terms) != len(c.Node.Inputs) || strings.Contains(equation, ".") {
+		c.Failf("equation %q: expected one term without ellipsis for each input", equation)
+		return
+	}
+	if !stated {
+		right = implicitOutput(left)
+	}
+	for i, term := range terms {
+		if !c.Needs(i) {
+			continue
+		}
+		if repeats(term) {
+			c.Failf("equation %q: expected no label twice in term %q", equation, term)
+			return
+		}
+		in, others := []ID{c.D(0)}, []string{right}
+		for k, t := range terms {
+			if k != i {
+				in, others = append(in, c.X(k)), append(others, t)
+			}
+		}
+		known, found := strings.Join(others, ""), ""
+		for _, label := range term {
+			if strings.ContainsRune(known, label) {
+				found += string(label)
+			}
+		}
+		g := c.with("Einsum", attrs{"equation": strings.Join(others, ",") + "->" + found}, in...)
+		shape := c.shape(c.X(i))
+		kept := slices.Clone(shape)
+		for k, label := range term {
+			if !strings.ContainsRune(known, label) {
+				kept[k] = 1
+			}
+		}
+		c.Set(i, c.expand(c.reshape(g, kept), shape))
+	}
+}
+
+// implicitOutput is the output term of an equation without arrow: the labels
+// that stand once, in the order of the alphabet.
+func implicitOutput(left string) string {
+	var once []rune
+	for _, label := range left {
+		if label != ',' && strings.Count(left, string(label)) == 1 {
+			once = append(once, label)
+		}
+	}
+	slices.Sort(once)
+	return string(once)
+}
+
+// repeats reports whether a term has a label twice.
+func repeats(term string) bool {
+	for _, label := range term {
+		if strings.Count(term, string(label)) > 1 {
+			return true
+		}
+	}
+	return false
+}

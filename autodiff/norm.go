@@ -1,0 +1,185 @@
+package autodiff
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Operators that shift and scale by their input's own statistics.
+var normRules = []Rule{
+	{Op: "BatchNormalization", Inputs: []int{0, 1, 2}, Grad: batchNormGrad},
+	{Op: "LayerNormalization", Grad: layerNormGrad},
+	{Op: "SimplifiedLayerNormalization", Grad: rmsNormGrad},
+	{Op: "RMSNormalization", Grad: rmsNormGrad},
+	{Op: "GroupNormalization", Grad: groupNormGrad},
+	{Op: "InstanceNormalization", Grad: groupNormGrad},
+	{Op: "LRN", Grad: lrnGrad},
+}
+
+// normalised is inv·(d - mean(d) - xh·mean(d·xh)), the gradient of what xh, the
+// normalised input, was made of; means are over the axes.
+func (c *Call) normalised(d, xh, inv ID, over []int64) ID {
+	mean := func(t ID) ID { return c.reduce("ReduceMean", t, over, true) }
+	return c.mul(inv, c.sub(c.sub(d, mean(d)), c.mul(xh, mean(c.mul(d, xh)))))
+}
+
+// inverseDeviation is 1/sqrt(variance + epsilon).
+func (c *Call) inverseDeviation(variance ID, otherwise float64) ID {
+	return c.op("Reciprocal", c.op("Sqrt", c.plus(variance, c.Float("epsilon", otherwise))))
+}
+
+// batchNormGrad takes the statistics of the batch again: the operator does not
+// give them out.
+func batchNormGrad(c *Call) {
+	x := c.X(0)
+	shape := c.shape(x)
+	if c.err != nil {
+		return
+	}
+	over := concat([]int64{0}, axes(2, len(shape)-2))
+	channel := concat([]int64{1, shape[1]}, filled(1, len(shape)-2))
+	scale := c.reshape(c.X(1), channel)
+	m := float64(elements(shape) / shape[1])
+	training := c.Int("training_mode", 0) == 1
+	var centred, variance ID
+	if training {
+		centred = c.sub(x, c.reduce("ReduceMean", x, over, true))
+		variance = c.times(c.reduce("ReduceSumSquare", centred, over, true), 1/m)
+	} else {
+		centred = graph.None
+		variance = c.reshape(c.X(4), channel)
+	}
+	inv := c.castLike(c.inverseDeviation(variance, 1e-5), x)
+	factor := c.mul(c.castLike(scale, x), inv)
+	if !training && !c.Needs(1) {
+		c.Set(0, c.mul(c.D(0), factor))
+		if c.Needs(2) {
+			c.Set(2, c.castLike(c.reshape(c.sum(c.D(0), over, true), shape[1:2]), c.X(2)))
+		}
+		return
+	}
+	if !training {
+		centred = c.sub(x, c.castLike(c.reshape(c.X(3), channel), x))
+	}
+	xh := c.mul(centred, inv)
+	dBias := c.sum(c.D(0), over, true)
+	dScale := c.sum(c.mul(c.D(0), xh), over, true)
+	switch {
+	case !c.Needs(0):
+	case training:
+		rest := c.sub(c.sub(c.D(0), c.times(dBias, 1/m)), c.mul(xh, c.times(dScale, 1/m)))
+		c.Set(0, c.mul(rest, factor))
+	default:
+		c.Set(0, c.mul(c.D(0), factor))
+	}
+	if c.Needs(1) {
+		c.Set(1, c.castLike(c.reshape(dScale, shape[1:2]), c.X(1)))
+	}
+	if c.Needs(2) {
+		c.Set(2, c.castLike(c.reshape(dBias, shape[1:2]), c.X(2)))
+	}
+}
+
+// layerNormGrad asks for the mean and the inverse deviation, which are small.
+func layerNormGrad(c *Call) {
+	x := c.X(0)
+	axis := c.Axis("axis", -1, 0)
+	over := axes(axis, c.rank(x)-axis)
+	mean, inv := c.castLike(c.Y(1), x), c.castLike(c.Y(2), x)
+	if c.Needs(0) || c.Needs(1) {
+		xh := c.mul(c.sub(x, mean), inv)
+		if c.Needs(0) {
+			c.Set(0, c.normalised(c.mul(c.D(0), c.X(1)), xh, inv, over))
+		}
+		if c.Needs(1) {
+			c.setUnbroadcast(1, c.mul(c.D(0), xh))
+		}
+	}
+	if c.Needs(2) {
+		c.setUnbroadcast(2, c.D(0))
+	}
+}
+
+// rmsNormGrad is inv·(d·s - xh·mean(d·s·xh)).
+func rmsNormGrad(c *Call) {
+	x := c.X(0)
+	axis := c.Axis("axis", -1, 0)
+	over := axes(axis, c.rank(x)-axis)
+	square := c.reduce("ReduceMean", c.mul(x, x), over, true)
+	inv := c.inverseDeviation(square, 1e-5)
+	xh := c.mul(x, inv)
+	if c.Needs(0) {
+		ds := c.mul(c.D(0), c.X(1))
+		mean := c.reduce("ReduceMean", c.mul(ds, xh), over, true)
+		c.Set(0, c.mul(inv, c.sub(ds, c.mul(xh, mean))))
+	}
+	if c.Needs(1) {
+		c.setUnbroadcast(1, c.mul(c.D(0), xh))
+	}
+}
+
+// groupNormGrad works on [batch, groups, rest]; InstanceNormalization has a
+// group for each channel. Up to opset 20 scale and bias are one for each group,
+// then one for each channel.
+func groupNormGrad(c *Call) {
+	x := c.X(0)
+	shape := c.shape(x)
+	if c.err != nil {
+		return
+	}
+	groups := c.Int("num_groups", shape[1])
+	flat := []int64{shape[0], groups, elements(shape) / (shape[0] * groups)}
+	perChannel := c.shape(c.X(1))[0] == shape[1]
+	scaleShape := []int64{1, groups, 1}
+	if perChannel {
+		scaleShape = concat([]int64{1, shape[1]}, filled(1, len(shape)-2))
+	}
+	t := c.reshape(x, flat)
+	over := []int64{2}
+	centred := c.sub(t, c.reduce("ReduceMean", t, over, true))
+	inv := c.inverseDeviation(c.reduce("ReduceMean", c.mul(centred, centred), over, true), 1e-5)
+	xh := c.mul(centred, inv)
+	wide := func(t ID) ID { // under the shape that scale and bias broadcast to
+		if perChannel {
+			return c.reshape(t, shape)
+		}
+		return t
+	}
+	d := c.D(0)
+	if !perChannel {
+		d = c.reshape(d, flat)
+	}
+	scale := c.reshape(c.X(1), scaleShape)
+	if c.Needs(0) {
+		ds := c.reshape(c.mul(d, scale), flat)
+		c.Set(0, c.reshape(c.normalised(ds, xh, inv, over), shape))
+	}
+	if c.Needs(1) {
+		c.Set(1, c.reshape(c.unbroadcast(c.mul(d, wide(xh)), scale), c.shape(c.X(1))))
+	}
+	if c.Needs(2) {
+		c.Set(2, c.reshape(c.unbroadcast(d, scale), c.shape(c.X(2))))
+	}
+}
+
+// lrnGrad: with s = bias + alpha/n·window(x²), it is d·s^-beta -
+// 2·alpha·beta/n·x·window'(d·y/s). The window over channels is an AveragePool;
+// window' is mirrored, which tells for even n.
+func lrnGrad(c *Call) {
+	x, y := c.X(0), c.Y(0)
+	shape := c.shape(x)
+	if c.err != nil {
+		return
+	}
+	n := c.Int("size", 1)
+	alpha, beta, bias := c.Float("alpha", 1e-4), c.Float("beta", 0.75), c.Float("bias", 1)
+	flat := []int64{shape[0], 1, shape[1], elements(shape[2:])}
+	window := func(t ID, before, after int64) ID {
+		a := attrs{"kernel_shape": []int64{n, 1}, "pads": []int64{before, 0, after, 0}, "count_include_pad": 1}
+		return c.times(c.reshape(c.with("AveragePool", a, c.reshape(t, flat)), shape), float64(n))
+	}
+	before, after := (n-1)/2, n/2
+	s := c.plus(c.times(window(c.mul(x, x), before, after), alpha/float64(n)), bias)
+	first := c.mul(c.D(0), c.op("Pow", s, c.scalar(s, -beta)))
+	rest := window(c.div(c.mul(c.D(0), y), s), after, before)
+	c.Set(0, c.sub(first, c.mul(c.times(x, 2*alpha*beta/float64(n)), rest)))
+}

@@ -1,0 +1,182 @@
+package autodiff
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// The names that a training graph adds (training.md).
+const (
+	lossName   = "loss"
+	labelsName = "labels"
+	rateName   = "learning_rate"
+	stepName   = "step"
+)
+
+// Losses are the values of Options.Loss; none is followed by the output's name.
+var Losses = []string{"cross-entropy", "mse", "bce", "l1", "none:OUTPUT"}
+
+// objective puts the loss on an output of the model: float32 without axes, the
+// mean over the batch.
+func (s *trainer) objective() error {
+	kind, output := s.opt.Loss, s.opt.LossOutput
+	if kind == "" {
+		kind = "cross-entropy"
+	}
+	own, isOwn := strings.CutPrefix(kind, "none:")
+	if isOwn {
+		kind, output = "none", own
+	}
+	y, err := s.output(output)
+	if err != nil {
+		return err
+	}
+	s.phase, s.of, s.scope = phaseForward, lossName, "loss/"
+	defer func() { s.of, s.scope = "", "" }()
+	elem := s.typeOf(y).Elem
+	if !elem.Floating() {
+		e := graph.Errorf("has element type %v: expected a floating-point output to put the loss on (--loss-output)", elem)
+		e.Tensor = s.g.Tensors[y].Name
+		return e
+	}
+	var loss ID
+	switch kind {
+	case "cross-entropy":
+		loss, err = s.crossEntropy(y)
+	case "mse":
+		d := s.sub(y, s.labels(elem, s.shape(y)))
+		loss = s.mean(s.mul(d, d))
+	case "l1":
+		loss = s.mean(s.op("Abs", s.sub(y, s.labels(elem, s.shape(y)))))
+	case "bce":
+		loss = s.binaryCrossEntropy(y)
+	case "none":
+		if n := elements(s.shape(y)); n != 1 {
+			e := graph.Errorf("has type %v: expected a loss of one element", s.typeOf(y))
+			e.Tensor = s.g.Tensors[y].Name
+			return e
+		}
+		loss = s.reshape(y, []int64{})
+	default:
+		return optionf("loss %q: expected one of %s", kind, strings.Join(Losses, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	s.loss = s.castTo(loss, graph.Float32)
+	if s.err != nil {
+		return s.err
+	}
+	if s.loss == y || s.g.Tensors[s.loss].Name == s.g.Tensors[y].Name {
+		s.loss = s.op("Identity", y) // it keeps its own name
+	}
+	return s.reserve(s.loss, lossName)
+}
+
+// output finds an output of the model by name; "" is the first.
+func (s *trainer) output(name string) (ID, error) {
+	if len(s.g.Outputs) == 0 {
+		return graph.None, graph.Errorf("has no output: expected one to put a loss on")
+	}
+	if name == "" {
+		return s.g.Outputs[0], nil
+	}
+	var names []string
+	for _, t := range s.g.Outputs {
+		if s.g.Tensors[t].Name == name {
+			return t, nil
+		}
+		names = append(names, s.g.Tensors[t].Name)
+	}
+	return graph.None, graph.Errorf("output %q is not there: expected one of %s", name, strings.Join(names, ", "))
+}
+
+// reserve gives a tensor one of the names that a training graph adds.
+func (s *trainer) reserve(t ID, name string) error {
+	if s.taken[name] {
+		e := graph.Errorf("the name is taken: a training graph needs it for itself: expected another name in the model")
+		e.Tensor = name
+		return e
+	}
+	s.taken[name] = true
+	s.g.Tensors[t].Name = name
+	return nil
+}
+
+// input adds a graph input.
+func (s *trainer) input(name string, elem graph.DType, shape []int64) ID {
+	dims := make([]graph.Dim, len(shape))
+	for i, n := range shape {
+		dims[i] = graph.Dim(n)
+	}
+	t := s.newTensor("", graph.TensorOf(elem, dims...), nil)
+	if err := s.reserve(t, name); err != nil {
+		s.fail(err)
+		return t
+	}
+	s.g.Tensors[t].Input = true
+	s.g.Inputs = append(s.g.Inputs, t)
+	return t
+}
+
+// labels is the input that the output is compared with.
+func (s *trainer) labels(elem graph.DType, shape []int64) ID {
+	return s.input(labelsName, elem, shape)
+}
+
+// mean is that of all elements, without axes.
+func (s *trainer) mean(t ID) ID { return s.reduce("ReduceMean", t, axes(0, s.rank(t)), false) }
+
+// crossEntropy takes class indices as labels. A Softmax or LogSoftmax that makes
+// the output is left out: the loss has one of its own.
+func (s *trainer) crossEntropy(y ID) (ID, error) {
+	shape := s.shape(y)
+	axis := 1
+	if len(shape) == 3 {
+		axis = 2
+	}
+	if a := s.opt.ClassAxis; a != nil {
+		if axis = *a; axis < 0 {
+			axis += len(shape)
+		}
+	}
+	if axis < 0 || axis >= len(shape) {
+		e := graph.Errorf("has type %v: expected a class axis %d (--class-axis, or another --loss)", s.typeOf(y), axis)
+		e.Tensor = s.g.Tensors[y].Name
+		return graph.None, e
+	}
+	for _, n := range s.g.Nodes {
+		if slices.Contains(n.Outputs, y) && (n.Op == "Softmax" || n.Op == "LogSoftmax") && n.Domain == "" {
+			s.step.Warnings = append(s.step.Warnings, "output "+s.g.Tensors[y].Name+" is made by "+n.Op+": the loss is put on what it reads")
+			y = n.Inputs[0]
+		}
+	}
+	labels := s.labels(graph.Int64, slices.Delete(slices.Clone(shape), axis, axis+1))
+	classes := shape[axis]
+	switch last := len(shape) - 1; {
+	case axis == 1 && last >= 1:
+	case axis == last:
+		y = s.reshape(y, []int64{elements(shape[:last]), classes})
+		labels = s.reshape(labels, []int64{elements(shape[:last])})
+	default:
+		perm := slices.Insert(slices.Delete(axes(0, len(shape)), axis, axis+1), min(1, last), int64(axis))
+		y = s.transpose(y, perm...)
+	}
+	return s.emit("SoftmaxCrossEntropyLoss", attrs{"reduction": "mean"}, 2, y, labels)[0], nil
+}
+
+// binaryCrossEntropy of logits is softplus(y) - y·label, of probabilities
+// -(label·log y + (1-label)·log(1-y)), where a logarithm is at least -100, as
+// PyTorch has it.
+func (s *trainer) binaryCrossEntropy(y ID) ID {
+	labels := s.labels(s.typeOf(y).Elem, s.shape(y))
+	if !s.opt.Probabilities {
+		return s.mean(s.sub(s.op("Softplus", y), s.mul(y, labels)))
+	}
+	one := s.scalar(y, 1)
+	log := func(p ID) ID { return s.op("Clip", s.op("Log", p), s.scalar(y, -100)) }
+	gain := s.add(s.mul(labels, log(y)), s.mul(s.sub(one, labels), log(s.sub(one, y))))
+	return s.op("Neg", s.mean(gain))
+}

@@ -1,0 +1,198 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Rule is the gradient of one operator, for all opset versions from 18 on.
+type Rule struct {
+	Op string
+	// Inputs are those that a gradient flows to; nil: all of a floating-point
+	// type, empty: none.
+	Inputs []int
+	// Grad emits the gradients of the inputs that need one and says so with
+	// Call.Set. It reads no more of the forward graph than it must: what it
+	// reads is kept alive (gradients.md, "saved").
+	Grad func(c *Call)
+}
+
+// family is the rules of one file.
+type family struct {
+	domain string
+	rules  []Rule
+}
+
+type ruleKey struct{ domain, op string }
+
+var rules map[ruleKey]*Rule
+
+func init() {
+	rules = map[ruleKey]*Rule{}
+	for _, f := range families {
+		for i := range f.rules {
+			k := ruleKey{f.domain, f.rules[i].Op}
+			if rules[k] != nil {
+				panic("autodiff: two rules for " + k.domain + " " + k.op)
+			}
+			rules[k] = &f.rules[i]
+		}
+	}
+}
+
+// LookupRule finds the gradient of an operator; nil if there is none.
+func LookupRule(domain, op string) *Rule { return rules[ruleKey{domain, op}] }
+
+// flows reports whether a gradient flows through input i, given its type.
+func (r *Rule) flows(i int, elem graph.DType) bool {
+	return elem.Floating() && (r.Inputs == nil || slices.Contains(r.Inputs, i))
+}
+
+// Call is a forward node whose gradient is asked for.
+type Call struct {
+	*emitter
+	Node  *graph.Node
+	rule  *Rule
+	needs []bool
+	d     []ID
+	grads []ID
+}
+
+// X is input i, graph.None if it is left out. Reading it keeps it alive.
+func (c *Call) X(i int) ID {
+	if i >= len(c.Node.Inputs) {
+		return graph.None
+	}
+	return c.Node.Inputs[i]
+}
+
+// Y is output k; one that the node does not give yet is asked for.
+func (c *Call) Y(k int) ID {
+	for len(c.Node.Outputs) <= k {
+		c.Node.Outputs = append(c.Node.Outputs, graph.None)
+	}
+	if c.Node.Outputs[k] == graph.None && c.err == nil {
+		name := c.unique(c.g.Tensors[c.Node.Outputs[0]].Name + outputNames[c.Node.Op][k])
+		c.Node.Outputs[k] = c.newTensor(name, graph.Type{}, nil)
+		c.Node.Span = graph.Span{}
+		c.infer(c.Node)
+	}
+	return c.Node.Outputs[k]
+}
+
+// outputNames end the names of outputs that only the backward pass asks for.
+var outputNames = map[string]map[int]string{
+	"Dropout":                 {1: ".mask"},
+	"MaxPool":                 {1: ".indices"},
+	"LayerNormalization":      {1: ".mean", 2: ".inv_std"},
+	"SoftmaxCrossEntropyLoss": {1: ".log_prob"},
+}
+
+// D is the gradient of output k, graph.None if nothing depends on it.
+func (c *Call) D(k int) ID {
+	if k >= len(c.d) {
+		return graph.None
+	}
+	return c.d[k]
+}
+
+// Needs reports whether the gradient of input i is asked for.
+func (c *Call) Needs(i int) bool { return i < len(c.needs) && c.needs[i] }
+
+// Set says what the gradient of input i is. Its shape and type must be those
+// of the input.
+func (c *Call) Set(i int, d ID) {
+	if c.err != nil || !c.Needs(i) {
+		return
+	}
+	want, got := c.typeOf(c.X(i)), c.typeOf(d)
+	if d == graph.None || want.String() != got.String() {
+		c.Failf("the gradient of input %d has type %v, expected %v (a bug in its rule)", i, got, want)
+		return
+	}
+	c.grads[i] = d
+}
+
+// Failf refuses the node.
+func (c *Call) Failf(format string, args ...any) {
+	c.fail(graph.Errorf(format, args...).AtNode(label(c.Node)))
+}
+
+// label is how messages name a node.
+func label(n *graph.Node) string {
+	return (&graph.Graph{Nodes: []*graph.Node{n}}).Label(0)
+}
+
+// Int is an integer attribute, or its default.
+func (c *Call) Int(name string, otherwise int64) int64 {
+	if a := c.Node.Attr(name); a != nil {
+		return a.Int
+	}
+	return otherwise
+}
+
+// Float is a float attribute, or its default.
+func (c *Call) Float(name string, otherwise float64) float64 {
+	if a := c.Node.Attr(name); a != nil {
+		return float64(a.Float)
+	}
+	return otherwise
+}
+
+// Str is a string attribute, or its default.
+func (c *Call) Str(name, otherwise string) string {
+	if a := c.Node.Attr(name); a != nil {
+		return a.String
+	}
+	return otherwise
+}
+
+// List is a list attribute, or its default.
+func (c *Call) List(name string, otherwise []int64) []int64 {
+	if a := c.Node.Attr(name); a != nil {
+		return a.Ints
+	}
+	return otherwise
+}
+
+// Axis is an attribute that names an axis of input i, brought into [0, rank).
+func (c *Call) Axis(name string, otherwise int64, i int) int {
+	r := c.rank(c.X(i))
+	a := int(c.Int(name, otherwise))
+	if a < 0 {
+		a += r
+	}
+	return a
+}
+
+// Axes are the elements of input k, axes of input i, each in [0, rank),
+// ascending; all axes if the input is left out.
+func (c *Call) Axes(k, i int) []int64 {
+	r := c.rank(c.X(i))
+	if c.X(k) == graph.None {
+		return axes(0, r)
+	}
+	list, ok := c.ints(c.X(k))
+	if !ok {
+		c.Failf("input %d (axes) is not known before the data are there: expected a constant", k)
+		return nil
+	}
+	out := slices.Clone(list)
+	for j, a := range out {
+		if a < 0 {
+			out[j] += int64(r)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Lengths are the elements of integer input i, which must be known.
+func (c *Call) Lengths(i int) []int64 {
+	list, ok := c.ints(c.X(i))
+	if !ok {
+		c.Failf("input %d is not known before the data are there: expected a constant", i)
+	}
+	return list
+}

@@ -1,0 +1,314 @@
+package autodiff
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// Options says what a training step is made of. The zero value trains by sgd
+// on cross-entropy.
+type Options struct {
+	Dims       map[string]int64 // symbolic dimensions and their lengths
+	StrictDims bool             // refuse a dimension that stays unbound
+
+	Loss          string // cross-entropy (""), mse, bce, l1, or none:OUTPUT for an output that is a loss
+	LossOutput    string // the output that the loss is put on, "" for the first
+	ClassAxis     *int   // of cross-entropy; nil: 1, the last for rank 3
+	Probabilities bool   // of bce: the output is a probability, not a logit
+
+	Optimizer string             // sgd (""), momentum, adam, adamw
+	Constants map[string]float64 // of the optimizer, by name
+	ClipNorm  float64            // of all gradients together; 0: no clipping
+	DecayAll  bool               // weight decay of biases and of normalisation weights too
+
+	Trainable        *regexp.Regexp // initializers that are parameters; nil: by what reads them
+	Freeze           *regexp.Regexp // taken off again
+	FreezeStatistics bool           // BatchNormalization keeps its statistics
+	KeepGradients    bool           // gradients of parameters are outputs
+}
+
+// Step is the graph of one training step and what a caller must know of it.
+type Step struct {
+	Model  *graph.Model // forward, backward, update
+	Params *graph.Model // the first values of parameters and states, without nodes
+	Dims   []ops.BoundDim
+
+	Parameters []string // names of the trained tensors
+	LeftOut    []string // initializers that could be trained and are not, with the reason
+	Warnings   []string
+}
+
+// OptionError says that an option has a value that no model would make right.
+type OptionError struct{ Err error }
+
+// Error says which option, what was expected and what was found.
+func (e *OptionError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the fault.
+func (e *OptionError) Unwrap() error { return e.Err }
+
+func optionf(format string, args ...any) error { return &OptionError{fmt.Errorf(format, args...)} }
+
+// minOpset is the version of ai.onnx that gradients are written in, at least.
+const minOpset = 18
+
+// Train makes the graph of one training step out of an inference model: forward,
+// loss, backward, update, as one graph of standard operators (training.md). m is
+// left as it is, but for the types that inference gives it. Errors about the
+// model are of type *graph.Error, those about opt of type *OptionError.
+func Train(m *graph.Model, opt Options) (*Step, error) {
+	s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
+	step, err := s.run()
+	var e *graph.Error
+	if errors.As(err, &e) && e.File == "" && m.Source != nil {
+		e.File = m.Source.Name
+	}
+	return step, err
+}
+
+// trainer makes one Step.
+type trainer struct {
+	*emitter
+	opt       Options
+	source    *graph.Model
+	optimizer *optimizer
+	step      Step
+
+	parameters []ID
+	noDecay    map[ID]bool
+	grads      []ID
+	updates    []update // parameters, states, statistics
+	loss       ID
+	rate       ID    // the learning rate
+	stepped    ID    // the number of this step, float64
+	corrected  [2]ID // Adam's corrections of bias, once they are there
+}
+
+// update is a resident tensor and what takes its place.
+type update struct{ old, updated ID }
+
+func (s *trainer) run() (*Step, error) {
+	var err error
+	if s.optimizer, err = newOptimizer(s.opt.Optimizer, s.opt.Constants); err != nil {
+		return nil, err
+	}
+	if s.opt.ClipNorm < 0 {
+		return nil, optionf("clip norm %g: expected 0 or more", s.opt.ClipNorm)
+	}
+	inference, err := ops.Infer(s.source, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims})
+	if err != nil {
+		return nil, err
+	}
+	s.step.Dims, s.step.Warnings = inference.Dims, inference.Warnings
+	g := s.source.Graph.Clone()
+	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
+	for _, make := range []func() error{
+		s.upgrade, s.forward, s.objective, s.selectParameters, s.backward, s.clip, s.update, s.finish,
+	} {
+		if err := make(); err != nil {
+			return nil, err
+		}
+		if s.err != nil {
+			return nil, s.err
+		}
+	}
+	return &s.step, nil
+}
+
+// backward emits the gradients of the parameters.
+func (s *trainer) backward() error {
+	order, err := s.g.Topological()
+	if err != nil {
+		return err
+	}
+	nodes := make([]*graph.Node, len(order))
+	for i, n := range order {
+		nodes[i] = s.g.Nodes[n]
+	}
+	s.phase = phaseBackward
+	s.grads, err = s.differentiate(nodes, s.loss, s.parameters)
+	if err != nil {
+		return err
+	}
+	for i, d := range s.grads {
+		name := s.g.Tensors[s.parameters[i]].Name
+		if d == graph.None {
+			e := graph.Errorf("the loss does not depend on it: expected a differentiable path: take it out (--trainable, --freeze)")
+			e.Tensor = name
+			return e
+		}
+		s.phase, s.of, s.scope = phaseBackward, name, name+".grad/"
+		s.grads[i] = s.named(d, name+".grad")
+	}
+	s.of, s.scope = "", ""
+	return nil
+}
+
+// named gives a tensor a name; one that has a name of its own, because it is a
+// gradient of several tensors, an input or the like, is copied.
+func (s *trainer) named(t ID, name string) ID {
+	at := s.g.Tensors[t]
+	made := slices.ContainsFunc(s.g.Nodes, func(n *graph.Node) bool { return slices.Contains(n.Outputs, t) })
+	if !made || strings.HasSuffix(at.Name, ".grad") || strings.HasSuffix(at.Name, ".new") || at.Name == lossName {
+		t = s.op("Identity", t)
+	}
+	if s.err == nil {
+		s.g.Tensors[t].Name = s.unique(name)
+	}
+	return t
+}
+
+// clip scales all gradients so that the norm of all together is at most
+// Options.ClipNorm, as torch.nn.utils.clip_grad_norm_ does.
+func (s *trainer) clip() error {
+	if s.opt.ClipNorm == 0 || len(s.grads) == 0 {
+		return nil
+	}
+	s.phase, s.scope = phaseBackward, "clip/"
+	total := ID(graph.None)
+	for _, d := range s.grads {
+		sum := s.castTo(s.reduce("ReduceSumSquare", d, axes(0, s.rank(d)), false), graph.Float32)
+		if total == graph.None {
+			total = sum
+		} else {
+			total = s.add(total, sum)
+		}
+	}
+	scale := s.op("Min", s.div(s.number(s.opt.ClipNorm), s.plus(s.op("Sqrt", total), 1e-6)), s.number(1))
+	for i, d := range s.grads {
+		name := s.g.Tensors[d].Name
+		s.grads[i] = s.mul(d, s.castLike(scale, d))
+		s.g.Tensors[d].Name = s.unique(name + ".unclipped")
+		if s.err == nil {
+			s.g.Tensors[s.grads[i]].Name = name
+		}
+	}
+	s.scope = ""
+	return nil
+}
+
+// castTo gives a tensor an element type.
+func (e *emitter) castTo(t ID, elem graph.DType) ID {
+	if e.typeOf(t).Elem == elem {
+		return t
+	}
+	return e.with("Cast", attrs{"to": elem}, t)
+}
+
+// finish puts inputs, outputs and metadata in their places and drops what
+// nothing reads.
+func (s *trainer) finish() error {
+	g := s.g
+	g.Outputs = []ID{s.loss}
+	for _, u := range s.updates {
+		g.Outputs = append(g.Outputs, u.updated)
+	}
+	if s.opt.KeepGradients {
+		g.Outputs = append(g.Outputs, s.grads...)
+	}
+	params := &graph.Graph{Name: g.Name + ".params"}
+	for _, u := range s.updates {
+		t := g.Tensors[u.old]
+		p := params.NewTensor(t.Name)
+		params.Tensors[p].Data, params.Tensors[p].Type = t.Data, t.Type
+		t.Data, t.Input = nil, true
+		g.Inputs = append(g.Inputs, u.old)
+	}
+	updates := s.updateNames() // before indices change
+	s.prune()
+	outputs, opaque := map[ID]bool{}, map[ID]bool{}
+	for _, t := range g.Outputs {
+		outputs[t] = true
+	}
+	for _, n := range g.Nodes {
+		for _, t := range n.Outputs {
+			opaque[t] = !n.Meaning.Known && ops.Lookup(n.Domain, n.Op) == nil // only value_info describes it
+		}
+	}
+	for i, t := range g.Tensors {
+		t.Output = outputs[ID(i)]
+		if t.Input || t.Output || opaque[ID(i)] {
+			t.Declared = &graph.Declared{Type: t.Type, Symbols: make([]string, len(t.Type.Shape))}
+		} else {
+			t.Declared = nil // in symbols
+		}
+	}
+	g.Span = graph.Span{}
+	g.Link()
+	m := s.source
+	s.step.Model = &graph.Model{
+		IRVersion: max(m.IRVersion, 8), Producer: m.Producer, Opsets: s.opsets, Graph: g,
+		Functions: m.Functions, Props: slices.Clone(m.Props), Source: m.Source,
+	}
+	s.step.Params = &graph.Model{IRVersion: max(m.IRVersion, 8), Producer: "onnxmem", Opsets: s.opsets, Graph: params, Source: m.Source}
+	return s.describe(updates)
+}
+
+// updateNames lists w=w.new for all that is updated, and notes what is trained.
+func (s *trainer) updateNames() []string {
+	list := []string{}
+	for _, u := range s.updates {
+		list = append(list, s.g.Tensors[u.old].Name+"="+s.g.Tensors[u.updated].Name)
+	}
+	for _, p := range s.parameters {
+		s.step.Parameters = append(s.step.Parameters, s.g.Tensors[p].Name)
+	}
+	return list
+}
+
+// describe writes into the model what it is.
+func (s *trainer) describe(updates []string) error {
+	loss := s.opt.Loss
+	if loss == "" {
+		loss = "cross-entropy"
+	}
+	set := func(key string, v any) error {
+		text, err := json.Marshal(v)
+		if err == nil {
+			s.step.Model.SetProp(key, string(text))
+		}
+		return err
+	}
+	s.step.Model.SetProp("onnxmem.mode", "training")
+	s.step.Model.SetProp("onnxmem.loss", loss)
+	return errors.Join(set("onnxmem.updates", updates), set("onnxmem.trainable", s.step.Parameters), set("onnxmem.optimizer", s.optimizer.describe()))
+}
+
+// prune drops the nodes that no output needs.
+func (s *trainer) prune() {
+	g := s.g
+	maker := make([]*graph.Node, len(g.Tensors))
+	for _, n := range g.Nodes {
+		for _, t := range n.Outputs {
+			if t != graph.None {
+				maker[t] = n
+			}
+		}
+	}
+	needed := map[*graph.Node]bool{}
+	read := make([]bool, len(g.Tensors))
+	stack := slices.Clone(g.Outputs)
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if read[t] {
+			continue
+		}
+		read[t] = true
+		if n := maker[t]; n != nil && !needed[n] {
+			needed[n] = true
+			n.Reads(func(t ID) { stack = append(stack, t) })
+		}
+	}
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return !needed[n] })
+	g.DropTensors(func(t ID) bool {
+		return !read[t] && !g.Tensors[t].Input && (maker[t] == nil || !needed[maker[t]])
+	})
+}

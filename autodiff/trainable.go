@@ -1,0 +1,178 @@
+package autodiff
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// roles says which inputs of an operator are weights, by position, and which of
+// these are biases or scales of a normalisation, which do not decay.
+var roles = map[ruleKey]struct{ weights, flat []int }{
+	{"", "Conv"}:                                 {[]int{1, 2}, []int{2}},
+	{"", "ConvTranspose"}:                        {[]int{1, 2}, []int{2}},
+	{"", "Gemm"}:                                 {[]int{0, 1, 2}, []int{2}},
+	{"", "MatMul"}:                               {[]int{0, 1}, nil},
+	{"", "Einsum"}:                               {[]int{0, 1, 2, 3}, nil},
+	{"", "BatchNormalization"}:                   {[]int{1, 2}, []int{1, 2}},
+	{"", "InstanceNormalization"}:                {[]int{1, 2}, []int{1, 2}},
+	{"", "LayerNormalization"}:                   {[]int{1, 2}, []int{1, 2}},
+	{"", "GroupNormalization"}:                   {[]int{1, 2}, []int{1, 2}},
+	{"", "RMSNormalization"}:                     {[]int{1}, []int{1}},
+	{"", "LSTM"}:                                 {[]int{1, 2, 3, 7}, []int{3, 7}},
+	{"", "GRU"}:                                  {[]int{1, 2, 3}, []int{3}},
+	{"", "RNN"}:                                  {[]int{1, 2, 3}, []int{3}},
+	{"", "PRelu"}:                                {[]int{1}, []int{1}},
+	{"", "Gather"}:                               {[]int{0}, nil},
+	{"", "Add"}:                                  {[]int{0, 1}, nil},
+	{"", "Mul"}:                                  {[]int{0, 1}, nil},
+	{"com.microsoft", "FusedMatMul"}:             {[]int{0, 1}, nil},
+	{"com.microsoft", "BiasGelu"}:                {[]int{1}, []int{1}},
+	{"com.microsoft", "FastGelu"}:                {[]int{1}, []int{1}},
+	{"com.microsoft", "Attention"}:               {[]int{1, 2}, []int{2}},
+	{"com.microsoft", "SkipLayerNormalization"}:  {[]int{2, 3, 4}, []int{2, 3, 4}},
+	{"com.microsoft", "EmbedLayerNormalization"}: {[]int{2, 3, 4, 5, 6}, []int{5, 6}},
+	{"", "SimplifiedLayerNormalization"}:         {[]int{1}, []int{1}},
+}
+
+// transparent operators hand a weight on under another shape or type.
+var transparent = map[string]bool{
+	"Identity": true, "Transpose": true, "Reshape": true, "Cast": true,
+	"Squeeze": true, "Unsqueeze": true, "Flatten": true, "Split": true,
+}
+
+// exportersOwn are names that exporters give to constants.
+var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul)_\d+|.*Constant.*)$`)
+
+// selectParameters finds the initializers that are trained.
+func (s *trainer) selectParameters() error {
+	s.g.Link()
+	reaches := s.reachesLoss()
+	read := 0
+	for id, t := range s.g.Tensors {
+		id := ID(id)
+		if t.Data == nil || s.isState(id) || !t.Type.Elem.Floating() || len(t.Type.Shape) == 0 {
+			continue
+		}
+		weight, flat, by := s.role(id)
+		asked := s.opt.Trainable != nil && s.opt.Trainable.MatchString(t.Name)
+		frozen := s.opt.Freeze != nil && s.opt.Freeze.MatchString(t.Name)
+		why := ""
+		switch {
+		case s.opt.Trainable != nil && !asked, frozen:
+			continue
+		case t.Data.Sparse != nil:
+			why = "it is sparse"
+		case !reaches[id]:
+			if asked {
+				e := graph.Errorf("matches --trainable, and the loss does not depend on it: expected a differentiable path to the loss")
+				e.Tensor = t.Name
+				return e
+			}
+			continue
+		case !weight && !asked:
+			why = by
+		}
+		if why != "" {
+			if asked {
+				e := graph.Errorf("matches --trainable: %s: expected a dense weight", why)
+				e.Tensor = t.Name
+				return e
+			}
+			if elements(t.Data.Dims) > 1 && !isConstantOfOurs(t) {
+				s.step.LeftOut = append(s.step.LeftOut, fmt.Sprintf("%s: %s", graph.Short(t.Name), why))
+			}
+			continue
+		}
+		if read++; flat || len(t.Type.Shape) == 1 && !weight {
+			s.noDecay[id] = true
+		}
+		if kinds := s.kinds(id); len(kinds) > 1 {
+			s.step.Warnings = append(s.step.Warnings, fmt.Sprintf("parameter %s is read by nodes of different kinds (%v): it is trained as one", graph.Short(t.Name), kinds))
+		}
+		s.parameters = append(s.parameters, id)
+	}
+	if len(s.parameters) == 0 {
+		return graph.Errorf("no parameter to train: expected floating-point initializers that the loss depends on (--trainable)")
+	}
+	return nil
+}
+
+func isConstantOfOurs(t *graph.Tensor) bool {
+	return t.Data.Span.IsZero() && t.Data.Generate == nil && t.Data.External == nil
+}
+
+// reachesLoss finds the tensors that the loss depends on through operators that
+// let gradients through. Operators without a rule count as such: they are
+// refused when a parameter lies behind them.
+func (s *trainer) reachesLoss() map[ID]bool {
+	reaches := map[ID]bool{s.loss: true}
+	for k := len(s.g.Nodes) - 1; k >= 0; k-- {
+		n := s.g.Nodes[k]
+		if !slices.ContainsFunc(n.Outputs, func(t ID) bool { return t != graph.None && reaches[t] }) {
+			continue
+		}
+		r := LookupRule(n.Domain, n.Op)
+		for i, t := range n.Inputs {
+			if t != graph.None && s.typeOf(t).Elem.Floating() && (r == nil || r.flows(i, s.typeOf(t).Elem)) {
+				reaches[t] = true
+			}
+		}
+		for _, t := range n.Captures {
+			reaches[t] = true
+		}
+	}
+	return reaches
+}
+
+// role says whether a tensor is read as a weight, whether only as one that does
+// not decay, and if it is none, what reads it.
+func (s *trainer) role(id ID) (weight, flat bool, why string) {
+	flat = true
+	own := exportersOwn.MatchString(s.g.Tensors[id].Name)
+	for _, k := range s.g.Tensors[id].Readers {
+		n := s.g.Nodes[k]
+		r, known := roles[ruleKey{n.Domain, n.Op}]
+		for i, t := range n.Inputs {
+			switch {
+			case t != id:
+			case known && slices.Contains(r.weights, i):
+				if own && (n.Op == "Add" || n.Op == "Mul") {
+					why = "its name is an exporter's for a constant"
+					continue
+				}
+				weight = true
+				flat = flat && (slices.Contains(r.flat, i) || len(s.shape(id)) == 1)
+			case transparent[n.Op] && i == 0:
+				for _, out := range n.Outputs {
+					if out == graph.None {
+						continue
+					}
+					w, f, y := s.role(out)
+					weight, flat = weight || w, flat && f
+					if why == "" {
+						why = y
+					}
+				}
+			case why == "":
+				why = "read as input " + fmt.Sprint(i) + " of " + n.OpName()
+			}
+		}
+	}
+	return weight, flat && weight, why
+}
+
+// kinds are the operators that read a parameter as a weight, if it is read as
+// more than one kind of weight.
+func (s *trainer) kinds(id ID) []string {
+	var kinds []string
+	for _, k := range s.g.Tensors[id].Readers {
+		n := s.g.Nodes[k]
+		if r, ok := roles[ruleKey{n.Domain, n.Op}]; ok && slices.Contains(r.weights, slices.Index(n.Inputs, id)) && !slices.Contains(kinds, n.Op) {
+			kinds = append(kinds, n.Op)
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,28 @@
+package passes
+
+import (
+	"errors"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+)
+
+// train replaces the model by the graph of one training step.
+func train(s *State) error {
+	if s.opt.Train == nil {
+		return nil
+	}
+	opt := *s.opt.Train
+	opt.Dims, opt.StrictDims = s.opt.Dims, s.opt.StrictDims
+	step, err := autodiff.Train(s.model, opt)
+	if err != nil {
+		var option *autodiff.OptionError
+		if errors.As(err, &option) {
+			return &OptionError{option.Err}
+		}
+		return err
+	}
+	s.step, s.model = step, step.Model
+	// Its shapes are fixed.
+	s.opt.Dims, s.opt.StrictDims = nil, false
+	return nil
+}

@@ -1,0 +1,138 @@
+package passes
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// What a training graph says of itself (training.md).
+const (
+	keyMode      = "onnxmem.mode"
+	keyUpdates   = "onnxmem.updates"
+	keyTrainable = "onnxmem.trainable"
+
+	modeTraining  = "training"
+	modeInference = "inference"
+)
+
+// chain is a parameter or state, what is written over it on the way, and what
+// takes its place: one resident buffer. The maker of storages[k+1] writes it over
+// storages[k].
+type chain struct {
+	storages  []int32
+	parameter bool
+}
+
+// mode is that of the model: training if it says so.
+func (s *State) mode() string {
+	if mode, _ := s.model.Prop(keyMode); mode == modeTraining {
+		return modeTraining
+	}
+	return modeInference
+}
+
+// updates makes the parameters and states of a training graph resident, with
+// what takes their place.
+func (s *State) updates(r *region) error {
+	if s.mode() != modeTraining {
+		return nil
+	}
+	text, _ := s.model.Prop(keyUpdates)
+	var list, trained []string
+	if json.Unmarshal([]byte(text), &list) != nil {
+		list = strings.Fields(text)
+	}
+	text, _ = s.model.Prop(keyTrainable)
+	_ = json.Unmarshal([]byte(text), &trained) // a hint: without it they are states
+	inputs, outputs := map[string]graph.TensorID{}, map[string]graph.TensorID{}
+	for _, t := range r.g.Inputs {
+		inputs[r.g.Tensors[t].Name] = t
+	}
+	for _, t := range r.g.Outputs {
+		outputs[r.g.Tensors[t].Name] = t
+	}
+	isParameter := map[string]bool{}
+	for _, name := range trained {
+		isParameter[name] = true
+	}
+	for _, entry := range list {
+		from, to, ok := strings.Cut(entry, "=")
+		in, isInput := inputs[from]
+		out, isOutput := outputs[to]
+		if !ok || !isInput || !isOutput || r.of[in] == noStorage || r.of[out] == noStorage {
+			return graph.Errorf("%s: %q: expected INPUT=OUTPUT with a graph input and a graph output of fixed sizes", keyUpdates, graph.Short(entry))
+		}
+		c := chain{parameter: isParameter[from]}
+		if !r.findChain(&c, r.of[in], r.of[out]) {
+			e := graph.Errorf("%s: %q cannot be written over it: expected an operator that works in place, on the last use of %q", keyUpdates, graph.Short(to), graph.Short(from))
+			e.Tensor = from
+			return e
+		}
+		for _, i := range c.storages {
+			r.storages[i].resident = true
+		}
+		r.chained = append(r.chained, c)
+	}
+	return nil
+}
+
+// findChain looks for a way to write storage to over storage from, directly or
+// over what is made on the way, back from its maker.
+func (r *region) findChain(c *chain, from, to int32) bool {
+	if from == to {
+		c.storages = append(c.storages, from)
+		return true
+	}
+	st := &r.storages[to]
+	if st.maker < 0 || st.resident || st.bytes != r.storages[from].bytes {
+		return false
+	}
+	n := r.g.Nodes[st.maker]
+	var over []int32
+	for _, a := range n.Meaning.Inplace {
+		if i := r.of[n.Inputs[a.In]]; n.Outputs[a.Out] == st.tensors[0] && i != noStorage && !r.storages[i].output {
+			over = append(over, i)
+		}
+	}
+	// The thing itself first, then what only this node reads.
+	slices.SortStableFunc(over, func(a, b int32) int {
+		switch {
+		case a == from && b != from:
+			return -1
+		case b == from && a != from:
+			return 1
+		}
+		return 0
+	})
+	for _, i := range over {
+		if i != from && len(r.readers(i)) > 1 || r.storages[i].input && i != from {
+			continue
+		}
+		if r.findChain(c, from, i) {
+			c.storages = append(c.storages, to)
+			return true
+		}
+	}
+	return false
+}
+
+// updateEdges adds the precedence that writing in place asks for: whatever else
+// reads a storage of a chain runs before the node that writes over it.
+func (r *region) updateEdges(p *schedule.Problem) {
+	for _, c := range r.chained {
+		for k, over := range c.storages[:len(c.storages)-1] {
+			writer := int32(r.storages[c.storages[k+1]].maker)
+			for _, n := range r.readers(over) {
+				if int32(n) != writer {
+					p.Tensors = append(p.Tensors, schedule.Tensor{
+						Name: "update", Kind: "control", Producer: int32(n), Consumers: []int32{writer},
+					})
+				}
+			}
+		}
+	}
+}
