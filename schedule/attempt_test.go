@@ -109,7 +109,9 @@ func TestStages(t *testing.T) {
 		"bisect":   func(p *gap) { p.bisect(400, 1_000_000) },
 		"windows":  func(p *gap) { p.windows(1000) },
 		"climb":    func(p *gap) { p.climb(50, 12) },
+		"exhaust":  (*gap).exhaust,
 		"original": func(p *gap) { p.original() },
+		"coarsely": func(p *gap) { p.coarsely() },
 		"full":     (*gap).full,
 	}
 	closed := map[string]int{}

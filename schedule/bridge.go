@@ -45,14 +45,15 @@ type outcome struct {
 }
 
 // apart solves the parts between bridges, each down to the greatest bound of
-// all. floor is a bound
-// known before.
-func (s *search) apart(g *net, floor int64, solve func(*gap)) outcome {
+// all. A bound and an order are known before.
+func (s *search) apart(g *net, floor int64, known []int32, solve func(*gap)) outcome {
 	order := g.listing()
 	ends := g.bridges(order)
 	if g.idle > 0 || len(ends) == 1 {
 		p := s.open(g, floor)
-		solve(p)
+		if !p.see(known) {
+			solve(p)
+		}
 		return outcome{p.best, p.bound, p.proof}
 	}
 	out := outcome{bound: floor, proof: Certificate{Kind: KindSearch}}
@@ -71,11 +72,15 @@ func (s *search) apart(g *net, floor int64, solve func(*gap)) outcome {
 	}
 	for k, end := range ends {
 		parts[k] = order[from:end]
-		from = end
 		p := s.open(s.part(g, parts[k], live), out.bound)
+		local := make([]int32, 0, end-from) // the same nodes, by the same bridges
+		for _, v := range known[from:end] {
+			local = append(local, s.where[v])
+		}
+		from = end
 		p.whole = nil
 		gaps[k] = p
-		if !p.see(ascending(len(parts[k]))) {
+		if !p.see(local) && !p.see(ascending(len(parts[k]))) {
 			p.ask(p.best.order[p.best.step])
 			raise(k)
 		}

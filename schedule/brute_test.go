@@ -154,12 +154,20 @@ func randomProblem(r *rand.Rand, most int) *Problem {
 }
 
 // drawSharing rounds the sizes to a few, mostly, so that pairs have equal ones,
-// and lets some nodes write over some of their inputs.
+// makes some of them so large that others do not count beside them, and lets
+// some nodes write over some of their inputs.
 func drawSharing(r *rand.Rand, p *Problem) {
 	if few := 1 + r.Int64N(4); r.IntN(3) > 0 {
 		for t := range p.Tensors {
 			if x := &p.Tensors[t]; x.Bytes > 0 {
 				x.Bytes = 3*(x.Bytes%few) + 2
+			}
+		}
+	}
+	if r.IntN(4) == 0 {
+		for t := range p.Tensors {
+			if x := &p.Tensors[t]; x.Bytes%3 != 0 {
+				x.Bytes *= 100
 			}
 		}
 	}

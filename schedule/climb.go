@@ -53,3 +53,16 @@ func (p *gap) decide(limit int64, budget int) bool {
 	}
 	return false
 }
+
+// exhaust climbs with all the states that fit a second or so on a small net:
+// half a million on one of 200 nodes, no more than climb has had on one of
+// thousands.
+func (p *gap) exhaust() {
+	budget := p.effort.exact / p.g.nodes
+	if budget > p.effort.states/4 && !p.spent() {
+		all := p.effort.allStates
+		p.effort.allStates = p.states + budget
+		p.climb(budget, 6)
+		p.effort.allStates = all + budget
+	}
+}

@@ -39,6 +39,7 @@ type contraction struct {
 type contracted struct {
 	*net
 	run        [][]int32 // node -> the nodes that it stands for
+	anchor     []int32   // node -> the one of them to which the others move
 	head, tail []int32   // idle nodes, run before and after all others
 	floor      int64     // the largest load of those: the optimum is not below it
 }
@@ -50,6 +51,22 @@ func (c *contracted) expand(order []int32) []int32 {
 		full = append(full, c.run[v]...)
 	}
 	return append(full, c.tail...)
+}
+
+// reduce turns an order of the net into one of the contracted net, whose peak is
+// not larger: each node stands where its anchor stood.
+func (c *contracted) reduce(order []int32) []int32 {
+	node := make(map[int32]int32, len(c.anchor))
+	for i, v := range c.anchor {
+		node[v] = int32(i)
+	}
+	short := make([]int32, 0, len(c.anchor))
+	for _, v := range order {
+		if i, ok := node[v]; ok {
+			short = append(short, i)
+		}
+	}
+	return short
 }
 
 // contract takes the nodes from last to first until nothing changes, first
@@ -224,6 +241,7 @@ func (c *contraction) finish() *contracted {
 		if !c.gone[v] {
 			node[v] = int32(len(r.run))
 			r.run = append(r.run, c.run[v])
+			r.anchor = append(r.anchor, v)
 			h.trans = append(h.trans, c.trans[v])
 		}
 	}

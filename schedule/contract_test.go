@@ -28,6 +28,12 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 		if got := max(gap.best.peak, c.floor); got != best || gap.bound != gap.best.peak {
 			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.nodes, c.nodes, gap.best.peak, gap.bound, c.floor, best)
 		}
+		for _, order := range [2][]int32{g.listing(), s.settle(g, g.listing(), best, byPlace)} {
+			before, _ := peakOf(g.loads(order, nil))
+			if after, _ := peakOf(c.loads(c.reduce(order), nil)); after > before {
+				t.Errorf("graph %d: an order of peak %d has %d contracted", i, before, after)
+			}
+		}
 		order := c.expand(gap.best.order)
 		if e, err := p.Evaluate(order); err != nil || e.Peak != best {
 			t.Errorf("graph %d: expanded to %v of peak %d, %v; want %d", i, order, e.Peak, err, best)

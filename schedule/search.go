@@ -23,6 +23,7 @@ type limits struct {
 	states    int // of one exact search
 	allStates int
 	allRuns   int   // of nodes, in all exact searches
+	exact     int   // states times nodes, of one long exact search
 	flow      int64 // of one attempt at a budget
 
 	// Of the whole search, as search.visited counts: small for graphs of up to
@@ -206,8 +207,18 @@ func (p *gap) thorough() {
 		if p.take(c, (*gap).early) || p.original() {
 			return
 		}
+		if p.coarsely() {
+			return
+		}
 	}
 	p.take(c, (*gap).full)
+}
+
+// coarsely solves the net without its smallest tensors, where those could not
+// make the gap.
+func (p *gap) coarsely() bool {
+	h := p.g.coarse((p.best.peak - p.bound) / 2)
+	return h != nil && p.take(contract(h, p.halted), (*gap).full)
 }
 
 // original works on the net as it is, where a bound has a certificate.
@@ -223,7 +234,7 @@ func (p *gap) original() bool {
 
 // take solves the contracted net and takes what that says about this one.
 func (p *gap) take(c *contracted, solve func(*gap)) bool {
-	out := p.apart(c.net, max(c.floor, p.bound), solve)
+	out := p.apart(c.net, max(c.floor, p.bound), c.reduce(p.best.order), solve)
 	p.see(c.expand(out.best.order))
 	if out.bound > p.bound {
 		p.raise(out.bound, KindSearch)
@@ -249,6 +260,7 @@ func (p *gap) full() {
 		func() { p.bisect(4000, 1_000_000) },
 		func() { p.windows(p.effort.states / 10) },
 		func() { p.climb(p.effort.states/4, 24) },
+		p.exhaust,
 		func() { p.bisect(p.effort.states/4, p.effort.flow) },
 		func() { p.windows(p.effort.states) },
 		func() { p.climb(4*p.effort.states, 6) },
