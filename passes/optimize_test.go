@@ -93,7 +93,8 @@ func verify(t testing.TB, b []byte, p *plan.Plan) {
 }
 
 // TestPlansAreAccepted: every real model, with sharing switched on and off,
-// under several alignments and strategies, gets a plan that the verifier takes.
+// under several alignments and strategies, gets a plan that the verifier takes;
+// by default its arena is its peak.
 func TestPlansAreAccepted(t *testing.T) {
 	variants := map[string]passes.Options{
 		"default":    {},
@@ -111,7 +112,12 @@ func TestPlansAreAccepted(t *testing.T) {
 			if variant != "default" && len(b) > 300<<10 {
 				continue // the variants are about rules, not about size
 			}
-			t.Run(name+"/"+variant, func(t *testing.T) { planned(t, b, opt) })
+			t.Run(name+"/"+variant, func(t *testing.T) {
+				_, p := planned(t, b, opt)
+				if s := p.Summary; variant == "default" && s.ArenaBytes != s.PeakBytes {
+					t.Errorf("arena %d, peak %d: expected no fragmentation", s.ArenaBytes, s.PeakBytes)
+				}
+			})
 		}
 	}
 }

@@ -1,0 +1,54 @@
+package passes
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// The order of every traced training step and inference is placed without
+// fragmentation. The log has the median time of a placement.
+func TestTrainingArenaIsPeak(t *testing.T) {
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	files, err := filepath.Glob(filepath.Join(root, "training", "*.json*"))
+	if err != nil || len(files) == 0 {
+		t.Skipf("%s: no training graphs: set ONNXMEM_DATA to the test data", root)
+	}
+	var took []time.Duration
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := schedule.ReadProblem(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if testing.Short() && len(p.Nodes) > 500 {
+			continue
+		}
+		solved, err := schedule.Solve(p, schedule.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		o, err := newComparer(CompareOptions{}).choose(p, solved.Orders)
+		took = append(took, time.Since(began))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.found.Arena != solved.Evaluation.Peak {
+			t.Errorf("%s: arena %d, peak %d: expected no fragmentation", filepath.Base(path), o.found.Arena, solved.Evaluation.Peak)
+		}
+	}
+	slices.Sort(took)
+	t.Logf("%d graphs; placing takes %v at the median, %v at most", len(took), took[len(took)/2], took[len(took)-1])
+}
