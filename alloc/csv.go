@@ -86,6 +86,9 @@ func ReadDialect(r io.Reader) (Problem, Dialect, error) {
 		default:
 			err = c.readBuffer(text)
 		}
+		if failed := lines.Err(); err != nil && failed != nil {
+			err = failed // the line is what came before it
+		}
 		if err != nil {
 			return Problem{}, nil, err
 		}

@@ -3,8 +3,10 @@ package alloc
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -82,6 +84,15 @@ func TestWriteCSV(t *testing.T) {
 	p.Buffers[0].ID = "a,b"
 	if err := p.WriteCSV(&got, nil); err == nil {
 		t.Error("an ID with a comma was written")
+	}
+}
+
+// Where reading fails within a line, that is the error, not what is left of it.
+func TestReadCSVFails(t *testing.T) {
+	broken := errors.New("disk on fire")
+	r := io.MultiReader(strings.NewReader("id,lower,upper,size\na,0,2,4\nb,0"), iotest.ErrReader(broken))
+	if _, err := ReadCSV(r); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
 	}
 }
 

@@ -54,28 +54,57 @@ func commands(app *kong.Application) []*kong.Node {
 	return list
 }
 
+// valuesOf lists what a flag of a command takes; nothing where that is open.
+func valuesOf(n *kong.Node, f *kong.Flag) []string {
+	names := ""
+	switch {
+	case f.Enum != "":
+		names = f.Enum
+	case f.Name == "schedule", f.Name == "strategy" && n.Name == "order":
+		names = scheduleNames()
+	case f.Name == "placement", f.Name == "strategy":
+		names = placementNames()
+	default:
+		return nil
+	}
+	return strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
 func bashCompletion(w io.Writer, app *kong.Application) {
 	var names []string
-	cases := ""
+	cases, values := "", ""
 	for _, n := range commands(app) {
 		names = append(names, n.Name)
 		cases += fmt.Sprintf("    %s) flags=%q ;;\n", n.Name, strings.Join(flagsOf(n), " "))
+		for _, group := range n.AllFlags(true) {
+			for _, f := range group {
+				if v := valuesOf(n, f); v != nil {
+					values += fmt.Sprintf("    \"%s --%s\") values=%q ;;\n", n.Name, f.Name, strings.Join(v, " "))
+				}
+			}
+		}
 	}
 	fmt.Fprintf(w, `_onnxmem() {
-  local word=${COMP_WORDS[COMP_CWORD]} flags=""
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} flags="" values=""
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W %q -- "$word"))
     return
   fi
   case ${COMP_WORDS[1]} in
 %s  esac
+  case "${COMP_WORDS[1]} $before" in
+%s  esac
+  if [ -n "$values" ]; then
+    COMPREPLY=($(compgen -W "$values" -- "$word"))
+    return
+  fi
   case $word in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$word")) ;;
     *) COMPREPLY=($(compgen -f -- "$word")) ;;
   esac
 }
 complete -o filenames -F _onnxmem onnxmem
-`, strings.Join(names, " "), cases)
+`, strings.Join(names, " "), cases, values)
 }
 
 func fishCompletion(w io.Writer, app *kong.Application) {
@@ -83,7 +112,11 @@ func fishCompletion(w io.Writer, app *kong.Application) {
 		fmt.Fprintf(w, "complete -c onnxmem -n __fish_use_subcommand -a %s -d %q\n", n.Name, n.Help)
 		for _, group := range n.AllFlags(true) {
 			for _, f := range group {
-				fmt.Fprintf(w, "complete -c onnxmem -n '__fish_seen_subcommand_from %s' -l %s -d %q\n", n.Name, f.Name, f.Help)
+				takes := ""
+				if v := valuesOf(n, f); v != nil {
+					takes = fmt.Sprintf(" -x -a %q", strings.Join(v, " "))
+				}
+				fmt.Fprintf(w, "complete -c onnxmem -n '__fish_seen_subcommand_from %s' -l %s%s -d %q\n", n.Name, f.Name, takes, f.Help)
 			}
 		}
 	}
