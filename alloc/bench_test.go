@@ -41,16 +41,3 @@ func BenchmarkCheckSweep(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkSolveTangled: 100,000 buffers on which the greedy strategies are
-// quadratic.
-func BenchmarkSolveTangled(b *testing.B) {
-	p := tangled(100000)
-	for b.Loop() {
-		r, err := Solve(p, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(100*float64(r.Arena-r.LowerBound)/float64(r.LowerBound), "gap-%")
-	}
-}

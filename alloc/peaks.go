@@ -51,28 +51,43 @@ func (p *peaks) addIn(node, from, to, lo, hi int32, x int64) {
 	p.most[node] = max(p.most[2*node], p.most[2*node+1]) + p.owed[node]
 }
 
-// first returns where the largest number of [lo, hi) is, leftmost.
-func (p *peaks) first(lo, hi int32) int32 {
-	_, at := p.firstIn(1, 0, p.leaves, lo, hi, 0, -2*never, -1)
-	return at
+// largest returns the largest number of [lo, hi).
+func (p *peaks) largest(lo, hi int32) int64 {
+	most, _ := p.mostIn(1, 0, p.leaves, lo, hi, 0, -2*never, -1)
+	return most
 }
+
+// first returns where the largest number of [lo, hi) is, leftmost.
+func (p *peaks) first(lo, hi int32) int32 { return p.firstAt(lo, hi, -2*never+1) }
 
 // firstAt returns where the largest number of [lo, hi) is if it is at least x,
 // else -1.
 func (p *peaks) firstAt(lo, hi int32, x int64) int32 {
-	_, at := p.firstIn(1, 0, p.leaves, lo, hi, 0, x-1, -1)
-	return at
+	_, node := p.mostIn(1, 0, p.leaves, lo, hi, 0, x-1, -1)
+	if node < 0 {
+		return -1
+	}
+	for node < p.leaves {
+		left := p.most[2*node]+p.owed[node] == p.most[node]
+		node *= 2
+		if !left {
+			node++
+		}
+	}
+	return node - p.leaves
 }
 
-func (p *peaks) firstIn(node, from, to, lo, hi int32, owed, best int64, at int32) (int64, int32) {
+// mostIn returns the largest number of [lo, hi) above best, and of the tree
+// nodes that cover the span the leftmost that has it.
+func (p *peaks) mostIn(node, from, to, lo, hi int32, owed, best int64, at int32) (int64, int32) {
 	if hi <= from || to <= lo || p.most[node]+owed <= best {
 		return best, at
 	}
-	if to-from == 1 {
-		return p.most[node] + owed, from
+	if lo <= from && to <= hi {
+		return p.most[node] + owed, node
 	}
 	mid := (from + to) / 2
 	owed += p.owed[node]
-	best, at = p.firstIn(2*node, from, mid, lo, hi, owed, best, at)
-	return p.firstIn(2*node+1, mid, to, lo, hi, owed, best, at)
+	best, at = p.mostIn(2*node, from, mid, lo, hi, owed, best, at)
+	return p.mostIn(2*node+1, mid, to, lo, hi, owed, best, at)
 }

@@ -9,7 +9,7 @@ type limits struct {
 }
 
 var effortLimits = [...]limits{
-	EffortDefault: {400, 250_000_000, 500_000_000, 500_000_000},
+	EffortDefault: {400, 900_000_000, 500_000_000, 500_000_000},
 	EffortFast:    {9, 4_000_000, 10_000_000, 3_000_000},
 	EffortMax:     {1000, 10_000_000_000, 5_000_000_000, 2_000_000_000},
 }
@@ -22,10 +22,14 @@ const mostSpans = 3_000_000
 // skyline search needs for all its runs.
 const quickly = 2500
 
-// mostBuffers is how many the searches take on, but for EffortMax: one run of
-// the skyline search takes ten seconds and more on 100,000 tangled lifetimes,
-// where the strategies alone end 0.4 % above the bound.
-const mostBuffers = 1 << 16
+// lookLarge is the nodes that the skyline runs may look at beyond large buffers,
+// a second of work: a few runs on 100,000 buffers, whose first strategy ends
+// within half a per cent of the bound.
+const lookLarge = 60_000_000
+
+// mostBuffers is how many the searches take on, but for EffortMax: beyond it
+// lookLarge is not enough for one run.
+const mostBuffers = 1 << 18
 
 // search goes beyond the strategies: skyline runs, then the exact search at the
 // lower bound, and if that does not end it, a bisection between the bound and
@@ -39,6 +43,9 @@ func (v *solver) search() {
 	s := prepare(v.p)
 	if len(s.ids) > mostBuffers && v.opt.Effort != EffortMax {
 		return
+	}
+	if len(s.ids) > large && v.opt.Effort != EffortMax {
+		effort.look = min(effort.look, lookLarge)
 	}
 	var spans int64
 	for _, i := range s.ids {

@@ -21,6 +21,16 @@ func newSkyline(sections int32) *skyline {
 	return l
 }
 
+// newSkylineOn returns the line of given tops, by section.
+func newSkylineOn(tops []int64) *skyline {
+	n := int32(len(tops))
+	l := &skyline{at: make([]plateau, n+1), left: make([]int32, n+1)}
+	for c, top := range tops {
+		l.put(plateau{int32(c), int32(c) + 1, top})
+	}
+	return l
+}
+
 // lowest returns the lowest plateau, the leftmost of equal ones.
 func (l *skyline) lowest() plateau {
 	for l.queue[0] != l.at[l.queue[0].lo] {

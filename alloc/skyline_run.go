@@ -34,15 +34,18 @@ func newLine(s prepared) *line {
 }
 
 // run returns false as soon as it is sure to pass the limit, or has spent the
-// budget, in tree nodes looked at.
-func (l *line) run(priority []float64, pressure bool, limit int64, budget int) (Placement, bool) {
-	order := ranked(priority)
+// budget, in tree nodes looked at by all runs of this line, or is told to end.
+func (l *line) run(weights []float64, pressure bool, limit int64, budget int, end <-chan struct{}) (Placement, bool) {
+	order := ranked(weights)
 	l.index.reset(order)
 	l.pressure.reset(l.loads)
 	l.left.reset(l.counts[:l.s.sections])
 	tops := newSkyline(int32(l.s.sections))
 	a := Placement{Offsets: make([]int64, len(l.s.size))}
-	for range order {
+	for done := range order {
+		if done%(1<<12) == 0 && ended(end) {
+			return Placement{}, false
+		}
 		rank := int32(-1)
 		var at plateau
 		for {
@@ -78,6 +81,16 @@ func (l *line) run(priority []float64, pressure bool, limit int64, budget int) (
 		l.lay(tops, at, plateau{l.s.lo[i], l.s.hi[i], top}, off-at.height)
 	}
 	return a, true
+}
+
+// ended says whether a channel is closed.
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // waste raises a section that nothing on the plateau reaches: alone, for its

@@ -50,9 +50,13 @@ type Result struct {
 
 // mostGaps is how many gaps a strategy may look at within Solve, about a second
 // of work. Only tangled lifetimes of tens of thousands of buffers need more;
-// [BestFit] has no such limit. 100,000 of them: 4 s, where each greedy strategy
-// alone takes a minute (BenchmarkSolveTangled).
+// [BestFit] has no such limit.
 const mostGaps = 20_000_000
+
+// large is the number of buffers beyond which Solve tries the strategies only
+// that are made for it: the others would take a second each to give up where
+// lifetimes are tangled, and the skyline search does better where they are not.
+const large = 1 << 16
 
 // Solve validates the problem and looks for a small arena, in three stages: the
 // strategies, of equal arenas the first in [Strategies]; the skyline search,
@@ -82,7 +86,7 @@ func Solve(p Problem, opt Options) (Result, error) {
 		v.p.work = mostGaps
 	}
 	for _, s := range tried {
-		if s.Alone && opt.Strategy == "" {
+		if opt.Strategy == "" && (s.Alone || len(p.Buffers) > large && !s.Large) {
 			continue
 		}
 		if context.Cause(opt.Context) != nil {
