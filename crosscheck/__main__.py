@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, optimum, table, workdir
+from . import cases, command, optimum, runtime_order, table, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _MODEL_SECONDS = 1200  # no model takes longer
@@ -30,19 +30,21 @@ def main():
     if chosen:
         print(table.header(), flush=True)
     results = _run(chosen, args.binary, work, args.jobs)
-    optima = _optima(args, tool, work)
-    (work / "results.json").write_text(json.dumps(results + optima, indent=1), encoding="utf-8")
-    for text in table.summary(results, optima):
+    optima = _others("optimum", optimum.find(), optimum, args, tool, work)
+    orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
+    everything = results + optima + orders
+    (work / "results.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
+    for text in table.summary(results, optima, orders):
         print(text)
     print(f"crosscheck: {time.monotonic() - began:.0f} s", file=sys.stderr)
-    return 1 if not results + optima or any(r["faults"] for r in results + optima) else 0
+    return 1 if not everything or any(r["faults"] for r in everything) else 0
 
 
 def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum"), help="zoo, light, model (built-in networks) or optimum (orders, by HiGHS)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime"), help="zoo, light, model (built-in networks), optimum (by HiGHS) or runtime (its own orders)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
@@ -76,16 +78,16 @@ def _choose(found, args, data):
     return found
 
 
-def _optima(args, tool, work):
-    """Small problems in the eyes of a solver; print a row for each."""
-    if args.kind and "optimum" not in args.kind:
+def _others(kind, files, examiner, args, tool, work):
+    """Examine files that are no cases; print a row for each."""
+    if args.kind and kind not in args.kind:
         return []
     results = []
-    for problem in optimum.find():
-        if args.only and not any(name in f"optimum/{problem.stem}" for name in args.only):
+    for file in files:
+        if args.only and not any(name in f"{kind}/{file.stem}" for name in args.only):
             continue
-        results.append(optimum.examine(problem, tool, work))
-        print(optimum.row(results[-1]), flush=True)
+        results.append(examiner.examine(file, tool, work))
+        print(examiner.row(results[-1]), flush=True)
         for text in results[-1]["faults"]:
             print(f"    {text}", flush=True)
     return results

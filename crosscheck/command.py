@@ -22,9 +22,10 @@ class Command:
         """Write a built-in network; its dimensions stay symbolic."""
         self._run("model", name, str(path), *[f"--set={k}={v}" for k, v in settings.items()])
 
-    def optimize(self, source, target, dims):
+    def optimize(self, source, target, dims, schedule=""):
         """Plan source into target; the plan's summary."""
-        return self._json("optimize", str(source), str(target), "--json", *_dims(dims))
+        strategy = [f"--schedule={schedule}"] if schedule else []
+        return self._json("optimize", str(source), str(target), "--json", *strategy, *_dims(dims))
 
     def verify(self, target):
         """The independent check of a planned file; the violations."""

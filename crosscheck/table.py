@@ -33,14 +33,18 @@ def _verdict(value):
     return {True: "yes", False: "NO", None: "-"}[value]
 
 
-def summary(results, optima):
+def summary(results, optima, orders):
     """The closing lines."""
     count = {v: sum(bool(r.get(v)) for r in results) for v in (*_VERDICTS, "shapes")}
-    everything = [*results, *optima]
-    passed = sum(not r["faults"] for r in everything)
+    everything = [*results, *optima, *orders]
+    passed = _sound(everything)
     return [
         f"models planned {count['planned']} / verified {count['verified']} / bit-identical {count['identical']}"
         f" out of {len(results)}; checker {count['checker']}, order {count['order']}, shapes {count['shapes']}",
-        f"optima confirmed {sum(not r['faults'] for r in optima)} out of {len(optima)}",
+        f"optima confirmed {_sound(optima)} out of {len(optima)}; the runtime's own orders met on {_sound(orders)} out of {len(orders)}",
         f"{passed} passed, {len(everything) - passed} failed",
     ]
+
+
+def _sound(results):
+    return sum(not r["faults"] for r in results)

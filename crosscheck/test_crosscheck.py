@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import cases, feeds, optimum, order, probe, runtime, shapes, table
+from . import cases, feeds, optimum, order, probe, runtime, runtime_order, shapes, table
 
 
 def event(name, op="Relu"):
@@ -133,9 +133,16 @@ class Probe(unittest.TestCase):
 class Table(unittest.TestCase):
     def test_summary_counts(self):
         good = {"title": "a", "planned": True, "verified": True, "identical": True, "faults": []}
-        lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}])
+        lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}], [])
         self.assertIn("models planned 1 / verified 1 / bit-identical 1 out of 2", lines[0])
-        self.assertEqual(lines[1:], ["optima confirmed 1 out of 1", "2 passed, 1 failed"])
+        self.assertEqual(lines[1:], ["optima confirmed 1 out of 1; the runtime's own orders met on 0 out of 0", "2 passed, 1 failed"])
+
+
+class RuntimeOrder(unittest.TestCase):
+    def test_differs(self):
+        self.assertEqual(runtime_order.differs(["a", "b"], ["a", "b"]), "")
+        self.assertEqual(runtime_order.differs(["a", "b"], ["b", "a"]), "step 0: a planned, b ran")
+        self.assertEqual(runtime_order.differs(["a", "b"], ["a"]), "2 nodes planned, 1 ran")
 
 
 class Optimum(unittest.TestCase):

@@ -1,0 +1,62 @@
+"""The orders that ONNX Runtime really runs, against the strategies that claim to be them."""
+
+import time
+
+import onnx
+
+from . import cases, command, feeds, runtime
+
+_NETWORKS = ("googlenet", "mobilenet_v2")
+_STRATEGIES = (("reverse-dfs", False), ("ort-priority", True))  # and whether the runtime is told PRIORITY_BASED
+
+
+def find(tool, data, work):
+    """Models with branches, and no weights elsewhere."""
+    found = [data / "light/light_squeezenet.onnx"]
+    for name in _NETWORKS:
+        found.append(work / f"{name}.order.onnx")
+        tool.model(name, found[-1], cases.BUILT_IN[name][1])
+    return [path for path in found if path.exists()]
+
+
+def examine(path, tool, work):
+    """Plan a model by each strategy, run it as it was, and compare the orders."""
+    began = time.process_time()
+    name = path.name.split(".")[0]
+    result = {"title": f"runtime/{name}", "faults": []}
+    model = onnx.load(path)
+    for i, node in enumerate(model.graph.node):
+        node.name = f"n{i}"
+    named = work / f"{name}.named.onnx"
+    onnx.save(model, named)
+    shapes = {k: tuple(d if isinstance(d, int) else 1 for d in dims) for k, dims in feeds.declared(model.graph).items()}
+    given = feeds.make(model.graph, shapes, 1.0)
+    planned = work / f"{name}.ordered.onnx"
+    for strategy, told in _STRATEGIES:
+        try:
+            tool.optimize(named, planned, {}, schedule=strategy)
+        except command.Failed as err:
+            result["faults"].append(str(err))
+            continue
+        nodes = onnx.load(planned, load_external_data=False).graph.node
+        _, events = runtime.run(named, given, 1, follow_order=told, profile=work / f"{name}.trace")
+        if fault := differs([n.name for n in nodes if n.op_type != "Constant"], [e.name for e in events]):
+            result["faults"].append(f"{strategy}: {fault}")
+    result["nodes"] = len(model.graph.node)
+    result["seconds"] = round(time.process_time() - began, 1)
+    return result
+
+
+def differs(planned, ran):
+    """Where two orders part, or nothing."""
+    if planned == ran:
+        return ""
+    for step, (a, b) in enumerate(zip(planned, ran)):
+        if a != b:
+            return f"step {step}: {a} planned, {b} ran"
+    return f"{len(planned)} nodes planned, {len(ran)} ran"
+
+
+def row(result):
+    """One line of text."""
+    return f"{result['title']:34} {result['nodes']} nodes, {' and '.join(s for s, _ in _STRATEGIES)} as they ran: {'NO' if result['faults'] else 'yes'}, {result['seconds']} s"
