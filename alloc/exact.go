@@ -15,6 +15,7 @@ import (
 //
 //	exact_branch.go   what to lay next: the lowest buffer of one section
 //	exact_bound.go    what follows from it: floors that rise, and dead ends
+//	exact_seam.go     what follows where some buffers end and others begin
 //	exact_table.go    failures that it has met before
 //	exact_arms.go     the orders in which to try, round robin
 //
@@ -29,6 +30,8 @@ type exact struct {
 	base     []int64   // no offset is lower: the fixed one, or 0
 	pinned   []bool    // its offset is base
 	hint     []int64   // tried first; below 0: none
+	ending   []uint8   // its bit in the seam where it ends, and
+	starting []uint8   // in that where it begins; 0: none
 	meets    [][]int32 // those live together with it, the smallest size first
 	twin     []int32   // the one before that is the same in all, or -1
 	load     []int64   // by section
@@ -46,8 +49,9 @@ type exact struct {
 	slot     [][]int32 // by buffer and section from lo: its place in members
 	crossing []int32   // by section: unplaced that are in the next one, too
 	starts   []uint64  // by section: the hashes of the unplaced that begin in it
+	seams    []seam    // by section: between it and the next
 	least    []int64   // no offset is lower, by the floors
-	witness  []int32   // the section whose floor says so
+	witness  []int32   // what says so: a section by its floor, or a seam
 	placed   []bool
 	offset   []int64
 	trail    []change
@@ -55,6 +59,7 @@ type exact struct {
 	// The search.
 	rank   []int32
 	lowest bool // branch only where the floor is lowest
+	fit    bool // try first what fits a valley best
 	failed hull // explains the last failure
 	table  []failure
 	cands  []int32 // a stack, shared by all depths
@@ -67,7 +72,7 @@ type exact struct {
 }
 
 // rules switches inference off, one by one, for tests that measure its worth.
-type rules struct{ heads, table, jumps, splits, twins, forced bool }
+type rules struct{ heads, table, jumps, splits, twins, forced, seams bool }
 
 // hull is the sections [lo, hi).
 type hull struct{ lo, hi int32 }
@@ -110,6 +115,7 @@ func newExact(p Problem, s prepared) *exact {
 		twin: make([]int32, n), latest: make([]int64, n), slot: make([][]int32, n),
 		least: make([]int64, n), witness: make([]int32, n), placed: make([]bool, n), offset: make([]int64, n), rank: make([]int32, n),
 		floor: make([]int64, s.sections), why: make([]hull, s.sections), members: make([][]int32, s.sections),
+		seams: make([]seam, s.sections), ending: make([]uint8, n), starting: make([]uint8, n),
 		unplaced: make([]int32, s.sections), crossing: make([]int32, s.sections), starts: make([]uint64, s.sections),
 	}
 	x.rem = slices.Clone(x.load)
@@ -140,6 +146,7 @@ func newExact(p Problem, s prepared) *exact {
 		}
 	}
 	x.link()
+	x.sew()
 	bits := 10
 	for bits < 18 && 1<<bits < 256*n {
 		bits++
@@ -220,6 +227,7 @@ func (x *exact) run() (out outcome, found []int64) {
 func (x *exact) lay(b int32, off int64) bool {
 	x.trail = append(x.trail, change{kind: bufferLaid, at: b, was: off})
 	x.placed[b], x.offset[b] = true, off
+	x.flip(b)
 	x.starts[x.lo[b]] ^= hashOf(b)
 	top := off + x.size[b]
 	for k, c := 0, x.lo[b]; c < x.hi[b]; k, c = k+1, c+1 {
@@ -255,7 +263,7 @@ func (x *exact) lift(b int32, floor int64, witness int32) bool {
 	}
 	x.least[b], x.witness[b] = floor, witness
 	if floor > x.latest[b] {
-		x.failed = x.why[witness]
+		x.failed = x.reason(witness)
 		return false
 	}
 	return true
@@ -280,6 +288,7 @@ func (x *exact) undo(to int) {
 		case bufferLaid:
 			b := u.at
 			x.placed[b] = false
+			x.flip(b)
 			x.starts[x.lo[b]] ^= hashOf(b)
 			for c := x.lo[b]; c < x.hi[b]; c++ {
 				x.floor[c] = u.was

@@ -6,14 +6,16 @@ import (
 )
 
 // arm is one way to search: the order in which candidates are tried, as keys
-// that descend, ties going to the next key and then to the smaller index; and
-// whether only the lowest valleys are branched in.
+// that descend, ties going to the next key and then to the smaller index;
+// whether only the lowest valleys are branched in; and whether what fits its
+// valley best comes before all that.
 //
 //	W  width: the steps of the lifetime      A  area: width times size
 //	Z  size                                  T  the largest load it meets
 type arm struct {
 	keys   string
 	lowest bool
+	fit    bool
 	noise  float64 // of the only key: it is multiplied by 1 ± noise/2
 	seed   uint64
 }
@@ -37,6 +39,7 @@ func noisy(k uint64) arm {
 		keys:   "AZWT"[k%4 : k%4+1],
 		noise:  [4]float64{0.2, 0.5, 1, 1.9}[k/4%4],
 		lowest: k/16%2 == 1,
+		fit:    (k+k/4)%2 == 1,
 		seed:   k,
 	}
 }
@@ -53,6 +56,7 @@ func (x *exact) decide(capacity int64, budget int64) (outcome, []int64) {
 			var a arm
 			if k < len(arms) {
 				a = arms[k]
+				a.fit = (k+round)%2 == 1
 			} else {
 				a = noisy(seed)
 				seed++
@@ -71,7 +75,7 @@ func (x *exact) decide(capacity int64, budget int64) (outcome, []int64) {
 
 // order ranks the buffers as an arm wants.
 func (x *exact) order(a arm) {
-	x.lowest = a.lowest
+	x.lowest, x.fit = a.lowest, a.fit
 	values := make([][]float64, len(a.keys))
 	for k, key := range []byte(a.keys) {
 		values[k] = x.values(key)

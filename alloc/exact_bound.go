@@ -6,14 +6,26 @@ package alloc
 // Floor + rem is the load and what is wasted. Laying a buffer on its floor
 // wastes nothing, so only the waste needs an explanation: why. It is enough to
 // visit each section once, for a floor rises here no further than the least
-// offset of all that it could push up.
+// offset of all that it could push up; but seams do push up, and then what they
+// push is visited again.
 func (x *exact) settle(changed hull) bool {
-	for c := changed.lo; c < changed.hi; c++ {
-		if x.rem[c] > 0 && !x.settleOne(c) {
+	for {
+		for c := changed.lo; c < changed.hi; c++ {
+			if x.rem[c] > 0 && !x.settleOne(c) {
+				return false
+			}
+		}
+		if x.off.seams {
+			return true
+		}
+		var ok bool
+		if changed, ok = x.settleSeams(changed); !ok {
 			return false
 		}
+		if changed.hi == 0 {
+			return true
+		}
 	}
-	return true
 }
 
 func (x *exact) settleOne(c int32) bool {
@@ -41,7 +53,7 @@ func (x *exact) settleOne(c int32) bool {
 func (x *exact) blame(c int32) hull {
 	why := x.why[c]
 	for _, b := range x.members[c][:x.unplaced[c]] {
-		why = why.join(x.why[x.witness[b]])
+		why = why.join(x.reason(x.witness[b]))
 	}
 	return why
 }

@@ -70,7 +70,7 @@ func (x *exact) branch(in hull) outcome {
 		}
 	}
 	last := len(x.cands)
-	x.arrange(x.cands[first:last], floor)
+	x.arrange(x.cands[first:last], at)
 	next, why := x.above(at)
 	all := x.why[at].join(why)
 	mark := len(x.trail)
@@ -182,7 +182,7 @@ func (x *exact) above(at int32) (next int64, why hull) {
 	for _, b := range x.members[at][:x.unplaced[at]] {
 		if x.least[b] > floor {
 			next = min(next, x.least[b])
-			why = why.join(x.why[x.witness[b]])
+			why = why.join(x.reason(x.witness[b]))
 			continue
 		}
 		why = why.join(hull{x.lo[b], x.hi[b]})
@@ -214,8 +214,23 @@ func (x *exact) leave(at int32, floor int64, why hull) bool {
 	return x.settle(changed)
 }
 
-// arrange sorts the candidates: those that hint at this offset, then by rank.
-func (x *exact) arrange(cands []int32, floor int64) {
+// arrange sorts the candidates for the floor of a section: those that hint at
+// this offset, then those that fit the valley best if the arm wants it, then by
+// rank.
+func (x *exact) arrange(cands []int32, at int32) {
+	if len(cands) < 2 {
+		return
+	}
+	floor := x.floor[at]
+	valley := hull{at, at + 1}
+	if x.fit {
+		for valley.lo > 0 && x.rem[valley.lo-1] > 0 && x.floor[valley.lo-1] == floor {
+			valley.lo--
+		}
+		for int(valley.hi) < len(x.floor) && x.rem[valley.hi] > 0 && x.floor[valley.hi] == floor {
+			valley.hi++
+		}
+	}
 	slices.SortFunc(cands, func(a, b int32) int {
 		if hit := x.hint[a] == floor; hit != (x.hint[b] == floor) {
 			if hit {
@@ -223,6 +238,28 @@ func (x *exact) arrange(cands []int32, floor int64) {
 			}
 			return 1
 		}
+		if x.fit {
+			if m, n := x.matches(a, valley), x.matches(b, valley); m != n {
+				return n - m
+			}
+		}
 		return cmp.Compare(x.rank[a], x.rank[b])
 	})
+}
+
+// matches counts how well a buffer fits on the floor of a valley: whether it
+// fills its width, and at which ends it would be level with what is beside. A
+// packing without slack is made of such fits.
+func (x *exact) matches(b int32, valley hull) int {
+	n, top := 0, x.floor[valley.lo]+x.size[b]
+	if x.lo[b] == valley.lo && x.hi[b] == valley.hi {
+		n++
+	}
+	if c := valley.lo - 1; x.lo[b] == valley.lo && c >= 0 && x.rem[c] > 0 && x.floor[c] == top {
+		n++
+	}
+	if c := valley.hi; x.hi[b] == valley.hi && int(c) < len(x.floor) && x.rem[c] > 0 && x.floor[c] == top {
+		n++
+	}
+	return n
 }

@@ -89,7 +89,8 @@ func TestExactIsBruteForce(t *testing.T) {
 	ablations := map[string]rules{
 		"all rules": none, "no heads": {heads: true}, "no table": {table: true}, "no jumps": {jumps: true}, "no splits": {splits: true},
 		"no twins": {twins: true}, "no forced moves": {forced: true},
-		"no rules": {true, true, true, true, true, true},
+		"no seams": {seams: true},
+		"no rules": {true, true, true, true, true, true, true},
 	}
 	for _, all := range []bool{false, true} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -184,7 +185,7 @@ func TestAblation(t *testing.T) {
 		bound := p.MaxLoad()
 		s := prepare(p)
 		var first outcome
-		for k, off := range []rules{{}, {heads: true}, {table: true}, {jumps: true}, {splits: true}, {twins: true}, {forced: true}} {
+		for k, off := range []rules{{}, {heads: true}, {table: true}, {jumps: true}, {splits: true}, {twins: true}, {forced: true}, {seams: true}} {
 			x := newExact(p, s)
 			x.off = off
 			got, _ := x.decide(bound, 200_000_000)
