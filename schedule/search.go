@@ -196,6 +196,11 @@ func (p *gap) thorough() {
 		p.full() // moving the first node would move the idle bytes
 		return
 	}
+	// The listing, but for what frees: where it keeps what belongs together
+	// close, as on layers of a random network, none of the greedy orders does.
+	if p.see(p.settle(g, g.listing(), infinite, byPlace)) {
+		return
+	}
 	if g.nodes > maxExact && p.original() {
 		return
 	}
@@ -224,6 +229,9 @@ func (p *gap) coarsely() bool {
 // original works on the net as it is, where a bound has a certificate.
 func (p *gap) original() bool {
 	if p.alternate(); !p.done() {
+		p.goals()
+	}
+	if !p.done() {
 		p.cuts()
 	}
 	if !p.done() {
