@@ -28,8 +28,9 @@ func annotate(s *State) error {
 	p := &plan.Plan{
 		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: s.mode(),
 		Dims: s.dims(), Alignment: s.opt.Align,
-		Sharing:      plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace},
-		Certificates: []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
+		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace},
+		KeepsRandomOrder: s.opt.KeepRandomOrder,
+		Certificates:     []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
 	}
 	if p.Tool == "" {
 		p.Tool = "onnxmem"

@@ -1,9 +1,11 @@
 package passes
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -13,24 +15,62 @@ func order(s *State) error { return s.order(s.main) }
 // order solves the bare problem of a region and puts its nodes, and all that
 // speaks of them by index, into the order found.
 func (s *State) order(r *region) error {
-	strategy := s.opt.Schedule
-	if r.inFunction {
-		strategy = "program"
+	p := s.problem(r)
+	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal, Context: s.searching()}
+	switch {
+	case r.inFunction:
+		opt.Strategy = "program"
+	case s.opt.KeepRandomOrder:
+		opt.Precedence = effectsInOrder(r.g, schedule.Program(p))
+	}
+	if r == s.main {
+		opt.Progress = s.opt.Progress
 	}
 	var err error
-	r.solved, err = schedule.Solve(s.problem(r), schedule.Options{Strategy: strategy, Effort: s.opt.Effort, Context: s.opt.Context})
-	if err != nil {
+	if r.solved, err = schedule.Solve(p, opt); err != nil {
 		return err
 	}
-	if len(r.solved.Orders) == 0 {
-		return s.follow(r, r.solved.Order)
+	ended := r.solved.Ended != nil
+	s.late = s.late || ended
+	if r == s.main && r.solved.KeptBound > r.solved.Bound {
+		s.notes = append(s.notes, keptNote(r.solved))
 	}
-	return s.choose(r, r.solved.Orders)
+	orders := r.solved.Orders
+	if s.opt.Goal == schedule.GoalArea || ended {
+		orders = orders[:1]
+	}
+	return s.choose(r, orders)
+}
+
+// effectsInOrder pairs each node that has an effect, as [graph.Effects] has it,
+// with the next one in an order.
+func effectsInOrder(g *graph.Graph, order []int32) (pairs [][2]int32) {
+	effects, last := graph.Effects(g), int32(-1)
+	for _, n := range order {
+		if !effects[n] {
+			continue
+		}
+		if last >= 0 {
+			pairs = append(pairs, [2]int32{last, n})
+		}
+		last = n
+	}
+	return pairs
+}
+
+// keptNote says what keeping the order of random nodes costs.
+func keptNote(r *schedule.Result) string {
+	what := fmt.Sprintf("its peak is at least %s", units.Bytes(r.KeptBound))
+	if r.Evaluation.Peak == r.KeptBound {
+		what = "no order that does has a smaller peak"
+	}
+	return fmt.Sprintf("random operators keep their order: %s; the bound of %s is that of all orders", what, units.Bytes(r.Bound))
 }
 
 // choose puts the nodes into that of several orders of one peak whose arena is
 // the smallest, the first of equal ones: neither the area of the load nor the
-// distance from the program's order tells which that is (scheduling.md, 5).
+// distance from the program's order tells which that is (scheduling.md, 5). They
+// come with the program's order first, if it is one of them, then by area.
 func (s *State) choose(r *region, orders [][]int32) error {
 	best, arena := -1, int64(0)
 	for k, order := range orders {

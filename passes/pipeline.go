@@ -69,6 +69,19 @@ type Options struct {
 	Schedule   string           // name of an order strategy, "" for the best of all
 	Placement  string           // name of a placement strategy, "" for the best of all
 	Effort     schedule.Effort  // how much work before a gap is left open
+	Goal       schedule.Goal    // which orders of the smallest peak are preferred
+
+	// KeepRandomOrder leaves nodes that draw random numbers, have an effect or
+	// are of an unknown operator in their order among each other.
+	KeepRandomOrder bool
+
+	// TimeLimit ends the searches with the best so far: same model, same options
+	// no longer means same plan. 0: never.
+	TimeLimit time.Duration
+
+	// Progress is called when the search for an order of the main graph knows
+	// more: see schedule.Options.
+	Progress func(bound, peak int64)
 
 	Train *autodiff.Options // make a training graph first; its Dims and StrictDims are those above
 
@@ -105,6 +118,18 @@ type State struct {
 	main      *region
 	calls     map[*graph.Call]*region // local functions, by instance
 	plan      *plan.Plan
+
+	limit context.Context // of Options.TimeLimit; nil: none
+	late  bool            // a search was ended by that
+	notes []string        // warnings
+}
+
+// searching is the context of searches; it may be nil.
+func (s *State) searching() context.Context {
+	if s.limit != nil {
+		return s.limit
+	}
+	return s.opt.Context
 }
 
 // Optimize plans the memory of a model: it puts the nodes of m into an order of
@@ -119,11 +144,23 @@ func Optimize(m *graph.Model, opt Options) (*Result, error) {
 		return nil, &OptionError{err}
 	}
 	s := &State{opt: opt, given: m, model: m, calls: map[*graph.Call]*region{}}
+	if opt.TimeLimit > 0 {
+		base := opt.Context
+		if base == nil {
+			base = context.Background()
+		}
+		var cancel func()
+		s.limit, cancel = context.WithTimeout(base, opt.TimeLimit)
+		defer cancel()
+	}
 	times, err := s.run(Pipeline)
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Model: s.model, Step: s.step, Plan: s.plan, Warnings: s.inference.Warnings, Times: times}, nil
+	if s.late {
+		s.notes = append(s.notes, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))
+	}
+	return &Result{Model: s.model, Step: s.step, Plan: s.plan, Warnings: append(slices.Clip(s.inference.Warnings), s.notes...), Times: times}, nil
 }
 
 // run runs passes, and times each.
@@ -166,6 +203,9 @@ func (e *OptionError) Unwrap() error { return e.Err }
 func (o *Options) check() error {
 	if o.Align < 1 || o.Align > maxAlign || o.Align&(o.Align-1) != 0 {
 		return fmt.Errorf("alignment %d: expected a power of two from 1 to %d", o.Align, maxAlign)
+	}
+	if o.TimeLimit < 0 {
+		return fmt.Errorf("time limit %v: expected more than nothing", o.TimeLimit)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Dims)) {
 		if n := o.Dims[name]; n < 0 {

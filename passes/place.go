@@ -1,6 +1,9 @@
 package passes
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"sort"
 
@@ -17,7 +20,8 @@ func place(s *State) error { return s.place(s.main) }
 // gets the whole effort, for the better of its two ways to share.
 func (s *State) place(r *region) error {
 	taken, err := s.placeQuickly(r)
-	if err != nil || r.optimal || s.opt.Effort == schedule.EffortFast || s.opt.Placement != "" {
+	late := s.limit != nil && s.limit.Err() != nil
+	if err != nil || late || r.optimal || s.opt.Effort == schedule.EffortFast || s.opt.Placement != "" {
 		return err
 	}
 	return s.placeWith(r, taken, placeEfforts[s.opt.Effort])
@@ -81,7 +85,14 @@ func (s *State) placeWith(r *region, taken []schedule.Pair, effort alloc.Effort)
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
 		placed = append(placed, k)
 	}
-	found, err := alloc.Solve(p, alloc.Options{Strategy: s.opt.Placement, Effort: effort, Context: s.opt.Context})
+	opt := alloc.Options{Strategy: s.opt.Placement, Effort: effort, Context: s.searching()}
+	found, err := alloc.Solve(p, opt)
+	if errors.Is(err, context.DeadlineExceeded) && s.limit != nil {
+		// No time is left, and a place is needed.
+		s.late, opt.Context = true, nil
+		opt.Strategy = cmp.Or(opt.Strategy, alloc.Strategies[0].Name)
+		found, err = alloc.Solve(p, opt)
+	}
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,9 @@ func (v *verifier) programOrder(s *scope) int64 {
 	if !sorted {
 		return v.p.Summary.ProgramPeakBytes
 	}
+	if v.p.KeepsRandomOrder {
+		v.checkEffects(s, order)
+	}
 	loads, peak := s.simulate(order)
 	for i, load := range loads {
 		if p.LoadBytes[i] != load {
@@ -93,4 +96,18 @@ func (v *verifier) programOrder(s *scope) int64 {
 		}
 	}
 	return peak
+}
+
+// checkEffects checks that nodes with effects run as in the input file's order.
+func (v *verifier) checkEffects(s *scope, program []graph.NodeID) {
+	effects, last := graph.Effects(s.g), graph.NodeID(none)
+	for _, id := range program {
+		if !effects[id] {
+			continue
+		}
+		if id < last {
+			v.fault(CodeProgram, "program_order: %s stands before %s: expected the order of the plan, which says that it keeps that of random operators", s.g.Label(last), s.g.Label(id))
+		}
+		last = max(last, id)
+	}
 }

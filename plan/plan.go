@@ -20,23 +20,28 @@ const (
 
 // Plan is a sidecar plan, field by field as it stands in the JSON.
 type Plan struct {
-	Format       string         `json:"format"`
-	Version      int            `json:"version"`
-	Tool         string         `json:"tool"`
-	Model        File           `json:"model"`
-	Source       File           `json:"source"`
-	Mode         string         `json:"mode"` // "inference" or "training"
-	Dims         map[string]Dim `json:"dims"`
-	Alignment    int64          `json:"alignment"`
-	Sharing      Sharing        `json:"sharing"`
-	Summary      Summary        `json:"summary"`
-	Pools        []Pool         `json:"pools"`
-	Buffers      []Buffer       `json:"buffers"`
-	Steps        []Step         `json:"steps"`
-	ProgramOrder ProgramOrder   `json:"program_order"`
-	Certificates []Certificate  `json:"certificates"`
-	Subgraphs    []Subgraph     `json:"subgraphs"`
-	Dynamic      []Dynamic      `json:"dynamic"`
+	Format    string         `json:"format"`
+	Version   int            `json:"version"`
+	Tool      string         `json:"tool"`
+	Model     File           `json:"model"`
+	Source    File           `json:"source"`
+	Mode      string         `json:"mode"` // "inference" or "training"
+	Dims      map[string]Dim `json:"dims"`
+	Alignment int64          `json:"alignment"`
+	Sharing   Sharing        `json:"sharing"`
+	// KeepsRandomOrder: nodes that draw random numbers, have an effect or are of
+	// an unknown operator run in the order that the source file has them in. The
+	// bound holds for all orders, not only for those.
+	KeepsRandomOrder bool `json:"keeps_random_order,omitempty"`
+
+	Summary      Summary       `json:"summary"`
+	Pools        []Pool        `json:"pools"`
+	Buffers      []Buffer      `json:"buffers"`
+	Steps        []Step        `json:"steps"`
+	ProgramOrder ProgramOrder  `json:"program_order"`
+	Certificates []Certificate `json:"certificates"`
+	Subgraphs    []Subgraph    `json:"subgraphs"`
+	Dynamic      []Dynamic     `json:"dynamic"`
 }
 
 // File names an ONNX file and what it holds.

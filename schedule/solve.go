@@ -59,12 +59,14 @@ type Result struct {
 	Ended      error  // why the context ended the search early, or nil
 
 	// Orders are up to five different orders of the smallest peak, Order first:
-	// they differ in what placement makes of them.
+	// they differ in what placement makes of them. Program order leads, if it is
+	// one of them and the goal is not the area; then the least area.
 	Orders [][]int32
 
 	Bound        int64         // bytes; the peak of no order is smaller
 	BoundNode    int32         // the node whose CutBound it is, or -1
 	Certificates []Certificate // what proves the bound
+	KeptBound    int64         // the peak of no order that keeps Options.Precedence is smaller
 
 	ProgramOrder      []int32 // the order of the listing: see Program
 	ProgramEvaluation Evaluation
@@ -143,11 +145,11 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
 		if opt.Goal == GoalArea {
 			r.Orders = s.flatter(g, r.Orders)
-			r.Order = r.Orders[0]
-			r.Evaluation = f.evaluate(r.Order, AllPairs)
 		}
+		r.Order = r.Orders[0]
+		r.Evaluation = f.evaluate(r.Order, AllPairs)
 	}
-	r.Optimal = r.Evaluation.Peak == r.Bound
+	r.Optimal, r.KeptBound = r.Evaluation.Peak == r.Bound, r.Bound
 	if r.Orders == nil {
 		r.Orders = [][]int32{r.Order}
 	}

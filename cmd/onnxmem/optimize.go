@@ -31,15 +31,18 @@ type modelFlags struct {
 // planFlags are the flags of every command that plans.
 type planFlags struct {
 	modelFlags
-	Align               int64    `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
-	Schedule            string   `placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
-	Placement           string   `placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
-	Effort              string   `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
-	AllowMissingWeights bool     `help:"Plan without external data that are not there."`
-	DebugPasses         bool     `help:"Check the invariants between any two passes."`
-	DisablePass         []string `placeholder:"NAME" help:"Leave out an optional pass."`
-	Verbose             bool     `short:"v" help:"List the passes with their times."`
-	JSON                bool     `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Align               int64         `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
+	Schedule            string        `placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
+	Placement           string        `placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
+	ScheduleGoal        string        `enum:"peak,area" default:"peak" help:"Of the orders of the smallest peak: peak takes that of the smallest arena, area that of the least sum of loads."`
+	KeepRandomOrder     bool          `help:"Leave random operators, and those that nobody knows, in their order among each other."`
+	TimeLimit           time.Duration `placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Gives up determinism."`
+	Effort              string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
+	AllowMissingWeights bool          `help:"Plan without external data that are not there."`
+	DebugPasses         bool          `help:"Check the invariants between any two passes."`
+	DisablePass         []string      `placeholder:"NAME" help:"Leave out an optional pass."`
+	Verbose             bool          `short:"v" help:"List the passes with their times."`
+	JSON                bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
 var efforts = map[string]schedule.Effort{
@@ -49,7 +52,9 @@ var efforts = map[string]schedule.Effort{
 func (f *planFlags) options(e *env) passes.Options {
 	opt := passes.Options{
 		Dims: f.Dim, StrictDims: f.StrictDims, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
-		Schedule: f.Schedule, Effort: efforts[f.Effort], Placement: f.Placement, Check: f.DebugPasses, Disable: f.DisablePass,
+		Schedule: f.Schedule, Effort: efforts[f.Effort], Placement: f.Placement,
+		Goal: goals[f.ScheduleGoal], KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
+		Check: f.DebugPasses, Disable: f.DisablePass,
 		Tool: "onnxmem " + toolVersion(),
 	}
 	if f.Verbose {
@@ -108,9 +113,13 @@ func (c *optimizeCmd) Run(e *env) error {
 	if opt.Train, err = c.trainFlags.options(); err != nil {
 		return err
 	}
-	trace := opt.Trace
+	opt.Progress = bar.searched
+	trace, done := opt.Trace, 0
+	bar.step(passes.Pipeline[0].Name)
 	opt.Trace = func(p passes.Pass, d time.Duration) {
-		bar.step(p.Name)
+		if done++; done < len(passes.Pipeline) {
+			bar.step(passes.Pipeline[done].Name)
+		}
 		if trace != nil {
 			trace(p, d)
 		}

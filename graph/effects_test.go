@@ -1,0 +1,28 @@
+package graph
+
+import (
+	"slices"
+	"testing"
+)
+
+// A node has an effect if it draws, or nobody knows it, or a node of its bodies
+// or its function has.
+func TestEffects(t *testing.T) {
+	plain := func() *Node { return &Node{Meaning: Meaning{Known: true}} }
+	draws := func() *Node { return &Node{Meaning: Meaning{Known: true, Random: true}} }
+	within := func(nodes ...*Node) *Node {
+		n := plain()
+		n.Attrs = []*Attr{{Name: "body", Type: AttrGraph, Graph: &Graph{Nodes: nodes}}}
+		return n
+	}
+	calls := func(c *Call) *Node { return &Node{Meaning: Meaning{Call: c}} }
+	quiet, loud := &Call{Body: &Graph{Nodes: []*Node{plain()}}}, &Call{Body: &Graph{Nodes: []*Node{plain(), within(draws())}}}
+	outer := &Call{Body: &Graph{Nodes: []*Node{calls(loud), calls(loud)}}}
+	g := &Graph{Nodes: []*Node{
+		plain(), draws(), {}, within(plain()), within(plain(), within(&Node{})), calls(quiet), calls(loud), calls(outer),
+	}}
+	want := []bool{false, true, true, false, true, false, true, true}
+	if got := Effects(g); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
