@@ -13,6 +13,9 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 	h := p.listed(p.g, at)
 	work += p.cutter.flow.work
 	for range 6 {
+		if p.off.has(precedence) {
+			break
+		}
 		edges, v := p.force(h, limit, top, work)
 		if v == infeasible {
 			return infeasible, nil
@@ -41,7 +44,7 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 	if p.stop() {
 		return unknown, nil
 	}
-	c := contract(h, p.halted)
+	c := contract(h, p.off, p.halted)
 	if c.floor > limit {
 		return infeasible, nil
 	}
@@ -116,7 +119,7 @@ func compose(at, order []int32) []int32 {
 // the middle of what is not known. The first that stays unknown is repeated with
 // all nodes in place of the 24 of largest load; three that stay unknown end it.
 func (p *gap) bisect(states int, work int64) {
-	if p.effort.states == 0 || p.g.nodes > maxExact || p.g.idle > 0 {
+	if p.effort.states == 0 || p.g.nodes > maxExact || p.g.idle > 0 || p.off.has(bisection) {
 		return
 	}
 	grain := p.g.grain()

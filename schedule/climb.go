@@ -3,9 +3,9 @@ package schedule
 // climb closes the gap by exact decisions of a few states each: first at the
 // largest limit below the peak, where a failure proves the incumbent, then by
 // turns in the middle, at the bound and below the peak. It gives up when the
-// states did not suffice twice.
-func (p *gap) climb(budget, tries int) {
-	if p.effort.states == 0 || p.g.nodes > maxExact || p.done() {
+// states did not suffice twice. It takes all rules if none is given.
+func (p *gap) climb(budget, tries int, by ...rule) {
+	if p.effort.states == 0 || p.g.nodes > maxExact || p.off.has(climbing) || p.done() {
 		return
 	}
 	grain := p.g.grain()
@@ -13,7 +13,7 @@ func (p *gap) climb(budget, tries int) {
 	open := 0
 	for try := 0; try < tries && open < 2 && !p.done(); try++ {
 		limit = min(max(limit, p.bound), p.best.peak-grain)
-		if !p.decide(limit, budget) {
+		if !p.decide(limit, budget, by...) {
 			open++
 			limit = p.bound
 			continue
@@ -32,10 +32,13 @@ func (p *gap) climb(budget, tries int) {
 // maxExact is the most nodes for which exact search is tried.
 const maxExact = 20_000
 
-// decide asks for an order within a limit by each rule in turn, led by the
+// decide asks for an order within a limit by each of the given rules in turn, or by all, led by the
 // incumbent, and reports whether it got an answer.
-func (p *gap) decide(limit int64, budget int) bool {
-	for _, by := range rules {
+func (p *gap) decide(limit int64, budget int, by ...rule) bool {
+	if len(by) == 0 {
+		by = rules[:]
+	}
+	for _, by := range by {
 		if p.spent() {
 			return false
 		}
@@ -55,14 +58,15 @@ func (p *gap) decide(limit int64, budget int) bool {
 }
 
 // exhaust climbs with all the states that fit a second or so on a small net:
-// half a million on one of 200 nodes, no more than climb has had on one of
-// thousands.
+// half a million on one of 200 nodes. It takes one rule: that there is no order
+// takes the same states by any.
 func (p *gap) exhaust() {
 	budget := p.effort.exact / p.g.nodes
-	if budget > p.effort.states/4 && !p.spent() {
-		all := p.effort.allStates
-		p.effort.allStates = p.states + budget
-		p.climb(budget, 6)
-		p.effort.allStates = all + budget
+	if budget <= p.effort.states/4 || p.spent() {
+		return
 	}
+	all := p.effort.allStates
+	p.effort.allStates = p.states + budget
+	p.climb(budget, 6, byPlace)
+	p.effort.allStates = all + budget
 }

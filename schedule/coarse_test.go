@@ -48,7 +48,7 @@ func TestCoarseContracts(t *testing.T) {
 	g := newNet(flatten(parse(t, `x:900; a:900=Conv(x); s:4=Shape(a); u:4=Gather(s); v:4=Sub(u); w:4=Concat(u, v);
 		b:900=Pad(a, w); c:900=Conv(b); d:900>c=Relu(c); y:4=Shape(c); z:4=Gather(y); e:900=Slice(d, z, v); out e`)))
 	halt := func() bool { return false }
-	fine, coarse := contract(g, halt), contract(g.coarse(100), halt)
+	fine, coarse := contract(g, 0, halt), contract(g.coarse(100), 0, halt)
 	if coarse.nodes >= fine.nodes {
 		t.Errorf("contracted to %d nodes, coarse to %d", fine.nodes, coarse.nodes)
 	}

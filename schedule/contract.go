@@ -73,16 +73,19 @@ func (c *contracted) reduce(order []int32) []int32 {
 // without credits, then with them: fewer nodes are left then. The nodes that
 // remain keep the order of the listing, by which the cheap orders break ties.
 // It ends early, with what is merged by then, when halt says so.
-func contract(g *net, halt func() bool) *contracted {
+func contract(g *net, off stage, halt func() bool) *contracted {
 	c := newContraction(g)
 	for _, c.useCredits = range [2]bool{false, true} {
+		if c.useCredits && off.has(credits) {
+			break
+		}
 		for changed := true; changed; {
 			changed = false
 			for i, v := range slices.Backward(c.listing) {
 				if i%pollWalk == 0 && halt() {
 					return c.finish()
 				}
-				if !c.gone[v] && (c.takeOut(v) || c.mergeAll(v)) {
+				if !c.gone[v] && (!off.has(idleNodes) && c.takeOut(v) || !off.has(merging) && c.mergeAll(v)) {
 					changed = true
 				}
 			}

@@ -18,7 +18,7 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 			continue
 		}
 		best := newBrute(p, true).optimum()
-		c := contract(g, func() bool { return false })
+		c := contract(g, 0, func() bool { return false })
 		before, after, pairs = before+g.nodes, after+c.nodes, pairs+len(c.savers)
 		s := newSearch(t.Context(), EffortDefault.limits())
 		gap := s.open(c.net, 0)

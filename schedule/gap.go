@@ -136,6 +136,9 @@ func (p *gap) sets() { p.setsAbove(p.bound) }
 
 // setsAbove is sets with the thresholds of the nodes loaded above a level.
 func (p *gap) setsAbove(level int64) {
+	if p.off.has(setBounds) {
+		return
+	}
 	defer p.clock.end(p.clock.begin())
 	g := p.g
 	need := make([]int64, g.nodes)

@@ -13,6 +13,7 @@ type search struct {
 	ctx    context.Context
 	ended  bool // the context ended before the search did
 	effort limits
+	off    stage // what the tests leave out
 	most   int64 // visits
 	states int   // of all exact searches
 	runs   int   // of nodes, in all exact searches
@@ -129,6 +130,9 @@ func (p *gap) deepen() {
 
 // recurse splits at cuts, with bounds between, while something improves.
 func (p *gap) recurse() {
+	if p.off.has(recursion) {
+		return
+	}
 	p.work, p.limit = 0, min(int64(p.g.nodes)*100+500_000, 4_000_000)
 	for round := range 8 {
 		bound, peak := p.bound, p.best.peak
@@ -204,7 +208,7 @@ func (p *gap) thorough() {
 	if g.nodes > maxExact && p.original() {
 		return
 	}
-	c := contract(g, p.halted)
+	c := contract(g, p.off, p.halted)
 	if p.stop() {
 		return
 	}
@@ -222,8 +226,11 @@ func (p *gap) thorough() {
 // coarsely solves the net without its smallest tensors, where those could not
 // make the gap.
 func (p *gap) coarsely() bool {
+	if p.off.has(coarseNets) {
+		return false
+	}
 	h := p.g.coarse((p.best.peak - p.bound) / 2)
-	return h != nil && p.take(contract(h, p.halted), (*gap).full)
+	return h != nil && p.take(contract(h, p.off, p.halted), (*gap).full)
 }
 
 // original works on the net as it is, where a bound has a certificate.
@@ -267,7 +274,6 @@ func (p *gap) full() {
 		func() { p.climb(p.effort.states/5, 24) },
 		func() { p.bisect(4000, 1_000_000) },
 		func() { p.windows(p.effort.states / 10) },
-		func() { p.climb(p.effort.states/4, 24) },
 		p.exhaust,
 		func() { p.bisect(p.effort.states/4, p.effort.flow) },
 		func() { p.windows(p.effort.states) },

@@ -3,7 +3,7 @@ package schedule
 // windows improves the incumbent by exact decisions about the steps around its
 // peak: 8, 16, ... 512 to either side. What they find is no proof.
 func (p *gap) windows(states int) {
-	if p.effort.states == 0 {
+	if p.effort.states == 0 || p.off.has(windowing) {
 		return
 	}
 	for width := 8; width <= 512 && !p.done() && !p.spent(); {
