@@ -349,7 +349,7 @@ func TestSolve(t *testing.T) {
 			t.Errorf("got %+v, want %s with an arena of %d", r, c.want, c.arena)
 		}
 	}
-	want := `strategy "best": unknown: expected one of greedy-by-size, best-fit, greedy-by-breadth, greedy-by-start, strip-packing, greedy-in-order, first-fit-by-duration, hill-climb`
+	want := `strategy "best": unknown: expected one of greedy-by-size, best-fit, boxing, greedy-by-breadth, greedy-by-start, strip-packing, greedy-in-order, first-fit-by-duration, hill-climb`
 	if _, err := Solve(Problem{}, Options{Strategy: "best"}); message(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

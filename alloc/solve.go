@@ -20,7 +20,7 @@ type Options struct {
 type Effort int
 
 const (
-	EffortDefault Effort = iota // ten seconds or so at most
+	EffortDefault Effort = iota // fifteen seconds or so at most, on one core
 	EffortFast                  // a fraction of a second
 	EffortMax                   // minutes
 )
@@ -86,7 +86,7 @@ func Solve(p Problem, opt Options) (Result, error) {
 		v.p.work = mostGaps
 	}
 	for _, s := range tried {
-		if opt.Strategy == "" && (s.Alone || len(p.Buffers) > large && !s.Large) {
+		if opt.Strategy == "" && (len(p.Buffers) <= large && s.Alone || len(p.Buffers) > large && !s.Large) {
 			continue
 		}
 		if context.Cause(opt.Context) != nil {

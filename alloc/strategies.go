@@ -7,7 +7,7 @@ type Strategy struct {
 	Source string // the paper
 	Func   func(Problem) Placement
 	Alone  bool // [Solve] runs it only if asked for: its searches do better
-	Large  bool // near-linear whatever the lifetimes: the one for 100,000 buffers and more
+	Large  bool // near-linear whatever the lifetimes: [Solve] runs these alone on 100,000 buffers
 	// MaxBuffers is how many it can take within a few seconds; a table of all
 	// strategies leaves it out beyond. 0: tens of thousands.
 	MaxBuffers int
@@ -19,6 +19,7 @@ type Strategy struct {
 var Strategies = []Strategy{
 	{Name: "greedy-by-size", Func: GreedyBySize, Doc: "largest first, each into the smallest gap that it fits", Source: "Pisarchyk & Lee 2020, algorithm 3; SmartPool (Zhang et al. 2019), section III-C; onnxsim"},
 	{Name: "best-fit", Func: BestFit, Doc: "lowest plateau first, with the longest lifetime that fits into it, the largest of equal ones", Source: "Burke et al. 2004", Large: true},
+	{Name: "boxing", Func: Boxing, Doc: "rows of like sizes, then the lowest plateau with the buffer of the lowest row that fits", Source: "idealloc (Lamprakos et al. 2025); Buchsbaum et al. 2003", Alone: true, Large: true},
 	{Name: "greedy-by-breadth", Func: GreedyByBreadth, Doc: "busiest step first, its buffers largest first", Source: "Pisarchyk & Lee 2020, section 5.3"},
 	{Name: "greedy-by-start", Func: GreedyByStart, Doc: "in the order of time, each at the lowest offset that is free", Source: "first fit: Knuth, volume 1, section 2.5"},
 	{Name: "strip-packing", Func: StripPacking, Doc: "lowest plateau first, with the longest lifetime that fits into it, the first of equal ones", Source: "Sekiyama et al. 2018, section 3.2", Alone: true},
