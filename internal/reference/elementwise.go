@@ -1,0 +1,255 @@
+package reference
+
+import (
+	"hash/fnv"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+var elementwiseOperators = []operator{
+	{"Abs", signed(math.Abs, func(v int64) int64 { return max(v, -v) })},
+	{"Neg", signed(func(v float64) float64 { return -v }, func(v int64) int64 { return -v })},
+	{"Sign", signed(sign, func(v int64) int64 { return int64(sign(float64(v))) })},
+	{"Relu", signed(func(v float64) float64 { return math.Max(v, 0) }, func(v int64) int64 { return max(v, 0) })},
+	{"Identity", func(c *call) []*Tensor { return one(c.x(0).clone()) }},
+	{"Floor", real1(math.Floor)},
+	{"Ceil", real1(math.Ceil)},
+	{"Round", real1(math.RoundToEven)},
+	{"Sqrt", real1(math.Sqrt)},
+	{"Exp", real1(math.Exp)},
+	{"Log", real1(math.Log)},
+	{"Erf", real1(math.Erf)},
+	{"Sin", real1(math.Sin)},
+	{"Cos", real1(math.Cos)},
+	{"Tan", real1(math.Tan)},
+	{"Asin", real1(math.Asin)},
+	{"Acos", real1(math.Acos)},
+	{"Atan", real1(math.Atan)},
+	{"Sinh", real1(math.Sinh)},
+	{"Cosh", real1(math.Cosh)},
+	{"Tanh", real1(math.Tanh)},
+	{"Asinh", real1(math.Asinh)},
+	{"Acosh", real1(math.Acosh)},
+	{"Atanh", real1(math.Atanh)},
+	{"Reciprocal", real1(func(v float64) float64 { return 1 / v })},
+	{"Sigmoid", real1(sigmoid)},
+	{"Softplus", real1(softplus)},
+	{"Softsign", real1(func(v float64) float64 { return v / (1 + math.Abs(v)) })},
+	{"Mish", real1(func(v float64) float64 { return v * math.Tanh(softplus(v)) })},
+	{"HardSwish", real1(func(v float64) float64 { return v * math.Max(0, math.Min(1, v/6+0.5)) })},
+	{"Gelu", func(c *call) []*Tensor {
+		if c.str("approximate", "none") == "tanh" {
+			return one(c.x(0).each(tanhGelu))
+		}
+		return one(c.x(0).each(gelu))
+	}},
+	{"Swish", real1With(func(c *call) func(float64) float64 {
+		alpha := c.float("alpha", 1)
+		return func(v float64) float64 { return v * sigmoid(alpha*v) }
+	})},
+	{"LeakyRelu", real1With(func(c *call) func(float64) float64 {
+		alpha := c.float("alpha", 0.01)
+		return func(v float64) float64 { return branch(v > 0, v, alpha*v) }
+	})},
+	{"ThresholdedRelu", real1With(func(c *call) func(float64) float64 {
+		alpha := c.float("alpha", 1)
+		return func(v float64) float64 { return branch(v > alpha, v, 0) }
+	})},
+	{"Elu", real1With(func(c *call) func(float64) float64 {
+		alpha := c.float("alpha", 1)
+		return func(v float64) float64 { return branch(v > 0, v, alpha*math.Expm1(v)) }
+	})},
+	{"Celu", real1With(func(c *call) func(float64) float64 {
+		alpha := c.float("alpha", 1)
+		return func(v float64) float64 { return math.Max(0, v) + math.Min(0, alpha*math.Expm1(v/alpha)) }
+	})},
+	{"Selu", real1With(func(c *call) func(float64) float64 {
+		alpha, gamma := c.float("alpha", float64(float32(1.67326319217681884765625))), c.float("gamma", float64(float32(1.05070102214813232421875)))
+		return func(v float64) float64 { return gamma * branch(v > 0, v, alpha*math.Expm1(v)) }
+	})},
+	{"HardSigmoid", real1With(func(c *call) func(float64) float64 {
+		alpha, beta := c.float("alpha", float64(float32(0.2))), c.float("beta", 0.5)
+		return func(v float64) float64 { return math.Max(0, math.Min(1, alpha*v+beta)) }
+	})},
+	{"Shrink", func(c *call) []*Tensor {
+		lambd, bias := c.float("lambd", 0.5), c.float("bias", 0)
+		return one(c.x(0).each(func(v float64) float64 {
+			switch {
+			case v < -lambd:
+				return v + bias
+			case v > lambd:
+				return v - bias
+			}
+			return 0
+		}))
+	}},
+	{"PRelu", func(c *call) []*Tensor {
+		x := c.x(0)
+		s := c.x(1).spread(x.Shape)
+		y := zeros(x.Type, x.Shape)
+		for i := range size(x.Shape) {
+			y.set(i, branch(x.real(i) > 0, x.real(i), s.real(i)*x.real(i)))
+		}
+		return one(y)
+	}},
+	{"Clip", clip},
+	{"Dropout", dropout},
+	{"IsNaN", test1(math.IsNaN)},
+	{"IsInf", func(c *call) []*Tensor {
+		above, below := c.int("detect_positive", 1) != 0, c.int("detect_negative", 1) != 0
+		return test1(func(v float64) bool { return above && math.IsInf(v, 1) || below && math.IsInf(v, -1) })(c)
+	}},
+	{"Not", func(c *call) []*Tensor {
+		y := c.x(0).clone()
+		for i, v := range y.I {
+			y.I[i] = 1 - v
+		}
+		return one(y)
+	}},
+}
+
+// each applies f to all elements.
+func (x *Tensor) each(f func(float64) float64) *Tensor {
+	y := zeros(x.Type, x.Shape)
+	for i := range size(x.Shape) {
+		y.set(i, f(x.real(i)))
+	}
+	return y
+}
+
+// real1 is an operator on floating-point elements.
+func real1(f func(float64) float64) func(*call) []*Tensor {
+	return func(c *call) []*Tensor { return one(c.x(0).each(f)) }
+}
+
+// real1With is one with attributes.
+func real1With(f func(*call) func(float64) float64) func(*call) []*Tensor {
+	return func(c *call) []*Tensor { return one(c.x(0).each(f(c))) }
+}
+
+// signed is an operator on elements of any type.
+func signed(f func(float64) float64, g func(int64) int64) func(*call) []*Tensor {
+	return func(c *call) []*Tensor {
+		y := c.x(0).clone()
+		for i, v := range y.F {
+			y.F[i] = f(v)
+		}
+		for i, v := range y.I {
+			y.I[i] = g(v)
+		}
+		return one(y)
+	}
+}
+
+// test1 is an operator whose result is bool.
+func test1(f func(float64) bool) func(*call) []*Tensor {
+	return func(c *call) []*Tensor {
+		y := zeros(graph.Bool, c.x(0).Shape)
+		for i := range y.I {
+			if f(c.x(0).real(i)) {
+				y.I[i] = 1
+			}
+		}
+		return one(y)
+	}
+}
+
+func branch(cond bool, a, b float64) float64 {
+	if cond {
+		return a
+	}
+	return b
+}
+
+func sign(v float64) float64 {
+	switch {
+	case v > 0:
+		return 1
+	case v < 0:
+		return -1
+	}
+	return v // zero, and what is no number
+}
+
+func sigmoid(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
+
+func softplus(v float64) float64 { return math.Max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) }
+
+func gelu(v float64) float64 { return 0.5 * v * (1 + math.Erf(v/math.Sqrt2)) }
+
+func tanhGelu(v float64) float64 {
+	return 0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
+}
+
+// clip has its bounds as attributes up to opset 10.
+func clip(c *call) []*Tensor {
+	y := c.x(0).clone()
+	low, high := (*Tensor)(nil), (*Tensor)(nil)
+	if c.version < 11 {
+		if c.has("min") {
+			low = zeros(y.Type, nil)
+			low.set(0, c.float("min", 0))
+		}
+		if c.has("max") {
+			high = zeros(y.Type, nil)
+			high.set(0, c.float("max", 0))
+		}
+	} else {
+		low, high = c.x(1), c.x(2)
+	}
+	for i := range y.F {
+		if low != nil {
+			y.F[i] = math.Max(y.F[i], low.F[0])
+		}
+		if high != nil {
+			y.F[i] = math.Min(y.F[i], high.F[0])
+		}
+	}
+	for i := range y.I {
+		if low != nil {
+			y.I[i] = max(y.I[i], low.I[0])
+		}
+		if high != nil {
+			y.I[i] = min(y.I[i], high.I[0])
+		}
+	}
+	return one(y)
+}
+
+// dropout draws its mask from the node's name: the same one each time.
+func dropout(c *call) []*Tensor {
+	x := c.x(0)
+	ratio, training := c.float("ratio", 0.5), false
+	if c.version >= 12 {
+		if ratio = 0.5; c.x(1) != nil {
+			ratio = c.x(1).F[0]
+		}
+		training = c.x(2) != nil && c.x(2).I[0] != 0
+	}
+	mask := zeros(graph.Bool, x.Shape)
+	y := x.clone()
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.Name))
+	state := h.Sum64() | 1
+	for i := range mask.I {
+		state = state*6364136223846793005 + 1442695040888963407
+		keep := !training || float64(state>>11)/(1<<53) >= ratio
+		switch {
+		case keep && training:
+			mask.I[i], y.F[i] = 1, x.F[i]/(1-ratio)
+		case keep:
+			mask.I[i] = 1
+		default:
+			y.F[i] = 0
+		}
+	}
+	if c.version < 10 { // the mask has the type of the data
+		m := zeros(x.Type, x.Shape)
+		for i, v := range mask.I {
+			m.F[i] = float64(v)
+		}
+		mask = m
+	}
+	return []*Tensor{y, mask}
+}

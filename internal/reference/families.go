@@ -1,0 +1,26 @@
+package reference
+
+// families lists the operators, a file each, named as in package ops.
+var families = []family{
+	{"", elementwiseOperators},
+	{"", arithmeticOperators},
+	{"", castOperators},
+	{"", layoutOperators},
+	{"", concatOperators},
+	{"", sliceOperators},
+	{"", padOperators},
+	{"", gatherOperators},
+	{"", scatterOperators},
+	{"", selectOperators},
+	{"", generateOperators},
+	{"", reduceOperators},
+	{"", matmulOperators},
+	{"", einsumOperators},
+	{"", convOperators},
+	{"", poolOperators},
+	{"", normOperators},
+	{"", softmaxOperators},
+	{"", lossOperators},
+	{"", resizeOperators},
+	{"", recurrentOperators},
+}

@@ -1,0 +1,102 @@
+package reference
+
+import "slices"
+
+// Operators that give the same elements another shape or order.
+var layoutOperators = []operator{
+	{"Reshape", reshape},
+	{"Flatten", func(c *call) []*Tensor {
+		x := c.x(0)
+		a := c.axis("axis", 1, len(x.Shape))
+		return one(x.shaped(size(x.Shape[:a]), size(x.Shape[a:])))
+	}},
+	{"Squeeze", func(c *call) []*Tensor {
+		x, axes := c.x(0), c.listOr("axes", 1)
+		var shape []int
+		for k, n := range x.Shape {
+			if axes == nil && n == 1 || slices.Contains(axes, k) || slices.Contains(axes, k-len(x.Shape)) {
+				continue
+			}
+			shape = append(shape, n)
+		}
+		return one(x.shaped(shape...))
+	}},
+	{"Unsqueeze", func(c *call) []*Tensor {
+		x, axes := c.x(0), c.listOr("axes", 1)
+		rank := len(x.Shape) + len(axes)
+		var shape []int
+		from := 0
+		for k := range rank {
+			if slices.Contains(axes, k) || slices.Contains(axes, k-rank) {
+				shape = append(shape, 1)
+				continue
+			}
+			shape = append(shape, x.Shape[from])
+			from++
+		}
+		return one(x.shaped(shape...))
+	}},
+	{"Transpose", func(c *call) []*Tensor {
+		perm := make([]int, len(c.x(0).Shape))
+		for k := range perm {
+			perm[k] = len(perm) - 1 - k
+		}
+		return one(c.x(0).permuted(c.ints("perm", perm)...))
+	}},
+	{"Expand", func(c *call) []*Tensor {
+		return one(c.x(0).spread(broadcast(c.x(0).Shape, c.list(1))))
+	}},
+	{"Tile", func(c *call) []*Tensor {
+		x := c.x(0)
+		shape := c.list(1)
+		for k := range shape {
+			shape[k] *= x.Shape[k]
+		}
+		return one(x.moved(shape, func(at, src []int) bool {
+			for k := range src {
+				src[k] = at[k] % x.Shape[k]
+			}
+			return true
+		}))
+	}},
+	{"SpaceToDepth", func(c *call) []*Tensor {
+		x, b := c.x(0), c.int("blocksize", 1)
+		n, ch, h, w := x.Shape[0], x.Shape[1], x.Shape[2]/b, x.Shape[3]/b
+		perm := []int{0, 3, 5, 1, 2, 4}
+		if c.str("mode", "DCR") == "CRD" {
+			perm = []int{0, 1, 3, 5, 2, 4}
+		}
+		y := x.shaped(n, ch, h, b, w, b).permuted(perm...)
+		return one(y.shaped(n, ch*b*b, h, w))
+	}},
+	{"DepthToSpace", func(c *call) []*Tensor {
+		x, b := c.x(0), c.int("blocksize", 1)
+		n, ch, h, w := x.Shape[0], x.Shape[1]/(b*b), x.Shape[2], x.Shape[3]
+		var y *Tensor
+		if c.str("mode", "DCR") == "DCR" {
+			y = x.shaped(n, b, b, ch, h, w).permuted(0, 3, 4, 1, 5, 2)
+		} else {
+			y = x.shaped(n, ch, b, b, h, w).permuted(0, 1, 4, 2, 5, 3)
+		}
+		return one(y.shaped(n, ch, h*b, w*b))
+	}},
+}
+
+// reshape: 0 keeps a length (unless allowzero), -1 follows from the rest.
+func reshape(c *call) []*Tensor {
+	x, shape := c.x(0), c.list(1)
+	rest := -1
+	for k, n := range shape {
+		switch {
+		case n == 0 && c.int("allowzero", 0) == 0:
+			shape[k] = x.Shape[k]
+		case n < 0:
+			rest = k
+		}
+	}
+	if rest >= 0 {
+		shape[rest] = 1
+		shape[rest] = size(x.Shape) / size(shape)
+	}
+	return one(x.shaped(shape...))
+}

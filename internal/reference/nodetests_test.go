@@ -1,0 +1,246 @@
+package reference
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+)
+
+// leftOut are operator tests that the evaluator does not claim, though it knows
+// their operators.
+var leftOut = []struct{ tests, reason string }{
+	{`training_dropout(_default)?(_mask)?`, "the mask is drawn at random"},
+}
+
+// TestNodeTests holds the evaluator against all operator tests of ONNX whose
+// operators it knows and whose elements it holds.
+func TestNodeTests(t *testing.T) {
+	dir := os.Getenv("ONNXMEM_DATA")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	files := readTar(t, filepath.Join(dir, "node-tests.tar.gz"))
+	table, err := os.ReadFile(filepath.Join(dir, "node-tests.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patterns []*regexp.Regexp
+	for _, x := range leftOut {
+		patterns = append(patterns, regexp.MustCompile(`^test_(`+x.tests+`)$`))
+	}
+	right, used, covered := 0, map[int]bool{}, map[key]bool{}
+	for _, row := range tests[1:] {
+		name := row[0]
+		m, err := onnx.Parse(name+".onnx", files[name+"/model.onnx"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !claimed(m) {
+			continue
+		}
+		err = runNodeTest(m, name, files)
+		if i := slices.IndexFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(name) }); i >= 0 {
+			used[i] = true
+			if err == nil {
+				t.Errorf("%s: right, but left out", name)
+			}
+			continue
+		}
+		if errors.Is(err, errNotHeld) {
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s (ONNX Runtime: %s): %v", name, row[4], err)
+			continue
+		}
+		right++
+		for _, n := range m.Graph.Nodes {
+			covered[key{n.Domain, n.Op}] = true
+		}
+	}
+	for i, x := range leftOut {
+		if !used[i] {
+			t.Errorf("left out %q: no test needs it", x.tests)
+		}
+	}
+	const atLeast = 937
+	if right < atLeast {
+		t.Errorf("%d tests are right: expected at least %d", right, atLeast)
+	}
+	var unchecked []string
+	for _, f := range families {
+		for _, op := range f.operators {
+			if !covered[key{f.domain, op.name}] {
+				unchecked = append(unchecked, strings.TrimPrefix(f.domain+"."+op.name, "."))
+			}
+		}
+	}
+	slices.Sort(unchecked)
+	if want := slices.Sorted(maps.Keys(byHand)); !slices.Equal(unchecked, want) {
+		t.Errorf("operators without a test: %v, expected %v", unchecked, want)
+	}
+}
+
+// byHand are the operators that no test of ONNX covers, with a case each.
+var byHand = map[string]struct{ in, out []float64 }{
+	"Sign":      {[]float64{-2, 0, 3}, []float64{-1, 0, 1}},
+	"HardSwish": {[]float64{-4, -1, 0, 1, 4}, []float64{0, -1.0 / 3, 0, 2.0 / 3, 4}},
+	// The second input is a scale of ones; the root of the mean square of 3, 4 is 3.5355.
+	"SimplifiedLayerNormalization": {[]float64{3, 4}, []float64{0.848528, 1.131371}},
+}
+
+func TestByHand(t *testing.T) {
+	for op, x := range byHand {
+		g := &graph.Graph{}
+		a, b, y := g.NewTensor("a"), g.NewTensor("b"), g.NewTensor("y")
+		n := &graph.Node{Op: op, Inputs: []graph.TensorID{a}, Outputs: []graph.TensorID{y}}
+		if op == "SimplifiedLayerNormalization" {
+			n.Inputs = append(n.Inputs, b)
+		}
+		g.Nodes, g.Outputs = []*graph.Node{n}, []graph.TensorID{y}
+		shape := []int{len(x.in)}
+		feeds := map[string]*Tensor{"a": Reals(shape, x.in...), "b": zeros(graph.Float64, shape).each(func(float64) float64 { return 1 })}
+		got, err := Eval(&graph.Model{Graph: g, Opsets: []graph.Opset{{Version: 18}}}, feeds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := near(got["y"], Reals(shape, x.out...)); err != nil {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+}
+
+func readTar(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("%s is missing: say ONNXMEM_DATA=FOLDER", path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[strings.TrimPrefix(h.Name, "node-tests/")], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// claimed reports whether the evaluator knows all operators of a model.
+func claimed(m *graph.Model) bool {
+	for _, n := range m.Graph.Nodes {
+		local := slices.ContainsFunc(m.Functions, func(f *graph.Function) bool { return f.Domain == n.Domain && f.Name == n.Op })
+		if !local && !Knows(n.Domain, n.Op) {
+			return false
+		}
+	}
+	return true
+}
+
+var errNotHeld = errors.New("type not held")
+
+// runNodeTest compares with what ONNX's own tests allow: rtol 1e-3, atol 1e-7;
+// for types of 16 bits with a unit in the last place or two.
+func runNodeTest(m *graph.Model, name string, files map[string][]byte) error {
+	read := func(kind string, i int) (*Tensor, bool, error) {
+		b, ok := files[fmt.Sprintf("%s/test_data_set_0/%s_%d.pb", name, kind, i)]
+		if !ok {
+			return nil, false, nil
+		}
+		d, err := onnx.ParseTensor(name, b)
+		if err != nil || !Holds(d.Type) {
+			return nil, false, errNotHeld
+		}
+		x, err := FromData(d)
+		return x, true, err
+	}
+	feeds := map[string]*Tensor{}
+	for i, id := range m.Graph.Inputs {
+		x, ok, err := read("input", i)
+		if err != nil {
+			return err
+		}
+		if ok {
+			feeds[m.Graph.Tensors[id].Name] = x
+		}
+	}
+	for _, n := range m.Graph.Nodes {
+		if a := n.Attr("to"); a != nil && !Holds(graph.DType(a.Int)) {
+			return errNotHeld
+		}
+		for _, a := range n.Attrs {
+			if a.Tensor != nil && !Holds(a.Tensor.Type) || a.Name == "value_string" || a.Name == "value_strings" {
+				return errNotHeld
+			}
+		}
+	}
+	got, err := Eval(m, feeds)
+	if err != nil {
+		return err
+	}
+	for i, id := range m.Graph.Outputs {
+		want, ok, err := read("output", i)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := near(got[m.Graph.Tensors[id].Name], want); err != nil {
+				return fmt.Errorf("output %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func near(got, want *Tensor) error {
+	if got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Errorf("got %v%v, want %v%v", got.Type, got.Shape, want.Type, want.Shape)
+	}
+	rtol, atol := 1e-3, 1e-7
+	switch want.Type {
+	case graph.Float16:
+		rtol = 2.0 / 1024
+	case graph.BFloat16:
+		rtol = 2.0 / 128
+	}
+	for i := range size(want.Shape) {
+		g, w := got.real(i), want.real(i)
+		if g == w || math.IsNaN(g) && math.IsNaN(w) || math.Abs(g-w) <= atol+rtol*math.Abs(w) {
+			continue
+		}
+		return fmt.Errorf("element %d: got %v, want %v", i, g, w)
+	}
+	return nil
+}

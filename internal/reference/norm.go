@@ -1,0 +1,187 @@
+package reference
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+var normOperators = []operator{
+	{"BatchNormalization", batchNorm},
+	{"LayerNormalization", layerNorm},
+	{"RMSNormalization", rmsNorm},
+	{"SimplifiedLayerNormalization", rmsNorm},
+	{"InstanceNormalization", func(c *call) []*Tensor {
+		return one(groupNorm(c, c.x(0).Shape[1], true))
+	}},
+	{"GroupNormalization", func(c *call) []*Tensor {
+		return one(groupNorm(c, c.int("num_groups", 1), c.version >= 21))
+	}},
+	{"LRN", lrn},
+	{"LpNormalization", func(c *call) []*Tensor {
+		x := c.x(0)
+		p := c.int("p", 2)
+		y := zeros(x.Type, x.Shape)
+		rows(x.Shape, c.axis("axis", -1, len(x.Shape)), func(line []int, _ int) {
+			total := 0.0
+			for _, i := range line {
+				total += math.Pow(math.Abs(x.F[i]), float64(p))
+			}
+			total = math.Pow(total, 1/float64(p))
+			for _, i := range line {
+				if total != 0 {
+					y.F[i] = x.F[i] / total
+				}
+			}
+		})
+		return one(y)
+	}},
+	{"MeanVarianceNormalization", func(c *call) []*Tensor {
+		x := c.x(0)
+		over := make([]bool, len(x.Shape))
+		for _, a := range c.ints("axes", []int{0, 2, 3}) {
+			over[wrapAxis(a, len(x.Shape))] = true
+		}
+		m, v := x.moments(over)
+		m, v = m.spread(x.Shape), v.spread(x.Shape)
+		y := x.clone()
+		for i := range y.F {
+			y.F[i] = (x.F[i] - m.F[i]) / (math.Sqrt(v.F[i]) + 1e-9)
+		}
+		return one(y)
+	}},
+}
+
+// variance is the mean squared distance from the mean.
+func variance(v []float64) float64 {
+	m := mean(v)
+	return sumOf(v, func(x float64) float64 { return square(x - m) }) / float64(len(v))
+}
+
+// moments are the mean and the variance over some axes, which stay with length 1.
+func (x *Tensor) moments(over []bool) (m, v *Tensor) {
+	return x.reduced(over, true, mean), x.reduced(over, true, variance)
+}
+
+// from marks the axes from the first one on.
+func from(first, rank int) []bool {
+	over := make([]bool, rank)
+	for k := range over {
+		over[k] = k >= first
+	}
+	return over
+}
+
+// channel gives a list the shape that broadcasts along axis 1.
+func (x *Tensor) channel(rank int) *Tensor {
+	shape := filled(1, rank)
+	shape[1] = len(x.F)
+	return x.shaped(shape...)
+}
+
+// batchNorm normalises by the running statistics, or in training by those of the
+// batch, which it then mixes into them.
+func batchNorm(c *call) []*Tensor {
+	x := c.x(0)
+	rank := len(x.Shape)
+	eps, momentum := c.float("epsilon", float64(float32(1e-5))), c.float("momentum", float64(float32(0.9)))
+	m, v := c.x(3), c.x(4)
+	var out []*Tensor
+	if c.int("training_mode", 0) != 0 {
+		over := from(2, rank)
+		over[0] = true
+		bm, bv := x.moments(over)
+		n := x.Shape[1]
+		newM, newV := m.clone(), v.clone()
+		for i := range n {
+			newM.F[i] = m.F[i]*momentum + bm.F[i]*(1-momentum)
+			newV.F[i] = v.F[i]*momentum + bv.F[i]*(1-momentum)
+		}
+		out = []*Tensor{newM, newV}
+		m, v = bm.shaped(n), bv.shaped(n)
+	}
+	spread := func(t *Tensor) *Tensor { return t.channel(rank).spread(x.Shape) }
+	s, b, m, v := spread(c.x(1)), spread(c.x(2)), spread(m), spread(v)
+	y := zeros(x.Type, x.Shape)
+	for i := range y.F {
+		y.F[i] = (x.F[i]-m.F[i])/math.Sqrt(v.F[i]+eps)*s.F[i] + b.F[i]
+	}
+	return append([]*Tensor{y}, out...)
+}
+
+// layerNorm gives out the mean and the inverse of the deviation as well.
+func layerNorm(c *call) []*Tensor {
+	x := c.x(0)
+	eps := c.float("epsilon", float64(float32(1e-5)))
+	m, v := x.moments(from(c.axis("axis", -1, len(x.Shape)), len(x.Shape)))
+	inv := v.each(func(v float64) float64 { return 1 / math.Sqrt(v+eps) })
+	stash := graph.DType(c.int("stash_type", int(graph.Float32)))
+	wideM, wideInv, s := m.spread(x.Shape), inv.spread(x.Shape), c.x(1).spread(x.Shape)
+	y := zeros(x.Type, x.Shape)
+	for i := range y.F {
+		y.F[i] = (x.F[i] - wideM.F[i]) * wideInv.F[i] * s.F[i]
+	}
+	if c.x(2) != nil {
+		b := c.x(2).spread(x.Shape)
+		for i := range y.F {
+			y.F[i] += b.F[i]
+		}
+	}
+	return []*Tensor{y, m.cast(stash), inv.cast(stash)}
+}
+
+// rmsNorm divides by the root of the mean square.
+func rmsNorm(c *call) []*Tensor {
+	x := c.x(0)
+	eps := c.float("epsilon", float64(float32(1e-5)))
+	inv := x.each(square).reduced(from(c.axis("axis", -1, len(x.Shape)), len(x.Shape)), true, mean)
+	inv = inv.each(func(v float64) float64 { return 1 / math.Sqrt(v+eps) })
+	wide, s := inv.spread(x.Shape), c.x(1).spread(x.Shape)
+	y := zeros(x.Type, x.Shape)
+	for i := range y.F {
+		y.F[i] = x.F[i] * wide.F[i] * s.F[i]
+	}
+	return []*Tensor{y, inv}
+}
+
+// groupNorm normalises each group of channels of each sample; scale and bias
+// are one per channel, or one per group.
+func groupNorm(c *call, groups int, perChannel bool) *Tensor {
+	x := c.x(0)
+	eps := c.float("epsilon", float64(float32(1e-5)))
+	flat := x.shaped(x.Shape[0], groups, size(x.Shape)/(x.Shape[0]*groups))
+	m, v := flat.moments(from(2, 3))
+	m, v = m.spread(flat.Shape), v.spread(flat.Shape)
+	spread := func(t *Tensor) *Tensor {
+		if perChannel {
+			return t.channel(len(x.Shape)).spread(x.Shape)
+		}
+		return t.channel(3).spread(flat.Shape)
+	}
+	s, b := spread(c.x(1)), spread(c.x(2))
+	y := zeros(x.Type, x.Shape)
+	for i := range y.F {
+		y.F[i] = (x.F[i]-m.F[i])/math.Sqrt(v.F[i]+eps)*s.F[i] + b.F[i]
+	}
+	return y
+}
+
+// lrn divides by a power of the sum of squares over neighbouring channels.
+func lrn(c *call) []*Tensor {
+	x := c.x(0)
+	n := c.int("size", 1)
+	alpha, beta, bias := c.float("alpha", float64(float32(1e-4))), c.float("beta", 0.75), c.float("bias", 1)
+	y := zeros(x.Type, x.Shape)
+	each(x.Shape, func(at []int) {
+		total := 0.0
+		for ch := max(0, at[1]-(n-1)/2); ch <= min(x.Shape[1]-1, at[1]+n/2); ch++ {
+			p := slices.Clone(at)
+			p[1] = ch
+			total += square(x.F[index(x.Shape, p)])
+		}
+		i := index(x.Shape, at)
+		y.F[i] = x.F[i] / math.Pow(bias+alpha/float64(n)*total, beta)
+	})
+	return one(y)
+}

@@ -1,0 +1,74 @@
+package reference
+
+var padOperators = []operator{{"Pad", pad}}
+
+// pad: negative pads crop; where a mode names an element outside, it goes by the
+// input as it was.
+func pad(c *call) []*Tensor {
+	x := c.x(0)
+	mode := c.str("mode", "constant")
+	pads := c.listOr("pads", 1)
+	axes := c.list(3)
+	if axes == nil {
+		for k := range x.Shape {
+			axes = append(axes, k)
+		}
+	}
+	before := make([]int, len(x.Shape))
+	shape := append([]int{}, x.Shape...)
+	for k, a := range axes {
+		a = wrapAxis(a, len(shape))
+		before[a] = pads[k]
+		shape[a] += pads[k] + pads[len(axes)+k]
+	}
+	inside := x.moved(shape, func(at, src []int) bool {
+		for k, n := range x.Shape {
+			p := at[k] - before[k]
+			switch {
+			case p >= 0 && p < n:
+			case mode == "constant":
+				return false
+			case mode == "edge":
+				p = min(max(p, 0), n-1)
+			case mode == "wrap":
+				p = (p%n + n) % n
+			case mode == "reflect":
+				for p < 0 || p >= n {
+					if n == 1 {
+						p = 0
+						break
+					}
+					if p < 0 {
+						p = -p
+					} else {
+						p = 2*(n-1) - p
+					}
+				}
+			default:
+				fail("mode %q", mode)
+			}
+			src[k] = p
+		}
+		return true
+	})
+	value := zeros(x.Type, []int{1})
+	if c.version < 11 {
+		value.set(0, c.float("value", 0))
+	} else if c.x(2) != nil {
+		value.copy(0, c.x(2), 0)
+	}
+	if mode != "constant" {
+		return one(inside)
+	}
+	i := 0
+	each(shape, func(at []int) {
+		for k, n := range x.Shape {
+			if p := at[k] - before[k]; p < 0 || p >= n {
+				inside.copy(i, value, 0)
+				break
+			}
+		}
+		i++
+	})
+	return one(inside)
+}

@@ -1,0 +1,194 @@
+package reference
+
+import (
+	"math"
+	"slices"
+)
+
+var resizeOperators = []operator{
+	{"Resize", resize},
+	{"Upsample", resize},
+}
+
+// resizing is one axis of a Resize.
+type resizing struct {
+	in, out    int
+	scale      float64
+	start, end float64 // roi
+}
+
+// resize interpolates along one axis after the other. Before opset 11 it has no
+// choice of coordinates: asymmetric, nearest downwards.
+func resize(c *call) []*Tensor {
+	x := c.x(0)
+	old := c.version < 11
+	mode, coordinates := c.str("mode", "nearest"), c.str("coordinate_transformation_mode", "half_pixel")
+	nearest := c.str("nearest_mode", "round_prefer_floor")
+	roi, scales, sizes := c.x(1), c.x(2), c.list(3)
+	if old {
+		coordinates, nearest = "asymmetric", "floor"
+		roi, scales, sizes = nil, c.x(1), nil
+	}
+	axes := c.ints("axes", nil)
+	if axes == nil {
+		for k := range x.Shape {
+			axes = append(axes, k)
+		}
+	}
+	list := make([]resizing, len(axes))
+	keep := math.NaN() // one scale for all axes
+	if len(sizes) > 0 {
+		for k, a := range axes {
+			s := float64(sizes[k]) / float64(x.Shape[wrapAxis(a, len(x.Shape))])
+			switch c.str("keep_aspect_ratio_policy", "stretch") {
+			case "not_larger":
+				keep = branch(math.IsNaN(keep) || s < keep, s, keep)
+			case "not_smaller":
+				keep = branch(math.IsNaN(keep) || s > keep, s, keep)
+			}
+		}
+	}
+	for k, a := range axes {
+		r := resizing{in: x.Shape[wrapAxis(a, len(x.Shape))], end: 1}
+		switch {
+		case len(sizes) == 0:
+			r.scale = scales.F[k]
+			r.out = int(math.Floor(float64(r.in) * r.scale))
+		case math.IsNaN(keep):
+			r.out = sizes[k]
+			r.scale = float64(r.out) / float64(r.in)
+		default:
+			r.scale = keep
+			r.out = int(math.Floor(keep*float64(r.in) + 0.5))
+		}
+		if coordinates == "tf_crop_and_resize" {
+			r.start, r.end = roi.real(k), roi.real(len(axes)+k)
+		}
+		list[k] = r
+	}
+	y := x
+	for k, a := range axes {
+		r := list[k]
+		if r.in == r.out && r.scale == 1 && r.start == 0 && r.end == 1 {
+			continue
+		}
+		y = y.resized(c, wrapAxis(a, len(x.Shape)), r, mode, coordinates, nearest)
+	}
+	return one(y.clone())
+}
+
+// coordinate is where output element o lies among the inputs.
+func (r resizing) coordinate(o int, mode string) float64 {
+	x, in, width := float64(o), float64(r.in), r.scale*float64(r.in)
+	switch mode {
+	case "align_corners":
+		if width == 1 {
+			return 0
+		}
+		return x * (in - 1) / (width - 1)
+	case "asymmetric":
+		return x / r.scale
+	case "tf_crop_and_resize":
+		if width == 1 {
+			return (r.start + r.end) * (in - 1) / 2
+		}
+		return r.start*(in-1) + x*(r.end-r.start)*(in-1)/(width-1)
+	case "pytorch_half_pixel":
+		if width == 1 {
+			return -0.5
+		}
+	case "half_pixel_symmetric":
+		return in/2*(1-float64(r.out)/width) + (x+0.5)/r.scale - 0.5
+	case "half_pixel":
+	default:
+		fail("coordinates %q", mode)
+	}
+	return (x+0.5)/r.scale - 0.5
+}
+
+// weights are those of the elements around a point that lies ratio, in (0, 1],
+// behind element number (len-1)/2 of them.
+func (r resizing) weights(c *call, ratio float64, mode, nearest string) []float64 {
+	scale := 1.0
+	if c.int("antialias", 0) != 0 {
+		scale = math.Min(r.scale, 1)
+	}
+	var f func(float64) float64
+	radius := 1.0
+	switch mode {
+	case "nearest":
+		up := ratio == 1 || nearest == "ceil" || nearest == "round_prefer_floor" && ratio > 0.5 || nearest == "round_prefer_ceil" && ratio >= 0.5
+		if up {
+			return []float64{0, 1}
+		}
+		return []float64{1, 0}
+	case "linear":
+		f = func(d float64) float64 { return math.Max(0, 1-math.Abs(d)) }
+	case "cubic":
+		a := c.float("cubic_coeff_a", -0.75)
+		radius = 2
+		f = func(d float64) float64 {
+			switch d = math.Abs(d); {
+			case d <= 1:
+				return ((a+2)*d-(a+3))*d*d + 1
+			case d < 2:
+				return ((a*d-5*a)*d+8*a)*d - 4*a
+			}
+			return 0
+		}
+	default:
+		fail("mode %q", mode)
+	}
+	start := int(math.Floor(-radius/scale)) + 1
+	var w []float64
+	total := 0.0
+	for i := start; i < 2-start; i++ {
+		v := f(scale * (float64(i) - ratio))
+		w = append(w, v)
+		total += v
+	}
+	for i := range w {
+		w[i] /= total
+	}
+	return w
+}
+
+// resized interpolates along one axis. Beyond the ends stand copies of the first
+// and of the last element, unless exclude_outside.
+func (x *Tensor) resized(c *call, axis int, r resizing, mode, coordinates, nearest string) *Tensor {
+	shape := slices.Clone(x.Shape)
+	shape[axis] = r.out
+	y := zeros(x.Type, shape)
+	var to [][]int
+	rows(shape, axis, func(line []int, _ int) { to = append(to, line) })
+	rows(x.Shape, axis, func(line []int, number int) {
+		for o, target := range to[number] {
+			p := r.coordinate(o, coordinates)
+			if coordinates == "tf_crop_and_resize" && (p < 0 || p > float64(r.in-1)) {
+				y.set(target, c.float("extrapolation_value", 0))
+				continue
+			}
+			base := int(math.Ceil(p)) - 1
+			w := r.weights(c, p-float64(base), mode, nearest)
+			first := base - (len(w)/2 - 1)
+			if c.int("exclude_outside", 0) != 0 {
+				total := 0.0
+				for k := range w {
+					if first+k < 0 || first+k >= r.in {
+						w[k] = 0
+					}
+					total += w[k]
+				}
+				for k := range w {
+					w[k] /= total
+				}
+			}
+			v := 0.0
+			for k := range w {
+				v += w[k] * x.real(line[min(max(first+k, 0), r.in-1)])
+			}
+			y.set(target, v)
+		}
+	})
+	return y
+}

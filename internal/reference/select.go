@@ -1,0 +1,157 @@
+package reference
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+var selectOperators = []operator{
+	{"TopK", topK},
+	{"ArgMax", argExtreme(func(a, b float64) bool { return a > b })},
+	{"ArgMin", argExtreme(func(a, b float64) bool { return a < b })},
+	{"NonZero", func(c *call) []*Tensor {
+		x := c.x(0)
+		var found [][]int
+		each(x.Shape, func(at []int) {
+			if x.real(index(x.Shape, at)) != 0 {
+				found = append(found, slices.Clone(at))
+			}
+		})
+		y := zeros(graph.Int64, []int{len(x.Shape), len(found)})
+		for j, at := range found {
+			for k, p := range at {
+				y.I[k*len(found)+j] = int64(p)
+			}
+		}
+		return one(y)
+	}},
+	{"OneHot", func(c *call) []*Tensor {
+		at, depth := c.x(0), int(c.x(1).real(0))
+		axis := wrapAxis(c.int("axis", -1), len(at.Shape)+1)
+		shape := slices.Insert(slices.Clone(at.Shape), axis, depth)
+		from := make([]int, 0, size(shape))
+		each(shape, func(p []int) {
+			label := int(at.real(index(at.Shape, slices.Delete(slices.Clone(p), axis, axis+1))))
+			hit := 0
+			if label == p[axis] || label+depth == p[axis] {
+				hit = 1
+			}
+			from = append(from, hit)
+		})
+		return one(c.x(2).pick(shape, from))
+	}},
+	{"Trilu", func(c *call) []*Tensor {
+		x, k := c.x(0), 0
+		if c.x(1) != nil {
+			k = int(c.x(1).I[0])
+		}
+		upper := c.int("upper", 1) != 0
+		r := len(x.Shape)
+		return one(x.moved(x.Shape, func(at, src []int) bool {
+			copy(src, at)
+			d := at[r-1] - at[r-2] - k
+			return upper && d >= 0 || !upper && d <= 0
+		}))
+	}},
+	{"CumSum", func(c *call) []*Tensor {
+		x := c.x(0)
+		axis := wrapAxis(int(c.x(1).I[0]), len(x.Shape))
+		y := zeros(x.Type, x.Shape)
+		exclusive, reverse := c.int("exclusive", 0) != 0, c.int("reverse", 0) != 0
+		each(x.Shape, func(at []int) {
+			total := 0.0
+			from := slices.Clone(at)
+			for p := range x.Shape[axis] {
+				before := p < at[axis]
+				if reverse {
+					before = p > at[axis]
+				}
+				if before || !exclusive && p == at[axis] {
+					from[axis] = p
+					total += x.real(index(x.Shape, from))
+				}
+			}
+			y.set(index(x.Shape, at), total)
+		})
+		return one(y)
+	}},
+}
+
+// rows visits the lines of a tensor along an axis: the numbers of their
+// elements, and of the line itself when the axis has length 1.
+func rows(shape []int, axis int, visit func(line []int, number int)) {
+	outer := slices.Clone(shape)
+	outer[axis] = 1
+	number := 0
+	each(outer, func(at []int) {
+		line := make([]int, shape[axis])
+		p := slices.Clone(at)
+		for k := range line {
+			p[axis] = k
+			line[k] = index(shape, p)
+		}
+		visit(line, number)
+		number++
+	})
+}
+
+// topK: equal elements stand in the order of their indices.
+func topK(c *call) []*Tensor {
+	x := c.x(0)
+	axis := c.axis("axis", -1, len(x.Shape))
+	k := c.int("k", 0)
+	if c.x(1) != nil {
+		k = int(c.x(1).I[0])
+	}
+	largest := c.int("largest", 1) != 0
+	shape := slices.Clone(x.Shape)
+	shape[axis] = k
+	values, at := zeros(x.Type, shape), zeros(graph.Int64, shape)
+	var to [][]int
+	rows(shape, axis, func(line []int, _ int) { to = append(to, line) })
+	rows(x.Shape, axis, func(line []int, number int) {
+		order := make([]int, len(line))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			d := x.real(line[a]) - x.real(line[b])
+			if largest {
+				d = -d
+			}
+			return int(sign(d))
+		})
+		for j, target := range to[number] {
+			values.copy(target, x, line[order[j]])
+			at.I[target] = int64(order[j])
+		}
+	})
+	return []*Tensor{values, at}
+}
+
+// argExtreme is the index of the first, or the last, extreme.
+func argExtreme(better func(a, b float64) bool) func(*call) []*Tensor {
+	return func(c *call) []*Tensor {
+		x := c.x(0)
+		axis := c.axis("axis", 0, len(x.Shape))
+		shape := slices.Clone(x.Shape)
+		shape[axis] = 1
+		y := zeros(graph.Int64, shape)
+		last := c.int("select_last_index", 0) != 0
+		rows(x.Shape, axis, func(line []int, number int) {
+			best := 0
+			for k := range line {
+				a, b := x.real(line[k]), x.real(line[best])
+				if better(a, b) || last && a == b {
+					best = k
+				}
+			}
+			y.I[number] = int64(best)
+		})
+		if c.int("keepdims", 1) == 0 {
+			return one(y.shaped(slices.Delete(shape, axis, axis+1)...))
+		}
+		return one(y)
+	}
+}
