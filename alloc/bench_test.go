@@ -41,3 +41,22 @@ func BenchmarkCheckSweep(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSolveInstances reports the arena of each instance of the folder dsa,
+// and the lower bound that is proven: equal where the arena is optimal.
+func BenchmarkSolveInstances(b *testing.B) {
+	for _, x := range instances(b, 1<<17) {
+		b.Run("instance="+x.name, func(b *testing.B) {
+			var r Result
+			for b.Loop() {
+				var err error
+				if r, err = Solve(x.problem, Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(x.problem.Buffers)), "buffers")
+			b.ReportMetric(float64(r.Arena), "arena-B")
+			b.ReportMetric(float64(r.LowerBound), "bound-B")
+		})
+	}
+}

@@ -69,6 +69,7 @@ type exact struct {
 	work   int64 // members looked at
 	budget int64 // of work
 	ctx    context.Context
+	second *exact // runs beside it when it takes long
 }
 
 // rules switches inference off, one by one, for tests that measure its worth.
@@ -153,6 +154,28 @@ func newExact(p Problem, s prepared) *exact {
 	}
 	x.table = make([]failure, 1<<bits)
 	return x
+}
+
+// clone returns a search of the same problem with a state of its own. Nothing
+// must be placed.
+func (x *exact) clone() *exact {
+	y := *x
+	y.latest, y.floor, y.rem, y.why = slices.Clone(x.latest), slices.Clone(x.floor), slices.Clone(x.rem), slices.Clone(x.why)
+	y.members, y.slot = cloneAll(x.members), cloneAll(x.slot)
+	y.unplaced, y.crossing, y.starts, y.seams = slices.Clone(x.unplaced), slices.Clone(x.crossing), slices.Clone(x.starts), slices.Clone(x.seams)
+	y.least, y.witness, y.placed, y.offset = slices.Clone(x.least), slices.Clone(x.witness), slices.Clone(x.placed), slices.Clone(x.offset)
+	y.rank, y.table = slices.Clone(x.rank), make([]failure, len(x.table))
+	y.trail, y.cands, y.parts = nil, nil, nil
+	y.nodes, y.work = 0, 0
+	return &y
+}
+
+func cloneAll(rows [][]int32) [][]int32 {
+	all := make([][]int32, len(rows))
+	for k, row := range rows {
+		all[k] = slices.Clone(row)
+	}
+	return all
 }
 
 // link finds what is live together, and what is the same.

@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -44,33 +45,89 @@ func noisy(k uint64) arm {
 	}
 }
 
-// decide searches, round robin over the arms with node limits that double,
-// until one of them knows, the budget of work is spent, or the context ends.
-// Each round has twice as many noisy arms as the one before.
-func (x *exact) decide(capacity int64, budget int64) (outcome, []int64) {
+// turns deals out arms, round robin, with node limits that double. Each round
+// has twice as many noisy arms as the one before.
+type turns struct {
+	round, k int
+	nodes    int64  // the limit of the round
+	seed     uint64 // of the last noisy arm
+}
+
+func (t *turns) next() (arm, int64) {
+	if t.k == len(arms)+8<<t.round {
+		t.round, t.k, t.nodes = t.round+1, 0, 2*t.nodes
+	}
+	k := t.k
+	t.k++
+	if k < len(arms) {
+		a := arms[k]
+		a.fit = (k+t.round)%2 == 1
+		return a, t.nodes
+	}
+	t.seed++
+	return noisy(t.seed), t.nodes
+}
+
+// soloWork is spent before a second search joins in: most decisions are over
+// by then, in less than a tenth of a second.
+const soloWork = 20_000_000
+
+// decide tries the arms until one of them knows, the budget of work is spent,
+// or the context ends. After a while two arms run side by side, each on a state
+// and a table of its own; both end before either is believed, and the first in
+// order is: the result does not depend on which is faster.
+func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 	x.setCapacity(capacity)
-	x.budget = x.work + budget
-	seed := uint64(1)
-	for round, nodes := 0, 3*int64(len(x.ids)); ; round, nodes = round+1, 2*nodes {
-		for k := range len(arms) + 8<<round {
-			var a arm
-			if k < len(arms) {
-				a = arms[k]
-				a.fit = (k+round)%2 == 1
-			} else {
-				a = noisy(seed)
-				seed++
-			}
-			x.order(a)
-			x.limit = x.nodes + nodes
-			if out, found := x.run(); out != gaveUp {
-				return out, found
-			}
-			if x.work > x.budget || x.ctx.Err() != nil {
-				return gaveUp, nil
-			}
+	t := turns{nodes: 3 * int64(len(x.ids))}
+	x.budget = x.work + min(budget, soloWork)
+	for x.work <= x.budget && x.ctx.Err() == nil {
+		if out, found := x.try(t.next()); out != gaveUp {
+			return out, found
 		}
 	}
+	if budget <= soloWork {
+		return gaveUp, nil
+	}
+	if x.second == nil {
+		x.second = x.clone()
+	}
+	y := x.second
+	y.setCapacity(capacity)
+	var stop context.CancelFunc
+	y.ctx, stop = context.WithCancel(x.ctx)
+	defer stop()
+	x.budget, y.budget = x.work+(budget-soloWork)/2, y.work+(budget-soloWork)/2
+	type answer struct {
+		out   outcome
+		found []int64
+	}
+	for x.work <= x.budget && y.work <= y.budget && x.ctx.Err() == nil {
+		mine, nodes := t.next()
+		others, _ := t.next()
+		other := make(chan answer, 1)
+		go func() {
+			out, found := y.try(others, nodes)
+			other <- answer{out, found}
+		}()
+		out, found := x.try(mine, nodes)
+		if out != gaveUp {
+			stop()
+		}
+		if b := <-other; out == gaveUp {
+			out, found = b.out, b.found
+		}
+		if out != gaveUp {
+			return out, found
+		}
+	}
+	return gaveUp, nil
+}
+
+// try runs one arm up to a limit of nodes.
+func (x *exact) try(a arm, nodes int64) (outcome, []int64) {
+	x.order(a)
+	x.limit = x.nodes + nodes
+	return x.run()
 }
 
 // order ranks the buffers as an arm wants.

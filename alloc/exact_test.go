@@ -3,6 +3,7 @@ package alloc
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -296,6 +297,27 @@ func TestGaps(t *testing.T) {
 		a := Placement{Offsets: []int64{0, c.offset}, Arena: 8}
 		if plain, sweep := p.Check(a), p.CheckSweep(a); (plain == nil) != c.ok || (sweep == nil) != c.ok {
 			t.Errorf("offset %d: Check says %v, CheckSweep says %v", c.offset, plain, sweep)
+		}
+	}
+}
+
+// Two searches side by side find what they find on one core, too.
+func TestDecideIsDeterministic(t *testing.T) {
+	p := perfect(10, 200, 100, 1000, 0)
+	var first []int64
+	for _, cores := range []int{2, 1, 4} {
+		before := runtime.GOMAXPROCS(cores)
+		x := newExact(p, prepare(p))
+		out, offsets := x.decide(1000, never)
+		runtime.GOMAXPROCS(before)
+		if out != fits || x.second == nil {
+			t.Fatalf("%d cores: got %d, second search %v: expected to fit after more than a while", cores, out, x.second != nil)
+		}
+		if first == nil {
+			first = offsets
+		}
+		if !slices.Equal(offsets, first) {
+			t.Errorf("%d cores: other offsets than at first", cores)
 		}
 	}
 }

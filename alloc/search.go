@@ -2,16 +2,18 @@ package alloc
 
 // limits is the work that an effort allows.
 type limits struct {
-	runs   int   // of the skyline search
-	look   int   // tree nodes that all of them may look at
-	decide int64 // work of the exact search at the lower bound
-	refine int64 // and of each capacity above it
+	runs    int   // of the skyline search
+	look    int   // tree nodes that all of them may look at
+	decide  int64 // work of the exact search at the lower bound, or the capacity
+	halve   int64 // and of each capacity above it, first
+	quarter int64 // and then
+	pool    int64 // work of all of them
 }
 
 var effortLimits = [...]limits{
-	EffortDefault: {400, 900_000_000, 500_000_000, 500_000_000},
-	EffortFast:    {9, 4_000_000, 10_000_000, 3_000_000},
-	EffortMax:     {1000, 10_000_000_000, 5_000_000_000, 2_000_000_000},
+	EffortDefault: {400, 900_000_000, 500_000_000, 150_000_000, 4_000_000_000, 12_000_000_000},
+	EffortFast:    {9, 4_000_000, 10_000_000, 3_000_000, 0, 30_000_000},
+	EffortMax:     {1000, 10_000_000_000, 5_000_000_000, 1_000_000_000, 20_000_000_000, 100_000_000_000},
 }
 
 // mostSpans is the sum of the lifetimes, in sections, beyond which there is no
@@ -91,26 +93,33 @@ func (v *solver) decide(x *exact, capacity, budget int64) outcome {
 	return out
 }
 
-// minimise bisects in multiples of the grain, which divides every height if no
-// offset needs rounding up.
+// minimise works in multiples of the grain, which divides every height if no
+// offset needs rounding up. First the lower bound; then twice from the best
+// arena down: by halves with little work each, and by quarters with much, until
+// the pool is empty. One grain below an arena that took a second may take ten.
 func (v *solver) minimise(x *exact, grain int64, effort limits) {
 	if x.rounds {
 		grain = 1
 	}
-	snap := func(bytes int64) int64 { return roundUp(bytes, grain) }
-	open := snap(v.best.LowerBound) // the least capacity not yet given up
-	budget := effort.decide
-	for at := open; at < v.best.Arena && !v.done(); {
-		if v.decide(x, at, budget) != fits {
-			open = at + grain
-		}
-		if v.best.LowerBound > at {
-			v.best.LowerBound = min(snap(v.best.LowerBound), v.best.Arena)
-		}
-		budget = effort.refine
-		at = open + (v.best.Arena-open)/2/grain*grain
-		if v.best.Arena-open <= 4*grain {
-			at = open
+	pool := effort.pool
+	for _, pass := range [...]struct {
+		part   int64 // of the gap, that each step goes down
+		budget int64 // of each capacity
+	}{{1, effort.decide}, {2, effort.halve}, {4, effort.quarter}} {
+		open := roundUp(v.best.LowerBound, grain) // the least capacity not given up in this pass
+		for open < v.best.Arena && !v.done() && min(pool, pass.budget) > 0 {
+			at := max(open, v.best.Arena-max(grain, (v.best.Arena-open)/pass.part/grain*grain))
+			begin := x.work
+			if v.decide(x, at, min(pass.budget, pool)) != fits {
+				open = at + grain
+			}
+			pool -= 2 * (x.work - begin)
+			if v.best.LowerBound > at {
+				v.best.LowerBound = min(roundUp(v.best.LowerBound, grain), v.best.Arena)
+			}
+			if pass.part == 1 {
+				break
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Options struct {
 type Effort int
 
 const (
-	EffortDefault Effort = iota // fifteen seconds or so at most, on one core
+	EffortDefault Effort = iota // seconds; a minute where a few hundred buffers stay above the bound
 	EffortFast                  // a fraction of a second
 	EffortMax                   // minutes
 )
