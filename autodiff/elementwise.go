@@ -21,6 +21,9 @@ var elementwiseRules = []Rule{
 		return c.op("Neg", c.op("Reciprocal", c.op("Sqrt", c.sub(c.scalar(x, 1), c.mul(x, x)))))
 	})},
 	{Op: "Atan", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.plus(c.mul(x, x), 1)) })},
+	{Op: "Asinh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), 1))) })},
+	{Op: "Acosh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), -1))) })},
+	{Op: "Atanh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.sub(c.scalar(x, 1), c.mul(x, x))) })},
 	{Op: "Softplus", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sigmoid", x) })},
 	{Op: "Erf", Grad: byInput(func(c *Call, x ID) ID {
 		return c.times(c.op("Exp", c.op("Neg", c.mul(x, x))), 2/math.Sqrt(math.Pi))
@@ -59,6 +62,10 @@ var elementwiseRules = []Rule{
 		slope := c.op("Exp", c.times(c.X(0), 1/c.Float("alpha", 1)))
 		c.Set(0, c.where(c.positive(c.X(0)), c.D(0), c.mul(c.D(0), slope)))
 	}},
+	{Op: "Shrink", Grad: func(c *Call) {
+		within := c.op("LessOrEqual", c.op("Abs", c.X(0)), c.scalar(c.X(0), c.Float("lambd", 0.5)))
+		c.Set(0, c.where(within, c.scalar(c.D(0), 0), c.D(0)))
+	}},
 	{Op: "HardSigmoid", Grad: func(c *Call) {
 		y := c.Y(0)
 		within := c.op("And", c.positive(y), c.op("Less", y, c.scalar(y, 1)))
@@ -73,18 +80,7 @@ var elementwiseRules = []Rule{
 	{Op: "PRelu", Grad: preluGrad},
 	{Op: "Clip", Inputs: []int{0}, Grad: clipGrad},
 	{Op: "Dropout", Inputs: []int{0}, Grad: dropoutGrad},
-
-	// No gradient flows through these.
-	{Op: "Floor", Inputs: none},
-	{Op: "Ceil", Inputs: none},
-	{Op: "Round", Inputs: none},
-	{Op: "Sign", Inputs: none},
-	{Op: "ConstantOfShape", Inputs: none},
-	{Op: "Shape", Inputs: none},
-	{Op: "Size", Inputs: none},
 }
-
-var none = []int{}
 
 // byResult is a gradient whose slope follows from the output alone.
 func byResult(slope func(c *Call, y ID) ID) func(*Call) {

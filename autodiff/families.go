@@ -13,4 +13,8 @@ var families = []family{
 	{"", lossRules},
 	{"", shapeRules},
 	{"", selectRules},
+	{"", padRules},
+	{"", resizeRules},
+	{"", einsumRules},
+	{"", constantRules},
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // forward goes through the model's nodes in a topological order, puts those
@@ -107,7 +108,7 @@ func (s *trainer) trainDropout(n *graph.Node) {
 	for len(n.Inputs) < 2 {
 		n.Inputs = append(n.Inputs, graph.None)
 	}
-	n.Inputs = append(n.Inputs, s.constant(graph.Bool, nil, []byte{1}, nil))
+	n.Inputs = append(n.Inputs, s.constant(graph.Bool, nil, []byte{1}, &ops.Value{Elems: []ops.Scalar{{I: 1}}}))
 	n.Span = graph.Span{}
 }
 

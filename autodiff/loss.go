@@ -4,27 +4,76 @@ import "github.com/onnxmem/onnxmem/graph"
 
 var lossRules = []Rule{
 	{Op: "SoftmaxCrossEntropyLoss", Inputs: []int{0}, Grad: softmaxCrossEntropyGrad},
+	{Op: "NegativeLogLikelihoodLoss", Inputs: []int{0}, Grad: negativeLogLikelihoodGrad},
 }
 
-// softmaxCrossEntropyGrad is (softmax - onehot(labels))·d/n. The one-hot tensor
-// is never made: -1 is added where the labels point. It saves log_prob and the
-// labels.
+// softmaxCrossEntropyGrad is (softmax - onehot(labels))·d, d as labelWeights has
+// it. The one-hot tensor is never made: -1 is added where the labels point. It
+// saves log_prob and the labels. log_prob may have a gradient of its own, which
+// is LogSoftmax's.
 func softmaxCrossEntropyGrad(c *Call) {
-	if c.X(2) != graph.None || c.Node.Attr("ignore_index") != nil {
-		c.Failf("class weights and ignore_index: expected none")
-		return
-	}
-	shape := c.shape(c.X(0))
+	total := ID(graph.None)
 	p := c.op("Exp", c.Y(1))
-	at := c.op("Unsqueeze", c.X(1), c.list(1))
-	ones := c.expand(c.scalar(p, -1), c.shape(at))
-	diff := c.with("ScatterElements", attrs{"axis": 1, "reduction": "add"}, p, at, ones)
-	d := c.D(0)
-	switch c.Str("reduction", "mean") {
-	case "mean":
-		d = c.times(d, 1/float64(elements(shape)/shape[1]))
-	case "none":
-		d = c.op("Unsqueeze", d, c.list(1))
+	if c.D(0) != graph.None {
+		labels, d := c.labelWeights()
+		at := c.op("Unsqueeze", labels, c.list(1))
+		ones := c.expand(c.scalar(p, -1), c.shape(at))
+		diff := c.with("ScatterElements", attrs{"axis": 1, "reduction": "add"}, p, at, ones)
+		total = c.mul(diff, d)
 	}
-	c.Set(0, c.mul(diff, d))
+	if d := c.D(1); d != graph.None {
+		d = c.sub(d, c.mul(p, c.sum(d, []int64{1}, true)))
+		if total != graph.None {
+			d = c.add(total, d)
+		}
+		total = d
+	}
+	c.Set(0, total)
+}
+
+// negativeLogLikelihoodGrad puts -d where the labels point.
+func negativeLogLikelihoodGrad(c *Call) {
+	labels, d := c.labelWeights()
+	at := c.op("Unsqueeze", labels, c.list(1))
+	d = c.expand(c.op("Neg", d), c.shape(at))
+	zeros := c.zeros(c.X(0), c.shape(c.X(0))...)
+	c.Set(0, c.with("ScatterElements", attrs{"axis": 1}, zeros, at, d))
+}
+
+// labelWeights gives the labels, 0 where one is to be ignored, and what the term
+// of each label is multiplied by: the gradient, the weight of its class, and for
+// the mean the inverse of the sum of all weights. It has an axis for the
+// classes, of length 1, or no axis at all.
+func (c *Call) labelWeights() (labels, d ID) {
+	shape := c.shape(c.X(0))
+	labels, d = c.X(1), c.D(0)
+	reduction := c.Str("reduction", "mean")
+	weights := ID(graph.None)
+	ignore := c.Node.Attr("ignore_index")
+	if ignore != nil {
+		ignored := c.op("Equal", labels, c.reals(c.typeOf(labels).Elem, nil, []float64{float64(ignore.Int)}))
+		labels = c.where(ignored, c.reals(c.typeOf(labels).Elem, nil, []float64{0}), labels)
+		one := c.scalar(d, 1)
+		if c.given(c.X(2)) {
+			one = c.op("Gather", c.X(2), labels)
+		}
+		weights = c.where(ignored, c.scalar(d, 0), one)
+	} else if c.given(c.X(2)) {
+		weights = c.op("Gather", c.X(2), labels)
+	}
+	if c.err != nil {
+		return labels, d
+	}
+	switch {
+	case reduction == "mean" && weights == graph.None:
+		return labels, c.times(d, 1/float64(elements(shape)/shape[1]))
+	case reduction == "mean":
+		d = c.div(d, c.sum(weights, axes(0, len(shape)-1), false))
+		fallthrough
+	case weights != graph.None:
+		d = c.mul(weights, d)
+	case reduction == "sum":
+		return labels, d
+	}
+	return labels, c.op("Unsqueeze", d, c.list(1))
 }

@@ -1,14 +1,10 @@
 package autodiff
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 var matmulRules = []Rule{
 	{Op: "MatMul", Grad: matmulGrad},
 	{Op: "Gemm", Grad: gemmGrad},
-	{Op: "Einsum", Grad: einsumGrad},
 }
 
 // matmulGrad is dA = d·Bᵀ, dB = Aᵀ·d. Where B is one matrix for a batch of A,
@@ -101,72 +97,4 @@ func gemmGrad(c *Call) {
 		}
 		c.Set(2, d)
 	}
-}
-
-// einsumGrad is an Einsum of the gradient and the other operands. A label that
-// stands in this operand alone was summed over: its axis is broadcast.
-func einsumGrad(c *Call) {
-	equation := strings.ReplaceAll(c.Str("equation", ""), " ", "")
-	left, right, stated := strings.Cut(equation, "->")
-	terms := strings.Split(left, ",")
-	if len(terms) != len(c.Node.Inputs) || strings.Contains(equation, ".") {
-		c.Failf("equation %q: expected one term without ellipsis for each input", equation)
-		return
-	}
-	if !stated {
-		right = implicitOutput(left)
-	}
-	for i, term := range terms {
-		if !c.Needs(i) {
-			continue
-		}
-		if repeats(term) {
-			c.Failf("equation %q: expected no label twice in term %q", equation, term)
-			return
-		}
-		in, others := []ID{c.D(0)}, []string{right}
-		for k, t := range terms {
-			if k != i {
-				in, others = append(in, c.X(k)), append(others, t)
-			}
-		}
-		known, found := strings.Join(others, ""), ""
-		for _, label := range term {
-			if strings.ContainsRune(known, label) {
-				found += string(label)
-			}
-		}
-		g := c.with("Einsum", attrs{"equation": strings.Join(others, ",") + "->" + found}, in...)
-		shape := c.shape(c.X(i))
-		kept := slices.Clone(shape)
-		for k, label := range term {
-			if !strings.ContainsRune(known, label) {
-				kept[k] = 1
-			}
-		}
-		c.Set(i, c.expand(c.reshape(g, kept), shape))
-	}
-}
-
-// implicitOutput is the output term of an equation without arrow: the labels
-// that stand once, in the order of the alphabet.
-func implicitOutput(left string) string {
-	var once []rune
-	for _, label := range left {
-		if label != ',' && strings.Count(left, string(label)) == 1 {
-			once = append(once, label)
-		}
-	}
-	slices.Sort(once)
-	return string(once)
-}
-
-// repeats reports whether a term has a label twice.
-func repeats(term string) bool {
-	for _, label := range term {
-		if strings.Count(term, string(label)) > 1 {
-			return true
-		}
-	}
-	return false
 }

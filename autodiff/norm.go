@@ -13,6 +13,8 @@ var normRules = []Rule{
 	{Op: "GroupNormalization", Grad: groupNormGrad},
 	{Op: "InstanceNormalization", Grad: groupNormGrad},
 	{Op: "LRN", Grad: lrnGrad},
+	{Op: "LpNormalization", Grad: lpNormGrad},
+	{Op: "MeanVarianceNormalization", Grad: meanVarianceGrad},
 }
 
 // normalised is inv·(d - mean(d) - xh·mean(d·xh)), the gradient of what xh, the
@@ -182,4 +184,30 @@ func lrnGrad(c *Call) {
 	first := c.mul(c.D(0), c.op("Pow", s, c.scalar(s, -beta)))
 	rest := window(c.div(c.mul(c.D(0), y), s), after, before)
 	c.Set(0, c.sub(first, c.mul(c.times(x, 2*alpha*beta/float64(n)), rest)))
+}
+
+// lpNormGrad: y = x/n, n the norm along an axis: (d - s·sum(d·y))/n, where s, the
+// slope of the norm, is sign(x) for p = 1 and y for p = 2. 0 where n is 0.
+func lpNormGrad(c *Call) {
+	over := []int64{int64(c.Axis("axis", -1, 0))}
+	op, slope := "ReduceL2", c.Y(0)
+	if c.Int("p", 2) == 1 {
+		op, slope = "ReduceL1", c.op("Sign", c.X(0))
+	}
+	n := c.reduce(op, c.X(0), over, true)
+	zero := c.scalar(n, 0)
+	inv := c.where(c.op("Equal", n, zero), zero, c.op("Reciprocal", n))
+	t := c.sum(c.mul(c.D(0), c.Y(0)), over, true)
+	c.Set(0, c.mul(c.sub(c.D(0), c.mul(slope, t)), inv))
+}
+
+// meanVarianceGrad: the operator adds 1e-9 to the deviation, which is too small
+// to tell in its slope.
+func meanVarianceGrad(c *Call) {
+	over := c.List("axes", []int64{0, 2, 3})
+	x := c.X(0)
+	centred := c.sub(x, c.reduce("ReduceMean", x, over, true))
+	deviation := c.op("Sqrt", c.reduce("ReduceMean", c.mul(centred, centred), over, true))
+	inv := c.op("Reciprocal", c.plus(deviation, 1e-9))
+	c.Set(0, c.normalised(c.D(0), c.Y(0), inv, over))
 }

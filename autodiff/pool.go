@@ -1,10 +1,19 @@
 package autodiff
 
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
 var poolRules = []Rule{
 	{Op: "MaxPool", Grad: maxPoolGrad},
 	{Op: "AveragePool", Grad: averagePoolGrad},
 	{Op: "GlobalAveragePool", Grad: globalAveragePoolGrad},
 	{Op: "GlobalMaxPool", Grad: globalMaxPoolGrad},
+	{Op: "LpPool", Grad: lpPoolGrad},
+	{Op: "GlobalLpPool", Grad: globalLpPoolGrad},
+	{Op: "MaxUnpool", Inputs: []int{0}, Grad: maxUnpoolGrad},
 }
 
 // maxPoolGrad adds d into zeros where the maxima were found. The indices are
@@ -26,24 +35,89 @@ func maxPoolGrad(c *Call) {
 }
 
 // averagePoolGrad spreads d, divided by the number of elements that made each
-// average, by a transposed convolution with a kernel of ones, channel by channel.
+// average.
 func averagePoolGrad(c *Call) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
 		return
 	}
 	w := c.windowOf(x[2:], y[2:], c.List("kernel_shape", nil))
-	w.group = 1
-	counts := c.averageCounts(w, x[2:], y[2:])
+	c.Set(0, c.spreadOver(w, c.div(c.D(0), c.averageCounts(w, x[2:], y[2:])), x))
+}
+
+// spreadOver adds each element of d to all that its window covers of a tensor of
+// shape x: a transposed convolution with a kernel of ones, channel by channel.
+func (c *Call) spreadOver(w window, d ID, x []int64) ID {
+	y := c.shape(d)
+	if c.err != nil {
+		return graph.None
+	}
 	// The last window may reach beyond the padding (ceil_mode).
+	w.group, w.end = 1, slices.Clone(w.end)
 	for i := range w.end {
 		w.end[i] = max(w.end[i], (y[2+i]-1)*w.strides[i]+w.reach(i)-w.begin[i]-x[2+i])
 	}
-	d := c.div(c.D(0), counts)
-	one := concat([]int64{x[0] * x[1], 1})
 	ones := c.reals(c.typeOf(d).Elem, concat([]int64{1, 1}, w.kernel), filledReals(1, elements(w.kernel)))
-	d = c.reshape(d, concat(one, y[2:]))
-	c.Set(0, c.reshape(c.back(w, d, ones, x[2:]), x))
+	d = c.reshape(d, concat([]int64{x[0] * x[1], 1}, y[2:]))
+	return c.reshape(c.back(w, d, ones, x[2:]), x)
+}
+
+// lpPoolGrad: y is the p-th root of a sum of p-th powers, so that the gradient is
+// sign(x)·|x|^(p-1) times d·y^(1-p), spread; 0 where y is 0.
+func lpPoolGrad(c *Call) {
+	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
+	if c.err != nil {
+		return
+	}
+	w := c.windowOf(x[2:], y[2:], c.List("kernel_shape", nil))
+	p := float64(c.Int("p", 2))
+	c.Set(0, c.mul(c.rootSlope(p), c.spreadOver(w, c.rootShare(p), x)))
+}
+
+// globalLpPoolGrad is lpPoolGrad with one window.
+func globalLpPoolGrad(c *Call) {
+	p := float64(c.Int("p", 2))
+	c.Set(0, c.expand(c.mul(c.rootSlope(p), c.rootShare(p)), c.shape(c.X(0))))
+}
+
+// rootSlope is sign(x)·|x|^(p-1).
+func (c *Call) rootSlope(p float64) ID {
+	switch p {
+	case 1:
+		return c.op("Sign", c.X(0))
+	case 2:
+		return c.X(0)
+	}
+	return c.mul(c.op("Sign", c.X(0)), c.op("Pow", c.op("Abs", c.X(0)), c.scalar(c.X(0), p-1)))
+}
+
+// rootShare is d·y^(1-p), 0 where y is 0.
+func (c *Call) rootShare(p float64) ID {
+	y, d := c.Y(0), c.D(0)
+	zero := c.scalar(y, 0)
+	switch p {
+	case 1:
+		return d
+	case 2:
+		d = c.div(d, y)
+	default:
+		d = c.mul(d, c.op("Pow", y, c.scalar(y, 1-p)))
+	}
+	return c.where(c.op("Equal", y, zero), zero, d)
+}
+
+// maxUnpoolGrad reads the gradient where the elements were put. The indices are
+// flat over the whole output.
+func maxUnpoolGrad(c *Call) {
+	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
+	if c.err != nil {
+		return
+	}
+	if c.given(c.X(2)) { // the indices are for the shape that the pool read
+		c.Failf("input 2 (output_shape) is stated: expected the shape that the attributes give")
+		return
+	}
+	c.Set(0, c.reshape(c.op("Gather", c.reshape(c.D(0), []int64{elements(y)}), c.X(1)), x))
 }
 
 // averageCounts is what each average was divided by: a number, or a map where

@@ -19,8 +19,6 @@ var reduceRules = []Rule{
 		return c.mul(r.d, c.op("Exp", c.sub(c.X(0), r.y())))
 	})},
 	{Op: "ReduceLogSum", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.div(r.d, c.op("Exp", r.y())) })},
-	{Op: "ArgMax", Inputs: none},
-	{Op: "ArgMin", Inputs: none},
 }
 
 // reduced is a reduction: its gradient with the reduced axes back, and how many

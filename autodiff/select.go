@@ -20,8 +20,6 @@ var selectRules = []Rule{
 		a := attrs{"axis": c.Axis("axis", -1, 0)}
 		c.Set(0, c.with("ScatterElements", a, c.zeros(c.X(0), c.shape(c.X(0))...), c.Y(1), c.D(0)))
 	}},
-	{Op: "OneHot", Inputs: none},
-	{Op: "NonZero", Inputs: none},
 }
 
 // gatherGrad adds the gradient into zeros of the shape of the table: along axis

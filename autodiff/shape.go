@@ -25,6 +25,10 @@ var shapeRules = []Rule{
 	{Op: "Trilu", Inputs: []int{0}, Grad: func(c *Call) {
 		c.Set(0, c.with("Trilu", attrs{"upper": c.Int("upper", 1)}, c.D(0), c.X(1)))
 	}},
+	{Op: "ReverseSequence", Inputs: []int{0}, Grad: func(c *Call) {
+		a := attrs{"batch_axis": c.Int("batch_axis", 1), "time_axis": c.Int("time_axis", 0)}
+		c.Set(0, c.with("ReverseSequence", a, c.D(0), c.X(1)))
+	}},
 	{Op: "CumSum", Inputs: []int{0}, Grad: func(c *Call) {
 		a := attrs{"exclusive": c.Int("exclusive", 0), "reverse": 1 - c.Int("reverse", 0)}
 		c.Set(0, c.with("CumSum", a, c.D(0), c.X(1)))

@@ -1,0 +1,164 @@
+package autodiff
+
+import (
+	"slices"
+	"strings"
+)
+
+var einsumRules = []Rule{
+	{Op: "Einsum", Grad: einsumGrad},
+}
+
+// einsumGrad is an Einsum of the gradient and the other operands. A label that
+// stands in this operand alone was summed over: its axis is broadcast. A label
+// that stands in it twice reads a diagonal: the gradient stands there too.
+func einsumGrad(c *Call) {
+	e := c.readEinsum()
+	if c.err != nil {
+		return
+	}
+	for i, term := range e.terms {
+		if !c.Needs(i) {
+			continue
+		}
+		in, others := []ID{c.D(0)}, []string{e.out}
+		for k, t := range e.terms {
+			if k != i {
+				in, others = append(in, e.operands[k]), append(others, t)
+			}
+		}
+		known, found := strings.Join(others, ""), ""
+		for _, label := range term {
+			if strings.ContainsRune(known, label) && !strings.ContainsRune(found, label) {
+				found += string(label)
+			}
+		}
+		g := c.with("Einsum", attrs{"equation": strings.Join(others, ",") + "->" + found}, in...)
+		shape := c.shape(e.operands[i])
+		if c.err != nil {
+			return
+		}
+		kept := slices.Clone(shape)
+		for k, label := range term {
+			if !strings.ContainsRune(known, label) || strings.IndexRune(term, label) < k {
+				kept[k] = 1
+			}
+		}
+		g = c.expand(c.onDiagonals(c.reshape(g, kept), term, shape), shape)
+		c.Set(i, c.reshape(g, c.shape(c.X(i))))
+	}
+}
+
+// onDiagonals keeps of t, broadcast to shape, what stands where axes of one label
+// have one index.
+func (c *Call) onDiagonals(t ID, term string, shape []int64) ID {
+	for k, label := range term {
+		first := strings.IndexRune(term, label)
+		if first == k {
+			continue
+		}
+		n := shape[k]
+		wide := filled(1, len(shape))
+		wide[first], wide[k] = n, n
+		eye := make([]float64, n*n)
+		for i := range n {
+			eye[i*n+i] = 1
+		}
+		t = c.mul(t, c.reals(c.typeOf(t).Elem, wide, eye))
+	}
+	return t
+}
+
+// einsum is an equation without ellipses: a letter for each axis.
+type einsum struct {
+	terms    []string
+	operands []ID // the inputs without the axes that an ellipsis broadcast
+	out      string
+}
+
+// readEinsum writes letters for ellipses. An axis of length 1 that an ellipsis
+// broadcasts is taken off its operand.
+func (c *Call) readEinsum() einsum {
+	equation := strings.ReplaceAll(c.Str("equation", ""), " ", "")
+	left, right, stated := strings.Cut(equation, "->")
+	e := einsum{terms: strings.Split(left, ","), out: right}
+	if len(e.terms) != len(c.Node.Inputs) {
+		c.Failf("equation %q: expected one term for each of %d inputs", equation, len(c.Node.Inputs))
+		return e
+	}
+	if !stated {
+		e.out = "..." + implicitOutput(strings.ReplaceAll(left, ".", ""))
+		if !strings.Contains(left, "...") {
+			e.out = e.out[3:]
+		}
+	}
+	most := 0 // axes of the ellipsis
+	for i, term := range e.terms {
+		if strings.Contains(term, "...") {
+			most = max(most, c.rank(c.X(i))-len(term)+3)
+		}
+	}
+	letters := unusedLetters(equation, most)
+	if len(letters) < most {
+		c.Failf("equation %q: expected at most %d axes and labels", equation, len(alphabet))
+		return e
+	}
+	lengths := make([]int64, most)
+	for i, term := range e.terms {
+		for k, n := range c.ellipsisLengths(i, term) {
+			at := most - len(c.ellipsisLengths(i, term)) + k
+			lengths[at] = max(lengths[at], n)
+		}
+	}
+	for i, term := range e.terms {
+		own := c.ellipsisLengths(i, term)
+		before, after, _ := strings.Cut(term, "...")
+		shape := slices.Clone(c.shape(c.X(i))[:len(before)])
+		for k, n := range own {
+			if at := most - len(own) + k; n == lengths[at] {
+				before += string(letters[at])
+				shape = append(shape, n)
+			}
+		}
+		e.operands = append(e.operands, c.reshape(c.X(i), append(shape, c.shape(c.X(i))[c.rank(c.X(i))-len(after):]...)))
+		e.terms[i] = before + after
+	}
+	e.out = strings.Replace(e.out, "...", letters, 1)
+	return e
+}
+
+// ellipsisLengths are those of the axes that stand for the ellipsis of a term.
+func (c *Call) ellipsisLengths(i int, term string) []int64 {
+	before, after, found := strings.Cut(term, "...")
+	shape := c.shape(c.X(i))
+	if !found || c.err != nil {
+		return nil
+	}
+	return shape[len(before) : len(shape)-len(after)]
+}
+
+const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// unusedLetters gives up to n letters that the equation does not have.
+func unusedLetters(equation string, n int) string {
+	free := ""
+	for _, l := range alphabet {
+		if len(free) < n && !strings.ContainsRune(equation, l) {
+			free += string(l)
+		}
+	}
+	return free
+}
+
+// implicitOutput is the output term of an equation without arrow: the labels
+// that stand once, in the order of the alphabet.
+func implicitOutput(left string) string {
+	var once []rune
+	for _, label := range left {
+		if label != ',' && strings.Count(left, string(label)) == 1 {
+			once = append(once, label)
+		}
+	}
+	slices.Sort(once)
+	return string(once)
+}
