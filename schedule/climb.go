@@ -5,7 +5,7 @@ package schedule
 // turns in the middle, at the bound and below the peak. It gives up when the
 // states did not suffice twice. It takes all rules if none is given.
 func (p *gap) climb(budget, tries int, by ...rule) {
-	if p.effort.states == 0 || p.g.nodes > maxExact || p.off.has(climbing) || p.done() {
+	if p.effort.states == 0 || p.g.nodes > maxClimb || p.off.has(climbing) || p.done() {
 		return
 	}
 	grain := p.g.grain()
@@ -29,8 +29,12 @@ func (p *gap) climb(budget, tries int, by ...rule) {
 	}
 }
 
-// maxExact is the most nodes for which exact search is tried.
-const maxExact = 20_000
+// maxExact is the most nodes for which attempts are made, maxClimb for which exact
+// search is tried. To begin one takes time linear in nodes.
+const (
+	maxExact = 20_000
+	maxClimb = 200_000
+)
 
 // decide asks for an order within a limit by each of the given rules in turn, or by all, led by the
 // incumbent, and reports whether it got an answer.

@@ -205,20 +205,12 @@ func (p *gap) thorough() {
 	if p.see(p.settle(g, g.listing(), infinite, byPlace)) {
 		return
 	}
-	if g.nodes > maxExact && p.original() {
-		return
-	}
 	c := contract(g, p.off, p.halted)
 	if p.stop() {
 		return
 	}
-	if g.nodes <= maxExact {
-		if p.take(c, (*gap).early) || p.original() {
-			return
-		}
-		if p.coarsely() {
-			return
-		}
+	if p.take(c, (*gap).early) || p.original() || g.nodes <= maxExact && p.coarsely() {
+		return
 	}
 	p.take(c, (*gap).full)
 }
@@ -263,6 +255,9 @@ func (p *gap) early() {
 	if p.cheap(); !p.done() {
 		p.climb(400, 12)
 	}
+	if !p.done() && p.g.nodes > smallGraph {
+		p.climb(p.effort.states/5, 24) // cuts and sets of the whole net take longer
+	}
 }
 
 // full is all there is, from what takes least to what takes most.
@@ -270,8 +265,8 @@ func (p *gap) full() {
 	for _, stage := range []func(){
 		p.cheap,
 		func() { p.climb(400, 12) },
-		p.recurse,
 		func() { p.climb(p.effort.states/5, 24) },
+		p.recurse,
 		func() { p.bisect(4000, 1_000_000) },
 		func() { p.windows(p.effort.states / 10) },
 		p.exhaust,

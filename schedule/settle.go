@@ -27,8 +27,10 @@ type settler struct {
 	delta   []int64 // node -> by how much it would change the live bytes
 	above   []int64 // node -> what it needs above the live bytes of the state so far
 	safe    candidates
-	rest    candidates
-	tall    candidates // looked at, and too large
+	rest    []group         // the others, by what they need above the live bytes
+	group   map[int64]int32 // need -> place in rest
+	many    candidates      // what has no group, as far as not looked at
+	tall    candidates      // the same, looked at and too large
 	rule    rule
 	place   []int32 // node -> its place in the order to follow
 	opened  []int32 // node -> how many were placed when it became a candidate
@@ -199,7 +201,15 @@ func (s *settler) begin(g *net, follow []int32, by rule) {
 	for i, v := range follow {
 		s.place[v] = int32(i)
 	}
-	s.safe, s.rest, s.tall = s.safe[:0], s.rest[:0], s.tall[:0]
+	s.safe, s.many, s.tall = s.safe[:0], s.many[:0], s.tall[:0]
+	for i := range s.rest {
+		s.rest[i].items = s.rest[i].items[:0]
+	}
+	s.rest = s.rest[:0]
+	if s.group == nil {
+		s.group = map[int64]int32{}
+	}
+	clear(s.group)
 }
 
 // push makes v a candidate, or renews it. Older entries are skipped by version.
@@ -212,9 +222,7 @@ func (s *settler) push(v int32, above int64) {
 	s.enter(v)
 }
 
-// next takes the node to place; room is what fits above the live bytes. What is
-// met and does not fit waits in a heap of its own, by need, until it does: a step
-// at which nothing fits would else look at everything.
+// next takes the node to place; room is what fits above the live bytes.
 func (s *settler) next(room int64) int32 {
 	for len(s.safe) > 0 {
 		x := s.safe[0]
@@ -228,33 +236,93 @@ func (s *settler) next(room int64) int32 {
 		s.safe.pop()
 		return x.node
 	}
-	for len(s.tall) > 0 && (s.tall[0].key <= room || s.stale(s.tall[0])) {
-		if x := s.tall.pop(); !s.stale(x) {
-			s.enter(x.node)
-		}
-	}
-	for len(s.rest) > 0 {
-		x := s.rest.pop()
-		if s.stale(x) {
+	from, least := (*candidates)(nil), (*group)(nil)
+	for i := range s.rest {
+		g := &s.rest[i]
+		if g.need > room && least != nil && least.need <= g.need || !s.fresh(&g.items) {
 			continue
 		}
-		if s.above[x.node] <= room {
-			return x.node
+		if g.need <= room && (from == nil || g.items[0].less((*from)[0])) {
+			from = &g.items
 		}
-		x.key = s.above[x.node]
-		s.tall.push(x)
-	}
-	for {
-		if x := s.tall.pop(); !s.stale(x) {
-			return x.node
+		if least == nil || g.need < least.need {
+			least = g
 		}
 	}
+	if s.fits(room) && (from == nil || s.many[0].less((*from)[0])) {
+		from = &s.many
+	}
+	if from == nil {
+		if s.fresh(&s.tall) && (least == nil || s.tall[0].key < least.need) {
+			from = &s.tall
+		} else {
+			from = &least.items
+		}
+	}
+	return from.pop().node
 }
+
+// group holds the candidates of one need, first by rule.
+type group struct {
+	need  int64
+	items candidates
+}
+
+// maxGroups bounds the groups that next looks at. Networks have few sizes.
+const maxGroups = 64
 
 // enter makes v one of the rest.
 func (s *settler) enter(v int32) {
 	key, place := s.rule.key(s.delta[v], s.opened[v], s.place[v])
-	s.rest.push(candidate{key, place, v, s.version[v]})
+	x := candidate{key, place, v, s.version[v]}
+	i, ok := s.group[s.above[v]]
+	switch {
+	case ok:
+		s.rest[i].items.push(x)
+	case len(s.rest) < maxGroups:
+		s.group[s.above[v]] = int32(len(s.rest))
+		if len(s.rest) < cap(s.rest) {
+			s.rest = s.rest[:len(s.rest)+1]
+		} else {
+			s.rest = append(s.rest, group{})
+		}
+		g := &s.rest[len(s.rest)-1]
+		g.need = s.above[v]
+		g.items.push(x)
+	default:
+		s.many.push(x)
+	}
+}
+
+// fits reports whether something without a group fits, and puts the first of that
+// on top of many. What is met and does not fit waits in a heap of its own, by
+// need, until it does: a step at which nothing fits would else look at everything.
+func (s *settler) fits(room int64) bool {
+	for len(s.tall) > 0 && (s.tall[0].key <= room || s.stale(s.tall[0])) {
+		if x := s.tall.pop(); !s.stale(x) {
+			key, place := s.rule.key(s.delta[x.node], s.opened[x.node], s.place[x.node])
+			s.many.push(candidate{key, place, x.node, x.version})
+		}
+	}
+	for s.fresh(&s.many) {
+		x := s.many[0]
+		if s.above[x.node] <= room {
+			return true
+		}
+		s.many.pop()
+		x.key = s.above[x.node]
+		s.tall.push(x)
+	}
+	return false
+}
+
+// fresh drops what is stale from the top of a heap, and reports whether anything
+// is left.
+func (s *settler) fresh(h *candidates) bool {
+	for len(*h) > 0 && s.stale((*h)[0]) {
+		h.pop()
+	}
+	return len(*h) > 0
 }
 
 func (s *settler) stale(x candidate) bool {
