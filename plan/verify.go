@@ -110,7 +110,12 @@ func (v *verifier) infer() (ok bool, err error) {
 			dims[name] = d.Value
 		}
 	}
+	mode, _ := v.m.Prop(keyMode)
 	inf, err := ops.Infer(v.m, ops.Options{Dims: dims})
+	if err != nil && mode == modeTraining && len(dims) > 0 {
+		// A training graph has fixed shapes: its dimensions were bound before.
+		inf, err = ops.Infer(v.m, ops.Options{})
+	}
 	if err != nil {
 		if _, plain := ops.Infer(v.m, ops.Options{}); len(dims) == 0 || plain != nil {
 			return false, err
@@ -131,8 +136,7 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 	}
 	for _, name := range sortedKeys(v.p.Dims) {
-		// A training graph has fixed shapes: its dimensions were bound before.
-		if mode, _ := v.m.Prop(keyMode); !have[name] && mode != modeTraining {
+		if !have[name] && mode != modeTraining {
 			v.fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
 		}
 	}
