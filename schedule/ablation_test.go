@@ -6,8 +6,8 @@ import (
 )
 
 // Each stage is one of several ways to the optimum: with any one left out it is
-// found all the same, and proven but without the last, the search of the whole
-// net, to which few come.
+// found all the same, and proven but without the climb, by searches of the whole
+// net.
 func TestAblation(t *testing.T) {
 	for i := range randomGraphs(t, 500) {
 		r := rand.New(rand.NewPCG(uint64(i), 10))

@@ -92,6 +92,7 @@ func TestAttempts(t *testing.T) {
 		check("attempt", v, order)
 		d := gap.newDecider(g, g.listing())
 		d.rule = rules[r.IntN(len(rules))]
+		d.watchFrom = r.IntN(3)
 		v, order, bound := d.decide(limit, limits.states)
 		check("decide", v, order)
 		if v == infeasible && (bound <= limit || bound > best) {

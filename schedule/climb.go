@@ -62,7 +62,7 @@ func (p *gap) decide(limit int64, budget int, by ...rule) bool {
 }
 
 // exhaust climbs with all the states that fit a second or so on a small net:
-// half a million on one of 200 nodes. It takes one rule: that there is no order
+// a hundred thousand on one of 200 nodes. It takes one rule: that there is no order
 // takes the same states by any.
 func (p *gap) exhaust() {
 	budget := p.effort.exact / p.g.nodes

@@ -21,25 +21,29 @@ import (
 // of Y are remembered for X and for all states between. Remembering Y alone
 // takes 14 times the states on randomly wired networks.
 //
+// A state that shuts out a node is a dead end as well: see watch.
+//
 // So a search that ends without an order is a proof that there is none, and the
 // least load that it refused is a lower bound on the peak of all orders: with a
 // limit below that it would have done the same.
 type decider struct {
 	walk
-	limit    int64
-	refused  int64           // the least load above the limit
-	place    []int32         // node -> its place in the order to follow
-	rule     rule            // which node to try first
-	dead     map[state]int64 // state that does not reach the end -> the least live bytes that it reaches
-	path     []state         // on the way of the calls of explore that are under way
-	least    int64           // that the state which failed last reaches
-	children []child         // of the states on the way; each takes its own from the end
-	states   int
-	met      []int32  // of opens
-	branches int      // so far
-	freed    []answer // tensor -> whether raisers free it
-	budget   int      // states
-	search   *search
+	limit     int64
+	refused   int64           // the least load above the limit
+	place     []int32         // node -> its place in the order to follow
+	rule      rule            // which node to try first
+	dead      map[state]int64 // state that does not reach the end -> the least live bytes that it reaches
+	path      []state         // on the way of the calls of explore that are under way
+	least     int64           // that the state which failed last reaches
+	children  []child         // of the states on the way; each takes its own from the end
+	states    int
+	met       []int32  // of opens
+	branches  int      // so far
+	freed     []answer // tensor -> whether raisers free it
+	budget    int      // states
+	watch     watch
+	watchFrom int // states
+	search    *search
 }
 
 type child struct {
@@ -57,7 +61,7 @@ const (
 )
 
 func (s *search) newDecider(g *net, follow []int32) *decider {
-	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), freed: make([]answer, len(g.size)), dead: map[state]int64{}, search: s}
+	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), freed: make([]answer, len(g.size)), watchFrom: watchFrom, dead: map[state]int64{}, search: s}
 	d.cut.halt = s.halted
 	for i, v := range follow {
 		d.place[v] = int32(i)
@@ -145,6 +149,11 @@ func (d *decider) goOn(target int64) verdict {
 		}
 		if d.states++; d.states > d.budget || d.exhausted() {
 			return unknown
+		}
+		if load := d.shutOut(); load > 0 {
+			d.refused = min(d.refused, load)
+			d.least = infinite
+			return infeasible
 		}
 		v := d.try(target)
 		if v == infeasible {

@@ -272,7 +272,11 @@ func (p *gap) full() {
 		p.exhaust,
 		func() { p.bisect(p.effort.states/4, p.effort.flow) },
 		func() { p.windows(p.effort.states) },
-		func() { p.climb(4*p.effort.states, 6) },
+		func() {
+			if 4*p.effort.states > p.effort.exact/p.g.nodes { // else exhaust took more
+				p.climb(4*p.effort.states, 6)
+			}
+		},
 	} {
 		if stage(); p.done() {
 			return

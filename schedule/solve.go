@@ -45,9 +45,9 @@ func (e Effort) limits() limits {
 	case EffortFast:
 		return limits{small: 100_000_000, perNode: 1000}
 	case EffortMax:
-		return limits{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 1_500_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
+		return limits{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
 	}
-	return limits{states: 20_000, allStates: 400_000, allRuns: 5_000_000, exact: 100_000_000, flow: 5_000_000, small: 400_000_000, perNode: 4000}
+	return limits{states: 20_000, allStates: 400_000, allRuns: 5_000_000, exact: 20_000_000, flow: 5_000_000, small: 400_000_000, perNode: 4000}
 }
 
 // Result is the best order found, and what is known about it.

@@ -16,6 +16,7 @@ const (
 	bisection                    // of the gap, by attempts
 	windowing                    // exact decisions around the peak
 	climbing                     // exact decisions on the whole
+	watching                     // nodes that an exact search may shut out
 	allStages
 )
 
