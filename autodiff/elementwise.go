@@ -30,11 +30,7 @@ var elementwiseRules = []Rule{
 	})},
 	{Op: "Mish", Grad: byInput(mishSlope)},
 	{Op: "Gelu", Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
-	{Op: "Swish", Grad: func(c *Call) {
-		s := c.op("Sigmoid", c.times(c.X(0), c.Float("alpha", 1)))
-		rest := c.mul(c.times(c.Y(0), c.Float("alpha", 1)), c.sub(c.scalar(s, 1), s))
-		c.Set(0, c.mul(c.D(0), c.add(s, rest)))
-	}},
+	{Op: "Swish", Grad: func(c *Call) { sigmoidLinearGrad(c, 1) }},
 	{Op: "Log", Grad: func(c *Call) { c.Set(0, c.div(c.D(0), c.X(0))) }},
 	{Op: "Sqrt", Grad: func(c *Call) { c.Set(0, c.div(c.times(c.D(0), 0.5), c.Y(0))) }},
 	{Op: "Neg", Grad: func(c *Call) { c.Set(0, c.op("Neg", c.D(0))) }},
@@ -119,6 +115,14 @@ func preluGrad(c *Call) {
 	if c.Needs(1) {
 		c.Set(1, c.unbroadcast(c.where(positive, c.scalar(c.D(0), 0), c.mul(c.D(0), c.X(0))), c.X(1)))
 	}
+}
+
+// sigmoidLinearGrad is that of y = x·s, s = sigmoid(alpha·x): d·(s + alpha·y·(1-s)).
+func sigmoidLinearGrad(c *Call, otherwise float64) {
+	alpha := c.Float("alpha", otherwise)
+	s := c.op("Sigmoid", c.times(c.X(0), alpha))
+	rest := c.mul(c.times(c.Y(0), alpha), c.sub(c.scalar(s, 1), s))
+	c.Set(0, c.mul(c.D(0), c.add(s, rest)))
 }
 
 // mishSlope is t + x·sigmoid(x)·(1-t²), t = tanh(softplus(x)).

@@ -115,6 +115,22 @@ func (e *emitter) slice(t ID, over, starts, ends []int64) ID {
 	return e.op("Slice", t, e.list(starts...), e.list(ends...), e.list(over...))
 }
 
+// split cuts t along an axis into parts of those lengths.
+func (e *emitter) split(t ID, axis int, lengths ...int64) []ID {
+	if len(lengths) == 1 {
+		return []ID{t}
+	}
+	return slices.Clone(e.emit("Split", attrs{"axis": axis}, len(lengths), t, e.list(lengths...)))
+}
+
+// joined puts tensors together along an axis.
+func (e *emitter) joined(parts []ID, axis int) ID {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return e.with("Concat", attrs{"axis": axis}, parts...)
+}
+
 // axes lists n axes from the first on.
 func axes(first, n int) []int64 {
 	list := make([]int64, n)

@@ -17,4 +17,5 @@ var families = []family{
 	{"", resizeRules},
 	{"", einsumRules},
 	{"", constantRules},
+	{"com.microsoft", contribRules},
 }

@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -41,7 +42,24 @@ func (s *trainer) forward() error {
 // expansions are operators that are replaced by others before differentiation.
 // Each gives the tensors that stand for the node's outputs; graph.None for one
 // that it does not make.
-var expansions = map[ruleKey]func(c *Call) []ID{}
+var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions)
+
+// expansionsOf are those of one domain, by operator.
+func expansionsOf(domain string, list map[string]func(*Call) []ID) map[ruleKey]func(*Call) []ID {
+	m := map[ruleKey]func(*Call) []ID{}
+	for op, f := range list {
+		m[ruleKey{domain, op}] = f
+	}
+	return m
+}
+
+func merged(list ...map[ruleKey]func(*Call) []ID) map[ruleKey]func(*Call) []ID {
+	m := map[ruleKey]func(*Call) []ID{}
+	for _, l := range list {
+		maps.Copy(m, l)
+	}
+	return m
+}
 
 // expandNode emits what a node stands for. The outputs keep their names.
 func (s *trainer) expandNode(n *graph.Node, f func(c *Call) []ID) {
@@ -50,6 +68,7 @@ func (s *trainer) expandNode(n *graph.Node, f func(c *Call) []ID) {
 	if s.of == "" {
 		s.scope = s.g.Tensors[firstOutput(n)].Name + "/"
 	}
+	s.noteRoles(n)
 	made := f(&Call{emitter: s.emitter, Node: n})
 	s.scope = ""
 	if s.err != nil {

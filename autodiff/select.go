@@ -36,7 +36,7 @@ func gatherGrad(c *Call) {
 		front = concat([]int64{shape[axis]}, shape[:axis], shape[axis+1:])
 		d = c.transpose(d, concat(axes(axis, k), axes(0, axis), axes(axis+k, len(shape)-axis-1))...)
 	}
-	at := c.op("Unsqueeze", c.X(1), c.list(-1))
+	at := c.op("Unsqueeze", c.castTo(c.X(1), graph.Int64), c.list(-1)) // ScatterND takes no other type
 	d = c.with("ScatterND", attrs{"reduction": "add"}, c.zeros(c.X(0), front...), at, d)
 	if axis > 0 {
 		d = c.transpose(d, concat(axes(1, axis), []int64{0}, axes(axis+1, len(shape)-axis-1))...)

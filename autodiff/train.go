@@ -64,7 +64,7 @@ const minOpset = 18
 // left as it is, but for the types that inference gives it. Errors about the
 // model are of type *graph.Error, those about opt of type *OptionError.
 func Train(m *graph.Model, opt Options) (*Step, error) {
-	s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
+	s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
 	step, err := s.run()
 	var e *graph.Error
 	if errors.As(err, &e) && e.File == "" && m.Source != nil {
@@ -83,6 +83,7 @@ type trainer struct {
 
 	parameters []ID
 	noDecay    map[ID]bool
+	expanded   map[ID]bool // weights of operators that were replaced: whether they are none that decay
 	grads      []ID
 	updates    []update // parameters, states, statistics
 	loss       ID

@@ -37,6 +37,19 @@ var roles = map[ruleKey]struct{ weights, flat []int }{
 	{"", "SimplifiedLayerNormalization"}:         {[]int{1}, []int{1}},
 }
 
+// noteRoles keeps what the inputs of a node are that is about to be replaced by
+// others.
+func (s *trainer) noteRoles(n *graph.Node) {
+	r := roles[ruleKey{n.Domain, n.Op}]
+	for i, t := range n.Inputs {
+		if t == graph.None || !slices.Contains(r.weights, i) {
+			continue
+		}
+		flat, known := s.expanded[t]
+		s.expanded[t] = slices.Contains(r.flat, i) && (flat || !known)
+	}
+}
+
 // transparent operators hand a weight on under another shape or type.
 var transparent = map[string]bool{
 	"Identity": true, "Transpose": true, "Reshape": true, "Cast": true,
@@ -131,6 +144,9 @@ func (s *trainer) reachesLoss() map[ID]bool {
 // not decay, and if it is none, what reads it.
 func (s *trainer) role(id ID) (weight, flat bool, why string) {
 	flat = true
+	if f, expanded := s.expanded[id]; expanded {
+		weight, flat = true, f
+	}
 	own := exportersOwn.MatchString(s.g.Tensors[id].Name)
 	for _, k := range s.g.Tensors[id].Readers {
 		n := s.g.Nodes[k]

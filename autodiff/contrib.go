@@ -1,0 +1,224 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Operators of com.microsoft, which ONNX Runtime makes when it fuses others.
+var contribRules = []Rule{
+	{Op: "Gelu", Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, false) })},
+	{Op: "BiasGelu", Grad: func(c *Call) { biasedGeluGrad(c, false) }},
+	{Op: "FastGelu", Grad: func(c *Call) { biasedGeluGrad(c, true) }},
+	{Op: "QuickGelu", Grad: func(c *Call) { sigmoidLinearGrad(c, 1.702) }},
+	{Op: "FusedMatMul", Grad: fusedMatMulGrad},
+	{Op: "TransposeMatMul", Grad: fusedMatMulGrad},
+	{Op: "SimplifiedLayerNormalization", Grad: rmsNormGrad},
+	{Op: "Inverse", Grad: func(c *Call) {
+		y := c.swapLast(c.Y(0))
+		c.Set(0, c.op("Neg", c.op("MatMul", c.op("MatMul", y, c.D(0)), y)))
+	}},
+}
+
+// contribExpansions are those that are written out before differentiation.
+var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Call) []ID{
+	"SkipLayerNormalization":           expandSkipNorm,
+	"SkipSimplifiedLayerNormalization": expandSkipNorm,
+	"EmbedLayerNormalization":          expandEmbedNorm,
+	"BiasAdd":                          func(c *Call) []ID { return []ID{c.add(c.add(c.X(0), c.X(1)), c.X(2))} },
+	"BiasSoftmax":                      expandBiasSoftmax,
+	"FusedConv":                        expandFusedConv,
+	"FusedGemm":                        expandFusedGemm,
+	"GemmFastGelu":                     expandGemmFastGelu,
+	"Attention":                        expandProjectedAttention,
+	"MultiHeadAttention":               expandMultiHeadAttention,
+	"RotaryEmbedding":                  expandContribRotary,
+})
+
+// biasedGeluGrad is Gelu's of the sum with a bias, which FastGelu may lack.
+func biasedGeluGrad(c *Call, tanh bool) {
+	x := c.X(0)
+	if c.given(c.X(1)) {
+		x = c.add(x, c.X(1))
+	}
+	d := c.mul(c.D(0), geluSlope(c, x, tanh))
+	c.setUnbroadcast(0, d)
+	c.setUnbroadcast(1, d)
+}
+
+// fusedMatMulGrad is MatMul's with a factor; the operands may be transposed, and
+// so may those of the gradient: no Transpose is needed.
+func fusedMatMulGrad(c *Call) {
+	a, b := c.shape(c.X(0)), c.shape(c.X(1))
+	if c.err != nil {
+		return
+	}
+	if c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0 || len(a) < 2 || len(b) < 2 {
+		c.Failf("operands of shapes %v and %v, or with their batch transposed: expected matrices with the batch in front", a, b)
+		return
+	}
+	ta, tb := int(c.Int("transA", 0)), int(c.Int("transB", 0))
+	alpha := c.Float("alpha", 1)
+	product := func(x, y ID, transX, transY int) ID {
+		return c.emitIn(c.Node.Domain, c.Node.Op, attrs{"alpha": alpha, "transA": transX, "transB": transY}, 1, x, y)[0]
+	}
+	if c.Needs(0) {
+		if ta == 0 {
+			c.setUnbroadcast(0, product(c.D(0), c.X(1), 0, 1-tb))
+		} else {
+			c.setUnbroadcast(0, product(c.X(1), c.D(0), tb, 1))
+		}
+	}
+	if !c.Needs(1) {
+		return
+	}
+	x, d := c.X(0), c.D(0)
+	if len(b) == 2 && ta == 0 { // fold the batch into rows
+		x = c.reshape(x, []int64{elements(a[:len(a)-1]), a[len(a)-1]})
+		n := c.shape(d)
+		d = c.reshape(d, []int64{elements(n[:len(n)-1]), n[len(n)-1]})
+	}
+	if tb == 0 {
+		c.setUnbroadcast(1, product(x, d, 1-ta, 0))
+	} else {
+		c.setUnbroadcast(1, product(d, x, 1, ta))
+	}
+}
+
+// expandSkipNorm adds, then normalises: input skip gamma (beta) bias; Y, mean,
+// inverse deviation, sum.
+func expandSkipNorm(c *Call) []ID {
+	simplified := c.Node.Op == "SkipSimplifiedLayerNormalization"
+	bias := 4
+	if simplified {
+		bias = 3
+	}
+	sum := c.add(c.X(0), c.X(1))
+	if b := c.X(bias); c.given(b) {
+		sum = c.add(sum, b)
+	}
+	a := attrs{"axis": -1, "epsilon": c.Float("epsilon", 1e-12)}
+	if simplified {
+		return []ID{c.rootMeanSquareNorm(sum, c.X(2)), graph.None, graph.None, sum}
+	}
+	outputs := 1 // the mean and the inverse deviation only where they are wanted
+	if len(c.Node.Outputs) > 1 {
+		outputs = 3
+	}
+	out := slices.Clone(c.emit("LayerNormalization", a, outputs, sum, c.X(2), c.X(3)))
+	for len(out) < 3 {
+		out = append(out, graph.None)
+	}
+	return append(out, sum)
+}
+
+// rootMeanSquareNorm normalises over the last axis; before opset 23 there is no
+// operator for it that every runtime has.
+func (c *Call) rootMeanSquareNorm(t, scale ID) ID {
+	epsilon := c.Float("epsilon", 1e-12)
+	if c.version >= 23 {
+		return c.with("RMSNormalization", attrs{"axis": -1, "epsilon": epsilon}, t, scale)
+	}
+	square := c.reduce("ReduceMean", c.mul(t, t), []int64{-1}, true)
+	return c.mul(c.div(t, c.op("Sqrt", c.plus(square, epsilon))), scale)
+}
+
+// expandEmbedNorm sums three embeddings and normalises: input_ids segment_ids
+// word position segment gamma beta mask position_ids; Y, mask_index, sum.
+func expandEmbedNorm(c *Call) []ID {
+	ids := c.shape(c.X(0))
+	if c.err != nil {
+		return nil
+	}
+	at := c.X(3)
+	if c.given(c.X(8)) {
+		at = c.op("Gather", at, c.X(8))
+	} else {
+		at = c.slice(at, []int64{0}, []int64{0}, []int64{ids[1]})
+	}
+	sum := c.add(c.op("Gather", c.X(2), c.X(0)), at)
+	if c.given(c.X(1)) && c.given(c.X(4)) {
+		sum = c.add(sum, c.op("Gather", c.X(4), c.X(1)))
+	}
+	y := c.with("LayerNormalization", attrs{"axis": -1, "epsilon": c.Float("epsilon", 1e-12)}, sum, c.X(5), c.X(6))
+	index := c.expand(c.reals(graph.Int32, nil, []float64{0}), ids[:1])
+	if c.given(c.X(7)) && c.Int("mask_index_type", 1) == 1 {
+		index = c.sum(c.X(7), []int64{1}, false)
+	}
+	return []ID{y, index, sum}
+}
+
+// expandBiasSoftmax takes the softmax over the last axis only.
+func expandBiasSoftmax(c *Call) []ID {
+	if c.Axis("axis", 1, 0) != c.rank(c.X(0))-1 || c.rank(c.X(0)) != c.rank(c.X(1)) {
+		c.Failf("axis %d: expected the last axis, and a bias of as many axes", c.Int("axis", 1))
+		return nil
+	}
+	return []ID{c.with("Softmax", attrs{"axis": -1}, c.add(c.X(0), c.X(1)))}
+}
+
+// expandFusedConv: convolution, an addend, an activation.
+func expandFusedConv(c *Call) []ID {
+	a := attrs{}
+	for _, name := range []string{"dilations", "kernel_shape", "pads", "strides"} {
+		if at := c.Node.Attr(name); at != nil {
+			a[name] = at.Ints
+		}
+	}
+	a["group"], a["auto_pad"] = c.Int("group", 1), c.Str("auto_pad", "NOTSET")
+	y := c.with("Conv", a, c.X(0), c.X(1), c.X(2))
+	if c.given(c.X(3)) {
+		y = c.add(y, c.X(3))
+	}
+	var params []float32
+	if at := c.Node.Attr("activation_params"); at != nil {
+		params = at.Floats
+	}
+	return []ID{c.fusedActivation(y, c.Str("activation", ""), params)}
+}
+
+// expandFusedGemm: Gemm and an activation.
+func expandFusedGemm(c *Call) []ID {
+	a := attrs{"alpha": c.Float("alpha", 1), "beta": c.Float("beta", 1), "transA": c.Int("transA", 0), "transB": c.Int("transB", 0)}
+	var params []float32
+	for _, name := range []string{"activation_alpha", "activation_beta"} {
+		if at := c.Node.Attr(name); at != nil {
+			params = append(params, at.Float)
+		}
+	}
+	return []ID{c.fusedActivation(c.with("Gemm", a, c.X(0), c.X(1), c.X(2)), c.Str("activation", ""), params)}
+}
+
+// expandGemmFastGelu: a product, then FastGelu with the bias.
+func expandGemmFastGelu(c *Call) []ID {
+	return c.emitIn("com.microsoft", "FastGelu", nil, 1, c.op("MatMul", c.X(0), c.X(1)), c.X(2))
+}
+
+// fusedActivation applies what ONNX Runtime fuses into a product; params are
+// alpha and beta, or the bounds of Clip.
+func (c *Call) fusedActivation(t ID, name string, params []float32) ID {
+	param := func(i int, otherwise float64) float64 {
+		if i < len(params) {
+			return float64(params[i])
+		}
+		return otherwise
+	}
+	switch name {
+	case "":
+		return t
+	case "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "HardSwish":
+		return c.op(name, t)
+	case "LeakyRelu":
+		return c.with(name, attrs{"alpha": param(0, 0.01)}, t)
+	case "Elu", "ThresholdedRelu":
+		return c.with(name, attrs{"alpha": param(0, 1)}, t)
+	case "HardSigmoid":
+		return c.with(name, attrs{"alpha": param(0, 0.2), "beta": param(1, 0.5)}, t)
+	case "Clip":
+		most := -lowest(c.typeOf(t).Elem)
+		return c.op(name, t, c.scalar(t, param(0, -most)), c.scalar(t, param(1, most)))
+	}
+	c.Failf("activation %q has no gradient rule", name)
+	return graph.None
+}

@@ -1,0 +1,299 @@
+package autodiff
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// LSTM, GRU and RNN give out neither their gates nor every state, which their
+// gradient needs: they are unrolled, one cell for each step. The input is
+// multiplied with its weights for all steps at once.
+var recurrentExpansions = expansionsOf("", map[string]func(*Call) []ID{
+	"LSTM": func(c *Call) []ID { return c.unroll(4, []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell) },
+	"GRU":  func(c *Call) []ID { return c.unroll(3, []string{"Sigmoid", "Tanh"}, gruCell) },
+	"RNN":  func(c *Call) []ID { return c.unroll(1, []string{"Tanh"}, rnnCell) },
+})
+
+// maxUnrolled bounds the steps, times directions, of one recurrent operator.
+const maxUnrolled = 10_000
+
+// direction is one direction of a recurrent operator: its weights and how a step
+// goes.
+type direction struct {
+	recurrent   []ID // R, [gates·hidden, hidden]; of a GRU that of z and r, and that of h
+	bias        ID   // that of R where it is not added to that of W (GRU)
+	peepholes   []ID
+	activations []func(ID) ID
+	hidden      int64
+	reverse     bool
+	coupled     bool // LSTM: input_forget
+	resetAfter  bool // GRU: linear_before_reset
+}
+
+// cell makes the states after a step out of those before it, which are
+// graph.None where they are zero. in is what the input adds to all gates.
+type cell func(c *Call, d *direction, in ID, states []ID) []ID
+
+// unroll writes out an operator of so many gates. Its inputs and outputs are
+// those of the specification: X W R B sequence_lens initial_h initial_c P, and Y
+// Y_h Y_c.
+func (c *Call) unroll(gates int64, activations []string, step cell) []ID {
+	x := c.X(0)
+	batchFirst := c.Int("layout", 0) != 0
+	if batchFirst {
+		x = c.transpose(x, 1, 0, 2)
+	}
+	shape, dirs, hidden := c.shape(x), int64(1), int64(0)
+	if r := c.shape(c.X(2)); c.err == nil {
+		dirs, hidden = r[0], r[2]
+	}
+	if c.err != nil || !c.unrollable(shape, dirs) {
+		return nil
+	}
+	steps, batch := shape[0], shape[1]
+	flat := c.reshape(x, []int64{steps * batch, shape[2]})
+	states := 1
+	if c.Node.Op == "LSTM" {
+		states = 2
+	}
+	w, r := c.perDirection(c.X(1), dirs), c.perDirection(c.X(2), dirs)
+	b, p := c.perDirection(c.X(3), dirs), c.perDirection(c.X(7), dirs)
+	initial := make([][]ID, states)
+	for k := range initial {
+		t := c.X(5 + k)
+		if batchFirst && c.given(t) {
+			t = c.transpose(t, 1, 0, 2)
+		}
+		initial[k] = c.perDirection(t, dirs)
+	}
+	functions := c.activations(activations, int(dirs))
+	if c.err != nil {
+		return nil
+	}
+	var results []ID
+	final := make([][]ID, states)
+	for k := range dirs {
+		d := &direction{
+			recurrent: []ID{r[k]}, bias: graph.None, hidden: hidden, activations: functions[k],
+			reverse: c.Str("direction", "forward") == "reverse" || k == 1,
+			coupled: c.Int("input_forget", 0) != 0, resetAfter: c.Int("linear_before_reset", 0) != 0,
+		}
+		if c.Node.Op == "GRU" {
+			d.recurrent = c.split(r[k], 0, 2*hidden, hidden)
+		}
+		if c.given(p[k]) {
+			d.peepholes = c.split(p[k], 0, filled(hidden, 3)...)
+		}
+		in := c.with("Gemm", attrs{"transB": 1}, flat, w[k], c.recurrentBias(d, b[k], gates))
+		at := c.split(in, 0, filled(batch, int(steps))...)
+		made := make([]ID, steps)
+		var state []ID
+		for s := range initial {
+			state = append(state, initial[s][k])
+		}
+		for i := range steps {
+			if d.reverse {
+				i = steps - 1 - i
+			}
+			state = step(c, d, at[i], state)
+			made[i] = state[0]
+		}
+		results = append(results, c.reshape(c.joined(made, 0), []int64{steps, 1, batch, hidden}))
+		for s := range final {
+			final[s] = append(final[s], c.reshape(state[s], []int64{1, batch, hidden}))
+		}
+	}
+	y := c.joined(results, 1)
+	if batchFirst {
+		y = c.transpose(y, 2, 0, 1, 3)
+	}
+	out := []ID{y}
+	for _, f := range final {
+		t := c.joined(f, 0)
+		if batchFirst {
+			t = c.transpose(t, 1, 0, 2)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// unrollable refuses what is not written out.
+func (c *Call) unrollable(shape []int64, dirs int64) bool {
+	if c.Node.Attr("clip") != nil {
+		c.Failf("clip is stated: expected a cell without it on the way to the loss")
+		return false
+	}
+	if shape[0] < 1 || shape[0] > maxUnrolled/dirs {
+		c.Failf("%d steps in %d directions: expected 1 to %d to unroll", shape[0], dirs, maxUnrolled)
+		return false
+	}
+	if !c.given(c.X(4)) {
+		return true
+	}
+	lengths, known := c.ints(c.X(4))
+	if !known || slices.ContainsFunc(lengths, func(n int64) bool { return n != shape[0] }) {
+		c.Failf("input 4 (sequence_lens) is stated: expected a constant that gives every sequence all %d steps", shape[0])
+		return false
+	}
+	return true
+}
+
+// perDirection takes the first axis off a tensor of all directions; graph.None
+// for one that is left out.
+func (c *Call) perDirection(t ID, dirs int64) []ID {
+	if !c.given(t) {
+		return slices.Repeat([]ID{graph.None}, int(dirs))
+	}
+	shape := c.shape(t)
+	if c.err != nil {
+		return slices.Repeat([]ID{graph.None}, int(dirs))
+	}
+	parts := c.split(t, 0, filled(1, int(dirs))...)
+	for k, part := range parts {
+		parts[k] = c.reshape(part, shape[1:])
+	}
+	return parts
+}
+
+// recurrentBias is what is added to X·Wᵀ: the biases of W and of R, but for that
+// of a GRU's hidden gate where the reset gate is applied to it.
+func (c *Call) recurrentBias(d *direction, b ID, gates int64) ID {
+	if !c.given(b) {
+		return graph.None
+	}
+	rows := gates * d.hidden
+	parts := c.split(b, 0, rows, rows)
+	if c.Node.Op != "GRU" || !d.resetAfter {
+		return c.add(parts[0], parts[1])
+	}
+	own := c.split(parts[0], 0, 2*d.hidden, d.hidden)
+	rest := c.split(parts[1], 0, 2*d.hidden, d.hidden)
+	d.bias = rest[1]
+	return c.joined([]ID{c.add(own[0], rest[0]), own[1]}, 0)
+}
+
+// gates splits in + h·Rᵀ into n gates.
+func (c *Call) gates(d *direction, in, h ID, n int) []ID {
+	if c.given(h) {
+		in = c.with("Gemm", attrs{"transB": 1}, h, d.recurrent[0], in)
+	}
+	return c.split(in, 1, filled(d.hidden, n)...)
+}
+
+// lstmCell has gates i o f c and peepholes i o f.
+func lstmCell(c *Call, d *direction, in ID, states []ID) []ID {
+	h, cell := states[0], states[1]
+	g := c.gates(d, in, h, 4)
+	peep := func(gate ID, k int, state ID) ID {
+		if d.peepholes == nil || !c.given(state) {
+			return gate
+		}
+		return c.add(gate, c.mul(state, d.peepholes[k]))
+	}
+	i := d.activations[0](peep(g[0], 0, cell))
+	updated := c.mul(i, d.activations[1](g[3]))
+	if c.given(cell) {
+		var f ID
+		if d.coupled {
+			f = c.sub(c.scalar(i, 1), i)
+		} else {
+			f = d.activations[0](peep(g[2], 2, cell))
+		}
+		updated = c.add(c.mul(f, cell), updated)
+	}
+	o := d.activations[0](peep(g[1], 1, updated))
+	return []ID{c.mul(o, d.activations[2](updated)), updated}
+}
+
+// gruCell has gates z r h. The reset gate is applied to the state before it is
+// multiplied, or to the product (linear_before_reset).
+func gruCell(c *Call, d *direction, in ID, states []ID) []ID {
+	h := states[0]
+	f, g := d.activations[0], d.activations[1]
+	part := c.split(in, 1, 2*d.hidden, d.hidden)
+	if !c.given(h) {
+		zr := c.split(part[0], 1, d.hidden, d.hidden)
+		candidate := part[1]
+		if c.given(d.bias) {
+			candidate = c.add(candidate, c.mul(f(zr[1]), d.bias))
+		}
+		return []ID{c.mul(c.sub(c.scalar(in, 1), f(zr[0])), g(candidate))}
+	}
+	zr := c.split(c.with("Gemm", attrs{"transB": 1}, h, d.recurrent[0], part[0]), 1, d.hidden, d.hidden)
+	z, reset := f(zr[0]), f(zr[1])
+	var candidate ID
+	if d.resetAfter {
+		product := c.with("Gemm", attrs{"transB": 1}, h, d.recurrent[1], d.bias)
+		candidate = g(c.add(part[1], c.mul(reset, product)))
+	} else {
+		candidate = g(c.with("Gemm", attrs{"transB": 1}, c.mul(reset, h), d.recurrent[1], part[1]))
+	}
+	return []ID{c.add(c.mul(c.sub(c.scalar(z, 1), z), candidate), c.mul(z, h))}
+}
+
+func rnnCell(c *Call, d *direction, in ID, states []ID) []ID {
+	return []ID{d.activations[0](c.gates(d, in, states[0], 1)[0])}
+}
+
+// cellActivations are the functions of recurrent cells, and the defaults of
+// their alpha and beta; nil for one that has none.
+var cellActivations = map[string]struct {
+	defaults []float64
+	apply    func(c *Call, t ID, alpha, beta float64) ID
+}{
+	"sigmoid":  {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Sigmoid", t) }},
+	"tanh":     {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Tanh", t) }},
+	"relu":     {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Relu", t) }},
+	"softsign": {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Softsign", t) }},
+	"softplus": {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Softplus", t) }},
+	"affine":   {[]float64{1, 0}, func(c *Call, t ID, a, b float64) ID { return c.plus(c.times(t, a), b) }},
+	"scaledtanh": {[]float64{1, 1}, func(c *Call, t ID, a, b float64) ID {
+		return c.times(c.op("Tanh", c.times(t, b)), a)
+	}},
+	"leakyrelu": {[]float64{0.01}, func(c *Call, t ID, a, _ float64) ID { return c.with("LeakyRelu", attrs{"alpha": a}, t) }},
+	"elu":       {[]float64{1}, func(c *Call, t ID, a, _ float64) ID { return c.with("Elu", attrs{"alpha": a}, t) }},
+	"thresholdedrelu": {[]float64{1}, func(c *Call, t ID, a, _ float64) ID {
+		return c.with("ThresholdedRelu", attrs{"alpha": a}, t)
+	}},
+	"hardsigmoid": {[]float64{0.2, 0.5}, func(c *Call, t ID, a, b float64) ID {
+		return c.with("HardSigmoid", attrs{"alpha": a, "beta": b}, t)
+	}},
+}
+
+// activations gives the functions of each direction: those listed, which take
+// their alpha and beta from the lists of these in turn, or the operator's own.
+func (c *Call) activations(own []string, dirs int) [][]func(ID) ID {
+	names := slices.Repeat(own, dirs)
+	if a := c.Node.Attr("activations"); a != nil && len(a.Strings) > 0 {
+		names = a.Strings
+	}
+	if len(names) != len(own)*dirs {
+		c.Failf("activations has %d names, expected %d for each of %d directions", len(names), len(own), dirs)
+		return nil
+	}
+	var lists [2][]float32
+	for k, name := range []string{"activation_alpha", "activation_beta"} {
+		if a := c.Node.Attr(name); a != nil {
+			lists[k] = a.Floats
+		}
+	}
+	byDirection := make([][]func(ID) ID, dirs)
+	for k, name := range names {
+		f, known := cellActivations[strings.ToLower(name)]
+		if !known {
+			c.Failf("activation %q is not known", name)
+			return nil
+		}
+		var v [2]float64
+		for i, d := range f.defaults {
+			if v[i] = d; len(lists[i]) > 0 {
+				v[i], lists[i] = float64(lists[i][0]), lists[i][1:]
+			}
+		}
+		byDirection[k/len(own)] = append(byDirection[k/len(own)], func(t ID) ID { return f.apply(c, t, v[0], v[1]) })
+	}
+	return byDirection
+}
