@@ -44,9 +44,12 @@ func (x *Tensor) part(axis, start, n int) *Tensor {
 func split(c *call) []*Tensor {
 	x := c.x(0)
 	axis := c.axis("axis", 0, len(x.Shape))
-	sizes := c.listOr("split", 1)
+	sizes := c.listOr("split", 1, 13)
 	if sizes == nil {
 		n := c.int("num_outputs", c.outputs)
+		if c.version >= 18 != c.has("num_outputs") {
+			fail("num_outputs: expected from opset 18 on where the parts are not stated")
+		}
 		chunk := (x.Shape[axis] + n - 1) / n
 		for left := x.Shape[axis]; len(sizes) < n; left -= chunk {
 			sizes = append(sizes, max(min(chunk, left), 0))

@@ -115,7 +115,7 @@ func convTranspose(c *call) []*Tensor {
 			if shape != nil {
 				out[k] = shape[k]
 			}
-			total := full - out[k]
+			total := max(full-out[k], 0)
 			w.begin[k], w.end[k] = total-total/2, total/2
 			if auto == "SAME_UPPER" {
 				w.begin[k], w.end[k] = total/2, total-total/2

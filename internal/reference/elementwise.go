@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"hash/fnv"
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -196,6 +195,9 @@ func clip(c *call) []*Tensor {
 			high.set(0, c.float("max", 0))
 		}
 	} else {
+		if c.has("min") || c.has("max") {
+			fail("bounds are inputs since opset 11")
+		}
 		low, high = c.x(1), c.x(2)
 	}
 	for i := range y.F {
@@ -217,11 +219,14 @@ func clip(c *call) []*Tensor {
 	return one(y)
 }
 
-// dropout draws its mask from the node's name: the same one each time.
+// dropout draws its mask; before opset 12 it is the identity.
 func dropout(c *call) []*Tensor {
 	x := c.x(0)
 	ratio, training := c.float("ratio", 0.5), false
 	if c.version >= 12 {
+		if c.has("ratio") {
+			fail("ratio is an input since opset 12")
+		}
 		if ratio = 0.5; c.x(1) != nil {
 			ratio = c.x(1).F[0]
 		}
@@ -229,12 +234,9 @@ func dropout(c *call) []*Tensor {
 	}
 	mask := zeros(graph.Bool, x.Shape)
 	y := x.clone()
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(c.Name))
-	state := h.Sum64() | 1
+	next := c.draws()
 	for i := range mask.I {
-		state = state*6364136223846793005 + 1442695040888963407
-		keep := !training || float64(state>>11)/(1<<53) >= ratio
+		keep := !training || next() >= ratio
 		switch {
 		case keep && training:
 			mask.I[i], y.F[i] = 1, x.F[i]/(1-ratio)

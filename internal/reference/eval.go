@@ -282,12 +282,21 @@ func (c *call) list(i int) []int {
 	return append([]int{}, toInts(c.x(i).I)...)
 }
 
-// listOr is attribute name (older opsets), else input i; nil if neither is there.
-func (c *call) listOr(name string, i int) []int {
-	if a := c.attr(name); a != nil {
+// listOr is attribute name before an opset, input i from then on; nil if it is
+// left out.
+func (c *call) listOr(name string, i int, since int64) []int {
+	a := c.attr(name)
+	switch {
+	case c.version >= since && a != nil:
+		fail("attribute %s: an input since opset %d", name, since)
+	case c.version >= since:
+		return c.list(i)
+	case c.x(i) != nil:
+		fail("input %d: attribute %s before opset %d", i, name, since)
+	case a != nil:
 		return append([]int{}, toInts(a.Ints)...)
 	}
-	return c.list(i)
+	return nil
 }
 
 // axis is an attribute that names an axis, brought into [0, rank).

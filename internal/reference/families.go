@@ -22,5 +22,6 @@ var families = []family{
 	{"", softmaxOperators},
 	{"", lossOperators},
 	{"", resizeOperators},
+	{"", randomOperators},
 	{"", recurrentOperators},
 }

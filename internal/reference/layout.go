@@ -11,7 +11,7 @@ var layoutOperators = []operator{
 		return one(x.shaped(size(x.Shape[:a]), size(x.Shape[a:])))
 	}},
 	{"Squeeze", func(c *call) []*Tensor {
-		x, axes := c.x(0), c.listOr("axes", 1)
+		x, axes := c.x(0), c.listOr("axes", 1, 13)
 		var shape []int
 		for k, n := range x.Shape {
 			if axes == nil && n == 1 || slices.Contains(axes, k) || slices.Contains(axes, k-len(x.Shape)) {
@@ -22,7 +22,7 @@ var layoutOperators = []operator{
 		return one(x.shaped(shape...))
 	}},
 	{"Unsqueeze", func(c *call) []*Tensor {
-		x, axes := c.x(0), c.listOr("axes", 1)
+		x, axes := c.x(0), c.listOr("axes", 1, 13)
 		rank := len(x.Shape) + len(axes)
 		var shape []int
 		from := 0

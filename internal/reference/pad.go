@@ -1,13 +1,37 @@
 package reference
 
-var padOperators = []operator{{"Pad", pad}}
+var padOperators = []operator{
+	{"Pad", pad},
+	{"CenterCropPad", func(c *call) []*Tensor {
+		x, lengths := c.x(0), c.list(1)
+		shape, before := append([]int{}, x.Shape...), make([]int, len(x.Shape))
+		for k, n := range lengths {
+			a := k
+			if axes := c.ints("axes", nil); axes != nil {
+				a = wrapAxis(axes[k], len(shape))
+			}
+			shape[a] = n
+			if before[a] = (n - x.Shape[a]) / 2; n < x.Shape[a] {
+				before[a] = -((x.Shape[a] - n) / 2)
+			}
+		}
+		return one(x.moved(shape, func(at, src []int) bool {
+			inside := true
+			for k := range at {
+				src[k] = at[k] - before[k]
+				inside = inside && src[k] >= 0 && src[k] < x.Shape[k]
+			}
+			return inside
+		}))
+	}},
+}
 
 // pad: negative pads crop; where a mode names an element outside, it goes by the
 // input as it was.
 func pad(c *call) []*Tensor {
 	x := c.x(0)
 	mode := c.str("mode", "constant")
-	pads := c.listOr("pads", 1)
+	pads := c.listOr("pads", 1, 11)
 	axes := c.list(3)
 	if axes == nil {
 		for k := range x.Shape {

@@ -62,7 +62,11 @@ func logSumExp(v []float64) float64 {
 // unless noop_with_empty_axes.
 func reduce(f func([]float64) float64) func(*call) []*Tensor {
 	return func(c *call) []*Tensor {
-		x, axes := c.x(0), c.listOr("axes", 1)
+		since := int64(18)
+		if c.Op == "ReduceSum" {
+			since = 13
+		}
+		x, axes := c.x(0), c.listOr("axes", 1, since)
 		if len(axes) == 0 && c.int("noop_with_empty_axes", 0) != 0 {
 			return one(x.each(func(v float64) float64 { return f([]float64{v}) }))
 		}

@@ -3,6 +3,8 @@ package reference
 import (
 	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
 )
 
 var resizeOperators = []operator{
@@ -22,12 +24,21 @@ type resizing struct {
 func resize(c *call) []*Tensor {
 	x := c.x(0)
 	old := c.version < 11
+	if !old && c.Op == "Upsample" {
+		fail("replaced by Resize")
+	}
 	mode, coordinates := c.str("mode", "nearest"), c.str("coordinate_transformation_mode", "half_pixel")
 	nearest := c.str("nearest_mode", "round_prefer_floor")
 	roi, scales, sizes := c.x(1), c.x(2), c.list(3)
 	if old {
 		coordinates, nearest = "asymmetric", "floor"
 		roi, scales, sizes = nil, c.x(1), nil
+		if a := c.attr("scales"); a != nil {
+			scales = zeros(graph.Float32, []int{len(a.Floats)})
+			for i, v := range a.Floats {
+				scales.F[i] = float64(v)
+			}
+		}
 	}
 	axes := c.ints("axes", nil)
 	if axes == nil {

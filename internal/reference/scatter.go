@@ -4,7 +4,12 @@ import "math"
 
 var scatterOperators = []operator{
 	{"ScatterElements", scatterElements},
-	{"Scatter", scatterElements},
+	{"Scatter", func(c *call) []*Tensor {
+		if c.version >= 16 {
+			fail("replaced by ScatterElements")
+		}
+		return scatterElements(c)
+	}},
 	{"ScatterND", func(c *call) []*Tensor {
 		x, index, updates := c.x(0), c.x(1), c.x(2)
 		y := x.clone()

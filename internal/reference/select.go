@@ -101,7 +101,7 @@ func topK(c *call) []*Tensor {
 	x := c.x(0)
 	axis := c.axis("axis", -1, len(x.Shape))
 	k := c.int("k", 0)
-	if c.x(1) != nil {
+	if c.version >= 10 {
 		k = int(c.x(1).I[0])
 	}
 	largest := c.int("largest", 1) != 0

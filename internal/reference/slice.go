@@ -1,12 +1,25 @@
 package reference
 
-var sliceOperators = []operator{{"Slice", sliceOf}}
+var sliceOperators = []operator{
+	{"Slice", sliceOf},
+	{"ReverseSequence", func(c *call) []*Tensor {
+		x, lengths := c.x(0), c.list(1)
+		batch, time := c.int("batch_axis", 1), c.int("time_axis", 0)
+		return one(x.moved(x.Shape, func(at, src []int) bool {
+			copy(src, at)
+			if n := lengths[at[batch]]; at[time] < n {
+				src[time] = n - 1 - at[time]
+			}
+			return true
+		}))
+	}},
+}
 
 // sliceOf: starts and ends are clamped to the axis; steps may be negative.
 func sliceOf(c *call) []*Tensor {
 	x := c.x(0)
-	starts, ends := c.listOr("starts", 1), c.listOr("ends", 2)
-	axes, steps := c.listOr("axes", 3), c.list(4)
+	starts, ends := c.listOr("starts", 1, 10), c.listOr("ends", 2, 10)
+	axes, steps := c.listOr("axes", 3, 10), c.list(4)
 	shape := append([]int{}, x.Shape...)
 	first, stride := make([]int, len(shape)), filled(1, len(shape))
 	for k := range starts {

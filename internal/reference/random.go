@@ -1,0 +1,69 @@
+package reference
+
+import (
+	"hash/fnv"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Random operators draw from a generator that starts from the node's name: the
+// same numbers each time.
+var randomOperators = []operator{
+	{"Bernoulli", func(c *call) []*Tensor {
+		x := c.x(0)
+		y := zeros(graph.DType(c.int("dtype", int(x.Type))), x.Shape)
+		next := c.draws()
+		for i := range size(x.Shape) {
+			if next() < x.real(i) {
+				y.set(i, 1)
+			}
+		}
+		return one(y)
+	}},
+	{"Multinomial", func(c *call) []*Tensor {
+		x, n := c.x(0), c.int("sample_size", 1)
+		y := zeros(graph.DType(c.int("dtype", int(graph.Int32))), []int{x.Shape[0], n})
+		next := c.draws()
+		for b := range x.Shape[0] {
+			row := x.F[b*x.Shape[1] : (b+1)*x.Shape[1]]
+			for k := range n {
+				left := next() * sumOf(row, math.Exp)
+				class := 0
+				for ; class < len(row)-1 && left >= math.Exp(row[class]); class++ {
+					left -= math.Exp(row[class])
+				}
+				y.I[b*n+k] = int64(class)
+			}
+		}
+		return one(y)
+	}},
+	{"RandomUniformLike", func(c *call) []*Tensor {
+		low, high := c.float("low", 0), c.float("high", 1)
+		next := c.draws()
+		return one(c.like().each(func(float64) float64 { return low + (high-low)*next() }))
+	}},
+	{"RandomNormalLike", func(c *call) []*Tensor {
+		mean, scale := c.float("mean", 0), c.float("scale", 1)
+		next := c.draws()
+		return one(c.like().each(func(float64) float64 { // Box & Muller 1958
+			return mean + scale*math.Sqrt(-2*math.Log(1-next()))*math.Cos(2*math.Pi*next())
+		}))
+	}},
+}
+
+// like is zeros of the shape of input 0, and of its type unless dtype says more.
+func (c *call) like() *Tensor {
+	return zeros(graph.DType(c.int("dtype", int(c.x(0).Type))), c.x(0).Shape)
+}
+
+// draws gives numbers from [0, 1), one a call.
+func (c *call) draws() func() float64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.Name))
+	state := h.Sum64() | 1
+	return func() float64 { // Knuth's linear congruential generator
+		state = state*6364136223846793005 + 1442695040888963407
+		return float64(state>>11) / (1 << 53)
+	}
+}
