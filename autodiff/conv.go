@@ -189,8 +189,8 @@ func (c *Call) transposedWindow(in, out, kernel []int64) window {
 	}
 	extra := c.List("output_padding", filled(0, n))
 	for i := range n {
-		total := w.strides[i]*(in[i]-1) + extra[i] + w.reach(i) - out[i]
-		w.begin[i], w.end[i] = total/2, total-total/2
+		total := max(w.strides[i]*(in[i]-1)+extra[i]+w.reach(i)-out[i], 0)
+		w.begin[i], w.end[i] = total-total/2, total/2
 		if auto == "SAME_UPPER" {
 			w.begin[i], w.end[i] = w.end[i], w.begin[i]
 		}

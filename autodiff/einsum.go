@@ -72,12 +72,12 @@ func (c *Call) onDiagonals(t ID, term string, shape []int64) ID {
 // einsum is an equation without ellipses: a letter for each axis.
 type einsum struct {
 	terms    []string
-	operands []ID // the inputs without the axes that an ellipsis broadcast
+	operands []ID // the inputs without the axes of length 1 that broadcast
 	out      string
 }
 
-// readEinsum writes letters for ellipses. An axis of length 1 that an ellipsis
-// broadcasts is taken off its operand.
+// readEinsum writes letters for ellipses. An axis of length 1 that broadcasts is
+// taken off its operand.
 func (c *Call) readEinsum() einsum {
 	equation := strings.ReplaceAll(c.Str("equation", ""), " ", "")
 	left, right, stated := strings.Cut(equation, "->")
@@ -103,38 +103,29 @@ func (c *Call) readEinsum() einsum {
 		c.Failf("equation %q: expected at most %d axes and labels", equation, len(alphabet))
 		return e
 	}
-	lengths := make([]int64, most)
+	e.out = strings.Replace(e.out, "...", letters, 1)
+	lengths := map[rune]int64{}
 	for i, term := range e.terms {
-		for k, n := range c.ellipsisLengths(i, term) {
-			at := most - len(c.ellipsisLengths(i, term)) + k
-			lengths[at] = max(lengths[at], n)
+		if before, after, found := strings.Cut(term, "..."); found {
+			own := c.rank(c.X(i)) - len(before) - len(after)
+			e.terms[i] = before + letters[most-own:] + after
+		}
+		for k, label := range e.terms[i] {
+			lengths[label] = max(lengths[label], c.shape(c.X(i))[k])
 		}
 	}
 	for i, term := range e.terms {
-		own := c.ellipsisLengths(i, term)
-		before, after, _ := strings.Cut(term, "...")
-		shape := slices.Clone(c.shape(c.X(i))[:len(before)])
-		for k, n := range own {
-			if at := most - len(own) + k; n == lengths[at] {
-				before += string(letters[at])
+		kept, shape := "", []int64{}
+		for k, label := range term {
+			if n := c.shape(c.X(i))[k]; n == lengths[label] {
+				kept += string(label)
 				shape = append(shape, n)
 			}
 		}
-		e.operands = append(e.operands, c.reshape(c.X(i), append(shape, c.shape(c.X(i))[c.rank(c.X(i))-len(after):]...)))
-		e.terms[i] = before + after
+		e.terms[i] = kept
+		e.operands = append(e.operands, c.reshape(c.X(i), shape))
 	}
-	e.out = strings.Replace(e.out, "...", letters, 1)
 	return e
-}
-
-// ellipsisLengths are those of the axes that stand for the ellipsis of a term.
-func (c *Call) ellipsisLengths(i int, term string) []int64 {
-	before, after, found := strings.Cut(term, "...")
-	shape := c.shape(c.X(i))
-	if !found || c.err != nil {
-		return nil
-	}
-	return shape[len(before) : len(shape)-len(after)]
 }
 
 const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -52,7 +52,7 @@ var elementwiseRules = []Rule{
 	}},
 	{Op: "Selu", Grad: func(c *Call) {
 		alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
-		c.Set(0, c.where(c.positive(c.byTest(alpha*gamma)), c.times(c.D(0), gamma), c.mul(c.D(0), c.plus(c.Y(0), alpha*gamma))))
+		c.Set(0, c.where(c.positive(c.byTest(min(alpha, gamma))), c.times(c.D(0), gamma), c.mul(c.D(0), c.plus(c.Y(0), alpha*gamma))))
 	}},
 	{Op: "Celu", Grad: func(c *Call) {
 		slope := c.op("Exp", c.times(c.X(0), 1/c.Float("alpha", 1)))

@@ -19,7 +19,7 @@ var shapeRules = []Rule{
 	{Op: "Expand", Inputs: []int{0}, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)) }},
 	{Op: "Tile", Inputs: []int{0}, Grad: tileGrad},
 	{Op: "SpaceToDepth", Grad: func(c *Call) {
-		c.Set(0, c.with("DepthToSpace", attrs{"blocksize": c.Int("blocksize", 1), "mode": "DCR"}, c.D(0)))
+		c.Set(0, c.with("DepthToSpace", attrs{"blocksize": c.Int("blocksize", 1), "mode": c.Str("mode", "DCR")}, c.D(0)))
 	}},
 	{Op: "DepthToSpace", Grad: depthToSpaceGrad},
 	{Op: "Trilu", Inputs: []int{0}, Grad: func(c *Call) {

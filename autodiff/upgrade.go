@@ -13,6 +13,9 @@ func (s *trainer) upgrade() error {
 	if from >= minOpset {
 		return nil
 	}
+	if from < leastOpset {
+		return graph.Errorf("is of opset %d: expected opset %d or later for training", from, leastOpset)
+	}
 	for k, o := range s.opsets {
 		if o.Domain == "" {
 			s.opsets[k].Version = minOpset
@@ -29,14 +32,19 @@ func (s *trainer) upgrade() error {
 		for _, u := range upgrades {
 			if slices.Contains(u.ops, n.Op) && from < u.since {
 				u.change(s, n)
+				n.Span = graph.Span{}
 			}
 		}
 		if s.err != nil {
 			return s.err
 		}
 	}
+	s.g.Link()
 	return nil
 }
+
+// leastOpset is the first in which operators broadcast as they do today.
+const leastOpset = 7
 
 // upgrades say what changed in an operator: the version since which it is
 // written the new way. They stand in the order of these versions.
@@ -45,43 +53,162 @@ var upgrades = []struct {
 	ops    []string
 	change func(*trainer, *graph.Node)
 }{
+	{9, []string{"BatchNormalization"}, dropSpatial},
+	{10, []string{"Slice"}, sliceToInputs},
+	{10, []string{"TopK"}, func(s *trainer, n *graph.Node) { s.listToInput(n, "k", 1) }},
+	{10, []string{"Upsample"}, func(s *trainer, n *graph.Node) { s.scalesToInput(n); n.Op = "Resize" }},
+	{11, []string{"Resize"}, resizeCoordinates},
+	{11, []string{"Clip"}, clipToInputs},
+	{11, []string{"Pad"}, padToInputs},
+	{11, []string{"Scatter"}, func(_ *trainer, n *graph.Node) { n.Op = "ScatterElements" }},
+	{12, []string{"Dropout"}, ratioToInput},
+	{13, []string{"Softmax", "LogSoftmax", "Hardmax"}, flatten},
 	{13, []string{"Squeeze", "Unsqueeze", "ReduceSum"}, axesToInput},
 	{13, []string{"Split"}, splitToInput},
+	{14, []string{"BatchNormalization"}, dropSaved},
 	{18, []string{"Split"}, countSplit},
 	{18, []string{
 		"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
 	}, axesToInput},
 }
 
-// takeAttr removes a list attribute and gives its elements.
-func takeAttr(n *graph.Node, name string) ([]int64, bool) {
+// takeAttr removes an attribute; nil if it is not there.
+func takeAttr(n *graph.Node, name string) *graph.Attr {
 	a := n.Attr(name)
-	if a == nil {
-		return nil, false
-	}
 	n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(b *graph.Attr) bool { return b == a })
-	n.Span = graph.Span{}
-	return a.Ints, true
+	return a
+}
+
+// setInput gives a node input i; those before it that it lacks are left out.
+func setInput(n *graph.Node, i int, t ID) {
+	n.Inputs = slices.Clone(n.Inputs)
+	for len(n.Inputs) <= i {
+		n.Inputs = append(n.Inputs, graph.None)
+	}
+	n.Inputs[i] = t
+}
+
+// listToInput: an integer attribute, or a list of them, became input i.
+func (s *trainer) listToInput(n *graph.Node, name string, i int) {
+	if a := takeAttr(n, name); a != nil {
+		list := a.Ints
+		if a.Type == graph.AttrInt {
+			list = []int64{a.Int}
+		}
+		setInput(n, i, s.list(list...))
+	}
+}
+
+// realToInput: a float attribute became input i, of the type of input 0.
+func (s *trainer) realToInput(n *graph.Node, name string, i int) {
+	if a := takeAttr(n, name); a != nil {
+		setInput(n, i, s.scalar(n.Inputs[0], float64(a.Float)))
+	}
+}
+
+// dropSpatial: statistics of each element, not of each channel, are no more.
+func dropSpatial(s *trainer, n *graph.Node) {
+	if a := takeAttr(n, "spatial"); a != nil && a.Int == 0 {
+		s.fail(graph.Errorf("spatial is 0: expected 1, which opset 9 and later take for granted").AtNode(label(n)))
+	}
+}
+
+// dropSaved: outputs beyond the first said that the node is in training mode.
+func dropSaved(s *trainer, n *graph.Node) {
+	for _, t := range n.Outputs[1:] {
+		if t != graph.None && (s.g.Tensors[t].Output || len(s.g.Tensors[t].Readers) > 0) {
+			s.fail(graph.Errorf("output %s is read: expected running statistics that nothing reads", graph.Short(s.g.Tensors[t].Name)).AtNode(label(n)))
+		}
+	}
+	n.Outputs = n.Outputs[:1:1]
+}
+
+// sliceToInputs: starts, ends and axes became inputs.
+func sliceToInputs(s *trainer, n *graph.Node) {
+	s.listToInput(n, "starts", 1)
+	s.listToInput(n, "ends", 2)
+	s.listToInput(n, "axes", 3)
+}
+
+// clipToInputs: both bounds became inputs.
+func clipToInputs(s *trainer, n *graph.Node) {
+	s.realToInput(n, "min", 1)
+	s.realToInput(n, "max", 2)
+}
+
+// padToInputs: lengths and value became inputs.
+func padToInputs(s *trainer, n *graph.Node) {
+	s.listToInput(n, "pads", 1)
+	s.realToInput(n, "value", 2)
+}
+
+// scalesToInput: scales, an attribute of Upsample in opset 7, became input 1.
+func (s *trainer) scalesToInput(n *graph.Node) {
+	if a := takeAttr(n, "scales"); a != nil {
+		scales := make([]float64, len(a.Floats))
+		for i, v := range a.Floats {
+			scales[i] = float64(v)
+		}
+		setInput(n, 1, s.reals(graph.Float32, []int64{int64(len(scales))}, scales))
+	}
+}
+
+// resizeCoordinates: up to opset 10 the scales are input 1 and coordinates have
+// no choice.
+func resizeCoordinates(_ *trainer, n *graph.Node) {
+	setInput(n, 2, n.Inputs[1])
+	n.Inputs[1] = graph.None
+	n.Attrs = append(slices.Clone(n.Attrs), attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}.list()...)
+}
+
+// ratioToInput: ratio became input 1.
+func ratioToInput(s *trainer, n *graph.Node) { s.realToInput(n, "ratio", 1) }
+
+// flatten: up to opset 12 all axes from the named one on count as one. A node is
+// put between two reshapes unless only one of these axes is longer than 1.
+func flatten(s *trainer, n *graph.Node) {
+	axis := int64(1)
+	if a := takeAttr(n, "axis"); a != nil {
+		axis = a.Int
+	}
+	x, y := n.Inputs[0], n.Outputs[0]
+	shape := s.shape(x)
+	if s.err != nil {
+		return
+	}
+	if axis < 0 {
+		axis += int64(len(shape))
+	}
+	rest := shape[axis:]
+	long := slices.IndexFunc(rest, func(d int64) bool { return d != 1 })
+	if len(rest) > 0 && (long < 0 || elements(rest) == rest[long]) {
+		n.Attrs = append(n.Attrs, attrs{"axis": axis + int64(max(long, 0))}.list()...)
+		return
+	}
+	name := n.Name
+	if name == "" {
+		name = s.g.Tensors[y].Name
+	}
+	s.scope, s.of = name+"/", n.Name
+	n.Attrs = append(n.Attrs, attrs{"axis": 1}.list()...)
+	n.Inputs = []ID{s.reshape(x, []int64{elements(shape[:axis]), elements(rest)})}
+	flat := s.newTensor(s.unique(name+"/flat"), s.typeOf(n.Inputs[0]), nil)
+	n.Outputs = []ID{flat}
+	first := len(s.g.Nodes)
+	wide := s.reshape(flat, shape)
+	s.rename(s.g.Nodes[first:], wide, y)
+	s.scope, s.of = "", ""
 }
 
 // axesToInput: axes, an attribute, became input 1.
-func axesToInput(s *trainer, n *graph.Node) {
-	if axes, ok := takeAttr(n, "axes"); ok {
-		n.Inputs = append(n.Inputs[:1:1], s.list(axes...))
-	}
-}
+func axesToInput(s *trainer, n *graph.Node) { s.listToInput(n, "axes", 1) }
 
 // splitToInput: split, an attribute, became input 1.
-func splitToInput(s *trainer, n *graph.Node) {
-	if split, ok := takeAttr(n, "split"); ok {
-		n.Inputs = append(n.Inputs[:1:1], s.list(split...))
-	}
-}
+func splitToInput(s *trainer, n *graph.Node) { s.listToInput(n, "split", 1) }
 
 // countSplit: a Split into equal parts says how many.
 func countSplit(s *trainer, n *graph.Node) {
 	if len(n.Inputs) < 2 || n.Inputs[1] == graph.None {
 		n.Attrs = append(slices.Clone(n.Attrs), attrs{"num_outputs": len(n.Outputs)}.list()...)
-		n.Span = graph.Span{}
 	}
 }
