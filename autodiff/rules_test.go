@@ -1,0 +1,471 @@
+package autodiff
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+)
+
+// ruleCase is one node. A sum of its outputs, each element times a fixed random
+// number, is the loss; its gradients with respect to the operands that are
+// parameters are held against central differences.
+type ruleCase struct {
+	domain, op string
+	name       string  // what it shows
+	rule       string  // the operator that an upgrade makes of op; "": op itself
+	opsets     []int64 // of ai.onnx; none: 18
+	in         []operand
+	attrs      attrs
+	outputs    int   // of the node; 0: one
+	use        []int // outputs that the loss reads; nil: all
+	training   bool  // the node behaves otherwise in training: the loss is not the model's
+	freeze     bool  // Options.FreezeStatistics
+	zero       bool  // no gradient flows through the node
+}
+
+// operand is an input of the node.
+type operand struct {
+	shape     []int
+	low, high float64 // of random elements; both 0: from ±[0.2, 0.9]
+	reals     []float64
+	ints      []int64
+	elem      graph.DType
+	param     bool // an initializer that is trained
+	known     bool // an initializer that is not; else a graph input
+	like      int  // 1 + the operand that it is the same tensor as
+	absent    bool
+}
+
+// param is a float64 parameter, its elements away from 0 and from integers.
+func param(shape ...int) operand {
+	return operand{shape: shape, elem: graph.Float64, param: true}
+}
+
+// in draws the elements from an interval.
+func (o operand) in(low, high float64) operand {
+	o.low, o.high = low, high
+	return o
+}
+
+// of states the elements.
+func (o operand) of(v ...float64) operand {
+	o.reals = v
+	return o
+}
+
+// as has another floating-point type.
+func (o operand) as(elem graph.DType) operand {
+	o.elem = elem
+	return o
+}
+
+// fed makes it a graph input.
+func (o operand) fed() operand {
+	o.param, o.known = false, false
+	return o
+}
+
+// fixed makes it an initializer that is not trained.
+func (o operand) fixed() operand {
+	o.param, o.known = false, true
+	return o
+}
+
+// list is a constant int64 list.
+func list(v ...int64) operand {
+	return operand{shape: []int{len(v)}, ints: v, elem: graph.Int64, known: true}
+}
+
+// number is a constant int64 without axes.
+func number(v int64) operand {
+	return operand{ints: []int64{v}, elem: graph.Int64, known: true}
+}
+
+// indices are int64 that come with the data.
+func indices(shape []int, v ...int64) operand {
+	return operand{shape: shape, ints: v, elem: graph.Int64}
+}
+
+// flags are bools that come with the data.
+func flags(shape []int, v ...int64) operand {
+	return operand{shape: shape, ints: v, elem: graph.Bool}
+}
+
+// same is the tensor of an earlier operand.
+func same(i int) operand { return operand{like: i + 1} }
+
+// left is an optional input left out.
+var left = operand{absent: true}
+
+// allRuleCases are those of all families.
+func allRuleCases() []ruleCase {
+	return slices.Concat(
+		elementwiseCases, arithmeticCases, reduceCases, matmulCases, convCases, poolCases, normCases,
+		softmaxCases, lossCases, shapeCases, selectCases, padCases, resizeCases,
+	)
+}
+
+// TestRules differentiates every case and compares.
+func TestRules(t *testing.T) {
+	for _, c := range allRuleCases() {
+		opsets := c.opsets
+		if opsets == nil {
+			opsets = []int64{18}
+		}
+		for _, opset := range opsets {
+			name := c.op
+			if c.name != "" {
+				name += "/" + c.name
+			}
+			t.Run(fmt.Sprintf("%s/opset=%d", name, opset), func(t *testing.T) { c.check(t, opset) })
+		}
+	}
+}
+
+// TestRulesAreCovered: each rule has a case, and each input that its gradient
+// flows to is a parameter in one.
+func TestRulesAreCovered(t *testing.T) {
+	cases := map[ruleKey][]ruleCase{}
+	for _, c := range allRuleCases() {
+		k := ruleKey{c.domain, c.op}
+		if c.rule != "" {
+			k.op = c.rule
+		}
+		cases[k] = append(cases[k], c)
+	}
+	for k, r := range rules {
+		if len(cases[k]) == 0 {
+			t.Errorf("rule of %s %s: no case", k.domain, k.op)
+		}
+		asked, there := map[int]bool{}, map[int]bool{}
+		for _, c := range cases[k] {
+			if c.zero != (r.Grad == nil) {
+				t.Errorf("rule of %s %s: case %q expects zero: %v", k.domain, k.op, c.name, c.zero)
+			}
+			for i, o := range c.in {
+				if o.like > 0 {
+					o = c.in[o.like-1]
+				}
+				there[i] = there[i] || !o.absent && r.flows(i, o.elem)
+				asked[i] = asked[i] || o.param
+			}
+		}
+		for i := range there {
+			if there[i] && !asked[i] {
+				t.Errorf("rule of %s %s: no case asks for the gradient of input %d", k.domain, k.op, i)
+			}
+		}
+	}
+	for k := range cases {
+		if rules[k] == nil && expansions[k] == nil {
+			t.Errorf("cases of %s %s: there is no rule", k.domain, k.op)
+		}
+	}
+}
+
+// builder makes a small model.
+type builder struct {
+	m     *graph.Model
+	feeds map[string]*reference.Tensor
+	rnd   *rand.Rand
+}
+
+func newBuilder(name string, opset int64) *builder {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	m := &graph.Model{
+		IRVersion: 8, Graph: &graph.Graph{Name: "g"},
+		Opsets: []graph.Opset{{Version: opset}, {Domain: "com.microsoft", Version: 1}},
+	}
+	return &builder{m, map[string]*reference.Tensor{}, rand.New(rand.NewPCG(h.Sum64(), 1))}
+}
+
+// value draws the elements of an operand.
+func (b *builder) value(o operand) *reference.Tensor {
+	x := &reference.Tensor{Type: o.elem, Shape: o.shape, I: o.ints, F: o.reals}
+	n := 1
+	for _, d := range o.shape {
+		n *= d
+	}
+	for o.elem.Floating() && len(x.F) < n {
+		v := 0.2 + 0.7*b.rnd.Float64()
+		switch {
+		case o.low != 0 || o.high != 0:
+			v = o.low + (o.high-o.low)*b.rnd.Float64()
+		case b.rnd.IntN(2) == 0:
+			v = -v
+		}
+		x.F = append(x.F, v)
+	}
+	return x
+}
+
+// input adds a graph input.
+func (b *builder) input(name string, x *reference.Tensor) ID {
+	id := b.m.Graph.NewTensor(name)
+	typ := dataOf(x).TensorType()
+	b.m.Graph.Tensors[id].Declared = &graph.Declared{Type: typ, Symbols: make([]string, len(typ.Shape))}
+	b.m.Graph.Tensors[id].Input = true
+	b.m.Graph.Inputs = append(b.m.Graph.Inputs, id)
+	b.feeds[name] = x
+	return id
+}
+
+// initializer adds a tensor that the model holds.
+func (b *builder) initializer(name string, x *reference.Tensor) ID {
+	id := b.m.Graph.NewTensor(name)
+	d := dataOf(x)
+	d.Name = name
+	b.m.Graph.Tensors[id].Data = d
+	return id
+}
+
+// node adds a node with outputs of those names; "" leaves one out.
+func (b *builder) node(domain, op string, a attrs, in []ID, outputs ...string) []ID {
+	n := &graph.Node{Name: outputs[0] + "/" + op, Op: op, Domain: domain, Inputs: in, Attrs: attributes(a)}
+	for _, name := range outputs {
+		id := ID(graph.None)
+		if name != "" {
+			id = b.m.Graph.NewTensor(name)
+		}
+		n.Outputs = append(n.Outputs, id)
+	}
+	b.m.Graph.Nodes = append(b.m.Graph.Nodes, n)
+	return n.Outputs
+}
+
+// attributes are those of a node; lists of floats and of strings among them.
+func attributes(a attrs) []*graph.Attr {
+	a = maps.Clone(a)
+	var more []*graph.Attr
+	for name, v := range a {
+		switch v := v.(type) {
+		case []float64:
+			at := &graph.Attr{Name: name, Type: graph.AttrFloats}
+			for _, x := range v {
+				at.Floats = append(at.Floats, float32(x))
+			}
+			more = append(more, at)
+			delete(a, name)
+		case []string:
+			more = append(more, &graph.Attr{Name: name, Type: graph.AttrStrings, Strings: v})
+			delete(a, name)
+		}
+	}
+	slices.SortFunc(more, func(a, b *graph.Attr) int { return strings.Compare(a.Name, b.Name) })
+	return append(a.list(), more...)
+}
+
+// op adds a node of ai.onnx with one output.
+func (b *builder) op(name, op string, a attrs, in ...ID) ID { return b.node("", op, a, in, name)[0] }
+
+// finish makes outputs of some tensors.
+func (b *builder) finish(outputs ...ID) *graph.Model {
+	g := b.m.Graph
+	g.Outputs = outputs
+	for _, t := range outputs {
+		g.Tensors[t].Output = true
+	}
+	g.Link()
+	return b.m
+}
+
+// dataOf is a tensor as an initializer.
+func dataOf(x *reference.Tensor) *graph.Data {
+	d := &graph.Data{Type: x.Type, Dims: make([]int64, len(x.Shape)), Raw: []byte{}}
+	for i, n := range x.Shape {
+		d.Dims[i] = int64(n)
+	}
+	for _, v := range x.F {
+		switch x.Type {
+		case graph.Float32:
+			d.Raw = binary.LittleEndian.AppendUint32(d.Raw, math.Float32bits(float32(v)))
+		case graph.Float64:
+			d.Raw = binary.LittleEndian.AppendUint64(d.Raw, math.Float64bits(v))
+		default:
+			panic(fmt.Sprintf("initializer of type %v", x.Type))
+		}
+	}
+	for _, v := range x.I {
+		switch x.Type {
+		case graph.Int64:
+			d.Raw = binary.LittleEndian.AppendUint64(d.Raw, uint64(v))
+		case graph.Int32:
+			d.Raw = binary.LittleEndian.AppendUint32(d.Raw, uint32(int32(v)))
+		case graph.Bool:
+			d.Raw = append(d.Raw, byte(v))
+		default:
+			panic(fmt.Sprintf("initializer of type %v", x.Type))
+		}
+	}
+	d.Bytes = int64(len(d.Raw))
+	return d
+}
+
+// model builds the case's model; its only output is "objective".
+func (c *ruleCase) model(t *testing.T, opset int64) *builder {
+	t.Helper()
+	b := newBuilder(c.op+c.name, opset)
+	var in []ID
+	for i, o := range c.in {
+		switch {
+		case o.absent:
+			in = append(in, graph.None)
+		case o.like > 0:
+			in = append(in, in[o.like-1])
+		case o.param:
+			in = append(in, b.initializer(fmt.Sprintf("p%d", i), b.value(o)))
+		case o.known:
+			in = append(in, b.initializer(fmt.Sprintf("c%d", i), b.value(o)))
+		default:
+			in = append(in, b.input(fmt.Sprintf("x%d", i), b.value(o)))
+		}
+	}
+	var names []string
+	for k := range max(c.outputs, 1) {
+		names = append(names, fmt.Sprintf("y%d", k))
+	}
+	use := c.use
+	for k := range names {
+		if c.use == nil {
+			use = append(use, k)
+		}
+	}
+	outputs := b.node(c.domain, c.op, c.attrs, in, names...)
+	b.m.Graph.Link()
+	made, err := reference.Eval(b.m, b.feeds, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := ID(graph.None)
+	add := func(name string, term ID) {
+		if total == graph.None {
+			total = term
+		} else {
+			total = b.op(name+"/total", "Add", nil, total, term)
+		}
+	}
+	weighted := func(name string, y ID, x *reference.Tensor) {
+		if x.Type.Floating() {
+			w := b.initializer(name+"/weights", b.value(operand{shape: x.Shape, elem: x.Type}))
+			y = b.op(name+"/weighted", "Mul", nil, y, w)
+		}
+		if x.Type != graph.Float64 {
+			y = b.op(name+"/cast", "Cast", attrs{"to": graph.Float64}, y)
+		}
+		add(name, b.op(name+"/sum", "ReduceSum", attrs{"keepdims": 0}, y))
+	}
+	for _, k := range use {
+		weighted(names[k], outputs[k], made[names[k]])
+	}
+	if c.zero { // a way to the loss besides the node
+		x := b.value(param(3))
+		weighted("aside", b.initializer("p99", x), x)
+		for i, o := range c.in {
+			if o.param {
+				x, err := reference.FromData(b.m.Graph.Tensors[in[i]].Data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				weighted(fmt.Sprintf("aside%d", i), in[i], x)
+			}
+		}
+	}
+	b.finish(b.op("objective", "Identity", nil, total))
+	return b
+}
+
+// check trains one step of the case's model and compares.
+func (c *ruleCase) check(t *testing.T, opset int64) {
+	t.Helper()
+	b := c.model(t, opset)
+	want, err := reference.Eval(b.m, b.feeds, "objective")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := Train(b.m, Options{
+		Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`), KeepGradients: true, FreezeStatistics: c.freeze,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := checkGradients(t, step, b.feeds, math.MaxInt)
+	if v, w := got["loss"].F[0], want["objective"].F[0]; !c.training && math.Abs(v-w) > 1e-9*math.Max(1, math.Abs(w)) {
+		t.Errorf("loss %v, expected %v as before training: upgrade or expansion changed the model", v, w)
+	}
+}
+
+// residents are the first values of what a step feeds back.
+func residents(t *testing.T, step *Step) map[string]*reference.Tensor {
+	t.Helper()
+	first := map[string]*reference.Tensor{}
+	for _, p := range step.Params.Graph.Tensors {
+		x, err := reference.FromData(p.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first[p.Name] = x
+	}
+	return first
+}
+
+// checkGradients holds the gradients of all parameters against central
+// differences of the loss, at most so many elements of each. It gives the loss
+// and the gradients.
+func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor, most int) map[string]*reference.Tensor {
+	t.Helper()
+	feeds := maps.Clone(data)
+	maps.Copy(feeds, residents(t, step))
+	feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{0.01}}
+	want := []string{lossName}
+	for _, p := range step.Parameters {
+		want = append(want, p+".grad")
+	}
+	got, err := reference.Eval(step.Model, feeds, want...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss := func() float64 {
+		out, err := reference.Eval(step.Model, feeds, lossName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[lossName].F[0]
+	}
+	for _, p := range step.Parameters {
+		x, d := feeds[p], got[p+".grad"]
+		if d.Type != x.Type || !slices.Equal(d.Shape, x.Shape) {
+			t.Errorf("gradient of %s: %v%v, expected %v%v", p, d.Type, d.Shape, x.Type, x.Shape)
+			continue
+		}
+		scale := 1.0
+		for _, v := range d.F {
+			scale = math.Max(scale, math.Abs(v))
+		}
+		const h, tolerance = 1e-6, 1e-6
+		stride := max(1, (len(x.F)+most-1)/most)
+		for i := 0; i < len(x.F); i += stride {
+			v := x.F[i]
+			x.F[i] = v + h
+			above := loss()
+			x.F[i] = v - h
+			below := loss()
+			x.F[i] = v
+			if slope := (above - below) / (2 * h); !(math.Abs(d.F[i]-slope) <= tolerance*scale) {
+				t.Errorf("gradient of %s, element %d of %v: %v, but the loss has the slope %v", p, i, x.Shape, d.F[i], slope)
+				break
+			}
+		}
+	}
+	return got
+}
