@@ -86,6 +86,13 @@ func list(v ...int64) operand {
 	return operand{shape: []int{len(v)}, ints: v, elem: graph.Int64, known: true}
 }
 
+// list32 is a constant int32 list.
+func list32(v ...int64) operand {
+	o := list(v...)
+	o.elem = graph.Int32
+	return o
+}
+
 // number is a constant int64 without axes.
 func number(v int64) operand {
 	return operand{ints: []int64{v}, elem: graph.Int64, known: true}
@@ -112,6 +119,7 @@ func allRuleCases() []ruleCase {
 	return slices.Concat(
 		elementwiseCases, arithmeticCases, reduceCases, matmulCases, convCases, poolCases, normCases,
 		softmaxCases, lossCases, shapeCases, selectCases, padCases, resizeCases,
+		contribCases, recurrentCases,
 	)
 }
 

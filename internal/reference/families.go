@@ -23,5 +23,6 @@ var families = []family{
 	{"", lossOperators},
 	{"", resizeOperators},
 	{"", randomOperators},
+	{"com.microsoft", contribOperators},
 	{"", recurrentOperators},
 }

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -89,7 +90,7 @@ func activation(name string) func(float64) float64 {
 
 // recurrent walks each sample through its sequence, forwards, backwards or both;
 // behind the end of a short sequence stand zeros.
-func recurrent(gates, activations int, step func(l *cell, x, h, state []float64) (next, nextState []float64), names ...string) func(*call) []*Tensor {
+func recurrent(gates, activations int, step func(l *cell, x, h, state []float64) (next, nextState []float64), usual ...string) func(*call) []*Tensor {
 	return func(c *call) []*Tensor {
 		x, w, r := c.x(0), c.x(1), c.x(2)
 		batchFirst := c.int("layout", 0) != 0
@@ -104,13 +105,12 @@ func recurrent(gates, activations int, step func(l *cell, x, h, state []float64)
 		}
 		steps, batch, width := x.Shape[0], x.Shape[1], x.Shape[2]
 		directions, hidden := w.Shape[0], c.int("hidden_size", r.Shape[2])
+		names := slices.Concat(usual, usual)
 		if a := c.attr("activations"); a != nil {
 			names = a.Strings
 			if c.has("activation_alpha") || c.has("activation_beta") {
 				fail("activations with constants of their own")
 			}
-		} else {
-			names = append(names[:activations:activations], names[:activations]...)
 		}
 		y := zeros(x.Type, []int{steps, directions, batch, hidden})
 		last, lastState := zeros(x.Type, []int{directions, batch, hidden}), zeros(x.Type, []int{directions, batch, hidden})
