@@ -25,6 +25,9 @@ func (s *State) order(r *region) error {
 	}
 	if r == s.main {
 		opt.Progress = s.opt.Progress
+		if s.opt.UpdatesLast {
+			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
+		}
 	}
 	var err error
 	if r.solved, err = schedule.Solve(p, opt); err != nil {
@@ -33,7 +36,7 @@ func (s *State) order(r *region) error {
 	ended := r.solved.Ended != nil
 	s.late = s.late || ended
 	if r == s.main && r.solved.KeptBound > r.solved.Bound {
-		s.notes = append(s.notes, keptNote(r.solved))
+		s.notes = append(s.notes, s.keptNote(r.solved))
 	}
 	orders := r.solved.Orders
 	if s.opt.Goal == schedule.GoalArea || ended {
@@ -58,13 +61,17 @@ func effectsInOrder(g *graph.Graph, order []int32) (pairs [][2]int32) {
 	return pairs
 }
 
-// keptNote says what keeping the order of random nodes costs.
-func keptNote(r *schedule.Result) string {
+// keptNote says what the precedence that was asked for costs.
+func (s *State) keptNote(r *schedule.Result) string {
+	why := "random operators keep their order"
+	if s.opt.UpdatesLast {
+		why = "updates run last"
+	}
 	what := fmt.Sprintf("its peak is at least %s", units.Bytes(r.KeptBound))
 	if r.Evaluation.Peak == r.KeptBound {
 		what = "no order that does has a smaller peak"
 	}
-	return fmt.Sprintf("random operators keep their order: %s; the bound of %s is that of all orders", what, units.Bytes(r.Bound))
+	return fmt.Sprintf("%s: %s; the bound of %s is that of all orders", why, what, units.Bytes(r.Bound))
 }
 
 // choose puts the nodes into that of several orders of one peak whose arena is

@@ -85,6 +85,10 @@ type Options struct {
 
 	Train *autodiff.Options // make a training graph first; its Dims and StrictDims are those above
 
+	// UpdatesLast runs all updates of a training graph behind the rest, as a
+	// runtime with an optimizer of its own would.
+	UpdatesLast bool
+
 	Context context.Context           // ends the work early; nil: never
 	Disable []string                  // optional passes that are left out
 	Check   bool                      // check the invariants between any two passes

@@ -136,3 +136,34 @@ func (r *region) updateEdges(p *schedule.Problem) {
 		}
 	}
 }
+
+// updatesLast pairs the last nodes of a training graph that are no updates with
+// the first that are.
+func updatesLast(g *graph.Graph) (pairs [][2]int32) {
+	isUpdate := make([]bool, len(g.Nodes))
+	for i, n := range g.Nodes {
+		phase, _ := n.Prop("onnxmem.phase")
+		isUpdate[i] = phase == "update"
+	}
+	inner := make([]bool, len(g.Nodes)) // another node of its kind stands behind it, or before it
+	for _, t := range g.Tensors {
+		for _, r := range t.Readers {
+			if t.Maker < 0 || isUpdate[t.Maker] != isUpdate[r] {
+				continue
+			}
+			if isUpdate[r] {
+				inner[r] = true
+			} else {
+				inner[t.Maker] = true
+			}
+		}
+	}
+	for i := range g.Nodes {
+		for k := range g.Nodes {
+			if !isUpdate[i] && !inner[i] && isUpdate[k] && !inner[k] {
+				pairs = append(pairs, [2]int32{int32(i), int32(k)})
+			}
+		}
+	}
+	return pairs
+}

@@ -84,7 +84,8 @@ type optimizeCmd struct {
 func (optimizeCmd) Help() string {
 	return `Examples:
   onnxmem optimize resnet50.onnx planned.onnx --dim batch=8
-  onnxmem optimize model.onnx planned.onnx --max-arena 512KiB --json`
+  onnxmem optimize model.onnx planned.onnx --max-arena 512KiB --json
+  onnxmem optimize --train model.onnx step.onnx --optimizer adamw --dim batch=8`
 }
 
 // Run plans and writes.
@@ -113,6 +114,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	if opt.Train, err = c.trainFlags.options(); err != nil {
 		return err
 	}
+	opt.UpdatesLast = c.Updates == "last"
 	opt.Progress = bar.searched
 	trace, done := opt.Trace, 0
 	bar.step(passes.Pipeline[0].Name)
@@ -134,7 +136,7 @@ func (c *optimizeCmd) Run(e *env) error {
 		return err
 	}
 	times := timesMS{
-		Read: milliseconds(read), Infer: milliseconds(r.Times["infer"] + r.Times["share"]),
+		Read: milliseconds(read), Autodiff: c.autodiffTime(r), Infer: milliseconds(r.Times["infer"] + r.Times["share"]),
 		Schedule: milliseconds(r.Times["bodies"] + r.Times["order"]), Place: milliseconds(r.Times["place"] + r.Times["annotate"]),
 		Write: milliseconds(time.Since(writing)), Total: milliseconds(time.Since(began)),
 	}
@@ -194,30 +196,25 @@ func (c *optimizeCmd) write(f *onnx.File, r *passes.Result, planPath string) err
 		}
 	}()
 	if c.Out != "-" {
-		dir := filepath.Dir(c.Out)
 		p, err := onnx.Stage(c.Out, im)
 		if err != nil {
 			return err
 		}
 		files = append(files, p)
-		external, err := onnx.StageExternal(f.Model, dir, onnx.ExternalMode(c.ExternalData))
+		external, err := onnx.StageExternal(f.Model, filepath.Dir(c.Out), onnx.ExternalMode(c.ExternalData))
 		if err != nil {
 			return err
 		}
 		files = append(files, external...)
-		if r.Step != nil {
-			im, err := onnx.Encode(r.Step.Params)
-			if err != nil {
-				return err
-			}
-			p, err := onnx.Stage(c.paramsPath(), im)
-			if err != nil {
-				return err
-			}
-			files = append(files, p)
-		}
 	} else if _, err := im.WriteTo(os.Stdout); err != nil {
 		return err
+	}
+	if r.Step != nil {
+		params, err := stageParams(c.paramsPath(), r.Step)
+		files = append(files, params...)
+		if err != nil {
+			return err
+		}
 	}
 	if planPath != "-" {
 		p, err := stage(planPath, text)
@@ -237,23 +234,35 @@ func (c *optimizeCmd) write(f *onnx.File, r *passes.Result, planPath string) err
 
 // checkOutputs fails when an output would destroy an input or another output.
 func (c *optimizeCmd) checkOutputs(f *onnx.File, planPath string) error {
-	outputs := []string{c.Out, planPath}
-	if planPath == "-" {
-		outputs = outputs[:1]
+	type output struct{ what, path string }
+	outputs := []output{{"planned model", c.Out}, {"plan", planPath}}
+	if c.Train {
+		if c.Out == "-" && c.Params == "" {
+			return &failure{exitUsage, "the training graph goes to standard output: say with --params where the first values of the parameters go"}
+		}
+		outputs = append(outputs, output{"parameters", c.paramsPath()})
 	}
-	for i, path := range outputs {
+	for i, out := range outputs {
 		what := ""
+		if out.path == "-" {
+			continue
+		}
+		for _, before := range outputs[:i] {
+			if before.path != "-" && onnx.SamePath(out.path, before.path) {
+				what = "the " + before.what + " goes there"
+			}
+		}
 		switch {
-		case path == "-":
-		case i == 1 && onnx.SamePath(path, c.Out):
-			what = "the planned model goes there"
-		case i == 1 && onnx.SamePath(path, c.In):
+		case what != "":
+		case i > 0 && onnx.SamePath(out.path, c.In):
 			what = "it is the input"
-		case onnx.HoldsExternal(f.Model, filepath.Dir(c.Out), path):
+		case onnx.HoldsExternal(f.Model, filepath.Dir(c.Out), out.path):
 			what = "it holds the model's external data"
+		case i == 2 && c.Out != "-" && len(onnx.Locations(f.Model)) > 0 && filepath.Dir(out.path) != filepath.Dir(c.Out):
+			what = "the external data of the parameters lie beside the planned model"
 		}
 		if what != "" {
-			return &failure{exitUsage, fmt.Sprintf("%s: %s: expected another place for the %s", path, what, [...]string{"planned model", "plan"}[i])}
+			return &failure{exitUsage, fmt.Sprintf("%s: %s: expected another place for the %s", out.path, what, out.what)}
 		}
 	}
 	return nil
@@ -273,6 +282,7 @@ func stage(path string, text []byte) (*atomicfile.File, error) {
 
 type timesMS struct {
 	Read     float64 `json:"read"`
+	Autodiff float64 `json:"autodiff,omitempty"`
 	Infer    float64 `json:"infer"`
 	Schedule float64 `json:"schedule"`
 	Place    float64 `json:"place"`
@@ -318,9 +328,19 @@ func (c *optimizeCmd) print(e *env, r *passes.Result, planPath string, times tim
 			Times timesMS `json:"times_ms"`
 		}{r.Plan.Summary, times})
 	}
+	if r.Step != nil {
+		printStep(out, r)
+	}
 	report.Summary(out, r.Plan)
 	if c.Out != "-" {
-		fmt.Fprintf(out, "wrote                %s, %s in %.0f ms\n", c.Out, planPath, times.Total)
+		wrote := c.Out + ", " + planPath
+		if r.Step != nil {
+			wrote += ", " + c.paramsPath()
+		}
+		fmt.Fprintf(out, "wrote                %s in %.0f ms\n", wrote, times.Total)
+	}
+	if r.Step != nil {
+		return nil
 	}
 	fmt.Fprint(out, runtimeHint)
 	return nil

@@ -2,12 +2,18 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
 )
 
 // trainFlags are the flags that make a training graph.
@@ -23,6 +29,7 @@ type trainFlags struct {
 	Freeze           string             `placeholder:"REGEXP" help:"Initializers taken off again; nothing is made for what only they need."`
 	FreezeStatistics bool               `help:"BatchNormalization keeps its running statistics and uses them."`
 	ClipNorm         float64            `placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is there."`
+	Updates          string             `enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is there (interleaved), or all of them last, for comparison."`
 	KeepGradients    bool               `help:"Gradients of parameters are outputs."`
 	DecayAll         bool               `help:"Weight decay of biases and normalisation weights too."`
 }
@@ -72,4 +79,79 @@ func warnTraining(e *env, r *passes.Result) {
 	for _, w := range r.Step.Warnings {
 		fmt.Fprintf(e.stderr, "onnxmem: %s\n", w)
 	}
+}
+
+// autodiffTime is that of the training graph, 0 without --train.
+func (c *optimizeCmd) autodiffTime(r *passes.Result) float64 {
+	if r.Step == nil {
+		return 0
+	}
+	return milliseconds(r.Times["train"])
+}
+
+// printStep says what a training graph is.
+func printStep(w io.Writer, r *passes.Result) {
+	var parameters, states int64
+	for _, b := range r.Plan.Buffers {
+		switch b.Kind {
+		case plan.KindParameter:
+			parameters += b.Bytes
+		case plan.KindState:
+			states += b.Bytes
+		}
+	}
+	fmt.Fprintf(w, "training step        %d nodes, %d parameters of %s, states of %s\n",
+		r.Plan.Summary.Nodes, len(r.Step.Parameters), units.Bytes(parameters), units.Bytes(states))
+}
+
+// mostInline is what a file of parameters may hold itself; protobuf allows
+// 2 GiB.
+const mostInline = 1 << 30
+
+// stageParams writes the first values of parameters and states beside path.
+// States, which are zero at first, lie in a file of their own where they are
+// large: all in the same zeros.
+func stageParams(path string, step *autodiff.Step) ([]*atomicfile.File, error) {
+	im, err := onnx.Encode(step.Params)
+	if err != nil {
+		return nil, err
+	}
+	var files []*atomicfile.File
+	if im.Size > mostInline {
+		zeros, err := stageZeros(path+".zeros", step.Params.Graph)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, zeros)
+		if im, err = onnx.Encode(step.Params); err != nil {
+			return files, err
+		}
+	}
+	p, err := onnx.Stage(path, im)
+	if err != nil {
+		return files, err
+	}
+	return append(files, p), nil
+}
+
+// stageZeros moves all tensors that are generated, which are zeros, into one
+// region of a file.
+func stageZeros(path string, g *graph.Graph) (*atomicfile.File, error) {
+	size := int64(0)
+	for _, t := range g.Tensors {
+		if t.Data.Generate != nil {
+			t.Data.External = &graph.External{Location: filepath.Base(path), Length: t.Data.Bytes}
+			t.Data.Generate = nil
+			size = max(size, t.Data.Bytes)
+		}
+	}
+	f, err := atomicfile.Create(path, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Truncate(size); err != nil {
+		f.Abort()
+		return nil, err
+	}
+	return f, nil
 }
