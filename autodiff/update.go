@@ -149,41 +149,56 @@ func writeZeros(w io.Writer, n int64) error {
 // rateFor is the learning rate in the type of a parameter.
 func (s *trainer) rateFor(w ID) ID { return s.castLike(s.rate, w) }
 
-// decayed adds weight decay to a gradient, for those parameters that decay.
-func (s *trainer) decayed(o *optimizer, w, d ID) ID {
-	if o.constants["weight_decay"] == 0 || s.noDecay[w] && !s.opt.DecayAll {
-		return d
+// decay is the weight decay of a parameter, 0 for those that do not decay.
+func (s *trainer) decay(o *optimizer, w ID) float64 {
+	if s.noDecay[w] && !s.opt.DecayAll {
+		return 0
 	}
-	return s.add(d, s.times(w, o.constants["weight_decay"]))
+	return o.constants["weight_decay"]
+}
+
+// shrunk is w·(1 - rate·decay), which is written over w: no temporary.
+func (s *trainer) shrunk(o *optimizer, w ID) ID {
+	decay := s.decay(o, w)
+	if decay == 0 {
+		return w
+	}
+	return s.mul(w, s.castLike(s.sub(s.number(1), s.times(s.rate, decay)), w))
 }
 
 // sgd: w - rate·(d + decay·w).
 func sgd(s *trainer, o *optimizer, w, d ID, _ []ID) (ID, []ID) {
-	return s.sub(w, s.mul(s.decayed(o, w, d), s.rateFor(w))), nil
+	return s.sub(s.shrunk(o, w), s.mul(d, s.rateFor(w))), nil
 }
 
 // momentum: m' = momentum·m + d + decay·w; w - rate·m' (PyTorch's form, without
-// dampening).
+// dampening). Decay is added last: d is dead by then.
 func momentum(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
-	m := s.add(s.times(states[0], o.constants["momentum"]), s.decayed(o, w, d))
+	m := s.add(s.times(states[0], o.constants["momentum"]), d)
+	if decay := s.decay(o, w); decay != 0 {
+		m = s.add(m, s.times(w, decay))
+	}
 	return s.sub(w, s.mul(m, s.rateFor(w))), []ID{m}
 }
 
 // adam is Kingma & Ba 2015, algorithm 1, in PyTorch's form; adamw with decay
-// apart from the gradient (Loshchilov & Hutter 2019, algorithm 2).
+// apart from the gradient (Loshchilov & Hutter 2019, algorithm 2). The second
+// moment takes the square of (1-beta1)·d, which the first moment has made, and
+// not of d: all of it can be written over d, and an update needs one temporary
+// of the parameter's size, not two.
 func adam(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
 	c := o.constants
-	if o.name == "adam" {
-		d = s.decayed(o, w, d)
-	}
-	m := s.add(s.times(states[0], c["beta1"]), s.times(d, 1-c["beta1"]))
-	v := s.add(s.times(states[1], c["beta2"]), s.times(s.mul(d, d), 1-c["beta2"]))
-	rate, root := s.corrections(o)
 	from := w
-	if o.name == "adamw" && c["weight_decay"] != 0 && (!s.noDecay[w] || s.opt.DecayAll) {
-		kept := s.sub(s.number(1), s.times(s.rate, c["weight_decay"]))
-		from = s.mul(w, s.castLike(kept, w))
+	if o.name == "adamw" {
+		from = s.shrunk(o, w)
+	} else if decay := s.decay(o, w); decay != 0 {
+		d = s.add(d, s.times(w, decay))
 	}
+	part := 1 - c["beta1"]
+	d = s.times(d, part)
+	m := s.add(s.times(states[0], c["beta1"]), d)
+	v := s.add(s.times(states[1], c["beta2"]), s.times(s.mul(d, d), (1-c["beta2"])/(part*part)))
+	rate, root := s.corrections(o)
 	norm := s.plus(s.div(s.op("Sqrt", v), s.castLike(root, w)), c["epsilon"])
 	return s.sub(from, s.mul(s.div(m, norm), s.castLike(rate, w))), []ID{m, v}
 }
