@@ -1,0 +1,221 @@
+package vm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"unsafe"
+
+	"github.com/edsrzf/mmap-go"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/kernel"
+)
+
+// constants is where the elements of initializers and of Constant nodes lie:
+// in the mapped model, in mapped files of external data, or, decoded, in memory
+// of their own.
+type constants struct {
+	m       *graph.Model
+	files   map[string]mmap.MMap
+	mu      sync.Mutex // sessions may be made at the same time
+	tensors map[*graph.Data]*kernel.Tensor
+	decoded int64 // bytes of those that had to be decoded
+}
+
+func newConstants(m *graph.Model) *constants {
+	return &constants{m: m, files: map[string]mmap.MMap{}, tensors: map[*graph.Data]*kernel.Tensor{}}
+}
+
+// close unmaps the files.
+func (c *constants) close() error {
+	var first error
+	for _, f := range c.files {
+		if err := f.Unmap(); err != nil && first == nil {
+			first = err
+		}
+	}
+	c.files = nil
+	return first
+}
+
+// tensor gives a constant as kernels see it.
+func (c *constants) tensor(d *graph.Data) (*kernel.Tensor, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.locked(d)
+}
+
+func (c *constants) locked(d *graph.Data) (*kernel.Tensor, error) {
+	if t := c.tensors[d]; t != nil {
+		return t, nil
+	}
+	b, err := c.bytes(d)
+	if err != nil {
+		e := graph.Errorf("%w", err)
+		e.Tensor = d.Name
+		return nil, e
+	}
+	t := &kernel.Tensor{Type: d.Type, Shape: make([]int, len(d.Dims)), Const: true, At: unsafe.Pointer(unsafe.SliceData(b))}
+	for i, n := range d.Dims {
+		t.Shape[i] = int(n)
+	}
+	if len(b) == 0 {
+		t.At = unsafe.Pointer(&empty)
+	}
+	c.tensors[d] = t
+	return t, nil
+}
+
+// empty is the address of tensors without elements.
+var empty uint64
+
+// bytes gives the elements of a dense tensor.
+func (c *constants) bytes(d *graph.Data) ([]byte, error) {
+	size, err := d.Type.SizeBytes(d.Elements())
+	if err != nil || d.Type.Bits() == 0 {
+		return nil, fmt.Errorf("no kernel for constants of dtype %v", d.Type)
+	}
+	var b []byte
+	switch {
+	case d.Sparse != nil:
+		b, err = c.dense(d, size)
+	case d.External != nil:
+		b, err = c.external(d, size)
+	case d.Raw != nil:
+		b = d.Raw
+	case d.Generate != nil:
+		var w bytes.Buffer
+		w.Grow(int(size))
+		err = d.Generate(&w)
+		b = w.Bytes()
+		c.decoded += size
+	case len(d.Payload) == 1 && d.Payload[0].Len == size && (d.Type == graph.Float32 || d.Type == graph.Float64):
+		b = c.m.Source.Bytes[d.Payload[0].Off:d.Payload[0].End()]
+	default:
+		b, err = c.decode(d, size)
+	}
+	if err == nil && int64(len(b)) != size {
+		err = fmt.Errorf("has %d bytes of elements, expected %d", len(b), size)
+	}
+	return b, err
+}
+
+// external maps the file that holds the elements, once.
+func (c *constants) external(d *graph.Data, size int64) ([]byte, error) {
+	x := d.External
+	m, mapped := c.files[x.Location]
+	if !mapped {
+		root, err := os.OpenRoot(c.m.Source.Dir)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		f, err := root.Open(filepath.FromSlash(x.Location))
+		if err != nil {
+			return nil, fmt.Errorf("external data in %q: not found (looked in %s)", x.Location, c.m.Source.Dir)
+		}
+		defer f.Close()
+		if m, err = mmap.Map(f, mmap.RDONLY, 0); err != nil {
+			return nil, fmt.Errorf("external data in %q: %w", x.Location, err)
+		}
+		c.files[x.Location] = m
+	}
+	if x.Offset+size > int64(len(m)) {
+		return nil, fmt.Errorf("external data in %q: expected %d bytes from byte %d on, found a file of %d", x.Location, size, x.Offset, len(m))
+	}
+	return m[x.Offset : x.Offset+size], nil
+}
+
+// decode reads elements that stand in typed fields one by one.
+func (c *constants) decode(d *graph.Data, size int64) ([]byte, error) {
+	n := d.Elements()
+	out := make([]byte, 0, size)
+	width := d.Type.Bits() / 8
+	c.decoded += size
+	put := func(v uint64) {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], v)
+		out = append(out, b[:width]...)
+	}
+	switch {
+	case int64(len(d.Floats)) == n && n > 0:
+		for _, v := range d.Floats {
+			if d.Type == graph.Float32 {
+				put(uint64(math.Float32bits(float32(v))))
+			} else {
+				put(math.Float64bits(v))
+			}
+		}
+		return out, nil
+	case int64(len(d.Ints)) == n && width > 0:
+		for _, v := range d.Ints {
+			put(uint64(v))
+		}
+		return out, nil
+	}
+	for _, s := range d.Payload {
+		b := c.m.Source.Bytes[s.Off:s.End()]
+		if d.Type == graph.Float32 || d.Type == graph.Float64 || d.Type == graph.Complex64 || d.Type == graph.Complex128 {
+			out = append(out, b...)
+			continue
+		}
+		for len(b) > 0 {
+			v, k := protowire.ConsumeVarint(b)
+			if k < 0 {
+				return nil, fmt.Errorf("its elements end in the middle of a number")
+			}
+			b = b[k:]
+			if width == 0 { // several elements in a byte
+				out = append(out, byte(v))
+				continue
+			}
+			put(v)
+		}
+	}
+	return out, nil
+}
+
+// dense spreads a sparse tensor.
+func (c *constants) dense(d *graph.Data, size int64) ([]byte, error) {
+	values, err := c.locked(d.Sparse.Values)
+	if err != nil {
+		return nil, err
+	}
+	indices, err := c.locked(d.Sparse.Indices)
+	if err != nil {
+		return nil, err
+	}
+	width := int(d.Type.Bits() / 8)
+	if width == 0 {
+		return nil, fmt.Errorf("no kernel for sparse constants of dtype %v", d.Type)
+	}
+	out := make([]byte, size)
+	c.decoded += size
+	from := unsafe.Slice((*byte)(values.At), values.Bytes())
+	at := unsafe.Slice((*int64)(indices.At), indices.Len())
+	axes := 1
+	if len(indices.Shape) == 2 {
+		axes = indices.Shape[1]
+	}
+	for i := range values.Len() {
+		place := int64(0)
+		for a := range axes {
+			if axes > 1 || len(indices.Shape) == 2 {
+				place = place*d.Sparse.Dims[a] + at[i*axes+a]
+			} else {
+				place = at[i]
+			}
+		}
+		if place < 0 || place >= d.Elements() {
+			return nil, fmt.Errorf("sparse tensor: index %d: expected one in [0, %d)", place, d.Elements())
+		}
+		copy(out[int(place)*width:], from[i*width:(i+1)*width])
+	}
+	return out, nil
+}

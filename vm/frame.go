@@ -1,0 +1,347 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/kernel"
+)
+
+// frame is a graph that can be run: the main graph, a body, or a local function
+// as one node calls it.
+type frame struct {
+	s       *Session
+	g       *graph.Graph
+	tensors []*tensor    // by TensorID; nil for inputs that a call leaves out
+	values  []*ops.Value // by TensorID: folded elements; nil where not known
+	steps   []*step
+}
+
+// step is one node of a frame.
+type step struct {
+	f      *frame
+	node   graph.NodeID
+	call   kernel.Call
+	in     []*tensor // as call.In
+	out    []*tensor // as call.Out
+	kernel *kernel.Kernel
+	run    kernel.Run // nil: nothing to do
+	late   bool       // the kernel is prepared at every step
+	live   bool       // while it is prepared late
+	frees  []*tensor  // dynamic tensors that nobody reads afterwards
+}
+
+// maxNodes bounds the nodes of a session: a function that calls another twice,
+// and so on, would make 2^n of them.
+const maxNodes = 1 << 22
+
+// builder makes the frames of a session.
+type builder struct {
+	s      *Session
+	bodies []plan.Subgraph // in the plan's order
+	next   int             // the entry that is due
+	nodes  int
+}
+
+// frame builds a graph's tensors and steps. outer is the frame around a body,
+// nil for others.
+func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, a *area, values []*ops.Value) (*frame, error) {
+	f := &frame{s: b.s, g: g, tensors: make([]*tensor, len(g.Tensors)), values: values}
+	for _, c := range g.Captures {
+		f.tensors[c.Inner] = outer.tensors[c.Outer]
+	}
+	for id, t := range g.Tensors {
+		if t.Capture {
+			continue
+		}
+		var err error
+		if f.tensors[id], err = b.tensor(g, graph.TensorID(id), a); err != nil {
+			return nil, err
+		}
+	}
+	return f, b.steps(f, opsets, a)
+}
+
+// tensor makes one tensor of a frame.
+func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
+	t := g.Tensors[id]
+	if d := constantOf(g, t); d != nil {
+		c, err := b.s.pr.consts.tensor(d)
+		if err != nil {
+			return nil, err
+		}
+		return &tensor{Tensor: *c, name: t.Name, exact: true}, nil
+	}
+	n := &tensor{name: t.Name}
+	n.Type = t.Type.Elem
+	if t.Type.Exact() {
+		n.exact = true
+		n.Shape = make([]int, len(t.Type.Shape))
+		for i, d := range t.Type.Shape {
+			n.Shape[i] = int(d)
+		}
+	}
+	if p, ok := a.tensors[id]; ok {
+		n.At, n.room = p.at, p.bytes
+	}
+	if n.At == nil {
+		n.At = unsafe.Pointer(&empty)
+	}
+	return n, nil
+}
+
+// constantOf is the elements of a tensor that stand in the file, nil if they do
+// not.
+func constantOf(g *graph.Graph, t *graph.Tensor) *graph.Data {
+	if t.Data != nil || t.Maker < 0 {
+		return t.Data
+	}
+	n := g.Nodes[t.Maker]
+	if n.Op != "Constant" || n.Domain != "" {
+		return nil
+	}
+	return constantNode(n, t.Name)
+}
+
+// steps prepares the nodes of a frame.
+func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
+	order, err := b.order(f.g)
+	if err != nil {
+		return err
+	}
+	if b.nodes += len(order); b.nodes > maxNodes {
+		return fmt.Errorf("more than %d nodes, those of called functions counted at each call", maxNodes)
+	}
+	f.steps = make([]*step, len(f.g.Nodes))
+	// Nodes are built in the listed order, which is that of the plan's bodies.
+	for i, n := range f.g.Nodes {
+		st := &step{f: f, node: graph.NodeID(i)}
+		st.call = kernel.Call{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st}
+		for _, t := range n.Inputs {
+			st.addInput(f, t)
+		}
+		for _, t := range n.Outputs {
+			st.addOutput(f, t)
+		}
+		f.steps[i] = st
+		if err := b.prepare(st, opsets, a); err != nil {
+			return err
+		}
+	}
+	listed := f.steps
+	f.steps = make([]*step, len(order))
+	place := make([]int, len(order))
+	for i, n := range order {
+		f.steps[i] = listed[n]
+		place[n] = i
+	}
+	f.plan(place)
+	return nil
+}
+
+func (st *step) addInput(f *frame, t graph.TensorID) {
+	if t < 0 || f.tensors[t] == nil {
+		st.in, st.call.In = append(st.in, nil), append(st.call.In, nil)
+		return
+	}
+	st.in, st.call.In = append(st.in, f.tensors[t]), append(st.call.In, &f.tensors[t].Tensor)
+}
+
+func (st *step) addOutput(f *frame, t graph.TensorID) {
+	if t < 0 {
+		st.out, st.call.Out = append(st.out, nil), append(st.call.Out, nil)
+		return
+	}
+	st.out, st.call.Out = append(st.out, f.tensors[t]), append(st.call.Out, &f.tensors[t].Tensor)
+}
+
+// order is the planned order, or another one where tensors lie apart: of the
+// nodes that could run, the one listed last.
+func (b *builder) order(g *graph.Graph) ([]graph.NodeID, error) {
+	if !b.s.pr.opt.Apart {
+		return g.Topological()
+	}
+	return reversed(g), nil
+}
+
+// plan finds out after which step each dynamic tensor of the frame is free.
+func (f *frame) plan(place []int) {
+	output := map[graph.TensorID]bool{}
+	for _, t := range f.g.Outputs {
+		output[t] = true
+	}
+	for id, g := range f.g.Tensors {
+		t := f.tensors[id]
+		if t == nil || t.room > 0 || t.exact || t.Const || g.Capture || g.Maker < 0 || output[graph.TensorID(id)] {
+			continue
+		}
+		last := place[g.Maker]
+		for _, r := range g.Readers {
+			last = max(last, place[r])
+		}
+		f.steps[last].frees = append(f.steps[last].frees, t)
+	}
+}
+
+// prepare finds what runs a node.
+func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
+	n := st.call.Node
+	label := st.f.g.Label(st.node)
+	if n.Op == "Constant" && n.Domain == "" && st.out[0].Const {
+		return nil
+	}
+	if special, err := b.control(st, opsets, a); special || err != nil {
+		var e *graph.Error
+		if err != nil && !errors.As(err, &e) {
+			e = graph.Errorf("%w", err)
+			return e.AtNode(label)
+		}
+		return err
+	}
+	if st.kernel = kernel.Lookup(n.Domain, n.Op); st.kernel == nil {
+		b.s.missing.add(label, n.OpName(), ErrNoKernel)
+		return nil
+	}
+	if !st.exact() {
+		st.late = true
+		return nil
+	}
+	var err error
+	st.run, err = st.kernel.Prepare(&st.call)
+	if errors.Is(err, kernel.ErrLate) {
+		st.late = true
+		return nil
+	}
+	if err != nil {
+		b.s.missing.add(label, n.OpName(), err)
+		return nil
+	}
+	b.s.scratchFor(&st.call)
+	return nil
+}
+
+// scratchFor notes what a prepared kernel asks for.
+func (s *Session) scratchFor(c *kernel.Call) (grown bool) {
+	grown = c.SharedBytes > s.shared || c.EachBytes > s.each
+	s.shared, s.each = max(s.shared, c.SharedBytes), max(s.each, c.EachBytes)
+	return grown
+}
+
+// exact reports whether all shapes of a node are known before the data are
+// there.
+func (st *step) exact() bool {
+	for _, t := range st.in {
+		if t != nil && !t.exact {
+			return false
+		}
+	}
+	for _, t := range st.out {
+		if t != nil && !t.exact {
+			return false
+		}
+	}
+	return true
+}
+
+// do runs the node.
+func (st *step) do() error {
+	if st.late {
+		if err := st.prepareLate(); err != nil {
+			return st.wrap(err)
+		}
+	}
+	if st.run != nil {
+		if err := st.run(st.f.s.pool); err != nil {
+			return st.wrap(err)
+		}
+	}
+	for _, t := range st.frees {
+		st.f.s.release(t)
+	}
+	return nil
+}
+
+func (st *step) wrap(err error) error {
+	var e *graph.Error
+	if !errors.As(err, &e) {
+		e = graph.Errorf("%w", err)
+	}
+	return e.AtNode(st.f.g.Label(st.node))
+}
+
+// release gives the block of a dynamic tensor back.
+func (s *Session) release(t *tensor) {
+	s.side.give(t.block)
+	t.block = nil
+}
+
+// release gives back what the frame's outputs hold.
+func (f *frame) release() {
+	for _, id := range f.g.Outputs {
+		if t := f.tensors[id]; t.block != nil && !f.g.Tensors[id].Capture {
+			f.s.release(t)
+		}
+	}
+}
+
+// runAll runs a body's or function's nodes.
+func (f *frame) runAll() error {
+	for _, st := range f.steps {
+		if err := st.do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareLate finds the shapes of the outputs and prepares the kernel for the
+// data at hand.
+func (st *step) prepareLate() error {
+	if err := st.resolve(); err != nil {
+		return err
+	}
+	st.call.SharedBytes, st.call.EachBytes = 0, 0
+	st.live = true
+	run, err := st.kernel.Prepare(&st.call)
+	st.live = false
+	if err != nil {
+		return err
+	}
+	st.run = run
+	if st.f.s.scratchFor(&st.call) {
+		return st.f.s.growScratch()
+	}
+	return nil
+}
+
+// Live implements kernel.Runtime.
+func (st *step) Live() bool { return st.live }
+
+// Known implements kernel.Runtime.
+func (st *step) Known(i int) ([]int64, bool) {
+	if st.f.values == nil || i >= len(st.call.Node.Inputs) {
+		return nil, false
+	}
+	t := st.call.Node.Inputs[i]
+	if t < 0 {
+		return nil, false
+	}
+	return st.f.values[t].Ints()
+}
+
+// Resize implements kernel.Runtime.
+func (st *step) Resize(i int, shape []int) error { return st.f.s.resize(st.out[i], shape) }
+
+// Seed implements kernel.Runtime: by the tensor that is made, so that the order
+// of the nodes does not matter.
+func (st *step) Seed() uint64 {
+	h := st.f.s.pr.opt.Seed ^ st.f.s.step*0x9e3779b97f4a7c15
+	for _, c := range []byte(st.out[0].name) {
+		h = (h ^ uint64(c)) * 0x100000001b3
+	}
+	return h
+}

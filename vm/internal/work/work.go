@@ -1,0 +1,119 @@
+// Package work spreads a kernel's parts over workers. How a kernel cuts its
+// work into parts depends on shapes alone, never on how many workers there are,
+// and each part writes what no other part does: so results are the same bits on
+// any number of cores.
+package work
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Pool is the workers of one session, with their scratch. It serves one
+// goroutine at a time.
+type Pool struct {
+	workers int
+	shared  unsafe.Pointer
+	each    unsafe.Pointer
+	stride  int // bytes of scratch for each worker
+
+	body  func(part, worker int)
+	parts int64
+	next  atomic.Int64
+	start []chan struct{}
+	done  sync.WaitGroup
+	fault atomic.Pointer[Panic]
+}
+
+// Panic is what a kernel panicked with on a worker.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string { return fmt.Sprint(p.Value) }
+
+// New starts a pool; the caller is one of its workers. Close ends it.
+func New(workers int) *Pool {
+	p := &Pool{workers: max(workers, 1)}
+	for k := 1; k < p.workers; k++ {
+		c := make(chan struct{})
+		p.start = append(p.start, c)
+		go func() {
+			for range c {
+				p.take(k)
+				p.done.Done()
+			}
+		}()
+	}
+	return p
+}
+
+// Close ends the workers.
+func (p *Pool) Close() {
+	for _, c := range p.start {
+		close(c)
+	}
+	p.start = nil
+}
+
+// Workers is how many parts may run at once.
+func (p *Pool) Workers() int { return p.workers }
+
+// SetScratch says where kernels find memory for themselves: one block that the
+// parts of a kernel share, and stride bytes for each worker.
+func (p *Pool) SetScratch(shared, each unsafe.Pointer, stride int) {
+	p.shared, p.each, p.stride = shared, each, stride
+}
+
+// Shared is the scratch that all parts of a kernel see, from byte off on.
+func (p *Pool) Shared(off int) unsafe.Pointer { return unsafe.Add(p.shared, off) }
+
+// Each is a worker's own scratch, from byte off on.
+func (p *Pool) Each(worker, off int) unsafe.Pointer {
+	return unsafe.Add(p.each, worker*p.stride+off)
+}
+
+// For runs body for each part from 0 to parts-1, in no order. It allocates
+// nothing; body should be made once, when the kernel is prepared.
+func (p *Pool) For(parts int, body func(part, worker int)) {
+	if parts <= 1 || p.workers == 1 {
+		for i := range parts {
+			body(i, 0)
+		}
+		return
+	}
+	p.body, p.parts = body, int64(parts)
+	p.next.Store(0)
+	helpers := min(len(p.start), parts-1)
+	p.done.Add(helpers)
+	for _, c := range p.start[:helpers] {
+		c <- struct{}{}
+	}
+	p.take(0)
+	p.done.Wait()
+	p.body = nil
+	if f := p.fault.Swap(nil); f != nil {
+		panic(f)
+	}
+}
+
+// take runs parts until none is left.
+func (p *Pool) take(worker int) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.fault.CompareAndSwap(nil, &Panic{r, debug.Stack()})
+			p.next.Store(p.parts)
+		}
+	}()
+	for {
+		i := p.next.Add(1) - 1
+		if i >= p.parts {
+			return
+		}
+		p.body(int(i), worker)
+	}
+}

@@ -1,0 +1,297 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// activations are functions of one input.
+var activations = family{"", []Kernel{
+	{Name: "Relu", Make: makeRelu},
+	{Name: "Sigmoid", Make: real1(sigmoid)},
+	{Name: "Tanh", Make: real1(math.Tanh)},
+	{Name: "Softplus", Make: real1(softplus)},
+	{Name: "Softsign", Make: real1(func(x float64) float64 { return x / (1 + math.Abs(x)) })},
+	{Name: "Mish", Make: real1(func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
+	{Name: "LeakyRelu", Make: withAlpha(0.01, func(x, alpha float64) float64 {
+		if x < 0 {
+			return alpha * x
+		}
+		return x
+	})},
+	{Name: "ThresholdedRelu", Make: withAlpha(1, func(x, alpha float64) float64 {
+		if x > alpha {
+			return x
+		}
+		return 0
+	})},
+	{Name: "Elu", Make: withAlpha(1, func(x, alpha float64) float64 {
+		if x < 0 {
+			return alpha * math.Expm1(x)
+		}
+		return x
+	})},
+	{Name: "Celu", Make: withAlpha(1, func(x, alpha float64) float64 {
+		return max(0, x) + min(0, alpha*math.Expm1(x/alpha))
+	})},
+	{Name: "Swish", Make: withAlpha(1, func(x, alpha float64) float64 { return x * sigmoid(alpha*x) })},
+	{Name: "Selu", Make: makeSelu},
+	{Name: "HardSigmoid", Make: makeHardSigmoid},
+	{Name: "HardSwish", Make: real1(func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) })},
+	{Name: "Gelu", Make: makeGelu},
+	{Name: "Shrink", Make: makeShrink},
+	{Name: "PRelu", Make: makePRelu},
+	{Name: "Clip", Make: makeClip},
+	{Name: "Dropout", Make: makeDropout},
+}}
+
+func sigmoid(x float64) float64 {
+	if x < 0 {
+		e := math.Exp(x)
+		return e / (1 + e)
+	}
+	return 1 / (1 + math.Exp(-x))
+}
+
+// softplus is log(1 + e^x) without overflow.
+func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+func makeRelu(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return rowwise(c, reluRow[float32])
+	case graph.Float64:
+		return rowwise(c, reluRow[float64])
+	case graph.Int64:
+		return rowwise(c, reluRow[int64])
+	case graph.Int32:
+		return rowwise(c, reluRow[int32])
+	case graph.Int16:
+		return rowwise(c, reluRow[int16])
+	case graph.Int8:
+		return rowwise(c, reluRow[int8])
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func reluRow[T number](d, a []T) {
+	for i, x := range a[:len(d)] {
+		d[i] = max(x, 0)
+	}
+}
+
+// withAlpha makes the kernel of a function with attribute alpha.
+func withAlpha(otherwise float32, f func(x, alpha float64) float64) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		alpha := float64(c.Float("alpha", otherwise))
+		return real1(func(x float64) float64 { return f(x, alpha) })(c)
+	}
+}
+
+func makeSelu(c *Call) (Run, error) {
+	alpha := float64(c.Float("alpha", 1.67326319217681884765625))
+	gamma := float64(c.Float("gamma", 1.05070102214813232421875))
+	return real1(func(x float64) float64 {
+		if x <= 0 {
+			return gamma * alpha * math.Expm1(x)
+		}
+		return gamma * x
+	})(c)
+}
+
+func makeHardSigmoid(c *Call) (Run, error) {
+	alpha, beta := float64(c.Float("alpha", 0.2)), float64(c.Float("beta", 0.5))
+	return real1(func(x float64) float64 { return max(0, min(1, alpha*x+beta)) })(c)
+}
+
+func makeGelu(c *Call) (Run, error) {
+	if c.Str("approximate", "none") == "tanh" {
+		return real1(func(x float64) float64 {
+			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+		})(c)
+	}
+	return real1(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
+}
+
+func makeShrink(c *Call) (Run, error) {
+	lambda, bias := float64(c.Float("lambd", 0.5)), float64(c.Float("bias", 0))
+	f := func(x float64) float64 {
+		switch {
+		case x < -lambda:
+			return x + bias
+		case x > lambda:
+			return x - bias
+		}
+		return 0
+	}
+	return numeric1(c, f, func(x int64) int64 { return int64(f(float64(x))) })
+}
+
+func makePRelu(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return loopsOf(slope[float32]).run(c)
+	case graph.Float64:
+		return loopsOf(slope[float64]).run(c)
+	case graph.Int64:
+		return loopsOf(slope[int64]).run(c)
+	case graph.Int32:
+		return loopsOf(slope[int32]).run(c)
+	case graph.Uint64:
+		return loopsOf(slope[uint64]).run(c)
+	case graph.Uint32:
+		return loopsOf(slope[uint32]).run(c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func slope[T number](x, s T) T {
+	if x < 0 {
+		return s * x
+	}
+	return x
+}
+
+// makeClip: the bounds are attributes before opset 11, then inputs, whose
+// elements are read when it runs.
+func makeClip(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return clip(c, float32(math.Inf(-1)), float32(math.Inf(1)))
+	case graph.Float64:
+		return clip(c, math.Inf(-1), math.Inf(1))
+	case graph.Int64:
+		return clip[int64](c, math.MinInt64, math.MaxInt64)
+	case graph.Int32:
+		return clip[int32](c, math.MinInt32, math.MaxInt32)
+	case graph.Int16:
+		return clip[int16](c, math.MinInt16, math.MaxInt16)
+	case graph.Int8:
+		return clip[int8](c, math.MinInt8, math.MaxInt8)
+	case graph.Uint64:
+		return clip[uint64](c, 0, math.MaxUint64)
+	case graph.Uint32:
+		return clip[uint32](c, 0, math.MaxUint32)
+	case graph.Uint16:
+		return clip[uint16](c, 0, math.MaxUint16)
+	case graph.Uint8:
+		return clip[uint8](c, 0, math.MaxUint8)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func clip[T number](c *Call, low, high T) (Run, error) {
+	if a := c.Node.Attr("min"); a != nil {
+		low = T(a.Float)
+	}
+	if a := c.Node.Attr("max"); a != nil {
+		high = T(a.Float)
+	}
+	least, most := c.in(1), c.in(2)
+	return rowwise(c, func(d, a []T) {
+		lo, hi := low, high
+		if least != nil && least.Len() > 0 {
+			lo = *(*T)(least.At)
+		}
+		if most != nil && most.Len() > 0 {
+			hi = *(*T)(most.At)
+		}
+		for i, x := range a[:len(d)] {
+			d[i] = min(max(x, lo), hi)
+		}
+	})
+}
+
+// makeDropout passes input 0 through, or, in training, drops elements at random
+// and scales the others. The mask tells which are kept.
+func makeDropout(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	copies, err := makeCopy(c)
+	if err != nil {
+		return nil, err
+	}
+	var drop Run
+	switch in.Type {
+	case graph.Float32:
+		drop = dropout[float32](c)
+	case graph.Float64:
+		drop = dropout[float64](c)
+	default:
+		return nil, unsupported(in.Type)
+	}
+	return func(w *work.Pool) error {
+		if c.Has(2) && *(*bool)(c.In[2].At) {
+			return drop(w)
+		}
+		if c.HasOut(1) {
+			mask := c.Out[1]
+			switch mask.Type {
+			case graph.Bool:
+				fill(data[uint8](mask), 1)
+			case graph.Float32:
+				fill(data[float32](mask), 1)
+			case graph.Float64:
+				fill(data[float64](mask), 1)
+			default:
+				return unsupported(mask.Type)
+			}
+		}
+		if out.At == in.At {
+			return nil
+		}
+		return copies(w)
+	}, nil
+}
+
+func fill[T any](d []T, v T) {
+	for i := range d {
+		d[i] = v
+	}
+}
+
+// dropout draws one number an element, by a generator that counts (Steele et
+// al. 2014, SplitMix64): the draw depends on the element's index alone.
+func dropout[T floating](c *Call) Run {
+	return func(*work.Pool) error {
+		ratio := 0.5
+		if c.Has(1) {
+			ratio = c.number(1)
+		}
+		seed, scale := c.Runtime.Seed(), T(1)
+		if a := c.Node.Attr("seed"); a != nil {
+			seed = uint64(a.Int)
+		}
+		if ratio < 1 {
+			scale = T(1 / (1 - ratio))
+		}
+		var mask []uint8
+		if c.HasOut(1) {
+			mask = data[uint8](c.Out[1])
+		}
+		d := data[T](c.Out[0])
+		for i, x := range data[T](c.In[0]) {
+			kept := uniform(seed, i) >= ratio
+			if mask != nil {
+				mask[i] = 0
+				if kept {
+					mask[i] = 1
+				}
+			}
+			d[i] = 0
+			if kept {
+				d[i] = x * scale
+			}
+		}
+		return nil
+	}
+}
+
+// uniform is number i of a sequence in [0, 1).
+func uniform(seed uint64, i int) float64 {
+	z := seed + (uint64(i)+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return float64((z^z>>31)>>11) / (1 << 53)
+}

@@ -1,0 +1,186 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// convolution is convolutions and their kin.
+var convolution = family{"", []Kernel{
+	{Name: "Conv", Make: makeConv},
+}}
+
+// makeConv: each group of each image is a product of the weights [out/group,
+// in/group·kernel] with what the kernel sees of the image.
+func makeConv(c *Call) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	if x.rank() < 3 || weight.rank() != x.rank() || out.rank() != x.rank() {
+		return nil, fmt.Errorf("shapes %v and %v, expected one spatial axis or more", x.Shape, weight.Shape)
+	}
+	group := c.Int("group", 1)
+	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
+	if err != nil {
+		return nil, err
+	}
+	if group < 1 || x.Shape[1] != weight.Shape[1]*group || weight.Shape[0]%group != 0 {
+		return nil, fmt.Errorf("%d channels and weights %v in %d groups do not fit", x.Shape[1], weight.Shape, group)
+	}
+	switch out.Type {
+	case graph.Float32:
+		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+			return depthwise[float32](c, v)
+		}
+		return packedConv(c, v, group)
+	case graph.Float64:
+		return plainConv[float64](c, v, group)
+	}
+	return nil, unsupported(out.Type)
+}
+
+// packedConv goes through the packed micro-kernel.
+func packedConv(c *Call, v *window, group int) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	m, ch := weight.Shape[0]/group, weight.Shape[1]
+	parts := x.Shape[0] * group
+	sides := make([]struct {
+		a gemm.Dense
+		b gemm.Image
+	}, parts)
+	list := make([]gemm.Product, parts)
+	k := ch * v.taps()
+	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
+	dense := make([]gemm.Dense, parts)
+	for i := range list {
+		sides[i].a = gemm.Dense{Len: m, Step: k, Deep: 1}
+		sides[i].b = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+		list[i] = gemm.Product{M: m, N: v.outputs(), K: k, A: &sides[i].a, B: &sides[i].b, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2)}
+		if flat {
+			dense[i] = gemm.Dense{Len: v.outputs(), Step: 1, Deep: v.inputs()}
+			list[i].B = &dense[i]
+		}
+	}
+	if parts == 0 || out.Len() == 0 {
+		return func(*work.Pool) error { return nil }, nil
+	}
+	each := c.Each(gemm.ScratchBytes)
+	tiles := list[0].Tiles()
+	var w *work.Pool
+	part := func(part, worker int) {
+		i := part / tiles
+		var bias unsafe.Pointer
+		if c.Has(2) {
+			bias = element[float32](c.In[2], i%group*m)
+		}
+		list[i].Tile(part%tiles, element[float32](out, i*m*v.outputs()), bias, w.Each(worker, each))
+	}
+	return func(pool *work.Pool) error {
+		w = pool
+		for i := range list {
+			at := element[float32](x, i*ch*v.inputs())
+			sides[i].a.At = element[float32](weight, i%group*m*k)
+			sides[i].b.At, dense[i].At = at, at
+		}
+		w.For(parts*tiles, part)
+		return nil
+	}, nil
+}
+
+// depthwise is a convolution of each channel by itself.
+func depthwise[T floating](c *Call, v *window) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	channels := weight.Shape[0]
+	part := func(i, _ int) {
+		ch := i % channels
+		d := span[T](element[T](out, i*v.outputs()), v.outputs())
+		bias := T(0)
+		if c.Has(2) {
+			bias = data[T](c.In[2])[ch]
+		}
+		for p := range d {
+			d[p] = bias
+		}
+		convolve(d, span[T](element[T](x, i*v.inputs()), v.inputs()), span[T](element[T](weight, ch*v.taps()), v.taps()), v)
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*channels, part)
+		return nil
+	}, nil
+}
+
+// plainConv adds up the channels one after the other.
+func plainConv[T floating](c *Call, v *window, group int) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	channels, ch := weight.Shape[0], weight.Shape[1]
+	part := func(i, _ int) {
+		image, o := i/channels, i%channels
+		d := span[T](element[T](out, i*v.outputs()), v.outputs())
+		bias := T(0)
+		if c.Has(2) {
+			bias = data[T](c.In[2])[o]
+		}
+		for p := range d {
+			d[p] = bias
+		}
+		first := image*ch*group + o/(channels/group)*ch
+		for k := range ch {
+			convolve(d, span[T](element[T](x, (first+k)*v.inputs()), v.inputs()),
+				span[T](element[T](weight, (o*ch+k)*v.taps()), v.taps()), v)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*channels, part)
+		return nil
+	}, nil
+}
+
+// convolve adds one channel of an image to d, tap by tap.
+func convolve[T floating](d, x, weight []T, v *window) {
+	tap := 0
+	for kd := range v.kernel[0] {
+		for kh := range v.kernel[1] {
+			for kw := range v.kernel[2] {
+				f := weight[tap]
+				tap++
+				fromW, toW := v.within(2, kw)
+				for od := range v.out[0] {
+					id := od*v.stride[0] - v.pads[0] + kd*v.dil[0]
+					if uint(id) >= uint(v.in[0]) {
+						continue
+					}
+					for oh := range v.out[1] {
+						ih := oh*v.stride[1] - v.pads[1] + kh*v.dil[1]
+						if uint(ih) >= uint(v.in[1]) || fromW >= toW {
+							continue
+						}
+						row := d[(od*v.out[1]+oh)*v.out[2]:][fromW:toW]
+						at := (id*v.in[1]+ih)*v.in[2] + fromW*v.stride[2] - v.pads[2] + kw*v.dil[2]
+						if v.stride[2] == 1 {
+							for p, y := range x[at : at+len(row)] {
+								row[p] += f * y
+							}
+							continue
+						}
+						for p := range row {
+							row[p] += f * x[at+p*v.stride[2]]
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// within gives the output positions [from, to) along an axis at which tap k of
+// the kernel lies in the image.
+func (v *window) within(a, k int) (from, to int) {
+	shift := k*v.dil[a] - v.pads[a]
+	if shift < 0 {
+		from = cuts(-shift, v.stride[a])
+	}
+	to = min(v.out[a], cuts(max(v.in[a]-shift, 0), v.stride[a]))
+	return from, to
+}

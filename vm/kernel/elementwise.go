@@ -1,0 +1,477 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// elementwise is arithmetic: the element of the output depends on the elements
+// of the inputs at the same place, under numpy's broadcasting.
+var elementwise = family{"", []Kernel{
+	{Name: "Add", Make: fold(adds)},
+	{Name: "Sub", Make: fold(subtracts)},
+	{Name: "Mul", Make: fold(multiplies)},
+	{Name: "Div", Make: fold(divides)},
+	{Name: "Sum", Make: fold(adds)},
+	{Name: "Min", Make: fold(minima)},
+	{Name: "Max", Make: fold(maxima)},
+	{Name: "Mean", Make: makeMean},
+	{Name: "Mod", Make: makeMod},
+	{Name: "Pow", Make: makePow},
+
+	{Name: "Abs", Make: makeAbs},
+	{Name: "Neg", Make: makeNeg},
+	{Name: "Sign", Make: makeSign},
+	{Name: "Floor", Make: real1(math.Floor)},
+	{Name: "Ceil", Make: real1(math.Ceil)},
+	{Name: "Round", Make: real1(math.RoundToEven)},
+	{Name: "Sqrt", Make: real1(math.Sqrt)},
+	{Name: "Reciprocal", Make: real1(func(x float64) float64 { return 1 / x })},
+	{Name: "Exp", Make: real1(math.Exp)},
+	{Name: "Log", Make: real1(math.Log)},
+	{Name: "Erf", Make: real1(math.Erf)},
+	{Name: "Sin", Make: real1(math.Sin)},
+	{Name: "Cos", Make: real1(math.Cos)},
+	{Name: "Tan", Make: real1(math.Tan)},
+	{Name: "Asin", Make: real1(math.Asin)},
+	{Name: "Acos", Make: real1(math.Acos)},
+	{Name: "Atan", Make: real1(math.Atan)},
+	{Name: "Sinh", Make: real1(math.Sinh)},
+	{Name: "Cosh", Make: real1(math.Cosh)},
+	{Name: "Asinh", Make: real1(math.Asinh)},
+	{Name: "Acosh", Make: real1(math.Acosh)},
+	{Name: "Atanh", Make: real1(math.Atanh)},
+}}
+
+// operation is the loops of an operation for each dtype.
+type operation struct {
+	f32 loops[float32, float32]
+	f64 loops[float64, float64]
+	i64 loops[int64, int64]
+	i32 loops[int32, int32]
+	i16 loops[int16, int16]
+	i8  loops[int8, int8]
+	u64 loops[uint64, uint64]
+	u32 loops[uint32, uint32]
+	u16 loops[uint16, uint16]
+	u8  loops[uint8, uint8]
+}
+
+func (b *operation) between(out, x, y *Tensor) (Run, error) {
+	switch out.Type {
+	case graph.Float32:
+		return b.f32.between(out, x, y)
+	case graph.Float64:
+		return b.f64.between(out, x, y)
+	case graph.Int64:
+		return b.i64.between(out, x, y)
+	case graph.Int32:
+		return b.i32.between(out, x, y)
+	case graph.Int16:
+		return b.i16.between(out, x, y)
+	case graph.Int8:
+		return b.i8.between(out, x, y)
+	case graph.Uint64:
+		return b.u64.between(out, x, y)
+	case graph.Uint32:
+		return b.u32.between(out, x, y)
+	case graph.Uint16:
+		return b.u16.between(out, x, y)
+	case graph.Uint8:
+		return b.u8.between(out, x, y)
+	}
+	return nil, unsupported(out.Type)
+}
+
+// fold makes the kernel of an operation on two inputs, or on any number from
+// the left to the right.
+func fold(b *operation) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		if len(c.In) == 1 {
+			return makeCopy(c)
+		}
+		out := c.Out[0]
+		if len(c.In) == 2 {
+			return b.between(out, c.In[0], c.In[1])
+		}
+		return foldMany(c, b)
+	}
+}
+
+// foldMany adds up several inputs in scratch: the output may lie over any of
+// them.
+func foldMany(c *Call, b *operation) (Run, error) {
+	out := c.Out[0]
+	sum := &Tensor{Type: out.Type, Shape: out.Shape}
+	off := c.Shared(out.Bytes())
+	var runs []Run
+	left := c.In[0]
+	for i, right := range c.In[1:] {
+		to := sum
+		if i == len(c.In)-2 {
+			to = out
+		}
+		run, err := b.between(to, left, right)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+		left = sum
+	}
+	return func(w *work.Pool) error {
+		sum.At = w.Shared(off)
+		for _, run := range runs {
+			if err := run(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+var adds = &operation{
+	addLoops[float32](), addLoops[float64](), addLoops[int64](), addLoops[int32](), addLoops[int16](), addLoops[int8](),
+	addLoops[uint64](), addLoops[uint32](), addLoops[uint16](), addLoops[uint8](),
+}
+
+func addLoops[T number]() loops[T, T] {
+	vs := func(d []T, a []T, b T) {
+		for i, x := range a[:len(d)] {
+			d[i] = x + b
+		}
+	}
+	return loops[T, T]{
+		vv: func(d, a, b []T) {
+			a, b = a[:len(d)], b[:len(d)]
+			for i := range d {
+				d[i] = a[i] + b[i]
+			}
+		},
+		vs: vs,
+		sv: func(d []T, a T, b []T) { vs(d, b, a) },
+	}
+}
+
+var multiplies = &operation{
+	mulLoops[float32](), mulLoops[float64](), mulLoops[int64](), mulLoops[int32](), mulLoops[int16](), mulLoops[int8](),
+	mulLoops[uint64](), mulLoops[uint32](), mulLoops[uint16](), mulLoops[uint8](),
+}
+
+func mulLoops[T number]() loops[T, T] {
+	vs := func(d []T, a []T, b T) {
+		for i, x := range a[:len(d)] {
+			d[i] = x * b
+		}
+	}
+	return loops[T, T]{
+		vv: func(d, a, b []T) {
+			a, b = a[:len(d)], b[:len(d)]
+			for i := range d {
+				d[i] = a[i] * b[i]
+			}
+		},
+		vs: vs,
+		sv: func(d []T, a T, b []T) { vs(d, b, a) },
+	}
+}
+
+var subtracts = &operation{
+	subLoops[float32](), subLoops[float64](), subLoops[int64](), subLoops[int32](), subLoops[int16](), subLoops[int8](),
+	subLoops[uint64](), subLoops[uint32](), subLoops[uint16](), subLoops[uint8](),
+}
+
+func subLoops[T number]() loops[T, T] {
+	return loops[T, T]{
+		vv: func(d, a, b []T) {
+			a, b = a[:len(d)], b[:len(d)]
+			for i := range d {
+				d[i] = a[i] - b[i]
+			}
+		},
+		vs: func(d []T, a []T, b T) {
+			for i, x := range a[:len(d)] {
+				d[i] = x - b
+			}
+		},
+		sv: func(d []T, a T, b []T) {
+			for i, y := range b[:len(d)] {
+				d[i] = a - y
+			}
+		},
+	}
+}
+
+var divides = &operation{
+	divLoops[float32](), divLoops[float64](),
+	loopsOf(quotient[int64]), loopsOf(quotient[int32]), loopsOf(quotient[int16]), loopsOf(quotient[int8]),
+	loopsOf(quotient[uint64]), loopsOf(quotient[uint32]), loopsOf(quotient[uint16]), loopsOf(quotient[uint8]),
+}
+
+func divLoops[T floating]() loops[T, T] {
+	return loops[T, T]{
+		vv: func(d, a, b []T) {
+			a, b = a[:len(d)], b[:len(d)]
+			for i := range d {
+				d[i] = a[i] / b[i]
+			}
+		},
+		vs: func(d []T, a []T, b T) {
+			for i, x := range a[:len(d)] {
+				d[i] = x / b
+			}
+		},
+		sv: func(d []T, a T, b []T) {
+			for i, y := range b[:len(d)] {
+				d[i] = a / y
+			}
+		},
+	}
+}
+
+// quotient is a / b towards zero. Division by zero has no meaning in ONNX; it
+// gives 0, and does not end the program.
+func quotient[T integer](a, b T) T {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+var minima = &operation{
+	loopsOf(lesser[float32]), loopsOf(lesser[float64]), loopsOf(lesser[int64]), loopsOf(lesser[int32]), loopsOf(lesser[int16]), loopsOf(lesser[int8]),
+	loopsOf(lesser[uint64]), loopsOf(lesser[uint32]), loopsOf(lesser[uint16]), loopsOf(lesser[uint8]),
+}
+
+var maxima = &operation{
+	loopsOf(greater[float32]), loopsOf(greater[float64]), loopsOf(greater[int64]), loopsOf(greater[int32]), loopsOf(greater[int16]), loopsOf(greater[int8]),
+	loopsOf(greater[uint64]), loopsOf(greater[uint32]), loopsOf(greater[uint16]), loopsOf(greater[uint8]),
+}
+
+// lesser and greater give NaN if either is it, as numpy does.
+func lesser[T number](a, b T) T  { return min(a, b) }
+func greater[T number](a, b T) T { return max(a, b) }
+
+// makeMean adds and scales.
+func makeMean(c *Call) (Run, error) {
+	sum, err := fold(adds)(c)
+	if err != nil || len(c.In) == 1 {
+		return sum, err
+	}
+	out := c.Out[0]
+	n := float64(len(c.In))
+	return func(w *work.Pool) error {
+		if err := sum(w); err != nil {
+			return err
+		}
+		switch out.Type {
+		case graph.Float32:
+			for i, v := range data[float32](out) {
+				data[float32](out)[i] = v / float32(n)
+			}
+		case graph.Float64:
+			for i, v := range data[float64](out) {
+				data[float64](out)[i] = v / n
+			}
+		}
+		return nil
+	}, nil
+}
+
+// makeMod: the sign of the divisor, or of the dividend with fmod.
+func makeMod(c *Call) (Run, error) {
+	truncated := c.Int("fmod", 0) != 0
+	switch c.Out[0].Type {
+	case graph.Float32:
+		return loopsOf(func(a, b float32) float32 { return float32(math.Mod(float64(a), float64(b))) }).run(c)
+	case graph.Float64:
+		return loopsOf(math.Mod).run(c)
+	case graph.Int64:
+		return modLoops[int64](truncated).run(c)
+	case graph.Int32:
+		return modLoops[int32](truncated).run(c)
+	case graph.Int16:
+		return modLoops[int16](truncated).run(c)
+	case graph.Int8:
+		return modLoops[int8](truncated).run(c)
+	case graph.Uint64:
+		return modLoops[uint64](truncated).run(c)
+	case graph.Uint32:
+		return modLoops[uint32](truncated).run(c)
+	case graph.Uint16:
+		return modLoops[uint16](truncated).run(c)
+	case graph.Uint8:
+		return modLoops[uint8](truncated).run(c)
+	}
+	return nil, unsupported(c.Out[0].Type)
+}
+
+func modLoops[T integer](truncated bool) loops[T, T] {
+	return loopsOf(func(a, b T) T {
+		if b == 0 {
+			return 0
+		}
+		m := a % b
+		if !truncated && m != 0 && (m < 0) != (b < 0) {
+			m += b
+		}
+		return m
+	})
+}
+
+// makePow: the exponent may be of another dtype than the base.
+func makePow(c *Call) (Run, error) {
+	switch x, y := c.In[0].Type, c.In[1].Type; x {
+	case graph.Float32:
+		return powBy[float32](c, y)
+	case graph.Float64:
+		return powBy[float64](c, y)
+	case graph.Int64:
+		return powBy[int64](c, y)
+	case graph.Int32:
+		return powBy[int32](c, y)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (Run, error) {
+	if exponent == c.In[0].Type {
+		return loopsOf(power[T]).run(c)
+	}
+	// Of another dtype: through scratch of the base's.
+	get, ok := reader(exponent)
+	if !ok {
+		return nil, unsupported(exponent)
+	}
+	y := c.In[1]
+	same := &Tensor{Type: c.In[0].Type, Shape: y.Shape}
+	off := c.Shared(same.Bytes())
+	run, err := loopsOf(power[T]).between(c.Out[0], c.In[0], same)
+	if err != nil {
+		return nil, err
+	}
+	return func(w *work.Pool) error {
+		same.At = w.Shared(off)
+		for i := range data[T](same) {
+			data[T](same)[i] = T(get(y.At, i))
+		}
+		return run(w)
+	}, nil
+}
+
+func power[T float32 | float64 | int64 | int32](a, b T) T {
+	if b == 2 {
+		return a * a
+	}
+	if p, exact := integerPower(a, b); exact {
+		return p
+	}
+	return T(math.Pow(float64(a), float64(b)))
+}
+
+// integerPower is exact for integers, whose powers a float64 may not hold.
+func integerPower[T float32 | float64 | int64 | int32](a, b T) (T, bool) {
+	switch any(a).(type) {
+	case float32, float64:
+		return 0, false
+	}
+	if b < 0 {
+		return 0, false
+	}
+	p := T(1)
+	for e := int64(b); e > 0; e >>= 1 {
+		if e&1 == 1 {
+			p *= a
+		}
+		a *= a
+	}
+	return p, true
+}
+
+// real1 makes the kernel of a function of reals.
+func real1(f func(float64) float64) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return rowwise(c, func(d, a []float32) {
+				for i, x := range a[:len(d)] {
+					d[i] = float32(f(float64(x)))
+				}
+			})
+		case graph.Float64:
+			return rowwise(c, func(d, a []float64) {
+				for i, x := range a[:len(d)] {
+					d[i] = f(x)
+				}
+			})
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+// perElement is the loop of a function.
+func perElement[T number](f func(T) T) func(d, a []T) {
+	return func(d, a []T) {
+		for i, x := range a[:len(d)] {
+			d[i] = f(x)
+		}
+	}
+}
+
+func makeAbs(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8:
+		return makeCopy(c)
+	}
+	return numeric1(c, math.Abs, func(x int64) int64 { return max(x, -x) })
+}
+
+func makeNeg(c *Call) (Run, error) {
+	return numeric1(c, func(x float64) float64 { return -x }, func(x int64) int64 { return -x })
+}
+
+func makeSign(c *Call) (Run, error) {
+	return numeric1(c, func(x float64) float64 {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -1
+		}
+		return x
+	}, func(x int64) int64 {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -1
+		}
+		return 0
+	})
+}
+
+// numeric1 makes the kernel of a function given for reals and for integers.
+func numeric1(c *Call, real func(float64) float64, whole func(int64) int64) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32, graph.Float64:
+		return real1(real)(c)
+	case graph.Int64:
+		return rowwise(c, perElement(whole))
+	case graph.Int32:
+		return rowwise(c, perElement(func(x int32) int32 { return int32(whole(int64(x))) }))
+	case graph.Int16:
+		return rowwise(c, perElement(func(x int16) int16 { return int16(whole(int64(x))) }))
+	case graph.Int8:
+		return rowwise(c, perElement(func(x int8) int8 { return int8(whole(int64(x))) }))
+	case graph.Uint64:
+		return rowwise(c, perElement(func(x uint64) uint64 { return uint64(whole(int64(min(x, math.MaxInt64)))) }))
+	case graph.Uint32:
+		return rowwise(c, perElement(func(x uint32) uint32 { return uint32(whole(int64(x))) }))
+	case graph.Uint16:
+		return rowwise(c, perElement(func(x uint16) uint16 { return uint16(whole(int64(x))) }))
+	case graph.Uint8:
+		return rowwise(c, perElement(func(x uint8) uint8 { return uint8(whole(int64(x))) }))
+	}
+	return nil, unsupported(c.In[0].Type)
+}

@@ -1,0 +1,144 @@
+package kernel
+
+import (
+	"encoding/binary"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// generators make tensors out of shapes.
+var generators = family{"", []Kernel{
+	{Name: "ConstantOfShape", Make: makeConstantOfShape, Half: true},
+	{Name: "Shape", Make: makeShape, Half: true},
+	{Name: "Size", Make: makeSize, Half: true},
+	{Name: "Range", Make: makeRange},
+	{Name: "EyeLike", Make: makeEyeLike},
+}}
+
+// makeConstantOfShape fills with one element, 0 by default.
+func makeConstantOfShape(c *Call) (Run, error) {
+	out := c.Out[0]
+	width, err := wholeBytes(out)
+	if err != nil {
+		return nil, err
+	}
+	element := make([]byte, width)
+	if a := c.Node.Attr("value"); a != nil && a.Tensor != nil {
+		if err := oneElement(element, a.Tensor); err != nil {
+			return nil, err
+		}
+	}
+	return func(*work.Pool) error {
+		b := raw(out)
+		if len(b) == 0 {
+			return nil
+		}
+		// Doubling what is filled already.
+		for n := copy(b, element); n < len(b); n *= 2 {
+			copy(b[n:], b[:n])
+		}
+		return nil
+	}, nil
+}
+
+// oneElement reads the first element of an attribute.
+func oneElement(to []byte, d *graph.Data) error {
+	var bits uint64
+	switch {
+	case len(d.Raw) >= len(to):
+		copy(to, d.Raw)
+		return nil
+	case len(d.Ints) > 0:
+		bits = uint64(d.Ints[0])
+	case len(d.Floats) > 0:
+		bits = realBits(d.Type, d.Floats[0])
+	default:
+		return unsupported(d.Type)
+	}
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], bits)
+	copy(to, b[:])
+	return nil
+}
+
+// makeShape gives the lengths of input 0, or of some of its axes.
+func makeShape(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	rank := in.rank()
+	clamp := func(k int) int {
+		if k < 0 {
+			k += rank
+		}
+		return min(max(k, 0), rank)
+	}
+	from, to := clamp(c.Int("start", 0)), clamp(c.Int("end", rank))
+	return func(*work.Pool) error {
+		d := data[int64](out)
+		for i, n := range in.Shape[from:max(from, to)] {
+			d[i] = int64(n)
+		}
+		return nil
+	}, nil
+}
+
+func makeSize(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	return func(*work.Pool) error {
+		data[int64](out)[0] = int64(in.Len())
+		return nil
+	}, nil
+}
+
+// makeRange counts from input 0 in steps of input 2; the length is the output's.
+func makeRange(c *Call) (Run, error) {
+	switch c.Out[0].Type {
+	case graph.Float32:
+		return counting[float32](c)
+	case graph.Float64:
+		return counting[float64](c)
+	case graph.Int64:
+		return counting[int64](c)
+	case graph.Int32:
+		return counting[int32](c)
+	case graph.Int16:
+		return counting[int16](c)
+	}
+	return nil, unsupported(c.Out[0].Type)
+}
+
+func counting[T number](c *Call) (Run, error) {
+	return func(*work.Pool) error {
+		start, step := data[T](c.In[0])[0], data[T](c.In[2])[0]
+		d := data[T](c.Out[0])
+		for i := range d {
+			d[i] = start + T(i)*step
+		}
+		return nil
+	}, nil
+}
+
+// makeEyeLike fills a diagonal with ones.
+func makeEyeLike(c *Call) (Run, error) {
+	out, k := c.Out[0], c.Int("k", 0)
+	one := realBits(out.Type, 1)
+	if out.Type.Integer() || out.Type == graph.Bool {
+		one = 1
+	}
+	width, err := wholeBytes(out)
+	if err != nil || width > 8 || out.rank() != 2 {
+		return nil, unsupported(out.Type)
+	}
+	return func(*work.Pool) error {
+		b := raw(out)
+		clear(b)
+		var bits [8]byte
+		binary.LittleEndian.PutUint64(bits[:], one)
+		for i := range out.Shape[0] {
+			if j := i + k; j >= 0 && j < out.Shape[1] {
+				copy(b[(i*out.Shape[1]+j)*width:], bits[:width])
+			}
+		}
+		return nil
+	}, nil
+}

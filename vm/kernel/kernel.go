@@ -1,0 +1,321 @@
+// Package kernel is what operators do on the host: one file per family of
+// operators, named as in package ops, and one table entry (Kernel) per operator.
+//
+// A kernel is prepared once for the shapes, dtypes and attributes of a node: it
+// checks them, chooses how to compute, and says how much scratch it wants. What
+// it returns is run at every step. Kernels know tensors by dtype, shape and
+// address; they keep no Go slice of a tensor from one run to the next, since the
+// addresses may change. A kernel allocates nothing when it runs.
+//
+// Where an output may be written over an input (ops.Op.Inplace), the two have
+// one address; a view has the address of what it views.
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// Tensor is a value as kernels see it.
+type Tensor struct {
+	Type  graph.DType
+	Shape []int          // nil: not known before its maker has run
+	At    unsafe.Pointer // of the first element; dense, row by row
+	Const bool           // the elements never change, and are there from the start
+}
+
+// Len is the number of elements.
+func (t *Tensor) Len() int { return count(t.Shape) }
+
+// Bytes is the size of the elements; packed types are rounded up.
+func (t *Tensor) Bytes() int { return (t.Len()*int(t.Type.Bits()) + 7) / 8 }
+
+// width is the size of an element in bytes.
+func (t *Tensor) width() int { return int(t.Type.Bits() / 8) }
+
+// rank is the number of axes.
+func (t *Tensor) rank() int { return len(t.Shape) }
+
+// data is the elements of t. The slice must not outlive the run.
+func data[T any](t *Tensor) []T { return unsafe.Slice((*T)(t.At), t.Len()) }
+
+// span is n elements from address at on.
+func span[T any](at unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(at), n) }
+
+// raw is the bytes of t.
+func raw(t *Tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
+
+func count(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Kernel is how one operator runs, in all its opset versions.
+type Kernel struct {
+	Name string
+	// Make makes the function that runs a node. It fails with ErrLate when it
+	// must see elements that are not there yet: it is then called again at
+	// every step, right before the node runs.
+	Make func(c *Call) (Run, error)
+	// Half: it knows float16 and bfloat16 tensors by itself.
+	Half bool
+}
+
+// Run computes the outputs of a node.
+type Run func(w *work.Pool) error
+
+// ErrLate says that a kernel cannot be prepared before the data are there.
+var ErrLate = errors.New("depends on data")
+
+// Runtime is what a call asks of the session that it belongs to.
+type Runtime interface {
+	// Known gives the elements of integer input i where they are the same in
+	// every run.
+	Known(i int) ([]int64, bool)
+	// Live reports whether the elements of all inputs are there.
+	Live() bool
+	// Resize gives output i its shape, where that depends on data.
+	Resize(i int, shape []int) error
+	// Seed is a number that differs from node to node and from step to step.
+	Seed() uint64
+}
+
+// Call is one node with its tensors.
+type Call struct {
+	Node    *graph.Node
+	Version int64     // of the operator's domain, as the model imports it
+	In, Out []*Tensor // nil where left out
+	Runtime Runtime
+
+	// Scratch in bytes, as the kernel asked for it in Prepare.
+	SharedBytes, EachBytes int
+
+	narrow []*Tensor // the inputs as they are, where In has them in float32
+}
+
+// Has reports whether input i is there.
+func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
+
+// HasOut reports whether output i is wanted.
+func (c *Call) HasOut(i int) bool { return i < len(c.Out) && c.Out[i] != nil }
+
+// in is input i, nil when it is left out.
+func (c *Call) in(i int) *Tensor {
+	if i < len(c.In) {
+		return c.In[i]
+	}
+	return nil
+}
+
+// Int is an integer attribute, or its default.
+func (c *Call) Int(name string, otherwise int) int {
+	if a := c.Node.Attr(name); a != nil {
+		return int(a.Int)
+	}
+	return otherwise
+}
+
+// Float is a float attribute, or its default.
+func (c *Call) Float(name string, otherwise float32) float32 {
+	if a := c.Node.Attr(name); a != nil {
+		return a.Float
+	}
+	return otherwise
+}
+
+// Str is a string attribute, or its default.
+func (c *Call) Str(name, otherwise string) string {
+	if a := c.Node.Attr(name); a != nil {
+		return a.String
+	}
+	return otherwise
+}
+
+// Ints is a list attribute, nil if it is not there.
+func (c *Call) Ints(name string) []int {
+	a := c.Node.Attr(name)
+	if a == nil {
+		return nil
+	}
+	return toInts(a.Ints)
+}
+
+func toInts(list []int64) []int {
+	out := make([]int, len(list))
+	for i, v := range list {
+		out[i] = int(v)
+	}
+	return out
+}
+
+// Value gives the elements of integer input i; nil if it is left out. It fails
+// with ErrLate when they are not there yet.
+func (c *Call) Value(i int) ([]int, error) {
+	t := c.in(i)
+	if t == nil {
+		return nil, nil
+	}
+	if t.Const || c.Runtime.Live() {
+		return readInts(t)
+	}
+	if list, ok := c.Runtime.Known(i); ok {
+		return toInts(list), nil
+	}
+	return nil, ErrLate
+}
+
+// ListOr gives a list that is an attribute in old opsets and input i in new
+// ones; nil if it is neither.
+func (c *Call) ListOr(attr string, i int) ([]int, error) {
+	if list := c.Ints(attr); list != nil {
+		return list, nil
+	}
+	return c.Value(i)
+}
+
+// readInts reads an integer or bool tensor.
+func readInts(t *Tensor) ([]int, error) {
+	out := make([]int, t.Len())
+	switch t.Type {
+	case graph.Int64, graph.Uint64:
+		for i, v := range data[int64](t) {
+			out[i] = int(v)
+		}
+	case graph.Int32:
+		for i, v := range data[int32](t) {
+			out[i] = int(v)
+		}
+	case graph.Uint32:
+		for i, v := range data[uint32](t) {
+			out[i] = int(v)
+		}
+	case graph.Int16:
+		for i, v := range data[int16](t) {
+			out[i] = int(v)
+		}
+	case graph.Uint16:
+		for i, v := range data[uint16](t) {
+			out[i] = int(v)
+		}
+	case graph.Int8:
+		for i, v := range data[int8](t) {
+			out[i] = int(v)
+		}
+	case graph.Uint8, graph.Bool:
+		for i, v := range data[uint8](t) {
+			out[i] = int(v)
+		}
+	default:
+		return nil, fmt.Errorf("%v, expected an integer type", t.Type)
+	}
+	return out, nil
+}
+
+// Real gives the one element of floating-point input i, or otherwise when it is
+// left out. It fails with ErrLate when it is not there yet.
+func (c *Call) Real(i int, otherwise float64) (float64, error) {
+	list, err := c.Reals(i)
+	switch {
+	case err != nil || len(list) == 0:
+		return otherwise, err
+	}
+	return list[0], nil
+}
+
+// Reals gives the elements of a floating-point input, nil when it is left out.
+// It fails with ErrLate when they are not there yet.
+func (c *Call) Reals(i int) ([]float64, error) {
+	t := c.in(i)
+	if t == nil {
+		return nil, nil
+	}
+	if c.narrow != nil {
+		t = c.narrow[i]
+	}
+	if !t.Const && !c.Runtime.Live() {
+		return nil, ErrLate
+	}
+	out := make([]float64, t.Len())
+	get, ok := reader(t.Type)
+	if !ok {
+		return nil, fmt.Errorf("%v, expected a number type", t.Type)
+	}
+	for k := range out {
+		out[k] = get(t.At, k)
+	}
+	return out, nil
+}
+
+// Shared asks for n bytes that all parts of the kernel see, and gives their
+// offset for work.Pool.Shared.
+func (c *Call) Shared(n int) (off int) { return reserve(&c.SharedBytes, n) }
+
+// Each asks for n bytes for each worker, and gives their offset for
+// work.Pool.Each.
+func (c *Call) Each(n int) (off int) { return reserve(&c.EachBytes, n) }
+
+func reserve(sum *int, n int) int {
+	off := *sum
+	*sum += (n + 63) &^ 63
+	return off
+}
+
+// Takes fails unless the dtype of t is one of list.
+func (c *Call) takes(i int, list ...graph.DType) error {
+	for _, d := range list {
+		if c.In[i].Type == d {
+			return nil
+		}
+	}
+	return fmt.Errorf("input %d has dtype %v: expected one of %v", i, c.In[i].Type, list)
+}
+
+// unsupported says that there is no kernel for the dtype of a tensor.
+func unsupported(d graph.DType) error { return fmt.Errorf("no kernel for dtype %v", d) }
+
+// axis brings an axis into [0, rank).
+func axis(k, rank int) (int, error) {
+	if k < -rank || k >= rank {
+		return 0, fmt.Errorf("axis is %d, expected one of [%d, %d)", k, -rank, rank)
+	}
+	if k < 0 {
+		k += rank
+	}
+	return k, nil
+}
+
+// Integers gives the elements of an integer or bool tensor.
+func (t *Tensor) Integers() ([]int, bool) {
+	list, err := readInts(t)
+	return list, err == nil
+}
+
+// Reals gives the elements of a tensor of numbers.
+func (t *Tensor) Reals() ([]float64, bool) {
+	get, ok := reader(t.Type)
+	if !ok {
+		return nil, false
+	}
+	out := make([]float64, t.Len())
+	for i := range out {
+		out[i] = get(t.At, i)
+	}
+	return out, true
+}
+
+// number is the one element of an input of numbers, while it runs.
+func (c *Call) number(i int) float64 {
+	t := c.In[i]
+	if c.narrow != nil {
+		t = c.narrow[i]
+	}
+	get, _ := reader(t.Type)
+	return get(t.At, 0)
+}

@@ -1,0 +1,218 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// layouts move elements and change none. Where the plan made the output a view
+// of the input, both have one address, and nothing is to be done.
+var layouts = family{"", []Kernel{
+	{Name: "Identity", Make: makeCopy, Half: true},
+	{Name: "Reshape", Make: makeCopy, Half: true},
+	{Name: "Flatten", Make: makeCopy, Half: true},
+	{Name: "Squeeze", Make: makeCopy, Half: true},
+	{Name: "Unsqueeze", Make: makeCopy, Half: true},
+	{Name: "Transpose", Make: makeTranspose, Half: true},
+	{Name: "Concat", Make: makeConcat, Half: true},
+}}
+
+// makeCopy copies input 0, whatever its shape, unless the output is it already.
+func makeCopy(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	if in.Bytes() != out.Bytes() {
+		return nil, fmt.Errorf("shape %v, expected as many elements as in %v", out.Shape, in.Shape)
+	}
+	return func(*work.Pool) error {
+		if in.At != out.At {
+			copy(raw(out), raw(in))
+		}
+		return nil
+	}, nil
+}
+
+// mover copies elements of one width between two places, each walked by
+// strides (in elements).
+type mover struct {
+	shape    []int // the last axis is walked in the inner loop
+	from, to []int
+	width    int // bytes
+}
+
+// newMover merges axes that go on as one in both places.
+func newMover(width int, shape, from, to []int) *mover {
+	m := &mover{width: width}
+	for a, n := range shape {
+		if n == 1 {
+			continue
+		}
+		if k := len(m.shape) - 1; k >= 0 && m.from[k] == from[a]*n && m.to[k] == to[a]*n {
+			m.shape[k] *= n
+			m.from[k], m.to[k] = from[a], to[a]
+			continue
+		}
+		m.shape, m.from, m.to = append(m.shape, n), append(m.from, from[a]), append(m.to, to[a])
+	}
+	if len(m.shape) == 0 {
+		m.shape, m.from, m.to = []int{count(shape)}, []int{1}, []int{1}
+	}
+	return m
+}
+
+// rows is the number of inner loops.
+func (m *mover) rows() int { return count(m.shape[:len(m.shape)-1]) }
+
+// move copies rows [a, b).
+func (m *mover) move(to, from unsafe.Pointer, a, b int) {
+	k := len(m.shape) - 1
+	for r := a; r < b; r++ {
+		x, y := 0, 0
+		i := r
+		for j := k - 1; j >= 0; j-- {
+			p := i % m.shape[j]
+			i /= m.shape[j]
+			x += p * m.from[j]
+			y += p * m.to[j]
+		}
+		moveRow(unsafe.Add(to, y*m.width), unsafe.Add(from, x*m.width), m.shape[k], m.to[k], m.from[k], m.width)
+	}
+}
+
+func moveRow(to, from unsafe.Pointer, n, toStep, fromStep, width int) {
+	if toStep == 1 && fromStep == 1 {
+		copy(span[byte](to, n*width), span[byte](from, n*width))
+		return
+	}
+	switch width {
+	case 1:
+		moveStrided[uint8](to, from, n, toStep, fromStep)
+	case 2:
+		moveStrided[uint16](to, from, n, toStep, fromStep)
+	case 4:
+		moveStrided[uint32](to, from, n, toStep, fromStep)
+	case 8:
+		moveStrided[uint64](to, from, n, toStep, fromStep)
+	default:
+		moveStrided[[2]uint64](to, from, n, toStep, fromStep)
+	}
+}
+
+func moveStrided[T any](to, from unsafe.Pointer, n, toStep, fromStep int) {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	for i := range n {
+		*(*T)(unsafe.Add(to, i*toStep*size)) = *(*T)(unsafe.Add(from, i*fromStep*size))
+	}
+}
+
+// run makes the kernel of a mover between two tensors, from element fromOff to
+// element toOff on.
+func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
+	rows, n := m.rows(), m.shape[len(m.shape)-1]
+	if rows == 0 || n == 0 {
+		return func(*work.Pool) error { return nil }
+	}
+	group := max(1, grain/n)
+	part := func(p, _ int) {
+		m.move(unsafe.Add(to.At, toOff*m.width), unsafe.Add(from.At, fromOff*m.width), p*group, min((p+1)*group, rows))
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(rows, group), part)
+		return nil
+	}
+}
+
+// strides are those of a dense tensor, in elements.
+func strides(shape []int) []int {
+	s := make([]int, len(shape))
+	step := 1
+	for a := len(shape) - 1; a >= 0; a-- {
+		s[a] = step
+		step *= shape[a]
+	}
+	return s
+}
+
+// wholeBytes fails for packed types, whose elements have no address.
+func wholeBytes(t *Tensor) (int, error) {
+	if w := t.width(); w > 0 {
+		return w, nil
+	}
+	return 0, unsupported(t.Type)
+}
+
+func makeTranspose(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	perm := c.Ints("perm")
+	if perm == nil {
+		for a := in.rank() - 1; a >= 0; a-- {
+			perm = append(perm, a)
+		}
+	}
+	if len(perm) != in.rank() {
+		return nil, fmt.Errorf("perm %v for %d axes", perm, in.rank())
+	}
+	from := make([]int, len(perm))
+	s := strides(in.Shape)
+	for i, a := range perm {
+		if a < 0 || a >= len(s) {
+			return nil, fmt.Errorf("perm %v for %d axes", perm, in.rank())
+		}
+		from[i] = s[a]
+	}
+	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, 0)), nil
+}
+
+// unlessView runs a kernel unless the plan made its output a view.
+func unlessView(out, in *Tensor, run Run) Run {
+	return func(w *work.Pool) error {
+		if out.At == in.At {
+			return nil
+		}
+		return run(w)
+	}
+}
+
+func makeConcat(c *Call) (Run, error) {
+	out := c.Out[0]
+	k, err := axis(c.Int("axis", 1), out.rank())
+	if err != nil {
+		return nil, err
+	}
+	width, err := wholeBytes(out)
+	if err != nil {
+		return nil, err
+	}
+	var runs []Run
+	off := 0
+	inner := count(out.Shape[k+1:])
+	for _, in := range c.In {
+		m := newMover(width, in.Shape, strides(in.Shape), strides(out.Shape))
+		runs = append(runs, unlessSamePlace(out, in, off, m.run(out, in, off, 0)))
+		off += in.Shape[k] * inner
+	}
+	return func(w *work.Pool) error {
+		for _, run := range runs {
+			if err := run(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// unlessSamePlace leaves out a part of a concatenation that is its output.
+func unlessSamePlace(out, in *Tensor, off int, run Run) Run {
+	return func(w *work.Pool) error {
+		if off == 0 && out.At == in.At {
+			return nil
+		}
+		return run(w)
+	}
+}

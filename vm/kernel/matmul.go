@@ -1,0 +1,247 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// products are matrix products.
+var products = family{"", []Kernel{
+	{Name: "MatMul", Make: makeMatMul},
+	{Name: "Gemm", Make: makeGemm},
+}}
+
+// makeMatMul is numpy's matmul: leading axes broadcast, a vector is a row on the
+// left and a column on the right.
+func makeMatMul(c *Call) (Run, error) {
+	a, b := c.In[0].Shape, c.In[1].Shape
+	if len(a) == 0 || len(b) == 0 {
+		return nil, fmt.Errorf("shapes %v and %v, expected at least one axis each", a, b)
+	}
+	if len(a) == 1 {
+		a = []int{1, a[0]}
+	}
+	if len(b) == 1 {
+		b = []int{b[0], 1}
+	}
+	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
+	if b[len(b)-2] != k {
+		return nil, fmt.Errorf("shapes %v and %v do not multiply", c.In[0].Shape, c.In[1].Shape)
+	}
+	batch := broadcastShape(a[:len(a)-2], b[:len(b)-2])
+	s, err := newSweep(append(batch, 1), append(a[:len(a)-2:len(a)-2], 1), append(b[:len(b)-2:len(b)-2], 1))
+	if err != nil {
+		return nil, err
+	}
+	p := &product{c: c, m: m, n: n, k: k, aStep: k, aDeep: 1, bStep: 1, bDeep: n, alpha: 1}
+	p.batches = count(batch)
+	if p.batches > 1 {
+		// Offsets of the two operands, batch by batch.
+		p.offA, p.offB = make([]int, p.batches), make([]int, p.batches)
+		for i := range p.batches {
+			row, within := i/s.n, i%s.n
+			p.offA[i] = (s.at(row, 0) + within*s.inner[0]) * m * k
+			p.offB[i] = (s.at(row, 1) + within*s.inner[1]) * k * n
+		}
+	}
+	// One right side for all: the rows of all batches are those of one matrix.
+	if p.batches > 1 && sameOffset(p.offB) && inRow(p.offA, m*k) {
+		p.m, p.batches, p.offA, p.offB = m*p.batches, 1, nil, nil
+	}
+	return p.make()
+}
+
+func sameOffset(list []int) bool {
+	for _, v := range list {
+		if v != list[0] {
+			return false
+		}
+	}
+	return true
+}
+
+func inRow(list []int, step int) bool {
+	for i, v := range list {
+		if v != i*step {
+			return false
+		}
+	}
+	return true
+}
+
+// broadcastShape is the shape that two broadcast to; it is checked by newSweep.
+func broadcastShape(a, b []int) []int {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	out := append([]int{}, a...)
+	for i, n := range b {
+		if o := len(a) - len(b) + i; out[o] == 1 {
+			out[o] = n
+		}
+	}
+	return out
+}
+
+// makeGemm is alpha·A'·B' + beta·C, where C broadcasts to the result.
+func makeGemm(c *Call) (Run, error) {
+	a, b, out := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
+	if len(a) != 2 || len(b) != 2 || len(out) != 2 {
+		return nil, fmt.Errorf("shapes %v and %v, expected two axes each", a, b)
+	}
+	p := &product{c: c, m: out[0], n: out[1], batches: 1, alpha: c.Float("alpha", 1)}
+	p.k, p.aStep, p.aDeep = a[1], a[1], 1
+	if c.Int("transA", 0) != 0 {
+		p.k, p.aStep, p.aDeep = a[0], 1, a[1]
+	}
+	p.bStep, p.bDeep = 1, b[1]
+	if c.Int("transB", 0) != 0 {
+		p.bStep, p.bDeep = b[1], 1
+	}
+	beta := c.Float("beta", 1)
+	if !c.Has(2) || beta == 0 {
+		return p.make()
+	}
+	if beta == 1 && c.In[2].Len() == p.n && c.In[2].Shape[c.In[2].rank()-1] == p.n && c.In[0].Type == graph.Float32 {
+		p.bias = c.In[2]
+		return p.make()
+	}
+	run, err := p.make()
+	if err != nil {
+		return nil, err
+	}
+	add, err := addScaled(c.Out[0], c.In[2], float64(beta))
+	if err != nil {
+		return nil, err
+	}
+	return func(w *work.Pool) error {
+		if err := run(w); err != nil {
+			return err
+		}
+		return add(w)
+	}, nil
+}
+
+// addScaled is out += beta·x, where x broadcasts.
+func addScaled(out, x *Tensor, beta float64) (Run, error) {
+	switch out.Type {
+	case graph.Float32:
+		return loopsOf(func(a, b float32) float32 { return a + float32(beta)*b }).between(out, out, x)
+	case graph.Float64:
+		return loopsOf(func(a, b float64) float64 { return a + beta*b }).between(out, out, x)
+	case graph.Int64:
+		return loopsOf(func(a, b int64) int64 { return a + int64(beta)*b }).between(out, out, x)
+	case graph.Int32:
+		return loopsOf(func(a, b int32) int32 { return a + int32(beta)*b }).between(out, out, x)
+	case graph.Uint64:
+		return loopsOf(func(a, b uint64) uint64 { return a + uint64(beta)*b }).between(out, out, x)
+	case graph.Uint32:
+		return loopsOf(func(a, b uint32) uint32 { return a + uint32(beta)*b }).between(out, out, x)
+	}
+	return nil, unsupported(out.Type)
+}
+
+// product is a batch of matrix products of inputs 0 and 1.
+type product struct {
+	c                          *Call
+	m, n, k, batches           int
+	aStep, aDeep, bStep, bDeep int
+	offA, offB                 []int // of each batch, in elements
+	alpha                      float32
+	bias                       *Tensor // of the columns, float32
+}
+
+func (p *product) make() (Run, error) {
+	switch p.c.Out[0].Type {
+	case graph.Float32:
+		return p.packed()
+	case graph.Float64:
+		return plainProduct[float64](p)
+	case graph.Int64:
+		return plainProduct[int64](p)
+	case graph.Int32:
+		return plainProduct[int32](p)
+	case graph.Uint64:
+		return plainProduct[uint64](p)
+	case graph.Uint32:
+		return plainProduct[uint32](p)
+	}
+	return nil, unsupported(p.c.Out[0].Type)
+}
+
+func (p *product) off(list []int, batch int) int {
+	if list == nil {
+		return 0
+	}
+	return list[batch]
+}
+
+// packed multiplies by the packed micro-kernel, one tile of one batch a part.
+func (p *product) packed() (Run, error) {
+	a, b, out := p.c.In[0], p.c.In[1], p.c.Out[0]
+	sides := make([]struct{ a, b gemm.Dense }, p.batches)
+	list := make([]gemm.Product, p.batches)
+	for i := range list {
+		sides[i].a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep}
+		sides[i].b = gemm.Dense{Len: p.n, Step: p.bStep, Deep: p.bDeep}
+		list[i] = gemm.Product{
+			M: p.m, N: p.n, K: p.k, A: &sides[i].a, B: &sides[i].b, Alpha: p.alpha, Stride: p.n, ColBias: p.bias != nil,
+		}
+	}
+	if p.batches == 0 || p.m == 0 || p.n == 0 {
+		return func(*work.Pool) error { return nil }, nil
+	}
+	each := p.c.Each(gemm.ScratchBytes)
+	tiles := list[0].Tiles()
+	var w *work.Pool
+	part := func(part, worker int) {
+		i := part / tiles
+		var bias unsafe.Pointer
+		if p.bias != nil {
+			bias = p.bias.At
+		}
+		list[i].Tile(part%tiles, element[float32](out, i*p.m*p.n), bias, w.Each(worker, each))
+	}
+	return func(pool *work.Pool) error {
+		w = pool
+		for i := range sides {
+			sides[i].a.At = element[float32](a, p.off(p.offA, i))
+			sides[i].b.At = element[float32](b, p.off(p.offB, i))
+		}
+		w.For(p.batches*tiles, part)
+		return nil
+	}, nil
+}
+
+// plainProduct multiplies row by row.
+func plainProduct[T number](p *product) (Run, error) {
+	a, b, out := p.c.In[0], p.c.In[1], p.c.Out[0]
+	part := func(row, _ int) {
+		batch, i := row/p.m, row%p.m
+		d := span[T](element[T](out, row*p.n), p.n)
+		clear(d)
+		x, y := element[T](a, p.off(p.offA, batch)+i*p.aStep), element[T](b, p.off(p.offB, batch))
+		var zero T
+		size := int(unsafe.Sizeof(zero))
+		for k := range p.k {
+			v := *(*T)(unsafe.Add(x, k*p.aDeep*size))
+			r := unsafe.Add(y, k*p.bDeep*size)
+			for j := range d {
+				d[j] += v * *(*T)(unsafe.Add(r, j*p.bStep*size))
+			}
+		}
+		if p.alpha != 1 {
+			for j := range d {
+				d[j] = T(float64(p.alpha) * float64(d[j]))
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(p.batches*p.m, part)
+		return nil
+	}, nil
+}

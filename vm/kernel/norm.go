@@ -1,0 +1,208 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// normalization scales by statistics.
+var normalization = family{"", []Kernel{
+	{Name: "BatchNormalization", Make: makeBatchNorm},
+	{Name: "LayerNormalization", Make: makeLayerNorm},
+	{Name: "LRN", Make: makeLRN},
+}}
+
+func makeBatchNorm(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return batchNorm[float32](c)
+	case graph.Float64:
+		return batchNorm[float64](c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+// batchNorm scales each channel by the running statistics, or, in training, by
+// those of the batch, which it mixes into the running ones.
+func batchNorm[T floating](c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	if x.rank() < 2 || len(c.In) < 5 {
+		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
+	}
+	epsilon, momentum := float64(c.Float("epsilon", 1e-5)), float64(c.Float("momentum", 0.9))
+	training := c.Int("training_mode", 0) != 0
+	images, channels, n := x.Shape[0], x.Shape[1], count(x.Shape[2:])
+	for i := 1; i < 5; i++ {
+		if c.In[i] == nil || c.In[i].Len() != channels || c.In[i].Type != x.Type {
+			return nil, fmt.Errorf("input %d: expected %v of %d elements", i, x.Type, channels)
+		}
+	}
+	part := func(ch, _ int) {
+		mean, variance := float64(data[T](c.In[3])[ch]), float64(data[T](c.In[4])[ch])
+		if training {
+			batchMean, batchVariance := planeMoments[T](x, ch, images, channels, n)
+			if c.HasOut(1) {
+				data[T](c.Out[1])[ch] = T(mean*momentum + batchMean*(1-momentum))
+			}
+			if c.HasOut(2) {
+				data[T](c.Out[2])[ch] = T(variance*momentum + batchVariance*(1-momentum))
+			}
+			mean, variance = batchMean, batchVariance
+		}
+		scale := float64(data[T](c.In[1])[ch]) / math.Sqrt(variance+epsilon)
+		a, b := T(scale), T(float64(data[T](c.In[2])[ch])-mean*scale)
+		for i := range images {
+			at := (i*channels + ch) * n
+			d := span[T](element[T](out, at), n)
+			for k, v := range span[T](element[T](x, at), n) {
+				d[k] = a*v + b
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(channels, part)
+		return nil
+	}, nil
+}
+
+// planeMoments is the mean and the variance of a channel over all images.
+func planeMoments[T floating](x *Tensor, ch, images, channels, n int) (mean, variance float64) {
+	total := float64(images * n)
+	for i := range images {
+		for _, v := range span[T](element[T](x, (i*channels+ch)*n), n) {
+			mean += float64(v)
+		}
+	}
+	mean /= total
+	for i := range images {
+		for _, v := range span[T](element[T](x, (i*channels+ch)*n), n) {
+			d := float64(v) - mean
+			variance += d * d
+		}
+	}
+	return mean, variance / total
+}
+
+func makeLayerNorm(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return layerNorm[float32](c)
+	case graph.Float64:
+		return layerNorm[float64](c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+// layerNorm normalises over the last axes; it can give mean and inverse
+// standard deviation, too.
+func layerNorm[T floating](c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	k, err := axis(c.Int("axis", -1), x.rank())
+	if err != nil {
+		return nil, err
+	}
+	rows, n := count(x.Shape[:k]), count(x.Shape[k:])
+	epsilon := float64(c.Float("epsilon", 1e-5))
+	scale, err := newSweep(x.Shape[k:], c.In[1].Shape)
+	if err != nil {
+		return nil, err
+	}
+	shift := scale
+	if c.Has(2) {
+		if shift, err = newSweep(x.Shape[k:], c.In[2].Shape); err != nil {
+			return nil, err
+		}
+	}
+	if scale.rows != 1 || shift.rows != 1 {
+		return nil, fmt.Errorf("scale of shape %v: no kernel for one that is broadcast within a row", c.In[1].Shape)
+	}
+	part := func(row, _ int) {
+		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
+		mean, inverse := moments(s, epsilon)
+		g := data[T](c.In[1])
+		for i, v := range s {
+			d[i] = T((float64(v)-mean)*inverse) * g[i*scale.inner[0]]
+		}
+		if c.Has(2) {
+			b := data[T](c.In[2])
+			for i := range d {
+				d[i] += b[i*shift.inner[0]]
+			}
+		}
+		if c.HasOut(1) {
+			put(c.Out[1], row, mean)
+		}
+		if c.HasOut(2) {
+			put(c.Out[2], row, inverse)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(rows, part)
+		return nil
+	}, nil
+}
+
+// moments is the mean and 1/sqrt(variance + epsilon) of a row.
+func moments[T floating](s []T, epsilon float64) (mean, inverse float64) {
+	for _, v := range s {
+		mean += float64(v)
+	}
+	mean /= float64(len(s))
+	variance := 0.0
+	for _, v := range s {
+		d := float64(v) - mean
+		variance += d * d
+	}
+	return mean, 1 / math.Sqrt(variance/float64(len(s))+epsilon)
+}
+
+// put writes a float32 or float64 element.
+func put(t *Tensor, i int, v float64) {
+	if t.Type == graph.Float64 {
+		data[float64](t)[i] = v
+		return
+	}
+	data[float32](t)[i] = float32(v)
+}
+
+// makeLRN divides by a power of the squares of neighbouring channels.
+func makeLRN(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return lrn[float32](c)
+	case graph.Float64:
+		return lrn[float64](c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func lrn[T floating](c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	if x.rank() < 2 {
+		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
+	}
+	size := c.Int("size", 1)
+	alpha, beta, bias := float64(c.Float("alpha", 1e-4)), float64(c.Float("beta", 0.75)), float64(c.Float("bias", 1))
+	channels, n := x.Shape[1], count(x.Shape[2:])
+	part := func(p, _ int) {
+		image, ch := p/channels, p%channels
+		from, to := max(0, ch-(size-1)/2), min(channels, ch+size/2+1)
+		s := data[T](x)[image*channels*n : (image+1)*channels*n]
+		d := span[T](element[T](out, p*n), n)
+		for i := range d {
+			sum := 0.0
+			for k := from; k < to; k++ {
+				v := float64(s[k*n+i])
+				sum += v * v
+			}
+			d[i] = T(float64(s[ch*n+i]) / math.Pow(bias+alpha/float64(size)*sum, beta))
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*channels, part)
+		return nil
+	}, nil
+}

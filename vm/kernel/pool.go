@@ -1,0 +1,280 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// pooling takes windows of an image together.
+var pooling = family{"", []Kernel{
+	{Name: "MaxPool", Make: makeMaxPool},
+	{Name: "AveragePool", Make: makeAveragePool},
+	{Name: "LpPool", Make: makeLpPool},
+	{Name: "GlobalAveragePool", Make: global(average)},
+	{Name: "GlobalMaxPool", Make: global(largest)},
+	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
+}}
+
+func makeMaxPool(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return maxPool(c, float32(math.Inf(-1)))
+	case graph.Float64:
+		return maxPool(c, math.Inf(-1))
+	case graph.Int8:
+		return maxPool[int8](c, math.MinInt8)
+	case graph.Uint8:
+		return maxPool[uint8](c, 0)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+// poolWindow is the window of a pooling operator.
+func poolWindow(c *Call) (*window, error) {
+	x, out := c.In[0].Shape, c.Out[0].Shape
+	if len(x) < 3 || len(out) != len(x) {
+		return nil, fmt.Errorf("shape %v, expected one spatial axis or more", x)
+	}
+	return newWindow(c, c.Ints("kernel_shape"), x[2:], out[2:])
+}
+
+// maxPool gives the largest element of each window and, if wanted, its index in
+// the whole tensor.
+func maxPool[T number](c *Call, least T) (Run, error) {
+	v, err := poolWindow(c)
+	if err != nil {
+		return nil, err
+	}
+	x, out := c.In[0], c.Out[0]
+	planes := x.Shape[0] * x.Shape[1]
+	byColumn := c.Int("storage_order", 0) != 0
+	part := func(p, _ int) {
+		in := span[T](element[T](x, p*v.inputs()), v.inputs())
+		d := span[T](element[T](out, p*v.outputs()), v.outputs())
+		var at []int64
+		if c.HasOut(1) {
+			at = span[int64](element[int64](c.Out[1], p*v.outputs()), v.outputs())
+		}
+		v.each(func(o int, taps *taps) {
+			best, place := least, -1
+			for id := taps.from[0]; id < taps.to[0]; id++ {
+				for ih := taps.from[1]; ih < taps.to[1]; ih++ {
+					row := taps.index(v, id, ih, 0)
+					for iw := taps.from[2]; iw < taps.to[2]; iw++ {
+						k := row + iw*v.dil[2]
+						if y := in[k]; place < 0 || y > best || y != y {
+							best, place = y, k
+						}
+					}
+				}
+			}
+			d[o] = best
+			if at != nil {
+				if byColumn {
+					place = v.columnMajor(place)
+				}
+				at[o] = int64(p*v.inputs() + place)
+			}
+		})
+	}
+	return func(w *work.Pool) error {
+		w.For(planes, part)
+		return nil
+	}, nil
+}
+
+// columnMajor is a position of the image counted with the first axis fastest.
+func (v *window) columnMajor(i int) int {
+	w, h, d := i%v.in[2], i/v.in[2]%v.in[1], i/v.in[2]/v.in[1]
+	return d + v.in[0]*(h+v.in[1]*w)
+}
+
+// taps is what a window sees of the image: per axis the first position and the
+// taps [from, to) that lie within.
+type taps struct{ start, from, to [3]int }
+
+// index is the element at taps (d, h) of the first two axes and 0 of the third.
+func (t *taps) index(v *window, d, h, w int) int {
+	return ((t.start[0]+d*v.dil[0])*v.in[1]+t.start[1]+h*v.dil[1])*v.in[2] + t.start[2] + w*v.dil[2]
+}
+
+// count is how many taps lie within the image.
+func (t *taps) count() int {
+	return (t.to[0] - t.from[0]) * (t.to[1] - t.from[1]) * (t.to[2] - t.from[2])
+}
+
+// each calls f for every output position.
+func (v *window) each(f func(o int, t *taps)) {
+	var t taps
+	o := 0
+	for od := range v.out[0] {
+		t.start[0], t.from[0], t.to[0] = v.reach(0, od)
+		for oh := range v.out[1] {
+			t.start[1], t.from[1], t.to[1] = v.reach(1, oh)
+			for ow := range v.out[2] {
+				t.start[2], t.from[2], t.to[2] = v.reach(2, ow)
+				f(o, &t)
+				o++
+			}
+		}
+	}
+}
+
+func makeAveragePool(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return averagePool[float32](c)
+	case graph.Float64:
+		return averagePool[float64](c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+// averagePool divides by the taps within the image, or, with
+// count_include_pad, within the image and its pads.
+func averagePool[T floating](c *Call) (Run, error) {
+	v, err := poolWindow(c)
+	if err != nil {
+		return nil, err
+	}
+	var padded [3]int // length of the image with its pads
+	after := [3]int{}
+	if pads := c.Ints("pads"); pads != nil {
+		copy(after[3-v.axes:], pads[v.axes:])
+	} else {
+		for a := range 3 {
+			after[a] = max(0, (v.out[a]-1)*v.stride[a]+(v.kernel[a]-1)*v.dil[a]+1-v.in[a]-v.pads[a])
+		}
+	}
+	for a := range 3 {
+		padded[a] = v.in[a] + after[a]
+	}
+	include := c.Int("count_include_pad", 0) != 0
+	x, out := c.In[0], c.Out[0]
+	part := func(p, _ int) {
+		in := span[T](element[T](x, p*v.inputs()), v.inputs())
+		d := span[T](element[T](out, p*v.outputs()), v.outputs())
+		v.each(func(o int, t *taps) {
+			sum := T(0)
+			for id := t.from[0]; id < t.to[0]; id++ {
+				for ih := t.from[1]; ih < t.to[1]; ih++ {
+					row := t.index(v, id, ih, 0)
+					for iw := t.from[2]; iw < t.to[2]; iw++ {
+						sum += in[row+iw*v.dil[2]]
+					}
+				}
+			}
+			n := t.count()
+			if include {
+				n = 1
+				for a := range 3 {
+					n *= min(v.kernel[a], max(0, cuts(padded[a]-t.start[a], v.dil[a])))
+				}
+			}
+			d[o] = sum / T(max(n, 1))
+		})
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}, nil
+}
+
+func makeLpPool(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return lpPool[float32](c)
+	case graph.Float64:
+		return lpPool[float64](c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func lpPool[T floating](c *Call) (Run, error) {
+	v, err := poolWindow(c)
+	if err != nil {
+		return nil, err
+	}
+	x, out, p := c.In[0], c.Out[0], float64(c.Int("p", 2))
+	part := func(plane, _ int) {
+		in := span[T](element[T](x, plane*v.inputs()), v.inputs())
+		d := span[T](element[T](out, plane*v.outputs()), v.outputs())
+		v.each(func(o int, t *taps) {
+			sum := 0.0
+			for id := t.from[0]; id < t.to[0]; id++ {
+				for ih := t.from[1]; ih < t.to[1]; ih++ {
+					for iw := t.from[2]; iw < t.to[2]; iw++ {
+						sum += math.Pow(math.Abs(float64(in[t.index(v, id, ih, iw)])), p)
+					}
+				}
+			}
+			d[o] = T(math.Pow(sum, 1/p))
+		})
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}, nil
+}
+
+// global makes the kernel of a function of a whole plane.
+func global(f func(plane planeReader, n int) float64) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return globalPool[float32](c, f)
+		case graph.Float64:
+			return globalPool[float64](c, f)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+// planeReader gives element i of a plane.
+type planeReader func(i int) float64
+
+func globalPool[T floating](c *Call, f func(planeReader, int) float64) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	if x.rank() < 2 {
+		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
+	}
+	n := count(x.Shape[2:])
+	part := func(p, _ int) {
+		in := span[T](element[T](x, p*n), n)
+		data[T](out)[p] = T(f(func(i int) float64 { return float64(in[i]) }, n))
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}, nil
+}
+
+func average(plane planeReader, n int) float64 {
+	sum := 0.0
+	for i := range n {
+		sum += plane(i)
+	}
+	return sum / float64(n)
+}
+
+func largest(plane planeReader, n int) float64 {
+	best := math.Inf(-1)
+	for i := range n {
+		best = max(best, plane(i))
+	}
+	return best
+}
+
+func makeGlobalLpPool(c *Call) (Run, error) {
+	p := float64(c.Int("p", 2))
+	return global(func(plane planeReader, n int) float64 {
+		sum := 0.0
+		for i := range n {
+			sum += math.Pow(math.Abs(plane(i)), p)
+		}
+		return math.Pow(sum, 1/p)
+	})(c)
+}

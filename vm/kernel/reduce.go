@@ -1,0 +1,292 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// reductions take axes together, or run along one.
+var reductions = family{"", []Kernel{
+	{Name: "ReduceSum", Make: reduce(reduction{term: same, end: whole})},
+	{Name: "ReduceMean", Make: reduce(reduction{term: same, end: func(sum, n float64) float64 { return sum / n }})},
+	{Name: "ReduceSumSquare", Make: reduce(reduction{term: squared, end: whole})},
+	{Name: "ReduceL1", Make: reduce(reduction{term: math.Abs, end: whole})},
+	{Name: "ReduceL2", Make: reduce(reduction{term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
+	{Name: "ReduceLogSum", Make: reduce(reduction{term: same, end: func(sum, _ float64) float64 { return math.Log(sum) }})},
+	{Name: "ReduceLogSumExp", Make: reduce(reduction{logSumExp: true, term: same, end: whole})},
+	{Name: "ReduceProd", Make: reduce(reduction{start: 1, join: func(a, b float64) float64 { return a * b }, term: same, end: whole})},
+	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: math.Max, term: same, end: whole})},
+	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: math.Min, term: same, end: whole})},
+	{Name: "Softmax", Make: softmax(false)},
+	{Name: "LogSoftmax", Make: softmax(true)},
+}}
+
+// reduction joins terms: start, then join (nil: addition), then end.
+type reduction struct {
+	start     float64
+	join      func(a, b float64) float64
+	term      func(float64) float64
+	end       func(sum, n float64) float64
+	logSumExp bool
+}
+
+func same(x float64) float64       { return x }
+func squared(x float64) float64    { return x * x }
+func whole(sum, _ float64) float64 { return sum }
+
+// folded is the axes of a tensor, those that are reduced and those that are
+// kept, neighbours of one kind made one.
+type folded struct {
+	kept, keptStride       []int
+	reduced, reducedStride []int
+}
+
+func foldAxes(shape []int, drop []bool) *folded {
+	f := &folded{}
+	step := 1
+	lastDrop := -1
+	for a := len(shape) - 1; a >= 0; a-- {
+		n := shape[a]
+		if n == 1 {
+			continue
+		}
+		k := 0
+		if drop[a] {
+			k = 1
+		}
+		list, strides := &f.kept, &f.keptStride
+		if drop[a] {
+			list, strides = &f.reduced, &f.reducedStride
+		}
+		if k == lastDrop {
+			(*list)[0] *= n
+		} else {
+			*list = append([]int{n}, *list...)
+			*strides = append([]int{step}, *strides...)
+		}
+		lastDrop = k
+		step *= n
+	}
+	return f
+}
+
+// offset is where the element number i of axes lies.
+func offset(i int, shape, stride []int) int {
+	off := 0
+	for a := len(shape) - 1; a >= 0; a-- {
+		off += i % shape[a] * stride[a]
+		i /= shape[a]
+	}
+	return off
+}
+
+// reducedAxes reads the axes of a reduction: an attribute or input 1; none are
+// all, or, with noop_with_empty_axes, none.
+func reducedAxes(c *Call) ([]bool, error) {
+	axes, err := c.ListOr("axes", 1)
+	if err != nil {
+		return nil, err
+	}
+	rank := c.In[0].rank()
+	drop := make([]bool, rank)
+	if len(axes) == 0 {
+		for a := range drop {
+			drop[a] = c.Int("noop_with_empty_axes", 0) == 0
+		}
+		return drop, nil
+	}
+	for _, a := range axes {
+		k, err := axis(a, rank)
+		if err != nil {
+			return nil, err
+		}
+		drop[k] = true
+	}
+	return drop, nil
+}
+
+// reduce makes the kernel of a reduction.
+func reduce(r reduction) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		drop, err := reducedAxes(c)
+		if err != nil {
+			return nil, err
+		}
+		switch c.In[0].Type {
+		case graph.Float32:
+			return reduceOf[float32](c, &r, drop)
+		case graph.Float64:
+			return reduceOf[float64](c, &r, drop)
+		case graph.Int64:
+			return reduceOf[int64](c, &r, drop)
+		case graph.Int32:
+			return reduceOf[int32](c, &r, drop)
+		case graph.Int8:
+			return reduceOf[int8](c, &r, drop)
+		case graph.Uint64:
+			return reduceOf[uint64](c, &r, drop)
+		case graph.Uint32:
+			return reduceOf[uint32](c, &r, drop)
+		case graph.Uint8, graph.Bool:
+			return reduceOf[uint8](c, &r, drop)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+// reduceOf reduces in float64, one output element after the other; a row at a
+// time where elements that are kept lie side by side.
+func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	f := foldAxes(x.Shape, drop)
+	outputs, terms := out.Len(), 1
+	for a, n := range x.Shape {
+		if drop[a] {
+			terms *= n
+		}
+	}
+	inner := 1 // neighbours that are all reduced
+	outer := terms
+	if k := len(f.reduced) - 1; k >= 0 && f.reducedStride[k] == 1 {
+		inner = f.reduced[k]
+		outer = terms / max(inner, 1)
+	}
+	group := max(1, grain/max(terms, 1))
+	part := func(p, _ int) {
+		for o := p * group; o < min((p+1)*group, outputs); o++ {
+			base := offset(o, f.kept, f.keptStride)
+			sum, high := r.start, math.Inf(-1)
+			if r.logSumExp {
+				sum, high = math.Inf(-1), math.Inf(-1)
+				for k := range outer {
+					for _, v := range span[T](element[T](x, base+outerOffset(f, k, inner)), inner) {
+						high = max(high, float64(v))
+					}
+				}
+				if terms > 0 {
+					total := 0.0
+					for k := range outer {
+						for _, v := range span[T](element[T](x, base+outerOffset(f, k, inner)), inner) {
+							total += math.Exp(float64(v) - finite(high))
+						}
+					}
+					sum = finite(high) + math.Log(total)
+				}
+			} else {
+				for k := range outer {
+					row := span[T](element[T](x, base+outerOffset(f, k, inner)), inner)
+					if r.join == nil {
+						for _, v := range row {
+							sum += r.term(float64(v))
+						}
+						continue
+					}
+					for _, v := range row {
+						sum = r.join(sum, r.term(float64(v)))
+					}
+				}
+			}
+			data[T](out)[o] = T(r.end(sum, float64(terms)))
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(outputs, group), part)
+		return nil
+	}, nil
+}
+
+// finite is high, or 0 where subtracting it would give no number.
+func finite(high float64) float64 {
+	if math.IsInf(high, 0) {
+		return 0
+	}
+	return high
+}
+
+// outerOffset is where row k of the reduced elements begins.
+func outerOffset(f *folded, k, inner int) int {
+	n := len(f.reduced)
+	if inner > 1 {
+		n--
+	}
+	return offset(k, f.reduced[:n], f.reducedStride[:n])
+}
+
+// softmax makes the kernel of Softmax and LogSoftmax: along one axis, or before
+// opset 13 over all axes from it on.
+func softmax(log bool) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return softmaxOf[float32](c, log)
+		case graph.Float64:
+			return softmaxOf[float64](c, log)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+func softmaxOf[T floating](c *Call, log bool) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	old := c.Node.Domain == "" && c.Version < 13
+	otherwise := -1
+	if old {
+		otherwise = 1
+	}
+	k, err := axis(c.Int("axis", otherwise), max(x.rank(), 1))
+	if err != nil {
+		return nil, err
+	}
+	n, step := 1, 1
+	if x.rank() > 0 {
+		n, step = x.Shape[k], count(x.Shape[k+1:])
+		if old {
+			n, step = n*step, 1
+		}
+	}
+	lines := 0
+	if n > 0 {
+		lines = x.Len() / n
+	}
+	group := max(1, grain/max(n, 1))
+	part := func(p, _ int) {
+		for l := p * group; l < min((p+1)*group, lines); l++ {
+			at := l/step*step*n + l%step
+			softmaxLine(span[T](element[T](out, at), (n-1)*step+1), span[T](element[T](x, at), (n-1)*step+1), step, log)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(lines, group), part)
+		return nil
+	}, nil
+}
+
+// softmaxLine does one line of elements that lie step apart; d may be s.
+func softmaxLine[T floating](d, s []T, step int, log bool) {
+	high := s[0]
+	for i := step; i < len(s); i += step {
+		high = max(high, s[i])
+	}
+	sum := 0.0
+	if log {
+		for i := 0; i < len(s); i += step {
+			sum += math.Exp(float64(s[i] - high))
+		}
+		l := T(math.Log(sum))
+		for i := 0; i < len(s); i += step {
+			d[i] = s[i] - high - l
+		}
+		return
+	}
+	for i := 0; i < len(s); i += step {
+		e := math.Exp(float64(s[i] - high))
+		d[i] = T(e)
+		sum += e
+	}
+	scale := T(1 / sum)
+	for i := 0; i < len(d); i += step {
+		d[i] *= scale
+	}
+}

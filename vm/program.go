@@ -1,0 +1,145 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Options says how a plan is run. The zero value is a sound default.
+type Options struct {
+	Workers int    // goroutines that share the work of a kernel; 0: one for each core
+	Seed    uint64 // of what operators draw at random
+	// MemoryLimit is how many bytes the arena, the resident pool's parameters
+	// and the scratch may take together; NewSession fails beyond it. 0: any.
+	MemoryLimit int64
+	// Apart gives every tensor a storage of its own and runs the nodes in
+	// another topological order: what a plan is checked against.
+	Apart bool
+}
+
+// Program is a planned model that is ready to run. It is shared by sessions, and
+// must be closed after the last of them, and before the file it came from.
+type Program struct {
+	m      *graph.Model
+	p      *plan.Plan
+	opt    Options
+	values []*ops.Value // of the main graph's tensors
+	consts *constants
+	state  map[string]string // of a training graph: parameters and states, and what takes their place
+}
+
+// New checks that the plan is one of the model (the file's hash, sizes,
+// lifetimes, offsets) and maps the model's constants. Errors about the model or
+// the plan are of type *graph.Error. m's types are afterwards those of the
+// plan's dimensions.
+func New(m *graph.Model, p *plan.Plan, opt Options) (*Program, error) {
+	if opt.Workers <= 0 {
+		opt.Workers = runtime.GOMAXPROCS(0)
+	}
+	r, err := plan.Verify(m, p, plan.VerifyOptions{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
+	if err != nil {
+		return nil, err
+	}
+	if !r.Valid {
+		return nil, refuse(m, "the plan does not fit the model: %s", r.Violations[0].Message)
+	}
+	dims := map[string]int64{}
+	for name, d := range p.Dims {
+		if !d.Assumed {
+			dims[name] = d.Value
+		}
+	}
+	inf, err := ops.Infer(m, ops.Options{Dims: dims})
+	if err != nil {
+		return nil, err
+	}
+	pr := &Program{m: m, p: p, opt: opt, values: inf.Values, consts: newConstants(m), state: map[string]string{}}
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+			pr.state[b.Tensors[0]] = b.Tensors[len(b.Tensors)-1]
+		}
+	}
+	return pr, nil
+}
+
+// refuse makes an error about the model.
+func refuse(m *graph.Model, format string, args ...any) error {
+	e := graph.Errorf(format, args...)
+	if m.Source != nil {
+		e.File = m.Source.Name
+	}
+	return e
+}
+
+// Close unmaps the external data. No session may be used afterwards.
+func (p *Program) Close() error { return p.consts.close() }
+
+// Inputs are the graph inputs that Run must be given, in the file's order:
+// those that are no parameters or states.
+func (p *Program) Inputs() []graph.Tensor { return p.pick(p.m.Graph.Inputs, false) }
+
+// States are the graph inputs that a session keeps from one step to the next.
+func (p *Program) States() []graph.Tensor { return p.pick(p.m.Graph.Inputs, true) }
+
+// Outputs are the graph outputs in the file's order.
+func (p *Program) Outputs() []graph.Tensor {
+	var list []graph.Tensor
+	for _, t := range p.m.Graph.Outputs {
+		list = append(list, *p.m.Graph.Tensors[t])
+	}
+	return list
+}
+
+func (p *Program) pick(inputs []graph.TensorID, states bool) []graph.Tensor {
+	var list []graph.Tensor
+	for _, t := range inputs {
+		if _, is := p.state[p.m.Graph.Tensors[t].Name]; is == states {
+			list = append(list, *p.m.Graph.Tensors[t])
+		}
+	}
+	return list
+}
+
+// unsupported collects the nodes that no kernel runs.
+type unsupported struct {
+	seen  map[string]bool
+	list  []string
+	first error
+}
+
+func (u *unsupported) add(label, op string, err error) {
+	if u.seen == nil {
+		u.seen = map[string]bool{}
+	}
+	if u.first == nil {
+		e := graph.Errorf("%w", err)
+		u.first = e.AtNode(label)
+	}
+	if !u.seen[op] {
+		u.seen[op] = true
+		u.list = append(u.list, op)
+	}
+}
+
+// ErrNoKernel says that an operator has no kernel.
+var ErrNoKernel = errors.New("no kernel for this operator")
+
+// err names the first node, and all operators that are missing.
+func (u *unsupported) err() error {
+	if len(u.list) < 2 || u.first == nil {
+		return u.first
+	}
+	var e *graph.Error
+	if errors.As(u.first, &e) {
+		slices.Sort(u.list)
+		e.Err = fmt.Errorf("%w (and of other operators: %s)", e.Err, strings.Join(u.list, ", "))
+	}
+	return u.first
+}

@@ -1,0 +1,285 @@
+package vm
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// Session runs a program. It serves one goroutine at a time; several sessions
+// of one program share its weights and nothing else.
+type Session struct {
+	pr   *Program
+	pool *work.Pool
+	main *frame
+	tape *tape
+
+	arena, resident *block
+	own             []*block // of Options.Apart
+	side            side     // dynamic tensors
+	scratch         *block
+	shared, each    int // bytes of scratch: for all parts of a kernel, for each worker
+
+	step    uint64          // runs so far
+	ready   map[string]bool // parameters and states that have values
+	outputs map[string]Value
+	missing unsupported
+}
+
+// NewSession lays out memory and prepares a kernel for every node. It fails,
+// with an error of type *graph.Error, where a node has no kernel.
+func (p *Program) NewSession() (*Session, error) {
+	s := &Session{pr: p, pool: work.New(p.opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
+	if err := s.build(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) build() error {
+	p := s.pr.p
+	var err error
+	if s.arena, err = newBlock(poolBytes(p, plan.Arena), "arena"); err != nil {
+		return err
+	}
+	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
+		return err
+	}
+	b := &builder{s: s, bodies: p.Subgraphs}
+	area, err := b.mainArea()
+	if err != nil {
+		return err
+	}
+	if s.main, err = b.frame(s.pr.m.Graph, s.pr.m.Opsets, nil, area, s.pr.values); err != nil {
+		return refuse(s.pr.m, "%w", err)
+	}
+	if err := s.missing.err(); err != nil {
+		if e, ok := err.(*graph.Error); ok && s.pr.m.Source != nil {
+			e.File = s.pr.m.Source.Name
+		}
+		return err
+	}
+	if err := s.growScratch(); err != nil {
+		return err
+	}
+	if most := s.pr.opt.MemoryLimit; most > 0 && s.Memory().Bytes() > most {
+		m := s.Memory()
+		return refuse(s.pr.m, "needs %d bytes: arena %d, parameters and states %d, scratch %d: expected at most %d",
+			m.Bytes(), m.ArenaBytes, m.StateBytes, m.ScratchBytes, most)
+	}
+	if s.tape, err = newTape(s.main); err != nil {
+		return err
+	}
+	return nil
+}
+
+func poolBytes(p *plan.Plan, name string) int64 {
+	for _, pool := range p.Pools {
+		if pool.Name == name {
+			return pool.Bytes
+		}
+	}
+	return 0
+}
+
+// Close gives the session's memory back. What Run gave must not be used
+// afterwards.
+func (s *Session) Close() error {
+	s.pool.Close()
+	var first error
+	for _, b := range append(s.own, s.arena, s.resident, s.scratch) {
+		if err := b.free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Memory is what a session takes, in bytes.
+type Memory struct {
+	ArenaBytes   int64
+	StateBytes   int64 // parameters and states, of the resident pool
+	DynamicBytes int64 // tensors that the plan leaves out, so far
+	ScratchBytes int64 // of kernels
+	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
+	ApartBytes   int64 // with Options.Apart: all tensors
+}
+
+// Bytes is the sum, but for what is shared.
+func (m Memory) Bytes() int64 {
+	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.ApartBytes
+}
+
+// Memory tells what the session takes now.
+func (s *Session) Memory() Memory {
+	m := Memory{
+		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total,
+		ScratchBytes: int64(s.shared + s.each*s.pool.Workers()), DecodedBytes: s.pr.consts.decoded,
+	}
+	for i := range s.pr.p.Buffers {
+		if b := &s.pr.p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+			m.StateBytes += b.Bytes
+		}
+	}
+	for _, b := range s.own {
+		m.ApartBytes += int64(len(b.m))
+	}
+	if len(s.own) > 0 {
+		m.ArenaBytes = 0
+	}
+	return m
+}
+
+// growScratch makes the scratch as large as the prepared kernels ask for.
+func (s *Session) growScratch() error {
+	bytes := int64(s.shared) + int64(s.each)*int64(s.pool.Workers())
+	if s.scratch != nil && int64(len(s.scratch.m)) >= bytes {
+		s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared)), s.each)
+		return nil
+	}
+	if err := s.scratch.free(); err != nil {
+		return err
+	}
+	b, err := newBlock(bytes, "scratch")
+	if err != nil {
+		return err
+	}
+	s.scratch = b
+	s.pool.SetScratch(b.base, b.at(int64(s.shared)), s.each)
+	return nil
+}
+
+// Set gives a parameter or state its value; it stays until a step updates it.
+func (s *Session) Set(name string, v Value) error {
+	if _, is := s.pr.state[name]; !is {
+		return fmt.Errorf("%q is no parameter or state of the model", graph.Short(name))
+	}
+	if err := s.put(name, v); err != nil {
+		return err
+	}
+	s.ready[name] = true
+	return nil
+}
+
+// Run runs the model once. inputs has a value for every graph input; one for a
+// parameter or state may be left out once it was given. The outputs lie in the
+// session's memory and are good until its next Run or Close: Clone what is to be
+// kept.
+func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
+	s.main.release()
+	for _, id := range s.main.g.Inputs {
+		name := s.main.g.Tensors[id].Name
+		v, given := inputs[name]
+		_, state := s.pr.state[name]
+		switch {
+		case given && state:
+			if err := s.Set(name, v); err != nil {
+				return nil, err
+			}
+		case given:
+			if err := s.put(name, v); err != nil {
+				return nil, err
+			}
+		case !state:
+			return nil, s.badInput(id, "no value given: expected %v", s.main.g.Tensors[id].Type)
+		case !s.ready[name]:
+			return nil, s.badInput(id, "a %s without a first value: expected %v (give it once, or set it)", "parameter or state", s.main.g.Tensors[id].Type)
+		}
+	}
+	for name := range inputs {
+		if !slices.ContainsFunc(s.main.g.Inputs, func(t graph.TensorID) bool { return s.main.g.Tensors[t].Name == name }) {
+			return nil, refuse(s.pr.m, "%q is no input of the model", graph.Short(name))
+		}
+	}
+	if err := s.tape.run(); err != nil {
+		return nil, s.named(err)
+	}
+	s.step++
+	for _, id := range s.main.g.Outputs {
+		t := s.main.tensors[id]
+		s.outputs[s.main.g.Tensors[id].Name] = Value{t.Type, t.Shape, unsafe.Slice((*byte)(t.At), t.Bytes())}
+	}
+	if s.pr.opt.Apart {
+		s.carry()
+	}
+	return s.outputs, nil
+}
+
+// carry copies what takes the place of parameters and states over them, where
+// they do not share one buffer.
+func (s *Session) carry() {
+	for _, id := range s.main.g.Inputs {
+		next, is := s.pr.state[s.main.g.Tensors[id].Name]
+		if !is {
+			continue
+		}
+		to := s.main.tensors[id]
+		copy(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
+	}
+}
+
+// named puts the model's file into an error that lacks it.
+func (s *Session) named(err error) error {
+	if e, ok := err.(*graph.Error); ok && e.File == "" && s.pr.m.Source != nil {
+		e.File = s.pr.m.Source.Name
+	}
+	return err
+}
+
+// badInput makes an error about a graph input.
+func (s *Session) badInput(id graph.TensorID, format string, args ...any) error {
+	e := graph.Errorf(format, args...)
+	e.Tensor = s.main.g.Tensors[id].Name
+	return s.named(e)
+}
+
+// put copies the value of a graph input to its place.
+func (s *Session) put(name string, v Value) error {
+	for _, id := range s.main.g.Inputs {
+		g := s.main.g.Tensors[id]
+		if g.Name != name {
+			continue
+		}
+		t := s.main.tensors[id]
+		if g.Type.Kind != graph.KindTensor {
+			return s.badInput(id, "is a %v: no kernel for such inputs", g.Type.Kind)
+		}
+		if v.Type != g.Type.Elem || g.Type.Ranked && !fits(g.Type.Shape, v.Shape) {
+			return s.badInput(id, "is %v, expected %v", v, g.Type)
+		}
+		size, err := sizeOf(v.Type, v.Shape)
+		if err == nil && size != int64(len(v.Data)) {
+			err = fmt.Errorf("has %d bytes of elements, expected %d for %v", len(v.Data), size, v)
+		}
+		if err != nil {
+			return s.badInput(id, "%w", err)
+		}
+		if !t.exact {
+			t.Type = v.Type
+			if err := s.resize(t, v.Shape); err != nil {
+				return s.badInput(id, "%w", err)
+			}
+		}
+		copy(unsafe.Slice((*byte)(t.At), size), v.Data)
+		return nil
+	}
+	return fmt.Errorf("%q is no input of the model", graph.Short(name))
+}
+
+// fits reports whether a shape is one of those that a tensor can have.
+func fits(want []graph.Dim, shape []int) bool {
+	if len(want) != len(shape) {
+		return false
+	}
+	for i, d := range want {
+		if most, ok := d.Max(); d.Exact() && int(d) != shape[i] || ok && shape[i] > int(most) {
+			return false
+		}
+	}
+	return true
+}

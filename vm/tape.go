@@ -1,0 +1,166 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"hash"
+	"hash/fnv"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	gotensor "gorgonia.org/tensor"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// token is the one type of all gorgonia nodes; what they make stands in frames.
+var token = gorgonia.TensorType{Dims: 1, Of: gotensor.Float32}
+
+// tape is the main graph on gorgonia's tape machine: an operator without
+// children for each node, which gorgonia runs in the order in which they were
+// made.
+type tape struct {
+	machine gorgonia.VM
+	next    int // the step that is due
+	steps   int
+	fault   error
+}
+
+// instruction is one node as an operator of gorgonia.
+type instruction struct {
+	t      *tape
+	st     *step
+	at     int // its step
+	serial uint32
+	result view
+}
+
+// newTape compiles a frame. Gorgonia merges nodes whose 32-bit hashes are equal
+// without comparing them; such a node gets another hash.
+func newTape(f *frame) (*tape, error) {
+	t := &tape{steps: len(f.steps)}
+	if len(f.steps) == 0 {
+		return t, nil
+	}
+	g := gorgonia.NewGraph()
+	// Gorgonia compiles no graph without an input.
+	gorgonia.NewScalar(g, gorgonia.Float32, gorgonia.WithName("inputs"), gorgonia.WithValue(float32(0)))
+	serial := uint32(0)
+	for i, st := range f.steps {
+		o := &instruction{t: t, st: st, at: i}
+		if len(st.out) > 0 && st.out[0] != nil {
+			o.result.t = st.out[0]
+		}
+		for before := len(g.AllNodes()); len(g.AllNodes()) == before; {
+			serial++
+			o.serial = serial
+			gorgonia.NewUniqueNode(gorgonia.In(g), gorgonia.WithType(token), gorgonia.WithOp(o), gorgonia.WithShape(1),
+				gorgonia.WithName(fmt.Sprintf("%d", serial)))
+		}
+	}
+	t.machine = gorgonia.NewTapeMachine(g)
+	return t, nil
+}
+
+// run runs all nodes once.
+func (t *tape) run() error {
+	if t.steps == 0 {
+		return nil
+	}
+	t.next, t.fault = 0, nil
+	t.machine.Reset()
+	if err := t.machine.RunAll(); err != nil {
+		if t.fault != nil {
+			return t.fault
+		}
+		return err
+	}
+	if t.next != t.steps {
+		return fmt.Errorf("gorgonia ran %d steps, expected %d", t.next, t.steps)
+	}
+	return nil
+}
+
+// Do runs the kernel, which writes into the arena, and gives a view of it.
+func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = o.fail(panicked(r))
+		}
+	}()
+	if o.t.next != o.at {
+		return nil, o.fail(fmt.Errorf("gorgonia runs step %d, expected step %d", o.at, o.t.next))
+	}
+	o.t.next++
+	if err := o.st.do(); err != nil {
+		return nil, o.fail(err)
+	}
+	return &o.result, nil
+}
+
+// panicked is a fault of ours as an error.
+func panicked(r any) error {
+	var p *work.Panic
+	if err, ok := r.(error); ok && errors.As(err, &p) {
+		return fmt.Errorf("internal error: %v\n%s", p.Value, p.Stack)
+	}
+	return fmt.Errorf("internal error: %v", r)
+}
+
+// fail keeps the error itself: gorgonia wraps it in a text of its own.
+func (o *instruction) fail(err error) error {
+	var e *graph.Error
+	if !errors.As(err, &e) {
+		e = graph.Errorf("%w", err)
+	}
+	o.t.fault = e.AtNode(o.st.f.g.Label(o.st.node))
+	return o.t.fault
+}
+
+// Arity is 0: the order is that of making.
+func (o *instruction) Arity() int    { return 0 }
+func (o *instruction) Type() hm.Type { return hm.NewFnType(token) }
+func (o *instruction) InferShape(...gorgonia.DimSizer) (gotensor.Shape, error) {
+	return gotensor.Shape{1}, nil
+}
+func (o *instruction) ReturnsPtr() bool     { return true }
+func (o *instruction) CallsExtern() bool    { return false }
+func (o *instruction) OverwritesInput() int { return -1 }
+
+// WriteHash makes every instruction different.
+func (o *instruction) WriteHash(h hash.Hash) { fmt.Fprintf(h, "onnxmem %d", o.serial) }
+
+// Hashcode is the hash of the serial number.
+func (o *instruction) Hashcode() uint32 {
+	h := fnv.New32a()
+	o.WriteHash(h)
+	return h.Sum32()
+}
+
+func (o *instruction) String() string { return o.st.call.Node.Op }
+
+// view is the first output of a node as a value of gorgonia. It holds no
+// elements: they lie in the arena.
+type view struct{ t *tensor }
+
+// Shape is the tensor's shape.
+func (v *view) Shape() gotensor.Shape { return gotensor.Shape(v.t.Shape) }
+
+// Size is the number of elements.
+func (v *view) Size() int { return v.t.Len() }
+
+// Data gives no Go slice: an element may lie on another device.
+func (v *view) Data() any { return nil }
+
+// Dtype is float32, whatever the tensor's: gorgonia never looks inside.
+func (v *view) Dtype() gotensor.Dtype { return gotensor.Float32 }
+
+// Uintptr is the tensor's address.
+func (v *view) Uintptr() uintptr { return uintptr(v.t.At) }
+
+// MemSize is the tensor's size in bytes.
+func (v *view) MemSize() uintptr { return uintptr(v.t.Bytes()) }
+
+// Format prints the tensor's name.
+func (v *view) Format(s fmt.State, _ rune) { fmt.Fprint(s, v.t.name) }

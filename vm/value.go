@@ -1,0 +1,40 @@
+package vm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Value is a tensor of the caller: its elements, row by row, little-endian.
+type Value struct {
+	Type  graph.DType
+	Shape []int
+	Data  []byte
+}
+
+// Clone copies a value, elements included.
+func (v Value) Clone() Value {
+	return Value{v.Type, slices.Clone(v.Shape), slices.Clone(v.Data)}
+}
+
+// String is the value's type, such as float32[1 3 224 224].
+func (v Value) String() string { return fmt.Sprintf("%v%v", v.Type, v.Shape) }
+
+// sizeOf is the bytes of a tensor; an error where they do not fit or dtype has
+// no size.
+func sizeOf(d graph.DType, shape []int) (int64, error) {
+	dims := make([]graph.Dim, len(shape))
+	for i, n := range shape {
+		if n < 0 {
+			return 0, fmt.Errorf("shape %v: expected lengths >= 0", shape)
+		}
+		dims[i] = graph.Dim(n)
+	}
+	bytes, _, ok, err := graph.TensorOf(d, dims...).Size()
+	if err == nil && !ok {
+		err = fmt.Errorf("%v has no fixed size", d)
+	}
+	return bytes, err
+}

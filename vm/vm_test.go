@@ -1,0 +1,102 @@
+package vm_test
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// testData is a folder of the test data.
+func testData(t testing.TB, elem ...string) string {
+	t.Helper()
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = "../testdata"
+	}
+	dir := filepath.Join(append([]string{root}, elem...)...)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("%s: not found: set ONNXMEM_DATA to the test data", dir)
+	}
+	return dir
+}
+
+// ramp is arange(n)/n in a shape, float32.
+func ramp(shape []graph.Dim) vm.Value {
+	v := vm.Value{Type: graph.Float32}
+	n := 1
+	for _, d := range shape {
+		v.Shape = append(v.Shape, int(d))
+		n *= int(d)
+	}
+	for i := range n {
+		v.Data = binary.LittleEndian.AppendUint32(v.Data, math.Float32bits(float32(i)/float32(n)))
+	}
+	return v
+}
+
+// session plans a model and makes a session of it.
+func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm.Program, *vm.Session) {
+	t.Helper()
+	f, err := onnx.Open(file, onnx.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	r, err := passes.Optimize(f.Model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vm.New(r.Model, r.Plan, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	s, err := p.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return p, s
+}
+
+// ONNX's own light networks, planned, give the outputs that ONNX expects.
+func TestLightNetworks(t *testing.T) {
+	dir := testData(t, "light")
+	files, _ := filepath.Glob(filepath.Join(dir, "*.onnx"))
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {
+			p, s := session(t, file, passes.Options{}, vm.Options{})
+			in := p.Inputs()
+			out, err := s.Run(map[string]vm.Value{in[0].Name: ramp(in[0].Type.Shape)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(strings.TrimSuffix(file, ".onnx") + "_output_0.pb")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := onnx.ParseTensor("output_0.pb", b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := out[p.Outputs()[0].Name]
+			worst := 0.0
+			for i := range len(got.Data) / 4 {
+				x := float64(math.Float32frombits(binary.LittleEndian.Uint32(got.Data[4*i:])))
+				y := float64(math.Float32frombits(binary.LittleEndian.Uint32(want.Raw[4*i:])))
+				worst = max(worst, math.Abs(x-y)/(1e-3+math.Abs(y)))
+			}
+			if len(got.Data) != len(want.Raw) || worst > 1e-3 {
+				t.Errorf("%d bytes, expected %d; largest relative error %g", len(got.Data), len(want.Raw), worst)
+			}
+		})
+	}
+}
