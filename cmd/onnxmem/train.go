@@ -104,9 +104,9 @@ func printStep(w io.Writer, r *passes.Result) {
 		r.Plan.Summary.Nodes, len(r.Step.Parameters), units.Bytes(parameters), units.Bytes(states))
 }
 
-// mostInline is what a file of parameters may hold itself; protobuf allows
-// 2 GiB.
-const mostInline = 1 << 30
+// mostInline is what a file of parameters may hold itself: writing zeros takes a
+// few seconds a gigabyte, and protobuf allows 2 GiB.
+const mostInline = 256 << 20
 
 // stageParams writes the first values of parameters and states beside path.
 // States, which are zero at first, lie in a file of their own where they are
