@@ -24,6 +24,7 @@ type emitter struct {
 	taken   map[string]bool
 	consts  map[string]ID // by what they hold
 
+	salt  int    // of the hashes that gorgonia tells operators apart by
 	scope string // begins the names of what is emitted
 	phase string // what the nodes are for: forward, backward, accumulate, update
 	of    string // the forward node or the parameter that they are there for

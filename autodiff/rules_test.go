@@ -249,7 +249,7 @@ func (b *builder) node(domain, op string, a attrs, in []ID, outputs ...string) [
 		n.Outputs = append(n.Outputs, id)
 	}
 	b.m.Graph.Nodes = append(b.m.Graph.Nodes, n)
-	return n.Outputs
+	return slices.Clone(n.Outputs)
 }
 
 // attributes are those of a node; lists of floats and of strings among them.
@@ -432,8 +432,8 @@ func residents(t *testing.T, step *Step) map[string]*reference.Tensor {
 // and the gradients.
 func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor, most int) map[string]*reference.Tensor {
 	t.Helper()
-	feeds := maps.Clone(data)
-	maps.Copy(feeds, residents(t, step))
+	feeds := residents(t, step)
+	maps.Copy(feeds, data)
 	feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{0.01}}
 	want := []string{lossName}
 	for _, p := range step.Parameters {

@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"errors"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -84,7 +85,22 @@ func (o *operator) CallsExtern() bool    { return false }
 func (o *operator) OverwritesInput() int { return -1 }
 
 // WriteHash makes every operator different: gorgonia merges nodes of equal hash.
-func (o *operator) WriteHash(h hash.Hash) { fmt.Fprintf(h, "onnxmem %d", o.serial) }
+func (o *operator) WriteHash(h hash.Hash) { fmt.Fprintf(h, "onnxmem %d %d", o.t.salt, o.serial) }
+
+// errMerged says that gorgonia merged two additions of gradients, which it does
+// where their 32-bit hashes are equal.
+var errMerged = errors.New("gorgonia merged nodes of equal hash")
+
+// untilUnmerged tries with other hashes where gorgonia merged nodes. With n
+// additions that happens once in 2³³/n² models.
+func untilUnmerged(try func(salt int) error) error {
+	const most = 8
+	for salt := 0; ; salt++ {
+		if err := try(salt); !errors.Is(err, errMerged) || salt == most {
+			return err
+		}
+	}
+}
 
 func (o *operator) Hashcode() uint32 {
 	h := fnv.New32a()
@@ -288,7 +304,8 @@ func (t *tape) terms(made, grad *gorgonia.Node) ([]*operator, error) {
 		}
 	}
 	if len(list) != t.pending[made] {
-		return nil, fmt.Errorf("gorgonia gave %d terms of a gradient, expected %d", len(list), t.pending[made])
+		t.fail(fmt.Errorf("gorgonia gave %d terms of a gradient, expected %d: %w", len(list), t.pending[made], errMerged))
+		return nil, t.err
 	}
 	return list, nil
 }

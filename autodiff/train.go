@@ -64,8 +64,13 @@ const minOpset = 18
 // left as it is, but for the types that inference gives it. Errors about the
 // model are of type *graph.Error, those about opt of type *OptionError.
 func Train(m *graph.Model, opt Options) (*Step, error) {
-	s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
-	step, err := s.run()
+	var step *Step
+	err := untilUnmerged(func(salt int) error {
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
+		var err error
+		step, err = s.run(salt)
+		return err
+	})
 	var e *graph.Error
 	if errors.As(err, &e) && e.File == "" && m.Source != nil {
 		e.File = m.Source.Name
@@ -95,7 +100,7 @@ type trainer struct {
 // update is a resident tensor and what takes its place.
 type update struct{ old, updated ID }
 
-func (s *trainer) run() (*Step, error) {
+func (s *trainer) run(salt int) (*Step, error) {
 	var err error
 	if s.optimizer, err = newOptimizer(s.opt.Optimizer, s.opt.Constants); err != nil {
 		return nil, err
@@ -110,6 +115,7 @@ func (s *trainer) run() (*Step, error) {
 	s.step.Dims, s.step.Warnings = inference.Dims, inference.Warnings
 	g := s.source.Graph.Clone()
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
+	s.salt = salt
 	for _, make := range []func() error{
 		s.upgrade, s.forward, s.objective, s.selectParameters, s.backward, s.clip, s.update, s.finish,
 	} {

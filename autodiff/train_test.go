@@ -1,0 +1,388 @@
+package autodiff
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/onnx"
+)
+
+// nets are whole networks.
+var nets = []struct {
+	name string
+	make func() (*graph.Model, map[string]*reference.Tensor)
+}{
+	{"perceptron", func() (*graph.Model, map[string]*reference.Tensor) { return perceptron(0) }},
+	{"dropouts", func() (*graph.Model, map[string]*reference.Tensor) { return perceptron(2) }},
+	{"convolutional", convolutional},
+	{"transformer", transformer},
+}
+
+func train(t *testing.T, m *graph.Model, opt Options) *Step {
+	t.Helper()
+	step, err := Train(m, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return step
+}
+
+// TestNets: the gradients of all parameters of whole networks are slopes of the
+// loss.
+func TestNets(t *testing.T) {
+	for _, net := range nets {
+		t.Run(net.name, func(t *testing.T) {
+			m, feeds := net.make()
+			step := train(t, m, Options{KeepGradients: true})
+			var want []string
+			for _, x := range m.Graph.Tensors {
+				if x.Data != nil && x.Type.Elem == graph.Float32 && len(x.Type.Shape) > 0 && x.Name != "val_3" && !strings.Contains(x.Name, "running") {
+					want = append(want, x.Name)
+				}
+			}
+			if !slices.Equal(slices.Sorted(slices.Values(step.Parameters)), slices.Sorted(slices.Values(want))) {
+				t.Errorf("parameters %v, expected %v", step.Parameters, want)
+			}
+			const most = 12 // elements of each parameter
+			checkGradients(t, step, feeds, most)
+		})
+	}
+}
+
+// TestLosses: every loss on the same network, and what is trained of it.
+func TestLosses(t *testing.T) {
+	last := -1
+	for _, k := range []struct {
+		name   string
+		opt    Options
+		labels func(b *builder) *reference.Tensor
+	}{
+		{"mse", Options{Loss: "mse"}, func(b *builder) *reference.Tensor { return b.real(5, 3) }},
+		{"l1", Options{Loss: "l1"}, func(b *builder) *reference.Tensor { return b.real(5, 3) }},
+		{"bce", Options{Loss: "bce"}, func(b *builder) *reference.Tensor {
+			return b.value(operand{shape: []int{5, 3}, elem: graph.Float32, low: 0.1, high: 0.9})
+		}},
+		{"cross-entropy", Options{}, nil},
+		{"last class axis", Options{ClassAxis: &last}, nil},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			m, feeds := perceptron(0)
+			if k.labels != nil {
+				feeds[labelsName] = k.labels(newBuilder(k.name, 18))
+			}
+			k.opt.KeepGradients = true
+			got := checkGradients(t, train(t, m, k.opt), feeds, math.MaxInt)
+			y, err := reference.Eval(m, feeds, "logits")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := lossByHand(k.name, y["logits"], feeds[labelsName]); math.Abs(got[lossName].F[0]-want) > 1e-6*want {
+				t.Errorf("loss %v, expected %v", got[lossName].F[0], want)
+			}
+		})
+	}
+}
+
+// lossByHand is the mean over all elements, of cross-entropy over all rows.
+func lossByHand(name string, y, labels *reference.Tensor) float64 {
+	total, n := 0.0, len(y.F)
+	switch name {
+	case "mse":
+		for i, v := range y.F {
+			total += (v - labels.F[i]) * (v - labels.F[i])
+		}
+	case "l1":
+		for i, v := range y.F {
+			total += math.Abs(v - labels.F[i])
+		}
+	case "bce":
+		for i, v := range y.F {
+			p := 1 / (1 + math.Exp(-v))
+			total -= labels.F[i]*math.Log(p) + (1-labels.F[i])*math.Log(1-p)
+		}
+	default:
+		n = len(labels.I)
+		for r, label := range labels.I {
+			row, sum := y.F[r*3:r*3+3], 0.0
+			for _, v := range row {
+				sum += math.Exp(v)
+			}
+			total -= row[label] - math.Log(sum)
+		}
+	}
+	return total / float64(n)
+}
+
+// formula is one update of a parameter as PyTorch's documentation has it
+// (torch.optim: SGD, Adam, AdamW), one element at a time. state is of two
+// elements, zero at first.
+type formula func(w, d, rate, decay float64, step int, state []float64) float64
+
+func adamMoments(d float64, step int, state []float64) float64 {
+	const beta1, beta2, epsilon = 0.9, 0.999, 1e-8
+	state[0] = beta1*state[0] + (1-beta1)*d
+	state[1] = beta2*state[1] + (1-beta2)*d*d
+	m, v := state[0]/(1-math.Pow(beta1, float64(step))), state[1]/(1-math.Pow(beta2, float64(step)))
+	return m / (math.Sqrt(v) + epsilon)
+}
+
+var formulas = map[string]formula{
+	"sgd": func(w, d, rate, decay float64, _ int, _ []float64) float64 { return w - rate*(d+decay*w) },
+	"momentum": func(w, d, rate, decay float64, _ int, state []float64) float64 {
+		state[0] = 0.9*state[0] + d + decay*w
+		return w - rate*state[0]
+	},
+	"adam": func(w, d, rate, decay float64, step int, state []float64) float64 {
+		return w - rate*adamMoments(d+decay*w, step, state)
+	},
+	"adamw": func(w, d, rate, decay float64, step int, state []float64) float64 {
+		return w*(1-rate*decay) - rate*adamMoments(d, step, state)
+	},
+}
+
+// TestOptimizers runs five steps of each optimizer, with and without weight
+// decay and clipping, beside its formula.
+func TestOptimizers(t *testing.T) {
+	for _, name := range Optimizers() {
+		for _, k := range []struct {
+			name     string
+			decay    float64
+			clip     float64
+			decayAll bool
+		}{{"plain", 0, 0, false}, {"decay", 0.1, 0, false}, {"decay of all", 0.1, 0, true}, {"clipped", 0.01, 0.05, false}, {"clipped at more", 0, 100, false}} {
+			t.Run(name+"/"+k.name, func(t *testing.T) {
+				opt := Options{Optimizer: name, Constants: map[string]float64{"weight_decay": k.decay}, ClipNorm: k.clip, DecayAll: k.decayAll}
+				followOptimizer(t, opt)
+			})
+		}
+	}
+}
+
+func followOptimizer(t *testing.T, opt Options) {
+	t.Helper()
+	m, data := convolutional()
+	gradients := train(t, m, Options{KeepGradients: true}) // by sgd, without clipping
+	step := train(t, m, opt)
+	feeds := maps.Clone(data)
+	first := residents(t, step)
+	maps.Copy(feeds, first)
+	mine, states := map[string][]float64{}, map[string][][]float64{}
+	for _, p := range step.Parameters {
+		mine[p] = slices.Clone(first[p].F)
+		for range first[p].F {
+			states[p] = append(states[p], make([]float64, 2))
+		}
+	}
+	pairs := updatePairs(t, step)
+	for k := 1; k <= 5; k++ {
+		rate := float64(float32(0.1 / float64(k)))
+		feeds[rateName] = &reference.Tensor{Type: graph.Float32, Shape: []int{}, F: []float64{rate}}
+		grads := gradientsAt(t, gradients, feeds, mine)
+		if opt.ClipNorm > 0 {
+			clipByHand(grads, opt.ClipNorm)
+		}
+		for _, p := range step.Parameters {
+			decay := opt.Constants["weight_decay"]
+			if !opt.DecayAll && len(first[p].Shape) == 1 { // biases and scales
+				decay = 0
+			}
+			for i := range mine[p] {
+				mine[p][i] = formulas[opt.Optimizer](mine[p][i], grads[p].F[i], rate, decay, k, states[p][i])
+			}
+		}
+		got, err := reference.Eval(step.Model, feeds, slices.Collect(maps.Values(pairs))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for old, updated := range pairs {
+			feeds[old] = got[updated]
+		}
+		for _, p := range step.Parameters {
+			for i, want := range mine[p] {
+				if math.Abs(feeds[p].F[i]-want) > 1e-6*math.Max(1, math.Abs(want)) {
+					t.Fatalf("step %d: %s, element %d is %v, expected %v", k, p, i, feeds[p].F[i], want)
+				}
+			}
+		}
+		if n := feeds[stepName]; n != nil && n.I[0] != int64(k) {
+			t.Errorf("step %d: the counter is %d", k, n.I[0])
+		}
+	}
+}
+
+// updatePairs reads onnxmem.updates: what takes the place of each resident.
+func updatePairs(t *testing.T, step *Step) map[string]string {
+	t.Helper()
+	text, _ := step.Model.Prop("onnxmem.updates")
+	pairs := map[string]string{}
+	for _, p := range strings.Split(strings.Trim(text, `[]"`), `","`) {
+		old, updated, ok := strings.Cut(p, "=")
+		if !ok {
+			t.Fatalf("onnxmem.updates: %q", text)
+		}
+		pairs[old] = updated
+	}
+	return pairs
+}
+
+// gradientsAt evaluates the gradients with other values of the parameters.
+func gradientsAt(t *testing.T, step *Step, feeds map[string]*reference.Tensor, w map[string][]float64) map[string]*reference.Tensor {
+	t.Helper()
+	feeds = maps.Clone(feeds)
+	var want []string
+	for p, v := range w {
+		feeds[p] = &reference.Tensor{Type: feeds[p].Type, Shape: feeds[p].Shape, F: v}
+		want = append(want, p+".grad")
+	}
+	got, err := reference.Eval(step.Model, feeds, want...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grads := map[string]*reference.Tensor{}
+	for p := range w {
+		grads[p] = got[p+".grad"]
+	}
+	return grads
+}
+
+// clipByHand is torch.nn.utils.clip_grad_norm_.
+func clipByHand(grads map[string]*reference.Tensor, most float64) {
+	total := 0.0
+	for _, d := range grads {
+		for _, v := range d.F {
+			total += v * v
+		}
+	}
+	scale := math.Min(1, most/(math.Sqrt(total)+1e-6))
+	for _, d := range grads {
+		for i := range d.F {
+			d.F[i] *= scale
+		}
+	}
+}
+
+// TestStatistics: running statistics move towards those of the batch, by the
+// population's variance.
+func TestStatistics(t *testing.T) {
+	m, data := convolutional()
+	step := train(t, m, Options{})
+	feeds := maps.Clone(data)
+	first := residents(t, step)
+	maps.Copy(feeds, first)
+	got, err := reference.Eval(step.Model, feeds, "conv1", "bn1.running_mean.new", "bn1.running_var.new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := got["conv1"] // [2, 4, 6, 6]
+	for ch := range 4 {
+		var v []float64
+		for n := range 2 {
+			v = append(v, x.F[(n*4+ch)*36:(n*4+ch+1)*36]...)
+		}
+		mean, variance := 0.0, 0.0
+		for _, e := range v {
+			mean += e / float64(len(v))
+		}
+		for _, e := range v {
+			variance += (e - mean) * (e - mean) / float64(len(v))
+		}
+		for name, of := range map[string]float64{"bn1.running_mean": mean, "bn1.running_var": variance} {
+			want := 0.9*first[name].F[ch] + 0.1*of
+			if v := got[name+".new"].F[ch]; math.Abs(v-want) > 1e-6 {
+				t.Errorf("%s.new[%d] is %v, expected %v", name, ch, v, want)
+			}
+		}
+	}
+}
+
+// TestSameBytes: the same model gives the same file, on any number of cores.
+func TestSameBytes(t *testing.T) {
+	for _, net := range nets {
+		var want []byte
+		for run, cores := range []int{1, 2, runtime.NumCPU(), 1} {
+			before := runtime.GOMAXPROCS(cores)
+			m, _ := net.make()
+			step := train(t, m, Options{Optimizer: "adamw", KeepGradients: true})
+			var got []byte
+			for _, part := range []*graph.Model{step.Model, step.Params} {
+				im, err := onnx.Encode(part)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := im.Bytes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, b...)
+			}
+			runtime.GOMAXPROCS(before)
+			if run == 0 {
+				want = got
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s: run %d on %d cores gives other bytes", net.name, run, cores)
+			}
+		}
+	}
+}
+
+// TestDropoutsStayApart: two Dropouts with the same attributes that read the
+// same tensor stay two, each with a mask of its own in the backward pass.
+func TestDropoutsStayApart(t *testing.T) {
+	b := newBuilder("twins", 13)
+	x := b.weights("w", 4, 8)
+	h := b.op("h", "Tanh", nil, x)
+	sum := b.op("sum", "Add", nil, b.op("d0", "Dropout", nil, h), b.op("d1", "Dropout", nil, h))
+	m := b.finish(b.op("loss_of_twins", "ReduceSum", attrs{"keepdims": 0}, sum))
+	step := train(t, m, Options{Loss: "none:loss_of_twins", Trainable: everything, KeepGradients: true})
+	masks := map[ID]int{}
+	for _, n := range step.Model.Graph.Nodes {
+		switch n.Op {
+		case "Dropout":
+			masks[n.Outputs[1]] += 0
+		case "Where":
+			masks[n.Inputs[0]]++
+		}
+	}
+	if len(masks) != 2 || slices.Min(slices.Collect(maps.Values(masks))) != 1 {
+		t.Errorf("masks and how often each is read backwards: %v, expected two, once each", masks)
+	}
+	checkGradients(t, step, nil, math.MaxInt)
+}
+
+// TestManyReaders: a tensor with k readers gets k-1 additions, one after the
+// other, and no term is lost.
+func TestManyReaders(t *testing.T) {
+	const readers = 40
+	b := newBuilder("fan", 18)
+	h := b.op("h", "Tanh", nil, b.weights("w", 2, 3))
+	sum := ID(graph.None)
+	for k := range readers {
+		y := b.op(fmt.Sprintf("y%d", k), []string{"Sin", "Cos", "Exp", "Atan"}[k%4], nil, h)
+		if sum == graph.None {
+			sum = y
+		} else {
+			sum = b.op(fmt.Sprintf("s%d", k), "Add", nil, sum, y)
+		}
+	}
+	m := b.finish(b.op("total", "ReduceSum", attrs{"keepdims": 0}, sum))
+	step := train(t, m, Options{Loss: "none:total", Trainable: everything, KeepGradients: true})
+	additions := 0
+	for _, n := range step.Model.Graph.Nodes {
+		if phase, _ := n.Prop(keyPhase); phase == phaseAccumulate && n.Op == "Add" {
+			additions++
+		}
+	}
+	if additions != readers-1 {
+		t.Errorf("%d additions, expected %d", additions, readers-1)
+	}
+	checkGradients(t, step, nil, math.MaxInt)
+}
