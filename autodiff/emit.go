@@ -18,11 +18,11 @@ type ID = graph.TensorID
 // err; from then on what they give is graph.None.
 type emitter struct {
 	g       *graph.Graph
-	version int64         // of ai.onnx
-	opsets  []graph.Opset // of all domains
-	values  []*ops.Value  // by tensor: its folded elements
-	taken   map[string]bool
-	consts  map[string]ID // by what they hold
+	version int64          // of ai.onnx
+	opsets  []graph.Opset  // of all domains
+	values  []*ops.Value   // by tensor: its folded elements
+	taken   map[string]int // names, and how often each was asked for
+	consts  map[string]ID  // by what they hold
 
 	salt  int    // of the hashes that gorgonia tells operators apart by
 	scope string // begins the names of what is emitted
@@ -79,25 +79,28 @@ func (a attrs) list() []*graph.Attr {
 func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emitter {
 	e := &emitter{
 		g: g, opsets: opsets, version: graph.FindOpset(opsets, ""), values: values,
-		taken: map[string]bool{}, consts: map[string]ID{}, phase: phaseForward,
+		taken: map[string]int{}, consts: map[string]ID{}, phase: phaseForward,
 	}
 	for _, t := range g.Tensors {
-		e.taken[t.Name] = true
+		e.taken[t.Name] = 1
 	}
 	for _, n := range g.Nodes {
-		e.taken[n.Name] = true
+		e.taken[n.Name] = 1
 	}
 	return e
 }
 
 // unique gives a name that nothing has.
 func (e *emitter) unique(name string) string {
-	for k, try := 2, name; ; k++ {
-		if !e.taken[try] {
-			e.taken[try] = true
+	e.taken[name]++
+	for try := name; ; e.taken[name]++ {
+		if k := e.taken[name]; k > 1 {
+			try = name + "_" + strconv.Itoa(k)
+		}
+		if try == name || e.taken[try] == 0 {
+			e.taken[try] = max(e.taken[try], 1)
 			return try
 		}
-		try = name + "_" + strconv.Itoa(k)
 	}
 }
 

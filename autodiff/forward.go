@@ -129,6 +129,7 @@ func (s *trainer) trainDropout(n *graph.Node) {
 	}
 	n.Inputs = append(n.Inputs, s.constant(graph.Bool, nil, []byte{1}, &ops.Value{Elems: []ops.Scalar{{I: 1}}}))
 	n.Span = graph.Span{}
+	s.infer(n) // up to opset 9 the mask was no bool
 }
 
 // trainBatchNorm makes the node normalise by the batch and update its running

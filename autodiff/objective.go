@@ -95,12 +95,12 @@ func (s *trainer) output(name string) (ID, error) {
 
 // reserve gives a tensor one of the names that a training graph adds.
 func (s *trainer) reserve(t ID, name string) error {
-	if s.taken[name] {
+	if s.taken[name] > 0 {
 		e := graph.Errorf("the name is taken: a training graph needs it for itself: expected another name in the model")
 		e.Tensor = name
 		return e
 	}
-	s.taken[name] = true
+	s.taken[name] = 1
 	s.g.Tensors[t].Name = name
 	return nil
 }

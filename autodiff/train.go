@@ -60,8 +60,9 @@ func optionf(format string, args ...any) error { return &OptionError{fmt.Errorf(
 const minOpset = 18
 
 // Train makes the graph of one training step out of an inference model: forward,
-// loss, backward, update, as one graph of standard operators (training.md). m is
-// left as it is, but for the types that inference gives it. Errors about the
+// loss, backward, update, as one graph of standard operators (training.md). Calls
+// of local functions are inlined. m is left as it is, but for the types that
+// inference gives it. Errors about the
 // model are of type *graph.Error, those about opt of type *OptionError.
 func Train(m *graph.Model, opt Options) (*Step, error) {
 	var step *Step
@@ -107,6 +108,9 @@ func (s *trainer) run(salt int) (*Step, error) {
 	}
 	if s.opt.ClipNorm < 0 {
 		return nil, optionf("clip norm %g: expected 0 or more", s.opt.ClipNorm)
+	}
+	if s.source, err = graph.Inline(s.source); err != nil {
+		return nil, err
 	}
 	inference, err := ops.Infer(s.source, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims})
 	if err != nil {

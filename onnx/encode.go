@@ -52,7 +52,9 @@ func (e *encoder) graph(p *pieces, g *graph.Graph) error {
 	for _, t := range g.Tensors {
 		if t.Data != nil {
 			var q pieces
-			e.tensor(&q, t.Data, t.Name, true)
+			if err := e.tensor(&q, t.Data, t.Name, true); err != nil {
+				return err
+			}
 			num := protowire.Number(5)
 			if t.Data.Sparse != nil {
 				num = 15
@@ -143,14 +145,14 @@ func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) error {
 	return nil
 }
 
-// attr emits an AttributeProto. One that was read is copied, its graphs revised.
+// attr emits an AttributeProto. One that was read is copied, its graphs revised;
+// one that stands in for a function's attribute may have another name there.
 func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 	if !a.Span.IsZero() {
 		if e.attrChanged(a) {
 			return e.reviseAttr(p, a)
 		}
-		p.span(a.Span)
-		return nil
+		return e.renamed(p, a.Span, "AttributeProto", 1, a.Name)
 	}
 	p.bytes(appendText(nil, 1, a.Name))
 	var b []byte
@@ -163,7 +165,9 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 		b = appendString(b, 4, a.String)
 	case graph.AttrTensor:
 		var q pieces
-		e.tensor(&q, a.Tensor, a.Tensor.Name, false)
+		if err := e.tensor(&q, a.Tensor, a.Tensor.Name, false); err != nil {
+			return err
+		}
 		p.message(5, &q)
 	case graph.AttrGraph:
 		var q pieces
@@ -198,13 +202,36 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 	return nil
 }
 
+// renamed emits a message that was read, under its name or another.
+func (e *encoder) renamed(p *pieces, s graph.Span, what string, num protowire.Number, name string) error {
+	same := false
+	err := e.r.walk(s, what, func(f field) error {
+		same = same || f.num == num && e.r.text(f.payload) == name
+		return nil
+	})
+	if err != nil || same {
+		p.span(s)
+		return err
+	}
+	p.bytes(appendText(nil, num, name))
+	return e.r.walk(s, what, func(f field) error {
+		if f.num != num {
+			p.span(f.span)
+		}
+		return nil
+	})
+}
+
 // tensor emits a TensorProto. One that was read is copied; the elements of one
 // that was built stand in raw_data. They are a weight where it is an initializer
 // of the main graph.
-func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) {
+func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) error {
+	if !d.Span.IsZero() && d.Sparse == nil {
+		return e.renamed(p, d.Span, "TensorProto", 8, name)
+	}
 	if !d.Span.IsZero() {
 		p.span(d.Span)
-		return
+		return nil
 	}
 	var b []byte
 	for _, n := range d.Dims {
@@ -217,7 +244,7 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) {
 		p.bytes(appendProp(nil, 13, graph.Prop{Key: "offset", Value: strconv.FormatInt(x.Offset, 10)}))
 		p.bytes(appendProp(nil, 13, graph.Prop{Key: "length", Value: strconv.FormatInt(d.Bytes, 10)}))
 		p.bytes(appendInt(nil, 14, 1))
-		return
+		return nil
 	}
 	p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.BytesType), uint64(d.Bytes)))
 	w := piece{size: d.Bytes, weight: weight, gen: d.Generate}
@@ -231,6 +258,7 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) {
 		p.list = append(p.list, w)
 		p.size += d.Bytes
 	}
+	return nil
 }
 
 // rawOf gives the elements of a small built tensor as raw_data.

@@ -29,6 +29,7 @@ type Pass struct {
 
 // Pipeline lists the passes in the order in which they run.
 var Pipeline = []Pass{
+	{"inline", "replace calls of local functions by their bodies, if asked", inline, false},
 	{"train", "make one training step out of an inference model, if asked", train, false},
 	{"infer", "bind dimensions, give every tensor its type and size", infer, false},
 	{"share", "merge views into the storage that they view", share, false},
@@ -40,6 +41,7 @@ var Pipeline = []Pass{
 
 // constraints say which pass must stand before which, and why.
 var constraints = []struct{ before, after, why string }{
+	{"inline", "train", "gradients of what a function holds are written out"},
 	{"train", "infer", "what it adds has types, too"},
 	{"infer", "share", "sizes and views are found by inference"},
 	{"share", "bodies", "a body's captures are storages of the graph around it"},
@@ -82,6 +84,8 @@ type Options struct {
 	// Progress is called when the search for an order of the main graph knows
 	// more: see schedule.Options.
 	Progress func(bound, peak int64)
+
+	InlineFunctions bool // replace calls of local functions by their bodies first
 
 	Train *autodiff.Options // make a training graph first; its Dims and StrictDims are those above
 

@@ -70,12 +70,13 @@ type optimizeCmd struct {
 	In  string `arg:"" help:"The model; - is standard input."`
 	Out string `arg:"" help:"The planned model; - is standard output and asks for --plan."`
 
-	Plan         string `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
-	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
-	MaxArena     *size  `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
-	MaxPeak      *size  `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
-	Sync         bool   `help:"Wait until the files are on the disk."`
-	Params       string `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
+	Plan            string `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
+	ExternalData    string `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
+	MaxArena        *size  `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
+	MaxPeak         *size  `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
+	Sync            bool   `help:"Wait until the files are on the disk."`
+	Params          string `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
+	InlineFunctions bool   `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
 	trainFlags
 	planFlags
 }
@@ -111,6 +112,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	}
 	read := time.Since(began)
 	opt := c.planFlags.options(e)
+	opt.InlineFunctions = c.InlineFunctions
 	if opt.Train, err = c.trainFlags.options(); err != nil {
 		return err
 	}

@@ -1,0 +1,351 @@
+package graph
+
+import (
+	"slices"
+	"strconv"
+)
+
+// maxInlined bounds the nodes and tensors that Inline adds: functions that call
+// functions multiply.
+const maxInlined = 1_000_000
+
+// Inline gives a model in which every call of a local function is replaced by
+// the nodes of its body, in control-flow bodies too: m without functions. What it
+// adds is named CALL/NAME, after the call. Attributes of the call, or their
+// defaults, stand where the body refers to them. m is left as it is; without
+// local functions it is given back. Errors are of type *Error.
+func Inline(m *Model) (*Model, error) {
+	if len(m.Functions) == 0 {
+		return m, nil
+	}
+	in := &inliner{functions: map[callee]*Function{}, opsets: slices.Clone(m.Opsets), taken: map[string]int{}}
+	for _, f := range m.Functions {
+		id := callee{f.Domain, f.Name, f.Overload}
+		if in.functions[id] == nil {
+			in.functions[id] = f
+		}
+	}
+	out := *m
+	out.Graph = m.Graph.Clone()
+	in.note(out.Graph)
+	if _, err := in.graph(out.Graph); err != nil {
+		return nil, err
+	}
+	nameCaptures(out.Graph)
+	out.Graph.Span = Span{} // it is written anew: its model has other imports
+	out.Functions, out.Opsets = nil, in.opsets
+	out.IRVersion = max(m.IRVersion, 8) // initializers need not be inputs
+	return &out, nil
+}
+
+// callee is what a node calls a local function by.
+type callee struct{ domain, name, overload string }
+
+// inliner carries what is shared by all scopes of one Inline.
+type inliner struct {
+	functions map[callee]*Function
+	opsets    []Opset
+	taken     map[string]int // names of nodes and tensors, and how often each was asked for
+	active    []*Function    // whose bodies are being inlined
+	added     int
+}
+
+// note takes the names of a graph and of the bodies within.
+func (in *inliner) note(g *Graph) {
+	for _, t := range g.Tensors {
+		in.taken[t.Name] = 1
+	}
+	for _, n := range g.Nodes {
+		in.taken[n.Name] = 1
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				in.note(b)
+			}
+		}
+	}
+}
+
+// unique gives a name that nothing has.
+func (in *inliner) unique(name string) string {
+	in.taken[name]++
+	for try := name; ; in.taken[name]++ {
+		if k := in.taken[name]; k > 1 {
+			try = name + "_" + strconv.Itoa(k)
+		}
+		if try == name || in.taken[try] == 0 {
+			in.taken[try] = max(in.taken[try], 1)
+			return try
+		}
+	}
+}
+
+// graph inlines the calls of a scope; changed says that there was one.
+func (in *inliner) graph(g *Graph) (changed bool, err error) {
+	nodes := g.Nodes
+	g.Nodes = make([]*Node, 0, len(nodes))
+	for i, n := range nodes {
+		is, err := in.node(g, n)
+		if err != nil {
+			return false, err.AtNode((&Graph{Nodes: nodes}).Label(NodeID(i)))
+		}
+		changed = changed || is
+	}
+	if changed {
+		g.Link()
+	}
+	return changed, nil
+}
+
+// node puts a node into g, or what it stands for.
+func (in *inliner) node(g *Graph, n *Node) (changed bool, err *Error) {
+	for _, a := range n.Bodies() {
+		for _, b := range a.All() {
+			is, err := in.graph(b)
+			if err != nil {
+				return false, asError(err)
+			}
+			if is { // all around it is written anew
+				b.Span, a.Span, n.Span = Span{}, Span{}, Span{}
+				changed = true
+			}
+		}
+	}
+	f := in.functions[callee{n.Domain, n.Op, n.Overload}]
+	if f == nil {
+		if len(in.active) > 0 {
+			if err := in.agree(n); err != nil {
+				return false, err
+			}
+		}
+		g.Nodes = append(g.Nodes, n)
+		return changed, nil
+	}
+	return true, in.call(g, n, f)
+}
+
+// asError is an error of ours.
+func asError(err error) *Error {
+	if e, ours := err.(*Error); ours {
+		return e
+	}
+	return Errorf("%w", err)
+}
+
+// agree makes sure that a node means in the model what it means in the function
+// that it comes from.
+func (in *inliner) agree(n *Node) *Error {
+	f := in.active[len(in.active)-1]
+	here, there := FindOpset(in.opsets, n.Domain), FindOpset(f.Opsets, n.Domain)
+	switch {
+	case there == 0 || here == there:
+	case here == 0:
+		in.opsets = append(in.opsets, Opset{n.Domain, there})
+	default:
+		return Errorf("function %q imports version %d of %s, the model version %d: expected one version to inline it", Short(f.Name), there, domainName(n.Domain), here)
+	}
+	return nil
+}
+
+func domainName(domain string) string {
+	if domain == "" {
+		return "ai.onnx"
+	}
+	return domain
+}
+
+// call puts the body of a function in the place of its call.
+func (in *inliner) call(g *Graph, call *Node, f *Function) *Error {
+	if slices.Contains(in.active, f) {
+		return Errorf("function %q calls itself", Short(f.Name))
+	}
+	if len(call.Inputs) > len(f.Body.Inputs) || len(call.Outputs) > len(f.Body.Outputs) {
+		return Errorf("function %q has %d inputs and %d outputs, found %d and %d in a call", Short(f.Name), len(f.Body.Inputs), len(f.Body.Outputs), len(call.Inputs), len(call.Outputs))
+	}
+	if in.added += len(f.Body.Nodes) + len(f.Body.Tensors); in.added > maxInlined {
+		return Errorf("function %q: inlining makes more than %d nodes and tensors", Short(f.Name), maxInlined)
+	}
+	in.active = append(in.active, f)
+	defer func() { in.active = in.active[:len(in.active)-1] }()
+	s := &inlining{in: in, g: g, call: call, f: f, prefix: callName(g, call) + "/"}
+	copied := s.tensors()
+	for _, n := range f.Body.Nodes {
+		c := *n
+		c.Span, c.Meaning, c.Captures = Span{}, Meaning{}, nil
+		c.Name = in.unique(s.prefix + nodeName(n))
+		c.Inputs, c.Outputs, c.Props = s.moved(n.Inputs), s.moved(n.Outputs), slices.Clone(n.Props)
+		if err := s.attributes(&c, s.to); err != nil {
+			return err
+		}
+		c.SetCaptures()
+		if _, err := in.node(g, &c); err != nil {
+			return err
+		}
+	}
+	for _, p := range copied {
+		if p[0] == None {
+			return Errorf("function %q gives input back that the call leaves out", Short(f.Name))
+		}
+		g.Nodes = append(g.Nodes, &Node{Name: in.unique(s.prefix + "Identity"), Op: "Identity", Inputs: []TensorID{p[0]}, Outputs: []TensorID{p[1]}})
+	}
+	return nil
+}
+
+// callName is what a call is called by: its own name, else its first output's.
+func callName(g *Graph, call *Node) string {
+	for _, t := range call.Outputs {
+		if call.Name == "" && t != None {
+			return g.Tensors[t].Name
+		}
+	}
+	if call.Name == "" {
+		return call.Op
+	}
+	return call.Name
+}
+
+func nodeName(n *Node) string {
+	if n.Name == "" {
+		return n.Op
+	}
+	return n.Name
+}
+
+// inlining is one call while its body is copied.
+type inlining struct {
+	in     *inliner
+	g      *Graph // that the call stands in
+	call   *Node
+	f      *Function
+	prefix string
+	to     []TensorID // of each tensor of the body: that of g
+}
+
+// tensors finds or makes a tensor of g for each of the body. Outputs that the
+// body does not make by themselves (an input, or one that stands twice) are
+// given as pairs: from, to.
+func (s *inlining) tensors() (copied [][2]TensorID) {
+	body := s.f.Body
+	s.to = make([]TensorID, len(body.Tensors))
+	for i := range s.to {
+		s.to[i] = None
+	}
+	input := make([]bool, len(body.Tensors))
+	for i, t := range body.Inputs {
+		input[t] = true
+		if i < len(s.call.Inputs) {
+			s.to[t] = s.call.Inputs[i]
+		}
+	}
+	for k, outer := range s.call.Outputs {
+		t := body.Outputs[k]
+		switch {
+		case outer == None:
+		case input[t] || s.to[t] != None:
+			copied = append(copied, [2]TensorID{s.to[t], outer})
+		default:
+			s.to[t] = outer
+		}
+	}
+	for i, t := range body.Tensors {
+		if s.to[i] == None && !input[i] {
+			s.to[i] = s.g.NewTensor(s.in.unique(s.prefix + t.Name))
+			s.g.Tensors[s.to[i]].Declared = t.Declared
+		}
+	}
+	return copied
+}
+
+func (s *inlining) moved(list []TensorID) []TensorID {
+	out := slices.Clone(list)
+	for i, t := range out {
+		if t != None {
+			out[i] = s.to[t]
+		}
+	}
+	return out
+}
+
+// attributes gives a copied node attributes of its own, those of the call where
+// they refer to it. to maps the tensors around its bodies.
+func (s *inlining) attributes(n *Node, to []TensorID) *Error {
+	var attrs []*Attr
+	for _, a := range n.Attrs {
+		if a.Ref != "" {
+			given := s.call.Attr(a.Ref)
+			for _, d := range s.f.Defaults {
+				if given == nil && d.Name == a.Ref {
+					given = d
+				}
+			}
+			if given == nil {
+				continue // stays at the operator's own default
+			}
+			put := given.Clone()
+			put.Name = a.Name
+			for _, b := range put.All() {
+				if len(b.Captures) > 0 {
+					return Errorf("attribute %q of a call of function %s reads from outside of its graph: expected a graph that stands alone", Short(a.Ref), Short(s.f.Name))
+				}
+			}
+			a = put
+		} else {
+			a = a.Clone()
+		}
+		for _, b := range a.All() {
+			a.Span = Span{}
+			if err := s.body(b, to); err != nil {
+				return err
+			}
+		}
+		attrs = append(attrs, a)
+	}
+	n.Attrs = attrs
+	return nil
+}
+
+// body makes a copied control-flow body part of the graph around it: names that
+// nothing else has, captures of the new tensors.
+func (s *inlining) body(b *Graph, to []TensorID) *Error {
+	b.Span = Span{}
+	if s.in.added += len(b.Nodes) + len(b.Tensors); s.in.added > maxInlined {
+		return Errorf("function %q: inlining makes more than %d nodes and tensors", Short(s.f.Name), maxInlined)
+	}
+	for _, t := range b.Tensors {
+		if !t.Capture && t.Name != "" && (t.Data == nil || t.Data.Sparse == nil) {
+			t.Name = s.in.unique(s.prefix + t.Name)
+		}
+	}
+	for i, c := range b.Captures {
+		if to == nil {
+			break // the graph around it is a body too, and keeps its indices
+		}
+		if to[c.Outer] == None {
+			return Errorf("function %q: a body reads input %q, which the call leaves out: expected it to be given", Short(s.f.Name), Short(b.Tensors[c.Inner].Name))
+		}
+		b.Captures[i].Outer = to[c.Outer]
+	}
+	for _, n := range b.Nodes {
+		n.Span = Span{}
+		if n.Name != "" {
+			n.Name = s.in.unique(s.prefix + n.Name)
+		}
+		if err := s.attributes(n, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameCaptures gives what a body reads from outside the names that it has there.
+func nameCaptures(g *Graph) {
+	for _, n := range g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				for _, c := range b.Captures {
+					b.Tensors[c.Inner].Name = g.Tensors[c.Outer].Name
+				}
+				nameCaptures(b)
+			}
+		}
+	}
+}

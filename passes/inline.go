@@ -1,0 +1,15 @@
+package passes
+
+import "github.com/onnxmem/onnxmem/graph"
+
+// inline replaces the model by one without local functions.
+func inline(s *State) error {
+	if !s.opt.InlineFunctions {
+		return nil
+	}
+	m, err := graph.Inline(s.model)
+	if err == nil {
+		s.model = m
+	}
+	return err
+}
