@@ -41,6 +41,9 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 		p := &buffers[i]
 		at := spot{unsafe.Add(base.at, p.Offset), p.Bytes}
 		if p.Pool == plan.Resident {
+			if p.Kind == plan.KindConstant {
+				continue // it is read where it lies in its file
+			}
 			at.at = b.s.resident.at(p.Offset)
 		}
 		if p.Node != nil {

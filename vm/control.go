@@ -2,40 +2,171 @@ package vm
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+	"github.com/onnxmem/onnxmem/vm/kernel"
 )
-
-// constantNode is the elements of a Constant node, nil where it holds something
-// else than a tensor.
-func constantNode(n *graph.Node, name string) *graph.Data {
-	for _, a := range n.Attrs {
-		if a.Name == "value" && a.Tensor != nil {
-			return a.Tensor
-		}
-	}
-	return scalarConstant(n, name)
-}
 
 // control prepares a node that holds graphs or calls a local function. special
 // is false for all other nodes.
 func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool, err error) {
 	n := st.call.Node
-	if n.Meaning.Call != nil || len(n.Bodies()) > 0 {
-		b.skip(n)
-		return true, fmt.Errorf("no kernel for operators with bodies")
+	if call := n.Meaning.Call; call != nil {
+		f, err := b.function(st, call, a.work[st.node])
+		if err != nil {
+			return true, err
+		}
+		st.run = f.called(st)
+		return true, nil
 	}
-	return false, nil
+	attrs := n.Bodies()
+	if len(attrs) == 0 {
+		return false, nil
+	}
+	bodies := map[string]*frame{}
+	for _, at := range attrs {
+		for _, g := range at.All() {
+			f, err := b.body(st, g, opsets, a.work[st.node])
+			if err != nil {
+				return true, err
+			}
+			bodies[at.Name] = f
+		}
+	}
+	if n.Domain != "" {
+		return false, nil
+	}
+	switch n.Op {
+	case "If":
+		st.run = st.branch(bodies["then_branch"], bodies["else_branch"])
+	case "Loop":
+		st.run = (&loop{st: st, body: bodies["body"]}).run
+	case "Scan":
+		st.run, err = newScan(st, bodies["body"])
+	default:
+		return false, nil
+	}
+	return true, err
 }
 
-// skip passes by the plan's entries for the bodies of a node.
-func (b *builder) skip(n *graph.Node) {
-	for _, at := range n.Bodies() {
-		for _, g := range at.All() {
-			b.next++
-			for _, m := range g.Nodes {
-				b.skip(m)
-			}
+// body builds the frame of a graph within a node. Those of a local function
+// have no entry in the plan.
+func (b *builder) body(st *step, g *graph.Graph, opsets []graph.Opset, work spot) (*frame, error) {
+	var a *area
+	var err error
+	switch {
+	case b.s.pr.opt.Apart:
+		a, err = b.apart(g)
+	case b.inFunction:
+		a, err = b.laidOut(g, true, work)
+	default:
+		a = b.planned(g, b.bodies[b.next].Buffers, work)
+	}
+	if !b.inFunction {
+		b.next++
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.frame(g, opsets, st.f, nil, a, nil)
+}
+
+// function builds the frame of a local function as one node calls it: its inputs
+// are the node's.
+func (b *builder) function(st *step, call *graph.Call, work spot) (*frame, error) {
+	within := b.inFunction
+	b.inFunction = true
+	defer func() { b.inFunction = within }()
+	var a *area
+	var err error
+	if b.s.pr.opt.Apart {
+		a, err = b.apart(call.Body)
+	} else {
+		a, err = b.laidOut(call.Body, false, work)
+	}
+	if err != nil {
+		return nil, err
+	}
+	args := make(map[graph.TensorID]*tensor, len(call.Body.Inputs))
+	for i, id := range call.Body.Inputs {
+		args[id] = nil
+		if i < len(st.in) {
+			args[id] = st.in[i]
 		}
+	}
+	return b.frame(call.Body, call.Function.Opsets, nil, args, a, nil)
+}
+
+// called runs a local function and copies what it makes.
+func (f *frame) called(st *step) kernel.Run {
+	return func(*work.Pool) error {
+		if err := f.runAll(); err != nil {
+			return err
+		}
+		return f.handOut(st, 0)
+	}
+}
+
+// handOut copies the outputs of a body, from number first on, to the outputs of
+// its node.
+func (f *frame) handOut(st *step, first int) error {
+	for i, out := range st.out {
+		if out == nil {
+			continue
+		}
+		from := f.output(first + i)
+		if from == nil {
+			return fmt.Errorf("output %d of its body is left out", first+i)
+		}
+		if err := f.s.assign(out, from); err != nil {
+			return err
+		}
+	}
+	f.release()
+	return nil
+}
+
+// output is output i of a frame.
+func (f *frame) output(i int) *tensor { return f.tensors[f.g.Outputs[i]] }
+
+// input is input i of a frame.
+func (f *frame) input(i int) *tensor { return f.tensors[f.g.Inputs[i]] }
+
+// assign copies a tensor, shape and elements.
+func (s *Session) assign(to, from *tensor) error {
+	if to == from {
+		return nil
+	}
+	if to.Type == graph.Undefined {
+		to.Type = from.Type
+	}
+	if to.Type != from.Type {
+		return fmt.Errorf("tensor %q turns out to be of %v, expected %v", graph.Short(to.name), from.Type, to.Type)
+	}
+	if err := s.resize(to, from.Shape); err != nil {
+		return err
+	}
+	if to.At != from.At {
+		copy(bytesOf(to), bytesOf(from))
+	}
+	return nil
+}
+
+// bytesOf is the elements of a tensor as they lie now.
+func bytesOf(t *tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
+
+// branch runs one of two bodies.
+func (st *step) branch(then, otherwise *frame) kernel.Run {
+	return func(*work.Pool) error {
+		taken := otherwise
+		if *(*bool)(st.in[0].At) {
+			taken = then
+		}
+		if err := taken.runAll(); err != nil {
+			return err
+		}
+		return taken.handOut(st, 0)
 	}
 }

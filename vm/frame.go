@@ -45,25 +45,59 @@ type builder struct {
 	bodies []plan.Subgraph // in the plan's order
 	next   int             // the entry that is due
 	nodes  int
+
+	inFunction bool
+	layouts    map[*graph.Graph]*layout // of graphs within local functions
 }
 
 // frame builds a graph's tensors and steps. outer is the frame around a body,
-// nil for others.
-func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, a *area, values []*ops.Value) (*frame, error) {
+// nil for others; args are the inputs of a function, nil where left out.
+func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args map[graph.TensorID]*tensor, a *area, values []*ops.Value) (*frame, error) {
 	f := &frame{s: b.s, g: g, tensors: make([]*tensor, len(g.Tensors)), values: values}
 	for _, c := range g.Captures {
 		f.tensors[c.Inner] = outer.tensors[c.Outer]
 	}
 	for id, t := range g.Tensors {
-		if t.Capture {
-			continue
-		}
-		var err error
-		if f.tensors[id], err = b.tensor(g, graph.TensorID(id), a); err != nil {
-			return nil, err
+		arg, isArg := args[graph.TensorID(id)]
+		switch {
+		case t.Capture:
+		case isArg:
+			f.tensors[id] = arg
+		default:
+			var err error
+			if f.tensors[id], err = b.tensor(g, graph.TensorID(id), a); err != nil {
+				return nil, err
+			}
 		}
 	}
+	b.views(f)
 	return f, b.steps(f, opsets, a)
+}
+
+// views gives tensors without a place of their own that of what they view: a
+// constant, or something outside of the graph. Those that view nothing lie by
+// the side.
+func (b *builder) views(f *frame) {
+	order, _ := f.g.Topological()
+	for _, n := range order {
+		for k, id := range f.g.Nodes[n].Outputs {
+			if id < 0 || f.tensors[id].room > 0 || f.tensors[id].Const || f.g.Tensors[id].Dynamic != "" {
+				continue
+			}
+			t := f.tensors[id]
+			if v := viewedOf(f.g.Nodes[n], k); v != graph.None && !b.s.pr.opt.Apart {
+				if from := f.tensors[v]; from != nil && (from.room > 0 || from.Const) {
+					t.At, t.room, t.Const = from.At, max(from.room, int64(from.Bytes())), from.Const
+					continue
+				}
+			}
+			if t.exact && t.Bytes() > 0 {
+				t.block = b.s.side.take(int64(t.Bytes()))
+				t.At, t.room = unsafe.Pointer(unsafe.SliceData(t.block)), int64(len(t.block))
+				t.block = nil // it stays
+			}
+		}
+	}
 }
 
 // tensor makes one tensor of a frame.
@@ -191,7 +225,7 @@ func (f *frame) plan(place []int) {
 func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	n := st.call.Node
 	label := st.f.g.Label(st.node)
-	if n.Op == "Constant" && n.Domain == "" && st.out[0].Const {
+	if len(st.out) == 1 && st.out[0] != nil && st.out[0].Const {
 		return nil
 	}
 	if special, err := b.control(st, opsets, a); special || err != nil {

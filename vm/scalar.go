@@ -7,6 +7,17 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// constantNode is the elements of a Constant node, nil where it holds something
+// else than a tensor.
+func constantNode(n *graph.Node, name string) *graph.Data {
+	for _, a := range n.Attrs {
+		if a.Name == "value" && a.Tensor != nil {
+			return a.Tensor
+		}
+	}
+	return scalarConstant(n, name)
+}
+
 // scalarConstant is the elements of a Constant node that states numbers instead
 // of a tensor.
 func scalarConstant(n *graph.Node, name string) *graph.Data {

@@ -50,12 +50,12 @@ func (s *Session) build() error {
 	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
-	b := &builder{s: s, bodies: p.Subgraphs}
+	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}}
 	area, err := b.mainArea()
 	if err != nil {
 		return err
 	}
-	if s.main, err = b.frame(s.pr.m.Graph, s.pr.m.Opsets, nil, area, s.pr.values); err != nil {
+	if s.main, err = b.frame(s.pr.m.Graph, s.pr.m.Opsets, nil, nil, area, s.pr.values); err != nil {
 		return refuse(s.pr.m, "%w", err)
 	}
 	if err := s.missing.err(); err != nil {

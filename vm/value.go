@@ -3,8 +3,11 @@ package vm
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // Value is a tensor of the caller: its elements, row by row, little-endian.
@@ -37,4 +40,27 @@ func sizeOf(d graph.DType, shape []int) (int64, error) {
 		err = fmt.Errorf("%v has no fixed size", d)
 	}
 	return bytes, err
+}
+
+// ParseTensor decodes a TensorProto. name is what errors call it.
+func ParseTensor(name string, b []byte) (Value, error) {
+	d, err := onnx.ParseTensor(name, b)
+	if err != nil {
+		return Value{}, err
+	}
+	if d.External != nil {
+		return Value{}, fmt.Errorf("%s: its elements lie in another file: expected them here", name)
+	}
+	c := newConstants(&graph.Model{Source: &graph.Source{Name: name, Bytes: b}})
+	t, err := c.tensor(d)
+	if err != nil {
+		return Value{}, err
+	}
+	return Value{t.Type, t.Shape, unsafe.Slice((*byte)(t.At), t.Bytes())}, nil
+}
+
+// Reals gives the elements of a value of numbers; false for other dtypes.
+func (v Value) Reals() ([]float64, bool) {
+	t := kernel.Tensor{Type: v.Type, Shape: v.Shape, At: unsafe.Pointer(unsafe.SliceData(v.Data))}
+	return t.Reals()
 }

@@ -284,9 +284,9 @@ func makeMod(c *Call) (Run, error) {
 	truncated := c.Int("fmod", 0) != 0
 	switch c.Out[0].Type {
 	case graph.Float32:
-		return loopsOf(func(a, b float32) float32 { return float32(math.Mod(float64(a), float64(b))) }).run(c)
+		return loopsOf(func(a, b float32) float32 { return float32(remainder(float64(a), float64(b), truncated)) }).run(c)
 	case graph.Float64:
-		return loopsOf(math.Mod).run(c)
+		return loopsOf(func(a, b float64) float64 { return remainder(a, b, truncated) }).run(c)
 	case graph.Int64:
 		return modLoops[int64](truncated).run(c)
 	case graph.Int32:
@@ -305,6 +305,15 @@ func makeMod(c *Call) (Run, error) {
 		return modLoops[uint8](truncated).run(c)
 	}
 	return nil, unsupported(c.Out[0].Type)
+}
+
+// remainder of reals has the sign of the divisor, or of the dividend.
+func remainder(a, b float64, truncated bool) float64 {
+	m := math.Mod(a, b)
+	if !truncated && m != 0 && (m < 0) != (b < 0) {
+		m += b
+	}
+	return m
 }
 
 func modLoops[T integer](truncated bool) loops[T, T] {

@@ -15,7 +15,11 @@ var families = []family{
 	pooling,
 	normalization,
 	reductions,
+	comparisons,
+	casts,
 	layouts,
+	cutting,
+	indexing,
 	generators,
 }
 

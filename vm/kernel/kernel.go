@@ -277,8 +277,17 @@ func (c *Call) takes(i int, list ...graph.DType) error {
 	return fmt.Errorf("input %d has dtype %v: expected one of %v", i, c.In[i].Type, list)
 }
 
+// ErrUnsupported says that an operator has a kernel, but none for the dtypes or
+// attributes of a node.
+var ErrUnsupported = errors.New("no kernel")
+
 // unsupported says that there is no kernel for the dtype of a tensor.
-func unsupported(d graph.DType) error { return fmt.Errorf("no kernel for dtype %v", d) }
+func unsupported(d graph.DType) error { return fmt.Errorf("%w for dtype %v", ErrUnsupported, d) }
+
+// unsupportedf says that there is no kernel for what follows.
+func unsupportedf(format string, args ...any) error {
+	return fmt.Errorf("%w for "+format, append([]any{ErrUnsupported}, args...)...)
+}
 
 // axis brings an axis into [0, rank).
 func axis(k, rank int) (int, error) {

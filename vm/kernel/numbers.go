@@ -48,6 +48,15 @@ func reader(d graph.DType) (func(at unsafe.Pointer, i int) float64, bool) {
 	case graph.Uint8, graph.Bool:
 		return read[uint8], true
 	}
+	if f, ok := smallFloats[d]; ok {
+		if f.bits < 8 {
+			return func(at unsafe.Pointer, i int) float64 { return f.decode(packed(at, i, f.bits)) }, true
+		}
+		return func(at unsafe.Pointer, i int) float64 { return f.decode(*(*uint8)(unsafe.Add(at, i))) }, true
+	}
+	if get, ok := intReader(d); ok {
+		return func(at unsafe.Pointer, i int) float64 { return float64(get(at, i)) }, true
+	}
 	return nil, false
 }
 

@@ -144,7 +144,7 @@ func averagePool[T floating](c *Call) (Run, error) {
 	after := [3]int{}
 	if pads := c.Ints("pads"); pads != nil {
 		copy(after[3-v.axes:], pads[v.axes:])
-	} else {
+	} else if mode := c.Str("auto_pad", "NOTSET"); mode == "SAME_UPPER" || mode == "SAME_LOWER" {
 		for a := range 3 {
 			after[a] = max(0, (v.out[a]-1)*v.stride[a]+(v.kernel[a]-1)*v.dil[a]+1-v.in[a]-v.pads[a])
 		}

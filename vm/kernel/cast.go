@@ -1,0 +1,305 @@
+package kernel
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// casts change the dtype of elements.
+var casts = family{"", []Kernel{
+	{Name: "Cast", Make: makeCast, Half: true},
+	{Name: "CastLike", Make: makeCast, Half: true},
+	{Name: "BitCast", Make: makeCopy, Half: true},
+}}
+
+func makeCast(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	if in.Type == out.Type {
+		return makeCopy(c)
+	}
+	convert, ok := converter(out.Type, in.Type)
+	if !ok {
+		return nil, unsupportedf("a cast from %v to %v", in.Type, out.Type)
+	}
+	saturate := c.Int("saturate", 1) != 0
+	if !saturate && isFloat8(out.Type) {
+		return nil, unsupportedf("saturate 0")
+	}
+	n := out.Len()
+	part := func(p, _ int) { convert(out.At, in.At, p*grain, min((p+1)*grain, n)) }
+	return func(w *work.Pool) error {
+		w.For(cuts(n, grain), part)
+		return nil
+	}, nil
+}
+
+// conversionLoop converts elements [i, j). A part begins at a whole byte of packed
+// types, since grain is even.
+type conversionLoop func(to, from unsafe.Pointer, i, j int)
+
+// converter gives the loop between two dtypes.
+func converter(to, from graph.DType) (conversionLoop, bool) {
+	if f := fastConverter(to, from); f != nil {
+		return f, true
+	}
+	if whole, ok := intReader(from); ok {
+		if set, ok := intWriter(to); ok {
+			return func(to, from unsafe.Pointer, i, j int) {
+				for ; i < j; i++ {
+					set(to, i, whole(from, i))
+				}
+			}, true
+		}
+	}
+	get, ok := reader(from)
+	set, fits := writer(to)
+	return func(to, from unsafe.Pointer, i, j int) {
+		for ; i < j; i++ {
+			set(to, i, get(from, i))
+		}
+	}, ok && fits
+}
+
+// fastConverter has the loops of the pairs that networks are full of.
+func fastConverter(to, from graph.DType) conversionLoop {
+	switch [2]graph.DType{to, from} {
+	case [2]graph.DType{graph.Float32, graph.Float16}, [2]graph.DType{graph.Float32, graph.BFloat16}:
+		return func(to, at unsafe.Pointer, i, j int) {
+			widenRow(span[float32](unsafe.Add(to, 4*i), j-i), unsafe.Add(at, 2*i), from)
+		}
+	case [2]graph.DType{graph.Float16, graph.Float32}, [2]graph.DType{graph.BFloat16, graph.Float32}:
+		return func(at, from unsafe.Pointer, i, j int) {
+			roundRow(unsafe.Add(at, 2*i), to, span[float32](unsafe.Add(from, 4*i), j-i))
+		}
+	case [2]graph.DType{graph.Float32, graph.Int64}:
+		return plainConversion[float32, int64]
+	case [2]graph.DType{graph.Float32, graph.Int32}:
+		return plainConversion[float32, int32]
+	case [2]graph.DType{graph.Float32, graph.Uint8}:
+		return plainConversion[float32, uint8]
+	case [2]graph.DType{graph.Float32, graph.Float64}:
+		return plainConversion[float32, float64]
+	case [2]graph.DType{graph.Float64, graph.Float32}:
+		return plainConversion[float64, float32]
+	case [2]graph.DType{graph.Int32, graph.Int64}:
+		return plainConversion[int32, int64]
+	case [2]graph.DType{graph.Int64, graph.Int32}:
+		return plainConversion[int64, int32]
+	}
+	return nil
+}
+
+func plainConversion[T, S number](to, from unsafe.Pointer, i, j int) {
+	d, s := unsafe.Slice((*T)(to), j), unsafe.Slice((*S)(from), j)
+	for ; i < j; i++ {
+		d[i] = T(s[i])
+	}
+}
+
+// intReader gives a function that reads element i of an integer tensor.
+func intReader(d graph.DType) (func(at unsafe.Pointer, i int) int64, bool) {
+	switch d {
+	case graph.Int64, graph.Uint64:
+		return readInt[int64], true
+	case graph.Int32:
+		return readInt[int32], true
+	case graph.Int16:
+		return readInt[int16], true
+	case graph.Int8:
+		return readInt[int8], true
+	case graph.Uint32:
+		return readInt[uint32], true
+	case graph.Uint16:
+		return readInt[uint16], true
+	case graph.Uint8:
+		return readInt[uint8], true
+	case graph.Bool:
+		return func(at unsafe.Pointer, i int) int64 {
+			if *(*uint8)(unsafe.Add(at, i)) != 0 {
+				return 1
+			}
+			return 0
+		}, true
+	case graph.Int4:
+		return func(at unsafe.Pointer, i int) int64 { return int64(int8(packed(at, i, 4)<<4) >> 4) }, true
+	case graph.Uint4:
+		return func(at unsafe.Pointer, i int) int64 { return int64(packed(at, i, 4)) }, true
+	case graph.Int2:
+		return func(at unsafe.Pointer, i int) int64 { return int64(int8(packed(at, i, 2)<<6) >> 6) }, true
+	case graph.Uint2:
+		return func(at unsafe.Pointer, i int) int64 { return int64(packed(at, i, 2)) }, true
+	}
+	return nil, false
+}
+
+func readInt[T integer](at unsafe.Pointer, i int) int64 {
+	var zero T
+	return int64(*(*T)(unsafe.Add(at, i*int(unsafe.Sizeof(zero)))))
+}
+
+// packed is element i of a type of 2 or 4 bits; the first of a byte lies in its
+// low bits.
+func packed(at unsafe.Pointer, i, bits int) uint8 {
+	per := 8 / bits
+	return *(*uint8)(unsafe.Add(at, i/per)) >> (i % per * bits) & (1<<bits - 1)
+}
+
+// pack writes such an element.
+func pack(at unsafe.Pointer, i, bits int, v uint8) {
+	per := 8 / bits
+	b := (*uint8)(unsafe.Add(at, i/per))
+	shift := i % per * bits
+	*b = *b&^(1<<shift*(1<<bits-1)) | v&(1<<bits-1)<<shift
+}
+
+// intWriter gives a function that writes element i of a tensor; what does not
+// fit wraps around.
+func intWriter(d graph.DType) (func(at unsafe.Pointer, i int, v int64), bool) {
+	switch d {
+	case graph.Int64, graph.Uint64:
+		return writeInt[int64], true
+	case graph.Int32, graph.Uint32:
+		return writeInt[int32], true
+	case graph.Int16, graph.Uint16:
+		return writeInt[int16], true
+	case graph.Int8, graph.Uint8:
+		return writeInt[int8], true
+	case graph.Bool:
+		return func(at unsafe.Pointer, i int, v int64) { *(*bool)(unsafe.Add(at, i)) = v != 0 }, true
+	case graph.Int4, graph.Uint4:
+		return func(at unsafe.Pointer, i int, v int64) { pack(at, i, 4, uint8(v)) }, true
+	case graph.Int2, graph.Uint2:
+		return func(at unsafe.Pointer, i int, v int64) { pack(at, i, 2, uint8(v)) }, true
+	}
+	return nil, false
+}
+
+func writeInt[T integer](at unsafe.Pointer, i int, v int64) {
+	var zero T
+	*(*T)(unsafe.Add(at, i*int(unsafe.Sizeof(zero)))) = T(v)
+}
+
+// writer gives a function that writes element i of a tensor of any dtype of
+// numbers; reals are cut towards zero.
+func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
+	switch d {
+	case graph.Float32:
+		return func(at unsafe.Pointer, i int, v float64) { *(*float32)(unsafe.Add(at, 4*i)) = float32(v) }, true
+	case graph.Float64:
+		return func(at unsafe.Pointer, i int, v float64) { *(*float64)(unsafe.Add(at, 8*i)) = v }, true
+	case graph.Float16:
+		return func(at unsafe.Pointer, i int, v float64) { *(*uint16)(unsafe.Add(at, 2*i)) = FloatToHalf(float32(v)) }, true
+	case graph.BFloat16:
+		return func(at unsafe.Pointer, i int, v float64) { *(*uint16)(unsafe.Add(at, 2*i)) = floatToBrain(float32(v)) }, true
+	case graph.Bool:
+		return func(at unsafe.Pointer, i int, v float64) { *(*bool)(unsafe.Add(at, i)) = v != 0 }, true
+	case graph.Uint64:
+		return func(at unsafe.Pointer, i int, v float64) {
+			u := uint64(v)
+			if v < 0 {
+				u = uint64(int64(v))
+			}
+			*(*uint64)(unsafe.Add(at, 8*i)) = u
+		}, true
+	}
+	if f, ok := smallFloats[d]; ok {
+		if f.bits < 8 {
+			return func(at unsafe.Pointer, i int, v float64) { pack(at, i, f.bits, f.encode(v)) }, true
+		}
+		return func(at unsafe.Pointer, i int, v float64) { *(*uint8)(unsafe.Add(at, i)) = f.encode(v) }, true
+	}
+	set, ok := intWriter(d)
+	if !ok {
+		return nil, false
+	}
+	return func(at unsafe.Pointer, i int, v float64) { set(at, i, int64(v)) }, true
+}
+
+func isFloat8(d graph.DType) bool {
+	_, is := smallFloats[d]
+	return is
+}
+
+// smallFloat is a floating-point format of a byte or less.
+type smallFloat struct {
+	bits, mantissa, bias int
+	infinity             bool // has infinities and several NaNs, as IEEE 754
+	unsigned             bool // no negative zero: its code is NaN (the "uz" of fnuz)
+	finite               bool // has neither infinity nor NaN
+}
+
+// smallFloats are the formats whose codes are decoded one by one (OCP 2023;
+// Noune et al. 2022 for fnuz).
+var smallFloats = map[graph.DType]*smallFloat{
+	graph.Float8E4M3FN: {bits: 8, mantissa: 3, bias: 7},
+	graph.Float8E4M3U:  {bits: 8, mantissa: 3, bias: 8, unsigned: true},
+	graph.Float8E5M2:   {bits: 8, mantissa: 2, bias: 15, infinity: true},
+	graph.Float8E5M2U:  {bits: 8, mantissa: 2, bias: 16, unsigned: true},
+	graph.Float4E2M1:   {bits: 4, mantissa: 1, bias: 1, finite: true},
+}
+
+// decode is the value of a code.
+func (f *smallFloat) decode(code uint8) float64 {
+	exponents := f.bits - 1 - f.mantissa
+	sign := 1.0
+	if code>>(f.bits-1)&1 == 1 {
+		sign = -1
+	}
+	exp, fraction := int(code>>f.mantissa)&(1<<exponents-1), int(code)&(1<<f.mantissa-1)
+	switch {
+	case f.unsigned && code == 1<<(f.bits-1):
+		return math.NaN()
+	case f.infinity && exp == 1<<exponents-1 && fraction == 0:
+		return math.Inf(int(sign))
+	case f.infinity && exp == 1<<exponents-1:
+		return math.NaN()
+	case !f.infinity && !f.unsigned && !f.finite && code&(1<<(f.bits-1)-1) == 1<<(f.bits-1)-1:
+		return math.NaN()
+	case exp == 0:
+		return sign * math.Ldexp(float64(fraction), 1-f.bias-f.mantissa)
+	}
+	return sign * math.Ldexp(float64(fraction+1<<f.mantissa), exp-f.bias-f.mantissa)
+}
+
+// encode is the code of the nearest value, ties to the even code; what is too
+// large becomes the largest.
+func (f *smallFloat) encode(v float64) uint8 {
+	negative := uint8(1) << (f.bits - 1)
+	if v != v {
+		if f.unsigned || f.finite {
+			return negative
+		}
+		return negative - 1
+	}
+	sign := uint8(0)
+	if math.Signbit(v) {
+		sign = negative
+		v = -v
+	}
+	most := negative - 1
+	for math.IsNaN(f.decode(most)) || math.IsInf(f.decode(most), 0) {
+		most--
+	}
+	low, high := uint8(0), most // f.decode(low) <= v, by bisection
+	if v >= f.decode(most) {
+		return sign | most
+	}
+	for high-low > 1 {
+		if mid := low + (high-low)/2; f.decode(mid) <= v {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	below, above := v-f.decode(low), f.decode(high)-v
+	if above < below || above == below && high&1 == 0 {
+		low = high
+	}
+	if low == 0 && f.unsigned {
+		return 0
+	}
+	return sign | low
+}

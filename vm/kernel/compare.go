@@ -1,0 +1,185 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// comparisons make bools, or work on bits.
+var comparisons = family{"", []Kernel{
+	{Name: "Equal", Make: compareBy(func(order int) bool { return order == 0 })},
+	{Name: "Less", Make: compareBy(func(order int) bool { return order == -1 })},
+	{Name: "LessOrEqual", Make: compareBy(func(order int) bool { return order == -1 || order == 0 })},
+	{Name: "Greater", Make: compareBy(func(order int) bool { return order == 1 })},
+	{Name: "GreaterOrEqual", Make: compareBy(func(order int) bool { return order == 1 || order == 0 })},
+	{Name: "And", Make: logical(func(a, b bool) bool { return a && b })},
+	{Name: "Or", Make: logical(func(a, b bool) bool { return a || b })},
+	{Name: "Xor", Make: logical(func(a, b bool) bool { return a != b })},
+	{Name: "Not", Make: func(c *Call) (Run, error) { return rowwise(c, perElement1(func(a bool) bool { return !a })) }},
+	{Name: "IsNaN", Make: makeIsNaN},
+	{Name: "IsInf", Make: makeIsInf},
+	{Name: "BitwiseAnd", Make: bitwise(func(a, b uint64) uint64 { return a & b })},
+	{Name: "BitwiseOr", Make: bitwise(func(a, b uint64) uint64 { return a | b })},
+	{Name: "BitwiseXor", Make: bitwise(func(a, b uint64) uint64 { return a ^ b })},
+	{Name: "BitwiseNot", Make: makeBitwiseNot},
+	{Name: "BitShift", Make: makeBitShift},
+}}
+
+// unordered is the order of two numbers one of which is NaN.
+const unordered = 2
+
+// order is -1, 0 or 1, or unordered.
+func order[T number](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	case a == b:
+		return 0
+	}
+	return unordered
+}
+
+// compareBy makes the kernel of a relation, told by the orders that fulfil it.
+func compareBy(holds func(order int) bool) func(*Call) (Run, error) {
+	var table [4]bool
+	for k := range table {
+		table[k] = holds(k - 1)
+	}
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return relation[float32](c, table)
+		case graph.Float64:
+			return relation[float64](c, table)
+		case graph.Int64:
+			return relation[int64](c, table)
+		case graph.Int32:
+			return relation[int32](c, table)
+		case graph.Int16:
+			return relation[int16](c, table)
+		case graph.Int8:
+			return relation[int8](c, table)
+		case graph.Uint64:
+			return relation[uint64](c, table)
+		case graph.Uint32:
+			return relation[uint32](c, table)
+		case graph.Uint16:
+			return relation[uint16](c, table)
+		case graph.Uint8, graph.Bool:
+			return relation[uint8](c, table)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+func relation[T number](c *Call, table [4]bool) (Run, error) {
+	return loopsOf(func(a, b T) bool { return table[order(a, b)+1] }).run(c)
+}
+
+func logical(f func(a, b bool) bool) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) { return loopsOf(f).run(c) }
+}
+
+// perElement1 is the loop of a function between two types.
+func perElement1[T, U any](f func(T) U) func(d []U, a []T) {
+	return func(d []U, a []T) {
+		for i, x := range a[:len(d)] {
+			d[i] = f(x)
+		}
+	}
+}
+
+func makeIsNaN(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return rowwise(c, perElement1(func(a float32) bool { return a != a }))
+	case graph.Float64:
+		return rowwise(c, perElement1(func(a float64) bool { return a != a }))
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func makeIsInf(c *Call) (Run, error) {
+	negative, positive := c.Int("detect_negative", 1) != 0, c.Int("detect_positive", 1) != 0
+	is := func(a float64) bool { return negative && math.IsInf(a, -1) || positive && math.IsInf(a, 1) }
+	switch c.In[0].Type {
+	case graph.Float32:
+		return rowwise(c, perElement1(func(a float32) bool { return is(float64(a)) }))
+	case graph.Float64:
+		return rowwise(c, perElement1(is))
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+// bitwise makes the kernel of an operation on bits; it is the same for signed
+// dtypes.
+func bitwise(f func(a, b uint64) uint64) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].width() {
+		case 8:
+			return loopsOf(f).run(c)
+		case 4:
+			return loopsOf(func(a, b uint32) uint32 { return uint32(f(uint64(a), uint64(b))) }).run(c)
+		case 2:
+			return loopsOf(func(a, b uint16) uint16 { return uint16(f(uint64(a), uint64(b))) }).run(c)
+		case 1:
+			return loopsOf(func(a, b uint8) uint8 { return uint8(f(uint64(a), uint64(b))) }).run(c)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+func makeBitwiseNot(c *Call) (Run, error) {
+	switch c.In[0].width() {
+	case 8:
+		return rowwise(c, perElement(func(a uint64) uint64 { return ^a }))
+	case 4:
+		return rowwise(c, perElement(func(a uint32) uint32 { return ^a }))
+	case 2:
+		return rowwise(c, perElement(func(a uint16) uint16 { return ^a }))
+	case 1:
+		return rowwise(c, perElement(func(a uint8) uint8 { return ^a }))
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+// makeBitShift keeps the sign of signed dtypes; what is shifted by its width or
+// more, or by a negative number, leaves nothing but the sign.
+func makeBitShift(c *Call) (Run, error) {
+	right := c.Str("direction", "") == "RIGHT"
+	switch c.In[0].Type {
+	case graph.Uint64:
+		return loopsOf(shift[uint64](right)).run(c)
+	case graph.Uint32:
+		return loopsOf(shift[uint32](right)).run(c)
+	case graph.Uint16:
+		return loopsOf(shift[uint16](right)).run(c)
+	case graph.Uint8:
+		return loopsOf(shift[uint8](right)).run(c)
+	case graph.Int64:
+		return loopsOf(shift[int64](right)).run(c)
+	case graph.Int32:
+		return loopsOf(shift[int32](right)).run(c)
+	case graph.Int16:
+		return loopsOf(shift[int16](right)).run(c)
+	case graph.Int8:
+		return loopsOf(shift[int8](right)).run(c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func shift[T integer](right bool) func(a, b T) T {
+	return func(a, b T) T {
+		n := uint64(b)
+		if b < 0 {
+			n = 64
+		}
+		if right {
+			return a >> n
+		}
+		return a << n
+	}
+}

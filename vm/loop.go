@@ -1,0 +1,204 @@
+package vm
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// loop is a Loop node: the body takes the number of the iteration, the condition
+// and what is carried along; it makes the next condition, what is carried on,
+// and the elements that are laid one after the other.
+type loop struct {
+	st   *step
+	body *frame
+	rows []stack // of the outputs behind those that are carried
+}
+
+// stack is an output that grows along its first axis.
+type stack struct {
+	out   *tensor
+	block []byte // of the side pool, where the output has no place yet
+	used  int
+	count int
+	shape []int // of one row
+}
+
+func (l *loop) run(*work.Pool) error {
+	st, s := l.st, l.st.f.s
+	carried := len(l.body.g.Inputs) - 2
+	if carried < 0 || len(st.in) < 2+carried || len(l.body.g.Outputs) != 1+len(st.out) || carried > len(st.out) {
+		return fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(l.body.g.Inputs), len(l.body.g.Outputs))
+	}
+	most := int64(math.MaxInt64)
+	if m := st.in[0]; m != nil {
+		most = *(*int64)(m.At)
+	}
+	again := st.in[1] == nil || *(*bool)(st.in[1].At)
+	for i := range carried {
+		if err := s.assign(l.body.input(2+i), st.in[2+i]); err != nil {
+			return err
+		}
+	}
+	l.rows = l.rows[:0]
+	for _, out := range st.out[carried:] {
+		l.rows = append(l.rows, stack{out: out})
+	}
+	for i := int64(0); i < most && again; i++ {
+		if err := l.set(i, again); err != nil {
+			return err
+		}
+		if err := l.body.runAll(); err != nil {
+			return err
+		}
+		again = *(*bool)(l.body.output(0).At)
+		for k := range l.rows {
+			if err := l.rows[k].add(s, l.body.output(1+carried+k)); err != nil {
+				return err
+			}
+		}
+		if err := l.body.carryOn(2, 1, carried); err != nil {
+			return err
+		}
+		l.body.release()
+	}
+	for i := range carried {
+		if st.out[i] == nil {
+			continue
+		}
+		if err := s.assign(st.out[i], l.body.input(2+i)); err != nil {
+			return err
+		}
+	}
+	for k := range l.rows {
+		if err := l.rows[k].end(s, st.f.g.Tensor(st.call.Node.Outputs[carried+k])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set gives the body the number of the iteration and the condition.
+func (l *loop) set(i int64, again bool) error {
+	s := l.st.f.s
+	for k, t := range []*tensor{l.body.input(0), l.body.input(1)} {
+		if !t.exact {
+			t.Type = []graph.DType{graph.Int64, graph.Bool}[k]
+			if err := s.resize(t, nil); err != nil {
+				return err
+			}
+		}
+	}
+	*(*int64)(l.body.input(0).At) = i
+	*(*bool)(l.body.input(1).At) = again
+	return nil
+}
+
+// carryOn copies outputs of a body, from number out on, to its inputs, from
+// number in on. One that lies where another input is to be goes by the side.
+func (f *frame) carryOn(in, out, n int) error {
+	var kept [][]byte
+	for i := range n {
+		from := f.output(out + i)
+		var b []byte
+		for k := range n {
+			if to := f.input(in + k); k != i && overlap(from, to) {
+				b = f.s.side.take(int64(from.Bytes()))
+				copy(b, bytesOf(from))
+				break
+			}
+		}
+		if b != nil && kept == nil {
+			kept = make([][]byte, n)
+		}
+		if b != nil {
+			kept[i] = b
+		}
+	}
+	for i := range n {
+		from, to := f.output(out+i), f.input(in+i)
+		if kept == nil || kept[i] == nil {
+			if err := f.s.assign(to, from); err != nil {
+				return err
+			}
+			continue
+		}
+		aside := *from
+		aside.At = unsafe.Pointer(unsafe.SliceData(kept[i]))
+		if err := f.s.assign(to, &aside); err != nil {
+			return err
+		}
+		f.s.side.give(kept[i])
+	}
+	return nil
+}
+
+// overlap reports whether two tensors share a byte.
+func overlap(a, b *tensor) bool {
+	if a.Shape == nil || b.Shape == nil {
+		return false
+	}
+	x, y := uintptr(a.At), uintptr(b.At)
+	return x < y+uintptr(b.Bytes()) && y < x+uintptr(a.Bytes())
+}
+
+// add lays one row behind those that are there.
+func (r *stack) add(s *Session, row *tensor) error {
+	if r.out == nil {
+		return nil
+	}
+	if r.out.Type == graph.Undefined {
+		r.out.Type = row.Type
+	}
+	r.shape = append(r.shape[:0], row.Shape...)
+	r.count++
+	b := bytesOf(row)
+	if r.out.room > 0 {
+		if int64(r.used+len(b)) > r.out.room {
+			return fmt.Errorf("tensor %q turns out to have more than the %d bytes it was planned for", graph.Short(r.out.name), r.out.room)
+		}
+		copy(unsafe.Slice((*byte)(unsafe.Add(r.out.At, r.used)), len(b)), b)
+		r.used += len(b)
+		return nil
+	}
+	if r.used+len(b) > len(r.block) {
+		larger := s.side.take(int64(2 * (r.used + len(b))))
+		copy(larger, r.block[:r.used])
+		s.side.give(r.block)
+		r.block = larger
+	}
+	r.used += copy(r.block[r.used:], b)
+	return nil
+}
+
+// end gives the output its shape, and its elements where they lie by the side. t
+// is the output as inference sees it: without rows, the rest of the shape comes
+// from there.
+func (r *stack) end(s *Session, t *graph.Tensor) error {
+	if r.out == nil {
+		return nil
+	}
+	shape := []int{r.count}
+	if r.count > 0 {
+		shape = append(shape, r.shape...)
+	} else if t.Type.Ranked && len(t.Type.Shape) > 0 {
+		for _, d := range t.Type.Shape[1:] {
+			n := 0
+			if d.Exact() {
+				n = int(d)
+			}
+			shape = append(shape, n)
+		}
+	}
+	if err := s.resize(r.out, shape); err != nil {
+		return err
+	}
+	if r.block != nil {
+		copy(bytesOf(r.out), r.block[:r.used])
+		s.side.give(r.block)
+	}
+	return nil
+}

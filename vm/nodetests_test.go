@@ -1,0 +1,209 @@
+package vm_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/kernel"
+)
+
+// nodeTest is one of ONNX's operator tests: files by name.
+type nodeTest struct {
+	name, runtime, operators string
+	files                    map[string][]byte
+}
+
+func readNodeTests(t testing.TB) []*nodeTest {
+	t.Helper()
+	dir := testData(t)
+	f, err := os.Open(filepath.Join(dir, "node-tests.tar.gz"))
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]*nodeTest{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := strings.Split(h.Name, "/")
+		if h.Typeflag != tar.TypeReg || len(parts) < 3 {
+			continue
+		}
+		k := tests[parts[1]]
+		if k == nil {
+			k = &nodeTest{name: parts[1], files: map[string][]byte{}}
+			tests[k.name] = k
+		}
+		if k.files[path.Base(h.Name)], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "node-tests.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows[1:] {
+		if k := tests[row[0]]; k != nil {
+			k.operators, k.runtime = row[2], row[4]
+		}
+	}
+	list := slices.Collect(maps.Values(tests))
+	slices.SortFunc(list, func(a, b *nodeTest) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// errUnclaimed says that the VM does not claim to run a test.
+var errUnclaimed = errors.New("not claimed")
+
+// run plans the test's model, runs it and compares.
+func (k *nodeTest) run(opt vm.Options) error {
+	m, err := onnx.Parse(k.name, k.files["model.onnx"])
+	if err != nil {
+		return err
+	}
+	r, err := passes.Optimize(m, passes.Options{})
+	if err != nil {
+		return err
+	}
+	p, err := vm.New(r.Model, r.Plan, opt)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	s, err := p.NewSession()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnclaimed, err)
+	}
+	defer s.Close()
+	inputs := map[string]vm.Value{}
+	for i, t := range p.Inputs() {
+		if t.Type.Kind != graph.KindTensor || t.Type.Elem == graph.String {
+			return fmt.Errorf("%w: input of %v", errUnclaimed, t.Type)
+		}
+		if inputs[t.Name], err = vm.ParseTensor(t.Name, k.files[fmt.Sprintf("input_%d.pb", i)]); err != nil {
+			return err
+		}
+	}
+	out, err := s.Run(inputs)
+	if errors.Is(err, kernel.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", errUnclaimed, err)
+	}
+	if err != nil {
+		return err
+	}
+	for i, t := range p.Outputs() {
+		want, err := vm.ParseTensor(t.Name, k.files[fmt.Sprintf("output_%d.pb", i)])
+		if err != nil {
+			return err
+		}
+		if err := compare(out[t.Name], want, 1e-3, 1e-6); err != nil {
+			return fmt.Errorf("output %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// compare holds a value against the one that is wanted.
+func compare(got, want vm.Value, relative, absolute float64) error {
+	if got.String() != want.String() {
+		return fmt.Errorf("got %v, want %v", got, want)
+	}
+	x, ok := got.Reals()
+	y, _ := want.Reals()
+	if !ok {
+		if !bytes.Equal(got.Data, want.Data) {
+			return fmt.Errorf("%v: other bytes", got)
+		}
+		return nil
+	}
+	switch want.Type { // two units in the last place
+	case graph.Float16:
+		relative = max(relative, 0x1p-9)
+	case graph.BFloat16:
+		relative = max(relative, 0x1p-6)
+	}
+	for i := range x {
+		if math.IsNaN(x[i]) && math.IsNaN(y[i]) || x[i] == y[i] {
+			continue
+		}
+		if d := math.Abs(x[i] - y[i]); !(d <= absolute+relative*math.Abs(y[i])) {
+			return fmt.Errorf("element %d of %v: got %v, want %v", i, got, x[i], y[i])
+		}
+	}
+	return nil
+}
+
+// TestNodeTests runs ONNX's operator tests. Every one that is claimed must pass.
+func TestNodeTests(t *testing.T) {
+	passed, claimed, runtimes, both := 0, 0, 0, 0
+	missing := map[string]int{}
+	for _, k := range readNodeTests(t) {
+		err := k.run(vm.Options{Workers: 1})
+		if k.runtime == "pass" {
+			runtimes++
+		}
+		switch {
+		case err == nil:
+			claimed++
+			passed++
+			if k.runtime == "pass" {
+				both++
+			}
+		case errors.Is(err, errUnclaimed):
+			if k.runtime == "pass" {
+				missing[reason(err)]++
+			}
+		default:
+			claimed++
+			if k.runtime == "pass" {
+				t.Errorf("%s: %v", k.name, err)
+			} else {
+				t.Logf("%s (ONNX Runtime: %s): %v", k.name, k.runtime, err)
+			}
+		}
+	}
+	t.Logf("%d claimed, %d pass; of %d that ONNX Runtime passes, %d pass (%.1f %%)", claimed, passed, runtimes, both, 100*float64(both)/float64(runtimes))
+	list := slices.SortedFunc(maps.Keys(missing), func(a, b string) int { return missing[b] - missing[a] })
+	for _, r := range list {
+		t.Logf("%4d %s", missing[r], r)
+	}
+}
+
+// reason is why a test is not claimed, without names.
+func reason(err error) string {
+	text := err.Error()
+	if i := strings.Index(text, "("); i >= 0 {
+		return text[i:]
+	}
+	return text
+}
