@@ -119,7 +119,7 @@ func allRuleCases() []ruleCase {
 	return slices.Concat(
 		elementwiseCases, arithmeticCases, reduceCases, matmulCases, convCases, poolCases, normCases,
 		softmaxCases, lossCases, shapeCases, selectCases, padCases, resizeCases,
-		contribCases, recurrentCases,
+		contribCases, recurrentCases, attentionCases, contribExpansionCases,
 	)
 }
 
@@ -140,7 +140,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesAreCovered: each rule has a case, and each input that its gradient
+// TestRulesAreCovered: each rule and each expansion has a case, and each input that its gradient
 // flows to is a parameter in one.
 func TestRulesAreCovered(t *testing.T) {
 	cases := map[ruleKey][]ruleCase{}
@@ -172,6 +172,11 @@ func TestRulesAreCovered(t *testing.T) {
 			if there[i] && !asked[i] {
 				t.Errorf("rule of %s %s: no case asks for the gradient of input %d", k.domain, k.op, i)
 			}
+		}
+	}
+	for k := range expansions {
+		if len(cases[k]) == 0 {
+			t.Errorf("%s %s is written out: no case", k.domain, k.op)
 		}
 	}
 	for k := range cases {

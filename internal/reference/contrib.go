@@ -1,6 +1,11 @@
 package reference
 
-import "slices"
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // Operators of com.microsoft, as ONNX Runtime's documentation of them reads.
 var contribOperators = []operator{
@@ -14,6 +19,52 @@ var contribOperators = []operator{
 	{"FusedMatMul", fusedMatMul},
 	{"TransposeMatMul", fusedMatMul},
 	{"SimplifiedLayerNormalization", rmsNorm},
+	{"SkipLayerNormalization", func(c *call) []*Tensor {
+		return skipNorm(c, 4, func(sum *Tensor) []*Tensor {
+			return layerNorm(c.inner(sum, c.x(2), c.x(3)))
+		})
+	}},
+	{"SkipSimplifiedLayerNormalization", func(c *call) []*Tensor {
+		return skipNorm(c, 3, func(sum *Tensor) []*Tensor {
+			y := rmsNorm(c.inner(sum, c.x(2)))
+			return []*Tensor{y[0], y[1], y[1]}
+		})
+	}},
+	{"EmbedLayerNormalization", embedNorm},
+	{"BiasAdd", func(c *call) []*Tensor { return one(plus(plus(c.x(0), c.x(1)), c.x(2))) }},
+	{"BiasSoftmax", func(c *call) []*Tensor {
+		x := plus(c.x(0), c.x(1))
+		a := c.axis("axis", 1, len(x.Shape))
+		flat := x.shaped(size(x.Shape[:a]), size(x.Shape[a:]))
+		return one(flat.alongAxis(1, func(v, lse float64) float64 { return math.Exp(v - lse) }).shaped(x.Shape...))
+	}},
+	{"FusedConv", func(c *call) []*Tensor {
+		y := conv(c)[0]
+		if c.x(3) != nil {
+			y = plus(y, c.x(3))
+		}
+		var params []float32
+		if a := c.attr("activation_params"); a != nil {
+			params = a.Floats
+		}
+		return one(y.each(c.fusedActivation(params)))
+	}},
+	{"FusedGemm", func(c *call) []*Tensor {
+		var params []float32
+		for _, name := range []string{"activation_alpha", "activation_beta"} {
+			if a := c.attr(name); a != nil {
+				params = append(params, a.Float)
+			}
+		}
+		return one(table[key{"", "Gemm"}].eval(c)[0].each(c.fusedActivation(params)))
+	}},
+	{"GemmFastGelu", func(c *call) []*Tensor {
+		y := matmul(c.x(0), c.x(1))
+		if c.x(2) != nil {
+			y = plus(y, c.x(2))
+		}
+		return one(y.each(tanhGelu))
+	}},
 	{"Inverse", func(c *call) []*Tensor { return one(inverse(c.x(0))) }},
 }
 
@@ -23,6 +74,75 @@ func (c *call) biased() *Tensor {
 		return c.x(0)
 	}
 	return plus(c.x(0), c.x(1))
+}
+
+// inner is the call of a normalisation over the last axis with other inputs.
+func (c *call) inner(in ...*Tensor) *call {
+	n := *c.Node
+	n.Attrs = []*graph.Attr{{Name: "epsilon", Type: graph.AttrFloat, Float: float32(c.float("epsilon", 1e-12))}}
+	return &call{Node: &n, scope: c.scope, in: in}
+}
+
+// skipNorm normalises a sum, which comes with the result.
+func skipNorm(c *call, bias int, norm func(sum *Tensor) []*Tensor) []*Tensor {
+	sum := plus(c.x(0), c.x(1))
+	if c.x(bias) != nil {
+		sum = plus(sum, c.x(bias))
+	}
+	return append(norm(sum)[:3:3], sum)
+}
+
+// embedNorm normalises the sum of the embeddings of words, places and segments.
+func embedNorm(c *call) []*Tensor {
+	ids := c.x(0)
+	batch, places, width := ids.Shape[0], ids.Shape[1], c.x(2).Shape[1]
+	sum := zeros(c.x(2).Type, []int{batch, places, width})
+	counts := zeros(graph.Int32, []int{batch})
+	for b := range batch {
+		for p := range places {
+			i, place := b*places+p, p
+			if c.x(8) != nil {
+				place = int(c.x(8).I[i%len(c.x(8).I)])
+			}
+			if c.x(7) != nil && c.int("mask_index_type", 1) == 1 {
+				counts.I[b] += c.x(7).I[i]
+			}
+			for k := range width {
+				v := c.x(2).F[int(ids.I[i])*width+k] + c.x(3).F[place*width+k]
+				if c.x(1) != nil && c.x(4) != nil {
+					v += c.x(4).F[int(c.x(1).I[i])*width+k]
+				}
+				sum.F[i*width+k] = v
+			}
+		}
+	}
+	return []*Tensor{layerNorm(c.inner(sum, c.x(5), c.x(6)))[0], counts, sum}
+}
+
+// fusedActivation is the function that attribute activation names.
+func (c *call) fusedActivation(params []float32) func(float64) float64 {
+	param := func(i int, otherwise float64) float64 {
+		if i < len(params) {
+			return float64(params[i])
+		}
+		return otherwise
+	}
+	switch name := c.str("activation", ""); name {
+	case "":
+		return func(v float64) float64 { return v }
+	case "LeakyRelu":
+		return func(v float64) float64 { return branch(v > 0, v, param(0, 0.01)*v) }
+	case "Elu":
+		return func(v float64) float64 { return branch(v > 0, v, param(0, 1)*math.Expm1(v)) }
+	case "HardSigmoid":
+		return func(v float64) float64 { return math.Max(0, math.Min(1, param(0, 0.2)*v+param(1, 0.5))) }
+	case "Clip":
+		return func(v float64) float64 { return math.Max(param(0, math.Inf(-1)), math.Min(param(1, math.Inf(1)), v)) }
+	case "HardSwish":
+		return func(v float64) float64 { return v * math.Max(0, math.Min(1, v/6+0.5)) }
+	default:
+		return activation(name)
+	}
 }
 
 // plus adds with broadcasting.

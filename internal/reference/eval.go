@@ -153,6 +153,7 @@ func (s *scope) node(n *graph.Node) {
 	if f := s.function(n); f != nil {
 		out = s.call(n, f, c.in)
 	} else if op := table[key{n.Domain, n.Op}]; op != nil {
+		c.checkTypes()
 		out = op.eval(c)
 	} else {
 		fail("operator not known")

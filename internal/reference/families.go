@@ -23,6 +23,8 @@ var families = []family{
 	{"", lossOperators},
 	{"", resizeOperators},
 	{"", randomOperators},
+	{"", attentionOperators},
 	{"com.microsoft", contribOperators},
+	{"com.microsoft", contribAttentionOperators},
 	{"", recurrentOperators},
 }

@@ -55,6 +55,9 @@ func logSumExp(v []float64) float64 {
 		return math.Inf(-1)
 	}
 	most := slices.Max(v)
+	if math.IsInf(most, -1) {
+		return most
+	}
 	return most + math.Log(sumOf(v, func(x float64) float64 { return math.Exp(x - most) }))
 }
 

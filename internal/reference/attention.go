@@ -1,0 +1,166 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+var attentionOperators = []operator{
+	{"Attention", attention},
+	{"RotaryEmbedding", func(c *call) []*Tensor {
+		return one(c.rotary(c.x(0), c.x(1), c.x(2), c.x(3), c.int("num_heads", 0)))
+	}},
+}
+
+// heads cuts [batch, places, heads·size] into [batch, heads, places, size].
+func (x *Tensor) heads(n int) *Tensor {
+	return x.shaped(x.Shape[0], x.Shape[1], n, x.Shape[2]/n).permuted(0, 2, 1, 3)
+}
+
+// merged undoes heads.
+func (x *Tensor) merged() *Tensor {
+	s := x.Shape
+	return x.permuted(0, 2, 1, 3).shaped(s[0], s[2], s[1]*s[3])
+}
+
+// attention has queries, keys and values of three or four axes, a mask, a past
+// before the keys and values, and how many keys there are.
+func attention(c *call) []*Tensor {
+	q, k, v := c.x(0), c.x(1), c.x(2)
+	flat := len(q.Shape) == 3
+	if flat {
+		kv := c.int("kv_num_heads", 0)
+		q, k, v = q.heads(c.int("q_num_heads", 0)), k.heads(kv), v.heads(kv)
+	}
+	past := 0
+	if c.x(4) != nil {
+		past = c.x(4).Shape[2]
+		k, v = concat(2, c.x(4), k), concat(2, c.x(5), v)
+	}
+	batch, heads, queries := q.Shape[0], q.Shape[1], q.Shape[2]
+	mask := c.x(3)
+	if mask != nil {
+		have := mask.Shape[len(mask.Shape)-1]
+		mask = mask.spread(broadcast(mask.Shape, []int{batch, heads, queries, have}))
+	}
+	scale := c.float("scale", 1/math.Sqrt(float64(q.Shape[3])))
+	y, stages := attend(q, k, v, scale, c.float("softcap", 0), func(b, h, i, j int) float64 {
+		return c.masked(mask, b, h, i, j, past, queries)
+	})
+	if flat {
+		y = y.merged()
+	}
+	return []*Tensor{y, k.clone(), v.clone(), stages[c.int("qk_matmul_output_mode", 0)]}
+}
+
+// attend gives the values, mixed by the softmax of the scores of their keys: the
+// scaled product, capped, and what mask adds for a batch, head, query and key.
+// These stages and the probabilities come with it. Several heads of queries may
+// share one of keys and values.
+func attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i, j int) float64) (y *Tensor, stages []*Tensor) {
+	batch, heads, queries, keys := q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2]
+	for range 4 {
+		stages = append(stages, zeros(q.Type, []int{batch, heads, queries, keys}))
+	}
+	y = zeros(q.Type, []int{batch, heads, queries, v.Shape[3]})
+	each([]int{batch, heads, queries}, func(at []int) {
+		b, h, i := at[0], at[1], at[2]
+		shared := h / (heads / k.Shape[1])
+		row := make([]float64, keys)
+		first := index(stages[0].Shape, []int{b, h, i, 0})
+		for j := range keys {
+			for d := range q.Shape[3] {
+				row[j] += scale * q.F[index(q.Shape, []int{b, h, i, d})] * k.F[index(k.Shape, []int{b, shared, j, d})]
+			}
+			stages[0].F[first+j] = row[j]
+			if softcap != 0 {
+				row[j] = softcap * math.Tanh(row[j]/softcap)
+			}
+			stages[1].F[first+j] = row[j]
+			row[j] += mask(b, h, i, j)
+			stages[2].F[first+j] = row[j]
+		}
+		lse := logSumExp(row)
+		for j := range keys {
+			p := math.Exp(row[j] - lse)
+			if math.IsInf(lse, -1) {
+				p = 0 // nothing to attend to
+			}
+			stages[3].F[first+j] = p
+			for d := range v.Shape[3] {
+				y.F[index(y.Shape, []int{b, h, i, d})] += p * v.F[index(v.Shape, []int{b, shared, j, d})]
+			}
+		}
+	})
+	return y, stages
+}
+
+// masked is what the masks add to the score of query i and key j.
+func (c *call) masked(mask *Tensor, b, h, i, j, past, queries int) float64 {
+	if n := c.x(6); n != nil {
+		if j >= int(n.I[b]) {
+			return math.Inf(-1)
+		}
+		past = int(n.I[b]) - queries
+	}
+	if c.int("is_causal", 0) != 0 && j > i+past {
+		return math.Inf(-1)
+	}
+	left, right := c.int("left_window_size", -1), c.int("right_window_size", -1)
+	if left >= 0 && i+past-j > left || right >= 0 && j-i-past > right {
+		return math.Inf(-1)
+	}
+	if mask == nil {
+		return 0
+	}
+	if j >= mask.Shape[3] {
+		return math.Inf(-1)
+	}
+	at := index(mask.Shape, []int{b, h, i, j})
+	switch {
+	case mask.Type == graph.Bool && mask.I[at] == 0:
+		return math.Inf(-1)
+	case mask.Type == graph.Bool:
+		return 0
+	}
+	return mask.real(at)
+}
+
+// rotary turns pairs of elements of each head by angles whose cosines and sines
+// are given for each place.
+func (c *call) rotary(x, cos, sin, position *Tensor, heads int) *Tensor {
+	t, flat := x, len(x.Shape) == 3
+	if flat {
+		t = x.heads(heads)
+	}
+	y := t.clone()
+	size := t.Shape[3]
+	turned := c.int("rotary_embedding_dim", 0)
+	if turned == 0 {
+		turned = size
+	}
+	half := turned / 2
+	angle := func(cache *Tensor, b, place, k int) float64 {
+		if position == nil {
+			return cache.F[index(cache.Shape, []int{b, place, k})]
+		}
+		return cache.F[index(cache.Shape, []int{int(position.I[b*t.Shape[2]+place]), k})]
+	}
+	each([]int{t.Shape[0], t.Shape[1], t.Shape[2], half}, func(at []int) {
+		k := at[3]
+		first, second := k, k+half
+		if c.int("interleaved", 0) != 0 {
+			first, second = 2*k, 2*k+1
+		}
+		i := index(t.Shape, []int{at[0], at[1], at[2], first})
+		j := index(t.Shape, []int{at[0], at[1], at[2], second})
+		cs, sn := angle(cos, at[0], at[2], k), angle(sin, at[0], at[2], k)
+		y.F[i] = cs*t.F[i] - sn*t.F[j]
+		y.F[j] = sn*t.F[i] + cs*t.F[j]
+	})
+	if flat {
+		return y.merged()
+	}
+	return y
+}
