@@ -18,6 +18,8 @@ type Rect struct {
 	Offset      int64 // bytes
 	Bytes       int64
 	First, Last int // steps, both included
+
+	class string // of its colour; none: by its index
 }
 
 // Line is a height that a picture marks.
@@ -94,10 +96,11 @@ type scale struct {
 	height       float64 // bytes
 	lastStep     int
 	firstStep    int
+	top, tall    float64 // pixels: where the plot begins, and its height
 }
 
 func scaleOf(rects []Rect, lines []Line) scale {
-	s := scale{height: 1, steps: 1}
+	s := scale{height: 1, steps: 1, top: top, tall: plotHeight}
 	for i, r := range rects {
 		if i == 0 {
 			s.firstStep, s.lastStep = r.First, r.Last
@@ -115,26 +118,35 @@ func scaleOf(rects []Rect, lines []Line) scale {
 
 func (s *scale) x(step float64) float64 { return left + (step-s.first)/s.steps*plotWidth }
 
-func (s *scale) y(bytes float64) float64 { return top + (1-bytes/s.height)*plotHeight }
+func (s *scale) y(bytes float64) float64 { return s.top + (1-bytes/s.height)*s.tall }
 
 // axes draws the grid and what it measures.
 func (s *scale) axes(out *strings.Builder) {
 	const ticks = 4
+	var heights, steps []float64
 	for k := range ticks + 1 {
-		bytes := math.Floor(s.height * float64(k) / ticks)
+		heights = append(heights, math.Floor(s.height*float64(k)/ticks))
+		steps = append(steps, float64(int64((s.steps-1)*float64(k)/ticks)))
+	}
+	s.byteAxis(out, heights)
+	s.stepAxis(out, slices.Compact(steps))
+}
+
+// byteAxis draws lines at some heights.
+func (s *scale) byteAxis(out *strings.Builder, heights []float64) {
+	for _, bytes := range heights {
 		fmt.Fprintf(out, `<path class="grid" d="M%d %.1fh%d"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			left, s.y(bytes), plotWidth, left-8, s.y(bytes)+4, units.Short(int64(bytes)))
 	}
-	last := -1.0
-	for k := range ticks + 1 {
-		step := float64(int64((s.steps - 1) * float64(k) / ticks))
-		if step == last {
-			continue
-		}
-		last = step
-		fmt.Fprintf(out, `<text x="%.1f" y="%d" text-anchor="middle">%.0f</text>`+"\n", s.x(s.first+step+.5), top+plotHeight+18, s.first+step)
+}
+
+// stepAxis writes the numbers of some steps, counted from the first, below the plot.
+func (s *scale) stepAxis(out *strings.Builder, steps []float64) {
+	foot := s.top + s.tall
+	for _, step := range steps {
+		fmt.Fprintf(out, `<text x="%.1f" y="%.0f" text-anchor="middle">%.0f</text>`+"\n", s.x(s.first+step+.5), foot+18, s.first+step)
 	}
-	fmt.Fprintf(out, `<text class="note" x="%d" y="%d" text-anchor="middle">step</text>`+"\n", left+plotWidth/2, top+plotHeight+36)
+	fmt.Fprintf(out, `<text class="note" x="%d" y="%.0f" text-anchor="middle">step</text>`+"\n", left+plotWidth/2, foot+36)
 }
 
 // box is a rectangle in pixels.
@@ -181,8 +193,12 @@ func (s *scale) rects(out *strings.Builder, rects []Rect) {
 		if width < 2 || height < 2 {
 			thin = " t"
 		}
-		fmt.Fprintf(out, `<rect class="c%d%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>%s: %s, steps %d-%d, offset %d</title></rect>`+"\n",
-			i%colours, thin, x, y, max(width, seen), max(height, seen), escape(units.Name(r.Name)), units.Bytes(r.Bytes), r.First, r.Last, r.Offset)
+		colour := r.class
+		if colour == "" {
+			colour = fmt.Sprintf("c%d", i%colours)
+		}
+		fmt.Fprintf(out, `<rect class="%s%s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>%s: %s, steps %d-%d, offset %d</title></rect>`+"\n",
+			colour, thin, x, y, max(width, seen), max(height, seen), escape(units.Name(r.Name)), units.Bytes(r.Bytes), r.First, r.Last, r.Offset)
 	}
 	out.WriteString("</g>\n")
 }
@@ -228,15 +244,22 @@ func (s *scale) load(out *strings.Builder, rects []Rect) {
 			largest[c] = max(largest[c], load)
 		}
 	}
-	fmt.Fprintf(out, `<path class="load" d="M%d %d`, left, top+plotHeight)
-	at, width := int64(-1), float64(plotWidth)/float64(columns)
-	for c, load := range largest {
+	fmt.Fprintf(out, `<path class="load" d="%s"><title>load</title></path>`+"\n", s.curve(largest))
+}
+
+// curve is the path of a load that is given for columns of equal width.
+func (s *scale) curve(columns []int64) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "M%d %.0f", left, s.y(0))
+	at, width := int64(-1), float64(plotWidth)/float64(len(columns))
+	for c, load := range columns {
 		if load != at {
-			fmt.Fprintf(out, "H%.2fV%.2f", left+float64(c)*width, s.y(float64(load)))
+			fmt.Fprintf(&out, "H%.2fV%.2f", left+float64(c)*width, s.y(float64(load)))
 		}
 		at = load
 	}
-	fmt.Fprintf(out, `H%d"><title>load</title></path>`+"\n", left+plotWidth)
+	fmt.Fprintf(&out, "H%d", left+plotWidth)
+	return out.String()
 }
 
 // lines marks heights, each label above its line.

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // The four buffers of package alloc's picture.
-var four = []Rect{{"a", 0, 4, 0, 1}, {"b", 4, 2, 0, 1}, {"c", 6, 1, 1, 2}, {"d", 0, 4, 2, 3}}
+var four = []Rect{{Name: "a", Offset: 0, Bytes: 4, First: 0, Last: 1}, {Name: "b", Offset: 4, Bytes: 2, First: 0, Last: 1}, {Name: "c", Offset: 6, Bytes: 1, First: 1, Last: 2}, {Name: "d", Offset: 0, Bytes: 4, First: 2, Last: 3}}
 
 func TestPlacementSVG(t *testing.T) {
 	var got bytes.Buffer
@@ -54,10 +54,10 @@ func TestPlacementSVGIsXML(t *testing.T) {
 		want  int
 	}{
 		{"nothing", nil, 0},
-		{"a hostile name", []Rect{{"</title><script>\x00\x1b&", 0, 1, 0, 0}}, 1},
-		{"0 bytes", []Rect{{"z", 0, 0, 0, 3}, {"a", 0, 1, 0, 3}}, 1},
-		{"all steps and bytes there are", []Rect{{"a", 0, math.MaxInt64, math.MinInt64, math.MaxInt64}}, 1},
-		{"one step below 0", []Rect{{"a", 0, 9, -3, -3}}, 1},
+		{"a hostile name", []Rect{{Name: "</title><script>\x00\x1b&", Bytes: 1}}, 1},
+		{"0 bytes", []Rect{{Name: "z", Last: 3}, {Name: "a", Offset: 0, Bytes: 1, First: 0, Last: 3}}, 1},
+		{"all steps and bytes there are", []Rect{{Name: "a", Bytes: math.MaxInt64, First: math.MinInt64, Last: math.MaxInt64}}, 1},
+		{"one step below 0", []Rect{{Name: "a", Bytes: 9, First: -3, Last: -3}}, 1},
 		{"too many to draw", many, mostDrawn},
 	} {
 		var got bytes.Buffer

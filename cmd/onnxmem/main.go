@@ -6,6 +6,7 @@
 //	onnxmem order problem.json           order the nodes of a bare problem
 //	onnxmem pack buffers.csv             place buffers, draw the placement
 //	onnxmem verify out.onnx              check a plan against its model
+//	onnxmem report FILE                  show a plan in one HTML page
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
 //
 // Results go to standard output, everything else to standard error. The exit
@@ -49,6 +50,7 @@ type cli struct {
 	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV; write them back with offsets, or as a picture."`
 	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
+	Report     reportCmd     `cmd:"" help:"Show a plan: load, arena and peak in one HTML page, as pictures, or in the terminal."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 

@@ -117,17 +117,7 @@ func (c *optimizeCmd) Run(e *env) error {
 		return err
 	}
 	opt.UpdatesLast = c.Updates == "last"
-	opt.Progress = bar.searched
-	trace, done := opt.Trace, 0
-	bar.step(passes.Pipeline[0].Name)
-	opt.Trace = func(p passes.Pass, d time.Duration) {
-		if done++; done < len(passes.Pipeline) {
-			bar.step(passes.Pipeline[done].Name)
-		}
-		if trace != nil {
-			trace(p, d)
-		}
-	}
+	bar.follow(&opt)
 	r, err := passes.Optimize(f.Model, opt)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes"
 )
 
 // progressDelay is how long work must take before a line is drawn for it.
@@ -71,6 +72,21 @@ func (p *progress) step(name string) {
 	p.name, p.note = name, ""
 	if p.bar != nil {
 		p.bar.SetCurrent(int64(p.done))
+	}
+}
+
+// follow has the line follow the passes of a plan in the making.
+func (p *progress) follow(opt *passes.Options) {
+	opt.Progress = p.searched
+	trace, done := opt.Trace, 0
+	p.step(passes.Pipeline[0].Name)
+	opt.Trace = func(pass passes.Pass, d time.Duration) {
+		if done++; done < len(passes.Pipeline) {
+			p.step(passes.Pipeline[done].Name)
+		}
+		if trace != nil {
+			trace(pass, d)
+		}
 	}
 }
 

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// reportCmd shows a plan.
+type reportCmd struct {
+	File string `arg:"" help:"A plan, a planned model (its plan is verified first) or a model (planned for the look, not written); - is standard input."`
+
+	Out  string `short:"o" placeholder:"PATH" help:"Where it goes; - is standard output (default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; of --text: standard output)."`
+	Open bool   `help:"Open it in the browser."`
+	SVG  bool   `name:"svg" xor:"form" help:"The two pictures alone, as one SVG."`
+	Text bool   `xor:"form" help:"The load curve and the summary, for a terminal."`
+	sourceFlags
+}
+
+// Help is shown below the flags.
+func (reportCmd) Help() string {
+	return `One HTML page that needs nothing else: the load over the steps in program order and in planned
+order, the arena as a map, what lives at the peak, search.
+
+Examples:
+  onnxmem report out.plan.json --open
+  onnxmem report model.onnx --dim batch=8 --text`
+}
+
+// Run makes the report.
+func (c *reportCmd) Run(e *env) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	s, err := c.open(e, c.File)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if path != "-" && s.file != nil && onnx.HoldsExternal(s.file.Model, filepath.Dir(path), path) {
+		return &failure{exitUsage, path + ": it holds the model's external data: expected another place for the report"}
+	}
+	var text bytes.Buffer
+	if err := c.write(&text, s, path == "-" && colours(e.stdout)); err != nil {
+		return err
+	}
+	if path == "-" {
+		_, err := e.stdout.Write(text.Bytes())
+		return err
+	}
+	f, err := stage(path, text.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := f.Commit(false); err != nil {
+		return err
+	}
+	if err := c.print(e, s.plan, path, text.Len()); err != nil {
+		return err
+	}
+	if c.Open {
+		return show(path)
+	}
+	return nil
+}
+
+// path is where the report goes.
+func (c *reportCmd) path() (string, error) {
+	path := c.Out
+	switch {
+	case path == "" && c.Text:
+		path = "-"
+	case path == "" && c.File == "-":
+		return "", &failure{exitUsage, "FILE is standard input: say with -o where the report goes"}
+	case path == "":
+		path = strings.TrimSuffix(strings.TrimSuffix(c.File, ".plan.json"), ".onnx") + ".report.html"
+		if c.SVG {
+			path = strings.TrimSuffix(path, ".html") + ".svg"
+		}
+	}
+	switch {
+	case path == "-" && c.Open:
+		return "", &failure{exitUsage, "the report goes to standard output: expected no --open"}
+	case path == "-" && c.JSON:
+		return "", &failure{exitUsage, "the report and --json cannot both go to standard output"}
+	case path != "-" && (c.File != "-" && onnx.SamePath(path, c.File) || c.PlanPath != "" && onnx.SamePath(path, c.PlanPath)):
+		return "", &failure{exitUsage, path + ": it is the input: expected another place for the report"}
+	}
+	return path, nil
+}
+
+// write makes the report in the form that was asked for.
+func (c *reportCmd) write(w io.Writer, s *source, colour bool) error {
+	switch {
+	case c.Text:
+		report.TextCurve(w, s.plan, columns(), colour)
+		report.Summary(w, s.plan)
+	case c.SVG:
+		return report.Pictures(w, s.plan)
+	default:
+		if err := report.Page(w, s.plan, string(s.trust)); err != nil {
+			return &graph.Error{File: s.name, Offset: -1, Err: err}
+		}
+	}
+	return nil
+}
+
+// print says what was written.
+func (c *reportCmd) print(e *env, p *plan.Plan, path string, bytes int) error {
+	if c.JSON {
+		return writeJSON(e.stdout, struct {
+			plan.Summary
+			Report string `json:"report"`
+			Bytes  int    `json:"report_bytes"`
+		}{p.Summary, path, bytes})
+	}
+	report.Summary(e.stdout, p)
+	fmt.Fprintf(e.stdout, "wrote                %s\n", path)
+	return nil
+}
+
+// columns is the width of the terminal, 100 where there is none.
+func columns() int {
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w > 0 {
+		return w
+	}
+	return 100
+}
+
+// colours says whether a stream takes colours.
+func colours(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// show opens a file in the browser.
+func show(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("xdg-open", path)
+	switch runtime.GOOS {
+	case "darwin":
+		cmd = exec.Command("open", path)
+	case "windows":
+		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", path)
+	}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: written, but not opened: %w", path, err)
+	}
+	return nil
+}

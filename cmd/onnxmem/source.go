@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// sourceFlags are the flags of the commands that look at a plan, wherever it
+// comes from.
+type sourceFlags struct {
+	PlanPath string `name:"plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
+	planFlags
+}
+
+// source is a plan, and the model that it is for where FILE is one.
+type source struct {
+	name  string // of FILE, for messages
+	plan  *plan.Plan
+	model *graph.Model // in the planned order; nil: FILE is a plan
+	trust trust
+	file  *onnx.File
+}
+
+// trust says what is known of a plan.
+type trust string
+
+const (
+	asWritten   trust = "as the plan says it, not held against its model"
+	verified    trust = "verified against its model"
+	plannedHere trust = "planned from the model for this look, not written"
+)
+
+// open makes a plan of FILE: a plan is read, a planned model's plan is read and
+// verified first, any other model is planned as by optimize, with nothing written.
+// "-" is standard input. The caller closes the source when neither plan nor model
+// is needed any more.
+func (f *sourceFlags) open(e *env, path string) (*source, error) {
+	kind, text, err := peek(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{name: path}
+	if path == "-" {
+		s.name = "standard input"
+	}
+	switch kind {
+	case isPlan:
+		if f.PlanPath != "" {
+			return nil, &failure{exitUsage, path + " is a plan itself: expected no --plan"}
+		}
+		return s, s.readPlan(path, text)
+	case isStream:
+		m, err := onnx.Parse(s.name, text)
+		if err != nil {
+			return nil, err
+		}
+		s.file = &onnx.File{Model: m, Path: path}
+	default:
+		if s.file, err = onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: f.AllowMissingWeights}); err != nil {
+			return nil, err
+		}
+	}
+	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
+		err = s.verify(f.PlanPath)
+	} else {
+		err = s.optimize(e, &f.planFlags)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// planVersionKey marks a planned model, in its metadata.
+const planVersionKey = "onnxmem.plan_version"
+
+func (s *source) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
+// What a file holds, by its first byte.
+type sourceKind int
+
+const (
+	isModel  sourceKind = iota // a file that can be mapped
+	isStream                   // a model that can be had only by reading
+	isPlan
+)
+
+// peek tells plans from models. What can be read but once is read to its end.
+func peek(path string) (sourceKind, []byte, error) {
+	in := os.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return isModel, nil, nil // onnx.Open says why
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || info.IsDir() || info.Mode()&os.ModeDevice != 0 {
+			return isModel, nil, nil
+		} else if info.Mode().IsRegular() {
+			head := make([]byte, 64)
+			n, _ := io.ReadFull(f, head)
+			if beginsObject(head[:n]) {
+				return isPlan, nil, nil
+			}
+			return isModel, nil, nil
+		}
+		in = f
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if beginsObject(text) {
+		return isPlan, text, nil
+	}
+	return isStream, text, nil
+}
+
+// beginsObject says whether a text is a JSON object; no ONNX file begins so.
+func beginsObject(text []byte) bool {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	return len(text) > 0 && text[0] == '{'
+}
+
+// readPlan reads a plan, and checks what can be checked without its model.
+func (s *source) readPlan(path string, text []byte) (err error) {
+	s.trust = asWritten
+	if text == nil {
+		s.plan, err = readPlan(path)
+	} else if s.plan, err = plan.Read(bytes.NewReader(text)); err != nil {
+		err = &graph.Error{File: s.name, Offset: -1, Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.plan.Check(); err != nil {
+		return &graph.Error{File: s.name, Offset: -1, Err: err}
+	}
+	return nil
+}
+
+// verify reads the plan of a planned model and holds the one against the other.
+func (s *source) verify(path string) (err error) {
+	if path == "" {
+		if s.file.Path == "-" {
+			return &failure{exitUsage, "the planned model comes from standard input: say with --plan where its plan is"}
+		}
+		path = defaultPlanPath(s.file.Path)
+	}
+	if s.plan, err = readPlan(path); err != nil {
+		return err
+	}
+	r, err := plan.Verify(s.file.Model, s.plan, plan.VerifyOptions{})
+	if err != nil {
+		return err
+	}
+	if !r.Valid {
+		more := ""
+		if n := len(r.Violations) + r.More; n > 1 {
+			more = fmt.Sprintf(", and %d more", n-1)
+		}
+		return &failure{exitFailed, fmt.Sprintf("%s: not the plan of %s: %s%s (see onnxmem verify)", path, s.name, r.Violations[0].Message, more)}
+	}
+	s.model, s.trust = s.file.Model, verified
+	return nil
+}
+
+// optimize plans the model in memory.
+func (s *source) optimize(e *env, f *planFlags) error {
+	for _, m := range s.file.Missing {
+		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", units.Name(m))
+	}
+	bar := newProgress(e.stderr, len(passes.Pipeline))
+	defer bar.stop()
+	opt := f.options(e)
+	bar.follow(&opt)
+	r, err := passes.Optimize(s.file.Model, opt)
+	if err != nil {
+		return err
+	}
+	bar.stop()
+	warn(e, r.Plan.Dims, r.Warnings)
+	s.plan, s.model, s.trust = r.Plan, r.Model, plannedHere
+	return nil
+}

@@ -1,0 +1,223 @@
+package report
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// scripts make the page's one script, in this order.
+var scripts = []string{"plan.js", "view.js", "chart.js", "map.js", "table.js", "search.js", "main.js"}
+
+// Page writes a plan as one HTML page that needs nothing else: the summary, the
+// load over the steps in both orders, the arena as a map of steps and offsets,
+// what lives at the peak. origin says where the plan comes from and how far it
+// is to be trusted. p must agree with itself (plan.Check). The page runs its own
+// script alone, by a hash in its security policy, and reaches no network, whatever
+// the names in the plan are.
+func Page(w io.Writer, p *plan.Plan, origin string) error {
+	d, err := dataOf(p)
+	if err != nil {
+		return err
+	}
+	data, err := d.marshal()
+	if err != nil {
+		return err
+	}
+	v := &page{Plan: p, Sum: &p.Summary, Origin: origin, Data: template.JS(data)}
+	v.Title = Title(p)
+	v.Script = template.JS("\n" + asset("uplot/uPlot.iife.min.js") + "\n(() => {\n\"use strict\";\n" + asset(scripts...) + "})();\n")
+	v.Style = template.CSS("\n" + asset("uplot/uPlot.min.css", "page.css"))
+	v.Licence = asset("uplot/LICENSE")
+	sum := sha256.Sum256([]byte(v.Script))
+	v.Policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return pageTemplate.Execute(w, v)
+}
+
+// Title names a plan by its model's file.
+func Title(p *plan.Plan) string {
+	name := p.Model.File
+	if name == "" {
+		name = p.Source.File
+	}
+	if name == "" {
+		return "plan"
+	}
+	return units.Name(name)
+}
+
+func asset(list ...string) string {
+	var b strings.Builder
+	for _, name := range list {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			panic(err) // it is not embedded
+		}
+		b.Write(text)
+	}
+	return b.String()
+}
+
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"bytes": units.Bytes, "short": units.Short, "exact": units.Group, "group": func(n int) string { return units.Group(int64(n)) }, "name": units.Name,
+}).ParseFS(assets, "assets/page.html"))
+
+// page is what the template shows.
+type page struct {
+	Plan    *plan.Plan
+	Sum     *plan.Summary
+	Title   string
+	Origin  string
+	Policy  string
+	Data    template.JS
+	Script  template.JS
+	Style   template.CSS
+	Licence string
+}
+
+// Lead is the summary in one or two sentences.
+func (v *page) Lead() string {
+	s := v.Sum
+	text := fmt.Sprintf("Beside its weights, this model needs %s of memory", units.Short(s.ArenaBytes))
+	switch before := s.ProgramPeakBytes; {
+	case s.ArenaBytes < before:
+		text += fmt.Sprintf("%s than the %s that the order of its file needs", Less(before, s.ArenaBytes), units.Short(before))
+	case s.ArenaBytes == before:
+		text += ", as much as in the order of its file"
+	}
+	if s.NaiveBytes > s.ArenaBytes {
+		text += fmt.Sprintf("; with a place of its own for every buffer it would be %s", units.Short(s.NaiveBytes))
+	}
+	return text + "."
+}
+
+// Verdict says whether there is room below.
+func (v *page) Verdict() string {
+	s := v.Sum
+	switch {
+	case s.PeakBytes == 0:
+		return "There is nothing to order."
+	case !s.ScheduleOptimal:
+		return fmt.Sprintf("No order needs less than %s, %.2f %% below this peak; what lies between is open.",
+			units.Short(s.LowerBoundBytes), 100*float64(s.PeakBytes-s.LowerBoundBytes)/float64(s.PeakBytes))
+	case s.ArenaBytes == s.PeakBytes:
+		return "No order of its nodes, and no placement, needs less: that is proven."
+	case s.PlacementOptimal:
+		return "No order of its nodes needs less, and no placement of these buffers takes less: that is proven."
+	}
+	return fmt.Sprintf("No order of its nodes needs less: that is proven. Placement takes %.2f %% on top.", Fragmentation(*s))
+}
+
+// Settled says whether nothing smaller is possible.
+func (v *page) Settled() bool {
+	return v.Sum.ScheduleOptimal && (v.Sum.ArenaBytes == v.Sum.PeakBytes || v.Sum.PlacementOptimal)
+}
+
+// Figure is a tile of the summary.
+type Figure struct {
+	ID, Name string
+	Bytes    int64
+	Note     string
+}
+
+// Figures are the tiles.
+func (v *page) Figures() []Figure {
+	s := v.Sum
+	placed := fmt.Sprintf("fragmentation %.2f %%", Fragmentation(*s))
+	return []Figure{
+		{"peak", "Peak, planned order", s.PeakBytes, strings.TrimPrefix(Less(s.ProgramPeakBytes, s.PeakBytes), ", ")},
+		{"program", "Peak, program order", s.ProgramPeakBytes, "the file's own order"},
+		{"bound", "Lower bound", s.LowerBoundBytes, verdict(s)},
+		{"arena", "Arena", s.ArenaBytes, placed},
+		{"resident", "Resident", s.ResidentBytes, "weights and constants"},
+		{"total", "Arena + resident", s.TotalBytes, ""},
+	}
+}
+
+// Share is what one kind of buffers takes at the peak.
+type Share struct {
+	Kind    string
+	Bytes   int64
+	Percent float64
+}
+
+// AtPeak gives the kinds of buffers at the peak, the largest first.
+func (v *page) AtPeak() []Share {
+	kinds := map[string]int64{}
+	for _, b := range LiveAt(v.Plan, v.Sum.PeakStep, len(v.Plan.Buffers)) {
+		kinds[b.Kind] += b.Bytes
+	}
+	var list []Share
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		list = append(list, Share{kind, kinds[kind], 100 * float64(kinds[kind]) / float64(max(1, v.Sum.PeakBytes))})
+	}
+	slices.SortStableFunc(list, func(a, b Share) int { return int(min(1, max(-1, b.Bytes-a.Bytes))) })
+	return list
+}
+
+// PeakNode names the node at the peak.
+func (v *page) PeakNode() string {
+	if len(v.Plan.Steps) == 0 {
+		return ""
+	}
+	return StepName(v.Plan, v.Sum.PeakStep)
+}
+
+// Dims are the dimensions, sorted.
+func (v *page) Dims() []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(v.Plan.Dims)) {
+		text := fmt.Sprintf("%s = %d", units.Name(name), v.Plan.Dims[name].Value)
+		if v.Plan.Dims[name].Assumed {
+			text += " (assumed)"
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// Proofs are the certificates in words.
+func (v *page) Proofs() []string {
+	var list []string
+	for _, c := range v.Plan.Certificates {
+		node := fmt.Sprintf("one of %d nodes", len(c.Nodes))
+		if len(c.Steps) == 1 {
+			node = StepName(v.Plan, c.Steps[0])
+		} else if len(c.Nodes) == 1 {
+			node = units.Name(c.Nodes[0])
+		}
+		what := ""
+		switch c.Kind {
+		case plan.CertificateCut:
+			what = fmt.Sprintf("whatever the order, %s live while %s runs", units.Bytes(c.ValueBytes), node)
+		case plan.CertificateFirst:
+			what = fmt.Sprintf("whichever of %d nodes runs first, %s live by then", len(c.Nodes), units.Bytes(c.ValueBytes))
+		case plan.CertificateLast:
+			what = fmt.Sprintf("whichever of %d nodes runs last, %s live then", len(c.Nodes), units.Bytes(c.ValueBytes))
+		case plan.CertificateSearch:
+			what = fmt.Sprintf("a search went through all orders that could stay below %s and found none", units.Bytes(c.ValueBytes))
+		default:
+			what = fmt.Sprintf("%s: %s", units.Name(c.Kind), units.Bytes(c.ValueBytes))
+		}
+		list = append(list, what)
+	}
+	return list
+}
+
+// Left are the tensors that are left to the runtime, the first hundred.
+func (v *page) Left() []plan.Dynamic { return v.Plan.Dynamic[:min(len(v.Plan.Dynamic), 100)] }
+
+// LeftOut counts those beyond.
+func (v *page) LeftOut() int { return len(v.Plan.Dynamic) - len(v.Left()) }
