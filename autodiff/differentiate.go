@@ -15,6 +15,7 @@ import (
 // topological order.
 func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, error) {
 	t := newTape(e)
+	nodes = e.composites(nodes)
 	if err := t.analyse(nodes, loss, wrt); err != nil {
 		return nil, err
 	}

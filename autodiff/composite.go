@@ -1,0 +1,236 @@
+package autodiff
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// composites finds groups of nodes that spell one operator, such as Mul(x,
+// Sigmoid(x)), and gives the nodes with each group replaced by a node of that
+// operator. Only the gradient is taken by them: the forward graph keeps its
+// nodes, whose inner tensors then die in the forward pass, because the rule of
+// the one operator computes what it needs from its input again. A group whose
+// inner tensors are read elsewhere stays as it is.
+func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
+	m := &matcher{emitter: e, maker: map[ID]*graph.Node{}, readers: map[ID][]*graph.Node{}}
+	for _, n := range nodes {
+		for _, t := range n.Outputs {
+			if t != graph.None {
+				m.maker[t] = n
+			}
+		}
+		n.Reads(func(t ID) { m.readers[t] = append(m.readers[t], n) })
+	}
+	for _, t := range e.g.Outputs {
+		m.readers[t] = append(m.readers[t], nil) // read outside
+	}
+	replaced := map[*graph.Node]*graph.Node{} // the last node of a group: what stands for it
+	gone := map[*graph.Node]bool{}
+	for _, n := range nodes {
+		if n.Domain != "" {
+			continue
+		}
+		for _, find := range patterns {
+			g, ok := find(m, n)
+			if !ok || slices.ContainsFunc(g.inner, func(k *graph.Node) bool { return gone[k] || !m.private(k, g.inner, g.last) }) {
+				continue
+			}
+			for _, k := range g.inner {
+				gone[k] = true
+			}
+			gone[g.last] = true
+			replaced[g.last] = &graph.Node{Name: g.last.Name, Op: g.op, Attrs: g.attrs.list(), Inputs: []ID{g.x}, Outputs: g.last.Outputs}
+			break
+		}
+	}
+	if len(replaced) == 0 {
+		return nodes
+	}
+	var out []*graph.Node
+	for _, n := range nodes {
+		switch {
+		case replaced[n] != nil:
+			out = append(out, replaced[n])
+		case !gone[n]:
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// group is nodes that spell one operator of x.
+type group struct {
+	op    string
+	attrs attrs
+	x     ID
+	inner []*graph.Node // all but the last
+	last  *graph.Node   // it makes the result
+}
+
+// patterns look for a group from the node that gives it away.
+var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup}
+
+// matcher looks around in a graph.
+type matcher struct {
+	*emitter
+	maker   map[ID]*graph.Node
+	readers map[ID][]*graph.Node
+}
+
+// private reports whether what a node makes is read within the group only.
+func (m *matcher) private(n *graph.Node, inner []*graph.Node, last *graph.Node) bool {
+	for _, t := range n.Outputs {
+		if t == graph.None {
+			continue
+		}
+		for _, r := range m.readers[t] {
+			if r != last && !slices.Contains(inner, r) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// only gives the one node that reads t, if it is of that operator.
+func (m *matcher) only(t ID, op string) (*graph.Node, bool) {
+	r := m.readers[t]
+	if len(r) == 0 || r[0] == nil || r[0].Op != op || r[0].Domain != "" {
+		return nil, false
+	}
+	for _, n := range r {
+		if n != r[0] {
+			return nil, false
+		}
+	}
+	return r[0], true
+}
+
+// other gives the operand of a binary node beside t.
+func other(n *graph.Node, t ID) ID {
+	if len(n.Inputs) != 2 {
+		return graph.None
+	}
+	if n.Inputs[0] == t {
+		return n.Inputs[1]
+	}
+	return n.Inputs[0]
+}
+
+// number reports whether t is a constant of one element, about v.
+func (m *matcher) isNumber(t ID, v float64) bool {
+	if t == graph.None {
+		return false
+	}
+	list, ok := m.values[t].Floats()
+	return ok && len(list) == 1 && m.typeOf(t).Elem.Floating() && math.Abs(list[0]-v) <= 1e-3*math.Abs(v)
+}
+
+// factor gives x where t is x times a number about v, or x divided by 1/v, and
+// the node that says so.
+func (m *matcher) factor(t ID, v float64) (ID, *graph.Node, bool) {
+	n := m.maker[t]
+	if n == nil || n.Domain != "" || len(n.Inputs) != 2 {
+		return graph.None, nil, false
+	}
+	switch {
+	case n.Op == "Mul" && m.isNumber(n.Inputs[1], v), n.Op == "Div" && m.isNumber(n.Inputs[1], 1/v):
+		return n.Inputs[0], n, true
+	case n.Op == "Mul" && m.isNumber(n.Inputs[0], v):
+		return n.Inputs[1], n, true
+	}
+	return graph.None, nil, false
+}
+
+// swishGroup is x·sigmoid(x), and x·hardsigmoid(x) with the slope of HardSwish.
+func swishGroup(m *matcher, n *graph.Node) (group, bool) {
+	op := ""
+	switch n.Op {
+	case "Sigmoid":
+		op = "Swish"
+	case "HardSigmoid":
+		a, b := n.Attr("alpha"), n.Attr("beta")
+		if a != nil && math.Abs(float64(a.Float)-1.0/6) < 1e-6 && (b == nil || b.Float == 0.5) {
+			op = "HardSwish"
+		}
+	}
+	if op == "" {
+		return group{}, false
+	}
+	last, ok := m.only(n.Outputs[0], "Mul")
+	if !ok || other(last, n.Outputs[0]) != n.Inputs[0] {
+		return group{}, false
+	}
+	return group{op: op, x: n.Inputs[0], inner: []*graph.Node{n}, last: last}, true
+}
+
+// geluGroup is 0.5·x·(1+erf(x/√2)), or 0.5·x·(1+tanh(√(2/π)·(x+0.044715·x³))),
+// the factors in any order.
+func geluGroup(m *matcher, n *graph.Node) (group, bool) {
+	g := group{op: "Gelu", inner: []*graph.Node{n}}
+	ok := false
+	switch n.Op {
+	case "Erf":
+		var scale *graph.Node
+		g.x, scale, ok = m.factor(n.Inputs[0], 1/math.Sqrt2)
+		g.inner = append(g.inner, scale)
+	case "Tanh":
+		g.attrs = attrs{"approximate": "tanh"}
+		ok = m.tanhArgument(n.Inputs[0], &g)
+	}
+	if !ok {
+		return g, false
+	}
+	sum, ok := m.only(n.Outputs[0], "Add")
+	if !ok || !m.isNumber(other(sum, n.Outputs[0]), 1) {
+		return g, false
+	}
+	// Of x, one half and the sum two are multiplied first.
+	first, ok := m.only(sum.Outputs[0], "Mul")
+	if !ok {
+		return g, false
+	}
+	g.inner = append(g.inner, sum)
+	beside := other(first, sum.Outputs[0])
+	if x, half, ok := m.factor(beside, 0.5); ok && x == g.x {
+		g.inner = append(g.inner, half)
+		g.last = first
+		return g, true
+	}
+	last, ok := m.only(first.Outputs[0], "Mul")
+	if !ok {
+		return g, false
+	}
+	g.inner, g.last = append(g.inner, first), last
+	rest := other(last, first.Outputs[0])
+	return g, beside == g.x && m.isNumber(rest, 0.5) || m.isNumber(beside, 0.5) && rest == g.x
+}
+
+// tanhArgument finds x in √(2/π)·(x + 0.044715·x³).
+func (m *matcher) tanhArgument(t ID, g *group) bool {
+	inner, scale, ok := m.factor(t, math.Sqrt(2/math.Pi))
+	if !ok {
+		return false
+	}
+	sum := m.maker[inner]
+	if sum == nil || sum.Op != "Add" || sum.Domain != "" || len(sum.Inputs) != 2 {
+		return false
+	}
+	for i, t := range sum.Inputs {
+		cube, part, ok := m.factor(t, 0.044715)
+		x := sum.Inputs[1-i]
+		if !ok {
+			continue
+		}
+		power := m.maker[cube]
+		if power == nil || power.Op != "Pow" || power.Domain != "" || power.Inputs[0] != x || !m.isNumber(power.Inputs[1], 3) {
+			continue
+		}
+		g.x = x
+		g.inner = append(g.inner, scale, sum, part, power)
+		return true
+	}
+	return false
+}

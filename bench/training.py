@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Training steps made by onnxmem beside those that PyTorch makes.
+
+For each network and batch: the arena that the step needs with updates last in
+program order, in our order with updates interleaved, the bound, and what
+PyTorch's own step needs (data/training/expected.csv: its program order, and what
+its allocator reserves, without parameters and optimizer states). SGD, MiB.
+
+    bench/training.py [--batch 1 --batch 32] [NAME...]
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DATA = pathlib.Path(os.environ.get("ONNXMEM_DATA", ROOT / "../shared/data"))
+TOOL = ROOT / "bin/onnxmem"
+
+# Our network, the file it is written from, its other dimensions, and the name of
+# PyTorch's in expected.csv.
+NETWORKS = [
+    ("alexnet", [], "alexnet"),
+    ("bert", ["sequence=128"], "bert_base"),
+    ("efficientnet_b0", [], "efficientnet_b0"),
+    ("googlenet", [], None),
+    ("mnasnet", [], None),
+    ("mobilenet_v2", [], "mobilenet_v2"),
+    ("r3d_18", [], "resnet3d_18"),
+    ("resnet18", [], "resnet18"),
+    ("resnet50", [], "resnet50"),
+    ("transformer", ["source=32", "target=32"], "transformer"),
+    ("vgg16", [], None),
+    ("vit_b_16", [], "vit_b_16"),
+    ("xlmr", ["sequence=128"], None),
+]
+
+
+def mib(n):
+    return f"{n / 2**20:.1f}"
+
+
+def optimize(model, out, dims, *flags):
+    """The figures of one step."""
+    args = [TOOL, "optimize", "--train", "--json", model, out, *flags]
+    for d in dims:
+        args += ["--dim", d]
+    run = subprocess.run(args, capture_output=True, text=True)
+    if run.returncode:
+        raise SystemExit(f"{model}: {run.stderr}")
+    return json.loads(run.stdout)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("names", nargs="*", metavar="NAME")
+    p.add_argument("--batch", type=int, action="append")
+    p.add_argument("--effort", default="default")
+    args = p.parse_args()
+    theirs = {}
+    with open(DATA / "training/expected.csv") as f:
+        for row in csv.DictReader(f):
+            theirs[row["file"].split(".")[0]] = row
+    print("| network | batch | nodes | updates last, program order | ours | bound | proven | arena | ms | PyTorch, program order | PyTorch's allocator |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as tmp:
+        for name, dims, torch in NETWORKS:
+            if args.names and name not in args.names:
+                continue
+            model = f"{tmp}/{name}.onnx"
+            subprocess.run([TOOL, "model", name, model], check=True, capture_output=True)
+            for batch in args.batch or [1, 32]:
+                bound = [f"batch={batch}", *dims]
+                naive = optimize(model, f"{tmp}/o.onnx", bound, "--updates", "last", "--schedule", "program", "--effort", "fast")
+                ours = optimize(model, f"{tmp}/o.onnx", bound, "--effort", args.effort)
+                row = theirs.get(f"{torch}-train-bs{batch}", {})
+                base = int(row["resident_bytes"]) if row else 0
+                peak = mib(int(row["program_order_peak_bytes"])) if row else ""
+                cuda = mib(int(row["cuda_reserved_peak"]) - base) if row else ""
+                print(
+                    f"| {name} | {batch} | {ours['nodes']} | {mib(naive['peak_bytes'])} | {mib(ours['peak_bytes'])} | {mib(ours['lower_bound_bytes'])} "
+                    f"| {'yes' if ours['schedule_optimal'] else 'no'} | {mib(ours['arena_bytes'])} | {ours['times_ms']['autodiff'] + ours['times_ms']['schedule'] + ours['times_ms']['place']:.0f} | {peak} | {cuda} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
