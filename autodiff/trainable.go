@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 
@@ -58,6 +59,24 @@ var transparent = map[string]bool{
 
 // exportersOwn are names that exporters give to constants.
 var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul)_\d+|.*Constant.*)$`)
+
+// maskValue is larger than weights are: an initializer that is added and has
+// elements of this size is a mask.
+const maskValue = 1e4
+
+// maskElements is how many elements are looked at, at most.
+const maskElements = 1 << 24
+
+// isMask reports whether a tensor's values are those of a mask: what hides the
+// future from an attention is often an initializer of zeros and -1e9.
+func (s *trainer) isMask(id ID) bool {
+	d := s.g.Tensors[id].Data
+	if d == nil {
+		return false
+	}
+	values, _ := d.Reals(maskElements)
+	return slices.ContainsFunc(values, func(v float64) bool { return !(math.Abs(v) < maskValue) })
+}
 
 // selectParameters finds the initializers that are trained.
 func (s *trainer) selectParameters() error {
@@ -157,6 +176,10 @@ func (s *trainer) role(id ID) (weight, flat bool, why string) {
 			case known && slices.Contains(r.weights, i):
 				if own && (n.Op == "Add" || n.Op == "Mul") {
 					why = "its name is an exporter's for a constant"
+					continue
+				}
+				if n.Op == "Add" && s.isMask(id) {
+					why = "it is a mask: some of its elements are 10,000 or more, or not finite"
 					continue
 				}
 				weight = true

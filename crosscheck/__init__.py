@@ -22,4 +22,18 @@ The way of a model through the modules:
       order.py      executed order against the file's
       shapes.py     the runtime's shapes against the plan's
     table.py    the results as text
+
+Training steps (--kind training) are held against torch in float64 and against
+central differences:
+
+    networks.py    which networks, made small, with which loss; build.py those of our own
+    training.py    one of them, in a process of its own
+      step.py        the training graph in ONNX Runtime
+      torchgraph.py  the inference model in torch; autograd.py its gradients
+      kinks.py       data that leave no doubt which gradient is right
+      differences.py central differences
+    optimizers.py  five steps of each optimizer; torchsteps.py those of torch
+    learn.py       a loop whose loss falls
+
+Torch takes 5.5 GB and is installed when a check needs it; --subset does not.
 """

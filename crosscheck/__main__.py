@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, optimum, runtime_order, table, workdir
+from . import cases, command, optimum, runtime_order, table, training, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
+_TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
 _MODEL_SECONDS = 1200  # no model takes longer
 
 
@@ -32,9 +33,10 @@ def main():
     results = _run(chosen, args.binary, work, args.jobs)
     optima = _others("optimum", optimum.find(), optimum, args, tool, work)
     orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
-    everything = results + optima + orders
+    steps = _training(args, data, work)
+    everything = results + optima + orders + steps
     (work / "results.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
-    for text in table.summary(results, optima, orders):
+    for text in table.summary(results, optima, orders, steps):
         print(text)
     print(f"crosscheck: {time.monotonic() - began:.0f} s", file=sys.stderr)
     return 1 if not everything or any(r["faults"] for r in everything) else 0
@@ -44,7 +46,7 @@ def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime"), help="zoo, light, model (built-in networks), optimum (by HiGHS) or runtime (its own orders)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders) or training (by torch)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
@@ -93,6 +95,25 @@ def _others(kind, files, examiner, args, tool, work):
     return results
 
 
+def _training(args, data, work):
+    """Examine training steps; print a row for each."""
+    if args.kind and "training" not in args.kind:
+        return []
+    titles = [t for t in training.find(args.subset, data) if not args.only or any(name in t for name in args.only)]
+    if titles and not args.subset:
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-r", _TORCH], check=True)
+    common = ["crosscheck.training", "--binary", str(args.binary), "--work", str(work), "--data", str(data), *([] if args.subset else ["--torch"])]
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        pending = [pool.submit(_apart, [*common, "--title", title], "", title) for title in titles]
+        for done in concurrent.futures.as_completed(pending):
+            results.append(done.result())
+            print(training.row(results[-1]), flush=True)
+            for text in results[-1]["faults"]:
+                print(f"    {text}", flush=True)
+    return sorted(results, key=lambda r: r["title"])
+
+
 def _run(chosen, binary, work, jobs):
     """Examine the cases, the slowest to load first; print a row as each is done."""
     threads = max(1, (os.cpu_count() or 1) // jobs)
@@ -111,13 +132,18 @@ def _run(chosen, binary, work, jobs):
 
 def _examine(case, binary, work, threads):
     """One case in a process of its own."""
+    args = ["crosscheck.examine", "--binary", str(binary), "--work", str(work), "--threads", str(threads)]
+    return _apart(args, json.dumps(case.as_dict()), case.title)
+
+
+def _apart(args, given, title):
+    """The result of a module that runs as a process of its own."""
     began = time.monotonic()
-    args = [sys.executable, "-m", "crosscheck.examine", "--binary", str(binary), "--work", str(work), "--threads", str(threads)]
-    result = {"title": case.title}
+    result = {"title": title}
     try:
         done = subprocess.run(
-            args, input=json.dumps(case.as_dict()), capture_output=True, encoding="utf-8", errors="replace",
-            timeout=_MODEL_SECONDS, check=False, cwd=_ROOT,
+            [sys.executable, "-m", *args], input=given, capture_output=True, encoding="utf-8", errors="replace",
+            timeout=_MODEL_SECONDS, check=False, cwd=_ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         if done.returncode == 0:
             return json.loads(done.stdout)

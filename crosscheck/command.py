@@ -1,7 +1,10 @@
 """onnxmem, as a user runs it."""
 
 import json
+import re
 import subprocess
+
+_TRAIN = re.compile(r"^train +([0-9.]+) ms", re.MULTILINE)  # a line of --verbose
 
 
 class Failed(Exception):
@@ -26,6 +29,11 @@ class Command:
         """Plan source into target; the plan's summary."""
         strategy = [f"--schedule={schedule}"] if schedule else []
         return self._json("optimize", str(source), str(target), "--json", *strategy, *_dims(dims))
+
+    def train(self, source, target, flags):
+        """Make a training step of source; the milliseconds that differentiation took."""
+        done = self._run("optimize", str(source), str(target), "--train", "--effort=fast", "--verbose", *flags)
+        return float(_TRAIN.search(done.stderr)[1])
 
     def verify(self, target):
         """The independent check of a planned file; the violations."""

@@ -23,7 +23,7 @@ def inputs(graph):
     return [v for v in graph.input if v.name not in known]
 
 
-def make(graph, shapes, scale=1.0):
+def make(graph, shapes, scale=1.0, seed=0):
     """One array for each input, in the shapes given; scale is a factor on what is no integer."""
     feeds = {}
     for value in inputs(graph):
@@ -31,7 +31,7 @@ def make(graph, shapes, scale=1.0):
         shape = shapes.get(value.name)
         if shape is None:
             raise ValueError(f'input "{value.name}" has no shape')
-        feeds[value.name] = _array(graph, value.name, dtype, shape, scale)
+        feeds[value.name] = _array(graph, value.name, dtype, shape, scale, seed)
     return feeds
 
 
@@ -44,8 +44,8 @@ def ramp(graph, shapes):
     return feeds
 
 
-def _array(graph, name, dtype, shape, scale):
-    rng = np.random.default_rng(zlib.crc32(name.encode()))
+def _array(graph, name, dtype, shape, scale, seed):
+    rng = np.random.default_rng(zlib.crc32(name.encode()) + seed)
     if "mask" in name:
         return np.ones(shape, dtype)
     if np.issubdtype(dtype, np.integer):

@@ -33,15 +33,16 @@ def _verdict(value):
     return {True: "yes", False: "NO", None: "-"}[value]
 
 
-def summary(results, optima, orders):
+def summary(results, optima, orders, steps):
     """The closing lines."""
     count = {v: sum(bool(r.get(v)) for r in results) for v in (*_VERDICTS, "shapes")}
-    everything = [*results, *optima, *orders]
+    everything = [*results, *optima, *orders, *steps]
     passed = _sound(everything)
     return [
         f"models planned {count['planned']} / verified {count['verified']} / bit-identical {count['identical']}"
         f" out of {len(results)}; checker {count['checker']}, order {count['order']}, shapes {count['shapes']}",
-        f"optima confirmed {_sound(optima)} out of {len(optima)}; the runtime's own orders met on {_sound(orders)} out of {len(orders)}",
+        f"optima confirmed {_sound(optima)} out of {len(optima)}; the runtime's own orders met on {_sound(orders)} out of {len(orders)}"
+        f"; training steps right {_sound(steps)} out of {len(steps)}",
         f"{passed} passed, {len(everything) - passed} failed",
     ]
 

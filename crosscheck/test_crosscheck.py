@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import cases, feeds, optimum, order, probe, runtime, runtime_order, shapes, table
+from . import build, cases, differences, feeds, kinks, networks, optimum, order, probe, runtime, runtime_order, shapes, step, table, training
 
 
 def event(name, op="Relu"):
@@ -133,9 +133,9 @@ class Probe(unittest.TestCase):
 class Table(unittest.TestCase):
     def test_summary_counts(self):
         good = {"title": "a", "planned": True, "verified": True, "identical": True, "faults": []}
-        lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}], [])
+        lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}], [], [])
         self.assertIn("models planned 1 / verified 1 / bit-identical 1 out of 2", lines[0])
-        self.assertEqual(lines[1:], ["optima confirmed 1 out of 1; the runtime's own orders met on 0 out of 0", "2 passed, 1 failed"])
+        self.assertEqual(lines[1:], ["optima confirmed 1 out of 1; the runtime's own orders met on 0 out of 0; training steps right 0 out of 0", "2 passed, 1 failed"])
 
 
 class RuntimeOrder(unittest.TestCase):
@@ -143,6 +143,65 @@ class RuntimeOrder(unittest.TestCase):
         self.assertEqual(runtime_order.differs(["a", "b"], ["a", "b"]), "")
         self.assertEqual(runtime_order.differs(["a", "b"], ["b", "a"]), "step 0: a planned, b ran")
         self.assertEqual(runtime_order.differs(["a", "b"], ["a"]), "2 nodes planned, 1 ran")
+
+
+class Differences(unittest.TestCase):
+    values = {"w": np.array([0.5, -1.0, 2.0], np.float32), "v": np.array([[1.5]], np.float32)}
+
+    def errors(self, w, v):
+        def loss(p):
+            return float(np.float32((p["w"].astype(np.float64) ** 3).sum() + np.sin(p["v"].astype(np.float64)).sum()))
+
+        return differences.errors(loss, loss(self.values), self.values, {"w": w, "v": v})
+
+    def test_right_and_wrong(self):
+        w, v = 3 * self.values["w"] ** 2, np.cos(self.values["v"])
+        self.assertLess(np.median(self.errors(w, v)), 5e-3)
+        self.assertGreater(np.median(self.errors(1.1 * w, v)), 3e-2)
+        self.assertGreater(np.median(self.errors(np.zeros_like(w), v)), 3e-2)
+
+
+class Networks(unittest.TestCase):
+    def test_weights_are_drawn_by_role(self):
+        graph = build.cnn().graph
+        networks.draw_weights(graph)
+        values = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+        self.assertTrue(all(v.std() > 0 for v in values.values()))
+        self.assertGreater(values["bn1.running_var"].min(), 0)
+
+    def test_constants_stay(self):
+        graph = build.t5().graph
+        before = {t.name: t.SerializeToString() for t in graph.initializer if t.name.startswith("constant")}
+        networks.draw_weights(graph)
+        self.assertEqual(before, {t.name: t.SerializeToString() for t in graph.initializer if t.name in before})
+
+    def test_shapes_that_do_not_fit(self):
+        for shapes in ({"image": (1, 2)}, {"other": (1,)}):
+            with self.assertRaises(ValueError):
+                networks.shrink(build.cnn().graph, shapes, {})
+
+    def test_subset_is_there(self):
+        self.assertEqual(sorted(training.find(True, pathlib.Path("nowhere"))), sorted(networks.SUBSET))
+
+
+class Kinks(unittest.TestCase):
+    def test_disagreements(self):
+        kinked = kinks.nodes(build.cnn())
+        self.assertEqual({n.op_type for n in kinked}, {"Relu"})
+        x = np.array([1.0, -1e-9])
+        one = {t: x for t in kinks.tensors(kinked)}
+        self.assertEqual(kinks.disagreements(kinked, one, one), 0)
+        self.assertEqual(kinks.disagreements(kinked, one, {t: -x for t in one}), 2 * len(kinked))
+
+
+class Forward(unittest.TestCase):
+    def test_only_what_the_output_needs(self):
+        model = build.mlp()
+        made = model.graph.node[1].output[0]
+        model.graph.output.append(onnx.ValueInfoProto(name=made))
+        part = step.forward(model, made)
+        self.assertEqual([n.op_type for n in part.graph.node], ["MatMul", "Add"])
+        self.assertEqual([v.name for v in part.graph.output], [made])
 
 
 class Optimum(unittest.TestCase):

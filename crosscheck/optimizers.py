@@ -1,0 +1,80 @@
+"""Five steps of each optimizer against torch.optim in float64."""
+
+import dataclasses
+
+import onnx
+
+from . import build, networks, step
+
+_STEPS = 5
+_RATES = (0.01, 0.02, 0.01, 0.005, 0.01)  # of each step: a schedule is the caller's affair
+_TOLERANCE = 1e-5  # relative to the parameter's largest element
+_DECAY = 0.02
+
+
+@dataclasses.dataclass
+class Case:
+    """An optimizer with its flags."""
+
+    name: str
+    optimizer: str
+    constants: dict = dataclasses.field(default_factory=dict)
+    clip: float = 0.0
+    decay_all: bool = False
+
+    @property
+    def title(self):
+        return f"training/{self.name}"
+
+    def flags(self):
+        """Of onnxmem optimize. Adam divides a gradient by its own size: of one that
+        is zero by structure, rounding noise by itself, and no two runs agree. So
+        the bias before a BatchNormalization is not trained there."""
+        freeze = ["--freeze=^conv2.bias$"] if self.optimizer.startswith("adam") else []
+        set_ = [f"--optimizer-set={','.join(f'{k}={v}' for k, v in self.constants.items())}"] if self.constants else []
+        clip = [f"--clip-norm={self.clip}"] if self.clip else []
+        return (f"--optimizer={self.optimizer}", *set_, *clip, *freeze, *(["--decay-all"] if self.decay_all else []))
+
+
+CASES = (
+    Case("sgd", "sgd"),
+    Case("sgd-decay", "sgd", {"weight_decay": _DECAY}),
+    Case("sgd-clip", "sgd", clip=0.3),
+    Case("momentum", "momentum"),
+    Case("momentum-decay-clip", "momentum", {"momentum": 0.8, "weight_decay": _DECAY}, clip=0.3),
+    Case("adam", "adam"),
+    Case("adam-decay", "adam", {"weight_decay": _DECAY, "beta1": 0.8, "beta2": 0.95, "epsilon": 1e-6}),
+    Case("adamw", "adamw"),
+    Case("adamw-decay-all", "adamw", {"weight_decay": 0.1}, decay_all=True),
+    Case("adamw-clip", "adamw", clip=0.3),
+)
+
+
+def check(case, work, tool, result):
+    """Five steps on new data each; what differs goes into result."""
+    from . import torchsteps  # torch is there for this alone
+
+    source = work / "training" / f"{case.name}.onnx"
+    target = source.with_name(f"{case.name}.step.onnx")
+    source.parent.mkdir(parents=True, exist_ok=True)
+    model = build.cnn(batch=8)
+    networks.draw_weights(model.graph)
+    onnx.save(model, str(source))
+    result["autodiff_ms"] = tool.train(source, target, case.flags())
+    result["faults"] += [f"verify: {v}" for v in tool.verify(target)]
+    onnx.checker.check_model(str(target), full_check=True)
+    ours, theirs = step.Step(target), torchsteps.Steps(case, model)
+    result["nodes"] = len(ours.model.graph.node)
+    result["parameters"] = sum(ours.values[n].size for n in ours.trainable)
+    session = ours.session()
+    for i in range(_STEPS):
+        given = ours.data(3, seed=i)
+        ours.advance(session, given, _RATES[i])
+        theirs.advance(given, ours.trainable, _RATES[i])
+    worst = 0.0
+    for name, want in theirs.values().items():
+        error = float(abs(ours.values[name] - want).max() / abs(want).max())
+        worst = max(worst, error)
+        if not error <= _TOLERANCE:
+            result["faults"].append(f"{name} is off by {error:.2g} after {_STEPS} steps")
+    result["error"] = worst

@@ -1,0 +1,90 @@
+"""A training graph in ONNX Runtime: its first values, its inputs, its loop."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from . import feeds
+
+RATE = "learning_rate"
+
+
+class Step:
+    """What onnxmem optimize --train wrote."""
+
+    def __init__(self, path):
+        self.path = path
+        self.model = onnx.load(str(path))
+        said = {p.key: p.value for p in self.model.metadata_props}
+        self.trainable = json.loads(said["onnxmem.trainable"])
+        pairs = [entry.rpartition("=") for entry in json.loads(said["onnxmem.updates"])]
+        self.updates = {old: new for old, _, new in pairs}
+        params = onnx.load(str(path.with_suffix(".params.onnx")))
+        self.values = {t.name: onnx.numpy_helper.to_array(t) for t in params.graph.initializer}
+
+    def session(self, optimized=False, model=None):
+        """A session of the training graph, or of another model."""
+        options = onnxruntime.SessionOptions()
+        if not optimized:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        source = model.SerializeToString() if model is not None else str(self.path)
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+    def advance(self, session, given, rate):
+        """One step: feed, run, put each x.new in the place of x. The loss."""
+        names = ["loss", *self.updates.values()]
+        loss, *new = session.run(names, {**self.values, **given, RATE: np.array(rate, np.float32)})
+        self.values = dict(zip(self.updates, new))
+        return float(loss)
+
+    def data(self, classes, seed=0):
+        """Random data and labels for the inputs that are no parameters; integer labels are below classes."""
+        graph = onnx.GraphProto()
+        graph.CopyFrom(self.model.graph)
+        names = {v.name: v for v in graph.input if v.name not in self.values and v.name != RATE}
+        shapes = {name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for name, v in names.items()}
+        graph.initializer.extend(onnx.TensorProto(name=n, data_type=1, dims=v.shape) for n, v in self.values.items())
+        given = feeds.make(graph, {**shapes, RATE: ()}, seed=seed)
+        del given[RATE]
+        if "labels" in given:
+            given["labels"] = _labels(given["labels"], classes, seed)
+        return given
+
+
+def _labels(like, classes, seed):
+    rng = np.random.default_rng(seed)
+    if np.issubdtype(like.dtype, np.integer):
+        return rng.integers(0, classes, like.shape)
+    return rng.uniform(0, 1, like.shape).astype(like.dtype)
+
+
+def forward(model, output="loss"):
+    """The part of a model that makes one output, as a model of its own.
+
+    Running statistics stay outputs: ONNX Runtime writes those that nobody asks
+    for over the arrays that it is fed.
+    """
+    maker = {t: i for i, n in enumerate(model.graph.node) for t in n.output if t}
+    needed, waiting = set(), [output]
+    while waiting:
+        i = maker.get(waiting.pop())
+        if i is not None and i not in needed:
+            needed.add(i)
+            waiting.extend(model.graph.node[i].input)
+    part = onnx.ModelProto()
+    part.CopyFrom(model)
+    nodes = [n for i, n in enumerate(model.graph.node) if i in needed]
+    del part.graph.node[:]
+    part.graph.node.extend(nodes)
+    kept = [v for v in model.graph.output if maker.get(v.name) in needed]
+    del part.graph.output[:]
+    part.graph.output.extend(kept)
+    read = {t for n in nodes for t in n.input}
+    inputs = [v for v in model.graph.input if v.name in read]
+    del part.graph.input[:]
+    part.graph.input.extend(inputs)
+    return part

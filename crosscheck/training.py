@@ -1,0 +1,202 @@
+"""Training graphs: what onnxmem optimize --train makes of a network, against torch and central differences.
+
+One network at a time, in a process of its own: python -m crosscheck.training.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import onnx
+
+from . import command, differences, kinks, learn, networks, optimizers, probe, step
+
+_LOOP = "training/learn"
+_TOLERANCE = 1e-4  # of a gradient, relative to the parameter's largest one
+_SLOPE = 3e-2  # of the median central difference
+_DRAWS = 12  # of data
+_EXAMPLES = 4  # of a kind of fault are told in full
+
+
+def find(subset, data):
+    """The titles of what is checked: networks, optimizers, a loop; for CI, a few networks.
+    Without the zoo's files, what needs none."""
+    zoo = (data / "zoo").is_dir()
+    found = [n.title for n in networks.NETWORKS if zoo or not n.source.startswith("zoo/")]
+    if subset:
+        return [t for t in found if t in networks.SUBSET]
+    return found + [c.title for c in optimizers.CASES] + [_LOOP]
+
+
+def examine(title, work, tool, data, torch):
+    """The result of one as a flat dict; without torch, central differences alone."""
+    began = time.process_time()
+    result = {"title": title, "faults": []}
+    try:
+        _examine(title, work, tool, data, result, torch)
+    except command.Failed as err:
+        result["faults"].append(str(err))
+    except Exception as err:  # what nobody foresaw is a fault of this network, not of the run
+        result["faults"].append(f"{type(err).__name__}: {(str(err).strip().splitlines() or [''])[0]}")
+    result["seconds"] = round(time.process_time() - began, 1)
+    return result
+
+
+def _examine(title, work, tool, data, result, torch):
+    if title == _LOOP:
+        return learn.check(work, tool, result)
+    for case in optimizers.CASES:
+        if case.title == title:
+            return optimizers.check(case, work, tool, result)
+    network = next(n for n in networks.NETWORKS if n.title == title)
+    return _Examination(network, work, tool, data, result).run(torch)
+
+
+class _Examination:
+    """The steps in their order; each writes its verdict into result."""
+
+    def __init__(self, network, work, tool, data, result):
+        self.network, self.tool, self.data, self.result = network, tool, data, result
+        self.source = work / "training" / f"{network.name}.onnx"
+        self.target = self.source.with_name(f"{network.name}.step.onnx")
+
+    def run(self, torch):
+        self.source.parent.mkdir(parents=True, exist_ok=True)
+        networks.write(self.network, self.source, self.tool, self.data)
+        model = onnx.load(str(self.source))
+        self.loss = self.network.loss
+        if self.loss == "none:":
+            self.loss += model.graph.output[0].name
+        flags = ("--keep-gradients", f"--loss={self.loss}", *self.network.flags)
+        self.result["autodiff_ms"] = self.tool.train(self.source, self.target, flags)
+        for violation in self.tool.verify(self.target)[:_EXAMPLES]:
+            self.fault(f"verify: {violation}")
+        onnx.checker.check_model(str(self.target), full_check=True)
+        self.step = step.Step(self.target)
+        self.result["nodes"] = len(self.step.model.graph.node)
+        self.result["parameters"] = int(sum(self.step.values[n].size for n in self.step.trainable))
+        self.model = model
+        self.settle_data(torch)
+        loss, gradients = self.differentiate(optimized=False)
+        self.result["loss"] = loss
+        self.compare_differences(gradients)
+        if torch:
+            self.compare_torch({"plain": (loss, gradients), "optimized": self.differentiate(optimized=True)})
+
+    def fault(self, text):
+        self.result["faults"].append(text)
+
+    def classes(self):
+        """The length of the class axis: the emitted loss says it."""
+        inferred = onnx.shape_inference.infer_shapes(step.forward(self.step.model), data_prop=True).graph
+        for node in inferred.node:
+            if node.op_type == "SoftmaxCrossEntropyLoss":
+                shape = next(v.type.tensor_type.shape for v in inferred.value_info if v.name == node.input[0])
+                return shape.dim[1].dim_value
+        return 0
+
+    def settle_data(self, torch):
+        """Data for which ONNX Runtime and torch, if it is there, are on the same side of every kink."""
+        classes = self.classes()
+        self.given = self.step.data(classes)
+        if not torch:
+            return
+        from . import autograd  # torch is there for this alone
+
+        kinked = kinks.nodes(self.model)
+        names = kinks.tensors(kinked)
+        part = step.forward(self.step.model)
+        probe.expose(part, names)
+        session, read = self.step.session(model=part), {v.name for v in part.graph.input}
+        for seed in range(_DRAWS):
+            self.given = self.step.data(classes, seed)
+            self.torch = autograd.Run(self.model, self.given, self.step.trainable, self.loss, "--probabilities" in self.network.flags)
+            got = session.run(names or None, {n: a for n, a in {**self.step.values, **self.given}.items() if n in read})
+            self.result["kinks"] = kinks.disagreements(kinked, dict(zip(names, got)), self.torch.arrays(names))
+            if not self.result["kinks"]:
+                return
+
+    def differentiate(self, optimized):
+        """Loss and gradients by ONNX Runtime."""
+        session = self.step.session(optimized)
+        names = ["loss"] + [f"{n}.grad" for n in self.step.trainable]
+        loss, *gradients = session.run(names, {**self.step.values, **self.given, step.RATE: np.array(0.01, np.float32)})
+        return float(loss), dict(zip(self.step.trainable, gradients))
+
+    def compare_differences(self, gradients):
+        part = step.forward(self.step.model)
+        session = self.step.session(model=part)
+        read = {v.name for v in part.graph.input}
+        feeds = {n: a for n, a in {**self.step.values, **self.given}.items() if n in read}
+
+        def loss(changed):
+            return float(session.run(["loss"], {**feeds, **changed})[0])
+
+        found = differences.errors(loss, self.result["loss"], self.step.values, gradients)
+        self.result["difference"] = float(np.median(found))
+        if not self.result["difference"] <= _SLOPE:
+            self.fault(f"central differences: median error {np.median(found):.2g} of {[f'{e:.2g}' for e in found]}")
+
+    def compare_torch(self, runs):
+        want = self.torch.differentiate()
+        vanishing, largest = want.vanishing(), want.largest()
+        self.result["vanishing"] = len(vanishing)
+        worst = 0.0
+        for name, (loss, gradients) in runs.items():
+            if not abs(loss - want.loss) <= _TOLERANCE * max(1e-3, abs(want.loss)):
+                self.fault(f"{name}: loss {loss}, torch has {want.loss}")
+            errors = {}
+            for parameter, expected in want.gradients.items():
+                difference = float(abs(gradients[parameter] - expected).max())
+                errors[parameter] = difference / (largest if parameter in vanishing else float(abs(expected).max()))
+            for parameter in sorted(errors, key=errors.get, reverse=True)[:_EXAMPLES]:
+                if not errors[parameter] <= _TOLERANCE:
+                    self.fault(f"{name}: gradient of {parameter} is off by {errors[parameter]:.2g}")
+            worst = max([worst, *errors.values()])
+        self.result["error"] = worst
+        self.compare_statistics(want.statistics)
+
+    def compare_statistics(self, want):
+        """The new running statistics."""
+        names = [n for n in want if n in self.step.updates]
+        session = self.step.session()
+        got = session.run([self.step.updates[n] for n in names], {**self.step.values, **self.given, step.RATE: np.array(0.01, np.float32)}) if names else []
+        for name, new in zip(names, got):
+            if not np.allclose(new, want[name], rtol=1e-4, atol=1e-5):
+                self.fault(f"running statistics {name}: off by {abs(new - want[name]).max():.2g}")
+
+
+_COLUMNS = (
+    ("parameters", "{:,} parameters"),
+    ("nodes", "{} nodes"),
+    ("error", "torch {:.1e}"),
+    ("difference", "differences {:.1e}"),
+    ("vanishing", "zero {}"),
+    ("kinks", "kinks {}"),
+    ("curve", "{}"),
+    ("autodiff_ms", "autodiff {:.0f} ms"),
+)
+
+
+def row(result):
+    """One line of text."""
+    said = [form.format(result[key]) for key, form in _COLUMNS if key in result]
+    return f"{result['title']:34} " + ", ".join([*said, f"{result['seconds']} s"])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--title", required=True)
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--torch", action="store_true")
+    args = parser.parse_args()
+    json.dump(examine(args.title, args.work, command.Command(args.binary), args.data, args.torch), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
