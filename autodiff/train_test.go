@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -385,4 +386,207 @@ func TestManyReaders(t *testing.T) {
 		t.Errorf("%d additions, expected %d", additions, readers-1)
 	}
 	checkGradients(t, step, nil, math.MaxInt)
+}
+
+// TestLocalFunctions: a gradient goes through calls of local functions, whose
+// attributes and constants each call has for itself.
+func TestLocalFunctions(t *testing.T) {
+	body := &graph.Graph{}
+	x, w, a, y := body.NewTensor("x"), body.NewTensor("w"), body.NewTensor("a"), body.NewTensor("y")
+	body.Nodes = []*graph.Node{
+		{Op: "LeakyRelu", Inputs: []ID{x}, Outputs: []ID{a}, Attrs: []*graph.Attr{{Name: "alpha", Type: graph.AttrFloat, Ref: "slope"}}},
+		{Op: "Mul", Inputs: []ID{a, w}, Outputs: []ID{y}},
+	}
+	body.Inputs, body.Outputs = []ID{x, w}, []ID{y}
+	body.Link()
+	b := newBuilder("functions", 18)
+	b.m.Opsets = append(b.m.Opsets, graph.Opset{Domain: "local", Version: 1})
+	b.m.Functions = []*graph.Function{{Domain: "local", Name: "Scaled", Attrs: []string{"slope"}, Opsets: []graph.Opset{{Version: 18}}, Body: body}}
+	h := b.node("local", "Scaled", attrs{"slope": 0.25}, []ID{b.weights("p0", 2, 3), b.weights("p1", 3)}, "h")[0]
+	h = b.node("local", "Scaled", attrs{"slope": 0.5}, []ID{h, b.weights("p2", 2, 1)}, "h2")[0]
+	m := b.finish(b.op("total", "ReduceSum", attrs{"keepdims": 0}, b.op("square", "Mul", nil, h, h)))
+	before, err := reference.Eval(m, nil, "total")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := checkGradients(t, train(t, m, Options{Loss: "none:total", Trainable: everything, KeepGradients: true}), nil, math.MaxInt)
+	if d := math.Abs(got[lossName].F[0] - before["total"].F[0]); d > 1e-12 {
+		t.Errorf("the loss differs by %v from that of the functions", d)
+	}
+}
+
+// TestScalarsOnTheWay: gradients of tensors without axes.
+func TestScalarsOnTheWay(t *testing.T) {
+	b := newBuilder("scalars", 18)
+	w := b.weights("w", 2, 3)
+	s := b.op("mean", "ReduceMean", attrs{"keepdims": 0}, w)
+	e := b.op("exp", "Exp", nil, s)
+	wide := b.op("wide", "Expand", nil, e, b.initializer("shape", reference.Ints([]int{2}, 2, 3)))
+	y := b.op("y", "Mul", nil, b.op("product", "Mul", nil, w, e), b.op("sum", "Add", nil, wide, s))
+	m := b.finish(b.op("total", "ReduceSum", attrs{"keepdims": 0}, y))
+	checkGradients(t, train(t, m, Options{Loss: "none:total", Trainable: everything, KeepGradients: true}), nil, math.MaxInt)
+}
+
+// TestSixteenBits: what is emitted for 16-bit parameters is well typed, has their
+// type, and comes near the gradients of float32.
+func TestSixteenBits(t *testing.T) {
+	for _, elem := range []graph.DType{graph.Float16, graph.BFloat16} {
+		for _, make := range []func() (*graph.Model, map[string]*reference.Tensor){
+			func() (*graph.Model, map[string]*reference.Tensor) { return perceptron(0) }, convolutional, transformer,
+		} {
+			m, feeds := make()
+			want := allGradients(t, m, feeds)
+			m, feeds = make()
+			narrow(m, feeds, elem)
+			got := allGradients(t, m, feeds)
+			for p, d := range got {
+				if d.Type != elem {
+					t.Errorf("%s has type %v, expected %v", p, d.Type, elem)
+				}
+				scale := 0.0
+				for _, v := range want[p].F {
+					scale = math.Max(scale, math.Abs(v))
+				}
+				for i, v := range d.F {
+					if math.Abs(v-want[p].F[i]) > 0.2*scale+2e-3 {
+						t.Errorf("%v: %s, element %d is %v, but %v in float32", elem, p, i, v, want[p].F[i])
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+func allGradients(t *testing.T, m *graph.Model, feeds map[string]*reference.Tensor) map[string]*reference.Tensor {
+	t.Helper()
+	step := train(t, m, Options{KeepGradients: true})
+	all := residents(t, step)
+	maps.Copy(all, feeds)
+	var want []string
+	for _, p := range step.Parameters {
+		want = append(want, p+".grad")
+	}
+	got, err := reference.Eval(step.Model, all, want...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// narrow gives all float32 tensors of a model another type.
+func narrow(m *graph.Model, feeds map[string]*reference.Tensor, elem graph.DType) {
+	for _, x := range m.Graph.Tensors {
+		if x.Declared != nil && x.Declared.Type.Elem == graph.Float32 {
+			x.Declared.Type.Elem = elem
+			f := *feeds[x.Name]
+			f.Type = elem
+			feeds[x.Name] = &f
+		}
+		if x.Data == nil || x.Data.Type != graph.Float32 {
+			continue
+		}
+		v, _ := x.Data.Reals(math.MaxInt32)
+		d := &graph.Data{Name: x.Data.Name, Type: elem, Dims: x.Data.Dims}
+		for _, e := range v {
+			bits := halfBits(e)
+			if elem == graph.BFloat16 {
+				bits = bfloatBits(e)
+			}
+			d.Raw = append(d.Raw, byte(bits), byte(bits>>8))
+		}
+		d.Bytes = int64(len(d.Raw))
+		x.Data = d
+	}
+}
+
+// TestConstantBits: constants of 16-bit types are rounded to the nearest number
+// that the type has, to even in between.
+func TestConstantBits(t *testing.T) {
+	rnd := newBuilder("bits", 18).rnd
+	for _, elem := range []graph.DType{graph.Float16, graph.BFloat16} {
+		digits, smallest := 11, -24
+		bits := halfBits
+		if elem == graph.BFloat16 {
+			digits, smallest, bits = 8, -133, bfloatBits
+		}
+		for range 20000 {
+			v := math.Ldexp(rnd.Float64()*2-1, rnd.IntN(45)-30)
+			if rnd.IntN(2) == 0 { // ties and numbers that the type has
+				_, exp := math.Frexp(v)
+				unit := math.Ldexp(1, max(exp-digits, smallest)-1)
+				v = math.Round(v/unit) * unit
+			}
+			_, exp := math.Frexp(v)
+			unit := math.Ldexp(1, max(exp-digits, smallest))
+			want := math.RoundToEven(v/unit) * unit
+			if elem == graph.Float16 && math.Abs(want) > 65504 {
+				want = math.Inf(int(math.Copysign(1, v)))
+			}
+			b := bits(v)
+			got, err := reference.FromData(&graph.Data{Type: elem, Dims: []int64{}, Raw: []byte{byte(b), byte(b >> 8)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.F[0] != want {
+				t.Fatalf("%v of %v is %v, expected %v", elem, v, got.F[0], want)
+			}
+		}
+	}
+}
+
+// TestRandomGraphs: networks of nodes that read any earlier tensor, twice too,
+// and of whose outputs some are read and some are not.
+func TestRandomGraphs(t *testing.T) {
+	for seed := range 60 {
+		b := newBuilder(fmt.Sprint("random", seed), 18)
+		made := []ID{b.weights("p0", 4, 3), b.weights("p1", 4, 3), b.weights("p2", 1, 3), b.input("x", b.real(4, 3))}
+		pick := func() ID { return made[b.rnd.IntN(len(made))] }
+		wide := func(name string, x ID) ID { // [4, 3], whatever broadcasts
+			return b.op(name, "Expand", nil, x, b.initializer(name+".shape", reference.Ints([]int{2}, 4, 3)))
+		}
+		for k := range 12 {
+			name := fmt.Sprintf("n%d", k)
+			switch b.rnd.IntN(8) {
+			case 0:
+				made = append(made, b.op(name, "Tanh", nil, pick()))
+			case 1:
+				made = append(made, b.op(name, "Sin", nil, pick()))
+			case 2:
+				made = append(made, b.op(name, "Add", nil, pick(), pick()))
+			case 3:
+				made = append(made, b.op(name, "Mul", nil, pick(), pick()))
+			case 4:
+				made = append(made, b.op(name, "Sub", nil, pick(), pick()))
+			case 5: // the first part is read, the last perhaps not
+				parts := b.node("", "Split", attrs{"axis": 0, "num_outputs": 2}, []ID{wide(name+".in", pick())}, name+".0", name+".1")
+				order := []ID{parts[0], parts[b.rnd.IntN(2)]}
+				made = append(made, b.op(name, "Concat", attrs{"axis": 0}, order...))
+			case 6: // the indices are not read
+				top := b.node("", "TopK", attrs{"axis": 0}, []ID{wide(name+".in", pick()), b.initializer(name+".k", reference.Ints([]int{1}, 1))}, name, name+".at")
+				made = append(made, top[0])
+			case 7:
+				scale := b.weights(fmt.Sprintf("p%d", 10+k), 3)
+				made = append(made, b.op(name, "LayerNormalization", attrs{"epsilon": 0.5}, pick(), scale))
+			}
+		}
+		sum := b.op("last", "Sum", nil, made[len(made)-1], made[len(made)-2], made[len(made)-3], made[0])
+		m := b.finish(b.op("total", "ReduceSum", attrs{"keepdims": 0}, sum))
+		reaches := map[ID]bool{m.Graph.Outputs[0]: true}
+		for k := len(m.Graph.Nodes) - 1; k >= 0; k-- {
+			if n := m.Graph.Nodes[k]; slices.ContainsFunc(n.Outputs, func(id ID) bool { return reaches[id] }) {
+				for _, id := range n.Inputs {
+					reaches[id] = true
+				}
+			}
+		}
+		var names []string
+		for id, x := range m.Graph.Tensors {
+			if reaches[ID(id)] && strings.HasPrefix(x.Name, "p") {
+				names = append(names, x.Name)
+			}
+		}
+		opt := Options{Loss: "none:total", Trainable: regexp.MustCompile(`^(` + strings.Join(names, "|") + `)$`), KeepGradients: true}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { checkGradients(t, train(t, m, opt), b.feeds, math.MaxInt) })
+	}
 }

@@ -62,6 +62,7 @@ var upgrades = []struct {
 	{11, []string{"Pad"}, padToInputs},
 	{11, []string{"Scatter"}, func(_ *trainer, n *graph.Node) { n.Op = "ScatterElements" }},
 	{12, []string{"Dropout"}, ratioToInput},
+	{13, []string{"Resize"}, refuseHalfPixelForNN},
 	{13, []string{"Softmax", "LogSoftmax", "Hardmax"}, flatten},
 	{13, []string{"Squeeze", "Unsqueeze", "ReduceSum"}, axesToInput},
 	{13, []string{"Split"}, splitToInput},
@@ -159,6 +160,14 @@ func resizeCoordinates(_ *trainer, n *graph.Node) {
 	setInput(n, 2, n.Inputs[1])
 	n.Inputs[1] = graph.None
 	n.Attrs = append(slices.Clone(n.Attrs), attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}.list()...)
+}
+
+// refuseHalfPixelForNN: opset 13 has taken these coordinates away.
+func refuseHalfPixelForNN(s *trainer, n *graph.Node) {
+	const gone = "tf_half_pixel_for_nn"
+	if a := n.Attr("coordinate_transformation_mode"); a != nil && a.String == gone {
+		s.fail(graph.Errorf("coordinate_transformation_mode is %s: expected one that opset %d has", gone, minOpset).AtNode(label(n)))
+	}
 }
 
 // ratioToInput: ratio became input 1.

@@ -1,0 +1,84 @@
+package autodiff
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// TestRefused: what cannot be differentiated is refused with the node, and the
+// tensor where one is to blame.
+func TestRefused(t *testing.T) {
+	none := attrs{}
+	for _, k := range []struct {
+		c      ruleCase
+		opset  int64
+		expect string
+	}{
+		{ruleCase{op: "Det", in: []operand{param(3, 3)}}, 18, `node "y0/Det" (Det): tensor "p0": operator Det has no gradient rule`},
+		{ruleCase{op: "ScatterElements", in: []operand{param(3), indices([]int{1}, 1), param(1)}, attrs: attrs{"reduction": "mul"}}, 18, `reduction "mul" has no gradient rule`},
+		{ruleCase{op: "ScatterND", in: []operand{param(3), indices([]int{1, 1}, 1), param(1)}, attrs: attrs{"reduction": "max"}}, 18, `reduction "max" has no gradient rule`},
+		{ruleCase{op: "MaxPool", in: []operand{param(1, 1, 4, 4)}, attrs: attrs{"kernel_shape": []int64{2, 2}, "storage_order": 1}}, 18, `storage_order is 1`},
+		{ruleCase{op: "Slice", in: []operand{param(4), list(0).fed(), list(2).fed()}}, 18, `expected a fixed shape on the way to the loss`},
+		{ruleCase{op: "Resize", in: []operand{param(1, 1, 4, 4), left, factors(1, 1, 0.5, 0.5)}, attrs: attrs{"mode": "linear", "antialias": 1}}, 18, `antialias is 1`},
+		{ruleCase{op: "LSTM", in: []operand{param(3, 2, 2), param(1, 8, 2), param(1, 8, 2)}, attrs: attrs{"hidden_size": 2, "clip": 1.0}}, 18, `clip is stated`},
+		{ruleCase{op: "LSTM", in: []operand{param(3, 2, 2), param(1, 8, 2), param(1, 8, 2), left, list32(2, 3).fed()}, attrs: attrs{"hidden_size": 2}}, 18, `input 4 (sequence_lens)`},
+		{ruleCase{op: "BatchNormalization", in: []operand{param(2, 3), param(3), param(3), param(3).fixed(), param(3).in(1, 2).fixed()}, attrs: attrs{"spatial": 0}}, 7, `spatial is 0`},
+		{ruleCase{op: "Add", in: []operand{param(2), param(2)}, attrs: none}, 6, `is of opset 6: expected opset 7 or later`},
+	} {
+		b := newBuilder(k.c.op, k.opset)
+		var in []ID
+		for i, o := range k.c.in {
+			switch name := string(rune('0' + i)); {
+			case o.absent:
+				in = append(in, graph.None)
+			case o.param:
+				in = append(in, b.initializer("p"+name, b.value(o)))
+			case o.known:
+				in = append(in, b.initializer("c"+name, b.value(o)))
+			default:
+				in = append(in, b.input("x"+name, b.value(o)))
+			}
+		}
+		y := b.node("", k.c.op, k.c.attrs, in, "y0")[0]
+		m := b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("square", "Mul", nil, y, y)))
+		_, err := Train(m, Options{Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`)})
+		var at *graph.Error
+		if !errors.As(err, &at) || !strings.Contains(err.Error(), k.expect) {
+			t.Errorf("%s: error %v, expected one with %q", k.c.op, err, k.expect)
+		}
+	}
+}
+
+// TestOptionsRefused: options that fit no model, or not this one.
+func TestOptionsRefused(t *testing.T) {
+	axis := 7
+	for _, k := range []struct {
+		opt    Options
+		option bool // the fault is the option's alone
+		expect string
+	}{
+		{Options{Loss: "hinge"}, true, `loss "hinge": expected one of cross-entropy, mse`},
+		{Options{Optimizer: "lion"}, true, `optimizer "lion": expected one of sgd, momentum, adam, adamw`},
+		{Options{Optimizer: "adam", Constants: map[string]float64{"momentum": 0.9}}, true, `optimizer adam has no constant "momentum"`},
+		{Options{Optimizer: "adam", Constants: map[string]float64{"beta1": 1}}, true, `beta1 is 1`},
+		{Options{ClipNorm: -1}, true, `clip norm -1`},
+		{Options{LossOutput: "nowhere"}, false, `output "nowhere" is not there: expected one of logits`},
+		{Options{Loss: "none:logits"}, false, `expected a loss of one element`},
+		{Options{ClassAxis: &axis}, false, `expected a class axis 7`},
+		{Options{Freeze: everything}, false, `no parameter to train`},
+		{Options{Trainable: regexp.MustCompile("unread")}, false, `tensor "unread": matches --trainable, and the loss does not depend on it`},
+	} {
+		m, _ := perceptron(0)
+		id := m.Graph.NewTensor("unread")
+		m.Graph.Tensors[id].Data = m.Graph.Tensors[m.Graph.Nodes[0].Inputs[1]].Data
+		_, err := Train(m, k.opt)
+		var option *OptionError
+		if err == nil || !strings.Contains(err.Error(), k.expect) || errors.As(err, &option) != k.option {
+			t.Errorf("%+v: error %v, expected one with %q", k.opt, err, k.expect)
+		}
+	}
+}
