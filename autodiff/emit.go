@@ -24,8 +24,11 @@ type emitter struct {
 	taken   map[string]int // names, and how often each was asked for
 	consts  map[string]ID  // by what they hold
 
-	salt  int    // of the hashes that gorgonia tells operators apart by
-	scope string // begins the names of what is emitted
+	salt  int         // of the hashes that gorgonia tells operators apart by
+	scope string      // begins the names of what is emitted
+	ours  map[ID]bool // constants that the emitter made
+	fuse  *fuser      // nil: gradients stand as standard operators
+
 	phase string // what the nodes are for: forward, backward, accumulate, update
 	of    string // the forward node or the parameter that they are there for
 
@@ -79,7 +82,7 @@ func (a attrs) list() []*graph.Attr {
 func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emitter {
 	e := &emitter{
 		g: g, opsets: opsets, version: graph.FindOpset(opsets, ""), values: values,
-		taken: map[string]int{}, consts: map[string]ID{}, phase: phaseForward,
+		taken: map[string]int{}, consts: map[string]ID{}, ours: map[ID]bool{}, phase: phaseForward,
 	}
 	for _, t := range g.Tensors {
 		e.taken[t.Name] = 1

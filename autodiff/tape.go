@@ -244,7 +244,7 @@ func (o *operator) SymDiff(children gorgonia.Nodes, made, grad *gorgonia.Node) (
 		c.needs[i], c.grads[i] = t.flows(o.node, i), graph.None
 	}
 	t.phase = phaseBackward
-	c.rule.Grad(c)
+	t.gradOf(c)
 	for j, i := range o.inputs {
 		if t.err != nil {
 			return nil, t.err

@@ -32,6 +32,7 @@ type Options struct {
 	Freeze           *regexp.Regexp // taken off again
 	FreezeStatistics bool           // BatchNormalization keeps its statistics
 	KeepGradients    bool           // gradients of parameters are outputs
+	FusedGradients   bool           // the larger gradients are calls of functions (domain onnxmem)
 }
 
 // Step is the graph of one training step and what a caller must know of it.
@@ -119,6 +120,9 @@ func (s *trainer) run(salt int) (*Step, error) {
 	s.step.Dims, s.step.Warnings = inference.Dims, inference.Warnings
 	g := s.source.Graph.Clone()
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
+	if s.opt.FusedGradients {
+		s.fuse = &fuser{byBody: map[string]*graph.Function{}, names: map[string]int{}}
+	}
 	s.salt = salt
 	for _, make := range []func() error{
 		s.upgrade, s.forward, s.objective, s.selectParameters, s.backward, s.clip, s.update, s.finish,
@@ -254,9 +258,14 @@ func (s *trainer) finish() error {
 	g.Span = graph.Span{}
 	g.Link()
 	m := s.source
+	functions := []*graph.Function(nil)
+	if s.fuse != nil && len(s.fuse.functions) > 0 {
+		functions = s.fuse.functions
+		s.opsets = append(s.opsets, graph.Opset{Domain: fusedDomain, Version: 1})
+	}
 	s.step.Model = &graph.Model{
 		IRVersion: max(m.IRVersion, 8), Producer: m.Producer, Opsets: s.opsets, Graph: g,
-		Functions: m.Functions, Props: slices.Clone(m.Props), Source: m.Source,
+		Functions: functions, Props: slices.Clone(m.Props), Source: m.Source,
 	}
 	s.step.Params = &graph.Model{IRVersion: max(m.IRVersion, 8), Producer: "onnxmem", Opsets: s.opsets, Graph: params, Source: m.Source}
 	return s.describe(updates)

@@ -12,7 +12,8 @@ const maxInlined = 1_000_000
 // Inline gives a model in which every call of a local function is replaced by
 // the nodes of its body, in control-flow bodies too: m without functions. What it
 // adds is named CALL/NAME, after the call. Attributes of the call, or their
-// defaults, stand where the body refers to them. m is left as it is; without
+// defaults, stand where the body refers to them; nodes
+// take over the call's metadata that they have none of their own for. m is left as it is; without
 // local functions it is given back. Errors are of type *Error.
 func Inline(m *Model) (*Model, error) {
 	if len(m.Functions) == 0 {
@@ -173,6 +174,11 @@ func (in *inliner) call(g *Graph, call *Node, f *Function) *Error {
 		c.Span, c.Meaning, c.Captures = Span{}, Meaning{}, nil
 		c.Name = in.unique(s.prefix + nodeName(n))
 		c.Inputs, c.Outputs, c.Props = s.moved(n.Inputs), s.moved(n.Outputs), slices.Clone(n.Props)
+		for _, p := range call.Props {
+			if _, has := c.Prop(p.Key); !has {
+				c.Props = append(c.Props, p)
+			}
+		}
 		if err := s.attributes(&c, s.to); err != nil {
 			return err
 		}

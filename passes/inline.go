@@ -8,8 +8,11 @@ func inline(s *State) error {
 		return nil
 	}
 	m, err := graph.Inline(s.model)
-	if err == nil {
-		s.model = m
+	if err != nil {
+		return err
 	}
-	return err
+	if s.model = m; s.step != nil {
+		s.step.Model = m
+	}
+	return nil
 }

@@ -29,8 +29,8 @@ type Pass struct {
 
 // Pipeline lists the passes in the order in which they run.
 var Pipeline = []Pass{
-	{"inline", "replace calls of local functions by their bodies, if asked", inline, false},
 	{"train", "make one training step out of an inference model, if asked", train, false},
+	{"inline", "replace calls of local functions by their bodies, if asked", inline, false},
 	{"infer", "bind dimensions, give every tensor its type and size", infer, false},
 	{"share", "merge views into the storage that they view", share, false},
 	{"bodies", "plan bodies and local functions: they are workspace", bodies, false},
@@ -41,8 +41,8 @@ var Pipeline = []Pass{
 
 // constraints say which pass must stand before which, and why.
 var constraints = []struct{ before, after, why string }{
-	{"inline", "train", "gradients of what a function holds are written out"},
-	{"train", "infer", "what it adds has types, too"},
+	{"train", "inline", "gradients may be calls of functions"},
+	{"inline", "infer", "what it adds has types, too"},
 	{"infer", "share", "sizes and views are found by inference"},
 	{"share", "bodies", "a body's captures are storages of the graph around it"},
 	{"bodies", "order", "workspace is part of a node's load"},

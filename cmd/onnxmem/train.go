@@ -31,6 +31,7 @@ type trainFlags struct {
 	ClipNorm         float64            `placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is there."`
 	Updates          string             `enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is there (interleaved), or all of them last, for comparison."`
 	KeepGradients    bool               `help:"Gradients of parameters are outputs."`
+	FusedGradients   bool               `help:"The larger gradients are calls of functions of domain onnxmem, whose bodies stand in the model."`
 	DecayAll         bool               `help:"Weight decay of biases and normalisation weights too."`
 }
 
@@ -42,7 +43,7 @@ func (f *trainFlags) options() (*autodiff.Options, error) {
 	opt := &autodiff.Options{
 		Loss: f.Loss, LossOutput: f.LossOutput, ClassAxis: f.ClassAxis, Probabilities: f.Probabilities,
 		Optimizer: f.Optimizer, Constants: f.OptimizerSet, ClipNorm: f.ClipNorm, DecayAll: f.DecayAll,
-		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients,
+		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients, FusedGradients: f.FusedGradients,
 	}
 	for _, p := range []struct {
 		flag, text string

@@ -1,0 +1,293 @@
+package autodiff
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// fusedDomain is that of the functions that stand for gradients.
+const fusedDomain = "onnxmem"
+
+// fusedOps are the operators whose gradients take several nodes and tensors of
+// full size that a kernel of its own would not need.
+var fusedOps = map[ruleKey]bool{
+	{"", "Conv"}: true, {"", "ConvTranspose"}: true,
+	{"", "MaxPool"}: true, {"", "AveragePool"}: true, {"", "LpPool"}: true, {"", "Resize"}: true,
+	{"", "BatchNormalization"}: true, {"", "LayerNormalization"}: true, {"", "GroupNormalization"}: true,
+	{"", "InstanceNormalization"}: true, {"", "RMSNormalization"}: true, {"", "SimplifiedLayerNormalization"}: true,
+	{"", "LRN"}: true, {"", "LpNormalization"}: true, {"", "MeanVarianceNormalization"}: true,
+	{"", "Gelu"}: true, {"", "Mish"}: true, {"", "Swish"}: true, {"", "HardSwish"}: true, {"", "HardSigmoid"}: true,
+	{"", "Elu"}: true, {"", "Selu"}: true, {"", "Celu"}: true, {"", "LeakyRelu"}: true, {"", "PRelu"}: true,
+	{"", "Erf"}: true, {"", "Sigmoid"}: true, {"", "Tanh"}: true, {"", "Softsign"}: true, {"", "Clip"}: true,
+	{"", "Softmax"}: true, {"", "LogSoftmax"}: true, {"", "Gather"}: true,
+	{"", "SoftmaxCrossEntropyLoss"}: true, {"", "NegativeLogLikelihoodLoss"}: true,
+	{"com.microsoft", "Gelu"}: true, {"com.microsoft", "BiasGelu"}: true, {"com.microsoft", "FastGelu"}: true,
+	{"com.microsoft", "QuickGelu"}: true, {"com.microsoft", "SimplifiedLayerNormalization"}: true,
+}
+
+// fuser collects the functions of a graph. Calls whose bodies are the same share
+// one.
+type fuser struct {
+	functions []*graph.Function
+	byBody    map[string]*graph.Function
+	names     map[string]int
+}
+
+// fusedConstants is the number of elements up to which a constant stands in the
+// body of a function; a larger one is an input of it.
+const fusedConstants = 64
+
+// gradOf emits the gradient of c's node: by its rule, as calls of functions where
+// it takes more than one node. What shares no tensor becomes a call of its own:
+// the gradients of a convolution's input and of its weights are needed, and die,
+// at different times.
+func (t *tape) gradOf(c *Call) {
+	if t.fuse == nil || !fusedOps[ruleKey{c.Node.Domain, c.Node.Op}] {
+		c.rule.Grad(c)
+		return
+	}
+	hook, first := t.emitted, len(t.g.Nodes)
+	t.emitted = nil
+	c.rule.Grad(c)
+	t.emitted = hook
+	if t.err != nil {
+		return
+	}
+	nodes := slices.Clone(t.g.Nodes[first:])
+	t.g.Nodes = t.g.Nodes[:first]
+	put := func(n *graph.Node) {
+		t.g.Nodes = append(t.g.Nodes, n)
+		if hook != nil && t.err == nil {
+			hook(n)
+		}
+	}
+	for _, part := range connected(nodes) {
+		part = leadingTo(part, c.grads)
+		if len(part) < 2 {
+			for _, n := range part {
+				put(n)
+			}
+			continue
+		}
+		put(t.fused(c, part))
+	}
+}
+
+// connected parts the nodes into those that have no tensor to do with each other,
+// in the order of the first node of each.
+func connected(nodes []*graph.Node) [][]*graph.Node {
+	part := make([]int, len(nodes)) // the smallest index of a node that it hangs together with
+	maker := map[ID]int{}
+	for i, n := range nodes {
+		part[i] = i
+		for _, t := range n.Inputs {
+			m, made := maker[t]
+			if !made || part[m] == part[i] {
+				continue
+			}
+			low, high := min(part[m], part[i]), max(part[m], part[i])
+			for k := range i + 1 {
+				if part[k] == high {
+					part[k] = low
+				}
+			}
+		}
+		for _, t := range n.Outputs {
+			maker[t] = i
+		}
+	}
+	var list [][]*graph.Node
+	at := map[int]int{}
+	for i, n := range nodes {
+		k, there := at[part[i]]
+		if !there {
+			k = len(list)
+			at[part[i]] = k
+			list = append(list, nil)
+		}
+		list[k] = append(list[k], n)
+	}
+	return list
+}
+
+// leadingTo keeps the nodes that some of the tensors are made of.
+func leadingTo(nodes []*graph.Node, to []ID) []*graph.Node {
+	needed := map[ID]bool{}
+	for _, t := range to {
+		needed[t] = t != graph.None
+	}
+	var kept []*graph.Node
+	for _, n := range slices.Backward(nodes) {
+		if slices.ContainsFunc(n.Outputs, func(t ID) bool { return needed[t] }) {
+			kept = append(kept, n)
+			for _, t := range n.Inputs {
+				needed[t] = t != graph.None
+			}
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// fused gives a call of a function whose body is the nodes. Its inputs are those
+// of the forward node, its outputs and their gradients, "" where the body does
+// not read one, then large constants; its outputs the gradients of the forward
+// inputs that the attribute wrt lists. The attributes of the forward node are
+// handed on, for kernels: the body holds them already.
+func (t *tape) fused(c *Call, nodes []*graph.Node) *graph.Node {
+	b := &bodyBuilder{t: t, g: &graph.Graph{}, inner: map[ID]ID{}}
+	in := slices.Concat(padded(c.Node.Inputs, len(c.Node.Inputs)), padded(c.Node.Outputs, len(c.Node.Outputs)), padded(c.d, len(c.Node.Outputs)))
+	made := map[ID]bool{}
+	for _, n := range nodes {
+		for _, id := range n.Outputs {
+			made[id] = true
+		}
+	}
+	read := map[ID]bool{}
+	for _, n := range nodes {
+		for _, id := range n.Inputs {
+			if id != graph.None && !made[id] && !read[id] {
+				read[id] = true
+				if !slices.Contains(in, id) && !t.small(id) {
+					in = append(in, id)
+				}
+			}
+		}
+	}
+	for i, id := range in {
+		if id != graph.None && (!read[id] || slices.Contains(in[:i], id)) {
+			in[i] = graph.None
+		}
+	}
+	for len(in) > 0 && in[len(in)-1] == graph.None {
+		in = in[:len(in)-1]
+	}
+	for i, id := range in {
+		x := b.g.NewTensor("x" + strconv.Itoa(i))
+		b.g.Inputs = append(b.g.Inputs, x)
+		if id != graph.None {
+			b.inner[id] = x
+		}
+	}
+	for _, n := range nodes {
+		b.add(n)
+	}
+	call := &graph.Node{Domain: fusedDomain, Inputs: in}
+	var wrt []int64
+	for i, d := range c.grads {
+		if d != graph.None && made[d] && !slices.Contains(call.Outputs, d) {
+			wrt = append(wrt, int64(i))
+			call.Outputs = append(call.Outputs, d)
+			b.g.Outputs = append(b.g.Outputs, b.inner[d])
+		}
+	}
+	b.g.Link()
+	for _, a := range c.Node.Attrs {
+		if a.Graph == nil && a.Graphs == nil && a.Tensor == nil {
+			call.Attrs = append(call.Attrs, a)
+		}
+	}
+	call.Attrs = append(call.Attrs, attrs{"wrt": wrt}.list()...)
+	call.Op = t.fuse.function(gradName(c.Node.Op), b.g, call.Attrs, t.opsets).Name
+	call.Name = t.unique(t.scope + call.Op)
+	t.mark(call)
+	return call
+}
+
+// padded is a list of n tensors, graph.None where there are fewer.
+func padded(list []ID, n int) []ID {
+	out := slices.Repeat([]ID{graph.None}, n)
+	copy(out, list)
+	return out
+}
+
+// small reports whether a tensor is a constant of ours that fits a body.
+func (e *emitter) small(id ID) bool {
+	t := e.g.Tensors[id]
+	return t.Data != nil && e.ours[id] && elements(t.Data.Dims) <= fusedConstants
+}
+
+// gradName is what the gradient of an operator is called: ConvGrad, GeluGrad,
+// LayerNormGrad.
+func gradName(op string) string { return strings.Replace(op, "Normalization", "Norm", 1) + "Grad" }
+
+// bodyBuilder copies nodes into the body of a function.
+type bodyBuilder struct {
+	t     *tape
+	g     *graph.Graph
+	inner map[ID]ID // of each tensor of the main graph: that of the body
+}
+
+// tensor gives the body's tensor; a small constant is made there.
+func (b *bodyBuilder) tensor(id ID) ID {
+	if id == graph.None {
+		return graph.None
+	}
+	if t, there := b.inner[id]; there {
+		return t
+	}
+	t := b.g.NewTensor("t" + strconv.Itoa(len(b.g.Tensors)))
+	b.inner[id] = t
+	if d := b.t.g.Tensors[id].Data; d != nil {
+		own := *d
+		own.Name = ""
+		b.g.Nodes = append(b.g.Nodes, &graph.Node{Op: "Constant", Outputs: []ID{t}, Attrs: attrs{"value": &own}.list()})
+	}
+	return t
+}
+
+func (b *bodyBuilder) add(n *graph.Node) {
+	c := &graph.Node{Op: n.Op, Domain: n.Domain, Attrs: n.Attrs}
+	for _, id := range n.Inputs {
+		c.Inputs = append(c.Inputs, b.tensor(id))
+	}
+	for _, id := range n.Outputs {
+		c.Outputs = append(c.Outputs, b.tensor(id))
+	}
+	b.g.Nodes = append(b.g.Nodes, c)
+}
+
+// function finds or makes the function of that body and those attributes.
+func (f *fuser) function(name string, body *graph.Graph, attributes []*graph.Attr, opsets []graph.Opset) *graph.Function {
+	var names []string
+	for _, a := range attributes {
+		names = append(names, a.Name)
+	}
+	key := name + fmt.Sprint(names) + describe(body)
+	if fn := f.byBody[key]; fn != nil {
+		return fn
+	}
+	f.names[name]++
+	if k := f.names[name]; k > 1 {
+		name += "_" + strconv.Itoa(k)
+	}
+	fn := &graph.Function{Domain: fusedDomain, Name: name, Attrs: names, Body: body}
+	for _, o := range opsets {
+		if o.Domain == "" || slices.ContainsFunc(body.Nodes, func(n *graph.Node) bool { return n.Domain == o.Domain }) {
+			fn.Opsets = append(fn.Opsets, o)
+		}
+	}
+	f.byBody[key] = fn
+	f.functions = append(f.functions, fn)
+	return fn
+}
+
+// describe writes a body down: two that read the same are the same.
+func describe(g *graph.Graph) string {
+	var s strings.Builder
+	fmt.Fprint(&s, len(g.Inputs), g.Outputs)
+	for _, n := range g.Nodes {
+		fmt.Fprint(&s, "\n", n.Domain, n.Op, n.Inputs, n.Outputs)
+		for _, a := range n.Attrs {
+			fmt.Fprint(&s, " ", a.Name, a.Type, a.Float, a.Int, a.String, a.Ints)
+			if a.Tensor != nil {
+				fmt.Fprintf(&s, " %v%v%x", a.Tensor.Type, a.Tensor.Dims, a.Tensor.Raw)
+			}
+		}
+	}
+	return s.String()
+}
