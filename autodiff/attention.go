@@ -18,6 +18,7 @@ type scores struct {
 	softcap float64
 	bias    []ID // added to the scores, in turn; they broadcast
 	keep    []ID // bool: where a score stands; elsewhere the lowest number does
+	rows    bool // keep may leave a query without any key: its result is 0
 	elem    graph.DType
 }
 
@@ -39,6 +40,11 @@ func (c *Call) attend(q, k, v ID, s scores) (y ID, stages [4]ID) {
 	}
 	stages[2] = t
 	p := c.castTo(c.with("Softmax", attrs{"axis": -1}, c.castTo(t, s.elem)), c.typeOf(v).Elem)
+	for _, keep := range s.keep {
+		if s.rows {
+			p = c.where(keep, p, c.scalar(p, 0))
+		}
+	}
 	stages[3] = p
 	return c.op("MatMul", p, v), stages
 }
@@ -133,7 +139,7 @@ func expandAttention(c *Call) []ID {
 			return nil
 		}
 		if c.typeOf(m).Elem == graph.Bool {
-			s.keep = append(s.keep, m)
+			s.keep, s.rows = append(s.keep, m), true
 		} else {
 			s.bias = append(s.bias, m)
 		}

@@ -1,0 +1,226 @@
+package autodiff
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// refusals are what upgrade and expansion may say of an operator test; all else
+// is an error.
+var refusals = []string{
+	"expected opset 7 or later", "clip is stated", "sequence_lens", "nonpad_kv_seqlen", "window", "attn_mask) covers",
+	"qk_matmul_output_mode", "is not known before the data are there", "spatial is 0", "is read: expected running statistics",
+}
+
+// TestForward holds graphs that were brought to a newer opset, or whose operators
+// were written out, against what ONNX's operator tests expect.
+func TestForward(t *testing.T) {
+	files := nodeTests(t)
+	names := []string{}
+	for name := range files {
+		if n, ok := strings.CutSuffix(name, "/model.onnx"); ok {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	right, refused := map[string]int{}, map[string]int{}
+	for _, name := range names {
+		m, err := onnx.Parse(name, files[name+"/model.onnx"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := changes(m)
+		if what == "" {
+			continue
+		}
+		switch err := forwardTest(m, name, files); {
+		case err == nil:
+			right[what]++
+		case errors.Is(err, errNotHeld):
+		case slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(err.Error(), r) }):
+			refused[what]++
+		default:
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	total := 0
+	for _, n := range right {
+		total += n
+	}
+	const atLeast = 438
+	if total < atLeast {
+		t.Errorf("%d tests are right, expected at least %d: %v; refused: %v", total, atLeast, right, refused)
+	}
+}
+
+// changes says what upgrade or expansion does to a model: the operator that is
+// written out, the opset it is brought from, or "" for nothing.
+func changes(m *graph.Model) string {
+	for _, n := range m.Graph.Nodes {
+		if trainingModes[ruleKey{n.Domain, n.Op}] != nil || len(n.Bodies()) > 0 {
+			return ""
+		}
+	}
+	for _, n := range m.Graph.Nodes {
+		if expansions[ruleKey{n.Domain, n.Op}] != nil {
+			return n.Op
+		}
+	}
+	if v := m.Opset(""); v < minOpset {
+		return "upgrade"
+	}
+	return ""
+}
+
+var errNotHeld = errors.New("type not held")
+
+// forwardTest makes constants of the inputs that are no floating-point numbers,
+// runs upgrade and forward, evaluates, and compares.
+func forwardTest(m *graph.Model, name string, files map[string][]byte) error {
+	read := func(kind string, i int) (*reference.Tensor, *graph.Data, error) {
+		b, ok := files[fmt.Sprintf("%s/test_data_set_0/%s_%d.pb", name, kind, i)]
+		if !ok {
+			return nil, nil, nil
+		}
+		d, err := onnx.ParseTensor(name, b)
+		if err != nil || !reference.Holds(d.Type) {
+			return nil, nil, errNotHeld
+		}
+		x, err := reference.FromData(d)
+		return x, d, err
+	}
+	feeds := map[string]*reference.Tensor{}
+	g := m.Graph
+	inputs := g.Inputs
+	g.Inputs = nil
+	for i, id := range inputs {
+		x, d, err := read("input", i)
+		switch {
+		case err != nil:
+			return err
+		case d != nil && !d.Type.Floating():
+			g.Tensors[id].Data, g.Tensors[id].Input = d, false
+		default:
+			feeds[g.Tensors[id].Name] = x
+			g.Inputs = append(g.Inputs, id)
+		}
+	}
+	for _, n := range g.Nodes {
+		op := reference.Knows(n.Domain, n.Op)
+		if !op && expansions[ruleKey{n.Domain, n.Op}] == nil {
+			return errNotHeld
+		}
+		for _, a := range n.Attrs {
+			if a.Tensor != nil && !reference.Holds(a.Tensor.Type) || a.Name == "to" && !reference.Holds(graph.DType(a.Int)) || a.Strings != nil && n.Op == "Constant" {
+				return errNotHeld
+			}
+		}
+	}
+	inference, err := ops.Infer(m, ops.Options{})
+	if err != nil {
+		return err
+	}
+	s := &trainer{source: m, expanded: map[ID]bool{}}
+	s.emitter = newEmitter(g.Clone(), slices.Clone(m.Opsets), inference.Values)
+	if err := s.upgrade(); err != nil {
+		return err
+	}
+	if err := s.forward(); err != nil {
+		return err
+	}
+	s.g.Link()
+	for _, n := range s.g.Nodes {
+		if expansions[ruleKey{n.Domain, n.Op}] != nil {
+			return fmt.Errorf("%s is still there", n.Op)
+		}
+	}
+	got, err := reference.Eval(&graph.Model{Graph: s.g, Opsets: s.opsets}, feeds)
+	if err != nil {
+		return err
+	}
+	for i, id := range m.Graph.Outputs {
+		want, _, err := read("output", i)
+		if err != nil {
+			return err
+		}
+		if want == nil {
+			continue
+		}
+		if err := nearly(got[m.Graph.Tensors[id].Name], want); err != nil {
+			return fmt.Errorf("output %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// nearly compares with what ONNX's own tests allow: rtol 1e-3; for types of 16
+// bits with a unit in the last place or two.
+func nearly(got, want *reference.Tensor) error {
+	if got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Errorf("got %v%v, want %v%v", got.Type, got.Shape, want.Type, want.Shape)
+	}
+	rtol, atol := 1e-3, 1e-6
+	switch want.Type {
+	case graph.Float16:
+		rtol, atol = 4.0/1024, 1e-3
+	case graph.BFloat16:
+		rtol, atol = 4.0/128, 1e-2
+	}
+	for i, w := range want.F {
+		if g := got.F[i]; g != w && !(math.IsNaN(g) && math.IsNaN(w)) && !(math.Abs(g-w) <= atol+rtol*math.Abs(w)) {
+			return fmt.Errorf("element %d: got %v, want %v", i, g, w)
+		}
+	}
+	if !slices.Equal(got.I, want.I) {
+		return fmt.Errorf("got %v, want %v", got.I, want.I)
+	}
+	return nil
+}
+
+// nodeTests reads ONNX's operator tests, by path within their folder.
+func nodeTests(t *testing.T) map[string][]byte {
+	t.Helper()
+	dir := os.Getenv("ONNXMEM_DATA")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "shared", "data")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "node-tests.tar.gz"))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("%v: say ONNXMEM_DATA=FOLDER", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[strings.TrimPrefix(h.Name, "node-tests/")], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
