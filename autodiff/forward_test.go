@@ -168,6 +168,68 @@ func forwardTest(m *graph.Model, name string, files map[string][]byte) error {
 	return nil
 }
 
+// TestUpgradeOfBodies: what stands in a branch is brought to opset 18 too, and the
+// file that holds it can be read again.
+func TestUpgradeOfBodies(t *testing.T) {
+	branch := func(name string) *graph.Graph {
+		g := &graph.Graph{Name: name}
+		x, a, b, y := g.NewTensor("x"), g.NewTensor(name+"_a"), g.NewTensor(name+"_b"), g.NewTensor(name+"_y")
+		g.Tensors[x].Capture = true
+		g.Nodes = []*graph.Node{
+			{Op: "Unsqueeze", Inputs: []ID{x}, Outputs: []ID{a}, Attrs: attrs{"axes": []int64{0}}.list()},
+			{Op: "Softmax", Inputs: []ID{a}, Outputs: []ID{b}, Attrs: attrs{"axis": 1}.list()},
+			{Op: "Squeeze", Inputs: []ID{b}, Outputs: []ID{y}, Attrs: attrs{"axes": []int64{0}}.list()},
+		}
+		g.Outputs = []ID{y}
+		g.Tensors[y].Output = true
+		g.Captures = []graph.Capture{{Inner: x, Outer: 0}}
+		g.Link()
+		return g
+	}
+	b := newBuilder("bodies", 11)
+	x := b.input("x", b.value(operand{shape: []int{3, 4}, elem: graph.Float32}))
+	c := b.input("c", &reference.Tensor{Type: graph.Bool, Shape: []int{}, I: []int64{1}})
+	z := b.op("z", "If", nil, c)
+	n := b.m.Graph.Nodes[0]
+	for _, name := range []string{"then_branch", "else_branch"} {
+		n.Attrs = append(n.Attrs, &graph.Attr{Name: name, Type: graph.AttrGraph, Graph: branch(name)})
+	}
+	n.SetCaptures()
+	w := b.initializer("w", b.value(operand{shape: []int{3, 4}, elem: graph.Float32}))
+	b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("y", "Mul", nil, w, z)))
+	if n.Captures[0] != x {
+		t.Fatalf("the branches capture tensor %d, expected %d", n.Captures[0], x)
+	}
+	step := train(t, b.m, Options{Loss: "none:objective", Trainable: everything})
+	im, err := onnx.Encode(step.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := im.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Parse("step.onnx", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ops.Infer(m, ops.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range m.Graph.Nodes {
+		for _, a := range n.Bodies() {
+			var list []string
+			for _, n := range a.Graph.Nodes {
+				list = append(list, fmt.Sprintf("%s/%d", n.Op, len(n.Inputs)))
+			}
+			want := []string{"Unsqueeze/2", "Reshape/2", "Softmax/1", "Reshape/2", "Squeeze/2"}
+			if !slices.Equal(list, want) {
+				t.Errorf("%s: nodes and their inputs are %v, expected %v", a.Name, list, want)
+			}
+		}
+	}
+}
+
 // nearly compares with what ONNX's own tests allow: rtol 1e-3; for types of 16
 // bits with a unit in the last place or two.
 func nearly(got, want *reference.Tensor) error {

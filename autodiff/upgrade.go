@@ -4,10 +4,11 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
-// upgrade brings the main graph to opset 18, in which gradients are written, if
-// it is of an earlier one.
+// upgrade brings the graph and the bodies within to opset 18, in which gradients
+// are written, if it is of an earlier one.
 func (s *trainer) upgrade() error {
 	from := s.version
 	if from >= minOpset {
@@ -22,9 +23,19 @@ func (s *trainer) upgrade() error {
 		}
 	}
 	s.version = minOpset
-	for i, n := range s.g.Nodes {
-		if len(n.Bodies()) > 0 {
-			return graph.Errorf("a body in opset %d cannot be brought to opset %d, which gradients are written in: expected opset %d or later", from, minOpset, minOpset).AtNode(s.g.Label(graph.NodeID(i)))
+	return s.upgradeNodes(from)
+}
+
+// upgradeNodes brings the nodes of the emitter's graph to opset 18.
+func (s *trainer) upgradeNodes(from int64) error {
+	for _, n := range s.g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				if err := s.upgradeBody(b, from); err != nil {
+					return err
+				}
+			}
+			a.Span, n.Span = graph.Span{}, graph.Span{}
 		}
 		if n.Domain != "" {
 			continue
@@ -43,6 +54,27 @@ func (s *trainer) upgrade() error {
 	return nil
 }
 
+// upgradeBody does so for a body. Its constants are its own.
+func (s *trainer) upgradeBody(b *graph.Graph, from int64) error {
+	outer := s.emitter
+	defer func() { s.emitter = outer }()
+	for _, t := range b.Tensors {
+		outer.taken[t.Name]++
+	}
+	s.emitter = newEmitter(b, outer.opsets, make([]*ops.Value, len(b.Tensors)))
+	s.taken = outer.taken
+	if err := s.upgradeNodes(from); err != nil {
+		return err
+	}
+	order, err := b.Topological()
+	if err != nil {
+		return err
+	}
+	b.Reorder(order)
+	b.Span = graph.Span{}
+	return nil
+}
+
 // leastOpset is the first in which operators broadcast as they do today.
 const leastOpset = 7
 
@@ -53,6 +85,9 @@ var upgrades = []struct {
 	ops    []string
 	change func(*trainer, *graph.Node)
 }{
+	{9, []string{"Scan"}, func(s *trainer, n *graph.Node) {
+		s.fail(graph.Errorf("of opset 8 has an axis for the batch: expected opset 9 or later").AtNode(label(n)))
+	}},
 	{9, []string{"BatchNormalization"}, dropSpatial},
 	{10, []string{"Slice"}, sliceToInputs},
 	{10, []string{"TopK"}, func(s *trainer, n *graph.Node) { s.listToInput(n, "k", 1) }},
