@@ -26,41 +26,70 @@ type Dense struct {
 	Widen      func(uint16) float32 // of Float16
 }
 
+// readable reports whether an A is as well read where it lies, for a product of
+// so many columns: its rows run along the depth and do not fall on each other in
+// the cache, or they are read too few times to be worth packing.
+func (m *Dense) readable(columns int) bool {
+	if m.Format != Float32 {
+		return false
+	}
+	return m.Deep == 1 && m.Step%256 != 0 || columns <= 4*widest
+}
+
 // Pack copies a strip.
 func (m *Dense) Pack(dst []float32, width, first, k, n int) {
 	rows := min(width, m.Len-first)
-	if m.Format != Float32 {
-		m.packHalf(dst, width, first, k, n, rows)
-		return
-	}
 	if rows < width {
 		clear(dst)
 	}
-	if m.Step == 1 {
-		at := unsafe.Add(m.At, 4*(first+k*m.Deep))
+	switch {
+	case m.Format != Float32:
+		m.packHalf(dst, width, first, k, n, rows)
+	case m.Step == 1:
+		m.packDown(dst, width, float(m.At, 4*(first+k*m.Deep)), n, rows)
+	default:
+		m.packAcross(dst, width, first, k, n, rows)
+	}
+}
+
+// packDown copies where rows of the strip lie side by side in memory.
+func (m *Dense) packDown(dst []float32, width int, from *float32, n, rows int) {
+	at := unsafe.Pointer(from)
+	if rows == width && width%16 == 0 {
 		for d := range n {
-			copy(dst[d*width:d*width+rows], unsafe.Slice((*float32)(unsafe.Add(at, 4*d*m.Deep)), rows))
+			row := unsafe.Add(at, 4*d*m.Deep)
+			for x := 0; x < width; x += 16 {
+				*(*[16]float32)(dst[d*width+x:]) = *(*[16]float32)(unsafe.Add(row, 4*x))
+			}
 		}
 		return
 	}
-	for r := range rows {
-		at := unsafe.Add(m.At, 4*((first+r)*m.Step+k*m.Deep))
-		if m.Deep == 1 {
-			for d, v := range unsafe.Slice((*float32)(at), n) {
-				dst[d*width+r] = v
-			}
-			continue
-		}
+	for d := range n {
+		copy(dst[d*width:d*width+rows], unsafe.Slice(float(at, 4*d*m.Deep), rows))
+	}
+}
+
+// packAcross copies row by row of the operand, four at once.
+func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
+	at := func(r int) unsafe.Pointer { return unsafe.Add(m.At, 4*((first+r)*m.Step+k*m.Deep)) }
+	r := 0
+	for ; r+4 <= rows && m.Deep == 1; r += 4 {
+		a, b := unsafe.Slice((*float32)(at(r)), n), unsafe.Slice((*float32)(at(r+1)), n)
+		c, e := unsafe.Slice((*float32)(at(r+2)), n), unsafe.Slice((*float32)(at(r+3)), n)
 		for d := range n {
-			dst[d*width+r] = *(*float32)(unsafe.Add(at, 4*d*m.Deep))
+			to := (*[4]float32)(dst[d*width+r:])
+			to[0], to[1], to[2], to[3] = a[d], b[d], c[d], e[d]
+		}
+	}
+	for ; r < rows; r++ {
+		from := at(r)
+		for d := range n {
+			dst[d*width+r] = *float(from, 4*d*m.Deep)
 		}
 	}
 }
 
 func (m *Dense) packHalf(dst []float32, width, first, k, n, rows int) {
-	if rows < width {
-		clear(dst)
-	}
 	for r := range rows {
 		at := unsafe.Add(m.At, 2*((first+r)*m.Step+k*m.Deep))
 		for d := range n {

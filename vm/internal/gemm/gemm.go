@@ -3,31 +3,35 @@
 // multiplied is told by how it is packed, so a convolution is a product whose B
 // is packed straight from the image (implicit im2col).
 //
-//	Operand   packs a strip of A (Rows rows) or of B (Columns columns)
-//	Product   C = A·B with an epilogue, cut into tiles
+//	Operand      packs a strip of A or of B: Dense, Image
+//	Packed       an operand that was packed whole, once: weights
+//	Product      C = A·B with an epilogue, cut into tiles
+//	Depthwise    the convolution of each channel by itself
 //
-// The order in which the terms of one element of C are added depends on K alone,
-// so results are the same bits for any number of workers.
+// The blocks are those of Goto & van de Geijn 2008: a strip of B, depth numbers
+// deep, stays in the first-level cache while all strips of a tile of A, which
+// stays in the second-level cache, are multiplied with it by a micro-kernel that
+// keeps a block of C in registers. Micro-kernels are written for AVX2 and for
+// AVX-512 (package asm generates them), and in Go for all other machines.
+//
+// The terms of one element of C are added in an order that depends on K alone,
+// with fused multiply-adds in both sets of assembly: so results are the same
+// bits for any number of workers, wherever tiles are cut, whether operands were
+// packed before or not, and for AVX2 and AVX-512. Those of the micro-kernel in
+// Go differ, since it rounds products.
 package gemm
 
-import (
-	"unsafe"
+import "unsafe"
 
-	"github.com/onnxmem/onnxmem/vm/internal/work"
-)
-
-// The micro-kernel makes a block of Rows x Columns elements of C.
+// The blocks that are packed.
 const (
-	Rows    = 4
-	Columns = 8
+	mostDepth = 256
+	tileRows  = 240 // a multiple of the rows of every micro-kernel
+	widest    = 32  // columns of a micro-kernel
 )
 
-// The blocks that are packed: depth x tile columns of B, tile rows x depth of A.
-const (
-	depth       = 256
-	tileRows    = 64
-	tileColumns = 256
-)
+// ScratchBytes is what each worker needs.
+const ScratchBytes = 4 * mostDepth * (tileRows + widest)
 
 // Operand is one side of a product.
 type Operand interface {
@@ -40,14 +44,14 @@ type Operand interface {
 // Activation is applied to an element of C once it is complete.
 type Activation int8
 
-// The activations.
+// The activations. They keep NaN; what is -0 becomes 0.
 const (
 	None Activation = iota
 	Relu
 	Clip // to [Low, High]
 )
 
-// Product is C = Alpha·A·B + bias, C row by row.
+// Product is C = Alpha·A·B + Beta·C + bias, C row by row.
 type Product struct {
 	M, N, K   int
 	A, B      Operand
@@ -55,149 +59,145 @@ type Product struct {
 	Stride    int // of the rows of C, in elements
 	RowBias   bool
 	ColBias   bool
-	Beta      float32 // C = … + Beta·C: what is in C before counts
+	Beta      float32 // 0: what is in C before does not count
 	Act       Activation
 	Low, High float32
 }
 
-// ScratchBytes is what each worker needs.
-const ScratchBytes = 4 * (depth*tileColumns + depth*tileRows + Rows*Columns)
-
 // Tiles is how many parts the product is cut into.
-func (p *Product) Tiles() int { return cuts(p.M, tileRows) * cuts(p.N, tileColumns) }
+func (p *Product) Tiles() int {
+	rows, columns := p.cut()
+	return cuts(p.M, rows) * cuts(p.N, columns)
+}
 
 func cuts(n, size int) int { return (n + size - 1) / size }
+
+// cut gives the size of a tile. It aims at 32 tiles, so that work spreads evenly,
+// but not at tiles so small that packing B (for each tile of rows) or A (for each
+// tile of columns) costs more than a few per cent of multiplying.
+func (p *Product) cut() (rows, columns int) {
+	const (
+		tiles     = 32
+		leastWork = 1 << 19 // products: some ten microseconds
+		leastRows = 96
+	)
+	leastColumns := 64
+	if _, packed := p.A.(*Packed); !packed {
+		leastColumns = 256
+	}
+	rows, columns = evenly(p.M, tileRows, 12), max(p.N, 1)
+	work := max(p.M*p.N*p.K/tiles, leastWork)
+	deep := max(p.K, 1)
+	columns = min(columns, max(leastColumns, cuts(work/deep/rows, widest)*widest))
+	if columns == max(p.N, 1) {
+		rows = min(rows, evenly(p.M, min(tileRows, max(leastRows, work/deep/columns)), 12))
+	}
+	return rows, columns
+}
+
+// evenly cuts n into the fewest pieces of at most size, all of one length but
+// the last: a multiple of unit.
+func evenly(n, size, unit int) int {
+	n = max(n, 1)
+	return cuts(cuts(n, cuts(n, size)), unit) * unit
+}
+
+// depthOf cuts the depth evenly, in multiples of 8.
+func depthOf(k int) int { return min(evenly(k, mostDepth, 8), mostDepth) }
 
 // Tile computes one part: C and the bias lie at the given addresses, scratch has
 // ScratchBytes bytes.
 func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
-	down := cuts(p.M, tileRows)
-	i0, j0 := tile%down*tileRows, tile/down*tileColumns
-	m, n := min(tileRows, p.M-i0), min(tileColumns, p.N-j0)
+	kernel := chosen
+	height, width := levels[kernel].rows, levels[kernel].columns
+	rows, columns := p.cut()
+	down := cuts(p.M, rows)
+	i0, j0 := tile%down*rows, tile/down*columns
+	m, n := min(rows, p.M-i0), min(columns, p.N-j0)
 	block := unsafe.Slice((*float32)(scratch), ScratchBytes/4)
-	b, a, acc := block[:depth*tileColumns], block[depth*tileColumns:], block[depth*(tileColumns+tileRows):]
-	if p.K == 0 {
-		clear(acc[:Rows*Columns])
-		for i := 0; i < m; i += Rows {
-			for j := 0; j < n; j += Columns {
-				p.store(c, bias, acc, i0+i, j0+j, min(Rows, m-i), min(Columns, n-j), true, true)
+	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
+
+	w := panel{rows: m, cRow: 4 * p.Stride, alpha: p.Alpha, low: p.Low, high: p.High}
+	step := depthOf(p.K)
+	for k := 0; k == 0 || k < p.K; k += step {
+		w.depth = min(step, p.K-k)
+		p.epilogue(&w, k == 0, k+w.depth == p.K)
+		p.left(&w, side, height, i0, m, k)
+		for j := j0; j < j0+n; j += width {
+			w.columns = min(width, j0+n-j)
+			p.right(&w, strip, width, j, k)
+			w.c = unsafe.Add(c, 4*(i0*p.Stride+j))
+			if bias != nil {
+				w.rowBias, w.colBias = unsafe.Add(bias, 4*i0), unsafe.Add(bias, 4*j)
 			}
+			w.run(kernel)
 		}
+	}
+}
+
+// epilogue says what the micro-kernel does with its sums: first and last are
+// the ends of the depth.
+func (p *Product) epilogue(w *panel, first, last bool) {
+	w.flags, w.beta = 0, 1
+	if p.Alpha != 1 {
+		w.flags |= flagAlpha
+	}
+	if first {
+		w.beta = p.Beta
+	}
+	if w.beta != 0 {
+		w.flags |= flagBeta
+	}
+	if !last {
 		return
 	}
-	for k := 0; k < p.K; k += depth {
-		d := min(depth, p.K-k)
-		for j := 0; j < n; j += Columns {
-			p.B.Pack(b[j*d:(j+Columns)*d], Columns, j0+j, k, d)
-		}
-		for i := 0; i < m; i += Rows {
-			p.A.Pack(a[i*d:(i+Rows)*d], Rows, i0+i, k, d)
-		}
-		for j := 0; j < n; j += Columns {
-			for i := 0; i < m; i += Rows {
-				micro(acc, a[i*d:(i+Rows)*d], b[j*d:(j+Columns)*d], d)
-				p.store(c, bias, acc, i0+i, j0+j, min(Rows, m-i), min(Columns, n-j), k == 0, k+d == p.K)
-			}
-		}
+	if p.RowBias {
+		w.flags |= flagRowBias
+	}
+	if p.ColBias {
+		w.flags |= flagColBias
+	}
+	switch p.Act {
+	case Relu:
+		w.flags |= flagLow
+		w.low = 0
+	case Clip:
+		w.flags |= flagLow | flagHigh
 	}
 }
 
-// store adds a block to C: first and last say whether it is the first and the
-// last in depth.
-func (p *Product) store(c, bias unsafe.Pointer, acc []float32, i, j, m, n int, first, last bool) {
-	for r := range m {
-		row := unsafe.Slice((*float32)(unsafe.Add(c, 4*((i+r)*p.Stride+j))), n)
-		from := acc[r*Columns : r*Columns+n]
-		switch {
-		case !first:
-			for x, v := range from {
-				row[x] += p.Alpha * v
-			}
-		case p.Beta != 0:
-			for x, v := range from {
-				row[x] = p.Beta*row[x] + p.Alpha*v
-			}
-		default:
-			for x, v := range from {
-				row[x] = p.Alpha * v
-			}
-		}
-		if !last {
-			continue
-		}
-		if p.RowBias {
-			v := *(*float32)(unsafe.Add(bias, 4*(i+r)))
-			for x := range row {
-				row[x] += v
-			}
-		}
-		if p.ColBias {
-			for x, v := range unsafe.Slice((*float32)(unsafe.Add(bias, 4*j)), n) {
-				row[x] += v
-			}
-		}
-		switch p.Act {
-		case Relu:
-			for x, v := range row {
-				if !(v > 0 || v != v) {
-					row[x] = 0
-				}
-			}
-		case Clip:
-			for x, v := range row {
-				row[x] = min(max(v, p.Low), p.High)
-			}
-		}
+// left finds or packs rows [i, i+m) of A at depth k.
+func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
+	if a, ok := p.A.(*Packed); ok {
+		w.a = unsafe.Add(a.At, 4*(i*a.K+k*height))
+		w.aStrip, w.aRow, w.aDeep = 4*height*a.K, 4, 4*height
+		return
 	}
+	if a, ok := p.A.(*Dense); ok && a.readable(p.N) {
+		w.a = unsafe.Add(a.At, 4*(i*a.Step+k*a.Deep))
+		w.aStrip, w.aRow, w.aDeep = 4*height*a.Step, 4*a.Step, 4*a.Deep
+		return
+	}
+	size := height * w.depth
+	for s := range cuts(m, height) {
+		p.A.Pack(side[s*size:(s+1)*size], height, i+s*height, k, w.depth)
+	}
+	w.a = unsafe.Pointer(unsafe.SliceData(side))
+	w.aStrip, w.aRow, w.aDeep = 4*size, 4, 4*height
 }
 
-// micro multiplies a strip of A with a strip of B, both of depth d.
-func micro(acc, a, b []float32, d int) {
-	for half := 0; half < Columns; half += 4 {
-		var (
-			c00, c01, c02, c03 float32
-			c10, c11, c12, c13 float32
-			c20, c21, c22, c23 float32
-			c30, c31, c32, c33 float32
-		)
-		x, y := a, b[half:]
-		for range d {
-			_, _ = x[3], y[3]
-			b0, b1, b2, b3 := y[0], y[1], y[2], y[3]
-			a0 := x[0]
-			c00 += a0 * b0
-			c01 += a0 * b1
-			c02 += a0 * b2
-			c03 += a0 * b3
-			a1 := x[1]
-			c10 += a1 * b0
-			c11 += a1 * b1
-			c12 += a1 * b2
-			c13 += a1 * b3
-			a2 := x[2]
-			c20 += a2 * b0
-			c21 += a2 * b1
-			c22 += a2 * b2
-			c23 += a2 * b3
-			a3 := x[3]
-			c30 += a3 * b0
-			c31 += a3 * b1
-			c32 += a3 * b2
-			c33 += a3 * b3
-			x = x[Rows:]
-			y = y[min(Columns, len(y)):]
-		}
-		o := acc[half : half+3*Columns+4]
-		o[0], o[1], o[2], o[3] = c00, c01, c02, c03
-		o[8], o[9], o[10], o[11] = c10, c11, c12, c13
-		o[16], o[17], o[18], o[19] = c20, c21, c22, c23
-		o[24], o[25], o[26], o[27] = c30, c31, c32, c33
+// right finds or packs columns [j, j+width) of B at depth k.
+func (p *Product) right(w *panel, strip []float32, width, j, k int) {
+	if b, ok := p.B.(*Packed); ok {
+		w.b, w.bDeep = unsafe.Add(b.At, 4*(j*b.K+k*width)), 4*width
+		return
 	}
-}
-
-// Run computes all tiles of a product on the workers of w. each is the offset of
-// a worker's scratch. It makes a closure: a kernel that must not allocate calls
-// Tile from one of its own.
-func (p *Product) Run(w *work.Pool, c, bias unsafe.Pointer, each int) {
-	w.For(p.Tiles(), func(tile, worker int) { p.Tile(tile, c, bias, w.Each(worker, each)) })
+	// A strip that is used a few times only is not worth packing. The
+	// micro-kernels read whole vectors.
+	if b, ok := p.B.(*Dense); ok && b.Step == 1 && b.Format == Float32 && w.columns == width && w.rows <= 12 {
+		w.b, w.bDeep = unsafe.Add(b.At, 4*(j+k*b.Deep)), 4*b.Deep
+		return
+	}
+	p.B.Pack(strip[:width*w.depth], width, j, k, w.depth)
+	w.b, w.bDeep = unsafe.Pointer(unsafe.SliceData(strip)), 4*width
 }

@@ -22,84 +22,114 @@ type Image struct {
 	Widen    func(uint16) float32
 }
 
+// piece is columns [from, to) of a strip: neighbours in one row of the output.
+type piece struct {
+	from, to int
+	start    [3]int // where the kernel of column from begins in the image
+}
+
 // Pack writes width output positions for depths [k, k+n).
 func (m *Image) Pack(dst []float32, width, first, k, n int) {
-	total := m.Out[0] * m.Out[1] * m.Out[2]
-	cols := min(width, total-first)
-	var at [16][3]int // where each column's kernel begins in the image
-	for c := range cols {
-		p := first + c
-		w := p % m.Out[2]
-		h := p / m.Out[2] % m.Out[1]
-		d := p / m.Out[2] / m.Out[1]
-		at[c] = [3]int{d*m.Stride[0] - m.Pad[0], h*m.Stride[1] - m.Pad[1], w*m.Stride[2] - m.Pad[2]}
+	var list [widest]piece
+	pieces := m.pieces(&list, width, first)
+	if pieces[len(pieces)-1].to < width {
+		clear(dst)
 	}
-	plane := m.In[1] * m.In[2]
-	volume := m.In[0] * plane
-	// A row of columns that lie in one row of the output, side by side.
-	even := cols == width && m.Stride[2] == 1 && first%m.Out[2]+cols <= m.Out[2]
-	kw := k % m.Kernel[2]
-	kh := k / m.Kernel[2] % m.Kernel[1]
-	kd := k / m.Kernel[2] / m.Kernel[1] % m.Kernel[0]
-	ch := k / m.Kernel[2] / m.Kernel[1] / m.Kernel[0]
-	for range n {
-		row := dst[:width]
-		dst = dst[width:]
-		base := ch * volume
-		dd, dh, dw := kd*m.Dilation[0], kh*m.Dilation[1], kw*m.Dilation[2]
-		if even {
-			d, h, w := at[0][0]+dd, at[0][1]+dh, at[0][2]+dw
-			switch {
-			case uint(d) >= uint(m.In[0]) || uint(h) >= uint(m.In[1]):
-				clear(row)
-			case w >= 0 && w+width <= m.In[2]:
-				m.load(row, base+d*plane+h*m.In[2]+w)
-			default:
-				for c := range row {
-					row[c] = 0
-					if uint(w+c) < uint(m.In[2]) {
-						row[c] = m.get(base + d*plane + h*m.In[2] + w + c)
-					}
-				}
-			}
+	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
+	fast := m.gathers(pieces, width)
+	// Depth k is channel k/taps, tap k%taps: the channels of one tap go together,
+	// since they lie alike.
+	for t := range min(taps, n) {
+		depth := k + t
+		tap, channel := depth%taps, depth/taps
+		count := cuts(n-t, taps)
+		if fast {
+			m.gather(dst[t*width:], pieces, width, taps*width, tap, channel, count)
 		} else {
-			clear(row)
-			for c := range cols {
-				d, h, w := at[c][0]+dd, at[c][1]+dh, at[c][2]+dw
-				if uint(d) < uint(m.In[0]) && uint(h) < uint(m.In[1]) && uint(w) < uint(m.In[2]) {
-					row[c] = m.get(base + d*plane + h*m.In[2] + w)
-				}
-			}
+			m.copy(dst[t*width:], pieces, width, taps*width, tap, channel, count)
 		}
-		if kw++; kw == m.Kernel[2] {
-			kw = 0
-			if kh++; kh == m.Kernel[1] {
-				kh = 0
-				if kd++; kd == m.Kernel[0] {
-					kd = 0
-					ch++
+	}
+}
+
+// pieces cuts a strip at the ends of the output's rows.
+func (m *Image) pieces(list *[widest]piece, width, first int) []piece {
+	width = min(width, m.Out[0]*m.Out[1]*m.Out[2]-first)
+	w := first % m.Out[2]
+	h := first / m.Out[2] % m.Out[1]
+	d := first / m.Out[2] / m.Out[1]
+	n := 0
+	for c := 0; c < width; n++ {
+		length := min(width-c, m.Out[2]-w)
+		list[n] = piece{c, c + length, [3]int{d*m.Stride[0] - m.Pad[0], h*m.Stride[1] - m.Pad[1], w*m.Stride[2] - m.Pad[2]}}
+		c, w = c+length, 0
+		if h++; h == m.Out[1] {
+			h = 0
+			d++
+		}
+	}
+	return list[:n]
+}
+
+// see gives the columns [from, to) of a piece for which a tap lies in the image,
+// and where it lies for column 0 of the strip, in elements of a channel.
+func (m *Image) see(p *piece, kd, kh, kw int) (from, to, at int) {
+	d, h := p.start[0]+kd*m.Dilation[0], p.start[1]+kh*m.Dilation[1]
+	if uint(d) >= uint(m.In[0]) || uint(h) >= uint(m.In[1]) {
+		return 0, 0, 0
+	}
+	w, s := p.start[2]+kw*m.Dilation[2], m.Stride[2]
+	from, to = p.from, p.to
+	if w < 0 {
+		from += cuts(-w, s)
+	}
+	if last := w + (p.to-p.from-1)*s; last >= m.In[2] {
+		to -= cuts(last-m.In[2]+1, s)
+	}
+	if from >= to {
+		return 0, 0, 0
+	}
+	return from, to, (d*m.In[1]+h)*m.In[2] + w - p.from*s
+}
+
+func (m *Image) tap(tap int) (kd, kh, kw int) {
+	return tap / m.Kernel[2] / m.Kernel[1], tap / m.Kernel[2] % m.Kernel[1], tap % m.Kernel[2]
+}
+
+// copy writes what one tap sees in count channels; rows of dst stand step apart.
+func (m *Image) copy(dst []float32, pieces []piece, width, step, tap, channel, count int) {
+	kd, kh, kw := m.tap(tap)
+	volume, s := m.In[0]*m.In[1]*m.In[2], m.Stride[2]
+	end := 0
+	for i := range pieces {
+		from, to, at := m.see(&pieces[i], kd, kh, kw)
+		end = pieces[i].to
+		for c := range count {
+			row := dst[c*step+pieces[i].from : c*step+end]
+			if to-from < len(row) {
+				clear(row)
+			}
+			row = row[max(from-pieces[i].from, 0):max(to-pieces[i].from, 0)]
+			base := (channel+c)*volume + at + from*s
+			switch {
+			case m.Format != Float32:
+				for x := range row {
+					row[x] = m.half(base + x*s)
+				}
+			case s == 1:
+				copy(row, unsafe.Slice(float(m.At, 4*base), len(row)))
+			default:
+				for x := range row {
+					row[x] = *float(m.At, 4*(base+x*s))
 				}
 			}
 		}
 	}
 }
 
-func (m *Image) get(i int) float32 {
-	switch m.Format {
-	case Float16:
-		return m.Widen(*(*uint16)(unsafe.Add(m.At, 2*i)))
-	case BFloat16:
-		return math.Float32frombits(uint32(*(*uint16)(unsafe.Add(m.At, 2*i))) << 16)
+func (m *Image) half(i int) float32 {
+	h := *(*uint16)(unsafe.Add(m.At, 2*i))
+	if m.Format == BFloat16 {
+		return math.Float32frombits(uint32(h) << 16)
 	}
-	return *(*float32)(unsafe.Add(m.At, 4*i))
-}
-
-func (m *Image) load(row []float32, i int) {
-	if m.Format == Float32 {
-		copy(row, unsafe.Slice((*float32)(unsafe.Add(m.At, 4*i)), len(row)))
-		return
-	}
-	for c := range row {
-		row[c] = m.get(i + c)
-	}
+	return m.Widen(h)
 }

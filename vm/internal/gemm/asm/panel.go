@@ -1,0 +1,346 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The fields of gemm.panel by their offsets; panel_amd64.go holds the struct to
+// them when it is compiled.
+const (
+	offA        = 0
+	offB        = 8
+	offC        = 16
+	offRows     = 24
+	offDepth    = 32
+	offAStrip   = 40
+	offARow     = 48
+	offADeep    = 56
+	offBDeep    = 64
+	offCRow     = 72
+	offFlags    = 80
+	offRowBias  = 88
+	offColBias  = 96
+	offColumns  = 104
+	offMask     = 112
+	offAlpha    = 120
+	offBeta     = 124
+	offLow      = 128
+	offHigh     = 132
+	flagAlpha   = 1 << 0
+	flagBeta    = 1 << 1
+	flagRowBias = 1 << 2
+	flagColBias = 1 << 3
+	flagLow     = 1 << 4
+	flagHigh    = 1 << 5
+)
+
+// set is what differs between the instruction sets.
+type set struct {
+	name    string
+	rows    int // of the micro-kernel
+	lanes   int // of a vector
+	vectors []VecPhysical
+	opmask  bool // loads and stores take a mask register, at no cost
+	columns []columns
+}
+
+// columns is a body for at least so many columns of C.
+type columns struct {
+	name    string
+	least   int
+	vectors int
+	masked  bool // columns beyond the last are neither read nor written
+}
+
+var (
+	avx2 = set{
+		"AVX2", 6, 8,
+		[]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15},
+		false,
+		// A masked store takes a dozen cycles on some machines.
+		[]columns{{"full", 16, 2, false}, {"wide", 9, 2, true}, {"narrow", 1, 1, true}},
+	}
+	avx512 = set{
+		"AVX512", 12, 16,
+		[]VecPhysical{
+			Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
+			Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31,
+		},
+		true,
+		[]columns{{"wide", 17, 2, true}, {"narrow", 1, 1, true}},
+	}
+)
+
+// The registers. A strip of A is read through up to three pointers, four rows
+// each; the same registers point to the rows of C afterwards.
+var (
+	args     = RDI
+	strip    = RSI // the strip of A
+	rows     = R8  // left to do
+	c        = R9
+	rowBias  = R10
+	pointers = []GPPhysical{RAX, RBX, R11}
+	step     = RCX // between rows of A, later of C
+	step3    = RDX
+	deep     = R12 // between depths of A
+	b        = R13
+	deepB    = R14
+	count    = R15
+)
+
+// panel multiplies strips of A with one strip of B: shape by shape, first those
+// with all vectors of columns, unmasked, then those with fewer, masked.
+func panel(s set) {
+	TEXT("panel"+s.name, NOSPLIT|NOFRAME, "func(p *byte)")
+	Pragma("noescape")
+	Doc("panel" + s.name + " multiplies the strips of A with one strip of B.")
+	Load(Param("p"), args)
+	load(offA, strip)
+	load(offC, c)
+	load(offRows, rows)
+	load(offRowBias, rowBias)
+	for i, k := range s.columns {
+		if i+1 < len(s.columns) {
+			CMPQ(Mem{Base: args, Disp: offColumns}, Imm(uint64(k.least)))
+			JLT(LabelRef(s.columns[i+1].name))
+		}
+		Label(k.name)
+		for r := s.rows; r >= 1; r-- {
+			here := fmt.Sprintf("%s%d", k.name, r)
+			next := fmt.Sprintf("%s%d", k.name, r-1)
+			if r == 1 {
+				next = "done"
+			}
+			Label(here)
+			CMPQ(rows, Imm(uint64(r)))
+			JLT(LabelRef(next))
+			s.body(here, r, k.vectors, k.masked)
+			if r < s.rows {
+				JMP(LabelRef("done"))
+				continue
+			}
+			load(offAStrip, RAX)
+			ADDQ(RAX, strip)
+			load(offCRow, RAX)
+			IMUL3Q(Imm(uint64(r)), RAX, RAX)
+			ADDQ(RAX, c)
+			ADDQ(Imm(uint64(4*r)), rowBias)
+			SUBQ(Imm(uint64(r)), rows)
+			JMP(LabelRef(here))
+		}
+	}
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+func load(off int, r GPPhysical) { MOVQ(Mem{Base: args, Disp: off}, r) }
+
+// row is the address of row r from pointers that stand four rows apart.
+func row(r int) Mem {
+	m := Mem{Base: pointers[r/4]}
+	switch r % 4 {
+	case 1:
+		m.Index, m.Scale = step, 1
+	case 2:
+		m.Index, m.Scale = step, 2
+	case 3:
+		m.Index, m.Scale = step3, 1
+	}
+	return m
+}
+
+// point sets the pointers for n rows, from base on, stride bytes apart.
+func point(base GPPhysical, stride, n int) {
+	load(stride, step)
+	LEAQ(Mem{Base: step, Index: step, Scale: 2}, step3)
+	MOVQ(base, pointers[0])
+	for i := 1; i < (n+3)/4; i++ {
+		LEAQ(Mem{Base: pointers[i-1], Index: step, Scale: 4}, pointers[i])
+	}
+}
+
+// body makes r rows of C.
+func (s set) body(label string, r, vectors int, masked bool) {
+	acc := func(i, v int) VecPhysical { return s.vectors[i*vectors+v] }
+	free := s.vectors[r*vectors:]
+	size := 4 * s.lanes
+
+	Comment(fmt.Sprintf("%d rows, %d vectors", r, vectors))
+	// C is touched early: it is needed when the sums are done.
+	point(c, offCRow, r)
+	for i := range r {
+		PREFETCHT0(row(i))
+		if vectors*size > 64 {
+			m := row(i)
+			m.Disp = 64
+			PREFETCHT0(m)
+		}
+	}
+	point(strip, offARow, r)
+	load(offB, b)
+	load(offADeep, deep)
+	load(offBDeep, deepB)
+	load(offDepth, count)
+	for i := range r * vectors {
+		s.zero(s.vectors[i])
+	}
+
+	term := func() {
+		for v := range vectors {
+			VMOVUPS(Mem{Base: b, Disp: v * size}, free[v])
+		}
+		ADDQ(deepB, b)
+		for i := range r {
+			// Two registers take turns where there are two.
+			x := free[vectors]
+			if len(free) > vectors+1 {
+				x = free[vectors+i%2]
+			}
+			VBROADCASTSS(row(i), x)
+			for v := range vectors {
+				VFMADD231PS(free[v], x, acc(i, v))
+			}
+		}
+		for i := range (r + 3) / 4 {
+			ADDQ(deep, pointers[i])
+		}
+	}
+	// The bodies for the last rows are short.
+	unroll := 4
+	if r < s.rows {
+		unroll = 2
+	}
+	SUBQ(Imm(uint64(unroll)), count)
+	JLT(LabelRef(label + "rest"))
+	Label(label + "loop")
+	for range unroll {
+		term()
+	}
+	SUBQ(Imm(uint64(unroll)), count)
+	JGE(LabelRef(label + "loop"))
+	Label(label + "rest")
+	ADDQ(Imm(uint64(unroll)), count)
+	JZ(LabelRef(label + "store"))
+	Label(label + "one")
+	term()
+	DECQ(count)
+	JNZ(LabelRef(label + "one"))
+	Label(label + "store")
+	s.store(label, r, vectors, masked, acc, free)
+}
+
+// store finishes the sums and writes them to C. Each step stands behind a flag:
+// the branches are the same for all blocks of a product, so they cost little.
+func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int) VecPhysical, free []VecPhysical) {
+	size := 4 * s.lanes
+	flags := R12
+	load(offFlags, flags)
+	point(c, offCRow, r)
+	x, y, masks := free[0], free[1], free[2:]
+	if masked && !s.opmask {
+		load(offMask, R13)
+		for v := range vectors {
+			VMOVUPS(Mem{Base: R13, Disp: v * size}, masks[v])
+		}
+	}
+	if masked && s.opmask {
+		for v := range vectors {
+			KMOVW(Mem{Base: args, Disp: offMask + 2*v}, masks512[v])
+		}
+	}
+	get := func(m Mem, v int, to VecPhysical) {
+		switch {
+		case !masked:
+			VMOVUPS(m, to)
+		case s.opmask:
+			VMOVUPS_Z(m, masks512[v], to)
+		default:
+			VMASKMOVPS(m, masks[v], to)
+		}
+	}
+	each := func(f func(i, v int)) {
+		for i := range r {
+			for v := range vectors {
+				f(i, v)
+			}
+		}
+	}
+	when := func(flag int, name string, f func()) {
+		TESTQ(U32(uint32(flag)), flags)
+		JZ(LabelRef(label + name))
+		f()
+		Label(label + name)
+	}
+	at := func(i, v int) Mem {
+		m := row(i)
+		m.Disp = v * size
+		return m
+	}
+	when(flagAlpha, "alpha", func() {
+		VBROADCASTSS(Mem{Base: args, Disp: offAlpha}, x)
+		each(func(i, v int) { VMULPS(x, acc(i, v), acc(i, v)) })
+	})
+	when(flagBeta, "beta", func() {
+		VBROADCASTSS(Mem{Base: args, Disp: offBeta}, x)
+		each(func(i, v int) {
+			get(at(i, v), v, y)
+			VFMADD231PS(y, x, acc(i, v))
+		})
+	})
+	when(flagRowBias, "rowbias", func() {
+		for i := range r {
+			VBROADCASTSS(Mem{Base: rowBias, Disp: 4 * i}, x)
+			for v := range vectors {
+				VADDPS(x, acc(i, v), acc(i, v))
+			}
+		}
+	})
+	when(flagColBias, "colbias", func() {
+		load(offColBias, R13)
+		for v := range vectors {
+			get(Mem{Base: R13, Disp: v * size}, v, x)
+			for i := range r {
+				VADDPS(x, acc(i, v), acc(i, v))
+			}
+		}
+	})
+	// A NaN is the second source of both, which is what they give then.
+	when(flagLow, "low", func() {
+		VBROADCASTSS(Mem{Base: args, Disp: offLow}, x)
+		s.zero(y)
+		each(func(i, v int) {
+			VMAXPS(acc(i, v), x, acc(i, v))
+			VADDPS(y, acc(i, v), acc(i, v)) // -0 becomes 0
+		})
+	})
+	when(flagHigh, "high", func() {
+		VBROADCASTSS(Mem{Base: args, Disp: offHigh}, x)
+		each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
+	})
+	each(func(i, v int) {
+		switch {
+		case !masked:
+			VMOVUPS(acc(i, v), at(i, v))
+		case s.opmask:
+			VMOVUPS(acc(i, v), masks512[v], at(i, v))
+		default:
+			VMASKMOVPS(acc(i, v), masks[v], at(i, v))
+		}
+	})
+}
+
+func (s set) zero(r VecPhysical) {
+	if s.opmask {
+		VPXORD(r, r, r)
+		return
+	}
+	VXORPS(r, r, r)
+}
+
+// masks512 are the masks of the vectors of a row.
+var masks512 = []OpmaskPhysical{K1, K2}

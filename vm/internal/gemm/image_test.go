@@ -1,0 +1,125 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// window is a convolution of one group of an image.
+type window struct {
+	channels                              int
+	in, kernel, stride, dilation, pad, to [3]int // to: pads behind the image
+}
+
+func (w *window) out() (out [3]int) {
+	for a := range out {
+		out[a] = (w.in[a]+w.pad[a]+w.to[a]-w.dilation[a]*(w.kernel[a]-1)-1)/w.stride[a] + 1
+	}
+	return out
+}
+
+func (w *window) image(x []float32) *Image {
+	return &Image{
+		At: at(x), Channels: w.channels, In: w.in, Out: w.out(), Kernel: w.kernel,
+		Stride: w.stride, Dilation: w.dilation, Pad: w.pad,
+	}
+}
+
+// seen is the im2col matrix, element by element.
+func (w *window) seen(x []float32, j, k int) float64 {
+	out, taps := w.out(), w.kernel[0]*w.kernel[1]*w.kernel[2]
+	tap := [3]int{k % taps / w.kernel[2] / w.kernel[1], k % taps / w.kernel[2] % w.kernel[1], k % w.kernel[2]}
+	o := [3]int{j / out[2] / out[1], j / out[2] % out[1], j % out[2]}
+	i := k / taps
+	for a := range o {
+		p := o[a]*w.stride[a] - w.pad[a] + tap[a]*w.dilation[a]
+		if p < 0 || p >= w.in[a] {
+			return 0
+		}
+		i = i*w.in[a] + p
+	}
+	return float64(x[i])
+}
+
+func line(n int) [3]int   { return [3]int{1, 1, n} }
+func square(n int) [3]int { return [3]int{1, n, n} }
+func pads(n int) [3]int   { return [3]int{0, n, n} }
+func ones() [3]int        { return [3]int{1, 1, 1} }
+func flat(c, n, k, s, p int) window {
+	return window{c, square(n), square(k), square(s), ones(), pads(p), pads(p)}
+}
+
+var windows = []window{
+	flat(3, 7, 1, 1, 0), flat(5, 7, 3, 1, 1), flat(64, 14, 3, 1, 1), flat(3, 37, 7, 2, 3), flat(4, 14, 3, 2, 1),
+	flat(2, 15, 1, 2, 0), flat(3, 23, 11, 4, 2), flat(9, 4, 3, 1, 1), flat(2, 3, 5, 1, 4), flat(1, 2, 2, 1, 0), flat(300, 9, 1, 1, 0),
+	{2, [3]int{1, 9, 21}, [3]int{1, 3, 2}, [3]int{1, 1, 2}, [3]int{1, 2, 3}, [3]int{0, 1, 2}, [3]int{0, 0, 1}},
+	{3, line(40), line(5), line(1), line(2), [3]int{0, 0, 4}, [3]int{0, 0, 4}},
+	{3, line(41), line(3), line(2), line(1), [3]int{0, 0, 9}, [3]int{0, 0, 3}},
+	{2, [3]int{5, 6, 9}, [3]int{3, 2, 3}, [3]int{2, 1, 1}, [3]int{1, 2, 1}, [3]int{1, 1, 1}, [3]int{0, 1, 1}},
+	{2, [3]int{4, 5, 8}, [3]int{2, 3, 3}, [3]int{1, 2, 2}, [3]int{1, 1, 1}, [3]int{1, 0, 2}, [3]int{1, 1, 1}},
+}
+
+// TestConvolution multiplies weights with images of all kinds of windows.
+func TestConvolution(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(11, 12))
+		for _, w := range windows {
+			out := w.out()
+			p := Product{M: 10, N: out[0] * out[1] * out[2], K: w.channels * w.kernel[0] * w.kernel[1] * w.kernel[2], Alpha: 1, RowBias: true}
+			p.Stride = p.N
+			name := fmt.Sprintf("%+v", w)
+			x, weights, bias := floats(r, w.channels*w.in[0]*w.in[1]*w.in[2]), floats(r, p.M*p.K), floats(r, p.M)
+			got := make([]float32, p.M*p.N)
+			p.A, p.B = &Dense{At: at(weights), Len: p.M, Step: p.K, Deep: 1}, w.image(x)
+			run(&p, got, bias, r)
+			want, size := naive(&p,
+				func(i, k int) float64 { return float64(weights[i*p.K+k]) },
+				func(j, k int) float64 { return w.seen(x, j, k) }, nil, bias)
+			t.Run(name, func(t *testing.T) { compare(t, &p, got, want, size) })
+
+			// The same image as float16's upper half.
+			half := make([]uint16, len(x))
+			for i, v := range x {
+				half[i] = uint16(math.Float32bits(v) >> 16)
+				x[i] = math.Float32frombits(uint32(half[i]) << 16)
+			}
+			run(&p, got, bias, r)
+			image := w.image(nil)
+			image.At, image.Format = at(half), BFloat16
+			p.B = image
+			narrow := make([]float32, len(got))
+			run(&p, narrow, bias, r)
+			same(t, name+" as bfloat16", narrow, got)
+		}
+	})
+}
+
+// BenchmarkConvolution is the convolutions of ResNet-50.
+func BenchmarkConvolution(b *testing.B) {
+	before := Level()
+	b.Cleanup(func() { _ = Use(before) })
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, l := range Levels() {
+		for _, c := range []struct {
+			m int
+			w window
+		}{{64, flat(3, 224, 7, 2, 3)}, {64, flat(64, 56, 3, 1, 1)}, {128, flat(128, 56, 3, 2, 1)}, {128, flat(128, 28, 3, 1, 1)}, {256, flat(256, 14, 3, 1, 1)}, {512, flat(512, 7, 3, 1, 1)}, {512, flat(256, 56, 1, 2, 0)}} {
+			b.Run(fmt.Sprintf("level=%s/in=%dx%d/out=%d/kernel=%d/stride=%d", l, c.w.channels, c.w.in[2], c.m, c.w.kernel[2], c.w.stride[2]), func(b *testing.B) {
+				_ = Use(l)
+				k, out := c.w.channels*c.w.kernel[1]*c.w.kernel[2], c.w.out()
+				n := out[1] * out[2]
+				x, weights, y := floats(r, c.w.channels*c.w.in[1]*c.w.in[2]), floats(r, c.m*k), make([]float32, c.m*n)
+				a := PackA(at(make([]float32, PackedABytes(c.m, k)/4)), &Dense{At: at(weights), Len: c.m, Step: k, Deep: 1}, c.m, k)
+				p := &Product{M: c.m, N: n, K: k, Alpha: 1, Stride: n, A: &a, B: c.w.image(x)}
+				scratch := make([]float32, ScratchBytes/4)
+				rate(b, c.m*n*k, func() {
+					for tile := range p.Tiles() {
+						p.Tile(tile, at(y), nil, at(scratch))
+					}
+				})
+			})
+		}
+	}
+}

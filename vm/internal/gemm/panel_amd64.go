@@ -1,0 +1,47 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+//go:generate go run -C asm . -pkg gemm -out ../panel_amd64.s
+
+//go:noescape
+func panelAVX2(p *panel)
+
+//go:noescape
+func panelAVX512(p *panel)
+
+// The offsets that package asm counts on: anything else does not compile.
+const _ = -(unsafe.Offsetof(panel{}.c) ^ 16 | unsafe.Offsetof(panel{}.rows) ^ 24 | unsafe.Offsetof(panel{}.aStrip) ^ 40 |
+	unsafe.Offsetof(panel{}.cRow) ^ 72 | unsafe.Offsetof(panel{}.colBias) ^ 96 | unsafe.Offsetof(panel{}.columns) ^ 104 |
+	unsafe.Offsetof(panel{}.mask) ^ 112 | unsafe.Offsetof(panel{}.alpha) ^ 120 | unsafe.Offsetof(panel{}.high) ^ 132)
+
+func best() level {
+	switch {
+	case cpu.X86.HasAVX512F:
+		return avx512
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+		return avx2
+	}
+	return plain
+}
+
+// lanes[16-n:] is the mask of n columns.
+var lanes = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+
+// run calls the micro-kernel of level l.
+func (p *panel) run(l level) {
+	switch l {
+	case avx512:
+		p.mask = 1<<p.columns - 1
+		panelAVX512(p)
+	case avx2:
+		p.mask = uint64(uintptr(unsafe.Pointer(&lanes[16-p.columns])))
+		panelAVX2(p)
+	default:
+		panelPlain(p)
+	}
+}

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package gemm
+
+func best() level { return plain }
+
+func (p *panel) run(level) { panelPlain(p) }
