@@ -20,6 +20,8 @@
 //     can go, by minimum cuts; [LowerBound] a simpler one.
 //   - [Solve] searches for an order that meets such a bound, and says by a
 //     [Certificate] which one it meets.
+//   - [Explain] says what lives at an order's peak, shows a state that proves the
+//     bound, and what would lower both.
 //   - [WriteLP] writes the problem as an integer program, for any solver to check
 //     the optimum.
 //

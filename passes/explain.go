@@ -1,0 +1,71 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// Explained is an explanation of a plan's peak, and the bare problem of the main
+// graph that it speaks of: node i is step i, and a tensor stands for all views
+// of it.
+type Explained struct {
+	*schedule.Explanation
+	Problem *schedule.Problem
+}
+
+// Explain explains the peak of a planned model: m, whose nodes stand in the
+// planned order, and its plan, valid for it (see [plan.Verify]). The bound and its
+// certificates are the plan's. m's types are those of the plan's dims afterwards.
+func Explain(m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (*Explained, error) {
+	s := &State{given: m, model: m, calls: map[*graph.Call]*region{}, opt: Options{
+		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace,
+	}}
+	if p.Mode != modeTraining { // a training graph's shapes are fixed
+		s.opt.Dims = map[string]int64{}
+		for name, d := range p.Dims {
+			if !d.Assumed {
+				s.opt.Dims[name] = d.Value
+			}
+		}
+	}
+	before := slices.IndexFunc(Pipeline, func(p Pass) bool { return p.Name == "bodies" })
+	if _, err := s.run(Pipeline[:before]); err != nil {
+		return nil, err
+	}
+	for _, b := range p.Buffers {
+		if b.Kind == plan.KindWorkspace && b.Node != nil && *b.Node < len(s.main.workspace) {
+			s.main.workspace[*b.Node] += b.Bytes
+		}
+	}
+	problem := s.problem(s.main)
+	for i := range problem.Tensors {
+		if t := &problem.Tensors[i]; t.Kind == "" && i < len(s.main.storages) {
+			t.Kind = s.main.bufferKind(&buffer{storages: []int32{int32(i)}, node: graph.None})
+		}
+	}
+	var certificates []schedule.Certificate
+	for _, c := range p.Certificates {
+		steps := make([]int32, len(c.Steps))
+		for i, step := range c.Steps {
+			steps[i] = int32(step)
+		}
+		certificates = append(certificates, schedule.Certificate{Kind: c.Kind, Nodes: steps, Value: c.ValueBytes})
+	}
+	opt.Align = p.Alignment
+	if p.KeepsRandomOrder {
+		opt.Precedence = effectsInOrder(s.main.g, identity(len(problem.Nodes)))
+	}
+	x, err := schedule.Explain(problem, identity(len(problem.Nodes)), certificates, opt)
+	if err != nil {
+		return nil, fmt.Errorf("internal error: the planned order: %w", err)
+	}
+	if x.Peak != p.Summary.PeakBytes {
+		return nil, fmt.Errorf("the plan's order has a peak of %d bytes, the plan says %d: expected the same (see onnxmem verify)", x.Peak, p.Summary.PeakBytes)
+	}
+	x.Bound = p.Summary.LowerBoundBytes
+	return &Explained{x, problem}, nil
+}

@@ -1,0 +1,178 @@
+package schedule
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// Explanation says why an order needs what it needs: what lives at its peak, why
+// no order needs less than the bound, and what would lower both.
+type Explanation struct {
+	Peak     int64 // bytes
+	PeakStep int   // the first step of the largest load
+	PeakNode int32 // the node that runs there; -1: the problem has none
+	Bound    int64 // bytes; the peak of no order is smaller
+	Live     []Holding
+	Proofs   []Proof
+	Relief   []Relief // the best first
+}
+
+// Holding is what one buffer holds while a node runs: a tensor, or a tensor that
+// the node reads and the result that it writes over it; or its workspace.
+type Holding struct {
+	Tensors []int32 // none: workspace
+	Bytes   int64
+	Maker   int32   // the node that makes the first of the tensors; -1: none, it is there from the start
+	Keepers []int32 // nodes that read it and have not run, the one that runs included
+	Output  bool    // it lives to the last step
+	// Forced: whatever the order, it is live while that node runs, since its maker
+	// runs before and a reader runs then or after, or it is an output.
+	Forced bool
+}
+
+// Proof is a certificate in terms of a state that shows it: the node, of all the
+// certificate's nodes, that can run at the least load, and what lives while it
+// runs from the state in which that is so. Any other state that it may run from
+// holds as much or more: that is the minimum cut.
+type Proof struct {
+	Certificate
+	Node   int32     // -1: the certificate names none
+	Before int       // how many nodes must have run before Node, in any order
+	After  int       // how many can run only after it
+	Ran    int       // how many have run in that state
+	Live   []Holding // what lives while Node runs from it
+}
+
+// Relief is what the bound and the peak would be if a buffer that lives at the
+// peak were not there, or half as large.
+type Relief struct {
+	Holding
+	Absent, Half Outlook
+}
+
+// Outlook is what is known of a problem: the bound is proven for all orders, the
+// peak is that of an order that was found.
+type Outlook struct {
+	Bound, Peak int64
+	Kind        string // of the certificate; empty: the least load of the first or the last step
+}
+
+// ExplainOptions says how much is looked at.
+type ExplainOptions struct {
+	Options
+	Most  int   // so many of the largest buffers at the peak are looked at for relief
+	Align int64 // half a size is rounded up to a multiple of it; 0 is 1
+}
+
+// Explain explains an order whose bound the certificates prove: those of [Solve],
+// or others of the same form. Relief takes two runs of Solve for each buffer, on
+// all cores.
+//
+// What the bound without a tensor says: no order of the problem in which that
+// tensor takes no bytes has a smaller peak. So the tensor's node run again (if it
+// makes nothing else), the tensor moved out and back, or written over another
+// can bring the peak of an order no lower: without the repetition or the
+// transfer it is an order of that problem, and its loads are not above.
+func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainOptions) (*Explanation, error) {
+	e, err := p.Evaluate(order)
+	if err != nil {
+		return nil, err
+	}
+	f := flatten(p)
+	x := &Explanation{Peak: e.Peak, PeakStep: e.PeakStep, PeakNode: -1}
+	ran := make([]bool, f.nodes)
+	if f.nodes > 0 {
+		x.PeakNode = order[e.PeakStep]
+		for _, v := range order[:e.PeakStep] {
+			ran[v] = true
+		}
+	}
+	w := newWitness(f)
+	w.around(x.PeakNode)
+	x.Live = w.holdings(ran, x.PeakNode, e.PeakStep == 0)
+	for _, c := range certificates {
+		x.Bound = max(x.Bound, c.Value)
+		x.Proofs = append(x.Proofs, w.proof(c))
+	}
+	if len(certificates) == 0 {
+		x.Bound, _ = f.lowerBound()
+	}
+	x.Relief, err = x.relief(p, order, opt)
+	return x, err
+}
+
+// relief solves the problem without each of the largest buffers, and with half
+// of it.
+func (x *Explanation) relief(p *Problem, order []int32, opt ExplainOptions) ([]Relief, error) {
+	list := []Relief{}
+	for _, h := range x.Live {
+		if len(h.Tensors) > 0 && len(list) < opt.Most {
+			list = append(list, Relief{Holding: h})
+		}
+	}
+	jobs := make(chan int)
+	errs := make([]error, 2*len(list))
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(errs)) {
+		group.Go(func() {
+			for i := range jobs {
+				r := &list[i/2]
+				to, size := &r.Absent, int64(0)
+				if i%2 == 1 {
+					to, size = &r.Half, half(r.Bytes, opt.Align)
+				}
+				*to, errs[i] = x.outlook(p, order, r.Holding, size, opt.Options)
+			}
+		})
+	}
+	for i := range errs {
+		jobs <- i
+	}
+	close(jobs)
+	group.Wait()
+	slices.SortStableFunc(list, func(a, b Relief) int {
+		return cmp.Or(cmp.Compare(a.Absent.Bound, b.Absent.Bound), cmp.Compare(a.Absent.Peak, b.Absent.Peak), cmp.Compare(a.Half.Bound, b.Half.Bound))
+	})
+	return list, cmp.Or(errs...)
+}
+
+// half is half a size, rounded up.
+func half(bytes, align int64) int64 {
+	align = max(align, 1)
+	return min(bytes, (bytes-bytes/2+align-1)/align*align)
+}
+
+// outlook solves the problem with a buffer at another size. What is known of it
+// before: the order's loads, and that without the buffer no load falls by more
+// than its tensors take. (At another size than 0 it may be one of a pair that was
+// none before.)
+func (x *Explanation) outlook(p *Problem, order []int32, h Holding, bytes int64, opt Options) (Outlook, error) {
+	q := *p
+	q.Tensors = slices.Clone(p.Tensors)
+	for _, t := range h.Tensors {
+		q.Tensors[t].Bytes = bytes
+	}
+	var o Outlook
+	e, err := q.Evaluate(order)
+	if err != nil {
+		return o, err
+	}
+	opt.Strategy, opt.Progress, opt.BoundTime = "", nil, nil
+	r, err := Solve(&q, opt)
+	if err != nil {
+		return o, err
+	}
+	o.Bound, o.Peak = r.Bound, min(e.Peak, r.Evaluation.Peak)
+	if len(r.Certificates) > 0 {
+		o.Kind = r.Certificates[0].Kind
+	}
+	if least := x.Bound - int64(len(h.Tensors))*h.Bytes; bytes == 0 && least > o.Bound {
+		o.Bound, o.Kind = least, ""
+		if len(x.Proofs) > 0 {
+			o.Kind = x.Proofs[0].Kind
+		}
+	}
+	return o, nil
+}
