@@ -7,6 +7,8 @@
 //	onnxmem pack buffers.csv             place buffers, draw the placement
 //	onnxmem verify out.onnx              check a plan against its model
 //	onnxmem report FILE                  show a plan in one HTML page
+//	onnxmem check FILE                   hold a plan against limits, for CI
+//	onnxmem diff A B                     say what changed between two plans
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
 //
 // Results go to standard output, everything else to standard error. The exit
@@ -51,6 +53,8 @@ type cli struct {
 	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
 	Report     reportCmd     `cmd:"" help:"Show a plan: load, arena and peak in one HTML page, as pictures, or in the terminal."`
+	Check      checkCmd      `cmd:"" help:"Hold a plan against limits or an older plan; exit with 1 when it does not keep to them."`
+	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, and what moved the peak."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// checkCmd holds a plan against limits.
+type checkCmd struct {
+	File string `arg:"" help:"A plan, a planned model (its plan is verified first) or a model (planned for the check, not written); - is standard input."`
+
+	MaxArena  *size    `placeholder:"SIZE" help:"The arena may be no larger, such as 512KiB."`
+	MaxPeak   *size    `placeholder:"SIZE" help:"The peak may be no larger."`
+	MaxTotal  *size    `placeholder:"SIZE" help:"Arena and resident together may be no larger."`
+	Baseline  string   `placeholder:"PLAN" help:"An older plan: peak, arena and total may be no larger than there."`
+	MaxGrowth *percent `placeholder:"PERCENT" help:"But for so much: 2% (default 0%)."`
+	Format    string   `enum:"text,github" default:"text" help:"text, or github: what is not met as workflow annotations."`
+	sourceFlags
+}
+
+// Help is shown below the flags.
+func (checkCmd) Help() string {
+	return `One line for each limit. One that is not met says why, and the exit status is 1.
+
+Examples:
+  onnxmem check model.onnx --max-arena 512KiB
+  onnxmem check model.onnx --baseline model.plan.json --max-growth 2% --format github`
+}
+
+// Run plans or reads, and checks.
+func (c *checkCmd) Run(e *env) error {
+	if err := c.usage(); err != nil {
+		return err
+	}
+	l := plan.Limits{Peak: (*int64)(c.MaxPeak), Arena: (*int64)(c.MaxArena), Total: (*int64)(c.MaxTotal)}
+	if c.MaxGrowth != nil {
+		l.Growth = float64(*c.MaxGrowth)
+	}
+	if c.Baseline != "" {
+		var err error
+		if l.Baseline, err = c.baseline(); err != nil {
+			return err
+		}
+	}
+	s, err := c.open(e, c.File)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if l.Baseline != nil {
+		for _, x := range l.Baseline.Diff(s.plan).Settings {
+			fmt.Fprintf(e.stderr, "onnxmem: %s: not planned alike: %s is %s there and %s here\n", c.Baseline, units.Name(x.Name), orNothing(x.Before), orNothing(x.After))
+		}
+	}
+	gates := s.plan.Gates(l)
+	met := true
+	for _, g := range gates {
+		met = met && g.Met
+	}
+	if err := c.print(e, s, gates, met); err != nil {
+		return err
+	}
+	if !met {
+		return &failure{status: exitFailed}
+	}
+	return nil
+}
+
+// usage looks at the command line by itself.
+func (c *checkCmd) usage() error {
+	wrong := ""
+	switch {
+	case c.MaxArena == nil && c.MaxPeak == nil && c.MaxTotal == nil && c.Baseline == "":
+		wrong = "nothing to check: expected --max-arena, --max-peak, --max-total or --baseline"
+	case c.MaxGrowth != nil && c.Baseline == "":
+		wrong = "--max-growth: expected a --baseline"
+	case c.Baseline == "-" && c.File == "-":
+		wrong = "FILE and the baseline cannot both come from standard input"
+	case c.JSON && c.Format != "text":
+		wrong = "--json and --format: expected one of them"
+	default:
+		return nil
+	}
+	return &failure{exitUsage, wrong + " (see onnxmem check --help)"}
+}
+
+// baseline reads the older plan.
+func (c *checkCmd) baseline() (*plan.Plan, error) {
+	p, err := readPlan(c.Baseline)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, &graph.Error{File: c.Baseline, Offset: -1, Err: err}
+	}
+	return p, nil
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "not given"
+	}
+	return units.Name(s)
+}
+
+// print says of each gate whether it is met.
+func (c *checkCmd) print(e *env, s *source, gates []plan.Gate, met bool) error {
+	if c.JSON {
+		return writeJSON(e.stdout, struct {
+			File  string      `json:"file"`
+			Met   bool        `json:"met"`
+			Gates []plan.Gate `json:"gates"`
+			plan.Summary
+		}{s.name, met, gates, s.plan.Summary})
+	}
+	for _, g := range gates {
+		line := report.Gate(s.plan, g)
+		switch {
+		case c.Format == "github" && !g.Met:
+			fmt.Fprintln(e.stdout, annotation(c.File, g.Figure, line))
+		case g.Met:
+			fmt.Fprintf(e.stdout, "%s: ok: %s\n", s.name, line)
+		default:
+			fmt.Fprintf(e.stdout, "%s: %s\n", s.name, line)
+		}
+	}
+	return nil
+}
+
+// annotation is an error as GitHub's workflows print it beside a file.
+func annotation(file, figure, message string) string {
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	where := ""
+	if file != "-" {
+		where = "file=" + property.Replace(file) + ","
+	}
+	return fmt.Sprintf("::error %stitle=%s::%s", where, property.Replace("onnxmem: "+figure), data.Replace(message))
+}
+
+// percent is a share as people write it: 2%, 0.5 %.
+type percent float64
+
+// mostPercent bounds a share: more growth is no limit.
+const mostPercent = 1e6
+
+// UnmarshalText reads a share.
+func (p *percent) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if !ok || err != nil || v < 0 || v > mostPercent || math.IsNaN(v) {
+		return fmt.Errorf("%q is no share: expected per cent such as 2%%", text)
+	}
+	*p = percent(v)
+	return nil
+}

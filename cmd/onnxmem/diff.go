@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// diffCmd says what changed between two plans.
+type diffCmd struct {
+	Before string `arg:"" help:"The old plan: a plan, a planned model or a model; - is standard input."`
+	After  string `arg:"" help:"The new one, likewise."`
+	planFlags
+}
+
+// Help is shown below the flags.
+func (diffCmd) Help() string {
+	return `Peak, arena and bound before and after; what moved the peak; nodes and tensors that appeared,
+vanished, moved or changed size. Nodes and tensors are the same where their names are. The flags are
+for models that are planned for the look. Exit status 0 also where the plans differ.
+
+Examples:
+  onnxmem diff old.plan.json new.plan.json
+  onnxmem diff main.plan.json model.onnx --dim batch=8 --json`
+}
+
+// Run reads both and compares.
+func (c *diffCmd) Run(e *env) error {
+	if c.Before == "-" && c.After == "-" {
+		return &failure{exitUsage, "the plans cannot both come from standard input"}
+	}
+	var plans [2]*plan.Plan
+	for i, path := range []string{c.Before, c.After} {
+		flags := sourceFlags{planFlags: c.planFlags}
+		s, err := flags.open(e, path)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		plans[i] = s.plan
+	}
+	d := plans[0].Diff(plans[1])
+	if c.JSON {
+		return writeJSON(e.stdout, d)
+	}
+	report.Changes(e.stdout, d)
+	return nil
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestRecipes runs every command of docs/recipes.md, each block in a folder of
+// its own.
+func TestRecipes(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)\n## ([^\n]*)|\n```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	title, commands := "", 0
+	for _, b := range blocks {
+		if b[1] != "" {
+			title = b[1]
+			continue
+		}
+		t.Run(title, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for _, line := range strings.Split(strings.TrimSpace(b[2]), "\n") {
+				commands++
+				runRecipe(t, line)
+			}
+		})
+	}
+	if commands == 0 {
+		t.Error("no commands")
+	}
+}
+
+// runRecipe runs a line that begins with onnxmem, perhaps with its output going
+// into a file; after "! " it must fail.
+func runRecipe(t *testing.T, line string) {
+	t.Helper()
+	want := 0
+	if rest, ok := strings.CutPrefix(line, "! "); ok {
+		line, want = rest, exitFailed
+	}
+	args := strings.Fields(line)
+	if args[0] != "onnxmem" {
+		t.Fatalf("%s: expected a command of onnxmem", line)
+	}
+	var target string
+	if n := len(args); n > 2 && args[n-2] == ">" {
+		target, args = args[n-1], args[:n-2]
+	}
+	var out, errs bytes.Buffer
+	if got := run(args[1:], &out, &errs); got != want {
+		t.Fatalf("%s: exit status %d, expected %d:\n%s%s", line, got, want, &out, &errs)
+	}
+	if target != "" {
+		if err := os.WriteFile(target, out.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReadmeWorkflow: the command of the README's workflow does what it says.
+func TestReadmeWorkflow(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, workflow, found := strings.Cut(string(page), "```yaml\n")
+	workflow, _, _ = strings.Cut(workflow, "```")
+	var command string
+	for _, line := range strings.Split(workflow, "\n") {
+		if _, rest, ok := strings.Cut(line, "run: onnxmem"); ok {
+			command = "onnxmem" + rest
+		}
+	}
+	if !found || command == "" || strings.Count(workflow, "\n") > 10 {
+		t.Fatalf("expected ten lines of YAML with a command, found:\n%s", workflow)
+	}
+	t.Chdir(t.TempDir())
+	runRecipe(t, "onnxmem model mobilenet_v1 model.onnx --set width=0.25")
+	runRecipe(t, "onnxmem optimize model.onnx planned.onnx --plan model.plan.json")
+	runRecipe(t, command)
+	runRecipe(t, "onnxmem model mobilenet_v1 model.onnx --set width=0.5")
+	runRecipe(t, "! "+command)
+}

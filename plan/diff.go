@@ -1,0 +1,422 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Diff is what changed from one plan to another: of one model at two times, or
+// planned in two ways. Nodes are the same where their names are; those without a
+// name, or with the name of an earlier one, where their operator and their place
+// among these in program order are. Tensors are the same where their names are.
+// Lists of nodes go by step, lists of tensors from the largest change down.
+type Diff struct {
+	Before  Summary       `json:"before"`
+	After   Summary       `json:"after"`
+	Nodes   NodeChanges   `json:"nodes"`
+	Tensors TensorChanges `json:"tensors"`
+	Peak    PeakChange    `json:"peak"`
+	// Settings are what the plans were made for or with that is not the same in
+	// both: the figures may differ for that alone.
+	Settings []SettingChange `json:"settings"`
+}
+
+// SettingChange is a setting with its value in each plan; "" where a plan has
+// none.
+type SettingChange struct {
+	Name   string `json:"name"` // mode, alignment, sharing.views, sharing.inplace, keeps_random_order, or dims. and a name
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// NodeChanges are the nodes that changed.
+type NodeChanges struct {
+	Appeared []NodeChange `json:"appeared"`
+	Vanished []NodeChange `json:"vanished"`
+	// Moved are the fewest nodes that must move to turn the old order of the nodes
+	// that both plans have into the new one: one that only has others before it
+	// now has not moved.
+	Moved []NodeChange `json:"moved"`
+}
+
+// NodeChange is a node that changed, with its step in each plan; -1: not in it.
+type NodeChange struct {
+	Node   string `json:"node"` // its name, else its operator and which of these it is: "Relu#2"
+	Op     string `json:"op"`
+	Before int    `json:"before_step"`
+	After  int    `json:"after_step"`
+}
+
+// TensorChanges are the tensors that changed. One that is in a plan as dynamic
+// alone has no buffer and is not in it.
+type TensorChanges struct {
+	Appeared []TensorChange `json:"appeared"`
+	Vanished []TensorChange `json:"vanished"`
+	Resized  []TensorChange `json:"resized"` // of another size, at another place or not
+	Moved    []TensorChange `json:"moved"`   // of the same size, at another offset or in another pool
+}
+
+// TensorChange is a tensor that changed, with its place in each plan; nil: not
+// in it.
+type TensorChange struct {
+	Tensor string `json:"tensor"`
+	Before *Place `json:"before"`
+	After  *Place `json:"after"`
+}
+
+// Place is where a buffer lies, and when.
+type Place struct {
+	Pool   string `json:"pool"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+	First  int    `json:"first"`
+	Last   int    `json:"last"`
+}
+
+func placeOf(b *Buffer) *Place {
+	if b == nil {
+		return nil
+	}
+	return &Place{b.Pool, b.Offset, b.Bytes, b.First, b.Last}
+}
+
+// PeakChange says what moved the peak. Where the peak grew, it is told at the
+// node that has the new peak, else at that which had the old one: the change of
+// the load there is the sum of the causes. If one plan lacks that node, the two
+// peaks are held against each other wherever they are, and Same is false.
+type PeakChange struct {
+	Node        string  `json:"node"`
+	Same        bool    `json:"same_node"`         // both steps are that node's
+	Before      int     `json:"before_step"`       // -1: the plan has no steps
+	After       int     `json:"after_step"`        // likewise
+	BeforeBytes int64   `json:"before_load_bytes"` // at these steps
+	AfterBytes  int64   `json:"after_load_bytes"`
+	Causes      []Cause `json:"causes"` // the largest change first; they add up to AfterBytes - BeforeBytes
+}
+
+// The kinds of causes.
+const (
+	CauseNew     = "new"              // the tensor is in the new plan alone
+	CauseGone    = "gone"             // it is in the old plan alone
+	CauseResized = "resized"          // its buffer has another size
+	CauseLives   = "lives here"       // it lives at that step, and did not before
+	CauseLeft    = "lives no longer"  // it lived at that step, and does not now
+	CauseApart   = "no longer shares" // it has a buffer of its own there, and shared another's before
+	CauseShares  = "shares now"       // it shares a buffer with another that lives there
+)
+
+// Cause is a buffer that changed a load, by so many bytes.
+type Cause struct {
+	Tensor string `json:"tensor,omitempty"` // the buffer's first; "" for a workspace
+	Node   string `json:"node,omitempty"`   // of a workspace
+	Kind   string `json:"cause"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// Diff says what changed from this plan to another. Both must agree with
+// themselves (see [Plan.Check]). O(n log n).
+func (p *Plan) Diff(after *Plan) *Diff {
+	a, b := newSide(p), newSide(after)
+	return &Diff{p.Summary, after.Summary, nodeChanges(a, b), tensorChanges(a, b), peakChange(a, b), settingChanges(p, after)}
+}
+
+func settingChanges(a, b *Plan) []SettingChange {
+	list := []SettingChange{}
+	add := func(name string, before, after any) {
+		if before != after {
+			list = append(list, SettingChange{name, fmt.Sprint(before), fmt.Sprint(after)})
+		}
+	}
+	add("mode", a.Mode, b.Mode)
+	add("alignment", a.Alignment, b.Alignment)
+	add("sharing.views", a.Sharing.Views, b.Sharing.Views)
+	add("sharing.inplace", a.Sharing.Inplace, b.Sharing.Inplace)
+	add("keeps_random_order", a.KeepsRandomOrder, b.KeepsRandomOrder)
+	names := maps.Clone(a.Dims)
+	if names == nil {
+		names = map[string]Dim{}
+	}
+	maps.Copy(names, b.Dims)
+	for _, name := range sortedKeys(names) {
+		value := func(p *Plan) string {
+			if d, ok := p.Dims[name]; ok {
+				return strconv.FormatInt(d.Value, 10)
+			}
+			return ""
+		}
+		add("dims."+name, value(a), value(b))
+	}
+	return list
+}
+
+// planSide is one of two plans, by the names that both use.
+type planSide struct {
+	p       *Plan
+	keys    []string // of the nodes, by step
+	steps   map[string]int
+	buffers map[string]*Buffer // by their names
+}
+
+func newSide(p *Plan) *planSide {
+	s := &planSide{p: p, keys: make([]string, len(p.Steps)), steps: map[string]int{}, buffers: map[string]*Buffer{}}
+	unnamed := map[string]int{}
+	name := func(i int) {
+		if s.keys[i] != "" {
+			return
+		}
+		key := p.Steps[i].Name
+		if _, taken := s.steps[key]; key == "" || taken {
+			for key = ""; key == ""; {
+				unnamed[p.Steps[i].Op]++
+				key = fmt.Sprintf("%s#%d", p.Steps[i].Op, unnamed[p.Steps[i].Op])
+				if _, taken := s.steps[key]; taken {
+					key = ""
+				}
+			}
+		}
+		s.keys[i], s.steps[key] = key, i
+	}
+	for _, i := range p.ProgramOrder.Steps {
+		name(i)
+	}
+	for i := range p.Steps {
+		name(i)
+	}
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		for _, name := range s.names(b) {
+			s.buffers[name] = b
+		}
+	}
+	return s
+}
+
+func nodeChanges(a, b *planSide) NodeChanges {
+	c := NodeChanges{[]NodeChange{}, []NodeChange{}, []NodeChange{}}
+	var common []int // old steps of the nodes of both plans, in the new order
+	for i, key := range b.keys {
+		if at, ok := a.steps[key]; ok {
+			common = append(common, at)
+		} else {
+			c.Appeared = append(c.Appeared, NodeChange{key, b.p.Steps[i].Op, -1, i})
+		}
+	}
+	for i, key := range a.keys {
+		if _, ok := b.steps[key]; !ok {
+			c.Vanished = append(c.Vanished, NodeChange{key, a.p.Steps[i].Op, i, -1})
+		}
+	}
+	for _, at := range outsideLongestRun(common) {
+		c.Moved = append(c.Moved, NodeChange{a.keys[at], a.p.Steps[at].Op, at, b.steps[a.keys[at]]})
+	}
+	return c
+}
+
+// outsideLongestRun gives the members of a list of distinct numbers that do not
+// belong to one longest increasing subsequence, in their order. O(n log n).
+func outsideLongestRun(list []int) (rest []int) {
+	tails := make([]int, 0, len(list)) // places in list: the least end of a run of each length
+	link := make([]int, len(list))
+	for i, x := range list {
+		k, _ := slices.BinarySearchFunc(tails, x, func(at, x int) int { return cmp.Compare(list[at], x) })
+		if link[i] = -1; k > 0 {
+			link[i] = tails[k-1]
+		}
+		if k == len(tails) {
+			tails = append(tails, i)
+		} else {
+			tails[k] = i
+		}
+	}
+	if len(tails) == 0 {
+		return nil
+	}
+	kept := make([]bool, len(list))
+	for i := tails[len(tails)-1]; i >= 0; i = link[i] {
+		kept[i] = true
+	}
+	for i, x := range list {
+		if !kept[i] {
+			rest = append(rest, x)
+		}
+	}
+	return rest
+}
+
+func tensorChanges(a, b *planSide) TensorChanges {
+	c := TensorChanges{[]TensorChange{}, []TensorChange{}, []TensorChange{}, []TensorChange{}}
+	for i := range b.p.Buffers {
+		now := &b.p.Buffers[i]
+		for _, t := range now.Tensors {
+			was := a.buffers[t]
+			switch x := (TensorChange{t, placeOf(was), placeOf(now)}); {
+			case was == nil:
+				c.Appeared = append(c.Appeared, x)
+			case was.Bytes != now.Bytes:
+				c.Resized = append(c.Resized, x)
+			case was.Offset != now.Offset || was.Pool != now.Pool:
+				c.Moved = append(c.Moved, x)
+			}
+		}
+	}
+	for i := range a.p.Buffers {
+		for _, t := range a.p.Buffers[i].Tensors {
+			if b.buffers[t] == nil {
+				c.Vanished = append(c.Vanished, TensorChange{t, placeOf(&a.p.Buffers[i]), nil})
+			}
+		}
+	}
+	for _, list := range [][]TensorChange{c.Appeared, c.Vanished, c.Resized, c.Moved} {
+		slices.SortStableFunc(list, func(x, y TensorChange) int { return cmp.Compare(y.magnitude(), x.magnitude()) })
+	}
+	return c
+}
+
+// Bytes is by how many bytes the tensor changed.
+func (c TensorChange) Bytes() (bytes int64) {
+	if c.After != nil {
+		bytes = c.After.Bytes
+	}
+	if c.Before != nil {
+		bytes -= c.Before.Bytes
+	}
+	return bytes
+}
+
+// magnitude is by how much the tensor changed, or its size where it only moved.
+func (c TensorChange) magnitude() int64 {
+	if x := c.Bytes(); x != 0 {
+		return max(x, -x)
+	}
+	if c.After == nil {
+		return 0
+	}
+	return c.After.Bytes
+}
+
+func peakChange(a, b *planSide) PeakChange {
+	c := PeakChange{Before: peakStep(a.p), After: peakStep(b.p), BeforeBytes: a.p.Summary.PeakBytes, AfterBytes: b.p.Summary.PeakBytes}
+	switch {
+	case c.Before < 0 || c.After < 0:
+	case c.AfterBytes < c.BeforeBytes:
+		c.Node = a.keys[c.Before]
+	default:
+		c.Node = b.keys[c.After]
+	}
+	if before, ok := a.steps[c.Node]; ok {
+		if after, ok := b.steps[c.Node]; ok {
+			c.Same, c.Before, c.After = true, before, after
+			c.BeforeBytes, c.AfterBytes = a.p.Steps[before].LoadBytes, b.p.Steps[after].LoadBytes
+		}
+	}
+	c.Causes = causes(a, b, a.liveAt(c.Before), b.liveAt(c.After))
+	return c
+}
+
+func peakStep(p *Plan) int {
+	if len(p.Steps) == 0 {
+		return -1
+	}
+	return p.Summary.PeakStep
+}
+
+// liveAt lists the buffers that count at a step; without steps, all that count.
+func (s *planSide) liveAt(step int) (live []*Buffer) {
+	for i := range s.p.Buffers {
+		b := &s.p.Buffers[i]
+		if b.Pool != Resident && b.Pool != Host && b.Bytes > 0 && (step < 0 || b.First <= step && step <= b.Last) {
+			live = append(live, b)
+		}
+	}
+	return live
+}
+
+// causes holds two sets of live buffers against each other. A buffer is that of
+// the other plan with which it shares its earliest tensor; each is matched once.
+func causes(a, b *planSide, was, now []*Buffer) []Cause {
+	old := map[string]*Buffer{}
+	for _, x := range was {
+		for _, name := range a.names(x) {
+			old[name] = x
+		}
+	}
+	list := []Cause{}
+	add := func(s *planSide, x *Buffer, kind string, bytes int64) {
+		list = append(list, s.cause(x, kind, bytes))
+	}
+	matched := map[*Buffer]*Buffer{} // of was, and to what of now
+	for _, x := range now {
+		var other *Buffer
+		shares := false
+		for _, name := range b.names(x) {
+			if y := old[name]; y != nil {
+				if matched[y] == nil {
+					other = y
+					break
+				}
+				shares = true
+			}
+		}
+		switch {
+		case other != nil:
+			matched[other] = x
+			if other.Bytes != x.Bytes {
+				add(b, x, CauseResized, x.Bytes-other.Bytes)
+			}
+		case shares:
+			add(b, x, CauseApart, x.Bytes)
+		case !a.knows(b, x):
+			add(b, x, CauseNew, x.Bytes)
+		default:
+			add(b, x, CauseLives, x.Bytes)
+		}
+	}
+	live := map[string]bool{}
+	for _, x := range now {
+		for _, name := range b.names(x) {
+			live[name] = true
+		}
+	}
+	for _, x := range was {
+		switch {
+		case matched[x] != nil:
+		case slices.ContainsFunc(a.names(x), func(name string) bool { return live[name] }):
+			add(a, x, CauseShares, -x.Bytes)
+		case !b.knows(a, x):
+			add(a, x, CauseGone, -x.Bytes)
+		default:
+			add(a, x, CauseLeft, -x.Bytes)
+		}
+	}
+	return largestFirst(list)
+}
+
+func (s *planSide) cause(b *Buffer, kind string, bytes int64) Cause {
+	c := Cause{Kind: kind, Bytes: bytes}
+	if len(b.Tensors) > 0 {
+		c.Tensor = b.Tensors[0]
+	} else if b.Node != nil {
+		c.Node = s.keys[*b.Node]
+	}
+	return c
+}
+
+// names are what a buffer is known by in both plans: its tensors, or the node
+// whose workspace it is.
+func (s *planSide) names(b *Buffer) []string {
+	if len(b.Tensors) == 0 && b.Node != nil {
+		return []string{workspaceOf + s.keys[*b.Node]}
+	}
+	return b.Tensors
+}
+
+// workspaceOf stands before the node of a workspace; no tensor is called so.
+const workspaceOf = "\x00"
+
+// knows says whether a plan has a buffer of one of the names of another's.
+func (s *planSide) knows(other *planSide, b *Buffer) bool {
+	return slices.ContainsFunc(other.names(b), func(name string) bool { return s.buffers[name] != nil })
+}
