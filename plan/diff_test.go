@@ -211,28 +211,40 @@ func TestGates(t *testing.T) {
 	}{
 		{"limits that are met", base, plan.Limits{Peak: limit(200), Arena: limit(200), Total: limit(1200)}, "", "peak 200<=200, arena 200<=200, total 1200<=1200"},
 		{
-			"limits that are not: what is there", base, plan.Limits{Peak: limit(199), Total: limit(0)}, "",
+			"limits that are not: what is there", base,
+			plan.Limits{Peak: limit(199), Total: limit(0)},
+			"",
 			"peak 200>199: a lives here 100 b lives here 100, total 1200>0: w lives here 1000 a lives here 100 b lives here 100",
 		},
 		{"no growth", base, plan.Limits{}, base, "peak 200<=200, arena 200<=200, total 1200<=1200"},
 		{
-			"growth within the share", "A B\na 100 @0 0-1\nb 104 @100 1-1\nw 1000 @0 resident", plan.Limits{Growth: 2}, base,
+			"growth within the share", "A B\na 100 @0 0-1\nb 104 @100 1-1\nw 1000 @0 resident",
+			plan.Limits{Growth: 2},
+			base,
 			"peak 204<=204, arena 204<=204, total 1204<=1224",
 		},
 		{
-			"growth beyond it", "A B\na 100 @0 0-1\nb 105 @100 1-1\nw 1000 @0 resident", plan.Limits{Growth: 2}, base,
+			"growth beyond it", "A B\na 100 @0 0-1\nb 105 @100 1-1\nw 1000 @0 resident",
+			plan.Limits{Growth: 2},
+			base,
 			"peak 205>204: b resized 5, arena 205>204: b resized 5, total 1205<=1224",
 		},
 		{
-			"fragmentation alone", "A B\na 100 @0 0-1\nb 100 @110 1-1\nw 1000 @0 resident", plan.Limits{}, base,
+			"fragmentation alone", "A B\na 100 @0 0-1\nb 100 @110 1-1\nw 1000 @0 resident",
+			plan.Limits{},
+			base,
 			"peak 200<=200, arena 210>200: fragmentation 10, total 1210>1200: fragmentation 10",
 		},
 		{
-			"weights alone", "A B\na 100 @0 0-1\nb 100 @100 1-1\nw 1001 @0 resident\nv 7 @1001 resident", plan.Limits{}, base,
+			"weights alone", "A B\na 100 @0 0-1\nb 100 @100 1-1\nw 1001 @0 resident\nv 7 @1001 resident",
+			plan.Limits{},
+			base,
 			"peak 200<=200, arena 200<=200, total 1208>1200: v new 7 w resized 1",
 		},
 		{
-			"a limit and a baseline", "A B\na 101 @0 0-1\nb 100 @101 1-1\nw 1000 @0 resident", plan.Limits{Peak: limit(10), Growth: 50}, base,
+			"a limit and a baseline", "A B\na 101 @0 0-1\nb 100 @101 1-1\nw 1000 @0 resident",
+			plan.Limits{Peak: limit(10), Growth: 50},
+			base,
 			"peak 201>10: a resized 1, peak 201<=300, arena 201<=300, total 1201<=1800",
 		},
 	} {
