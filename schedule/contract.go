@@ -21,7 +21,6 @@ type contraction struct {
 	dead         []bool      // tensors made and read within a node
 	credits      [][]int32   // node -> tensors
 	pairs        [][]pairing // node -> pairs, by result; what is written over may be dead
-	claims       []int32     // tensor -> in how many credits and pairs it stands
 	run          [][]int32   // node -> the nodes of g that it stands for, in their order
 	place        []int32     // node -> its place in the listing
 	listing      []int32
@@ -54,19 +53,21 @@ func (c *contracted) expand(order []int32) []int32 {
 }
 
 // reduce turns an order of the net into one of the contracted net, whose peak is
-// not larger: each node stands where its anchor stood.
+// not larger: each node stands where its anchor stood, or after what it waits for.
 func (c *contracted) reduce(order []int32) []int32 {
 	node := make(map[int32]int32, len(c.anchor))
 	for i, v := range c.anchor {
 		node[v] = int32(i)
 	}
-	short := make([]int32, 0, len(c.anchor))
+	place := make([]int32, len(c.anchor))
+	k := int32(0)
 	for _, v := range order {
 		if i, ok := node[v]; ok {
-			short = append(short, i)
+			place[i] = k
+			k++
 		}
 	}
-	return short
+	return c.sorted(place)
 }
 
 // contract takes the nodes from last to first until nothing changes, first
@@ -89,6 +90,17 @@ func contract(g *net, off stage, halt func() bool) *contracted {
 					changed = true
 				}
 			}
+		}
+	}
+	if off.has(delaying) {
+		return c.finish()
+	}
+	for i, v := range slices.Backward(c.listing) {
+		if i%pollWalk == 0 && halt() {
+			break
+		}
+		if !c.gone[v] {
+			c.delay(v)
 		}
 	}
 	return c.finish()
@@ -129,7 +141,7 @@ func newContraction(g *net) *contraction {
 		preds: g.preds.split(), succs: g.succs.split(),
 		reads: g.reads.split(), readers: g.readers.split(),
 		outs: make([]int64, n), sole: make([]int64, n),
-		credits: make([][]int32, n), pairs: make([][]pairing, n), claims: make([]int32, len(g.size)),
+		credits: make([][]int32, n), pairs: make([][]pairing, n),
 		run: make([][]int32, n), place: make([]int32, n), listing: g.listing(),
 		seen: make([]int32, n),
 	}
@@ -171,11 +183,6 @@ func (c *contraction) takeSavers() {
 		v, s := int32(i), &c.g.savers[at-1]
 		c.frozen[v] = s.many
 		c.pairs[v] = slices.Clone(s.pairs)
-		for _, pair := range s.pairs {
-			if pair.over >= 0 {
-				c.claims[pair.over]++
-			}
-		}
 		if s.many {
 			c.credits[v] = slices.Clone(s.credits)
 		}
@@ -188,14 +195,11 @@ func (c *contraction) takeSavers() {
 				}
 			}
 			switch {
-			case s.many:
-				c.claims[t]++
-			case never:
+			case s.many, never:
 			case always:
 				c.trans[v] -= c.g.size[t]
 			default:
 				c.credits[v] = append(c.credits[v], t)
-				c.claims[t]++
 			}
 		}
 	}

@@ -7,25 +7,30 @@ import "slices"
 //	a. every other predecessor of w is an ancestor of u
 //	b. outs(w) - (inputs that w surely frees) <= 0
 //	c. outs(u) - (sole inputs of u without claims of u) + trans(w)
-//	   <= trans(u) - (pairs of u that are always given)
+//	   - (pairs of w that are surely given) <= trans(u) - (pairs of u that are
+//	   always given)
 //
 // outs are the bytes that are read or outputs; sole inputs are no outputs and
 // have no other reader; w surely frees what is no output and is otherwise read
-// by u and its ancestors alone; claims of u are its credits and the tensors of
-// its pairs. The merged node needs what u does. Its credits and pairs are those
+// by u and its ancestors alone, and its pairs over that are surely given; claims
+// of u are its credits and the tensors of its pairs. The merged node needs what u does. Its credits and pairs are those
 // of u over tensors that w does not read: the others are never given, since w
 // runs after u.
 //
 // Proof. Take any order and move w to right after u, which a allows. The states
 // in between gain w, whose delta is <= 0 in each by b; live does not grow, and
 // what the nodes there save only grows with the state. w then has a load of at
-// most live(S) + outs(u) - (what u frees) + trans(w). What u saves from S is at
+// most live(S) + outs(u) - (what u frees) + trans(w) - (surely given). What u saves from S is at
 // most the claims that it frees, which c leaves out of the sole inputs, and the
 // pairs always given; so by c the load of w is at most that of u.
 func (c *contraction) forward(u, w int32) bool {
 	g := c.g
-	if c.outs[u]-c.sole[u]+c.claimedAlone(u)+c.trans[w] > c.trans[u]-c.alwaysGiven(u) {
-		return false
+	if over := c.outs[u] - c.sole[u] + c.claimedAlone(u) + c.trans[w] - c.trans[u] + c.alwaysGiven(u); over > 0 {
+		if over > c.mostGiven(w) || over > c.atLeast(c.pairs[w], func(t int32) bool {
+			return t < 0 || c.dead[t] || c.allPrecede(c.readers[t], w, u)
+		}) {
+			return false
+		}
 	}
 	left := c.outs[w]
 	for _, t := range c.reads[w] {
@@ -68,9 +73,9 @@ func (c *contraction) allPrecede(readers []int32, w, u int32) bool {
 
 // backward merges u into its only successor w, to run right before it, if
 //
-//	b. low - (inputs of u on which another node has a claim) >= 0,
-//	   low = outs(u) - (all inputs that u might free)
-//	d. trans(u) <= low + trans(w) - credits(w) - (largest matching of w)
+//	b. low = outs(u) - (all inputs that u might free) >= 0
+//	d. trans(u) - (pairs and credits of u over inputs that it might free)
+//	   <= low + trans(w) - credits(w) - (largest matching of w)
 //
 // An input of u, no output, is never freed by u if w or a node after w reads
 // it; it is surely freed if all other readers are ancestors of u or of w, which
@@ -80,48 +85,70 @@ func (c *contraction) allPrecede(readers []int32, w, u int32) bool {
 // given. The credits and pairs of u are dropped.
 //
 // Proof. Take any order and move u to right before w. The states in between lose
-// u: live falls by at least low, and what the nodes there save falls by at most
-// the claims on inputs of u, so by b no load grows. The load of u itself is at
-// most live(S) + trans(u), which by d and the definition of low is not above
-// live(S + u) + trans(w) less all that w can save: the load of w. That is
-// live(S) + outs(u) - (freed by u) + trans(w) - (saved by w), and an undecided
+// u. An input t of u either was freed by u, and live falls by size(t) less than
+// it would; or another node that reads t runs there, and may save size(t) less,
+// by a claim on t: but not both, for the one that reads t has not run. So by b no
+// load grows. The load of u itself is live(S) + trans(u) - (savings given to u).
+// Were all inputs free that might be, that would by d and the definition of low
+// not be above live(S + u) + trans(w) less all that w can save: the load of w. An
+// input that is not free adds its size to live(S + u), and takes at most that
+// from the savings given to u. The load of w is live(S) + outs(u) - (freed by u) + trans(w) - (saved by w), and an undecided
 // input is freed by u exactly when all its other readers have run.
 func (c *contraction) backward(u, w int32) bool {
-	g := c.g
 	late := c.outs[u]
-	low, claimed := late, int64(0)
 	var undecided []int32
 	for _, t := range c.reads[u] {
-		if g.output[t] {
+		if c.g.output[t] {
 			continue
 		}
-		never, surely := c.freedBefore(u, w, t)
-		if never {
-			continue
-		}
-		low -= g.size[t]
-		if c.claimedByOther(u, t) {
-			claimed += g.size[t]
-		}
-		switch {
+		switch never, surely := c.freedBefore(u, w, t); {
+		case never:
 		case surely:
-			late -= g.size[t]
+			late -= c.g.size[t]
 		case !c.useCredits:
 			return false
 		default:
 			undecided = append(undecided, t)
 		}
 	}
-	if low < claimed || c.trans[u] > low+c.trans[w]-c.mostGiven(w) {
+	if !c.canWait(u, w) {
 		return false
 	}
 	c.release(u, func(int32) bool { return false })
-	for _, t := range undecided {
-		c.credits[w] = append(c.credits[w], t)
-		c.claims[t]++
-	}
+	c.credits[w] = append(c.credits[w], undecided...)
 	c.merge(u, w, w, late+c.trans[w])
 	return true
+}
+
+// canWait reports whether b and d hold: some optimal order that runs u before w
+// runs it right before w, if it can.
+func (c *contraction) canWait(u, w int32) bool {
+	g := c.g
+	mayFree := func(t int32) bool {
+		if t < 0 || c.dead[t] {
+			return true
+		}
+		never, _ := c.freedBefore(u, w, t)
+		return !never
+	}
+	low := c.outs[u]
+	for _, t := range c.reads[u] {
+		if !g.output[t] && mayFree(t) {
+			if low -= g.size[t]; low < 0 {
+				return false
+			}
+		}
+	}
+	over := c.trans[u] - low - c.trans[w] + c.mostGiven(w)
+	if over > 0 && over > c.mostGiven(u) {
+		return false
+	}
+	for _, t := range c.credits[u] {
+		if over > 0 && mayFree(t) {
+			over -= g.size[t]
+		}
+	}
+	return over <= 0 || over <= c.atLeast(c.pairs[u], mayFree)
 }
 
 // freedBefore says whether u, run right before w, never or surely frees t.
@@ -153,22 +180,6 @@ func (c *contraction) sum(tensors []int32) (size int64) {
 	return size
 }
 
-// claimedByOther takes a claim of v itself for one of another when t has more.
-func (c *contraction) claimedByOther(v, t int32) bool {
-	claims := c.claims[t]
-	for _, x := range c.credits[v] {
-		if x == t {
-			claims--
-		}
-	}
-	for _, pair := range c.pairs[v] {
-		if pair.over == t {
-			claims--
-		}
-	}
-	return claims > 0
-}
-
 // alwaysGiven returns at least what the pairs of v save whose tensor is made
 // within v.
 func (c *contraction) alwaysGiven(v int32) int64 {
@@ -193,24 +204,24 @@ func (c *contraction) atMost(pairs []pairing, counts func(int32) bool) (size int
 	return size
 }
 
-// release drops the claims of v on tensors that are not kept.
+// atLeast sums the results of some pairs that can be given together, over tensors
+// that count.
+func (c *contraction) atLeast(pairs []pairing, counts func(int32) bool) (size int64) {
+	var given []pairing
+	for _, p := range pairs {
+		taken := func(q pairing) bool { return q.result == p.result || q.over == p.over }
+		if !slices.ContainsFunc(given, taken) && counts(p.over) {
+			given = append(given, p)
+			size += p.size
+		}
+	}
+	return size
+}
+
+// release drops the savings of v over tensors that are not kept.
 func (c *contraction) release(v int32, keep func(t int32) bool) {
-	c.credits[v] = slices.DeleteFunc(c.credits[v], func(t int32) bool {
-		if keep(t) {
-			return false
-		}
-		c.claims[t]--
-		return true
-	})
-	c.pairs[v] = slices.DeleteFunc(c.pairs[v], func(p pairing) bool {
-		if keep(p.over) {
-			return false
-		}
-		if p.over >= 0 {
-			c.claims[p.over]--
-		}
-		return true
-	})
+	c.credits[v] = slices.DeleteFunc(c.credits[v], func(t int32) bool { return !keep(t) })
+	c.pairs[v] = slices.DeleteFunc(c.pairs[v], func(p pairing) bool { return !keep(p.over) })
 }
 
 // merge makes u then w one node under the number k, u or w.
@@ -261,7 +272,6 @@ func (c *contraction) settleCredits(k int32) {
 			return false
 		}
 		c.trans[k] -= c.g.size[t]
-		c.claims[t]--
 		return true
 	})
 }

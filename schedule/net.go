@@ -121,14 +121,20 @@ func (g *net) listing() []int32 {
 	if topological {
 		return order
 	}
+	return g.sorted(order)
+}
+
+// sorted returns the order that always runs the ready node of the smallest place.
+// It is shorter than nodes if the net has a cycle.
+func (g *net) sorted(place []int32) (order []int32) {
 	waits := make([]int32, g.nodes)
-	ready := heap[int32]{less: func(a, b int32) bool { return a < b }}
-	for _, v := range order {
+	ready := heap[int32]{less: func(a, b int32) bool { return place[a] < place[b] }}
+	for i := range waits {
+		v := int32(i)
 		if waits[v] = int32(len(g.preds.of(v))); waits[v] == 0 {
 			ready.push(v)
 		}
 	}
-	order = order[:0]
 	for len(ready.items) > 0 {
 		v := ready.pop()
 		order = append(order, v)
@@ -138,7 +144,7 @@ func (g *net) listing() []int32 {
 			}
 		}
 	}
-	return order // shorter than nodes if the net has a cycle
+	return order
 }
 
 // liveFirst and liveLast are the bytes live before all steps and after them.
