@@ -26,13 +26,15 @@ type constants struct {
 	mu      sync.Mutex // sessions may be made at the same time
 	tensors map[*graph.Data]*kernel.Tensor
 	decoded int64 // bytes of those that had to be decoded
+	packs   map[kernel.PackKey]*block
+	packed  int64 // bytes of packs
 }
 
 func newConstants(m *graph.Model) *constants {
-	return &constants{m: m, files: map[string]mmap.MMap{}, tensors: map[*graph.Data]*kernel.Tensor{}}
+	return &constants{m: m, files: map[string]mmap.MMap{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}}
 }
 
-// close unmaps the files.
+// close unmaps the files and gives packed weights back.
 func (c *constants) close() error {
 	var first error
 	for _, f := range c.files {
@@ -40,7 +42,12 @@ func (c *constants) close() error {
 			first = err
 		}
 	}
-	c.files = nil
+	for _, b := range c.packs {
+		if err := b.free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	c.files, c.packs = nil, nil
 	return first
 }
 

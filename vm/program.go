@@ -22,6 +22,10 @@ type Options struct {
 	// Apart gives every tensor a storage of its own and runs the nodes in
 	// another topological order: what a plan is checked against.
 	Apart bool
+	// NoPack leaves constant weights of convolutions and matrix products as
+	// they lie in the file: no memory beside the plan's, but slower. Results
+	// are the same bits.
+	NoPack bool
 }
 
 // Program is a planned model that is ready to run. It is shared by sessions, and

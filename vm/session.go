@@ -107,6 +107,7 @@ type Memory struct {
 	DynamicBytes int64 // tensors that the plan leaves out, so far
 	ScratchBytes int64 // of kernels
 	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
+	PackedBytes  int64 // weights once more, as the micro-kernels want them; shared by sessions
 	ApartBytes   int64 // with Options.Apart: all tensors
 }
 
@@ -120,6 +121,7 @@ func (s *Session) Memory() Memory {
 	m := Memory{
 		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total,
 		ScratchBytes: int64(s.shared + s.each*s.pool.Workers()), DecodedBytes: s.pr.consts.decoded,
+		PackedBytes: s.pr.consts.packed,
 	}
 	for i := range s.pr.p.Buffers {
 		if b := &s.pr.p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {

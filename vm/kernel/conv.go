@@ -47,8 +47,9 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	parts := x.Shape[0] * group
 	sides := make([]struct {
-		a gemm.Dense
-		b gemm.Image
+		a      gemm.Dense
+		packed gemm.Packed
+		b      gemm.Image
 	}, parts)
 	list := make([]gemm.Product, parts)
 	k := ch * v.taps()
@@ -65,6 +66,11 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 	}
 	if parts == 0 || out.Len() == 0 {
 		return func(*work.Pool) error { return nil }, nil
+	}
+	for i := range list {
+		if c.pack(&sides[i].packed, &sides[i].a, weight, i%group*m*k, k, false) {
+			list[i].A = &sides[i].packed
+		}
 	}
 	each := c.Each(gemm.ScratchBytes)
 	tiles := list[0].Tiles()

@@ -83,8 +83,20 @@ type Runtime interface {
 	Live() bool
 	// Resize gives output i its shape, where that depends on data.
 	Resize(i int, shape []int) error
+	// Pack gives a constant in another form, of so many bytes, which fill
+	// writes when it is asked for the first time. It fails where memory beside
+	// the plan's is not wanted.
+	Pack(k PackKey, bytes int, fill func(dst unsafe.Pointer)) (at unsafe.Pointer, ok bool)
 	// Seed is a number that differs from node to node and from step to step.
 	Seed() uint64
+}
+
+// PackKey says what was packed and how.
+type PackKey struct {
+	At         unsafe.Pointer // of the constant's elements
+	Right      bool           // the right side of a product
+	Len, K     int            // rows of A or columns of B; its depth
+	Step, Deep int            // as in gemm.Dense
 }
 
 // Call is one node with its tensors.

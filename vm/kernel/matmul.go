@@ -183,7 +183,10 @@ func (p *product) off(list []int, batch int) int {
 // packed multiplies by the packed micro-kernel, one tile of one batch a part.
 func (p *product) packed() (Run, error) {
 	a, b, out := p.c.In[0], p.c.In[1], p.c.Out[0]
-	sides := make([]struct{ a, b gemm.Dense }, p.batches)
+	sides := make([]struct {
+		a, b             gemm.Dense
+		packedA, packedB gemm.Packed
+	}, p.batches)
 	list := make([]gemm.Product, p.batches)
 	for i := range list {
 		sides[i].a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep}
@@ -194,6 +197,15 @@ func (p *product) packed() (Run, error) {
 	}
 	if p.batches == 0 || p.m == 0 || p.n == 0 {
 		return func(*work.Pool) error { return nil }, nil
+	}
+	for i := range list {
+		s := &sides[i]
+		if p.c.pack(&s.packedA, &s.a, a, p.off(p.offA, i), p.k, false) {
+			list[i].A = &s.packedA
+		}
+		if p.c.pack(&s.packedB, &s.b, b, p.off(p.offB, i), p.k, true) {
+			list[i].B = &s.packedB
+		}
 	}
 	each := p.c.Each(gemm.ScratchBytes)
 	tiles := list[0].Tiles()

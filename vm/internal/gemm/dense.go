@@ -54,16 +54,11 @@ func (m *Dense) Pack(dst []float32, width, first, k, n int) {
 
 // packDown copies where rows of the strip lie side by side in memory.
 func (m *Dense) packDown(dst []float32, width int, from *float32, n, rows int) {
-	at := unsafe.Pointer(from)
-	if rows == width && width%16 == 0 {
-		for d := range n {
-			row := unsafe.Add(at, 4*d*m.Deep)
-			for x := 0; x < width; x += 16 {
-				*(*[16]float32)(dst[d*width+x:]) = *(*[16]float32)(unsafe.Add(row, 4*x))
-			}
-		}
+	if rows == width && width%16 == 0 && n > 0 {
+		copyStrip(dst, width, from, n, m.Deep)
 		return
 	}
+	at := unsafe.Pointer(from)
 	for d := range n {
 		copy(dst[d*width:d*width+rows], unsafe.Slice(float(at, 4*d*m.Deep), rows))
 	}

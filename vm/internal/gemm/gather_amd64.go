@@ -20,6 +20,17 @@ func gather1(p *gathering)
 //go:noescape
 func gather2(p *gathering)
 
+//go:noescape
+func copyRows(dst, src *float32, rows, dstStep, srcStep int)
+
+// copyStrip copies n rows of a strip, whose width is a multiple of 16; those of
+// src stand deep numbers apart.
+func copyStrip(dst []float32, width int, src *float32, n, deep int) {
+	for x := 0; x < width; x += 16 {
+		copyRows(&dst[x], float(unsafe.Pointer(src), 4*x), n, 4*width, 4*deep)
+	}
+}
+
 // spans[from][to] is the mask of lanes [from, to).
 var spans = func() (t [9][9][8]int32) {
 	for from := range 9 {

@@ -9583,3 +9583,24 @@ loop2:
 	JNZ        loop2
 	VZEROUPPER
 	RET
+
+// func copyRows(dst *byte, src *byte, rows int, dstStep int, srcStep int)
+// Requires: AVX
+TEXT ·copyRows(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rows+16(FP), CX
+	MOVQ dstStep+24(FP), R8
+	MOVQ srcStep+32(FP), R9
+
+row:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R9, SI
+	ADDQ    R8, DI
+	DECQ    CX
+	JNZ     row
+	VZEROUPPER
+	RET

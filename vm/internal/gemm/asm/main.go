@@ -24,5 +24,6 @@ func main() {
 	panel(avx512)
 	gather(1)
 	gather(2)
+	copyRows()
 	Generate()
 }
