@@ -88,13 +88,13 @@ function band(u, first, last, colour) {
 // underChart marks lifetimes, overChart places, so that the curves stay clear.
 function underChart(u) {
   u.ctx.save();
-  if (view.picked >= 0) band(u, buffers.first[view.picked], buffers.last[view.picked], colours.mark + "30");
+  if (view.picked >= 0 && counted(view.picked)) band(u, buffers.first[view.picked], buffers.last[view.picked], colours.mark + "30");
   if (view.pickedStep >= 0) band(u, view.pickedStep, view.pickedStep, colours.mark + "60");
   if (view.matches) {
-    const shown = [...view.matches].slice(0, 200);
+    const shown = [...view.matches].filter(counted).slice(0, 200);
     const strength = Math.max(6, Math.round(40 / Math.max(1, shown.length))).toString(16).padStart(2, "0");
     for (const b of shown) band(u, buffers.first[b], buffers.last[b], colours.mark + strength);
-    for (const i of view.matchedSteps.slice(0, 2000)) band(u, i, i, colours.mark + "50");
+    for (const i of view.matchedSteps.slice(0, 2000)) band(u, i, i, colours.mark + "30");
   }
   u.ctx.restore();
 }

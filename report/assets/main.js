@@ -105,4 +105,4 @@ new ResizeObserver(() => {
 addEventListener("scroll", () => (byID("tip").hidden = true), { passive: true });
 
 // For whoever drives the page: the view, and drawing at once.
-window.onnxmem = { view, show, showAll, drawAll, select, bufferAt, mapX, mapY, buffers, steps };
+window.onnxmem = { view, show, showAll, drawAll, select, bufferAt, mapX, mapY, buffers, steps, exact, drawChart, drawMap, chart: () => chart };

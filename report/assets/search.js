@@ -13,15 +13,17 @@ function search(text) {
   text = text.trim().toLowerCase();
   found.list = [];
   found.at = -1;
+  const resident = [];
   view.matches = text ? new Set() : null;
   view.matchedSteps = [];
   if (text) {
     for (let b = 0; b < buffers.count; b++) {
       if (!folded.tensors[b].includes(text)) continue;
       view.matches.add(b);
-      if (found.list.length < mostListed) {
+      const into = counted(b) ? found.list : resident;
+      if (into.length < mostListed) {
         const name = buffers.tensors[b].find((t) => t.toLowerCase().includes(text));
-        found.list.push({ buffer: b, name: name === undefined ? called(b) : name, note: kindOf(b) + ", " + short(buffers.bytes[b]) });
+        into.push({ buffer: b, name, note: kindOf(b) + ", " + short(buffers.bytes[b]) });
       }
     }
     for (let i = 0; i < steps.count; i++) {
@@ -29,9 +31,11 @@ function search(text) {
       view.matchedSteps.push(i);
       if (found.list.length < 2 * mostListed) found.list.push({ step: i, name: steps.name[i], note: steps.op[i] + ", step " + i });
     }
-    // What is called so comes before what is called almost so.
+    // What is called so comes before what is called almost so, what is in no
+    // picture comes last.
     const rank = (f) => (f.name.toLowerCase() === text ? 0 : f.name.toLowerCase().startsWith(text) ? 1 : 2);
     found.list.sort((a, b) => rank(a) - rank(b));
+    found.list.push(...resident.sort((a, b) => rank(a) - rank(b)));
   }
   byID("count").textContent = !text ? "" : grouped(view.matches.size) + " buffers, " + grouped(view.matchedSteps.length) + " nodes";
   listFound();
@@ -43,7 +47,7 @@ function listFound() {
   ul.replaceChildren(...found.list.map((f, i) => {
     const li = element("li", "", { role: "option", id: "found-" + i, "aria-selected": String(i === found.at) });
     li.append(element("bdi", f.name), element("span", f.note, { class: "note" }));
-    li.addEventListener("pointerdown", (e) => {
+    li.addEventListener("mousedown", (e) => {
       e.preventDefault();
       take(i);
     });

@@ -93,6 +93,17 @@ function readColours() {
   colours = { kinds: {} };
   for (const name of ["fg", "muted", "grid", "card", "planned", "program", "bound", "mark"]) colours[name] = css("--" + name);
   for (const kind of kinds) colours.kinds[kind] = lightness.map((l) => "hsl(" + css("--" + kind) + " " + l + ")");
+  colours.pixels = {};
+  for (const kind of kinds) colours.pixels[kind] = colours.kinds[kind].map(pixelOf);
+  colours.gridPixel = pixelOf(colours.grid);
+}
+
+// pixelOf is a colour as a canvas holds it, four bytes in one number.
+function pixelOf(colour) {
+  const ctx = element("canvas", "", { width: 1, height: 1 }).getContext("2d");
+  ctx.fillStyle = colour;
+  ctx.fillRect(0, 0, 1, 1);
+  return new Uint32Array(ctx.getImageData(0, 0, 1, 1).data.buffer)[0];
 }
 
 // gestures gives a picture its mouse, touch and wheel: box tells what is dragged
@@ -171,11 +182,12 @@ function select(b) {
   view.picked = b;
   view.pickedStep = -1;
   if (b >= 0) {
-    if (buffers.pool[b] !== view.pool) {
+    const drawn = pools[buffers.pool[b]].name !== "resident"; // what always lives is in no picture
+    if (drawn && buffers.pool[b] !== view.pool) {
       byID("pool").value = buffers.pool[b];
       choosePool(buffers.pool[b]);
     }
-    reveal(buffers.first[b], buffers.last[b], buffers.offset[b], buffers.offset[b] + buffers.bytes[b]);
+    if (drawn) reveal(buffers.first[b], buffers.last[b], buffers.offset[b], buffers.offset[b] + buffers.bytes[b]);
   }
   tell();
   changed();

@@ -1,0 +1,182 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// screenshots is where pictures of the pages go, for people to look at.
+var screenshots = filepath.Join("..", "build", "screenshots")
+
+// startBrowser starts a real browser, or skips the test and says so.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes seconds: left out by -short")
+	}
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no browser: install chromium to test the report's page in one")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1300, 1400),
+		chromedp.WSURLReadTimeout(time.Minute), chromedp.UserDataDir(t.TempDir()))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 40*time.Second)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Run(ctx); err != nil {
+		t.Skipf("%s does not start, so the page is not tested in it: %v", path, err)
+	}
+	return ctx
+}
+
+// tab is a page in the browser.
+type tab struct {
+	*testing.T
+	ctx   context.Context
+	bytes int // of the page
+
+	mu     sync.Mutex
+	faults []string // what the console, the script or the security policy complained of
+}
+
+// open writes a plan's page and opens it in a tab, in front: no other draws.
+func open(t *testing.T, browser context.Context, p *plan.Plan) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	b := &tab{T: t, ctx: ctx}
+	chromedp.ListenTarget(ctx, func(ev any) {
+		fault := ""
+		switch ev := ev.(type) {
+		case *runtime.EventExceptionThrown:
+			fault = ev.ExceptionDetails.Error()
+		case *runtime.EventConsoleAPICalled:
+			if ev.Type == runtime.APITypeError || ev.Type == runtime.APITypeWarning {
+				fault = fmt.Sprint("console: ", string(ev.Args[0].Value))
+			}
+		case *log.EventEntryAdded:
+			if ev.Entry.Level == log.LevelError { // what the security policy stops, too
+				fault = "log: " + ev.Entry.Text
+			}
+		case *cdppage.EventJavascriptDialogOpening:
+			fault = "dialog: " + ev.Message
+		}
+		if fault != "" {
+			b.mu.Lock()
+			b.faults = append(b.faults, fault)
+			b.mu.Unlock()
+		}
+	})
+	path, text := filepath.Join(t.TempDir(), "report.html"), pageOf(t, p)
+	b.bytes = len(text)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b.run(log.Enable(), cdppage.BringToFront(), chromedp.Navigate("file://"+filepath.ToSlash(path)), chromedp.WaitVisible("#live tbody"))
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, fault := range b.faults {
+			t.Errorf("the browser complains: %s", fault)
+		}
+	})
+	return b
+}
+
+func (b *tab) run(actions ...chromedp.Action) {
+	b.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// eval gives what an expression is in the page.
+func eval[T any](b *tab, format string, args ...any) T {
+	b.Helper()
+	var v T
+	script := fmt.Sprintf(format, args...)
+	if err := chromedp.Run(b.ctx, chromedp.Evaluate(script, &v)); err != nil {
+		b.Fatalf("%s: %v", script, err)
+	}
+	return v
+}
+
+// text is what an element shows.
+func (b *tab) text(selector string) string {
+	b.Helper()
+	return eval[string](b, "document.querySelector(%s).innerText", quoted(selector))
+}
+
+func quoted(s string) string {
+	q, _ := json.Marshal(s) // a string is always JSON
+	return string(q)
+}
+
+// settle waits until what changed is drawn.
+func (b *tab) settle() {
+	b.Helper()
+	b.run(chromedp.Evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => 0)", nil,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+}
+
+// mouse sends an event at a place of the page, scrolled into sight.
+func (b *tab) mouse(kind input.MouseType, x, y float64, more ...func(*input.DispatchMouseEventParams)) {
+	b.Helper()
+	e := input.DispatchMouseEvent(kind, x, y)
+	for _, m := range more {
+		m(e)
+	}
+	b.run(e)
+}
+
+// screenshot keeps a picture of the page.
+func (b *tab) screenshot(name string) {
+	b.Helper()
+	var png []byte
+	b.run(chromedp.FullScreenshot(&png, 100))
+	b.keep(name+".png", png)
+}
+
+// keep writes a file into the folder of pictures.
+func (b *tab) keep(name string, bytes []byte) {
+	b.Helper()
+	if err := os.MkdirAll(screenshots, 0o777); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(screenshots, name), bytes, 0o666); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// screenshotOf keeps a picture of what is in sight.
+func (b *tab) screenshotOf(selector, name string) {
+	b.Helper()
+	var png []byte
+	b.run(chromedp.ScrollIntoView(selector), chromedp.CaptureScreenshot(&png))
+	b.keep(name+".png", png)
+}
