@@ -55,6 +55,7 @@ type cli struct {
 	Report     reportCmd     `cmd:"" help:"Show a plan: load, arena and peak in one HTML page, as pictures, or in the terminal."`
 	Check      checkCmd      `cmd:"" help:"Hold a plan against limits or an older plan; exit with 1 when it does not keep to them."`
 	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, and what moved the peak."`
+	Batch      batchCmd      `cmd:"" help:"Plan all models below a folder, side by side; a second run does only what is left."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 

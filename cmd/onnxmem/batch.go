@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/onnx"
+)
+
+// batchCmd plans many models.
+type batchCmd struct {
+	In []string `arg:"" name:"in" help:"Folders, models or patterns, then the folder that the planned models go to; - is a list of models on standard input."`
+
+	Jobs      int           `placeholder:"N" help:"Models at a time (default: the cores)."`
+	Memory    size          `placeholder:"SIZE" help:"Memory that those may take together, estimated by their graphs, such as 8GiB (default: any)."`
+	ModelTime time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; what takes longer has failed (default: any)."`
+	Shard     string        `placeholder:"I/N" help:"The I-th of N equal parts of the list, for one of N machines."`
+	Reports   bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
+
+	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as optimize has it."`
+	MaxArena     *size  `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
+	MaxPeak      *size  `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
+	trainFlags
+	planFlags
+}
+
+// Help is shown below the flags.
+func (batchCmd) Help() string {
+	return `OUT/journal.jsonl has one line a model; a second run does only what changed, failed or was cut off.
+
+Examples:
+  onnxmem batch zoo/ planned/ --dim batch=8 --jobs 4
+  find . -name '*.onnx' | onnxmem batch - planned/ --shard 2/8`
+}
+
+// Run plans all models, each in a process of its own: one that breaks, or takes
+// all memory, stops nothing.
+func (c *batchCmd) Run(e *env) error {
+	if len(c.In) < 2 {
+		return &failure{exitUsage, "batch: expected IN and OUT"}
+	}
+	out := c.In[len(c.In)-1]
+	models, err := c.models(out)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	removeLeftovers(out)
+	j, err := batch.OpenJournal(filepath.Join(out, "journal.jsonl"))
+	if err != nil {
+		return &failure{exitFailed, err.Error()}
+	}
+	defer j.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b := &batchRun{batchCmd: c, out: out, self: self, flags: append(argsOf(&c.trainFlags), argsOf(&c.planFlags)...), journal: j}
+	ctx, stop := e.signals.context()
+	defer stop()
+	return b.run(ctx, e, models)
+}
+
+// models lists what is to be planned: the shard asked for, without what an
+// earlier run wrote to out.
+func (c *batchCmd) models(out string) ([]batch.Model, error) {
+	models, err := batch.Find(c.In[:len(c.In)-1], os.Stdin)
+	if err != nil {
+		return nil, &failure{exitFailed, err.Error()}
+	}
+	kept := models[:0]
+	for _, m := range models {
+		if rel, err := filepath.Rel(out, m.Path); err != nil || !filepath.IsLocal(rel) {
+			kept = append(kept, m)
+		}
+	}
+	if c.Shard == "" {
+		return kept, nil
+	}
+	var i, n int
+	if k, err := fmt.Sscanf(c.Shard, "%d/%d", &i, &n); err != nil || k != 2 || i < 1 || i > n || fmt.Sprintf("%d/%d", i, n) != c.Shard {
+		return nil, &failure{exitUsage, fmt.Sprintf("--shard %s: expected I/N with I from 1 to N", c.Shard)}
+	}
+	return batch.Shard(kept, i, n), nil
+}
+
+// removeLeftovers takes away what a killed run left half written.
+func removeLeftovers(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), atomicfile.Prefix) {
+			os.Remove(path)
+		}
+		return nil
+	})
+}
+
+// batchRun is one run of a batch.
+type batchRun struct {
+	*batchCmd
+	out, self string
+	flags     []string
+	journal   *batch.Journal
+}
+
+func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error {
+	var todo []batch.Model
+	keys := map[string]string{}
+	for _, m := range models {
+		key := b.key(m)
+		keys[m.Rel] = key
+		last, ok := b.journal.Last(m.Rel)
+		if !ok || last.Key != key || last.Status != batch.StatusOK || !b.written(m) {
+			todo = append(todo, m)
+		}
+	}
+	jobs := b.Jobs
+	if jobs <= 0 {
+		jobs = runtime.NumCPU()
+	}
+	shown := newBatchProgress(e.stderr, len(models), len(models)-len(todo))
+	var failed error
+	batch.Run(ctx, todo, batch.Limits{Jobs: jobs, Memory: int64(b.Memory), Each: b.ModelTime}, expectedMemory,
+		func(ctx context.Context, m batch.Model) batch.Entry {
+			entry := b.plan(ctx, m)
+			entry.Model, entry.Key = m.Rel, keys[m.Rel]
+			return entry
+		},
+		func(entry batch.Entry) {
+			if err := b.journal.Add(entry); err != nil && failed == nil {
+				failed = err
+			}
+			shown.done(entry)
+		})
+	shown.stop()
+	if failed != nil {
+		return failed
+	}
+	if ctx.Err() != nil {
+		return &failure{exitFailed, "stopped: the same command goes on where this one ended"}
+	}
+	return b.conclude(e, models, len(todo))
+}
+
+// key is that of a model's contents and of the options: its graph, the sizes and
+// times of its external files, the flags and this version. "" stands for a model
+// that cannot be read; it is tried again each time.
+func (b *batchRun) key(m batch.Model) string {
+	f, err := onnx.Open(m.Path, onnx.ReadOptions{AllowMissingWeights: true})
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	fmt.Fprintln(h, toolVersion(), onnx.GraphSHA256(f.Model), len(f.Source.Bytes))
+	for _, name := range onnx.Locations(f.Model) {
+		if info, err := os.Stat(filepath.Join(f.Source.Dir, filepath.FromSlash(name))); err == nil {
+			fmt.Fprintln(h, name, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	fmt.Fprintf(h, "%q %s %v %v", b.flags, b.ExternalData, b.MaxArena, b.MaxPeak)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// target is where a planned model goes.
+func (b *batchRun) target(m batch.Model) string { return filepath.Join(b.out, m.Rel) }
+
+// reportPath is where the report of a planned model goes.
+func reportPath(target string) string { return strings.TrimSuffix(target, ".onnx") + ".report.html" }
+
+// written reports whether the results of a model are there.
+func (b *batchRun) written(m batch.Model) bool {
+	names := []string{b.target(m), defaultPlanPath(b.target(m))}
+	if b.Reports {
+		names = append(names, reportPath(b.target(m)))
+	}
+	for _, name := range names {
+		if _, err := os.Stat(name); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// plan plans one model in a process of its own.
+func (b *batchRun) plan(ctx context.Context, m batch.Model) (entry batch.Entry) {
+	began := time.Now()
+	defer func() { entry.MS = milliseconds(time.Since(began)) }()
+	out := b.target(m)
+	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
+		return batch.Entry{Status: batch.StatusFailed, Error: err.Error()}
+	}
+	args := append([]string{"optimize", "--json", "--external-data", b.ExternalData}, b.flags...)
+	for _, limit := range []struct {
+		flag string
+		most *size
+	}{{"--max-arena", b.MaxArena}, {"--max-peak", b.MaxPeak}} {
+		if limit.most != nil {
+			args = append(args, limit.flag, fmt.Sprint(int64(*limit.most)))
+		}
+	}
+	stdout, status, message := b.child(ctx, append(args, "--", m.Path, out)...)
+	if json.Valid(stdout) {
+		entry.Result = stdout
+	}
+	entry.Status, entry.Error = statusOf(ctx, status), message
+	if entry.Status == batch.StatusOK && b.Reports {
+		if _, status, message := b.child(ctx, "report", "-o", reportPath(out), "--", defaultPlanPath(out)); status != 0 {
+			entry.Status, entry.Error = statusOf(ctx, status), message
+		}
+	}
+	return entry
+}
+
+// child runs this program. It gives what the child printed, its exit status, -1
+// where it has none, and its last message where it failed.
+func (b *batchRun) child(ctx context.Context, args ...string) (stdout []byte, status int, message string) {
+	var text, messages bytes.Buffer
+	cmd := exec.CommandContext(ctx, b.self, args...)
+	cmd.Args[0] = "onnxmem"
+	cmd.Stdout, cmd.Stderr = &text, &messages
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	err := cmd.Run()
+	if err == nil {
+		return compact(text.Bytes()), 0, ""
+	}
+	lines := strings.Split(strings.TrimSpace(messages.String()), "\n")
+	message = lines[len(lines)-1]
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return nil, -1, err.Error()
+	}
+	if message == "" || exit.ExitCode() < 0 {
+		message = err.Error()
+	}
+	return compact(text.Bytes()), exit.ExitCode(), message
+}
+
+// compact is a JSON text on one line; nil for what is none.
+func compact(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return nil
+	}
+	return b.Bytes()
+}
+
+func statusOf(ctx context.Context, status int) string {
+	switch {
+	case status == 0:
+		return batch.StatusOK
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return batch.StatusTimeout
+	case status == exitRefused:
+		return batch.StatusRefused
+	}
+	return batch.StatusFailed
+}
+
+// expectedMemory is what planning a model takes at most, by its file: 111 MiB
+// for 24,000 nodes in 0.8 MiB, 18 MiB for a file of 4.7 MiB that is mostly
+// weights, which stay where they are.
+func expectedMemory(m batch.Model) int64 {
+	info, err := os.Stat(m.Path)
+	if err != nil {
+		return 0
+	}
+	return 64<<20 + 128*min(info.Size(), 8<<20)
+}

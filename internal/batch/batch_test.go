@@ -1,0 +1,189 @@
+package batch
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tree makes empty files.
+func tree(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestFind(t *testing.T) {
+	dir := tree(t, "b/two.onnx", "a.onnx", "b/readme.md", ".git/x.onnx", "c/two.onnx")
+	rels := func(list string, names ...string) string {
+		t.Helper()
+		for i, n := range names {
+			if n != "-" {
+				names[i] = filepath.Join(dir, n)
+			}
+		}
+		models, err := Find(names, strings.NewReader(list))
+		if err != nil {
+			return "error: " + strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), "")
+		}
+		var out []string
+		for _, m := range models {
+			out = append(out, filepath.ToSlash(m.Rel))
+		}
+		return strings.Join(out, " ")
+	}
+	for _, c := range []struct {
+		name, list string
+		in         []string
+		want       string
+	}{
+		{"a folder, hidden ones left out", "", []string{"."}, "a.onnx b/two.onnx c/two.onnx"},
+		{"a file", "", []string{"b/two.onnx"}, "two.onnx"},
+		{"a pattern, results below what it names", "", []string{"*/two.onnx"}, "b/two.onnx c/two.onnx"},
+		{"a list", "x/y.onnx\n\n../up.onnx\n", []string{"-"}, "up.onnx x/y.onnx"},
+		{"two results in one place", "", []string{"b/two.onnx", "c/two.onnx"}, "error: b/two.onnx and c/two.onnx would both be written to two.onnx: expected models of different names"},
+		{"nothing there", "", []string{"nosuch"}, "error: nosuch: not found: expected a folder, a model or a pattern"},
+	} {
+		if got := rels(c.list, slices.Clone(c.in)...); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestShardsArePartsOfTheList(t *testing.T) {
+	var models, together []Model
+	for _, name := range strings.Fields("a b c d e f g") {
+		models = append(models, Model{Rel: name})
+	}
+	for i := 1; i <= 3; i++ {
+		together = append(together, Shard(models, i, 3)...)
+	}
+	slices.SortFunc(together, func(a, b Model) int { return strings.Compare(a.Rel, b.Rel) })
+	if d := cmp.Diff(models, together); d != "" {
+		t.Error(d)
+	}
+}
+
+// A journal that was cut off at any byte is read up to the last whole line, and
+// goes on from there.
+func TestJournalIsCutOffAnywhere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	j, err := OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []Entry{{Model: "a", Key: "1", Status: StatusOK}, {Model: "b", Key: "2", Status: StatusFailed, Error: "x\ny"}, {Model: "a", Key: "3", Status: StatusOK}} {
+		if err := j.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(text) + 1 {
+		if err := os.WriteFile(path, text[:n], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenJournal(path)
+		if err != nil {
+			t.Fatalf("cut off at byte %d: %v", n, err)
+		}
+		whole := strings.Count(string(text[:n]), "\n")
+		if _, ok := j.Last("b"); ok != (whole >= 2) {
+			t.Errorf("cut off at byte %d, after %d lines: b is there: %t", n, whole, ok)
+		}
+		if err := j.Add(Entry{Model: "c", Status: StatusOK}); err != nil {
+			t.Fatal(err)
+		}
+		j.Close()
+		again, err := OpenJournal(path)
+		if err != nil {
+			t.Fatalf("cut off at byte %d, one line added: %v", n, err)
+		}
+		if _, ok := again.Last("c"); !ok {
+			t.Errorf("cut off at byte %d: what was added after it is lost", n)
+		}
+		again.Close()
+	}
+}
+
+func TestJournalRefusesWhatIsNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	if err := os.WriteFile(path, []byte("{}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), "line 1 is no entry") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Never more at a time than the limits let; one that needs more than there is
+// runs alone.
+func TestRunKeepsItsLimits(t *testing.T) {
+	var models []Model
+	for _, name := range strings.Fields("a bb ccc dddddddd e ff g hhh i jj") {
+		models = append(models, Model{Rel: name})
+	}
+	expect := func(m Model) int64 { return int64(len(m.Rel)) }
+	var now, used, most, mostUsed atomic.Int64
+	count := 0
+	Run(context.Background(), models, Limits{Jobs: 3, Memory: 5}, expect, func(_ context.Context, m Model) Entry {
+		n, u := now.Add(1), used.Add(expect(m))
+		if u > 5 && n > 1 {
+			t.Errorf("%d models together need %d, expected at most 5", n, u)
+		}
+		most.Store(max(most.Load(), n))
+		mostUsed.Store(max(mostUsed.Load(), u))
+		used.Add(-expect(m))
+		now.Add(-1)
+		return Entry{Model: m.Rel}
+	}, func(Entry) { count++ })
+	if count != len(models) || most.Load() > 3 || mostUsed.Load() != 8 {
+		t.Errorf("%d of %d done, at most %d at a time, %d the largest", count, len(models), most.Load(), mostUsed.Load())
+	}
+}
+
+func TestRunEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	begun, heard := 0, 0
+	Run(ctx, make([]Model, 100), Limits{Jobs: 1}, func(Model) int64 { return 0 }, func(one context.Context, _ Model) Entry {
+		if begun++; begun == 3 {
+			cancel()
+		}
+		return Entry{}
+	}, func(Entry) { heard++ })
+	if begun != 3 || heard != 2 {
+		t.Errorf("%d begun, %d heard of, expected 3 and 2", begun, heard)
+	}
+}
+
+func TestRunLimitsTheTimeOfEach(t *testing.T) {
+	var got error
+	Run(context.Background(), make([]Model, 1), Limits{Jobs: 1, Each: time.Millisecond}, func(Model) int64 { return 0 },
+		func(ctx context.Context, _ Model) Entry {
+			<-ctx.Done()
+			got = ctx.Err()
+			return Entry{}
+		}, func(Entry) {})
+	if got != context.DeadlineExceeded {
+		t.Errorf("got %v, want %v", got, context.DeadlineExceeded)
+	}
+}

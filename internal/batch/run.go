@@ -1,0 +1,71 @@
+package batch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Limits bound what runs at a time.
+type Limits struct {
+	Jobs   int           // models at a time
+	Memory int64         // bytes that those may be expected to take together; 0: any
+	Each   time.Duration // for one model; 0: any
+}
+
+// Task is the work on one model. It returns when ctx ends.
+type Task func(ctx context.Context, m Model) Entry
+
+// Run does the task for every model, as many at a time as the limits let, in the
+// order of the list, and hands each entry to done, one at a time. expect is the
+// memory that a model will take; one that takes more than there is runs alone.
+// When ctx ends, what runs is ended and nothing more begun; done hears of
+// neither.
+func Run(ctx context.Context, models []Model, l Limits, expect func(Model) int64, task Task, done func(Entry)) {
+	var (
+		mu      sync.Mutex
+		free    = sync.NewCond(&mu)
+		used    int64
+		running int
+		wg      sync.WaitGroup
+	)
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		free.Broadcast()
+	})
+	defer stop()
+	for _, m := range models {
+		need := expect(m)
+		mu.Lock()
+		for ctx.Err() == nil && (running >= max(l.Jobs, 1) || running > 0 && l.Memory > 0 && used+need > l.Memory) {
+			free.Wait()
+		}
+		if ctx.Err() != nil {
+			mu.Unlock()
+			break
+		}
+		running++
+		used += need
+		mu.Unlock()
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			one, cancel := ctx, context.CancelFunc(func() {})
+			if l.Each > 0 {
+				one, cancel = context.WithTimeout(ctx, l.Each)
+			}
+			defer cancel()
+			e := task(one, m)
+			mu.Lock()
+			defer mu.Unlock()
+			running--
+			used -= need
+			if ctx.Err() == nil {
+				done(e)
+			}
+			free.Broadcast()
+		}()
+	}
+	wg.Wait()
+}
