@@ -52,7 +52,7 @@ bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (
 	bench/spine.py | tee bench/$(NAME)-spine.txt
 
 .PHONY: crosscheck
-crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime, optima against HiGHS, orders; ARGS=--help
+crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime, optima against HiGHS, training steps against PyTorch; ARGS=--help
 	@crosscheck/run $(ARGS)
 
 .PHONY: demo

@@ -41,7 +41,7 @@ _SMALL = {"layers": "2", "hidden": "32", "heads": "4", "ff": "64"}
 NETWORKS = (
     Network("resnet18", "zoo/resnet18-b1", _pictures(2, 64)),
     Network("resnet18-bn", "model/resnet18", _pictures(4, 64, name="image"), settings={"width": "0.25", "classes": "10"}),
-    Network("resnet50-bn", "model/resnet50", _pictures(8, 64, name="image"), settings={"width": "0.25", "classes": "10"}),
+    Network("resnet50-bn", "model/resnet50", _pictures(16, 64, name="image"), settings={"width": "0.125", "classes": "10"}),
     Network("mobilenet_v2", "zoo/mobilenet_v2-dyn", _pictures(2, 64)),
     Network("mobilenet_v2-bn", "model/mobilenet_v2", _pictures(8, 64, name="image"), settings={"width": "0.35", "classes": "10"}),
     Network("mobilenet_v3", "zoo/mobilenet_v3_large-dyn", _pictures(2, 64)),
