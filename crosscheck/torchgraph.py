@@ -437,7 +437,7 @@ def _tile(node, x, repeats):
 def _gather(node, x, indices):
     axis = node.get("axis", 0) % x.dim()
     flat = torch.where(indices < 0, indices + x.shape[axis], indices).reshape(-1)
-    return x.index_select(axis, flat).reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1:])
+    return x.index_select(axis, flat).reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]])
 
 
 @operator("GatherElements")
