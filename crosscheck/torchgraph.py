@@ -8,6 +8,7 @@ training mode, as in a training graph; there is no Dropout in the networks.
 
 import numpy as np
 import onnx
+import onnx.inliner
 import torch
 import torch.nn.functional as F
 
