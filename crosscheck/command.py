@@ -53,6 +53,10 @@ class Command:
             raise Failed(found["refused"])
         return {t["name"]: t for t in found["tensors"]}
 
+    def export(self, plan, form, target):
+        """Write a plan for another tool."""
+        self._run("export", "--to", form, str(plan), "-o", str(target))
+
     def order(self, problem, program):
         """Order a bare problem, and write it as an integer program."""
         return self._json("order", str(problem), "--lp", str(program), "--json")

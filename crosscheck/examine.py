@@ -11,7 +11,7 @@ import time
 import numpy as np
 import onnx
 
-from . import cases, command, feeds, order, probe, runtime, shapes
+from . import cases, command, feeds, order, probe, runtime, shapes, snapshot
 
 _EXAMPLES = 4  # of a kind of fault are told in full
 
@@ -49,6 +49,7 @@ class _Examination:
             return
         self.verify()
         self.check()
+        self.check_snapshot()
         self.planned = probe.load(self.target)
         self.feeds = self.make_feeds(source)
         self.compare_outputs()
@@ -91,6 +92,18 @@ class _Examination:
         self.result["checker"] = not fault
         if fault:
             self.fault(f"onnx.checker: {fault}")
+
+    def check_snapshot(self):
+        """The plan as PyTorch's viewer takes it."""
+        plan = self.target.with_name(f"{self.case.name}.planned.plan.json")
+        target = self.target.with_suffix(".pickle")
+        try:
+            self.tool.export(plan, "memory-viz", target)
+            self.several("snapshot", snapshot.faults(snapshot.load(target), json.loads(plan.read_text(encoding="utf-8"))))
+        except command.Failed as err:
+            self.fault(str(err))
+        finally:
+            target.unlink(missing_ok=True)
 
     def make_feeds(self, source):
         if self.case.expected:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import build, cases, differences, feeds, kinks, networks, optimum, order, probe, runtime, runtime_order, shapes, step, table, training
+from . import build, cases, differences, feeds, kinks, networks, optimum, order, probe, runtime, runtime_order, shapes, snapshot, step, table, training
 
 
 def event(name, op="Relu"):
@@ -30,6 +30,34 @@ class Cases(unittest.TestCase):
         for declared, given in (({"x": ["n", "n"]}, (2, 3)), ({"x": [4]}, (5,)), ({"x": [4]}, (4, 1))):
             with self.assertRaises(ValueError):
                 cases.symbols(declared, {"x": given})
+
+
+class Snapshot(unittest.TestCase):
+    plan = {
+        "pools": [{"name": "arena", "bytes": 96}, {"name": "resident", "bytes": 0}], "summary": {"arena_bytes": 96},
+        "steps": [{"load_bytes": 64}, {"load_bytes": 96}],
+    }
+
+    def made(self, freed=64, at=0):
+        frames = [{"filename": "f", "line": 0, "name": "n"}]
+        event = lambda action, addr, size, step: {"action": action, "addr": addr, "size": size, "stream": 0, "time_us": step, "frames": frames}
+        blocks = [{"address": 0, "size": 96, "requested_size": 96, "state": "active_allocated", "frames": frames}]
+        segment = dict.fromkeys(("device", "address", "stream", "allocated_size", "active_size"), 0)
+        segment |= {"segment_type": "large", "frames": frames, "total_size": 96, "blocks": blocks}
+        trace = [event("alloc", 0, 64, 0), event("free_requested", 0, freed, 1), event("free_completed", 0, freed, 1), event("alloc", at, 96, 1)]
+        return {"segments": [segment], "device_traces": [trace]}
+
+    def test_a_sound_one(self):
+        self.assertEqual(snapshot.faults(self.made(), self.plan), [])
+
+    def test_faults_are_caught(self):
+        self.assertTrue(snapshot.faults(self.made(freed=32), self.plan))
+        self.assertTrue(snapshot.faults(self.made(at=64), self.plan))
+        for change in ({"steps": [{"load_bytes": 64}, {"load_bytes": 64}]}, {"pools": [{"name": "arena", "bytes": 64}]}):
+            self.assertTrue(snapshot.faults(self.made(), self.plan | change))
+        lost = self.made()
+        lost["device_traces"][0].insert(1, lost["device_traces"][0][0])
+        self.assertTrue(snapshot.faults(lost, self.plan))
 
 
 class Order(unittest.TestCase):

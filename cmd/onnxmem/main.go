@@ -9,6 +9,7 @@
 //	onnxmem report FILE                  show a plan in one HTML page
 //	onnxmem check FILE                   hold a plan against limits, for CI
 //	onnxmem diff A B                     say what changed between two plans
+//	onnxmem export --to FORMAT FILE      give a plan to other tools
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
 //
 // Results go to standard output, everything else to standard error. The exit
@@ -55,6 +56,7 @@ type cli struct {
 	Report     reportCmd     `cmd:"" help:"Show a plan: load, arena and peak in one HTML page, as pictures, or in the terminal."`
 	Check      checkCmd      `cmd:"" help:"Hold a plan against limits or an older plan; exit with 1 when it does not keep to them."`
 	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, and what moved the peak."`
+	Export     exportCmd     `cmd:"" help:"Give a plan to other tools: Perfetto, C, MiniMalloc, PyTorch's memory viewer."`
 	Batch      batchCmd      `cmd:"" help:"Plan all models below a folder, side by side; a second run does only what is left."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
@@ -90,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Name("onnxmem"),
 		kong.Description("Make neural networks need less memory, and prove it."),
 		kong.Vars{
-			"version": toolVersion(), "schedules": scheduleNames(), "placements": placementNames(),
+			"version": toolVersion(), "schedules": scheduleNames(), "placements": placementNames(), "exports": strings.Join(exportNames(), ","),
 			"losses": strings.Join(autodiff.Losses, ", "), "optimizers": strings.Join(autodiff.Optimizers(), ", "),
 		},
 		kong.Writers(stdout, stderr),

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// exportCmd gives a plan to other tools.
+type exportCmd struct {
+	File string `arg:"" help:"A plan, a planned model (its plan is verified first) or a model (planned for the export, not written); - is standard input."`
+
+	To  string `required:"" enum:"${exports}" placeholder:"FORMAT" help:"perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, an offset for each tensor. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
+	Out string `short:"o" default:"-" placeholder:"PATH" help:"Where it goes (default: standard output)."`
+	sourceFlags
+}
+
+// Help is shown below the flags.
+func (exportCmd) Help() string {
+	return `Examples:
+  onnxmem export --to perfetto out.plan.json -o out.trace.json
+  onnxmem export --to c-header out.plan.json -o plan.h`
+}
+
+// exportNames lists the forms for --to.
+func exportNames() (names []string) {
+	for _, x := range report.Exports {
+		names = append(names, x.Name)
+	}
+	return names
+}
+
+// Run reads or plans, and writes.
+func (c *exportCmd) Run(e *env) error {
+	if c.JSON && c.Out == "-" {
+		return &failure{exitUsage, "the export and --json cannot both go to standard output"}
+	}
+	if c.Out != "-" && (c.File != "-" && onnx.SamePath(c.Out, c.File) || c.PlanPath != "" && onnx.SamePath(c.Out, c.PlanPath)) {
+		return &failure{exitUsage, c.Out + ": it is the input: expected another place for the export"}
+	}
+	s, err := c.open(e, c.File)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if c.Out != "-" && s.file != nil && onnx.HoldsExternal(s.file.Model, filepath.Dir(c.Out), c.Out) {
+		return &failure{exitUsage, c.Out + ": it holds the model's external data: expected another place for the export"}
+	}
+	var text bytes.Buffer
+	k := slices.Index(exportNames(), c.To)
+	if err := report.Exports[k].Write(&text, s.plan); err != nil {
+		return &graph.Error{File: s.name, Offset: -1, Err: err}
+	}
+	if c.Out == "-" {
+		_, err := io.Copy(e.stdout, &text)
+		return err
+	}
+	n := text.Len()
+	f, err := stage(c.Out, text.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := f.Commit(false); err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(e.stdout, struct {
+			Format string `json:"format"`
+			Path   string `json:"path"`
+			Bytes  int    `json:"bytes"`
+		}{c.To, c.Out, n})
+	}
+	fmt.Fprintf(e.stdout, "wrote %s: %s\n", c.Out, report.Exports[k].Doc)
+	return nil
+}

@@ -1,0 +1,187 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// CHeader writes a plan as a C99 header: macros for the pools' sizes and the
+// alignment, an offset and a size for every tensor, and tables of tensors and
+// steps, which one file of a program defines (NAME_DEFINE_TABLES). NAME is made
+// of the model's file name. Identifiers are the tensors' names with "_" for what
+// C does not take, numbered where two would be the same, and differ within the
+// 63 characters that C99 promises to tell apart.
+func CHeader(w io.Writer, p *plan.Plan) error {
+	h := &header{Writer: bufio.NewWriter(w), p: p}
+	h.name = identifier(strings.TrimSuffix(filepath.Base(p.Model.File), ".onnx"))
+	if p.Model.File == "" {
+		h.name = "plan"
+	}
+	if h.name = h.name[:min(len(h.name), 16)]; !isLetter(h.name[0]) {
+		h.name = "m" + h.name
+	}
+	h.NAME = strings.ToUpper(h.name)
+	h.names()
+	h.macros()
+	h.tables()
+	return h.Flush()
+}
+
+// header is a header that is being written.
+type header struct {
+	*bufio.Writer
+	p          *plan.Plan
+	name, NAME string
+	tensors    []headerTensor
+}
+
+type headerTensor struct {
+	name, id string
+	b        *plan.Buffer
+}
+
+// longestIdentifier is how many characters of a macro C99 tells apart.
+const longestIdentifier = 63
+
+// names gives every tensor, and every workspace, an identifier.
+func (h *header) names() {
+	ids := unique{}
+	most := longestIdentifier - len(h.NAME+"_OFFSET_")
+	add := func(name string, b *plan.Buffer) {
+		h.tensors = append(h.tensors, headerTensor{name, ids.name(identifier(name), most), b})
+	}
+	for i := range h.p.Buffers {
+		b := &h.p.Buffers[i]
+		for _, t := range b.Tensors {
+			add(t, b)
+		}
+		if len(b.Tensors) == 0 {
+			add(bufferLabel(h.p, b), b)
+		}
+	}
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// identifier is a name with "_" for each byte that cannot stand in an
+// identifier. It may begin with a digit: something always stands before it.
+func identifier(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if !isLetter(c) && (c < '0' || c > '9') {
+			b[i] = '_'
+		}
+	}
+	if len(b) == 0 {
+		return "_"
+	}
+	return string(b)
+}
+
+// inComment is text that neither ends a comment nor means anything else in C:
+// printable ASCII, all else escaped, stars and question marks (trigraphs) too.
+func inComment(s string) string {
+	const most = 200
+	q := strconv.QuoteToASCII(s[:min(len(s), most)])
+	return strings.NewReplacer("*", `\x2a`, "?", `\x3f`).Replace(q)
+}
+
+// inString is a C string: printable ASCII as it stands, all else in octal.
+func inString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '?' {
+			fmt.Fprintf(&b, `\%03o`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// literal is an unsigned constant that C99 takes whatever the width of int.
+func literal(n int64) string {
+	if n > 1<<32-1 {
+		return fmt.Sprintf("%dULL", n)
+	}
+	return fmt.Sprintf("%dUL", n)
+}
+
+// macros writes all that needs no memory.
+func (h *header) macros() {
+	s := &h.p.Summary
+	fmt.Fprintf(h, "/* The memory plan of %s, by %s. Offsets and sizes are bytes;\n", inComment(h.p.Model.File), inComment(h.p.Tool))
+	fmt.Fprintf(h, " * a tensor is live from its first step to its last. */\n")
+	fmt.Fprintf(h, "#ifndef %s_PLAN_H\n#define %s_PLAN_H\n\n#include <stddef.h>\n\n", h.NAME, h.NAME)
+	for _, m := range []struct {
+		name  string
+		value int64
+	}{
+		{"ARENA_BYTES", s.ArenaBytes},
+		{"RESIDENT_BYTES", s.ResidentBytes},
+		{"ALIGNMENT", h.p.Alignment},
+		{"PEAK_BYTES", s.PeakBytes},
+		{"STEPS", int64(len(h.p.Steps))},
+		{"TENSORS", int64(len(h.tensors))},
+	} {
+		fmt.Fprintf(h, "#define %s_%s %s\n", h.NAME, m.name, literal(max(m.value, 0)))
+	}
+	for _, t := range h.tensors {
+		fmt.Fprintf(h, "\n/* %s: %s, %s, steps %d-%d */\n", inComment(t.name), t.b.Kind, inComment(t.b.Pool), t.b.First, t.b.Last)
+		fmt.Fprintf(h, "#define %s_OFFSET_%s %s\n", h.NAME, t.id, literal(t.b.Offset))
+		fmt.Fprintf(h, "#define %s_BYTES_%s %s\n", h.NAME, t.id, literal(t.b.Bytes))
+	}
+	for _, d := range h.p.Dynamic {
+		fmt.Fprintf(h, "\n/* %s has no fixed size: left to the runtime */\n", inComment(d.Tensor))
+	}
+}
+
+// tables writes the types and the tables, whose definitions stand where the one
+// file of the program wants them.
+func (h *header) tables() {
+	fmt.Fprintf(h, `
+struct %[1]s_tensor {
+	const char *name;
+	const char *pool;
+	size_t offset;
+	size_t bytes;
+	unsigned long first_step;
+	unsigned long last_step;
+};
+
+struct %[1]s_step {
+	const char *name;
+	const char *op;
+	size_t load_bytes;
+};
+`, h.name)
+	h.table("tensor", len(h.tensors), func(i int) {
+		t := h.tensors[i]
+		fmt.Fprintf(h, "\t{%s, %s, %s, %s, %dUL, %dUL},\n", inString(t.name), inString(t.b.Pool), literal(t.b.Offset), literal(t.b.Bytes), t.b.First, t.b.Last)
+	})
+	h.table("step", len(h.p.Steps), func(i int) {
+		s := h.p.Steps[i]
+		fmt.Fprintf(h, "\t{%s, %s, %s},\n", inString(s.Name), inString(s.Op), literal(s.LoadBytes))
+	})
+	fmt.Fprintf(h, "\n#endif /* %s_PLAN_H */\n", h.NAME)
+}
+
+// table writes a table, unless it is empty: C99 knows no empty arrays.
+func (h *header) table(what string, n int, row func(i int)) {
+	if n == 0 {
+		return
+	}
+	fmt.Fprintf(h, "\nextern const struct %[1]s_%[2]s %[1]s_%[2]ss[%[3]d];\n\n#ifdef %[4]s_DEFINE_TABLES\nconst struct %[1]s_%[2]s %[1]s_%[2]ss[%[3]d] = {\n", h.name, what, n, h.NAME)
+	for i := range n {
+		row(i)
+	}
+	fmt.Fprintf(h, "};\n#endif\n")
+}

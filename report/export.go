@@ -1,0 +1,42 @@
+package report
+
+import (
+	"io"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Export is a form in which other tools take a plan.
+type Export struct {
+	Name  string
+	Doc   string
+	Write func(io.Writer, *plan.Plan) error
+}
+
+// Exports lists the forms. Each takes a plan that agrees with itself (see
+// [plan.Plan.Check]). Equal plans give equal bytes.
+var Exports = []Export{
+	{"perfetto", "a trace for ui.perfetto.dev or chrome://tracing", Perfetto},
+	{"c-header", "a C99 header with the arena's size and every offset", CHeader},
+	{"csv", "the buffers of the arena in MiniMalloc's columns", BuffersCSV},
+	{"memory-viz", "a snapshot for PyTorch's pytorch.org/memory_viz", MemoryViz},
+}
+
+// bufferLabel names a buffer in a few words, as it stands in the file.
+func bufferLabel(p *plan.Plan, b *plan.Buffer) string {
+	if len(b.Tensors) == 0 && b.Node != nil {
+		return "workspace of " + stepLabel(p, *b.Node)
+	}
+	if len(b.Tensors) == 0 {
+		return b.Kind
+	}
+	return b.Tensors[0]
+}
+
+// stepLabel names a step by its node, or by its operator if that has no name.
+func stepLabel(p *plan.Plan, step int) string {
+	if name := p.Steps[step].Name; name != "" {
+		return name
+	}
+	return p.Steps[step].Op
+}
