@@ -21,7 +21,7 @@ type area struct {
 
 // mainArea is that of the main graph.
 func (b *builder) mainArea() (*area, error) {
-	if b.s.pr.opt.Apart {
+	if b.s.opt.Apart {
 		return b.apart(b.s.pr.m.Graph)
 	}
 	return b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{b.s.arena.base, int64(len(b.s.arena.m))}), nil

@@ -57,7 +57,7 @@ func (b *builder) body(st *step, g *graph.Graph, opsets []graph.Opset, work spot
 	var a *area
 	var err error
 	switch {
-	case b.s.pr.opt.Apart:
+	case b.s.opt.Apart:
 		a, err = b.apart(g)
 	case b.inFunction:
 		a, err = b.laidOut(g, true, work)
@@ -81,7 +81,7 @@ func (b *builder) function(st *step, call *graph.Call, work spot) (*frame, error
 	defer func() { b.inFunction = within }()
 	var a *area
 	var err error
-	if b.s.pr.opt.Apart {
+	if b.s.opt.Apart {
 		a, err = b.apart(call.Body)
 	} else {
 		a, err = b.laidOut(call.Body, false, work)

@@ -85,7 +85,7 @@ func (b *builder) views(f *frame) {
 				continue
 			}
 			t := f.tensors[id]
-			if v := viewedOf(f.g.Nodes[n], k); v != graph.None && !b.s.pr.opt.Apart {
+			if v := viewedOf(f.g.Nodes[n], k); v != graph.None && !b.s.opt.Apart {
 				if from := f.tensors[v]; from != nil && (from.room > 0 || from.Const) {
 					t.At, t.room, t.Const = from.At, max(from.room, int64(from.Bytes())), from.Const
 					continue
@@ -196,7 +196,7 @@ func (st *step) addOutput(f *frame, t graph.TensorID) {
 // order is the planned order, or another one where tensors lie apart: of the
 // nodes that could run, the one listed last.
 func (b *builder) order(g *graph.Graph) ([]graph.NodeID, error) {
-	if !b.s.pr.opt.Apart {
+	if !b.s.opt.Apart {
 		return g.Topological()
 	}
 	return reversed(g), nil
@@ -373,7 +373,7 @@ func (st *step) Resize(i int, shape []int) error { return st.f.s.resize(st.out[i
 // Seed implements kernel.Runtime: by the tensor that is made, so that the order
 // of the nodes does not matter.
 func (st *step) Seed() uint64 {
-	h := st.f.s.pr.opt.Seed ^ st.f.s.step*0x9e3779b97f4a7c15
+	h := st.f.s.opt.Seed ^ st.f.s.step*0x9e3779b97f4a7c15
 	for _, c := range []byte(st.out[0].name) {
 		h = (h ^ uint64(c)) * 0x100000001b3
 	}

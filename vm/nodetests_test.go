@@ -95,12 +95,12 @@ func (k *nodeTest) run(opt vm.Options) error {
 	if err != nil {
 		return err
 	}
-	p, err := vm.New(r.Model, r.Plan, opt)
+	p, err := vm.New(r.Model, r.Plan)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	s, err := p.NewSession()
+	s, err := p.NewSession(opt)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnclaimed, err)
 	}

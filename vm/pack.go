@@ -8,7 +8,7 @@ import (
 
 // Pack implements kernel.Runtime: constants are packed once for all sessions.
 func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
-	if st.f.s.pr.opt.NoPack {
+	if st.f.s.opt.NoPack {
 		return nil, false
 	}
 	return st.f.s.pr.consts.pack(k, bytes, fill)

@@ -3,7 +3,6 @@ package vm
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -12,28 +11,11 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Options says how a plan is run. The zero value is a sound default.
-type Options struct {
-	Workers int    // goroutines that share the work of a kernel; 0: one for each core
-	Seed    uint64 // of what operators draw at random
-	// MemoryLimit is how many bytes the arena, the resident pool's parameters
-	// and the scratch may take together; NewSession fails beyond it. 0: any.
-	MemoryLimit int64
-	// Apart gives every tensor a storage of its own and runs the nodes in
-	// another topological order: what a plan is checked against.
-	Apart bool
-	// NoPack leaves constant weights of convolutions and matrix products as
-	// they lie in the file: no memory beside the plan's, but slower. Results
-	// are the same bits.
-	NoPack bool
-}
-
 // Program is a planned model that is ready to run. It is shared by sessions, and
 // must be closed after the last of them, and before the file it came from.
 type Program struct {
 	m      *graph.Model
 	p      *plan.Plan
-	opt    Options
 	values []*ops.Value // of the main graph's tensors
 	consts *constants
 	state  map[string]string // of a training graph: parameters and states, and what takes their place
@@ -43,10 +25,7 @@ type Program struct {
 // lifetimes, offsets) and maps the model's constants. Errors about the model or
 // the plan are of type *graph.Error. m's types are afterwards those of the
 // plan's dimensions.
-func New(m *graph.Model, p *plan.Plan, opt Options) (*Program, error) {
-	if opt.Workers <= 0 {
-		opt.Workers = runtime.GOMAXPROCS(0)
-	}
+func New(m *graph.Model, p *plan.Plan) (*Program, error) {
 	r, err := plan.Verify(m, p, plan.VerifyOptions{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
 	if err != nil {
 		return nil, err
@@ -64,7 +43,7 @@ func New(m *graph.Model, p *plan.Plan, opt Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	pr := &Program{m: m, p: p, opt: opt, values: inf.Values, consts: newConstants(m), state: map[string]string{}}
+	pr := &Program{m: m, p: p, values: inf.Values, consts: newConstants(m), state: map[string]string{}}
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
 			pr.state[b.Tensors[0]] = b.Tensors[len(b.Tensors)-1]

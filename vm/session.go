@@ -2,6 +2,7 @@ package vm
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -10,13 +11,36 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
+// Options says how a session runs. The zero value is a sound default.
+type Options struct {
+	Workers int    // goroutines that share the work of a kernel; 0: one for each core
+	Seed    uint64 // of what operators draw at random
+	// MemoryLimit is how many bytes the arena, the parameters and states, and
+	// the scratch may take together; NewSession fails beyond it. 0: any.
+	MemoryLimit int64
+	// Apart gives every tensor a storage of its own and runs the nodes in
+	// another topological order: what a planned run is held against.
+	Apart bool
+	// Poison fills the bytes of a buffer with signalling numbers as soon as it
+	// dies, and looks after every step whether any byte that is not live was
+	// written: in the arena, or around a storage that lies apart. Slow.
+	Poison bool
+	// NoPack leaves constant weights of convolutions and matrix products as
+	// they lie in the file: no memory beside the plan's, but slower. Results
+	// are the same bits.
+	NoPack bool
+}
+
 // Session runs a program. It serves one goroutine at a time; several sessions
 // of one program share its weights and nothing else.
 type Session struct {
 	pr   *Program
+	opt  Options
 	pool *work.Pool
 	main *frame
 	tape *tape
+
+	guard *guard // of Options.Poison
 
 	arena, resident *block
 	own             []*block // of Options.Apart
@@ -32,8 +56,11 @@ type Session struct {
 
 // NewSession lays out memory and prepares a kernel for every node. It fails,
 // with an error of type *graph.Error, where a node has no kernel.
-func (p *Program) NewSession() (*Session, error) {
-	s := &Session{pr: p, pool: work.New(p.opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
+func (p *Program) NewSession(opt Options) (*Session, error) {
+	if opt.Workers <= 0 {
+		opt.Workers = runtime.GOMAXPROCS(0)
+	}
+	s := &Session{pr: p, opt: opt, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
 	if err := s.build(); err != nil {
 		s.Close()
 		return nil, err
@@ -67,13 +94,18 @@ func (s *Session) build() error {
 	if err := s.growScratch(); err != nil {
 		return err
 	}
-	if most := s.pr.opt.MemoryLimit; most > 0 && s.Memory().Bytes() > most {
+	if most := s.opt.MemoryLimit; most > 0 && s.Memory().Bytes() > most {
 		m := s.Memory()
 		return refuse(s.pr.m, "needs %d bytes: arena %d, parameters and states %d, scratch %d: expected at most %d",
 			m.Bytes(), m.ArenaBytes, m.StateBytes, m.ScratchBytes, most)
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
+	}
+	if s.opt.Poison {
+		s.guard = newGuard(s)
+		s.guard.begin()
+		s.tape.after = append(s.tape.after, s.guard.after)
 	}
 	return nil
 }
@@ -174,6 +206,9 @@ func (s *Session) Set(name string, v Value) error {
 // kept.
 func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 	s.main.release()
+	if s.guard != nil && len(s.own) == 0 {
+		s.guard.begin()
+	}
 	for _, id := range s.main.g.Inputs {
 		name := s.main.g.Tensors[id].Name
 		v, given := inputs[name]
@@ -206,7 +241,7 @@ func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 		t := s.main.tensors[id]
 		s.outputs[s.main.g.Tensors[id].Name] = Value{t.Type, t.Shape, unsafe.Slice((*byte)(t.At), t.Bytes())}
 	}
-	if s.pr.opt.Apart {
+	if s.opt.Apart {
 		s.carry()
 	}
 	return s.outputs, nil

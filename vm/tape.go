@@ -25,6 +25,9 @@ type tape struct {
 	next    int // the step that is due
 	steps   int
 	fault   error
+
+	before []func(st *step, at int) // called for each node, before it runs
+	after  []func(st *step, at int) error
 }
 
 // instruction is one node as an operator of gorgonia.
@@ -93,8 +96,16 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 		return nil, o.fail(fmt.Errorf("gorgonia runs step %d, expected step %d", o.at, o.t.next))
 	}
 	o.t.next++
+	for _, f := range o.t.before {
+		f(o.st, o.at)
+	}
 	if err := o.st.do(); err != nil {
 		return nil, o.fail(err)
+	}
+	for _, f := range o.t.after {
+		if err := f(o.st, o.at); err != nil {
+			return nil, o.fail(err)
+		}
 	}
 	return &o.result, nil
 }

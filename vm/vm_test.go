@@ -54,12 +54,12 @@ func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := vm.New(r.Model, r.Plan, run)
+	p, err := vm.New(r.Model, r.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	s, err := p.NewSession()
+	s, err := p.NewSession(run)
 	if err != nil {
 		t.Fatal(err)
 	}

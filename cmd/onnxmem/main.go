@@ -10,6 +10,7 @@
 //	onnxmem check FILE                   hold a plan against limits, for CI
 //	onnxmem diff A B                     say what changed between two plans
 //	onnxmem export --to FORMAT FILE      give a plan to other tools
+//	onnxmem run out.onnx                 run a planned model inside its arena
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
 //
 // Results go to standard output, everything else to standard error. The exit
@@ -58,6 +59,7 @@ type cli struct {
 	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, and what moved the peak."`
 	Export     exportCmd     `cmd:"" help:"Give a plan to other tools: Perfetto, C, MiniMalloc, PyTorch's memory viewer."`
 	Batch      batchCmd      `cmd:"" help:"Plan all models below a folder, side by side; a second run does only what is left."`
+	Run        runCmd        `cmd:"" help:"Run a planned model inside its arena, and compare with an unplanned run."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 

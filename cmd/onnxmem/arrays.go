@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/npy"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// maxArray bounds an array that is read.
+const maxArray = 1 << 36
+
+// readArrays reads a .npz file.
+func readArrays(path string) (map[string]vm.Value, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, refusedf(path, "%w", notThere(err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := npy.ReadZip(f, info.Size(), maxArray)
+	if err != nil {
+		return nil, refusedf(path, "%w", err)
+	}
+	values := map[string]vm.Value{}
+	for name, a := range arrays {
+		if values[name], err = vm.FromArray(a); err != nil {
+			return nil, refusedf(path, "%s: %w", name, err)
+		}
+	}
+	return values, nil
+}
+
+// readValue reads a .npy file, or a TensorProto.
+func readValue(name, path string) (vm.Value, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return vm.Value{}, refusedf(path, "%w", notThere(err))
+	}
+	defer f.Close()
+	if strings.HasSuffix(path, ".npy") {
+		a, err := npy.Read(f, maxArray)
+		if err != nil {
+			return vm.Value{}, refusedf(path, "%w", err)
+		}
+		v, err := vm.FromArray(a)
+		if err != nil {
+			return vm.Value{}, refusedf(path, "%w", err)
+		}
+		return v, nil
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return vm.Value{}, err
+	}
+	return vm.ParseTensor(path, b)
+}
+
+// writeArrays writes the outputs to a .npz file.
+func writeArrays(path string, program *vm.Program, out map[string]vm.Value) error {
+	return writeWith(path, func(w io.Writer) error {
+		z := npy.NewZipWriter(w)
+		for _, t := range program.Outputs() {
+			if err := z.Write(t.Name, out[t.Name].Array()); err != nil {
+				return err
+			}
+		}
+		return z.Close()
+	})
+}
+
+// writeWith writes a file whole, or not at all.
+func writeWith(path string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(path, 0o666)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Abort()
+		return err
+	}
+	return f.Commit(false)
+}
+
+// notThere is the error of a file that is missing, in few words.
+func notThere(err error) error {
+	if os.IsNotExist(err) {
+		return errors.New("not found")
+	}
+	return err
+}

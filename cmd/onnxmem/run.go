@@ -1,0 +1,312 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// runCmd runs a planned model inside its arena.
+type runCmd struct {
+	Model string `arg:"" help:"The planned model; its external data lie in its folder."`
+
+	Plan        string            `placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
+	Inputs      string            `placeholder:"FILE.npz" help:"Inputs by name."`
+	Input       map[string]string `placeholder:"NAME=FILE" mapsep:"none" help:"One input, .npy or .pb (TensorProto); may be given again. Inputs without a value are random."`
+	Seed        uint64            `default:"0" help:"Of random inputs and of operators that draw at random (default 0)."`
+	Params      string            `placeholder:"FILE" help:"First values of a training graph's parameters and states (default: MODEL with .params.onnx, if it is there)."`
+	Outputs     string            `placeholder:"FILE.npz" help:"Write the outputs of the last step."`
+	Steps       int               `default:"1" placeholder:"N" help:"Run so many steps; a training graph goes on from its new parameters (default 1)."`
+	Check       bool              `help:"Run once more with every tensor apart and in another order: the outputs must be the same bits."`
+	Poison      bool              `help:"Spoil bytes as soon as they die, and look after every step whether a byte that is not live was written. Slow."`
+	Profile     string            `placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
+	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
+	MemoryLimit *size             `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
+	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+}
+
+// Help is shown below the flags.
+func (runCmd) Help() string {
+	return `Every tensor lies at its planned place in one block of memory; weights are read where they lie in
+their files. Outputs that --check finds to differ: exit status 1.
+
+Examples:
+  onnxmem run planned.onnx --inputs in.npz --outputs out.npz
+  onnxmem run planned.onnx --check --poison
+  onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy`
+}
+
+// runOutput is one output in --json; the comparison stands there with --check.
+type runOutput struct {
+	Name        string   `json:"name"`
+	Type        string   `json:"type"`
+	Identical   *bool    `json:"identical,omitempty"`
+	MaxAbsError *float64 `json:"max_abs_error,omitempty"`
+}
+
+// runResult is what --json prints.
+type runResult struct {
+	Outputs      []runOutput `json:"outputs"`
+	ArenaBytes   int64       `json:"arena_bytes"`
+	StateBytes   int64       `json:"state_bytes"`
+	DynamicBytes int64       `json:"dynamic_bytes"`
+	PackedBytes  int64       `json:"packed_bytes"`
+	ScratchBytes int64       `json:"scratch_bytes"`
+	DecodedBytes int64       `json:"decoded_bytes"`
+	HeapAllocs   uint64      `json:"heap_allocs_per_step"`
+	Losses       []float64   `json:"losses,omitempty"`
+	Times        struct {
+		Prepare float64 `json:"prepare"`
+		Step    float64 `json:"step"` // the fastest
+	} `json:"times_ms"`
+}
+
+// Run reads the model and its plan, and runs it.
+func (c *runCmd) Run(e *env) error {
+	if c.Steps < 1 {
+		return &failure{exitUsage, fmt.Sprintf("--steps %d: expected 1 or more", c.Steps)}
+	}
+	path := c.Plan
+	if path == "" {
+		path = defaultPlanPath(c.Model)
+	}
+	p, err := readPlan(path)
+	if err != nil {
+		return err
+	}
+	f, err := onnx.Open(c.Model, onnx.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	program, err := vm.New(f.Model, p)
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	inputs, err := c.values(program)
+	if err != nil {
+		return err
+	}
+	states, err := c.states(program, inputs)
+	if err != nil {
+		return err
+	}
+	maps.Copy(states, inputs)
+	r := &runResult{}
+	if err := c.steps(e, program, states, inputs, r); err != nil {
+		return err
+	}
+	var check *vm.Check
+	if c.Check {
+		if check, err = program.CheckRun(states, c.options()); err != nil {
+			return err
+		}
+		for i, d := range check.Outputs {
+			r.Outputs[i].Identical, r.Outputs[i].MaxAbsError = &d.Identical, &d.MaxAbsError
+			if math.IsInf(d.MaxAbsError, 0) {
+				r.Outputs[i].MaxAbsError = nil
+			}
+		}
+	}
+	if err := c.print(e, r); err != nil {
+		return err
+	}
+	if check != nil && !check.Identical() {
+		if check.First != nil {
+			return &failure{exitFailed, fmt.Sprintf("differs from an unplanned run: %v", check.First)}
+		}
+		return &failure{exitFailed, "differs from an unplanned run"}
+	}
+	return nil
+}
+
+func (c *runCmd) options() vm.Options {
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison}
+	if c.MemoryLimit != nil {
+		opt.MemoryLimit = int64(*c.MemoryLimit)
+	}
+	return opt
+}
+
+// steps runs the planned model and writes what was asked for.
+func (c *runCmd) steps(e *env, program *vm.Program, first, inputs map[string]vm.Value, r *runResult) error {
+	began := time.Now()
+	s, err := program.NewSession(c.options())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	r.Times.Prepare = millis(time.Since(began))
+	var profile *vm.Profile
+	if c.Profile != "" {
+		profile = s.Profile()
+	}
+	var out map[string]vm.Value
+	var before, after runtime.MemStats
+	for i := range c.Steps {
+		values := inputs
+		if i == 0 {
+			values = first
+		}
+		last := i == c.Steps-1
+		if last {
+			runtime.ReadMemStats(&before)
+		}
+		began := time.Now()
+		if out, err = s.Run(values); err != nil {
+			return err
+		}
+		took := millis(time.Since(began))
+		if last {
+			runtime.ReadMemStats(&after)
+			r.HeapAllocs = after.Mallocs - before.Mallocs
+		}
+		if i == 0 || took < r.Times.Step {
+			r.Times.Step = took
+		}
+		if loss, ok := out["loss"]; ok {
+			if v, ok := loss.Reals(); ok && len(v) == 1 {
+				r.Losses = append(r.Losses, v[0])
+				if !c.JSON {
+					fmt.Fprintf(e.stdout, "step %d: loss %.6g\n", i+1, v[0])
+				}
+			}
+		}
+	}
+	m := s.Memory()
+	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.DecodedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.DecodedBytes
+	for _, t := range program.Outputs() {
+		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String()})
+	}
+	if c.Outputs != "" {
+		if err := writeArrays(c.Outputs, program, out); err != nil {
+			return err
+		}
+	}
+	if profile != nil {
+		return writeWith(c.Profile, profile.Write)
+	}
+	return nil
+}
+
+func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// print prints the result.
+func (c *runCmd) print(e *env, r *runResult) error {
+	if c.JSON {
+		return writeJSON(e.stdout, r)
+	}
+	for _, o := range r.Outputs {
+		verdict := ""
+		if o.Identical != nil {
+			verdict = "  same bits as unplanned"
+			if !*o.Identical {
+				verdict = "  differs from unplanned"
+				if o.MaxAbsError != nil {
+					verdict += fmt.Sprintf(" by %.3g", *o.MaxAbsError)
+				}
+			}
+		}
+		fmt.Fprintf(e.stdout, "%-20s %s%s\n", units.Name(o.Name), o.Type, verdict)
+	}
+	for _, row := range []struct {
+		name  string
+		bytes int64
+	}{
+		{"arena", r.ArenaBytes}, {"states", r.StateBytes}, {"dynamic", r.DynamicBytes}, {"scratch", r.ScratchBytes}, {"decoded", r.DecodedBytes},
+	} {
+		if row.bytes > 0 {
+			fmt.Fprintf(e.stdout, "%-20s %s\n", row.name, units.Bytes(row.bytes))
+		}
+	}
+	fmt.Fprintf(e.stdout, "%-20s %.3f ms, %d allocations\n", "step", r.Times.Step, r.HeapAllocs)
+	return nil
+}
+
+// states are the first values of parameters and states.
+func (c *runCmd) states(program *vm.Program, inputs map[string]vm.Value) (map[string]vm.Value, error) {
+	values := map[string]vm.Value{}
+	states := program.States()
+	if len(states) == 0 {
+		return values, nil
+	}
+	path := c.Params
+	if path == "" {
+		path = defaultParamsPath(c.Model)
+		if _, err := os.Stat(path); err != nil {
+			return values, nil // they stand among the inputs, or are missed
+		}
+	}
+	f, err := onnx.Open(path, onnx.ReadOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, err := vm.Initializers(f.Model)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range states {
+		if v, ok := all[t.Name]; ok {
+			values[t.Name] = v.Clone()
+		}
+	}
+	return values, nil
+}
+
+// values are the inputs of the model that are no states: given, or random.
+func (c *runCmd) values(program *vm.Program) (map[string]vm.Value, error) {
+	given := map[string]vm.Value{}
+	if c.Inputs != "" {
+		all, err := readArrays(c.Inputs)
+		if err != nil {
+			return nil, err
+		}
+		given = all
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Input)) {
+		v, err := readValue(name, c.Input[name])
+		if err != nil {
+			return nil, err
+		}
+		given[name] = v
+	}
+	values := map[string]vm.Value{}
+	for i, t := range program.Inputs() {
+		v, ok := given[t.Name]
+		if !ok {
+			var err error
+			if v, err = vm.Random(t, c.Seed+uint64(i)); err != nil {
+				return nil, &graph.Error{File: c.Model, Tensor: t.Name, Offset: -1, Err: err}
+			}
+		}
+		values[t.Name] = v
+		delete(given, t.Name)
+	}
+	for _, t := range program.States() {
+		if v, ok := given[t.Name]; ok {
+			values[t.Name] = v
+			delete(given, t.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		return nil, refusedf(c.Model, "%q is no input of the model", graph.Short(name))
+	}
+	return values, nil
+}
+
+func refusedf(file, format string, args ...any) error {
+	e := graph.Errorf(format, args...)
+	e.File = file
+	return e
+}

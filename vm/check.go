@@ -1,0 +1,117 @@
+package vm
+
+import (
+	"bytes"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Difference says how one output of a planned run differs from that of a run in
+// which every tensor has a storage of its own and the nodes run in another
+// order.
+type Difference struct {
+	Name        string
+	Identical   bool // bit for bit
+	MaxAbsError float64
+}
+
+// Check is what CheckRun found.
+type Check struct {
+	Outputs []Difference
+	// First is the first node, in the planned order, whose result differs though
+	// its inputs do not, with the tensor; nil if there is none.
+	First error
+}
+
+// Identical reports whether all outputs are, bit for bit.
+func (c *Check) Identical() bool {
+	return !slices.ContainsFunc(c.Outputs, func(d Difference) bool { return !d.Identical })
+}
+
+// CheckRun runs the program twice with the same inputs (states included): as it
+// is planned, and with every tensor apart in another topological order. A stray
+// write that poison finds is an error.
+func (p *Program) CheckRun(inputs map[string]Value, opt Options) (*Check, error) {
+	seed := maphash.MakeSeed()
+	var sums [2]map[string]uint64
+	var outs [2]map[string]Value
+	for k := range sums {
+		opt.Apart = k == 1
+		sums[k] = map[string]uint64{}
+		s, err := p.NewSession(opt)
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		// Before poison gets at what dies at once.
+		s.tape.after = slices.Insert(s.tape.after, 0, func(st *step, _ int) error {
+			for _, t := range st.out {
+				if t != nil {
+					sums[k][t.name] = maphash.Bytes(seed, bytesOf(t))
+				}
+			}
+			return nil
+		})
+		out, err := s.Run(inputs)
+		if err != nil {
+			return nil, err
+		}
+		outs[k] = maps.Clone(out)
+	}
+	c := &Check{}
+	for _, t := range p.Outputs() {
+		a, b := outs[0][t.Name], outs[1][t.Name]
+		d := Difference{Name: t.Name, Identical: a.String() == b.String() && bytes.Equal(a.Data, b.Data)}
+		if !d.Identical {
+			d.MaxAbsError = maxAbsError(a, b)
+		}
+		c.Outputs = append(c.Outputs, d)
+	}
+	c.First = p.firstDifference(sums)
+	return c, nil
+}
+
+// maxAbsError is the largest difference of two elements at the same place;
+// infinite where shapes differ or only one of them is a number.
+func maxAbsError(a, b Value) float64 {
+	x, ok := a.Reals()
+	y, fits := b.Reals()
+	if !ok || !fits || len(x) != len(y) {
+		return math.Inf(1)
+	}
+	worst := 0.0
+	for i := range x {
+		switch d := math.Abs(x[i] - y[i]); {
+		case x[i] == y[i] || x[i] != x[i] && y[i] != y[i]:
+		case d != d:
+			return math.Inf(1)
+		default:
+			worst = max(worst, d)
+		}
+	}
+	return worst
+}
+
+// firstDifference names the node whose result differs though what it reads does
+// not.
+func (p *Program) firstDifference(sums [2]map[string]uint64) error {
+	g := p.m.Graph
+	for i, n := range g.Nodes {
+		for _, t := range n.Outputs {
+			if t < 0 || sums[0][g.Tensors[t].Name] == sums[1][g.Tensors[t].Name] {
+				continue
+			}
+			e := graph.Errorf("step %d: makes other bits in its planned place than in one of its own", i).AtNode(g.Label(graph.NodeID(i)))
+			e.Tensor = g.Tensors[t].Name
+			if p.m.Source != nil {
+				e.File = p.m.Source.Name
+			}
+			return e
+		}
+	}
+	return nil
+}

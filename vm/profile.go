@@ -1,0 +1,80 @@
+package vm
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Profile is the times of the nodes of a run.
+type Profile struct {
+	pr    *Program
+	began time.Time
+	spans []span
+}
+
+type span struct{ from, to time.Duration }
+
+// Profile notes from now on when each node of the main graph ran; the last run
+// counts.
+func (s *Session) Profile() *Profile {
+	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps))}
+	s.tape.before = append(s.tape.before, func(_ *step, at int) {
+		if at == 0 {
+			p.began = time.Now()
+		}
+		p.spans[at].from = time.Since(p.began)
+	})
+	s.tape.after = append(s.tape.after, func(_ *step, at int) error {
+		p.spans[at].to = time.Since(p.began)
+		return nil
+	})
+	return p
+}
+
+// event is one of Chrome's trace events.
+type event struct {
+	Name  string         `json:"name"`
+	Cat   string         `json:"cat,omitempty"`
+	Phase string         `json:"ph"`
+	Time  float64        `json:"ts"` // microseconds
+	Dur   float64        `json:"dur,omitempty"`
+	ID    int            `json:"id,omitempty"`
+	Pid   int            `json:"pid"`
+	Tid   int            `json:"tid"`
+	Args  map[string]any `json:"args,omitempty"`
+}
+
+// Write writes the profile as a trace that Perfetto and Chrome show: the nodes,
+// the load as a counter, and the lifetimes of the buffers.
+func (p *Profile) Write(w io.Writer) error {
+	micro := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	var list []event
+	for i, s := range p.spans {
+		st := p.pr.p.Steps[i]
+		name := st.Name
+		if name == "" {
+			name = st.Op
+		}
+		list = append(list,
+			event{Name: name, Cat: st.Op, Phase: "X", Time: micro(s.from), Dur: micro(s.to - s.from), Pid: 1, Tid: 1, Args: map[string]any{"op": st.Op, "step": i}},
+			event{Name: "load", Phase: "C", Time: micro(s.from), Pid: 1, Tid: 1, Args: map[string]any{"bytes": st.LoadBytes}})
+	}
+	for i := range p.pr.p.Buffers {
+		b := &p.pr.p.Buffers[i]
+		if b.Pool == plan.Resident || len(p.spans) == 0 {
+			continue
+		}
+		name := b.Kind
+		if len(b.Tensors) > 0 {
+			name = b.Tensors[0]
+		}
+		args := map[string]any{"bytes": b.Bytes, "offset": b.Offset, "kind": b.Kind}
+		list = append(list,
+			event{Name: name, Cat: "buffer", Phase: "b", Time: micro(p.spans[b.First].from), ID: i + 1, Pid: 1, Tid: 1, Args: args},
+			event{Name: name, Cat: "buffer", Phase: "e", Time: micro(p.spans[b.Last].to), ID: i + 1, Pid: 1, Tid: 1})
+	}
+	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": list, "displayTimeUnit": "ms"})
+}
