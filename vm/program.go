@@ -35,7 +35,8 @@ func New(m *graph.Model, p *plan.Plan) (*Program, error) {
 	}
 	dims := map[string]int64{}
 	for name, d := range p.Dims {
-		if !d.Assumed {
+		// Those of a training graph were bound before it was made.
+		if !d.Assumed && p.Mode != "training" {
 			dims[name] = d.Value
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // convolution is convolutions and their kin.
 var convolution = family{"", []Kernel{
 	{Name: "Conv", Make: makeConv},
+	{Name: "ConvTranspose", Make: makeConvTranspose},
 }}
 
 // makeConv: each group of each image is a product of the weights [out/group,

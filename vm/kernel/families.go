@@ -20,6 +20,9 @@ var families = []family{
 	layouts,
 	cutting,
 	indexing,
+	padding,
+	lines,
+	losses,
 	generators,
 }
 

@@ -216,3 +216,7 @@ func unlessSamePlace(out, in *Tensor, off int, run Run) Run {
 		return run(w)
 	}
 }
+
+// elementAt is the address of element i of a tensor whose elements have width
+// bytes.
+func elementAt(t *Tensor, i, width int) unsafe.Pointer { return unsafe.Add(t.At, i*width) }

@@ -13,6 +13,11 @@ var normalization = family{"", []Kernel{
 	{Name: "BatchNormalization", Make: makeBatchNorm},
 	{Name: "LayerNormalization", Make: makeLayerNorm},
 	{Name: "LRN", Make: makeLRN},
+	{Name: "RMSNormalization", Make: makeRMSNorm},
+	{Name: "InstanceNormalization", Make: groups(true)},
+	{Name: "GroupNormalization", Make: groups(false)},
+	{Name: "MeanVarianceNormalization", Make: makeMVN},
+	{Name: "LpNormalization", Make: makeLpNorm},
 }}
 
 func makeBatchNorm(c *Call) (Run, error) {
@@ -203,6 +208,186 @@ func lrn[T floating](c *Call) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*channels, part)
+		return nil
+	}, nil
+}
+
+// makeRMSNorm is a layer normalization without a mean.
+func makeRMSNorm(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return rmsNorm[float32](c)
+	case graph.Float64:
+		return rmsNorm[float64](c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func rmsNorm[T floating](c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	k, err := axis(c.Int("axis", -1), x.rank())
+	if err != nil {
+		return nil, err
+	}
+	rows, n := count(x.Shape[:k]), count(x.Shape[k:])
+	epsilon := float64(c.Float("epsilon", 1e-5))
+	scale, err := newSweep(x.Shape, c.In[1].Shape)
+	if err != nil {
+		return nil, err
+	}
+	within := scale.n // of the sweep's rows
+	part := func(row, _ int) {
+		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
+		sum := 0.0
+		for _, v := range s {
+			sum += float64(v) * float64(v)
+		}
+		inverse := 1 / math.Sqrt(sum/float64(n)+epsilon)
+		for i, v := range s {
+			at := row*n + i
+			g := data[T](c.In[1])[scale.at(at/within, 0)+at%within*scale.inner[0]]
+			d[i] = T(float64(v)*inverse) * g
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(rows, part)
+		return nil
+	}, nil
+}
+
+// groups makes the kernel of a normalization over groups of channels: of one
+// channel (instance) or of several, with scale and bias by channel.
+func groups(instance bool) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return groupNorm[float32](c, instance)
+		case graph.Float64:
+			return groupNorm[float64](c, instance)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+func groupNorm[T floating](c *Call, instance bool) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	if x.rank() < 2 {
+		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
+	}
+	channels, n := x.Shape[1], count(x.Shape[2:])
+	num := channels
+	if !instance {
+		num = c.Int("num_groups", 0)
+	}
+	if num < 1 || channels%num != 0 {
+		return nil, fmt.Errorf("%d channels in %d groups", channels, num)
+	}
+	per := channels / num
+	byGroup := c.In[1].Len() == num && num != channels // before opset 21
+	epsilon := float64(c.Float("epsilon", 1e-5))
+	part := func(p, _ int) {
+		g := p % num
+		d, s := span[T](element[T](out, p*per*n), per*n), span[T](element[T](x, p*per*n), per*n)
+		mean, inverse := moments(s, epsilon)
+		for i, v := range s {
+			ch := g*per + i/n
+			if byGroup {
+				ch = g
+			}
+			d[i] = T((float64(v)-mean)*inverse)*data[T](c.In[1])[ch] + data[T](c.In[2])[ch]
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*num, part)
+		return nil
+	}, nil
+}
+
+// makeMVN takes mean and standard deviation over axes away.
+func makeMVN(c *Call) (Run, error) {
+	if c.In[0].Type != graph.Float32 {
+		return nil, unsupported(c.In[0].Type)
+	}
+	x, out := c.In[0], c.Out[0]
+	axes := c.Ints("axes")
+	if axes == nil {
+		axes = []int{0, 2, 3}
+	}
+	drop := make([]bool, x.rank())
+	terms := 1
+	for _, a := range axes {
+		k, err := axis(a, x.rank())
+		if err != nil {
+			return nil, err
+		}
+		drop[k] = true
+		terms *= x.Shape[k]
+	}
+	f := foldAxes(x.Shape, drop)
+	return func(*work.Pool) error {
+		s, d := data[float32](x), data[float32](out)
+		for o := range x.Len() / max(terms, 1) {
+			base := offset(o, f.kept, f.keptStride)
+			mean, squares := 0.0, 0.0
+			for k := range terms {
+				mean += float64(s[base+offset(k, f.reduced, f.reducedStride)])
+			}
+			mean /= float64(terms)
+			for k := range terms {
+				v := float64(s[base+offset(k, f.reduced, f.reducedStride)]) - mean
+				squares += v * v
+			}
+			deviation := math.Sqrt(squares / float64(terms))
+			for k := range terms {
+				at := base + offset(k, f.reduced, f.reducedStride)
+				d[at] = float32((float64(s[at]) - mean) / (deviation + 1e-9))
+			}
+		}
+		return nil
+	}, nil
+}
+
+// makeLpNorm divides lines by their norm.
+func makeLpNorm(c *Call) (Run, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return lpNorm[float32](c)
+	case graph.Float64:
+		return lpNorm[float64](c)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func lpNorm[T floating](c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	k, err := axis(c.Int("axis", -1), x.rank())
+	if err != nil {
+		return nil, err
+	}
+	p := c.Int("p", 2)
+	l := lineOf(x.Shape, k)
+	return func(*work.Pool) error {
+		s, d := data[T](x), data[T](out)
+		for i := range l.lines {
+			at, sum := l.at(i, l.n), 0.0
+			for j := range l.n {
+				v := math.Abs(float64(s[at+j*l.step]))
+				if p == 2 {
+					v *= v
+				}
+				sum += v
+			}
+			if p == 2 {
+				sum = math.Sqrt(sum)
+			}
+			for j := range l.n {
+				v := 0.0
+				if sum != 0 {
+					v = float64(s[at+j*l.step]) / sum
+				}
+				d[at+j*l.step] = T(v)
+			}
+		}
 		return nil
 	}, nil
 }

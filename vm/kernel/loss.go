@@ -1,0 +1,101 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// losses compare scores with labels.
+var losses = family{"", []Kernel{
+	{Name: "NegativeLogLikelihoodLoss", Make: loss(false)},
+	{Name: "SoftmaxCrossEntropyLoss", Make: loss(true)},
+}}
+
+func loss(softmax bool) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return lossOf[float32](c, softmax)
+		case graph.Float64:
+			return lossOf[float64](c, softmax)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+// lossOf takes, at each place, the score of the labelled class along axis 1,
+// weighted by class; after a logarithm of softmax, which may be an output, too.
+func lossOf[T floating](c *Call, softmax bool) (Run, error) {
+	x, label, out := c.In[0], c.In[1], c.Out[0]
+	if x.rank() < 2 {
+		return nil, fmt.Errorf("scores of shape %v, expected two axes or more", x.Shape)
+	}
+	classes, inner := x.Shape[1], count(x.Shape[2:])
+	places := x.Shape[0] * inner
+	if label.Len() != places {
+		return nil, fmt.Errorf("labels of shape %v for scores %v", label.Shape, x.Shape)
+	}
+	reduction := c.Str("reduction", "mean")
+	ignore, ignores := c.Int("ignore_index", 0), c.Node.Attr("ignore_index") != nil
+	labels, err := indexReader(label)
+	if err != nil {
+		return nil, err
+	}
+	read, _ := intReader(label.Type)
+	return func(*work.Pool) error {
+		sum, weights := 0.0, 0.0
+		for p := range places {
+			base := p/inner*classes*inner + p%inner
+			shift := 0.0
+			if softmax {
+				shift = logSumExp(data[T](x), base, classes, inner)
+				if c.HasOut(1) {
+					d := data[T](c.Out[1])
+					for k := range classes {
+						d[base+k*inner] = T(float64(data[T](x)[base+k*inner]) - shift)
+					}
+				}
+			}
+			v, w := 0.0, 0.0
+			if !ignores || int(read(label.At, p)) != ignore {
+				k, ok := labels(p, classes)
+				if !ok {
+					return badIndex(label, p, classes)
+				}
+				w = 1
+				if c.Has(2) {
+					w = float64(data[T](c.In[2])[k])
+				}
+				v = -(float64(data[T](x)[base+k*inner]) - shift) * w
+			}
+			if reduction == "none" {
+				data[T](out)[p] = T(v)
+			}
+			sum += v
+			weights += w
+		}
+		switch reduction {
+		case "sum":
+			data[T](out)[0] = T(sum)
+		case "mean":
+			data[T](out)[0] = T(sum / weights)
+		}
+		return nil
+	}, nil
+}
+
+// logSumExp is the logarithm of the sum of the exponentials of a line.
+func logSumExp[T floating](s []T, base, n, step int) float64 {
+	high := math.Inf(-1)
+	for k := range n {
+		high = max(high, float64(s[base+k*step]))
+	}
+	sum := 0.0
+	for k := range n {
+		sum += math.Exp(float64(s[base+k*step]) - high)
+	}
+	return high + math.Log(sum)
+}
