@@ -5,10 +5,20 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/kernel"
 )
+
+// Filled makes a value for a graph input, each element of it x.
+func Filled(t graph.Tensor, x float64) (Value, error) {
+	v, err := Random(t, 0)
+	if err != nil {
+		return v, err
+	}
+	return v, (&kernel.Tensor{Type: v.Type, Shape: v.Shape, At: unsafe.Pointer(unsafe.SliceData(v.Data))}).Fill(x)
+}
 
 // Random makes a value for a graph input: reals in [-1, 1), integers 0 or 1
 // (which are in range for any table that they may index), bools all true. The

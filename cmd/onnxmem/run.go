@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -21,7 +22,7 @@ type runCmd struct {
 
 	Plan        string            `placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 	Inputs      string            `placeholder:"FILE.npz" help:"Inputs by name."`
-	Input       map[string]string `placeholder:"NAME=FILE" mapsep:"none" help:"One input, .npy or .pb (TensorProto); may be given again. Inputs without a value are random."`
+	Input       map[string]string `placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it; may be given again. Inputs without a value are random, learning_rate 0.001."`
 	Seed        uint64            `default:"0" help:"Of random inputs and of operators that draw at random (default 0)."`
 	Params      string            `placeholder:"FILE" help:"First values of a training graph's parameters and states (default: MODEL with .params.onnx, if it is there)."`
 	Outputs     string            `placeholder:"FILE.npz" help:"Write the outputs of the last step."`
@@ -42,7 +43,7 @@ their files. Outputs that --check finds to differ: exit status 1.
 Examples:
   onnxmem run planned.onnx --inputs in.npz --outputs out.npz
   onnxmem run planned.onnx --check --poison
-  onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy`
+  onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01`
 }
 
 // runOutput is one output in --json; the comparison stands there with --check.
@@ -93,11 +94,11 @@ func (c *runCmd) Run(e *env) error {
 		return err
 	}
 	defer program.Close()
-	inputs, err := c.values(program)
+	inputs, err := c.values(e, program)
 	if err != nil {
 		return err
 	}
-	states, err := c.states(program, inputs)
+	states, err := c.states(program)
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 }
 
 // states are the first values of parameters and states.
-func (c *runCmd) states(program *vm.Program, inputs map[string]vm.Value) (map[string]vm.Value, error) {
+func (c *runCmd) states(program *vm.Program) (map[string]vm.Value, error) {
 	values := map[string]vm.Value{}
 	states := program.States()
 	if len(states) == 0 {
@@ -265,7 +266,7 @@ func (c *runCmd) states(program *vm.Program, inputs map[string]vm.Value) (map[st
 }
 
 // values are the inputs of the model that are no states: given, or random.
-func (c *runCmd) values(program *vm.Program) (map[string]vm.Value, error) {
+func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error) {
 	given := map[string]vm.Value{}
 	if c.Inputs != "" {
 		all, err := readArrays(c.Inputs)
@@ -274,7 +275,12 @@ func (c *runCmd) values(program *vm.Program) (map[string]vm.Value, error) {
 		}
 		given = all
 	}
+	filled := map[string]float64{"learning_rate": 0.001}
 	for _, name := range slices.Sorted(maps.Keys(c.Input)) {
+		if x, err := strconv.ParseFloat(c.Input[name], 64); err == nil {
+			filled[name] = x
+			continue
+		}
 		v, err := readValue(name, c.Input[name])
 		if err != nil {
 			return nil, err
@@ -286,12 +292,26 @@ func (c *runCmd) values(program *vm.Program) (map[string]vm.Value, error) {
 		v, ok := given[t.Name]
 		if !ok {
 			var err error
-			if v, err = vm.Random(t, c.Seed+uint64(i)); err != nil {
+			if x, is := filled[t.Name]; is {
+				v, err = vm.Filled(t, x)
+				if _, asked := c.Input[t.Name]; !asked {
+					fmt.Fprintf(e.stderr, "onnxmem: %s is %v (say --input %s=NUMBER)\n", t.Name, x, t.Name)
+				}
+			} else {
+				v, err = vm.Random(t, c.Seed+uint64(i))
+			}
+			if err != nil {
 				return nil, &graph.Error{File: c.Model, Tensor: t.Name, Offset: -1, Err: err}
 			}
 		}
 		values[t.Name] = v
 		delete(given, t.Name)
+		delete(filled, t.Name)
+	}
+	for name := range filled {
+		if _, asked := c.Input[name]; asked {
+			return nil, refusedf(c.Model, "%q is no input of the model that a number can fill", graph.Short(name))
+		}
 	}
 	for _, t := range program.States() {
 		if v, ok := given[t.Name]; ok {

@@ -340,3 +340,15 @@ func (c *Call) number(i int) float64 {
 	get, _ := reader(t.Type)
 	return get(t.At, 0)
 }
+
+// Fill sets all elements of a tensor of numbers to x.
+func (t *Tensor) Fill(x float64) error {
+	set, ok := writer(t.Type)
+	if !ok {
+		return unsupported(t.Type)
+	}
+	for i := range t.Len() {
+		set(t.At, i, x)
+	}
+	return nil
+}
