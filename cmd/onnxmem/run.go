@@ -31,6 +31,7 @@ type runCmd struct {
 	Poison      bool              `help:"Spoil bytes as soon as they die, and look after every step whether a byte that is not live was written. Slow."`
 	Profile     string            `placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
+	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
 	MemoryLimit *size             `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
@@ -132,7 +133,7 @@ func (c *runCmd) Run(e *env) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, NoPack: c.Pack == "no"}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = int64(*c.MemoryLimit)
 	}
@@ -185,7 +186,7 @@ func (c *runCmd) steps(e *env, program *vm.Program, first, inputs map[string]vm.
 		}
 	}
 	m := s.Memory()
-	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.DecodedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.DecodedBytes
+	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.DecodedBytes, m.PackedBytes
 	for _, t := range program.Outputs() {
 		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String()})
 	}
@@ -224,7 +225,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 		name  string
 		bytes int64
 	}{
-		{"arena", r.ArenaBytes}, {"states", r.StateBytes}, {"dynamic", r.DynamicBytes}, {"scratch", r.ScratchBytes}, {"decoded", r.DecodedBytes},
+		{"arena", r.ArenaBytes}, {"states", r.StateBytes}, {"dynamic", r.DynamicBytes}, {"scratch", r.ScratchBytes}, {"decoded", r.DecodedBytes}, {"packed", r.PackedBytes},
 	} {
 		if row.bytes > 0 {
 			fmt.Fprintf(e.stdout, "%-20s %s\n", row.name, units.Bytes(row.bytes))
