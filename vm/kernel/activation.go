@@ -4,13 +4,14 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // activations are functions of one input.
 var activations = family{"", []Kernel{
 	{Name: "Relu", Make: makeRelu},
-	{Name: "Sigmoid", Make: real1(sigmoid)},
+	{Name: "Sigmoid", Make: combined(simd.Exp, -1, func(_, e float32) float32 { return 1 / (1 + e) }, sigmoid)},
 	{Name: "Tanh", Make: real1(math.Tanh)},
 	{Name: "Softplus", Make: real1(softplus)},
 	{Name: "Softsign", Make: real1(func(x float64) float64 { return x / (1 + math.Abs(x)) })},
@@ -112,7 +113,8 @@ func makeGelu(c *Call) (Run, error) {
 			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 		})(c)
 	}
-	return real1(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
+	return combined(simd.Erf, math.Sqrt2/2, func(x, e float32) float32 { return 0.5 * x * (1 + e) },
+		func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
 }
 
 func makeShrink(c *Call) (Run, error) {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -29,9 +30,9 @@ var elementwise = family{"", []Kernel{
 	{Name: "Round", Make: real1(math.RoundToEven)},
 	{Name: "Sqrt", Make: real1(math.Sqrt)},
 	{Name: "Reciprocal", Make: real1(func(x float64) float64 { return 1 / x })},
-	{Name: "Exp", Make: real1(math.Exp)},
+	{Name: "Exp", Make: vector1(simd.Exp, math.Exp)},
 	{Name: "Log", Make: real1(math.Log)},
-	{Name: "Erf", Make: real1(math.Erf)},
+	{Name: "Erf", Make: vector1(simd.Erf, math.Erf)},
 	{Name: "Sin", Make: real1(math.Sin)},
 	{Name: "Cos", Make: real1(math.Cos)},
 	{Name: "Tan", Make: real1(math.Tan)},
@@ -416,6 +417,40 @@ func real1(f func(float64) float64) func(*Call) (Run, error) {
 			})
 		}
 		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+// vector1 is real1 of a function that has vectors for float32.
+func vector1(f func(dst, src []float32, scale, shift float32), otherwise func(float64) float64) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		if c.In[0].Type != graph.Float32 {
+			return real1(otherwise)(c)
+		}
+		return rowwise(c, func(d, a []float32) { f(d, a[:len(d)], 1, 0) })
+	}
+}
+
+// chunk is how many numbers a kernel puts aside at once.
+const chunk = 256
+
+// combined is the kernel of f(x, v(scale·x)), where v has vectors for float32,
+// and of otherwise for float64.
+func combined(v func(dst, src []float32, scale, shift float32), scale float32, f func(x, v float32) float32, otherwise func(float64) float64) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		if c.In[0].Type != graph.Float32 {
+			return real1(otherwise)(c)
+		}
+		return rowwise(c, func(d, a []float32) {
+			var aside [chunk]float32
+			for len(d) > 0 {
+				n := min(chunk, len(d))
+				v(aside[:n], a[:n], scale, 0)
+				for i, x := range a[:n] {
+					d[i] = f(x, aside[i])
+				}
+				d, a = d[n:], a[n:]
+			}
+		})
 	}
 }
 

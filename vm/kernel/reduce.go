@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -280,10 +281,17 @@ func softmaxLine[T floating](d, s []T, step int, log bool) {
 		}
 		return
 	}
-	for i := 0; i < len(s); i += step {
-		e := math.Exp(float64(s[i] - high))
-		d[i] = T(e)
-		sum += e
+	if f32, is := any(d).([]float32); is && step == 1 {
+		simd.Exp(f32, any(s).([]float32), 1, -float32(high))
+		for _, e := range f32 {
+			sum += float64(e)
+		}
+	} else {
+		for i := 0; i < len(s); i += step {
+			e := math.Exp(float64(s[i] - high))
+			d[i] = T(e)
+			sum += e
+		}
 	}
 	scale := T(1 / sum)
 	for i := 0; i < len(d); i += step {

@@ -33,7 +33,7 @@ func (m *Dense) readable(columns int) bool {
 	if m.Format != Float32 {
 		return false
 	}
-	return m.Deep == 1 && m.Step%256 != 0 || columns <= 4*widest
+	return m.Deep == 1 && m.Step%1024 != 0 || columns <= 4*widest
 }
 
 // Pack copies a strip.
@@ -64,7 +64,7 @@ func (m *Dense) packDown(dst []float32, width int, from *float32, n, rows int) {
 	}
 }
 
-// packAcross copies row by row of the operand, four at once.
+// packAcross copies row by row of the operand, four or two at once.
 func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 	at := func(r int) unsafe.Pointer { return unsafe.Add(m.At, 4*((first+r)*m.Step+k*m.Deep)) }
 	r := 0
@@ -74,6 +74,13 @@ func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 		for d := range n {
 			to := (*[4]float32)(dst[d*width+r:])
 			to[0], to[1], to[2], to[3] = a[d], b[d], c[d], e[d]
+		}
+	}
+	for ; r+2 <= rows && m.Deep == 1; r += 2 {
+		a, b := unsafe.Slice((*float32)(at(r)), n), unsafe.Slice((*float32)(at(r+1)), n)
+		for d := range n {
+			to := (*[2]float32)(dst[d*width+r:])
+			to[0], to[1] = a[d], b[d]
 		}
 	}
 	for ; r < rows; r++ {

@@ -1,4 +1,4 @@
-module github.com/onnxmem/onnxmem/vm/internal/gemm/asm
+module github.com/onnxmem/onnxmem/vm/internal/asm
 
 go 1.26.0
 

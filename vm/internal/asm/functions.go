@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// function writes the loop of a function of one number, eight at once; n is a
+// multiple of 8. body takes the numbers in Y0 and leaves the results there; it
+// may use all other registers but Y14 and Y15.
+func function(name, doc string, body func()) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *float32, n int, scale, shift float32)")
+	Doc(doc)
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	VBROADCASTSS(NewParamAddr("scale", 24), Y14)
+	VBROADCASTSS(NewParamAddr("shift", 28), Y15)
+	Label("eight")
+	VMOVUPS(Mem{Base: RSI}, Y0)
+	VFMADD213PS(Y15, Y14, Y0)
+	body()
+	VMOVUPS(Y0, Mem{Base: RDI})
+	ADDQ(Imm(32), RSI)
+	ADDQ(Imm(32), RDI)
+	SUBQ(Imm(8), RCX)
+	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}
+
+var constants = map[uint32]Mem{}
+
+// constant puts a number into all lanes of y.
+func constant(x float32, y VecPhysical) { bits(math.Float32bits(x), y) }
+
+func bits(b uint32, y VecPhysical) {
+	m, ok := constants[b]
+	if !ok {
+		m = ConstData(fmt.Sprintf("c%08x", b), U32(b))
+		constants[b] = m
+	}
+	VBROADCASTSS(m, y)
+}
+
+// polynomial leaves c[0] + c[1]·x + … in p (Horner's rule); it uses t.
+func polynomial(c []float32, x, p, t VecPhysical) {
+	constant(c[len(c)-1], p)
+	for k := len(c) - 2; k >= 0; k-- {
+		constant(c[k], t)
+		VFMADD213PS(t, x, p)
+	}
+}
+
+// Minimax fits, with the relative error of the function.
+var (
+	// (exp(r) - 1 - r) / r² for |r| ≤ ln(2)/2.
+	expCoefficients = []float32{0.5, 0.16666576, 0.041666374, 0.00836318, 0.0013941112}
+	// erf(a) / a for a ≤ 1, in a².
+	erfSmall = []float32{1.1283792, -0.37612638, 0.11283783, -0.026865445, 0.005221075, -0.0008484711, 0.00011270543, -9.680132e-06}
+	// -ln(1 - erf(a)) for 1 ≤ a ≤ 4; beyond, erf is 1.
+	erfLarge = []float32{
+		-0.00017812636, 1.1295273, 0.63333285, 0.10827852, -0.02510179, 0.0041537904, -0.00042650974, 1.9263474e-05, 1.6969213e-07,
+	}
+)
+
+// exponential is exp: 2^n · exp(r), where n is whole and r = x - n·ln(2) small
+// (Cody & Waite 1980, chapter 6). Its relative error is below one unit in the
+// last place. It uses Y1 to Y5.
+func exponential() {
+	// Beyond these it is infinite, or 0. A NaN is the second source.
+	constant(88.8, Y1)
+	VMINPS(Y0, Y1, Y0)
+	constant(-104.5, Y1)
+	VMAXPS(Y0, Y1, Y0)
+	constant(math.Log2E, Y1)
+	VMULPS(Y0, Y1, Y1)
+	VROUNDPS(Imm(8), Y1, Y1) // n
+	constant(-0.693359375, Y2)
+	VFMADD231PS(Y2, Y1, Y0)
+	constant(2.12194440e-4, Y2)
+	VFMADD231PS(Y2, Y1, Y0) // r
+	polynomial(expCoefficients, Y0, Y2, Y3)
+	VMULPS(Y0, Y0, Y3)
+	VFMADD213PS(Y0, Y3, Y2)
+	constant(1, Y3)
+	VADDPS(Y3, Y2, Y0)
+	// 2^n in two factors: n may be beyond the exponents of normal numbers.
+	VCVTPS2DQ(Y1, Y1)
+	VPSRAD(Imm(1), Y1, Y2)
+	VPSUBD(Y2, Y1, Y1)
+	bits(127, Y3)
+	for _, n := range []VecPhysical{Y1, Y2} {
+		VPADDD(Y3, n, n)
+		VPSLLD(Imm(23), n, n)
+		VMULPS(n, Y0, Y0)
+	}
+}
+
+// errorFunction is erf, by a polynomial up to 1 and by exp beyond. Its relative
+// error is below two units in the last place. It uses Y1 to Y9.
+func errorFunction() {
+	bits(1<<31, Y6)
+	VANDPS(Y0, Y6, Y7)  // sign
+	VANDNPS(Y0, Y6, Y8) // |x|
+	VMULPS(Y8, Y8, Y1)
+	polynomial(erfSmall, Y1, Y9, Y2)
+	VMULPS(Y8, Y9, Y9)
+	constant(4, Y1)
+	VMINPS(Y8, Y1, Y1)
+	polynomial(erfLarge, Y1, Y0, Y2)
+	VXORPS(Y6, Y0, Y0)
+	exponential()
+	constant(1, Y1)
+	VSUBPS(Y0, Y1, Y0)
+	VCMPPS(Imm(1), Y1, Y8, Y1) // |x| < 1
+	VBLENDVPS(Y1, Y9, Y0, Y0)
+	VORPS(Y7, Y0, Y0)
+}

@@ -1,0 +1,34 @@
+// Command asm writes the assembly of packages gemm and simd, by avo. It is a
+// module of its own, so that who imports onnxmem does not get avo with it.
+//
+//	go generate ./vm/internal/...
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/buildtags"
+)
+
+func main() {
+	flag.Parse() // avo's -pkg and -out
+	Constraint(buildtags.Term("amd64"))
+	switch pkg := flag.Lookup("pkg").Value.String(); pkg {
+	case "gemm":
+		panel(avx2)
+		panel(avx512)
+		gather(1)
+		gather(2)
+		copyRows()
+	case "simd":
+		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", exponential)
+		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", errorFunction)
+	default:
+		fmt.Fprintf(os.Stderr, "asm: -pkg %q: expected gemm or simd\n", pkg)
+		os.Exit(2)
+	}
+	Generate()
+}

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package simd
+
+const available = false
+
+func (vector) run(*float32, *float32, int, float32, float32) { panic("simd: no vectors") }
