@@ -44,7 +44,7 @@ func startBrowser(t *testing.T) context.Context {
 		chromedp.WSURLReadTimeout(time.Minute), chromedp.UserDataDir(t.TempDir()))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 40*time.Second)
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)

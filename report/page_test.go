@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -252,6 +253,41 @@ func TestEmptyPlans(t *testing.T) {
 		if page := pageOf(t, p); strings.Contains(page+svg.String()+text.String(), "NaN") {
 			t.Error("a figure is no number")
 		}
+	}
+}
+
+// A plan that was changed anywhere is refused by Check, or is shown: nothing
+// panics.
+func TestChangedPlans(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	text, err := lanes(t, 12, 3).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := regexp.MustCompile(`-?\d+|true|false|"[a-z]+"`)
+	at := numbers.FindAllIndex(text, -1)
+	values := []string{"-1", "0", "1", "64", "9223372036854775807", "-9223372036854775808", `""`, `"arena"`, "null", "true", "[]"}
+	shown := 0
+	for range 1500 {
+		place := at[r.IntN(len(at))]
+		changed := slices.Concat(text[:place[0]], []byte(values[r.IntN(len(values))]), text[place[1]:])
+		p, err := plan.Read(bytes.NewReader(changed))
+		if err != nil || p.Check() != nil {
+			continue
+		}
+		shown++
+		var page, svg, curve, summary bytes.Buffer
+		if err := Page(&page, p, ""); err != nil {
+			continue // figures beyond a script's
+		}
+		if err := Pictures(&svg, p); err != nil {
+			t.Fatal(err)
+		}
+		TextCurve(&curve, p, 80, true)
+		Summary(&summary, p)
+	}
+	if shown < 50 {
+		t.Errorf("only %d of 1500 changed plans were shown", shown)
 	}
 }
 

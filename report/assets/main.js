@@ -1,4 +1,4 @@
-// main.js: puts the page together; keys, themes, sizes and printing.
+// main.js: puts the page together; keys, themes and sizes.
 
 function refresh() {
   readColours();
@@ -68,21 +68,21 @@ function setTheme(name) {
   if (name === "system") delete root.dataset.theme;
   else root.dataset.theme = name;
   byID("theme").textContent = "Theme: " + name;
-  refresh();
+  recolour();
+}
+
+// recolour draws what is there in the theme's colours.
+function recolour() {
+  readColours();
+  map.drawn = "";
+  drawAll();
 }
 
 function makeThemes() {
   let at = 0;
   byID("theme").addEventListener("click", () => setTheme(themes[(at = (at + 1) % themes.length)]));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
-  // Paper is white, whatever the screen is.
-  let before = "";
-  addEventListener("beforeprint", () => {
-    before = themes[at];
-    setTheme("light");
-    drawAll();
-  });
-  addEventListener("afterprint", () => setTheme(before));
+  // Paper counts as light, but what is drawn while the page goes there is lost.
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => matchMedia("print").matches || recolour());
 }
 
 readColours();
@@ -100,7 +100,8 @@ readout();
 drawAll();
 new ResizeObserver(() => {
   const w = byID("load").clientWidth;
-  if (chart && (w !== chart.width || byID("load").clientHeight !== chart.height)) refresh();
+  const resized = chart && (w !== chart.width || byID("load").clientHeight !== chart.height);
+  if (resized && !matchMedia("print").matches) refresh();
 }).observe(byID("load"));
 addEventListener("scroll", () => (byID("tip").hidden = true), { passive: true });
 
