@@ -29,12 +29,6 @@ func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, e
 	if err := t.feed(nodes); err != nil {
 		return nil, err
 	}
-	e.emitted = func(n *graph.Node) {
-		if err := t.record(n); err != nil {
-			e.fail(err)
-		}
-	}
-	defer func() { e.emitted = nil }()
 	made := t.tokens[loss]
 	seed, err := t.hand(made, e.reals(e.typeOf(loss).Elem, nil, []float64{1}), 0)
 	if err == nil {

@@ -32,8 +32,7 @@ type emitter struct {
 	phase string // what the nodes are for: forward, backward, accumulate, update
 	of    string // the forward node or the parameter that they are there for
 
-	emitted func(*graph.Node) // told of each new node; nil: nobody
-	err     error
+	err error
 }
 
 // The metadata of nodes (training.md).
@@ -152,9 +151,6 @@ func (e *emitter) emitIn(domain, op string, a attrs, outputs int, in ...ID) []ID
 	e.g.Nodes = append(e.g.Nodes, n)
 	if !e.infer(n) {
 		return out
-	}
-	if e.emitted != nil {
-		e.emitted(n)
 	}
 	return n.Outputs
 }

@@ -53,21 +53,14 @@ func (t *tape) gradOf(c *Call) {
 		c.rule.Grad(c)
 		return
 	}
-	hook, first := t.emitted, len(t.g.Nodes)
-	t.emitted = nil
+	first := len(t.g.Nodes)
 	c.rule.Grad(c)
-	t.emitted = hook
 	if t.err != nil {
 		return
 	}
 	nodes := slices.Clone(t.g.Nodes[first:])
 	t.g.Nodes = t.g.Nodes[:first]
-	put := func(n *graph.Node) {
-		t.g.Nodes = append(t.g.Nodes, n)
-		if hook != nil && t.err == nil {
-			hook(n)
-		}
-	}
+	put := func(n *graph.Node) { t.g.Nodes = append(t.g.Nodes, n) }
 	for _, part := range connected(nodes) {
 		part = leadingTo(part, c.grads)
 		if len(part) < 2 {

@@ -94,9 +94,10 @@ type trainer struct {
 	grads      []ID
 	updates    []update // parameters, states, statistics
 	loss       ID
-	rate       ID    // the learning rate
-	stepped    ID    // the number of this step, float64
-	corrected  [2]ID // Adam's corrections of bias, once they are there
+	made       map[ID]bool // tensors that a node makes, once the gradients are there
+	rate       ID          // the learning rate
+	stepped    ID          // the number of this step, float64
+	corrected  [2]ID       // Adam's corrections of bias, once they are there
 }
 
 // update is a resident tensor and what takes its place.
@@ -152,6 +153,12 @@ func (s *trainer) backward() error {
 	if err != nil {
 		return err
 	}
+	s.made = map[ID]bool{}
+	for _, n := range s.g.Nodes {
+		for _, t := range n.Outputs {
+			s.made[t] = true
+		}
+	}
 	for i, d := range s.grads {
 		name := s.g.Tensors[s.parameters[i]].Name
 		if d == graph.None {
@@ -170,8 +177,7 @@ func (s *trainer) backward() error {
 // gradient of several tensors, an input or the like, is copied.
 func (s *trainer) named(t ID, name string) ID {
 	at := s.g.Tensors[t]
-	made := slices.ContainsFunc(s.g.Nodes, func(n *graph.Node) bool { return slices.Contains(n.Outputs, t) })
-	if !made || strings.HasSuffix(at.Name, ".grad") || strings.HasSuffix(at.Name, ".new") || at.Name == lossName {
+	if !s.made[t] || strings.HasSuffix(at.Name, ".grad") || strings.HasSuffix(at.Name, ".new") || at.Name == lossName {
 		t = s.op("Identity", t)
 	}
 	if s.err == nil {
