@@ -22,6 +22,9 @@ func (s *trainer) forward() error {
 	for _, k := range order {
 		n := nodes[k]
 		s.of = n.Name
+		if n.Op == "Identity" && n.Domain == "" {
+			s.copies[n.Outputs[0]] = n.Inputs[0]
+		}
 		if f := trainingModes[ruleKey{n.Domain, n.Op}]; f != nil {
 			f(s, n)
 		}
@@ -139,45 +142,44 @@ func (s *trainer) trainBatchNorm(n *graph.Node) {
 		return
 	}
 	for _, t := range n.Inputs[3:5] {
-		if s.g.Tensors[t].Data == nil || s.isState(t) {
-			s.shareStatistics(n, t)
+		if s.g.Tensors[s.root(t)].Data == nil {
+			s.step.Warnings = append(s.step.Warnings, "running statistics "+graph.Short(s.g.Tensors[t].Name)+" are computed: "+label(n)+" stays in inference mode")
+			return
 		}
-	}
-	if s.g.Tensors[n.Inputs[3]].Data == nil || s.g.Tensors[n.Inputs[4]].Data == nil {
-		return
 	}
 	n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a *graph.Attr) bool { return a.Name == "training_mode" })
 	n.Attrs = append(n.Attrs, attrs{"training_mode": 1}.list()...)
 	n.Outputs = n.Outputs[:1:1]
-	for _, t := range n.Inputs[3:5] {
+	for i := 3; i < 5; i++ {
+		if t := n.Inputs[i]; s.g.Tensors[t].Data == nil || s.states[t] {
+			n.Inputs[i] = s.ownStatistics(t)
+		}
+		t := n.Inputs[i]
 		updated := s.newTensor("", s.typeOf(t), nil)
 		n.Outputs = append(n.Outputs, updated)
 		s.replace(t, updated)
+		s.states[t] = true
 	}
 	n.Span = graph.Span{}
 }
 
-// isState reports whether a tensor is updated already.
-func (s *trainer) isState(t ID) bool {
-	return slices.ContainsFunc(s.updates, func(u update) bool { return u.old == t })
+// root is what a tensor is a copy of, by Identity nodes: an exporter that merges
+// equal values puts them in the places of all but one.
+func (s *trainer) root(t ID) ID {
+	for from, ok := s.copies[t]; ok; from, ok = s.copies[t] {
+		t = from
+	}
+	return t
 }
 
-// shareStatistics gives a node that shares its statistics with another (an
-// exporter merged equal values) some of its own.
-func (s *trainer) shareStatistics(n *graph.Node, t ID) {
-	at := s.g.Tensors[t]
-	if at.Data == nil {
-		return
-	}
-	own := s.newTensor(s.unique(at.Name), at.Type, nil)
-	d := *at.Data
+// ownStatistics gives a node that shares its statistics with another some of its
+// own, with the same first values.
+func (s *trainer) ownStatistics(t ID) ID {
+	root := s.g.Tensors[s.root(t)]
+	own := s.newTensor(s.unique(s.g.Tensors[t].Name), root.Type, nil)
+	d := *root.Data
 	d.Name, d.Span = s.g.Tensors[own].Name, graph.Span{}
 	s.g.Tensors[own].Data = &d
-	for i := 3; i < 5; i++ {
-		if n.Inputs[i] == t {
-			n.Inputs[i] = own
-			break
-		}
-	}
-	s.step.Warnings = append(s.step.Warnings, "running statistics "+at.Name+" belong to several nodes: "+d.Name+" is trained apart from them")
+	s.step.Warnings = append(s.step.Warnings, "running statistics "+graph.Short(root.Name)+" belong to several nodes: "+graph.Short(d.Name)+" is trained apart from them")
+	return own
 }

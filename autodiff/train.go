@@ -68,7 +68,7 @@ const minOpset = 18
 func Train(m *graph.Model, opt Options) (*Step, error) {
 	var step *Step
 	err := untilUnmerged(func(salt int) error {
-		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, states: map[ID]bool{}, copies: map[ID]ID{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
 		var err error
 		step, err = s.run(salt)
 		return err
@@ -92,7 +92,9 @@ type trainer struct {
 	noDecay    map[ID]bool
 	expanded   map[ID]bool // weights of operators that were replaced: whether they are none that decay
 	grads      []ID
-	updates    []update // parameters, states, statistics
+	updates    []update    // parameters, states, statistics
+	states     map[ID]bool // running statistics that are updated
+	copies     map[ID]ID   // what an Identity node copies
 	loss       ID
 	made       map[ID]bool // tensors that a node makes, once the gradients are there
 	rate       ID          // the learning rate

@@ -85,7 +85,7 @@ func (s *trainer) selectParameters() error {
 	read := 0
 	for id, t := range s.g.Tensors {
 		id := ID(id)
-		if t.Data == nil || s.isState(id) || !t.Type.Elem.Floating() || len(t.Type.Shape) == 0 {
+		if t.Data == nil || s.states[id] || !t.Type.Elem.Floating() || len(t.Type.Shape) == 0 {
 			continue
 		}
 		weight, flat, by := s.role(id)

@@ -77,7 +77,11 @@ func warnTraining(e *env, r *passes.Result) {
 		}
 		fmt.Fprintf(e.stderr, "onnxmem: not trained: %s\n", units.Name(t))
 	}
-	for _, w := range r.Step.Warnings {
+	for i, w := range r.Step.Warnings {
+		if i == most {
+			fmt.Fprintf(e.stderr, "onnxmem: … and %d more of this kind\n", len(r.Step.Warnings)-most)
+			break
+		}
 		fmt.Fprintf(e.stderr, "onnxmem: %s\n", w)
 	}
 }
