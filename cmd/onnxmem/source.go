@@ -57,6 +57,9 @@ func (f *sourceFlags) open(e *env, path string) (*source, error) {
 		if f.PlanPath != "" {
 			return nil, &failure{exitUsage, path + " is a plan itself: expected no --plan"}
 		}
+		if err := f.unbound(s.name); err != nil {
+			return nil, err
+		}
 		return s, s.readPlan(path, text)
 	case isStream:
 		m, err := onnx.Parse(s.name, text)
@@ -70,7 +73,9 @@ func (f *sourceFlags) open(e *env, path string) (*source, error) {
 		}
 	}
 	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
-		err = s.verify(f.PlanPath)
+		if err = f.unbound(s.name); err == nil {
+			err = s.verify(f.PlanPath)
+		}
 	} else {
 		err = s.optimize(e, &f.planFlags)
 	}
@@ -78,6 +83,15 @@ func (f *sourceFlags) open(e *env, path string) (*source, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// unbound refuses lengths of dimensions for what is planned already: its lengths
+// are fixed, and figures for others would not be what was asked for.
+func (f *sourceFlags) unbound(name string) error {
+	if len(f.Dim) > 0 {
+		return &failure{exitUsage, name + " is planned already: --dim is for a model that is not"}
+	}
+	return nil
 }
 
 // planVersionKey marks a planned model, in its metadata.
