@@ -62,7 +62,7 @@ func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.
 func makeRelu(c *Call) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
-		return rowwise(c, reluRow[float32])
+		return rowwise(c, func(d, a []float32) { simd.Clamp(d, a[:len(d)], 0, float32(math.Inf(1))) })
 	case graph.Float64:
 		return rowwise(c, reluRow[float64])
 	case graph.Int64:
@@ -199,6 +199,10 @@ func clip[T number](c *Call, low, high T) (Run, error) {
 		}
 		if most != nil && most.Len() > 0 {
 			hi = *(*T)(most.At)
+		}
+		if f32, is := any(d).([]float32); is {
+			simd.Clamp(f32, any(a).([]float32)[:len(d)], float32(lo), float32(hi))
+			return
 		}
 		for i, x := range a[:len(d)] {
 			d[i] = min(max(x, lo), hi)

@@ -33,6 +33,10 @@ func makeConv(c *Call) (Run, error) {
 	switch out.Type {
 	case graph.Float32:
 		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+			d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+			if bytes := d.ScratchBytes(); bytes > 0 {
+				return vectorDepthwise(c, v, d, c.Each(bytes))
+			}
 			return depthwise[float32](c, v)
 		}
 		return packedConv(c, v, group)
@@ -92,6 +96,27 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 			sides[i].b.At, dense[i].At = at, at
 		}
 		w.For(parts*tiles, part)
+		return nil
+	}, nil
+}
+
+// vectorDepthwise is a convolution of each channel by itself, in float32; each is
+// the offset of a worker's scratch.
+func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	channels := weight.Shape[0]
+	var w *work.Pool
+	part := func(i, worker int) {
+		ch := i % channels
+		bias := float32(0)
+		if c.Has(2) {
+			bias = data[float32](c.In[2])[ch]
+		}
+		d.Plane(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
+	}
+	return func(pool *work.Pool) error {
+		w = pool
+		w.For(x.Shape[0]*channels, part)
 		return nil
 	}, nil
 }

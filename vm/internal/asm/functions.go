@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -10,19 +11,19 @@ import (
 )
 
 // function writes the loop of a function of one number, eight at once; n is a
-// multiple of 8. body takes the numbers in Y0 and leaves the results there; it
-// may use all other registers but Y14 and Y15.
-func function(name, doc string, body func()) {
-	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *float32, n int, scale, shift float32)")
+// multiple of 8. body takes the numbers in Y0 and leaves the results there; the
+// two arguments named args are in Y14 and Y15, which it must not change.
+func function(name, doc, args string, body func()) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *float32, n int, "+args+" float32)")
 	Doc(doc)
 	Load(Param("dst"), RDI)
 	Load(Param("src"), RSI)
 	Load(Param("n"), RCX)
-	VBROADCASTSS(NewParamAddr("scale", 24), Y14)
-	VBROADCASTSS(NewParamAddr("shift", 28), Y15)
+	first, second, _ := strings.Cut(args, ", ")
+	VBROADCASTSS(NewParamAddr(first, 24), Y14)
+	VBROADCASTSS(NewParamAddr(second, 28), Y15)
 	Label("eight")
 	VMOVUPS(Mem{Base: RSI}, Y0)
-	VFMADD213PS(Y15, Y14, Y0)
 	body()
 	VMOVUPS(Y0, Mem{Base: RDI})
 	ADDQ(Imm(32), RSI)
@@ -31,6 +32,22 @@ func function(name, doc string, body func()) {
 	JNZ(LabelRef("eight"))
 	VZEROUPPER()
 	RET()
+}
+
+// linear is body of scale·x + shift.
+func linear(body func()) func() {
+	return func() {
+		VFMADD213PS(Y15, Y14, Y0)
+		body()
+	}
+}
+
+// clamp keeps NaN, which is the second source.
+func clamp() {
+	VMAXPS(Y0, Y14, Y0)
+	VMINPS(Y0, Y15, Y0)
+	VXORPS(Y1, Y1, Y1)
+	VADDPS(Y1, Y0, Y0)
 }
 
 var constants = map[uint32]Mem{}

@@ -23,9 +23,11 @@ func main() {
 		gather(1)
 		gather(2)
 		copyRows()
+		taps()
 	case "simd":
-		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", exponential)
-		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", errorFunction)
+		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linear(exponential))
+		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", linear(errorFunction))
+		function("clampAVX2", "clampAVX2 writes min(max(x, low), high); NaN stays, -0 becomes 0.", "low, high", clamp)
 	default:
 		fmt.Fprintf(os.Stderr, "asm: -pkg %q: expected gemm or simd\n", pkg)
 		os.Exit(2)

@@ -31,6 +31,15 @@ func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 	}
 }
 
+//go:noescape
+func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)
+
+// weigh writes bias + Σ weights[t]·rows[t][i] for n numbers, a multiple of 8;
+// rows are addresses in memory that Go does not move.
+func weigh(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32) {
+	tapsAVX2(dst, n, rows, weights, count, bias)
+}
+
 // spans[from][to] is the mask of lanes [from, to).
 var spans = func() (t [9][9][8]int32) {
 	for from := range 9 {

@@ -34,12 +34,17 @@ func floats(r *rand.Rand, n int) []float32 {
 	return list
 }
 
+// scratch is full of NaN at first, which must not reach a result.
+var scratch = func() []float32 {
+	list := make([]float32, ScratchBytes/4)
+	for i := range list {
+		list[i] = float32(math.NaN())
+	}
+	return list
+}()
+
 // run computes a product, its tiles in an order of their own.
 func run(p *Product, c, bias []float32, r *rand.Rand) {
-	scratch := make([]float32, ScratchBytes/4)
-	for i := range scratch {
-		scratch[i] = float32(math.NaN())
-	}
 	for _, tile := range r.Perm(p.Tiles()) {
 		p.Tile(tile, at(c), at(bias), at(scratch))
 	}
@@ -301,7 +306,6 @@ func BenchmarkProduct(b *testing.B) {
 						pb := PackB(at(make([]float32, PackedBBytes(n, k)/4)), &dy, n, k)
 						p.B = &pb
 					}
-					scratch := make([]float32, ScratchBytes/4)
 					rate(b, m*n*k, func() {
 						for tile := range p.Tiles() {
 							p.Tile(tile, at(c), nil, at(scratch))

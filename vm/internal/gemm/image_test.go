@@ -113,7 +113,6 @@ func BenchmarkConvolution(b *testing.B) {
 				x, weights, y := floats(r, c.w.channels*c.w.in[1]*c.w.in[2]), floats(r, c.m*k), make([]float32, c.m*n)
 				a := PackA(at(make([]float32, PackedABytes(c.m, k)/4)), &Dense{At: at(weights), Len: c.m, Step: k, Deep: 1}, c.m, k)
 				p := &Product{M: c.m, N: n, K: k, Alpha: 1, Stride: n, A: &a, B: c.w.image(x)}
-				scratch := make([]float32, ScratchBytes/4)
 				rate(b, c.m*n*k, func() {
 					for tile := range p.Tiles() {
 						p.Tile(tile, at(y), nil, at(scratch))
@@ -122,4 +121,34 @@ func BenchmarkConvolution(b *testing.B) {
 			})
 		}
 	}
+}
+
+// TestDepthwise convolves one channel with all kinds of windows.
+func TestDepthwise(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(15, 16))
+		for _, w := range append([]window{flat(1, 112, 3, 1, 1), flat(1, 57, 3, 2, 1), flat(1, 28, 5, 2, 2), flat(1, 30, 7, 1, 3), flat(1, 17, 3, 1, 9)}, windows...) {
+			w.channels = 1
+			out := w.out()
+			d := Depthwise{w.in, out, w.kernel, w.stride, w.dilation, w.pad}
+			bytes := d.ScratchBytes()
+			if Level() == plain.String() {
+				if bytes != 0 {
+					t.Fatal("claimed without vectors")
+				}
+				continue
+			}
+			p := Product{M: 1, N: out[0] * out[1] * out[2], K: w.kernel[0] * w.kernel[1] * w.kernel[2], Alpha: 1, RowBias: true}
+			p.Stride = p.N
+			x, weights, bias := floats(r, w.in[0]*w.in[1]*w.in[2]), floats(r, p.K), floats(r, 1)
+			want, size := naive(&p,
+				func(_, k int) float64 { return float64(weights[k]) },
+				func(j, k int) float64 { return w.seen(x, j, k) }, nil, bias)
+			got, scratch := floats(r, p.N+8), floats(r, bytes/4)
+			margin := append([]float32{}, got[p.N:]...)
+			d.Plane(at(got), at(x), at(weights), bias[0], at(scratch))
+			compare(t, &p, got, want, size)
+			same(t, "beyond the end", got[p.N:], margin)
+		}
+	})
 }

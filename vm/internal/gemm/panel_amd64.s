@@ -9604,3 +9604,63 @@ row:
 	JNZ     row
 	VZEROUPPER
 	RET
+
+// func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)
+// Requires: AVX, FMA3
+TEXT ·tapsAVX2(SB), NOSPLIT|NOFRAME, $0-44
+	MOVQ         dst+0(FP), DI
+	MOVQ         n+8(FP), SI
+	MOVQ         rows+16(FP), R8
+	MOVQ         weights+24(FP), R9
+	MOVQ         count+32(FP), R10
+	VBROADCASTSS bias+40(FP), Y15
+	XORQ         AX, AX
+
+thirtytwo:
+	CMPQ    SI, $0x20
+	JLT     eight
+	VMOVAPS Y15, Y0
+	VMOVAPS Y15, Y1
+	VMOVAPS Y15, Y2
+	VMOVAPS Y15, Y3
+	XORQ    BX, BX
+
+thirtytwotaps:
+	VBROADCASTSS (R9)(BX*4), Y14
+	MOVQ         (R8)(BX*8), CX
+	VFMADD231PS  (CX)(AX*1), Y14, Y0
+	VFMADD231PS  32(CX)(AX*1), Y14, Y1
+	VFMADD231PS  64(CX)(AX*1), Y14, Y2
+	VFMADD231PS  96(CX)(AX*1), Y14, Y3
+	INCQ         BX
+	CMPQ         BX, R10
+	JLT          thirtytwotaps
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y1, 32(DI)(AX*1)
+	VMOVUPS      Y2, 64(DI)(AX*1)
+	VMOVUPS      Y3, 96(DI)(AX*1)
+	ADDQ         $0x80, AX
+	SUBQ         $0x20, SI
+	JMP          thirtytwo
+
+eight:
+	CMPQ    SI, $0x08
+	JLT     end
+	VMOVAPS Y15, Y0
+	XORQ    BX, BX
+
+eighttaps:
+	VBROADCASTSS (R9)(BX*4), Y14
+	MOVQ         (R8)(BX*8), CX
+	VFMADD231PS  (CX)(AX*1), Y14, Y0
+	INCQ         BX
+	CMPQ         BX, R10
+	JLT          eighttaps
+	VMOVUPS      Y0, (DI)(AX*1)
+	ADDQ         $0x20, AX
+	SUBQ         $0x08, SI
+	JMP          eight
+
+end:
+	VZEROUPPER
+	RET

@@ -249,3 +249,26 @@ GLOBL c3f90945a<>(SB), RODATA|NOPTR, $4
 
 DATA cb93ac76e<>+0(SB)/4, $0xb93ac76e
 GLOBL cb93ac76e<>(SB), RODATA|NOPTR, $4
+
+// func clampAVX2(dst *float32, src *float32, n int, low float32, high float32)
+// Requires: AVX
+TEXT ·clampAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS low+24(FP), Y14
+	VBROADCASTSS high+28(FP), Y15
+
+eight:
+	VMOVUPS (SI), Y0
+	VMAXPS  Y0, Y14, Y0
+	VMINPS  Y0, Y15, Y0
+	VXORPS  Y1, Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JNZ     eight
+	VZEROUPPER
+	RET

@@ -18,18 +18,29 @@ func Erf(dst, src []float32, scale, shift float32) {
 	apply(dst, src, scale, shift, vectorErf, math.Erf)
 }
 
+// Clamp writes min(max(x, low), high) for each x of src; dst may be src. NaN
+// stays, and -0 becomes 0.
+func Clamp(dst, src []float32, low, high float32) {
+	apply(dst, src, low, high, vectorClamp, nil)
+}
+
 // vector is a function in assembly.
 type vector int8
 
 const (
 	vectorExp vector = iota
 	vectorErf
+	vectorClamp
 )
 
 func apply(dst, src []float32, scale, shift float32, v vector, otherwise func(float64) float64) {
 	dst = dst[:len(src)]
 	if !available {
 		for i, x := range src {
+			if v == vectorClamp {
+				dst[i] = min(max(x, scale), shift) + 0
+				continue
+			}
 			dst[i] = float32(otherwise(float64(scale*x + shift)))
 		}
 		return

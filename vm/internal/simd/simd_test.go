@@ -55,6 +55,24 @@ func TestExp(t *testing.T) { check(t, Exp, math.Exp, 1) }
 
 func TestErf(t *testing.T) { check(t, Erf, math.Erf, 2) }
 
+// Clamp is Go's min and max but for -0, which becomes 0.
+func TestClamp(t *testing.T) {
+	for _, r := range [][2]float32{{0, float32(math.Inf(1))}, {0, 6}, {-1, 1}, {2, -2}} {
+		src := values()
+		got := make([]float32, len(src))
+		Clamp(got, src, r[0], r[1])
+		for i, x := range src {
+			want := min(max(x, r[0]), r[1])
+			if want == 0 {
+				want = 0
+			}
+			if math.Float32bits(got[i]) != math.Float32bits(want) && !(got[i] != got[i] && want != want) {
+				t.Errorf("%v clamped to %v: got %v, want %v", x, r, got[i], want)
+			}
+		}
+	}
+}
+
 func BenchmarkErf(b *testing.B) {
 	src, dst := make([]float32, 4096), make([]float32, 4096)
 	for i := range src {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// taps adds up weighted rows: dst[i] = bias + Σ weights[t]·rows[t][i], with 32
+// and then 8 sums in registers; n is a multiple of 8.
+func taps() {
+	TEXT("tapsAVX2", NOSPLIT|NOFRAME, "func(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)")
+	Doc("tapsAVX2 writes bias and the weighted sum of rows.")
+	dst, n, rows, weights, count, x, t, row := RDI, RSI, R8, R9, R10, RAX, RBX, RCX
+	Load(Param("dst"), dst)
+	Load(Param("n"), n)
+	Load(Param("rows"), rows)
+	Load(Param("weights"), weights)
+	Load(Param("count"), count)
+	VBROADCASTSS(NewParamAddr("bias", 40), Y15)
+	XORQ(x, x)
+	sums := []VecPhysical{Y0, Y1, Y2, Y3}
+	for _, block := range []struct {
+		name, next string
+		vectors    int
+	}{{"thirtytwo", "eight", 4}, {"eight", "end", 1}} {
+		Label(block.name)
+		CMPQ(n, Imm(uint64(8*block.vectors)))
+		JLT(LabelRef(block.next))
+		for _, s := range sums[:block.vectors] {
+			VMOVAPS(Y15, s)
+		}
+		XORQ(t, t)
+		Label(block.name + "taps")
+		VBROADCASTSS(Mem{Base: weights, Index: t, Scale: 4}, Y14)
+		MOVQ(Mem{Base: rows, Index: t, Scale: 8}, row)
+		for i, s := range sums[:block.vectors] {
+			VFMADD231PS(Mem{Base: row, Index: x, Scale: 1, Disp: 32 * i}, Y14, s)
+		}
+		INCQ(t)
+		CMPQ(t, count)
+		JLT(LabelRef(block.name + "taps"))
+		for i, s := range sums[:block.vectors] {
+			VMOVUPS(s, Mem{Base: dst, Index: x, Scale: 1, Disp: 32 * i})
+		}
+		ADDQ(Imm(uint64(32*block.vectors)), x)
+		SUBQ(Imm(uint64(8*block.vectors)), n)
+		JMP(LabelRef(block.name))
+	}
+	Label("end")
+	VZEROUPPER()
+	RET()
+}
