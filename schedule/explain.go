@@ -25,7 +25,7 @@ type Holding struct {
 	Tensors []int32 // none: workspace
 	Bytes   int64
 	Maker   int32   // the node that makes the first of the tensors; -1: none, it is there from the start
-	Keepers []int32 // nodes that read it and have not run, the one that runs included
+	Keepers []int32 // nodes that read it and have not run: the one that runs, those that must run after it, others
 	Output  bool    // it lives to the last step
 	// Forced: whatever the order, it is live while that node runs, since its maker
 	// runs before and a reader runs then or after, or it is an output.

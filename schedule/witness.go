@@ -138,6 +138,7 @@ func (w *witness) holdings(ran []bool, v int32, first bool) []Holding {
 				h.Keepers = append(h.Keepers, r)
 			}
 		}
+		slices.SortStableFunc(h.Keepers, func(a, b int32) int { return w.rank(a, v) - w.rank(b, v) })
 		idle := h.Maker < 0 && !w.kept(int32(t)) && (first || v < 0)
 		if made := v >= 0 && h.Maker == v; len(h.Keepers) == 0 && !h.Output && !made && !idle {
 			continue
@@ -155,6 +156,18 @@ func (w *witness) holdings(ran []bool, v int32, first bool) []Holding {
 	}
 	slices.SortStableFunc(list, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return list
+}
+
+// rank puts v first, then what must run after it, which alone keeps a tensor
+// whatever the order.
+func (w *witness) rank(reader, v int32) int {
+	switch {
+	case reader == v:
+		return 0
+	case w.mustWait[reader]:
+		return 1
+	}
+	return 2
 }
 
 // share makes one of what v writes over what it reads, as [Problem.Evaluate]

@@ -7,6 +7,7 @@
 //	onnxmem pack buffers.csv             place buffers, draw the placement
 //	onnxmem verify out.onnx              check a plan against its model
 //	onnxmem report FILE                  show a plan in one HTML page
+//	onnxmem explain FILE                 say why the peak is what it is
 //	onnxmem check FILE                   hold a plan against limits, for CI
 //	onnxmem diff A B                     say what changed between two plans
 //	onnxmem export --to FORMAT FILE      give a plan to other tools
@@ -55,6 +56,7 @@ type cli struct {
 	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
 	Report     reportCmd     `cmd:"" help:"Show a plan: load, arena and peak in one HTML page, as pictures, or in the terminal."`
+	Explain    explainCmd    `cmd:"" help:"Say why the peak is what it is, why no order does better, and what would lower it."`
 	Check      checkCmd      `cmd:"" help:"Hold a plan against limits or an older plan; exit with 1 when it does not keep to them."`
 	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, and what moved the peak."`
 	Export     exportCmd     `cmd:"" help:"Give a plan to other tools: Perfetto, C, MiniMalloc, PyTorch's memory viewer."`

@@ -48,6 +48,11 @@ func (f *sourceFlags) open(e *env, path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.opened(e, path, kind, text)
+}
+
+// opened is open for a file whose kind is known; text is what was read of it.
+func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) (_ *source, err error) {
 	s := &source{name: path}
 	if path == "-" {
 		s.name = "standard input"

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// explainCmd says why the peak is what it is.
+type explainCmd struct {
+	File string `arg:"" help:"A model (planned for the look, not written), a planned model or its plan (verified first), or a bare problem (JSON, gzipped or not); - is standard input."`
+
+	Top int `default:"5" placeholder:"N" help:"How many of the largest tensors at the peak are looked at for what would lower it (default 5)."`
+	sourceFlags
+}
+
+// Help is shown below the flags.
+func (explainCmd) Help() string {
+	return `What lives at the peak and who keeps it alive; why no order does better; and for each of the
+largest tensors there the proven bound, and the peak of an order that was found, if it took no
+memory at the peak (made again when needed, moved out and back, written over another) or half. The
+searches for these take one step less --effort than the plan.
+
+Examples:
+  onnxmem explain model.onnx --dim batch=8
+  onnxmem explain problem.json.gz --top 10 --json`
+}
+
+// Run reads, explains and prints.
+func (c *explainCmd) Run(e *env) error {
+	if c.Top < 0 {
+		return &failure{exitUsage, fmt.Sprintf("--top %d: expected a number of tensors (see onnxmem explain --help)", c.Top)}
+	}
+	x, name, err := c.explain(e)
+	if err != nil {
+		return err
+	}
+	w := newExplainer(name, x)
+	if c.JSON {
+		return writeJSON(e.stdout, w.object())
+	}
+	w.print(e.stdout)
+	return nil
+}
+
+// options are those of the searches for relief.
+func (c *explainCmd) options() (opt schedule.ExplainOptions, release func()) {
+	opt, release = schedule.ExplainOptions{Most: c.Top}, func() {}
+	if opt.Effort = schedule.EffortFast; efforts[c.Effort] == schedule.EffortMax {
+		opt.Effort = schedule.EffortDefault
+	}
+	if c.TimeLimit > 0 {
+		opt.Context, release = context.WithTimeout(context.Background(), c.TimeLimit)
+	}
+	return opt, release
+}
+
+// explain explains FILE, whatever it is.
+func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
+	kind, text, err := peek(c.File)
+	if err != nil {
+		return nil, "", err
+	}
+	packed := bytes.HasPrefix(text, []byte("\x1f\x8b")) || strings.HasSuffix(c.File, ".gz")
+	if kind == isPlan || packed {
+		in := &input{name: "standard input", close: func() error { return nil }}
+		if text == nil {
+			if in, err = openInput(c.File); err != nil {
+				return nil, "", err
+			}
+			text, err = io.ReadAll(in)
+			if err = errors.Join(in.refuse(err), in.close()); err != nil {
+				return nil, "", err
+			}
+			packed = false
+		}
+		if packed || isProblem(text) {
+			x, err = c.problem(e, text)
+			return x, in.name, in.refuse(err)
+		}
+	}
+	s, err := c.opened(e, c.File, kind, text)
+	if err != nil {
+		return nil, "", err
+	}
+	defer s.close()
+	if s.model == nil {
+		if s, err = c.beside(e, s); err != nil {
+			return nil, "", err
+		}
+		defer s.close()
+	}
+	opt, release := c.options()
+	defer release()
+	bar := newProgress(e.stderr, 1)
+	defer bar.stop()
+	bar.step("explain")
+	found, err := passes.Explain(s.model, s.plan, opt)
+	if err != nil {
+		return nil, "", err
+	}
+	x = &explained{Explanation: found.Explanation, p: found.Problem}
+	for i := range found.Problem.Nodes {
+		x.order = append(x.order, int32(i))
+	}
+	return x, s.name, nil
+}
+
+// beside opens the model that a plan is for: it stands in the plan's folder.
+func (c *explainCmd) beside(e *env, s *source) (*source, error) {
+	file := s.plan.Model.File
+	refused := func(what string) error {
+		return &graph.Error{File: s.name, Offset: -1, Err: errors.New(what + ": a plan lacks the graph that an explanation needs")}
+	}
+	if c.File == "-" || file == "" || file != filepath.Base(file) {
+		return nil, refused("expected the planned model instead")
+	}
+	path := filepath.Join(filepath.Dir(c.File), file)
+	if _, err := os.Stat(path); err != nil {
+		return nil, refused(fmt.Sprintf("its model %q is not beside it", graph.Short(file)))
+	}
+	flags := c.sourceFlags
+	flags.PlanPath = c.File
+	return flags.open(e, path)
+}
+
+// problem solves and explains a bare problem.
+func (c *explainCmd) problem(e *env, text []byte) (*explained, error) {
+	p, err := schedule.ReadProblem(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	bar := newProgress(e.stderr, 2)
+	defer bar.stop()
+	bar.step("order")
+	opt, release := c.options()
+	defer release()
+	r, err := schedule.Solve(p, schedule.Options{Effort: efforts[c.Effort], Progress: bar.searched, Context: opt.Context})
+	if err != nil {
+		return nil, err
+	}
+	bar.step("explain")
+	x, err := schedule.Explain(p, r.Order, r.Certificates, opt)
+	if err != nil {
+		return nil, err
+	}
+	x.Bound = max(x.Bound, r.Bound)
+	return &explained{x, p, r.Order}, nil
+}
+
+// explained is an explanation of an order of a problem.
+type explained struct {
+	*schedule.Explanation
+	p     *schedule.Problem
+	order []int32
+}

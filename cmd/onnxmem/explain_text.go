@@ -1,0 +1,352 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// explainer prints an explanation.
+type explainer struct {
+	*explained
+	file string
+	step []int // of each node
+}
+
+func newExplainer(file string, x *explained) *explainer {
+	w := &explainer{x, file, make([]int, len(x.order))}
+	for i, v := range x.order {
+		w.step[v] = i
+	}
+	return w
+}
+
+// print explains in words.
+func (w *explainer) print(out io.Writer) {
+	gap := "no order does better"
+	if w.Bound < w.Peak {
+		gap = fmt.Sprintf("no order goes below %s; the gap of %.2f %% is open", units.Bytes(w.Bound), gapPercent(w.Bound, w.Peak))
+	}
+	fmt.Fprintf(out, "%s: the peak is %s: %s\n", w.file, units.Bytes(w.Peak), gap)
+	where := "there are no nodes; "
+	if w.PeakNode >= 0 {
+		where = fmt.Sprintf("it is first reached at step %d of %d, %s; ", w.PeakStep, len(w.order), w.node(w.PeakNode))
+	}
+	fmt.Fprintf(out, "\n%swhat lives there:\n", where)
+	w.holdings(out, w.Live, w.PeakNode)
+	w.proofs(out)
+	w.relief(out)
+}
+
+// mostHeld is how many buffers a list shows.
+const mostHeld = 8
+
+// holdings lists buffers, each with who makes it and who keeps it alive.
+func (w *explainer) holdings(out io.Writer, live []schedule.Holding, here int32) {
+	var rest int64
+	for i, h := range live {
+		if i >= mostHeld {
+			rest += h.Bytes
+			continue
+		}
+		fmt.Fprintf(out, "  %15s  %s: %s\n", units.Group(h.Bytes), w.buffer(h), w.life(h, here))
+	}
+	if n := len(live) - mostHeld; n > 0 {
+		fmt.Fprintf(out, "  %15s  in %d more\n", units.Group(rest), n)
+	}
+}
+
+// buffer names what lies in a buffer.
+func (w *explainer) buffer(h schedule.Holding) string {
+	var names []string
+	for _, t := range h.Tensors {
+		names = append(names, w.tensor(t))
+	}
+	if len(names) == 0 {
+		return "workspace"
+	}
+	return strings.Join(names, ", over it ")
+}
+
+func (w *explainer) tensor(t int32) string {
+	if name := w.p.Tensors[t].Name; name != "" {
+		return units.Name(name)
+	}
+	return fmt.Sprint("tensor ", t)
+}
+
+// node names a node, its operator and its step.
+func (w *explainer) node(v int32) string {
+	n := &w.p.Nodes[v]
+	name := units.Name(n.Name)
+	if name == "" {
+		name = fmt.Sprint("node ", v)
+	}
+	if n.Op != "" {
+		name += fmt.Sprintf(" (%s)", units.Name(n.Op))
+	}
+	return name
+}
+
+// life says where a buffer comes from and what keeps it while a node runs.
+func (w *explainer) life(h schedule.Holding, here int32) string {
+	var parts []string
+	switch {
+	case len(h.Tensors) == 0:
+		return "of " + w.node(h.Maker)
+	case h.Maker < 0:
+		parts = append(parts, "there from the start")
+	case h.Maker == here:
+		parts = append(parts, "made here")
+	default:
+		parts = append(parts, fmt.Sprintf("made by %s", w.at(h.Maker)))
+	}
+	const most = 3
+	var readers []string
+	more, reads := 0, false
+	for _, v := range h.Keepers {
+		switch {
+		case v == here:
+			reads = true
+		case len(readers) < most:
+			readers = append(readers, w.at(v))
+		default:
+			more++
+		}
+	}
+	if reads {
+		parts = append(parts, "read here")
+	}
+	if len(readers) > 0 {
+		text := "kept for " + strings.Join(readers, ", ")
+		if more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, text)
+	}
+	if h.Output {
+		parts = append(parts, "an output")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (w *explainer) at(v int32) string { return fmt.Sprintf("%s at step %d", w.node(v), w.step[v]) }
+
+// proofs says why no order does better.
+func (w *explainer) proofs(out io.Writer) {
+	if w.Bound < w.Peak {
+		fmt.Fprintf(out, "\nwhy no order goes below %s:\n", units.Group(w.Bound))
+	} else {
+		fmt.Fprint(out, "\nwhy no order does better:\n")
+	}
+	for _, f := range w.Proofs {
+		switch {
+		case f.Kind == schedule.KindSearch:
+			fmt.Fprintf(out, "  an exhausted search finds no order below %s\n", units.Bytes(f.Value))
+			continue
+		case f.Node < 0:
+			fmt.Fprintf(out, "  %s proves %s\n", f.Kind, units.Bytes(f.Value))
+			continue
+		}
+		w.proof(out, f)
+	}
+	if len(w.Proofs) == 0 {
+		fmt.Fprintf(out, "  the first step, the last step, or a node by itself needs %s\n", units.Bytes(w.Bound))
+	}
+}
+
+// proof tells one certificate: which nodes must have run, and what they leave
+// alive.
+func (w *explainer) proof(out io.Writer, f schedule.Proof) {
+	switch f.Kind {
+	case schedule.KindFirst:
+		fmt.Fprintf(out, "  of %s one runs first, before any other of them; at the least load that is\n", w.set(f.Nodes))
+	case schedule.KindLast:
+		fmt.Fprintf(out, "  of %s one runs last, when the others have run; at the least load that is\n", w.set(f.Nodes))
+	}
+	fmt.Fprintf(out, "  %s: %s must run before it, %s only after it\n", w.node(f.Node), nodes(f.Before), nodes(f.After))
+	var forced, chosen []schedule.Holding
+	var sum, total int64
+	for _, h := range f.Live {
+		total += h.Bytes
+		if h.Forced {
+			forced = append(forced, h)
+			sum += h.Bytes
+		} else {
+			chosen = append(chosen, h)
+		}
+	}
+	fmt.Fprintf(out, "  whatever the order, while it runs there live %s:\n", units.Bytes(sum))
+	w.holdings(out, forced, f.Node)
+	if len(chosen) > 0 {
+		fmt.Fprintf(out, "  and at least %s more; the cheapest state, in which %s, holds\n", units.Bytes(f.Value-sum), haveRun(f.Ran))
+		w.holdings(out, chosen, f.Node)
+	}
+	if total > f.Value {
+		fmt.Fprintf(out, "  of which writing in place may save %s\n", units.Bytes(total-f.Value))
+	}
+	fmt.Fprintf(out, "  together %s\n", units.Bytes(f.Value))
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%s nodes", units.Group(int64(n)))
+}
+
+func haveRun(n int) string {
+	if n == 1 {
+		return "1 node has run"
+	}
+	return nodes(n) + " have run"
+}
+
+// set names a few nodes of a set.
+func (w *explainer) set(list []int32) string {
+	const most = 3
+	var names []string
+	for _, v := range list[:min(len(list), most)] {
+		names = append(names, w.node(v))
+	}
+	text := strings.Join(names, ", ")
+	if n := len(list) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// relief says what would lower the bound and the peak.
+func (w *explainer) relief(out io.Writer) {
+	if len(w.Relief) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\nwhat would lower it, by the proven bound (and the peak of an order that was found):\n")
+	fmt.Fprintf(out, "  %15s %15s %15s %15s\n", "without it", "(found)", "half of it", "(found)")
+	for _, r := range w.Relief {
+		absent, foundAbsent := w.outlook(r.Absent)
+		half, foundHalf := w.outlook(r.Half)
+		fmt.Fprintf(out, "  %15s %15s %15s %15s  %s\n", absent, foundAbsent, half, foundHalf, w.buffer(r.Holding))
+	}
+}
+
+// outlook prints a bound and a peak. A smaller tensor can make things worse: what
+// is written over it, or it over another, no longer fits.
+func (w *explainer) outlook(o schedule.Outlook) (bound, peak string) {
+	if o.Bound >= w.Peak {
+		return "no gain", ""
+	}
+	return units.Group(o.Bound), units.Group(o.Peak)
+}
+
+// The JSON form of an explanation.
+type (
+	explanation struct {
+		File     string         `json:"file"`
+		Nodes    int            `json:"nodes"`
+		Peak     int64          `json:"peak_bytes"`
+		Bound    int64          `json:"lower_bound_bytes"`
+		Optimal  bool           `json:"optimal"`
+		PeakStep int            `json:"peak_step"`
+		PeakNode string         `json:"peak_node"`
+		Live     []holding      `json:"live"`
+		Proofs   []explainProof `json:"proofs"`
+		Relief   []relief       `json:"relief"`
+	}
+	holding struct {
+		Tensors []string `json:"tensors"`
+		Kind    string   `json:"kind,omitempty"`
+		Bytes   int64    `json:"bytes"`
+		Maker   *place   `json:"maker"` // null: there from the start
+		Keepers []place  `json:"keepers"`
+		Output  bool     `json:"output"`
+		Forced  bool     `json:"forced"`
+	}
+	place struct {
+		Node string `json:"node"`
+		Step int    `json:"step"`
+	}
+	explainProof struct {
+		Kind   string    `json:"kind"`
+		Value  int64     `json:"value_bytes"`
+		Nodes  []place   `json:"nodes"`
+		Node   *place    `json:"node"` // null: none
+		Before int       `json:"nodes_before"`
+		After  int       `json:"nodes_after"`
+		Ran    int       `json:"nodes_run"`
+		Live   []holding `json:"live"`
+	}
+	relief struct {
+		Tensors []string `json:"tensors"`
+		Bytes   int64    `json:"bytes"`
+		Absent  outlook  `json:"absent"`
+		Half    outlook  `json:"half"`
+	}
+	outlook struct {
+		Bound int64  `json:"lower_bound_bytes"`
+		Peak  int64  `json:"peak_bytes"`
+		Kind  string `json:"certificate,omitempty"`
+	}
+)
+
+// object is the explanation for --json.
+func (w *explainer) object() explanation {
+	x := explanation{
+		File: w.file, Nodes: len(w.order), Peak: w.Peak, Bound: w.Bound, Optimal: w.Peak == w.Bound, PeakStep: w.PeakStep,
+		Live: w.heldObjects(w.Live), Proofs: []explainProof{}, Relief: []relief{},
+	}
+	if w.PeakNode >= 0 {
+		x.PeakNode = w.p.Nodes[w.PeakNode].Name
+	}
+	for _, f := range w.Proofs {
+		x.Proofs = append(x.Proofs, explainProof{
+			f.Kind, f.Value, w.places(f.Nodes), w.placeOf(f.Node), f.Before, f.After, f.Ran, w.heldObjects(f.Live),
+		})
+	}
+	for _, r := range w.Relief {
+		x.Relief = append(x.Relief, relief{
+			w.tensorNames(r.Tensors), r.Bytes,
+			outlook{r.Absent.Bound, r.Absent.Peak, r.Absent.Kind}, outlook{r.Half.Bound, r.Half.Peak, r.Half.Kind},
+		})
+	}
+	return x
+}
+
+func (w *explainer) heldObjects(live []schedule.Holding) []holding {
+	list := []holding{}
+	for _, h := range live {
+		kind := plan.KindWorkspace
+		if len(h.Tensors) > 0 {
+			kind = w.p.Tensors[h.Tensors[0]].Kind
+		}
+		list = append(list, holding{w.tensorNames(h.Tensors), kind, h.Bytes, w.placeOf(h.Maker), w.places(h.Keepers), h.Output, h.Forced})
+	}
+	return list
+}
+
+func (w *explainer) tensorNames(list []int32) []string {
+	names := []string{}
+	for _, t := range list {
+		names = append(names, w.p.Tensors[t].Name)
+	}
+	return names
+}
+
+func (w *explainer) places(list []int32) []place {
+	places := []place{}
+	for _, v := range list {
+		places = append(places, *w.placeOf(v))
+	}
+	return places
+}
+
+func (w *explainer) placeOf(v int32) *place {
+	if v < 0 {
+		return nil
+	}
+	return &place{w.p.Nodes[v].Name, w.step[v]}
+}
