@@ -36,8 +36,8 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// runRecipe runs a line that begins with onnxmem, perhaps with its output going
-// into a file; after "! " it must fail.
+// runRecipe runs a line that begins with onnxmem, or with mkdir; after "! " it
+// must fail.
 func runRecipe(t *testing.T, line string) {
 	t.Helper()
 	want := 0
@@ -45,21 +45,36 @@ func runRecipe(t *testing.T, line string) {
 		line, want = rest, exitFailed
 	}
 	args := strings.Fields(line)
+	if args[0] == "mkdir" {
+		if err := os.Mkdir(args[1], 0o777); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	if args[0] != "onnxmem" {
 		t.Fatalf("%s: expected a command of onnxmem", line)
-	}
-	var target string
-	if n := len(args); n > 2 && args[n-2] == ">" {
-		target, args = args[n-1], args[:n-2]
 	}
 	var out, errs bytes.Buffer
 	if got := run(args[1:], &out, &errs); got != want {
 		t.Fatalf("%s: exit status %d, expected %d:\n%s%s", line, got, want, &out, &errs)
 	}
-	if target != "" {
-		if err := os.WriteFile(target, out.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// TestRecipesCode: the Go code of docs/recipes.md is that of an example.
+func TestRecipesCode(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile(filepath.Join("..", "..", "schedule", "example_compiler_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, found := strings.Cut(string(page), "```go\n")
+	code, _, _ = strings.Cut(code, "```")
+	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	if !found || !strings.Contains(words(string(example)), words(code)) {
+		t.Errorf("not in schedule/example_compiler_test.go:\n%s", code)
 	}
 }
 

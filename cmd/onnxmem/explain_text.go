@@ -310,7 +310,8 @@ func (w *explainer) object() explanation {
 	for _, r := range w.Relief {
 		x.Relief = append(x.Relief, relief{
 			w.tensorNames(r.Tensors), r.Bytes,
-			outlook{r.Absent.Bound, r.Absent.Peak, r.Absent.Kind}, outlook{r.Half.Bound, r.Half.Peak, r.Half.Kind},
+			outlook{r.Absent.Bound, r.Absent.Peak, r.Absent.Kind},
+			outlook{r.Half.Bound, r.Half.Peak, r.Half.Kind},
 		})
 	}
 	return x

@@ -1,0 +1,64 @@
+package schedule_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/onnxmem/onnxmem/alloc"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// A compiler with a graph of its own: nodes and tensors in, an order and an
+// offset for each tensor out. docs/recipes.md shows this.
+func Example_compiler() {
+	p := &schedule.Problem{
+		Nodes: []schedule.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "sum"}},
+		Tensors: []schedule.Tensor{
+			{Name: "x", Bytes: 64, Producer: -1, Consumers: []int32{0, 1}},
+			{Name: "a", Bytes: 4096, Producer: 0, Consumers: []int32{2}},
+			{Name: "b", Bytes: 512, Producer: 1, Consumers: []int32{3}},
+			{Name: "c", Bytes: 512, Producer: 2, Consumers: []int32{3}},
+			{Name: "sum", Bytes: 512, Producer: 3, Output: true, Reuses: []int32{2, 3}},
+		},
+	}
+	found, err := schedule.Solve(p, schedule.Options{})
+	if err != nil {
+		log.Fatal(err) // *schedule.Error: which node or tensor
+	}
+	fmt.Println("peak", found.Evaluation.Peak, "bound", found.Bound)
+
+	step := make([]int, len(p.Nodes))
+	for i, v := range found.Order {
+		step[v] = i
+	}
+	var buffers alloc.Problem
+	for _, t := range p.Tensors {
+		b := alloc.Buffer{ID: t.Name, Size: t.Bytes, Last: len(step) - 1}
+		if t.Producer >= 0 {
+			b.First = step[t.Producer]
+		}
+		if !t.Output {
+			b.Last = b.First
+			for _, v := range t.Consumers {
+				b.Last = max(b.Last, step[v])
+			}
+		}
+		buffers.Buffers = append(buffers.Buffers, b)
+	}
+	placed, err := alloc.Solve(buffers, alloc.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, b := range buffers.Buffers {
+		fmt.Println(b.ID, b.First, b.Last, placed.Offsets[i])
+	}
+	fmt.Println("arena", placed.Arena)
+	// Output:
+	// peak 4672 bound 4672
+	// x 0 2 4608
+	// a 0 1 0
+	// b 2 3 0
+	// c 1 3 4096
+	// sum 3 3 512
+	// arena 4672
+}
