@@ -18,6 +18,15 @@ var products = family{"", []Kernel{
 // makeMatMul is numpy's matmul: leading axes broadcast, a vector is a row on the
 // left and a column on the right.
 func makeMatMul(c *Call) (Run, error) {
+	p, err := matMul(c)
+	if err != nil {
+		return nil, err
+	}
+	return p.make()
+}
+
+// matMul is the batch of products that inputs 0 and 1 make.
+func matMul(c *Call) (*product, error) {
 	a, b := c.In[0].Shape, c.In[1].Shape
 	if len(a) == 0 || len(b) == 0 {
 		return nil, fmt.Errorf("shapes %v and %v, expected at least one axis each", a, b)
@@ -52,7 +61,7 @@ func makeMatMul(c *Call) (Run, error) {
 	if p.batches > 1 && sameOffset(p.offB) && inRow(p.offA, m*k) {
 		p.m, p.batches, p.offA, p.offB = m*p.batches, 1, nil, nil
 	}
-	return p.make()
+	return p, nil
 }
 
 func sameOffset(list []int) bool {

@@ -1,0 +1,323 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// recurrence is networks that go along a sequence.
+var recurrence = family{"", []Kernel{
+	{Name: "RNN", Make: recurrent(1)},
+	{Name: "GRU", Make: recurrent(3)},
+	{Name: "LSTM", Make: recurrent(4)},
+}}
+
+// recurrent makes the kernel of a network with that many gates: RNN, GRU (z, r,
+// h) or LSTM (i, o, f, c).
+func recurrent(gates int) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return recurrentOf[float32](c, gates)
+		case graph.Float64:
+			return recurrentOf[float64](c, gates)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+// sequence is a recurrent node. Layout 0: X is [steps, batch, input], Y [steps,
+// directions, batch, hidden], states [directions, batch, hidden]; layout 1 has
+// the batch in front.
+type sequence[T floating] struct {
+	c                                    *Call
+	gates, steps, batch, input, hidden   int
+	directions                           int
+	batchFirst, backward, before, couple bool
+	clip                                 float64
+	acts                                 []func(float64) float64
+}
+
+func recurrentOf[T floating](c *Call, gates int) (Run, error) {
+	x, w, r := c.In[0], c.In[1], c.In[2]
+	if x.rank() != 3 || w.rank() != 3 || r.rank() != 3 {
+		return nil, fmt.Errorf("shapes %v, %v and %v, expected three axes each", x.Shape, w.Shape, r.Shape)
+	}
+	s := &sequence[T]{
+		c: c, gates: gates, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[2], directions: w.Shape[0],
+		batchFirst: c.Int("layout", 0) != 0, backward: c.Str("direction", "forward") == "reverse",
+		before: c.Int("linear_before_reset", 0) != 0, couple: c.Int("input_forget", 0) != 0, clip: float64(c.Float("clip", 0)),
+	}
+	if s.batchFirst {
+		s.steps, s.batch = s.batch, s.steps
+	}
+	if w.Shape[1] != gates*s.hidden || w.Shape[2] != s.input || r.Shape[1] != gates*s.hidden || r.Shape[0] != s.directions {
+		return nil, fmt.Errorf("weights %v and %v do not fit %d inputs and %d gates", w.Shape, r.Shape, s.input, gates)
+	}
+	if err := s.activations(); err != nil {
+		return nil, err
+	}
+	// For each worker: the gates of one element of the batch, and its states.
+	each := c.Each(8 * (2*gates + 3) * s.hidden)
+	var pool *work.Pool
+	part := func(p, worker int) {
+		s.line(p/s.batch, p%s.batch, span[float64](pool.Each(worker, each), (2*gates+3)*s.hidden))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(s.directions*s.batch, part)
+		return nil
+	}, nil
+}
+
+// activations reads those of each direction: f for gates, g for the candidate,
+// h for the LSTM's output.
+func (s *sequence[T]) activations() error {
+	a := s.c.Node.Attr("activations")
+	defaults := map[int][]string{1: {"Tanh"}, 3: {"Sigmoid", "Tanh"}, 4: {"Sigmoid", "Tanh", "Tanh"}}[s.gates]
+	var names []string
+	for range s.directions {
+		names = append(names, defaults...)
+	}
+	if a != nil {
+		names = a.Strings
+	}
+	var alphas, betas []float32
+	if a := s.c.Node.Attr("activation_alpha"); a != nil {
+		alphas = a.Floats
+	}
+	if a := s.c.Node.Attr("activation_beta"); a != nil {
+		betas = a.Floats
+	}
+	if len(names) != len(defaults)*s.directions {
+		return fmt.Errorf("%d activations, expected %d", len(names), len(defaults)*s.directions)
+	}
+	take := func(list *[]float32, otherwise float64) float64 {
+		if len(*list) == 0 {
+			return otherwise
+		}
+		v := (*list)[0]
+		*list = (*list)[1:]
+		return float64(v)
+	}
+	for _, name := range names {
+		var f func(float64) float64
+		switch strings.ToLower(name) {
+		case "sigmoid":
+			f = sigmoid
+		case "tanh":
+			f = math.Tanh
+		case "relu":
+			f = func(x float64) float64 { return max(x, 0) }
+		case "softsign":
+			f = func(x float64) float64 { return x / (1 + math.Abs(x)) }
+		case "softplus":
+			f = softplus
+		case "affine":
+			alpha, beta := take(&alphas, 1), take(&betas, 0)
+			f = func(x float64) float64 { return alpha*x + beta }
+		case "leakyrelu":
+			alpha := take(&alphas, 0.01)
+			f = func(x float64) float64 { return max(x, 0) + alpha*min(x, 0) }
+		case "thresholdedrelu":
+			alpha := take(&alphas, 1)
+			f = func(x float64) float64 {
+				if x > alpha {
+					return x
+				}
+				return 0
+			}
+		case "scaledtanh":
+			alpha, beta := take(&alphas, 1), take(&betas, 1)
+			f = func(x float64) float64 { return alpha * math.Tanh(beta*x) }
+		case "hardsigmoid":
+			alpha, beta := take(&alphas, 0.2), take(&betas, 0.5)
+			f = func(x float64) float64 { return max(0, min(1, alpha*x+beta)) }
+		case "elu":
+			alpha := take(&alphas, 1)
+			f = func(x float64) float64 {
+				if x < 0 {
+					return alpha * math.Expm1(x)
+				}
+				return x
+			}
+		default:
+			return unsupportedf("activation %q", name)
+		}
+		s.acts = append(s.acts, f)
+	}
+	return nil
+}
+
+// cut clips the input of an activation.
+func (s *sequence[T]) cut(x float64) float64 {
+	if s.clip > 0 {
+		return max(-s.clip, min(s.clip, x))
+	}
+	return x
+}
+
+// line runs one direction for one element of the batch.
+func (s *sequence[T]) line(d, b int, scratch []float64) {
+	n, g := s.hidden, s.gates
+	wx, rh := scratch[:g*n], scratch[g*n:2*g*n]
+	h, cell, next := scratch[2*g*n:(2*g+1)*n], scratch[(2*g+1)*n:(2*g+2)*n], scratch[(2*g+2)*n:]
+	s.state(h, 5, d, b)
+	s.state(cell, 6, d, b)
+	length := s.steps
+	if s.c.Has(4) {
+		length = int(data[int32](s.c.In[4])[b])
+	}
+	acts := s.acts[len(s.acts)/s.directions*d:]
+	w := data[T](s.c.In[1])[d*g*n*s.input:]
+	r := data[T](s.c.In[2])[d*g*n*n:]
+	var bias []T
+	if s.c.Has(3) {
+		bias = data[T](s.c.In[3])[d*2*g*n:]
+	}
+	for t := range s.steps {
+		at := t
+		if s.backward || d == 1 {
+			at = length - 1 - t
+		}
+		if t >= length {
+			s.output(t, d, b, nil)
+			continue
+		}
+		x := data[T](s.c.In[0])[s.place(at, b)*s.input:][:s.input]
+		for k := range wx {
+			sum, rec := 0.0, 0.0
+			for i, v := range w[k*s.input : (k+1)*s.input] {
+				sum += float64(v) * float64(x[i])
+			}
+			for i, v := range r[k*n : (k+1)*n] {
+				rec += float64(v) * h[i]
+			}
+			if bias != nil {
+				sum += float64(bias[k])
+				rec += float64(bias[g*n+k])
+			}
+			wx[k], rh[k] = sum, rec
+		}
+		switch g {
+		case 1:
+			for i := range n {
+				next[i] = acts[0](s.cut(wx[i] + rh[i]))
+			}
+		case 3:
+			s.gru(acts, wx, rh, h, next, r, bias)
+		default:
+			s.lstm(acts, d, wx, rh, cell, next)
+		}
+		copy(h, next)
+		s.output(at, d, b, h)
+	}
+	s.final(1, d, b, h)
+	s.final(2, d, b, cell)
+}
+
+// gru makes the next state: z keeps, r resets.
+func (s *sequence[T]) gru(acts []func(float64) float64, wx, rh, h, next []float64, r, bias []T) {
+	n := s.hidden
+	for i := range n {
+		wx[i] = acts[0](s.cut(wx[i] + rh[i]))       // z
+		wx[n+i] = acts[0](s.cut(wx[n+i] + rh[n+i])) // r
+	}
+	for i := range n {
+		rec := wx[n+i] * rh[2*n+i]
+		if !s.before {
+			rec = 0
+			for j, v := range r[(2*n+i)*n : (2*n+i+1)*n] {
+				rec += float64(v) * wx[n+j] * h[j]
+			}
+			if bias != nil {
+				rec += float64(bias[3*n+2*n+i])
+			}
+		}
+		candidate := acts[1](s.cut(wx[2*n+i] + rec))
+		next[i] = (1-wx[i])*candidate + wx[i]*h[i]
+	}
+}
+
+// lstm makes the next state and cell, with peepholes.
+func (s *sequence[T]) lstm(acts []func(float64) float64, d int, wx, rh, cell, next []float64) {
+	n := s.hidden
+	var peep []T
+	if s.c.Has(7) {
+		peep = data[T](s.c.In[7])[d*3*n:]
+	}
+	for i := range n {
+		in, out, forget, c := wx[i]+rh[i], wx[n+i]+rh[n+i], wx[2*n+i]+rh[2*n+i], wx[3*n+i]+rh[3*n+i]
+		if peep != nil {
+			in += float64(peep[i]) * cell[i]
+			forget += float64(peep[2*n+i]) * cell[i]
+		}
+		in = acts[0](s.cut(in))
+		forget = acts[0](s.cut(forget))
+		if s.couple {
+			forget = 1 - in
+		}
+		cell[i] = forget*cell[i] + in*acts[1](s.cut(c))
+		if peep != nil {
+			out += float64(peep[n+i]) * cell[i]
+		}
+		next[i] = acts[0](s.cut(out)) * acts[2](cell[i])
+	}
+}
+
+// place is the row of X at a step.
+func (s *sequence[T]) place(t, b int) int {
+	if s.batchFirst {
+		return b*s.steps + t
+	}
+	return t*s.batch + b
+}
+
+// state reads a first state, 0 where it is left out.
+func (s *sequence[T]) state(to []float64, input, d, b int) {
+	clear(to)
+	if !s.c.Has(input) || input == 6 && s.gates != 4 {
+		return
+	}
+	row := d*s.batch + b
+	if s.batchFirst {
+		row = b*s.directions + d
+	}
+	for i, v := range data[T](s.c.In[input])[row*s.hidden:][:s.hidden] {
+		to[i] = float64(v)
+	}
+}
+
+// output writes a row of Y; nil is zeros.
+func (s *sequence[T]) output(t, d, b int, h []float64) {
+	if !s.c.HasOut(0) {
+		return
+	}
+	row := (t*s.directions+d)*s.batch + b
+	if s.batchFirst {
+		row = (b*s.steps+t)*s.directions + d
+	}
+	to := data[T](s.c.Out[0])[row*s.hidden:][:s.hidden]
+	clear(to)
+	for i, v := range h {
+		to[i] = T(v)
+	}
+}
+
+// final writes a last state.
+func (s *sequence[T]) final(output, d, b int, h []float64) {
+	if !s.c.HasOut(output) {
+		return
+	}
+	row := d*s.batch + b
+	if s.batchFirst {
+		row = b*s.directions + d
+	}
+	for i, v := range h {
+		data[T](s.c.Out[output])[row*s.hidden+i] = T(v)
+	}
+}

@@ -1,0 +1,420 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// sampling reads between the elements of an image.
+var sampling = family{"", []Kernel{
+	{Name: "Resize", Make: makeResize},
+	{Name: "Upsample", Make: makeResize},
+	{Name: "RoiAlign", Make: makeRoiAlign},
+}}
+
+// interpolation is how the elements of an axis of the output are made: each out
+// of a few elements of the input, with weights; outside says that it lies
+// outside of the region and gets the extrapolation value.
+type interpolation struct {
+	in, out int
+	taps    int
+	from    []int
+	weight  []float64
+	outside []bool
+}
+
+// makeResize interpolates axis by axis: as the weights of several axes multiply,
+// each element is the sum over all taps of all axes.
+func makeResize(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	rank := in.rank()
+	scaleInput, sizeInput := 2, 3
+	if c.Node.Op == "Upsample" || c.Version < 11 {
+		scaleInput, sizeInput = 1, -1
+	}
+	given, err := c.Reals(scaleInput)
+	if err != nil {
+		return nil, err
+	}
+	if a := c.Node.Attr("scales"); a != nil {
+		for _, f := range a.Floats {
+			given = append(given, float64(f))
+		}
+	}
+	var sizes []int
+	if sizeInput > 0 {
+		if sizes, err = c.Value(sizeInput); err != nil {
+			return nil, err
+		}
+	}
+	axes := c.Ints("axes")
+	scale := make([]float64, rank)
+	for a := range scale {
+		scale[a] = float64(out.Shape[a]) / float64(in.Shape[a])
+	}
+	policy := c.Str("keep_aspect_ratio_policy", "stretch")
+	least, largest := math.Inf(1), 0.0
+	for i := range max(len(given), len(sizes)) {
+		a := i
+		if axes != nil {
+			if a, err = axis(axes[i], rank); err != nil {
+				return nil, err
+			}
+		}
+		if len(given) > 0 {
+			scale[a] = given[i]
+		} else {
+			s := float64(sizes[i]) / float64(in.Shape[a])
+			least, largest = min(least, s), max(largest, s)
+		}
+	}
+	if len(given) == 0 && policy != "stretch" {
+		for i := range sizes {
+			a := i
+			if axes != nil {
+				a, _ = axis(axes[i], rank)
+			}
+			scale[a] = least
+			if policy == "not_smaller" {
+				scale[a] = largest
+			}
+		}
+	}
+	roi, err := c.regions(rank, axes)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]interpolation, rank)
+	for a := range list {
+		if list[a], err = c.interpolate(in.Shape[a], out.Shape[a], scale[a], roi[a]); err != nil {
+			return nil, err
+		}
+	}
+	get, ok := reader(in.Type)
+	set, fits := writer(out.Type)
+	if !ok || !fits {
+		return nil, unsupported(in.Type)
+	}
+	return unlessView(out, in, resample(in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
+}
+
+// regions gives the region of interest of each axis.
+func (c *Call) regions(rank int, axes []int) ([][2]float64, error) {
+	roi := make([][2]float64, rank)
+	for a := range roi {
+		roi[a] = [2]float64{0, 1}
+	}
+	if c.Str("coordinate_transformation_mode", "") != "tf_crop_and_resize" {
+		return roi, nil
+	}
+	list, err := c.Reals(1)
+	if err != nil {
+		return nil, err
+	}
+	n := len(list) / 2
+	for i := range n {
+		a := i
+		if axes != nil {
+			if a, err = axis(axes[i], rank); err != nil {
+				return nil, err
+			}
+		}
+		if a >= rank {
+			return nil, fmt.Errorf("roi of %d numbers for %d axes", len(list), rank)
+		}
+		roi[a] = [2]float64{list[i], list[n+i]}
+	}
+	return roi, nil
+}
+
+// resample makes the kernel of an interpolation along several axes.
+func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
+	s := strides(in.Shape)
+	rank := len(list)
+	n := out.Len()
+	if n == 0 {
+		return func(*work.Pool) error { return nil }
+	}
+	// Axes that are as they were need no taps.
+	active := []int{}
+	for a := range list {
+		if list[a].taps > 1 || list[a].in != list[a].out {
+			active = append(active, a)
+		}
+	}
+	part := func(p, _ int) {
+		var at [16]int
+		for i := p * grain; i < min((p+1)*grain, n); i++ {
+			rest, base, outside := i, 0, false
+			for a := rank - 1; a >= 0; a-- {
+				at[a] = rest % out.Shape[a]
+				rest /= out.Shape[a]
+				outside = outside || list[a].outside != nil && list[a].outside[at[a]]
+			}
+			for a := range rank {
+				if list[a].taps == 1 {
+					base += list[a].from[at[a]] * s[a]
+				}
+			}
+			if outside {
+				set(out.At, i, extra)
+				continue
+			}
+			set(out.At, i, blend(in, list, active, s, &at, base, 0, get))
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(n, grain), part)
+		return nil
+	}
+}
+
+// blend sums the taps of the axes from number k on.
+func blend(in *Tensor, list []interpolation, active, s []int, at *[16]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
+	for k < len(active) && list[active[k]].taps == 1 {
+		k++
+	}
+	if k == len(active) {
+		return get(in.At, off)
+	}
+	a := active[k]
+	v := &list[a]
+	sum := 0.0
+	for t := range v.taps {
+		j := at[a]*v.taps + t
+		if v.weight[j] != 0 {
+			sum += v.weight[j] * blend(in, list, active, s, at, off+v.from[j]*s[a], k+1, get)
+		}
+	}
+	return sum
+}
+
+// interpolate finds taps and weights of one axis.
+func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpolation, error) {
+	v := interpolation{in: in, out: out, taps: 1}
+	transform := c.Str("coordinate_transformation_mode", "half_pixel")
+	if c.Node.Op == "Upsample" || c.Version < 11 {
+		transform = "asymmetric"
+	}
+	mode := c.Str("mode", "nearest")
+	same := in == out && scale == 1 && transform != "tf_crop_and_resize"
+	if same {
+		v.from = make([]int, out)
+		for i := range v.from {
+			v.from[i] = i
+		}
+		return v, nil
+	}
+	antialias := c.Int("antialias", 0) != 0 && scale < 1
+	support := 1.0
+	switch mode {
+	case "nearest":
+	case "linear", "bilinear":
+		v.taps = 2
+	case "cubic":
+		v.taps, support = 4, 2
+	default:
+		return v, unsupportedf("mode %q", mode)
+	}
+	if antialias && mode != "nearest" {
+		v.taps = 2*int(math.Ceil(support/scale)) + 1
+	}
+	v.from, v.weight = make([]int, out*v.taps), make([]float64, out*v.taps)
+	for o := range out {
+		x, err := coordinate(transform, float64(o), in, out, scale, roi)
+		if err != nil {
+			return v, err
+		}
+		if transform == "tf_crop_and_resize" && (x < 0 || x > float64(in-1)) {
+			if v.outside == nil {
+				v.outside = make([]bool, out)
+			}
+			v.outside[o] = true
+		}
+		from, weight := v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps]
+		if mode == "nearest" {
+			from[0], weight[0] = min(max(nearest(c.nearestMode(), x), 0), in-1), 1
+			continue
+		}
+		c.taps(from, weight, x, in, scale, support, antialias)
+	}
+	return v, nil
+}
+
+// nearestMode is how coordinates are rounded.
+func (c *Call) nearestMode() string {
+	if c.Node.Op == "Upsample" || c.Version < 11 {
+		return "floor"
+	}
+	return c.Str("nearest_mode", "round_prefer_floor")
+}
+
+// taps fills in the elements around x and their weights, which add up to 1.
+func (c *Call) taps(from []int, weight []float64, x float64, in int, scale, support float64, antialias bool) {
+	a := float64(c.Float("cubic_coeff_a", -0.75))
+	exclude := c.Int("exclude_outside", 0) != 0
+	stretch := 1.0
+	if antialias {
+		stretch = scale
+	}
+	first := int(math.Floor(x)) - len(from)/2 + 1
+	if antialias {
+		first = int(math.Floor(x)) - len(from)/2
+	}
+	sum := 0.0
+	for t := range from {
+		k := first + t
+		d := math.Abs(x-float64(k)) * stretch
+		w := 0.0
+		switch {
+		case support == 1:
+			w = max(0, 1-d)
+		case d <= 1:
+			w = ((a+2)*d-(a+3))*d*d + 1
+		case d < 2:
+			w = ((a*d-5*a)*d+8*a)*d - 4*a
+		}
+		if exclude && (k < 0 || k >= in) {
+			w = 0
+		}
+		from[t], weight[t] = min(max(k, 0), in-1), w
+		sum += w
+	}
+	if sum != 0 {
+		for t := range weight {
+			weight[t] /= sum
+		}
+	}
+}
+
+// coordinate is where place o of the output lies on the input's axis.
+func coordinate(mode string, o float64, in, out int, scale float64, roi [2]float64) (float64, error) {
+	switch mode {
+	case "half_pixel":
+		return (o+0.5)/scale - 0.5, nil
+	case "half_pixel_symmetric":
+		adjust := float64(out) / (scale * float64(in))
+		center := float64(in) / 2
+		return center*(1-adjust) + (o+0.5)/scale - 0.5, nil
+	case "pytorch_half_pixel":
+		if out > 1 {
+			return (o+0.5)/scale - 0.5, nil
+		}
+		return 0, nil
+	case "align_corners":
+		if out == 1 {
+			return 0, nil
+		}
+		return o * float64(in-1) / (scale*float64(in) - 1), nil
+	case "asymmetric":
+		return o / scale, nil
+	case "tf_crop_and_resize":
+		if out == 1 {
+			return 0.5 * (roi[0] + roi[1]) * float64(in-1), nil
+		}
+		return roi[0]*float64(in-1) + o*(roi[1]-roi[0])*float64(in-1)/float64(out-1), nil
+	}
+	return 0, unsupportedf("coordinate_transformation_mode %q", mode)
+}
+
+// nearest rounds a coordinate.
+func nearest(mode string, x float64) int {
+	switch mode {
+	case "floor":
+		return int(math.Floor(x))
+	case "ceil":
+		return int(math.Ceil(x))
+	case "round_prefer_ceil":
+		return int(math.Floor(x + 0.5))
+	}
+	return int(math.Ceil(x - 0.5)) // round_prefer_floor
+}
+
+// makeRoiAlign takes the mean, or the largest, of bilinear samples in each bin
+// of each region.
+func makeRoiAlign(c *Call) (Run, error) {
+	x, rois, index, out := c.In[0], c.In[1], c.In[2], c.Out[0]
+	if x.Type != graph.Float32 || x.rank() != 4 || rois.rank() != 2 {
+		return nil, unsupported(x.Type)
+	}
+	largest := c.Str("mode", "avg") == "max"
+	rows, columns := c.Int("output_height", 1), c.Int("output_width", 1)
+	ratio := c.Int("sampling_ratio", 0)
+	scale := c.Float("spatial_scale", 1)
+	shift := float32(0.5)
+	minimum := float32(math.Inf(-1))
+	if c.Version < 16 || c.Str("coordinate_transformation_mode", "half_pixel") == "output_half_pixel" {
+		shift, minimum = 0, 1
+	}
+	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	batch, err := indexReader(index)
+	if err != nil {
+		return nil, err
+	}
+	part := func(r, _ int) {
+		image, _ := batch(r, x.Shape[0])
+		b := data[float32](rois)[4*r:]
+		x1, y1 := b[0]*scale-shift, b[1]*scale-shift
+		width, height := max(b[2]*scale-shift-x1, minimum), max(b[3]*scale-shift-y1, minimum)
+		binH, binW := height/float32(rows), width/float32(columns)
+		gridH, gridW := ratio, ratio
+		if ratio <= 0 {
+			gridH, gridW = int(math.Ceil(float64(height)/float64(rows))), int(math.Ceil(float64(width)/float64(columns)))
+		}
+		total := float32(max(gridH*gridW, 1))
+		for ch := range channels {
+			plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
+			d := data[float32](out)[(r*channels+ch)*rows*columns:][:rows*columns]
+			for p := range d {
+				sum, best, none := float32(0), float32(0), true
+				for gy := range gridH {
+					for gx := range gridW {
+						v := y1 + float32(p/columns)*binH + (float32(gy)+0.5)*binH/float32(gridH)
+						u := x1 + float32(p%columns)*binW + (float32(gx)+0.5)*binW/float32(gridW)
+						value, top := bilinear(plane, h, w, v, u)
+						sum += value
+						if none || top > best {
+							best, none = top, false
+						}
+					}
+				}
+				d[p] = sum / total
+				if largest {
+					d[p] = best
+				}
+			}
+		}
+	}
+	return func(p *work.Pool) error {
+		if err := checkIndices(index, x.Shape[0]); err != nil {
+			return err
+		}
+		p.For(rois.Shape[0], part)
+		return nil
+	}, nil
+}
+
+// bilinear samples a plane between its elements; top is the largest of the four
+// weighted terms, which is what mode max of RoiAlign compares.
+func bilinear(plane []float32, h, w int, y, x float32) (value, top float32) {
+	if y < -1 || y > float32(h) || x < -1 || x > float32(w) {
+		return 0, 0
+	}
+	y, x = max(y, 0), max(x, 0)
+	y0, x0 := min(int(y), h-1), min(int(x), w-1)
+	y1, x1 := min(y0+1, h-1), min(x0+1, w-1)
+	fy, fx := y-float32(y0), x-float32(x0)
+	if y0 == h-1 {
+		fy = 0
+	}
+	if x0 == w-1 {
+		fx = 0
+	}
+	a, b := plane[y0*w+x0]*(1-fy)*(1-fx), plane[y0*w+x1]*(1-fy)*fx
+	c, d := plane[y1*w+x0]*fy*(1-fx), plane[y1*w+x1]*fy*fx
+	return a + b + c + d, max(a, b, c, d)
+}

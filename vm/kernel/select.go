@@ -1,0 +1,182 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// selections pick elements by what they are: how many is known only then.
+var selections = family{"", []Kernel{
+	{Name: "NonZero", Make: makeNonZero, Half: true},
+	{Name: "Compress", Make: makeCompress, Half: true},
+	{Name: "NonMaxSuppression", Make: makeNonMaxSuppression},
+}}
+
+// makeNonZero lists the places of all elements that are not 0, axis by axis.
+func makeNonZero(c *Call) (Run, error) {
+	in := c.In[0]
+	get, ok := reader(in.Type)
+	if !ok {
+		return nil, unsupported(in.Type)
+	}
+	return func(*work.Pool) error {
+		n, found := in.Len(), 0
+		for i := range n {
+			if get(in.At, i) != 0 {
+				found++
+			}
+		}
+		if err := c.Runtime.Resize(0, []int{in.rank(), found}); err != nil {
+			return err
+		}
+		d := data[int64](c.Out[0])
+		k := 0
+		for i := range n {
+			if get(in.At, i) == 0 {
+				continue
+			}
+			rest := i
+			for a := in.rank() - 1; a >= 0; a-- {
+				d[a*found+k] = int64(rest % in.Shape[a])
+				rest /= in.Shape[a]
+			}
+			k++
+		}
+		return nil
+	}, nil
+}
+
+// makeCompress keeps the slices along an axis, or the elements, at which the
+// condition is true.
+func makeCompress(c *Call) (Run, error) {
+	in, cond := c.In[0], c.In[1]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	outer, n, inner := 1, in.Len(), width
+	k := -1
+	if a := c.Node.Attr("axis"); a != nil {
+		if k, err = axis(int(a.Int), in.rank()); err != nil {
+			return nil, err
+		}
+		outer, n, inner = count(in.Shape[:k]), in.Shape[k], count(in.Shape[k+1:])*width
+	}
+	return func(*work.Pool) error {
+		keep := data[bool](cond)
+		keep = keep[:min(len(keep), n)]
+		found := 0
+		for _, b := range keep {
+			if b {
+				found++
+			}
+		}
+		shape := []int{found}
+		if k >= 0 {
+			shape = slices.Clone(in.Shape)
+			shape[k] = found
+		}
+		if err := c.Runtime.Resize(0, shape); err != nil {
+			return err
+		}
+		to := 0
+		for o := range outer {
+			for i, b := range keep {
+				if b {
+					copy(span[byte](unsafe.Add(c.Out[0].At, to), inner), span[byte](unsafe.Add(in.At, (o*n+i)*inner), inner))
+					to += inner
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+// makeNonMaxSuppression keeps, for each image and class, the boxes of the best
+// scores that overlap none kept before by more than a threshold.
+func makeNonMaxSuppression(c *Call) (Run, error) {
+	boxes, scores := c.In[0], c.In[1]
+	if boxes.Type != graph.Float32 || scores.Type != graph.Float32 || boxes.rank() != 3 || scores.rank() != 3 {
+		return nil, fmt.Errorf("boxes of shape %v and scores of %v", boxes.Shape, scores.Shape)
+	}
+	center := c.Int("center_point_box", 0) != 0
+	return func(*work.Pool) error {
+		most, overlap, least := 0, float32(0), float32(math.Inf(-1))
+		if c.Has(2) && c.In[2].Len() > 0 {
+			most = int(data[int64](c.In[2])[0])
+		}
+		if c.Has(3) && c.In[3].Len() > 0 {
+			overlap = data[float32](c.In[3])[0]
+		}
+		if c.Has(4) && c.In[4].Len() > 0 {
+			least = data[float32](c.In[4])[0]
+		}
+		images, classes, n := scores.Shape[0], scores.Shape[1], scores.Shape[2]
+		var kept []int64
+		order := make([]int, 0, n)
+		for image := range images {
+			all := data[float32](boxes)[image*n*4 : (image+1)*n*4]
+			for class := range classes {
+				s := data[float32](scores)[(image*classes+class)*n:][:n]
+				order = order[:0]
+				for i, v := range s {
+					if v > least {
+						order = append(order, i)
+					}
+				}
+				slices.SortStableFunc(order, func(a, b int) int { return -order2(s[a], s[b]) })
+				var chosen []int
+				for _, i := range order {
+					if len(chosen) >= most {
+						break
+					}
+					if !slices.ContainsFunc(chosen, func(j int) bool { return intersection(all[4*i:], all[4*j:], center) > overlap }) {
+						chosen = append(chosen, i)
+						kept = append(kept, int64(image), int64(class), int64(i))
+					}
+				}
+			}
+		}
+		if err := c.Runtime.Resize(0, []int{len(kept) / 3, 3}); err != nil {
+			return err
+		}
+		copy(data[int64](c.Out[0]), kept)
+		return nil
+	}, nil
+}
+
+// order2 is -1, 0 or 1; NaN is equal to all.
+func order2(a, b float32) int {
+	if o := order(a, b); o != unordered {
+		return o
+	}
+	return 0
+}
+
+// intersection is the area that two boxes share over that which they cover.
+func intersection(a, b []float32, center bool) float32 {
+	y1, x1, y2, x2 := corners(a, center)
+	v1, u1, v2, u2 := corners(b, center)
+	h, w := min(y2, v2)-max(y1, v1), min(x2, u2)-max(x1, u1)
+	if h <= 0 || w <= 0 {
+		return 0
+	}
+	both := h * w
+	union := (y2-y1)*(x2-x1) + (v2-v1)*(u2-u1) - both
+	if union <= 0 {
+		return 0
+	}
+	return both / union
+}
+
+func corners(b []float32, center bool) (y1, x1, y2, x2 float32) {
+	if center {
+		return b[1] - b[3]/2, b[0] - b[2]/2, b[1] + b[3]/2, b[0] + b[2]/2
+	}
+	return min(b[0], b[2]), min(b[1], b[3]), max(b[0], b[2]), max(b[1], b[3])
+}
