@@ -45,7 +45,7 @@ func (c *reportCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.open(e, c.File)
+	s, err := c.openOnly(e, c.File)
 	if err != nil {
 		return err
 	}

@@ -62,9 +62,6 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 		if f.PlanPath != "" {
 			return nil, &failure{exitUsage, path + " is a plan itself: expected no --plan"}
 		}
-		if err := f.unbound(s.name); err != nil {
-			return nil, err
-		}
 		return s, s.readPlan(path, text)
 	case isStream:
 		m, err := onnx.Parse(s.name, text)
@@ -78,9 +75,7 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 		}
 	}
 	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
-		if err = f.unbound(s.name); err == nil {
-			err = s.verify(f.PlanPath)
-		}
+		err = s.verify(f.PlanPath)
 	} else {
 		err = s.optimize(e, &f.planFlags)
 	}
@@ -90,13 +85,16 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	return s, nil
 }
 
-// unbound refuses lengths of dimensions for what is planned already: its lengths
-// are fixed, and figures for others would not be what was asked for.
-func (f *sourceFlags) unbound(name string) error {
-	if len(f.Dim) > 0 {
-		return &failure{exitUsage, name + " is planned already: --dim is for a model that is not"}
+// openOnly is open for a command that takes one FILE: lengths of dimensions for
+// what is planned already are refused, as its figures would not be what was asked
+// for.
+func (f *sourceFlags) openOnly(e *env, path string) (*source, error) {
+	s, err := f.open(e, path)
+	if err != nil || s.trust == plannedHere || len(f.Dim) == 0 {
+		return s, err
 	}
-	return nil
+	refused := &failure{exitUsage, s.name + " is planned already: --dim is for a model that is not"}
+	return nil, errors.Join(refused, s.close())
 }
 
 // planVersionKey marks a planned model, in its metadata.
