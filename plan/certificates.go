@@ -135,8 +135,18 @@ func (v *verifier) replay(s *scope, i int) outcome {
 		v.r.Replay = fmt.Sprintf("not replayed: more than %d bytes", int64(maxReplayBytes))
 		return isUnknown
 	}
-	r := newReplay(v.bounds)
-	switch r.run(c.ValueBytes - 1) {
+	r := newReplay(v.bounds, 0)
+	found := tooMuch
+	if least := r.negligible(c.ValueBytes - 1); least > 0 {
+		coarse := newReplay(v.bounds, least)
+		if found = coarse.run(c.ValueBytes - 1); found == noOrder {
+			r = coarse
+		}
+	}
+	if found != noOrder {
+		found = r.run(c.ValueBytes - 1)
+	}
+	switch found {
 	case noOrder:
 		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, count(r.states, "state"))
 		return isProven

@@ -10,7 +10,7 @@ import (
 // What forcing may take, beside the replay itself.
 const (
 	maxForceRounds = 8
-	maxForceWork   = 1 << 30 // edges looked at
+	maxForceWork   = 1 << 28 // edges looked at
 )
 
 // force adds the precedence that every order within the limit keeps, and reports
@@ -28,12 +28,7 @@ func (r *replay) force() bool {
 	order := s.identity()
 	loads, _ := s.simulate(order)
 	slices.SortStableFunc(order, func(a, b graph.NodeID) int { return cmp.Compare(loads[b], loads[a]) })
-	var all []int32
-	for i := range s.storages {
-		if st := &s.storages[i]; s.counts(int32(i)) && st.bytes > 0 && (st.maker >= 0 || !st.output) {
-			all = append(all, int32(i))
-		}
-	}
+	all := r.held()
 	for range maxForceRounds {
 		more := false
 		for _, v := range order {
@@ -63,29 +58,25 @@ func (r *replay) force() bool {
 	return true
 }
 
+// held lists the storages that count and may be live or not.
+func (r *replay) held() (all []int32) {
+	for i := range r.b.s.storages {
+		st := &r.b.s.storages[i]
+		if r.b.s.counts(int32(i)) && !r.small(int32(i)) && (st.maker >= 0 || !st.output) {
+			all = append(all, int32(i))
+		}
+	}
+	return all
+}
+
 // forcedBy gives what runs before node v, and after it, in every order within the
 // limit, beside what is known. ok is false if v cannot run within the limit.
 func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.NodeID, ok bool) {
-	b := r.b
-	clear(b.side)
-	b.mark([]graph.NodeID{v}, r.before, done)
-	b.mark([]graph.NodeID{v}, r.after, due)
-	if b.side[v] != free { // a cycle of forced precedence
+	if !r.around(v) { // a cycle of forced precedence
 		return nil, nil, false
 	}
-	b.side[v] = due
-	var open []graph.NodeID
-	for x, side := range b.side {
-		if side == free {
-			open = append(open, graph.NodeID(x))
-		}
-	}
 	c := &r.cut
-	c.build(r, open, all)
-	least := b.base + b.trans[v] + c.fixed + c.flow(unlimitedBytes)
-	if pairs := r.pairs[v]; len(pairs) > 0 {
-		least -= b.s.saved(pairs)
-	}
+	least, open := r.leastLoad(v, all)
 	slack := r.limit - least
 	if slack < 0 {
 		return nil, nil, false
@@ -115,6 +106,36 @@ func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.No
 		c.edges = append(c.edges[:0], edges...)
 	}
 	return before, after, true
+}
+
+// around puts all nodes on the sides where they stand when v runs, and reports
+// whether it can run at all.
+func (r *replay) around(v graph.NodeID) bool {
+	b := r.b
+	clear(b.side)
+	b.mark([]graph.NodeID{v}, r.before, done)
+	b.mark([]graph.NodeID{v}, r.after, due)
+	possible := b.side[v] == free
+	b.side[v] = due
+	return possible
+}
+
+// leastLoad is a lower bound on the load of v over all states that the sides allow,
+// with all of its pairs given. It leaves the cut in place, of the nodes that may
+// stand on either side.
+func (r *replay) leastLoad(v graph.NodeID, all []int32) (bytes int64, open []graph.NodeID) {
+	b := r.b
+	for x, side := range b.side {
+		if side == free {
+			open = append(open, graph.NodeID(x))
+		}
+	}
+	r.cut.build(r, open, all)
+	bytes = b.base + r.trans[v] + r.cut.fixed + r.cut.flow(unlimitedBytes)
+	if pairs := r.pairs[v]; len(pairs) > 0 {
+		bytes -= b.s.saved(pairs)
+	}
+	return bytes, open
 }
 
 // ends gives the nodes of an ascending list that lead to no other of it.

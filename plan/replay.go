@@ -27,7 +27,9 @@ import (
 //     other ways out are left, and the search goes on from the largest state of
 //     least live bytes between the two (a minimum cut: see valley);
 //   - a state from which no way leads to one with as few live bytes is a dead
-//     end, whatever the search was for when it got there. It is remembered.
+//     end, whatever the search was for when it got there. So is, for anything
+//     below the live bytes of that, each state that the search came by: what it
+//     reaches, the dead end reaches with no more live bytes. Both are remembered.
 //
 // It stands on the storages and the rules of [Verify] and shares no code with
 // the search that it checks. Before it begins, it finds out what the limit forces:
@@ -35,6 +37,8 @@ import (
 type replay struct {
 	b     *bounds
 	limit int64
+	least int64   // bytes of the smallest storages that count
+	trans []int64 // by node: bounds.trans without what is smaller
 	// What must run before and after what, with what the limit forces.
 	before, after [][]graph.NodeID
 	made          [][]int32 // by node: the storages that count, which it makes
@@ -49,12 +53,18 @@ type replay struct {
 	live   int64
 	name   [2]uint64 // of the state: the sum of its nodes' words
 
-	words [][2]uint64 // by node, drawn anew for each replay: no plan can aim at a collision
-	dead  map[[2]uint64]struct{}
+	words [][2]uint64         // by node, drawn anew for each replay: no plan can aim at a collision
+	dead  map[[2]uint64]int64 // states that do not reach the end, and the least live bytes that they reach
+	by    [][2]uint64         // states that the calls of explore under way came by
+	reach int64               // live bytes that the call that failed last reaches
+	rises []int64             // by node: how its run would change the live bytes
+	left  []graph.NodeID      // by storage: the sum of the readers that have not run: the reader, when it is one
 	cut   valley
+	doom  doom
 
-	states int
-	looks  int // at nodes
+	doomAfter int // states
+	states    int
+	looks     int // at nodes
 }
 
 // What a replay may take: less than a minute, and some 200 MiB for what it
@@ -64,21 +74,32 @@ const (
 	maxReplayLooks  = 400_000_000
 )
 
-func newReplay(b *bounds) *replay {
+// newReplay leaves out of account the storages of fewer bytes than least: the load
+// at each step is then no larger than it is, so that a limit that no order keeps
+// without them is kept by none. The two of a pair have one size.
+func newReplay(b *bounds, least int64) *replay {
 	n := len(b.s.g.Nodes)
 	r := &replay{
-		b: b, before: slices.Clone(b.before), after: slices.Clone(b.after),
+		b: b, least: max(least, 1), trans: slices.Clone(b.trans), before: slices.Clone(b.before), after: slices.Clone(b.after),
 		made: make([][]int32, n), read: make([][]int32, n), pairs: make([][]pair, n),
 		waits: make([]int32, n), unread: make([]int32, len(b.s.storages)), ran: make([]bool, n),
-		words: make([][2]uint64, n), dead: map[[2]uint64]struct{}{},
+		doomAfter: doomAfter,
+		words:     make([][2]uint64, n), dead: map[[2]uint64]int64{},
+		rises: make([]int64, n), left: make([]graph.NodeID, len(b.s.storages)),
 	}
 	for v := range n {
-		r.pairs[v] = b.s.pairs(graph.NodeID(v))
+		r.pairs[v] = slices.DeleteFunc(b.s.pairs(graph.NodeID(v)), func(p pair) bool { return r.small(p.result) })
 		r.words[v] = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
 	for i := range b.s.storages {
 		st := &b.s.storages[i]
-		if !b.s.counts(int32(i)) || st.bytes == 0 {
+		if !b.s.counts(int32(i)) {
+			continue
+		}
+		if r.small(int32(i)) {
+			if st.maker >= 0 {
+				r.trans[st.maker] -= st.bytes
+			}
 			continue
 		}
 		if st.maker >= 0 {
@@ -90,6 +111,9 @@ func newReplay(b *bounds) *replay {
 	}
 	return r
 }
+
+// small reports whether a storage is left out of account.
+func (r *replay) small(i int32) bool { return r.b.s.storages[i].bytes < r.least }
 
 // result of a replay.
 type result int8
@@ -143,29 +167,74 @@ func (r *replay) begin() {
 	for i := range s.storages {
 		st := &s.storages[i]
 		r.unread[i] = int32(len(st.readers))
-		if s.counts(int32(i)) && st.maker < 0 && !st.output && len(st.readers) > 0 {
+		if s.counts(int32(i)) && !r.small(int32(i)) && st.maker < 0 && !st.output && len(st.readers) > 0 {
 			r.live += st.bytes
 		}
+	}
+	r.riseAll()
+}
+
+// riseAll computes by how much each node would change the live bytes.
+func (r *replay) riseAll() {
+	s := r.b.s
+	clear(r.rises)
+	for v := range r.rises {
+		for _, i := range r.made[v] {
+			if st := &s.storages[i]; st.output || len(st.readers) > 0 {
+				r.rises[v] += st.bytes
+			}
+		}
+	}
+	for i := range s.storages {
+		st := &s.storages[i]
+		if !s.counts(int32(i)) || r.small(int32(i)) {
+			continue
+		}
+		r.left[i] = 0
+		for _, v := range st.readers {
+			r.left[i] += v
+		}
+		r.freed(int32(i), -1)
 	}
 }
 
 // explore goes on to a state with at most target live bytes, or to the end, and
 // says anOrder when it is there. Otherwise it goes back to where it began.
 func (r *replay) explore(target int64) result {
-	since := len(r.order)
+	since, came := len(r.order), len(r.by)
+	out := r.wander(target)
+	if out == noOrder {
+		for _, name := range r.by[came:] {
+			r.dead[name] = r.reach
+		}
+	}
+	r.by = r.by[:came]
+	if out != anOrder {
+		r.undo(since)
+	}
+	return out
+}
+
+// wander is explore that stays where it fails. It notes in reach how few live
+// bytes are reached from there.
+func (r *replay) wander(target int64) result {
 	for {
+		r.by = append(r.by, r.name)
 		r.descend()
 		if r.there(target) {
 			return anOrder
 		}
-		name := r.name
-		if _, known := r.dead[name]; known {
-			r.undo(since)
+		if least, known := r.dead[r.name]; known && least > target {
+			r.reach = least
 			return noOrder
 		}
+		r.by = append(r.by, r.name)
 		if r.states++; r.states > maxReplayStates || r.looks > maxReplayLooks {
-			r.undo(since)
 			return tooMuch
+		}
+		if r.doomed() {
+			r.reach = unlimitedBytes // it does not reach the end, whatever else
+			return noOrder
 		}
 		out := noOrder
 		for _, v := range r.ways() {
@@ -182,16 +251,11 @@ func (r *replay) explore(target int64) result {
 				break
 			}
 		}
-		switch out {
-		case noOrder:
-			r.dead[name] = struct{}{}
-			fallthrough
-		case tooMuch:
-			r.undo(since)
-			return out
+		if out == noOrder {
+			r.reach = r.live
 		}
-		if r.there(target) {
-			return anOrder
+		if out != anOrder || r.there(target) {
+			return out
 		}
 	}
 }
@@ -204,7 +268,7 @@ func (r *replay) there(target int64) bool {
 func (r *replay) descend() {
 	for k := 0; k < len(r.ready); {
 		r.looks++
-		if v := r.ready[k]; r.rise(v) <= 0 && r.load(v) <= r.limit {
+		if v := r.ready[k]; r.rises[v] <= 0 && r.load(v) <= r.limit {
 			r.step(v)
 			k = 0
 			continue
@@ -216,31 +280,14 @@ func (r *replay) descend() {
 // ways gives the nodes that may run within the limit, the least rise first.
 func (r *replay) ways() []graph.NodeID {
 	var list []graph.NodeID
-	rise := map[graph.NodeID]int64{}
 	for _, v := range r.ready {
 		r.looks++
 		if r.load(v) <= r.limit {
-			list, rise[v] = append(list, v), r.rise(v)
+			list = append(list, v)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b graph.NodeID) int { return cmp.Compare(rise[a], rise[b]) })
+	slices.SortStableFunc(list, func(a, b graph.NodeID) int { return cmp.Compare(r.rises[a], r.rises[b]) })
 	return list
-}
-
-// rise is by how much a node that may run would change the live bytes.
-func (r *replay) rise(v graph.NodeID) int64 {
-	s, sum := r.b.s, int64(0)
-	for _, i := range r.made[v] {
-		if st := &s.storages[i]; st.output || len(st.readers) > 0 {
-			sum += st.bytes
-		}
-	}
-	for _, i := range r.read[v] {
-		if r.unread[i] == 1 && !s.storages[i].output {
-			sum -= s.storages[i].bytes
-		}
-	}
-	return sum
 }
 
 // load is that of a node that may run.
@@ -251,7 +298,7 @@ func (r *replay) load(v graph.NodeID) int64 {
 			free = append(free, p)
 		}
 	}
-	load := r.live + r.b.trans[v]
+	load := r.live + r.trans[v]
 	if len(free) > 0 {
 		load -= r.b.s.saved(free)
 	}
@@ -262,9 +309,11 @@ func (r *replay) step(v graph.NodeID) {
 	r.looks++
 	at, _ := slices.BinarySearch(r.ready, v)
 	r.ready = slices.Delete(r.ready, at, at+1)
-	r.live += r.rise(v)
+	r.live += r.rises[v]
 	for _, i := range r.read[v] {
 		r.unread[i]--
+		r.left[i] -= v
+		r.freed(i, -1)
 	}
 	for _, w := range r.after[v] {
 		if r.waits[w]--; r.waits[w] == 0 {
@@ -276,6 +325,13 @@ func (r *replay) step(v graph.NodeID) {
 	r.name[0] += r.words[v][0]
 	r.name[1] += r.words[v][1]
 	r.order = append(r.order, v)
+}
+
+// freed changes the rise of the one that frees a storage, if one reader is left.
+func (r *replay) freed(i int32, sign int64) {
+	if st := &r.b.s.storages[i]; r.unread[i] == 1 && !st.output {
+		r.rises[r.left[i]] += sign * st.bytes
+	}
 }
 
 // undo takes back all but the first steps.
@@ -291,9 +347,11 @@ func (r *replay) undo(steps int) {
 			r.waits[w]++
 		}
 		for _, i := range r.read[v] {
+			r.freed(i, +1)
+			r.left[i] += v
 			r.unread[i]++
 		}
-		r.live -= r.rise(v)
+		r.live -= r.rises[v]
 		r.ran[v] = false
 		r.name[0] -= r.words[v][0]
 		r.name[1] -= r.words[v][1]

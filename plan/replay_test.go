@@ -37,7 +37,7 @@ func TestReplay(t *testing.T) {
 	if testing.Short() {
 		rounds = 300
 	}
-	looked, idle, forced, refuted := 0, 0, 0, 0
+	looked, idle, forced, refuted, coarse := 0, 0, 0, 0, 0
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 8))
 		s := randomScopeOf(r, 2+r.IntN(10))
@@ -45,7 +45,7 @@ func TestReplay(t *testing.T) {
 		want := newStates(s).optimum(b.idle)
 		check := func(how string, limit int64, search func(*replay) result) {
 			t.Helper()
-			x, expect := newReplay(b), noOrder
+			x, expect := newReplay(b, 0), noOrder
 			if x.limit = limit; limit >= want {
 				expect = anOrder
 			}
@@ -64,6 +64,16 @@ func TestReplay(t *testing.T) {
 				looked += x.states
 				return found
 			})
+			check("doomed", limit, func(x *replay) result {
+				x.doomAfter = 0
+				return x.search()
+			})
+			if least := newReplay(b, 0).negligible(limit); least > 0 {
+				coarse++
+				if x := newReplay(b, least); x.run(limit) == noOrder && limit >= want {
+					t.Fatalf("seed %d: no order within %d bytes without storages below %d: the least peak is %d", seed, limit, least, want)
+				}
+			}
 			check("forced", limit, func(x *replay) result {
 				possible := x.force()
 				for v := range x.before {
@@ -80,7 +90,7 @@ func TestReplay(t *testing.T) {
 			idle++
 		}
 	}
-	t.Logf("%d graphs, %d with inputs that nobody reads; %d states, %d forced precedences, %d limits refuted by these alone", rounds, idle, looked, forced, refuted)
+	t.Logf("%d graphs, %d with inputs that nobody reads; %d states, %d forced precedences, %d limits refuted by these alone, %d without small storages", rounds, idle, looked, forced, refuted, coarse)
 	if looked < rounds || idle < rounds/20 || forced < rounds || refuted < rounds/2 {
 		t.Errorf("too little is tested")
 	}
