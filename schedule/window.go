@@ -1,5 +1,7 @@
 package schedule
 
+import "slices"
+
 // windows improves the incumbent by exact decisions about the steps around its
 // peak: 8, 16, ... 512 to either side. What they find is no proof.
 func (p *gap) windows(states int) {
@@ -30,9 +32,13 @@ func (p *gap) window(from, to, states int) bool {
 	nodes := order[from:to]
 	h := p.part(g, nodes, g.live(in))
 	d := p.newDecider(h, ascending(h.nodes))
-	low, high := p.bound, p.best.peak-1
+	// Limits with the same multiple of the grain below them are one.
+	grain := h.grain()
+	low, high := p.bound/grain, (p.best.peak-1)/grain
+	limits := slices.Compact([]int64{low, low + (high-low)/2, high})
 	for _, d.rule = range rules {
-		for _, limit := range [3]int64{low, low + (high-low)/2, high} {
+		for _, limit := range limits {
+			limit = max(limit*grain, p.bound)
 			v, found, _ := d.decide(limit, states)
 			if v == feasible {
 				all := append([]int32{}, order...)
