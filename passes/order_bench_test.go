@@ -1,0 +1,86 @@
+package passes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// BenchmarkOrder orders all of the data set, with in-place results: the steps of
+// training that were traced, the zoo, and our own steps of training of the zoo. It
+// shows the peak of the file's order, the bound and the peak in bytes.
+func BenchmarkOrder(b *testing.B) {
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	bench := func(set, path string, problem func(b *testing.B) *schedule.Problem) {
+		name, _, _ := strings.Cut(filepath.Base(path), ".")
+		b.Run("set="+set+"/graph="+name, func(b *testing.B) {
+			p := problem(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			var r *schedule.Result
+			for b.Loop() {
+				var err error
+				if r, err = schedule.Solve(p, schedule.Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(p.Nodes)), "nodes")
+			b.ReportMetric(float64(r.ProgramPeak), "B-program")
+			b.ReportMetric(float64(r.Bound), "B-bound")
+			b.ReportMetric(float64(r.Evaluation.Peak), "B-peak")
+		})
+	}
+	traced, _ := filepath.Glob(filepath.Join(root, "training", "*.json*"))
+	for _, path := range traced {
+		bench("traced", path, func(b *testing.B) *schedule.Problem {
+			f, err := os.Open(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			p, err := schedule.ReadProblem(f)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return p
+		})
+	}
+	zoo, _ := filepath.Glob(filepath.Join(root, "zoo", "*.onnx"))
+	for _, path := range zoo {
+		bench("zoo", path, func(b *testing.B) *schedule.Problem { return problemOf(b, path, nil) })
+	}
+	for _, path := range zoo {
+		bench("zoo-train", path, func(b *testing.B) *schedule.Problem { return problemOf(b, path, &autodiff.Options{}) })
+	}
+}
+
+// problemOf is the bare problem that pass order solves. A model that has no step
+// of training is left out.
+func problemOf(b *testing.B, path string, train *autodiff.Options) *schedule.Problem {
+	f, err := onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	s := &State{opt: Options{Align: DefaultAlign, Train: train}, given: f.Model, model: f.Model, calls: map[*graph.Call]*region{}}
+	for _, p := range Pipeline {
+		if p.Name == "order" {
+			break
+		}
+		if _, err := s.run([]Pass{p}); err != nil && p.Name == "train" {
+			b.Skip(err)
+		} else if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s.problem(s.main)
+}
