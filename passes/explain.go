@@ -64,7 +64,7 @@ func Explain(m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (*Explai
 		return nil, fmt.Errorf("internal error: the planned order: %w", err)
 	}
 	if x.Peak != p.Summary.PeakBytes {
-		return nil, fmt.Errorf("the plan's order has a peak of %d bytes, the plan says %d: expected the same (see onnxmem verify)", x.Peak, p.Summary.PeakBytes)
+		return nil, fmt.Errorf("the plan's peak is %d bytes, expected %d: that of its order with all that can be written in place", p.Summary.PeakBytes, x.Peak)
 	}
 	x.Bound = p.Summary.LowerBoundBytes
 	return &Explained{x, problem}, nil

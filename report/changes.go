@@ -36,7 +36,7 @@ func Changes(w io.Writer, d *plan.Diff) {
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	for _, s := range d.Settings {
-		fmt.Fprintf(w, "not planned alike: %s is %s, was %s\n", units.Name(s.Name), orNone(s.After), orNone(s.Before))
+		fmt.Fprintln(w, Setting(s))
 	}
 	peakChanges(w, d)
 	nodeChanges(w, "appeared", d.Nodes.Appeared, func(c plan.NodeChange) string { return fmt.Sprintf("step %d", c.After) })
@@ -46,6 +46,11 @@ func Changes(w io.Writer, d *plan.Diff) {
 	tensorChanges(w, "vanished", d.Tensors.Vanished)
 	tensorChanges(w, "changed size", d.Tensors.Resized)
 	tensorChanges(w, "changed place", d.Tensors.Moved)
+}
+
+// Setting says in a few words what two plans were not made with alike.
+func Setting(s plan.SettingChange) string {
+	return fmt.Sprintf("not planned alike: %s is %s, was %s", units.Name(s.Name), orNone(s.After), orNone(s.Before))
 }
 
 func orNone(s string) string {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
 )
@@ -49,14 +48,14 @@ func (c *checkCmd) Run(e *env) error {
 			return err
 		}
 	}
-	s, err := c.open(e, c.File)
+	s, err := c.openOnly(e, c.File)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	if l.Baseline != nil {
 		for _, x := range l.Baseline.Diff(s.plan).Settings {
-			fmt.Fprintf(e.stderr, "onnxmem: %s: not planned alike: %s is %s there and %s here\n", c.Baseline, units.Name(x.Name), orNothing(x.Before), orNothing(x.After))
+			fmt.Fprintf(e.stderr, "onnxmem: %s: %s\n", c.Baseline, report.Setting(x))
 		}
 	}
 	gates := s.plan.Gates(l)
@@ -101,13 +100,6 @@ func (c *checkCmd) baseline() (*plan.Plan, error) {
 		return nil, &graph.Error{File: c.Baseline, Offset: -1, Err: err}
 	}
 	return p, nil
-}
-
-func orNothing(s string) string {
-	if s == "" {
-		return "not given"
-	}
-	return units.Name(s)
 }
 
 // print says of each gate whether it is met.

@@ -29,6 +29,7 @@ func (c *diffCmd) Run(e *env) error {
 		return &failure{exitUsage, "the plans cannot both come from standard input"}
 	}
 	var plans [2]*plan.Plan
+	planned := false // by the flags
 	for i, path := range []string{c.Before, c.After} {
 		flags := sourceFlags{planFlags: c.planFlags}
 		s, err := flags.open(e, path)
@@ -36,7 +37,10 @@ func (c *diffCmd) Run(e *env) error {
 			return err
 		}
 		defer s.close()
-		plans[i] = s.plan
+		plans[i], planned = s.plan, planned || s.trust == plannedHere
+	}
+	if len(c.Dim) > 0 && !planned {
+		return &failure{exitUsage, "both are planned already: --dim is for a model that is not"}
 	}
 	d := plans[0].Diff(plans[1])
 	if c.JSON {

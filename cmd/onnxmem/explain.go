@@ -92,6 +92,9 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if err := c.only(s); err != nil {
+		return nil, "", err
+	}
 	defer s.close()
 	if s.model == nil {
 		if s, err = c.beside(e, s); err != nil {

@@ -44,7 +44,7 @@ func (c *exportCmd) Run(e *env) error {
 	if c.Out != "-" && (c.File != "-" && onnx.SamePath(c.Out, c.File) || c.PlanPath != "" && onnx.SamePath(c.Out, c.PlanPath)) {
 		return &failure{exitUsage, c.Out + ": it is the input: expected another place for the export"}
 	}
-	s, err := c.open(e, c.File)
+	s, err := c.openOnly(e, c.File)
 	if err != nil {
 		return err
 	}

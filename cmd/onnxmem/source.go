@@ -85,16 +85,23 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	return s, nil
 }
 
-// openOnly is open for a command that takes one FILE: lengths of dimensions for
-// what is planned already are refused, as its figures would not be what was asked
-// for.
+// openOnly is open for a command that takes one FILE.
 func (f *sourceFlags) openOnly(e *env, path string) (*source, error) {
 	s, err := f.open(e, path)
-	if err != nil || s.trust == plannedHere || len(f.Dim) == 0 {
-		return s, err
+	if err != nil {
+		return nil, err
+	}
+	return s, f.only(s)
+}
+
+// only refuses lengths of dimensions for the one FILE that is planned already, as
+// its figures would not be what was asked for, and closes it.
+func (f *sourceFlags) only(s *source) error {
+	if s.trust == plannedHere || len(f.Dim) == 0 {
+		return nil
 	}
 	refused := &failure{exitUsage, s.name + " is planned already: --dim is for a model that is not"}
-	return nil, errors.Join(refused, s.close())
+	return errors.Join(refused, s.close())
 }
 
 // planVersionKey marks a planned model, in its metadata.
