@@ -20,9 +20,10 @@ type Options struct {
 type Effort int
 
 const (
-	EffortDefault Effort = iota // seconds; a minute where a few hundred buffers stay above the bound
-	EffortFast                  // a fraction of a second
-	EffortMax                   // minutes
+	EffortDefault  Effort = iota // seconds; a minute where a few hundred buffers stay above the bound
+	EffortFast                   // a fraction of a second
+	EffortMax                    // minutes
+	EffortModerate               // a second or two
 )
 
 // Fit is the answer to [Options].Capacity.

@@ -144,8 +144,13 @@ func (w *walk) undo(runs int) {
 // commit replaces the nodes run since by the largest downset of least live bytes
 // among those between the state then and now. It can be reached as it is: the
 // path to the state now, intersected with it.
+//
+// What the flow visits counts as steps, a hundred to one: on long chains it takes
+// many rounds, and a search of few states would not end.
 func (w *walk) commit(since int) {
 	c := &w.cut
+	before := c.flow.work
+	defer func() { w.steps += int((c.flow.work-before)/100) + len(c.free)/10 }()
 	path := make([]int32, 0, len(w.ran)-since)
 	for _, s := range w.ran[since:] {
 		path = append(path, s.node)
