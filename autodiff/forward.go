@@ -19,6 +19,7 @@ func (s *trainer) forward() error {
 	nodes := s.g.Nodes
 	s.g.Nodes = make([]*graph.Node, 0, len(nodes))
 	s.phase = phaseForward
+	s.states, s.copies = map[ID]bool{}, map[ID]ID{}
 	for _, k := range order {
 		n := nodes[k]
 		s.of = n.Name

@@ -68,7 +68,7 @@ const minOpset = 18
 func Train(m *graph.Model, opt Options) (*Step, error) {
 	var step *Step
 	err := untilUnmerged(func(salt int) error {
-		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, states: map[ID]bool{}, copies: map[ID]ID{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
+		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
 		var err error
 		step, err = s.run(salt)
 		return err
