@@ -12,6 +12,7 @@
 //	onnxmem diff A B                     say what changed between two plans
 //	onnxmem export --to FORMAT FILE      give a plan to other tools
 //	onnxmem run out.onnx                 run a planned model inside its arena
+//	onnxmem batch IN OUT                 plan all models below a folder
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
 //
 // Results go to standard output, everything else to standard error. The exit
