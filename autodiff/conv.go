@@ -18,9 +18,8 @@ type window struct {
 	group                      int64
 }
 
-// windowOf reads the attributes of a convolution or pooling of in, with all
-// padding made explicit: out is what it makes.
-func (c *Call) windowOf(in, out, kernel []int64) window {
+// statedWindow reads the attributes of a convolution or pooling as they stand.
+func (c *Call) statedWindow(kernel []int64) window {
 	n := len(kernel)
 	w := window{
 		kernel: kernel, strides: c.List("strides", filled(1, n)), dilations: c.List("dilations", filled(1, n)),
@@ -28,6 +27,13 @@ func (c *Call) windowOf(in, out, kernel []int64) window {
 	}
 	pads := c.List("pads", filled(0, 2*n))
 	w.begin, w.end = slices.Clone(pads[:n]), slices.Clone(pads[n:])
+	return w
+}
+
+// windowOf is the window of a convolution or pooling of in, with all padding made
+// explicit: out is what it makes.
+func (c *Call) windowOf(in, out, kernel []int64) window {
+	n, w := len(kernel), c.statedWindow(kernel)
 	switch auto := c.Str("auto_pad", "NOTSET"); auto {
 	case "VALID":
 		w.begin, w.end = filled(0, n), filled(0, n)
@@ -176,13 +182,7 @@ func convTransposeGrad(c *Call) {
 // transposedWindow reads the attributes of a ConvTranspose; output_shape and
 // auto_pad are turned into padding.
 func (c *Call) transposedWindow(in, out, kernel []int64) window {
-	n := len(kernel)
-	w := window{
-		kernel: kernel, strides: c.List("strides", filled(1, n)), dilations: c.List("dilations", filled(1, n)),
-		group: c.Int("group", 1),
-	}
-	pads := c.List("pads", filled(0, 2*n))
-	w.begin, w.end = slices.Clone(pads[:n]), slices.Clone(pads[n:])
+	n, w := len(kernel), c.statedWindow(kernel)
 	auto := c.Str("auto_pad", "NOTSET")
 	if c.Node.Attr("output_shape") == nil && auto == "NOTSET" {
 		return w
