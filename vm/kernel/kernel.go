@@ -279,16 +279,6 @@ func reserve(sum *int, n int) int {
 	return off
 }
 
-// Takes fails unless the dtype of t is one of list.
-func (c *Call) takes(i int, list ...graph.DType) error {
-	for _, d := range list {
-		if c.In[i].Type == d {
-			return nil
-		}
-	}
-	return fmt.Errorf("input %d has dtype %v: expected one of %v", i, c.In[i].Type, list)
-}
-
 // ErrUnsupported says that an operator has a kernel, but none for the dtypes or
 // attributes of a node.
 var ErrUnsupported = errors.New("no kernel")

@@ -158,9 +158,10 @@ func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
 	part := func(p, _ int) {
 		for o := p * group; o < min((p+1)*group, outputs); o++ {
 			base := offset(o, f.kept, f.keptStride)
-			sum, high := r.start, math.Inf(-1)
+			sum := r.start
 			if r.logSumExp {
-				sum, high = math.Inf(-1), math.Inf(-1)
+				high := math.Inf(-1)
+				sum = high
 				for k := range outer {
 					for _, v := range span[T](element[T](x, base+outerOffset(f, k, inner)), inner) {
 						high = max(high, float64(v))
