@@ -119,7 +119,7 @@ func other(n *graph.Node, t ID) ID {
 	return n.Inputs[0]
 }
 
-// number reports whether t is a constant of one element, about v.
+// isNumber reports whether t is a constant of one element, about v.
 func (m *matcher) isNumber(t ID, v float64) bool {
 	if t == graph.None {
 		return false

@@ -158,11 +158,19 @@ func updatesLast(g *graph.Graph) (pairs [][2]int32) {
 			}
 		}
 	}
+	var last, first []int32 // of the others, and of the updates
 	for i := range g.Nodes {
-		for k := range g.Nodes {
-			if !isUpdate[i] && !inner[i] && isUpdate[k] && !inner[k] {
-				pairs = append(pairs, [2]int32{int32(i), int32(k)})
-			}
+		switch {
+		case inner[i]:
+		case isUpdate[i]:
+			first = append(first, int32(i))
+		default:
+			last = append(last, int32(i))
+		}
+	}
+	for _, i := range last {
+		for _, k := range first {
+			pairs = append(pairs, [2]int32{i, k})
 		}
 	}
 	return pairs
