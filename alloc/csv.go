@@ -164,6 +164,9 @@ func (c *csvReader) readBuffer(text string) error {
 		return c.fault("upper", fmt.Errorf("expected a lifetime of at least one step from %d on, found %d", first, upper))
 	}
 	b := Buffer{ID: c.field("id"), First: int(first), Last: int(last)}
+	if err := checkID(b.ID); err != nil {
+		return c.fault("id", err)
+	}
 	if b.Size, err = c.number("size", 0); err != nil {
 		return err
 	}
@@ -188,6 +191,15 @@ func (c *csvReader) readBuffer(text string) error {
 		b.Gaps = append(b.Gaps, g)
 	}
 	c.problem.Buffers = append(c.problem.Buffers, b)
+	return nil
+}
+
+// checkID fails on an ID that would not be read back as it is written: readers
+// differ in what a carriage return within a line means, so none may stand there.
+func checkID(id string) error {
+	if strings.ContainsAny(id, ",\r\n") || strings.TrimSpace(id) != id {
+		return fmt.Errorf("expected an ID without commas, line ends and blanks around it, found %.64q", id)
+	}
 	return nil
 }
 

@@ -94,6 +94,10 @@ func TestReadCSVFails(t *testing.T) {
 	if _, err := ReadCSV(r); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
+	_, err := ReadCSV(strings.NewReader("id,lower,upper,size\na,0,2,4\nb\rc,0,2,4\n"))
+	if want := "line 3: column \"id\": expected an ID without commas, line ends and blanks around it, found \"b\\rc\""; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }
 
 // A file comes back in its own columns: their names, their order, what they
@@ -123,6 +127,7 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("id,lower,upper,size\na,0,2,4\n")
 	f.Add("buffer,start,end,size,offset,hint\na,0,2,4,4,3\nb,1,1,4,,-1\n")
 	f.Add("id,lower,upper,size,alignment,hint,gaps\n0,5,10,15,1,0,\n1,6,12,18,2,-1,7-8 9-10@1:17\n")
+	f.Add("buffer,start,end,size,offset,hint\n0\r0,0,0,0,,\n")
 	f.Add("\ufeffid,begin,upper,size,gaps\n,-5,10,15,-4--3@0:0\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, d, err := ReadDialect(strings.NewReader(text))

@@ -61,8 +61,8 @@ type csvWriter struct {
 // check fails on a buffer that the dialect cannot say.
 func (c *csvWriter) check(i int) error {
 	b := &c.p.Buffers[i]
-	if strings.ContainsAny(b.ID, ",\r\n") || strings.TrimSpace(b.ID) != b.ID {
-		return fmt.Errorf("%s: expected an ID without commas, line ends and blanks around it", c.p.name(i))
+	if err := checkID(b.ID); err != nil {
+		return fmt.Errorf("%s: %w", c.p.name(i), err)
 	}
 	if b.Last == math.MaxInt && !c.inclusive {
 		return fmt.Errorf("%s: lifetime: expected a last step below %d", c.p.name(i), math.MaxInt)
