@@ -48,7 +48,7 @@ def learn(work, tool):
     work.mkdir(parents=True, exist_ok=True)
     source, target = work / "learn.onnx", work / "learn.step.onnx"
     model = build.cnn(BATCH, SIZE, CLASSES)
-    networks.draw_weights(model.graph)
+    networks.draw_weights(model)
     onnx.save(model, str(source))
     tool.train(source, target, ("--optimizer=momentum",))
     training, rng = step.Step(target), np.random.default_rng(0)

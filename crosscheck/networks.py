@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 import onnx
+import onnx.inliner
 
 from . import build, probe
 
@@ -104,7 +105,7 @@ def write(network, path, tool, data):
     else:
         model = _BUILT.get(kind, getattr(build, kind, None))()
     shrink(model.graph, network.shapes, network.lengths)
-    draw_weights(model.graph)
+    draw_weights(model)
     onnx.save(model, str(path))
 
 
@@ -148,10 +149,11 @@ _FEWEST = 5  # elements of a parameter that Add or Mul reads
 _EXPORTERS = re.compile(r"val_\d+|_to_copy.*|constant\d+|.*Constant.*|onnx::(Mul|Add)_\d+")
 
 
-def draw_weights(graph):
+def draw_weights(model):
     """Random values for all parameters, the same ones for the same names."""
-    roles = {}
-    for node in graph.node:
+    graph, roles = model.graph, {}
+    # Within a function, too, a parameter is what reads it.
+    for node in (onnx.inliner.inline_local_functions(model) if model.functions else model).graph.node:
         for place, role in _ROLES.get(node.op_type, {}).items():
             if place < len(node.input):
                 if node.op_type == "Gemm" and place == 1 and any(a.name == "transB" and a.i for a in node.attribute):

@@ -58,7 +58,7 @@ def check(case, work, tool, result):
     target = source.with_name(f"{case.name}.step.onnx")
     source.parent.mkdir(parents=True, exist_ok=True)
     model = build.cnn(batch=8)
-    networks.draw_weights(model.graph)
+    networks.draw_weights(model)
     onnx.save(model, str(source))
     result["autodiff_ms"] = tool.train(source, target, case.flags())
     result["faults"] += [f"verify: {v}" for v in tool.verify(target)]

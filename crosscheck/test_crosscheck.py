@@ -191,17 +191,17 @@ class Differences(unittest.TestCase):
 
 class Networks(unittest.TestCase):
     def test_weights_are_drawn_by_role(self):
-        graph = build.cnn().graph
-        networks.draw_weights(graph)
-        values = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+        model = build.cnn()
+        networks.draw_weights(model)
+        values = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
         self.assertTrue(all(v.std() > 0 for v in values.values()))
         self.assertGreater(values["bn1.running_var"].min(), 0)
 
     def test_constants_stay(self):
-        graph = build.t5().graph
-        before = {t.name: t.SerializeToString() for t in graph.initializer if t.name.startswith("constant")}
-        networks.draw_weights(graph)
-        self.assertEqual(before, {t.name: t.SerializeToString() for t in graph.initializer if t.name in before})
+        model = build.t5()
+        before = {t.name: t.SerializeToString() for t in model.graph.initializer if t.name.startswith("constant")}
+        networks.draw_weights(model)
+        self.assertEqual(before, {t.name: t.SerializeToString() for t in model.graph.initializer if t.name in before})
 
     def test_shapes_that_do_not_fit(self):
         for shapes in ({"image": (1, 2)}, {"other": (1,)}):
