@@ -11,7 +11,7 @@ import (
 func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int32) {
 	at := p.best.order // node of h -> node
 	h := p.listed(p.g, at)
-	work += p.cutter.flow.work
+	work += p.cutter.Work
 	for range 6 {
 		if p.off.has(precedence) {
 			break
@@ -74,7 +74,7 @@ func (p *gap) force(h *net, limit int64, top int, work int64) (edges [][2]int32,
 	byLoad := ascending(h.nodes)
 	slices.SortStableFunc(byLoad, func(a, b int32) int { return cmp.Compare(loads[b], loads[a]) })
 	for _, v := range byLoad[:min(top, len(byLoad))] {
-		if p.cutter.flow.work > work || p.stop() {
+		if p.cutter.Work > work || p.stop() {
 			break
 		}
 		earlier, later, ok := p.forced(h, v, limit, work)

@@ -1,5 +1,7 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/internal/match"
+
 // LowerBound returns a number of bytes below which the peak of no order can go,
 // whatever pairs it takes: the largest of
 //
@@ -24,7 +26,7 @@ func LowerBound(p *Problem) (bytes int64, node int32) {
 }
 
 func (f *flat) lowerBound() (bytes int64, node int32) {
-	b := bounds{f, newMatcher(len(f.size))}
+	b := bounds{f, match.New(len(f.size))}
 	bytes, node = b.ends(), -1
 	for v := range f.nodes {
 		if x := b.node(int32(v)); x > bytes || x == bytes && node < 0 {
@@ -43,17 +45,17 @@ func (f *flat) lowerBound() (bytes int64, node int32) {
 // save no more than a matching of v's pairs, and those of a step are taken by
 // its node alone.
 func NodeBound(p *Problem, v int32) int64 {
-	b := bounds{flatten(p), newMatcher(len(p.Tensors))}
+	b := bounds{flatten(p), match.New(len(p.Tensors))}
 	return b.node(v)
 }
 
 type bounds struct {
 	*flat
-	match *matcher
+	match *match.Matcher
 }
 
 func (b bounds) node(v int32) int64 {
-	return b.sum(b.read.of(v)) + b.trans(v) - b.saved(b.match.largest(nil, b.pairsOf(v)))
+	return b.sum(b.read.of(v)) + b.trans(v) - b.saved(b.match.Largest(nil, b.pairsOf(v)))
 }
 
 // trans returns what a node adds while it runs: its outputs and its workspace.
@@ -117,7 +119,7 @@ func (b bounds) savedFirst(v int32) int64 {
 			own = append(own, pair)
 		}
 	}
-	return b.saved(b.match.largest(nil, own))
+	return b.saved(b.match.Largest(nil, own))
 }
 
 // outputsAt returns the bytes of the outputs that a node reads or makes.

@@ -58,7 +58,7 @@ func (c *cutter) forcedBy(slack, work int64) (earlier, later []int32) {
 	small, large := make([]bool, c.g.nodes), make([]bool, c.g.nodes)
 	c.minimiser(false, small)
 	c.minimiser(true, large)
-	saved := slices.Clone(c.left)
+	saved := slices.Clone(c.Left)
 	tests := 0
 	for _, x := range c.free {
 		from, to := source, c.vertex[x] // in
@@ -68,13 +68,13 @@ func (c *cutter) forcedBy(slack, work int64) (earlier, later []int32) {
 		case large[x]:
 			continue
 		}
-		if tests++; tests > maxTests || c.flow.work > work || c.broken {
+		if tests++; tests > maxTests || c.Work > work || c.Broken {
 			break
 		}
-		c.edge(from, to, infinite)
-		cost := c.augment(slack + 1)
-		c.dropEdge(from, to)
-		copy(c.left, saved)
+		c.Edge(from, to, infinite)
+		cost := c.Augment(slack + 1)
+		c.DropEdge(from, to)
+		copy(c.Left, saved)
 		if cost <= slack {
 			continue
 		}

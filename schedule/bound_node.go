@@ -55,7 +55,7 @@ func (c *cutter) choose(v int32, enough int64) (least int64, at int) {
 		if x := c.least(v, choice, enough-above+saved) - saved; x < least {
 			least, at = x, i
 		}
-		if c.broken {
+		if c.Broken {
 			break
 		}
 	}

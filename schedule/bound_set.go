@@ -60,7 +60,7 @@ func (c *cutter) firstOf(g *net, set []int32, enough int64, cuts int) (bound int
 		c.spread(v, inside, &g.preds)
 		c.mark[v] = outside
 		least, _ := c.choose(v, bound)
-		if bound = min(bound, least); bound <= enough || c.broken {
+		if bound = min(bound, least); bound <= enough || c.Broken {
 			break
 		}
 	}
@@ -85,7 +85,7 @@ func (c *cutter) lastOf(g *net, set []int32, enough int64, cuts int) (bound int6
 		c.mark[v] = free
 		c.spread(v, outside, &g.succs)
 		least, _ := c.choose(v, bound)
-		if bound = min(bound, least); bound <= enough || c.broken {
+		if bound = min(bound, least); bound <= enough || c.Broken {
 			break
 		}
 	}

@@ -19,11 +19,11 @@ func (p *gap) certify(hint Certificate) {
 			}
 		}
 	case KindFirst:
-		if x, ok := p.firstOf(p.g, hint.Nodes, p.bound, maxHints); ok && !p.broken {
+		if x, ok := p.firstOf(p.g, hint.Nodes, p.bound, maxHints); ok && !p.Broken {
 			p.raise(x, KindFirst, hint.Nodes...)
 		}
 	case KindLast:
-		if x, ok := p.lastOf(p.g, hint.Nodes, p.bound, maxHints); ok && !p.broken {
+		if x, ok := p.lastOf(p.g, hint.Nodes, p.bound, maxHints); ok && !p.Broken {
 			p.raise(x, KindLast, hint.Nodes...)
 		}
 	}

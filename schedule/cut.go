@@ -1,5 +1,24 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/internal/maxflow"
+
+// The ends of a network, and the capacity of an edge that no cut crosses. Networks
+// are only built for problems whose sizes sum to less: see tooLarge.
+const source, sink, infinite = maxflow.Source, maxflow.Sink, maxflow.Infinite
+
+// tooLarge reports whether sums of infinite and sizes could overflow.
+func (g *net) tooLarge() bool {
+	left := infinite/4 - g.idle
+	for _, list := range [2][]int64{g.size, g.trans} {
+		for _, x := range list {
+			if left -= x; left < 0 {
+				return true
+			}
+		}
+	}
+	return g.base > left
+}
+
 // cutter finds downsets of least live bytes by minimum cuts.
 //
 // live is submodular, live(A ∩ B) + live(A ∪ B) <= live(A) + live(B), because
@@ -18,7 +37,7 @@ package schedule
 // so is an edge from each free node to each free predecessor, which keeps S
 // closed.
 type cutter struct {
-	flow
+	maxflow.Network
 	g      *net
 	mark   []mark
 	base   []mark  // of a set, before its nodes are tried
@@ -83,7 +102,7 @@ func (c *cutter) least(v int32, choice []saving, enough int64) int64 {
 		}
 	}
 	c.start()
-	c.flow.work += int64(g.nodes + len(g.size))
+	c.Work += int64(g.nodes + len(g.size))
 	live := g.base
 	for t := range g.size {
 		live += c.tensor(int32(t))
@@ -94,7 +113,7 @@ func (c *cutter) least(v int32, choice []saving, enough int64) int64 {
 		}
 	}
 	c.close()
-	return live + c.augment(enough-live)
+	return live + c.Augment(enough-live)
 }
 
 // start numbers the vertices of the free nodes.
@@ -103,7 +122,7 @@ func (c *cutter) start() {
 	for i, v := range c.free {
 		c.vertex[v] = int32(i) + 2
 	}
-	c.reset(len(c.free) + 2)
+	c.Reset(len(c.free) + 2)
 }
 
 // close makes S a downset.
@@ -111,7 +130,7 @@ func (c *cutter) close() {
 	for _, v := range c.free {
 		for _, u := range c.g.preds.of(v) {
 			if c.mark[u] == free {
-				c.edge(c.vertex[v], c.vertex[u], infinite)
+				c.Edge(c.vertex[v], c.vertex[u], infinite)
 			}
 		}
 	}
@@ -156,15 +175,15 @@ func (c *cutter) hyperedge(from, t int32, size int64, but int32, always bool) in
 	case always && from == source:
 		return size
 	case always:
-		c.edge(from, sink, size)
+		c.Edge(from, sink, size)
 	case waits == 1:
-		c.edge(from, c.vertex[one], size)
+		c.Edge(from, c.vertex[one], size)
 	case waits > 1:
-		a := c.newVertex()
-		c.edge(from, a, size)
+		a := c.NewVertex()
+		c.Edge(from, a, size)
 		for _, r := range readers {
 			if r != but && c.mark[r] == free {
-				c.edge(a, c.vertex[r], infinite)
+				c.Edge(a, c.vertex[r], infinite)
 			}
 		}
 	}
@@ -173,11 +192,11 @@ func (c *cutter) hyperedge(from, t int32, size int64, but int32, always bool) in
 
 // minimiser writes the smallest or the largest downset of the last minimum.
 func (c *cutter) minimiser(largest bool, in []bool) {
-	c.reach(source)
+	c.Reach(source)
 	if largest {
-		c.reach(sink)
+		c.Reach(sink)
 	}
 	for v, m := range c.mark {
-		in[v] = m == inside || m == free && (c.level[c.vertex[v]] >= 0) != largest
+		in[v] = m == inside || m == free && (c.Level[c.vertex[v]] >= 0) != largest
 	}
 }

@@ -62,7 +62,7 @@ const (
 
 func (s *search) newDecider(g *net, follow []int32) *decider {
 	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), freed: make([]answer, len(g.size)), watchFrom: watchFrom, dead: map[state]int64{}, search: s}
-	d.cut.halt = s.halted
+	d.cut.Halt = s.halted
 	for i, v := range follow {
 		d.place[v] = int32(i)
 	}
@@ -86,7 +86,7 @@ func (d *decider) decide(limit int64, budget int) (v verdict, order []int32, bou
 	} else {
 		v = d.first()
 	}
-	if v == infeasible && d.cut.broken {
+	if v == infeasible && d.cut.Broken {
 		v = unknown // a commit took what was no minimum
 	}
 	d.search.states += d.states

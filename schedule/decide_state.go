@@ -149,8 +149,8 @@ func (w *walk) undo(runs int) {
 // many rounds, and a search of few states would not end.
 func (w *walk) commit(since int) {
 	c := &w.cut
-	before := c.flow.work
-	defer func() { w.steps += int((c.flow.work-before)/100) + len(c.free)/10 }()
+	before := c.Work
+	defer func() { w.steps += int((c.Work-before)/100) + len(c.free)/10 }()
 	path := make([]int32, 0, len(w.ran)-since)
 	for _, s := range w.ran[since:] {
 		path = append(path, s.node)
@@ -170,11 +170,11 @@ func (w *walk) commit(since int) {
 		}
 	}
 	c.close()
-	c.augment(infinite)
-	c.reach(sink)
+	c.Augment(infinite)
+	c.Reach(sink)
 	keep := make([]int32, 0, len(path))
 	for _, v := range path {
-		if c.level[c.vertex[v]] < 0 {
+		if c.Level[c.vertex[v]] < 0 {
 			keep = append(keep, v)
 		}
 	}

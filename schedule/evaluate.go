@@ -3,6 +3,8 @@ package schedule
 import (
 	"fmt"
 	"math"
+
+	"github.com/onnxmem/onnxmem/internal/match"
 )
 
 // Evaluation is what an order costs.
@@ -82,7 +84,7 @@ func (f *flat) evaluate(order []int32, above int64) Evaluation {
 		return e
 	}
 	unread := f.unread()
-	m := newMatcher(len(f.size))
+	m := match.New(len(f.size))
 	var free []Pair
 	for i, v := range order {
 		load := live + f.workspace[v]
@@ -103,7 +105,7 @@ func (f *flat) evaluate(order []int32, above int64) Evaluation {
 				}
 			}
 			from := len(e.Taken)
-			e.Taken = m.largest(e.Taken, free)
+			e.Taken = m.Largest(e.Taken, free)
 			load -= f.saved(e.Taken[from:])
 		}
 		for _, t := range f.read.of(v) {

@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/match"
+)
 
 // flat is a valid problem in dense slices: what the algorithms walk over.
 // Resident tensors have size 0 here, so that only their precedence is left.
@@ -19,9 +23,7 @@ type flat struct {
 
 // Pair is an in-place pair: Node writes tensor Result over tensor Over, and the
 // two count once at its step.
-type Pair struct {
-	Node, Result, Over int32
-}
+type Pair = match.Pair
 
 // lists holds many short lists in one slice.
 type lists struct {
@@ -120,7 +122,7 @@ func (f *flat) findPairs(p *Problem) {
 		slices.Sort(over)
 		for _, t := range slices.Compact(over) {
 			if _, reads := slices.BinarySearch(f.readers.of(t), v); reads && !f.output[t] && f.size[t] == f.size[o] {
-				found = append(found, Pair{v, int32(o), t})
+				found = append(found, Pair{Node: v, Result: int32(o), Over: t})
 				f.pairStart[v+1]++
 			}
 		}
@@ -135,6 +137,10 @@ func (f *flat) findPairs(p *Problem) {
 		next[pair.Node]++
 	}
 }
+
+// Pairs returns the in-place pairs that can count in some order of a valid
+// problem, by node, then by Result, then by Over.
+func (p *Problem) Pairs() []Pair { return flatten(p).pairs }
 
 // pairsOf returns the pairs of a node, by Result, then by Over.
 func (f *flat) pairsOf(v int32) []Pair { return f.pairs[f.pairStart[v]:f.pairStart[v+1]] }

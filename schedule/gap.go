@@ -87,7 +87,7 @@ func (p *gap) ask(v int32) bool {
 	if !p.asked[v] {
 		p.asked[v] = true
 		defer p.clock.end(p.clock.begin())
-		if bound := p.node(p.g, v); !p.broken {
+		if bound := p.node(p.g, v); !p.Broken {
 			p.raise(bound, KindCut, v)
 		}
 	}
@@ -112,8 +112,8 @@ const maxCutWork = 100_000_000
 // cuts asks nodes until some time after the bound last rose.
 func (p *gap) cuts() {
 	patience := min(48, 4+1_000_000/p.g.nodes)
-	work := p.cutter.flow.work + maxCutWork
-	for idle := 0; idle < patience && !p.done() && p.cutter.flow.work < work; idle++ {
+	work := p.cutter.Work + maxCutWork
+	for idle := 0; idle < patience && !p.done() && p.cutter.Work < work; idle++ {
 		v := p.highest()
 		if v < 0 {
 			return
@@ -154,7 +154,7 @@ func (p *gap) setsAbove(level int64) {
 	thresholds = slices.Compact(thresholds)
 	slices.Reverse(thresholds)
 	cuts := min(300, 5+3_000_000/g.nodes)
-	work := p.cutter.flow.work + maxCutWork
+	work := p.cutter.Work + maxCutWork
 	for _, least := range thresholds[:min(maxSets, len(thresholds))] {
 		var set []int32
 		in := make([]bool, g.nodes)
@@ -165,16 +165,16 @@ func (p *gap) setsAbove(level int64) {
 		}
 		first, last := p.ends(in)
 		if first > p.bound {
-			if bound, ok := p.firstOf(g, set, p.bound, cuts); ok && !p.broken {
+			if bound, ok := p.firstOf(g, set, p.bound, cuts); ok && !p.Broken {
 				p.raise(bound, KindFirst, set...)
 			}
 		}
 		if last > p.bound && !p.done() {
-			if bound, ok := p.lastOf(g, set, p.bound, cuts); ok && !p.broken {
+			if bound, ok := p.lastOf(g, set, p.bound, cuts); ok && !p.Broken {
 				p.raise(bound, KindLast, set...)
 			}
 		}
-		if p.done() || p.cutter.flow.work > work {
+		if p.done() || p.cutter.Work > work {
 			return
 		}
 	}

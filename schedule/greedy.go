@@ -1,5 +1,7 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/internal/match"
+
 // Greedy returns the order that runs, at each step, the ready node that raises
 // the live bytes least. A ready node that raises them by nothing or lowers them
 // is run at once: that loses nothing in any order (the valley lemma of
@@ -27,7 +29,7 @@ type greedy struct {
 	sum    []int64 // tensor -> the sum of the indices of those; the reader itself when one is left
 	delta  []int64 // node -> by how much its run would raise the live bytes
 
-	match       *matcher
+	match       *match.Matcher
 	free, taken []Pair // scratch of extra
 
 	// Heaps of ready nodes. A node's keys only ever fall: it is pushed again
@@ -53,7 +55,7 @@ func newGreedy(f *flat) *greedy {
 		unread: f.unread(),
 		sum:    make([]int64, len(f.size)),
 		delta:  make([]int64, f.nodes),
-		match:  newMatcher(len(f.size)),
+		match:  match.New(len(f.size)),
 		safe:   heap[ready]{less: less},
 		rest:   heap[ready]{less: less},
 	}
@@ -100,7 +102,7 @@ func (g *greedy) extra(v int32) int64 {
 			g.free = append(g.free, pair)
 		}
 	}
-	g.taken = g.match.largest(g.taken[:0], g.free)
+	g.taken = g.match.Largest(g.taken[:0], g.free)
 	return size - g.saved(g.taken)
 }
 

@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/match"
+)
 
 // net is a problem in the form that bounds and search share: only the tensors
 // that can change the load are left, all else is precedence, or base. It also
@@ -25,8 +29,8 @@ type net struct {
 
 	saver  []int32 // node -> 1 + its place in savers, or 0; nil if no node saves
 	savers []saver
-	given  int32    // numbers below 0 that pairs use for what is always given
-	match  *matcher // for savers with more pairs than choices can say
+	given  int32          // numbers below 0 that pairs use for what is always given
+	match  *match.Matcher // for savers with more pairs than choices can say
 }
 
 // add appends a list.

@@ -24,6 +24,7 @@ type Node struct {
 	Op        string  `json:"op"`
 	Workspace int64   `json:"workspace"`        // bytes, live while the node runs
 	Cost      int64   `json:"cost,omitempty"`   // nanoseconds
+	Once      bool    `json:"once,omitempty"`   // random or stateful: no plan below a limit runs it again
 	Args      []int32 `json:"args,omitempty"`   // tensors read, in argument order
 	Writes    []int32 `json:"writes,omitempty"` // tensors overwritten in place
 }

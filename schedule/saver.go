@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/match"
+)
 
 // A saver is a node that can save something at its own step: by in-place pairs,
 // or by credits (see contract.go), which are inputs that it counts though it
@@ -118,7 +122,7 @@ func (g *net) newSaver(pairs []pairing, credits []int32) saver {
 	matchings, ok := maximalMatchings(pairs)
 	if !ok {
 		if g.match == nil {
-			g.match = newMatcher(len(g.size))
+			g.match = match.New(len(g.size))
 		}
 		s.many, s.most = true, g.largest(pairs, func(int32) bool { return true })
 		matchings = [][]pairing{nil}
@@ -146,7 +150,7 @@ func (g *net) largest(pairs []pairing, counts func(t int32) bool) (size int64) {
 			free = append(free, Pair{Result: pair.result, Over: pair.over})
 		}
 	}
-	for _, pair := range g.match.largest(nil, free) {
+	for _, pair := range g.match.Largest(nil, free) {
 		size += g.size[pair.Over]
 	}
 	return size

@@ -47,7 +47,7 @@ func (l limits) all(nodes int) int64 {
 func newSearch(ctx context.Context, effort limits) *search {
 	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64}
 	s.stop = func() bool { return s.halted() || s.exhausted() }
-	s.flow.halt, s.settler.halt = s.halted, s.halted
+	s.Halt, s.settler.halt = s.halted, s.halted
 	return s
 }
 
@@ -66,7 +66,7 @@ func (s *search) exhausted() bool { return s.visited() > s.most }
 
 // visited is the work so far in vertices and edges of flows. A node of a walk,
 // with its heaps, costs as much as some hundred of them.
-func (s *search) visited() int64 { return s.cutter.flow.work + 100*s.walked }
+func (s *search) visited() int64 { return s.cutter.Work + 100*s.walked }
 
 // alternate settles from both ends in turn, each walk following the last, as
 // forward-backward improvement does in project scheduling; the node at the peak

@@ -34,7 +34,7 @@ const (
 func (w *watch) build(g *net, halt func() bool) {
 	w.built = true
 	var c cutter
-	c.halt = halt
+	c.Halt = halt
 	for i := range g.nodes {
 		v := int32(i)
 		if choices, more := g.choicesOf(v); len(choices) == 1 && more == 0 {
@@ -45,9 +45,9 @@ func (w *watch) build(g *net, halt func() bool) {
 	w.nodes = w.nodes[:min(len(w.nodes), maxWatched)]
 	for i := range w.nodes {
 		x := &w.nodes[i]
-		x.halt = halt
+		x.Halt = halt
 		x.cutter.node(g, x.node)
-		x.solved = slices.Clone(x.left)
+		x.solved = slices.Clone(x.Left)
 	}
 }
 
@@ -75,21 +75,21 @@ func (d *decider) shutOut() int64 {
 // after returns the least load of the node when some others have run, or
 // something not above the limit.
 func (w *watched) after(ran []step, limit int64) int64 {
-	edges := len(w.to)
+	edges := len(w.To)
 	for _, s := range ran {
 		if w.mark[s.node] == free {
-			w.edge(source, w.vertex[s.node], infinite)
+			w.Edge(source, w.vertex[s.node], infinite)
 		}
 	}
 	load := w.least
-	if len(w.to) > edges {
-		if load += w.augment(limit - load + 1); load > limit {
-			load += w.augment(infinite)
+	if len(w.To) > edges {
+		if load += w.Augment(limit - load + 1); load > limit {
+			load += w.Augment(infinite)
 		}
-		for len(w.to) > edges {
-			w.dropEdge(source, w.to[len(w.to)-2])
+		for len(w.To) > edges {
+			w.DropEdge(source, w.To[len(w.To)-2])
 		}
-		copy(w.left, w.solved)
+		copy(w.Left, w.solved)
 	}
 	return load
 }

@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/match"
 )
 
 // witness turns certificates into states that a reader can check by adding up.
@@ -12,13 +14,13 @@ type witness struct {
 	preds    lists
 	succs    lists
 	cutter   cutter
-	match    *matcher
+	match    *match.Matcher
 	mustRun  []bool // before the node that around was called for
 	mustWait []bool // after it
 }
 
 func newWitness(f *flat) *witness {
-	w := &witness{flat: f, preds: f.precedence(), match: newMatcher(len(f.size))}
+	w := &witness{flat: f, preds: f.precedence(), match: match.New(len(f.size))}
 	w.succs = w.preds.turned(f.nodes)
 	if g := newNet(f); !g.tooLarge() {
 		w.g = g
@@ -183,7 +185,7 @@ func (w *witness) share(list []Holding, ran []bool, v int32) []Holding {
 	for i, h := range list {
 		at[h.Tensors[0]] = i
 	}
-	for _, pair := range w.match.largest(nil, free) {
+	for _, pair := range w.match.Largest(nil, free) {
 		over, result := &list[at[pair.Over]], &list[at[pair.Result]]
 		over.Tensors = append(over.Tensors, result.Tensors...)
 		over.Keepers = append(over.Keepers, result.Keepers...)

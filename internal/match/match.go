@@ -1,8 +1,15 @@
-package schedule
+// Package match chooses among the in-place pairs of a node.
+package match
 
-// matcher finds largest matchings among the in-place pairs of one node. It is
+// Pair is an in-place pair: Node writes tensor Result over tensor Over, and the
+// two count once at its step.
+type Pair struct {
+	Node, Result, Over int32
+}
+
+// Matcher finds largest matchings among the in-place pairs of one node. It is
 // kept between calls for its memory alone.
-type matcher struct {
+type Matcher struct {
 	start  []int32 // group -> its first pair; the pairs of one result are a group
 	holder []int32 // tensor -> 1 + the group that takes it
 	seen   []int32 // tensor -> the search that last met it
@@ -10,11 +17,12 @@ type matcher struct {
 	pairs  []Pair
 }
 
-func newMatcher(tensors int) *matcher {
-	return &matcher{holder: make([]int32, tensors), seen: make([]int32, tensors)}
+// New returns a matcher for pairs of so many tensors.
+func New(tensors int) *Matcher {
+	return &Matcher{holder: make([]int32, tensors), seen: make([]int32, tensors)}
 }
 
-// largest appends to dst a largest set of the pairs in which no result and no
+// Largest appends to dst a largest set of the pairs in which no result and no
 // tensor stands twice, and returns it. The pairs, all of one node, ascend by
 // Result, then by Over. Since the two tensors of a pair have one size, the set
 // with the most pairs of each size is the one that saves the most bytes, and
@@ -23,7 +31,7 @@ func newMatcher(tensors int) *matcher {
 // Ties: each result in turn takes the smallest tensor that no one has; an
 // earlier one moves over only if the later would go without. Augmenting paths:
 // O(results x pairs) at worst, O(pairs) where results do not compete.
-func (m *matcher) largest(dst, pairs []Pair) []Pair {
+func (m *Matcher) Largest(dst, pairs []Pair) []Pair {
 	if len(pairs) <= 1 {
 		return append(dst, pairs...)
 	}
@@ -55,10 +63,10 @@ func (m *matcher) largest(dst, pairs []Pair) []Pair {
 	return dst
 }
 
-func (m *matcher) group(g int32) []Pair { return m.pairs[m.start[g]:m.start[g+1]] }
+func (m *Matcher) group(g int32) []Pair { return m.pairs[m.start[g]:m.start[g+1]] }
 
 // augment finds a tensor for a group, moving others where it must.
-func (m *matcher) augment(g int32) bool {
+func (m *Matcher) augment(g int32) bool {
 	for _, pair := range m.group(g) {
 		if m.holder[pair.Over] == 0 {
 			m.holder[pair.Over] = g + 1

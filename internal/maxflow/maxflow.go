@@ -1,0 +1,177 @@
+// Package maxflow finds maximum flows and minimum cuts in networks that are
+// built, solved, changed a little and solved again.
+package maxflow
+
+import (
+	"math"
+	"slices"
+)
+
+// Infinite is the capacity of an edge that no minimum cut crosses, as long as
+// all other capacities together are less.
+const Infinite = int64(math.MaxInt64 / 4)
+
+// Network is a network and a maximum flow in it, found by Dinic's algorithm
+// ("Algorithm for solution of a problem of maximum flow in networks with power
+// estimation", 1970) on arrays that are kept between networks. Edge e and its
+// reverse e^1 stand side by side. Vertex 0 is the source, 1 the sink.
+type Network struct {
+	To    []int32 // edge -> the vertex that it leads to
+	Left  []int64 // edge -> capacity left
+	Level []int32 // vertex -> 0 or more if the last Reach got there, else -1
+	Work  int64   // vertices and edges visited, over all networks
+
+	Halt   func() bool // ends Augment early; nil: never
+	Broken bool        // a flow ended so: what was added is no maximum
+
+	first   []int32 // vertex -> its newest edge, or -1
+	next    []int32
+	current []int32
+	queue   []int32
+	path    []int32
+}
+
+// Source and Sink are the two ends of each network.
+const Source, Sink = int32(0), int32(1)
+
+// Reset empties the network, which then has vertices 0 to vertices-1.
+func (f *Network) Reset(vertices int) {
+	f.first = slices.Grow(f.first[:0], vertices)[:vertices]
+	for i := range f.first {
+		f.first[i] = -1
+	}
+	f.next, f.To, f.Left = f.next[:0], f.To[:0], f.Left[:0]
+}
+
+// NewVertex returns a vertex more.
+func (f *Network) NewVertex() int32 {
+	f.first = append(f.first, -1)
+	return int32(len(f.first) - 1)
+}
+
+// Edge adds an edge from u to v. Its index is len(To) before.
+func (f *Network) Edge(u, v int32, capacity int64) {
+	e := int32(len(f.To))
+	f.To = append(f.To, v, u)
+	f.Left = append(f.Left, capacity, 0)
+	f.next = append(f.next, f.first[u], f.first[v])
+	f.first[u], f.first[v] = e, e+1
+}
+
+// layers gives each vertex its distance from the source in the residual
+// network, and reports whether the sink has one.
+func (f *Network) layers() bool {
+	f.Level = slices.Grow(f.Level[:0], len(f.first))[:len(f.first)]
+	for i := range f.Level {
+		f.Level[i] = -1
+	}
+	f.Level[Source] = 0
+	queue := append(f.queue[:0], Source)
+	for i := 0; i < len(queue) && f.Level[Sink] < 0; i++ {
+		u := queue[i]
+		for e := f.first[u]; e >= 0; e = f.next[e] {
+			if v := f.To[e]; f.Left[e] > 0 && f.Level[v] < 0 {
+				f.Level[v] = f.Level[u] + 1
+				queue = append(queue, v)
+			}
+		}
+	}
+	f.Work += int64(len(f.Level)) + 4*int64(len(queue))
+	f.queue = queue
+	return f.Level[Sink] >= 0
+}
+
+// Augment adds flow until the sink cannot be reached, or until it has added
+// enough, and returns what it added. It may follow edges added since the last
+// call. It looks every pollFlow steps whether it has to end early.
+func (f *Network) Augment(enough int64) (added int64) {
+	steps := 0
+	for added < enough && !f.halted() && f.layers() {
+		f.current = append(f.current[:0], f.first...)
+		path := f.path[:0]
+		u := Source
+		for {
+			if steps++; steps%pollFlow == 0 && f.halted() {
+				return added
+			}
+			if u == Sink {
+				narrow := 0
+				for i, e := range path {
+					if f.Left[e] < f.Left[path[narrow]] {
+						narrow = i
+					}
+				}
+				amount := f.Left[path[narrow]]
+				for _, e := range path {
+					f.Left[e] -= amount
+					f.Left[e^1] += amount
+				}
+				f.Work += int64(len(path))
+				if added += amount; added >= enough {
+					break
+				}
+				u = f.To[path[narrow]^1]
+				path = path[:narrow]
+				continue
+			}
+			e := f.current[u]
+			for e >= 0 && (f.Left[e] == 0 || f.Level[f.To[e]] != f.Level[u]+1) {
+				e = f.next[e]
+			}
+			f.current[u] = e
+			if e >= 0 {
+				path = append(path, e)
+				u = f.To[e]
+				continue
+			}
+			if u == Source {
+				break
+			}
+			f.Level[u] = -1
+			u = f.To[path[len(path)-1]^1]
+			path = path[:len(path)-1]
+		}
+		f.path = path
+	}
+	return added
+}
+
+// pollFlow is how many steps along edges lie between two looks: microseconds.
+const pollFlow = 4096
+
+func (f *Network) halted() bool {
+	f.Broken = f.Broken || f.Halt != nil && f.Halt()
+	return f.Broken
+}
+
+// Reach marks in Level, with 0, what the source reaches in the residual
+// network, or what reaches the sink; everything else has -1.
+func (f *Network) Reach(from int32) {
+	f.Level = slices.Grow(f.Level[:0], len(f.first))[:len(f.first)]
+	for i := range f.Level {
+		f.Level[i] = -1
+	}
+	f.Level[from] = 0
+	queue := append(f.queue[:0], from)
+	for i := 0; i < len(queue); i++ {
+		u := queue[i]
+		for e := f.first[u]; e >= 0; e = f.next[e] {
+			left := f.Left[e]
+			if from == Sink {
+				left = f.Left[e^1]
+			}
+			if v := f.To[e]; left > 0 && f.Level[v] < 0 {
+				f.Level[v] = 0
+				queue = append(queue, v)
+			}
+		}
+	}
+	f.queue = queue
+}
+
+// DropEdge takes back the newest edge, which runs from u to v.
+func (f *Network) DropEdge(u, v int32) {
+	e := len(f.To) - 2
+	f.first[u], f.first[v] = f.next[e], f.next[e+1]
+	f.To, f.next, f.Left = f.To[:e], f.next[:e], f.Left[:e]
+}
