@@ -94,6 +94,8 @@ type Runtime interface {
 // PackKey says what was packed and how.
 type PackKey struct {
 	At         unsafe.Pointer // of the constant's elements
+	Type       graph.DType    // of theirs: constants may share bytes of a file
+	Zeros      unsafe.Pointer // of the zero points of quantized ones
 	Right      bool           // the right side of a product
 	Len, K     int            // rows of A or columns of B; its depth
 	Step, Deep int            // as in gemm.Dense

@@ -18,7 +18,7 @@ func (c *Call) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int
 	if right {
 		bytes, whole = gemm.PackedBBytes(m.Len, depth), gemm.PackB
 	}
-	at, ok := c.Runtime.Pack(PackKey{m.At, right, m.Len, depth, m.Step, m.Deep}, bytes, func(dst unsafe.Pointer) {
+	at, ok := c.Runtime.Pack(PackKey{m.At, t.Type, nil, right, m.Len, depth, m.Step, m.Deep}, bytes, func(dst unsafe.Pointer) {
 		whole(dst, &m, m.Len, depth)
 	})
 	*to = gemm.Packed{At: at, K: depth}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -14,6 +15,9 @@ var quantizers = family{"", []Kernel{
 	{Name: "DequantizeLinear", Make: makeDequantize, Half: true},
 	{Name: "DynamicQuantizeLinear", Make: makeDynamicQuantize},
 	{Name: "MatMulInteger", Make: makeMatMulInteger},
+	{Name: "QLinearMatMul", Make: makeQLinearMatMul, Half: true},
+	{Name: "ConvInteger", Make: makeConvInteger},
+	{Name: "QLinearConv", Make: makeQLinearConv},
 }}
 
 // scales finds the scale (and zero point) of an element: one for all, one for
@@ -60,6 +64,35 @@ func (s *scales) of(i int) int {
 	return 0
 }
 
+// lines makes a kernel out of one that does n elements from one on, all of scale
+// k.
+func (s *scales) lines(n int, each func(k, from, n int)) Run {
+	length := n
+	if s.perAxis {
+		length = s.inner
+	}
+	pieces := cuts(length, grain)
+	part := func(p, _ int) {
+		line, from := p/pieces, p%pieces*grain
+		k := 0
+		if s.perAxis {
+			k = line % s.n
+		}
+		each(k, line*length+from, min(grain, length-from))
+	}
+	return func(w *work.Pool) error {
+		if n > 0 {
+			w.For(n/length*pieces, part)
+		}
+		return nil
+	}
+}
+
+// byteType reports whether a type is one of 8-bit integers, and which.
+func byteType(d graph.DType) (signed, is bool) {
+	return d == graph.Int8, d == graph.Int8 || d == graph.Uint8
+}
+
 // limits are the least and largest numbers of an integer type.
 func limits(d graph.DType) (low, high float64, ok bool) {
 	bits := d.Bits()
@@ -89,6 +122,12 @@ func makeQuantize(c *Call) (Run, error) {
 	}
 	zero := zeroPoint(c, 2)
 	single := x.Type == graph.Float32 && scale.Type == graph.Float32
+	if signed, is := byteType(out.Type); is && single && s.block == 0 && (s.inner >= 8 || !s.perAxis) {
+		return s.lines(out.Len(), func(k, from, n int) {
+			simd.Quantize(span[byte](element[byte](out, from), n), span[float32](element[float32](x, from), n),
+				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
+		}), nil
+	}
 	n := out.Len()
 	part := func(p, _ int) {
 		for i := p * grain; i < min((p+1)*grain, n); i++ {
@@ -140,6 +179,12 @@ func makeDequantize(c *Call) (Run, error) {
 		return nil, unsupported(x.Type)
 	}
 	zero := zeroPoint(c, 2)
+	if signed, is := byteType(x.Type); is && out.Type == graph.Float32 && scale.Type == graph.Float32 && s.block == 0 && (s.inner >= 8 || !s.perAxis) {
+		return s.lines(out.Len(), func(k, from, n int) {
+			simd.Dequantize(span[float32](element[float32](out, from), n), span[byte](element[byte](x, from), n),
+				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
+		}), nil
+	}
 	n := out.Len()
 	part := func(p, _ int) {
 		for i := p * grain; i < min((p+1)*grain, n); i++ {
@@ -160,91 +205,63 @@ func makeDynamicQuantize(c *Call) (Run, error) {
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	return func(*work.Pool) error {
+	n := x.Len()
+	parts := cuts(n, grain)
+	off := c.Shared(8 * parts)
+	var pool *work.Pool
+	search := func(p, _ int) {
+		span[[2]float32](pool.Shared(off), parts)[p] = extent(span[float32](element[float32](x, p*grain), min(grain, n-p*grain)))
+	}
+	var scale float32
+	to := simd.Byte{}
+	write := func(p, _ int) {
+		from, n := p*grain, min(grain, n-p*grain)
+		simd.Quantize(span[byte](element[byte](out, from), n), span[float32](element[float32](x, from), n), scale, to)
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(parts, search)
 		low, high := float32(0), float32(0)
-		for _, v := range data[float32](x) {
-			low, high = min(low, v), max(high, v)
+		for _, e := range span[[2]float32](w.Shared(off), parts) {
+			low, high = min(low, e[0]), max(high, e[1])
 		}
-		scale := (high - low) / 255
-		zero := float32(0)
+		scale = (high - low) / 255
+		to.Zero = 0
 		if scale != 0 {
-			zero = float32(math.RoundToEven(float64(min(max(-low/scale, 0), 255))))
+			to.Zero = int32(math.RoundToEven(float64(min(max(-low/scale, 0), 255))))
 		}
 		if c.HasOut(1) {
 			data[float32](c.Out[1])[0] = scale
 		}
 		if c.HasOut(2) {
-			data[uint8](c.Out[2])[0] = uint8(zero)
+			data[uint8](c.Out[2])[0] = uint8(to.Zero)
 		}
-		d := data[uint8](out)
-		for i, v := range data[float32](x) {
-			q := float32(0)
-			if scale != 0 {
-				q = float32(math.RoundToEven(float64(v / scale)))
-			}
-			d[i] = uint8(min(max(q+zero, 0), 255))
+		if scale == 0 { // all are 0
+			clear(data[uint8](out))
+			return nil
 		}
+		w.For(parts, write)
 		return nil
 	}, nil
 }
 
-// makeMatMulInteger multiplies 8-bit integers less their zero points into 32
-// bits.
-func makeMatMulInteger(c *Call) (Run, error) {
-	inner := *c
-	inner.In, inner.Out = c.In[:2:2], c.Out
-	p, err := matMul(&inner)
-	if err != nil {
-		return nil, err
-	}
-	a, b, out := c.In[0], c.In[1], c.Out[0]
-	zeroA, zeroB := zeroPoint(c, 2), zeroPoint(c, 3)
-	perRow := c.Has(2) && c.In[2].Len() > 1
-	perColumn := c.Has(3) && c.In[3].Len() > 1
-	readA, okA := smallReader(a.Type)
-	readB, okB := smallReader(b.Type)
-	if !okA || !okB || out.Type != graph.Int32 {
-		return nil, unsupported(a.Type)
-	}
-	part := func(row, _ int) {
-		batch, i := row/p.m, row%p.m
-		d := span[int32](element[int32](out, row*p.n), p.n)
-		clear(d)
-		x, y := p.off(p.offA, batch)+i*p.aStep, p.off(p.offB, batch)
-		k := 0
-		if perRow {
-			k = i
-		}
-		za := int32(zeroA(k))
-		zb := int32(zeroB(0))
-		s := span[byte](b.At, b.Len())
-		for depth := range p.k {
-			v := readA(span[byte](a.At, a.Len())[x+depth*p.aDeep]) - za
-			if v == 0 {
-				continue
+// extent is the least and the largest of 0 and some numbers. Four of each are
+// kept, so that none waits for the one before it.
+func extent(x []float32) [2]float32 {
+	var low, high [4]float32
+	for len(x) >= 4 {
+		for l, v := range x[:4] {
+			if v < low[l] {
+				low[l] = v
 			}
-			line := s[y+depth*p.bDeep:]
-			for j := range d {
-				if perColumn {
-					zb = int32(zeroB(j))
-				}
-				d[j] += v * (readB(line[j*p.bStep]) - zb)
+			if v > high[l] {
+				high[l] = v
 			}
 		}
+		x = x[4:]
 	}
-	return func(w *work.Pool) error {
-		w.For(p.batches*p.m, part)
-		return nil
-	}, nil
-}
-
-// smallReader makes an 8-bit integer a number.
-func smallReader(d graph.DType) (func(byte) int32, bool) {
-	switch d {
-	case graph.Uint8:
-		return func(b byte) int32 { return int32(b) }, true
-	case graph.Int8:
-		return func(b byte) int32 { return int32(int8(b)) }, true
+	for _, v := range x {
+		low[0], high[0] = min(low[0], v), max(high[0], v)
 	}
-	return nil, false
+	return [2]float32{min(low[0], low[1], low[2], low[3]), max(high[0], high[1], high[2], high[3])}
 }

@@ -24,10 +24,17 @@ func main() {
 		gather(2)
 		copyRows()
 		taps()
+		panel(avx2Pairs)
+		widen()
+		interleave()
+		halves()
 	case "simd":
 		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linear(exponential))
 		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", linear(errorFunction))
 		function("clampAVX2", "clampAVX2 writes min(max(x, low), high); NaN stays, -0 becomes 0.", "low, high", clamp)
+		quantize()
+		requantize()
+		dequantize()
 	default:
 		fmt.Fprintf(os.Stderr, "asm: -pkg %q: expected gemm or simd\n", pkg)
 		os.Exit(2)

@@ -45,6 +45,7 @@ type set struct {
 	lanes   int // of a vector
 	vectors []VecPhysical
 	opmask  bool // loads and stores take a mask register, at no cost
+	pairs   bool // of int16, whose products are added to sums of int32
 	columns []columns
 }
 
@@ -60,17 +61,18 @@ var (
 	avx2 = set{
 		"AVX2", 6, 8,
 		[]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15},
-		false,
+		false, false,
 		// A masked store takes a dozen cycles on some machines.
 		[]columns{{"full", 16, 2, false}, {"wide", 9, 2, true}, {"narrow", 1, 1, true}},
 	}
-	avx512 = set{
+	avx2Pairs = set{avx2.name, avx2.rows, avx2.lanes, avx2.vectors, false, true, avx2.columns}
+	avx512    = set{
 		"AVX512", 12, 16,
 		[]VecPhysical{
 			Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
 			Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31,
 		},
-		true,
+		true, false,
 		[]columns{{"wide", 17, 2, true}, {"narrow", 1, 1, true}},
 	}
 )
@@ -95,9 +97,13 @@ var (
 // panel multiplies strips of A with one strip of B: shape by shape, first those
 // with all vectors of columns, unmasked, then those with fewer, masked.
 func panel(s set) {
-	TEXT("panel"+s.name, NOSPLIT|NOFRAME, "func(p *byte)")
+	name, what := "panel"+s.name, "the strips of A with one strip of B"
+	if s.pairs {
+		name, what = "pairs"+s.name, what+", pairs of int16"
+	}
+	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
 	Pragma("noescape")
-	Doc("panel" + s.name + " multiplies the strips of A with one strip of B.")
+	Doc(name + " multiplies " + what + ".")
 	Load(Param("p"), args)
 	load(offA, strip)
 	load(offC, c)
@@ -201,6 +207,15 @@ func (s set) body(label string, r, vectors int, masked bool) {
 			if len(free) > vectors+1 {
 				x = free[vectors+i%2]
 			}
+			if s.pairs {
+				product := free[len(free)-1]
+				VPBROADCASTD(row(i), free[vectors])
+				for v := range vectors {
+					VPMADDWD(free[v], free[vectors], product)
+					VPADDD(product, acc(i, v), acc(i, v))
+				}
+				continue
+			}
 			VBROADCASTSS(row(i), x)
 			for v := range vectors {
 				VFMADD231PS(free[v], x, acc(i, v))
@@ -281,6 +296,28 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 		m.Disp = v * size
 		return m
 	}
+	write := func() {
+		each(func(i, v int) {
+			switch {
+			case !masked:
+				VMOVUPS(acc(i, v), at(i, v))
+			case s.opmask:
+				VMOVUPS(acc(i, v), masks512[v], at(i, v))
+			default:
+				VMASKMOVPS(acc(i, v), masks[v], at(i, v))
+			}
+		})
+	}
+	if s.pairs {
+		when(flagBeta, "beta", func() {
+			each(func(i, v int) {
+				get(at(i, v), v, y)
+				VPADDD(y, acc(i, v), acc(i, v))
+			})
+		})
+		write()
+		return
+	}
 	when(flagAlpha, "alpha", func() {
 		VBROADCASTSS(Mem{Base: args, Disp: offAlpha}, x)
 		each(func(i, v int) { VMULPS(x, acc(i, v), acc(i, v)) })
@@ -322,16 +359,7 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 		VBROADCASTSS(Mem{Base: args, Disp: offHigh}, x)
 		each(func(i, v int) { VMINPS(acc(i, v), x, acc(i, v)) })
 	})
-	each(func(i, v int) {
-		switch {
-		case !masked:
-			VMOVUPS(acc(i, v), at(i, v))
-		case s.opmask:
-			VMOVUPS(acc(i, v), masks512[v], at(i, v))
-		default:
-			VMASKMOVPS(acc(i, v), masks[v], at(i, v))
-		}
-	})
+	write()
 }
 
 func (s set) zero(r VecPhysical) {

@@ -272,3 +272,94 @@ eight:
 	JNZ     eight
 	VZEROUPPER
 	RET
+
+DATA lowBytes<>+0(SB)/8, $0xffffffff0c080400
+DATA lowBytes<>+8(SB)/8, $0xffffffffffffffff
+GLOBL lowBytes<>(SB), RODATA|NOPTR, $16
+
+// func quantizeAVX2(dst *uint8, src *float32, n int, scale float32, low float32, high float32, zero int32)
+// Requires: AVX, AVX2
+TEXT ·quantizeAVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y12
+	VBROADCASTSS low+28(FP), Y13
+	VBROADCASTSS high+32(FP), Y14
+	VBROADCASTSS zero+36(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VDIVPS       Y12, Y0, Y0
+	VMAXPS       Y13, Y0, Y0
+	VMINPS       Y14, Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPADDD       Y15, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPSHUFB      lowBytes<>+0(SB), X0, X0
+	VPSHUFB      lowBytes<>+0(SB), X1, X1
+	VPUNPCKLDQ   X1, X0, X0
+	VMOVQ        X0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x08, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+// func requantizeAVX2(dst *uint8, src *int32, n int, scale float32, low float32, high float32, zero int32, bias int32)
+// Requires: AVX, AVX2
+TEXT ·requantizeAVX2(SB), NOSPLIT|NOFRAME, $0-44
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y12
+	VBROADCASTSS low+28(FP), Y13
+	VBROADCASTSS high+32(FP), Y14
+	VBROADCASTSS zero+36(FP), Y15
+	VBROADCASTSS bias+40(FP), Y11
+
+eight:
+	VPADDD       (SI), Y11, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y12, Y0, Y0
+	VMAXPS       Y13, Y0, Y0
+	VMINPS       Y14, Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPADDD       Y15, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPSHUFB      lowBytes<>+0(SB), X0, X0
+	VPSHUFB      lowBytes<>+0(SB), X1, X1
+	VPUNPCKLDQ   X1, X0, X0
+	VMOVQ        X0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x08, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2(dst *float32, src *uint8, n int, scale float32, zero int32, flip uint8)
+// Requires: AVX, AVX2
+TEXT ·dequantizeAVX2(SB), NOSPLIT|NOFRAME, $0-33
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y13
+	VBROADCASTSS zero+28(FP), Y14
+	VPBROADCASTB flip+32(FP), X15
+
+eight:
+	VMOVQ     (SI), X0
+	VPXOR     X15, X0, X0
+	VPMOVZXBD X0, Y0
+	VPSUBD    Y14, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    Y13, Y0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x08, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JNZ       eight
+	VZEROUPPER
+	RET

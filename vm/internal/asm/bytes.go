@@ -1,0 +1,191 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// A byte with its first bit turned (flip 0x80) is that of a signed number plus
+// 128: so one function serves both, if the zero point is given that way too.
+
+// widen writes bytes less a zero point as int16.
+func widen() {
+	TEXT("widenAVX2", NOSPLIT|NOFRAME, "func(dst *int16, src *uint8, n int, flip uint8, zero int16)")
+	Doc("widenAVX2 writes n bytes, a multiple of 16, less a zero point as int16.")
+	dst, src, n := RDI, RSI, RCX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("n"), n)
+	VPBROADCASTB(NewParamAddr("flip", 24), X15)
+	VPBROADCASTW(NewParamAddr("zero", 26), Y14)
+	Label("sixteen")
+	VPXOR(Mem{Base: src}, X15, X0)
+	VPMOVZXBW(X0, Y0)
+	VPSUBW(Y14, Y0, Y0)
+	VMOVDQU(Y0, Mem{Base: dst})
+	ADDQ(Imm(16), src)
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("sixteen"))
+	VZEROUPPER()
+	RET()
+}
+
+// interleave makes pairs of two rows of 16 bytes each.
+func interleave() {
+	TEXT("interleaveAVX2", NOSPLIT|NOFRAME, "func(dst *int16, src *uint8, count, step int, zeros *int16, flip uint8)")
+	Doc("interleaveAVX2 makes pairs of count times two rows of 16 bytes; rows stand step bytes apart.")
+	dst, src, count, step, zeros := RDI, RSI, RCX, RDX, RAX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("count"), count)
+	Load(Param("step"), step)
+	Load(Param("zeros"), zeros)
+	VPBROADCASTB(NewParamAddr("flip", 40), X15)
+	VMOVDQU(Mem{Base: zeros}, Y13)
+	VMOVDQU(Mem{Base: zeros, Disp: 32}, Y14)
+	Label("pair")
+	VPXOR(Mem{Base: src}, X15, X0)
+	VPXOR(Mem{Base: src, Index: step, Scale: 1}, X15, X1)
+	VPUNPCKLBW(X1, X0, X2)
+	VPUNPCKHBW(X1, X0, X3)
+	VPMOVZXBW(X2, Y2)
+	VPMOVZXBW(X3, Y3)
+	VPSUBW(Y13, Y2, Y2)
+	VPSUBW(Y14, Y3, Y3)
+	VMOVDQU(Y2, Mem{Base: dst})
+	VMOVDQU(Y3, Mem{Base: dst, Disp: 32})
+	LEAQ(Mem{Base: src, Index: step, Scale: 2}, src)
+	ADDQ(Imm(64), dst)
+	DECQ(count)
+	JNZ(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
+
+// halves reads rows of float16.
+func halves() {
+	TEXT("halvesF16C", NOSPLIT|NOFRAME, "func(dst *float32, src *uint16, rows, columns, dstStep, srcStep int)")
+	Doc("halvesF16C reads rows of float16; columns is a multiple of 8, the steps are in bytes.")
+	dst, src, rows, columns, dstStep, srcStep, x := RDI, RSI, RCX, RDX, R8, R9, RAX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("rows"), rows)
+	Load(Param("columns"), columns)
+	Load(Param("dstStep"), dstStep)
+	Load(Param("srcStep"), srcStep)
+	Label("row")
+	XORQ(x, x)
+	Label("column")
+	VCVTPH2PS(Mem{Base: src, Index: x, Scale: 2}, Y0)
+	VMOVUPS(Y0, Mem{Base: dst, Index: x, Scale: 4})
+	ADDQ(Imm(8), x)
+	CMPQ(x, columns)
+	JLT(LabelRef("column"))
+	ADDQ(srcStep, src)
+	ADDQ(dstStep, dst)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// toBytes rounds the numbers of Y0, already within their range, and writes them
+// as 8 bytes: Y15 is the zero point.
+func toBytes(dst GPPhysical) {
+	VCVTPS2DQ(Y0, Y0)
+	VPADDD(Y15, Y0, Y0)
+	VEXTRACTI128(Imm(1), Y0, X1)
+	// The low byte of each number: signed or not, it fits.
+	VPSHUFB(bytesOf, X0, X0)
+	VPSHUFB(bytesOf, X1, X1)
+	VPUNPCKLDQ(X1, X0, X0)
+	VMOVQ(X0, Mem{Base: dst})
+}
+
+var bytesOf Mem
+
+// quantize is the inner loop of QuantizeLinear.
+func quantize() {
+	bytesOf = GLOBL("lowBytes", RODATA|NOPTR)
+	DATA(0, U64(0xffffffff0c080400))
+	DATA(8, U64(0xffffffffffffffff))
+	TEXT("quantizeAVX2", NOSPLIT|NOFRAME, "func(dst *uint8, src *float32, n int, scale, low, high float32, zero int32)")
+	Doc("quantizeAVX2 writes zero + x/scale, where x/scale is kept in [low, high]; n is a multiple of 8.")
+	dst, src, n := RDI, RSI, RCX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("n"), n)
+	VBROADCASTSS(NewParamAddr("scale", 24), Y12)
+	VBROADCASTSS(NewParamAddr("low", 28), Y13)
+	VBROADCASTSS(NewParamAddr("high", 32), Y14)
+	VBROADCASTSS(NewParamAddr("zero", 36), Y15)
+	Label("eight")
+	VMOVUPS(Mem{Base: src}, Y0)
+	VDIVPS(Y12, Y0, Y0)
+	VMAXPS(Y13, Y0, Y0) // of NaN: low
+	VMINPS(Y14, Y0, Y0)
+	toBytes(dst)
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(8), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}
+
+// requantize makes bytes of the sums of a product of integers.
+func requantize() {
+	TEXT("requantizeAVX2", NOSPLIT|NOFRAME, "func(dst *uint8, src *int32, n int, scale, low, high float32, zero, bias int32)")
+	Doc("requantizeAVX2 writes zero + (x + bias)·scale, where the product is kept in [low, high]; n is a multiple of 8.")
+	dst, src, n := RDI, RSI, RCX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("n"), n)
+	VBROADCASTSS(NewParamAddr("scale", 24), Y12)
+	VBROADCASTSS(NewParamAddr("low", 28), Y13)
+	VBROADCASTSS(NewParamAddr("high", 32), Y14)
+	VBROADCASTSS(NewParamAddr("zero", 36), Y15)
+	VBROADCASTSS(NewParamAddr("bias", 40), Y11)
+	Label("eight")
+	VPADDD(Mem{Base: src}, Y11, Y0)
+	VCVTDQ2PS(Y0, Y0)
+	VMULPS(Y12, Y0, Y0)
+	VMAXPS(Y13, Y0, Y0)
+	VMINPS(Y14, Y0, Y0)
+	toBytes(dst)
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(8), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}
+
+// dequantize is the inner loop of DequantizeLinear.
+func dequantize() {
+	TEXT("dequantizeAVX2", NOSPLIT|NOFRAME, "func(dst *float32, src *uint8, n int, scale float32, zero int32, flip uint8)")
+	Doc("dequantizeAVX2 writes (x - zero)·scale; n is a multiple of 8.")
+	dst, src, n := RDI, RSI, RCX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("n"), n)
+	VBROADCASTSS(NewParamAddr("scale", 24), Y13)
+	VBROADCASTSS(NewParamAddr("zero", 28), Y14)
+	VPBROADCASTB(NewParamAddr("flip", 32), X15)
+	Label("eight")
+	VMOVQ(Mem{Base: src}, X0)
+	VPXOR(X15, X0, X0)
+	VPMOVZXBD(X0, Y0)
+	VPSUBD(Y14, Y0, Y0)
+	VCVTDQ2PS(Y0, Y0)
+	VMULPS(Y13, Y0, Y0)
+	VMOVUPS(Y0, Mem{Base: dst})
+	ADDQ(Imm(8), src)
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("eight"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,44 @@
+package gemm
+
+import "unsafe"
+
+//go:noescape
+func pairsAVX2(p *panel)
+
+//go:noescape
+func widenAVX2(dst *int16, src *uint8, n int, flip uint8, zero int16)
+
+//go:noescape
+func interleaveAVX2(dst *int16, src *uint8, count, step int, zeros *int16, flip uint8)
+
+// runPairs calls the micro-kernel for integers.
+func (p *panel) runPairs() {
+	if chosen == plain {
+		pairsPlain(p)
+		return
+	}
+	p.mask = uint64(uintptr(unsafe.Pointer(&lanes[16-p.columns])))
+	pairsAVX2(p)
+}
+
+// widenRow writes n bytes as int16, or as many of them as go at once.
+func widenRow(dst []int16, from unsafe.Pointer, n int, flip byte, zero int16) int {
+	if chosen == plain {
+		widenPlain(dst, from, n, flip, zero)
+		return n
+	}
+	n &^= 15
+	if n > 0 {
+		widenAVX2(&dst[0], (*uint8)(from), n, flip, zero)
+	}
+	return n
+}
+
+// pairRows makes pairs of twice count rows.
+func pairRows(dst []int16, from unsafe.Pointer, count, step int, zeros *[2 * integerColumns]int16, flip byte) {
+	if chosen == plain {
+		pairRowsPlain(dst, from, count, step, zeros, flip)
+		return
+	}
+	interleaveAVX2(&dst[0], (*uint8)(from), count, step, &zeros[0], flip)
+}

@@ -1,0 +1,16 @@
+//go:build !amd64
+
+package gemm
+
+import "unsafe"
+
+func (p *panel) runPairs() { pairsPlain(p) }
+
+func widenRow(dst []int16, from unsafe.Pointer, n int, flip byte, zero int16) int {
+	widenPlain(dst, from, n, flip, zero)
+	return n
+}
+
+func pairRows(dst []int16, from unsafe.Pointer, count, step int, zeros *[2 * integerColumns]int16, flip byte) {
+	pairRowsPlain(dst, from, count, step, zeros, flip)
+}

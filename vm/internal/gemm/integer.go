@@ -1,0 +1,186 @@
+package gemm
+
+import "unsafe"
+
+// Integer is C = A·B of 8-bit integers less their zero points, with sums of 32
+// bits that wrap around. It is exact: two neighbours along the depth are widened
+// to 16 bits and multiplied at once, and their sum fits into 32. Its
+// micro-kernel is that of AVX2 on machines with AVX-512 too.
+type Integer struct {
+	M, N, K int
+	A       IntegerRows
+	B       IntegerColumns
+}
+
+// The block of C that the micro-kernel for integers makes, at all levels.
+const (
+	integerRows    = 6
+	integerColumns = 16
+)
+
+// IntegerScratchBytes is what each worker needs.
+const IntegerScratchBytes = ScratchBytes + stageBytes
+
+// stageBytes is room for the bytes of a strip of B before they are widened.
+const stageBytes = 2 * mostDepth * integerColumns
+
+// IntegerRows is the left side of a product of integers.
+type IntegerRows interface {
+	// rows gives rows [first, first+n) at depths [k, k+deep), k even: of each
+	// row a pair of int16 for every two depths, step bytes from row to row. The
+	// second of the last pair is 0 where deep is odd. It may write them to side.
+	rows(side []int16, first, n, k, deep int) (at unsafe.Pointer, step int)
+}
+
+// IntegerColumns is the right side.
+type IntegerColumns interface {
+	// columns gives columns [first, first+16) at depths [k, k+deep), k even:
+	// for every two depths 16 pairs of int16. It may write them to strip, by way
+	// of stage. What is beyond the last column may be anything.
+	columns(strip []int16, stage []byte, first, k, deep int) unsafe.Pointer
+}
+
+func (p *Integer) cut() (rows, columns int) {
+	return (&Product{M: p.M, N: p.N, K: p.K}).cut()
+}
+
+// Tiles is how many parts the product is cut into.
+func (p *Integer) Tiles() int {
+	rows, columns := p.cut()
+	return cuts(p.M, rows) * cuts(p.N, columns)
+}
+
+// Block tells which rows [i, i+m) and columns [j, j+n) of C a part makes.
+func (p *Integer) Block(tile int) (i, j, m, n int) {
+	rows, columns := p.cut()
+	down := cuts(p.M, rows)
+	i, j = tile%down*rows, tile/down*columns
+	return i, j, min(rows, p.M-i), min(columns, p.N-j)
+}
+
+// BlockBytes is the size of the largest block.
+func (p *Integer) BlockBytes() int {
+	rows, columns := p.cut()
+	return 4 * min(rows, p.M) * min(columns, p.N)
+}
+
+// Tile computes one part. c is where its first element goes, whose rows stand
+// stride elements apart; scratch has IntegerScratchBytes bytes.
+func (p *Integer) Tile(tile int, c unsafe.Pointer, stride int, scratch unsafe.Pointer) {
+	i0, j0, m, n := p.Block(tile)
+	const strips = 2 * mostDepth * integerColumns
+	block := unsafe.Slice((*int16)(scratch), ScratchBytes/2)
+	strip, side := block[:strips], block[strips:]
+	stage := unsafe.Slice((*byte)(unsafe.Add(scratch, ScratchBytes)), stageBytes)
+
+	w := panel{rows: m, cRow: 4 * stride, aDeep: 4, bDeep: 4 * integerColumns}
+	step := 2 * depthOf(cuts(p.K, 2))
+	for k := 0; k == 0 || k < p.K; k += step {
+		deep := min(step, p.K-k)
+		w.depth = cuts(deep, 2)
+		if k > 0 {
+			w.flags = flagBeta
+		}
+		w.a, w.aRow = p.A.rows(side, i0, m, k, deep)
+		w.aStrip = integerRows * w.aRow
+		for j := 0; j < n; j += integerColumns {
+			w.columns = min(integerColumns, n-j)
+			w.b = p.B.columns(strip, stage, j0+j, k, deep)
+			w.c = unsafe.Add(c, 4*j)
+			w.runPairs()
+		}
+	}
+}
+
+// pairsPlain is the micro-kernel in Go.
+func pairsPlain(p *panel) {
+	for i := range p.rows {
+		a := unsafe.Add(p.a, i/integerRows*p.aStrip+i%integerRows*p.aRow)
+		var sums [integerColumns]int32
+		for j := 0; j < p.columns; j += 4 {
+			b := unsafe.Add(p.b, 4*j)
+			var s0, s1, s2, s3 int32
+			for k := range p.depth {
+				x, y := *(*[2]int16)(unsafe.Add(a, k*p.aDeep)), (*[8]int16)(unsafe.Add(b, k*p.bDeep))
+				first, second := int32(x[0]), int32(x[1])
+				s0 += first*int32(y[0]) + second*int32(y[1])
+				s1 += first*int32(y[2]) + second*int32(y[3])
+				s2 += first*int32(y[4]) + second*int32(y[5])
+				s3 += first*int32(y[6]) + second*int32(y[7])
+			}
+			sums[j], sums[j+1], sums[j+2], sums[j+3] = s0, s1, s2, s3
+		}
+		row := unsafe.Slice((*int32)(unsafe.Add(p.c, i*p.cRow)), p.columns)
+		for j := range row {
+			if p.flags&flagBeta != 0 {
+				sums[j] += row[j]
+			}
+			row[j] = sums[j]
+		}
+	}
+}
+
+// PackedRows is the left side, widened once: weights.
+type PackedRows struct {
+	At unsafe.Pointer
+	K  int
+}
+
+// packedStep is how many bytes lie from row to row; rows do not fall on each
+// other in the cache.
+func packedStep(k int) int {
+	step := 4 * cuts(k, 2)
+	if step%1024 == 0 {
+		step += 64
+	}
+	return step
+}
+
+// PackedRowsBytes is the size of m rows of depth k.
+func PackedRowsBytes(m, k int) int { return m * packedStep(k) }
+
+// PackRows widens m rows of depth k into PackedRowsBytes(m, k) bytes at dst.
+func PackRows(dst unsafe.Pointer, a *Bytes, m, k int) PackedRows {
+	step := packedStep(k)
+	for i := range m {
+		row := unsafe.Slice((*int16)(unsafe.Add(dst, i*step)), 2*cuts(k, 2))
+		a.widen(row, i, 0, k)
+	}
+	return PackedRows{dst, k}
+}
+
+func (m *PackedRows) rows(_ []int16, first, _, k, _ int) (unsafe.Pointer, int) {
+	step := packedStep(m.K)
+	return unsafe.Add(m.At, first*step+2*k), step
+}
+
+// PackedColumns is the right side, paired once: weights.
+type PackedColumns struct {
+	At unsafe.Pointer
+	K  int
+}
+
+// PackedColumnsBytes is the size of n columns of depth k.
+func PackedColumnsBytes(n, k int) int {
+	return 4 * cuts(n, integerColumns) * integerColumns * cuts(k, 2)
+}
+
+// PackColumns pairs n columns of depth k into PackedColumnsBytes(n, k) bytes at
+// dst.
+func PackColumns(dst unsafe.Pointer, b *Bytes, n, k int) PackedColumns {
+	var stage [stageBytes]byte
+	size := 2 * integerColumns * cuts(k, 2)
+	for j := 0; j < n; j += integerColumns {
+		strip := unsafe.Slice((*int16)(unsafe.Add(dst, 2*j/integerColumns*size)), size)
+		for from := 0; from < k; from += 2 * mostDepth {
+			deep := min(2*mostDepth, k-from)
+			to := strip[integerColumns*from:][:2*integerColumns*cuts(deep, 2)]
+			b.columns(to, stage[:], j, from, deep)
+		}
+	}
+	return PackedColumns{dst, k}
+}
+
+func (m *PackedColumns) columns(_ []int16, _ []byte, first, k, _ int) unsafe.Pointer {
+	return unsafe.Add(m.At, 4*first*cuts(m.K, 2)+2*integerColumns*k)
+}

@@ -1,0 +1,170 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+// draw gives n bytes, their ends and neighbours among them more often than by
+// chance.
+func draw(r *rand.Rand, n int) []byte {
+	list := make([]byte, n)
+	for i := range list {
+		list[i] = byte(r.Uint32())
+		if r.IntN(3) == 0 {
+			list[i] = []byte{0, 1, 0x7f, 0x80, 0x81, 0xff}[r.IntN(6)]
+		}
+	}
+	return list
+}
+
+func number(b byte, signed bool) int32 {
+	if signed {
+		return int32(int8(b))
+	}
+	return int32(b)
+}
+
+// zeroPoints are one or n of them.
+func zeroPoints(r *rand.Rand, n int, signed bool) []int16 {
+	list := make([]int16, 1+(n-1)*r.IntN(2))
+	for i := range list {
+		list[i] = int16(number(byte(r.Uint32()), signed))
+	}
+	return list
+}
+
+var integerScratch = make([]byte, IntegerScratchBytes)
+
+func runInteger(p *Integer, c []int32, stride int, r *rand.Rand) {
+	for i := range integerScratch {
+		integerScratch[i] = byte(i)
+	}
+	for _, tile := range r.Perm(p.Tiles()) {
+		i, j, _, _ := p.Block(tile)
+		p.Tile(tile, unsafe.Pointer(&c[i*stride+j]), stride, at(integerScratch))
+	}
+}
+
+// TestInteger: every product is exact, for all types, zero points, transposed
+// sides, and packed ones.
+func TestInteger(t *testing.T) {
+	sizes := [][3]int{{1, 1, 1}, {1, 1000, 301}, {300, 1, 17}, {25, 49, 513}, {241, 17, 256}, {7, 65, 1025}, {13, 48, 511}, {64, 130, 2048}}
+	for m := 1; m <= 13; m++ {
+		for n := 1; n <= 33; n += 1 + m%3 {
+			sizes = append(sizes, [3]int{m, n, 1 + (m*n)%37})
+		}
+	}
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for s, size := range sizes {
+			m, n, k := size[0], size[1], size[2]
+			a, b := draw(r, m*k), draw(r, n*k)
+			da := Bytes{At: at(a), Len: m, Step: k, Deep: 1, Signed: s&1 != 0}
+			db := Bytes{At: at(b), Len: n, Step: 1, Deep: n, Signed: s&2 != 0}
+			if s&4 != 0 {
+				da.Step, da.Deep = 1, m
+			}
+			if s&8 != 0 {
+				db.Step, db.Deep = k, 1
+			}
+			da.Zeros, db.Zeros = zeroPoints(r, m, da.Signed), zeroPoints(r, n, db.Signed)
+			stride := n + s%3
+			want := make([]int32, m*stride)
+			for i := range m {
+				for j := range n {
+					for d := range k {
+						want[i*stride+j] += (number(a[i*da.Step+d*da.Deep], da.Signed) - int32(da.Zeros[i%len(da.Zeros)])) *
+							(number(b[j*db.Step+d*db.Deep], db.Signed) - int32(db.Zeros[j%len(db.Zeros)]))
+					}
+				}
+			}
+			check := func(what string, p *Integer) {
+				t.Helper()
+				got := make([]int32, m*stride+1)
+				runInteger(p, got, stride, r)
+				for i, w := range append(want, 0) {
+					if got[i] != w {
+						t.Fatalf("%d x %d x %d %s: element %d is %d, expected %d", m, n, k, what, i, got[i], w)
+					}
+				}
+			}
+			p := &Integer{M: m, N: n, K: k, A: &da, B: &db}
+			check("as it lies", p)
+			pa := PackRows(at(make([]byte, PackedRowsBytes(m, k))), &da, m, k)
+			pb := PackColumns(at(make([]byte, PackedColumnsBytes(n, k))), &db, n, k)
+			p.A, p.B = &pa, &pb
+			check("packed", p)
+		}
+	})
+}
+
+// TestByteImage: columns of an image are what a convolution sees, the zero point
+// outside of it.
+func TestByteImage(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	eachLevel(t, func(t *testing.T) {
+		for range 60 {
+			v := ByteImage{Signed: r.IntN(2) == 0, Image: Image{Channels: 1 + r.IntN(4)}}
+			v.Zero = int16(number(byte(r.Uint32()), v.Signed))
+			for a := range 3 {
+				v.In[a], v.Kernel[a], v.Stride[a], v.Dilation[a], v.Pad[a] = 1+r.IntN(9), 1+r.IntN(3), 1+r.IntN(3), 1+r.IntN(2), r.IntN(3)
+				if a == 0 {
+					v.In[a], v.Kernel[a] = 1+r.IntN(2), 1
+				}
+				v.Out[a] = max(1, (v.In[a]+2*v.Pad[a]-(v.Kernel[a]-1)*v.Dilation[a]-1)/v.Stride[a]+1)
+			}
+			taps := v.Kernel[0] * v.Kernel[1] * v.Kernel[2]
+			m, n, k := 1+r.IntN(8), v.Out[0]*v.Out[1]*v.Out[2], v.Channels*taps
+			image, weights := draw(r, v.Channels*v.In[0]*v.In[1]*v.In[2]), draw(r, m*k)
+			v.At = at(image)
+			got := make([]int32, m*n)
+			runInteger(&Integer{M: m, N: n, K: k, A: &Bytes{At: at(weights), Len: m, Step: k, Deep: 1, Zeros: []int16{7}}, B: &v}, got, n, r)
+			for i, g := range got {
+				o, want := i%n, int32(0)
+				for d := range k {
+					tap := d % taps
+					id := o/v.Out[2]/v.Out[1]*v.Stride[0] - v.Pad[0] + tap/v.Kernel[2]/v.Kernel[1]*v.Dilation[0]
+					ih := o/v.Out[2]%v.Out[1]*v.Stride[1] - v.Pad[1] + tap/v.Kernel[2]%v.Kernel[1]*v.Dilation[1]
+					iw := o%v.Out[2]*v.Stride[2] - v.Pad[2] + tap%v.Kernel[2]*v.Dilation[2]
+					if id < 0 || id >= v.In[0] || ih < 0 || ih >= v.In[1] || iw < 0 || iw >= v.In[2] {
+						continue
+					}
+					x := image[((d/taps*v.In[0]+id)*v.In[1]+ih)*v.In[2]+iw]
+					want += (int32(weights[i/n*k+d]) - 7) * (number(x, v.Signed) - int32(v.Zero))
+				}
+				if g != want {
+					t.Fatalf("%+v: element %d is %d, expected %d", v, i, g, want)
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkInteger multiplies what BERT-base does, B packed before.
+func BenchmarkInteger(b *testing.B) {
+	before := Level()
+	b.Cleanup(func() { _ = Use(before) })
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, l := range Levels() {
+		for _, s := range [][3]int{{512, 512, 512}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
+			m, n, k := s[0], s[1], s[2]
+			b.Run(fmt.Sprintf("level=%s/size=%dx%dx%d", l, m, n, k), func(b *testing.B) {
+				_ = Use(l)
+				x, y, c := draw(r, m*k), draw(r, n*k), make([]int32, m*n)
+				dx := Bytes{At: at(x), Len: m, Step: k, Deep: 1, Zeros: []int16{3}}
+				dy := Bytes{At: at(y), Len: n, Step: 1, Deep: n, Signed: true, Zeros: []int16{0}}
+				pb := PackColumns(at(make([]byte, PackedColumnsBytes(n, k))), &dy, n, k)
+				p := &Integer{M: m, N: n, K: k, A: &dx, B: &pb}
+				rate(b, m*n*k, func() {
+					for tile := range p.Tiles() {
+						i, j, _, _ := p.Block(tile)
+						p.Tile(tile, unsafe.Pointer(&c[i*n+j]), n, at(integerScratch))
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package simd
+
+import "math"
+
+// Byte is an 8-bit integer type with a zero point: it stands for the reals
+// (x - Zero)·scale.
+type Byte struct {
+	Signed bool
+	Zero   int32
+}
+
+// span is the range of x - Zero.
+func (b Byte) span() (low, high float32) {
+	if b.Signed {
+		return float32(-128 - b.Zero), float32(127 - b.Zero)
+	}
+	return float32(-b.Zero), float32(255 - b.Zero)
+}
+
+// flip makes unsigned numbers, by 128 larger, of signed ones.
+func (b Byte) flip() byte {
+	if b.Signed {
+		return 0x80
+	}
+	return 0
+}
+
+// round is the byte of a number of units; ties are even, what does not fit is cut
+// off, and NaN is the least.
+func (b Byte) round(units, low, high float32) byte {
+	if !(units > low) {
+		units = low
+	}
+	return byte(int32(math.RoundToEven(float64(min(units, high)))) + b.Zero)
+}
+
+// Quantize writes x/scale as bytes for each x of src.
+func Quantize(dst []byte, src []float32, scale float32, to Byte) {
+	dst = dst[:len(src)]
+	low, high := to.span()
+	whole := 0
+	if available && len(src) >= 8 {
+		whole = len(src) &^ 7
+		quantizeAVX2(&dst[0], &src[0], whole, scale, low, high, to.Zero)
+	}
+	for i, x := range src[whole:] {
+		dst[whole+i] = to.round(x/scale, low, high)
+	}
+}
+
+// Requantize writes (x + bias)·scale as bytes for each x of src.
+func Requantize(dst []byte, src []int32, bias int32, scale float32, to Byte) {
+	dst = dst[:len(src)]
+	low, high := to.span()
+	whole := 0
+	if available && len(src) >= 8 {
+		whole = len(src) &^ 7
+		requantizeAVX2(&dst[0], &src[0], whole, scale, low, high, to.Zero, bias)
+	}
+	for i, x := range src[whole:] {
+		dst[whole+i] = to.round(float32(x+bias)*scale, low, high)
+	}
+}
+
+// Dequantize writes the reals that the bytes of src stand for.
+func Dequantize(dst []float32, src []byte, scale float32, from Byte) {
+	dst = dst[:len(src)]
+	flip := from.flip()
+	zero := from.Zero + int32(flip)
+	whole := 0
+	if available && len(src) >= 8 {
+		whole = len(src) &^ 7
+		dequantizeAVX2(&dst[0], &src[0], whole, scale, zero, flip)
+	}
+	for i, x := range src[whole:] {
+		dst[whole+i] = float32(int32(x^flip)-zero) * scale
+	}
+}

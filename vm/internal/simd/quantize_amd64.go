@@ -1,0 +1,10 @@
+package simd
+
+//go:noescape
+func quantizeAVX2(dst *uint8, src *float32, n int, scale, low, high float32, zero int32)
+
+//go:noescape
+func requantizeAVX2(dst *uint8, src *int32, n int, scale, low, high float32, zero, bias int32)
+
+//go:noescape
+func dequantizeAVX2(dst *float32, src *uint8, n int, scale float32, zero int32, flip uint8)

@@ -1,0 +1,11 @@
+//go:build !amd64
+
+package simd
+
+func quantizeAVX2(*uint8, *float32, int, float32, float32, float32, int32) { panic("simd: no vectors") }
+
+func requantizeAVX2(*uint8, *int32, int, float32, float32, float32, int32, int32) {
+	panic("simd: no vectors")
+}
+
+func dequantizeAVX2(*float32, *uint8, int, float32, int32, uint8) { panic("simd: no vectors") }

@@ -1,0 +1,328 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// integers is a list of products of 8-bit integers, and what becomes of their
+// sums: they are the output, or are scaled and rounded to 8 bits again.
+type integers struct {
+	c       *Call
+	list    []gemm.Integer
+	out     []int  // the first element of each product's output
+	stride  int    // of the rows of the outputs
+	arrange func() // finds operands and zero points before a run
+
+	// Of quantized outputs, for each product:
+	scale     func(i, row, column int) float32
+	perColumn bool                   // the scale is another for each column
+	bias      func(i, row int) int32 // nil: none
+	to        func() simd.Byte       // the type of the output
+	quantized bool
+}
+
+// run makes the kernel.
+func (p *integers) run() (Run, error) {
+	out := p.c.Out[0]
+	if len(p.list) == 0 || out.Len() == 0 {
+		return func(*work.Pool) error { return nil }, nil
+	}
+	each := p.c.Each(gemm.IntegerScratchBytes)
+	block := 0
+	if p.quantized {
+		block = p.c.Each(p.list[0].BlockBytes())
+	}
+	tiles := p.list[0].Tiles()
+	var pool *work.Pool
+	part := func(part, worker int) {
+		product, tile := part/tiles, part%tiles
+		v := &p.list[product]
+		i, j, m, n := v.Block(tile)
+		first := p.out[product] + i*p.stride + j
+		if !p.quantized {
+			v.Tile(tile, element[int32](out, first), p.stride, pool.Each(worker, each))
+			return
+		}
+		sums := pool.Each(worker, block)
+		v.Tile(tile, sums, n, pool.Each(worker, each))
+		to := p.to()
+		for r := range m {
+			row := span[int32](unsafe.Add(sums, 4*r*n), n)
+			d := span[byte](element[byte](out, first+r*p.stride), n)
+			bias := int32(0)
+			if p.bias != nil {
+				bias = p.bias(product, i+r)
+			}
+			if !p.perColumn {
+				simd.Requantize(d, row, bias, p.scale(product, i+r, j), to)
+				continue
+			}
+			for x := range d {
+				simd.Requantize(d[x:x+1], row[x:x+1], bias, p.scale(product, i+r, j+x), to)
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		p.arrange()
+		w.For(len(p.list)*tiles, part)
+		return nil
+	}, nil
+}
+
+// zeros is the zero points of one side of a batch of products.
+type zeros struct {
+	t    *Tensor // nil: 0
+	list []int16
+	of   func(i int) int // the element for each of the list
+}
+
+// newZeros gives n zero points, or one where they are all the same.
+func newZeros(t *Tensor, n int, of func(i int) int) *zeros {
+	z := &zeros{t: t, of: of}
+	if t == nil || t.Len() == 1 {
+		n, z.of = 1, func(int) int { return 0 }
+	}
+	z.list = make([]int16, n)
+	return z
+}
+
+// read reads the zero points.
+func (z *zeros) read() {
+	if z.t == nil {
+		return
+	}
+	signed, _ := byteType(z.t.Type)
+	s := data[byte](z.t)
+	for i := range z.list {
+		b := s[z.of(i)%len(s)]
+		z.list[i] = int16(b)
+		if signed {
+			z.list[i] = int16(int8(b))
+		}
+	}
+}
+
+func (z *zeros) constant() bool { return z.t == nil || z.t.Const }
+
+func (z *zeros) at() unsafe.Pointer {
+	if z.t == nil {
+		return nil
+	}
+	return z.t.At
+}
+
+// packBytes finds the packed form of one side of a product, from element off of
+// t on, where it is constant, its zero points are, and memory for it is wanted.
+func (c *Call) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, right bool) (unsafe.Pointer, bool) {
+	if !t.Const || !z.constant() || depth == 0 || from.Len == 0 {
+		return nil, false
+	}
+	z.read()
+	m := *from
+	m.At = element[byte](t, off)
+	bytes := gemm.PackedRowsBytes(m.Len, depth)
+	if right {
+		bytes = gemm.PackedColumnsBytes(m.Len, depth)
+	}
+	return c.Runtime.Pack(PackKey{m.At, t.Type, z.at(), right, m.Len, depth, m.Step, m.Deep}, bytes, func(dst unsafe.Pointer) {
+		if right {
+			gemm.PackColumns(dst, &m, m.Len, depth)
+		} else {
+			gemm.PackRows(dst, &m, m.Len, depth)
+		}
+	})
+}
+
+// byteProducts is the products of the matrices of inputs a and b, whose zero
+// points are inputs za and zb.
+func byteProducts(c *Call, a, b, za, zb int) (*integers, *product, error) {
+	inner := *c
+	inner.In = []*Tensor{c.In[a], c.In[b]}
+	p, err := matMul(&inner)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, y := c.In[a], c.In[b]
+	signedA, isA := byteType(x.Type)
+	signedB, isB := byteType(y.Type)
+	if !isA || !isB {
+		return nil, nil, unsupported(x.Type)
+	}
+	v := &integers{c: c, list: make([]gemm.Integer, p.batches), out: make([]int, p.batches), stride: p.n}
+	rows, columns := make([]gemm.Bytes, p.batches), make([]gemm.Bytes, p.batches)
+	zeroA, zeroB := make([]*zeros, p.batches), make([]*zeros, p.batches)
+	for i := range v.list {
+		offA, offB := p.off(p.offA, i), p.off(p.offB, i)
+		zeroA[i] = newZeros(c.in(za), p.m, func(r int) int { return offA/max(p.k, 1) + r })
+		zeroB[i] = newZeros(c.in(zb), p.n, func(j int) int { return offB/max(p.k, 1) + j })
+		rows[i] = gemm.Bytes{Len: p.m, Step: p.aStep, Deep: p.aDeep, Signed: signedA, Zeros: zeroA[i].list}
+		columns[i] = gemm.Bytes{Len: p.n, Step: p.bStep, Deep: p.bDeep, Signed: signedB, Zeros: zeroB[i].list}
+		v.list[i] = gemm.Integer{M: p.m, N: p.n, K: p.k, A: &rows[i], B: &columns[i]}
+		v.out[i] = i * p.m * p.n
+		if at, ok := c.packBytes(&columns[i], zeroB[i], y, offB, p.k, true); ok {
+			v.list[i].B = &gemm.PackedColumns{At: at, K: p.k}
+		} else if at, ok := c.packBytes(&rows[i], zeroA[i], x, offA, p.k, false); ok {
+			v.list[i].A = &gemm.PackedRows{At: at, K: p.k}
+		}
+	}
+	v.arrange = func() {
+		for i := range v.list {
+			zeroA[i].read()
+			zeroB[i].read()
+			rows[i].At, columns[i].At = element[byte](x, p.off(p.offA, i)), element[byte](y, p.off(p.offB, i))
+		}
+	}
+	return v, p, nil
+}
+
+// makeMatMulInteger multiplies 8-bit integers less their zero points into 32
+// bits.
+func makeMatMulInteger(c *Call) (Run, error) {
+	if c.Out[0].Type != graph.Int32 {
+		return nil, unsupported(c.Out[0].Type)
+	}
+	v, _, err := byteProducts(c, 0, 1, 2, 3)
+	if err != nil {
+		return nil, err
+	}
+	return v.run()
+}
+
+// makeQLinearMatMul: a, its scale and zero point, those of b, those of the
+// output.
+func makeQLinearMatMul(c *Call) (Run, error) {
+	v, p, err := byteProducts(c, 0, 3, 2, 5)
+	if err != nil {
+		return nil, err
+	}
+	scaleA, okA := reader(c.In[1].Type)
+	scaleB, okB := reader(c.In[4].Type)
+	scaleY, okY := reader(c.In[6].Type)
+	if !okA || !okB || !okY || c.In[6].Len() != 1 {
+		return nil, unsupported(c.In[6].Type)
+	}
+	if err := v.quantize(7); err != nil {
+		return nil, err
+	}
+	nA, nB := c.In[1].Len(), c.In[4].Len()
+	if nA == 0 || nB == 0 {
+		return nil, fmt.Errorf("scales of shapes %v and %v", c.In[1].Shape, c.In[4].Shape)
+	}
+	v.perColumn = nB > 1
+	v.scale = func(i, row, column int) float32 {
+		a := scaleA(c.In[1].At, (p.off(p.offA, i)/max(p.k, 1)+row)%nA)
+		b := scaleB(c.In[4].At, (p.off(p.offB, i)/max(p.k, 1)+column)%nB)
+		return float32(a) * float32(b) / float32(scaleY(c.In[6].At, 0))
+	}
+	return v.run()
+}
+
+// quantize sets the type of the output and its zero point, input zero.
+func (p *integers) quantize(zero int) error {
+	signed, is := byteType(p.c.Out[0].Type)
+	if !is {
+		return unsupported(p.c.Out[0].Type)
+	}
+	p.quantized = true
+	z := zeroPoint(p.c, zero)
+	p.to = func() simd.Byte { return simd.Byte{Signed: signed, Zero: int32(z(0))} }
+	return nil
+}
+
+// byteConvolution is the products of a convolution of inputs x and w, whose zero
+// points are inputs zx (one) and zw (one, or one for each output channel).
+func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
+	image, weight, out := c.In[x], c.In[w], c.Out[0]
+	if image.rank() < 3 || weight.rank() != image.rank() || out.rank() != image.rank() {
+		return nil, fmt.Errorf("shapes %v and %v, expected one spatial axis or more", image.Shape, weight.Shape)
+	}
+	signedX, isX := byteType(image.Type)
+	signedW, isW := byteType(weight.Type)
+	if !isX || !isW {
+		return nil, unsupported(image.Type)
+	}
+	v, err := newWindow(c, weight.Shape[2:], image.Shape[2:], out.Shape[2:])
+	if err != nil {
+		return nil, err
+	}
+	group := c.Int("group", 1)
+	if group < 1 || image.Shape[1] != weight.Shape[1]*group || weight.Shape[0]%group != 0 {
+		return nil, fmt.Errorf("%d channels and weights %v in %d groups do not fit", image.Shape[1], weight.Shape, group)
+	}
+	m, ch := weight.Shape[0]/group, weight.Shape[1]
+	k, parts := ch*v.taps(), image.Shape[0]*group
+	p := &integers{c: c, list: make([]gemm.Integer, parts), out: make([]int, parts), stride: v.outputs()}
+	rows, columns, zero := make([]gemm.Bytes, parts), make([]gemm.ByteImage, parts), make([]*zeros, parts)
+	for i := range p.list {
+		first := i % group * m
+		zero[i] = newZeros(c.in(zw), m, func(r int) int { return first + r })
+		rows[i] = gemm.Bytes{Len: m, Step: k, Deep: 1, Signed: signedW, Zeros: zero[i].list}
+		columns[i] = gemm.ByteImage{Signed: signedX, Image: gemm.Image{
+			Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads,
+		}}
+		p.list[i] = gemm.Integer{M: m, N: v.outputs(), K: k, A: &rows[i], B: &columns[i]}
+		p.out[i] = i * m * v.outputs()
+		if at, ok := c.packBytes(&rows[i], zero[i], weight, first*k, k, false); ok {
+			p.list[i].A = &gemm.PackedRows{At: at, K: k}
+		}
+	}
+	zeroX := zeroPoint(c, zx)
+	p.arrange = func() {
+		for i := range p.list {
+			zero[i].read()
+			rows[i].At = element[byte](weight, i%group*m*k)
+			columns[i].At, columns[i].Zero = element[byte](image, i*ch*v.inputs()), int16(zeroX(0))
+		}
+	}
+	return p, nil
+}
+
+// makeConvInteger is a convolution of 8-bit integers less their zero points,
+// with sums of 32 bits.
+func makeConvInteger(c *Call) (Run, error) {
+	if c.Out[0].Type != graph.Int32 {
+		return nil, unsupported(c.Out[0].Type)
+	}
+	p, err := byteConvolution(c, 0, 1, 2, 3)
+	if err != nil {
+		return nil, err
+	}
+	return p.run()
+}
+
+// makeQLinearConv: x, its scale and zero point, those of the weights, those of
+// the output, and a bias of 32 bits in units of both scales.
+func makeQLinearConv(c *Call) (Run, error) {
+	p, err := byteConvolution(c, 0, 3, 2, 5)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.quantize(7); err != nil {
+		return nil, err
+	}
+	scaleX, scaleW, scaleY := c.In[1], c.In[4], c.In[6]
+	channels := c.In[3].Shape[0]
+	if scaleX.Len() != 1 || scaleY.Len() != 1 || scaleW.Len() != 1 && scaleW.Len() != channels {
+		return nil, fmt.Errorf("scales of shapes %v, %v and %v", scaleX.Shape, scaleW.Shape, scaleY.Shape)
+	}
+	group := c.Int("group", 1)
+	channel := func(i, row int) int { return i%group*(channels/group) + row }
+	p.scale = func(i, row, _ int) float32 {
+		w := data[float32](scaleW)
+		return data[float32](scaleX)[0] * w[channel(i, row)%len(w)] / data[float32](scaleY)[0]
+	}
+	if c.Has(8) {
+		if c.In[8].Type != graph.Int32 || c.In[8].Len() != channels {
+			return nil, fmt.Errorf("a bias of shape %v for %d channels", c.In[8].Shape, channels)
+		}
+		p.bias = func(i, row int) int32 { return data[int32](c.In[8])[channel(i, row)] }
+	}
+	return p.run()
+}
