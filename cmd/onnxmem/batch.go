@@ -1,24 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
@@ -27,14 +23,15 @@ type batchCmd struct {
 	In []string `arg:"" name:"in" help:"Folders, models or patterns, then the folder that the planned models go to; - is a list of models on standard input."`
 
 	Jobs      int           `placeholder:"N" help:"Models at a time (default: the cores)."`
-	Memory    size          `placeholder:"SIZE" help:"Memory that those may take together, estimated by their graphs, such as 8GiB (default: any)."`
+	Memory    units.Size    `placeholder:"SIZE" help:"Memory that those may take together, estimated by their graphs, such as 8GiB (default: any)."`
 	ModelTime time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; what takes longer has failed (default: any)."`
 	Shard     string        `placeholder:"I/N" help:"The I-th of N equal parts of the list, for one of N machines."`
 	Reports   bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
 
-	ExternalData string `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as optimize has it."`
-	MaxArena     *size  `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
-	MaxPeak      *size  `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
+	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as optimize has it."`
+	MaxArena        *units.Size `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
+	MaxPeak         *units.Size `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
+	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, as optimize has it."`
 	trainFlags
 	planFlags
 }
@@ -72,7 +69,7 @@ func (c *batchCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	b := &batchRun{batchCmd: c, out: out, self: self, flags: append(argsOf(&c.trainFlags), argsOf(&c.planFlags)...), journal: j}
+	b := &batchRun{batchCmd: c, out: out, self: self, journal: j}
 	ctx, stop := e.signals.context()
 	defer stop()
 	return b.run(ctx, e, models)
@@ -115,7 +112,6 @@ func removeLeftovers(dir string) {
 type batchRun struct {
 	*batchCmd
 	out, self string
-	flags     []string
 	journal   *batch.Journal
 }
 
@@ -135,10 +131,17 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 		jobs = runtime.NumCPU()
 	}
 	shown := newBatchProgress(e.stderr, len(models), len(models)-len(todo))
-	var failed error
+	var failed, wrong error
+	var wrongOnce sync.Once
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	batch.Run(ctx, todo, batch.Limits{Jobs: jobs, Memory: int64(b.Memory), Each: b.ModelTime}, expectedMemory,
 		func(ctx context.Context, m batch.Model) batch.Entry {
-			entry := b.plan(ctx, m)
+			entry, err := b.plan(ctx, m)
+			if err != nil {
+				wrongOnce.Do(func() { wrong = err })
+				stop()
+			}
 			entry.Model, entry.Key = m.Rel, keys[m.Rel]
 			return entry
 		},
@@ -149,6 +152,9 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 			shown.done(entry)
 		})
 	shown.stop()
+	if wrong != nil {
+		return &failure{exitUsage, wrong.Error() + " (see onnxmem batch --help)"}
+	}
 	if failed != nil {
 		return failed
 	}
@@ -158,39 +164,38 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 	return b.conclude(e, models, len(todo))
 }
 
-// key is that of a model's contents and of the options: its graph, the sizes and
-// times of its external files, the flags and this version. "" stands for a model
-// that cannot be read; it is tried again each time.
+// job is the work on one model.
+func (b *batchRun) job(m batch.Model) optimize.Job {
+	j := optimize.Job{
+		In: m.Path, Out: filepath.Join(b.out, m.Rel), ExternalData: b.ExternalData, MaxArena: b.MaxArena, MaxPeak: b.MaxPeak,
+		InlineFunctions: b.InlineFunctions, Tool: tool(), TrainFlags: b.trainFlags, PlanFlags: b.PlanFlags,
+	}
+	if b.Reports {
+		j.Report = optimize.ReportPath(j.Out)
+	}
+	return j
+}
+
+// key is batch.Key of a model's file; "" for one that cannot be read, which is
+// tried again each time.
 func (b *batchRun) key(m batch.Model) string {
 	f, err := onnx.Open(m.Path, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	h := sha256.New()
-	fmt.Fprintln(h, toolVersion(), onnx.GraphSHA256(f.Model), len(f.Source.Bytes))
-	for _, name := range onnx.Locations(f.Model) {
-		if info, err := os.Stat(filepath.Join(f.Source.Dir, filepath.FromSlash(name))); err == nil {
-			fmt.Fprintln(h, name, info.Size(), info.ModTime().UnixNano())
+	return batch.Key(f.Model, b.job(m), func(name string) (int64, time.Time, error) {
+		info, err := os.Stat(filepath.Join(f.Source.Dir, filepath.FromSlash(name)))
+		if err != nil {
+			return 0, time.Time{}, err
 		}
-	}
-	fmt.Fprintf(h, "%q %s %v %v", b.flags, b.ExternalData, b.MaxArena, b.MaxPeak)
-	return hex.EncodeToString(h.Sum(nil))
+		return info.Size(), info.ModTime(), nil
+	})
 }
-
-// target is where a planned model goes.
-func (b *batchRun) target(m batch.Model) string { return filepath.Join(b.out, m.Rel) }
-
-// reportPath is where the report of a planned model goes.
-func reportPath(target string) string { return strings.TrimSuffix(target, ".onnx") + ".report.html" }
 
 // written reports whether the results of a model are there.
 func (b *batchRun) written(m batch.Model) bool {
-	names := []string{b.target(m), defaultPlanPath(b.target(m))}
-	if b.Reports {
-		names = append(names, reportPath(b.target(m)))
-	}
-	for _, name := range names {
+	for _, name := range b.job(m).Files() {
 		if _, err := os.Stat(name); err != nil {
 			return false
 		}
@@ -199,79 +204,12 @@ func (b *batchRun) written(m batch.Model) bool {
 }
 
 // plan plans one model in a process of its own.
-func (b *batchRun) plan(ctx context.Context, m batch.Model) (entry batch.Entry) {
-	began := time.Now()
-	defer func() { entry.MS = milliseconds(time.Since(began)) }()
-	out := b.target(m)
-	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
-		return batch.Entry{Status: batch.StatusFailed, Error: err.Error()}
+func (b *batchRun) plan(ctx context.Context, m batch.Model) (batch.Entry, error) {
+	job := b.job(m)
+	if err := os.MkdirAll(filepath.Dir(job.Out), 0o777); err != nil {
+		return batch.Entry{Status: batch.StatusFailed, Error: err.Error()}, nil
 	}
-	args := append([]string{"optimize", "--json", "--external-data", b.ExternalData}, b.flags...)
-	for _, limit := range []struct {
-		flag string
-		most *size
-	}{{"--max-arena", b.MaxArena}, {"--max-peak", b.MaxPeak}} {
-		if limit.most != nil {
-			args = append(args, limit.flag, fmt.Sprint(int64(*limit.most)))
-		}
-	}
-	stdout, status, message := b.child(ctx, append(args, "--", m.Path, out)...)
-	if json.Valid(stdout) {
-		entry.Result = stdout
-	}
-	entry.Status, entry.Error = statusOf(ctx, status), message
-	if entry.Status == batch.StatusOK && b.Reports {
-		if _, status, message := b.child(ctx, "report", "-o", reportPath(out), "--", defaultPlanPath(out)); status != 0 {
-			entry.Status, entry.Error = statusOf(ctx, status), message
-		}
-	}
-	return entry
-}
-
-// child runs this program. It gives what the child printed, its exit status, -1
-// where it has none, and its last message where it failed.
-func (b *batchRun) child(ctx context.Context, args ...string) (stdout []byte, status int, message string) {
-	var text, messages bytes.Buffer
-	cmd := exec.CommandContext(ctx, b.self, args...)
-	cmd.Args[0] = "onnxmem"
-	cmd.Stdout, cmd.Stderr = &text, &messages
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-	err := cmd.Run()
-	if err == nil {
-		return compact(text.Bytes()), 0, ""
-	}
-	lines := strings.Split(strings.TrimSpace(messages.String()), "\n")
-	message = lines[len(lines)-1]
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return nil, -1, err.Error()
-	}
-	if message == "" || exit.ExitCode() < 0 {
-		message = err.Error()
-	}
-	return compact(text.Bytes()), exit.ExitCode(), message
-}
-
-// compact is a JSON text on one line; nil for what is none.
-func compact(text []byte) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, text) != nil {
-		return nil
-	}
-	return b.Bytes()
-}
-
-func statusOf(ctx context.Context, status int) string {
-	switch {
-	case status == 0:
-		return batch.StatusOK
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return batch.StatusTimeout
-	case status == exitRefused:
-		return batch.StatusRefused
-	}
-	return batch.StatusFailed
+	return batch.Plan(ctx, b.self, job)
 }
 
 // expectedMemory is what planning a model takes at most, by its file: 111 MiB

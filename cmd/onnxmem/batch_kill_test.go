@@ -16,6 +16,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -107,7 +108,7 @@ func whole(path string) error {
 		return err
 	}
 	defer f.Close()
-	text, err := os.ReadFile(defaultPlanPath(path))
+	text, err := os.ReadFile(optimize.PlanPath(path))
 	if err != nil {
 		return err
 	}

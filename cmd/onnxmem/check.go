@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
 )
@@ -15,12 +16,12 @@ import (
 type checkCmd struct {
 	File string `arg:"" help:"A plan, a planned model (its plan is verified first) or a model (planned for the check, not written); - is standard input."`
 
-	MaxArena  *size    `placeholder:"SIZE" help:"The arena may be no larger, such as 512KiB."`
-	MaxPeak   *size    `placeholder:"SIZE" help:"The peak may be no larger."`
-	MaxTotal  *size    `placeholder:"SIZE" help:"Arena and resident together may be no larger."`
-	Baseline  string   `placeholder:"PLAN" help:"An older plan: peak, arena and total may be no larger than there."`
-	MaxGrowth *percent `placeholder:"PERCENT" help:"But for so much: 2% (default 0%)."`
-	Format    string   `enum:"text,github" default:"text" help:"text, or github: what is not met as workflow annotations."`
+	MaxArena  *units.Size `placeholder:"SIZE" help:"The arena may be no larger, such as 512KiB."`
+	MaxPeak   *units.Size `placeholder:"SIZE" help:"The peak may be no larger."`
+	MaxTotal  *units.Size `placeholder:"SIZE" help:"Arena and resident together may be no larger."`
+	Baseline  string      `placeholder:"PLAN" help:"An older plan: peak, arena and total may be no larger than there."`
+	MaxGrowth *percent    `placeholder:"PERCENT" help:"But for so much: 2% (default 0%)."`
+	Format    string      `enum:"text,github" default:"text" help:"text, or github: what is not met as workflow annotations."`
 	sourceFlags
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
@@ -52,7 +53,7 @@ func (c *compareCmd) Run(e *env) error {
 	defer bar.stop()
 	opt := passes.CompareOptions{
 		Options: passes.Options{
-			Dims: c.Dim, StrictDims: c.StrictDims, NoInplace: c.NoInplace, NoViews: c.NoViews, Align: c.Align, Effort: efforts[c.Effort],
+			Dims: c.Dim, StrictDims: c.StrictDims, NoInplace: c.NoInplace, NoViews: c.NoViews, Align: c.Align, Effort: optimize.Efforts[c.Effort],
 		},
 		Begin: func(g passes.Group, strategy string) { bar.step(string(g) + " " + strategy) },
 	}
@@ -216,7 +217,7 @@ func compareText(w io.Writer, name string, t *passes.Comparison) {
 				mark = "*"
 			}
 			fmt.Fprintf(w, "%s %-25s %17s %9.2f %% %17s %8.2f %% %11.3f\n", mark, r.Strategy,
-				units.Group(r.PeakBytes), r.OverBound, units.Group(r.ArenaBytes), r.Fragmentation, milliseconds(r.Time))
+				units.Group(r.PeakBytes), r.OverBound, units.Group(r.ArenaBytes), r.Fragmentation, optimize.Milliseconds(r.Time))
 		}
 	}
 }
@@ -231,7 +232,7 @@ func compareCSV(w io.Writer, t *passes.Comparison) error {
 			line = []string{
 				string(r.Group), r.Strategy, strconv.FormatInt(r.PeakBytes, 10), strconv.FormatInt(r.ArenaBytes, 10),
 				fmt.Sprintf("%.4f", r.OverBound), fmt.Sprintf("%.4f", r.Fragmentation),
-				fmt.Sprintf("%.3f", milliseconds(r.Time)), strconv.FormatBool(r.Best), "",
+				fmt.Sprintf("%.3f", optimize.Milliseconds(r.Time)), strconv.FormatBool(r.Best), "",
 			}
 		}
 		lines = append(lines, line)
@@ -270,7 +271,7 @@ func compareJSON(w io.Writer, name string, t *passes.Comparison) error {
 	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 	for _, r := range t.Rows {
 		out.Rows = append(out.Rows, comparisonRow{
-			string(r.Group), r.Strategy, r.PeakBytes, r.ArenaBytes, round(r.OverBound), round(r.Fragmentation), milliseconds(r.Time), r.Best, r.Left,
+			string(r.Group), r.Strategy, r.PeakBytes, r.ArenaBytes, round(r.OverBound), round(r.Fragmentation), optimize.Milliseconds(r.Time), r.Best, r.Left,
 		})
 	}
 	return writeJSON(w, out)

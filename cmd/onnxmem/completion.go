@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/onnxmem/onnxmem/internal/optimize"
 )
 
 // completionCmd prints a script that completes commands, flags and file names.
@@ -61,9 +63,9 @@ func valuesOf(n *kong.Node, f *kong.Flag) []string {
 	case f.Enum != "":
 		names = f.Enum
 	case f.Name == "schedule", f.Name == "strategy" && n.Name == "order":
-		names = scheduleNames()
+		names = optimize.Vars()["schedules"]
 	case f.Name == "placement", f.Name == "strategy":
-		names = placementNames()
+		names = optimize.Vars()["placements"]
 	default:
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -55,7 +56,7 @@ func (c *explainCmd) Run(e *env) error {
 // options are those of the searches for relief.
 func (c *explainCmd) options() (opt schedule.ExplainOptions, release func()) {
 	opt, release = schedule.ExplainOptions{Most: c.Top}, func() {}
-	if opt.Effort = schedule.EffortFast; efforts[c.Effort] == schedule.EffortMax {
+	if opt.Effort = schedule.EffortFast; optimize.Efforts[c.Effort] == schedule.EffortMax {
 		opt.Effort = schedule.EffortDefault
 	}
 	if c.TimeLimit > 0 {
@@ -147,7 +148,7 @@ func (c *explainCmd) problem(e *env, text []byte) (*explained, error) {
 	bar.step("order")
 	opt, release := c.options()
 	defer release()
-	r, err := schedule.Solve(p, schedule.Options{Effort: efforts[c.Effort], Progress: bar.searched, Context: opt.Context})
+	r, err := schedule.Solve(p, schedule.Options{Effort: optimize.Efforts[c.Effort], Progress: bar.searched, Context: opt.Context})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/report"
 )
@@ -62,7 +63,7 @@ func (c *exportCmd) Run(e *env) error {
 		return err
 	}
 	n := text.Len()
-	f, err := stage(c.Out, text.Bytes())
+	f, err := optimize.Stage(c.Out, text.Bytes())
 	if err != nil {
 		return err
 	}

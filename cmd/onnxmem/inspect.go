@@ -133,7 +133,7 @@ func operators(w io.Writer, list []passes.Operator) {
 
 func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 	if in.Refused != nil {
-		fmt.Fprintf(w, "cannot be planned: %s\n", oneLine(in.Refused))
+		fmt.Fprintf(w, "cannot be planned: %s\n", units.OneLine(in.Refused))
 		return
 	}
 	if len(in.Largest) > 0 {
@@ -227,7 +227,7 @@ func (c *inspectCmd) json(w io.Writer, f *onnx.File, in *passes.Inspection) erro
 		out.Tensors = jsonValues(in.Tensors)
 	}
 	if in.Refused != nil {
-		out.Refused = oneLine(in.Refused)
+		out.Refused = units.OneLine(in.Refused)
 	} else {
 		out.ProgramPeak, out.ProgramStep = in.Plan.Summary.PeakBytes, in.Plan.Summary.PeakStep
 	}

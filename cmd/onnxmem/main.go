@@ -30,12 +30,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/onnxmem/onnxmem/alloc"
-	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
-	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // version is set when the binary is built by make.
@@ -89,6 +89,9 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the command without the process around it.
 func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == batch.WorkerArg {
+		return batch.Serve(os.Stdin, stdout)
+	}
 	signals := &signals{stderr: stderr}
 	defer signals.watch()()
 	var c cli
@@ -96,10 +99,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	parser, err := kong.New(&c,
 		kong.Name("onnxmem"),
 		kong.Description("Make neural networks need less memory, and prove it."),
-		kong.Vars{
-			"version": toolVersion(), "schedules": scheduleNames(), "placements": placementNames(), "exports": strings.Join(exportNames(), ","),
-			"losses": strings.Join(autodiff.Losses, ", "), "optimizers": strings.Join(autodiff.Optimizers(), ", "),
-		},
+		kong.Vars{"version": toolVersion(), "exports": strings.Join(exportNames(), ",")},
+		kong.Vars(optimize.Vars()),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(n int) { exited, status = true, n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false, WrapUpperBound: 100}),
@@ -131,6 +132,7 @@ func conclude(stderr io.Writer, err error) int {
 	var f *failure
 	var refused *graph.Error
 	var option *passes.OptionError
+	var usage *optimize.UsageError
 	switch {
 	case errors.As(err, &f):
 		if f.text != "" {
@@ -140,35 +142,15 @@ func conclude(stderr io.Writer, err error) int {
 	case errors.As(err, &option):
 		fmt.Fprintf(stderr, "onnxmem: %v (see onnxmem --help)\n", err)
 		return exitUsage
+	case errors.As(err, &usage):
+		fmt.Fprintln(stderr, "onnxmem:", usage)
+		return exitUsage
 	case errors.As(err, &refused):
-		fmt.Fprintln(stderr, oneLine(err))
+		fmt.Fprintln(stderr, units.OneLine(err))
 		return exitRefused
 	}
-	fmt.Fprintln(stderr, "onnxmem:", oneLine(err))
+	fmt.Fprintln(stderr, "onnxmem:", units.OneLine(err))
 	return exitFailed
-}
-
-// scheduleNames lists the order strategies for --help.
-func scheduleNames() string {
-	var names []string
-	for _, s := range schedule.Strategies {
-		names = append(names, s.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// placementNames lists the placement strategies for --help.
-func placementNames() string {
-	var names []string
-	for _, s := range alloc.Strategies {
-		names = append(names, s.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// oneLine keeps a message on one line, whatever names stand in it.
-func oneLine(err error) string {
-	return strings.NewReplacer("\n", "; ", "\r", " ").Replace(err.Error())
 }
 
 // toolVersion is the version that make or go install gave the binary.
@@ -181,3 +163,6 @@ func toolVersion() string {
 	}
 	return "(devel)"
 }
+
+// tool names this program in plans.
+func tool() string { return "onnxmem " + toolVersion() }

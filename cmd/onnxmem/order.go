@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/report"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -91,7 +92,7 @@ func (c *orderCmd) check() error {
 	}
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(schedule.Strategies, func(s schedule.Strategy) bool { return s.Name == c.Strategy }):
-		return wrong("order strategy %q is unknown: expected one of %s", c.Strategy, scheduleNames())
+		return wrong("order strategy %q is unknown: expected one of %s", c.Strategy, optimize.Vars()["schedules"])
 	case c.Align < 1:
 		return wrong("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
@@ -101,9 +102,6 @@ func (c *orderCmd) check() error {
 	}
 	return nil
 }
-
-// goals are the values of --schedule-goal.
-var goals = map[string]schedule.Goal{"peak": schedule.GoalPeak, "area": schedule.GoalArea}
 
 // load reads the problem.
 func (o *ordering) load() error {
@@ -138,7 +136,7 @@ func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 		defer cancel()
 	}
 	o.found, err = schedule.Solve(o.problem, schedule.Options{
-		Strategy: o.cmd.Strategy, Effort: efforts[o.cmd.Effort], Goal: goals[o.cmd.ScheduleGoal],
+		Strategy: o.cmd.Strategy, Effort: optimize.Efforts[o.cmd.Effort], Goal: optimize.Goals[o.cmd.ScheduleGoal],
 		Context: ctx, Progress: progress, BoundTime: &o.bound,
 	})
 	if err != nil {
@@ -221,7 +219,7 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 	}
 	var spent *times
 	if timed {
-		spent = &times{milliseconds(o.read), milliseconds(o.bound), milliseconds(o.total) - milliseconds(o.bound), milliseconds(o.total)}
+		spent = &times{optimize.Milliseconds(o.read), optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total) - optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total)}
 	}
 	return writeJSON(w, struct {
 		Name         string  `json:"name"`
@@ -257,7 +255,7 @@ func (o *ordering) text(w io.Writer) {
 	if o.cmd.Out != "" && o.cmd.Out != "-" {
 		wrote = fmt.Sprintf(", wrote %s", o.cmd.Out)
 	}
-	fmt.Fprintf(w, "ordered in           %.1f ms%s\n", milliseconds(o.total), wrote)
+	fmt.Fprintf(w, "ordered in           %.1f ms%s\n", optimize.Milliseconds(o.total), wrote)
 }
 
 // verdict says how far the peak is from the bound, and what proves that.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/report"
@@ -21,7 +22,7 @@ import (
 type packCmd struct {
 	Buffers string `arg:"" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
 
-	Capacity  *size         `placeholder:"SIZE" help:"Any arena up to SIZE will do, such as 1MiB. Not fitting, or not known to fit: exit status 1, and nothing is written."`
+	Capacity  *units.Size   `placeholder:"SIZE" help:"Any arena up to SIZE will do, such as 1MiB. Not fitting, or not known to fit: exit status 1, and nothing is written."`
 	Strategy  string        `placeholder:"NAME" help:"Run one strategy alone: ${placements} (default: all, then the searches)."`
 	Effort    string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
 	TimeLimit time.Duration `placeholder:"TIME" help:"Stop after TIME, such as 3s, with the best so far."`
@@ -93,7 +94,7 @@ func (c *packCmd) check() error {
 	}
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(alloc.Strategies, func(s alloc.Strategy) bool { return s.Name == c.Strategy }):
-		return wrong("placement strategy %q is unknown: expected one of %s", c.Strategy, placementNames())
+		return wrong("placement strategy %q is unknown: expected one of %s", c.Strategy, optimize.Vars()["placements"])
 	case c.Align < 1:
 		return wrong("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
@@ -187,7 +188,7 @@ func (k *packing) write(e *env) error {
 			}
 			continue
 		}
-		f, err := stage(w.path, text.Bytes())
+		f, err := optimize.Stage(w.path, text.Bytes())
 		if err != nil {
 			return err
 		}
@@ -262,7 +263,7 @@ func (k *packing) json(w io.Writer) error {
 	}{
 		len(k.problem.Buffers), k.problem.MaxLoad(), k.found.LowerBound, k.found.Arena, k.found.Optimal,
 		capacity, fits, k.infeasible(), k.found.Strategy,
-		times{milliseconds(k.read), milliseconds(k.place)},
+		times{optimize.Milliseconds(k.read), optimize.Milliseconds(k.place)},
 	})
 }
 
@@ -316,9 +317,9 @@ func (k *packing) text(w io.Writer) {
 		fmt.Fprintf(w, "infeasible    %s%s: these alone do not fit\n", strings.Join(names, ", "), more)
 	}
 	if files := k.files(); len(files) > 0 {
-		fmt.Fprintf(w, "wrote         %s, placed in %.1f ms\n", strings.Join(files, ", "), milliseconds(k.place))
+		fmt.Fprintf(w, "wrote         %s, placed in %.1f ms\n", strings.Join(files, ", "), optimize.Milliseconds(k.place))
 	} else {
-		fmt.Fprintf(w, "placed in     %.1f ms\n", milliseconds(k.place))
+		fmt.Fprintf(w, "placed in     %.1f ms\n", optimize.Milliseconds(k.place))
 	}
 }
 

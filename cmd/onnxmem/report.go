@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
@@ -61,7 +62,7 @@ func (c *reportCmd) Run(e *env) error {
 		_, err := e.stdout.Write(text.Bytes())
 		return err
 	}
-	f, err := stage(path, text.Bytes())
+	f, err := optimize.Stage(path, text.Bytes())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/vm"
@@ -32,7 +33,7 @@ type runCmd struct {
 	Profile     string            `placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
 	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
-	MemoryLimit *size             `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
+	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
@@ -79,7 +80,7 @@ func (c *runCmd) Run(e *env) error {
 	}
 	path := c.Plan
 	if path == "" {
-		path = defaultPlanPath(c.Model)
+		path = optimize.PlanPath(c.Model)
 	}
 	p, err := readPlan(path)
 	if err != nil {
@@ -244,7 +245,7 @@ func (c *runCmd) states(program *vm.Program) (map[string]vm.Value, error) {
 	}
 	path := c.Params
 	if path == "" {
-		path = defaultParamsPath(c.Model)
+		path = optimize.ParamsPath(c.Model)
 		if _, err := os.Stat(path); err != nil {
 			return values, nil // they stand among the inputs, or are missed
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
@@ -183,7 +184,7 @@ func (s *source) verify(path string) (err error) {
 		if s.file.Path == "-" {
 			return &failure{exitUsage, "the planned model comes from standard input: say with --plan where its plan is"}
 		}
-		path = defaultPlanPath(s.file.Path)
+		path = optimize.PlanPath(s.file.Path)
 	}
 	if s.plan, err = readPlan(path); err != nil {
 		return err

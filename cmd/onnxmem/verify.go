@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -42,7 +43,7 @@ func (c *verifyCmd) Run(e *env) error {
 		if c.Model == "-" {
 			return &failure{exitUsage, "the model comes from standard input: say which plan"}
 		}
-		path = defaultPlanPath(c.Model)
+		path = optimize.PlanPath(c.Model)
 	}
 	p, err := readPlan(path)
 	if err != nil {

@@ -13,3 +13,8 @@ func Name(s string) string {
 	q := strconv.Quote(graph.Short(s))
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
+
+// OneLine keeps a message on one line, whatever names stand in it.
+func OneLine(err error) string {
+	return strings.NewReplacer("\n", "; ", "\r", " ").Replace(err.Error())
+}

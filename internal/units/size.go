@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// size is a number of bytes as people write it: 512KiB, 1.5GiB, 8GB, 4096.
-type size int64
+// Size is a number of bytes as people write it: 512KiB, 1.5GiB, 8GB, 4096.
+type Size int64
 
 var suffixes = []struct {
 	name  string
@@ -31,7 +31,7 @@ var suffixes = []struct {
 }
 
 // UnmarshalText reads a size.
-func (s *size) UnmarshalText(text []byte) error {
+func (s *Size) UnmarshalText(text []byte) error {
 	t := strings.TrimSpace(string(text))
 	factor := 1.0
 	for _, u := range suffixes {
@@ -44,6 +44,9 @@ func (s *size) UnmarshalText(text []byte) error {
 	if err != nil || v < 0 || v*factor >= math.MaxInt64 || math.IsNaN(v) {
 		return fmt.Errorf("%q is no size: expected a number of bytes such as 4096, 512KiB or 8GB", text)
 	}
-	*s = size(v * factor)
+	*s = Size(v * factor)
 	return nil
 }
+
+// MarshalText writes a size so that it can be read again.
+func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(s), 10), nil }

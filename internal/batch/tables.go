@@ -1,0 +1,134 @@
+package batch
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
+)
+
+// Table is what is known of all models of a batch.
+type Table struct {
+	rows         []row
+	count        map[string]int // by status
+	Ran          int            // models that this run worked on
+	ArenaBytes   int64          // of all together
+	ProgramBytes int64          // peaks in program order, likewise
+}
+
+// row is a model in the tables.
+type row struct {
+	Entry
+	plan.Summary
+	Report string // its report, relative to OUT; "" where there is none
+}
+
+// Fragmentation is that of the arena, in per cent.
+func (r row) Fragmentation() string { return fmt.Sprintf("%.2f", report.Fragmentation(r.Summary)) }
+
+// Less is by how much the planned peak is below the file's.
+func (r row) Less() string {
+	return strings.TrimPrefix(report.Less(r.ProgramPeakBytes, r.PeakBytes), ", ")
+}
+
+// Size is a number of bytes for people.
+func (r row) Size(n int64) string { return units.Short(n) }
+
+// NewTable makes the table of entries, in their order. reports says that each
+// model has a report beside it.
+func NewTable(entries []Entry, reports bool) (*Table, error) {
+	t := &Table{count: map[string]int{}}
+	for _, e := range entries {
+		r := row{Entry: e}
+		if e.Result != nil {
+			if err := json.Unmarshal(e.Result, &r.Summary); err != nil {
+				return nil, fmt.Errorf("the result of %s: %w", e.Model, err)
+			}
+		}
+		if e.Status == StatusOK && reports {
+			r.Report = filepath.ToSlash(optimize.ReportPath(e.Model))
+		}
+		t.rows = append(t.rows, r)
+		t.count[e.Status]++
+		t.ArenaBytes += r.ArenaBytes
+		t.ProgramBytes += r.ProgramPeakBytes
+	}
+	return t, nil
+}
+
+// Models is how many there are.
+func (t *Table) Models() int { return len(t.rows) }
+
+// Failed is how many models are not planned.
+func (t *Table) Failed() int { return len(t.rows) - t.count[StatusOK] }
+
+// Totals are the sums as a JSON object.
+func (t *Table) Totals() map[string]any {
+	return map[string]any{
+		"models": len(t.rows), "ran": t.Ran, "ok": t.count[StatusOK], "failed": t.count[StatusFailed],
+		"refused": t.count[StatusRefused], "time_outs": t.count[StatusTimeout],
+		"arena_bytes": t.ArenaBytes, "program_order_peak_bytes": t.ProgramBytes,
+	}
+}
+
+// Print writes the sums for people.
+func (t *Table) Print(w io.Writer) {
+	fmt.Fprintf(w, "models               %d, %d done now\n", len(t.rows), t.Ran)
+	fmt.Fprintf(w, "planned              %d, arenas of %s together, peaks in program order %s\n",
+		t.count[StatusOK], units.Short(t.ArenaBytes), units.Short(t.ProgramBytes))
+	for _, status := range []string{StatusRefused, StatusFailed, StatusTimeout} {
+		if n := t.count[status]; n > 0 {
+			fmt.Fprintf(w, "%-20s %d\n", status, n)
+		}
+	}
+}
+
+// Files are results.csv and index.html, by name.
+func (t *Table) Files() (map[string][]byte, error) {
+	var table, page bytes.Buffer
+	w := csv.NewWriter(&table)
+	_ = w.Write([]string{
+		"model", "status", "nodes", "program_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "arena_bytes",
+		"resident_bytes", "schedule_optimal", "placement_optimal", "ms", "error",
+	})
+	n := func(v int64) string { return strconv.FormatInt(v, 10) }
+	for _, r := range t.rows {
+		figures := make([]string, 8) // empty where nothing is known
+		if r.Result != nil {
+			figures = []string{
+				strconv.Itoa(r.Nodes), n(r.ProgramPeakBytes), n(r.PeakBytes), n(r.LowerBoundBytes), n(r.ArenaBytes),
+				n(r.ResidentBytes), strconv.FormatBool(r.ScheduleOptimal), strconv.FormatBool(r.PlacementOptimal),
+			}
+		}
+		_ = w.Write(slices.Concat([]string{r.Model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), r.Error}))
+	}
+	w.Flush()
+	if err := indexPage.Execute(&page, t.rows); err != nil {
+		return nil, err
+	}
+	return map[string][]byte{"results.csv": table.Bytes(), "index.html": page.Bytes()}, nil
+}
+
+var indexPage = template.Must(template.New("index").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>onnxmem: {{len .}} models</title>
+<style>
+:root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}body{margin:2rem}table{border-collapse:collapse;width:100%}
+th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8884;white-space:nowrap}th:first-child,td:first-child{text-align:left;white-space:normal}
+.failed,.refused,.time-out{color:#c0392b}
+</style>
+<h1>{{len .}} models</h1>
+<table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms</thead><tbody>
+{{range .}}<tr><td>{{if .Report}}<a href="{{.Report}}">{{.Model}}</a>{{else}}{{.Model}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}{{else}}<td colspan="9" style="text-align:left">{{.Error}}{{end}}
+{{end}}</tbody></table></html>
+`))

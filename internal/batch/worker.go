@@ -1,0 +1,148 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes"
+)
+
+// WorkerArg is the argument that makes a program a worker: it is to call Serve
+// then, before it looks at anything else.
+const WorkerArg = "batch-worker"
+
+// ErrUsage is wrapped by errors that every model of a batch would meet: an
+// option is wrong.
+var ErrUsage = errors.New("the options are wrong")
+
+// reply is what a worker answers.
+type reply struct {
+	Outcome json.RawMessage `json:"outcome,omitempty"`
+	Status  string          `json:"status"`
+	Error   string          `json:"error,omitempty"`
+	Usage   bool            `json:"usage,omitempty"`
+}
+
+// Plan does a job in a process of its own, so that a model that takes all memory
+// or time, or meets a fault of ours, takes nothing else along. program is one that
+// serves when its argument is WorkerArg. The entry has neither model nor key. The
+// error is ErrUsage or nil: all else stands in the entry.
+func Plan(ctx context.Context, program string, job optimize.Job) (Entry, error) {
+	began := time.Now()
+	answer := ask(ctx, program, job)
+	e := Entry{Status: answer.Status, Error: answer.Error, MS: optimize.Milliseconds(time.Since(began)), Result: answer.Outcome}
+	if answer.Usage {
+		return e, fmt.Errorf("%w: %s", ErrUsage, answer.Error)
+	}
+	if e.Status != StatusOK && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.Status, e.Error = StatusTimeout, "it takes longer than it may"
+	}
+	return e, nil
+}
+
+// ask runs a worker.
+func ask(ctx context.Context, program string, job optimize.Job) (answer reply) {
+	failed := func(err error) reply { return reply{Status: StatusFailed, Error: err.Error()} }
+	text, err := json.Marshal(job)
+	if err != nil {
+		return failed(err)
+	}
+	var out, messages bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, WorkerArg)
+	cmd.Args[0] = "onnxmem"
+	cmd.Stdout, cmd.Stderr = &out, &messages
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	// The input stays open: its end tells the worker that nobody waits any more.
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return failed(err)
+	}
+	if err := cmd.Start(); err != nil {
+		return failed(err)
+	}
+	_, _ = in.Write(append(text, '\n'))
+	err = cmd.Wait()
+	if json.Unmarshal(out.Bytes(), &answer) == nil && answer.Status != "" {
+		return answer
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(messages.String()), "\n")
+	switch {
+	case first != "":
+		return failed(errors.New(first))
+	case err != nil && strings.Contains(err.Error(), "killed"):
+		return failed(errors.New("the process was killed: out of memory? (--jobs, --memory)"))
+	case err != nil:
+		return failed(err)
+	}
+	return failed(errors.New("the process gave no answer"))
+}
+
+// Serve is a worker: it does the one job that in holds, writes the answer to out
+// and gives the exit status. Signals and the end of in stop it, with no
+// half-written file left.
+func Serve(in io.Reader, out io.Writer) int {
+	stop := func() {
+		atomicfile.Stop()
+		os.Exit(1)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+	}()
+	var job optimize.Job
+	d := json.NewDecoder(in)
+	if err := d.Decode(&job); err != nil {
+		fmt.Fprintln(os.Stderr, "onnxmem: expected a job on standard input:", err)
+		return 1
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		stop()
+	}()
+	outcome, err := job.Do()
+	answer := replyOf(err)
+	if outcome != nil {
+		if answer.Outcome, err = json.Marshal(outcome); err != nil {
+			answer = replyOf(err)
+		}
+	}
+	if err := json.NewEncoder(out).Encode(answer); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// replyOf is the answer that an error makes.
+func replyOf(err error) reply {
+	var refused *graph.Error
+	var option *passes.OptionError
+	var usage *optimize.UsageError
+	switch {
+	case err == nil:
+		return reply{Status: StatusOK}
+	case errors.As(err, &option):
+		return reply{Status: StatusFailed, Error: units.OneLine(err), Usage: true}
+	case errors.As(err, &usage):
+		return reply{Status: StatusFailed, Error: units.OneLine(err)}
+	case errors.As(err, &refused):
+		return reply{Status: StatusRefused, Error: units.OneLine(err)}
+	}
+	return reply{Status: StatusFailed, Error: units.OneLine(err)}
+}

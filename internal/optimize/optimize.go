@@ -1,0 +1,197 @@
+// Package optimize makes a planned file of a model's file: what "onnxmem
+// optimize", "onnxmem batch" and the Beam pipeline do with one model.
+//
+//	flags.go     what the command line says of it
+//	optimize.go  a job, from reading to the report
+//	write.go     the files that it leaves, all or none
+//	params.go    the first values of a training step's parameters
+package optimize
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Job says what is made of one model.
+type Job struct {
+	In, Out      string // "-" is standard input, standard output
+	Plan         string // where the plan goes, "-" is standard output; "": beside Out
+	Params       string // where the first values of a training step's parameters go; "": beside Out
+	Report       string // where the report goes; "": none is made
+	ExternalData string // copy, link, keep
+	Sync         bool   // wait until the files are on the disk
+
+	InlineFunctions   bool // replace calls of local functions by their bodies first
+	MaxArena, MaxPeak *units.Size
+	Tool              string // name and version for the plan
+	TrainFlags
+	PlanFlags
+}
+
+// UsageError says that a job is not what it should be, whatever the model.
+type UsageError struct{ Text string }
+
+func (e *UsageError) Error() string { return e.Text }
+
+// PlanPath is where the plan of a model at out is expected: OUT with .onnx
+// replaced, else followed, by .plan.json.
+func PlanPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".plan.json" }
+
+// ParamsPath is where the first values of the parameters of a training step at
+// out are expected.
+func ParamsPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".params.onnx" }
+
+// ReportPath is where the report of a model at out is expected.
+func ReportPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".report.html" }
+
+// Files are those that a job leaves, but for external data.
+func (j Job) Files() []string {
+	files := []string{j.Out, j.Plan}
+	if j.Plan == "" {
+		files[1] = PlanPath(j.Out)
+	}
+	if j.Train && j.Params == "" {
+		files = append(files, ParamsPath(j.Out))
+	} else if j.Train {
+		files = append(files, j.Params)
+	}
+	if j.Report != "" {
+		files = append(files, j.Report)
+	}
+	return files
+}
+
+// Task is a job under way: its model is read.
+type Task struct {
+	Job
+	File   *onnx.File
+	Result *passes.Result // after Plan
+	Times  Times
+	began  time.Time
+}
+
+// Open checks the job and reads its model. The caller closes the task.
+func (j Job) Open() (*Task, error) {
+	t := &Task{Job: j, began: time.Now()}
+	switch {
+	case t.Job.Plan == "-" && t.Out == "-":
+		return nil, &UsageError{"the planned model and the plan cannot both go to standard output"}
+	case t.Job.Plan != "":
+	case t.Out == "-":
+		return nil, &UsageError{"the planned model goes to standard output: say with --plan where the plan goes"}
+	default:
+		t.Job.Plan = PlanPath(t.Out)
+	}
+	if t.Params == "" {
+		if t.Train && t.Out == "-" {
+			return nil, &UsageError{"the training graph goes to standard output: say with --params where the first values of the parameters go"}
+		}
+		t.Params = ParamsPath(t.Out)
+	}
+	var err error
+	if t.File, err = onnx.Open(t.In, onnx.ReadOptions{AllowMissingWeights: t.AllowMissingWeights}); err != nil {
+		return nil, err
+	}
+	if err := t.checkOutputs(); err != nil {
+		t.Close()
+		return nil, err
+	}
+	t.Times.Read = Milliseconds(time.Since(t.began))
+	return t, nil
+}
+
+// Close ends the reading of the model.
+func (t *Task) Close() error { return t.File.Close() }
+
+// Options are those of the passes, as the job has them.
+func (t *Task) Options() (passes.Options, error) {
+	opt := t.PlanFlags.Options()
+	opt.InlineFunctions = t.InlineFunctions
+	opt.UpdatesLast = t.Updates == "last"
+	opt.Tool = t.Tool
+	var err error
+	opt.Train, err = t.Training()
+	return opt, err
+}
+
+// Plan plans the model.
+func (t *Task) Plan(opt passes.Options) (err error) {
+	if t.Result, err = passes.Optimize(t.File.Model, opt); err != nil {
+		return err
+	}
+	spent := t.Result.Times
+	if t.Result.Step != nil {
+		t.Times.Autodiff = Milliseconds(spent["train"])
+	}
+	t.Times.Infer = Milliseconds(spent["infer"] + spent["share"])
+	t.Times.Schedule = Milliseconds(spent["bodies"] + spent["order"])
+	t.Times.Place = Milliseconds(spent["place"] + spent["annotate"])
+	return nil
+}
+
+// Do does a job from beginning to end. What it made counts also where a limit is
+// not met, which is an error: the files are written then.
+func (j Job) Do() (*Outcome, error) {
+	t, err := j.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	opt, err := t.Options()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Plan(opt); err != nil {
+		return nil, err
+	}
+	if err := t.Write(); err != nil {
+		return nil, err
+	}
+	return t.Outcome(), t.Gates()
+}
+
+// Outcome is what is known of a model that was planned: what --json prints.
+type Outcome struct {
+	plan.Summary
+	Times Times `json:"times_ms"`
+}
+
+// Outcome is what is known once all is written.
+func (t *Task) Outcome() *Outcome { return &Outcome{t.Result.Plan.Summary, t.Times} }
+
+// Times are those of the parts of a job, in milliseconds of wall clock.
+type Times struct {
+	Read     float64 `json:"read"`
+	Autodiff float64 `json:"autodiff,omitempty"`
+	Infer    float64 `json:"infer"`
+	Schedule float64 `json:"schedule"`
+	Place    float64 `json:"place"`
+	Write    float64 `json:"write"`
+	Total    float64 `json:"total"`
+}
+
+// Milliseconds is a duration for people and for JSON.
+func Milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
+
+// Gates fails when a limit is not met.
+func (t *Task) Gates() error {
+	s := t.Result.Plan.Summary
+	for _, g := range []struct {
+		name  string
+		found int64
+		most  *units.Size
+	}{{"arena", s.ArenaBytes, t.MaxArena}, {"peak", s.PeakBytes, t.MaxPeak}} {
+		if g.most != nil && g.found > int64(*g.most) {
+			return fmt.Errorf("%s: %s is %s, expected at most %s", t.Out, g.name, units.Bytes(g.found), units.Bytes(int64(*g.most)))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package optimize
+
+import (
+	"path/filepath"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/onnx"
+)
+
+// mostInline is what a file of parameters may hold itself: writing zeros takes a
+// few seconds a gigabyte, and protobuf allows 2 GiB.
+const mostInline = 256 << 20
+
+// stageParams writes the first values of parameters and states beside path.
+// States, which are zero at first, lie in a file of their own where they are
+// large: all in the same zeros.
+func stageParams(path string, step *autodiff.Step) ([]*atomicfile.File, error) {
+	im, err := onnx.Encode(step.Params)
+	if err != nil {
+		return nil, err
+	}
+	var files []*atomicfile.File
+	if im.Size > mostInline {
+		zeros, err := stageZeros(path+".zeros", step.Params.Graph)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, zeros)
+		if im, err = onnx.Encode(step.Params); err != nil {
+			return files, err
+		}
+	}
+	p, err := onnx.Stage(path, im)
+	if err != nil {
+		return files, err
+	}
+	return append(files, p), nil
+}
+
+// stageZeros moves all tensors that are generated, which are zeros, into one
+// region of a file.
+func stageZeros(path string, g *graph.Graph) (*atomicfile.File, error) {
+	size := int64(0)
+	for _, t := range g.Tensors {
+		if t.Data.Generate != nil {
+			t.Data.External = &graph.External{Location: filepath.Base(path), Length: t.Data.Bytes}
+			t.Data.Generate = nil
+			size = max(size, t.Data.Bytes)
+		}
+	}
+	f, err := atomicfile.Create(path, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Truncate(size); err != nil {
+		f.Abort()
+		return nil, err
+	}
+	return f, nil
+}
