@@ -1,0 +1,140 @@
+package budget
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// bound is what no plan can do without, for all limits: a hull for each of some
+// nodes. What it does not see is that the repetitions themselves need memory,
+// and that tensors are indivisible.
+type bound struct {
+	*cutter
+	hulls []hull
+	met   map[int32]bool
+	none  bool // of Options.NoBound
+}
+
+// hull holds the cuts of one node: its corners, from the fewest bytes to the
+// least time. Each cut gives an inequality that all plans satisfy,
+// alpha*limit + beta*time >= value, whether or not the corners are all there are.
+type hull struct {
+	node    int32
+	corners []corner
+	least   int64   // the fewest bytes
+	held    []int32 // what is held with them
+}
+
+func newBound(p *schedule.Problem, costs []int64, r *rules, opt Options) *bound {
+	return &bound{cutter: newCutter(p, costs, r), met: map[int32]bool{}, none: opt.NoBound}
+}
+
+// maxCorners bounds the cuts of one node.
+const maxCorners = 80
+
+// add finds the hull of a node: the two ends, then between two corners the cut
+// whose prices make both equal, until it finds nothing below the chord.
+func (b *bound) add(w *work, v int32) *hull {
+	if b.met[v] || b.none || b.mostAlpha < 1 || b.mostBeta < 1 {
+		return nil
+	}
+	b.met[v] = true
+	b.Halt = w.halted
+	before := b.Work
+	defer func() { w.count(int(b.Work-before) / 2) }()
+	b.around(v)
+	fewest, ok := b.cut(1, 0)
+	if !ok {
+		return nil
+	}
+	h := hull{node: v, least: fewest.value, held: b.heldTensors()}
+	low, ok1 := b.cut(b.mostAlpha, 1)
+	high, ok2 := b.cut(1, b.mostBeta)
+	if !ok1 || !ok2 {
+		return nil
+	}
+	h.corners = b.between(low, high)
+	b.hulls = append(b.hulls, h)
+	return &b.hulls[len(b.hulls)-1]
+}
+
+// between returns the corners from one to another, ascending by bytes.
+func (b *bound) between(low, high corner) []corner {
+	found := []corner{low, high}
+	type chord struct{ low, high corner }
+	open := []chord{{low, high}}
+	for cuts := 0; len(open) > 0 && cuts < maxCorners; cuts++ {
+		x := open[0]
+		open = open[1:]
+		alpha, beta := x.low.time-x.high.time, x.high.bytes-x.low.bytes
+		if alpha <= 0 || beta <= 0 {
+			continue
+		}
+		for alpha > b.mostAlpha || beta > b.mostBeta {
+			alpha, beta = alpha>>1, beta>>1
+		}
+		alpha, beta = max(alpha, 1), max(beta, 1)
+		m, ok := b.cut(alpha, beta)
+		if !ok {
+			break
+		}
+		found = append(found, m)
+		// Prices are rounded: a corner may come out again by a little.
+		if height := alpha*x.low.bytes + beta*x.low.time; height-m.value > height>>18 && m.bytes > x.low.bytes && m.bytes < x.high.bytes {
+			open = append(open, chord{x.low, m}, chord{m, x.high})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b corner) int {
+		return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(b.time, a.time))
+	})
+	return found
+}
+
+// at returns the least extra time of any plan within a limit, and the node that
+// no plan can run within it, if there is one.
+func (b *bound) at(limit int64) (time int64, o *Obstacle) {
+	for i := range b.hulls {
+		h := &b.hulls[i]
+		if limit < h.least && (o == nil || h.least > o.Bytes) {
+			o = &Obstacle{h.node, h.least, h.held}
+		}
+		time = max(time, h.at(limit))
+	}
+	return time, o
+}
+
+func (h *hull) at(limit int64) (time int64) {
+	for _, x := range h.corners {
+		if limit > (x.value-1)/x.alpha {
+			continue // and alpha*limit does not overflow
+		}
+		gap := x.value - x.alpha*max(limit, 0)
+		time = max(time, (gap+x.beta-1)/x.beta)
+	}
+	return time
+}
+
+// hullOf returns the hull of a node, and leaves the network of the node.
+func (b *bound) hullOf(w *work, v int32) *hull {
+	b.add(w, v)
+	if b.none {
+		return nil
+	}
+	b.around(v)
+	for i := range b.hulls {
+		if b.hulls[i].node == v {
+			return &b.hulls[i]
+		}
+	}
+	return nil
+}
+
+// least returns the limit below which no plan can be.
+func (b *bound) least() (least int64) {
+	for _, h := range b.hulls {
+		least = max(least, h.least)
+	}
+	return least
+}

@@ -1,0 +1,184 @@
+package budget
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/match"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// line is a problem along one order: node i is the one that runs at step i, and
+// slot i the gap just before it. Only tensors that can change the load are left;
+// they are called buffers.
+type line struct {
+	index     int32 // among the lines of a solver
+	order     []int32
+	plain     int64 // nanoseconds of a step without repetitions
+	cost      []int64
+	workspace []int64
+	reads     [][]int32 // step -> buffers
+	makes     [][]int32
+	pairs     [][]match.Pair // step -> its in-place pairs, of buffers
+
+	size    []int64 // buffer -> bytes, more than 0; as are the next six
+	maker   []int32 // the step, or -1
+	output  []bool
+	tensor  []int32
+	writers [][]int32 // the steps that overwrite it, ascending
+	until   []int32   // the last slot in which it may be made anew, or -1
+	over    []bool    // whether some pair writes over it
+
+	sizes []int64 // the different sizes of buffers, ascending; see classify
+	class []int32 // buffer -> its place in sizes
+}
+
+func newLine(p *schedule.Problem, order []int32, costs []int64, r *rules, index int32) *line {
+	n := len(order)
+	l := &line{
+		index: index, order: order,
+		cost: make([]int64, n), workspace: make([]int64, n),
+		reads: make([][]int32, n), makes: make([][]int32, n), pairs: make([][]match.Pair, n),
+	}
+	step := make([]int32, n) // node -> its step
+	for i, v := range order {
+		step[v] = int32(i)
+		l.cost[i], l.workspace[i] = costs[v], p.Nodes[v].Workspace
+		l.plain += costs[v]
+	}
+	writers := make([][]int32, len(p.Tensors))
+	for t, list := range r.writers {
+		for _, v := range list {
+			writers[t] = append(writers[t], step[v])
+		}
+		slices.Sort(writers[t])
+	}
+	buffer := make([]int32, len(p.Tensors))
+	for i := range p.Tensors {
+		t := &p.Tensors[i]
+		if t.Resident || t.Bytes == 0 {
+			continue
+		}
+		b := int32(len(l.size))
+		buffer[i] = b
+		l.size = append(l.size, t.Bytes)
+		l.output = append(l.output, t.Output)
+		l.tensor = append(l.tensor, int32(i))
+		l.writers = append(l.writers, writers[i])
+		maker := int32(-1)
+		if t.Producer >= 0 {
+			maker = step[t.Producer]
+			l.makes[maker] = append(l.makes[maker], b)
+		}
+		l.maker = append(l.maker, maker)
+		readers := slices.Clone(t.Consumers)
+		slices.Sort(readers)
+		for _, v := range slices.Compact(readers) {
+			if v != t.Producer {
+				l.reads[step[v]] = append(l.reads[step[v]], b)
+			}
+		}
+	}
+	l.over = make([]bool, len(l.size))
+	for _, pair := range p.Pairs() {
+		i := step[pair.Node]
+		o, t := buffer[pair.Result], buffer[pair.Over]
+		l.pairs[i] = append(l.pairs[i], match.Pair{Node: i, Result: o, Over: t})
+		l.over[t] = true
+	}
+	l.limitUnits(p, r, writers, step)
+	l.classify()
+	return l
+}
+
+// unit calls f for each node that makes a buffer as it stands before a slot: its
+// maker and the writers that have run.
+func (l *line) unit(t, slot int32, f func(i int32)) {
+	f(l.maker[t])
+	for _, w := range l.writers[t] {
+		if w >= slot {
+			return
+		}
+		f(w)
+	}
+}
+
+// overwritten reports whether a writer of a buffer stands before a slot.
+func (l *line) overwritten(t, slot int32) bool {
+	return len(l.writers[t]) > 0 && l.writers[t][0] < slot
+}
+
+// limitUnits finds the last slot in which each buffer may be made anew.
+//
+// A node that reads a tensor which is overwritten later is dead from there on: a
+// repetition would find another version. The tensor of the unit itself does not
+// count, it is made from the start. A writer that may not run again ends the
+// life of a buffer's unit, not only its own.
+func (l *line) limitUnits(p *schedule.Problem, r *rules, writers [][]int32, step []int32) {
+	read := make([][]int32, len(l.order)) // step -> tensors that are overwritten by some node
+	for t := range p.Tensors {
+		if len(writers[t]) > 0 {
+			for _, v := range p.Tensors[t].Consumers {
+				read[step[v]] = append(read[step[v]], int32(t))
+			}
+		}
+	}
+	// dead is the first overwriting of an input of i, but for one tensor.
+	dead := func(i, but int32) int32 {
+		if r.once[l.order[i]] {
+			return -1
+		}
+		first := int32(len(l.order))
+		for _, t := range read[i] {
+			if t == but {
+				continue
+			}
+			if k, _ := slices.BinarySearch(writers[t], i+1); k < len(writers[t]) {
+				first = min(first, writers[t][k])
+			}
+		}
+		return first
+	}
+	l.until = make([]int32, len(l.size))
+	for b, t := range l.tensor {
+		if l.maker[b] < 0 || r.fixed[t] {
+			l.until[b] = -1
+			continue
+		}
+		until := dead(l.maker[b], t)
+		for _, w := range l.writers[b] {
+			if w < until {
+				until = max(w, min(until, dead(w, t)))
+			}
+		}
+		l.until[b] = until
+	}
+}
+
+// maxClasses bounds the different sizes: networks have few.
+const maxClasses = 256
+
+// classify gives buffers of one size a class; where there are too many sizes,
+// those whose first three bits are equal.
+func (l *line) classify() {
+	key := func(size int64) int64 { return size }
+	for range 2 {
+		l.sizes = l.sizes[:0]
+		for _, size := range l.size {
+			l.sizes = append(l.sizes, key(size))
+		}
+		slices.Sort(l.sizes)
+		if l.sizes = slices.Compact(l.sizes); len(l.sizes) <= maxClasses {
+			break
+		}
+		key = func(size int64) int64 {
+			low := max(0, bits.Len64(uint64(size))-3)
+			return size >> low << low
+		}
+	}
+	l.class = make([]int32, len(l.size))
+	for b, size := range l.size {
+		c, _ := slices.BinarySearch(l.sizes, key(size))
+		l.class[b] = int32(c)
+	}
+}

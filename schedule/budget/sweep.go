@@ -1,0 +1,223 @@
+package budget
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/match"
+)
+
+// sweep evaluates plans along one line, in buffers that it keeps.
+//
+// A plan's step is a sequence of positions: in each slot the nodes of the units
+// to be made, each once, in the order of the line; then the node itself. Every
+// reader reads the newest instance of a buffer. An instance lives from where it
+// is made to its last reader before the next one; the last of an output to the
+// end. A repetition makes all its buffers anew, wanted or not: the newer
+// instance is as good, and the older may end earlier. But one that a writer has
+// overwritten since comes back in its first version: it is dropped at once,
+// unless the slot makes it with its writers.
+type sweep struct {
+	*line
+	*work
+	limit int64
+
+	node   []int32 // position -> its node
+	slot   []int32 // position -> its slot
+	first  []int32 // slot -> its first position
+	load   []int64 // position -> bytes
+	peak   int64
+	at     int32   // the first position of the peak
+	extra  int64   // nanoseconds of the repetitions
+	excess float64 // the sum of load - limit over all positions above the limit
+
+	hot    []int32   // the positions above the limit, if events were asked for
+	events [][]int32 // buffer -> 2 * position, + 1 where it is made, ascending; the same
+
+	start, last []int32 // buffer -> its newest instance: where made, where last read
+	wanted      []int32 // buffer -> 1 + the slot that last wanted it
+	stamp       []int32 // node -> 1 + the slot that last ran it
+	free        []atPosition
+	match       *match.Matcher
+	taken       []match.Pair
+	areas       []area
+	swept       int32 // how many plans
+}
+
+// atPosition is an in-place pair whose tensor has its last reader at a position.
+type atPosition struct {
+	position int32
+	pair     match.Pair
+}
+
+func newSweep(l *line, w *work) *sweep {
+	n, buffers := len(l.order), len(l.size)
+	return &sweep{
+		line: l, work: w,
+		first: make([]int32, n+1), stamp: make([]int32, n),
+		events: make([][]int32, buffers), start: make([]int32, buffers), last: make([]int32, buffers), wanted: make([]int32, buffers),
+		match: match.New(buffers), areas: make([]area, len(l.sizes)),
+	}
+}
+
+// run evaluates a plan; with events also for candidates. O(instances x degree).
+func (s *sweep) run(plan makings, events bool) {
+	s.swept++
+	s.node, s.slot, s.hot, s.free = s.node[:0], s.slot[:0], s.hot[:0], s.free[:0]
+	s.load = append(s.load[:0], 0)
+	clear(s.stamp)
+	clear(s.wanted)
+	for t, maker := range s.maker {
+		s.start[t] = -1
+		if maker < 0 {
+			s.start[t], s.last[t] = 0, 0
+		}
+		if events {
+			s.events[t] = s.events[t][:0]
+		}
+	}
+	s.extra = 0
+	for i := range int32(len(s.order)) {
+		s.first[i] = int32(len(s.node))
+		if len(plan) > 0 && plan[0].slot() == i {
+			for len(plan) > 0 && plan[0].slot() == i {
+				s.want(plan[0].buffer(), i)
+				plan = plan[1:]
+			}
+			slices.Sort(s.node[s.first[i]:])
+			for k := s.first[i]; k < int32(len(s.node)); k++ {
+				s.extra += s.cost[s.node[k]]
+				s.step(k, i, events)
+			}
+		}
+		s.node = append(s.node, i)
+		s.step(int32(len(s.node)-1), i, events)
+	}
+	s.first[len(s.order)] = int32(len(s.node))
+	for t := range s.size {
+		if s.start[t] < 0 {
+			continue
+		}
+		if s.output[t] {
+			s.last[t] = int32(len(s.node)) - 1
+		}
+		s.close(int32(t))
+	}
+	s.sum(events)
+	s.count(len(s.node))
+}
+
+// want lists the nodes of a unit in a slot.
+func (s *sweep) want(t, slot int32) {
+	s.wanted[t] = slot + 1
+	s.unit(t, slot, func(i int32) {
+		if s.stamp[i] != slot+1 {
+			s.stamp[i] = slot + 1
+			s.node = append(s.node, i)
+		}
+	})
+}
+
+// step lets a node of a slot read and make its buffers at position k. Until sum,
+// load holds differences.
+func (s *sweep) step(k, slot int32, events bool) {
+	i := s.node[k]
+	s.slot = append(s.slot, slot)
+	s.load = append(s.load, -s.workspace[i])
+	s.load[k] += s.workspace[i]
+	for _, t := range s.reads[i] {
+		s.last[t] = k
+		if events {
+			s.events[t] = append(s.events[t], k<<1)
+		}
+	}
+	for _, t := range s.makes[i] {
+		if i != slot && s.wanted[t] != slot+1 && s.overwritten(t, slot) {
+			s.load[k] += s.size[t]
+			s.load[k+1] -= s.size[t]
+			continue
+		}
+		if s.start[t] >= 0 {
+			s.close(t)
+		}
+		s.start[t], s.last[t] = k, k
+		if events {
+			s.events[t] = append(s.events[t], k<<1|1)
+		}
+	}
+}
+
+// close ends the newest instance of a buffer.
+func (s *sweep) close(t int32) {
+	last := s.last[t]
+	s.load[s.start[t]] += s.size[t]
+	s.load[last+1] -= s.size[t]
+	if s.over[t] {
+		for _, pair := range s.pairs[s.node[last]] {
+			if pair.Over == t {
+				s.free = append(s.free, atPosition{last, pair})
+			}
+		}
+	}
+}
+
+// sum turns differences into loads, takes off what pairs save, and finds the peak.
+func (s *sweep) sum(events bool) {
+	var load int64
+	for k, x := range s.load {
+		load += x
+		s.load[k] = load
+	}
+	s.load = s.load[:len(s.node)]
+	s.share()
+	s.peak, s.at, s.excess = 0, 0, 0
+	for k, load := range s.load {
+		if load > s.peak {
+			s.peak, s.at = load, int32(k)
+		}
+		if load > s.limit {
+			s.excess += float64(load - s.limit)
+			if events {
+				s.hot = append(s.hot, int32(k))
+			}
+		}
+	}
+}
+
+// share takes a largest matching of the pairs at each position (scheduling.md,
+// 2.6; see package schedule).
+func (s *sweep) share() {
+	if len(s.free) == 0 {
+		return
+	}
+	slices.SortFunc(s.free, func(a, b atPosition) int {
+		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.pair.Result, b.pair.Result), cmp.Compare(a.pair.Over, b.pair.Over))
+	})
+	var here []match.Pair
+	for i := 0; i < len(s.free); {
+		k := s.free[i].position
+		here = here[:0]
+		for ; i < len(s.free) && s.free[i].position == k; i++ {
+			here = append(here, s.free[i].pair)
+		}
+		s.taken = s.match.Largest(s.taken[:0], here)
+		for _, pair := range s.taken {
+			s.load[k] -= s.size[pair.Over]
+		}
+	}
+}
+
+// around returns the last event of a buffer before a position and the first at
+// or after it, or -1.
+func (s *sweep) around(t, position int32) (before, after int32) {
+	events := s.events[t]
+	i, _ := slices.BinarySearch(events, position<<1)
+	before, after = -1, -1
+	if i > 0 {
+		before = events[i-1]
+	}
+	if i < len(events) {
+		after = events[i]
+	}
+	return before, after
+}
