@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, optimum, runtime_order, table, training, workdir
+from . import cases, command, optimum, running, runtime_order, table, training, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -34,9 +34,10 @@ def main():
     optima = _others("optimum", optimum.find(), optimum, args, tool, work)
     orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
     steps = _training(args, data, work)
-    everything = results + optima + orders + steps
+    runs = _running(args, data, work)
+    everything = results + optima + orders + steps + runs
     (work / "results.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
-    for text in table.summary(results, optima, orders, steps):
+    for text in table.summary(results, optima, orders, steps, runs):
         print(text)
     print(f"crosscheck: {time.monotonic() - began:.0f} s", file=sys.stderr)
     return 1 if not everything or any(r["faults"] for r in everything) else 0
@@ -46,7 +47,7 @@ def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders) or training (by torch)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) or run (onnxmem run)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
@@ -102,13 +103,31 @@ def _training(args, data, work):
     titles = [t for t in training.find(args.subset, data) if not args.only or any(name in t for name in args.only)]
     if titles and not args.subset:
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-r", _TORCH], check=True)
-    common = ["crosscheck.training", "--binary", str(args.binary), "--work", str(work), "--data", str(data), *([] if args.subset else ["--torch"])]
+    flags = [] if args.subset else ["--torch"]
+    return _each("crosscheck.training", titles, training.row, args, data, work, flags)
+
+
+def _running(args, data, work):
+    """Run plans; print a row for each."""
+    if args.kind and "run" not in args.kind:
+        return []
+    titles = [t for t in running.find(args.subset, data) if not args.only or any(name in t for name in args.only)]
+    chosen = [c for c in cases.find(data, []) if f"run/{c.name}" in titles]
+    workdir.prepare(work, data, chosen)
+    if titles:
+        print(running.header(), flush=True)
+    return _each("crosscheck.running", titles, running.row, args, data, work, [])
+
+
+def _each(module, titles, row, args, data, work, flags):
+    """Examine what is known by its title, each in a process of its own."""
+    common = [module, "--binary", str(args.binary), "--work", str(work), "--data", str(data), *flags]
     results = []
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         pending = [pool.submit(_apart, [*common, "--title", title], "", title) for title in titles]
         for done in concurrent.futures.as_completed(pending):
             results.append(done.result())
-            print(training.row(results[-1]), flush=True)
+            print(row(results[-1]), flush=True)
             for text in results[-1]["faults"]:
                 print(f"    {text}", flush=True)
     return sorted(results, key=lambda r: r["title"])

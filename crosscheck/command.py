@@ -1,8 +1,12 @@
 """onnxmem, as a user runs it."""
 
 import json
+import pathlib
 import re
 import subprocess
+import tempfile
+
+import numpy as np
 
 _TRAIN = re.compile(r"^train +([0-9.]+) ms", re.MULTILINE)  # a line of --verbose
 
@@ -61,6 +65,17 @@ class Command:
         """Order a bare problem, and write it as an integer program."""
         return self._json("order", str(problem), "--lp", str(program), "--json")
 
+    def run(self, target, given, flags, seconds):
+        """Run a planned model; the report, and the outputs by name. Outputs that --check finds to differ stand in the report."""
+        with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent) as folder:
+            inputs, outputs = pathlib.Path(folder, "in.npz"), pathlib.Path(folder, "out.npz")
+            np.savez(inputs, **given)
+            done = self._start("run", str(target), f"--inputs={inputs}", f"--outputs={outputs}", "--json", *flags, timeout=seconds)
+            if not done.stdout:
+                raise Failed(f"onnxmem run: exit {done.returncode}: {_last_line(done)}")
+            with np.load(outputs) as arrays:
+                return json.loads(done.stdout), dict(arrays)
+
     def _json(self, *args):
         return json.loads(self._run(*args).stdout)
 
@@ -70,8 +85,8 @@ class Command:
             raise Failed(f"onnxmem {args[0]}: exit {done.returncode}: {_last_line(done)}")
         return done
 
-    def _start(self, *args):
-        return subprocess.run([self.binary, *args], capture_output=True, encoding="utf-8", errors="replace", check=False)
+    def _start(self, *args, timeout=None):
+        return subprocess.run([self.binary, *args], capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=timeout)
 
 
 def _dims(dims):

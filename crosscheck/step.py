@@ -41,6 +41,15 @@ class Step:
         self.values = dict(zip(self.updates, new))
         return float(loss)
 
+    def classes(self):
+        """The length of the class axis: the emitted loss says it; 0 where it has none."""
+        inferred = onnx.shape_inference.infer_shapes(forward(self.model), data_prop=True).graph
+        for node in inferred.node:
+            if node.op_type == "SoftmaxCrossEntropyLoss":
+                shape = next(v.type.tensor_type.shape for v in inferred.value_info if v.name == node.input[0])
+                return shape.dim[1].dim_value
+        return 0
+
     def data(self, classes, seed=0):
         """Random data and labels for the inputs that are no parameters; integer labels are below classes."""
         graph = onnx.GraphProto()

@@ -33,16 +33,16 @@ def _verdict(value):
     return {True: "yes", False: "NO", None: "-"}[value]
 
 
-def summary(results, optima, orders, steps):
+def summary(results, optima, orders, steps, runs):
     """The closing lines."""
     count = {v: sum(bool(r.get(v)) for r in results) for v in (*_VERDICTS, "shapes")}
-    everything = [*results, *optima, *orders, *steps]
+    everything = [*results, *optima, *orders, *steps, *runs]
     passed = _sound(everything)
     return [
         f"models planned {count['planned']} / verified {count['verified']} / bit-identical {count['identical']}"
         f" out of {len(results)}; checker {count['checker']}, order {count['order']}, shapes {count['shapes']}",
         f"optima confirmed {_sound(optima)} out of {len(optima)}; the runtime's own orders met on {_sound(orders)} out of {len(orders)}"
-        f"; training steps right {_sound(steps)} out of {len(steps)}",
+        f"; training steps right {_sound(steps)} out of {len(steps)}; plans run {_sound(runs)} out of {len(runs)}",
         f"{passed} passed, {len(everything) - passed} failed",
     ]
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import build, cases, differences, feeds, kinks, networks, optimum, order, probe, runtime, runtime_order, shapes, snapshot, step, table, training
+from . import build, cases, differences, feeds, kinks, networks, optimum, order, probe, running, runtime, runtime_order, shapes, snapshot, step, table, training
 
 
 def event(name, op="Relu"):
@@ -161,9 +161,22 @@ class Probe(unittest.TestCase):
 class Table(unittest.TestCase):
     def test_summary_counts(self):
         good = {"title": "a", "planned": True, "verified": True, "identical": True, "faults": []}
-        lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}], [], [])
+        lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}], [], [], [])
         self.assertIn("models planned 1 / verified 1 / bit-identical 1 out of 2", lines[0])
-        self.assertEqual(lines[1:], ["optima confirmed 1 out of 1; the runtime's own orders met on 0 out of 0; training steps right 0 out of 0", "2 passed, 1 failed"])
+        self.assertEqual(lines[1:], ["optima confirmed 1 out of 1; the runtime's own orders met on 0 out of 0; training steps right 0 out of 0; plans run 0 out of 0", "2 passed, 1 failed"])
+
+
+class Running(unittest.TestCase):
+    def test_outputs_are_compared(self):
+        a = np.array([1.0, -2.0, np.nan], np.float32)
+        self.assertEqual(running.compare(a, a), ("", 0.0))
+        for got in (None, a[:2], a.astype(np.float64), np.array([1.0, -2.1, np.nan], np.float32), np.array([1.0, -2.0, 0.0], np.float32)):
+            self.assertTrue(running.compare(got, a)[0], got)
+        self.assertTrue(running.compare(np.array([1, 2]), np.array([1, 3]))[0])
+        self.assertEqual(running.compare(np.float16([1.0]), np.float16([1.001]))[0], "")
+
+    def test_titles_without_the_zoo(self):
+        self.assertIn("run/train-swin", running.find(True, pathlib.Path("nowhere")))
 
 
 class RuntimeOrder(unittest.TestCase):

@@ -89,18 +89,9 @@ class _Examination:
     def fault(self, text):
         self.result["faults"].append(text)
 
-    def classes(self):
-        """The length of the class axis: the emitted loss says it."""
-        inferred = onnx.shape_inference.infer_shapes(step.forward(self.step.model), data_prop=True).graph
-        for node in inferred.node:
-            if node.op_type == "SoftmaxCrossEntropyLoss":
-                shape = next(v.type.tensor_type.shape for v in inferred.value_info if v.name == node.input[0])
-                return shape.dim[1].dim_value
-        return 0
-
     def settle_data(self, torch):
         """Data for which ONNX Runtime and torch, if it is there, are on the same side of every kink."""
-        classes = self.classes()
+        classes = self.step.classes()
         self.given = self.step.data(classes)
         if not torch:
             return

@@ -1,0 +1,168 @@
+"""Plans that run: onnxmem run against ONNX Runtime, against itself unplanned, and against poison.
+
+One model at a time, in a process of its own: python -m crosscheck.running. A
+case is a model of the zoo, or a training step of a network of networks.py.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import onnx
+
+from . import cases, command, feeds, networks, probe, runtime, step
+
+# Largest difference of an output, relative to its largest element.
+_TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2}
+_SECONDS = 900  # of one run of ours
+_STEPS = 3  # of training
+_RATE = 0.01
+_REPEATS = 5  # of a run whose time is taken; the least counts
+_EXAMPLES = 4  # of a kind of fault are told in full
+
+
+def find(subset, data):
+    """The titles of what is run. Without the zoo's files, what needs none."""
+    zoo = [c for c in cases.find(data, []) if c.kind == "zoo"]
+    models = [f"run/{c.name}" for c in zoo if not subset or c.title in cases.SUBSET]
+    steps = [f"run/train-{n.name}" for n in networks.NETWORKS if zoo or not n.source.startswith("zoo/")]
+    return models + [t for t in steps if not subset or t.replace("run/train-", "training/") in networks.SUBSET]
+
+
+def examine(title, work, tool, data):
+    """The result of one as a flat dict."""
+    began = time.monotonic()
+    result = {"title": title, "faults": []}
+    try:
+        _examine(title, work, tool, data, result)
+    except command.Failed as err:
+        result["faults"].append(str(err))
+    except Exception as err:  # what nobody foresaw is a fault of this model, not of the run
+        result["faults"].append(f"{type(err).__name__}: {(str(err).strip().splitlines() or [''])[0]}")
+    result["seconds"] = round(time.monotonic() - began, 1)
+    return result
+
+
+def _examine(title, work, tool, data, result):
+    name = title.removeprefix("run/")
+    for network in networks.NETWORKS:
+        if name == f"train-{network.name}":
+            return _train(network, work, tool, data, result)
+    case = next(c for c in cases.find(data, []) if c.kind == "zoo" and c.name == name)
+    return _infer(case, work, tool, result)
+
+
+def _infer(case, work, tool, result):
+    """A model of the zoo, planned for the shapes of its case."""
+    source = work / case.file
+    target = source.with_name(f"{case.name}.run.onnx")
+    graph = probe.load(source).graph
+    declared = feeds.declared(graph)
+    given = feeds.make(graph, case.shapes, case.scale)
+    result["nodes"] = len(graph.node)
+    tool.optimize(source, target, cases.symbols(declared, case.shapes))
+    try:
+        got = _run(tool, target, given, result)
+        want, _ = runtime.run(source, given, 1)
+        _compare(got, want, result)
+        result["ms"] = tool.run(target, given, ("--workers=1", f"--steps={_REPEATS}"), _SECONDS)[0]["times_ms"]["step"]
+        result["ort_ms"] = runtime.best_time(source, given, _REPEATS)
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def _train(network, work, tool, data, result):
+    """Steps of training: the loss of each, and the parameters at the end."""
+    source = work / "run" / f"{network.name}.onnx"
+    target = source.with_name(f"{network.name}.step.onnx")
+    source.parent.mkdir(parents=True, exist_ok=True)
+    networks.write(network, source, tool, data)
+    loss = network.loss + (onnx.load(str(source)).graph.output[0].name if network.loss == "none:" else "")
+    tool.train(source, target, (f"--loss={loss}", *network.flags))
+    training = step.Step(target)
+    given = training.data(training.classes())
+    rate = {step.RATE: np.array(_RATE, np.float32)} if any(v.name == step.RATE for v in training.model.graph.input) else {}
+    result["nodes"] = len(training.model.graph.node)
+    got = _run(tool, target, {**given, **rate}, result, (f"--steps={_STEPS}",))
+    session, losses = training.session(), []
+    for _ in range(_STEPS):
+        losses.append(training.advance(session, given, _RATE))
+    _compare({"losses": np.array(result.pop("losses"))}, {"losses": np.array(losses)}, result)
+    _compare(got, {training.updates[n]: v for n, v in training.values.items()}, result)
+
+
+def _run(tool, target, given, result, flags=()):
+    """Run planned, unplanned and poisoned; the outputs of the planned run."""
+    report, got = tool.run(target, given, ("--check", "--poison", *flags), _SECONDS)
+    different = [o["name"] for o in report["outputs"] if not o["identical"]]
+    result["identical"] = not different
+    result["poison"] = True  # it ends with an error otherwise
+    if different:
+        result["faults"].append(f"differs from an unplanned run: {', '.join(different[:_EXAMPLES])}")
+    for key in ("arena_bytes", "dynamic_bytes", "scratch_bytes", "packed_bytes", "heap_allocs_per_step"):
+        result[key] = report[key]
+    if "losses" in report:
+        result["losses"] = report["losses"]
+    return got
+
+
+def _compare(got, want, result):
+    """The largest error of all outputs goes into the result."""
+    worst = result.get("error", 0.0)
+    for name, array in want.items():
+        fault, error = compare(got.get(name), array)
+        worst = max(worst, error)
+        if fault:
+            result["faults"].append(f"{name}: {fault}")
+    result["error"] = worst
+
+
+def compare(got, want):
+    """What is wrong with an output, if anything, and its largest error relative to its largest element."""
+    if got is None or got.shape != want.shape or got.dtype != want.dtype:
+        return f"expected {want.dtype}{list(want.shape)}, found {'nothing' if got is None else f'{got.dtype}{list(got.shape)}'}", 0.0
+    if want.size == 0:
+        return "", 0.0
+    if str(want.dtype) not in _TOLERANCE:
+        different = int((got != want).sum())
+        return (f"{different} of {want.size} elements differ" if different else ""), 0.0
+    got, exact = got.astype(np.float64), want.astype(np.float64)
+    both = np.isnan(got) & np.isnan(exact) | (got == exact)
+    difference = np.where(both, 0.0, abs(got - exact))
+    error = float(np.nan_to_num(difference, nan=np.inf).max() / max(float(abs(exact[np.isfinite(exact)]).max(initial=0)), 1e-30))
+    return (f"off by {error:.2g}" if error > _TOLERANCE[str(want.dtype)] else ""), error
+
+
+def row(result):
+    """One line of text."""
+    said = [result["title"].ljust(34), f"{result.get('nodes', '-'):>6}"]
+    said.append(f"{result['error']:9.1e}" if "error" in result else "        -")
+    said += [f"{ {True: 'yes', False: 'NO', None: '-'}[result.get(v)]:>6}" for v in ("identical", "poison")]
+    if "ort_ms" in result:
+        said.append(f"{result['ms']:10.1f}{result['ort_ms']:10.1f}{result['ms'] / result['ort_ms']:7.2f}")
+    else:
+        said.append(f"{'-':>10}{'-':>10}{'-':>7}")
+    said += [f"{result.get(v, '-'):>12}" for v in ("dynamic_bytes", "heap_allocs_per_step")]
+    return "".join(said) + f"{result['seconds']:>8} s"
+
+
+def header():
+    """The line above the rows."""
+    return f"{'model':34}{'nodes':>6}{'error':>9}{'bits':>6}{'poison':>6}{'ms':>10}{'ORT':>10}{'ratio':>7}{'dynamic':>12}{'allocations':>12}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--title", required=True)
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    args = parser.parse_args()
+    json.dump(examine(args.title, args.work, command.Command(args.binary), args.data), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
