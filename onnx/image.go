@@ -38,7 +38,8 @@ type piece struct {
 }
 
 // Encode gives the file of a model: the nodes in the order of Graph.Nodes, with
-// the metadata entries under "onnxmem." as they stand in the model. All else
+// the metadata entries under "onnxmem." as they stand in the model, and the
+// elements of initializers whose Data was not read (its Span is zero). All else
 // is as in the file that the model was read from; without any change the image
 // is that file, byte for byte. A model that was built in memory is written from
 // scratch; so is one whose graph was, out of parts of a file: those parts (nodes,

@@ -116,6 +116,9 @@ func appendProp(b []byte, num protowire.Number, entry graph.Prop) []byte {
 
 // graphChanged reports whether a graph differs from its source.
 func (e *encoder) graphChanged(g *graph.Graph) bool {
+	if len(replacedData(g)) > 0 {
+		return true
+	}
 	before := int64(-1)
 	for _, n := range g.Nodes {
 		if n.Span.IsZero() || n.Span.Off <= before || e.nodeChanged(n) {
@@ -154,12 +157,33 @@ func (e *encoder) attrChanged(a *graph.Attr) bool {
 	return false
 }
 
+// replacedData gives the dense initializers of a graph whose elements were not
+// read from its source, by name.
+func replacedData(g *graph.Graph) map[string]*graph.Data {
+	var list map[string]*graph.Data
+	for _, t := range g.Tensors {
+		if t.Data == nil || t.Capture || t.Maker >= 0 || t.Data.Sparse != nil || !t.Data.Span.IsZero() {
+			continue
+		}
+		if list == nil {
+			list = map[string]*graph.Data{}
+		}
+		list[t.Name] = t.Data
+	}
+	return list
+}
+
 // reviseGraph emits the fields of a GraphProto with the k-th node in the place
-// where the k-th node stood. Fields between nodes stay where they are.
+// where the k-th node stood, and elements of initializers that were replaced.
+// Fields between nodes stay where they are.
 func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
+	replaced := replacedData(g)
 	next := 0
 	err := e.r.walk(g.Span, "GraphProto", func(f field) error {
-		if f.num != 1 {
+		switch {
+		case f.num == 5 && len(replaced) > 0:
+			return e.reviseInitializer(p, f, replaced)
+		case f.num != 1:
 			p.span(f.span)
 			return nil
 		}
@@ -173,6 +197,37 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 		err = e.reviseNode(p, g, g.Nodes[next])
 	}
 	return err
+}
+
+// reviseInitializer emits a TensorProto as it is, or with its new elements in
+// raw_data, or in another file, in the place of those that it had. Its name, doc
+// string and metadata stay.
+func (e *encoder) reviseInitializer(p *pieces, f field, replaced map[string]*graph.Data) error {
+	name := ""
+	var kept []graph.Span
+	err := e.r.walk(f.payload, "TensorProto", func(f field) error {
+		switch f.num {
+		case 8:
+			name = e.r.text(f.payload)
+		case 12, 16: // doc_string, metadata_props
+			kept = append(kept, f.span)
+		}
+		return nil
+	})
+	d := replaced[name]
+	if d == nil || err != nil {
+		p.span(f.span)
+		return err
+	}
+	var q pieces
+	if err := e.tensor(&q, d, name, true); err != nil {
+		return err
+	}
+	for _, s := range kept {
+		q.span(s)
+	}
+	p.message(5, &q)
+	return nil
 }
 
 // reviseNode emits a node as a field of a GraphProto.

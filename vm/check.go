@@ -3,7 +3,6 @@ package vm
 import (
 	"bytes"
 	"hash/maphash"
-	"maps"
 	"math"
 	"slices"
 
@@ -22,8 +21,10 @@ type Difference struct {
 // Check is what CheckRun found.
 type Check struct {
 	Outputs []Difference
-	// First is the first node, in the planned order, whose result differs though
-	// its inputs do not, with the tensor; nil if there is none.
+	// Runs is how many runs were compared: up to the first that differs.
+	Runs int
+	// First is the first node of that run, in the planned order, whose result
+	// differs though its inputs do not, with the tensor; nil if there is none.
 	First error
 }
 
@@ -32,16 +33,16 @@ func (c *Check) Identical() bool {
 	return !slices.ContainsFunc(c.Outputs, func(d Difference) bool { return !d.Identical })
 }
 
-// CheckRun runs the program twice with the same inputs (states included): as it
-// is planned, and with every tensor apart in another topological order. A stray
-// write that poison finds is an error.
-func (p *Program) CheckRun(inputs map[string]Value, opt Options) (*Check, error) {
+// CheckRun runs the program twice: as it is planned, and with every tensor apart
+// in another topological order. runs are the inputs of one run after the other,
+// as for Session.Run; parameters and states go on from run to run on either side.
+// A stray write that poison finds is an error.
+func (p *Program) CheckRun(runs []map[string]Value, opt Options) (*Check, error) {
 	seed := maphash.MakeSeed()
 	var sums [2]map[string]uint64
-	var outs [2]map[string]Value
-	for k := range sums {
+	var sessions [2]*Session
+	for k := range sessions {
 		opt.Apart = k == 1
-		sums[k] = map[string]uint64{}
 		s, err := p.NewSession(opt)
 		if err != nil {
 			return nil, err
@@ -56,23 +57,40 @@ func (p *Program) CheckRun(inputs map[string]Value, opt Options) (*Check, error)
 			}
 			return nil
 		})
-		out, err := s.Run(inputs)
-		if err != nil {
-			return nil, err
-		}
-		outs[k] = maps.Clone(out)
+		sessions[k] = s
 	}
 	c := &Check{}
+	for _, inputs := range runs {
+		var outs [2]map[string]Value
+		for k, s := range sessions {
+			sums[k] = map[string]uint64{}
+			var err error
+			if outs[k], err = s.Run(inputs); err != nil {
+				return nil, err
+			}
+		}
+		c.Runs++
+		c.Outputs = p.differences(outs)
+		if !c.Identical() {
+			c.First = p.firstDifference(sums, c.Runs)
+			break
+		}
+	}
+	return c, nil
+}
+
+// differences compares the outputs of two runs.
+func (p *Program) differences(outs [2]map[string]Value) []Difference {
+	var list []Difference
 	for _, t := range p.Outputs() {
 		a, b := outs[0][t.Name], outs[1][t.Name]
 		d := Difference{Name: t.Name, Identical: a.String() == b.String() && bytes.Equal(a.Data, b.Data)}
 		if !d.Identical {
 			d.MaxAbsError = maxAbsError(a, b)
 		}
-		c.Outputs = append(c.Outputs, d)
+		list = append(list, d)
 	}
-	c.First = p.firstDifference(sums)
-	return c, nil
+	return list
 }
 
 // maxAbsError is the largest difference of two elements at the same place;
@@ -98,14 +116,14 @@ func maxAbsError(a, b Value) float64 {
 
 // firstDifference names the node whose result differs though what it reads does
 // not.
-func (p *Program) firstDifference(sums [2]map[string]uint64) error {
+func (p *Program) firstDifference(sums [2]map[string]uint64, run int) error {
 	g := p.m.Graph
 	for i, n := range g.Nodes {
 		for _, t := range n.Outputs {
 			if t < 0 || sums[0][g.Tensors[t].Name] == sums[1][g.Tensors[t].Name] {
 				continue
 			}
-			e := graph.Errorf("step %d: makes other bits in its planned place than in one of its own", i).AtNode(g.Label(graph.NodeID(i)))
+			e := graph.Errorf("run %d, step %d: makes other bits in its planned place than in one of its own", run, i).AtNode(g.Label(graph.NodeID(i)))
 			e.Tensor = g.Tensors[t].Name
 			if p.m.Source != nil {
 				e.File = p.m.Source.Name

@@ -6,22 +6,49 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Initializers gives the initializers of a model by name, such as the first
-// values that optimize --train writes beside a training graph (.params.onnx).
-// They are copies.
-func Initializers(m *graph.Model) (map[string]Value, error) {
-	c := newConstants(m)
-	defer c.close()
-	values := map[string]Value{}
+// Initializers are those of a model by name, such as the first values that
+// optimize --train writes beside a training graph (.params.onnx), or what Save
+// wrote. They lie where the model's files are mapped: Values is good until Close,
+// and while the model's file is open.
+type Initializers struct {
+	Values map[string]Value
+	consts *constants
+}
+
+// OpenInitializers maps the initializers of a model.
+func OpenInitializers(m *graph.Model) (*Initializers, error) {
+	i := &Initializers{Values: map[string]Value{}, consts: newConstants(m)}
 	for _, t := range m.Graph.Tensors {
 		if t.Data == nil {
 			continue
 		}
-		k, err := c.tensor(t.Data)
+		k, err := i.consts.tensor(t.Data)
 		if err != nil {
+			i.Close()
 			return nil, err
 		}
-		values[t.Name] = Value{k.Type, k.Shape, unsafe.Slice((*byte)(k.At), k.Bytes())}.Clone()
+		i.Values[t.Name] = Value{k.Type, k.Shape, unsafe.Slice((*byte)(k.At), k.Bytes())}
 	}
-	return values, nil
+	return i, nil
+}
+
+// Close unmaps the files.
+func (i *Initializers) Close() error { return i.consts.close() }
+
+// Load gives parameters and states the values of the initializers of m that have
+// their names. They are copied from the mapped file to their places.
+func (s *Session) Load(m *graph.Model) error {
+	i, err := OpenInitializers(m)
+	if err != nil {
+		return err
+	}
+	defer i.Close()
+	for _, t := range s.pr.States() {
+		if v, ok := i.Values[t.Name]; ok {
+			if err := s.Set(t.Name, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package vm
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -41,6 +42,9 @@ func spoiled(b []byte, off int64) int64 {
 	}
 	return -1
 }
+
+// ErrStray is what a write where nothing of the node's own lies wraps.
+var ErrStray = errors.New("stray write")
 
 // guard watches the bytes of a session that are not live.
 type guard struct {
@@ -82,7 +86,7 @@ func (w *guard) after(st *step, at int) error {
 			return nil
 		}
 		if k := spoiled(w.s.arena.m[free:to], free); k >= 0 {
-			return st.wrap(fmt.Errorf("step %d: wrote byte %d of the arena, which holds nothing at that step%s", at, free+k, w.nearest(free+k)))
+			return st.wrap(fmt.Errorf("%w at step %d: byte %d of the arena, which holds nothing at that step%s", ErrStray, at, free+k, w.nearest(free+k)))
 		}
 		return nil
 	}
@@ -131,7 +135,7 @@ func (w *guard) apart(st *step, at int) error {
 		}{{unsafe.Add(t.At, -guardBytes), "before"}, {unsafe.Add(t.At, t.room), "behind"}} {
 			// A storage begins at a multiple of 64 bytes of its block.
 			if k := spoiled(unsafe.Slice((*byte)(side.from), guardBytes), 0); k >= 0 {
-				return st.wrap(fmt.Errorf("step %d: wrote a byte %s tensor %q", at, side.what, graph.Short(t.name)))
+				return st.wrap(fmt.Errorf("%w at step %d: a byte %s tensor %q", ErrStray, at, side.what, graph.Short(t.name)))
 			}
 		}
 	}

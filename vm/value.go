@@ -22,8 +22,14 @@ func (v Value) Clone() Value {
 	return Value{v.Type, slices.Clone(v.Shape), slices.Clone(v.Data)}
 }
 
-// String is the value's type, such as float32[1 3 224 224].
-func (v Value) String() string { return fmt.Sprintf("%v%v", v.Type, v.Shape) }
+// String is the value's type, such as float32[1,3,224,224].
+func (v Value) String() string {
+	dims := make([]graph.Dim, len(v.Shape))
+	for i, n := range v.Shape {
+		dims[i] = graph.Dim(n)
+	}
+	return graph.TensorOf(v.Type, dims...).String()
+}
 
 // sizeOf is the bytes of a tensor; an error where they do not fit or dtype has
 // no size.

@@ -1,16 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"runtime"
-	"slices"
-	"strconv"
 	"time"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -27,8 +24,11 @@ type runCmd struct {
 	Seed        uint64            `default:"0" help:"Of random inputs and of operators that draw at random (default 0)."`
 	Params      string            `placeholder:"FILE" help:"First values of a training graph's parameters and states (default: MODEL with .params.onnx, if it is there)."`
 	Outputs     string            `placeholder:"FILE.npz" help:"Write the outputs of the last step."`
+	Save        string            `placeholder:"FILE" help:"Write the parameters and states after the last step, as --params takes them."`
+	SaveModel   string            `placeholder:"FILE" help:"Write the model that the training graph was made of, with the trained parameters."`
+	Source      string            `placeholder:"FILE" help:"That model, for --save-model (default: by the plan, beside MODEL)."`
 	Steps       int               `default:"1" placeholder:"N" help:"Run so many steps; a training graph goes on from its new parameters (default 1)."`
-	Check       bool              `help:"Run once more with every tensor apart and in another order: the outputs must be the same bits."`
+	Check       bool              `help:"Run all steps once more with every tensor apart and in another order: the outputs must be the same bits."`
 	Poison      bool              `help:"Spoil bytes as soon as they die, and look after every step whether a byte that is not live was written. Slow."`
 	Profile     string            `placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
@@ -45,7 +45,7 @@ their files. Outputs that --check finds to differ: exit status 1.
 Examples:
   onnxmem run planned.onnx --inputs in.npz --outputs out.npz
   onnxmem run planned.onnx --check --poison
-  onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01`
+  onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01 --save-model trained.onnx`
 }
 
 // runOutput is one output in --json; the comparison stands there with --check.
@@ -75,6 +75,14 @@ type runResult struct {
 
 // Run reads the model and its plan, and runs it.
 func (c *runCmd) Run(e *env) error {
+	err := c.run(e)
+	if errors.Is(err, vm.ErrStray) { // the input is not to blame
+		return &failure{exitFailed, err.Error()}
+	}
+	return err
+}
+
+func (c *runCmd) run(e *env) error {
 	if c.Steps < 1 {
 		return &failure{exitUsage, fmt.Sprintf("--steps %d: expected 1 or more", c.Steps)}
 	}
@@ -100,26 +108,34 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	states, err := c.states(program)
+	source, err := c.source(program, p) // before hours of training
 	if err != nil {
 		return err
 	}
-	maps.Copy(states, inputs)
-	r := &runResult{}
-	if err := c.steps(e, program, states, inputs, r); err != nil {
+	if source != nil {
+		defer source.Close()
+	}
+	params, err := c.params(program)
+	if err != nil {
 		return err
 	}
-	var check *vm.Check
-	if c.Check {
-		if check, err = program.CheckRun(states, c.options()); err != nil {
-			return err
-		}
-		for i, d := range check.Outputs {
-			r.Outputs[i].Identical, r.Outputs[i].MaxAbsError = &d.Identical, &d.MaxAbsError
-			if math.IsInf(d.MaxAbsError, 0) {
-				r.Outputs[i].MaxAbsError = nil
-			}
-		}
+	defer params.Close()
+	first := params.values
+	maps.Copy(first, inputs)
+	began := time.Now()
+	s, err := program.NewSession(c.options())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	r := &runResult{}
+	r.Times.Prepare = millis(time.Since(began))
+	if err := c.steps(e, program, s, first, inputs, r); err != nil {
+		return err
+	}
+	check, err := c.check(program, first, inputs, r)
+	if err != nil {
+		return err
 	}
 	if err := c.print(e, r); err != nil {
 		return err
@@ -130,7 +146,32 @@ func (c *runCmd) Run(e *env) error {
 		}
 		return &failure{exitFailed, "differs from an unplanned run"}
 	}
-	return nil
+	if err := params.Close(); err != nil { // it may be what is replaced now
+		return err
+	}
+	return c.save(s, source)
+}
+
+// check runs the steps once more, if that was asked for.
+func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
+	if !c.Check {
+		return nil, nil
+	}
+	runs := []map[string]vm.Value{first}
+	for range c.Steps - 1 {
+		runs = append(runs, inputs)
+	}
+	check, err := program.CheckRun(runs, c.options())
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range check.Outputs {
+		r.Outputs[i].Identical, r.Outputs[i].MaxAbsError = &d.Identical, &d.MaxAbsError
+		if math.IsInf(d.MaxAbsError, 0) {
+			r.Outputs[i].MaxAbsError = nil
+		}
+	}
+	return check, nil
 }
 
 func (c *runCmd) options() vm.Options {
@@ -142,19 +183,13 @@ func (c *runCmd) options() vm.Options {
 }
 
 // steps runs the planned model and writes what was asked for.
-func (c *runCmd) steps(e *env, program *vm.Program, first, inputs map[string]vm.Value, r *runResult) error {
-	began := time.Now()
-	s, err := program.NewSession(c.options())
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	r.Times.Prepare = millis(time.Since(began))
+func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
 	if c.Profile != "" {
 		profile = s.Profile()
 	}
 	var out map[string]vm.Value
+	var err error
 	var before, after runtime.MemStats
 	for i := range c.Steps {
 		values := inputs
@@ -234,101 +269,4 @@ func (c *runCmd) print(e *env, r *runResult) error {
 	}
 	fmt.Fprintf(e.stdout, "%-20s %.3f ms, %d allocations\n", "step", r.Times.Step, r.HeapAllocs)
 	return nil
-}
-
-// states are the first values of parameters and states.
-func (c *runCmd) states(program *vm.Program) (map[string]vm.Value, error) {
-	values := map[string]vm.Value{}
-	states := program.States()
-	if len(states) == 0 {
-		return values, nil
-	}
-	path := c.Params
-	if path == "" {
-		path = optimize.ParamsPath(c.Model)
-		if _, err := os.Stat(path); err != nil {
-			return values, nil // they stand among the inputs, or are missed
-		}
-	}
-	f, err := onnx.Open(path, onnx.ReadOptions{})
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	all, err := vm.Initializers(f.Model)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range states {
-		if v, ok := all[t.Name]; ok {
-			values[t.Name] = v.Clone()
-		}
-	}
-	return values, nil
-}
-
-// values are the inputs of the model that are no states: given, or random.
-func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error) {
-	given := map[string]vm.Value{}
-	if c.Inputs != "" {
-		all, err := readArrays(c.Inputs)
-		if err != nil {
-			return nil, err
-		}
-		given = all
-	}
-	filled := map[string]float64{"learning_rate": 0.001}
-	for _, name := range slices.Sorted(maps.Keys(c.Input)) {
-		if x, err := strconv.ParseFloat(c.Input[name], 64); err == nil {
-			filled[name] = x
-			continue
-		}
-		v, err := readValue(name, c.Input[name])
-		if err != nil {
-			return nil, err
-		}
-		given[name] = v
-	}
-	values := map[string]vm.Value{}
-	for i, t := range program.Inputs() {
-		v, ok := given[t.Name]
-		if !ok {
-			var err error
-			if x, is := filled[t.Name]; is {
-				v, err = vm.Filled(t, x)
-				if _, asked := c.Input[t.Name]; !asked {
-					fmt.Fprintf(e.stderr, "onnxmem: %s is %v (say --input %s=NUMBER)\n", t.Name, x, t.Name)
-				}
-			} else {
-				v, err = vm.Random(t, c.Seed+uint64(i))
-			}
-			if err != nil {
-				return nil, &graph.Error{File: c.Model, Tensor: t.Name, Offset: -1, Err: err}
-			}
-		}
-		values[t.Name] = v
-		delete(given, t.Name)
-		delete(filled, t.Name)
-	}
-	for name := range filled {
-		if _, asked := c.Input[name]; asked {
-			return nil, refusedf(c.Model, "%q is no input of the model that a number can fill", graph.Short(name))
-		}
-	}
-	for _, t := range program.States() {
-		if v, ok := given[t.Name]; ok {
-			values[t.Name] = v
-			delete(given, t.Name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		return nil, refusedf(c.Model, "%q is no input of the model", graph.Short(name))
-	}
-	return values, nil
-}
-
-func refusedf(file, format string, args ...any) error {
-	e := graph.Errorf(format, args...)
-	e.File = file
-	return e
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// firstValues are those of parameters and states, where they lie in their file.
+type firstValues struct {
+	values map[string]vm.Value
+	close  []func() error
+}
+
+// Close unmaps the file. It may be called twice.
+func (v *firstValues) Close() error {
+	var first error
+	for _, f := range v.close {
+		if err := f(); err != nil && first == nil {
+			first = err
+		}
+	}
+	v.close = nil
+	return first
+}
+
+// params opens the first values of a training graph.
+func (c *runCmd) params(program *vm.Program) (*firstValues, error) {
+	v := &firstValues{values: map[string]vm.Value{}}
+	states := program.States()
+	if len(states) == 0 {
+		return v, nil
+	}
+	path := c.Params
+	if path == "" {
+		path = optimize.ParamsPath(c.Model)
+		if _, err := os.Stat(path); err != nil {
+			return v, nil // they stand among the inputs, or are missed
+		}
+	}
+	f, err := onnx.Open(path, onnx.ReadOptions{})
+	if err != nil {
+		return nil, err
+	}
+	v.close = append(v.close, f.Close)
+	all, err := vm.OpenInitializers(f.Model)
+	if err != nil {
+		v.Close()
+		return nil, err
+	}
+	v.close = append(v.close, all.Close)
+	for _, t := range states {
+		if x, ok := all.Values[t.Name]; ok {
+			v.values[t.Name] = x
+		}
+	}
+	return v, nil
+}
+
+// values are the inputs of the model that are no states: given, or random.
+func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error) {
+	given := map[string]vm.Value{}
+	if c.Inputs != "" {
+		all, err := readArrays(c.Inputs)
+		if err != nil {
+			return nil, err
+		}
+		given = all
+	}
+	filled := map[string]float64{"learning_rate": 0.001}
+	for _, name := range slices.Sorted(maps.Keys(c.Input)) {
+		if x, err := strconv.ParseFloat(c.Input[name], 64); err == nil {
+			filled[name] = x
+			continue
+		}
+		v, err := readValue(name, c.Input[name])
+		if err != nil {
+			return nil, err
+		}
+		given[name] = v
+	}
+	values := map[string]vm.Value{}
+	for i, t := range program.Inputs() {
+		v, ok := given[t.Name]
+		if !ok {
+			var err error
+			if x, is := filled[t.Name]; is {
+				v, err = vm.Filled(t, x)
+				if _, asked := c.Input[t.Name]; !asked {
+					fmt.Fprintf(e.stderr, "onnxmem: %s is %v (say --input %s=NUMBER)\n", t.Name, x, t.Name)
+				}
+			} else {
+				v, err = vm.Random(t, c.Seed+uint64(i))
+			}
+			if err != nil {
+				return nil, &graph.Error{File: c.Model, Tensor: t.Name, Offset: -1, Err: err}
+			}
+		}
+		values[t.Name] = v
+		delete(given, t.Name)
+		delete(filled, t.Name)
+	}
+	for name := range filled {
+		if _, asked := c.Input[name]; asked {
+			return nil, refusedf(c.Model, "%q is no input of the model that a number can fill", graph.Short(name))
+		}
+	}
+	for _, t := range program.States() {
+		if v, ok := given[t.Name]; ok {
+			values[t.Name] = v
+			delete(given, t.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		return nil, refusedf(c.Model, "%q is no input of the model", graph.Short(name))
+	}
+	return values, nil
+}
+
+// source opens the model that a training graph was made of, if --save-model asks
+// for it.
+func (c *runCmd) source(program *vm.Program, p *plan.Plan) (*onnx.File, error) {
+	if (c.Save != "" || c.SaveModel != "") && len(program.States()) == 0 {
+		return nil, &failure{exitUsage, fmt.Sprintf("%s has no parameters that change: --save and --save-model are for training graphs (optimize --train)", c.Model)}
+	}
+	if c.SaveModel == "" {
+		return nil, nil
+	}
+	path := c.Source
+	if path == "" {
+		path = filepath.Join(filepath.Dir(c.Model), filepath.FromSlash(p.Source.File))
+	}
+	f, err := onnx.Open(path, onnx.ReadOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if h := onnx.GraphSHA256(f.Model); h != p.Source.GraphSHA256 {
+		f.Close()
+		return nil, refusedf(path, "is not the model that %s was made of: expected graph_sha256 %s, found %s (name it with --source)", c.Model, p.Source.GraphSHA256, h)
+	}
+	return f, nil
+}
+
+// save writes what the session has come to.
+func (c *runCmd) save(s *vm.Session, source *onnx.File) error {
+	if c.Save != "" {
+		if err := s.Save(c.Save); err != nil {
+			return err
+		}
+	}
+	if source != nil {
+		return s.SaveModel(c.SaveModel, source.Model)
+	}
+	return nil
+}
+
+func refusedf(file, format string, args ...any) error {
+	e := graph.Errorf(format, args...)
+	e.File = file
+	return e
+}

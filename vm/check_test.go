@@ -1,0 +1,196 @@
+package vm_test
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// chain is x, a = Exp(x), b = Sigmoid(a), c = Add(a, b), y = Tanh(c): a lives on
+// while b is made.
+func chain(t testing.TB) string {
+	n := newNet()
+	n.input("x", 4, 64)
+	n.node("Exp", "a", "x")
+	n.node("Sigmoid", "b", "a")
+	n.node("Add", "c", "a", "b")
+	n.node("Tanh", "y", "c")
+	n.output("y", 4, 64)
+	path := filepath.Join(t.TempDir(), "chain.onnx")
+	n.write(t, path)
+	return path
+}
+
+// planned plans a model, every tensor in a buffer of its own.
+func planned(t testing.TB, path string) (*vm.Program, *plan.Plan) {
+	t.Helper()
+	r, err := passes.Optimize(open(t, path).Model, passes.Options{NoInplace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vm.New(r.Model, r.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p, r.Plan
+}
+
+func bufferOf(t testing.TB, p *plan.Plan, name string) *plan.Buffer {
+	t.Helper()
+	for i := range p.Buffers {
+		if len(p.Buffers[i].Tensors) > 0 && p.Buffers[i].Tensors[0] == name {
+			return &p.Buffers[i]
+		}
+	}
+	t.Fatalf("no buffer of %q", name)
+	return nil
+}
+
+// A plan that is wrong, which New would refuse (here it is changed afterwards),
+// is found by running it, and the node is named.
+func TestCheckRunFindsWrongPlans(t *testing.T) {
+	inputs := []map[string]vm.Value{{"x": ramp([]graph.Dim{4, 64})}}
+	for _, c := range []struct {
+		name   string
+		spoil  func(p *plan.Plan)
+		poison bool
+		node   string // whose result differs
+		stray  string // what the error says
+	}{
+		{name: "sound", spoil: func(*plan.Plan) {}},
+		{name: "sound, poisoned", spoil: func(*plan.Plan) {}, poison: true},
+		{name: "two live tensors in one place", node: `node "c"`, spoil: func(p *plan.Plan) {
+			bufferOf(t, p, "b").Offset = bufferOf(t, p, "a").Offset
+		}},
+		{name: "a tensor dies before its last reader", poison: true, node: `node "c"`, spoil: func(p *plan.Plan) {
+			bufferOf(t, p, "a").Last = 1
+		}},
+		{name: "a buffer is smaller than its tensor", poison: true, stray: `node "c" \(Add\).*stray write at step 2: byte \d+ of the arena, which holds nothing at that step`, spoil: func(p *plan.Plan) {
+			bufferOf(t, p, "c").Bytes = 64
+		}},
+		{name: "a tensor is made before its buffer lives", poison: true, stray: `node "b" \(Sigmoid\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 2-2\)`, spoil: func(p *plan.Plan) {
+			b := bufferOf(t, p, "b")
+			b.First = 2
+			b.Offset = p.Pools[0].Bytes // where nobody else is
+			p.Pools[0].Bytes += b.Bytes
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			program, p := planned(t, chain(t))
+			c.spoil(p)
+			found, err := program.CheckRun(inputs, vm.Options{Poison: c.poison})
+			switch {
+			case c.stray != "":
+				if !errors.Is(err, vm.ErrStray) || !regexp.MustCompile(c.stray).MatchString(err.Error()) {
+					t.Errorf("got %v, want %q", err, c.stray)
+				}
+			case err != nil:
+				t.Fatal(err)
+			case found.Identical() != (c.node == ""):
+				t.Errorf("identical: %v", found.Identical())
+			case c.node != "" && (found.First == nil || !strings.Contains(found.First.Error(), c.node)):
+				t.Errorf("the first is %v, want %s", found.First, c.node)
+			}
+		})
+	}
+}
+
+// What does not fit is refused before anything runs, and says why.
+func TestRefusals(t *testing.T) {
+	n := newNet()
+	n.input("x", 4, 64)
+	n.node("Mystery", "y", "x")
+	n.output("y", 4, 64)
+	mystery := filepath.Join(t.TempDir(), "mystery.onnx")
+	n.g.Nodes[0].Domain = "com.acme"
+	n.write(t, mystery)
+	path := chain(t)
+	program, p := planned(t, path)
+	x := ramp([]graph.Dim{4, 64})
+	s := newSession(t, program, vm.Options{})
+	run := func(in map[string]vm.Value) error {
+		_, err := s.Run(in)
+		return err
+	}
+	for _, c := range []struct {
+		name string
+		err  func() error
+		want string
+	}{
+		{"a plan of another model", func() error {
+			_, err := vm.New(open(t, classifier(t)).Model, p)
+			return err
+		}, `classifier\.onnx: the plan does not fit the model: `},
+		{"a plan that is wrong", func() error {
+			q := *p
+			q.Buffers = append([]plan.Buffer(nil), p.Buffers...)
+			bufferOf(t, &q, "b").Offset = bufferOf(t, &q, "a").Offset
+			_, err := vm.New(open(t, path).Model, &q)
+			return err
+		}, `chain\.onnx: the plan does not fit the model: .*overlap`},
+		{"an operator without a kernel", func() error {
+			program, _ := planned(t, mystery)
+			_, err := program.NewSession(vm.Options{})
+			return err
+		}, `mystery\.onnx: node "y" \(Mystery, com\.acme\): no kernel for this operator`},
+		{"no value", func() error { return run(nil) }, `chain\.onnx: tensor "x": no value given: expected float32\[4,64\]`},
+		{"another shape", func() error { return run(map[string]vm.Value{"x": ramp([]graph.Dim{4, 65})}) }, `chain\.onnx: tensor "x": is float32\[4,65\], expected float32\[4,64\]`},
+		{"another rank", func() error { return run(map[string]vm.Value{"x": ramp([]graph.Dim{256})}) }, `tensor "x": is float32\[256\], expected`},
+		{"another dtype", func() error {
+			return run(map[string]vm.Value{"x": {Type: graph.Int32, Shape: x.Shape, Data: x.Data}})
+		}, `tensor "x": is int32\[4,64\], expected float32\[4,64\]`},
+		{"too few bytes", func() error {
+			return run(map[string]vm.Value{"x": {Type: graph.Float32, Shape: x.Shape, Data: x.Data[4:]}})
+		}, `tensor "x": has 1020 bytes of elements, expected 1024`},
+		{"an unknown input", func() error { return run(map[string]vm.Value{"x": x, "z": x}) }, `chain\.onnx: "z" is no input of the model`},
+		{"no such parameter", func() error { return s.Set("x", x) }, `"x" is no parameter or state of the model`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.err(); err == nil || !regexp.MustCompile(c.want).MatchString(err.Error()) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+	if err := run(map[string]vm.Value{"x": x}); err != nil { // none of it has harmed the session
+		t.Error(err)
+	}
+}
+
+// A limit below what the session takes is refused when it is made; one byte more
+// and it runs.
+func TestMemoryLimit(t *testing.T) {
+	p, r := trained(t, classifier(t))
+	needed := newSession(t, p, vm.Options{Workers: 1}).Memory()
+	if needed.Bytes() != needed.ArenaBytes+needed.StateBytes+needed.ScratchBytes || needed.ArenaBytes == 0 || needed.StateBytes == 0 {
+		t.Errorf("%+v", needed)
+	}
+	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: needed.Bytes() - 1})
+	if err == nil || !regexp.MustCompile(`classifier\.onnx: needs \d+ bytes: arena \d+, parameters and states \d+, .*scratch \d+: expected at most \d+`).MatchString(err.Error()) {
+		t.Errorf("got %v", err)
+	}
+	s := newSession(t, p, vm.Options{Workers: 1, MemoryLimit: needed.Bytes()})
+	if err := s.Load(r.Step.Params); err != nil {
+		t.Fatal(err)
+	}
+	advance(t, s, 1)
+}
+
+// Several sessions share what is packed: the second one packs nothing.
+func TestSessionsSharePackedWeights(t *testing.T) {
+	p, s := session(t, classifier(t), passes.Options{}, vm.Options{Workers: 1})
+	packed := s.Memory().PackedBytes
+	if packed == 0 {
+		t.Fatal("nothing is packed")
+	}
+	if again := newSession(t, p, vm.Options{Workers: 1}).Memory().PackedBytes; again != packed {
+		t.Errorf("%d bytes after the second session, %d after the first", again, packed)
+	}
+}

@@ -1,0 +1,172 @@
+package vm
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// mostInline is how many bytes of elements a file holds itself: protobuf allows
+// 2 GiB. A variable, so that tests need no large model.
+var mostInline int64 = 256 << 20
+
+// Save writes the parameters and states as they are now to a file: a model
+// without nodes whose initializers they are, as optimize --train writes it
+// beside a training graph. Load goes on from it. More than 256 MiB of them lie
+// in a second file, path with .data behind. Both are there whole or not at all.
+func (s *Session) Save(path string) error {
+	m := s.pr.m
+	params := &graph.Model{IRVersion: max(m.IRVersion, 8), Producer: "onnxmem", Opsets: m.Opsets, Graph: &graph.Graph{Name: m.Graph.Name}}
+	var list []*graph.Data
+	for _, t := range s.pr.States() {
+		d, err := s.data(t.Name)
+		if err != nil {
+			return err
+		}
+		p := params.Graph.Tensors[params.Graph.NewTensor(t.Name)]
+		p.Data, p.Type = d, t.Type
+		list = append(list, d)
+	}
+	return write(path, params, list, nil)
+}
+
+// SaveModel writes a model, that which the training graph was made of, with the
+// parameters and running statistics as they are now in the place of its
+// initializers of their names; all else is as in its file. Its other external
+// data are brought along where path lies in another folder. More than 256 MiB
+// of parameters lie in a second file, path with .data behind.
+func (s *Session) SaveModel(path string, source *graph.Model) error {
+	dir := filepath.Dir(path)
+	if onnx.HoldsExternal(source, dir, path) || onnx.HoldsExternal(source, dir, path+dataSuffix) {
+		return fmt.Errorf("%s: holds external data of the model: expected another name", path)
+	}
+	named := map[string]graph.TensorID{}
+	for id, t := range source.Graph.Tensors {
+		if t.Data != nil && !t.Capture {
+			named[t.Name] = graph.TensorID(id)
+		}
+	}
+	m, g := *source, *source.Graph
+	m.Graph, g.Tensors = &g, slices.Clone(g.Tensors)
+	var list []*graph.Data
+	for i := range s.pr.p.Buffers {
+		b := &s.pr.p.Buffers[i]
+		if b.Kind != plan.KindParameter && b.Kind != plan.KindState {
+			continue
+		}
+		id, is := named[b.Tensors[0]]
+		if !is && b.Kind == plan.KindState {
+			continue // the optimizer's
+		}
+		if !is {
+			return refuse(source, "has no initializer %q, which was trained: expected the model that the training graph was made of", graph.Short(b.Tensors[0]))
+		}
+		d, err := s.data(b.Tensors[0])
+		if err != nil {
+			return err
+		}
+		t := *g.Tensors[id]
+		if t.Data.Type != d.Type || !slices.Equal(t.Data.Dims, d.Dims) {
+			return refuse(source, "initializer %q is %v, the trained one %v: expected the model that the training graph was made of",
+				graph.Short(t.Name), t.Data.TensorType(), d.TensorType())
+		}
+		t.Data, g.Tensors[id] = d, &t
+		list = append(list, d)
+	}
+	others, err := onnx.StageExternal(&m, dir, onnx.ExternalCopy)
+	if err != nil {
+		return err
+	}
+	return write(path, &m, list, others)
+}
+
+// data is a parameter or state as an initializer that is written from where it
+// lies.
+func (s *Session) data(name string) (*graph.Data, error) {
+	if !s.ready[name] {
+		return nil, fmt.Errorf("%q has no value yet", graph.Short(name))
+	}
+	for _, id := range s.main.g.Inputs {
+		if s.main.g.Tensors[id].Name != name {
+			continue
+		}
+		t := s.main.tensors[id]
+		b := unsafe.Slice((*byte)(t.At), t.Bytes())
+		d := &graph.Data{Name: name, Type: t.Type, Dims: make([]int64, len(t.Shape)), Bytes: int64(len(b))}
+		for i, n := range t.Shape {
+			d.Dims[i] = int64(n)
+		}
+		d.Generate = func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		}
+		return d, nil
+	}
+	return nil, fmt.Errorf("%q is no input of the model", graph.Short(name))
+}
+
+// dataSuffix makes the name of the file beside a model that holds elements.
+const dataSuffix = ".data"
+
+// write writes a model whose initializers of the list are generated, and puts
+// files that were staged for it in their places.
+func write(path string, m *graph.Model, list []*graph.Data, staged []*atomicfile.File) (err error) {
+	defer func() {
+		if err != nil {
+			for _, f := range staged {
+				f.Abort()
+			}
+		}
+	}()
+	total := int64(0)
+	for _, d := range list {
+		total += d.Bytes
+	}
+	if total > mostInline {
+		f, err := stageData(path+dataSuffix, list)
+		if err != nil {
+			return err
+		}
+		staged = append(staged, f)
+	}
+	im, err := onnx.Encode(m)
+	if err != nil {
+		return err
+	}
+	f, err := onnx.Stage(path, im)
+	if err != nil {
+		return err
+	}
+	staged = append(staged, f)
+	return atomicfile.Commit(false, staged...)
+}
+
+// stageData writes the elements of the list into one file, each from a multiple
+// of 64 bytes on, and makes them external.
+func stageData(path string, list []*graph.Data) (*atomicfile.File, error) {
+	f, err := atomicfile.Create(path, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	off := int64(0)
+	for _, d := range list {
+		if _, err = f.Seek(off, io.SeekStart); err == nil {
+			err = d.Generate(f)
+		}
+		if err != nil {
+			f.Abort()
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		d.External = &graph.External{Location: filepath.Base(path), Offset: off, Length: d.Bytes}
+		d.Generate = nil
+		off = (off + d.Bytes + 63) &^ 63
+	}
+	return f, nil
+}

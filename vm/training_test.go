@@ -1,0 +1,381 @@
+package vm_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// net writes a model in memory down; names stand for tensors.
+type net struct {
+	g     *graph.Graph
+	named map[string]graph.TensorID
+	draw  *rand.Rand
+}
+
+func newNet() *net {
+	return &net{&graph.Graph{Name: "net"}, map[string]graph.TensorID{}, rand.New(rand.NewPCG(1, 1))}
+}
+
+func (n *net) tensor(name string) graph.TensorID {
+	t, ok := n.named[name]
+	if !ok {
+		t = n.g.NewTensor(name)
+		n.named[name] = t
+	}
+	return t
+}
+
+func (n *net) declare(name string, shape ...graph.Dim) *graph.Tensor {
+	t := n.g.Tensors[n.tensor(name)]
+	t.Declared = &graph.Declared{Type: graph.TensorOf(graph.Float32, shape...), Symbols: make([]string, len(shape))}
+	return t
+}
+
+func (n *net) input(name string, shape ...graph.Dim) {
+	n.declare(name, shape...).Input = true
+	n.g.Inputs = append(n.g.Inputs, n.tensor(name))
+}
+
+func (n *net) output(name string, shape ...graph.Dim) {
+	n.declare(name, shape...).Output = true
+	n.g.Outputs = append(n.g.Outputs, n.tensor(name))
+}
+
+func (n *net) weight(name string, dims ...int64) {
+	var raw []byte
+	count := int64(1)
+	for _, d := range dims {
+		count *= d
+	}
+	for range count {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(n.draw.NormFloat64()/2)))
+	}
+	n.g.Tensors[n.tensor(name)].Data = &graph.Data{Name: name, Type: graph.Float32, Dims: dims, Raw: raw, Bytes: int64(len(raw))}
+}
+
+func (n *net) node(op, out string, in ...string) {
+	k := &graph.Node{Name: out, Op: op, Outputs: []graph.TensorID{n.tensor(out)}}
+	for _, name := range in {
+		k.Inputs = append(k.Inputs, n.tensor(name))
+	}
+	n.g.Nodes = append(n.g.Nodes, k)
+}
+
+// write puts the model into a file.
+func (n *net) write(t testing.TB, path string) {
+	t.Helper()
+	n.g.Link()
+	m := &graph.Model{IRVersion: 8, Opsets: []graph.Opset{{Version: 17}}, Graph: n.g}
+	im, err := onnx.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := onnx.Write(path, m, im, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// classifier is two dense layers; labels of its training step are of 3 classes.
+func classifier(t testing.TB) string {
+	n := newNet()
+	n.input("x", 4, 8)
+	n.weight("w1", 8, 16)
+	n.weight("b1", 16)
+	n.weight("w2", 16, 3)
+	n.weight("b2", 3)
+	n.node("Gemm", "h", "x", "w1", "b1")
+	n.node("Relu", "r", "h")
+	n.node("Gemm", "logits", "r", "w2", "b2")
+	n.output("logits", 4, 3)
+	path := filepath.Join(t.TempDir(), "classifier.onnx")
+	n.write(t, path)
+	return path
+}
+
+// open reads a model until the end of the test.
+func open(t testing.TB, path string) *onnx.File {
+	t.Helper()
+	f, err := onnx.Open(path, onnx.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// trained is the classifier's training step.
+func trained(t testing.TB, path string) (*vm.Program, *passes.Result) {
+	t.Helper()
+	r, err := passes.Optimize(open(t, path).Model, passes.Options{Train: &autodiff.Options{Optimizer: "adam"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vm.New(r.Model, r.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p, r
+}
+
+func newSession(t testing.TB, p *vm.Program, opt vm.Options) *vm.Session {
+	t.Helper()
+	s, err := p.NewSession(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// batch is the data of one step.
+func batch() map[string]vm.Value {
+	labels := vm.Value{Type: graph.Int64, Shape: []int{4}}
+	for i := range 4 {
+		labels.Data = binary.LittleEndian.AppendUint64(labels.Data, uint64(i%3))
+	}
+	rate := vm.Value{Type: graph.Float32, Shape: []int{}, Data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.01))}
+	return map[string]vm.Value{"x": ramp([]graph.Dim{4, 8}), "labels": labels, "learning_rate": rate}
+}
+
+// advance runs steps; the loss of each.
+func advance(t testing.TB, s *vm.Session, steps int) []float64 {
+	t.Helper()
+	var losses []float64
+	for range steps {
+		out, err := s.Run(batch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, _ := out["loss"].Reals()
+		losses = append(losses, loss...)
+	}
+	return losses
+}
+
+// A session that goes on from what another saved takes the same steps, bit for
+// bit, whether the elements lie in the file or beside it.
+func TestSaveAndLoad(t *testing.T) {
+	p, r := trained(t, classifier(t))
+	through := newSession(t, p, vm.Options{})
+	if err := through.Load(r.Step.Params); err != nil {
+		t.Fatal(err)
+	}
+	want := advance(t, through, 8)
+	if want[7] >= want[0] {
+		t.Errorf("losses %v: expected them to fall", want)
+	}
+	for _, most := range []int64{1 << 20, 100} {
+		defer vm.SetMostInline(vm.SetMostInline(most))
+		path := filepath.Join(t.TempDir(), "saved.onnx")
+		first := newSession(t, p, vm.Options{})
+		if err := first.Save(path); err == nil || !strings.Contains(err.Error(), "has no value yet") {
+			t.Errorf("got %v, want an error before there are values", err)
+		}
+		if err := first.Load(r.Step.Params); err != nil {
+			t.Fatal(err)
+		}
+		got := advance(t, first, 5)
+		if err := first.Save(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path + ".data"); (err == nil) != (most == 100) {
+			t.Errorf("at most %d bytes within: a file beside: %v", most, err)
+		}
+		second := newSession(t, p, vm.Options{})
+		if err := second.Load(open(t, path).Model); err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, advance(t, second, 3)...); !slices.Equal(got, want) {
+			t.Errorf("losses %v, without the pause %v", got, want)
+		}
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
+	}
+}
+
+// SaveModel writes the inference model with the trained parameters: its file
+// differs in their elements alone, and it gives the logits that they give.
+func TestSaveModel(t *testing.T) {
+	path := classifier(t)
+	p, r := trained(t, path)
+	s := newSession(t, p, vm.Options{})
+	if err := s.Load(r.Step.Params); err != nil {
+		t.Fatal(err)
+	}
+	advance(t, s, 5)
+	source := open(t, path)
+	for _, most := range []int64{1 << 20, 100} {
+		defer vm.SetMostInline(vm.SetMostInline(most))
+		target := filepath.Join(t.TempDir(), "trained.onnx")
+		if err := s.SaveModel(target, source.Model); err != nil {
+			t.Fatal(err)
+		}
+		got := open(t, target)
+		if !slices.EqualFunc(got.Graph.Nodes, source.Graph.Nodes, func(a, b *graph.Node) bool { return a.Name == b.Name && a.Op == b.Op }) {
+			t.Error("other nodes")
+		}
+		values, err := vm.OpenInitializers(got.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer values.Close()
+		out, err := s.Run(batch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = out
+		for name, v := range values.Values {
+			if _, is := out[name+".new"]; !is || bytes.Equal(v.Data, rawOf(source, name)) {
+				t.Errorf("%q is not the trained one", name)
+			}
+		}
+		_, run := session(t, target, passes.Options{}, vm.Options{})
+		logits, err := run.Run(map[string]vm.Value{"x": batch()["x"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The loss of the step above is that of the parameters that were saved.
+		loss, _ := out["loss"].Reals()
+		if want := crossEntropy(logits["logits"]); math.Abs(loss[0]-want) > 1e-6 {
+			t.Errorf("the saved model's loss is %v, the session's %v", want, loss[0])
+		}
+		if err := s.SaveModel(target, source.Model); err != nil { // over itself
+			t.Fatal(err)
+		}
+	}
+}
+
+func rawOf(f *onnx.File, name string) []byte {
+	for _, t := range f.Graph.Tensors {
+		if t.Name == name {
+			return t.Data.Raw
+		}
+	}
+	return nil
+}
+
+// crossEntropy is the mean loss of the logits for the labels of batch.
+func crossEntropy(v vm.Value) float64 {
+	x, _ := v.Reals()
+	total := 0.0
+	for i := range 4 {
+		sum := 0.0
+		for _, l := range x[3*i : 3*i+3] {
+			sum += math.Exp(l)
+		}
+		total += math.Log(sum) - x[3*i+i%3]
+	}
+	return total / 4
+}
+
+// What is saved into another model than that which was trained is refused.
+func TestSaveModelRefuses(t *testing.T) {
+	p, r := trained(t, classifier(t))
+	s := newSession(t, p, vm.Options{})
+	if err := s.Load(r.Step.Params); err != nil {
+		t.Fatal(err)
+	}
+	other := func(weights func(n *net)) *graph.Model {
+		n := newNet()
+		n.input("x", 2)
+		weights(n)
+		n.node("Relu", "y", "x")
+		n.output("y", 2)
+		path := filepath.Join(t.TempDir(), "other.onnx")
+		n.write(t, path)
+		return open(t, path).Model
+	}
+	for _, c := range []struct {
+		model *graph.Model
+		want  string
+	}{
+		{other(func(*net) {}), `other.onnx: has no initializer "`},
+		{other(func(n *net) {
+			for _, name := range []string{"w1", "b1", "w2", "b2"} {
+				n.weight(name, 7)
+			}
+		}), "is float32[7], the trained one float32["},
+	} {
+		target := filepath.Join(t.TempDir(), "trained.onnx")
+		if err := s.SaveModel(target, c.model); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(target)); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
+	}
+}
+
+// Steps that are checked go on from their parameters on either side.
+func TestCheckRunsOfTraining(t *testing.T) {
+	p, r := trained(t, classifier(t))
+	i, err := vm.OpenInitializers(r.Step.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close()
+	first := batch()
+	maps.Copy(first, i.Values)
+	for _, poison := range []bool{false, true} {
+		c, err := p.CheckRun([]map[string]vm.Value{first, batch(), batch()}, vm.Options{Poison: poison})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Runs != 3 || !c.Identical() || c.First != nil {
+			t.Errorf("poison %v: %+v", poison, c)
+		}
+	}
+	if _, err := p.CheckRun([]map[string]vm.Value{batch()}, vm.Options{}); err == nil || !strings.Contains(err.Error(), "without a first value") {
+		t.Errorf("got %v, want an error about a parameter", err)
+	}
+}
+
+// Sessions share the mapped weights and nothing else: each goes its own way, at
+// the same time.
+func TestSessionsShareWeights(t *testing.T) {
+	p, r := trained(t, classifier(t))
+	found := make(chan string)
+	const sessions = 4
+	for k := range sessions {
+		s := newSession(t, p, vm.Options{Workers: 1 + k})
+		if err := s.Load(r.Step.Params); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			var list []float64
+			for range 5 {
+				out, err := s.Run(batch())
+				if err != nil {
+					found <- err.Error()
+					return
+				}
+				loss, _ := out["loss"].Reals()
+				list = append(list, loss...)
+			}
+			found <- fmt.Sprint(list)
+		}()
+	}
+	want := <-found
+	for range sessions - 1 {
+		if got := <-found; got != want {
+			t.Errorf("%s in one session, %s in another", got, want)
+		}
+	}
+}
