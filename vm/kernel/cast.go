@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -68,11 +69,11 @@ func fastConverter(to, from graph.DType) conversionLoop {
 	switch [2]graph.DType{to, from} {
 	case [2]graph.DType{graph.Float32, graph.Float16}, [2]graph.DType{graph.Float32, graph.BFloat16}:
 		return func(to, at unsafe.Pointer, i, j int) {
-			widenRow(span[float32](unsafe.Add(to, 4*i), j-i), unsafe.Add(at, 2*i), from)
+			simd.Widen(span[float32](unsafe.Add(to, 4*i), j-i), span[uint16](unsafe.Add(at, 2*i), j-i), narrowType(from))
 		}
 	case [2]graph.DType{graph.Float16, graph.Float32}, [2]graph.DType{graph.BFloat16, graph.Float32}:
 		return func(at, from unsafe.Pointer, i, j int) {
-			roundRow(unsafe.Add(at, 2*i), to, span[float32](unsafe.Add(from, 4*i), j-i))
+			simd.Round(span[uint16](unsafe.Add(at, 2*i), j-i), span[float32](unsafe.Add(from, 4*i), j-i), narrowType(to))
 		}
 	case [2]graph.DType{graph.Float32, graph.Int64}:
 		return plainConversion[float32, int64]
@@ -193,7 +194,7 @@ func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 	case graph.Float16:
 		return func(at unsafe.Pointer, i int, v float64) { *(*uint16)(unsafe.Add(at, 2*i)) = FloatToHalf(float32(v)) }, true
 	case graph.BFloat16:
-		return func(at unsafe.Pointer, i int, v float64) { *(*uint16)(unsafe.Add(at, 2*i)) = floatToBrain(float32(v)) }, true
+		return func(at unsafe.Pointer, i int, v float64) { *(*uint16)(unsafe.Add(at, 2*i)) = simd.ToBrain(float32(v)) }, true
 	case graph.Bool:
 		return func(at unsafe.Pointer, i int, v float64) { *(*bool)(unsafe.Add(at, i)) = v != 0 }, true
 	case graph.Uint64:

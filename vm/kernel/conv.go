@@ -2,16 +2,16 @@ package kernel
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // convolution is convolutions and their kin.
 var convolution = family{"", []Kernel{
-	{Name: "Conv", Make: makeConv},
+	{Name: "Conv", Make: makeConv, Half: true},
 	{Name: "ConvTranspose", Make: makeConvTranspose},
 }}
 
@@ -31,6 +31,11 @@ func makeConv(c *Call) (Run, error) {
 		return nil, fmt.Errorf("%d channels and weights %v in %d groups do not fit", x.Shape[1], weight.Shape, group)
 	}
 	switch out.Type {
+	case graph.Float16, graph.BFloat16:
+		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+			return (&Kernel{Make: makeConv}).widened(c)
+		}
+		return packedConv(c, v, group)
 	case graph.Float32:
 		if weight.Shape[1] == 1 && weight.Shape[0] == group {
 			d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
@@ -46,58 +51,55 @@ func makeConv(c *Call) (Run, error) {
 	return nil, unsupported(out.Type)
 }
 
-// packedConv goes through the packed micro-kernel.
+// packedConv goes through the packed micro-kernel. An image of 16 bits of which
+// more than points are taken is widened before, as each number is read for many
+// of them.
 func packedConv(c *Call, v *window, group int) (Run, error) {
-	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	x, weight := c.In[0], c.In[1]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
-	parts := x.Shape[0] * group
+	parts, k := x.Shape[0]*group, ch*v.taps()
 	sides := make([]struct {
 		a      gemm.Dense
 		packed gemm.Packed
-		b      gemm.Image
+		image  gemm.Image
+		flat   gemm.Dense
 	}, parts)
-	list := make([]gemm.Product, parts)
-	k := ch * v.taps()
+	p := &reals{c: c, list: make([]gemm.Product, parts), out: make([]int, parts)}
 	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
-	dense := make([]gemm.Dense, parts)
-	for i := range list {
-		sides[i].a = gemm.Dense{Len: m, Step: k, Deep: 1}
-		sides[i].b = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
-		list[i] = gemm.Product{M: m, N: v.outputs(), K: k, A: &sides[i].a, B: &sides[i].b, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2)}
+	for i := range p.list {
+		s := &sides[i]
+		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
+		p.out[i] = i * m * v.outputs()
+		p.list[i] = gemm.Product{M: m, N: v.outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2)}
 		if flat {
-			dense[i] = gemm.Dense{Len: v.outputs(), Step: 1, Deep: v.inputs()}
-			list[i].B = &dense[i]
+			s.flat = gemm.Dense{Len: v.outputs(), Step: 1, Deep: v.inputs(), Format: formatOf(x.Type)}
+			p.list[i].B = &s.flat
+		} else {
+			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
+			p.list[i].B = &s.image
+		}
+		if c.pack(&s.packed, &s.a, weight, i%group*m*k, k, false) {
+			p.list[i].A = &s.packed
 		}
 	}
-	if parts == 0 || out.Len() == 0 {
-		return func(*work.Pool) error { return nil }, nil
+	image := x
+	wide := 0
+	if isHalf(x) && !flat {
+		image = &Tensor{Type: graph.Float32, Shape: x.Shape}
+		wide = c.Shared(image.Bytes())
 	}
-	for i := range list {
-		if c.pack(&sides[i].packed, &sides[i].a, weight, i%group*m*k, k, false) {
-			list[i].A = &sides[i].packed
+	p.arrange = func(w *work.Pool) {
+		if image != x {
+			image.At = w.Shared(wide)
+			simd.Widen(data[float32](image), data[uint16](x), narrowType(x.Type))
+		}
+		for i := range sides {
+			at := elementAt(image, i*ch*v.inputs(), image.width())
+			sides[i].a.At = elementAt(weight, i%group*m*k, weight.width())
+			sides[i].image.At, sides[i].flat.At = at, at
 		}
 	}
-	each := c.Each(gemm.ScratchBytes)
-	tiles := list[0].Tiles()
-	var w *work.Pool
-	part := func(part, worker int) {
-		i := part / tiles
-		var bias unsafe.Pointer
-		if c.Has(2) {
-			bias = element[float32](c.In[2], i%group*m)
-		}
-		list[i].Tile(part%tiles, element[float32](out, i*m*v.outputs()), bias, w.Each(worker, each))
-	}
-	return func(pool *work.Pool) error {
-		w = pool
-		for i := range list {
-			at := element[float32](x, i*ch*v.inputs())
-			sides[i].a.At = element[float32](weight, i%group*m*k)
-			sides[i].b.At, dense[i].At = at, at
-		}
-		w.For(parts*tiles, part)
-		return nil
-	}, nil
+	return p.run(c.in(2), m)
 }
 
 // vectorDepthwise is a convolution of each channel by itself, in float32; each is

@@ -1,10 +1,8 @@
 package kernel
 
 import (
-	"math"
-	"unsafe"
-
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -74,7 +72,7 @@ func (k *Kernel) widened(c *Call) (Run, error) {
 	return func(w *work.Pool) error {
 		for _, v := range in {
 			v.wide.At = w.Shared(v.off)
-			v.widen(w)
+			v.widen()
 		}
 		for _, v := range out {
 			v.wide.At = w.Shared(v.off)
@@ -83,44 +81,30 @@ func (k *Kernel) widened(c *Call) (Run, error) {
 			return err
 		}
 		for _, v := range out {
-			v.round(w)
+			v.round()
 		}
 		return nil
 	}, nil
 }
 
-func (v *conversion) widen(*work.Pool) {
-	widenRow(data[float32](v.wide), v.narrow.At, v.narrow.Type)
+func (v *conversion) widen() {
+	simd.Widen(data[float32](v.wide), data[uint16](v.narrow), narrowType(v.narrow.Type))
 }
 
-func (v *conversion) round(*work.Pool) {
-	roundRow(v.narrow.At, v.narrow.Type, data[float32](v.wide))
+func (v *conversion) round() {
+	simd.Round(data[uint16](v.narrow), data[float32](v.wide), narrowType(v.narrow.Type))
 }
 
-// widenRow reads len(d) elements of 16 bits.
-func widenRow(d []float32, at unsafe.Pointer, t graph.DType) {
-	s := span[uint16](at, len(d))
-	if t == graph.BFloat16 {
-		for i, h := range s {
-			d[i] = math.Float32frombits(uint32(h) << 16)
-		}
-		return
+// narrowType is which type of 16 bits a dtype is.
+func narrowType(d graph.DType) simd.Narrow {
+	if d == graph.BFloat16 {
+		return simd.BFloat16
 	}
-	for i, h := range s {
-		d[i] = HalfToFloat(h)
-	}
+	return simd.Float16
 }
 
-// roundRow writes elements of 16 bits.
-func roundRow(at unsafe.Pointer, t graph.DType, s []float32) {
-	d := span[uint16](at, len(s))
-	if t == graph.BFloat16 {
-		for i, f := range s {
-			d[i] = floatToBrain(f)
-		}
-		return
-	}
-	for i, f := range s {
-		d[i] = FloatToHalf(f)
-	}
-}
+// HalfToFloat is a float16 as a float32, exactly.
+func HalfToFloat(h uint16) float32 { return simd.FromHalf(h) }
+
+// FloatToHalf is a float32 rounded to the nearest float16, ties to even.
+func FloatToHalf(f float32) uint16 { return simd.ToHalf(f) }

@@ -36,7 +36,7 @@ func (p *integers) run() (Run, error) {
 	each := p.c.Each(gemm.IntegerScratchBytes)
 	block := 0
 	if p.quantized {
-		block = p.c.Each(p.list[0].BlockBytes())
+		block = p.c.Each(4 * p.list[0].BlockLen())
 	}
 	tiles := p.list[0].Tiles()
 	var pool *work.Pool

@@ -11,8 +11,8 @@ import (
 
 // products are matrix products.
 var products = family{"", []Kernel{
-	{Name: "MatMul", Make: makeMatMul},
-	{Name: "Gemm", Make: makeGemm},
+	{Name: "MatMul", Make: makeMatMul, Half: true},
+	{Name: "Gemm", Make: makeGemm, Half: true},
 }}
 
 // makeMatMul is numpy's matmul: leading axes broadcast, a vector is a row on the
@@ -115,9 +115,12 @@ func makeGemm(c *Call) (Run, error) {
 	if !c.Has(2) || beta == 0 {
 		return p.make()
 	}
-	if beta == 1 && c.In[2].Len() == p.n && c.In[2].Shape[c.In[2].rank()-1] == p.n && c.In[0].Type == graph.Float32 {
+	if beta == 1 && c.In[2].Len() == p.n && c.In[2].Shape[c.In[2].rank()-1] == p.n && (isHalf(c.In[0]) || c.In[0].Type == graph.Float32) {
 		p.bias = c.In[2]
 		return p.make()
+	}
+	if isHalf(c.Out[0]) {
+		return (&Kernel{Make: makeGemm}).widened(c)
 	}
 	run, err := p.make()
 	if err != nil {
@@ -161,12 +164,12 @@ type product struct {
 	aStep, aDeep, bStep, bDeep int
 	offA, offB                 []int // of each batch, in elements
 	alpha                      float32
-	bias                       *Tensor // of the columns, float32
+	bias                       *Tensor // of the columns, of the output's type
 }
 
 func (p *product) make() (Run, error) {
 	switch p.c.Out[0].Type {
-	case graph.Float32:
+	case graph.Float32, graph.Float16, graph.BFloat16:
 		return p.packed()
 	case graph.Float64:
 		return plainProduct[float64](p)
@@ -191,51 +194,34 @@ func (p *product) off(list []int, batch int) int {
 
 // packed multiplies by the packed micro-kernel, one tile of one batch a part.
 func (p *product) packed() (Run, error) {
-	a, b, out := p.c.In[0], p.c.In[1], p.c.Out[0]
+	a, b := p.c.In[0], p.c.In[1]
 	sides := make([]struct {
 		a, b             gemm.Dense
 		packedA, packedB gemm.Packed
 	}, p.batches)
-	list := make([]gemm.Product, p.batches)
-	for i := range list {
-		sides[i].a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep}
-		sides[i].b = gemm.Dense{Len: p.n, Step: p.bStep, Deep: p.bDeep}
-		list[i] = gemm.Product{
-			M: p.m, N: p.n, K: p.k, A: &sides[i].a, B: &sides[i].b, Alpha: p.alpha, Stride: p.n, ColBias: p.bias != nil,
-		}
-	}
-	if p.batches == 0 || p.m == 0 || p.n == 0 {
-		return func(*work.Pool) error { return nil }, nil
-	}
-	for i := range list {
+	v := &reals{c: p.c, list: make([]gemm.Product, p.batches), out: make([]int, p.batches)}
+	for i := range v.list {
 		s := &sides[i]
+		s.a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep, Format: formatOf(a.Type)}
+		s.b = gemm.Dense{Len: p.n, Step: p.bStep, Deep: p.bDeep, Format: formatOf(b.Type)}
+		v.out[i] = i * p.m * p.n
+		v.list[i] = gemm.Product{
+			M: p.m, N: p.n, K: p.k, A: &s.a, B: &s.b, Alpha: p.alpha, Stride: p.n, ColBias: p.bias != nil,
+		}
 		if p.c.pack(&s.packedA, &s.a, a, p.off(p.offA, i), p.k, false) {
-			list[i].A = &s.packedA
+			v.list[i].A = &s.packedA
 		}
 		if p.c.pack(&s.packedB, &s.b, b, p.off(p.offB, i), p.k, true) {
-			list[i].B = &s.packedB
+			v.list[i].B = &s.packedB
 		}
 	}
-	each := p.c.Each(gemm.ScratchBytes)
-	tiles := list[0].Tiles()
-	var w *work.Pool
-	part := func(part, worker int) {
-		i := part / tiles
-		var bias unsafe.Pointer
-		if p.bias != nil {
-			bias = p.bias.At
-		}
-		list[i].Tile(part%tiles, element[float32](out, i*p.m*p.n), bias, w.Each(worker, each))
-	}
-	return func(pool *work.Pool) error {
-		w = pool
+	v.arrange = func(*work.Pool) {
 		for i := range sides {
-			sides[i].a.At = element[float32](a, p.off(p.offA, i))
-			sides[i].b.At = element[float32](b, p.off(p.offB, i))
+			sides[i].a.At = elementAt(a, p.off(p.offA, i), a.width())
+			sides[i].b.At = elementAt(b, p.off(p.offB, i), b.width())
 		}
-		w.For(p.batches*tiles, part)
-		return nil
-	}, nil
+	}
+	return v.run(p.bias, 0)
 }
 
 // plainProduct multiplies row by row.

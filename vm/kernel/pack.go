@@ -7,13 +7,16 @@ import (
 )
 
 // pack finds the packed form of one side of a product, from element off of t on,
-// where t is constant float32 and memory for it is wanted.
+// where t is constant and memory for it is wanted. Numbers of 16 bits are packed
+// as float32 only where the product would read them across: otherwise they are
+// widened as they are used, which costs little and needs no memory.
 func (c *Call) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool) bool {
-	if !t.Const || from.Format != gemm.Float32 || depth == 0 {
+	straight := right && from.Step == 1 || !right && from.Deep == 1
+	if !t.Const || depth == 0 || from.Format != gemm.Float32 && straight {
 		return false
 	}
 	m := *from
-	m.At = element[float32](t, off)
+	m.At = elementAt(t, off, t.width())
 	bytes, whole := gemm.PackedABytes(m.Len, depth), gemm.PackA
 	if right {
 		bytes, whole = gemm.PackedBBytes(m.Len, depth), gemm.PackB

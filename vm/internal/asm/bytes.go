@@ -64,33 +64,6 @@ func interleave() {
 	RET()
 }
 
-// halves reads rows of float16.
-func halves() {
-	TEXT("halvesF16C", NOSPLIT|NOFRAME, "func(dst *float32, src *uint16, rows, columns, dstStep, srcStep int)")
-	Doc("halvesF16C reads rows of float16; columns is a multiple of 8, the steps are in bytes.")
-	dst, src, rows, columns, dstStep, srcStep, x := RDI, RSI, RCX, RDX, R8, R9, RAX
-	Load(Param("dst"), dst)
-	Load(Param("src"), src)
-	Load(Param("rows"), rows)
-	Load(Param("columns"), columns)
-	Load(Param("dstStep"), dstStep)
-	Load(Param("srcStep"), srcStep)
-	Label("row")
-	XORQ(x, x)
-	Label("column")
-	VCVTPH2PS(Mem{Base: src, Index: x, Scale: 2}, Y0)
-	VMOVUPS(Y0, Mem{Base: dst, Index: x, Scale: 4})
-	ADDQ(Imm(8), x)
-	CMPQ(x, columns)
-	JLT(LabelRef("column"))
-	ADDQ(srcStep, src)
-	ADDQ(dstStep, dst)
-	DECQ(rows)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
-}
-
 // toBytes rounds the numbers of Y0, already within their range, and writes them
 // as 8 bytes: Y15 is the zero point.
 func toBytes(dst GPPhysical) {

@@ -27,7 +27,6 @@ func main() {
 		panel(avx2Pairs)
 		widen()
 		interleave()
-		halves()
 	case "simd":
 		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linear(exponential))
 		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", linear(errorFunction))
@@ -35,6 +34,10 @@ func main() {
 		quantize()
 		requantize()
 		dequantize()
+		widenRows("halvesF16C", "halvesF16C reads rows of float16", fromHalf)
+		widenRows("brainsAVX2", "brainsAVX2 reads rows of bfloat16", fromBrain)
+		narrow("toHalfF16C", "toHalfF16C rounds to float16", toHalf)
+		narrow("toBrainAVX2", "toBrainAVX2 rounds to bfloat16", toBrain)
 	default:
 		fmt.Fprintf(os.Stderr, "asm: -pkg %q: expected gemm or simd\n", pkg)
 		os.Exit(2)

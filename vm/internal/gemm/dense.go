@@ -1,8 +1,9 @@
 package gemm
 
 import (
-	"math"
 	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
 // Format is how the numbers of an operand are stored.
@@ -15,6 +16,14 @@ const (
 	BFloat16
 )
 
+// narrow is the type of the numbers of 16 bits.
+func (f Format) narrow() simd.Narrow {
+	if f == BFloat16 {
+		return simd.BFloat16
+	}
+	return simd.Float16
+}
+
 // Dense is a matrix in memory: element (i, k) of A, or (k, j) of B, lies i (or
 // j) times Step plus k times Deep elements after At. Len is the number of rows
 // of A or columns of B.
@@ -23,7 +32,6 @@ type Dense struct {
 	Len        int
 	Step, Deep int
 	Format     Format
-	Widen      func(uint16) float32 // of Float16
 }
 
 // readable reports whether an A is as well read where it lies, for a product of
@@ -91,16 +99,37 @@ func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 	}
 }
 
+// packHalf widens numbers of 16 bits: whole rows of the strip where they lie side
+// by side, else whole depths, which are then spread.
 func (m *Dense) packHalf(dst []float32, width, first, k, n, rows int) {
+	if n == 0 {
+		return
+	}
+	from := (*uint16)(unsafe.Add(m.At, 2*(first*m.Step+k*m.Deep)))
+	if m.Step == 1 {
+		simd.WidenRows(&dst[0], from, n, rows, width, m.Deep, m.Format.narrow())
+		return
+	}
+	var aside [mostDepth]float32
 	for r := range rows {
-		at := unsafe.Add(m.At, 2*((first+r)*m.Step+k*m.Deep))
-		for d := range n {
-			h := *(*uint16)(unsafe.Add(at, 2*d*m.Deep))
-			if m.Format == BFloat16 {
-				dst[d*width+r] = math.Float32frombits(uint32(h) << 16)
-			} else {
-				dst[d*width+r] = m.Widen(h)
+		for d := 0; d < n; d += mostDepth {
+			piece := aside[:min(mostDepth, n-d)]
+			m.widen(piece, first+r, k+d)
+			for i, v := range piece {
+				dst[(d+i)*width+r] = v
 			}
 		}
+	}
+}
+
+// widen writes numbers of one row of the strip, of 16 bits, from depth k on.
+func (m *Dense) widen(dst []float32, row, k int) {
+	at := unsafe.Add(m.At, 2*(row*m.Step+k*m.Deep))
+	if m.Deep == 1 {
+		simd.Widen(dst, unsafe.Slice((*uint16)(at), len(dst)), m.Format.narrow())
+		return
+	}
+	for d := range dst {
+		simd.WidenRows(&dst[d], (*uint16)(unsafe.Add(at, 2*d*m.Deep)), 1, 1, 0, 0, m.Format.narrow())
 	}
 }

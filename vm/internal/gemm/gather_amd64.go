@@ -55,7 +55,7 @@ var spans = func() (t [9][9][8]int32) {
 // gathers reports whether a strip can be packed by gather: no 8 columns come in
 // more than two pieces.
 func (m *Image) gathers(pieces []piece, width int) bool {
-	if chosen == plain || m.Format != Float32 || m.Stride[2] > 2 || width%16 != 0 {
+	if chosen == plain || m.Stride[2] > 2 || width%16 != 0 {
 		return false
 	}
 	for i := 2; i < len(pieces); i++ {

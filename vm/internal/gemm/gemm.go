@@ -105,19 +105,37 @@ func evenly(n, size, unit int) int {
 // depthOf cuts the depth evenly, in multiples of 8.
 func depthOf(k int) int { return min(evenly(k, mostDepth, 8), mostDepth) }
 
+// Block tells which rows [i, i+m) and columns [j, j+n) of C a part makes.
+func (p *Product) Block(tile int) (i, j, m, n int) {
+	rows, columns := p.cut()
+	down := cuts(p.M, rows)
+	i, j = tile%down*rows, tile/down*columns
+	return i, j, min(rows, p.M-i), min(columns, p.N-j)
+}
+
+// BlockLen is the number of elements of the largest block.
+func (p *Product) BlockLen() int {
+	rows, columns := p.cut()
+	return min(rows, p.M) * min(columns, p.N)
+}
+
 // Tile computes one part: C and the bias lie at the given addresses, scratch has
 // ScratchBytes bytes.
 func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
+	i, j, _, _ := p.Block(tile)
+	p.TileAt(tile, unsafe.Add(c, 4*(i*p.Stride+j)), p.Stride, bias, scratch)
+}
+
+// TileAt computes one part to another place: c is where its first element goes,
+// whose rows stand stride elements apart.
+func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
-	rows, columns := p.cut()
-	down := cuts(p.M, rows)
-	i0, j0 := tile%down*rows, tile/down*columns
-	m, n := min(rows, p.M-i0), min(columns, p.N-j0)
+	i0, j0, m, n := p.Block(tile)
 	block := unsafe.Slice((*float32)(scratch), ScratchBytes/4)
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
 
-	w := panel{rows: m, cRow: 4 * p.Stride, alpha: p.Alpha, low: p.Low, high: p.High}
+	w := panel{rows: m, cRow: 4 * stride, alpha: p.Alpha, low: p.Low, high: p.High}
 	step := depthOf(p.K)
 	for k := 0; k == 0 || k < p.K; k += step {
 		w.depth = min(step, p.K-k)
@@ -126,7 +144,7 @@ func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
 		for j := j0; j < j0+n; j += width {
 			w.columns = min(width, j0+n-j)
 			p.right(&w, strip, width, j, k)
-			w.c = unsafe.Add(c, 4*(i0*p.Stride+j))
+			w.c = unsafe.Add(c, 4*(j-j0))
 			if bias != nil {
 				w.rowBias, w.colBias = unsafe.Add(bias, 4*i0), unsafe.Add(bias, 4*j)
 			}
@@ -176,6 +194,14 @@ func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
 	if a, ok := p.A.(*Dense); ok && a.readable(p.N) {
 		w.a = unsafe.Add(a.At, 4*(i*a.Step+k*a.Deep))
 		w.aStrip, w.aRow, w.aDeep = 4*height*a.Step, 4*a.Step, 4*a.Deep
+		return
+	}
+	if a, ok := p.A.(*Dense); ok && a.Format != Float32 && a.Deep == 1 {
+		for r := range m {
+			a.widen(side[r*w.depth:(r+1)*w.depth], i+r, k)
+		}
+		w.a = unsafe.Pointer(unsafe.SliceData(side))
+		w.aStrip, w.aRow, w.aDeep = 4*height*w.depth, 4*w.depth, 4
 		return
 	}
 	size := height * w.depth

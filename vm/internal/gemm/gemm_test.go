@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
 // eachLevel runs a test with every set of micro-kernels of this machine.
@@ -177,6 +179,47 @@ func same(t *testing.T, what string, got, want []float32) {
 			t.Fatalf("%s: element %d is %v, expected the same bits as %v", what, i, got[i], want[i])
 		}
 	}
+}
+
+// Operands of 16 bits give what the same numbers in float32 give, however they
+// lie, packed or not.
+func TestHalfOperands(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 9))
+		for s, size := range [][3]int{{1, 1, 1}, {7, 33, 40}, {25, 49, 257}, {241, 17, 300}, {13, 100, 513}} {
+			m, n, k := size[0], size[1], size[2]
+			for ways := range 8 {
+				format := []Format{Float16, BFloat16}[ways>>2]
+				half := func(n int) (list []float32, narrow []uint16) {
+					list, narrow = floats(r, n), make([]uint16, n)
+					simd.Round(narrow, list, format.narrow())
+					simd.Widen(list, narrow, format.narrow())
+					return list, narrow
+				}
+				a, halfA := half(m * k)
+				b, halfB := half(n * k)
+				da, db := Dense{At: at(a), Len: m, Step: k, Deep: 1}, Dense{At: at(b), Len: n, Step: 1, Deep: n}
+				if ways&1 != 0 {
+					da.Step, da.Deep = 1, m
+				}
+				if ways&2 != 0 {
+					db.Step, db.Deep = k, 1
+				}
+				p := Product{M: m, N: n, K: k, Alpha: 1, Stride: n, A: &da, B: &db}
+				want, got := make([]float32, m*n), make([]float32, m*n)
+				run(&p, want, nil, r)
+				na, nb := da, db
+				na.At, na.Format, nb.At, nb.Format = at(halfA), format, at(halfB), format
+				p.A, p.B = &na, &nb
+				run(&p, got, nil, r)
+				same(t, fmt.Sprintf("size %d, way %d", s, ways), got, want)
+				pb := PackB(at(make([]float32, PackedBBytes(n, k)/4)), &nb, n, k)
+				p.B = &pb
+				run(&p, got, nil, r)
+				same(t, fmt.Sprintf("size %d, way %d, packed", s, ways), got, want)
+			}
+		}
+	})
 }
 
 // The order of the terms depends on K alone: a part of a product has the bits

@@ -1,9 +1,6 @@
 package gemm
 
-import (
-	"math"
-	"unsafe"
-)
+import "unsafe"
 
 // Image is the B of a convolution: row (channel, kernel position), column
 // (output position); the number there is what the kernel sees of the image, 0
@@ -18,8 +15,6 @@ type Image struct {
 	Stride   [3]int
 	Dilation [3]int
 	Pad      [3]int // before the image
-	Format   Format
-	Widen    func(uint16) float32
 }
 
 // piece is columns [from, to) of a strip: neighbours in one row of the output.
@@ -111,10 +106,6 @@ func (m *Image) copy(dst []float32, pieces []piece, width, step, tap, channel, c
 			row = row[max(from-pieces[i].from, 0):max(to-pieces[i].from, 0)]
 			base := (channel+c)*volume + at + from*s
 			switch {
-			case m.Format != Float32:
-				for x := range row {
-					row[x] = m.half(base + x*s)
-				}
 			case s == 1:
 				copy(row, unsafe.Slice(float(m.At, 4*base), len(row)))
 			default:
@@ -124,12 +115,4 @@ func (m *Image) copy(dst []float32, pieces []piece, width, step, tap, channel, c
 			}
 		}
 	}
-}
-
-func (m *Image) half(i int) float32 {
-	h := *(*uint16)(unsafe.Add(m.At, 2*i))
-	if m.Format == BFloat16 {
-		return math.Float32frombits(uint32(h) << 16)
-	}
-	return m.Widen(h)
 }

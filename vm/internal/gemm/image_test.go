@@ -2,7 +2,6 @@ package gemm
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -78,20 +77,6 @@ func TestConvolution(t *testing.T) {
 				func(i, k int) float64 { return float64(weights[i*p.K+k]) },
 				func(j, k int) float64 { return w.seen(x, j, k) }, nil, bias)
 			t.Run(name, func(t *testing.T) { compare(t, &p, got, want, size) })
-
-			// The same image as float16's upper half.
-			half := make([]uint16, len(x))
-			for i, v := range x {
-				half[i] = uint16(math.Float32bits(v) >> 16)
-				x[i] = math.Float32frombits(uint32(half[i]) << 16)
-			}
-			run(&p, got, bias, r)
-			image := w.image(nil)
-			image.At, image.Format = at(half), BFloat16
-			p.B = image
-			narrow := make([]float32, len(got))
-			run(&p, narrow, bias, r)
-			same(t, name+" as bfloat16", narrow, got)
 		}
 	})
 }

@@ -40,29 +40,17 @@ type IntegerColumns interface {
 	columns(strip []int16, stage []byte, first, k, deep int) unsafe.Pointer
 }
 
-func (p *Integer) cut() (rows, columns int) {
-	return (&Product{M: p.M, N: p.N, K: p.K}).cut()
-}
+// like is a product of reals that is cut as this one is.
+func (p *Integer) like() *Product { return &Product{M: p.M, N: p.N, K: p.K} }
 
 // Tiles is how many parts the product is cut into.
-func (p *Integer) Tiles() int {
-	rows, columns := p.cut()
-	return cuts(p.M, rows) * cuts(p.N, columns)
-}
+func (p *Integer) Tiles() int { return p.like().Tiles() }
 
 // Block tells which rows [i, i+m) and columns [j, j+n) of C a part makes.
-func (p *Integer) Block(tile int) (i, j, m, n int) {
-	rows, columns := p.cut()
-	down := cuts(p.M, rows)
-	i, j = tile%down*rows, tile/down*columns
-	return i, j, min(rows, p.M-i), min(columns, p.N-j)
-}
+func (p *Integer) Block(tile int) (i, j, m, n int) { return p.like().Block(tile) }
 
-// BlockBytes is the size of the largest block.
-func (p *Integer) BlockBytes() int {
-	rows, columns := p.cut()
-	return 4 * min(rows, p.M) * min(columns, p.N)
-}
+// BlockLen is the number of elements of the largest block.
+func (p *Integer) BlockLen() int { return p.like().BlockLen() }
 
 // Tile computes one part. c is where its first element goes, whose rows stand
 // stride elements apart; scratch has IntegerScratchBytes bytes.

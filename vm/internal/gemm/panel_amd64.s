@@ -12242,29 +12242,3 @@ pair:
 	JNZ        pair
 	VZEROUPPER
 	RET
-
-// func halvesF16C(dst *float32, src *uint16, rows int, columns int, dstStep int, srcStep int)
-// Requires: AVX, F16C
-TEXT ·halvesF16C(SB), NOSPLIT|NOFRAME, $0-48
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ rows+16(FP), CX
-	MOVQ columns+24(FP), DX
-	MOVQ dstStep+32(FP), R8
-	MOVQ srcStep+40(FP), R9
-
-row:
-	XORQ AX, AX
-
-column:
-	VCVTPH2PS (SI)(AX*2), Y0
-	VMOVUPS   Y0, (DI)(AX*4)
-	ADDQ      $0x08, AX
-	CMPQ      AX, DX
-	JLT       column
-	ADDQ      R9, SI
-	ADDQ      R8, DI
-	DECQ      CX
-	JNZ       row
-	VZEROUPPER
-	RET

@@ -363,3 +363,116 @@ eight:
 	JNZ       eight
 	VZEROUPPER
 	RET
+
+// func halvesF16C(dst *float32, src *uint16, rows int, columns int, dstStep int, srcStep int)
+// Requires: AVX, F16C
+TEXT ·halvesF16C(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rows+16(FP), CX
+	MOVQ columns+24(FP), DX
+	MOVQ dstStep+32(FP), R8
+	MOVQ srcStep+40(FP), R9
+
+row:
+	XORQ AX, AX
+
+column:
+	VCVTPH2PS (SI)(AX*2), Y0
+	VMOVUPS   Y0, (DI)(AX*4)
+	ADDQ      $0x08, AX
+	CMPQ      AX, DX
+	JLT       column
+	ADDQ      R9, SI
+	ADDQ      R8, DI
+	DECQ      CX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+// func brainsAVX2(dst *float32, src *uint16, rows int, columns int, dstStep int, srcStep int)
+// Requires: AVX, AVX2
+TEXT ·brainsAVX2(SB), NOSPLIT|NOFRAME, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rows+16(FP), CX
+	MOVQ columns+24(FP), DX
+	MOVQ dstStep+32(FP), R8
+	MOVQ srcStep+40(FP), R9
+
+row:
+	XORQ AX, AX
+
+column:
+	VPMOVZXWD (SI)(AX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (DI)(AX*4)
+	ADDQ      $0x08, AX
+	CMPQ      AX, DX
+	JLT       column
+	ADDQ      R9, SI
+	ADDQ      R8, DI
+	DECQ      CX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+// func toHalfF16C(dst *uint16, src *float32, n int)
+// Requires: AVX, F16C
+TEXT ·toHalfF16C(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Y13
+	VBROADCASTSS c00007fff<>+0(SB), Y14
+	VBROADCASTSS c00400000<>+0(SB), Y15
+
+eight:
+	VMOVUPS   (SI), Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VMOVDQU   X0, (DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x10, DI
+	SUBQ      $0x08, CX
+	JNZ       eight
+	VZEROUPPER
+	RET
+
+DATA c00000001<>+0(SB)/4, $0x00000001
+GLOBL c00000001<>(SB), RODATA|NOPTR, $4
+
+DATA c00007fff<>+0(SB)/4, $0x00007fff
+GLOBL c00007fff<>(SB), RODATA|NOPTR, $4
+
+DATA c00400000<>+0(SB)/4, $0x00400000
+GLOBL c00400000<>(SB), RODATA|NOPTR, $4
+
+// func toBrainAVX2(dst *uint16, src *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·toBrainAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS c00000001<>+0(SB), Y13
+	VBROADCASTSS c00007fff<>+0(SB), Y14
+	VBROADCASTSS c00400000<>+0(SB), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VPSRLD       $0x10, Y0, Y1
+	VPAND        Y13, Y1, Y1
+	VPADDD       Y14, Y1, Y1
+	VPADDD       Y0, Y1, Y1
+	VPOR         Y15, Y0, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y0, Y2, Y1, Y0
+	VPSRLD       $0x10, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VMOVDQU      X0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x10, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
