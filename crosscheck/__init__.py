@@ -33,7 +33,12 @@ central differences:
       kinks.py       data that leave no doubt which gradient is right
       differences.py central differences
     optimizers.py  five steps of each optimizer; torchsteps.py those of torch
-    learn.py       a loop whose loss falls
+
+Plans that run (--kind run) are held against ONNX Runtime, against themselves
+unplanned, and against poison:
+
+    running.py     one model or training step, in a process of its own
+    learn.py       a loop whose loss falls: examples/train-mnist-like
 
 Torch takes 5.5 GB and is installed when a check needs it; --subset does not.
 """

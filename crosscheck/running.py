@@ -1,7 +1,8 @@
 """Plans that run: onnxmem run against ONNX Runtime, against itself unplanned, and against poison.
 
 One model at a time, in a process of its own: python -m crosscheck.running. A
-case is a model of the zoo, or a training step of a network of networks.py.
+case is a model of the zoo, a training step of a network of networks.py, or the
+loop of learn.py.
 """
 
 import argparse
@@ -13,10 +14,11 @@ import time
 import numpy as np
 import onnx
 
-from . import cases, command, feeds, networks, probe, runtime, step
+from . import cases, command, feeds, learn, networks, probe, runtime, step
 
 # Largest difference of an output, relative to its largest element.
 _TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2}
+_LOOP = "run/learn"
 _SECONDS = 900  # of one run of ours
 _STEPS = 3  # of training
 _RATE = 0.01
@@ -29,7 +31,7 @@ def find(subset, data):
     zoo = [c for c in cases.find(data, []) if c.kind == "zoo"]
     models = [f"run/{c.name}" for c in zoo if not subset or c.title in cases.SUBSET]
     steps = [f"run/train-{n.name}" for n in networks.NETWORKS if zoo or not n.source.startswith("zoo/")]
-    return models + [t for t in steps if not subset or t.replace("run/train-", "training/") in networks.SUBSET]
+    return models + [_LOOP] + [t for t in steps if not subset or t.replace("run/train-", "training/") in networks.SUBSET]
 
 
 def examine(title, work, tool, data):
@@ -47,6 +49,8 @@ def examine(title, work, tool, data):
 
 
 def _examine(title, work, tool, data, result):
+    if title == _LOOP:
+        return learn.check(work / "run", result)
     name = title.removeprefix("run/")
     for network in networks.NETWORKS:
         if name == f"train-{network.name}":
@@ -146,7 +150,7 @@ def row(result):
     else:
         said.append(f"{'-':>10}{'-':>10}{'-':>7}")
     said += [f"{result.get(v, '-'):>12}" for v in ("dynamic_bytes", "heap_allocs_per_step")]
-    return "".join(said) + f"{result['seconds']:>8} s"
+    return "".join(said) + f"{result['seconds']:>8} s" + (f"  {result['curve']}" if "curve" in result else "")
 
 
 def header():

@@ -12,9 +12,8 @@ import time
 import numpy as np
 import onnx
 
-from . import command, differences, kinks, learn, networks, optimizers, probe, step
+from . import command, differences, kinks, networks, optimizers, probe, step
 
-_LOOP = "training/learn"
 _TOLERANCE = 1e-4  # of a gradient, relative to the parameter's largest one
 _SLOPE = 3e-2  # of the median central difference
 _DRAWS = 12  # of data
@@ -22,13 +21,13 @@ _EXAMPLES = 4  # of a kind of fault are told in full
 
 
 def find(subset, data):
-    """The titles of what is checked: networks, optimizers, a loop; for CI, a few networks.
+    """The titles of what is checked: networks, optimizers; for CI, a few networks.
     Without the zoo's files, what needs none."""
     zoo = (data / "zoo").is_dir()
     found = [n.title for n in networks.NETWORKS if zoo or not n.source.startswith("zoo/")]
     if subset:
         return [t for t in found if t in networks.SUBSET]
-    return found + [c.title for c in optimizers.CASES] + [_LOOP]
+    return found + [c.title for c in optimizers.CASES]
 
 
 def examine(title, work, tool, data, torch):
@@ -46,8 +45,6 @@ def examine(title, work, tool, data, torch):
 
 
 def _examine(title, work, tool, data, result, torch):
-    if title == _LOOP:
-        return learn.check(work, tool, result)
     for case in optimizers.CASES:
         if case.title == title:
             return optimizers.check(case, work, tool, result)
@@ -167,7 +164,6 @@ _COLUMNS = (
     ("difference", "differences {:.1e}"),
     ("vanishing", "zero {}"),
     ("kinks", "kinks {}"),
-    ("curve", "{}"),
     ("autodiff_ms", "autodiff {:.0f} ms"),
 )
 

@@ -145,12 +145,9 @@ func newSession(t testing.TB, p *vm.Program, opt vm.Options) *vm.Session {
 
 // batch is the data of one step.
 func batch() map[string]vm.Value {
-	labels := vm.Value{Type: graph.Int64, Shape: []int{4}}
-	for i := range 4 {
-		labels.Data = binary.LittleEndian.AppendUint64(labels.Data, uint64(i%3))
+	return map[string]vm.Value{
+		"x": ramp([]graph.Dim{4, 8}), "labels": vm.Int64s([]int64{0, 1, 2, 0}, 4), "learning_rate": vm.Float32s([]float32{0.01}),
 	}
-	rate := vm.Value{Type: graph.Float32, Shape: []int{}, Data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.01))}
-	return map[string]vm.Value{"x": ramp([]graph.Dim{4, 8}), "labels": labels, "learning_rate": rate}
 }
 
 // advance runs steps; the loss of each.

@@ -1,7 +1,9 @@
 package vm
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -15,6 +17,37 @@ type Value struct {
 	Type  graph.DType
 	Shape []int
 	Data  []byte
+}
+
+// Float32s is a value of so many numbers, row by row; without a shape a scalar.
+// The numbers are copied. It panics where they are not as many as the shape says.
+func Float32s(numbers []float32, shape ...int) Value {
+	v := sized(graph.Float32, 4, len(numbers), shape)
+	for _, x := range numbers {
+		v.Data = binary.LittleEndian.AppendUint32(v.Data, math.Float32bits(x))
+	}
+	return v
+}
+
+// Int64s is a value of so many integers, as Float32s.
+func Int64s(numbers []int64, shape ...int) Value {
+	v := sized(graph.Int64, 8, len(numbers), shape)
+	for _, x := range numbers {
+		v.Data = binary.LittleEndian.AppendUint64(v.Data, uint64(x))
+	}
+	return v
+}
+
+// sized is a value that has room for its elements.
+func sized(d graph.DType, width, count int, shape []int) Value {
+	want := 1
+	for _, n := range shape {
+		want *= n
+	}
+	if count != want {
+		panic(fmt.Sprintf("vm: %d elements, expected %d for shape %v", count, want, shape))
+	}
+	return Value{Type: d, Shape: append([]int{}, shape...), Data: make([]byte, 0, width*count)}
 }
 
 // Clone copies a value, elements included.

@@ -60,21 +60,30 @@ func runRecipe(t *testing.T, line string) {
 	}
 }
 
-// TestRecipesCode: the Go code of docs/recipes.md is that of an example.
+// TestRecipesCode: the Go code of docs/recipes.md is that of examples, which are
+// run by tests of their own.
 func TestRecipesCode(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile(filepath.Join("..", "..", "schedule", "example_compiler_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, found := strings.Cut(string(page), "```go\n")
-	code, _, _ = strings.Cut(code, "```")
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	if !found || !strings.Contains(words(string(example)), words(code)) {
-		t.Errorf("not in schedule/example_compiler_test.go:\n%s", code)
+	examples := ""
+	for _, path := range []string{"schedule/example_compiler_test.go", "examples/train-mnist-like/main.go"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples += words(string(b)) + "\n"
+	}
+	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	for _, b := range blocks {
+		if !strings.Contains(examples, words(b[1])) {
+			t.Errorf("in no example:\n%s", b[1])
+		}
+	}
+	if len(blocks) < 2 {
+		t.Errorf("%d blocks of Go", len(blocks))
 	}
 }
 
