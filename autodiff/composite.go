@@ -26,6 +26,7 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 	for _, t := range e.g.Outputs {
 		m.readers[t] = append(m.readers[t], nil) // read outside
 	}
+	e.stands = map[*graph.Node]*graph.Node{}
 	replaced := map[*graph.Node]*graph.Node{} // the last node of a group: what stands for it
 	gone := map[*graph.Node]bool{}
 	for _, n := range nodes {
@@ -41,7 +42,11 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 				gone[k] = true
 			}
 			gone[g.last] = true
-			replaced[g.last] = &graph.Node{Name: g.last.Name, Op: g.op, Attrs: g.attrs.list(), Inputs: []ID{g.x}, Outputs: g.last.Outputs}
+			stands := &graph.Node{
+				Name: g.last.Name, Op: g.op, Attrs: append(g.attrs.list(), g.more...),
+				Inputs: append([]ID{g.x}, g.rest...), Outputs: append(slices.Clone(g.last.Outputs), g.besides...),
+			}
+			replaced[g.last], e.stands[stands] = stands, g.last
 			break
 		}
 	}
@@ -62,15 +67,18 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 
 // group is nodes that spell one operator of x.
 type group struct {
-	op    string
-	attrs attrs
-	x     ID
-	inner []*graph.Node // all but the last
-	last  *graph.Node   // it makes the result
+	op      string
+	attrs   attrs
+	more    []*graph.Attr // attributes that are there already
+	x       ID
+	rest    []ID          // inputs behind x
+	inner   []*graph.Node // all but the last
+	last    *graph.Node   // it makes the result
+	besides []ID          // outputs behind the last node's: of inner nodes
 }
 
 // patterns look for a group from the node that gives it away.
-var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup}
+var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup}
 
 // matcher looks around in a graph.
 type matcher struct {
@@ -233,4 +241,73 @@ func (m *matcher) tanhArgument(t ID, g *group) bool {
 		return true
 	}
 	return false
+}
+
+// crossEntropyGroup is the negative log-likelihood of a LogSoftmax. The gradient
+// of its one operator needs the log-probabilities, and no tensor of zeros of
+// their size; here they may lie over the scores, as an output of that operator
+// they could not.
+func crossEntropyGroup(m *matcher, n *graph.Node) (group, bool) {
+	if n.Op != "LogSoftmax" || !m.leaner(leanCrossEntropy) {
+		return group{}, false
+	}
+	last, ok := m.only(n.Outputs[0], "NegativeLogLikelihoodLoss")
+	if !ok || last.Inputs[0] != n.Outputs[0] || !m.along(n, 1) {
+		return group{}, false
+	}
+	return group{
+		op: "SoftmaxCrossEntropyLoss", more: last.Attrs, x: n.Inputs[0], rest: last.Inputs[1:],
+		inner: []*graph.Node{n}, last: last, besides: n.Outputs,
+	}, true
+}
+
+// along reports whether a node's axis, by default the last, is that one.
+func (m *matcher) along(n *graph.Node, axis int64) bool {
+	rank := int64(m.rank(n.Inputs[0]))
+	at := int64(-1)
+	if a := n.Attr("axis"); a != nil {
+		at = a.Int
+	}
+	return at == axis || at+rank == axis
+}
+
+// safeSoftmaxGroup is a softmax whose NaN are replaced by 0: where a mask hides
+// a whole row, as exporters spell PyTorch's attention. It is differentiated as a
+// softmax with that result; a row of zeros has the gradient 0.
+func safeSoftmaxGroup(m *matcher, n *graph.Node) (group, bool) {
+	if n.Op != "Softmax" || !m.leaner(leanSoftmax) {
+		return group{}, false
+	}
+	var isNaN, last *graph.Node
+	for _, r := range m.readers[n.Outputs[0]] {
+		switch {
+		case r != nil && r.Domain == "" && r.Op == "IsNaN":
+			isNaN = r
+		case r != nil && r.Domain == "" && r.Op == "Where":
+			last = r
+		}
+	}
+	if isNaN == nil || last == nil || last.Inputs[0] != isNaN.Outputs[0] || last.Inputs[2] != n.Outputs[0] || !m.isNumber(last.Inputs[1], 0) {
+		return group{}, false
+	}
+	return group{op: "Softmax", more: n.Attrs, x: n.Inputs[0], inner: []*graph.Node{n, isNaN}, last: last}, true
+}
+
+// reluAttr says of a MaxPool that stands for a group that a Relu comes before it.
+const reluAttr = "onnxmem.relu"
+
+// poolGroup is a Relu that only a MaxPool reads: the largest of a window is 0
+// where no gradient passes.
+func poolGroup(m *matcher, n *graph.Node) (group, bool) {
+	if n.Op != "Relu" || !m.leaner(leanPool) {
+		return group{}, false
+	}
+	last, ok := m.only(n.Outputs[0], "MaxPool")
+	if !ok || len(last.Outputs) > 1 && last.Outputs[1] != graph.None {
+		return group{}, false
+	}
+	return group{
+		op: "MaxPool", attrs: attrs{reluAttr: 1}, more: last.Attrs, x: n.Inputs[0],
+		inner: []*graph.Node{n}, last: last,
+	}, true
 }

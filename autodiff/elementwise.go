@@ -5,7 +5,7 @@ import "math"
 // Operators that work element by element on one input. What each saves of the
 // forward graph is what its formula reads (gradients.md).
 var elementwiseRules = []Rule{
-	{Op: "Relu", Grad: byResult(func(c *Call, y ID) ID { return c.op("Sign", y) })}, // y >= 0: 0 or 1
+	{Op: "Relu", Grad: reluGrad},
 	{Op: "Sigmoid", Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
 	{Op: "Tanh", Grad: byResult(func(c *Call, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
 	{Op: "Exp", Grad: byResult(func(_ *Call, y ID) ID { return y })},
@@ -147,20 +147,60 @@ func geluSlope(c *Call, x ID, tanh bool) ID {
 	return c.times(c.add(c.plus(t, 1), rest), 0.5)
 }
 
-// clipGrad lets through what lies within the bounds, both ends included.
-func clipGrad(c *Call) {
-	x, d := c.X(0), c.D(0)
-	zero := c.scalar(d, 0)
-	if low := c.X(1); c.given(low) {
-		d = c.where(c.op("Less", x, low), zero, d)
+// reluGrad lets through where the result is not 0. A bool takes a quarter of the
+// bytes that a factor would, while both are there.
+func reluGrad(c *Call) {
+	if c.leaner(leanMask) {
+		c.Set(0, c.passed(c.Y(0)))
+		return
 	}
-	if high := c.X(2); c.given(high) {
+	c.Set(0, c.mul(c.D(0), c.op("Sign", c.Y(0))))
+}
+
+// passed is d where the result y of a Relu is not 0.
+func (c *Call) passed(y ID) ID {
+	return c.where(c.positive(y), c.D(0), c.scalar(c.D(0), 0))
+}
+
+// clipGrad lets through what lies within the bounds, both ends included; but for
+// Relu6 neither, as PyTorch, so that the result tells, which is often kept anyway.
+// Of the input one bool is enough.
+func clipGrad(c *Call) {
+	x, d, low, high := c.X(0), c.D(0), c.X(1), c.X(2)
+	zero := c.scalar(d, 0)
+	switch {
+	case !c.leaner(leanMask):
+		if c.given(low) {
+			d = c.where(c.op("Less", x, low), zero, d)
+		}
+		if c.given(high) {
+			d = c.where(c.op("Greater", x, high), zero, d)
+		}
+	case c.is(low, 0) && c.is(high, 6):
+		y := c.Y(0)
+		d = c.where(c.op("And", c.positive(y), c.op("Less", y, high)), d, zero)
+	case c.given(low) && c.given(high):
+		d = c.where(c.op("Or", c.op("Less", x, low), c.op("Greater", x, high)), zero, d)
+	case c.given(low):
+		d = c.where(c.op("Less", x, low), zero, d)
+	case c.given(high):
 		d = c.where(c.op("Greater", x, high), zero, d)
 	}
 	c.Set(0, d)
 }
 
-// dropoutGrad needs the mask; in inference mode Dropout is the identity.
+// is reports whether an input is known to be that number.
+func (c *Call) is(t ID, v float64) bool {
+	if !c.given(t) {
+		return false
+	}
+	list, ok := c.values[t].Floats()
+	return ok && len(list) == 1 && list[0] == v
+}
+
+// dropoutGrad needs the mask; in inference mode Dropout is the identity. One with
+// a seed draws the same numbers for the gradient as it did for its input, whose
+// shape it has.
 func dropoutGrad(c *Call) {
 	training, known := c.ints(c.X(2))
 	switch {
@@ -182,6 +222,10 @@ func dropoutGrad(c *Call) {
 	}
 	if ratio >= 1 {
 		c.Set(0, c.times(c.D(0), 0))
+		return
+	}
+	if seed := c.Node.Attr("seed"); seed != nil && c.leaner(leanDropout) {
+		c.Set(0, c.with("Dropout", attrs{"seed": seed.Int}, c.D(0), c.X(1), c.X(2)))
 		return
 	}
 	c.Set(0, c.where(c.Y(1), c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))

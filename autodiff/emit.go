@@ -28,6 +28,9 @@ type emitter struct {
 	scope string      // begins the names of what is emitted
 	ours  map[ID]bool // constants that the emitter made
 	fuse  *fuser      // nil: gradients stand as standard operators
+	lean  lean        // how gradients are made to need less memory
+
+	stands map[*graph.Node]*graph.Node // of a node that stands for a group: the last of these
 
 	phase string // what the nodes are for: forward, backward, accumulate, update
 	of    string // the forward node or the parameter that they are there for
@@ -82,6 +85,7 @@ func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emit
 	e := &emitter{
 		g: g, opsets: opsets, version: graph.FindOpset(opsets, ""), values: values,
 		taken: map[string]int{}, consts: map[string]ID{}, ours: map[ID]bool{}, phase: phaseForward,
+		lean: leanAll,
 	}
 	for _, t := range g.Tensors {
 		e.taken[t.Name] = 1

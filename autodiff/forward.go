@@ -29,7 +29,7 @@ func (s *trainer) forward() error {
 		if f := trainingModes[ruleKey{n.Domain, n.Op}]; f != nil {
 			f(s, n)
 		}
-		if f := expansions[ruleKey{n.Domain, n.Op}]; f != nil {
+		if f := expansions[ruleKey{n.Domain, n.Op}]; f != nil && s.expands(n) {
 			s.expandNode(n, f)
 		} else {
 			s.mark(n)
@@ -46,7 +46,7 @@ func (s *trainer) forward() error {
 // expansions are operators that are replaced by others before differentiation.
 // Each gives the tensors that stand for the node's outputs; graph.None for one
 // that it does not make.
-var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions)
+var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions, lossExpansions)
 
 // expansionsOf are those of one domain, by operator.
 func expansionsOf(domain string, list map[string]func(*Call) []ID) map[ruleKey]func(*Call) []ID {

@@ -1,10 +1,38 @@
 package autodiff
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 var lossRules = []Rule{
 	{Op: "SoftmaxCrossEntropyLoss", Inputs: []int{0}, Grad: softmaxCrossEntropyGrad},
 	{Op: "NegativeLogLikelihoodLoss", Inputs: []int{0}, Grad: negativeLogLikelihoodGrad},
+}
+
+// lossExpansions write a SoftmaxCrossEntropyLoss as the two operators that it is
+// made of: the log-probabilities then lie over the scores, which as an output
+// beside them they cannot. Their gradients are taken as one (crossEntropyGroup).
+var lossExpansions = expansionsOf("", map[string]func(*Call) []ID{
+	"SoftmaxCrossEntropyLoss": func(c *Call) []ID {
+		in := slices.Clone(c.Node.Inputs)
+		in[0] = c.with("LogSoftmax", attrs{"axis": 1}, c.X(0))
+		a := attrs{"reduction": c.Str("reduction", "mean")}
+		if i := c.Node.Attr("ignore_index"); i != nil {
+			a["ignore_index"] = i.Int
+		}
+		return c.emit("NegativeLogLikelihoodLoss", a, 1, in...)
+	},
+})
+
+// expands reports whether a node that could be replaced by others is: one that
+// has a gradient of its own only where that one needs more memory.
+func (s *trainer) expands(n *graph.Node) bool {
+	if n.Op != "SoftmaxCrossEntropyLoss" || n.Domain != "" {
+		return true
+	}
+	return s.leaner(leanCrossEntropy) && (len(n.Outputs) < 2 || n.Outputs[1] == graph.None)
 }
 
 // softmaxCrossEntropyGrad is (softmax - onehot(labels))·d, d as labelWeights has

@@ -164,7 +164,11 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 		perm := slices.Insert(slices.Delete(axes(0, len(shape)), axis, axis+1), min(1, last), int64(axis))
 		y = s.transpose(y, perm...)
 	}
-	return s.emit("SoftmaxCrossEntropyLoss", attrs{"reduction": "mean"}, 2, y, labels)[0], nil
+	if !s.leaner(leanCrossEntropy) {
+		return s.emit("SoftmaxCrossEntropyLoss", attrs{"reduction": "mean"}, 2, y, labels)[0], nil
+	}
+	logs := s.with("LogSoftmax", attrs{"axis": 1}, y)
+	return s.with("NegativeLogLikelihoodLoss", attrs{"reduction": "mean"}, logs, labels), nil
 }
 
 // binaryCrossEntropy of logits is softplus(y) - y·label, of probabilities

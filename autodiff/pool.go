@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -16,8 +17,8 @@ var poolRules = []Rule{
 	{Op: "MaxUnpool", Inputs: []int{0}, Grad: maxUnpoolGrad},
 }
 
-// maxPoolGrad adds d into zeros where the maxima were found. The indices are
-// flat over the whole tensor, so one axis is enough; windows that overlap add up.
+// maxPoolGrad adds d into zeros where the maxima were found; windows that overlap
+// add up. A Relu before it lets no gradient through where the maximum is 0.
 func maxPoolGrad(c *Call) {
 	if c.Int("storage_order", 0) != 0 {
 		c.Failf("storage_order is 1: expected 0")
@@ -27,11 +28,65 @@ func maxPoolGrad(c *Call) {
 	if c.err != nil {
 		return
 	}
+	d := c.D(0)
+	if c.Int(reluAttr, 0) != 0 {
+		d = c.passed(c.Y(0))
+	}
+	if area := elements(x[2:]); c.leaner(leanPool) && area <= math.MaxInt32 {
+		planes := x[0] * x[1]
+		a := attrs{"axis": 1, "reduction": "add"}
+		at := c.maximaInPlane(c.windowOf(x[2:], y[2:], c.List("kernel_shape", nil)), x, y)
+		d = c.with("ScatterElements", a, c.zeros(c.X(0), planes, area), at, c.reshape(d, []int64{planes, elements(y[2:])}))
+		c.Set(0, c.reshape(d, x))
+		return
+	}
+	// The indices are flat over the whole tensor, so one axis is enough.
 	flat := []int64{elements(y)}
 	at := c.reshape(c.Y(1), flat)
 	a := attrs{"axis": 0, "reduction": "add"}
-	d := c.with("ScatterElements", a, c.zeros(c.X(0), elements(x)), at, c.reshape(c.D(0), flat))
+	d = c.with("ScatterElements", a, c.zeros(c.X(0), elements(x)), at, c.reshape(d, flat))
 	c.Set(0, c.reshape(d, x))
+}
+
+// maximaInPlane gives, for each plane of y, where in the plane of x each maximum
+// lay, int32. What is kept from forward to backward is how far each lies from the
+// first element of its window, in the narrowest type that holds it: one byte for
+// windows of 3 in planes 127 wide, or of 2 in planes 254 wide, else two, where
+// MaxPool's own indices take eight.
+func (c *Call) maximaInPlane(w window, x, y []int64) ID {
+	spatial := len(w.kernel)
+	area, reach := elements(x[2:]), int64(0)
+	first := make([]ID, spatial) // along each axis: where in the plane the windows begin
+	stride := int64(1)
+	for i := spatial - 1; i >= 0; i-- {
+		begin := make([]float64, y[2+i])
+		for o := range begin {
+			begin[o] = float64((int64(o)*w.strides[i] - w.begin[i]) * stride)
+		}
+		first[i] = c.reals(graph.Int32, concat(y[2+i:3+i], filled(1, spatial-1-i)), begin)
+		reach += (w.reach(i) - 1) * stride
+		stride *= x[2+i]
+	}
+	narrow := graph.Int32
+	switch {
+	case reach <= math.MaxUint8:
+		narrow = graph.Uint8
+	case reach <= math.MaxUint16:
+		narrow = graph.Uint16
+	}
+	planes := x[0] * x[1]
+	at := c.castTo(c.op("Mod", c.Y(1), c.index(area)), graph.Int32)
+	if narrow != graph.Int32 {
+		at = c.reshape(at, concat([]int64{planes}, y[2:]))
+		for _, f := range first {
+			at = c.sub(at, f)
+		}
+		at = c.castTo(c.castTo(at, narrow), graph.Int32)
+		for _, f := range first {
+			at = c.add(at, f)
+		}
+	}
+	return c.reshape(at, []int64{planes, elements(y[2:])})
 }
 
 // averagePoolGrad spreads d, divided by the number of elements that made each

@@ -67,18 +67,23 @@ func (c *Call) X(i int) ID {
 	return c.Node.Inputs[i]
 }
 
-// Y is output k; one that the node does not give yet is asked for.
+// Y is output k; one that the node does not give yet is asked for, of the last
+// node of the group if this one stands for a group.
 func (c *Call) Y(k int) ID {
-	for len(c.Node.Outputs) <= k {
-		c.Node.Outputs = append(c.Node.Outputs, graph.None)
+	n := c.Node
+	if last := c.stands[n]; last != nil && (k >= len(n.Outputs) || n.Outputs[k] == graph.None) {
+		n = last
 	}
-	if c.Node.Outputs[k] == graph.None && c.err == nil {
-		name := c.unique(c.g.Tensors[c.Node.Outputs[0]].Name + outputNames[c.Node.Op][k])
-		c.Node.Outputs[k] = c.newTensor(name, graph.Type{}, nil)
-		c.Node.Span = graph.Span{}
-		c.infer(c.Node)
+	for len(n.Outputs) <= k {
+		n.Outputs = append(n.Outputs, graph.None)
 	}
-	return c.Node.Outputs[k]
+	if n.Outputs[k] == graph.None && c.err == nil {
+		name := c.unique(c.g.Tensors[n.Outputs[0]].Name + outputNames[n.Op][k])
+		n.Outputs[k] = c.newTensor(name, graph.Type{}, nil)
+		n.Span = graph.Span{}
+		c.infer(n)
+	}
+	return n.Outputs[k]
 }
 
 // outputNames end the names of outputs that only the backward pass asks for.

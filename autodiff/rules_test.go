@@ -399,7 +399,7 @@ func (c *ruleCase) model(t *testing.T, opset int64) *builder {
 }
 
 // check trains one step of the case's model and compares.
-func (c *ruleCase) check(t *testing.T, opset int64) {
+func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) {
 	t.Helper()
 	b := c.model(t, opset)
 	want, err := reference.Eval(b.m, b.feeds, "objective")
@@ -407,7 +407,7 @@ func (c *ruleCase) check(t *testing.T, opset int64) {
 		t.Fatal(err)
 	}
 	step, err := Train(b.m, Options{
-		Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`), KeepGradients: true, FreezeStatistics: c.freeze,
+		Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`), KeepGradients: true, FreezeStatistics: c.freeze, NoLean: noLean,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,7 @@ type Options struct {
 	FreezeStatistics bool           // BatchNormalization keeps its statistics
 	KeepGradients    bool           // gradients of parameters are outputs
 	FusedGradients   bool           // the larger gradients are calls of functions (domain onnxmem)
+	NoLean           []string       // names of Leaners that are left out
 }
 
 // Step is the graph of one training step and what a caller must know of it.
@@ -113,6 +114,10 @@ func (s *trainer) run(salt int) (*Step, error) {
 	if s.opt.ClipNorm < 0 {
 		return nil, optionf("clip norm %g: expected 0 or more", s.opt.ClipNorm)
 	}
+	lean, err := leanWithout(s.opt.NoLean)
+	if err != nil {
+		return nil, err
+	}
 	if s.source, err = graph.Inline(s.source); err != nil {
 		return nil, err
 	}
@@ -123,6 +128,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	s.step.Dims, s.step.Warnings = inference.Dims, inference.Warnings
 	g := s.source.Graph.Clone()
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
+	s.lean = lean
 	if s.opt.FusedGradients {
 		s.fuse = &fuser{byBody: map[string]*graph.Function{}, names: map[string]int{}}
 	}

@@ -45,7 +45,7 @@ class Step:
         """The length of the class axis: the emitted loss says it; 0 where it has none."""
         inferred = onnx.shape_inference.infer_shapes(forward(self.model), data_prop=True).graph
         for node in inferred.node:
-            if node.op_type == "SoftmaxCrossEntropyLoss":
+            if node.op_type in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
                 shape = next(v.type.tensor_type.shape for v in inferred.value_info if v.name == node.input[0])
                 return shape.dim[1].dim_value
         return 0

@@ -50,6 +50,7 @@ type TrainFlags struct {
 	ClipNorm         float64            `placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is there."`
 	Updates          string             `enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is there (interleaved), or all of them last, for comparison."`
 	KeepGradients    bool               `help:"Gradients of parameters are outputs."`
+	NoLean           []string           `placeholder:"NAME" help:"Leave out ways in which gradients need less memory: ${leaners}."`
 	FusedGradients   bool               `help:"The larger gradients are calls of functions of domain onnxmem, whose bodies stand in the model."`
 	DecayAll         bool               `help:"Weight decay of biases and normalisation weights too."`
 }
@@ -74,7 +75,7 @@ func Vars() map[string]string {
 	list := func(names []string) string { return strings.Join(names, ", ") }
 	return map[string]string{
 		"schedules": list(schedules), "placements": list(placements),
-		"losses": list(autodiff.Losses), "optimizers": list(autodiff.Optimizers()),
+		"losses": list(autodiff.Losses), "leaners": strings.Join(autodiff.LeanNames(), ", "), "optimizers": list(autodiff.Optimizers()),
 	}
 }
 
@@ -96,7 +97,7 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 	opt := &autodiff.Options{
 		Loss: f.Loss, LossOutput: f.LossOutput, ClassAxis: f.ClassAxis, Probabilities: f.Probabilities,
 		Optimizer: f.Optimizer, Constants: f.OptimizerSet, ClipNorm: f.ClipNorm, DecayAll: f.DecayAll,
-		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients, FusedGradients: f.FusedGradients,
+		FreezeStatistics: f.FreezeStatistics, KeepGradients: f.KeepGradients, FusedGradients: f.FusedGradients, NoLean: f.NoLean,
 	}
 	for _, p := range []struct {
 		flag, text string

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math"
 
@@ -57,10 +58,15 @@ func (c *call) like() *Tensor {
 	return zeros(graph.DType(c.int("dtype", int(c.x(0).Type))), c.x(0).Shape)
 }
 
-// draws gives numbers from [0, 1), one a call.
+// draws gives numbers from [0, 1), one a call: the same ones to all nodes of one
+// seed, else to each its own.
 func (c *call) draws() func() float64 {
+	key := c.Name
+	if a := c.Attr("seed"); a != nil {
+		key = fmt.Sprint("seed ", a.Int, a.Float)
+	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(c.Name))
+	_, _ = h.Write([]byte(key))
 	state := h.Sum64() | 1
 	return func() float64 { // Knuth's linear congruential generator
 		state = state*6364136223846793005 + 1442695040888963407

@@ -1,0 +1,62 @@
+package autodiff
+
+import (
+	"slices"
+	"strings"
+)
+
+// lean are the ways in which gradients are made to need less memory, without
+// computing anything of size twice. All are on unless Options.NoLean names them.
+type lean uint
+
+const (
+	leanCrossEntropy lean = 1 << iota
+	leanSoftmax
+	leanMask
+	leanPool
+	leanDropout
+	leanProduct
+
+	leanAll = 1<<iota - 1
+)
+
+// Leaner is one of the ways in which gradients are made to need less memory.
+type Leaner struct{ Name, Doc string }
+
+// Leaners lists them, in the order of their bits in lean.
+var Leaners = []Leaner{
+	{"cross-entropy", "one buffer for the scores, their log-probabilities and the gradient of both, each written over the other"},
+	{"softmax", "of a softmax whose NaN are replaced (attention under a mask) the result alone is kept: neither what came before nor where the NaN were"},
+	{"mask", "the gradients of Relu and Clip read a bool, made of the result where that tells all"},
+	{"pool", "MaxPool keeps where in its window each maximum lay, in one or two bytes; a Relu before it keeps nothing"},
+	{"dropout", "Dropout with a seed draws its mask again"},
+	{"product", "products transpose the smaller of what they could transpose, and sum over the batch themselves"},
+}
+
+// LeanNames are the names of Leaners, and all.
+func LeanNames() []string {
+	names := make([]string, 0, len(Leaners)+1)
+	for _, l := range Leaners {
+		names = append(names, l.Name)
+	}
+	return append(names, "all")
+}
+
+// leanWithout is all but those of the names.
+func leanWithout(names []string) (lean, error) {
+	on := lean(leanAll)
+	for _, name := range names {
+		switch i := slices.Index(LeanNames(), name); i {
+		case -1:
+			return 0, optionf("leaner gradient %q: expected some of %s", name, strings.Join(LeanNames(), ", "))
+		case len(Leaners):
+			on = 0
+		default:
+			on &^= 1 << i
+		}
+	}
+	return on, nil
+}
+
+// leaner reports whether one of them is on.
+func (e *emitter) leaner(l lean) bool { return e.lean&l != 0 }
