@@ -1,6 +1,10 @@
 package autodiff
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 var matmulRules = []Rule{
 	{Op: "MatMul", Grad: matmulGrad},
@@ -41,11 +45,43 @@ func matmulGrad(c *Call) {
 		return
 	}
 	if c.Needs(0) {
-		c.setUnbroadcast(0, c.op("MatMul", c.D(0), c.swapLast(c.X(1))))
+		c.setUnbroadcast(0, c.product(c.D(0), c.X(1), false, true))
 	}
 	if c.Needs(1) {
-		c.setUnbroadcast(1, c.op("MatMul", c.swapLast(c.X(0)), c.D(0)))
+		c.setUnbroadcast(1, c.product(c.X(0), c.D(0), true, false))
 	}
+}
+
+// product is a·b, one of them transposed: Aᵀ·B, or (Bᵀ·A)ᵀ where B and the result
+// are smaller than A. Attention's weights are, beside its values, the larger the
+// longer the sequence.
+func (c *Call) product(a, b ID, transA, transB bool) ID {
+	large, small := a, b
+	if transB {
+		large, small = b, a
+	}
+	ls, ss := c.shape(large), c.shape(small)
+	if c.err != nil {
+		return graph.None
+	}
+	r := len(ls)
+	turned := c.leaner(leanProduct) && r == len(ss) && slices.Equal(ls[:r-2], ss[:r-2])
+	if turned {
+		rows, columns := ls[r-1], ss[r-1] // of Aᵀ·B
+		if transB {
+			rows, columns = ss[r-2], ls[r-2] // of A·Bᵀ
+		}
+		turned = elements(ss)+elements(ls[:r-2])*rows*columns < elements(ls)
+	}
+	switch {
+	case turned && transA:
+		return c.swapLast(c.op("MatMul", c.swapLast(b), a))
+	case turned:
+		return c.swapLast(c.op("MatMul", b, c.swapLast(a)))
+	case transA:
+		return c.op("MatMul", c.swapLast(a), b)
+	}
+	return c.op("MatMul", a, c.swapLast(b))
 }
 
 // matmulVectors gives vectors the axis that MatMul gives them.
