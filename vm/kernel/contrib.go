@@ -109,42 +109,30 @@ func makeContribAttention(c *Call) (Run, error) {
 		return nil, err
 	}
 	c.EachBytes = max(c.EachBytes, inner.EachBytes)
-	each := c.Each(4 * length)
-	var pool *work.Pool
-	part := func(k, worker int) {
-		b, h := k/heads, k%heads
-		row := span[float32](pool.Each(worker, each), length)
-		all := data[float32](qkv)
-		for q := range length {
-			query := all[(b*length+q)*wide+h*size:][:size]
-			for j := range row {
-				key := all[(b*length+j)*wide+hidden+h*size:][:size]
-				sum := float32(0)
-				for i, v := range query {
-					sum += v * key[i]
-				}
-				row[j] = sum * scale
-				if causal && j > q || mask != nil && !visible(mask, b, j, length) {
-					row[j] += filter
-				}
-			}
-			softmaxLine(row, row, 1, false)
-			d := data[float32](out)[(b*length+q)*hidden+h*size:][:size]
-			clear(d)
-			for j, f := range row {
-				for i, v := range all[(b*length+j)*wide+2*hidden+h*size:][:size] {
-					d[i] += f * v
-				}
+	a := &attention{
+		batch: batch, heads: heads, shared: 1, queries: length, keys: length, size: size, valueSize: size, scale: scale,
+		y: beside(heads, length, size),
+	}
+	// Queries, keys and values of a place lie side by side, each with its heads.
+	a.q = lattice{nil, length * wide, size, wide}
+	a.k, a.v = a.q, a.q
+	a.edit = func(row []float32, b, _, i int) int {
+		for j := range row {
+			if causal && j > i || mask != nil && !visible(mask, b, j, length) {
+				row[j] += filter
 			}
 		}
+		return length
 	}
+	attend := a.make(c)
 	return func(w *work.Pool) error {
-		pool = w
 		flat.At, qkv.At = x.At, w.Shared(off)
 		if err := project(w); err != nil {
 			return err
 		}
-		w.For(batch*heads, part)
+		a.q.at, a.k.at, a.v.at = qkv.At, element[float32](qkv, hidden), element[float32](qkv, 2*hidden)
+		a.y.at = out.At
+		attend(w)
 		return nil
 	}, nil
 }

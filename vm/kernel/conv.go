@@ -13,6 +13,8 @@ import (
 var convolution = family{"", []Kernel{
 	{Name: "Conv", Make: makeConv, Half: true},
 	{Name: "ConvTranspose", Make: makeConvTranspose},
+	{Name: "DeformConv", Make: makeDeformConv},
+	{Name: "Col2Im", Make: makeCol2Im},
 }}
 
 // makeConv: each group of each image is a product of the weights [out/group,

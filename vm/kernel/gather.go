@@ -16,6 +16,7 @@ var indexing = family{"", []Kernel{
 	{Name: "Scatter", Make: makeScatterElements},
 	{Name: "ScatterElements", Make: makeScatterElements},
 	{Name: "ScatterND", Make: makeScatterND},
+	{Name: "TensorScatter", Make: makeTensorScatter, Half: true},
 	{Name: "OneHot", Make: makeOneHot, Half: true},
 	{Name: "Where", Make: makeWhere, Half: true},
 }}
@@ -396,4 +397,48 @@ func where[T any](c *Call) (Run, error) {
 			}
 		}
 	}), nil
+}
+
+// makeTensorScatter writes new places of a cache over old ones, in each element
+// of the batch from a place of its own on.
+func makeTensorScatter(c *Call) (Run, error) {
+	past, update, out := c.In[0], c.In[1], c.Out[0]
+	width, err := wholeBytes(past)
+	if err != nil {
+		return nil, err
+	}
+	k, err := axis(c.Int("axis", -2), past.rank())
+	if err != nil {
+		return nil, err
+	}
+	if k == 0 || update.rank() != past.rank() || c.Has(2) && (c.In[2].Len() != past.Shape[0] || c.In[2].Type != graph.Int64) {
+		return nil, fmt.Errorf("axis %d and an update of shape %v for %v", k, update.Shape, past.Shape)
+	}
+	length, fresh := past.Shape[k], update.Shape[k]
+	inner := count(past.Shape[k+1:]) * width
+	outer := count(past.Shape[1:k])
+	circular := c.Str("mode", "linear") == "circular"
+	if update.Len()*length != past.Len()*fresh {
+		return nil, fmt.Errorf("an update of shape %v for %v", update.Shape, past.Shape)
+	}
+	return func(*work.Pool) error {
+		copyFirst(c)
+		for p := range past.Shape[0] * outer {
+			first := 0
+			if c.Has(2) {
+				first = int(data[int64](c.In[2])[p/outer])
+			}
+			for i := range fresh {
+				at := first + i
+				if circular && length > 0 {
+					at = (at%length + length) % length
+				}
+				if at < 0 || at >= length {
+					return fmt.Errorf("place %d of a cache of %d", at, length)
+				}
+				copy(raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
+			}
+		}
+		return nil
+	}, nil
 }

@@ -13,6 +13,7 @@ import (
 var products = family{"", []Kernel{
 	{Name: "MatMul", Make: makeMatMul, Half: true},
 	{Name: "Gemm", Make: makeGemm, Half: true},
+	{Name: "Det", Make: makeDet},
 }}
 
 // makeMatMul is numpy's matmul: leading axes broadcast, a vector is a row on the

@@ -11,6 +11,7 @@ import (
 var padding = family{"", []Kernel{
 	{Name: "Pad", Make: makePad, Half: true},
 	{Name: "Trilu", Make: makeTrilu, Half: true},
+	{Name: "CenterCropPad", Make: makeCenterCropPad, Half: true},
 }}
 
 // makePad finds, for each place of each axis of the output, the place of the
@@ -154,4 +155,29 @@ func makeTrilu(c *Call) (Run, error) {
 		}
 		return nil
 	}, nil
+}
+
+// makeCenterCropPad cuts off both ends of an axis, or puts zeros there; of an odd
+// number the smaller half in front.
+func makeCenterCropPad(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	if in.rank() != out.rank() {
+		return nil, fmt.Errorf("shape %v of %v", out.Shape, in.Shape)
+	}
+	from, to, shape := 0, 0, make([]int, in.rank())
+	s, t := strides(in.Shape), strides(out.Shape)
+	for a := range shape {
+		shape[a] = min(in.Shape[a], out.Shape[a])
+		from += (in.Shape[a] - shape[a]) / 2 * s[a]
+		to += (out.Shape[a] - shape[a]) / 2 * t[a]
+	}
+	move := newMover(width, shape, s, t).run(out, in, to, from)
+	return unlessView(out, in, func(w *work.Pool) error {
+		clear(raw(out))
+		return move(w)
+	}), nil
 }

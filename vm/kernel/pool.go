@@ -13,6 +13,7 @@ var pooling = family{"", []Kernel{
 	{Name: "MaxPool", Make: makeMaxPool},
 	{Name: "AveragePool", Make: makeAveragePool},
 	{Name: "LpPool", Make: makeLpPool},
+	{Name: "MaxUnpool", Make: makeMaxUnpool, Half: true},
 	{Name: "GlobalAveragePool", Make: global(average)},
 	{Name: "GlobalMaxPool", Make: global(largest)},
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},

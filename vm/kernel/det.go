@@ -1,0 +1,64 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// makeDet gives the determinants of square matrices, by elimination in float64.
+func makeDet(c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	get, okIn := reader(x.Type)
+	set, okOut := writer(out.Type)
+	r := x.rank()
+	if !okIn || !okOut || r < 2 || x.Shape[r-1] != x.Shape[r-2] {
+		return nil, fmt.Errorf("shape %v, expected square matrices", x.Shape)
+	}
+	n := x.Shape[r-1]
+	off := c.Each(8 * n * n)
+	var pool *work.Pool
+	part := func(p, worker int) {
+		m := span[float64](pool.Each(worker, off), n*n)
+		for i := range m {
+			m[i] = get(x.At, p*n*n+i)
+		}
+		set(out.At, p, determinant(m, n))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(out.Len(), part)
+		return nil
+	}, nil
+}
+
+// determinant destroys m.
+func determinant(m []float64, n int) float64 {
+	det := 1.0
+	for k := range n {
+		best := k
+		for i := k + 1; i < n; i++ {
+			if math.Abs(m[i*n+k]) > math.Abs(m[best*n+k]) {
+				best = i
+			}
+		}
+		if m[best*n+k] == 0 {
+			return 0
+		}
+		if best != k {
+			det = -det
+			for j := k; j < n; j++ {
+				m[k*n+j], m[best*n+j] = m[best*n+j], m[k*n+j]
+			}
+		}
+		det *= m[k*n+k]
+		for i := k + 1; i < n; i++ {
+			f := m[i*n+k] / m[k*n+k]
+			for j := k; j < n; j++ {
+				m[i*n+j] -= f * m[k*n+j]
+			}
+		}
+	}
+	return det
+}

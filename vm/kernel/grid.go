@@ -1,0 +1,246 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// grids read an image at places that another tensor names.
+var grids = family{"", []Kernel{
+	{Name: "GridSample", Make: makeGridSample},
+	{Name: "AffineGrid", Make: makeAffineGrid},
+}}
+
+// neighbours is what a place of one axis reads: elements (-1: none, which counts
+// as 0) and their weights.
+type neighbours struct {
+	at     [4]int
+	weight [4]float32
+}
+
+// gridAxis reads along one axis of an image of n elements.
+type gridAxis struct {
+	n              int
+	corners        bool
+	padding        string
+	least, largest float32 // where reflection turns
+}
+
+func newGridAxis(n int, corners bool, padding string) gridAxis {
+	if corners {
+		return gridAxis{n, corners, padding, 0, float32(n) - 1}
+	}
+	return gridAxis{n, corners, padding, -0.5, float32(n) - 0.5}
+}
+
+// place is where the coordinate x in [-1, 1] lies, in elements.
+func (g *gridAxis) place(x float32) float32 {
+	if g.corners {
+		return (x + 1) / 2 * float32(g.n-1)
+	}
+	return ((x+1)*float32(g.n) - 1) / 2
+}
+
+// within brings a place into the image as the padding says.
+func (g *gridAxis) within(x float32) float32 {
+	if x >= g.least && x <= g.largest {
+		return x
+	}
+	switch g.padding {
+	case "border":
+		return min(max(x, 0), float32(g.n-1))
+	case "reflection":
+		return g.reflect(x)
+	}
+	return x
+}
+
+// reflect throws x back at the ends until it lies between them.
+func (g *gridAxis) reflect(x float32) float32 {
+	length := g.largest - g.least
+	if length <= 0 {
+		return g.least
+	}
+	over := g.least - x
+	if x > g.largest {
+		over = x - g.largest
+	}
+	times := math.Floor(float64(over / length))
+	rest := over - float32(times)*length
+	if (math.Mod(times, 2) == 0) == (x < g.least) {
+		return g.least + rest
+	}
+	return g.largest - rest
+}
+
+// element is the element at a whole place, -1 where there is none.
+func (g *gridAxis) element(i float64) int {
+	switch {
+	case i >= 0 && i < float64(g.n):
+		return int(i)
+	case i != i || g.padding == "zeros":
+		return -1
+	case g.padding == "border":
+		return int(min(max(i, 0), float64(g.n-1)))
+	}
+	return min(max(int(g.reflect(float32(i))), 0), g.n-1)
+}
+
+// read gives the taps around x.
+func (g *gridAxis) read(x float32, taps int) (v neighbours) {
+	x = g.place(x)
+	if taps == 1 {
+		x = float32(math.RoundToEven(float64(x)))
+	}
+	x = g.within(x)
+	if taps == 1 {
+		v.at[0], v.weight[0] = g.element(math.Trunc(float64(x))), 1
+		return v
+	}
+	from := math.Floor(float64(x))
+	t := x - float32(from)
+	first := 0.0
+	if taps == 2 {
+		v.weight = [4]float32{1 - t, t}
+	} else {
+		first = -1
+		v.weight = cubicWeights(t)
+	}
+	for i := range taps {
+		v.at[i] = g.element(from + first + float64(i))
+	}
+	return v
+}
+
+// cubicWeights are those of the four elements around t of [0, 1) (Keys 1981,
+// with a = -0.75).
+func cubicWeights(t float32) [4]float32 {
+	const a = -0.75
+	far := func(d float32) float32 { return ((a*d-5*a)*d+8*a)*d - 4*a }
+	near := func(d float32) float32 { return ((a+2)*d-(a+3))*d*d + 1 }
+	return [4]float32{far(t + 1), near(t), near(1 - t), far(2 - t)}
+}
+
+// makeGridSample reads all channels of an image at the places of a grid, whose
+// coordinates stand last axis first.
+func makeGridSample(c *Call) (Run, error) {
+	x, grid, out := c.In[0], c.In[1], c.Out[0]
+	if x.Type != graph.Float32 || grid.Type != graph.Float32 {
+		return nil, unsupported(x.Type)
+	}
+	axes := x.rank() - 2
+	if axes < 1 || axes > 3 {
+		return nil, unsupportedf("%d spatial axes", axes)
+	}
+	if grid.rank() != axes+2 || grid.Shape[axes+1] != axes || grid.Shape[0] != x.Shape[0] {
+		return nil, fmt.Errorf("a grid of shape %v for %v", grid.Shape, x.Shape)
+	}
+	taps := 0
+	switch mode := c.Str("mode", "linear"); mode {
+	case "nearest":
+		taps = 1
+	case "linear", "bilinear":
+		taps = 2
+	case "cubic", "bicubic":
+		taps = 4
+	default:
+		return nil, unsupportedf("mode %q", mode)
+	}
+	padding := c.Str("padding_mode", "zeros")
+	if padding != "zeros" && padding != "border" && padding != "reflection" {
+		return nil, unsupportedf("padding_mode %q", padding)
+	}
+	var axis [3]gridAxis
+	var count3, step [3]int // taps of each axis; elements from place to place
+	for a := range 3 {
+		axis[a], count3[a] = newGridAxis(1, true, padding), 1
+		if k := a - (3 - axes); k >= 0 {
+			axis[a], count3[a] = newGridAxis(x.Shape[2+k], c.Int("align_corners", 0) != 0, padding), taps
+			step[a] = count(x.Shape[3+k:])
+		}
+	}
+	inputs, outputs, channels := count(x.Shape[2:]), count(grid.Shape[1:axes+1]), x.Shape[1]
+	if inputs == 0 {
+		return nil, fmt.Errorf("an image of shape %v", x.Shape)
+	}
+	pieces := cuts(outputs, 1024)
+	part := func(p, _ int) {
+		image := p / pieces
+		for o := p % pieces * 1024; o < min((p%pieces+1)*1024, outputs); o++ {
+			places := span[float32](element[float32](grid, (image*outputs+o)*axes), axes)
+			var v [3]neighbours
+			for a := range 3 {
+				v[a].weight[0] = 1
+				if k := a - (3 - axes); k >= 0 {
+					v[a] = axis[a].read(places[axes-1-k], taps)
+				}
+			}
+			for ch := range channels {
+				plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
+				sum := float32(0)
+				for i := range count3[0] {
+					for j := range count3[1] {
+						for k := range count3[2] {
+							if at0, at1, at2 := v[0].at[i], v[1].at[j], v[2].at[k]; at0|at1|at2 >= 0 {
+								sum += v[0].weight[i] * v[1].weight[j] * v[2].weight[k] * plane[at0*step[0]+at1*step[1]+at2*step[2]]
+							}
+						}
+					}
+				}
+				data[float32](out)[(image*channels+ch)*outputs+o] = sum
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*pieces, part)
+		return nil
+	}, nil
+}
+
+// makeAffineGrid moves the places of an image, spread evenly over [-1, 1], by an
+// affine map each.
+func makeAffineGrid(c *Call) (Run, error) {
+	theta, out := c.In[0], c.Out[0]
+	axes := out.rank() - 2
+	get, okIn := reader(theta.Type)
+	set, okOut := writer(out.Type)
+	if axes < 2 || axes > 3 || theta.Len() != out.Shape[0]*axes*(axes+1) || !okIn || !okOut {
+		return nil, fmt.Errorf("maps of shape %v for a grid of %v", theta.Shape, out.Shape)
+	}
+	corners := c.Int("align_corners", 0) != 0
+	places := count(out.Shape[1 : axes+1])
+	part := func(image, _ int) {
+		var at [4]float64 // x first; then 1
+		at[axes] = 1
+		for p := range places {
+			rest := p
+			for k := range axes {
+				n := out.Shape[axes-k]
+				i := float64(rest % n)
+				rest /= n
+				switch {
+				case !corners:
+					at[k] = (2*i+1)/float64(n) - 1
+				case n > 1:
+					at[k] = 2*i/float64(n-1) - 1
+				default:
+					at[k] = -1
+				}
+			}
+			for r := range axes {
+				sum := 0.0
+				for k := range axes + 1 {
+					sum += get(theta.At, (image*axes+r)*(axes+1)+k) * at[k]
+				}
+				set(out.At, (image*places+p)*axes+r, sum)
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(out.Shape[0], part)
+		return nil
+	}, nil
+}

@@ -1,0 +1,77 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// signals are the weights of windows and filters.
+var signals = family{"", []Kernel{
+	{Name: "HannWindow", Make: cosines(0.5, -0.5, 0), Half: true},
+	{Name: "HammingWindow", Make: cosines(25.0/46, -21.0/46, 0), Half: true},
+	{Name: "BlackmanWindow", Make: cosines(0.42, -0.5, 0.08), Half: true},
+	{Name: "MelWeightMatrix", Make: makeMelWeightMatrix, Half: true},
+}}
+
+// cosines makes the kernel of a sum of cosines over a period.
+func cosines(constant, once, twice float64) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		out := c.Out[0]
+		set, ok := writer(out.Type)
+		if !ok {
+			return nil, unsupported(out.Type)
+		}
+		n := out.Len()
+		period := float64(n)
+		if c.Int("periodic", 1) == 0 {
+			period--
+		}
+		return func(*work.Pool) error {
+			for i := range n {
+				angle := 2 * math.Pi * float64(i) / period
+				set(out.At, i, constant+once*math.Cos(angle)+twice*math.Cos(2*angle))
+			}
+			return nil
+		}, nil
+	}
+}
+
+// makeMelWeightMatrix is triangles over the bins of a spectrum, whose corners
+// stand evenly on the mel scale.
+func makeMelWeightMatrix(c *Call) (Run, error) {
+	out := c.Out[0]
+	set, ok := writer(out.Type)
+	if !ok || out.rank() != 2 {
+		return nil, unsupported(out.Type)
+	}
+	bins, bands := out.Shape[0], out.Shape[1]
+	return func(*work.Pool) error {
+		length, rate := c.number(1), c.number(2)
+		mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
+		low := mel(c.number(3))
+		step := (mel(c.number(4)) - low) / float64(bands+2)
+		corner := make([]int, bands+2)
+		for i := range corner {
+			hertz := 700 * (math.Pow(10, (low+float64(i)*step)/2595) - 1)
+			bin := math.Floor((length + 1) * hertz / rate)
+			if !(bin >= 0 && bin < float64(bins)) {
+				return fmt.Errorf("band edge %d lies at bin %v, expected one of [0, %d)", i, bin, bins)
+			}
+			corner[i] = int(bin)
+		}
+		clear(raw(out))
+		for i := range bands {
+			left, centre, right := corner[i], corner[i+1], corner[i+2]
+			for j := left; j < centre; j++ {
+				set(out.At, j*bands+i, float64(j-left)/float64(centre-left))
+			}
+			set(out.At, centre*bands+i, 1)
+			for j := centre + 1; j < right; j++ {
+				set(out.At, j*bands+i, float64(right-j)/float64(right-centre))
+			}
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,111 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// texts count in sequences of numbers that stand for words.
+var texts = family{"", []Kernel{
+	{Name: "TfIdfVectorizer", Make: makeTfIdfVectorizer},
+}}
+
+// makeTfIdfVectorizer counts, in each row, how often the n-grams of a pool occur,
+// their words next to each other or up to so many words apart.
+func makeTfIdfVectorizer(c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	if x.Type != graph.Int64 && x.Type != graph.Int32 || out.Type != graph.Float32 {
+		return nil, unsupported(x.Type)
+	}
+	pool, starts, places := c.Ints("pool_int64s"), c.Ints("ngram_counts"), c.Ints("ngram_indexes")
+	var weights []float64
+	if a := c.Node.Attr("weights"); a != nil {
+		for _, f := range a.Floats {
+			weights = append(weights, float64(f))
+		}
+	}
+	mode := c.Str("mode", "TF")
+	least, most, skips := c.Int("min_gram_length", 1), c.Int("max_gram_length", 1), c.Int("max_skip_count", 0)
+	if pool == nil || least < 1 || most < least || skips < 0 {
+		return nil, unsupportedf("n-grams of %d to %d words with %d skips", least, most, skips)
+	}
+	n, columns := x.Shape[max(x.rank()-1, 0)], out.Shape[max(out.rank()-1, 0)]
+	if x.rank() < 1 || x.rank() > 2 || weights != nil && len(weights) != len(places) {
+		return nil, fmt.Errorf("shape %v and %d weights for %d n-grams", x.Shape, len(weights), len(places))
+	}
+	// The n-grams by length, in the order of places.
+	grams := make([]map[string]int, most+1)
+	next := 0
+	for length := 1; length <= len(starts); length++ {
+		from, to := starts[length-1], len(pool)
+		if length < len(starts) {
+			to = starts[length]
+		}
+		if from < 0 || to > len(pool) || from > to || (to-from)%length != 0 {
+			return nil, fmt.Errorf("ngram_counts %v for a pool of %d", starts, len(pool))
+		}
+		list := map[string]int{}
+		for ; from < to; from += length {
+			list[gram(pool[from:from+length], 1, length)] = next
+			next++
+		}
+		if length <= most {
+			grams[length] = list
+		}
+	}
+	if next > len(places) {
+		return nil, fmt.Errorf("%d n-grams and %d places", next, len(places))
+	}
+	for _, p := range places {
+		if p < 0 || p >= columns {
+			return nil, fmt.Errorf("place %d, expected one of [0, %d)", p, columns)
+		}
+	}
+	return func(*work.Pool) error {
+		words, err := readInts(x)
+		if err != nil {
+			return err
+		}
+		d := data[float32](out)
+		clear(d)
+		for row := 0; row*n < len(words) && n > 0; row++ {
+			line, to := words[row*n:(row+1)*n], d[row*columns:(row+1)*columns]
+			for length := least; length <= most; length++ {
+				for skip := range skips + 1 {
+					if length == 1 && skip > 0 || grams[length] == nil {
+						break
+					}
+					for i := 0; i+(length-1)*(skip+1) < n; i++ {
+						k, known := grams[length][gram(line[i:], skip+1, length)]
+						switch {
+						case !known:
+						case mode == "IDF":
+							to[places[k]] = 1
+						default:
+							to[places[k]]++
+						}
+					}
+				}
+			}
+			if mode != "TF" && weights != nil {
+				for k, p := range places {
+					to[p] *= float32(weights[k])
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+// gram is words of a line, step apart, as a key.
+func gram(line []int, step, length int) string {
+	key := make([]byte, 0, 8*length)
+	for i := range length {
+		for v, b := uint64(line[i*step]), 0; b < 8; b++ {
+			key = append(key, byte(v>>(8*b)))
+		}
+	}
+	return string(key)
+}
