@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, optimum, running, runtime_order, table, training, workdir
+from . import cases, command, optimum, running, runtime_order, table, training, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -33,7 +33,7 @@ def main():
     results = _run(chosen, args.binary, work, args.jobs)
     optima = _others("optimum", optimum.find(), optimum, args, tool, work)
     orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
-    steps = _training(args, data, work)
+    steps = _training(args, data, work) + _whole(args, tool, data, work)
     runs = _running(args, data, work)
     everything = results + optima + orders + steps + runs
     (work / "results.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
@@ -47,7 +47,7 @@ def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) or run (onnxmem run)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "step"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) run (onnxmem run) or step (the training step of every model at its full size)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
@@ -105,6 +105,15 @@ def _training(args, data, work):
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-r", _TORCH], check=True)
     flags = [] if args.subset else ["--torch"]
     return _each("crosscheck.training", titles, training.row, args, data, work, flags)
+
+
+def _whole(args, tool, data, work):
+    """Run the training step of every model. Only where it is asked for: twenty minutes."""
+    if "step" not in (args.kind or ()):
+        return []
+    chosen = [c for c in cases.find(data, _networks(tool)) if not args.only or any(name in c.title for name in args.only)]
+    workdir.prepare(work, data, chosen)
+    return _each("crosscheck.whole", [f"step/{c.title}" for c in chosen], whole.row, args, data, work, [])
 
 
 def _running(args, data, work):

@@ -9,6 +9,7 @@ import onnxruntime
 from . import feeds
 
 RATE = "learning_rate"
+_FEWEST_CLASSES = 2  # where onnx cannot infer how many there are
 
 
 class Step:
@@ -46,8 +47,8 @@ class Step:
         inferred = onnx.shape_inference.infer_shapes(forward(self.model), data_prop=True).graph
         for node in inferred.node:
             if node.op_type in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
-                shape = next(v.type.tensor_type.shape for v in inferred.value_info if v.name == node.input[0])
-                return shape.dim[1].dim_value
+                shapes = {v.name: v.type.tensor_type.shape for v in inferred.value_info}
+                return shapes[node.input[0]].dim[1].dim_value if node.input[0] in shapes else _FEWEST_CLASSES
         return 0
 
     def data(self, classes, seed=0):

@@ -1,0 +1,132 @@
+"""The training step of every model as it stands, at its full size: onnx.checker takes it, ONNX Runtime runs it.
+
+What PyTorch says of the gradients is asked on smaller networks (training.py).
+One model at a time, in a process of its own: python -m crosscheck.whole.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from . import cases, command, feeds, probe, step
+
+# What --train refuses, by what stands in the model; nothing else may be refused.
+_REFUSED = {
+    "control flow": {"If", "Loop", "Scan", "SequenceMap"},
+    "integer arithmetic": {"QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QuantizeLinear", "DequantizeLinear"},
+    "shapes that depend on data": {"NonZero", "NonMaxSuppression", "Unique", "Compress"},
+}
+_EXAMPLES = 4  # of a kind of fault are told in full
+_LOSSES = ("cross-entropy", "mse")  # the first that the output allows
+
+
+def examine(case, work, tool):
+    """The result of one model as a flat dict."""
+    began = time.monotonic()
+    result = {"title": f"step/{case.title}", "faults": []}
+    try:
+        _examine(case, work, tool, result)
+    except Exception as err:  # what nobody foresaw is a fault of this model, not of the run
+        result["faults"].append(f"{type(err).__name__}: {(str(err).strip().splitlines() or [''])[0]}")
+    result["seconds"] = round(time.monotonic() - began, 1)
+    return result
+
+
+def _examine(case, work, tool, result):
+    source = work / (case.file or f"{case.kind}/{case.name}.onnx")
+    target = source.with_name(f"{case.name}.step.onnx")
+    if not case.file:
+        tool.model(case.name, source, case.settings)
+    model = probe.load(source)
+    declared = feeds.declared(model.graph)
+    shapes = {n: case.shapes.get(n) or tuple(d if isinstance(d, int) else case.dims.get(d, 1) for d in dims) for n, dims in declared.items()}
+    reasons = refusals(model)
+    for loss in _LOSSES:
+        try:
+            flags = [f"--loss={loss}", *(f"--dim={n}={v}" for n, v in sorted(cases.symbols(declared, shapes).items()))]
+            result["autodiff_ms"] = tool.train(source, target, flags)
+            break
+        except command.Failed as err:
+            said = str(err)
+    else:
+        result["refused"] = said
+        if not reasons:
+            result["faults"].append(said)
+        return
+    try:
+        _run(target, tool, result)
+    except onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException as err:
+        if "MLFloat16 data type is not supp" not in str(err):
+            raise
+        result["refused"] = f"by ONNX Runtime: {str(err).split(' : ', 3)[-1].strip()}"
+    finally:
+        for path in target.parent.glob(f"{target.stem}.*"):
+            path.unlink()
+
+
+def refusals(model):
+    """Why a model may be refused: words, empty where there is no reason."""
+    found = {n.op_type for n in probe.nodes_of(model)}
+    reasons = [why for why, operators in _REFUSED.items() if operators & found]
+    if not any(t.data_type == onnx.TensorProto.FLOAT for t in model.graph.initializer):
+        reasons.append("no initializers in float32")
+    return reasons
+
+
+def _run(target, tool, result):
+    for violation in tool.verify(target)[:_EXAMPLES]:
+        result["faults"].append(f"verify: {violation}")
+    onnx.checker.check_model(str(target), full_check=True)
+    made = step.Step(target)
+    result["nodes"] = len(made.model.graph.node)
+    result["parameters"] = int(sum(made.values[n].size for n in made.trainable))
+    given = made.data(made.classes())
+    session = made.session()
+    names = [o.name for o in session.get_outputs()]
+    outputs = dict(zip(names, session.run(names, {**made.values, **given, step.RATE: np.array(1e-3, np.float32)})))
+    result["loss"] = float(outputs["loss"])
+    if not np.isfinite(result["loss"]):
+        result["faults"].append(f"the loss is {result['loss']}")
+    still = [n for n in made.trainable if np.array_equal(outputs[made.updates[n]], made.values[n])]
+    result["still"] = len(still)
+    broken = [n for n in made.trainable if not np.isfinite(outputs[made.updates[n]]).all()]
+    if broken:
+        result["faults"].append(f"not finite after the step: {', '.join(broken[:_EXAMPLES])}")
+
+
+_COLUMNS = (
+    ("refused", "{}"),
+    ("parameters", "{:,} parameters"),
+    ("nodes", "{} nodes"),
+    ("loss", "loss {:.3g}"),
+    ("still", "{} unchanged"),
+    ("autodiff_ms", "autodiff {:.0f} ms"),
+)
+
+
+def row(result):
+    """One line of text."""
+    said = [form.format(result[key]) for key, form in _COLUMNS if key in result]
+    return f"{result['title']:40} " + ", ".join([*said, f"{result['seconds']} s"])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--title", required=True)
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    args = parser.parse_args()
+    tool = command.Command(args.binary)
+    case = next(c for c in cases.find(args.data, tool.networks()) if f"step/{c.title}" == args.title)
+    json.dump(examination(case, args.work, tool), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
