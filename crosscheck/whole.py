@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from . import cases, command, feeds, probe, step
+from . import cases, command, examine, feeds, probe, step
 
 # What --train refuses, by what stands in the model; nothing else may be refused.
 _REFUSED = {
@@ -26,7 +26,7 @@ _EXAMPLES = 4  # of a kind of fault are told in full
 _LOSSES = ("cross-entropy", "mse")  # the first that the output allows
 
 
-def examine(case, work, tool):
+def examination(case, work, tool):
     """The result of one model as a flat dict."""
     began = time.monotonic()
     result = {"title": f"step/{case.title}", "faults": []}
@@ -60,7 +60,7 @@ def _examine(case, work, tool, result):
             result["faults"].append(said)
         return
     try:
-        _run(target, tool, result)
+        _run(source, target, tool, result)
     except onnxruntime.capi.onnxruntime_pybind11_state.RuntimeException as err:
         if "MLFloat16 data type is not supp" not in str(err):
             raise
@@ -79,10 +79,11 @@ def refusals(model):
     return reasons
 
 
-def _run(target, tool, result):
+def _run(source, target, tool, result):
     for violation in tool.verify(target)[:_EXAMPLES]:
         result["faults"].append(f"verify: {violation}")
-    onnx.checker.check_model(str(target), full_check=True)
+    if fault := examine.checked(source, target):
+        result["faults"].append(f"onnx.checker: {fault}")
     made = step.Step(target)
     result["nodes"] = len(made.model.graph.node)
     result["parameters"] = int(sum(made.values[n].size for n in made.trainable))
