@@ -51,14 +51,27 @@ func (s *trainer) noteRoles(n *graph.Node) {
 	}
 }
 
-// transparent operators hand a weight on under another shape or type.
+// transparent operators hand a weight on under another shape or type: a class
+// token is repeated for each example, a table of positions cut to the length.
 var transparent = map[string]bool{
 	"Identity": true, "Transpose": true, "Reshape": true, "Cast": true,
 	"Squeeze": true, "Unsqueeze": true, "Flatten": true, "Split": true,
+	"Expand": true, "Slice": true,
 }
 
+// plain operators read constants as often as weights: the name tells.
+var plain = map[string]bool{"Add": true, "Mul": true, "Concat": true}
+
 // exportersOwn are names that exporters give to constants.
-var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul)_\d+|.*Constant.*)$`)
+var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul|Concat|Expand|Slice)_\d+|.*Constant.*)$`)
+
+// rotary is the name of the frequencies of rotary positions, which PyTorch's
+// modules compute and keep as buffers.
+var rotary = regexp.MustCompile(`(^|[./])inv_freq$`)
+
+// buffers are names of masks and of tables of sines, for where the values do
+// not stand in the file to tell.
+var buffers = regexp.MustCompile(`(^|[./_])(mask|pe)$`)
 
 // maskValue is larger than weights are: an initializer that is added and has
 // elements of this size is a mask.
@@ -67,15 +80,45 @@ const maskValue = 1e4
 // maskElements is how many elements are looked at, at most.
 const maskElements = 1 << 24
 
-// isMask reports whether a tensor's values are those of a mask: what hides the
-// future from an attention is often an initializer of zeros and -1e9.
-func (s *trainer) isMask(id ID) bool {
+// computed says why a tensor that is added, multiplied or concatenated is no
+// weight, judged by its values; "" if it may be one. What hides the future from
+// an attention is often an initializer of zeros and -1e9, or of zeros and ones;
+// positions may be sines and cosines, whose first row is sin 0 and cos 0.
+func (s *trainer) computed(id ID) string {
 	d := s.g.Tensors[id].Data
 	if d == nil {
-		return false
+		return ""
 	}
-	values, _ := d.Reals(maskElements)
-	return slices.ContainsFunc(values, func(v float64) bool { return !(math.Abs(v) < maskValue) })
+	values, ok := d.Reals(maskElements)
+	if !ok && buffers.MatchString(s.g.Tensors[id].Name) {
+		return "its values do not stand in the file, and its name is that of a mask or a table"
+	}
+	row := 0
+	if n := len(d.Dims); n > 0 && d.Dims[n-1] < int64(len(values)) {
+		row = int(d.Dims[n-1])
+	}
+	zeros, ones, first, most := 0, 0, 0, 0.0
+	for i, v := range values {
+		switch most = max(most, math.Abs(v)); {
+		case !(math.Abs(v) < maskValue):
+			return "it is a mask: some of its elements are 10,000 or more, or not finite"
+		case v == 0:
+			zeros++
+		case v == 1:
+			ones++
+		}
+		if i < row {
+			first = zeros + ones
+		}
+	}
+	binary := zeros+ones == len(values)
+	switch {
+	case len(d.Dims) > 1 && binary && zeros > 0 && ones > 0:
+		return "it is a mask: its elements are 0 and 1"
+	case row > 1 && !binary && first == row && most <= 1 && most > 0.9:
+		return "it is a table of sines and cosines: its first row is exactly 0 and 1"
+	}
+	return ""
 }
 
 // selectParameters finds the initializers that are trained.
@@ -88,7 +131,7 @@ func (s *trainer) selectParameters() error {
 		if t.Data == nil || s.states[id] || !t.Type.Elem.Floating() || len(t.Type.Shape) == 0 {
 			continue
 		}
-		weight, flat, by := s.role(id)
+		weight, flat, by := s.role(id, id)
 		asked := s.opt.Trainable != nil && s.opt.Trainable.MatchString(t.Name)
 		frozen := s.opt.Freeze != nil && s.opt.Freeze.MatchString(t.Name)
 		why := ""
@@ -160,27 +203,33 @@ func (s *trainer) reachesLoss() map[ID]bool {
 }
 
 // role says whether a tensor is read as a weight, whether only as one that does
-// not decay, and if it is none, what reads it.
-func (s *trainer) role(id ID) (weight, flat bool, why string) {
+// not decay, and if it is none, what reads it. It is the initializer root, or
+// what transparent operators make of it.
+func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
 	flat = true
 	if f, expanded := s.expanded[id]; expanded {
 		weight, flat = true, f
 	}
-	own := exportersOwn.MatchString(s.g.Tensors[id].Name)
+	name := s.g.Tensors[root].Name
+	if rotary.MatchString(name) {
+		return false, false, "its name is that of the frequencies of rotary positions"
+	}
 	for _, k := range s.g.Tensors[id].Readers {
 		n := s.g.Nodes[k]
 		r, known := roles[ruleKey{n.Domain, n.Op}]
 		for i, t := range n.Inputs {
 			switch {
 			case t != id:
-			case known && slices.Contains(r.weights, i):
-				if own && (n.Op == "Add" || n.Op == "Mul") {
+			case known && slices.Contains(r.weights, i), n.Op == "Concat" && n.Domain == "":
+				if plain[n.Op] && exportersOwn.MatchString(name) {
 					why = "its name is an exporter's for a constant"
 					continue
 				}
-				if n.Op == "Add" && s.isMask(id) {
-					why = "it is a mask: some of its elements are 10,000 or more, or not finite"
-					continue
+				if plain[n.Op] {
+					if no := s.computed(root); no != "" {
+						why = no
+						continue
+					}
 				}
 				weight = true
 				flat = flat && (slices.Contains(r.flat, i) || len(s.shape(id)) == 1)
@@ -189,7 +238,7 @@ func (s *trainer) role(id ID) (weight, flat bool, why string) {
 					if out == graph.None {
 						continue
 					}
-					w, f, y := s.role(out)
+					w, f, y := s.role(out, root)
 					weight, flat = weight || w, flat && f
 					if why == "" {
 						why = y

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
 // TestMasksAreNotTrained: what is added to hide places from an attention looks
@@ -39,4 +40,62 @@ func TestMasksAreNotTrained(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatIsTrainedByDefault: what PyTorch would train, as far as names, readers
+// and values tell.
+func TestWhatIsTrainedByDefault(t *testing.T) {
+	sines := make([]float64, 0, 24)
+	for place := range 6 {
+		for k := range 2 {
+			angle := float64(place) / math.Pow(10, float64(k))
+			sines = append(sines, math.Sin(angle), math.Cos(angle))
+		}
+	}
+	const places, width = 6, 4
+	for _, c := range []struct {
+		name    string
+		table   operand
+		called  string
+		use     func(b *builder, x, table ID) ID // x is [2, 3, 4]
+		trained bool
+	}{
+		{"a class token", operand{shape: []int{1, 1, width}}, "class_token", classToken, true},
+		{"a class token that an exporter named", operand{shape: []int{1, 1, width}}, "val_3", classToken, false},
+		{"a table of positions, cut", operand{shape: []int{1, places, width}}, "positions", positions, true},
+		{"positions that start at zero", operand{shape: []int{1, places, width}, reals: make([]float64, places*width)}, "positions", positions, true},
+		{"sines", operand{shape: []int{1, places, width}, reals: sines}, "pe", positions, false},
+		{"a mask of 0 and 1, cut", operand{shape: []int{1, places, width}, reals: append(make([]float64, 23), 1)}, "causal", positions, false},
+		{"a mask whose values are not there", operand{shape: []int{1, places, width}, absent: true}, "t.mask", positions, false},
+		{"rotary frequencies", operand{shape: []int{width, width}}, "rotary_emb.inv_freq", func(b *builder, x, table ID) ID {
+			return b.op("y", "Cos", nil, b.op("angles", "MatMul", nil, x, table))
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBuilder(c.name, 18)
+			c.table.elem = graph.Float32
+			x := b.op("h", "MatMul", nil, b.input("x", b.real(2, 3, width)), b.weights("w", width, width))
+			table := b.initializer(c.called, b.value(c.table))
+			if c.table.absent {
+				d := b.m.Graph.Tensors[table].Data
+				d.Raw, d.External = nil, &graph.External{Location: "nowhere", Length: d.Bytes}
+			}
+			y := c.use(b, x, table)
+			m := b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, y))
+			step := train(t, m, Options{Loss: "none:objective"})
+			if got := slices.Contains(step.Parameters, c.called); got != c.trained {
+				t.Errorf("trained: %v, expected %v", got, c.trained)
+			}
+		})
+	}
+}
+
+func classToken(b *builder, x, table ID) ID {
+	each := b.op("val_9", "Expand", nil, table, b.initializer("val_8", reference.Ints([]int{3}, 2, 1, 4)))
+	return b.op("y", "Concat", attrs{"axis": 1}, each, x)
+}
+
+func positions(b *builder, x, table ID) ID {
+	at := func(name string, v int64) ID { return b.initializer(name, reference.Ints([]int{1}, v)) }
+	return b.op("y", "Add", nil, x, b.op("val_9", "Slice", nil, table, at("val_5", 0), at("val_6", 3), at("val_7", 1)))
 }
