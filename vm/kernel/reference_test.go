@@ -1,0 +1,264 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// nodeCase is a node at a size at which the ways that kernels have for large
+// tensors are taken: ONNX's own tests are small.
+type nodeCase struct {
+	op        string // with its domain, if it has one: "com.microsoft.Attention"
+	version   int64  // 0: 18
+	attrs     []*graph.Attr
+	in        []*reference.Tensor // nil where one is left out
+	outputs   int                 // 0: 1
+	tolerance float64             // of the largest element; 0: 2e-6
+}
+
+var draws = rand.New(rand.NewPCG(1, 2))
+
+// noise is numbers of a float32 in [-2, 2).
+func noise(shape ...int) *reference.Tensor {
+	list := make([]float64, count(shape))
+	for i := range list {
+		list[i] = float64(4*draws.Float32() - 2)
+	}
+	return reference.Reals(shape, list...)
+}
+
+// positive are numbers in [0.5, 1.5).
+func positive(shape ...int) *reference.Tensor {
+	t := noise(shape...)
+	for i := range t.F {
+		t.F[i] = float64(float32(t.F[i]/4 + 1))
+	}
+	return t
+}
+
+func wholes(shape []int, list ...int64) *reference.Tensor { return reference.Ints(shape, list...) }
+
+func scalar(v float64) *reference.Tensor { return reference.Reals([]int{}, v) }
+
+func ints(name string, list ...int64) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: list}
+}
+
+func whole1(name string, v int64) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrInt, Int: v}
+}
+
+func float1(name string, v float32) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrFloat, Float: v}
+}
+
+func text(name, v string) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
+}
+
+func attrs(list ...*graph.Attr) []*graph.Attr { return list }
+
+func args(list ...*reference.Tensor) []*reference.Tensor { return list }
+
+// store is a reference tensor as kernels see it; reals become those of dtype d.
+func store(t *reference.Tensor, d graph.DType) *Tensor {
+	if t.F == nil {
+		d = t.Type
+	}
+	x := blank(d, t.Shape)
+	set, _ := writer(d)
+	for i := range x.Len() {
+		if t.F != nil {
+			set(x.At, i, t.F[i])
+		} else {
+			set(x.At, i, float64(t.I[i]))
+		}
+	}
+	return x
+}
+
+func blank(d graph.DType, shape []int) *Tensor {
+	x := &Tensor{Type: d, Shape: append([]int{}, shape...)}
+	x.At = unsafe.Pointer(unsafe.SliceData(make([]uint64, x.Bytes()/8+9)))
+	return x
+}
+
+// alone is the runtime of one node.
+type alone struct{ pack bool }
+
+func (alone) Known(int) ([]int64, bool) { return nil, false }
+func (alone) Live() bool                { return true }
+func (alone) Resize(int, []int) error   { return fmt.Errorf("the shape is known") }
+func (alone) Seed() uint64              { return 1 }
+func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {
+	if !a.pack {
+		return nil, false
+	}
+	at := unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8+1)))
+	fill(at)
+	return at, true
+}
+
+// node is the case as a node of a graph of its own, and the outputs it must have.
+func (k *nodeCase) node(in []*reference.Tensor) (*graph.Node, []*reference.Tensor, error) {
+	domain, op := "", k.op
+	if i := strings.LastIndex(k.op, "."); i >= 0 {
+		domain, op = k.op[:i], k.op[i+1:]
+	}
+	g := &graph.Graph{}
+	n := &graph.Node{Op: op, Domain: domain, Attrs: k.attrs}
+	feeds := map[string]*reference.Tensor{}
+	for i, t := range in {
+		if t == nil {
+			n.Inputs = append(n.Inputs, graph.None)
+			continue
+		}
+		name := fmt.Sprintf("x%d", i)
+		feeds[name] = t
+		n.Inputs = append(n.Inputs, g.NewTensor(name))
+	}
+	for i := range max(k.outputs, 1) {
+		n.Outputs = append(n.Outputs, g.NewTensor(fmt.Sprintf("y%d", i)))
+	}
+	g.Nodes, g.Outputs = []*graph.Node{n}, n.Outputs
+	got, err := reference.Eval(&graph.Model{Graph: g, Opsets: []graph.Opset{{Version: k.opset()}, {Domain: domain, Version: k.opset()}}}, feeds)
+	if err != nil {
+		return nil, nil, err
+	}
+	var want []*reference.Tensor
+	for i := range n.Outputs {
+		want = append(want, got[fmt.Sprintf("y%d", i)])
+	}
+	return n, want, nil
+}
+
+func (k *nodeCase) opset() int64 {
+	if k.version == 0 {
+		return 18
+	}
+	return k.version
+}
+
+// run computes the node with so many workers.
+func (k *nodeCase) run(n *graph.Node, in []*Tensor, want []*reference.Tensor, d graph.DType, workers int, r alone) ([]*Tensor, error) {
+	c := &Call{Node: n, Version: k.opset(), In: in, Runtime: r}
+	for _, w := range want {
+		e := w.Type
+		if w.F != nil {
+			e = d
+		}
+		c.Out = append(c.Out, blank(e, w.Shape))
+	}
+	kernel := Lookup(n.Domain, n.Op)
+	if kernel == nil {
+		return nil, fmt.Errorf("no kernel")
+	}
+	f, err := kernel.Prepare(c)
+	if err != nil {
+		return nil, err
+	}
+	pool := work.New(workers)
+	defer pool.Close()
+	stride := (c.EachBytes + 63) &^ 63
+	// Scratch holds NaN, which must not reach a result.
+	nan := func(n int) unsafe.Pointer {
+		list := make([]float32, n/4+16)
+		fill(list, float32(math.NaN()))
+		return unsafe.Pointer(unsafe.SliceData(list))
+	}
+	pool.SetScratch(nan(c.SharedBytes), nan(workers*stride), stride)
+	for range 2 { // a kernel is run at every step
+		if err := f(pool); err != nil {
+			return nil, err
+		}
+	}
+	return c.Out, nil
+}
+
+// TestAgainstReference: kernels at some size agree with the plain evaluator in
+// float64, in float32 and (within its precision) float16, with constants packed
+// or not, and give the same bits for any number of workers.
+func TestAgainstReference(t *testing.T) {
+	for i := range nodeCases {
+		k := &nodeCases[i]
+		t.Run(fmt.Sprintf("%03d-%s", i, k.op), func(t *testing.T) {
+			for _, d := range []graph.DType{graph.Float32, graph.Float16} {
+				k.check(t, d)
+			}
+		})
+	}
+}
+
+func (k *nodeCase) check(t *testing.T, d graph.DType) {
+	t.Helper()
+	tolerance := k.tolerance
+	if tolerance == 0 {
+		tolerance = 2e-6
+	}
+	in := make([]*reference.Tensor, len(k.in))
+	for i, x := range k.in {
+		in[i] = x
+		if x != nil && x.F != nil && d == graph.Float16 {
+			in[i] = reference.Reals(x.Shape, make([]float64, len(x.F))...)
+			for j, v := range x.F {
+				in[i].F[j] = float64(simd.FromHalf(simd.ToHalf(float32(v))))
+			}
+			tolerance = max(k.tolerance, 2e-3)
+		}
+	}
+	n, want, err := k.node(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := make([]*Tensor, len(in))
+	for i, x := range in {
+		if x != nil {
+			given[i] = store(x, d)
+			given[i].Const = i > 0
+		}
+	}
+	got, err := k.run(n, given, want, d, 1, alone{pack: true})
+	if err != nil {
+		t.Fatalf("%v: %v", d, err)
+	}
+	for o, w := range want {
+		size := 0.0
+		for _, v := range w.F {
+			if !math.IsInf(v, 0) {
+				size = max(size, math.Abs(v))
+			}
+		}
+		get, _ := reader(got[o].Type)
+		for i := range got[o].Len() {
+			v, expected := get(got[o].At, i), 0.0
+			if w.F != nil {
+				expected = w.F[i]
+			} else {
+				expected = float64(w.I[i])
+			}
+			if v != expected && !(math.Abs(v-expected) <= tolerance*size) && !(v != v && expected != expected) {
+				t.Fatalf("%v: output %d of shape %v, element %d: got %v, want %v", d, o, w.Shape, i, v, expected)
+			}
+		}
+	}
+	for _, r := range []alone{{pack: true}, {pack: false}} {
+		again, err := k.run(n, given, want, d, 3, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for o := range got {
+			if string(raw(again[o])) != string(raw(got[o])) {
+				t.Fatalf("%v: output %d: other bits with three workers, constants packed: %v", d, o, r.pack)
+			}
+		}
+	}
+}
