@@ -11,8 +11,8 @@ import (
 // activations are functions of one input.
 var activations = family{"", []Kernel{
 	{Name: "Relu", Make: makeRelu},
-	{Name: "Sigmoid", Make: combined(simd.Exp, -1, func(_, e float32) float32 { return 1 / (1 + e) }, sigmoid)},
-	{Name: "Tanh", Make: real1(math.Tanh)},
+	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid)},
+	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh)},
 	{Name: "Softplus", Make: real1(softplus)},
 	{Name: "Softsign", Make: real1(func(x float64) float64 { return x / (1 + math.Abs(x)) })},
 	{Name: "Mish", Make: real1(func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
@@ -37,10 +37,12 @@ var activations = family{"", []Kernel{
 	{Name: "Celu", Make: withAlpha(1, func(x, alpha float64) float64 {
 		return max(0, x) + min(0, alpha*math.Expm1(x/alpha))
 	})},
-	{Name: "Swish", Make: withAlpha(1, func(x, alpha float64) float64 { return x * sigmoid(alpha*x) })},
+	{Name: "Swish", Make: makeSwish},
 	{Name: "Selu", Make: makeSelu},
 	{Name: "HardSigmoid", Make: makeHardSigmoid},
-	{Name: "HardSwish", Make: real1(func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) })},
+	{Name: "HardSwish", Make: vector1(func(d, a []float32) { simd.HardSwish(d, a, 1./6, 0.5) }, func(x float64) float64 {
+		return x * max(0, min(1, x/6+0.5))
+	})},
 	{Name: "Gelu", Make: makeGelu},
 	{Name: "Shrink", Make: makeShrink},
 	{Name: "PRelu", Make: makePRelu},
@@ -103,18 +105,26 @@ func makeSelu(c *Call) (Run, error) {
 }
 
 func makeHardSigmoid(c *Call) (Run, error) {
-	alpha, beta := float64(c.Float("alpha", 0.2)), float64(c.Float("beta", 0.5))
-	return real1(func(x float64) float64 { return max(0, min(1, alpha*x+beta)) })(c)
+	alpha, beta := c.Float("alpha", 0.2), c.Float("beta", 0.5)
+	return vector1(func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) }, func(x float64) float64 {
+		return max(0, min(1, float64(alpha)*x+float64(beta)))
+	})(c)
 }
 
 func makeGelu(c *Call) (Run, error) {
 	if c.Str("approximate", "none") == "tanh" {
-		return real1(func(x float64) float64 {
+		return vector1(simd.GeluTanh, func(x float64) float64 {
 			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 		})(c)
 	}
-	return combined(simd.Erf, math.Sqrt2/2, func(x, e float32) float32 { return 0.5 * x * (1 + e) },
-		func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
+	return vector1(simd.Gelu, func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
+}
+
+func makeSwish(c *Call) (Run, error) {
+	alpha := c.Float("alpha", 1)
+	return vector1(func(d, a []float32) { simd.Swish(d, a, alpha) }, func(x float64) float64 {
+		return x * sigmoid(float64(alpha)*x)
+	})(c)
 }
 
 func makeShrink(c *Call) (Run, error) {

@@ -127,7 +127,7 @@ func softmaxMasked(row []float32) {
 		clear(row)
 		return
 	}
-	softmaxLine(row, row, 1, false)
+	softmaxRow(row, row)
 }
 
 // makeAttention: queries, keys and values, a mask, what was seen before, and how

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -19,10 +20,20 @@ func makeBiasGelu(c *Call) (Run, error) {
 	if c.In[0].Type != graph.Float32 {
 		return nil, unsupported(c.In[0].Type)
 	}
-	return loopsOf(func(a, b float32) float32 {
-		x := float64(a + b)
-		return float32(0.5 * x * (1 + math.Erf(x/math.Sqrt2)))
-	}).run(c)
+	return loops[float32, float32]{
+		vv: func(d, a, b []float32) {
+			simd.Add(d, a, b)
+			simd.Gelu(d, d)
+		},
+		vs: func(d, a []float32, b float32) {
+			simd.AddScalar(d, a, b)
+			simd.Gelu(d, d)
+		},
+		sv: func(d []float32, a float32, b []float32) {
+			simd.AddScalar(d, b, a)
+			simd.Gelu(d, d)
+		},
+	}.run(c)
 }
 
 // makeSkipLayerNorm normalises input + skip (+ bias) over the last axis; output

@@ -29,10 +29,10 @@ var elementwise = family{"", []Kernel{
 	{Name: "Ceil", Make: real1(math.Ceil)},
 	{Name: "Round", Make: real1(math.RoundToEven)},
 	{Name: "Sqrt", Make: real1(math.Sqrt)},
-	{Name: "Reciprocal", Make: real1(func(x float64) float64 { return 1 / x })},
-	{Name: "Exp", Make: vector1(simd.Exp, math.Exp)},
+	{Name: "Reciprocal", Make: vector1(func(d, a []float32) { simd.DivBy(d, a, 1) }, func(x float64) float64 { return 1 / x })},
+	{Name: "Exp", Make: vector1(func(d, a []float32) { simd.Exp(d, a, 1, 0) }, math.Exp)},
 	{Name: "Log", Make: real1(math.Log)},
-	{Name: "Erf", Make: vector1(simd.Erf, math.Erf)},
+	{Name: "Erf", Make: vector1(func(d, a []float32) { simd.Erf(d, a, 1, 0) }, math.Erf)},
 	{Name: "Sin", Make: real1(math.Sin)},
 	{Name: "Cos", Make: real1(math.Cos)},
 	{Name: "Tan", Make: real1(math.Tan)},
@@ -133,7 +133,8 @@ func foldMany(c *Call, b *operation) (Run, error) {
 }
 
 var adds = &operation{
-	addLoops[float32](), addLoops[float64](), addLoops[int64](), addLoops[int32](), addLoops[int16](), addLoops[int8](),
+	loops[float32, float32]{simd.Add, simd.AddScalar, func(d []float32, a float32, b []float32) { simd.AddScalar(d, b, a) }},
+	addLoops[float64](), addLoops[int64](), addLoops[int32](), addLoops[int16](), addLoops[int8](),
 	addLoops[uint64](), addLoops[uint32](), addLoops[uint16](), addLoops[uint8](),
 }
 
@@ -156,7 +157,8 @@ func addLoops[T number]() loops[T, T] {
 }
 
 var multiplies = &operation{
-	mulLoops[float32](), mulLoops[float64](), mulLoops[int64](), mulLoops[int32](), mulLoops[int16](), mulLoops[int8](),
+	loops[float32, float32]{simd.Mul, simd.MulScalar, func(d []float32, a float32, b []float32) { simd.MulScalar(d, b, a) }},
+	mulLoops[float64](), mulLoops[int64](), mulLoops[int32](), mulLoops[int16](), mulLoops[int8](),
 	mulLoops[uint64](), mulLoops[uint32](), mulLoops[uint16](), mulLoops[uint8](),
 }
 
@@ -179,7 +181,11 @@ func mulLoops[T number]() loops[T, T] {
 }
 
 var subtracts = &operation{
-	subLoops[float32](), subLoops[float64](), subLoops[int64](), subLoops[int32](), subLoops[int16](), subLoops[int8](),
+	loops[float32, float32]{
+		simd.Sub, func(d, a []float32, b float32) { simd.AddScalar(d, a, -b) },
+		func(d []float32, a float32, b []float32) { simd.SubFrom(d, b, a) },
+	},
+	subLoops[float64](), subLoops[int64](), subLoops[int32](), subLoops[int16](), subLoops[int8](),
 	subLoops[uint64](), subLoops[uint32](), subLoops[uint16](), subLoops[uint8](),
 }
 
@@ -205,7 +211,8 @@ func subLoops[T number]() loops[T, T] {
 }
 
 var divides = &operation{
-	divLoops[float32](), divLoops[float64](),
+	loops[float32, float32]{simd.Div, simd.DivScalar, func(d []float32, a float32, b []float32) { simd.DivBy(d, b, a) }},
+	divLoops[float64](),
 	loopsOf(quotient[int64]), loopsOf(quotient[int32]), loopsOf(quotient[int16]), loopsOf(quotient[int8]),
 	loopsOf(quotient[uint64]), loopsOf(quotient[uint32]), loopsOf(quotient[uint16]), loopsOf(quotient[uint8]),
 }
@@ -347,7 +354,9 @@ func makePow(c *Call) (Run, error) {
 
 func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (Run, error) {
 	if exponent == c.In[0].Type {
-		return loopsOf(power[T]).run(c)
+		l := loopsOf(power[T])
+		l.vs = powers[T]
+		return l.run(c)
 	}
 	// Of another dtype: through scratch of the base's.
 	get, ok := reader(exponent)
@@ -357,7 +366,9 @@ func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (
 	y := c.In[1]
 	same := &Tensor{Type: c.In[0].Type, Shape: y.Shape}
 	off := c.Shared(same.Bytes())
-	run, err := loopsOf(power[T]).between(c.Out[0], c.In[0], same)
+	l := loopsOf(power[T])
+	l.vs = powers[T]
+	run, err := l.between(c.Out[0], c.In[0], same)
 	if err != nil {
 		return nil, err
 	}
@@ -370,9 +381,30 @@ func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (
 	}, nil
 }
 
+// powers is numbers to the power of b, by products where that is a small integer.
+func powers[T float32 | float64 | int64 | int32](d, a []T, b T) {
+	switch {
+	case b == 2:
+		for i, x := range a[:len(d)] {
+			d[i] = x * x
+		}
+	case b == 3:
+		for i, x := range a[:len(d)] {
+			d[i] = x * x * x
+		}
+	default:
+		for i, x := range a[:len(d)] {
+			d[i] = power(x, b)
+		}
+	}
+}
+
 func power[T float32 | float64 | int64 | int32](a, b T) T {
-	if b == 2 {
+	switch b {
+	case 2:
 		return a * a
+	case 3:
+		return a * a * a
 	}
 	if p, exact := integerPower(a, b); exact {
 		return p
@@ -421,36 +453,12 @@ func real1(f func(float64) float64) func(*Call) (Run, error) {
 }
 
 // vector1 is real1 of a function that has vectors for float32.
-func vector1(f func(dst, src []float32, scale, shift float32), otherwise func(float64) float64) func(*Call) (Run, error) {
+func vector1(f func(dst, src []float32), otherwise func(float64) float64) func(*Call) (Run, error) {
 	return func(c *Call) (Run, error) {
 		if c.In[0].Type != graph.Float32 {
 			return real1(otherwise)(c)
 		}
-		return rowwise(c, func(d, a []float32) { f(d, a[:len(d)], 1, 0) })
-	}
-}
-
-// chunk is how many numbers a kernel puts aside at once.
-const chunk = 256
-
-// combined is the kernel of f(x, v(scale·x)), where v has vectors for float32,
-// and of otherwise for float64.
-func combined(v func(dst, src []float32, scale, shift float32), scale float32, f func(x, v float32) float32, otherwise func(float64) float64) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
-		if c.In[0].Type != graph.Float32 {
-			return real1(otherwise)(c)
-		}
-		return rowwise(c, func(d, a []float32) {
-			var aside [chunk]float32
-			for len(d) > 0 {
-				n := min(chunk, len(d))
-				v(aside[:n], a[:n], scale, 0)
-				for i, x := range a[:n] {
-					d[i] = f(x, aside[i])
-				}
-				d, a = d[n:], a[n:]
-			}
-		})
+		return rowwise(c, func(d, a []float32) { f(d, a[:len(d)]) })
 	}
 }
 

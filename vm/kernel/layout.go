@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -107,12 +108,54 @@ func moveStrided[T any](to, from unsafe.Pointer, n, toStep, fromStep int) {
 	}
 }
 
+// turned reports whether a mover turns matrices of 4-byte elements: its last axis
+// lies side by side in one place, and axis k in the other.
+func (m *mover) turned() (k int, is bool) {
+	last := len(m.shape) - 1
+	if m.width != 4 || m.to[last] != 1 || m.shape[last] < 8 {
+		return 0, false
+	}
+	for k := range last {
+		if m.from[k] == 1 && m.shape[k] >= 8 {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// turn is run of such a mover: each part turns some columns of one matrix.
+func (m *mover) turn(k int, to, from *Tensor, toOff, fromOff int) Run {
+	last := len(m.shape) - 1
+	rows, columns := m.shape[last], m.shape[k] // of what is read
+	var shape, x, y []int
+	for a := range last {
+		if a != k {
+			shape, x, y = append(shape, m.shape[a]), append(x, m.from[a]), append(y, m.to[a])
+		}
+	}
+	at := max(64, grain/max(rows, 1)&^7)
+	pieces := cuts(columns, at)
+	part := func(p, _ int) {
+		matrix, first := p/pieces, p%pieces*at
+		s := fromOff + offset(matrix, shape, x) + first
+		d := toOff + offset(matrix, shape, y) + first*m.to[k]
+		simd.Transpose((*float32)(element[float32](to, d)), (*float32)(element[float32](from, s)), m.to[k], m.from[last], rows, min(at, columns-first))
+	}
+	return func(w *work.Pool) error {
+		w.For(count(shape)*pieces, part)
+		return nil
+	}
+}
+
 // run makes the kernel of a mover between two tensors, from element fromOff to
 // element toOff on.
 func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
 	rows, n := m.rows(), m.shape[len(m.shape)-1]
 	if rows == 0 || n == 0 {
 		return func(*work.Pool) error { return nil }
+	}
+	if k, is := m.turned(); is {
+		return m.turn(k, to, from, toOff, fromOff)
 	}
 	group := max(1, grain/n)
 	part := func(p, _ int) {

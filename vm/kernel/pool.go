@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -14,7 +15,7 @@ var pooling = family{"", []Kernel{
 	{Name: "AveragePool", Make: makeAveragePool},
 	{Name: "LpPool", Make: makeLpPool},
 	{Name: "MaxUnpool", Make: makeMaxUnpool, Half: true},
-	{Name: "GlobalAveragePool", Make: global(average)},
+	{Name: "GlobalAveragePool", Make: makeGlobalAveragePool},
 	{Name: "GlobalMaxPool", Make: global(largest)},
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
 }}
@@ -246,6 +247,22 @@ func globalPool[T floating](c *Call, f func(planeReader, int) float64) (Run, err
 	part := func(p, _ int) {
 		in := span[T](element[T](x, p*n), n)
 		data[T](out)[p] = T(f(func(i int) float64 { return float64(in[i]) }, n))
+	}
+	return func(w *work.Pool) error {
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
+	}, nil
+}
+
+// makeGlobalAveragePool adds up float32 by vectors.
+func makeGlobalAveragePool(c *Call) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	if x.Type != graph.Float32 || x.rank() < 2 {
+		return global(average)(c)
+	}
+	n := count(x.Shape[2:])
+	part := func(p, _ int) {
+		data[float32](out)[p] = float32(simd.Sum(span[float32](element[float32](x, p*n), n)) / float64(n))
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*x.Shape[1], part)

@@ -10,8 +10,8 @@ import (
 
 // reductions take axes together, or run along one.
 var reductions = family{"", []Kernel{
-	{Name: "ReduceSum", Make: reduce(reduction{term: same, end: whole})},
-	{Name: "ReduceMean", Make: reduce(reduction{term: same, end: func(sum, n float64) float64 { return sum / n }})},
+	{Name: "ReduceSum", Make: reduce(reduction{plainSum: true, term: same, end: whole})},
+	{Name: "ReduceMean", Make: reduce(reduction{plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
 	{Name: "ReduceSumSquare", Make: reduce(reduction{term: squared, end: whole})},
 	{Name: "ReduceL1", Make: reduce(reduction{term: math.Abs, end: whole})},
 	{Name: "ReduceL2", Make: reduce(reduction{term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
@@ -31,6 +31,7 @@ type reduction struct {
 	term      func(float64) float64
 	end       func(sum, n float64) float64
 	logSumExp bool
+	plainSum  bool // terms are the elements as they are, and are added
 }
 
 func same(x float64) float64       { return x }
@@ -179,6 +180,10 @@ func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
 			} else {
 				for k := range outer {
 					row := span[T](element[T](x, base+outerOffset(f, k, inner)), inner)
+					if f32, is := any(row).([]float32); is && r.plainSum {
+						sum += simd.Sum(f32)
+						continue
+					}
 					if r.join == nil {
 						for _, v := range row {
 							sum += r.term(float64(v))
@@ -267,6 +272,10 @@ func softmaxOf[T floating](c *Call, log bool) (Run, error) {
 
 // softmaxLine does one line of elements that lie step apart; d may be s.
 func softmaxLine[T floating](d, s []T, step int, log bool) {
+	if f32, is := any(d).([]float32); is && step == 1 && !log {
+		softmaxRow(f32, any(s).([]float32))
+		return
+	}
 	high := s[0]
 	for i := step; i < len(s); i += step {
 		high = max(high, s[i])
@@ -282,20 +291,32 @@ func softmaxLine[T floating](d, s []T, step int, log bool) {
 		}
 		return
 	}
-	if f32, is := any(d).([]float32); is && step == 1 {
-		simd.Exp(f32, any(s).([]float32), 1, -float32(high))
-		for _, e := range f32 {
-			sum += float64(e)
-		}
-	} else {
-		for i := 0; i < len(s); i += step {
-			e := math.Exp(float64(s[i] - high))
-			d[i] = T(e)
-			sum += e
-		}
+	for i := 0; i < len(s); i += step {
+		e := math.Exp(float64(s[i] - high))
+		d[i] = T(e)
+		sum += e
 	}
 	scale := T(1 / sum)
 	for i := 0; i < len(d); i += step {
 		d[i] *= scale
 	}
+}
+
+// softmaxRow is the softmax of one row by vectors; d may be s. One with a NaN
+// becomes NaN.
+func softmaxRow(d, s []float32) {
+	high := [4]float32{s[0], s[0], s[0], s[0]}
+	i := 0
+	for ; i+4 <= len(s); i += 4 {
+		for l, x := range s[i : i+4] {
+			if x > high[l] {
+				high[l] = x
+			}
+		}
+	}
+	for ; i < len(s); i++ {
+		high[0] = max(high[0], s[i])
+	}
+	simd.Exp(d, s, 1, -max(high[0], high[1], high[2], high[3]))
+	simd.MulScalar(d, d, float32(1/simd.Sum(d)))
 }

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/buildtags"
+	. "github.com/mmcloughlin/avo/reg"
 )
 
 func main() {
@@ -31,6 +32,26 @@ func main() {
 		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linear(exponential))
 		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", linear(errorFunction))
 		function("clampAVX2", "clampAVX2 writes min(max(x, low), high); NaN stays, -0 becomes 0.", "low, high", clamp)
+		function("sigmoidAVX2", "sigmoidAVX2 writes 1/(1 + exp(-(scale·x + shift))).", "scale, shift", linear(logistic))
+		function("swishAVX2", "swishAVX2 writes x/(1 + exp(-scale·x)).", "scale, shift", swish)
+		function("tanhAVX2", "tanhAVX2 writes tanh(scale·x + shift).", "scale, shift", linear(hyperbolicTangent))
+		function("geluAVX2", "geluAVX2 writes x·(1 + erf(x/√2))/2.", "scale, shift", gelu)
+		function("geluTanhAVX2", "geluTanhAVX2 writes gelu's approximation by tanh.", "scale, shift", geluTanh)
+		function("hardSigmoidAVX2", "hardSigmoidAVX2 writes min(max(scale·x + shift, 0), 1).", "scale, shift", hardSigmoid)
+		function("hardSwishAVX2", "hardSwishAVX2 writes x·min(max(scale·x + shift, 0), 1).", "scale, shift", hardSwish)
+		binary("addAVX2", "addAVX2 writes a + b.", func(b, a VecPhysical) { VADDPS(b, a, a) })
+		binary("subAVX2", "subAVX2 writes a - b.", func(b, a VecPhysical) { VSUBPS(b, a, a) })
+		binary("mulAVX2", "mulAVX2 writes a·b.", func(b, a VecPhysical) { VMULPS(b, a, a) })
+		binary("divAVX2", "divAVX2 writes a/b.", func(b, a VecPhysical) { VDIVPS(b, a, a) })
+		binary("maxAVX2", "maxAVX2 writes the larger of a and b, NaN if either is it.", larger)
+		scalar("addScalarAVX2", "addScalarAVX2 writes a + b.", func(b, a VecPhysical) { VADDPS(b, a, a) })
+		scalar("mulScalarAVX2", "mulScalarAVX2 writes a·b.", func(b, a VecPhysical) { VMULPS(b, a, a) })
+		scalar("divScalarAVX2", "divScalarAVX2 writes a/b.", func(b, a VecPhysical) { VDIVPS(b, a, a) })
+		scalar("subFromAVX2", "subFromAVX2 writes b - a.", func(b, a VecPhysical) { VSUBPS(a, b, a) })
+		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
+		sum()
+		squares()
+		transpose()
 		quantize()
 		requantize()
 		dequantize()

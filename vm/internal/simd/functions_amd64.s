@@ -273,6 +273,1085 @@ eight:
 	VZEROUPPER
 	RET
 
+// func sigmoidAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sigmoidAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VFMADD213PS  Y15, Y14, Y0
+	VBROADCASTSS c80000000<>+0(SB), Y6
+	VXORPS       Y6, Y0, Y0
+	VBROADCASTSS c42b1999a<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VBROADCASTSS cc2d10000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y1
+	VMULPS       Y0, Y1, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VBROADCASTSS cbf318000<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c395e8083<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Y2
+	VBROADCASTSS c3c0905b8<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3f000000<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VBROADCASTSS c3f800000<>+0(SB), Y3
+	VADDPS       Y3, Y2, Y0
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VBROADCASTSS c0000007f<>+0(SB), Y3
+	VPADDD       Y3, Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VDIVPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+// func swishAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·swishAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VMOVAPS      Y0, Y10
+	VMULPS       Y14, Y0, Y0
+	VBROADCASTSS c80000000<>+0(SB), Y6
+	VXORPS       Y6, Y0, Y0
+	VBROADCASTSS c42b1999a<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VBROADCASTSS cc2d10000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y1
+	VMULPS       Y0, Y1, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VBROADCASTSS cbf318000<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c395e8083<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Y2
+	VBROADCASTSS c3c0905b8<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3f000000<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VBROADCASTSS c3f800000<>+0(SB), Y3
+	VADDPS       Y3, Y2, Y0
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VBROADCASTSS c0000007f<>+0(SB), Y3
+	VPADDD       Y3, Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VDIVPS       Y0, Y1, Y0
+	VMULPS       Y10, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+// func tanhAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·tanhAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VFMADD213PS  Y15, Y14, Y0
+	VBROADCASTSS c80000000<>+0(SB), Y6
+	VANDPS       Y0, Y6, Y7
+	VANDNPS      Y0, Y6, Y8
+	VMULPS       Y8, Y8, Y1
+	VBROADCASTSS cbbbaf0ea<>+0(SB), Y9
+	VBROADCASTSS c3ca9134e<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS cbd5c1e2d<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS c3e088393<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS cbeaaaa99<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VMULPS       Y1, Y9, Y9
+	VFMADD213PS  Y8, Y8, Y9
+	VADDPS       Y8, Y8, Y0
+	VBROADCASTSS c42b1999a<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VBROADCASTSS cc2d10000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y1
+	VMULPS       Y0, Y1, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VBROADCASTSS cbf318000<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c395e8083<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Y2
+	VBROADCASTSS c3c0905b8<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3f000000<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VBROADCASTSS c3f800000<>+0(SB), Y3
+	VADDPS       Y3, Y2, Y0
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VBROADCASTSS c0000007f<>+0(SB), Y3
+	VPADDD       Y3, Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS c40000000<>+0(SB), Y2
+	VDIVPS       Y0, Y2, Y0
+	VSUBPS       Y0, Y1, Y0
+	VBROADCASTSS c3f200000<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y8, Y1
+	VBLENDVPS    Y1, Y9, Y0, Y0
+	VORPS        Y7, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+DATA cbbbaf0ea<>+0(SB)/4, $0xbbbaf0ea
+GLOBL cbbbaf0ea<>(SB), RODATA|NOPTR, $4
+
+DATA c3ca9134e<>+0(SB)/4, $0x3ca9134e
+GLOBL c3ca9134e<>(SB), RODATA|NOPTR, $4
+
+DATA cbd5c1e2d<>+0(SB)/4, $0xbd5c1e2d
+GLOBL cbd5c1e2d<>(SB), RODATA|NOPTR, $4
+
+DATA c3e088393<>+0(SB)/4, $0x3e088393
+GLOBL c3e088393<>(SB), RODATA|NOPTR, $4
+
+DATA cbeaaaa99<>+0(SB)/4, $0xbeaaaa99
+GLOBL cbeaaaa99<>(SB), RODATA|NOPTR, $4
+
+DATA c40000000<>+0(SB)/4, $0x40000000
+GLOBL c40000000<>(SB), RODATA|NOPTR, $4
+
+DATA c3f200000<>+0(SB)/4, $0x3f200000
+GLOBL c3f200000<>(SB), RODATA|NOPTR, $4
+
+// func geluAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VMOVAPS      Y0, Y10
+	VBROADCASTSS c3f3504f3<>+0(SB), Y1
+	VMULPS       Y1, Y0, Y0
+	VBROADCASTSS c80000000<>+0(SB), Y6
+	VANDPS       Y0, Y6, Y7
+	VANDNPS      Y0, Y6, Y8
+	VMULPS       Y8, Y8, Y1
+	VBROADCASTSS cb72267da<>+0(SB), Y9
+	VBROADCASTSS c38ec5c44<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS cba5e6bef<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS c3bab158d<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS cbcdc14ec<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS c3de71785<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS cbec093a3<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS c3f906ebb<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VMULPS       Y8, Y9, Y9
+	VBROADCASTSS c40800000<>+0(SB), Y1
+	VMINPS       Y8, Y1, Y1
+	VBROADCASTSS c3436349e<>+0(SB), Y0
+	VBROADCASTSS c37a197ff<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VBROADCASTSS cb9df9d2b<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VBROADCASTSS c3b881c85<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VBROADCASTSS cbccda245<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VBROADCASTSS c3dddc121<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VBROADCASTSS c3f22221a<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VBROADCASTSS c3f90945a<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VBROADCASTSS cb93ac76e<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y0
+	VXORPS       Y6, Y0, Y0
+	VBROADCASTSS c42b1999a<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VBROADCASTSS cc2d10000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y1
+	VMULPS       Y0, Y1, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VBROADCASTSS cbf318000<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c395e8083<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Y2
+	VBROADCASTSS c3c0905b8<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3f000000<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VBROADCASTSS c3f800000<>+0(SB), Y3
+	VADDPS       Y3, Y2, Y0
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VBROADCASTSS c0000007f<>+0(SB), Y3
+	VPADDD       Y3, Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VSUBPS       Y0, Y1, Y0
+	VCMPPS       $0x01, Y1, Y8, Y1
+	VBLENDVPS    Y1, Y9, Y0, Y0
+	VORPS        Y7, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VMULPS       Y10, Y0, Y0
+	VBROADCASTSS c3f000000<>+0(SB), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
+GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $4
+
+// func geluTanhAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluTanhAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VMOVAPS      Y0, Y10
+	VMULPS       Y0, Y0, Y1
+	VBROADCASTSS c3d122279<>+0(SB), Y2
+	VBROADCASTSS c3f4c422a<>+0(SB), Y3
+	VFMADD213PS  Y3, Y2, Y1
+	VMULPS       Y1, Y0, Y0
+	VBROADCASTSS c80000000<>+0(SB), Y6
+	VANDPS       Y0, Y6, Y7
+	VANDNPS      Y0, Y6, Y8
+	VMULPS       Y8, Y8, Y1
+	VBROADCASTSS cbbbaf0ea<>+0(SB), Y9
+	VBROADCASTSS c3ca9134e<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS cbd5c1e2d<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS c3e088393<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VBROADCASTSS cbeaaaa99<>+0(SB), Y2
+	VFMADD213PS  Y2, Y1, Y9
+	VMULPS       Y1, Y9, Y9
+	VFMADD213PS  Y8, Y8, Y9
+	VADDPS       Y8, Y8, Y0
+	VBROADCASTSS c42b1999a<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VBROADCASTSS cc2d10000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Y1
+	VMULPS       Y0, Y1, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VBROADCASTSS cbf318000<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c395e8083<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VBROADCASTSS c3ab6ba9c<>+0(SB), Y2
+	VBROADCASTSS c3c0905b8<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3d2aaa5c<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3e2aaa6e<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VBROADCASTSS c3f000000<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VMULPS       Y0, Y0, Y3
+	VFMADD213PS  Y0, Y3, Y2
+	VBROADCASTSS c3f800000<>+0(SB), Y3
+	VADDPS       Y3, Y2, Y0
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VBROADCASTSS c0000007f<>+0(SB), Y3
+	VPADDD       Y3, Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS c40000000<>+0(SB), Y2
+	VDIVPS       Y0, Y2, Y0
+	VSUBPS       Y0, Y1, Y0
+	VBROADCASTSS c3f200000<>+0(SB), Y2
+	VCMPPS       $0x01, Y2, Y8, Y1
+	VBLENDVPS    Y1, Y9, Y0, Y0
+	VORPS        Y7, Y0, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VMULPS       Y10, Y0, Y0
+	VBROADCASTSS c3f000000<>+0(SB), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+DATA c3d122279<>+0(SB)/4, $0x3d122279
+GLOBL c3d122279<>(SB), RODATA|NOPTR, $4
+
+DATA c3f4c422a<>+0(SB)/4, $0x3f4c422a
+GLOBL c3f4c422a<>(SB), RODATA|NOPTR, $4
+
+// func hardSigmoidAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, FMA3
+TEXT ·hardSigmoidAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VFMADD213PS  Y15, Y14, Y0
+	VXORPS       Y1, Y1, Y1
+	VMAXPS       Y0, Y1, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+// func hardSwishAVX2(dst *float32, src *float32, n int, scale float32, shift float32)
+// Requires: AVX, FMA3
+TEXT ·hardSwishAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Y14
+	VBROADCASTSS shift+28(FP), Y15
+
+eight:
+	VMOVUPS      (SI), Y0
+	VMOVAPS      Y0, Y10
+	VFMADD213PS  Y15, Y14, Y0
+	VXORPS       Y1, Y1, Y1
+	VMAXPS       Y0, Y1, Y0
+	VBROADCASTSS c3f800000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMULPS       Y10, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x08, CX
+	JNZ          eight
+	VZEROUPPER
+	RET
+
+// func addAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·addAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 32(DX), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VMOVUPS 64(DX), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VMOVUPS 96(DX), Y7
+	VADDPS  Y7, Y6, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DX
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func subAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·subAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 32(DX), Y3
+	VSUBPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VMOVUPS 64(DX), Y5
+	VSUBPS  Y5, Y4, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VMOVUPS 96(DX), Y7
+	VSUBPS  Y7, Y6, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DX
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·mulAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 32(DX), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VMOVUPS 64(DX), Y5
+	VMULPS  Y5, Y4, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VMOVUPS 96(DX), Y7
+	VMULPS  Y7, Y6, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DX
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func divAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·divAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VDIVPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 32(DX), Y3
+	VDIVPS  Y3, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VMOVUPS 64(DX), Y5
+	VDIVPS  Y5, Y4, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VMOVUPS 96(DX), Y7
+	VDIVPS  Y7, Y6, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DX
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VDIVPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func maxAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·maxAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+
+thirtytwo:
+	CMPQ      CX, $0x20
+	JLT       eight
+	VMOVUPS   (SI), Y0
+	VMOVUPS   (DX), Y1
+	VCMPPS    $0x03, Y0, Y0, Y14
+	VMAXPS    Y1, Y0, Y13
+	VBLENDVPS Y14, Y0, Y13, Y0
+	VMOVUPS   Y0, (DI)
+	VMOVUPS   32(SI), Y2
+	VMOVUPS   32(DX), Y3
+	VCMPPS    $0x03, Y2, Y2, Y14
+	VMAXPS    Y3, Y2, Y13
+	VBLENDVPS Y14, Y2, Y13, Y2
+	VMOVUPS   Y2, 32(DI)
+	VMOVUPS   64(SI), Y4
+	VMOVUPS   64(DX), Y5
+	VCMPPS    $0x03, Y4, Y4, Y14
+	VMAXPS    Y5, Y4, Y13
+	VBLENDVPS Y14, Y4, Y13, Y4
+	VMOVUPS   Y4, 64(DI)
+	VMOVUPS   96(SI), Y6
+	VMOVUPS   96(DX), Y7
+	VCMPPS    $0x03, Y6, Y6, Y14
+	VMAXPS    Y7, Y6, Y13
+	VBLENDVPS Y14, Y6, Y13, Y6
+	VMOVUPS   Y6, 96(DI)
+	ADDQ      $0x80, SI
+	ADDQ      $0x80, DX
+	ADDQ      $0x80, DI
+	SUBQ      $0x20, CX
+	JMP       thirtytwo
+
+eight:
+	CMPQ      CX, $0x08
+	JLT       end
+	VMOVUPS   (SI), Y0
+	VMOVUPS   (DX), Y1
+	VCMPPS    $0x03, Y0, Y0, Y14
+	VMAXPS    Y1, Y0, Y13
+	VBLENDVPS Y14, Y0, Y13, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x20, DX
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JMP       eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func addScalarAVX2(dst *float32, a *float32, n int, b float32)
+// Requires: AVX
+TEXT ·addScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS b+24(FP), Y15
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VADDPS  Y15, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VADDPS  Y15, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VADDPS  Y15, Y4, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VADDPS  Y15, Y6, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VADDPS  Y15, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func mulScalarAVX2(dst *float32, a *float32, n int, b float32)
+// Requires: AVX
+TEXT ·mulScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS b+24(FP), Y15
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VMULPS  Y15, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VMULPS  Y15, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VMULPS  Y15, Y4, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VMULPS  Y15, Y6, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VMULPS  Y15, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func divScalarAVX2(dst *float32, a *float32, n int, b float32)
+// Requires: AVX
+TEXT ·divScalarAVX2(SB), NOSPLIT|NOFRAME, $0-28
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS b+24(FP), Y15
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VDIVPS  Y15, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VDIVPS  Y15, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VDIVPS  Y15, Y4, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VDIVPS  Y15, Y6, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VDIVPS  Y15, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func subFromAVX2(dst *float32, a *float32, n int, b float32)
+// Requires: AVX
+TEXT ·subFromAVX2(SB), NOSPLIT|NOFRAME, $0-28
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS b+24(FP), Y15
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VSUBPS  Y0, Y15, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VSUBPS  Y2, Y15, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VSUBPS  Y4, Y15, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VSUBPS  Y6, Y15, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VSUBPS  Y0, Y15, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func divByAVX2(dst *float32, a *float32, n int, b float32)
+// Requires: AVX
+TEXT ·divByAVX2(SB), NOSPLIT|NOFRAME, $0-28
+	MOVQ         dst+0(FP), DI
+	MOVQ         a+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS b+24(FP), Y15
+
+thirtytwo:
+	CMPQ    CX, $0x20
+	JLT     eight
+	VMOVUPS (SI), Y0
+	VDIVPS  Y0, Y15, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y2
+	VDIVPS  Y2, Y15, Y2
+	VMOVUPS Y2, 32(DI)
+	VMOVUPS 64(SI), Y4
+	VDIVPS  Y4, Y15, Y4
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS 96(SI), Y6
+	VDIVPS  Y6, Y15, Y6
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x20, CX
+	JMP     thirtytwo
+
+eight:
+	CMPQ    CX, $0x08
+	JLT     end
+	VMOVUPS (SI), Y0
+	VDIVPS  Y0, Y15, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+// func sumAVX2(src *float32, n int) float64
+// Requires: AVX, SSE2
+TEXT ·sumAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ   src+0(FP), SI
+	MOVQ   n+8(FP), CX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+sixteen:
+	VCVTPS2PD    (SI), Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    16(SI), Y5
+	VADDPD       Y5, Y1, Y1
+	VCVTPS2PD    32(SI), Y6
+	VADDPD       Y6, Y2, Y2
+	VCVTPS2PD    48(SI), Y7
+	VADDPD       Y7, Y3, Y3
+	ADDQ         $0x40, SI
+	SUBQ         $0x10, CX
+	JNZ          sixteen
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VHADDPD      X0, X0, X0
+	MOVSD        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func squaresAVX2(src *float32, n int, mean float64) float64
+// Requires: AVX, FMA3, SSE2
+TEXT ·squaresAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         src+0(FP), SI
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD mean+16(FP), Y15
+	VXORPD       Y0, Y0, Y0
+	VXORPD       Y1, Y1, Y1
+	VXORPD       Y2, Y2, Y2
+	VXORPD       Y3, Y3, Y3
+
+sixteen:
+	VCVTPS2PD    (SI), Y4
+	VSUBPD       Y15, Y4, Y4
+	VFMADD231PD  Y4, Y4, Y0
+	VCVTPS2PD    16(SI), Y5
+	VSUBPD       Y15, Y5, Y5
+	VFMADD231PD  Y5, Y5, Y1
+	VCVTPS2PD    32(SI), Y6
+	VSUBPD       Y15, Y6, Y6
+	VFMADD231PD  Y6, Y6, Y2
+	VCVTPS2PD    48(SI), Y7
+	VSUBPD       Y15, Y7, Y7
+	VFMADD231PD  Y7, Y7, Y3
+	ADDQ         $0x40, SI
+	SUBQ         $0x10, CX
+	JNZ          sixteen
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VHADDPD      X0, X0, X0
+	MOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int, blocks int)
+// Requires: AVX
+TEXT ·transposeAVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStep+16(FP), DX
+	MOVQ srcStep+24(FP), CX
+	MOVQ blocks+32(FP), R8
+	LEAQ (DX)(DX*2), R9
+	LEAQ (CX)(CX*2), R10
+
+block:
+	LEAQ       (SI)(CX*4), R11
+	VMOVUPS    (SI), Y0
+	VMOVUPS    (SI)(CX*1), Y1
+	VMOVUPS    (SI)(CX*2), Y2
+	VMOVUPS    (SI)(R10*1), Y3
+	VMOVUPS    (R11), Y4
+	VMOVUPS    (R11)(CX*1), Y5
+	VMOVUPS    (R11)(CX*2), Y6
+	VMOVUPS    (R11)(R10*1), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y9
+	VUNPCKLPS  Y3, Y2, Y10
+	VUNPCKHPS  Y3, Y2, Y11
+	VUNPCKLPS  Y5, Y4, Y12
+	VUNPCKHPS  Y5, Y4, Y13
+	VUNPCKLPS  Y7, Y6, Y14
+	VUNPCKHPS  Y7, Y6, Y15
+	VSHUFPS    $0x44, Y10, Y8, Y0
+	VSHUFPS    $0xee, Y10, Y8, Y1
+	VSHUFPS    $0x44, Y11, Y9, Y2
+	VSHUFPS    $0xee, Y11, Y9, Y3
+	VSHUFPS    $0x44, Y14, Y12, Y4
+	VSHUFPS    $0xee, Y14, Y12, Y5
+	VSHUFPS    $0x44, Y15, Y13, Y6
+	VSHUFPS    $0xee, Y15, Y13, Y7
+	LEAQ       (DI)(DX*4), R11
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y12
+	VMOVUPS    Y8, (DI)
+	VMOVUPS    Y12, (R11)
+	VPERM2F128 $0x20, Y5, Y1, Y9
+	VPERM2F128 $0x31, Y5, Y1, Y13
+	VMOVUPS    Y9, (DI)(DX*1)
+	VMOVUPS    Y13, (R11)(DX*1)
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y14
+	VMOVUPS    Y10, (DI)(DX*2)
+	VMOVUPS    Y14, (R11)(DX*2)
+	VPERM2F128 $0x20, Y7, Y3, Y11
+	VPERM2F128 $0x31, Y7, Y3, Y15
+	VMOVUPS    Y11, (DI)(R9*1)
+	VMOVUPS    Y15, (R11)(R9*1)
+	ADDQ       $0x20, SI
+	LEAQ       (DI)(DX*8), DI
+	DECQ       R8
+	JNZ        block
+	VZEROUPPER
+	RET
+
 DATA lowBytes<>+0(SB)/8, $0xffffffff0c080400
 DATA lowBytes<>+8(SB)/8, $0xffffffffffffffff
 GLOBL lowBytes<>(SB), RODATA|NOPTR, $16

@@ -21,8 +21,51 @@ func Erf(dst, src []float32, scale, shift float32) {
 // Clamp writes min(max(x, low), high) for each x of src; dst may be src. NaN
 // stays, and -0 becomes 0.
 func Clamp(dst, src []float32, low, high float32) {
-	apply(dst, src, low, high, vectorClamp, nil)
+	each(dst, src, low, high, vectorClamp, func(x float32) float32 { return min(max(x, low), high) + 0 })
 }
+
+// Sigmoid writes 1/(1 + exp(-x)) for each x of src; dst may be src.
+func Sigmoid(dst, src []float32) { apply(dst, src, 1, 0, vectorSigmoid, sigmoid) }
+
+// Swish writes x/(1 + exp(-scale·x)) for each x of src; dst may be src.
+func Swish(dst, src []float32, scale float32) {
+	each(dst, src, scale, 0, vectorSwish, func(x float32) float32 {
+		return float32(float64(x) * sigmoid(float64(scale)*float64(x)))
+	})
+}
+
+// Tanh writes tanh(x) for each x of src; dst may be src. The relative error of the
+// vectors is below three units in the last place.
+func Tanh(dst, src []float32) { apply(dst, src, 1, 0, vectorTanh, math.Tanh) }
+
+// Gelu writes x·(1 + erf(x/√2))/2 for each x of src; dst may be src.
+func Gelu(dst, src []float32) {
+	each(dst, src, 0, 0, vectorGelu, func(x float32) float32 {
+		return float32(0.5 * float64(x) * (1 + math.Erf(float64(x)/math.Sqrt2)))
+	})
+}
+
+// GeluTanh writes x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2 for each x of src; dst
+// may be src.
+func GeluTanh(dst, src []float32) {
+	each(dst, src, 0, 0, vectorGeluTanh, func(x float32) float32 {
+		v := float64(x)
+		return float32(0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v))))
+	})
+}
+
+// HardSigmoid writes min(max(scale·x + shift, 0), 1) for each x of src; dst may be
+// src. NaN stays.
+func HardSigmoid(dst, src []float32, scale, shift float32) {
+	each(dst, src, scale, shift, vectorHardSigmoid, func(x float32) float32 { return min(max(scale*x+shift, 0), 1) })
+}
+
+// HardSwish writes x times that.
+func HardSwish(dst, src []float32, scale, shift float32) {
+	each(dst, src, scale, shift, vectorHardSwish, func(x float32) float32 { return x * min(max(scale*x+shift, 0), 1) })
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // vector is a function in assembly.
 type vector int8
@@ -31,28 +74,37 @@ const (
 	vectorExp vector = iota
 	vectorErf
 	vectorClamp
+	vectorSigmoid
+	vectorSwish
+	vectorTanh
+	vectorGelu
+	vectorGeluTanh
+	vectorHardSigmoid
+	vectorHardSwish
 )
 
-func apply(dst, src []float32, scale, shift float32, v vector, otherwise func(float64) float64) {
+// apply writes f(scale·x + shift).
+func apply(dst, src []float32, scale, shift float32, v vector, f func(float64) float64) {
+	each(dst, src, scale, shift, v, func(x float32) float32 { return float32(f(float64(scale*x + shift))) })
+}
+
+// each writes what a vector computes of two arguments, or otherwise.
+func each(dst, src []float32, a, b float32, v vector, otherwise func(float32) float32) {
 	dst = dst[:len(src)]
 	if !available {
 		for i, x := range src {
-			if v == vectorClamp {
-				dst[i] = min(max(x, scale), shift) + 0
-				continue
-			}
-			dst[i] = float32(otherwise(float64(scale*x + shift)))
+			dst[i] = otherwise(x)
 		}
 		return
 	}
 	whole := len(src) &^ 7
 	if whole > 0 {
-		v.run(&dst[0], &src[0], whole, scale, shift)
+		v.run(&dst[0], &src[0], whole, a, b)
 	}
 	if whole < len(src) {
 		var last [8]float32
 		copy(last[:], src[whole:])
-		v.run(&last[0], &last[0], 8, scale, shift)
+		v.run(&last[0], &last[0], 8, a, b)
 		copy(dst[whole:], last[:])
 	}
 }

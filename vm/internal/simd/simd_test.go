@@ -17,7 +17,12 @@ func values() []float32 {
 	return list
 }
 
-func check(t *testing.T, f func(dst, src []float32, scale, shift float32), want func(float64) float64, places float64) {
+// denormal is about the least of all numbers.
+const denormal = 2e-45
+
+// check allows an error of so many units in the last place, and tiny.
+func check(t *testing.T, f func(dst, src []float32, scale, shift float32), want func(float64) float64, places, tiny float64) {
+	t.Helper()
 	for _, arg := range [][2]float32{{1, 0}, {-0.5, 0}, {1, -2.5}} {
 		src := values()
 		got := make([]float32, len(src)+1)
@@ -32,7 +37,7 @@ func check(t *testing.T, f func(dst, src []float32, scale, shift float32), want 
 			if math.IsNaN(g) && math.IsNaN(w) || g == float64(float32(w)) {
 				continue
 			}
-			if !(math.Abs(g-w) <= places*0x1p-23*math.Abs(w)+2e-45) {
+			if !(math.Abs(g-w) <= places*0x1p-23*math.Abs(w)+tiny) {
 				t.Errorf("of %v: got %v, want %v", x, g, w)
 			}
 		}
@@ -51,9 +56,55 @@ func check(t *testing.T, f func(dst, src []float32, scale, shift float32), want 
 	}
 }
 
-func TestExp(t *testing.T) { check(t, Exp, math.Exp, 1) }
+func TestExp(t *testing.T) { check(t, Exp, math.Exp, 1, denormal) }
 
-func TestErf(t *testing.T) { check(t, Erf, math.Erf, 2) }
+func TestErf(t *testing.T) { check(t, Erf, math.Erf, 2, denormal) }
+
+func TestActivations(t *testing.T) {
+	plain := func(f func(dst, src []float32)) func(dst, src []float32, scale, shift float32) {
+		return func(dst, src []float32, scale, shift float32) {
+			for i, x := range src {
+				dst[i] = float32(float64(scale)*float64(x) + float64(shift))
+			}
+			f(dst[:len(src)], dst[:len(src)])
+		}
+	}
+	check(t, plain(Tanh), math.Tanh, 3, denormal)
+	check(t, plain(Sigmoid), sigmoid, 3, 0x1p-126) // what is smaller may be 0
+	// These cancel: their error is that of a number of the argument's size.
+	near := func(name string, f func(dst, src []float32), want func(x float64) float64) {
+		t.Helper()
+		src := values()
+		got := make([]float32, len(src))
+		f(got, src)
+		for i, x := range src {
+			g, w := float64(got[i]), want(float64(x))
+			if g == w || math.IsNaN(g) && math.IsNaN(w) {
+				continue
+			}
+			if !(math.Abs(g-w) <= 0x1p-22*math.Abs(float64(x))+2e-45) {
+				t.Errorf("%s of %v: got %v, want %v", name, x, g, w)
+			}
+		}
+	}
+	finite := func(f func(x float64) float64) func(x float64) float64 {
+		return func(x float64) float64 {
+			if math.IsInf(x, -1) {
+				return math.NaN() // infinity times 0
+			}
+			return f(x)
+		}
+	}
+	near("Gelu", Gelu, finite(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }))
+	near("GeluTanh", GeluTanh, finite(func(x float64) float64 {
+		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}))
+	near("Swish", func(dst, src []float32) { Swish(dst, src, 1.5) }, func(x float64) float64 { return x * sigmoid(1.5*x) })
+	check(t, plain(func(dst, src []float32) { HardSigmoid(dst, src, 0.25, 0.5) }), func(x float64) float64 { return min(max(x/4+0.5, 0), 1) }, 1, 0x1p-24)
+	near("HardSwish", func(dst, src []float32) { HardSwish(dst, src, 0.25, 0.5) }, func(x float64) float64 {
+		return x * min(max(x/4+0.5, 0), 1)
+	})
+}
 
 // Clamp is Go's min and max but for -0, which becomes 0.
 func TestClamp(t *testing.T) {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// binary writes the loop of an operation on two lists, 32 and then 8 numbers at
+// once; n is a multiple of 8. op takes a in one register and b in another and
+// leaves the result in the first.
+func binary(name, doc string, op func(b, a VecPhysical)) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, a, b *float32, n int)")
+	Doc(doc)
+	Load(Param("dst"), RDI)
+	Load(Param("a"), RSI)
+	Load(Param("b"), RDX)
+	Load(Param("n"), RCX)
+	strides(RCX, func(disp int, y, z VecPhysical) {
+		VMOVUPS(Mem{Base: RSI, Disp: disp}, y)
+		VMOVUPS(Mem{Base: RDX, Disp: disp}, z)
+		op(z, y)
+		VMOVUPS(y, Mem{Base: RDI, Disp: disp})
+	}, RSI, RDX, RDI)
+}
+
+// scalar writes the loop of an operation on a list and a number.
+func scalar(name, doc string, op func(b, a VecPhysical)) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, a *float32, n int, b float32)")
+	Doc(doc)
+	Load(Param("dst"), RDI)
+	Load(Param("a"), RSI)
+	Load(Param("n"), RCX)
+	VBROADCASTSS(NewParamAddr("b", 24), Y15)
+	strides(RCX, func(disp int, y, _ VecPhysical) {
+		VMOVUPS(Mem{Base: RSI, Disp: disp}, y)
+		op(Y15, y)
+		VMOVUPS(y, Mem{Base: RDI, Disp: disp})
+	}, RSI, RDI)
+}
+
+// strides writes the loops over n numbers, 32 at once and then 8; it moves the
+// pointers on, and returns.
+func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Register) {
+	pairs := [][2]VecPhysical{{Y0, Y1}, {Y2, Y3}, {Y4, Y5}, {Y6, Y7}}
+	for _, block := range []struct {
+		name, next string
+		vectors    int
+	}{{"thirtytwo", "eight", 4}, {"eight", "end", 1}} {
+		Label(block.name)
+		CMPQ(n, Imm(uint64(8*block.vectors)))
+		JLT(LabelRef(block.next))
+		for i := range block.vectors {
+			body(32*i, pairs[i][0], pairs[i][1])
+		}
+		for _, p := range pointers {
+			ADDQ(Imm(uint64(32*block.vectors)), p)
+		}
+		SUBQ(Imm(uint64(8*block.vectors)), n)
+		JMP(LabelRef(block.name))
+	}
+	Label("end")
+	VZEROUPPER()
+	RET()
+}
+
+// larger leaves the larger of a and b in a, NaN if either is it.
+func larger(b, a VecPhysical) {
+	VCMPPS(Imm(3), a, a, Y14) // a is NaN
+	VMAXPS(b, a, Y13)         // b, if it is
+	VBLENDVPS(Y14, a, Y13, a)
+}
+
+// sum adds up a list in float64, in sixteen parts.
+func sum() {
+	TEXT("sumAVX2", NOSPLIT|NOFRAME, "func(src *float32, n int) float64")
+	Doc("sumAVX2 adds up n numbers, a multiple of 16.")
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	total()
+	Label("sixteen")
+	for i := range 4 {
+		VCVTPS2PD(Mem{Base: RSI, Disp: 16 * i}, sums8[4+i])
+		VADDPD(sums8[4+i], sums8[i], sums8[i])
+	}
+	finish()
+}
+
+// squares adds up the squares of differences.
+func squares() {
+	TEXT("squaresAVX2", NOSPLIT|NOFRAME, "func(src *float32, n int, mean float64) float64")
+	Doc("squaresAVX2 adds up the squares of n numbers, a multiple of 16, less a mean.")
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	VBROADCASTSD(NewParamAddr("mean", 16), Y15)
+	total()
+	Label("sixteen")
+	for i := range 4 {
+		VCVTPS2PD(Mem{Base: RSI, Disp: 16 * i}, sums8[4+i])
+		VSUBPD(Y15, sums8[4+i], sums8[4+i])
+		VFMADD231PD(sums8[4+i], sums8[4+i], sums8[i])
+	}
+	finish()
+}
+
+// sums8 is the first registers.
+var sums8 = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
+
+func total() {
+	for i := range 4 {
+		VXORPD(sums8[i], sums8[i], sums8[i])
+	}
+}
+
+// finish ends the loop of sum and squares and adds up their parts.
+func finish() {
+	ADDQ(Imm(64), RSI)
+	SUBQ(Imm(16), RCX)
+	JNZ(LabelRef("sixteen"))
+	VADDPD(Y1, Y0, Y0)
+	VADDPD(Y3, Y2, Y2)
+	VADDPD(Y2, Y0, Y0)
+	VEXTRACTF128(Imm(1), Y0, X1)
+	VADDPD(X1, X0, X0)
+	VHADDPD(X0, X0, X0)
+	Store(X0, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// transpose turns blocks of 8 x 8 numbers: those of a row of blocks of src become
+// a column of blocks of dst.
+func transpose() {
+	TEXT("transposeAVX2", NOSPLIT|NOFRAME, "func(dst, src *float32, dstStep, srcStep, blocks int)")
+	Doc("transposeAVX2 turns blocks of 8 x 8 numbers that lie side by side; the steps from row to row are in bytes.")
+	dst, src, dstStep, srcStep, blocks := RDI, RSI, RDX, RCX, R8
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("dstStep"), dstStep)
+	Load(Param("srcStep"), srcStep)
+	Load(Param("blocks"), blocks)
+	dst3, src3 := R9, R10
+	LEAQ(Mem{Base: dstStep, Index: dstStep, Scale: 2}, dst3)
+	LEAQ(Mem{Base: srcStep, Index: srcStep, Scale: 2}, src3)
+	row := func(base, step, step3 Register, r int) Mem {
+		m := Mem{Base: base}
+		switch r % 4 {
+		case 1:
+			m.Index, m.Scale = step, 1
+		case 2:
+			m.Index, m.Scale = step, 2
+		case 3:
+			m.Index, m.Scale = step3, 1
+		}
+		return m
+	}
+	y := []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
+	z := []VecPhysical{Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
+	Label("block")
+	LEAQ(Mem{Base: src, Index: srcStep, Scale: 4}, R11)
+	for r := range 8 {
+		base := Register(src)
+		if r >= 4 {
+			base = R11
+		}
+		VMOVUPS(row(base, srcStep, src3, r), y[r])
+	}
+	for r := 0; r < 8; r += 2 {
+		VUNPCKLPS(y[r+1], y[r], z[r])
+		VUNPCKHPS(y[r+1], y[r], z[r+1])
+	}
+	for r := 0; r < 8; r += 4 {
+		VSHUFPS(Imm(0x44), z[r+2], z[r], y[r])
+		VSHUFPS(Imm(0xee), z[r+2], z[r], y[r+1])
+		VSHUFPS(Imm(0x44), z[r+3], z[r+1], y[r+2])
+		VSHUFPS(Imm(0xee), z[r+3], z[r+1], y[r+3])
+	}
+	LEAQ(Mem{Base: dst, Index: dstStep, Scale: 4}, R11)
+	for r := range 4 {
+		VPERM2F128(Imm(0x20), y[r+4], y[r], z[r])
+		VPERM2F128(Imm(0x31), y[r+4], y[r], z[r+4])
+		VMOVUPS(z[r], row(dst, dstStep, dst3, r))
+		VMOVUPS(z[r+4], row(R11, dstStep, dst3, r))
+	}
+	ADDQ(Imm(32), src)
+	LEAQ(Mem{Base: dst, Index: dstStep, Scale: 8}, dst)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,171 @@
+package simd
+
+import "unsafe"
+
+// Add writes a + b for each two numbers; dst may be a or b.
+func Add(dst, a, b []float32) {
+	n := pairs(len(dst), vectorAdd, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+// Sub writes a - b for each two numbers; dst may be a or b.
+func Sub(dst, a, b []float32) {
+	n := pairs(len(dst), vectorSub, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = a[i] - b[i]
+	}
+}
+
+// Mul writes a·b for each two numbers; dst may be a or b.
+func Mul(dst, a, b []float32) {
+	n := pairs(len(dst), vectorMul, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = a[i] * b[i]
+	}
+}
+
+// Div writes a/b for each two numbers; dst may be a or b.
+func Div(dst, a, b []float32) {
+	n := pairs(len(dst), vectorDiv, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = a[i] / b[i]
+	}
+}
+
+// Max writes the larger of each two numbers, NaN if either is it; dst may be a or
+// b. Of 0 and -0 it is either.
+func Max(dst, a, b []float32) {
+	n := pairs(len(dst), vectorMax, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = max(a[i], b[i])
+	}
+}
+
+// AddScalar writes a + b for each number of a; dst may be a.
+func AddScalar(dst, a []float32, b float32) {
+	n := singles(len(dst), vectorAdd, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = a[i] + b
+	}
+}
+
+// SubFrom writes b - a for each number of a; dst may be a.
+func SubFrom(dst, a []float32, b float32) {
+	n := singles(len(dst), vectorSubFrom, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = b - a[i]
+	}
+}
+
+// MulScalar writes a·b for each number of a; dst may be a.
+func MulScalar(dst, a []float32, b float32) {
+	n := singles(len(dst), vectorMul, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = a[i] * b
+	}
+}
+
+// DivScalar writes a/b for each number of a; dst may be a.
+func DivScalar(dst, a []float32, b float32) {
+	n := singles(len(dst), vectorDiv, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = a[i] / b
+	}
+}
+
+// DivBy writes b/a for each number of a; dst may be a.
+func DivBy(dst, a []float32, b float32) {
+	n := singles(len(dst), vectorDivBy, dst, a, b)
+	for i := n; i < len(dst); i++ {
+		dst[i] = b / a[i]
+	}
+}
+
+// arithmetic is an operation in assembly.
+type arithmetic int8
+
+const (
+	vectorAdd arithmetic = iota
+	vectorSub
+	vectorSubFrom
+	vectorMul
+	vectorDiv
+	vectorDivBy
+	vectorMax
+)
+
+// pairs computes an operation on lists as far as vectors go.
+func pairs(n int, op arithmetic, dst, a, b []float32) int {
+	_, _ = a[:n], b[:n]
+	if n &^= 7; !available || n == 0 {
+		return 0
+	}
+	op.lists(&dst[0], &a[0], &b[0], n)
+	return n
+}
+
+func singles(n int, op arithmetic, dst, a []float32, b float32) int {
+	_ = a[:n]
+	if n &^= 7; !available || n == 0 {
+		return 0
+	}
+	op.scalar(&dst[0], &a[0], n, b)
+	return n
+}
+
+// Sum adds up numbers in float64, in an order that depends on how many they are.
+func Sum(x []float32) float64 {
+	sum := 0.0
+	if n := len(x) &^ 15; available && n > 0 {
+		sum = sumAVX2(&x[0], n)
+		x = x[n:]
+	}
+	for _, v := range x {
+		sum += float64(v)
+	}
+	return sum
+}
+
+// Squares adds up the squares of x - mean in float64, in an order that depends on
+// how many they are.
+func Squares(x []float32, mean float64) float64 {
+	sum := 0.0
+	if n := len(x) &^ 15; available && n > 0 {
+		sum = squaresAVX2(&x[0], n, mean)
+		x = x[n:]
+	}
+	for _, v := range x {
+		d := float64(v) - mean
+		sum += d * d
+	}
+	return sum
+}
+
+// Transpose makes rows x columns numbers of src columns x rows of dst; rows stand
+// steps apart, in elements.
+func Transpose(dst, src *float32, dstStep, srcStep, rows, columns int) {
+	at := func(p *float32, i int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*i)) }
+	wholeRows, wholeColumns := rows&^7, columns&^7
+	if !available {
+		wholeRows, wholeColumns = 0, 0
+	}
+	// So many columns of src that their rows of dst stay in the cache.
+	const most = 64
+	for c := 0; c < wholeColumns; c += most {
+		blocks := min(most, wholeColumns-c) / 8
+		for r := 0; r < wholeRows; r += 8 {
+			transposeAVX2(at(dst, c*dstStep+r), at(src, r*srcStep+c), 4*dstStep, 4*srcStep, blocks)
+		}
+	}
+	for r := range rows {
+		from := wholeColumns
+		if r >= wholeRows {
+			from = 0
+		}
+		for c := from; c < columns; c++ {
+			*at(dst, c*dstStep+r) = *at(src, r*srcStep+c)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package simd
+
+//go:noescape
+func addAVX2(dst, a, b *float32, n int)
+
+//go:noescape
+func subAVX2(dst, a, b *float32, n int)
+
+//go:noescape
+func mulAVX2(dst, a, b *float32, n int)
+
+//go:noescape
+func divAVX2(dst, a, b *float32, n int)
+
+//go:noescape
+func maxAVX2(dst, a, b *float32, n int)
+
+//go:noescape
+func addScalarAVX2(dst, a *float32, n int, b float32)
+
+//go:noescape
+func subFromAVX2(dst, a *float32, n int, b float32)
+
+//go:noescape
+func mulScalarAVX2(dst, a *float32, n int, b float32)
+
+//go:noescape
+func divScalarAVX2(dst, a *float32, n int, b float32)
+
+//go:noescape
+func divByAVX2(dst, a *float32, n int, b float32)
+
+//go:noescape
+func sumAVX2(src *float32, n int) float64
+
+//go:noescape
+func squaresAVX2(src *float32, n int, mean float64) float64
+
+//go:noescape
+func transposeAVX2(dst, src *float32, dstStep, srcStep, blocks int)
+
+func (op arithmetic) lists(dst, a, b *float32, n int) {
+	switch op {
+	case vectorAdd:
+		addAVX2(dst, a, b, n)
+	case vectorSub:
+		subAVX2(dst, a, b, n)
+	case vectorMul:
+		mulAVX2(dst, a, b, n)
+	case vectorDiv:
+		divAVX2(dst, a, b, n)
+	case vectorMax:
+		maxAVX2(dst, a, b, n)
+	}
+}
+
+func (op arithmetic) scalar(dst, a *float32, n int, b float32) {
+	switch op {
+	case vectorAdd:
+		addScalarAVX2(dst, a, n, b)
+	case vectorSubFrom:
+		subFromAVX2(dst, a, n, b)
+	case vectorMul:
+		mulScalarAVX2(dst, a, n, b)
+	case vectorDiv:
+		divScalarAVX2(dst, a, n, b)
+	case vectorDivBy:
+		divByAVX2(dst, a, n, b)
+	}
+}

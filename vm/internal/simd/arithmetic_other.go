@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package simd
+
+func (arithmetic) lists(*float32, *float32, *float32, int) { panic("simd: no vectors") }
+func (arithmetic) scalar(*float32, *float32, int, float32) { panic("simd: no vectors") }
+func sumAVX2(*float32, int) float64                        { panic("simd: no vectors") }
+func squaresAVX2(*float32, int, float64) float64           { panic("simd: no vectors") }
+func transposeAVX2(*float32, *float32, int, int, int)      { panic("simd: no vectors") }

@@ -1,0 +1,94 @@
+package simd
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// The vectors have the bits of Go's operators, whatever the length, also in place.
+func TestArithmetic(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	all := values()
+	for n := range 100 {
+		a, b := make([]float32, n), make([]float32, n)
+		for i := range n {
+			a[i], b[i] = all[r.IntN(len(all))], all[r.IntN(len(all))]
+		}
+		s := all[r.IntN(len(all))]
+		for _, op := range []struct {
+			name string
+			got  func(dst, a, b []float32)
+			want func(a, b float32) float32
+		}{
+			{"Add", Add, func(a, b float32) float32 { return a + b }},
+			{"Sub", Sub, func(a, b float32) float32 { return a - b }},
+			{"Mul", Mul, func(a, b float32) float32 { return a * b }},
+			{"Div", Div, func(a, b float32) float32 { return a / b }},
+			{"Max", Max, func(a, b float32) float32 { return max(a, b) }},
+			{"AddScalar", func(dst, a, _ []float32) { AddScalar(dst, a, s) }, func(a, _ float32) float32 { return a + s }},
+			{"SubFrom", func(dst, a, _ []float32) { SubFrom(dst, a, s) }, func(a, _ float32) float32 { return s - a }},
+			{"MulScalar", func(dst, a, _ []float32) { MulScalar(dst, a, s) }, func(a, _ float32) float32 { return a * s }},
+			{"DivScalar", func(dst, a, _ []float32) { DivScalar(dst, a, s) }, func(a, _ float32) float32 { return a / s }},
+			{"DivBy", func(dst, a, _ []float32) { DivBy(dst, a, s) }, func(a, _ float32) float32 { return s / a }},
+		} {
+			got := make([]float32, n+1)
+			op.got(got[:n], a, b)
+			place := append([]float32{}, a...)
+			op.got(place, place, b)
+			for i := range n {
+				w := op.want(a[i], b[i])
+				if got[i] != w && w == w || (got[i] == got[i]) != (w == w) {
+					t.Fatalf("%s of %v and %v (%v): got %v, want %v", op.name, a[i], b[i], s, got[i], w)
+				}
+				if math.Float32bits(place[i]) != math.Float32bits(got[i]) && w == w {
+					t.Fatalf("%s in place: %v, expected %v", op.name, place[i], got[i])
+				}
+			}
+			if got[n] != 0 {
+				t.Fatalf("%s: a number beyond the end was written", op.name)
+			}
+		}
+	}
+}
+
+func TestSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n := range 200 {
+		x := make([]float32, n)
+		sum, squares := 0.0, 0.0
+		for i := range x {
+			x[i] = r.Float32()
+			sum += float64(x[i])
+			squares += (float64(x[i]) - 0.25) * (float64(x[i]) - 0.25)
+		}
+		if got := Sum(x); math.Abs(got-sum) > 1e-13*sum {
+			t.Errorf("sum of %d: got %v, want %v", n, got, sum)
+		}
+		if got := Squares(x, 0.25); math.Abs(got-squares) > 1e-13*squares {
+			t.Errorf("squares of %d: got %v, want %v", n, got, squares)
+		}
+	}
+}
+
+func TestTranspose(t *testing.T) {
+	for _, s := range [][2]int{{0, 3}, {1, 1}, {7, 9}, {8, 8}, {16, 24}, {23, 150}, {130, 17}} {
+		rows, columns := s[0], s[1]
+		srcStep, dstStep := columns+3, rows+5
+		src, dst := make([]float32, rows*srcStep+1), make([]float32, columns*dstStep+1)
+		for i := range src {
+			src[i] = float32(i + 1)
+		}
+		Transpose(&dst[0], &src[0], dstStep, srcStep, rows, columns)
+		for i, got := range dst {
+			c, r := i/dstStep, i%dstStep
+			want := float32(0)
+			if c < columns && r < rows {
+				want = src[r*srcStep+c]
+			}
+			if got != want {
+				t.Fatalf("%d x %d: element (%d, %d) is %v, expected %v", rows, columns, c, r, got, want)
+			}
+		}
+	}
+}
