@@ -99,6 +99,7 @@ type Solver struct {
 	archive archive
 	filled  bool
 	bound   *bound
+	last    int64
 }
 
 // New checks the problem and the orders to plan from: topological orders of all
@@ -149,6 +150,7 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) && !s.filled {
 		s.fill(w)
 	}
+	s.last = w.done
 	plans := make([]*Plan, len(limits))
 	for i, limit := range limits {
 		plans[i] = s.plan(w, limit)
@@ -166,7 +168,7 @@ func (s *Solver) plan(w *work, limit int64) *Plan {
 		p.Steps = s.lines[found.line].unroll(found.again)
 		p.PeakBytes, p.ExtraCost = found.peak, found.cost
 	} else if p.Obstacle != nil {
-		p.Feasible = Impossible
+		p.Feasible, p.LowerBound = Impossible, 0
 	}
 	p.Lowest = s.archive.lowest()
 	if p.PlainCost > 0 {

@@ -9,20 +9,19 @@ const fastWork = 3_000_000
 // fast makes a plan for each limit alone: greedy in batches, one order and one
 // batch after the other, until one gets there and the work is done.
 func (s *Solver) fast(w *work, limits []int64) {
-	var all []*chainer
-	for _, l := range s.lines[:min(len(s.lines), 2)] {
-		c := newChainer(newSweep(l, w))
-		c.record(&s.archive, nil)
-		all = append(all, c)
-	}
+	all := s.chainers(w)
 	s.bound.add(w, all[0].order[all[0].at])
 	for _, limit := range limits {
-		most := w.done + fastWork
+		from := w.done
 		for i := range len(batches) * len(all) {
 			if _, obstacle := s.bound.at(limit); limit >= s.best || obstacle != nil || w.halted() {
 				break
 			}
-			if w.done > most && (s.archive.cheapest(limit) != nil || w.done > 4*most) {
+			most := int64(fastWork)
+			if s.archive.cheapest(limit) == nil {
+				most *= 10
+			}
+			if w.done-from > most {
 				break
 			}
 			c := all[i%len(all)]

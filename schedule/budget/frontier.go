@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -17,73 +18,140 @@ const (
 // fill searches for plans on a grid of limits that depends on the problem alone:
 // each found plan goes into the archive, which then serves any limit.
 //
-//	for each line, for each limit of the grid, from the largest down:
-//	  greedy from nothing in several batches, and from the last limit's plan;
-//	  guided by the corners of the cut around the limit; each pruned
+//	for the two most promising lines, for each limit of the grid, from the largest:
+//	  greedy guided by the corners of the cut around the limit, from the plan of
+//	  the limit before, and from nothing in several batches; each pruned
 //	for each limit: the plans of lower limits, pruned against it
 //	for each limit: large neighbourhoods of its plan
+//
+// It is bounded by counted work: what one limit leaves, the next may use.
 func (s *Solver) fill(w *work) {
 	s.filled = true
 	var grid []int64
 	for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
-		grid = append(grid, s.best/100*percent)
+		grid = append(grid, s.best/100*percent+s.best%100*percent/100)
 	}
-	var all []*chainer
-	for _, l := range s.lines {
-		c := newChainer(newSweep(l, w))
-		all = append(all, c)
-		c.limit = s.best
-		c.record(&s.archive, nil)
-	}
+	all := s.chainers(w)
 	s.prove(w, all[0])
 	grid = slices.DeleteFunc(grid, func(limit int64) bool {
 		_, o := s.bound.at(limit)
 		return o != nil
 	})
-	for _, c := range all {
-		s.descend(c, grid)
+	if len(grid) == 0 {
+		return
 	}
+	lines := s.promising(all, grid)
+	pace := pacer{w, w.done, s.effort(descendWork), len(lines) * len(grid), 0}
+	for _, c := range lines {
+		s.descend(c, grid, &pace)
+	}
+	s.thin(all, grid)
+	pace = pacer{w, w.done, s.effort(neighbourWork), len(grid), 0}
 	for i := len(grid) - 1; i >= 0; i-- {
-		s.thin(all, grid[i])
-	}
-	if rounds := s.rounds(); rounds > 0 {
-		for i := len(grid) - 1; i >= 0; i-- {
-			draw := rand.New(rand.NewPCG(uint64(i), 1))
-			if x := s.archive.cheapest(grid[i]); x != nil && x.cost > 0 {
-				c := all[x.line]
-				c.limit = grid[i]
-				c.neighbours(&s.archive, x.again, draw, rounds)
-			}
-		}
-		for i := len(grid) - 1; i >= 0; i-- {
-			s.thin(all, grid[i])
+		pace.next()
+		if x := s.archive.cheapest(grid[i]); x != nil && x.cost > 0 {
+			c := all[x.line]
+			c.limit, c.held = grid[i], nil
+			c.neighbours(&s.archive, x.again, rand.New(rand.NewPCG(uint64(i), 1)), &pace)
 		}
 	}
+	s.thin(all, grid)
 }
 
-func (s *Solver) rounds() int {
+// What the stages may do at default effort; at the greatest ten times as much.
+const (
+	boundWork     = 30_000_000
+	descendWork   = 250_000_000
+	neighbourWork = 100_000_000
+)
+
+func (s *Solver) effort(work int64) int64 {
 	if s.opt.Effort == schedule.EffortMax {
-		return 200
+		return 10 * work
 	}
-	return 20
+	return work
+}
+
+// pacer divides work into equal shares.
+type pacer struct {
+	*work
+	from, total int64
+	shares      int
+	begun       int
+}
+
+// next begins the next share.
+func (p *pacer) next() { p.begun++ }
+
+// spent reports whether the shares that have begun are used up.
+func (p *pacer) spent() bool {
+	return p.done-p.from > p.total/int64(p.shares)*int64(p.begun)
+}
+
+// chainers returns one for each line, with the plain steps in the archive.
+func (s *Solver) chainers(w *work) (all []*chainer) {
+	for _, l := range s.lines {
+		c := newChainer(newSweep(l, w))
+		c.limit = s.best
+		c.record(&s.archive, nil)
+		all = append(all, c)
+	}
+	return all
+}
+
+// promising picks two lines: a quick plan from each at a few limits says which.
+// Orders of equal peak differ away from it, and that is where a limit will lie.
+func (s *Solver) promising(all []*chainer, grid []int64) []*chainer {
+	const wanted = 2
+	if len(all) <= wanted {
+		return all
+	}
+	type rank struct {
+		*chainer
+		none int
+		cost int64
+	}
+	var ranks []rank
+	for _, c := range all {
+		r := rank{chainer: c}
+		for _, k := range [3]int{len(grid) / 4, len(grid) / 2, len(grid) * 3 / 4} {
+			var plan makings
+			c.limit = grid[k]
+			if c.greedy(&plan, greed{batch: 0.5, thresholds: plain, rounds: maxRounds}) {
+				c.prune(&plan, nil)
+				c.record(&s.archive, plan)
+				r.cost += c.extra
+			} else {
+				r.none++
+			}
+		}
+		ranks = append(ranks, r)
+	}
+	slices.SortStableFunc(ranks, func(a, b rank) int {
+		return cmp.Or(cmp.Compare(a.none, b.none), cmp.Compare(a.cost, b.cost))
+	})
+	var lines []*chainer
+	for _, r := range ranks[:wanted] {
+		lines = append(lines, r.chainer)
+	}
+	return lines
 }
 
 // descend plans along one line for each limit.
-func (s *Solver) descend(c *chainer, grid []int64) {
+func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 	c.limit = s.best
 	c.run(nil, false)
 	at := c.at
-	node := c.order[at]
-	hull := s.bound.hullOf(c.work, node)
+	hull := s.bound.hullOf(c.work, c.order[at])
 	var last makings
 	for _, limit := range grid {
-		if c.halted() {
-			return
-		}
-		c.limit = limit
-		c.held = nil
+		pace.next()
+		c.limit, c.held = limit, nil
 		best := archive{}
 		try := func(plan makings, how greed) {
+			if c.halted() || pace.spent() && len(best) > 0 {
+				return
+			}
 			how.rounds = maxRounds
 			if c.greedy(&plan, how) {
 				c.prune(&plan, nil)
@@ -91,12 +159,7 @@ func (s *Solver) descend(c *chainer, grid []int64) {
 				c.record(&best, plan)
 			}
 		}
-		for _, batch := range batches {
-			if len(c.order) > maxSeeded && batch < 0.25 {
-				break
-			}
-			try(nil, greed{batch: batch, thresholds: plain})
-		}
+		try(nil, greed{batch: batches[0], thresholds: plain})
 		if last != nil {
 			try(slices.Clone(last), greed{batch: 0.5, thresholds: plain})
 		}
@@ -105,8 +168,13 @@ func (s *Solver) descend(c *chainer, grid []int64) {
 				return
 			}
 			c.hold(s.bound.heldTensors())
-			try(c.seed(at), greed{batch: 0.25, thresholds: guided})
+			if !pace.spent() {
+				try(c.seed(at), greed{batch: 0.25, thresholds: guided})
+			}
 			try(nil, greed{batch: 0.25, thresholds: guided[2:]})
+		}
+		for _, batch := range batches[1:] {
+			try(nil, greed{batch: batch, thresholds: plain})
 		}
 		if x := best.cheapest(limit); x != nil {
 			last = x.again
@@ -126,35 +194,35 @@ func (h *hull) near(limit int64) []corner {
 	return h.corners[max(0, i-2):min(len(h.corners), i+1)]
 }
 
-// thin prunes the plans of lower limits against a limit.
-func (s *Solver) thin(lines []*chainer, limit int64) {
-	var lower []entry
-	for _, x := range s.archive {
-		if x.peak <= limit && x.cost > 0 {
-			lower = append(lower, x)
+// thin prunes the plans of some lower limits against each limit of the grid.
+func (s *Solver) thin(lines []*chainer, grid []int64) {
+	for i := len(grid) - 1; i >= 0; i-- {
+		for k := i + 1; k < len(grid) && k <= i+maxThinned; k++ {
+			x := s.archive.cheapest(grid[k])
+			if x == nil || x.cost == 0 {
+				continue
+			}
+			c := lines[x.line]
+			if c.halted() {
+				return
+			}
+			c.limit = grid[i]
+			plan := slices.Clone(x.again)
+			c.prune(&plan, nil)
+			c.record(&s.archive, plan)
 		}
-	}
-	for _, x := range lower {
-		c := lines[x.line]
-		if c.halted() {
-			return
-		}
-		c.limit = limit
-		plan := slices.Clone(x.again)
-		c.prune(&plan, nil)
-		c.record(&s.archive, plan)
 	}
 }
+
+// maxThinned is how many limits down thin takes plans from.
+const maxThinned = 4
 
 // prove finds hulls: of the node at the peak first, which is nearly always the
 // best; then of the node of the highest load in each half, quarter, eighth of
 // the order, as long as the effort lasts.
 func (s *Solver) prove(w *work, c *chainer) {
 	c.run(nil, false)
-	most := w.done + int64(boundWork)
-	if s.opt.Effort == schedule.EffortMax {
-		most += 9 * int64(boundWork)
-	}
+	most := w.done + s.effort(boundWork)
 	s.bound.add(w, c.order[c.at])
 	load := slices.Clone(c.load)
 	n := len(load)
@@ -177,6 +245,3 @@ func (s *Solver) prove(w *work, c *chainer) {
 		}
 	}
 }
-
-// boundWork is how much work at default effort goes into the bound.
-const boundWork = 30_000_000

@@ -55,7 +55,7 @@ func (c *chainer) greedy(plan *makings, how greed) bool {
 }
 
 // candidates lists chains for the peak of the plan that was swept last, best first.
-func (c *chainer) candidates(plan makings, how greed, barred map[making]bool) (found []candidate) {
+func (c *chainer) candidates(plan makings, how greed, barred map[making]bool) (found []*candidate) {
 	for i := range c.size {
 		t := int32(i)
 		if c.until[t] < 0 || c.output[t] || len(c.events[t]) < 2 {
@@ -80,21 +80,21 @@ func (c *chainer) candidates(plan makings, how greed, barred map[making]bool) (f
 			if how.noise > 0 {
 				score *= math.Exp(how.noise * how.draw.NormFloat64())
 			}
-			found = append(found, candidate{x, benefit, score})
+			found = append(found, &candidate{x, benefit, score})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+	slices.SortStableFunc(found, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
 	return found
 }
 
 // takeMany adds the best candidates until they are worth the batch, and reports
 // whether the excess fell as it should; else nothing is added.
-func (c *chainer) takeMany(plan *makings, found []candidate, batch float64) bool {
+func (c *chainer) takeMany(plan *makings, found []*candidate, batch float64) bool {
 	excess, worth := c.excess, 0.0
 	used := map[int32]bool{}
 	was := slices.Clone(*plan)
 	for i := range found {
-		x := &found[i]
+		x := found[i]
 		if used[x.target] || worth > 0 && x.score < found[0].score/3 {
 			continue
 		}
@@ -120,10 +120,10 @@ const maxTries = 40
 // takeOne adds the first candidate that lowers the excess; those before it are
 // barred. It then leaves out the next making of each buffer that it added, if
 // that has become needless.
-func (c *chainer) takeOne(plan *makings, found []candidate, barred map[making]bool) bool {
+func (c *chainer) takeOne(plan *makings, found []*candidate, barred map[making]bool) bool {
 	excess := c.excess
 	for i := range found[:min(len(found), maxTries)] {
-		x := &found[i]
+		x := found[i]
 		was := slices.Clone(*plan)
 		var added []making
 		for _, t := range x.adds {

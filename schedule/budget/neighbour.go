@@ -7,16 +7,13 @@ import (
 
 // neighbours looks for cheaper plans near one: it takes a part of the makings
 // out, repairs the plan greedily with blurred scores, prunes in a blurred order,
-// and goes on from there if that is not worse by more than a five-hundredth. A
-// fixed number of rounds.
-func (c *chainer) neighbours(a *archive, from makings, draw *rand.Rand, rounds int) {
+// and goes on from there if that is not worse by more than a five-hundredth.
+// It ends after a number of rounds that gain nothing, or with its share of work.
+func (c *chainer) neighbours(a *archive, from makings, draw *rand.Rand, pace *pacer) {
 	now := slices.Clone(from)
 	c.run(now, false)
 	cost := c.extra
-	for range rounds {
-		if c.halted() || len(now) == 0 {
-			return
-		}
+	for idle := 0; idle < maxIdle && len(now) > 0 && !pace.spent() && !c.halted(); idle++ {
 		plan := c.destroy(now, draw)
 		how := greed{thresholds: plain, noise: 0.1 + 0.4*draw.Float64(), draw: draw, rounds: 300}
 		if draw.IntN(2) == 0 {
@@ -27,11 +24,17 @@ func (c *chainer) neighbours(a *archive, from makings, draw *rand.Rand, rounds i
 		}
 		c.prune(&plan, draw)
 		if float64(c.extra) <= float64(cost)*(1+0.002*draw.Float64()*draw.Float64()) {
+			if c.extra < cost {
+				idle = 0
+			}
 			now, cost = plan, c.extra
 			c.record(a, plan)
 		}
 	}
 }
+
+// maxIdle is how many rounds may pass without a cheaper plan.
+const maxIdle = 60
 
 // destroy leaves out the makings of a window of slots, some at random, those
 // whose makers lie near each other, or a single one.

@@ -10,7 +10,7 @@ import (
 type instance struct {
 	tensor     int32
 	version    int // how often it has been overwritten
-	born, last int
+	born, last int // positions; -1: there from the start
 }
 
 // replay runs a plan's steps, with the version of each storage, on the problem
@@ -64,7 +64,7 @@ func replay(p *schedule.Problem, order []int32, steps []int) (peak, extra int64,
 	all := make([][]*instance, len(p.Tensors))
 	for i := range p.Tensors {
 		if p.Tensors[i].Producer < 0 {
-			all[i] = []*instance{{tensor: int32(i)}}
+			all[i] = []*instance{{tensor: int32(i), born: -1}}
 		}
 	}
 	newest := func(t int32, version int) *instance {
@@ -124,7 +124,7 @@ func replay(p *schedule.Problem, order []int32, steps []int) (peak, extra int64,
 			x.last = len(steps) - 1
 		}
 		for _, x := range list {
-			for k := x.born; k <= x.last; k++ {
+			for k := max(x.born, 0); k <= x.last; k++ {
 				load[k] += t.Bytes
 			}
 		}

@@ -40,6 +40,8 @@ type sweep struct {
 	free        []atPosition
 	match       *match.Matcher
 	taken       []match.Pair
+	rise        []int64 // of needed
+	alone       []int32 // of gone
 	areas       []area
 	swept       int32 // how many plans
 }
