@@ -2,7 +2,6 @@ package graph
 
 import (
 	"slices"
-	"strconv"
 )
 
 // maxInlined bounds the nodes and tensors that Inline adds: functions that call
@@ -19,7 +18,7 @@ func Inline(m *Model) (*Model, error) {
 	if len(m.Functions) == 0 {
 		return m, nil
 	}
-	in := &inliner{functions: map[callee]*Function{}, opsets: slices.Clone(m.Opsets), taken: map[string]int{}}
+	in := &inliner{functions: map[callee]*Function{}, opsets: slices.Clone(m.Opsets), taken: names{}}
 	for _, f := range m.Functions {
 		id := callee{f.Domain, f.Name, f.Overload}
 		if in.functions[id] == nil {
@@ -28,7 +27,7 @@ func Inline(m *Model) (*Model, error) {
 	}
 	out := *m
 	out.Graph = m.Graph.Clone()
-	in.note(out.Graph)
+	in.taken.note(out.Graph)
 	if _, err := in.graph(out.Graph); err != nil {
 		return nil, err
 	}
@@ -46,38 +45,9 @@ type callee struct{ domain, name, overload string }
 type inliner struct {
 	functions map[callee]*Function
 	opsets    []Opset
-	taken     map[string]int // names of nodes and tensors, and how often each was asked for
-	active    []*Function    // whose bodies are being inlined
+	taken     names
+	active    []*Function // whose bodies are being inlined
 	added     int
-}
-
-// note takes the names of a graph and of the bodies within.
-func (in *inliner) note(g *Graph) {
-	for _, t := range g.Tensors {
-		in.taken[t.Name] = 1
-	}
-	for _, n := range g.Nodes {
-		in.taken[n.Name] = 1
-		for _, a := range n.Bodies() {
-			for _, b := range a.All() {
-				in.note(b)
-			}
-		}
-	}
-}
-
-// unique gives a name that nothing has.
-func (in *inliner) unique(name string) string {
-	in.taken[name]++
-	for try := name; ; in.taken[name]++ {
-		if k := in.taken[name]; k > 1 {
-			try = name + "_" + strconv.Itoa(k)
-		}
-		if try == name || in.taken[try] == 0 {
-			in.taken[try] = max(in.taken[try], 1)
-			return try
-		}
-	}
 }
 
 // graph inlines the calls of a scope; changed says that there was one.
@@ -172,7 +142,7 @@ func (in *inliner) call(g *Graph, call *Node, f *Function) *Error {
 	for _, n := range f.Body.Nodes {
 		c := *n
 		c.Span, c.Meaning, c.Captures = Span{}, Meaning{}, nil
-		c.Name = in.unique(s.prefix + nodeName(n))
+		c.Name = in.taken.unique(s.prefix + nodeName(n))
 		c.Inputs, c.Outputs, c.Props = s.moved(n.Inputs), s.moved(n.Outputs), slices.Clone(n.Props)
 		for _, p := range call.Props {
 			if _, has := c.Prop(p.Key); !has {
@@ -191,7 +161,7 @@ func (in *inliner) call(g *Graph, call *Node, f *Function) *Error {
 		if p[0] == None {
 			return Errorf("function %q gives input back that the call leaves out", Short(f.Name))
 		}
-		g.Nodes = append(g.Nodes, &Node{Name: in.unique(s.prefix + "Identity"), Op: "Identity", Inputs: []TensorID{p[0]}, Outputs: []TensorID{p[1]}})
+		g.Nodes = append(g.Nodes, &Node{Name: in.taken.unique(s.prefix + "Identity"), Op: "Identity", Inputs: []TensorID{p[0]}, Outputs: []TensorID{p[1]}})
 	}
 	return nil
 }
@@ -254,7 +224,7 @@ func (s *inlining) tensors() (copied [][2]TensorID) {
 	}
 	for i, t := range body.Tensors {
 		if s.to[i] == None && !input[i] {
-			s.to[i] = s.g.NewTensor(s.in.unique(s.prefix + t.Name))
+			s.to[i] = s.g.NewTensor(s.in.taken.unique(s.prefix + t.Name))
 			s.g.Tensors[s.to[i]].Declared = t.Declared
 		}
 	}
@@ -318,7 +288,7 @@ func (s *inlining) body(b *Graph, to []TensorID) *Error {
 	}
 	for _, t := range b.Tensors {
 		if !t.Capture && t.Name != "" && (t.Data == nil || t.Data.Sparse == nil) {
-			t.Name = s.in.unique(s.prefix + t.Name)
+			t.Name = s.in.taken.unique(s.prefix + t.Name)
 		}
 	}
 	for i, c := range b.Captures {
@@ -333,7 +303,7 @@ func (s *inlining) body(b *Graph, to []TensorID) *Error {
 	for _, n := range b.Nodes {
 		n.Span = Span{}
 		if n.Name != "" {
-			n.Name = s.in.unique(s.prefix + n.Name)
+			n.Name = s.in.taken.unique(s.prefix + n.Name)
 		}
 		if err := s.attributes(n, nil); err != nil {
 			return err

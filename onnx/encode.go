@@ -117,22 +117,7 @@ func (e *encoder) function(p *pieces, f *graph.Function) error {
 
 // node emits a NodeProto.
 func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) error {
-	var b []byte
-	name := func(t graph.TensorID) string {
-		if t < 0 {
-			return ""
-		}
-		return g.Tensors[t].Name
-	}
-	for _, t := range n.Inputs {
-		b = appendString(b, 1, name(t))
-	}
-	for _, t := range n.Outputs {
-		b = appendString(b, 2, name(t))
-	}
-	b = appendText(b, 3, n.Name)
-	b = appendText(b, 4, n.Op)
-	p.bytes(b)
+	p.bytes(appendText(appendNames(nil, g, n), 4, n.Op))
 	for _, a := range n.Attrs {
 		var q pieces
 		if err := e.attr(&q, a); err != nil {
@@ -143,6 +128,25 @@ func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) error {
 	p.bytes(appendText(appendText(nil, 7, n.Domain), 8, n.Overload))
 	appendProps(p, 9, n.Props)
 	return nil
+}
+
+// appendNames appends a node's name and those of what it reads and makes.
+func appendNames(b []byte, g *graph.Graph, n *graph.Node) []byte {
+	for _, t := range n.Inputs {
+		b = appendString(b, 1, tensorName(g, t))
+	}
+	for _, t := range n.Outputs {
+		b = appendString(b, 2, tensorName(g, t))
+	}
+	return appendText(b, 3, n.Name)
+}
+
+// tensorName is a tensor's name, "" for one that is left out.
+func tensorName(g *graph.Graph, t graph.TensorID) string {
+	if t < 0 {
+		return ""
+	}
+	return g.Tensors[t].Name
 }
 
 // attr emits an AttributeProto. One that was read is copied, its graphs revised;

@@ -121,7 +121,7 @@ func (e *encoder) graphChanged(g *graph.Graph) bool {
 	}
 	before := int64(-1)
 	for _, n := range g.Nodes {
-		if n.Span.IsZero() || n.Span.Off <= before || e.nodeChanged(n) {
+		if n.Span.IsZero() || n.Span.Off <= before || e.nodeChanged(g, n) {
 			return true
 		}
 		before = n.Span.Off
@@ -136,8 +136,8 @@ func (e *encoder) graphChanged(g *graph.Graph) bool {
 	return err != nil || stood != len(g.Nodes)
 }
 
-func (e *encoder) nodeChanged(n *graph.Node) bool {
-	if kept, err := e.propsKept(n.Span, 9, n.Props); err != nil || !kept {
+func (e *encoder) nodeChanged(g *graph.Graph, n *graph.Node) bool {
+	if kept, err := e.propsKept(n.Span, 9, n.Props); err != nil || !kept || !e.namesKept(g, n) {
 		return true
 	}
 	for _, a := range n.Bodies() {
@@ -146,6 +146,30 @@ func (e *encoder) nodeChanged(n *graph.Node) bool {
 		}
 	}
 	return false
+}
+
+// namesKept reports whether a node has the name that it has in the source, and
+// reads and makes what it does there.
+func (e *encoder) namesKept(g *graph.Graph, n *graph.Node) bool {
+	name, inputs, outputs := "", 0, 0
+	is := func(list []graph.TensorID, k int, name string) bool {
+		return k < len(list) && tensorName(g, list[k]) == name
+	}
+	kept := true
+	err := e.r.walk(n.Span, "NodeProto", func(f field) error {
+		switch f.num {
+		case 1:
+			kept = kept && is(n.Inputs, inputs, e.r.text(f.payload))
+			inputs++
+		case 2:
+			kept = kept && is(n.Outputs, outputs, e.r.text(f.payload))
+			outputs++
+		case 3:
+			name = e.r.text(f.payload)
+		}
+		return nil
+	})
+	return err == nil && kept && name == n.Name && inputs == len(n.Inputs) && outputs == len(n.Outputs)
 }
 
 func (e *encoder) attrChanged(a *graph.Attr) bool {
@@ -175,16 +199,23 @@ func replacedData(g *graph.Graph) map[string]*graph.Data {
 
 // reviseGraph emits the fields of a GraphProto with the k-th node in the place
 // where the k-th node stood, and elements of initializers that were replaced.
-// Fields between nodes stay where they are.
+// Fields between nodes stay where they are. What is declared of tensors that the
+// source does not have follows at the end.
 func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 	replaced := replacedData(g)
 	next := 0
+	declared := map[string]bool{}
 	err := e.r.walk(g.Span, "GraphProto", func(f field) error {
 		switch {
 		case f.num == 5 && len(replaced) > 0:
 			return e.reviseInitializer(p, f, replaced)
 		case f.num != 1:
 			p.span(f.span)
+			if f.num == 12 || f.num == 13 {
+				v, err := e.r.valueInfo(f.payload)
+				declared[v.name] = true
+				return err
+			}
 			return nil
 		}
 		if next == len(g.Nodes) {
@@ -195,6 +226,11 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 	})
 	for ; err == nil && next < len(g.Nodes); next++ {
 		err = e.reviseNode(p, g, g.Nodes[next])
+	}
+	for _, t := range g.Tensors {
+		if t.Maker >= 0 && t.Declared != nil && t.Declared.Type.Kind == graph.KindTensor && !declared[t.Name] {
+			p.bytes(appendValueInfo(nil, 13, t))
+		}
 	}
 	return err
 }
@@ -240,14 +276,20 @@ func (e *encoder) reviseNode(p *pieces, g *graph.Graph, n *graph.Node) error {
 		p.message(1, &q)
 		return nil
 	}
-	if !e.nodeChanged(n) {
+	if !e.nodeChanged(g, n) {
 		p.bytes(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.BytesType), uint64(n.Span.Len)))
 		p.span(n.Span)
 		return nil
 	}
 	var q pieces
+	named := e.namesKept(g, n)
+	if !named {
+		q.bytes(appendNames(nil, g, n))
+	}
 	err := e.r.walk(n.Span, "NodeProto", func(f field) error {
 		switch {
+		case f.num >= 1 && f.num <= 3 && !named:
+			return nil
 		case f.num == 9:
 			return e.dropOurs(&q, f)
 		case f.num == 5:

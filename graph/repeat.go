@@ -1,0 +1,330 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// RepeatOptions says what Repeat may make of a graph. Nodes and tensors are those
+// of the graph as it was.
+type RepeatOptions struct {
+	// Views: a view lies where its input lies, so that one instance of what it
+	// views has views of its own. Otherwise views are nodes like any other.
+	Views bool
+	// Optional reports whether a node may leave out an output that nobody reads.
+	// Nil: none may.
+	Optional func(n *Node, out int) bool
+	// Instead gives what a repetition of node n reads instead of input in, and true
+	// where that is something else: the node works without, and has written over it.
+	// What was made first is meant. Nil: nothing.
+	Instead func(n NodeID, in int) (TensorID, bool)
+	// Byproduct reports whether nobody shall read what a repetition of node n makes
+	// as output out. Nil: all is read.
+	Byproduct func(n NodeID, out int) bool
+}
+
+// Repetition says what Repeat has made of a graph.
+type Repetition struct {
+	First []NodeID // of each node as it was: where it runs first
+	Of    []NodeID // of each node as it is: the node that it repeats, as it is, or itself
+}
+
+// Repeat makes of g the graph whose nodes run in the given sequence, in which some
+// stand more than once: those are copied. Of a tensor that is made several times
+// each reader reads the newest instance, and a graph output is the last of them.
+// The k-th repetition of a node is named NODE/again<k> and makes TENSOR/again<k>;
+// of a graph output the last instance has the name, and the first is TENSOR/again0.
+// Before a reader stand the views that it reads, where the newest instance of what
+// they view has none yet; a step that would only make views again that are there is
+// left out. What a repetition makes and nobody reads is left out where that is
+// allowed.
+//
+// Types, meanings, attributes and metadata are those of the node that is repeated.
+// Each node must stand in the sequence, behind those that make what it reads;
+// otherwise g is left as it was and the error says where. It takes O(E) time for
+// the E inputs and outputs of all steps.
+func (g *Graph) Repeat(steps []NodeID, opt RepeatOptions) (*Repetition, error) {
+	r := newRepeater(g, opt)
+	for i, n := range steps {
+		if n < 0 || int(n) >= len(g.Nodes) {
+			return nil, fmt.Errorf("step %d: expected a node below %d, found %d", i, len(g.Nodes), n)
+		}
+		if r.runs[n] > 0 && r.current(n) {
+			continue
+		}
+		if err := r.run(n); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	for n, runs := range r.runs {
+		if runs == 0 {
+			return nil, fmt.Errorf("%s does not run: expected every node at least once", g.Label(NodeID(n)))
+		}
+	}
+	r.commit()
+	return &Repetition{First: r.first, Of: r.of()}, nil
+}
+
+// repeater is one run of Repeat. Old nodes and tensors are those of g as it was;
+// an old tensor has the same index afterwards.
+type repeater struct {
+	g     *Graph
+	opt   RepeatOptions
+	nodes []stepNode
+	first []NodeID // by old node
+	runs  []int    // by old node: how often it has run
+
+	tensors []instance
+	now     []TensorID // by old tensor: the newest instance, None where there is none yet
+	views   []view     // by old tensor
+}
+
+// stepNode is a step: a run of an old node.
+type stepNode struct {
+	node *Node
+	old  NodeID
+	run  int // 0: the first
+}
+
+// instance is a tensor as one run of its maker makes it.
+type instance struct {
+	tensor *Tensor
+	old    TensorID
+	run    int
+	root   TensorID // of a view: the instance of the root that it views
+}
+
+// view says what an old tensor is a view of.
+type view struct {
+	of   TensorID // what its maker views; None: it is no view
+	root TensorID // what that is a view of in the end; itself for all that is no view
+}
+
+func newRepeater(g *Graph, opt RepeatOptions) *repeater {
+	r := &repeater{
+		g: g, opt: opt, first: make([]NodeID, len(g.Nodes)), runs: make([]int, len(g.Nodes)),
+		now: make([]TensorID, len(g.Tensors)), views: make([]view, len(g.Tensors)),
+	}
+	for i, t := range g.Tensors {
+		id := TensorID(i)
+		r.tensors = append(r.tensors, instance{t, id, 0, None})
+		r.now[i], r.views[i] = None, view{None, id}
+		if t.Maker < 0 {
+			r.now[i] = id
+		}
+	}
+	if opt.Views {
+		r.findViews()
+	}
+	return r
+}
+
+// findViews finds out what is a view of what. A view stands behind what it views.
+func (r *repeater) findViews() {
+	order, err := r.g.Topological()
+	if err != nil {
+		return // no sequence will do
+	}
+	for _, id := range order {
+		n := r.g.Nodes[id]
+		for _, a := range n.Meaning.Views {
+			if a.Out >= len(n.Outputs) || a.In >= len(n.Inputs) {
+				continue
+			}
+			out, in := n.Outputs[a.Out], n.Inputs[a.In]
+			if out >= 0 && in >= 0 && r.views[out].of == None {
+				r.views[out] = view{in, r.views[in].root}
+			}
+		}
+	}
+}
+
+// current reports whether all that an old node makes are views that are there of
+// the newest instances.
+func (r *repeater) current(n NodeID) bool {
+	for _, t := range r.g.Nodes[n].Outputs {
+		if t >= 0 && (r.views[t].of == None || !r.fresh(t)) {
+			return false
+		}
+	}
+	return true
+}
+
+// fresh reports whether the newest instance of a view views the newest instance of
+// its root.
+func (r *repeater) fresh(t TensorID) bool {
+	return r.now[t] != None && r.tensors[r.now[t]].root == r.now[r.views[t].root]
+}
+
+// newest gives the newest instance of an old tensor, and makes views of it on the
+// way.
+func (r *repeater) newest(t TensorID) (TensorID, error) {
+	maker := r.g.Tensors[t].Maker
+	if r.now[t] == None {
+		return None, fmt.Errorf("%q is read before %s makes it", Short(r.g.Tensors[t].Name), r.g.Label(maker))
+	}
+	if r.views[t].of != None && !r.fresh(t) {
+		if err := r.run(maker); err != nil {
+			return None, err
+		}
+	}
+	return r.now[t], nil
+}
+
+// run puts an old node behind those that have run.
+func (r *repeater) run(id NodeID) error {
+	n := *r.g.Nodes[id]
+	run := r.runs[id]
+	n.Inputs, n.Outputs, n.Props = slices.Clone(n.Inputs), slices.Clone(n.Outputs), slices.Clone(n.Props)
+	for k, t := range n.Inputs {
+		if t < 0 {
+			continue
+		}
+		if run > 0 && r.opt.Instead != nil {
+			if other, is := r.opt.Instead(id, k); is {
+				n.Inputs[k] = other
+				continue
+			}
+		}
+		var err error
+		if n.Inputs[k], err = r.newest(t); err != nil {
+			return fmt.Errorf("%s: %w", r.g.Label(id), err)
+		}
+	}
+	if err := r.bodies(&n); err != nil {
+		return fmt.Errorf("%s: %w", r.g.Label(id), err)
+	}
+	if run == 0 {
+		r.first[id] = NodeID(len(r.nodes))
+	}
+	for k, t := range n.Outputs {
+		if t >= 0 {
+			n.Outputs[k] = r.make(id, k, t)
+		}
+	}
+	r.runs[id]++
+	r.nodes = append(r.nodes, stepNode{&n, id, run})
+	return nil
+}
+
+// make makes the next instance of an old tensor; the first is itself.
+func (r *repeater) make(n NodeID, out int, t TensorID) TensorID {
+	id, run := t, r.runs[n]
+	if run > 0 {
+		id = TensorID(len(r.tensors))
+		again := *r.g.Tensors[t]
+		r.tensors = append(r.tensors, instance{&again, t, run, None})
+		if r.opt.Byproduct != nil && r.opt.Byproduct(n, out) {
+			return id
+		}
+	}
+	r.now[t] = id
+	if v := r.views[t]; v.of != None {
+		r.tensors[id].root = r.now[v.root]
+	}
+	return id
+}
+
+// bodies gives a node bodies of its own, which read the newest instances.
+func (r *repeater) bodies(n *Node) error {
+	if len(n.Bodies()) == 0 {
+		return nil
+	}
+	n.Attrs, n.Captures = slices.Clone(n.Attrs), nil
+	for k, a := range n.Attrs {
+		n.Attrs[k] = a.Clone()
+		for _, b := range n.Attrs[k].All() {
+			for i, c := range b.Captures {
+				outer, err := r.newest(c.Outer)
+				if err != nil {
+					return err
+				}
+				b.Captures[i].Outer = outer
+			}
+		}
+	}
+	n.SetCaptures()
+	return nil
+}
+
+// of gives, for each node as it is, the one that it repeats.
+func (r *repeater) of() []NodeID {
+	list := make([]NodeID, len(r.nodes))
+	for i, s := range r.nodes {
+		list[i] = r.first[s.old]
+	}
+	return list
+}
+
+// commit makes g what has been put together.
+func (r *repeater) commit() {
+	g := r.g
+	r.rename()
+	nodes := make([]*Node, len(r.nodes))
+	for i, s := range r.nodes {
+		nodes[i] = s.node
+	}
+	g.Nodes, g.Tensors = nodes, g.Tensors[:0:0]
+	for _, t := range r.tensors {
+		t.tensor.Output = false
+		g.Tensors = append(g.Tensors, t.tensor)
+	}
+	for i, t := range g.Outputs {
+		g.Outputs[i] = r.now[t]
+		g.Tensors[r.now[t]].Output = true
+	}
+	g.Link()
+	nameCaptures(g)
+	r.leaveOut()
+}
+
+// rename gives repetitions, and what they make, names of their own.
+func (r *repeater) rename() {
+	taken := names{}
+	taken.note(r.g)
+	again := func(name string, run int) string { return taken.unique(name + "/again" + strconv.Itoa(run)) }
+	olds := make([]string, len(r.g.Tensors))
+	for i, t := range r.g.Tensors {
+		olds[i] = t.Name
+	}
+	for _, s := range r.nodes {
+		if s.run > 0 {
+			s.node.Name = again(callName(r.g, r.g.Nodes[s.old]), s.run)
+		}
+	}
+	for id, t := range r.tensors {
+		switch last := r.now[t.old]; {
+		case !r.g.Tensors[t.old].Output || last == t.old:
+			if t.run > 0 {
+				t.tensor.Name = again(olds[t.old], t.run)
+			}
+		case TensorID(id) == last:
+			t.tensor.Name = olds[t.old]
+		default:
+			t.tensor.Name = again(olds[t.old], t.run)
+		}
+	}
+}
+
+// leaveOut takes away what repetitions make and nobody reads.
+func (r *repeater) leaveOut() {
+	if r.opt.Optional == nil {
+		return
+	}
+	g, gone := r.g, map[TensorID]bool{}
+	for i, s := range r.nodes {
+		n := g.Nodes[i]
+		for k := len(n.Outputs) - 1; k >= 0 && s.run > 0; k-- {
+			if t := n.Outputs[k]; t >= 0 && len(g.Tensors[t].Readers) == 0 && !g.Tensors[t].Output && r.opt.Optional(n, k) {
+				gone[t], n.Outputs[k] = true, None
+			}
+			if n.Outputs[k] == None && k == len(n.Outputs)-1 {
+				n.Outputs = n.Outputs[:k]
+			}
+		}
+	}
+	if len(gone) > 0 {
+		g.DropTensors(func(t TensorID) bool { return gone[t] })
+	}
+}
