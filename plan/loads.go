@@ -57,42 +57,55 @@ func (s *scope) checkSteps(what string, steps []Step, loads []int64) {
 
 // programOrder checks the input file's order and gives its peak, or what the plan
 // says where there is no telling. Which order that file had cannot be known: it
-// must be an order of the nodes, and its loads must be those of that order.
-func (v *verifier) programOrder(s *scope) int64 {
+// must be an order of the nodes, repetitions left out, and its loads must be those
+// of that order.
+func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	p := &v.p.ProgramOrder
-	n := len(s.g.Nodes)
+	claimed := v.p.Summary.ProgramPeakBytes
+	plain, from := s, s.identity()
+	if again != nil {
+		plain, from = s.withoutRepetitions(again)
+	}
+	n := len(from)
 	if len(p.Steps) != n || len(p.LoadBytes) != n {
 		v.fault(CodeProgram, "program_order: expected %d steps and loads, found %d and %d", n, len(p.Steps), len(p.LoadBytes))
-		return v.p.Summary.ProgramPeakBytes
+		return claimed
+	}
+	to := make([]graph.NodeID, len(s.g.Nodes)) // where a node of s stands in plain
+	for i := range to {
+		to[i] = none
+	}
+	for i, id := range from {
+		to[id] = graph.NodeID(i)
 	}
 	order := make([]graph.NodeID, n)
 	place := make([]int, n)
 	for i, step := range p.Steps {
-		if step < 0 || step >= n || place[step] != 0 {
-			v.fault(CodeProgram, "program_order: expected each of the steps 0-%d once, found %d at place %d", n-1, step, i)
-			return v.p.Summary.ProgramPeakBytes
+		if step < 0 || step >= len(to) || to[step] == none || place[to[step]] != 0 {
+			v.fault(CodeProgram, "program_order: expected each of the steps 0-%d that repeats none once, found %d at place %d", len(to)-1, step, i)
+			return claimed
 		}
-		order[i], place[step] = graph.NodeID(step), i+1
+		order[i], place[to[step]] = to[step], i+1
 	}
 	sorted := true
 	for i, id := range order {
-		s.g.Nodes[id].Reads(func(t graph.TensorID) {
-			if m := s.g.Tensors[t].Maker; sorted && m >= 0 && place[m] > i {
+		plain.g.Nodes[id].Reads(func(t graph.TensorID) {
+			if m := plain.g.Tensors[t].Maker; sorted && m >= 0 && place[m] > i {
 				sorted = false
-				v.fault(CodeProgram, "program_order: %s reads %s before %s makes it: expected a topological order", s.g.Label(id), s.name(t), s.g.Label(m))
+				v.fault(CodeProgram, "program_order: %s reads %s before %s makes it: expected a topological order", plain.g.Label(id), plain.name(t), plain.g.Label(m))
 			}
 		})
 	}
 	if !sorted {
-		return v.p.Summary.ProgramPeakBytes
+		return claimed
 	}
 	if v.p.KeepsRandomOrder {
-		v.checkEffects(s, order)
+		v.checkEffects(plain, order)
 	}
-	loads, peak := s.simulate(order)
+	loads, peak := plain.simulate(order)
 	for i, load := range loads {
 		if p.LoadBytes[i] != load {
-			v.fault(CodeProgram, "program_order: place %d, %s: expected a load of %d bytes, found %d", i, s.g.Label(order[i]), load, p.LoadBytes[i])
+			v.fault(CodeProgram, "program_order: place %d, %s: expected a load of %d bytes, found %d", i, plain.g.Label(order[i]), load, p.LoadBytes[i])
 		}
 	}
 	return peak

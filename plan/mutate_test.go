@@ -81,9 +81,70 @@ const (
 	constant = "views of constants are resident"
 	branchy  = "branches within branches"
 	updating = "updates in place"
+	repeated = "nodes run again"
 )
 
+// again gives the step of the node that makes a tensor, for who repeats it.
+func again(p *plan.Plan, made string) *plan.Step {
+	for i := range p.Steps {
+		if p.Steps[i].Name == "make "+made {
+			return &p.Steps[i]
+		}
+	}
+	panic("no step makes " + made)
+}
+
+// maker gives the node that makes a tensor.
+func maker(m *graph.Model, made string) *graph.Node {
+	for _, t := range m.Graph.Tensors {
+		if t.Name == made {
+			n := m.Graph.Nodes[t.Maker]
+			n.Span = graph.Span{} // it is written anew
+			return n
+		}
+	}
+	panic("nothing makes " + made)
+}
+
 var mutations = []mutation{
+	{name: "a repetition of itself", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = 4 }},
+	{name: "a repetition of a later step", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = 99 }},
+	{name: "a repetition of a negative step", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = -1 }},
+	{name: "a repetition of a repetition", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a3").Again = 4 }},
+	{name: "a repetition of another operator", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = 1 }},
+	{name: "a repetition of another attribute", of: repeated, code: "repetition", file: func(m *graph.Model) {
+		maker(m, "a2").Attrs = []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: 1}}
+	}},
+	{name: "a repetition of another body", of: repeated, code: "repetition", file: func(m *graph.Model) {
+		n := maker(m, "q2")
+		n.Attrs[0], n.Attrs[1] = n.Attrs[1], n.Attrs[0]
+		n.Attrs[0].Name, n.Attrs[1].Name = n.Attrs[1].Name, n.Attrs[0].Name
+	}},
+	{name: "a repetition that reads another value", of: repeated, code: "repetition", file: func(m *graph.Model) {
+		n := maker(m, "c2")
+		n.Inputs[0] = maker(m, "b").Outputs[0]
+		m.Graph.Link()
+	}},
+	{name: "a repetition with an input less", of: repeated, code: "repetition", file: func(m *graph.Model) {
+		n := maker(m, "m2")
+		n.Inputs = n.Inputs[:1]
+		m.Graph.Link()
+	}},
+	{name: "a random node is said to give the same again", of: repeated, code: "repetition", plan: func(p *plan.Plan) {
+		first := 2
+		again(p, "r2").Again = &first
+	}},
+	{name: "a repetition is not said to be one", of: repeated, code: "program-order", plan: func(p *plan.Plan) { again(p, "a2").Again = nil }},
+	{name: "program order holds a repetition", of: repeated, code: "program-order", plan: func(p *plan.Plan) { p.ProgramOrder.Steps[4] = 4 }},
+	{name: "no limit where nodes run again", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.Limited = nil }},
+	{name: "a limit below the peak", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.LimitBytes-- }},
+	{name: "a limit below the arena", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.LimitArena = true }},
+	{name: "extra cost is understated", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.ExtraCostPercent /= 2 }},
+	{name: "a step costs less than nothing", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Steps[0].CostNS = -1 }},
+	{name: "a bound above the cost", of: repeated, code: "limit", plan: func(p *plan.Plan) { b := 101.0; p.Summary.ExtraCostBound = &b }},
+	{name: "fewer repetitions than there are", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.RecomputedNodes-- }},
+	{name: "buffers that are not swapped", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.SwappedBuffers++ }},
+
 	{name: "the file is another", of: plain, code: "sha256", plan: func(p *plan.Plan) { p.Model.GraphSHA256 = strings.Repeat("0", 64) }},
 	{name: "the file is longer", of: plain, code: "bytes", plan: func(p *plan.Plan) { p.Model.Bytes++ }},
 	{name: "version", of: plain, code: "format", plan: func(p *plan.Plan) { p.Version = 2 }},
@@ -431,6 +492,45 @@ var bases = map[string]struct {
 			"r.else_branch": "e = Sigmoid(x)\nout e",
 		},
 	}, naive{}},
+	repeated: {text{
+		main: `
+			in p bool
+			in x float32 8 8
+			a = Softmax(x) axis=0
+			b = Relu(a)
+			r = RandomNormalLike(x)
+			q = If(p)
+			a2 = Softmax(x) axis=0
+			c = Add(a2, r)
+			a3 = Softmax(x) axis=0
+			m = Sum(c, b, q)
+			c2 = Add(a3, r)
+			q2 = If(p)
+			m2 = Sum(c2, b, q2)
+			r2 = RandomNormalLike(x)
+			y = Sum(m, a3, q, r2, m2)
+			out y
+		`,
+		bodies: map[string]string{
+			"q.then_branch": "t = Relu(a)\nout t", "q.else_branch": "e = Sigmoid(a)\nout e",
+			"q2.then_branch": "t2 = Relu(a3)\nout t2", "q2.else_branch": "e2 = Sigmoid(a3)\nout e2",
+		},
+	}, naive{
+		again: map[string]string{"a2": "a", "a3": "a", "c2": "c", "q2": "q", "m2": "m"},
+		plain: `
+			in p bool
+			in x float32 8 8
+			a = Softmax(x) axis=0
+			b = Relu(a)
+			r = RandomNormalLike(x)
+			q = If(p)
+			c = Add(a, r)
+			m = Sum(c, b, q)
+			r2 = RandomNormalLike(x)
+			y = Sum(m, a, q, r2, m)
+			out y
+		`,
+	}},
 	"update before the last reader": {text{
 		main: `
 			in x float32 16

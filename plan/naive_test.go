@@ -20,6 +20,8 @@ type naive struct {
 	groups         []string
 	align          int64
 	dims           map[string]int64
+	again          map[string]string // what runs again, by its output, and that of its first run
+	plain          string            // the main graph without
 
 	t        testing.TB
 	m        *graph.Model
@@ -60,6 +62,9 @@ func (nv naive) plan(t testing.TB, x text) ([]byte, *plan.Plan) {
 		p.Dynamic = []plan.Dynamic{}
 	}
 	nv.summary(arena)
+	if nv.again != nil {
+		nv.repeat(x)
+	}
 	nv.annotate()
 	b := encode(t, nv.m)
 	p.Model = plan.SourceOf(parse(t, b))
@@ -232,6 +237,31 @@ func (nv *naive) summary(arena int64) {
 	s.ProgramPeakBytes = s.PeakBytes
 	s.ScheduleOptimal = s.PeakBytes == 0
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: arena}, {Name: plan.Resident, Bytes: nv.resident}}
+}
+
+// repeat says what runs again.
+func (nv *naive) repeat(x text) {
+	p := nv.p
+	l := &plan.Limited{LimitBytes: p.Summary.PeakBytes, PlainPeakBytes: 1 << 20}
+	p.Summary.Limited = l
+	step := func(output string) int {
+		return slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Name == "make "+output })
+	}
+	for i := range p.Steps {
+		p.Steps[i].CostNS = 1000
+	}
+	for _, output := range sorted(nv.again) {
+		first := step(nv.again[output])
+		p.Steps[step(output)].Again = &first
+		l.RecomputedNodes++
+	}
+	firsts := len(p.Steps) - l.RecomputedNodes
+	l.ExtraCostPercent = 100 * float64(l.RecomputedNodes) / float64(firsts)
+	p.ProgramOrder.Steps = slices.DeleteFunc(p.ProgramOrder.Steps, func(i int) bool { return p.Steps[i].Again != nil })
+	x.main = nv.plain
+	_, plain := naive{views: nv.views, inplace: nv.inplace, align: nv.align, dims: nv.dims}.plan(nv.t, x)
+	p.ProgramOrder.LoadBytes = plain.ProgramOrder.LoadBytes
+	p.Summary.ProgramPeakBytes = slices.Max(p.ProgramOrder.LoadBytes)
 }
 
 // annotate writes the plan into the model.

@@ -42,6 +42,9 @@ type Plan struct {
 	Certificates []Certificate `json:"certificates"`
 	Subgraphs    []Subgraph    `json:"subgraphs"`
 	Dynamic      []Dynamic     `json:"dynamic"`
+
+	// Frontier is what other limits cost, the largest first; none: not asked for.
+	Frontier []FrontierPoint `json:"frontier,omitempty"`
 }
 
 // File names an ONNX file and what it holds.
@@ -63,8 +66,8 @@ type Sharing struct {
 	Inplace bool `json:"inplace"`
 }
 
-// Summary is the plan in figures. All but PlacementOptimal are recomputed by
-// Verify.
+// Summary is the plan in figures. All but PlacementOptimal, and in Limited what is
+// said there, are recomputed by Verify.
 type Summary struct {
 	Nodes            int   `json:"nodes"`
 	Tensors          int   `json:"tensors"` // graph inputs and node outputs of the main graph
@@ -79,6 +82,28 @@ type Summary struct {
 	PeakStep         int   `json:"peak_step"`   // the first step of the largest load
 	ScheduleOptimal  bool  `json:"schedule_optimal"`
 	PlacementOptimal bool  `json:"placement_optimal"`
+	*Limited               // nil: no limit was asked for
+}
+
+// Limited is what a plan below a limit costs. Extra cost is the time of what runs
+// again, in per cent of a step in which nothing does, by the costs of the steps.
+// PlainPeakBytes and ExtraCostBound are not recomputed by Verify.
+type Limited struct {
+	LimitBytes       int64    `json:"limit_bytes"`
+	LimitArena       bool     `json:"limit_arena,omitempty"` // the arena is within the limit, not only the peak
+	PlainPeakBytes   int64    `json:"plain_peak_bytes"`      // of the best order, nothing run again
+	ExtraCostPercent float64  `json:"extra_cost_percent"`
+	ExtraCostBound   *float64 `json:"extra_cost_lower_bound_percent"` // of any plan below the limit, in any order; nil: not known
+	RecomputedNodes  int      `json:"recomputed_nodes"`
+	SwappedBuffers   int      `json:"swapped_buffers"`
+}
+
+// FrontierPoint is what a limit costs.
+type FrontierPoint struct {
+	LimitBytes       int64    `json:"limit_bytes"`
+	ExtraCostPercent *float64 `json:"extra_cost_percent"`             // nil: no plan was found
+	ExtraCostBound   *float64 `json:"extra_cost_lower_bound_percent"` // nil: not known, or no plan is possible
+	Impossible       bool     `json:"impossible,omitempty"`           // proven
 }
 
 // The pools' names.
@@ -125,9 +150,12 @@ type Step struct {
 	Name      string `json:"name"`
 	Op        string `json:"op"`
 	LoadBytes int64  `json:"load_bytes"`
+	Again     *int   `json:"again,omitempty"`   // the step of the same node's first run, where this is another
+	CostNS    int64  `json:"cost_ns,omitempty"` // nanoseconds, modelled or measured; in plans below a limit
 }
 
-// ProgramOrder is the order of the input file, as indices into Plan.Steps.
+// ProgramOrder is the order of the input file, as indices into Plan.Steps: of first
+// runs alone.
 type ProgramOrder struct {
 	Steps     []int   `json:"steps"`
 	LoadBytes []int64 `json:"load_bytes"`

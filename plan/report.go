@@ -68,6 +68,8 @@ const (
 	CodeOverlap     = "overlap"          // of two buffers
 	CodeSubgraph    = "subgraph"         // the list of bodies
 	CodeProgram     = "program-order"    // of the input file
+	CodeRepetition  = "repetition"       // a step that says that it repeats another and does not
+	CodeLimit       = "limit"            // not kept, or not what the steps cost
 	CodeCertificate = "certificate"      // that does not prove what it says
 	CodeSummary     = "summary"          // a figure of it
 	CodeAnnotation  = "annotation"       // in the file's metadata
@@ -79,7 +81,7 @@ var Codes = []string{
 	CodeOffset, CodeOrder, CodeLoad, CodeMissing, CodeDuplicate, CodeUnknown,
 	CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind, CodeBounded,
 	CodePool, CodeView, CodeInplace, CodeUpdate, CodeWorkspace, CodeOverlap,
-	CodeSubgraph, CodeProgram, CodeCertificate, CodeSummary, CodeAnnotation,
+	CodeSubgraph, CodeProgram, CodeRepetition, CodeLimit, CodeCertificate, CodeSummary, CodeAnnotation,
 }
 
 // String gives the report in a few lines: the verdict, what it rests on, and the

@@ -20,12 +20,13 @@ type scope struct {
 	of       []int32  // by tensor: its storage, or none
 	need     []need   // by node: what its bodies and its function take
 
-	list    []Buffer // the plan's
-	buffers []placed // parallel to list
-	seen    []int32  // by storage: 1 + the buffer that it was last found in
-	at      []int32  // by tensor: the buffer that it stands in, or none
-	work    []int64  // by node: the workspace that the plan gives it
-	pos     []int    // by node: its step
+	list    []Buffer         // the plan's
+	buffers []placed         // parallel to list
+	seen    []int32          // by storage: 1 + the buffer that it was last found in
+	at      []int32          // by tensor: the buffer that it stands in, or none
+	work    []int64          // by node: the workspace that the plan gives it
+	pos     []int            // by node: its step
+	value   []graph.TensorID // by tensor: the first instance of its value; nil where nothing runs again
 }
 
 // scopeKind says what counts in a scope.

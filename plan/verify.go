@@ -94,7 +94,8 @@ func (v *verifier) plan() {
 	loads := s.planLoads()
 	s.checkSteps("steps", v.p.Steps, loads)
 	sum := v.summarize(s, loads)
-	sum.ProgramPeakBytes = v.programOrder(s)
+	again := s.repetitions()
+	sum.ProgramPeakBytes = v.programOrder(s, again)
 	if v.opt.SkipBounds {
 		sum.LowerBoundBytes = v.p.Summary.LowerBoundBytes
 		sum.ScheduleOptimal, sum.PlacementOptimal = v.p.Summary.ScheduleOptimal, v.p.Summary.PlacementOptimal
@@ -102,6 +103,7 @@ func (v *verifier) plan() {
 		v.certify(s, &sum)
 	}
 	v.pools(s, sum)
+	v.limit(s, again, &sum)
 	v.checkSummary(sum)
 	v.r.Summary = sum
 	if !v.opt.SkipAnnotations {

@@ -1,0 +1,241 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// repetitions gives for each node the one that it repeats by the plan, or none; nil
+// where no node repeats another. A repetition is a node of the same operator and
+// attributes that reads the same values, through instances, as one before it: then
+// the graph without repetitions computes the same. What is none is reported, and
+// taken for a node of its own.
+func (s *scope) repetitions() []graph.NodeID {
+	r := repetitions{s: s, again: make([]graph.NodeID, len(s.g.Nodes)), value: make([]graph.TensorID, len(s.g.Tensors))}
+	for t := range r.value {
+		r.value[t] = graph.TensorID(t)
+	}
+	found := false
+	for i := range s.g.Nodes {
+		r.again[i] = none
+		if i >= len(s.v.p.Steps) || s.v.p.Steps[i].Again == nil {
+			continue
+		}
+		found = true
+		id, first := graph.NodeID(i), *s.v.p.Steps[i].Again
+		if first < 0 || first >= i || r.again[first] != none {
+			s.fault(CodeRepetition, "%s: again: expected an earlier step that repeats none, found %d", s.g.Label(id), first)
+			continue
+		}
+		if wrong := r.check(id, graph.NodeID(first)); wrong != "" {
+			s.fault(CodeRepetition, "%s is said to repeat %s: %s", s.g.Label(id), s.g.Label(graph.NodeID(first)), wrong)
+			continue
+		}
+		r.again[i] = graph.NodeID(first)
+		r.take(id, graph.NodeID(first))
+	}
+	if !found {
+		return nil
+	}
+	s.value = r.value
+	return r.again
+}
+
+// repetitions is what is known of the steps so far.
+type repetitions struct {
+	s       *scope
+	again   []graph.NodeID
+	value   []graph.TensorID // by tensor: the one that was made first of those of the same value
+	effects []bool
+}
+
+// check says why a node is no repetition of another; "" if it is one.
+func (r *repetitions) check(id, first graph.NodeID) string {
+	g := r.s.g
+	n, f := g.Nodes[id], g.Nodes[first]
+	if r.effects == nil {
+		r.effects = graph.Effects(g)
+	}
+	switch {
+	case n.Op != f.Op || n.Domain != f.Domain || n.Overload != f.Overload:
+		return fmt.Sprintf("expected operator %s, found %s", OpName(f), OpName(n))
+	case r.effects[id] && !ops.Seeded(n):
+		return "expected a node that gives the same whenever it runs, found one that is random or not known"
+	case len(n.Inputs) != len(f.Inputs):
+		return fmt.Sprintf("expected %s, found %d", count(len(f.Inputs), "input"), len(n.Inputs))
+	case len(n.Outputs) > len(f.Outputs):
+		return fmt.Sprintf("expected at most %s, found %d", count(len(f.Outputs), "output"), len(n.Outputs))
+	}
+	same := sameNode{outer: func(a, b graph.TensorID) bool { return r.value[a] == r.value[b] }}
+	if source := r.s.v.m.Source; source != nil {
+		same.source = source.Bytes
+	}
+	if what := same.attributes(n, f); what != "" {
+		return fmt.Sprintf("expected the same attribute %q, found another", what)
+	}
+	equal := false
+	for k, t := range n.Outputs {
+		if t < 0 {
+			continue
+		}
+		if f.Outputs[k] < 0 {
+			return fmt.Sprintf("expected no output %d, found %s", k, r.s.name(t))
+		}
+		in := r.differs(n, f, k)
+		if in < 0 {
+			equal = true
+			continue
+		}
+		if x := g.Tensors[t]; len(x.Readers) > 0 || x.Output || !r.dependsLess(n, in) {
+			return fmt.Sprintf("expected input %d to have the value of %s, found %s", in, r.name(f.Inputs[in]), r.name(n.Inputs[in]))
+		}
+	}
+	if !equal {
+		return "expected an output of the same value, found none"
+	}
+	return ""
+}
+
+// differs gives an input of another value on which output k depends, or none.
+func (r *repetitions) differs(n, f *graph.Node, k int) int {
+	for in := range n.Inputs {
+		a, b := n.Inputs[in], f.Inputs[in]
+		if a < 0 && b < 0 || a >= 0 && b >= 0 && r.value[a] == r.value[b] {
+			continue
+		}
+		if a < 0 || b < 0 || ops.Depends(n, k, in) {
+			return in
+		}
+	}
+	return none
+}
+
+// dependsLess reports whether some output of a node does not depend on an input.
+func (r *repetitions) dependsLess(n *graph.Node, in int) bool {
+	for k := range n.Outputs {
+		if !ops.Depends(n, k, in) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *repetitions) name(t graph.TensorID) string {
+	if t < 0 {
+		return "none"
+	}
+	return r.s.name(t)
+}
+
+// take notes the values that a repetition makes.
+func (r *repetitions) take(id, first graph.NodeID) {
+	n, f := r.s.g.Nodes[id], r.s.g.Nodes[first]
+	for k, t := range n.Outputs {
+		if t >= 0 && r.differs(n, f, k) < 0 {
+			r.value[t] = r.value[f.Outputs[k]]
+		}
+	}
+}
+
+// withoutRepetitions gives the scope of the graph that the repetitions were put
+// into: first runs alone, every reader at the first instance of what it reads. from
+// tells which nodes those are.
+func (s *scope) withoutRepetitions(again []graph.NodeID) (plain *scope, from []graph.NodeID) {
+	g := &graph.Graph{Name: s.g.Name, Inputs: s.g.Inputs}
+	for _, t := range s.g.Tensors {
+		u := *t
+		u.Output = false
+		g.Tensors = append(g.Tensors, &u)
+	}
+	values := func(list []graph.TensorID) []graph.TensorID {
+		out := make([]graph.TensorID, len(list))
+		for i, t := range list {
+			if out[i] = t; t >= 0 {
+				out[i] = s.value[t]
+			}
+		}
+		return out
+	}
+	for i, n := range s.g.Nodes {
+		if again[i] != none {
+			continue
+		}
+		m := *n
+		m.Inputs, m.Captures = values(n.Inputs), values(n.Captures)
+		g.Nodes = append(g.Nodes, &m)
+		from = append(from, graph.NodeID(i))
+	}
+	g.Outputs = values(s.g.Outputs)
+	for _, t := range g.Outputs {
+		g.Tensors[t].Output = true
+	}
+	g.Link()
+	plain = s.v.newScope(g, s.kind, s.where)
+	plain.share()
+	for i := range plain.storages {
+		if of := s.of[plain.storages[i].tensors[0]]; of != none {
+			plain.storages[i].resident = s.storages[of].resident
+		}
+	}
+	for i, id := range from {
+		plain.work[i] = s.work[id]
+	}
+	return plain, from
+}
+
+// limit holds what the plan says of its limit against the steps.
+func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
+	claim := v.p.Summary.Limited
+	if claim == nil {
+		if again != nil {
+			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it where nodes run again")
+		}
+		return
+	}
+	l := *claim
+	l.RecomputedNodes, l.SwappedBuffers = 0, 0
+	for i := range s.storages {
+		if s.swapped(&s.storages[i]) {
+			l.SwappedBuffers++
+		}
+	}
+	plain, extra := 0.0, 0.0
+	for i := range min(len(v.p.Steps), len(s.g.Nodes)) {
+		cost := v.p.Steps[i].CostNS
+		if cost < 0 {
+			v.fault(CodeLimit, "steps: step %d: cost_ns: expected a figure >= 0, found %d", i, cost)
+		}
+		if again != nil && again[i] != none {
+			l.RecomputedNodes++
+			extra += float64(cost)
+			continue
+		}
+		plain += float64(cost)
+	}
+	if l.ExtraCostPercent = 0; plain > 0 {
+		l.ExtraCostPercent = 100 * extra / plain
+	}
+	held, what := sum.PeakBytes, "peak"
+	if l.LimitArena {
+		held, what = sum.ArenaBytes, "arena"
+	}
+	const rounding = 1e-9 // of sums of costs
+	switch {
+	case held > l.LimitBytes:
+		v.fault(CodeLimit, "summary: limit_bytes: expected at least the %s, %d, found %d", what, held, l.LimitBytes)
+	case math.Abs(claim.ExtraCostPercent-l.ExtraCostPercent) > rounding*(1+l.ExtraCostPercent):
+		v.fault(CodeLimit, "summary: extra_cost_percent: expected %v, by the costs of the steps, found %v", l.ExtraCostPercent, claim.ExtraCostPercent)
+	case l.ExtraCostBound != nil && *l.ExtraCostBound > l.ExtraCostPercent*(1+rounding):
+		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected at most %v, which the plan costs, found %v", l.ExtraCostPercent, *l.ExtraCostBound)
+	case claim.RecomputedNodes != l.RecomputedNodes:
+		v.fault(CodeLimit, "summary: recomputed_nodes: expected %d, found %d", l.RecomputedNodes, claim.RecomputedNodes)
+	case claim.SwappedBuffers != l.SwappedBuffers:
+		v.fault(CodeLimit, "summary: swapped_buffers: expected %d, found %d", l.SwappedBuffers, claim.SwappedBuffers)
+	default:
+		l.ExtraCostPercent = claim.ExtraCostPercent // but for rounding
+	}
+	sum.Limited = &l
+}
