@@ -39,9 +39,20 @@ func annotate(s *State) error {
 	resident := int64(0)
 	p.Buffers = s.planBuffers(r, plan.Arena, &resident)
 	p.Steps, p.Dynamic = r.planSteps(), r.planDynamic()
+	program := r
+	if s.budget != nil {
+		s.budget.place(r)
+		s.budget.annotate(p.Steps)
+		program = s.budget.before
+	}
 	s.planBodies(p, r, nil, &resident)
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
-	p.ProgramOrder = plan.ProgramOrder{Steps: r.steps(r.solved.ProgramOrder), LoadBytes: r.solved.ProgramEvaluation.Loads}
+	p.ProgramOrder = plan.ProgramOrder{Steps: program.steps(program.solved.ProgramOrder), LoadBytes: program.solved.ProgramEvaluation.Loads}
+	if s.budget != nil {
+		for i, step := range p.ProgramOrder.Steps {
+			p.ProgramOrder.Steps[i] = s.budget.firstStep[step]
+		}
+	}
 	if p.ProgramOrder.LoadBytes == nil {
 		p.ProgramOrder.LoadBytes = []int64{}
 	}
@@ -49,7 +60,7 @@ func annotate(s *State) error {
 	p.Certificates = append(p.Certificates, certificates...)
 	p.Summary = plan.Summary{
 		Nodes: len(r.g.Nodes), Tensors: s.tensors(), Dynamic: len(p.Dynamic),
-		ResidentBytes: resident, ProgramPeakBytes: r.solved.ProgramPeak,
+		ResidentBytes: resident, ProgramPeakBytes: program.solved.ProgramPeak,
 		PeakBytes: r.loads.Peak, LowerBoundBytes: bound, ArenaBytes: r.arena, TotalBytes: r.arena + resident,
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
 	}
@@ -57,6 +68,9 @@ func annotate(s *State) error {
 		if b.Pool != plan.Resident {
 			p.Summary.NaiveBytes += b.Bytes
 		}
+	}
+	if s.budget != nil {
+		p.Summary.Limited = s.budget.limited(p.Steps)
 	}
 	s.plan = p
 	return s.writeProps(p)

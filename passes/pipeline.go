@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ var Pipeline = []Pass{
 	{"share", "merge views into the storage that they view", share, false},
 	{"bodies", "plan bodies and local functions: they are workspace", bodies, false},
 	{"order", "find the order of the smallest peak", order, true},
+	{"limit", "run nodes again where the best order does not fit, if asked", limit, false},
 	{"place", "share buffers in place and give them offsets", place, false},
 	{"annotate", "put the plan together, write offsets into the nodes", annotate, false},
 }
@@ -46,6 +48,8 @@ var constraints = []struct{ before, after, why string }{
 	{"infer", "share", "sizes and views are found by inference"},
 	{"share", "bodies", "a body's captures are storages of the graph around it"},
 	{"bodies", "order", "workspace is part of a node's load"},
+	{"order", "limit", "the order comes first: what it saves costs no time"},
+	{"limit", "place", "what is made again has a place of its own"},
 	{"order", "place", "lifetimes follow from the order"},
 	{"place", "annotate", "offsets are what is written"},
 }
@@ -93,6 +97,10 @@ type Options struct {
 	// runtime with an optimizer of its own would.
 	UpdatesLast bool
 
+	Limit  *Limit           // what the peak shall fit into: nodes run again; nil: none
+	Costs  map[string]int64 // of nodes by their names, in nanoseconds; others are modelled
+	Device Device           // that costs are modelled for; zero: [DefaultDevice]
+
 	Context context.Context           // ends the work early; nil: never
 	Disable []string                  // optional passes that are left out
 	Check   bool                      // check the invariants between any two passes
@@ -126,6 +134,7 @@ type State struct {
 	main      *region
 	calls     map[*graph.Call]*region // local functions, by instance
 	plan      *plan.Plan
+	budget    *budgeting // nil: no limit was asked for
 
 	limit context.Context // of Options.TimeLimit; nil: none
 	late  bool            // a search was ended by that
@@ -219,6 +228,12 @@ func (o *Options) check() error {
 		if n := o.Dims[name]; n < 0 {
 			return fmt.Errorf("dimension %q is %d: expected a length >= 0", name, n)
 		}
+	}
+	if err := o.checkCosts(); err != nil {
+		return err
+	}
+	if l := o.Limit; l != nil && (l.Bytes < 0 || !(l.Percent >= 0) || math.IsInf(l.Percent, 0)) {
+		return fmt.Errorf("limit of %d bytes or %v per cent: expected 0 or more", l.Bytes, l.Percent)
 	}
 	var orders, placements []string
 	for _, s := range schedule.Strategies {

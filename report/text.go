@@ -31,6 +31,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
+	if l := s.Limited; l != nil {
+		fmt.Fprintf(w, "limit                %s\n", limited(l))
+	}
 	if s.Dynamic > 0 {
 		fmt.Fprintf(w, "left to the runtime  %d tensors whose size depends on data\n", s.Dynamic)
 	}
@@ -40,6 +43,27 @@ func Summary(w io.Writer, p *plan.Plan) {
 			fmt.Fprintf(w, "  %-18s %s\n", units.Short(b.Bytes), bufferName(p, b))
 		}
 	}
+}
+
+// limited says what a limit costs.
+func limited(l *plan.Limited) string {
+	text := fmt.Sprintf("%s, %.1f %% of the peak without: ", units.Bytes(l.LimitBytes), percentOf(l.LimitBytes, l.PlainPeakBytes))
+	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
+		return text + "the order keeps it, for nothing"
+	}
+	text += fmt.Sprintf("%d nodes run again, %.2f %% more time by estimate", l.RecomputedNodes, l.ExtraCostPercent)
+	if l.ExtraCostBound != nil {
+		text += fmt.Sprintf(" (no plan below %.2f %%)", *l.ExtraCostBound)
+	}
+	return text
+}
+
+// percentOf is part of whole in per cent, 0 of nothing.
+func percentOf(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
 }
 
 // Less says by how many per cent after is below before.

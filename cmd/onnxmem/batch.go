@@ -32,6 +32,7 @@ type batchCmd struct {
 	MaxArena        *units.Size `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
 	MaxPeak         *units.Size `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
 	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, as optimize has it."`
+	limitFlags
 	trainFlags
 	planFlags
 }
@@ -168,7 +169,7 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 func (b *batchRun) job(m batch.Model) optimize.Job {
 	j := optimize.Job{
 		In: m.Path, Out: filepath.Join(b.out, m.Rel), ExternalData: b.ExternalData, MaxArena: b.MaxArena, MaxPeak: b.MaxPeak,
-		InlineFunctions: b.InlineFunctions, Tool: tool(), TrainFlags: b.trainFlags, PlanFlags: b.PlanFlags,
+		InlineFunctions: b.InlineFunctions, Tool: tool(), TrainFlags: b.trainFlags, LimitFlags: b.limitFlags, PlanFlags: b.PlanFlags,
 	}
 	if b.Reports {
 		j.Report = optimize.ReportPath(j.Out)

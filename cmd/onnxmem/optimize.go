@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -19,6 +20,7 @@ import (
 type (
 	modelFlags = optimize.ModelFlags
 	trainFlags = optimize.TrainFlags
+	limitFlags = optimize.LimitFlags
 )
 
 // planFlags are the flags of every command that plans.
@@ -57,6 +59,7 @@ type optimizeCmd struct {
 	Sync            bool        `help:"Wait until the files are on the disk."`
 	Params          string      `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
 	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
+	limitFlags
 	trainFlags
 	planFlags
 }
@@ -66,7 +69,8 @@ func (optimizeCmd) Help() string {
 	return `Examples:
   onnxmem optimize resnet50.onnx planned.onnx --dim batch=8
   onnxmem optimize model.onnx planned.onnx --max-arena 512KiB --json
-  onnxmem optimize --train model.onnx step.onnx --optimizer adamw --dim batch=8`
+  onnxmem optimize --train model.onnx step.onnx --optimizer adamw --dim batch=8
+  onnxmem optimize --train model.onnx step.onnx --dim batch=32 --limit 8GiB`
 }
 
 // Run plans and writes.
@@ -89,7 +93,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	opt.Trace = c.trace(e)
 	bar.follow(&opt)
 	if err := t.Plan(opt); err != nil {
-		return err
+		return c.infeasible(e, err)
 	}
 	bar.step("write")
 	if err := t.Write(); err != nil {
@@ -104,12 +108,36 @@ func (c *optimizeCmd) Run(e *env) error {
 	return t.Gates()
 }
 
+// infeasible prints, with --json, why there is no plan below a limit.
+func (c *optimizeCmd) infeasible(e *env, err error) error {
+	var limit *passes.LimitError
+	if !c.JSON || !errors.As(err, &limit) {
+		return err
+	}
+	var feasible *bool // not known
+	if limit.Impossible {
+		feasible = new(bool)
+	}
+	if err := writeJSON(e.stdout, struct {
+		LimitBytes  int64    `json:"limit_bytes"`
+		Feasible    *bool    `json:"feasible"`
+		PlainPeak   int64    `json:"plain_peak_bytes"`
+		LowestLimit int64    `json:"lowest_limit_bytes,omitempty"`
+		Node        string   `json:"node,omitempty"`
+		NeedBytes   int64    `json:"need_bytes,omitempty"`
+		Tensors     []string `json:"tensors,omitempty"`
+	}{limit.LimitBytes, feasible, limit.PeakBytes, limit.LowestBytes, limit.Node, limit.NeedBytes, limit.Tensors}); err != nil {
+		return err
+	}
+	return err
+}
+
 // job is what the command line asks for.
 func (c *optimizeCmd) job() optimize.Job {
 	return optimize.Job{
 		In: c.In, Out: c.Out, Plan: c.Plan, Params: c.Params, ExternalData: c.ExternalData, Sync: c.Sync,
 		InlineFunctions: c.InlineFunctions, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak, Tool: tool(),
-		TrainFlags: c.trainFlags, PlanFlags: c.PlanFlags,
+		TrainFlags: c.trainFlags, LimitFlags: c.limitFlags, PlanFlags: c.PlanFlags,
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // comes from.
 type sourceFlags struct {
 	PlanPath string `name:"plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
+	limitFlags
 	planFlags
 }
 
@@ -78,7 +79,7 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
 		err = s.verify(f.PlanPath)
 	} else {
-		err = s.optimize(e, &f.planFlags)
+		err = s.optimize(e, f)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -205,13 +206,16 @@ func (s *source) verify(path string) (err error) {
 }
 
 // optimize plans the model in memory.
-func (s *source) optimize(e *env, f *planFlags) error {
+func (s *source) optimize(e *env, f *sourceFlags) error {
 	for _, m := range s.file.Missing {
 		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", units.Name(m))
 	}
 	bar := newProgress(e.stderr, len(passes.Pipeline))
 	defer bar.stop()
 	opt := f.options(e)
+	if err := f.Limits(&opt); err != nil {
+		return err
+	}
 	bar.follow(&opt)
 	r, err := passes.Optimize(s.file.Model, opt)
 	if err != nil {

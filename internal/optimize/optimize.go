@@ -2,6 +2,7 @@
 // optimize", "onnxmem batch" and the Beam pipeline do with one model.
 //
 //	flags.go     what the command line says of it
+//	limit.go     the same of a limit, and of what nodes cost
 //	optimize.go  a job, from reading to the report
 //	write.go     the files that it leaves, all or none
 //	params.go    the first values of a training step's parameters
@@ -31,6 +32,7 @@ type Job struct {
 	MaxArena, MaxPeak *units.Size
 	Tool              string // name and version for the plan
 	TrainFlags
+	LimitFlags
 	PlanFlags
 }
 
@@ -116,8 +118,10 @@ func (t *Task) Options() (passes.Options, error) {
 	opt.UpdatesLast = t.Updates == "last"
 	opt.Tool = t.Tool
 	var err error
-	opt.Train, err = t.Training()
-	return opt, err
+	if opt.Train, err = t.Training(); err != nil {
+		return opt, err
+	}
+	return opt, t.Limits(&opt)
 }
 
 // Plan plans the model.
@@ -130,7 +134,7 @@ func (t *Task) Plan(opt passes.Options) (err error) {
 		t.Times.Autodiff = Milliseconds(spent["train"])
 	}
 	t.Times.Infer = Milliseconds(spent["infer"] + spent["share"])
-	t.Times.Schedule = Milliseconds(spent["bodies"] + spent["order"])
+	t.Times.Schedule = Milliseconds(spent["bodies"] + spent["order"] + spent["limit"])
 	t.Times.Place = Milliseconds(spent["place"] + spent["annotate"])
 	return nil
 }

@@ -1,0 +1,85 @@
+package optimize
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes"
+)
+
+// LimitFlags say what a plan shall fit into, and what a node costs that runs again.
+type LimitFlags struct {
+	Limit      *units.Limit       `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
+	LimitArena bool               `help:"With --limit: the arena, not only the peak, fits."`
+	Device     map[string]float64 `placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
+	Costs      string             `placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
+}
+
+// Limits puts the flags into the options of the passes.
+func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
+	switch {
+	case f.Limit != nil:
+		opt.Limit = &passes.Limit{Bytes: f.Limit.Bytes, Percent: f.Limit.Percent, Arena: f.LimitArena}
+	case f.LimitArena:
+		return &UsageError{"--limit-arena: expected --limit with it"}
+	}
+	if len(f.Device) > 0 {
+		opt.Device = passes.DefaultDevice
+	}
+	for name, value := range f.Device {
+		switch name {
+		case "flops":
+			opt.Device.FLOPS = value
+		case "bandwidth":
+			opt.Device.Bandwidth = value
+		default:
+			return &UsageError{fmt.Sprintf("--device %s: expected flops or bandwidth", name)}
+		}
+	}
+	if f.Costs != "" {
+		opt.Costs, err = readCosts(f.Costs)
+	}
+	return err
+}
+
+// maxCosts bounds the file of costs that is read.
+const maxCosts = 1 << 30
+
+// mostCost bounds what a node may take: eleven days.
+const mostCost = 1e15
+
+// readCosts reads {"node name": nanoseconds}.
+func readCosts(path string) (map[string]int64, error) {
+	refuse := func(err error) (map[string]int64, error) {
+		return nil, &graph.Error{File: path, Offset: -1, Err: err}
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return refuse(errors.New("not found"))
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	defer f.Close()
+	d := json.NewDecoder(io.LimitReader(f, maxCosts))
+	var costs map[string]float64
+	if err := d.Decode(&costs); err != nil {
+		return refuse(fmt.Errorf(`expected {"node name": nanoseconds}: %w`, err))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return refuse(fmt.Errorf("expected its end at byte %d, found more", d.InputOffset()))
+	}
+	list := make(map[string]int64, len(costs))
+	for name, ns := range costs {
+		if !(ns >= 0 && ns <= mostCost) {
+			return refuse(fmt.Errorf("node %q: expected from 0 to %.0e nanoseconds, found %v", graph.Short(name), mostCost, ns))
+		}
+		list[name] = int64(ns)
+	}
+	return list, nil
+}

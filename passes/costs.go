@@ -1,0 +1,100 @@
+package passes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// Device is what costs are modelled for: a roofline.
+type Device struct {
+	FLOPS     float64 // floating-point operations a second
+	Bandwidth float64 // bytes a second from and to memory
+}
+
+// DefaultDevice stands for a GPU of the middle class. The choice of what runs again
+// depends on ratios of costs alone.
+var DefaultDevice = Device{FLOPS: 15e12, Bandwidth: 700e9}
+
+// leastCost is what any node takes: to be launched.
+const leastCost = 1000
+
+// mostCost keeps sums of costs far from 63 bits.
+const mostCost = math.MaxInt64 >> 24
+
+// costs gives what each node of a region takes, in nanoseconds: what was measured
+// for its name, or else max(flops / FLOPS, bytes moved / Bandwidth) and at least
+// 1 µs. Constants take nothing. unknown counts names of Costs that no node has.
+func (s *State) costs(r *region) (list []int64, unknown int) {
+	list = make([]int64, len(r.g.Nodes))
+	used := map[string]bool{}
+	for i, n := range r.g.Nodes {
+		if ns, known := s.opt.Costs[n.Name]; known && n.Name != "" {
+			list[i], used[n.Name] = min(ns, mostCost), true
+			continue
+		}
+		if isConstant(n) {
+			continue
+		}
+		list[i] = s.opt.Device.cost(n.Meaning.FLOPs, moved(r.g, n))
+	}
+	return list, len(s.opt.Costs) - len(used)
+}
+
+// cost is that of the roofline, in nanoseconds.
+func (d Device) cost(flops int64, bytes float64) int64 {
+	if d == (Device{}) {
+		d = DefaultDevice
+	}
+	seconds := max(float64(flops)/d.FLOPS, bytes/d.Bandwidth)
+	return int64(math.Round(min(max(seconds*1e9, leastCost), mostCost)))
+}
+
+// movesOutput are the operators that read no more of their first input than they
+// give back.
+var movesOutput = []string{"Gather", "GatherElements", "GatherND", "Slice"}
+
+// moved is what a node reads and writes, in bytes: all inputs and outputs once. A
+// view moves nothing.
+func moved(g *graph.Graph, n *graph.Node) float64 {
+	sum := 0.0
+	for k, t := range n.Outputs {
+		view := slices.ContainsFunc(n.Meaning.Views, func(a graph.Alias) bool { return a.Out == k })
+		if t >= 0 && !view {
+			sum += float64(g.Tensors[t].Bytes)
+		}
+	}
+	if sum == 0 || n.Domain == "" && slices.Contains(movesOutput, n.Op) {
+		return 2 * sum
+	}
+	var seen []graph.TensorID
+	n.Reads(func(t graph.TensorID) {
+		if !slices.Contains(seen, t) {
+			seen = append(seen, t)
+			sum += float64(g.Tensors[t].Bytes)
+		}
+	})
+	return sum
+}
+
+// checkCosts looks at a device and at measured costs.
+func (o *Options) checkCosts() error {
+	if d := o.Device; d != (Device{}) {
+		for _, c := range []struct {
+			name  string
+			value float64
+		}{{"flops", d.FLOPS}, {"bandwidth", d.Bandwidth}} {
+			if !(c.value > 0) || math.IsInf(c.value, 0) {
+				return fmt.Errorf("device: %s of %v: expected more than 0 a second", c.name, c.value)
+			}
+		}
+	}
+	for name, ns := range o.Costs {
+		if ns < 0 {
+			return fmt.Errorf("costs: %q takes %d ns: expected 0 or more", graph.Short(name), ns)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package passes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule/budget"
+)
+
+// Limit is what a plan shall fit into.
+type Limit struct {
+	Bytes   int64
+	Percent float64 // of the best order's peak, in the place of Bytes where it is more than 0
+	Arena   bool    // the arena shall fit, not only the peak
+}
+
+// LimitError says that no plan below a limit was found.
+type LimitError struct {
+	LimitBytes  int64
+	Arena       bool  // it is the arena's
+	PeakBytes   int64 // of the best order
+	LowestBytes int64 // the lowest limit that can be served, of the peak; 0: not known
+	Impossible  bool  // proven: whatever the order and whatever runs again
+
+	// Of what is impossible: a node, what must be there while it runs, and the
+	// tensors that this is made of.
+	Node      string
+	NeedBytes int64
+	Tensors   []string
+}
+
+// mostNamed is how many tensors a message names.
+const mostNamed = 5
+
+// Error says what was asked for, what is impossible and why, and what can be had.
+func (e *LimitError) Error() string {
+	what := "peak"
+	if e.Arena {
+		what = "arena"
+	}
+	msg := fmt.Sprintf("limit of %s: no plan found whose %s fits", units.Bytes(e.LimitBytes), what)
+	if e.Impossible {
+		msg = fmt.Sprintf("limit of %s: impossible", units.Bytes(e.LimitBytes))
+		if e.Node != "" {
+			msg += fmt.Sprintf(": %s cannot run in less than %s", e.Node, units.Bytes(e.NeedBytes))
+			for i, t := range e.Tensors {
+				switch {
+				case i == 0:
+					msg += ", for"
+				case i == mostNamed:
+					return e.lowest(msg + fmt.Sprintf(" and %d more", len(e.Tensors)-mostNamed))
+				default:
+					msg += ","
+				}
+				msg += fmt.Sprintf(" %q", graph.Short(t))
+			}
+		}
+	}
+	return e.lowest(msg)
+}
+
+func (e *LimitError) lowest(msg string) string {
+	if e.LowestBytes > 0 {
+		msg += fmt.Sprintf(": the lowest limit with a plan is %s", units.Bytes(e.LowestBytes))
+	}
+	return msg
+}
+
+// limitTries is how often a plan is made for less than the limit because the arena,
+// or a view that had to be made again, took more.
+const limitTries = 4
+
+// limit makes nodes run again where the best order does not fit.
+func limit(s *State) error {
+	if s.opt.Limit == nil {
+		return nil
+	}
+	b, err := s.newBudget()
+	if err != nil {
+		return err
+	}
+	s.budget = b
+	target := b.limit
+	for range limitTries {
+		p := b.within(s.searching(), target)
+		if p.Ended != nil {
+			s.late = true
+		}
+		if p.Feasible != budget.Found {
+			if target < b.limit && p.Feasible == budget.Impossible {
+				p.Feasible = budget.NoneFound // the limit itself may be possible
+			}
+			return b.error(p)
+		}
+		if b.found = p; len(p.Steps) > len(b.costs) {
+			if err := s.repeat(&b.repetition, p.Steps); err != nil {
+				return err
+			}
+		}
+		held := s.main.loads.Peak
+		if held <= b.limit && s.opt.Limit.Arena {
+			if err := s.place(s.main); err != nil {
+				return err
+			}
+			held = s.main.arena
+		}
+		if held <= b.limit {
+			return nil
+		}
+		target = min(target-1, int64(float64(b.limit)*float64(p.PeakBytes)/float64(held)))
+	}
+	return b.error(&budget.Plan{Lowest: b.solver.Solve(s.searching(), b.limit).Lowest})
+}
+
+// budgeting is the search for plans below limits, and the main graph that they are
+// made of.
+type budgeting struct {
+	repetition
+	limit  int64 // bytes
+	arena  bool
+	solver *budget.Solver
+	found  *budget.Plan // the one that was taken
+}
+
+// newBudget sets up the search for the main graph, whose nodes stand in the best
+// order.
+func (s *State) newBudget() (*budgeting, error) {
+	b := &budgeting{repetition: *s.repeatable()}
+	r := b.before
+	p := s.budgetProblem(r, b.costs)
+	// The best order first, then what else has its peak: orders differ away from it,
+	// where the limit will lie.
+	orders := [][]int32{identity(len(p.Nodes))}
+	for _, order := range r.solved.Orders {
+		steps := make([]int32, len(order))
+		for i, n := range order {
+			steps[i] = int32(r.step[n])
+		}
+		orders = append(orders, steps)
+	}
+	var err error
+	if b.solver, err = budget.New(p, distinct(orders, mostOrders), budget.Options{Effort: s.opt.Effort}); err != nil {
+		return nil, fmt.Errorf("internal error: %w", err)
+	}
+	if l := s.opt.Limit; l != nil {
+		b.limit, b.arena = l.Bytes, l.Arena
+		if l.Percent > 0 {
+			b.limit = int64(math.Floor(l.Percent / 100 * float64(r.loads.Peak)))
+		}
+	}
+	return b, nil
+}
+
+// mostOrders is how many orders plans are made from: a third gains little.
+const mostOrders = 2
+
+// distinct gives the first few of some orders that differ.
+func distinct(orders [][]int32, most int) (list [][]int32) {
+	for _, order := range orders {
+		known := false
+		for _, other := range list {
+			known = known || slices.Equal(order, other)
+		}
+		if !known && len(list) < most {
+			list = append(list, order)
+		}
+	}
+	return list
+}
+
+// within gives the cheapest plan below a limit. One that the best order keeps costs
+// nothing.
+func (b *budgeting) within(ctx context.Context, limit int64) *budget.Plan {
+	if peak := b.before.loads.Peak; limit >= peak {
+		steps := make([]int, len(b.costs))
+		for i := range steps {
+			steps[i] = i
+		}
+		return &budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: peak}
+	}
+	return b.solver.Solve(ctx, limit)
+}
+
+// error says why there is no plan.
+func (b *budgeting) error(p *budget.Plan) error {
+	e := &LimitError{
+		LimitBytes: b.limit, Arena: b.arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
+		Impossible: p.Feasible == budget.Impossible,
+	}
+	if x := p.Obstacle; e.Impossible && x != nil {
+		e.Node, e.NeedBytes = b.plain.Label(graph.NodeID(x.Node)), x.Bytes
+		tensors := slices.Clone(x.Tensors)
+		bytes := func(i int32) int64 {
+			if int(i) < len(b.before.storages) {
+				return b.before.storages[i].bytes
+			}
+			return 0
+		}
+		slices.SortStableFunc(tensors, func(x, y int32) int { return cmp.Compare(bytes(y), bytes(x)) })
+		for _, i := range tensors {
+			if bytes(i) > 0 {
+				e.Tensors = append(e.Tensors, b.plain.Tensors[b.before.storages[i].tensors[0]].Name)
+			}
+		}
+	}
+	return e
+}
+
+// limited is what the plan's summary says of the limit; nil where there is none.
+func (b *budgeting) limited(steps []plan.Step) *plan.Limited {
+	l := &plan.Limited{LimitBytes: b.limit, LimitArena: b.arena, PlainPeakBytes: b.before.loads.Peak}
+	plain, extra := 0.0, 0.0
+	for i := range steps {
+		cost := float64(steps[i].CostNS)
+		if steps[i].Again != nil {
+			l.RecomputedNodes++
+			extra += cost
+			continue
+		}
+		plain += cost
+	}
+	if plain > 0 {
+		l.ExtraCostPercent = 100 * extra / plain
+	}
+	bound := min(b.found.LowerBoundPercent, l.ExtraCostPercent)
+	l.ExtraCostBound = &bound
+	return l
+}
