@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // FirstBound returns a number of bytes below which the peak of no order can go,
 // because one node of the set runs before all others of it:
@@ -20,8 +24,7 @@ import "slices"
 func FirstBound(p *Problem, set []int32) int64 {
 	var c cutter
 	g := newNet(flatten(p))
-	bound, _ := c.firstOf(g, set, -1, len(set))
-	return bound
+	return c.firstOf(g, set, -1, math.MaxInt64/2)
 }
 
 // LastBound is the mirror image of [FirstBound]: one node of the set runs after
@@ -34,62 +37,162 @@ func FirstBound(p *Problem, set []int32) int64 {
 func LastBound(p *Problem, set []int32) int64 {
 	var c cutter
 	g := newNet(flatten(p))
-	bound, _ := c.lastOf(g, set, -1, len(set))
-	return bound
+	return c.lastOf(g, set, -1, math.MaxInt64/2)
 }
 
-// firstOf stops at the first v whose value does not exceed enough: a set that
-// proves nothing new costs one or two cuts. It gives up, with false, when the
-// set takes more cuts than that.
-func (c *cutter) firstOf(g *net, set []int32, enough int64, cuts int) (bound int64, ok bool) {
+// A set of hundreds of nodes would take as many cuts. So the cut that all have in
+// common is solved first, and adds what a node needs to a floor for that node. The
+// nodes are asked by their floors, until one is not below the least load so far.
+//
+// firstOf stops at the first node whose load does not exceed enough: a set that
+// proves nothing new costs little more than that cut. When the flows have visited
+// more than work, the floor of the next node is the bound.
+//
+// The state that all have in common holds no node of the set; what a node adds to it
+// is its ancestors: see [maxflow.Network.Hold].
+func (c *cutter) firstOf(g *net, set []int32, enough, work int64) (bound int64) {
 	c.begin(g)
 	for _, u := range set {
 		c.spread(u, outside, &g.succs)
 	}
-	c.base = append(c.base[:0], c.mark...)
-	bound = infinite
+	may := make([]floored, 0, len(set))
 	for _, v := range set {
-		if marked(c.base, g.preds.of(v), outside) {
-			continue // some other node of the set comes before it
-		}
-		if cuts--; cuts < 0 {
-			return 0, false
-		}
-		copy(c.mark, c.base)
-		c.mark[v] = free
-		c.spread(v, inside, &g.preds)
-		c.mark[v] = outside
-		least, _ := c.choose(v, bound)
-		if bound = min(bound, least); bound <= enough || c.Broken {
-			break
+		if !marked(c.mark, g.preds.of(v), outside) { // else another of the set comes before it
+			may = append(may, floored{v, g.trans[v] - g.mostSaved(v)})
 		}
 	}
-	return bound, true
+	if v := g.meet(may, &g.preds, 1); v >= 0 {
+		c.spread(v, inside, &g.preds)
+	}
+	common := c.least(-1, nil, infinite)
+	c.Hold()
+	return c.anyOf(may, common, enough, work, func(v int32, enough int64) int64 {
+		return c.firstAt(v, common, enough)
+	})
 }
 
-func (c *cutter) lastOf(g *net, set []int32, enough int64, cuts int) (bound int64, ok bool) {
+// lastOf is the mirror image of firstOf. All have a state in common that follows the
+// node: it holds the whole set. The load of v before it is
+//
+//	live(S) + trans(v) - saved = live(S + v) + trans(v) - made + freed - saved
+//
+// made what v makes and leaves. A tensor that v frees and saves counts for nothing,
+// so that the last two terms are at least what v surely frees and does not claim,
+// less what it always saves.
+func (c *cutter) lastOf(g *net, set []int32, enough, work int64) (bound int64) {
 	c.begin(g)
 	for _, u := range set {
 		c.spread(u, inside, &g.preds)
 	}
-	c.base = append(c.base[:0], c.mark...)
-	bound = infinite
+	may := make([]floored, 0, len(set))
 	for _, v := range set {
-		if marked(c.base, g.succs.of(v), inside) {
-			continue // some other node of the set comes after it
+		if !marked(c.mark, g.succs.of(v), inside) { // else another of the set comes after it
+			may = append(may, floored{v, c.leaves(v)})
 		}
-		if cuts--; cuts < 0 {
-			return 0, false
-		}
+	}
+	if v := g.meet(may, &g.succs, -1); v >= 0 {
+		c.spread(v, outside, &g.succs)
+	}
+	common := c.least(-1, nil, infinite)
+	c.base = append(c.base[:0], c.mark...)
+	return c.anyOf(may, common, enough, work, func(v int32, enough int64) int64 {
 		copy(c.mark, c.base)
 		c.mark[v] = free
 		c.spread(v, outside, &g.succs)
-		least, _ := c.choose(v, bound)
-		if bound = min(bound, least); bound <= enough || c.Broken {
+		load, _ := c.choose(v, enough)
+		return load
+	})
+}
+
+// floored is a node, and what its load is at least above the live bytes of the state
+// in common.
+type floored struct {
+	node  int32
+	above int64
+}
+
+// anyOf returns the least load of some nodes, of which one is the case, or something
+// not above it.
+func (c *cutter) anyOf(may []floored, common, enough, work int64, at func(v int32, enough int64) int64) int64 {
+	slices.SortStableFunc(may, func(a, b floored) int { return cmp.Compare(a.above, b.above) })
+	work += c.Work
+	bound := infinite
+	for _, x := range may {
+		floor := common + x.above
+		if floor >= bound || c.Broken {
+			break
+		}
+		if c.Work > work {
+			return floor
+		}
+		if bound = min(bound, at(x.node, bound)); bound <= enough {
 			break
 		}
 	}
-	return bound, true
+	return bound
+}
+
+// meet returns a node that comes before all of some nodes, or with the successors as
+// neighbours and sign -1 one that comes after them; -1 if it finds none. As long as
+// several are left, the last of the listing gives way to the last of its predecessors.
+// O(V log V).
+func (g *net) meet(nodes []floored, neighbours *lists, sign int32) int32 {
+	place := make([]int32, g.nodes)
+	for i, v := range g.listing() {
+		place[v] = sign * int32(i)
+	}
+	later := func(a, b int32) bool { return place[a] > place[b] }
+	left, in := heap[int32]{less: later}, make([]bool, g.nodes)
+	for _, x := range nodes {
+		left.push(x.node)
+		in[x.node] = true
+	}
+	for met := false; ; met = true {
+		v := left.pop()
+		if len(left.items) == 0 && met {
+			return v
+		}
+		last := int32(-1)
+		for _, u := range neighbours.of(v) {
+			if last < 0 || later(u, last) {
+				last = u
+			}
+		}
+		if last < 0 {
+			return -1
+		}
+		if !in[last] {
+			in[last] = true
+			left.push(last)
+		}
+	}
+}
+
+// leaves returns what the load of v is at least above the live bytes after it.
+func (c *cutter) leaves(v int32) int64 {
+	g := c.g
+	above := g.trans[v]
+	for _, t := range g.makes.of(v) {
+		above -= g.size[t]
+	}
+	choices, _ := g.choicesOf(v)
+	var always int64
+	for _, choice := range choices {
+		var sum int64
+		for _, x := range choice {
+			if x.over < 0 {
+				sum += x.size
+			}
+		}
+		always = max(always, sum)
+	}
+	above -= always
+	for _, t := range g.reads.of(v) {
+		if !g.output[t] && !g.claims(v, t) && !slices.ContainsFunc(g.readers.of(t), func(r int32) bool { return r != v && c.mark[r] != inside }) {
+			above += g.size[t]
+		}
+	}
+	return above
 }
 
 func marked(marks []mark, nodes []int32, m mark) bool {

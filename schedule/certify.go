@@ -6,7 +6,7 @@ package schedule
 // other net, its nodes as nodes of this one. It is worth little time: a few
 // cuts, as many as the bound might have taken to find.
 func (p *gap) certify(hint Certificate) {
-	if p.proof.Kind != KindSearch || p.bound == 0 || p.stop() {
+	if p.proof.Kind != KindSearch || p.bound == 0 || p.halted() {
 		return
 	}
 	bound, shown := p.bound, p.shown
@@ -19,11 +19,11 @@ func (p *gap) certify(hint Certificate) {
 			}
 		}
 	case KindFirst:
-		if x, ok := p.firstOf(p.g, hint.Nodes, p.bound, maxHints); ok && !p.Broken {
+		if x := p.firstOf(p.g, hint.Nodes, p.bound, maxSetWork); !p.Broken {
 			p.raise(x, KindFirst, hint.Nodes...)
 		}
 	case KindLast:
-		if x, ok := p.lastOf(p.g, hint.Nodes, p.bound, maxHints); ok && !p.Broken {
+		if x := p.lastOf(p.g, hint.Nodes, p.bound, maxSetWork); !p.Broken {
 			p.raise(x, KindLast, hint.Nodes...)
 		}
 	}
@@ -45,7 +45,7 @@ func (p *gap) certify(hint Certificate) {
 const maxHints = 16
 
 // translate returns a proof about a contracted net as a hint for the net: of a
-// node, all nodes of its run; of a set, the node of each run that needs most.
+// node, all nodes of its run; of a set, the tallest node of each run.
 func (c *contracted) translate(g *net, proof Certificate) Certificate {
 	hint := Certificate{Kind: proof.Kind}
 	for _, v := range proof.Nodes {
@@ -55,7 +55,7 @@ func (c *contracted) translate(g *net, proof Certificate) Certificate {
 		}
 		most := c.run[v][0]
 		for _, u := range c.run[v] {
-			if g.trans[u] > g.trans[most] {
+			if g.alone(u) > g.alone(most) {
 				most = u
 			}
 		}

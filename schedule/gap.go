@@ -107,11 +107,11 @@ func (p *gap) highest() int32 {
 }
 
 // maxCutWork bounds the flow work of cuts and of sets: some tenths of a second.
-const maxCutWork = 100_000_000
+const maxCutWork = 15_000_000
 
 // cuts asks nodes until some time after the bound last rose.
 func (p *gap) cuts() {
-	patience := min(48, 4+1_000_000/p.g.nodes)
+	patience := min(48, 4+400_000/p.g.nodes)
 	work := p.cutter.Work + maxCutWork
 	for idle := 0; idle < patience && !p.done() && p.cutter.Work < work; idle++ {
 		v := p.highest()
@@ -126,12 +126,16 @@ func (p *gap) cuts() {
 	}
 }
 
-// maxSets is how many thresholds the set bounds try.
+// maxSets is how many thresholds the set bounds try of each kind.
 const maxSets = 12
 
-// sets raises the bound by sets of all nodes whose transient need reaches a
-// threshold: the largest among the nodes loaded above the bound. A set that
-// proves nothing costs a cut or two, one that would take many cuts is left.
+// sets raises the bound by sets of all nodes whose need reaches a threshold: the
+// largest among the nodes loaded above the bound. A set that proves nothing costs a
+// cut or two.
+//
+// A need is what a node adds while it runs and what it reads: of a weight's gradient
+// and the nodes that use it up, as in Adam, only the last is as tall as all of them
+// together. Or it is what a node adds alone.
 func (p *gap) sets() { p.setsAbove(p.bound) }
 
 // setsAbove is sets with the thresholds of the nodes loaded above a level.
@@ -140,24 +144,35 @@ func (p *gap) setsAbove(level int64) {
 		return
 	}
 	defer p.clock.end(p.clock.begin())
-	g := p.g
-	need := make([]int64, g.nodes)
+	tall, need := make([]int64, p.g.nodes), make([]int64, p.g.nodes)
+	for v := range need {
+		tall[v] = p.g.alone(int32(v))
+		need[v] = p.g.trans[v] - p.g.mostSaved(int32(v))
+	}
+	work := p.cutter.Work + maxCutWork
+	if !p.setsOf(tall, level, work) {
+		p.setsOf(need, level, work)
+	}
+}
+
+// maxSetWork bounds the flow work of one set: some hundredths of a second.
+const maxSetWork = 10_000_000
+
+// setsOf tries the thresholds of one kind of need, until the flows have visited so
+// much, and reports whether that is the end of it.
+func (p *gap) setsOf(need []int64, level, work int64) bool {
 	var thresholds []int64
-	for i := range need {
-		v := int32(i)
-		need[v] = g.trans[v] - g.mostSaved(v)
+	for v, n := range need {
 		if p.ceiling[v] > level {
-			thresholds = append(thresholds, need[v])
+			thresholds = append(thresholds, n)
 		}
 	}
 	slices.Sort(thresholds)
 	thresholds = slices.Compact(thresholds)
 	slices.Reverse(thresholds)
-	cuts := min(300, 5+3_000_000/g.nodes)
-	work := p.cutter.Work + maxCutWork
 	for _, least := range thresholds[:min(maxSets, len(thresholds))] {
 		var set []int32
-		in := make([]bool, g.nodes)
+		in := make([]bool, p.g.nodes)
 		for v, n := range need {
 			if in[v] = n >= least; in[v] {
 				set = append(set, int32(v))
@@ -165,19 +180,20 @@ func (p *gap) setsAbove(level int64) {
 		}
 		first, last := p.ends(in)
 		if first > p.bound {
-			if bound, ok := p.firstOf(g, set, p.bound, cuts); ok && !p.Broken {
+			if bound := p.firstOf(p.g, set, p.bound, maxSetWork); !p.Broken {
 				p.raise(bound, KindFirst, set...)
 			}
 		}
 		if last > p.bound && !p.done() {
-			if bound, ok := p.lastOf(g, set, p.bound, cuts); ok && !p.Broken {
+			if bound := p.lastOf(p.g, set, p.bound, maxSetWork); !p.Broken {
 				p.raise(bound, KindLast, set...)
 			}
 		}
 		if p.done() || p.cutter.Work > work {
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // loaded is an order and its loads.

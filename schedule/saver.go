@@ -76,6 +76,15 @@ func (g *net) choicesOf(v int32) (choices [][]saving, more int64) {
 
 var nothingToSave = [][]saving{nil}
 
+// claims reports whether v may save the bytes of a tensor.
+func (g *net) claims(v, t int32) bool {
+	if g.saver == nil || g.saver[v] == 0 {
+		return false
+	}
+	s := &g.savers[g.saver[v]-1]
+	return slices.Contains(s.credits, t) || slices.ContainsFunc(s.pairs, func(p pairing) bool { return p.over == t })
+}
+
 // mostSaved returns what v can save at most.
 func (g *net) mostSaved(v int32) (most int64) {
 	choices, more := g.choicesOf(v)
@@ -83,6 +92,15 @@ func (g *net) mostSaved(v int32) (most int64) {
 		most = max(most, total(choice))
 	}
 	return most + more
+}
+
+// alone returns what v needs at least with what it reads, whatever else is live.
+func (g *net) alone(v int32) int64 {
+	size := g.trans[v] - g.mostSaved(v)
+	for _, t := range g.reads.of(v) {
+		size += g.size[t]
+	}
+	return size
 }
 
 func total(choice []saving) (size int64) {

@@ -250,13 +250,17 @@ func (p *gap) take(c *contracted, solve func(*gap)) bool {
 	return p.done()
 }
 
-// early is cheap orders, a few cuts and a small exact search.
+// early is cheap orders, a few cuts and a small exact search; on large nets sets too,
+// which often close what would take many states.
 func (p *gap) early() {
 	if p.cheap(); !p.done() {
 		p.climb(400, 12)
 	}
-	if !p.done() && p.g.nodes > smallGraph {
-		p.climb(p.effort.states/5, 24) // cuts and sets of the whole net take longer
+	if p.done() || p.g.nodes <= smallGraph {
+		return
+	}
+	if p.sets(); !p.done() {
+		p.climb(p.effort.states/5, 24, byPlace) // cuts of the whole net take longer
 	}
 }
 

@@ -18,9 +18,8 @@ type watch struct {
 
 type watched struct {
 	cutter
-	node   int32
-	least  int64   // the cut bound
-	solved []int64 // what is left of the edges
+	node  int32
+	least int64 // the cut bound
 }
 
 const (
@@ -47,7 +46,7 @@ func (w *watch) build(g *net, halt func() bool) {
 		x := &w.nodes[i]
 		x.Halt = halt
 		x.cutter.node(g, x.node)
-		x.solved = slices.Clone(x.Left)
+		x.Hold()
 	}
 }
 
@@ -63,7 +62,7 @@ func (d *decider) shutOut() int64 {
 	for i := range d.watch.nodes {
 		// The first that is still to run: the others rarely say more.
 		if w := &d.watch.nodes[i]; d.cut.mark[w.node] != inside {
-			if load := w.after(d.ran, d.limit); load > d.limit {
+			if load := w.after(d.ran); load > d.limit {
 				return load
 			}
 			break
@@ -72,24 +71,12 @@ func (d *decider) shutOut() int64 {
 	return 0
 }
 
-// after returns the least load of the node when some others have run, or
-// something not above the limit.
-func (w *watched) after(ran []step, limit int64) int64 {
-	edges := len(w.To)
+// after returns the least load of the node when some others have run.
+func (w *watched) after(ran []step) int64 {
 	for _, s := range ran {
 		if w.mark[s.node] == free {
-			w.Edge(source, w.vertex[s.node], infinite)
+			w.require(s.node)
 		}
 	}
-	load := w.least
-	if len(w.To) > edges {
-		if load += w.Augment(limit - load + 1); load > limit {
-			load += w.Augment(infinite)
-		}
-		for len(w.To) > edges {
-			w.DropEdge(source, w.To[len(w.To)-2])
-		}
-		copy(w.Left, w.solved)
-	}
-	return load
+	return w.least + w.Answer(infinite)
 }

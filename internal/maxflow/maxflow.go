@@ -18,7 +18,7 @@ const Infinite = int64(math.MaxInt64 / 4)
 type Network struct {
 	To    []int32 // edge -> the vertex that it leads to
 	Left  []int64 // edge -> capacity left
-	Level []int32 // vertex -> 0 or more if the last Reach got there, else -1
+	Level []int32 // vertex -> 0 or more if Reach, called last, got there, else -1
 	Work  int64   // vertices and edges visited, over all networks
 
 	Halt   func() bool // ends Augment early; nil: never
@@ -29,6 +29,9 @@ type Network struct {
 	current []int32
 	queue   []int32
 	path    []int32
+
+	levelled bool // levels are those of Augment: noLevel, or barred
+	held     held
 }
 
 // Source and Sink are the two ends of each network.
@@ -41,6 +44,7 @@ func (f *Network) Reset(vertices int) {
 		f.first[i] = -1
 	}
 	f.next, f.To, f.Left = f.next[:0], f.To[:0], f.Left[:0]
+	f.levelled, f.held.logging = false, false
 }
 
 // NewVertex returns a vertex more.
@@ -58,38 +62,61 @@ func (f *Network) Edge(u, v int32, capacity int64) {
 	f.first[u], f.first[v] = e, e+1
 }
 
-// layers gives each vertex its distance from the source in the residual
-// network, and reports whether the sink has one.
-func (f *Network) layers() bool {
-	f.Level = slices.Grow(f.Level[:0], len(f.first))[:len(f.first)]
-	for i := range f.Level {
-		f.Level[i] = -1
-	}
-	f.Level[Source] = 0
-	queue := append(f.queue[:0], Source)
+// layers gives each vertex its distance in the residual network, and reports
+// whether the sink has one. No vertex must have a level before.
+func (f *Network) layers(from int32) bool {
+	f.Level[from], f.current[from] = 0, f.first[from]
+	queue := append(f.queue[:0], from)
 	for i := 0; i < len(queue) && f.Level[Sink] < 0; i++ {
 		u := queue[i]
 		for e := f.first[u]; e >= 0; e = f.next[e] {
-			if v := f.To[e]; f.Left[e] > 0 && f.Level[v] < 0 {
-				f.Level[v] = f.Level[u] + 1
+			if v := f.To[e]; f.Level[v] < 0 && f.Left[e] > 0 {
+				f.Level[v], f.current[v] = f.Level[u]+1, f.first[v]
 				queue = append(queue, v)
 			}
 		}
 	}
-	f.Work += int64(len(f.Level)) + 4*int64(len(queue))
+	f.Work += 5 * int64(len(queue))
 	f.queue = queue
 	return f.Level[Sink] >= 0
+}
+
+const noLevel = int32(-1)
+
+// unlevel takes back the levels of layers.
+func (f *Network) unlevel() {
+	for _, v := range f.queue {
+		f.Level[v] = noLevel
+	}
+	f.queue = f.queue[:0]
+}
+
+// level makes room for the levels of all vertices.
+func (f *Network) level() {
+	if !f.levelled {
+		f.Level, f.levelled = f.Level[:0], true
+		f.Work += int64(len(f.first))
+	}
+	for len(f.Level) < len(f.first) {
+		f.Level = append(f.Level, noLevel)
+	}
+	f.current = slices.Grow(f.current[:0], len(f.first))[:len(f.first)]
 }
 
 // Augment adds flow until the sink cannot be reached, or until it has added
 // enough, and returns what it added. It may follow edges added since the last
 // call. It looks every pollFlow steps whether it has to end early.
-func (f *Network) Augment(enough int64) (added int64) {
-	steps := 0
-	for added < enough && !f.halted() && f.layers() {
-		f.current = append(f.current[:0], f.first...)
+func (f *Network) Augment(enough int64) int64 { return f.augment(Source, enough) }
+
+func (f *Network) augment(from int32, enough int64) (added int64) {
+	f.level()
+	defer f.unlevel()
+	for steps := 0; added < enough && !f.halted(); {
+		if f.unlevel(); !f.layers(from) {
+			break
+		}
 		path := f.path[:0]
-		u := Source
+		u := from
 		for {
 			if steps++; steps%pollFlow == 0 && f.halted() {
 				return added
@@ -106,6 +133,7 @@ func (f *Network) Augment(enough int64) (added int64) {
 					f.Left[e] -= amount
 					f.Left[e^1] += amount
 				}
+				f.held.note(path)
 				f.Work += int64(len(path))
 				if added += amount; added >= enough {
 					break
@@ -124,10 +152,10 @@ func (f *Network) Augment(enough int64) (added int64) {
 				u = f.To[e]
 				continue
 			}
-			if u == Source {
+			if u == from {
 				break
 			}
-			f.Level[u] = -1
+			f.Level[u] = noLevel
 			u = f.To[path[len(path)-1]^1]
 			path = path[:len(path)-1]
 		}
@@ -147,9 +175,9 @@ func (f *Network) halted() bool {
 // Reach marks in Level, with 0, what the source reaches in the residual
 // network, or what reaches the sink; everything else has -1.
 func (f *Network) Reach(from int32) {
-	f.Level = slices.Grow(f.Level[:0], len(f.first))[:len(f.first)]
+	f.Level, f.levelled = slices.Grow(f.Level[:0], len(f.first))[:len(f.first)], false
 	for i := range f.Level {
-		f.Level[i] = -1
+		f.Level[i] = noLevel
 	}
 	f.Level[from] = 0
 	queue := append(f.queue[:0], from)
@@ -166,7 +194,7 @@ func (f *Network) Reach(from int32) {
 			}
 		}
 	}
-	f.queue = queue
+	f.queue = queue[:0]
 }
 
 // DropEdge takes back the newest edge, which runs from u to v.

@@ -1,0 +1,80 @@
+package maxflow
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// A question raises the flow by as much as its edges do in a network that is built
+// with them, and leaves nothing behind for the next.
+func TestHold(t *testing.T) {
+	raised, barred := 0, 0
+	for i := range 2000 {
+		r := rand.New(rand.NewPCG(uint64(i), 1))
+		vertices := 3 + r.IntN(12)
+		type edge struct {
+			u, v     int32
+			capacity int64
+		}
+		var edges []edge
+		for range r.IntN(4 * vertices) {
+			u, v := int32(r.IntN(vertices)), int32(r.IntN(vertices))
+			if u != v && u != Sink && v != Source {
+				edges = append(edges, edge{u, v, 1 + int64(r.IntN(9))})
+			}
+		}
+		build := func(f *Network, more []edge) int64 {
+			f.Reset(vertices)
+			for _, e := range edges {
+				f.Edge(e.u, e.v, e.capacity)
+			}
+			for _, e := range more {
+				f.Edge(e.u, e.v, e.capacity)
+			}
+			return f.Augment(math.MaxInt64)
+		}
+		var held, fresh Network
+		base := build(&held, nil)
+		held.Hold()
+		for k := range 6 {
+			var more []edge
+			for range r.IntN(4) {
+				v, capacity := int32(2+r.IntN(vertices-2)), 1+int64(r.IntN(9))
+				if r.IntN(3) == 0 {
+					a := held.NewVertex()
+					held.Ask(a, capacity)
+					held.AskFrom(a, v, Infinite)
+				} else {
+					held.Ask(v, capacity)
+				}
+				more = append(more, edge{Source, v, capacity})
+				if held.Barred(v) {
+					barred++
+				}
+			}
+			want := build(&fresh, more) - base
+			enough := int64(math.MaxInt64)
+			if k%2 == 1 {
+				enough = 1 + int64(r.IntN(5))
+			}
+			got := held.Answer(enough)
+			if got > want || got < min(want, enough) {
+				t.Fatalf("network %d, question %d: the flow rises by %d, want %d, or %d of it", i, k, got, want, enough)
+			}
+			if got > 0 {
+				raised++
+			}
+		}
+		if got := held.Answer(math.MaxInt64); got != 0 {
+			t.Fatalf("network %d: no question raises the flow by %d", i, got)
+		}
+		held.Reach(Source)
+		if held.Level[Sink] >= 0 {
+			t.Fatalf("network %d: the flow that was held is no maximum", i)
+		}
+	}
+	if raised == 0 || barred == 0 {
+		t.Errorf("%d questions raised the flow, %d vertices were barred", raised, barred)
+	}
+}
