@@ -2,15 +2,18 @@ package kernel
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 func makeConvTranspose(c *Call) (Run, error) {
 	switch c.Out[0].Type {
 	case graph.Float32:
-		return convTranspose[float32](c)
+		return packedTranspose(c)
 	case graph.Float64:
 		return convTranspose[float64](c)
 	}
@@ -22,20 +25,11 @@ func makeConvTranspose(c *Call) (Run, error) {
 // of the output is one part.
 func convTranspose[T floating](c *Call) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if x.rank() < 3 || weight.rank() != x.rank() || out.rank() != x.rank() {
-		return nil, fmt.Errorf("shapes %v and %v, expected one spatial axis or more", x.Shape, weight.Shape)
-	}
-	group := c.Int("group", 1)
-	// The window of the convolution that leads back: from out to x.
-	v, err := newWindow(c, weight.Shape[2:], out.Shape[2:], x.Shape[2:])
+	v, group, err := transposedWindow(c)
 	if err != nil {
 		return nil, err
 	}
-	v.transposedPads(c)
 	channels, per := out.Shape[1], weight.Shape[1]
-	if group < 1 || x.Shape[1]%group != 0 || per*group != channels || weight.Shape[0] != x.Shape[1] {
-		return nil, fmt.Errorf("%d channels and weights %v in %d groups do not fit", x.Shape[1], weight.Shape, group)
-	}
 	ch := x.Shape[1] / group
 	part := func(p, _ int) {
 		image, o := p/channels, p%channels
@@ -55,6 +49,124 @@ func convTranspose[T floating](c *Call) (Run, error) {
 		w.For(x.Shape[0]*channels, part)
 		return nil
 	}, nil
+}
+
+// transposedWindow is the window of the convolution that leads back, from the
+// output to the input, and the groups.
+func transposedWindow(c *Call) (*window, int, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	if x.rank() < 3 || weight.rank() != x.rank() || out.rank() != x.rank() {
+		return nil, 0, fmt.Errorf("shapes %v and %v, expected one spatial axis or more", x.Shape, weight.Shape)
+	}
+	v, err := newWindow(c, weight.Shape[2:], out.Shape[2:], x.Shape[2:])
+	if err != nil {
+		return nil, 0, err
+	}
+	v.transposedPads(c)
+	group := c.Int("group", 1)
+	if group < 1 || x.Shape[1]%group != 0 || weight.Shape[1]*group != out.Shape[1] || weight.Shape[0] != x.Shape[1] {
+		return nil, 0, fmt.Errorf("%d channels and weights %v in %d groups do not fit", x.Shape[1], weight.Shape, group)
+	}
+	return v, group, nil
+}
+
+// transposedLen is about how many products of a transposed convolution are put
+// aside at once, before they are spread over the output: they stay in the cache.
+const transposedLen = 1 << 16
+
+// packedTranspose multiplies the weights of some output channels, tap by tap, by
+// rows of the input, through the packed micro-kernel, and spreads the products
+// over the output. Some channels of an image are one part.
+func packedTranspose(c *Call) (Run, error) {
+	x, weight, out := c.In[0], c.In[1], c.Out[0]
+	v, group, err := transposedWindow(c)
+	if err != nil {
+		return nil, err
+	}
+	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
+	if out.Len() == 0 {
+		return func(*work.Pool) error { return nil }, nil
+	}
+	// So many channels that packing the input costs little beside multiplying.
+	together := min(per, max(1, cuts(96, taps)))
+	blocks := cuts(per, together)
+	lines := v.out[0] * v.out[1]
+	atOnce := min(lines, max(1, transposedLen/(together*taps)/max(v.out[2], 1)))
+	each, aside := c.Each(gemm.ScratchBytes), c.Each(4*together*taps*atOnce*v.out[2])
+	type side struct {
+		a      gemm.Dense
+		packed gemm.Packed
+		b      gemm.Dense
+		p      gemm.Product
+	}
+	sides := make([]side, x.Shape[0]*group*blocks)
+	for i := range sides {
+		s := &sides[i]
+		first := i % blocks * together
+		m := min(together, per-first) * taps
+		s.a = gemm.Dense{Len: m, Step: 1, Deep: per * taps}
+		s.b = gemm.Dense{Step: 1, Deep: v.outputs()}
+		s.p = gemm.Product{M: m, K: ch, A: &s.a, B: &s.b, Alpha: 1}
+		if c.pack(&s.packed, &s.a, weight, (i/blocks%group*ch*per+first)*taps, ch, false) {
+			s.p.A = &s.packed
+		}
+	}
+	var pool *work.Pool
+	part := func(i, worker int) {
+		s := &sides[i]
+		g := i / blocks // image and group
+		first := i % blocks * together
+		s.a.At = element[float32](weight, (g%group*ch*per+first)*taps)
+		scratch, sums := pool.Each(worker, each), pool.Each(worker, aside)
+		planes := span[float32](element[float32](out, (g*per+first)*v.inputs()), s.p.M/taps*v.inputs())
+		for k := range s.p.M / taps {
+			bias := float32(0)
+			if c.Has(2) {
+				bias = data[float32](c.In[2])[g%group*per+first+k]
+			}
+			fill(planes[k*v.inputs():(k+1)*v.inputs()], bias)
+		}
+		for line := 0; line < lines; line += atOnce {
+			n := min(atOnce, lines-line)
+			s.b.At = element[float32](x, g*ch*v.outputs()+line*v.out[2])
+			s.b.Len, s.p.N, s.p.Stride = n*v.out[2], n*v.out[2], n*v.out[2]
+			for t := range s.p.Tiles() {
+				s.p.Tile(t, sums, nil, scratch)
+			}
+			for m := range s.p.M {
+				spreadTap(planes[m/taps*v.inputs():][:v.inputs()], span[float32](unsafe.Add(sums, 4*m*s.p.N), s.p.N), v, m%taps, line)
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(len(sides), part)
+		return nil
+	}, nil
+}
+
+// spreadTap adds to the image d what one tap spreads out of y: rows from line on.
+func spreadTap(d, y []float32, v *window, tap, line int) {
+	kd, kh, kw := tap/v.kernel[2]/v.kernel[1], tap/v.kernel[2]%v.kernel[1], tap%v.kernel[2]
+	from, to := v.within(2, kw)
+	if from >= to {
+		return
+	}
+	for ; len(y) > 0; y, line = y[v.out[2]:], line+1 {
+		id := line/v.out[1]*v.stride[0] - v.pads[0] + kd*v.dil[0]
+		ih := line%v.out[1]*v.stride[1] - v.pads[1] + kh*v.dil[1]
+		if uint(id) >= uint(v.in[0]) || uint(ih) >= uint(v.in[1]) {
+			continue
+		}
+		row := d[(id*v.in[1]+ih)*v.in[2]+from*v.stride[2]-v.pads[2]+kw*v.dil[2]:]
+		if v.stride[2] == 1 {
+			simd.Add(row[:to-from], row, y[from:to])
+			continue
+		}
+		for p, g := range y[from:to] {
+			row[p*v.stride[2]] += g
+		}
+	}
 }
 
 // transposedPads sets the pads of a transposed convolution where output_shape or

@@ -108,11 +108,11 @@ func moveStrided[T any](to, from unsafe.Pointer, n, toStep, fromStep int) {
 	}
 }
 
-// turned reports whether a mover turns matrices of 4-byte elements: its last axis
+// turned reports whether a mover turns matrices of 2- or 4-byte elements: its last axis
 // lies side by side in one place, and axis k in the other.
 func (m *mover) turned() (k int, is bool) {
 	last := len(m.shape) - 1
-	if m.width != 4 || m.to[last] != 1 || m.shape[last] < 8 {
+	if m.width != 4 && m.width != 2 || m.to[last] != 1 || m.shape[last] < 8 {
 		return 0, false
 	}
 	for k := range last {
@@ -139,7 +139,12 @@ func (m *mover) turn(k int, to, from *Tensor, toOff, fromOff int) Run {
 		matrix, first := p/pieces, p%pieces*at
 		s := fromOff + offset(matrix, shape, x) + first
 		d := toOff + offset(matrix, shape, y) + first*m.to[k]
-		simd.Transpose((*float32)(element[float32](to, d)), (*float32)(element[float32](from, s)), m.to[k], m.from[last], rows, min(at, columns-first))
+		n := min(at, columns-first)
+		if m.width == 2 {
+			simd.Transpose((*uint16)(element[uint16](to, d)), (*uint16)(element[uint16](from, s)), m.to[k], m.from[last], rows, n)
+			return
+		}
+		simd.Transpose((*float32)(element[float32](to, d)), (*float32)(element[float32](from, s)), m.to[k], m.from[last], rows, n)
 	}
 	return func(w *work.Pool) error {
 		w.For(count(shape)*pieces, part)

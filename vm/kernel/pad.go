@@ -67,6 +67,7 @@ func makePad(c *Call) (Run, error) {
 	if rank == 0 {
 		return makeCopy(c)
 	}
+	runs := runsOf(from[last])
 	rows := count(out.Shape[:last])
 	n := out.Shape[last]
 	group := max(1, grain/max(n, 1))
@@ -81,12 +82,16 @@ func makePad(c *Call) (Run, error) {
 				off += k * s[a]
 			}
 			to := unsafe.Add(out.At, r*n*width)
-			for j, k := range from[last] {
-				src := constant
-				if inside && k >= 0 {
-					src = unsafe.Add(in.At, (off+k)*width)
+			if !inside {
+				moveRow(to, constant, n, 1, 0, width)
+				continue
+			}
+			for _, p := range runs {
+				if p.from < 0 {
+					moveRow(unsafe.Add(to, p.to*width), constant, p.n, 1, 0, width)
+				} else {
+					moveRow(unsafe.Add(to, p.to*width), unsafe.Add(in.At, (off+p.from)*width), p.n, 1, 1, width)
 				}
-				moveRow(unsafe.Add(to, j*width), src, 1, 1, 1, width)
 			}
 		}
 	}
@@ -97,6 +102,25 @@ func makePad(c *Call) (Run, error) {
 		w.For(cuts(rows, group), part)
 		return nil
 	}), nil
+}
+
+// padRun is n places of an axis from to on, which take their elements from
+// neighbours, or all from the constant (from -1).
+type padRun struct{ to, from, n int }
+
+func runsOf(from []int) []padRun {
+	var list []padRun
+	for i, k := range from {
+		if l := len(list) - 1; l >= 0 {
+			p := &list[l]
+			if k < 0 && p.from < 0 || k >= 0 && p.from >= 0 && k == p.from+p.n {
+				p.n++
+				continue
+			}
+		}
+		list = append(list, padRun{i, k, 1})
+	}
+	return list
 }
 
 // padIndex is where place i of an axis, counted from the first element of n,

@@ -51,6 +51,9 @@ func maxPool[T number](c *Call, least T) (Run, error) {
 		return nil, err
 	}
 	x, out := c.In[0], c.Out[0]
+	if x.Type == graph.Float32 && !c.HasOut(1) {
+		return maxPoolRows(c, v), nil
+	}
 	planes := x.Shape[0] * x.Shape[1]
 	byColumn := c.Int("storage_order", 0) != 0
 	part := func(p, _ int) {
@@ -60,12 +63,12 @@ func maxPool[T number](c *Call, least T) (Run, error) {
 		if c.HasOut(1) {
 			at = span[int64](element[int64](c.Out[1], p*v.outputs()), v.outputs())
 		}
-		v.each(func(o int, taps *taps) {
+		v.each(func(o int, t *reached) {
 			best, place := least, -1
-			for id := taps.from[0]; id < taps.to[0]; id++ {
-				for ih := taps.from[1]; ih < taps.to[1]; ih++ {
-					row := taps.index(v, id, ih, 0)
-					for iw := taps.from[2]; iw < taps.to[2]; iw++ {
+			for id := t.from[0]; id < t.to[0]; id++ {
+				for ih := t.from[1]; ih < t.to[1]; ih++ {
+					row := t.index(v, id, ih, 0)
+					for iw := t.from[2]; iw < t.to[2]; iw++ {
 						k := row + iw*v.dil[2]
 						if y := in[k]; place < 0 || y > best || y != y {
 							best, place = y, k
@@ -94,23 +97,18 @@ func (v *window) columnMajor(i int) int {
 	return d + v.in[0]*(h+v.in[1]*w)
 }
 
-// taps is what a window sees of the image: per axis the first position and the
+// reached is what a window sees of the image: per axis the first position and the
 // taps [from, to) that lie within.
-type taps struct{ start, from, to [3]int }
+type reached struct{ start, from, to [3]int }
 
 // index is the element at taps (d, h) of the first two axes and 0 of the third.
-func (t *taps) index(v *window, d, h, w int) int {
+func (t *reached) index(v *window, d, h, w int) int {
 	return ((t.start[0]+d*v.dil[0])*v.in[1]+t.start[1]+h*v.dil[1])*v.in[2] + t.start[2] + w*v.dil[2]
 }
 
-// count is how many taps lie within the image.
-func (t *taps) count() int {
-	return (t.to[0] - t.from[0]) * (t.to[1] - t.from[1]) * (t.to[2] - t.from[2])
-}
-
 // each calls f for every output position.
-func (v *window) each(f func(o int, t *taps)) {
-	var t taps
+func (v *window) each(f func(o int, t *reached)) {
+	var t reached
 	o := 0
 	for od := range v.out[0] {
 		t.start[0], t.from[0], t.to[0] = v.reach(0, od)
@@ -155,11 +153,22 @@ func averagePool[T floating](c *Call) (Run, error) {
 		padded[a] = v.in[a] + after[a]
 	}
 	include := c.Int("count_include_pad", 0) != 0
+	// taps is how many taps of a place count along an axis.
+	taps := func(a, o int) int {
+		start, from, to := v.reach(a, o)
+		if include {
+			return min(v.kernel[a], max(0, cuts(padded[a]-start, v.dil[a])))
+		}
+		return to - from
+	}
 	x, out := c.In[0], c.Out[0]
+	if x.Type == graph.Float32 {
+		return averagePoolRows(c, v, taps), nil
+	}
 	part := func(p, _ int) {
 		in := span[T](element[T](x, p*v.inputs()), v.inputs())
 		d := span[T](element[T](out, p*v.outputs()), v.outputs())
-		v.each(func(o int, t *taps) {
+		v.each(func(o int, t *reached) {
 			sum := T(0)
 			for id := t.from[0]; id < t.to[0]; id++ {
 				for ih := t.from[1]; ih < t.to[1]; ih++ {
@@ -169,13 +178,7 @@ func averagePool[T floating](c *Call) (Run, error) {
 					}
 				}
 			}
-			n := t.count()
-			if include {
-				n = 1
-				for a := range 3 {
-					n *= min(v.kernel[a], max(0, cuts(padded[a]-t.start[a], v.dil[a])))
-				}
-			}
+			n := taps(0, o/v.out[2]/v.out[1]) * taps(1, o/v.out[2]%v.out[1]) * taps(2, o%v.out[2])
 			d[o] = sum / T(max(n, 1))
 		})
 	}
@@ -204,7 +207,7 @@ func lpPool[T floating](c *Call) (Run, error) {
 	part := func(plane, _ int) {
 		in := span[T](element[T](x, plane*v.inputs()), v.inputs())
 		d := span[T](element[T](out, plane*v.outputs()), v.outputs())
-		v.each(func(o int, t *taps) {
+		v.each(func(o int, t *reached) {
 			sum := 0.0
 			for id := t.from[0]; id < t.to[0]; id++ {
 				for ih := t.from[1]; ih < t.to[1]; ih++ {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -61,11 +62,12 @@ func recurrentOf[T floating](c *Call, gates int) (Run, error) {
 	if err := s.activations(); err != nil {
 		return nil, err
 	}
-	// For each worker: the gates of one element of the batch, and its states.
-	each := c.Each(8 * (2*gates + 3) * s.hidden)
+	// For each worker: the gates of one element of the batch, its states, and a
+	// state in the tensors' type.
+	each, typed := c.Each(8*(2*gates+3)*s.hidden), c.Each(8*s.hidden)
 	var pool *work.Pool
 	part := func(p, worker int) {
-		s.line(p/s.batch, p%s.batch, span[float64](pool.Each(worker, each), (2*gates+3)*s.hidden))
+		s.line(p/s.batch, p%s.batch, span[float64](pool.Each(worker, each), (2*gates+3)*s.hidden), span[T](pool.Each(worker, typed), s.hidden))
 	}
 	return func(w *work.Pool) error {
 		pool = w
@@ -162,7 +164,7 @@ func (s *sequence[T]) cut(x float64) float64 {
 }
 
 // line runs one direction for one element of the batch.
-func (s *sequence[T]) line(d, b int, scratch []float64) {
+func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 	n, g := s.hidden, s.gates
 	wx, rh := scratch[:g*n], scratch[g*n:2*g*n]
 	h, cell, next := scratch[2*g*n:(2*g+1)*n], scratch[(2*g+1)*n:(2*g+2)*n], scratch[(2*g+2)*n:]
@@ -189,14 +191,11 @@ func (s *sequence[T]) line(d, b int, scratch []float64) {
 			continue
 		}
 		x := data[T](s.c.In[0])[s.place(at, b)*s.input:][:s.input]
+		for i, v := range h {
+			typed[i] = T(v)
+		}
 		for k := range wx {
-			sum, rec := 0.0, 0.0
-			for i, v := range w[k*s.input : (k+1)*s.input] {
-				sum += float64(v) * float64(x[i])
-			}
-			for i, v := range r[k*n : (k+1)*n] {
-				rec += float64(v) * h[i]
-			}
+			sum, rec := dot(w[k*s.input:(k+1)*s.input], x), dot(r[k*n:(k+1)*n], typed)
 			if bias != nil {
 				sum += float64(bias[k])
 				rec += float64(bias[g*n+k])
@@ -209,7 +208,7 @@ func (s *sequence[T]) line(d, b int, scratch []float64) {
 				next[i] = acts[0](s.cut(wx[i] + rh[i]))
 			}
 		case 3:
-			s.gru(acts, wx, rh, h, next, r, bias)
+			s.gru(acts, wx, rh, h, next, r, bias, typed)
 		default:
 			s.lstm(acts, d, wx, rh, cell, next)
 		}
@@ -220,20 +219,30 @@ func (s *sequence[T]) line(d, b int, scratch []float64) {
 	s.final(2, d, b, cell)
 }
 
+// dot adds up products in float64.
+func dot[T floating](a, b []T) float64 {
+	if f32, is := any(a).([]float32); is {
+		return simd.Dot(f32, any(b).([]float32))
+	}
+	sum := 0.0
+	for i, v := range a {
+		sum += float64(v) * float64(b[i])
+	}
+	return sum
+}
+
 // gru makes the next state: z keeps, r resets.
-func (s *sequence[T]) gru(acts []func(float64) float64, wx, rh, h, next []float64, r, bias []T) {
+func (s *sequence[T]) gru(acts []func(float64) float64, wx, rh, h, next []float64, r, bias, typed []T) {
 	n := s.hidden
 	for i := range n {
 		wx[i] = acts[0](s.cut(wx[i] + rh[i]))       // z
 		wx[n+i] = acts[0](s.cut(wx[n+i] + rh[n+i])) // r
+		typed[i] = T(wx[n+i] * h[i])
 	}
 	for i := range n {
 		rec := wx[n+i] * rh[2*n+i]
 		if !s.before {
-			rec = 0
-			for j, v := range r[(2*n+i)*n : (2*n+i+1)*n] {
-				rec += float64(v) * wx[n+j] * h[j]
-			}
+			rec = dot(r[(2*n+i)*n:(2*n+i+1)*n], typed)
 			if bias != nil {
 				rec += float64(bias[3*n+2*n+i])
 			}

@@ -99,6 +99,9 @@ func makeResize(c *Call) (Run, error) {
 	if !ok || !fits {
 		return nil, unsupported(in.Type)
 	}
+	if in.Type == graph.Float32 && byPlanes(list) {
+		return unlessView(out, in, resizePlanes(c, in, out, list)), nil
+	}
 	return unlessView(out, in, resample(in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
 }
 
@@ -365,26 +368,38 @@ func makeRoiAlign(c *Call) (Run, error) {
 		if ratio <= 0 {
 			gridH, gridW = int(math.Ceil(float64(height)/float64(rows))), int(math.Ceil(float64(width)/float64(columns)))
 		}
-		total := float32(max(gridH*gridW, 1))
-		for ch := range channels {
-			plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
-			d := data[float32](out)[(r*channels+ch)*rows*columns:][:rows*columns]
-			for p := range d {
-				sum, best, none := float32(0), float32(0), true
-				for gy := range gridH {
-					for gx := range gridW {
-						v := y1 + float32(p/columns)*binH + (float32(gy)+0.5)*binH/float32(gridH)
-						u := x1 + float32(p%columns)*binW + (float32(gx)+0.5)*binW/float32(gridW)
-						value, top := bilinear(plane, h, w, v, u)
-						sum += value
-						if none || top > best {
-							best, none = top, false
-						}
-					}
+		samples := max(gridH, 0) * max(gridW, 0)
+		total := float32(max(samples, 1))
+		// The places of a bin are the same in all channels.
+		var list [64]sample
+		for p := range rows * columns {
+			for from := 0; from == 0 || from < samples; from += len(list) {
+				n := min(len(list), samples-from)
+				for i := range list[:n] {
+					gy, gx := (from+i)/gridW, (from+i)%gridW
+					v := y1 + float32(p/columns)*binH + (float32(gy)+0.5)*binH/float32(gridH)
+					u := x1 + float32(p%columns)*binW + (float32(gx)+0.5)*binW/float32(gridW)
+					list[i] = sampleAt(h, w, v, u)
 				}
-				d[p] = sum / total
-				if largest {
-					d[p] = best
+				for ch := range channels {
+					d := &data[float32](out)[(r*channels+ch)*rows*columns+p]
+					plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
+					if largest {
+						*d = largestOf(list[:n], plane, *d, from == 0)
+						continue
+					}
+					sum := float32(0)
+					if from > 0 {
+						sum = *d
+					}
+					for i := range list[:n] {
+						s := &list[i]
+						sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
+					}
+					*d = sum
+					if from+n >= samples {
+						*d = sum / total
+					}
 				}
 			}
 		}
@@ -398,11 +413,15 @@ func makeRoiAlign(c *Call) (Run, error) {
 	}, nil
 }
 
-// bilinear samples a plane between its elements; top is the largest of the four
-// weighted terms, which is what mode max of RoiAlign compares.
-func bilinear(plane []float32, h, w int, y, x float32) (value, top float32) {
-	if y < -1 || y > float32(h) || x < -1 || x > float32(w) {
-		return 0, 0
+// sample is a place between four elements of a plane.
+type sample struct {
+	at     [4]int
+	weight [4]float32 // all 0: outside
+}
+
+func sampleAt(h, w int, y, x float32) (s sample) {
+	if !(y >= -1 && y <= float32(h) && x >= -1 && x <= float32(w)) {
+		return s
 	}
 	y, x = max(y, 0), max(x, 0)
 	y0, x0 := min(int(y), h-1), min(int(x), w-1)
@@ -414,7 +433,23 @@ func bilinear(plane []float32, h, w int, y, x float32) (value, top float32) {
 	if x0 == w-1 {
 		fx = 0
 	}
-	a, b := plane[y0*w+x0]*(1-fy)*(1-fx), plane[y0*w+x1]*(1-fy)*fx
-	c, d := plane[y1*w+x0]*fy*(1-fx), plane[y1*w+x1]*fy*fx
-	return a + b + c + d, max(a, b, c, d)
+	s.at = [4]int{y0*w + x0, y0*w + x1, y1*w + x0, y1*w + x1}
+	s.weight = [4]float32{(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}
+	return s
+}
+
+// largestOf is the largest weighted element of some places: what mode max of
+// RoiAlign compares. It goes on from best unless it is the first.
+func largestOf(list []sample, plane []float32, best float32, first bool) float32 {
+	if first && len(list) == 0 {
+		return 0
+	}
+	for i := range list {
+		for k, at := range list[i].at {
+			if v := plane[at] * list[i].weight[k]; first || v > best {
+				best, first = v, false
+			}
+		}
+	}
+	return best
 }

@@ -103,6 +103,24 @@ func squares() {
 	finish()
 }
 
+// dot adds up products.
+func dot() {
+	TEXT("dotAVX2", NOSPLIT|NOFRAME, "func(a, b *float32, n int) float64")
+	Doc("dotAVX2 adds up the products of n numbers, a multiple of 16.")
+	Load(Param("a"), RSI)
+	Load(Param("b"), RDI)
+	Load(Param("n"), RCX)
+	total()
+	Label("sixteen")
+	for i := range 4 {
+		VCVTPS2PD(Mem{Base: RSI, Disp: 16 * i}, sums8[4+i])
+		VCVTPS2PD(Mem{Base: RDI, Disp: 16 * i}, Y8)
+		VFMADD231PD(Y8, sums8[4+i], sums8[i])
+	}
+	ADDQ(Imm(64), RDI)
+	finish()
+}
+
 // sums8 is the first registers.
 var sums8 = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 
@@ -124,6 +142,49 @@ func finish() {
 	VADDPD(X1, X0, X0)
 	VHADDPD(X0, X0, X0)
 	Store(X0, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// transpose16 turns blocks of 8 x 8 numbers of 16 bits, as transpose.
+func transpose16() {
+	TEXT("transpose16AVX2", NOSPLIT|NOFRAME, "func(dst, src *uint16, dstStep, srcStep, blocks int)")
+	Doc("transpose16AVX2 turns blocks of 8 x 8 numbers that lie side by side; the steps from row to row are in bytes.")
+	dst, src, dstStep, srcStep, blocks := RDI, RSI, RDX, RCX, R8
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("dstStep"), dstStep)
+	Load(Param("srcStep"), srcStep)
+	Load(Param("blocks"), blocks)
+	x := []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7}
+	y := []VecPhysical{X8, X9, X10, X11, X12, X13, X14, X15}
+	Label("block")
+	MOVQ(src, R9)
+	for r := range 8 {
+		VMOVDQU(Mem{Base: R9}, x[r])
+		ADDQ(srcStep, R9)
+	}
+	for r := 0; r < 8; r += 2 {
+		VPUNPCKLWD(x[r+1], x[r], y[r])
+		VPUNPCKHWD(x[r+1], x[r], y[r+1])
+	}
+	for r := 0; r < 8; r += 4 {
+		VPUNPCKLDQ(y[r+2], y[r], x[r])
+		VPUNPCKHDQ(y[r+2], y[r], x[r+1])
+		VPUNPCKLDQ(y[r+3], y[r+1], x[r+2])
+		VPUNPCKHDQ(y[r+3], y[r+1], x[r+3])
+	}
+	for r := range 4 {
+		VPUNPCKLQDQ(x[r+4], x[r], y[2*r])
+		VPUNPCKHQDQ(x[r+4], x[r], y[2*r+1])
+	}
+	for r := range 8 {
+		VMOVDQU(y[r], Mem{Base: dst})
+		ADDQ(dstStep, dst)
+	}
+	ADDQ(Imm(16), src)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
 	VZEROUPPER()
 	RET()
 }

@@ -143,10 +143,27 @@ func Squares(x []float32, mean float64) float64 {
 	return sum
 }
 
+// Dot adds up the products of two lists in float64, in an order that depends on
+// how many they are.
+func Dot(a, b []float32) float64 {
+	b = b[:len(a)]
+	sum := 0.0
+	if n := len(a) &^ 15; available && n > 0 {
+		sum = dotAVX2(&a[0], &b[0], n)
+		a, b = a[n:], b[n:]
+	}
+	for i, v := range a {
+		sum += float64(v) * float64(b[i])
+	}
+	return sum
+}
+
 // Transpose makes rows x columns numbers of src columns x rows of dst; rows stand
-// steps apart, in elements.
-func Transpose(dst, src *float32, dstStep, srcStep, rows, columns int) {
-	at := func(p *float32, i int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*i)) }
+// steps apart, in elements. Numbers have 16 or 32 bits.
+func Transpose[T float32 | uint16](dst, src *T, dstStep, srcStep, rows, columns int) {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	at := func(p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), size*i)) }
 	wholeRows, wholeColumns := rows&^7, columns&^7
 	if !available {
 		wholeRows, wholeColumns = 0, 0
@@ -156,7 +173,12 @@ func Transpose(dst, src *float32, dstStep, srcStep, rows, columns int) {
 	for c := 0; c < wholeColumns; c += most {
 		blocks := min(most, wholeColumns-c) / 8
 		for r := 0; r < wholeRows; r += 8 {
-			transposeAVX2(at(dst, c*dstStep+r), at(src, r*srcStep+c), 4*dstStep, 4*srcStep, blocks)
+			d, s := unsafe.Pointer(at(dst, c*dstStep+r)), unsafe.Pointer(at(src, r*srcStep+c))
+			if size == 2 {
+				transpose16AVX2((*uint16)(d), (*uint16)(s), 2*dstStep, 2*srcStep, blocks)
+			} else {
+				transposeAVX2((*float32)(d), (*float32)(s), 4*dstStep, 4*srcStep, blocks)
+			}
 		}
 	}
 	for r := range rows {

@@ -37,7 +37,13 @@ func sumAVX2(src *float32, n int) float64
 func squaresAVX2(src *float32, n int, mean float64) float64
 
 //go:noescape
+func dotAVX2(a, b *float32, n int) float64
+
+//go:noescape
 func transposeAVX2(dst, src *float32, dstStep, srcStep, blocks int)
+
+//go:noescape
+func transpose16AVX2(dst, src *uint16, dstStep, srcStep, blocks int)
 
 func (op arithmetic) lists(dst, a, b *float32, n int) {
 	switch op {

@@ -3,6 +3,7 @@ package simd
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -65,6 +66,15 @@ func TestSums(t *testing.T) {
 		if got := Sum(x); math.Abs(got-sum) > 1e-13*sum {
 			t.Errorf("sum of %d: got %v, want %v", n, got, sum)
 		}
+		product := 0.0
+		for i := range x {
+			product += float64(x[i]) * float64(x[n-1-i])
+		}
+		back := append([]float32{}, x...)
+		slices.Reverse(back)
+		if got := Dot(x, back); math.Abs(got-product) > 1e-13*product {
+			t.Errorf("product of %d: got %v, want %v", n, got, product)
+		}
 		if got := Squares(x, 0.25); math.Abs(got-squares) > 1e-13*squares {
 			t.Errorf("squares of %d: got %v, want %v", n, got, squares)
 		}
@@ -72,17 +82,22 @@ func TestSums(t *testing.T) {
 }
 
 func TestTranspose(t *testing.T) {
+	t.Run("32 bits", transposes[float32])
+	t.Run("16 bits", transposes[uint16])
+}
+
+func transposes[T float32 | uint16](t *testing.T) {
 	for _, s := range [][2]int{{0, 3}, {1, 1}, {7, 9}, {8, 8}, {16, 24}, {23, 150}, {130, 17}} {
 		rows, columns := s[0], s[1]
 		srcStep, dstStep := columns+3, rows+5
-		src, dst := make([]float32, rows*srcStep+1), make([]float32, columns*dstStep+1)
+		src, dst := make([]T, rows*srcStep+1), make([]T, columns*dstStep+1)
 		for i := range src {
-			src[i] = float32(i + 1)
+			src[i] = T(i + 1)
 		}
 		Transpose(&dst[0], &src[0], dstStep, srcStep, rows, columns)
 		for i, got := range dst {
 			c, r := i/dstStep, i%dstStep
-			want := float32(0)
+			want := T(0)
 			if c < columns && r < rows {
 				want = src[r*srcStep+c]
 			}

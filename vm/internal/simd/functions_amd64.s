@@ -1291,6 +1291,44 @@ sixteen:
 	VZEROUPPER
 	RET
 
+// func dotAVX2(a *float32, b *float32, n int) float64
+// Requires: AVX, FMA3, SSE2
+TEXT ·dotAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ   a+0(FP), SI
+	MOVQ   b+8(FP), DI
+	MOVQ   n+16(FP), CX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+sixteen:
+	VCVTPS2PD    (SI), Y4
+	VCVTPS2PD    (DI), Y8
+	VFMADD231PD  Y8, Y4, Y0
+	VCVTPS2PD    16(SI), Y5
+	VCVTPS2PD    16(DI), Y8
+	VFMADD231PD  Y8, Y5, Y1
+	VCVTPS2PD    32(SI), Y6
+	VCVTPS2PD    32(DI), Y8
+	VFMADD231PD  Y8, Y6, Y2
+	VCVTPS2PD    48(SI), Y7
+	VCVTPS2PD    48(DI), Y8
+	VFMADD231PD  Y8, Y7, Y3
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, SI
+	SUBQ         $0x10, CX
+	JNZ          sixteen
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VHADDPD      X0, X0, X0
+	MOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int, blocks int)
 // Requires: AVX
 TEXT ·transposeAVX2(SB), NOSPLIT|NOFRAME, $0-40
@@ -1349,6 +1387,79 @@ block:
 	LEAQ       (DI)(DX*8), DI
 	DECQ       R8
 	JNZ        block
+	VZEROUPPER
+	RET
+
+// func transpose16AVX2(dst *uint16, src *uint16, dstStep int, srcStep int, blocks int)
+// Requires: AVX
+TEXT ·transpose16AVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStep+16(FP), DX
+	MOVQ srcStep+24(FP), CX
+	MOVQ blocks+32(FP), R8
+
+block:
+	MOVQ        SI, R9
+	VMOVDQU     (R9), X0
+	ADDQ        CX, R9
+	VMOVDQU     (R9), X1
+	ADDQ        CX, R9
+	VMOVDQU     (R9), X2
+	ADDQ        CX, R9
+	VMOVDQU     (R9), X3
+	ADDQ        CX, R9
+	VMOVDQU     (R9), X4
+	ADDQ        CX, R9
+	VMOVDQU     (R9), X5
+	ADDQ        CX, R9
+	VMOVDQU     (R9), X6
+	ADDQ        CX, R9
+	VMOVDQU     (R9), X7
+	ADDQ        CX, R9
+	VPUNPCKLWD  X1, X0, X8
+	VPUNPCKHWD  X1, X0, X9
+	VPUNPCKLWD  X3, X2, X10
+	VPUNPCKHWD  X3, X2, X11
+	VPUNPCKLWD  X5, X4, X12
+	VPUNPCKHWD  X5, X4, X13
+	VPUNPCKLWD  X7, X6, X14
+	VPUNPCKHWD  X7, X6, X15
+	VPUNPCKLDQ  X10, X8, X0
+	VPUNPCKHDQ  X10, X8, X1
+	VPUNPCKLDQ  X11, X9, X2
+	VPUNPCKHDQ  X11, X9, X3
+	VPUNPCKLDQ  X14, X12, X4
+	VPUNPCKHDQ  X14, X12, X5
+	VPUNPCKLDQ  X15, X13, X6
+	VPUNPCKHDQ  X15, X13, X7
+	VPUNPCKLQDQ X4, X0, X8
+	VPUNPCKHQDQ X4, X0, X9
+	VPUNPCKLQDQ X5, X1, X10
+	VPUNPCKHQDQ X5, X1, X11
+	VPUNPCKLQDQ X6, X2, X12
+	VPUNPCKHQDQ X6, X2, X13
+	VPUNPCKLQDQ X7, X3, X14
+	VPUNPCKHQDQ X7, X3, X15
+	VMOVDQU     X8, (DI)
+	ADDQ        DX, DI
+	VMOVDQU     X9, (DI)
+	ADDQ        DX, DI
+	VMOVDQU     X10, (DI)
+	ADDQ        DX, DI
+	VMOVDQU     X11, (DI)
+	ADDQ        DX, DI
+	VMOVDQU     X12, (DI)
+	ADDQ        DX, DI
+	VMOVDQU     X13, (DI)
+	ADDQ        DX, DI
+	VMOVDQU     X14, (DI)
+	ADDQ        DX, DI
+	VMOVDQU     X15, (DI)
+	ADDQ        DX, DI
+	ADDQ        $0x10, SI
+	DECQ        R8
+	JNZ         block
 	VZEROUPPER
 	RET
 

@@ -1,0 +1,94 @@
+package kernel
+
+import "github.com/onnxmem/onnxmem/vm/internal/work"
+
+// byPlanes reports whether an interpolation changes the last two axes alone, and
+// reads nothing from outside.
+func byPlanes(list []interpolation) bool {
+	if len(list) < 2 {
+		return false
+	}
+	for a := range list {
+		v := &list[a]
+		if v.outside != nil || a < len(list)-2 && (v.taps > 1 || v.in != v.out) {
+			return false
+		}
+	}
+	return true
+}
+
+// resizePlanes interpolates the last two axes of float32: rows are mixed first,
+// then the elements of the mixture.
+func resizePlanes(c *Call, in, out *Tensor, list []interpolation) Run {
+	down, along := &list[len(list)-2], &list[len(list)-1]
+	planes := count(out.Shape[:len(list)-2])
+	off := c.Each(4 * along.in)
+	weights, across := narrowed(down.weight), narrowed(along.weight)
+	var pool *work.Pool
+	part := func(p, worker int) {
+		x := span[float32](element[float32](in, p*down.in*along.in), down.in*along.in)
+		d := span[float32](element[float32](out, p*down.out*along.out), down.out*along.out)
+		aside := span[float32](pool.Each(worker, off), along.in)
+		for o := range down.out {
+			from := down.from[o*down.taps : (o+1)*down.taps]
+			row := aside
+			if down.taps == 1 {
+				row = x[from[0]*along.in:][:along.in]
+			} else {
+				mixRows(row, x, from, weights[o*down.taps:(o+1)*down.taps])
+			}
+			mixAlong(d[o*along.out:(o+1)*along.out], row, along, across)
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(planes, part)
+		return nil
+	}
+}
+
+func narrowed(list []float64) []float32 {
+	out := make([]float32, len(list))
+	for i, v := range list {
+		out[i] = float32(v)
+	}
+	return out
+}
+
+// mixRows adds up weighted rows of a plane.
+func mixRows(row, plane []float32, from []int, weights []float32) {
+	n := len(row)
+	a, b := plane[from[0]*n:][:n], plane[from[1]*n:][:n]
+	w0, w1 := weights[0], weights[1]
+	for i := range row {
+		row[i] = w0*a[i] + w1*b[i]
+	}
+	for t := 2; t < len(from); t++ {
+		w := weights[t]
+		for i, v := range plane[from[t]*n:][:n] {
+			row[i] += w * v
+		}
+	}
+}
+
+// mixAlong interpolates a row.
+func mixAlong(d, row []float32, v *interpolation, weights []float32) {
+	switch v.taps {
+	case 1:
+		for i, k := range v.from[:len(d)] {
+			d[i] = row[k]
+		}
+	case 2:
+		for i := range d {
+			d[i] = weights[2*i]*row[v.from[2*i]] + weights[2*i+1]*row[v.from[2*i+1]]
+		}
+	default:
+		for i := range d {
+			sum := float32(0)
+			for t := i * v.taps; t < (i+1)*v.taps; t++ {
+				sum += weights[t] * row[v.from[t]]
+			}
+			d[i] = sum
+		}
+	}
+}
