@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/report"
 	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
 // orderCmd orders the nodes of a bare problem.
@@ -24,6 +25,8 @@ type orderCmd struct {
 	LP           string        `name:"lp" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
 	Strategy     string        `aliases:"schedule" placeholder:"NAME" help:"Run one strategy alone (also --schedule): ${schedules} (default: search)."`
 	ScheduleGoal string        `enum:"peak,area" default:"peak" help:"Among orders of the smallest peak: peak takes the least area (the sum of the loads) of the five that are at hand, area looks for less."`
+	Limit        *units.Limit  `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
+	Frontier     bool          `help:"List the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
 	Effort       string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
 	TimeLimit    time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Gives up determinism."`
 	Align        int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
@@ -37,7 +40,7 @@ as usual: exit status 0, and a word on standard error. A second one stops at onc
 
 Examples:
   onnxmem order problem.json.gz --out order.json
-  onnxmem order problem.json --effort max --json`
+  onnxmem order problem.json --limit 50% --json`
 }
 
 // ordering is a run of the command.
@@ -49,6 +52,7 @@ type ordering struct {
 	read    time.Duration
 	bound   time.Duration // of total
 	total   time.Duration // of the search
+	limited limited
 }
 
 // Run reads, orders, writes and prints.
@@ -68,10 +72,12 @@ func (c *orderCmd) Run(e *env) error {
 		return err
 	}
 	bar.stop()
-	if err := o.write(e); err != nil {
-		return err
+	if o.limited.kept() {
+		if err := o.write(e); err != nil {
+			return err
+		}
 	}
-	if ended := o.found.Ended; ended != nil {
+	if o.endedBy() != "" {
 		fmt.Fprintf(e.stderr, "onnxmem: %s: %s: the best order so far\n", o.file, o.endedBy())
 	}
 	out := e.stdout
@@ -79,10 +85,13 @@ func (c *orderCmd) Run(e *env) error {
 		out = e.stderr // what is written has standard output to itself
 	}
 	if c.JSON {
-		return o.json(out, true)
+		if err := o.json(out, true); err != nil {
+			return err
+		}
+	} else {
+		o.text(out)
 	}
-	o.text(out)
-	return nil
+	return o.limited.verdict(&o)
 }
 
 // check looks at the command line by itself.
@@ -152,12 +161,21 @@ func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 		}
 	}
 	o.total = time.Since(began)
-	return nil
+	if o.cmd.Limit == nil && !o.cmd.Frontier {
+		return nil
+	}
+	return o.limit(ctx)
 }
 
 // endedBy says what ended the search early, or nothing.
 func (o *ordering) endedBy() string {
-	switch err := o.found.Ended; {
+	err := o.found.Ended
+	for _, p := range append(o.limited.frontier, o.limited.plan) {
+		if err == nil && p != nil {
+			err = p.Ended
+		}
+	}
+	switch {
 	case err == nil:
 		return ""
 	case errors.Is(err, errInterrupted):
@@ -205,7 +223,8 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 		Read   float64 `json:"read"`
 		Bound  float64 `json:"bound"`
 		Search float64 `json:"search"`
-		Total  float64 `json:"total"` // bound + search
+		Total  float64 `json:"total"`           // bound + search
+		Limit  float64 `json:"limit,omitempty"` // of --limit and --frontier
 	}
 	type proof struct {
 		Kind  string  `json:"kind"`
@@ -219,7 +238,14 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 	}
 	var spent *times
 	if timed {
-		spent = &times{optimize.Milliseconds(o.read), optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total) - optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total)}
+		spent = &times{optimize.Milliseconds(o.read), optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total) - optimize.Milliseconds(o.bound), optimize.Milliseconds(o.total), optimize.Milliseconds(o.limited.took)}
+	}
+	limit, frontier := o.limited.json()
+	order := append([]int32{}, r.Order...)
+	peak, bound, listed := r.Evaluation.Peak, r.Bound, &order
+	if p := o.limited.plan; p != nil && p.Feasible == budget.Found {
+		peak, bound, listed = p.PeakBytes, p.LeastBytes, nil // steps stand for the order
+		proofs = []proof{}
 	}
 	return writeJSON(w, struct {
 		Name         string  `json:"name"`
@@ -232,11 +258,13 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 		Area         int64   `json:"area_byte_steps"`
 		Certificates []proof `json:"certificates"`
 		EndedBy      string  `json:"ended_by,omitempty"` // "interrupted", "time limit"
-		Order        []int32 `json:"order"`
-		Times        *times  `json:"times_ms,omitempty"`
+		*limitJSON
+		Frontier *[]pointJSON `json:"frontier,omitempty"`
+		Order    *[]int32     `json:"order,omitempty"`
+		Times    *times       `json:"times_ms,omitempty"`
 	}{
-		o.problem.Name, len(o.problem.Nodes), r.ProgramPeak, r.Evaluation.Peak, r.Bound, r.Optimal,
-		r.Strategy, r.Evaluation.Area(), proofs, o.endedBy(), append([]int32{}, r.Order...), spent,
+		o.problem.Name, len(o.problem.Nodes), r.ProgramPeak, peak, bound, peak == bound,
+		r.Strategy, r.Evaluation.Area(), proofs, o.endedBy(), limit, frontier, listed, spent,
 	})
 }
 
@@ -256,6 +284,7 @@ func (o *ordering) text(w io.Writer) {
 		wrote = fmt.Sprintf(", wrote %s", o.cmd.Out)
 	}
 	fmt.Fprintf(w, "ordered in           %.1f ms%s\n", optimize.Milliseconds(o.total), wrote)
+	o.limitText(w)
 }
 
 // verdict says how far the peak is from the bound, and what proves that.

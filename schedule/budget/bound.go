@@ -14,7 +14,8 @@ type bound struct {
 	*cutter
 	hulls []hull
 	met   map[int32]bool
-	none  bool // of Options.NoBound
+	none  bool     // of Options.NoBound
+	floor Obstacle // see floorOf
 }
 
 // hull holds the cuts of one node: its corners, from the fewest bytes to the
@@ -28,7 +29,8 @@ type hull struct {
 }
 
 func newBound(p *schedule.Problem, costs []int64, r *rules, opt Options) *bound {
-	return &bound{cutter: newCutter(p, costs, r), met: map[int32]bool{}, none: opt.NoBound}
+	c := newCutter(p, costs, r)
+	return &bound{cutter: c, met: map[int32]bool{}, none: opt.NoBound, floor: c.floorOf()}
 }
 
 // maxCorners bounds the cuts of one node.
@@ -95,6 +97,9 @@ func (b *bound) between(low, high corner) []corner {
 // at returns the least extra time of any plan within a limit, and the node that
 // no plan can run within it, if there is one.
 func (b *bound) at(limit int64) (time int64, o *Obstacle) {
+	if limit < b.floor.Bytes {
+		o = &b.floor
+	}
 	for i := range b.hulls {
 		h := &b.hulls[i]
 		if limit < h.least && (o == nil || h.least > o.Bytes) {
@@ -132,9 +137,25 @@ func (b *bound) hullOf(w *work, v int32) *hull {
 }
 
 // least returns the limit below which no plan can be.
-func (b *bound) least() (least int64) {
-	for _, h := range b.hulls {
-		least = max(least, h.least)
+func (b *bound) least() int64 {
+	least := b.floor.Bytes
+	for i := range b.hulls {
+		least = max(least, b.hulls[i].least)
 	}
 	return least
+}
+
+// floorOf returns the node that needs most for itself: what it reads and makes.
+func (c *cutter) floorOf() (o Obstacle) {
+	o.Node = -1
+	for i := range c.need {
+		bytes := c.need[i]
+		for _, t := range c.reads[i] {
+			bytes += c.p.Tensors[t].Bytes
+		}
+		if o.Node < 0 || bytes > o.Bytes {
+			o = Obstacle{int32(i), bytes, c.reads[i]}
+		}
+	}
+	return o
 }

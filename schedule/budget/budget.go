@@ -57,9 +57,10 @@ type Plan struct {
 	LowerBound        int64
 	LowerBoundPercent float64 // of PlainCost
 
-	Lowest   int64     // the lowest peak of a plan that is known, bytes
-	Obstacle *Obstacle // why it is impossible
-	Ended    error     // why the context ended the search early, or nil
+	LeastBytes int64     // no plan of any order has a smaller peak: proven
+	Lowest     int64     // the smallest peak of a plan that is known, bytes
+	Obstacle   *Obstacle // why it is impossible
+	Ended      error     // why the context ended the search early, or nil
 }
 
 // Obstacle is a node that no plan can run below a limit.
@@ -131,6 +132,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 			s.best = e.Peak
 		}
 		s.lines = append(s.lines, newLine(p, order, costs, rules, int32(i)))
+		s.archive.put(entry{line: int32(i), peak: e.Peak})
 	}
 	s.bound = newBound(p, costs, rules, opt)
 	return s, nil
@@ -150,7 +152,6 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) && !s.filled {
 		s.fill(w)
 	}
-	s.last = w.done
 	plans := make([]*Plan, len(limits))
 	for i, limit := range limits {
 		plans[i] = s.plan(w, limit)
@@ -170,7 +171,7 @@ func (s *Solver) plan(w *work, limit int64) *Plan {
 	} else if p.Obstacle != nil {
 		p.Feasible, p.LowerBound = Impossible, 0
 	}
-	p.Lowest = s.archive.lowest()
+	p.LeastBytes, p.Lowest = s.bound.least(), s.archive.lowest()
 	if p.PlainCost > 0 {
 		p.ExtraPercent = 100 * float64(p.ExtraCost) / float64(p.PlainCost)
 		p.LowerBoundPercent = 100 * float64(p.LowerBound) / float64(p.PlainCost)

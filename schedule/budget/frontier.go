@@ -88,12 +88,12 @@ func (p *pacer) spent() bool {
 	return p.done-p.from > p.total/int64(p.shares)*int64(p.begun)
 }
 
-// chainers returns one for each line, with the plain steps in the archive.
+// chainers returns one for each line, the plain step swept.
 func (s *Solver) chainers(w *work) (all []*chainer) {
 	for _, l := range s.lines {
 		c := newChainer(newSweep(l, w))
 		c.limit = s.best
-		c.record(&s.archive, nil)
+		c.run(nil, false)
 		all = append(all, c)
 	}
 	return all

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/schedule"
+	"github.com/onnxmem/onnxmem/schedule/budget"
+)
+
+// limited is what "order --limit" and "order --frontier" add to an ordering.
+type limited struct {
+	plan     *budget.Plan   // nil without --limit
+	frontier []*budget.Plan // nil without --frontier
+	peak     int64          // the best order's, which per cent are of
+	took     time.Duration
+}
+
+// frontierStep is the distance of the frontier's limits, in per cent of the best
+// order's peak: that of the limits that package budget fills its archive for.
+const frontierStep = 5
+
+// limit plans steps with repetitions from the orders found.
+func (o *ordering) limit(ctx context.Context) error {
+	began := time.Now()
+	o.limited.peak = o.found.Evaluation.Peak
+	solver, err := budget.New(o.problem, o.found.Orders, budget.Options{Effort: optimize.Efforts[o.cmd.Effort]})
+	if err != nil {
+		return &failure{exitRefused, fmt.Sprintf("%s: %v", o.file, err)}
+	}
+	if o.cmd.Limit != nil {
+		o.limited.plan = solver.Solve(ctx, o.cmd.limitBytes(o.limited.peak))
+	}
+	if o.cmd.Frontier {
+		var limits []int64
+		for percent := 100 - frontierStep; percent > 0; percent -= frontierStep {
+			limits = append(limits, share(o.limited.peak, float64(percent)))
+		}
+		plans := solver.Frontier(ctx, limits)
+		for len(plans) > 0 && plans[len(plans)-1].Feasible == budget.Impossible {
+			plans = plans[:len(plans)-1]
+		}
+		o.limited.frontier = plans
+	}
+	o.limited.took = time.Since(began)
+	return nil
+}
+
+// limitBytes returns the limit in bytes, a share of a peak rounded down.
+func (c *orderCmd) limitBytes(peak int64) int64 {
+	if c.Limit.Percent > 0 {
+		return share(peak, c.Limit.Percent)
+	}
+	return c.Limit.Bytes
+}
+
+// share returns some per cent of a size, rounded down.
+func share(size int64, percent float64) int64 {
+	if whole := int64(percent); float64(whole) == percent {
+		return size/100*whole + size%100*whole/100
+	}
+	return int64(float64(size) * percent / 100)
+}
+
+// kept reports whether there is a plan below the limit, or no limit.
+func (l *limited) kept() bool { return l.plan == nil || l.plan.Feasible == budget.Found }
+
+// limitJSON is what --limit adds to the object that --json prints.
+type limitJSON struct {
+	Limit      int64    `json:"limit_bytes"`
+	Feasible   *bool    `json:"feasible"` // null: none found
+	BestOrder  int64    `json:"best_order_peak_bytes"`
+	ExtraCost  *float64 `json:"extra_cost_percent"`             // null without steps
+	LowerBound *float64 `json:"extra_cost_lower_bound_percent"` // null where no plan is possible
+	Repeated   int      `json:"repeated_nodes"`
+	Steps      []int    `json:"steps,omitempty"`
+}
+
+// pointJSON is a point of the frontier.
+type pointJSON struct {
+	Limit      int64    `json:"limit_bytes"`
+	ExtraCost  *float64 `json:"extra_cost_percent"`
+	LowerBound *float64 `json:"extra_cost_lower_bound_percent"`
+}
+
+func percents(p *budget.Plan) (extra, bound *float64) {
+	if p.Feasible == budget.Found {
+		extra = &p.ExtraPercent
+	}
+	if p.Feasible != budget.Impossible {
+		bound = &p.LowerBoundPercent
+	}
+	return extra, bound
+}
+
+// json returns the fields of --limit and of --frontier, each nil without it.
+func (l *limited) json() (limit *limitJSON, frontier *[]pointJSON) {
+	if p := l.plan; p != nil {
+		limit = &limitJSON{Limit: p.Limit, BestOrder: l.peak}
+		limit.ExtraCost, limit.LowerBound = percents(p)
+		if p.Feasible != budget.NoneFound {
+			found := p.Feasible == budget.Found
+			limit.Feasible = &found
+		}
+		limit.Steps, limit.Repeated = p.Steps, repeated(p)
+	}
+	if l.frontier != nil {
+		points := []pointJSON{}
+		for _, p := range l.frontier {
+			extra, bound := percents(p)
+			points = append(points, pointJSON{p.Limit, extra, bound})
+		}
+		frontier = &points
+	}
+	return limit, frontier
+}
+
+// repeated counts the repetitions of a plan.
+func repeated(p *budget.Plan) int {
+	nodes := map[int]bool{}
+	for _, v := range p.Steps {
+		nodes[v] = true
+	}
+	return len(p.Steps) - len(nodes)
+}
+
+// limitText prints the plan and the frontier in words.
+func (o *ordering) limitText(w io.Writer) {
+	l := &o.limited
+	if p := l.plan; p != nil {
+		fmt.Fprintf(w, "limit                %s, %.1f %% of the best order's peak\n", units.Bytes(p.Limit), 100*float64(p.Limit)/float64(max(l.peak, 1)))
+		if p.Feasible == budget.Found {
+			fmt.Fprintf(w, "peak, these steps    %s; nodes that run again: %s\n", units.Bytes(p.PeakBytes), units.Group(int64(repeated(p))))
+			fmt.Fprintf(w, "extra time           %.2f %% of a step; no plan needs less than %.2f %%\n", p.ExtraPercent, p.LowerBoundPercent)
+		}
+	}
+	if l.frontier != nil {
+		fmt.Fprintf(w, "%10s  %28s  %12s  %12s\n", "of peak", "limit", "extra time", "at least")
+		for i, p := range l.frontier {
+			extra, bound := p.Feasible.String(), "-"
+			if p.Feasible == budget.Found {
+				extra = fmt.Sprintf("%.2f %%", p.ExtraPercent)
+			}
+			if p.Feasible != budget.Impossible {
+				bound = fmt.Sprintf("%.2f %%", p.LowerBoundPercent)
+			}
+			fmt.Fprintf(w, "%8d %%  %28s  %12s  %12s\n", 100-frontierStep*(i+1), units.Bytes(p.Limit), extra, bound)
+		}
+	}
+	if l.plan != nil || l.frontier != nil {
+		fmt.Fprintf(w, "planned in           %.1f ms\n", optimize.Milliseconds(l.took))
+	}
+}
+
+// verdict ends with status 1 where the limit is not kept.
+func (l *limited) verdict(o *ordering) error {
+	if l.kept() {
+		return nil
+	}
+	p := l.plan
+	if p.Feasible == budget.NoneFound {
+		return &failure{exitFailed, fmt.Sprintf("%s: no plan found within %s, and none is proven impossible: the smallest peak found is %s (with more --effort it may be found)", o.file, units.Bytes(p.Limit), units.Bytes(p.Lowest))}
+	}
+	return &failure{exitFailed, fmt.Sprintf("%s: no plan keeps within %s, whatever runs again: %s needs %s%s", o.file, units.Bytes(p.Limit), o.label(p.Obstacle.Node), units.Bytes(p.Obstacle.Bytes), o.largest(p.Obstacle.Tensors))}
+}
+
+// largest names the largest of some tensors.
+func (o *ordering) largest(tensors []int32) string {
+	const most = 3
+	var names []string
+	left := append([]int32{}, tensors...)
+	for len(names) < most && len(left) > 0 {
+		at := 0
+		for i, t := range left {
+			if o.problem.Tensors[t].Bytes > o.problem.Tensors[left[at]].Bytes {
+				at = i
+			}
+		}
+		t := &o.problem.Tensors[left[at]]
+		names = append(names, fmt.Sprintf("%s (%s)", tensorName(t, left[at]), units.Short(t.Bytes)))
+		left = append(left[:at], left[at+1:]...)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", its own results and " + strings.Join(names, ", ") + more(len(left))
+}
+
+func more(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+func tensorName(t *schedule.Tensor, i int32) string {
+	if t.Name == "" {
+		return fmt.Sprint("tensor ", i)
+	}
+	return units.Name(t.Name)
+}
