@@ -78,7 +78,7 @@ type group struct {
 }
 
 // patterns look for a group from the node that gives it away.
-var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup}
+var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup}
 
 // matcher looks around in a graph.
 type matcher struct {

@@ -12,6 +12,7 @@ type lean uint
 const (
 	leanCrossEntropy lean = 1 << iota
 	leanSoftmax
+	leanNorm
 	leanMask
 	leanPool
 	leanDropout
@@ -27,6 +28,7 @@ type Leaner struct{ Name, Doc string }
 var Leaners = []Leaner{
 	{"cross-entropy", "one buffer for the scores, their log-probabilities and the gradient of both, each written over the other"},
 	{"softmax", "of a softmax whose NaN are replaced (attention under a mask) the result alone is kept: neither what came before nor where the NaN were"},
+	{"norm", "of an RMS normalisation that is spelled out the input alone is kept"},
 	{"mask", "the gradients of Relu and Clip read a bool, made of the result where that tells all"},
 	{"pool", "MaxPool keeps where in its window each maximum lay, in one or two bytes; a Relu before it keeps nothing"},
 	{"dropout", "Dropout with a seed draws its mask again"},

@@ -94,11 +94,39 @@ var leanCases = []leanCase{
 		"logs which", "cross-entropy", "logs which",
 	},
 	{
+		"an RMS normalisation keeps its input",
+		func(b *builder, x ID) ID { return rmsNorm(b, x, false) },
+		[]int{3, 4},
+		"x", "norm", "quotient root x",
+	},
+	{
+		"an RMS normalisation by Reciprocal",
+		func(b *builder, x ID) ID { return rmsNorm(b, x, true) },
+		[]int{2, 3, 4},
+		"x", "norm", "inverse quotient root x",
+	},
+	{
 		"Dropout with a seed draws again",
 		func(b *builder, x ID) ID { return b.op("drop", "Dropout", attrs{"seed": 3}, x) },
 		[]int{4, 8},
 		"", "dropout", "drop.mask",
 	},
+}
+
+// rmsNorm is that of x along the last axis, spelled out.
+func rmsNorm(b *builder, x ID, inverse bool) ID {
+	number := func(name string, v float64) ID {
+		return b.initializer(name, &reference.Tensor{Type: graph.Float64, Shape: []int{}, F: []float64{v}})
+	}
+	mean := b.op("mean", "ReduceMean", nil, b.op("square", "Pow", nil, x, number("two", 2)), b.initializer("last", reference.Ints([]int{1}, -1)))
+	root := b.op("root", "Sqrt", nil, b.op("sum", "Add", nil, mean, number("epsilon", 0.01)))
+	q := ID(0)
+	if inverse {
+		q = b.op("quotient", "Mul", nil, x, b.op("inverse", "Reciprocal", nil, root))
+	} else {
+		q = b.op("quotient", "Div", nil, x, root)
+	}
+	return b.op("scaled", "Mul", nil, b.initializer("p2", b.value(operand{shape: []int{4}, elem: graph.Float64})), q)
 }
 
 // TestLeaner: gradients are right with each switch on and off, and keep alive
@@ -112,7 +140,7 @@ func TestLeaner(t *testing.T) {
 				x := b.value(operand{shape: k.shape, elem: graph.Float64})
 				y := k.build(b, b.op("x", "Identity", nil, b.initializer("p", x)))
 				b.finish(b.op("objective", "ReduceSumSquare", attrs{"keepdims": 0}, y))
-				step := train(t, b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile("^p$"), KeepGradients: true, NoLean: noLean})
+				step := train(t, b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile("^p2?$"), KeepGradients: true, NoLean: noLean})
 				if k.lean != "softmax" || noLean == nil {
 					checkGradients(t, step, b.feeds, 24)
 				}
@@ -141,7 +169,7 @@ func savedBy(step *Step, forward *graph.Graph) string {
 		}
 	}
 	for _, t := range g.Inputs {
-		made[t] = g.Tensors[t].Name != "p" && g.Tensors[t].Name != rateName
+		made[t] = !strings.HasPrefix(g.Tensors[t].Name, "p") && g.Tensors[t].Name != rateName
 	}
 	var names []string
 	for _, n := range g.Nodes {
@@ -193,7 +221,7 @@ func TestMaximaAreNarrow(t *testing.T) {
 func TestNoLeanNames(t *testing.T) {
 	m, _ := perceptron(0)
 	_, err := Train(m, Options{NoLean: []string{"fat"}})
-	if want := `leaner gradient "fat": expected some of cross-entropy, softmax, mask, pool, dropout, product, all`; err == nil || err.Error() != want {
+	if want := `leaner gradient "fat": expected some of cross-entropy, softmax, norm, mask, pool, dropout, product, all`; err == nil || err.Error() != want {
 		t.Errorf("got %v, expected %s", err, want)
 	}
 }
