@@ -118,8 +118,21 @@ func preluGrad(c *Call) {
 }
 
 // sigmoidLinearGrad is that of y = x·s, s = sigmoid(alpha·x): d·(s + alpha·y·(1-s)).
+// As d·s·(1 + alpha·x·q), q = 1-s = sigmoid(-alpha·x), it does not read y, and
+// takes two buffers beside d where the other takes three: one begins in the place
+// of x, which is read no more once q is there.
 func sigmoidLinearGrad(c *Call, otherwise float64) {
 	alpha := c.Float("alpha", otherwise)
+	if c.leaner(leanInPlace) {
+		q := c.op("Sigmoid", c.times(c.X(0), -alpha))
+		z := c.X(0)
+		if alpha != 1 {
+			z = c.times(z, alpha)
+		}
+		slope := c.mul(c.plus(c.mul(z, q), 1), c.sub(c.scalar(q, 1), q))
+		c.Set(0, c.mul(c.D(0), slope))
+		return
+	}
 	s := c.op("Sigmoid", c.times(c.X(0), alpha))
 	rest := c.mul(c.times(c.Y(0), alpha), c.sub(c.scalar(s, 1), s))
 	c.Set(0, c.mul(c.D(0), c.add(s, rest)))
@@ -198,9 +211,7 @@ func (c *Call) is(t ID, v float64) bool {
 	return ok && len(list) == 1 && list[0] == v
 }
 
-// dropoutGrad needs the mask; in inference mode Dropout is the identity. One with
-// a seed draws the same numbers for the gradient as it did for its input, whose
-// shape it has.
+// dropoutGrad needs the mask; in inference mode Dropout is the identity.
 func dropoutGrad(c *Call) {
 	training, known := c.ints(c.X(2))
 	switch {
@@ -224,9 +235,23 @@ func dropoutGrad(c *Call) {
 		c.Set(0, c.times(c.D(0), 0))
 		return
 	}
+	mask := c.Y(1)
 	if seed := c.Node.Attr("seed"); seed != nil && c.leaner(leanDropout) {
-		c.Set(0, c.with("Dropout", attrs{"seed": seed.Int}, c.D(0), c.X(1), c.X(2)))
-		return
+		mask = c.drawnAgain(seed.Int)
 	}
-	c.Set(0, c.where(c.Y(1), c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))
+	c.Set(0, c.where(mask, c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))
+}
+
+// drawnAgain is the mask of a Dropout with a seed, made again by another one with
+// that seed on the gradient, which has the shape of the input. ONNX Runtime's
+// optimizer takes a Dropout away, in training mode too, if nothing reads its
+// mask: the ratio of the second is made to depend on one element of the first's,
+// whatever that is.
+func (c *Call) drawnAgain(seed int64) ID {
+	one := c.op("Gather", c.reshape(c.Y(1), []int64{elements(c.shape(c.D(0)))}), c.index(0))
+	r := c.X(1)
+	if !c.given(r) {
+		r = c.number(0.5)
+	}
+	return c.emit("Dropout", attrs{"seed": seed}, 2, c.D(0), c.where(one, r, r), c.X(2))[1]
 }

@@ -17,6 +17,7 @@ const (
 	leanPool
 	leanDropout
 	leanProduct
+	leanInPlace
 
 	leanAll = 1<<iota - 1
 )
@@ -33,6 +34,7 @@ var Leaners = []Leaner{
 	{"pool", "MaxPool keeps where in its window each maximum lay, in one or two bytes; a Relu before it keeps nothing"},
 	{"dropout", "Dropout with a seed draws its mask again"},
 	{"product", "products transpose the smaller of what they could transpose, and sum over the batch themselves"},
+	{"in-place", "the gradient of Swish reads its input alone and takes two buffers"},
 }
 
 // LeanNames are the names of Leaners, and all.

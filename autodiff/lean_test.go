@@ -13,7 +13,7 @@ import (
 
 // TestRulesWithoutLeaner: the gradients that leaner ones stand for are right, too.
 func TestRulesWithoutLeaner(t *testing.T) {
-	some := []string{"Relu", "Clip", "MaxPool", "MatMul", "Conv", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"}
+	some := []string{"Relu", "Swish", "Clip", "MaxPool", "MatMul", "Conv", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"}
 	for _, c := range allRuleCases() {
 		if c.domain == "" && slices.Contains(some, c.op) {
 			opset := slices.Max(append(slices.Clone(c.opsets), 7))
@@ -109,7 +109,7 @@ var leanCases = []leanCase{
 		"Dropout with a seed draws again",
 		func(b *builder, x ID) ID { return b.op("drop", "Dropout", attrs{"seed": 3}, x) },
 		[]int{4, 8},
-		"", "dropout", "drop.mask",
+		"drop.mask", "dropout", "drop.mask",
 	},
 }
 
@@ -217,11 +217,30 @@ func TestMaximaAreNarrow(t *testing.T) {
 	}
 }
 
+// TestMaskIsDrawnAgain: of the mask of a Dropout with a seed one element is kept.
+func TestMaskIsDrawnAgain(t *testing.T) {
+	b := newBuilder("again", 18)
+	y := b.op("drop", "Dropout", attrs{"seed": 3}, b.op("x", "Identity", nil, b.initializer("p", b.value(operand{shape: []int{4, 8}, elem: graph.Float32}))))
+	b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, y))
+	g := train(t, b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile("^p$")}).Model.Graph
+	var readers []string
+	for _, n := range g.Nodes {
+		for _, id := range n.Inputs {
+			if id != graph.None && (g.Tensors[id].Name == "drop.mask" || g.Tensors[id].Name == "drop/Dropout.grad/Reshape") {
+				readers = append(readers, n.Op)
+			}
+		}
+	}
+	if want := []string{"Reshape", "Gather"}; !slices.Equal(readers, want) {
+		t.Errorf("the mask is read by %v, expected %v", readers, want)
+	}
+}
+
 // TestNoLeanNames: a name that is none is refused.
 func TestNoLeanNames(t *testing.T) {
 	m, _ := perceptron(0)
 	_, err := Train(m, Options{NoLean: []string{"fat"}})
-	if want := `leaner gradient "fat": expected some of cross-entropy, softmax, norm, mask, pool, dropout, product, all`; err == nil || err.Error() != want {
+	if want := `leaner gradient "fat": expected some of cross-entropy, softmax, norm, mask, pool, dropout, product, in-place, all`; err == nil || err.Error() != want {
 		t.Errorf("got %v, expected %s", err, want)
 	}
 }

@@ -39,7 +39,7 @@ NETWORKS = [
     ("resnet50, folded", "zoo/resnet50-dyn", [], None),
     ("unet", "zoo/unet-dyn", [], None),
 ]
-LEANER = ["cross-entropy", "softmax", "norm", "mask", "pool", "dropout", "product"]
+LEANER = ["cross-entropy", "softmax", "norm", "mask", "pool", "dropout", "product", "in-place"]
 
 
 def run(*args):
