@@ -28,8 +28,7 @@ type explainCmd struct {
 func (explainCmd) Help() string {
 	return `What lives at the peak and who keeps it alive; why no order does better; and for each of the
 largest tensors there the proven bound, and the peak of an order that was found, if it took no
-memory at the peak (made again when needed, moved out and back, written over another) or half. The
-searches for these take one step less --effort than the plan.
+memory at the peak (made again when needed, moved out and back, written over another) or half.
 
 Examples:
   onnxmem explain model.onnx --dim batch=8
@@ -56,9 +55,7 @@ func (c *explainCmd) Run(e *env) error {
 // options are those of the searches for relief.
 func (c *explainCmd) options() (opt schedule.ExplainOptions, release func()) {
 	opt, release = schedule.ExplainOptions{Most: c.Top}, func() {}
-	if opt.Effort = schedule.EffortFast; optimize.Efforts[c.Effort] == schedule.EffortMax {
-		opt.Effort = schedule.EffortDefault
-	}
+	opt.Effort = optimize.Efforts[c.Effort]
 	if c.TimeLimit > 0 {
 		opt.Context, release = context.WithTimeout(context.Background(), c.TimeLimit)
 	}
