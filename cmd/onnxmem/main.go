@@ -50,19 +50,19 @@ const (
 
 // cli is the command line.
 type cli struct {
-	Optimize   optimizeCmd   `cmd:"" help:"Plan a model's memory; write the model in the planned order, and the plan."`
-	Inspect    inspectCmd    `cmd:"" help:"Say what a model is: operators, sizes, open dimensions, the peak."`
-	Compare    compareCmd    `cmd:"" help:"Hold every order and every placement strategy against each other, in one table."`
-	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV; write them back with offsets, or as a picture."`
-	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
+	Optimize   optimizeCmd   `cmd:"" help:"Plan a model: write it in the planned order, and its plan."`
+	Inspect    inspectCmd    `cmd:"" help:"Say what a model is: operators, sizes, dimensions, peak."`
+	Report     reportCmd     `cmd:"" help:"Show a plan: an HTML page, pictures, or in the terminal."`
+	Explain    explainCmd    `cmd:"" help:"Say why the peak is what it is, and what would lower it."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
-	Report     reportCmd     `cmd:"" help:"Show a plan: load, arena and peak in one HTML page, as pictures, or in the terminal."`
-	Explain    explainCmd    `cmd:"" help:"Say why the peak is what it is, why no order does better, and what would lower it."`
-	Check      checkCmd      `cmd:"" help:"Hold a plan against limits or an older plan; exit with 1 when it does not keep to them."`
-	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, and what moved the peak."`
-	Export     exportCmd     `cmd:"" help:"Give a plan to other tools: Perfetto, C, MiniMalloc, PyTorch's memory viewer."`
-	Batch      batchCmd      `cmd:"" help:"Plan all models below a folder, side by side; a second run does only what is left."`
-	Run        runCmd        `cmd:"" help:"Run a planned model inside its arena, and compare with an unplanned run."`
+	Check      checkCmd      `cmd:"" help:"Hold a plan against limits or an older plan, for CI."`
+	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, what moved the peak."`
+	Export     exportCmd     `cmd:"" help:"Give a plan to Perfetto, C, MiniMalloc, PyTorch's viewer."`
+	Batch      batchCmd      `cmd:"" help:"Plan all models below a folder, side by side, resumable."`
+	Run        runCmd        `cmd:"" help:"Run a planned model inside its arena, check its results."`
+	Compare    compareCmd    `cmd:"" help:"Hold all orders and placements against each other."`
+	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
+	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV: sizes and lifetimes."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 
@@ -94,6 +94,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	signals := &signals{stderr: stderr}
 	defer signals.watch()()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	args, help := optimize.Help(args)
 	var c cli
 	exited, status := false, 0
 	parser, err := kong.New(&c,
@@ -103,21 +107,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Vars(optimize.Vars()),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(n int) { exited, status = true, n }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false, WrapUpperBound: 100}), help,
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "onnxmem:", err)
 		return exitFailed
-	}
-	if len(args) == 0 {
-		args = []string{"--help"}
 	}
 	k, err := parser.Parse(args)
 	if exited {
 		return status
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "onnxmem: %v (see onnxmem --help)\n", err)
+		fmt.Fprintln(stderr, "onnxmem:", optimize.WrongLine("onnxmem", err))
 		return exitUsage
 	}
 	return conclude(stderr, k.Run(&env{stdout, stderr, parser.Model, signals}))

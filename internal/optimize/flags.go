@@ -15,44 +15,44 @@ import (
 // ModelFlags say what a model is taken for.
 type ModelFlags struct {
 	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
-	StrictDims bool             `help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
-	NoInplace  bool             `help:"Write no result over an input."`
-	NoViews    bool             `help:"Give every view (Reshape and its kin) storage of its own."`
+	StrictDims bool             `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
+	NoInplace  bool             `seldom:"" help:"Write no result over an input."`
+	NoViews    bool             `seldom:"" help:"Give every view (Reshape and its kin) storage of its own."`
 }
 
 // PlanFlags say how a model is planned.
 type PlanFlags struct {
 	ModelFlags
 	Align               int64         `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
-	Schedule            string        `placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
-	Placement           string        `placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
-	ScheduleGoal        string        `enum:"peak,area" default:"peak" help:"Of the orders of the smallest peak: peak takes that of the smallest arena, area that of the least sum of loads."`
-	KeepRandomOrder     bool          `help:"Leave random operators, and those that nobody knows, in their order among each other."`
-	TimeLimit           time.Duration `placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Gives up determinism."`
+	Schedule            string        `seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
+	Placement           string        `seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
+	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Of the orders of the smallest peak: peak takes that of the smallest arena, area that of the least sum of loads."`
+	KeepRandomOrder     bool          `seldom:"" help:"Leave random operators, and those that nobody knows, in their order among each other."`
+	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Gives up determinism."`
 	Effort              string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
 	AllowMissingWeights bool          `help:"Plan without external data that are not there."`
-	DebugPasses         bool          `help:"Check the invariants between any two passes."`
-	DisablePass         []string      `placeholder:"NAME" help:"Leave out an optional pass."`
+	DebugPasses         bool          `seldom:"" help:"Check the invariants between any two passes."`
+	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Leave out an optional pass."`
 }
 
 // TrainFlags make a training graph.
 type TrainFlags struct {
 	Train            bool               `help:"Make the graph of one training step first: forward, loss, backward, update."`
 	Loss             string             `default:"cross-entropy" placeholder:"LOSS" help:"${losses} (default cross-entropy)."`
-	LossOutput       string             `placeholder:"NAME" help:"Output that the loss is put on (default: the first)."`
-	ClassAxis        *int               `placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
-	Probabilities    bool               `help:"The output of --loss bce is a probability, not a logit."`
+	LossOutput       string             `seldom:"" placeholder:"NAME" help:"Output that the loss is put on (default: the first)."`
+	ClassAxis        *int               `seldom:"" placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
+	Probabilities    bool               `seldom:"" help:"The output of --loss bce is a probability, not a logit."`
 	Optimizer        string             `default:"sgd" placeholder:"NAME" help:"${optimizers} (default sgd)."`
-	OptimizerSet     map[string]float64 `placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
-	Trainable        string             `placeholder:"REGEXP" help:"Initializers that are trained (default: by what reads them)."`
-	Freeze           string             `placeholder:"REGEXP" help:"Initializers taken off again; nothing is made for what only they need."`
-	FreezeStatistics bool               `help:"BatchNormalization keeps its running statistics and uses them."`
-	ClipNorm         float64            `placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is there."`
-	Updates          string             `enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is there (interleaved), or all of them last, for comparison."`
-	KeepGradients    bool               `help:"Gradients of parameters are outputs."`
-	NoLean           []string           `placeholder:"NAME" help:"Leave out ways in which gradients need less memory: ${leaners}."`
-	FusedGradients   bool               `help:"The larger gradients are calls of functions of domain onnxmem, whose bodies stand in the model."`
-	DecayAll         bool               `help:"Weight decay of biases and normalisation weights too."`
+	OptimizerSet     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
+	Trainable        string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are trained (default: by what reads them)."`
+	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers taken off again; nothing is made for what only they need."`
+	FreezeStatistics bool               `seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
+	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is there."`
+	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is there (interleaved), or all of them last, for comparison."`
+	KeepGradients    bool               `seldom:"" help:"Gradients of parameters are outputs."`
+	NoLean           []string           `seldom:"" placeholder:"NAME" help:"Leave out ways in which gradients need less memory: ${leaners}."`
+	FusedGradients   bool               `seldom:"" help:"The larger gradients are calls of functions of domain onnxmem, whose bodies stand in the model."`
+	DecayAll         bool               `seldom:"" help:"Weight decay of biases and normalisation weights too."`
 }
 
 // Efforts are the values of --effort.

@@ -15,9 +15,9 @@ import (
 // LimitFlags say what a plan shall fit into, and what a node costs that runs again.
 type LimitFlags struct {
 	Limit      *units.Limit       `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
-	LimitArena bool               `help:"With --limit: the arena, not only the peak, fits."`
-	Device     map[string]float64 `placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
-	Costs      string             `placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
+	LimitArena bool               `seldom:"" help:"With --limit: the arena, not only the peak, fits."`
+	Device     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
+	Costs      string             `seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
 }
 
 // Limits puts the flags into the options of the passes.
