@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Dims       map[string]int64 // symbolic dimensions and their lengths
 	StrictDims bool             // refuse a dimension that stays unbound
+	SpareDims  bool             // Dims may name dimensions that the model does not have
 
 	Loss          string // cross-entropy (""), mse, bce, l1, or none:OUTPUT for an output that is a loss
 	LossOutput    string // the output that the loss is put on, "" for the first
@@ -121,7 +122,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	if s.source, err = graph.Inline(s.source); err != nil {
 		return nil, err
 	}
-	inference, err := ops.Infer(s.source, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims})
+	inference, err := ops.Infer(s.source, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims})
 	if err != nil {
 		return nil, err
 	}

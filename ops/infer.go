@@ -17,6 +17,8 @@ type Options struct {
 	// StrictDims makes a dimension that stays unbound an error; otherwise it
 	// is taken as 1.
 	StrictDims bool
+	// SpareDims says that Dims may name dimensions that the model does not have.
+	SpareDims bool
 	// IgnoreDeclared infers without the types that the file states for
 	// tensors other than inputs (a test of the operators alone).
 	IgnoreDeclared bool

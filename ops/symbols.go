@@ -124,6 +124,9 @@ func (inf *inferrer) bindInputs() error {
 	if inf.opt.StrictDims && len(unbound) > 0 {
 		return unboundError(unbound[0])
 	}
+	if inf.opt.SpareDims {
+		return nil
+	}
 	return inf.checkGiven(used)
 }
 

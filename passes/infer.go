@@ -5,6 +5,6 @@ import "github.com/onnxmem/onnxmem/ops"
 // infer gives every tensor its type and size.
 func infer(s *State) error {
 	var err error
-	s.inference, err = ops.Infer(s.model, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims})
+	s.inference, err = ops.Infer(s.model, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims})
 	return err
 }

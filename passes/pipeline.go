@@ -69,6 +69,7 @@ func init() {
 type Options struct {
 	Dims       map[string]int64 // symbolic dimensions and their lengths
 	StrictDims bool             // refuse a dimension that stays unbound
+	SpareDims  bool             // Dims may name dimensions that the model does not have
 	Align      int64            // of offsets and sizes, a power of two; 0 is 64
 	NoViews    bool             // give every view a buffer of its own
 	NoInplace  bool             // write nothing over an input
@@ -91,7 +92,7 @@ type Options struct {
 
 	InlineFunctions bool // replace calls of local functions by their bodies first
 
-	Train *autodiff.Options // make a training graph first; its Dims and StrictDims are those above
+	Train *autodiff.Options // make a training graph first; its Dims, StrictDims and SpareDims are those above
 
 	// UpdatesLast runs all updates of a training graph behind the rest, as a
 	// runtime with an optimizer of its own would.

@@ -12,7 +12,7 @@ func train(s *State) error {
 		return nil
 	}
 	opt := *s.opt.Train
-	opt.Dims, opt.StrictDims = s.opt.Dims, s.opt.StrictDims
+	opt.Dims, opt.StrictDims, opt.SpareDims = s.opt.Dims, s.opt.StrictDims, s.opt.SpareDims
 	step, err := autodiff.Train(s.model, opt)
 	if err != nil {
 		var option *autodiff.OptionError

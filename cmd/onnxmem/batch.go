@@ -8,19 +8,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
-	"github.com/onnxmem/onnxmem/onnx"
 )
 
 // batchCmd plans many models.
 type batchCmd struct {
-	In []string `arg:"" name:"in" help:"Folders, models or patterns, then the folder that the planned models go to; - is a list of models on standard input."`
+	In []string `arg:"" name:"in" help:"Folders, models or patterns, or - for a list on standard input; last, the folder that the planned models go to."`
 
 	Jobs      int           `placeholder:"N" help:"Models at a time (default: the cores)."`
 	Memory    units.Size    `placeholder:"SIZE" help:"Memory that those may take together, estimated by their graphs, such as 8GiB (default: any)."`
@@ -39,7 +37,8 @@ type batchCmd struct {
 
 // Help is shown below the flags.
 func (batchCmd) Help() string {
-	return `OUT/journal.jsonl has one line a model; a second run does only what changed, failed or was cut off.
+	return `onnxmem batch IN... OUT: IN/a/b.onnx becomes OUT/a/b.onnx. OUT/journal.jsonl has one line a model; a
+second run does only what changed, failed or was cut off. Exit status 1 if a model failed.
 
 Examples:
   onnxmem batch zoo/ planned/ --dim batch=8 --jobs 4
@@ -53,6 +52,9 @@ func (c *batchCmd) Run(e *env) error {
 		return &failure{exitUsage, "batch: expected IN and OUT"}
 	}
 	out := c.In[len(c.In)-1]
+	if err := c.job("", "").Check(); err != nil {
+		return err
+	}
 	models, err := c.models(out)
 	if err != nil {
 		return err
@@ -120,7 +122,7 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 	var todo []batch.Model
 	keys := map[string]string{}
 	for _, m := range models {
-		key := b.key(m)
+		key := batch.Key(m.Path, b.of(m))
 		keys[m.Rel] = key
 		last, ok := b.journal.Last(m.Rel)
 		if !ok || last.Key != key || last.Status != batch.StatusOK || !b.written(m) {
@@ -132,17 +134,10 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 		jobs = runtime.NumCPU()
 	}
 	shown := newBatchProgress(e.stderr, len(models), len(models)-len(todo))
-	var failed, wrong error
-	var wrongOnce sync.Once
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	var failed error
 	batch.Run(ctx, todo, batch.Limits{Jobs: jobs, Memory: int64(b.Memory), Each: b.ModelTime}, expectedMemory,
 		func(ctx context.Context, m batch.Model) batch.Entry {
-			entry, err := b.plan(ctx, m)
-			if err != nil {
-				wrongOnce.Do(func() { wrong = err })
-				stop()
-			}
+			entry := b.plan(ctx, m)
 			entry.Model, entry.Key = m.Rel, keys[m.Rel]
 			return entry
 		},
@@ -153,9 +148,6 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 			shown.done(entry)
 		})
 	shown.stop()
-	if wrong != nil {
-		return &failure{exitUsage, wrong.Error() + " (see onnxmem batch --help)"}
-	}
 	if failed != nil {
 		return failed
 	}
@@ -165,38 +157,26 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 	return b.conclude(e, models, len(todo))
 }
 
-// job is the work on one model.
-func (b *batchRun) job(m batch.Model) optimize.Job {
+// job is the work on a model.
+func (c *batchCmd) job(in, out string) optimize.Job {
 	j := optimize.Job{
-		In: m.Path, Out: filepath.Join(b.out, m.Rel), ExternalData: b.ExternalData, MaxArena: b.MaxArena, MaxPeak: b.MaxPeak,
-		InlineFunctions: b.InlineFunctions, Tool: tool(), TrainFlags: b.trainFlags, LimitFlags: b.limitFlags, PlanFlags: b.PlanFlags,
+		In: in, Out: out, ExternalData: c.ExternalData, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak,
+		InlineFunctions: c.InlineFunctions, SpareDims: true, Tool: tool(), TrainFlags: c.trainFlags, LimitFlags: c.limitFlags, PlanFlags: c.PlanFlags,
 	}
-	if b.Reports {
-		j.Report = optimize.ReportPath(j.Out)
+	if c.Reports {
+		j.Report = optimize.ReportPath(out)
 	}
 	return j
 }
 
-// key is batch.Key of a model's file; "" for one that cannot be read, which is
-// tried again each time.
-func (b *batchRun) key(m batch.Model) string {
-	f, err := onnx.Open(m.Path, onnx.ReadOptions{AllowMissingWeights: true})
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	return batch.Key(f.Model, b.job(m), func(name string) (int64, time.Time, error) {
-		info, err := os.Stat(filepath.Join(f.Source.Dir, filepath.FromSlash(name)))
-		if err != nil {
-			return 0, time.Time{}, err
-		}
-		return info.Size(), info.ModTime(), nil
-	})
+// of is the work on one of the models.
+func (b *batchRun) of(m batch.Model) optimize.Job {
+	return b.job(m.Path, filepath.Join(b.out, m.Rel))
 }
 
 // written reports whether the results of a model are there.
 func (b *batchRun) written(m batch.Model) bool {
-	for _, name := range b.job(m).Files() {
+	for _, name := range b.of(m).Files() {
 		if _, err := os.Stat(name); err != nil {
 			return false
 		}
@@ -205,10 +185,10 @@ func (b *batchRun) written(m batch.Model) bool {
 }
 
 // plan plans one model in a process of its own.
-func (b *batchRun) plan(ctx context.Context, m batch.Model) (batch.Entry, error) {
-	job := b.job(m)
+func (b *batchRun) plan(ctx context.Context, m batch.Model) batch.Entry {
+	job := b.of(m)
 	if err := os.MkdirAll(filepath.Dir(job.Out), 0o777); err != nil {
-		return batch.Entry{Status: batch.StatusFailed, Error: err.Error()}, nil
+		return batch.Entry{Status: batch.StatusFailed, Error: err.Error()}
 	}
 	return batch.Plan(ctx, b.self, job)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -39,7 +40,7 @@ func (s *batchProgress) done(e batch.Entry) {
 	s.have++
 	line := fmt.Sprintf("[%d/%d] %s: %s", s.have, s.of, graph.Short(e.Model), e.Status)
 	if e.Error != "" {
-		line += ": " + e.Error
+		line += ": " + message(e)
 	}
 	switch {
 	case s.bar == nil:
@@ -50,6 +51,15 @@ func (s *batchProgress) done(e batch.Entry) {
 	if s.bar != nil {
 		s.bar.Increment()
 	}
+}
+
+// message is an entry's error without the model's name, which stands before it.
+func message(e batch.Entry) string {
+	path, rest, found := strings.Cut(e.Error, ": ")
+	if found && strings.HasSuffix(filepath.ToSlash(path), filepath.ToSlash(e.Model)) {
+		return rest
+	}
+	return e.Error
 }
 
 func (s *batchProgress) stop() {

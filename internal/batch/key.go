@@ -5,28 +5,32 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"time"
+	"os"
+	"path/filepath"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// Key is that of a model's contents and of what is made of it: its graph, the
-// sizes and times of its external files, the options and this version. Where the
-// files lie does not count. stat gives size and time of an external file by its
-// name in the model; an error says that it is not there.
-func Key(m *graph.Model, job optimize.Job, stat func(name string) (bytes int64, modified time.Time, err error)) string {
+// Key is that of the contents of the model at path and of what is made of it: its
+// graph, the sizes and times of its external files, the options and this version.
+// Where the files lie does not count. "" stands for a model that cannot be read.
+func Key(path string, job optimize.Job) string {
+	f, err := onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: true})
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
 	job.In, job.Out, job.Plan, job.Params, job.Report, job.Sync = "", "", "", "", "", false
 	options, err := json.Marshal(job)
 	if err != nil {
 		return "" // no worker can be told of it either
 	}
 	h := sha256.New()
-	fmt.Fprintln(h, onnx.GraphSHA256(m), len(m.Source.Bytes))
-	for _, name := range onnx.Locations(m) {
-		if bytes, modified, err := stat(name); err == nil {
-			fmt.Fprintf(h, "%q %d %d\n", name, bytes, modified.UnixNano())
+	fmt.Fprintln(h, onnx.GraphSHA256(f.Model), len(f.Source.Bytes))
+	for _, name := range onnx.Locations(f.Model) {
+		if info, err := os.Stat(filepath.Join(f.Source.Dir, filepath.FromSlash(name))); err == nil {
+			fmt.Fprintf(h, "%q %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 		}
 	}
 	h.Write(options)

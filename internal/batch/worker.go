@@ -18,40 +18,31 @@ import (
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
-	"github.com/onnxmem/onnxmem/passes"
 )
 
 // WorkerArg is the argument that makes a program a worker: it is to call Serve
 // then, before it looks at anything else.
 const WorkerArg = "batch-worker"
 
-// ErrUsage is wrapped by errors that every model of a batch would meet: an
-// option is wrong.
-var ErrUsage = errors.New("the options are wrong")
-
 // reply is what a worker answers.
 type reply struct {
 	Outcome json.RawMessage `json:"outcome,omitempty"`
 	Status  string          `json:"status"`
 	Error   string          `json:"error,omitempty"`
-	Usage   bool            `json:"usage,omitempty"`
 }
 
 // Plan does a job in a process of its own, so that a model that takes all memory
 // or time, or meets a fault of ours, takes nothing else along. program is one that
-// serves when its argument is WorkerArg. The entry has neither model nor key. The
-// error is ErrUsage or nil: all else stands in the entry.
-func Plan(ctx context.Context, program string, job optimize.Job) (Entry, error) {
+// serves when its argument is WorkerArg. The entry has neither model nor key; what
+// went wrong stands in it.
+func Plan(ctx context.Context, program string, job optimize.Job) Entry {
 	began := time.Now()
 	answer := ask(ctx, program, job)
 	e := Entry{Status: answer.Status, Error: answer.Error, MS: optimize.Milliseconds(time.Since(began)), Result: answer.Outcome}
-	if answer.Usage {
-		return e, fmt.Errorf("%w: %s", ErrUsage, answer.Error)
-	}
 	if e.Status != StatusOK && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		e.Status, e.Error = StatusTimeout, "it takes longer than it may"
 	}
-	return e, nil
+	return e
 }
 
 // ask runs a worker.
@@ -132,15 +123,9 @@ func Serve(in io.Reader, out io.Writer) int {
 // replyOf is the answer that an error makes.
 func replyOf(err error) reply {
 	var refused *graph.Error
-	var option *passes.OptionError
-	var usage *optimize.UsageError
 	switch {
 	case err == nil:
 		return reply{Status: StatusOK}
-	case errors.As(err, &option):
-		return reply{Status: StatusFailed, Error: units.OneLine(err), Usage: true}
-	case errors.As(err, &usage):
-		return reply{Status: StatusFailed, Error: units.OneLine(err)}
 	case errors.As(err, &refused):
 		return reply{Status: StatusRefused, Error: units.OneLine(err)}
 	}

@@ -9,11 +9,13 @@
 package optimize
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
@@ -29,6 +31,7 @@ type Job struct {
 	Sync         bool   // wait until the files are on the disk
 
 	InlineFunctions   bool // replace calls of local functions by their bodies first
+	SpareDims         bool // --dim may name dimensions that the model does not have
 	MaxArena, MaxPeak *units.Size
 	Tool              string // name and version for the plan
 	TrainFlags
@@ -51,6 +54,25 @@ func ParamsPath(out string) string { return strings.TrimSuffix(out, ".onnx") + "
 
 // ReportPath is where the report of a model at out is expected.
 func ReportPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".report.html" }
+
+// Check says whether the options of a job are wrong, whatever the model: it plans
+// a small network by them.
+func (j Job) Check() error {
+	m, err := models.Build("mobilenet_v1", models.Options{Set: map[string]string{"width": "0.25", "size": "32", "classes": "2"}})
+	if err != nil {
+		return err
+	}
+	t := &Task{Job: j, File: &onnx.File{Model: m}}
+	opt, err := t.Options()
+	if err != nil {
+		return err
+	}
+	var wrong *passes.OptionError
+	if err := t.Plan(opt); errors.As(err, &wrong) {
+		return wrong
+	}
+	return nil // what another error means depends on the model
+}
 
 // Files are those that a job leaves, but for external data.
 func (j Job) Files() []string {
@@ -114,7 +136,7 @@ func (t *Task) Close() error { return t.File.Close() }
 // Options are those of the passes, as the job has them.
 func (t *Task) Options() (passes.Options, error) {
 	opt := t.PlanFlags.Options()
-	opt.InlineFunctions = t.InlineFunctions
+	opt.InlineFunctions, opt.SpareDims = t.InlineFunctions, t.SpareDims
 	opt.UpdatesLast = t.Updates == "last"
 	opt.Tool = t.Tool
 	var err error
