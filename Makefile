@@ -35,6 +35,11 @@ build: ## bin/onnxmem
 test: ## the tests
 	go test ./...
 
+.PHONY: beam
+beam: ## bin/onnxmem-beam, the pipeline for many machines (a module of its own): built, vetted, tested
+	cd beam && CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .
+	cd beam && go vet ./... && go test ./...
+
 .PHONY: lint
 lint: $(STATICCHECK) $(GOFUMPT) ## go vet, staticcheck, gofumpt: all clean
 	go vet ./...

@@ -9,10 +9,15 @@ import (
 	"testing"
 )
 
-// TestRecipes runs every command of docs/recipes.md, each block in a folder of
-// its own.
-func TestRecipes(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
+// TestPages runs every command of the pages, each block in a folder of its own.
+func TestPages(t *testing.T) {
+	for _, page := range []string{"recipes.md", "zoo.md"} {
+		t.Run(page, func(t *testing.T) { runPage(t, filepath.Join("..", "..", "docs", page)) })
+	}
+}
+
+func runPage(t *testing.T, path string) {
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

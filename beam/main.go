@@ -1,0 +1,215 @@
+// Command onnxmem-beam plans a zoo of models with Apache Beam: on this machine
+// (Prism, the default), on Flink, Spark or Dataflow.
+//
+//	onnxmem-beam [flags of Beam] IN... OUT [flags]
+//
+// It is "onnxmem batch" for models on any of Beam's file systems, with the same
+// results, journal and exit statuses. See docs/zoo.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/s3"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
+
+	"github.com/onnxmem/onnxmem/beam/zoo"
+	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
+)
+
+// version is set when the binary is built by make.
+var version = ""
+
+// The exit statuses: those of onnxmem.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// command is the command line behind Beam's flags.
+type command struct {
+	In []string `arg:"" help:"Patterns of models on any of Beam's file systems (a path, gs://, s3://), then the folder that the planned models go to."`
+
+	List            string        `placeholder:"FILE" help:"A file with a path of a model a line; the workers read it. The result of gs://zoo/a.onnx is OUT/zoo/a.onnx."`
+	ModelTime       time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; what takes longer has failed (default: any)."`
+	Reports         bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
+	ExternalData    string        `enum:"copy,keep" default:"copy" help:"External data: copy, or keep (do nothing)."`
+	MaxArena        *units.Size   `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
+	MaxPeak         *units.Size   `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
+	InlineFunctions bool          `help:"Replace calls of local functions by their bodies first."`
+	optimize.TrainFlags
+	optimize.LimitFlags
+	optimize.PlanFlags
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// Help is shown below the flags.
+func (command) Help() string {
+	return `Flags of Beam come first: --runner flink --endpoint HOST:PORT, --runner dataflow --project ...; all of
+them with --beam-help. OUT/.journal has a line for each model: a second run does only what changed,
+failed or was cut off. At the end OUT has journal.jsonl, results.csv and index.html.
+
+Examples:
+  onnxmem-beam 'zoo/*.onnx' planned --dim batch=8
+  onnxmem-beam --runner dataflow --project P --region R --staging_location gs://b/staging \
+    'gs://b/zoo/**.onnx' gs://b/planned`
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	if len(os.Args) == 2 && os.Args[1] == batch.WorkerArg {
+		return batch.Serve(os.Stdin, os.Stdout)
+	}
+	own := ownArgs()
+	beam.Init() // a worker of a runner never gets beyond it
+	c, status := parse(own)
+	if c == nil {
+		return status
+	}
+	if err := c.run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "onnxmem-beam:", units.OneLine(err))
+		var usage *optimize.UsageError
+		if errors.As(err, &usage) {
+			return exitUsage
+		}
+		return exitFailed
+	}
+	return 0
+}
+
+// ownArgs parses Beam's flags and gives what stands behind them.
+func ownArgs() []string {
+	beamHelp := flag.Bool("beam-help", false, "List the flags of Beam.")
+	own := split(os.Args[1:], flag.Lookup)
+	_ = flag.CommandLine.Parse(os.Args[1 : len(os.Args)-len(own)]) // it ends the program on an error
+	if *beamHelp {
+		flag.CommandLine.SetOutput(os.Stdout)
+		flag.PrintDefaults()
+		os.Exit(0)
+	}
+	return own
+}
+
+// split gives the arguments from the first on that is no flag of Beam, nor the
+// value of one.
+func split(args []string, lookup func(name string) *flag.Flag) []string {
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return args[i+1:]
+		}
+		name, _, hasValue := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		f := lookup(name)
+		if !strings.HasPrefix(args[i], "-") || f == nil {
+			return args[i:]
+		}
+		if b, ok := f.Value.(interface{ IsBoolFlag() bool }); !hasValue && !(ok && b.IsBoolFlag()) {
+			i++
+		}
+	}
+	return nil
+}
+
+// parse parses what stands behind Beam's flags; nil when all is said.
+func parse(args []string) (*command, int) {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	args, help := optimize.Help(args)
+	var c command
+	exited, status := false, 0
+	parser, err := kong.New(&c,
+		kong.Name("onnxmem-beam"),
+		kong.Description("Plan a zoo of models with Apache Beam."),
+		kong.Vars{"version": toolVersion()}, kong.Vars(optimize.Vars()),
+		kong.Exit(func(n int) { exited, status = true, n }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), help,
+	)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "onnxmem-beam:", err)
+		return nil, exitFailed
+	}
+	_, err = parser.Parse(args)
+	switch {
+	case exited:
+		return nil, status
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "onnxmem-beam:", optimize.WrongLine("onnxmem-beam", err))
+		return nil, exitUsage
+	}
+	return &c, 0
+}
+
+// zoo is what the command line asks for.
+func (c *command) zoo() (zoo.Zoo, error) {
+	last := len(c.In) - 1
+	z := zoo.Zoo{
+		Patterns: c.In[:last], List: c.List, Out: c.In[last], Reports: c.Reports, ModelTime: c.ModelTime,
+		Job: optimize.Job{
+			ExternalData: c.ExternalData, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak, InlineFunctions: c.InlineFunctions, SpareDims: true,
+			Tool: "onnxmem " + toolVersion(), TrainFlags: c.TrainFlags, LimitFlags: c.LimitFlags, PlanFlags: c.PlanFlags,
+		},
+	}
+	if len(z.Patterns) == 0 && z.List == "" {
+		return z, &optimize.UsageError{Text: "expected IN and OUT, or --list and OUT (see onnxmem-beam --help)"}
+	}
+	if err := z.Job.Check(); err != nil {
+		return z, &optimize.UsageError{Text: err.Error()}
+	}
+	return z, nil
+}
+
+// run runs the pipeline and says what came of it.
+func (c *command) run(ctx context.Context) error {
+	z, err := c.zoo()
+	if err != nil {
+		return err
+	}
+	p, s := beam.NewPipelineWithRoot()
+	if err := z.Build(ctx, s); err != nil {
+		return err
+	}
+	result, err := beamx.RunWithMetrics(ctx, p)
+	if err != nil {
+		return err
+	}
+	if *jobopts.Async {
+		fmt.Println("submitted: the results will be in", z.Out)
+		return nil
+	}
+	t, err := z.Table(ctx)
+	if err != nil {
+		return err
+	}
+	t.Ran = zoo.Ran(result)
+	t.Print(os.Stdout)
+	fmt.Printf("wrote                %s: index.html, results.csv, %s\n", z.Out, zoo.Journal)
+	if t.Failed() > 0 {
+		return fmt.Errorf("%d of %d models failed", t.Failed(), t.Models())
+	}
+	return nil
+}
+
+// toolVersion is the version that make or go install gave the binary.
+func toolVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
