@@ -100,7 +100,6 @@ type Solver struct {
 	archive archive
 	filled  bool
 	bound   *bound
-	last    int64
 }
 
 // New checks the problem and the orders to plan from: topological orders of all

@@ -31,7 +31,7 @@ import (
 //	  output, or read by a descendant   m' -> sink, alpha*size
 //	  else                    m' -> a, alpha*size; a -> any(r) infinite for each reader r
 //
-// A node that may not run again costs infinitely much. The network of a node is
+// A node that says Once costs infinitely much. The network of a node is
 // built once, for all prices.
 type cutter struct {
 	maxflow.Network
@@ -221,7 +221,7 @@ func (c *cutter) forces(from, to int32) { c.edge(from, to, amount{math.MaxInt64,
 
 // again adds the edge that costs a run of x.
 func (c *cutter) again(from, x int32) {
-	if c.rules.once[x] {
+	if c.p.Nodes[x].Once {
 		c.forces(from, c.any[x])
 		return
 	}

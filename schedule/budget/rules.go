@@ -24,9 +24,11 @@ type rules struct {
 //     overwritten by itself.
 //
 // Where no node says what it writes, control tensors tell: if u runs before v by
-// one, and both read or make a tensor, either may overwrite it. Such a tensor is
-// taken to be overwritten by both, and neither may run again. See
-// "dead" in line.go for the nodes that read what is overwritten later.
+// one, and both read or make a tensor, one of them overwrites it: the one that
+// makes nothing itself, as an update or a Relu in place; where that does not
+// tell, both are taken for writers. They never run again.
+//
+// What reads a tensor that is overwritten later is in line.limitUnits.
 func rulesOf(p *schedule.Problem) (*rules, error) {
 	r := &rules{
 		writers: make([][]int32, len(p.Tensors)),
@@ -75,34 +77,48 @@ func rulesOf(p *schedule.Problem) (*rules, error) {
 // derive takes control tensors for what they come from.
 func (r *rules) derive(p *schedule.Problem) {
 	touched := make([][]int32, len(p.Nodes)) // node -> tensors with bytes that it reads or makes
+	makes := make([]bool, len(p.Nodes))      // node -> whether it makes one
 	for t := range p.Tensors {
 		x := &p.Tensors[t]
 		if x.Bytes == 0 {
 			continue
 		}
 		if x.Producer >= 0 {
+			makes[x.Producer] = true
 			touched[x.Producer] = append(touched[x.Producer], int32(t))
 		}
 		for _, v := range x.Consumers {
-			touched[v] = append(touched[v], int32(t))
+			if v != x.Producer {
+				touched[v] = append(touched[v], int32(t))
+			}
 		}
 	}
+	suspect := func(w, t int32) {
+		if p.Tensors[t].Producer != w && !slices.Contains(r.writers[t], w) {
+			r.writers[t] = append(r.writers[t], w)
+			r.once[w] = true
+		}
+	}
+	at := make([]int32, len(p.Tensors)) // 1 + the node that last touched it
 	for c := range p.Tensors {
 		x := &p.Tensors[c]
 		if x.Bytes > 0 || x.Producer < 0 {
 			continue
 		}
 		u := x.Producer
+		for _, t := range touched[u] {
+			at[t] = u + 1
+		}
 		for _, v := range x.Consumers {
-			for _, t := range touched[u] {
-				if v == u || !slices.Contains(touched[v], t) {
+			for _, t := range touched[v] {
+				if v == u || at[t] != u+1 {
 					continue
 				}
-				for _, w := range [2]int32{u, v} {
-					if p.Tensors[t].Producer != w && !slices.Contains(r.writers[t], w) {
-						r.writers[t] = append(r.writers[t], w)
-						r.once[w] = true
-					}
+				if !makes[u] || makes[v] {
+					suspect(u, t)
+				}
+				if !makes[v] || makes[u] {
+					suspect(v, t)
 				}
 			}
 		}
