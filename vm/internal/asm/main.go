@@ -24,6 +24,7 @@ func main() {
 		gather(1)
 		gather(2)
 		copyRows()
+		evens()
 		taps()
 		panel(avx2Pairs)
 		widen()

@@ -3,8 +3,11 @@ package gemm
 import "unsafe"
 
 // Depthwise is the convolution of one channel by itself. The image is copied
-// once, padded, each row cut into one row per residue of the stride: whatever
-// stride and dilation are, each tap of the kernel then sees neighbours.
+// once, padded, and cut into one plane for each residue of the strides, whose
+// rows are as long as those of an output with room for the kernel: whatever
+// stride and dilation are, all outputs of a band of rows then see what a tap sees
+// side by side, from one row to the next as well, and are computed at once. What
+// lies between two rows of the output is computed too, and not copied.
 type Depthwise struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image
 }
@@ -12,99 +15,125 @@ type Depthwise struct {
 const (
 	mostTaps      = 128     // 11 x 11 and a little
 	mostDepthwise = 4 << 20 // bytes of scratch
+	bandLen       = 2048    // outputs that are computed at once: they stay in the cache
 )
 
-// row is the length of a padded row of one residue: a vector may begin at its
-// last output.
-func (d *Depthwise) row() int { return d.Out[2] + 8 + (d.Kernel[2]-1)*d.Dilation[2]/d.Stride[2] }
+// length and rows are those of a plane of one residue.
+func (d *Depthwise) length() int { return d.Out[2] + (d.Kernel[2]-1)*d.Dilation[2]/d.Stride[2] }
+func (d *Depthwise) rows() int   { return d.Out[1] + (d.Kernel[1]-1)*d.Dilation[1]/d.Stride[1] }
+
+// band is how many rows of the output are computed at once.
+func (d *Depthwise) band() int { return min(d.Out[1], max(1, bandLen/d.length())) }
+
+// bandFloats is room for their outputs: whole vectors.
+func (d *Depthwise) bandFloats() int { return (d.band()*d.length() + 7) &^ 7 }
 
 // ScratchBytes is what each worker needs; 0 where the channel is too large, or
 // this machine has no vectors: it is then to be computed in another way.
 func (d *Depthwise) ScratchBytes() int {
 	taps := d.Kernel[0] * d.Kernel[1] * d.Kernel[2]
-	if chosen == plain || taps > mostTaps || d.Stride[2] > 8 || d.row() > mostDepthwise/64 {
+	if chosen == plain || taps > mostTaps || d.Stride[1] > 8 || d.Stride[2] > 8 || d.length() > mostDepthwise/64 || d.rows() > mostDepthwise/64 {
 		return 0
 	}
-	rows := d.In[0] * d.In[1] * d.Stride[2]
-	if rows > mostDepthwise/4/d.row() {
+	rows := d.Stride[1] * d.Stride[2] * d.rows()
+	if d.In[0] > mostDepthwise/4/d.length()/rows {
 		return 0
 	}
-	return 4 * rows * d.row()
+	return 4 * (d.In[0]*rows*d.length() + 8 + d.bandFloats())
 }
 
 // Plane computes one channel. scratch has ScratchBytes bytes.
 func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch unsafe.Pointer) {
-	d.spread(in, scratch)
+	sums := unsafe.Slice((*float32)(scratch), d.bandFloats())
+	planes := unsafe.Add(scratch, 4*d.bandFloats())
+	d.spread(in, planes)
 	var (
-		rows  [mostTaps]uintptr
+		from  [mostTaps]uintptr
 		taken [mostTaps]float32
-		last  [8]float32
 	)
-	length := d.row()
-	whole := d.Out[2] &^ 7
+	length, band := d.length(), d.band()
+	residues := d.Stride[1] * d.Stride[2]
 	for od := range d.Out[0] {
-		for oh := range d.Out[1] {
-			n := 0
-			for kd := range d.Kernel[0] {
-				id := od*d.Stride[0] - d.Pad[0] + kd*d.Dilation[0]
-				for kh := range d.Kernel[1] {
-					ih := oh*d.Stride[1] - d.Pad[1] + kh*d.Dilation[1]
-					if uint(id) >= uint(d.In[0]) || uint(ih) >= uint(d.In[1]) {
-						continue
-					}
-					for kw := range d.Kernel[2] {
-						w := kw * d.Dilation[2]
-						from := ((id*d.In[1]+ih)*d.Stride[2]+w%d.Stride[2])*length + w/d.Stride[2]
-						rows[n] = uintptr(unsafe.Add(scratch, 4*from))
-						taken[n] = *float(weights, 4*((kd*d.Kernel[1]+kh)*d.Kernel[2]+kw))
-						n++
-					}
-				}
-			}
-			to := unsafe.Slice(float(out, 4*(od*d.Out[1]+oh)*d.Out[2]), d.Out[2])
-			if n == 0 {
-				for i := range to {
-					to[i] = bias
-				}
+		n := 0
+		for kd := range d.Kernel[0] {
+			id := od*d.Stride[0] - d.Pad[0] + kd*d.Dilation[0]
+			if uint(id) >= uint(d.In[0]) {
 				continue
 			}
-			if whole > 0 {
-				weigh(&to[0], whole, &rows[0], &taken[0], n, bias)
-			}
-			if whole < d.Out[2] {
-				for t := range n {
-					rows[t] += uintptr(4 * whole)
+			for kh := range d.Kernel[1] {
+				for kw := range d.Kernel[2] {
+					h, w := kh*d.Dilation[1], kw*d.Dilation[2]
+					plane := id*residues + h%d.Stride[1]*d.Stride[2] + w%d.Stride[2]
+					from[n] = uintptr(unsafe.Add(planes, 4*((plane*d.rows()+h/d.Stride[1])*length+w/d.Stride[2])))
+					taken[n] = *float(weights, 4*((kd*d.Kernel[1]+kh)*d.Kernel[2]+kw))
+					n++
 				}
-				weigh(&last[0], 8, &rows[0], &taken[0], n, bias)
-				copy(to[whole:], last[:])
+			}
+		}
+		for oh := 0; oh < d.Out[1]; oh += band {
+			rows := min(band, d.Out[1]-oh)
+			if n == 0 {
+				for i := range sums {
+					sums[i] = bias
+				}
+			} else {
+				// The last row ends with its last output.
+				weigh(&sums[0], (rows*length-(length-d.Out[2])+7)&^7, &from[0], &taken[0], n, bias)
+			}
+			to := unsafe.Slice(float(out, 4*(od*d.Out[1]+oh)*d.Out[2]), rows*d.Out[2])
+			for r := range rows {
+				copy(to[r*d.Out[2]:(r+1)*d.Out[2]], sums[r*length:])
+			}
+			for t := range n {
+				from[t] += uintptr(4 * rows * length)
 			}
 		}
 	}
 }
 
-// spread copies the image into padded rows.
-func (d *Depthwise) spread(in, scratch unsafe.Pointer) {
-	length, s, width := d.row(), d.Stride[2], d.In[2]
-	for r := range d.In[0] * d.In[1] {
-		from := unsafe.Slice(float(in, 4*r*width), width)
-		for phase := range s {
-			row := unsafe.Slice(float(scratch, 4*(r*s+phase)*length), length)
-			// Number i of the row is number i·s + phase - pad of the image.
-			x := phase - d.Pad[2]
-			i := 0
-			if x < 0 {
-				i = min(cuts(-x, s), length)
-				clear(row[:i])
-				x += i * s
+// spread copies the image into the planes of its residues.
+func (d *Depthwise) spread(in, planes unsafe.Pointer) {
+	length, rows := d.length(), d.rows()
+	sh, sw, width := d.Stride[1], d.Stride[2], d.In[2]
+	for id := range d.In[0] {
+		for h := range sh {
+			for i := range rows {
+				y := i*sh + h - d.Pad[1]
+				for w := range sw {
+					row := unsafe.Slice(float(planes, 4*(((id*sh+h)*sw+w)*rows+i)*length), length)
+					if uint(y) >= uint(d.In[1]) {
+						clear(row)
+						continue
+					}
+					spreadRow(row, unsafe.Slice(float(in, 4*(id*d.In[1]+y)*width), width), w-d.Pad[2], sw)
+				}
 			}
-			if s == 1 && x < width {
-				i += copy(row[i:], from[x:])
-			}
-			for ; s > 1 && i < length && x < width; i++ {
-				row[i] = from[x]
-				x += s
-			}
-			clear(row[i:])
 		}
 	}
+}
+
+// spreadRow copies every s-th number of a row, from x on; what lies outside is 0.
+func spreadRow(row, from []float32, x, s int) {
+	i := 0
+	if x < 0 {
+		i = min(cuts(-x, s), len(row))
+		clear(row[:i])
+		x += i * s
+	}
+	switch {
+	case x >= len(from):
+	case s == 1:
+		i += copy(row[i:], from[x:])
+	default:
+		n := min(len(row)-i, cuts(len(from)-x, s))
+		done := 0
+		if s == 2 {
+			done = everySecond(row[i:i+n], from[x:])
+		}
+		for k := done; k < n; k++ {
+			row[i+k] = from[x+k*s]
+		}
+		i += n
+	}
+	clear(row[i:])
 }

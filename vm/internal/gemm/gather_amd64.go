@@ -32,6 +32,19 @@ func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 }
 
 //go:noescape
+func evensAVX2(dst, src *float32, n int)
+
+// everySecond copies numbers 0, 2, 4 and so on, as many as go at once; it is
+// called where there are vectors.
+func everySecond(dst, src []float32) int {
+	n := min(len(dst), len(src)/2) &^ 7
+	if n > 0 {
+		evensAVX2(&dst[0], &src[0], n)
+	}
+	return n
+}
+
+//go:noescape
 func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)
 
 // weigh writes bias + Σ weights[t]·rows[t][i] for n numbers, a multiple of 8;

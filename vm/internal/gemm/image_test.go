@@ -153,11 +153,13 @@ func TestDepthwise(t *testing.T) {
 			want, size := naive(&p,
 				func(_, k int) float64 { return float64(weights[k]) },
 				func(j, k int) float64 { return w.seen(x, j, k) }, nil, bias)
-			got, scratch := floats(r, p.N+8), floats(r, bytes/4)
+			got, scratch := floats(r, p.N+8), floats(r, bytes/4+8)
+			beyond := append([]float32{}, scratch[bytes/4:]...)
 			margin := append([]float32{}, got[p.N:]...)
 			d.Plane(at(got), at(x), at(weights), bias[0], at(scratch))
 			compare(t, &p, got, want, size)
 			same(t, "beyond the end", got[p.N:], margin)
+			same(t, "beyond the scratch", scratch[bytes/4:], beyond)
 		}
 	})
 }

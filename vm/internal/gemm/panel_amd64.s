@@ -9605,6 +9605,25 @@ row:
 	VZEROUPPER
 	RET
 
+// func evensAVX2(dst *float32, src *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·evensAVX2(SB), NOSPLIT|NOFRAME, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+eight:
+	VMOVUPS (SI), Y0
+	VSHUFPS $0x88, 32(SI), Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, CX
+	JNZ     eight
+	VZEROUPPER
+	RET
+
 // func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)
 // Requires: AVX, FMA3
 TEXT ·tapsAVX2(SB), NOSPLIT|NOFRAME, $0-44
