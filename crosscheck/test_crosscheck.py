@@ -175,6 +175,11 @@ class Running(unittest.TestCase):
         self.assertTrue(running.compare(np.array([1, 2]), np.array([1, 3]))[0])
         self.assertEqual(running.compare(np.float16([1.0]), np.float16([1.001]))[0], "")
 
+    def test_gradients_are_compared(self):
+        want = {"w": np.array([1.0, -2.0]), "zero": np.array([1e-9])}
+        self.assertEqual(running.gradient_error({**want, "w": np.array([1.0, -1.0])}, want), 0.5)
+        self.assertLess(running.gradient_error({**want, "zero": np.array([-1e-9])}, want), 1e-8)
+
     def test_titles_without_the_zoo(self):
         self.assertIn("run/train-swin", running.find(True, pathlib.Path("nowhere")))
 
