@@ -240,7 +240,7 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 		}
 		from, weight := v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps]
 		if mode == "nearest" {
-			from[0], weight[0] = min(max(nearest(c.nearestMode(), x), 0), in-1), 1
+			from[0], weight[0] = min(max(nearest(c.nearestMode(scale), x), 0), in-1), 1
 			continue
 		}
 		c.taps(from, weight, x, in, scale, support, antialias)
@@ -248,9 +248,13 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 	return v, nil
 }
 
-// nearestMode is how coordinates are rounded.
-func (c *Call) nearestMode() string {
+// nearestMode is how coordinates are rounded. Opset 10 says nothing; ONNX's tests
+// of it, and ONNX Runtime, round up where the tensor becomes smaller.
+func (c *Call) nearestMode(scale float64) string {
 	if c.Node.Op == "Upsample" || c.Version < 11 {
+		if scale < 1 {
+			return "ceil"
+		}
 		return "floor"
 	}
 	return c.Str("nearest_mode", "round_prefer_floor")
