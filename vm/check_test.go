@@ -141,6 +141,20 @@ func TestRefusals(t *testing.T) {
 			_, err := program.NewSession(vm.Options{})
 			return err
 		}, `mystery\.onnx: node "y" \(Mystery, com\.acme\): no kernel for this operator`},
+		{"an input of a dtype that the operator is not defined for", func() error {
+			n := newNet()
+			n.input("boxes", 1, 6, 4)
+			n.input("scores", 1, 1, 6)
+			n.input("most", 1) // float32, not int64
+			n.node("NonMaxSuppression", "y", "boxes", "scores", "most")
+			n.g.Tensors[n.tensor("y")].Output = true
+			n.g.Outputs = append(n.g.Outputs, n.tensor("y"))
+			path := filepath.Join(t.TempDir(), "nms.onnx")
+			n.write(t, path)
+			program, _ := planned(t, path)
+			_, err := newSession(t, program, vm.Options{}).Run(noise(program))
+			return err
+		}, `nms\.onnx: node "y" \(NonMaxSuppression\): an input or output is of dtype float32, expected int64`},
 		{"no value", func() error { return run(nil) }, `chain\.onnx: tensor "x": no value given: expected float32\[4,64\]`},
 		{"another shape", func() error { return run(map[string]vm.Value{"x": ramp([]graph.Dim{4, 65})}) }, `chain\.onnx: tensor "x": is float32\[4,65\], expected float32\[4,64\]`},
 		{"another rank", func() error { return run(map[string]vm.Value{"x": ramp([]graph.Dim{256})}) }, `tensor "x": is float32\[256\], expected`},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
+	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // token is the one type of all gorgonia nodes; what they make stands in frames.
@@ -114,7 +115,13 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 func panicked(r any) error {
 	var p *work.Panic
 	if err, ok := r.(error); ok && errors.As(err, &p) {
+		if e, is := p.Value.(*kernel.TypeError); is {
+			return e
+		}
 		return fmt.Errorf("internal error: %v\n%s", p.Value, p.Stack)
+	}
+	if e, is := r.(*kernel.TypeError); is { // the model is to blame
+		return e
 	}
 	return fmt.Errorf("internal error: %v", r)
 }

@@ -8,7 +8,15 @@ import (
 
 // Prepare prepares the kernel of a node. One that does not know float16 and
 // bfloat16 by itself runs in float32 between two conversions, in scratch.
-func (k *Kernel) Prepare(c *Call) (Run, error) {
+func (k *Kernel) Prepare(c *Call) (run Run, err error) {
+	defer func() {
+		r := recover()
+		if e, is := r.(*TypeError); is {
+			run, err = nil, e
+		} else if r != nil {
+			panic(r)
+		}
+	}()
 	if !k.Half && hasHalf(c) {
 		return k.widened(c)
 	}

@@ -40,8 +40,26 @@ func (t *Tensor) width() int { return int(t.Type.Bits() / 8) }
 // rank is the number of axes.
 func (t *Tensor) rank() int { return len(t.Shape) }
 
-// data is the elements of t. The slice must not outlive the run.
-func data[T any](t *Tensor) []T { return unsafe.Slice((*T)(t.At), t.Len()) }
+// TypeError says that the elements of a tensor are smaller than those that an
+// operator is defined for. A model can say so where nothing infers its types.
+type TypeError struct {
+	Type graph.DType
+	Want string
+}
+
+func (e *TypeError) Error() string {
+	return fmt.Sprintf("an input or output is of dtype %v, expected %s", e.Type, e.Want)
+}
+
+// data is the elements of t. The slice must not outlive the run. It panics with
+// a *TypeError where it would reach beyond the tensor.
+func data[T any](t *Tensor) []T {
+	var zero T
+	if n := t.Type.Bits(); n >= 8 && int(unsafe.Sizeof(zero)) > int(n/8) {
+		panic(&TypeError{t.Type, fmt.Sprintf("%T", zero)})
+	}
+	return unsafe.Slice((*T)(t.At), t.Len())
+}
 
 // span is n elements from address at on.
 func span[T any](at unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(at), n) }
