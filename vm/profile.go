@@ -13,6 +13,7 @@ type Profile struct {
 	pr    *Program
 	began time.Time
 	spans []span
+	least []time.Duration // of each node, of all runs
 }
 
 type span struct{ from, to time.Duration }
@@ -20,7 +21,7 @@ type span struct{ from, to time.Duration }
 // Profile notes from now on when each node of the main graph ran; the last run
 // counts.
 func (s *Session) Profile() *Profile {
-	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps))}
+	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps)), least: make([]time.Duration, len(s.main.steps))}
 	s.tape.before = append(s.tape.before, func(_ *step, at int) {
 		if at == 0 {
 			p.began = time.Now()
@@ -29,9 +30,25 @@ func (s *Session) Profile() *Profile {
 	})
 	s.tape.after = append(s.tape.after, func(_ *step, at int) error {
 		p.spans[at].to = time.Since(p.began)
+		if took := p.spans[at].to - p.spans[at].from; p.least[at] == 0 || took < p.least[at] {
+			p.least[at] = max(took, 1)
+		}
 		return nil
 	})
 	return p
+}
+
+// Costs gives the nanoseconds that each node took by its name, the least of all
+// runs: what passes.Options.Costs takes. Nodes without a name, and repetitions, are
+// left out.
+func (p *Profile) Costs() map[string]int64 {
+	costs := map[string]int64{}
+	for i, took := range p.least {
+		if st := &p.pr.p.Steps[i]; st.Name != "" && st.Again == nil {
+			costs[st.Name] = took.Nanoseconds()
+		}
+	}
+	return costs
 }
 
 // event is one of Chrome's trace events.

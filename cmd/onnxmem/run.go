@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"runtime"
@@ -31,6 +32,7 @@ type runCmd struct {
 	Check       bool              `help:"Run all steps once more with every tensor apart and in another order: the outputs must be the same bits."`
 	Poison      bool              `help:"Spoil bytes as soon as they die, and look after every step whether a byte that is not live was written. Slow."`
 	Profile     string            `placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
+	CostsOut    string            `placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
 	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
 	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
@@ -185,7 +187,7 @@ func (c *runCmd) options() vm.Options {
 // steps runs the planned model and writes what was asked for.
 func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
-	if c.Profile != "" {
+	if c.Profile != "" || c.CostsOut != "" {
 		profile = s.Profile()
 	}
 	var out map[string]vm.Value
@@ -231,7 +233,12 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs
 			return err
 		}
 	}
-	if profile != nil {
+	if c.CostsOut != "" {
+		if err := writeWith(c.CostsOut, func(w io.Writer) error { return writeJSON(w, profile.Costs()) }); err != nil {
+			return err
+		}
+	}
+	if c.Profile != "" {
 		return writeWith(c.Profile, profile.Write)
 	}
 	return nil
