@@ -72,6 +72,7 @@ func annotate(s *State) error {
 	if s.budget != nil {
 		p.Summary.Limited = s.budget.limited(p.Steps)
 	}
+	p.Frontier = s.frontier
 	s.plan = p
 	return s.writeProps(p)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
@@ -76,14 +77,22 @@ func (e *LimitError) lowest(msg string) string {
 // or a view that had to be made again, took more.
 const limitTries = 4
 
-// limit makes nodes run again where the best order does not fit.
+// limit makes nodes run again where the best order does not fit, and says what other
+// limits cost, if that is asked for.
 func limit(s *State) error {
-	if s.opt.Limit == nil {
+	if s.opt.Limit == nil && !s.opt.Frontier {
 		return nil
 	}
 	b, err := s.newBudget()
 	if err != nil {
 		return err
+	}
+	// With the archive that more than the least effort builds it costs nothing.
+	if s.opt.Frontier || s.opt.Effort != schedule.EffortFast && b.limit < b.before.loads.Peak {
+		s.frontier = b.frontier(s.searching())
+	}
+	if s.opt.Limit == nil {
+		return nil
 	}
 	s.budget = b
 	target := b.limit
@@ -134,8 +143,8 @@ func (s *State) newBudget() (*budgeting, error) {
 	b := &budgeting{repetition: *s.repeatable()}
 	r := b.before
 	p := s.budgetProblem(r, b.costs)
-	// The best order first, then what else has its peak: orders differ away from it,
-	// where the limit will lie.
+	// The best order first, then others of its peak: they differ away from it, where
+	// the limit will lie.
 	orders := [][]int32{identity(len(p.Nodes))}
 	for _, order := range r.solved.Orders {
 		steps := make([]int32, len(order))
@@ -145,7 +154,7 @@ func (s *State) newBudget() (*budgeting, error) {
 		orders = append(orders, steps)
 	}
 	var err error
-	if b.solver, err = budget.New(p, distinct(orders, mostOrders), budget.Options{Effort: s.opt.Effort}); err != nil {
+	if b.solver, err = budget.New(p, distinct(orders), budget.Options{Effort: s.opt.Effort}); err != nil {
 		return nil, fmt.Errorf("internal error: %w", err)
 	}
 	if l := s.opt.Limit; l != nil {
@@ -157,17 +166,14 @@ func (s *State) newBudget() (*budgeting, error) {
 	return b, nil
 }
 
-// mostOrders is how many orders plans are made from: a third gains little.
-const mostOrders = 2
-
-// distinct gives the first few of some orders that differ.
-func distinct(orders [][]int32, most int) (list [][]int32) {
+// distinct gives orders without those that stand there already.
+func distinct(orders [][]int32) (list [][]int32) {
 	for _, order := range orders {
 		known := false
 		for _, other := range list {
 			known = known || slices.Equal(order, other)
 		}
-		if !known && len(list) < most {
+		if !known {
 			list = append(list, order)
 		}
 	}

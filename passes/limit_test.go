@@ -458,3 +458,28 @@ func outputs(m *graph.Model) string {
 	}
 	return strings.Join(names, " ")
 }
+
+// TestFrontier: of two limits the larger never costs more, the bound is never above
+// the plan, and what is impossible comes last.
+func TestFrontier(t *testing.T) {
+	for _, effort := range []schedule.Effort{schedule.EffortFast, schedule.EffortDefault} {
+		b := network(t, "mobilenet_v2", map[string]int64{"batch": 2}, map[string]string{"size": "64", "width": "0.25", "classes": "4"})
+		_, p := accepted(t, b, passes.Options{Train: &autodiff.Options{}, Effort: effort, Frontier: true})
+		if p.Summary.Limited != nil || len(p.Frontier) < 3 {
+			t.Fatalf("limit %v, %d points", p.Summary.Limited, len(p.Frontier))
+		}
+		before, cost := p.Summary.PeakBytes, 0.0
+		for i, x := range p.Frontier {
+			if x.LimitBytes >= before || x.Impossible != (i == len(p.Frontier)-1) {
+				t.Errorf("effort %v: point %d: limit %d after %d, impossible %t", effort, i, x.LimitBytes, before, x.Impossible)
+			}
+			if before = x.LimitBytes; x.ExtraCostPercent == nil {
+				continue
+			}
+			if *x.ExtraCostPercent < cost || x.ExtraCostBound == nil || *x.ExtraCostBound > *x.ExtraCostPercent {
+				t.Errorf("effort %v: limit %d costs %v (bound %v), one above it %v", effort, x.LimitBytes, *x.ExtraCostPercent, x.ExtraCostBound, cost)
+			}
+			cost = *x.ExtraCostPercent
+		}
+	}
+}

@@ -98,7 +98,10 @@ type Options struct {
 	// runtime with an optimizer of its own would.
 	UpdatesLast bool
 
-	Limit  *Limit           // what the peak shall fit into: nodes run again; nil: none
+	Limit *Limit // what the peak shall fit into: nodes run again; nil: none
+	// Frontier asks what other limits cost: Plan.Frontier.
+	Frontier bool
+
 	Costs  map[string]int64 // of nodes by their names, in nanoseconds; others are modelled
 	Device Device           // that costs are modelled for; zero: [DefaultDevice]
 
@@ -136,6 +139,7 @@ type State struct {
 	calls     map[*graph.Call]*region // local functions, by instance
 	plan      *plan.Plan
 	budget    *budgeting // nil: no limit was asked for
+	frontier  []plan.FrontierPoint
 
 	limit context.Context // of Options.TimeLimit; nil: none
 	late  bool            // a search was ended by that

@@ -216,6 +216,18 @@ func (v *page) Proofs() []string {
 	return list
 }
 
+// Frontier is the picture of what limits cost; empty where that was not asked for.
+// It holds no text from a file that is not escaped.
+func (v *page) Frontier() template.HTML { return template.HTML(frontierPicture(v.Plan, "")) }
+
+// Limited says what the plan's limit costs; empty where there is none.
+func (v *page) Limited() string {
+	if v.Sum.Limited == nil {
+		return ""
+	}
+	return limited(v.Sum.Limited)
+}
+
 // Left are the tensors that are left to the runtime, the first hundred.
 func (v *page) Left() []plan.Dynamic { return v.Plan.Dynamic[:min(len(v.Plan.Dynamic), 100)] }
 

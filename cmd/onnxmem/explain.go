@@ -32,6 +32,7 @@ memory at the peak (made again when needed, moved out and back, written over ano
 
 Examples:
   onnxmem explain model.onnx --dim batch=8
+  onnxmem explain model.onnx --limit 70%
   onnxmem explain problem.json.gz --top 10 --json`
 }
 
@@ -109,7 +110,7 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	x = &explained{Explanation: found.Explanation, p: found.Problem}
+	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.plan)}
 	for i := range found.Problem.Nodes {
 		x.order = append(x.order, int32(i))
 	}
@@ -155,7 +156,7 @@ func (c *explainCmd) problem(e *env, text []byte) (*explained, error) {
 		return nil, err
 	}
 	x.Bound = max(x.Bound, r.Bound)
-	return &explained{x, p, r.Order}, nil
+	return &explained{x, p, r.Order, nil}, nil
 }
 
 // explained is an explanation of an order of a problem.
@@ -163,4 +164,5 @@ type explained struct {
 	*schedule.Explanation
 	p     *schedule.Problem
 	order []int32
+	limit *explainLimit // nil: none
 }

@@ -39,6 +39,9 @@ func (w *explainer) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%swhat lives there:\n", where)
 	w.holdings(out, w.Live, w.PeakNode)
 	w.proofs(out)
+	if w.limit != nil {
+		w.limit.print(out)
+	}
 	w.relief(out)
 }
 
@@ -256,6 +259,7 @@ type (
 		Live     []holding      `json:"live"`
 		Proofs   []explainProof `json:"proofs"`
 		Relief   []relief       `json:"relief"`
+		Limit    *explainLimit  `json:"limit,omitempty"`
 	}
 	holding struct {
 		Tensors []string `json:"tensors"`
@@ -297,7 +301,7 @@ type (
 func (w *explainer) object() explanation {
 	x := explanation{
 		File: w.file, Nodes: len(w.order), Peak: w.Peak, Bound: w.Bound, Optimal: w.Peak == w.Bound, PeakStep: w.PeakStep,
-		Live: w.heldObjects(w.Live), Proofs: []explainProof{}, Relief: []relief{},
+		Live: w.heldObjects(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Limit: w.limit,
 	}
 	if w.PeakNode >= 0 {
 		x.PeakNode = w.p.Nodes[w.PeakNode].Name

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sort"
 	"time"
 
@@ -50,7 +51,7 @@ func (f *planFlags) trace(e *env) func(passes.Pass, time.Duration) {
 // optimizeCmd plans a model.
 type optimizeCmd struct {
 	In  string `arg:"" help:"The model; - is standard input."`
-	Out string `arg:"" help:"The planned model; - is standard output and asks for --plan."`
+	Out string `arg:"" optional:"" help:"The planned model; - is standard output and asks for --plan. None with --frontier or --max-batch: nothing is written."`
 
 	Plan            string      `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
 	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
@@ -59,9 +60,16 @@ type optimizeCmd struct {
 	Sync            bool        `help:"Wait until the files are on the disk."`
 	Params          string      `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
 	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
+	FrontierSVG     string      `seldom:"" name:"frontier-svg" placeholder:"FILE" help:"With --frontier: draw it."`
+	MaxBatch        bool        `seldom:"" help:"With --limit: look for the largest batch that fits at no more than --extra."`
+	Extra           units.Limit `seldom:"" default:"10%" placeholder:"N%" help:"With --max-batch: the most extra time (default 10%)."`
+	BatchDim        string      `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
 	limitFlags
 	trainFlags
 	planFlags
+
+	batchName string // of --max-batch
+	batch     int64
 }
 
 // Help is shown below the flags.
@@ -70,15 +78,21 @@ func (optimizeCmd) Help() string {
   onnxmem optimize resnet50.onnx planned.onnx --dim batch=8
   onnxmem optimize model.onnx planned.onnx --max-arena 512KiB --json
   onnxmem optimize --train model.onnx step.onnx --optimizer adamw --dim batch=8
-  onnxmem optimize --train model.onnx step.onnx --dim batch=32 --limit 8GiB`
+  onnxmem optimize --train model.onnx step.onnx --dim batch=32 --limit 8GiB
+  onnxmem optimize --train model.onnx --frontier --dim batch=32
+  onnxmem optimize --train model.onnx step.onnx --limit 8GiB --max-batch --extra 5%`
 }
 
 // Run plans and writes.
 func (c *optimizeCmd) Run(e *env) error {
 	bar := newProgress(e.stderr, len(passes.Pipeline)+2)
 	defer bar.stop()
+	job, err := c.batched(bar)
+	if err != nil {
+		return err
+	}
 	bar.step("read")
-	t, err := c.job().Open()
+	t, err := job.Open()
 	if err != nil {
 		return err
 	}
@@ -96,8 +110,15 @@ func (c *optimizeCmd) Run(e *env) error {
 		return c.infeasible(e, err)
 	}
 	bar.step("write")
-	if err := t.Write(); err != nil {
-		return err
+	if c.Out != "" {
+		if err := t.Write(); err != nil {
+			return err
+		}
+	}
+	if c.FrontierSVG != "" {
+		if err := writeWith(c.FrontierSVG, func(w io.Writer) error { return report.FrontierPicture(w, t.Result.Plan) }); err != nil {
+			return err
+		}
 	}
 	bar.stop()
 	warn(e, t.Result.Plan.Dims, t.Result.Warnings)
@@ -130,6 +151,34 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 		return err
 	}
 	return err
+}
+
+// batched is the job, with the largest batch if that is asked for.
+func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
+	job := c.job()
+	switch {
+	case c.Out == "" && !c.Frontier && !c.MaxBatch:
+		return job, &failure{exitUsage, "expected OUT, --frontier or --max-batch (see onnxmem optimize --help)"}
+	case c.FrontierSVG != "" && !c.Frontier:
+		return job, &failure{exitUsage, "--frontier-svg: expected --frontier with it"}
+	case !c.MaxBatch && c.BatchDim != "":
+		return job, &failure{exitUsage, "--batch-dim: expected --max-batch with it"}
+	case !c.MaxBatch:
+		return job, nil
+	case c.Extra.Percent == 0:
+		return job, &failure{exitUsage, "--extra: expected a share such as 10%"}
+	}
+	bar.step("look for the largest batch")
+	name, length, err := job.MaxBatch(c.BatchDim, c.Extra.Percent)
+	if err != nil {
+		return job, err
+	}
+	c.batchName, c.batch = name, length
+	if job.Dim = maps.Clone(job.Dim); job.Dim == nil {
+		job.Dim = map[string]int64{}
+	}
+	job.Dim[name] = length
+	return job, nil
 }
 
 // job is what the command line asks for.
@@ -170,13 +219,27 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 		out = e.stderr // the model, or the plan, has standard output to itself
 	}
 	if c.JSON {
-		return writeJSON(out, t.Outcome())
+		o := t.Outcome()
+		o.MaxBatch = c.batch
+		return writeJSON(out, o)
 	}
 	r := t.Result
+	if c.MaxBatch {
+		fmt.Fprintf(out, "largest batch        %s = %d, at no more than %g %% more time\n", units.Name(c.batchName), c.batch, c.Extra.Percent)
+	}
+	if c.Frontier {
+		defer func() {
+			fmt.Fprintln(out)
+			report.Frontier(out, r.Plan)
+		}()
+	}
 	if r.Step != nil {
 		printStep(out, r)
 	}
 	report.Summary(out, r.Plan)
+	if t.Out == "" {
+		return nil
+	}
 	if t.Out != "-" {
 		wrote := t.Out + ", " + t.Job.Plan
 		if r.Step != nil {

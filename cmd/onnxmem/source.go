@@ -77,6 +77,10 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 		}
 	}
 	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
+		if f.Limit != nil {
+			s.close()
+			return nil, &failure{exitUsage, path + " is planned already: expected no --limit (see onnxmem optimize --help)"}
+		}
 		err = s.verify(f.PlanPath)
 	} else {
 		err = s.optimize(e, f)

@@ -15,6 +15,7 @@ import (
 // LimitFlags say what a plan shall fit into, and what a node costs that runs again.
 type LimitFlags struct {
 	Limit      *units.Limit       `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
+	Frontier   bool               `seldom:"" help:"Say what other limits cost, too, in steps of 5% of the best order's peak."`
 	LimitArena bool               `seldom:"" help:"With --limit: the arena, not only the peak, fits."`
 	Device     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
 	Costs      string             `seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
@@ -28,6 +29,7 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	case f.LimitArena:
 		return &UsageError{"--limit-arena: expected --limit with it"}
 	}
+	opt.Frontier = f.Frontier
 	if len(f.Device) > 0 {
 		opt.Device = passes.DefaultDevice
 	}

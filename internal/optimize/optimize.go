@@ -23,7 +23,7 @@ import (
 
 // Job says what is made of one model.
 type Job struct {
-	In, Out      string // "-" is standard input, standard output
+	In, Out      string // "-" is standard input, standard output; no Out: nothing is written
 	Plan         string // where the plan goes, "-" is standard output; "": beside Out
 	Params       string // where the first values of a training step's parameters go; "": beside Out
 	Report       string // where the report goes; "": none is made
@@ -106,7 +106,7 @@ func (j Job) Open() (*Task, error) {
 	switch {
 	case t.Job.Plan == "-" && t.Out == "-":
 		return nil, &UsageError{"the planned model and the plan cannot both go to standard output"}
-	case t.Job.Plan != "":
+	case t.Job.Plan != "" || t.Out == "":
 	case t.Out == "-":
 		return nil, &UsageError{"the planned model goes to standard output: say with --plan where the plan goes"}
 	default:
@@ -122,9 +122,11 @@ func (j Job) Open() (*Task, error) {
 	if t.File, err = onnx.Open(t.In, onnx.ReadOptions{AllowMissingWeights: t.AllowMissingWeights}); err != nil {
 		return nil, err
 	}
-	if err := t.checkOutputs(); err != nil {
-		t.Close()
-		return nil, err
+	if t.Out != "" {
+		if err := t.checkOutputs(); err != nil {
+			t.Close()
+			return nil, err
+		}
 	}
 	t.Times.Read = Milliseconds(time.Since(t.began))
 	return t, nil
@@ -185,11 +187,15 @@ func (j Job) Do() (*Outcome, error) {
 // Outcome is what is known of a model that was planned: what --json prints.
 type Outcome struct {
 	plan.Summary
-	Times Times `json:"times_ms"`
+	Frontier []plan.FrontierPoint `json:"frontier,omitempty"`
+	MaxBatch int64                `json:"max_batch,omitempty"` // with --max-batch
+	Times    Times                `json:"times_ms"`
 }
 
 // Outcome is what is known once all is written.
-func (t *Task) Outcome() *Outcome { return &Outcome{t.Result.Plan.Summary, t.Times} }
+func (t *Task) Outcome() *Outcome {
+	return &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
+}
 
 // Times are those of the parts of a job, in milliseconds of wall clock.
 type Times struct {

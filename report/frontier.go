@@ -1,0 +1,130 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// plainPeak is the peak of the best order with nothing run again.
+func plainPeak(p *plan.Plan) int64 {
+	if l := p.Summary.Limited; l != nil {
+		return l.PlainPeakBytes
+	}
+	return p.Summary.PeakBytes
+}
+
+// Frontier prints what limits cost: a line for each point of the plan's frontier.
+func Frontier(w io.Writer, p *plan.Plan) {
+	peak := plainPeak(p)
+	fmt.Fprintf(w, "%-34s %9s %12s %15s\n", "limit", "of peak", "extra time", "no plan below")
+	fmt.Fprintf(w, "%-34s %7.1f %% %10.2f %% %13.2f %%\n", units.Bytes(peak), 100.0, 0.0, 0.0)
+	for _, x := range p.Frontier {
+		fmt.Fprintf(w, "%-34s %7.1f %% %s\n", units.Bytes(x.LimitBytes), percentOf(x.LimitBytes, peak), costOf(x))
+	}
+}
+
+// costOf says what a limit costs, and that no plan costs less than some.
+func costOf(x plan.FrontierPoint) string {
+	extra, bound := "none found", ""
+	if x.ExtraCostPercent != nil {
+		extra = fmt.Sprintf("%.2f %%", *x.ExtraCostPercent)
+	}
+	if x.ExtraCostBound != nil {
+		bound = fmt.Sprintf("%.2f %%", *x.ExtraCostBound)
+	}
+	if x.Impossible {
+		extra, bound = "impossible", ""
+	}
+	return strings.TrimRight(fmt.Sprintf("%12s %15s", extra, bound), " ")
+}
+
+// The curve of a frontier in pixels.
+const frontierTop, frontierTall = 56, 240
+
+// FrontierPicture draws a plan's frontier as SVG: to the right the limits, from the
+// best order's peak down, upwards the extra time of the plans that were found and
+// of the bound below which there is none. Light or dark is the viewer's choice.
+func FrontierPicture(w io.Writer, p *plan.Plan) error {
+	_, err := io.WriteString(w, frontierPicture(p, frontierPaper))
+	return err
+}
+
+// frontierStyle speaks of the picture alone: it stands in a page, too, and takes its
+// colours from there.
+const frontierStyle = `<style>
+.frontier{color:var(--fg,#17212b);font:12px system-ui,sans-serif}
+.frontier text{fill:currentColor}.frontier .title{font-size:15px;font-weight:600}.frontier .small{opacity:.7}
+.frontier .line{stroke:currentColor;stroke-opacity:.14}
+.frontier .plans{stroke:var(--planned,#1f6feb);fill:none;stroke-width:1.8}.frontier .here{fill:var(--planned,#1f6feb)}
+.frontier .bound{stroke:var(--bound,#c0261c);fill:none;stroke-dasharray:6 4;stroke-width:1.2}
+</style>
+`
+
+// frontierPaper is what the picture stands on by itself.
+const frontierPaper = `<style>.paper{fill:#fff}
+@media (prefers-color-scheme:dark){.paper{fill:#0d1117}.frontier{--fg:#e3eaf0;--planned:#58a6ff;--bound:#ff7b72}}
+</style>
+<rect class="paper" width="100%" height="100%"/>
+`
+
+// frontierPicture is the picture as text, on paper; empty where there is no frontier.
+func frontierPicture(p *plan.Plan, paper string) string {
+	if len(p.Frontier) == 0 {
+		return ""
+	}
+	peak := plainPeak(p)
+	most := 1.0
+	for _, x := range p.Frontier {
+		for _, v := range []*float64{x.ExtraCostPercent, x.ExtraCostBound} {
+			if v != nil {
+				most = max(most, *v)
+			}
+		}
+	}
+	lowest := percentOf(p.Frontier[len(p.Frontier)-1].LimitBytes, peak)
+	at := func(limit int64) float64 {
+		return left + plotWidth*(100-percentOf(limit, peak))/max(100-lowest, 1)
+	}
+	up := func(extra float64) float64 { return frontierTop + frontierTall*(1-extra/(1.08*most)) }
+	var out strings.Builder
+	const width, height = left + plotWidth + right, frontierTop + frontierTall + 44
+	title := Title(p) + ": what a limit costs"
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" class="frontier" viewBox="0 0 %d %d" role="img">`+"\n", width, height)
+	fmt.Fprintf(&out, "<title>%s</title>\n%s%s", escape(title), frontierStyle, paper)
+	fmt.Fprintf(&out, `<text class="title" x="%d" y="24">%s</text>`+"\n", left, escape(title+", peak "+units.Short(peak)))
+	for i, key := range []struct{ class, text string }{{"plans", "extra time of the plans"}, {"bound", "no plan costs less"}} {
+		x := left + 240*i
+		fmt.Fprintf(&out, `<path class="%s" d="M%d 40h18"/><text x="%d" y="44">%s</text>`+"\n", key.class, x, x+24, key.text)
+	}
+	for _, v := range round(1.08*most, 10) {
+		fmt.Fprintf(&out, `<path class="line" d="M%d %.1fh%d"/><text x="%d" y="%.1f" text-anchor="end">%g %%</text>`+"\n", left, up(v), plotWidth, left-6, up(v)+4, v)
+	}
+	for percent := 100.0; percent >= lowest-1e-9; percent -= 10 {
+		x := at(int64(math.Round(percent / 100 * float64(peak))))
+		fmt.Fprintf(&out, `<path class="line" d="M%.1f %dv%d"/><text x="%.1f" y="%d" text-anchor="middle">%.0f %%</text>`+"\n", x, frontierTop, frontierTall, x, frontierTop+frontierTall+16, percent)
+	}
+	fmt.Fprintf(&out, `<text class="small" x="%d" y="%d">limit, of the best order's peak</text>`+"\n", left, height-8)
+	plans, bound := fmt.Sprintf("M%d %.1f", left, up(0)), fmt.Sprintf("M%d %.1f", left, up(0))
+	for _, x := range p.Frontier {
+		if x.ExtraCostPercent != nil {
+			plans += fmt.Sprintf("L%.1f %.1f", at(x.LimitBytes), up(*x.ExtraCostPercent))
+		}
+		if x.ExtraCostBound != nil {
+			bound += fmt.Sprintf("L%.1f %.1f", at(x.LimitBytes), up(*x.ExtraCostBound))
+		}
+		if x.Impossible {
+			fmt.Fprintf(&out, `<text class="small" x="%.1f" y="%d" text-anchor="end">impossible at %.0f %%</text>`+"\n", at(x.LimitBytes), frontierTop+14, percentOf(x.LimitBytes, peak))
+		}
+	}
+	fmt.Fprintf(&out, `<path class="plans" d="%s"/>`+"\n"+`<path class="bound" d="%s"/>`+"\n", plans, bound)
+	if l := p.Summary.Limited; l != nil && l.LimitBytes < peak {
+		fmt.Fprintf(&out, `<circle class="here" cx="%.1f" cy="%.1f" r="4"/>`+"\n", at(l.LimitBytes), up(min(l.ExtraCostPercent, 1.08*most)))
+	}
+	out.WriteString("</svg>\n")
+	return out.String()
+}
