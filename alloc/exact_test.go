@@ -208,7 +208,7 @@ func TestAblation(t *testing.T) {
 // The instances of MiniMalloc fit into their capacity, at default effort, and
 // the others into the best height known.
 func TestSolveInstances(t *testing.T) {
-	n := 20000
+	n := 1 << 15
 	if testing.Short() {
 		n = 1100
 	}

@@ -34,7 +34,8 @@ const lookLarge = 60_000_000
 // lookLarge is not enough for one run.
 const mostBuffers = 1 << 18
 
-// search goes beyond the strategies: skyline runs, then the exact search at the
+// search goes beyond the strategies: skyline runs, on large inputs also of
+// the busiest sections alone, then the exact search at the
 // lower bound, and if that does not end it, a bisection between the bound and
 // the best arena. A capacity that is refuted raises the bound; one that
 // runs out of work is neither refuted nor met, and the bound stays.
@@ -58,6 +59,9 @@ func (v *solver) search() {
 	if s.fixed == nil {
 		line := newLines(v.p, s)
 		v.skylines(line, len(basePriorities), effort.look)
+		if len(s.ids) > quickly && len(s.ids) <= large {
+			v.cores(s, effort.runs, effort.look/8)
+		}
 		if !exactly || len(s.ids) > quickly {
 			v.skylines(line, effort.runs, effort.look)
 		}

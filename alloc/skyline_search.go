@@ -71,6 +71,13 @@ func newLines(p Problem, s prepared) *lines {
 	return l
 }
 
+// begin skips the base priorities: noise goes to the longest lifetimes first, and
+// lifts what ends above the lower bound in a given placement.
+func (l *lines) begin(from Placement) {
+	l.runs = len(basePriorities)
+	l.best, l.found = l.weigh(basePriorities[0]), from
+}
+
 // skylines runs pairs until so many runs are done, or so many tree nodes looked
 // at.
 func (v *solver) skylines(l *lines, runs, look int) {
