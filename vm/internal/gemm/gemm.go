@@ -1,4 +1,5 @@
-// Package gemm multiplies matrices of float32: C = A·B, and what follows right
+// Package gemm multiplies matrices of float32 (operands of 16 bits are widened as
+// they are packed): C = A·B, and what follows right
 // after (a bias, an activation), in blocks that stay in the cache. What is
 // multiplied is told by how it is packed, so a convolution is a product whose B
 // is packed straight from the image (implicit im2col).
@@ -7,6 +8,8 @@
 //	Packed       an operand that was packed whole, once: weights
 //	Product      C = A·B with an epilogue, cut into tiles
 //	Depthwise    the convolution of each channel by itself
+//	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
+//	             its operands
 //
 // The blocks are those of Goto & van de Geijn 2008: a strip of B, depth numbers
 // deep, stays in the first-level cache while all strips of a tile of A, which
