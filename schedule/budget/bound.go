@@ -39,7 +39,7 @@ const maxCorners = 80
 // add finds the hull of a node: the two ends, then between two corners the cut
 // whose prices make both equal, until it finds nothing below the chord.
 func (b *bound) add(w *work, v int32) *hull {
-	if b.met[v] || b.none || b.mostAlpha < 1 || b.mostBeta < 1 {
+	if b.met[v] || b.mostAlpha < 1 || b.mostBeta < 1 {
 		return nil
 	}
 	b.met[v] = true
@@ -100,7 +100,7 @@ func (b *bound) at(limit int64) (time int64, o *Obstacle) {
 	if limit < b.floor.Bytes {
 		o = &b.floor
 	}
-	for i := range b.hulls {
+	for i := range b.reported() {
 		h := &b.hulls[i]
 		if limit < h.least && (o == nil || h.least > o.Bytes) {
 			o = &Obstacle{h.node, h.least, h.held}
@@ -124,9 +124,6 @@ func (h *hull) at(limit int64) (time int64) {
 // hullOf returns the hull of a node, and leaves the network of the node.
 func (b *bound) hullOf(w *work, v int32) *hull {
 	b.add(w, v)
-	if b.none {
-		return nil
-	}
 	b.around(v)
 	for i := range b.hulls {
 		if b.hulls[i].node == v {
@@ -136,10 +133,18 @@ func (b *bound) hullOf(w *work, v int32) *hull {
 	return nil
 }
 
+// reported are the hulls that say something of all plans.
+func (b *bound) reported() []hull {
+	if b.none {
+		return nil
+	}
+	return b.hulls
+}
+
 // least returns the limit below which no plan can be.
 func (b *bound) least() int64 {
 	least := b.floor.Bytes
-	for i := range b.hulls {
+	for i := range b.reported() {
 		least = max(least, b.hulls[i].least)
 	}
 	return least

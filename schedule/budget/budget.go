@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/schedule"
@@ -145,7 +146,7 @@ func (s *Solver) Solve(ctx context.Context, limit int64) *Plan {
 
 // Frontier returns a plan for each of some limits.
 func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
-	w := &work{ctx: ctx}
+	w := &work{ctx: ctx, most: math.MaxInt64}
 	if s.opt.Effort == schedule.EffortFast {
 		s.fast(w, limits)
 	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) && !s.filled {

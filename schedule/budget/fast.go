@@ -1,10 +1,11 @@
 package budget
 
-import "slices"
-
-// fastWork is how many positions a plan at fast effort may sweep before it
-// takes what it has.
-const fastWork = 3_000_000
+// At fast effort a limit takes the plan that it has after fastWork, and goes
+// without one after lastWork.
+const (
+	fastWork = 3_000_000
+	lastWork = 200_000_000
+)
 
 // fast makes a plan for each limit alone: greedy in batches, one order and one
 // batch after the other, until one gets there and the work is done.
@@ -13,15 +14,12 @@ func (s *Solver) fast(w *work, limits []int64) {
 	s.bound.add(w, all[0].order[all[0].at])
 	for _, limit := range limits {
 		from := w.done
+		w.most = from + lastWork
 		for i := range len(batches) * len(all) {
-			if _, obstacle := s.bound.at(limit); limit >= s.best || obstacle != nil || w.halted() {
+			if _, obstacle := s.bound.at(limit); limit >= s.best || obstacle != nil || w.exhausted() {
 				break
 			}
-			most := int64(fastWork)
-			if s.archive.cheapest(limit) == nil {
-				most *= 10
-			}
-			if w.done-from > most {
+			if w.done-from > fastWork && s.archive.cheapest(limit) != nil {
 				break
 			}
 			c := all[i%len(all)]
@@ -48,5 +46,5 @@ const maxRounds = 4000
 // record evaluates a plan and puts it into an archive.
 func (s *sweep) record(a *archive, plan makings) {
 	s.run(plan, false)
-	a.put(entry{s.index, slices.Clone(plan), s.peak, s.extra})
+	a.put(entry{s.index, plan, s.peak, s.extra})
 }

@@ -27,6 +27,7 @@ const (
 // It is bounded by counted work: what one limit leaves, the next may use.
 func (s *Solver) fill(w *work) {
 	s.filled = true
+	w.most = w.done + 2*s.effort(boundWork+descendWork+neighbourWork)
 	var grid []int64
 	for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
 		grid = append(grid, s.best/100*percent+s.best%100*percent/100)
@@ -58,7 +59,8 @@ func (s *Solver) fill(w *work) {
 	s.thin(all, grid)
 }
 
-// What the stages may do at default effort; at the greatest ten times as much.
+// What the stages may do at default effort; at the greatest ten times as much. On
+// very large graphs a single round may take more; twice the sum ends everything.
 const (
 	boundWork     = 30_000_000
 	descendWork   = 250_000_000
@@ -149,7 +151,7 @@ func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 		c.limit, c.held = limit, nil
 		best := archive{}
 		try := func(plan makings, how greed) {
-			if c.halted() || pace.spent() && len(best) > 0 {
+			if c.exhausted() || pace.spent() && len(best) > 0 {
 				return
 			}
 			how.rounds = maxRounds
@@ -203,7 +205,7 @@ func (s *Solver) thin(lines []*chainer, grid []int64) {
 				continue
 			}
 			c := lines[x.line]
-			if c.halted() {
+			if c.exhausted() {
 				return
 			}
 			c.limit = grid[i]
@@ -224,6 +226,9 @@ func (s *Solver) prove(w *work, c *chainer) {
 	c.run(nil, false)
 	most := w.done + s.effort(boundWork)
 	s.bound.add(w, c.order[c.at])
+	if s.opt.NoBound {
+		return
+	}
 	load := slices.Clone(c.load)
 	n := len(load)
 	for parts := 2; parts <= n; parts *= 2 {
@@ -238,7 +243,7 @@ func (s *Solver) prove(w *work, c *chainer) {
 			if load[at] <= s.best/10 {
 				continue
 			}
-			if w.done > most || w.halted() {
+			if w.done > most || w.exhausted() {
 				return
 			}
 			s.bound.add(w, c.order[at])

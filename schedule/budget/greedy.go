@@ -39,7 +39,7 @@ func (c *chainer) greedy(plan *makings, how greed) bool {
 		if c.peak <= c.limit {
 			return true
 		}
-		if c.halted() {
+		if c.exhausted() {
 			return false
 		}
 		found := c.candidates(*plan, how, barred)

@@ -13,7 +13,7 @@ func (c *chainer) neighbours(a *archive, from makings, draw *rand.Rand, pace *pa
 	now := slices.Clone(from)
 	c.run(now, false)
 	cost := c.extra
-	for idle := 0; idle < maxIdle && len(now) > 0 && !pace.spent() && !c.halted(); idle++ {
+	for idle := 0; idle < maxIdle && len(now) > 0 && !pace.spent() && !c.exhausted(); idle++ {
 		plan := c.destroy(now, draw)
 		how := greed{thresholds: plain, noise: 0.1 + 0.4*draw.Float64(), draw: draw, rounds: 300}
 		if draw.IntN(2) == 0 {

@@ -12,24 +12,24 @@ import (
 // blurred. The plan is within the limit before and after. At most an evaluation
 // or two for each making that is not plainly needed.
 func (s *sweep) prune(plan *makings, draw *rand.Rand) {
-	type priced struct {
+	type weighed struct {
 		making
 		cost float64
 	}
-	all := make([]priced, 0, len(*plan))
+	all := make([]weighed, 0, len(*plan))
 	for _, m := range *plan {
 		var cost int64
 		s.unit(m.buffer(), m.slot(), func(i int32) { cost += s.cost[i] })
-		x := priced{m, float64(cost)}
+		x := weighed{m, float64(cost)}
 		if draw != nil {
 			x.cost *= math.Exp(0.5 * draw.NormFloat64())
 		}
 		all = append(all, x)
 	}
-	slices.SortStableFunc(all, func(a, b priced) int { return cmp.Compare(b.cost, a.cost) })
+	slices.SortStableFunc(all, func(a, b weighed) int { return cmp.Compare(b.cost, a.cost) })
 	s.run(*plan, true)
 	var out []making
-	for size := 1; len(all) > 0 && !s.halted(); {
+	for size := 1; len(all) > 0 && !s.exhausted(); {
 		// Several at once while that works: where a plan of a much lower limit is
 		// pruned, nearly all goes.
 		out = out[:0]

@@ -35,7 +35,7 @@ func (c *chainer) seed(at int32) (plan makings) {
 	})
 	last := int32(-1)
 	for _, x := range all {
-		if c.halted() {
+		if c.exhausted() {
 			break
 		}
 		// On large graphs once a slot: an evaluation for each buffer is quadratic.

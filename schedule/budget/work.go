@@ -7,6 +7,7 @@ import "context"
 type work struct {
 	ctx   context.Context
 	done  int64 // positions of sweeps, or what takes as long
+	most  int64 // of done; what runs then ends with what it has
 	ended bool
 }
 
@@ -17,6 +18,9 @@ func (w *work) halted() bool {
 	w.ended = w.ended || w.ctx != nil && w.ctx.Err() != nil
 	return w.ended
 }
+
+// exhausted reports whether the work is to end: there is a context or a limit to it.
+func (w *work) exhausted() bool { return w.done > w.most || w.halted() }
 
 // cause returns why the context ended the work, or nil.
 func (w *work) cause() error {
