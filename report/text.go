@@ -26,6 +26,7 @@ func FragmentationOf(arena, peak int64) float64 {
 // the arena, and what lives at the peak.
 func Summary(w io.Writer, p *plan.Plan) {
 	s := &p.Summary
+	fmt.Fprintf(w, "every buffer apart   %s\n", units.Bytes(s.NaiveBytes))
 	fmt.Fprintf(w, "peak, program order  %s\n", units.Bytes(s.ProgramPeakBytes))
 	fmt.Fprintf(w, "peak, planned order  %s%s\n", units.Bytes(s.PeakBytes), Less(s.ProgramPeakBytes, s.PeakBytes))
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
