@@ -53,7 +53,7 @@ func (g *net) leastFirst() int64 {
 func (p *gap) closed() bool { return p.best.peak <= p.bound }
 
 // done reports whether there is nothing left to do, or no time.
-func (p *gap) done() bool { return p.closed() || p.stop() }
+func (p *gap) done() bool { return p.closed() || p.bound >= p.enough || p.stop() }
 
 // see takes an order, and reports whether that closes the gap.
 func (p *gap) see(order []int32) bool {
@@ -106,14 +106,17 @@ func (p *gap) highest() int32 {
 	return at
 }
 
-// maxCutWork bounds the flow work of cuts and of sets: some tenths of a second.
-const maxCutWork = 15_000_000
+// How many cuts may fail in a row, and how much flow work they may take: some
+// hundredths of a second.
+const (
+	maxFailedCuts = 48
+	maxFailedWork = 5_000_000
+)
 
 // cuts asks nodes until some time after the bound last rose.
 func (p *gap) cuts() {
-	patience := min(48, 4+400_000/p.g.nodes)
-	work := p.cutter.Work + maxCutWork
-	for idle := 0; idle < patience && !p.done() && p.cutter.Work < work; idle++ {
+	work := p.cutter.Work + maxFailedWork
+	for failed := 0; failed < maxFailedCuts && !p.done() && p.cutter.Work < work; failed++ {
 		v := p.highest()
 		if v < 0 {
 			return
@@ -121,7 +124,7 @@ func (p *gap) cuts() {
 		bound := p.bound
 		p.ask(v)
 		if p.bound > bound {
-			idle = 0
+			failed, work = 0, p.cutter.Work+maxFailedWork
 		}
 	}
 }
@@ -149,14 +152,17 @@ func (p *gap) setsAbove(level int64) {
 		tall[v] = p.g.alone(int32(v))
 		need[v] = p.g.trans[v] - p.g.mostSaved(int32(v))
 	}
-	work := p.cutter.Work + maxCutWork
+	work := p.cutter.Work + maxSetsWork
 	if !p.setsOf(tall, level, work) {
 		p.setsOf(need, level, work)
 	}
 }
 
-// maxSetWork bounds the flow work of one set: some hundredths of a second.
-const maxSetWork = 10_000_000
+// The flow work of one set, and of all: some tenths of a second.
+const (
+	maxSetWork  = 10_000_000
+	maxSetsWork = 15_000_000
+)
 
 // setsOf tries the thresholds of one kind of need, until the flows have visited so
 // much, and reports whether that is the end of it.

@@ -15,6 +15,7 @@ type search struct {
 	effort limits
 	off    stage // what the tests leave out
 	most   int64 // visits
+	enough int64 // a bound that ends the search: nobody asks for more
 	states int   // of all exact searches
 	runs   int   // of nodes, in all exact searches
 }
@@ -45,7 +46,7 @@ func (l limits) all(nodes int) int64 {
 }
 
 func newSearch(ctx context.Context, effort limits) *search {
-	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64}
+	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64, enough: infinite}
 	s.stop = func() bool { return s.halted() || s.exhausted() }
 	s.Halt, s.settler.halt = s.halted, s.halted
 	return s

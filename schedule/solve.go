@@ -32,8 +32,8 @@ type Options struct {
 // the same result on any machine.
 type Effort int
 
-// EffortFast stops after cheap orders and bounds, EffortMax takes 15 times the
-// work of EffortDefault before it leaves a gap open.
+// EffortFast stops after cheap orders and bounds, EffortMax takes at least 15 times
+// the work of EffortDefault before it leaves a gap open.
 const (
 	EffortDefault Effort = iota
 	EffortFast
@@ -47,7 +47,7 @@ func (e Effort) limits() limits {
 	case EffortMax:
 		return limits{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
 	}
-	return limits{states: 20_000, allStates: 400_000, allRuns: 5_000_000, exact: 20_000_000, flow: 5_000_000, small: 400_000_000, perNode: 4000}
+	return limits{states: 20_000, allStates: 400_000, allRuns: 2_500_000, exact: 20_000_000, flow: 5_000_000, small: 400_000_000, perNode: 4000}
 }
 
 // Result is the best order found, and what is known about it.
@@ -125,9 +125,9 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		}
 		if r.Evaluation.Peak > found.bound && g.saver != nil && !s.stop() {
 			// Sharing must never end worse than none: the order found without
-			// pairs, loaded with them.
+			// pairs, loaded with them. Once none is known to be worse, that will do.
 			alone := newSearch(opt.Context, opt.Effort.limits())
-			alone.clock = s.clock
+			alone.clock, alone.enough = s.clock, r.Evaluation.Peak
 			r.take(f, alone.optimize(newNet(flatten(p.withoutPairs()))).best.order, "search")
 			s.ended = s.ended || alone.ended
 		}
