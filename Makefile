@@ -51,10 +51,11 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (head); bench/spine.py into bench/NAME-spine.txt
+bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (head); bench/spine.py and bench/memory.py beside it
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench/$(NAME).txt
 	$(BENCHSTAT) bench/$(NAME).txt
 	bench/spine.py | tee bench/$(NAME)-spine.txt
+	bench/memory.py | tee bench/$(NAME)-memory.txt
 
 .PHONY: crosscheck
 crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime, optima against HiGHS, training steps against PyTorch; ARGS=--help

@@ -30,7 +30,6 @@ type bridge struct {
 	list  []*vertex
 	reads map[int64][]gonum.WeightedEdge
 	nodes []*graph.Node
-	fault error
 }
 
 var _ backend.ComputationBackend = (*bridge)(nil)
