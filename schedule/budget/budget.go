@@ -101,6 +101,7 @@ type Solver struct {
 	archive archive
 	filled  bool
 	bound   *bound
+	among   int64 // how many solvers share the work of one
 }
 
 // New checks the problem and the orders to plan from: topological orders of all
@@ -122,7 +123,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{p: p, opt: opt}
+	s := &Solver{p: p, opt: opt, among: 1}
 	for i, order := range orders {
 		e, err := p.Evaluate(order)
 		if err != nil {

@@ -19,10 +19,18 @@
 //   - [Solve] plans for one limit, [Frontier] for several, a [Solver] for any
 //     number of them. But for [schedule.EffortFast] the plans come from one archive
 //     that does not depend on the limits, so that a larger limit never costs more.
+//
 //   - The lower bound holds for any order and any repetitions: it is a Lagrangian
 //     minimum cut at the first run of a node (cut.go, bound.go).
+//
 //   - A node that says [schedule.Node.Once], such as a random one, never runs again;
 //     nor does one whose inputs have been overwritten (rules.go, line.go).
+//
+//   - With a host memory behind a link, a [Swapper] lets tensors leave for it and
+//     return as well: AutoSwap (Zhang et al., Efficient memory management for
+//     GPU-based deep learning systems, 2019) alone, repetitions alone, and both
+//     together, in which what is dear to make anew leaves (swap_auto.go,
+//     swap_both.go). [SwapPlan] has the transfers as nodes of a problem.
 //
 // Results depend on the problem alone: not on map order, goroutines or time.
 package budget

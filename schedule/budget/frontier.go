@@ -28,10 +28,7 @@ const (
 func (s *Solver) fill(w *work) {
 	s.filled = true
 	w.most = w.done + 2*s.effort(boundWork+descendWork+neighbourWork)
-	var grid []int64
-	for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
-		grid = append(grid, s.best/100*percent+s.best%100*percent/100)
-	}
+	grid := s.grid()
 	all := s.chainers(w)
 	s.prove(w, all[0])
 	grid = slices.DeleteFunc(grid, func(limit int64) bool {
@@ -59,6 +56,14 @@ func (s *Solver) fill(w *work) {
 	s.thin(all, grid)
 }
 
+// grid returns the limits that the archive is filled for, descending.
+func (s *Solver) grid() (grid []int64) {
+	for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
+		grid = append(grid, s.best/100*percent+s.best%100*percent/100)
+	}
+	return grid
+}
+
 // What the stages may do at default effort; at the greatest ten times as much. On
 // very large graphs a single round may take more; twice the sum ends everything.
 const (
@@ -69,9 +74,9 @@ const (
 
 func (s *Solver) effort(work int64) int64 {
 	if s.opt.Effort == schedule.EffortMax {
-		return 10 * work
+		work *= 10
 	}
-	return work
+	return work / s.among
 }
 
 // pacer divides work into equal shares.

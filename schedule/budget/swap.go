@@ -1,0 +1,218 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// SwapOptions say what a host memory may be used for.
+type SwapOptions struct {
+	// Effort as in [Options]. At [schedule.EffortFast] a plan is made for each
+	// limit alone.
+	Effort schedule.Effort
+
+	// Link is how many bytes a second the link to the host carries, out and back
+	// at the same time.
+	Link int64
+
+	// NoRecompute leaves plans out in which nodes run again.
+	NoRecompute bool
+}
+
+// Swap is a tensor that leaves for the host and returns. All steps are positions
+// in [SwapPlan.Steps], transfers included.
+type Swap struct {
+	Tensor int32 // of the problem asked about
+	Bytes  int64
+
+	// The transfer out may begin once the last reader before Out has ended; Out
+	// is the step at which it has ended and the bytes are free. The transfer back
+	// begins at In and takes its bytes from there on.
+	Out, In int
+}
+
+// SwapPlan is a step that keeps a limit with transfers to a host and back.
+type SwapPlan struct {
+	// Plan is one of Problem. ExtraCost holds the repetitions and the waiting.
+	// There is no lower bound; what is called impossible is a node that needs
+	// more than the limit for what it reads and makes.
+	Plan
+
+	// Problem is the problem asked about with the transfers as nodes. With n nodes
+	// and m tensors there, node n+2k takes tensor Swaps[k].Tensor out and makes
+	// tensor m+2k, its copy in the host (0 bytes here); node n+2k+1 reads that and
+	// makes tensor m+2k+1, which those read that run after it in the order.
+	Problem *schedule.Problem
+	Swaps   []Swap
+	Waiting int64 // nanoseconds for which steps wait for transfers, part of ExtraCost
+}
+
+// The operators of the transfers in [SwapPlan.Problem].
+const (
+	OpSwapOut = "SwapOut"
+	OpSwapIn  = "SwapIn"
+)
+
+// Swapper answers for any number of limits of one problem with a host. It is not
+// safe for use by several goroutines at once.
+type Swapper struct {
+	opt    SwapOptions
+	p      *schedule.Problem
+	plain  *Solver // repetitions alone
+	haul   *hauler
+	auto   []hauled // swapping alone, for limits of the grid
+	mixed  []mixed
+	filled bool
+}
+
+// NewSwapper checks the problem and the orders to plan from; see [New]. Tensors
+// leave from the first order.
+func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swapper, error) {
+	if opt.Link <= 0 {
+		return nil, fmt.Errorf("link of %d bytes a second: expected more than nothing", opt.Link)
+	}
+	plain, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true})
+	if err != nil {
+		return nil, err
+	}
+	rules, err := rulesOf(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Swapper{opt: opt, p: p, plain: plain, haul: newHauler(p, plain.lines[0], rules, opt.Link)}, nil
+}
+
+// Solve returns the cheapest plan that it finds with a peak of at most limit
+// bytes.
+func (s *Swapper) Solve(ctx context.Context, limit int64) *SwapPlan {
+	return s.Frontier(ctx, []int64{limit})[0]
+}
+
+// Frontier returns a plan for each of some limits: the cheapest of swapping
+// alone, of repetitions alone, and of both together. But at
+// [schedule.EffortFast] each of the three has an archive that does not depend on
+// the limits, so that of two limits the larger never costs more.
+func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
+	work := &work{ctx: ctx}
+	found := make([]*SwapPlan, len(limits))
+	below := slices.ContainsFunc(limits, func(l int64) bool { return l < s.plain.best })
+	if below {
+		s.swapAlone(work, limits)
+	}
+	for i, limit := range limits {
+		found[i] = &SwapPlan{Plan: *s.plain.plan(work, limit), Problem: s.p}
+		found[i].take(s.alone(limit))
+	}
+	if below && !s.opt.NoRecompute {
+		s.repeat(ctx, limits, found)
+	}
+	for i := range found {
+		found[i].Ended = work.cause()
+		if found[i].Ended == nil && ctx.Err() != nil {
+			found[i].Ended = context.Cause(ctx)
+		}
+	}
+	return found
+}
+
+// swapAlone fills the archive of plans that only swap.
+func (s *Swapper) swapAlone(w *work, limits []int64) {
+	if s.opt.Effort == schedule.EffortFast {
+		s.auto = s.auto[:0]
+		for _, limit := range limits {
+			if limit < s.plain.best {
+				s.auto = append(s.auto, s.haul.auto(w, limit, 0, 1)...)
+			}
+		}
+		return
+	}
+	if s.filled {
+		return
+	}
+	s.filled = true
+	effort := 1
+	if s.opt.Effort == schedule.EffortMax {
+		effort = 10
+	}
+	for i, limit := range s.plain.grid() {
+		s.auto = append(s.auto, s.haul.auto(w, limit, uint64(i), effort)...)
+	}
+}
+
+// alone returns the cheapest plan that only swaps, or nil.
+func (s *Swapper) alone(limit int64) *SwapPlan {
+	var best *hauled
+	for i := range s.auto {
+		if x := &s.auto[i]; x.peak <= limit && (best == nil || x.waiting < best.waiting) {
+			best = x
+		}
+	}
+	if best == nil || limit >= s.plain.best {
+		return nil
+	}
+	x := &SwapPlan{Problem: best.problem, Waiting: best.waiting}
+	x.Limit, x.Feasible, x.PeakBytes = limit, Found, best.peak
+	x.PlainCost, x.ExtraCost = s.haul.plain, best.waiting
+	for _, v := range best.order {
+		x.Steps = append(x.Steps, int(v))
+	}
+	x.Swaps = best.swaps(x.Steps)
+	return x
+}
+
+// repeat adds plans in which nodes run again, with and without transfers. The
+// problems share nothing, so that they are solved side by side.
+func (s *Swapper) repeat(ctx context.Context, limits []int64, found []*SwapPlan) {
+	if s.mixed == nil {
+		s.mixed = append([]mixed{{solver: s.plain, hauled: hauled{problem: s.p}}}, s.haul.mixtures(&work{ctx: ctx}, s.plain)...)
+	}
+	plans := make([][]*Plan, len(s.mixed))
+	var all sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range s.mixed {
+		all.Go(func() {
+			free <- struct{}{}
+			plans[i] = s.mixed[i].solver.Frontier(ctx, limits)
+			<-free
+		})
+	}
+	all.Wait()
+	for i, list := range plans {
+		m := &s.mixed[i]
+		for k, p := range list {
+			x := &SwapPlan{Plan: *p, Problem: m.problem, Waiting: m.waiting}
+			x.ExtraCost += m.waiting
+			if len(m.set) > 0 {
+				x.Swaps = m.swaps(x.Steps)
+			}
+			found[k].take(x)
+		}
+	}
+}
+
+// take replaces a plan by one that is cheaper or the first; what holds for the
+// problem asked about stays.
+func (x *SwapPlan) take(y *SwapPlan) {
+	if y == nil {
+		return
+	}
+	lowest := x.Lowest
+	if y.Lowest > 0 {
+		lowest = min(lowest, y.Lowest)
+	} else if y.Feasible == Found {
+		lowest = min(lowest, y.PeakBytes)
+	}
+	if y.Feasible == Found && (x.Feasible != Found || y.ExtraCost < x.ExtraCost) {
+		y.LeastBytes, y.PlainCost = x.LeastBytes, x.PlainCost
+		if y.PlainCost > 0 {
+			y.ExtraPercent = 100 * float64(y.ExtraCost) / float64(y.PlainCost)
+		}
+		*x = *y
+	}
+	x.Lowest = lowest
+}

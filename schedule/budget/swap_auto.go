@@ -1,0 +1,288 @@
+package budget
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// leastSwap is the size from which a buffer is worth a transfer.
+const leastSwap = 1 << 20
+
+// score is what AutoSwap ranks candidates by.
+type score int
+
+const (
+	byAbsence   score = iota // DOA: how long it is away beyond its two transfers
+	byArea                   // AOA: that times its size (divided by it where negative)
+	byLoad                   // WDOA: the load integrated over its gap
+	byFreshLoad              // SWDOA: the same, under the load after those already chosen
+	scores
+)
+
+// weights are what each score counts.
+type weights [scores]float64
+
+// candidateSwap is a buffer that is live across the peak and not used there.
+type candidateSwap struct {
+	swap
+	score [byFreshLoad]float64 // standardized
+	anew  int64                // nanoseconds to make it anew, large where nothing can
+}
+
+// newHauler sweeps the plain step and lists the candidates: buffers of at least
+// leastSwap bytes that are live across the peak and not used there. Where a
+// problem does not say what its nodes overwrite, what may be overwritten stays.
+func newHauler(p *schedule.Problem, l *line, r *rules, link int64) *hauler {
+	n := len(l.order)
+	h := &hauler{line: l, problem: p, link: link, across: make([]int64, n+1), begin: make([]int64, n+1)}
+	s := newSweep(l, &work{})
+	s.limit = math.MaxInt64
+	s.run(nil, true)
+	h.load, h.peak, h.at = slices.Clone(s.load), s.peak, s.at
+	integral := make([]float64, n+1)
+	for i, cost := range l.cost {
+		h.begin[i+1] = h.begin[i] + cost
+		integral[i+1] = integral[i] + float64(h.load[i])*float64(cost)
+	}
+	room := math.MaxInt64 - totalBytes(p) // so that sizes add up with a second copy of each
+	for b, size := range l.size {
+		h.spread(s, int32(b))
+		if size < leastSwap || size > room || l.output[b] || !r.known && len(r.writers[l.tensor[b]]) > 0 {
+			continue
+		}
+		before, after := s.around(int32(b), h.at)
+		if before < 0 && l.maker[b] < 0 {
+			before = 0 // it is there from the start, and leaves once the first node has run
+		}
+		x := swap{int32(b), before >> 1, after >> 1, size, h.duration(size)}
+		if before < 0 || after < 0 || x.to == h.at || x.from >= h.at {
+			continue
+		}
+		room -= size
+		c := candidateSwap{swap: x, anew: math.MaxInt64}
+		if l.until[b] >= x.to {
+			c.anew = 0
+			l.unit(x.buffer, x.to, func(i int32) { c.anew += l.cost[i] })
+		}
+		away := float64(h.begin[x.to] - h.begin[x.from+1] - 2*x.time)
+		c.score[byAbsence], c.score[byArea] = away, away*float64(size)
+		if away < 0 {
+			c.score[byArea] = away / float64(size)
+		}
+		c.score[byLoad] = integral[x.to] - integral[x.from+1]
+		h.choices = append(h.choices, c)
+	}
+	column := make([]float64, len(h.choices))
+	for k := range byFreshLoad {
+		for i := range h.choices {
+			column[i] = h.choices[i].score[k]
+		}
+		standardize(column)
+		for i := range h.choices {
+			h.choices[i].score[k] = column[i]
+		}
+	}
+	return h
+}
+
+// totalBytes returns the sizes of all tensors and the workspaces of all nodes.
+func totalBytes(p *schedule.Problem) (sum int64) {
+	for i := range p.Nodes {
+		sum += p.Nodes[i].Workspace
+	}
+	for i := range p.Tensors {
+		sum += p.Tensors[i].Bytes
+	}
+	return sum
+}
+
+// spread adds a buffer to the gaps that it is live across.
+func (h *hauler) spread(s *sweep, b int32) {
+	events := s.events[b]
+	first, last := h.maker[b], int32(0)
+	if len(events) > 0 {
+		last = events[len(events)-1] >> 1
+	}
+	if h.output[b] {
+		last = int32(len(h.order)) - 1
+	}
+	for i := max(first, 0) + 1; i <= last; i++ {
+		h.across[i] += h.size[b]
+	}
+}
+
+// standardize gives a column the mean 0 and the deviation 1.
+func standardize(column []float64) {
+	var mean, square float64
+	for _, x := range column {
+		mean += x
+	}
+	mean /= float64(len(column))
+	for _, x := range column {
+		square += (x - mean) * (x - mean)
+	}
+	deviation := math.Sqrt(square/float64(len(column))) + 1e-30
+	for i := range column {
+		column[i] = (column[i] - mean) / deviation
+	}
+}
+
+// choose takes candidates by their weighted scores, best first, until the load
+// with all of them out of the way is within the limit; ties fall to the smaller
+// buffer. ok is false if that is never so. O(chosen x (steps + candidates)).
+func (h *hauler) choose(w *work, by weights, limit int64) (set []swap, ok bool) {
+	load := slices.Clone(h.load)
+	left := slices.Clone(h.choices)
+	integral := make([]float64, len(load)+1)
+	fresh := make([]float64, len(left))
+	for {
+		for i, x := range load {
+			ok = ok && x <= limit
+			if i == 0 {
+				ok = x <= limit
+			}
+			integral[i+1] = integral[i] + float64(x)*float64(h.cost[i])
+		}
+		if ok || len(left) == 0 || w.halted() || w.done > mostSwapWork {
+			return set, ok
+		}
+		w.count((len(load) + len(left)) / 16)
+		if by[byFreshLoad] != 0 {
+			fresh = fresh[:len(left)]
+			for i := range left {
+				fresh[i] = integral[left[i].to] - integral[left[i].from+1]
+			}
+			standardize(fresh)
+		}
+		best, most := 0, math.Inf(-1)
+		for i := range left {
+			var sum float64
+			for k, x := range left[i].score {
+				sum += by[k] * x
+			}
+			if by[byFreshLoad] != 0 {
+				sum += by[byFreshLoad] * fresh[i]
+			}
+			if sum > most {
+				best, most = i, sum
+			}
+		}
+		x := left[best].swap
+		left = slices.Delete(left, best, best+1)
+		set = append(set, x)
+		for i := x.from + 1; i < x.to; i++ {
+			load[i] -= x.size
+		}
+	}
+}
+
+// What AutoSwap does for one limit, at default effort.
+const (
+	draws     = 60
+	exchanges = 180
+
+	// swapWork is for the draws and exchanges of one limit. It bounds graphs of
+	// many nodes; below some thousand all are made.
+	swapWork     = 3_000_000
+	mostSwapWork = 1_000_000_000 // for all that a swapper does
+)
+
+// swapping is a set of swaps and the time of the step with them.
+type swapping struct {
+	set []swap
+	end int64
+}
+
+// search looks for the set of swaps of least time under a limit, as AutoSwap
+// does: by each score alone, by weights that are searched for, then by
+// exchanging some swaps. It returns what each of the three found, the last the
+// best; end is the largest int64 where there is none.
+//
+// The paper searches the weights by Bayesian optimization; here the second half
+// of the draws lies around the best so far, which does the same.
+func (h *hauler) search(w *work, limit int64, draws, exchanges int, draw *rand.Rand) (alone [scores]int64, searched, exchanged swapping) {
+	most := w.done + swapWork
+	best := swapping{end: math.MaxInt64}
+	try := func(set []swap) int64 {
+		t, ok := h.simulate(w, set, limit)
+		if !ok {
+			return math.MaxInt64
+		}
+		if t.end < best.end {
+			best = swapping{set, t.end}
+		}
+		return t.end
+	}
+	var center weights
+	for k := range scores {
+		alone[k] = math.MaxInt64
+		by := weights{}
+		by[k] = 1
+		if set, ok := h.choose(w, by, limit); ok {
+			was := best.end
+			if alone[k] = try(set); alone[k] < was {
+				center = by
+			}
+		}
+	}
+	plain := h.begin[len(h.order)]
+	done := func() bool { return best.end <= plain || w.halted() || w.done > most }
+	for i := range draws {
+		if done() {
+			break
+		}
+		var by weights
+		for k := range by {
+			if i < draws/2 {
+				by[k] = 2*draw.Float64() - 1
+			} else {
+				by[k] = max(-1, min(1, center[k]+0.3*draw.NormFloat64()))
+			}
+		}
+		if set, ok := h.choose(w, by, limit); ok {
+			if was := best.end; try(set) < was {
+				center = by
+			}
+		}
+	}
+	searched = best
+	for range exchanges {
+		if done() || best.end == math.MaxInt64 {
+			break
+		}
+		set := slices.Clone(best.set)
+		for range 1 + draw.IntN(3) {
+			if len(set) > 0 {
+				k := draw.IntN(len(set))
+				set = slices.Delete(set, k, k+1)
+			}
+		}
+		for range draw.IntN(4) {
+			x := h.choices[draw.IntN(len(h.choices))].swap
+			if !slices.ContainsFunc(set, func(y swap) bool { return y.buffer == x.buffer }) {
+				set = append(set, x)
+			}
+		}
+		try(set)
+	}
+	return alone, searched, best
+}
+
+// auto returns the plan that AutoSwap finds for a limit, if it finds one.
+func (h *hauler) auto(w *work, limit int64, seed uint64, effort int) []hauled {
+	if len(h.choices) == 0 {
+		return nil
+	}
+	_, _, best := h.search(w, limit, effort*draws, effort*exchanges, rand.New(rand.NewPCG(seed, 2)))
+	if best.end == math.MaxInt64 {
+		return nil
+	}
+	x := h.hauled(w, best.set, limit)
+	if x.peak > limit {
+		return nil
+	}
+	return []hauled{x}
+}

@@ -1,0 +1,58 @@
+package budget
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// mixed is a solver of repetitions on a problem in which some tensors leave and
+// return unseen.
+type mixed struct {
+	hauled
+	solver *Solver
+}
+
+// shares are how much of what the link carries up to the peak is used.
+var shares = []float64{0.25, 0.5, 0.75, 1}
+
+// mixtures returns problems in which what is dear to make anew leaves, so that
+// the rest can be made anew to any limit: the dearest by the byte first
+// (convolutions and matrix products before normalizations and activations), as
+// long as nothing waits and all are away before the peak. Repetitions only
+// lengthen the step, so that transfers planned for the plain step stay hidden.
+// The limits are of the grid of the plain problem.
+func (h *hauler) mixtures(w *work, plain *Solver) (all []mixed) {
+	most := h.begin[len(h.order)]
+	most += most / 2000
+	order := slices.Clone(h.choices)
+	slices.SortStableFunc(order, func(a, b candidateSwap) int {
+		return cmp.Compare(float64(b.anew)/float64(b.size), float64(a.anew)/float64(a.size))
+	})
+	for _, share := range shares {
+		room := share * float64(h.link) / 1e9 * float64(h.begin[h.at])
+		var set []swap
+		for _, c := range order {
+			if float64(c.size) > room || w.halted() || w.done > mostSwapWork {
+				continue
+			}
+			try := append(slices.Clone(set), c.swap)
+			t, _ := h.simulate(w, try, math.MaxInt64)
+			if t.end > most || slices.Max(t.away) >= h.at {
+				continue
+			}
+			set, room = try, room-float64(c.size)
+		}
+		if len(set) == 0 || len(all) > 0 && slices.Equal(set, all[len(all)-1].set) {
+			continue
+		}
+		x := h.hauled(w, set, math.MaxInt64)
+		solver, err := New(x.problem, [][]int32{x.order}, plain.opt)
+		if err != nil {
+			panic("swap: " + err.Error())
+		}
+		solver.best, solver.among = plain.best, int64(len(shares))
+		all = append(all, mixed{x, solver})
+	}
+	return all
+}
