@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, optimum, running, runtime_order, table, training, whole, workdir
+from . import cases, command, limits, optimum, running, runtime_order, table, training, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -35,6 +35,8 @@ def main():
     orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
     steps = _training(args, data, work) + _whole(args, tool, data, work)
     runs = _running(args, data, work)
+    if not args.kind or "limit" in args.kind:
+        runs += _others("limit", limits.find(tool, work), limits, args, tool, work)
     everything = results + optima + orders + steps + runs
     (work / "results.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
     for text in table.summary(results, optima, orders, steps, runs):
@@ -47,7 +49,7 @@ def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "step"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) run (onnxmem run) or step (the training step of every model at its full size)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "limit", "step"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) run (onnxmem run), limit (nodes that run again) or step (the training step of every model at its full size)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")

@@ -1,0 +1,71 @@
+"""Plans below a limit, in which nodes run again, against those without: the same bits in ONNX Runtime and in onnxmem run."""
+
+import time
+
+import numpy as np
+import onnx
+
+from . import command, step
+
+_DIMS = {"batch": 4}
+_SMALL = {"size": "64", "classes": "10"}
+
+# Networks whose activations outweigh what a single node needs, and how much of the peak is left to them.
+_NETWORKS = {
+    "efficientnet_b0": (_SMALL | {"width": "0.5"}, "75%"),
+    "mobilenet_v2": (_SMALL | {"width": "0.5"}, "60%"),
+    "resnet50": (_SMALL | {"width": "0.25", "size": "96"}, "80%"),
+    "vit_b_16": (_SMALL | {"layers": "6", "hidden": "64", "heads": "4", "ff": "128"}, "70%"),
+}
+
+
+def find(tool, work):
+    """Small networks."""
+    found = []
+    for name, (settings, _) in _NETWORKS.items():
+        found.append(work / f"{name}.limit.onnx")
+        tool.model(name, found[-1], settings)
+    return found
+
+
+def examine(path, tool, work):
+    """Make a training step with and without a limit, run both, and compare."""
+    began = time.process_time()
+    name = path.name.split(".")[0]
+    result = {"title": f"limit/{name}", "limit": _NETWORKS[name][1], "faults": []}
+    paths = [work / f"{name}.{kind}.onnx" for kind in ("plain", "limited")]
+    flags = [f"--dim={k}={v}" for k, v in _DIMS.items()]
+    try:
+        tool.train(path, paths[0], flags)
+        tool.train(path, paths[1], [*flags, f"--limit={result['limit']}"])
+        result["faults"] += [f"verify: {text}" for text in tool.verify(paths[1])]
+        onnx.checker.check_model(str(paths[1]), full_check=True)
+        outcomes = [_outcome(tool, p) for p in paths]
+    except (command.Failed, onnx.checker.ValidationError) as err:
+        result["faults"].append(str(err))
+        return result
+    result["again"] = sum("/again" in n.name for n in onnx.load(paths[1]).graph.node)
+    if not result["again"]:
+        result["faults"].append("nothing runs again")
+    for where, plain, limited in zip(("ONNX Runtime", "onnxmem run"), *outcomes):
+        wrong = [k for k in plain if k not in limited or plain[k].tobytes() != limited[k].tobytes()]
+        if wrong:
+            result["faults"].append(f"{where}: {len(wrong)} of {len(plain)} outputs differ, {wrong[0]} first")
+    result["seconds"] = round(time.process_time() - began, 1)
+    return result
+
+
+def _outcome(tool, path):
+    """All outputs of one step, by ONNX Runtime without optimizations and by onnxmem."""
+    made = step.Step(path)
+    given = {**made.values, **made.data(int(_SMALL["classes"])), step.RATE: np.array(0.01, np.float32)}
+    session = made.session()
+    names = [o.name for o in session.get_outputs()]
+    theirs = dict(zip(names, session.run(names, given)))
+    _, ours = tool.run(path, given, ["--check", "--poison"], 600)
+    return theirs, ours
+
+
+def row(result):
+    """One line of text."""
+    return f"{result['title']:34} {result.get('again', 0)} nodes run again at {result['limit']}, the same bits: {'NO' if result['faults'] else 'yes'}, {result.get('seconds', 0)} s"
