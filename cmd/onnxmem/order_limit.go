@@ -15,9 +15,11 @@ import (
 
 // limited is what "order --limit" and "order --frontier" add to an ordering.
 type limited struct {
-	plan     *budget.Plan   // nil without --limit
-	frontier []*budget.Plan // nil without --frontier
-	peak     int64          // the best order's, which per cent are of
+	plan     *budget.Plan     // nil without --limit
+	swap     *budget.SwapPlan // nil without --limit and a host; plan is its
+	frontier []*budget.Plan   // nil without --frontier
+	host     bool             // tensors may leave: no bound is known
+	peak     int64            // the best order's, which per cent are of
 	took     time.Duration
 }
 
@@ -29,25 +31,48 @@ const frontierStep = 5
 func (o *ordering) limit(ctx context.Context) error {
 	began := time.Now()
 	o.limited.peak = o.found.Evaluation.Peak
+	plan := o.repeatLimit
+	if o.limited.host = o.cmd.linked(); o.limited.host {
+		plan = o.swapLimit
+	}
+	if err := plan(ctx); err != nil {
+		return err
+	}
+	plans := o.limited.frontier
+	for len(plans) > 0 && plans[len(plans)-1].Feasible == budget.Impossible {
+		plans = plans[:len(plans)-1]
+	}
+	o.limited.frontier = plans
+	o.limited.took = time.Since(began)
+	return nil
+}
+
+// limits returns those of the frontier, or the one of --limit; nil: none is
+// asked for.
+func (o *ordering) limits(frontier bool) (limits []int64) {
+	switch {
+	case frontier && o.cmd.Frontier:
+		for percent := 100 - frontierStep; percent > 0; percent -= frontierStep {
+			limits = append(limits, share(o.limited.peak, float64(percent)))
+		}
+	case !frontier && o.cmd.Limit != nil:
+		limits = []int64{o.cmd.limitBytes(o.limited.peak)}
+	}
+	return limits
+}
+
+// repeatLimit plans steps with repetitions alone.
+func (o *ordering) repeatLimit(ctx context.Context) error {
 	solver, err := budget.New(o.problem, o.found.Orders, budget.Options{Effort: optimize.Efforts[o.cmd.Effort]})
 	if err != nil {
 		return &failure{exitRefused, fmt.Sprintf("%s: %v", o.file, err)}
 	}
-	if o.cmd.Limit != nil {
-		o.limited.plan = solver.Solve(ctx, o.cmd.limitBytes(o.limited.peak))
+	if list := o.limits(false); list != nil {
+		o.limited.plan = solver.Solve(ctx, list[0])
 	}
-	if o.cmd.Frontier {
-		var limits []int64
-		for percent := 100 - frontierStep; percent > 0; percent -= frontierStep {
-			limits = append(limits, share(o.limited.peak, float64(percent)))
-		}
-		plans := solver.Frontier(ctx, limits)
-		for len(plans) > 0 && plans[len(plans)-1].Feasible == budget.Impossible {
-			plans = plans[:len(plans)-1]
-		}
-		o.limited.frontier = plans
+	if list := o.limits(true); list != nil {
+		o.limited.frontier = solver.Frontier(ctx, list)
 	}
-	o.limited.took = time.Since(began)
 	return nil
 }
 
@@ -88,11 +113,11 @@ type pointJSON struct {
 	LowerBound *float64 `json:"extra_cost_lower_bound_percent"`
 }
 
-func percents(p *budget.Plan) (extra, bound *float64) {
+func (l *limited) percents(p *budget.Plan) (extra, bound *float64) {
 	if p.Feasible == budget.Found {
 		extra = &p.ExtraPercent
 	}
-	if p.Feasible != budget.Impossible {
+	if p.Feasible != budget.Impossible && !l.host {
 		bound = &p.LowerBoundPercent
 	}
 	return extra, bound
@@ -102,7 +127,7 @@ func percents(p *budget.Plan) (extra, bound *float64) {
 func (l *limited) json() (limit *limitJSON, frontier *[]pointJSON) {
 	if p := l.plan; p != nil {
 		limit = &limitJSON{Limit: p.Limit, BestOrder: l.peak}
-		limit.ExtraCost, limit.LowerBound = percents(p)
+		limit.ExtraCost, limit.LowerBound = l.percents(p)
 		if p.Feasible != budget.NoneFound {
 			found := p.Feasible == budget.Found
 			limit.Feasible = &found
@@ -112,7 +137,7 @@ func (l *limited) json() (limit *limitJSON, frontier *[]pointJSON) {
 	if l.frontier != nil {
 		points := []pointJSON{}
 		for _, p := range l.frontier {
-			extra, bound := percents(p)
+			extra, bound := l.percents(p)
 			points = append(points, pointJSON{p.Limit, extra, bound})
 		}
 		frontier = &points
@@ -136,7 +161,11 @@ func (o *ordering) limitText(w io.Writer) {
 		fmt.Fprintf(w, "limit                %s, %.1f %% of the best order's peak\n", units.Bytes(p.Limit), 100*float64(p.Limit)/float64(max(l.peak, 1)))
 		if p.Feasible == budget.Found {
 			fmt.Fprintf(w, "peak, these steps    %s; nodes that run again: %s\n", units.Bytes(p.PeakBytes), units.Group(int64(repeated(p))))
-			fmt.Fprintf(w, "extra time           %.2f %% of a step; no plan needs less than %.2f %%\n", p.ExtraPercent, p.LowerBoundPercent)
+			if l.host {
+				o.swapText(w)
+			} else {
+				fmt.Fprintf(w, "extra time           %.2f %% of a step; no plan needs less than %.2f %%\n", p.ExtraPercent, p.LowerBoundPercent)
+			}
 		}
 	}
 	if l.frontier != nil {
@@ -146,7 +175,7 @@ func (o *ordering) limitText(w io.Writer) {
 			if p.Feasible == budget.Found {
 				extra = fmt.Sprintf("%.2f %%", p.ExtraPercent)
 			}
-			if p.Feasible != budget.Impossible {
+			if p.Feasible != budget.Impossible && !l.host {
 				bound = fmt.Sprintf("%.2f %%", p.LowerBoundPercent)
 			}
 			fmt.Fprintf(w, "%8d %%  %28s  %12s  %12s\n", 100-frontierStep*(i+1), units.Bytes(p.Limit), extra, bound)
