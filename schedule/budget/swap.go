@@ -108,7 +108,9 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 		found[i] = &SwapPlan{Plan: *s.plain.plan(work, limit), Problem: s.p}
 		found[i].take(s.alone(limit))
 	}
-	if below && !s.opt.NoRecompute {
+	// Where nothing waits, nothing is better.
+	costs := slices.ContainsFunc(found, func(x *SwapPlan) bool { return x.Feasible != Found || x.ExtraCost > 0 })
+	if below && costs && !s.opt.NoRecompute {
 		s.repeat(ctx, limits, found)
 	}
 	for i := range found {

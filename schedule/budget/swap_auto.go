@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -132,44 +133,46 @@ func standardize(column []float64) {
 
 // choose takes candidates by their weighted scores, best first, until the load
 // with all of them out of the way is within the limit; ties fall to the smaller
-// buffer. ok is false if that is never so. O(chosen x (steps + candidates)).
+// buffer. ok is false if that is never so. O(chosen x steps), and with a weight
+// for the fresh load O(chosen x (steps + candidates)).
 func (h *hauler) choose(w *work, by weights, limit int64) (set []swap, ok bool) {
 	load := slices.Clone(h.load)
-	left := slices.Clone(h.choices)
-	integral := make([]float64, len(load)+1)
-	fresh := make([]float64, len(left))
-	for {
-		for i, x := range load {
-			ok = ok && x <= limit
-			if i == 0 {
-				ok = x <= limit
-			}
-			integral[i+1] = integral[i] + float64(x)*float64(h.cost[i])
+	type scored struct {
+		swap
+		sum float64
+	}
+	left := make([]scored, len(h.choices))
+	for i, c := range h.choices {
+		left[i].swap = c.swap
+		for k, x := range c.score {
+			left[i].sum += by[k] * x
 		}
-		if ok || len(left) == 0 || w.halted() || w.done > mostSwapWork {
-			return set, ok
+	}
+	slices.SortStableFunc(left, func(a, b scored) int { return cmp.Compare(b.sum, a.sum) })
+	integral, fresh := make([]float64, len(load)+1), make([]float64, len(left))
+	for slices.Max(load) > limit {
+		if len(left) == 0 || w.halted() || w.done > mostSwapWork {
+			return set, false
 		}
-		w.count((len(load) + len(left)) / 16)
+		best := 0
 		if by[byFreshLoad] != 0 {
+			w.count((len(load) + len(left)) / 16)
+			for i, x := range load {
+				integral[i+1] = integral[i] + float64(x)*float64(h.cost[i])
+			}
 			fresh = fresh[:len(left)]
 			for i := range left {
 				fresh[i] = integral[left[i].to] - integral[left[i].from+1]
 			}
 			standardize(fresh)
-		}
-		best, most := 0, math.Inf(-1)
-		for i := range left {
-			var sum float64
-			for k, x := range left[i].score {
-				sum += by[k] * x
-			}
-			if by[byFreshLoad] != 0 {
-				sum += by[byFreshLoad] * fresh[i]
-			}
-			if sum > most {
-				best, most = i, sum
+			most := math.Inf(-1)
+			for i := range left {
+				if sum := left[i].sum + by[byFreshLoad]*fresh[i]; sum > most {
+					best, most = i, sum
+				}
 			}
 		}
+		w.count(len(load) / 64)
 		x := left[best].swap
 		left = slices.Delete(left, best, best+1)
 		set = append(set, x)
@@ -177,6 +180,7 @@ func (h *hauler) choose(w *work, by weights, limit int64) (set []swap, ok bool) 
 			load[i] -= x.size
 		}
 	}
+	return set, true
 }
 
 // What AutoSwap does for one limit, at default effort.

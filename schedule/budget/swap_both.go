@@ -31,18 +31,7 @@ func (h *hauler) mixtures(w *work, plain *Solver) (all []mixed) {
 	})
 	for _, share := range shares {
 		room := share * float64(h.link) / 1e9 * float64(h.begin[h.at])
-		var set []swap
-		for _, c := range order {
-			if float64(c.size) > room || w.halted() || w.done > mostSwapWork {
-				continue
-			}
-			try := append(slices.Clone(set), c.swap)
-			t, _ := h.simulate(w, try, math.MaxInt64)
-			if t.end > most || slices.Max(t.away) >= h.at {
-				continue
-			}
-			set, room = try, room-float64(c.size)
-		}
+		set := h.unseen(w, order, room, most)
 		if len(set) == 0 || len(all) > 0 && slices.Equal(set, all[len(all)-1].set) {
 			continue
 		}
@@ -55,4 +44,37 @@ func (h *hauler) mixtures(w *work, plain *Solver) (all []mixed) {
 		all = append(all, mixed{x, solver})
 	}
 	return all
+}
+
+// unseenWork is for the simulations of one share.
+const unseenWork = 10_000_000
+
+// unseen takes candidates in an order as long as the step ends by a time, all
+// have left before the peak, and their bytes are at most so many. It tries
+// several at once where that works.
+func (h *hauler) unseen(w *work, order []candidateSwap, room float64, latest int64) (set []swap) {
+	until := w.done + unseenWork
+	for several := 1; len(order) > 0 && w.done < until && !w.halted(); {
+		try, rest := slices.Clone(set), room
+		n := 0
+		for ; n < len(order) && len(try) < len(set)+several; n++ {
+			if x := order[n].swap; float64(x.size) <= rest {
+				try, rest = append(try, x), rest-float64(x.size)
+			}
+		}
+		if len(try) == len(set) {
+			break
+		}
+		t, _ := h.simulate(w, try, math.MaxInt64)
+		switch {
+		case t.end <= latest && slices.Max(t.away) < h.at:
+			set, room, order = try, rest, order[n:]
+			several *= 2
+		case several > 1:
+			several = 1
+		default:
+			order = order[n:]
+		}
+	}
+	return set
 }
