@@ -82,6 +82,12 @@ func TestCheckRunFindsWrongPlans(t *testing.T) {
 			b.Offset = p.Pools[0].Bytes // where nobody else is
 			p.Pools[0].Bytes += b.Bytes
 		}},
+		{name: "and long before, so that the node is not the last that ran", poison: true, stray: `node "b" \(Sigmoid\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 3-3\)`, spoil: func(p *plan.Plan) {
+			b := bufferOf(t, p, "b")
+			b.First, b.Last = 3, 3
+			b.Offset = p.Pools[0].Bytes
+			p.Pools[0].Bytes += b.Bytes
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			program, p := planned(t, chain(t))

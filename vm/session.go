@@ -22,8 +22,10 @@ type Options struct {
 	// another topological order: what a planned run is held against.
 	Apart bool
 	// Poison fills the bytes of a buffer with signalling numbers as soon as it
-	// dies, and looks after every step whether any byte that is not live was
-	// written: in the arena, or around a storage that lies apart. Slow.
+	// dies, and looks whether any byte that is not live was written: in the
+	// arena before it is used again, at the end of a run, and, to name the
+	// node, after every step of a second run with the same inputs; around a
+	// storage that lies apart, when it is made.
 	Poison bool
 	// NoPack leaves constant weights of convolutions and matrix products as
 	// they lie in the file: no memory beside the plan's, but slower. Results
@@ -234,6 +236,13 @@ func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 		}
 	}
 	if err := s.tape.run(); err != nil {
+		if s.guard.unsure(err) {
+			s.guard.each = true
+			if _, exact := s.Run(inputs); exact != nil {
+				err = exact
+			}
+			s.guard.each = false
+		}
 		return nil, s.named(err)
 	}
 	s.step++
