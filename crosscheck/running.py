@@ -24,9 +24,8 @@ _QUANTIZED = _INTEGER | {"QuantizeLinear", "DynamicQuantizeLinear"}
 _LOOP = "run/learn"
 _SECONDS = 900  # of one run of ours
 _STEPS = 3  # of training
-_RATE = 0.001
-_DRAWS = 4  # of data
-_SPREADS = 4  # two draws from one spread
+_PART = 0.1  # of the loss that a step takes away, as far as its gradients tell
+_DRAWS = 32  # of data; for the most sensitive network 11 of 70 are settled, the first is the 15th
 _VANISHING = 1e-5  # a gradient below this part of the largest one is zero
 _REPEATS = 5  # of a run whose time is taken; the least counts
 _EXAMPLES = 4  # of a kind of fault are told in full
@@ -94,59 +93,48 @@ def _train(network, work, tool, data, result):
     networks.write(network, source, tool, data)
     loss = network.loss + (onnx.load(str(source)).graph.output[0].name if network.loss == "none:" else "")
     tool.train(source, target, ("--keep-gradients", f"--loss={loss}", *network.flags))
-    training = step.Step(target)
-    result["nodes"] = len(training.model.graph.node)
-    given = _settle(training, tool, result)
+    result["nodes"] = len(step.Step(target).model.graph.node)
+    given = _settle(target, tool, result)
     _run(tool, target, given, result, (f"--steps={_STEPS}",))
-    ours, theirs = np.array(result.pop("losses")), _losses(target, given)
-    fault, result["error"] = compare(ours, theirs)
-    if fault:
-        own = compare(_losses(target, {n: _nudged(a) for n, a in given.items()}), theirs)[1]
-        if result["error"] > _SPREADS * own:
-            result["faults"].append(f"losses {fault}, ONNX Runtime's own by {own:.2g}")
+
+
+def _settle(target, tool, result):
+    """Data for which our gradients and losses are ONNX Runtime's.
+
+    Where rounding puts an element on the other side of a kink (Relu, Clip,
+    MaxPool), two right gradients differ, and so does what follows from them;
+    data are then drawn anew. A wrong gradient agrees on none.
+    """
+    training = step.Step(target)
+    session, classes = training.session(), training.classes()
+    names = [f"{n}.grad" for n in training.trainable]
+    for seed in range(_DRAWS):
+        given = {**training.data(classes, seed), step.RATE: np.array(0, np.float32)}
+        _, got = tool.run(target, given, (), _SECONDS)
+        loss, *gradients = session.run(["loss", *names], {**training.values, **given})
+        want = dict(zip(names, gradients))
+        result["draws"], result["gradients"] = seed + 1, gradient_error(got, want)
+        fault = f"gradients off by {result['gradients']:.2g}"
+        if result["gradients"] <= _TOLERANCE["float32"]:
+            given[step.RATE] = _rate(float(loss), gradients)
+            report, _ = tool.run(target, given, (f"--steps={_STEPS}",), _SECONDS)
+            fault, result["error"] = compare(np.array(report["losses"]), _losses(target, given))
+            if not fault:
+                return given
+    result["faults"].append(f"on the last of {_DRAWS} draws of data: {fault}")
+    return given
+
+
+def _rate(loss, gradients):
+    """A learning rate that is felt, and small enough for the loss to fall."""
+    return np.array(_PART * abs(loss) / sum(float(np.square(g, dtype=np.float64).sum()) for g in gradients), np.float32)
 
 
 def _losses(target, given):
     """ONNX Runtime's, of all steps."""
     training = step.Step(target)
     session = training.session()
-    return np.array([training.advance(session, given, _RATE) for _ in range(_STEPS)])
-
-
-def _settle(training, tool, result):
-    """Data for which our gradients are ONNX Runtime's.
-
-    Where rounding puts an element on the other side of a kink (Relu, Clip,
-    MaxPool), two right gradients differ; data are then drawn anew. A wrong
-    gradient agrees on none. Some networks double an error of rounding at each
-    layer, whatever the data: ours may then differ by as much as ONNX Runtime's
-    own do (spread) when the last bits of the data change.
-    """
-    session, classes = training.session(), training.classes()
-    names = [f"{n}.grad" for n in training.trainable]
-
-    def theirs(given):
-        return dict(zip(names, session.run(names, {**training.values, **given})))
-
-    for seed in range(_DRAWS):
-        given = {**training.data(classes, seed), step.RATE: np.array(_RATE, np.float32)}
-        _, got = tool.run(training.path, given, (), _SECONDS)
-        want = theirs(given)
-        result["gradients"] = gradient_error(got, want)
-        if result["gradients"] <= _TOLERANCE["float32"]:
-            return given
-    result["spread"] = gradient_error(theirs({n: _nudged(a) for n, a in given.items()}), want)
-    if result["gradients"] > _SPREADS * result["spread"]:
-        result["faults"].append(f"gradients differ by {result['gradients']:.2g} on the last of {_DRAWS} draws of data, ONNX Runtime's own by {result['spread']:.2g}")
-    return given
-
-
-def _nudged(array):
-    """An array with the last bit of each real number changed; a scalar stays."""
-    if array.dtype != np.float32 or array.ndim == 0:
-        return array
-    rng = np.random.default_rng(0)
-    return np.nextafter(array, np.float32(np.inf) * rng.choice([-1, 1], array.shape).astype(np.float32))
+    return np.array([training.advance(session, given, given[step.RATE]) for _ in range(_STEPS)])
 
 
 def gradient_error(got, want):
@@ -167,8 +155,6 @@ def _run(tool, target, given, result, flags=()):
         result["faults"].append(f"differs from an unplanned run: {', '.join(different[:_EXAMPLES])}")
     for key in ("arena_bytes", "dynamic_bytes", "scratch_bytes", "packed_bytes", "heap_allocs_per_step"):
         result[key] = report[key]
-    if "losses" in report:
-        result["losses"] = report["losses"]
     return got
 
 
@@ -205,8 +191,7 @@ def row(result):
     said.append(f"{result['error']:9.1e}" if "error" in result else "        -")
     said += [f"{ {True: 'yes', False: 'NO', None: '-'}[result.get(v)]:>6}" for v in ("identical", "poison")]
     if "gradients" in result:
-        own = f" of {result['spread']:.0e}" if "spread" in result else ""
-        said.append(f"gradients {result['gradients']:.0e}{own}".rjust(27))
+        said.append(f"gradients {result['gradients']:.1e} draw {result['draws']}".rjust(27))
     elif "ort_ms" in result:
         said.append(f"{result['ms']:10.1f}{result['ort_ms']:10.1f}{result['ms'] / result['ort_ms']:7.2f}")
     else:
