@@ -144,13 +144,18 @@ func (s *State) budgetProblem(r *region, costs []int64) *schedule.Problem {
 	for i, n := range r.g.Nodes {
 		v := &p.Nodes[i]
 		v.Cost, v.Once = costs[i], once[i]
+		v.Writes = []int32{} // known: nothing, but for updates
 		n.Reads(func(t graph.TensorID) {
 			if over := r.of[t]; over != noStorage {
 				v.Args = append(v.Args, over)
 			}
 		})
 	}
+	// Statistics are not written again: BatchNormalization in training may run again.
 	r.writers(func(n graph.NodeID, in, _ int) {
+		if !ops.Depends(r.g.Nodes[n], 0, in) {
+			return
+		}
 		v := &p.Nodes[n]
 		v.Writes = append(v.Writes, r.of[r.g.Nodes[n].Inputs[in]])
 	})
