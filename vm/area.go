@@ -39,13 +39,17 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 	a := &area{tensors: make(map[graph.TensorID]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
 	for i := range buffers {
 		p := &buffers[i]
-		at := spot{unsafe.Add(base.at, p.Offset), p.Bytes}
+		pool := base.at
 		if p.Pool == plan.Resident {
 			if p.Kind == plan.KindConstant {
 				continue // it is read where it lies in its file
 			}
-			at.at = b.s.resident.at(p.Offset)
+			pool = b.s.resident.base
 		}
+		if p.Bytes == 0 {
+			continue // there may be no pool
+		}
+		at := spot{unsafe.Add(pool, p.Offset), p.Bytes}
 		if p.Node != nil {
 			a.work[graph.NodeID(*p.Node)] = at
 		}

@@ -148,8 +148,13 @@ func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch u
 			w.columns = min(width, j0+n-j)
 			p.right(&w, strip, width, j, k)
 			w.c = unsafe.Add(c, 4*(j-j0))
-			if bias != nil {
-				w.rowBias, w.colBias = unsafe.Add(bias, 4*i0), unsafe.Add(bias, 4*j)
+			// An address beyond the bias must not be made: Go's collector would
+			// come upon it.
+			if p.RowBias {
+				w.rowBias = unsafe.Add(bias, 4*i0)
+			}
+			if p.ColBias {
+				w.colBias = unsafe.Add(bias, 4*j)
 			}
 			w.run(kernel)
 		}
@@ -189,6 +194,10 @@ func (p *Product) epilogue(w *panel, first, last bool) {
 
 // left finds or packs rows [i, i+m) of A at depth k.
 func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
+	if w.depth == 0 { // there is no element to point to
+		w.a = unsafe.Pointer(unsafe.SliceData(side))
+		return
+	}
 	if a, ok := p.A.(*Packed); ok {
 		w.a = unsafe.Add(a.At, 4*(i*a.K+k*height))
 		w.aStrip, w.aRow, w.aDeep = 4*height*a.K, 4, 4*height
@@ -217,6 +226,10 @@ func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
 
 // right finds or packs columns [j, j+width) of B at depth k.
 func (p *Product) right(w *panel, strip []float32, width, j, k int) {
+	if w.depth == 0 {
+		w.b = unsafe.Pointer(unsafe.SliceData(strip))
+		return
+	}
 	if b, ok := p.B.(*Packed); ok {
 		w.b, w.bDeep = unsafe.Add(b.At, 4*(j*b.K+k*width)), 4*width
 		return
