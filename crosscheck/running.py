@@ -78,11 +78,20 @@ def _infer(case, work, tool, result):
         got = _run(tool, target, given, result)
         operators = {n.op_type for n in probe.nodes_of(model)}
         want = runtime.run_exactly(source, given) if operators & _INTEGER else runtime.run(source, given, 1)[0]
-        _compare(got, want, result, _STEP if operators & _QUANTIZED else 0)
+        _compare(got, want, result, tolerance(model))
         result["ms"] = tool.run(target, given, ("--workers=1", f"--steps={_REPEATS}"), _SECONDS)[0]["times_ms"]["step"]
         result["ort_ms"] = runtime.best_time(source, given, _REPEATS)
     finally:
         target.unlink(missing_ok=True)
+
+
+def tolerance(model):
+    """What outputs may be off by, whatever their dtype; 0: by dtype. One in float32 is no closer than what it is made of."""
+    if {n.op_type for n in probe.nodes_of(model)} & _QUANTIZED:
+        return _STEP
+    if any(t.data_type in (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16) for t in model.graph.initializer):
+        return _TOLERANCE["float16"]
+    return 0
 
 
 def _train(network, work, tool, data, result):

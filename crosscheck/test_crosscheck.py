@@ -175,6 +175,15 @@ class Running(unittest.TestCase):
         self.assertTrue(running.compare(np.array([1, 2]), np.array([1, 3]))[0])
         self.assertEqual(running.compare(np.float16([1.0]), np.float16([1.001]))[0], "")
 
+    def test_outputs_may_be_off_by_what_they_are_made_of(self):
+        def model(op, dtype):
+            weight = onnx.helper.make_tensor("w", dtype, [1], [1])
+            return onnx.helper.make_model(onnx.helper.make_graph([onnx.helper.make_node(op, ["w"], ["y"])], "g", [], [], [weight]))
+
+        self.assertEqual(running.tolerance(model("Cast", onnx.TensorProto.FLOAT)), 0)
+        self.assertEqual(running.tolerance(model("Cast", onnx.TensorProto.FLOAT16)), 1e-2)
+        self.assertEqual(running.tolerance(model("QuantizeLinear", onnx.TensorProto.FLOAT)), 2e-2)
+
     def test_gradients_are_compared(self):
         want = {"w": np.array([1.0, -2.0]), "zero": np.array([1e-9])}
         self.assertEqual(running.gradient_error({**want, "w": np.array([1.0, -1.0])}, want), 0.5)
