@@ -24,7 +24,7 @@ def main():
     if not (data / "zoo").is_dir():
         print(f"crosscheck: no test data at {data} (set ONNXMEM_DATA): only testdata/light and the built-in networks")
         data = _ROOT / "testdata"
-    chosen = _choose(cases.find(data, _networks(tool)), args, data)
+    chosen = _choose(cases.find(data, _networks(tool)), args)
     work = args.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     workdir.prepare(work, data, chosen)
@@ -70,10 +70,8 @@ def _networks(tool):
         return []
 
 
-def _choose(found, args, data):
+def _choose(found, args):
     """The cases that the command line asks for."""
-    if data == _ROOT / "testdata":
-        found = [c for c in found if c.kind != "zoo"]  # its weights cannot be made
     if args.subset:
         found = [c for c in found if c.title in cases.SUBSET]
     if args.kind:

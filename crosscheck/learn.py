@@ -18,7 +18,7 @@ import numpy as np
 from . import step
 
 STEPS = 100
-_RATE = 0.02
+_RATE = 0.05
 _TOLERANCE = 1e-4  # of a loss, relative where it is above 1
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 

@@ -35,3 +35,11 @@ func (s names) unique(name string) string {
 		}
 	}
 }
+
+// Unique gives a name that nothing in g has: the one asked for, or with a number
+// behind it. It looks at all of g.
+func (g *Graph) Unique(name string) string {
+	taken := names{}
+	taken.note(g)
+	return taken.unique(name)
+}

@@ -51,12 +51,13 @@ func (s *State) repeat(rep *repetition, steps []int) error {
 		list[i] = graph.NodeID(n)
 	}
 	statistics := rep.before.statistics()
+	unused := stubs(g, list, statistics)
 	made, err := g.Repeat(list, graph.RepeatOptions{
 		Views: !s.opt.NoViews, Optional: ops.Optional,
 		Instead: func(n graph.NodeID, in int) (graph.TensorID, bool) {
 			for _, x := range statistics[n] {
 				if x.in == in {
-					return g.Nodes[n].Outputs[x.out], true
+					return unused[g.Nodes[n].Inputs[in]], true
 				}
 			}
 			return graph.None, false
@@ -106,6 +107,45 @@ func (r *region) statistics() map[graph.NodeID][]statistic {
 		}
 	})
 	return found
+}
+
+// stubs gives for each statistic what repetitions read in its place: zeros, which
+// one tensor holds for all of a type and shape. They could not read the statistic
+// itself, which the first run has written over. Nor what that run has made:
+// ONNX Runtime lets BatchNormalization in training write over what it reads (1.31
+// does, even over what the graph puts out), and would take the average twice.
+func stubs(g *graph.Graph, steps []graph.NodeID, statistics map[graph.NodeID][]statistic) map[graph.TensorID]graph.TensorID {
+	found := map[graph.TensorID]graph.TensorID{}
+	zeros := map[string]graph.TensorID{} // by type and shape
+	runs := make([]int, len(g.Nodes))
+	for _, n := range steps {
+		if runs[n]++; runs[n] != 2 {
+			continue
+		}
+		for _, x := range statistics[n] {
+			in := g.Nodes[n].Inputs[x.in]
+			t := g.Tensors[in]
+			key := t.Type.String()
+			if _, made := zeros[key]; !made {
+				zeros[key] = zero(g, t)
+			}
+			found[in] = zeros[key]
+		}
+	}
+	return found
+}
+
+// zero adds an initializer of zeros to g, of the type and shape of t.
+func zero(g *graph.Graph, t *graph.Tensor) graph.TensorID {
+	dims := make([]int64, len(t.Type.Shape))
+	for i, n := range t.Type.Shape {
+		dims[i] = int64(n)
+	}
+	name := g.Unique(fmt.Sprintf("onnxmem.unread.%v%v", t.Type.Elem, dims))
+	id := g.NewTensor(name)
+	g.Tensors[id].Data = &graph.Data{Name: name, Type: t.Type.Elem, Dims: dims, Raw: make([]byte, t.Bytes), Bytes: t.Bytes}
+	g.Tensors[id].Type, g.Tensors[id].Bytes = t.Type, t.Bytes
+	return id
 }
 
 // writers calls f for every output that is written over a parameter or state.

@@ -46,7 +46,7 @@ func main() {
 	flag.IntVar(&c.steps, "steps", 100, "steps of training")
 	flag.IntVar(&c.every, "every", 10, "steps between two lines")
 	flag.IntVar(&c.batch, "batch", 32, "pictures in a step")
-	flag.Float64Var(&c.rate, "rate", 0.02, "learning rate")
+	flag.Float64Var(&c.rate, "rate", 0.05, "learning rate")
 	flag.Uint64Var(&c.seed, "seed", 1, "of weights and pictures")
 	flag.IntVar(&c.tests, "tests", 500, "pictures that the trained network is tested with")
 	flag.BoolVar(&c.record, "record", false, "write the data and the losses of all steps, too")

@@ -12,7 +12,7 @@ import (
 // The loss falls, the trained network reads most of what it has never seen, the
 // files are there, and a second run gives the same ones.
 func TestTrains(t *testing.T) {
-	c := settings{dir: t.TempDir(), steps: 50, every: 20, batch: 16, rate: 0.02, seed: 3, tests: 100, record: true}
+	c := settings{dir: t.TempDir(), steps: 50, every: 20, batch: 16, rate: 0.05, seed: 3, tests: 100, record: true}
 	var out bytes.Buffer
 	if err := run(c, &out); err != nil {
 		t.Fatal(err)
