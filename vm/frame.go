@@ -30,6 +30,7 @@ type step struct {
 	out    []*tensor // as call.Out
 	kernel *kernel.Kernel
 	run    kernel.Run // nil: nothing to do
+	within *step      // the step that does the work of this one; nil: itself
 	late   bool       // the kernel is prepared at every step
 	live   bool       // while it is prepared late
 	frees  []*tensor  // dynamic tensors that nobody reads afterwards
@@ -151,7 +152,6 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		return fmt.Errorf("more than %d nodes, those of called functions counted at each call", maxNodes)
 	}
 	f.steps = make([]*step, len(f.g.Nodes))
-	// Nodes are built in the listed order, which is that of the plan's bodies.
 	for i, n := range f.g.Nodes {
 		st := &step{f: f, node: graph.NodeID(i)}
 		st.call = kernel.Call{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st}
@@ -162,6 +162,9 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 			st.addOutput(f, t)
 		}
 		f.steps[i] = st
+	}
+	// Nodes are prepared in the listed order, which is that of the plan's bodies.
+	for _, st := range f.steps {
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
@@ -236,6 +239,9 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		}
 		return err
 	}
+	if st.within != nil {
+		return nil
+	}
 	if st.kernel = kernel.Lookup(n.Domain, n.Op); st.kernel == nil {
 		b.s.missing.add(label, n.OpName(), ErrNoKernel)
 		return nil
@@ -244,8 +250,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		st.late = true
 		return nil
 	}
-	var err error
-	st.run, err = st.kernel.Prepare(&st.call)
+	err := st.fuse()
 	if errors.Is(err, kernel.ErrLate) {
 		st.late = true
 		return nil

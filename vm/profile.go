@@ -13,7 +13,10 @@ type Profile struct {
 	pr    *Program
 	began time.Time
 	spans []span
-	least []time.Duration // of each node, of all runs
+	// within is the step that did the work of each node: its own, or that of
+	// the node before an activation.
+	within []int
+	least  []time.Duration // of each node, of all runs
 }
 
 type span struct{ from, to time.Duration }
@@ -22,6 +25,16 @@ type span struct{ from, to time.Duration }
 // counts.
 func (s *Session) Profile() *Profile {
 	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps)), least: make([]time.Duration, len(s.main.steps))}
+	at := map[*step]int{}
+	for i, st := range s.main.steps {
+		at[st] = i
+		p.within = append(p.within, i)
+	}
+	for i, st := range s.main.steps {
+		if st.within != nil {
+			p.within[i] = at[st.within]
+		}
+	}
 	s.tape.before = append(s.tape.before, func(_ *step, at int) {
 		if at == 0 {
 			p.began = time.Now()
@@ -75,8 +88,12 @@ func (p *Profile) Write(w io.Writer) error {
 		if name == "" {
 			name = st.Op
 		}
+		args := map[string]any{"op": st.Op, "step": i}
+		if p.within[i] != i {
+			args["within_step"] = p.within[i]
+		}
 		list = append(list,
-			event{Name: name, Cat: st.Op, Phase: "X", Time: micro(s.from), Dur: micro(s.to - s.from), Pid: 1, Tid: 1, Args: map[string]any{"op": st.Op, "step": i}},
+			event{Name: name, Cat: st.Op, Phase: "X", Time: micro(s.from), Dur: micro(s.to - s.from), Pid: 1, Tid: 1, Args: args},
 			event{Name: "load", Phase: "C", Time: micro(s.from), Pid: 1, Tid: 1, Args: map[string]any{"bytes": st.LoadBytes}})
 	}
 	for i := range p.pr.p.Buffers {

@@ -10,9 +10,9 @@ import (
 
 // activations are functions of one input.
 var activations = family{"", []Kernel{
-	{Name: "Relu", Make: makeRelu},
-	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid)},
-	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh)},
+	{Name: "Relu", Make: makeRelu, Finish: finishRelu},
+	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid)},
+	{Name: "Tanh", Make: vector1(simd.Tanh, math.Tanh), Finish: rows(simd.Tanh)},
 	{Name: "Softplus", Make: real1(softplus)},
 	{Name: "Softsign", Make: real1(func(x float64) float64 { return x / (1 + math.Abs(x)) })},
 	{Name: "Mish", Make: real1(func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
@@ -37,16 +37,14 @@ var activations = family{"", []Kernel{
 	{Name: "Celu", Make: withAlpha(1, func(x, alpha float64) float64 {
 		return max(0, x) + min(0, alpha*math.Expm1(x/alpha))
 	})},
-	{Name: "Swish", Make: makeSwish},
+	{Name: "Swish", Make: makeSwish, Finish: func(c *Call) *Finish { return rows(swishOf(c))(c) }},
 	{Name: "Selu", Make: makeSelu},
-	{Name: "HardSigmoid", Make: makeHardSigmoid},
-	{Name: "HardSwish", Make: vector1(func(d, a []float32) { simd.HardSwish(d, a, 1./6, 0.5) }, func(x float64) float64 {
-		return x * max(0, min(1, x/6+0.5))
-	})},
-	{Name: "Gelu", Make: makeGelu},
+	{Name: "HardSigmoid", Make: makeHardSigmoid, Finish: func(c *Call) *Finish { return rows(hardSigmoidOf(c))(c) }},
+	{Name: "HardSwish", Make: vector1(hardSwish, func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) }), Finish: rows(hardSwish)},
+	{Name: "Gelu", Make: makeGelu, Finish: func(c *Call) *Finish { return rows(geluOf(c))(c) }},
 	{Name: "Shrink", Make: makeShrink},
 	{Name: "PRelu", Make: makePRelu},
-	{Name: "Clip", Make: makeClip},
+	{Name: "Clip", Make: makeClip, Finish: finishClip},
 	{Name: "Dropout", Make: makeDropout},
 }}
 
@@ -105,26 +103,51 @@ func makeSelu(c *Call) (Run, error) {
 }
 
 func makeHardSigmoid(c *Call) (Run, error) {
-	alpha, beta := c.Float("alpha", 0.2), c.Float("beta", 0.5)
-	return vector1(func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) }, func(x float64) float64 {
+	alpha, beta := hardSigmoidArgs(c)
+	return vector1(hardSigmoidOf(c), func(x float64) float64 {
 		return max(0, min(1, float64(alpha)*x+float64(beta)))
 	})(c)
 }
 
+func hardSigmoidArgs(c *Call) (alpha, beta float32) {
+	return c.Float("alpha", 0.2), c.Float("beta", 0.5)
+}
+
+func hardSigmoidOf(c *Call) func(d, a []float32) {
+	alpha, beta := hardSigmoidArgs(c)
+	return func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) }
+}
+
+func hardSwish(d, a []float32) { simd.HardSwish(d, a, 1./6, 0.5) }
+
 func makeGelu(c *Call) (Run, error) {
-	if c.Str("approximate", "none") == "tanh" {
-		return vector1(simd.GeluTanh, func(x float64) float64 {
+	if byTanh(c) {
+		return vector1(geluOf(c), func(x float64) float64 {
 			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 		})(c)
 	}
-	return vector1(simd.Gelu, func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
+	return vector1(geluOf(c), func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
+}
+
+func byTanh(c *Call) bool { return c.Str("approximate", "none") == "tanh" }
+
+func geluOf(c *Call) func(d, a []float32) {
+	if byTanh(c) {
+		return simd.GeluTanh
+	}
+	return simd.Gelu
 }
 
 func makeSwish(c *Call) (Run, error) {
 	alpha := c.Float("alpha", 1)
-	return vector1(func(d, a []float32) { simd.Swish(d, a, alpha) }, func(x float64) float64 {
+	return vector1(swishOf(c), func(x float64) float64 {
 		return x * sigmoid(float64(alpha)*x)
 	})(c)
+}
+
+func swishOf(c *Call) func(d, a []float32) {
+	alpha := c.Float("alpha", 1)
+	return func(d, a []float32) { simd.Swish(d, a, alpha) }
 }
 
 func makeShrink(c *Call) (Run, error) {

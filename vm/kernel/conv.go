@@ -11,7 +11,7 @@ import (
 
 // convolution is convolutions and their kin.
 var convolution = family{"", []Kernel{
-	{Name: "Conv", Make: makeConv, Half: true},
+	{Name: "Conv", Make: makeConv, Half: true, Fuses: true},
 	{Name: "ConvTranspose", Make: makeConvTranspose},
 	{Name: "DeformConv", Make: makeDeformConv},
 	{Name: "Col2Im", Make: makeCol2Im},
@@ -66,7 +66,7 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 		image  gemm.Image
 		flat   gemm.Dense
 	}, parts)
-	p := &reals{c: c, list: make([]gemm.Product, parts), out: make([]int, parts)}
+	p := &reals{c: c, list: make([]gemm.Product, parts), out: make([]int, parts), finish: c.take()}
 	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
 	for i := range p.list {
 		s := &sides[i]
@@ -110,6 +110,7 @@ func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, erro
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
 	var w *work.Pool
+	finish := c.take()
 	part := func(i, worker int) {
 		ch := i % channels
 		bias := float32(0)
@@ -117,6 +118,9 @@ func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, erro
 			bias = data[float32](c.In[2])[ch]
 		}
 		d.Plane(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
+		if finish != nil {
+			finish.Row(span[float32](element[float32](out, i*v.outputs()), v.outputs()))
+		}
 	}
 	return func(pool *work.Pool) error {
 		w = pool

@@ -51,6 +51,9 @@ type conversion struct {
 func (k *Kernel) widened(c *Call) (Run, error) {
 	inner := *c
 	inner.narrow = c.In
+	if inner.Then != nil && !inner.Then.Clamps {
+		inner.Then = nil // it wants what was rounded
+	}
 	inner.In, inner.Out = make([]*Tensor, len(c.In)), make([]*Tensor, len(c.Out))
 	var in, out []conversion
 	widen := func(t *Tensor, list *[]conversion) *Tensor {
@@ -76,7 +79,7 @@ func (k *Kernel) widened(c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SharedBytes, c.EachBytes = inner.SharedBytes, inner.EachBytes
+	c.SharedBytes, c.EachBytes, c.Taken = inner.SharedBytes, inner.EachBytes, inner.Taken
 	return func(w *work.Pool) error {
 		for _, v := range in {
 			v.wide.At = w.Shared(v.off)

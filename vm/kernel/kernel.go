@@ -84,6 +84,12 @@ type Kernel struct {
 	Make func(c *Call) (Run, error)
 	// Half: it knows float16 and bfloat16 tensors by itself.
 	Half bool
+	// Fuses: it can do an activation that follows, too (Call.Then).
+	Fuses bool
+	// Finish makes the form in which another kernel does the work of a float32
+	// node of this kind; nil where it has none. Bounds and the like must be
+	// known before.
+	Finish func(c *Call) *Finish
 }
 
 // Run computes the outputs of a node.
@@ -125,6 +131,12 @@ type Call struct {
 	Version int64     // of the operator's domain, as the model imports it
 	In, Out []*Tensor // nil where left out
 	Runtime Runtime
+
+	// Then is the activation that follows, where it overwrites output 0 and
+	// nobody else reads that; nil if there is none. Taken says, after Prepare,
+	// that the kernel does its work.
+	Then  *Finish
+	Taken bool
 
 	// Scratch in bytes, as the kernel asked for it in Prepare.
 	SharedBytes, EachBytes int

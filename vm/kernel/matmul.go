@@ -11,8 +11,8 @@ import (
 
 // products are matrix products.
 var products = family{"", []Kernel{
-	{Name: "MatMul", Make: makeMatMul, Half: true},
-	{Name: "Gemm", Make: makeGemm, Half: true},
+	{Name: "MatMul", Make: makeMatMul, Half: true, Fuses: true},
+	{Name: "Gemm", Make: makeGemm, Half: true, Fuses: true},
 	{Name: "Det", Make: makeDet},
 }}
 
@@ -23,6 +23,7 @@ func makeMatMul(c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.last = true
 	return p.make()
 }
 
@@ -114,10 +115,11 @@ func makeGemm(c *Call) (Run, error) {
 	}
 	beta := c.Float("beta", 1)
 	if !c.Has(2) || beta == 0 {
+		p.last = true
 		return p.make()
 	}
 	if beta == 1 && c.In[2].Len() == p.n && c.In[2].Shape[c.In[2].rank()-1] == p.n && (isHalf(c.In[0]) || c.In[0].Type == graph.Float32) {
-		p.bias = c.In[2]
+		p.bias, p.last = c.In[2], true
 		return p.make()
 	}
 	if isHalf(c.Out[0]) {
@@ -166,6 +168,7 @@ type product struct {
 	offA, offB                 []int // of each batch, in elements
 	alpha                      float32
 	bias                       *Tensor // of the columns, of the output's type
+	last                       bool    // the results are those of the node
 }
 
 func (p *product) make() (Run, error) {
@@ -201,6 +204,9 @@ func (p *product) packed() (Run, error) {
 		packedA, packedB gemm.Packed
 	}, p.batches)
 	v := &reals{c: p.c, list: make([]gemm.Product, p.batches), out: make([]int, p.batches)}
+	if p.last {
+		v.finish = p.c.take()
+	}
 	for i := range v.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep, Format: formatOf(a.Type)}

@@ -27,6 +27,7 @@ type reals struct {
 	list    []gemm.Product
 	out     []int            // the first element of each product's result
 	arrange func(*work.Pool) // finds the operands before a run
+	finish  *Finish          // what is done with each element once it is complete; may be nil
 }
 
 // run makes the kernel. Product i takes its bias, of the output's type, from
@@ -40,6 +41,10 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	if bias != nil && step > 0 {
 		groups = bias.Len() / step
 	}
+	more := false
+	for i := range p.list {
+		more = p.finish.epilogue(&p.list[i])
+	}
 	each := p.c.Each(gemm.ScratchBytes)
 	tiles := p.list[0].Tiles()
 	var pool *work.Pool
@@ -52,8 +57,18 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	}
 	if !isHalf(out) {
 		part := func(part, worker int) {
-			i := part / tiles
-			p.list[i].Tile(part%tiles, element[float32](out, p.out[i]), from(i), pool.Each(worker, each))
+			i, tile := part/tiles, part%tiles
+			v := &p.list[i]
+			v.Tile(tile, element[float32](out, p.out[i]), from(i), pool.Each(worker, each))
+			if more {
+				row, column, m, n := v.Block(tile)
+				if n == v.Stride {
+					m, n = 1, m*n
+				}
+				for r := range m {
+					p.finish.Row(span[float32](element[float32](out, p.out[i]+(row+r)*v.Stride+column), n))
+				}
+			}
 		}
 		return func(w *work.Pool) error {
 			pool = w

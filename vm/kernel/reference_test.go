@@ -151,6 +151,11 @@ func (k *nodeCase) opset() int64 {
 // run computes the node with so many workers.
 func (k *nodeCase) run(n *graph.Node, in []*Tensor, want []*reference.Tensor, d graph.DType, workers int, r alone) ([]*Tensor, error) {
 	c := &Call{Node: n, Version: k.opset(), In: in, Runtime: r}
+	return k.call(c, want, d, workers)
+}
+
+// call makes the outputs of a call and computes them.
+func (k *nodeCase) call(c *Call, want []*reference.Tensor, d graph.DType, workers int) ([]*Tensor, error) {
 	for _, w := range want {
 		e := w.Type
 		if w.F != nil {
@@ -158,7 +163,7 @@ func (k *nodeCase) run(n *graph.Node, in []*Tensor, want []*reference.Tensor, d 
 		}
 		c.Out = append(c.Out, blank(e, w.Shape))
 	}
-	kernel := Lookup(n.Domain, n.Op)
+	kernel := Lookup(c.Node.Domain, c.Node.Op)
 	if kernel == nil {
 		return nil, fmt.Errorf("no kernel")
 	}

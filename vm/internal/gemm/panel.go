@@ -124,7 +124,7 @@ func (p *panel) finish(sum []float32, i, j int) {
 			s += *float(p.colBias, 4*(j+x))
 		}
 		if p.flags&flagLow != 0 {
-			s = max(s, p.low)
+			s = max(s, p.low) + 0
 		}
 		if p.flags&flagHigh != 0 {
 			s = min(s, p.high)

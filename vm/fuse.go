@@ -1,0 +1,45 @@
+package vm
+
+import "github.com/onnxmem/onnxmem/vm/kernel"
+
+// activation finds the node that the plan lets overwrite what st makes, if that
+// is an activation that st can do as well, and nobody else reads what it
+// overwrites. What lies between the two steps does not matter: the bytes are
+// live all the time, and only that node reads them.
+func (st *step) activation() (*step, *kernel.Finish) {
+	f, out := st.f, st.call.Node.Outputs
+	if !st.kernel.Fuses || len(out) != 1 || out[0] < 0 {
+		return nil, nil
+	}
+	made := f.g.Tensors[out[0]]
+	if made.Output || len(made.Readers) != 1 || st.out[0].room == 0 {
+		return nil, nil
+	}
+	next := f.steps[made.Readers[0]]
+	n := next.call.Node
+	k := kernel.Lookup(n.Domain, n.Op)
+	if n.Meaning.Call != nil || k == nil || k.Finish == nil || !next.exact() || next.out[0] == nil || next.out[0].At != st.out[0].At || next.out[0].Type != st.out[0].Type {
+		return nil, nil
+	}
+	for i, t := range n.Inputs {
+		if (t == out[0]) != (i == 0) {
+			return nil, nil
+		}
+	}
+	return next, k.Finish(&next.call)
+}
+
+// fuse prepares st, and an activation with it where that goes.
+func (st *step) fuse() error {
+	next, finish := st.activation()
+	st.call.Then = finish
+	var err error
+	if st.run, err = st.kernel.Prepare(&st.call); err != nil {
+		st.call.Then, st.call.Taken = nil, false
+		return err
+	}
+	if st.call.Taken {
+		next.within, next.run = st, nil
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package kernel
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// TestFusedActivations: a node that does the work of the activation after it
+// makes the bits of the two.
+func TestFusedActivations(t *testing.T) {
+	activations := []struct {
+		op     string
+		attrs  []*graph.Attr
+		bounds []float64 // inputs 1 and 2
+	}{
+		{op: "Relu"},
+		{op: "Clip", bounds: []float64{-0.3, 0.7}},
+		{op: "Clip", attrs: attrs(float1("min", 0), float1("max", 6))},
+		{op: "Sigmoid"},
+		{op: "Tanh"},
+		{op: "HardSwish"},
+		{op: "HardSigmoid", attrs: attrs(float1("alpha", 0.3))},
+		{op: "Swish"},
+		{op: "Gelu"},
+		{op: "Gelu", attrs: attrs(text("approximate", "tanh"))},
+	}
+	taken := map[string]int{}
+	for i := range nodeCases {
+		k := &nodeCases[i]
+		if l := Lookup("", k.op); l == nil || !l.Fuses {
+			continue
+		}
+		for _, d := range []graph.DType{graph.Float32, graph.Float16} {
+			n, outs, err := k.node(k.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := make([]*Tensor, len(k.in))
+			for i, x := range k.in {
+				in[i] = store(x, d)
+				in[i].Const = i > 0
+			}
+			for _, a := range activations {
+				then := &Call{Node: &graph.Node{Op: a.op, Attrs: a.attrs}, Version: 24, Runtime: alone{}, In: []*Tensor{nil}}
+				for _, b := range a.bounds {
+					x := store(scalar(b), d)
+					x.Const = true
+					then.In = append(then.In, x)
+				}
+				plain, err := k.run(n, in, outs, d, 1, alone{pack: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				then.In[0], then.Out = plain[0], plain[:1]
+				inPlace(t, then)
+				for _, pack := range []bool{true, false} {
+					c := &Call{Node: n, Version: k.opset(), In: in, Runtime: alone{pack: pack}, Then: Lookup("", a.op).Finish(then)}
+					fused, err := k.call(c, outs, d, 2)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !c.Taken {
+						then.In[0], then.Out = fused[0], fused[:1]
+						inPlace(t, then)
+					} else {
+						taken[fmt.Sprint(k.op, " ", d)]++
+					}
+					if string(raw(fused[0])) != string(raw(plain[0])) {
+						t.Errorf("case %d, %s, %v, then %s: other bits (fused: %v, packed: %v)", i, k.op, d, a.op, c.Taken, pack)
+					}
+				}
+			}
+		}
+	}
+	// Each case packed and not; of float16 the three clamps alone. Of Gemm the
+	// case that adds a column does so after the product.
+	for what, want := range map[string]int{"Conv float32": 80, "Gemm float32": 20, "MatMul float32": 40, "Conv float16": 24, "MatMul float16": 12, "Gemm float16": 6} {
+		if taken[what] != want {
+			t.Errorf("%s: %d fused, want %d", what, taken[what], want)
+		}
+	}
+}
+
+// inPlace runs an activation over its input.
+func inPlace(t *testing.T, c *Call) {
+	t.Helper()
+	f, err := Lookup("", c.Node.Op).Prepare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := work.New(1)
+	defer pool.Close()
+	pool.SetScratch(blank(graph.Float32, []int{c.SharedBytes/4 + 16}).At, blank(graph.Float32, []int{c.EachBytes/4 + 16}).At, c.EachBytes)
+	if err := f(pool); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Bounds that are known only when the node runs are not fused.
+func TestBoundsThatAreNotKnown(t *testing.T) {
+	c := &Call{Node: &graph.Node{Op: "Clip"}, Runtime: alone{}, In: []*Tensor{blank(graph.Float32, []int{4}), store(scalar(1), graph.Float32)}}
+	if finishClip(c) != nil {
+		t.Error("fused")
+	}
+	c.In[1].Const = true
+	if f := finishClip(c); f == nil || f.Low != 1 {
+		t.Errorf("got %+v, want a clamp from 1 on", f)
+	}
+}
