@@ -19,6 +19,10 @@ type RepeatOptions struct {
 	// where that is something else: the node works without, and has written over it.
 	// What was made first is meant. Nil: nothing.
 	Instead func(n NodeID, in int) (TensorID, bool)
+	// Swaps are tensors that leave for a host and return: of the k-th the sequence
+	// names the node that takes it away as len(Nodes)+2k, the one that brings it back
+	// as len(Nodes)+2k+1. None may be a view or a graph output.
+	Swaps []TensorID
 	// Byproduct reports whether nobody shall read what a repetition of node n makes
 	// as output out. Nil: all is read.
 	Byproduct func(n NodeID, out int) bool
@@ -40,6 +44,9 @@ type Repetition struct {
 // left out. What a repetition makes and nobody reads is left out where that is
 // allowed.
 //
+// A tensor T that leaves is read by the node T/out, SwapOut, which makes T/host;
+// T/in, SwapIn, makes T/back of that, the newest instance of T from there on.
+//
 // Types, meanings, attributes and metadata are those of the node that is repeated.
 // Each node must stand in the sequence, behind those that make what it reads;
 // otherwise g is left as it was and the error says where. It takes O(E) time for
@@ -47,8 +54,14 @@ type Repetition struct {
 func (g *Graph) Repeat(steps []NodeID, opt RepeatOptions) (*Repetition, error) {
 	r := newRepeater(g, opt)
 	for i, n := range steps {
-		if n < 0 || int(n) >= len(g.Nodes) {
-			return nil, fmt.Errorf("step %d: expected a node below %d, found %d", i, len(g.Nodes), n)
+		if n < 0 || int(n) >= len(g.Nodes)+2*len(opt.Swaps) {
+			return nil, fmt.Errorf("step %d: expected a node below %d, found %d", i, len(g.Nodes)+2*len(opt.Swaps), n)
+		}
+		if k := int(n) - len(g.Nodes); k >= 0 {
+			if err := r.swap(k/2, k%2 == 1); err != nil {
+				return nil, fmt.Errorf("step %d: %w", i, err)
+			}
+			continue
 		}
 		if r.runs[n] > 0 && r.current(n) {
 			continue
@@ -78,13 +91,14 @@ type repeater struct {
 	tensors []instance
 	now     []TensorID // by old tensor: the newest instance, None where there is none yet
 	views   []view     // by old tensor
+	hosts   []TensorID // by swap: what was made on the host, None before
 }
 
 // stepNode is a step: a run of an old node.
 type stepNode struct {
 	node *Node
-	old  NodeID
-	run  int // 0: the first
+	old  NodeID // None: it takes a tensor away, or brings it back
+	run  int    // 0: the first
 }
 
 // instance is a tensor as one run of its maker makes it.
@@ -93,6 +107,7 @@ type instance struct {
 	old    TensorID
 	run    int
 	root   TensorID // of a view: the instance of the root that it views
+	suffix string   // of what a swap makes: its name, but for the old one's
 }
 
 // view says what an old tensor is a view of.
@@ -108,11 +123,14 @@ func newRepeater(g *Graph, opt RepeatOptions) *repeater {
 	}
 	for i, t := range g.Tensors {
 		id := TensorID(i)
-		r.tensors = append(r.tensors, instance{t, id, 0, None})
+		r.tensors = append(r.tensors, instance{tensor: t, old: id, root: None})
 		r.now[i], r.views[i] = None, view{None, id}
 		if t.Maker < 0 {
 			r.now[i] = id
 		}
+	}
+	for range opt.Swaps {
+		r.hosts = append(r.hosts, None)
 	}
 	if opt.Views {
 		r.findViews()
@@ -214,7 +232,7 @@ func (r *repeater) make(n NodeID, out int, t TensorID) TensorID {
 	if run > 0 {
 		id = TensorID(len(r.tensors))
 		again := *r.g.Tensors[t]
-		r.tensors = append(r.tensors, instance{&again, t, run, None})
+		r.tensors = append(r.tensors, instance{tensor: &again, old: t, run: run, root: None})
 		if r.opt.Byproduct != nil && r.opt.Byproduct(n, out) {
 			return id
 		}
@@ -224,6 +242,38 @@ func (r *repeater) make(n NodeID, out int, t TensorID) TensorID {
 		r.tensors[id].root = r.now[v.root]
 	}
 	return id
+}
+
+// swap puts a node that takes a tensor to the host, or brings it back, behind those
+// that have run.
+func (r *repeater) swap(k int, back bool) error {
+	t := r.opt.Swaps[k]
+	old := r.g.Tensors[t]
+	switch {
+	case r.now[t] == None:
+		return fmt.Errorf("%q leaves before %s makes it", Short(old.Name), r.g.Label(old.Maker))
+	case old.Output || r.views[t].of != None:
+		return fmt.Errorf("%q cannot leave: expected a tensor that is no view and no graph output", Short(old.Name))
+	case back != (r.hosts[k] != None):
+		return fmt.Errorf("%q leaves twice, or returns before it has left", Short(old.Name))
+	}
+	from, op, suffix := r.now[t], SwapOut, "/host"
+	if back {
+		from, op, suffix = r.hosts[k], SwapIn, "/back"
+	}
+	made := *r.tensors[from].tensor
+	made.Input, made.Capture, made.Data, made.Declared = false, false, nil, nil
+	id := TensorID(len(r.tensors))
+	r.tensors = append(r.tensors, instance{tensor: &made, old: t, root: None, suffix: suffix})
+	if back {
+		r.now[t] = id
+	} else {
+		r.hosts[k] = id
+	}
+	r.nodes = append(r.nodes, stepNode{old: None, node: &Node{
+		Op: op, Domain: SwapDomain, Inputs: []TensorID{from}, Outputs: []TensorID{id}, Meaning: Meaning{Known: true},
+	}})
+	return nil
 }
 
 // bodies gives a node bodies of its own, which read the newest instances.
@@ -252,7 +302,9 @@ func (r *repeater) bodies(n *Node) error {
 func (r *repeater) of() []NodeID {
 	list := make([]NodeID, len(r.nodes))
 	for i, s := range r.nodes {
-		list[i] = r.first[s.old]
+		if list[i] = NodeID(i); s.old != None {
+			list[i] = r.first[s.old]
+		}
 	}
 	return list
 }
@@ -289,12 +341,21 @@ func (r *repeater) rename() {
 		olds[i] = t.Name
 	}
 	for _, s := range r.nodes {
-		if s.run > 0 {
+		switch {
+		case s.old == None:
+			name := "/out"
+			if s.node.Op == SwapIn {
+				name = "/in"
+			}
+			s.node.Name = taken.unique(olds[r.tensors[s.node.Outputs[0]].old] + name)
+		case s.run > 0:
 			s.node.Name = again(callName(r.g, r.g.Nodes[s.old]), s.run)
 		}
 	}
 	for id, t := range r.tensors {
 		switch last := r.now[t.old]; {
+		case t.suffix != "":
+			t.tensor.Name = taken.unique(olds[t.old] + t.suffix)
 		case !r.g.Tensors[t.old].Output || last == t.old:
 			if t.run > 0 {
 				t.tensor.Name = again(olds[t.old], t.run)

@@ -42,6 +42,61 @@ func parseGraph(text, outputs string) *graph.Graph {
 	return g
 }
 
+// TestRepeatSwaps: a tensor leaves and returns; who reads it afterwards reads what
+// has returned, through views of its own.
+func TestRepeatSwaps(t *testing.T) {
+	const text = "a=Relu(x);v=Reshape(a);b=Exp(v);c=Tanh(b);d=Add(v,c);y=Sub(d,a)"
+	for _, c := range []struct {
+		name  string
+		views bool
+		steps []graph.NodeID
+		want  string
+	}{
+		{"with views", true, []graph.NodeID{0, 1, 2, 6, 3, 7, 4, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); c=Tanh(b); a/back=SwapIn(a/host); v/again1=Reshape(a/back); d=Add(v/again1,c); y=Sub(d,a/back) -> y`},
+		{"views are nodes like any other", false, []graph.NodeID{0, 1, 2, 6, 3, 7, 4, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); c=Tanh(b); a/back=SwapIn(a/host); d=Add(v,c); y=Sub(d,a/back) -> y`},
+		{"made again while it is away", true, []graph.NodeID{0, 1, 2, 6, 0, 3, 4, 7, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); a/again1=Relu(x); c=Tanh(b); v/again1=Reshape(a/again1); d=Add(v/again1,c); a/back=SwapIn(a/host); y=Sub(d,a/back) -> y`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := parseGraph(text, "y")
+			a := g.Nodes[0].Outputs[0]
+			_, err := g.Repeat(c.steps, graph.RepeatOptions{Views: c.views, Swaps: []graph.TensorID{a}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := printGraph(g); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if out := g.Nodes[3]; out.Name != "a/out" || out.Domain != graph.SwapDomain {
+				t.Errorf("%q of domain %q takes it away", out.Name, out.Domain)
+			}
+		})
+	}
+	for _, c := range []struct {
+		name   string
+		tensor string
+		steps  []graph.NodeID
+		want   string
+	}{
+		{"before it is made", "a", []graph.NodeID{6}, `"a" leaves before node "n.a" (Relu) makes it`},
+		{"a view", "v", []graph.NodeID{0, 1, 6}, `"v" cannot leave`},
+		{"a graph output", "y", []graph.NodeID{0, 1, 2, 3, 4, 5, 6}, `"y" cannot leave`},
+		{"twice", "a", []graph.NodeID{0, 6, 6}, `"a" leaves twice`},
+		{"back before it has left", "a", []graph.NodeID{0, 7}, "returns before it has left"},
+		{"no swap", "a", []graph.NodeID{8}, "expected a node below 8, found 8"},
+	} {
+		g := parseGraph(text, "y")
+		var tensor graph.TensorID
+		for i, x := range g.Tensors {
+			if x.Name == c.tensor {
+				tensor = graph.TensorID(i)
+			}
+		}
+		if _, err := g.Repeat(c.steps, graph.RepeatOptions{Views: true, Swaps: []graph.TensorID{tensor}}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v: expected %q", c.name, err, c.want)
+		}
+	}
+}
+
 func printGraph(g *graph.Graph) string {
 	names := func(list []graph.TensorID) string {
 		var out []string

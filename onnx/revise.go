@@ -27,7 +27,8 @@ func ours(props []graph.Prop) []graph.Prop {
 // reviseModel emits the fields of the source's ModelProto, the graph and our
 // metadata entries revised. The entries stand at the end, or, when large spans
 // of the source follow in the graph, before it, with padding that keeps those
-// spans where they were within a block.
+// spans where they were within a block. Opset imports and functions that the
+// source does not have follow at the end.
 func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 	whole := graph.Span{Len: int64(len(e.r.b))}
 	changed := e.graphChanged(m.Graph)
@@ -37,6 +38,19 @@ func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 	}
 	keep = keep && !changed
 	pending := !keep
+	imports, version := 0, int64(0)
+	err = e.r.walk(whole, "ModelProto", func(f field) error {
+		switch f.num {
+		case 1:
+			version = int64(f.value)
+		case 8:
+			imports++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	err = e.r.walk(whole, "ModelProto", func(f field) error {
 		switch {
 		case f.num == 7 && changed:
@@ -54,14 +68,35 @@ func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 			return nil
 		case f.num == 14 && !keep:
 			return e.dropOurs(p, f)
+		case f.num == 1 && version != m.IRVersion:
+			return nil
 		}
 		p.span(f.span)
 		return nil
 	})
-	if err == nil && pending {
+	if err != nil {
+		return err
+	}
+	if version != m.IRVersion {
+		p.bytes(appendInt(nil, 1, m.IRVersion))
+	}
+	for _, o := range m.Opsets[min(imports, len(m.Opsets)):] {
+		p.bytes(appendOpset(nil, 8, o))
+	}
+	for _, f := range m.Functions {
+		if !f.Span.IsZero() {
+			continue
+		}
+		var q pieces
+		if err := e.function(&q, f); err != nil {
+			return err
+		}
+		p.message(25, &q)
+	}
+	if pending {
 		appendProps(p, 14, ours(m.Props))
 	}
-	return err
+	return nil
 }
 
 // child emits a field that holds a message: as it is, or revised.

@@ -32,4 +32,5 @@ var families = []family{
 	reductions,
 	products,
 	sampling,
+	swaps,
 }

@@ -266,7 +266,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	}
 	n.Meaning = graph.Meaning{}
 	op := Lookup(n.Domain, n.Op)
-	if fn := inf.function(n); fn != nil {
+	if fn := inf.function(n); fn != nil && !(op != nil && fn.IsSwap()) {
 		if err := inf.call(c, fn); err != nil {
 			return err
 		}

@@ -99,12 +99,6 @@ func (s *scope) checkLifetime(list []Buffer, k int) {
 	}
 }
 
-// swapped reports whether a storage is what SwapOut made: it lies on the host.
-func (s *scope) swapped(st *storage) bool {
-	return s.kind == mainGraph && st.maker >= 0 &&
-		s.g.Nodes[st.maker].Domain == "onnxmem" && s.g.Nodes[st.maker].Op == "SwapOut"
-}
-
 // checkPool checks that a buffer lies where it must.
 func (s *scope) checkPool(list []Buffer, k int) {
 	want := Arena

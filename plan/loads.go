@@ -63,8 +63,8 @@ func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	p := &v.p.ProgramOrder
 	claimed := v.p.Summary.ProgramPeakBytes
 	plain, from := s, s.identity()
-	if again != nil {
-		plain, from = s.withoutRepetitions(again)
+	if added := v.added(s, again); added != nil {
+		plain, from = s.without(added, again)
 	}
 	n := len(from)
 	if len(p.Steps) != n || len(p.LoadBytes) != n {

@@ -20,7 +20,7 @@ import (
 //	out y                       a graph output
 //
 // A name that nothing makes is captured. bodies are keyed by "OUTPUT.ATTRIBUTE"
-// of the node that they belong to, functions by their name in domain local.
+// of the node that they belong to, functions by their name in domain local, or by "DOMAIN::NAME".
 type text struct {
 	main      string
 	bodies    map[string]string
@@ -37,9 +37,11 @@ func (x text) build(t testing.TB) *graph.Model {
 	}
 	m.Graph = x.graph(t, x.main)
 	for _, name := range sorted(x.functions) {
-		m.Functions = append(m.Functions, &graph.Function{
-			Domain: "local", Name: name, Opsets: m.Opsets, Body: x.graph(t, x.functions[name]),
-		})
+		f := &graph.Function{Domain: "local", Name: name, Opsets: m.Opsets, Body: x.graph(t, x.functions[name])}
+		if domain, name, given := strings.Cut(name, "::"); given {
+			f.Domain, f.Name = domain, name
+		}
+		m.Functions = append(m.Functions, f)
 	}
 	for _, key := range sorted(x.props) {
 		m.SetProp(key, x.props[key])

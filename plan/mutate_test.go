@@ -82,6 +82,7 @@ const (
 	branchy  = "branches within branches"
 	updating = "updates in place"
 	repeated = "nodes run again"
+	swapped  = "tensors leave and return"
 )
 
 // again gives the step of the node that makes a tensor, for who repeats it.
@@ -107,6 +108,40 @@ func maker(m *graph.Model, made string) *graph.Node {
 }
 
 var mutations = []mutation{
+	{name: "the arena's bytes are free before the transfer has ended", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a").Last-- }},
+	{name: "a tensor is there before its transfer begins to bring it", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.back").First++ }},
+	{name: "the host has no room when the transfer may begin", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.host").First++ }},
+	{name: "the host gives its bytes away while they return", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.host").Last-- }},
+	{name: "what has left lies in the arena", of: swapped, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a.host").Pool = "arena" }},
+	{name: "what has returned lies on the host", of: swapped, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a.back").Pool = "host" }},
+	{name: "the pool of the host is larger", of: swapped, code: "pool", plan: func(p *plan.Plan) { p.Pools[2].Bytes += 64 }},
+	{name: "the pool of the host is missing", of: swapped, code: "pool", plan: func(p *plan.Plan) { p.Pools = p.Pools[:2] }},
+	{name: "the host counts in the total", of: swapped, code: "summary", plan: func(p *plan.Plan) { p.Summary.TotalBytes += p.Pools[2].Bytes }},
+	{name: "the host counts as a buffer of its own", of: swapped, code: "summary", plan: func(p *plan.Plan) { p.Summary.NaiveBytes += p.Pools[2].Bytes }},
+	{name: "what leaves and its copy share a buffer", of: swapped, code: "inplace", plan: func(p *plan.Plan) { join(p, "a", "a.host") }},
+	{name: "less waiting than there is", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.WaitingPercent /= 2 }},
+	{name: "a faster link", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.HostLink *= 2 }},
+	{name: "a link that takes away", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.HostLink = -1 }},
+	{name: "no transfer is counted", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.SwappedBuffers = 0 }},
+	{name: "fewer bytes leave", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.SwappedBytes-- }},
+	{name: "a bound where tensors may leave", of: swapped, code: "limit", plan: func(p *plan.Plan) { b := 0.0; p.Summary.ExtraCostBound = &b }},
+	{name: "a transfer repeats a node", of: swapped, code: "repetition", plan: func(p *plan.Plan) { first := 0; p.Steps[5].Again = &first }},
+	{name: "the input file had the transfer back", of: swapped, code: "program-order", plan: func(p *plan.Plan) {
+		p.ProgramOrder.Steps = []int{0, 1, 2, 4, 5, 6, 7}
+		p.ProgramOrder.LoadBytes = append(p.ProgramOrder.LoadBytes, 0)
+	}},
+	{name: "another tensor returns", of: swapped, code: "lifetime", file: func(m *graph.Model) {
+		maker(m, "a.back").Inputs[0] = m.Graph.Nodes[2].Outputs[0]
+	}},
+	{name: "SwapOut is another function", of: swapped, code: "pool", file: func(m *graph.Model) {
+		transferFunction(m, "SwapOut").Body.Nodes[0].Op = "Relu"
+	}},
+	{name: "SwapIn is another function", of: swapped, code: "workspace", file: func(m *graph.Model) {
+		transferFunction(m, "SwapIn").Body.Nodes[0].Op = "Softmax"
+	}},
+	{name: "nobody says what SwapIn is", of: swapped, code: "swap", file: func(m *graph.Model) {
+		transferFunction(m, "SwapIn").Name = "SwapBack"
+	}},
 	{name: "a repetition of itself", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = 4 }},
 	{name: "a repetition of a later step", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = 99 }},
 	{name: "a repetition of a negative step", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = -1 }},
@@ -531,6 +566,35 @@ var bases = map[string]struct {
 			out y
 		`,
 	}},
+	// Step 3 waits 1500 ns for the transfer out, which begins at 2000 and takes 2500;
+	// the one back is under way from 5500 to 8000, and step 7 waits from 6500 on.
+	swapped: {text{
+		main: `
+			in x float32 16 16
+			a = Relu(x)
+			b = Sigmoid(a)
+			c = Tanh(b)
+			a.host = onnxmem::SwapOut(a)
+			d = Softmax(c)
+			a.back = onnxmem::SwapIn(a.host)
+			e = Exp(d)
+			y = Add(a.back, e)
+			out y
+		`,
+		functions: transfers,
+	}, naive{
+		hosts: map[string][2]int{"a.host": {2, 6}}, link: 409_600_000, waiting: 3000,
+		plain: `
+			in x float32 16 16
+			a = Relu(x)
+			b = Sigmoid(a)
+			c = Tanh(b)
+			d = Softmax(c)
+			e = Exp(d)
+			y = Add(a, e)
+			out y
+		`,
+	}},
 	"update before the last reader": {text{
 		main: `
 			in x float32 16
@@ -542,6 +606,33 @@ var bases = map[string]struct {
 		`,
 		props: map[string]string{"onnxmem.mode": "training", "onnxmem.updates": `["w=w.new"]`},
 	}, naive{inplace: true, groups: []string{"w w.new", "x y"}}},
+}
+
+// transfers are the functions that stand for transfers to a host and back.
+var transfers = map[string]string{
+	"onnxmem::SwapOut": "in x\ny = Identity(x)\nout y",
+	"onnxmem::SwapIn":  "in x\ny = Identity(x)\nout y",
+}
+
+// transferFunction gives a function of a model anew, for who changes it.
+func transferFunction(m *graph.Model, name string) *graph.Function {
+	for _, f := range m.Functions {
+		if f.Name == name {
+			f.Span = graph.Span{}
+			for _, n := range f.Body.Nodes {
+				n.Span = graph.Span{}
+			}
+			m.Graph.Span, m.Source = graph.Span{}, nil // all is written anew
+			for _, n := range m.Graph.Nodes {
+				n.Span = graph.Span{}
+			}
+			for _, f := range m.Functions {
+				f.Span = graph.Span{}
+			}
+			return f
+		}
+	}
+	panic("no function " + name)
 }
 
 // base gives the file and the plan that a mutation starts from.

@@ -22,11 +22,15 @@ type naive struct {
 	dims           map[string]int64
 	again          map[string]string // what runs again, by its output, and that of its first run
 	plain          string            // the main graph without
+	hosts          map[string][2]int // what lies on the host, from which step to which
+	link           int64             // to the host, bytes a second
+	waiting        float64           // for transfers, nanoseconds
 
 	t        testing.TB
 	m        *graph.Model
 	p        *plan.Plan
 	resident int64
+	host     int64
 }
 
 // plan plans a model and gives the annotated file and the plan.
@@ -62,7 +66,7 @@ func (nv naive) plan(t testing.TB, x text) ([]byte, *plan.Plan) {
 		p.Dynamic = []plan.Dynamic{}
 	}
 	nv.summary(arena)
-	if nv.again != nil {
+	if nv.plain != "" {
 		nv.repeat(x)
 	}
 	nv.annotate()
@@ -137,7 +141,14 @@ func (nv *naive) scope(g *graph.Graph, pool string, groups []string, work []int6
 	arena := int64(0)
 	put := func(b plan.Buffer, resident bool) {
 		b.Pool, b.Offset = pool, arena
-		if resident {
+		hosted, away := [2]int{}, false
+		if len(b.Tensors) > 0 && pool == plan.Arena {
+			hosted, away = nv.hosts[b.Tensors[0]]
+		}
+		if away {
+			b.Pool, b.Offset, b.First, b.Last = plan.Host, nv.host, hosted[0], hosted[1]
+			nv.host += b.Bytes
+		} else if resident {
 			b.Pool, b.Offset, b.First, b.Last = plan.Resident, nv.resident, 0, end
 			nv.resident += b.Bytes
 		} else {
@@ -219,7 +230,7 @@ func (nv *naive) summary(arena int64) {
 	}
 	s.ResidentBytes, s.ArenaBytes, s.TotalBytes = nv.resident, arena, arena+nv.resident
 	for _, b := range p.Buffers {
-		if b.Pool != plan.Resident {
+		if b.Pool == plan.Arena {
 			s.NaiveBytes += b.Bytes
 		}
 	}
@@ -237,9 +248,12 @@ func (nv *naive) summary(arena int64) {
 	s.ProgramPeakBytes = s.PeakBytes
 	s.ScheduleOptimal = s.PeakBytes == 0
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: arena}, {Name: plan.Resident, Bytes: nv.resident}}
+	if nv.host > 0 {
+		p.Pools = append(p.Pools, plan.Pool{Name: plan.Host, Bytes: nv.host})
+	}
 }
 
-// repeat says what runs again.
+// repeat says what runs again, and what leaves for the host.
 func (nv *naive) repeat(x text) {
 	p := nv.p
 	l := &plan.Limited{LimitBytes: p.Summary.PeakBytes, PlainPeakBytes: 1 << 20}
@@ -247,17 +261,24 @@ func (nv *naive) repeat(x text) {
 	step := func(output string) int {
 		return slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Name == "make "+output })
 	}
-	for i := range p.Steps {
+	swaps := 0
+	for i, n := range nv.m.Graph.Nodes {
+		if n.Domain == "onnxmem" {
+			swaps++
+			continue
+		}
 		p.Steps[i].CostNS = 1000
 	}
+	l.HostLink, l.SwappedBuffers, l.SwappedBytes = nv.link, len(nv.hosts), nv.host
 	for _, output := range sorted(nv.again) {
 		first := step(nv.again[output])
 		p.Steps[step(output)].Again = &first
 		l.RecomputedNodes++
 	}
-	firsts := len(p.Steps) - l.RecomputedNodes
-	l.ExtraCostPercent = 100 * float64(l.RecomputedNodes) / float64(firsts)
-	p.ProgramOrder.Steps = slices.DeleteFunc(p.ProgramOrder.Steps, func(i int) bool { return p.Steps[i].Again != nil })
+	firsts := len(p.Steps) - l.RecomputedNodes - swaps
+	l.WaitingPercent = 100 * nv.waiting / float64(1000*firsts)
+	l.ExtraCostPercent = l.WaitingPercent + 100*float64(l.RecomputedNodes)/float64(firsts)
+	p.ProgramOrder.Steps = slices.DeleteFunc(p.ProgramOrder.Steps, func(i int) bool { return p.Steps[i].Again != nil || p.Steps[i].CostNS == 0 })
 	x.main = nv.plain
 	_, plain := naive{views: nv.views, inplace: nv.inplace, align: nv.align, dims: nv.dims}.plan(nv.t, x)
 	p.ProgramOrder.LoadBytes = plain.ProgramOrder.LoadBytes

@@ -86,7 +86,8 @@ type Summary struct {
 }
 
 // Limited is what a plan below a limit costs. Extra cost is the time of what runs
-// again, in per cent of a step in which nothing does, by the costs of the steps.
+// again and of waiting for transfers, in per cent of a step in which nothing does
+// either, by the costs of the steps.
 // PlainPeakBytes and ExtraCostBound are not recomputed by Verify.
 type Limited struct {
 	LimitBytes       int64    `json:"limit_bytes"`
@@ -96,6 +97,9 @@ type Limited struct {
 	ExtraCostBound   *float64 `json:"extra_cost_lower_bound_percent"` // of any plan below the limit, in any order; nil: not known
 	RecomputedNodes  int      `json:"recomputed_nodes"`
 	SwappedBuffers   int      `json:"swapped_buffers"`
+	SwappedBytes     int64    `json:"swapped_bytes,omitempty"`
+	HostLink         int64    `json:"host_link_bytes_per_second,omitempty"` // each way; 0: none
+	WaitingPercent   float64  `json:"waiting_percent,omitempty"`            // for transfers over it: a part of extra cost
 }
 
 // FrontierPoint is what a limit costs.

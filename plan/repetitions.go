@@ -10,17 +10,20 @@ import (
 
 // repetitions gives for each node the one that it repeats by the plan, or none; nil
 // where no node repeats another. A repetition is a node of the same operator and
-// attributes that reads the same values, through instances, as one before it: then
-// the graph without repetitions computes the same. What is none is reported, and
-// taken for a node of its own.
+// attributes that reads the same values, through instances and transfers to a host
+// and back, as one before it: then the graph without repetitions computes the same.
+// What is none is reported, and taken for a node of its own.
 func (s *scope) repetitions() []graph.NodeID {
 	r := repetitions{s: s, again: make([]graph.NodeID, len(s.g.Nodes)), value: make([]graph.TensorID, len(s.g.Tensors))}
 	for t := range r.value {
 		r.value[t] = graph.TensorID(t)
 	}
 	found := false
-	for i := range s.g.Nodes {
+	for i, n := range s.g.Nodes {
 		r.again[i] = none
+		if n.IsSwapOut() || n.IsSwapIn() {
+			r.value[n.Outputs[0]] = r.value[n.Inputs[0]]
+		}
 		if i >= len(s.v.p.Steps) || s.v.p.Steps[i].Again == nil {
 			continue
 		}
@@ -40,7 +43,6 @@ func (s *scope) repetitions() []graph.NodeID {
 	if !found {
 		return nil
 	}
-	s.value = r.value
 	return r.again
 }
 
@@ -140,10 +142,47 @@ func (r *repetitions) take(id, first graph.NodeID) {
 	}
 }
 
-// withoutRepetitions gives the scope of the graph that the repetitions were put
-// into: first runs alone, every reader at the first instance of what it reads. from
-// tells which nodes those are.
-func (s *scope) withoutRepetitions(again []graph.NodeID) (plain *scope, from []graph.NodeID) {
+// added reports for each node whether the plan has added it to the graph that it was
+// made for: it repeats another, or it is a transfer to the host or back that the
+// input file's order does not list. nil: none is.
+func (v *verifier) added(s *scope, again []graph.NodeID) []bool {
+	listed := map[int]bool{}
+	for _, step := range v.p.ProgramOrder.Steps {
+		listed[step] = true
+	}
+	var list []bool
+	for i, n := range s.g.Nodes {
+		if again != nil && again[i] != none || (n.IsSwapOut() || n.IsSwapIn()) && !listed[i] {
+			if list == nil {
+				list = make([]bool, len(s.g.Nodes))
+			}
+			list[i] = true
+		}
+	}
+	return list
+}
+
+// without gives the scope of the graph that nodes were added to: every reader at what
+// there was to read then. from tells which nodes those are.
+func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from []graph.NodeID) {
+	before := make([]graph.TensorID, len(s.g.Tensors)) // what stood for a tensor then
+	for t := range before {
+		before[t] = graph.TensorID(t)
+	}
+	for i, n := range s.g.Nodes {
+		switch {
+		case !added[i]:
+		case again != nil && again[i] != none:
+			first := s.g.Nodes[again[i]]
+			for k, t := range n.Outputs {
+				if t >= 0 && k < len(first.Outputs) && first.Outputs[k] >= 0 {
+					before[t] = before[first.Outputs[k]]
+				}
+			}
+		default:
+			before[n.Outputs[0]] = before[n.Inputs[0]]
+		}
+	}
 	g := &graph.Graph{Name: s.g.Name, Inputs: s.g.Inputs}
 	for _, t := range s.g.Tensors {
 		u := *t
@@ -154,13 +193,13 @@ func (s *scope) withoutRepetitions(again []graph.NodeID) (plain *scope, from []g
 		out := make([]graph.TensorID, len(list))
 		for i, t := range list {
 			if out[i] = t; t >= 0 {
-				out[i] = s.value[t]
+				out[i] = before[t]
 			}
 		}
 		return out
 	}
 	for i, n := range s.g.Nodes {
-		if again[i] != none {
+		if added[i] {
 			continue
 		}
 		m := *n
@@ -196,10 +235,11 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 		return
 	}
 	l := *claim
-	l.RecomputedNodes, l.SwappedBuffers = 0, 0
+	l.RecomputedNodes, l.SwappedBuffers, l.SwappedBytes = 0, 0, 0
 	for i := range s.storages {
 		if s.swapped(&s.storages[i]) {
 			l.SwappedBuffers++
+			l.SwappedBytes = v.add(l.SwappedBytes, s.storages[i].bytes)
 		}
 	}
 	plain, extra := 0.0, 0.0
@@ -215,8 +255,18 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 		}
 		plain += float64(cost)
 	}
-	if l.ExtraCostPercent = 0; plain > 0 {
-		l.ExtraCostPercent = 100 * extra / plain
+	waiting := 0.0
+	if l.HostLink > 0 {
+		waiting = float64(s.waiting(func(i int) int64 {
+			if i >= len(v.p.Steps) {
+				return 0
+			}
+			return min(max(v.p.Steps[i].CostNS, 0), math.MaxInt64>>24)
+		}, l.HostLink))
+	}
+	if l.ExtraCostPercent, l.WaitingPercent = 0, 0; plain > 0 {
+		l.WaitingPercent = 100 * waiting / plain
+		l.ExtraCostPercent = 100 * (extra + waiting) / plain
 	}
 	held, what := sum.PeakBytes, "peak"
 	if l.LimitArena {
@@ -226,16 +276,24 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 	switch {
 	case held > l.LimitBytes:
 		v.fault(CodeLimit, "summary: limit_bytes: expected at least the %s, %d, found %d", what, held, l.LimitBytes)
+	case l.HostLink < 0:
+		v.fault(CodeLimit, "summary: host_link_bytes_per_second: expected a figure >= 0, found %d", l.HostLink)
+	case math.Abs(claim.WaitingPercent-l.WaitingPercent) > rounding*(1+l.WaitingPercent):
+		v.fault(CodeLimit, "summary: waiting_percent: expected %v, by the costs of the steps and the link, found %v", l.WaitingPercent, claim.WaitingPercent)
 	case math.Abs(claim.ExtraCostPercent-l.ExtraCostPercent) > rounding*(1+l.ExtraCostPercent):
 		v.fault(CodeLimit, "summary: extra_cost_percent: expected %v, by the costs of the steps, found %v", l.ExtraCostPercent, claim.ExtraCostPercent)
+	case l.ExtraCostBound != nil && l.HostLink > 0:
+		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected none where tensors may leave for a host, found %v", *l.ExtraCostBound)
 	case l.ExtraCostBound != nil && *l.ExtraCostBound > l.ExtraCostPercent*(1+rounding):
 		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected at most %v, which the plan costs, found %v", l.ExtraCostPercent, *l.ExtraCostBound)
 	case claim.RecomputedNodes != l.RecomputedNodes:
 		v.fault(CodeLimit, "summary: recomputed_nodes: expected %d, found %d", l.RecomputedNodes, claim.RecomputedNodes)
 	case claim.SwappedBuffers != l.SwappedBuffers:
 		v.fault(CodeLimit, "summary: swapped_buffers: expected %d, found %d", l.SwappedBuffers, claim.SwappedBuffers)
-	default:
-		l.ExtraCostPercent = claim.ExtraCostPercent // but for rounding
+	case claim.SwappedBytes != l.SwappedBytes:
+		v.fault(CodeLimit, "summary: swapped_bytes: expected %d, found %d", l.SwappedBytes, claim.SwappedBytes)
+	default: // but for rounding
+		l.ExtraCostPercent, l.WaitingPercent = claim.ExtraCostPercent, claim.WaitingPercent
 	}
 	sum.Limited = &l
 }

@@ -69,6 +69,7 @@ const (
 	CodeSubgraph    = "subgraph"         // the list of bodies
 	CodeProgram     = "program-order"    // of the input file
 	CodeRepetition  = "repetition"       // a step that says that it repeats another and does not
+	CodeSwap        = "swap"             // a transfer that other runtimes could not run
 	CodeLimit       = "limit"            // not kept, or not what the steps cost
 	CodeCertificate = "certificate"      // that does not prove what it says
 	CodeSummary     = "summary"          // a figure of it
@@ -81,7 +82,7 @@ var Codes = []string{
 	CodeOffset, CodeOrder, CodeLoad, CodeMissing, CodeDuplicate, CodeUnknown,
 	CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind, CodeBounded,
 	CodePool, CodeView, CodeInplace, CodeUpdate, CodeWorkspace, CodeOverlap,
-	CodeSubgraph, CodeProgram, CodeRepetition, CodeLimit, CodeCertificate, CodeSummary, CodeAnnotation,
+	CodeSubgraph, CodeProgram, CodeRepetition, CodeSwap, CodeLimit, CodeCertificate, CodeSummary, CodeAnnotation,
 }
 
 // String gives the report in a few lines: the verdict, what it rests on, and the

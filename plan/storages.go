@@ -20,13 +20,12 @@ type scope struct {
 	of       []int32  // by tensor: its storage, or none
 	need     []need   // by node: what its bodies and its function take
 
-	list    []Buffer         // the plan's
-	buffers []placed         // parallel to list
-	seen    []int32          // by storage: 1 + the buffer that it was last found in
-	at      []int32          // by tensor: the buffer that it stands in, or none
-	work    []int64          // by node: the workspace that the plan gives it
-	pos     []int            // by node: its step
-	value   []graph.TensorID // by tensor: the first instance of its value; nil where nothing runs again
+	list    []Buffer // the plan's
+	buffers []placed // parallel to list
+	seen    []int32  // by storage: 1 + the buffer that it was last found in
+	at      []int32  // by tensor: the buffer that it stands in, or none
+	work    []int64  // by node: the workspace that the plan gives it
+	pos     []int    // by node: its step
 }
 
 // scopeKind says what counts in a scope.
@@ -185,6 +184,9 @@ func (s *scope) lifetime(i int32, pos []int) (first, last int) {
 	st := &s.storages[i]
 	if st.resident {
 		return 0, s.end()
+	}
+	if s.swapped(st) {
+		return s.hostLifetime(st, pos)
 	}
 	if st.maker >= 0 {
 		first = pos[st.maker]

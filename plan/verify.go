@@ -94,6 +94,7 @@ func (v *verifier) plan() {
 	loads := s.planLoads()
 	s.checkSteps("steps", v.p.Steps, loads)
 	sum := v.summarize(s, loads)
+	v.checkSwaps(s)
 	again := s.repetitions()
 	sum.ProgramPeakBytes = v.programOrder(s, again)
 	if v.opt.SkipBounds {

@@ -33,6 +33,7 @@ var families = []family{
 	lines,
 	losses,
 	generators,
+	swaps,
 }
 
 type key struct{ domain, name string }

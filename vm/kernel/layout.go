@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -33,6 +34,13 @@ func makeCopy(c *Call) (Run, error) {
 		return nil
 	}, nil
 }
+
+// swaps are the transfers to a host and back, where they run like other nodes: on
+// tensors that lie apart, or in a body.
+var swaps = family{graph.SwapDomain, []Kernel{
+	{Name: graph.SwapOut, Make: makeCopy, Half: true},
+	{Name: graph.SwapIn, Make: makeCopy, Half: true},
+}}
 
 // mover copies elements of one width between two places, each walked by
 // strides (in elements).

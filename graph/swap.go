@@ -1,0 +1,78 @@
+package graph
+
+// SwapDomain is the domain of the operators by which a tensor leaves the arena for
+// a host memory and returns. SwapOut makes the copy on the host, SwapIn makes the
+// tensor anew from it. Both are functions of the model whose bodies are Identity,
+// so that a runtime that knows nothing of them computes the same.
+const (
+	SwapDomain  = "onnxmem"
+	SwapOut     = "SwapOut"
+	SwapIn      = "SwapIn"
+	swapVersion = 1
+)
+
+// leastSwapIR is the first version of ONNX's file format that has functions.
+const leastSwapIR = 8
+
+// IsSwapOut reports whether a node of an inferred graph takes a tensor to the host.
+// A call of a function that is named so and does something else is none.
+func (n *Node) IsSwapOut() bool { return n.isSwap(SwapOut) }
+
+// IsSwapIn reports whether a node of an inferred graph brings a tensor back.
+func (n *Node) IsSwapIn() bool { return n.isSwap(SwapIn) }
+
+func (n *Node) isSwap(op string) bool {
+	return n.Domain == SwapDomain && n.Op == op && n.Meaning.Known && n.Meaning.Call == nil &&
+		len(n.Inputs) == 1 && len(n.Outputs) == 1 && n.Inputs[0] >= 0 && n.Outputs[0] >= 0
+}
+
+// IsSwap reports whether a function is what SwapOut and SwapIn have to be: named so,
+// and nothing but Identity.
+func (f *Function) IsSwap() bool {
+	if f.Domain != SwapDomain || f.Overload != "" || f.Name != SwapOut && f.Name != SwapIn {
+		return false
+	}
+	b := f.Body
+	if len(b.Inputs) != 1 || len(b.Outputs) != 1 || len(b.Nodes) != 1 {
+		return false
+	}
+	n := b.Nodes[0]
+	return n.Domain == "" && n.Op == "Identity" && len(n.Inputs) == 1 && len(n.Outputs) == 1 &&
+		n.Inputs[0] == b.Inputs[0] && n.Outputs[0] == b.Outputs[0]
+}
+
+// AddSwaps gives a model the functions SwapOut and SwapIn, where it lacks them, and
+// what it needs to have functions. It fails where it has others of these names.
+func (m *Model) AddSwaps() error {
+	for _, name := range []string{SwapOut, SwapIn} {
+		there := false
+		for _, f := range m.Functions {
+			if f.Domain == SwapDomain && f.Name == name && f.Overload == "" {
+				if there = f.IsSwap(); !there {
+					return Errorf("function %q of domain %s is not ours: expected one whose body is Identity, or none", name, SwapDomain)
+				}
+			}
+		}
+		if !there {
+			m.Functions = append(m.Functions, swapFunction(name, m.Opset("")))
+		}
+	}
+	if m.Opset(SwapDomain) == 0 {
+		m.Opsets = append(m.Opsets, Opset{Domain: SwapDomain, Version: swapVersion})
+	}
+	m.IRVersion = max(m.IRVersion, leastSwapIR)
+	return nil
+}
+
+func swapFunction(name string, version int64) *Function {
+	if version == 0 {
+		version = 13 // any that has Identity
+	}
+	b := &Graph{}
+	x, y := b.NewTensor("x"), b.NewTensor("y")
+	b.Inputs, b.Outputs = []TensorID{x}, []TensorID{y}
+	b.Tensors[x].Input, b.Tensors[y].Output = true, true
+	b.Nodes = []*Node{{Op: "Identity", Inputs: []TensorID{x}, Outputs: []TensorID{y}}}
+	b.Link()
+	return &Function{Domain: SwapDomain, Name: name, Opsets: []Opset{{Version: version}}, Body: b}
+}
