@@ -47,6 +47,9 @@ func annotate(s *State) error {
 	}
 	s.planBodies(p, r, nil, &resident)
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
+	if r.host > 0 {
+		p.Pools = append(p.Pools, plan.Pool{Name: plan.Host, Bytes: r.host})
+	}
 	p.ProgramOrder = plan.ProgramOrder{Steps: program.steps(program.solved.ProgramOrder), LoadBytes: program.solved.ProgramEvaluation.Loads}
 	if s.budget != nil {
 		for i, step := range p.ProgramOrder.Steps {
@@ -65,12 +68,12 @@ func annotate(s *State) error {
 		PeakStep: r.loads.PeakStep, ScheduleOptimal: r.loads.Peak == bound, PlacementOptimal: r.optimal,
 	}
 	for _, b := range p.Buffers {
-		if b.Pool != plan.Resident {
+		if b.Pool == plan.Arena {
 			p.Summary.NaiveBytes += b.Bytes
 		}
 	}
 	if s.budget != nil {
-		p.Summary.Limited = s.budget.limited(p.Steps)
+		p.Summary.Limited = s.budget.limited(r, p.Steps)
 	}
 	p.Frontier = s.frontier
 	s.plan = p
@@ -153,6 +156,8 @@ func (s *State) planBuffers(r *region, pool string, resident *int64) []plan.Buff
 			b.offset += base
 			out.Pool, out.Offset = plan.Resident, b.offset
 			*resident += b.bytes
+		} else if b.host {
+			out.Pool = plan.Host
 		}
 		for _, t := range r.tensorsOf(b) {
 			out.Tensors = append(out.Tensors, r.g.Tensors[t].Name)
@@ -243,8 +248,11 @@ func (r *region) annotate(pool string) {
 				continue
 			}
 			b, in := place[r.of[t]], pool
-			if b.resident {
+			switch {
+			case b.resident:
 				in = plan.Resident
+			case b.host:
+				in = plan.Host
 			}
 			entries = append(entries, fmt.Sprintf("%s=%s:%d:%d", r.g.Tensors[t].Name, in, b.offset, b.bytes))
 		}

@@ -26,19 +26,23 @@ const mostCost = math.MaxInt64 >> 24
 
 // costs gives what each node of a region takes, in nanoseconds: what was measured
 // for its name, or else max(flops / FLOPS, bytes moved / Bandwidth) and at least
-// 1 µs. Constants take nothing. unknown counts names of Costs that no node has.
+// 1 µs. Constants take nothing, nor does what
+// leaves for a host or returns. unknown counts names of Costs that no node has.
 func (s *State) costs(r *region) (list []int64, unknown int) {
 	list = make([]int64, len(r.g.Nodes))
 	used := map[string]bool{}
 	for i, n := range r.g.Nodes {
-		if ns, known := s.opt.Costs[n.Name]; known && n.Name != "" {
-			list[i], used[n.Name] = min(ns, mostCost), true
-			continue
+		ns, known := s.opt.Costs[n.Name]
+		if known = known && n.Name != ""; known {
+			used[n.Name] = true
 		}
-		if isConstant(n) {
-			continue
+		switch {
+		case n.IsSwapOut() || n.IsSwapIn(): // the link's time, not the device's
+		case known:
+			list[i] = min(ns, mostCost)
+		case !isConstant(n):
+			list[i] = s.opt.Device.cost(n.Meaning.FLOPs, moved(r.g, n))
 		}
-		list[i] = s.opt.Device.cost(n.Meaning.FLOPs, moved(r.g, n))
 	}
 	return list, len(s.opt.Costs) - len(used)
 }

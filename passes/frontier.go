@@ -21,9 +21,9 @@ func (b *budgeting) frontier(ctx context.Context) []plan.FrontierPoint {
 		limits = append(limits, peak/100*percent+peak%100*percent/100)
 	}
 	points := []plan.FrontierPoint{}
-	for i, p := range b.solver.Frontier(ctx, limits) {
+	for i, p := range b.plans(ctx, limits) {
 		x := plan.FrontierPoint{LimitBytes: limits[i], Impossible: p.Feasible == budget.Impossible}
-		if !x.Impossible {
+		if !x.Impossible && b.host == nil {
 			x.ExtraCostBound = &p.LowerBoundPercent
 		}
 		if p.Feasible == budget.Found {

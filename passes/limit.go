@@ -77,8 +77,8 @@ func (e *LimitError) lowest(msg string) string {
 // or a view that had to be made again, took more.
 const limitTries = 4
 
-// limit makes nodes run again where the best order does not fit, and says what other
-// limits cost, if that is asked for.
+// limit makes nodes run again, or tensors leave for a host, where the best order does
+// not fit, and says what other limits cost, if that is asked for.
 func limit(s *State) error {
 	if s.opt.Limit == nil && !s.opt.Frontier {
 		return nil
@@ -108,8 +108,15 @@ func limit(s *State) error {
 			return b.error(p)
 		}
 		if b.found = p; len(p.Steps) > len(b.costs) {
-			if err := s.repeat(&b.repetition, p.Steps); err != nil {
+			tensors := b.swapped()
+			s.keepOrder = len(tensors) > 0 // another order knows nothing of transfers
+			if err := s.repeat(&b.repetition, p.Steps, tensors); err != nil {
 				return err
+			}
+			if s.keepOrder {
+				if err := s.model.AddSwaps(); err != nil {
+					return err
+				}
 			}
 		}
 		held := s.main.loads.Peak
@@ -124,17 +131,19 @@ func limit(s *State) error {
 		}
 		target = min(target-1, int64(float64(b.limit)*float64(p.PeakBytes)/float64(held)))
 	}
-	return b.error(&budget.Plan{Lowest: b.solver.Solve(s.searching(), b.limit).Lowest})
+	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.within(s.searching(), b.limit).Lowest}})
 }
 
 // budgeting is the search for plans below limits, and the main graph that they are
 // made of.
 type budgeting struct {
 	repetition
-	limit  int64 // bytes
-	arena  bool
-	solver *budget.Solver
-	found  *budget.Plan // the one that was taken
+	limit   int64 // bytes
+	arena   bool
+	solver  *budget.Solver  // nil where tensors may leave
+	swapper *budget.Swapper // nil where none may
+	host    *Host
+	found   *budget.SwapPlan // the one that was taken
 }
 
 // newBudget sets up the search for the main graph, whose nodes stand in the best
@@ -155,7 +164,14 @@ func (s *State) newBudget() (*budgeting, error) {
 		orders = append(orders, steps)
 	}
 	var err error
-	if b.solver, err = budget.New(p, distinct(orders), budget.Options{Effort: s.opt.Effort}); err != nil {
+	if b.host = s.opt.Host; b.host == nil {
+		b.solver, err = budget.New(p, distinct(orders), budget.Options{Effort: s.opt.Effort})
+	} else {
+		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
+			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.stays(p),
+		})
+	}
+	if err != nil {
 		return nil, fmt.Errorf("internal error: %w", err)
 	}
 	if l := s.opt.Limit; l != nil {
@@ -183,19 +199,31 @@ func distinct(orders [][]int32) (list [][]int32) {
 
 // within gives the cheapest plan below a limit. One that the best order keeps costs
 // nothing.
-func (b *budgeting) within(ctx context.Context, limit int64) *budget.Plan {
+func (b *budgeting) within(ctx context.Context, limit int64) *budget.SwapPlan {
 	if peak := b.before.loads.Peak; limit >= peak {
 		steps := make([]int, len(b.costs))
 		for i := range steps {
 			steps[i] = i
 		}
-		return &budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: peak}
+		return &budget.SwapPlan{Plan: budget.Plan{Limit: limit, Feasible: budget.Found, Steps: steps, PeakBytes: peak}}
 	}
-	return b.solver.Solve(ctx, limit)
+	return b.plans(ctx, []int64{limit})[0]
+}
+
+// plans gives the cheapest plan below each of some limits.
+func (b *budgeting) plans(ctx context.Context, limits []int64) []*budget.SwapPlan {
+	if b.swapper != nil {
+		return b.swapper.Frontier(ctx, limits)
+	}
+	var list []*budget.SwapPlan
+	for _, p := range b.solver.Frontier(ctx, limits) {
+		list = append(list, &budget.SwapPlan{Plan: *p})
+	}
+	return list
 }
 
 // error says why there is no plan.
-func (b *budgeting) error(p *budget.Plan) error {
+func (b *budgeting) error(p *budget.SwapPlan) error {
 	e := &LimitError{
 		LimitBytes: b.limit, Arena: b.arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
 		Impossible: p.Feasible == budget.Impossible,
@@ -219,12 +247,15 @@ func (b *budgeting) error(p *budget.Plan) error {
 	return e
 }
 
-// limited is what the plan's summary says of the limit; nil where there is none.
-func (b *budgeting) limited(steps []plan.Step) *plan.Limited {
+// limited is what the plan's summary says of the limit; r is the main graph as it is
+// planned.
+func (b *budgeting) limited(r *region, steps []plan.Step) *plan.Limited {
 	l := &plan.Limited{LimitBytes: b.limit, LimitArena: b.arena, PlainPeakBytes: b.before.loads.Peak}
 	plain, extra := 0.0, 0.0
+	costs := make([]int64, len(steps))
 	for i := range steps {
-		cost := float64(steps[i].CostNS)
+		costs[i] = steps[i].CostNS
+		cost := float64(costs[i])
 		if steps[i].Again != nil {
 			l.RecomputedNodes++
 			extra += cost
@@ -232,10 +263,24 @@ func (b *budgeting) limited(steps []plan.Step) *plan.Limited {
 		}
 		plain += cost
 	}
-	if plain > 0 {
-		l.ExtraCostPercent = 100 * extra / plain
+	for i := range r.storages {
+		if r.storages[i].host {
+			l.SwappedBuffers++
+			l.SwappedBytes += r.storages[i].bytes
+		}
 	}
-	bound := min(b.found.LowerBoundPercent, l.ExtraCostPercent)
-	l.ExtraCostBound = &bound
+	waiting := 0.0
+	if b.host != nil {
+		l.HostLink = b.host.Link
+		waiting = float64(r.wait(costs, l.HostLink))
+	}
+	if plain > 0 {
+		l.WaitingPercent = 100 * waiting / plain
+		l.ExtraCostPercent = 100 * (extra + waiting) / plain
+	}
+	if b.host == nil {
+		bound := min(b.found.LowerBoundPercent, l.ExtraCostPercent)
+		l.ExtraCostBound = &bound
+	}
 	return l
 }

@@ -20,6 +20,8 @@ func (s *State) order(r *region) error {
 	switch {
 	case r.inFunction:
 		opt.Strategy = "program"
+	case s.keepOrder && r == s.main:
+		opt.Strategy = "program"
 	case s.opt.KeepRandomOrder:
 		opt.Precedence = effectsInOrder(r.g, schedule.Program(p))
 	}
@@ -113,7 +115,7 @@ func (s *State) problem(r *region) *schedule.Problem {
 		st := &r.storages[i]
 		t := schedule.Tensor{
 			Name: r.g.Tensors[st.tensors[0]].Name, Bytes: st.bytes, Producer: int32(st.maker),
-			Resident: st.resident || st.outside, Output: st.output,
+			Resident: !r.live(int32(i)), Output: st.output,
 		}
 		for _, n := range r.readers(int32(i)) {
 			if n != st.maker {

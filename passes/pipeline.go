@@ -36,7 +36,7 @@ var Pipeline = []Pass{
 	{"share", "merge views into the storage that they view", share, false},
 	{"bodies", "plan bodies and local functions: they are workspace", bodies, false},
 	{"order", "find the order of the smallest peak", order, true},
-	{"limit", "run nodes again where the best order does not fit, if asked", limit, false},
+	{"limit", "run nodes again, or send tensors to a host, where the best order does not fit, if asked", limit, false},
 	{"place", "share buffers in place and give them offsets", place, false},
 	{"annotate", "put the plan together, write offsets into the nodes", annotate, false},
 }
@@ -99,6 +99,7 @@ type Options struct {
 	UpdatesLast bool
 
 	Limit *Limit // what the peak shall fit into: nodes run again; nil: none
+	Host  *Host  // with Limit or Frontier, tensors may leave for a host memory; nil: none may
 	// Frontier asks what other limits cost: Plan.Frontier.
 	Frontier bool
 
@@ -140,6 +141,7 @@ type State struct {
 	plan      *plan.Plan
 	budget    *budgeting // nil: no limit was asked for
 	frontier  []plan.FrontierPoint
+	keepOrder bool // the main graph's nodes stand in the order that they run in
 
 	limit context.Context // of Options.TimeLimit; nil: none
 	late  bool            // a search was ended by that
@@ -236,6 +238,9 @@ func (o *Options) check() error {
 	}
 	if err := o.checkCosts(); err != nil {
 		return err
+	}
+	if o.Host != nil && o.Host.Link <= 0 {
+		return fmt.Errorf("link to the host of %d bytes a second: expected more than nothing", o.Host.Link)
 	}
 	if l := o.Limit; l != nil && (l.Bytes < 0 || !(l.Percent >= 0) || math.IsInf(l.Percent, 0)) {
 		return fmt.Errorf("limit of %d bytes or %v per cent: expected 0 or more", l.Bytes, l.Percent)

@@ -16,9 +16,17 @@ import (
 // place gives the main graph's buffers their offsets.
 func place(s *State) error { return s.place(s.main) }
 
-// place places the buffers of a region. What a quick look does not prove optimal
-// gets the whole effort, for the better of its two ways to share.
+// place places the buffers of a region.
 func (s *State) place(r *region) error {
+	if err := s.placeArena(r); err != nil {
+		return err
+	}
+	return s.placeHost(r)
+}
+
+// placeArena places what lies in the arena. What a quick look does not prove optimal
+// gets the whole effort, for the better of its two ways to share.
+func (s *State) placeArena(r *region) error {
 	taken, err := s.placeQuickly(r)
 	late := s.limit != nil && s.limit.Err() != nil
 	if err != nil || late || r.optimal || s.opt.Effort == schedule.EffortFast || s.opt.Placement != "" {
@@ -84,6 +92,9 @@ func (s *State) placeWith(r *region, taken []schedule.Pair, effort alloc.Effort)
 			r.resident += b.bytes
 			continue
 		}
+		if b.host {
+			continue
+		}
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
 		placed = append(placed, k)
 	}
@@ -126,7 +137,7 @@ func (r *region) chains(taken []schedule.Pair) []buffer {
 		if st.outside || chain == nil {
 			continue
 		}
-		b := buffer{storages: chain, node: graph.None, bytes: st.bytes, resident: st.resident, kind: kinds[int32(i)]}
+		b := buffer{storages: chain, node: graph.None, bytes: st.bytes, resident: st.resident, host: st.host, kind: kinds[int32(i)]}
 		b.first, _ = r.lifetime(int32(i))
 		_, b.last = r.lifetime(chain[len(chain)-1])
 		buffers = append(buffers, b)

@@ -32,6 +32,7 @@ type region struct {
 	buffers  []buffer
 	arena    int64
 	resident int64 // bytes of the region's own constants
+	host     int64 // bytes of what has left for the host
 	optimal  bool  // the arena is proven smallest
 }
 
@@ -54,6 +55,7 @@ type storage struct {
 	tensors  []graph.TensorID // in the order in which they come to be
 	resident bool             // a constant
 	outside  bool             // of the graph around this one: counts nowhere here
+	host     bool             // what SwapOut made: it lies on the host
 	input    bool             // a graph input
 	output   bool             // holds a graph output
 	bounded  bool             // its true size may be smaller
@@ -74,6 +76,7 @@ type buffer struct {
 	bytes       int64
 	first, last int
 	resident    bool
+	host        bool
 	kind        string // of a parameter or state, else "": it follows from the rest
 	offset      int64
 }
@@ -91,8 +94,11 @@ func (s *State) newRegion(g *graph.Graph, kind regionKind) *region {
 // refuses models whose sum is not.
 func (s *State) round(n int64) int64 { return (n + s.opt.Align - 1) &^ (s.opt.Align - 1) }
 
-// live reports whether storage i counts in loads and needs a place.
-func (r *region) live(i int32) bool { return !r.storages[i].resident && !r.storages[i].outside }
+// live reports whether storage i counts in loads and needs a place in the arena.
+func (r *region) live(i int32) bool {
+	st := &r.storages[i]
+	return !st.resident && !st.outside && !st.host
+}
 
 // readers gives the nodes that read any tensor of a storage, ascending.
 func (r *region) readers(i int32) []graph.NodeID {
@@ -115,6 +121,9 @@ func (r *region) lifetime(i int32) (first, last int) {
 	end := max(len(r.g.Nodes)-1, 0)
 	if st.resident {
 		return 0, end
+	}
+	if st.host {
+		return r.hosted(i)
 	}
 	if st.maker >= 0 {
 		first = int(st.maker)

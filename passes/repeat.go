@@ -43,8 +43,9 @@ func (s *State) repeatable() *repetition {
 
 // repeat makes s.main the graph in which the nodes of before run in the sequence of
 // steps, and plans it as far as its order: that of the steps, unless a search finds
-// one of a smaller peak.
-func (s *State) repeat(rep *repetition, steps []int) error {
+// one of a smaller peak. Steps beyond those of before take the tensors swaps away and
+// bring them back, as graph.Repeat has it.
+func (s *State) repeat(rep *repetition, steps []int, swaps []graph.TensorID) error {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
@@ -53,7 +54,7 @@ func (s *State) repeat(rep *repetition, steps []int) error {
 	statistics := rep.before.statistics()
 	unused := stubs(g, list, statistics)
 	made, err := g.Repeat(list, graph.RepeatOptions{
-		Views: !s.opt.NoViews, Optional: ops.Optional,
+		Views: !s.opt.NoViews, Optional: ops.Optional, Swaps: swaps,
 		Instead: func(n graph.NodeID, in int) (graph.TensorID, bool) {
 			for _, x := range statistics[n] {
 				if x.in == in {
@@ -119,6 +120,9 @@ func stubs(g *graph.Graph, steps []graph.NodeID, statistics map[graph.NodeID][]s
 	zeros := map[string]graph.TensorID{} // by type and shape
 	runs := make([]int, len(g.Nodes))
 	for _, n := range steps {
+		if int(n) >= len(runs) {
+			continue // it takes a tensor away, or brings it back
+		}
 		if runs[n]++; runs[n] != 2 {
 			continue
 		}
@@ -169,7 +173,7 @@ func (r *region) writers(f func(n graph.NodeID, in, out int)) {
 func (r *region) once() []bool {
 	list := graph.Effects(r.g)
 	for i, n := range r.g.Nodes {
-		list[i] = list[i] && !ops.Seeded(n)
+		list[i] = list[i] && !ops.Seeded(n) || n.IsSwapOut() || n.IsSwapIn()
 	}
 	r.writers(func(n graph.NodeID, in, _ int) {
 		list[n] = list[n] || ops.Depends(r.g.Nodes[n], 0, in)

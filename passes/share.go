@@ -47,6 +47,7 @@ func (s *State) share(r *region) error {
 			r.add(id, storage{
 				bytes: s.round(t.Bytes), maker: n, bounded: t.Bounded,
 				resident: isConstant(node) && !r.inFunction,
+				host:     node.IsSwapOut() && r.kind == mainGraph,
 			})
 		}
 	}

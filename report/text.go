@@ -34,6 +34,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	if l := s.Limited; l != nil {
 		fmt.Fprintf(w, "limit                %s\n", limited(l))
+		if l.SwappedBuffers > 0 {
+			fmt.Fprintf(w, "swapped              %s%s\n", units.Bytes(l.SwappedBytes), Link(l))
+		}
 	}
 	if s.Dynamic > 0 {
 		fmt.Fprintf(w, "left to the runtime  %d tensors whose size depends on data\n", s.Dynamic)
@@ -52,11 +55,26 @@ func limited(l *plan.Limited) string {
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
 		return text + "the order keeps it, for nothing"
 	}
-	text += fmt.Sprintf("%d nodes run again, %.2f %% more time by estimate", l.RecomputedNodes, l.ExtraCostPercent)
+	if l.RecomputedNodes > 0 || l.SwappedBuffers == 0 {
+		text += fmt.Sprintf("%d nodes run again, ", l.RecomputedNodes)
+	}
+	if l.SwappedBuffers > 0 {
+		text += fmt.Sprintf("%d tensors leave for the host and return, ", l.SwappedBuffers)
+	}
+	text += fmt.Sprintf("%.2f %% more time by estimate", l.ExtraCostPercent)
 	if l.ExtraCostBound != nil {
 		text += fmt.Sprintf(" (no plan below %.2f %%)", *l.ExtraCostBound)
 	}
 	return text
+}
+
+// Link says over what tensors leave for the host, and how long steps wait for them;
+// "" where that is not known.
+func Link(l *plan.Limited) string {
+	if l.HostLink == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" over %v each way: steps wait %.2f %% of a step for it", units.Rate(l.HostLink), l.WaitingPercent)
 }
 
 // percentOf is part of whole in per cent, 0 of nothing.

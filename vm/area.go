@@ -27,8 +27,8 @@ func (b *builder) mainArea() (*area, error) {
 	return b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{b.s.arena.base, int64(len(b.s.arena.m))}), nil
 }
 
-// planned reads the places of a plan, which has been verified: those of pool
-// resident lie there, all others in the block at base.
+// planned reads the places of a plan, which has been verified: those of the pools
+// resident and host lie there, all others in the block at base.
 func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *area {
 	named := make(map[string]graph.TensorID, len(g.Tensors))
 	for id, t := range g.Tensors {
@@ -48,6 +48,9 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 		}
 		if p.Bytes == 0 {
 			continue // there may be no pool
+		}
+		if p.Pool == plan.Host {
+			pool = b.s.host.base
 		}
 		at := spot{unsafe.Add(pool, p.Offset), p.Bytes}
 		if p.Node != nil {

@@ -1,7 +1,10 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"unsafe"
 
 	"github.com/edsrzf/mmap-go"
@@ -12,6 +15,7 @@ import (
 type block struct {
 	m    mmap.MMap
 	base unsafe.Pointer
+	file string // that is mapped and removed in the end; "": none
 }
 
 // newBlock takes that many bytes; what for is for the error.
@@ -26,7 +30,37 @@ func newBlock(bytes int64, what string) (*block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s of %d bytes: %w", what, bytes, err)
 	}
-	return &block{m, unsafe.Pointer(unsafe.SliceData(m))}, nil
+	return &block{m: m, base: unsafe.Pointer(unsafe.SliceData(m))}, nil
+}
+
+// newHostBlock takes that many bytes for what leaves the arena: of ordinary memory,
+// or of a new file.
+func newHostBlock(path string, bytes int64) (*block, error) {
+	const what = "host pool"
+	if path == "" {
+		return newBlock(bytes, what)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%s: exists already: expected the path of a new file for the %s", path, what)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := &block{file: path}
+	if err = f.Truncate(bytes); err == nil {
+		b.m, err = mmap.MapRegion(f, int(bytes), mmap.RDWR, 0, 0)
+	}
+	if err = errors.Join(err, f.Close()); err != nil { // the mapping stays
+		return nil, errors.Join(fmt.Errorf("%s of %d bytes in %s: %w", what, bytes, path, err), b.free())
+	}
+	b.base = unsafe.Pointer(unsafe.SliceData(b.m))
+	// Where a mapped file can be removed, nothing is left of it however the process
+	// ends; elsewhere (Windows) free removes it.
+	if os.Remove(path) == nil {
+		b.file = ""
+	}
+	return b, nil
 }
 
 // at is the address of byte off.
@@ -34,9 +68,19 @@ func (b *block) at(off int64) unsafe.Pointer { return unsafe.Add(b.base, off) }
 
 // free gives the memory back.
 func (b *block) free() error {
-	if b == nil || b.m == nil {
+	if b == nil {
 		return nil
 	}
-	b.base = nil
-	return b.m.Unmap()
+	var first error
+	if b.m != nil {
+		b.base = nil
+		first = b.m.Unmap()
+	}
+	if b.file != "" {
+		if err := os.Remove(b.file); err != nil && first == nil {
+			first = err
+		}
+		b.file = ""
+	}
+	return first
 }

@@ -16,7 +16,8 @@ type Options struct {
 	Workers int    // goroutines that share the work of a kernel; 0: one for each core
 	Seed    uint64 // of what operators draw at random
 	// MemoryLimit is how many bytes the arena, the parameters and states, and
-	// the scratch may take together; NewSession fails beyond it. 0: any.
+	// the scratch may take together, without the host pool; NewSession fails
+	// beyond it. 0: any.
 	MemoryLimit int64
 	// Apart gives every tensor a storage of its own and runs the nodes in
 	// another topological order: what a planned run is held against.
@@ -27,6 +28,9 @@ type Options struct {
 	// node, after every step of a second run with the same inputs; around a
 	// storage that lies apart, when it is made.
 	Poison bool
+	// HostFile is where the plan's host pool lies: a file that does not exist yet,
+	// which is mapped, and removed by Close at the latest. "": in ordinary memory.
+	HostFile string
 	// NoPack leaves constant weights of convolutions and matrix products as
 	// they lie in the file: no memory beside the plan's, but slower. Results
 	// are the same bits.
@@ -45,6 +49,7 @@ type Session struct {
 	guard *guard // of Options.Poison
 
 	arena, resident *block
+	host            *block   // what has left the arena; nil: nothing does
 	own             []*block // of Options.Apart
 	side            side     // dynamic tensors
 	scratch         *block
@@ -79,6 +84,11 @@ func (s *Session) build() error {
 	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
+	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Apart {
+		if s.host, err = newHostBlock(s.opt.HostFile, bytes); err != nil {
+			return err
+		}
+	}
 	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}}
 	area, err := b.mainArea()
 	if err != nil {
@@ -104,6 +114,9 @@ func (s *Session) build() error {
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
 	}
+	if s.host != nil {
+		s.tape.haul = newHauler(s.main, p)
+	}
 	if s.opt.Poison {
 		s.guard = newGuard(s)
 		s.guard.begin()
@@ -125,8 +138,12 @@ func poolBytes(p *plan.Plan, name string) int64 {
 // afterwards.
 func (s *Session) Close() error {
 	s.pool.Close()
+	if s.tape != nil {
+		s.tape.haul.close()
+		s.tape.haul = nil
+	}
 	var first error
-	for _, b := range append(s.own, s.arena, s.resident, s.scratch) {
+	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {
 		if err := b.free(); err != nil && first == nil {
 			first = err
 		}
@@ -140,12 +157,13 @@ type Memory struct {
 	StateBytes   int64 // parameters and states, of the resident pool
 	DynamicBytes int64 // tensors that the plan leaves out, so far
 	ScratchBytes int64 // of kernels
+	HostBytes    int64 // what has left the arena for the host, wherever that is
 	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
 	PackedBytes  int64 // weights once more, as the micro-kernels want them; shared by sessions
 	ApartBytes   int64 // with Options.Apart: all tensors
 }
 
-// Bytes is the sum, but for what is shared.
+// Bytes is the sum, but for what is shared and for what lies on the host.
 func (m Memory) Bytes() int64 {
 	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.ApartBytes
 }
@@ -164,6 +182,9 @@ func (s *Session) Memory() Memory {
 	}
 	for _, b := range s.own {
 		m.ApartBytes += int64(len(b.m))
+	}
+	if s.host != nil {
+		m.HostBytes = poolBytes(s.pr.p, plan.Host)
 	}
 	if len(s.own) > 0 {
 		m.ArenaBytes = 0

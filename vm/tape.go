@@ -27,6 +27,8 @@ type tape struct {
 	steps   int
 	fault   error
 
+	haul *hauler // nil: nothing leaves the arena
+
 	before []func(st *step, at int) // called for each node, before it runs
 	after  []func(st *step, at int) error
 }
@@ -73,6 +75,7 @@ func (t *tape) run() error {
 		return nil
 	}
 	t.next, t.fault = 0, nil
+	defer t.haul.settle()
 	t.machine.Reset()
 	if err := t.machine.RunAll(); err != nil {
 		if t.fault != nil {
@@ -97,6 +100,11 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 		return nil, o.fail(fmt.Errorf("gorgonia runs step %d, expected step %d", o.at, o.t.next))
 	}
 	o.t.next++
+	if o.t.haul != nil {
+		if err := o.t.haul.before(o.at); err != nil {
+			return nil, o.fail(err)
+		}
+	}
 	for _, f := range o.t.before {
 		f(o.st, o.at)
 	}

@@ -69,11 +69,18 @@ func (n *net) weight(name string, dims ...int64) {
 }
 
 func (n *net) node(op, out string, in ...string) {
-	k := &graph.Node{Name: out, Op: op, Outputs: []graph.TensorID{n.tensor(out)}}
+	k := &graph.Node{Name: out, Op: op, Domain: domainOf(op), Outputs: []graph.TensorID{n.tensor(out)}}
 	for _, name := range in {
 		k.Inputs = append(k.Inputs, n.tensor(name))
 	}
 	n.g.Nodes = append(n.g.Nodes, k)
+}
+
+func domainOf(op string) string {
+	if op == graph.SwapOut || op == graph.SwapIn {
+		return graph.SwapDomain
+	}
+	return ""
 }
 
 // write puts the model into a file.
@@ -81,6 +88,9 @@ func (n *net) write(t testing.TB, path string) {
 	t.Helper()
 	n.g.Link()
 	m := &graph.Model{IRVersion: 8, Opsets: []graph.Opset{{Version: 17}}, Graph: n.g}
+	if err := m.AddSwaps(); err != nil {
+		t.Fatal(err)
+	}
 	im, err := onnx.Encode(m)
 	if err != nil {
 		t.Fatal(err)

@@ -21,17 +21,17 @@ import (
 type orderCmd struct {
 	Problem string `arg:"" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
 
-	Out          string       `placeholder:"FILE" help:"Write the order: the object that --json prints, without the times; - is standard output."`
-	LP           string       `name:"lp" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
-	Strategy     string       `aliases:"schedule" placeholder:"NAME" help:"Run one strategy alone (also --schedule): ${schedules} (default: search)."`
-	ScheduleGoal string       `enum:"peak,area" default:"peak" help:"Among orders of the smallest peak: peak takes the least area (the sum of the loads) of the five that are at hand, area looks for less."`
-	Limit        *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
-	Frontier     bool         `help:"List the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
-	hostFlags    `embed:""`
-	Effort       string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
-	TimeLimit    time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Gives up determinism."`
-	Align        int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
-	JSON         bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
+	Out                string       `placeholder:"FILE" help:"Write the order: the object that --json prints, without the times; - is standard output."`
+	LP                 string       `name:"lp" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
+	Strategy           string       `aliases:"schedule" placeholder:"NAME" help:"Run one strategy alone (also --schedule): ${schedules} (default: search)."`
+	ScheduleGoal       string       `enum:"peak,area" default:"peak" help:"Among orders of the smallest peak: peak takes the least area (the sum of the loads) of the five that are at hand, area looks for less."`
+	Limit              *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
+	Frontier           bool         `help:"List the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
+	optimize.HostFlags `embed:""`
+	Effort             string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
+	TimeLimit          time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Gives up determinism."`
+	Align              int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
+	JSON               bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
 // Help is shown below the flags.
@@ -107,8 +107,8 @@ func (c *orderCmd) check() error {
 		return wrong("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
 		return wrong("time limit %v: expected more than nothing", c.TimeLimit)
-	case c.wrong(c.Limit != nil || c.Frontier) != "":
-		return wrong("%s", c.wrong(c.Limit != nil || c.Frontier))
+	case c.Wrong(c.Limit != nil || c.Frontier) != "":
+		return wrong("%s", c.Wrong(c.Limit != nil || c.Frontier))
 	case c.LP == "-" && c.Out == "-":
 		return wrong("--lp and --out: expected at most one of them on standard output")
 	}

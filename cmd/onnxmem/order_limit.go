@@ -32,7 +32,7 @@ func (o *ordering) limit(ctx context.Context) error {
 	began := time.Now()
 	o.limited.peak = o.found.Evaluation.Peak
 	plan := o.repeatLimit
-	if o.limited.host = o.cmd.linked(); o.limited.host {
+	if o.limited.host = o.cmd.Linked(); o.limited.host {
 		plan = o.swapLimit
 	}
 	if err := plan(ctx); err != nil {

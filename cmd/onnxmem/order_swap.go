@@ -10,29 +10,6 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// hostFlags say what "order --limit" may use a host memory for.
-type hostFlags struct {
-	HostLink    units.Rate `placeholder:"RATE" help:"With --limit or --frontier: tensors may also leave for a host memory and return, over a link of RATE each way, such as 12GB/s."`
-	NoSwap      bool       `help:"With --host-link: no tensor leaves."`
-	NoRecompute bool       `help:"With --host-link: no node runs again."`
-}
-
-// linked reports whether tensors may leave.
-func (f *hostFlags) linked() bool { return f.HostLink > 0 && !f.NoSwap }
-
-// wrong says what is amiss with the flags by themselves.
-func (f *hostFlags) wrong(limited bool) string {
-	switch {
-	case f.HostLink > 0 && !limited:
-		return "--host-link: expected --limit or --frontier with it"
-	case f.NoSwap && f.NoRecompute:
-		return "--no-swap and --no-recompute: expected at most one of them"
-	case (f.NoSwap || f.NoRecompute) && f.HostLink == 0:
-		return "--no-swap, --no-recompute: expected --host-link with them"
-	}
-	return ""
-}
-
 // swapLimit plans steps with transfers, and repetitions, from the orders found.
 func (o *ordering) swapLimit(ctx context.Context) error {
 	solver, err := budget.NewSwapper(o.problem, o.found.Orders, budget.SwapOptions{

@@ -35,6 +35,7 @@ type runCmd struct {
 	CostsOut    string            `placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
 	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
+	HostFile    string            `placeholder:"FILE" help:"Where the host pool of a plan made with --host-link lies: a new file, removed afterwards (default: in memory)."`
 	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
@@ -66,6 +67,7 @@ type runResult struct {
 	DynamicBytes int64       `json:"dynamic_bytes"`
 	PackedBytes  int64       `json:"packed_bytes"`
 	ScratchBytes int64       `json:"scratch_bytes"`
+	HostBytes    int64       `json:"host_bytes,omitempty"`
 	DecodedBytes int64       `json:"decoded_bytes"`
 	HeapAllocs   uint64      `json:"heap_allocs_per_step"`
 	Losses       []float64   `json:"losses,omitempty"`
@@ -163,7 +165,11 @@ func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r
 	for range c.Steps - 1 {
 		runs = append(runs, inputs)
 	}
-	check, err := program.CheckRun(runs, c.options())
+	opt := c.options()
+	if opt.HostFile != "" { // that of the session that has run lies there
+		opt.HostFile += ".check"
+	}
+	check, err := program.CheckRun(runs, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +183,7 @@ func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, NoPack: c.Pack == "no"}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, NoPack: c.Pack == "no", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = int64(*c.MemoryLimit)
 	}
@@ -225,6 +231,7 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs
 	}
 	m := s.Memory()
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.DecodedBytes, m.PackedBytes
+	r.HostBytes = m.HostBytes
 	for _, t := range program.Outputs() {
 		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String()})
 	}
@@ -268,7 +275,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 		name  string
 		bytes int64
 	}{
-		{"arena", r.ArenaBytes}, {"states", r.StateBytes}, {"dynamic", r.DynamicBytes}, {"scratch", r.ScratchBytes}, {"decoded", r.DecodedBytes}, {"packed", r.PackedBytes},
+		{"arena", r.ArenaBytes}, {"host", r.HostBytes}, {"states", r.StateBytes}, {"dynamic", r.DynamicBytes}, {"scratch", r.ScratchBytes}, {"decoded", r.DecodedBytes}, {"packed", r.PackedBytes},
 	} {
 		if row.bytes > 0 {
 			fmt.Fprintf(e.stdout, "%-20s %s\n", row.name, units.Bytes(row.bytes))

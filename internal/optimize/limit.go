@@ -14,11 +14,36 @@ import (
 
 // LimitFlags say what a plan shall fit into, and what a node costs that runs again.
 type LimitFlags struct {
-	Limit      *units.Limit       `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
-	Frontier   bool               `seldom:"" help:"Say what other limits cost, too, in steps of 5% of the best order's peak."`
-	LimitArena bool               `seldom:"" help:"With --limit: the arena, not only the peak, fits."`
-	Device     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
-	Costs      string             `seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
+	Limit      *units.Limit `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
+	Frontier   bool         `seldom:"" help:"Say what other limits cost, too, in steps of 5% of the best order's peak."`
+	LimitArena bool         `seldom:"" help:"With --limit: the arena, not only the peak, fits."`
+	HostFlags
+	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
+	Costs  string             `seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
+}
+
+// HostFlags say what a host memory may be used for.
+type HostFlags struct {
+	HostLink    units.Rate `json:",omitempty" seldom:"" placeholder:"RATE" help:"With --limit or --frontier: tensors may also leave for a host memory and return, over a link of RATE each way, such as 12GB/s."`
+	NoSwap      bool       `seldom:"" help:"With --host-link: no tensor leaves."`
+	NoRecompute bool       `seldom:"" help:"With --host-link: no node runs again."`
+}
+
+// Linked reports whether tensors may leave.
+func (f *HostFlags) Linked() bool { return f.HostLink > 0 && !f.NoSwap }
+
+// Wrong says what is amiss with the flags by themselves; "" if nothing is. limited:
+// they stand with a limit.
+func (f *HostFlags) Wrong(limited bool) string {
+	switch {
+	case f.HostLink > 0 && !limited:
+		return "--host-link: expected --limit or --frontier with it"
+	case f.NoSwap && f.NoRecompute:
+		return "--no-swap and --no-recompute: expected at most one of them"
+	case (f.NoSwap || f.NoRecompute) && f.HostLink == 0:
+		return "--no-swap, --no-recompute: expected --host-link with them"
+	}
+	return ""
 }
 
 // Limits puts the flags into the options of the passes.
@@ -30,6 +55,12 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		return &UsageError{"--limit-arena: expected --limit with it"}
 	}
 	opt.Frontier = f.Frontier
+	if wrong := f.Wrong(f.Limit != nil || f.Frontier); wrong != "" {
+		return &UsageError{wrong}
+	}
+	if f.Linked() {
+		opt.Host = &passes.Host{Link: int64(f.HostLink), NoRecompute: f.NoRecompute}
+	}
 	if len(f.Device) > 0 {
 		opt.Device = passes.DefaultDevice
 	}

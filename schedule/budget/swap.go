@@ -22,6 +22,9 @@ type SwapOptions struct {
 
 	// NoRecompute leaves plans out in which nodes run again.
 	NoRecompute bool
+
+	// Stays tells which tensors of the problem may not leave; nil: all may.
+	Stays []bool
 }
 
 // Swap is a tensor that leaves for the host and returns. All steps are positions
@@ -84,7 +87,7 @@ func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swappe
 	if err != nil {
 		return nil, err
 	}
-	return &Swapper{opt: opt, p: p, plain: plain, haul: newHauler(p, plain.lines[0], rules, opt.Link)}, nil
+	return &Swapper{opt: opt, p: p, plain: plain, haul: newHauler(p, plain.lines[0], rules, opt)}, nil
 }
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit
@@ -115,7 +118,7 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 	}
 	for i := range found {
 		found[i].Ended = work.cause()
-		if found[i].Ended == nil && ctx.Err() != nil {
+		if found[i].Ended == nil && ctx != nil && ctx.Err() != nil {
 			found[i].Ended = context.Cause(ctx)
 		}
 	}

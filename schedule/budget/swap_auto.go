@@ -36,9 +36,9 @@ type candidateSwap struct {
 // newHauler sweeps the plain step and lists the candidates: buffers of at least
 // leastSwap bytes that are live across the peak and not used there. Where a
 // problem does not say what its nodes overwrite, what may be overwritten stays.
-func newHauler(p *schedule.Problem, l *line, r *rules, link int64) *hauler {
+func newHauler(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *hauler {
 	n := len(l.order)
-	h := &hauler{line: l, problem: p, link: link, across: make([]int64, n+1), begin: make([]int64, n+1)}
+	h := &hauler{line: l, problem: p, link: opt.Link, across: make([]int64, n+1), begin: make([]int64, n+1)}
 	s := newSweep(l, &work{})
 	s.limit = math.MaxInt64
 	s.run(nil, true)
@@ -51,7 +51,8 @@ func newHauler(p *schedule.Problem, l *line, r *rules, link int64) *hauler {
 	room := math.MaxInt64 - totalBytes(p) // so that sizes add up with a second copy of each
 	for b, size := range l.size {
 		h.spread(s, int32(b))
-		if size < leastSwap || size > room || l.output[b] || !r.known && len(r.writers[l.tensor[b]]) > 0 {
+		if size < leastSwap || size > room || l.output[b] || !r.known && len(r.writers[l.tensor[b]]) > 0 ||
+			opt.Stays != nil && opt.Stays[l.tensor[b]] {
 			continue
 		}
 		before, after := s.around(int32(b), h.at)

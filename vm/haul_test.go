@@ -1,0 +1,52 @@
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/edsrzf/mmap-go"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// A mapped file whose bytes cannot be had is an error of the run, not the end of the
+// process.
+func TestSwapFaults(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no file that is mapped can be cut off")
+	}
+	const bytes = 1 << 16
+	f, err := os.Create(filepath.Join(t.TempDir(), "host"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(bytes); err != nil {
+		t.Fatal(err)
+	}
+	m, err := mmap.MapRegion(f, bytes, mmap.RDWR, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Unmap()
+	if err := f.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	queue := make(chan *transfer, 1)
+	go haul(queue)
+	defer close(queue)
+	place := func(b []byte) *tensor {
+		x := &tensor{}
+		x.Type, x.Shape, x.At = graph.Uint8, []int{len(b)}, unsafe.Pointer(unsafe.SliceData(b))
+		return x
+	}
+	x := &transfer{from: place(make([]byte, bytes)), to: place(m), done: make(chan error, 1), under: true}
+	queue <- x
+	if err := x.wait(); err == nil || !strings.Contains(err.Error(), "the host memory cannot be used") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,159 @@
+package vm
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// hauler copies tensors to the host pool and back while other nodes run: one
+// goroutine each way, as a link has two directions. A step waits for what it reads,
+// SwapOut for the end of its own transfer. What is copied, and from where to where,
+// does not depend on how fast that goes.
+type hauler struct {
+	start, finish [2][][]*transfer // by direction and step: those that begin, and that have ended, before it runs
+	queue         [2]chan *transfer
+}
+
+// The directions of transfers.
+const (
+	outward = iota
+	homeward
+)
+
+// transfer is a copy in the background.
+type transfer struct {
+	from, to *tensor
+	under    bool       // it has begun, and nobody has waited for it
+	done     chan error // of one place, so that no copying waits for who waits for it
+}
+
+// newHauler finds the transfers of the main graph, whose tensors have their places.
+// Nil: there are none. SwapOut and SwapIn of a tensor whose size is a bound, or not
+// known, copy when it is their turn, as other nodes do.
+func newHauler(f *frame, p *plan.Plan) *hauler {
+	hosted := map[string]int{} // what lies on the host, and from which step on
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; b.Pool == plan.Host {
+			for _, name := range b.Tensors {
+				hosted[name] = b.First
+			}
+		}
+	}
+	h, count := &hauler{}, 0
+	for d := range h.start {
+		h.start[d], h.finish[d] = make([][]*transfer, len(f.steps)), make([][]*transfer, len(f.steps))
+	}
+	for at, st := range f.steps {
+		n := st.call.Node
+		if !n.IsSwapOut() && !n.IsSwapIn() || !st.exact() {
+			continue
+		}
+		direction, begin, end := outward, hosted[st.out[0].name], at
+		if n.IsSwapIn() {
+			readers := f.g.Tensors[n.Outputs[0]].Readers
+			if _, is := hosted[st.in[0].name]; !is || len(readers) == 0 {
+				continue
+			}
+			direction, begin, end = homeward, at, int(readers[0])
+		}
+		st.run = nil
+		t := &transfer{from: st.in[0], to: st.out[0], done: make(chan error, 1)}
+		h.start[direction][begin] = append(h.start[direction][begin], t)
+		h.finish[direction][end] = append(h.finish[direction][end], t)
+		count++
+	}
+	if count == 0 {
+		return nil
+	}
+	for d := range h.queue {
+		h.queue[d] = make(chan *transfer, count)
+		go haul(h.queue[d])
+	}
+	return h
+}
+
+// close ends the copying.
+func (h *hauler) close() {
+	if h != nil {
+		close(h.queue[outward])
+		close(h.queue[homeward])
+	}
+}
+
+// before begins and awaits what has to before a step runs. What returns is awaited
+// before anything leaves, which may take the place that it had on the host.
+func (h *hauler) before(at int) error {
+	var first error
+	wait := func(list []*transfer) {
+		for _, t := range list {
+			if err := t.wait(); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	wait(h.finish[homeward][at])
+	h.begin(outward, at)
+	wait(h.finish[outward][at])
+	h.begin(homeward, at)
+	return first
+}
+
+func (h *hauler) begin(direction, at int) {
+	for _, t := range h.start[direction][at] {
+		t.under = true
+		h.queue[direction] <- t
+	}
+}
+
+// settle awaits all that is under way: after a run, whether it went well or not,
+// nothing is.
+func (h *hauler) settle() {
+	if h == nil {
+		return
+	}
+	for d := range h.start {
+		for _, list := range h.start[d] {
+			for _, t := range list {
+				_ = t.wait() // a run that failed says why itself
+			}
+		}
+	}
+}
+
+// wait waits for a transfer that has begun.
+func (t *transfer) wait() error {
+	if !t.under {
+		return nil
+	}
+	t.under = false
+	return <-t.done
+}
+
+// haul copies one transfer after the other.
+func haul(queue chan *transfer) {
+	// A mapped file that cannot grow, or be read, faults.
+	debug.SetPanicOnFault(true)
+	for t := range queue {
+		t.done <- t.copy()
+	}
+}
+
+// copyBytes is copied at once: Go's collector waits for the end of a copy.
+const copyBytes = 1 << 20
+
+func (t *transfer) copy() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the host memory cannot be used: %v", r)
+		}
+	}()
+	to, from := bytesOf(t.to), bytesOf(t.from)
+	for len(from) > 0 {
+		n := min(len(from), copyBytes)
+		copy(to[:n], from[:n])
+		to, from = to[n:], from[n:]
+	}
+	return nil
+}

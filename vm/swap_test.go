@@ -1,0 +1,194 @@
+package vm_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// hauling is a net whose tensors leave and return in all the ways that there are;
+// swaps false: the same without, by Identity.
+func hauling(t testing.TB, swaps bool) string {
+	n := newNet()
+	out, in := graph.SwapOut, graph.SwapIn
+	if !swaps {
+		out, in = "Identity", "Identity"
+	}
+	n.input("x", 64, 1024)
+	n.node(out, "x.host", "x") // a graph input
+	n.node("Relu", "a", "x")
+	n.node("Sigmoid", "b", "a")
+	n.node(out, "a.host", "a") // begins at its own step
+	n.node("Tanh", "c", "b")
+	n.node("Exp", "d", "c")
+	n.node(out, "b.host", "b") // may begin a step before
+	n.node(in, "a.back", "a.host")
+	n.node(out, "a.host2", "a.back") // leaves again as soon as it has returned
+	n.node("Sigmoid", "e", "d")
+	n.node(in, "b.back", "b.host")
+	n.node(in, "b.back2", "b.host") // two of one
+	n.node(in, "a.back2", "a.host2")
+	n.node("Add", "f", "e", "b.back")
+	n.node("Mul", "g", "f", "a.back2")
+	n.node("Add", "h", "g", "b.back2")
+	n.node(in, "x.back", "x.host")
+	n.node("Sub", "y", "h", "x.back")
+	n.node("NonZero", "places", "y") // its size is known at run time only
+	n.node(out, "places.host", "places")
+	n.node(in, "places.back", "places.host")
+	n.node("Size", "count", "places.back")
+	n.node(out, "y.host", "y")
+	n.node(in, "unread", "y.host") // nobody waits for it
+	n.output("y", 64, 1024)
+	n.output("unread", 64, 1024)
+	n.declare("count").Declared.Type = graph.TensorOf(graph.Int64)
+	n.g.Tensors[n.tensor("count")].Output = true
+	n.g.Outputs = append(n.g.Outputs, n.tensor("count"))
+	path := filepath.Join(t.TempDir(), fmt.Sprintf("hauling-%t.onnx", swaps))
+	n.write(t, path)
+	return path
+}
+
+// hauled plans a net in the order that it is written down in.
+func hauled(t testing.TB, path string) (*vm.Program, *plan.Plan) {
+	t.Helper()
+	r, err := passes.Optimize(open(t, path).Model, passes.Options{Schedule: "program"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vm.New(r.Model, r.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p, r.Plan
+}
+
+// TestSwap: what leaves and returns, in the background, is the same bits; in memory
+// and in a file, run after run.
+func TestSwap(t *testing.T) {
+	plainProgram, _ := hauled(t, hauling(t, false))
+	plain := newSession(t, plainProgram, vm.Options{})
+	program, p := hauled(t, hauling(t, true))
+	if pool := p.Pools[2]; pool.Name != plan.Host || pool.Bytes == 0 {
+		t.Fatalf("pools %v", p.Pools)
+	}
+	for _, c := range []struct {
+		name string
+		opt  vm.Options
+	}{
+		{"in memory", vm.Options{}},
+		{"in a file, with poison", vm.Options{HostFile: filepath.Join(t.TempDir(), "host"), Poison: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSession(t, program, c.opt)
+			if m := s.Memory(); m.HostBytes != p.Pools[2].Bytes || m.ArenaBytes != p.Pools[0].Bytes {
+				t.Errorf("%+v, pools %v", m, p.Pools)
+			}
+			for k := range 20 {
+				x := ramp([]graph.Dim{64, 1024})
+				for i := range x.Data[:64] {
+					x.Data[4*i+1] = byte(k)
+				}
+				want, err := plain.Run(map[string]vm.Value{"x": x})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := s.Run(map[string]vm.Value{"x": x})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, w := range want {
+					if !bytes.Equal(got[name].Data, w.Data) {
+						t.Fatalf("run %d: %s differs from that of the model without transfers", k, name)
+					}
+				}
+			}
+		})
+	}
+	check, err := program.CheckRun([]map[string]vm.Value{{"x": ramp([]graph.Dim{64, 1024})}}, vm.Options{Poison: true})
+	if err != nil || !check.Identical() {
+		t.Errorf("%+v, %v", check, err)
+	}
+}
+
+// TestSwapHostFile: the file of the host is a new one, and nothing of it is left.
+func TestSwapHostFile(t *testing.T) {
+	program, _ := hauled(t, hauling(t, true))
+	path := filepath.Join(t.TempDir(), "host")
+	s, err := program.NewSession(vm.Options{HostFile: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(map[string]vm.Value{"x": ramp([]graph.Dim{64, 1024})}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file is left: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := program.NewSession(vm.Options{HostFile: path}); err == nil || !strings.Contains(err.Error(), "exists already: expected the path of a new file") {
+		t.Errorf("a file that is there: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
+		t.Errorf("it holds %q, %v", b, err)
+	}
+}
+
+// TestSwapAfterFailure: a run that fails leaves no transfer behind, and the next one
+// is right.
+func TestSwapAfterFailure(t *testing.T) {
+	n := newNet()
+	n.input("x", 64, 1024)
+	n.input("i", 1)
+	n.declare("i").Declared.Type = graph.TensorOf(graph.Int64, 1)
+	n.g.Tensors[n.tensor("i")].Input = true
+	n.node("Relu", "a", "x")
+	n.node("Sigmoid", "b", "a")
+	n.node("Gather", "c", "b", "i") // fails where i is outside
+	n.node(graph.SwapOut, "a.host", "a")
+	n.node(graph.SwapIn, "a.back", "a.host")
+	n.node("Add", "y", "a.back", "c")
+	n.output("y", 64, 1024)
+	path := filepath.Join(t.TempDir(), "failing.onnx")
+	n.write(t, path)
+	program, p := hauled(t, path)
+	if b := bufferOf(t, p, "a.host"); b.First >= int(n.g.Tensors[n.tensor("a.host")].Maker) {
+		t.Fatalf("a leaves from step %d on: expected earlier than SwapOut", b.First)
+	}
+	s := newSession(t, program, vm.Options{})
+	x := ramp([]graph.Dim{64, 1024})
+	index := func(i byte) vm.Value {
+		return vm.Value{Type: graph.Int64, Shape: []int{1}, Data: []byte{i, 0, 0, 0, 0, 0, 0, 0}}
+	}
+	want, err := s.Run(map[string]vm.Value{"x": x, "i": index(3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := bytes.Clone(want["y"].Data)
+	for range 5 {
+		if _, err := s.Run(map[string]vm.Value{"x": x, "i": index(99)}); err == nil {
+			t.Fatal("an index outside passes")
+		}
+		got, err := s.Run(map[string]vm.Value{"x": x, "i": index(3)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got["y"].Data, first) {
+			t.Fatal("after a run that failed the results differ")
+		}
+	}
+}
