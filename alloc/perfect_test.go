@@ -95,8 +95,8 @@ func TestPerfect(t *testing.T) {
 	}
 }
 
-// BenchmarkPerfect reports how many of ten perfect packings the exact search
-// fits within its default budget.
+// BenchmarkPerfect reports how many of ten perfect packings are fitted at the
+// default effort.
 func BenchmarkPerfect(b *testing.B) {
 	const seeds = 10
 	for _, n := range []int{120, 200, 300, 500} {
@@ -108,8 +108,11 @@ func BenchmarkPerfect(b *testing.B) {
 						solved = 0
 						for seed := range uint64(seeds) {
 							p := perfect(seed, n, kind.steps(n), kind.height, float64(away)/100)
-							x := newExact(p, prepare(p))
-							if out, _ := x.decide(kind.height, effortLimits[EffortDefault].decide); out == fits {
+							r, err := Solve(p, Options{Capacity: kind.height})
+							if err != nil {
+								b.Fatal(err)
+							}
+							if r.Fit == FitFound {
 								solved++
 							}
 						}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""How long MiniMalloc and onnxmem pack take on the same instances, by turns.
+
+MiniMalloc (github.com/google/minimalloc) is built by its own README (cmake,
+Release); its repository holds the instances, named LETTER.CAPACITY.csv. Each
+run is a process, on one core; the time is the wall clock that the program says
+it took to solve, reading included for onnxmem and not for MiniMalloc. Least of
+RUNS; the programs take turns, so that both see the same machine. A run of
+MiniMalloc that would take longer than LIMIT seconds is stopped, and counts as
+LIMIT.
+
+    bench/minimalloc.py MINIMALLOC/build/minimalloc MINIMALLOC/benchmarks/challenging/*.csv
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+TOOL = pathlib.Path(__file__).resolve().parent.parent / "bin/onnxmem"
+
+
+def theirs(binary, path, capacity, limit, out):
+    """Seconds, and whether it gave a placement."""
+    command = ["timeout", str(limit), binary, f"--capacity={capacity}", f"--input={path}", f"--output={out}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    said = re.search(r"Elapsed time ([\d.]+)s", done.stdout + done.stderr)
+    if done.returncode == 124 or not said:
+        return limit, False
+    return float(said[1]), done.returncode == 0
+
+
+def ours(path, capacity, out):
+    command = [TOOL, "pack", path, "--capacity", str(capacity), "--out", out, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "GOMAXPROCS": "1"})
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{path}: {done.stderr}")
+    answer = json.loads(done.stdout)
+    return answer["times_ms"]["total"] / 1e3, answer.get("fits", False)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("minimalloc", type=pathlib.Path)
+    p.add_argument("instances", nargs="+", type=pathlib.Path)
+    p.add_argument("--runs", type=int, default=3)
+    p.add_argument("--limit", type=float, default=600)
+    args = p.parse_args()
+    print("| instance | buffers | MiniMalloc, ms | onnxmem, ms | times faster |\n| --- | ---: | ---: | ---: | ---: |")
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out.csv"
+        for path in args.instances:
+            capacity = int(path.name.split(".")[-2])
+            pairs = [(theirs(args.minimalloc, path, capacity, args.limit, out), ours(path, capacity, out)) for _ in range(args.runs)]
+            (a, solved), (b, fits) = min(x for x, _ in pairs), min(y for _, y in pairs)
+            ratios.append(a / b)
+            over = "" if solved else "not placed, "
+            buffers = sum(1 for line in path.open() if line.strip()) - 1
+            print(f"| {path.name.split('.')[0]} | {buffers} | {over}{a * 1e3:,.0f} | {'' if fits else 'not placed, '}{b * 1e3:,.1f} | {a / b:,.0f} |", flush=True)
+    print(f"\nGeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.1f} times faster")
+
+
+if __name__ == "__main__":
+    main()
