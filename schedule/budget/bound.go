@@ -15,6 +15,7 @@ type bound struct {
 	hulls []hull
 	met   map[int32]bool
 	none  bool     // of Options.NoBound
+	asked []int64  // the limits that hulls are wanted at; nil: all
 	floor Obstacle // see floorOf
 }
 
@@ -85,13 +86,23 @@ func (b *bound) between(low, high corner) []corner {
 		found = append(found, m)
 		// Prices are rounded: a corner may come out again by a little.
 		if height := alpha*x.low.bytes + beta*x.low.time; height-m.value > height>>18 && m.bytes > x.low.bytes && m.bytes < x.high.bytes {
-			open = append(open, chord{x.low, m}, chord{m, x.high})
+			if b.wants(x.low.bytes, m.bytes) {
+				open = append(open, chord{x.low, m})
+			}
+			if b.wants(m.bytes, x.high.bytes) {
+				open = append(open, chord{m, x.high})
+			}
 		}
 	}
 	slices.SortStableFunc(found, func(a, b corner) int {
 		return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(b.time, a.time))
 	})
 	return found
+}
+
+// wants reports whether a limit that is asked for lies between two corners.
+func (b *bound) wants(low, high int64) bool {
+	return b.asked == nil || slices.ContainsFunc(b.asked, func(limit int64) bool { return low <= limit && limit <= high })
 }
 
 // at returns the least extra time of any plan within a limit, and the node that

@@ -26,6 +26,10 @@ type chainer struct {
 	met       []int32 // buffer -> the chain that last met it
 	ran       []int32 // node -> the chain that last ran it
 	runs      []int32 // the nodes that this chain runs
+	kept      []int32 // the buffers of candidates' chains
+	found     []candidate
+	ranked    []ranked
+	best      []candidate // found, the best first
 	number    int32
 	now       chain
 	peakAt    int32
@@ -41,13 +45,13 @@ func newChainer(s *sweep) *chainer {
 // itself. It is kept if nothing can make it; if it is small beside t: at most a
 // 64th of it, or at most the threshold's share; if it is last used after the peak
 // and there is room for it from there on; or with the threshold byCut, if the cut
-// holds it. The chain fails if a node of it may not run in the slot.
+// holds it. The chain fails if a node of it may not run in the slot. The next call
+// reuses adds.
 func (c *chainer) link(t, slot, peakAt int32, threshold float64) (chain, bool) {
 	c.number++
-	c.now = chain{target: t, slot: slot}
+	c.now = chain{target: t, slot: slot, adds: c.now.adds[:0]}
 	c.runs, c.peakAt, c.threshold = c.runs[:0], peakAt, threshold
 	ok := c.make(t)
-	c.count(len(c.now.adds))
 	return c.now, ok
 }
 
@@ -71,7 +75,8 @@ func (c *chainer) include(i, t int32) bool {
 		c.runs = append(c.runs, i)
 		c.now.cost += c.sweep.cost[i]
 	}
-	for _, x := range c.reads[i] {
+	c.count(1 + len(c.reads.of(i)))
+	for _, x := range c.reads.of(i) {
 		if x == t || c.met[x] == c.number {
 			continue
 		}

@@ -30,7 +30,7 @@ func (s *Solver) fill(w *work) {
 	w.most = w.done + 2*s.effort(boundWork+descendWork+neighbourWork)
 	grid := s.grid()
 	all := s.chainers(w)
-	s.prove(w, all[0])
+	s.prove(w, all[0], grid, s.effort(boundWork))
 	grid = slices.DeleteFunc(grid, func(limit int64) bool {
 		_, o := s.bound.at(limit)
 		return o != nil
@@ -68,8 +68,8 @@ func (s *Solver) grid() (grid []int64) {
 // very large graphs a single round may take more; twice the sum ends everything.
 const (
 	boundWork     = 30_000_000
-	descendWork   = 250_000_000
-	neighbourWork = 100_000_000
+	descendWork   = 400_000_000
+	neighbourWork = 200_000_000
 )
 
 func (s *Solver) effort(work int64) int64 {
@@ -146,16 +146,12 @@ func (s *Solver) promising(all []*chainer, grid []int64) []*chainer {
 
 // descend plans along one line for each limit.
 func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
-	c.limit = s.best
-	c.run(nil, false)
-	at := c.at
-	hull := s.bound.hullOf(c.work, c.order[at])
 	var last makings
 	for _, limit := range grid {
 		pace.next()
-		c.limit, c.held = limit, nil
+		c.limit = limit
 		best := archive{}
-		try := func(plan makings, how greed) {
+		try := func(c *chainer, plan makings, how greed) {
 			if c.exhausted() || pace.spent() && len(best) > 0 {
 				return
 			}
@@ -166,22 +162,13 @@ func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 				c.record(&best, plan)
 			}
 		}
-		try(nil, greed{batch: batches[0], thresholds: plain})
+		try(c, nil, greed{batch: batches[0], thresholds: plain})
 		if last != nil {
-			try(slices.Clone(last), greed{batch: 0.5, thresholds: plain})
+			try(c, slices.Clone(last), greed{batch: 0.5, thresholds: plain})
 		}
-		for _, x := range hull.near(limit) {
-			if _, ok := s.bound.cut(x.alpha, x.beta); !ok {
-				return
-			}
-			c.hold(s.bound.heldTensors())
-			if !pace.spent() {
-				try(c.seed(at), greed{batch: 0.25, thresholds: guided})
-			}
-			try(nil, greed{batch: 0.25, thresholds: guided[2:]})
-		}
+		s.guide(c, limit, pace.spent, try)
 		for _, batch := range batches[1:] {
-			try(nil, greed{batch: batch, thresholds: plain})
+			try(c, nil, greed{batch: batch, thresholds: plain})
 		}
 		if x := best.cheapest(limit); x != nil {
 			last = x.again
@@ -223,35 +210,3 @@ func (s *Solver) thin(lines []*chainer, grid []int64) {
 
 // maxThinned is how many limits down thin takes plans from.
 const maxThinned = 4
-
-// prove finds hulls: of the node at the peak first, which is nearly always the
-// best; then of the node of the highest load in each half, quarter, eighth of
-// the order, as long as the effort lasts.
-func (s *Solver) prove(w *work, c *chainer) {
-	c.run(nil, false)
-	most := w.done + s.effort(boundWork)
-	s.bound.add(w, c.order[c.at])
-	if s.opt.NoBound {
-		return
-	}
-	load := slices.Clone(c.load)
-	n := len(load)
-	for parts := 2; parts <= n; parts *= 2 {
-		for k := range parts {
-			from, to := k*n/parts, (k+1)*n/parts
-			at := from
-			for i := from; i < to; i++ {
-				if load[i] > load[at] {
-					at = i
-				}
-			}
-			if load[at] <= s.best/10 {
-				continue
-			}
-			if w.done > most || w.exhausted() {
-				return
-			}
-			s.bound.add(w, c.order[at])
-		}
-	}
-}

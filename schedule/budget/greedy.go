@@ -22,6 +22,12 @@ type candidate struct {
 	benefit, score float64
 }
 
+// ranked is the place of a candidate in a list, to sort by.
+type ranked struct {
+	score float64
+	place int32
+}
+
 // greedy adds makings to a plan until its peak is within the limit, and reports
 // whether it got there. In each round it asks, for each buffer that is live at
 // the peak but not used there, and read again later, what it takes to make it
@@ -42,7 +48,7 @@ func (c *chainer) greedy(plan *makings, how greed) bool {
 		if c.exhausted() {
 			return false
 		}
-		found := c.candidates(*plan, how, barred)
+		found := c.candidates(how, barred)
 		if how.batch > 0 && len(found) > 8 && c.takeMany(plan, found, how.batch) {
 			continue
 		}
@@ -55,7 +61,10 @@ func (c *chainer) greedy(plan *makings, how greed) bool {
 }
 
 // candidates lists chains for the peak of the plan that was swept last, best first.
-func (c *chainer) candidates(plan makings, how greed, barred map[making]bool) (found []*candidate) {
+// The next call reuses the list.
+func (c *chainer) candidates(how greed, barred map[making]bool) []candidate {
+	found := c.found[:0]
+	c.kept, c.ranked = c.kept[:0], c.ranked[:0]
 	for i := range c.size {
 		t := int32(i)
 		if c.until[t] < 0 || c.output[t] || len(c.events[t]) < 2 {
@@ -66,35 +75,47 @@ func (c *chainer) candidates(plan makings, how greed, barred map[making]bool) (f
 			continue
 		}
 		slot := c.slot[after>>1]
-		if c.until[t] < slot || barred[newMaking(slot, t)] || before>>1 >= c.first[slot] {
+		if c.until[t] < slot || before>>1 >= c.first[slot] || barred[newMaking(slot, t)] {
 			continue
 		}
 		worth := c.hotArea(t, before>>1, after>>1)
+		from := len(found)
 		for _, threshold := range how.thresholds {
 			x, ok := c.link(t, slot, c.at, threshold)
 			benefit := worth - x.penalty
-			if !ok || benefit <= 0 {
+			if !ok || benefit <= 0 || len(found) > from && slices.Equal(x.adds, found[len(found)-1].adds) {
 				continue
 			}
 			score := benefit / float64(x.cost+1)
 			if how.noise > 0 {
 				score *= math.Exp(how.noise * how.draw.NormFloat64())
 			}
-			found = append(found, &candidate{x, benefit, score})
+			kept := len(c.kept)
+			c.kept = append(c.kept, x.adds...)
+			x.adds = c.kept[kept:]
+			c.ranked = append(c.ranked, ranked{score, int32(len(found))})
+			found = append(found, candidate{x, benefit, score})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
-	return found
+	c.found = found
+	slices.SortFunc(c.ranked, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.place, b.place))
+	})
+	c.best = c.best[:0]
+	for _, x := range c.ranked {
+		c.best = append(c.best, found[x.place])
+	}
+	return c.best
 }
 
 // takeMany adds the best candidates until they are worth the batch, and reports
 // whether the excess fell as it should; else nothing is added.
-func (c *chainer) takeMany(plan *makings, found []*candidate, batch float64) bool {
+func (c *chainer) takeMany(plan *makings, found []candidate, batch float64) bool {
 	excess, worth := c.excess, 0.0
 	used := map[int32]bool{}
 	was := slices.Clone(*plan)
 	for i := range found {
-		x := found[i]
+		x := &found[i]
 		if used[x.target] || worth > 0 && x.score < found[0].score/3 {
 			continue
 		}
@@ -120,10 +141,10 @@ const maxTries = 40
 // takeOne adds the first candidate that lowers the excess; those before it are
 // barred. It then leaves out the next making of each buffer that it added, if
 // that has become needless.
-func (c *chainer) takeOne(plan *makings, found []*candidate, barred map[making]bool) bool {
+func (c *chainer) takeOne(plan *makings, found []candidate, barred map[making]bool) bool {
 	excess := c.excess
 	for i := range found[:min(len(found), maxTries)] {
-		x := found[i]
+		x := &found[i]
 		was := slices.Clone(*plan)
 		var added []making
 		for _, t := range x.adds {

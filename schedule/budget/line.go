@@ -17,8 +17,8 @@ type line struct {
 	plain     int64 // nanoseconds of a step without repetitions
 	cost      []int64
 	workspace []int64
-	reads     [][]int32 // step -> buffers
-	makes     [][]int32
+	reads     lists // step -> buffers
+	makes     lists
 	pairs     [][]match.Pair // step -> its in-place pairs, of buffers
 
 	size    []int64 // buffer -> bytes, more than 0; as are the next six
@@ -38,8 +38,9 @@ func newLine(p *schedule.Problem, order []int32, costs []int64, r *rules, index 
 	l := &line{
 		index: index, order: order,
 		cost: make([]int64, n), workspace: make([]int64, n),
-		reads: make([][]int32, n), makes: make([][]int32, n), pairs: make([][]match.Pair, n),
+		pairs: make([][]match.Pair, n),
 	}
+	reads, makes := make([][]int32, n), make([][]int32, n)
 	step := make([]int32, n) // node -> its step
 	for i, v := range order {
 		step[v] = int32(i)
@@ -68,17 +69,18 @@ func newLine(p *schedule.Problem, order []int32, costs []int64, r *rules, index 
 		maker := int32(-1)
 		if t.Producer >= 0 {
 			maker = step[t.Producer]
-			l.makes[maker] = append(l.makes[maker], b)
+			makes[maker] = append(makes[maker], b)
 		}
 		l.maker = append(l.maker, maker)
 		readers := slices.Clone(t.Consumers)
 		slices.Sort(readers)
 		for _, v := range slices.Compact(readers) {
 			if v != t.Producer {
-				l.reads[step[v]] = append(l.reads[step[v]], b)
+				reads[step[v]] = append(reads[step[v]], b)
 			}
 		}
 	}
+	l.reads, l.makes = newLists(reads), newLists(makes)
 	l.over = make([]bool, len(l.size))
 	for _, pair := range p.Pairs() {
 		i := step[pair.Node]

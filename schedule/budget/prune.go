@@ -84,7 +84,7 @@ func (s *sweep) needed(plan makings, m making) bool {
 	made := false
 	for _, i := range gone {
 		made = made || i == s.maker[t]
-		for _, x := range s.reads[i] {
+		for _, x := range s.reads.of(i) {
 			if x == t || s.output[x] {
 				continue
 			}

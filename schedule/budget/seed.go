@@ -5,6 +5,27 @@ import (
 	"slices"
 )
 
+// guide lets plans be tried that keep what the cuts at the peak of the plain step
+// hold, those around a limit: from what such a cut leaves out, unless that would
+// take too long, and from nothing.
+func (s *Solver) guide(c *chainer, limit int64, spent func() bool, try func(c *chainer, plan makings, how greed)) {
+	if spent() {
+		return
+	}
+	c.run(nil, false)
+	at := c.at
+	for _, x := range s.bound.hullOf(c.work, c.order[at]).near(limit) {
+		if _, ok := s.bound.cut(x.alpha, x.beta); !ok {
+			return
+		}
+		c.hold(s.bound.heldTensors())
+		if !spent() {
+			try(c, c.seed(at), greed{batch: 0.25, thresholds: guided})
+		}
+		try(c, nil, greed{batch: 0.25, thresholds: guided[2:]})
+	}
+}
+
 // hold makes what a cut at a node holds the guide of the chains.
 func (c *chainer) hold(tensors []int32) {
 	c.held = make([]bool, len(c.size))

@@ -34,32 +34,47 @@ type sweep struct {
 	hot    []int32   // the positions above the limit, if events were asked for
 	events [][]int32 // buffer -> 2 * position, + 1 where it is made, ascending; the same
 
-	start, last []int32 // buffer -> its newest instance: where made, where last read
-	wanted      []int32 // buffer -> 1 + the slot that last wanted it
-	stamp       []int32 // node -> 1 + the slot that last ran it
-	free        []atPosition
-	match       *match.Matcher
-	taken       []match.Pair
-	rise        []int64 // of needed
-	alone       []int32 // of gone
-	areas       []area
-	swept       int32 // how many plans
+	now   []state // buffer -> its newest instance
+	stamp []int32 // node -> 1 + the slot that last ran it
+	free  []atPosition
+	freed []int32 // position -> its last of free, or -1; -1 between sweeps
+	here  []match.Pair
+	match *match.Matcher
+	taken []match.Pair
+	rise  []int64 // of needed
+	alone []int32 // of gone
+	areas []area
+	swept int32 // how many plans
+}
+
+// state is the newest instance of a buffer. What a sweep needs of a buffer stands
+// together: it looks at each many times, at one after the other of all.
+type state struct {
+	size        int64
+	start, last int32 // the positions where it was made, or -1, and where last read
+	wanted      int32 // 1 + the slot that last wanted the buffer
+	over        bool  // see line.over
 }
 
 // atPosition is an in-place pair whose tensor has its last reader at a position.
 type atPosition struct {
 	position int32
+	next     int32 // another at the position, or -1
 	pair     match.Pair
 }
 
 func newSweep(l *line, w *work) *sweep {
 	n, buffers := len(l.order), len(l.size)
-	return &sweep{
+	s := &sweep{
 		line: l, work: w,
 		first: make([]int32, n+1), stamp: make([]int32, n),
-		events: make([][]int32, buffers), start: make([]int32, buffers), last: make([]int32, buffers), wanted: make([]int32, buffers),
+		events: make([][]int32, buffers), now: make([]state, buffers),
 		match: match.New(buffers), areas: make([]area, len(l.sizes)),
 	}
+	for t := range s.now {
+		s.now[t].size, s.now[t].over = l.size[t], l.over[t]
+	}
+	return s
 }
 
 // run evaluates a plan; with events also for candidates. O(instances x degree).
@@ -68,13 +83,15 @@ func (s *sweep) run(plan makings, events bool) {
 	s.node, s.slot, s.hot, s.free = s.node[:0], s.slot[:0], s.hot[:0], s.free[:0]
 	s.load = append(s.load[:0], 0)
 	clear(s.stamp)
-	clear(s.wanted)
 	for t, maker := range s.maker {
-		s.start[t] = -1
+		x := &s.now[t]
+		x.wanted, x.start = 0, -1
 		if maker < 0 {
-			s.start[t], s.last[t] = 0, 0
+			x.start, x.last = 0, 0
 		}
-		if events {
+	}
+	if events {
+		for t := range s.events {
 			s.events[t] = s.events[t][:0]
 		}
 	}
@@ -97,13 +114,14 @@ func (s *sweep) run(plan makings, events bool) {
 	}
 	s.first[len(s.order)] = int32(len(s.node))
 	for t := range s.size {
-		if s.start[t] < 0 {
+		x := &s.now[t]
+		if x.start < 0 {
 			continue
 		}
 		if s.output[t] {
-			s.last[t] = int32(len(s.node)) - 1
+			x.last = int32(len(s.node)) - 1
 		}
-		s.close(int32(t))
+		s.close(int32(t), x)
 	}
 	s.sum(events)
 	s.count(len(s.node))
@@ -111,7 +129,7 @@ func (s *sweep) run(plan makings, events bool) {
 
 // want lists the nodes of a unit in a slot.
 func (s *sweep) want(t, slot int32) {
-	s.wanted[t] = slot + 1
+	s.now[t].wanted = slot + 1
 	s.unit(t, slot, func(i int32) {
 		if s.stamp[i] != slot+1 {
 			s.stamp[i] = slot + 1
@@ -127,22 +145,23 @@ func (s *sweep) step(k, slot int32, events bool) {
 	s.slot = append(s.slot, slot)
 	s.load = append(s.load, -s.workspace[i])
 	s.load[k] += s.workspace[i]
-	for _, t := range s.reads[i] {
-		s.last[t] = k
+	for _, t := range s.reads.of(i) {
+		s.now[t].last = k
 		if events {
 			s.events[t] = append(s.events[t], k<<1)
 		}
 	}
-	for _, t := range s.makes[i] {
-		if i != slot && s.wanted[t] != slot+1 && s.overwritten(t, slot) {
-			s.load[k] += s.size[t]
-			s.load[k+1] -= s.size[t]
+	for _, t := range s.makes.of(i) {
+		x := &s.now[t]
+		if i != slot && x.wanted != slot+1 && s.overwritten(t, slot) {
+			s.load[k] += x.size
+			s.load[k+1] -= x.size
 			continue
 		}
-		if s.start[t] >= 0 {
-			s.close(t)
+		if x.start >= 0 {
+			s.close(t, x)
 		}
-		s.start[t], s.last[t] = k, k
+		x.start, x.last = k, k
 		if events {
 			s.events[t] = append(s.events[t], k<<1|1)
 		}
@@ -150,14 +169,13 @@ func (s *sweep) step(k, slot int32, events bool) {
 }
 
 // close ends the newest instance of a buffer.
-func (s *sweep) close(t int32) {
-	last := s.last[t]
-	s.load[s.start[t]] += s.size[t]
-	s.load[last+1] -= s.size[t]
-	if s.over[t] {
-		for _, pair := range s.pairs[s.node[last]] {
+func (s *sweep) close(t int32, x *state) {
+	s.load[x.start] += x.size
+	s.load[x.last+1] -= x.size
+	if x.over {
+		for _, pair := range s.pairs[s.node[x.last]] {
 			if pair.Over == t {
-				s.free = append(s.free, atPosition{last, pair})
+				s.free = append(s.free, atPosition{x.last, -1, pair})
 			}
 		}
 	}
@@ -189,20 +207,32 @@ func (s *sweep) sum(events bool) {
 // share takes a largest matching of the pairs at each position (scheduling.md,
 // 2.6; see package schedule).
 func (s *sweep) share() {
-	if len(s.free) == 0 {
-		return
+	for len(s.freed) < len(s.node) {
+		s.freed = append(s.freed, -1)
 	}
-	slices.SortFunc(s.free, func(a, b atPosition) int {
-		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.pair.Result, b.pair.Result), cmp.Compare(a.pair.Over, b.pair.Over))
-	})
-	var here []match.Pair
-	for i := 0; i < len(s.free); {
+	for i := range s.free {
+		x := &s.free[i]
+		x.next, s.freed[x.position] = s.freed[x.position], int32(i)
+	}
+	for i := range s.free {
 		k := s.free[i].position
-		here = here[:0]
-		for ; i < len(s.free) && s.free[i].position == k; i++ {
-			here = append(here, s.free[i].pair)
+		at := s.freed[k]
+		if at < 0 {
+			continue // met at an earlier one
 		}
-		s.taken = s.match.Largest(s.taken[:0], here)
+		s.freed[k] = -1
+		if s.free[at].next < 0 {
+			s.load[k] -= s.size[s.free[at].pair.Over] // most are alone
+			continue
+		}
+		s.here = s.here[:0]
+		for ; at >= 0; at = s.free[at].next {
+			s.here = append(s.here, s.free[at].pair)
+		}
+		slices.SortFunc(s.here, func(a, b match.Pair) int {
+			return cmp.Or(cmp.Compare(a.Result, b.Result), cmp.Compare(a.Over, b.Over))
+		})
+		s.taken = s.match.Largest(s.taken[:0], s.here)
 		for _, pair := range s.taken {
 			s.load[k] -= s.size[pair.Over]
 		}
