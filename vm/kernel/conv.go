@@ -111,6 +111,8 @@ func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, erro
 	channels := weight.Shape[0]
 	var w *work.Pool
 	finish := c.take()
+	var more bool
+	d.Act, d.Low, d.High, more = finish.epilogue()
 	part := func(i, worker int) {
 		ch := i % channels
 		bias := float32(0)
@@ -118,7 +120,7 @@ func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, erro
 			bias = data[float32](c.In[2])[ch]
 		}
 		d.Plane(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
-		if finish != nil {
+		if more {
 			finish.Row(span[float32](element[float32](out, i*v.outputs()), v.outputs()))
 		}
 	}

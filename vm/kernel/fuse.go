@@ -62,17 +62,15 @@ func (c *Call) take() *Finish {
 	return c.Then
 }
 
-// epilogue puts a clamp into a product; it tells whether there is more to do.
-func (f *Finish) epilogue(p *gemm.Product) (more bool) {
+// epilogue is what of it gemm does; more tells whether Row is to be called.
+func (f *Finish) epilogue() (act gemm.Activation, low, high float32, more bool) {
 	switch {
 	case f == nil:
-		return false
+		return gemm.None, 0, 0, false
 	case !f.Clamps:
-		return true
+		return gemm.None, 0, 0, true
 	case f.Low == 0 && math.IsInf(float64(f.High), 1):
-		p.Act = gemm.Relu
-	default:
-		p.Act, p.Low, p.High = gemm.Clip, f.Low, f.High
+		return gemm.Relu, 0, 0, false
 	}
-	return false
+	return gemm.Clip, f.Low, f.High, false
 }

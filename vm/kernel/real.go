@@ -41,9 +41,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	if bias != nil && step > 0 {
 		groups = bias.Len() / step
 	}
-	more := false
+	act, low, high, more := p.finish.epilogue()
 	for i := range p.list {
-		more = p.finish.epilogue(&p.list[i])
+		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
 	}
 	each := p.c.Each(gemm.ScratchBytes)
 	tiles := p.list[0].Tiles()

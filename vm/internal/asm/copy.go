@@ -28,23 +28,3 @@ func copyRows() {
 	VZEROUPPER()
 	RET()
 }
-
-// evens copies every second number.
-func evens() {
-	TEXT("evensAVX2", NOSPLIT|NOFRAME, "func(dst, src *float32, n int)")
-	Doc("evensAVX2 copies every second of 2·n numbers; n is a multiple of 8.")
-	Load(Param("dst"), RDI)
-	Load(Param("src"), RSI)
-	Load(Param("n"), RCX)
-	Label("eight")
-	VMOVUPS(Mem{Base: RSI}, Y0)
-	VSHUFPS(Imm(0x88), Mem{Base: RSI, Disp: 32}, Y0, Y0)
-	VPERMPD(Imm(0xd8), Y0, Y0)
-	VMOVUPS(Y0, Mem{Base: RDI})
-	ADDQ(Imm(64), RSI)
-	ADDQ(Imm(32), RDI)
-	SUBQ(Imm(8), RCX)
-	JNZ(LabelRef("eight"))
-	VZEROUPPER()
-	RET()
-}

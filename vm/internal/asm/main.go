@@ -24,7 +24,6 @@ func main() {
 		gather(1)
 		gather(2)
 		copyRows()
-		evens()
 		taps()
 		panel(avx2Pairs)
 		widen()

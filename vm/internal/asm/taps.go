@@ -7,17 +7,22 @@ import (
 )
 
 // taps adds up weighted rows: dst[i] = bias + Σ weights[t]·rows[t][i], with 32
-// and then 8 sums in registers; n is a multiple of 8.
+// and then 8 sums in registers; n is a multiple of 8. Where clamp is not 0, what
+// is written is kept in [low, high], as the micro-kernels do it.
 func taps() {
-	TEXT("tapsAVX2", NOSPLIT|NOFRAME, "func(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)")
-	Doc("tapsAVX2 writes bias and the weighted sum of rows.")
-	dst, n, rows, weights, count, x, t, row := RDI, RSI, R8, R9, R10, RAX, RBX, RCX
+	TEXT("tapsAVX2", NOSPLIT|NOFRAME, "func(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias, low, high float32)")
+	Doc("tapsAVX2 writes bias and the weighted sum of rows, kept in [low, high] if clamp is not 0.")
+	dst, n, rows, weights, count, clamp, x, t, row := RDI, RSI, R8, R9, R10, R11, RAX, RBX, RCX
 	Load(Param("dst"), dst)
 	Load(Param("n"), n)
 	Load(Param("rows"), rows)
 	Load(Param("weights"), weights)
 	Load(Param("count"), count)
-	VBROADCASTSS(NewParamAddr("bias", 40), Y15)
+	Load(Param("clamp"), clamp)
+	VBROADCASTSS(NewParamAddr("bias", 48), Y15)
+	VBROADCASTSS(NewParamAddr("low", 52), Y13)
+	VBROADCASTSS(NewParamAddr("high", 56), Y12)
+	VXORPS(Y11, Y11, Y11)
 	XORQ(x, x)
 	sums := []VecPhysical{Y0, Y1, Y2, Y3}
 	for _, block := range []struct {
@@ -40,6 +45,14 @@ func taps() {
 		INCQ(t)
 		CMPQ(t, count)
 		JLT(LabelRef(block.name + "taps"))
+		TESTQ(clamp, clamp)
+		JZ(LabelRef(block.name + "store"))
+		for _, s := range sums[:block.vectors] {
+			VMAXPS(s, Y13, s)
+			VADDPS(Y11, s, s)
+			VMINPS(s, Y12, s)
+		}
+		Label(block.name + "store")
 		for i, s := range sums[:block.vectors] {
 			VMOVUPS(s, Mem{Base: dst, Index: x, Scale: 1, Disp: 32 * i})
 		}

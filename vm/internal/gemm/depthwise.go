@@ -1,6 +1,9 @@
 package gemm
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // Depthwise is the convolution of one channel by itself. The image is copied
 // once, padded, and cut into one plane for each residue of the strides, whose
@@ -10,6 +13,8 @@ import "unsafe"
 // lies between two rows of the output is computed too, and not copied.
 type Depthwise struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image
+	Act                                    Activation
+	Low, High                              float32 // of Clip
 }
 
 const (
@@ -39,7 +44,7 @@ func (d *Depthwise) ScratchBytes() int {
 	if d.In[0] > mostDepthwise/4/d.length()/rows {
 		return 0
 	}
-	return 4 * (d.In[0]*rows*d.length() + 8 + d.bandFloats())
+	return 4 * (d.In[0]*rows*d.length() + 16 + d.bandFloats())
 }
 
 // Plane computes one channel. scratch has ScratchBytes bytes.
@@ -51,6 +56,7 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 		from  [mostTaps]uintptr
 		taken [mostTaps]float32
 	)
+	clamp, low, high := d.clamp()
 	length, band := d.length(), d.band()
 	residues := d.Stride[1] * d.Stride[2]
 	for od := range d.Out[0] {
@@ -73,22 +79,33 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 		for oh := 0; oh < d.Out[1]; oh += band {
 			rows := min(band, d.Out[1]-oh)
 			if n == 0 {
+				if clamp != 0 {
+					bias = min(max(bias, low)+0, high)
+				}
 				for i := range sums {
 					sums[i] = bias
 				}
 			} else {
 				// The last row ends with its last output.
-				weigh(&sums[0], (rows*length-(length-d.Out[2])+7)&^7, &from[0], &taken[0], n, bias)
+				weigh(&sums[0], (rows*length-(length-d.Out[2])+7)&^7, &from[0], &taken[0], n, clamp, bias, low, high)
 			}
-			to := unsafe.Slice(float(out, 4*(od*d.Out[1]+oh)*d.Out[2]), rows*d.Out[2])
-			for r := range rows {
-				copy(to[r*d.Out[2]:(r+1)*d.Out[2]], sums[r*length:])
-			}
+			unspread(unsafe.Add(out, 4*(od*d.Out[1]+oh)*d.Out[2]), scratch, rows, d.Out[2], length)
 			for t := range n {
 				from[t] += uintptr(4 * rows * length)
 			}
 		}
 	}
+}
+
+// clamp is the activation as weigh takes it.
+func (d *Depthwise) clamp() (is int, low, high float32) {
+	switch d.Act {
+	case Relu:
+		return 1, 0, float32(math.Inf(1))
+	case Clip:
+		return 1, d.Low, d.High
+	}
+	return 0, 0, 0
 }
 
 // spread copies the image into the planes of its residues.
@@ -97,43 +114,26 @@ func (d *Depthwise) spread(in, planes unsafe.Pointer) {
 	sh, sw, width := d.Stride[1], d.Stride[2], d.In[2]
 	for id := range d.In[0] {
 		for h := range sh {
-			for i := range rows {
-				y := i*sh + h - d.Pad[1]
-				for w := range sw {
-					row := unsafe.Slice(float(planes, 4*(((id*sh+h)*sw+w)*rows+i)*length), length)
-					if uint(y) >= uint(d.In[1]) {
-						clear(row)
-						continue
-					}
-					spreadRow(row, unsafe.Slice(float(in, 4*(id*d.In[1]+y)*width), width), w-d.Pad[2], sw)
+			// Rows of the plane, and below columns, that lie in the image.
+			top, bottom := within(d.Pad[1]-h, sh, d.In[1], rows)
+			for w := range sw {
+				plane := unsafe.Add(planes, 4*((id*sh+h)*sw+w)*rows*length)
+				from, to := within(d.Pad[2]-w, sw, width, length)
+				if top < bottom {
+					first := unsafe.Add(in, 4*(id*d.In[1]+top*sh+h-d.Pad[1])*width)
+					spreadPlane(unsafe.Add(plane, 4*top*length), first, bottom-top, length, sh*width, w-d.Pad[2], sw, from, to)
 				}
+				clear(unsafe.Slice((*float32)(plane), top*length))
+				clear(unsafe.Slice(float(plane, 4*bottom*length), (rows-bottom)*length))
 			}
 		}
 	}
 }
 
-// spreadRow copies every s-th number of a row, from x on; what lies outside is 0.
-func spreadRow(row, from []float32, x, s int) {
-	i := 0
-	if x < 0 {
-		i = min(cuts(-x, s), len(row))
-		clear(row[:i])
-		x += i * s
+// within gives the i of [0, n) for which i·s - pad lies in [0, length).
+func within(pad, s, length, n int) (from, to int) {
+	if pad > 0 {
+		from = min(cuts(pad, s), n)
 	}
-	switch {
-	case x >= len(from):
-	case s == 1:
-		i += copy(row[i:], from[x:])
-	default:
-		n := min(len(row)-i, cuts(len(from)-x, s))
-		done := 0
-		if s == 2 {
-			done = everySecond(row[i:i+n], from[x:])
-		}
-		for k := done; k < n; k++ {
-			row[i+k] = from[x+k*s]
-		}
-		i += n
-	}
-	clear(row[i:])
+	return from, max(from, min(cuts(length+pad, s), n))
 }

@@ -32,25 +32,66 @@ func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 }
 
 //go:noescape
-func evensAVX2(dst, src *float32, n int)
+func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias, low, high float32)
 
-// everySecond copies numbers 0, 2, 4 and so on, as many as go at once; it is
-// called where there are vectors.
-func everySecond(dst, src []float32) int {
-	n := min(len(dst), len(src)/2) &^ 7
-	if n > 0 {
-		evensAVX2(&dst[0], &src[0], n)
-	}
-	return n
+// weigh writes bias + Σ weights[t]·rows[t][i] for n numbers, a multiple of 8,
+// kept in [low, high] where clamp is not 0; rows are addresses in memory that Go
+// does not move.
+func weigh(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias, low, high float32) {
+	tapsAVX2(dst, n, rows, weights, count, clamp, bias, low, high)
 }
 
-//go:noescape
-func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)
+// spreadPlane copies every s-th column of every h-th row of an image, count rows
+// of at least 1, to rows of length numbers. Column 0 is x numbers after src and
+// may lie before the image or beyond it: only columns [from, to) are read, the
+// others are 0. Up to 15 numbers behind the last row are written.
+func spreadPlane(dst, src unsafe.Pointer, count, length, rowStep, x, s, from, to int) {
+	if s > 2 {
+		for r := range count {
+			row := unsafe.Slice(float(dst, 4*r*length), length)
+			clear(row)
+			for j := from; j < to; j++ {
+				row[j] = *float(src, 4*(r*rowStep+x+j*s))
+			}
+		}
+		return
+	}
+	g := gathering{src: src, count: count, dstStep: 4 * length, srcStep: 4 * rowStep}
+	// The last columns go first: what is written beyond a row is the beginning
+	// of the next.
+	for c := (length - 1) &^ 15; c >= 0; c -= 16 {
+		g.dst = unsafe.Add(dst, 4*c)
+		for half := range 2 {
+			first := c + 8*half
+			g.pieces[2*half].off, g.pieces[2*half].mask = 4*(x+first*s), &spans[min(max(from-first, 0), 8)][min(max(to-first, 0), 8)]
+			if from >= to || to <= first {
+				g.pieces[2*half].mask = &spans[0][0]
+			}
+			g.pieces[2*half+1].mask = &spans[0][0]
+		}
+		if s == 1 {
+			gather1(&g)
+		} else {
+			gather2(&g)
+		}
+	}
+}
 
-// weigh writes bias + Σ weights[t]·rows[t][i] for n numbers, a multiple of 8;
-// rows are addresses in memory that Go does not move.
-func weigh(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32) {
-	tapsAVX2(dst, n, rows, weights, count, bias)
+// unspread copies the first length numbers of count rows that stand step numbers
+// apart, so that they lie side by side.
+func unspread(dst, src unsafe.Pointer, count, length, step int) {
+	// Whole vectors, as long as none ends behind the last row.
+	wide := (length + 15) &^ 15
+	fast := min(max((count*length-wide)/length+1, 0), count)
+	if count*length < wide {
+		fast = 0
+	}
+	for c := wide - 16; c >= 0 && fast > 0; c -= 16 {
+		copyRows(float(dst, 4*c), float(src, 4*c), fast, 4*length, 4*step)
+	}
+	for r := fast; r < count; r++ {
+		copy(unsafe.Slice(float(dst, 4*r*length), length), unsafe.Slice(float(src, 4*r*step), length))
+	}
 }
 
 // spans[from][to] is the mask of lanes [from, to).

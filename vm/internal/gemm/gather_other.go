@@ -14,6 +14,12 @@ func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 	}
 }
 
-func weigh(*float32, int, *uintptr, *float32, int, float32) { panic("gemm: no vectors") }
+// Depthwise convolution is not for machines without vectors.
 
-func everySecond([]float32, []float32) int { return 0 }
+func weigh(*float32, int, *uintptr, *float32, int, int, float32, float32, float32) {
+	panic("gemm: no vectors")
+}
+
+func spreadPlane(_, _ unsafe.Pointer, _, _, _, _, _, _, _ int) { panic("gemm: no vectors") }
+
+func unspread(_, _ unsafe.Pointer, _, _, _ int) { panic("gemm: no vectors") }

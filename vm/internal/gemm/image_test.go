@@ -139,7 +139,7 @@ func TestDepthwise(t *testing.T) {
 		for _, w := range append([]window{flat(1, 112, 3, 1, 1), flat(1, 57, 3, 2, 1), flat(1, 28, 5, 2, 2), flat(1, 30, 7, 1, 3), flat(1, 17, 3, 1, 9)}, windows...) {
 			w.channels = 1
 			out := w.out()
-			d := Depthwise{w.in, out, w.kernel, w.stride, w.dilation, w.pad}
+			d := Depthwise{In: w.in, Out: out, Kernel: w.kernel, Stride: w.stride, Dilation: w.dilation, Pad: w.pad}
 			bytes := d.ScratchBytes()
 			if Level() == plain.String() {
 				if bytes != 0 {
@@ -160,6 +160,16 @@ func TestDepthwise(t *testing.T) {
 			compare(t, &p, got, want, size)
 			same(t, "beyond the end", got[p.N:], margin)
 			same(t, "beyond the scratch", scratch[bytes/4:], beyond)
+			d.Act, d.Low, d.High = Clip, -0.25, 0.5
+			for i, v := range got[:p.N] {
+				want[i] = float64(min(max(v, -0.25), 0.5))
+			}
+			d.Plane(at(got), at(x), at(weights), bias[0], at(scratch))
+			for i, v := range got[:p.N] {
+				if float64(v) != want[i] {
+					t.Fatalf("element %d, clipped: got %v, want %v", i, v, want[i])
+				}
+			}
 		}
 	})
 }

@@ -9605,34 +9605,19 @@ row:
 	VZEROUPPER
 	RET
 
-// func evensAVX2(dst *float32, src *float32, n int)
-// Requires: AVX, AVX2
-TEXT ·evensAVX2(SB), NOSPLIT|NOFRAME, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-
-eight:
-	VMOVUPS (SI), Y0
-	VSHUFPS $0x88, 32(SI), Y0, Y0
-	VPERMPD $0xd8, Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x40, SI
-	ADDQ    $0x20, DI
-	SUBQ    $0x08, CX
-	JNZ     eight
-	VZEROUPPER
-	RET
-
-// func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, bias float32)
+// func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias float32, low float32, high float32)
 // Requires: AVX, FMA3
-TEXT ·tapsAVX2(SB), NOSPLIT|NOFRAME, $0-44
+TEXT ·tapsAVX2(SB), NOSPLIT|NOFRAME, $0-60
 	MOVQ         dst+0(FP), DI
 	MOVQ         n+8(FP), SI
 	MOVQ         rows+16(FP), R8
 	MOVQ         weights+24(FP), R9
 	MOVQ         count+32(FP), R10
-	VBROADCASTSS bias+40(FP), Y15
+	MOVQ         clamp+40(FP), R11
+	VBROADCASTSS bias+48(FP), Y15
+	VBROADCASTSS low+52(FP), Y13
+	VBROADCASTSS high+56(FP), Y12
+	VXORPS       Y11, Y11, Y11
 	XORQ         AX, AX
 
 thirtytwo:
@@ -9654,13 +9639,29 @@ thirtytwotaps:
 	INCQ         BX
 	CMPQ         BX, R10
 	JLT          thirtytwotaps
-	VMOVUPS      Y0, (DI)(AX*1)
-	VMOVUPS      Y1, 32(DI)(AX*1)
-	VMOVUPS      Y2, 64(DI)(AX*1)
-	VMOVUPS      Y3, 96(DI)(AX*1)
-	ADDQ         $0x80, AX
-	SUBQ         $0x20, SI
-	JMP          thirtytwo
+	TESTQ        R11, R11
+	JZ           thirtytwostore
+	VMAXPS       Y0, Y13, Y0
+	VADDPS       Y11, Y0, Y0
+	VMINPS       Y0, Y12, Y0
+	VMAXPS       Y1, Y13, Y1
+	VADDPS       Y11, Y1, Y1
+	VMINPS       Y1, Y12, Y1
+	VMAXPS       Y2, Y13, Y2
+	VADDPS       Y11, Y2, Y2
+	VMINPS       Y2, Y12, Y2
+	VMAXPS       Y3, Y13, Y3
+	VADDPS       Y11, Y3, Y3
+	VMINPS       Y3, Y12, Y3
+
+thirtytwostore:
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y1, 32(DI)(AX*1)
+	VMOVUPS Y2, 64(DI)(AX*1)
+	VMOVUPS Y3, 96(DI)(AX*1)
+	ADDQ    $0x80, AX
+	SUBQ    $0x20, SI
+	JMP     thirtytwo
 
 eight:
 	CMPQ    SI, $0x08
@@ -9675,10 +9676,17 @@ eighttaps:
 	INCQ         BX
 	CMPQ         BX, R10
 	JLT          eighttaps
-	VMOVUPS      Y0, (DI)(AX*1)
-	ADDQ         $0x20, AX
-	SUBQ         $0x08, SI
-	JMP          eight
+	TESTQ        R11, R11
+	JZ           eightstore
+	VMAXPS       Y0, Y13, Y0
+	VADDPS       Y11, Y0, Y0
+	VMINPS       Y0, Y12, Y0
+
+eightstore:
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, SI
+	JMP     eight
 
 end:
 	VZEROUPPER
