@@ -1,4 +1,4 @@
-"""Plans below a limit, in which nodes run again, against those without: the same bits in ONNX Runtime and in onnxmem run."""
+"""Plans below a limit, in which nodes run again or tensors leave for a host, against those without: the same bits in ONNX Runtime and in onnxmem run."""
 
 import time
 
@@ -10,19 +10,20 @@ from . import command, step
 _DIMS = {"batch": 4}
 _SMALL = {"size": "64", "classes": "10"}
 
-# Networks whose activations outweigh what a single node needs, and how much of the peak is left to them.
+# Networks whose activations outweigh what a single node needs, how much of the peak is left to them, and the host's link.
 _NETWORKS = {
-    "efficientnet_b0": (_SMALL | {"width": "0.5"}, "75%"),
-    "mobilenet_v2": (_SMALL | {"width": "0.5"}, "60%"),
-    "resnet50": (_SMALL | {"width": "0.25", "size": "96"}, "80%"),
-    "vit_b_16": (_SMALL | {"layers": "6", "hidden": "64", "heads": "4", "ff": "128"}, "70%"),
+    "efficientnet_b0": (_SMALL | {"width": "0.5"}, "75%", None),
+    "mobilenet_v2": (_SMALL | {"width": "0.5"}, "60%", None),
+    "resnet50": (_SMALL | {"width": "0.25", "size": "96"}, "80%", None),
+    "vit_b_16": (_SMALL | {"layers": "6", "hidden": "64", "heads": "4", "ff": "128"}, "70%", None),
+    "resnet18": (_SMALL | {"width": "0.5", "size": "192"}, "70%", "25GB/s"),
 }
 
 
 def find(tool, work):
     """Small networks."""
     found = []
-    for name, (settings, _) in _NETWORKS.items():
+    for name, (settings, _, _) in _NETWORKS.items():
         found.append(work / f"{name}.limit.onnx")
         tool.model(name, found[-1], settings)
     return found
@@ -32,21 +33,27 @@ def examine(path, tool, work):
     """Make a training step with and without a limit, run both, and compare."""
     began = time.process_time()
     name = path.name.split(".")[0]
-    result = {"title": f"limit/{name}", "limit": _NETWORKS[name][1], "faults": []}
+    _, limit, link = _NETWORKS[name]
+    result = {"title": f"limit/{name}", "limit": limit, "faults": []}
     paths = [work / f"{name}.{kind}.onnx" for kind in ("plain", "limited")]
     flags = [f"--dim={k}={v}" for k, v in _DIMS.items()]
     try:
         tool.train(path, paths[0], flags)
-        tool.train(path, paths[1], [*flags, f"--limit={result['limit']}"])
+        host = [f"--host-link={link}"] if link else []
+        tool.train(path, paths[1], [*flags, f"--limit={result['limit']}", *host])
         result["faults"] += [f"verify: {text}" for text in tool.verify(paths[1])]
         onnx.checker.check_model(str(paths[1]), full_check=True)
         outcomes = [_outcome(tool, p) for p in paths]
     except (command.Failed, onnx.checker.ValidationError) as err:
         result["faults"].append(str(err))
         return result
-    result["again"] = sum("/again" in n.name for n in onnx.load(paths[1]).graph.node)
+    nodes = onnx.load(paths[1]).graph.node
+    result["again"] = sum("/again" in n.name for n in nodes)
+    result["left"] = sum(n.op_type == "SwapOut" for n in nodes)
     if not result["again"]:
         result["faults"].append("nothing runs again")
+    if bool(result["left"]) != bool(link):
+        result["faults"].append(f"{result['left']} tensors leave, with a link of {link}")
     for where, plain, limited in zip(("ONNX Runtime", "onnxmem run"), *outcomes):
         wrong = [k for k in plain if k not in limited or plain[k].tobytes() != limited[k].tobytes()]
         if wrong:
@@ -68,4 +75,4 @@ def _outcome(tool, path):
 
 def row(result):
     """One line of text."""
-    return f"{result['title']:34} {result.get('again', 0)} nodes run again at {result['limit']}, the same bits: {'NO' if result['faults'] else 'yes'}, {result.get('seconds', 0)} s"
+    return f"{result['title']:34} {result.get('again', 0)} nodes run again, {result.get('left', 0)} tensors leave at {result['limit']}, the same bits: {'NO' if result['faults'] else 'yes'}, {result.get('seconds', 0)} s"

@@ -115,6 +115,16 @@ func literal(n int64) string {
 	return fmt.Sprintf("%dUL", n)
 }
 
+// hostBytes is what the host has to have for what leaves the arena.
+func (h *header) hostBytes() int64 {
+	for _, pool := range h.p.Pools {
+		if pool.Name == plan.Host {
+			return pool.Bytes
+		}
+	}
+	return 0
+}
+
 // macros writes all that needs no memory.
 func (h *header) macros() {
 	s := &h.p.Summary
@@ -133,6 +143,9 @@ func (h *header) macros() {
 		{"TENSORS", int64(len(h.tensors))},
 	} {
 		fmt.Fprintf(h, "#define %s_%s %s\n", h.NAME, m.name, literal(max(m.value, 0)))
+	}
+	if host := h.hostBytes(); host > 0 {
+		fmt.Fprintf(h, "#define %s_HOST_BYTES %s\n", h.NAME, literal(host))
 	}
 	for _, t := range h.tensors {
 		fmt.Fprintf(h, "\n/* %s: %s, %s, steps %d-%d */\n", inComment(t.name), t.b.Kind, inComment(t.b.Pool), t.b.First, t.b.Last)

@@ -225,7 +225,11 @@ func (v *page) Limited() string {
 	if v.Sum.Limited == nil {
 		return ""
 	}
-	return limited(v.Sum.Limited)
+	text := limited(v.Sum.Limited)
+	if l := v.Sum.Limited; l.SwappedBuffers > 0 {
+		text += ". Swapped: " + units.Bytes(l.SwappedBytes) + Link(l)
+	}
+	return text
 }
 
 // Left are the tensors that are left to the runtime, the first hundred.

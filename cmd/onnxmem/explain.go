@@ -110,7 +110,7 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.plan)}
+	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan)}
 	for i := range found.Problem.Nodes {
 		x.order = append(x.order, int32(i))
 	}

@@ -6,14 +6,18 @@ import (
 	"io"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/report"
 )
 
-// explainLimit is what a plan below a limit makes again, and what other limits cost.
+// explainLimit is what a plan below a limit makes again and sends to a host, and what
+// other limits cost.
 type explainLimit struct {
 	plan.Limited
 	Again  []explainAgain      `json:"again"`            // the dearest first
+	Swaps  []explainSwap       `json:"swaps,omitempty"`  // the largest first
 	Larger *plan.FrontierPoint `json:"larger,omitempty"` // the next limit that costs less
 	Lower  *plan.FrontierPoint `json:"lower,omitempty"`  // the next limit below
 }
@@ -28,12 +32,52 @@ type explainAgain struct {
 	Bytes int64  `json:"bytes"` // of what it makes
 }
 
-// limitOf explains the limit of a plan; nil where it has none.
-func limitOf(p *plan.Plan) *explainLimit {
+// explainSwap is a tensor that leaves for the host and returns. Step Out ends the
+// transfer out, which may begin at step Leaves, step In begins the one back, which
+// has ended when step Read begins.
+type explainSwap struct {
+	Tensor string `json:"tensor"`
+	Bytes  int64  `json:"bytes"`
+	Leaves int    `json:"leaves_step"`
+	Out    int    `json:"out_step"`
+	In     int    `json:"in_step"`
+	Read   int    `json:"read_step"`
+}
+
+// swapsOf lists what leaves in a planned graph, the largest first.
+func swapsOf(g *graph.Graph, p *plan.Plan) []explainSwap {
+	host := map[string]*plan.Buffer{}
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; b.Pool == plan.Host {
+			host[b.Tensors[0]] = b
+		}
+	}
+	var list []explainSwap
+	for i, n := range g.Nodes {
+		if !n.IsSwapOut() {
+			continue
+		}
+		copied := g.Tensors[n.Outputs[0]]
+		b := host[copied.Name]
+		if b == nil {
+			continue // its size depends on data
+		}
+		x := explainSwap{Tensor: g.Tensors[n.Inputs[0]].Name, Bytes: b.Bytes, Leaves: b.First, Out: i, In: i, Read: b.Last + 1}
+		if len(copied.Readers) > 0 {
+			x.In = int(copied.Readers[0])
+		}
+		list = append(list, x)
+	}
+	slices.SortStableFunc(list, func(a, b explainSwap) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return list
+}
+
+// limitOf explains the limit of a plan for a graph; nil where it has none.
+func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 	if p == nil || p.Summary.Limited == nil {
 		return nil
 	}
-	x := &explainLimit{Limited: *p.Summary.Limited, Again: []explainAgain{}}
+	x := &explainLimit{Limited: *p.Summary.Limited, Again: []explainAgain{}, Swaps: swapsOf(g, p)}
 	made := make([]int64, len(p.Steps))
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Pool == plan.Arena && b.First < len(made) {
@@ -55,7 +99,7 @@ func limitOf(p *plan.Plan) *explainLimit {
 			x.Lower = f
 		}
 	}
-	if x.Larger == nil && len(x.Again) > 0 {
+	if x.Larger == nil && x.ExtraCostPercent > 0 {
 		none := 0.0
 		x.Larger = &plan.FrontierPoint{LimitBytes: x.PlainPeakBytes, ExtraCostPercent: &none, ExtraCostBound: &none}
 	}
@@ -65,10 +109,15 @@ func limitOf(p *plan.Plan) *explainLimit {
 // print explains in words.
 func (x *explainLimit) print(out io.Writer) {
 	fmt.Fprintf(out, "\nthe limit is %s, the peak without it %s: ", units.Bytes(x.LimitBytes), units.Bytes(x.PlainPeakBytes))
-	if len(x.Again) == 0 {
-		fmt.Fprintln(out, "the order keeps it, and nothing runs again")
-	} else {
+	switch {
+	case len(x.Again) > 0 && len(x.Swaps) > 0:
+		fmt.Fprintf(out, "%d nodes run again and %d tensors leave for a host and return, %.2f %% more time by estimate; the dearest nodes:\n", len(x.Again), len(x.Swaps), x.ExtraCostPercent)
+	case len(x.Again) > 0:
 		fmt.Fprintf(out, "%d nodes run again, %.2f %% more time by estimate; the dearest:\n", len(x.Again), x.ExtraCostPercent)
+	case len(x.Swaps) > 0:
+		fmt.Fprintf(out, "%d tensors leave for a host and return, %.2f %% more time by estimate\n", len(x.Swaps), x.ExtraCostPercent)
+	default:
+		fmt.Fprintln(out, "the order keeps it, and nothing runs again")
 	}
 	var rest int64
 	for i, a := range x.Again {
@@ -81,6 +130,7 @@ func (x *explainLimit) print(out io.Writer) {
 	if n := len(x.Again) - mostHeld; n > 0 {
 		fmt.Fprintf(out, "  %12s  in %d more\n", duration(rest), n)
 	}
+	x.printSwaps(out)
 	if x.ExtraCostBound != nil && len(x.Again) > 0 {
 		fmt.Fprintf(out, "no plan below this limit takes less than %.2f %% more time, in any order\n", *x.ExtraCostBound)
 	}
@@ -96,6 +146,25 @@ func (x *explainLimit) print(out io.Writer) {
 		default:
 			fmt.Fprintf(out, "%s would cost %.2f %%\n", units.Bytes(f.LimitBytes), *f.ExtraCostPercent)
 		}
+	}
+}
+
+// printSwaps says what leaves when.
+func (x *explainLimit) printSwaps(out io.Writer) {
+	if len(x.Swaps) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "%s leave%s; the largest:\n", units.Bytes(x.SwappedBytes), report.Link(&x.Limited))
+	var rest int64
+	for i, s := range x.Swaps {
+		if i >= mostHeld {
+			rest += s.Bytes
+			continue
+		}
+		fmt.Fprintf(out, "  %12s  %s leaves at steps %d-%d, is back from step %d on and read at step %d\n", units.Short(s.Bytes), units.Name(s.Tensor), s.Leaves, s.Out, s.In, s.Read)
+	}
+	if n := len(x.Swaps) - mostHeld; n > 0 {
+		fmt.Fprintf(out, "  %12s  in %d more\n", units.Short(rest), n)
 	}
 }
 
