@@ -27,11 +27,12 @@ type constants struct {
 	tensors map[*graph.Data]*kernel.Tensor
 	decoded int64 // bytes of those that had to be decoded
 	packs   map[kernel.PackKey]*block
-	packed  int64 // bytes of packs
+	made    map[*graph.Tensor]*made
+	packed  int64 // bytes of packs, and of what was made and is kept
 }
 
 func newConstants(m *graph.Model) *constants {
-	return &constants{m: m, files: map[string]mmap.MMap{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}}
+	return &constants{m: m, files: map[string]mmap.MMap{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
 }
 
 // close unmaps the files and gives packed weights back.
@@ -47,7 +48,15 @@ func (c *constants) close() error {
 			first = err
 		}
 	}
-	c.files, c.packs = nil, nil
+	for _, m := range c.made {
+		if m.gone {
+			continue
+		}
+		if err := m.at.free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	c.files, c.packs, c.made = nil, nil, nil
 	return first
 }
 

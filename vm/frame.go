@@ -30,6 +30,7 @@ type step struct {
 	out    []*tensor // as call.Out
 	kernel *kernel.Kernel
 	run    kernel.Run // nil: nothing to do
+	once   bool       // it was run when the session was built
 	within *step      // the step that does the work of this one; nil: itself
 	late   bool       // the kernel is prepared at every step
 	live   bool       // while it is prepared late
@@ -163,12 +164,16 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		}
 		f.steps[i] = st
 	}
+	for _, st := range f.steps {
+		b.once(st)
+	}
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
 	}
+	b.settle(f)
 	listed := f.steps
 	f.steps = make([]*step, len(order))
 	place := make([]int, len(order))

@@ -68,6 +68,7 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 	}, parts)
 	p := &reals{c: c, list: make([]gemm.Product, parts), out: make([]int, parts), finish: c.take()}
 	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
+	packed := 0
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
@@ -82,7 +83,11 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 		}
 		if c.pack(&s.packed, &s.a, weight, i%group*m*k, k, false) {
 			p.list[i].A = &s.packed
+			packed++
 		}
+	}
+	if packed == parts {
+		c.Packed = append(c.Packed, weight)
 	}
 	image := x
 	wide := 0
@@ -97,7 +102,9 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 		}
 		for i := range sides {
 			at := elementAt(image, i*ch*v.inputs(), image.width())
-			sides[i].a.At = elementAt(weight, i%group*m*k, weight.width())
+			if packed < parts {
+				sides[i].a.At = elementAt(weight, i%group*m*k, weight.width())
+			}
 			sides[i].image.At, sides[i].flat.At = at, at
 		}
 	}

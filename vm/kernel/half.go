@@ -17,6 +17,7 @@ func (k *Kernel) Prepare(c *Call) (run Run, err error) {
 			panic(r)
 		}
 	}()
+	c.Taken, c.Packed = false, c.Packed[:0]
 	if !k.Half && hasHalf(c) {
 		return k.widened(c)
 	}

@@ -131,7 +131,7 @@ func (c *Call) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, 
 	if right {
 		bytes = gemm.PackedColumnsBytes(m.Len, depth)
 	}
-	return c.Runtime.Pack(PackKey{m.At, t.Type, z.at(), right, m.Len, depth, m.Step, m.Deep}, bytes, func(dst unsafe.Pointer) {
+	return c.Runtime.Pack(PackKey{At: m.At, Type: t.Type, Zeros: z.at(), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}, bytes, func(dst unsafe.Pointer) {
 		if right {
 			gemm.PackColumns(dst, &m, m.Len, depth)
 		} else {

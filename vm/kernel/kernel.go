@@ -26,6 +26,7 @@ type Tensor struct {
 	Shape []int          // nil: not known before its maker has run
 	At    unsafe.Pointer // of the first element; dense, row by row
 	Const bool           // the elements never change, and are there from the start
+	Made  any            // of a constant that a node made: what it is known by
 }
 
 // Len is the number of elements.
@@ -117,7 +118,9 @@ type Runtime interface {
 
 // PackKey says what was packed and how.
 type PackKey struct {
-	At         unsafe.Pointer // of the constant's elements
+	At         unsafe.Pointer // of the constant's elements; nil if it was made
+	Made       any            // as in Tensor
+	Off        int            // of its first element
 	Type       graph.DType    // of theirs: constants may share bytes of a file
 	Zeros      unsafe.Pointer // of the zero points of quantized ones
 	Right      bool           // the right side of a product
@@ -137,6 +140,10 @@ type Call struct {
 	// that the kernel does its work.
 	Then  *Finish
 	Taken bool
+
+	// Packed are the inputs, constants, that the kernel does not read when it
+	// runs: it has them in another form.
+	Packed []*Tensor
 
 	// Scratch in bytes, as the kernel asked for it in Prepare.
 	SharedBytes, EachBytes int

@@ -207,6 +207,7 @@ func (p *product) packed() (Run, error) {
 	if p.last {
 		v.finish = p.c.take()
 	}
+	left, right := 0, 0
 	for i := range v.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep, Format: formatOf(a.Type)}
@@ -217,15 +218,27 @@ func (p *product) packed() (Run, error) {
 		}
 		if p.c.pack(&s.packedA, &s.a, a, p.off(p.offA, i), p.k, false) {
 			v.list[i].A = &s.packedA
+			left++
 		}
 		if p.c.pack(&s.packedB, &s.b, b, p.off(p.offB, i), p.k, true) {
 			v.list[i].B = &s.packedB
+			right++
 		}
+	}
+	if left == p.batches && (a != b || right == left) {
+		p.c.Packed = append(p.c.Packed, a)
+	}
+	if right == p.batches && (a != b || right == left) {
+		p.c.Packed = append(p.c.Packed, b)
 	}
 	v.arrange = func(*work.Pool) {
 		for i := range sides {
-			sides[i].a.At = elementAt(a, p.off(p.offA, i), a.width())
-			sides[i].b.At = elementAt(b, p.off(p.offB, i), b.width())
+			if left < p.batches {
+				sides[i].a.At = elementAt(a, p.off(p.offA, i), a.width())
+			}
+			if right < p.batches {
+				sides[i].b.At = elementAt(b, p.off(p.offB, i), b.width())
+			}
 		}
 	}
 	return v.run(p.bias, 0)

@@ -16,12 +16,18 @@ func (c *Call) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int
 		return false
 	}
 	m := *from
-	m.At = elementAt(t, off, t.width())
+	if t.At != nil {
+		m.At = elementAt(t, off, t.width())
+	}
 	bytes, whole := gemm.PackedABytes(m.Len, depth), gemm.PackA
 	if right {
 		bytes, whole = gemm.PackedBBytes(m.Len, depth), gemm.PackB
 	}
-	at, ok := c.Runtime.Pack(PackKey{m.At, t.Type, nil, right, m.Len, depth, m.Step, m.Deep}, bytes, func(dst unsafe.Pointer) {
+	key := PackKey{At: m.At, Type: t.Type, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}
+	if t.Made != nil {
+		key.At, key.Made, key.Off = nil, t.Made, off // it may move
+	}
+	at, ok := c.Runtime.Pack(key, bytes, func(dst unsafe.Pointer) {
 		whole(dst, &m, m.Len, depth)
 	})
 	*to = gemm.Packed{At: at, K: depth}

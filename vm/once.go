@@ -1,0 +1,135 @@
+package vm
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/kernel"
+)
+
+// doneOnce are operators that exporters put between a weight and the product
+// that takes it. Others may make much out of little.
+var doneOnce = map[string]bool{"Transpose": true, "DequantizeLinear": true}
+
+// made is a constant that a node makes out of constants, for all sessions.
+type made struct {
+	at    *block
+	users int  // sessions that are being built
+	gone  bool // all that read it have it packed
+	kept  bool
+}
+
+// onlyPacked reports whether a node makes, of constants, what products alone
+// read, or nodes of this kind. given is an input that will be a constant.
+func (st *step) onlyPacked(given graph.TensorID) bool {
+	n, g := st.call.Node, st.f.g
+	if n.Domain != "" || !doneOnce[n.Op] || n.Meaning.Call != nil || !st.exact() ||
+		len(st.out) != 1 || st.out[0] == nil || st.out[0].Bytes() == 0 {
+		return false
+	}
+	for i, t := range st.in {
+		if t != nil && !t.Const && n.Inputs[i] != given {
+			return false
+		}
+	}
+	out := g.Tensors[n.Outputs[0]]
+	return !out.Output && len(out.Readers) > 0 && !slices.ContainsFunc(out.Readers, func(r graph.NodeID) bool {
+		n := g.Nodes[r]
+		k := kernel.Lookup(n.Domain, n.Op)
+		product := n.Meaning.Call == nil && k != nil && k.Fuses
+		return !product && !st.f.steps[r].onlyPacked(st.call.Node.Outputs[0])
+	})
+}
+
+// once computes what a node makes of constants for products alone, when the
+// session is built; the node then does nothing at any step.
+func (b *builder) once(st *step) {
+	if b.s.opt.NoPack || !st.onlyPacked(graph.None) {
+		return
+	}
+	n := st.call.Node
+	g := st.f.g.Tensors[n.Outputs[0]]
+	run, err := kernel.Lookup("", n.Op).Prepare(&st.call)
+	if err != nil {
+		return // it is said when the node is prepared
+	}
+	out := st.out[0]
+	place := out.At
+	out.At, err = b.s.pr.consts.take(g, out.Bytes(), func(dst unsafe.Pointer) error {
+		b.s.scratchFor(&st.call)
+		if err := b.s.growScratch(); err != nil {
+			return err
+		}
+		out.At = dst
+		return run(b.s.pool)
+	})
+	if err != nil {
+		out.At = place // it is done at every step
+		return
+	}
+	out.Const, out.Made = true, g
+	st.once = true
+}
+
+// settle gives back what was made once and is packed where it is read. The steps
+// of the frame are still those of its nodes.
+func (b *builder) settle(f *frame) {
+	for _, st := range f.steps {
+		if !st.once {
+			continue
+		}
+		out := st.out[0]
+		packed := !slices.ContainsFunc(f.g.Tensors[st.call.Node.Outputs[0]].Readers, func(r graph.NodeID) bool {
+			reader := f.steps[r]
+			return !slices.Contains(reader.call.Packed, &out.Tensor) && !reader.once
+		})
+		if b.s.pr.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), packed) {
+			out.At = nil
+		}
+	}
+}
+
+// take gives the elements of a constant that a node makes, which fill computes
+// when they are first asked for; nil where nobody needs them any more.
+func (c *constants) take(t *graph.Tensor, bytes int, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.made[t]
+	if m == nil {
+		at, err := newBlock(int64(bytes), "constants made once")
+		if err != nil {
+			return nil, err
+		}
+		if err := fill(at.base); err != nil {
+			return nil, err
+		}
+		m = &made{at: at}
+		c.made[t] = m
+	}
+	if m.gone {
+		return nil, nil
+	}
+	m.users++
+	return m.at.base, nil
+}
+
+// give says that a session is built that took a constant: packed, if it does
+// not need it any more. It tells whether that is so.
+func (c *constants) give(t *graph.Tensor, bytes int64, packed bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.made[t]
+	if m.gone {
+		return true
+	}
+	m.users--
+	if !packed && !m.kept {
+		m.kept = true
+		c.packed += bytes
+	}
+	if packed && !m.kept && m.users == 0 {
+		m.gone = m.at.free() == nil
+	}
+	return packed
+}

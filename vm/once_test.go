@@ -1,0 +1,68 @@
+package vm_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// A constant's transpose that products alone read is made when the session is
+// built, and given back once it is packed: the memory is that of a weight that
+// stands in the file as it is read, and so are the bits.
+func TestConstantsAreMadeOnce(t *testing.T) {
+	build := func(name string, transposed, alsoRead bool) (*vm.Program, *vm.Session) {
+		n := newNet()
+		n.input("x", 4, 32)
+		weight := "w"
+		n.weight("w", 32, 32)
+		if transposed {
+			// Twice, so the numbers are where they were.
+			n.node("Transpose", "wt", "w")
+			n.node("Transpose", "wtt", "wt")
+			weight = "wtt"
+		}
+		n.node("MatMul", "a", "x", weight)
+		n.node("Tanh", "b", "a")
+		n.node("MatMul", "y", "b", weight)
+		n.output("y", 4, 32)
+		if alsoRead {
+			n.node("Neg", "z", weight)
+			n.output("z", 32, 32)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		n.write(t, path)
+		return session(t, path, passes.Options{}, vm.Options{Poison: true})
+	}
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{4, 32})}
+	run := func(s *vm.Session) []byte {
+		out, err := s.Run(inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Clone(out["y"].Data)
+	}
+	_, plain := build("plain.onnx", false, false)
+	want, packed := run(plain), plain.Memory().PackedBytes
+	for _, alsoRead := range []bool{false, true} {
+		p, s := build("net.onnx", true, alsoRead)
+		if got := run(s); !bytes.Equal(got, want) {
+			t.Errorf("other bits (also read: %v)", alsoRead)
+		}
+		// What others read is made at every step, and packed at every step.
+		expected := packed
+		if alsoRead {
+			expected = 0
+		}
+		if got := s.Memory().PackedBytes; got != expected {
+			t.Errorf("%d bytes packed (also read: %v), want %d", got, alsoRead, expected)
+		}
+		found, err := p.CheckRun([]map[string]vm.Value{inputs}, vm.Options{Poison: true})
+		if err != nil || !found.Identical() {
+			t.Errorf("%+v, %v", found, err)
+		}
+	}
+}
