@@ -20,7 +20,7 @@ func (s *Solver) guide(c *chainer, limit int64, spent func() bool, try func(c *c
 		}
 		c.hold(s.bound.heldTensors())
 		if !spent() {
-			try(c, c.seed(at), greed{batch: 0.25, thresholds: guided})
+			try(c, c.seed(at, spent), greed{batch: 0.25, thresholds: guided})
 		}
 		try(c, nil, greed{batch: 0.25, thresholds: guided[2:]})
 	}
@@ -36,8 +36,8 @@ func (c *chainer) hold(tensors []int32) {
 
 // seed returns a plan that makes anew all that is live across a step but not
 // held by the cut, what is read next first: what is made for it serves the
-// later ones.
-func (c *chainer) seed(at int32) (plan makings) {
+// later ones. It ends early with what it has.
+func (c *chainer) seed(at int32, spent func() bool) (plan makings) {
 	type dropped struct{ buffer, next int32 }
 	c.run(plan, true)
 	var all []dropped
@@ -56,7 +56,7 @@ func (c *chainer) seed(at int32) (plan makings) {
 	})
 	last := int32(-1)
 	for _, x := range all {
-		if c.exhausted() {
+		if c.exhausted() || spent() {
 			break
 		}
 		// On large graphs once a slot: an evaluation for each buffer is quadratic.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // mixed is a solver of repetitions on a problem in which some tensors leave and
@@ -29,9 +31,13 @@ func (h *hauler) mixtures(w *work, plain *Solver) (all []mixed) {
 	slices.SortStableFunc(order, func(a, b candidateSwap) int {
 		return cmp.Compare(float64(b.anew)/float64(b.size), float64(a.anew)/float64(a.size))
 	})
+	work := int64(unseenWork)
+	if plain.opt.Effort == schedule.EffortFast {
+		work /= 5
+	}
 	for _, share := range shares {
 		room := share * float64(h.link) / 1e9 * float64(h.begin[h.at])
-		set := h.unseen(w, order, room, most)
+		set := h.unseen(w, order, room, most, work)
 		if len(set) == 0 || len(all) > 0 && slices.Equal(set, all[len(all)-1].set) {
 			continue
 		}
@@ -46,14 +52,14 @@ func (h *hauler) mixtures(w *work, plain *Solver) (all []mixed) {
 	return all
 }
 
-// unseenWork is for the simulations of one share.
+// unseenWork is for the simulations of one share; a fifth at fast effort.
 const unseenWork = 10_000_000
 
 // unseen takes candidates in an order as long as the step ends by a time, all
 // have left before the peak, and their bytes are at most so many. It tries
 // several at once where that works.
-func (h *hauler) unseen(w *work, order []candidateSwap, room float64, latest int64) (set []swap) {
-	until := w.done + unseenWork
+func (h *hauler) unseen(w *work, order []candidateSwap, room float64, latest, most int64) (set []swap) {
+	until := w.done + most
 	for several := 1; len(order) > 0 && w.done < until && !w.halted(); {
 		try, rest := slices.Clone(set), room
 		n := 0

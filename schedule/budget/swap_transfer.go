@@ -55,15 +55,24 @@ func (h *hauler) duration(size int64) int64 {
 // absent returns the loads of the steps and of the gaps before them, each swap
 // out of the device between its accesses, and the peak.
 func (h *hauler) absent(set []swap) (load, across []int64, peak int64) {
-	load, across = slices.Clone(h.load), slices.Clone(h.across)
-	for _, x := range set {
-		for i := x.from + 1; i < x.to; i++ {
-			load[i] -= x.size
-			across[i] -= x.size
-		}
-		across[x.to] -= x.size
+	load, across = make([]int64, len(h.load)), make([]int64, len(h.across))
+	for _, x := range set { // differences: gaps are long and lie over each other
+		load[x.from+1] -= x.size
+		load[x.to] += x.size
+		across[x.from+1] -= x.size
+		across[x.to+1] += x.size
 	}
-	return load, across, slices.Max(load)
+	var away, between int64
+	for i, bytes := range h.load {
+		away += load[i]
+		load[i] = bytes + away
+		peak = max(peak, load[i])
+	}
+	for i, bytes := range h.across {
+		between += across[i]
+		across[i] = bytes + between
+	}
+	return load, across, peak
 }
 
 // simulate runs one step with a set of swaps. ok is false if the load passes the
@@ -156,9 +165,9 @@ type trip struct {
 	across []int64
 
 	outEnd          []int64
-	linkOut, linkIn int64 // when each direction is free
-	late            int64 // how long steps have waited so far
-	leaving         []int32
+	linkOut, linkIn int64   // when each direction is free
+	late            int64   // how long steps have waited so far
+	leaving         []int32 // in the order in which they end
 	leavingBytes    int64
 	read            int32 // the last step for which something was brought, and when it is all there
 	ready           int64
@@ -202,6 +211,9 @@ func (r *trip) waitForRoom(at, bytes int64) int64 {
 // room reports whether a swap may begin to return during a step: there is room
 // for it up to its access, as far as that can be told.
 func (r *trip) room(x, step int32) bool {
+	if r.limit == math.MaxInt64 {
+		return true
+	}
 	size := r.set[x].size
 	for k := step; k < r.set[x].to; k++ {
 		if r.load[k]+size+r.leavingBytes > r.limit && r.load[k]+size+r.held(r.begin[k]+r.late) > r.limit {
@@ -213,12 +225,9 @@ func (r *trip) room(x, step int32) bool {
 
 // settle drops what has left by the begin of a step.
 func (r *trip) settle(step int32, begin int64) {
-	r.leaving = slices.DeleteFunc(r.leaving, func(x int32) bool {
-		if r.outEnd[x] > begin {
-			return false
-		}
+	for ; len(r.leaving) > 0 && r.outEnd[r.leaving[0]] <= begin; r.leaving = r.leaving[1:] {
+		x := r.leaving[0]
 		r.away[x] = step - 1
 		r.leavingBytes -= r.set[x].size
-		return true
-	})
+	}
 }
