@@ -113,6 +113,11 @@ func (s *Solver) promising(all []*chainer, grid []int64) []*chainer {
 	if len(all) <= wanted {
 		return all
 	}
+	return s.ranked(all, grid)[:wanted]
+}
+
+// ranked lists lines, the most promising first.
+func (s *Solver) ranked(all []*chainer, grid []int64) []*chainer {
 	type rank struct {
 		*chainer
 		none int
@@ -138,7 +143,7 @@ func (s *Solver) promising(all []*chainer, grid []int64) []*chainer {
 		return cmp.Or(cmp.Compare(a.none, b.none), cmp.Compare(a.cost, b.cost))
 	})
 	var lines []*chainer
-	for _, r := range ranks[:wanted] {
+	for _, r := range ranks {
 		lines = append(lines, r.chainer)
 	}
 	return lines

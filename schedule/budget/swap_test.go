@@ -74,7 +74,7 @@ func haulerOf(tb testing.TB, p *schedule.Problem, link int64) *hauler {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return s.haul
+	return s.hauls[0]
 }
 
 // Four nodes forward and four backward, each of 100 ns and 1 MiB. A link of
@@ -266,6 +266,36 @@ func TestSwapResNet(t *testing.T) {
 		if x.Feasible != Found || x.ExtraPercent > c.most {
 			t.Errorf("%+v: %v, %.2f %%: expected at most %.2f", c.opt, x.Feasible, x.ExtraPercent, c.most)
 		}
+	}
+}
+
+// Tensors leave from the order that suits repetitions, wherever it is listed: with a
+// bad one first the plans are hardly dearer than with it last.
+func TestSwapOrders(t *testing.T) {
+	p := readData(t, "resnet50-train-bs32")
+	r, err := schedule.Solve(p, schedule.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := schedule.DepthFirst(p)
+	limit := r.Evaluation.Peak / 100 * 60
+	extra := func(orders ...[]int32) float64 {
+		s, err := NewSwapper(p, orders, SwapOptions{Effort: schedule.EffortFast, Link: 12e9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := s.Solve(context.Background(), limit)
+		checkSwaps(t, p, x)
+		if x.Feasible != Found || len(x.Swaps) == 0 {
+			t.Fatalf("%v, %d swaps", x.Feasible, len(x.Swaps))
+		}
+		return x.ExtraPercent
+	}
+	good, alone := r.Orders[0], extra(bad)
+	first, last := extra(bad, good), extra(good, bad)
+	t.Logf("from the bad order %.2f %%, with the good one behind it %.2f %%, before it %.2f %%", alone, first, last)
+	if first > 1.02*last || first > alone {
+		t.Errorf("from the bad order %.2f %%, with the good one behind it %.2f %%, before it %.2f %%", alone, first, last)
 	}
 }
 
