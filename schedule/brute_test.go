@@ -153,6 +153,39 @@ func randomProblem(r *rand.Rand, most int) *Problem {
 	return p
 }
 
+// withSibling is randomProblem; in some, a node has another one that reads what it
+// reads and is read by who reads it, as the two comparisons of a clip are.
+func withSibling(r *rand.Rand, most int) *Problem {
+	p := randomProblem(r, most-1)
+	if r.IntN(3) > 0 {
+		return p
+	}
+	v, w := int32(r.IntN(len(p.Nodes))), int32(len(p.Nodes))
+	p.Nodes = append(p.Nodes, Node{Workspace: p.Nodes[v].Workspace})
+	if r.IntN(2) == 0 {
+		p.Nodes[w].Workspace = r.Int64N(20)
+	}
+	for t := range p.Tensors {
+		x := &p.Tensors[t]
+		if slices.Contains(x.Consumers, v) {
+			x.Consumers = append(x.Consumers, w)
+		}
+		if x.Producer == v {
+			y := Tensor{Bytes: x.Bytes, Producer: w, Consumers: slices.Clone(x.Consumers)}
+			if y.Bytes > 0 && r.IntN(2) == 0 {
+				y.Bytes = 1 + r.Int64N(20)
+			}
+			for o := range p.Tensors {
+				if over := &p.Tensors[o].Reuses; slices.Contains(*over, int32(t)) {
+					*over = append(*over, int32(len(p.Tensors)))
+				}
+			}
+			p.Tensors = append(p.Tensors, y)
+		}
+	}
+	return p
+}
+
 // drawSharing rounds the sizes to a few, mostly, so that pairs have equal ones,
 // makes some of them so large that others do not count beside them, and lets
 // some nodes write over some of their inputs.
@@ -279,7 +312,7 @@ func TestSolveFindsTheOptimum(t *testing.T) {
 	proven, searched, bad := 0, 0, 0
 	for i := range n {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
-		p := randomProblem(r, 14)
+		p := withSibling(r, 15)
 		noPairs := r.IntN(4) == 0
 		best := newBrute(p, !noPairs).optimum()
 		got, err := Solve(p, Options{NoPairs: noPairs})

@@ -22,6 +22,7 @@ type contraction struct {
 	credits      [][]int32   // node -> tensors
 	pairs        [][]pairing // node -> pairs, by result; what is written over may be dead
 	run          [][]int32   // node -> the nodes of g that it stands for, in their order
+	anchors      [][]int32   // node -> those of them to the last of which the others move
 	place        []int32     // node -> its place in the listing
 	listing      []int32
 
@@ -38,7 +39,7 @@ type contraction struct {
 type contracted struct {
 	*net
 	run        [][]int32 // node -> the nodes that it stands for
-	anchor     []int32   // node -> the one of them to which the others move
+	anchors    [][]int32 // node -> those of them to the last of which the others move
 	head, tail []int32   // idle nodes, run before and after all others
 	floor      int64     // the largest load of those: the optimum is not below it
 }
@@ -52,14 +53,17 @@ func (c *contracted) expand(order []int32) []int32 {
 	return append(full, c.tail...)
 }
 
-// reduce turns an order of the net into one of the contracted net, whose peak is
-// not larger: each node stands where its anchor stood, or after what it waits for.
+// reduce turns an order of the net into one of the contracted net: each node stands
+// where the last of its anchors stood, or after what it waits for. The peak is not
+// larger, unless a node has been made to wait: see delay.
 func (c *contracted) reduce(order []int32) []int32 {
-	node := make(map[int32]int32, len(c.anchor))
-	for i, v := range c.anchor {
-		node[v] = int32(i)
+	node := make(map[int32]int32, len(c.anchors))
+	for i, anchors := range c.anchors {
+		for _, v := range anchors {
+			node[v] = int32(i)
+		}
 	}
-	place := make([]int32, len(c.anchor))
+	place := make([]int32, len(c.anchors))
 	k := int32(0)
 	for _, v := range order {
 		if i, ok := node[v]; ok {
@@ -86,7 +90,7 @@ func contract(g *net, off stage, halt func() bool) *contracted {
 				if i%pollWalk == 0 && halt() {
 					return c.finish()
 				}
-				if !c.gone[v] && (!off.has(idleNodes) && c.takeOut(v) || !off.has(merging) && c.mergeAll(v)) {
+				if !c.gone[v] && (!off.has(idleNodes) && c.takeOut(v) || !off.has(merging) && c.mergeAll(v, off)) {
 					changed = true
 				}
 			}
@@ -107,7 +111,7 @@ func contract(g *net, off stage, halt func() bool) *contracted {
 }
 
 // mergeAll merges v with successors while it can.
-func (c *contraction) mergeAll(v int32) (changed bool) {
+func (c *contraction) mergeAll(v int32, off stage) (changed bool) {
 	if c.frozen[v] {
 		return false
 	}
@@ -119,7 +123,7 @@ func (c *contraction) mergeAll(v int32) (changed bool) {
 			return true
 		}
 	}
-	return changed
+	return !off.has(siblings) && c.pair(v) || changed
 }
 
 // mergeNext merges v with the first successor that it can run before.
@@ -142,13 +146,14 @@ func newContraction(g *net) *contraction {
 		reads: g.reads.split(), readers: g.readers.split(),
 		outs: make([]int64, n), sole: make([]int64, n),
 		credits: make([][]int32, n), pairs: make([][]pairing, n),
-		run: make([][]int32, n), place: make([]int32, n), listing: g.listing(),
+		run: make([][]int32, n), anchors: make([][]int32, n), place: make([]int32, n), listing: g.listing(),
 		seen: make([]int32, n),
 	}
 	own := ascending(n)
 	for i, v := range c.listing {
 		c.place[v] = int32(i)
 		c.run[v] = own[v : v+1 : v+1]
+		c.anchors[v] = c.run[v]
 	}
 	for i := range g.size {
 		t := int32(i)
@@ -248,7 +253,7 @@ func (c *contraction) finish() *contracted {
 		if !c.gone[v] {
 			node[v] = int32(len(r.run))
 			r.run = append(r.run, c.run[v])
-			r.anchor = append(r.anchor, v)
+			r.anchors = append(r.anchors, c.anchors[v])
 			h.trans = append(h.trans, c.trans[v])
 		}
 	}

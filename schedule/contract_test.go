@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -11,7 +12,7 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 	before, after, pairs := 0, 0, 0
 	for i := range randomGraphs(t, 3000) {
 		r := rand.New(rand.NewPCG(uint64(i), 3))
-		p := randomProblem(r, 14)
+		p := withSibling(r, 15)
 		f := flatten(p)
 		g := newNet(f)
 		if g.idle > 0 {
@@ -28,9 +29,10 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 		if got := max(gap.best.peak, c.floor); got != best || gap.bound != gap.best.peak {
 			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.nodes, c.nodes, gap.best.peak, gap.bound, c.floor, best)
 		}
+		now := contract(g, delaying, func() bool { return false })
 		for _, order := range [2][]int32{g.listing(), s.settle(g, g.listing(), best, byPlace)} {
 			before, _ := peakOf(g.loads(order, nil))
-			if after, _ := peakOf(c.loads(c.reduce(order), nil)); after > before {
+			if after, _ := peakOf(now.loads(now.reduce(order), nil)); after > before {
 				t.Errorf("graph %d: an order of peak %d has %d contracted", i, before, after)
 			}
 		}
@@ -40,4 +42,17 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 		}
 	}
 	t.Logf("%d nodes contracted to %d, %d of them with savings", before, after, pairs)
+}
+
+// The two comparisons of a clip's mask become one node with what joins them, which
+// leaves the gradient's steps one chain.
+func TestContractionOfMasks(t *testing.T) {
+	g := newNet(flatten(parse(t, `x:9; y:8=Clip(x); z:8=Conv(y); d:8=Loss(z);
+		w:20=ConvGrad(y, d); v:4=Sub(w); l:2=Less(y); g:2=Greater(y); m:2>l>g=And(l, g); e:8>d=Where(m, d); out v; out e`)))
+	c := contract(g, 0, func() bool { return false })
+	for _, v := range []int32{5, 6, 7} {
+		if i := slices.IndexFunc(c.run, func(run []int32) bool { return slices.Contains(run, v) }); len(c.run[i]) != 3 {
+			t.Errorf("node %d stands in a run of %v; want the mask's three nodes", v, c.run[i])
+		}
+	}
 }

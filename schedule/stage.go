@@ -7,6 +7,7 @@ type stage uint
 
 const (
 	merging    stage = 1 << iota // of nodes that run next to each other: see merge.go
+	siblings                     // that run next to each other: see sibling.go
 	idleNodes                    // run before or after all others: see idle.go
 	delaying                     // of nodes that gain nothing by an early run: see delay.go
 	credits                      // for inputs that a merged node may free
