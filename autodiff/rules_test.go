@@ -123,9 +123,20 @@ func allRuleCases() []ruleCase {
 	)
 }
 
-// TestRules differentiates every case and compares.
+// TestRules differentiates every case and compares. With -v it lists the operators:
+// cases, the largest error.
 func TestRules(t *testing.T) {
+	type figure struct {
+		cases int
+		worst float64
+	}
+	figures := map[string]*figure{}
 	for _, c := range allRuleCases() {
+		f := figures[c.op]
+		if f == nil {
+			f = &figure{}
+			figures[c.op] = f
+		}
 		opsets := c.opsets
 		if opsets == nil {
 			opsets = []int64{18}
@@ -135,8 +146,14 @@ func TestRules(t *testing.T) {
 			if c.name != "" {
 				name += "/" + c.name
 			}
-			t.Run(fmt.Sprintf("%s/opset=%d", name, opset), func(t *testing.T) { c.check(t, opset) })
+			t.Run(fmt.Sprintf("%s/opset=%d", name, opset), func(t *testing.T) {
+				f.worst = max(f.worst, c.check(t, opset))
+			})
+			f.cases++
 		}
+	}
+	for _, op := range slices.Sorted(maps.Keys(figures)) {
+		t.Logf("| %s | %d | %.1e |", op, figures[op].cases, figures[op].worst)
 	}
 }
 
@@ -398,8 +415,9 @@ func (c *ruleCase) model(t *testing.T, opset int64) *builder {
 	return b
 }
 
-// check trains one step of the case's model and compares.
-func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) {
+// check trains one step of the case's model and compares. It gives the largest
+// error of an element.
+func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) float64 {
 	t.Helper()
 	b := c.model(t, opset)
 	want, err := reference.Eval(b.m, b.feeds, "objective")
@@ -413,10 +431,11 @@ func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) {
 		t.Fatal(err)
 	}
 	const most = 24 // elements of each parameter
-	got := checkGradients(t, step, b.feeds, most)
+	got, worst := checkGradients(t, step, b.feeds, most)
 	if v, w := got["loss"].F[0], want["objective"].F[0]; !c.training && math.Abs(v-w) > 1e-9*math.Max(1, math.Abs(w)) {
 		t.Errorf("loss %v, expected %v as before training: upgrade or expansion changed the model", v, w)
 	}
+	return worst
 }
 
 // residents are the first values of what a step feeds back.
@@ -435,8 +454,9 @@ func residents(t *testing.T, step *Step) map[string]*reference.Tensor {
 
 // checkGradients holds the gradients of all parameters against central
 // differences of the loss, at most so many elements of each. It gives the loss
-// and the gradients.
-func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor, most int) map[string]*reference.Tensor {
+// and the gradients, and the largest difference, over the largest element of the
+// gradient where that is above 1.
+func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor, most int) (_ map[string]*reference.Tensor, worst float64) {
 	t.Helper()
 	feeds := residents(t, step)
 	maps.Copy(feeds, data)
@@ -478,11 +498,14 @@ func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor,
 			x.F[i] = v - h
 			below := loss()
 			x.F[i] = v
-			if slope := (above - below) / (2 * h); !(math.Abs(d.F[i]-slope) <= tolerance*scale) {
+			slope := (above - below) / (2 * h)
+			off := math.Abs(d.F[i]-slope) / scale
+			worst = max(worst, off)
+			if !(off <= tolerance) {
 				t.Errorf("gradient of %s, element %d of %v: %v, but the loss has the slope %v", p, i, x.Shape, d.F[i], slope)
 				break
 			}
 		}
 	}
-	return got
+	return got, worst
 }

@@ -80,7 +80,7 @@ func TestLosses(t *testing.T) {
 				feeds[labelsName] = k.labels(newBuilder(k.name, 18))
 			}
 			k.opt.KeepGradients = true
-			got := checkGradients(t, train(t, m, k.opt), feeds, math.MaxInt)
+			got, _ := checkGradients(t, train(t, m, k.opt), feeds, math.MaxInt)
 			y, err := reference.Eval(m, feeds, "logits")
 			if err != nil {
 				t.Fatal(err)
@@ -409,7 +409,7 @@ func TestLocalFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := checkGradients(t, train(t, m, Options{Loss: "none:total", Trainable: everything, KeepGradients: true}), nil, math.MaxInt)
+	got, _ := checkGradients(t, train(t, m, Options{Loss: "none:total", Trainable: everything, KeepGradients: true}), nil, math.MaxInt)
 	if d := math.Abs(got[lossName].F[0] - before["total"].F[0]); d > 1e-12 {
 		t.Errorf("the loss differs by %v from that of the functions", d)
 	}
