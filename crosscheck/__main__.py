@@ -36,7 +36,7 @@ def main():
     steps = _training(args, data, work) + _whole(args, tool, data, work)
     runs = _running(args, data, work)
     if not args.kind or "limit" in args.kind:
-        runs += _others("limit", limits.find(tool, work), limits, args, tool, work)
+        runs += _others("limit", limits.find(tool, work, data), limits, args, tool, work)
     everything = results + optima + orders + steps + runs
     (work / "results.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
     for text in table.summary(results, optima, orders, steps, runs):
