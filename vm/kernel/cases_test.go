@@ -10,6 +10,8 @@ var nodeCases = []nodeCase{
 	{op: "Conv", in: args(noise(1, 9, 10, 21), noise(17, 9, 1, 1))},
 	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1), whole1("group", 9)), in: args(noise(2, 9, 13, 21), noise(9, 1, 3, 3), noise(9))},
 
+	{op: "Conv", attrs: attrs(ints("pads", 1, 1, 1, 1)), in: args(noise(1, 12, 14, 14), noise(70, 12, 3, 3), noise(70))},
+	{op: "Conv", attrs: attrs(whole1("group", 2)), in: args(noise(1, 20, 7, 7), noise(160, 10, 1, 1), noise(160))},
 	{op: "Attention", version: 24, in: args(noise(2, 3, 150, 20), noise(2, 3, 130, 20), noise(2, 3, 130, 24))},
 	{
 		op: "Attention", version: 24, outputs: 4,

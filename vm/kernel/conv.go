@@ -69,6 +69,7 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 	p := &reals{c: c, list: make([]gemm.Product, parts), out: make([]int, parts), finish: c.take()}
 	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
 	packed := 0
+	across := c.Out[0].Type == graph.Float32 && weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
@@ -81,9 +82,18 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			p.list[i].B = &s.image
 		}
-		if c.pack(&s.packed, &s.a, weight, i%group*m*k, k, false) {
-			p.list[i].A = &s.packed
+		if c.pack(&s.packed, &s.a, weight, i%group*m*k, k, across) {
 			packed++
+		}
+	}
+	for i := range p.list {
+		switch q, s := &p.list[i], &sides[i]; {
+		case s.packed.At == nil:
+		case !across:
+			q.A = &s.packed
+		case packed == parts: // all are cut alike
+			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, &s.packed, true
+			q.RowBias, q.ColBias = false, q.RowBias
 		}
 	}
 	if packed == parts {

@@ -77,7 +77,7 @@ func TestFusedActivations(t *testing.T) {
 	}
 	// Each case packed and not; of float16 the three clamps alone. Of Gemm the
 	// case that adds a column does so after the product.
-	for what, want := range map[string]int{"Conv float32": 80, "Gemm float32": 20, "MatMul float32": 40, "Conv float16": 24, "MatMul float16": 12, "Gemm float16": 6} {
+	for what, want := range map[string]int{"Conv float32": 120, "Gemm float32": 20, "MatMul float32": 40, "Conv float16": 36, "MatMul float16": 12, "Gemm float16": 6} {
 		if taken[what] != want {
 			t.Errorf("%s: %d fused, want %d", what, taken[what], want)
 		}

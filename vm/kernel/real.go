@@ -45,7 +45,7 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	for i := range p.list {
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
 	}
-	each := p.c.Each(gemm.ScratchBytes)
+	each := p.c.Each(p.list[0].ScratchBytes())
 	tiles := p.list[0].Tiles()
 	var pool *work.Pool
 	var terms unsafe.Pointer // the bias in float32
@@ -62,6 +62,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			v.Tile(tile, element[float32](out, p.out[i]), from(i), pool.Each(worker, each))
 			if more {
 				row, column, m, n := v.Block(tile)
+				if v.Across {
+					row, column, m, n = column, row, n, m
+				}
 				if n == v.Stride {
 					m, n = 1, m*n
 				}

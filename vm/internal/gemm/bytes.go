@@ -113,7 +113,7 @@ type ByteImage struct {
 
 func (m *ByteImage) columns(strip []int16, stage []byte, first, k, deep int) unsafe.Pointer {
 	var list [widest]piece
-	pieces := m.pieces(&list, integerColumns, first)
+	pieces := m.pieces(list[:], integerColumns, first)
 	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
 	volume, s := m.In[0]*m.In[1]*m.In[2], m.Stride[2]
 	for t := range min(taps, deep) {

@@ -6,7 +6,7 @@
 //
 //	Operand      packs a strip of A or of B: Dense, Image
 //	Packed       an operand that was packed whole, once: weights
-//	Product      C = A·B with an epilogue, cut into tiles
+//	Product      C = A·B with an epilogue, cut into tiles; small images go across
 //	Depthwise    the convolution of each channel by itself
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
@@ -33,7 +33,7 @@ const (
 	widest    = 32  // columns of a micro-kernel
 )
 
-// ScratchBytes is what each worker needs.
+// ScratchBytes is what each worker needs for a tile that goes to its place.
 const ScratchBytes = 4 * mostDepth * (tileRows + widest)
 
 // Operand is one side of a product.
@@ -65,6 +65,9 @@ type Product struct {
 	Beta      float32 // 0: what is in C before does not count
 	Act       Activation
 	Low, High float32
+	// Across: C is written column by column, Stride elements from one to the
+	// next. A is an image (or a Dense one, Step 1), see Across.
+	Across bool
 }
 
 // Tiles is how many parts the product is cut into.
@@ -87,6 +90,9 @@ func (p *Product) cut() (rows, columns int) {
 	leastColumns := 64
 	if _, packed := p.A.(*Packed); !packed {
 		leastColumns = 256
+	}
+	if p.Across {
+		leastColumns = 128
 	}
 	rows, columns = evenly(p.M, tileRows, 12), max(p.N, 1)
 	work := max(p.M*p.N*p.K/tiles, leastWork)
@@ -123,8 +129,12 @@ func (p *Product) BlockLen() int {
 }
 
 // Tile computes one part: C and the bias lie at the given addresses, scratch has
-// ScratchBytes bytes.
+// p.ScratchBytes() bytes.
 func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
+	if p.Across {
+		p.tileAcross(tile, c, bias, scratch)
+		return
+	}
 	i, j, _, _ := p.Block(tile)
 	p.TileAt(tile, unsafe.Add(c, 4*(i*p.Stride+j)), p.Stride, bias, scratch)
 }
@@ -196,6 +206,10 @@ func (p *Product) epilogue(w *panel, first, last bool) {
 func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
 	if w.depth == 0 { // there is no element to point to
 		w.a = unsafe.Pointer(unsafe.SliceData(side))
+		return
+	}
+	if p.Across {
+		p.leftAcross(w, side, height, i, m, k)
 		return
 	}
 	if a, ok := p.A.(*Packed); ok {

@@ -25,8 +25,16 @@ type piece struct {
 
 // Pack writes width output positions for depths [k, k+n).
 func (m *Image) Pack(dst []float32, width, first, k, n int) {
+	if width > widest {
+		m.packWide(dst, width, first, k, n)
+		return
+	}
 	var list [widest]piece
-	pieces := m.pieces(&list, width, first)
+	pieces := m.pieces(list[:], width, first)
+	m.packPieces(dst, pieces, width, k, n)
+}
+
+func (m *Image) packPieces(dst []float32, pieces []piece, width, k, n int) {
 	if pieces[len(pieces)-1].to < width {
 		clear(dst)
 	}
@@ -46,8 +54,14 @@ func (m *Image) Pack(dst []float32, width, first, k, n int) {
 	}
 }
 
+// packWide is Pack for more columns than a micro-kernel makes.
+func (m *Image) packWide(dst []float32, width, first, k, n int) {
+	var list [mostAcross]piece
+	m.packPieces(dst, m.pieces(list[:], width, first), width, k, n)
+}
+
 // pieces cuts a strip at the ends of the output's rows.
-func (m *Image) pieces(list *[widest]piece, width, first int) []piece {
+func (m *Image) pieces(list []piece, width, first int) []piece {
 	width = min(width, m.Out[0]*m.Out[1]*m.Out[2]-first)
 	w := first % m.Out[2]
 	h := first / m.Out[2] % m.Out[1]

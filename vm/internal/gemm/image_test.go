@@ -77,8 +77,33 @@ func TestConvolution(t *testing.T) {
 				func(i, k int) float64 { return float64(weights[i*p.K+k]) },
 				func(j, k int) float64 { return w.seen(x, j, k) }, nil, bias)
 			t.Run(name, func(t *testing.T) { compare(t, &p, got, want, size) })
+			if p.N <= mostAcross {
+				t.Run(name+"/across", func(t *testing.T) { sameAcross(t, &p, &w, x, got, bias, r) })
+			}
 		}
 	})
+}
+
+// sameAcross: with pixels down and channels across, the bits are the same.
+func sameAcross(t *testing.T, p *Product, w *window, x, want, bias []float32, r *rand.Rand) {
+	b := PackB(at(make([]float32, PackedBBytes(p.M, p.K)/4+1)), p.A, p.M, p.K)
+	q := &Product{M: p.N, N: p.M, K: p.K, Alpha: 1, ColBias: true, Stride: p.N, B: &b, Across: true}
+	images := []Operand{w.image(x)}
+	if w.kernel == ones() && w.stride == ones() && w.pad == [3]int{} && w.to == w.pad {
+		images = append(images, &Dense{At: at(x), Len: p.N, Step: 1, Deep: p.N})
+	}
+	for _, q.A = range images {
+		room, got := make([]float32, q.ScratchBytes()/4+1), make([]float32, p.M*p.N+1)
+		beyond := float32(7)
+		room[len(room)-1], got[p.M*p.N] = beyond, beyond
+		for _, tile := range r.Perm(q.Tiles()) {
+			q.Tile(tile, at(got), at(bias), at(room))
+		}
+		same(t, fmt.Sprintf("%T", q.A), got, want)
+		if got[p.M*p.N] != beyond || room[len(room)-1] != beyond {
+			t.Errorf("%T: written beyond the end", q.A)
+		}
+	}
 }
 
 // BenchmarkConvolution is the convolutions of ResNet-50.
@@ -114,6 +139,9 @@ func BenchmarkConvolution(b *testing.B) {
 			{2048, flat(512, 7, 1, 1, 0)},
 			{512, flat(2048, 7, 1, 1, 0)},
 			{512, flat(512, 7, 3, 1, 1)},
+			{32, flat(64, 256, 3, 1, 1)}, // U-Net's
+			{64, flat(128, 128, 3, 1, 1)},
+			{128, flat(256, 64, 3, 1, 1)},
 		} {
 			b.Run(fmt.Sprintf("level=%s/in=%dx%d/out=%d/kernel=%d/stride=%d", l, c.w.channels, c.w.in[2], c.m, c.w.kernel[2], c.w.stride[2]), func(b *testing.B) {
 				_ = Use(l)
