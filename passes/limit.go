@@ -165,7 +165,9 @@ func (s *State) newBudget() (*budgeting, error) {
 	}
 	var err error
 	if b.host = s.opt.Host; b.host == nil {
-		b.solver, err = budget.New(p, distinct(orders), budget.Options{Effort: s.opt.Effort})
+		b.solver, err = budget.New(p, distinct(orders), budget.Options{
+			Effort: s.opt.Effort, OrdersAlone: s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast,
+		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
 			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.stays(p),

@@ -63,7 +63,9 @@ func (o *ordering) limits(frontier bool) (limits []int64) {
 
 // repeatLimit plans steps with repetitions alone.
 func (o *ordering) repeatLimit(ctx context.Context) error {
-	solver, err := budget.New(o.problem, o.found.Orders, budget.Options{Effort: optimize.Efforts[o.cmd.Effort]})
+	solver, err := budget.New(o.problem, o.found.Orders, budget.Options{
+		Effort: optimize.Efforts[o.cmd.Effort], OrdersAlone: o.cmd.Strategy != "",
+	})
 	if err != nil {
 		return &failure{exitRefused, fmt.Sprintf("%s: %v", o.file, err)}
 	}

@@ -21,6 +21,11 @@ type Options struct {
 	// impossible, but for what the nodes themselves need. For problems that stand
 	// for something else than their nodes say, such as transfers to a host.
 	NoBound bool
+
+	// OrdersAlone plans from the orders given and from no others: for problems
+	// whose nodes have to keep an order that their tensors do not tell. Otherwise
+	// orders are looked for that suit a plan.
+	OrdersAlone bool
 }
 
 // Verdict says whether a limit can be kept.
@@ -98,6 +103,8 @@ type Solver struct {
 	opt     Options
 	lines   []*line
 	best    int64 // the smallest peak of the orders
+	costs   []int64
+	rules   *rules
 	archive archive
 	filled  bool
 	bound   *bound
@@ -123,7 +130,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{p: p, opt: opt, among: 1}
+	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, among: 1}
 	for i, order := range orders {
 		e, err := p.Evaluate(order)
 		if err != nil {

@@ -22,12 +22,13 @@ const (
 //	  greedy guided by the corners of the cut around the limit, from the plan of
 //	  the limit before, and from nothing in several batches; each pruned
 //	for each limit: the plans of lower limits, pruned against it
+//	for each limit: plans from orders that suit the cheapest one
 //	for each limit: large neighbourhoods of its plan
 //
 // It is bounded by counted work: what one limit leaves, the next may use.
 func (s *Solver) fill(w *work) {
 	s.filled = true
-	w.most = w.done + 2*s.effort(boundWork+descendWork+neighbourWork)
+	w.most = w.done + 2*s.effort(boundWork+descendWork+adaptWork+neighbourWork)
 	grid := s.grid()
 	all := s.chainers(w)
 	s.prove(w, all[0], grid, s.effort(boundWork))
@@ -43,6 +44,9 @@ func (s *Solver) fill(w *work) {
 	for _, c := range lines {
 		s.descend(c, grid, &pace)
 	}
+	s.thin(all, grid)
+	pace = pacer{w, w.done, s.effort(adaptWork), len(grid), 0}
+	all = s.adapt(w, all, grid, &pace)
 	s.thin(all, grid)
 	pace = pacer{w, w.done, s.effort(neighbourWork), len(grid), 0}
 	for i := len(grid) - 1; i >= 0; i-- {
@@ -69,6 +73,7 @@ func (s *Solver) grid() (grid []int64) {
 const (
 	boundWork     = 30_000_000
 	descendWork   = 400_000_000
+	adaptWork     = 400_000_000
 	neighbourWork = 200_000_000
 )
 

@@ -1,0 +1,84 @@
+package budget
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// The runs of a plan as nodes of a problem have the plan's peak in the plan's order.
+// Where another order of them needs less, the plan moves to the line of that order,
+// as many of its makings as can; whatever is planned there is a plan.
+func TestPlansMoveToBetterOrders(t *testing.T) {
+	families := []func(r *rand.Rand) *schedule.Problem{
+		chained,
+		func(r *rand.Rand) *schedule.Problem { return unrestricted(r, true) },
+	}
+	expanded, better := 0, 0
+	for k := range 600 {
+		p := families[k%len(families)](rand.New(rand.NewPCG(uint64(k), 30)))
+		s, peak := solver(t, p, Options{})
+		c := s.chainers(&work{most: math.MaxInt64})[0]
+		for percent := int64(90); percent >= 50; percent -= 10 {
+			c.limit = peak * percent / 100
+			var plan makings
+			c.greedy(&plan, greed{thresholds: plain, rounds: 20})
+			if len(plan) == 0 {
+				continue
+			}
+			c.run(plan, false)
+			x := s.expand(c.unroll(plan))
+			listed := make([]int32, len(x.Nodes))
+			for i := range listed {
+				listed[i] = int32(i)
+			}
+			e, err := x.Evaluate(listed)
+			if err != nil || e.Peak != c.peak {
+				t.Fatalf("graph %d, %d %%: peak %d as a problem (%v), %d as a plan", k, percent, e.Peak, err, c.peak)
+			}
+			expanded++
+			order, steps := s.reorder(c.work, c.line, entry{again: plan, peak: c.peak})
+			if order == nil {
+				continue
+			}
+			better++
+			l := newLine(p, order, s.costs, s.rules, 1)
+			moved := c.moved(plan, steps, l)
+			if len(moved) > len(plan) {
+				t.Errorf("graph %d, %d %%: %d makings of %d", k, percent, len(moved), len(plan))
+			}
+			w := newSweep(l, c.work)
+			w.run(moved, false)
+			checkPlan(t, p, &Plan{Limit: math.MaxInt64, Feasible: Found, Steps: l.unroll(moved), PeakBytes: w.peak, ExtraCost: w.extra})
+		}
+	}
+	if expanded < 500 || better < 20 {
+		t.Errorf("%d plans, %d better orders: too few to tell", expanded, better)
+	}
+}
+
+// Orders that were not given are left alone where that is asked for.
+func TestOrdersAlone(t *testing.T) {
+	lines := func(p *schedule.Problem, opt Options) (given, planned int) {
+		s, peak := solver(t, p, opt)
+		given = len(s.lines)
+		s.Solve(context.Background(), peak*3/4)
+		return given, len(s.lines)
+	}
+	more := 0
+	for k := range 100 {
+		p := unrestricted(rand.New(rand.NewPCG(uint64(k), 31)), false)
+		if given, planned := lines(p, Options{OrdersAlone: true}); planned > given {
+			t.Errorf("graph %d: %d orders of %d given", k, planned, given)
+		}
+		if given, planned := lines(p, Options{}); planned > given {
+			more++
+		}
+	}
+	if more == 0 {
+		t.Error("no graph asks for another order: nothing is tested")
+	}
+}
