@@ -26,6 +26,7 @@ func main() {
 		copyRows()
 		taps()
 		panel(avx2Pairs)
+		panel(vnniPairs)
 		widen()
 		interleave()
 	case "simd":

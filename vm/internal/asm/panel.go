@@ -46,6 +46,7 @@ type set struct {
 	vectors []VecPhysical
 	opmask  bool // loads and stores take a mask register, at no cost
 	pairs   bool // of int16, whose products are added to sums of int32
+	dots    bool // of pairs, by one instruction
 	columns []columns
 }
 
@@ -61,20 +62,22 @@ var (
 	avx2 = set{
 		"AVX2", 6, 8,
 		[]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15},
-		false, false,
+		false, false, false,
 		// A masked store takes a dozen cycles on some machines.
 		[]columns{{"full", 16, 2, false}, {"wide", 9, 2, true}, {"narrow", 1, 1, true}},
 	}
-	avx2Pairs = set{avx2.name, avx2.rows, avx2.lanes, avx2.vectors, false, true, avx2.columns}
+	avx2Pairs = set{avx2.name, avx2.rows, avx2.lanes, avx2.vectors, false, true, false, avx2.columns}
 	avx512    = set{
 		"AVX512", 12, 16,
 		[]VecPhysical{
 			Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
 			Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31,
 		},
-		true, false,
+		true, false, false,
 		[]columns{{"wide", 17, 2, true}, {"narrow", 1, 1, true}},
 	}
+	// Strips of 16 pairs, as AVX2's: one vector, so the layout is the same.
+	vnniPairs = set{"VNNI", avx512.rows, avx512.lanes, avx512.vectors, true, true, true, []columns{{"strip", 1, 1, true}}}
 )
 
 // The registers. A strip of A is read through up to three pointers, four rows
@@ -206,6 +209,12 @@ func (s set) body(label string, r, vectors int, masked bool) {
 			x := free[vectors]
 			if len(free) > vectors+1 {
 				x = free[vectors+i%2]
+			}
+			if s.dots {
+				for v := range vectors {
+					VPDPWSSD_BCST(row(i), free[v], acc(i, v))
+				}
+				continue
 			}
 			if s.pairs {
 				product := free[len(free)-1]

@@ -1,9 +1,27 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:noescape
 func pairsAVX2(p *panel)
+
+//go:noescape
+func pairsVNNI(p *panel)
+
+// vnni reports whether the micro-kernel with VNNI is in use.
+func vnni() bool { return chosen == avx512 && cpu.X86.HasAVX512VNNI }
+
+// pairsHeight is how many rows of C the micro-kernel in use makes.
+func pairsHeight() int {
+	if vnni() {
+		return 2 * integerRows
+	}
+	return integerRows
+}
 
 //go:noescape
 func widenAVX2(dst *int16, src *uint8, n int, flip uint8, zero int16)
@@ -15,6 +33,11 @@ func interleaveAVX2(dst *int16, src *uint8, count, step int, zeros *int16, flip 
 func (p *panel) runPairs() {
 	if chosen == plain {
 		pairsPlain(p)
+		return
+	}
+	if vnni() {
+		p.mask = 1<<p.columns - 1
+		pairsVNNI(p)
 		return
 	}
 	p.mask = uint64(uintptr(unsafe.Pointer(&lanes[16-p.columns])))

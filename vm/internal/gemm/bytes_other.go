@@ -14,3 +14,5 @@ func widenRow(dst []int16, from unsafe.Pointer, n int, flip byte, zero int16) in
 func pairRows(dst []int16, from unsafe.Pointer, count, step int, zeros *[2 * integerColumns]int16, flip byte) {
 	pairRowsPlain(dst, from, count, step, zeros, flip)
 }
+
+func pairsHeight() int { return integerRows }

@@ -4,15 +4,16 @@ import "unsafe"
 
 // Integer is C = A·B of 8-bit integers less their zero points, with sums of 32
 // bits that wrap around. It is exact: two neighbours along the depth are widened
-// to 16 bits and multiplied at once, and their sum fits into 32. Its
-// micro-kernel is that of AVX2 on machines with AVX-512 too.
+// to 16 bits and multiplied at once, and their sum fits into 32. Where there
+// is VNNI, one instruction does so for 16 columns; elsewhere two do for 8.
 type Integer struct {
 	M, N, K int
 	A       IntegerRows
 	B       IntegerColumns
 }
 
-// The block of C that the micro-kernel for integers makes, at all levels.
+// The block of C that the micro-kernels for integers make: twice the rows with
+// VNNI. Strips of A need not be packed for it, as rows lie one behind the other.
 const (
 	integerRows    = 6
 	integerColumns = 16
@@ -70,7 +71,7 @@ func (p *Integer) Tile(tile int, c unsafe.Pointer, stride int, scratch unsafe.Po
 			w.flags = flagBeta
 		}
 		w.a, w.aRow = p.A.rows(side, i0, m, k, deep)
-		w.aStrip = integerRows * w.aRow
+		w.aStrip = pairsHeight() * w.aRow
 		for j := 0; j < n; j += integerColumns {
 			w.columns = min(integerColumns, n-j)
 			w.b = p.B.columns(strip, stage, j0+j, k, deep)
