@@ -274,7 +274,7 @@ func (o *Options) leaveOut(pass string) {
 func known(names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(Pipeline, func(p Pass) bool { return p.Name == name && p.Optional }) {
-			return fmt.Errorf("pass %q cannot be left out: expected one of %v", name, optionalPasses())
+			return fmt.Errorf("pass %q cannot be left out: expected one of %s", name, strings.Join(optionalPasses(), ", "))
 		}
 	}
 	return nil

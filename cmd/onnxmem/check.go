@@ -88,7 +88,7 @@ func (c *checkCmd) usage() error {
 	default:
 		return nil
 	}
-	return &failure{exitUsage, wrong + " (see onnxmem check --help)"}
+	return &failure{exitUsage, wrong}
 }
 
 // baseline reads the older plan.

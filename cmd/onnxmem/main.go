@@ -121,11 +121,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "onnxmem:", optimize.WrongLine("onnxmem", err))
 		return exitUsage
 	}
-	return conclude(stderr, k.Run(&env{stdout, stderr, parser.Model, signals}))
+	return conclude(stderr, k.Selected().FullPath(), k.Run(&env{stdout, stderr, parser.Model, signals}))
 }
 
-// conclude prints an error and gives the exit status that it means.
-func conclude(stderr io.Writer, err error) int {
+// conclude prints an error of a command and gives the exit status that it means.
+func conclude(stderr io.Writer, command string, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -134,17 +134,15 @@ func conclude(stderr io.Writer, err error) int {
 	var refused *graph.Error
 	var option *passes.OptionError
 	var usage *optimize.UsageError
+	isFailure := errors.As(err, &f)
 	switch {
-	case errors.As(err, &f):
+	case isFailure && f.status != exitUsage:
 		if f.text != "" {
 			fmt.Fprintln(stderr, "onnxmem:", f.text)
 		}
 		return f.status
-	case errors.As(err, &option):
-		fmt.Fprintf(stderr, "onnxmem: %v (see onnxmem --help)\n", err)
-		return exitUsage
-	case errors.As(err, &usage):
-		fmt.Fprintln(stderr, "onnxmem:", usage)
+	case isFailure, errors.As(err, &option), errors.As(err, &usage):
+		fmt.Fprintf(stderr, "onnxmem: %v (see %s --help)\n", err, command)
 		return exitUsage
 	case errors.As(err, &refused):
 		fmt.Fprintln(stderr, units.OneLine(err))

@@ -53,17 +53,17 @@ type optimizeCmd struct {
 	In  string `arg:"" help:"The model; - is standard input."`
 	Out string `arg:"" optional:"" help:"The planned model; - is standard output and asks for --plan. None with --frontier or --max-batch: nothing is written."`
 
-	Plan            string      `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
-	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
-	MaxArena        *units.Size `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
-	MaxPeak         *units.Size `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
-	Sync            bool        `help:"Wait until the files are on the disk."`
-	Params          string      `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
-	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
-	FrontierSVG     string      `seldom:"" name:"frontier-svg" placeholder:"FILE" help:"With --frontier: draw it."`
-	MaxBatch        bool        `seldom:"" help:"With --limit: look for the largest batch that fits at no more than --extra."`
-	Extra           units.Limit `seldom:"" default:"10%" placeholder:"N%" help:"With --max-batch: the most extra time (default 10%)."`
-	BatchDim        string      `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
+	Plan            string       `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
+	ExternalData    string       `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
+	MaxArena        *units.Size  `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
+	MaxPeak         *units.Size  `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
+	Sync            bool         `help:"Wait until the files are on the disk."`
+	Params          string       `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
+	InlineFunctions bool         `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
+	FrontierSVG     string       `seldom:"" name:"frontier-svg" placeholder:"FILE" help:"With --frontier: draw it."`
+	MaxBatch        bool         `seldom:"" help:"With --limit: look for the largest batch that fits at no more than --extra."`
+	Extra           *units.Limit `seldom:"" placeholder:"N%" help:"With --max-batch: the most extra time (default 10%)."`
+	BatchDim        string       `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
 	limitFlags
 	trainFlags
 	planFlags
@@ -158,13 +158,19 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	job := c.job()
 	switch {
 	case c.Out == "" && !c.Frontier && !c.MaxBatch:
-		return job, &failure{exitUsage, "expected OUT, --frontier or --max-batch (see onnxmem optimize --help)"}
+		return job, &failure{exitUsage, "expected OUT, --frontier or --max-batch"}
 	case c.FrontierSVG != "" && !c.Frontier:
 		return job, &failure{exitUsage, "--frontier-svg: expected --frontier with it"}
 	case !c.MaxBatch && c.BatchDim != "":
 		return job, &failure{exitUsage, "--batch-dim: expected --max-batch with it"}
+	case !c.MaxBatch && c.Extra != nil:
+		return job, &failure{exitUsage, "--extra: expected --max-batch with it"}
+	case !c.Train && c.Params != "":
+		return job, &failure{exitUsage, "--params: expected --train with it"}
 	case !c.MaxBatch:
 		return job, nil
+	case c.Extra == nil:
+		c.Extra = &units.Limit{Percent: 10}
 	case c.Extra.Percent == 0:
 		return job, &failure{exitUsage, "--extra: expected a share such as 10%"}
 	}

@@ -98,7 +98,7 @@ func (c *orderCmd) Run(e *env) error {
 // check looks at the command line by itself.
 func (c *orderCmd) check() error {
 	wrong := func(format string, args ...any) error {
-		return &failure{exitUsage, fmt.Sprintf(format, args...) + " (see onnxmem order --help)"}
+		return &failure{exitUsage, fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(schedule.Strategies, func(s schedule.Strategy) bool { return s.Name == c.Strategy }):

@@ -90,7 +90,7 @@ func (c *packCmd) Run(e *env) error {
 // check looks at the command line by itself.
 func (c *packCmd) check() error {
 	wrong := func(format string, args ...any) error {
-		return &failure{exitUsage, fmt.Sprintf(format, args...) + " (see onnxmem pack --help)"}
+		return &failure{exitUsage, fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(alloc.Strategies, func(s alloc.Strategy) bool { return s.Name == c.Strategy }):

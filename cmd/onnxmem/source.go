@@ -79,7 +79,7 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
 		if f.Limit != nil {
 			s.close()
-			return nil, &failure{exitUsage, path + " is planned already: expected no --limit (see onnxmem optimize --help)"}
+			return nil, &failure{exitUsage, path + " is planned already: expected no --limit"}
 		}
 		err = s.verify(f.PlanPath)
 	} else {

@@ -91,8 +91,8 @@ func (f *PlanFlags) Options() passes.Options {
 
 // Training are the options of the training graph; nil without --train.
 func (f *TrainFlags) Training() (*autodiff.Options, error) {
-	if !f.Train {
-		return nil, nil
+	if err := f.check(); err != nil || !f.Train {
+		return nil, err
 	}
 	opt := &autodiff.Options{
 		Loss: f.Loss, LossOutput: f.LossOutput, ClassAxis: f.ClassAxis, Probabilities: f.Probabilities,
@@ -113,4 +113,39 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 		*p.to = r
 	}
 	return opt, nil
+}
+
+// check refuses flags that would change nothing: who gives one expects that it
+// does.
+func (f *TrainFlags) check() error {
+	crossEntropy, bce := f.Loss == "" || f.Loss == "cross-entropy", f.Loss == "bce"
+	for _, p := range []struct {
+		flag  string
+		given bool
+		means bool   // something, beside the others
+		with  string // what it means something with
+	}{
+		{"--loss", !crossEntropy, f.Train, "--train"},
+		{"--loss-output", f.LossOutput != "", f.Train, "--train"},
+		{"--class-axis", f.ClassAxis != nil, f.Train, "--train"},
+		{"--probabilities", f.Probabilities, f.Train, "--train"},
+		{"--optimizer", f.Optimizer != "" && f.Optimizer != "sgd", f.Train, "--train"},
+		{"--optimizer-set", len(f.OptimizerSet) > 0, f.Train, "--train"},
+		{"--trainable", f.Trainable != "", f.Train, "--train"},
+		{"--freeze", f.Freeze != "", f.Train, "--train"},
+		{"--freeze-statistics", f.FreezeStatistics, f.Train, "--train"},
+		{"--clip-norm", f.ClipNorm != 0, f.Train, "--train"},
+		{"--updates", f.Updates == "last", f.Train, "--train"},
+		{"--keep-gradients", f.KeepGradients, f.Train, "--train"},
+		{"--no-lean", len(f.NoLean) > 0, f.Train, "--train"},
+		{"--fused-gradients", f.FusedGradients, f.Train, "--train"},
+		{"--decay-all", f.DecayAll, f.Train, "--train"},
+		{"--class-axis", f.ClassAxis != nil, crossEntropy, "--loss cross-entropy"},
+		{"--probabilities", f.Probabilities, bce, "--loss bce"},
+	} {
+		if p.given && !p.means {
+			return &UsageError{fmt.Sprintf("%s: expected %s with it", p.flag, p.with)}
+		}
+	}
+	return nil
 }

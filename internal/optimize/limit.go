@@ -55,7 +55,8 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		return &UsageError{"--limit-arena: expected --limit with it"}
 	}
 	opt.Frontier = f.Frontier
-	if wrong := f.Wrong(f.Limit != nil || f.Frontier); wrong != "" {
+	limited := f.Limit != nil || f.Frontier
+	if wrong := f.Wrong(limited); wrong != "" {
 		return &UsageError{wrong}
 	}
 	if f.Linked() {
@@ -73,6 +74,13 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 		default:
 			return &UsageError{fmt.Sprintf("--device %s: expected flops or bandwidth", name)}
 		}
+	}
+	switch {
+	case limited:
+	case len(f.Device) > 0:
+		return &UsageError{"--device: expected --limit or --frontier with it"}
+	case f.Costs != "":
+		return &UsageError{"--costs: expected --limit or --frontier with it"}
 	}
 	if f.Costs != "" {
 		opt.Costs, err = readCosts(f.Costs)
