@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -65,5 +66,19 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 	}
 	if less == 0 {
 		t.Error("no set ran out of work")
+	}
+}
+
+// Two gradients of one weight are added: one of the two that make them runs last,
+// while the other's result is live and its own input is. No bound of a node sees
+// that input, and sets of all tall nodes hold what runs after.
+func TestSetsOfNeighbours(t *testing.T) {
+	p := parse(t, `x:1; a:3=A(x); b:4=B(a); c:5=C(b, a); u:90=U(b); w:90=W(c); s:90>u>w=Add(u, w); n:90>s=Neg(s); k:90=K(n); out k`)
+	r, err := Solve(p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Certificates[0]; !r.Optimal || c.Kind != KindLast || !slices.Equal(c.Nodes, []int32{3, 4}) {
+		t.Errorf("bound %d, peak %d, certificate %v; want the last of nodes 3 and 4", r.Bound, r.Evaluation.Peak, c)
 	}
 }

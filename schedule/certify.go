@@ -9,7 +9,7 @@ func (p *gap) certify(hint Certificate) {
 	if p.proof.Kind != KindSearch || p.bound == 0 || p.halted() {
 		return
 	}
-	bound, shown := p.bound, p.shown
+	bound := p.bound
 	p.bound-- // a proof of it is news now
 	switch hint.Kind {
 	case KindCut:
@@ -35,7 +35,7 @@ func (p *gap) certify(hint Certificate) {
 		p.ask(v)
 	}
 	if p.bound < bound {
-		p.setsAbove(shown)
+		p.sets()
 	}
 	if p.bound < bound {
 		p.bound, p.proof = bound, Certificate{Kind: KindSearch}

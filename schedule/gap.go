@@ -13,7 +13,6 @@ type gap struct {
 	bound int64
 	proof Certificate // of the bound; Value is kept in bound
 	hint  Certificate // where the bound is from, if it is not proven on this net
-	shown int64       // the greatest bound proven on this net
 
 	recent  []loaded // the last orders seen, and the best
 	ceiling []int64  // node -> the least load seen
@@ -73,9 +72,6 @@ func (p *gap) see(order []int32) bool {
 // raise takes a bound, and reports whether that closes the gap.
 func (p *gap) raise(bound int64, kind string, nodes ...int32) bool {
 	if bound > p.bound {
-		if kind != KindSearch {
-			p.shown = bound
-		}
 		p.bound, p.proof = bound, Certificate{Kind: kind, Nodes: nodes}
 		p.raised(bound)
 	}
@@ -129,79 +125,6 @@ func (p *gap) cuts() {
 	}
 }
 
-// maxSets is how many thresholds the set bounds try of each kind.
-const maxSets = 12
-
-// sets raises the bound by sets of all nodes whose need reaches a threshold: the
-// largest among the nodes loaded above the bound. A set that proves nothing costs a
-// cut or two.
-//
-// A need is what a node adds while it runs and what it reads: of a weight's gradient
-// and the nodes that use it up, as in Adam, only the last is as tall as all of them
-// together. Or it is what a node adds alone.
-func (p *gap) sets() { p.setsAbove(p.bound) }
-
-// setsAbove is sets with the thresholds of the nodes loaded above a level.
-func (p *gap) setsAbove(level int64) {
-	if p.off.has(setBounds) {
-		return
-	}
-	defer p.clock.end(p.clock.begin())
-	tall, need := make([]int64, p.g.nodes), make([]int64, p.g.nodes)
-	for v := range need {
-		tall[v] = p.g.alone(int32(v))
-		need[v] = p.g.trans[v] - p.g.mostSaved(int32(v))
-	}
-	work := p.cutter.Work + maxSetsWork
-	if !p.setsOf(tall, level, work) {
-		p.setsOf(need, level, work)
-	}
-}
-
-// The flow work of one set, and of all: some tenths of a second.
-const (
-	maxSetWork  = 10_000_000
-	maxSetsWork = 15_000_000
-)
-
-// setsOf tries the thresholds of one kind of need, until the flows have visited so
-// much, and reports whether that is the end of it.
-func (p *gap) setsOf(need []int64, level, work int64) bool {
-	var thresholds []int64
-	for v, n := range need {
-		if p.ceiling[v] > level {
-			thresholds = append(thresholds, n)
-		}
-	}
-	slices.Sort(thresholds)
-	thresholds = slices.Compact(thresholds)
-	slices.Reverse(thresholds)
-	for _, least := range thresholds[:min(maxSets, len(thresholds))] {
-		var set []int32
-		in := make([]bool, p.g.nodes)
-		for v, n := range need {
-			if in[v] = n >= least; in[v] {
-				set = append(set, int32(v))
-			}
-		}
-		first, last := p.ends(in)
-		if first > p.bound {
-			if bound := p.firstOf(p.g, set, p.bound, maxSetWork); !p.Broken {
-				p.raise(bound, KindFirst, set...)
-			}
-		}
-		if last > p.bound && !p.done() {
-			if bound := p.lastOf(p.g, set, p.bound, maxSetWork); !p.Broken {
-				p.raise(bound, KindLast, set...)
-			}
-		}
-		if p.done() || p.cutter.Work > work {
-			return true
-		}
-	}
-	return false
-}
-
 // loaded is an order and its loads.
 type loaded struct {
 	order []int32
@@ -223,19 +146,4 @@ func (p *gap) remember(order []int32, best bool) {
 	if len(p.recent) > maxRecent {
 		p.recent = slices.Delete(p.recent, 1, 2)
 	}
-}
-
-// ends returns the least loads that the first and the last node of a set have in
-// the recent orders: bounds on what the set can prove.
-func (p *gap) ends(in []bool) (first, last int64) {
-	first, last = infinite, infinite
-	for _, x := range p.recent {
-		i := slices.IndexFunc(x.order, func(v int32) bool { return in[v] })
-		first = min(first, x.loads[i])
-		for i = len(x.order) - 1; !in[x.order[i]]; {
-			i--
-		}
-		last = min(last, x.loads[i])
-	}
-	return first, last
 }
