@@ -7,8 +7,11 @@ import (
 	"maps"
 	"math"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -57,6 +60,8 @@ type runOutput struct {
 	Type        string   `json:"type"`
 	Identical   *bool    `json:"identical,omitempty"`
 	MaxAbsError *float64 `json:"max_abs_error,omitempty"`
+
+	updated bool // the new value of a parameter or of a state
 }
 
 // runResult is what --json prints.
@@ -87,8 +92,11 @@ func (c *runCmd) Run(e *env) error {
 }
 
 func (c *runCmd) run(e *env) error {
-	if c.Steps < 1 {
+	switch {
+	case c.Steps < 1:
 		return &failure{exitUsage, fmt.Sprintf("--steps %d: expected 1 or more", c.Steps)}
+	case c.Workers < 0:
+		return &failure{exitUsage, fmt.Sprintf("--workers %d: expected 0 or more", c.Workers)}
 	}
 	path := c.Plan
 	if path == "" {
@@ -232,8 +240,11 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs
 	m := s.Memory()
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.DecodedBytes, m.PackedBytes
 	r.HostBytes = m.HostBytes
+	states := program.States()
 	for _, t := range program.Outputs() {
-		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String()})
+		of, isNew := strings.CutSuffix(t.Name, ".new")
+		updated := isNew && slices.ContainsFunc(states, func(s graph.Tensor) bool { return s.Name == of })
+		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String(), updated: updated})
 	}
 	if c.Outputs != "" {
 		if err := writeArrays(c.Outputs, program, out); err != nil {
@@ -258,18 +269,27 @@ func (c *runCmd) print(e *env, r *runResult) error {
 	if c.JSON {
 		return writeJSON(e.stdout, r)
 	}
+	updated, differ := 0, 0
 	for _, o := range r.Outputs {
-		verdict := ""
-		if o.Identical != nil {
-			verdict = "  same bits as unplanned"
-			if !*o.Identical {
-				verdict = "  differs from unplanned"
-				if o.MaxAbsError != nil {
-					verdict += fmt.Sprintf(" by %.3g", *o.MaxAbsError)
-				}
+		same := o.Identical == nil || *o.Identical
+		if o.updated { // a training step has hundreds, all alike
+			updated++
+			if same {
+				continue
 			}
+			differ++
 		}
-		fmt.Fprintf(e.stdout, "%-20s %s%s\n", units.Name(o.Name), o.Type, verdict)
+		fmt.Fprintf(e.stdout, "%-20s %s%s\n", units.Name(o.Name), o.Type, o.verdict())
+	}
+	if updated > 0 {
+		verdict := ""
+		switch {
+		case differ > 0:
+			verdict = fmt.Sprintf(", %d differ from unplanned", differ)
+		case c.Check:
+			verdict = "  same bits as unplanned"
+		}
+		fmt.Fprintf(e.stdout, "%-20s %d parameters and states%s\n", "updated", updated, verdict)
 	}
 	for _, row := range []struct {
 		name  string
@@ -283,4 +303,18 @@ func (c *runCmd) print(e *env, r *runResult) error {
 	}
 	fmt.Fprintf(e.stdout, "%-20s %.3f ms, %d allocations\n", "step", r.Times.Step, r.HeapAllocs)
 	return nil
+}
+
+// verdict says how the output compares with that of an unplanned run, if there was
+// one.
+func (o *runOutput) verdict() string {
+	switch {
+	case o.Identical == nil:
+		return ""
+	case *o.Identical:
+		return "  same bits as unplanned"
+	case o.MaxAbsError == nil:
+		return "  differs from unplanned"
+	}
+	return fmt.Sprintf("  differs from unplanned by %.3g", *o.MaxAbsError)
 }
