@@ -237,12 +237,7 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) err
 		p.span(d.Span)
 		return nil
 	}
-	var b []byte
-	for _, n := range d.Dims {
-		b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), uint64(n))
-	}
-	b = appendInt(b, 2, int64(d.Type))
-	p.bytes(appendText(b, 8, name))
+	p.bytes(tensorHead(d, name))
 	if x := d.External; x != nil {
 		p.bytes(appendProp(nil, 13, graph.Prop{Key: "location", Value: x.Location}))
 		p.bytes(appendProp(nil, 13, graph.Prop{Key: "offset", Value: strconv.FormatInt(x.Offset, 10)}))
@@ -263,6 +258,22 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) err
 		p.size += d.Bytes
 	}
 	return nil
+}
+
+// EncodeTensor gives the TensorProto of a tensor that stands alone, as [ParseTensor]
+// reads it. Its elements are those of Raw.
+func EncodeTensor(d *graph.Data) []byte {
+	b := tensorHead(d, d.Name)
+	return protowire.AppendBytes(protowire.AppendTag(b, 9, protowire.BytesType), d.Raw)
+}
+
+// tensorHead emits all of a TensorProto but its elements.
+func tensorHead(d *graph.Data, name string) (b []byte) {
+	for _, n := range d.Dims {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), uint64(n))
+	}
+	b = appendInt(b, 2, int64(d.Type))
+	return appendText(b, 8, name)
 }
 
 // rawOf gives the elements of a small built tensor as raw_data.

@@ -98,6 +98,15 @@ func ParseTensor(name string, b []byte) (Value, error) {
 	return Value{t.Type, t.Shape, unsafe.Slice((*byte)(t.At), t.Bytes())}, nil
 }
 
+// Tensor encodes a value as a TensorProto of a name, as [ParseTensor] reads it.
+func (v Value) Tensor(name string) []byte {
+	d := graph.Data{Name: name, Type: v.Type, Raw: v.Data}
+	for _, n := range v.Shape {
+		d.Dims = append(d.Dims, int64(n))
+	}
+	return onnx.EncodeTensor(&d)
+}
+
 // Reals gives the elements of a value of numbers; false for other dtypes.
 func (v Value) Reals() ([]float64, bool) {
 	t := kernel.Tensor{Type: v.Type, Shape: v.Shape, At: unsafe.Pointer(unsafe.SliceData(v.Data))}

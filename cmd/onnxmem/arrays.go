@@ -76,6 +76,17 @@ func writeArrays(path string, program *vm.Program, out map[string]vm.Value) erro
 	})
 }
 
+// writeValue writes a value as a .npy file, or as a TensorProto.
+func writeValue(path, name string, v vm.Value) error {
+	return writeWith(path, func(w io.Writer) error {
+		if strings.HasSuffix(path, ".npy") {
+			return npy.Write(w, v.Array())
+		}
+		_, err := w.Write(v.Tensor(name))
+		return err
+	})
+}
+
 // writeWith writes a file whole, or not at all.
 func writeWith(path string, write func(io.Writer) error) error {
 	f, err := atomicfile.Create(path, 0o666)

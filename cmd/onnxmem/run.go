@@ -28,6 +28,7 @@ type runCmd struct {
 	Seed        uint64            `default:"0" help:"Of random inputs and of operators that draw at random (default 0)."`
 	Params      string            `placeholder:"FILE" help:"First values of a training graph's parameters and states (default: MODEL with .params.onnx, if it is there)."`
 	Outputs     string            `placeholder:"FILE.npz" help:"Write the outputs of the last step."`
+	Output      map[string]string `placeholder:"NAME=FILE" mapsep:"none" help:"Write one of them: .npy or .pb (TensorProto); may be given again."`
 	Save        string            `placeholder:"FILE" help:"Write the parameters and states after the last step, as --params takes them."`
 	SaveModel   string            `placeholder:"FILE" help:"Write the model that the training graph was made of, with the trained parameters."`
 	Source      string            `placeholder:"FILE" help:"That model, for --save-model (default: by the plan, beside MODEL)."`
@@ -116,6 +117,9 @@ func (c *runCmd) run(e *env) error {
 		return err
 	}
 	defer program.Close()
+	if err := c.checkOutputs(program); err != nil {
+		return err
+	}
 	inputs, err := c.values(e, program)
 	if err != nil {
 		return err
@@ -248,6 +252,11 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs
 	}
 	if c.Outputs != "" {
 		if err := writeArrays(c.Outputs, program, out); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Output)) {
+		if err := writeValue(c.Output[name], name, out[name]); err != nil {
 			return err
 		}
 	}

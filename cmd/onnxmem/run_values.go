@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
@@ -124,6 +125,21 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 		return nil, refusedf(c.Model, "%q is no input of the model", graph.Short(name))
 	}
 	return values, nil
+}
+
+// checkOutputs refuses, before anything runs, what --output cannot write.
+func (c *runCmd) checkOutputs(program *vm.Program) error {
+	outputs := program.Outputs()
+	for _, name := range slices.Sorted(maps.Keys(c.Output)) {
+		file := c.Output[name]
+		if !strings.HasSuffix(file, ".npy") && !strings.HasSuffix(file, ".pb") {
+			return &failure{exitUsage, fmt.Sprintf("--output %s=%s: expected a file that ends in .npy or .pb", name, file)}
+		}
+		if !slices.ContainsFunc(outputs, func(t graph.Tensor) bool { return t.Name == name }) {
+			return refusedf(c.Model, "%q is no output of the model", graph.Short(name))
+		}
+	}
+	return nil
 }
 
 // source opens the model that a training graph was made of, if --save-model asks
