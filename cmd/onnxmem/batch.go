@@ -21,7 +21,7 @@ type batchCmd struct {
 	In []string `arg:"" name:"in" help:"Folders, models or patterns, or - for a list on standard input; last, the folder that the planned models go to."`
 
 	Jobs      int           `placeholder:"N" help:"Models at a time (default: the cores)."`
-	Memory    units.Size    `placeholder:"SIZE" help:"Memory that those may take together, estimated by their graphs, such as 8GiB (default: any)."`
+	Memory    units.Size    `placeholder:"SIZE" help:"Memory that those may take together, estimated from their files, such as 8GiB (default: any)."`
 	ModelTime time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; what takes longer has failed (default: any)."`
 	Shard     string        `placeholder:"I/N" help:"The I-th of N equal parts of the list, for one of N machines."`
 	Reports   bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
@@ -29,6 +29,7 @@ type batchCmd struct {
 	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as optimize has it."`
 	MaxArena        *units.Size `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
 	MaxPeak         *units.Size `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
+	Sync            bool        `help:"Wait until the files are on the disk."`
 	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, as optimize has it."`
 	limitFlags
 	trainFlags
@@ -52,6 +53,9 @@ func (c *batchCmd) Run(e *env) error {
 		return &failure{exitUsage, "batch: expected IN and OUT"}
 	}
 	out := c.In[len(c.In)-1]
+	if c.Jobs < 0 {
+		return &failure{exitUsage, fmt.Sprintf("--jobs %d: expected 1 or more", c.Jobs)}
+	}
 	if err := c.job("", "").Check(); err != nil {
 		return err
 	}
@@ -90,6 +94,9 @@ func (c *batchCmd) models(out string) ([]batch.Model, error) {
 		if rel, err := filepath.Rel(out, m.Path); err != nil || !filepath.IsLocal(rel) {
 			kept = append(kept, m)
 		}
+	}
+	if len(models) > 0 && len(kept) == 0 {
+		return nil, &failure{exitUsage, out + ": all models lie there: expected another place for the results"}
 	}
 	if c.Shard == "" {
 		return kept, nil
@@ -160,7 +167,7 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 // job is the work on a model.
 func (c *batchCmd) job(in, out string) optimize.Job {
 	j := optimize.Job{
-		In: in, Out: out, ExternalData: c.ExternalData, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak,
+		In: in, Out: out, ExternalData: c.ExternalData, Sync: c.Sync, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak,
 		InlineFunctions: c.InlineFunctions, SpareDims: true, Tool: tool(), TrainFlags: c.trainFlags, LimitFlags: c.limitFlags, PlanFlags: c.PlanFlags,
 	}
 	if c.Reports {
