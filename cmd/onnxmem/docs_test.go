@@ -7,6 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/onnxmem/onnxmem/internal/optimize"
 )
 
 // TestPages runs every command of the pages, each block in a folder of its own.
@@ -89,6 +93,90 @@ func TestRecipesCode(t *testing.T) {
 	}
 	if len(blocks) < 2 {
 		t.Errorf("%d blocks of Go", len(blocks))
+	}
+}
+
+// TestCommandsAreKnown: what a page says of a command, this command has: each flag
+// that stands behind it in one piece of code.
+func TestCommandsAreKnown(t *testing.T) {
+	parser, err := kong.New(&cli{}, kong.Vars{"version": "", "exports": strings.Join(exportNames(), ",")}, kong.Vars(optimize.Vars()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]map[string]bool{}
+	for _, c := range parser.Model.Children {
+		flags[c.Name] = map[string]bool{"help-all": true}
+		for _, group := range c.AllFlags(false) {
+			for _, f := range group {
+				flags[c.Name][f.Name] = true
+			}
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "CHANGELOG.md"))
+	named := regexp.MustCompile("(?m)`onnxmem ([a-z]+)([^`\n]*)`|^ {4}(?:\\$ )?onnxmem ([a-z]+)(.*)$")
+	flag := regexp.MustCompile(`--([a-z][a-z-]*)`)
+	commands := 0
+	for _, path := range pages {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(page), -1) {
+			command := m[1] + m[3]
+			commands++
+			if flags[command] == nil {
+				t.Errorf("%s: %s: no command", filepath.Base(path), m[0])
+				continue
+			}
+			for _, f := range flag.FindAllStringSubmatch(m[2]+m[4], -1) {
+				if !flags[command][f[1]] {
+					t.Errorf("%s: %s: no flag --%s", filepath.Base(path), m[0], f[1])
+				}
+			}
+		}
+	}
+	if commands < 50 {
+		t.Errorf("%d commands", commands)
+	}
+}
+
+// TestReadmeScreen: the README's first commands print what stands below them; a
+// line of … stands for any others.
+func TestReadmeScreen(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	var shown []string // what is still to come of the output
+	commands := 0
+	for _, line := range strings.Split(string(page), "\n") {
+		line, ok := strings.CutPrefix(line, "    ")
+		command, prompt := strings.CutPrefix(line, "$ onnxmem ")
+		switch {
+		case !ok || !prompt && commands == 0:
+		case prompt:
+			var out, errs bytes.Buffer
+			if got := run(strings.Fields(command), &out, &errs); got != 0 {
+				t.Fatalf("%s: exit status %d: %s", line, got, &errs)
+			}
+			shown = strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+			commands++
+		case line == "…":
+			shown = nil
+		case len(shown) > 0 && shown[0] == line:
+			shown = shown[1:]
+		case len(shown) > 0:
+			t.Errorf("got  %s\nwant %s", shown[0], line)
+			shown = shown[1:]
+		}
+	}
+	if commands < 3 {
+		t.Errorf("%d commands", commands)
 	}
 }
 
