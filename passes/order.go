@@ -27,7 +27,9 @@ func (s *State) order(r *region) error {
 	}
 	if r == s.main {
 		opt.Progress = s.opt.Progress
-		if s.opt.UpdatesLast {
+		// What returns for an update does so right before it; the order that is kept
+		// has the updates last already.
+		if s.opt.UpdatesLast && !s.keepOrder {
 			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
 		}
 	}
