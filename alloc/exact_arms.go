@@ -22,7 +22,7 @@ type arm struct {
 }
 
 // arms are tried first. No order suits all problems: one solves an instance in
-// n nodes that another does not solve in a million (placement.md, 4.6).
+// n nodes that another does not solve in a million.
 var arms = []arm{
 	{keys: "A"},
 	{keys: "WAT"},

@@ -173,7 +173,7 @@ func (c *Call) strided(x ID, strides, out []int64) ID {
 }
 
 // pointwiseGrad is that of a 1x1 kernel: d·Xᵀ, summed over the batch. It took a
-// tenth of the convolution's time (gradients.md, Conv). The sum is the product's
+// tenth of the convolution's time. The sum is the product's
 // own, over channels that stand first, where a product for each example would
 // take more than d does.
 func (c *Call) pointwiseGrad(x, d ID, k []int64) ID {

@@ -3,7 +3,7 @@ package autodiff
 import "math"
 
 // Operators that work element by element on one input. What each saves of the
-// forward graph is what its formula reads (gradients.md).
+// forward graph is what its formula reads.
 var elementwiseRules = []Rule{
 	{Op: "Relu", Grad: reluGrad},
 	{Op: "Sigmoid", Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},

@@ -38,7 +38,7 @@ type emitter struct {
 	err error
 }
 
-// The metadata of nodes (training.md).
+// The metadata of nodes (docs/formats.md, Training graphs).
 const (
 	keyPhase = "onnxmem.phase"
 	keyOf    = "onnxmem.of"

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// The names that a training graph adds (training.md).
+// The names that a training graph adds (docs/formats.md, Training graphs).
 const (
 	lossName   = "loss"
 	labelsName = "labels"

@@ -14,7 +14,7 @@ type Rule struct {
 	Inputs []int
 	// Grad emits the gradients of the inputs that need one and says so with
 	// Call.Set. It reads no more of the forward graph than it must: what it
-	// reads is kept alive (gradients.md, "saved").
+	// reads is kept alive.
 	Grad func(c *Call)
 }
 

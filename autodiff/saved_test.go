@@ -10,7 +10,7 @@ import (
 )
 
 // TestSaved: the backward pass of a node reads no more of the forward graph than
-// gradients.md names, so that the rest may die early. Inputs are p0, p1, …, the
+// its formula needs, so that the rest may die early. Inputs are p0, p1, …, the
 // outputs y0, y1, ….
 func TestSaved(t *testing.T) {
 	pair := []operand{param(2, 3), param(2, 3)}

@@ -80,7 +80,7 @@ func (s *State) keptNote(r *schedule.Result) string {
 
 // choose puts the nodes into that of several orders of one peak whose arena is
 // the smallest, the first of equal ones: neither the area of the load nor the
-// distance from the program's order tells which that is (scheduling.md, 5). They
+// distance from the program's order tells which that is. They
 // come with the program's order first, if it is one of them, then by area.
 func (s *State) choose(r *region, orders [][]int32) error {
 	best, arena := -1, int64(0)

@@ -43,8 +43,8 @@ var placeEfforts = map[schedule.Effort]alloc.Effort{
 
 // placeQuickly places the buffers of a region twice: with every storage shared
 // that can be, and with only those that the peak needs. Each pair ties two
-// tensors to one place, which can cost more in fragmentation than it saves
-// (scheduling.md, 2.6). The smaller arena is kept, the first of equal ones; it
+// tensors to one place, which can cost more in fragmentation than it saves.
+// The smaller arena is kept, the first of equal ones; it
 // gives the pairs of that one.
 func (s *State) placeQuickly(r *region) ([]schedule.Pair, error) {
 	all := r.loads

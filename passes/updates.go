@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// What a training graph says of itself (training.md).
+// What a training graph says of itself (docs/formats.md, Training graphs).
 const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"

@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// bounds computes lower bounds of a scope's loads from their definition
-// (scheduling.md, 2.1, 2.3 and 2.6).
+// bounds computes lower bounds of a scope's loads from their definition;
+// the proofs stand in package schedule, beside each bound.
 //
 // A downset is a set of nodes that holds all that must run before its members:
 // a state between two steps. Its live bytes are those of the storages that have
