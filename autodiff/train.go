@@ -63,10 +63,10 @@ func optionf(format string, args ...any) error { return &OptionError{fmt.Errorf(
 const minOpset = 18
 
 // Train makes the graph of one training step out of an inference model: forward,
-// loss, backward, update, as one graph of standard operators (docs/formats.md, Training graphs). Calls
-// of local functions are inlined. m is left as it is, but for the types that
-// inference gives it. Errors about the
-// model are of type *graph.Error, those about opt of type *OptionError.
+// loss, backward, update, as one graph of standard operators (docs/formats.md,
+// Training graphs). Calls of local functions are inlined. m is left as it is, but
+// for the types that inference gives it. Errors about the model are of type
+// *graph.Error, those about opt of type *OptionError.
 func Train(m *graph.Model, opt Options) (*Step, error) {
 	var step *Step
 	err := untilUnmerged(func(salt int) error {

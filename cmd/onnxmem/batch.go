@@ -50,11 +50,11 @@ Examples:
 // all memory, stops nothing.
 func (c *batchCmd) Run(e *env) error {
 	if len(c.In) < 2 {
-		return &failure{exitUsage, "batch: expected IN and OUT"}
+		return usagef("expected IN and OUT")
 	}
 	out := c.In[len(c.In)-1]
 	if c.Jobs < 0 {
-		return &failure{exitUsage, fmt.Sprintf("--jobs %d: expected 1 or more", c.Jobs)}
+		return usagef("--jobs %d: expected 1 or more", c.Jobs)
 	}
 	if err := c.job("", "").Check(); err != nil {
 		return err
@@ -96,14 +96,14 @@ func (c *batchCmd) models(out string) ([]batch.Model, error) {
 		}
 	}
 	if len(models) > 0 && len(kept) == 0 {
-		return nil, &failure{exitUsage, out + ": all models lie there: expected another place for the results"}
+		return nil, usagef("%s: all models lie there: expected another place for the results", out)
 	}
 	if c.Shard == "" {
 		return kept, nil
 	}
 	var i, n int
 	if k, err := fmt.Sscanf(c.Shard, "%d/%d", &i, &n); err != nil || k != 2 || i < 1 || i > n || fmt.Sprintf("%d/%d", i, n) != c.Shard {
-		return nil, &failure{exitUsage, fmt.Sprintf("--shard %s: expected I/N with I from 1 to N", c.Shard)}
+		return nil, usagef("--shard %s: expected I/N with I from 1 to N", c.Shard)
 	}
 	return batch.Shard(kept, i, n), nil
 }

@@ -75,20 +75,17 @@ func (c *checkCmd) Run(e *env) error {
 
 // usage looks at the command line by itself.
 func (c *checkCmd) usage() error {
-	wrong := ""
 	switch {
 	case c.MaxArena == nil && c.MaxPeak == nil && c.MaxTotal == nil && c.Baseline == "":
-		wrong = "nothing to check: expected --max-arena, --max-peak, --max-total or --baseline"
+		return usagef("nothing to check: expected --max-arena, --max-peak, --max-total or --baseline")
 	case c.MaxGrowth != nil && c.Baseline == "":
-		wrong = "--max-growth: expected a --baseline"
+		return usagef("--max-growth: expected a --baseline")
 	case c.Baseline == "-" && c.File == "-":
-		wrong = "FILE and the baseline cannot both come from standard input"
+		return usagef("FILE and the baseline cannot both come from standard input")
 	case c.JSON && c.Format != "text":
-		wrong = "--json and --format: expected one of them"
-	default:
-		return nil
+		return usagef("--json and --format: expected one of them")
 	}
-	return &failure{exitUsage, wrong}
+	return nil
 }
 
 // baseline reads the older plan.

@@ -47,7 +47,7 @@ Examples:
 // Run reads, compares and prints.
 func (c *compareCmd) Run(e *env) error {
 	if c.Align < 0 {
-		return &failure{exitUsage, fmt.Sprintf("alignment %d: expected 1 or more bytes", c.Align)}
+		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	}
 	bar := newProgress(e.stderr, len(schedule.Strategies)+len(alloc.Strategies)+len(alloc.ObjectStrategies)+len(alloc.Simulators)+2)
 	defer bar.stop()

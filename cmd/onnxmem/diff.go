@@ -26,7 +26,7 @@ Examples:
 // Run reads both and compares.
 func (c *diffCmd) Run(e *env) error {
 	if c.Before == "-" && c.After == "-" {
-		return &failure{exitUsage, "the plans cannot both come from standard input"}
+		return usagef("the plans cannot both come from standard input")
 	}
 	var plans [2]*plan.Plan
 	planned := false // by the flags
@@ -40,7 +40,7 @@ func (c *diffCmd) Run(e *env) error {
 		plans[i], planned = s.plan, planned || s.trust == plannedHere
 	}
 	if len(c.Dim) > 0 && !planned {
-		return &failure{exitUsage, "both are planned already: --dim is for a model that is not"}
+		return usagef("both are planned already: --dim is for a model that is not")
 	}
 	d := plans[0].Diff(plans[1])
 	if c.JSON {

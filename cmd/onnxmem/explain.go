@@ -39,7 +39,7 @@ Examples:
 // Run reads, explains and prints.
 func (c *explainCmd) Run(e *env) error {
 	if c.Top < 0 {
-		return &failure{exitUsage, fmt.Sprintf("--top %d: expected a number of tensors", c.Top)}
+		return usagef("--top %d: expected a number of tensors", c.Top)
 	}
 	x, name, err := c.explain(e)
 	if err != nil {

@@ -40,10 +40,10 @@ func exportNames() (names []string) {
 // Run reads or plans, and writes.
 func (c *exportCmd) Run(e *env) error {
 	if c.JSON && c.Out == "-" {
-		return &failure{exitUsage, "the export and --json cannot both go to standard output"}
+		return usagef("the export and --json cannot both go to standard output")
 	}
 	if c.Out != "-" && (c.File != "-" && onnx.SamePath(c.Out, c.File) || c.PlanPath != "" && onnx.SamePath(c.Out, c.PlanPath)) {
-		return &failure{exitUsage, c.Out + ": it is the input: expected another place for the export"}
+		return usagef("%s: it is the input: expected another place for the export", c.Out)
 	}
 	s, err := c.openOnly(e, c.File)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *exportCmd) Run(e *env) error {
 	}
 	defer s.close()
 	if c.Out != "-" && s.file != nil && onnx.HoldsExternal(s.file.Model, filepath.Dir(c.Out), c.Out) {
-		return &failure{exitUsage, c.Out + ": it holds the model's external data: expected another place for the export"}
+		return usagef("%s: it holds the model's external data: expected another place for the export", c.Out)
 	}
 	var text bytes.Buffer
 	k := slices.Index(exportNames(), c.To)

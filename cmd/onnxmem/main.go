@@ -85,6 +85,12 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
+// usagef is the failure of a command line that is wrong whatever the files hold;
+// [conclude] adds where to read on.
+func usagef(format string, args ...any) error {
+	return &failure{exitUsage, fmt.Sprintf(format, args...)}
+}
+
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the command without the process around it.

@@ -39,7 +39,7 @@ func (c *modelCmd) Run(e *env) error {
 	}
 	m, err := models.Build(c.Name, models.Options{Dims: c.Dim, Set: c.Set, Seed: c.Seed})
 	if err != nil {
-		return &failure{exitUsage, err.Error()}
+		return usagef("%v", err)
 	}
 	im, err := onnx.Encode(m)
 	if err != nil {
@@ -101,5 +101,5 @@ func (c *modelCmd) describe(w io.Writer) error {
 		return nil
 	}
 	_, err := models.Build(c.Name, models.Options{})
-	return &failure{exitUsage, err.Error()}
+	return usagef("%v", err)
 }

@@ -158,21 +158,21 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	job := c.job()
 	switch {
 	case c.Out == "" && !c.Frontier && !c.MaxBatch:
-		return job, &failure{exitUsage, "expected OUT, --frontier or --max-batch"}
+		return job, usagef("expected OUT, --frontier or --max-batch")
 	case c.FrontierSVG != "" && !c.Frontier:
-		return job, &failure{exitUsage, "--frontier-svg: expected --frontier with it"}
+		return job, usagef("--frontier-svg: expected --frontier with it")
 	case !c.MaxBatch && c.BatchDim != "":
-		return job, &failure{exitUsage, "--batch-dim: expected --max-batch with it"}
+		return job, usagef("--batch-dim: expected --max-batch with it")
 	case !c.MaxBatch && c.Extra != nil:
-		return job, &failure{exitUsage, "--extra: expected --max-batch with it"}
+		return job, usagef("--extra: expected --max-batch with it")
 	case !c.Train && c.Params != "":
-		return job, &failure{exitUsage, "--params: expected --train with it"}
+		return job, usagef("--params: expected --train with it")
 	case !c.MaxBatch:
 		return job, nil
 	case c.Extra == nil:
 		c.Extra = &units.Limit{Percent: 10}
 	case c.Extra.Percent == 0:
-		return job, &failure{exitUsage, "--extra: expected a share such as 10%"}
+		return job, usagef("--extra: expected a share such as 10%%")
 	}
 	bar.step("look for the largest batch")
 	name, length, err := job.MaxBatch(c.BatchDim, c.Extra.Percent)

@@ -97,20 +97,17 @@ func (c *orderCmd) Run(e *env) error {
 
 // check looks at the command line by itself.
 func (c *orderCmd) check() error {
-	wrong := func(format string, args ...any) error {
-		return &failure{exitUsage, fmt.Sprintf(format, args...)}
-	}
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(schedule.Strategies, func(s schedule.Strategy) bool { return s.Name == c.Strategy }):
-		return wrong("order strategy %q is unknown: expected one of %s", c.Strategy, optimize.Vars()["schedules"])
+		return usagef("order strategy %q is unknown: expected one of %s", c.Strategy, optimize.Vars()["schedules"])
 	case c.Align < 1:
-		return wrong("alignment %d: expected 1 or more bytes", c.Align)
+		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
-		return wrong("time limit %v: expected more than nothing", c.TimeLimit)
+		return usagef("time limit %v: expected more than nothing", c.TimeLimit)
 	case c.Wrong(c.Limit != nil || c.Frontier) != "":
-		return wrong("%s", c.Wrong(c.Limit != nil || c.Frontier))
+		return usagef("%s", c.Wrong(c.Limit != nil || c.Frontier))
 	case c.LP == "-" && c.Out == "-":
-		return wrong("--lp and --out: expected at most one of them on standard output")
+		return usagef("--lp and --out: expected at most one of them on standard output")
 	}
 	return nil
 }

@@ -89,18 +89,15 @@ func (c *packCmd) Run(e *env) error {
 
 // check looks at the command line by itself.
 func (c *packCmd) check() error {
-	wrong := func(format string, args ...any) error {
-		return &failure{exitUsage, fmt.Sprintf(format, args...)}
-	}
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(alloc.Strategies, func(s alloc.Strategy) bool { return s.Name == c.Strategy }):
-		return wrong("placement strategy %q is unknown: expected one of %s", c.Strategy, optimize.Vars()["placements"])
+		return usagef("placement strategy %q is unknown: expected one of %s", c.Strategy, optimize.Vars()["placements"])
 	case c.Align < 1:
-		return wrong("alignment %d: expected 1 or more bytes", c.Align)
+		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
-		return wrong("time limit %v: expected more than nothing", c.TimeLimit)
+		return usagef("time limit %v: expected more than nothing", c.TimeLimit)
 	case c.Out != "" && (c.Out == c.SVG || c.Out != "-" && c.SVG != "-" && c.SVG != "" && onnx.SamePath(c.Out, c.SVG)):
-		return wrong("%s: expected different places for the buffers and the picture", c.Out)
+		return usagef("%s: expected different places for the buffers and the picture", c.Out)
 	}
 	return nil
 }

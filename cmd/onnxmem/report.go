@@ -52,7 +52,7 @@ func (c *reportCmd) Run(e *env) error {
 	}
 	defer s.close()
 	if path != "-" && s.file != nil && onnx.HoldsExternal(s.file.Model, filepath.Dir(path), path) {
-		return &failure{exitUsage, path + ": it holds the model's external data: expected another place for the report"}
+		return usagef("%s: it holds the model's external data: expected another place for the report", path)
 	}
 	var text bytes.Buffer
 	if err := c.write(&text, s, path == "-" && colours(e.stdout)); err != nil {
@@ -85,7 +85,7 @@ func (c *reportCmd) path() (string, error) {
 	case path == "" && c.Text:
 		path = "-"
 	case path == "" && c.File == "-":
-		return "", &failure{exitUsage, "FILE is standard input: say with -o where the report goes"}
+		return "", usagef("FILE is standard input: say with -o where the report goes")
 	case path == "":
 		path = strings.TrimSuffix(strings.TrimSuffix(c.File, ".plan.json"), ".onnx") + ".report.html"
 		if c.SVG {
@@ -94,11 +94,11 @@ func (c *reportCmd) path() (string, error) {
 	}
 	switch {
 	case path == "-" && c.Open:
-		return "", &failure{exitUsage, "the report goes to standard output: expected no --open"}
+		return "", usagef("the report goes to standard output: expected no --open")
 	case path == "-" && c.JSON:
-		return "", &failure{exitUsage, "the report and --json cannot both go to standard output"}
+		return "", usagef("the report and --json cannot both go to standard output")
 	case path != "-" && (c.File != "-" && onnx.SamePath(path, c.File) || c.PlanPath != "" && onnx.SamePath(path, c.PlanPath)):
-		return "", &failure{exitUsage, path + ": it is the input: expected another place for the report"}
+		return "", usagef("%s: it is the input: expected another place for the report", path)
 	}
 	return path, nil
 }

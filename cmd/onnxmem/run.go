@@ -95,9 +95,9 @@ func (c *runCmd) Run(e *env) error {
 func (c *runCmd) run(e *env) error {
 	switch {
 	case c.Steps < 1:
-		return &failure{exitUsage, fmt.Sprintf("--steps %d: expected 1 or more", c.Steps)}
+		return usagef("--steps %d: expected 1 or more", c.Steps)
 	case c.Workers < 0:
-		return &failure{exitUsage, fmt.Sprintf("--workers %d: expected 0 or more", c.Workers)}
+		return usagef("--workers %d: expected 0 or more", c.Workers)
 	}
 	path := c.Plan
 	if path == "" {

@@ -133,7 +133,7 @@ func (c *runCmd) checkOutputs(program *vm.Program) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Output)) {
 		file := c.Output[name]
 		if !strings.HasSuffix(file, ".npy") && !strings.HasSuffix(file, ".pb") {
-			return &failure{exitUsage, fmt.Sprintf("--output %s=%s: expected a file that ends in .npy or .pb", name, file)}
+			return usagef("--output %s=%s: expected a file that ends in .npy or .pb", name, file)
 		}
 		if !slices.ContainsFunc(outputs, func(t graph.Tensor) bool { return t.Name == name }) {
 			return refusedf(c.Model, "%q is no output of the model", graph.Short(name))
@@ -146,7 +146,7 @@ func (c *runCmd) checkOutputs(program *vm.Program) error {
 // for it.
 func (c *runCmd) source(program *vm.Program, p *plan.Plan) (*onnx.File, error) {
 	if (c.Save != "" || c.SaveModel != "") && len(program.States()) == 0 {
-		return nil, &failure{exitUsage, fmt.Sprintf("%s has no parameters that change: --save and --save-model are for training graphs (optimize --train)", c.Model)}
+		return nil, usagef("%s has no parameters that change: --save and --save-model are for training graphs (optimize --train)", c.Model)
 	}
 	if c.SaveModel == "" {
 		return nil, nil

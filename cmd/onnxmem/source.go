@@ -62,7 +62,7 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	switch kind {
 	case isPlan:
 		if f.PlanPath != "" {
-			return nil, &failure{exitUsage, path + " is a plan itself: expected no --plan"}
+			return nil, usagef("%s is a plan itself: expected no --plan", path)
 		}
 		return s, s.readPlan(path, text)
 	case isStream:
@@ -79,7 +79,7 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
 		if f.Limit != nil {
 			s.close()
-			return nil, &failure{exitUsage, path + " is planned already: expected no --limit"}
+			return nil, usagef("%s is planned already: expected no --limit", path)
 		}
 		err = s.verify(f.PlanPath)
 	} else {
@@ -106,7 +106,7 @@ func (f *sourceFlags) only(s *source) error {
 	if s.trust == plannedHere || len(f.Dim) == 0 {
 		return nil
 	}
-	refused := &failure{exitUsage, s.name + " is planned already: --dim is for a model that is not"}
+	refused := usagef("%s is planned already: --dim is for a model that is not", s.name)
 	return errors.Join(refused, s.close())
 }
 
@@ -187,7 +187,7 @@ func (s *source) readPlan(path string, text []byte) (err error) {
 func (s *source) verify(path string) (err error) {
 	if path == "" {
 		if s.file.Path == "-" {
-			return &failure{exitUsage, "the planned model comes from standard input: say with --plan where its plan is"}
+			return usagef("the planned model comes from standard input: say with --plan where its plan is")
 		}
 		path = optimize.PlanPath(s.file.Path)
 	}

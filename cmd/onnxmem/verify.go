@@ -37,11 +37,11 @@ Examples:
 func (c *verifyCmd) Run(e *env) error {
 	path := c.Plan
 	if path == "-" && c.Model == "-" {
-		return &failure{exitUsage, "the model and the plan cannot both come from standard input"}
+		return usagef("the model and the plan cannot both come from standard input")
 	}
 	if path == "" {
 		if c.Model == "-" {
-			return &failure{exitUsage, "the model comes from standard input: say which plan"}
+			return usagef("the model comes from standard input: say which plan")
 		}
 		path = optimize.PlanPath(c.Model)
 	}
