@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/schedule"
@@ -80,5 +81,29 @@ func TestOrdersAlone(t *testing.T) {
 	}
 	if more == 0 {
 		t.Error("no graph asks for another order: nothing is tested")
+	}
+}
+
+// A run that nobody reads before the node runs again is none: the node may run first
+// where it was to be repeated. What only precedence asks for counts as read.
+func TestWhatNobodyReadsDoesNotRun(t *testing.T) {
+	p := &schedule.Problem{
+		Nodes: make([]schedule.Node, 4),
+		Tensors: []schedule.Tensor{
+			{Bytes: 5, Producer: 0, Consumers: []int32{3}},
+			{Bytes: 9, Producer: 1, Consumers: []int32{2}},
+			{Bytes: 1, Producer: 2, Consumers: []int32{3}},
+			{Bytes: 1, Producer: 3, Output: true},
+		},
+	}
+	steps := []int{0, 1, 2, 0, 3}
+	s, _ := solver(t, p, Options{})
+	if got := s.read(steps); !slices.Equal(got, []int{1, 2, 0, 3}) {
+		t.Errorf("steps %v", got)
+	}
+	p.Tensors = append(p.Tensors, schedule.Tensor{Producer: 0, Consumers: []int32{2}})
+	s, _ = solver(t, p, Options{})
+	if got := s.read(steps); !slices.Equal(got, steps) {
+		t.Errorf("with node 0 before node 2: steps %v", got)
 	}
 }

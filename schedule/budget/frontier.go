@@ -22,8 +22,8 @@ const (
 //	  greedy guided by the corners of the cut around the limit, from the plan of
 //	  the limit before, and from nothing in several batches; each pruned
 //	for each limit: the plans of lower limits, pruned against it
-//	for each limit: plans from orders that suit the cheapest one
-//	for each limit: large neighbourhoods of its plan
+//	twice, for each limit: plans from orders that suit its plan, then large
+//	neighbourhoods of its plan
 //
 // It is bounded by counted work: what one limit leaves, the next may use.
 func (s *Solver) fill(w *work) {
@@ -45,19 +45,21 @@ func (s *Solver) fill(w *work) {
 		s.descend(c, grid, &pace)
 	}
 	s.thin(all, grid)
-	pace = pacer{w, w.done, s.effort(adaptWork), len(grid), 0}
-	all = s.adapt(w, all, grid, &pace)
-	s.thin(all, grid)
-	pace = pacer{w, w.done, s.effort(neighbourWork), len(grid), 0}
-	for i := len(grid) - 1; i >= 0; i-- {
-		pace.next()
-		if x := s.archive.cheapest(grid[i]); x != nil && x.cost > 0 {
-			c := all[x.line]
-			c.limit, c.held = grid[i], nil
-			c.neighbours(&s.archive, x.again, rand.New(rand.NewPCG(uint64(i), 1)), &pace)
+	for range 2 {
+		pace = pacer{w, w.done, s.effort(adaptWork) / 2, len(grid), 0}
+		all = s.adapt(w, all, grid, &pace)
+		s.thin(all, grid)
+		pace = pacer{w, w.done, s.effort(neighbourWork) / 2, len(grid), 0}
+		for i := len(grid) - 1; i >= 0; i-- {
+			pace.next()
+			if x := s.archive.cheapest(grid[i]); x != nil && x.cost > 0 {
+				c := all[x.line]
+				c.limit, c.held = grid[i], nil
+				c.neighbours(&s.archive, x.again, rand.New(rand.NewPCG(uint64(i), 1)), &pace)
+			}
 		}
+		s.thin(all, grid)
 	}
-	s.thin(all, grid)
 }
 
 // grid returns the limits that the archive is filled for, descending.
