@@ -237,6 +237,9 @@ func (p *gap) original() bool {
 	if !p.done() {
 		p.sets()
 	}
+	if !p.done() {
+		p.turns()
+	}
 	return p.done()
 }
 

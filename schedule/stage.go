@@ -13,6 +13,7 @@ const (
 	credits                      // for inputs that a merged node may free
 	coarseNets                   // without the bytes of small tensors
 	setBounds                    // of the first and the last of a set
+	turning                      // of a node and those that cannot have run yet
 	recursion                    // on minimum cuts
 	precedence                   // forced by a limit
 	bisection                    // of the gap, by attempts

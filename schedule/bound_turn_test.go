@@ -1,0 +1,61 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// Of a node and some that are comparable with it neither way, whichever run first:
+// the bound stays below the optimum.
+func TestTurnsAreBelowTheOptimum(t *testing.T) {
+	raised := 0
+	for i := range randomGraphs(t, 1000) {
+		r := rand.New(rand.NewPCG(uint64(i), 30))
+		p := randomProblem(r, 12)
+		g := newNet(flatten(p))
+		best := newBrute(p, true).optimum()
+		var c cutter
+		for v := range int32(g.nodes) {
+			alone := c.node(g, v)
+			c.begin(g)
+			c.around(v)
+			var set []int32
+			for w := range int32(g.nodes) {
+				if w != v && c.mark[w] == free && r.IntN(2) == 0 {
+					set = append(set, w)
+				}
+			}
+			if len(set) == 0 {
+				continue
+			}
+			for _, hold := range [2]bool{false, true} {
+				bound := c.against(g, v, set, hold)
+				for _, w := range set {
+					bound = min(bound, c.against(g, w, []int32{v}, hold))
+				}
+				if bound > best {
+					t.Fatalf("graph %d: node %d against %v, held %v, gives %d, optimum %d", i, v, set, hold, bound, best)
+				}
+				if bound > alone {
+					raised++
+				}
+			}
+		}
+	}
+	t.Logf("%d bounds are above that of the node alone", raised)
+}
+
+// A weight's gradient has no room while the activations live; its inputs wait for it,
+// and the bound of the node at the peak counts them.
+func TestTurnOfAWeight(t *testing.T) {
+	p := parse(t, `x:1; c:40=C(x); a:20=A(c); b:4=B(a); d:4=D(b); w:50=G(b, d); u:1=U(w); e:20=E(d, a); f:1=F(e, c); out u; out f`)
+	s := newSearch(t.Context(), EffortDefault.limits())
+	g := newNet(flatten(p))
+	gap := s.open(g, 0)
+	gap.see([]int32{0, 1, 2, 3, 6, 7, 4, 5})
+	gap.ask(6)
+	alone := gap.bound
+	if gap.turns(); alone != 85 || gap.bound != 88 || gap.best.peak != 88 {
+		t.Errorf("bound of the node %d, with what waits %d, peak %d; want 85, 88, 88", alone, gap.bound, gap.best.peak)
+	}
+}
