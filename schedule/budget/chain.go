@@ -57,7 +57,7 @@ func (c *chainer) link(t, slot, peakAt int32, threshold float64) (chain, bool) {
 
 // make adds a buffer and what it needs.
 func (c *chainer) make(t int32) bool {
-	if c.until[t] < c.now.slot || len(c.now.adds) >= maxChain {
+	if c.until[t] < c.now.slot || len(c.now.adds) >= maxChain || c.leaves != nil && c.leaves[c.now.slot] {
 		return false
 	}
 	c.met[t] = c.number

@@ -28,6 +28,7 @@ type line struct {
 	writers [][]int32 // the steps that overwrite it, ascending
 	until   []int32   // the last slot in which it may be made anew, or -1
 	over    []bool    // whether some pair writes over it
+	leaves  []bool    // step -> it takes what it reads to a host: nothing is made anew for that; nil: none does
 
 	sizes []int64 // the different sizes of buffers, ascending; see classify
 	class []int32 // buffer -> its place in sizes

@@ -47,6 +47,12 @@ func (h *hauler) mixtures(w *work, plain *Solver) (all []mixed) {
 			panic("swap: " + err.Error())
 		}
 		solver.best, solver.among = plain.best, int64(len(shares))
+		l := solver.lines[0]
+		l.leaves = make([]bool, len(l.order))
+		for i, v := range l.order {
+			// What is made anew to leave leaves too late.
+			l.leaves[i] = x.problem.Nodes[v].Op == OpSwapOut && int(v) >= len(h.problem.Nodes)
+		}
 		all = append(all, mixed{x, solver})
 	}
 	return all

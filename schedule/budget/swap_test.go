@@ -39,6 +39,13 @@ func checkSwaps(tb testing.TB, p *schedule.Problem, x *SwapPlan) {
 		if n := len(p.Nodes) + 2*k; x.Steps[s.Out] != n || x.Steps[s.In] != n+1 || s.Out >= s.In {
 			tb.Errorf("limit %d: swap %d says steps %d and %d", x.Limit, k, s.Out, s.In)
 		}
+		// What runs for the end of a transfer stands right before it. A tensor that is
+		// made anew there leaves too late.
+		for i := s.Out - 1; i >= 0 && slices.Contains(x.Steps[:i], x.Steps[i]); i-- {
+			if x.Steps[i] == int(p.Tensors[s.Tensor].Producer) {
+				tb.Errorf("limit %d: tensor %d is made anew at step %d to leave at step %d", x.Limit, s.Tensor, i, s.Out)
+			}
+		}
 	}
 }
 
@@ -237,6 +244,31 @@ func TestSwapPlans(t *testing.T) {
 	t.Logf("%d plans swap, %d of them repeat nodes too", swapped, both)
 	if swapped < 50 || both < 10 {
 		t.Errorf("%d plans swap, %d of them repeat nodes too: expected more", swapped, both)
+	}
+}
+
+// No tensor is made anew for the transfer that takes it away: of this step's plans
+// one did so, and its transfer would have begun where it had to end.
+func TestSwapLeavesInTime(t *testing.T) {
+	draw := rand.New(rand.NewPCG(25, 5))
+	p := chainProblem(10+draw.IntN(30),
+		func(int) int64 { return int64(1+draw.IntN(5)) << 20 },
+		func(int) int64 { return 1000 * int64(1+draw.IntN(20)) })
+	order := upTo(len(p.Nodes))
+	e, err := p.Evaluate(order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limits []int64
+	for percent := int64(90); percent >= 30; percent -= 10 {
+		limits = append(limits, e.Peak*percent/100)
+	}
+	s, err := NewSwapper(p, [][]int32{order}, SwapOptions{Link: 250e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range s.Frontier(context.Background(), limits) {
+		checkSwaps(t, p, x)
 	}
 }
 
