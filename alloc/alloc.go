@@ -19,9 +19,9 @@ type Buffer struct {
 
 // Gap is the steps [First, Last], both inclusive, within a lifetime, during
 // which a buffer needs but its bytes [From, To), or none of them if From = To.
-// [Problem.MaxLoad] and the checks know of gaps; the strategies and the exact
-// search keep the bytes throughout, which is a placement but may not be the
-// best.
+// [Problem.MaxLoad] and the checks know of gaps, and [Solve] puts other buffers
+// there; a strategy alone and the exact search keep the bytes throughout, which is
+// a placement but may not be the best.
 type Gap struct {
 	First, Last int
 	From, To    int64

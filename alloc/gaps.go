@@ -107,13 +107,14 @@ func (p Problem) checkGaps(i int) error {
 	return nil
 }
 
-// checkFixed returns an error if two buffers with fixed offsets overlap, or if
-// they do so in gaps only, which the strategies do not know how to keep.
+// checkFixed returns an error if two buffers with fixed offsets overlap.
 func (p Problem) checkFixed() error {
 	var fixed []upward
 	for i, b := range p.Buffers {
 		if b.Fixed != nil && b.Size > 0 {
-			fixed = append(fixed, upward{area{b.First, b.Last, *b.Fixed, *b.Fixed + p.size(i)}, i})
+			for _, x := range p.areas(i) {
+				fixed = append(fixed, upward{area{x.first, x.last, *b.Fixed + x.from, *b.Fixed + x.to}, i})
+			}
 		}
 	}
 	i, j, found := firstOverlap(fixed)

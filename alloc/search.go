@@ -34,16 +34,20 @@ const lookLarge = 60_000_000
 // lookLarge is not enough for one run.
 const mostBuffers = 1 << 18
 
+func (v *solver) effort() limits {
+	if v.opt.Effort > 0 && int(v.opt.Effort) < len(effortLimits) {
+		return effortLimits[v.opt.Effort]
+	}
+	return effortLimits[EffortDefault]
+}
+
 // search goes beyond the strategies: skyline runs, on large inputs also of
 // the busiest sections alone, then the exact search at the
 // lower bound, and if that does not end it, a bisection between the bound and
 // the best arena. A capacity that is refuted raises the bound; one that
 // runs out of work is neither refuted nor met, and the bound stays.
 func (v *solver) search() {
-	effort := effortLimits[EffortDefault]
-	if v.opt.Effort > 0 && int(v.opt.Effort) < len(effortLimits) {
-		effort = effortLimits[v.opt.Effort]
-	}
+	effort := v.effort()
 	s := prepare(v.p)
 	if len(s.ids) > mostBuffers && v.opt.Effort != EffortMax {
 		return

@@ -40,7 +40,7 @@ type Result struct {
 	Placement
 	LowerBound int64  // bytes; no arena is smaller: proven
 	Optimal    bool   // the arena is the lower bound
-	Strategy   string // what found it: one of [Strategies], "skyline" or "exact"
+	Strategy   string // what found it: one of [Strategies], "gaps", "skyline" or "exact"
 	Fit        Fit    // unknown where no capacity was asked for
 
 	// Where Fit is FitNever: buffers that alone do not fit into the capacity,
@@ -103,8 +103,21 @@ func Solve(p Problem, opt Options) (Result, error) {
 	if v.best.Strategy == "" {
 		return Result{}, context.Cause(opt.Context)
 	}
-	if opt.Strategy == "" && !v.done() {
+	if opt.Strategy != "" || v.done() {
+		return v.result(), nil
+	}
+	var gaps *gapPlacer
+	if p.hasGaps() {
+		gaps = newGapPlacer(p, v.effort().look/8)
+	}
+	if gaps != nil {
+		v.useGaps(gaps, false)
+	}
+	if !v.done() {
 		v.search()
+	}
+	if gaps != nil && !v.done() {
+		v.useGaps(gaps, true)
 	}
 	return v.result(), nil
 }
