@@ -115,9 +115,10 @@ func compose(at, order []int32) []int32 {
 	return nodes
 }
 
-// bisect closes the gap by attempts: at the bound, below the peak, and then in
-// the middle of what is not known. The first that stays unknown is repeated with
-// all nodes in place of the 24 of largest load; three that stay unknown end it.
+// bisect closes the gap by attempts: at the bound, below the peak, each time that it
+// falls, and then in the middle of what is not known. The first that stays unknown is
+// repeated with all nodes in place of the 24 of largest load; three that stay unknown
+// end it.
 func (p *gap) bisect(states int, work int64) {
 	if p.effort.states == 0 || p.g.nodes > maxExact || p.g.idle > 0 || p.off.has(bisection) {
 		return
@@ -127,14 +128,16 @@ func (p *gap) bisect(states int, work int64) {
 	p.raise(min(up(p.bound), p.best.peak), KindSearch)
 	low := p.bound // no limit up to here, and below high, is worth another attempt
 	high := p.best.peak
+	top := true // the limit below the peak has not been tried
 	for try, open := 0, 0; try < 14 && open < 3 && !p.done(); try++ {
 		low, high = max(low, p.bound), min(high, p.best.peak)
 		limit := low + (high-low)/2
-		switch try {
-		case 0:
+		switch {
+		case try == 0:
 			limit = p.bound
-		case 1:
-			limit = p.best.peak - grain
+		case top:
+			limit = p.best.peak - grain // a failure there proves the incumbent
+			top = false
 		}
 		limit = min(max(limit, p.bound), p.best.peak-grain)
 		v, order := p.attempt(limit, 24, states/10, work)
@@ -144,6 +147,7 @@ func (p *gap) bisect(states int, work int64) {
 		switch v {
 		case feasible:
 			p.see(order)
+			top = open == 0
 		case infeasible:
 			p.raise(min(up(limit+1), p.best.peak), KindSearch)
 		case unknown:

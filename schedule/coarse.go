@@ -64,3 +64,17 @@ func (g *net) smallest(total int64) int64 {
 	}
 	return 0
 }
+
+// ofSmallest returns the bytes of all tensors of the smallest size.
+func (g *net) ofSmallest() (total int64) {
+	if len(g.size) == 0 {
+		return 0
+	}
+	least := slices.Min(g.size)
+	for _, size := range g.size {
+		if size == least {
+			total += size
+		}
+	}
+	return total
+}

@@ -213,7 +213,9 @@ func (p *gap) thorough() {
 	if p.take(c, (*gap).early) || p.original() || g.nodes <= maxExact && p.coarsely() {
 		return
 	}
-	p.take(c, (*gap).full)
+	if !p.take(c, (*gap).full) && g.nodes <= maxExact {
+		p.finely()
+	}
 }
 
 // coarsely solves the net without its smallest tensors, where those could not
@@ -224,6 +226,20 @@ func (p *gap) coarsely() bool {
 	}
 	h := p.g.coarse((p.best.peak - p.bound) / 2)
 	return h != nil && p.take(contract(h, p.off, p.halted), (*gap).full)
+}
+
+// finely solves the net without the tensors of the smallest size alone, however
+// many, with a tenth of the states of all searches: where those keep the net from
+// contracting, what stays open is what is live of them at the peak.
+func (p *gap) finely() {
+	if p.off.has(coarseNets) || p.stop() {
+		return
+	}
+	if h := p.g.coarse(p.g.ofSmallest()); h != nil {
+		p.effort.allStates += p.effort.allStates / 10
+		p.effort.allRuns += p.effort.allRuns / 10
+		p.take(contract(h, p.off, p.halted), (*gap).full)
+	}
 }
 
 // original works on the net as it is, where a bound has a certificate.
