@@ -133,6 +133,9 @@ func (s *trainer) mean(t ID) ID { return s.reduce("ReduceMean", t, axes(0, s.ran
 // the output is left out: the loss has one of its own.
 func (s *trainer) crossEntropy(y ID) (ID, error) {
 	shape := s.shape(y)
+	if s.err != nil { // it is not fixed, and so has no axes to choose from
+		return graph.None, s.err
+	}
 	axis := 1
 	if len(shape) == 3 {
 		axis = 2

@@ -82,3 +82,14 @@ func TestOptionsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestLossOnUnknownShape: the shape is to blame, not the class axis.
+func TestLossOnUnknownShape(t *testing.T) {
+	b := newBuilder("slice", 18)
+	in := []ID{b.initializer("p0", b.value(param(4, 3))), b.input("x1", b.value(list(0).fed())), b.input("x2", b.value(list(2).fed()))}
+	m := b.finish(b.node("", "Slice", nil, in, "y0")[0])
+	_, err := Train(m, Options{Trainable: regexp.MustCompile("^p0$")})
+	if tensor, fault := `tensor "y0": has type`, "expected a fixed shape"; err == nil || !strings.Contains(err.Error(), tensor) || !strings.Contains(err.Error(), fault) {
+		t.Errorf("error %v, expected one with %q and %q", err, tensor, fault)
+	}
+}
