@@ -40,6 +40,9 @@ func TestCoarseThreshold(t *testing.T) {
 			t.Errorf("sizes %v, total %d: got %d, want %d", g.size, c.total, got, c.least)
 		}
 	}
+	if got := g.ofSmallest(); got != 2 {
+		t.Errorf("sizes %v: the smallest take %d, want 2", g.size, got)
+	}
 }
 
 // The shapes that a network computes beside its large tensors keep its nodes

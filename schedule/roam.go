@@ -23,11 +23,18 @@ const (
 //     would set a new peak there, to the one from which it raises the peak least.
 //  4. The segments are ordered apart, the one of the largest peak first.
 //
-// They order a segment by an integer program, split until it has few nodes; here
-// it is the dynamic programming of [Serenity] with at most 20,000 moves, and
-// 200,000 in all, or where that does not end, the better of the listing and the
-// order of least increase. A segment whose peak is below one that is known to be
-// least is left as it is. Ties fall to the listing. O(moves x degree + E log V).
+// Of the paper this is the order alone, without the layout of memory and the tree of
+// tasks that it solves for both. It differs in three things. They order a segment by
+// an integer program, split until it has few nodes; here it is the dynamic programming
+// of [Serenity] with at most 20,000 moves, and 200,000 in all, or where that does not
+// end, the better of the listing and the order of least increase. What an update is,
+// and to which segment it goes, is decided by the rules above and of
+// [Problem.updates], which are ours in the detail: from a bare problem, without names
+// of operators, looking at most 1,000 segments ahead. And workspace and in-place pairs
+// count, as everywhere here.
+//
+// A segment whose peak is below one that is known to be least is left as it is. Ties
+// fall to the listing. O(moves x degree + E log V).
 func Roam(p *Problem) []int32 {
 	f := flatten(p)
 	g := newNet(f)

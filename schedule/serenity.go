@@ -7,19 +7,26 @@ const (
 )
 
 // Serenity returns the order of Ahn et al. 2020, "Ordering Chaos: Memory-Aware
-// Scheduling of Irregularly Wired Neural Networks for Edge Devices": dynamic
-// programming over sets of nodes that have run (their algorithm 1; they name a
-// set by the nodes that are ready), within an adaptive soft budget (algorithm
-// 2), apart for each part between nodes that are comparable with all others
-// (their divide and conquer). Their graph rewriting is not part of it.
+// Scheduling of Irregularly Wired Neural Networks for Edge Devices". Of the paper it
+// has
 //
-// A part for which that ends is ordered optimally. Where they give each step a
-// time, here each step has 1,000 states and the whole problem 200,000 moves
-// from a state to the next: a part that needs more keeps the order of
-// [BreadthFirst], whose peak is their first budget. So the order is optimal if
-// no part is left so, and never worse than BreadthFirst. On training graphs
-// parts are mostly left: the updates are comparable with hardly any node.
-// Ties fall to what is found first, nodes in the order in which they become
+//   - the dynamic programming over sets of nodes that have run (algorithm 1). They
+//     name a set by the nodes that are ready, here it is named by a hash of those
+//     that have run: each says the other.
+//   - the adaptive soft budget (algorithm 2), whose first value is the peak of
+//     [BreadthFirst], which is Kahn's order. What no order keeps is raised, what
+//     leaves too many states lowered, here each to the middle of what is left.
+//   - the division at nodes that are comparable with all others.
+//
+// It has not their rewriting of the graph, which changes what is computed. It differs
+// in what a step holds: workspace and in-place pairs count too, as everywhere here.
+// And where they give each step a time, here each step has 1,000 states and the whole
+// problem 200,000 moves from a state to the next; a part that needs more keeps the
+// order of BreadthFirst.
+//
+// So the order is optimal if no part is left so, and never worse than BreadthFirst. On
+// training graphs parts are mostly left: the updates are comparable with hardly any
+// node. Ties fall to what is found first, nodes in the order in which they become
 // ready. O(moves x degree).
 func Serenity(p *Problem) []int32 {
 	order, _, _ := serenity(p)
