@@ -242,17 +242,3 @@ func (c *Call) Axes(name string, axes []int64, rank int) ([]int, error) {
 	}
 	return out, nil
 }
-
-// IntsArg gives the elements of a list that is an attribute in old opsets and
-// an input in new ones. stated is false when it is left out; known is false
-// when it is an input whose elements are not known before the data are there.
-func (c *Call) IntsArg(attr string, input int) (list []int64, stated, known bool) {
-	if a := c.Node.Attr(attr); a != nil {
-		return a.Ints, true, true
-	}
-	if input < 0 || !c.Has(input) {
-		return nil, false, true
-	}
-	list, known = c.In[input].Value.Ints()
-	return list, true, known
-}
