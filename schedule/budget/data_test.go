@@ -132,3 +132,27 @@ func BenchmarkFrontier(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLimit measures what one limit takes at fast effort, the order included:
+// by the clock, and how far the extra time is above the known figures.
+func BenchmarkLimit(b *testing.B) {
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		for _, k := range []int{1, 3, 4, 5} {
+			b.Run(fmt.Sprintf("graph=%s/limit=%d%%", name, percent(k)), func(b *testing.B) {
+				p := readData(b, name)
+				for b.Loop() {
+					found, err := schedule.Solve(p, schedule.Options{Effort: schedule.EffortFast})
+					if err != nil {
+						b.Fatal(err)
+					}
+					x, err := Solve(context.Background(), p, found.Orders, found.Evaluation.Peak/100*percent(k), Options{Effort: schedule.EffortFast})
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.ReportMetric(x.ExtraPercent, "extra-%")
+					b.ReportMetric(100*(x.ExtraPercent/known[name].extra[k]-1), "above-%")
+				}
+			})
+		}
+	}
+}
