@@ -78,7 +78,7 @@ func readPlan(path string) (*plan.Plan, error) {
 		f, err := os.Open(path)
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				err = errors.New("not found (say which plan)")
+				err = errors.New("not found: expected a plan, as onnxmem optimize writes it")
 			}
 			return nil, &graph.Error{File: path, Offset: -1, Err: err}
 		}
