@@ -193,7 +193,9 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("%+v", needed)
 	}
 	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: needed.Bytes() - 1})
-	if err == nil || !regexp.MustCompile(`classifier\.onnx: needs \d+ bytes: arena \d+, parameters and states \d+, .*scratch \d+: expected at most \d+`).MatchString(err.Error()) {
+	var over *vm.LimitError
+	if !errors.As(err, &over) || over.Needs != needed || over.Limit != needed.Bytes()-1 ||
+		!regexp.MustCompile(`classifier\.onnx: needs .* B\): arena .*B, parameters and states .*B, scratch .*B: expected at most .* B\)$`).MatchString(err.Error()) {
 		t.Errorf("got %v", err)
 	}
 	s := newSession(t, p, vm.Options{Workers: 1, MemoryLimit: needed.Bytes()})

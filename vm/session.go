@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -16,8 +17,8 @@ type Options struct {
 	Workers int    // goroutines that share the work of a kernel; 0: one for each core
 	Seed    uint64 // of what operators draw at random
 	// MemoryLimit is how many bytes the arena, the parameters and states, and
-	// the scratch may take together, without the host pool; NewSession fails
-	// beyond it. 0: any.
+	// the scratch may take together, without the host pool; NewSession gives a
+	// *LimitError beyond it. 0: any.
 	MemoryLimit int64
 	// Apart gives every tensor a storage of its own and runs the nodes in
 	// another topological order: what a planned run is held against.
@@ -107,9 +108,11 @@ func (s *Session) build() error {
 		return err
 	}
 	if most := s.opt.MemoryLimit; most > 0 && s.Memory().Bytes() > most {
-		m := s.Memory()
-		return refuse(s.pr.m, "needs %d bytes: arena %d, parameters and states %d, scratch %d: expected at most %d",
-			m.Bytes(), m.ArenaBytes, m.StateBytes, m.ScratchBytes, most)
+		e := &LimitError{Needs: s.Memory(), Limit: most}
+		if s.pr.m.Source != nil {
+			e.File = s.pr.m.Source.Name
+		}
+		return e
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
@@ -161,6 +164,19 @@ type Memory struct {
 	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
 	PackedBytes  int64 // weights once more, as the micro-kernels want them; shared by sessions
 	ApartBytes   int64 // with Options.Apart: all tensors
+}
+
+// LimitError says that a session needs more than Options.MemoryLimit. Nothing has
+// run then.
+type LimitError struct {
+	File  string
+	Needs Memory
+	Limit int64 // bytes
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s: needs %s: arena %s, parameters and states %s, scratch %s: expected at most %s", e.File, units.Bytes(e.Needs.Bytes()),
+		units.Short(e.Needs.ArenaBytes), units.Short(e.Needs.StateBytes), units.Short(e.Needs.ScratchBytes), units.Bytes(e.Limit))
 }
 
 // Bytes is the sum, but for what is shared and for what lies on the host.

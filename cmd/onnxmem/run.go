@@ -143,6 +143,9 @@ func (c *runCmd) run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if c.HostFile != "" && s.Memory().HostBytes == 0 {
+		fmt.Fprintf(e.stderr, "onnxmem: nothing of this plan leaves for a host: %s is not made\n", c.HostFile)
+	}
 	defer s.Close()
 	r := &runResult{}
 	r.Times.Prepare = millis(time.Since(began))
