@@ -7,20 +7,15 @@ import (
 
 // turns raises the bound at the steps of largest load by what cannot have run yet:
 // the gradient of a large weight waits for room, and keeps its inputs until then,
-// while the bound of a node takes it to have run. Let W be nodes that are comparable
-// with v neither way. The peak of no order is smaller than the least of
+// while the bound of a node takes it to have run. It asks sets of such a node v and
+// some W that are comparable with it neither way: see [FirstBound] and, for the
+// mirror image, [LastBound]. Sets by height alone miss them, for v need not be tall.
 //
-//	the load of v from a state that holds no node of W
-//	the load of w from a state that does not hold v, for each w of W
-//
-// nor than the mirror image, with states that hold all of W, or v. Each is a cut: see
-// [CutBound].
-//
-// Proof. Either v runs before all of W: the state from which it does holds no node of
-// W, and nothing that follows one. Or some w of W runs before v: the state from which
-// that does holds neither v nor what follows it. In the mirror image, either v runs
-// after all of W, or before some w, and the states hold what runs before, and what
-// that needs.
+// Which of the nodes W are of use follows from single cuts. If v runs first of the
+// set, its state holds no node of W; if w does, its state does not hold v. So no w
+// belongs in W that can run before v at a load within the bound, and there is nothing
+// to ask where v can run before all of W at such a load. In the mirror image the
+// states hold W, and v.
 //
 // W are the tallest of the nodes that stand on the other side of v in the best order
 // than in its cut.
@@ -55,41 +50,55 @@ type turner struct {
 	work  int64   // that ends it
 }
 
-// waiting is a node w and its load where it runs on the other side of v.
+// waiting is a node w and its least load where it runs on the other side of v.
 type waiting struct {
 	node int32
 	load int64
 }
 
 // turn asks one node v, with W after it or before it, and reports whether that is the
-// end of it.
+// end of it. From W it drops the nodes of least load for as long as one of them, not v,
+// holds the bound down.
 func (t *turner) turn(v int32, before bool) bool {
 	var list []waiting
 	for _, w := range t.contrary(v, before) {
 		if load := t.against(t.g, w, []int32{v}, before); load > t.bound {
 			list = append(list, waiting{w, load})
 		}
-		if t.Broken || t.cutter.Work > t.work || t.stop() {
+		if t.spentTurning() {
 			return true
 		}
 	}
 	slices.SortStableFunc(list, func(a, b waiting) int { return cmp.Compare(b.load, a.load) })
 	for len(list) > 0 {
-		set := make([]int32, len(list))
+		set := make([]int32, len(list), len(list)+1)
 		for i, w := range list {
 			set[i] = w.node
 		}
-		load, least := t.against(t.g, v, set, before), list[len(list)-1].load
+		load := t.against(t.g, v, set, before)
 		if load <= t.bound || t.Broken {
 			break // fewer prove no more
 		}
-		if t.raise(min(load, least), KindSearch); t.done() || load <= least || t.cutter.Work > t.work {
+		set = append(set, v)
+		slices.Sort(set)
+		kind, ask := KindFirst, t.firstOf
+		if before {
+			kind, ask = KindLast, t.lastOf
+		}
+		bound := ask(t.g, set, t.bound, maxSetWork)
+		if t.Broken {
 			break
 		}
+		if t.raise(bound, kind, set...); load <= bound || t.done() || t.spentTurning() {
+			break
+		}
+		least := list[len(list)-1].load
 		list = slices.DeleteFunc(list, func(w waiting) bool { return w.load == least })
 	}
-	return t.done() || t.Broken || t.cutter.Work > t.work
+	return t.done() || t.spentTurning()
 }
+
+func (t *turner) spentTurning() bool { return t.Broken || t.cutter.Work > t.work || t.stop() }
 
 // contrary returns the tallest of the nodes which the cut of v has run though they
 // come after it in the best order, or with before those which it has not run though
