@@ -4,9 +4,11 @@ import "github.com/onnxmem/onnxmem/internal/match"
 
 // Greedy returns the order that runs, at each step, the ready node that raises
 // the live bytes least. A ready node that raises them by nothing or lowers them
-// is run at once: that loses nothing in any order (the valley lemma of
-// scheduling.md, 3.1), and among several of these the one that needs the least
-// beside what is live comes first. Ties fall to the smaller index.
+// is run at once, and among several of these the one that needs the least beside
+// what is live comes first. That loses nothing where it fits below the peak: an
+// order that completes the nodes within the peak still does so with that node
+// moved to the front, for no later state has more live bytes than before (the
+// valley lemma; see settler). Ties fall to the smaller index.
 // O(E + (V + T) log V) beside the matchings; T is the number of tensors.
 func Greedy(p *Problem) []int32 {
 	g := newGreedy(flatten(p))

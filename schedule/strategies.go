@@ -14,7 +14,7 @@ type Strategy struct {
 // alone.
 var Strategies = []Strategy{
 	{Name: "program", Func: Program, Doc: "the order of the listing, moved only where precedence asks", Source: "Kahn 1962, smallest index first"},
-	{Name: "greedy", Func: Greedy, Doc: "the ready node that raises the live bytes least", Source: "scheduling.md, 3.1: settle(program, infinite, byDelta)"},
+	{Name: "greedy", Func: Greedy, Doc: "the ready node that raises the live bytes least", Source: "list scheduling by the least increase, what raises nothing at once"},
 	{Name: "dfs", Func: DepthFirst, Doc: "each node as late as its first reader allows: post-order from the sinks", Source: "Tarjan 1976"},
 	{Name: "bfs", Func: BreadthFirst, Doc: "ready nodes in the order in which they became ready", Source: "Kahn 1962"},
 	{Name: "reverse-dfs", Func: ReverseDepthFirst, Doc: "post-order from the last sink, last input first", Source: "ONNX Runtime's default: Graph::ReverseDFSFrom", Alone: true},

@@ -240,8 +240,7 @@ func transformer(n int) *Problem {
 
 // recurrent is an LSTM of four layers, 512 wide, unrolled. Each step has weight
 // gradients of its own, of 4 MiB, a hundred times as large as what it leaves for
-// the backward pass, and all updates come last: the graph of scheduling.md, table
-// 5, where 18,455 nodes are 110 steps.
+// the backward pass, and all updates come last. 18,455 nodes are 110 steps.
 func recurrent(n int, update optimizer) *Problem {
 	const width, layers, perStep = 512, 4, 42 * 4
 	const hidden, square = width * 4, width * width * 4

@@ -17,7 +17,7 @@ import (
 // is held then is at most the limit less what v itself needs. What a later node
 // needs and is not held has to be made after this moment, and if its maker is an
 // ancestor of v, that is a repetition. With a price alpha for a byte and beta for
-// a nanosecond, the least total is a minimum cut (budget.md, 4):
+// a nanosecond, the least total is a minimum cut:
 //
 //	source side = does not run after v; sink side = runs at or after v
 //	v and its descendants     the sink itself

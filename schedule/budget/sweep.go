@@ -204,8 +204,9 @@ func (s *sweep) sum(events bool) {
 	}
 }
 
-// share takes a largest matching of the pairs at each position (scheduling.md,
-// 2.6; see package schedule).
+// share takes a largest matching of the in-place pairs that are free at each
+// position: a pair touches the load of its own step and nothing else, so that the
+// best of each step is the best of the order (see package schedule).
 func (s *sweep) share() {
 	for len(s.freed) < len(s.node) {
 		s.freed = append(s.freed, -1)
