@@ -35,4 +35,11 @@
 // nothing else, so the best choice at each step is the best for the order.
 //
 // Results depend on the problem alone: not on map order, goroutines or time.
+//
+// # Cores
+//
+// [Solve] uses one core, beside the garbage collector: a stage builds on the order
+// and the bound of those before it, and what does not, the contraction and the last
+// walks, saves too little on a second core (docs/rationale.md has the figures). Who
+// has several problems solves them side by side, as [Explain] does.
 package schedule
