@@ -9,11 +9,12 @@ import (
 // adapt looks, for each limit of the grid, for an order in which the cheapest plan
 // needs less memory, and plans from there: where repetitions run, other things are
 // there than in the plain step. It returns the chainers with those of the new lines.
+// A plan from which it found no better one before, as adapted says, is left alone.
 //
 // An order of the smallest peak says nothing of how little a step can do with once
 // the activations are gone: on our own ResNet-50 at 50 % of its peak, plans from
 // such orders cost 5.34 %, from adapted ones 5.00 (at least 4.91).
-func (s *Solver) adapt(w *work, all []*chainer, grid []int64, pace *pacer) []*chainer {
+func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, pace *pacer) []*chainer {
 	if s.opt.NoBound || s.opt.OrdersAlone || s.rules.overwrite(s.p) {
 		return all
 	}
@@ -26,8 +27,12 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, pace *pacer) []*ch
 	}
 	given := len(all)
 	var last entry // the cheapest plan of the limit before
-	for _, limit := range grid {
+	for i, limit := range grid {
 		pace.next()
+		if x := s.archive.cheapest(limit); x != nil && x.peak == adapted[i].peak && x.cost == adapted[i].cost {
+			last = *x
+			continue
+		}
 		if c := all[last.line]; int(last.line) >= given && !w.exhausted() && !pace.spent() {
 			c.limit = limit
 			try(c, slices.Clone(last.again), greed{batch: 0.5, thresholds: plain})
@@ -61,7 +66,7 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, pace *pacer) []*ch
 			}
 		}
 		if x := s.archive.cheapest(limit); x != nil {
-			last = *x
+			last, adapted[i] = *x, *x
 		}
 	}
 	return all

@@ -65,5 +65,7 @@ const maxRounds = 4000
 // record evaluates a plan and puts it into an archive.
 func (s *sweep) record(a *archive, plan makings) {
 	s.run(plan, false)
-	a.put(entry{s.index, plan, s.peak, s.extra})
+	x := entry{s.index, plan, s.peak, s.extra}
+	a.put(x)
+	s.own.put(x)
 }

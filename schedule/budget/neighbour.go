@@ -7,9 +7,9 @@ import (
 
 // neighbours looks for cheaper plans near one: it takes a part of the makings
 // out, repairs the plan greedily with blurred scores, prunes in a blurred order,
-// and goes on from there if that is not worse by more than a five-hundredth.
+// and goes on from there if that is not worse by more than the share stray.
 // It ends after a number of rounds that gain nothing, or with its share of work.
-func (c *chainer) neighbours(a *archive, from makings, draw *rand.Rand, pace *pacer) {
+func (c *chainer) neighbours(a *archive, from makings, stray float64, draw *rand.Rand, pace *pacer) {
 	now := slices.Clone(from)
 	c.run(now, false)
 	cost := c.extra
@@ -23,7 +23,7 @@ func (c *chainer) neighbours(a *archive, from makings, draw *rand.Rand, pace *pa
 			continue
 		}
 		c.prune(&plan, draw)
-		if float64(c.extra) <= float64(cost)*(1+0.002*draw.Float64()*draw.Float64()) {
+		if float64(c.extra) <= float64(cost)*(1+stray*draw.Float64()*draw.Float64()) {
 			if c.extra < cost {
 				idle = 0
 			}
@@ -32,6 +32,12 @@ func (c *chainer) neighbours(a *archive, from makings, draw *rand.Rand, pace *pa
 		}
 	}
 }
+
+// What a round may lose, as a share of the extra time.
+const (
+	near = 0.002
+	wide = 0.02
+)
 
 // maxIdle is how many rounds may pass without a cheaper plan.
 const maxIdle = 60

@@ -44,7 +44,8 @@ type sweep struct {
 	rise  []int64 // of needed
 	alone []int32 // of gone
 	areas []area
-	swept int32 // how many plans
+	swept int32   // how many plans
+	own   archive // the plans recorded of this line
 }
 
 // state is the newest instance of a buffer. What a sweep needs of a buffer stands
