@@ -21,6 +21,9 @@ func (n *Node) IsSwapOut() bool { return n.isSwap(SwapOut) }
 // IsSwapIn reports whether a node of an inferred graph brings a tensor back.
 func (n *Node) IsSwapIn() bool { return n.isSwap(SwapIn) }
 
+// IsSwap reports whether it does either.
+func (n *Node) IsSwap() bool { return n.IsSwapOut() || n.IsSwapIn() }
+
 func (n *Node) isSwap(op string) bool {
 	return n.Domain == SwapDomain && n.Op == op && n.Meaning.Known && n.Meaning.Call == nil &&
 		len(n.Inputs) == 1 && len(n.Outputs) == 1 && n.Inputs[0] >= 0 && n.Outputs[0] >= 0

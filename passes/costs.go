@@ -26,8 +26,7 @@ const mostCost = math.MaxInt64 >> 24
 
 // costs gives what each node of a region takes, in nanoseconds: what was measured
 // for its name, or else max(flops / FLOPS, bytes moved / Bandwidth) and at least
-// 1 µs. Constants take nothing, nor does what
-// leaves for a host or returns. unknown counts names of Costs that no node has.
+// 1 µs. Constants take nothing, nor does what leaves for a host or returns. unknown counts names of Costs that no node has.
 func (s *State) costs(r *region) (list []int64, unknown int) {
 	list = make([]int64, len(r.g.Nodes))
 	used := map[string]bool{}
@@ -37,7 +36,7 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 			used[n.Name] = true
 		}
 		switch {
-		case n.IsSwapOut() || n.IsSwapIn(): // the link's time, not the device's
+		case n.IsSwap(): // the link's time, not the device's
 		case known:
 			list[i] = min(ns, mostCost)
 		case !isConstant(n):

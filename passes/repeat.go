@@ -173,7 +173,7 @@ func (r *region) writers(f func(n graph.NodeID, in, out int)) {
 func (r *region) once() []bool {
 	list := graph.Effects(r.g)
 	for i, n := range r.g.Nodes {
-		list[i] = list[i] && !ops.Seeded(n) || n.IsSwapOut() || n.IsSwapIn()
+		list[i] = list[i] && !ops.Seeded(n) || n.IsSwap()
 	}
 	r.writers(func(n graph.NodeID, in, _ int) {
 		list[n] = list[n] || ops.Depends(r.g.Nodes[n], 0, in)

@@ -21,7 +21,7 @@ func (s *scope) repetitions() []graph.NodeID {
 	found := false
 	for i, n := range s.g.Nodes {
 		r.again[i] = none
-		if n.IsSwapOut() || n.IsSwapIn() {
+		if n.IsSwap() {
 			r.value[n.Outputs[0]] = r.value[n.Inputs[0]]
 		}
 		if i >= len(s.v.p.Steps) || s.v.p.Steps[i].Again == nil {
@@ -152,7 +152,7 @@ func (v *verifier) added(s *scope, again []graph.NodeID) []bool {
 	}
 	var list []bool
 	for i, n := range s.g.Nodes {
-		if again != nil && again[i] != none || (n.IsSwapOut() || n.IsSwapIn()) && !listed[i] {
+		if again != nil && again[i] != none || n.IsSwap() && !listed[i] {
 			if list == nil {
 				list = make([]bool, len(s.g.Nodes))
 			}

@@ -70,7 +70,7 @@ func (s *scope) transferEnd(n graph.NodeID, pos []int) int {
 // checkSwaps checks that a runtime that knows nothing of transfers can run them.
 func (v *verifier) checkSwaps(s *scope) {
 	for i, n := range s.g.Nodes {
-		if !n.IsSwapOut() && !n.IsSwapIn() {
+		if !n.IsSwap() {
 			continue
 		}
 		is := func(f *graph.Function) bool { return f.Name == n.Op && f.IsSwap() }

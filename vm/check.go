@@ -134,9 +134,7 @@ func (p *Program) firstDifference(sums [2]map[string]uint64, run int) error {
 			}
 			e := graph.Errorf("run %d, step %d: makes other bits in its planned place than in one of its own", run, i).AtNode(g.Label(graph.NodeID(i)))
 			e.Tensor = g.Tensors[t].Name
-			if p.m.Source != nil {
-				e.File = p.m.Source.Name
-			}
+			e.File = fileOf(p.m)
 			return e
 		}
 	}

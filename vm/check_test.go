@@ -31,15 +31,7 @@ func chain(t testing.TB) string {
 // planned plans a model, every tensor in a buffer of its own.
 func planned(t testing.TB, path string) (*vm.Program, *plan.Plan) {
 	t.Helper()
-	r, err := passes.Optimize(open(t, path).Model, passes.Options{NoInplace: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := vm.New(r.Model, r.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
+	p, r := program(t, path, passes.Options{NoInplace: true})
 	return p, r.Plan
 }
 

@@ -56,10 +56,16 @@ func New(m *graph.Model, p *plan.Plan) (*Program, error) {
 // refuse makes an error about the model.
 func refuse(m *graph.Model, format string, args ...any) error {
 	e := graph.Errorf(format, args...)
-	if m.Source != nil {
-		e.File = m.Source.Name
-	}
+	e.File = fileOf(m)
 	return e
+}
+
+// fileOf names the file that a model was read from; "" where there is none.
+func fileOf(m *graph.Model) string {
+	if m.Source == nil {
+		return ""
+	}
+	return m.Source.Name
 }
 
 // Close unmaps the external data. No session may be used afterwards.

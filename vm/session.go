@@ -99,20 +99,13 @@ func (s *Session) build() error {
 		return refuse(s.pr.m, "%w", err)
 	}
 	if err := s.missing.err(); err != nil {
-		if e, ok := err.(*graph.Error); ok && s.pr.m.Source != nil {
-			e.File = s.pr.m.Source.Name
-		}
-		return err
+		return s.named(err)
 	}
 	if err := s.growScratch(); err != nil {
 		return err
 	}
 	if most := s.opt.MemoryLimit; most > 0 && s.Memory().Bytes() > most {
-		e := &LimitError{Needs: s.Memory(), Limit: most}
-		if s.pr.m.Source != nil {
-			e.File = s.pr.m.Source.Name
-		}
-		return e
+		return &LimitError{File: fileOf(s.pr.m), Needs: s.Memory(), Limit: most}
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
@@ -308,8 +301,8 @@ func (s *Session) carry() {
 
 // named puts the model's file into an error that lacks it.
 func (s *Session) named(err error) error {
-	if e, ok := err.(*graph.Error); ok && e.File == "" && s.pr.m.Source != nil {
-		e.File = s.pr.m.Source.Name
+	if e, ok := err.(*graph.Error); ok && e.File == "" {
+		e.File = fileOf(s.pr.m)
 	}
 	return err
 }

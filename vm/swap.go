@@ -47,7 +47,7 @@ func newHauler(f *frame, p *plan.Plan) *hauler {
 	}
 	for at, st := range f.steps {
 		n := st.call.Node
-		if !n.IsSwapOut() && !n.IsSwapIn() || !st.exact() {
+		if !n.IsSwap() || !st.exact() {
 			continue
 		}
 		direction, begin, end := outward, hosted[st.out[0].name], at

@@ -60,15 +60,7 @@ func hauling(t testing.TB, swaps bool) string {
 // hauled plans a net in the order that it is written down in.
 func hauled(t testing.TB, path string) (*vm.Program, *plan.Plan) {
 	t.Helper()
-	r, err := passes.Optimize(open(t, path).Model, passes.Options{Schedule: "program"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := vm.New(r.Model, r.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
+	p, r := program(t, path, passes.Options{Schedule: "program"})
 	return p, r.Plan
 }
 

@@ -131,16 +131,7 @@ func open(t testing.TB, path string) *onnx.File {
 // trained is the classifier's training step.
 func trained(t testing.TB, path string) (*vm.Program, *passes.Result) {
 	t.Helper()
-	r, err := passes.Optimize(open(t, path).Model, passes.Options{Train: &autodiff.Options{Optimizer: "adam"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := vm.New(r.Model, r.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.Close() })
-	return p, r
+	return program(t, path, passes.Options{Train: &autodiff.Options{Optimizer: "adam"}})
 }
 
 func newSession(t testing.TB, p *vm.Program, opt vm.Options) *vm.Session {

@@ -42,15 +42,10 @@ func ramp(shape []graph.Dim) vm.Value {
 	return v
 }
 
-// session plans a model and makes a session of it.
-func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm.Program, *vm.Session) {
+// program plans a model and prepares it to run.
+func program(t testing.TB, path string, opt passes.Options) (*vm.Program, *passes.Result) {
 	t.Helper()
-	f, err := onnx.Open(file, onnx.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	r, err := passes.Optimize(f.Model, opt)
+	r, err := passes.Optimize(open(t, path).Model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +54,13 @@ func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
+	return p, r
+}
+
+// session plans a model and makes a session of it.
+func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm.Program, *vm.Session) {
+	t.Helper()
+	p, _ := program(t, file, opt)
 	s, err := p.NewSession(run)
 	if err != nil {
 		t.Fatal(err)

@@ -144,17 +144,24 @@ func TestCommandsAreKnown(t *testing.T) {
 	}
 }
 
-// TestReadmeScreen: the README's first commands print what stands below them; a
-// line of … stands for any others.
-func TestReadmeScreen(t *testing.T) {
+// readme is the text of the README.
+func readme(t *testing.T) string {
+	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(page)
+}
+
+// TestReadmeScreen: the README's first commands print what stands below them; a
+// line of … stands for any others.
+func TestReadmeScreen(t *testing.T) {
+	page := readme(t)
 	t.Chdir(t.TempDir())
 	var shown []string // what is still to come of the output
 	commands := 0
-	for _, line := range strings.Split(string(page), "\n") {
+	for _, line := range strings.Split(page, "\n") {
 		line, ok := strings.CutPrefix(line, "    ")
 		command, prompt := strings.CutPrefix(line, "$ onnxmem ")
 		switch {
@@ -182,11 +189,8 @@ func TestReadmeScreen(t *testing.T) {
 
 // TestReadmeWorkflow: the command of the README's workflow does what it says.
 func TestReadmeWorkflow(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, workflow, found := strings.Cut(string(page), "```yaml\n")
+	page := readme(t)
+	_, workflow, found := strings.Cut(page, "```yaml\n")
 	workflow, _, _ = strings.Cut(workflow, "```")
 	var command string
 	for _, line := range strings.Split(workflow, "\n") {

@@ -143,10 +143,10 @@ func (c *runCmd) run(e *env) error {
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	if c.HostFile != "" && s.Memory().HostBytes == 0 {
 		fmt.Fprintf(e.stderr, "onnxmem: nothing of this plan leaves for a host: %s is not made\n", c.HostFile)
 	}
-	defer s.Close()
 	r := &runResult{}
 	r.Times.Prepare = millis(time.Since(began))
 	if err := c.steps(e, program, s, first, inputs, r); err != nil {
