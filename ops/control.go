@@ -34,7 +34,7 @@ func (c *Call) needScalar(i int, elem graph.DType) error {
 	n, exact := a.Elements()
 	if a.Kind != graph.KindTensor || a.Elem != elem && a.Elem != graph.Undefined || exact && n != 1 {
 		e := graph.Type{Kind: graph.KindTensor, Elem: elem, Ranked: true}
-		return graph.Errorf("input %d %s is %v, expected %v", i, c.inputName(i), a.Type, e)
+		return graph.Errorf("input %d%s is %v, expected %v", i, c.inputName(i), a.Type, e)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func inferSequenceMap(c *Call) error {
 		case a.Value.items() == nil:
 			count = -2
 		case count >= 0 && n != count:
-			return c.Errf("input %d %s has %d items, expected %d as in the first sequence", i, c.inputName(i), n, count)
+			return c.Errf("input %d%s has %d items, expected %d as in the first sequence", i, c.inputName(i), n, count)
 		case count > -2:
 			count = n
 		}

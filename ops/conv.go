@@ -305,7 +305,7 @@ func col2Im(c *Call) error {
 		image[i], block[i] = c.LengthOf(1, i), c.LengthOf(2, i)
 		for in := 1; in < 3; in++ {
 			if v := c.In[in].Value; v != nil && i < len(v.Elems) && v.Elems[i].State == Known && v.Elems[i].I < 1 {
-				return c.Errf("input %d %s holds %d, expected lengths of at least 1", in, c.inputName(in), v.Elems[i].I)
+				return c.Errf("input %d%s holds %d, expected lengths of at least 1", in, c.inputName(in), v.Elems[i].I)
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (c *Call) takes(least, most int) error {
 		switch {
 		case !a.Present:
 		case i >= most:
-			return c.Errf("input %d %s is one too many: expected at most %d inputs", i, c.inputName(i), most)
+			return c.Errf("input %d%s is one too many: expected at most %d inputs", i, c.inputName(i), most)
 		case a.Kind != graph.KindTensor && a.Kind != graph.KindUnknown:
 			return c.BadInput(i, "a tensor")
 		}
@@ -83,7 +83,7 @@ func (c *Call) sameElem(inputs ...int) error {
 		case first < 0:
 			first = i
 		case elem != c.In[first].Elem:
-			return c.Errf("input %d %s has elements of type %v, expected %v as input %d", i, c.inputName(i), elem, c.In[first].Elem, first)
+			return c.Errf("input %d%s has elements of type %v, expected %v as input %d", i, c.inputName(i), elem, c.In[first].Elem, first)
 		}
 	}
 	return nil
@@ -92,7 +92,7 @@ func (c *Call) sameElem(inputs ...int) error {
 // wantElem fails unless input i, where there, has elements of that type.
 func (c *Call) wantElem(i int, elem graph.DType) error {
 	if have := c.Arg(i).Elem; have != graph.Undefined && have != elem {
-		return c.Errf("input %d %s has elements of type %v, expected %v", i, c.inputName(i), have, elem)
+		return c.Errf("input %d%s has elements of type %v, expected %v", i, c.inputName(i), have, elem)
 	}
 	return nil
 }

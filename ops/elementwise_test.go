@@ -24,7 +24,7 @@ func TestElementwiseTypes(t *testing.T) {
 		{doc: "two bounds need not be equal", op: "Add", in: []Arg{arg(f32, graph.AtMost(7)), arg(f32, graph.AtMost(7))}, want: "float32[<=7]"},
 		{doc: "a scalar leaves the bounded shape as it is", op: "Mul", in: []Arg{arg(f32, graph.AtMost(7)), arg(f32)}, want: "float32[<=7] over 0<0"},
 		{doc: "but not one of more axes", op: "Mul", in: []Arg{arg(f32, graph.AtMost(7)), arg(f32, 1, 1)}, want: "float32[1,<=7]"},
-		{doc: "shapes that do not broadcast", op: "Add", in: []Arg{x, arg(f32, 4)}, want: "error: input 1  has shape [4], expected one that broadcasts with [2,3]"},
+		{doc: "shapes that do not broadcast", op: "Add", in: []Arg{x, arg(f32, 4)}, want: "error: input 1 has shape [4], expected one that broadcasts with [2,3]"},
 		{doc: "two element types", op: "Add", in: []Arg{x, arg(i64, 3)}, want: "error: elements of type int64, expected float32 as input 0"},
 		{doc: "an input is missing", op: "Add", in: []Arg{x}, want: "error: input 1 is missing"},
 		{doc: "an input too many", op: "Exp", in: []Arg{x, x}, want: "error: one too many"},

@@ -31,7 +31,7 @@ func indexed(c *Call, inputs int) error {
 		return err
 	}
 	if e := c.In[1].Elem; e != graph.Undefined && e != graph.Int64 && e != graph.Int32 {
-		return c.Errf("input 1 %s has elements of type %v, expected int32 or int64", c.inputName(1), e)
+		return c.Errf("input 1%s has elements of type %v, expected int32 or int64", c.inputName(1), e)
 	}
 	return c.MinRank(0, 1)
 }

@@ -137,7 +137,7 @@ func inferConstantOfShape(c *Call) error {
 		shape := make([]graph.Dim, len(v.Elems))
 		for i, s := range v.Elems {
 			if s.State == Known && s.I < 0 {
-				return c.Errf("input 0 %s asks for length %d at axis %d, expected at least 0", c.inputName(0), s.I, i)
+				return c.Errf("input 0%s asks for length %d at axis %d, expected at least 0", c.inputName(0), s.I, i)
 			}
 			shape[i] = s.Dim()
 		}
@@ -246,14 +246,14 @@ func foldSize(c *Call) {
 // lengthArg is the only element of integer input i as a length.
 func (c *Call) lengthArg(i int, what string) (graph.Dim, error) {
 	if c.In[i].Elem.Floating() {
-		return 0, c.Errf("input %d %s, the %s, has elements of type %v, expected integers", i, c.inputName(i), what, c.In[i].Elem)
+		return 0, c.Errf("input %d%s, the %s, has elements of type %v, expected integers", i, c.inputName(i), what, c.In[i].Elem)
 	}
 	if err := c.wantOne(i, what); err != nil {
 		return 0, err
 	}
 	s := c.scalarArg(i)
 	if s.State == Known && s.I < 0 {
-		return 0, c.Errf("input %d %s, the %s, is %d, expected at least 0", i, c.inputName(i), what, s.I)
+		return 0, c.Errf("input %d%s, the %s, is %d, expected at least 0", i, c.inputName(i), what, s.I)
 	}
 	return s.Dim(), nil
 }

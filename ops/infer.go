@@ -253,7 +253,7 @@ func (inf *inferrer) size(s *scope, t *graph.Tensor) error {
 func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	g := s.g
 	n := g.Nodes[id]
-	c := &Call{Node: n, inf: inf, scope: s, Version: graph.FindOpset(s.opsets, n.Domain)}
+	c := &Call{Node: n, Graph: g, inf: inf, scope: s, Version: graph.FindOpset(s.opsets, n.Domain)}
 	c.In = make([]Arg, len(n.Inputs))
 	for i, t := range n.Inputs {
 		if t >= 0 && !s.absent[t] {

@@ -45,7 +45,7 @@ func (c *Call) list(attr string, input int) (intList, error) {
 	}
 	in := c.In[input]
 	if in.Elem != graph.Undefined && !in.Elem.Integer() && !in.Elem.Floating() {
-		return intList{}, c.Errf("input %d %s has element type %v, expected integers", input, c.inputName(input), in.Elem)
+		return intList{}, c.Errf("input %d%s has element type %v, expected integers", input, c.inputName(input), in.Elem)
 	}
 	switch {
 	case in.Ranked && len(in.Shape) > 1:

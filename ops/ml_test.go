@@ -42,7 +42,7 @@ func TestOptimizers(t *testing.T) {
 		},
 		{doc: "one parameter", op: "ai.onnx.preview.training.Momentum", in: []Arg{r, step, f(2), f(2), f(2)}, outs: 2, want: "float32[2], float32[2] over 0<2 1<4"},
 		{doc: "count of inputs", op: "ai.onnx.preview.training.Adagrad", in: []Arg{r, step, f(2), f(2)}, outs: 2, want: "error: found 4 inputs and 2 outputs"},
-		{doc: "shape of the gradient", op: "ai.onnx.preview.training.Adagrad", in: []Arg{r, step, f(2), f(3), f(2)}, outs: 2, want: "error: input 3  has shape [3], expected [2]"},
+		{doc: "shape of the gradient", op: "ai.onnx.preview.training.Adagrad", in: []Arg{r, step, f(2), f(3), f(2)}, outs: 2, want: "error: input 3 has shape [3], expected [2]"},
 	})
 }
 

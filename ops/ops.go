@@ -46,6 +46,11 @@ type Op struct {
 	// Optional.
 	FLOPs func(c *Call) int64
 
+	// Check refuses what Infer lets pass and a kernel cannot run: every shape of
+	// an input is exact then, and so are those of outputs that do not depend on
+	// data. See the function Check. Optional.
+	Check func(c *Call) error
+
 	// Random: the result differs from run to run, or the node has an effect.
 	Random bool
 }
@@ -106,6 +111,8 @@ type Call struct {
 	Version int64 // of the operator's domain, as the model (or the function) imports it
 	In      []Arg // one per input of the node
 	Out     []Arg // one per output of the node, to be filled in
+
+	Graph *graph.Graph // that the node stands in, for names in errors; nil: errors have none
 
 	inf   *inferrer
 	scope *scope // of the graph that the node stands in
@@ -204,14 +211,22 @@ func (c *Call) BadInput(i int, expected string, args ...any) error {
 	if t.Kind == graph.KindTensor && t.Ranked {
 		what = "shape " + graph.ShapeString(t.Shape)
 	}
-	return graph.Errorf("input %d %s has %s, expected %s", i, c.inputName(i), what, fmt.Sprintf(expected, args...))
+	return graph.Errorf("input %d%s has %s, expected %s", i, c.inputName(i), what, fmt.Sprintf(expected, args...))
 }
 
+// inputName is the name of input i behind a blank, for errors; "" where it has none.
 func (c *Call) inputName(i int) string {
-	if c.scope == nil || i >= len(c.Node.Inputs) || c.Node.Inputs[i] < 0 {
+	if i >= len(c.Node.Inputs) {
 		return ""
 	}
-	return fmt.Sprintf("%q", graph.Short(c.scope.g.Tensors[c.Node.Inputs[i]].Name))
+	return c.name(c.Node.Inputs[i])
+}
+
+func (c *Call) name(t graph.TensorID) string {
+	if c.Graph == nil || t < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %q", graph.Short(c.Graph.Tensors[t].Name))
 }
 
 // Axis brings an axis of a tensor of the given rank into [0, rank).

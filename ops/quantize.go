@@ -48,7 +48,7 @@ func inferQuantize(c *Call) error {
 	case elem == graph.Undefined && c.Has(2):
 		elem = stated // of a zero point about which nothing is known
 	case elem != graph.Undefined && stated != graph.Undefined && elem != stated:
-		return c.Errf("output_dtype is %v, expected %v as the zero point, input 2 %s", stated, elem, c.inputName(2))
+		return c.Errf("output_dtype is %v, expected %v as the zero point, input 2%s", stated, elem, c.inputName(2))
 	case elem == graph.Undefined && stated != graph.Undefined:
 		elem = stated
 	case elem == graph.Undefined:

@@ -46,7 +46,7 @@ func rangeLength(c *Call) (graph.Dim, error) {
 		zero = delta.F == 0
 	}
 	if delta.State == Known && zero {
-		return 0, c.Errf("input 2 %s, the step, is 0", c.inputName(2))
+		return 0, c.Errf("input 2%s, the step, is 0", c.inputName(2))
 	}
 	if start.State == Hidden || limit.State == Hidden || delta.State == Hidden || zero || !isNumber(elem) {
 		return graph.Unknown, nil

@@ -118,7 +118,7 @@ func inferSequenceConstruct(c *Call) error {
 // sameItems refuses input i if its elements are of another type than those of t.
 func (c *Call) sameItems(i int, t graph.Type) error {
 	if a := c.In[i].Elem; a != t.Elem && a != graph.Undefined && t.Elem != graph.Undefined {
-		return c.Errf("input %d %s is %v, expected %v elements as in the rest of the sequence", i, c.inputName(i), c.In[i].Type, t.Elem)
+		return c.Errf("input %d%s is %v, expected %v elements as in the rest of the sequence", i, c.inputName(i), c.In[i].Type, t.Elem)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func inferSequenceErase(c *Call) error {
 		return nil
 	}
 	if len(items) == 0 {
-		return c.Errf("input 0 %s is an empty sequence, expected an item to erase", c.inputName(0))
+		return c.Errf("input 0%s is an empty sequence, expected an item to erase", c.inputName(0))
 	}
 	at, known := int64(len(items)-1), true
 	if c.Has(1) {
@@ -271,7 +271,7 @@ func inferConcatFromSequence(c *Call) error {
 	}
 	items, of := c.In[0].Value.items(), c.itemType(0)
 	if items != nil && len(items) == 0 {
-		return c.Errf("input 0 %s is an empty sequence, expected at least one item", c.inputName(0))
+		return c.Errf("input 0%s is an empty sequence, expected at least one item", c.inputName(0))
 	}
 	fresh := c.Int("new_axis", 0)
 	if fresh != 0 && fresh != 1 {
@@ -493,7 +493,7 @@ func inferOptionalGetElement(c *Call) error {
 		c.SetValue(0, items[0].Value)
 		return nil
 	} else if items != nil {
-		return c.Errf("input 0 %s is an empty optional, expected one that holds an element", c.inputName(0))
+		return c.Errf("input 0%s is an empty optional, expected one that holds an element", c.inputName(0))
 	}
 	if a.Of != nil {
 		c.SetType(0, *a.Of)

@@ -23,7 +23,7 @@ func (c *Call) needStrings(i int) error {
 	if a.Kind == graph.KindUnknown || a.Kind == graph.KindTensor && (a.Elem == graph.String || a.Elem == graph.Undefined) {
 		return nil
 	}
-	return c.Errf("input %d %s is %v, expected strings", i, c.inputName(i), a.Type)
+	return c.Errf("input %d%s is %v, expected strings", i, c.inputName(i), a.Type)
 }
 
 // inferStringNormalizer drops stop words from a list [C] or [1,C]. Of a list

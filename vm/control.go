@@ -25,6 +25,8 @@ func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool
 	if len(attrs) == 0 {
 		return false, nil
 	}
+	defer func(outside bool) { b.inBranch = outside }(b.inBranch)
+	b.inBranch = b.inBranch || n.Op == "If"
 	bodies := map[string]*frame{}
 	for _, at := range attrs {
 		for _, g := range at.All() {

@@ -49,6 +49,7 @@ type builder struct {
 	nodes  int
 
 	inFunction bool
+	inBranch   bool                     // of an If, which may not be taken
 	layouts    map[*graph.Graph]*layout // of graphs within local functions
 }
 
@@ -251,7 +252,12 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		b.s.missing.add(label, n.OpName(), ErrNoKernel)
 		return nil
 	}
-	if !st.exact() {
+	switch open, err := st.check(); {
+	case err != nil && !b.inBranch:
+		return graph.Errorf("%w", err).AtNode(label)
+	case err != nil, open, !st.exact():
+		// Its shapes are not known, or not proven before it runs; or it is wrong for
+		// these shapes, but stands in a branch that they may not take.
 		st.late = true
 		return nil
 	}
@@ -345,13 +351,13 @@ func (f *frame) runAll() error {
 // prepareLate finds the shapes of the outputs and prepares the kernel for the
 // data at hand.
 func (st *step) prepareLate() error {
-	if err := st.resolve(); err != nil {
+	st.live = true
+	defer func() { st.live = false }()
+	if _, err := st.check(); err != nil {
 		return err
 	}
 	st.call.SharedBytes, st.call.EachBytes = 0, 0
-	st.live = true
 	run, err := st.kernel.Prepare(&st.call)
-	st.live = false
 	if err != nil {
 		return err
 	}

@@ -50,9 +50,12 @@ func (b *builder) once(st *step) {
 	}
 	n := st.call.Node
 	g := st.f.g.Tensors[n.Outputs[0]]
+	if open, err := st.check(); open || err != nil {
+		return // it is said when the node is prepared
+	}
 	run, err := kernel.Lookup("", n.Op).Prepare(&st.call)
 	if err != nil {
-		return // it is said when the node is prepared
+		return
 	}
 	out := st.out[0]
 	place := out.At

@@ -1,0 +1,103 @@
+"""Write ops/signatures.txt: how many inputs and outputs each operator has, and which
+of their element types agree, as the onnx package and ONNX Runtime define them.
+
+    crosscheck/run signatures
+"""
+
+import collections
+import pathlib
+import sys
+
+import onnx.defs
+import onnxruntime.capi.onnxruntime_pybind11_state as runtime
+
+FILE = pathlib.Path(__file__).parent.parent / "ops" / "signatures.txt"
+
+HEAD = """\
+# Signatures of operators: how many inputs and outputs each version has, and which
+# element types agree. Written by "crosscheck/run signatures"; do not edit.
+#
+#   domain operator
+#     version inputs > outputs           a form, from this version of the domain on
+#     SYMBOL dtype ...                   the types that a symbol stands for, in any version
+#
+# An input or output is a symbol, a dtype, or "any" for what is no tensor; behind it "?"
+# says that it may be left out, "*" that any number follow of one type, "~" of any
+# types. The domain ai.onnx is spelled "ai.onnx" here and "" in models.
+"""
+
+DTYPES = {"float": "float32", "double": "float64"}
+
+
+def dtype(text):
+    """The dtype of a type such as tensor(float); None for what is no tensor."""
+    if not text.startswith("tensor("):
+        return None
+    name = text.removeprefix("tensor(").removesuffix(")")
+    return DTYPES.get(name, name)
+
+
+def parameter(name, option, homogeneous, types, symbols):
+    """One input or output: its symbol, where that stands for tensors, and how often it stands."""
+    if name in types:
+        allowed = [dtype(t) for t in types[name]]
+        text = name
+        if None in allowed:
+            text = "any"
+        else:
+            symbols[name].update(allowed)
+    else:
+        text = dtype(name) or "any"
+    option = str(option).rsplit(".", maxsplit=1)[-1].split(":")[0].rstrip(">")
+    if option == "Variadic":
+        return text + ("*" if homogeneous else "~")
+    return text + ("?" if option == "Optional" else "")
+
+
+def official(schema):
+    return (
+        [(p.type_str, p.option, p.is_homogeneous) for p in schema.inputs],
+        [(p.type_str, p.option, p.is_homogeneous) for p in schema.outputs],
+    )
+
+
+def contributed(schema):
+    return (
+        [(p.typeStr, p.option, p.isHomogeneous) for p in schema.inputs],
+        [(p.typeStr, p.option, p.isHomogeneous) for p in schema.outputs],
+    )
+
+
+def main():
+    forms = collections.defaultdict(dict)
+    symbols = collections.defaultdict(lambda: collections.defaultdict(set))
+    schemas = [(s, official(s)) for s in onnx.defs.get_all_schemas_with_history()]
+    known = {(s.domain, s.name) for s, _ in schemas}
+    schemas += [
+        (s, contributed(s))
+        for s in runtime.get_all_operator_schema()
+        if s.domain in ("", "com.microsoft") and (s.domain, s.name) not in known
+    ]
+    for schema, (inputs, outputs) in schemas:
+        if schema.deprecated:
+            continue
+        key = (schema.domain or "ai.onnx", schema.name)
+        types = {t.type_param_str: t.allowed_type_strs for t in schema.type_constraints}
+        sides = [" ".join(parameter(*p, types, symbols[key]) for p in side) for side in (inputs, outputs)]
+        forms[key][schema.since_version] = f"{sides[0]} > {sides[1]}".strip()
+    lines = [HEAD]
+    for key in sorted(forms):
+        lines.append(" ".join(key) + "\n")
+        last = None
+        for since in sorted(forms[key]):
+            if forms[key][since] != last:
+                last = forms[key][since]
+                lines.append(f"  {since} {last}\n")
+        for symbol in sorted(symbols[key]):
+            lines.append(f"  {symbol} {' '.join(sorted(symbols[key][symbol]))}\n")
+    FILE.write_text("".join(lines))
+    print(f"{FILE}: {len(forms)} operators", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

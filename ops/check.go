@@ -1,0 +1,99 @@
+package ops
+
+import "github.com/onnxmem/onnxmem/graph"
+
+// Check decides whether a kernel may be given a node. It is the one gate between
+// a model and memory that is written without bounds: a kernel that runs behind it
+// leans on
+//
+//   - the signature (signatures.txt): inputs and outputs that must be there are,
+//     and element types that must agree do;
+//   - Infer, with the shapes as they are now: every output has the type that
+//     follows from the inputs;
+//   - Op.Check, for what Infer lets pass because a planner can live with it.
+//
+// What is left to kernels is the values of indices and lengths that are data.
+//
+// c.In have values where their elements are few and known. Where one has no exact
+// type, the signature alone is checked, as far as types are known. c.Out[k].Type is what output k was given; the zero Type where it follows
+// from the node, and is filled in then. open reports that some output's shape is
+// not proven by what is known: it follows from elements that are not there yet,
+// or only the kernel finds it.
+func Check(c *Call) (open bool, err error) {
+	op := Lookup(c.Node.Domain, c.Node.Op)
+	if op == nil {
+		return false, c.Errf("operator %s is not known: its kernel cannot be checked", c.Node.OpName())
+	}
+	s, f := signatureOf(c.Node.Domain, c.Node.Op, c.Version)
+	if f == nil {
+		return false, c.Errf("operator %s has no signature: its kernel cannot be checked", c.Node.OpName())
+	}
+	for i := range c.In {
+		if a := &c.In[i]; a.Present && !a.Exact() {
+			return true, s.check(f, c)
+		}
+	}
+	if open, err = c.settle(op); err != nil {
+		return false, err
+	}
+	if err := s.check(f, c); err != nil {
+		return false, err
+	}
+	if op.Check != nil {
+		err = op.Check(c)
+	}
+	return open, err
+}
+
+// settle infers the outputs and holds what they were given against that.
+func (c *Call) settle(op *Op) (open bool, err error) {
+	fresh := *c
+	fresh.Out = make([]Arg, len(c.Out))
+	for k := range c.Out {
+		fresh.Out[k].Present = c.Out[k].Present
+	}
+	if err := op.Infer(&fresh); err != nil {
+		return false, err
+	}
+	for k := range c.Out {
+		out := &c.Out[k]
+		if !out.Present {
+			continue
+		}
+		given, made := out.Type, fresh.Out[k].Type
+		if given.Kind == graph.KindUnknown {
+			out.Type = made
+			open = open || !made.Exact()
+			continue
+		}
+		if made.Elem != graph.Undefined && given.Elem != made.Elem || made.Ranked && given.Ranked && !sameLengths(given.Shape, made.Shape) {
+			return false, c.Errf("output %d%s is %v, expected %v, which follows from the inputs", k, c.outputName(k), given, made)
+		}
+		open = open || !made.Exact()
+	}
+	return open, nil
+}
+
+// sameLengths reports whether a shape is what was inferred, where that is exact,
+// and no longer than its bounds.
+func sameLengths(given, made []graph.Dim) bool {
+	if len(given) != len(made) {
+		return false
+	}
+	for i, d := range given {
+		most, bounded := made[i].Max()
+		if differ(d, made[i]) || d.Exact() && bounded && int64(d) > most {
+			return false
+		}
+	}
+	return true
+}
+
+// outputName is the name of output k behind a blank, for errors; "" where it has
+// none.
+func (c *Call) outputName(k int) string {
+	if k >= len(c.Node.Outputs) {
+		return ""
+	}
+	return c.name(c.Node.Outputs[k])
+}

@@ -1,0 +1,218 @@
+package ops
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+//go:embed signatures.txt
+var signatureText string
+
+// ownSignatures are those of operators that nobody else defines: swaps, and one of
+// ONNX Runtime's under the domain that some exporters give it.
+const ownSignatures = `
+com.microsoft SimplifiedLayerNormalization
+  1 T V > V U?
+  T bfloat16 float16 float32 float64
+  U float32 float64
+  V bfloat16 float16 float32 float64
+onnxmem SwapOut
+  1 any > any
+onnxmem SwapIn
+  1 any > any
+`
+
+// signatures are those of signatures.txt, read when the first one is asked for.
+var signatures = sync.OnceValue(func() map[key]*signature { return parseSignatures(signatureText + ownSignatures) })
+
+// signature is how many inputs and outputs an operator has, and which of their
+// element types agree.
+type signature struct {
+	forms   []form // by version, ascending
+	symbols map[string][]graph.DType
+}
+
+// form is the inputs and outputs of an operator from a version on.
+type form struct {
+	since   int64
+	in, out []parameter
+}
+
+// parameter is one input or output of a form, or its last ones.
+type parameter struct {
+	symbol  string      // "T"; "" where elem says the type, or where any value will do
+	elem    graph.DType // Undefined: that of the symbol
+	any     bool        // it need not be a tensor
+	missing bool        // it may be left out
+	repeats bool        // any number follow
+	mixed   bool        // those that follow may differ in type
+}
+
+// signatureOf finds the signature of an operator and the form that holds in a
+// version of its domain; nil where neither is known.
+func signatureOf(domain, name string, version int64) (*signature, *form) {
+	s := signatures()[key{domain, name}]
+	if s == nil {
+		return nil, nil
+	}
+	var f *form
+	for i := range s.forms {
+		if f == nil || s.forms[i].since <= version {
+			f = &s.forms[i]
+		}
+	}
+	return s, f
+}
+
+// parseSignatures reads the text form, which is ours: a fault in it is a panic.
+func parseSignatures(text string) map[key]*signature {
+	dtypes := map[string]graph.DType{}
+	for d := graph.Undefined + 1; d.Valid(); d++ {
+		dtypes[d.String()] = d
+	}
+	table := map[key]*signature{}
+	var last *signature
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || words[0] == "#":
+		case line[0] != ' ':
+			last = &signature{symbols: map[string][]graph.DType{}}
+			domain := words[0]
+			if domain == "ai.onnx" {
+				domain = ""
+			}
+			table[key{domain, words[1]}] = last
+		default:
+			since, err := strconv.ParseInt(words[0], 10, 64)
+			if err != nil {
+				for _, w := range words[1:] {
+					last.symbols[words[0]] = append(last.symbols[words[0]], dtypes[w])
+				}
+				continue
+			}
+			f := form{since: since}
+			side := &f.in
+			for _, w := range words[1:] {
+				if w == ">" {
+					side = &f.out
+					continue
+				}
+				*side = append(*side, parseParameter(w, dtypes))
+			}
+			last.forms = append(last.forms, f)
+		}
+	}
+	return table
+}
+
+func parseParameter(word string, dtypes map[string]graph.DType) parameter {
+	name := strings.TrimRight(word, "?*~")
+	how := word[len(name):]
+	p := parameter{missing: how == "?", repeats: how == "*" || how == "~", mixed: how == "~", any: name == "any"}
+	if p.elem = dtypes[name]; p.elem == graph.Undefined && !p.any {
+		p.symbol = name
+	}
+	return p
+}
+
+// at is the parameter of input or output i; nil if there is none.
+func at(list []parameter, i int) *parameter {
+	switch {
+	case i < len(list):
+		return &list[i]
+	case len(list) > 0 && list[len(list)-1].repeats:
+		return &list[len(list)-1]
+	}
+	return nil
+}
+
+// check holds the inputs and outputs of a call against the signature.
+func (s *signature) check(f *form, c *Call) error {
+	for i := range f.in {
+		if p := &f.in[i]; !p.missing && !p.repeats && !c.Has(i) {
+			return c.Errf("input %d is missing: expected %s", i, s.inputs(f))
+		}
+	}
+	bound := map[string]binding{}
+	for i := range c.In {
+		p := at(f.in, i)
+		if p == nil && c.In[i].Present {
+			return c.Errf("input %d%s is one too many: expected %s", i, c.inputName(i), s.inputs(f))
+		}
+		if err := s.agree(p, c, &c.In[i], "input", i, c.inputName(i), bound); err != nil {
+			return err
+		}
+	}
+	for i := range c.Out {
+		p := at(f.out, i)
+		if p == nil && c.Out[i].Present {
+			return c.Errf("output %d%s is one too many: expected at most %d", i, c.outputName(i), len(f.out))
+		}
+		if err := s.agree(p, c, &c.Out[i], "output", i, c.outputName(i), bound); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// binding is the type that a symbol stands for in a call, and whose it is.
+type binding struct {
+	elem graph.DType
+	what string
+}
+
+// agree holds the element type of one input or output against what its symbol
+// stands for.
+func (s *signature) agree(p *parameter, c *Call, a *Arg, side string, i int, name string, bound map[string]binding) error {
+	if p == nil || !a.Present || p.any || a.Kind == graph.KindUnknown || a.Kind == graph.KindTensor && a.Elem == graph.Undefined {
+		return nil
+	}
+	if a.Kind != graph.KindTensor {
+		return c.Errf("%s %d%s is %v, expected a tensor", side, i, name, a.Type)
+	}
+	switch {
+	case p.elem != graph.Undefined:
+		if a.Elem != p.elem {
+			return c.Errf("%s %d%s has elements of type %v, expected %v", side, i, name, a.Elem, p.elem)
+		}
+		return nil
+	case p.mixed:
+		return nil
+	}
+	if !slices.Contains(s.symbols[p.symbol], a.Elem) {
+		return c.Errf("%s %d%s has elements of type %v, expected one of %v", side, i, name, a.Elem, s.symbols[p.symbol])
+	}
+	b, known := bound[p.symbol]
+	if known && b.elem != a.Elem {
+		return c.Errf("%s %d%s has elements of type %v, expected %v as %s", side, i, name, a.Elem, b.elem, b.what)
+	}
+	if !known {
+		bound[p.symbol] = binding{a.Elem, fmt.Sprintf("%s %d", side, i)}
+	}
+	return nil
+}
+
+// inputs says how many inputs a form has.
+func (s *signature) inputs(f *form) string {
+	least := 0
+	for _, p := range f.in {
+		if !p.missing && !p.repeats {
+			least++
+		}
+	}
+	switch most := len(f.in); {
+	case most > 0 && f.in[most-1].repeats:
+		return fmt.Sprintf("at least %d inputs", max(least, 1))
+	case least == most:
+		return fmt.Sprintf("%d inputs", least)
+	default:
+		return fmt.Sprintf("%d to %d inputs", least, most)
+	}
+}

@@ -1,0 +1,106 @@
+package vm
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// check is the gate before the kernel of a node (ops.Check). Before the session
+// runs it sees shapes and the elements that never change, and reports whether
+// something is left to see: the node is then checked again at every step. At run
+// time it gives the outputs the shapes that follow from the inputs; those that
+// only the kernel finds are left to it (Resize).
+func (st *step) check() (open bool, err error) {
+	c := &ops.Call{Node: st.call.Node, Version: st.call.Version, Graph: st.f.g, In: make([]ops.Arg, len(st.in)), Out: make([]ops.Arg, len(st.out))}
+	for i, t := range st.in {
+		if t == nil {
+			continue
+		}
+		if st.live && (t.Type == graph.Undefined || t.Shape == nil) {
+			return false, fmt.Errorf("input %d %q is no tensor: no kernel for such inputs", i, graph.Short(t.name))
+		}
+		c.In[i] = st.argOf(i, t)
+	}
+	for i, t := range st.out {
+		if t == nil {
+			continue
+		}
+		c.Out[i].Present = true
+		if t.exact {
+			c.Out[i].Type = typeOf(t)
+		}
+	}
+	if open, err = ops.Check(c); err != nil || !st.live {
+		return open, err
+	}
+	for i, t := range st.out {
+		if t == nil || t.exact {
+			continue
+		}
+		typ := c.Out[i].Type
+		if t.Type == graph.Undefined {
+			t.Type = typ.Elem
+		}
+		if t.Type != typ.Elem {
+			return open, fmt.Errorf("output %d %q is of %v, expected %v", i, graph.Short(t.name), typ.Elem, t.Type)
+		}
+		if !typ.Exact() {
+			t.Shape = nil
+			continue
+		}
+		shape := make([]int, len(typ.Shape))
+		for k, d := range typ.Shape {
+			shape[k] = int(d)
+		}
+		if err := st.f.s.resize(t, shape); err != nil {
+			return open, err
+		}
+	}
+	return open, nil
+}
+
+// typeOf is the type of a tensor whose shape is known.
+func typeOf(t *tensor) graph.Type {
+	dims := make([]graph.Dim, len(t.Shape))
+	for i, n := range t.Shape {
+		dims[i] = graph.Dim(n)
+	}
+	return graph.TensorOf(t.Type, dims...)
+}
+
+// argOf is input i, with its elements where they are few and known, as inference
+// sees it.
+func (st *step) argOf(i int, t *tensor) ops.Arg {
+	if !t.exact && !st.live {
+		return ops.Arg{Present: true, Type: graph.Type{Kind: graph.KindTensor, Elem: t.Type}}
+	}
+	a := ops.Arg{Present: true, Type: typeOf(t)}
+	if t.Len() > ops.FoldLimit {
+		return a
+	}
+	if st.f.values != nil && !st.live {
+		a.Value = st.f.values[st.call.Node.Inputs[i]]
+	}
+	if a.Value != nil || !t.Const && !st.live || t.At == nil { // packed constants are gone
+		return a
+	}
+	shape := make([]int64, len(t.Shape))
+	for i, n := range t.Shape {
+		shape[i] = int64(n)
+	}
+	v := &ops.Value{Shape: shape, Elems: make([]ops.Scalar, t.Len())}
+	if ints, ok := t.Integers(); ok {
+		for i, x := range ints {
+			v.Elems[i].I = int64(x)
+		}
+		a.Value = v
+	} else if reals, ok := t.Reals(); ok {
+		for i, x := range reals {
+			v.Elems[i].F = x
+		}
+		a.Value = v
+	}
+	return a
+}
