@@ -1,0 +1,460 @@
+// Package mutate makes hostile models out of sound ones: it takes an operator
+// test and changes shapes, element types, attributes, elements, what is left out,
+// what is known before the run and what the file claims. A mutant depends on the
+// test and a number alone, so that a finding is made again by its name.
+//
+// Run plans and runs a mutant in guarded memory and says what came of it. A sound
+// program refuses a mutant with an error or runs it; everything else is a
+// Finding.
+package mutate
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/nodetests"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// Case is a model, as bytes of a file, and values for its inputs.
+type Case struct {
+	Name   string // of the test, with the number of the mutant
+	Edits  []string
+	Model  []byte
+	Inputs map[string]vm.Value
+}
+
+// Seed is an operator test that mutants are made of.
+type Seed struct {
+	test   *nodetests.Test
+	inputs []vm.Value
+}
+
+// NewSeed takes a test whose inputs are all tensors; ok is false for others.
+func NewSeed(t *nodetests.Test) (s *Seed, ok bool) {
+	m, err := onnx.Parse(t.Name, t.Model())
+	if err != nil {
+		return nil, false
+	}
+	s = &Seed{test: t}
+	for i, id := range m.Graph.Inputs {
+		v, err := vm.ParseTensor(m.Graph.Tensors[id].Name, t.Input(i))
+		if err != nil {
+			return nil, false
+		}
+		s.inputs = append(s.inputs, v)
+	}
+	return s, true
+}
+
+// mutant is a model while it is changed.
+type mutant struct {
+	*rand.Rand
+	m      *graph.Model
+	inputs map[string]vm.Value
+	edits  []string
+}
+
+// edit is one kind of change; it reports what it did, "" where it finds nothing
+// to change.
+type edit struct {
+	name   string
+	weight int
+	apply  func(k *mutant) string
+}
+
+var edits = []edit{
+	{"shape", 6, reshapeInput},
+	{"lengths", 6, changeLength},
+	{"hide", 4, hideShape},
+	{"lie", 3, hideAndLie},
+	{"dtype", 3, changeType},
+	{"elements", 5, changeElements},
+	{"attribute", 8, changeAttribute},
+	{"constant", 3, makeConstant},
+	{"arity", 2, changeArity},
+	{"claim", 2, claimOutput},
+	{"version", 1, changeVersion},
+}
+
+// Mutant makes mutant number n of the test: one to three changes.
+func (s *Seed) Mutant(n uint64) (*Case, error) {
+	m, err := onnx.Parse(s.test.Name, s.test.Model())
+	if err != nil {
+		return nil, err
+	}
+	k := &mutant{Rand: rand.New(rand.NewPCG(n, hash(s.test.Name))), m: m, inputs: map[string]vm.Value{}}
+	for i, id := range m.Graph.Inputs {
+		k.inputs[m.Graph.Tensors[id].Name] = s.inputs[i]
+	}
+	k.unclaim()
+	for range 1 + k.IntN(3) {
+		k.change()
+	}
+	m.Graph.Span = graph.Span{} // all of it is written anew
+	for _, n := range m.Graph.Nodes {
+		n.Span = graph.Span{}
+	}
+	image, err := onnx.Encode(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if _, err := image.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	return &Case{fmt.Sprintf("%s#%d", s.test.Name, n), k.edits, b.Bytes(), k.inputs}, nil
+}
+
+func hash(s string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for _, c := range []byte(s) {
+		h = (h ^ uint64(c)) * 0x100000001b3
+	}
+	return h
+}
+
+// change applies one edit, by weight; it tries again where there is nothing to
+// change.
+func (k *mutant) change() {
+	total := 0
+	for _, e := range edits {
+		total += e.weight
+	}
+	for range 8 {
+		at := k.IntN(total)
+		for _, e := range edits {
+			if at -= e.weight; at < 0 {
+				if what := e.apply(k); what != "" {
+					k.edits = append(k.edits, e.name+" "+what)
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
+// unclaim takes the shapes of outputs away: most mutants have others.
+func (k *mutant) unclaim() {
+	for _, id := range k.m.Graph.Outputs {
+		t := k.m.Graph.Tensors[id]
+		if t.Declared != nil && t.Declared.Type.Kind == graph.KindTensor {
+			t.Declared = &graph.Declared{Type: graph.Type{Kind: graph.KindTensor, Elem: t.Declared.Type.Elem}}
+		}
+	}
+}
+
+// input picks a graph input; nil if there is none.
+func (k *mutant) input() *graph.Tensor {
+	if len(k.m.Graph.Inputs) == 0 {
+		return nil
+	}
+	return k.m.Graph.Tensors[k.m.Graph.Inputs[k.IntN(len(k.m.Graph.Inputs))]]
+}
+
+// node picks a node.
+func (k *mutant) node() *graph.Node {
+	if len(k.m.Graph.Nodes) == 0 {
+		return nil
+	}
+	return k.m.Graph.Nodes[k.IntN(len(k.m.Graph.Nodes))]
+}
+
+// length is another length than n.
+func (k *mutant) length(n int) int {
+	list := []int{0, 1, 2, 3, 5, 7, n - 1, n + 1, 2 * n, n / 2, n + 15, 33}
+	for {
+		if v := list[k.IntN(len(list))]; v >= 0 && v != n {
+			return v
+		}
+	}
+}
+
+// set gives a graph input a value, and says so in the file.
+func (k *mutant) set(t *graph.Tensor, v vm.Value) {
+	k.inputs[t.Name] = v
+	dims := make([]graph.Dim, len(v.Shape))
+	for i, n := range v.Shape {
+		dims[i] = graph.Dim(n)
+	}
+	t.Declared = &graph.Declared{Type: graph.TensorOf(v.Type, dims...), Symbols: make([]string, len(dims))}
+}
+
+// most is how many bytes an input of a mutant may have.
+const most = 1 << 16
+
+// shaped is v under another shape: its elements, over and over.
+func shaped(v vm.Value, shape []int) (vm.Value, bool) {
+	n := 1
+	for _, d := range shape {
+		if n *= d; n > most {
+			return v, false
+		}
+	}
+	bytes := int((int64(n)*v.Type.Bits() + 7) / 8)
+	w := vm.Value{Type: v.Type, Shape: slices.Clone(shape), Data: make([]byte, bytes)}
+	for at := 0; at < bytes && len(v.Data) > 0; {
+		at += copy(w.Data[at:], v.Data)
+	}
+	return w, bytes <= most
+}
+
+// otherShape is a shape like another one.
+func (k *mutant) otherShape(old []int) []int {
+	shape := slices.Clone(old)
+	rank := len(shape)
+	switch what := k.IntN(5); {
+	case what == 0 && rank > 0: // an axis less
+		i := k.IntN(rank)
+		return slices.Delete(shape, i, i+1)
+	case what == 1 || rank == 0: // an axis more
+		return slices.Insert(shape, k.IntN(rank+1), 1+k.IntN(3))
+	case what == 2 && rank > 1:
+		i, j := k.IntN(rank), k.IntN(rank)
+		shape[i], shape[j] = shape[j], shape[i]
+		return shape
+	default:
+		i := k.IntN(rank)
+		shape[i] = k.length(shape[i])
+		return shape
+	}
+}
+
+// reshapeInput gives one input another shape.
+func reshapeInput(k *mutant) string {
+	t := k.input()
+	if t == nil {
+		return ""
+	}
+	old := k.inputs[t.Name]
+	v, ok := shaped(old, k.otherShape(old.Shape))
+	if !ok {
+		return ""
+	}
+	k.set(t, v)
+	return fmt.Sprintf("%s %v -> %v", t.Name, old.Shape, v.Shape)
+}
+
+// changeLength gives every axis of one length another one, in all inputs: what
+// fitted still fits, mostly.
+func changeLength(k *mutant) string {
+	t := k.input()
+	if t == nil || len(k.inputs[t.Name].Shape) == 0 {
+		return ""
+	}
+	shape := k.inputs[t.Name].Shape
+	from := shape[k.IntN(len(shape))]
+	to := k.length(from)
+	for _, id := range k.m.Graph.Inputs {
+		u := k.m.Graph.Tensors[id]
+		v := k.inputs[u.Name]
+		changed := slices.Clone(v.Shape)
+		for i, n := range changed {
+			if n == from {
+				changed[i] = to
+			}
+		}
+		w, ok := shaped(v, changed)
+		if !ok {
+			return ""
+		}
+		k.set(u, w)
+	}
+	return fmt.Sprintf("%d -> %d", from, to)
+}
+
+// hidden puts a node between an input and its readers that gives it a shape which
+// only the data tell. It returns the tensor that they read now.
+func (k *mutant) hidden(t *graph.Tensor) *graph.Tensor {
+	g := k.m.Graph
+	id := graph.TensorID(slices.Index(g.Tensors, t))
+	v := k.inputs[t.Name]
+	flat, ok := shaped(v, []int{elements(v.Shape)})
+	if !ok || t.Output {
+		return nil
+	}
+	dims := make([]int64, len(v.Shape))
+	for i, n := range v.Shape {
+		dims[i] = int64(n)
+	}
+	list := g.NewTensor(t.Name + ".shape")
+	g.Tensors[list].Input = true
+	g.Inputs = append(g.Inputs, list)
+	k.set(g.Tensors[list], vm.Int64s(dims, len(dims)))
+	out := g.NewTensor(t.Name + ".hidden")
+	for _, n := range g.Nodes {
+		for i, in := range n.Inputs {
+			if in == id {
+				n.Inputs[i] = out
+			}
+		}
+	}
+	if slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return slices.Contains(n.Captures, id) }) {
+		return nil
+	}
+	g.Nodes = slices.Insert(g.Nodes, 0, &graph.Node{
+		Op: "Reshape", Inputs: []graph.TensorID{id, list}, Outputs: []graph.TensorID{out},
+		Attrs: []*graph.Attr{{Name: "allowzero", Type: graph.AttrInt, Int: 1}},
+	})
+	if k.m.Opset("") < 14 {
+		g.Nodes[0].Attrs = nil
+	}
+	k.set(t, flat)
+	g.Link()
+	return g.Tensors[out]
+}
+
+func elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// hideShape makes the shape of an input one that depends on data.
+func hideShape(k *mutant) string {
+	if t := k.input(); t != nil && k.hidden(t) != nil {
+		return t.Name
+	}
+	return ""
+}
+
+// hideAndLie makes the shape of an input one that depends on data, gives it
+// another one, and has the file say it were as it was.
+func hideAndLie(k *mutant) string {
+	t := k.input()
+	if t == nil {
+		return ""
+	}
+	old := k.inputs[t.Name]
+	v, ok := shaped(old, k.otherShape(old.Shape))
+	if !ok {
+		return ""
+	}
+	k.set(t, v)
+	out := k.hidden(t)
+	if out == nil {
+		return ""
+	}
+	if k.IntN(2) == 0 {
+		dims := make([]graph.Dim, len(old.Shape))
+		for i, n := range old.Shape {
+			dims[i] = graph.Dim(n)
+		}
+		out.Declared = &graph.Declared{Type: graph.TensorOf(old.Type, dims...), Symbols: make([]string, len(dims))}
+	}
+	return fmt.Sprintf("%s %v -> %v", t.Name, old.Shape, v.Shape)
+}
+
+// types are those that an input may get.
+var types = []graph.DType{
+	graph.Float32, graph.Float64, graph.Float16, graph.BFloat16, graph.Int64, graph.Int32, graph.Int16, graph.Int8,
+	graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8, graph.Bool, graph.Int4, graph.Uint4, graph.Float8E4M3FN,
+}
+
+// changeType gives an input, or all that have its type, another element type.
+func changeType(k *mutant) string {
+	t := k.input()
+	if t == nil {
+		return ""
+	}
+	from, to := k.inputs[t.Name].Type, types[k.IntN(len(types))]
+	all := k.IntN(2) == 0
+	for _, id := range k.m.Graph.Inputs {
+		u := k.m.Graph.Tensors[id]
+		if v := k.inputs[u.Name]; v.Type == from && (all || u == t) {
+			k.set(u, converted(v, to))
+		}
+	}
+	if all {
+		for _, id := range k.m.Graph.Outputs {
+			if d := k.m.Graph.Tensors[id].Declared; d != nil && d.Type.Elem == from {
+				d.Type.Elem = to
+			}
+		}
+	}
+	return fmt.Sprintf("%s to %v", t.Name, to)
+}
+
+// makeConstant makes an initializer of an input.
+func makeConstant(k *mutant) string {
+	t := k.input()
+	if t == nil {
+		return ""
+	}
+	v := k.inputs[t.Name]
+	d := &graph.Data{Name: t.Name, Type: v.Type, Raw: v.Data, Bytes: int64(len(v.Data))}
+	for _, n := range v.Shape {
+		d.Dims = append(d.Dims, int64(n))
+	}
+	if d.Raw == nil {
+		d.Raw = []byte{}
+	}
+	g := k.m.Graph
+	id := graph.TensorID(slices.Index(g.Tensors, t))
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(i graph.TensorID) bool { return i == id })
+	t.Data, t.Input, t.Declared = d, false, nil
+	delete(k.inputs, t.Name)
+	return t.Name
+}
+
+// changeArity leaves an input or output out, or gives one twice.
+func changeArity(k *mutant) string {
+	n := k.node()
+	if n == nil || len(n.Inputs) == 0 {
+		return ""
+	}
+	i := k.IntN(len(n.Inputs))
+	what := ""
+	switch k.IntN(4) {
+	case 0:
+		n.Inputs[i], what = graph.None, fmt.Sprintf("without input %d", i)
+	case 1:
+		n.Inputs, what = n.Inputs[:i], fmt.Sprintf("%d inputs", i)
+	case 2:
+		n.Inputs, what = append(n.Inputs, n.Inputs[i]), fmt.Sprintf("input %d once more", i)
+	default:
+		j := k.IntN(len(n.Inputs))
+		n.Inputs[i], what = n.Inputs[j], fmt.Sprintf("input %d for %d", j, i)
+	}
+	k.m.Graph.Link()
+	return n.Op + " " + what
+}
+
+// claimOutput has the file say what is not so.
+func claimOutput(k *mutant) string {
+	g := k.m.Graph
+	if len(g.Outputs) == 0 {
+		return ""
+	}
+	t := g.Tensors[g.Outputs[k.IntN(len(g.Outputs))]]
+	if t.Declared == nil || t.Declared.Type.Kind != graph.KindTensor {
+		return ""
+	}
+	typ := graph.TensorOf(t.Declared.Type.Elem)
+	if k.IntN(4) == 0 {
+		typ.Elem = types[k.IntN(len(types))]
+	}
+	for range k.IntN(5) {
+		typ.Shape = append(typ.Shape, graph.Dim(k.IntN(6)))
+	}
+	t.Declared = &graph.Declared{Type: typ, Symbols: make([]string, len(typ.Shape))}
+	return fmt.Sprintf("%s is %v", t.Name, typ)
+}
+
+// changeVersion imports another version of a domain.
+func changeVersion(k *mutant) string {
+	if len(k.m.Opsets) == 0 {
+		return ""
+	}
+	o := &k.m.Opsets[k.IntN(len(k.m.Opsets))]
+	from := o.Version
+	o.Version = int64(1 + k.IntN(26))
+	return fmt.Sprintf("%q %d -> %d", o.Domain, from, o.Version)
+}

@@ -1,0 +1,213 @@
+package mutate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// Stage is how far a mutant came.
+type Stage string
+
+// The stages. A mutant that is refused is so in one of the first four.
+const (
+	Read     Stage = "read"     // the model as a file
+	Planned  Stage = "planned"  // its plan
+	Prepared Stage = "prepared" // a session
+	Started  Stage = "started"  // its run
+	Ran      Stage = "ran"
+)
+
+// Result is what came of a mutant.
+type Result struct {
+	Stage   Stage // the one at which it was refused, or Ran
+	Refusal error
+	Finding string // what must not be: "" if nothing; its class, a colon, what was seen
+	Outputs map[string]vm.Value
+}
+
+// patience is how long a mutant may take. They are small: one that takes longer
+// has found a way to ask for more than it shows.
+const patience = 5 * time.Second
+
+// options are those that every mutant runs under.
+var options = vm.Options{Workers: 1}
+
+// Run plans a mutant and runs it.
+func Run(c *Case) *Result {
+	done := make(chan *Result, 1)
+	began := time.Now()
+	go func() { done <- run(c) }()
+	select {
+	case r := <-done:
+		if d := time.Since(began); r.Finding == "" && d > patience {
+			r.Finding = fmt.Sprintf("slow: %v", d.Round(time.Second))
+		}
+		return r
+	case <-time.After(4 * patience):
+		return &Result{Stage: Started, Finding: "hang: gave up waiting"}
+	}
+}
+
+func run(c *Case) (r *Result) {
+	r = &Result{Stage: Read}
+	defer func() {
+		if p := recover(); p != nil {
+			r.Finding = fmt.Sprintf("panic: %v at %s", p, site(debug.Stack()))
+		}
+	}()
+	refused := func(err error) *Result {
+		r.Refusal = err
+		if text := err.Error(); strings.Contains(text, "internal error") || strings.Contains(text, "runtime error") {
+			r.Finding = "internal error: " + text
+		} else if errors.Is(err, vm.ErrStray) {
+			r.Finding = "fault: " + text
+		}
+		return r
+	}
+	m, err := onnx.Parse(c.Name, c.Model)
+	if err != nil {
+		return refused(err)
+	}
+	r.Stage = Planned
+	o, err := passes.Optimize(m, passes.Options{})
+	if err != nil {
+		return refused(err)
+	}
+	p, err := vm.New(o.Model, o.Plan)
+	if err != nil {
+		r.Finding = "plan: its own plan is refused: " + err.Error()
+		return r
+	}
+	defer p.Close()
+	r.Stage = Prepared
+	s, err := p.NewSession(options)
+	if err != nil {
+		return refused(err)
+	}
+	defer s.Close()
+	r.Stage = Started
+	out, err := s.Run(c.Inputs)
+	if err != nil {
+		return refused(err)
+	}
+	r.Stage, r.Outputs = Ran, map[string]vm.Value{}
+	for name, v := range out {
+		r.Outputs[name] = v.Clone()
+	}
+	return r
+}
+
+// site is the first line of ours in a stack, behind the panic.
+func site(stack []byte) string {
+	lines := strings.Split(string(stack), "\n")
+	last := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "panic(") })
+	for i := max(last, 0); i+1 < len(lines); i++ {
+		if strings.HasPrefix(lines[i], "github.com/onnxmem/onnxmem/") && !strings.Contains(lines[i], "Prepare.func") {
+			at, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " +0x")
+			if k := strings.LastIndex(at, "/"); k >= 0 {
+				at = at[k+1:]
+			}
+			return at
+		}
+	}
+	return "?"
+}
+
+// Summary counts results.
+type Summary struct {
+	Total    int
+	Stages   map[Stage]int
+	Findings map[string][]string // by class: the names of mutants
+	Texts    map[string]string   // by class: what the first one showed
+}
+
+// Add counts one result.
+func (s *Summary) Add(c *Case, r *Result) {
+	if s.Stages == nil {
+		s.Stages, s.Findings, s.Texts = map[Stage]int{}, map[string][]string{}, map[string]string{}
+	}
+	s.Total++
+	s.Stages[r.Stage]++
+	if r.Finding == "" {
+		return
+	}
+	key := class(r)
+	if s.Findings[key] = append(s.Findings[key], c.Name); len(s.Findings[key]) == 1 {
+		s.Texts[key] = fmt.Sprintf("%s: %s (%s)", c.Name, r.Finding, strings.Join(c.Edits, "; "))
+	}
+}
+
+// class is what findings with one cause have in common: the operator and the
+// site, without numbers.
+func class(r *Result) string {
+	text := strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return '#'
+		}
+		return c
+	}, r.Finding)
+	for strings.Contains(text, "##") {
+		text = strings.ReplaceAll(text, "##", "#")
+	}
+	if i := strings.Index(text, "("); i >= 0 && strings.Contains(text, "internal error") {
+		text = text[i:] // from the operator on
+	}
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	if strings.HasPrefix(r.Finding, "panic") {
+		text = r.Finding
+	}
+	return text[:min(len(text), 160)]
+}
+
+// Merge adds the counts of another summary.
+func (s *Summary) Merge(o *Summary) {
+	if s.Stages == nil {
+		s.Stages, s.Findings, s.Texts = map[Stage]int{}, map[string][]string{}, map[string]string{}
+	}
+	s.Total += o.Total
+	for k, n := range o.Stages {
+		s.Stages[k] += n
+	}
+	for k, names := range o.Findings {
+		if len(s.Findings[k]) == 0 {
+			s.Texts[k] = o.Texts[k]
+		}
+		s.Findings[k] = append(s.Findings[k], names...)
+	}
+}
+
+// String is a table: the stages, then the classes of findings, the most frequent
+// first.
+func (s *Summary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d mutants:", s.Total)
+	for _, st := range []Stage{Read, Planned, Prepared, Started, Ran} {
+		what := "refused when"
+		if st == Ran {
+			what = ""
+		}
+		fmt.Fprintf(&b, " %s %s %d", what, st, s.Stages[st])
+	}
+	b.WriteByte('\n')
+	keys := slices.SortedFunc(maps.Keys(s.Findings), func(x, y string) int {
+		if d := len(s.Findings[y]) - len(s.Findings[x]); d != 0 {
+			return d
+		}
+		return strings.Compare(x, y)
+	})
+	for _, k := range keys {
+		fmt.Fprintf(&b, "%6d  %s\n        first: %s\n", len(s.Findings[k]), k, s.Texts[k])
+	}
+	return b.String()
+}
