@@ -63,21 +63,21 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 	return a
 }
 
-// guardBytes lie before and behind each storage of a session whose tensors lie
+// marginBytes lie before and behind each storage of a session whose tensors lie
 // apart.
-const guardBytes = 64
+const marginBytes = 64
 
 // apart gives every tensor of a graph a storage of its own.
 func (b *builder) apart(g *graph.Graph) (*area, error) {
 	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
-	total := int64(guardBytes)
+	total := int64(marginBytes)
 	off := make([]int64, len(g.Tensors))
 	for id, t := range g.Tensors {
 		if t.Capture || t.Data != nil || t.Dynamic != "" {
 			continue
 		}
 		off[id] = total
-		total += (t.Bytes+63)&^63 + guardBytes
+		total += (t.Bytes+63)&^63 + marginBytes
 	}
 	own, err := newBlock(total, "storage apart")
 	if err != nil {

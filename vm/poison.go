@@ -50,12 +50,12 @@ func spoiled(b []byte, off int64) int64 {
 // ErrStray is what a write where nothing of the node's own lies wraps.
 var ErrStray = errors.New("stray write")
 
-// guard watches the bytes of a session that are not live. What comes alive is
+// watcher watches the bytes of a session that are not live. What comes alive is
 // looked at just before, and all that is dead at the end of a run: every dead
 // byte is read once between two lives, whatever the number of nodes. A byte
 // that changed tells of a stray write, but not whose it was; the run is then
 // repeated, and all dead bytes are looked at after each node.
-type guard struct {
+type watcher struct {
 	s     *Session
 	order []*plan.Buffer   // of the arena, by offset
 	born  [][]*plan.Buffer // by first step
@@ -64,9 +64,9 @@ type guard struct {
 	each  bool             // look at all dead bytes after each node
 }
 
-func newGuard(s *Session) *guard {
+func newWatcher(s *Session) *watcher {
 	steps := len(s.main.steps)
-	w := &guard{s: s, born: make([][]*plan.Buffer, steps+1), dying: make([][]*plan.Buffer, steps+1)}
+	w := &watcher{s: s, born: make([][]*plan.Buffer, steps+1), dying: make([][]*plan.Buffer, steps+1)}
 	for i := range s.pr.p.Buffers {
 		if b := &s.pr.p.Buffers[i]; b.Pool == plan.Arena && b.Bytes > 0 {
 			w.order = append(w.order, b)
@@ -84,7 +84,7 @@ func byOffset(a, b *plan.Buffer) int { return cmp.Compare(a.Offset, b.Offset) }
 
 // begin spoils all that is not live at step 0. Inputs are put in their places
 // afterwards.
-func (w *guard) begin() {
+func (w *watcher) begin() {
 	for _, b := range w.s.own {
 		spoil(b.m, 0)
 	}
@@ -96,7 +96,7 @@ func (w *guard) begin() {
 
 // after looks, once a step has run, at the bytes that the next one brings to
 // life, or at all dead ones after the last, and spoils what dies.
-func (w *guard) after(st *step, at int) error {
+func (w *watcher) after(st *step, at int) error {
 	if len(w.s.own) > 0 {
 		return w.apart(st, at)
 	}
@@ -122,13 +122,13 @@ func (w *guard) after(st *step, at int) error {
 }
 
 // unsure reports whether a stray write was found, but not which node made it.
-func (w *guard) unsure(err error) bool {
+func (w *watcher) unsure(err error) bool {
 	return w != nil && len(w.s.own) == 0 && !w.each && errors.Is(err, ErrStray)
 }
 
 // look finds the first of some bytes of the arena that is dead at a step and
 // has changed.
-func (w *guard) look(st *step, at int, from, end int64) error {
+func (w *watcher) look(st *step, at int, from, end int64) error {
 	for _, b := range w.live {
 		if b.Offset > from {
 			if err := w.dead(st, at, from, min(b.Offset, end)); err != nil {
@@ -143,7 +143,7 @@ func (w *guard) look(st *step, at int, from, end int64) error {
 }
 
 // dead holds bytes of the arena that nothing has against the pattern.
-func (w *guard) dead(st *step, at int, from, end int64) error {
+func (w *watcher) dead(st *step, at int, from, end int64) error {
 	if from >= end {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (w *guard) dead(st *step, at int, from, end int64) error {
 }
 
 // nearest names a buffer that has the byte at another step.
-func (w *guard) nearest(off int64) string {
+func (w *watcher) nearest(off int64) string {
 	for _, b := range w.order {
 		if b.Offset <= off && off < b.Offset+b.Bytes {
 			name := "a workspace"
@@ -172,7 +172,7 @@ func (w *guard) nearest(off int64) string {
 }
 
 // apart looks at the bytes around the storages of the outputs of a node.
-func (w *guard) apart(st *step, at int) error {
+func (w *watcher) apart(st *step, at int) error {
 	for _, t := range st.out {
 		if t == nil || t.room == 0 || t.Const {
 			continue
@@ -180,9 +180,9 @@ func (w *guard) apart(st *step, at int) error {
 		for _, side := range []struct {
 			from unsafe.Pointer
 			what string
-		}{{unsafe.Add(t.At, -guardBytes), "before"}, {unsafe.Add(t.At, t.room), "behind"}} {
+		}{{unsafe.Add(t.At, -marginBytes), "before"}, {unsafe.Add(t.At, t.room), "behind"}} {
 			// A storage begins at a multiple of 64 bytes of its block.
-			if k := spoiled(unsafe.Slice((*byte)(side.from), guardBytes), 0); k >= 0 {
+			if k := spoiled(unsafe.Slice((*byte)(side.from), marginBytes), 0); k >= 0 {
 				return st.wrap(fmt.Errorf("%w at step %d: a byte %s tensor %q", ErrStray, at, side.what, graph.Short(t.name)))
 			}
 		}

@@ -47,7 +47,7 @@ type Session struct {
 	main *frame
 	tape *tape
 
-	guard *guard // of Options.Poison
+	watch *watcher // of Options.Poison
 
 	arena, resident *block
 	host            *block   // what has left the arena; nil: nothing does
@@ -114,9 +114,9 @@ func (s *Session) build() error {
 		s.tape.haul = newHauler(s.main, p)
 	}
 	if s.opt.Poison {
-		s.guard = newGuard(s)
-		s.guard.begin()
-		s.tape.after = append(s.tape.after, s.guard.after)
+		s.watch = newWatcher(s)
+		s.watch.begin()
+		s.tape.after = append(s.tape.after, s.watch.after)
 	}
 	return nil
 }
@@ -238,8 +238,8 @@ func (s *Session) Set(name string, v Value) error {
 // kept.
 func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 	s.main.release()
-	if s.guard != nil && len(s.own) == 0 {
-		s.guard.begin()
+	if s.watch != nil && len(s.own) == 0 {
+		s.watch.begin()
 	}
 	for _, id := range s.main.g.Inputs {
 		name := s.main.g.Tensors[id].Name
@@ -266,12 +266,12 @@ func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 		}
 	}
 	if err := s.tape.run(); err != nil {
-		if s.guard.unsure(err) {
-			s.guard.each = true
+		if s.watch.unsure(err) {
+			s.watch.each = true
 			if _, exact := s.Run(inputs); exact != nil {
 				err = exact
 			}
-			s.guard.each = false
+			s.watch.each = false
 		}
 		return nil, s.named(err)
 	}
