@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -9,8 +10,9 @@ import (
 
 // spot is a place in memory.
 type spot struct {
-	at    unsafe.Pointer
-	bytes int64
+	at      unsafe.Pointer
+	bytes   int64
+	guarded *guarded // nil outside of guarded sessions
 }
 
 // area is where the tensors of one graph lie, and the workspaces of its nodes.
@@ -24,18 +26,16 @@ func (b *builder) mainArea() (*area, error) {
 	if b.s.opt.Apart {
 		return b.apart(b.s.pr.m.Graph)
 	}
-	return b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{b.s.arena.base, int64(len(b.s.arena.m))}), nil
+	if b.s.guard != nil {
+		return b.guarded(b.s.pr.m.Graph, b.s.pr.p.Buffers)
+	}
+	return b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.arena.base, bytes: int64(len(b.s.arena.m))}), nil
 }
 
 // planned reads the places of a plan, which has been verified: those of the pools
 // resident and host lie there, all others in the block at base.
 func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *area {
-	named := make(map[string]graph.TensorID, len(g.Tensors))
-	for id, t := range g.Tensors {
-		if !t.Capture {
-			named[t.Name] = graph.TensorID(id)
-		}
-	}
+	named := byName(g)
 	a := &area{tensors: make(map[graph.TensorID]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
 	for i := range buffers {
 		p := &buffers[i]
@@ -52,7 +52,7 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 		if p.Pool == plan.Host {
 			pool = b.s.host.base
 		}
-		at := spot{unsafe.Add(pool, p.Offset), p.Bytes}
+		at := spot{at: unsafe.Add(pool, p.Offset), bytes: p.Bytes}
 		if p.Node != nil {
 			a.work[graph.NodeID(*p.Node)] = at
 		}
@@ -63,12 +63,84 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 	return a
 }
 
+// byName are the tensors of a graph that it does not capture.
+func byName(g *graph.Graph) map[string]graph.TensorID {
+	named := make(map[string]graph.TensorID, len(g.Tensors))
+	for id, t := range g.Tensors {
+		if !t.Capture {
+			named[t.Name] = graph.TensorID(id)
+		}
+	}
+	return named
+}
+
+// guarded gives every buffer of a plan pages of its own. Tensors of a buffer
+// share them where they have the same bytes: to the end of the pages is then
+// the same place.
+func (b *builder) guarded(g *graph.Graph, buffers []plan.Buffer) (*area, error) {
+	named := byName(g)
+	a := &area{tensors: make(map[graph.TensorID]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
+	for i := range buffers {
+		p := &buffers[i]
+		if p.Pool == plan.Resident && p.Kind == plan.KindConstant || p.Bytes == 0 {
+			continue
+		}
+		var made []spot
+		for _, name := range p.Tensors {
+			t := g.Tensors[named[name]]
+			k := slices.IndexFunc(made, func(s spot) bool { return s.bytes == t.Bytes })
+			if k < 0 {
+				s, err := b.guardedSpot(t)
+				if err != nil {
+					return nil, err
+				}
+				k, made = len(made), append(made, s)
+			}
+			a.tensors[named[name]] = made[k]
+		}
+	}
+	return a, nil
+}
+
+func (b *builder) guardedSpot(t *graph.Tensor) (spot, error) {
+	p, err := b.s.guard.take(nameOf(t.Name), t.Bytes)
+	if err != nil {
+		return spot{}, err
+	}
+	return spot{p.at(), t.Bytes, p}, nil
+}
+
+// guardedApart gives every tensor of a graph pages of its own, but for views
+// unless all of the session lies apart.
+func (b *builder) guardedApart(g *graph.Graph) (*area, error) {
+	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
+	view := map[graph.TensorID]bool{}
+	for _, n := range g.Nodes {
+		for k, t := range n.Outputs {
+			view[t] = viewedOf(n, k) != graph.None && !b.s.opt.Apart
+		}
+	}
+	for id, t := range g.Tensors {
+		if t.Capture || t.Data != nil || t.Dynamic != "" || t.Bytes == 0 || view[graph.TensorID(id)] {
+			continue
+		}
+		var err error
+		if a.tensors[graph.TensorID(id)], err = b.guardedSpot(t); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
 // marginBytes lie before and behind each storage of a session whose tensors lie
 // apart.
 const marginBytes = 64
 
 // apart gives every tensor of a graph a storage of its own.
 func (b *builder) apart(g *graph.Graph) (*area, error) {
+	if b.s.guard != nil {
+		return b.guardedApart(g)
+	}
 	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
 	total := int64(marginBytes)
 	off := make([]int64, len(g.Tensors))
@@ -86,7 +158,7 @@ func (b *builder) apart(g *graph.Graph) (*area, error) {
 	b.s.own = append(b.s.own, own)
 	for id, t := range g.Tensors {
 		if off[id] > 0 {
-			a.tensors[graph.TensorID(id)] = spot{own.at(off[id]), (t.Bytes + 63) &^ 63}
+			a.tensors[graph.TensorID(id)] = spot{at: own.at(off[id]), bytes: (t.Bytes + 63) &^ 63}
 		}
 	}
 	return a, nil

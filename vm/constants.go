@@ -29,6 +29,8 @@ type constants struct {
 	packs   map[kernel.PackKey]*block
 	made    map[*graph.Tensor]*made
 	packed  int64 // bytes of packs, and of what was made and is kept
+
+	guard *guard // of the guarded session that has them to itself; nil: they are where they lie
 }
 
 func newConstants(m *graph.Model) *constants {
@@ -60,6 +62,18 @@ func (c *constants) close() error {
 	return first
 }
 
+// block is memory for what is made of constants.
+func (c *constants) block(bytes int64, what string) (*block, error) {
+	if c.guard == nil {
+		return newBlock(bytes, what)
+	}
+	p, err := c.guard.take(what, bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &block{base: p.at()}, nil
+}
+
 // tensor gives a constant as kernels see it.
 func (c *constants) tensor(d *graph.Data) (*kernel.Tensor, error) {
 	c.mu.Lock()
@@ -77,11 +91,16 @@ func (c *constants) locked(d *graph.Data) (*kernel.Tensor, error) {
 		e.Tensor = d.Name
 		return nil, e
 	}
+	if c.guard != nil {
+		if b, err = c.guard.fixed("constant "+nameOf(d.Name), b); err != nil {
+			return nil, err
+		}
+	}
 	t := &kernel.Tensor{Type: d.Type, Shape: make([]int, len(d.Dims)), Const: true, At: unsafe.Pointer(unsafe.SliceData(b))}
 	for i, n := range d.Dims {
 		t.Shape[i] = int(n)
 	}
-	if len(b) == 0 {
+	if len(b) == 0 && c.guard == nil {
 		t.At = unsafe.Pointer(&empty)
 	}
 	c.tensors[d] = t

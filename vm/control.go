@@ -64,7 +64,11 @@ func (b *builder) body(st *step, g *graph.Graph, opsets []graph.Opset, work spot
 	case b.inFunction:
 		a, err = b.laidOut(g, true, work)
 	default:
-		a = b.planned(g, b.bodies[b.next].Buffers, work)
+		if b.s.guard != nil {
+			a, err = b.guarded(g, b.bodies[b.next].Buffers)
+		} else {
+			a = b.planned(g, b.bodies[b.next].Buffers, work)
+		}
 	}
 	if !b.inFunction {
 		b.next++

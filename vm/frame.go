@@ -35,6 +35,8 @@ type step struct {
 	late   bool       // the kernel is prepared at every step
 	live   bool       // while it is prepared late
 	frees  []*tensor  // dynamic tensors that nobody reads afterwards
+
+	scratch []*guarded // of the kernel, in a guarded session
 }
 
 // maxNodes bounds the nodes of a session: a function that calls another twice,
@@ -47,6 +49,7 @@ type builder struct {
 	bodies []plan.Subgraph // in the plan's order
 	next   int             // the entry that is due
 	nodes  int
+	at     *step // the node that is prepared, nil before the first
 
 	inFunction bool
 	inBranch   bool                     // of an If, which may not be taken
@@ -90,12 +93,12 @@ func (b *builder) views(f *frame) {
 			t := f.tensors[id]
 			if v := viewedOf(f.g.Nodes[n], k); v != graph.None && !b.s.opt.Apart {
 				if from := f.tensors[v]; from != nil && (from.room > 0 || from.Const) {
-					t.At, t.room, t.Const = from.At, max(from.room, int64(from.Bytes())), from.Const
+					t.At, t.room, t.Const, t.guarded = from.At, max(from.room, int64(from.Bytes())), from.Const, from.guarded
 					continue
 				}
 			}
 			if t.exact && t.Bytes() > 0 {
-				t.block = b.s.side.take(int64(t.Bytes()))
+				t.block = b.s.side.take(nameOf(t.name), int64(t.Bytes()))
 				t.At, t.room = unsafe.Pointer(unsafe.SliceData(t.block)), int64(len(t.block))
 				t.block = nil // it stays
 			}
@@ -107,7 +110,7 @@ func (b *builder) views(f *frame) {
 func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
 	t := g.Tensors[id]
 	if d := constantOf(g, t); d != nil {
-		c, err := b.s.pr.consts.tensor(d)
+		c, err := b.s.consts.tensor(d)
 		if err != nil {
 			return nil, err
 		}
@@ -123,10 +126,13 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 		}
 	}
 	if p, ok := a.tensors[id]; ok {
-		n.At, n.room = p.at, p.bytes
+		n.At, n.room, n.guarded = p.at, p.bytes, p.guarded
 	}
 	if n.At == nil {
 		n.At = unsafe.Pointer(&empty)
+		if b.s.guard != nil {
+			n.At = b.s.guard.nothing
+		}
 	}
 	return n, nil
 }
@@ -156,7 +162,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	f.steps = make([]*step, len(f.g.Nodes))
 	for i, n := range f.g.Nodes {
 		st := &step{f: f, node: graph.NodeID(i)}
-		st.call = kernel.Call{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st}
+		st.call = kernel.Call{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
 		for _, t := range n.Inputs {
 			st.addInput(f, t)
 		}
@@ -166,10 +172,12 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		f.steps[i] = st
 	}
 	for _, st := range f.steps {
+		b.at = st
 		b.once(st)
 	}
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {
+		b.at = st
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
@@ -270,15 +278,20 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		b.s.missing.add(label, n.OpName(), err)
 		return nil
 	}
-	b.s.scratchFor(&st.call)
-	return nil
+	_, err = b.s.scratchFor(st)
+	return err
 }
 
-// scratchFor notes what a prepared kernel asks for.
-func (s *Session) scratchFor(c *kernel.Call) (grown bool) {
+// scratchFor notes what a prepared kernel asks for, and tells whether the
+// session's scratch must grow. In a guarded session every node has its own.
+func (s *Session) scratchFor(st *step) (grown bool, err error) {
+	c := &st.call
+	if s.guard != nil {
+		return false, s.guard.scratchOf(st, s.pool.Workers())
+	}
 	grown = c.SharedBytes > s.shared || c.EachBytes > s.each
 	s.shared, s.each = max(s.shared, c.SharedBytes), max(s.each, c.EachBytes)
-	return grown
+	return grown, nil
 }
 
 // exact reports whether all shapes of a node are known before the data are
@@ -297,16 +310,29 @@ func (st *step) exact() bool {
 	return true
 }
 
-// do runs the node.
-func (st *step) do() error {
+// do runs the node. A panic of its kernel is an error.
+func (st *step) do() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = st.wrap(st.f.s.panicked(r))
+		}
+	}()
 	if st.late {
 		if err := st.prepareLate(); err != nil {
 			return st.wrap(err)
 		}
 	}
 	if st.run != nil {
+		if st.f.s.guard != nil {
+			st.useScratch(st.f.s.pool)
+		}
 		if err := st.run(st.f.s.pool); err != nil {
 			return st.wrap(err)
+		}
+		if st.f.s.guard != nil {
+			if err := st.f.s.guard.look(st); err != nil {
+				return st.wrap(err)
+			}
 		}
 	}
 	for _, t := range st.frees {
@@ -357,15 +383,19 @@ func (st *step) prepareLate() error {
 		return err
 	}
 	st.call.SharedBytes, st.call.EachBytes = 0, 0
+	if st.call.Walls != nil {
+		st.call.Walls.Reset()
+	}
 	run, err := st.kernel.Prepare(&st.call)
 	if err != nil {
 		return err
 	}
 	st.run = run
-	if st.f.s.scratchFor(&st.call) {
+	grown, err := st.f.s.scratchFor(st)
+	if grown {
 		return st.f.s.growScratch()
 	}
-	return nil
+	return err
 }
 
 // Live implements kernel.Runtime.

@@ -21,20 +21,23 @@ type extent struct{ offset, bytes int64 }
 // laidOut is the area of a function's graph in a workspace. Where it does not
 // fit (the planner's search found a better one), it lies by the side.
 func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
+	if b.s.guard != nil {
+		return b.guardedApart(g)
+	}
 	l, err := b.layout(g, body)
 	if err != nil {
 		return nil, err
 	}
 	base := work.at
 	if l.bytes > work.bytes {
-		base = unsafe.Pointer(unsafe.SliceData(b.s.side.take(l.bytes)))
+		base = unsafe.Pointer(unsafe.SliceData(b.s.side.take("a workspace", l.bytes)))
 	}
 	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
 	for t, x := range l.tensors {
-		a.tensors[t] = spot{unsafe.Add(base, x.offset), x.bytes}
+		a.tensors[t] = spot{at: unsafe.Add(base, x.offset), bytes: x.bytes}
 	}
 	for n, x := range l.work {
-		a.work[n] = spot{unsafe.Add(base, x.offset), x.bytes}
+		a.work[n] = spot{at: unsafe.Add(base, x.offset), bytes: x.bytes}
 	}
 	return a, nil
 }

@@ -106,7 +106,7 @@ func (f *frame) carryOn(in, out, n int) error {
 		var b []byte
 		for k := range n {
 			if to := f.input(in + k); k != i && overlap(from, to) {
-				b = f.s.side.take(int64(from.Bytes()))
+				b = f.s.side.take(nameOf(from.name)+", carried on", int64(from.Bytes()))
 				copy(b, bytesOf(from))
 				break
 			}
@@ -165,7 +165,7 @@ func (r *stack) add(s *Session, row *tensor) error {
 		return nil
 	}
 	if r.used+len(b) > len(r.block) {
-		larger := s.side.take(int64(2 * (r.used + len(b))))
+		larger := s.side.take("the rows of "+nameOf(r.out.name), int64(2*(r.used+len(b))))
 		copy(larger, r.block[:r.used])
 		s.side.give(r.block)
 		r.block = larger

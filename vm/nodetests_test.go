@@ -85,34 +85,54 @@ func readNodeTests(t testing.TB) []*nodeTest {
 // errUnclaimed says that the VM does not claim to run a test.
 var errUnclaimed = errors.New("not claimed")
 
-// run plans the test's model, runs it and compares.
-func (k *nodeTest) run(opt vm.Options) error {
+// program plans the test's model.
+func (k *nodeTest) program() (*vm.Program, error) {
 	m, err := onnx.Parse(k.name, k.files["model.onnx"])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r, err := passes.Optimize(m, passes.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := vm.New(r.Model, r.Plan)
+	return vm.New(r.Model, r.Plan)
+}
+
+// inputs are the values that the test gives a program.
+func (k *nodeTest) inputs(p *vm.Program) (map[string]vm.Value, error) {
+	inputs := map[string]vm.Value{}
+	for i, t := range p.Inputs() {
+		if t.Type.Kind != graph.KindTensor || t.Type.Elem == graph.String {
+			return nil, fmt.Errorf("%w: input of %v", errUnclaimed, t.Type)
+		}
+		var err error
+		if inputs[t.Name], err = vm.ParseTensor(t.Name, k.files[fmt.Sprintf("input_%d.pb", i)]); err != nil {
+			return nil, err
+		}
+	}
+	return inputs, nil
+}
+
+// run plans the test's model, runs it and compares.
+func (k *nodeTest) run(opt vm.Options) error {
+	p, err := k.program()
 	if err != nil {
 		return err
 	}
 	defer p.Close()
+	return k.runIn(p, opt)
+}
+
+// runIn runs the program of the test and compares.
+func (k *nodeTest) runIn(p *vm.Program, opt vm.Options) error {
 	s, err := p.NewSession(opt)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnclaimed, err)
 	}
 	defer s.Close()
-	inputs := map[string]vm.Value{}
-	for i, t := range p.Inputs() {
-		if t.Type.Kind != graph.KindTensor || t.Type.Elem == graph.String {
-			return fmt.Errorf("%w: input of %v", errUnclaimed, t.Type)
-		}
-		if inputs[t.Name], err = vm.ParseTensor(t.Name, k.files[fmt.Sprintf("input_%d.pb", i)]); err != nil {
-			return err
-		}
+	inputs, err := k.inputs(p)
+	if err != nil {
+		return err
 	}
 	out, err := s.Run(inputs)
 	if errors.Is(err, kernel.ErrUnsupported) {

@@ -59,12 +59,17 @@ func (b *builder) once(st *step) {
 	}
 	out := st.out[0]
 	place := out.At
-	out.At, err = b.s.pr.consts.take(g, out.Bytes(), func(dst unsafe.Pointer) error {
-		b.s.scratchFor(&st.call)
+	out.At, err = b.s.consts.take(g, out.Bytes(), func(dst unsafe.Pointer) error {
+		if _, err := b.s.scratchFor(st); err != nil {
+			return err
+		}
 		if err := b.s.growScratch(); err != nil {
 			return err
 		}
 		out.At = dst
+		if b.s.guard != nil {
+			st.useScratch(b.s.pool)
+		}
 		return run(b.s.pool)
 	})
 	if err != nil {
@@ -87,7 +92,7 @@ func (b *builder) settle(f *frame) {
 			reader := f.steps[r]
 			return !slices.Contains(reader.call.Packed, &out.Tensor) && !reader.once
 		})
-		if b.s.pr.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), packed) {
+		if b.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), packed) {
 			out.At = nil
 		}
 	}
@@ -100,7 +105,7 @@ func (c *constants) take(t *graph.Tensor, bytes int, fill func(dst unsafe.Pointe
 	defer c.mu.Unlock()
 	m := c.made[t]
 	if m == nil {
-		at, err := newBlock(int64(bytes), "constants made once")
+		at, err := c.block(int64(bytes), "constants made once")
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer))
 	if st.f.s.opt.NoPack {
 		return nil, false
 	}
-	return st.f.s.pr.consts.pack(k, bytes, fill)
+	return st.f.s.consts.pack(k, bytes, fill)
 }
 
 // pack gives the packed form of a constant, made by fill when it is first asked
@@ -22,7 +22,7 @@ func (c *constants) pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Point
 	if b := c.packs[k]; b != nil {
 		return b.base, true
 	}
-	b, err := newBlock(int64(bytes), "packed weights")
+	b, err := c.block(int64(bytes), "packed weights")
 	if err != nil {
 		return nil, false // they are packed at every step then
 	}

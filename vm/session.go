@@ -1,8 +1,10 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"unsafe"
 
@@ -29,6 +31,12 @@ type Options struct {
 	// node, after every step of a second run with the same inputs; around a
 	// storage that lies apart, when it is made.
 	Poison bool
+	// Guard puts every tensor, constants and kernels' scratch too, into pages of
+	// its own, one end at a page that cannot be accessed: an access outside of
+	// it ends the run with an error that wraps ErrFault and names the node and
+	// the tensor, or, for a write on the other side, ErrStray. It goes with
+	// Apart; of Poison nothing is left to do then.
+	Guard Guard
 	// HostFile is where the plan's host pool lies: a file that does not exist yet,
 	// which is mapped, and removed by Close at the latest. "": in ordinary memory.
 	HostFile string
@@ -47,7 +55,9 @@ type Session struct {
 	main *frame
 	tape *tape
 
-	watch *watcher // of Options.Poison
+	watch  *watcher   // of Options.Poison
+	guard  *guard     // of Options.Guard
+	consts *constants // the program's, or those of a guarded session
 
 	arena, resident *block
 	host            *block   // what has left the arena; nil: nothing does
@@ -69,6 +79,7 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
 	s := &Session{pr: p, opt: opt, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
+	s.consts = p.consts
 	if err := s.build(); err != nil {
 		s.Close()
 		return nil, err
@@ -76,7 +87,18 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	return s, nil
 }
 
-func (s *Session) build() error {
+// blocks takes the memory of the pools.
+func (s *Session) blocks() error {
+	if s.opt.Guard != GuardOff {
+		var err error
+		if s.guard, err = newGuard(s.opt.Guard); err != nil {
+			return err
+		}
+		s.side.guard = s.guard
+		s.consts = newConstants(s.pr.m)
+		s.consts.guard = s.guard
+		return nil
+	}
 	p := s.pr.p
 	var err error
 	if s.arena, err = newBlock(poolBytes(p, plan.Arena), "arena"); err != nil {
@@ -86,11 +108,27 @@ func (s *Session) build() error {
 		return err
 	}
 	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Apart {
-		if s.host, err = newHostBlock(s.opt.HostFile, bytes); err != nil {
-			return err
-		}
+		s.host, err = newHostBlock(s.opt.HostFile, bytes)
+	}
+	return err
+}
+
+func (s *Session) build() (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	p := s.pr.p
+	if err := s.blocks(); err != nil {
+		return err
 	}
 	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}}
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.panicked(r)
+			if b.at != nil {
+				err = b.at.wrap(err)
+			}
+			err = s.named(err)
+		}
+	}()
 	area, err := b.mainArea()
 	if err != nil {
 		return err
@@ -113,7 +151,7 @@ func (s *Session) build() error {
 	if s.host != nil {
 		s.tape.haul = newHauler(s.main, p)
 	}
-	if s.opt.Poison {
+	if s.opt.Poison && s.guard == nil {
 		s.watch = newWatcher(s)
 		s.watch.begin()
 		s.tape.after = append(s.tape.after, s.watch.after)
@@ -144,6 +182,11 @@ func (s *Session) Close() error {
 			first = err
 		}
 	}
+	if s.guard != nil {
+		if err := errors.Join(s.consts.close(), s.guard.close()); err != nil && first == nil {
+			first = err
+		}
+	}
 	return first
 }
 
@@ -156,7 +199,7 @@ type Memory struct {
 	HostBytes    int64 // what has left the arena for the host, wherever that is
 	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
 	PackedBytes  int64 // weights once more, as the micro-kernels want them; shared by sessions
-	ApartBytes   int64 // with Options.Apart: all tensors
+	ApartBytes   int64 // with Options.Apart or Options.Guard: all tensors
 }
 
 // LimitError says that a session needs more than Options.MemoryLimit. Nothing has
@@ -181,8 +224,8 @@ func (m Memory) Bytes() int64 {
 func (s *Session) Memory() Memory {
 	m := Memory{
 		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total,
-		ScratchBytes: int64(s.shared + s.each*s.pool.Workers()), DecodedBytes: s.pr.consts.decoded,
-		PackedBytes: s.pr.consts.packed,
+		ScratchBytes: int64(s.shared + s.each*s.pool.Workers()), DecodedBytes: s.consts.decoded,
+		PackedBytes: s.consts.packed,
 	}
 	for i := range s.pr.p.Buffers {
 		if b := &s.pr.p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
@@ -195,7 +238,10 @@ func (s *Session) Memory() Memory {
 	if s.host != nil {
 		m.HostBytes = poolBytes(s.pr.p, plan.Host)
 	}
-	if len(s.own) > 0 {
+	if s.guard != nil {
+		m.ApartBytes = s.guard.bytes
+	}
+	if len(s.own) > 0 || s.guard != nil {
 		m.ArenaBytes = 0
 	}
 	return m
@@ -203,6 +249,9 @@ func (s *Session) Memory() Memory {
 
 // growScratch makes the scratch as large as the prepared kernels ask for.
 func (s *Session) growScratch() error {
+	if s.guard != nil {
+		return nil
+	}
 	bytes := int64(s.shared) + int64(s.each)*int64(s.pool.Workers())
 	if s.scratch != nil && int64(len(s.scratch.m)) >= bytes {
 		s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared)), s.each)
@@ -274,6 +323,9 @@ func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 			s.watch.each = false
 		}
 		return nil, s.named(err)
+	}
+	if err := s.guard.lookAll(); err != nil {
+		return nil, refuse(s.pr.m, "%w", err)
 	}
 	s.step++
 	for _, id := range s.main.g.Outputs {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"runtime/debug"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -91,9 +92,11 @@ func (t *tape) run() error {
 
 // Do runs the kernel, which writes into the arena, and gives a view of it.
 func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
+	// Gorgonia has a goroutine of its own for each run.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = o.fail(panicked(r))
+			err = o.fail(o.st.f.s.panicked(r))
 		}
 	}()
 	if o.t.next != o.at {
@@ -120,18 +123,19 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 }
 
 // panicked is a fault of ours as an error.
-func panicked(r any) error {
+func (s *Session) panicked(r any) error {
 	var p *work.Panic
+	stack := ""
 	if err, ok := r.(error); ok && errors.As(err, &p) {
-		if e, is := p.Value.(*kernel.TypeError); is {
-			return e
-		}
-		return fmt.Errorf("internal error: %v\n%s", p.Value, p.Stack)
+		r, stack = p.Value, "\n"+string(p.Stack)
 	}
 	if e, is := r.(*kernel.TypeError); is { // the model is to blame
 		return e
 	}
-	return fmt.Errorf("internal error: %v", r)
+	if err := s.faultOf(r); err != nil {
+		return err
+	}
+	return fmt.Errorf("internal error: %v%s", r, stack)
 }
 
 // fail keeps the error itself: gorgonia wraps it in a text of its own.

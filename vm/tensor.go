@@ -16,6 +16,8 @@ type tensor struct {
 	exact bool   // its shape is known before the data are there
 	room  int64  // bytes of its place; 0 in the side pool
 	block []byte // of the side pool
+
+	guarded *guarded // the pages that it has in a guarded session, where it has room
 }
 
 // resize gives a tensor the shape that it turned out to have: within its planned
@@ -36,10 +38,13 @@ func (s *Session) resize(t *tensor, shape []int) error {
 		if size > t.room {
 			return fmt.Errorf("tensor %q turns out to have %d bytes, but was planned for at most %d", graph.Short(t.name), size, t.room)
 		}
+		if t.guarded != nil {
+			t.At = t.guarded.resize(size)
+		}
 		return nil
 	}
 	s.side.give(t.block)
-	t.block = s.side.take(size)
+	t.block = s.side.take(nameOf(t.name), size)
 	t.At = unsafe.Pointer(unsafe.SliceData(t.block))
 	return nil
 }
@@ -49,11 +54,19 @@ func (s *Session) resize(t *tensor, shape []int) error {
 type side struct {
 	free  [][]byte
 	total int64
+	guard *guard // what gives and takes the blocks of a guarded session
 }
 
 // take gives a block of at least that many bytes: the smallest free one that is
-// not more than twice as large, else a new one.
-func (p *side) take(bytes int64) []byte {
+// not more than twice as large, else a new one; what for is for errors about it.
+func (p *side) take(what string, bytes int64) []byte {
+	if p.guard != nil {
+		g, err := p.guard.take(what, bytes)
+		if err != nil {
+			panic(err)
+		}
+		return g.bytes()
+	}
 	best := -1
 	for i, b := range p.free {
 		if n := int64(len(b)); n >= bytes && n <= 2*bytes+4096 && (best < 0 || n < int64(len(p.free[best]))) {
@@ -73,7 +86,9 @@ func (p *side) take(bytes int64) []byte {
 
 // give takes a block back.
 func (p *side) give(b []byte) {
-	if b != nil {
+	if p.guard != nil {
+		p.guard.giveBytes(b)
+	} else if b != nil {
 		p.free = append(p.free, b)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -35,6 +37,7 @@ type runCmd struct {
 	Steps       int               `default:"1" placeholder:"N" help:"Run so many steps; a training graph goes on from its new parameters (default 1)."`
 	Check       bool              `help:"Run all steps once more with every tensor apart and in another order: the outputs must be the same bits."`
 	Poison      bool              `help:"Spoil bytes as soon as they die, and look after every step whether a byte that is not live was written. Slow."`
+	Guard       guardFlag         `placeholder:"SIDE" help:"Lay every tensor between pages that cannot be accessed, so that a read or write outside of it is an error that names it: end (default), where its last byte lies before such a page, or front. Slow."`
 	Profile     string            `placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	CostsOut    string            `placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
@@ -52,6 +55,7 @@ their files. Outputs that --check finds to differ: exit status 1.
 Examples:
   onnxmem run planned.onnx --inputs in.npz --outputs out.npz
   onnxmem run planned.onnx --check --poison
+  onnxmem run planned.onnx --check --guard
   onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01 --save-model trained.onnx`
 }
 
@@ -83,10 +87,32 @@ type runResult struct {
 	} `json:"times_ms"`
 }
 
+// guardFlag is --guard or --guard=SIDE.
+type guardFlag vm.Guard
+
+// IsBool tells kong that the flag may stand without a value.
+func (guardFlag) IsBool() bool { return true }
+
+// Decode reads the value, if there is one.
+func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
+	*g = guardFlag(vm.GuardEnd)
+	if ctx.Scan.Peek().Type != kong.FlagValueToken {
+		return nil
+	}
+	switch v := ctx.Scan.Pop().Value; v {
+	case "end", true:
+	case "front":
+		*g = guardFlag(vm.GuardFront)
+	default:
+		return fmt.Errorf("expected end or front, found %q", v)
+	}
+	return nil
+}
+
 // Run reads the model and its plan, and runs it.
 func (c *runCmd) Run(e *env) error {
 	err := c.run(e)
-	if errors.Is(err, vm.ErrStray) { // the input is not to blame
+	if errors.Is(err, vm.ErrStray) || errors.Is(err, vm.ErrFault) { // the input is not to blame
 		return &failure{exitFailed, err.Error()}
 	}
 	return err
@@ -144,7 +170,7 @@ func (c *runCmd) run(e *env) error {
 		return err
 	}
 	defer s.Close()
-	if c.HostFile != "" && s.Memory().HostBytes == 0 {
+	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
 		fmt.Fprintf(e.stderr, "onnxmem: nothing of this plan leaves for a host: %s is not made\n", c.HostFile)
 	}
 	r := &runResult{}
@@ -198,7 +224,7 @@ func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, NoPack: c.Pack == "no", HostFile: c.HostFile}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = int64(*c.MemoryLimit)
 	}

@@ -147,6 +147,8 @@ type Call struct {
 
 	// Scratch in bytes, as the kernel asked for it in Prepare.
 	SharedBytes, EachBytes int
+	// Walls, where it is not nil, keeps the parts of scratch apart.
+	Walls *Walls
 
 	narrow []*Tensor // the inputs as they are, where In has them in float32
 }
@@ -306,16 +308,52 @@ func (c *Call) Reals(i int) ([]float64, error) {
 
 // Shared asks for n bytes that all parts of the kernel see, and gives their
 // offset for work.Pool.Shared.
-func (c *Call) Shared(n int) (off int) { return reserve(&c.SharedBytes, n) }
+func (c *Call) Shared(n int) (off int) {
+	if c.Walls != nil {
+		return c.Walls.reserve(&c.SharedBytes, &c.Walls.Shared, n)
+	}
+	return reserve(&c.SharedBytes, n)
+}
 
 // Each asks for n bytes for each worker, and gives their offset for
 // work.Pool.Each.
-func (c *Call) Each(n int) (off int) { return reserve(&c.EachBytes, n) }
+func (c *Call) Each(n int) (off int) {
+	if c.Walls != nil {
+		return c.Walls.reserve(&c.EachBytes, &c.Walls.Each, n)
+	}
+	return reserve(&c.EachBytes, n)
+}
 
 func reserve(sum *int, n int) int {
 	off := *sum
 	*sum += (n + 63) &^ 63
 	return off
+}
+
+// Walls lays the parts of scratch out so that each has pages of its own with a
+// page behind them, which a session makes inaccessible. It is shared by a call
+// and those that are made out of it.
+type Walls struct {
+	Page  int  // bytes of a page
+	Front bool // a part begins where its pages begin; else it ends where they end
+	// Shared and Each are the bytes of the parts that were asked for.
+	Shared, Each []int
+}
+
+// Pages is how many pages a part of n bytes has; there is at least one.
+func (w *Walls) Pages(n int) int { return max(1, (n+w.Page-1)/w.Page) }
+
+// Reset forgets the parts.
+func (w *Walls) Reset() { w.Shared, w.Each = w.Shared[:0], w.Each[:0] }
+
+func (w *Walls) reserve(sum *int, parts *[]int, n int) int {
+	off, bytes := *sum, w.Pages(n)*w.Page
+	*sum += bytes + w.Page
+	*parts = append(*parts, n)
+	if w.Front {
+		return off
+	}
+	return off + bytes - n
 }
 
 // ErrUnsupported says that an operator has a kernel, but none for the dtypes or

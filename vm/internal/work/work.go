@@ -43,6 +43,8 @@ func New(workers int) *Pool {
 		c := make(chan struct{})
 		p.start = append(p.start, c)
 		go func() {
+			// A fault of a kernel is a panic, which take hands on.
+			debug.SetPanicOnFault(true)
 			for range c {
 				p.take(k)
 				p.done.Done()
