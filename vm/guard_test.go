@@ -166,7 +166,6 @@ func TestGuardedNodeTests(t *testing.T) {
 		if err != nil {
 			continue // TestNodeTests says so
 		}
-		defer p.Close()
 		for _, opt := range []vm.Options{
 			{Guard: vm.GuardEnd, Workers: 1},
 			{Guard: vm.GuardFront, Workers: 1, Apart: true, NoPack: true},
@@ -174,6 +173,9 @@ func TestGuardedNodeTests(t *testing.T) {
 			if err := k.runIn(p, opt); errors.Is(err, vm.ErrFault) || errors.Is(err, vm.ErrStray) {
 				t.Errorf("%s, %+v: %v", k.name, opt, err)
 			}
+		}
+		if err := p.Close(); err != nil {
+			t.Errorf("%s: %v", k.name, err)
 		}
 	}
 }
