@@ -88,6 +88,9 @@ func (b *builder) guarded(g *graph.Graph, buffers []plan.Buffer) (*area, error) 
 		var made []spot
 		for _, name := range p.Tensors {
 			t := g.Tensors[named[name]]
+			if t.Bounded {
+				continue // pages are filled: it gets them when its size is known
+			}
 			k := slices.IndexFunc(made, func(s spot) bool { return s.bytes == t.Bytes })
 			if k < 0 {
 				s, err := b.guardedSpot(t)
@@ -121,7 +124,7 @@ func (b *builder) guardedApart(g *graph.Graph) (*area, error) {
 		}
 	}
 	for id, t := range g.Tensors {
-		if t.Capture || t.Data != nil || t.Dynamic != "" || t.Bytes == 0 || view[graph.TensorID(id)] {
+		if t.Capture || t.Data != nil || t.Dynamic != "" || t.Bounded || t.Bytes == 0 || view[graph.TensorID(id)] {
 			continue
 		}
 		var err error
