@@ -31,11 +31,33 @@ type Case struct {
 // Seed is an operator test that mutants are made of.
 type Seed struct {
 	test   *nodetests.Test
+	names  []string // of the inputs
 	inputs []vm.Value
 }
 
-// NewSeed takes a test whose inputs are all tensors; ok is false for others.
-func NewSeed(t *nodetests.Test) (s *Seed, ok bool) {
+// Seeds are those of a folder of operator tests, and the large ones.
+func Seeds(dir string) ([]*Seed, error) {
+	tests, err := nodetests.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	list, err := largeSeeds()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tests {
+		if s, ok := newSeed(t); ok {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// Name is the test's.
+func (s *Seed) Name() string { return s.test.Name }
+
+// newSeed takes a test whose inputs are all tensors; ok is false for others.
+func newSeed(t *nodetests.Test) (s *Seed, ok bool) {
 	m, err := onnx.Parse(t.Name, t.Model())
 	if err != nil {
 		return nil, false
@@ -46,7 +68,7 @@ func NewSeed(t *nodetests.Test) (s *Seed, ok bool) {
 		if err != nil {
 			return nil, false
 		}
-		s.inputs = append(s.inputs, v)
+		s.names, s.inputs = append(s.names, m.Graph.Tensors[id].Name), append(s.inputs, v)
 	}
 	return s, true
 }
@@ -87,10 +109,7 @@ func (s *Seed) Mutant(n uint64) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &mutant{Rand: rand.New(rand.NewPCG(n, hash(s.test.Name))), m: m, inputs: map[string]vm.Value{}}
-	for i, id := range m.Graph.Inputs {
-		k.inputs[m.Graph.Tensors[id].Name] = s.inputs[i]
-	}
+	k := &mutant{Rand: rand.New(rand.NewPCG(n, hash(s.test.Name))), m: m, inputs: s.sound().Inputs}
 	k.unclaim()
 	for range 1 + k.IntN(3) {
 		k.change()
@@ -108,6 +127,15 @@ func (s *Seed) Mutant(n uint64) (*Case, error) {
 		return nil, err
 	}
 	return &Case{fmt.Sprintf("%s#%d", s.test.Name, n), k.edits, b.Bytes(), k.inputs}, nil
+}
+
+// sound is the test as it is.
+func (s *Seed) sound() *Case {
+	c := &Case{Name: s.test.Name, Model: s.test.Model(), Inputs: map[string]vm.Value{}}
+	for i, name := range s.names {
+		c.Inputs[name] = s.inputs[i]
+	}
+	return c
 }
 
 func hash(s string) uint64 {
@@ -167,7 +195,7 @@ func (k *mutant) node() *graph.Node {
 
 // length is another length than n.
 func (k *mutant) length(n int) int {
-	list := []int{0, 1, 2, 3, 5, 7, n - 1, n + 1, 2 * n, n / 2, n + 15, 33}
+	list := []int{0, 1, 2, 3, 5, 7, n - 1, n + 1, 2 * n, n / 2, n + 15, 33, 70}
 	for {
 		if v := list[k.IntN(len(list))]; v >= 0 && v != n {
 			return v

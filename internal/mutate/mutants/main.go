@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 
 	"github.com/onnxmem/onnxmem/internal/mutate"
-	"github.com/onnxmem/onnxmem/internal/nodetests"
 )
 
 var (
@@ -46,20 +45,14 @@ func main() {
 }
 
 func run() (found bool, err error) {
-	tests, err := nodetests.Read(*data)
+	seeds, err := mutate.Seeds(*data)
 	if err != nil {
 		return false, err
 	}
 	name, one, single := strings.Cut(*only, "#")
-	var seeds []*mutate.Seed
-	for _, t := range tests {
-		if !strings.Contains(t.Name, name) || single && t.Name != name {
-			continue
-		}
-		if s, ok := mutate.NewSeed(t); ok {
-			seeds = append(seeds, s)
-		}
-	}
+	seeds = slices.DeleteFunc(seeds, func(s *mutate.Seed) bool {
+		return !strings.Contains(s.Name(), name) || single && s.Name() != name
+	})
 	if len(seeds) == 0 {
 		return false, fmt.Errorf("no test is called %q", *only)
 	}

@@ -1,0 +1,162 @@
+package mutate
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/nodetests"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// large are operators at sizes at which kernels take their fast ways, which the
+// operator tests are too small for, and operators that have no such test. A "|"
+// joins a second operator behind the first, which may be done with it.
+var large = []struct {
+	op      string
+	attrs   []*graph.Attr
+	shapes  [][]int // of float32 inputs
+	outputs int     // 0 stands for 1
+}{
+	{op: "Conv", attrs: attrs("pads", 1, 1, 1, 1), shapes: [][]int{{2, 5, 14, 19}, {7, 5, 3, 3}, {7}}},
+	{op: "Conv|Relu", attrs: attrs("pads", 1, 1, 1, 1), shapes: [][]int{{1, 12, 14, 14}, {70, 12, 3, 3}, {70}}},
+	{op: "Conv|Clip", attrs: append(attrs("group", 9), attrs("pads", 1, 1, 1, 1)...), shapes: [][]int{{2, 9, 13, 21}, {9, 1, 3, 3}, {9}}},
+	{op: "Conv|Sigmoid", attrs: append(attrs("group", 2), attrs("strides", 2, 2)...), shapes: [][]int{{2, 6, 15, 15}, {8, 3, 5, 3}}},
+	{op: "Conv", shapes: [][]int{{1, 9, 10, 21}, {17, 9, 1, 1}}},
+	{op: "Conv", attrs: attrs("dilations", 2), shapes: [][]int{{2, 9, 70}, {17, 9, 3}}},
+	{op: "ConvTranspose", attrs: attrs("strides", 2, 2), shapes: [][]int{{1, 9, 10, 11}, {9, 12, 3, 3}, {12}}},
+	{op: "DeformConv", shapes: [][]int{{1, 4, 9, 11}, {6, 4, 3, 3}, {1, 18, 7, 9}, {6}, {1, 9, 7, 9}}},
+	{op: "MatMul", shapes: [][]int{{3, 33, 70}, {3, 70, 19}}},
+	{op: "MatMul|Relu", shapes: [][]int{{2, 5, 40}, {40, 130}}},
+	{op: "Gemm|Relu", attrs: attrs("transB", 1), shapes: [][]int{{30, 50}, {41, 50}, {41}}},
+	{op: "Gemm", attrs: attrs("transA", 1), shapes: [][]int{{50, 30}, {50, 41}, {30, 1}}},
+	{op: "MaxPool", attrs: append(attrs("kernel_shape", 3, 3), attrs("strides", 2, 2)...), shapes: [][]int{{2, 3, 15, 22}}, outputs: 2},
+	{op: "AveragePool", attrs: append(attrs("kernel_shape", 3, 3), attrs("pads", 1, 1, 1, 1)...), shapes: [][]int{{2, 3, 15, 22}}},
+	{op: "LpPool", attrs: attrs("kernel_shape", 3, 3), shapes: [][]int{{2, 3, 15, 22}}},
+	{op: "GlobalAveragePool", shapes: [][]int{{2, 5, 7, 19}}},
+	{op: "BatchNormalization", shapes: [][]int{{2, 5, 7, 9}, {5}, {5}, {5}, {5}}},
+	{op: "InstanceNormalization", shapes: [][]int{{2, 5, 7, 9}, {5}, {5}}},
+	{op: "GroupNormalization", attrs: attrs("num_groups", 2), shapes: [][]int{{2, 6, 7, 9}, {6}, {6}}},
+	{op: "LayerNormalization", shapes: [][]int{{3, 40, 33}, {33}, {33}}, outputs: 3},
+	{op: "Softmax", attrs: attrs("axis", 1), shapes: [][]int{{3, 40, 35}}},
+	{op: "LogSoftmax", shapes: [][]int{{9, 77}}},
+	{op: "ReduceSum", shapes: [][]int{{30, 40, 5}}},
+	{op: "ReduceL2", shapes: [][]int{{30, 40, 5}}},
+	{op: "ArgMax", attrs: attrs("axis", 1), shapes: [][]int{{5, 70, 9}}},
+	{op: "CumSum", shapes: [][]int{{5, 70}, {}}},
+	{op: "TopK", shapes: [][]int{{5, 70}, {1}}, outputs: 2},
+	{op: "Transpose", attrs: attrs("perm", 0, 2, 1, 3), shapes: [][]int{{2, 30, 9, 17}}},
+	{op: "Transpose", attrs: attrs("perm", 1, 0), shapes: [][]int{{70, 150}}},
+	{op: "Concat", attrs: attrs("axis", 1), shapes: [][]int{{5, 30, 9}, {5, 4, 9}, {5, 1, 9}}},
+	{op: "Add|Relu", shapes: [][]int{{5, 7, 30}, {7, 1}}},
+	{op: "Mul", shapes: [][]int{{7, 1}, {5, 7, 30}}},
+	{op: "Pow", shapes: [][]int{{300}, {}}},
+	{op: "PRelu", shapes: [][]int{{5, 7, 30}, {7, 1}}},
+	{op: "Where", shapes: [][]int{{7, 30}, {5, 7, 30}, {1}}},
+	{op: "Gelu", shapes: [][]int{{333}}},
+	{op: "LSTM", attrs: attrs("hidden_size", 9), shapes: [][]int{{7, 3, 12}, {1, 36, 12}, {1, 36, 9}, {1, 72}}, outputs: 3},
+	{op: "GRU", attrs: attrs("hidden_size", 9), shapes: [][]int{{7, 3, 12}, {1, 27, 12}, {1, 27, 9}, {1, 54}}, outputs: 2},
+	{op: "Attention", shapes: [][]int{{2, 3, 50, 20}, {2, 3, 45, 20}, {2, 3, 45, 24}}},
+	{op: "GridSample", shapes: [][]int{{2, 3, 9, 11}, {2, 7, 5, 2}}},
+	{op: "com.microsoft.BiasGelu", shapes: [][]int{{7, 41}, {41}}},
+	{op: "com.microsoft.SkipLayerNormalization", shapes: [][]int{{3, 7, 41}, {3, 7, 41}, {41}, {41}, {41}}, outputs: 4},
+	{op: "com.microsoft.Attention", attrs: attrs("num_heads", 2), shapes: [][]int{{2, 7, 24}, {24, 96}, {96}}},
+}
+
+// attrs is one attribute: a whole number, or a list of them.
+func attrs(name string, v ...int64) []*graph.Attr {
+	if len(v) == 1 && name != "dilations" {
+		return []*graph.Attr{{Name: name, Type: graph.AttrInt, Int: v[0]}}
+	}
+	return []*graph.Attr{{Name: name, Type: graph.AttrInts, Ints: v}}
+}
+
+// integerInputs are inputs of large that hold other than float32.
+var integerInputs = map[string]map[int]graph.DType{
+	"CumSum": {1: graph.Int64}, "TopK": {1: graph.Int64}, "Where": {0: graph.Bool},
+}
+
+// largeSeeds are seeds of models of their own, at sizes at which kernels take
+// their fast ways.
+func largeSeeds() ([]*Seed, error) {
+	var list []*Seed
+	for i := range large {
+		s, err := largeSeed(i)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func largeSeed(i int) (*Seed, error) {
+	of := &large[i]
+	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 23}, {Domain: "com.microsoft", Version: 1}}, Graph: &graph.Graph{Name: "g"}}
+	g := m.Graph
+	s := &Seed{}
+	domain, op := "", of.op
+	if rest, ok := strings.CutPrefix(op, "com.microsoft."); ok {
+		domain, op = "com.microsoft", rest
+	}
+	op, then, joined := strings.Cut(op, "|")
+	n := &graph.Node{Name: op, Op: op, Domain: domain, Attrs: of.attrs}
+	for k, shape := range of.shapes {
+		t := g.NewTensor(fmt.Sprintf("x%d", k))
+		v := noise(shape, k)
+		if d, ok := integerInputs[op][k]; ok {
+			v = converted(v, d)
+		}
+		dims := make([]graph.Dim, len(shape))
+		for a, length := range shape {
+			dims[a] = graph.Dim(length)
+		}
+		g.Tensors[t].Input = true
+		g.Tensors[t].Declared = &graph.Declared{Type: graph.TensorOf(v.Type, dims...), Symbols: make([]string, len(dims))}
+		g.Inputs = append(g.Inputs, t)
+		n.Inputs = append(n.Inputs, t)
+		s.names, s.inputs = append(s.names, g.Tensors[t].Name), append(s.inputs, v)
+	}
+	for k := range max(of.outputs, 1) {
+		n.Outputs = append(n.Outputs, g.NewTensor(fmt.Sprintf("y%d", k)))
+	}
+	g.Nodes = append(g.Nodes, n)
+	outputs := n.Outputs
+	if joined {
+		last := g.NewTensor("z")
+		g.Nodes = append(g.Nodes, &graph.Node{Name: then, Op: then, Inputs: []graph.TensorID{n.Outputs[0]}, Outputs: []graph.TensorID{last}})
+		outputs = []graph.TensorID{last}
+	}
+	for _, t := range outputs {
+		g.Tensors[t].Output = true
+		elem := graph.Float32
+		if op == "ArgMax" || g.Tensors[t].Name == "y1" && (op == "TopK" || op == "MaxPool") {
+			elem = graph.Int64
+		}
+		g.Tensors[t].Declared = &graph.Declared{Type: graph.Type{Kind: graph.KindTensor, Elem: elem}}
+		g.Outputs = append(g.Outputs, t)
+	}
+	g.Link()
+	image, err := onnx.Encode(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if _, err := image.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	s.test = &nodetests.Test{Name: fmt.Sprintf("large_%02d_%s", i, op), Files: map[string][]byte{"model.onnx": b.Bytes()}}
+	return s, nil
+}
+
+// noise is numbers between -1 and 1.
+func noise(shape []int, salt int) vm.Value {
+	list := make([]float32, elements(shape))
+	for i := range list {
+		list[i] = float32(math.Sin(float64(i*37+salt*11) + 1))
+	}
+	return vm.Float32s(list, shape...)
+}
