@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,51 @@ func runCases(t *testing.T, cases []opCase) {
 		}
 		if got != k.want {
 			t.Errorf("%s: %s-%d\n got  %s\n want %s", k.doc, k.op, version, got, k.want)
+		}
+	}
+}
+
+// checkCase is one row of a table of calls that stand before a kernel.
+type checkCase struct {
+	doc     string
+	op      string // as of callOp
+	version int64  // 0 stands for newest
+	in      []Arg
+	out     []Arg // nil: one of which nothing is known
+	attrs   []*graph.Attr
+	open    bool
+	want    string // a part of the error; "": none
+}
+
+// runChecks runs a table of checks.
+func runChecks(t *testing.T, cases []checkCase) {
+	t.Helper()
+	for _, k := range cases {
+		n := &graph.Node{Op: k.op, Attrs: k.attrs}
+		if i := strings.LastIndexByte(k.op, '.'); i >= 0 {
+			n.Domain, n.Op = k.op[:i], k.op[i+1:]
+		}
+		c := &Call{Node: n, Version: k.version, In: k.in, Out: slices.Clone(k.out)}
+		if k.version == 0 {
+			c.Version = newest
+		}
+		if c.Out == nil {
+			c.Out = []Arg{{Present: true}}
+		}
+		for range c.In {
+			n.Inputs = append(n.Inputs, graph.None)
+		}
+		for range c.Out {
+			n.Outputs = append(n.Outputs, graph.None)
+		}
+		open, err := Check(c)
+		switch {
+		case k.want == "" && err != nil:
+			t.Errorf("%s: %s: got %v, want no error", k.doc, k.op, err)
+		case k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)):
+			t.Errorf("%s: %s: got error %v, want one with %q", k.doc, k.op, err, k.want)
+		case open != k.open:
+			t.Errorf("%s: %s: got open %v, want %v", k.doc, k.op, open, k.open)
 		}
 	}
 }

@@ -137,14 +137,19 @@ func at(list []parameter, i int) *parameter {
 func (s *signature) check(f *form, c *Call) error {
 	for i := range f.in {
 		if p := &f.in[i]; !p.missing && !p.repeats && !c.Has(i) {
-			return c.Errf("input %d is missing: expected %s", i, s.inputs(f))
+			return c.Errf("input %d is missing: expected %s", i, inputs(f))
+		}
+	}
+	for i := range f.out {
+		if p := &f.out[i]; !p.missing && !p.repeats && (i >= len(c.Out) || !c.Out[i].Present) {
+			return c.Errf("output %d is missing: expected %s", i, outputs(f))
 		}
 	}
 	bound := map[string]binding{}
 	for i := range c.In {
 		p := at(f.in, i)
 		if p == nil && c.In[i].Present {
-			return c.Errf("input %d%s is one too many: expected %s", i, c.inputName(i), s.inputs(f))
+			return c.Errf("input %d%s is one too many: expected %s", i, c.inputName(i), inputs(f))
 		}
 		if err := s.agree(p, c, &c.In[i], "input", i, c.inputName(i), bound); err != nil {
 			return err
@@ -200,19 +205,24 @@ func (s *signature) agree(p *parameter, c *Call, a *Arg, side string, i int, nam
 }
 
 // inputs says how many inputs a form has.
-func (s *signature) inputs(f *form) string {
+func inputs(f *form) string { return counted(f.in, "inputs") }
+
+// outputs says how many outputs a form has.
+func outputs(f *form) string { return counted(f.out, "outputs") }
+
+func counted(list []parameter, what string) string {
 	least := 0
-	for _, p := range f.in {
+	for _, p := range list {
 		if !p.missing && !p.repeats {
 			least++
 		}
 	}
-	switch most := len(f.in); {
-	case most > 0 && f.in[most-1].repeats:
-		return fmt.Sprintf("at least %d inputs", max(least, 1))
+	switch most := len(list); {
+	case most > 0 && list[most-1].repeats:
+		return fmt.Sprintf("at least %d %s", max(least, 1), what)
 	case least == most:
-		return fmt.Sprintf("%d inputs", least)
+		return fmt.Sprintf("%d %s", least, what)
 	default:
-		return fmt.Sprintf("%d to %d inputs", least, most)
+		return fmt.Sprintf("%d to %d %s", least, most, what)
 	}
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -35,43 +34,20 @@ func TestSignatures(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	f32, i64 := graph.Float32, graph.Int64
-	for _, c := range []struct {
-		name    string
-		op      string
-		version int64
-		in, out []Arg
-		open    bool
-		want    string // a part of the error; "": none
-	}{
-		{name: "right", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(f32, 3)}, out: []Arg{arg(f32, 2, 3)}},
-		{name: "an output that is not known yet", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(f32, 3)}, out: []Arg{{Present: true}}},
-		{name: "another dtype", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(graph.Float64, 3)}, out: []Arg{arg(f32, 2, 3)}, want: "input 1 has elements of type float64, expected float32 as input 0"},
-		{name: "an output of another shape", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(f32, 3)}, out: []Arg{arg(f32, 4, 3)}, want: "output 0 is float32[4,3], expected float32[2,3]"},
-		{name: "an output of another dtype", op: "Shape", version: 13, in: []Arg{arg(f32, 2, 3)}, out: []Arg{arg(f32, 2)}, want: "output 0 is float32[2], expected int64[2]"},
-		{name: "an input that is left out", op: "Gather", version: 13, in: []Arg{arg(f32, 2, 3), {}}, out: []Arg{arg(f32, 2)}, want: "input 1 is missing: expected 2 inputs"},
-		{name: "indices that are no integers", op: "GatherND", version: 13, in: []Arg{arg(f32, 2, 3), arg(f32, 1, 1)}, out: []Arg{arg(f32, 1, 3)}, want: "input 1 has elements of type float32"},
-		{name: "a type that no version takes", op: "And", version: 7, in: []Arg{arg(f32, 2), arg(f32, 2)}, out: []Arg{arg(graph.Bool, 2)}, want: "input 0 has elements of type float32, expected"},
-		{name: "a shape that the data will tell", op: "NonZero", version: 13, in: []Arg{arg(f32, 2, 3)}, out: []Arg{arg(i64, 2, 4)}, open: true},
-		{name: "a shape that the data cannot tell", op: "NonZero", version: 13, in: []Arg{arg(f32, 2, 3)}, out: []Arg{arg(i64, 2, 7)}, want: "output 0 is int64[2,7]"},
-		{name: "one input too many", op: "Relu", version: 14, in: []Arg{arg(f32, 2), arg(f32, 2)}, out: []Arg{arg(f32, 2)}, want: "too many"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			node := &graph.Node{Op: c.op}
-			for range c.in {
-				node.Inputs = append(node.Inputs, graph.None)
-			}
-			for range c.out {
-				node.Outputs = append(node.Outputs, graph.None)
-			}
-			open, err := Check(&Call{Node: node, Version: c.version, In: c.in, Out: c.out})
-			switch {
-			case c.want == "" && err != nil:
-				t.Fatalf("got %v, want no error", err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Fatalf("got error %v, want one with %q", err, c.want)
-			case open != c.open:
-				t.Errorf("got open %v, want %v", open, c.open)
-			}
-		})
-	}
+	runChecks(t, []checkCase{
+		{doc: "right", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(f32, 3)}, out: []Arg{arg(f32, 2, 3)}},
+		{doc: "an output that is not known yet", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(f32, 3)}},
+		{doc: "another dtype", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(graph.Float64, 3)}, out: []Arg{arg(f32, 2, 3)}, want: "input 1 has elements of type float64, expected float32 as input 0"},
+		{doc: "an output of another shape", op: "Add", version: 14, in: []Arg{arg(f32, 2, 3), arg(f32, 3)}, out: []Arg{arg(f32, 4, 3)}, want: "output 0 is float32[4,3], expected float32[2,3]"},
+		{doc: "an output of another dtype", op: "Shape", version: 13, in: []Arg{arg(f32, 2, 3)}, out: []Arg{arg(f32, 2)}, want: "output 0 is float32[2], expected int64[2]"},
+		{doc: "an input that is left out", op: "Gather", version: 13, in: []Arg{arg(f32, 2, 3), {}}, out: []Arg{arg(f32, 2)}, want: "input 1 is missing: expected 2 inputs"},
+		{doc: "indices that are no integers", op: "GatherND", version: 13, in: []Arg{arg(f32, 2, 3), arg(f32, 1, 1)}, out: []Arg{arg(f32, 1, 3)}, want: "input 1 has elements of type float32"},
+		{doc: "a type that no version takes", op: "And", version: 7, in: []Arg{arg(f32, 2), arg(f32, 2)}, out: []Arg{arg(graph.Bool, 2)}, want: "input 0 has elements of type float32, expected"},
+		{doc: "a shape that the data will tell", op: "NonZero", version: 13, in: []Arg{arg(f32, 2, 3)}, out: []Arg{arg(i64, 2, 4)}, open: true},
+		{doc: "a shape that the data cannot tell", op: "NonZero", version: 13, in: []Arg{arg(f32, 2, 3)}, out: []Arg{arg(i64, 2, 7)}, want: "output 0 is int64[2,7]"},
+		{doc: "one input too many", op: "Relu", version: 14, in: []Arg{arg(f32, 2), arg(f32, 2)}, out: []Arg{arg(f32, 2)}, want: "too many"},
+		{doc: "an output too few", op: "TopK", version: 11, in: []Arg{arg(f32, 4), argInts(2)}, want: "output 1 is missing: expected 2 outputs"},
+		{doc: "an output that is left out", op: "DynamicQuantizeLinear", in: []Arg{arg(f32, 4)}, out: []Arg{{}, {Present: true}, {Present: true}}, want: "output 0 is missing"},
+		{doc: "outputs that may be left out", op: "LSTM", in: []Arg{arg(f32, 2, 1, 3), arg(f32, 1, 4, 3), arg(f32, 1, 4, 1)}, out: []Arg{{}, {Present: true}}},
+	})
 }
