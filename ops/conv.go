@@ -7,8 +7,8 @@ import (
 // convolution is the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
 	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), FLOPs: convFLOPs(1)},
-	{Name: "ConvInteger", Infer: convInteger, FLOPs: convFLOPs(1)},
-	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3)},
+	{Name: "ConvInteger", Infer: convInteger, FLOPs: convFLOPs(1), Check: checkConvInteger},
+	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
 	{Name: "ConvTranspose", Infer: convTranspose, FLOPs: convTransposeFLOPs},
 	{Name: "DeformConv", Infer: deformConv, FLOPs: convFLOPs(1)},
 	{Name: "Col2Im", Infer: col2Im},

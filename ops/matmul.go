@@ -9,8 +9,8 @@ import (
 // products is the operators of linear algebra.
 var products = family{"", []Op{
 	{Name: "MatMul", Infer: inferMatMul, FLOPs: flopsMatMul(1)},
-	{Name: "MatMulInteger", Infer: inferMatMulInteger, FLOPs: flopsMatMul(1)},
-	{Name: "QLinearMatMul", Infer: inferQLinearMatMul, FLOPs: flopsMatMul(3)},
+	{Name: "MatMulInteger", Infer: inferMatMulInteger, FLOPs: flopsMatMul(1), Check: checkMatMulInteger},
+	{Name: "QLinearMatMul", Infer: inferQLinearMatMul, FLOPs: flopsMatMul(3), Check: checkQLinearMatMul},
 	{Name: "Gemm", Infer: inferGemm, FLOPs: flopsGemm},
 	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum},
 	{Name: "Det", Infer: inferDet},

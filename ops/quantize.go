@@ -99,15 +99,15 @@ func checkScales(c *Call) error {
 		!slices.EqualFunc(scale.Shape, zero.Shape, SameDim) {
 		return c.BadInput(2, "%s as the scale", graph.ShapeString(scale.Shape))
 	}
-	if !x.Ranked || !scale.Ranked || isOne(scale.Shape) {
-		return nil
-	}
 	block := int64(0)
 	if !c.before(21) {
 		block = c.Int("block_size", 0)
 	}
 	if block < 0 {
 		return c.Errf("block_size is %d, expected at least 0", block)
+	}
+	if !x.Ranked || !scale.Ranked || isOne(scale.Shape) && (block == 0 || len(scale.Shape) < 2) {
+		return nil
 	}
 	at := c.Int("axis", 1)
 	if len(x.Shape) == 1 && block == 0 {
@@ -124,6 +124,97 @@ func checkScales(c *Call) error {
 	}
 	if !slices.EqualFunc(scale.Shape, want, SameDim) {
 		return c.BadInput(1, "one scale or %s, to match axis %d of input 0 %s", graph.ShapeString(want), axis, graph.ShapeString(x.Shape))
+	}
+	return nil
+}
+
+// checkMatMulInteger: the zero point of A, input 2, is one or one for each row;
+// that of B, input 3, one or one for each column.
+func checkMatMulInteger(c *Call) error {
+	if err := c.wantPerLine(2, 0, 2, "row"); err != nil {
+		return err
+	}
+	return c.wantPerLine(3, 1, 1, "column")
+}
+
+// checkQLinearMatMul: scales and zero points are those of checkMatMulInteger; the
+// output has one of each.
+func checkQLinearMatMul(c *Call) error {
+	for i := 1; i < 3; i++ {
+		if err := c.wantPerLine(i, 0, 2, "row"); err != nil {
+			return err
+		}
+		if err := c.wantPerLine(3+i, 3, 1, "column"); err != nil {
+			return err
+		}
+		if err := c.wantOne(5+i, "scale or zero point of the output"); err != nil {
+			return err
+		}
+	}
+	if err := c.sameCount(2, 1); err != nil {
+		return err
+	}
+	return c.sameCount(5, 4)
+}
+
+// checkConvInteger: the image has one zero point, the weights one or one for each
+// output channel.
+func checkConvInteger(c *Call) error {
+	if err := c.wantOne(2, "zero point of the image"); err != nil {
+		return err
+	}
+	return c.wantOneOr(3, c.DimOf(1, 0), "output channel")
+}
+
+// checkQLinearConv: the same, with a scale beside each zero point; the output has
+// one of each.
+func checkQLinearConv(c *Call) error {
+	for _, i := range []int{1, 2, 6, 7} {
+		if err := c.wantOne(i, "scale or zero point"); err != nil {
+			return err
+		}
+	}
+	for i := 4; i < 6; i++ {
+		if err := c.wantOneOr(i, c.DimOf(3, 0), "output channel"); err != nil {
+			return err
+		}
+	}
+	return c.sameCount(5, 4)
+}
+
+// wantOneOr fails unless input i, where there, has one element, or is a list of n:
+// one for each of what.
+func (c *Call) wantOneOr(i int, n graph.Dim, what string) error {
+	if a := c.Arg(i); !a.Present || !a.Ranked || isOne(a.Shape) || len(a.Shape) == 1 && !differ(a.Shape[0], n) {
+		return nil
+	}
+	return c.BadInput(i, "one element or [%v]: one for each %s", n, what)
+}
+
+// wantPerLine fails unless input i, where there, has one element, or one for each
+// row (end 2) or column (end 1) of the matrices of input of: a list, or, with the
+// axes of that input, one for each of its matrices, too.
+func (c *Call) wantPerLine(i, of, end int, what string) error {
+	a, x := c.Arg(i), c.In[of]
+	if !a.Present || !a.Ranked || !x.Ranked || isOne(a.Shape) {
+		return nil
+	}
+	if len(x.Shape) < 2 { // a vector is a single row, or column
+		return c.BadInput(i, "one element")
+	}
+	lines := slices.Clone(x.Shape)
+	lines[len(lines)-3+end] = 1
+	n := lines[len(lines)-end]
+	if len(a.Shape) == 1 && !differ(a.Shape[0], n) || len(a.Shape) == len(lines) && !slices.ContainsFunc(indices(lines), func(k int) bool { return differ(a.Shape[k], lines[k]) }) {
+		return nil
+	}
+	return c.BadInput(i, "one element, [%v] or %s: one for each %s of input %d", n, graph.ShapeString(lines), what, of)
+}
+
+// sameCount fails unless inputs i and as have as many elements.
+func (c *Call) sameCount(i, as int) error {
+	if n := elements(c.In[as].Type); differ(elements(c.In[i].Type), n) {
+		return c.BadInput(i, "%v elements as input %d %s", n, as, graph.ShapeString(c.In[as].Shape))
 	}
 	return nil
 }

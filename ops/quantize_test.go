@@ -56,3 +56,50 @@ func TestQLinear(t *testing.T) {
 		{doc: "one window, channels last", op: "com.microsoft.QLinearGlobalAveragePool", version: 1, in: unary(q(1, 8, 9, 3)), attrs: attrs(attrInt("channels_last", 1)), want: "uint8[1,1,1,3]"},
 	})
 }
+
+// What stands before the kernels of quantized products and convolutions.
+func TestCheckQuantized(t *testing.T) {
+	u8, i8 := graph.Uint8, graph.Int8
+	q := func(dims ...graph.Dim) Arg { return arg(u8, dims...) }
+	s := func(dims ...graph.Dim) Arg { return arg(f32, dims...) }
+	a, b := q(5, 2, 3), q(5, 3, 4)
+	byteMul := func(za, zb Arg) []Arg { return []Arg{a, b, za, zb} }
+	linear := func(sa, za, sb, zb, sy, zy Arg) []Arg { return []Arg{a, sa, za, b, sb, zb, sy, zy} }
+	image, kernel := q(1, 2, 8, 8), q(4, 2, 3, 3)
+	conv := func(sx, zx, sw, zw, sy, zy Arg) []Arg { return []Arg{image, sx, zx, kernel, sw, zw, sy, zy, arg(graph.Int32, 4)} }
+	runChecks(t, []checkCase{
+		{doc: "no zero points", op: "MatMulInteger", in: []Arg{a, b}},
+		{doc: "one of each", op: "MatMulInteger", in: byteMul(q(), q(1))},
+		{doc: "lists", op: "MatMulInteger", in: byteMul(q(2), q(4))},
+		{doc: "one for each row and column of each matrix", op: "MatMulInteger", in: byteMul(q(5, 2, 1), q(5, 1, 4))},
+		{doc: "as many as the depth", op: "MatMulInteger", in: byteMul(q(3), q()), want: "input 2 has shape [3], expected one element, [2] or [5,2,1]: one for each row of input 0"},
+		{doc: "none", op: "MatMulInteger", in: byteMul(q(), q(0)), want: "input 3 has shape [0], expected one element, [4] or [5,1,4]: one for each column of input 1"},
+		{doc: "those of rows for columns", op: "MatMulInteger", in: byteMul(q(), q(5, 4, 1)), want: "input 3"},
+		{doc: "a batch too few", op: "MatMulInteger", in: byteMul(q(1, 2, 1), q()), want: "input 2"},
+		{doc: "a row is a vector", op: "MatMulInteger", in: []Arg{q(3), b, q(3)}, want: "input 2 has shape [3], expected one element"},
+
+		{doc: "right", op: "QLinearMatMul", in: linear(s(2), q(2), s(5, 1, 4), q(5, 1, 4), s(), q())},
+		{doc: "rows", op: "QLinearMatMul", in: linear(s(3), q(3), s(), q(), s(), q()), want: "input 1 has shape [3]"},
+		{doc: "columns", op: "QLinearMatMul", in: linear(s(), q(), s(4), q(2), s(), q()), want: "input 5 has shape [2]"},
+		{doc: "a scale without its zero point", op: "QLinearMatMul", in: linear(s(2), q(), s(), q(), s(), q()), want: "input 2 has shape [], expected 2 elements as input 1 [2]"},
+		{doc: "columns without their zero points", op: "QLinearMatMul", in: linear(s(), q(), s(4), q(), s(), q()), want: "input 5 has shape [], expected 4 elements as input 4 [4]"},
+		{doc: "no scale of the output", op: "QLinearMatMul", in: linear(s(), q(), s(), q(), s(0), q()), want: "input 6 has shape [0], expected one element"},
+		{doc: "zero points of the output", op: "QLinearMatMul", in: linear(s(), q(), s(), q(), s(), q(2)), want: "input 7 has shape [2], expected one element"},
+
+		{doc: "one for each output channel", op: "ConvInteger", in: []Arg{image, kernel, q(), q(4)}},
+		{doc: "more than one of the image", op: "ConvInteger", in: []Arg{image, kernel, q(2), q(4)}, want: "input 2 has shape [2], expected one element"},
+		{doc: "one for each input channel", op: "ConvInteger", in: []Arg{image, kernel, q(), q(2)}, want: "input 3 has shape [2], expected one element or [4]: one for each output channel"},
+		{doc: "right", op: "QLinearConv", in: conv(s(), q(), s(4), q(4), s(), q())},
+		{doc: "no scale of the image", op: "QLinearConv", in: conv(s(0), q(), s(4), q(4), s(), q()), want: "input 1 has shape [0]"},
+		{doc: "no zero point of the image", op: "QLinearConv", in: conv(s(), q(0), s(4), q(4), s(), q()), want: "input 2 has shape [0]"},
+		{doc: "two axes of scales", op: "QLinearConv", in: conv(s(), q(), s(4, 1), q(4), s(), q()), want: "input 4 has shape [4,1]"},
+		{doc: "zero points too few", op: "QLinearConv", in: conv(s(), q(), s(), q(3), s(), q()), want: "input 5 has shape [3]"},
+		{doc: "one zero point for the scales", op: "QLinearConv", in: conv(s(), q(), s(4), q(), s(), q()), want: "input 5 has shape [], expected 4 elements"},
+		{doc: "no scale of the output", op: "QLinearConv", in: conv(s(), q(), s(), q(), s(0), q()), want: "input 6 has shape [0]"},
+		{doc: "two zero points of the output", op: "QLinearConv", in: conv(s(), q(), s(), q(), s(), q(2)), want: "input 7 has shape [2]"},
+
+		{doc: "one scale under blocks", op: "QuantizeLinear", in: []Arg{arg(f32, 2, 6), s()}, attrs: attrs(attrInt("block_size", 4))},
+		{doc: "one block", op: "DequantizeLinear", in: []Arg{arg(i8, 1, 6), s(1, 1)}, attrs: attrs(attrInt("block_size", 6))},
+		{doc: "one scale for two lines of blocks", op: "DequantizeLinear", in: []Arg{arg(i8, 2, 6), s(1, 1)}, attrs: attrs(attrInt("block_size", 6)), want: "input 1 has shape [1,1], expected one scale or [2,1]"},
+	})
+}

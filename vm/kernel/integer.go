@@ -1,10 +1,8 @@
 package kernel
 
 import (
-	"fmt"
 	"unsafe"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -131,7 +129,7 @@ func (c *Call) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, 
 	if right {
 		bytes = gemm.PackedColumnsBytes(m.Len, depth)
 	}
-	return c.Runtime.Pack(PackKey{At: m.At, Type: t.Type, Zeros: z.at(), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}, bytes, func(dst unsafe.Pointer) {
+	return c.Runtime.Pack(PackKey{At: m.At, Type: t.Type, Zeros: z.at(), ZeroLen: len(z.list), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}, bytes, func(dst unsafe.Pointer) {
 		if right {
 			gemm.PackColumns(dst, &m, m.Len, depth)
 		} else {
@@ -185,9 +183,6 @@ func byteProducts(c *Call, a, b, za, zb int) (*integers, *product, error) {
 // makeMatMulInteger multiplies 8-bit integers less their zero points into 32
 // bits.
 func makeMatMulInteger(c *Call) (Run, error) {
-	if c.Out[0].Type != graph.Int32 {
-		return nil, unsupported(c.Out[0].Type)
-	}
 	v, _, err := byteProducts(c, 0, 1, 2, 3)
 	if err != nil {
 		return nil, err
@@ -205,16 +200,13 @@ func makeQLinearMatMul(c *Call) (Run, error) {
 	scaleA, okA := reader(c.In[1].Type)
 	scaleB, okB := reader(c.In[4].Type)
 	scaleY, okY := reader(c.In[6].Type)
-	if !okA || !okB || !okY || c.In[6].Len() != 1 {
+	if !okA || !okB || !okY {
 		return nil, unsupported(c.In[6].Type)
 	}
 	if err := v.quantize(7); err != nil {
 		return nil, err
 	}
 	nA, nB := c.In[1].Len(), c.In[4].Len()
-	if nA == 0 || nB == 0 {
-		return nil, fmt.Errorf("scales of shapes %v and %v", c.In[1].Shape, c.In[4].Shape)
-	}
 	v.perColumn = nB > 1
 	v.scale = func(i, row, column int) float32 {
 		a := scaleA(c.In[1].At, (p.off(p.offA, i)/max(p.k, 1)+row)%nA)
@@ -240,9 +232,6 @@ func (p *integers) quantize(zero int) error {
 // points are inputs zx (one) and zw (one, or one for each output channel).
 func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
 	image, weight, out := c.In[x], c.In[w], c.Out[0]
-	if image.rank() < 3 || weight.rank() != image.rank() || out.rank() != image.rank() {
-		return nil, fmt.Errorf("shapes %v and %v, expected one spatial axis or more", image.Shape, weight.Shape)
-	}
 	signedX, isX := byteType(image.Type)
 	signedW, isW := byteType(weight.Type)
 	if !isX || !isW {
@@ -253,9 +242,6 @@ func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
 		return nil, err
 	}
 	group := c.Int("group", 1)
-	if group < 1 || image.Shape[1] != weight.Shape[1]*group || weight.Shape[0]%group != 0 {
-		return nil, fmt.Errorf("%d channels and weights %v in %d groups do not fit", image.Shape[1], weight.Shape, group)
-	}
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	k, parts := ch*v.taps(), image.Shape[0]*group
 	p := &integers{c: c, list: make([]gemm.Integer, parts), out: make([]int, parts), stride: v.outputs()}
@@ -287,9 +273,6 @@ func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
 // makeConvInteger is a convolution of 8-bit integers less their zero points,
 // with sums of 32 bits.
 func makeConvInteger(c *Call) (Run, error) {
-	if c.Out[0].Type != graph.Int32 {
-		return nil, unsupported(c.Out[0].Type)
-	}
 	p, err := byteConvolution(c, 0, 1, 2, 3)
 	if err != nil {
 		return nil, err
@@ -309,9 +292,6 @@ func makeQLinearConv(c *Call) (Run, error) {
 	}
 	scaleX, scaleW, scaleY := c.In[1], c.In[4], c.In[6]
 	channels := c.In[3].Shape[0]
-	if scaleX.Len() != 1 || scaleY.Len() != 1 || scaleW.Len() != 1 && scaleW.Len() != channels {
-		return nil, fmt.Errorf("scales of shapes %v, %v and %v", scaleX.Shape, scaleW.Shape, scaleY.Shape)
-	}
 	group := c.Int("group", 1)
 	channel := func(i, row int) int { return i%group*(channels/group) + row }
 	p.scale = func(i, row, _ int) float32 {
@@ -319,9 +299,6 @@ func makeQLinearConv(c *Call) (Run, error) {
 		return data[float32](scaleX)[0] * w[channel(i, row)%len(w)] / data[float32](scaleY)[0]
 	}
 	if c.Has(8) {
-		if c.In[8].Type != graph.Int32 || c.In[8].Len() != channels {
-			return nil, fmt.Errorf("a bias of shape %v for %d channels", c.In[8].Shape, channels)
-		}
 		p.bias = func(i, row int) int32 { return data[int32](c.In[8])[channel(i, row)] }
 	}
 	return p.run()

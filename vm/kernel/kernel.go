@@ -123,6 +123,7 @@ type PackKey struct {
 	Off        int            // of its first element
 	Type       graph.DType    // of theirs: constants may share bytes of a file
 	Zeros      unsafe.Pointer // of the zero points of quantized ones
+	ZeroLen    int            // and how many there are: they may share bytes, too
 	Right      bool           // the right side of a product
 	Len, K     int            // rows of A or columns of B; its depth
 	Step, Deep int            // as in gemm.Dense

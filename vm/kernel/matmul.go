@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -30,9 +29,6 @@ func makeMatMul(c *Call) (Run, error) {
 // matMul is the batch of products that inputs 0 and 1 make.
 func matMul(c *Call) (*product, error) {
 	a, b := c.In[0].Shape, c.In[1].Shape
-	if len(a) == 0 || len(b) == 0 {
-		return nil, fmt.Errorf("shapes %v and %v, expected at least one axis each", a, b)
-	}
 	if len(a) == 1 {
 		a = []int{1, a[0]}
 	}
@@ -40,9 +36,6 @@ func matMul(c *Call) (*product, error) {
 		b = []int{b[0], 1}
 	}
 	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
-	if b[len(b)-2] != k {
-		return nil, fmt.Errorf("shapes %v and %v do not multiply", c.In[0].Shape, c.In[1].Shape)
-	}
 	batch := broadcastShape(a[:len(a)-2], b[:len(b)-2])
 	s, err := newSweep(append(batch, 1), append(a[:len(a)-2:len(a)-2], 1), append(b[:len(b)-2:len(b)-2], 1))
 	if err != nil {
@@ -101,9 +94,6 @@ func broadcastShape(a, b []int) []int {
 // makeGemm is alpha·A'·B' + beta·C, where C broadcasts to the result.
 func makeGemm(c *Call) (Run, error) {
 	a, b, out := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
-	if len(a) != 2 || len(b) != 2 || len(out) != 2 {
-		return nil, fmt.Errorf("shapes %v and %v, expected two axes each", a, b)
-	}
 	p := &product{c: c, m: out[0], n: out[1], batches: 1, alpha: c.Float("alpha", 1)}
 	p.k, p.aStep, p.aDeep = a[1], a[1], 1
 	if c.Int("transA", 0) != 0 {
@@ -118,7 +108,7 @@ func makeGemm(c *Call) (Run, error) {
 		p.last = true
 		return p.make()
 	}
-	if beta == 1 && c.In[2].Len() == p.n && c.In[2].Shape[c.In[2].rank()-1] == p.n && (isHalf(c.In[0]) || c.In[0].Type == graph.Float32) {
+	if beta == 1 && isRow(c.In[2], p.n) && (isHalf(c.In[0]) || c.In[0].Type == graph.Float32) {
 		p.bias, p.last = c.In[2], true
 		return p.make()
 	}
@@ -139,6 +129,11 @@ func makeGemm(c *Call) (Run, error) {
 		}
 		return add(w)
 	}, nil
+}
+
+// isRow reports whether a tensor is one row of n elements.
+func isRow(t *Tensor, n int) bool {
+	return t.Len() == n && (t.rank() == 0 || t.Shape[t.rank()-1] == n)
 }
 
 // addScaled is out += beta·x, where x broadcasts.

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -30,25 +29,23 @@ type scales struct {
 
 func scalesOf(c *Call, x, scale *Tensor) (*scales, error) {
 	s := &scales{inner: 1, n: 1}
-	if scale.Len() == 1 && scale.rank() < 2 {
+	block := 0
+	if c.Version >= 21 {
+		block = c.Int("block_size", 0)
+	}
+	if scale.Len() == 1 && (block == 0 || scale.rank() < 2) {
 		return s, nil
 	}
-	k, err := axis(c.Int("axis", 1), x.rank())
+	at := c.Int("axis", 1)
+	if x.rank() == 1 && block == 0 {
+		at = 0
+	}
+	k, err := axis(at, x.rank())
 	if err != nil {
 		return nil, err
 	}
 	s.axis, s.n, s.inner = k, x.Shape[k], count(x.Shape[k+1:])
-	s.block = c.Int("block_size", 0)
-	switch {
-	case s.block > 0:
-		if scale.rank() != x.rank() || scale.Shape[k] != cuts(s.n, s.block) {
-			return nil, fmt.Errorf("scales of shape %v for %v in blocks of %d", scale.Shape, x.Shape, s.block)
-		}
-	case scale.Len() == s.n:
-		s.perAxis = true
-	default:
-		return nil, fmt.Errorf("scales of shape %v for axis %d of %v", scale.Shape, k, x.Shape)
-	}
+	s.block, s.perAxis = min(block, s.n), block == 0
 	return s, nil
 }
 

@@ -1,0 +1,221 @@
+package vm_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// runCase is a node that is planned and run on values.
+type runCase struct {
+	doc     string
+	op      string // with its domain, if it has one
+	version int64  // 0: 21
+	attrs   []*graph.Attr
+	in      []vm.Value // of dtype 0 where one is left out
+	late    []int      // those whose shape only the data tell
+	outs    int        // 0: 1
+	want    string     // a part of the error; "": it runs
+	gives   []float64  // the elements of the first output; nil: whatever they are
+}
+
+// runCases runs a table of nodes.
+func runCases(t *testing.T, cases []runCase) {
+	t.Helper()
+	for _, k := range cases {
+		got, err := k.run()
+		switch {
+		case k.want == "" && err != nil:
+			t.Errorf("%s: %s: got %v, want no error", k.doc, k.op, err)
+		case k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)):
+			t.Errorf("%s: %s: got error %v, want one with %q", k.doc, k.op, err, k.want)
+		case k.want == "" && k.gives != nil:
+			if list, ok := got.Reals(); !ok || !slices.Equal(list, k.gives) {
+				t.Errorf("%s: %s: got %v, want %v", k.doc, k.op, list, k.gives)
+			}
+		}
+	}
+}
+
+func (k *runCase) run() (vm.Value, error) {
+	g := &graph.Graph{Name: "g"}
+	n := &graph.Node{Op: k.op, Attrs: k.attrs}
+	if i := strings.LastIndexByte(k.op, '.'); i >= 0 {
+		n.Domain, n.Op = k.op[:i], k.op[i+1:]
+	}
+	values := map[string]vm.Value{}
+	input := func(name string, v vm.Value) graph.TensorID {
+		values[name] = v
+		t := g.NewTensor(name)
+		g.Tensors[t].Input = true
+		g.Tensors[t].Declared = declaredAs(v)
+		g.Inputs = append(g.Inputs, t)
+		return t
+	}
+	for i, v := range k.in {
+		switch {
+		case v.Type == graph.Undefined:
+			n.Inputs = append(n.Inputs, graph.None)
+		case slices.Contains(k.late, i):
+			dims := make([]int64, len(v.Shape))
+			for a, d := range v.Shape {
+				dims[a] = int64(d)
+			}
+			flat := v
+			flat.Shape = []int{int(int64(len(v.Data)) * 8 / v.Type.Bits())}
+			late := g.NewTensor(fmt.Sprintf("late%d", i))
+			g.Nodes = append(g.Nodes, &graph.Node{
+				Op: "Reshape", Outputs: []graph.TensorID{late}, Attrs: []*graph.Attr{whole("allowzero", 1)},
+				Inputs: []graph.TensorID{input(fmt.Sprintf("flat%d", i), flat), input(fmt.Sprintf("shape%d", i), vm.Int64s(dims, len(dims)))},
+			})
+			n.Inputs = append(n.Inputs, late)
+		default:
+			n.Inputs = append(n.Inputs, input(fmt.Sprintf("x%d", i), v))
+		}
+	}
+	for i := range max(k.outs, 1) {
+		out := g.NewTensor(fmt.Sprintf("y%d", i))
+		n.Outputs = append(n.Outputs, out)
+		g.Tensors[out].Output = true
+		g.Outputs = append(g.Outputs, out)
+	}
+	g.Nodes = append(g.Nodes, n)
+	version := k.version
+	if version == 0 {
+		version = 21
+	}
+	return runGraph(g, []graph.Opset{{Version: version}, {Domain: "com.microsoft", Version: 1}}, values)
+}
+
+// runGraph plans and runs a graph, by way of a file; the result is its first
+// output.
+func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value) (vm.Value, error) {
+	g.Link()
+	image, err := onnx.Encode(&graph.Model{IRVersion: 8, Opsets: opsets, Graph: g})
+	if err != nil {
+		return vm.Value{}, err
+	}
+	var b bytes.Buffer
+	if _, err := image.WriteTo(&b); err != nil {
+		return vm.Value{}, err
+	}
+	m, err := onnx.Parse("g.onnx", b.Bytes())
+	if err != nil {
+		return vm.Value{}, err
+	}
+	r, err := passes.Optimize(m, passes.Options{})
+	if err != nil {
+		return vm.Value{}, err
+	}
+	p, err := vm.New(r.Model, r.Plan)
+	if err != nil {
+		return vm.Value{}, err
+	}
+	defer p.Close()
+	s, err := p.NewSession(vm.Options{})
+	if err != nil {
+		return vm.Value{}, err
+	}
+	defer s.Close()
+	out, err := s.Run(values)
+	if err != nil {
+		return vm.Value{}, err
+	}
+	return out[p.Outputs()[0].Name].Clone(), nil
+}
+
+// declaredAs is the type of a value as a file states it.
+func declaredAs(v vm.Value) *graph.Declared {
+	dims := make([]graph.Dim, len(v.Shape))
+	for i, d := range v.Shape {
+		dims[i] = graph.Dim(d)
+	}
+	return &graph.Declared{Type: graph.TensorOf(v.Type, dims...), Symbols: make([]string, len(dims))}
+}
+
+func whole(name string, v int64) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrInt, Int: v}
+}
+
+func word(name, v string) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
+}
+
+func attrs(list ...*graph.Attr) []*graph.Attr { return list }
+
+// absent is an input that is left out.
+var absent vm.Value
+
+// zeros is a value of zeros.
+func zeros(d graph.DType, shape ...int) vm.Value {
+	n := int64(1)
+	for _, k := range shape {
+		n *= int64(k)
+	}
+	return vm.Value{Type: d, Shape: append([]int{}, shape...), Data: make([]byte, (n*d.Bits()+7)/8)}
+}
+
+// reals is a value of so many float32.
+func reals(shape []int, list ...float32) vm.Value { return vm.Float32s(list, shape...) }
+
+// float64s is a value of so many float64.
+func float64s(shape []int, list ...float64) vm.Value {
+	v := vm.Value{Type: graph.Float64, Shape: shape}
+	for _, x := range list {
+		v.Data = binary.LittleEndian.AppendUint64(v.Data, math.Float64bits(x))
+	}
+	return v
+}
+
+// octets is a value of bytes: of an 8-bit type, or bool.
+func octets(d graph.DType, shape []int, list ...byte) vm.Value {
+	return vm.Value{Type: d, Shape: shape, Data: list}
+}
+
+// int32s is a value of so many int32.
+func int32s(shape []int, list ...int32) vm.Value {
+	v := vm.Value{Type: graph.Int32, Shape: shape}
+	for _, x := range list {
+		v.Data = binary.LittleEndian.AppendUint32(v.Data, uint32(x))
+	}
+	return v
+}
+
+func TestProductsAtTheEdge(t *testing.T) {
+	u8 := graph.Uint8
+	runCases(t, []runCase{
+		{doc: "one column and a number as bias", op: "Gemm", in: []vm.Value{reals([]int{2, 1}, 1, 2), reals([]int{1, 1}, 3), reals([]int{}, 4)}, gives: []float64{7, 10}},
+		{doc: "a depth of 0 and a bias", op: "Gemm", in: []vm.Value{zeros(graph.Float32, 2, 0), zeros(graph.Float32, 0, 2), reals([]int{2}, 4, 5)}, gives: []float64{4, 5, 4, 5}},
+		{doc: "shapes that do not multiply", op: "MatMul", late: []int{0, 1}, in: []vm.Value{zeros(graph.Float32, 2, 3), zeros(graph.Float32, 4, 2)}, want: `input 1 "late1" has shape [4,2], expected 3 rows`},
+		{doc: "no axis", op: "MatMul", late: []int{0}, in: []vm.Value{zeros(graph.Float32), zeros(graph.Float32, 4, 2)}, want: "at least rank 1"},
+		{
+			doc: "a zero point for each row and column", op: "MatMulInteger", gives: []float64{8, 7, 6, 5},
+			in: []vm.Value{octets(u8, []int{2, 2}, 2, 4, 3, 4), octets(u8, []int{2, 2}, 3, 3, 3, 4), octets(u8, []int{2}, 1, 2), octets(u8, []int{2}, 1, 2)},
+		},
+		{
+			doc: "zero points of no length", op: "MatMulInteger", late: []int{2}, want: `input 2 "late2" has shape [0], expected one element, [2] or [2,1]: one for each row of input 0`,
+			in: []vm.Value{zeros(u8, 2, 2), zeros(u8, 2, 2), zeros(u8, 0)},
+		},
+	})
+}
+
+func TestQuantizersAtTheEdge(t *testing.T) {
+	s := reals([]int{1, 1}, 0.5)
+	runCases(t, []runCase{
+		{doc: "a scale for each element of a list", op: "QuantizeLinear", in: []vm.Value{reals([]int{2}, 1, 2), reals([]int{2}, 0.5, 0.25)}, gives: []float64{2, 8}},
+		{doc: "one scale of two axes", op: "QuantizeLinear", in: []vm.Value{reals([]int{2, 2}, 1, 2, 3, 4), s}, gives: []float64{2, 4, 6, 8}},
+		{doc: "blocks longer than the axis", op: "QuantizeLinear", attrs: attrs(whole("block_size", math.MaxInt64)), in: []vm.Value{reals([]int{1, 2}, 1, 2), s}, gives: []float64{2, 4}},
+		{doc: "one scale for two lines of blocks", op: "QuantizeLinear", attrs: attrs(whole("block_size", 2)), late: []int{1}, in: []vm.Value{zeros(graph.Float32, 2, 2), s}, want: "expected one scale or [2,1]"},
+		{doc: "blocks before opset 21", op: "QuantizeLinear", version: 19, attrs: attrs(whole("block_size", 2)), in: []vm.Value{reals([]int{1, 2}, 1, 2), reals([]int{2}, 0.5, 0.25)}, gives: []float64{2, 8}},
+		{doc: "nothing to find a scale of", op: "DynamicQuantizeLinear", outs: 3, in: []vm.Value{zeros(graph.Float32, 0)}, gives: []float64{}},
+	})
+}
