@@ -219,3 +219,27 @@ func TestQuantizersAtTheEdge(t *testing.T) {
 		{doc: "nothing to find a scale of", op: "DynamicQuantizeLinear", outs: 3, in: []vm.Value{zeros(graph.Float32, 0)}, gives: []float64{}},
 	})
 }
+
+func TestRecurrentAtTheEdge(t *testing.T) {
+	f := graph.Float32
+	x, w, r := zeros(f, 3, 2, 4), zeros(f, 1, 15, 4), zeros(f, 1, 15, 5)
+	size := whole("hidden_size", 5)
+	for _, direction := range []string{"forward", "reverse"} {
+		lens := func(n ...int32) []vm.Value { return []vm.Value{x, w, r, absent, int32s([]int{2}, n...)} }
+		attrs := attrs(size, word("direction", direction))
+		runCases(t, []runCase{
+			{doc: "lengths", op: "GRU", attrs: attrs, in: lens(3, 0)},
+			{doc: "a sequence longer than the input", op: "GRU", attrs: attrs, in: lens(3, 4), want: "input 4: sequence 1 has length 4, expected one in [0, 3]"},
+			{doc: "a negative length", op: "GRU", attrs: attrs, in: lens(-1, 3), want: "input 4: sequence 0 has length -1, expected one in [0, 3]"},
+		})
+	}
+	runCases(t, []runCase{
+		{doc: "a state for another batch", op: "GRU", attrs: attrs(size), late: []int{5}, in: []vm.Value{x, w, r, absent, absent, zeros(f, 1, 3, 5)}, want: `input 5 "late5" has shape [1,3,5], expected [1,2,5]`},
+		{doc: "weights of another size", op: "GRU", attrs: attrs(size), late: []int{2}, in: []vm.Value{x, w, zeros(f, 1, 15, 6)}, want: `input 2 "late2" has shape [1,15,6], expected [1,15,5]`},
+		{doc: "a bias of half the length", op: "GRU", attrs: attrs(size), late: []int{3}, in: []vm.Value{x, w, r, zeros(f, 1, 15)}, want: `input 3 "late3" has shape [1,15], expected [1,30]`},
+		{doc: "activations too few", op: "GRU", attrs: []*graph.Attr{size, {Name: "activations", Type: graph.AttrStrings, Strings: []string{"Tanh"}}}, in: []vm.Value{x, w, r}, want: "1 activations, expected 2"},
+		{doc: "no steps", op: "GRU", attrs: attrs(size), outs: 2, in: []vm.Value{zeros(f, 0, 2, 4), w, r}},
+		{doc: "no inputs", op: "GRU", attrs: attrs(size), in: []vm.Value{zeros(f, 3, 2, 0), zeros(f, 1, 15, 0), r}},
+		{doc: "no state", op: "GRU", outs: 2, in: []vm.Value{x, zeros(f, 1, 0, 4), zeros(f, 1, 0, 0)}},
+	})
+}

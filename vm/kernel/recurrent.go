@@ -45,9 +45,6 @@ type sequence[T floating] struct {
 
 func recurrentOf[T floating](c *Call, gates int) (Run, error) {
 	x, w, r := c.In[0], c.In[1], c.In[2]
-	if x.rank() != 3 || w.rank() != 3 || r.rank() != 3 {
-		return nil, fmt.Errorf("shapes %v, %v and %v, expected three axes each", x.Shape, w.Shape, r.Shape)
-	}
 	s := &sequence[T]{
 		c: c, gates: gates, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[2], directions: w.Shape[0],
 		batchFirst: c.Int("layout", 0) != 0, backward: c.Str("direction", "forward") == "reverse",
@@ -55,9 +52,6 @@ func recurrentOf[T floating](c *Call, gates int) (Run, error) {
 	}
 	if s.batchFirst {
 		s.steps, s.batch = s.batch, s.steps
-	}
-	if w.Shape[1] != gates*s.hidden || w.Shape[2] != s.input || r.Shape[1] != gates*s.hidden || r.Shape[0] != s.directions {
-		return nil, fmt.Errorf("weights %v and %v do not fit %d inputs and %d gates", w.Shape, r.Shape, s.input, gates)
 	}
 	if err := s.activations(); err != nil {
 		return nil, err
@@ -70,10 +64,26 @@ func recurrentOf[T floating](c *Call, gates int) (Run, error) {
 		s.line(p/s.batch, p%s.batch, span[float64](pool.Each(worker, each), (2*gates+3)*s.hidden), span[T](pool.Each(worker, typed), s.hidden))
 	}
 	return func(w *work.Pool) error {
+		if err := s.checkLengths(); err != nil {
+			return err
+		}
 		pool = w
 		w.For(s.directions*s.batch, part)
 		return nil
 	}, nil
+}
+
+// checkLengths fails at the first sequence that is longer than the input.
+func (s *sequence[T]) checkLengths() error {
+	if !s.c.Has(4) {
+		return nil
+	}
+	for b, n := range data[int32](s.c.In[4]) {
+		if n < 0 || int(n) > s.steps {
+			return fmt.Errorf("input 4: sequence %d has length %d, expected one in [0, %d]", b, n, s.steps)
+		}
+	}
+	return nil
 }
 
 // activations reads those of each direction: f for gates, g for the candidate,
