@@ -11,6 +11,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -81,7 +82,7 @@ func run(c *Case) (r *Result) {
 		return refused(err)
 	}
 	r.Stage = Planned
-	o, err := passes.Optimize(m, passes.Options{})
+	o, err := passes.Optimize(m, passes.Options{Effort: schedule.EffortFast})
 	if err != nil {
 		return refused(err)
 	}
