@@ -13,7 +13,11 @@ VERSION ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 CACHE   := $(or $(XDG_CACHE_HOME),$(addsuffix /.cache,$(HOME)),$(CURDIR)/build/cache)/onnxmem
 TOOLS   := $(CACHE)/tools-$(shell go env GOVERSION)
 
+# Models and instances to test with. Without them the tests over real data skip.
+export ONNXMEM_DATA ?= $(wildcard $(abspath ../shared/data))
+
 FUZZTIME  ?= 30s
+MUTANTS   ?= 50000
 BENCH     ?= .
 COUNT     ?= 10
 NAME      ?= head
@@ -49,6 +53,10 @@ lint: $(STATICCHECK) $(GOFUMPT) ## go vet, staticcheck, gofumpt: all clean
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: mutants
+mutants: ## MUTANTS (50000) hostile variants of the operator tests, each run in guarded memory
+	@if [ -e "$(ONNXMEM_DATA)/node-tests.tar.gz" ]; then go run ./internal/mutate/mutants -n $(MUTANTS); else echo "no operator tests in ONNXMEM_DATA: nothing is run"; fi
 
 .PHONY: bench
 bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (head); bench/spine.py and bench/memory.py beside it
