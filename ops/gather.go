@@ -13,9 +13,9 @@ var indexing = family{"", []Op{
 	{Name: "GatherElements", Infer: inferGatherElements, Fold: foldGatherElements},
 	{Name: "GatherND", Infer: inferGatherND, Fold: foldGatherND},
 	{Name: "Scatter", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst},
-	{Name: "ScatterElements", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst},
-	{Name: "ScatterND", Infer: inferScatterND, Fold: foldScatterND, Inplace: overFirst},
-	{Name: "TensorScatter", Infer: inferTensorScatter, Inplace: overFirst},
+	{Name: "ScatterElements", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
+	{Name: "ScatterND", Infer: inferScatterND, Fold: foldScatterND, Inplace: overFirst, Check: checkReduction},
+	{Name: "TensorScatter", Infer: inferTensorScatter, Inplace: overFirst, Check: checkTensorScatter},
 	{Name: "ReverseSequence", Infer: inferReverseSequence},
 	{Name: "OneHot", Infer: inferOneHot},
 	{Name: "Compress", Infer: inferCompress, Fold: foldCompress},
@@ -89,7 +89,7 @@ func inferGatherElements(c *Call) error {
 		return err
 	}
 	data, indices := c.In[0], c.In[1]
-	if err := sameRankAndAxis(c, 1); err != nil {
+	if err := elementwiseIndices(c); err != nil {
 		return err
 	}
 	if !indices.Ranked {
@@ -103,17 +103,27 @@ func inferGatherElements(c *Call) error {
 	return nil
 }
 
-// sameRankAndAxis checks that inputs 0 and i have one rank, and the axis.
-func sameRankAndAxis(c *Call, i int) error {
-	data, other := c.In[0], c.In[i]
+// elementwiseIndices checks the indices of GatherElements and ScatterElements:
+// they have the rank of the data and are no longer than it on any axis but the
+// one that they index.
+func elementwiseIndices(c *Call) error {
+	data, indices := c.In[0], c.In[1]
 	if !data.Ranked {
 		return nil
 	}
-	if other.Ranked && len(other.Shape) != len(data.Shape) {
-		return c.BadInput(i, "rank %d to match input 0 %s", len(data.Shape), graph.ShapeString(data.Shape))
+	axis, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
+	if err != nil || !indices.Ranked {
+		return err
 	}
-	_, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
-	return err
+	if len(indices.Shape) != len(data.Shape) {
+		return c.BadInput(1, "rank %d to match input 0 %s", len(data.Shape), graph.ShapeString(data.Shape))
+	}
+	for k, d := range indices.Shape {
+		if n := data.Shape[k]; k != axis && d.Exact() && n.Exact() && d > n {
+			return c.BadInput(1, "at most %v on axis %d to match input 0 %s", n, k, graph.ShapeString(data.Shape))
+		}
+	}
+	return nil
 }
 
 func foldGatherElements(c *Call) {

@@ -23,6 +23,8 @@ func TestGather(t *testing.T) {
 
 		{doc: "the indices' shape", op: "GatherElements", in: in(x, arg(i64, 2, u, 4)), want: "float32[2,?,4]"},
 		{doc: "values", op: "GatherElements", in: in(argValue([]int64{2, 2}, 1, 2, 3, 4), argValue([]int64{2, 1}, 1, -2)), attrs: attrs(attrInt("axis", 1)), want: "int64[2,1] = 2 3"},
+		{doc: "longer than the data on the axis", op: "GatherElements", in: in(x, arg(i64, 7, 3, 4)), want: "float32[7,3,4]"},
+		{doc: "longer than the data on another axis", op: "GatherElements", in: in(x, arg(i64, 1, 4, 4)), want: "error: at most 3 on axis 1 to match input 0 [2,3,4]"},
 		{doc: "another rank", op: "GatherElements", in: in(x, arg(i64, 2, 3)), want: "error: rank 3 to match input 0"},
 
 		{doc: "slices", op: "GatherND", in: in(x, arg(i64, 5, 2)), want: "float32[5,4]"},
@@ -46,6 +48,7 @@ func TestScatter(t *testing.T) {
 		{doc: "values", op: "ScatterElements", in: in(v, argInts(1, -1), argDims(u, 9)), want: "int64[4] = 1 ? 3 9 over 0<0"},
 		{doc: "values added", op: "ScatterElements", in: in(v, argInts(1, 1), argInts(5, 6)), attrs: add, want: "int64[4] = 1 13 3 4 over 0<0"},
 		{doc: "places that are not known", op: "ScatterElements", in: in(v, argHidden(2), argInts(5, 6)), want: "int64[4] over 0<0"},
+		{doc: "longer than the data on another axis", op: "ScatterElements", in: in(x, arg(i64, 2, 4), arg(f32, 2, 4)), want: "error: at most 3 on axis 1"},
 		{doc: "updates of another shape", op: "ScatterElements", in: in(x, arg(i64, 2, 2), arg(f32, 2, 3)), want: "error: the shape of input 1"},
 		{doc: "updates of another type", op: "ScatterElements", in: in(x, arg(i64, 2, 2), arg(i64, 2, 2)), want: "error: int64"},
 
@@ -57,6 +60,17 @@ func TestScatter(t *testing.T) {
 		{op: "TensorScatter", in: in(arg(f32, 2, 8, 4), arg(f32, 2, 3, 4), arg(i64, 2)), want: "float32[2,8,4] over 0<0"},
 		{doc: "longer than the cache", op: "TensorScatter", in: in(arg(f32, 2, 8, 4), arg(f32, 2, 9, 4)), want: "error: at most 8 on axis 1"},
 		{doc: "along the batch", op: "TensorScatter", in: in(arg(f32, 2, 8), arg(f32, 2, 3)), want: "error: axis is -2"},
+	})
+}
+
+// What only a kernel must not see.
+func TestScatterChecks(t *testing.T) {
+	x, places, updates := arg(f32, 5, 3), arg(i64, 2, 2), arg(f32, 2, 2)
+	runGate(t, []opCase{
+		{op: "ScatterElements", in: in(x, places, updates), attrs: attrs(attrString("reduction", "max")), want: "float32[5,3]"},
+		{doc: "an unknown word", op: "ScatterElements", in: in(x, places, updates), attrs: attrs(attrString("reduction", "maximum")), want: `error: reduction is "maximum", expected one of`},
+		{doc: "an unknown word", op: "ScatterND", in: in(x, places, arg(f32, 2)), attrs: attrs(attrString("reduction", "sum")), want: `error: reduction is "sum", expected one of`},
+		{doc: "an unknown word", op: "TensorScatter", in: in(arg(f32, 2, 8, 4), arg(f32, 2, 3, 4)), attrs: attrs(attrString("mode", "round")), want: `error: mode is "round", expected one of`},
 	})
 }
 

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -119,6 +120,34 @@ func runChecks(t *testing.T, cases []checkCase) {
 			t.Errorf("%s: %s: got error %v, want one with %q", k.doc, k.op, err, k.want)
 		case open != k.open:
 			t.Errorf("%s: %s: got open %v, want %v", k.doc, k.op, open, k.open)
+		}
+	}
+}
+
+// runGate runs a table of calls through the gate, with outputs that follow from the
+// inputs.
+func runGate(t *testing.T, cases []opCase) {
+	t.Helper()
+	for _, k := range cases {
+		c := &Call{Version: cmp.Or(k.version, newest), In: k.in, Out: make([]Arg, max(k.outs, 1))}
+		c.Node = &graph.Node{Op: k.op, Attrs: k.attrs}
+		if i := strings.LastIndexByte(k.op, '.'); i >= 0 {
+			c.Node.Domain, c.Node.Op = k.op[:i], k.op[i+1:]
+		}
+		for i := range c.Out {
+			c.Out[i].Present = true
+		}
+		got := ""
+		if _, err := Check(c); err != nil {
+			got = "error: " + err.Error()
+		} else {
+			got = showCall(c)
+		}
+		if text, isError := strings.CutPrefix(k.want, "error: "); isError && strings.HasPrefix(got, "error: ") && strings.Contains(got, text) {
+			continue
+		}
+		if got != k.want {
+			t.Errorf("%s: %s-%d\n got  %s\n want %s", k.doc, k.op, c.Version, got, k.want)
 		}
 	}
 }

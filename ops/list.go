@@ -52,8 +52,11 @@ func (c *Call) list(attr string, input int) (intList, error) {
 		return intList{}, c.BadInput(input, "a list (rank 1)")
 	case in.Value != nil:
 		l := intList{slices.Clone(in.Value.Elems), true, true}
-		for i := range l.elems {
-			l.elems[i] = toInteger(in.Elem, l.elems[i])
+		for i, e := range l.elems {
+			var err error
+			if l.elems[i], err = c.integer(input, e); err != nil {
+				return intList{}, err
+			}
 		}
 		return l, nil
 	case !in.Ranked || len(in.Shape) == 1 && (!in.Shape[0].Exact() || in.Shape[0] > FoldLimit):
@@ -80,18 +83,19 @@ func (c *Call) scalar(input int) (Scalar, error) {
 	if in.Value == nil || len(in.Value.Elems) != 1 {
 		return hiddenScalar, nil
 	}
-	return toInteger(in.Elem, in.Value.Elems[0]), nil
+	return c.integer(input, in.Value.Elems[0])
 }
 
-// toInteger is an element of type d as an integer, rounded towards zero.
-func toInteger(d graph.DType, e Scalar) Scalar {
-	if !d.Floating() || e.State != Known {
-		return e
+// integer is an element of an input as an integer, rounded towards zero. A number
+// that is none, or too large for one, is an error.
+func (c *Call) integer(input int, e Scalar) (Scalar, error) {
+	if !c.In[input].Elem.Floating() || e.State != Known {
+		return e, nil
 	}
-	if math.IsNaN(e.F) || math.Abs(e.F) >= 1<<62 {
-		return hiddenScalar
+	if !(math.Abs(e.F) < 1<<62) {
+		return Scalar{}, c.Errf("input %d%s is %v, expected an integer", input, c.inputName(input), e.F)
 	}
-	return Scalar{I: int64(e.F)}
+	return Scalar{I: int64(e.F)}, nil
 }
 
 // times is MulDims; a product of exact lengths that does not fit is an error.

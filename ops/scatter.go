@@ -16,7 +16,7 @@ func inferScatterElements(c *Call) error {
 	if err := c.sameElem(0, 2); err != nil {
 		return err
 	}
-	if err := sameRankAndAxis(c, 1); err != nil {
+	if err := elementwiseIndices(c); err != nil {
 		return err
 	}
 	if c.In[1].Ranked {
@@ -86,6 +86,19 @@ func inferTensorScatter(c *Call) error {
 		return err
 	}
 	return c.WantShape(2, "an index for each of the batch", cache.Shape[0])
+}
+
+// checkReduction: an update replaces an element, or joins it.
+func checkReduction(c *Call) error {
+	_, err := c.OneOf("reduction", "none", "none", "add", "mul", "min", "max")
+	return err
+}
+
+// checkTensorScatter: the update is written up to the end of the cache, or on
+// from its beginning.
+func checkTensorScatter(c *Call) error {
+	_, err := c.OneOf("mode", "linear", "linear", "circular")
+	return err
 }
 
 func foldScatterElements(c *Call) {

@@ -19,7 +19,7 @@ func inferOneHot(c *Call) error {
 		return err
 	}
 	if depth.State == Known && depth.I < 0 {
-		return c.Errf("depth is %d, expected 1 or more", depth.I)
+		return c.Errf("depth is %d, expected 0 or more", depth.I)
 	}
 	if err := c.WantShape(2, "the values for off and on", 2); err != nil {
 		return err

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -38,10 +39,10 @@ func indexReader(t *Tensor) (func(i, n int) (int, bool), error) {
 	return nil, unsupported(t.Type)
 }
 
-// badIndex says that an index lies outside.
+// badIndex says that element i of some indices lies outside an axis of length n.
 func badIndex(t *Tensor, i, n int) error {
-	v, _ := reader(t.Type)
-	return fmt.Errorf("index %.0f: expected one in [%d, %d)", v(t.At, i), -n, n)
+	v, _ := intReader(t.Type)
+	return fmt.Errorf("index %d (element %d of the indices): expected one in [%d, %d)", v(t.At, i), i, -n, n)
 }
 
 // checkIndices fails at the first index that lies outside.
@@ -107,9 +108,6 @@ func makeGatherElements(c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if index.rank() != in.rank() {
-		return nil, fmt.Errorf("indices of shape %v for %v", index.Shape, in.Shape)
-	}
 	s := strides(in.Shape)
 	return func(*work.Pool) error {
 		for i := range out.Len() {
@@ -146,13 +144,7 @@ func tupleReader(in, index *Tensor, batch int) (depth int, at func(i int) (int, 
 	if err != nil {
 		return 0, nil, err
 	}
-	if index.rank() == 0 {
-		return 0, nil, fmt.Errorf("indices without an axis")
-	}
 	depth = index.Shape[index.rank()-1]
-	if depth < 1 || batch+depth > in.rank() || batch >= index.rank() {
-		return 0, nil, fmt.Errorf("indices of shape %v for %v", index.Shape, in.Shape)
-	}
 	s := strides(in.Shape)
 	return depth, func(i int) (int, error) {
 		off := 0
@@ -275,9 +267,6 @@ func makeScatterElements(c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if index.rank() != out.rank() || updates.Len() != index.Len() {
-		return nil, fmt.Errorf("indices of shape %v and updates of %v for %v", index.Shape, updates.Shape, out.Shape)
-	}
 	s := strides(out.Shape)
 	return func(*work.Pool) error {
 		copyFirst(c)
@@ -308,9 +297,6 @@ func makeScatterND(c *Call) (Run, error) {
 	}
 	inner := count(out.Shape[depth:])
 	tuples := index.Len() / depth
-	if updates.Len() != tuples*inner {
-		return nil, fmt.Errorf("updates of shape %v, expected %d elements", updates.Shape, tuples*inner)
-	}
 	return func(*work.Pool) error {
 		copyFirst(c)
 		for i := range tuples {
@@ -348,14 +334,14 @@ func makeOneHot(c *Call) (Run, error) {
 			moveRow(unsafe.Add(out.At, i*width), values.At, 1, 1, 1, width)
 		}
 		for i := range index.Len() {
-			v := int(get(index.At, i))
+			v := math.Trunc(get(index.At, i)) // exact where it can point at a place
 			if v < 0 {
-				v += depth
+				v += float64(depth)
 			}
-			if v < 0 || v >= depth {
+			if !(v >= 0 && v < float64(depth)) { // or it is NaN
 				continue
 			}
-			at := (i/inner*depth+v)*inner + i%inner
+			at := (i/inner*depth+int(v))*inner + i%inner
 			moveRow(unsafe.Add(out.At, at*width), unsafe.Add(values.At, width), 1, 1, 1, width)
 		}
 		return nil
@@ -390,7 +376,7 @@ func where[T any](c *Call) (Run, error) {
 		var zero T
 		size := int(unsafe.Sizeof(zero))
 		for i := range d {
-			if *(*bool)(unsafe.Add(p, i*s.inner[0])) {
+			if *(*uint8)(unsafe.Add(p, i*s.inner[0])) != 0 {
 				d[i] = *(*T)(unsafe.Add(a, i*s.inner[1]*size))
 			} else {
 				d[i] = *(*T)(unsafe.Add(b, i*s.inner[2]*size))
@@ -411,16 +397,10 @@ func makeTensorScatter(c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k == 0 || update.rank() != past.rank() || c.Has(2) && (c.In[2].Len() != past.Shape[0] || c.In[2].Type != graph.Int64) {
-		return nil, fmt.Errorf("axis %d and an update of shape %v for %v", k, update.Shape, past.Shape)
-	}
 	length, fresh := past.Shape[k], update.Shape[k]
 	inner := count(past.Shape[k+1:]) * width
 	outer := count(past.Shape[1:k])
 	circular := c.Str("mode", "linear") == "circular"
-	if update.Len()*length != past.Len()*fresh {
-		return nil, fmt.Errorf("an update of shape %v for %v", update.Shape, past.Shape)
-	}
 	return func(*work.Pool) error {
 		copyFirst(c)
 		for p := range past.Shape[0] * outer {
@@ -428,14 +408,13 @@ func makeTensorScatter(c *Call) (Run, error) {
 			if c.Has(2) {
 				first = int(data[int64](c.In[2])[p/outer])
 			}
+			if circular {
+				first = (first%length + length) % length
+			} else if first < 0 || first > length-fresh {
+				return fmt.Errorf("write index %d (element %d): expected one in [0, %d], so that %d places fit a cache of %d", first, p/outer, length-fresh, fresh, length)
+			}
 			for i := range fresh {
-				at := first + i
-				if circular && length > 0 {
-					at = (at%length + length) % length
-				}
-				if at < 0 || at >= length {
-					return fmt.Errorf("place %d of a cache of %d", at, length)
-				}
+				at := (first + i) % length
 				copy(raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
 			}
 		}
