@@ -268,6 +268,8 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		// these shapes, but stands in a branch that they may not take.
 		st.late = true
 		return nil
+	case st.idle():
+		return nil
 	}
 	err := st.fuse()
 	if errors.Is(err, kernel.ErrLate) {
@@ -304,6 +306,18 @@ func (st *step) exact() bool {
 	}
 	for _, t := range st.out {
 		if t != nil && !t.exact {
+			return false
+		}
+	}
+	return true
+}
+
+// idle reports whether the node has no element to make. Kernels never see such a
+// node: a walk over nothing divides by zero, or takes what lies at its first
+// place. Nor do they see a node none of whose outputs is wanted.
+func (st *step) idle() bool {
+	for _, t := range st.out {
+		if t != nil && (t.Shape == nil || t.Len() > 0) {
 			return false
 		}
 	}
@@ -381,6 +395,10 @@ func (st *step) prepareLate() error {
 	defer func() { st.live = false }()
 	if _, err := st.check(); err != nil {
 		return err
+	}
+	st.run = nil
+	if st.idle() {
+		return nil
 	}
 	st.call.SharedBytes, st.call.EachBytes = 0, 0
 	if st.call.Walls != nil {

@@ -26,6 +26,9 @@ func (st *step) activation() (*step, *kernel.Finish) {
 			return nil, nil
 		}
 	}
+	if open, err := next.check(); open || err != nil {
+		return nil, nil // it is said when the node is prepared
+	}
 	return next, k.Finish(&next.call)
 }
 

@@ -11,7 +11,7 @@ import (
 // runs it sees shapes and the elements that never change, and reports whether
 // something is left to see: the node is then checked again at every step. At run
 // time it gives the outputs the shapes that follow from the inputs; those that
-// only the kernel finds are left to it (Resize).
+// only the kernel finds (kernel.Kernel.Finds) are left to it.
 func (st *step) check() (open bool, err error) {
 	c := &ops.Call{Node: st.call.Node, Version: st.call.Version, Graph: st.f.g, In: make([]ops.Arg, len(st.in)), Out: make([]ops.Arg, len(st.out))}
 	for i, t := range st.in {
@@ -47,6 +47,9 @@ func (st *step) check() (open bool, err error) {
 			return open, fmt.Errorf("output %d %q is of %v, expected %v", i, graph.Short(t.name), typ.Elem, t.Type)
 		}
 		if !typ.Exact() {
+			if !st.kernel.Finds {
+				return open, fmt.Errorf("the shape of output %d %q does not follow from the inputs, expected lengths for %v", i, graph.Short(t.name), typ)
+			}
 			t.Shape = nil
 			continue
 		}

@@ -83,6 +83,9 @@ type Kernel struct {
 	// must see elements that are not there yet: it is then called again at
 	// every step, right before the node runs.
 	Make func(c *Call) (Run, error)
+	// Finds: it finds the shape of its output when it runs (Runtime.Resize), where
+	// that does not follow from the inputs. Those of others are known before.
+	Finds bool
 	// Half: it knows float16 and bfloat16 tensors by itself.
 	Half bool
 	// Fuses: it can do an activation that follows, too (Call.Then).

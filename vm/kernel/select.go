@@ -12,9 +12,9 @@ import (
 
 // selections pick elements by what they are: how many is known only then.
 var selections = family{"", []Kernel{
-	{Name: "NonZero", Make: makeNonZero, Half: true},
-	{Name: "Compress", Make: makeCompress, Half: true},
-	{Name: "NonMaxSuppression", Make: makeNonMaxSuppression},
+	{Name: "NonZero", Make: makeNonZero, Half: true, Finds: true},
+	{Name: "Compress", Make: makeCompress, Half: true, Finds: true},
+	{Name: "NonMaxSuppression", Make: makeNonMaxSuppression, Finds: true},
 }}
 
 // makeNonZero lists the places of all elements that are not 0, axis by axis.

@@ -1,0 +1,200 @@
+package vm_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// lone is one node with the inputs that it is given.
+type lone struct {
+	doc     string
+	op      string
+	version int64 // of ai.onnx; 0: 21
+	attrs   []*graph.Attr
+	in      []vm.Value // of no type: left out
+	outs    int        // 0: 1
+	want    string     // a part of the error; "": it runs
+}
+
+// ways names the two ways to run such a node: its inputs have shapes that the model
+// states, or that only a Reshape finds when it runs.
+var ways = map[bool]string{false: "stated", true: "late"}
+
+// run plans a model of the node, and runs it.
+func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
+	t.Helper()
+	n := newNet()
+	node := &graph.Node{Name: "k", Op: k.op, Attrs: k.attrs}
+	inputs := map[string]vm.Value{}
+	version := k.version
+	if version == 0 {
+		version = 21
+	}
+	feed := func(name string, v vm.Value) {
+		dims := make([]graph.Dim, len(v.Shape))
+		for i, d := range v.Shape {
+			dims[i] = graph.Dim(d)
+		}
+		n.input(name, dims...)
+		n.g.Tensors[n.tensor(name)].Declared.Type.Elem = v.Type
+		inputs[name] = v
+	}
+	for i, v := range k.in {
+		if v.Type == graph.Undefined {
+			node.Inputs = append(node.Inputs, graph.None)
+			continue
+		}
+		name := fmt.Sprintf("x%d", i)
+		if !late {
+			feed(name, v)
+			node.Inputs = append(node.Inputs, n.tensor(name))
+			continue
+		}
+		shape, elements := make([]int64, len(v.Shape)), 1
+		for a, d := range v.Shape {
+			shape[a] = int64(d)
+			elements *= d
+		}
+		feed(name+".flat", vm.Value{Type: v.Type, Shape: []int{elements}, Data: v.Data})
+		feed(name+".shape", vm.Int64s(shape, len(shape)))
+		n.node("Reshape", name, name+".flat", name+".shape")
+		if version >= 14 {
+			r := n.g.Nodes[len(n.g.Nodes)-1]
+			r.Attrs = append(r.Attrs, &graph.Attr{Name: "allowzero", Type: graph.AttrInt, Int: 1})
+		}
+		node.Inputs = append(node.Inputs, n.tensor(name))
+	}
+	for o := range max(k.outs, 1) {
+		id := n.tensor(fmt.Sprintf("y%d", o))
+		node.Outputs = append(node.Outputs, id)
+		n.g.Tensors[id].Output = true
+		n.g.Outputs = append(n.g.Outputs, id)
+	}
+	n.g.Nodes = append(n.g.Nodes, node)
+	n.g.Link()
+	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: version}}, Graph: n.g}
+	im, err := onnx.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "lone.onnx")
+	if err := onnx.Write(path, m, im, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := passes.Optimize(open(t, path).Model, passes.Options{})
+	if err != nil {
+		return vm.Value{}, err
+	}
+	p, err := vm.New(r.Model, r.Plan)
+	if err != nil {
+		return vm.Value{}, err
+	}
+	defer p.Close()
+	s, err := p.NewSession(vm.Options{Workers: 1})
+	if err != nil {
+		return vm.Value{}, err
+	}
+	defer s.Close()
+	out, err := s.Run(inputs)
+	return out["y0"].Clone(), err
+}
+
+// runLone runs each node in both ways: it ends as it should in both.
+func runLone(t *testing.T, cases []lone) {
+	t.Helper()
+	for _, k := range cases {
+		for late, way := range ways {
+			t.Run(k.op+"/"+k.doc+"/"+way, func(t *testing.T) {
+				_, err := k.run(t, late)
+				switch {
+				case k.want == "" && err != nil:
+					t.Errorf("got %v, want no error", err)
+				case k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)):
+					t.Errorf("got error %v, want one with %q", err, k.want)
+				}
+			})
+		}
+	}
+}
+
+// floats are small numbers in a shape.
+func floats(shape ...int) vm.Value {
+	dims := make([]graph.Dim, len(shape))
+	for i, d := range shape {
+		dims[i] = graph.Dim(d)
+	}
+	v := ramp(dims)
+	if v.Shape == nil {
+		v.Shape = []int{}
+	}
+	return v
+}
+
+func numbers(shape []int, list ...int64) vm.Value { return vm.Int64s(list, shape...) }
+
+func axisAttr(k int64) []*graph.Attr {
+	return []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: k}}
+}
+
+// Indices are data: those that lie outside are found before anything is read or
+// written there, on every axis.
+func TestIndicesOutside(t *testing.T) {
+	runLone(t, []lone{
+		{doc: "right", op: "Gather", in: []vm.Value{floats(3, 4), numbers([]int{2}, -3, 2)}},
+		{doc: "too large", op: "Gather", in: []vm.Value{floats(3, 4), numbers([]int{2}, 0, 3)}, want: "index 3 (element 1 of the indices): expected one in [-3, 3)"},
+		{doc: "the least number", op: "Gather", in: []vm.Value{floats(3, 4), numbers([]int{1}, -1<<63)}, want: "index -9223372036854775808 (element 0 of the indices)"},
+		{doc: "of an empty axis", op: "Gather", in: []vm.Value{floats(0, 4), numbers([]int{1}, 0)}, want: "index 0 (element 0 of the indices): expected one in [0, 0)"},
+		{doc: "nothing", op: "Gather", in: []vm.Value{floats(3, 4), numbers([]int{0})}},
+
+		{doc: "right", op: "GatherElements", in: []vm.Value{floats(3, 4), numbers([]int{2, 2}, 2, 0, -1, -3)}},
+		{doc: "too large", op: "GatherElements", in: []vm.Value{floats(3, 4), numbers([]int{1, 2}, 0, 3)}, want: "index 3 (element 1 of the indices): expected one in [-3, 3)"},
+		{doc: "longer on another axis", op: "GatherElements", in: []vm.Value{floats(3, 2), numbers([]int{1, 3}, 0, 0, 0)}, want: "has shape [1,3], expected at most 2 on axis 1 to match input 0 [3,2]"},
+		{doc: "longer on the axis itself", op: "GatherElements", in: []vm.Value{floats(1, 2), numbers([]int{3, 1}, 0, 0, 0)}},
+
+		{doc: "the second axis", op: "GatherND", in: []vm.Value{floats(3, 4), numbers([]int{1, 2}, 0, 4)}, want: "index 4 (element 1 of the indices): expected one in [-4, 4)"},
+		{doc: "behind the batch", op: "GatherND", attrs: []*graph.Attr{{Name: "batch_dims", Type: graph.AttrInt, Int: 1}}, in: []vm.Value{floats(2, 4), numbers([]int{2, 1}, 0, -5)}, want: "index -5 (element 1 of the indices): expected one in [-4, 4)"},
+
+		{doc: "too small", op: "ScatterElements", in: []vm.Value{floats(3, 4), numbers([]int{1, 1}, -4), floats(1, 1)}, want: "index -4 (element 0 of the indices): expected one in [-3, 3)"},
+		{doc: "longer on another axis", op: "ScatterElements", in: []vm.Value{floats(3, 4), numbers([]int{1, 5}, 0, 0, 0, 0, 0), floats(1, 5)}, want: "has shape [1,5], expected at most 4 on axis 1"},
+		{doc: "the second axis", op: "ScatterND", in: []vm.Value{floats(3, 4), numbers([]int{1, 2}, 0, 4), floats(1)}, want: "index 4 (element 1 of the indices): expected one in [-4, 4)"},
+		{doc: "too few updates", op: "ScatterND", in: []vm.Value{floats(3, 4), numbers([]int{2, 1}, 0, 1), floats(1, 4)}, want: "has shape [1,4], expected [2,4]"},
+
+		{doc: "right", op: "TensorScatter", version: 24, in: []vm.Value{floats(1, 3, 4), floats(1, 2, 4), numbers([]int{1}, 1)}},
+		{doc: "behind the cache", op: "TensorScatter", version: 24, in: []vm.Value{floats(1, 3, 4), floats(1, 2, 4), numbers([]int{1}, 2)}, want: "write index 2 (element 0): expected one in [0, 1], so that 2 places fit a cache of 3"},
+		{doc: "before it", op: "TensorScatter", version: 24, in: []vm.Value{floats(1, 3, 4), floats(1, 2, 4), numbers([]int{1}, -1)}, want: "write index -1 (element 0): expected one in [0, 1]"},
+
+		{doc: "beyond the depth", op: "OneHot", in: []vm.Value{numbers([]int{3}, -4, 2, 1<<62), numbers([]int{}, 3), floats(2)}}, // all off there
+		{doc: "no number", op: "OneHot", in: []vm.Value{vm.Float32s([]float32{float32(math.NaN()), 1}, 2), numbers([]int{}, 3), floats(2)}},
+		{doc: "values of another length", op: "OneHot", in: []vm.Value{numbers([]int{1}, 0), numbers([]int{}, 3), floats(1)}, want: "the values for off and on"},
+		{doc: "two depths", op: "OneHot", in: []vm.Value{numbers([]int{1}, 0), numbers([]int{2}, 3, 4), floats(2)}, want: "expected one element"},
+		{doc: "a depth that is no number", op: "OneHot", in: []vm.Value{numbers([]int{1}, 0), vm.Float32s([]float32{float32(math.NaN())}), floats(2)}, want: "is NaN, expected an integer"},
+	})
+}
+
+// What has no element to make reaches no kernel, and makes its empty tensors.
+func TestNothingToMake(t *testing.T) {
+	runLone(t, []lone{
+		{doc: "an image without columns", op: "Conv", in: []vm.Value{floats(1, 1, 5, 0), floats(2, 1, 3, 3)}},
+		{doc: "no image", op: "Conv", in: []vm.Value{floats(0, 1, 5, 5), floats(2, 1, 3, 3)}},
+		{doc: "the best of no lines", op: "ArgMax", in: []vm.Value{floats(0, 0)}, attrs: axisAttr(1)},
+		{doc: "no windows", op: "MaxPool", attrs: []*graph.Attr{{Name: "kernel_shape", Type: graph.AttrInts, Ints: []int64{1, 1}}}, in: []vm.Value{floats(1, 0, 5, 5)}},
+	})
+}
+
+// A kernel sees outputs of known shapes only: where they cannot be told from the
+// inputs, the node is refused.
+func TestShapesThatDoNotFollow(t *testing.T) {
+	ones := make([]int64, 5000) // more axes than shape arithmetic follows
+	for i := range ones {
+		ones[i] = 1
+	}
+	runLone(t, []lone{{op: "Reshape", in: []vm.Value{floats(1), numbers([]int{5000}, ones...)}, want: `the shape of output 0 "y0" does not follow from the inputs`}})
+}
