@@ -6,8 +6,8 @@ import (
 
 // attentions is the attention operators of the standard domain.
 var attentions = family{"", []Op{
-	{Name: "Attention", Infer: attention, FLOPs: attentionFLOPs},
-	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(1, 2, 3), Inplace: overFirst, FLOPs: perElement(3)},
+	{Name: "Attention", Infer: attention, FLOPs: attentionFLOPs, Check: checkAttention},
+	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(1, 2, 3), Inplace: overFirst, FLOPs: perElement(3), Check: checkRotaryEmbedding},
 	{Name: "LinearAttention", Infer: linearAttention},
 }}
 
@@ -114,6 +114,42 @@ func attention(c *Call) error {
 	return nil
 }
 
+// checkAttention: heads of queries share those of keys; the mask broadcasts to
+// [batch heads queries keys], but may tell of fewer keys; there is a length for
+// each of the batch.
+func checkAttention(c *Call) error {
+	q, k, _, err := queryKeyValue(c, "q_num_heads", "kv_num_heads")
+	if err != nil {
+		return err
+	}
+	if k.count == 0 && q.count != 0 {
+		return c.BadInput(1, "at least 1 head for the %v of input 0", q.count)
+	}
+	if mode := c.Int("qk_matmul_output_mode", 0); mode < 0 || mode > 3 {
+		return c.Errf("qk_matmul_output_mode is %d, expected 0 to 3", mode)
+	}
+	if err := c.WantShape(6, "a number of keys for each of the batch", q.batch); err != nil {
+		return err
+	}
+	total := k.seq
+	if c.Has(4) {
+		total = AddDims(total, c.DimOf(4, 2))
+	}
+	want := heads{q.batch, q.count, q.seq, total}.fourAxes()
+	if mask := c.Arg(3); mask.Present {
+		n := len(mask.Shape)
+		fits := n >= 1 && n <= len(want)
+		for a := 1; fits && a <= n; a++ {
+			have, most := mask.Shape[n-a], want[len(want)-a]
+			fits = have == most || a > 1 && have == 1 || a == 1 && have < most
+		}
+		if !fits {
+			return c.BadInput(3, "one that broadcasts to %s, or with fewer keys on the last axis", graph.ShapeString(want))
+		}
+	}
+	return nil
+}
+
 // attentionFLOPs counts the multiply-adds of the two products.
 func attentionFLOPs(c *Call) int64 {
 	q, errQ := headsOf(c, 0, "q_num_heads")
@@ -151,6 +187,30 @@ func rotaryEmbedding(cos, sin, positions int) func(c *Call) error {
 		c.SetType(0, c.In[0].Type)
 		return nil
 	}
+}
+
+// checkRotaryEmbedding: pairs within each head are turned, by an angle of [batch
+// places pairs], or of a table [positions pairs] in which each place has a line.
+func checkRotaryEmbedding(c *Call) error {
+	x, err := headsOf(c, 0, "num_heads")
+	if err != nil {
+		return err
+	}
+	turned := c.Int("rotary_embedding_dim", 0)
+	if turned == 0 {
+		turned = int64(x.size)
+	}
+	if turned < 2 || turned%2 != 0 || turned > int64(x.size) {
+		return c.Errf("%d elements of a head are turned, expected an even number from 2 to %v, the size of a head of input 0%s", turned, x.size, c.inputName(0))
+	}
+	pairs := graph.Dim(turned / 2)
+	if !c.Has(3) {
+		return c.WantShape(1, "an angle for each place and pair", x.batch, x.seq, pairs)
+	}
+	if err := c.WantShape(1, "an angle for each position and pair", graph.Unknown, pairs); err != nil {
+		return err
+	}
+	return c.WantShape(3, "a position for each place", x.batch, x.seq)
 }
 
 // linearAttention covers LinearAttention: query [B T Hq·dk], key [B T Hkv·dk],

@@ -50,3 +50,51 @@ func TestAttention(t *testing.T) {
 		{doc: "key size", op: "com.microsoft.GroupQueryAttention", in: []Arg{f(2, 1, 32), f(2, 1, 8), f(2, 1, 8)}, attrs: group, want: "error: expected 16 along axis 2"},
 	})
 }
+
+// What stands before the kernels of attention.
+func TestCheckAttention(t *testing.T) {
+	x := func(dims ...graph.Dim) Arg { return arg(f32, dims...) }
+	i64 := func(dims ...graph.Dim) Arg { return arg(graph.Int64, dims...) }
+	q, k := x(2, 4, 5, 8), x(2, 2, 6, 8)
+	masked := func(m Arg) []Arg { return []Arg{q, k, k, m} }
+	places := func(n Arg) []Arg { return []Arg{q, k, k, {}, {}, {}, n} }
+	line, table := x(2, 3, 4), x(10, 4)
+	heads4 := attrInt("num_heads", 2)
+	pairs := func(n int64) []*graph.Attr { return attrs(heads4, attrInt("rotary_embedding_dim", n)) }
+	skipped := func(s Arg) []Arg { return []Arg{x(2, 3, 4), s, x(4)} }
+	runChecks(t, []checkCase{
+		{doc: "right", op: "Attention", in: masked(x(4, 5, 6))},
+		{doc: "a mask of fewer keys", op: "Attention", in: masked(x(5, 3))},
+		{doc: "a mask for all batches and heads", op: "Attention", in: masked(x(1, 1, 1, 6))},
+		{doc: "a mask of more keys", op: "Attention", in: masked(x(5, 7)), want: "input 3 has shape [5,7], expected one that broadcasts to [2,4,5,6]"},
+		{doc: "a mask of other heads", op: "Attention", in: masked(x(3, 5, 6)), want: "input 3"},
+		{doc: "a mask of no axis", op: "Attention", in: masked(x()), want: "input 3"},
+		{doc: "a mask of five axes", op: "Attention", in: masked(x(1, 2, 4, 5, 6)), want: "input 3"},
+		{doc: "a mask of queries that are not there", op: "Attention", in: masked(x(0, 6)), want: "input 3"},
+		{doc: "a mask of past and new keys", op: "Attention", in: []Arg{q, k, k, x(5, 9), x(2, 2, 3, 8), x(2, 2, 3, 8)}},
+		{doc: "no heads to share", op: "Attention", in: []Arg{q, x(2, 0, 6, 8), x(2, 0, 6, 8)}, want: "input 1 has shape [2,0,6,8], expected at least 1 head"},
+		{doc: "heads that do not share", op: "Attention", in: []Arg{q, x(2, 3, 6, 8), x(2, 3, 6, 8)}, want: "a multiple of the 3 heads"},
+		{doc: "a stage that there is not", op: "Attention", in: []Arg{q, k, k}, attrs: attrs(attrInt("qk_matmul_output_mode", 4)), want: "qk_matmul_output_mode is 4, expected 0 to 3"},
+		{doc: "numbers of keys", op: "Attention", in: places(i64(2))},
+		{doc: "numbers of keys for another batch", op: "Attention", in: places(i64(1)), want: "input 6 has shape [1], expected [2]"},
+
+		{doc: "angles", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), line, line}, attrs: attrs(heads4)},
+		{doc: "positions", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), table, table, i64(2, 3)}, attrs: attrs(heads4)},
+		{doc: "a part of each head", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), x(2, 3, 2), x(2, 3, 2)}, attrs: pairs(4)},
+		{doc: "an odd part", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), x(2, 3, 2), x(2, 3, 2)}, attrs: pairs(5), want: "5 elements of a head are turned, expected an even number from 2 to 8"},
+		{doc: "more than a head", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), x(2, 3, 8), x(2, 3, 8)}, attrs: pairs(16), want: "16 elements of a head are turned"},
+		{doc: "fewer than none", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), line, line}, attrs: pairs(-8), want: "-8 elements of a head are turned"},
+		{doc: "no heads", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), line, line}, want: "num_heads is 0, expected 1"},
+		{doc: "heads that do not divide", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), line, line}, attrs: attrs(attrInt("num_heads", 3)), want: "a multiple of num_heads 3"},
+		{doc: "angles of other places", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), x(1, 3, 4), x(1, 3, 4)}, attrs: attrs(heads4), want: "input 1 has shape [1,3,4], expected [2,3,4]"},
+		{doc: "angles of other pairs", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), x(10, 3), x(10, 3), i64(2, 3)}, attrs: attrs(heads4), want: "input 1 has shape [10,3], expected [?,4]"},
+		{doc: "positions of other places", op: "RotaryEmbedding", in: []Arg{x(2, 3, 16), table, table, i64(2, 2)}, attrs: attrs(heads4), want: "input 3 has shape [2,2], expected [2,3]"},
+
+		{doc: "the same shape", op: "com.microsoft.SkipLayerNormalization", version: 1, in: skipped(x(2, 3, 4))},
+		{doc: "the same for all batches", op: "com.microsoft.SkipLayerNormalization", version: 1, in: skipped(x(1, 3, 4))},
+		{doc: "of the last axes", op: "com.microsoft.SkipLayerNormalization", version: 1, in: skipped(x(3, 4))},
+		{doc: "the same for all places of a batch", op: "com.microsoft.SkipLayerNormalization", version: 1, in: skipped(x(2, 1, 4)), want: "input 1 has shape [2,1,4], expected the shape of the last axes of input 0 [2,3,4]"},
+		{doc: "one element", op: "com.microsoft.SkipLayerNormalization", version: 1, in: skipped(x(1)), want: "input 1 has shape [1]"},
+		{doc: "no axis", op: "com.microsoft.SkipLayerNormalization", version: 1, in: skipped(x()), want: "input 1 has shape []"},
+	})
+}

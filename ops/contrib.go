@@ -35,7 +35,7 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "MoE", Infer: mlSame},
 	{Name: "QMoE", Infer: mlSame},
 
-	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Inplace: overSkipped, FLOPs: perElement(8)},
+	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm},
 	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Inplace: overSkipped, FLOPs: perElement(6)},
 	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4)},
 	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2)},
@@ -114,6 +114,19 @@ func skipNorm(vectors ...int) func(c *Call) error {
 		}
 		return nil
 	}
+}
+
+// checkSkipNorm: what is added has the shape of the input, or of its last axes,
+// as in ONNX Runtime.
+func checkSkipNorm(c *Call) error {
+	x, skip := c.In[0].Shape, c.In[1].Shape
+	for len(skip) > 1 && skip[0] == 1 {
+		skip = skip[1:]
+	}
+	if k := len(x) - len(skip); k < 0 || len(skip) == 0 || !slices.Equal(x[k:], skip) {
+		return c.BadInput(1, "the shape of the last axes of input 0 %s", graph.ShapeString(x))
+	}
+	return nil
 }
 
 // embedNorm gives the Infer of the normalised sum of word, position and segment

@@ -66,7 +66,9 @@ func TestCheckQuantized(t *testing.T) {
 	byteMul := func(za, zb Arg) []Arg { return []Arg{a, b, za, zb} }
 	linear := func(sa, za, sb, zb, sy, zy Arg) []Arg { return []Arg{a, sa, za, b, sb, zb, sy, zy} }
 	image, kernel := q(1, 2, 8, 8), q(4, 2, 3, 3)
-	conv := func(sx, zx, sw, zw, sy, zy Arg) []Arg { return []Arg{image, sx, zx, kernel, sw, zw, sy, zy, arg(graph.Int32, 4)} }
+	conv := func(sx, zx, sw, zw, sy, zy Arg) []Arg {
+		return []Arg{image, sx, zx, kernel, sw, zw, sy, zy, arg(graph.Int32, 4)}
+	}
 	runChecks(t, []checkCase{
 		{doc: "no zero points", op: "MatMulInteger", in: []Arg{a, b}},
 		{doc: "one of each", op: "MatMulInteger", in: byteMul(q(), q(1))},

@@ -25,7 +25,8 @@ type runCase struct {
 	late    []int      // those whose shape only the data tell
 	outs    int        // 0: 1
 	want    string     // a part of the error; "": it runs
-	gives   []float64  // the elements of the first output; nil: whatever they are
+	gives   []float64  // the elements of an output; nil: whatever they are
+	of      int        // which output
 }
 
 // runCases runs a table of nodes.
@@ -93,12 +94,11 @@ func (k *runCase) run() (vm.Value, error) {
 	if version == 0 {
 		version = 21
 	}
-	return runGraph(g, []graph.Opset{{Version: version}, {Domain: "com.microsoft", Version: 1}}, values)
+	return runGraph(g, []graph.Opset{{Version: version}, {Domain: "com.microsoft", Version: 1}}, values, k.of)
 }
 
-// runGraph plans and runs a graph, by way of a file; the result is its first
-// output.
-func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value) (vm.Value, error) {
+// runGraph plans and runs a graph, by way of a file; the result is output of.
+func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value, of int) (vm.Value, error) {
 	g.Link()
 	image, err := onnx.Encode(&graph.Model{IRVersion: 8, Opsets: opsets, Graph: g})
 	if err != nil {
@@ -130,7 +130,7 @@ func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value) 
 	if err != nil {
 		return vm.Value{}, err
 	}
-	return out[p.Outputs()[0].Name].Clone(), nil
+	return out[p.Outputs()[of].Name].Clone(), nil
 }
 
 // declaredAs is the type of a value as a file states it.
@@ -241,5 +241,40 @@ func TestRecurrentAtTheEdge(t *testing.T) {
 		{doc: "no steps", op: "GRU", attrs: attrs(size), outs: 2, in: []vm.Value{zeros(f, 0, 2, 4), w, r}},
 		{doc: "no inputs", op: "GRU", attrs: attrs(size), in: []vm.Value{zeros(f, 3, 2, 0), zeros(f, 1, 15, 0), r}},
 		{doc: "no state", op: "GRU", outs: 2, in: []vm.Value{x, zeros(f, 1, 0, 4), zeros(f, 1, 0, 0)}},
+	})
+}
+
+func TestAttentionAtTheEdge(t *testing.T) {
+	f := graph.Float32
+	q, k := zeros(f, 2, 1, 2, 1), zeros(f, 2, 1, 2, 1)
+	v := reals([]int{2, 1, 2, 1}, 1, 3, 5, 7)
+	keys := func(n ...int64) []vm.Value { return []vm.Value{q, k, v, absent, absent, absent, vm.Int64s(n, 2)} }
+	x := reals([]int{1, 2, 2}, 1, 2, 3, 4)
+	table := reals([]int{2, 1}, 0, 1)
+	turned := func(p ...int64) []vm.Value { return []vm.Value{x, table, table, vm.Int64s(p, 1, 2)} }
+	merged := zeros(f, 2, 6)
+	masked := func(m vm.Value) []vm.Value { return []vm.Value{zeros(f, 1, 2, 2), merged, zeros(f, 6), m} }
+	one := whole("num_heads", 1)
+	skipped := []vm.Value{reals([]int{1, 2}, 1, 3), reals([]int{2}, 0, 2), reals([]int{2}, 1, 1)}
+	runCases(t, []runCase{
+		{doc: "numbers of keys", op: "Attention", version: 24, in: keys(1, 2), gives: []float64{1, 1, 6, 6}},
+		{doc: "more keys than there are", op: "Attention", version: 24, in: keys(1, 3), want: "input 6: batch 1 has 3 keys, expected a number in [0, 2]"},
+		{doc: "fewer keys than none", op: "Attention", version: 24, in: keys(math.MinInt64, 1), want: "input 6: batch 0 has -9223372036854775808 keys"},
+		{doc: "true in a mask is any byte but 0", op: "Attention", version: 24, in: []vm.Value{q, k, v, octets(graph.Bool, []int{2, 2}, 2, 0, 0, 255)}, gives: []float64{1, 3, 5, 7}},
+		{doc: "values of another dtype", op: "Attention", version: 24, in: []vm.Value{q, k, zeros(graph.Float64, 2, 1, 2, 1)}, want: "no kernel for dtype float64"},
+		{doc: "a past of another length", op: "Attention", version: 24, late: []int{5}, in: []vm.Value{q, k, v, absent, zeros(f, 2, 1, 3, 1), zeros(f, 2, 1, 2, 1)}, want: `input 5 "late5" has shape [2,1,2,1], expected [2,1,3,1]`},
+		{doc: "a key of another batch", op: "Attention", version: 24, late: []int{1}, in: []vm.Value{q, zeros(f, 1, 1, 2, 1), v}, want: `input 1 "late1"`},
+		{doc: "no keys", op: "Attention", version: 24, in: []vm.Value{q, zeros(f, 2, 1, 0, 1), zeros(f, 2, 1, 0, 1)}, gives: []float64{0, 0, 0, 0}},
+
+		{doc: "positions", op: "RotaryEmbedding", version: 23, attrs: attrs(one), in: turned(1, 0), gives: []float64{-1, 3, 0, 0}},
+		{doc: "a position beyond the table", op: "RotaryEmbedding", version: 23, attrs: attrs(one), in: turned(1, 2), want: "input 3: element 1 is position 2, expected one in [0, 2)"},
+		{doc: "a position before it", op: "RotaryEmbedding", version: 23, attrs: attrs(one), in: turned(-1, 0), want: "input 3: element 0 is position -1"},
+
+		{doc: "lengths as a mask", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1}, 1))},
+		{doc: "a mask of no axis", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{}, 1)), want: "no kernel for a mask of shape []"},
+		{doc: "lengths of two axes", op: "com.microsoft.Attention", attrs: attrs(one), in: masked(int32s([]int{1, 1}, 1)), want: "no kernel for a mask of shape [1 1]"},
+
+		{doc: "the mean", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 1, gives: []float64{3}},
+		{doc: "the inverse deviation", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 2, gives: []float64{0.5}},
 	})
 }

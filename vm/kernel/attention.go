@@ -38,16 +38,13 @@ func (h *lattice) of(b, head, place int) unsafe.Pointer {
 
 // headsIn reads input i, of three axes with the heads beside each other, or of
 // four with them apart.
-func headsIn(c *Call, i int, attr string) (h lattice, count, places, size int, err error) {
+func headsIn(c *Call, i int, attr string) (h lattice, count, places, size int) {
 	s := c.In[i].Shape
-	switch {
-	case len(s) == 4:
-		return apart(s[1], s[2], s[3]), s[1], s[2], s[3], nil
-	case len(s) == 3 && c.Int(attr, 0) > 0 && s[2]%c.Int(attr, 0) == 0:
-		count = c.Int(attr, 0)
-		return beside(count, s[1], s[2]/count), count, s[1], s[2] / count, nil
+	if len(s) == 4 {
+		return apart(s[1], s[2], s[3]), s[1], s[2], s[3]
 	}
-	return h, 0, 0, 0, fmt.Errorf("input %d has shape %v and %s %d, expected 4 axes, or 3 that heads divide", i, s, attr, c.Int(attr, 0))
+	count = c.Int(attr, 0)
+	return beside(count, s[1], s[2]/count), count, s[1], s[2] / count
 }
 
 // queriesAtOnce is how many rows of scores one part makes.
@@ -133,34 +130,21 @@ func softmaxMasked(row []float32) {
 // makeAttention: queries, keys and values, a mask, what was seen before, and how
 // many keys there are. Output 3 shows the scores at a stage.
 func makeAttention(c *Call) (Run, error) {
-	if c.In[0].Type != graph.Float32 || c.Out[0].Type != graph.Float32 {
-		return nil, unsupported(c.In[0].Type)
+	for _, t := range c.In[:3] { // values may differ from queries and keys
+		if t.Type != graph.Float32 {
+			return nil, unsupported(t.Type)
+		}
 	}
 	a := &attention{batch: c.In[0].Shape[0]}
-	var err error
-	if a.q, a.heads, a.queries, a.size, err = headsIn(c, 0, "q_num_heads"); err != nil {
-		return nil, err
-	}
-	keyIn, kvHeads, fresh, size, err := headsIn(c, 1, "kv_num_heads")
-	if err != nil {
-		return nil, err
-	}
-	valueIn, valueHeads, values, valueSize, err := headsIn(c, 2, "kv_num_heads")
-	if err != nil {
-		return nil, err
-	}
-	if size != a.size || kvHeads != valueHeads || values != fresh || kvHeads < 1 || a.heads%kvHeads != 0 {
-		return nil, fmt.Errorf("shapes %v, %v and %v do not fit", c.In[0].Shape, c.In[1].Shape, c.In[2].Shape)
-	}
+	a.q, a.heads, a.queries, a.size = headsIn(c, 0, "q_num_heads")
+	keyIn, kvHeads, fresh, size := headsIn(c, 1, "kv_num_heads")
+	valueIn, _, _, valueSize := headsIn(c, 2, "kv_num_heads")
 	a.shared, a.valueSize, a.keys = a.heads/kvHeads, valueSize, fresh
 	a.y = apart(a.heads, a.queries, valueSize)
 	if c.In[0].rank() == 3 {
 		a.y = beside(a.heads, a.queries, valueSize)
 	}
 	a.scale = c.Float("scale", float32(1/math.Sqrt(float64(max(a.size, 1)))))
-	if c.Has(4) != c.Has(5) {
-		return nil, fmt.Errorf("a past of keys or of values alone")
-	}
 	if c.Has(4) {
 		a.keys += c.In[4].Shape[2]
 	}
@@ -172,6 +156,13 @@ func makeAttention(c *Call) (Run, error) {
 	}
 	run := a.make(c)
 	return func(w *work.Pool) error {
+		if c.Has(6) {
+			for b, n := range data[int64](c.In[6]) {
+				if n < 0 || n > int64(a.keys) {
+					return fmt.Errorf("input 6: batch %d has %d keys, expected a number in [0, %d]", b, n, a.keys)
+				}
+			}
+		}
 		a.q.at, a.y.at = c.In[0].At, c.Out[0].At
 		a.k.at, a.v.at = key.bring(w), value.bring(w)
 		run(w)
@@ -254,32 +245,20 @@ func (a *attention) mask(c *Call) error {
 		if m.Type != graph.Bool && m.Type != graph.Float32 {
 			return unsupported(m.Type)
 		}
-		if m.rank() < 1 || m.rank() > 4 {
-			return fmt.Errorf("a mask of shape %v", m.Shape)
-		}
 		width = m.Shape[m.rank()-1]
 		n := width
-		for i, want := range []int{a.queries, a.heads, a.batch} {
-			at := m.rank() - 2 - i
-			if at < 0 {
-				break
-			}
-			switch m.Shape[at] {
-			case 1:
-			case want:
+		for i := range m.rank() - 1 {
+			k := m.Shape[m.rank()-2-i]
+			if k != 1 {
 				step[2-i] = n
-			default:
-				return fmt.Errorf("a mask of shape %v for %d x %d x %d x %d scores", m.Shape, a.batch, a.heads, a.queries, a.keys)
 			}
-			n *= m.Shape[at]
-		}
-		if width > a.keys {
-			return fmt.Errorf("a mask of shape %v for %d keys", m.Shape, a.keys)
+			n *= k
 		}
 	}
 	most := c.Float("softcap", 0)
 	causal := c.Int("is_causal", 0) != 0
-	left, right := c.Int("left_window_size", -1), c.Int("right_window_size", -1)
+	widest := a.queries + a.keys // of a window that tells
+	left, right := min(c.Int("left_window_size", -1), widest), min(c.Int("right_window_size", -1), widest)
 	past := 0
 	if c.Has(4) {
 		past = c.In[4].Shape[2]
@@ -322,8 +301,8 @@ func (a *attention) mask(c *Call) error {
 					row[j] += x
 				}
 			} else {
-				for j, seen := range span[bool](element[bool](m, first), width) {
-					if !seen {
+				for j, seen := range span[uint8](element[uint8](m, first), width) {
+					if seen == 0 {
 						row[j] = least
 					}
 				}
@@ -351,23 +330,14 @@ func makeRotaryEmbedding(c *Call) (Run, error) {
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	from, count, places, size, err := headsIn(c, 0, "num_heads")
-	if err != nil {
-		return nil, err
-	}
+	from, count, places, size := headsIn(c, 0, "num_heads")
 	turned := c.Int("rotary_embedding_dim", 0)
 	if turned == 0 {
 		turned = size
 	}
 	half := turned / 2
-	if turned > size || half < 1 || cos.rank() < 1 || cos.Shape[cos.rank()-1] != half || sin.Len() != cos.Len() {
-		return nil, fmt.Errorf("cosines of shape %v for %d of %d elements of a head", cos.Shape, turned, size)
-	}
 	lines := cos.Len() / half
 	position := c.in(3)
-	if position == nil && lines != x.Shape[0]*places || position != nil && position.Len() != x.Shape[0]*places {
-		return nil, fmt.Errorf("cosines of shape %v for %d places", cos.Shape, x.Shape[0]*places)
-	}
 	interleaved := c.Int("interleaved", 0) != 0
 	to := from
 	part := func(p, _ int) {
@@ -391,9 +361,9 @@ func makeRotaryEmbedding(c *Call) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		if position != nil {
-			for _, at := range data[int64](position) {
+			for p, at := range data[int64](position) {
 				if at < 0 || int(at) >= lines {
-					return fmt.Errorf("position %d, expected one of [0, %d)", at, lines)
+					return fmt.Errorf("input 3: element %d is position %d, expected one in [0, %d)", p, at, lines)
 				}
 			}
 		}

@@ -1,8 +1,8 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
@@ -36,17 +36,14 @@ func makeBiasGelu(c *Call) (Run, error) {
 	}.run(c)
 }
 
-// makeSkipLayerNorm normalises input + skip (+ bias) over the last axis; output
-// 3 is that sum.
+// makeSkipLayerNorm normalises input + skip (+ bias) over the last axis; outputs 1
+// and 2 are mean and inverse standard deviation, output 3 is that sum.
 func makeSkipLayerNorm(c *Call) (Run, error) {
 	x, skip, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
 	n := x.Shape[x.rank()-1]
-	if skip.Len() == 0 || x.Len()%skip.Len() != 0 || skip.Shape[skip.rank()-1] != n {
-		return nil, fmt.Errorf("skip of shape %v for %v", skip.Shape, x.Shape)
-	}
 	epsilon := float64(c.Float("epsilon", 1e-12))
 	part := func(row, _ int) {
 		s := span[float32](element[float32](x, row*n), n)
@@ -62,6 +59,12 @@ func makeSkipLayerNorm(c *Call) (Run, error) {
 			copy(span[float32](element[float32](c.Out[3], row*n), n), d)
 		}
 		mean, inverse := moments(d, epsilon)
+		if c.HasOut(1) {
+			put(c.Out[1], row, mean)
+		}
+		if c.HasOut(2) {
+			put(c.Out[2], row, inverse)
+		}
 		g := data[float32](c.In[2])
 		for i, v := range d {
 			d[i] = float32((float64(v)-mean)*inverse) * g[i]
@@ -80,7 +83,7 @@ func makeSkipLayerNorm(c *Call) (Run, error) {
 // value. Mask: none, [batch] lengths, or [batch, sequence] of 0 and 1.
 func makeContribAttention(c *Call) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if x.Type != graph.Float32 || x.rank() != 3 || weight.rank() != 2 {
+	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
 	for i := 4; i < len(c.In); i++ {
@@ -94,15 +97,12 @@ func makeContribAttention(c *Call) (Run, error) {
 	batch, length, input := x.Shape[0], x.Shape[1], x.Shape[2]
 	heads, wide := c.Int("num_heads", 0), weight.Shape[1]
 	hidden := wide / 3
-	if heads < 1 || wide%3 != 0 || hidden%heads != 0 || weight.Shape[0] != input {
-		return nil, fmt.Errorf("weights of shape %v in %d heads", weight.Shape, heads)
-	}
 	size := hidden / heads
 	scale := c.Float("scale", float32(1/math.Sqrt(float64(size))))
 	causal := c.Int("unidirectional", 0) != 0
 	filter := c.Float("mask_filter_value", -10000)
 	mask := c.in(3)
-	if mask != nil && (mask.Type != graph.Int32 || mask.Len() != batch && mask.Len() != batch*length) {
+	if mask != nil && !slices.Equal(mask.Shape, []int{batch}) && !slices.Equal(mask.Shape, []int{batch, length}) {
 		return nil, unsupportedf("a mask of shape %v", mask.Shape)
 	}
 	qkv := &Tensor{Type: graph.Float32, Shape: []int{batch * length, wide}}
@@ -152,7 +152,7 @@ func makeContribAttention(c *Call) (Run, error) {
 // seen.
 func visible(mask *Tensor, b, j, length int) bool {
 	m := data[int32](mask)
-	if len(m) == mask.Shape[0] && mask.rank() == 1 {
+	if mask.rank() == 1 {
 		return j < int(m[b])
 	}
 	return m[b*length+j] != 0
