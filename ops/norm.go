@@ -8,7 +8,7 @@ import (
 // statistics. All but LRN, which reads the channels around an element, may
 // write over it: the statistics are taken before the first element is written.
 var normalization = family{"", []Op{
-	{Name: "BatchNormalization", Infer: batchNorm, Inplace: overStatistics, FLOPs: perElement(2)},
+	{Name: "BatchNormalization", Infer: batchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm},
 	{Name: "InstanceNormalization", Infer: instanceNorm, Inplace: overFirst, FLOPs: perElement(6)},
 	{Name: "LayerNormalization", Infer: layerNorm(1, 2), Inplace: overFirst, FLOPs: perElement(6)},
 	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4)},
@@ -54,6 +54,20 @@ func batchNorm(c *Call) error {
 	}
 	for k := 1; k < len(c.Out); k++ {
 		c.Set(k, c.In[3].Elem, statistics)
+	}
+	return nil
+}
+
+// checkBatchNorm: statistics are outputs of training alone, of which opset 14 made
+// an attribute; those of each place (spatial=0) are not of a channel.
+func checkBatchNorm(c *Call) error {
+	if c.Version < 9 && c.Int("spatial", 1) == 0 && len(c.In[0].Shape) > 2 {
+		return c.Errf("spatial is 0, expected statistics of channels")
+	}
+	for k := 1; k < len(c.Out); k++ {
+		if c.Out[k].Present && (c.Version < 14 || c.Int("training_mode", 0) == 0) {
+			return c.Errf("output %d%s is made in training alone, expected training_mode 1 (opset 14)", k, c.outputName(k))
+		}
 	}
 	return nil
 }

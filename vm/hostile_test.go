@@ -146,6 +146,10 @@ func whole(name string, v int64) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrInt, Int: v}
 }
 
+func real(name string, v float32) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrFloat, Float: v}
+}
+
 func word(name, v string) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
 }
@@ -276,5 +280,28 @@ func TestAttentionAtTheEdge(t *testing.T) {
 
 		{doc: "the mean", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 1, gives: []float64{3}},
 		{doc: "the inverse deviation", op: "com.microsoft.SkipLayerNormalization", outs: 3, in: skipped, of: 2, gives: []float64{0.5}},
+	})
+}
+
+func TestNormalizationAtTheEdge(t *testing.T) {
+	f := graph.Float32
+	one := reals([]int{1}, 1)
+	runCases(t, []runCase{
+		{doc: "a list is of one channel", op: "BatchNormalization", in: []vm.Value{reals([]int{2}, 1, 2), reals([]int{1}, 2), one, zeros(f, 1), one}, attrs: attrs(real("epsilon", 0)), gives: []float64{3, 5}},
+		{doc: "statistics of another dtype", op: "BatchNormalization", in: []vm.Value{zeros(graph.Float64, 1, 1, 2), zeros(graph.Float64, 1), zeros(graph.Float64, 1), one, one}, want: "no kernel for statistics of dtype float32 beside float64"},
+		{doc: "a scale of another dtype", op: "RMSNormalization", version: 23, in: []vm.Value{zeros(graph.Float64, 2, 3), zeros(f, 3)}, want: "no kernel for a scale of dtype float32 beside float64"},
+		{doc: "a wider scale", op: "RMSNormalization", version: 23, in: []vm.Value{zeros(f, 2, 3), zeros(graph.Float64, 3)}, want: "no kernel for a scale of dtype float64 beside float32"},
+		{doc: "a scale for other channels", op: "InstanceNormalization", late: []int{1}, in: []vm.Value{zeros(f, 1, 2, 3), zeros(f, 3), zeros(f, 2)}, want: `input 1 "late1" has shape [3], expected [2]`},
+		{doc: "axes that are not there", op: "MeanVarianceNormalization", in: []vm.Value{zeros(f, 1, 2, 3)}, want: "axis is 3, expected one of [-3, 3)"},
+		{doc: "nothing to normalise", op: "LayerNormalization", outs: 2, in: []vm.Value{zeros(f, 2, 0), zeros(f, 0)}, gives: []float64{}},
+		{doc: "channels of no length", op: "GroupNormalization", attrs: attrs(whole("num_groups", 2)), in: []vm.Value{zeros(f, 1, 0, 3), zeros(f, 0), zeros(f, 0)}, gives: []float64{}},
+
+		{doc: "labels", op: "NegativeLogLikelihoodLoss", attrs: attrs(word("reduction", "none")), in: []vm.Value{reals([]int{1, 2, 2}, 1, 2, 3, 4), vm.Int64s([]int64{1, 0}, 1, 2)}, gives: []float64{-3, -2}},
+		{doc: "a label that is no class", op: "NegativeLogLikelihoodLoss", in: []vm.Value{zeros(f, 1, 2, 2), vm.Int64s([]int64{1, 2}, 1, 2)}, want: "input 1: element 1 is class 2, expected one in [0, 2)"},
+		{doc: "a negative label", op: "SoftmaxCrossEntropyLoss", in: []vm.Value{zeros(f, 1, 2), vm.Int64s([]int64{-1}, 1)}, want: "input 1: element 0 is class -1, expected one in [0, 2)"},
+		{doc: "a label to ignore", op: "SoftmaxCrossEntropyLoss", attrs: attrs(whole("ignore_index", -1), word("reduction", "sum")), in: []vm.Value{zeros(f, 1, 2), vm.Int64s([]int64{-1}, 1)}, gives: []float64{0}},
+		{doc: "labels for other places", op: "NegativeLogLikelihoodLoss", late: []int{1}, in: []vm.Value{zeros(f, 1, 2, 2), vm.Int64s([]int64{1, 1}, 2, 1)}, want: `input 1 "late1" has shape [2,1], expected [1,2]`},
+		{doc: "weights for other classes", op: "SoftmaxCrossEntropyLoss", late: []int{2}, in: []vm.Value{zeros(f, 1, 2), vm.Int64s([]int64{1}, 1), zeros(f, 3)}, want: `input 2 "late2" has shape [3], expected [2]`},
+		{doc: "no classes", op: "SoftmaxCrossEntropyLoss", in: []vm.Value{zeros(f, 1, 0), vm.Int64s([]int64{0}, 1)}, want: "expected one in [0, 0)"},
 	})
 }

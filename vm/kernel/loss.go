@@ -30,21 +30,14 @@ func loss(softmax bool) func(*Call) (Run, error) {
 // weighted by class; after a logarithm of softmax, which may be an output, too.
 func lossOf[T floating](c *Call, softmax bool) (Run, error) {
 	x, label, out := c.In[0], c.In[1], c.Out[0]
-	if x.rank() < 2 {
-		return nil, fmt.Errorf("scores of shape %v, expected two axes or more", x.Shape)
-	}
 	classes, inner := x.Shape[1], count(x.Shape[2:])
 	places := x.Shape[0] * inner
-	if label.Len() != places {
-		return nil, fmt.Errorf("labels of shape %v for scores %v", label.Shape, x.Shape)
-	}
 	reduction := c.Str("reduction", "mean")
 	ignore, ignores := c.Int("ignore_index", 0), c.Node.Attr("ignore_index") != nil
-	labels, err := indexReader(label)
-	if err != nil {
-		return nil, err
+	read, ok := intReader(label.Type)
+	if !ok {
+		return nil, unsupported(label.Type)
 	}
-	read, _ := intReader(label.Type)
 	return func(*work.Pool) error {
 		sum, weights := 0.0, 0.0
 		for p := range places {
@@ -60,10 +53,9 @@ func lossOf[T floating](c *Call, softmax bool) (Run, error) {
 				}
 			}
 			v, w := 0.0, 0.0
-			if !ignores || int(read(label.At, p)) != ignore {
-				k, ok := labels(p, classes)
-				if !ok {
-					return badIndex(label, p, classes)
+			if k := int(read(label.At, p)); !ignores || k != ignore {
+				if k < 0 || k >= classes {
+					return fmt.Errorf("input 1: element %d is class %d, expected one in [0, %d)", p, k, classes)
 				}
 				w = 1
 				if c.Has(2) {

@@ -34,15 +34,15 @@ func makeBatchNorm(c *Call) (Run, error) {
 // those of the batch, which it mixes into the running ones.
 func batchNorm[T floating](c *Call) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	if x.rank() < 2 || len(c.In) < 5 {
-		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
-	}
 	epsilon, momentum := float64(c.Float("epsilon", 1e-5)), float64(c.Float("momentum", 0.9))
 	training := c.Int("training_mode", 0) != 0
-	images, channels, n := x.Shape[0], x.Shape[1], count(x.Shape[2:])
-	for i := 1; i < 5; i++ {
-		if c.In[i] == nil || c.In[i].Len() != channels || c.In[i].Type != x.Type {
-			return nil, fmt.Errorf("input %d: expected %v of %d elements", i, x.Type, channels)
+	images, channels, n := x.Shape[0], 1, 1 // of a list
+	if x.rank() > 1 {
+		channels, n = x.Shape[1], count(x.Shape[2:])
+	}
+	for _, t := range c.In[1:5] {
+		if t.Type != x.Type {
+			return nil, unsupportedf("statistics of dtype %v beside %v", t.Type, x.Type)
 		}
 	}
 	part := func(ch, _ int) {
@@ -186,9 +186,6 @@ func makeLRN(c *Call) (Run, error) {
 
 func lrn[T floating](c *Call) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	if x.rank() < 2 {
-		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
-	}
 	size := c.Int("size", 1)
 	alpha, beta, bias := float64(c.Float("alpha", 1e-4)), float64(c.Float("beta", 0.75)), float64(c.Float("bias", 1))
 	channels, n := x.Shape[1], count(x.Shape[2:])
@@ -225,6 +222,9 @@ func makeRMSNorm(c *Call) (Run, error) {
 
 func rmsNorm[T floating](c *Call) (Run, error) {
 	x, out := c.In[0], c.Out[0]
+	if c.In[1].Type != x.Type {
+		return nil, unsupportedf("a scale of dtype %v beside %v", c.In[1].Type, x.Type)
+	}
 	k, err := axis(c.Int("axis", -1), x.rank())
 	if err != nil {
 		return nil, err
@@ -271,16 +271,10 @@ func groups(instance bool) func(*Call) (Run, error) {
 
 func groupNorm[T floating](c *Call, instance bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	if x.rank() < 2 {
-		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
-	}
 	channels, n := x.Shape[1], count(x.Shape[2:])
 	num := channels
 	if !instance {
 		num = c.Int("num_groups", 0)
-	}
-	if num < 1 || channels%num != 0 {
-		return nil, fmt.Errorf("%d channels in %d groups", channels, num)
 	}
 	per := channels / num
 	byGroup := c.In[1].Len() == num && num != channels // before opset 21
