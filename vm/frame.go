@@ -163,7 +163,11 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	for i, n := range f.g.Nodes {
 		st := &step{f: f, node: graph.NodeID(i)}
 		st.call = kernel.Call{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
-		for _, t := range n.Inputs {
+		last := len(n.Inputs)
+		for last > 0 && n.Inputs[last-1] < 0 {
+			last-- // what is left out at the end might as well not be named
+		}
+		for _, t := range n.Inputs[:last] {
 			st.addInput(f, t)
 		}
 		for _, t := range n.Outputs {
