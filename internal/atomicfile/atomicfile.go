@@ -1,11 +1,69 @@
-// Package atomicfile writes files that are there whole or not at all: into a
-// temporary file in the same folder, which is renamed at the end.
+// Package atomicfile writes files that are there whole or not at all, also several
+// that belong together, such as a model and its plan, whenever the process ends.
+//
+//	atomicfile.go  files in the making: temporary files beside their places
+//	owner.go       whose temporary files those are
+//	commit.go      putting files in their places, one or several
+//	record.go      the record by which a killed Commit is finished
+//	sweep.go       taking away what dead processes left
+//
+// # The names
+//
+// All begin with [Prefix] and lie in the folder of what they are for. ID is drawn
+// anew by every process, KEY is made of a file's name.
+//
+//	.onnxmem-ID.lock      locked while its process has temporary files there
+//	.onnxmem-ID-N         a temporary file of that process
+//	.onnxmem-KEY.commit   the record of a Commit, locked while that is under way
+//	.onnxmem-KEY.claim    a lock that others take by way of [Claim]
+//
+// Locks end with their process, so a temporary file without a locked .lock file
+// beside it is one that nobody will finish.
+//
+// # One file
+//
+// It is written under its temporary name, brought to the disk if it replaces
+// another, and renamed. The rename is the moment at which the new file stands; a
+// kill before it leaves the old one, and a temporary file for [Sweep].
+//
+// # Several files
+//
+// No system renames two files at once. [Commit] therefore goes through these
+// steps, of which the third is the moment at which the new files count:
+//
+//  1. All files are written under their temporary names and, if one of them
+//     replaces another file, are on the disk.
+//  2. The lock of the record is taken, whose name is made of the first file's:
+//     two processes never put the same files in place at the same time. What a
+//     killed process left in the record is finished first (below).
+//  3. The record gets one line with a checksum: of each file its temporary name,
+//     its place, the size and time of what stands there and of what will.
+//  4. Each file is renamed. The files that are replaced keep a second name until
+//     all are: if a rename fails, a second line of the record says so, and those
+//     that were replaced come back.
+//  5. The record is removed.
+//
+// After a kill in steps 1 and 2, or in 3 before the line is whole, all files are
+// the old ones. After a kill in 4 or 5, [Settle] finds the record, which nobody
+// has locked, and renames the rest: all files are the new ones. Settle does only
+// what the record still describes: if a file is neither what stood there before
+// nor the new one, somebody has written it since, and nothing more is replaced.
+// A kill in the middle of Settle leaves the same record to the next one. Readers
+// call Settle before they open the first of the files ([onnx.Open] does), so they
+// never see one part new and another old; while a Commit is under way it waits.
+//
+// A record is obeyed only if this user owns it and the files that it names, and a
+// temporary file is renamed only within its folder: a folder from elsewhere can
+// replace nothing but what lies in it.
+//
+// Where the file system has no locks, there is no record: a kill between two
+// renames leaves some files old, which the digest in a plan shows, and temporary
+// files are never swept.
 package atomicfile
 
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,14 +77,15 @@ type File struct {
 	*os.File // nil for a link
 	tmp      string
 	path     string
-	direct   bool // a device or pipe: written in place
-	replaces bool // another file stands at path
+	owner    *owner // of tmp; nil where it is written in place
+	replaces bool   // another file stood at path
 }
 
 // open is every temporary file that is neither committed nor aborted.
 var open struct {
 	sync.Mutex
-	files map[*File]bool
+	files  map[*File]bool
+	owners map[string]*owner // by folder
 }
 
 // Create begins a file that will stand at path, with the given mode less the
@@ -47,7 +106,7 @@ func Create(path string, mode os.FileMode) (*File, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &File{File: f, path: path, direct: true}, nil
+			return &File{File: f, path: path}, nil // a device or pipe: written in place
 		}
 		mode, replaces = info.Mode().Perm(), true
 	}
@@ -56,19 +115,20 @@ func Create(path string, mode os.FileMode) (*File, error) {
 		return nil, fmt.Errorf("%s: no such folder", dir)
 	}
 	var f *os.File
-	tmp, err := unique(dir, func(tmp string) (err error) {
+	p, err := begin(path, func(tmp string) (err error) {
 		f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be written: %w", path, err)
+		return nil, fmt.Errorf("%s: cannot be written: %w", path, cause(err))
 	}
 	if replaces {
 		// The umask has taken from the mode; a file system without modes is
 		// no reason to fail.
 		_ = f.Chmod(mode)
 	}
-	return remember(&File{File: f, tmp: tmp, path: path, replaces: replaces}), nil
+	p.File, p.replaces = f, replaces
+	return p, nil
 }
 
 // Like is the mode of a new file that holds what a file of the given mode holds:
@@ -77,25 +137,31 @@ func Like(mode os.FileMode) os.FileMode { return mode.Perm() | 0o200 }
 
 // Link begins a hard link to from that will stand at path, where no file is.
 func Link(from, path string) (*File, error) {
-	tmp, err := unique(filepath.Dir(path), func(tmp string) error { return os.Link(from, tmp) })
+	p, err := begin(path, func(tmp string) error { return os.Link(from, tmp) })
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be linked to %s: %w", path, from, err)
+		return nil, fmt.Errorf("%s: cannot be linked to %s: %w", path, from, cause(err))
 	}
-	return remember(&File{tmp: tmp, path: path}), nil
+	return p, nil
 }
 
-// unique calls make with names in dir until one is free.
-func unique(dir string, make func(tmp string) error) (string, error) {
-	for range 100 {
-		tmp := filepath.Join(dir, fmt.Sprintf("%s%016x", Prefix, rand.Uint64()))
-		switch err := make(tmp); {
-		case err == nil:
-			return tmp, nil
-		case !errors.Is(err, os.ErrExist):
-			return "", cause(err)
-		}
+// begin begins a file at path, which make makes under its temporary name.
+func begin(path string, make func(tmp string) error) (*File, error) {
+	open.Lock()
+	defer open.Unlock()
+	o, err := ownerOf(filepath.Dir(path))
+	if err != nil {
+		return nil, err
 	}
-	return "", errors.New("no name for a temporary file is free")
+	p := &File{tmp: o.next(), path: path, owner: o}
+	if err := make(p.tmp); err != nil {
+		o.done()
+		return nil, err
+	}
+	if open.files == nil {
+		open.files = map[*File]bool{}
+	}
+	open.files[p] = true
+	return p, nil
 }
 
 // cause is an error without the temporary name, which says nothing to a user.
@@ -106,73 +172,13 @@ func cause(err error) error {
 	return err
 }
 
-func remember(p *File) *File {
-	open.Lock()
-	defer open.Unlock()
-	if open.files == nil {
-		open.files = map[*File]bool{}
-	}
-	open.files[p] = true
-	return p
-}
-
-// Commit puts the file in its place. It is written through to the disk first
-// when it replaces another file, or when sync is set.
-func (p *File) Commit(sync bool) error { return Commit(sync, p) }
-
-// Commit puts files in their places, in order: what takes long and can fail is
-// done for all of them before the first is renamed.
-func Commit(sync bool, files ...*File) error {
-	for _, p := range files {
-		if err := p.finish(sync); err != nil {
-			abort(files)
-			return fmt.Errorf("%s: %w", p.path, err)
-		}
-	}
-	open.Lock()
-	for i, p := range files {
-		if p.direct {
-			continue
-		}
-		err := os.ErrClosed // aborted meanwhile
-		if open.files[p] {
-			err = os.Rename(p.tmp, p.path)
-		}
-		if err != nil {
-			open.Unlock()
-			abort(files)
-			takeBack(files[:i])
-			return fmt.Errorf("%s: %w", p.path, cause(err))
-		}
-		delete(open.files, p)
-	}
-	open.Unlock()
-	return nil
-}
-
-// takeBack removes files that stand in their places, but for those that took
-// the place of another.
-func takeBack(files []*File) {
-	for _, p := range files {
-		if !p.direct && !p.replaces {
-			os.Remove(p.path)
-		}
-	}
-}
-
-func abort(files []*File) {
-	for _, p := range files {
-		p.Abort()
-	}
-}
-
 // finish closes the file, its bytes on the disk where that is called for.
 func (p *File) finish(sync bool) error {
 	if p.File == nil {
 		return nil
 	}
 	var err error
-	if !p.direct && (sync || p.replaces) {
+	if sync && p.owner != nil {
 		err = p.Sync()
 	}
 	return errors.Join(err, p.Close())
@@ -191,8 +197,14 @@ func (p *File) abort() {
 	}
 	if open.files[p] {
 		os.Remove(p.tmp)
-		delete(open.files, p)
+		p.forget()
 	}
+}
+
+// forget is called when nothing stands under the temporary name any more.
+func (p *File) forget() {
+	delete(open.files, p)
+	p.owner.done()
 }
 
 // AbortAll removes every temporary file that is still open.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// begin begins a file at path that holds text.
-func begin(t *testing.T, path, text string) *File {
+// written begins a file at path that holds text.
+func written(t *testing.T, path, text string) *File {
 	t.Helper()
 	p, err := Create(path, 0o666)
 	if err != nil {
@@ -43,7 +43,7 @@ func folder(t *testing.T, dir string) map[string]string {
 
 func TestCommitIsAllOrNothing(t *testing.T) {
 	dir := t.TempDir()
-	a, b := begin(t, filepath.Join(dir, "a"), "1"), begin(t, filepath.Join(dir, "b"), "2")
+	a, b := written(t, filepath.Join(dir, "a"), "1"), written(t, filepath.Join(dir, "b"), "2")
 	if err := os.Mkdir(filepath.Join(dir, "b"), 0o777); err != nil { // b cannot be put there any more
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 	if left := folder(t, dir); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	a, b = begin(t, filepath.Join(dir, "a"), "1"), begin(t, filepath.Join(dir, "c"), "2")
+	a, b = written(t, filepath.Join(dir, "a"), "1"), written(t, filepath.Join(dir, "c"), "2")
 	if err := Commit(true, a, b); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 
 func TestAbortedFilesAreNotCommitted(t *testing.T) {
 	dir := t.TempDir()
-	p := begin(t, filepath.Join(dir, "a"), "1")
+	p := written(t, filepath.Join(dir, "a"), "1")
 	AbortAll()
 	if err := p.Commit(false); err == nil {
 		t.Error("a file that was aborted was committed")
@@ -88,7 +88,7 @@ func TestModeIsKept(t *testing.T) {
 	if err := os.Chmod(path, mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := begin(t, path, "1").Commit(false); err != nil {
+	if err := written(t, path, "1").Commit(false); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)

@@ -1,0 +1,93 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// Commit puts the file in its place. It is written through to the disk first
+// when it replaces another file, or when sync is set.
+func (p *File) Commit(sync bool) error { return Commit(sync, p) }
+
+// Commit puts files in their places, in order: all of them, or none if one
+// cannot be put there. What takes long and can fail is done before the first is
+// renamed. The first is the one that [Settle] is called for after a kill.
+func Commit(sync bool, files ...*File) (err error) {
+	defer func() {
+		if err != nil {
+			for _, p := range files {
+				p.Abort()
+			}
+		}
+	}()
+	sync = sync || slices.ContainsFunc(files, func(p *File) bool { return p.replaces })
+	for _, p := range files {
+		if err := p.finish(sync); err != nil {
+			return fmt.Errorf("%s: %w", p.path, err)
+		}
+	}
+	files = slices.DeleteFunc(slices.Clone(files), func(p *File) bool { return p.owner == nil })
+	switch len(files) {
+	case 0:
+		return nil
+	case 1:
+		open.Lock()
+		defer open.Unlock()
+		return files[0].place()
+	}
+	r := take(files[0].path)
+	defer r.release()
+	open.Lock()
+	defer open.Unlock()
+	return r.commit(sync, files)
+}
+
+// place renames the file. open is locked.
+func (p *File) place() error {
+	if !open.files[p] {
+		return fmt.Errorf("%s: %w", p.path, os.ErrClosed) // aborted meanwhile
+	}
+	if err := os.Rename(p.tmp, p.path); err != nil {
+		return fmt.Errorf("%s: %w", p.path, cause(err))
+	}
+	p.forget()
+	return nil
+}
+
+// commit is steps 3 and 4 of the package comment. open is locked.
+func (r *record) commit(sync bool, files []*File) error {
+	for _, p := range files {
+		if !open.files[p] {
+			return fmt.Errorf("%s: %w", p.path, os.ErrClosed)
+		}
+		r.add(p)
+	}
+	if err := r.write(false, sync); err != nil {
+		r.removeOld()
+		return fmt.Errorf("%s: %w", files[0].path, cause(err))
+	}
+	for _, p := range files {
+		// A file is forgotten only when all stand: until then its owner's lock
+		// keeps others from sweeping what the record names.
+		err := os.Rename(p.tmp, p.path)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%s: %w", p.path, cause(err))
+		// Without that line a kill on the way back would be followed by the way
+		// forth, which cannot be gone.
+		failed := r.write(true, sync)
+		if failed == nil {
+			failed = r.back()
+		}
+		r.undone = failed != nil
+		return errors.Join(err, failed)
+	}
+	r.removeOld()
+	for _, p := range files {
+		p.forget()
+	}
+	return nil
+}
