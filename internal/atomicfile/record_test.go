@@ -383,3 +383,38 @@ func TestSweep(t *testing.T) {
 		t.Errorf("left %v", got)
 	}
 }
+
+// What cannot be finished now stays to be finished later.
+func TestUnfinished(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	files := []*File{written(t, path, "new"), written(t, filepath.Join(dir, "m.plan.json"), "new")}
+	if err := os.Mkdir(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r := take(path)
+	for _, p := range files {
+		r.add(p)
+	}
+	if err := r.write(false, true); err != nil {
+		t.Fatal(err)
+	}
+	die(r)
+	for range 2 {
+		if err := Settle(path); err == nil || !strings.Contains(err.Error(), "cannot be finished") || strings.Contains(err.Error(), Prefix) {
+			t.Errorf("got %v", err)
+		}
+		Sweep(dir)
+	}
+	left := folder(t, dir)
+	for _, p := range files {
+		if left[filepath.Base(p.tmp)] != "new" {
+			t.Errorf("%s is gone", p.tmp)
+		}
+	}
+	os.Remove(path) // now something has changed: nothing is left to be finished
+	Sweep(dir)
+	if left := folder(t, dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
