@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
 // ReadOptions says what Open and Parse accept.
@@ -31,9 +33,13 @@ type File struct {
 	mapped mmap.MMap
 }
 
-// Open maps the file at path and decodes it; "-" reads standard input. Errors
-// about the file's contents are of type *Error. The caller closes the File when
-// neither the model nor what was made from it is needed any more.
+// Open maps the file at path and decodes it; "-" reads standard input, and a pipe
+// is read to its end. Errors about the file's contents are of type *Error. The
+// caller closes the File when neither the model nor what was made from it is needed
+// any more.
+//
+// If a process of this module was killed while it replaced the file and others that
+// belong to it, such as its plan, Open has that finished first.
 func Open(path string, opt ReadOptions) (*File, error) {
 	if path == "-" {
 		b, err := io.ReadAll(os.Stdin)
@@ -42,7 +48,10 @@ func Open(path string, opt ReadOptions) (*File, error) {
 		}
 		return parse(&graph.Source{Name: "standard input", Dir: ".", Bytes: b}, path, nil, opt)
 	}
-	f, err := os.Open(path)
+	if err := atomicfile.Settle(path); err != nil {
+		return nil, err
+	}
+	f, err := readable.Open(path)
 	if err != nil {
 		return nil, notFound(path, err)
 	}
@@ -50,36 +59,27 @@ func Open(path string, opt ReadOptions) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return fail(err)
-	}
 	refuse := func(format string, args ...any) (*File, error) {
 		e := graph.Errorf(format, args...)
 		e.File = path
 		return fail(e)
 	}
 	switch {
-	case info.IsDir():
-		return refuse("is a folder, expected an ONNX file")
-	case info.Mode()&os.ModeDevice != 0:
-		return refuse("is a device, expected an ONNX file")
-	case !info.Mode().IsRegular():
-		// A pipe: its bytes can be had only by reading.
+	case f.IsPipe():
 		b, err := io.ReadAll(f)
 		f.Close()
 		if err != nil {
-			return nil, err
+			return nil, notFound(path, err)
 		}
 		return parse(&graph.Source{Name: path, Dir: filepath.Dir(path), Bytes: b}, path, nil, opt)
-	case info.Size() == 0:
+	case f.Info.Size() == 0:
 		return refuse("is empty, expected an ONNX model")
 	}
-	mapped, err := mmap.Map(f, mmap.RDONLY, 0)
+	mapped, err := mmap.Map(f.File, mmap.RDONLY, 0)
 	if err != nil {
 		return fail(fmt.Errorf("%s: cannot be mapped: %w", path, err))
 	}
-	src := &graph.Source{Name: path, Dir: filepath.Dir(path), Bytes: mapped, File: f}
+	src := &graph.Source{Name: path, Dir: filepath.Dir(path), Bytes: mapped, File: f.File}
 	file, err := parse(src, path, mapped, opt)
 	if err != nil {
 		err = errors.Join(err, mapped.Unmap())
@@ -88,12 +88,16 @@ func Open(path string, opt ReadOptions) (*File, error) {
 	return file, nil
 }
 
-// notFound is the error of a file that cannot be opened. One that is not there
+// notFound is the error of a file that cannot be opened, or read. One that is not there
 // is a refused input.
 func notFound(path string, err error) error {
 	e := graph.Errorf("cannot be opened: %w", err)
-	if errors.Is(err, os.ErrNotExist) {
+	var other *readable.KindError
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		e = graph.Errorf("not found")
+	case errors.As(err, &other):
+		e = graph.Errorf("is %s, expected an ONNX file", other.Kind)
 	}
 	e.File = path
 	return e

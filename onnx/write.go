@@ -44,7 +44,7 @@ func Write(path string, m *graph.Model, im *Image, opt WriteOptions) error {
 		p.Abort()
 		return err
 	}
-	return atomicfile.Commit(opt.Sync, append(files, p)...)
+	return atomicfile.Commit(opt.Sync, append([]*atomicfile.File{p}, files...)...)
 }
 
 // Stage writes an image into a temporary file beside path. Commit puts it in

@@ -144,7 +144,7 @@ func write(path string, m *graph.Model, list []*graph.Data, staged []*atomicfile
 	if err != nil {
 		return err
 	}
-	staged = append(staged, f)
+	staged = append([]*atomicfile.File{f}, staged...)
 	return atomicfile.Commit(false, staged...)
 }
 

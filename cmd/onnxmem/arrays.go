@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/npy"
+	"github.com/onnxmem/onnxmem/internal/readable"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -16,16 +17,15 @@ const maxArray = 1 << 36
 
 // readArrays reads a .npz file.
 func readArrays(path string) (map[string]vm.Value, error) {
-	f, err := os.Open(path)
+	f, err := readable.Open(path)
 	if err != nil {
 		return nil, refusedf(path, "%w", notThere(err))
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
+	if f.IsPipe() {
+		return nil, refusedf(path, "is a pipe, expected a file: a .npz file is read from its end")
 	}
-	arrays, err := npy.ReadZip(f, info.Size(), maxArray)
+	arrays, err := npy.ReadZip(f, f.Info.Size(), maxArray)
 	if err != nil {
 		return nil, refusedf(path, "%w", err)
 	}
@@ -40,7 +40,7 @@ func readArrays(path string) (map[string]vm.Value, error) {
 
 // readValue reads a .npy file, or a TensorProto.
 func readValue(name, path string) (vm.Value, error) {
-	f, err := os.Open(path)
+	f, err := readable.Open(path)
 	if err != nil {
 		return vm.Value{}, refusedf(path, "%w", notThere(err))
 	}
@@ -58,7 +58,7 @@ func readValue(name, path string) (vm.Value, error) {
 	}
 	b, err := io.ReadAll(f)
 	if err != nil {
-		return vm.Value{}, err
+		return vm.Value{}, refusedf(path, "%w", err)
 	}
 	return vm.ParseTensor(path, b)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
 // input is a text that is being read, unpacked if it is gzipped.
@@ -26,16 +27,12 @@ func openInput(path string) (*input, error) {
 	file := &counted{Reader: os.Stdin}
 	in := &input{name: "standard input", close: func() error { return nil }}
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := readable.Open(path)
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				err = errors.New("not found")
 			}
 			return nil, &graph.Error{File: path, Offset: -1, Err: err}
-		}
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			f.Close()
-			return nil, &graph.Error{File: path, Offset: -1, Err: errors.New("is a folder, expected a file")}
 		}
 		file.Reader = f
 		in.name, in.close = path, f.Close

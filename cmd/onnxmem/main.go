@@ -98,6 +98,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == batch.WorkerArg {
 		return batch.Serve(os.Stdin, stdout)
 	}
+	atomicfile.Notice = func(line string) { fmt.Fprintln(stderr, "onnxmem:", line) }
 	signals := &signals{stderr: stderr}
 	defer signals.watch()()
 	if len(args) == 0 {

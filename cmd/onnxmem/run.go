@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -128,6 +129,9 @@ func (c *runCmd) run(e *env) error {
 	path := c.Plan
 	if path == "" {
 		path = optimize.PlanPath(c.Model)
+	}
+	if err := atomicfile.Settle(c.Model); err != nil { // and what is beside it
+		return err
 	}
 	p, err := readPlan(path)
 	if err != nil {

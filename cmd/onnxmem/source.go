@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/readable"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
@@ -131,16 +132,14 @@ const (
 
 // peek tells plans from models. What can be read but once is read to its end.
 func peek(path string) (sourceKind, []byte, error) {
-	in := os.Stdin
+	var in io.Reader = os.Stdin
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := readable.Open(path)
 		if err != nil {
 			return isModel, nil, nil // onnx.Open says why
 		}
 		defer f.Close()
-		if info, err := f.Stat(); err != nil || info.IsDir() || info.Mode()&os.ModeDevice != 0 {
-			return isModel, nil, nil
-		} else if info.Mode().IsRegular() {
+		if !f.IsPipe() {
 			head := make([]byte, 64)
 			n, _ := io.ReadFull(f, head)
 			if beginsObject(head[:n]) {
@@ -152,7 +151,7 @@ func peek(path string) (sourceKind, []byte, error) {
 	}
 	text, err := io.ReadAll(in)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%s: %w", path, err)
+		return 0, nil, refusedf(path, "%w", err)
 	}
 	if beginsObject(text) {
 		return isPlan, text, nil

@@ -7,7 +7,9 @@ import (
 	"os"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/readable"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -45,6 +47,9 @@ func (c *verifyCmd) Run(e *env) error {
 		}
 		path = optimize.PlanPath(c.Model)
 	}
+	if err := atomicfile.Settle(c.Model); err != nil { // and what is beside it
+		return err
+	}
 	p, err := readPlan(path)
 	if err != nil {
 		return err
@@ -75,7 +80,10 @@ func (c *verifyCmd) Run(e *env) error {
 func readPlan(path string) (*plan.Plan, error) {
 	var in io.Reader = os.Stdin
 	if path != "-" {
-		f, err := os.Open(path)
+		if err := optimize.SettlePlan(path); err != nil {
+			return nil, err
+		}
+		f, err := readable.Open(path)
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				err = errors.New("not found: expected a plan, as onnxmem optimize writes it")

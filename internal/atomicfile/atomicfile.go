@@ -146,9 +146,11 @@ func Link(from, path string) (*File, error) {
 
 // begin begins a file at path, which make makes under its temporary name.
 func begin(path string, make func(tmp string) error) (*File, error) {
+	dir := filepath.Dir(path)
+	sweepOnce(dir)
 	open.Lock()
 	defer open.Unlock()
-	o, err := ownerOf(filepath.Dir(path))
+	o, err := ownerOf(dir)
 	if err != nil {
 		return nil, err
 	}

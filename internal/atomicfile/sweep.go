@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/onnxmem/onnxmem/internal/lockfile"
 )
@@ -17,6 +18,35 @@ import (
 func ClaimPath(dir, what string) string {
 	sum := sha256.Sum256([]byte(what))
 	return filepath.Join(dir, fmt.Sprintf("%s%x%s", Prefix, sum[:8], claimSuffix))
+}
+
+// swept is the folders that need no sweeping by this process.
+var swept struct {
+	sync.Mutex
+	all  bool
+	dirs map[string]bool
+}
+
+// sweepOnce sweeps a folder before this process writes to it for the first time.
+func sweepOnce(dir string) {
+	swept.Lock()
+	defer swept.Unlock()
+	if swept.all || swept.dirs[dir] {
+		return
+	}
+	if swept.dirs == nil {
+		swept.dirs = map[string]bool{}
+	}
+	swept.dirs[dir] = true
+	Sweep(dir)
+}
+
+// Swept says that all folders are swept: by who started this process, one of
+// thousands that write to the same folder, each of which would list it.
+func Swept() {
+	swept.Lock()
+	defer swept.Unlock()
+	swept.all = true
 }
 
 // SweepTree is Sweep for a folder and all below it.
@@ -32,7 +62,8 @@ func SweepTree(root string) {
 }
 
 // Sweep takes away what processes that have died left in a folder, and finishes
-// what they had begun to put in place. Whatever belongs to a living process, of
+// what they had begun to put in place. Create and Link do so before the first file
+// that a process makes in a folder. Whatever belongs to a living process, of
 // this machine or, on a network file system with locks, of another, stays.
 func Sweep(dir string) {
 	s := sweep{dir: dir, alive: map[string]bool{}}

@@ -87,6 +87,7 @@ func ask(ctx context.Context, program string, job optimize.Job) (answer reply) {
 // and gives the exit status. Signals and the end of in stop it, with no
 // half-written file left.
 func Serve(in io.Reader, out io.Writer) int {
+	atomicfile.Swept()
 	stop := func() {
 		atomicfile.Stop()
 		os.Exit(1)

@@ -116,6 +116,11 @@ func TestWorkerEndsWithItsBatch(t *testing.T) {
 	if err := exec.Command("mkfifo", job.In).Run(); err != nil {
 		t.Skip("no named pipes: ", err)
 	}
+	silent, err := os.OpenFile(job.In, os.O_RDWR, 0) // who writes nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 	text, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/readable"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
 )
@@ -99,7 +100,7 @@ func readCosts(path string) (map[string]int64, error) {
 	refuse := func(err error) (map[string]int64, error) {
 		return nil, &graph.Error{File: path, Offset: -1, Err: err}
 	}
-	f, err := os.Open(path)
+	f, err := readable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return refuse(errors.New("not found"))
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -47,6 +48,16 @@ func (e *UsageError) Error() string { return e.Text }
 // PlanPath is where the plan of a model at out is expected: OUT with .onnx
 // replaced, else followed, by .plan.json.
 func PlanPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".plan.json" }
+
+// SettlePlan finishes what a killed process has left undone with the plan at path
+// and its model, before it is read (see atomicfile.Settle).
+func SettlePlan(path string) error {
+	err := atomicfile.Settle(path)
+	if out, ok := strings.CutSuffix(path, ".plan.json"); ok && err == nil {
+		err = errors.Join(atomicfile.Settle(out+".onnx"), atomicfile.Settle(out))
+	}
+	return err
+}
 
 // ParamsPath is where the first values of the parameters of a training step at
 // out are expected.

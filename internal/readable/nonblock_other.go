@@ -1,0 +1,5 @@
+//go:build !unix
+
+package readable
+
+const nonblock = 0
