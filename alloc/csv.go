@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/cell"
 )
 
 // CSVError is what is wrong with a CSV of buffers, and where.
@@ -47,7 +49,7 @@ const (
 // ReadCSV reads the buffers of a CSV as MiniMalloc writes it: a header that
 // names the columns, in any order, then a buffer per line.
 //
-//	id, buffer, buffer_id    any text without a comma
+//	id, buffer, buffer_id    any text without a comma; '=a is =a (see [Dialect.Write])
 //	lower, start, begin      the first step
 //	upper                    the step after the last one
 //	end                      the last step, and so for the gaps
@@ -166,6 +168,9 @@ func (c *csvReader) readBuffer(text string) error {
 	b := Buffer{ID: c.field("id"), First: int(first), Last: int(last)}
 	if err := checkID(b.ID); err != nil {
 		return c.fault("id", err)
+	}
+	if name := cell.Name(b.ID); checkID(name) == nil {
+		b.ID = name
 	}
 	if b.Size, err = c.number("size", 0); err != nil {
 		return err

@@ -28,6 +28,9 @@ func TestReadCSV(t *testing.T) {
 		}, ""},
 		{"inclusive gaps", "id,start,end,size,gaps\n1,6,12,18,7-8\n", []Buffer{{ID: "1", First: 6, Last: 12, Size: 18, Gaps: []Gap{{First: 7, Last: 8}}}}, ""},
 		{"fixed offsets", "id,lower,upper,size,offset\na,0,2,4,8\nb,0,2,4,\n", []Buffer{{ID: "a", Last: 1, Size: 4, Fixed: at(8)}, {ID: "b", Last: 1, Size: 4}}, ""},
+		{"apostrophes before formulas", "id,lower,upper,size\n'=a,0,2,4\n''-b,0,2,4\n'c,0,2,4\n-1,0,2,4\n", []Buffer{
+			{ID: "=a", Last: 1, Size: 4}, {ID: "'-b", Last: 1, Size: 4}, {ID: "'c", Last: 1, Size: 4}, {ID: "-1", Last: 1, Size: 4},
+		}, ""},
 		{"no buffers", "id,lower,upper,size\n", nil, ""},
 		{"nothing", "", nil, "expected a header such as id,lower,upper,size, found nothing"},
 		{"no size", "id,lower,upper\n", nil, `line 1: expected a column "size", found "id,lower,upper"`},
@@ -61,6 +64,7 @@ func TestWriteCSV(t *testing.T) {
 		"id,lower,upper,size\n",
 		"id,lower,upper,size,alignment,hint,gaps\n0,5,10,15,1,0,\n1,6,12,18,2,,7-8 9-10@1:17\n",
 		"id,lower,upper,size,offset\na,0,2,4,8\nb,0,2,4,\n",
+		"id,lower,upper,size\n'=1+1,0,2,4\n'@a,0,2,4\n''+a,0,2,4\n-1,0,2,4\n'a',0,2,4\n",
 	} {
 		p, err := ReadCSV(strings.NewReader(text))
 		if err != nil {
@@ -128,6 +132,7 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("buffer,start,end,size,offset,hint\na,0,2,4,4,3\nb,1,1,4,,-1\n")
 	f.Add("id,lower,upper,size,alignment,hint,gaps\n0,5,10,15,1,0,\n1,6,12,18,2,-1,7-8 9-10@1:17\n")
 	f.Add("buffer,start,end,size,offset,hint\n0\r0,0,0,0,,\n")
+	f.Add("id,lower,upper,size\n=a,0,1,1\n'=a,0,1,1\n''\t=a,0,1,1\n")
 	f.Add("\ufeffid,begin,upper,size,gaps\n,-5,10,15,-4--3@0:0\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, d, err := ReadDialect(strings.NewReader(text))
@@ -138,8 +143,14 @@ func FuzzReadCSV(f *testing.F) {
 		if err := d.Write(&same, p, nil); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		if again, err := ReadCSV(bytes.NewReader(same.Bytes())); err != nil || len(again.Buffers) != len(p.Buffers) {
+		read, err := ReadCSV(bytes.NewReader(same.Bytes()))
+		if err != nil || len(read.Buffers) != len(p.Buffers) {
 			t.Fatalf("%q: written as %q: %v", text, same.String(), err)
+		}
+		for i := range read.Buffers {
+			if id := p.Buffers[i].ID; id != "" && read.Buffers[i].ID != id {
+				t.Fatalf("%q: ID %q is %q after it was written as %q", text, id, read.Buffers[i].ID, same.String())
+			}
 		}
 		var out bytes.Buffer
 		if err := p.WriteCSV(&out, nil); err != nil {

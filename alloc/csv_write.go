@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/cell"
 )
 
 // Dialect is the header of a CSV: its columns by the names and in the order that
@@ -23,7 +25,9 @@ func (p Problem) WriteCSV(w io.Writer, a *Placement) error {
 // Write writes buffers in this dialect. Columns that it lacks stand behind the
 // others: alignment, hint and gaps where a buffer has one, and offset, from the
 // placement; without a placement, the fixed offsets if there are any. A buffer
-// without an ID is called by its index.
+// without an ID is called by its index. An ID that a spreadsheet would take for a
+// formula, such as =a or @a, gets an apostrophe before it, which ReadCSV takes away
+// again: IDs may be the names of tensors in anyone's model.
 func (d Dialect) Write(w io.Writer, p Problem, a *Placement) error {
 	if a != nil && len(a.Offsets) != len(p.Buffers) {
 		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))
@@ -99,7 +103,7 @@ func (c *csvWriter) append(line []byte, means string, i int) []byte {
 		if b.ID == "" {
 			return strconv.AppendInt(line, int64(i), 10)
 		}
-		return append(line, b.ID...)
+		return append(line, cell.Text(b.ID)...)
 	case "lower":
 		return strconv.AppendInt(line, int64(b.First), 10)
 	case "upper":

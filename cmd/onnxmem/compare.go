@@ -15,6 +15,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/cell"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -227,10 +228,11 @@ func compareCSV(w io.Writer, t *passes.Comparison) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{{"group", "strategy", "peak_bytes", "arena_bytes", "over_bound_percent", "fragmentation_percent", "ms", "best", "left_out"}}
 	for _, r := range t.Rows {
-		line := []string{string(r.Group), r.Strategy, "", "", "", "", "", "false", r.Left}
+		strategy := cell.Text(r.Strategy)
+		line := []string{string(r.Group), strategy, "", "", "", "", "", "false", cell.Text(r.Left)}
 		if r.Left == "" {
 			line = []string{
-				string(r.Group), r.Strategy, strconv.FormatInt(r.PeakBytes, 10), strconv.FormatInt(r.ArenaBytes, 10),
+				string(r.Group), strategy, strconv.FormatInt(r.PeakBytes, 10), strconv.FormatInt(r.ArenaBytes, 10),
 				fmt.Sprintf("%.4f", r.OverBound), fmt.Sprintf("%.4f", r.Fragmentation),
 				fmt.Sprintf("%.3f", optimize.Milliseconds(r.Time)), strconv.FormatBool(r.Best), "",
 			}
