@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -113,7 +114,8 @@ func wireError(n int) string {
 	if errors.Is(err, errUnexpectedEOF) {
 		return "the data end in the middle of it (truncated?)"
 	}
-	return err.Error()
+	// Behind "proto:" stands a blank of one kind or another, by the build.
+	return strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
 }
 
 var errUnexpectedEOF = protowire.ParseError(-1)

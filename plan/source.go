@@ -2,8 +2,10 @@ package plan
 
 import (
 	"path/filepath"
+	"unicode/utf8"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
@@ -13,12 +15,22 @@ func SourceOf(m *graph.Model) File {
 	if m.Source == nil {
 		return File{}
 	}
-	return File{filepath.Base(m.Source.Name), int64(len(m.Source.Bytes)), onnx.GraphSHA256(m)}
+	return File{label(m.Source.Name), int64(len(m.Source.Bytes)), onnx.GraphSHA256(m)}
 }
 
 // ImageOf identifies a file that is about to be written under that name.
 func ImageOf(name string, im *onnx.Image) File {
-	return File{filepath.Base(name), im.Size, im.GraphSHA256()}
+	return File{label(name), im.Size, im.GraphSHA256()}
+}
+
+// label is a file's name for a plan. JSON holds no bytes that are not UTF-8: they
+// are escaped, which tells files apart and finds none.
+func label(path string) string {
+	name := filepath.Base(path)
+	if !utf8.ValidString(name) {
+		return printable.Escape(name)
+	}
+	return name
 }
 
 // OpName is a node's operator as plans spell it: Op, or domain::Op outside the

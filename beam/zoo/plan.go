@@ -196,13 +196,7 @@ func (t *task) plan(ctx context.Context, key string) batch.Entry {
 	if err != nil {
 		return batch.Entry{Key: key, Status: batch.StatusFailed, Error: err.Error()}
 	}
-	limited := ctx
-	if t.Zoo.ModelTime > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, t.Zoo.ModelTime)
-		defer cancel()
-	}
-	e := batch.Plan(limited, program, t.job)
+	e := batch.Plan(ctx, program, t.job, t.Zoo.ModelTime)
 	e.Key = key
 	// Messages name files where the user knows them.
 	e.Error = strings.NewReplacer(

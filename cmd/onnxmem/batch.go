@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
@@ -59,63 +59,71 @@ func (c *batchCmd) Run(e *env) error {
 	if err := c.job("", "").Check(); err != nil {
 		return err
 	}
-	models, err := c.models(out)
+	all, err := c.models(e, out)
+	if err != nil {
+		return err
+	}
+	models, err := c.part(all)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return err
 	}
-	removeLeftovers(out)
+	atomicfile.SweepTree(out)
 	j, err := batch.OpenJournal(filepath.Join(out, "journal.jsonl"))
 	if err != nil {
 		return &failure{exitFailed, err.Error()}
 	}
 	defer j.Close()
+	if n := j.Damaged(); n > 0 {
+		fmt.Fprintf(e.stderr, "onnxmem: %s: %d lines are no entries: passed over\n", filepath.Join(units.Name(out), "journal.jsonl"), n)
+	}
+	if j.Alone {
+		fmt.Fprintf(e.stderr, "onnxmem: %s: the file system has no locks: expected no other batch to use this folder at the same time\n", units.Name(out))
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	b := &batchRun{batchCmd: c, out: out, self: self, journal: j}
+	b := &batchRun{batchCmd: c, out: out, self: self, journal: j, stderr: e.stderr, all: all}
 	ctx, stop := e.signals.context()
 	defer stop()
 	return b.run(ctx, e, models)
 }
 
-// models lists what is to be planned: the shard asked for, without what an
-// earlier run wrote to out.
-func (c *batchCmd) models(out string) ([]batch.Model, error) {
-	models, err := batch.Find(c.In[:len(c.In)-1], os.Stdin)
+// models lists what may be planned, without what an earlier run wrote to out, and
+// names what is none.
+func (c *batchCmd) models(e *env, out string) ([]batch.Model, error) {
+	found, err := batch.Find(c.In[:len(c.In)-1], os.Stdin)
 	if err != nil {
 		return nil, &failure{exitFailed, err.Error()}
 	}
-	kept := models[:0]
-	for _, m := range models {
+	for _, text := range found.Skipped {
+		fmt.Fprintf(e.stderr, "onnxmem: %s: skipped\n", text)
+	}
+	kept := make([]batch.Model, 0, len(found.Models))
+	for _, m := range found.Models {
 		if rel, err := filepath.Rel(out, m.Path); err != nil || !filepath.IsLocal(rel) {
 			kept = append(kept, m)
 		}
 	}
-	if len(models) > 0 && len(kept) == 0 {
+	if len(found.Models) > 0 && len(kept) == 0 {
 		return nil, usagef("%s: all models lie there: expected another place for the results", out)
 	}
+	return kept, nil
+}
+
+// part is the shard that was asked for.
+func (c *batchCmd) part(models []batch.Model) ([]batch.Model, error) {
 	if c.Shard == "" {
-		return kept, nil
+		return models, nil
 	}
 	var i, n int
 	if k, err := fmt.Sscanf(c.Shard, "%d/%d", &i, &n); err != nil || k != 2 || i < 1 || i > n || fmt.Sprintf("%d/%d", i, n) != c.Shard {
 		return nil, usagef("--shard %s: expected I/N with I from 1 to N", c.Shard)
 	}
-	return batch.Shard(kept, i, n), nil
-}
-
-// removeLeftovers takes away what a killed run left half written.
-func removeLeftovers(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), atomicfile.Prefix) {
-			os.Remove(path)
-		}
-		return nil
-	})
+	return batch.Shard(models, i, n), nil
 }
 
 // batchRun is one run of a batch.
@@ -123,45 +131,106 @@ type batchRun struct {
 	*batchCmd
 	out, self string
 	journal   *batch.Journal
+	stderr    io.Writer
+	all       []batch.Model // of all shards
+
+	keys  map[string]string      // of what is to be done, by Model.Rel
+	first map[string]batch.Entry // the newest when this run began
+
+	mu  sync.Mutex
+	ran int   // models that this run worked on
+	err error // the first that is not about a model
 }
 
 func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error {
 	var todo []batch.Model
-	keys := map[string]string{}
+	b.keys, b.first = map[string]string{}, map[string]batch.Entry{}
 	for _, m := range models {
-		key := batch.Key(m.Path, b.of(m))
-		keys[m.Rel] = key
-		last, ok := b.journal.Last(m.Rel)
-		if !ok || last.Key != key || last.Status != batch.StatusOK || !b.written(m) {
+		b.keys[m.Rel] = batch.Key(m.Path, b.of(m))
+		last, done := b.done(m)
+		if b.first[m.Rel] = last; !done {
 			todo = append(todo, m)
 		}
 	}
-	jobs := b.Jobs
-	if jobs <= 0 {
-		jobs = runtime.NumCPU()
-	}
-	shown := newBatchProgress(e.stderr, len(models), len(models)-len(todo))
-	var failed error
-	batch.Run(ctx, todo, batch.Limits{Jobs: jobs, Memory: int64(b.Memory), Each: b.ModelTime}, expectedMemory,
-		func(ctx context.Context, m batch.Model) batch.Entry {
-			entry := b.plan(ctx, m)
-			entry.Model, entry.Key = m.Rel, keys[m.Rel]
-			return entry
-		},
-		func(entry batch.Entry) {
-			if err := b.journal.Add(entry); err != nil && failed == nil {
-				failed = err
-			}
-			shown.done(entry)
-		})
+	shown := newBatchProgress(b.stderr, len(models), len(models)-len(todo))
+	busy := b.pass(ctx, todo, false, shown)
+	b.pass(ctx, busy, true, shown)
 	shown.stop()
-	if failed != nil {
-		return failed
+	if b.err != nil {
+		return b.err
 	}
 	if ctx.Err() != nil {
 		return &failure{exitFailed, "stopped: the same command goes on where this one ended"}
 	}
-	return b.conclude(e, models, len(todo))
+	return b.conclude(e, models)
+}
+
+// pass plans models, several at a time. Those that another run has hold of are
+// waited for, if wait is set, or given back for later.
+func (b *batchRun) pass(ctx context.Context, models []batch.Model, wait bool, shown *batchProgress) (busy []batch.Model) {
+	jobs := b.Jobs
+	if jobs <= 0 {
+		jobs = runtime.NumCPU()
+	}
+	batch.Run(ctx, models, batch.Limits{Jobs: jobs, Memory: int64(b.Memory)}, expectedMemory,
+		func(ctx context.Context, m batch.Model) batch.Entry {
+			entry, had, err := b.claimed(ctx, m, wait)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			switch {
+			case err != nil && b.err == nil:
+				b.err = err
+			case err == nil && !had:
+				busy = append(busy, m)
+			}
+			return entry
+		},
+		func(entry batch.Entry) {
+			if entry.Status != "" {
+				shown.done(entry)
+			}
+		})
+	return busy
+}
+
+// claimed plans a model while no other run does, and says so in the journal. had
+// is false where another run has hold of it; what that has done since this run began
+// is not done again. ctx ends the run.
+func (b *batchRun) claimed(ctx context.Context, m batch.Model, wait bool) (entry batch.Entry, had bool, err error) {
+	release, err := batch.Claim(ctx, b.out, m, wait)
+	if release == nil || err != nil {
+		return entry, false, err
+	}
+	defer release()
+	if err := b.journal.Refresh(); err != nil {
+		return entry, true, err
+	}
+	key := b.keys[m.Rel]
+	last, done := b.done(m)
+	if done || last.Key == key && last.Status != batch.StatusOK && last.Ended() && last.After(b.first[m.Rel]) {
+		return last, true, nil
+	}
+	if last.Status == batch.StatusOK {
+		if err := b.journal.Add(batch.Begun(m.Rel, key)); err != nil {
+			return entry, true, err
+		}
+	}
+	entry = b.plan(ctx, m)
+	if ctx.Err() != nil {
+		return batch.Entry{}, true, nil
+	}
+	entry.Model, entry.Key = m.Rel, key
+	b.mu.Lock()
+	b.ran++
+	b.mu.Unlock()
+	return entry, true, b.journal.Add(entry)
+}
+
+// done reports whether the results of a model are there, as the last line of the
+// journal about it says.
+func (b *batchRun) done(m batch.Model) (batch.Entry, bool) {
+	last, ok := b.journal.Last(m.Rel)
+	return last, ok && last.Key == b.keys[m.Rel] && last.Status == batch.StatusOK && b.written(m)
 }
 
 // job is the work on a model.
@@ -197,7 +266,7 @@ func (b *batchRun) plan(ctx context.Context, m batch.Model) batch.Entry {
 	if err := os.MkdirAll(filepath.Dir(job.Out), 0o777); err != nil {
 		return batch.Entry{Status: batch.StatusFailed, Error: err.Error()}
 	}
-	return batch.Plan(ctx, b.self, job)
+	return batch.Plan(ctx, b.self, job, b.ModelTime)
 }
 
 // expectedMemory is what planning a model takes at most, by its file: 111 MiB

@@ -3,18 +3,21 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/printable"
+	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // batchProgress shows a batch: a bar on a terminal, a line a model elsewhere.
@@ -38,9 +41,9 @@ func newBatchProgress(w io.Writer, of, have int) *batchProgress {
 
 func (s *batchProgress) done(e batch.Entry) {
 	s.have++
-	line := fmt.Sprintf("[%d/%d] %s: %s", s.have, s.of, graph.Short(e.Model), e.Status)
+	line := fmt.Sprintf("[%d/%d] %s: %s", s.have, s.of, printable.Text(e.Model), e.Status)
 	if e.Error != "" {
-		line += ": " + message(e)
+		line += ": " + printable.Escape(message(e))
 	}
 	switch {
 	case s.bar == nil:
@@ -56,7 +59,7 @@ func (s *batchProgress) done(e batch.Entry) {
 // message is an entry's error without the model's name, which stands before it.
 func message(e batch.Entry) string {
 	path, rest, found := strings.Cut(e.Error, ": ")
-	if found && strings.HasSuffix(filepath.ToSlash(path), filepath.ToSlash(e.Model)) {
+	if found && strings.HasSuffix(filepath.ToSlash(path), printable.Escape(filepath.ToSlash(e.Model))) {
 		return rest
 	}
 	return e.Error
@@ -71,43 +74,84 @@ func (s *batchProgress) stop() {
 
 // conclude writes results.csv and index.html and prints the totals; it fails if
 // any model did.
-func (b *batchRun) conclude(e *env, models []batch.Model, ran int) error {
-	var entries []batch.Entry
+func (b *batchRun) conclude(e *env, models []batch.Model) error {
+	var mine, whole *batch.Table
+	err := b.journal.With(func(entries map[string]batch.Entry) (err error) {
+		if mine, err = batch.NewTable(entriesOf(entries, models), b.Reports); err != nil {
+			return err
+		}
+		if whole, err = batch.NewTable(b.everything(entries), b.Reports); err != nil {
+			return err
+		}
+		texts, err := whole.Files()
+		if err != nil {
+			return err
+		}
+		return b.write(texts)
+	})
+	if err != nil {
+		return err
+	}
+	mine.Ran = b.ran
+	if b.JSON {
+		if err := writeJSON(e.stdout, mine.Totals()); err != nil {
+			return err
+		}
+	} else {
+		mine.Print(e.stdout)
+		of := ""
+		if whole.Models() != mine.Models() {
+			of = fmt.Sprintf(" of %d models", whole.Models())
+		}
+		fmt.Fprintf(e.stdout, "wrote                %s, results.csv%s, journal.jsonl\n", filepath.Join(units.Name(b.out), "index.html"), of)
+	}
+	if mine.Failed() > 0 {
+		return &failure{exitFailed, fmt.Sprintf("%d of %d models failed", mine.Failed(), mine.Models())}
+	}
+	return nil
+}
+
+// entriesOf are the entries of models that have one.
+func entriesOf(entries map[string]batch.Entry, models []batch.Model) (list []batch.Entry) {
 	for _, m := range models {
-		if entry, ok := b.journal.Last(m.Rel); ok {
-			entries = append(entries, entry)
+		if entry, ok := entries[m.Rel]; ok {
+			list = append(list, entry)
 		}
 	}
-	t, err := batch.NewTable(entries, b.Reports)
-	if err != nil {
-		return err
+	return list
+}
+
+// everything is what the tables show: the models of all shards, and those of other
+// runs whose results lie in the folder.
+func (b *batchRun) everything(entries map[string]batch.Entry) []batch.Entry {
+	list := entriesOf(entries, b.all)
+	for _, entry := range list {
+		delete(entries, entry.Model)
 	}
-	t.Ran = ran
-	texts, err := t.Files()
-	if err != nil {
-		return err
+	for rel, entry := range entries {
+		if !filepath.IsLocal(rel) || entry.Status != batch.StatusOK {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(b.out, rel)); err == nil {
+			list = append(list, entry)
+		}
 	}
+	slices.SortFunc(list, func(x, y batch.Entry) int { return strings.Compare(x.Model, y.Model) })
+	return list
+}
+
+// write puts the tables in their places.
+func (b *batchRun) write(texts map[string][]byte) error {
 	var files []*atomicfile.File
-	for name, text := range texts {
-		p, err := optimize.Stage(filepath.Join(b.out, name), text)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		p, err := optimize.Stage(filepath.Join(b.out, name), texts[name])
 		if err != nil {
+			for _, p := range files {
+				p.Abort()
+			}
 			return err
 		}
 		files = append(files, p)
 	}
-	if err := atomicfile.Commit(false, files...); err != nil {
-		return err
-	}
-	if b.JSON {
-		if err := writeJSON(e.stdout, t.Totals()); err != nil {
-			return err
-		}
-	} else {
-		t.Print(e.stdout)
-		fmt.Fprintf(e.stdout, "wrote                %s\n", filepath.Join(b.out, "index.html")+", results.csv, journal.jsonl")
-	}
-	if t.Failed() > 0 {
-		return &failure{exitFailed, fmt.Sprintf("%d of %d models failed", t.Failed(), t.Models())}
-	}
-	return nil
+	return atomicfile.Commit(false, files...)
 }

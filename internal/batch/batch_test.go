@@ -2,15 +2,19 @@ package batch
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/onnxmem/onnxmem/internal/lockfile"
 )
 
 // tree makes empty files.
@@ -38,12 +42,12 @@ func TestFind(t *testing.T) {
 				names[i] = filepath.Join(dir, n)
 			}
 		}
-		models, err := Find(names, strings.NewReader(list))
+		found, err := Find(names, strings.NewReader(list))
 		if err != nil {
 			return "error: " + strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), "")
 		}
 		var out []string
-		for _, m := range models {
+		for _, m := range found.Models {
 			out = append(out, filepath.ToSlash(m.Rel))
 		}
 		return strings.Join(out, " ")
@@ -63,6 +67,44 @@ func TestFind(t *testing.T) {
 		if got := rels(c.list, slices.Clone(c.in)...); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// One run at a time has hold of a model.
+func TestClaim(t *testing.T) {
+	dir, m := t.TempDir(), Model{Rel: "deep/a.onnx"}
+	ctx := t.Context()
+	release, err := Claim(ctx, dir, m, false)
+	if release == nil || err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Claim(ctx, dir, m, false); again != nil || err != nil {
+		t.Errorf("a model was had twice (%v)", err)
+	}
+	if other, err := Claim(ctx, dir, Model{Rel: "other/a.onnx"}, false); other == nil || err != nil {
+		t.Errorf("another model was not had (%v)", err)
+	} else {
+		other()
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if again, err := Claim(ended, dir, m, true); again != nil || err != nil {
+		t.Errorf("a model was had twice (%v)", err)
+	}
+	waited := make(chan error)
+	go func() {
+		release, err := Claim(ctx, dir, m, true)
+		if release != nil {
+			release()
+		}
+		waited <- err
+	}()
+	release()
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left %v", left)
 	}
 }
 
@@ -125,6 +167,119 @@ func TestJournalIsCutOffAnywhere(t *testing.T) {
 	}
 }
 
+// Lines in the middle that are no entries are passed over, and told of.
+func TestJournalIsDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	damage := "{\"model\":\"b\",\"ke{\"model\":\"c\",\"status\":\"ok\"}\n\x00\x00\x00\n\n"
+	if err := os.WriteFile(path, []byte(`{"model":"a","status":"ok"}`+"\n"+damage+`{"model":"d","status":"ok"}`+"\n\x00\x00"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	_, a := j.Last("a")
+	_, d := j.Last("d")
+	if !a || !d || j.Damaged() != 2 {
+		t.Errorf("a is there: %t, d is there: %t, %d lines are damaged, expected 2", a, d, j.Damaged())
+	}
+	if text, _ := os.ReadFile(path); !strings.HasSuffix(string(text), "\"d\",\"status\":\"ok\"}\n") {
+		t.Errorf("left %q", text)
+	}
+}
+
+// Several runs add to one journal: each hears of all, and no line is torn, also
+// where one of them was killed within a line.
+func TestJournalIsShared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	var journals []*Journal
+	for range 4 {
+		j, err := OpenJournal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		journals = append(journals, j)
+	}
+	torn, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer torn.Close()
+	var wg sync.WaitGroup
+	for i, j := range journals {
+		wg.Go(func() {
+			for k := range 50 {
+				if err := j.Add(Entry{Model: fmt.Sprint(i, k), Status: StatusOK, Error: strings.Repeat("long ", 2000)}); err != nil {
+					t.Error(err)
+				}
+				if k%10 == 0 {
+					_ = lockfile.Lock(torn)
+					_, _ = torn.WriteString(`{"model":"cut o`)
+					_ = lockfile.Unlock(torn)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	fresh, err := OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.Close()
+	for _, j := range append(journals, fresh) {
+		if err := j.With(func(entries map[string]Entry) error {
+			if len(entries) != 200 {
+				t.Errorf("%d entries, expected 200", len(entries))
+			}
+			return nil
+		}); err != nil || j.Damaged() > 0 {
+			t.Errorf("%v, %d lines are damaged", err, j.Damaged())
+		}
+	}
+}
+
+// A journal that somebody takes away is begun anew.
+func TestJournalIsTakenAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	j, err := OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for _, model := range []string{"a", "b"} {
+		if err := j.Add(Entry{Model: model, Status: StatusOK}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path, path+"."+model); err != nil {
+			t.Skip("open files stay where they are on this system")
+		}
+	}
+	if text, _ := os.ReadFile(path + ".b"); strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"b"`) {
+		t.Errorf("the second journal holds %q", text)
+	}
+}
+
+// The names of models come back as they were, whatever bytes they are.
+func TestEntryHoldsAnyName(t *testing.T) {
+	for name, want := range map[string]string{
+		"zoo/a.onnx":       `{"model":"zoo/a.onnx","key":"","status":"","ms":0}`,
+		"caf\xe9.onnx":     `{"model":"caf\\xe9.onnx","model_bytes":"Y2Fm6S5vbm54","key":"","status":"","ms":0}`,
+		`caf\xe9.onnx`:     `{"model":"caf\\xe9.onnx","key":"","status":"","ms":0}`,
+		"a\nb\x1b[1m.onnx": `{"model":"a\nb\u001b[1m.onnx","key":"","status":"","ms":0}`,
+	} {
+		text, err := json.Marshal(Entry{Model: name})
+		if err != nil || string(text) != want {
+			t.Errorf("%q: got %s, %v, want %s", name, text, err, want)
+		}
+		var e Entry
+		if err := json.Unmarshal(text, &e); err != nil || e.Model != name {
+			t.Errorf("%q came back as %q, %v", name, e.Model, err)
+		}
+	}
+}
+
 func TestJournalRefusesWhatIsNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	if err := os.WriteFile(path, []byte("{}\n"), 0o666); err != nil {
@@ -172,18 +327,5 @@ func TestRunEnds(t *testing.T) {
 	}, func(Entry) { heard++ })
 	if begun != 3 || heard != 2 {
 		t.Errorf("%d begun, %d heard of, expected 3 and 2", begun, heard)
-	}
-}
-
-func TestRunLimitsTheTimeOfEach(t *testing.T) {
-	var got error
-	Run(context.Background(), make([]Model, 1), Limits{Jobs: 1, Each: time.Millisecond}, func(Model) int64 { return 0 },
-		func(ctx context.Context, _ Model) Entry {
-			<-ctx.Done()
-			got = ctx.Err()
-			return Entry{}
-		}, func(Entry) {})
-	if got != context.DeadlineExceeded {
-		t.Errorf("got %v, want %v", got, context.DeadlineExceeded)
 	}
 }

@@ -1,9 +1,13 @@
 // Package batch does the same work on many models, side by side, so that one
-// that fails stops nothing and a run that was cut off goes on where it was.
+// that fails stops nothing and a run that was cut off goes on where it was. Runs
+// that share a folder share its journal and its models.
 //
 //	find.go     which models
+//	claim.go    which run works on a model
 //	journal.go  what is done: one line a model
 //	run.go      workers, limits of memory and time
+//	worker.go   the work on one model, in a process of its own
+//	tables.go   results.csv and index.html
 package batch
 
 import (
@@ -15,6 +19,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/printable"
+	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
 // Model is a file to work on.
@@ -23,66 +30,82 @@ type Model struct {
 	Rel  string // its path below what was named: where its result goes
 }
 
-// Find lists the models that names stand for, sorted by Rel: a folder is all
-// files ending in .onnx below it, a pattern (*, ?, [) what it matches, "-" the
-// names that list holds, one a line; anything else is a file. Two models with
-// one Rel are an error.
-func Find(names []string, list io.Reader) ([]Model, error) {
-	var models []Model
+// Found is the models that names stand for.
+type Found struct {
+	Models []Model // sorted by Rel
+	// Skipped says of paths that are no files what they are instead: pipes, devices
+	// and sockets, which nobody opens here, as that may take for ever or do anything.
+	Skipped []string
+}
+
+// Find lists the models that names stand for: a folder is all files ending in
+// .onnx below it, a pattern (*, ?, [) what it matches, "-" the names that list
+// holds, one a line; anything else is a file. Two models with one Rel are an error.
+func Find(names []string, list io.Reader) (*Found, error) {
+	f := &Found{}
 	for _, name := range names {
-		found, err := find(name, list)
-		if err != nil {
+		if err := f.find(name, list); err != nil {
 			return nil, err
 		}
-		models = append(models, found...)
 	}
+	models := f.Models
 	slices.SortFunc(models, func(a, b Model) int { return strings.Compare(a.Rel, b.Rel) })
 	for i := 1; i < len(models); i++ {
 		if a, b := models[i-1], models[i]; a.Rel == b.Rel {
-			return nil, fmt.Errorf("%s and %s would both be written to %s: expected models of different names", a.Path, b.Path, a.Rel)
+			return nil, fmt.Errorf("%s and %s would both be written to %s: expected models of different names",
+				printable.Text(a.Path), printable.Text(b.Path), printable.Text(a.Rel))
 		}
 	}
-	return models, nil
+	return f, nil
 }
 
-func find(name string, list io.Reader) ([]Model, error) {
+func (f *Found) find(name string, list io.Reader) error {
 	if name == "-" {
-		return listed(list)
+		return f.listed(list)
 	}
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
-		return below(name)
+		return f.below(name)
 	case err == nil:
-		return []Model{{name, filepath.Base(name)}}, nil
+		f.add(name, filepath.Base(name))
+		return nil
 	case !strings.ContainsAny(name, "*?["):
-		return nil, fmt.Errorf("%s: not found: expected a folder, a model or a pattern", name)
+		return fmt.Errorf("%s: not found: expected a folder, a model or a pattern", printable.Text(name))
 	}
 	paths, err := filepath.Glob(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", printable.Text(name), err)
 	}
 	// What a pattern names literally is the folder that results lie below.
 	root := filepath.Dir(name[:strings.IndexAny(name, "*?[")] + "x")
-	var models []Model
 	for _, p := range paths {
 		if info, err := os.Stat(p); err != nil || info.IsDir() {
 			continue
 		}
 		rel, err := filepath.Rel(root, p)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		models = append(models, Model{p, rel})
+		f.add(p, rel)
 	}
-	return models, nil
+	return nil
+}
+
+// add adds a path, whatever it leads to. One that leads nowhere, or to a folder, is
+// a model that will be refused.
+func (f *Found) add(path, rel string) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		f.Skipped = append(f.Skipped, fmt.Sprintf("%s: is %s, expected a model", printable.Text(path), readable.Kind(info.Mode())))
+		return
+	}
+	f.Models = append(f.Models, Model{path, rel})
 }
 
 // below lists the models in a folder and the folders in it. Hidden ones are
 // left out.
-func below(root string) ([]Model, error) {
-	var models []Model
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+func (f *Found) below(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -95,16 +118,17 @@ func below(root string) ([]Model, error) {
 			return nil
 		}
 		rel, err := filepath.Rel(root, path)
-		models = append(models, Model{path, rel})
-		return err
+		if err != nil {
+			return err
+		}
+		f.add(path, rel)
+		return nil
 	})
-	return models, err
 }
 
 // listed reads names, one a line. The result of one that leads outside has its
 // last part as name.
-func listed(r io.Reader) ([]Model, error) {
-	var models []Model
+func (f *Found) listed(r io.Reader) error {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
 		path := strings.TrimSpace(s.Text())
@@ -115,9 +139,9 @@ func listed(r io.Reader) ([]Model, error) {
 		if !filepath.IsLocal(rel) {
 			rel = filepath.Base(rel)
 		}
-		models = append(models, Model{path, rel})
+		f.add(path, rel)
 	}
-	return models, s.Err()
+	return s.Err()
 }
 
 // Shard keeps every n-th model, beginning with the i-th (from 1).

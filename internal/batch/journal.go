@@ -7,8 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"sync"
+	"unicode/utf8"
+
+	"github.com/onnxmem/onnxmem/internal/lockfile"
+	"github.com/onnxmem/onnxmem/internal/printable"
+	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
 // The values of Entry.Status.
@@ -21,62 +27,119 @@ const (
 
 // Entry is one line of a journal: what became of a model.
 type Entry struct {
-	Model  string  `json:"model"` // Model.Rel
-	Key    string  `json:"key"`   // of its contents and the options
-	Status string  `json:"status"`
-	Error  string  `json:"error,omitempty"`
-	MS     float64 `json:"ms"`
+	Model  string // Model.Rel: any bytes
+	Key    string // of its contents and the options
+	Status string
+	Error  string
+	MS     float64
 	// Result is what the work printed about the model, as JSON.
+	Result json.RawMessage
+
+	line int // of its journal, from 1; 0: of none
+}
+
+// After reports whether an entry of a journal was added after another of the same
+// model.
+func (e Entry) After(other Entry) bool { return e.line > other.line }
+
+// cutOff is what an entry says that was added before the work on a model.
+const cutOff = "the run that planned it was ended before that was done"
+
+// Begun is the entry of a model whose results are about to be replaced: if that is
+// cut off, what stands there may not be that of the entry before.
+func Begun(model, key string) Entry {
+	return Entry{Model: model, Key: key, Status: StatusFailed, Error: cutOff}
+}
+
+// Ended reports whether an entry says what became of the work on a model.
+func (e Entry) Ended() bool { return e.Error != cutOff }
+
+// line is an entry as it stands in a file.
+type line struct {
+	Model string `json:"model"`
+	// Bytes is the model's path where that is not UTF-8, which JSON cannot hold, in
+	// Base64; Model then is the path with such bytes as \xff, for people.
+	Bytes  []byte          `json:"model_bytes,omitempty"`
+	Key    string          `json:"key"`
+	Status string          `json:"status"`
+	Error  string          `json:"error,omitempty"`
+	MS     float64         `json:"ms"`
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Journal is a file of entries, one JSON object a line, that only grows. Of
-// several entries of a model the last counts.
-type Journal struct {
-	mu   sync.Mutex
-	f    *os.File
-	last map[string]Entry
+// MarshalJSON makes one line of a journal.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	l := line{Model: e.Model, Key: e.Key, Status: e.Status, Error: e.Error, MS: e.MS, Result: e.Result}
+	if !utf8.ValidString(e.Model) {
+		l.Model, l.Bytes = printable.Escape(e.Model), []byte(e.Model)
+	}
+	return json.Marshal(l)
 }
 
-// OpenJournal reads the journal at path, or begins one. A last line that was cut
-// off, by a kill in the middle of writing it, is taken away; any other line that
-// is none is an error.
+// UnmarshalJSON reads one.
+func (e *Entry) UnmarshalJSON(text []byte) error {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	*e = Entry{Model: l.Model, Key: l.Key, Status: l.Status, Error: l.Error, MS: l.MS, Result: l.Result}
+	if l.Bytes != nil {
+		e.Model = string(l.Bytes)
+	}
+	return nil
+}
+
+// Journal is a file of entries, one JSON object a line, that only grows. Of
+// several entries of a model the last counts. Runs in other processes may add to it
+// meanwhile: all reading and writing is done under a lock of the file, so a line
+// that is not whole was left by a process that has died.
+type Journal struct {
+	// Alone is that the file system has no locks: no other run may be at it.
+	Alone bool
+
+	path    string
+	mu      sync.Mutex
+	f       *os.File
+	last    map[string]Entry
+	read    int64 // bytes of whole lines so far
+	lines   int
+	damaged int // lines that are no entries
+}
+
+// OpenJournal reads the journal at path, or begins one. A last line that was cut off
+// is taken away; other lines that are no entries are passed over, and their models
+// have none. A file without any entry among its lines is no journal, an error.
 func OpenJournal(path string) (*Journal, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
-	if err != nil {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is %s, expected a journal", path, readable.Kind(info.Mode()))
+	}
+	j := &Journal{path: path}
+	if err := j.open(); err != nil {
 		return nil, err
 	}
-	j := &Journal{f: f, last: map[string]Entry{}}
-	if err := j.read(path); err != nil {
-		f.Close()
-		return nil, err
+	if err := j.Refresh(); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	if len(j.last) == 0 && j.damaged > 0 {
+		return nil, errors.Join(fmt.Errorf("%s: line 1 is no entry of a journal: expected one JSON object with a model (take the file away to begin anew)", path), j.Close())
 	}
 	return j, nil
 }
 
-func (j *Journal) read(path string) error {
-	r := bufio.NewReader(j.f)
-	whole := int64(0)
-	for line := 1; ; line++ {
-		text, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			break // what stands behind the last newline was cut off
-		}
-		if err != nil {
-			return err
-		}
-		var e Entry
-		if err := json.Unmarshal(text, &e); err != nil || e.Model == "" {
-			return fmt.Errorf("%s: line %d is no entry of a journal: expected one JSON object with a model (take the file away to begin anew)", path, line)
-		}
-		j.last[e.Model] = e
-		whole += int64(len(text))
-	}
-	if err := j.f.Truncate(whole); err != nil {
-		return err
-	}
-	_, err := j.f.Seek(whole, io.SeekStart)
+func (j *Journal) open() (err error) {
+	j.begin()
+	j.f, err = os.OpenFile(j.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	return err
+}
+
+// begin forgets what was read.
+func (j *Journal) begin() { j.last, j.read, j.lines, j.damaged = map[string]Entry{}, 0, 0, 0 }
+
+// Damaged is how many lines were passed over.
+func (j *Journal) Damaged() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.damaged
 }
 
 // Last gives the newest entry of a model.
@@ -87,17 +150,112 @@ func (j *Journal) Last(model string) (Entry, bool) {
 	return e, ok
 }
 
+// Refresh reads what others have added.
+func (j *Journal) Refresh() error {
+	return j.locked(func() error { return nil })
+}
+
 // Add writes an entry, in one piece.
 func (j *Journal) Add(e Entry) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
+	text = append(bytes.ReplaceAll(text, []byte("\n"), nil), '\n')
+	return j.locked(func() error {
+		if _, err := j.f.Write(text); err != nil {
+			return errors.Join(err, os.Truncate(j.path, j.read)) // the disk is full: no half line stays
+		}
+		j.read += int64(len(text))
+		j.lines++
+		e.line = j.lines
+		j.last[e.Model] = e
+		return nil
+	})
+}
+
+// With has do look at all entries, by model, while nobody adds any: what it writes
+// from them is not older than what another run writes so.
+func (j *Journal) With(do func(entries map[string]Entry) error) error {
+	return j.locked(func() error { return do(maps.Clone(j.last)) })
+}
+
+// locked does something under the lock of the file, all of whose lines are read
+// then.
+func (j *Journal) locked(do func() error) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for {
+		switch err := lockfile.Lock(j.f); {
+		case errors.Is(err, errors.ErrUnsupported):
+			j.Alone = true
+		case err != nil:
+			return err
+		}
+		if j.stands() {
+			break
+		}
+		// Somebody has taken the file away, or put another in its place.
+		j.f.Close()
+		if err := j.open(); err != nil {
+			return err
+		}
+	}
+	if !j.Alone {
+		defer func() { err = errors.Join(err, lockfile.Unlock(j.f)) }()
+	}
+	if err := j.readOn(); err != nil {
+		return fmt.Errorf("%s: %w", j.path, err)
+	}
+	return do()
+}
+
+// stands reports whether the file that is open is the one at the path.
+func (j *Journal) stands() bool {
+	there, errThere := os.Stat(j.path)
+	here, errHere := j.f.Stat()
+	return errThere == nil && errHere == nil && os.SameFile(there, here)
+}
+
+// readOn reads the lines that are new.
+func (j *Journal) readOn() error {
+	info, err := j.f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < j.read { // somebody has shortened it
+		j.begin()
+	}
+	r := bufio.NewReader(io.NewSectionReader(j.f, j.read, info.Size()-j.read))
+	for {
+		text, err := r.ReadBytes('\n')
+		switch {
+		case err == nil:
+			j.take(text)
+		case !errors.Is(err, io.EOF):
+			return err
+		case len(text) > 0:
+			return os.Truncate(j.path, j.read) // cut off by a kill, or a crash
+		default:
+			return nil
+		}
+	}
+}
+
+// take takes a whole line.
+func (j *Journal) take(text []byte) {
+	j.read += int64(len(text))
+	j.lines++
+	if len(bytes.TrimSpace(text)) == 0 {
+		return
+	}
+	var e Entry
+	if err := json.Unmarshal(text, &e); err != nil || e.Model == "" {
+		j.damaged++
+		return
+	}
+	e.line = j.lines
 	j.last[e.Model] = e
-	_, err = j.f.Write(append(bytes.ReplaceAll(text, []byte("\n"), nil), '\n'))
-	return err
 }
 
 // Close closes the file.

@@ -3,14 +3,12 @@ package batch
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // Limits bound what runs at a time.
 type Limits struct {
-	Jobs   int           // models at a time
-	Memory int64         // bytes that those may be expected to take together; 0: any
-	Each   time.Duration // for one model; 0: any
+	Jobs   int   // models at a time
+	Memory int64 // bytes that those may be expected to take together; 0: any
 }
 
 // Task is the work on one model. It returns when ctx ends.
@@ -51,12 +49,7 @@ func Run(ctx context.Context, models []Model, l Limits, expect func(Model) int64
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			one, cancel := ctx, context.CancelFunc(func() {})
-			if l.Each > 0 {
-				one, cancel = context.WithTimeout(ctx, l.Each)
-			}
-			defer cancel()
-			e := task(one, m)
+			e := task(ctx, m)
 			mu.Lock()
 			defer mu.Unlock()
 			running--

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/onnxmem/onnxmem/internal/cell"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
@@ -42,6 +45,12 @@ func (r row) Less() string {
 	return strings.TrimPrefix(report.Less(r.ProgramPeakBytes, r.PeakBytes), ", ")
 }
 
+// Name is the model for people.
+func (r row) Name() string { return printable.Text(r.Model) }
+
+// Link is the path of its report as a link: a name may hold any bytes.
+func (r row) Link() string { return (&url.URL{Path: r.Report}).String() }
+
 // Size is a number of bytes for people.
 func (r row) Size(n int64) string { return units.Short(n) }
 
@@ -53,7 +62,7 @@ func NewTable(entries []Entry, reports bool) (*Table, error) {
 		r := row{Entry: e}
 		if e.Result != nil {
 			if err := json.Unmarshal(e.Result, &r.Summary); err != nil {
-				return nil, fmt.Errorf("the result of %s: %w", e.Model, err)
+				return nil, fmt.Errorf("the result of %s: %w", printable.Text(e.Model), err)
 			}
 		}
 		if e.Status == StatusOK && reports {
@@ -111,7 +120,9 @@ func (t *Table) Files() (map[string][]byte, error) {
 				n(r.ResidentBytes), strconv.FormatBool(r.ScheduleOptimal), strconv.FormatBool(r.PlacementOptimal),
 			}
 		}
-		_ = w.Write(slices.Concat([]string{r.Model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), r.Error}))
+		// The journal has names as they are; this is a table for spreadsheets.
+		model, message := cell.Text(printable.Escape(r.Model)), cell.Text(printable.Escape(r.Error))
+		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message}))
 	}
 	w.Flush()
 	if err := indexPage.Execute(&page, t.rows); err != nil {
@@ -129,6 +140,6 @@ th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8884;white-s
 </style>
 <h1>{{len .}} models</h1>
 <table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms</thead><tbody>
-{{range .}}<tr><td>{{if .Report}}<a href="{{.Report}}">{{.Model}}</a>{{else}}{{.Model}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}{{else}}<td colspan="9" style="text-align:left">{{.Error}}{{end}}
+{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}{{else}}<td colspan="9" style="text-align:left">{{.Error}}{{end}}
 {{end}}</tbody></table></html>
 `))

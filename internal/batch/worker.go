@@ -17,12 +17,32 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // WorkerArg is the argument that makes a program a worker: it is to call Serve
 // then, before it looks at anything else.
 const WorkerArg = "batch-worker"
+
+// request is what a worker is asked: a job, its paths apart, as JSON can hold no
+// bytes that are not UTF-8.
+type request struct {
+	Job                           optimize.Job
+	In, Out, Plan, Params, Report []byte
+}
+
+func requestOf(j optimize.Job) request {
+	r := request{Job: j, In: []byte(j.In), Out: []byte(j.Out), Plan: []byte(j.Plan), Params: []byte(j.Params), Report: []byte(j.Report)}
+	r.Job.In, r.Job.Out, r.Job.Plan, r.Job.Params, r.Job.Report = "", "", "", "", ""
+	return r
+}
+
+func (r *request) job() optimize.Job {
+	j := r.Job
+	j.In, j.Out, j.Plan, j.Params, j.Report = string(r.In), string(r.Out), string(r.Plan), string(r.Params), string(r.Report)
+	return j
+}
 
 // reply is what a worker answers.
 type reply struct {
@@ -33,10 +53,15 @@ type reply struct {
 
 // Plan does a job in a process of its own, so that a model that takes all memory
 // or time, or meets a fault of ours, takes nothing else along. program is one that
-// serves when its argument is WorkerArg. The entry has neither model nor key; what
-// went wrong stands in it.
-func Plan(ctx context.Context, program string, job optimize.Job) Entry {
+// serves when its argument is WorkerArg; most is the time that it may take, 0: any.
+// The entry has neither model nor key; what went wrong stands in it.
+func Plan(ctx context.Context, program string, job optimize.Job, most time.Duration) Entry {
 	began := time.Now()
+	if most > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
 	answer := ask(ctx, program, job)
 	e := Entry{Status: answer.Status, Error: answer.Error, MS: optimize.Milliseconds(time.Since(began)), Result: answer.Outcome}
 	if e.Status != StatusOK && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -47,8 +72,8 @@ func Plan(ctx context.Context, program string, job optimize.Job) Entry {
 
 // ask runs a worker.
 func ask(ctx context.Context, program string, job optimize.Job) (answer reply) {
-	failed := func(err error) reply { return reply{Status: StatusFailed, Error: err.Error()} }
-	text, err := json.Marshal(job)
+	failed := func(err error) reply { return reply{Status: StatusFailed, Error: printable.Escape(err.Error())} }
+	text, err := json.Marshal(requestOf(job))
 	if err != nil {
 		return failed(err)
 	}
@@ -98,9 +123,9 @@ func Serve(in io.Reader, out io.Writer) int {
 		<-signals
 		stop()
 	}()
-	var job optimize.Job
+	var asked request
 	d := json.NewDecoder(in)
-	if err := d.Decode(&job); err != nil {
+	if err := d.Decode(&asked); err != nil {
 		fmt.Fprintln(os.Stderr, "onnxmem: expected a job on standard input:", err)
 		return 1
 	}
@@ -108,7 +133,7 @@ func Serve(in io.Reader, out io.Writer) int {
 		_, _ = io.Copy(io.Discard, in)
 		stop()
 	}()
-	outcome, err := job.Do()
+	outcome, err := asked.job().Do()
 	answer := replyOf(err)
 	if outcome != nil {
 		if answer.Outcome, err = json.Marshal(outcome); err != nil {
@@ -128,7 +153,7 @@ func replyOf(err error) reply {
 	case err == nil:
 		return reply{Status: StatusOK}
 	case errors.As(err, &refused):
-		return reply{Status: StatusRefused, Error: units.OneLine(err)}
+		return reply{Status: StatusRefused, Error: printable.Escape(units.OneLine(err))}
 	}
-	return reply{Status: StatusFailed, Error: units.OneLine(err)}
+	return reply{Status: StatusFailed, Error: printable.Escape(units.OneLine(err))}
 }

@@ -71,7 +71,7 @@ func TestPlanSaysWhatBecameOfAModel(t *testing.T) {
 	} {
 		j := job
 		c.change(&j)
-		e := Plan(context.Background(), self(t), j)
+		e := Plan(context.Background(), self(t), j, 0)
 		if e.Status != c.status || !strings.Contains(e.Error, c.message) || (c.message == "") != (e.Error == "") || (e.Result != nil) != c.result {
 			t.Errorf("%s: got %+v", c.name, e)
 		}
@@ -100,7 +100,7 @@ func TestPlanOutlivesItsWorker(t *testing.T) {
 		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		e := Plan(context.Background(), program, optimize.Job{})
+		e := Plan(context.Background(), program, optimize.Job{}, 0)
 		if e.Status != StatusFailed || !strings.Contains(e.Error, want) || strings.Contains(e.Error, "more") {
 			t.Errorf("%s: got %+v", script, e)
 		}
@@ -121,7 +121,7 @@ func TestWorkerEndsWithItsBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	text, err := json.Marshal(job)
+	text, err := json.Marshal(requestOf(job))
 	if err != nil {
 		t.Fatal(err)
 	}
