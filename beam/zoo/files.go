@@ -14,7 +14,6 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
 
-	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
 )
 
@@ -192,6 +191,10 @@ func (f *files) fetch(ctx context.Context, name, local string) error {
 	return w.Close()
 }
 
+// temporary begins the names of temporary files. They have no lock, which few file
+// systems have: onnxmem sweeps those of its own that have none.
+const temporary = ".onnxmem.beam-"
+
 // write writes a file of any file system, whole or not at all: object stores keep
 // what is closed; on a disk the file is renamed when it is whole.
 func (f *files) write(ctx context.Context, name string, text io.Reader) error {
@@ -202,7 +205,7 @@ func (f *files) write(ctx context.Context, name string, text io.Reader) error {
 	final := name
 	renamer, renames := fs.(filesystem.Renamer)
 	if renames = renames && schemeOf(name) == ""; renames {
-		name = join(dirOf(name), fmt.Sprintf("%s%016x", atomicfile.Prefix, rand.Uint64()))
+		name = join(dirOf(name), fmt.Sprintf("%s%016x", temporary, rand.Uint64()))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

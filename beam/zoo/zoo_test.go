@@ -186,7 +186,7 @@ func TestPipelineIsBatch(t *testing.T) {
 	if _, ran = run(t, z); ran != 1 {
 		t.Errorf("a plan is gone: %d worked on, expected 1", ran)
 	}
-	if left, _ := filepath.Glob(filepath.Join(out, "*", ".onnxmem-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(out, "*", ".onnxmem*")); len(left) > 0 {
 		t.Errorf("left %q", left)
 	}
 }
