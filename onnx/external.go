@@ -13,6 +13,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/files"
 )
 
 // checkExternal looks whether every external tensor lies where the file says,
@@ -257,24 +258,11 @@ func HoldsExternal(m *graph.Model, dir, path string) bool {
 	}
 	for _, location := range Locations(m) {
 		name := filepath.FromSlash(location)
-		if SamePath(filepath.Join(m.Source.Dir, name), path) || SamePath(filepath.Join(dir, name), path) {
+		if files.Same(filepath.Join(m.Source.Dir, name), path) || files.Same(filepath.Join(dir, name), path) {
 			return true
 		}
 	}
 	return false
-}
-
-// SamePath reports whether two paths name one regular file, whether it is there
-// yet or not.
-func SamePath(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	if errX == nil && errY == nil {
-		return os.SameFile(x, y) && x.Mode().IsRegular()
-	}
-	a, errA := filepath.Abs(a)
-	b, errB := filepath.Abs(b)
-	return errX != nil && errY != nil && errA == nil && errB == nil && a == b
 }
 
 // sameContents compares two files.

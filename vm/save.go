@@ -44,7 +44,7 @@ func (s *Session) Save(path string) error {
 // of parameters lie in a second file, path with .data behind.
 func (s *Session) SaveModel(path string, source *graph.Model) error {
 	dir := filepath.Dir(path)
-	if onnx.HoldsExternal(source, dir, path) || onnx.HoldsExternal(source, dir, path+dataSuffix) {
+	if onnx.HoldsExternal(source, dir, path) || onnx.HoldsExternal(source, dir, DataPath(path)) {
 		return fmt.Errorf("%s: holds external data of the model: expected another name", path)
 	}
 	named := map[string]graph.TensorID{}
@@ -112,8 +112,9 @@ func (s *Session) data(name string) (*graph.Data, error) {
 	return nil, fmt.Errorf("%q is no input of the model", graph.Short(name))
 }
 
-// dataSuffix makes the name of the file beside a model that holds elements.
-const dataSuffix = ".data"
+// DataPath is the file beside a model at path that holds elements, where Save and
+// SaveModel need one.
+func DataPath(path string) string { return path + ".data" }
 
 // write writes a model whose initializers of the list are generated, and puts
 // files that were staged for it in their places.
@@ -130,7 +131,7 @@ func write(path string, m *graph.Model, list []*graph.Data, staged []*atomicfile
 		total += d.Bytes
 	}
 	if total > mostInline {
-		f, err := stageData(path+dataSuffix, list)
+		f, err := stageData(DataPath(path), list)
 		if err != nil {
 			return err
 		}

@@ -67,6 +67,9 @@ func (c *batchCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if err := c.uses(e, out, models); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return err
 	}

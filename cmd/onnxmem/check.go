@@ -14,12 +14,12 @@ import (
 
 // checkCmd holds a plan against limits.
 type checkCmd struct {
-	File string `arg:"" help:"A plan, a planned model (its plan is verified first) or a model (planned for the check, not written); - is standard input."`
+	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the check, not written); - is standard input."`
 
 	MaxArena  *units.Size `placeholder:"SIZE" help:"The arena may be no larger, such as 512KiB."`
 	MaxPeak   *units.Size `placeholder:"SIZE" help:"The peak may be no larger."`
 	MaxTotal  *units.Size `placeholder:"SIZE" help:"Arena and resident together may be no larger."`
-	Baseline  string      `placeholder:"PLAN" help:"An older plan: peak, arena and total may be no larger than there."`
+	Baseline  string      `in:"the baseline" placeholder:"PLAN" help:"An older plan: peak, arena and total may be no larger than there."`
 	MaxGrowth *percent    `placeholder:"PERCENT" help:"But for so much: 2% (default 0%)."`
 	Format    string      `enum:"text,github" default:"text" help:"text, or github: what is not met as workflow annotations."`
 	sourceFlags

@@ -25,7 +25,7 @@ import (
 
 // compareCmd holds strategies against each other.
 type compareCmd struct {
-	File string `arg:"" help:"A model, a bare problem (JSON) or buffers (CSV or JSON), gzipped or not; - is standard input."`
+	File string `arg:"" in:"the input" help:"A model, a bare problem (JSON) or buffers (CSV or JSON), gzipped or not; - is standard input."`
 
 	modelFlags
 	Align     int64         `placeholder:"N" help:"Alignment of offsets and sizes in bytes (default: 64 for a model, else 1)."`

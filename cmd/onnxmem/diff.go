@@ -7,8 +7,8 @@ import (
 
 // diffCmd says what changed between two plans.
 type diffCmd struct {
-	Before string `arg:"" help:"The old plan: a plan, a planned model or a model; - is standard input."`
-	After  string `arg:"" help:"The new one, likewise."`
+	Before string `arg:"" in:"the old plan" help:"The old plan: a plan, a planned model or a model; - is standard input."`
+	After  string `arg:"" in:"the new plan" help:"The new one, likewise."`
 	planFlags
 }
 

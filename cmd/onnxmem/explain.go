@@ -18,7 +18,7 @@ import (
 
 // explainCmd says why the peak is what it is.
 type explainCmd struct {
-	File string `arg:"" help:"A model (planned for the look, not written), a planned model or its plan (verified first), or a bare problem (JSON, gzipped or not); - is standard input."`
+	File string `arg:"" in:"the input" help:"A model (planned for the look, not written), a planned model or its plan (verified first), or a bare problem (JSON, gzipped or not); - is standard input."`
 
 	Top int `default:"5" placeholder:"N" help:"How many of the largest tensors at the peak are looked at for what would lower it (default 5)."`
 	sourceFlags

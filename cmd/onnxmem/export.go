@@ -4,21 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
-	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/report"
 )
 
 // exportCmd gives a plan to other tools.
 type exportCmd struct {
-	File string `arg:"" help:"A plan, a planned model (its plan is verified first) or a model (planned for the export, not written); - is standard input."`
+	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the export, not written); - is standard input."`
 
 	To  string `required:"" enum:"${exports}" placeholder:"FORMAT" help:"perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, an offset for each tensor. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
-	Out string `short:"o" default:"-" placeholder:"PATH" help:"Where it goes (default: standard output)."`
+	Out string `short:"o" default:"-" out:"the export" placeholder:"PATH" help:"Where it goes (default: standard output)."`
 	sourceFlags
 }
 
@@ -42,17 +40,11 @@ func (c *exportCmd) Run(e *env) error {
 	if c.JSON && c.Out == "-" {
 		return usagef("the export and --json cannot both go to standard output")
 	}
-	if c.Out != "-" && (c.File != "-" && onnx.SamePath(c.Out, c.File) || c.PlanPath != "" && onnx.SamePath(c.Out, c.PlanPath)) {
-		return usagef("%s: it is the input: expected another place for the export", c.Out)
-	}
 	s, err := c.openOnly(e, c.File)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if c.Out != "-" && s.file != nil && onnx.HoldsExternal(s.file.Model, filepath.Dir(c.Out), c.Out) {
-		return usagef("%s: it holds the model's external data: expected another place for the export", c.Out)
-	}
 	var text bytes.Buffer
 	k := slices.Index(exportNames(), c.To)
 	if err := report.Exports[k].Write(&text, s.plan); err != nil {

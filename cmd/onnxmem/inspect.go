@@ -16,7 +16,7 @@ import (
 
 // inspectCmd says what a model is.
 type inspectCmd struct {
-	Model   string `arg:"" help:"The model; - is standard input."`
+	Model   string `arg:"" in:"the model" help:"The model; - is standard input."`
 	Tensors bool   `help:"List every tensor of the main graph with its type and size."`
 	planFlags
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
@@ -73,6 +74,7 @@ type cli struct {
 type env struct {
 	stdout, stderr io.Writer
 	app            *kong.Application
+	files          *files.Set // that the command reads and writes
 	signals        *signals
 }
 
@@ -107,15 +109,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	args, help := optimize.Help(args)
 	var c cli
 	exited, status := false, 0
-	parser, err := kong.New(&c,
-		kong.Name("onnxmem"),
-		kong.Description("Make neural networks need less memory, and prove it."),
-		kong.Vars{"version": toolVersion(), "exports": strings.Join(exportNames(), ",")},
-		kong.Vars(optimize.Vars()),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(n int) { exited, status = true, n }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false, WrapUpperBound: 100}), help,
-	)
+	parser, err := newParser(&c, help, kong.Writers(stdout, stderr), kong.Exit(func(n int) { exited, status = true, n }))
 	if err != nil {
 		fmt.Fprintln(stderr, "onnxmem:", err)
 		return exitFailed
@@ -128,7 +122,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "onnxmem:", optimize.WrongLine("onnxmem", err))
 		return exitUsage
 	}
-	return conclude(stderr, k.Selected().FullPath(), k.Run(&env{stdout, stderr, parser.Model, signals}))
+	named, err := namedFiles(k.Selected())
+	if err == nil {
+		err = k.Run(&env{stdout, stderr, parser.Model, named, signals})
+	}
+	return conclude(stderr, k.Selected().FullPath(), err)
+}
+
+// newParser reads command lines into c.
+func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(options,
+		kong.Name("onnxmem"),
+		kong.Description("Make neural networks need less memory, and prove it."),
+		kong.Vars{"version": toolVersion(), "exports": strings.Join(exportNames(), ",")},
+		kong.Vars(optimize.Vars()),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false, WrapUpperBound: 100}),
+	)...)
 }
 
 // conclude prints an error of a command and gives the exit status that it means.
@@ -141,6 +150,7 @@ func conclude(stderr io.Writer, command string, err error) int {
 	var refused *graph.Error
 	var option *passes.OptionError
 	var usage *optimize.UsageError
+	var conflict *files.Conflict
 	isFailure := errors.As(err, &f)
 	switch {
 	case isFailure && f.status != exitUsage:
@@ -148,7 +158,7 @@ func conclude(stderr io.Writer, command string, err error) int {
 			fmt.Fprintln(stderr, "onnxmem:", f.text)
 		}
 		return f.status
-	case isFailure, errors.As(err, &option), errors.As(err, &usage):
+	case isFailure, errors.As(err, &option), errors.As(err, &usage), errors.As(err, &conflict):
 		fmt.Fprintf(stderr, "onnxmem: %v (see %s --help)\n", err, command)
 		return exitUsage
 	case errors.As(err, &refused):

@@ -13,7 +13,7 @@ import (
 // modelCmd lists the built-in networks or writes one.
 type modelCmd struct {
 	Name string `arg:"" optional:"" help:"The network (default: list them all)."`
-	Out  string `arg:"" optional:"" help:"The file to write; - is standard output (default: say what the network takes)."`
+	Out  string `arg:"" optional:"" out:"the network" help:"The file to write; - is standard output (default: say what the network takes)."`
 
 	Dim  map[string]int64  `placeholder:"NAME=N" help:"Fix the length of a dimension; the others stay symbolic. May be repeated."`
 	Set  map[string]string `placeholder:"NAME=VALUE" help:"Change a setting, such as width=0.5. May be repeated."`

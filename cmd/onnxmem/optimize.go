@@ -50,17 +50,17 @@ func (f *planFlags) trace(e *env) func(passes.Pass, time.Duration) {
 
 // optimizeCmd plans a model.
 type optimizeCmd struct {
-	In  string `arg:"" help:"The model; - is standard input."`
-	Out string `arg:"" optional:"" help:"The planned model; - is standard output and asks for --plan. None with --frontier or --max-batch: nothing is written."`
+	In  string `arg:"" in:"the model" help:"The model; - is standard input."`
+	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output and asks for --plan. None with --frontier or --max-batch: nothing is written."`
 
-	Plan            string       `placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
+	Plan            string       `out:"the plan" placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
 	ExternalData    string       `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
 	MaxArena        *units.Size  `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
 	MaxPeak         *units.Size  `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
 	Sync            bool         `help:"Wait until the files are on the disk."`
-	Params          string       `placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
+	Params          string       `out:"the parameters" placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
 	InlineFunctions bool         `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
-	FrontierSVG     string       `seldom:"" name:"frontier-svg" placeholder:"FILE" help:"With --frontier: draw it."`
+	FrontierSVG     string       `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it."`
 	MaxBatch        bool         `seldom:"" help:"With --limit: look for the largest batch that fits at no more than --extra."`
 	Extra           *units.Limit `seldom:"" placeholder:"N%" help:"With --max-batch: the most extra time (default 10%)."`
 	BatchDim        string       `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
@@ -87,7 +87,7 @@ func (optimizeCmd) Help() string {
 func (c *optimizeCmd) Run(e *env) error {
 	bar := newProgress(e.stderr, len(passes.Pipeline)+2)
 	defer bar.stop()
-	job, err := c.batched(bar)
+	job, err := c.batched(e, bar)
 	if err != nil {
 		return err
 	}
@@ -154,8 +154,9 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 }
 
 // batched is the job, with the largest batch if that is asked for.
-func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
+func (c *optimizeCmd) batched(e *env, bar *progress) (optimize.Job, error) {
 	job := c.job()
+	job.Taken = e.files
 	switch {
 	case c.Out == "" && !c.Frontier && !c.MaxBatch:
 		return job, usagef("expected OUT, --frontier or --max-batch")
@@ -190,7 +191,7 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 // job is what the command line asks for.
 func (c *optimizeCmd) job() optimize.Job {
 	return optimize.Job{
-		In: c.In, Out: c.Out, Plan: c.Plan, Params: c.Params, ExternalData: c.ExternalData, Sync: c.Sync,
+		In: c.In, Out: c.Out, Plan: c.Plan, Params: c.Params, ExternalData: c.ExternalData, Sync: c.Sync, InPlace: true,
 		InlineFunctions: c.InlineFunctions, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak, Tool: tool(),
 		TrainFlags: c.trainFlags, LimitFlags: c.limitFlags, PlanFlags: c.PlanFlags,
 	}

@@ -19,10 +19,10 @@ import (
 
 // orderCmd orders the nodes of a bare problem.
 type orderCmd struct {
-	Problem string `arg:"" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
+	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
 
-	Out                string       `placeholder:"FILE" help:"Write the order: the object that --json prints, without the times; - is standard output."`
-	LP                 string       `name:"lp" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
+	Out                string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without the times; - is standard output."`
+	LP                 string       `name:"lp" out:"the integer program" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
 	Strategy           string       `aliases:"schedule" placeholder:"NAME" help:"Run one strategy alone (also --schedule): ${schedules} (default: search)."`
 	ScheduleGoal       string       `enum:"peak,area" default:"peak" help:"Among orders of the smallest peak: peak takes the least area (the sum of the loads) of the five that are at hand, area looks for less."`
 	Limit              *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`

@@ -14,21 +14,20 @@ import (
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
-	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/report"
 )
 
 // packCmd places buffers.
 type packCmd struct {
-	Buffers string `arg:"" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
+	Buffers string `arg:"" in:"the file of buffers" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
 
 	Capacity  *units.Size   `placeholder:"SIZE" help:"Any arena up to SIZE will do, such as 1MiB. Not fitting, or not known to fit: exit status 1, and nothing is written."`
 	Strategy  string        `placeholder:"NAME" help:"Run one strategy alone: ${placements} (default: all, then the searches)."`
 	Effort    string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
 	TimeLimit time.Duration `placeholder:"TIME" help:"Stop after TIME, such as 3s, with the best so far."`
 	Align     int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes, and place them at such (default 1)."`
-	Out       string        `placeholder:"FILE" help:"Write the buffers with their offsets: in the columns of the input, or as JSON if FILE ends in .json; - is standard output."`
-	SVG       string        `name:"svg" placeholder:"FILE" help:"Draw the placement: steps to the right, offsets upwards; - is standard output."`
+	Out       string        `out:"the placed buffers" placeholder:"FILE" help:"Write the buffers with their offsets: in the columns of the input, or as JSON if FILE ends in .json; - is standard output."`
+	SVG       string        `name:"svg" out:"the picture" placeholder:"FILE" help:"Draw the placement: steps to the right, offsets upwards; - is standard output."`
 	JSON      bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
@@ -96,8 +95,8 @@ func (c *packCmd) check() error {
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
 		return usagef("time limit %v: expected more than nothing", c.TimeLimit)
-	case c.Out != "" && (c.Out == c.SVG || c.Out != "-" && c.SVG != "-" && c.SVG != "" && onnx.SamePath(c.Out, c.SVG)):
-		return usagef("%s: expected different places for the buffers and the picture", c.Out)
+	case c.Out == "-" && c.SVG == "-":
+		return usagef("--out and --svg: expected at most one of them on standard output")
 	}
 	return nil
 }

@@ -14,16 +14,15 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
-	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
 )
 
 // reportCmd shows a plan.
 type reportCmd struct {
-	File string `arg:"" help:"A plan, a planned model (its plan is verified first) or a model (planned for the look, not written); - is standard input."`
+	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the look, not written); - is standard input."`
 
-	Out  string `short:"o" placeholder:"PATH" help:"Where it goes; - is standard output (default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; of --text: standard output)."`
+	Out  string `short:"o" out:"the report" placeholder:"PATH" help:"Where it goes; - is standard output (default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; of --text: standard output)."`
 	Open bool   `help:"Open it in the browser."`
 	SVG  bool   `name:"svg" xor:"form" help:"The two pictures alone, as one SVG."`
 	Text bool   `xor:"form" help:"The load curve and the summary, for a terminal."`
@@ -46,14 +45,12 @@ func (c *reportCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	e.files.Writes("the report", path)
 	s, err := c.openOnly(e, c.File)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if path != "-" && s.file != nil && onnx.HoldsExternal(s.file.Model, filepath.Dir(path), path) {
-		return usagef("%s: it holds the model's external data: expected another place for the report", path)
-	}
 	var text bytes.Buffer
 	if err := c.write(&text, s, path == "-" && colours(e.stdout)); err != nil {
 		return err
@@ -97,8 +94,6 @@ func (c *reportCmd) path() (string, error) {
 		return "", usagef("the report goes to standard output: expected no --open")
 	case path == "-" && c.JSON:
 		return "", usagef("the report and --json cannot both go to standard output")
-	case path != "-" && (c.File != "-" && onnx.SamePath(path, c.File) || c.PlanPath != "" && onnx.SamePath(path, c.PlanPath)):
-		return "", usagef("%s: it is the input: expected another place for the report", path)
 	}
 	return path, nil
 }

@@ -23,27 +23,27 @@ import (
 
 // runCmd runs a planned model inside its arena.
 type runCmd struct {
-	Model string `arg:"" help:"The planned model; its external data lie in its folder."`
+	Model string `arg:"" in:"the model" help:"The planned model; its external data lie in its folder."`
 
-	Plan        string            `placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
-	Inputs      string            `placeholder:"FILE.npz" help:"Inputs by name."`
-	Input       map[string]string `placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it; may be given again. Inputs without a value are random, learning_rate 0.001."`
+	Plan        string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
+	Inputs      string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name."`
+	Input       map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it; may be given again. Inputs without a value are random, learning_rate 0.001."`
 	Seed        uint64            `default:"0" help:"Of random inputs and of operators that draw at random (default 0)."`
-	Params      string            `placeholder:"FILE" help:"First values of a training graph's parameters and states (default: MODEL with .params.onnx, if it is there)."`
-	Outputs     string            `placeholder:"FILE.npz" help:"Write the outputs of the last step."`
-	Output      map[string]string `placeholder:"NAME=FILE" mapsep:"none" help:"Write one of them: .npy or .pb (TensorProto); may be given again."`
-	Save        string            `placeholder:"FILE" help:"Write the parameters and states after the last step, as --params takes them."`
-	SaveModel   string            `placeholder:"FILE" help:"Write the model that the training graph was made of, with the trained parameters."`
-	Source      string            `placeholder:"FILE" help:"That model, for --save-model (default: by the plan, beside MODEL)."`
+	Params      string            `in:"the parameters" placeholder:"FILE" help:"First values of a training graph's parameters and states (default: MODEL with .params.onnx, if it is there)."`
+	Outputs     string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step."`
+	Output      map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one of them: .npy or .pb (TensorProto); may be given again."`
+	Save        string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, as --params takes them."`
+	SaveModel   string            `out:"the trained model" placeholder:"FILE" help:"Write the model that the training graph was made of, with the trained parameters."`
+	Source      string            `in:"the model that was trained" placeholder:"FILE" help:"That model, for --save-model (default: by the plan, beside MODEL)."`
 	Steps       int               `default:"1" placeholder:"N" help:"Run so many steps; a training graph goes on from its new parameters (default 1)."`
 	Check       bool              `help:"Run all steps once more with every tensor apart and in another order: the outputs must be the same bits."`
 	Poison      bool              `help:"Spoil bytes as soon as they die, and look after every step whether a byte that is not live was written. Slow."`
 	Guard       guardFlag         `placeholder:"SIDE" help:"Lay every tensor between pages that cannot be accessed, so that a read or write outside of it is an error that names it: end (default), where its last byte lies before such a page, or front. Slow."`
-	Profile     string            `placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
-	CostsOut    string            `placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
+	Profile     string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
+	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
 	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
-	HostFile    string            `placeholder:"FILE" help:"Where the host pool of a plan made with --host-link lies: a new file, removed afterwards (default: in memory)."`
+	HostFile    string            `out:"the host pool" placeholder:"FILE" help:"Where the host pool of a plan made with --host-link lies: a new file, removed afterwards (default: in memory)."`
 	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
@@ -130,6 +130,10 @@ func (c *runCmd) run(e *env) error {
 	if path == "" {
 		path = optimize.PlanPath(c.Model)
 	}
+	e.files.Reads("the plan", path)
+	if err := e.files.Err(); err != nil {
+		return err
+	}
 	if err := atomicfile.Settle(c.Model); err != nil { // and what is beside it
 		return err
 	}
@@ -142,6 +146,10 @@ func (c *runCmd) run(e *env) error {
 		return err
 	}
 	defer f.Close()
+	e.readsExternal("the model", f.Model)
+	if err := e.files.Err(); err != nil {
+		return err
+	}
 	program, err := vm.New(f.Model, p)
 	if err != nil {
 		return err
@@ -150,22 +158,26 @@ func (c *runCmd) run(e *env) error {
 	if err := c.checkOutputs(program); err != nil {
 		return err
 	}
-	inputs, err := c.values(e, program)
-	if err != nil {
-		return err
-	}
-	source, err := c.source(program, p) // before hours of training
+	source, err := c.source(e, program, p) // before hours of training
 	if err != nil {
 		return err
 	}
 	if source != nil {
 		defer source.Close()
 	}
-	params, err := c.params(program)
+	params, err := c.params(e, program)
 	if err != nil {
 		return err
 	}
 	defer params.Close()
+	c.writesBeside(e, source)
+	if err := e.files.Err(); err != nil {
+		return err
+	}
+	inputs, err := c.values(e, program)
+	if err != nil {
+		return err
+	}
 	first := params.values
 	maps.Copy(first, inputs)
 	began := time.Now()

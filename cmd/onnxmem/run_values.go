@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
@@ -35,24 +36,23 @@ func (v *firstValues) Close() error {
 }
 
 // params opens the first values of a training graph.
-func (c *runCmd) params(program *vm.Program) (*firstValues, error) {
+func (c *runCmd) params(e *env, program *vm.Program) (*firstValues, error) {
 	v := &firstValues{values: map[string]vm.Value{}}
 	states := program.States()
 	if len(states) == 0 {
 		return v, nil
 	}
-	path := c.Params
-	if path == "" {
-		path = optimize.ParamsPath(c.Model)
-		if _, err := os.Stat(path); err != nil {
-			return v, nil // they stand among the inputs, or are missed
-		}
+	path := c.paramsPath()
+	if _, err := os.Stat(path); err != nil && c.Params == "" {
+		return v, nil // they stand among the inputs, or are missed
 	}
 	f, err := onnx.Open(path, onnx.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}
 	v.close = append(v.close, f.Close)
+	e.files.Reads(theParameters, path)
+	e.readsExternal(theParameters, f.Model)
 	all, err := vm.OpenInitializers(f.Model)
 	if err != nil {
 		v.Close()
@@ -65,6 +65,13 @@ func (c *runCmd) params(program *vm.Program) (*firstValues, error) {
 		}
 	}
 	return v, nil
+}
+
+func (c *runCmd) paramsPath() string {
+	if c.Params != "" {
+		return c.Params
+	}
+	return optimize.ParamsPath(c.Model)
 }
 
 // values are the inputs of the model that are no states: given, or random.
@@ -144,7 +151,7 @@ func (c *runCmd) checkOutputs(program *vm.Program) error {
 
 // source opens the model that a training graph was made of, if --save-model asks
 // for it.
-func (c *runCmd) source(program *vm.Program, p *plan.Plan) (*onnx.File, error) {
+func (c *runCmd) source(e *env, program *vm.Program, p *plan.Plan) (*onnx.File, error) {
 	if (c.Save != "" || c.SaveModel != "") && len(program.States()) == 0 {
 		return nil, usagef("%s has no parameters that change: --save and --save-model are for training graphs (optimize --train)", c.Model)
 	}
@@ -159,11 +166,39 @@ func (c *runCmd) source(program *vm.Program, p *plan.Plan) (*onnx.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.files.Reads("the model that was trained", path)
+	e.readsExternal("the model that was trained", f.Model)
 	if h := onnx.GraphSHA256(f.Model); h != p.Source.GraphSHA256 {
 		f.Close()
 		return nil, refusedf(path, "is not the model that %s was made of: expected graph_sha256 %s, found %s (name it with --source)", c.Model, p.Source.GraphSHA256, h)
 	}
 	return f, nil
+}
+
+// theParameters is what messages call the first values of parameters and states.
+// Training may go on in their place.
+const theParameters = "the parameters"
+
+// writesBeside adds the files that --save and --save-model write beside those that
+// they name.
+func (c *runCmd) writesBeside(e *env, source *onnx.File) {
+	if c.Save != "" {
+		var over []string
+		if files.Same(c.paramsPath(), c.Save) {
+			over = []string{"external data of " + theParameters}
+		}
+		e.files.Writes("the data of the saved parameters", vm.DataPath(c.Save), over...)
+	}
+	if source == nil {
+		return
+	}
+	e.files.Writes("the data of the trained model", vm.DataPath(c.SaveModel))
+	for _, location := range onnx.Locations(source.Model) {
+		to := filepath.Join(filepath.Dir(c.SaveModel), filepath.FromSlash(location))
+		if _, err := os.Lstat(to); err != nil { // one that is there stays as it is
+			e.files.Writes("external data of the trained model", to)
+		}
+	}
 }
 
 // save writes what the session has come to.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
@@ -19,7 +20,7 @@ import (
 // sourceFlags are the flags of the commands that look at a plan, wherever it
 // comes from.
 type sourceFlags struct {
-	PlanPath string `name:"plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
+	PlanPath string `name:"plan" in:"the plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
 	limitFlags
 	planFlags
 }
@@ -65,7 +66,13 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 		if f.PlanPath != "" {
 			return nil, usagef("%s is a plan itself: expected no --plan", path)
 		}
-		return s, s.readPlan(path, text)
+		if err := s.readPlan(path, text); err != nil {
+			return nil, err
+		}
+		if file := s.plan.Model.File; path != "-" && file == filepath.Base(file) {
+			e.files.Reads("the model that the plan is for", filepath.Join(filepath.Dir(path), file))
+		}
+		return s, e.files.Err()
 	case isStream:
 		m, err := onnx.Parse(s.name, text)
 		if err != nil {
@@ -77,13 +84,10 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 			return nil, err
 		}
 	}
-	if _, planned := s.file.Prop(planVersionKey); planned || f.PlanPath != "" {
-		if f.Limit != nil {
-			s.close()
-			return nil, usagef("%s is planned already: expected no --limit", path)
-		}
-		err = s.verify(f.PlanPath)
-	} else {
+	e.readsExternal("the model", s.file.Model)
+	if optimize.Planned(s.file.Model) || f.PlanPath != "" {
+		err = s.verify(e, f)
+	} else if err = e.files.Err(); err == nil {
 		err = s.optimize(e, f)
 	}
 	if err != nil {
@@ -110,9 +114,6 @@ func (f *sourceFlags) only(s *source) error {
 	refused := usagef("%s is planned already: --dim is for a model that is not", s.name)
 	return errors.Join(refused, s.close())
 }
-
-// planVersionKey marks a planned model, in its metadata.
-const planVersionKey = "onnxmem.plan_version"
 
 func (s *source) close() error {
 	if s.file == nil {
@@ -183,12 +184,20 @@ func (s *source) readPlan(path string, text []byte) (err error) {
 }
 
 // verify reads the plan of a planned model and holds the one against the other.
-func (s *source) verify(path string) (err error) {
+func (s *source) verify(e *env, f *sourceFlags) (err error) {
+	if f.Limit != nil {
+		return usagef("%s is planned already: expected no --limit", s.name)
+	}
+	path := f.PlanPath
 	if path == "" {
 		if s.file.Path == "-" {
 			return usagef("the planned model comes from standard input: say with --plan where its plan is")
 		}
 		path = optimize.PlanPath(s.file.Path)
+	}
+	e.files.Reads("the plan of the model", path)
+	if err := e.files.Err(); err != nil {
+		return err
 	}
 	if s.plan, err = readPlan(path); err != nil {
 		return err

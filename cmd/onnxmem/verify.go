@@ -16,8 +16,8 @@ import (
 
 // verifyCmd checks a plan.
 type verifyCmd struct {
-	Model string `arg:"" help:"The planned model; - is standard input."`
-	Plan  string `arg:"" optional:"" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
+	Model string `arg:"" in:"the model" help:"The planned model; - is standard input."`
+	Plan  string `arg:"" optional:"" in:"the plan" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 
 	Replay              bool `help:"Repeat the search where the bound rests on one, by another method: up to a minute or so."`
 	AllowMissingWeights bool `help:"Check without external data that are not there."`

@@ -20,7 +20,7 @@ type LimitFlags struct {
 	LimitArena bool         `seldom:"" help:"With --limit: the arena, not only the peak, fits."`
 	HostFlags
 	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
-	Costs  string             `seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
+	Costs  string             `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
 }
 
 // HostFlags say what a host memory may be used for.

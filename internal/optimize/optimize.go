@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -30,6 +31,11 @@ type Job struct {
 	Report       string // where the report goes; "": none is made
 	ExternalData string // copy, link, keep
 	Sync         bool   // wait until the files are on the disk
+	InPlace      bool   `json:",omitempty"` // Out may be In
+
+	// Taken is the files of the command around the job. Open adds the job's, and
+	// refuses one that would write over what is read. nil: the job stands alone.
+	Taken *files.Set `json:"-"`
 
 	InlineFunctions   bool // replace calls of local functions by their bodies first
 	SpareDims         bool // --dim may name dimensions that the model does not have
@@ -133,11 +139,9 @@ func (j Job) Open() (*Task, error) {
 	if t.File, err = onnx.Open(t.In, onnx.ReadOptions{AllowMissingWeights: t.AllowMissingWeights}); err != nil {
 		return nil, err
 	}
-	if t.Out != "" {
-		if err := t.checkOutputs(); err != nil {
-			t.Close()
-			return nil, err
-		}
+	if err := t.checkFiles(); err != nil {
+		t.Close()
+		return nil, err
 	}
 	t.Times.Read = Milliseconds(time.Since(t.began))
 	return t, nil

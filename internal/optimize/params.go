@@ -13,6 +13,9 @@ import (
 // few seconds a gigabyte, and protobuf allows 2 GiB.
 const mostInline = 256 << 20
 
+// zerosSuffix makes the name of the file beside the parameters that holds zeros.
+const zerosSuffix = ".zeros"
+
 // stageParams writes the first values of parameters and states beside path.
 // States, which are zero at first, lie in a file of their own where they are
 // large: all in the same zeros.
@@ -23,7 +26,7 @@ func stageParams(path string, step *autodiff.Step) ([]*atomicfile.File, error) {
 	}
 	var files []*atomicfile.File
 	if im.Size > mostInline {
-		zeros, err := stageZeros(path+".zeros", step.Params.Graph)
+		zeros, err := stageZeros(path+zerosSuffix, step.Params.Graph)
 		if err != nil {
 			return nil, err
 		}

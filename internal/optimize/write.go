@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
@@ -116,35 +117,68 @@ func Stage(path string, text []byte) (*atomicfile.File, error) {
 	return p, nil
 }
 
-// checkOutputs fails when an output would destroy an input or another output.
-func (t *Task) checkOutputs() error {
-	type output struct{ what, path string }
-	outputs := []output{{"planned model", t.Out}, {"plan", t.Job.Plan}}
+// TheModel is what a job calls the model that it reads, in its Files.
+const TheModel = "the model"
+
+// checkFiles fails when an output would take the place of what is read, or of
+// another output. What is planned may take the place of its model only where
+// InPlace says so.
+func (t *Task) checkFiles() error {
+	if t.Taken == nil {
+		t.Taken = &files.Set{}
+	}
+	s, m := t.Taken, t.File.Model
+	s.Reads(TheModel, t.In)
+	s.Reads("the costs of nodes", t.Costs)
+	for _, location := range onnx.Locations(m) {
+		s.Reads("external data of the model", filepath.Join(m.Source.Dir, filepath.FromSlash(location)))
+	}
+	inPlace := t.InPlace && files.Same(t.In, t.Out)
+	if old := PlanPath(t.In); !inPlace && Planned(m) && exists(old) {
+		s.Reads("the plan of the model", old)
+	}
+	if t.Out == "" {
+		return s.Err()
+	}
+	var over []string
+	if inPlace {
+		over = []string{TheModel}
+	}
+	s.Writes("the planned model", t.Out, over...)
+	s.Writes("the plan", t.Job.Plan)
+	s.Writes("the report", t.Report)
 	if t.Train {
-		outputs = append(outputs, output{"parameters", t.Params})
+		s.Writes("the parameters", t.Params)
+		s.Writes("the zeros of the states", t.Params+zerosSuffix)
 	}
-	for i, out := range outputs {
-		what := ""
-		if out.path == "-" {
-			continue
+	if t.Out == "-" {
+		return s.Err()
+	}
+	dir := filepath.Dir(t.Out)
+	for _, location := range onnx.Locations(m) {
+		// A file that is there stays as it is.
+		to, use := filepath.Join(dir, filepath.FromSlash(location)), s.Reads
+		if !exists(to) {
+			use = func(what, path string) { s.Writes(what, path) }
 		}
-		for _, before := range outputs[:i] {
-			if before.path != "-" && onnx.SamePath(out.path, before.path) {
-				what = "the " + before.what + " goes there"
-			}
-		}
-		switch {
-		case what != "":
-		case i > 0 && onnx.SamePath(out.path, t.In):
-			what = "it is the input"
-		case onnx.HoldsExternal(t.File.Model, filepath.Dir(t.Out), out.path):
-			what = "it holds the model's external data"
-		case i == 2 && t.Out != "-" && len(onnx.Locations(t.File.Model)) > 0 && filepath.Dir(out.path) != filepath.Dir(t.Out):
-			what = "the external data of the parameters lie beside the planned model"
-		}
-		if what != "" {
-			return &UsageError{fmt.Sprintf("%s: %s: expected another place for the %s", out.path, what, out.what)}
+		use("the external data beside the planned model", to)
+		if t.Train && filepath.Dir(t.Params) != dir {
+			return &UsageError{fmt.Sprintf("%s: the external data of the parameters lie beside the planned model: expected another place for the parameters", t.Params)}
 		}
 	}
-	return nil
+	return s.Err()
+}
+
+// planVersionKey marks a planned model, in its metadata.
+const planVersionKey = "onnxmem.plan_version"
+
+// Planned reports whether a model was written as a planned one.
+func Planned(m *graph.Model) bool {
+	_, is := m.Prop(planVersionKey)
+	return is
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
