@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
 // arm is one way to search: the order in which candidates are tried, as keys
@@ -100,20 +102,31 @@ func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 	type answer struct {
 		out   outcome
 		found []int64
+		fault *bug.Error
 	}
 	for x.work <= x.budget && y.work <= y.budget && x.ctx.Err() == nil {
 		mine, nodes := t.next()
 		others, _ := t.next()
 		other := make(chan answer, 1)
 		go func() {
-			out, found := y.try(others, nodes)
-			other <- answer{out, found}
+			var a answer
+			defer func() {
+				if r := recover(); r != nil { // the caller panics, and may be recovered itself
+					a.fault = bug.Recovered("", r)
+				}
+				other <- a
+			}()
+			a.out, a.found = y.try(others, nodes)
 		}()
 		out, found := x.try(mine, nodes)
 		if out != gaveUp {
 			stop()
 		}
-		if b := <-other; out == gaveUp {
+		b := <-other
+		if b.fault != nil {
+			panic(b.fault)
+		}
+		if out == gaveUp {
 			out, found = b.out, b.found
 		}
 		if out != gaveUp {

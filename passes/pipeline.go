@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -295,7 +296,7 @@ func optionalPasses() []string {
 func run(p Pass, s *State) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("internal error in pass %s: %v", p.Name, r)
+			err = bug.Recovered("pass "+p.Name, r)
 		}
 	}()
 	return p.Run(s)

@@ -12,7 +12,7 @@ import (
 	gotensor "gorgonia.org/tensor"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/work"
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
@@ -124,18 +124,14 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 
 // panicked is a fault of ours as an error.
 func (s *Session) panicked(r any) error {
-	var p *work.Panic
-	stack := ""
-	if err, ok := r.(error); ok && errors.As(err, &p) {
-		r, stack = p.Value, "\n"+string(p.Stack)
-	}
-	if e, is := r.(*kernel.TypeError); is { // the model is to blame
+	b := bug.Recovered("", r)
+	if e, is := b.Value.(*kernel.TypeError); is { // the model is to blame
 		return e
 	}
-	if err := s.faultOf(r); err != nil {
+	if err := s.faultOf(b.Value); err != nil {
 		return err
 	}
-	return fmt.Errorf("internal error: %v%s", r, stack)
+	return b
 }
 
 // fail keeps the error itself: gorgonia wraps it in a text of its own.

@@ -5,11 +5,11 @@
 package work
 
 import (
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
 // Pool is the workers of one session, with their scratch. It serves one
@@ -25,16 +25,8 @@ type Pool struct {
 	next  atomic.Int64
 	start []chan struct{}
 	done  sync.WaitGroup
-	fault atomic.Pointer[Panic]
+	fault atomic.Pointer[bug.Error] // of the first worker that panicked
 }
-
-// Panic is what a kernel panicked with on a worker.
-type Panic struct {
-	Value any
-	Stack []byte
-}
-
-func (p *Panic) Error() string { return fmt.Sprint(p.Value) }
 
 // New starts a pool; the caller is one of its workers. Close ends it.
 func New(workers int) *Pool {
@@ -107,7 +99,7 @@ func (p *Pool) For(parts int, body func(part, worker int)) {
 func (p *Pool) take(worker int) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.fault.CompareAndSwap(nil, &Panic{r, debug.Stack()})
+			p.fault.CompareAndSwap(nil, bug.Recovered("", r))
 			p.next.Store(p.parts)
 		}
 	}()
