@@ -18,7 +18,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
 // NodeID is an index into Graph.Nodes.
@@ -290,14 +291,8 @@ func (g *Graph) Label(i NodeID) string {
 	return fmt.Sprintf("node %q (%s)", Short(n.Name), n.OpName())
 }
 
-// Short cuts a name that would fill the screen.
-func Short(s string) string {
-	const most = 120
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+// Short cuts a name that would fill the screen. It is for names that are quoted.
+func Short(s string) string { return printable.Cut(s) }
 
 func findProp(props []Prop, key string) (string, bool) {
 	for _, p := range props {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
@@ -104,7 +105,7 @@ func (r *Report) String() string {
 	}
 	fmt.Fprintf(&b, "not valid: %s\n", count(len(r.Violations)+r.More, "violation"))
 	for _, x := range r.Violations {
-		fmt.Fprintf(&b, "%s: %s\n", x.Code, x.Message)
+		fmt.Fprintf(&b, "%s: %s\n", x.Code, printable.Line(x.Message))
 	}
 	if r.More > 0 {
 		fmt.Fprintf(&b, "and %d more\n", r.More)
