@@ -56,7 +56,7 @@ func (c *checkCmd) Run(e *env) error {
 	defer s.close()
 	if l.Baseline != nil {
 		for _, x := range l.Baseline.Diff(s.plan).Settings {
-			fmt.Fprintf(e.stderr, "onnxmem: %s: %s\n", c.Baseline, report.Setting(x))
+			e.say("%s: %s", c.Baseline, report.Setting(x))
 		}
 	}
 	gates := s.plan.Gates(l)
@@ -116,9 +116,9 @@ func (c *checkCmd) print(e *env, s *source, gates []plan.Gate, met bool) error {
 		case c.Format == "github" && !g.Met:
 			fmt.Fprintln(e.stdout, annotation(c.File, g.Figure, line))
 		case g.Met:
-			fmt.Fprintf(e.stdout, "%s: ok: %s\n", s.name, line)
+			fmt.Fprintf(e.stdout, "%s: ok: %s\n", units.Name(s.name), line)
 		default:
-			fmt.Fprintf(e.stdout, "%s: %s\n", s.name, line)
+			fmt.Fprintf(e.stdout, "%s: %s\n", units.Name(s.name), line)
 		}
 	}
 	return nil

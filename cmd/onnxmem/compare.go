@@ -189,7 +189,7 @@ var groupTitles = []struct {
 
 // compareText prints the table for a terminal of 100 columns.
 func compareText(w io.Writer, name string, t *passes.Comparison) {
-	fmt.Fprintf(w, "%s: ", name)
+	fmt.Fprintf(w, "%s: ", units.Name(name))
 	if t.Nodes > 0 {
 		fmt.Fprintf(w, "%s nodes, %s tensors, ", units.Group(int64(t.Nodes)), units.Group(int64(t.Tensors)))
 	}

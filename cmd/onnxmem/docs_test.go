@@ -7,10 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
-
-	"github.com/onnxmem/onnxmem/internal/optimize"
 )
 
 // TestPages runs every command of the pages, each block in a folder of its own.
@@ -99,7 +95,7 @@ func TestRecipesCode(t *testing.T) {
 // TestCommandsAreKnown: what a page says of a command, this command has: each flag
 // that stands behind it in one piece of code.
 func TestCommandsAreKnown(t *testing.T) {
-	parser, err := kong.New(&cli{}, kong.Vars{"version": "", "exports": strings.Join(exportNames(), ",")}, kong.Vars(optimize.Vars()))
+	parser, err := newParser(&cli{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (w *explainer) print(out io.Writer) {
 	if w.Bound < w.Peak {
 		gap = fmt.Sprintf("no order goes below %s; the gap of %.2f %% is open", units.Bytes(w.Bound), gapPercent(w.Bound, w.Peak))
 	}
-	fmt.Fprintf(out, "%s: the peak is %s: %s\n", w.file, units.Bytes(w.Peak), gap)
+	fmt.Fprintf(out, "%s: the peak is %s: %s\n", units.Name(w.file), units.Bytes(w.Peak), gap)
 	where := "there are no nodes; "
 	if w.PeakNode >= 0 {
 		where = fmt.Sprintf("it is first reached at step %d of %d, %s; ", w.PeakStep, len(w.order), w.node(w.PeakNode))

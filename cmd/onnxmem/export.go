@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/report"
 )
 
@@ -51,7 +52,7 @@ func (c *exportCmd) Run(e *env) error {
 		return &graph.Error{File: s.name, Offset: -1, Err: err}
 	}
 	if c.Out == "-" {
-		_, err := io.Copy(e.stdout, &text)
+		_, err := io.Copy(e.data, &text)
 		return err
 	}
 	n := text.Len()
@@ -69,6 +70,6 @@ func (c *exportCmd) Run(e *env) error {
 			Bytes  int    `json:"bytes"`
 		}{c.To, c.Out, n})
 	}
-	fmt.Fprintf(e.stdout, "wrote %s: %s\n", c.Out, report.Exports[k].Doc)
+	fmt.Fprintf(e.stdout, "wrote %s: %s\n", units.Name(c.Out), report.Exports[k].Doc)
 	return nil
 }

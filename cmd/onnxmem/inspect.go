@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
@@ -48,7 +49,7 @@ func (c *inspectCmd) Run(e *env) error {
 }
 
 func (c *inspectCmd) text(w io.Writer, f *onnx.File, in *passes.Inspection) {
-	fmt.Fprintf(w, "%s: %s", c.Model, units.Bytes(int64(len(f.Source.Bytes))))
+	fmt.Fprintf(w, "%s: %s", units.Name(c.Model), units.Bytes(int64(len(f.Source.Bytes))))
 	if f.Producer != "" {
 		fmt.Fprintf(w, ", by %s", units.Name(f.Producer))
 	}
@@ -140,7 +141,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 		fmt.Fprintln(w, "largest tensors")
 	}
 	for _, v := range in.Largest {
-		fmt.Fprintf(w, "  %-10s %s %s, made by %s\n", units.Short(v.Bytes), units.Name(v.Name), v.Type, v.Maker)
+		fmt.Fprintf(w, "  %-10s %s %s, made by %s\n", units.Short(v.Bytes), units.Name(v.Name), v.Type, printable.Line(v.Maker))
 	}
 	const most = 5
 	for i, d := range in.Dynamic {
@@ -152,7 +153,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 		if i > 0 {
 			title = ""
 		}
-		fmt.Fprintf(w, "%-11s %s: %s\n", title, units.Name(d.Tensor), d.Reason)
+		fmt.Fprintf(w, "%-11s %s: %s\n", title, units.Name(d.Tensor), printable.Line(d.Reason))
 	}
 	s := in.Plan.Summary
 	fmt.Fprintf(w, "peak, program order  %s", units.Bytes(s.PeakBytes))
@@ -163,7 +164,7 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 	if c.Tensors {
 		fmt.Fprintln(w, "tensors")
 		for _, v := range in.Tensors {
-			fmt.Fprintf(w, "  %-10s %s %s %s\n", units.Short(v.Bytes), units.Name(v.Name), v.Type, v.Dynamic)
+			fmt.Fprintf(w, "  %-10s %s %s %s\n", units.Short(v.Bytes), units.Name(v.Name), v.Type, printable.Line(v.Dynamic))
 		}
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -70,12 +71,14 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// env is what commands print to.
+// env is what commands print to, and what they share.
 type env struct {
-	stdout, stderr io.Writer
-	app            *kong.Application
-	files          *files.Set // that the command reads and writes
-	signals        *signals
+	stdout  people    // results
+	data    *stream   // the same, for data of a format
+	stderr  io.Writer // a line that moves, on a terminal; messages go by say
+	app     *kong.Application
+	files   *files.Set // that the command reads and writes
+	signals *signals
 }
 
 // failure is an error with an exit status of its own. An empty text prints
@@ -90,48 +93,68 @@ func (f *failure) Error() string { return f.text }
 // usagef is the failure of a command line that is wrong whatever the files hold;
 // [conclude] adds where to read on.
 func usagef(format string, args ...any) error {
-	return &failure{exitUsage, fmt.Sprintf(format, args...)}
+	return &optimize.UsageError{Text: fmt.Sprintf(format, args...)}
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the command without the process around it.
-func run(args []string, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) (status int) {
+	// A panic of ours, or of what we use, is one line for the user. So is a fault in a
+	// mapped file.
+	debug.SetPanicOnFault(true)
+	defer func() {
+		if r := recover(); r != nil {
+			status = conclude(stderr, "", bug.Recovered("", r))
+		}
+	}()
 	if len(args) == 1 && args[0] == batch.WorkerArg {
 		return batch.Serve(os.Stdin, stdout)
 	}
 	atomicfile.Notice = func(line string) { fmt.Fprintln(stderr, "onnxmem:", line) }
 	signals := &signals{stderr: stderr}
 	defer signals.watch()()
+	out := &stream{Writer: stdout, name: "standard output"}
+	command, err := dispatch(args, out, stderr, signals)
+	if failed := out.failed(); failed != nil {
+		err = failed
+	}
+	return conclude(stderr, command, err)
+}
+
+// dispatch runs the command that is named. It gives back what it is called.
+func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals) (command string, err error) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
 	args, help := optimize.Help(args)
 	var c cli
-	exited, status := false, 0
-	parser, err := newParser(&c, help, kong.Writers(stdout, stderr), kong.Exit(func(n int) { exited, status = true, n }))
+	ended, status := false, 0
+	parser, err := newParser(&c, help, kong.Writers(stdout, stderr), kong.Exit(func(n int) { ended, status = true, n }))
 	if err != nil {
-		fmt.Fprintln(stderr, "onnxmem:", err)
-		return exitFailed
+		return "", err
 	}
 	k, err := parser.Parse(args)
-	if exited {
-		return status
+	switch {
+	case ended && status == 0: // --help, --version
+		return "", nil
+	case ended:
+		return "", &failure{status: status}
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "onnxmem:", optimize.WrongLine("onnxmem", err))
-		return exitUsage
+		return "", &failure{exitUsage, optimize.WrongLine("onnxmem", err)}
 	}
+	command = k.Selected().FullPath()
 	named, err := namedFiles(k.Selected())
-	if err == nil {
-		err = k.Run(&env{stdout, stderr, parser.Model, named, signals})
+	if err != nil {
+		return command, err
 	}
-	return conclude(stderr, k.Selected().FullPath(), err)
+	return command, k.Run(&env{people{stdout}, stdout, stderr, parser.Model, named, signals})
 }
 
 // newParser reads command lines into c.
 func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
-	return kong.New(c, append(options,
+	return kong.New(c, append(append(options, bytesAsTheyAre...),
 		kong.Name("onnxmem"),
 		kong.Description("Make neural networks need less memory, and prove it."),
 		kong.Vars{"version": toolVersion(), "exports": strings.Join(exportNames(), ",")},
@@ -146,20 +169,29 @@ func conclude(stderr io.Writer, command string, err error) int {
 		return 0
 	}
 	atomicfile.AbortAll()
-	var f *failure
-	var refused *graph.Error
-	var option *passes.OptionError
-	var usage *optimize.UsageError
-	var conflict *files.Conflict
-	isFailure := errors.As(err, &f)
+	var (
+		stream   *streamError
+		f        *failure
+		b        *bug.Error
+		refused  *graph.Error
+		option   *passes.OptionError
+		usage    *optimize.UsageError
+		conflict *files.Conflict
+	)
+	if errors.As(err, &stream) && isClosedPipe(err) {
+		endOfPipe()
+	}
 	switch {
-	case isFailure && f.status != exitUsage:
+	case errors.As(err, &b):
+		tellBug(stderr, err, b)
+		return exitFailed
+	case errors.As(err, &f):
 		if f.text != "" {
-			fmt.Fprintln(stderr, "onnxmem:", f.text)
+			fmt.Fprintln(stderr, "onnxmem:", units.OneLine(err))
 		}
 		return f.status
-	case isFailure, errors.As(err, &option), errors.As(err, &usage), errors.As(err, &conflict):
-		fmt.Fprintf(stderr, "onnxmem: %v (see %s --help)\n", err, command)
+	case errors.As(err, &option), errors.As(err, &usage), errors.As(err, &conflict):
+		fmt.Fprintf(stderr, "onnxmem: %s (see %s --help)\n", units.OneLine(err), command)
 		return exitUsage
 	case errors.As(err, &refused):
 		fmt.Fprintln(stderr, units.OneLine(err))

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,20 +13,19 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// waiting is the environment variable that makes the test binary plan standard
-// input into the file named by it.
-const waiting = "ONNXMEM_TEST_WAITING"
+// lineVariable is the environment variable that makes the test binary run the command
+// line that stands in it, words parted by newlines.
+const lineVariable = "ONNXMEM_TEST_LINE"
 
 func TestMain(m *testing.M) {
-	if out := os.Getenv(waiting); out != "" {
-		os.Exit(run([]string{"optimize", "-", out}, os.Stdout, os.Stderr))
+	if line := os.Getenv(lineVariable); line != "" {
+		os.Exit(run(strings.Split(line, "\n"), os.Stdout, os.Stderr))
 	}
 	testscript.Main(m, map[string]func(){
 		"onnxmem": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) },
@@ -67,47 +65,6 @@ func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestSignalEndsTheWork: a command that waits for its input ends at once when
-// it is told to.
-func TestSignalEndsTheWork(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no such signals")
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	c := exec.Command(exe)
-	c.Env = append(os.Environ(), waiting+"="+filepath.Join(dir, "out.onnx"))
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	errs, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(500 * time.Millisecond) // it reads by then
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	kill := time.AfterFunc(10*time.Second, func() { c.Process.Kill() })
-	defer kill.Stop()
-	text, _ := io.ReadAll(errs)
-	_ = c.Wait()
-	if got := c.ProcessState.ExitCode(); got != exitFailed || string(text) != "onnxmem: stopped\n" {
-		t.Errorf("exit status %d, %q: expected %d and that it stopped", got, text, exitFailed)
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
-		t.Errorf("left %q", left)
-	}
-}
-
 // TestSignalEndsASearch: a signal during a search ends it with the best order so
 // far, which is printed, and does not end the process.
 func TestSignalEndsASearch(t *testing.T) {
@@ -131,7 +88,7 @@ func TestSignalEndsASearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	e := &env{stdout: &out, stderr: &errs, signals: &signals{stderr: &errs}}
+	e := &env{stdout: people{&stream{Writer: &out}}, stderr: &errs, signals: &signals{stderr: &errs}}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- (&orderCmd{Problem: file, Effort: "max", ScheduleGoal: "peak", Align: 1, JSON: true}).Run(e)

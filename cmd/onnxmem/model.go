@@ -45,12 +45,15 @@ func (c *modelCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := onnx.Write(c.Out, m, im, onnx.WriteOptions{}); err != nil {
-		return err
-	}
-	out := e.stdout
+	var out io.Writer = e.stdout
 	if c.Out == "-" {
-		out = e.stderr
+		out = e.messages()
+		_, err = im.WriteTo(e.data)
+	} else {
+		err = onnx.Write(c.Out, m, im, onnx.WriteOptions{})
+	}
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		return writeJSON(out, struct {
@@ -60,7 +63,7 @@ func (c *modelCmd) Run(e *env) error {
 			Nodes int    `json:"nodes"`
 		}{c.Name, c.Out, im.Size, len(m.Graph.Nodes)})
 	}
-	fmt.Fprintf(out, "wrote %s: %s, %d nodes, %s\n", c.Out, c.Name, len(m.Graph.Nodes), units.Bytes(im.Size))
+	fmt.Fprintf(out, "wrote %s: %s, %d nodes, %s\n", units.Name(c.Out), c.Name, len(m.Graph.Nodes), units.Bytes(im.Size))
 	return nil
 }
 

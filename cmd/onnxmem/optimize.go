@@ -44,7 +44,7 @@ func (f *planFlags) trace(e *env) func(passes.Pass, time.Duration) {
 		return nil
 	}
 	return func(p passes.Pass, d time.Duration) {
-		fmt.Fprintf(e.stderr, "%-10s %9.3f ms  %s\n", p.Name, optimize.Milliseconds(d), p.Doc)
+		fmt.Fprintf(e.messages(), "%-10s %9.3f ms  %s\n", p.Name, optimize.Milliseconds(d), p.Doc)
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *optimizeCmd) Run(e *env) error {
 	}
 	defer t.Close()
 	for _, m := range t.File.Missing {
-		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", units.Name(m))
+		e.say("%s: external data not found, planning without", units.Name(m))
 	}
 	opt, err := t.Options()
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 // batched is the job, with the largest batch if that is asked for.
 func (c *optimizeCmd) batched(e *env, bar *progress) (optimize.Job, error) {
 	job := c.job()
-	job.Taken = e.files
+	job.Taken, job.Stdout = e.files, e.data
 	switch {
 	case c.Out == "" && !c.Frontier && !c.MaxBatch:
 		return job, usagef("expected OUT, --frontier or --max-batch")
@@ -209,21 +209,21 @@ func warn(e *env, dims map[string]plan.Dim, warnings []string) {
 	const most = 10
 	for i, name := range assumed {
 		if i == most {
-			fmt.Fprintf(e.stderr, "onnxmem: … and %d more, listed in the plan\n", len(assumed)-most)
+			e.say("… and %d more, listed in the plan", len(assumed)-most)
 			break
 		}
-		fmt.Fprintf(e.stderr, "onnxmem: dimension %q is unbound: taken as %d (say --dim %s=N)\n", graph.Short(name), dims[name].Value, units.Name(name))
+		e.say("dimension %q is unbound: taken as %d (say --dim %s=N)", graph.Short(name), dims[name].Value, units.Name(name))
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(e.stderr, "onnxmem: %s\n", w)
+		e.say("%s", w)
 	}
 }
 
 // print shows the result: as one JSON object, or in a few lines.
 func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
-	out := e.stdout
+	var out io.Writer = e.stdout
 	if t.Out == "-" || t.Job.Plan == "-" {
-		out = e.stderr // the model, or the plan, has standard output to itself
+		out = e.messages() // the model, or the plan, has standard output to itself
 	}
 	if c.JSON {
 		o := t.Outcome()
@@ -248,9 +248,9 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 		return nil
 	}
 	if t.Out != "-" {
-		wrote := t.Out + ", " + t.Job.Plan
+		wrote := units.Name(t.Out) + ", " + units.Name(t.Job.Plan)
 		if r.Step != nil {
-			wrote += ", " + t.Params
+			wrote += ", " + units.Name(t.Params)
 		}
 		fmt.Fprintf(out, "wrote                %s in %.0f ms\n", wrote, t.Times.Total)
 	}
@@ -270,6 +270,9 @@ func writeJSON(w io.Writer, v any) error {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
 		return err
+	}
+	if p, ok := w.(people); ok {
+		b, w = printableJSON(b), p.stream
 	}
 	_, err = w.Write(append(b, '\n'))
 	return err

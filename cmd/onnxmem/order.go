@@ -79,11 +79,11 @@ func (c *orderCmd) Run(e *env) error {
 		}
 	}
 	if o.endedBy() != "" {
-		fmt.Fprintf(e.stderr, "onnxmem: %s: %s: the best order so far\n", o.file, o.endedBy())
+		e.say("%s: %s: the best order so far", o.file, o.endedBy())
 	}
-	out := e.stdout
+	var out io.Writer = e.stdout
 	if c.Out == "-" || c.LP == "-" {
-		out = e.stderr // what is written has standard output to itself
+		out = e.messages() // what is written has standard output to itself
 	}
 	if c.JSON {
 		if err := o.json(out, true); err != nil {
@@ -198,7 +198,7 @@ func (o *ordering) write(e *env) error {
 		case "":
 			continue
 		case "-":
-			if err := file.text(e.stdout); err != nil {
+			if err := file.text(e.data); err != nil {
 				return err
 			}
 			continue
@@ -282,7 +282,7 @@ func (o *ordering) text(w io.Writer) {
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(r.Bound), o.verdict())
 	wrote := ""
 	if o.cmd.Out != "" && o.cmd.Out != "-" {
-		wrote = fmt.Sprintf(", wrote %s", o.cmd.Out)
+		wrote = fmt.Sprintf(", wrote %s", units.Name(o.cmd.Out))
 	}
 	fmt.Fprintf(w, "ordered in           %.1f ms%s\n", optimize.Milliseconds(o.total), wrote)
 	o.limitText(w)

@@ -72,9 +72,9 @@ func (c *packCmd) Run(e *env) error {
 			return err
 		}
 	}
-	out := e.stdout
+	var out io.Writer = e.stdout
 	if c.Out == "-" || c.SVG == "-" {
-		out = e.stderr // what is written has standard output to itself
+		out = e.messages() // what is written has standard output to itself
 	}
 	if c.JSON {
 		if err := k.json(out); err != nil {
@@ -179,7 +179,7 @@ func (k *packing) write(e *env) error {
 			return err
 		}
 		if w.path == "-" {
-			if _, err := e.stdout.Write(text.Bytes()); err != nil {
+			if _, err := e.data.Write(text.Bytes()); err != nil {
 				return err
 			}
 			continue
@@ -340,7 +340,7 @@ func (k *packing) files() (list []string) {
 	}
 	for _, path := range []string{k.cmd.Out, k.cmd.SVG} {
 		if path != "" && path != "-" {
-			list = append(list, path)
+			list = append(list, units.Name(path))
 		}
 	}
 	return list

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/report"
 )
@@ -52,11 +53,11 @@ func (c *reportCmd) Run(e *env) error {
 	}
 	defer s.close()
 	var text bytes.Buffer
-	if err := c.write(&text, s, path == "-" && colours(e.stdout)); err != nil {
+	if err := c.write(&text, s, path == "-" && colours(e.data.Writer)); err != nil {
 		return err
 	}
 	if path == "-" {
-		_, err := e.stdout.Write(text.Bytes())
+		_, err := e.data.Write(text.Bytes())
 		return err
 	}
 	f, err := optimize.Stage(path, text.Bytes())
@@ -124,7 +125,7 @@ func (c *reportCmd) print(e *env, p *plan.Plan, path string, bytes int) error {
 		}{p.Summary, path, bytes})
 	}
 	report.Summary(e.stdout, p)
-	fmt.Fprintf(e.stdout, "wrote                %s\n", path)
+	fmt.Fprintf(e.stdout, "wrote                %s\n", units.Name(path))
 	return nil
 }
 

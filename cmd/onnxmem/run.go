@@ -187,7 +187,7 @@ func (c *runCmd) run(e *env) error {
 	}
 	defer s.Close()
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
-		fmt.Fprintf(e.stderr, "onnxmem: nothing of this plan leaves for a host: %s is not made\n", c.HostFile)
+		e.say("nothing of this plan leaves for a host: %s is not made", c.HostFile)
 	}
 	r := &runResult{}
 	r.Times.Prepare = millis(time.Since(began))

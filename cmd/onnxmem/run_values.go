@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -104,7 +103,7 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 			if x, is := filled[t.Name]; is {
 				v, err = vm.Filled(t, x)
 				if _, asked := c.Input[t.Name]; !asked {
-					fmt.Fprintf(e.stderr, "onnxmem: %s is %v (say --input %s=NUMBER)\n", t.Name, x, t.Name)
+					e.say("%s is %v (say --input %s=NUMBER)", t.Name, x, t.Name)
 				}
 			} else {
 				v, err = vm.Random(t, c.Seed+uint64(i))

@@ -16,6 +16,10 @@ import (
 // errInterrupted is why a search ended that was told to by a signal.
 var errInterrupted = errors.New("interrupted")
 
+// stopping are the signals that end the process. Go would print all goroutines on
+// SIGQUIT and SIGABRT.
+var stopping = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
+
 // signals ends the process when it is told to: at once, whatever it reads or
 // computes, with no half-written file left. Work that has a result at any time
 // may ask for a context instead, which the first signal ends; the next one ends
@@ -26,10 +30,20 @@ type signals struct {
 	cancel context.CancelCauseFunc // of the work under way, or nil
 }
 
-// watch begins; the function it returns ends it.
+// watch begins; the function it returns ends it. What the caller of the program has
+// ignored, as nohup does, stays ignored. With ONNXMEM_DEBUG, SIGQUIT and SIGABRT show
+// the goroutines.
 func (s *signals) watch() (end func()) {
 	came, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+	for _, sig := range stopping {
+		if !signal.Ignored(sig) && !(debugging() && (sig == syscall.SIGQUIT || sig == syscall.SIGABRT)) {
+			signal.Notify(came, sig)
+		}
+	}
+	// Who asks for it gets an error from a pipe that nobody reads, instead of a signal
+	// that would leave temporary files.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
 	go func() {
 		for {
 			select {
@@ -47,6 +61,7 @@ func (s *signals) watch() (end func()) {
 	}()
 	return func() {
 		signal.Stop(came)
+		signal.Stop(pipe)
 		close(done)
 	}
 }

@@ -220,7 +220,7 @@ func (s *source) verify(e *env, f *sourceFlags) (err error) {
 // optimize plans the model in memory.
 func (s *source) optimize(e *env, f *sourceFlags) error {
 	for _, m := range s.file.Missing {
-		fmt.Fprintf(e.stderr, "onnxmem: %s: external data not found, planning without\n", units.Name(m))
+		e.say("%s: external data not found, planning without", units.Name(m))
 	}
 	bar := newProgress(e.stderr, len(passes.Pipeline))
 	defer bar.stop()

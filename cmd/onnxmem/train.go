@@ -17,17 +17,17 @@ func warnTraining(e *env, r *passes.Result) {
 	const most = 10
 	for i, t := range r.Step.LeftOut {
 		if i == most {
-			fmt.Fprintf(e.stderr, "onnxmem: … and %d more that are not trained (--trainable, -v)\n", len(r.Step.LeftOut)-most)
+			e.say("… and %d more that are not trained (--trainable, -v)", len(r.Step.LeftOut)-most)
 			break
 		}
-		fmt.Fprintf(e.stderr, "onnxmem: not trained: %s\n", units.Name(t))
+		e.say("not trained: %s", units.Name(t))
 	}
 	for i, w := range r.Step.Warnings {
 		if i == most {
-			fmt.Fprintf(e.stderr, "onnxmem: … and %d more of this kind\n", len(r.Step.Warnings)-most)
+			e.say("… and %d more of this kind", len(r.Step.Warnings)-most)
 			break
 		}
-		fmt.Fprintf(e.stderr, "onnxmem: %s\n", w)
+		e.say("%s", w)
 	}
 }
 

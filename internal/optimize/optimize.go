@@ -11,6 +11,7 @@ package optimize
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ type Job struct {
 	ExternalData string // copy, link, keep
 	Sync         bool   // wait until the files are on the disk
 	InPlace      bool   `json:",omitempty"` // Out may be In
+
+	Stdout io.Writer `json:"-"` // for a job whose Out or Plan is "-"
 
 	// Taken is the files of the command around the job. Open adds the job's, and
 	// refuses one that would write over what is read. nil: the job stands alone.

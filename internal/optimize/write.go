@@ -56,7 +56,7 @@ func (t *Task) Write() error {
 // is written there. Files are given back with an error, too.
 func (t *Task) stage(im *onnx.Image) (files []*atomicfile.File, err error) {
 	if t.Out == "-" {
-		if _, err := im.WriteTo(os.Stdout); err != nil {
+		if _, err := im.WriteTo(t.Stdout); err != nil {
 			return files, err
 		}
 	} else {
@@ -94,7 +94,7 @@ func (t *Task) stage(im *onnx.Image) (files []*atomicfile.File, err error) {
 		return files, err
 	}
 	if t.Job.Plan == "-" {
-		_, err := os.Stdout.Write(text)
+		_, err := t.Stdout.Write(text)
 		return files, err
 	}
 	p, err := Stage(t.Job.Plan, text)

@@ -5,6 +5,7 @@
 package work
 
 import (
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"unsafe"

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// bytesAsTheyAre takes the values of texts from the command line as they stand there:
+// kong sends them through JSON, which has no names of files that are not UTF-8.
+var bytesAsTheyAre = []kong.Option{
+	kong.KindMapper(reflect.String, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		text, err := popText(ctx)
+		if err == nil {
+			target.SetString(text)
+		}
+		return err
+	})),
+	kong.TypeMapper(reflect.TypeFor[map[string]string](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		text, err := popText(ctx)
+		if err != nil {
+			return err
+		}
+		values, _ := target.Interface().(map[string]string)
+		if values == nil {
+			values = map[string]string{}
+		}
+		for _, item := range kong.SplitEscaped(text, ctx.Value.Tag.MapSep) {
+			name, value, ok := strings.Cut(item, "=")
+			if !ok {
+				return fmt.Errorf("expected NAME=VALUE, found %q", item)
+			}
+			values[name] = value
+		}
+		target.Set(reflect.ValueOf(values))
+		return nil
+	})),
+}
+
+func popText(ctx *kong.DecodeContext) (string, error) {
+	t, err := ctx.Scan.PopValue("string")
+	return fmt.Sprint(t.Value), err
+}
