@@ -1,0 +1,41 @@
+package strictjson
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// mostGrown is how many bytes are taken at once because a file is said to be so long.
+const mostGrown = 256 << 20
+
+// ReadObject reads a text of at most most bytes that begins an object. What begins
+// otherwise, such as a model that somebody gave in the place of its plan, is refused
+// before the rest of it is read. An error about the text is an *Error.
+func ReadObject(r io.Reader, most int64) ([]byte, error) {
+	var b bytes.Buffer
+	if f, ok := r.(interface{ Stat() (fs.FileInfo, error) }); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			b.Grow(int(min(info.Size(), most, mostGrown)) + bytes.MinRead)
+		}
+	}
+	if _, err := io.CopyN(&b, r, 512); err != nil && err != io.EOF {
+		return nil, err
+	}
+	switch head := bytes.TrimLeft(b.Bytes(), " \t\r\n"); {
+	case b.Len() == 0:
+		return nil, &Error{What: "expected an object, found nothing"}
+	case len(head) > 0 && head[0] != '{':
+		s := scanner{text: b.Bytes()}
+		at := b.Len() - len(head)
+		return nil, s.fault(at, "expected an object, found %q", s.glimpse(at))
+	}
+	if _, err := b.ReadFrom(io.LimitReader(r, most-int64(b.Len())+1)); err != nil {
+		return nil, err
+	}
+	if int64(b.Len()) > most {
+		return nil, &Error{Offset: most, What: fmt.Sprintf("expected at most %d bytes", most)}
+	}
+	return b.Bytes(), nil
+}

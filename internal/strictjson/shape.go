@@ -1,0 +1,106 @@
+package strictjson
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// shape is what the scan knows of a Go type: nothing of texts, numbers and what
+// decodes itself.
+type shape struct {
+	fields []field        // of a struct
+	index  map[string]int // of a field by its name; nil: no struct
+	elem   *shape         // of a list, or of an object of any keys
+	nulls  bool           // null may stand for it
+}
+
+type field struct {
+	name     string
+	shape    *shape
+	required bool
+	group    int // of the embedded pointer that it belongs to; 0: none
+}
+
+// maxFields is how many fields a struct may have: the scan keeps a bit for each.
+const maxFields = 64
+
+var (
+	shapes      sync.Map // of reflect.Type
+	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+)
+
+func shapeOf(t reflect.Type) *shape {
+	if s, known := shapes.Load(t); known {
+		return s.(*shape)
+	}
+	s := build(t, map[reflect.Type]*shape{})
+	shapes.Store(t, s)
+	return s
+}
+
+// build makes the shape of a type; known has those that are under way.
+func build(t reflect.Type, known map[reflect.Type]*shape) *shape {
+	if s := known[t]; s != nil {
+		return s
+	}
+	s := &shape{}
+	known[t] = s
+	own := t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler)
+	switch t.Kind() {
+	case reflect.Pointer:
+		*s = *build(t.Elem(), known)
+		s.nulls = true
+	case reflect.Struct: // also one that decodes itself: its fields have the names that it reads
+		s.index = map[string]int{}
+		groups := 0
+		s.add(t, 0, &groups, known)
+		if len(s.fields) > maxFields {
+			panic("strictjson: " + t.String() + " has too many fields")
+		}
+	case reflect.Slice, reflect.Array:
+		s.nulls = t.Kind() == reflect.Slice
+		if !own && t.Elem().Kind() != reflect.Uint8 { // bytes are a text
+			s.elem = build(t.Elem(), known)
+		}
+	case reflect.Map:
+		s.nulls = true
+		if !own {
+			s.elem = build(t.Elem(), known)
+		}
+	case reflect.Interface:
+		s.nulls = true
+	}
+	return s
+}
+
+// add adds the fields of a struct, those of embedded structs among them.
+func (s *shape) add(t reflect.Type, group int, groups *int, known map[reflect.Type]*shape) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			inner, g := f.Type, group
+			if inner.Kind() == reflect.Pointer {
+				*groups++
+				inner, g = inner.Elem(), *groups
+			}
+			if inner.Kind() == reflect.Struct {
+				s.add(inner, g, groups, known)
+				continue
+			}
+		}
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		s.index[name] = len(s.fields)
+		s.fields = append(s.fields, field{
+			name: name, shape: build(f.Type, known), group: group,
+			required: !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero"),
+		})
+	}
+}

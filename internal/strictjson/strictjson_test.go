@@ -1,0 +1,312 @@
+package strictjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/onnxmem/onnxmem/internal/strictjson"
+)
+
+type inner struct {
+	Bytes int64    `json:"bytes"`
+	Names []string `json:"names"`
+	Node  *int     `json:"node,omitempty"`
+}
+
+// Extra is embedded, as the figures of a limit are in a plan's summary.
+type Extra struct {
+	Most  int64    `json:"most"`
+	Bound *float64 `json:"bound"`
+	Link  int64    `json:"link,omitempty"`
+}
+
+// ID decodes itself.
+type ID string
+
+func (id *ID) UnmarshalJSON(b []byte) error { *id = ID(b); return nil }
+
+type outer struct {
+	Name  string           `json:"name"`
+	List  []inner          `json:"list"`
+	Dims  map[string]inner `json:"dims"`
+	Flag  bool             `json:"flag"`
+	Rate  float64          `json:"rate,omitempty"`
+	Later json.RawMessage  `json:"later,omitempty"`
+	ID    ID               `json:"id,omitempty"`
+	Hid   int              `json:"-"`
+	*Extra
+}
+
+const whole = `{"name": "a", "list": [{"bytes": 1, "names": ["x"]}, {"bytes": 2, "names": null, "node": 3}], "dims": {"n": {"bytes": 0, "names": []}}, "flag": false}`
+
+func TestUnmarshal(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"ours", whole, ""},
+		{"spaces", " \r\n\t" + whole + "\n", ""},
+		{"nothing at all is there", `{}`, ""},
+		{"fields that are not known", `{"note": {"Name": 1, "name": [{}, {"a": null}]}, "Note": 2}`, ""},
+		{"keys of a map that differ in case", `{"dims": {"n": {}, "N": {}}}`, ""},
+		{"a text with all its escapes", `{"name": "\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é"}`, ""},
+		{"numbers as null", `{"flag": null, "list": [null, {"bytes": null}]}`, ""},
+		{"what decodes itself", `{"id": {"x": [1, 2]}}`, ""},
+
+		{"a key twice", `{"name": "a", "flag": true, "name": "b"}`, `byte 28: key "name" stands there twice`},
+		{"a key twice, one spelled with an escape", `{"name": "a", "n\u0061me": "b"}`, `byte 14: key "name" stands there twice`},
+		{"a key twice, deep", `{"list": [{}, {"bytes": 1, "bytes": 2}]}`, `byte 27: list[1]: key "bytes" stands there twice`},
+		{"a key of a map twice", `{"dims": {"a b": {}, "a b": {}}}`, `byte 21: dims: key "a b" stands there twice`},
+		{"a key that is not known twice", `{"note": 1, "note": 2}`, `byte 12: key "note" stands there twice`},
+		{"a key twice within what is not known", `{"note": [{"deep": {"a": 1, "a": 2}}]}`, `byte 28: note[0].deep: key "a" stands there twice`},
+		{"many keys, one of them twice", manyKeys(50, 17), `byte 543: key "k17" stands there twice`},
+		{"a key within what decodes itself", `{"id": {"x": 1, "x": 2}}`, `byte 16: id: key "x" stands there twice`},
+		{"a key within what is kept as it is", `{"later": {"x": 1, "x": 2}}`, `byte 19: later: key "x" stands there twice`},
+		{"another case", `{"Name": "a"}`, `byte 1: expected the key "name", found "Name"`},
+		{"another case beside the right one", `{"list": [{"bytes": 1, "BYTES": 2}]}`, `byte 23: list[0]: expected the key "bytes", found "BYTES"`},
+		{"another case, as encoding/json folds it", `{"li\u017ft": []}`, `byte 1: expected the key "list", found "liſt"`},
+		{"another case of an embedded field", `{"Most": 1}`, `byte 1: expected the key "most", found "Most"`},
+		{"more behind the end", whole + " {}", `byte 151: expected the end of the text, found "{}"`},
+		{"a second value", `{} {}`, `byte 3: expected the end of the text, found "{}"`},
+		{"not UTF-8", "{\"name\": \"a\xff\"}", "byte 11: name: expected UTF-8, found byte 0xff"},
+		{"a key that is not UTF-8", "{\"\xc3\x28\": 1}", "byte 2: expected UTF-8, found byte 0xc3"},
+		{"half a surrogate pair", `{"name": "a\ud800b"}`, `byte 11: name: expected both halves of a surrogate pair, found "\\ud800" alone`},
+		{"the second half alone", `{"dims": {"\udc00": {}}}`, `byte 11: dims: expected both halves of a surrogate pair, found "\\udc00" alone`},
+		{"two first halves", `{"name": "\ud800\ud800"}`, `byte 10: name: expected both halves of a surrogate pair, found "\\ud800" alone`},
+		{"too deep", `{"note": ` + strings.Repeat("[", 1<<20), "expected at most 200 levels of lists and objects, found more"},
+		{"too deep, objects", strings.Repeat(`{"note":`, 1<<20), "expected at most 200 levels of lists and objects, found more"},
+
+		{"nothing", "", "byte 0: unexpected end of JSON input"},
+		{"space", "  ", "byte 2: unexpected end of JSON input"},
+		{"cut short", `{"name": "a`, "byte 11: unexpected end of JSON input"},
+		{"cut short in an escape", `{"name": "a\`, `byte 11: invalid character ' ' in string escape code`},
+		{"no JSON", "ONNX", "byte 0: invalid character 'O' looking for beginning of value"},
+		{"a comma too many", `{"name": "a",}`, "byte 13: invalid character '}' looking for beginning of object key string"},
+		{"no colon", `{"name" "a"}`, `byte 8: invalid character '"' after object key`},
+		{"a control character", "{\"name\": \"a\nb\"}", `byte 11: invalid character '\n' in string literal`},
+		{"a byte order mark", "\xef\xbb\xbf{}", "byte 0: invalid character 'ï' looking for beginning of value"},
+		{"a number that is none", `{"rate": 01}`, "byte 10: invalid character '1' after object key:value pair"},
+		{"another type", `{"flag": "yes"}`, "byte 14: flag: expected true or false, found string"},
+		{"a fraction", `{"list": [{"bytes": 1.5}]}`, "byte 23: list.bytes: expected a whole number of 64 bits, found number 1.5"},
+		{"too large", `{"list": [{"bytes": 9223372036854775808}]}`, "byte 39: list.bytes: expected a whole number of 64 bits, found number 9223372036854775808"},
+		{"a long number", `{"rate": 1e` + strings.Repeat("9", 200) + `}`, "byte 211: rate: expected a number of 64 bits, found number 1e" + strings.Repeat("9", 51) + "…"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v outer
+			err := strictjson.Unmarshal([]byte(c.text), &v)
+			check(t, err, c.want)
+			if c.want != "" {
+				return
+			}
+			var plain outer
+			if err := json.Unmarshal([]byte(c.text), &plain); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := dump(t, v), dump(t, plain); got != want {
+				t.Errorf("decoded %s, expected %s", got, want)
+			}
+		})
+	}
+}
+
+func manyKeys(n, twice int) string {
+	var b strings.Builder
+	b.WriteString("{")
+	for i := range n {
+		fmt.Fprintf(&b, `"k%02d": %d, `, i, i)
+	}
+	fmt.Fprintf(&b, `"k%d": 0}`, twice)
+	return strings.ReplaceAll(b.String(), `, "k17"`, `,  "k17"`)
+}
+
+func dump(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func check(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)):
+		t.Errorf("error %v, expected %q", err, want)
+	}
+	if e := (*strictjson.Error)(nil); err != nil && (!errors.As(err, &e) || len(err.Error()) > 500) {
+		t.Errorf("error %T of %d bytes, expected a short *strictjson.Error", err, len(err.Error()))
+	}
+}
+
+func TestRules(t *testing.T) {
+	complete, known := strictjson.Rules{Complete: true}, strictjson.Rules{Known: true}
+	for _, c := range []struct {
+		name  string
+		rules strictjson.Rules
+		text  string
+		want  string
+	}{
+		{"complete", complete, whole, ""},
+		{"complete, with more", complete, strings.Replace(whole, "{", `{"note": null, `, 1), ""},
+		{"a field is missing", complete, strings.Replace(whole, `, "flag": false`, "", 1), `"flag" is missing`},
+		{"a field deep inside is missing", complete, strings.Replace(whole, `"bytes": 2, `, "", 1), `byte 78: list[1]: "bytes" is missing`},
+		{"a field in a map is missing", complete, strings.Replace(whole, `"bytes": 0, `, "", 1), `dims.n: "bytes" is missing`},
+		{"an empty object", complete, strings.Replace(whole, `{"bytes": 1, "names": ["x"]}`, "{}", 1), `byte 24: list[0]: "bytes" is missing`},
+		{"null for a number", complete, strings.Replace(whole, `"bytes": 1`, `"bytes": null`, 1), `byte 33: list[0].bytes: expected a value, found null`},
+		{"null for an object", complete, strings.Replace(whole, `{"bytes": 1, "names": ["x"]}`, "null", 1), `list[0]: expected a value, found null`},
+		{"null for a text", complete, strings.Replace(whole, `["x"]`, "[null]", 1), `list[0].names[0]: expected a value, found null`},
+		{"null for what may be absent", complete, strings.Replace(whole, `"node": 3`, `"node": null`, 1), ""},
+		{"all embedded fields", complete, strings.Replace(whole, "{", `{"most": 1, "bound": null, `, 1), ""},
+		{"some embedded fields", complete, strings.Replace(whole, "{", `{"most": 1, `, 1), `"bound" is missing`},
+		{"an embedded field that may be absent, alone", complete, strings.Replace(whole, "{", `{"link": 1, `, 1), `"most" is missing`},
+		{"known", known, whole, ""},
+		{"a field that is not known", known, `{"list": [{"byte": 1}]}`, `byte 11: list[0]: no field "byte" is known here`},
+		{"keys of a map", known, `{"dims": {"anything": {}}}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var v outer
+			check(t, c.rules.Unmarshal([]byte(c.text), &v), c.want)
+		})
+	}
+}
+
+// TestBounded: a hostile text takes memory and stack in proportion to its bytes.
+func TestBounded(t *testing.T) {
+	for _, c := range []struct{ name, text string }{
+		{"levels", strings.Repeat("[", 1<<20)},
+		{"keys", manyKeys(1<<16, 17)},
+		{"objects", `{"note": [` + strings.Repeat(`{},`, 1<<18) + `{}]}`},
+		{"objects with keys", `{"note": [` + strings.Repeat(`{"":0},`, 1<<17) + `{}]}`},
+		{"a long path", `{"` + strings.Repeat(`a": {"`, 150) + strings.Repeat("b", 1<<20) + `": 1, "` + strings.Repeat("b", 1<<20) + `": 1`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var v outer
+			if err := (strictjson.Rules{Complete: true}).Unmarshal([]byte(c.text), &v); err == nil || len(err.Error()) > 1000 {
+				t.Errorf("error %.200v, expected a short one", err)
+			}
+			runtime.ReadMemStats(&after)
+			if used, most := after.TotalAlloc-before.TotalAlloc, uint64(24*len(c.text)+1<<16); used > most {
+				t.Errorf("%d bytes of text took %d bytes of memory, expected at most %d", len(c.text), used, most)
+			}
+		})
+	}
+}
+
+func TestReadObject(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"an object", `{"a": 1}`, ""},
+		{"space before it", "\n" + strings.Repeat(" ", 600) + "{}", ""},
+		{"as long as may be", "{" + strings.Repeat(" ", 998) + "}", ""},
+		{"too long", "{" + strings.Repeat(" ", 999) + "}", "byte 1000: expected at most 1000 bytes"},
+		{"nothing", "", "byte 0: expected an object, found nothing"},
+		{"a model", " \x08\x0a\x12\x05torch", `byte 1: expected an object, found "\b\n\x12\x05tor`},
+		{"a list", "[]", `byte 0: expected an object, found "[]"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.json")
+			if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for _, r := range []io.Reader{f, strings.NewReader(c.text)} {
+				b, err := strictjson.ReadObject(r, 1000)
+				if c.want == "" && (err != nil || string(b) != c.text) {
+					t.Errorf("%d bytes, error %v, expected all %d", len(b), err, len(c.text))
+				}
+				if c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+					t.Errorf("error %v, expected %q", err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// judge is a second opinion, by the tokens of encoding/json: whether a text is one
+// value without a key that stands twice in an object.
+func judge(text []byte) bool {
+	if !utf8.Valid(text) || !json.Valid(text) {
+		return false
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var value func() bool
+	value = func() bool {
+		start, err := d.Token()
+		if err != nil {
+			return false
+		}
+		keys := map[json.Token]bool{}
+		for start == json.Delim('{') || start == json.Delim('[') {
+			if !d.More() {
+				_, err := d.Token()
+				return err == nil
+			}
+			if start == json.Delim('{') {
+				key, err := d.Token()
+				if err != nil || keys[key] {
+					return false
+				}
+				keys[key] = true
+			}
+			if !value() {
+				return false
+			}
+		}
+		return true
+	}
+	return value()
+}
+
+// FuzzUnmarshal holds the scan against the tokens of encoding/json.
+func FuzzUnmarshal(f *testing.F) {
+	for _, text := range []string{whole, `{"a": [1, -2.5e3, "x\n", true, null, {}]}`, `{"a": 1, "\u0061": 2}`, `[[[]]]`, `"\ud83d\ude00"`, `1`, ` nul`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var v any
+		err := strictjson.Unmarshal(text, &v)
+		switch good := judge(text); {
+		case err == nil && !good:
+			t.Fatalf("accepted: %q", text)
+		case err != nil && good && !strings.Contains(err.Error(), "surrogate") && !strings.Contains(err.Error(), "levels") && !strings.Contains(err.Error(), "expected a number of 64 bits"):
+			t.Fatalf("refused: %q: %v", text, err)
+		}
+		var o outer
+		for _, rules := range []strictjson.Rules{{}, {Complete: true}, {Known: true}} {
+			if rules.Unmarshal(text, &o) == nil && err != nil {
+				t.Fatalf("accepted for a struct, not in general: %q: %v", text, err)
+			}
+		}
+	})
+}
+
+// BenchmarkUnmarshal reads a list of objects, strictly and not.
+func BenchmarkUnmarshal(b *testing.B) {
+	text := []byte(`{"list": [` + strings.Repeat(`{"bytes": 123456, "names": ["tensor", "view of it"], "node": 17},`+"\n", 20000) + `{"bytes": 0, "names": []}]}`)
+	for name, unmarshal := range map[string]func([]byte, any) error{"strict": strictjson.Unmarshal, "encoding-json": json.Unmarshal} {
+		b.Run("reader="+name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				var v outer
+				if err := unmarshal(text, &v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
