@@ -8,6 +8,9 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
 // jsonBuffer is a buffer in JSON: the columns of the CSV, lifetimes half-open.
@@ -54,11 +57,11 @@ func (id *jsonID) UnmarshalJSON(b []byte) error {
 //
 // or the list alone. Lifetimes and gaps are half-open; id, lower, upper and size
 // must be there; a hint below 0 is none; an offset is fixed. Other fields around
-// the list are skipped, others in a buffer refused. The problem is valid, or the
-// error says what is not.
+// the list are skipped, others in a buffer refused; a key that stands twice in an
+// object, or in another case, is refused. The problem is valid, or the error says
+// what is not.
 func ReadJSON(r io.Reader) (Problem, error) {
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
+	d := &jsonReader{Decoder: json.NewDecoder(r)}
 	p, err := readJSON(d)
 	if err != nil {
 		var syntax *json.SyntaxError
@@ -70,7 +73,8 @@ func ReadJSON(r io.Reader) (Problem, error) {
 	return p, p.Validate()
 }
 
-func readJSON(d *json.Decoder) (p Problem, err error) {
+// readJSON goes through the text as it comes: a list of buffers is never held whole.
+func readJSON(d *jsonReader) (p Problem, err error) {
 	start, err := d.Token()
 	if err != nil {
 		return p, err
@@ -81,29 +85,13 @@ func readJSON(d *json.Decoder) (p Problem, err error) {
 		found = true
 		err = p.readList(d)
 	case json.Delim('{'):
+		seen := map[string]bool{}
 		for err == nil && d.More() {
-			var key json.Token
-			if key, err = d.Token(); err != nil {
+			if err = p.readField(d, seen); err != nil {
 				break
 			}
-			switch key {
-			case "alignment":
-				err = d.Decode(&p.Alignment)
-			case "buffers":
-				if found {
-					return p, errors.New("buffers: expected one list, found a second")
-				}
-				found = true
-				if start, err = d.Token(); err == nil && start != json.Delim('[') {
-					return p, fmt.Errorf("buffers: expected a list, found %v", start)
-				}
-				if err == nil {
-					err = p.readList(d)
-				}
-			default:
-				err = d.Decode(new(json.RawMessage))
-			}
 		}
+		found = seen["buffers"]
 		if err == nil {
 			_, err = d.Token()
 		}
@@ -120,15 +108,66 @@ func readJSON(d *json.Decoder) (p Problem, err error) {
 	return p, nil
 }
 
+// readField reads a key and its value, of the object around the list; seen has the
+// keys before it.
+func (p *Problem) readField(d *jsonReader, seen map[string]bool) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	key, _ := token.(string) // encoding/json lets nothing else stand there
+	if seen[key] {
+		return fmt.Errorf("byte %d: key %.64q stands there twice", d.InputOffset(), key)
+	}
+	seen[key] = true
+	for _, known := range []string{"alignment", "buffers"} {
+		if key != known && strings.EqualFold(key, known) {
+			return fmt.Errorf("byte %d: expected the key %q, found %q", d.InputOffset(), known, key)
+		}
+	}
+	switch key {
+	case "alignment":
+		return d.decode(&p.Alignment, strictjson.Rules{})
+	case "buffers":
+		start, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if start != json.Delim('[') {
+			return fmt.Errorf("buffers: expected a list, found %v", start)
+		}
+		return p.readList(d)
+	}
+	var skipped json.RawMessage
+	return d.decode(&skipped, strictjson.Rules{})
+}
+
+// jsonReader decodes value after value by the rules that hold for all our JSON.
+type jsonReader struct {
+	*json.Decoder
+	text json.RawMessage // of the value before; its memory serves the next
+}
+
+func (d *jsonReader) decode(v any, rules strictjson.Rules) error {
+	if err := d.Decode(&d.text); err != nil {
+		return err
+	}
+	err := rules.Unmarshal(d.text, v)
+	if e := (*strictjson.Error)(nil); errors.As(err, &e) {
+		e.Offset += d.InputOffset() - int64(len(d.text))
+	}
+	return err
+}
+
 // readList reads buffers to the end of their list.
-func (p *Problem) readList(d *json.Decoder) error {
+func (p *Problem) readList(d *jsonReader) error {
 	for d.More() {
 		n := len(p.Buffers)
 		if n == mostRead {
 			return fmt.Errorf("buffers: expected at most %d", mostRead)
 		}
 		var j jsonBuffer
-		err := d.Decode(&j)
+		err := d.decode(&j, strictjson.Rules{Known: true})
 		var b Buffer
 		if err == nil {
 			b, err = j.buffer()

@@ -8,8 +8,12 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
 // Format and Version name the JSON format that this package reads and writes.
@@ -225,22 +229,48 @@ func (p *Plan) Write(w io.Writer) error {
 // buffers.
 const maxJSON = 4 << 30
 
-// Read reads a plan. Errors say what was expected and what was found; the
-// caller names the file.
+// Read reads a plan. No key may stand twice in an object, or in another case than
+// docs/formats.md has it; every field that is not optional must be there; other
+// fields are skipped. Errors say at which byte, what was expected and what was found;
+// the caller names the file.
 func Read(r io.Reader) (*Plan, error) {
-	d := json.NewDecoder(io.LimitReader(r, maxJSON))
+	text, err := strictjson.ReadObject(r, maxJSON)
+	if err != nil {
+		return nil, notAPlan(err)
+	}
 	p := &Plan{}
-	if err := d.Decode(p); err != nil {
-		return nil, fmt.Errorf("not a plan: %w", err)
+	// Complete keeps the plan's memory in proportion to its text: the shortest buffer
+	// is as long in JSON as in memory.
+	err = strictjson.Rules{Complete: true}.Unmarshal(text, p)
+	head := p
+	if err != nil {
+		// A file of another format, or of a version to come, is told by its head.
+		head = &Plan{}
+		var only struct {
+			Format  *string `json:"format"`
+			Version *int    `json:"version"`
+		}
+		if json.Unmarshal(text, &only) != nil || only.Format == nil || only.Version == nil {
+			return nil, notAPlan(err)
+		}
+		head.Format, head.Version = *only.Format, *only.Version
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("not a plan: expected its end at byte %d, found more", d.InputOffset())
-	}
-	if p.Format != Format {
-		return nil, fmt.Errorf("format is %q, expected %q", p.Format, Format)
-	}
-	if p.Version != Version {
-		return nil, fmt.Errorf("plan version is %d, expected %d", p.Version, Version)
+	switch {
+	case head.Format != Format:
+		return nil, fmt.Errorf("format is %q, expected %q", graph.Short(head.Format), Format)
+	case head.Version != Version:
+		return nil, fmt.Errorf("plan version is %d, expected %d", head.Version, Version)
+	case err != nil:
+		return nil, notAPlan(err)
 	}
 	return p, nil
+}
+
+// notAPlan is the error about a text that cannot be read as a plan; one of the
+// reader stands as it is.
+func notAPlan(err error) error {
+	if e := (*strictjson.Error)(nil); errors.As(err, &e) {
+		return fmt.Errorf("not a plan: %w", err)
+	}
+	return err
 }

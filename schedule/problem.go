@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
 // Problem is a bare scheduling problem, as "onnxmem order" reads it.
@@ -50,25 +51,14 @@ func (t *Tensor) UnmarshalJSON(b []byte) error {
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) {
 		// The offset counts from the tensor's first byte: its name says more.
-		return &Error{-1, -1, fmt.Sprintf("tensor %.64q", p.Name), typeError(typ)}
+		what := strictjson.Mismatch(typ)
+		if typ.Field != "" {
+			what = typ.Field + ": " + what
+		}
+		return &Error{-1, -1, fmt.Sprintf("tensor %.64q", p.Name), what}
 	}
 	*t = Tensor(p)
 	return err
-}
-
-// typeError spells the field and both types of a mismatch.
-func typeError(err *json.UnmarshalTypeError) string {
-	want, where := err.Type.String(), err.Field
-	switch err.Type.Kind() {
-	case reflect.Struct:
-		want = "an object"
-	case reflect.Slice:
-		want = "a list"
-	}
-	if where != "" {
-		where += ": "
-	}
-	return fmt.Sprintf("%sexpected %s, found %s", where, want, err.Value)
 }
 
 // Reuses lists the tensors over which the producer may write a result, as

@@ -3,10 +3,11 @@ package schedule
 import (
 	"bufio"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
 const (
@@ -23,7 +24,8 @@ const (
 
 // ReadProblem reads a problem from JSON, gzipped or not (the first two bytes
 // tell), and validates it. An error gives the byte or the node or tensor, not
-// the file: the caller knows its name. Unknown fields are skipped.
+// the file: the caller knows its name. Unknown fields are skipped; a key that stands
+// twice in an object, or in another case, is refused.
 func ReadProblem(r io.Reader) (*Problem, error) {
 	packed := &counter{r: r}
 	b := bufio.NewReader(packed)
@@ -43,8 +45,8 @@ func ReadProblem(r io.Reader) (*Problem, error) {
 		return nil, fmt.Errorf("more than %d bytes of JSON", maxProblemBytes)
 	}
 	var p Problem
-	if err := json.Unmarshal(text, &p); err != nil {
-		return nil, jsonError(err)
+	if err := strictjson.Unmarshal(text, &p); err != nil {
+		return nil, err
 	}
 	if p.Nodes == nil {
 		return nil, errors.New(`nodes: missing: expected a scheduling problem {"nodes": [...], "tensors": [...]}`)
@@ -79,17 +81,4 @@ func (f *inflated) Read(b []byte) (int, error) {
 		return n, fmt.Errorf("gzip: %w", err)
 	}
 	return n, err
-}
-
-// jsonError puts the byte offset in front, where the parser knows it.
-func jsonError(err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
-	}
-	var typ *json.UnmarshalTypeError
-	if errors.As(err, &typ) {
-		return fmt.Errorf("byte %d: %s", typ.Offset, typeError(typ))
-	}
-	return err
 }

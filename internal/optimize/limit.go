@@ -1,14 +1,13 @@
 package optimize
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/readable"
+	"github.com/onnxmem/onnxmem/internal/strictjson"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
 )
@@ -108,13 +107,13 @@ func readCosts(path string) (map[string]int64, error) {
 		return refuse(err)
 	}
 	defer f.Close()
-	d := json.NewDecoder(io.LimitReader(f, maxCosts))
 	var costs map[string]float64
-	if err := d.Decode(&costs); err != nil {
-		return refuse(fmt.Errorf(`expected {"node name": nanoseconds}: %w`, err))
+	text, err := strictjson.ReadObject(f, maxCosts)
+	if err == nil {
+		err = strictjson.Rules{Complete: true}.Unmarshal(text, &costs)
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return refuse(fmt.Errorf("expected its end at byte %d, found more", d.InputOffset()))
+	if err != nil {
+		return refuse(fmt.Errorf(`expected {"node name": nanoseconds}: %w`, err))
 	}
 	list := make(map[string]int64, len(costs))
 	for name, ns := range costs {
