@@ -26,7 +26,8 @@ type bounds struct {
 	idle   int64   // graph inputs that nobody reads: live at step 0
 	grain  int64   // divides all sizes
 	total  int64   // of all sizes
-	work   int64   // done so far: nodes and storages looked at
+	work   int64   // of flows, so far: nodes and storages looked at
+	marks  int64   // nodes that were put on sides, at most
 	side   []side  // by node, of the case that is looked at
 	stack  []graph.NodeID
 }
@@ -111,6 +112,7 @@ func gcd(a, b int64) int64 {
 
 // mark puts all nodes that the given ones lead to on a side, but not these.
 func (b *bounds) mark(from []graph.NodeID, next [][]graph.NodeID, as side) {
+	b.marks += int64(len(b.side))
 	b.stack = append(b.stack[:0], from...)
 	for len(b.stack) > 0 {
 		n := b.stack[len(b.stack)-1]
@@ -181,6 +183,9 @@ func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side,
 		if i == 0 || a.unknown || a.bytes < worst.bytes {
 			worst = a
 		}
+		if b.spent() {
+			a.unknown, worst.unknown = true, true
+		}
 		if a.unknown || a.bytes < target {
 			break // no need to look for a smaller one
 		}
@@ -203,6 +208,13 @@ const maxMatchings = 16
 // 24,000 nodes, and ten times as many through the largest of the training graphs.
 // What goes beyond is as good as claimed.
 const maxWork = 1 << 27
+
+// maxMarks bounds how many nodes a plan may have put on sides, which each proof does
+// before any flow: as many as the largest set of a graph of 10,000 nodes.
+const maxMarks = 1 << 27
+
+// spent reports whether there is no work left for proofs.
+func (b *bounds) spent() bool { return b.work > maxWork || b.marks > maxMarks }
 
 // least asks whether the load of node id, over all states that the sides allow,
 // is at least target. What costs least to compute is tried first.

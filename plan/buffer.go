@@ -117,25 +117,36 @@ func (s *scope) checkPool(list []Buffer, k int) {
 
 // checkKind checks the kind of a buffer that holds tensors.
 func (s *scope) checkKind(list []Buffer, k int, updated bool) {
-	b, p := &list[k], &s.buffers[k]
-	output := slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].output })
-	want := []string{KindActivation}
+	p := &s.buffers[k]
+	want := s.kindOf(p)
 	switch {
 	case updated:
-		want = []string{KindParameter, KindState}
-	case p.resident:
-		want[0] = KindConstant
-	case s.v.training && slices.ContainsFunc(b.Tensors, func(name string) bool { return strings.HasSuffix(name, ".grad") }):
-		want[0] = KindGradient
-		if output {
-			want = append(want, KindOutput)
+		if want = KindState; s.v.trained[s.g.Tensors[s.storages[p.storages[0]].tensors[0]].Name] {
+			want = KindParameter
 		}
-	case output:
-		want[0] = KindOutput
-	case s.storages[p.storages[0]].input:
-		want[0] = KindInput
+	case p.resident:
+		want = KindConstant
 	}
-	if !slices.Contains(want, b.Kind) {
-		s.fault(CodeKind, `%s: expected kind "%s", found %q`, s.label(list, k), strings.Join(want, `" or "`), graph.Short(b.Kind))
+	if found := list[k].Kind; found != want {
+		s.fault(CodeKind, "%s: expected kind %q, found %q", s.label(list, k), want, graph.Short(found))
 	}
+}
+
+// kindOf is the kind of a buffer that is not resident: the first of its storages that
+// is a gradient or a graph output decides.
+func (s *scope) kindOf(p *placed) string {
+	for _, i := range p.storages {
+		st := &s.storages[i]
+		gradient := func(t graph.TensorID) bool { return strings.HasSuffix(s.g.Tensors[t].Name, ".grad") }
+		switch {
+		case len(s.updated) > 0 && slices.ContainsFunc(st.tensors, gradient):
+			return KindGradient
+		case st.output:
+			return KindOutput
+		}
+	}
+	if s.storages[p.storages[0]].input {
+		return KindInput
+	}
+	return KindActivation
 }

@@ -205,6 +205,9 @@ func (s *scope) checkDynamic(list []Dynamic, names map[string]graph.TensorID) {
 			if d.Node != maker {
 				s.fault(CodeDynamic, "dynamic: tensor %s: expected node %q, found %q", s.name(id), graph.Short(maker), graph.Short(d.Node))
 			}
+			if d.Reason != t.Dynamic {
+				s.believe("dynamic.reason") // another version may say it in other words
+			}
 		}
 		listed[id] = true
 	}

@@ -36,11 +36,16 @@ func (v *verifier) certify(s *scope, sum *Summary) {
 			case isProven:
 				proven = max(proven, c.ValueBytes)
 			case isUnknown:
-				claimed = max(claimed, c.ValueBytes)
+				if claimed = max(claimed, c.ValueBytes); c.ValueBytes > sum.PeakBytes {
+					v.fault(CodeCertificate, "certificate %d: expected at most the peak, %d, found %d", i, sum.PeakBytes, c.ValueBytes)
+				}
 			}
 		default:
 			v.fault(CodeCertificate, "certificate %d: no proof is known for kind %q", i, graph.Short(c.Kind))
 		}
+	}
+	if claimed > proven {
+		v.claim("certificates")
 	}
 	bound := v.p.Summary.LowerBoundBytes
 	switch {
@@ -55,11 +60,15 @@ func (v *verifier) certify(s *scope, sum *Summary) {
 		bound = sum.PeakBytes
 	}
 	sum.LowerBoundBytes = bound
+	if bound > proven {
+		v.claim("lower_bound_bytes")
+	}
 	switch peak := sum.PeakBytes; {
 	case bound == peak && peak <= proven:
 		v.r.Schedule, sum.ScheduleOptimal = "proven", true
 	case claimed == peak:
 		v.r.Schedule, sum.ScheduleOptimal = "claimed by search", true
+		v.claim("schedule_optimal")
 	default:
 		v.r.Schedule = fmt.Sprintf("gap %d bytes", peak-min(bound, proven))
 	}
@@ -84,7 +93,7 @@ func (v *verifier) prove(s *scope, i int) outcome {
 	if v.bounds == nil && !v.overflow {
 		v.bounds = newBounds(s)
 	}
-	if v.overflow {
+	if v.overflow || v.bounds.spent() {
 		return isUnknown
 	}
 	var a answer
@@ -160,8 +169,8 @@ func (v *verifier) replay(s *scope, i int) outcome {
 	return isUnknown
 }
 
-// certified gives the nodes of a certificate. Which they are stand in its steps;
-// the name of a single one must fit.
+// certified gives the nodes of a certificate. Which they are stands in its steps;
+// the names must be theirs.
 func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 	c := &v.p.Certificates[i]
 	one := c.Kind == CertificateCut
@@ -186,8 +195,13 @@ func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 		seen[step] = true
 		set = append(set, graph.NodeID(step))
 	}
-	if n := s.g.Nodes[set[0]]; one && (len(c.Nodes) != 1 || c.Nodes[0] != n.Name) {
-		v.fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %s", i, graph.Short(n.Name), set[0], quotedList(c.Nodes))
+	if len(c.Nodes) != len(set) {
+		v.fault(CodeCertificate, "certificate %d: expected the names of %s, found %d", i, count(len(set), "node"), len(c.Nodes))
+	}
+	for k := range min(len(set), len(c.Nodes)) {
+		if n := s.g.Nodes[set[k]]; c.Nodes[k] != n.Name {
+			v.fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %q", i, graph.Short(n.Name), set[k], graph.Short(c.Nodes[k]))
+		}
 	}
 	return set, true
 }

@@ -14,12 +14,22 @@ import (
 // plan fits its model, that no buffers overlap, and the bound are Verify's.
 // The error names the first thing that does not agree. O(n).
 func (p *Plan) Check() error {
-	for _, check := range []func() error{p.checkPools, p.checkBuffers, p.checkOrders, p.checkCertificates, p.checkFigures} {
+	for _, check := range []func() error{p.checkPools, p.checkBuffers, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkAbsurd} {
 		if err := check(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checkAbsurd gives the first thing that cannot be so.
+func (p *Plan) checkAbsurd() (err error) {
+	p.absurd(func(_, format string, args ...any) {
+		if err == nil {
+			err = fmt.Errorf(format, args...)
+		}
+	})
+	return err
 }
 
 var kinds = []string{

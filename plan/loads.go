@@ -63,9 +63,10 @@ func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	p := &v.p.ProgramOrder
 	claimed := v.p.Summary.ProgramPeakBytes
 	plain, from := s, s.identity()
-	if added := v.added(s, again); added != nil {
-		plain, from = s.without(added, again)
+	if v.added = v.addedNodes(s, again); v.added != nil {
+		plain, from = s.without(v.added, again)
 	}
+	v.plain = plain
 	n := len(from)
 	if len(p.Steps) != n || len(p.LoadBytes) != n {
 		v.fault(CodeProgram, "program_order: expected %d steps and loads, found %d and %d", n, len(p.Steps), len(p.LoadBytes))
@@ -102,6 +103,7 @@ func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	if v.p.KeepsRandomOrder {
 		v.checkEffects(plain, order)
 	}
+	v.claimOrder(s, v.checkSource(s, again))
 	loads, peak := plain.simulate(order)
 	for i, load := range loads {
 		if p.LoadBytes[i] != load {

@@ -178,10 +178,39 @@ var mutations = []mutation{
 	{name: "a step costs less than nothing", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Steps[0].CostNS = -1 }},
 	{name: "a bound above the cost", of: repeated, code: "limit", plan: func(p *plan.Plan) { b := 101.0; p.Summary.ExtraCostBound = &b }},
 	{name: "fewer repetitions than there are", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.RecomputedNodes-- }},
+	{name: "a bound below 0", of: repeated, code: "limit", plan: func(p *plan.Plan) { b := -1.0; p.Summary.ExtraCostBound = &b }},
+	{name: "a peak without the limit that one node does not fit into", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.PlainPeakBytes = 64 }},
+	{name: "a peak without the limit that is below the limit", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.PlainPeakBytes = p.Summary.LimitBytes }},
+	{name: "another peak without a limit that is kept anyway", of: plain, code: "limit", plan: func(p *plan.Plan) {
+		p.Summary.Limited = &plan.Limited{LimitBytes: 1 << 20, PlainPeakBytes: p.Summary.PeakBytes + 64}
+	}},
+	{name: "costs without a limit", of: plain, code: "limit", plan: func(p *plan.Plan) { p.Steps[1].CostNS, p.Steps[2].CostNS = 5, 5 }},
+	{name: "a transfer that costs", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Steps[3].CostNS = 1 }},
+	{name: "no limit where tensors leave", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.Limited = nil }},
+	{name: "a node of a body runs again", of: "a loop", code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[0].Steps[1].Again = new(int) }},
+	{name: "a node of a body has a cost", of: "a loop", code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[0].Steps[1].CostNS = 7 }},
+
+	frontier("a limit below 0", plan.FrontierPoint{LimitBytes: -1}),
+	frontier("a larger limit behind a smaller one", plan.FrontierPoint{LimitBytes: 64}, plan.FrontierPoint{LimitBytes: 128}),
+	frontier("a limit that the plan itself keeps is impossible", plan.FrontierPoint{LimitBytes: 192, Impossible: true}),
+	frontier("what is impossible has a cost", plan.FrontierPoint{LimitBytes: 64, Impossible: true, ExtraCostPercent: percent(5)}),
+	frontier("what is impossible has a bound", plan.FrontierPoint{LimitBytes: 64, Impossible: true, ExtraCostBound: percent(5)}),
+	frontier("a plan below a limit that is impossible", plan.FrontierPoint{LimitBytes: 128, Impossible: true}, plan.FrontierPoint{LimitBytes: 64, ExtraCostPercent: percent(5)}),
+	frontier("a cost below 0", plan.FrontierPoint{LimitBytes: 64, ExtraCostPercent: percent(-5)}),
+	frontier("a bound below 0", plan.FrontierPoint{LimitBytes: 64, ExtraCostBound: percent(-5)}),
+	frontier("a bound above the cost", plan.FrontierPoint{LimitBytes: 64, ExtraCostPercent: percent(5), ExtraCostBound: percent(6)}),
+	frontier("a smaller limit costs less", plan.FrontierPoint{LimitBytes: 128, ExtraCostPercent: percent(5)}, plan.FrontierPoint{LimitBytes: 96}, plan.FrontierPoint{LimitBytes: 64, ExtraCostPercent: percent(4)}),
+
 	{name: "buffers that are not swapped", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.SwappedBuffers++ }},
 
 	{name: "the file is another", of: plain, code: "sha256", plan: func(p *plan.Plan) { p.Model.GraphSHA256 = strings.Repeat("0", 64) }},
 	{name: "the file is longer", of: plain, code: "bytes", plan: func(p *plan.Plan) { p.Model.Bytes++ }},
+	{name: "the file's name is a path", of: plain, code: "format", plan: func(p *plan.Plan) { p.Model.File = "../out.onnx" }},
+	{name: "the source's name is a path", of: plain, code: "source", plan: func(p *plan.Plan) { p.Source.File = "/etc/passwd" }},
+	{name: "the source has no name", of: plain, code: "source", plan: func(p *plan.Plan) { p.Source.File = "" }},
+	{name: "the source has a length below 0", of: plain, code: "source", plan: func(p *plan.Plan) { p.Source.Bytes = -1 }},
+	{name: "the source's hash is none", of: plain, code: "source", plan: func(p *plan.Plan) { p.Source.GraphSHA256 = strings.Repeat("G", 64) }},
+	{name: "the source's hash is short", of: plain, code: "source", plan: func(p *plan.Plan) { p.Source.GraphSHA256 = p.Source.GraphSHA256[1:] }},
 	{name: "version", of: plain, code: "format", plan: func(p *plan.Plan) { p.Version = 2 }},
 	{name: "mode of an inference model", of: plain, code: "mode", plan: func(p *plan.Plan) { p.Mode = "training" }},
 	{name: "mode of a training graph", of: updating, code: "mode", plan: func(p *plan.Plan) { p.Mode = "inference" }},
@@ -218,6 +247,7 @@ var mutations = []mutation{
 	{name: "kind of an output", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "d").Kind = "activation" }},
 	{name: "kind of an input", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "x").Kind = "activation" }},
 	{name: "kind of a constant", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "w").Kind = "parameter" }},
+	{name: "kind of a parameter that is called a state", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "w").Kind = "state" }},
 	{name: "kind of a parameter", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "w").Kind = "constant" }},
 	{name: "kind of a gradient", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "h").Kind = "activation" }},
 	{name: "kind of no meaning", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "a").Kind = "scratch" }},
@@ -288,6 +318,7 @@ var mutations = []mutation{
 	}},
 	{name: "a parameter is updated before it is read", of: "update before the last reader", code: "inplace"},
 	{name: "a view of what is no view", of: "not a view", code: "inplace"},
+	{name: "an update that stands twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=h","w=w.new"]`) }},
 	{name: "an update of something that is no input", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", "h=w.new") }},
 
 	{name: "steps are exchanged", of: plain, code: "order", plan: func(p *plan.Plan) { p.Steps[1], p.Steps[2] = p.Steps[2], p.Steps[1] }},
@@ -363,6 +394,27 @@ var mutations = []mutation{
 	forged("a set with a node twice", "last-of-set", 64, 5, 7, 5),
 	forged("a set with a step below 0", "first-of-set", 64, 1, -1),
 	forged("a set with a step beyond the last", "last-of-set", 64, 5, 1<<40),
+	{name: "a certificate of a set names another node", of: "competing nodes", code: "certificate", plan: func(p *plan.Plan) {
+		certify(p, "first-of-set", 1088, 1, 3)
+		p.Certificates[0].Nodes[1] = "make k"
+	}},
+	{name: "a certificate of a set names no nodes", of: "competing nodes", code: "certificate", plan: func(p *plan.Plan) {
+		certify(p, "first-of-set", 1088, 1, 3)
+		p.Certificates[0].Nodes = nil
+	}},
+	{name: "a certificate of a set names a node too many", of: "competing nodes", code: "certificate", plan: func(p *plan.Plan) {
+		certify(p, "first-of-set", 1088, 1, 3)
+		p.Certificates[0].Nodes = append(p.Certificates[0].Nodes, "make k")
+	}},
+	{name: "a certificate below 0", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+		p.Certificates = []plan.Certificate{{Kind: "cut", Nodes: []string{"make d"}, Steps: []int{4}, ValueBytes: -1}}
+	}},
+	{name: "a search above the plan's own peak", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+		p.Certificates = []plan.Certificate{{Kind: "search", ValueBytes: p.Summary.PeakBytes + 1}}
+	}},
+	{name: "a search of nodes", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+		p.Certificates = []plan.Certificate{{Kind: "search", Nodes: []string{"make d"}, Steps: []int{4}, ValueBytes: 64}}
+	}},
 	{name: "a certificate of no kind", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Certificates = []plan.Certificate{{Kind: "trust me", ValueBytes: 1}} }},
 	{name: "a lower bound without a certificate", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Summary.LowerBoundBytes = 64 }},
 	{name: "a lower bound above the peak", of: plain, code: "certificate", plan: func(p *plan.Plan) {
@@ -382,6 +434,7 @@ var mutations = []mutation{
 	{name: "summary: total", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.TotalBytes++ }},
 	{name: "summary: peak step", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.PeakStep++ }},
 	{name: "summary: optimal without proof", of: plain, code: "summary", plan: func(p *plan.Plan) { p.Summary.ScheduleOptimal = true }},
+	{name: "summary: the arena is the peak, and not called optimal", of: "two steps", code: "summary", plan: func(p *plan.Plan) { p.Summary.PlacementOptimal = false }},
 	{name: "summary: optimal and not said", of: "nothing at all", code: "summary", plan: func(p *plan.Plan) { p.Summary.ScheduleOptimal = false }},
 
 	{name: "a node's place is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.Graph.Nodes[0].SetProp("onnxmem.offset", "a=arena:0:64") }},
@@ -406,6 +459,13 @@ var mutations = []mutation{
 func forged(name, kind string, bytes int64, steps ...int) mutation {
 	return mutation{name: name, of: "competing nodes", code: "certificate", plan: func(p *plan.Plan) { certify(p, kind, bytes, steps...) }}
 }
+
+// frontier is a list of other limits that cannot be so, in a plan whose peak is 192.
+func frontier(name string, points ...plan.FrontierPoint) mutation {
+	return mutation{name: "frontier: " + name, of: plain, code: "frontier", plan: func(p *plan.Plan) { p.Frontier = points }}
+}
+
+func percent(f float64) *float64 { return &f }
 
 // certify gives a plan one certificate and the lower bound that it proves.
 func certify(p *plan.Plan, kind string, bytes int64, steps ...int) {
@@ -604,7 +664,7 @@ var bases = map[string]struct {
 			out y
 			out w.new
 		`,
-		props: map[string]string{"onnxmem.mode": "training", "onnxmem.updates": `["w=w.new"]`},
+		props: map[string]string{"onnxmem.mode": "training", "onnxmem.updates": `["w=w.new"]`, "onnxmem.trainable": `["w"]`},
 	}, naive{inplace: true, groups: []string{"w w.new", "x y"}}},
 }
 

@@ -246,7 +246,7 @@ func (nv *naive) summary(arena int64) {
 		s.PeakBytes = s.NaiveBytes
 	}
 	s.ProgramPeakBytes = s.PeakBytes
-	s.ScheduleOptimal = s.PeakBytes == 0
+	s.ScheduleOptimal, s.PlacementOptimal = s.PeakBytes == 0, s.ArenaBytes == s.PeakBytes
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: arena}, {Name: plan.Resident, Bytes: nv.resident}}
 	if nv.host > 0 {
 		p.Pools = append(p.Pools, plan.Pool{Name: plan.Host, Bytes: nv.host})

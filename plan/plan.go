@@ -70,8 +70,7 @@ type Sharing struct {
 	Inplace bool `json:"inplace"`
 }
 
-// Summary is the plan in figures. All but PlacementOptimal, and in Limited what is
-// said there, are recomputed by Verify.
+// Summary is the plan in figures. Verify computes them anew, or lists them as claimed.
 type Summary struct {
 	Nodes            int   `json:"nodes"`
 	Tensors          int   `json:"tensors"` // graph inputs and node outputs of the main graph
@@ -91,8 +90,8 @@ type Summary struct {
 
 // Limited is what a plan below a limit costs. Extra cost is the time of what runs
 // again and of waiting for transfers, in per cent of a step in which nothing does
-// either, by the costs of the steps.
-// PlainPeakBytes and ExtraCostBound are not recomputed by Verify.
+// either, by the costs of the steps. Of PlainPeakBytes, ExtraCostBound and HostLink
+// Verify refuses what cannot be, and lists the rest as claimed.
 type Limited struct {
 	LimitBytes       int64    `json:"limit_bytes"`
 	LimitArena       bool     `json:"limit_arena,omitempty"` // the arena is within the limit, not only the peak
@@ -179,10 +178,10 @@ const (
 
 // Certificate proves a lower bound: no order, whatever it writes in place, has a
 // smaller peak. Verify proves it anew from the kind and the nodes alone, but for
-// a search, which it believes and says so.
+// a search, which it believes and says so. A search has neither nodes nor steps.
 type Certificate struct {
 	Kind       string   `json:"kind"`
-	Nodes      []string `json:"nodes"`           // names, for readers; that of a single node must fit
+	Nodes      []string `json:"nodes"`           // names, for readers
 	Steps      []int    `json:"steps,omitempty"` // the same nodes as steps of the planned order
 	ValueBytes int64    `json:"value_bytes"`
 }

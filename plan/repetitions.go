@@ -142,10 +142,10 @@ func (r *repetitions) take(id, first graph.NodeID) {
 	}
 }
 
-// added reports for each node whether the plan has added it to the graph that it was
+// addedNodes reports for each node whether the plan has added it to the graph that it was
 // made for: it repeats another, or it is a transfer to the host or back that the
 // input file's order does not list. nil: none is.
-func (v *verifier) added(s *scope, again []graph.NodeID) []bool {
+func (v *verifier) addedNodes(s *scope, again []graph.NodeID) []bool {
 	listed := map[int]bool{}
 	for _, step := range v.p.ProgramOrder.Steps {
 		listed[step] = true
@@ -229,8 +229,8 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 	claim := v.p.Summary.Limited
 	if claim == nil {
-		if again != nil {
-			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it where nodes run again")
+		if v.added != nil {
+			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it where nodes run again or tensors leave")
 		}
 		return
 	}
@@ -245,8 +245,11 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 	plain, extra := 0.0, 0.0
 	for i := range min(len(v.p.Steps), len(s.g.Nodes)) {
 		cost := v.p.Steps[i].CostNS
-		if cost < 0 {
-			v.fault(CodeLimit, "steps: step %d: cost_ns: expected a figure >= 0, found %d", i, cost)
+		if cost > 0 {
+			v.claim("steps.cost_ns")
+		}
+		if cost > 0 && s.g.Nodes[i].IsSwap() {
+			v.fault(CodeLimit, "steps: step %d: cost_ns: expected none of a transfer, found %d", i, cost)
 		}
 		if again != nil && again[i] != none {
 			l.RecomputedNodes++
@@ -272,7 +275,6 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 	if l.LimitArena {
 		held, what = sum.ArenaBytes, "arena"
 	}
-	const rounding = 1e-9 // of sums of costs
 	switch {
 	case held > l.LimitBytes:
 		v.fault(CodeLimit, "summary: limit_bytes: expected at least the %s, %d, found %d", what, held, l.LimitBytes)
@@ -284,6 +286,8 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 		v.fault(CodeLimit, "summary: extra_cost_percent: expected %v, by the costs of the steps, found %v", l.ExtraCostPercent, claim.ExtraCostPercent)
 	case l.ExtraCostBound != nil && l.HostLink > 0:
 		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected none where tensors may leave for a host, found %v", *l.ExtraCostBound)
+	case l.ExtraCostBound != nil && *l.ExtraCostBound < 0:
+		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected a figure >= 0, found %v", *l.ExtraCostBound)
 	case l.ExtraCostBound != nil && *l.ExtraCostBound > l.ExtraCostPercent*(1+rounding):
 		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected at most %v, which the plan costs, found %v", l.ExtraCostPercent, *l.ExtraCostBound)
 	case claim.RecomputedNodes != l.RecomputedNodes:
@@ -295,5 +299,36 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *Summary) {
 	default: // but for rounding
 		l.ExtraCostPercent, l.WaitingPercent = claim.ExtraCostPercent, claim.WaitingPercent
 	}
+	if l.ExtraCostBound != nil && *l.ExtraCostBound > 0 {
+		v.claim("extra_cost_lower_bound_percent")
+	}
+	if l.HostLink > 0 {
+		v.claim("host_link_bytes_per_second")
+	}
+	v.plainPeak(&l, sum.PeakBytes)
 	sum.Limited = &l
+}
+
+// plainPeak bounds the peak that the best order is said to have without what the plan
+// has added: by what every order of those nodes holds, and by the limit, which that
+// order must not have kept. Which order it was stands nowhere.
+func (v *verifier) plainPeak(l *Limited, peak int64) {
+	found := l.PlainPeakBytes
+	if v.added == nil {
+		if found != peak {
+			v.fault(CodeLimit, "summary: plain_peak_bytes: expected the peak, %d, where nothing runs again and nothing leaves, found %d", peak, found)
+		}
+		return
+	}
+	least := int64(0)
+	for i := range v.plain.g.Nodes {
+		least = max(least, v.plain.atNode(graph.NodeID(i)))
+	}
+	switch {
+	case found < least:
+		v.fault(CodeLimit, "summary: plain_peak_bytes: expected at least %d, which one node takes in every order, found %d", least, found)
+	case !l.LimitArena && found <= l.LimitBytes:
+		v.fault(CodeLimit, "summary: plain_peak_bytes: expected more than the limit, %d, where nodes run again or tensors leave, found %d", l.LimitBytes, found)
+	}
+	v.claim("plain_peak_bytes")
 }

@@ -30,6 +30,11 @@ type Report struct {
 	// Replay is what became of the certificates of kind search where they were
 	// to be replayed.
 	Replay string `json:"replay,omitempty"`
+
+	// Claimed are the fields of the plan that were not checked: those of the summary
+	// by their names, others by their paths. Nothing that a plan says stands outside
+	// of this list and is not computed anew, or refuted where it is wrong.
+	Claimed []string `json:"claimed"`
 }
 
 // maxViolations is how many violations a report lists.
@@ -46,6 +51,7 @@ const (
 	CodeFormat      = "format"           // of the plan itself
 	CodeBytes       = "bytes"            // of the file
 	CodeSHA256      = "sha256"           // of the file's graph
+	CodeSource      = "source"           // the file that was planned is another
 	CodeMode        = "mode"             // inference or training
 	CodeDims        = "dims"             // symbolic dimensions
 	CodeAlignment   = "alignment"        // of the plan, of an offset
@@ -72,6 +78,7 @@ const (
 	CodeRepetition  = "repetition"       // a step that says that it repeats another and does not
 	CodeSwap        = "swap"             // a transfer that other runtimes could not run
 	CodeLimit       = "limit"            // not kept, or not what the steps cost
+	CodeFrontier    = "frontier"         // other limits whose costs cannot be so
 	CodeCertificate = "certificate"      // that does not prove what it says
 	CodeSummary     = "summary"          // a figure of it
 	CodeAnnotation  = "annotation"       // in the file's metadata
@@ -79,11 +86,11 @@ const (
 
 // Codes lists all codes of violations.
 var Codes = []string{
-	CodeFormat, CodeBytes, CodeSHA256, CodeMode, CodeDims, CodeAlignment,
+	CodeFormat, CodeBytes, CodeSHA256, CodeSource, CodeMode, CodeDims, CodeAlignment,
 	CodeOffset, CodeOrder, CodeLoad, CodeMissing, CodeDuplicate, CodeUnknown,
 	CodeTensorOrder, CodeDynamic, CodeSize, CodeLifetime, CodeKind, CodeBounded,
 	CodePool, CodeView, CodeInplace, CodeUpdate, CodeWorkspace, CodeOverlap,
-	CodeSubgraph, CodeProgram, CodeRepetition, CodeSwap, CodeLimit, CodeCertificate, CodeSummary, CodeAnnotation,
+	CodeSubgraph, CodeProgram, CodeRepetition, CodeSwap, CodeLimit, CodeFrontier, CodeCertificate, CodeSummary, CodeAnnotation,
 }
 
 // String gives the report in a few lines: the verdict, what it rests on, and the
@@ -100,6 +107,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "schedule: %s\nplacement: %s\n", r.Schedule, r.Placement)
 		if r.Replay != "" {
 			fmt.Fprintf(&b, "replay: %s\n", r.Replay)
+		}
+		if len(r.Claimed) > 0 {
+			fmt.Fprintf(&b, "claimed, not checked: %s\n", strings.Join(r.Claimed, ", "))
 		}
 		return b.String()
 	}

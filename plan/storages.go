@@ -64,6 +64,14 @@ func (s *scope) fault(code, format string, args ...any) {
 	s.v.fault(code, "%s", s.where+fmt.Sprintf(format, args...))
 }
 
+// believe notes a field of this scope's part of the plan that was not checked.
+func (s *scope) believe(field string) {
+	if s.kind == body {
+		field = "subgraphs." + field
+	}
+	s.v.claim(field)
+}
+
 // name is a tensor's name for messages.
 func (s *scope) name(t graph.TensorID) string {
 	return fmt.Sprintf("%q", graph.Short(s.g.Tensors[t].Name))

@@ -87,12 +87,14 @@ func (v *verifier) checkSummary(want Summary) {
 	figure("total_bytes", want.TotalBytes, found.TotalBytes)
 	figure("peak_step", want.PeakStep, found.PeakStep)
 	figure("schedule_optimal", want.ScheduleOptimal, found.ScheduleOptimal)
+	figure("placement_optimal", want.PlacementOptimal, found.PlacementOptimal)
 
 	switch {
 	case want.ArenaBytes == want.PeakBytes:
 		v.r.Placement = "proven"
 	case found.PlacementOptimal:
 		v.r.Placement = "claimed"
+		v.claim("placement_optimal")
 	default:
 		v.r.Placement = fmt.Sprintf("gap %d bytes", want.ArenaBytes-want.PeakBytes)
 	}

@@ -10,15 +10,16 @@ import (
 
 // What a training graph says of itself.
 const (
-	keyMode    = "onnxmem.mode"
-	keyUpdates = "onnxmem.updates"
+	keyMode      = "onnxmem.mode"
+	keyUpdates   = "onnxmem.updates"
+	keyTrainable = "onnxmem.trainable"
 
 	modeTraining  = "training"
 	modeInference = "inference"
 )
 
-// readUpdates reads the model's list of w=w.new: a JSON list, or entries
-// separated by spaces.
+// readUpdates reads the model's list of w=w.new, a JSON list or entries separated by
+// spaces, and the list of those that are parameters; the others are states.
 func (v *verifier) readUpdates() {
 	v.updates = map[string]string{}
 	text, _ := v.m.Prop(keyUpdates)
@@ -32,7 +33,17 @@ func (v *verifier) readUpdates() {
 			v.fault(CodeUpdate, "%s: expected NAME=NAME.new, found %q", keyUpdates, graph.Short(entry))
 			continue
 		}
+		if _, twice := v.updates[from]; twice {
+			v.fault(CodeUpdate, "%s: %q stands there twice", keyUpdates, graph.Short(from))
+		}
 		v.updates[from] = to
+	}
+	var trained []string
+	text, _ = v.m.Prop(keyTrainable)
+	_ = json.Unmarshal([]byte(text), &trained) // without it all are states
+	v.trained = map[string]bool{}
+	for _, name := range trained {
+		v.trained[name] = true
 	}
 }
 

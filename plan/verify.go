@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/ops"
@@ -20,12 +21,17 @@ type VerifyOptions struct {
 	// SkipBounds takes the plan's lower bound as it stands and proves no
 	// certificate: for who wants to run in the plan, not to judge it.
 	SkipBounds bool
+	// Source is the file that the plan says it was made from: its digest is held
+	// against the plan's source, and program_order against its nodes. Nil: it is not
+	// at hand, and both are claimed.
+	Source *graph.Model
 }
 
 // Verify checks a plan against the planned file that m was read from, and
 // nothing else: shapes, sizes, views and in-place results come from package
 // ops; lifetimes, loads, bounds and the summary are computed anew, by code that
-// is not the planner's. No figure of the plan is believed.
+// is not the planner's. No figure of the plan is believed; what cannot be computed is
+// refused where it is absurd, and else listed in the report as claimed.
 //
 // It infers m, so m's types are those of the plan's dims afterwards. The error
 // says that m cannot be inferred; all that is wrong with the plan stands in the
@@ -35,7 +41,7 @@ type VerifyOptions struct {
 func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
 	v := &verifier{
 		m: m, p: p, opt: opt,
-		r:     &Report{Violations: []Violation{}},
+		r:     &Report{Violations: []Violation{}, Claimed: []string{}},
 		peaks: map[*graph.Call]int64{},
 	}
 	infers, err := v.infer()
@@ -44,13 +50,20 @@ func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
 	}
 	if infers && v.alignment() {
 		v.identity()
+		v.source()
+		v.p.absurd(v.fault)
 		v.mode()
 		v.plan()
 	}
 	if v.overflow {
 		v.fault(CodeSize, "sizes: a sum of them overflows 63 bits")
 	}
+	v.claim("tool")
+	if len(v.p.Frontier) > 0 {
+		v.claim("frontier")
+	}
 	v.r.Valid = len(v.r.Violations) == 0
+	slices.SortFunc(v.r.Claimed, func(x, y string) int { return slices.Index(Claims, x) - slices.Index(Claims, y) })
 	if v.r.Schedule == "" {
 		v.r.Schedule, v.r.Placement = "not checked", "not checked"
 	}
@@ -64,11 +77,13 @@ type verifier struct {
 	opt VerifyOptions
 	r   *Report
 
-	training bool
 	updates  map[string]string     // training: parameters and states, and what takes their place
 	overflow bool                  // some sum did not fit
 	peaks    map[*graph.Call]int64 // inner peaks of local functions
+	trained  map[string]bool       // training: the names of the parameters, of what has updates
 	bounds   *bounds               // of the main graph, once a certificate asks for them
+	added    []bool                // by node: the plan has added it; nil: none
+	plain    *scope                // the main graph without what was added
 	next     int                   // the entry of p.Subgraphs that is due
 	resident []extent              // buffers of pool resident, of all graphs
 	scopes   []*scope              // the main graph and its bodies, whose annotations are checked
@@ -98,8 +113,11 @@ func (v *verifier) plan() {
 	again := s.repetitions()
 	sum.ProgramPeakBytes = v.programOrder(s, again)
 	if v.opt.SkipBounds {
+		v.claim("lower_bound_bytes")
+		v.claim("schedule_optimal")
+		v.claim("certificates")
 		sum.LowerBoundBytes = v.p.Summary.LowerBoundBytes
-		sum.ScheduleOptimal, sum.PlacementOptimal = v.p.Summary.ScheduleOptimal, v.p.Summary.PlacementOptimal
+		sum.ScheduleOptimal = v.p.Summary.ScheduleOptimal
 	} else {
 		v.certify(s, &sum)
 	}
@@ -147,8 +165,14 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 	}
 	for _, name := range sortedKeys(v.p.Dims) {
-		if !have[name] && mode != modeTraining {
+		switch d := v.p.Dims[name]; {
+		case have[name]:
+		case mode != modeTraining:
 			v.fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
+		case d.Value < 0:
+			v.fault(CodeDims, "dims: %q: expected a length >= 0, found %d", graph.Short(name), d.Value)
+		default: // it was bound before the graph was made
+			v.claim("dims")
 		}
 	}
 	return true, nil
@@ -175,6 +199,9 @@ func (v *verifier) identity() {
 		return
 	}
 	want := SourceOf(v.m)
+	if want.File != v.p.Model.File {
+		v.claim("model.file") // it may have been renamed since
+	}
 	if want.Bytes != v.p.Model.Bytes {
 		v.fault(CodeBytes, "model: expected %d bytes, found %d", want.Bytes, v.p.Model.Bytes)
 	}
@@ -187,9 +214,8 @@ func (v *verifier) identity() {
 // against that.
 func (v *verifier) mode() {
 	mode, _ := v.m.Prop(keyMode)
-	v.training = mode == modeTraining
 	want := modeInference
-	if v.training {
+	if mode == modeTraining {
 		want = modeTraining
 		v.readUpdates()
 	}
