@@ -9,10 +9,10 @@ import (
 // rounding is how far sums of costs, as shares of each other, may lie apart.
 const rounding = 1e-9
 
-// absurd reports what cannot be so whatever the model is: what has no meaning, or
-// contradicts the rest of the plan. It looks at what nothing can be computed for.
+// absurd reports figures that cannot be so whatever the model is: they have no
+// meaning, or contradict the rest of the plan. It looks at those that nothing can be
+// computed for.
 func (p *Plan) absurd(fault func(code, format string, args ...any)) {
-	p.absurdFiles(fault)
 	p.absurdCosts(fault)
 	p.absurdFrontier(fault)
 	for i := range p.Certificates {
@@ -28,7 +28,7 @@ func (p *Plan) absurd(fault func(code, format string, args ...any)) {
 	}
 }
 
-// absurdFiles looks at what names the files. One that is none, that of a model which
+// absurdFiles reports what identifies no file. One that is none, that of a model which
 // was built in memory, has no length and no hash.
 func (p *Plan) absurdFiles(fault func(code, format string, args ...any)) {
 	for _, x := range []struct {

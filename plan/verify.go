@@ -51,6 +51,7 @@ func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
 	if infers && v.alignment() {
 		v.identity()
 		v.source()
+		v.p.absurdFiles(v.fault)
 		v.p.absurd(v.fault)
 		v.mode()
 		v.plan()
