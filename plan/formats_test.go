@@ -80,4 +80,10 @@ func TestFormats(t *testing.T) {
 			t.Errorf("the page lacks code %q", code)
 		}
 	}
+	_, claims, _ := strings.Cut(page, "### What is claimed")
+	for _, name := range plan.Claims {
+		if !strings.Contains(claims, "`"+name+"`") {
+			t.Errorf("the page lacks %q, which may be claimed", name)
+		}
+	}
 }

@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-)
 
-// These tests stand behind a tag because go.mod does not require jsonschema
-// ("go mod tidy" counts tagged files and adds it; then the tag can go):
-//
-//	go test -tags schema ./plan
+	"github.com/onnxmem/onnxmem/plan"
+)
 
 // schema compiles docs/plan.schema.json.
 func schema(t testing.TB) *jsonschema.Schema {
@@ -83,5 +81,48 @@ func TestSchemaRefuses(t *testing.T) {
 	v["note"] = "fields may be added"
 	if err := s.Validate(v); err != nil {
 		t.Errorf("a field that was added: %v", err)
+	}
+}
+
+// TestSchemaRequires: the reader misses the fields that the schema requires, and no
+// others.
+func TestSchemaRequires(t *testing.T) {
+	s := schema(t)
+	plans := marshal(t)
+	for _, c := range real {
+		_, _, p := planReal(t, c.x, c.opt)
+		b, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(decode(t, b)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		plans = append(plans, b)
+	}
+	dropped := map[string]bool{}
+	for _, b := range plans {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		root := readValue(t, d)
+		for _, x := range root.tamperings("", nil) {
+			if x.what != "dropped" || dropped[x.path] || strings.HasSuffix(x.path, "]") {
+				continue
+			}
+			dropped[x.path] = true
+			x.do()
+			var text bytes.Buffer
+			root.write(&text)
+			x.undo()
+			_, read := plan.Read(bytes.NewReader(text.Bytes()))
+			// Which buffers and certificates have these is Verify's to say.
+			kind := strings.HasSuffix(x.path, "buffers[].node") || x.path == "certificates[].steps"
+			if valid := s.Validate(decode(t, text.Bytes())); (read == nil) != (valid == nil) && !kind {
+				t.Errorf("without %s: the reader says %v, the schema %v", x.path, read, valid)
+			}
+		}
+	}
+	if len(dropped) < 60 {
+		t.Errorf("%d fields were dropped, expected all", len(dropped))
 	}
 }
