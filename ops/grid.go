@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 )
 
@@ -63,6 +65,20 @@ func inferGridSample(c *Call) error {
 	}
 	shape := append([]graph.Dim{TakeDim(x.Shape[0], grid.Shape[0]), x.Shape[1]}, grid.Shape[1:rank-1]...)
 	c.Set(0, x.Elem, shape)
+	return nil
+}
+
+// checkGridSample: places are looked up in images that have elements.
+func checkGridSample(c *Call) error {
+	if _, err := c.OneOf("mode", "linear", "linear", "bilinear", "nearest", "cubic", "bicubic"); err != nil {
+		return err
+	}
+	if _, err := c.OneOf("padding_mode", "zeros", "zeros", "border", "reflection"); err != nil {
+		return err
+	}
+	if slices.Contains(c.In[0].Shape[2:], 0) {
+		return c.BadInput(0, "elements on every spatial axis")
+	}
 	return nil
 }
 

@@ -48,7 +48,7 @@ type Op struct {
 
 	// Check refuses what Infer lets pass and a kernel cannot run: every shape of
 	// an input is exact then, and so are those of outputs that do not depend on
-	// data. See the function Check. Optional.
+	// data. Some output has elements. See the function Check. Optional.
 	Check func(c *Call) error
 
 	// Random: the result differs from run to run, or the node has an effect.

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 )
 
@@ -13,7 +15,7 @@ var pooling = family{"", []Op{
 	{Name: "GlobalAveragePool", Infer: globalPool, FLOPs: perElement(1)},
 	{Name: "GlobalLpPool", Infer: globalPool, FLOPs: perElement(2)},
 	{Name: "MaxUnpool", Infer: maxUnpool},
-	{Name: "RoiAlign", Infer: roiAlign},
+	{Name: "RoiAlign", Infer: roiAlign, Check: checkRoiAlign},
 	{Name: "MaxRoiPool", Infer: maxRoiPool},
 }}
 
@@ -168,6 +170,26 @@ func roiAlign(c *Call) error {
 		return err
 	}
 	c.Set(0, c.In[0].Elem, []graph.Dim{regions, c.DimOf(0, 1), graph.Dim(height), graph.Dim(width)})
+	return nil
+}
+
+// mostSamples bounds sampling_ratio: each bin is the mean of its square.
+const mostSamples = 1 << 10
+
+// checkRoiAlign: bins are sampled so often as is asked for.
+func checkRoiAlign(c *Call) error {
+	if _, err := c.OneOf("mode", "avg", "avg", "max"); err != nil {
+		return err
+	}
+	if _, err := c.OneOf("coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel"); err != nil {
+		return err
+	}
+	if n := c.Int("sampling_ratio", 0); n > mostSamples {
+		return c.Errf("sampling_ratio is %d, expected at most %d", n, mostSamples)
+	}
+	if slices.Contains(c.In[0].Shape[2:], 0) {
+		return c.BadInput(0, "elements on both spatial axes")
+	}
 	return nil
 }
 

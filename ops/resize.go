@@ -8,10 +8,10 @@ import (
 
 // sampling is the operators that resample or cut images.
 var sampling = family{"", []Op{
-	{Name: "Resize", Infer: inferResize, Views: viewResize},
-	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample},
+	{Name: "Resize", Infer: inferResize, Views: viewResize, Check: checkResize},
+	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample, Check: checkResize},
 	{Name: "CenterCropPad", Infer: inferCenterCropPad, Views: viewIfSameShape},
-	{Name: "GridSample", Infer: inferGridSample},
+	{Name: "GridSample", Infer: inferGridSample, Check: checkGridSample},
 	{Name: "AffineGrid", Infer: inferAffineGrid},
 }}
 
@@ -59,6 +59,25 @@ func inferResize(c *Call) error {
 	return nil
 }
 
+// checkResize: elements are interpolated between those that are there.
+func checkResize(c *Call) error {
+	if _, err := c.OneOf("mode", "nearest", "nearest", "linear", "bilinear", "cubic"); err != nil {
+		return err
+	}
+	if _, err := c.OneOf("coordinate_transformation_mode", "half_pixel", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"); err != nil {
+		return err
+	}
+	if _, err := c.OneOf("nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"); err != nil {
+		return err
+	}
+	for k, d := range c.OutType(0).Shape {
+		if d > 0 && c.DimOf(0, k) == 0 {
+			return c.BadInput(0, "elements on axis %d, which is resized to %v", k, d)
+		}
+	}
+	return nil
+}
+
 // readResize gives what is stated for each axis of input 0; nothing when its
 // rank is not known.
 func readResize(c *Call) (*resizing, error) {
@@ -67,6 +86,19 @@ func readResize(c *Call) (*resizing, error) {
 			return nil, err
 		}
 		return perAxis(c, c.In[1], "scales")
+	}
+	region := c.Str("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+	if region && c.In[0].Ranked {
+		axes, err := statedAxes(c, len(c.In[0].Shape))
+		if err != nil {
+			return nil, err
+		}
+		if !c.Has(1) {
+			return nil, c.Errf("input 1 is missing: expected the region of tf_crop_and_resize")
+		}
+		if err := c.WantShape(1, "the starts, then the ends of the region", graph.Dim(2*len(axes))); err != nil {
+			return nil, err
+		}
 	}
 	scales, sizes := c.Arg(2), c.Arg(3)
 	hasScales, hasSizes := scales.Present && c.DimOf(2, 0) != 0, sizes.Present && c.DimOf(3, 0) != 0
@@ -79,7 +111,7 @@ func readResize(c *Call) (*resizing, error) {
 		return nil, c.Errf("neither scales nor sizes are stated, expected one of them")
 	}
 	r, err := perAxis(c, scales, "scales")
-	if err == nil && r.axes != nil && c.Str("coordinate_transformation_mode", "") == "tf_crop_and_resize" {
+	if err == nil && r.axes != nil && region {
 		r.takeRegion(c)
 	}
 	return r, err

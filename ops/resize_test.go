@@ -44,6 +44,9 @@ func TestResize(t *testing.T) {
 		{doc: "half a pixel off", op: "Resize", version: 11, in: in(y, empty, empty, argInts(7, 9)), attrs: attrs(mode("tf_half_pixel_for_nn")), want: "float32[7,9]"},
 		{doc: "all of it as a region", op: "Resize", in: in(y, argFloats(0, 0, 1, 1), argFloats(1, 1)), attrs: attrs(mode("tf_crop_and_resize")), want: "float32[7,9]"},
 
+		{doc: "a region of too few numbers", op: "Resize", in: in(y, argFloats(0, 1), argFloats(1, 1)), attrs: attrs(mode("tf_crop_and_resize")), want: "error: expected [4]: the starts, then the ends of the region"},
+		{doc: "a region of more axes than are named", op: "Resize", in: in(y, argFloats(0, 0, 1, 1), none, argInts(3)), attrs: attrs(mode("tf_crop_and_resize"), attrInts("axes", 1)), want: "error: expected [2]: the starts"},
+		{doc: "no region", op: "Resize", in: in(y, none, argFloats(1, 1)), attrs: attrs(mode("tf_crop_and_resize")), want: "error: input 1 is missing"},
 		{doc: "neither", op: "Resize", in: in(x, none, empty), want: "error: neither scales nor sizes"},
 		{doc: "both", op: "Resize", in: in(y, none, argFloats(1, 1), argInts(1, 1)), want: "error: both scales and sizes"},
 		{doc: "a scale of 0", op: "Resize", in: in(y, none, argFloats(1, 0)), want: "error: scale of axis 1 is 0"},
@@ -77,5 +80,29 @@ func TestGrids(t *testing.T) {
 		{doc: "an unknown size", op: "AffineGrid", in: in(arg(f32, 2, 2, 3), argHidden(u)), want: "float32[2,?,?,2]"},
 		{doc: "matrices of another kind", op: "AffineGrid", in: in(arg(f32, 2, 3, 4), argInts(2, 3, 7, 5)), want: "error: expected [2,2,3]"},
 		{doc: "a size of another kind", op: "AffineGrid", in: in(arg(f32, 2, 3, 4), argInts(2, 3)), want: "error: size has 2 elements"},
+	})
+}
+
+func TestResizeChecks(t *testing.T) {
+	y, none := arg(f32, 7, 9), Arg{}
+	word := func(attr string) []*graph.Attr { return attrs(attrString(attr, "bogus")) }
+	runChecks(t, []opCase{
+		{op: "Resize", in: in(y, none, none, argInts(3, 3)), want: "float32[3,3]"},
+		{doc: "a mode that is not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("mode"), want: `error: mode is "bogus"`},
+		{doc: "a way of rounding that is not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("nearest_mode"), want: `error: nearest_mode is "bogus"`},
+		{doc: "coordinates that are not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("coordinate_transformation_mode"), want: `error: coordinate_transformation_mode is "bogus"`},
+		{doc: "something out of nothing", op: "Resize", in: in(arg(f32, 7, 0), none, none, argInts(3, 3)), want: "error: expected elements on axis 1, which is resized to 3"},
+		{doc: "nothing out of nothing", op: "Resize", in: in(arg(f32, 7, 0), none, none, argInts(3, 0)), want: "float32[3,0]"},
+
+		{op: "GridSample", in: in(arg(f32, 1, 2, 4, 5), arg(f32, 1, 3, 3, 2)), want: "float32[1,2,3,3]"},
+		{doc: "an image without elements", op: "GridSample", in: in(arg(f32, 1, 2, 0, 5), arg(f32, 1, 3, 3, 2)), want: "error: expected elements on every spatial axis"},
+		{doc: "a mode that is not there", op: "GridSample", in: in(arg(f32, 1, 2, 4, 5), arg(f32, 1, 3, 3, 2)), attrs: word("mode"), want: `error: mode is "bogus"`},
+		{doc: "padding that is not there", op: "GridSample", in: in(arg(f32, 1, 2, 4, 5), arg(f32, 1, 3, 3, 2)), attrs: word("padding_mode"), want: `error: padding_mode is "bogus"`},
+
+		{op: "RoiAlign", in: in(arg(f32, 1, 2, 4, 5), arg(f32, 3, 4), arg(i64, 3)), attrs: attrs(attrInt("sampling_ratio", 1024)), want: "float32[3,2,1,1]"},
+		{doc: "samples without end", op: "RoiAlign", in: in(arg(f32, 1, 2, 4, 5), arg(f32, 3, 4), arg(i64, 3)), attrs: attrs(attrInt("sampling_ratio", 1<<31)), want: "error: sampling_ratio is 2147483648, expected at most 1024"},
+		{doc: "an image without elements", op: "RoiAlign", in: in(arg(f32, 1, 2, 4, 0), arg(f32, 3, 4), arg(i64, 3)), want: "error: expected elements on both spatial axes"},
+		{doc: "a mode that is not there", op: "RoiAlign", in: in(arg(f32, 1, 2, 4, 5), arg(f32, 3, 4), arg(i64, 3)), attrs: word("mode"), want: `error: mode is "bogus"`},
+		{doc: "coordinates that are not there", op: "RoiAlign", in: in(arg(f32, 1, 2, 4, 5), arg(f32, 3, 4), arg(i64, 3)), attrs: word("coordinate_transformation_mode"), want: `error: coordinate_transformation_mode is "bogus"`},
 	})
 }

@@ -22,76 +22,38 @@ var sampling = family{"", []Kernel{
 type interpolation struct {
 	in, out int
 	taps    int
-	from    []int
-	weight  []float64
+	from    []int     // nil: each of itself
+	weight  []float64 // nil: 1, of one tap
 	outside []bool
 }
+
+// mostTaps bounds the elements that one axis is made of, with repetitions: their
+// places and weights are kept.
+const mostTaps = 1 << 26
+
+// mostAxes bounds the axes of a tensor that is resized.
+const mostAxes = 16
 
 // makeResize interpolates axis by axis: as the weights of several axes multiply,
 // each element is the sum over all taps of all axes.
 func makeResize(c *Call) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	rank := in.rank()
-	scaleInput, sizeInput := 2, 3
-	if c.Node.Op == "Upsample" || c.Version < 11 {
-		scaleInput, sizeInput = 1, -1
+	if rank > mostAxes {
+		return nil, unsupportedf("%d axes, more than %d", rank, mostAxes)
 	}
-	given, err := c.Reals(scaleInput)
+	scale, err := c.scales()
 	if err != nil {
 		return nil, err
 	}
-	if a := c.Node.Attr("scales"); a != nil {
-		for _, f := range a.Floats {
-			given = append(given, float64(f))
-		}
-	}
-	var sizes []int
-	if sizeInput > 0 {
-		if sizes, err = c.Value(sizeInput); err != nil {
-			return nil, err
-		}
-	}
-	axes := c.Ints("axes")
-	scale := make([]float64, rank)
-	for a := range scale {
-		scale[a] = float64(out.Shape[a]) / float64(in.Shape[a])
-	}
-	policy := c.Str("keep_aspect_ratio_policy", "stretch")
-	least, largest := math.Inf(1), 0.0
-	for i := range max(len(given), len(sizes)) {
-		a := i
-		if axes != nil {
-			if a, err = axis(axes[i], rank); err != nil {
-				return nil, err
-			}
-		}
-		if len(given) > 0 {
-			scale[a] = given[i]
-		} else {
-			s := float64(sizes[i]) / float64(in.Shape[a])
-			least, largest = min(least, s), max(largest, s)
-		}
-	}
-	if len(given) == 0 && policy != "stretch" {
-		for i := range sizes {
-			a := i
-			if axes != nil {
-				a, _ = axis(axes[i], rank)
-			}
-			scale[a] = least
-			if policy == "not_smaller" {
-				scale[a] = largest
-			}
-		}
-	}
-	roi, err := c.regions(rank, axes)
+	roi, err := c.regions(rank)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]interpolation, rank)
 	for a := range list {
 		if list[a], err = c.interpolate(in.Shape[a], out.Shape[a], scale[a], roi[a]); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("axis %d: %w", a, err)
 		}
 	}
 	get, ok := reader(in.Type)
@@ -105,31 +67,90 @@ func makeResize(c *Call) (Run, error) {
 	return unlessView(out, in, resample(in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
 }
 
+// asUpsample reports whether the node has the meaning of Upsample: before opset 11.
+func (c *Call) asUpsample() bool { return c.Node.Op == "Upsample" || c.Version < 11 }
+
+// scales gives the scale of each axis: as it is stated, by sizes, or 1.
+func (c *Call) scales() ([]float64, error) {
+	in := c.In[0]
+	scale := make([]float64, in.rank())
+	for a := range scale {
+		scale[a] = 1
+	}
+	at, input := c.axesOr(in.rank()), 2
+	if c.asUpsample() {
+		input = 1
+	}
+	given, err := c.Reals(input)
+	if err != nil {
+		return nil, err
+	}
+	if list := c.Node.Attr("scales"); c.asUpsample() && !c.Has(1) && list != nil {
+		for _, f := range list.Floats {
+			given = append(given, float64(f))
+		}
+	} else if c.asUpsample() && !c.Has(1) {
+		given = []float64{1, 1, float64(c.Float("height_scale", 1)), float64(c.Float("width_scale", 1))}
+	}
+	for i, f := range given {
+		scale[at[i]] = f
+	}
+	if len(given) > 0 || c.asUpsample() {
+		return scale, nil
+	}
+	sizes, err := c.Value(3)
+	if err != nil {
+		return nil, err
+	}
+	least, largest := math.Inf(1), 0.0
+	for i, n := range sizes {
+		s := float64(n) / float64(in.Shape[at[i]])
+		scale[at[i]] = s
+		least, largest = min(least, s), max(largest, s)
+	}
+	for _, a := range at[:len(sizes)] {
+		switch c.Str("keep_aspect_ratio_policy", "stretch") {
+		case "not_larger":
+			scale[a] = least
+		case "not_smaller":
+			scale[a] = largest
+		}
+	}
+	return scale, nil
+}
+
+// axesOr gives the attribute axes, or all axes.
+func (c *Call) axesOr(rank int) []int {
+	list := c.Ints("axes")
+	if list == nil {
+		for a := range rank {
+			list = append(list, a)
+		}
+	}
+	for i, a := range list {
+		if a < 0 {
+			list[i] += rank
+		}
+	}
+	return list
+}
+
 // regions gives the region of interest of each axis.
-func (c *Call) regions(rank int, axes []int) ([][2]float64, error) {
+func (c *Call) regions(rank int) ([][2]float64, error) {
 	roi := make([][2]float64, rank)
 	for a := range roi {
 		roi[a] = [2]float64{0, 1}
 	}
-	if c.Str("coordinate_transformation_mode", "") != "tf_crop_and_resize" {
+	if c.asUpsample() || c.Str("coordinate_transformation_mode", "") != "tf_crop_and_resize" {
 		return roi, nil
 	}
 	list, err := c.Reals(1)
 	if err != nil {
 		return nil, err
 	}
-	n := len(list) / 2
-	for i := range n {
-		a := i
-		if axes != nil {
-			if a, err = axis(axes[i], rank); err != nil {
-				return nil, err
-			}
-		}
-		if a >= rank {
-			return nil, fmt.Errorf("roi of %d numbers for %d axes", len(list), rank)
-		}
-		roi[a] = [2]float64{list[i], list[n+i]}
+	at := c.axesOr(rank)
+	for i, a := range at {
+		roi[a] = [2]float64{list[i], list[len(at)+i]}
 	}
 	return roi, nil
 }
@@ -139,18 +160,14 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 	s := strides(in.Shape)
 	rank := len(list)
 	n := out.Len()
-	if n == 0 {
-		return func(*work.Pool) error { return nil }
-	}
-	// Axes that are as they were need no taps.
-	active := []int{}
+	var active []int // the axes of several taps
 	for a := range list {
-		if list[a].taps > 1 || list[a].in != list[a].out {
+		if list[a].taps > 1 {
 			active = append(active, a)
 		}
 	}
 	part := func(p, _ int) {
-		var at [16]int
+		var at [mostAxes]int
 		for i := p * grain; i < min((p+1)*grain, n); i++ {
 			rest, base, outside := i, 0, false
 			for a := rank - 1; a >= 0; a-- {
@@ -159,8 +176,11 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 				outside = outside || list[a].outside != nil && list[a].outside[at[a]]
 			}
 			for a := range rank {
-				if list[a].taps == 1 {
-					base += list[a].from[at[a]] * s[a]
+				switch v := &list[a]; {
+				case v.from == nil:
+					base += at[a] * s[a]
+				case v.taps == 1:
+					base += v.from[at[a]] * s[a]
 				}
 			}
 			if outside {
@@ -177,10 +197,7 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 }
 
 // blend sums the taps of the axes from number k on.
-func blend(in *Tensor, list []interpolation, active, s []int, at *[16]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
-	for k < len(active) && list[active[k]].taps == 1 {
-		k++
-	}
+func blend(in *Tensor, list []interpolation, active, s []int, at *[mostAxes]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
 	if k == len(active) {
 		return get(in.At, off)
 	}
@@ -200,16 +217,11 @@ func blend(in *Tensor, list []interpolation, active, s []int, at *[16]int, off, 
 func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpolation, error) {
 	v := interpolation{in: in, out: out, taps: 1}
 	transform := c.Str("coordinate_transformation_mode", "half_pixel")
-	if c.Node.Op == "Upsample" || c.Version < 11 {
+	if c.asUpsample() {
 		transform = "asymmetric"
 	}
 	mode := c.Str("mode", "nearest")
-	same := in == out && scale == 1 && transform != "tf_crop_and_resize"
-	if same {
-		v.from = make([]int, out)
-		for i := range v.from {
-			v.from[i] = i
-		}
+	if in == out && scale == 1 && transform != "tf_crop_and_resize" {
 		return v, nil
 	}
 	antialias := c.Int("antialias", 0) != 0 && scale < 1
@@ -224,9 +236,21 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 		return v, unsupportedf("mode %q", mode)
 	}
 	if antialias && mode != "nearest" {
-		v.taps = 2*int(math.Ceil(support/scale)) + 1
+		// The output is about as long as the input times the scale: all taps
+		// together are a few times the input, unless a region is far larger than it.
+		taps := 2*math.Ceil(support/scale) + 1
+		if taps*float64(out) > 16*(float64(in)+float64(out)) {
+			return v, unsupportedf("a scale of %v that makes %d elements of %d, with antialias", scale, out, in)
+		}
+		v.taps = int(taps)
 	}
-	v.from, v.weight = make([]int, out*v.taps), make([]float64, out*v.taps)
+	if out > mostTaps/v.taps {
+		return v, unsupportedf("%d elements of %d each", out, v.taps)
+	}
+	v.from = make([]int, out*v.taps)
+	if v.taps > 1 {
+		v.weight = make([]float64, out*v.taps)
+	}
 	for o := range out {
 		x, err := coordinate(transform, float64(o), in, out, scale, roi)
 		if err != nil {
@@ -238,12 +262,11 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 			}
 			v.outside[o] = true
 		}
-		from, weight := v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps]
-		if mode == "nearest" {
-			from[0], weight[0] = min(max(nearest(c.nearestMode(scale), x), 0), in-1), 1
+		if v.taps == 1 {
+			v.from[o] = clampTo(nearest(c.nearestMode(scale), x), in)
 			continue
 		}
-		c.taps(from, weight, x, in, scale, support, antialias)
+		c.taps(v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps], x, in, scale, support, antialias)
 	}
 	return v, nil
 }
@@ -251,7 +274,7 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 // nearestMode is how coordinates are rounded. Opset 10 says nothing; ONNX's tests
 // of it, and ONNX Runtime, round up where the tensor becomes smaller.
 func (c *Call) nearestMode(scale float64) string {
-	if c.Node.Op == "Upsample" || c.Version < 11 {
+	if c.asUpsample() {
 		if scale < 1 {
 			return "ceil"
 		}
@@ -268,14 +291,14 @@ func (c *Call) taps(from []int, weight []float64, x float64, in int, scale, supp
 	if antialias {
 		stretch = scale
 	}
-	first := int(math.Floor(x)) - len(from)/2 + 1
+	first := math.Floor(x) - float64(len(from)/2) + 1
 	if antialias {
-		first = int(math.Floor(x)) - len(from)/2
+		first--
 	}
 	sum := 0.0
 	for t := range from {
-		k := first + t
-		d := math.Abs(x-float64(k)) * stretch
+		k := first + float64(t)
+		d := math.Abs(x-k) * stretch
 		w := 0.0
 		switch {
 		case support == 1:
@@ -285,10 +308,10 @@ func (c *Call) taps(from []int, weight []float64, x float64, in int, scale, supp
 		case d < 2:
 			w = ((a*d-5*a)*d+8*a)*d - 4*a
 		}
-		if exclude && (k < 0 || k >= in) {
+		if exclude && (k < 0 || k >= float64(in)) {
 			w = 0
 		}
-		from[t], weight[t] = min(max(k, 0), in-1), w
+		from[t], weight[t] = clampTo(k, in), w
 		sum += w
 	}
 	if sum != 0 {
@@ -329,23 +352,35 @@ func coordinate(mode string, o float64, in, out int, scale float64, roi [2]float
 }
 
 // nearest rounds a coordinate.
-func nearest(mode string, x float64) int {
+func nearest(mode string, x float64) float64 {
 	switch mode {
 	case "floor":
-		return int(math.Floor(x))
+		return math.Floor(x)
 	case "ceil":
-		return int(math.Ceil(x))
+		return math.Ceil(x)
 	case "round_prefer_ceil":
-		return int(math.Floor(x + 0.5))
+		return math.Floor(x + 0.5)
 	}
-	return int(math.Ceil(x - 0.5)) // round_prefer_floor
+	return math.Ceil(x - 0.5) // round_prefer_floor
+}
+
+// clampTo is the place in [0, n) that is nearest to a whole number, or 0 where it
+// is none: a region can be anywhere.
+func clampTo(x float64, n int) int {
+	switch {
+	case x >= float64(n):
+		return n - 1
+	case x > 0:
+		return int(x)
+	}
+	return 0
 }
 
 // makeRoiAlign takes the mean, or the largest, of bilinear samples in each bin
 // of each region.
 func makeRoiAlign(c *Call) (Run, error) {
 	x, rois, index, out := c.In[0], c.In[1], c.In[2], c.Out[0]
-	if x.Type != graph.Float32 || x.rank() != 4 || rois.rank() != 2 {
+	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
 	largest := c.Str("mode", "avg") == "max"
@@ -358,38 +393,34 @@ func makeRoiAlign(c *Call) (Run, error) {
 		shift, minimum = 0, 1
 	}
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
-	batch, err := indexReader(index)
-	if err != nil {
-		return nil, err
-	}
 	part := func(r, _ int) {
-		image, _ := batch(r, x.Shape[0])
+		image := int(data[int64](index)[r])
 		b := data[float32](rois)[4*r:]
 		x1, y1 := b[0]*scale-shift, b[1]*scale-shift
 		width, height := max(b[2]*scale-shift-x1, minimum), max(b[3]*scale-shift-y1, minimum)
-		binH, binW := height/float32(rows), width/float32(columns)
-		gridH, gridW := ratio, ratio
-		if ratio <= 0 {
-			gridH, gridW = int(math.Ceil(float64(height)/float64(rows))), int(math.Ceil(float64(width)/float64(columns)))
-		}
-		samples := max(gridH, 0) * max(gridW, 0)
-		total := float32(max(samples, 1))
+		down, along := newBinAxis(y1, height, rows, ratio, h), newBinAxis(x1, width, columns, ratio, w)
+		total := float32(max(down.grid*along.grid, 1))
 		// The places of a bin are the same in all channels.
 		var list [64]sample
 		for p := range rows * columns {
+			fromY, ny := down.inside(p / columns)
+			fromX, nx := along.inside(p % columns)
+			samples := ny * nx
+			// What lies outside of the image counts as 0 there, once.
+			outside := largest && float64(samples) < down.grid*along.grid
 			for from := 0; from == 0 || from < samples; from += len(list) {
 				n := min(len(list), samples-from)
 				for i := range list[:n] {
-					gy, gx := (from+i)/gridW, (from+i)%gridW
-					v := y1 + float32(p/columns)*binH + (float32(gy)+0.5)*binH/float32(gridH)
-					u := x1 + float32(p%columns)*binW + (float32(gx)+0.5)*binW/float32(gridW)
-					list[i] = sampleAt(h, w, v, u)
+					k := from + i
+					list[i] = sampleAt(h, w, down.place(p/columns, fromY+float64(k/nx)), along.place(p%columns, fromX+float64(k%nx)))
 				}
 				for ch := range channels {
 					d := &data[float32](out)[(r*channels+ch)*rows*columns+p]
 					plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
 					if largest {
-						*d = largestOf(list[:n], plane, *d, from == 0)
+						if *d = largestOf(list[:n], plane, *d, from == 0); outside && from == 0 {
+							*d = max(*d, 0)
+						}
 						continue
 					}
 					sum := float32(0)
@@ -409,12 +440,59 @@ func makeRoiAlign(c *Call) (Run, error) {
 		}
 	}
 	return func(p *work.Pool) error {
-		if err := checkIndices(index, x.Shape[0]); err != nil {
-			return err
+		for i, image := range data[int64](index) {
+			if image < 0 || image >= int64(x.Shape[0]) {
+				return fmt.Errorf("region %d is of image %d: expected one in [0, %d)", i, image, x.Shape[0])
+			}
 		}
 		p.For(rois.Shape[0], part)
 		return nil
 	}, nil
+}
+
+// binAxis is one axis of a region that is cut into bins, each with a grid of
+// samples.
+type binAxis struct {
+	first, bin float32 // where the region begins, and the length of a bin
+	grid       float64 // samples of a bin, a whole number; 0 where it has no length that is one
+	step       float64 // between samples, where they follow from the length; else 0
+	length     int     // of the image
+}
+
+func newBinAxis(first, extent float32, bins, ratio, length int) binAxis {
+	a := binAxis{first: first, bin: extent / float32(bins), grid: float64(ratio), length: length}
+	if ratio > 0 {
+		return a
+	}
+	bin := float64(extent) / float64(bins)
+	if a.grid = math.Ceil(bin); !(a.grid > 0 && a.grid <= math.MaxFloat32) {
+		a.grid = 0
+	}
+	a.step = bin / max(a.grid, 1)
+	return a
+}
+
+// place is where sample number k of a bin lies.
+func (a *binAxis) place(bin int, k float64) float32 {
+	return a.first + float32(bin)*a.bin + (float32(k)+0.5)*a.bin/float32(a.grid)
+}
+
+// inside gives the samples of a bin that can lie in the image: so many from one on.
+// A region may be far larger than the image, and its samples are a pixel apart, or
+// less.
+func (a *binAxis) inside(bin int) (from float64, n int) {
+	if a.step == 0 {
+		return 0, int(a.grid)
+	}
+	begin := float64(a.first) + float64(bin)*float64(a.bin)
+	// Coordinates are rounded to float32: so many samples more may.
+	reach := min(2+0x1p-20*(math.Abs(float64(a.first))+math.Abs(begin)+float64(a.bin))/a.step, 64)
+	from = max(math.Floor((-1-begin)/a.step-reach), 0)
+	to := min(math.Ceil((float64(a.length)-begin)/a.step+reach), a.grid)
+	if !(from < to) {
+		return 0, 0
+	}
+	return from, int(to - from)
 }
 
 // sample is a place between four elements of a plane.

@@ -10,7 +10,7 @@ func byPlanes(list []interpolation) bool {
 	}
 	for a := range list {
 		v := &list[a]
-		if v.outside != nil || a < len(list)-2 && (v.taps > 1 || v.in != v.out) {
+		if v.outside != nil || a < len(list)-2 && v.from != nil {
 			return false
 		}
 	}
@@ -30,12 +30,14 @@ func resizePlanes(c *Call, in, out *Tensor, list []interpolation) Run {
 		d := span[float32](element[float32](out, p*down.out*along.out), down.out*along.out)
 		aside := span[float32](pool.Each(worker, off), along.in)
 		for o := range down.out {
-			from := down.from[o*down.taps : (o+1)*down.taps]
 			row := aside
-			if down.taps == 1 {
-				row = x[from[0]*along.in:][:along.in]
-			} else {
-				mixRows(row, x, from, weights[o*down.taps:(o+1)*down.taps])
+			switch {
+			case down.from == nil:
+				row = x[o*along.in:][:along.in]
+			case down.taps == 1:
+				row = x[down.from[o]*along.in:][:along.in]
+			default:
+				mixRows(row, x, down.from[o*down.taps:(o+1)*down.taps], weights[o*down.taps:(o+1)*down.taps])
 			}
 			mixAlong(d[o*along.out:(o+1)*along.out], row, along, across)
 		}
@@ -73,12 +75,14 @@ func mixRows(row, plane []float32, from []int, weights []float32) {
 
 // mixAlong interpolates a row.
 func mixAlong(d, row []float32, v *interpolation, weights []float32) {
-	switch v.taps {
-	case 1:
+	switch {
+	case v.from == nil:
+		copy(d, row)
+	case v.taps == 1:
 		for i, k := range v.from[:len(d)] {
 			d[i] = row[k]
 		}
-	case 2:
+	case v.taps == 2:
 		for i := range d {
 			d[i] = weights[2*i]*row[v.from[2*i]] + weights[2*i+1]*row[v.from[2*i+1]]
 		}
