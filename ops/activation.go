@@ -242,7 +242,9 @@ func inferDropout(c *Call) error {
 		mask = c.In[0].Elem
 	}
 	c.setLike(1, 0, mask)
-	c.Node.Meaning.Random = !dropsNothing(c)
+	if c.inf != nil { // not where a kernel is checked: sessions share the node
+		c.Node.Meaning.Random = !dropsNothing(c)
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // runCase is a node that is planned and run on values.
@@ -304,4 +305,41 @@ func TestNormalizationAtTheEdge(t *testing.T) {
 		{doc: "weights for other classes", op: "SoftmaxCrossEntropyLoss", late: []int{2}, in: []vm.Value{zeros(f, 1, 2), vm.Int64s([]int64{1}, 1), zeros(f, 3)}, want: `input 2 "late2" has shape [3], expected [2]`},
 		{doc: "no classes", op: "SoftmaxCrossEntropyLoss", in: []vm.Value{zeros(f, 1, 0), vm.Int64s([]int64{0}, 1)}, want: "expected one in [0, 0)"},
 	})
+}
+
+func TestElementwiseAtTheEdge(t *testing.T) {
+	f := graph.Float32
+	square, pair := reals([]int{2, 2}, 1, 2, 3, 4), reals([]int{2}, 10, 20)
+	old := func(axis int64) []*graph.Attr { return attrs(whole("broadcast", 1), whole("axis", axis)) }
+	runCases(t, []runCase{
+		{doc: "from an axis on, as of old", op: "Add", version: 6, attrs: old(0), in: []vm.Value{square, pair}, gives: []float64{11, 12, 23, 24}},
+		{doc: "from the last axis on", op: "Add", version: 6, attrs: old(-1), in: []vm.Value{square, pair}, gives: []float64{11, 22, 13, 24}},
+		{doc: "the last axes", op: "Sub", version: 6, attrs: attrs(whole("broadcast", 1)), in: []vm.Value{square, pair}, gives: []float64{-9, -18, -7, -16}},
+		{doc: "one element of more axes", op: "Mul", version: 6, attrs: old(0), in: []vm.Value{pair, reals([]int{1, 1}, 2)}, gives: []float64{20, 40}},
+		{doc: "an axis that says nothing", op: "Div", version: 6, attrs: attrs(whole("axis", math.MinInt64)), in: []vm.Value{square, square}, gives: []float64{1, 1, 1, 1}},
+		{doc: "of float16", op: "Add", version: 6, attrs: old(0), in: []vm.Value{halves(square), halves(pair)}, gives: []float64{11, 12, 23, 24}},
+		{doc: "a relation", op: "Less", version: 1, attrs: old(0), in: []vm.Value{square, reals([]int{2}, 2, 4)}, gives: []float64{1, 0, 1, 0}},
+		{doc: "today's axis", op: "Add", attrs: old(0), in: []vm.Value{square, pair}, gives: []float64{11, 22, 13, 24}},
+		{doc: "a slope for each channel, as of old", op: "PRelu", version: 6, in: []vm.Value{reals([]int{1, 2, 2}, -1, -1, -1, -1), reals([]int{2}, 2, 3)}, gives: []float64{-2, -2, -3, -3}},
+		{doc: "shapes that do not broadcast", op: "Add", late: []int{1}, in: []vm.Value{square, zeros(f, 3)}, want: `input 1 "late1" has shape [3]`},
+		{doc: "a slope that is larger", op: "PRelu", late: []int{1}, in: []vm.Value{pair, zeros(f, 3)}, want: `input 1 "late1" has shape [3], expected one that broadcasts to input 0 [2]`},
+		{doc: "limits that are none", op: "Clip", late: []int{1}, in: []vm.Value{pair, zeros(f, 0)}, want: `input 1 "late1" has shape [0], expected one element`},
+		{doc: "training by a byte that is no bool", op: "Dropout", in: []vm.Value{pair, reals([]int{}, 0), octets(graph.Bool, []int{}, 2)}, gives: []float64{10, 20}},
+		{doc: "a mode of training that is none", op: "Dropout", late: []int{2}, in: []vm.Value{pair, absent, zeros(graph.Bool, 0)}, want: `input 2 "late2" has shape [0], expected one element`},
+		{doc: "an axis that is not there", op: "ReduceSum", in: []vm.Value{square, vm.Int64s([]int64{2}, 1)}, want: "axes is 2"},
+		{doc: "an axis twice", op: "ReduceSum", in: []vm.Value{square, vm.Int64s([]int64{1, -1}, 2)}, want: `output 0 "y0" is float32[1,1], expected float32[2,1]`},
+		{doc: "no elements", op: "ReduceSum", in: []vm.Value{zeros(f, 2, 0), vm.Int64s([]int64{1}, 1)}, gives: []float64{0, 0}},
+		{doc: "softmax of nothing", op: "Softmax", in: []vm.Value{zeros(f, 2, 0)}, gives: []float64{}},
+		{doc: "softmax of a number", op: "Softmax", in: []vm.Value{reals([]int{}, 3)}, gives: []float64{1}},
+	})
+}
+
+// halves is float16 of float32.
+func halves(v vm.Value) vm.Value {
+	list, _ := v.Reals()
+	h := vm.Value{Type: graph.Float16, Shape: v.Shape}
+	for _, x := range list {
+		h.Data = binary.LittleEndian.AppendUint16(h.Data, kernel.FloatToHalf(float32(x)))
+	}
+	return h
 }

@@ -43,7 +43,7 @@ var activations = family{"", []Kernel{
 	{Name: "HardSwish", Make: vector1(hardSwish, func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) }), Finish: rows(hardSwish)},
 	{Name: "Gelu", Make: makeGelu, Finish: func(c *Call) *Finish { return rows(geluOf(c))(c) }},
 	{Name: "Shrink", Make: makeShrink},
-	{Name: "PRelu", Make: makePRelu},
+	{Name: "PRelu", Make: legacy(makePRelu)},
 	{Name: "Clip", Make: makeClip, Finish: finishClip},
 	{Name: "Dropout", Make: makeDropout},
 }}
@@ -261,7 +261,7 @@ func makeDropout(c *Call) (Run, error) {
 		return nil, unsupported(in.Type)
 	}
 	return func(w *work.Pool) error {
-		if c.Has(2) && *(*bool)(c.In[2].At) {
+		if c.Has(2) && *(*uint8)(c.In[2].At) != 0 {
 			return drop(w)
 		}
 		if c.HasOut(1) {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -186,6 +187,51 @@ func (l loops[T, U]) between(out, a, b *Tensor) (Run, error) {
 			l.vv(d, span[T](element[T](a, x), n), span[T](element[T](b, y), n))
 		}
 	}), nil
+}
+
+// legacy makes the kernel of an operator that broadcasts input 1 in another way
+// before opset 7: its axes are brought to where numpy's rule finds them.
+func legacy(broadcast func(*Call) (Run, error)) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		if c.Version == 0 || c.Version >= 7 {
+			return broadcast(c)
+		}
+		right := *c.In[1]
+		right.Shape = legacyShape(c)
+		inner := *c
+		inner.In = []*Tensor{c.In[0], &right}
+		run, err := broadcast(&inner)
+		if err != nil {
+			return nil, err
+		}
+		c.SharedBytes, c.EachBytes = inner.SharedBytes, inner.EachBytes
+		return func(w *work.Pool) error {
+			right.At = c.In[1].At
+			return run(w)
+		}, nil
+	}
+}
+
+// legacyShape is the shape of input 1 with an axis of length 1 for each of input 0
+// that follows: those of input 1 are the last ones, or go from attribute axis on;
+// the slopes of PRelu are of channels.
+func legacyShape(c *Call) []int {
+	rank, right := c.In[0].rank(), c.In[1]
+	if right.Len() == 1 {
+		return []int{}
+	}
+	behind := 0
+	switch at := c.Node.Attr("axis"); {
+	case c.Node.Op == "PRelu":
+		return append([]int{right.Len()}, slices.Repeat([]int{1}, max(0, rank-2))...)
+	case at != nil && c.Int("broadcast", 0) != 0:
+		k := int(at.Int)
+		if k < 0 {
+			k += rank
+		}
+		behind = max(0, rank-k-right.rank())
+	}
+	return append(slices.Clone(right.Shape), slices.Repeat([]int{1}, behind)...)
 }
 
 // element is the address of element i of a tensor of T.

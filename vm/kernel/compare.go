@@ -8,14 +8,14 @@ import (
 
 // comparisons make bools, or work on bits.
 var comparisons = family{"", []Kernel{
-	{Name: "Equal", Make: compareBy(func(order int) bool { return order == 0 })},
-	{Name: "Less", Make: compareBy(func(order int) bool { return order == -1 })},
+	{Name: "Equal", Make: legacy(compareBy(func(order int) bool { return order == 0 }))},
+	{Name: "Less", Make: legacy(compareBy(func(order int) bool { return order == -1 }))},
 	{Name: "LessOrEqual", Make: compareBy(func(order int) bool { return order == -1 || order == 0 })},
-	{Name: "Greater", Make: compareBy(func(order int) bool { return order == 1 })},
+	{Name: "Greater", Make: legacy(compareBy(func(order int) bool { return order == 1 }))},
 	{Name: "GreaterOrEqual", Make: compareBy(func(order int) bool { return order == 1 || order == 0 })},
-	{Name: "And", Make: logical(func(a, b bool) bool { return a && b })},
-	{Name: "Or", Make: logical(func(a, b bool) bool { return a || b })},
-	{Name: "Xor", Make: logical(func(a, b bool) bool { return a != b })},
+	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }))},
+	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }))},
+	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }))},
 	{Name: "Not", Make: func(c *Call) (Run, error) { return rowwise(c, perElement1(func(a bool) bool { return !a })) }},
 	{Name: "IsNaN", Make: makeIsNaN},
 	{Name: "IsInf", Make: makeIsInf},

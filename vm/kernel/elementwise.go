@@ -11,16 +11,16 @@ import (
 // elementwise is arithmetic: the element of the output depends on the elements
 // of the inputs at the same place, under numpy's broadcasting.
 var elementwise = family{"", []Kernel{
-	{Name: "Add", Make: fold(adds)},
-	{Name: "Sub", Make: fold(subtracts)},
-	{Name: "Mul", Make: fold(multiplies)},
-	{Name: "Div", Make: fold(divides)},
+	{Name: "Add", Make: legacy(fold(adds))},
+	{Name: "Sub", Make: legacy(fold(subtracts))},
+	{Name: "Mul", Make: legacy(fold(multiplies))},
+	{Name: "Div", Make: legacy(fold(divides))},
 	{Name: "Sum", Make: fold(adds)},
 	{Name: "Min", Make: fold(minima)},
 	{Name: "Max", Make: fold(maxima)},
 	{Name: "Mean", Make: makeMean},
 	{Name: "Mod", Make: makeMod},
-	{Name: "Pow", Make: makePow},
+	{Name: "Pow", Make: legacy(makePow)},
 
 	{Name: "Abs", Make: makeAbs},
 	{Name: "Neg", Make: makeNeg},
