@@ -86,7 +86,7 @@ func TestGrids(t *testing.T) {
 func TestResizeChecks(t *testing.T) {
 	y, none := arg(f32, 7, 9), Arg{}
 	word := func(attr string) []*graph.Attr { return attrs(attrString(attr, "bogus")) }
-	runChecks(t, []opCase{
+	runGate(t, []opCase{
 		{op: "Resize", in: in(y, none, none, argInts(3, 3)), want: "float32[3,3]"},
 		{doc: "a mode that is not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("mode"), want: `error: mode is "bogus"`},
 		{doc: "a way of rounding that is not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("nearest_mode"), want: `error: nearest_mode is "bogus"`},

@@ -213,10 +213,8 @@ func attr(name string, v any) *graph.Attr {
 	panic(v)
 }
 
-func attrs(list ...*graph.Attr) []*graph.Attr { return list }
-
-// reals is a list of float32.
-func reals(list ...float32) vm.Value { return vm.Float32s(list, len(list)) }
+// rowOf is a list of float32.
+func rowOf(list ...float32) vm.Value { return vm.Float32s(list, len(list)) }
 
 // Regions, scales and boxes are data: they may lie anywhere, or be no numbers.
 func TestResizeOfAnything(t *testing.T) {
@@ -225,20 +223,20 @@ func TestResizeOfAnything(t *testing.T) {
 	var rows []lone
 	for _, mode := range []string{"nearest", "linear", "cubic"} {
 		for _, roi := range [][]float32{{0, 0, 1, 1}, {-huge, 0, huge, 1}, {0, 0, 0, 0}, {nan, nan, nan, nan}, {inf, -inf, -inf, inf}} {
-			rows = append(rows, lone{doc: fmt.Sprintf("%s of %v", mode, roi), op: "Resize", attrs: attrs(crop, attr("mode", mode)), in: []vm.Value{floats(5, 7), reals(roi...), none, numbers([]int{2}, 3, 9)}})
+			rows = append(rows, lone{doc: fmt.Sprintf("%s of %v", mode, roi), op: "Resize", attrs: attrs(crop, attr("mode", mode)), in: []vm.Value{floats(5, 7), rowOf(roi...), none, numbers([]int{2}, 3, 9)}})
 		}
 		rows = append(rows,
-			lone{doc: mode + " from a scale of almost nothing", op: "Resize", attrs: attrs(attr("mode", mode)), in: []vm.Value{floats(5, 7), none, reals(1e-30, 1)}},
-			lone{doc: mode + " of the leading axis", op: "Resize", attrs: attrs(attr("mode", mode), attr("coordinate_transformation_mode", "asymmetric"), attr("nearest_mode", "floor")), in: []vm.Value{floats(5, 2, 2), none, reals(1.1, 1, 1)}},
-			lone{doc: mode + " of a region that is far larger", op: "Resize", attrs: attrs(crop, attr("mode", mode), attr("antialias", 1), attr("exclude_outside", 1)), in: []vm.Value{floats(5), reals(0, 1e9), reals(1e-9)}, want: map[string]string{"linear": "no kernel for a scale of 9.99", "cubic": "no kernel for a scale of 9.99"}[mode]},
+			lone{doc: mode + " from a scale of almost nothing", op: "Resize", attrs: attrs(attr("mode", mode)), in: []vm.Value{floats(5, 7), none, rowOf(1e-30, 1)}},
+			lone{doc: mode + " of the leading axis", op: "Resize", attrs: attrs(attr("mode", mode), attr("coordinate_transformation_mode", "asymmetric"), attr("nearest_mode", "floor")), in: []vm.Value{floats(5, 2, 2), none, rowOf(1.1, 1, 1)}},
+			lone{doc: mode + " of a region that is far larger", op: "Resize", attrs: attrs(crop, attr("mode", mode), attr("antialias", 1), attr("exclude_outside", 1)), in: []vm.Value{floats(5), rowOf(0, 1e9), rowOf(1e-9)}, want: map[string]string{"linear": "no kernel for a scale of 9.99", "cubic": "no kernel for a scale of 9.99"}[mode]},
 		)
 	}
 	runLone(t, append(rows, []lone{
 		{doc: "something out of nothing", op: "Resize", in: []vm.Value{floats(0, 7), none, none, numbers([]int{2}, 3, 9)}, want: "expected elements on axis 0, which is resized to 3"},
-		{doc: "a region of too few axes", op: "Resize", attrs: attrs(crop), in: []vm.Value{floats(5, 7), reals(0, 1), none, numbers([]int{2}, 3, 9)}, want: "expected [4]: the starts, then the ends of the region"},
-		{doc: "scales of no number", op: "Resize", in: []vm.Value{floats(5, 7), none, reals(1, nan)}, want: "scale of axis 1 is NaN, expected one above 0"},
+		{doc: "a region of too few axes", op: "Resize", attrs: attrs(crop), in: []vm.Value{floats(5, 7), rowOf(0, 1), none, numbers([]int{2}, 3, 9)}, want: "expected [4]: the starts, then the ends of the region"},
+		{doc: "scales of no number", op: "Resize", in: []vm.Value{floats(5, 7), none, rowOf(1, nan)}, want: "scale of axis 1 is NaN, expected one above 0"},
 		{doc: "more axes than are followed", op: "Resize", in: []vm.Value{floats(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2), none, none, numbers([]int{17}, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4)}, want: "no kernel for 17 axes, more than 16"},
-		{doc: "scales twice", op: "Upsample", version: 9, attrs: attrs(&graph.Attr{Name: "scales", Type: graph.AttrFloats, Floats: []float32{1, 2, 3, 4}}), in: []vm.Value{floats(5, 7), reals(1, 2)}},
+		{doc: "scales twice", op: "Upsample", version: 9, attrs: attrs(&graph.Attr{Name: "scales", Type: graph.AttrFloats, Floats: []float32{1, 2, 3, 4}}), in: []vm.Value{floats(5, 7), rowOf(1, 2)}},
 
 		{doc: "coordinates anywhere", op: "GridSample", in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, 0, 2, -2}, 1, 2, 2, 2)}},
 		{doc: "reflected from anywhere", op: "GridSample", attrs: attrs(attr("padding_mode", "reflection"), attr("mode", "cubic")), in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, 0, 2, -2}, 1, 2, 2, 2)}},
