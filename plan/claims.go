@@ -48,7 +48,7 @@ func (v *verifier) source() {
 // is at hand and has the same nodes: functions that were inlined, and the step of
 // training that was made of a model, have not. It reports whether it could.
 func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
-	if v.opt.Source == nil || v.p.Mode != modeInference {
+	if v.opt.Source == nil {
 		return false
 	}
 	// Of a tensor that several steps make the last one has the name that it has in
