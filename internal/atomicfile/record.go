@@ -316,7 +316,7 @@ func (r *record) back() error {
 		name := r.at(p, p.Name)
 		var err error
 		switch now := stamp(name); {
-		case now == p.Was:
+		case now == p.Was && !r.replaced(p):
 		case now != p.New:
 			// Somebody has changed it since.
 		case p.Was == nothing:
@@ -336,6 +336,14 @@ func (r *record) back() error {
 		r.removeOld()
 	}
 	return errors.Join(failed...)
+}
+
+// replaced reports whether another file than the old one stands in its place, where
+// that still has its second name: two files of a moment may have one stamp.
+func (r *record) replaced(p *place) bool {
+	old, errOld := os.Lstat(r.at(p, p.Old))
+	now, errNow := os.Lstat(r.at(p, p.Name))
+	return p.Old != "" && errOld == nil && errNow == nil && !os.SameFile(old, now)
 }
 
 // rename puts a temporary file of a record in its place.

@@ -2,12 +2,14 @@ package atomicfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // die leaves everything as a process does that is killed: locks end, files stay.
@@ -416,5 +418,35 @@ func TestUnfinished(t *testing.T) {
 	Sweep(dir)
 	if left := folder(t, dir); len(left) > 0 {
 		t.Errorf("left %v", left)
+	}
+}
+
+// Files that were written at one moment, and are as long, have one stamp; each still
+// comes back.
+func TestTakenBackAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	moment := time.Unix(1, 0)
+	var files []*File
+	for _, name := range []string{"a", "b", "blocked"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		p := written(t, path, "new")
+		for _, at := range []string{path, p.tmp} {
+			if err := os.Chtimes(at, moment, moment); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files = append(files, p)
+	}
+	if err := errors.Join(os.Remove(files[2].path), os.Mkdir(files[2].path, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Commit(false, files...); err == nil {
+		t.Error("a file took the place of a folder")
+	}
+	if got := folder(t, dir); len(got) != 2 || got["a"] != "old" || got["b"] != "old" {
+		t.Errorf("left %v", got)
 	}
 }

@@ -3,7 +3,9 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
@@ -27,7 +29,11 @@ func Claim(ctx context.Context, out string, m Model, wait bool) (release func(),
 			os.Remove(path)
 			return func() {}, nil
 		case err != nil:
-			return nil, err
+			var inner *os.PathError
+			if errors.As(err, &inner) {
+				err = inner.Err // without a name that says nothing to a user
+			}
+			return nil, fmt.Errorf("%s: cannot be planned there: %w", filepath.Join(out, m.Rel), err)
 		case held != nil:
 			return held.Release, nil
 		case !wait:

@@ -69,7 +69,7 @@ type line struct {
 
 // MarshalJSON makes one line of a journal.
 func (e Entry) MarshalJSON() ([]byte, error) {
-	l := line{Model: e.Model, Key: e.Key, Status: e.Status, Error: e.Error, MS: e.MS, Result: e.Result}
+	l := line{Model: e.Model, Key: e.Key, Status: e.Status, Error: printable.Escape(e.Error), MS: e.MS, Result: e.Result}
 	if !utf8.ValidString(e.Model) {
 		l.Model, l.Bytes = printable.Escape(e.Model), []byte(e.Model)
 	}
