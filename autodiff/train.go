@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -67,9 +68,9 @@ const minOpset = 18
 // Training graphs). Calls of local functions are inlined. m is left as it is, but
 // for the types that inference gives it. Errors about the model are of type
 // *graph.Error, those about opt of type *OptionError.
-func Train(m *graph.Model, opt Options) (*Step, error) {
-	var step *Step
-	err := untilUnmerged(func(salt int) error {
+func Train(m *graph.Model, opt Options) (step *Step, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
+	err = untilUnmerged(func(salt int) error {
 		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
 		var err error
 		step, err = s.run(salt)
@@ -79,7 +80,7 @@ func Train(m *graph.Model, opt Options) (*Step, error) {
 	if errors.As(err, &e) && e.File == "" && m.Source != nil {
 		e.File = m.Source.Name
 	}
-	return step, err
+	return step, mapped.Unchanged(m.Source, err)
 }
 
 // trainer makes one Step.

@@ -58,6 +58,19 @@ type Source struct {
 	Dir   string // folder that external data are looked for in
 	Bytes []byte
 	File  *os.File // nil when the bytes came from elsewhere (standard input)
+
+	// Check fails if the file is no longer as it was when it was mapped; nil
+	// where nothing is mapped.
+	Check func() error
+}
+
+// Unchanged fails, with an error of type *Error, if the file was cut or written
+// since it was mapped: what was read from it may be wrong.
+func (s *Source) Unchanged() error {
+	if s == nil || s.Check == nil {
+		return nil
+	}
+	return s.Check()
 }
 
 // Model is one ONNX file.

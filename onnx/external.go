@@ -242,11 +242,26 @@ func stageCopy(from, to string) (*atomicfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(p.File, src); err != nil {
+	n, err := io.Copy(p.File, src)
+	if err == nil {
+		err = stillAs(src, info, n)
+	}
+	if err != nil {
 		p.Abort()
 		return nil, err
 	}
 	return p, nil
+}
+
+// stillAs fails if a file of which n bytes were copied is not as info says.
+func stillAs(f *os.File, info os.FileInfo, n int64) error {
+	now, err := f.Stat()
+	if err == nil && (n != info.Size() || now.Size() != n || !now.ModTime().Equal(info.ModTime())) {
+		e := graph.Errorf("was written while it was copied: copied %d bytes of a file of %d, which has %d now", n, info.Size(), now.Size())
+		e.File = f.Name()
+		return e
+	}
+	return err
 }
 
 // HoldsExternal reports whether path is a file with external data of m, or

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
 // Image is the bytes of an ONNX file as a list of pieces: spans of the file
@@ -44,7 +45,8 @@ type piece struct {
 // is that file, byte for byte. A model that was built in memory is written from
 // scratch; so is one whose graph was, out of parts of a file: those parts (nodes,
 // attributes, tensors, functions that still have their Span) are copied.
-func Encode(m *graph.Model) (*Image, error) {
+func Encode(m *graph.Model) (_ *Image, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	e := &encoder{}
 	var p pieces
 	im := &Image{source: m.Source}
@@ -52,7 +54,6 @@ func Encode(m *graph.Model) (*Image, error) {
 		e.r = &reader{m.Source.Name, m.Source.Bytes}
 		im.weights = initializerSpans(m.Graph)
 	}
-	var err error
 	if m.Source == nil || m.Graph.Span.IsZero() {
 		err = e.model(&p, m)
 	} else {
@@ -68,12 +69,18 @@ func Encode(m *graph.Model) (*Image, error) {
 // WriteTo writes the image.
 func (im *Image) WriteTo(w io.Writer) (int64, error) {
 	c := &counter{w: w}
+	err := im.writePieces(c)
+	return c.n, mapped.Unchanged(im.source, err)
+}
+
+func (im *Image) writePieces(w io.Writer) (err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	for _, p := range im.pieces {
-		if err := im.writePiece(c, p); err != nil {
-			return c.n, err
+		if err := im.writePiece(w, p); err != nil {
+			return err
 		}
 	}
-	return c.n, nil
+	return nil
 }
 
 func (im *Image) writePiece(w io.Writer, p piece) error {
@@ -110,8 +117,10 @@ func (im *Image) Bytes() ([]byte, error) {
 
 // GraphSHA256 is the SHA-256 of the image without the elements of the main
 // graph's initializers (the payload of their data fields, tags and lengths
-// kept), in hexadecimal. It does not read them.
+// kept), in hexadecimal. It does not read them. It panics with an error of type
+// *graph.Error if the file that the model was read from was cut meanwhile.
 func (im *Image) GraphSHA256() string {
+	defer mapped.Raise(mapped.Watch())
 	h := sha256.New()
 	for _, p := range im.pieces {
 		switch {
@@ -141,7 +150,8 @@ func (im *Image) GraphSHA256() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// GraphSHA256 is that of the file which the model was read from.
+// GraphSHA256 is that of the file which the model was read from. It panics as
+// [Image.GraphSHA256] does.
 func GraphSHA256(m *graph.Model) string {
 	whole := piece{span: graph.Span{Len: int64(len(m.Source.Bytes))}}
 	im := &Image{source: m.Source, pieces: []piece{whole}, weights: initializerSpans(m.Graph)}

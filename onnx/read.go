@@ -7,11 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/edsrzf/mmap-go"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
@@ -30,13 +30,14 @@ type File struct {
 	// Missing names external data that are not there, when that is allowed.
 	Missing []string
 
-	mapped mmap.MMap
+	mapped *mapped.File
 }
 
 // Open maps the file at path and decodes it; "-" reads standard input, and a pipe
 // is read to its end. Errors about the file's contents are of type *Error. The
 // caller closes the File when neither the model nor what was made from it is needed
-// any more.
+// any more. If somebody cuts or overwrites the file until then, functions that read
+// from it fail with an error that says so.
 //
 // If a process of this module was killed while it replaced the file and others that
 // belong to it, such as its plan, Open has that finished first.
@@ -75,15 +76,14 @@ func Open(path string, opt ReadOptions) (*File, error) {
 	case f.Info.Size() == 0:
 		return refuse("is empty, expected an ONNX model")
 	}
-	mapped, err := mmap.Map(f.File, mmap.RDONLY, 0)
+	m, err := mapped.Map(f.File, path)
 	if err != nil {
-		return fail(fmt.Errorf("%s: cannot be mapped: %w", path, err))
-	}
-	src := &graph.Source{Name: path, Dir: filepath.Dir(path), Bytes: mapped, File: f.File}
-	file, err := parse(src, path, mapped, opt)
-	if err != nil {
-		err = errors.Join(err, mapped.Unmap())
 		return fail(err)
+	}
+	src := &graph.Source{Name: path, Dir: filepath.Dir(path), Bytes: m.Bytes, File: f.File, Check: m.Check}
+	file, err := parse(src, path, m, opt)
+	if err = mapped.Unchanged(src, err); err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return file, nil
 }
@@ -117,27 +117,20 @@ func (f *File) Close() error {
 	if f.Source == nil {
 		return nil
 	}
-	var err error
-	if f.mapped != nil {
-		err = f.mapped.Unmap()
-		f.mapped = nil
-	}
-	if f.Source.File != nil {
-		err = errors.Join(err, f.Source.File.Close())
-		f.Source.File = nil
-	}
-	f.Source.Bytes = nil
+	err := f.mapped.Close()
+	f.Source.Bytes, f.Source.File, f.Source.Check = nil, nil, nil
 	return err
 }
 
-func parse(src *graph.Source, path string, mapped mmap.MMap, opt ReadOptions) (*File, error) {
+func parse(src *graph.Source, path string, from *mapped.File, opt ReadOptions) (_ *File, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	r := &reader{src.Name, src.Bytes}
 	m, err := r.model()
 	if err != nil {
 		return nil, r.named(err)
 	}
 	m.Source = src
-	f := &File{Model: m, Path: path, mapped: mapped}
+	f := &File{Model: m, Path: path, mapped: from}
 	if f.Missing, err = checkExternal(m, opt.AllowMissingWeights); err != nil {
 		return nil, r.named(err)
 	}

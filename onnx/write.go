@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
 // kernelCopy is the size from which on a span of the source goes from file to
@@ -54,7 +55,7 @@ func Stage(path string, im *Image) (*atomicfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := im.writeFile(p.File); err != nil {
+	if err := mapped.Unchanged(im.source, im.writeFile(p.File)); err != nil {
 		p.Abort()
 		return nil, err
 	}
@@ -73,7 +74,8 @@ func (im *Image) mode() os.FileMode {
 
 // writeFile writes the image's pieces: large spans by the kernel, the rest
 // through one buffer.
-func (im *Image) writeFile(f *os.File) error {
+func (im *Image) writeFile(f *os.File) (err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	buf := make([]byte, 0, 256<<10)
 	written := int64(0)
 	flush := func() error {

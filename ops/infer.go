@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
 // Options says how a model's shapes are bound.
@@ -43,7 +44,8 @@ type Inference struct {
 // and Dynamic of every tensor and Meaning of every node, bodies included.
 // What the file declares (value_info) is used where inference has no answer
 // and checked where it has one. Errors are of type *graph.Error.
-func Infer(m *graph.Model, opt Options) (*Inference, error) {
+func Infer(m *graph.Model, opt Options) (_ *Inference, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[callID]*instance{}}
 	if err := inf.run(); err != nil {
 		var e *graph.Error
@@ -55,7 +57,7 @@ func Infer(m *graph.Model, opt Options) (*Inference, error) {
 		}
 		return nil, e
 	}
-	return inf.result, nil
+	return inf.result, m.Source.Unchanged()
 }
 
 // inferrer carries what is shared by all scopes of one Infer.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -67,7 +68,8 @@ type CompareOptions struct {
 
 // Compare compares the strategies on a model's main graph, whose bodies and
 // functions are planned first. m is changed as by [Optimize].
-func Compare(m *graph.Model, opt CompareOptions) (*Comparison, error) {
+func Compare(m *graph.Model, opt CompareOptions) (_ *Comparison, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	if opt.Align == 0 {
 		opt.Align = DefaultAlign
 	}
@@ -85,7 +87,7 @@ func Compare(m *graph.Model, opt CompareOptions) (*Comparison, error) {
 		return nil, err
 	}
 	t.Tensors, t.Dims, t.Warnings = s.tensors(), s.dims(), s.inference.Warnings
-	return t, nil
+	return t, m.Source.Unchanged()
 }
 
 // CompareProblem compares the strategies on a bare scheduling problem. Errors

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -20,7 +21,8 @@ type Explained struct {
 // Explain explains the peak of a planned model: m, whose nodes stand in the
 // planned order, and its plan, valid for it (see [plan.Verify]). The bound and its
 // certificates are the plan's. m's types are those of the plan's dims afterwards.
-func Explain(m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (*Explained, error) {
+func Explain(m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	s := &State{given: m, model: m, calls: map[*graph.Call]*region{}, opt: Options{
 		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace,
 	}}

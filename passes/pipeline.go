@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/bug"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -161,7 +162,8 @@ func (s *State) searching() context.Context {
 // small peak, gives every tensor a place, and writes these into the nodes'
 // metadata. m is changed; it must not be used when Optimize fails. Errors about
 // the model are of type *graph.Error, those about opt of type *OptionError.
-func Optimize(m *graph.Model, opt Options) (*Result, error) {
+func Optimize(m *graph.Model, opt Options) (_ *Result, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	if opt.Align == 0 {
 		opt.Align = DefaultAlign
 	}
@@ -179,7 +181,7 @@ func Optimize(m *graph.Model, opt Options) (*Result, error) {
 		defer cancel()
 	}
 	times, err := s.run(Pipeline)
-	if err != nil {
+	if err = mapped.Unchanged(m.Source, err); err != nil {
 		return nil, err
 	}
 	if s.late {
@@ -296,7 +298,9 @@ func optionalPasses() []string {
 func run(p Pass, s *State) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = bug.Recovered("pass "+p.Name, r)
+			if err = mapped.ErrorOf(r); err == nil {
+				err = bug.Recovered("pass "+p.Name, r)
+			}
 		}
 	}()
 	return p.Run(s)

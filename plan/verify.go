@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -38,7 +39,8 @@ type VerifyOptions struct {
 // report. It takes O(n log n) time in nodes, tensors and buffers together, and
 // for a certificate that figures of its nodes alone do not prove a maximum flow
 // for each node and each way to write in place.
-func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
+func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (_ *Report, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	v := &verifier{
 		m: m, p: p, opt: opt,
 		r:     &Report{Violations: []Violation{}, Claimed: []string{}},
@@ -68,7 +70,7 @@ func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (*Report, error) {
 	if v.r.Schedule == "" {
 		v.r.Schedule, v.r.Placement = "not checked", "not checked"
 	}
-	return v.r, nil
+	return v.r, m.Source.Unchanged()
 }
 
 // verifier is one run of Verify.

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/edsrzf/mmap-go"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
@@ -22,7 +22,7 @@ import (
 // of their own.
 type constants struct {
 	m       *graph.Model
-	files   map[string]mmap.MMap
+	files   map[string]*mapped.File
 	mu      sync.Mutex // sessions may be made at the same time
 	tensors map[*graph.Data]*kernel.Tensor
 	decoded int64 // bytes of those that had to be decoded
@@ -34,14 +34,14 @@ type constants struct {
 }
 
 func newConstants(m *graph.Model) *constants {
-	return &constants{m: m, files: map[string]mmap.MMap{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
+	return &constants{m: m, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
 }
 
 // close unmaps the files and gives packed weights back.
 func (c *constants) close() error {
 	var first error
 	for _, f := range c.files {
-		if err := f.Unmap(); err != nil && first == nil {
+		if err := f.Close(); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -60,6 +60,18 @@ func (c *constants) close() error {
 	}
 	c.files, c.packs, c.made = nil, nil, nil
 	return first
+}
+
+// unchanged fails if a file was cut or written since it was mapped.
+func (c *constants) unchanged() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.files {
+		if err := f.Check(); err != nil {
+			return err
+		}
+	}
+	return c.m.Source.Unchanged()
 }
 
 // block is memory for what is made of constants.
@@ -144,8 +156,8 @@ func (c *constants) bytes(d *graph.Data) ([]byte, error) {
 // external maps the file that holds the elements, once.
 func (c *constants) external(d *graph.Data, size int64) ([]byte, error) {
 	x := d.External
-	m, mapped := c.files[x.Location]
-	if !mapped {
+	file := c.files[x.Location]
+	if file == nil {
 		root, err := os.OpenRoot(c.m.Source.Dir)
 		if err != nil {
 			return nil, err
@@ -155,16 +167,16 @@ func (c *constants) external(d *graph.Data, size int64) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("external data in %q: not found (looked in %s)", x.Location, c.m.Source.Dir)
 		}
-		defer f.Close()
-		if m, err = mmap.Map(f, mmap.RDONLY, 0); err != nil {
+		if file, err = mapped.Map(f, filepath.Join(c.m.Source.Dir, filepath.FromSlash(x.Location))); err != nil {
+			f.Close()
 			return nil, fmt.Errorf("external data in %q: %w", x.Location, err)
 		}
-		c.files[x.Location] = m
+		c.files[x.Location] = file
 	}
-	if x.Offset+size > int64(len(m)) {
-		return nil, fmt.Errorf("external data in %q: expected %d bytes from byte %d on, found a file of %d", x.Location, size, x.Offset, len(m))
+	if x.Offset+size > int64(len(file.Bytes)) {
+		return nil, fmt.Errorf("external data in %q: expected %d bytes from byte %d on, found a file of %d", x.Location, size, x.Offset, len(file.Bytes))
 	}
-	return m[x.Offset : x.Offset+size], nil
+	return file.Bytes[x.Offset : x.Offset+size], nil
 }
 
 // decode reads elements that stand in typed fields one by one.

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/kernel"
@@ -359,7 +360,11 @@ func (st *step) do() (err error) {
 	return nil
 }
 
+// wrap names the node in an error, but for one about a file.
 func (st *step) wrap(err error) error {
+	if errors.Is(err, mapped.ErrChanged) {
+		return err
+	}
 	var e *graph.Error
 	if !errors.As(err, &e) {
 		e = graph.Errorf("%w", err)

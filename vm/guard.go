@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/vm/internal/pages"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 	"github.com/onnxmem/onnxmem/vm/kernel"
@@ -321,9 +322,12 @@ func (st *step) useScratch(w *work.Pool) {
 	w.SetScratch(base, unsafe.Add(base, st.call.SharedBytes), st.call.EachBytes)
 }
 
-// faultOf is an access to memory that is nobody's as an error; nil for another
-// panic.
+// faultOf is an access to memory that is nobody's, or to bytes of a file that are
+// gone, as an error; nil for another panic.
 func (s *Session) faultOf(r any) error {
+	if err := mapped.ErrorOf(r); err != nil {
+		return err
+	}
 	e, ok := r.(interface {
 		runtime.Error
 		Addr() uintptr

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
 // Initializers are those of a model by name, such as the first values that
@@ -16,7 +17,8 @@ type Initializers struct {
 }
 
 // OpenInitializers maps the initializers of a model.
-func OpenInitializers(m *graph.Model) (*Initializers, error) {
+func OpenInitializers(m *graph.Model) (_ *Initializers, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	i := &Initializers{Values: map[string]Value{}, consts: newConstants(m)}
 	for _, t := range m.Graph.Tensors {
 		if t.Data == nil {
@@ -31,6 +33,10 @@ func OpenInitializers(m *graph.Model) (*Initializers, error) {
 	}
 	return i, nil
 }
+
+// Check fails, with an error of type *graph.Error, if the files are no longer as
+// they were when they were mapped: values that were read from them may be wrong.
+func (i *Initializers) Check() error { return i.consts.unchanged() }
 
 // Close unmaps the files.
 func (i *Initializers) Close() error { return i.consts.close() }
@@ -50,5 +56,5 @@ func (s *Session) Load(m *graph.Model) error {
 			}
 		}
 	}
-	return nil
+	return i.Check()
 }

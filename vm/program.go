@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -25,7 +26,8 @@ type Program struct {
 // lifetimes, offsets) and maps the model's constants. Errors about the model or
 // the plan are of type *graph.Error. m's types are afterwards those of the
 // plan's dimensions.
-func New(m *graph.Model, p *plan.Plan) (*Program, error) {
+func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	r, err := plan.Verify(m, p, plan.VerifyOptions{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -151,6 +152,9 @@ func (s *Session) build() (err error) {
 	if s.host != nil {
 		s.tape.haul = newHauler(s.main, p)
 	}
+	if err := s.consts.unchanged(); err != nil {
+		return err
+	}
 	if s.opt.Poison && s.guard == nil {
 		s.watch = newWatcher(s)
 		s.watch.begin()
@@ -270,7 +274,8 @@ func (s *Session) growScratch() error {
 }
 
 // Set gives a parameter or state its value; it stays until a step updates it.
-func (s *Session) Set(name string, v Value) error {
+func (s *Session) Set(name string, v Value) (err error) {
+	defer mapped.Recover(&err, mapped.Watch()) // v may lie in a file
 	if _, is := s.pr.state[name]; !is {
 		return fmt.Errorf("%q is no parameter or state of the model", graph.Short(name))
 	}
@@ -285,7 +290,8 @@ func (s *Session) Set(name string, v Value) error {
 // parameter or state may be left out once it was given. The outputs lie in the
 // session's memory and are good until its next Run or Close: Clone what is to be
 // kept.
-func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
+func (s *Session) Run(inputs map[string]Value) (_ map[string]Value, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	s.main.release()
 	if s.watch != nil && len(s.own) == 0 {
 		s.watch.begin()
@@ -326,6 +332,9 @@ func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 	}
 	if err := s.guard.lookAll(); err != nil {
 		return nil, refuse(s.pr.m, "%w", err)
+	}
+	if err := s.consts.unchanged(); err != nil {
+		return nil, err
 	}
 	s.step++
 	for _, id := range s.main.g.Outputs {

@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"errors"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -11,7 +10,6 @@ import (
 	"gorgonia.org/gorgonia"
 	gotensor "gorgonia.org/tensor"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/vm/kernel"
 )
@@ -136,11 +134,7 @@ func (s *Session) panicked(r any) error {
 
 // fail keeps the error itself: gorgonia wraps it in a text of its own.
 func (o *instruction) fail(err error) error {
-	var e *graph.Error
-	if !errors.As(err, &e) {
-		e = graph.Errorf("%w", err)
-	}
-	o.t.fault = e.AtNode(o.st.f.g.Label(o.st.node))
+	o.t.fault = o.st.wrap(err)
 	return o.t.fault
 }
 

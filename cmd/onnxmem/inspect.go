@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -40,6 +41,9 @@ func (c *inspectCmd) Run(e *env) error {
 	var option *passes.OptionError
 	if errors.As(in.Refused, &option) {
 		return option
+	}
+	if errors.Is(in.Refused, mapped.ErrChanged) { // what else there is may be wrong
+		return in.Refused
 	}
 	if c.JSON {
 		return c.json(e.stdout, f, in)

@@ -35,6 +35,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/files"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
@@ -124,6 +125,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 
 // dispatch runs the command that is named. It gives back what it is called.
 func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals) (command string, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}

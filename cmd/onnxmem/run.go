@@ -178,8 +178,6 @@ func (c *runCmd) run(e *env) error {
 	if err != nil {
 		return err
 	}
-	first := params.values
-	maps.Copy(first, inputs)
 	began := time.Now()
 	s, err := program.NewSession(c.options())
 	if err != nil {
@@ -191,9 +189,14 @@ func (c *runCmd) run(e *env) error {
 	}
 	r := &runResult{}
 	r.Times.Prepare = millis(time.Since(began))
-	if err := c.steps(e, program, s, first, inputs, r); err != nil {
+	if err := params.set(s, inputs); err != nil {
 		return err
 	}
+	if err := c.steps(e, program, s, inputs, r); err != nil {
+		return err
+	}
+	first := maps.Clone(params.values)
+	maps.Copy(first, inputs)
 	check, err := c.check(program, first, inputs, r)
 	if err != nil {
 		return err
@@ -248,7 +251,7 @@ func (c *runCmd) options() vm.Options {
 }
 
 // steps runs the planned model and writes what was asked for.
-func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs map[string]vm.Value, r *runResult) error {
+func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
 	if c.Profile != "" || c.CostsOut != "" {
 		profile = s.Profile()
@@ -257,16 +260,12 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs
 	var err error
 	var before, after runtime.MemStats
 	for i := range c.Steps {
-		values := inputs
-		if i == 0 {
-			values = first
-		}
 		last := i == c.Steps-1
 		if last {
 			runtime.ReadMemStats(&before)
 		}
 		began := time.Now()
-		if out, err = s.Run(values); err != nil {
+		if out, err = s.Run(inputs); err != nil {
 			return err
 		}
 		took := millis(time.Since(began))

@@ -19,6 +19,7 @@ import (
 // firstValues are those of parameters and states, where they lie in their file.
 type firstValues struct {
 	values map[string]vm.Value
+	check  func() error // whether their file is as it was; nil without one
 	close  []func() error
 }
 
@@ -32,6 +33,22 @@ func (v *firstValues) Close() error {
 	}
 	v.close = nil
 	return first
+}
+
+// set gives them to a session, but for those that are given as inputs.
+func (v *firstValues) set(s *vm.Session, given map[string]vm.Value) error {
+	for _, name := range slices.Sorted(maps.Keys(v.values)) {
+		if _, is := given[name]; is {
+			continue
+		}
+		if err := s.Set(name, v.values[name]); err != nil {
+			return err
+		}
+	}
+	if v.check == nil {
+		return nil
+	}
+	return v.check()
 }
 
 // params opens the first values of a training graph.
@@ -57,7 +74,7 @@ func (c *runCmd) params(e *env, program *vm.Program) (*firstValues, error) {
 		v.Close()
 		return nil, err
 	}
-	v.close = append(v.close, all.Close)
+	v.check, v.close = all.Check, append(v.close, all.Close)
 	for _, t := range states {
 		if x, ok := all.Values[t.Name]; ok {
 			v.values[t.Name] = x

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 )
@@ -16,15 +17,24 @@ import (
 // graph, the sizes and times of its external files, the options and this version.
 // Where the files lie does not count. "" stands for a model that cannot be read.
 func Key(path string, job optimize.Job) string {
+	key, err := keyOf(path, job)
+	if err != nil {
+		return "" // a worker says why
+	}
+	return key
+}
+
+func keyOf(path string, job optimize.Job) (_ string, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	f, err := onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer f.Close()
 	job.In, job.Out, job.Plan, job.Params, job.Report, job.Sync = "", "", "", "", "", false
 	options, err := json.Marshal(job)
 	if err != nil {
-		return "" // no worker can be told of it either
+		return "", err
 	}
 	h := sha256.New()
 	fmt.Fprintln(h, onnx.GraphSHA256(f.Model), len(f.Source.Bytes))
@@ -34,5 +44,5 @@ func Key(path string, job optimize.Job) string {
 		}
 	}
 	h.Write(options)
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(h.Sum(nil)), f.Source.Unchanged()
 }

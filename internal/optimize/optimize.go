@@ -17,6 +17,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/files"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
@@ -183,7 +184,8 @@ func (t *Task) Plan(opt passes.Options) (err error) {
 
 // Do does a job from beginning to end. What it made counts also where a limit is
 // not met, which is an error: the files are written then.
-func (j Job) Do() (*Outcome, error) {
+func (j Job) Do() (_ *Outcome, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	t, err := j.Open()
 	if err != nil {
 		return nil, err

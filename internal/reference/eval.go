@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
 // operator is one operator and what computes it, in all its opset versions.
@@ -42,6 +43,7 @@ func Knows(domain, op string) bool { return table[key{domain, op}] != nil }
 // names none. feeds are the graph's inputs; one with the name of an initializer
 // takes its place. Only what is wanted is computed.
 func Eval(m *graph.Model, feeds map[string]*Tensor, want ...string) (out map[string]*Tensor, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
 	defer func() {
 		if r := recover(); r != nil {
 			f, ours := r.(fault)

@@ -1,0 +1,95 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/npy"
+)
+
+// A model or a file of weights that is cut while a command has it mapped is a
+// refused input, and nothing is written. The command waits for a pipe, so that
+// the cut comes when its model is read.
+func TestFilesCutWhileInUse(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	do := func(args ...string) (status int, stderr string) {
+		t.Helper()
+		var out, err bytes.Buffer
+		status = run(args, &out, &err)
+		return status, err.String()
+	}
+	for _, args := range [][]string{
+		{"model", "mobilenet_v1", in("in.onnx"), "--set", "width=0.25", "--set", "size=32", "--set", "classes=10"},
+		{"optimize", "--effort", "fast", in("in.onnx"), in("planned.onnx"), "--dim", "batch=2"},
+		{"optimize", "--train", "--effort", "fast", in("in.onnx"), in("train.onnx"), "--dim", "batch=2"},
+	} {
+		if status, text := do(args...); status != 0 {
+			t.Fatal(args, status, text)
+		}
+	}
+	var image bytes.Buffer
+	if err := npy.Write(&image, &npy.Array{Descr: "<f4", Shape: []int{2, 3, 32, 32}, Data: make([]byte, 4*2*3*32*32)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		cut  string // the file
+		args []string
+		pipe string // the last argument, less the pipe
+		text string // that the pipe gives
+		out  string // what must not be there
+	}{
+		{"planned.onnx", []string{"run", in("planned.onnx"), "--outputs", in("o.npz"), "--input"}, "image=", image.String(), "o.npz"},
+		{"train.onnx", []string{"run", in("train.onnx"), "--outputs", in("o.npz"), "--input"}, "image=", image.String(), "o.npz"},
+		{"in.onnx", []string{"optimize", in("in.onnx"), in("again.onnx"), "--dim", "batch=2", "--limit", "90%", "--costs"}, "", "{}", "again.onnx"},
+	} {
+		t.Run(strings.Join(c.args[:1], " ")+" "+c.cut, func(t *testing.T) {
+			pipe := in("pipe.npy")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Skip(err)
+			}
+			defer os.Remove(pipe)
+			text, err := os.ReadFile(in(c.cut))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut := make(chan error, 1)
+			go func() {
+				w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for who reads
+				if err == nil {
+					err = os.Truncate(in(c.cut), 100)
+				}
+				if err == nil {
+					_, err = w.WriteString(c.text)
+				}
+				if w != nil {
+					w.Close()
+				}
+				cut <- err
+			}()
+			status, stderr := do(append(c.args, c.pipe+pipe)...)
+			// A command that did not get to the pipe leaves the other side waiting.
+			if r, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+				defer r.Close()
+			}
+			if err := <-cut; err != nil {
+				t.Fatal(err)
+			}
+			if status != exitRefused || !strings.Contains("\n"+stderr, "\n"+in(c.cut)+": ") || !strings.Contains(stderr, "was cut to 100 bytes while it was in use (expected ") {
+				t.Errorf("exit status %d, %s", status, stderr)
+			}
+			if _, err := os.Stat(in(c.out)); err == nil {
+				t.Errorf("%s was written", c.out)
+			}
+			if err := os.WriteFile(in(c.cut), text, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,205 @@
+// Package mapped maps files to be read, and makes an error of what happens to a
+// file while it is mapped.
+//
+// A file that is cut while it is mapped leaves pages that cannot be read: the
+// processor faults where such a byte is touched, which would end the process.
+// Go turns the fault into a panic on a goroutine that asks for it
+// (debug.SetPanicOnFault). So every function that reads mapped bytes begins with
+//
+//	defer mapped.Recover(&err, mapped.Watch())
+//
+// on every goroutine that reads them. What lies behind the end of a file in its
+// last page reads as zeros, without a fault, and bytes may be overwritten in
+// place: Check finds both, by the size and the time of the last change.
+package mapped
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"unsafe"
+
+	"github.com/edsrzf/mmap-go"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// File is a file that is mapped to be read. It stays open as long.
+type File struct {
+	Bytes []byte
+
+	name string
+	f    *os.File
+	m    mmap.MMap
+	was  state
+}
+
+// state is what tells that a file was changed.
+type state struct {
+	size int64
+	time int64 // of the last change, in nanoseconds
+}
+
+// files are those that are mapped, by their first byte.
+var files struct {
+	sync.Mutex
+	at map[uintptr]*File
+}
+
+// Map maps a whole file, which must not be empty. name is what errors call it.
+// Close closes f too; where Map fails, f stays open.
+func Map(f *os.File, name string) (*File, error) {
+	was, err := stateOf(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	m, err := mmap.Map(f, mmap.RDONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot be mapped: %w", name, err)
+	}
+	file := &File{Bytes: m, name: name, f: f, m: m, was: was}
+	files.Lock()
+	defer files.Unlock()
+	if files.at == nil {
+		files.at = map[uintptr]*File{}
+	}
+	files.at[file.base()] = file
+	return file, nil
+}
+
+func (f *File) base() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(f.m))) }
+
+// Close unmaps and closes the file; a second time it does nothing.
+func (f *File) Close() error {
+	if f == nil || f.m == nil {
+		return nil
+	}
+	files.Lock()
+	delete(files.at, f.base())
+	files.Unlock()
+	err := errors.Join(f.m.Unmap(), f.f.Close())
+	f.m, f.Bytes = nil, nil
+	return err
+}
+
+// ErrChanged is what the error of a file that was changed while it was in use
+// wraps.
+var ErrChanged = errors.New("changed while it was in use")
+
+// changed is an error that wraps ErrChanged, with a text of its own.
+type changed struct{ text string }
+
+func (c *changed) Error() string { return c.text }
+
+// Unwrap gives ErrChanged.
+func (c *changed) Unwrap() error { return ErrChanged }
+
+func (f *File) changed(format string, args ...any) error {
+	return &graph.Error{File: f.name, Offset: -1, Err: &changed{fmt.Sprintf(format, args...)}}
+}
+
+// Check fails, with an error of type *graph.Error, if the file is not as it was
+// when it was mapped: what was read from it meanwhile may be wrong.
+func (f *File) Check() error {
+	if f == nil || f.m == nil {
+		return nil
+	}
+	is, err := stateOf(f.f)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", f.name, err)
+	case is.size < f.was.size:
+		return f.changed("was cut to %d bytes while it was in use (expected %d)", is.size, f.was.size)
+	case is != f.was:
+		return f.changed("was written while it was in use: what was read of it may be wrong")
+	}
+	return nil
+}
+
+// fault is the error of a byte that could not be read.
+func (f *File) fault(off int64) error {
+	is, err := stateOf(f.f)
+	switch {
+	case err != nil:
+		return f.changed("byte %d can no longer be read: %v", off, err)
+	case is.size < f.was.size:
+		return f.changed("byte %d can no longer be read: the file was cut to %d bytes while it was in use (expected %d)", off, is.size, f.was.size)
+	case is != f.was:
+		return f.changed("byte %d could not be read: the file was written while it was in use", off)
+	}
+	return f.changed("byte %d can no longer be read: an error of the disk or of the network that it lies on", off)
+}
+
+// Watch makes a panic of a fault on this goroutine, and tells whether it was one
+// before: that is for Recover.
+func Watch() (was bool) { return debug.SetPanicOnFault(true) }
+
+// Recover, which is to be deferred, puts what happened to a mapped file into err.
+// Another panic goes on.
+func Recover(err *error, was bool) {
+	debug.SetPanicOnFault(was)
+	r := recover()
+	if r == nil {
+		return
+	}
+	e := ErrorOf(r)
+	if e == nil {
+		panic(r)
+	}
+	*err = e
+}
+
+// ErrorOf is what happened to a mapped file, if that is what a panic tells; else
+// nil.
+func ErrorOf(r any) error {
+	err, ok := r.(error)
+	if !ok {
+		return nil
+	}
+	var e interface {
+		runtime.Error
+		Addr() uintptr
+	}
+	switch {
+	case errors.Is(err, ErrChanged):
+		return err
+	case !errors.As(err, &e): // another goroutine may have handed it on
+		return nil
+	}
+	files.Lock()
+	defer files.Unlock()
+	for base, f := range files.at {
+		if off := e.Addr() - base; off < uintptr(len(f.m)) {
+			return f.fault(int64(off))
+		}
+	}
+	return nil
+}
+
+// Raise, which is to be deferred by a function without an error, makes a panic
+// with an error of type *graph.Error, which Recover takes, of what happened to a
+// mapped file. Another panic goes on.
+func Raise(was bool) {
+	debug.SetPanicOnFault(was)
+	if r := recover(); r != nil {
+		if e := ErrorOf(r); e != nil {
+			r = e
+		}
+		panic(r)
+	}
+}
+
+// Unchanged gives err if it tells what happened to a mapped file, else what the
+// state of the source tells, else err. It ends what read from the source: a write
+// from a mapping, or a copy from its file, fails without a fault where the file
+// was cut.
+func Unchanged(source *graph.Source, err error) error {
+	if errors.Is(err, ErrChanged) {
+		return err
+	}
+	return cmp.Or(source.Unchanged(), err)
+}

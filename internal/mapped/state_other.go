@@ -1,0 +1,13 @@
+//go:build !unix
+
+package mapped
+
+import "os"
+
+func stateOf(f *os.File) (state, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return state{}, err
+	}
+	return state{info.Size(), info.ModTime().UnixNano()}, nil
+}
