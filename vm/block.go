@@ -16,6 +16,22 @@ type block struct {
 	m    mmap.MMap
 	base unsafe.Pointer
 	file string // that is mapped and removed in the end; "": none
+	name string // of the file that is mapped, removed or not; "": none
+}
+
+// ErrHost is what the error of a run wraps whose host pool can no longer be used.
+var ErrHost = errors.New("the host pool can no longer be used")
+
+// fault is the error of an access to a byte of the host pool that faulted; nil if
+// the address is not there.
+func (b *block) fault(addr uintptr) error {
+	if b == nil || addr-uintptr(b.base) >= uintptr(len(b.m)) {
+		return nil
+	}
+	if b.name == "" {
+		return fmt.Errorf("%w: byte %d cannot be read or written", ErrHost, addr-uintptr(b.base))
+	}
+	return fmt.Errorf("%s: %w: byte %d cannot be read or written (is the disk full, or was the file cut?)", b.name, ErrHost, addr-uintptr(b.base))
 }
 
 // newBlock takes that many bytes; what for is for the error.
@@ -47,12 +63,16 @@ func newHostBlock(path string, bytes int64) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &block{file: path}
+	b := &block{file: path, name: path}
 	if err = f.Truncate(bytes); err == nil {
+		// Else a full disk were a fault in the middle of a run.
+		err = setAside(f, bytes)
+	}
+	if err == nil {
 		b.m, err = mmap.MapRegion(f, int(bytes), mmap.RDWR, 0, 0)
 	}
 	if err = errors.Join(err, f.Close()); err != nil { // the mapping stays
-		return nil, errors.Join(fmt.Errorf("%s of %d bytes in %s: %w", what, bytes, path, err), b.free())
+		return nil, errors.Join(fmt.Errorf("%s: %s of %d bytes: %w", path, what, bytes, err), b.free())
 	}
 	b.base = unsafe.Pointer(unsafe.SliceData(b.m))
 	// Where a mapped file can be removed, nothing is left of it however the process

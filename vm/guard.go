@@ -322,18 +322,24 @@ func (st *step) useScratch(w *work.Pool) {
 	w.SetScratch(base, unsafe.Add(base, st.call.SharedBytes), st.call.EachBytes)
 }
 
+// memoryFault is a fault as Go makes a panic of it.
+type memoryFault interface {
+	runtime.Error
+	Addr() uintptr
+}
+
 // faultOf is an access to memory that is nobody's, or to bytes of a file that are
 // gone, as an error; nil for another panic.
 func (s *Session) faultOf(r any) error {
 	if err := mapped.ErrorOf(r); err != nil {
 		return err
 	}
-	e, ok := r.(interface {
-		runtime.Error
-		Addr() uintptr
-	})
+	e, ok := r.(memoryFault)
 	if !ok {
 		return nil
+	}
+	if err := s.host.fault(e.Addr()); err != nil {
+		return err
 	}
 	if s.guard != nil {
 		if where := s.guard.describe(e.Addr()); where != "" {

@@ -1,10 +1,10 @@
 package vm
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"unsafe"
 
@@ -37,7 +37,7 @@ func TestSwapFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	queue := make(chan *transfer, 1)
-	go haul(queue)
+	go haul(queue, &block{m: m, base: unsafe.Pointer(unsafe.SliceData(m)), name: "host"})
 	defer close(queue)
 	place := func(b []byte) *tensor {
 		x := &tensor{}
@@ -46,7 +46,8 @@ func TestSwapFaults(t *testing.T) {
 	}
 	x := &transfer{from: place(make([]byte, bytes)), to: place(m), done: make(chan error, 1), under: true}
 	queue <- x
-	if err := x.wait(); err == nil || !strings.Contains(err.Error(), "the host memory cannot be used") {
-		t.Errorf("%v", err)
+	const want = "host: the host pool can no longer be used: byte 0 cannot be read or written (is the disk full, or was the file cut?)"
+	if err := x.wait(); err == nil || err.Error() != want || !errors.Is(err, ErrHost) {
+		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

@@ -69,7 +69,7 @@ func newHauler(f *frame, p *plan.Plan) *hauler {
 	}
 	for d := range h.queue {
 		h.queue[d] = make(chan *transfer, count)
-		go haul(h.queue[d])
+		go haul(h.queue[d], f.s.host)
 	}
 	return h
 }
@@ -132,21 +132,25 @@ func (t *transfer) wait() error {
 }
 
 // haul copies one transfer after the other.
-func haul(queue chan *transfer) {
+func haul(queue chan *transfer, host *block) {
 	// A mapped file that cannot grow, or be read, faults.
 	debug.SetPanicOnFault(true)
 	for t := range queue {
-		t.done <- t.copy()
+		t.done <- t.copy(host)
 	}
 }
 
 // copyBytes is copied at once: Go's collector waits for the end of a copy.
 const copyBytes = 1 << 20
 
-func (t *transfer) copy() (err error) {
+func (t *transfer) copy(host *block) (err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the host memory cannot be used: %v", r)
+		r := recover()
+		if f, ok := r.(memoryFault); ok {
+			err = host.fault(f.Addr())
+		}
+		if r != nil && err == nil {
+			err = fmt.Errorf("internal error: %v", r)
 		}
 	}()
 	to, from := bytesOf(t.to), bytesOf(t.from)

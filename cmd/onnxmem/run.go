@@ -113,7 +113,7 @@ func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 // Run reads the model and its plan, and runs it.
 func (c *runCmd) Run(e *env) error {
 	err := c.run(e)
-	if errors.Is(err, vm.ErrStray) || errors.Is(err, vm.ErrFault) { // the input is not to blame
+	if errors.Is(err, vm.ErrStray) || errors.Is(err, vm.ErrFault) || errors.Is(err, vm.ErrHost) { // the input is not to blame
 		return &failure{exitFailed, err.Error()}
 	}
 	return err
