@@ -60,6 +60,10 @@ func newGuard(kind Guard) (*guard, error) {
 	return g, nil
 }
 
+// manyGuarded is how many storages, of two mappings each, may come near to what
+// systems let a process have (65,530 by default on Linux).
+const manyGuarded = 30_000
+
 // take gives a storage of that many bytes, in which all is poison.
 func (g *guard) take(what string, bytes int64) (*guarded, error) {
 	w := kernel.Walls{Page: pages.Size}
@@ -67,6 +71,9 @@ func (g *guard) take(what string, bytes int64) (*guarded, error) {
 		return nil, fmt.Errorf("%s of %d bytes: more than this machine can address", what, bytes)
 	}
 	b, err := pages.Take(w.Pages(int(bytes)))
+	if err != nil && len(g.list) >= manyGuarded {
+		return nil, fmt.Errorf("%s of %d bytes between guard pages, after %d others: %w: a process may have so many mappings (Linux: sysctl vm.max_map_count)", what, bytes, len(g.list), err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s of %d bytes between guard pages: %w", what, bytes, err)
 	}
