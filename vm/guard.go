@@ -23,7 +23,7 @@ const (
 	GuardFront       // a tensor begins where its pages begin
 )
 
-// ErrFault is what an access to memory that is nobody's wraps: with
+// ErrFault is what the error of an access to memory that is nobody's wraps: with
 // Options.Guard, an access outside of a tensor.
 var ErrFault = errors.New("memory fault")
 

@@ -123,7 +123,7 @@ func TestFaultIsAnError(t *testing.T) {
 			return nil
 		})
 		_, err := s.Run(map[string]vm.Value{"x": ramp([]graph.Dim{3, 4})})
-		if !errors.Is(err, vm.ErrFault) || !regexp.MustCompile(`node "y" \(Relu\): memory fault at address 0x[0-9a-f]+$`).MatchString(err.Error()) {
+		if !errors.Is(err, vm.ErrFault) || !regexp.MustCompile(`node "y" \(Relu\): internal error: memory fault at address 0x[0-9a-f]+$`).MatchString(err.Error()) {
 			t.Errorf("%d parts: got %v", parts, err)
 		}
 	}

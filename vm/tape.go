@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -126,7 +127,9 @@ func (s *Session) panicked(r any) error {
 	if e, is := b.Value.(*kernel.TypeError); is { // the model is to blame
 		return e
 	}
-	if err := s.faultOf(b.Value); err != nil {
+	if err := s.faultOf(b.Value); err != nil && s.guard == nil && errors.Is(err, ErrFault) {
+		b.Value = err // a bug, and its stack tells most
+	} else if err != nil {
 		return err
 	}
 	return b

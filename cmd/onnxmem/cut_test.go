@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +15,8 @@ import (
 )
 
 // A model or a file of weights that is cut while a command has it mapped is a
-// refused input, and nothing is written. The command waits for a pipe, so that
-// the cut comes when its model is read.
+// refused input, and nothing is written. The command reads a pipe, so that the cut
+// comes once its model is open.
 func TestFilesCutWhileInUse(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -26,7 +27,7 @@ func TestFilesCutWhileInUse(t *testing.T) {
 		return status, err.String()
 	}
 	for _, args := range [][]string{
-		{"model", "mobilenet_v1", in("in.onnx"), "--set", "width=0.25", "--set", "size=32", "--set", "classes=10"},
+		{"model", "mobilenet_v1", in("in.onnx"), "--set", "width=0.25", "--set", "size=512", "--set", "classes=10"},
 		{"optimize", "--effort", "fast", in("in.onnx"), in("planned.onnx"), "--dim", "batch=2"},
 		{"optimize", "--train", "--effort", "fast", in("in.onnx"), in("train.onnx"), "--dim", "batch=2"},
 	} {
@@ -35,7 +36,7 @@ func TestFilesCutWhileInUse(t *testing.T) {
 		}
 	}
 	var image bytes.Buffer
-	if err := npy.Write(&image, &npy.Array{Descr: "<f4", Shape: []int{2, 3, 32, 32}, Data: make([]byte, 4*2*3*32*32)}); err != nil {
+	if err := npy.Write(&image, &npy.Array{Descr: "<f4", Shape: []int{2, 3, 512, 512}, Data: make([]byte, 4*2*3*512*512)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -47,7 +48,7 @@ func TestFilesCutWhileInUse(t *testing.T) {
 	}{
 		{"planned.onnx", []string{"run", in("planned.onnx"), "--outputs", in("o.npz"), "--input"}, "image=", image.String(), "o.npz"},
 		{"train.onnx", []string{"run", in("train.onnx"), "--outputs", in("o.npz"), "--input"}, "image=", image.String(), "o.npz"},
-		{"in.onnx", []string{"optimize", in("in.onnx"), in("again.onnx"), "--dim", "batch=2", "--limit", "90%", "--costs"}, "", "{}", "again.onnx"},
+		{"in.onnx", []string{"optimize", in("in.onnx"), in("again.onnx"), "--dim", "batch=2", "--limit", "90%", "--costs"}, "", strings.Repeat(" ", 4<<20) + "{}", "again.onnx"},
 	} {
 		t.Run(strings.Join(c.args[:1], " ")+" "+c.cut, func(t *testing.T) {
 			pipe := in("pipe.npy")
@@ -59,26 +60,27 @@ func TestFilesCutWhileInUse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			w, err := os.OpenFile(pipe, os.O_RDWR, 0) // waits for nobody
+			if err != nil {
+				t.Fatal(err)
+			}
 			cut := make(chan error, 1)
 			go func() {
-				w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for who reads
+				// A pipe holds less than half of the text: once that is written, the
+				// command reads it.
+				half := len(c.text) / 2
+				_, err := w.WriteString(c.text[:half])
 				if err == nil {
 					err = os.Truncate(in(c.cut), 100)
 				}
 				if err == nil {
-					_, err = w.WriteString(c.text)
+					_, err = w.WriteString(c.text[half:])
 				}
-				if w != nil {
-					w.Close()
-				}
-				cut <- err
+				cut <- errors.Join(err, w.Close())
 			}()
 			status, stderr := do(append(c.args, c.pipe+pipe)...)
-			// A command that did not get to the pipe leaves the other side waiting.
-			if r, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
-				defer r.Close()
-			}
-			if err := <-cut; err != nil {
+			w.Close() // a command that did not get to the pipe leaves the writing waiting
+			if err := <-cut; err != nil && !errors.Is(err, os.ErrClosed) {
 				t.Fatal(err)
 			}
 			if status != exitRefused || !strings.Contains("\n"+stderr, "\n"+in(c.cut)+": ") || !strings.Contains(stderr, "was cut to 100 bytes while it was in use (expected ") {

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -113,7 +114,10 @@ func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 // Run reads the model and its plan, and runs it.
 func (c *runCmd) Run(e *env) error {
 	err := c.run(e)
-	if errors.Is(err, vm.ErrStray) || errors.Is(err, vm.ErrFault) || errors.Is(err, vm.ErrHost) { // the input is not to blame
+	var b *bug.Error
+	switch {
+	case errors.As(err, &b): // whatever it wraps, its stack tells more
+	case errors.Is(err, vm.ErrStray), errors.Is(err, vm.ErrFault), errors.Is(err, vm.ErrHost): // the input is not to blame
 		return &failure{exitFailed, err.Error()}
 	}
 	return err
