@@ -99,6 +99,8 @@ func (alone) Known(int) ([]int64, bool) { return nil, false }
 func (alone) Live() bool                { return true }
 func (alone) Resize(int, []int) error   { return fmt.Errorf("the shape is known") }
 func (alone) Seed() uint64              { return 1 }
+func (alone) Stopping() bool            { return false }
+func (alone) Table(int64) error         { return nil }
 func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	if !a.pack {
 		return nil, false

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"sort"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -102,7 +103,7 @@ func makeResize(c *Call) (Run, error) {
 	if in.Type == graph.Float32 && byPlanes(list) {
 		return unlessView(out, in, resizePlanes(c, in, out, list)), nil
 	}
-	return unlessView(out, in, resample(in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
+	return unlessView(out, in, resample(c, in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
 }
 
 // regions gives the region of interest of each axis.
@@ -135,7 +136,7 @@ func (c *Call) regions(rank int, axes []int) ([][2]float64, error) {
 }
 
 // resample makes the kernel of an interpolation along several axes.
-func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
+func resample(c *Call, in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
 	s := strides(in.Shape)
 	rank := len(list)
 	n := out.Len()
@@ -150,6 +151,7 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 		}
 	}
 	part := func(p, _ int) {
+		m := meter{c: c}
 		var at [16]int
 		for i := p * grain; i < min((p+1)*grain, n); i++ {
 			rest, base, outside := i, 0, false
@@ -167,7 +169,7 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 				set(out.At, i, extra)
 				continue
 			}
-			set(out.At, i, blend(in, list, active, s, &at, base, 0, get))
+			set(out.At, i, blend(&m, in, list, active, s, &at, base, 0, get))
 		}
 	}
 	return func(w *work.Pool) error {
@@ -177,7 +179,7 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 }
 
 // blend sums the taps of the axes from number k on.
-func blend(in *Tensor, list []interpolation, active, s []int, at *[16]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
+func blend(m *meter, in *Tensor, list []interpolation, active, s []int, at *[16]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
 	for k < len(active) && list[active[k]].taps == 1 {
 		k++
 	}
@@ -186,19 +188,26 @@ func blend(in *Tensor, list []interpolation, active, s []int, at *[16]int, off, 
 	}
 	a := active[k]
 	v := &list[a]
+	m.add(v.taps)
 	sum := 0.0
 	for t := range v.taps {
 		j := at[a]*v.taps + t
 		if v.weight[j] != 0 {
-			sum += v.weight[j] * blend(in, list, active, s, at, off+v.from[j]*s[a], k+1, get)
+			sum += v.weight[j] * blend(m, in, list, active, s, at, off+v.from[j]*s[a], k+1, get)
 		}
 	}
 	return sum
 }
 
+// mostTaps bounds the elements on either side of a place that are taken together.
+const mostTaps = 1 << 31
+
 // interpolate finds taps and weights of one axis.
 func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpolation, error) {
 	v := interpolation{in: in, out: out, taps: 1}
+	if in == 0 || !(scale > 0) {
+		return v, fmt.Errorf("an axis of length %d cannot be resized to %d with a scale of %g", in, out, scale)
+	}
 	transform := c.Str("coordinate_transformation_mode", "half_pixel")
 	if c.Node.Op == "Upsample" || c.Version < 11 {
 		transform = "asymmetric"
@@ -206,7 +215,7 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 	mode := c.Str("mode", "nearest")
 	same := in == out && scale == 1 && transform != "tf_crop_and_resize"
 	if same {
-		v.from = make([]int, out)
+		v.from = tableOf[int](c, out)
 		for i := range v.from {
 			v.from[i] = i
 		}
@@ -224,17 +233,23 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 		return v, unsupportedf("mode %q", mode)
 	}
 	if antialias && mode != "nearest" {
-		v.taps = 2*int(math.Ceil(support/scale)) + 1
+		half := math.Ceil(support / scale)
+		if half > mostTaps {
+			return v, fmt.Errorf("scale %g takes %g elements together, expected at most %d", scale, 2*half, 2*mostTaps)
+		}
+		v.taps = 2*int(half) + 1
 	}
-	v.from, v.weight = make([]int, out*v.taps), make([]float64, out*v.taps)
+	v.from, v.weight = tableOf[int](c, mul(out, v.taps)), tableOf[float64](c, mul(out, v.taps))
+	m := meter{c: c}
 	for o := range out {
+		m.add(v.taps)
 		x, err := coordinate(transform, float64(o), in, out, scale, roi)
 		if err != nil {
 			return v, err
 		}
 		if transform == "tf_crop_and_resize" && (x < 0 || x > float64(in-1)) {
 			if v.outside == nil {
-				v.outside = make([]bool, out)
+				v.outside = tableOf[bool](c, out)
 			}
 			v.outside[o] = true
 		}
@@ -344,77 +359,152 @@ func nearest(mode string, x float64) int {
 // makeRoiAlign takes the mean, or the largest, of bilinear samples in each bin
 // of each region.
 func makeRoiAlign(c *Call) (Run, error) {
-	x, rois, index, out := c.In[0], c.In[1], c.In[2], c.Out[0]
+	x, rois, index := c.In[0], c.In[1], c.In[2]
 	if x.Type != graph.Float32 || x.rank() != 4 || rois.rank() != 2 {
 		return nil, unsupported(x.Type)
 	}
-	largest := c.Str("mode", "avg") == "max"
-	rows, columns := c.Int("output_height", 1), c.Int("output_width", 1)
-	ratio := c.Int("sampling_ratio", 0)
-	scale := c.Float("spatial_scale", 1)
-	shift := float32(0.5)
-	minimum := float32(math.Inf(-1))
-	if c.Version < 16 || c.Str("coordinate_transformation_mode", "half_pixel") == "output_half_pixel" {
-		shift, minimum = 0, 1
+	v := &roiAlign{
+		c: c, largest: c.Str("mode", "avg") == "max", rows: c.Int("output_height", 1), columns: c.Int("output_width", 1),
+		ratio: c.Int("sampling_ratio", 0), scale: c.Float("spatial_scale", 1), shift: 0.5, minimum: float32(math.Inf(-1)),
 	}
-	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	if c.Version < 16 || c.Str("coordinate_transformation_mode", "half_pixel") == "output_half_pixel" {
+		v.shift, v.minimum = 0, 1
+	}
+	if v.ratio > mostSamples {
+		return nil, fmt.Errorf("sampling_ratio is %d, expected at most %d", v.ratio, mostSamples)
+	}
 	batch, err := indexReader(index)
 	if err != nil {
 		return nil, err
 	}
 	part := func(r, _ int) {
 		image, _ := batch(r, x.Shape[0])
-		b := data[float32](rois)[4*r:]
-		x1, y1 := b[0]*scale-shift, b[1]*scale-shift
-		width, height := max(b[2]*scale-shift-x1, minimum), max(b[3]*scale-shift-y1, minimum)
-		binH, binW := height/float32(rows), width/float32(columns)
-		gridH, gridW := ratio, ratio
-		if ratio <= 0 {
-			gridH, gridW = int(math.Ceil(float64(height)/float64(rows))), int(math.Ceil(float64(width)/float64(columns)))
-		}
-		samples := max(gridH, 0) * max(gridW, 0)
-		total := float32(max(samples, 1))
-		// The places of a bin are the same in all channels.
-		var list [64]sample
-		for p := range rows * columns {
-			for from := 0; from == 0 || from < samples; from += len(list) {
-				n := min(len(list), samples-from)
-				for i := range list[:n] {
-					gy, gx := (from+i)/gridW, (from+i)%gridW
-					v := y1 + float32(p/columns)*binH + (float32(gy)+0.5)*binH/float32(gridH)
-					u := x1 + float32(p%columns)*binW + (float32(gx)+0.5)*binW/float32(gridW)
-					list[i] = sampleAt(h, w, v, u)
-				}
-				for ch := range channels {
-					d := &data[float32](out)[(r*channels+ch)*rows*columns+p]
-					plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
-					if largest {
-						*d = largestOf(list[:n], plane, *d, from == 0)
-						continue
-					}
-					sum := float32(0)
-					if from > 0 {
-						sum = *d
-					}
-					for i := range list[:n] {
-						s := &list[i]
-						sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
-					}
-					*d = sum
-					if from+n >= samples {
-						*d = sum / total
-					}
-				}
-			}
-		}
+		v.region(r, image)
 	}
 	return func(p *work.Pool) error {
-		if err := checkIndices(index, x.Shape[0]); err != nil {
+		if err := checkIndices(c, index, x.Shape[0]); err != nil {
 			return err
+		}
+		for r := range rois.Shape[0] {
+			if r&often == 0 {
+				c.poll()
+			}
+			if high, wide := v.axes(r); max(high.samples, wide.samples) > mostSamples {
+				return fmt.Errorf("region %d of %v takes %g x %g samples for each bin, expected at most %d along an axis (sampling_ratio)",
+					r, data[float32](rois)[4*r:4*r+4], high.samples, wide.samples, mostSamples)
+			}
 		}
 		p.For(rois.Shape[0], part)
 		return nil
 	}, nil
+}
+
+// mostSamples bounds the samples of a bin along an axis.
+const mostSamples = 1 << 31
+
+// roiAlign is a RoiAlign node.
+type roiAlign struct {
+	c             *Call
+	largest       bool
+	rows, columns int // bins of a region
+	ratio         int // samples of a bin along each axis; 0: about one for each element
+	scale, shift  float32
+	minimum       float32 // of the lengths of a region
+}
+
+// roiAxis is a region along one axis of the image: where it begins, how long its
+// bins are, and how many samples each has.
+type roiAxis struct {
+	begin, bin float32
+	samples    float64
+}
+
+// axes are the two of region r.
+func (v *roiAlign) axes(r int) (high, wide roiAxis) {
+	b := data[float32](v.c.In[1])[4*r:]
+	along := func(from, to float32, bins int) roiAxis {
+		a := roiAxis{begin: from*v.scale - v.shift, samples: float64(v.ratio)}
+		length := max(to*v.scale-v.shift-a.begin, v.minimum)
+		a.bin = length / float32(bins)
+		if v.ratio <= 0 {
+			a.samples = math.Ceil(float64(length) / float64(bins))
+		}
+		if !(a.samples > 0) { // NaN, too
+			a.samples = 0
+		}
+		return a
+	}
+	return along(b[1], b[3], v.rows), along(b[0], b[2], v.columns)
+}
+
+// at is sample k of a bin.
+func (a *roiAxis) at(bin, k int) float32 {
+	return a.begin + float32(bin)*a.bin + (float32(k)+0.5)*a.bin/float32(a.samples)
+}
+
+// inside gives the samples [from, to) of a bin that lie in [-1, high]: elsewhere an
+// image is 0. They are neighbours, as at grows with k, or falls. A region may be
+// far larger than its image.
+func (a *roiAxis) inside(bin int, high float32) (from, to int) {
+	n := int(a.samples)
+	if a.bin >= 0 {
+		from = sort.Search(n, func(k int) bool { return a.at(bin, k) >= -1 })
+		to = sort.Search(n, func(k int) bool { return !(a.at(bin, k) <= high) })
+	} else {
+		from = sort.Search(n, func(k int) bool { return a.at(bin, k) <= high })
+		to = sort.Search(n, func(k int) bool { return !(a.at(bin, k) >= -1) })
+	}
+	return from, max(from, to)
+}
+
+// region does the bins of region r of an image.
+func (v *roiAlign) region(r, image int) {
+	x, out := v.c.In[0], v.c.Out[0]
+	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	high, wide := v.axes(r)
+	all := high.samples * wide.samples
+	total := float32(max(all, 1))
+	m := meter{c: v.c}
+	// The places of a bin are the same in all channels.
+	var list [64]sample
+	for p := range v.rows * v.columns {
+		fromY, toY := high.inside(p/v.columns, float32(h))
+		fromX, toX := wide.inside(p%v.columns, float32(w))
+		across := toX - fromX
+		samples := (toY - fromY) * across
+		outside := all > float64(samples)
+		for from := 0; from == 0 || from < samples; from += len(list) {
+			n := min(len(list), samples-from)
+			for i := range list[:n] {
+				list[i] = sampleAt(h, w, high.at(p/v.columns, fromY+(from+i)/across), wide.at(p%v.columns, fromX+(from+i)%across))
+			}
+			for ch := range channels {
+				m.add(8 * (n + 1))
+				d := &data[float32](out)[(r*channels+ch)*v.rows*v.columns+p]
+				plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
+				if v.largest {
+					best := *d
+					if from == 0 && outside {
+						best = 0
+					}
+					*d = largestOf(list[:n], plane, best, from == 0 && !outside)
+					continue
+				}
+				sum := float32(0)
+				if from > 0 {
+					sum = *d
+				}
+				for i := range list[:n] {
+					s := &list[i]
+					sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
+				}
+				*d = sum
+				if from+n >= samples {
+					*d = sum / total
+				}
+			}
+		}
+	}
 }
 
 // sample is a place between four elements of a plane.
