@@ -1,15 +1,17 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -18,9 +20,12 @@ import (
 type Options struct {
 	Workers int    // goroutines that share the work of a kernel; 0: one for each core
 	Seed    uint64 // of what operators draw at random
-	// MemoryLimit is how many bytes the arena, the parameters and states, and
-	// the scratch may take together, without the host pool; NewSession gives a
-	// *LimitError beyond it. 0: any.
+	// MemoryLimit is how many bytes the sessions of the program may take
+	// together: arenas, parameters and states, scratch, host pools in memory,
+	// tensors whose size depends on data, and what is made of constants. What is
+	// beyond it is not taken: NewSession or Run give an error that wraps a
+	// *LimitError. 0: what the machine, or the container, has free when the
+	// program takes its first; less than 0: any.
 	MemoryLimit int64
 	// Apart gives every tensor a storage of its own and runs the nodes in
 	// another topological order: what a planned run is held against.
@@ -47,13 +52,18 @@ type Options struct {
 }
 
 // Session runs a program. It serves one goroutine at a time; several sessions
-// of one program share its weights and nothing else.
+// of one program share its weights, a limit of memory, and nothing else.
 type Session struct {
 	pr   *Program
 	opt  Options
+	mem  *share
 	pool *work.Pool
 	main *frame
 	tape *tape
+
+	ctx    context.Context      // of the run
+	now    atomic.Pointer[step] // the node that runs, or ran last
+	update int                  // the first step that writes over a parameter or state
 
 	watch  *watcher   // of Options.Poison
 	guard  *guard     // of Options.Guard
@@ -65,6 +75,9 @@ type Session struct {
 	side            side     // dynamic tensors
 	scratch         *block
 	shared, each    int // bytes of scratch: for all parts of a kernel, for each worker
+	frames          []*frame
+	greedy          *step // whose kernel asked for the most scratch
+	tables          int64 // bytes of lists that kernels keep
 
 	step    uint64          // runs so far
 	ready   map[string]bool // parameters and states that have values
@@ -79,7 +92,9 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
 	s := &Session{pr: p, opt: opt, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
-	s.consts = p.consts
+	s.ctx, s.consts = context.Background(), p.consts
+	s.mem = &share{of: p.consts.mem.of, limit: opt.MemoryLimit}
+	s.side.mem = s.mem
 	if err := s.build(); err != nil {
 		s.Close()
 		return nil, err
@@ -91,17 +106,29 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 func (s *Session) blocks() error {
 	if s.opt.Guard != GuardOff {
 		var err error
-		if s.guard, err = newGuard(s.opt.Guard); err != nil {
+		if s.guard, err = newGuard(s.opt.Guard, s.mem); err != nil {
 			return err
 		}
 		s.side.guard = s.guard
-		s.consts = newConstants(s.pr.m)
+		s.consts = newConstants(s.pr.m, s.mem.of)
 		s.consts.guard = s.guard
 		return nil
 	}
 	p := s.pr.p
-	var err error
-	if s.arena, err = newBlock(poolBytes(p, plan.Arena), "arena"); err != nil {
+	var arena int64 // where tensors lie apart it has none
+	if !s.opt.Apart {
+		arena = poolBytes(p, plan.Arena)
+	}
+	bytes := plus(arena, stateBytes(p))
+	if s.opt.HostFile == "" && !s.opt.Apart {
+		bytes = plus(bytes, poolBytes(p, plan.Host))
+	}
+	// Of the resident pool no other page is ever touched.
+	err := s.mem.take(bytes)
+	if err != nil {
+		return err
+	}
+	if s.arena, err = newBlock(arena, "arena"); err != nil {
 		return err
 	}
 	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
@@ -116,6 +143,16 @@ func (s *Session) blocks() error {
 func (s *Session) build() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p := s.pr.p
+	defer func() {
+		var over *LimitError
+		if errors.As(err, &over) {
+			over.Needs = s.Memory()
+			var e *graph.Error
+			if !errors.As(err, &e) {
+				err = refuse(s.pr.m, "%w", err)
+			}
+		}
+	}()
 	if err := s.blocks(); err != nil {
 		return err
 	}
@@ -140,14 +177,12 @@ func (s *Session) build() (err error) {
 		return s.named(err)
 	}
 	if err := s.growScratch(); err != nil {
-		return err
-	}
-	if most := s.opt.MemoryLimit; most > 0 && s.Memory().Bytes() > most {
-		return &LimitError{File: fileOf(s.pr.m), Needs: s.Memory(), Limit: most}
+		return s.named(err)
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
 	}
+	s.update = s.firstUpdate()
 	if s.host != nil {
 		s.tape.haul = newHauler(s.main, p)
 	}
@@ -182,11 +217,15 @@ func (s *Session) Close() error {
 			first = err
 		}
 	}
+	if err := s.side.close(); err != nil && first == nil {
+		first = err
+	}
 	if s.guard != nil {
 		if err := errors.Join(s.consts.close(), s.guard.close()); err != nil && first == nil {
 			first = err
 		}
 	}
+	s.mem.close()
 	return first
 }
 
@@ -196,42 +235,25 @@ type Memory struct {
 	StateBytes   int64 // parameters and states, of the resident pool
 	DynamicBytes int64 // tensors that the plan leaves out, so far
 	ScratchBytes int64 // of kernels
+	TableBytes   int64 // lists that kernels keep, on Go's heap
 	HostBytes    int64 // what has left the arena for the host, wherever that is
 	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
 	PackedBytes  int64 // weights once more, as the micro-kernels want them; shared by sessions
 	ApartBytes   int64 // with Options.Apart or Options.Guard: all tensors
 }
 
-// LimitError says that a session needs more than Options.MemoryLimit. Nothing has
-// run then.
-type LimitError struct {
-	File  string
-	Needs Memory
-	Limit int64 // bytes
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s: needs %s: arena %s, parameters and states %s, scratch %s: expected at most %s", e.File, units.Bytes(e.Needs.Bytes()),
-		units.Short(e.Needs.ArenaBytes), units.Short(e.Needs.StateBytes), units.Short(e.Needs.ScratchBytes), units.Bytes(e.Limit))
-}
-
 // Bytes is the sum, but for what is shared and for what lies on the host.
 func (m Memory) Bytes() int64 {
-	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.ApartBytes
+	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.TableBytes + m.ApartBytes
 }
 
 // Memory tells what the session takes now.
 func (s *Session) Memory() Memory {
 	m := Memory{
 		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total,
-		ScratchBytes: int64(s.shared + s.each*s.pool.Workers()), DecodedBytes: s.consts.decoded,
-		PackedBytes: s.consts.packed,
+		ScratchBytes: s.scratchBytes(), TableBytes: s.tables, StateBytes: stateBytes(s.pr.p),
 	}
-	for i := range s.pr.p.Buffers {
-		if b := &s.pr.p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
-			m.StateBytes += b.Bytes
-		}
-	}
+	m.DecodedBytes, m.PackedBytes = s.consts.bytesMade()
 	for _, b := range s.own {
 		m.ApartBytes += int64(len(b.m))
 	}
@@ -247,21 +269,52 @@ func (s *Session) Memory() Memory {
 	return m
 }
 
+// stateBytes is what the parameters and states of a plan take.
+func stateBytes(p *plan.Plan) int64 {
+	var sum int64
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+			sum += b.Bytes
+		}
+	}
+	return sum
+}
+
+// scratchBytes is what the prepared kernels ask for.
+func (s *Session) scratchBytes() int64 {
+	each, workers := int64(s.each), int64(s.pool.Workers())
+	if each > math.MaxInt64/workers {
+		return math.MaxInt64
+	}
+	return plus(int64(s.shared), each*workers)
+}
+
 // growScratch makes the scratch as large as the prepared kernels ask for.
 func (s *Session) growScratch() error {
 	if s.guard != nil {
 		return nil
 	}
-	bytes := int64(s.shared) + int64(s.each)*int64(s.pool.Workers())
-	if s.scratch != nil && int64(len(s.scratch.m)) >= bytes {
+	bytes, has := s.scratchBytes(), int64(0)
+	if s.scratch != nil {
+		has = int64(len(s.scratch.m))
+	}
+	if s.scratch != nil && has >= bytes {
 		s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared)), s.each)
 		return nil
+	}
+	if err := s.mem.take(bytes - has); err != nil {
+		if s.greedy != nil {
+			return s.greedy.wrap(err)
+		}
+		return err
 	}
 	if err := s.scratch.free(); err != nil {
 		return err
 	}
+	s.scratch = nil
 	b, err := newBlock(bytes, "scratch")
 	if err != nil {
+		s.mem.give(bytes)
 		return err
 	}
 	s.scratch = b
@@ -274,11 +327,13 @@ func (s *Session) Set(name string, v Value) error {
 	if _, is := s.pr.state[name]; !is {
 		return fmt.Errorf("%q is no parameter or state of the model", graph.Short(name))
 	}
-	if err := s.put(name, v); err != nil {
-		return err
+	was := s.ready[name]
+	delete(s.ready, name) // a run that is stopped while it is copied leaves half of it
+	err := s.put(name, v)
+	if err == nil || was {
+		s.ready[name] = true
 	}
-	s.ready[name] = true
-	return nil
+	return err
 }
 
 // Run runs the model once. inputs has a value for every graph input; one for a
@@ -286,6 +341,29 @@ func (s *Session) Set(name string, v Value) error {
 // session's memory and are good until its next Run or Close: Clone what is to be
 // kept.
 func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
+	return s.run(context.Background(), inputs)
+}
+
+func (s *Session) run(ctx context.Context, inputs map[string]Value) (out map[string]Value, err error) {
+	defer s.until(ctx)()
+	s.tape.next = 0
+	defer func() {
+		if r := recover(); r != nil {
+			if err = s.stopped(r); err == nil {
+				panic(r)
+			}
+			err = refuse(s.pr.m, "%w", err)
+		}
+		if err != nil {
+			s.torn()
+			s.side.reset(s.frames)
+		}
+	}()
+	return s.attempt(inputs)
+}
+
+// attempt is a run that leaves what an error has left.
+func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	s.main.release()
 	if s.watch != nil && len(s.own) == 0 {
 		s.watch.begin()
@@ -317,7 +395,7 @@ func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
 	if err := s.tape.run(); err != nil {
 		if s.watch.unsure(err) {
 			s.watch.each = true
-			if _, exact := s.Run(inputs); exact != nil {
+			if _, exact := s.attempt(inputs); exact != nil {
 				err = exact
 			}
 			s.watch.each = false
@@ -347,6 +425,7 @@ func (s *Session) carry() {
 			continue
 		}
 		to := s.main.tensors[id]
+		// Whole, whatever happens: half of a step would be no state.
 		copy(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
 	}
 }
@@ -393,7 +472,7 @@ func (s *Session) put(name string, v Value) error {
 				return s.badInput(id, "%w", err)
 			}
 		}
-		copy(unsafe.Slice((*byte)(t.At), size), v.Data)
+		s.copyBytes(unsafe.Slice((*byte)(t.At), size), v.Data)
 		return nil
 	}
 	return fmt.Errorf("%q is no input of the model", graph.Short(name))

@@ -129,8 +129,11 @@ func (s *Session) panicked(r any) error {
 	if err, ok := r.(error); ok && errors.As(err, &p) {
 		r, stack = p.Value, "\n"+string(p.Stack)
 	}
-	if e, is := r.(*kernel.TypeError); is { // the model is to blame
-		return e
+	if err := s.stopped(r); err != nil {
+		return err
+	}
+	if err := kernel.Refused(r); err != nil {
+		return err
 	}
 	if err := s.faultOf(r); err != nil {
 		return err

@@ -22,12 +22,16 @@ func Refused(r any) error {
 	return nil
 }
 
-// mul is the product of lengths that are at least 0. What does not fit is refused.
+// mostBytes is more than any machine can address, and leaves room for sums.
+const mostBytes = 1 << 56
+
+// mul is the product of lengths that are at least 0. One that is more than a
+// machine can address is refused.
 func mul(factors ...int) int {
 	n := uint(1)
 	for _, f := range factors {
 		high, low := bits.Mul(n, uint(f))
-		if n = low; high != 0 || int(n) < 0 {
+		if n = low; high != 0 || n > mostBytes {
 			panic(&refusal{errors.New("needs scratch of more bytes than this machine can address")})
 		}
 	}
