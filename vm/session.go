@@ -62,6 +62,8 @@ type Session struct {
 	tape *tape
 
 	ctx    context.Context      // of the run
+	done   <-chan struct{}      // that of the context that stops the workers
+	deaf   func()               // ends that; nil: no context does
 	now    atomic.Pointer[step] // the node that runs, or ran last
 	update int                  // the first step that writes over a parameter or state
 
@@ -206,6 +208,7 @@ func poolBytes(p *plan.Plan, name string) int64 {
 // Close gives the session's memory back. What Run gave must not be used
 // afterwards.
 func (s *Session) Close() error {
+	s.listen(nil)
 	s.pool.Close()
 	if s.tape != nil {
 		s.tape.haul.close()
@@ -327,25 +330,22 @@ func (s *Session) Set(name string, v Value) error {
 	if _, is := s.pr.state[name]; !is {
 		return fmt.Errorf("%q is no parameter or state of the model", graph.Short(name))
 	}
-	was := s.ready[name]
-	delete(s.ready, name) // a run that is stopped while it is copied leaves half of it
-	err := s.put(name, v)
-	if err == nil || was {
-		s.ready[name] = true
+	if err := s.put(name, v, copyWhole); err != nil {
+		return err
 	}
-	return err
+	s.ready[name] = true
+	return nil
 }
 
 // Run runs the model once. inputs has a value for every graph input; one for a
 // parameter or state may be left out once it was given. The outputs lie in the
 // session's memory and are good until its next Run or Close: Clone what is to be
-// kept.
-func (s *Session) Run(inputs map[string]Value) (map[string]Value, error) {
-	return s.run(context.Background(), inputs)
-}
-
-func (s *Session) run(ctx context.Context, inputs map[string]Value) (out map[string]Value, err error) {
-	defer s.until(ctx)()
+// kept. Where ctx ends before the run does, the run ends within some milliseconds,
+// with an error that wraps ErrStopped and the context's cause and names the node
+// that ran; the session can run again. Parameters and states that a run which
+// failed had begun to update are lost: they must be given again.
+func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[string]Value, err error) {
+	s.until(ctx)
 	s.tape.next = 0
 	defer func() {
 		if r := recover(); r != nil {
@@ -378,7 +378,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 				return nil, err
 			}
 		case given:
-			if err := s.put(name, v); err != nil {
+			if err := s.put(name, v, s.copyBytes); err != nil {
 				return nil, err
 			}
 		case !state:
@@ -425,8 +425,7 @@ func (s *Session) carry() {
 			continue
 		}
 		to := s.main.tensors[id]
-		// Whole, whatever happens: half of a step would be no state.
-		copy(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
+		copyWhole(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
 	}
 }
 
@@ -445,8 +444,11 @@ func (s *Session) badInput(id graph.TensorID, format string, args ...any) error 
 	return s.named(e)
 }
 
+// copyWhole copies bytes, whatever happens: half of a state would be none.
+func copyWhole(to, from []byte) { copy(to, from) }
+
 // put copies the value of a graph input to its place.
-func (s *Session) put(name string, v Value) error {
+func (s *Session) put(name string, v Value, copy func(to, from []byte)) error {
 	for _, id := range s.main.g.Inputs {
 		g := s.main.g.Tensors[id]
 		if g.Name != name {
@@ -472,7 +474,7 @@ func (s *Session) put(name string, v Value) error {
 				return s.badInput(id, "%w", err)
 			}
 		}
-		s.copyBytes(unsafe.Slice((*byte)(t.At), size), v.Data)
+		copy(unsafe.Slice((*byte)(t.At), size), v.Data)
 		return nil
 	}
 	return fmt.Errorf("%q is no input of the model", graph.Short(name))

@@ -13,24 +13,37 @@ import (
 // context's cause. The *graph.Error around it names the node that ran.
 var ErrStopped = errors.New("stopped")
 
-// until makes a run end soon after its context does. The function that it returns
-// makes the session ready for the next one.
-func (s *Session) until(ctx context.Context) (end func()) {
+// until makes the run that begins end soon after its context does. It listens on
+// from run to run while that is the same one, so that a step allocates nothing.
+func (s *Session) until(ctx context.Context) {
 	s.ctx = ctx
-	if ctx.Done() == nil {
-		return func() {}
+	if ctx.Done() == s.done {
+		return
 	}
-	stopped := make(chan struct{})
+	s.listen(nil)
+	s.listen(ctx)
+}
+
+// listen stops the workers when ctx ends; nil: never.
+func (s *Session) listen(ctx context.Context) {
+	if s.deaf != nil {
+		s.deaf()
+		s.deaf, s.done = nil, nil
+		s.pool.Resume()
+	}
+	if ctx == nil || ctx.Done() == nil {
+		return
+	}
+	told := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		s.pool.Stop()
-		close(stopped)
+		close(told)
 	})
-	return func() {
+	s.done = ctx.Done()
+	s.deaf = func() {
 		if !forget() {
-			<-stopped
+			<-told
 		}
-		s.pool.Resume()
-		s.ctx = context.Background()
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +44,8 @@ type runCmd struct {
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
 	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
 	HostFile    string            `placeholder:"FILE" help:"Where the host pool of a plan made with --host-link lies: a new file, removed afterwards (default: in memory)."`
-	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
+	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Memory that the run may take in all, such as 8GiB; what is more is refused before it is taken (default: what the machine, or its container, has free)."`
+	TimeLimit   time.Duration     `placeholder:"TIME" help:"End the run after TIME, such as 60s, and say which node ran (default: never)."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
@@ -111,19 +113,23 @@ func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 
 // Run reads the model and its plan, and runs it.
 func (c *runCmd) Run(e *env) error {
-	err := c.run(e)
+	ctx, d, end := c.deadline(e)
+	defer end()
+	err := limitFailure(c.run(ctx, e, d))
 	if errors.Is(err, vm.ErrStray) || errors.Is(err, vm.ErrFault) { // the input is not to blame
 		return &failure{exitFailed, err.Error()}
 	}
 	return err
 }
 
-func (c *runCmd) run(e *env) error {
+func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	switch {
 	case c.Steps < 1:
 		return usagef("--steps %d: expected 1 or more", c.Steps)
 	case c.Workers < 0:
 		return usagef("--workers %d: expected 0 or more", c.Workers)
+	case c.TimeLimit < 0:
+		return usagef("--time-limit %v: expected more than nothing", c.TimeLimit)
 	}
 	path := c.Plan
 	if path == "" {
@@ -165,20 +171,22 @@ func (c *runCmd) run(e *env) error {
 	first := params.values
 	maps.Copy(first, inputs)
 	began := time.Now()
-	s, err := program.NewSession(c.options())
+	opt := c.options(held(inputs))
+	s, err := program.NewSession(opt)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	d.running.Store(s)
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
 		fmt.Fprintf(e.stderr, "onnxmem: nothing of this plan leaves for a host: %s is not made\n", c.HostFile)
 	}
 	r := &runResult{}
 	r.Times.Prepare = millis(time.Since(began))
-	if err := c.steps(e, program, s, first, inputs, r); err != nil {
+	if err := c.steps(ctx, e, program, s, first, inputs, r); err != nil {
 		return err
 	}
-	check, err := c.check(program, first, inputs, r)
+	check, err := c.check(ctx, program, opt, first, inputs, r)
 	if err != nil {
 		return err
 	}
@@ -198,7 +206,7 @@ func (c *runCmd) run(e *env) error {
 }
 
 // check runs the steps once more, if that was asked for.
-func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
+func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
 	if !c.Check {
 		return nil, nil
 	}
@@ -206,11 +214,10 @@ func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r
 	for range c.Steps - 1 {
 		runs = append(runs, inputs)
 	}
-	opt := c.options()
 	if opt.HostFile != "" { // that of the session that has run lies there
 		opt.HostFile += ".check"
 	}
-	check, err := program.CheckRun(runs, opt)
+	check, err := program.CheckRun(ctx, runs, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -223,16 +230,17 @@ func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r
 	return check, nil
 }
 
-func (c *runCmd) options() vm.Options {
+// options are those of the sessions, beside which values of so many bytes are held.
+func (c *runCmd) options(held int64) vm.Options {
 	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
-		opt.MemoryLimit = int64(*c.MemoryLimit)
+		opt.MemoryLimit = max(int64(*c.MemoryLimit)-held, 1) // 0 would be what is free
 	}
 	return opt
 }
 
 // steps runs the planned model and writes what was asked for.
-func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs map[string]vm.Value, r *runResult) error {
+func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.Session, first, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
 	if c.Profile != "" || c.CostsOut != "" {
 		profile = s.Profile()
@@ -250,7 +258,7 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs
 			runtime.ReadMemStats(&before)
 		}
 		began := time.Now()
-		if out, err = s.Run(values); err != nil {
+		if out, err = s.Run(ctx, values); err != nil {
 			return err
 		}
 		took := millis(time.Since(began))
@@ -261,7 +269,7 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, first, inputs
 		if i == 0 || took < r.Times.Step {
 			r.Times.Step = took
 		}
-		if loss, ok := out["loss"]; ok {
+		if loss, ok := out["loss"]; ok && len(loss.Data) <= 8 {
 			if v, ok := loss.Reals(); ok && len(v) == 1 {
 				r.Losses = append(r.Losses, v[0])
 				if !c.JSON {

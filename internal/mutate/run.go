@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -99,7 +100,7 @@ func run(c *Case) (r *Result) {
 	}
 	defer s.Close()
 	r.Stage = Started
-	out, err := s.Run(c.Inputs)
+	out, err := s.Run(context.Background(), c.Inputs)
 	if err != nil {
 		return refused(err)
 	}
