@@ -78,8 +78,8 @@ func (c *constants) bytesMade() (decoded, packed int64) {
 
 // decodedBytes is memory for the elements of a constant that does not lie in a
 // file as kernels read it.
-func (c *constants) decodedBytes(size, limit int64) ([]byte, error) {
-	if err := c.mem.within(size, limit); err != nil {
+func (c *constants) decodedBytes(size int64, within bound) ([]byte, error) {
+	if err := c.mem.within(size, within); err != nil {
 		return nil, err
 	}
 	if size < largeBlock {
@@ -110,17 +110,17 @@ func (c *constants) block(bytes int64, what string) (*block, error) {
 
 // tensor gives a constant as kernels see it. What it takes is counted against the
 // limit of the session that asks (Options.MemoryLimit).
-func (c *constants) tensor(d *graph.Data, limit int64) (*kernel.Tensor, error) {
+func (c *constants) tensor(d *graph.Data, within bound) (*kernel.Tensor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.locked(d, limit)
+	return c.locked(d, within)
 }
 
-func (c *constants) locked(d *graph.Data, limit int64) (*kernel.Tensor, error) {
+func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) {
 	if t := c.tensors[d]; t != nil {
 		return t, nil
 	}
-	b, err := c.bytes(d, limit)
+	b, err := c.bytes(d, within)
 	if err != nil {
 		e := graph.Errorf("%w", err)
 		e.Tensor = d.Name
@@ -146,7 +146,7 @@ func (c *constants) locked(d *graph.Data, limit int64) (*kernel.Tensor, error) {
 var empty uint64
 
 // bytes gives the elements of a dense tensor.
-func (c *constants) bytes(d *graph.Data, limit int64) ([]byte, error) {
+func (c *constants) bytes(d *graph.Data, within bound) ([]byte, error) {
 	size, err := d.Type.SizeBytes(d.Elements())
 	if err != nil || d.Type.Bits() == 0 {
 		return nil, fmt.Errorf("no kernel for constants of dtype %v", d.Type)
@@ -154,13 +154,13 @@ func (c *constants) bytes(d *graph.Data, limit int64) ([]byte, error) {
 	var b []byte
 	switch {
 	case d.Sparse != nil:
-		b, err = c.dense(d, size, limit)
+		b, err = c.dense(d, size, within)
 	case d.External != nil:
 		b, err = c.external(d, size)
 	case d.Raw != nil:
 		b = d.Raw
 	case d.Generate != nil:
-		if b, err = c.decodedBytes(size, limit); err == nil {
+		if b, err = c.decodedBytes(size, within); err == nil {
 			w := filler{b: b}
 			if err = d.Generate(&w); err == nil && w.n != len(b) {
 				err = fmt.Errorf("has %d bytes of elements, expected %d", w.n, size)
@@ -169,7 +169,7 @@ func (c *constants) bytes(d *graph.Data, limit int64) ([]byte, error) {
 	case len(d.Payload) == 1 && d.Payload[0].Len == size && (d.Type == graph.Float32 || d.Type == graph.Float64):
 		b = c.m.Source.Bytes[d.Payload[0].Off:d.Payload[0].End()]
 	default:
-		b, err = c.decode(d, size, limit)
+		b, err = c.decode(d, size, within)
 	}
 	if err == nil && int64(len(b)) != size {
 		err = fmt.Errorf("has %d bytes of elements, expected %d", len(b), size)
@@ -218,7 +218,7 @@ func (w *filler) Write(p []byte) (int, error) {
 }
 
 // decode reads elements that stand in typed fields one by one.
-func (c *constants) decode(d *graph.Data, size, limit int64) ([]byte, error) {
+func (c *constants) decode(d *graph.Data, size int64, within bound) ([]byte, error) {
 	n := d.Elements()
 	width := d.Type.Bits() / 8
 	// An element takes a byte of the file at least: what a file says that it holds
@@ -230,7 +230,7 @@ func (c *constants) decode(d *graph.Data, size, limit int64) ([]byte, error) {
 	if there < n && width > 0 || there < size && width == 0 {
 		return nil, fmt.Errorf("has no more than %d elements, expected %d", there, n)
 	}
-	out, err := c.decodedBytes(size, limit)
+	out, err := c.decodedBytes(size, within)
 	if err != nil {
 		return nil, err
 	}
@@ -279,12 +279,12 @@ func (c *constants) decode(d *graph.Data, size, limit int64) ([]byte, error) {
 }
 
 // dense spreads a sparse tensor.
-func (c *constants) dense(d *graph.Data, size, limit int64) ([]byte, error) {
-	values, err := c.locked(d.Sparse.Values, limit)
+func (c *constants) dense(d *graph.Data, size int64, within bound) ([]byte, error) {
+	values, err := c.locked(d.Sparse.Values, within)
 	if err != nil {
 		return nil, err
 	}
-	indices, err := c.locked(d.Sparse.Indices, limit)
+	indices, err := c.locked(d.Sparse.Indices, within)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (c *constants) dense(d *graph.Data, size, limit int64) ([]byte, error) {
 	if width == 0 {
 		return nil, fmt.Errorf("no kernel for sparse constants of dtype %v", d.Type)
 	}
-	out, err := c.decodedBytes(size, limit)
+	out, err := c.decodedBytes(size, within)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,8 @@ type step struct {
 	frees  []*tensor  // dynamic tensors that nobody reads afterwards
 
 	scratch []*guarded // of the kernel, in a guarded session
-	tables  int64      // bytes of lists that the kernel keeps
+	heap    int64      // bytes of lists that the kernel keeps on Go's heap
+	tables  [][]byte   // of the side pool, that it keeps, too
 }
 
 // maxNodes bounds the nodes of a session: a function that calls another twice,
@@ -118,7 +119,7 @@ func (b *builder) views(f *frame) error {
 func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
 	t := g.Tensors[id]
 	if d := constantOf(g, t); d != nil {
-		c, err := b.s.consts.tensor(d, b.s.opt.MemoryLimit)
+		c, err := b.s.consts.tensor(d, b.s.opt.bound())
 		if err != nil {
 			return nil, err
 		}
@@ -366,21 +367,45 @@ func (s *Session) release(t *tensor) {
 	t.block = nil
 }
 
-// Table implements kernel.Runtime.
-func (st *step) Table(bytes int64) error {
+// Heap implements kernel.Runtime.
+func (st *step) Heap(bytes int64) error {
 	if err := st.f.s.mem.take(bytes); err != nil {
 		return err
 	}
-	st.tables += bytes
+	st.heap += bytes
 	st.f.s.tables += bytes
 	return nil
 }
 
-// noTables counts out what a kernel kept until now: it is prepared again.
+// Table implements kernel.Runtime: such tables lie by the side.
+func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
+	b, err := st.f.s.side.take("a table of a kernel", bytes)
+	if err != nil {
+		return nil, err
+	}
+	st.f.s.side.stays(b)
+	st.tables = append(st.tables, b)
+	st.f.s.tables += int64(len(b))
+	if st.f.s.guard == nil {
+		st.f.s.aside += int64(len(b))
+	}
+	return unsafe.Pointer(unsafe.SliceData(b)), nil
+}
+
+// noTables takes back what a kernel kept until now: it is prepared again.
 func (st *step) noTables() {
-	st.f.s.mem.give(st.tables)
-	st.f.s.tables -= st.tables
-	st.tables = 0
+	s := st.f.s
+	s.mem.give(st.heap)
+	s.tables -= st.heap
+	st.heap = 0
+	for _, b := range st.tables {
+		s.side.give(b)
+		s.tables -= int64(len(b))
+		if s.guard == nil {
+			s.aside -= int64(len(b))
+		}
+	}
+	st.tables = st.tables[:0]
 }
 
 // release gives back what the frame's outputs hold.

@@ -16,8 +16,9 @@ import (
 // and the tensor.
 type LimitError struct {
 	Bytes int64  // asked for
-	Taken int64  // by all sessions of the program before
-	Limit int64  // of all of them
+	Taken int64  // before, by all sessions of the program, with Held
+	Held  int64  // Options.Held
+	Limit int64  // of all of that
 	Free  bool   // Limit is the memory that was free (Options.MemoryLimit 0)
 	Needs Memory // of the session as far as it was laid out, when it is made; else zero
 }
@@ -33,8 +34,13 @@ func (e *LimitError) Error() string {
 			what  string
 			bytes int64
 		}{
-			{"tensors apart", e.Needs.ApartBytes}, {"dynamic tensors", e.Needs.DynamicBytes}, {"tables", e.Needs.TableBytes},
-			{"host pool", e.Needs.HostBytes}, {"decoded constants", e.Needs.DecodedBytes}, {"packed weights", e.Needs.PackedBytes},
+			{"tensors apart", e.Needs.ApartBytes},
+			{"dynamic tensors", e.Needs.DynamicBytes},
+			{"tables", e.Needs.TableBytes},
+			{"host pool", e.Needs.HostBytes},
+			{"decoded constants", e.Needs.DecodedBytes},
+			{"packed weights", e.Needs.PackedBytes},
+			{"held by the caller", e.Held},
 		} {
 			if part.bytes > 0 {
 				fmt.Fprintf(&b, ", %s %s", part.what, units.Short(part.bytes))
@@ -69,13 +75,25 @@ type account struct {
 	free     int64 // what can be taken in all, by the system; negative: it does not tell
 }
 
+// bound is how much a session lets the account come to.
+type bound struct {
+	limit, held int64 // Options.MemoryLimit, Options.Held
+}
+
+func (o *Options) bound() bound { return bound{o.MemoryLimit, o.Held} }
+
 // take counts bytes that are about to be taken. It fails where they are more than
-// the limit leaves: 0 is the memory that is free, less than 0 none.
-func (a *account) take(bytes, limit int64) error {
+// the bound leaves.
+func (a *account) take(bytes int64, b bound) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	most := limit
-	if limit == 0 {
+	most, taken := b.limit, a.taken
+	if b.limit > 0 {
+		taken = plus(taken, b.held)
+	} else {
+		b.held = 0 // it was there when what is free was measured
+	}
+	if b.limit == 0 {
 		if a.taken == 0 || !a.measured {
 			a.measured, a.free = true, -1
 			if n, ok := memory.Free(); ok {
@@ -84,8 +102,8 @@ func (a *account) take(bytes, limit int64) error {
 		}
 		most = a.free
 	}
-	if most >= 0 && (bytes > most || a.taken > most-bytes) {
-		return &LimitError{Bytes: bytes, Taken: a.taken, Limit: most, Free: limit == 0}
+	if most >= 0 && (bytes > most || taken > most-bytes) {
+		return &LimitError{Bytes: bytes, Taken: taken, Held: b.held, Limit: most, Free: b.limit == 0}
 	}
 	a.taken = plus(a.taken, bytes)
 	return nil
@@ -100,16 +118,16 @@ func (a *account) give(bytes int64) {
 // share is what one session, or the constants of a program, have of an account.
 type share struct {
 	of    *account
-	limit int64
+	bound bound
 	bytes int64
 }
 
 // take counts bytes that are about to be taken.
-func (s *share) take(bytes int64) error { return s.within(bytes, s.limit) }
+func (s *share) take(bytes int64) error { return s.within(bytes, s.bound) }
 
-// within is take with the limit of who asks.
-func (s *share) within(bytes, limit int64) error {
-	if err := s.of.take(bytes, limit); err != nil {
+// within is take with the bound of who asks.
+func (s *share) within(bytes int64, b bound) error {
+	if err := s.of.take(bytes, b); err != nil {
 		return err
 	}
 	s.bytes += bytes

@@ -59,7 +59,7 @@ func (b *builder) once(st *step) {
 	}
 	out := st.out[0]
 	place := out.At
-	out.At, err = b.s.consts.take(g, out.Bytes(), b.s.opt.MemoryLimit, func(dst unsafe.Pointer) error {
+	out.At, err = b.s.consts.take(g, out.Bytes(), b.s.opt.bound(), func(dst unsafe.Pointer) error {
 		if _, err := b.s.scratchFor(st); err != nil {
 			return err
 		}
@@ -100,12 +100,12 @@ func (b *builder) settle(f *frame) {
 
 // take gives the elements of a constant that a node makes, which fill computes
 // when they are first asked for; nil where nobody needs them any more.
-func (c *constants) take(t *graph.Tensor, bytes int, limit int64, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
+func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.made[t]
 	if m == nil {
-		at, err := c.packedBlock(int64(bytes), limit, "constants made once", fill)
+		at, err := c.packedBlock(int64(bytes), within, "constants made once", fill)
 		if err != nil {
 			return nil, err
 		}

@@ -11,18 +11,18 @@ func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer))
 	if st.f.s.opt.NoPack {
 		return nil, false
 	}
-	return st.f.s.consts.pack(k, bytes, st.f.s.opt.MemoryLimit, fill)
+	return st.f.s.consts.pack(k, bytes, st.f.s.opt.bound(), fill)
 }
 
 // pack gives the packed form of a constant, made by fill when it is first asked
 // for.
-func (c *constants) pack(k kernel.PackKey, bytes int, limit int64, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
+func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.packs[k]; b != nil {
 		return b.base, true
 	}
-	b, err := c.packedBlock(int64(bytes), limit, "packed weights", func(at unsafe.Pointer) error {
+	b, err := c.packedBlock(int64(bytes), within, "packed weights", func(at unsafe.Pointer) error {
 		fill(at)
 		return nil
 	})
@@ -36,9 +36,9 @@ func (c *constants) pack(k kernel.PackKey, bytes int, limit int64, fill func(dst
 
 // packedBlock takes memory for what is made of constants, and fills it. Nothing is
 // left of it where fill fails or panics.
-func (c *constants) packedBlock(bytes, limit int64, what string, fill func(at unsafe.Pointer) error) (b *block, err error) {
+func (c *constants) packedBlock(bytes int64, within bound, what string, fill func(at unsafe.Pointer) error) (b *block, err error) {
 	if c.guard == nil { // which counts by itself
-		if err := c.mem.within(bytes, limit); err != nil {
+		if err := c.mem.within(bytes, within); err != nil {
 			return nil, err
 		}
 	}

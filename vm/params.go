@@ -22,7 +22,7 @@ func OpenInitializers(m *graph.Model) (*Initializers, error) {
 		if t.Data == nil {
 			continue
 		}
-		k, err := i.consts.tensor(t.Data, 0)
+		k, err := i.consts.tensor(t.Data, bound{})
 		if err != nil {
 			i.Close()
 			return nil, err

@@ -27,6 +27,9 @@ type Options struct {
 	// *LimitError. 0: what the machine, or the container, has free when the
 	// program takes its first; less than 0: any.
 	MemoryLimit int64
+	// Held is how many bytes the caller holds that count against a MemoryLimit
+	// above 0, too, such as the values of inputs.
+	Held int64
 	// Apart gives every tensor a storage of its own and runs the nodes in
 	// another topological order: what a planned run is held against.
 	Apart bool
@@ -79,7 +82,7 @@ type Session struct {
 	shared, each    int // bytes of scratch: for all parts of a kernel, for each worker
 	frames          []*frame
 	greedy          *step // whose kernel asked for the most scratch
-	tables          int64 // bytes of lists that kernels keep
+	tables, aside   int64 // bytes of lists that kernels keep; of those in the side pool
 
 	step    uint64          // runs so far
 	ready   map[string]bool // parameters and states that have values
@@ -95,7 +98,7 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	}
 	s := &Session{pr: p, opt: opt, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
 	s.ctx, s.consts = context.Background(), p.consts
-	s.mem = &share{of: p.consts.mem.of, limit: opt.MemoryLimit}
+	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
 	s.side.mem = s.mem
 	if err := s.build(); err != nil {
 		s.Close()
@@ -145,18 +148,8 @@ func (s *Session) blocks() error {
 func (s *Session) build() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p := s.pr.p
-	defer func() {
-		var over *LimitError
-		if errors.As(err, &over) {
-			over.Needs = s.Memory()
-			var e *graph.Error
-			if !errors.As(err, &e) {
-				err = refuse(s.pr.m, "%w", err)
-			}
-		}
-	}()
 	if err := s.blocks(); err != nil {
-		return err
+		return s.over(err, nil)
 	}
 	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}}
 	defer func() {
@@ -170,7 +163,7 @@ func (s *Session) build() (err error) {
 	}()
 	area, err := b.mainArea()
 	if err != nil {
-		return err
+		return s.over(err, nil)
 	}
 	if s.main, err = b.frame(s.pr.m.Graph, s.pr.m.Opsets, nil, nil, area, s.pr.values); err != nil {
 		return refuse(s.pr.m, "%w", err)
@@ -179,7 +172,7 @@ func (s *Session) build() (err error) {
 		return s.named(err)
 	}
 	if err := s.growScratch(); err != nil {
-		return s.named(err)
+		return s.over(err, s.greedy)
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
@@ -253,7 +246,7 @@ func (m Memory) Bytes() int64 {
 // Memory tells what the session takes now.
 func (s *Session) Memory() Memory {
 	m := Memory{
-		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total,
+		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total - s.aside,
 		ScratchBytes: s.scratchBytes(), TableBytes: s.tables, StateBytes: stateBytes(s.pr.p),
 	}
 	m.DecodedBytes, m.PackedBytes = s.consts.bytesMade()
@@ -270,6 +263,20 @@ func (s *Session) Memory() Memory {
 		m.ArenaBytes = 0
 	}
 	return m
+}
+
+// over completes the error of a session that would take more than its limit with
+// what it needs; at is the node that asks for the most.
+func (s *Session) over(err error, at *step) error {
+	e, is := err.(*LimitError)
+	if !is {
+		return err
+	}
+	e.Needs = s.Memory()
+	if at != nil {
+		return s.named(at.wrap(err))
+	}
+	return refuse(s.pr.m, "%w", err)
 }
 
 // stateBytes is what the parameters and states of a plan take.
@@ -306,9 +313,6 @@ func (s *Session) growScratch() error {
 		return nil
 	}
 	if err := s.mem.take(bytes - has); err != nil {
-		if s.greedy != nil {
-			return s.greedy.wrap(err)
-		}
 		return err
 	}
 	if err := s.scratch.free(); err != nil {

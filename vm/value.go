@@ -91,7 +91,7 @@ func ParseTensor(name string, b []byte) (Value, error) {
 		return Value{}, fmt.Errorf("%s: its elements lie in another file: expected them here", name)
 	}
 	c := newConstants(&graph.Model{Source: &graph.Source{Name: name, Bytes: b}}, &account{})
-	t, err := c.tensor(d, 0)
+	t, err := c.tensor(d, bound{})
 	if err != nil {
 		return Value{}, err
 	}

@@ -171,7 +171,8 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	first := params.values
 	maps.Copy(first, inputs)
 	began := time.Now()
-	opt := c.options(held(inputs))
+	opt := c.options()
+	opt.Held = held(inputs)
 	s, err := program.NewSession(opt)
 	if err != nil {
 		return err
@@ -230,11 +231,10 @@ func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options,
 	return check, nil
 }
 
-// options are those of the sessions, beside which values of so many bytes are held.
-func (c *runCmd) options(held int64) vm.Options {
+func (c *runCmd) options() vm.Options {
 	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
-		opt.MemoryLimit = max(int64(*c.MemoryLimit)-held, 1) // 0 would be what is free
+		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would be what is free
 	}
 	return opt
 }

@@ -77,23 +77,19 @@ func (a *attention) make(c *Call) func(w *work.Pool) {
 		q, k, s, v   gemm.Dense
 		score, value gemm.Product
 	}
-	list := tableOf[piece](c, mul(a.batch, a.heads, pieces))
-	for p := range list {
-		v := &list[p]
-		n := min(rows, a.queries-p%pieces*rows)
-		v.q = gemm.Dense{Len: n, Step: a.q.place, Deep: 1}
-		v.k = gemm.Dense{Len: a.keys, Step: a.k.place, Deep: 1}
-		v.s = gemm.Dense{Len: n, Step: a.keys, Deep: 1}
-		v.v = gemm.Dense{Len: a.valueSize, Step: 1, Deep: a.v.place}
-		v.score = gemm.Product{M: n, N: a.keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: a.keys, Stop: c.Runtime}
-		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.place, Stop: c.Runtime}
-	}
+	parts := mul(a.batch, a.heads, pieces)
+	var list []piece // of each worker
 	var pool *work.Pool
 	part := func(p, worker int) {
 		b, h, i := p/pieces/a.heads, p/pieces%a.heads, p%pieces*rows
-		v, s, scratch := &list[p], pool.Each(worker, scores), pool.Each(worker, each)
-		v.q.At, v.k.At = a.q.of(b, h, i), a.k.of(b, h/a.shared, 0)
-		v.s.At, v.v.At = s, a.v.of(b, h/a.shared, 0)
+		v, s, scratch := &list[worker], pool.Each(worker, scores), pool.Each(worker, each)
+		n := min(rows, a.queries-i)
+		v.q = gemm.Dense{At: a.q.of(b, h, i), Len: n, Step: a.q.place, Deep: 1}
+		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: a.keys, Step: a.k.place, Deep: 1}
+		v.s = gemm.Dense{At: s, Len: n, Step: a.keys, Deep: 1}
+		v.v = gemm.Dense{At: a.v.of(b, h/a.shared, 0), Len: a.valueSize, Step: 1, Deep: a.v.place}
+		v.score = gemm.Product{M: n, N: a.keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: a.keys, Stop: c.Runtime}
+		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.place, Stop: c.Runtime}
 		for t := range v.score.Tiles() {
 			v.score.Tile(t, s, nil, scratch)
 		}
@@ -113,7 +109,10 @@ func (a *attention) make(c *Call) func(w *work.Pool) {
 	}
 	return func(w *work.Pool) {
 		pool = w
-		w.For(len(list), part)
+		if len(list) < w.Workers() {
+			list = make([]piece, w.Workers())
+		}
+		w.For(parts, part)
 	}
 }
 

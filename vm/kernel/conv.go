@@ -65,15 +65,15 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 		image  gemm.Image
 		flat   gemm.Dense
 	}
-	sides := tableOf[side](c, parts)
-	p := &reals{c: c, list: tableOf[gemm.Product](c, parts), out: tableOf[int](c, parts), finish: c.take()}
+	listed := min(parts, atOnce)
+	sides := tableOf[side](c, listed)
+	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take()}
 	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
 	packed := 0
 	across := c.Out[0].Type == graph.Float32 && weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
-		p.out[i] = i * m * v.outputs()
 		p.list[i] = gemm.Product{M: m, N: v.outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2), Stop: c.Runtime}
 		if flat {
 			s.flat = gemm.Dense{Len: v.outputs(), Step: 1, Deep: v.inputs(), Format: formatOf(x.Type)}
@@ -82,7 +82,7 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			p.list[i].B = &s.image
 		}
-		if c.pack(&s.packed, &s.a, weight, i%group*m*k, k, across) {
+		if listed == parts && c.pack(&s.packed, &s.a, weight, i%group*m*k, k, across) {
 			packed++
 		}
 	}
@@ -105,15 +105,15 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 		image = &Tensor{Type: graph.Float32, Shape: x.Shape}
 		wide = c.Shared(image.Bytes())
 	}
-	p.arrange = func(w *work.Pool) {
-		if image != x {
+	p.arrange = func(w *work.Pool, first, n int) {
+		if image != x && first == 0 {
 			image.At = w.Shared(wide)
 			widenAll(w, image, x)
 		}
-		for i := range sides {
-			at := elementAt(image, i*ch*v.inputs(), image.width())
+		for i := range sides[:n] {
+			at := elementAt(image, (first+i)*ch*v.inputs(), image.width())
 			if packed < parts {
-				sides[i].a.At = elementAt(weight, i%group*m*k, weight.width())
+				sides[i].a.At = elementAt(weight, (first+i)%group*m*k, weight.width())
 			}
 			sides[i].image.At, sides[i].flat.At = at, at
 		}

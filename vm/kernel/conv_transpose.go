@@ -93,30 +93,35 @@ func packedTranspose(c *Call) (Run, error) {
 	lines := v.out[0] * v.out[1]
 	atOnce := min(lines, max(1, transposedLen/(together*taps)/max(v.out[2], 1)))
 	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.out[2]))
-	type side struct {
+	type side struct { // of some channels of a group, in all images
+		m      int
 		a      gemm.Dense
 		packed gemm.Packed
-		b      gemm.Dense
-		p      gemm.Product
 	}
-	sides := tableOf[side](c, mul(x.Shape[0], group, blocks))
+	sides := tableOf[side](c, mul(group, blocks))
 	for i := range sides {
 		s := &sides[i]
 		first := i % blocks * together
-		m := min(together, per-first) * taps
-		s.a = gemm.Dense{Len: m, Step: 1, Deep: per * taps}
-		s.b = gemm.Dense{Step: 1, Deep: v.outputs()}
-		s.p = gemm.Product{M: m, K: ch, A: &s.a, B: &s.b, Alpha: 1, Stop: c.Runtime}
-		if c.pack(&s.packed, &s.a, weight, (i/blocks%group*ch*per+first)*taps, ch, false) {
-			s.p.A = &s.packed
-		}
+		s.m = min(together, per-first) * taps
+		s.a = gemm.Dense{Len: s.m, Step: 1, Deep: per * taps}
+		c.pack(&s.packed, &s.a, weight, (i/blocks*ch*per+first)*taps, ch, false)
 	}
+	type piece struct { // of a worker
+		b gemm.Dense
+		p gemm.Product
+	}
+	var pieces []piece
 	var pool *work.Pool
 	part := func(i, worker int) {
-		s := &sides[i]
 		g := i / blocks // image and group
+		side, s := &sides[i%len(sides)], &pieces[worker]
 		first := i % blocks * together
-		s.a.At = element[float32](weight, (g%group*ch*per+first)*taps)
+		side.a.At = element[float32](weight, (g%group*ch*per+first)*taps)
+		s.b = gemm.Dense{Step: 1, Deep: v.outputs()}
+		s.p = gemm.Product{M: side.m, K: ch, A: &side.a, B: &s.b, Alpha: 1, Stop: c.Runtime}
+		if side.packed.At != nil {
+			s.p.A = &side.packed
+		}
 		scratch, sums := pool.Each(worker, each), pool.Each(worker, aside)
 		planes := span[float32](element[float32](out, (g*per+first)*v.inputs()), s.p.M/taps*v.inputs())
 		for k := range s.p.M / taps {
@@ -141,7 +146,10 @@ func packedTranspose(c *Call) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		pool = w
-		w.For(len(sides), part)
+		if len(pieces) < w.Workers() {
+			pieces = make([]piece, w.Workers())
+		}
+		w.For(x.Shape[0]*len(sides), part)
 		return nil
 	}, nil
 }

@@ -181,7 +181,7 @@ func makeGridSample(c *Call) (Run, error) {
 				}
 			}
 			for ch := range channels {
-				m.add(count3[0] * count3[1] * count3[2])
+				m.add(8 * count3[0] * count3[1] * count3[2]) // far apart
 				plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
 				sum := float32(0)
 				for i := range count3[0] {

@@ -90,7 +90,7 @@ func newZeros(c *Call, t *Tensor, n int, of func(i int) int) *zeros {
 	if t == nil || t.Len() == 1 {
 		n, z.of = 1, func(int) int { return 0 }
 	}
-	z.list = tableOf[int16](c, n)
+	z.list = numbersOf[int16](c, n)
 	return z
 }
 

@@ -117,10 +117,13 @@ type Runtime interface {
 	// Stopping reports whether the run is to end: the kernel's results are not
 	// used then.
 	Stopping() bool
-	// Table counts so many more bytes that the kernel is about to take from Go's
+	// Heap counts so many more bytes that the kernel is about to take from Go's
 	// heap, to keep them until it is prepared again. It fails where memory is
 	// limited to less.
-	Table(bytes int64) error
+	Heap(bytes int64) error
+	// Table gives memory for numbers that the kernel keeps until it is prepared
+	// again, beside Go's heap; what is in it is not said. It fails as Heap does.
+	Table(bytes int64) (unsafe.Pointer, error)
 }
 
 // PackKey says what was packed and how.

@@ -45,7 +45,7 @@ func matMul(c *Call) (*product, error) {
 	p.batches = count(batch)
 	if p.batches > 1 {
 		// Offsets of the two operands, batch by batch.
-		p.offA, p.offB = tableOf[int](c, p.batches), tableOf[int](c, p.batches)
+		p.offA, p.offB = numbersOf[int](c, p.batches), numbersOf[int](c, p.batches)
 		for i := range p.batches {
 			if i&often == 0 {
 				c.poll()
@@ -201,8 +201,9 @@ func (p *product) packed() (Run, error) {
 		a, b             gemm.Dense
 		packedA, packedB gemm.Packed
 	}
-	sides := tableOf[side](p.c, p.batches)
-	v := &reals{c: p.c, list: tableOf[gemm.Product](p.c, p.batches), out: tableOf[int](p.c, p.batches)}
+	listed := min(p.batches, atOnce)
+	sides := tableOf[side](p.c, listed)
+	v := &reals{c: p.c, total: p.batches, list: tableOf[gemm.Product](p.c, listed)}
 	if p.last {
 		v.finish = p.c.take()
 	}
@@ -211,9 +212,11 @@ func (p *product) packed() (Run, error) {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep, Format: formatOf(a.Type)}
 		s.b = gemm.Dense{Len: p.n, Step: p.bStep, Deep: p.bDeep, Format: formatOf(b.Type)}
-		v.out[i] = i * p.m * p.n
 		v.list[i] = gemm.Product{
 			M: p.m, N: p.n, K: p.k, A: &s.a, B: &s.b, Alpha: p.alpha, Stride: p.n, ColBias: p.bias != nil, Stop: p.c.Runtime,
+		}
+		if listed < p.batches {
+			continue
 		}
 		if p.c.pack(&s.packedA, &s.a, a, p.off(p.offA, i), p.k, false) {
 			v.list[i].A = &s.packedA
@@ -230,13 +233,13 @@ func (p *product) packed() (Run, error) {
 	if right == p.batches && (a != b || right == left) {
 		p.c.Packed = append(p.c.Packed, b)
 	}
-	v.arrange = func(*work.Pool) {
-		for i := range sides {
+	v.arrange = func(_ *work.Pool, first, n int) {
+		for i := range sides[:n] {
 			if left < p.batches {
-				sides[i].a.At = elementAt(a, p.off(p.offA, i), a.width())
+				sides[i].a.At = elementAt(a, p.off(p.offA, first+i), a.width())
 			}
 			if right < p.batches {
-				sides[i].b.At = elementAt(b, p.off(p.offB, i), b.width())
+				sides[i].b.At = elementAt(b, p.off(p.offB, first+i), b.width())
 			}
 		}
 	}

@@ -147,8 +147,10 @@ func maxPoolRows(c *Call, v *window) Run {
 // place along an axis.
 func averagePoolRows(c *Call, v *window, taps func(axis, place int) int) Run {
 	r := newRowPool(c, v, 0, simd.Add)
-	along := tableOf[float32](c, v.out[2])
+	along := numbersOf[float32](c, v.out[2])
+	m := meter{c: c}
 	for o := range along {
+		m.add(1)
 		along[o] = float32(max(taps(2, o), 1))
 	}
 	r.finish = func(row []float32, od, oh int) {

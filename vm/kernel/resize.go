@@ -25,7 +25,7 @@ type interpolation struct {
 	taps    int
 	from    []int
 	weight  []float64
-	outside []bool
+	outside []uint8 // 1 where it is so; nil: nowhere
 }
 
 // makeResize interpolates axis by axis: as the weights of several axes multiply,
@@ -158,7 +158,7 @@ func resample(c *Call, in, out *Tensor, list []interpolation, get func(unsafe.Po
 			for a := rank - 1; a >= 0; a-- {
 				at[a] = rest % out.Shape[a]
 				rest /= out.Shape[a]
-				outside = outside || list[a].outside != nil && list[a].outside[at[a]]
+				outside = outside || list[a].outside != nil && list[a].outside[at[a]] != 0
 			}
 			for a := range rank {
 				if list[a].taps == 1 {
@@ -215,8 +215,11 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 	mode := c.Str("mode", "nearest")
 	same := in == out && scale == 1 && transform != "tf_crop_and_resize"
 	if same {
-		v.from = tableOf[int](c, out)
+		v.from = numbersOf[int](c, out)
 		for i := range v.from {
+			if i&often == 0 {
+				c.poll()
+			}
 			v.from[i] = i
 		}
 		return v, nil
@@ -239,7 +242,7 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 		}
 		v.taps = 2*int(half) + 1
 	}
-	v.from, v.weight = tableOf[int](c, mul(out, v.taps)), tableOf[float64](c, mul(out, v.taps))
+	v.from, v.weight = numbersOf[int](c, mul(out, v.taps)), numbersOf[float64](c, mul(out, v.taps))
 	m := meter{c: c}
 	for o := range out {
 		m.add(v.taps)
@@ -249,9 +252,10 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 		}
 		if transform == "tf_crop_and_resize" && (x < 0 || x > float64(in-1)) {
 			if v.outside == nil {
-				v.outside = tableOf[bool](c, out)
+				v.outside = numbersOf[uint8](c, out)
+				fillAll(c, v.outside, 0)
 			}
-			v.outside[o] = true
+			v.outside[o] = 1
 		}
 		from, weight := v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps]
 		if mode == "nearest" {
@@ -289,6 +293,9 @@ func (c *Call) taps(from []int, weight []float64, x float64, in int, scale, supp
 	}
 	sum := 0.0
 	for t := range from {
+		if t&often == often {
+			c.poll()
+		}
 		k := first + t
 		d := math.Abs(x-float64(k)) * stretch
 		w := 0.0

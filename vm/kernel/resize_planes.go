@@ -49,10 +49,12 @@ func resizePlanes(c *Call, in, out *Tensor, list []interpolation) Run {
 }
 
 func narrowed(c *Call, list []float64) []float32 {
-	out := tableOf[float32](c, len(list))
-	for i, v := range list {
-		out[i] = float32(v)
-	}
+	out := numbersOf[float32](c, len(list))
+	c.steps(len(list), func(from, to int) {
+		for i := from; i < to; i++ {
+			out[i] = float32(list[i])
+		}
+	})
 	return out
 }
 

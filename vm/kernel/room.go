@@ -42,8 +42,26 @@ func mul(factors ...int) int {
 // before it is taken.
 func tableOf[T any](c *Call, n int) []T {
 	var zero T
-	if err := c.Runtime.Table(int64(mul(n, int(unsafe.Sizeof(zero))))); err != nil {
+	if err := c.Runtime.Heap(int64(mul(n, int(unsafe.Sizeof(zero))))); err != nil {
 		panic(&refusal{err})
 	}
 	return make([]T, n)
+}
+
+// longTable is from how many bytes on a list of numbers does not lie on Go's heap,
+// which would clear it in one go.
+const longTable = 1 << 16
+
+// numbersOf is tableOf for numbers, which may be any at first.
+func numbersOf[T number | int](c *Call, n int) []T {
+	var zero T
+	bytes := mul(n, int(unsafe.Sizeof(zero)))
+	if bytes < longTable {
+		return tableOf[T](c, n)
+	}
+	at, err := c.Runtime.Table(int64(bytes))
+	if err != nil {
+		panic(&refusal{err})
+	}
+	return span[T](at, n)
 }

@@ -129,7 +129,7 @@ func makeNonMaxSuppression(c *Call) (Run, error) {
 		}
 		images, classes, n := scores.Shape[0], scores.Shape[1], scores.Shape[2]
 		var kept []int64
-		order, chosen := tableOf[int](c, n)[:0], tableOf[int](c, n)[:0]
+		order, chosen := numbersOf[int](c, n)[:0], numbersOf[int](c, n)[:0]
 		m := meter{c: c}
 		for image := range images {
 			all := data[float32](boxes)[image*n*4 : (image+1)*n*4]
@@ -155,7 +155,7 @@ func makeNonMaxSuppression(c *Call) (Run, error) {
 					if !slices.ContainsFunc(chosen, func(j int) bool { return intersection(all[4*i:], all[4*j:], center) > overlap }) {
 						chosen = append(chosen, i)
 						if len(kept)+3 > cap(kept) {
-							kept = append(tableOf[int64](c, max(3<<10, 2*cap(kept)))[:0], kept...)
+							kept = append(numbersOf[int64](c, max(3<<10, 2*cap(kept)))[:0], kept...)
 						}
 						kept = append(kept, int64(image), int64(class), int64(i))
 					}

@@ -66,7 +66,7 @@ func makeTfIdfVectorizer(c *Call) (Run, error) {
 		}
 	}
 	read, _ := intReader(x.Type)
-	line := tableOf[int](c, n)
+	line := numbersOf[int](c, n)
 	return func(*work.Pool) error {
 		d := data[float32](out)
 		fillAll(c, d, 0)
