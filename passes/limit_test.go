@@ -107,7 +107,7 @@ func results(t testing.TB, b []byte, p *plan.Plan) map[string]vm.Value {
 		}
 		values[x.Name] = v
 	}
-	check, err := program.CheckRun([]map[string]vm.Value{values}, vm.Options{Poison: true})
+	check, err := program.CheckRun(t.Context(), []map[string]vm.Value{values}, vm.Options{Poison: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func results(t testing.TB, b []byte, p *plan.Plan) map[string]vm.Value {
 	defer s.Close()
 	out := map[string]vm.Value{}
 	for range 2 {
-		got, err := s.Run(values)
+		got, err := s.Run(t.Context(), values)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -152,7 +152,10 @@ func (b *builder) apart(g *graph.Graph) (*area, error) {
 			continue
 		}
 		off[id] = total
-		total += (t.Bytes+63)&^63 + marginBytes
+		total = plus(total, plus(t.Bytes, 63)&^63+marginBytes)
+	}
+	if err := b.s.mem.take(total); err != nil {
+		return nil, err
 	}
 	own, err := newBlock(total, "storage apart")
 	if err != nil {

@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -27,13 +28,13 @@ func BenchmarkStep(b *testing.B) {
 			b.Run("model="+name+"/pack="+pack, func(b *testing.B) {
 				p, s := session(b, filepath.Join(dir, name+".onnx"), passes.Options{}, vm.Options{Workers: 1, NoPack: pack == "no"})
 				in := noise(p)
-				if _, err := s.Run(in); err != nil {
+				if _, err := s.Run(context.Background(), in); err != nil {
 					b.Fatal(err)
 				}
 				best := time.Duration(math.MaxInt64)
 				for b.Loop() {
 					start := time.Now()
-					if _, err := s.Run(in); err != nil {
+					if _, err := s.Run(context.Background(), in); err != nil {
 						b.Fatal(err)
 					}
 					best = min(best, time.Since(start))

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"context"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -36,8 +37,8 @@ func (c *Check) Identical() bool {
 // CheckRun runs the program twice: as it is planned, and with every tensor apart
 // in another topological order. runs are the inputs of one run after the other,
 // as for Session.Run; parameters and states go on from run to run on either side.
-// A stray write that poison finds is an error.
-func (p *Program) CheckRun(runs []map[string]Value, opt Options) (*Check, error) {
+// A stray write that poison finds is an error. ctx ends the runs as in Session.Run.
+func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Options) (*Check, error) {
 	seed := maphash.MakeSeed()
 	var sums [2]map[string]uint64
 	var sessions [2]*Session
@@ -70,7 +71,7 @@ func (p *Program) CheckRun(runs []map[string]Value, opt Options) (*Check, error)
 		for k, s := range sessions {
 			sums[k] = map[string]uint64{}
 			var err error
-			if outs[k], err = s.Run(inputs); err != nil {
+			if outs[k], err = s.Run(ctx, inputs); err != nil {
 				return nil, err
 			}
 		}

@@ -84,7 +84,7 @@ func TestCheckRunFindsWrongPlans(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			program, p := planned(t, chain(t))
 			c.spoil(p)
-			found, err := program.CheckRun(inputs, vm.Options{Poison: c.poison})
+			found, err := program.CheckRun(t.Context(), inputs, vm.Options{Poison: c.poison})
 			switch {
 			case c.stray != "":
 				if !errors.Is(err, vm.ErrStray) || !regexp.MustCompile(c.stray).MatchString(err.Error()) {
@@ -115,7 +115,7 @@ func TestRefusals(t *testing.T) {
 	x := ramp([]graph.Dim{4, 64})
 	s := newSession(t, program, vm.Options{})
 	run := func(in map[string]vm.Value) error {
-		_, err := s.Run(in)
+		_, err := s.Run(t.Context(), in)
 		return err
 	}
 	for _, c := range []struct {
@@ -174,27 +174,6 @@ func TestRefusals(t *testing.T) {
 	if err := run(map[string]vm.Value{"x": x}); err != nil { // none of it has harmed the session
 		t.Error(err)
 	}
-}
-
-// A limit below what the session takes is refused when it is made; one byte more
-// and it runs.
-func TestMemoryLimit(t *testing.T) {
-	p, r := trained(t, classifier(t))
-	needed := newSession(t, p, vm.Options{Workers: 1}).Memory()
-	if needed.Bytes() != needed.ArenaBytes+needed.StateBytes+needed.ScratchBytes || needed.ArenaBytes == 0 || needed.StateBytes == 0 {
-		t.Errorf("%+v", needed)
-	}
-	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: needed.Bytes() - 1})
-	var over *vm.LimitError
-	if !errors.As(err, &over) || over.Needs != needed || over.Limit != needed.Bytes()-1 ||
-		!regexp.MustCompile(`classifier\.onnx: needs .* B\): arena .*B, parameters and states .*B, scratch .*B: expected at most .* B\)$`).MatchString(err.Error()) {
-		t.Errorf("got %v", err)
-	}
-	s := newSession(t, p, vm.Options{Workers: 1, MemoryLimit: needed.Bytes()})
-	if err := s.Load(r.Step.Params); err != nil {
-		t.Fatal(err)
-	}
-	advance(t, s, 1)
 }
 
 // Several sessions share what is packed: the second one packs nothing.

@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -28,13 +27,15 @@ type constants struct {
 	decoded int64 // bytes of those that had to be decoded
 	packs   map[kernel.PackKey]*block
 	made    map[*graph.Tensor]*made
-	packed  int64 // bytes of packs, and of what was made and is kept
+	packed  int64    // bytes of packs, and of what was made and is kept
+	blocks  []*block // of what was decoded
+	mem     *share   // what all of that takes
 
 	guard *guard // of the guarded session that has them to itself; nil: they are where they lie
 }
 
-func newConstants(m *graph.Model) *constants {
-	return &constants{m: m, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
+func newConstants(m *graph.Model, of *account) *constants {
+	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
 }
 
 // close unmaps the files and gives packed weights back.
@@ -58,7 +59,13 @@ func (c *constants) close() error {
 			first = err
 		}
 	}
-	c.files, c.packs, c.made = nil, nil, nil
+	for _, b := range c.blocks {
+		if err := b.free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	c.files, c.packs, c.made, c.blocks = nil, nil, nil, nil
+	c.mem.close()
 	return first
 }
 
@@ -74,6 +81,33 @@ func (c *constants) unchanged() error {
 	return c.m.Source.Unchanged()
 }
 
+// bytesMade is what was decoded and packed so far.
+func (c *constants) bytesMade() (decoded, packed int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.decoded, c.packed
+}
+
+// decodedBytes is memory for the elements of a constant that does not lie in a
+// file as kernels read it.
+func (c *constants) decodedBytes(size int64, within bound) ([]byte, error) {
+	if err := c.mem.within(size, within); err != nil {
+		return nil, err
+	}
+	if size < largeBlock {
+		c.decoded += size
+		return make([]byte, size), nil
+	}
+	b, err := newBlock(size, "decoded constant")
+	if err != nil {
+		c.mem.give(size)
+		return nil, err
+	}
+	c.decoded += size
+	c.blocks = append(c.blocks, b)
+	return b.m, nil
+}
+
 // block is memory for what is made of constants.
 func (c *constants) block(bytes int64, what string) (*block, error) {
 	if c.guard == nil {
@@ -86,18 +120,19 @@ func (c *constants) block(bytes int64, what string) (*block, error) {
 	return &block{base: p.at()}, nil
 }
 
-// tensor gives a constant as kernels see it.
-func (c *constants) tensor(d *graph.Data) (*kernel.Tensor, error) {
+// tensor gives a constant as kernels see it. What it takes is counted against the
+// limit of the session that asks (Options.MemoryLimit).
+func (c *constants) tensor(d *graph.Data, within bound) (*kernel.Tensor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.locked(d)
+	return c.locked(d, within)
 }
 
-func (c *constants) locked(d *graph.Data) (*kernel.Tensor, error) {
+func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) {
 	if t := c.tensors[d]; t != nil {
 		return t, nil
 	}
-	b, err := c.bytes(d)
+	b, err := c.bytes(d, within)
 	if err != nil {
 		e := graph.Errorf("%w", err)
 		e.Tensor = d.Name
@@ -123,7 +158,7 @@ func (c *constants) locked(d *graph.Data) (*kernel.Tensor, error) {
 var empty uint64
 
 // bytes gives the elements of a dense tensor.
-func (c *constants) bytes(d *graph.Data) ([]byte, error) {
+func (c *constants) bytes(d *graph.Data, within bound) ([]byte, error) {
 	size, err := d.Type.SizeBytes(d.Elements())
 	if err != nil || d.Type.Bits() == 0 {
 		return nil, fmt.Errorf("no kernel for constants of dtype %v", d.Type)
@@ -131,21 +166,22 @@ func (c *constants) bytes(d *graph.Data) ([]byte, error) {
 	var b []byte
 	switch {
 	case d.Sparse != nil:
-		b, err = c.dense(d, size)
+		b, err = c.dense(d, size, within)
 	case d.External != nil:
 		b, err = c.external(d, size)
 	case d.Raw != nil:
 		b = d.Raw
 	case d.Generate != nil:
-		var w bytes.Buffer
-		w.Grow(int(size))
-		err = d.Generate(&w)
-		b = w.Bytes()
-		c.decoded += size
+		if b, err = c.decodedBytes(size, within); err == nil {
+			w := filler{b: b}
+			if err = d.Generate(&w); err == nil && w.n != len(b) {
+				err = fmt.Errorf("has %d bytes of elements, expected %d", w.n, size)
+			}
+		}
 	case len(d.Payload) == 1 && d.Payload[0].Len == size && (d.Type == graph.Float32 || d.Type == graph.Float64):
 		b = c.m.Source.Bytes[d.Payload[0].Off:d.Payload[0].End()]
 	default:
-		b, err = c.decode(d, size)
+		b, err = c.decode(d, size, within)
 	}
 	if err == nil && int64(len(b)) != size {
 		err = fmt.Errorf("has %d bytes of elements, expected %d", len(b), size)
@@ -179,12 +215,38 @@ func (c *constants) external(d *graph.Data, size int64) ([]byte, error) {
 	return file.Bytes[x.Offset : x.Offset+size], nil
 }
 
+// filler writes into bytes that are there.
+type filler struct {
+	b []byte
+	n int
+}
+
+func (w *filler) Write(p []byte) (int, error) {
+	if len(p) > len(w.b)-w.n {
+		return 0, fmt.Errorf("has more than %d bytes of elements", len(w.b))
+	}
+	w.n += copy(w.b[w.n:], p)
+	return len(p), nil
+}
+
 // decode reads elements that stand in typed fields one by one.
-func (c *constants) decode(d *graph.Data, size int64) ([]byte, error) {
+func (c *constants) decode(d *graph.Data, size int64, within bound) ([]byte, error) {
 	n := d.Elements()
-	out := make([]byte, 0, size)
 	width := d.Type.Bits() / 8
-	c.decoded += size
+	// An element takes a byte of the file at least: what a file says that it holds
+	// is not believed before.
+	there := int64(max(len(d.Floats), len(d.Ints)))
+	for _, s := range d.Payload {
+		there = max(there, s.Len)
+	}
+	if there < n && width > 0 || there < size && width == 0 {
+		return nil, fmt.Errorf("has no more than %d elements, expected %d", there, n)
+	}
+	out, err := c.decodedBytes(size, within)
+	if err != nil {
+		return nil, err
+	}
+	out = out[:0:size]
 	put := func(v uint64) {
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], v)
@@ -229,12 +291,12 @@ func (c *constants) decode(d *graph.Data, size int64) ([]byte, error) {
 }
 
 // dense spreads a sparse tensor.
-func (c *constants) dense(d *graph.Data, size int64) ([]byte, error) {
-	values, err := c.locked(d.Sparse.Values)
+func (c *constants) dense(d *graph.Data, size int64, within bound) ([]byte, error) {
+	values, err := c.locked(d.Sparse.Values, within)
 	if err != nil {
 		return nil, err
 	}
-	indices, err := c.locked(d.Sparse.Indices)
+	indices, err := c.locked(d.Sparse.Indices, within)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +304,10 @@ func (c *constants) dense(d *graph.Data, size int64) ([]byte, error) {
 	if width == 0 {
 		return nil, fmt.Errorf("no kernel for sparse constants of dtype %v", d.Type)
 	}
-	out := make([]byte, size)
-	c.decoded += size
+	out, err := c.decodedBytes(size, within)
+	if err != nil {
+		return nil, err
+	}
 	from := unsafe.Slice((*byte)(values.At), values.Bytes())
 	at := unsafe.Slice((*int64)(indices.At), indices.Len())
 	axes := 1

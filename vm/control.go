@@ -155,7 +155,7 @@ func (s *Session) assign(to, from *tensor) error {
 		return err
 	}
 	if to.At != from.At {
-		copy(bytesOf(to), bytesOf(from))
+		s.copyBytes(bytesOf(to), bytesOf(from))
 	}
 	return nil
 }

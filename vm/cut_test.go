@@ -88,7 +88,7 @@ func TestWeightsAreCut(t *testing.T) {
 				if err == nil {
 					defer s.Close()
 					cut("run")
-					_, err = s.Run(inputs)
+					_, err = s.Run(t.Context(), inputs)
 				}
 				want := regexp.MustCompile(`^` + regexp.QuoteMeta(weights) + `: (byte \d+ can no longer be read: the file )?was cut to \d+ bytes while it was in use \(expected \d+\)$`)
 				if c.opt.Guard != vm.GuardOff && external { // it maps the file itself

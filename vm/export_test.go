@@ -18,3 +18,8 @@ func (s *Session) SetRun(node int, run func(c *kernel.Call, w *work.Pool) error)
 	st := s.main.steps[node]
 	st.run = func(w *work.Pool) error { return run(&st.call, w) }
 }
+
+// BeforeNode calls f for each node of the main graph, before it runs.
+func (s *Session) BeforeNode(f func(node string)) {
+	s.tape.before = append(s.tape.before, func(st *step, _ int) { f(st.f.g.Label(st.node)) })
+}

@@ -38,6 +38,8 @@ type step struct {
 	frees  []*tensor  // dynamic tensors that nobody reads afterwards
 
 	scratch []*guarded // of the kernel, in a guarded session
+	heap    int64      // bytes of lists that the kernel keeps on Go's heap
+	tables  [][]byte   // of the side pool, that it keeps, too
 }
 
 // maxNodes bounds the nodes of a session: a function that calls another twice,
@@ -77,14 +79,17 @@ func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args
 			}
 		}
 	}
-	b.views(f)
+	b.s.frames = append(b.s.frames, f)
+	if err := b.views(f); err != nil {
+		return nil, err
+	}
 	return f, b.steps(f, opsets, a)
 }
 
 // views gives tensors without a place of their own that of what they view: a
 // constant, or something outside of the graph. Those that view nothing lie by
 // the side.
-func (b *builder) views(f *frame) {
+func (b *builder) views(f *frame) error {
 	order, _ := f.g.Topological()
 	for _, n := range order {
 		for k, id := range f.g.Nodes[n].Outputs {
@@ -99,19 +104,23 @@ func (b *builder) views(f *frame) {
 				}
 			}
 			if t.exact && t.Bytes() > 0 {
-				t.block = b.s.side.take(nameOf(t.name), int64(t.Bytes()))
-				t.At, t.room = unsafe.Pointer(unsafe.SliceData(t.block)), int64(len(t.block))
-				t.block = nil // it stays
+				block, err := b.s.side.take(nameOf(t.name), int64(t.Bytes()))
+				if err != nil {
+					return err
+				}
+				b.s.side.stays(block)
+				t.At, t.room = unsafe.Pointer(unsafe.SliceData(block)), int64(len(block))
 			}
 		}
 	}
+	return nil
 }
 
 // tensor makes one tensor of a frame.
 func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
 	t := g.Tensors[id]
 	if d := constantOf(g, t); d != nil {
-		c, err := b.s.consts.tensor(d)
+		c, err := b.s.consts.tensor(d, b.s.opt.bound())
 		if err != nil {
 			return nil, err
 		}
@@ -296,7 +305,9 @@ func (s *Session) scratchFor(st *step) (grown bool, err error) {
 	if s.guard != nil {
 		return false, s.guard.scratchOf(st, s.pool.Workers())
 	}
-	grown = c.SharedBytes > s.shared || c.EachBytes > s.each
+	if grown = c.SharedBytes > s.shared || c.EachBytes > s.each; grown {
+		s.greedy = st
+	}
 	s.shared, s.each = max(s.shared, c.SharedBytes), max(s.each, c.EachBytes)
 	return grown, nil
 }
@@ -336,6 +347,7 @@ func (st *step) do() (err error) {
 			err = st.wrap(st.f.s.panicked(r))
 		}
 	}()
+	st.enter()
 	if st.late {
 		if err := st.prepareLate(); err != nil {
 			return st.wrap(err)
@@ -378,6 +390,47 @@ func (s *Session) release(t *tensor) {
 	t.block = nil
 }
 
+// Heap implements kernel.Runtime.
+func (st *step) Heap(bytes int64) error {
+	if err := st.f.s.mem.take(bytes); err != nil {
+		return err
+	}
+	st.heap += bytes
+	st.f.s.tables += bytes
+	return nil
+}
+
+// Table implements kernel.Runtime: such tables lie by the side.
+func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
+	b, err := st.f.s.side.take("a table of a kernel", bytes)
+	if err != nil {
+		return nil, err
+	}
+	st.f.s.side.stays(b)
+	st.tables = append(st.tables, b)
+	st.f.s.tables += int64(len(b))
+	if st.f.s.guard == nil {
+		st.f.s.aside += int64(len(b))
+	}
+	return unsafe.Pointer(unsafe.SliceData(b)), nil
+}
+
+// noTables takes back what a kernel kept until now: it is prepared again.
+func (st *step) noTables() {
+	s := st.f.s
+	s.mem.give(st.heap)
+	s.tables -= st.heap
+	st.heap = 0
+	for _, b := range st.tables {
+		s.side.give(b)
+		s.tables -= int64(len(b))
+		if s.guard == nil {
+			s.aside -= int64(len(b))
+		}
+	}
+	st.tables = st.tables[:0]
+}
+
 // release gives back what the frame's outputs hold.
 func (f *frame) release() {
 	for _, id := range f.g.Outputs {
@@ -409,6 +462,7 @@ func (st *step) prepareLate() error {
 	if st.idle() {
 		return nil
 	}
+	st.noTables()
 	st.call.SharedBytes, st.call.EachBytes = 0, 0
 	if st.call.Walls != nil {
 		st.call.Walls.Reset()

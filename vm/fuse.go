@@ -36,6 +36,7 @@ func (st *step) activation() (*step, *kernel.Finish) {
 func (st *step) fuse() error {
 	next, finish := st.activation()
 	st.call.Then = finish
+	st.noTables()
 	var err error
 	if st.run, err = st.kernel.Prepare(&st.call); err != nil {
 		st.call.Then, st.call.Taken = nil, false

@@ -42,7 +42,7 @@ func TestActivationsAreFused(t *testing.T) {
 			p, s := session(t, path, c.opt, vm.Options{Poison: true})
 			inputs := map[string]vm.Value{"x": ramp([]graph.Dim{4, 8})}
 			profile := s.Profile()
-			if _, err := s.Run(inputs); err != nil {
+			if _, err := s.Run(t.Context(), inputs); err != nil {
 				t.Fatal(err)
 			}
 			var trace bytes.Buffer
@@ -76,7 +76,7 @@ func TestActivationsAreFused(t *testing.T) {
 					t.Errorf("%s: got %v, want step %v", name, got[name], step)
 				}
 			}
-			found, err := p.CheckRun([]map[string]vm.Value{inputs}, vm.Options{Poison: true})
+			found, err := p.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Poison: true})
 			if err != nil || !found.Identical() || found.First != nil {
 				t.Errorf("got %+v, %v", found, err)
 			}

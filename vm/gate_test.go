@@ -103,7 +103,7 @@ func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
 		return vm.Value{}, err
 	}
 	defer s.Close()
-	out, err := s.Run(inputs)
+	out, err := s.Run(t.Context(), inputs)
 	return out["y0"].Clone(), err
 }
 
@@ -241,8 +241,8 @@ func TestResizeOfAnything(t *testing.T) {
 		{doc: "coordinates anywhere", op: "GridSample", in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, 0, 2, -2}, 1, 2, 2, 2)}},
 		{doc: "reflected from anywhere", op: "GridSample", attrs: attrs(attr("padding_mode", "reflection"), attr("mode", "cubic")), in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, 0, 2, -2}, 1, 2, 2, 2)}},
 
-		{doc: "boxes anywhere", op: "RoiAlign", in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, -huge, huge, huge, 0, 0, inf, 2}, 3, 4), numbers([]int{3}, 0, 0, 0)}},
-		{doc: "the largest anywhere", op: "RoiAlign", attrs: attrs(attr("mode", "max")), in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, -huge, huge, huge, 0, 0, inf, 2}, 3, 4), numbers([]int{3}, 0, 0, 0)}},
+		{doc: "boxes anywhere", op: "RoiAlign", in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, -huge, huge, huge, 0, 0, inf, 2}, 3, 4), numbers([]int{3}, 0, 0, 0)}, want: "samples for each bin, expected at most"},
+		{doc: "the largest anywhere", op: "RoiAlign", attrs: attrs(attr("mode", "max")), in: []vm.Value{floats(1, 1, 3, 3), vm.Float32s([]float32{nan, inf, -inf, huge, -huge, -huge, huge, huge, 0, 0, inf, 2}, 3, 4), numbers([]int{3}, 0, 0, 0)}, want: "samples for each bin, expected at most"},
 		{doc: "an image before the first", op: "RoiAlign", in: []vm.Value{floats(2, 1, 3, 3), reals4(0, 0, 1, 1), numbers([]int{1}, -1)}, want: "region 0 is of image -1: expected one in [0, 2)"},
 		{doc: "an image behind the last", op: "RoiAlign", in: []vm.Value{floats(2, 1, 3, 3), reals4(0, 0, 1, 1), numbers([]int{1}, 2)}, want: "region 0 is of image 2: expected one in [0, 2)"},
 	}...))

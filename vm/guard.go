@@ -35,6 +35,7 @@ var ErrFault = errors.New("memory fault")
 type guard struct {
 	front   bool
 	list    []*guarded
+	mem     *share
 	bytes   int64          // of all pages
 	nothing unsafe.Pointer // of tensors that have no place yet: nobody can access it
 }
@@ -50,8 +51,8 @@ type guarded struct {
 	fixed bool // read-only
 }
 
-func newGuard(kind Guard) (*guard, error) {
-	g := &guard{front: kind == GuardFront}
+func newGuard(kind Guard, mem *share) (*guard, error) {
+	g := &guard{front: kind == GuardFront, mem: mem}
 	p, err := g.take("a tensor without bytes", 0)
 	if err != nil {
 		return nil, err
@@ -70,11 +71,17 @@ func (g *guard) take(what string, bytes int64) (*guarded, error) {
 	if int64(int(bytes)) != bytes {
 		return nil, fmt.Errorf("%s of %d bytes: more than this machine can address", what, bytes)
 	}
+	walled := plus(max(bytes, 1), int64(pages.Size-1)) &^ int64(pages.Size-1)
+	walled = plus(walled, 2*int64(pages.Size))
+	if err := g.mem.take(walled); err != nil {
+		return nil, err
+	}
 	b, err := pages.Take(w.Pages(int(bytes)))
 	if err != nil && len(g.list) >= manyGuarded {
 		return nil, fmt.Errorf("%s of %d bytes between guard pages, after %d others: %w: a process may have so many mappings (Linux: sysctl vm.max_map_count)", what, bytes, len(g.list), err)
 	}
 	if err != nil {
+		g.mem.give(walled)
 		return nil, fmt.Errorf("%s of %d bytes between guard pages: %w", what, bytes, err)
 	}
 	p := g.add(what, b, 0, int(bytes))
@@ -105,6 +112,7 @@ func (g *guard) give(drop func(p *guarded) bool) error {
 		}
 		if p.run == 0 {
 			g.bytes -= int64(p.block.Bytes())
+			g.mem.give(int64(p.block.Bytes()))
 			if err := p.block.Give(); err != nil && first == nil {
 				first = err
 			}
@@ -291,8 +299,12 @@ func (g *guard) scratchOf(st *step, workers int) error {
 	if err := g.giveScratch(st); err != nil || len(runs) == 0 {
 		return err
 	}
+	if err := g.mem.take(int64(want + w.Page)); err != nil {
+		return err
+	}
 	b, err := pages.Take(runs...)
 	if err != nil {
+		g.mem.give(int64(want + w.Page))
 		return fmt.Errorf("scratch of %d bytes between guard pages: %w", want, err)
 	}
 	g.bytes += int64(b.Bytes())

@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"path/filepath"
 	"regexp"
@@ -94,7 +95,7 @@ func TestGuardFindsAccesses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, s := session(t, path, passes.Options{}, vm.Options{Guard: c.guard, Workers: 2})
 			s.SetRun(0, c.run)
-			_, err := s.Run(map[string]vm.Value{"x": ramp([]graph.Dim{3, 33})})
+			_, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{3, 33})})
 			switch {
 			case c.want == "" && err == nil:
 			case err == nil:
@@ -122,7 +123,7 @@ func TestFaultIsAnError(t *testing.T) {
 			w.For(parts, func(int, int) { clear(peek(c.Out[0], 1<<46, 64)) })
 			return nil
 		})
-		_, err := s.Run(map[string]vm.Value{"x": ramp([]graph.Dim{3, 4})})
+		_, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{3, 4})})
 		if !errors.Is(err, vm.ErrFault) || !regexp.MustCompile(`node "y" \(Relu\): internal error: memory fault at address 0x[0-9a-f]+$`).MatchString(err.Error()) {
 			t.Errorf("%d parts: got %v", parts, err)
 		}
@@ -137,13 +138,13 @@ func TestGuardedLightNetworks(t *testing.T) {
 			p, s := session(t, file, passes.Options{}, vm.Options{})
 			in := p.Inputs()
 			inputs := map[string]vm.Value{in[0].Name: ramp(in[0].Type.Shape)}
-			out, err := s.Run(inputs)
+			out, err := s.Run(t.Context(), inputs)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, opt := range []vm.Options{{Guard: vm.GuardEnd}, {Guard: vm.GuardFront, NoPack: true}} {
 				g := newSession(t, p, opt)
-				got, err := g.Run(inputs)
+				got, err := g.Run(t.Context(), inputs)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -203,7 +204,7 @@ func BenchmarkGuard(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					if _, err := s.Run(inputs); err != nil {
+					if _, err := s.Run(context.Background(), inputs); err != nil {
 						b.Fatal(err)
 					}
 					if err := s.Close(); err != nil {

@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -49,6 +50,12 @@ func runCases(t *testing.T, cases []runCase) {
 }
 
 func (k *runCase) run() (vm.Value, error) {
+	g, opsets, values := k.graph()
+	return runGraph(g, opsets, values, k.of)
+}
+
+// graph is the node in a graph of its own, and the values of its inputs.
+func (k *runCase) graph() (*graph.Graph, []graph.Opset, map[string]vm.Value) {
 	g := &graph.Graph{Name: "g"}
 	n := &graph.Node{Op: k.op, Attrs: k.attrs}
 	if i := strings.LastIndexByte(k.op, '.'); i >= 0 {
@@ -95,29 +102,12 @@ func (k *runCase) run() (vm.Value, error) {
 	if version == 0 {
 		version = 21
 	}
-	return runGraph(g, []graph.Opset{{Version: version}, {Domain: "com.microsoft", Version: 1}}, values, k.of)
+	return g, []graph.Opset{{Version: version}, {Domain: "com.microsoft", Version: 1}}, values
 }
 
 // runGraph plans and runs a graph, by way of a file; the result is output of.
 func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value, of int) (vm.Value, error) {
-	g.Link()
-	image, err := onnx.Encode(&graph.Model{IRVersion: 8, Opsets: opsets, Graph: g})
-	if err != nil {
-		return vm.Value{}, err
-	}
-	var b bytes.Buffer
-	if _, err := image.WriteTo(&b); err != nil {
-		return vm.Value{}, err
-	}
-	m, err := onnx.Parse("g.onnx", b.Bytes())
-	if err != nil {
-		return vm.Value{}, err
-	}
-	r, err := passes.Optimize(m, passes.Options{})
-	if err != nil {
-		return vm.Value{}, err
-	}
-	p, err := vm.New(r.Model, r.Plan)
+	p, err := planGraph(g, opsets)
 	if err != nil {
 		return vm.Value{}, err
 	}
@@ -127,11 +117,33 @@ func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value, 
 		return vm.Value{}, err
 	}
 	defer s.Close()
-	out, err := s.Run(values)
+	out, err := s.Run(context.Background(), values)
 	if err != nil {
 		return vm.Value{}, err
 	}
 	return out[p.Outputs()[of].Name].Clone(), nil
+}
+
+// planGraph plans a graph, by way of a file.
+func planGraph(g *graph.Graph, opsets []graph.Opset) (*vm.Program, error) {
+	g.Link()
+	image, err := onnx.Encode(&graph.Model{IRVersion: 8, Opsets: opsets, Graph: g})
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if _, err := image.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	m, err := onnx.Parse("g.onnx", b.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	r, err := passes.Optimize(m, passes.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return vm.New(r.Model, r.Plan)
 }
 
 // declaredAs is the type of a value as a file states it.

@@ -48,6 +48,7 @@ func (l *loop) run(*work.Pool) error {
 		l.rows = append(l.rows, stack{out: out})
 	}
 	for i := int64(0); i < most && again; i++ {
+		s.pool.Poll()
 		if err := l.set(i, again); err != nil {
 			return err
 		}
@@ -106,8 +107,11 @@ func (f *frame) carryOn(in, out, n int) error {
 		var b []byte
 		for k := range n {
 			if to := f.input(in + k); k != i && overlap(from, to) {
-				b = f.s.side.take(nameOf(from.name)+", carried on", int64(from.Bytes()))
-				copy(b, bytesOf(from))
+				var err error
+				if b, err = f.s.side.take(nameOf(from.name)+", carried on", int64(from.Bytes())); err != nil {
+					return err
+				}
+				f.s.copyBytes(b, bytesOf(from))
 				break
 			}
 		}
@@ -160,17 +164,21 @@ func (r *stack) add(s *Session, row *tensor) error {
 		if int64(r.used+len(b)) > r.out.room {
 			return fmt.Errorf("tensor %q turns out to have more than the %d bytes it was planned for", graph.Short(r.out.name), r.out.room)
 		}
-		copy(unsafe.Slice((*byte)(unsafe.Add(r.out.At, r.used)), len(b)), b)
+		s.copyBytes(unsafe.Slice((*byte)(unsafe.Add(r.out.At, r.used)), len(b)), b)
 		r.used += len(b)
 		return nil
 	}
 	if r.used+len(b) > len(r.block) {
-		larger := s.side.take("the rows of "+nameOf(r.out.name), int64(2*(r.used+len(b))))
-		copy(larger, r.block[:r.used])
+		larger, err := s.side.take("the rows of "+nameOf(r.out.name), 2*plus(int64(r.used), int64(len(b))))
+		if err != nil {
+			return err
+		}
+		s.copyBytes(larger, r.block[:r.used])
 		s.side.give(r.block)
 		r.block = larger
 	}
-	r.used += copy(r.block[r.used:], b)
+	s.copyBytes(r.block[r.used:], b)
+	r.used += len(b)
 	return nil
 }
 
@@ -197,7 +205,7 @@ func (r *stack) end(s *Session, t *graph.Tensor) error {
 		return err
 	}
 	if r.block != nil {
-		copy(bytesOf(r.out), r.block[:r.used])
+		s.copyBytes(bytesOf(r.out), r.block[:r.used])
 		s.side.give(r.block)
 	}
 	return nil

@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,7 +26,7 @@ func BenchmarkTouched(b *testing.B) {
 	}
 	small, _ := planned(b, chain(b))
 	s := newSession(b, small, vm.Options{Workers: 1})
-	if _, err := s.Run(noise(small)); err != nil {
+	if _, err := s.Run(context.Background(), noise(small)); err != nil {
 		b.Fatal(err)
 	}
 	base := resident(b)
@@ -60,7 +61,7 @@ func BenchmarkTouched(b *testing.B) {
 		if i == 1 { // the first finds the shapes of dynamic tensors
 			runtime.ReadMemStats(&before)
 		}
-		if _, err := s.Run(inputs); err != nil {
+		if _, err := s.Run(context.Background(), inputs); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func (k *nodeTest) runIn(p *vm.Program, opt vm.Options) error {
 	if err != nil {
 		return err
 	}
-	out, err := s.Run(inputs)
+	out, err := s.Run(context.Background(), inputs)
 	if errors.Is(err, kernel.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", errUnclaimed, err)
 	}

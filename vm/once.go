@@ -59,7 +59,7 @@ func (b *builder) once(st *step) {
 	}
 	out := st.out[0]
 	place := out.At
-	out.At, err = b.s.consts.take(g, out.Bytes(), func(dst unsafe.Pointer) error {
+	out.At, err = b.s.consts.take(g, out.Bytes(), b.s.opt.bound(), func(dst unsafe.Pointer) error {
 		if _, err := b.s.scratchFor(st); err != nil {
 			return err
 		}
@@ -100,16 +100,13 @@ func (b *builder) settle(f *frame) {
 
 // take gives the elements of a constant that a node makes, which fill computes
 // when they are first asked for; nil where nobody needs them any more.
-func (c *constants) take(t *graph.Tensor, bytes int, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
+func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.made[t]
 	if m == nil {
-		at, err := c.block(int64(bytes), "constants made once")
+		at, err := c.packedBlock(int64(bytes), within, "constants made once", fill)
 		if err != nil {
-			return nil, err
-		}
-		if err := fill(at.base); err != nil {
 			return nil, err
 		}
 		m = &made{at: at}
@@ -137,7 +134,9 @@ func (c *constants) give(t *graph.Tensor, bytes int64, packed bool) bool {
 		c.packed += bytes
 	}
 	if packed && !m.kept && m.users == 0 {
-		m.gone = m.at.free() == nil
+		if m.gone = m.at.free() == nil; m.gone && c.guard == nil {
+			c.mem.give(bytes)
+		}
 	}
 	return packed
 }

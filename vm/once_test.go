@@ -39,7 +39,7 @@ func TestConstantsAreMadeOnce(t *testing.T) {
 	}
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{4, 32})}
 	run := func(s *vm.Session) []byte {
-		out, err := s.Run(inputs)
+		out, err := s.Run(t.Context(), inputs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestConstantsAreMadeOnce(t *testing.T) {
 		if got := s.Memory().PackedBytes; got != expected {
 			t.Errorf("%d bytes packed (also read: %v), want %d", got, alsoRead, expected)
 		}
-		found, err := p.CheckRun([]map[string]vm.Value{inputs}, vm.Options{Poison: true})
+		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Poison: true})
 		if err != nil || !found.Identical() {
 			t.Errorf("%+v, %v", found, err)
 		}

@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -219,7 +220,7 @@ func (b *bridge) Run() error {
 		return err
 	}
 	defer s.Close()
-	out, err := s.Run(inputs)
+	out, err := s.Run(context.Background(), inputs)
 	if err != nil {
 		return err
 	}

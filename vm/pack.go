@@ -11,23 +11,53 @@ func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer))
 	if st.f.s.opt.NoPack {
 		return nil, false
 	}
-	return st.f.s.consts.pack(k, bytes, fill)
+	return st.f.s.consts.pack(k, bytes, st.f.s.opt.bound(), fill)
 }
 
 // pack gives the packed form of a constant, made by fill when it is first asked
 // for.
-func (c *constants) pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
+func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.packs[k]; b != nil {
 		return b.base, true
 	}
-	b, err := c.block(int64(bytes), "packed weights")
+	b, err := c.packedBlock(int64(bytes), within, "packed weights", func(at unsafe.Pointer) error {
+		fill(at)
+		return nil
+	})
 	if err != nil {
 		return nil, false // they are packed at every step then
 	}
-	fill(b.base)
 	c.packs[k] = b
 	c.packed += int64(bytes)
 	return b.base, true
+}
+
+// packedBlock takes memory for what is made of constants, and fills it. Nothing is
+// left of it where fill fails or panics.
+func (c *constants) packedBlock(bytes int64, within bound, what string, fill func(at unsafe.Pointer) error) (b *block, err error) {
+	if c.guard == nil { // which counts by itself
+		if err := c.mem.within(bytes, within); err != nil {
+			return nil, err
+		}
+	}
+	whole := false
+	defer func() {
+		if whole {
+			return
+		}
+		if c.guard == nil {
+			c.mem.give(bytes)
+		}
+		_ = b.free() // the first error, or the panic, says why
+	}()
+	if b, err = c.block(bytes, what); err != nil {
+		return nil, err
+	}
+	if err := fill(b.base); err != nil {
+		return nil, err
+	}
+	whole = true
+	return b, nil
 }

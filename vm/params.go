@@ -19,12 +19,12 @@ type Initializers struct {
 // OpenInitializers maps the initializers of a model.
 func OpenInitializers(m *graph.Model) (_ *Initializers, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	i := &Initializers{Values: map[string]Value{}, consts: newConstants(m)}
+	i := &Initializers{Values: map[string]Value{}, consts: newConstants(m, &account{})}
 	for _, t := range m.Graph.Tensors {
 		if t.Data == nil {
 			continue
 		}
-		k, err := i.consts.tensor(t.Data)
+		k, err := i.consts.tensor(t.Data, bound{})
 		if err != nil {
 			i.Close()
 			return nil, err

@@ -46,7 +46,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	pr := &Program{m: m, p: p, values: inf.Values, consts: newConstants(m), state: map[string]string{}}
+	pr := &Program{m: m, p: p, values: inf.Values, consts: newConstants(m, &account{}), state: map[string]string{}}
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
 			pr.state[b.Tensors[0]] = b.Tensors[len(b.Tensors)-1]

@@ -67,6 +67,7 @@ func (v *scan) run(*work.Pool) error {
 		}
 	}
 	for k := range length {
+		s.pool.Poll()
 		for i := range v.scanned {
 			if err := v.take(i, k, length); err != nil {
 				return err

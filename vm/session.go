@@ -1,16 +1,18 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
-	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -19,10 +21,16 @@ import (
 type Options struct {
 	Workers int    // goroutines that share the work of a kernel; 0: one for each core
 	Seed    uint64 // of what operators draw at random
-	// MemoryLimit is how many bytes the arena, the parameters and states, and
-	// the scratch may take together, without the host pool; NewSession gives a
-	// *LimitError beyond it. 0: any.
+	// MemoryLimit is how many bytes the sessions of the program may take
+	// together: arenas, parameters and states, scratch, host pools in memory,
+	// tensors whose size depends on data, and what is made of constants. What is
+	// beyond it is not taken: NewSession or Run give an error that wraps a
+	// *LimitError. 0: what the machine, or the container, has free when the
+	// program takes its first; less than 0: any.
 	MemoryLimit int64
+	// Held is how many bytes the caller holds that count against a MemoryLimit
+	// above 0, too, such as the values of inputs.
+	Held int64
 	// Apart gives every tensor a storage of its own and runs the nodes in
 	// another topological order: what a planned run is held against.
 	Apart bool
@@ -48,13 +56,20 @@ type Options struct {
 }
 
 // Session runs a program. It serves one goroutine at a time; several sessions
-// of one program share its weights and nothing else.
+// of one program share its weights, a limit of memory, and nothing else.
 type Session struct {
 	pr   *Program
 	opt  Options
+	mem  *share
 	pool *work.Pool
 	main *frame
 	tape *tape
+
+	ctx    context.Context      // of the run
+	done   <-chan struct{}      // that of the context that stops the workers
+	deaf   func()               // ends that; nil: no context does
+	now    atomic.Pointer[step] // the node that runs, or ran last
+	update int                  // the first step that writes over a parameter or state
 
 	watch  *watcher   // of Options.Poison
 	guard  *guard     // of Options.Guard
@@ -66,6 +81,9 @@ type Session struct {
 	side            side     // dynamic tensors
 	scratch         *block
 	shared, each    int // bytes of scratch: for all parts of a kernel, for each worker
+	frames          []*frame
+	greedy          *step // whose kernel asked for the most scratch
+	tables, aside   int64 // bytes of lists that kernels keep; of those in the side pool
 
 	step    uint64          // runs so far
 	ready   map[string]bool // parameters and states that have values
@@ -80,7 +98,9 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
 	s := &Session{pr: p, opt: opt, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
-	s.consts = p.consts
+	s.ctx, s.consts = context.Background(), p.consts
+	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
+	s.side.mem = s.mem
 	if err := s.build(); err != nil {
 		s.Close()
 		return nil, err
@@ -92,17 +112,29 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 func (s *Session) blocks() error {
 	if s.opt.Guard != GuardOff {
 		var err error
-		if s.guard, err = newGuard(s.opt.Guard); err != nil {
+		if s.guard, err = newGuard(s.opt.Guard, s.mem); err != nil {
 			return err
 		}
 		s.side.guard = s.guard
-		s.consts = newConstants(s.pr.m)
+		s.consts = newConstants(s.pr.m, s.mem.of)
 		s.consts.guard = s.guard
 		return nil
 	}
 	p := s.pr.p
-	var err error
-	if s.arena, err = newBlock(poolBytes(p, plan.Arena), "arena"); err != nil {
+	var arena int64 // where tensors lie apart it has none
+	if !s.opt.Apart {
+		arena = poolBytes(p, plan.Arena)
+	}
+	bytes := plus(arena, stateBytes(p))
+	if s.opt.HostFile == "" && !s.opt.Apart {
+		bytes = plus(bytes, poolBytes(p, plan.Host))
+	}
+	// Of the resident pool no other page is ever touched.
+	err := s.mem.take(bytes)
+	if err != nil {
+		return err
+	}
+	if s.arena, err = newBlock(arena, "arena"); err != nil {
 		return err
 	}
 	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
@@ -118,7 +150,7 @@ func (s *Session) build() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p := s.pr.p
 	if err := s.blocks(); err != nil {
-		return err
+		return s.over(err, nil)
 	}
 	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}}
 	defer func() {
@@ -132,7 +164,7 @@ func (s *Session) build() (err error) {
 	}()
 	area, err := b.mainArea()
 	if err != nil {
-		return err
+		return s.over(err, nil)
 	}
 	if s.main, err = b.frame(s.pr.m.Graph, s.pr.m.Opsets, nil, nil, area, s.pr.values); err != nil {
 		return refuse(s.pr.m, "%w", err)
@@ -141,14 +173,12 @@ func (s *Session) build() (err error) {
 		return s.named(err)
 	}
 	if err := s.growScratch(); err != nil {
-		return err
-	}
-	if most := s.opt.MemoryLimit; most > 0 && s.Memory().Bytes() > most {
-		return &LimitError{File: fileOf(s.pr.m), Needs: s.Memory(), Limit: most}
+		return s.over(err, s.greedy)
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
 	}
+	s.update = s.firstUpdate()
 	if s.host != nil {
 		s.tape.haul = newHauler(s.main, p)
 	}
@@ -175,6 +205,7 @@ func poolBytes(p *plan.Plan, name string) int64 {
 // Close gives the session's memory back. What Run gave must not be used
 // afterwards.
 func (s *Session) Close() error {
+	s.listen(nil)
 	s.pool.Close()
 	if s.tape != nil {
 		s.tape.haul.close()
@@ -186,11 +217,15 @@ func (s *Session) Close() error {
 			first = err
 		}
 	}
+	if err := s.side.close(); err != nil && first == nil {
+		first = err
+	}
 	if s.guard != nil {
 		if err := errors.Join(s.consts.close(), s.guard.close()); err != nil && first == nil {
 			first = err
 		}
 	}
+	s.mem.close()
 	return first
 }
 
@@ -200,42 +235,25 @@ type Memory struct {
 	StateBytes   int64 // parameters and states, of the resident pool
 	DynamicBytes int64 // tensors that the plan leaves out, so far
 	ScratchBytes int64 // of kernels
+	TableBytes   int64 // lists that kernels keep, on Go's heap
 	HostBytes    int64 // what has left the arena for the host, wherever that is
 	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
 	PackedBytes  int64 // weights once more, as the micro-kernels want them; shared by sessions
 	ApartBytes   int64 // with Options.Apart or Options.Guard: all tensors
 }
 
-// LimitError says that a session needs more than Options.MemoryLimit. Nothing has
-// run then.
-type LimitError struct {
-	File  string
-	Needs Memory
-	Limit int64 // bytes
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s: needs %s: arena %s, parameters and states %s, scratch %s: expected at most %s", e.File, units.Bytes(e.Needs.Bytes()),
-		units.Short(e.Needs.ArenaBytes), units.Short(e.Needs.StateBytes), units.Short(e.Needs.ScratchBytes), units.Bytes(e.Limit))
-}
-
 // Bytes is the sum, but for what is shared and for what lies on the host.
 func (m Memory) Bytes() int64 {
-	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.ApartBytes
+	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.TableBytes + m.ApartBytes
 }
 
 // Memory tells what the session takes now.
 func (s *Session) Memory() Memory {
 	m := Memory{
-		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total,
-		ScratchBytes: int64(s.shared + s.each*s.pool.Workers()), DecodedBytes: s.consts.decoded,
-		PackedBytes: s.consts.packed,
+		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total - s.aside,
+		ScratchBytes: s.scratchBytes(), TableBytes: s.tables, StateBytes: stateBytes(s.pr.p),
 	}
-	for i := range s.pr.p.Buffers {
-		if b := &s.pr.p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
-			m.StateBytes += b.Bytes
-		}
-	}
+	m.DecodedBytes, m.PackedBytes = s.consts.bytesMade()
 	for _, b := range s.own {
 		m.ApartBytes += int64(len(b.m))
 	}
@@ -251,21 +269,63 @@ func (s *Session) Memory() Memory {
 	return m
 }
 
+// over completes the error of a session that would take more than its limit with
+// what it needs; at is the node that asks for the most.
+func (s *Session) over(err error, at *step) error {
+	e, is := err.(*LimitError)
+	if !is {
+		return err
+	}
+	e.Needs = s.Memory()
+	if at != nil {
+		return s.named(at.wrap(err))
+	}
+	return refuse(s.pr.m, "%w", err)
+}
+
+// stateBytes is what the parameters and states of a plan take.
+func stateBytes(p *plan.Plan) int64 {
+	var sum int64
+	for i := range p.Buffers {
+		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
+			sum += b.Bytes
+		}
+	}
+	return sum
+}
+
+// scratchBytes is what the prepared kernels ask for.
+func (s *Session) scratchBytes() int64 {
+	each, workers := int64(s.each), int64(s.pool.Workers())
+	if each > math.MaxInt64/workers {
+		return math.MaxInt64
+	}
+	return plus(int64(s.shared), each*workers)
+}
+
 // growScratch makes the scratch as large as the prepared kernels ask for.
 func (s *Session) growScratch() error {
 	if s.guard != nil {
 		return nil
 	}
-	bytes := int64(s.shared) + int64(s.each)*int64(s.pool.Workers())
-	if s.scratch != nil && int64(len(s.scratch.m)) >= bytes {
+	bytes, has := s.scratchBytes(), int64(0)
+	if s.scratch != nil {
+		has = int64(len(s.scratch.m))
+	}
+	if s.scratch != nil && has >= bytes {
 		s.pool.SetScratch(s.scratch.base, s.scratch.at(int64(s.shared)), s.each)
 		return nil
+	}
+	if err := s.mem.take(bytes - has); err != nil {
+		return err
 	}
 	if err := s.scratch.free(); err != nil {
 		return err
 	}
+	s.scratch = nil
 	b, err := newBlock(bytes, "scratch")
 	if err != nil {
+		s.mem.give(bytes)
 		return err
 	}
 	s.scratch = b
@@ -279,7 +339,7 @@ func (s *Session) Set(name string, v Value) (err error) {
 	if _, is := s.pr.state[name]; !is {
 		return fmt.Errorf("%q is no parameter or state of the model", graph.Short(name))
 	}
-	if err := s.put(name, v); err != nil {
+	if err := s.put(name, v, copyWhole); err != nil {
 		return err
 	}
 	s.ready[name] = true
@@ -289,9 +349,31 @@ func (s *Session) Set(name string, v Value) (err error) {
 // Run runs the model once. inputs has a value for every graph input; one for a
 // parameter or state may be left out once it was given. The outputs lie in the
 // session's memory and are good until its next Run or Close: Clone what is to be
-// kept.
-func (s *Session) Run(inputs map[string]Value) (_ map[string]Value, err error) {
+// kept. Where ctx ends before the run does, the run ends within some milliseconds,
+// with an error that wraps ErrStopped and the context's cause and names the node
+// that ran; the session can run again. Parameters and states that a run which
+// failed had begun to update are lost: they must be given again.
+func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[string]Value, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
+	s.until(ctx)
+	s.tape.next = 0
+	defer func() {
+		if r := recover(); r != nil {
+			if err = s.stopped(r); err == nil {
+				panic(r)
+			}
+			err = refuse(s.pr.m, "%w", err)
+		}
+		if err != nil {
+			s.torn()
+			s.side.reset(s.frames)
+		}
+	}()
+	return s.attempt(inputs)
+}
+
+// attempt is a run that leaves what an error has left.
+func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	s.main.release()
 	if s.watch != nil && len(s.own) == 0 {
 		s.watch.begin()
@@ -306,7 +388,7 @@ func (s *Session) Run(inputs map[string]Value) (_ map[string]Value, err error) {
 				return nil, err
 			}
 		case given:
-			if err := s.put(name, v); err != nil {
+			if err := s.put(name, v, s.copyBytes); err != nil {
 				return nil, err
 			}
 		case !state:
@@ -323,7 +405,7 @@ func (s *Session) Run(inputs map[string]Value) (_ map[string]Value, err error) {
 	if err := s.tape.run(); err != nil {
 		if s.watch.unsure(err) {
 			s.watch.each = true
-			if _, exact := s.Run(inputs); exact != nil {
+			if _, exact := s.attempt(inputs); exact != nil {
 				err = exact
 			}
 			s.watch.each = false
@@ -356,7 +438,7 @@ func (s *Session) carry() {
 			continue
 		}
 		to := s.main.tensors[id]
-		copy(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
+		copyWhole(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
 	}
 }
 
@@ -375,8 +457,11 @@ func (s *Session) badInput(id graph.TensorID, format string, args ...any) error 
 	return s.named(e)
 }
 
+// copyWhole copies bytes, whatever happens: half of a state would be none.
+func copyWhole(to, from []byte) { copy(to, from) }
+
 // put copies the value of a graph input to its place.
-func (s *Session) put(name string, v Value) error {
+func (s *Session) put(name string, v Value, copy func(to, from []byte)) error {
 	for _, id := range s.main.g.Inputs {
 		g := s.main.g.Tensors[id]
 		if g.Name != name {

@@ -90,11 +90,11 @@ func TestSwap(t *testing.T) {
 				for i := range x.Data[:64] {
 					x.Data[4*i+1] = byte(k)
 				}
-				want, err := plain.Run(map[string]vm.Value{"x": x})
+				want, err := plain.Run(t.Context(), map[string]vm.Value{"x": x})
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := s.Run(map[string]vm.Value{"x": x})
+				got, err := s.Run(t.Context(), map[string]vm.Value{"x": x})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -106,7 +106,7 @@ func TestSwap(t *testing.T) {
 			}
 		})
 	}
-	check, err := program.CheckRun([]map[string]vm.Value{{"x": ramp([]graph.Dim{64, 1024})}}, vm.Options{Poison: true})
+	check, err := program.CheckRun(t.Context(), []map[string]vm.Value{{"x": ramp([]graph.Dim{64, 1024})}}, vm.Options{Poison: true})
 	if err != nil || !check.Identical() {
 		t.Errorf("%+v, %v", check, err)
 	}
@@ -120,7 +120,7 @@ func TestSwapHostFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Run(map[string]vm.Value{"x": ramp([]graph.Dim{64, 1024})}); err != nil {
+	if _, err := s.Run(t.Context(), map[string]vm.Value{"x": ramp([]graph.Dim{64, 1024})}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -166,16 +166,16 @@ func TestSwapAfterFailure(t *testing.T) {
 	index := func(i byte) vm.Value {
 		return vm.Value{Type: graph.Int64, Shape: []int{1}, Data: []byte{i, 0, 0, 0, 0, 0, 0, 0}}
 	}
-	want, err := s.Run(map[string]vm.Value{"x": x, "i": index(3)})
+	want, err := s.Run(t.Context(), map[string]vm.Value{"x": x, "i": index(3)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := bytes.Clone(want["y"].Data)
 	for range 5 {
-		if _, err := s.Run(map[string]vm.Value{"x": x, "i": index(99)}); err == nil {
+		if _, err := s.Run(t.Context(), map[string]vm.Value{"x": x, "i": index(99)}); err == nil {
 			t.Fatal("an index outside passes")
 		}
-		got, err := s.Run(map[string]vm.Value{"x": x, "i": index(3)})
+		got, err := s.Run(t.Context(), map[string]vm.Value{"x": x, "i": index(3)})
 		if err != nil {
 			t.Fatal(err)
 		}

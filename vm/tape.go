@@ -124,8 +124,11 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 // panicked is a fault of ours as an error.
 func (s *Session) panicked(r any) error {
 	b := bug.Recovered("", r)
-	if e, is := b.Value.(*kernel.TypeError); is { // the model is to blame
-		return e
+	if err := s.stopped(b.Value); err != nil {
+		return err
+	}
+	if err := kernel.Refused(b.Value); err != nil { // the model is to blame
+		return err
 	}
 	if err := s.faultOf(b.Value); err != nil && s.guard == nil && errors.Is(err, ErrFault) {
 		b.Value = err // a bug, and its stack tells most

@@ -44,51 +44,150 @@ func (s *Session) resize(t *tensor, shape []int) error {
 		return nil
 	}
 	s.side.give(t.block)
-	t.block = s.side.take(nameOf(t.name), size)
+	t.block = nil
+	if t.block, err = s.side.take(nameOf(t.name), size); err != nil {
+		e := graph.Errorf("%w", err)
+		e.Tensor = t.name
+		return e
+	}
 	t.At = unsafe.Pointer(unsafe.SliceData(t.block))
 	return nil
 }
 
 // side is the memory of tensors that have no planned place. Blocks that were
-// given back are used again; total is the bytes of all that were ever made.
+// given back are used again; total is the bytes of all that there are.
 type side struct {
-	free  [][]byte
-	total int64
-	guard *guard // what gives and takes the blocks of a guarded session
+	mem    *share
+	free   [][]byte
+	out    map[unsafe.Pointer][]byte // those in use, but for those that stay
+	mapped map[unsafe.Pointer]*block // the large ones
+	total  int64
+	guard  *guard // what gives and takes the blocks of a guarded session
 }
+
+// largeBlock is from how many bytes on a block has pages of its own, which the
+// system takes back at once.
+const largeBlock = 1 << 16
 
 // take gives a block of at least that many bytes: the smallest free one that is
 // not more than twice as large, else a new one; what for is for errors about it.
-func (p *side) take(what string, bytes int64) []byte {
+func (p *side) take(what string, bytes int64) ([]byte, error) {
+	b, err := p.find(what, bytes)
+	if err != nil {
+		return nil, err
+	}
+	if p.out == nil {
+		p.out = map[unsafe.Pointer][]byte{}
+	}
+	p.out[unsafe.Pointer(unsafe.SliceData(b))] = b
+	return b, nil
+}
+
+func (p *side) find(what string, bytes int64) ([]byte, error) {
 	if p.guard != nil {
 		g, err := p.guard.take(what, bytes)
 		if err != nil {
-			panic(err)
+			return nil, err
 		}
-		return g.bytes()
+		return g.bytes(), nil
 	}
 	best := -1
 	for i, b := range p.free {
-		if n := int64(len(b)); n >= bytes && n <= 2*bytes+4096 && (best < 0 || n < int64(len(p.free[best]))) {
+		if n := int64(len(b)); n >= bytes && n <= plus(plus(bytes, bytes), 4096) && (best < 0 || n < int64(len(p.free[best]))) {
 			best = i
 		}
 	}
 	if best >= 0 {
 		b := p.free[best]
 		p.free = slices.Delete(p.free, best, best+1)
-		return b
+		return b, nil
 	}
-	n := max((bytes+63)&^63, 64)
+	n := max(plus(bytes, 63)&^63, 64)
+	err := p.mem.take(n)
+	if err != nil && len(p.free) > 0 {
+		if err = p.drop(); err == nil {
+			err = p.mem.take(n)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n < largeBlock {
+		p.total += n
+		// Of 8-byte words, so that elements are aligned.
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8)))), n), nil
+	}
+	m, err := newBlock(n, what)
+	if err != nil {
+		p.mem.give(n)
+		return nil, err
+	}
 	p.total += n
-	// Of 8-byte words, so that elements are aligned.
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8)))), n)
+	if p.mapped == nil {
+		p.mapped = map[unsafe.Pointer]*block{}
+	}
+	p.mapped[m.base] = m
+	return m.m, nil
 }
+
+// stays takes a block out of those that are given back after a run that failed.
+func (p *side) stays(b []byte) { delete(p.out, unsafe.Pointer(unsafe.SliceData(b))) }
 
 // give takes a block back.
 func (p *side) give(b []byte) {
+	if b == nil {
+		return
+	}
+	delete(p.out, unsafe.Pointer(unsafe.SliceData(b)))
 	if p.guard != nil {
 		p.guard.giveBytes(b)
-	} else if b != nil {
+	} else {
 		p.free = append(p.free, b)
 	}
+}
+
+// reset takes back what a run that failed has left: no tensor of the frames has a
+// block any more.
+func (p *side) reset(frames []*frame) {
+	for _, f := range frames {
+		for _, t := range f.tensors {
+			if t != nil && t.block != nil {
+				p.give(t.block)
+				t.block = nil
+			}
+		}
+	}
+	for _, b := range p.out {
+		p.give(b)
+	}
+}
+
+// drop gives the free blocks back to the system.
+func (p *side) drop() error {
+	var first error
+	for _, b := range p.free {
+		n := int64(len(b))
+		if m := p.mapped[unsafe.Pointer(unsafe.SliceData(b))]; m != nil {
+			delete(p.mapped, m.base)
+			if err := m.free(); err != nil && first == nil {
+				first = err
+			}
+		}
+		p.total -= n
+		p.mem.give(n)
+	}
+	p.free = nil
+	return first
+}
+
+// close gives all blocks back to the system.
+func (p *side) close() error {
+	var first error
+	for _, m := range p.mapped {
+		if err := m.free(); err != nil && first == nil {
+			first = err
+		}
+	}
+	p.mapped, p.free, p.out = nil, nil, nil
+	return first
 }

@@ -156,7 +156,7 @@ func advance(t testing.TB, s *vm.Session, steps int) []float64 {
 	t.Helper()
 	var losses []float64
 	for range steps {
-		out, err := s.Run(batch())
+		out, err := s.Run(t.Context(), batch())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestSaveModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer values.Close()
-		out, err := s.Run(batch())
+		out, err := s.Run(t.Context(), batch())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestSaveModel(t *testing.T) {
 			}
 		}
 		_, run := session(t, target, passes.Options{}, vm.Options{})
-		logits, err := run.Run(map[string]vm.Value{"x": batch()["x"]})
+		logits, err := run.Run(t.Context(), map[string]vm.Value{"x": batch()["x"]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func TestCheckRunsOfTraining(t *testing.T) {
 	first := batch()
 	maps.Copy(first, i.Values)
 	for _, poison := range []bool{false, true} {
-		c, err := p.CheckRun([]map[string]vm.Value{first, batch(), batch()}, vm.Options{Poison: poison})
+		c, err := p.CheckRun(t.Context(), []map[string]vm.Value{first, batch(), batch()}, vm.Options{Poison: poison})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +340,7 @@ func TestCheckRunsOfTraining(t *testing.T) {
 			t.Errorf("poison %v: %+v", poison, c)
 		}
 	}
-	if _, err := p.CheckRun([]map[string]vm.Value{batch()}, vm.Options{}); err == nil || !strings.Contains(err.Error(), "without a first value") {
+	if _, err := p.CheckRun(t.Context(), []map[string]vm.Value{batch()}, vm.Options{}); err == nil || !strings.Contains(err.Error(), "without a first value") {
 		t.Errorf("got %v, want an error about a parameter", err)
 	}
 }
@@ -359,7 +359,7 @@ func TestSessionsShareWeights(t *testing.T) {
 		go func() {
 			var list []float64
 			for range 5 {
-				out, err := s.Run(batch())
+				out, err := s.Run(t.Context(), batch())
 				if err != nil {
 					found <- err.Error()
 					return

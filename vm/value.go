@@ -90,8 +90,8 @@ func ParseTensor(name string, b []byte) (Value, error) {
 	if d.External != nil {
 		return Value{}, fmt.Errorf("%s: its elements lie in another file: expected them here", name)
 	}
-	c := newConstants(&graph.Model{Source: &graph.Source{Name: name, Bytes: b}})
-	t, err := c.tensor(d)
+	c := newConstants(&graph.Model{Source: &graph.Source{Name: name, Bytes: b}}, &account{})
+	t, err := c.tensor(d, bound{})
 	if err != nil {
 		return Value{}, err
 	}

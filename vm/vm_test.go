@@ -77,7 +77,7 @@ func TestLightNetworks(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {
 			p, s := session(t, file, passes.Options{}, vm.Options{})
 			in := p.Inputs()
-			out, err := s.Run(map[string]vm.Value{in[0].Name: ramp(in[0].Type.Shape)})
+			out, err := s.Run(t.Context(), map[string]vm.Value{in[0].Name: ramp(in[0].Type.Shape)})
 			if err != nil {
 				t.Fatal(err)
 			}

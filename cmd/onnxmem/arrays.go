@@ -15,8 +15,8 @@ import (
 // maxArray bounds an array that is read.
 const maxArray = 1 << 36
 
-// readArrays reads a .npz file.
-func readArrays(path string) (map[string]vm.Value, error) {
+// readArrays reads a .npz file, of at most that many bytes of elements.
+func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
 		return nil, refusedf(path, "%w", notThere(err))
@@ -25,7 +25,7 @@ func readArrays(path string) (map[string]vm.Value, error) {
 	if f.IsPipe() {
 		return nil, refusedf(path, "is a pipe, expected a file: a .npz file is read from its end")
 	}
-	arrays, err := npy.ReadZip(f, f.Info.Size(), maxArray)
+	arrays, err := npy.ReadZip(f, f.Info.Size(), min(room, maxArray))
 	if err != nil {
 		return nil, refusedf(path, "%w", err)
 	}
@@ -38,15 +38,15 @@ func readArrays(path string) (map[string]vm.Value, error) {
 	return values, nil
 }
 
-// readValue reads a .npy file, or a TensorProto.
-func readValue(name, path string) (vm.Value, error) {
+// readValue reads a .npy file, or a TensorProto, of at most that many bytes.
+func readValue(name, path string, room int64) (vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
 		return vm.Value{}, refusedf(path, "%w", notThere(err))
 	}
 	defer f.Close()
 	if strings.HasSuffix(path, ".npy") {
-		a, err := npy.Read(f, maxArray)
+		a, err := npy.Read(f, min(room, maxArray))
 		if err != nil {
 			return vm.Value{}, refusedf(path, "%w", err)
 		}
@@ -55,6 +55,9 @@ func readValue(name, path string) (vm.Value, error) {
 			return vm.Value{}, refusedf(path, "%w", err)
 		}
 		return v, nil
+	}
+	if size := f.Info.Size(); size > room {
+		return vm.Value{}, refusedf(path, "%d bytes: %w of %d bytes", size, npy.ErrTooLarge, room)
 	}
 	b, err := io.ReadAll(f)
 	if err != nil {

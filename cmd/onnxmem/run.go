@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,8 @@ type runCmd struct {
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
 	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
 	HostFile    string            `out:"the host pool" placeholder:"FILE" help:"Where the host pool of a plan made with --host-link lies: a new file, removed afterwards (default: in memory)."`
-	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Refuse to run if arena, parameters and scratch together need more."`
+	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Memory that the run may take in all, such as 8GiB; what is more is refused before it is taken (default: what the machine, or its container, has free)."`
+	TimeLimit   time.Duration     `placeholder:"TIME" help:"End the run after TIME, such as 60s, and say which node ran (default: never)."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
@@ -113,7 +115,9 @@ func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 
 // Run reads the model and its plan, and runs it.
 func (c *runCmd) Run(e *env) error {
-	err := c.run(e)
+	ctx, d, end := c.deadline(e)
+	defer end()
+	err := limitFailure(c.run(ctx, e, d))
 	var b *bug.Error
 	switch {
 	case errors.As(err, &b): // whatever it wraps, its stack tells more
@@ -123,12 +127,14 @@ func (c *runCmd) Run(e *env) error {
 	return err
 }
 
-func (c *runCmd) run(e *env) error {
+func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	switch {
 	case c.Steps < 1:
 		return usagef("--steps %d: expected 1 or more", c.Steps)
 	case c.Workers < 0:
 		return usagef("--workers %d: expected 0 or more", c.Workers)
+	case c.TimeLimit < 0:
+		return usagef("--time-limit %v: expected more than nothing", c.TimeLimit)
 	}
 	path := c.Plan
 	if path == "" {
@@ -183,11 +189,14 @@ func (c *runCmd) run(e *env) error {
 		return err
 	}
 	began := time.Now()
-	s, err := program.NewSession(c.options())
+	opt := c.options()
+	opt.Held = held(inputs)
+	s, err := program.NewSession(opt)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	d.running.Store(s)
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
 		e.say("nothing of this plan leaves for a host: %s is not made", c.HostFile)
 	}
@@ -196,12 +205,12 @@ func (c *runCmd) run(e *env) error {
 	if err := params.set(s, inputs); err != nil {
 		return err
 	}
-	if err := c.steps(e, program, s, inputs, r); err != nil {
+	if err := c.steps(ctx, e, program, s, inputs, r); err != nil {
 		return err
 	}
 	first := maps.Clone(params.values)
 	maps.Copy(first, inputs)
-	check, err := c.check(program, first, inputs, r)
+	check, err := c.check(ctx, program, opt, first, inputs, r)
 	if err != nil {
 		return err
 	}
@@ -221,7 +230,7 @@ func (c *runCmd) run(e *env) error {
 }
 
 // check runs the steps once more, if that was asked for.
-func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
+func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
 	if !c.Check {
 		return nil, nil
 	}
@@ -229,11 +238,10 @@ func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r
 	for range c.Steps - 1 {
 		runs = append(runs, inputs)
 	}
-	opt := c.options()
 	if opt.HostFile != "" { // that of the session that has run lies there
 		opt.HostFile += ".check"
 	}
-	check, err := program.CheckRun(runs, opt)
+	check, err := program.CheckRun(ctx, runs, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -249,13 +257,13 @@ func (c *runCmd) check(program *vm.Program, first, inputs map[string]vm.Value, r
 func (c *runCmd) options() vm.Options {
 	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
-		opt.MemoryLimit = int64(*c.MemoryLimit)
+		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would be what is free
 	}
 	return opt
 }
 
 // steps runs the planned model and writes what was asked for.
-func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, inputs map[string]vm.Value, r *runResult) error {
+func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.Session, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
 	if c.Profile != "" || c.CostsOut != "" {
 		profile = s.Profile()
@@ -269,7 +277,7 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, inputs map[st
 			runtime.ReadMemStats(&before)
 		}
 		began := time.Now()
-		if out, err = s.Run(inputs); err != nil {
+		if out, err = s.Run(ctx, inputs); err != nil {
 			return err
 		}
 		took := millis(time.Since(began))
@@ -280,7 +288,7 @@ func (c *runCmd) steps(e *env, program *vm.Program, s *vm.Session, inputs map[st
 		if i == 0 || took < r.Times.Step {
 			r.Times.Step = took
 		}
-		if loss, ok := out["loss"]; ok {
+		if loss, ok := out["loss"]; ok && len(loss.Data) <= 8 {
 			if v, ok := loss.Reals(); ok && len(v) == 1 {
 				r.Losses = append(r.Losses, v[0])
 				if !c.JSON {

@@ -94,7 +94,7 @@ func (c *runCmd) paramsPath() string {
 func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error) {
 	given := map[string]vm.Value{}
 	if c.Inputs != "" {
-		all, err := readArrays(c.Inputs)
+		all, err := readArrays(c.Inputs, c.room())
 		if err != nil {
 			return nil, err
 		}
@@ -106,11 +106,14 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 			filled[name] = x
 			continue
 		}
-		v, err := readValue(name, c.Input[name])
+		v, err := readValue(name, c.Input[name], c.room())
 		if err != nil {
 			return nil, err
 		}
 		given[name] = v
+	}
+	if err := c.fits(program, given); err != nil {
+		return nil, err
 	}
 	values := map[string]vm.Value{}
 	for i, t := range program.Inputs() {

@@ -14,10 +14,12 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 
 	"github.com/onnxmem/onnxmem/autodiff"
@@ -51,13 +53,16 @@ func main() {
 	flag.IntVar(&c.tests, "tests", 500, "pictures that the trained network is tested with")
 	flag.BoolVar(&c.record, "record", false, "write the data and the losses of all steps, too")
 	flag.Parse()
-	if err := run(c, os.Stdout); err != nil {
+	// Ctrl-C ends the step that runs.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, c, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "train-mnist-like:", err)
 		os.Exit(1)
 	}
 }
 
-func run(c settings, out io.Writer) error {
+func run(ctx context.Context, c settings, out io.Writer) error {
 	if c.steps < 1 || c.every < 1 || c.batch < 1 || c.tests < 1 {
 		return fmt.Errorf("expected steps, every, batch and tests of 1 or more")
 	}
@@ -68,10 +73,10 @@ func run(c settings, out io.Writer) error {
 	if err := write(source, network(c.seed)); err != nil {
 		return err
 	}
-	if err := train(c, source, out); err != nil {
+	if err := train(ctx, c, source, out); err != nil {
 		return err
 	}
-	right, err := test(filepath.Join(c.dir, "trained.onnx"), c.tests, c.seed)
+	right, err := test(ctx, filepath.Join(c.dir, "trained.onnx"), c.tests, c.seed)
 	if err != nil {
 		return err
 	}
@@ -80,7 +85,7 @@ func run(c settings, out io.Writer) error {
 }
 
 // train makes a training step of a model, runs it, and saves what it has come to.
-func train(c settings, source string, out io.Writer) error {
+func train(ctx context.Context, c settings, source string, out io.Writer) error {
 	f, err := onnx.Open(source, onnx.ReadOptions{})
 	if err != nil {
 		return err
@@ -118,7 +123,7 @@ func train(c settings, source string, out io.Writer) error {
 	defer log.close()
 	for i := range c.steps {
 		images, labels := data.next(c.batch)
-		made, err := session.Run(map[string]vm.Value{
+		made, err := session.Run(ctx, map[string]vm.Value{
 			"image":         vm.Float32s(images, c.batch, 1, side, side),
 			"labels":        vm.Int64s(labels, c.batch),
 			"learning_rate": vm.Float32s([]float32{float32(c.rate)}),
@@ -149,7 +154,7 @@ func train(c settings, source string, out io.Writer) error {
 
 // test plans the trained model for one batch and counts the pictures that it
 // reads right.
-func test(path string, count int, seed uint64) (int, error) {
+func test(ctx context.Context, path string, count int, seed uint64) (int, error) {
 	f, err := onnx.Open(path, onnx.ReadOptions{})
 	if err != nil {
 		return 0, err
@@ -170,7 +175,7 @@ func test(path string, count int, seed uint64) (int, error) {
 	}
 	defer session.Close()
 	images, labels := newDigits(seed + 1).next(count)
-	made, err := session.Run(map[string]vm.Value{"image": vm.Float32s(images, count, 1, side, side)})
+	made, err := session.Run(ctx, map[string]vm.Value{"image": vm.Float32s(images, count, 1, side, side)})
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ import (
 func TestTrains(t *testing.T) {
 	c := settings{dir: t.TempDir(), steps: 50, every: 20, batch: 16, rate: 0.05, seed: 3, tests: 100, record: true}
 	var out bytes.Buffer
-	if err := run(c, &out); err != nil {
+	if err := run(t.Context(), c, &out); err != nil {
 		t.Fatal(err)
 	}
 	var losses []float64
@@ -36,7 +36,7 @@ func TestTrains(t *testing.T) {
 	}
 	again := c
 	again.dir = t.TempDir()
-	if err := run(again, &bytes.Buffer{}); err != nil {
+	if err := run(t.Context(), again, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"net.onnx", "train.onnx", "train.plan.json", "params.onnx", "trained.onnx"} {
@@ -49,7 +49,7 @@ func TestTrains(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	if err := run(settings{dir: t.TempDir(), steps: 0, every: 1, batch: 1, tests: 1}, &bytes.Buffer{}); err == nil {
+	if err := run(t.Context(), settings{dir: t.TempDir(), steps: 0, every: 1, batch: 1, tests: 1}, &bytes.Buffer{}); err == nil {
 		t.Error("expected an error for no steps")
 	}
 	for i, rows := range font {

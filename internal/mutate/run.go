@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,10 +40,16 @@ type Result struct {
 // has found a way to ask for more than it shows.
 const patience = 5 * time.Second
 
+// A mutant that asks for more memory, or for more time, is refused.
+const (
+	mostBytes = 1 << 29
+	mostTime  = 2 * time.Second
+)
+
 // options are those that a mutant runs under: one in two has the page that
 // nobody can access in front of its tensors, where a kernel reads too early.
 func options(c *Case) vm.Options {
-	return vm.Options{Workers: 1, Guard: vm.GuardEnd + vm.Guard(hash(c.Name)%2)}
+	return vm.Options{Workers: 1, MemoryLimit: mostBytes, Guard: vm.GuardEnd + vm.Guard(hash(c.Name)%2)}
 }
 
 // Run plans a mutant and runs it.
@@ -99,7 +106,9 @@ func run(c *Case) (r *Result) {
 	}
 	defer s.Close()
 	r.Stage = Started
-	out, err := s.Run(c.Inputs)
+	ctx, end := context.WithTimeout(context.Background(), mostTime)
+	defer end()
+	out, err := s.Run(ctx, c.Inputs)
 	if err != nil {
 		return refused(err)
 	}

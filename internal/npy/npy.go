@@ -5,8 +5,8 @@ package npy
 
 import (
 	"archive/zip"
-	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -20,6 +20,9 @@ type Array struct {
 	Shape []int
 	Data  []byte // little-endian, row by row
 }
+
+// ErrTooLarge says that a file holds more than may be read of it.
+var ErrTooLarge = errors.New("more than the limit")
 
 // maxHeader bounds the header of an array.
 const maxHeader = 1 << 16
@@ -62,16 +65,28 @@ func Read(r io.Reader, limit int64) (*Array, error) {
 	size := int64(width)
 	for _, d := range a.Shape {
 		if d > 0 && size > limit/int64(d) {
-			return nil, fmt.Errorf("shape %v of %s: more than %d bytes", a.Shape, a.Descr, limit)
+			return nil, fmt.Errorf("shape %v of %s: %w of %d bytes", a.Shape, a.Descr, ErrTooLarge, limit)
 		}
 		size *= int64(d)
 	}
-	var b bytes.Buffer
-	if k, err := io.Copy(&b, io.LimitReader(r, size)); err != nil || k != size {
-		return nil, fmt.Errorf("ends after %d bytes of elements, expected %d", k, size)
+	a.Data, err = elements(r, size)
+	return a, err
+}
+
+// elements reads so many bytes, and takes memory as they come: what a header says
+// is not believed before.
+func elements(r io.Reader, size int64) ([]byte, error) {
+	b := make([]byte, 0, min(size, 1<<20))
+	for int64(len(b)) < size {
+		if len(b) == cap(b) {
+			b = append(make([]byte, 0, min(size, 2*int64(cap(b)))), b...)
+		}
+		n, err := io.ReadFull(r, b[len(b):cap(b)])
+		if b = b[:len(b)+n]; err != nil {
+			return nil, fmt.Errorf("ends after %d bytes of elements, expected %d", len(b), size)
+		}
 	}
-	a.Data = b.Bytes()
-	return a, nil
+	return b, nil
 }
 
 // header reads the dictionary that stands before the elements.
@@ -117,7 +132,7 @@ func Write(w io.Writer, a *Array) error {
 	return nil
 }
 
-// ReadZip reads all arrays of a .npz file.
+// ReadZip reads all arrays of a .npz file, of at most limit bytes together.
 func ReadZip(r io.ReaderAt, size, limit int64) (map[string]*Array, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -134,6 +149,7 @@ func ReadZip(r io.ReaderAt, size, limit int64) (map[string]*Array, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
+		limit -= int64(len(a.Data))
 		arrays[strings.TrimSuffix(f.Name, ".npy")] = a
 	}
 	return arrays, nil

@@ -268,11 +268,11 @@ func makeDropout(c *Call) (Run, error) {
 			mask := c.Out[1]
 			switch mask.Type {
 			case graph.Bool:
-				fill(data[uint8](mask), 1)
+				fillAll(c, data[uint8](mask), 1)
 			case graph.Float32:
-				fill(data[float32](mask), 1)
+				fillAll(c, data[float32](mask), 1)
 			case graph.Float64:
-				fill(data[float64](mask), 1)
+				fillAll(c, data[float64](mask), 1)
 			default:
 				return unsupported(mask.Type)
 			}
@@ -293,24 +293,17 @@ func fill[T any](d []T, v T) {
 // dropout draws one number an element, by a generator that counts (Steele et
 // al. 2014, SplitMix64): the draw depends on the element's index alone.
 func dropout[T floating](c *Call) Run {
-	return func(*work.Pool) error {
-		ratio := 0.5
-		if c.Has(1) {
-			ratio = c.number(1)
-		}
-		seed, scale := c.Runtime.Seed(), T(1)
-		if a := c.Node.Attr("seed"); a != nil {
-			seed = uint64(a.Int)
-		}
-		if ratio < 1 {
-			scale = T(1 / (1 - ratio))
-		}
+	var ratio float64
+	var seed uint64
+	var scale T
+	part := func(p, _ int) {
 		var mask []uint8
 		if c.HasOut(1) {
 			mask = data[uint8](c.Out[1])
 		}
-		d := data[T](c.Out[0])
-		for i, x := range data[T](c.In[0]) {
+		d, s := data[T](c.Out[0]), data[T](c.In[0])
+		for i := p * grain; i < min((p+1)*grain, len(s)); i++ {
+			x := s[i]
 			kept := uniform(seed, i) >= ratio
 			if mask != nil {
 				mask[i] = 0
@@ -323,6 +316,20 @@ func dropout[T floating](c *Call) Run {
 				d[i] = x * scale
 			}
 		}
+	}
+	return func(w *work.Pool) error {
+		ratio = 0.5
+		if c.Has(1) {
+			ratio = c.number(1)
+		}
+		seed, scale = c.Runtime.Seed(), T(1)
+		if a := c.Node.Attr("seed"); a != nil {
+			seed = uint64(a.Int)
+		}
+		if ratio < 1 {
+			scale = T(1 / (1 - ratio))
+		}
+		w.For(cuts(c.In[0].Len(), grain), part)
 		return nil
 	}
 }

@@ -69,35 +69,32 @@ type attention struct {
 func (a *attention) make(c *Call) func(w *work.Pool) {
 	pieces := cuts(a.queries, queriesAtOnce)
 	rows := min(queriesAtOnce, a.queries)
-	each, scores := c.Each(gemm.ScratchBytes), c.Each(4*rows*a.keys)
+	each, scores := c.Each(gemm.ScratchBytes), c.Each(mul(4, rows, a.keys))
 	type piece struct {
 		q, k, s, v   gemm.Dense
 		score, value gemm.Product
 	}
-	list := make([]piece, a.batch*a.heads*pieces)
-	for p := range list {
-		v := &list[p]
-		n := min(rows, a.queries-p%pieces*rows)
-		v.q = gemm.Dense{Len: n, Step: a.q.place, Deep: 1}
-		v.k = gemm.Dense{Len: a.keys, Step: a.k.place, Deep: 1}
-		v.s = gemm.Dense{Len: n, Step: a.keys, Deep: 1}
-		v.v = gemm.Dense{Len: a.valueSize, Step: 1, Deep: a.v.place}
-		v.score = gemm.Product{M: n, N: a.keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: a.keys}
-		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.place}
-	}
+	parts := mul(a.batch, a.heads, pieces)
+	var list []piece // of each worker
 	var pool *work.Pool
 	part := func(p, worker int) {
 		b, h, i := p/pieces/a.heads, p/pieces%a.heads, p%pieces*rows
-		v, s, scratch := &list[p], pool.Each(worker, scores), pool.Each(worker, each)
-		v.q.At, v.k.At = a.q.of(b, h, i), a.k.of(b, h/a.shared, 0)
-		v.s.At, v.v.At = s, a.v.of(b, h/a.shared, 0)
+		v, s, scratch := &list[worker], pool.Each(worker, scores), pool.Each(worker, each)
+		n := min(rows, a.queries-i)
+		v.q = gemm.Dense{At: a.q.of(b, h, i), Len: n, Step: a.q.place, Deep: 1}
+		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: a.keys, Step: a.k.place, Deep: 1}
+		v.s = gemm.Dense{At: s, Len: n, Step: a.keys, Deep: 1}
+		v.v = gemm.Dense{At: a.v.of(b, h/a.shared, 0), Len: a.valueSize, Step: 1, Deep: a.v.place}
+		v.score = gemm.Product{M: n, N: a.keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: a.keys, Stop: c.Runtime}
+		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.place, Stop: c.Runtime}
 		for t := range v.score.Tiles() {
 			v.score.Tile(t, s, nil, scratch)
 		}
 		for r := range v.score.M {
+			c.poll()
 			row := span[float32](unsafe.Add(s, 4*r*a.keys), a.keys)
 			n := a.edit(row, b, h, i+r)
-			softmaxMasked(row[:n])
+			softmaxMasked(c, row[:n])
 			clear(row[n:])
 			if a.done != nil {
 				a.done(row, b, h, i+r)
@@ -109,22 +106,27 @@ func (a *attention) make(c *Call) func(w *work.Pool) {
 	}
 	return func(w *work.Pool) {
 		pool = w
-		w.For(len(list), part)
+		if len(list) < w.Workers() {
+			list = make([]piece, w.Workers())
+		}
+		w.For(parts, part)
 	}
 }
 
 // softmaxMasked is the softmax of a row; one of which nothing is finite becomes
 // zeros.
-func softmaxMasked(row []float32) {
+func softmaxMasked(c *Call, row []float32) {
 	high := float32(math.Inf(-1))
-	for _, x := range row {
-		high = max(high, x)
-	}
+	c.steps(len(row), func(i, j int) {
+		for _, x := range row[i:j] {
+			high = max(high, x)
+		}
+	})
 	if math.IsInf(float64(high), -1) {
 		clear(row)
 		return
 	}
-	softmaxRow(row, row)
+	softmaxRow(c, row, row)
 }
 
 // makeAttention: queries, keys and values, a mask, what was seen before, and how
@@ -197,7 +199,7 @@ func newCarried(c *Call, past, out, count, places, size int, from lattice, fresh
 	total := places + v.past.Shape[2]
 	v.all = apart(count, total, size)
 	if v.present == nil {
-		v.aside = c.Shared(4 * fresh.Shape[0] * count * total * size)
+		v.aside = c.Shared(mul(4, fresh.Shape[0], count, total, size))
 	}
 	return v
 }
@@ -219,13 +221,16 @@ func (v *carried) bring(w *work.Pool) unsafe.Pointer {
 	} else {
 		to.at = w.Shared(v.aside)
 	}
+	m := meter{c: v.c}
 	for b := range v.fresh.Shape[0] {
 		for h := range v.count {
+			m.add(1)
 			if before > 0 {
 				n := before * v.size
-				copy(span[float32](to.of(b, h, 0), n), span[float32](element[float32](v.past, (b*v.count+h)*n), n))
+				v.c.copy(span[byte](to.of(b, h, 0), 4*n), span[byte](element[float32](v.past, (b*v.count+h)*n), 4*n))
 			}
 			for p := range v.places {
+				m.add(v.size)
 				copy(span[float32](to.of(b, h, before+p), v.size), span[float32](v.from.of(b, h, p), v.size))
 			}
 		}
@@ -273,9 +278,11 @@ func (a *attention) mask(c *Call) error {
 	a.edit = func(row []float32, b, h, i int) int {
 		shown(0, row, b, h, i)
 		if most != 0 {
-			for j, x := range row {
-				row[j] = most * float32(math.Tanh(float64(x/most)))
-			}
+			c.steps(len(row), func(from, to int) {
+				for j, x := range row[from:to] {
+					row[from+j] = most * float32(math.Tanh(float64(x/most)))
+				}
+			})
 		}
 		shown(1, row, b, h, i)
 		// Keys [from, to) may be seen.
@@ -297,15 +304,21 @@ func (a *attention) mask(c *Call) error {
 			to = min(to, width)
 			first := b*step[0] + h*step[1] + i*step[2]
 			if m.Type == graph.Float32 {
-				for j, x := range span[float32](element[float32](m, first), width) {
-					row[j] += x
-				}
-			} else {
-				for j, seen := range span[uint8](element[uint8](m, first), width) {
-					if seen == 0 {
-						row[j] = least
+				added := span[float32](element[float32](m, first), width)
+				c.steps(width, func(from, to int) {
+					for j, x := range added[from:to] {
+						row[from+j] += x
 					}
-				}
+				})
+			} else {
+				mask := span[uint8](element[uint8](m, first), width)
+				c.steps(width, func(from, to int) {
+					for j, seen := range mask[from:to] {
+						if seen == 0 {
+							row[from+j] = least
+						}
+					}
+				})
 			}
 		}
 		to = max(to, 0)
@@ -346,8 +359,10 @@ func makeRotaryEmbedding(c *Call) (Run, error) {
 		if position != nil {
 			line = int(data[int64](position)[p])
 		}
+		m := meter{c: c}
 		cs, sn := span[float32](element[float32](cos, line*half), half), span[float32](element[float32](sin, line*half), half)
 		for h := range count {
+			m.add(size)
 			s, d := span[float32](from.of(b, h, place), size), span[float32](to.of(b, h, place), size)
 			for k := range half {
 				i, j := k, k+half
@@ -362,6 +377,9 @@ func makeRotaryEmbedding(c *Call) (Run, error) {
 	return func(w *work.Pool) error {
 		if position != nil {
 			for p, at := range data[int64](position) {
+				if p&often == 0 {
+					c.poll()
+				}
 				if at < 0 || int(at) >= lines {
 					return fmt.Errorf("input 3: element %d is position %d, expected one in [0, %d)", p, at, lines)
 				}

@@ -46,7 +46,7 @@ func col2Im[T floating](c *Call, block []int) (Run, error) {
 	one := []T{1}
 	part := func(p, _ int) {
 		d := span[T](element[T](out, p*v.inputs()), v.inputs())
-		clear(d)
+		fillAll(c, d, 0)
 		// Tap by tap, as a window of one place that is shifted.
 		w := *v
 		w.kernel = [3]int{1, 1, 1}
@@ -55,7 +55,7 @@ func col2Im[T floating](c *Call, block []int) (Run, error) {
 			for a := range 3 {
 				w.pads[a] = v.pads[a] - at[a]*v.dil[a]
 			}
-			spread(d, span[T](element[T](x, (p*v.taps()+tap)*v.outputs()), v.outputs()), one, &w)
+			spread(c, d, span[T](element[T](x, (p*v.taps()+tap)*v.outputs()), v.outputs()), one, &w)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -91,8 +91,11 @@ func makeMaxUnpool(c *Call) (Run, error) {
 		shape[2+a] = (x.Shape[2+a]-1)*step + kernel[a] - pad
 	}
 	return func(*work.Pool) error {
-		clear(raw(out))
+		c.clear(raw(out))
 		for i, p := range data[int64](places) {
+			if i&often == 0 {
+				c.poll()
+			}
 			at, step, rest := 0, 1, int(p)
 			for a := len(shape) - 1; a >= 0 && p >= 0; a-- {
 				k := rest % max(shape[a], 1)

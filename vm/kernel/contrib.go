@@ -48,17 +48,20 @@ func makeSkipLayerNorm(c *Call) (Run, error) {
 	part := func(row, _ int) {
 		s := span[float32](element[float32](x, row*n), n)
 		d := span[float32](element[float32](out, row*n), n)
-		for i, v := range span[float32](element[float32](skip, row*n%skip.Len()), n) {
-			v += s[i]
-			if c.Has(4) {
-				v += data[float32](c.In[4])[i]
+		added := span[float32](element[float32](skip, row*n%skip.Len()), n)
+		c.steps(n, func(from, to int) {
+			for i := from; i < to; i++ {
+				v := added[i] + s[i]
+				if c.Has(4) {
+					v += data[float32](c.In[4])[i]
+				}
+				d[i] = v
 			}
-			d[i] = v
-		}
-		if c.HasOut(3) {
-			copy(span[float32](element[float32](c.Out[3], row*n), n), d)
-		}
-		mean, inverse := moments(d, epsilon)
+			if c.HasOut(3) {
+				copy(span[float32](element[float32](c.Out[3], row*n+from), to-from), d[from:to])
+			}
+		})
+		mean, inverse := moments(c, d, epsilon)
 		if c.HasOut(1) {
 			put(c.Out[1], row, mean)
 		}
@@ -66,12 +69,14 @@ func makeSkipLayerNorm(c *Call) (Run, error) {
 			put(c.Out[2], row, inverse)
 		}
 		g := data[float32](c.In[2])
-		for i, v := range d {
-			d[i] = float32((float64(v)-mean)*inverse) * g[i]
-			if c.Has(3) {
-				d[i] += data[float32](c.In[3])[i]
+		c.steps(n, func(from, to int) {
+			for i := from; i < to; i++ {
+				d[i] = float32((float64(d[i])-mean)*inverse) * g[i]
+				if c.Has(3) {
+					d[i] += data[float32](c.In[3])[i]
+				}
 			}
-		}
+		})
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Len()/max(n, 1), part)
@@ -128,11 +133,13 @@ func makeContribAttention(c *Call) (Run, error) {
 	a.q = lattice{nil, length * wide, size, wide}
 	a.k, a.v = a.q, a.q
 	a.edit = func(row []float32, b, _, i int) int {
-		for j := range row {
-			if causal && j > i || mask != nil && !visible(mask, b, j, length) {
-				row[j] += filter
+		c.steps(len(row), func(from, to int) {
+			for j := from; j < to; j++ {
+				if causal && j > i || mask != nil && !visible(mask, b, j, length) {
+					row[j] += filter
+				}
 			}
-		}
+		})
 		return length
 	}
 	attend := a.make(c)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
-	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -60,21 +59,22 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	parts, k := x.Shape[0]*group, ch*v.taps()
-	sides := make([]struct {
+	type side struct {
 		a      gemm.Dense
 		packed gemm.Packed
 		image  gemm.Image
 		flat   gemm.Dense
-	}, parts)
-	p := &reals{c: c, list: make([]gemm.Product, parts), out: make([]int, parts), finish: c.take()}
+	}
+	listed := min(parts, atOnce)
+	sides := tableOf[side](c, listed)
+	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take()}
 	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
 	packed := 0
 	across := c.Out[0].Type == graph.Float32 && weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
-		p.out[i] = i * m * v.outputs()
-		p.list[i] = gemm.Product{M: m, N: v.outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2)}
+		p.list[i] = gemm.Product{M: m, N: v.outputs(), K: k, A: &s.a, Alpha: 1, Stride: v.outputs(), RowBias: c.Has(2), Stop: c.Runtime}
 		if flat {
 			s.flat = gemm.Dense{Len: v.outputs(), Step: 1, Deep: v.inputs(), Format: formatOf(x.Type)}
 			p.list[i].B = &s.flat
@@ -82,7 +82,7 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			p.list[i].B = &s.image
 		}
-		if c.pack(&s.packed, &s.a, weight, i%group*m*k, k, across) {
+		if listed == parts && c.pack(&s.packed, &s.a, weight, i%group*m*k, k, across) {
 			packed++
 		}
 	}
@@ -105,15 +105,15 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 		image = &Tensor{Type: graph.Float32, Shape: x.Shape}
 		wide = c.Shared(image.Bytes())
 	}
-	p.arrange = func(w *work.Pool) {
-		if image != x {
+	p.arrange = func(w *work.Pool, first, n int) {
+		if image != x && first == 0 {
 			image.At = w.Shared(wide)
-			simd.Widen(data[float32](image), data[uint16](x), narrowType(x.Type))
+			widenAll(w, image, x)
 		}
-		for i := range sides {
-			at := elementAt(image, i*ch*v.inputs(), image.width())
+		for i := range sides[:n] {
+			at := elementAt(image, (first+i)*ch*v.inputs(), image.width())
 			if packed < parts {
-				sides[i].a.At = elementAt(weight, i%group*m*k, weight.width())
+				sides[i].a.At = elementAt(weight, (first+i)%group*m*k, weight.width())
 			}
 			sides[i].image.At, sides[i].flat.At = at, at
 		}
@@ -126,6 +126,7 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
+	d.Stop = c.Runtime
 	var w *work.Pool
 	finish := c.take()
 	var more bool
@@ -138,7 +139,8 @@ func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, erro
 		}
 		d.Plane(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
 		if more {
-			finish.Row(span[float32](element[float32](out, i*v.outputs()), v.outputs()))
+			row := span[float32](element[float32](out, i*v.outputs()), v.outputs())
+			c.steps(len(row), func(from, to int) { finish.Row(row[from:to]) })
 		}
 	}
 	return func(pool *work.Pool) error {
@@ -159,10 +161,8 @@ func depthwise[T floating](c *Call, v *window) (Run, error) {
 		if c.Has(2) {
 			bias = data[T](c.In[2])[ch]
 		}
-		for p := range d {
-			d[p] = bias
-		}
-		convolve(d, span[T](element[T](x, i*v.inputs()), v.inputs()), span[T](element[T](weight, ch*v.taps()), v.taps()), v)
+		fillAll(c, d, bias)
+		convolve(c, d, span[T](element[T](x, i*v.inputs()), v.inputs()), span[T](element[T](weight, ch*v.taps()), v.taps()), v)
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*channels, part)
@@ -181,12 +181,10 @@ func plainConv[T floating](c *Call, v *window, group int) (Run, error) {
 		if c.Has(2) {
 			bias = data[T](c.In[2])[o]
 		}
-		for p := range d {
-			d[p] = bias
-		}
+		fillAll(c, d, bias)
 		first := image*ch*group + o/(channels/group)*ch
 		for k := range ch {
-			convolve(d, span[T](element[T](x, (first+k)*v.inputs()), v.inputs()),
+			convolve(c, d, span[T](element[T](x, (first+k)*v.inputs()), v.inputs()),
 				span[T](element[T](weight, (o*ch+k)*v.taps()), v.taps()), v)
 		}
 	}
@@ -197,8 +195,8 @@ func plainConv[T floating](c *Call, v *window, group int) (Run, error) {
 }
 
 // convolve adds one channel of an image to d, tap by tap.
-func convolve[T floating](d, x, weight []T, v *window) {
-	tap := 0
+func convolve[T floating](c *Call, d, x, weight []T, v *window) {
+	m, tap := meter{c: c}, 0
 	for kd := range v.kernel[0] {
 		for kh := range v.kernel[1] {
 			for kw := range v.kernel[2] {
@@ -212,25 +210,38 @@ func convolve[T floating](d, x, weight []T, v *window) {
 					}
 					for oh := range v.out[1] {
 						ih := oh*v.stride[1] - v.pads[1] + kh*v.dil[1]
-						if uint(ih) >= uint(v.in[1]) || fromW >= toW {
+						m.add(1)
+						if uint(ih) >= uint(v.in[1]) {
 							continue
 						}
-						row := d[(od*v.out[1]+oh)*v.out[2]:][fromW:toW]
-						at := (id*v.in[1]+ih)*v.in[2] + fromW*v.stride[2] - v.pads[2] + kw*v.dil[2]
-						if v.stride[2] == 1 {
-							for p, y := range x[at : at+len(row)] {
-								row[p] += f * y
+						for from := fromW; from < toW; {
+							to := m.next(from, toW)
+							row := d[(od*v.out[1]+oh)*v.out[2]:][from:to]
+							at := (id*v.in[1]+ih)*v.in[2] + from*v.stride[2] - v.pads[2] + kw*v.dil[2]
+							from = to
+							if v.stride[2] == 1 {
+								for p, y := range x[at : at+len(row)] {
+									row[p] += f * y
+								}
+								continue
 							}
-							continue
-						}
-						for p := range row {
-							row[p] += f * x[at+p*v.stride[2]]
+							for p := range row {
+								row[p] += f * x[at+p*v.stride[2]]
+							}
 						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// seen gives the taps [from, to) of the kernel along an axis that lie in the image
+// at some output position: of a kernel that is longer than the image and its
+// outputs, few do.
+func (v *window) seen(a int) (from, to int) {
+	from = max(0, cuts(v.pads[a]-(v.out[a]-1)*v.stride[a], v.dil[a]))
+	return from, min(v.kernel[a], cuts(v.in[a]+v.pads[a], v.dil[a]))
 }
 
 // within gives the output positions [from, to) along an axis at which tap k of

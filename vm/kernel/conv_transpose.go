@@ -38,10 +38,10 @@ func convTranspose[T floating](c *Call) (Run, error) {
 		if c.Has(2) {
 			bias = data[T](c.In[2])[o]
 		}
-		fill(d, bias)
+		fillAll(c, d, bias)
 		for k := range ch {
 			i := o/per*ch + k
-			spread(d, span[T](element[T](x, (image*x.Shape[1]+i)*v.outputs()), v.outputs()),
+			spread(c, d, span[T](element[T](x, (image*x.Shape[1]+i)*v.outputs()), v.outputs()),
 				span[T](element[T](weight, (i*per+o%per)*v.taps()), v.taps()), v)
 		}
 	}
@@ -92,31 +92,36 @@ func packedTranspose(c *Call) (Run, error) {
 	blocks := cuts(per, together)
 	lines := v.out[0] * v.out[1]
 	atOnce := min(lines, max(1, transposedLen/(together*taps)/max(v.out[2], 1)))
-	each, aside := c.Each(gemm.ScratchBytes), c.Each(4*together*taps*atOnce*v.out[2])
-	type side struct {
+	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.out[2]))
+	type side struct { // of some channels of a group, in all images
+		m      int
 		a      gemm.Dense
 		packed gemm.Packed
-		b      gemm.Dense
-		p      gemm.Product
 	}
-	sides := make([]side, x.Shape[0]*group*blocks)
+	sides := tableOf[side](c, mul(group, blocks))
 	for i := range sides {
 		s := &sides[i]
 		first := i % blocks * together
-		m := min(together, per-first) * taps
-		s.a = gemm.Dense{Len: m, Step: 1, Deep: per * taps}
-		s.b = gemm.Dense{Step: 1, Deep: v.outputs()}
-		s.p = gemm.Product{M: m, K: ch, A: &s.a, B: &s.b, Alpha: 1}
-		if c.pack(&s.packed, &s.a, weight, (i/blocks%group*ch*per+first)*taps, ch, false) {
-			s.p.A = &s.packed
-		}
+		s.m = min(together, per-first) * taps
+		s.a = gemm.Dense{Len: s.m, Step: 1, Deep: per * taps}
+		c.pack(&s.packed, &s.a, weight, (i/blocks*ch*per+first)*taps, ch, false)
 	}
+	type piece struct { // of a worker
+		b gemm.Dense
+		p gemm.Product
+	}
+	var pieces []piece
 	var pool *work.Pool
 	part := func(i, worker int) {
-		s := &sides[i]
 		g := i / blocks // image and group
+		side, s := &sides[i%len(sides)], &pieces[worker]
 		first := i % blocks * together
-		s.a.At = element[float32](weight, (g%group*ch*per+first)*taps)
+		side.a.At = element[float32](weight, (g%group*ch*per+first)*taps)
+		s.b = gemm.Dense{Step: 1, Deep: v.outputs()}
+		s.p = gemm.Product{M: side.m, K: ch, A: &side.a, B: &s.b, Alpha: 1, Stop: c.Runtime}
+		if side.packed.At != nil {
+			s.p.A = &side.packed
+		}
 		scratch, sums := pool.Each(worker, each), pool.Each(worker, aside)
 		planes := span[float32](element[float32](out, (g*per+first)*v.inputs()), s.p.M/taps*v.inputs())
 		for k := range s.p.M / taps {
@@ -124,7 +129,7 @@ func packedTranspose(c *Call) (Run, error) {
 			if c.Has(2) {
 				bias = data[float32](c.In[2])[g%group*per+first+k]
 			}
-			fill(planes[k*v.inputs():(k+1)*v.inputs()], bias)
+			fillAll(c, planes[k*v.inputs():(k+1)*v.inputs()], bias)
 		}
 		for line := 0; line < lines; line += atOnce {
 			n := min(atOnce, lines-line)
@@ -134,13 +139,17 @@ func packedTranspose(c *Call) (Run, error) {
 				s.p.Tile(t, sums, nil, scratch)
 			}
 			for m := range s.p.M {
+				c.poll()
 				spreadTap(planes[m/taps*v.inputs():][:v.inputs()], span[float32](unsafe.Add(sums, 4*m*s.p.N), s.p.N), v, m%taps, line)
 			}
 		}
 	}
 	return func(w *work.Pool) error {
 		pool = w
-		w.For(len(sides), part)
+		if len(pieces) < w.Workers() {
+			pieces = make([]piece, w.Workers())
+		}
+		w.For(x.Shape[0]*len(sides), part)
 		return nil
 	}, nil
 }
@@ -190,8 +199,8 @@ func (v *window) transposedPads(c *Call) {
 
 // spread adds to the image d what a window spreads out of y: the adjoint of
 // convolve.
-func spread[T floating](d, y, weight []T, v *window) {
-	tap := 0
+func spread[T floating](c *Call, d, y, weight []T, v *window) {
+	m, tap := meter{c: c}, 0
 	for kd := range v.kernel[0] {
 		for kh := range v.kernel[1] {
 			for kw := range v.kernel[2] {
@@ -205,12 +214,17 @@ func spread[T floating](d, y, weight []T, v *window) {
 					}
 					for oh := range v.out[1] {
 						ih := oh*v.stride[1] - v.pads[1] + kh*v.dil[1]
-						if uint(ih) >= uint(v.in[1]) || from >= to {
+						m.add(1)
+						if uint(ih) >= uint(v.in[1]) {
 							continue
 						}
-						at := (id*v.in[1]+ih)*v.in[2] + from*v.stride[2] - v.pads[2] + kw*v.dil[2]
-						for p, g := range y[(od*v.out[1]+oh)*v.out[2]:][from:to] {
-							d[at+p*v.stride[2]] += f * g
+						for i := from; i < to; {
+							end := m.next(i, to)
+							at := (id*v.in[1]+ih)*v.in[2] + i*v.stride[2] - v.pads[2] + kw*v.dil[2]
+							for p, g := range y[(od*v.out[1]+oh)*v.out[2]:][i:end] {
+								d[at+p*v.stride[2]] += f * g
+							}
+							i = end
 						}
 					}
 				}

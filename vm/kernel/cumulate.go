@@ -73,6 +73,9 @@ func cumulateOf[T number](c *Call, k int, product bool) (Run, error) {
 			sum = 1
 		}
 		for j := range l.n {
+			if j&often == 0 {
+				c.poll()
+			}
 			p := at + j*l.step
 			if reverse {
 				p = at + (l.n-1-j)*l.step
@@ -119,6 +122,9 @@ func argBest(largest bool) func(*Call) (Run, error) {
 			at, best := l.at(i, l.n), 0
 			high := get(in.At, at)
 			for j := 1; j < l.n; j++ {
+				if j&often == 0 {
+					c.poll()
+				}
 				v := get(in.At, at+j*l.step)
 				if !largest {
 					v, high = -v, -high
@@ -161,14 +167,17 @@ func makeHardmax(c *Call) (Run, error) {
 		return nil, unsupported(in.Type)
 	}
 	return func(*work.Pool) error {
+		m := meter{c: c}
 		for i := range l.lines {
 			at, best := l.at(i, l.n), 0
 			for j := 1; j < l.n; j++ {
+				m.add(1)
 				if get(in.At, at+j*l.step) > get(in.At, at+best*l.step) {
 					best = j
 				}
 			}
 			for j := range l.n {
+				m.add(1)
 				v := 0.0
 				if j == best {
 					v = 1
@@ -200,15 +209,18 @@ func makeTopK(c *Call) (Run, error) {
 		return nil, err
 	}
 	whole, isInt := intReader(in.Type)
-	off := c.Shared(8 * l.n)
+	off := c.Shared(mul(8, l.n))
 	return func(w *work.Pool) error {
 		list := span[int64](w.Shared(off), l.n)
+		m := meter{c: c}
 		for i := range l.lines {
 			at := l.at(i, l.n)
 			for j := range list {
+				m.add(1)
 				list[j] = int64(j)
 			}
 			slices.SortStableFunc(list, func(x, y int64) int {
+				m.add(8)
 				p, q := at+int(x)*l.step, at+int(y)*l.step
 				o := 0
 				if isInt {
@@ -226,6 +238,7 @@ func makeTopK(c *Call) (Run, error) {
 			})
 			to := l.at(i, k)
 			for j := range k {
+				m.add(1)
 				moveRow(elementAt(out, to+j*l.step, width), elementAt(in, at+int(list[j])*l.step, width), 1, 1, 1, width)
 				if places != nil {
 					data[int64](places)[to+j*l.step] = list[j]

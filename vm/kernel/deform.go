@@ -28,14 +28,14 @@ func makeDeformConv(c *Call) (Run, error) {
 		shift.Len() != x.Shape[0]*shifts*taps*2*n || c.Has(4) && c.In[4].Len() != x.Shape[0]*shifts*taps*n {
 		return nil, fmt.Errorf("weights %v and offsets %v do not fit %v", weight.Shape, shift.Shape, x.Shape)
 	}
-	columns := c.Shared(4 * channels * taps * n)
+	columns := c.Shared(mul(4, channels, taps, n))
 	m, k := weight.Shape[0]/group, weight.Shape[1]*taps
 	each := c.Each(gemm.ScratchBytes)
-	left, right, list := make([]gemm.Dense, group), make([]gemm.Dense, group), make([]gemm.Product, group)
+	left, right, list := tableOf[gemm.Dense](c, group), tableOf[gemm.Dense](c, group), tableOf[gemm.Product](c, group)
 	for g := range list {
 		left[g] = gemm.Dense{Len: m, Step: k, Deep: 1}
 		right[g] = gemm.Dense{Len: n, Step: 1, Deep: n}
-		list[g] = gemm.Product{M: m, N: n, K: k, A: &left[g], B: &right[g], Alpha: 1, Stride: n, RowBias: c.Has(3)}
+		list[g] = gemm.Product{M: m, N: n, K: k, A: &left[g], B: &right[g], Alpha: 1, Stride: n, RowBias: c.Has(3), Stop: c.Runtime}
 	}
 	if out.Len() == 0 {
 		return func(*work.Pool) error { return nil }, nil
@@ -54,6 +54,9 @@ func makeDeformConv(c *Call) (Run, error) {
 		plane := span[float32](element[float32](x, (image*channels+ch)*v.inputs()), v.inputs())
 		d := span[float32](pool.Shared(columns+4*p*n), n)
 		for o := range d {
+			if o&often == 0 {
+				c.poll()
+			}
 			y := float32(o/v.out[2]*v.stride[1]-v.pads[1]+tap/v.kernel[2]*v.dil[1]) + dy[o]
 			x := float32(o%v.out[2]*v.stride[2]-v.pads[2]+tap%v.kernel[2]*v.dil[2]) + dx[o]
 			d[o] = between(plane, v.in[1], v.in[2], y, x)

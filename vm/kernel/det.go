@@ -17,14 +17,17 @@ func makeDet(c *Call) (Run, error) {
 		return nil, fmt.Errorf("shape %v, expected square matrices", x.Shape)
 	}
 	n := x.Shape[r-1]
-	off := c.Each(8 * n * n)
+	off := c.Each(mul(8, n, n))
 	var pool *work.Pool
 	part := func(p, worker int) {
 		m := span[float64](pool.Each(worker, off), n*n)
 		for i := range m {
+			if i&often == 0 {
+				c.poll()
+			}
 			m[i] = get(x.At, p*n*n+i)
 		}
-		set(out.At, p, determinant(m, n))
+		set(out.At, p, determinant(c, m, n))
 	}
 	return func(w *work.Pool) error {
 		pool = w
@@ -34,9 +37,11 @@ func makeDet(c *Call) (Run, error) {
 }
 
 // determinant destroys m.
-func determinant(m []float64, n int) float64 {
+func determinant(c *Call, m []float64, n int) float64 {
+	t := meter{c: c}
 	det := 1.0
 	for k := range n {
+		t.add(n)
 		best := k
 		for i := k + 1; i < n; i++ {
 			if math.Abs(m[i*n+k]) > math.Abs(m[best*n+k]) {
@@ -54,6 +59,7 @@ func determinant(m []float64, n int) float64 {
 		}
 		det *= m[k*n+k]
 		for i := k + 1; i < n; i++ {
+			t.add(n - k)
 			f := m[i*n+k] / m[k*n+k]
 			for j := k; j < n; j++ {
 				m[i*n+j] -= f * m[k*n+j]

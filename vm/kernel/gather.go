@@ -46,12 +46,15 @@ func badIndex(t *Tensor, i, n int) error {
 }
 
 // checkIndices fails at the first index that lies outside.
-func checkIndices(t *Tensor, n int) error {
+func checkIndices(c *Call, t *Tensor, n int) error {
 	get, err := indexReader(t)
 	if err != nil {
 		return err
 	}
 	for i := range t.Len() {
+		if i&often == 0 {
+			c.poll()
+		}
 		if _, ok := get(i, n); !ok {
 			return badIndex(t, i, n)
 		}
@@ -80,11 +83,11 @@ func makeGather(c *Call) (Run, error) {
 	part := func(p, _ int) {
 		for r := p * group; r < min((p+1)*group, rows); r++ {
 			i, _ := get(r%many, n)
-			copy(span[byte](unsafe.Add(out.At, r*inner), inner), span[byte](unsafe.Add(in.At, (r/many*n+i)*inner), inner))
+			c.copy(span[byte](unsafe.Add(out.At, r*inner), inner), span[byte](unsafe.Add(in.At, (r/many*n+i)*inner), inner))
 		}
 	}
 	return func(w *work.Pool) error {
-		if err := checkIndices(index, n); err != nil {
+		if err := checkIndices(c, index, n); err != nil {
 			return err
 		}
 		w.For(cuts(rows, group), part)
@@ -111,6 +114,9 @@ func makeGatherElements(c *Call) (Run, error) {
 	s := strides(in.Shape)
 	return func(*work.Pool) error {
 		for i := range out.Len() {
+			if i&often == 0 {
+				c.poll()
+			}
 			at, ok := get(i, in.Shape[k])
 			if !ok {
 				return badIndex(index, i, in.Shape[k])
@@ -176,13 +182,15 @@ func makeGatherND(c *Call) (Run, error) {
 	batches := count(index.Shape[:batch])
 	whole := count(in.Shape[batch:])
 	return func(*work.Pool) error {
+		m := meter{c: c}
 		for i := range tuples {
+			m.add(inner)
 			off, err := at(i)
 			if err != nil {
 				return err
 			}
 			off += i / (tuples / batches) * whole
-			copy(span[byte](unsafe.Add(out.At, i*inner*width), inner*width), span[byte](unsafe.Add(in.At, off*width), inner*width))
+			c.copy(span[byte](unsafe.Add(out.At, i*inner*width), inner*width), span[byte](unsafe.Add(in.At, off*width), inner*width))
 		}
 		return nil
 	}, nil
@@ -245,7 +253,7 @@ func joinAs[T number](kind int) scatterJoin {
 // copyFirst copies input 0 to the output unless it lies over it.
 func copyFirst(c *Call) {
 	if c.Out[0].At != c.In[0].At {
-		copy(raw(c.Out[0]), raw(c.In[0]))
+		c.copy(raw(c.Out[0]), raw(c.In[0]))
 	}
 }
 
@@ -271,6 +279,9 @@ func makeScatterElements(c *Call) (Run, error) {
 	return func(*work.Pool) error {
 		copyFirst(c)
 		for i := range index.Len() {
+			if i&often == 0 {
+				c.poll()
+			}
 			at, ok := get(i, out.Shape[k])
 			if !ok {
 				return badIndex(index, i, out.Shape[k])
@@ -299,12 +310,15 @@ func makeScatterND(c *Call) (Run, error) {
 	tuples := index.Len() / depth
 	return func(*work.Pool) error {
 		copyFirst(c)
+		m := meter{c: c}
 		for i := range tuples {
+			m.add(depth)
 			off, err := at(i)
 			if err != nil {
 				return err
 			}
 			for j := range inner {
+				m.add(1)
 				join(unsafe.Add(out.At, (off+j)*width), unsafe.Add(updates.At, (i*inner+j)*width))
 			}
 		}
@@ -330,10 +344,13 @@ func makeOneHot(c *Call) (Run, error) {
 	}
 	depth, inner := out.Shape[k], count(out.Shape[k+1:])
 	return func(*work.Pool) error {
-		for i := range out.Len() {
-			moveRow(unsafe.Add(out.At, i*width), values.At, 1, 1, 1, width)
-		}
+		c.steps(out.Len(), func(from, to int) {
+			moveRow(unsafe.Add(out.At, from*width), values.At, to-from, 1, 0, width)
+		})
 		for i := range index.Len() {
+			if i&often == 0 {
+				c.poll()
+			}
 			v := math.Trunc(get(index.At, i)) // exact where it can point at a place
 			if v < 0 {
 				v += float64(depth)
@@ -403,6 +420,7 @@ func makeTensorScatter(c *Call) (Run, error) {
 	circular := c.Str("mode", "linear") == "circular"
 	return func(*work.Pool) error {
 		copyFirst(c)
+		m := meter{c: c}
 		for p := range past.Shape[0] * outer {
 			first := 0
 			if c.Has(2) {
@@ -414,8 +432,9 @@ func makeTensorScatter(c *Call) (Run, error) {
 				return fmt.Errorf("write index %d (element %d): expected one in [0, %d], so that %d places fit a cache of %d", first, p/outer, length-fresh, fresh, length)
 			}
 			for i := range fresh {
+				m.add(inner)
 				at := (first + i) % length
-				copy(raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
+				c.copy(raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
 			}
 		}
 		return nil

@@ -29,15 +29,16 @@ func makeConstantOfShape(c *Call) (Run, error) {
 			return nil, err
 		}
 	}
-	return func(*work.Pool) error {
-		b := raw(out)
-		if len(b) == 0 {
-			return nil
-		}
+	n := out.Len()
+	part := func(p, _ int) {
+		b := raw(out)[p*grain*width : min((p+1)*grain, n)*width]
 		// Doubling what is filled already.
 		for n := copy(b, element); n < len(b); n *= 2 {
 			copy(b[n:], b[:n])
 		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(n, grain), part)
 		return nil
 	}, nil
 }
@@ -108,12 +109,16 @@ func makeRange(c *Call) (Run, error) {
 }
 
 func counting[T number](c *Call) (Run, error) {
-	return func(*work.Pool) error {
+	n := c.Out[0].Len()
+	part := func(p, _ int) {
 		start, step := data[T](c.In[0])[0], data[T](c.In[2])[0]
 		d := data[T](c.Out[0])
-		for i := range d {
+		for i := p * grain; i < min((p+1)*grain, n); i++ {
 			d[i] = start + T(i)*step
 		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(n, grain), part)
 		return nil
 	}, nil
 }
@@ -131,10 +136,13 @@ func makeEyeLike(c *Call) (Run, error) {
 	}
 	return func(*work.Pool) error {
 		b := raw(out)
-		clear(b)
+		c.clear(b)
 		var bits [8]byte
 		binary.LittleEndian.PutUint64(bits[:], one)
 		for i := range out.Shape[0] {
+			if i&often == 0 {
+				c.poll()
+			}
 			if j := i + k; j >= 0 && j < out.Shape[1] {
 				copy(b[(i*out.Shape[1]+j)*width:], bits[:width])
 			}

@@ -155,7 +155,9 @@ func makeGridSample(c *Call) (Run, error) {
 	pieces := cuts(outputs, 1024)
 	part := func(p, _ int) {
 		image := p / pieces
+		m := meter{c: c}
 		for o := p % pieces * 1024; o < min((p%pieces+1)*1024, outputs); o++ {
+			m.add(channels)
 			places := span[float32](element[float32](grid, (image*outputs+o)*axes), axes)
 			var v [3]neighbours
 			for a := range 3 {
@@ -165,6 +167,7 @@ func makeGridSample(c *Call) (Run, error) {
 				}
 			}
 			for ch := range channels {
+				m.add(8 * count3[0] * count3[1] * count3[2]) // far apart
 				plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
 				sum := float32(0)
 				for i := range count3[0] {
@@ -202,6 +205,9 @@ func makeAffineGrid(c *Call) (Run, error) {
 		var at [4]float64 // x first; then 1
 		at[axes] = 1
 		for p := range places {
+			if p&often == 0 {
+				c.poll()
+			}
 			rest := p
 			for k := range axes {
 				n := out.Shape[axes-k]

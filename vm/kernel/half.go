@@ -10,18 +10,31 @@ import (
 // bfloat16 by itself runs in float32 between two conversions, in scratch.
 func (k *Kernel) Prepare(c *Call) (run Run, err error) {
 	defer func() {
-		r := recover()
-		if e, is := r.(*TypeError); is {
-			run, err = nil, e
-		} else if r != nil {
-			panic(r)
+		if r := recover(); r != nil {
+			if run, err = nil, Refused(r); err == nil {
+				panic(r)
+			}
 		}
 	}()
 	c.Taken, c.Packed = false, c.Packed[:0]
+	if c.nothing() {
+		return func(*work.Pool) error { return nil }, nil
+	}
 	if !k.Half && hasHalf(c) {
 		return k.widened(c)
 	}
 	return k.Make(c)
+}
+
+// nothing reports whether no output has an element: there is nothing to do then,
+// however long the other axes are.
+func (c *Call) nothing() bool {
+	for _, t := range c.Out {
+		if t != nil && (t.Shape == nil || t.Len() > 0) {
+			return false
+		}
+	}
+	return len(c.Out) > 0
 }
 
 func isHalf(t *Tensor) bool {
@@ -84,7 +97,7 @@ func (k *Kernel) widened(c *Call) (Run, error) {
 	return func(w *work.Pool) error {
 		for _, v := range in {
 			v.wide.At = w.Shared(v.off)
-			v.widen()
+			widenAll(w, v.wide, v.narrow)
 		}
 		for _, v := range out {
 			v.wide.At = w.Shared(v.off)
@@ -93,18 +106,22 @@ func (k *Kernel) widened(c *Call) (Run, error) {
 			return err
 		}
 		for _, v := range out {
-			v.round()
+			roundAll(w, v.narrow, v.wide)
 		}
 		return nil
 	}, nil
 }
 
-func (v *conversion) widen() {
-	simd.Widen(data[float32](v.wide), data[uint16](v.narrow), narrowType(v.narrow.Type))
+// widenAll makes a tensor of float32 out of one of 16 bits.
+func widenAll(w *work.Pool, wide, narrow *Tensor) {
+	d, s := data[float32](wide), data[uint16](narrow)
+	w.Steps(len(d), func(from, to int) { simd.Widen(d[from:to], s[from:to], narrowType(narrow.Type)) })
 }
 
-func (v *conversion) round() {
-	simd.Round(data[uint16](v.narrow), data[float32](v.wide), narrowType(v.narrow.Type))
+// roundAll makes a tensor of 16 bits out of one of float32.
+func roundAll(w *work.Pool, narrow, wide *Tensor) {
+	d, s := data[uint16](narrow), data[float32](wide)
+	w.Steps(len(d), func(from, to int) { simd.Round(d[from:to], s[from:to], narrowType(narrow.Type)) })
 }
 
 // narrowType is which type of 16 bits a dtype is.

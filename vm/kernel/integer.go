@@ -66,6 +66,9 @@ func (p *integers) run() (Run, error) {
 			}
 		}
 	}
+	for i := range p.list {
+		p.list[i].Stop = p.c.Runtime
+	}
 	return func(w *work.Pool) error {
 		pool = w
 		p.arrange()
@@ -82,12 +85,12 @@ type zeros struct {
 }
 
 // newZeros gives n zero points, or one where they are all the same.
-func newZeros(t *Tensor, n int, of func(i int) int) *zeros {
+func newZeros(c *Call, t *Tensor, n int, of func(i int) int) *zeros {
 	z := &zeros{t: t, of: of}
 	if t == nil || t.Len() == 1 {
 		n, z.of = 1, func(int) int { return 0 }
 	}
-	z.list = make([]int16, n)
+	z.list = numbersOf[int16](c, n)
 	return z
 }
 
@@ -131,10 +134,11 @@ func (c *Call) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, 
 	}
 	return c.Runtime.Pack(PackKey{At: m.At, Type: t.Type, Zeros: z.at(), ZeroLen: len(z.list), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}, bytes, func(dst unsafe.Pointer) {
 		if right {
-			gemm.PackColumns(dst, &m, m.Len, depth)
+			gemm.PackColumns(dst, &m, m.Len, depth, c.Runtime)
 		} else {
-			gemm.PackRows(dst, &m, m.Len, depth)
+			gemm.PackRows(dst, &m, m.Len, depth, c.Runtime)
 		}
+		c.poll() // what is half packed is not kept
 	})
 }
 
@@ -153,13 +157,13 @@ func byteProducts(c *Call, a, b, za, zb int) (*integers, *product, error) {
 	if !isA || !isB {
 		return nil, nil, unsupported(x.Type)
 	}
-	v := &integers{c: c, list: make([]gemm.Integer, p.batches), out: make([]int, p.batches), stride: p.n}
-	rows, columns := make([]gemm.Bytes, p.batches), make([]gemm.Bytes, p.batches)
-	zeroA, zeroB := make([]*zeros, p.batches), make([]*zeros, p.batches)
+	v := &integers{c: c, list: tableOf[gemm.Integer](c, p.batches), out: tableOf[int](c, p.batches), stride: p.n}
+	rows, columns := tableOf[gemm.Bytes](c, p.batches), tableOf[gemm.Bytes](c, p.batches)
+	zeroA, zeroB := tableOf[*zeros](c, p.batches), tableOf[*zeros](c, p.batches)
 	for i := range v.list {
 		offA, offB := p.off(p.offA, i), p.off(p.offB, i)
-		zeroA[i] = newZeros(c.in(za), p.m, func(r int) int { return offA/max(p.k, 1) + r })
-		zeroB[i] = newZeros(c.in(zb), p.n, func(j int) int { return offB/max(p.k, 1) + j })
+		zeroA[i] = newZeros(c, c.in(za), p.m, func(r int) int { return offA/max(p.k, 1) + r })
+		zeroB[i] = newZeros(c, c.in(zb), p.n, func(j int) int { return offB/max(p.k, 1) + j })
 		rows[i] = gemm.Bytes{Len: p.m, Step: p.aStep, Deep: p.aDeep, Signed: signedA, Zeros: zeroA[i].list}
 		columns[i] = gemm.Bytes{Len: p.n, Step: p.bStep, Deep: p.bDeep, Signed: signedB, Zeros: zeroB[i].list}
 		v.list[i] = gemm.Integer{M: p.m, N: p.n, K: p.k, A: &rows[i], B: &columns[i]}
@@ -171,7 +175,9 @@ func byteProducts(c *Call, a, b, za, zb int) (*integers, *product, error) {
 		}
 	}
 	v.arrange = func() {
+		m := meter{c: c}
 		for i := range v.list {
+			m.add(len(zeroA[i].list) + len(zeroB[i].list))
 			zeroA[i].read()
 			zeroB[i].read()
 			rows[i].At, columns[i].At = element[byte](x, p.off(p.offA, i)), element[byte](y, p.off(p.offB, i))
@@ -244,11 +250,11 @@ func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
 	group := c.Int("group", 1)
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	k, parts := ch*v.taps(), image.Shape[0]*group
-	p := &integers{c: c, list: make([]gemm.Integer, parts), out: make([]int, parts), stride: v.outputs()}
-	rows, columns, zero := make([]gemm.Bytes, parts), make([]gemm.ByteImage, parts), make([]*zeros, parts)
+	p := &integers{c: c, list: tableOf[gemm.Integer](c, parts), out: tableOf[int](c, parts), stride: v.outputs()}
+	rows, columns, zero := tableOf[gemm.Bytes](c, parts), tableOf[gemm.ByteImage](c, parts), tableOf[*zeros](c, parts)
 	for i := range p.list {
 		first := i % group * m
-		zero[i] = newZeros(c.in(zw), m, func(r int) int { return first + r })
+		zero[i] = newZeros(c, c.in(zw), m, func(r int) int { return first + r })
 		rows[i] = gemm.Bytes{Len: m, Step: k, Deep: 1, Signed: signedW, Zeros: zero[i].list}
 		columns[i] = gemm.ByteImage{Signed: signedX, Image: gemm.Image{
 			Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads,
@@ -261,7 +267,9 @@ func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
 	}
 	zeroX := zeroPoint(c, zx)
 	p.arrange = func() {
+		work := meter{c: c}
 		for i := range p.list {
+			work.add(len(zero[i].list))
 			zero[i].read()
 			rows[i].At = element[byte](weight, i%group*m*k)
 			columns[i].At, columns[i].Zero = element[byte](image, i*ch*v.inputs()), int16(zeroX(0))

@@ -117,6 +117,16 @@ type Runtime interface {
 	Pack(k PackKey, bytes int, fill func(dst unsafe.Pointer)) (at unsafe.Pointer, ok bool)
 	// Seed is a number that differs from node to node and from step to step.
 	Seed() uint64
+	// Stopping reports whether the run is to end: the kernel's results are not
+	// used then.
+	Stopping() bool
+	// Heap counts so many more bytes that the kernel is about to take from Go's
+	// heap, to keep them until it is prepared again. It fails where memory is
+	// limited to less.
+	Heap(bytes int64) error
+	// Table gives memory for numbers that the kernel keeps until it is prepared
+	// again, beside Go's heap; what is in it is not said. It fails as Heap does.
+	Table(bytes int64) (unsafe.Pointer, error)
 }
 
 // PackKey says what was packed and how.
@@ -212,12 +222,23 @@ func toInts(list []int64) []int {
 	return out
 }
 
+// mostList bounds the lists that kernels read when they are prepared: of axes,
+// lengths, pads, scales. One with more elements is not one of those.
+const mostList = 1 << 16
+
+func tooLong(i int, t *Tensor) error {
+	return fmt.Errorf("input %d has %d elements, expected a list of at most %d", i, t.Len(), mostList)
+}
+
 // Value gives the elements of integer input i; nil if it is left out. It fails
 // with ErrLate when they are not there yet.
 func (c *Call) Value(i int) ([]int, error) {
 	t := c.in(i)
 	if t == nil {
 		return nil, nil
+	}
+	if t.Len() > mostList {
+		return nil, tooLong(i, t)
 	}
 	if t.Const || c.Runtime.Live() {
 		return readInts(t)
@@ -298,6 +319,9 @@ func (c *Call) Reals(i int) ([]float64, error) {
 	}
 	if !t.Const && !c.Runtime.Live() {
 		return nil, ErrLate
+	}
+	if t.Len() > mostList {
+		return nil, tooLong(i, t)
 	}
 	out := make([]float64, t.Len())
 	get, ok := reader(t.Type)

@@ -27,13 +27,21 @@ func makeCopy(c *Call) (Run, error) {
 	if in.Bytes() != out.Bytes() {
 		return nil, fmt.Errorf("shape %v, expected as many elements as in %v", out.Shape, in.Shape)
 	}
-	return func(*work.Pool) error {
+	n := out.Bytes()
+	part := func(p, _ int) {
+		from, to := p*copied, min((p+1)*copied, n)
+		copy(raw(out)[from:to], raw(in)[from:to])
+	}
+	return func(w *work.Pool) error {
 		if in.At != out.At {
-			copy(raw(out), raw(in))
+			w.For(cuts(n, copied), part)
 		}
 		return nil
 	}, nil
 }
+
+// copied is how many bytes one part of a copy takes.
+const copied = 1 << 18
 
 // swaps are the transfers to a host and back, where they run like other nodes: on
 // tensors that lie apart, or in a body.
@@ -73,11 +81,11 @@ func newMover(width int, shape, from, to []int) *mover {
 // rows is the number of inner loops.
 func (m *mover) rows() int { return count(m.shape[:len(m.shape)-1]) }
 
-// move copies rows [a, b).
-func (m *mover) move(to, from unsafe.Pointer, a, b int) {
+// move copies elements [first, end) of rows [a, b).
+func (m *mover) move(to, from unsafe.Pointer, a, b, first, end int) {
 	k := len(m.shape) - 1
 	for r := a; r < b; r++ {
-		x, y := 0, 0
+		x, y := first*m.from[k], first*m.to[k]
 		i := r
 		for j := k - 1; j >= 0; j-- {
 			p := i % m.shape[j]
@@ -85,7 +93,7 @@ func (m *mover) move(to, from unsafe.Pointer, a, b int) {
 			x += p * m.from[j]
 			y += p * m.to[j]
 		}
-		moveRow(unsafe.Add(to, y*m.width), unsafe.Add(from, x*m.width), m.shape[k], m.to[k], m.from[k], m.width)
+		moveRow(unsafe.Add(to, y*m.width), unsafe.Add(from, x*m.width), end-first, m.to[k], m.from[k], m.width)
 	}
 }
 
@@ -143,19 +151,21 @@ func (m *mover) turn(k int, to, from *Tensor, toOff, fromOff int) Run {
 	}
 	at := max(64, grain/max(rows, 1)&^7)
 	pieces := cuts(columns, at)
+	high := min(rows, 4*grain) // of so many rows at once
+	bands := cuts(rows, high)
 	part := func(p, _ int) {
-		matrix, first := p/pieces, p%pieces*at
-		s := fromOff + offset(matrix, shape, x) + first
-		d := toOff + offset(matrix, shape, y) + first*m.to[k]
-		n := min(at, columns-first)
+		matrix, first, top := p/pieces/bands, p/bands%pieces*at, p%bands*high
+		s := fromOff + offset(matrix, shape, x) + first + top*m.from[last]
+		d := toOff + offset(matrix, shape, y) + first*m.to[k] + top
+		n, h := min(at, columns-first), min(high, rows-top)
 		if m.width == 2 {
-			simd.Transpose((*uint16)(element[uint16](to, d)), (*uint16)(element[uint16](from, s)), m.to[k], m.from[last], rows, n)
+			simd.Transpose((*uint16)(element[uint16](to, d)), (*uint16)(element[uint16](from, s)), m.to[k], m.from[last], h, n)
 			return
 		}
-		simd.Transpose((*float32)(element[float32](to, d)), (*float32)(element[float32](from, s)), m.to[k], m.from[last], rows, n)
+		simd.Transpose((*float32)(element[float32](to, d)), (*float32)(element[float32](from, s)), m.to[k], m.from[last], h, n)
 	}
 	return func(w *work.Pool) error {
-		w.For(count(shape)*pieces, part)
+		w.For(count(shape)*pieces*bands, part)
 		return nil
 	}
 }
@@ -170,12 +180,15 @@ func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
 	if k, is := m.turned(); is {
 		return m.turn(k, to, from, toOff, fromOff)
 	}
-	group := max(1, grain/n)
+	group, length := max(1, grain/n), min(n, 16*grain)
+	pieces := cuts(n, length) // of a long row
 	part := func(p, _ int) {
-		m.move(unsafe.Add(to.At, toOff*m.width), unsafe.Add(from.At, fromOff*m.width), p*group, min((p+1)*group, rows))
+		first := p % pieces * length
+		p /= pieces
+		m.move(unsafe.Add(to.At, toOff*m.width), unsafe.Add(from.At, fromOff*m.width), p*group, min((p+1)*group, rows), first, min(first+length, n))
 	}
 	return func(w *work.Pool) error {
-		w.For(cuts(rows, group), part)
+		w.For(cuts(rows, group)*pieces, part)
 		return nil
 	}
 }

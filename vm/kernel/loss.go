@@ -39,15 +39,18 @@ func lossOf[T floating](c *Call, softmax bool) (Run, error) {
 		return nil, unsupported(label.Type)
 	}
 	return func(*work.Pool) error {
+		m := meter{c: c}
 		sum, weights := 0.0, 0.0
 		for p := range places {
+			m.add(1)
 			base := p/inner*classes*inner + p%inner
 			shift := 0.0
 			if softmax {
-				shift = logSumExp(data[T](x), base, classes, inner)
+				shift = logSumExp(&m, data[T](x), base, classes, inner)
 				if c.HasOut(1) {
 					d := data[T](c.Out[1])
 					for k := range classes {
+						m.add(1)
 						d[base+k*inner] = T(float64(data[T](x)[base+k*inner]) - shift)
 					}
 				}
@@ -80,13 +83,15 @@ func lossOf[T floating](c *Call, softmax bool) (Run, error) {
 }
 
 // logSumExp is the logarithm of the sum of the exponentials of a line.
-func logSumExp[T floating](s []T, base, n, step int) float64 {
+func logSumExp[T floating](m *meter, s []T, base, n, step int) float64 {
 	high := math.Inf(-1)
 	for k := range n {
+		m.add(1)
 		high = max(high, float64(s[base+k*step]))
 	}
 	sum := 0.0
 	for k := range n {
+		m.add(1)
 		sum += math.Exp(float64(s[base+k*step]) - high)
 	}
 	return high + math.Log(sum)

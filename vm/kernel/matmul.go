@@ -45,8 +45,11 @@ func matMul(c *Call) (*product, error) {
 	p.batches = count(batch)
 	if p.batches > 1 {
 		// Offsets of the two operands, batch by batch.
-		p.offA, p.offB = make([]int, p.batches), make([]int, p.batches)
+		p.offA, p.offB = numbersOf[int](c, p.batches), numbersOf[int](c, p.batches)
 		for i := range p.batches {
+			if i&often == 0 {
+				c.poll()
+			}
 			row, within := i/s.n, i%s.n
 			p.offA[i] = (s.at(row, 0) + within*s.inner[0]) * m * k
 			p.offB[i] = (s.at(row, 1) + within*s.inner[1]) * k * n
@@ -194,11 +197,13 @@ func (p *product) off(list []int, batch int) int {
 // packed multiplies by the packed micro-kernel, one tile of one batch a part.
 func (p *product) packed() (Run, error) {
 	a, b := p.c.In[0], p.c.In[1]
-	sides := make([]struct {
+	type side struct {
 		a, b             gemm.Dense
 		packedA, packedB gemm.Packed
-	}, p.batches)
-	v := &reals{c: p.c, list: make([]gemm.Product, p.batches), out: make([]int, p.batches)}
+	}
+	listed := min(p.batches, atOnce)
+	sides := tableOf[side](p.c, listed)
+	v := &reals{c: p.c, total: p.batches, list: tableOf[gemm.Product](p.c, listed)}
 	if p.last {
 		v.finish = p.c.take()
 	}
@@ -207,9 +212,11 @@ func (p *product) packed() (Run, error) {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep, Format: formatOf(a.Type)}
 		s.b = gemm.Dense{Len: p.n, Step: p.bStep, Deep: p.bDeep, Format: formatOf(b.Type)}
-		v.out[i] = i * p.m * p.n
 		v.list[i] = gemm.Product{
-			M: p.m, N: p.n, K: p.k, A: &s.a, B: &s.b, Alpha: p.alpha, Stride: p.n, ColBias: p.bias != nil,
+			M: p.m, N: p.n, K: p.k, A: &s.a, B: &s.b, Alpha: p.alpha, Stride: p.n, ColBias: p.bias != nil, Stop: p.c.Runtime,
+		}
+		if listed < p.batches {
+			continue
 		}
 		if p.c.pack(&s.packedA, &s.a, a, p.off(p.offA, i), p.k, false) {
 			v.list[i].A = &s.packedA
@@ -226,13 +233,13 @@ func (p *product) packed() (Run, error) {
 	if right == p.batches && (a != b || right == left) {
 		p.c.Packed = append(p.c.Packed, b)
 	}
-	v.arrange = func(*work.Pool) {
-		for i := range sides {
+	v.arrange = func(_ *work.Pool, first, n int) {
+		for i := range sides[:n] {
 			if left < p.batches {
-				sides[i].a.At = elementAt(a, p.off(p.offA, i), a.width())
+				sides[i].a.At = elementAt(a, p.off(p.offA, first+i), a.width())
 			}
 			if right < p.batches {
-				sides[i].b.At = elementAt(b, p.off(p.offB, i), b.width())
+				sides[i].b.At = elementAt(b, p.off(p.offB, first+i), b.width())
 			}
 		}
 	}
@@ -245,21 +252,28 @@ func plainProduct[T number](p *product) (Run, error) {
 	part := func(row, _ int) {
 		batch, i := row/p.m, row%p.m
 		d := span[T](element[T](out, row*p.n), p.n)
-		clear(d)
+		fillAll(p.c, d, 0)
+		m := meter{c: p.c}
 		x, y := element[T](a, p.off(p.offA, batch)+i*p.aStep), element[T](b, p.off(p.offB, batch))
 		var zero T
 		size := int(unsafe.Sizeof(zero))
 		for k := range p.k {
 			v := *(*T)(unsafe.Add(x, k*p.aDeep*size))
 			r := unsafe.Add(y, k*p.bDeep*size)
-			for j := range d {
-				d[j] += v * *(*T)(unsafe.Add(r, j*p.bStep*size))
+			for from := 0; from < len(d); {
+				to := m.next(from, len(d))
+				for j := from; j < to; j++ {
+					d[j] += v * *(*T)(unsafe.Add(r, j*p.bStep*size))
+				}
+				from = to
 			}
 		}
 		if p.alpha != 1 {
-			for j := range d {
-				d[j] = T(float64(p.alpha) * float64(d[j]))
-			}
+			p.c.steps(len(d), func(from, to int) {
+				for j := from; j < to; j++ {
+					d[j] = T(float64(p.alpha) * float64(d[j]))
+				}
+			})
 		}
 	}
 	return func(w *work.Pool) error {

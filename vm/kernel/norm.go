@@ -48,7 +48,7 @@ func batchNorm[T floating](c *Call) (Run, error) {
 	part := func(ch, _ int) {
 		mean, variance := float64(data[T](c.In[3])[ch]), float64(data[T](c.In[4])[ch])
 		if training {
-			batchMean, batchVariance := planeMoments[T](x, ch, images, channels, n)
+			batchMean, batchVariance := planeMoments[T](c, x, ch, images, channels, n)
 			if c.HasOut(1) {
 				data[T](c.Out[1])[ch] = T(mean*momentum + batchMean*(1-momentum))
 			}
@@ -57,13 +57,18 @@ func batchNorm[T floating](c *Call) (Run, error) {
 			}
 			mean, variance = batchMean, batchVariance
 		}
+		m := meter{c: c}
 		scale := float64(data[T](c.In[1])[ch]) / math.Sqrt(variance+epsilon)
 		a, b := T(scale), T(float64(data[T](c.In[2])[ch])-mean*scale)
 		for i := range images {
 			at := (i*channels + ch) * n
-			d := span[T](element[T](out, at), n)
-			for k, v := range span[T](element[T](x, at), n) {
-				d[k] = a*v + b
+			d, s := span[T](element[T](out, at), n), span[T](element[T](x, at), n)
+			for from := 0; from < n; {
+				to := m.next(from, n)
+				for k := from; k < to; k++ {
+					d[k] = a*s[k] + b
+				}
+				from = to
 			}
 		}
 	}
@@ -74,19 +79,25 @@ func batchNorm[T floating](c *Call) (Run, error) {
 }
 
 // planeMoments is the mean and the variance of a channel over all images.
-func planeMoments[T floating](x *Tensor, ch, images, channels, n int) (mean, variance float64) {
+func planeMoments[T floating](c *Call, x *Tensor, ch, images, channels, n int) (mean, variance float64) {
 	total := float64(images * n)
 	for i := range images {
-		for _, v := range span[T](element[T](x, (i*channels+ch)*n), n) {
-			mean += float64(v)
-		}
+		s := span[T](element[T](x, (i*channels+ch)*n), n)
+		c.steps(n, func(from, to int) {
+			for _, v := range s[from:to] {
+				mean += float64(v)
+			}
+		})
 	}
 	mean /= total
 	for i := range images {
-		for _, v := range span[T](element[T](x, (i*channels+ch)*n), n) {
-			d := float64(v) - mean
-			variance += d * d
-		}
+		s := span[T](element[T](x, (i*channels+ch)*n), n)
+		c.steps(n, func(from, to int) {
+			for _, v := range s[from:to] {
+				d := float64(v) - mean
+				variance += d * d
+			}
+		})
 	}
 	return mean, variance / total
 }
@@ -126,16 +137,20 @@ func layerNorm[T floating](c *Call) (Run, error) {
 	}
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
-		mean, inverse := moments(s, epsilon)
+		mean, inverse := moments(c, s, epsilon)
 		g := data[T](c.In[1])
-		for i, v := range s {
-			d[i] = T((float64(v)-mean)*inverse) * g[i*scale.inner[0]]
-		}
+		c.steps(n, func(from, to int) {
+			for i := from; i < to; i++ {
+				d[i] = T((float64(s[i])-mean)*inverse) * g[i*scale.inner[0]]
+			}
+		})
 		if c.Has(2) {
 			b := data[T](c.In[2])
-			for i := range d {
-				d[i] += b[i*shift.inner[0]]
-			}
+			c.steps(n, func(from, to int) {
+				for i := from; i < to; i++ {
+					d[i] += b[i*shift.inner[0]]
+				}
+			})
 		}
 		if c.HasOut(1) {
 			put(c.Out[1], row, mean)
@@ -151,16 +166,20 @@ func layerNorm[T floating](c *Call) (Run, error) {
 }
 
 // moments is the mean and 1/sqrt(variance + epsilon) of a row.
-func moments[T floating](s []T, epsilon float64) (mean, inverse float64) {
-	for _, v := range s {
-		mean += float64(v)
-	}
+func moments[T floating](c *Call, s []T, epsilon float64) (mean, inverse float64) {
+	c.steps(len(s), func(from, to int) {
+		for _, v := range s[from:to] {
+			mean += float64(v)
+		}
+	})
 	mean /= float64(len(s))
 	variance := 0.0
-	for _, v := range s {
-		d := float64(v) - mean
-		variance += d * d
-	}
+	c.steps(len(s), func(from, to int) {
+		for _, v := range s[from:to] {
+			d := float64(v) - mean
+			variance += d * d
+		}
+	})
 	return mean, 1 / math.Sqrt(variance/float64(len(s))+epsilon)
 }
 
@@ -194,7 +213,9 @@ func lrn[T floating](c *Call) (Run, error) {
 		from, to := max(0, ch-(size-1)/2), min(channels, ch+size/2+1)
 		s := data[T](x)[image*channels*n : (image+1)*channels*n]
 		d := span[T](element[T](out, p*n), n)
+		m := meter{c: c}
 		for i := range d {
+			m.add(to - from)
 			sum := 0.0
 			for k := from; k < to; k++ {
 				v := float64(s[k*n+i])
@@ -239,15 +260,19 @@ func rmsNorm[T floating](c *Call) (Run, error) {
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		sum := 0.0
-		for _, v := range s {
-			sum += float64(v) * float64(v)
-		}
+		c.steps(n, func(from, to int) {
+			for _, v := range s[from:to] {
+				sum += float64(v) * float64(v)
+			}
+		})
 		inverse := 1 / math.Sqrt(sum/float64(n)+epsilon)
-		for i, v := range s {
-			at := row*n + i
-			g := data[T](c.In[1])[scale.at(at/within, 0)+at%within*scale.inner[0]]
-			d[i] = T(float64(v)*inverse) * g
-		}
+		c.steps(n, func(from, to int) {
+			for i := from; i < to; i++ {
+				at := row*n + i
+				g := data[T](c.In[1])[scale.at(at/within, 0)+at%within*scale.inner[0]]
+				d[i] = T(float64(s[i])*inverse) * g
+			}
+		})
 	}
 	return func(w *work.Pool) error {
 		w.For(rows, part)
@@ -282,14 +307,16 @@ func groupNorm[T floating](c *Call, instance bool) (Run, error) {
 	part := func(p, _ int) {
 		g := p % num
 		d, s := span[T](element[T](out, p*per*n), per*n), span[T](element[T](x, p*per*n), per*n)
-		mean, inverse := moments(s, epsilon)
-		for i, v := range s {
-			ch := g*per + i/n
-			if byGroup {
-				ch = g
+		mean, inverse := moments(c, s, epsilon)
+		c.steps(len(s), func(from, to int) {
+			for i := from; i < to; i++ {
+				ch := g*per + i/n
+				if byGroup {
+					ch = g
+				}
+				d[i] = T((float64(s[i])-mean)*inverse)*data[T](c.In[1])[ch] + data[T](c.In[2])[ch]
 			}
-			d[i] = T((float64(v)-mean)*inverse)*data[T](c.In[1])[ch] + data[T](c.In[2])[ch]
-		}
+		})
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*num, part)
@@ -320,19 +347,23 @@ func makeMVN(c *Call) (Run, error) {
 	f := foldAxes(x.Shape, drop)
 	return func(*work.Pool) error {
 		s, d := data[float32](x), data[float32](out)
+		m := meter{c: c}
 		for o := range x.Len() / max(terms, 1) {
 			base := offset(o, f.kept, f.keptStride)
 			mean, squares := 0.0, 0.0
 			for k := range terms {
+				m.add(3)
 				mean += float64(s[base+offset(k, f.reduced, f.reducedStride)])
 			}
 			mean /= float64(terms)
 			for k := range terms {
+				m.add(3)
 				v := float64(s[base+offset(k, f.reduced, f.reducedStride)]) - mean
 				squares += v * v
 			}
 			deviation := math.Sqrt(squares / float64(terms))
 			for k := range terms {
+				m.add(3)
 				at := base + offset(k, f.reduced, f.reducedStride)
 				d[at] = float32((float64(s[at]) - mean) / (deviation + 1e-9))
 			}
@@ -362,9 +393,11 @@ func lpNorm[T floating](c *Call) (Run, error) {
 	l := lineOf(x.Shape, k)
 	return func(*work.Pool) error {
 		s, d := data[T](x), data[T](out)
+		m := meter{c: c}
 		for i := range l.lines {
 			at, sum := l.at(i, l.n), 0.0
 			for j := range l.n {
+				m.add(1)
 				v := math.Abs(float64(s[at+j*l.step]))
 				if p == 2 {
 					v *= v
@@ -375,6 +408,7 @@ func lpNorm[T floating](c *Call) (Run, error) {
 				sum = math.Sqrt(sum)
 			}
 			for j := range l.n {
+				m.add(1)
 				v := 0.0
 				if sum != 0 {
 					v = float64(s[at+j*l.step]) / sum

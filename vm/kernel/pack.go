@@ -28,7 +28,8 @@ func (c *Call) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int
 		key.At, key.Made, key.Off = nil, t.Made, off // it may move
 	}
 	at, ok := c.Runtime.Pack(key, bytes, func(dst unsafe.Pointer) {
-		whole(dst, &m, m.Len, depth)
+		whole(dst, &m, m.Len, depth, c.Runtime)
+		c.poll() // what is half packed is not kept
 	})
 	*to = gemm.Packed{At: at, K: depth}
 	return ok

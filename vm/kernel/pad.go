@@ -14,8 +14,9 @@ var padding = family{"", []Kernel{
 	{Name: "CenterCropPad", Make: makeCenterCropPad, Half: true},
 }}
 
-// makePad finds, for each place of each axis of the output, the place of the
-// input that it takes its element from, or none (-1).
+// makePad finds, for each place of the output, the place of the input that it
+// takes its element from, or none. Along the last axis a row is what lies before
+// the input, the input itself, and what lies behind it.
 func makePad(c *Call) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
@@ -44,14 +45,17 @@ func makePad(c *Call) (Run, error) {
 		}
 		before[a] = pads[i]
 	}
+	if rank == 0 {
+		return makeCopy(c)
+	}
 	mode := c.Str("mode", "constant")
-	from := make([][]int, rank)
-	for a := range rank {
-		from[a] = make([]int, out.Shape[a])
-		for i := range from[a] {
-			if from[a][i], err = padIndex(mode, i-before[a], in.Shape[a]); err != nil {
-				return nil, err
-			}
+	take := padders[mode]
+	if take == nil {
+		return nil, fmt.Errorf("mode %q is unknown", mode)
+	}
+	for a, n := range in.Shape {
+		if mode != "constant" && n == 0 {
+			return nil, fmt.Errorf("mode %q of axis %d, of length 0", mode, a)
 		}
 	}
 	var value [16]byte
@@ -64,34 +68,51 @@ func makePad(c *Call) (Run, error) {
 	}
 	s := strides(in.Shape)
 	last := rank - 1
-	if rank == 0 {
-		return makeCopy(c)
-	}
-	runs := runsOf(from[last])
-	rows := count(out.Shape[:last])
-	n := out.Shape[last]
-	group := max(1, grain/max(n, 1))
+	rows, n := count(out.Shape[:last]), out.Shape[last]
+	lead, length := before[last], in.Shape[last]
+	begin := min(max(lead, 0), n)
+	end := max(begin, min(lead+length, n))
 	constant := unsafe.Pointer(&value)
+	// around writes places [i, j) of a row that lie outside of the input's.
+	around := func(to, row unsafe.Pointer, i, j int) {
+		if mode == "constant" {
+			moveRow(unsafe.Add(to, i*width), constant, j-i, 1, 0, width)
+			return
+		}
+		for ; i < j; i++ {
+			moveRow(unsafe.Add(to, i*width), unsafe.Add(row, take(i-lead, length)*width), 1, 1, 1, width)
+		}
+	}
+	group, piece := max(1, grain/max(n, 1)), min(n, 4*grain)
+	pieces := cuts(n, max(piece, 1)) // of a long row
 	part := func(p, _ int) {
+		i, j := p%pieces*piece, min((p%pieces+1)*piece, n)
+		p /= pieces
 		for r := p * group; r < min((p+1)*group, rows); r++ {
-			off, inside, i := 0, true, r
+			off, inside, rest := 0, true, r
 			for a := last - 1; a >= 0; a-- {
-				k := from[a][i%out.Shape[a]]
-				i /= out.Shape[a]
+				k := rest%out.Shape[a] - before[a]
+				rest /= out.Shape[a]
+				if k < 0 || k >= in.Shape[a] {
+					k = take(k, in.Shape[a])
+				}
 				inside = inside && k >= 0
 				off += k * s[a]
 			}
 			to := unsafe.Add(out.At, r*n*width)
 			if !inside {
-				moveRow(to, constant, n, 1, 0, width)
+				moveRow(unsafe.Add(to, i*width), constant, j-i, 1, 0, width)
 				continue
 			}
-			for _, p := range runs {
-				if p.from < 0 {
-					moveRow(unsafe.Add(to, p.to*width), constant, p.n, 1, 0, width)
-				} else {
-					moveRow(unsafe.Add(to, p.to*width), unsafe.Add(in.At, (off+p.from)*width), p.n, 1, 1, width)
-				}
+			row := unsafe.Add(in.At, off*width)
+			if i < begin {
+				around(to, row, i, min(j, begin))
+			}
+			if from, until := max(i, begin), min(j, end); from < until {
+				moveRow(unsafe.Add(to, from*width), unsafe.Add(row, (from-lead)*width), until-from, 1, 1, width)
+			}
+			if j > end {
+				around(to, row, max(i, end), j)
 			}
 		}
 	}
@@ -99,55 +120,25 @@ func makePad(c *Call) (Run, error) {
 		if c.Has(2) && c.In[2].Len() > 0 {
 			constant = c.In[2].At
 		}
-		w.For(cuts(rows, group), part)
+		w.For(cuts(rows, group)*pieces, part)
 		return nil
 	}), nil
 }
 
-// padRun is n places of an axis from to on, which take their elements from
-// neighbours, or all from the constant (from -1).
-type padRun struct{ to, from, n int }
-
-func runsOf(from []int) []padRun {
-	var list []padRun
-	for i, k := range from {
-		if l := len(list) - 1; l >= 0 {
-			p := &list[l]
-			if k < 0 && p.from < 0 || k >= 0 && p.from >= 0 && k == p.from+p.n {
-				p.n++
-				continue
-			}
-		}
-		list = append(list, padRun{i, k, 1})
-	}
-	return list
-}
-
-// padIndex is where place i of an axis, counted from the first element of n,
-// takes its element from; -1 for the constant.
-func padIndex(mode string, i, n int) (int, error) {
-	if i >= 0 && i < n {
-		return i, nil
-	}
-	if mode != "constant" && n == 0 {
-		return 0, fmt.Errorf("mode %q of an axis of length 0", mode)
-	}
-	switch mode {
-	case "constant":
-		return -1, nil
-	case "edge":
-		return min(max(i, 0), n-1), nil
-	case "wrap":
-		return (i%n + n) % n, nil
-	case "reflect":
+// padders give, by mode, the element of an axis of n that place i outside of it
+// takes; -1 is the constant.
+var padders = map[string]func(i, n int) int{
+	"constant": func(int, int) int { return -1 },
+	"edge":     func(i, n int) int { return min(max(i, 0), n-1) },
+	"wrap":     func(i, n int) int { return (i%n + n) % n },
+	"reflect": func(i, n int) int {
 		if n == 1 {
-			return 0, nil
+			return 0
 		}
 		round := 2 * (n - 1)
 		i = (i%round + round) % round
-		return min(i, round-i), nil
-	}
-	return 0, fmt.Errorf("mode %q is unknown", mode)
+		return min(i, round-i)
+	},
 }
 
 // makeTrilu keeps the elements on and above a diagonal, or on and below it.
@@ -168,7 +159,9 @@ func makeTrilu(c *Call) (Run, error) {
 			k = int(*(*int64)(c.In[1].At))
 		}
 		copyFirst(c)
+		m := meter{c: c}
 		for r := range count(in.Shape[:in.rank()-1]) {
+			m.add(n)
 			row := raw(out)[r*n*width : (r+1)*n*width]
 			edge := min(max(r%rows+k, -1), n) // the diagonal's column
 			if upper {
@@ -201,7 +194,7 @@ func makeCenterCropPad(c *Call) (Run, error) {
 	}
 	move := newMover(width, shape, s, t).run(out, in, to, from)
 	return unlessView(out, in, func(w *work.Pool) error {
-		clear(raw(out))
+		c.clear(raw(out))
 		return move(w)
 	}), nil
 }

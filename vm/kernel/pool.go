@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -63,19 +62,17 @@ func maxPool[T number](c *Call, least T) (Run, error) {
 		if c.HasOut(1) {
 			at = span[int64](element[int64](c.Out[1], p*v.outputs()), v.outputs())
 		}
+		m := meter{c: c}
 		v.each(func(o int, t *reached) {
 			best, place := least, -1
-			for id := t.from[0]; id < t.to[0]; id++ {
-				for ih := t.from[1]; ih < t.to[1]; ih++ {
-					row := t.index(v, id, ih, 0)
-					for iw := t.from[2]; iw < t.to[2]; iw++ {
-						k := row + iw*v.dil[2]
-						if y := in[k]; place < 0 || y > best || y != y {
-							best, place = y, k
-						}
+			t.rows(v, &m, func(row, from, to int) {
+				for iw := from; iw < to; iw++ {
+					k := row + iw*v.dil[2]
+					if y := in[k]; place < 0 || y > best || y != y {
+						best, place = y, k
 					}
 				}
-			}
+			})
 			d[o] = best
 			if at != nil {
 				if byColumn {
@@ -104,6 +101,23 @@ type reached struct{ start, from, to [3]int }
 // index is the element at taps (d, h) of the first two axes and 0 of the third.
 func (t *reached) index(v *window, d, h, w int) int {
 	return ((t.start[0]+d*v.dil[0])*v.in[1]+t.start[1]+h*v.dil[1])*v.in[2] + t.start[2] + w*v.dil[2]
+}
+
+// rows calls f for every row of taps that lies within the image, piece by piece:
+// taps [from, to) of the third axis, counted from element row on.
+func (t *reached) rows(v *window, m *meter, f func(row, from, to int)) {
+	m.add(1)
+	for id := t.from[0]; id < t.to[0]; id++ {
+		for ih := t.from[1]; ih < t.to[1]; ih++ {
+			row, from := t.index(v, id, ih, 0), t.from[2]
+			for ; t.to[2]-from > work.PollEvery; from += work.PollEvery {
+				m.poll()
+				f(row, from, from+work.PollEvery)
+			}
+			m.add(t.to[2] - from)
+			f(row, from, t.to[2])
+		}
+	}
 }
 
 // each calls f for every output position.
@@ -168,16 +182,14 @@ func averagePool[T floating](c *Call) (Run, error) {
 	part := func(p, _ int) {
 		in := span[T](element[T](x, p*v.inputs()), v.inputs())
 		d := span[T](element[T](out, p*v.outputs()), v.outputs())
+		m := meter{c: c}
 		v.each(func(o int, t *reached) {
 			sum := T(0)
-			for id := t.from[0]; id < t.to[0]; id++ {
-				for ih := t.from[1]; ih < t.to[1]; ih++ {
-					row := t.index(v, id, ih, 0)
-					for iw := t.from[2]; iw < t.to[2]; iw++ {
-						sum += in[row+iw*v.dil[2]]
-					}
+			t.rows(v, &m, func(row, from, to int) {
+				for iw := from; iw < to; iw++ {
+					sum += in[row+iw*v.dil[2]]
 				}
-			}
+			})
 			n := taps(0, o/v.out[2]/v.out[1]) * taps(1, o/v.out[2]%v.out[1]) * taps(2, o%v.out[2])
 			d[o] = sum / T(max(n, 1))
 		})
@@ -207,15 +219,14 @@ func lpPool[T floating](c *Call) (Run, error) {
 	part := func(plane, _ int) {
 		in := span[T](element[T](x, plane*v.inputs()), v.inputs())
 		d := span[T](element[T](out, plane*v.outputs()), v.outputs())
+		m := meter{c: c}
 		v.each(func(o int, t *reached) {
 			sum := 0.0
-			for id := t.from[0]; id < t.to[0]; id++ {
-				for ih := t.from[1]; ih < t.to[1]; ih++ {
-					for iw := t.from[2]; iw < t.to[2]; iw++ {
-						sum += math.Pow(math.Abs(float64(in[t.index(v, id, ih, iw)])), p)
-					}
+			t.rows(v, &m, func(row, from, to int) {
+				for iw := from; iw < to; iw++ {
+					sum += math.Pow(math.Abs(float64(in[row+iw*v.dil[2]])), p)
 				}
-			}
+			})
 			d[o] = T(math.Pow(sum, 1/p))
 		})
 	}
@@ -226,7 +237,7 @@ func lpPool[T floating](c *Call) (Run, error) {
 }
 
 // global makes the kernel of a function of a whole plane.
-func global(f func(plane planeReader, n int) float64) func(*Call) (Run, error) {
+func global(f func(m *meter, plane planeReader, n int) float64) func(*Call) (Run, error) {
 	return func(c *Call) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
@@ -241,7 +252,7 @@ func global(f func(plane planeReader, n int) float64) func(*Call) (Run, error) {
 // planeReader gives element i of a plane.
 type planeReader func(i int) float64
 
-func globalPool[T floating](c *Call, f func(planeReader, int) float64) (Run, error) {
+func globalPool[T floating](c *Call, f func(*meter, planeReader, int) float64) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.rank() < 2 {
 		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
@@ -249,7 +260,7 @@ func globalPool[T floating](c *Call, f func(planeReader, int) float64) (Run, err
 	n := count(x.Shape[2:])
 	part := func(p, _ int) {
 		in := span[T](element[T](x, p*n), n)
-		data[T](out)[p] = T(f(func(i int) float64 { return float64(in[i]) }, n))
+		data[T](out)[p] = T(f(&meter{c: c}, func(i int) float64 { return float64(in[i]) }, n))
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*x.Shape[1], part)
@@ -265,7 +276,7 @@ func makeGlobalAveragePool(c *Call) (Run, error) {
 	}
 	n := count(x.Shape[2:])
 	part := func(p, _ int) {
-		data[float32](out)[p] = float32(simd.Sum(span[float32](element[float32](x, p*n), n)) / float64(n))
+		data[float32](out)[p] = float32(sumOf(c, span[float32](element[float32](x, p*n), n)) / float64(n))
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*x.Shape[1], part)
@@ -273,17 +284,19 @@ func makeGlobalAveragePool(c *Call) (Run, error) {
 	}, nil
 }
 
-func average(plane planeReader, n int) float64 {
+func average(m *meter, plane planeReader, n int) float64 {
 	sum := 0.0
 	for i := range n {
+		m.add(1)
 		sum += plane(i)
 	}
 	return sum / float64(n)
 }
 
-func largest(plane planeReader, n int) float64 {
+func largest(m *meter, plane planeReader, n int) float64 {
 	best := math.Inf(-1)
 	for i := range n {
+		m.add(1)
 		best = max(best, plane(i))
 	}
 	return best
@@ -291,9 +304,10 @@ func largest(plane planeReader, n int) float64 {
 
 func makeGlobalLpPool(c *Call) (Run, error) {
 	p := float64(c.Int("p", 2))
-	return global(func(plane planeReader, n int) float64 {
+	return global(func(m *meter, plane planeReader, n int) float64 {
 		sum := 0.0
 		for i := range n {
+			m.add(1)
 			sum += math.Pow(math.Abs(plane(i)), p)
 		}
 		return math.Pow(sum, 1/p)

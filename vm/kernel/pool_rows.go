@@ -12,6 +12,7 @@ import (
 // joined first, then the taps along the row, which the stride has been taken out
 // of, so that each sees neighbours.
 type rowPool struct {
+	c      *Call
 	v      *window
 	start  float32
 	join   func(dst, a, b []float32)
@@ -20,12 +21,19 @@ type rowPool struct {
 	each   int
 }
 
+// mostResidues bounds the stride that is taken out of a row: of a larger one few
+// elements of a row are read.
+const mostResidues = 64
+
 // newRowPool reserves scratch.
 func newRowPool(c *Call, v *window, start float32, join func(dst, a, b []float32)) *rowPool {
-	r := &rowPool{v: v, start: start, join: join}
-	// Residue and place of the last tap of the last window, and of the first.
-	r.length = cuts(v.in[2]+v.pads[2]+v.stride[2], v.stride[2]) + v.out[2] + (v.kernel[2]-1)*v.dil[2]/v.stride[2] + 1
-	r.each = c.Each(4 * (v.in[2] + r.length*v.stride[2]))
+	r := &rowPool{c: c, v: v, start: start, join: join}
+	lines := 0
+	if s := v.stride[2]; s > 1 && s <= mostResidues {
+		r.length = v.in[2]/s + 2
+		lines = s
+	}
+	r.each = c.Each(mul(4, v.in[2]+lines*r.length))
 	return r
 }
 
@@ -38,6 +46,7 @@ func (r *rowPool) run(x, out *Tensor) Run {
 		d := span[float32](element[float32](out, p*v.outputs()), v.outputs())
 		aside := pool.Each(worker, r.each)
 		joined := span[float32](aside, v.in[2])
+		m := meter{c: r.c}
 		for od := range v.out[0] {
 			startD, fromD, toD := v.reach(0, od)
 			for oh := range v.out[1] {
@@ -47,18 +56,22 @@ func (r *rowPool) run(x, out *Tensor) Run {
 				for kd := fromD; kd < toD; kd++ {
 					for kh := fromH; kh < toH; kh++ {
 						s := in[((startD+kd*v.dil[0])*v.in[1]+startH+kh*v.dil[1])*v.in[2]:][:v.in[2]]
-						if first {
-							copy(joined, s)
-						} else {
-							r.join(joined, joined, s)
+						for i := 0; i < len(s); {
+							to := m.next(i, len(s))
+							if first {
+								copy(joined[i:to], s[i:to])
+							} else {
+								r.join(joined[i:to], joined[i:to], s[i:to])
+							}
+							i = to
 						}
 						first = false
 					}
 				}
 				if first {
-					fill(row, r.start)
+					fillAll(r.c, row, r.start)
 				} else {
-					r.along(row, joined, unsafe.Add(aside, 4*v.in[2]))
+					r.along(&m, row, joined, unsafe.Add(aside, 4*v.in[2]))
 				}
 				if r.finish != nil {
 					r.finish(row, od, oh)
@@ -74,38 +87,54 @@ func (r *rowPool) run(x, out *Tensor) Run {
 }
 
 // along joins the taps of a row.
-func (r *rowPool) along(row, joined []float32, scratch unsafe.Pointer) {
+func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer) {
 	v := r.v
 	s := v.stride[2]
-	fill(row, r.start)
-	if s > 1 {
-		// Number i of residue k is number i·s + k - pad of the row.
+	fillAll(r.c, row, r.start)
+	first := v.pads[2] / s // what lies before it is padding
+	if r.length > 0 {
+		// Number i of residue k is number (first+i)·s + k - pad of the row.
 		for k := range s {
 			line := span[float32](unsafe.Add(scratch, 4*k*r.length), r.length)
-			i, x := 0, k-v.pads[2]
+			i, x := 0, first*s+k-v.pads[2]
 			if x < 0 {
-				i = cuts(-x, s)
-				x += i * s
+				i, x = 1, x+s
 			}
 			for ; x < len(joined); x += s {
+				m.add(1)
 				line[i] = joined[x]
 				i++
 			}
 		}
 	}
-	for k := range v.kernel[2] {
+	begin, end := v.seen(2)
+	for k := begin; k < end; k++ {
+		m.add(1)
 		from, to := v.within(2, k)
 		if from >= to {
 			continue
 		}
 		shift := k * v.dil[2]
 		line := joined
-		at := from - v.pads[2] + shift
+		at := from*s - v.pads[2] + shift
+		if s > mostResidues {
+			for o := from; o < to; o++ {
+				m.add(1)
+				x := at + (o-from)*s
+				r.join(row[o:o+1], row[o:o+1], line[x:x+1])
+			}
+			continue
+		}
 		if s > 1 {
 			line = span[float32](unsafe.Add(scratch, 4*(shift%s)*r.length), r.length)
-			at = from + shift/s
+			at = from + shift/s - first
 		}
-		r.join(row[from:to], row[from:to], line[at:at+to-from])
+		line = line[at : at+to-from]
+		for d := row[from:to]; len(d) > 0; {
+			n := m.next(0, len(d))
+			r.join(d[:n], d[:n], line[:n])
+			d, line = d[n:], line[n:]
+		}
 	}
 }
 
@@ -118,8 +147,10 @@ func maxPoolRows(c *Call, v *window) Run {
 // place along an axis.
 func averagePoolRows(c *Call, v *window, taps func(axis, place int) int) Run {
 	r := newRowPool(c, v, 0, simd.Add)
-	along := make([]float32, v.out[2])
+	along := numbersOf[float32](c, v.out[2])
+	m := meter{c: c}
 	for o := range along {
+		m.add(1)
 		along[o] = float32(max(taps(2, o), 1))
 	}
 	r.finish = func(row []float32, od, oh int) {

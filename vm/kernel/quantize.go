@@ -234,7 +234,7 @@ func makeDynamicQuantize(c *Call) (Run, error) {
 			data[uint8](c.Out[2])[0] = uint8(to.Zero)
 		}
 		if scale == 0 { // all are 0
-			clear(data[uint8](out))
+			c.clear(data[uint8](out))
 			return nil
 		}
 		w.For(parts, write)

@@ -20,14 +20,21 @@ func formatOf(d graph.DType) gemm.Format {
 	return gemm.Float32
 }
 
-// reals is a list of products, all cut alike, whose results are output 0. Sums
-// are float32; those of 16-bit outputs are rounded tile by tile.
+// atOnce is how many products of a batch are described at once: the others take
+// their turn in the same memory.
+const atOnce = 1 << 14
+
+// reals is a batch of products, all cut alike, whose results are output 0, one
+// behind the other. Sums are float32; those of 16-bit outputs are rounded tile by
+// tile.
 type reals struct {
-	c       *Call
-	list    []gemm.Product
-	out     []int            // the first element of each product's result
-	arrange func(*work.Pool) // finds the operands before a run
-	finish  *Finish          // what is done with each element once it is complete; may be nil
+	c     *Call
+	total int            // of products
+	list  []gemm.Product // the first of them, at most atOnce
+	// arrange finds the operands of products [first, first+n) for the first n of
+	// the list.
+	arrange func(w *work.Pool, first, n int)
+	finish  *Finish // what is done with each element once it is complete; may be nil
 }
 
 // run makes the kernel. Product i takes its bias, of the output's type, from
@@ -46,8 +53,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		p.list[i].Act, p.list[i].Low, p.list[i].High = act, low, high
 	}
 	each := p.c.Each(p.list[0].ScratchBytes())
-	tiles := p.list[0].Tiles()
+	tiles, size := p.list[0].Tiles(), mul(p.list[0].M, p.list[0].N)
 	var pool *work.Pool
+	first := 0               // of the products that the list describes
 	var terms unsafe.Pointer // the bias in float32
 	from := func(i int) unsafe.Pointer {
 		if bias == nil {
@@ -59,7 +67,7 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		part := func(part, worker int) {
 			i, tile := part/tiles, part%tiles
 			v := &p.list[i]
-			v.Tile(tile, element[float32](out, p.out[i]), from(i), pool.Each(worker, each))
+			v.Tile(tile, element[float32](out, (first+i)*size), from(first+i), pool.Each(worker, each))
 			if more {
 				row, column, m, n := v.Block(tile)
 				if v.Across {
@@ -69,7 +77,8 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 					m, n = 1, m*n
 				}
 				for r := range m {
-					p.finish.Row(span[float32](element[float32](out, p.out[i]+(row+r)*v.Stride+column), n))
+					d := span[float32](element[float32](out, (first+i)*size+(row+r)*v.Stride+column), n)
+					p.c.steps(n, func(from, to int) { p.finish.Row(d[from:to]) })
 				}
 			}
 		}
@@ -78,8 +87,11 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			if bias != nil {
 				terms = bias.At
 			}
-			p.arrange(w)
-			w.For(len(p.list)*tiles, part)
+			for first = 0; first < p.total; first += len(p.list) {
+				n := min(len(p.list), p.total-first)
+				p.arrange(w, first, n)
+				w.For(n*tiles, part)
+			}
 			return nil
 		}, nil
 	}
@@ -92,9 +104,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		v := &p.list[i]
 		row, column, m, n := v.Block(tile)
 		sums := pool.Each(worker, block)
-		v.TileAt(tile, sums, n, from(i), pool.Each(worker, each))
+		v.TileAt(tile, sums, n, from(first+i), pool.Each(worker, each))
 		for r := range m {
-			simd.Round(span[uint16](element[uint16](out, p.out[i]+(row+r)*v.Stride+column), n),
+			simd.Round(span[uint16](element[uint16](out, (first+i)*size+(row+r)*v.Stride+column), n),
 				span[float32](unsafe.Add(sums, 4*r*n), n), narrowType(out.Type))
 		}
 	}
@@ -104,8 +116,11 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			terms = w.Shared(wide)
 			simd.Widen(span[float32](terms, bias.Len()), data[uint16](bias), narrowType(bias.Type))
 		}
-		p.arrange(w)
-		w.For(len(p.list)*tiles, part)
+		for first = 0; first < p.total; first += len(p.list) {
+			n := min(len(p.list), p.total-first)
+			p.arrange(w, first, n)
+			w.For(n*tiles, part)
+		}
 		return nil
 	}, nil
 }

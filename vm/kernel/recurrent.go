@@ -58,7 +58,7 @@ func recurrentOf[T floating](c *Call, gates int) (Run, error) {
 	}
 	// For each worker: the gates of one element of the batch, its states, and a
 	// state in the tensors' type.
-	each, typed := c.Each(8*(2*gates+3)*s.hidden), c.Each(8*s.hidden)
+	each, typed := c.Each(mul(8, 2*gates+3, s.hidden)), c.Each(mul(8, s.hidden))
 	var pool *work.Pool
 	part := func(p, worker int) {
 		s.line(p/s.batch, p%s.batch, span[float64](pool.Each(worker, each), (2*gates+3)*s.hidden), span[T](pool.Each(worker, typed), s.hidden))
@@ -191,7 +191,9 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 	if s.c.Has(3) {
 		bias = data[T](s.c.In[3])[d*2*g*n:]
 	}
+	m := meter{c: s.c}
 	for t := range s.steps {
+		m.add(n)
 		at := t
 		if s.backward || d == 1 {
 			at = length - 1 - t
@@ -205,6 +207,7 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 			typed[i] = T(v)
 		}
 		for k := range wx {
+			m.add(s.input + n)
 			sum, rec := dot(w[k*s.input:(k+1)*s.input], x), dot(r[k*n:(k+1)*n], typed)
 			if bias != nil {
 				sum += float64(bias[k])
@@ -249,7 +252,9 @@ func (s *sequence[T]) gru(acts []func(float64) float64, wx, rh, h, next []float6
 		wx[n+i] = acts[0](s.cut(wx[n+i] + rh[n+i])) // r
 		typed[i] = T(wx[n+i] * h[i])
 	}
+	m := meter{c: s.c}
 	for i := range n {
+		m.add(n)
 		rec := wx[n+i] * rh[2*n+i]
 		if !s.before {
 			rec = dot(r[(2*n+i)*n:(2*n+i+1)*n], typed)

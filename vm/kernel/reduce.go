@@ -157,43 +157,57 @@ func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
 	}
 	group := max(1, grain/max(terms, 1))
 	part := func(p, _ int) {
+		m := meter{c: c}
 		for o := p * group; o < min((p+1)*group, outputs); o++ {
+			m.add(1)
 			base := offset(o, f.kept, f.keptStride)
-			sum := r.start
-			if r.logSumExp {
-				high := math.Inf(-1)
-				sum = high
-				for k := range outer {
-					for _, v := range span[T](element[T](x, base+outerOffset(f, k, inner)), inner) {
-						high = max(high, float64(v))
-					}
-				}
-				if terms > 0 {
-					total := 0.0
-					for k := range outer {
-						for _, v := range span[T](element[T](x, base+outerOffset(f, k, inner)), inner) {
-							total += math.Exp(float64(v) - finite(high))
-						}
-					}
-					sum = finite(high) + math.Log(total)
-				}
-			} else {
+			// rows calls body for the terms, some neighbours after the other.
+			rows := func(body func(row []T)) {
 				for k := range outer {
 					row := span[T](element[T](x, base+outerOffset(f, k, inner)), inner)
-					if f32, is := any(row).([]float32); is && r.plainSum {
-						sum += simd.Sum(f32)
-						continue
+					for from := 0; from < inner; {
+						to := m.next(from, inner)
+						body(row[from:to])
+						from = to
 					}
-					if r.join == nil {
+				}
+			}
+			sum := r.start
+			switch {
+			case r.logSumExp:
+				high := math.Inf(-1)
+				sum = high
+				rows(func(row []T) {
+					for _, v := range row {
+						high = max(high, float64(v))
+					}
+				})
+				if terms > 0 {
+					total := 0.0
+					rows(func(row []T) {
 						for _, v := range row {
-							sum += r.term(float64(v))
+							total += math.Exp(float64(v) - finite(high))
 						}
-						continue
+					})
+					sum = finite(high) + math.Log(total)
+				}
+			case r.plainSum && x.Type == graph.Float32:
+				for k := range outer {
+					m.add(inner)
+					sum += sumOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner))
+				}
+			case r.join == nil:
+				rows(func(row []T) {
+					for _, v := range row {
+						sum += r.term(float64(v))
 					}
+				})
+			default:
+				rows(func(row []T) {
 					for _, v := range row {
 						sum = r.join(sum, r.term(float64(v)))
 					}
-				}
+				})
 			}
 			data[T](out)[o] = T(r.end(sum, float64(terms)))
 		}
@@ -261,7 +275,7 @@ func softmaxOf[T floating](c *Call, log bool) (Run, error) {
 	part := func(p, _ int) {
 		for l := p * group; l < min((p+1)*group, lines); l++ {
 			at := l/step*step*n + l%step
-			softmaxLine(span[T](element[T](out, at), (n-1)*step+1), span[T](element[T](x, at), (n-1)*step+1), step, log)
+			softmaxLine(c, span[T](element[T](out, at), (n-1)*step+1), span[T](element[T](x, at), (n-1)*step+1), step, log)
 		}
 	}
 	return func(w *work.Pool) error {
@@ -271,52 +285,61 @@ func softmaxOf[T floating](c *Call, log bool) (Run, error) {
 }
 
 // softmaxLine does one line of elements that lie step apart; d may be s.
-func softmaxLine[T floating](d, s []T, step int, log bool) {
+func softmaxLine[T floating](c *Call, d, s []T, step int, log bool) {
 	if f32, is := any(d).([]float32); is && step == 1 && !log {
-		softmaxRow(f32, any(s).([]float32))
+		softmaxRow(c, f32, any(s).([]float32))
 		return
 	}
+	m := meter{c: c}
 	high := s[0]
 	for i := step; i < len(s); i += step {
+		m.add(1)
 		high = max(high, s[i])
 	}
 	sum := 0.0
 	if log {
 		for i := 0; i < len(s); i += step {
+			m.add(1)
 			sum += math.Exp(float64(s[i] - high))
 		}
 		l := T(math.Log(sum))
 		for i := 0; i < len(s); i += step {
+			m.add(1)
 			d[i] = s[i] - high - l
 		}
 		return
 	}
 	for i := 0; i < len(s); i += step {
+		m.add(1)
 		e := math.Exp(float64(s[i] - high))
 		d[i] = T(e)
 		sum += e
 	}
 	scale := T(1 / sum)
 	for i := 0; i < len(d); i += step {
+		m.add(1)
 		d[i] *= scale
 	}
 }
 
 // softmaxRow is the softmax of one row by vectors; d may be s. One with a NaN
 // becomes NaN.
-func softmaxRow(d, s []float32) {
+func softmaxRow(c *Call, d, s []float32) {
 	high := [4]float32{s[0], s[0], s[0], s[0]}
-	i := 0
-	for ; i+4 <= len(s); i += 4 {
-		for l, x := range s[i : i+4] {
-			if x > high[l] {
-				high[l] = x
+	c.steps(len(s), func(i, to int) {
+		for ; i+4 <= to; i += 4 {
+			for l, x := range s[i : i+4] {
+				if x > high[l] {
+					high[l] = x
+				}
 			}
 		}
-	}
-	for ; i < len(s); i++ {
-		high[0] = max(high[0], s[i])
-	}
-	simd.Exp(d, s, 1, -max(high[0], high[1], high[2], high[3]))
-	simd.MulScalar(d, d, float32(1/simd.Sum(d)))
+		for ; i < to; i++ {
+			high[0] = max(high[0], s[i])
+		}
+	})
+	shift := -max(high[0], high[1], high[2], high[3])
+	c.steps(len(s), func(from, to int) { simd.Exp(d[from:to], s[from:to], 1, shift) })
+	scale := float32(1 / sumOf(c, d))
+	c.steps(len(s), func(from, to int) { simd.MulScalar(d[from:to], d[from:to], scale) })
 }

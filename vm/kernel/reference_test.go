@@ -99,6 +99,12 @@ func (alone) Known(int) ([]int64, bool) { return nil, false }
 func (alone) Live() bool                { return true }
 func (alone) Resize(int, []int) error   { return fmt.Errorf("the shape is known") }
 func (alone) Seed() uint64              { return 1 }
+func (alone) Stopping() bool            { return false }
+func (alone) Heap(int64) error          { return nil }
+func (alone) Table(n int64) (unsafe.Pointer, error) {
+	return unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8+1))), nil
+}
+
 func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {
 	if !a.pack {
 		return nil, false

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"sort"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -24,7 +25,7 @@ type interpolation struct {
 	taps    int
 	from    []int     // nil: each of itself
 	weight  []float64 // nil: 1, of one tap
-	outside []bool
+	outside []uint8   // 1 where it is so; nil: nowhere
 }
 
 // mostTaps bounds the elements that one axis is made of, with repetitions: their
@@ -64,7 +65,7 @@ func makeResize(c *Call) (Run, error) {
 	if in.Type == graph.Float32 && byPlanes(list) {
 		return unlessView(out, in, resizePlanes(c, in, out, list)), nil
 	}
-	return unlessView(out, in, resample(in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
+	return unlessView(out, in, resample(c, in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
 }
 
 // asUpsample reports whether the node has the meaning of Upsample: before opset 11.
@@ -156,7 +157,7 @@ func (c *Call) regions(rank int) ([][2]float64, error) {
 }
 
 // resample makes the kernel of an interpolation along several axes.
-func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
+func resample(c *Call, in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
 	s := strides(in.Shape)
 	rank := len(list)
 	n := out.Len()
@@ -167,13 +168,14 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 		}
 	}
 	part := func(p, _ int) {
+		m := meter{c: c}
 		var at [mostAxes]int
 		for i := p * grain; i < min((p+1)*grain, n); i++ {
 			rest, base, outside := i, 0, false
 			for a := rank - 1; a >= 0; a-- {
 				at[a] = rest % out.Shape[a]
 				rest /= out.Shape[a]
-				outside = outside || list[a].outside != nil && list[a].outside[at[a]]
+				outside = outside || list[a].outside != nil && list[a].outside[at[a]] != 0
 			}
 			for a := range rank {
 				switch v := &list[a]; {
@@ -187,7 +189,7 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 				set(out.At, i, extra)
 				continue
 			}
-			set(out.At, i, blend(in, list, active, s, &at, base, 0, get))
+			set(out.At, i, blend(&m, in, list, active, s, &at, base, 0, get))
 		}
 	}
 	return func(w *work.Pool) error {
@@ -197,17 +199,18 @@ func resample(in, out *Tensor, list []interpolation, get func(unsafe.Pointer, in
 }
 
 // blend sums the taps of the axes from number k on.
-func blend(in *Tensor, list []interpolation, active, s []int, at *[mostAxes]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
+func blend(m *meter, in *Tensor, list []interpolation, active, s []int, at *[mostAxes]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
 	if k == len(active) {
 		return get(in.At, off)
 	}
 	a := active[k]
 	v := &list[a]
+	m.add(v.taps)
 	sum := 0.0
 	for t := range v.taps {
 		j := at[a]*v.taps + t
 		if v.weight[j] != 0 {
-			sum += v.weight[j] * blend(in, list, active, s, at, off+v.from[j]*s[a], k+1, get)
+			sum += v.weight[j] * blend(m, in, list, active, s, at, off+v.from[j]*s[a], k+1, get)
 		}
 	}
 	return sum
@@ -247,20 +250,23 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 	if out > mostTaps/v.taps {
 		return v, unsupportedf("%d elements of %d each", out, v.taps)
 	}
-	v.from = make([]int, out*v.taps)
+	v.from = numbersOf[int](c, mul(out, v.taps))
 	if v.taps > 1 {
-		v.weight = make([]float64, out*v.taps)
+		v.weight = numbersOf[float64](c, mul(out, v.taps))
 	}
+	m := meter{c: c}
 	for o := range out {
+		m.add(v.taps)
 		x, err := coordinate(transform, float64(o), in, out, scale, roi)
 		if err != nil {
 			return v, err
 		}
 		if transform == "tf_crop_and_resize" && (x < 0 || x > float64(in-1)) {
 			if v.outside == nil {
-				v.outside = make([]bool, out)
+				v.outside = numbersOf[uint8](c, out)
+				fillAll(c, v.outside, 0)
 			}
-			v.outside[o] = true
+			v.outside[o] = 1
 		}
 		if v.taps == 1 {
 			v.from[o] = clampTo(nearest(c.nearestMode(scale), x), in)
@@ -297,6 +303,9 @@ func (c *Call) taps(from []int, weight []float64, x float64, in int, scale, supp
 	}
 	sum := 0.0
 	for t := range from {
+		if t&often == often {
+			c.poll()
+		}
 		k := first + float64(t)
 		d := math.Abs(x-k) * stretch
 		w := 0.0
@@ -379,65 +388,27 @@ func clampTo(x float64, n int) int {
 // makeRoiAlign takes the mean, or the largest, of bilinear samples in each bin
 // of each region.
 func makeRoiAlign(c *Call) (Run, error) {
-	x, rois, index, out := c.In[0], c.In[1], c.In[2], c.Out[0]
+	x, rois, index := c.In[0], c.In[1], c.In[2]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	largest := c.Str("mode", "avg") == "max"
-	rows, columns := c.Int("output_height", 1), c.Int("output_width", 1)
-	ratio := c.Int("sampling_ratio", 0)
-	scale := c.Float("spatial_scale", 1)
-	shift := float32(0.5)
-	minimum := float32(math.Inf(-1))
-	if c.Version < 16 || c.Str("coordinate_transformation_mode", "half_pixel") == "output_half_pixel" {
-		shift, minimum = 0, 1
+	v := &roiAlign{
+		c: c, largest: c.Str("mode", "avg") == "max", rows: c.Int("output_height", 1), columns: c.Int("output_width", 1),
+		ratio: c.Int("sampling_ratio", 0), scale: c.Float("spatial_scale", 1), shift: 0.5, minimum: float32(math.Inf(-1)),
 	}
-	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	if c.Version < 16 || c.Str("coordinate_transformation_mode", "half_pixel") == "output_half_pixel" {
+		v.shift, v.minimum = 0, 1
+	}
+	if v.ratio > mostSamples {
+		return nil, fmt.Errorf("sampling_ratio is %d, expected at most %d", v.ratio, mostSamples)
+	}
+	batch, err := indexReader(index)
+	if err != nil {
+		return nil, err
+	}
 	part := func(r, _ int) {
-		image := int(data[int64](index)[r])
-		b := data[float32](rois)[4*r:]
-		x1, y1 := b[0]*scale-shift, b[1]*scale-shift
-		width, height := max(b[2]*scale-shift-x1, minimum), max(b[3]*scale-shift-y1, minimum)
-		down, along := newBinAxis(y1, height, rows, ratio, h), newBinAxis(x1, width, columns, ratio, w)
-		total := float32(max(down.grid*along.grid, 1))
-		// The places of a bin are the same in all channels.
-		var list [64]sample
-		for p := range rows * columns {
-			fromY, ny := down.inside(p / columns)
-			fromX, nx := along.inside(p % columns)
-			samples := ny * nx
-			// What lies outside of the image counts as 0 there, once.
-			outside := largest && float64(samples) < down.grid*along.grid
-			for from := 0; from == 0 || from < samples; from += len(list) {
-				n := min(len(list), samples-from)
-				for i := range list[:n] {
-					k := from + i
-					list[i] = sampleAt(h, w, down.place(p/columns, fromY+float64(k/nx)), along.place(p%columns, fromX+float64(k%nx)))
-				}
-				for ch := range channels {
-					d := &data[float32](out)[(r*channels+ch)*rows*columns+p]
-					plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
-					if largest {
-						if *d = largestOf(list[:n], plane, *d, from == 0); outside && from == 0 {
-							*d = max(*d, 0)
-						}
-						continue
-					}
-					sum := float32(0)
-					if from > 0 {
-						sum = *d
-					}
-					for i := range list[:n] {
-						s := &list[i]
-						sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
-					}
-					*d = sum
-					if from+n >= samples {
-						*d = sum / total
-					}
-				}
-			}
-		}
+		image, _ := batch(r, x.Shape[0])
+		v.region(r, image)
 	}
 	return func(p *work.Pool) error {
 		for i, image := range data[int64](index) {
@@ -445,54 +416,126 @@ func makeRoiAlign(c *Call) (Run, error) {
 				return fmt.Errorf("region %d is of image %d: expected one in [0, %d)", i, image, x.Shape[0])
 			}
 		}
+		for r := range rois.Shape[0] {
+			if r&often == 0 {
+				c.poll()
+			}
+			if high, wide := v.axes(r); max(high.samples, wide.samples) > mostSamples {
+				return fmt.Errorf("region %d of %v takes %g x %g samples for each bin, expected at most %d along an axis (sampling_ratio)",
+					r, data[float32](rois)[4*r:4*r+4], high.samples, wide.samples, mostSamples)
+			}
+		}
 		p.For(rois.Shape[0], part)
 		return nil
 	}, nil
 }
 
-// binAxis is one axis of a region that is cut into bins, each with a grid of
-// samples.
-type binAxis struct {
-	first, bin float32 // where the region begins, and the length of a bin
-	grid       float64 // samples of a bin, a whole number; 0 where it has no length that is one
-	step       float64 // between samples, where they follow from the length; else 0
-	length     int     // of the image
+// mostSamples bounds the samples of a bin along an axis.
+const mostSamples = 1 << 31
+
+// roiAlign is a RoiAlign node.
+type roiAlign struct {
+	c             *Call
+	largest       bool
+	rows, columns int // bins of a region
+	ratio         int // samples of a bin along each axis; 0: about one for each element
+	scale, shift  float32
+	minimum       float32 // of the lengths of a region
 }
 
-func newBinAxis(first, extent float32, bins, ratio, length int) binAxis {
-	a := binAxis{first: first, bin: extent / float32(bins), grid: float64(ratio), length: length}
-	if ratio > 0 {
+// roiAxis is a region along one axis of the image: where it begins, how long its
+// bins are, and how many samples each has.
+type roiAxis struct {
+	begin, bin float32
+	samples    float64
+}
+
+// axes are the two of region r.
+func (v *roiAlign) axes(r int) (high, wide roiAxis) {
+	b := data[float32](v.c.In[1])[4*r:]
+	along := func(from, to float32, bins int) roiAxis {
+		a := roiAxis{begin: from*v.scale - v.shift, samples: float64(v.ratio)}
+		length := max(to*v.scale-v.shift-a.begin, v.minimum)
+		a.bin = length / float32(bins)
+		if v.ratio <= 0 {
+			a.samples = math.Ceil(float64(length) / float64(bins))
+		}
+		if !(a.samples > 0) { // NaN, too
+			a.samples = 0
+		}
 		return a
 	}
-	bin := float64(extent) / float64(bins)
-	if a.grid = math.Ceil(bin); !(a.grid > 0 && a.grid <= math.MaxFloat32) {
-		a.grid = 0
-	}
-	a.step = bin / max(a.grid, 1)
-	return a
+	return along(b[1], b[3], v.rows), along(b[0], b[2], v.columns)
 }
 
-// place is where sample number k of a bin lies.
-func (a *binAxis) place(bin int, k float64) float32 {
-	return a.first + float32(bin)*a.bin + (float32(k)+0.5)*a.bin/float32(a.grid)
+// at is sample k of a bin.
+func (a *roiAxis) at(bin, k int) float32 {
+	return a.begin + float32(bin)*a.bin + (float32(k)+0.5)*a.bin/float32(a.samples)
 }
 
-// inside gives the samples of a bin that can lie in the image: so many from one on.
-// A region may be far larger than the image, and its samples are a pixel apart, or
-// less.
-func (a *binAxis) inside(bin int) (from float64, n int) {
-	if a.step == 0 {
-		return 0, int(a.grid)
+// inside gives the samples [from, to) of a bin that lie in [-1, high]: elsewhere an
+// image is 0. They are neighbours, as at grows with k, or falls. A region may be
+// far larger than its image.
+func (a *roiAxis) inside(bin int, high float32) (from, to int) {
+	n := int(a.samples)
+	if a.bin >= 0 {
+		from = sort.Search(n, func(k int) bool { return a.at(bin, k) >= -1 })
+		to = sort.Search(n, func(k int) bool { return !(a.at(bin, k) <= high) })
+	} else {
+		from = sort.Search(n, func(k int) bool { return a.at(bin, k) <= high })
+		to = sort.Search(n, func(k int) bool { return !(a.at(bin, k) >= -1) })
 	}
-	begin := float64(a.first) + float64(bin)*float64(a.bin)
-	// Coordinates are rounded to float32: so many samples more may.
-	reach := min(2+0x1p-20*(math.Abs(float64(a.first))+math.Abs(begin)+float64(a.bin))/a.step, 64)
-	from = max(math.Floor((-1-begin)/a.step-reach), 0)
-	to := min(math.Ceil((float64(a.length)-begin)/a.step+reach), a.grid)
-	if !(from < to) {
-		return 0, 0
+	return from, max(from, to)
+}
+
+// region does the bins of region r of an image.
+func (v *roiAlign) region(r, image int) {
+	x, out := v.c.In[0], v.c.Out[0]
+	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	high, wide := v.axes(r)
+	all := high.samples * wide.samples
+	total := float32(max(all, 1))
+	m := meter{c: v.c}
+	// The places of a bin are the same in all channels.
+	var list [64]sample
+	for p := range v.rows * v.columns {
+		fromY, toY := high.inside(p/v.columns, float32(h))
+		fromX, toX := wide.inside(p%v.columns, float32(w))
+		across := toX - fromX
+		samples := (toY - fromY) * across
+		outside := all > float64(samples)
+		for from := 0; from == 0 || from < samples; from += len(list) {
+			n := min(len(list), samples-from)
+			for i := range list[:n] {
+				list[i] = sampleAt(h, w, high.at(p/v.columns, fromY+(from+i)/across), wide.at(p%v.columns, fromX+(from+i)%across))
+			}
+			for ch := range channels {
+				m.add(8 * (n + 1))
+				d := &data[float32](out)[(r*channels+ch)*v.rows*v.columns+p]
+				plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
+				if v.largest {
+					best := *d
+					if from == 0 && outside {
+						best = 0
+					}
+					*d = largestOf(list[:n], plane, best, from == 0 && !outside)
+					continue
+				}
+				sum := float32(0)
+				if from > 0 {
+					sum = *d
+				}
+				for i := range list[:n] {
+					s := &list[i]
+					sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
+				}
+				*d = sum
+				if from+n >= samples {
+					*d = sum / total
+				}
+			}
+		}
 	}
-	return from, int(to - from)
 }
 
 // sample is a place between four elements of a plane.

@@ -27,6 +27,9 @@ func makeNonZero(c *Call) (Run, error) {
 	return func(*work.Pool) error {
 		n, found := in.Len(), 0
 		for i := range n {
+			if i&often == 0 {
+				c.poll()
+			}
 			if get(in.At, i) != 0 {
 				found++
 			}
@@ -37,6 +40,9 @@ func makeNonZero(c *Call) (Run, error) {
 		d := data[int64](c.Out[0])
 		k := 0
 		for i := range n {
+			if i&often == 0 {
+				c.poll()
+			}
 			if get(in.At, i) == 0 {
 				continue
 			}
@@ -71,11 +77,13 @@ func makeCompress(c *Call) (Run, error) {
 		keep := data[bool](cond)
 		keep = keep[:min(len(keep), n)]
 		found := 0
-		for _, b := range keep {
-			if b {
-				found++
+		c.steps(len(keep), func(from, to int) {
+			for _, b := range keep[from:to] {
+				if b {
+					found++
+				}
 			}
-		}
+		})
 		shape := []int{found}
 		if k >= 0 {
 			shape = slices.Clone(in.Shape)
@@ -85,10 +93,13 @@ func makeCompress(c *Call) (Run, error) {
 			return err
 		}
 		to := 0
+		m := meter{c: c}
 		for o := range outer {
 			for i, b := range keep {
+				m.add(1)
 				if b {
-					copy(span[byte](unsafe.Add(c.Out[0].At, to), inner), span[byte](unsafe.Add(in.At, (o*n+i)*inner), inner))
+					m.add(inner)
+					c.copy(span[byte](unsafe.Add(c.Out[0].At, to), inner), span[byte](unsafe.Add(in.At, (o*n+i)*inner), inner))
 					to += inner
 				}
 			}
@@ -118,25 +129,34 @@ func makeNonMaxSuppression(c *Call) (Run, error) {
 		}
 		images, classes, n := scores.Shape[0], scores.Shape[1], scores.Shape[2]
 		var kept []int64
-		order := make([]int, 0, n)
+		order, chosen := numbersOf[int](c, n)[:0], numbersOf[int](c, n)[:0]
+		m := meter{c: c}
 		for image := range images {
 			all := data[float32](boxes)[image*n*4 : (image+1)*n*4]
 			for class := range classes {
 				s := data[float32](scores)[(image*classes+class)*n:][:n]
 				order = order[:0]
 				for i, v := range s {
+					m.add(1)
 					if v > least {
 						order = append(order, i)
 					}
 				}
-				slices.SortStableFunc(order, func(a, b int) int { return -order2(s[a], s[b]) })
-				var chosen []int
+				slices.SortStableFunc(order, func(a, b int) int {
+					m.add(8)
+					return -order2(s[a], s[b])
+				})
+				chosen = chosen[:0]
 				for _, i := range order {
 					if len(chosen) >= most {
 						break
 					}
+					m.add(8 * len(chosen))
 					if !slices.ContainsFunc(chosen, func(j int) bool { return intersection(all[4*i:], all[4*j:], center) > overlap }) {
 						chosen = append(chosen, i)
+						if len(kept)+3 > cap(kept) {
+							kept = append(numbersOf[int64](c, max(3<<10, 2*cap(kept)))[:0], kept...)
+						}
 						kept = append(kept, int64(image), int64(class), int64(i))
 					}
 				}

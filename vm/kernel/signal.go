@@ -28,11 +28,14 @@ func cosines(constant, once, twice float64) func(*Call) (Run, error) {
 		if c.Int("periodic", 1) == 0 {
 			period--
 		}
-		return func(*work.Pool) error {
-			for i := range n {
+		part := func(p, _ int) {
+			for i := p * grain; i < min((p+1)*grain, n); i++ {
 				angle := 2 * math.Pi * float64(i) / period
 				set(out.At, i, constant+once*math.Cos(angle)+twice*math.Cos(2*angle))
 			}
+		}
+		return func(w *work.Pool) error {
+			w.For(cuts(n, grain), part)
 			return nil
 		}, nil
 	}
@@ -52,18 +55,31 @@ func makeMelWeightMatrix(c *Call) (Run, error) {
 		mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
 		low := mel(c.number(3))
 		step := (mel(c.number(4)) - low) / float64(bands+2)
-		corner := make([]int, bands+2)
-		for i := range corner {
+		m := meter{c: c}
+		corner := func(i int) (int, error) {
+			m.add(8)
 			hertz := 700 * (math.Pow(10, (low+float64(i)*step)/2595) - 1)
 			bin := math.Floor((length + 1) * hertz / rate)
 			if !(bin >= 0 && bin < float64(bins)) {
-				return fmt.Errorf("band edge %d lies at bin %v, expected one of [0, %d)", i, bin, bins)
+				return 0, fmt.Errorf("band edge %d lies at bin %v, expected one of [0, %d)", i, bin, bins)
 			}
-			corner[i] = int(bin)
+			return int(bin), nil
 		}
-		clear(raw(out))
+		left, err := corner(0)
+		if err != nil {
+			return err
+		}
+		centre, err := corner(1)
+		if err != nil {
+			return err
+		}
+		c.clear(raw(out))
 		for i := range bands {
-			left, centre, right := corner[i], corner[i+1], corner[i+2]
+			right, err := corner(i + 2)
+			if err != nil {
+				return err
+			}
+			m.add(max(right-left, 0))
 			for j := left; j < centre; j++ {
 				set(out.At, j*bands+i, float64(j-left)/float64(centre-left))
 			}
@@ -71,6 +87,7 @@ func makeMelWeightMatrix(c *Call) (Run, error) {
 			for j := centre + 1; j < right; j++ {
 				set(out.At, j*bands+i, float64(right-j)/float64(right-centre))
 			}
+			left, centre = centre, right
 		}
 		return nil
 	}, nil

@@ -35,7 +35,9 @@ func makeTfIdfVectorizer(c *Call) (Run, error) {
 	if x.rank() < 1 || x.rank() > 2 || weights != nil && len(weights) != len(places) {
 		return nil, fmt.Errorf("shape %v and %d weights for %d n-grams", x.Shape, len(weights), len(places))
 	}
-	// The n-grams by length, in the order of places.
+	// The n-grams by length, in the order of places. The pool has none that are
+	// longer than ngram_counts is.
+	most = min(most, len(starts))
 	grams := make([]map[string]int, most+1)
 	next := 0
 	for length := 1; length <= len(starts); length++ {
@@ -63,21 +65,26 @@ func makeTfIdfVectorizer(c *Call) (Run, error) {
 			return nil, fmt.Errorf("place %d, expected one of [0, %d)", p, columns)
 		}
 	}
+	read, _ := intReader(x.Type)
+	line := numbersOf[int](c, n)
 	return func(*work.Pool) error {
-		words, err := readInts(x)
-		if err != nil {
-			return err
-		}
 		d := data[float32](out)
-		clear(d)
-		for row := 0; row*n < len(words) && n > 0; row++ {
-			line, to := words[row*n:(row+1)*n], d[row*columns:(row+1)*columns]
+		fillAll(c, d, 0)
+		m := meter{c: c}
+		for row := 0; n > 0 && row < x.Len()/n; row++ {
+			for i := range line {
+				m.add(1)
+				line[i] = int(read(x.At, row*n+i))
+			}
+			to := d[row*columns : (row+1)*columns]
 			for length := least; length <= most; length++ {
-				for skip := range skips + 1 {
+				// Words further apart than the line is long make no n-gram.
+				for skip := 0; skip <= skips && (length-1)*(skip+1) < n; skip++ {
 					if length == 1 && skip > 0 || grams[length] == nil {
 						break
 					}
 					for i := 0; i+(length-1)*(skip+1) < n; i++ {
+						m.add(8 * length)
 						k, known := grams[length][gram(line[i:], skip+1, length)]
 						switch {
 						case !known:
@@ -91,6 +98,7 @@ func makeTfIdfVectorizer(c *Call) (Run, error) {
 			}
 			if mode != "TF" && weights != nil {
 				for k, p := range places {
+					m.add(1)
 					to[p] *= float32(weights[k])
 				}
 			}

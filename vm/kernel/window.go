@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 )
 
 // window is how a kernel of a convolution or a pooling slides over an image: the
@@ -11,6 +12,10 @@ type window struct {
 	axes                               int
 	in, out, kernel, stride, dil, pads [3]int // pads: before the image
 }
+
+// mostPlaces bounds strides, pads and windows, so that sums and products of places
+// fit.
+const mostPlaces = 1 << 30
 
 // newWindow reads the attributes of a node. kernel is its kernel's shape, in and
 // out the spatial lengths.
@@ -45,6 +50,9 @@ func newWindow(c *Call, kernel, in, out []int) (*window, error) {
 		if v.stride[a] < 1 || v.dil[a] < 1 || v.kernel[a] < 1 {
 			return nil, fmt.Errorf("strides %v, dilations %v, kernel %v: expected at least 1", v.stride, v.dil, v.kernel)
 		}
+		if v.stride[a] > mostPlaces || v.kernel[a] > mostPlaces || v.dil[a] > mostPlaces || v.kernel[a]*v.dil[a] > mostPlaces {
+			return nil, fmt.Errorf("strides %v, dilations %v, kernel %v: expected windows of at most %d", v.stride, v.dil, v.kernel, mostPlaces)
+		}
 	}
 	pads := c.Ints("pads")
 	switch mode := c.Str("auto_pad", "NOTSET"); mode {
@@ -54,6 +62,9 @@ func newWindow(c *Call, kernel, in, out []int) (*window, error) {
 				return nil, fmt.Errorf("pads %v, expected %d of them", pads, 2*n)
 			}
 			copy(v.pads[3-n:], pads[:n])
+			if slices.Max(pads) > mostPlaces || slices.Min(pads) < -mostPlaces {
+				return nil, fmt.Errorf("pads %v: expected at most %d", pads, mostPlaces)
+			}
 		}
 	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":

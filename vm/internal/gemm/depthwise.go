@@ -15,6 +15,7 @@ type Depthwise struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image
 	Act                                    Activation
 	Low, High                              float32 // of Clip
+	Stop                                   Stopper // nil: never
 }
 
 const (
@@ -77,6 +78,9 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 			}
 		}
 		for oh := 0; oh < d.Out[1]; oh += band {
+			if d.Stop != nil && d.Stop.Stopping() {
+				return
+			}
 			rows := min(band, d.Out[1]-oh)
 			if n == 0 {
 				if clamp != 0 {

@@ -44,6 +44,10 @@ type Operand interface {
 	Pack(dst []float32, width, first, k, n int)
 }
 
+// Stopper tells that results are not wanted any more. Tile and Plane look now and
+// then, and return at once.
+type Stopper interface{ Stopping() bool }
+
 // Activation is applied to an element of C once it is complete.
 type Activation int8
 
@@ -68,6 +72,7 @@ type Product struct {
 	// Across: C is written column by column, Stride elements from one to the
 	// next. A is an image (or a Dense one, Step 1), see Across.
 	Across bool
+	Stop   Stopper // nil: never
 }
 
 // Tiles is how many parts the product is cut into.
@@ -155,6 +160,9 @@ func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch u
 		p.epilogue(&w, k == 0, k+w.depth == p.K)
 		p.left(&w, side, height, i0, m, k)
 		for j := j0; j < j0+n; j += width {
+			if p.Stop != nil && p.Stop.Stopping() {
+				return
+			}
 			w.columns = min(width, j0+n-j)
 			p.right(&w, strip, width, j, k)
 			w.c = unsafe.Add(c, 4*(j-j0))

@@ -161,7 +161,7 @@ func TestProduct(t *testing.T) {
 						t.Fatalf("%d x %d x %d: element %d beyond C was written", m, n, k, i)
 					}
 				}
-				pa, pb := PackA(at(make([]float32, PackedABytes(m, k)/4+1)), &da, m, k), PackB(at(make([]float32, PackedBBytes(n, k)/4+1)), &db, n, k)
+				pa, pb := PackA(at(make([]float32, PackedABytes(m, k)/4+1)), &da, m, k, nil), PackB(at(make([]float32, PackedBBytes(n, k)/4+1)), &db, n, k, nil)
 				p.A, p.B = &pa, &pb
 				packed := append([]float32{}, before...)
 				run(&p, packed, bias, r)
@@ -213,7 +213,7 @@ func TestHalfOperands(t *testing.T) {
 				p.A, p.B = &na, &nb
 				run(&p, got, nil, r)
 				same(t, fmt.Sprintf("size %d, way %d", s, ways), got, want)
-				pb := PackB(at(make([]float32, PackedBBytes(n, k)/4)), &nb, n, k)
+				pb := PackB(at(make([]float32, PackedBBytes(n, k)/4)), &nb, n, k, nil)
 				p.B = &pb
 				run(&p, got, nil, r)
 				same(t, fmt.Sprintf("size %d, way %d, packed", s, ways), got, want)
@@ -355,10 +355,10 @@ func BenchmarkProduct(b *testing.B) {
 					p := &Product{M: m, N: n, K: k, Alpha: 1, Stride: n, A: &dx, B: &dy}
 					switch packed {
 					case "A":
-						pa := PackA(at(make([]float32, PackedABytes(m, k)/4)), &dx, m, k)
+						pa := PackA(at(make([]float32, PackedABytes(m, k)/4)), &dx, m, k, nil)
 						p.A = &pa
 					case "B":
-						pb := PackB(at(make([]float32, PackedBBytes(n, k)/4)), &dy, n, k)
+						pb := PackB(at(make([]float32, PackedBBytes(n, k)/4)), &dy, n, k, nil)
 						p.B = &pb
 					}
 					rate(b, m*n*k, func() {

@@ -86,7 +86,7 @@ func TestConvolution(t *testing.T) {
 
 // sameAcross: with pixels down and channels across, the bits are the same.
 func sameAcross(t *testing.T, p *Product, w *window, x, want, bias []float32, r *rand.Rand) {
-	b := PackB(at(make([]float32, PackedBBytes(p.M, p.K)/4+1)), p.A, p.M, p.K)
+	b := PackB(at(make([]float32, PackedBBytes(p.M, p.K)/4+1)), p.A, p.M, p.K, nil)
 	q := &Product{M: p.N, N: p.M, K: p.K, Alpha: 1, ColBias: true, Stride: p.N, B: &b, Across: true}
 	images := []Operand{w.image(x)}
 	if w.kernel == ones() && w.stride == ones() && w.pad == [3]int{} && w.to == w.pad {
@@ -148,7 +148,7 @@ func BenchmarkConvolution(b *testing.B) {
 				k, out := c.w.channels*c.w.kernel[1]*c.w.kernel[2], c.w.out()
 				n := out[1] * out[2]
 				x, weights, y := floats(r, c.w.channels*c.w.in[1]*c.w.in[2]), floats(r, c.m*k), make([]float32, c.m*n)
-				a := PackA(at(make([]float32, PackedABytes(c.m, k)/4)), &Dense{At: at(weights), Len: c.m, Step: k, Deep: 1}, c.m, k)
+				a := PackA(at(make([]float32, PackedABytes(c.m, k)/4)), &Dense{At: at(weights), Len: c.m, Step: k, Deep: 1}, c.m, k, nil)
 				p := &Product{M: c.m, N: n, K: k, Alpha: 1, Stride: n, A: &a, B: c.w.image(x)}
 				rate(b, c.m*n*k, func() {
 					for tile := range p.Tiles() {

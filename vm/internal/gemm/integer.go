@@ -10,6 +10,7 @@ type Integer struct {
 	M, N, K int
 	A       IntegerRows
 	B       IntegerColumns
+	Stop    Stopper // nil: never
 }
 
 // The block of C that the micro-kernels for integers make: twice the rows with
@@ -73,6 +74,9 @@ func (p *Integer) Tile(tile int, c unsafe.Pointer, stride int, scratch unsafe.Po
 		w.a, w.aRow = p.A.rows(side, i0, m, k, deep)
 		w.aStrip = pairsHeight() * w.aRow
 		for j := 0; j < n; j += integerColumns {
+			if p.Stop != nil && p.Stop.Stopping() {
+				return
+			}
 			w.columns = min(integerColumns, n-j)
 			w.b = p.B.columns(strip, stage, j0+j, k, deep)
 			w.c = unsafe.Add(c, 4*j)
@@ -128,10 +132,11 @@ func packedStep(k int) int {
 // PackedRowsBytes is the size of m rows of depth k.
 func PackedRowsBytes(m, k int) int { return m * packedStep(k) }
 
-// PackRows widens m rows of depth k into PackedRowsBytes(m, k) bytes at dst.
-func PackRows(dst unsafe.Pointer, a *Bytes, m, k int) PackedRows {
+// PackRows widens m rows of depth k into PackedRowsBytes(m, k) bytes at dst. It
+// returns early where stop, which may be nil, says so.
+func PackRows(dst unsafe.Pointer, a *Bytes, m, k int, stop Stopper) PackedRows {
 	step := packedStep(k)
-	for i := range m {
+	for i := 0; i < m && (stop == nil || !stop.Stopping()); i++ {
 		row := unsafe.Slice((*int16)(unsafe.Add(dst, i*step)), 2*cuts(k, 2))
 		a.widen(row, i, 0, k)
 	}
@@ -155,11 +160,11 @@ func PackedColumnsBytes(n, k int) int {
 }
 
 // PackColumns pairs n columns of depth k into PackedColumnsBytes(n, k) bytes at
-// dst.
-func PackColumns(dst unsafe.Pointer, b *Bytes, n, k int) PackedColumns {
+// dst, as PackRows.
+func PackColumns(dst unsafe.Pointer, b *Bytes, n, k int, stop Stopper) PackedColumns {
 	var stage [stageBytes]byte
 	size := 2 * integerColumns * cuts(k, 2)
-	for j := 0; j < n; j += integerColumns {
+	for j := 0; j < n && (stop == nil || !stop.Stopping()); j += integerColumns {
 		strip := unsafe.Slice((*int16)(unsafe.Add(dst, 2*j/integerColumns*size)), size)
 		for from := 0; from < k; from += 2 * mostDepth {
 			deep := min(2*mostDepth, k-from)

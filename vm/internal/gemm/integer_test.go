@@ -93,8 +93,8 @@ func TestInteger(t *testing.T) {
 			}
 			p := &Integer{M: m, N: n, K: k, A: &da, B: &db}
 			check("as it lies", p)
-			pa := PackRows(at(make([]byte, PackedRowsBytes(m, k))), &da, m, k)
-			pb := PackColumns(at(make([]byte, PackedColumnsBytes(n, k))), &db, n, k)
+			pa := PackRows(at(make([]byte, PackedRowsBytes(m, k))), &da, m, k, nil)
+			pb := PackColumns(at(make([]byte, PackedColumnsBytes(n, k))), &db, n, k, nil)
 			p.A, p.B = &pa, &pb
 			check("packed", p)
 		}
@@ -156,7 +156,7 @@ func BenchmarkInteger(b *testing.B) {
 				x, y, c := draw(r, m*k), draw(r, n*k), make([]int32, m*n)
 				dx := Bytes{At: at(x), Len: m, Step: k, Deep: 1, Zeros: []int16{3}}
 				dy := Bytes{At: at(y), Len: n, Step: 1, Deep: n, Signed: true, Zeros: []int16{0}}
-				pb := PackColumns(at(make([]byte, PackedColumnsBytes(n, k))), &dy, n, k)
+				pb := PackColumns(at(make([]byte, PackedColumnsBytes(n, k))), &dy, n, k, nil)
 				p := &Integer{M: m, N: n, K: k, A: &dx, B: &pb}
 				rate(b, m*n*k, func() {
 					for tile := range p.Tiles() {

@@ -17,18 +17,20 @@ func PackedBBytes(n, k int) int { return packedBytes(n, k, levels[chosen].column
 
 func packedBytes(n, k, width int) int { return 4 * cuts(n, width) * width * k }
 
-// PackA packs A, of m rows and k columns, into PackedABytes(m, k) bytes at dst.
-func PackA(dst unsafe.Pointer, a Operand, m, k int) Packed {
-	return packWhole(dst, a, m, k, levels[chosen].rows)
+// PackA packs A, of m rows and k columns, into PackedABytes(m, k) bytes at dst. It
+// returns early where stop, which may be nil, says so.
+func PackA(dst unsafe.Pointer, a Operand, m, k int, stop Stopper) Packed {
+	return packWhole(dst, a, m, k, levels[chosen].rows, stop)
 }
 
-// PackB packs B, of k rows and n columns, into PackedBBytes(n, k) bytes at dst.
-func PackB(dst unsafe.Pointer, b Operand, n, k int) Packed {
-	return packWhole(dst, b, n, k, levels[chosen].columns)
+// PackB packs B, of k rows and n columns, into PackedBBytes(n, k) bytes at dst, as
+// PackA.
+func PackB(dst unsafe.Pointer, b Operand, n, k int, stop Stopper) Packed {
+	return packWhole(dst, b, n, k, levels[chosen].columns, stop)
 }
 
-func packWhole(dst unsafe.Pointer, from Operand, n, k, width int) Packed {
-	for i := 0; i < n; i += width {
+func packWhole(dst unsafe.Pointer, from Operand, n, k, width int, stop Stopper) Packed {
+	for i := 0; i < n && (stop == nil || !stop.Stopping()); i += width {
 		from.Pack(unsafe.Slice(float(dst, 4*i*k), width*k), width, i, 0, k)
 	}
 	return Packed{dst, k}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/memory"
+	"github.com/onnxmem/onnxmem/internal/npy"
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// grace is how long a run may take to end by itself once it is told to. The process
+// ends then, whatever runs.
+const grace = 80 * time.Millisecond
+
+// deadline ends a run at the time limit, or when the process is told to end.
+type deadline struct {
+	running atomic.Pointer[vm.Session] // to say which node runs
+	over    chan struct{}
+}
+
+// deadline gives the context of the work, which counts from now on; end is to be
+// called when the work is done.
+func (c *runCmd) deadline(e *env) (ctx context.Context, d *deadline, end func()) {
+	ctx, release := e.signals.context()
+	cancel := context.CancelFunc(func() {})
+	if c.TimeLimit > 0 {
+		ctx, cancel = context.WithTimeoutCause(ctx, c.TimeLimit, fmt.Errorf("the time limit of %v is over", c.TimeLimit))
+	}
+	d = &deadline{over: make(chan struct{})}
+	forget := context.AfterFunc(ctx, func() {
+		select {
+		case <-d.over:
+		case <-time.After(grace):
+			d.quit(e, c.Model, context.Cause(ctx))
+		}
+	})
+	return ctx, d, func() {
+		close(d.over)
+		forget()
+		cancel()
+		release()
+	}
+}
+
+// quit ends the process in the middle of what does not look at its context: reading
+// files, preparing kernels.
+func (d *deadline) quit(e *env, file string, cause error) {
+	atomicfile.Stop()
+	err := &graph.Error{File: file, Offset: -1, Err: fmt.Errorf("%w: %w", vm.ErrStopped, cause)}
+	if s := d.running.Load(); s != nil {
+		err.Node = s.Running()
+	}
+	fmt.Fprintln(e.stderr, "onnxmem:", units.OneLine(err))
+	os.Exit(exitFailed)
+}
+
+// room is how many bytes values that are read or drawn may take.
+func (c *runCmd) room() int64 {
+	if c.MemoryLimit != nil {
+		return int64(*c.MemoryLimit)
+	}
+	if free, ok := memory.Free(); ok {
+		return free
+	}
+	return maxArray
+}
+
+// fits fails where the values that are drawn for inputs would take more than there
+// is room for.
+func (c *runCmd) fits(program *vm.Program, given map[string]vm.Value) error {
+	var sum int64
+	for _, t := range program.Inputs() {
+		if _, ok := given[t.Name]; ok || !t.Type.Exact() {
+			continue
+		}
+		if most := c.room(); t.Bytes > most-sum {
+			return &graph.Error{File: c.Model, Tensor: t.Name, Offset: -1, Err: &vm.LimitError{Bytes: t.Bytes, Taken: sum, Limit: most, Free: c.MemoryLimit == nil}}
+		}
+		sum += t.Bytes
+	}
+	return nil
+}
+
+// held is what values take that are there while the model runs.
+func held(values map[string]vm.Value) int64 {
+	var sum int64
+	for _, v := range values {
+		sum += int64(len(v.Data))
+	}
+	return sum
+}
+
+// limitFailure makes failures of errors that tell of a limit, of time or memory: the
+// input is not to blame.
+func limitFailure(err error) error {
+	var over *vm.LimitError
+	switch {
+	case errors.As(err, &over) && over.FitsUnpacked():
+		return &failure{exitFailed, err.Error() + " (say --pack no, or --memory-limit SIZE for more)"}
+	case errors.As(err, &over):
+		return &failure{exitFailed, err.Error() + " (say --memory-limit SIZE for more)"}
+	case errors.Is(err, vm.ErrStopped), errors.Is(err, npy.ErrTooLarge):
+		return &failure{exitFailed, err.Error()}
+	}
+	return err
+}

@@ -1,0 +1,33 @@
+package memory
+
+import (
+	"math"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// memoryStatus is MEMORYSTATUSEX.
+type memoryStatus struct {
+	length                  uint32
+	load                    uint32
+	totalPhys, availPhys    uint64
+	totalPage, availPage    uint64 // what can be committed
+	totalVirtual, availVirt uint64
+	availExtended           uint64
+}
+
+var globalMemoryStatusEx = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemoryStatusEx")
+
+// free is the physical memory that is available, and no more than can be
+// committed.
+func free() (int64, bool) {
+	s := memoryStatus{length: uint32(unsafe.Sizeof(memoryStatus{}))}
+	if globalMemoryStatusEx.Find() != nil {
+		return 0, false
+	}
+	if done, _, _ := globalMemoryStatusEx.Call(uintptr(unsafe.Pointer(&s))); done == 0 {
+		return 0, false
+	}
+	return int64(min(s.availPhys, s.availPage, math.MaxInt64)), true
+}

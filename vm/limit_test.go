@@ -1,0 +1,166 @@
+package vm_test
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// A limit below what the session takes is refused when it is made; one byte more
+// and it runs.
+func TestMemoryLimit(t *testing.T) {
+	p, r := trained(t, classifier(t))
+	s := newSession(t, p, vm.Options{Workers: 1})
+	needed := s.Memory()
+	s.Close()
+	if needed.Bytes() != needed.ArenaBytes+needed.StateBytes+needed.ScratchBytes+needed.TableBytes || needed.ArenaBytes == 0 || needed.StateBytes == 0 || needed.ScratchBytes == 0 {
+		t.Errorf("%+v", needed)
+	}
+	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: needed.Bytes() - 1})
+	var over *vm.LimitError
+	var at *graph.Error
+	if !errors.As(err, &over) || over.Needs != needed || over.Taken+over.Bytes != needed.Bytes() || over.Limit != needed.Bytes()-1 || over.Free ||
+		!errors.As(err, &at) || at.Node == "" ||
+		!regexp.MustCompile(`classifier\.onnx: .*: needs .* B\): arena .*B, parameters and states .*B, scratch .*B, tables .*B: expected at most .* B\)$`).MatchString(err.Error()) {
+		t.Errorf("got %v", err)
+	}
+	_, err = p.NewSession(vm.Options{Workers: 1, MemoryLimit: needed.ArenaBytes})
+	if !errors.As(err, &over) || over.Bytes != needed.ArenaBytes+needed.StateBytes || over.Taken != 0 {
+		t.Errorf("got %v", err)
+	}
+	s = newSession(t, p, vm.Options{Workers: 1, MemoryLimit: needed.Bytes()})
+	if err := s.Load(r.Step.Params); err != nil {
+		t.Fatal(err)
+	}
+	advance(t, s, 1)
+}
+
+// The sessions of a program share its limit, and give back what they took.
+func TestSessionsShareALimit(t *testing.T) {
+	p, _ := trained(t, classifier(t))
+	first := newSession(t, p, vm.Options{Workers: 1})
+	needed := first.Memory().Bytes()
+	for range 3 {
+		opt := vm.Options{Workers: 1, MemoryLimit: 2*needed - 1}
+		var over *vm.LimitError
+		if _, err := p.NewSession(opt); !errors.As(err, &over) || over.Taken < needed {
+			t.Fatalf("a second session in the memory of less than two: %v", err)
+		}
+		opt.MemoryLimit++
+		second, err := p.NewSession(opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Close()
+	}
+	if _, err := p.NewSession(vm.Options{MemoryLimit: -1}); err != nil {
+		t.Errorf("without a limit: %v", err)
+	}
+}
+
+// Comparing takes the memory of two sessions.
+func TestCheckCountsBothSessions(t *testing.T) {
+	p, s := session(t, classifier(t), passes.Options{}, vm.Options{Workers: 1})
+	needed := s.Memory()
+	s.Close()
+	inputs := noise(p)
+	runs := []map[string]vm.Value{inputs}
+	limit := needed.Bytes() + needed.PackedBytes + 64
+	if _, err := newSession(t, p, vm.Options{Workers: 1, MemoryLimit: limit}).Run(t.Context(), inputs); err != nil {
+		t.Fatal(err)
+	}
+	var over *vm.LimitError
+	if _, err := p.CheckRun(t.Context(), runs, vm.Options{Workers: 1, MemoryLimit: limit}); !errors.As(err, &over) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is packed beside the plan counts, and a session says that it would fit
+// without.
+func TestPackedWeightsCount(t *testing.T) {
+	p, s := session(t, classifier(t), passes.Options{}, vm.Options{Workers: 1, NoPack: true})
+	needed := s.Memory()
+	s.Close()
+	if needed.PackedBytes != 0 {
+		t.Fatalf("%+v", needed)
+	}
+	// Room for the weights, but not for the scratch behind them.
+	limit := needed.Bytes()
+	_, err := p.NewSession(vm.Options{Workers: 1, MemoryLimit: limit})
+	var over *vm.LimitError
+	if !errors.As(err, &over) || !over.FitsUnpacked() || over.Needs.PackedBytes == 0 || !strings.Contains(err.Error(), "packed weights") {
+		t.Fatalf("got %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A tensor whose size depends on data is refused before it is taken, with the node,
+// the tensor, the bytes and the limit. A shape that overflows is an error of its
+// own: no limit would do.
+func TestDynamicTensorsAreLimited(t *testing.T) {
+	const huge = 1 << 40
+	for _, c := range []struct {
+		op    string
+		in    func(n int64) []vm.Value // with n as the length that is asked for
+		bytes int64                    // of a length of huge
+	}{
+		{"ConstantOfShape", func(n int64) []vm.Value { return list(vm.Int64s([]int64{n, 2}, 2)) }, huge * 8},
+		{"Expand", func(n int64) []vm.Value { return list(vm.Float32s([]float32{1}), vm.Int64s([]int64{n}, 1)) }, huge * 4},
+		{"Tile", func(n int64) []vm.Value { return list(vm.Float32s([]float32{1, 2}, 2), vm.Int64s([]int64{n}, 1)) }, huge * 8},
+		{"Range", func(n int64) []vm.Value {
+			return list(vm.Int64s([]int64{0}), vm.Int64s([]int64{n}), vm.Int64s([]int64{1}))
+		}, huge * 8},
+		{"Pad", func(n int64) []vm.Value { return list(vm.Float32s([]float32{1, 2}, 2), vm.Int64s([]int64{n, 0}, 2)) }, huge*4 + 8},
+		{"HannWindow", func(n int64) []vm.Value { return list(vm.Int64s([]int64{n})) }, huge * 4},
+		{"OneHot", func(n int64) []vm.Value {
+			return list(vm.Int64s([]int64{1, 2}, 2), vm.Int64s([]int64{n}), vm.Float32s([]float32{0, 1}, 2))
+		}, huge * 8},
+		{"Resize", func(n int64) []vm.Value {
+			return list(vm.Float32s([]float32{1, 2}, 2), absent, absent, vm.Int64s([]int64{n}, 1))
+		}, huge * 4},
+		{"MelWeightMatrix", func(n int64) []vm.Value {
+			return list(vm.Int64s([]int64{n}), vm.Int64s([]int64{2}), vm.Int64s([]int64{8}), vm.Float32s([]float32{0}), vm.Float32s([]float32{4}))
+		}, huge * 8},
+	} {
+		p, values := prepared(t, &runCase{op: c.op, in: c.in(huge)})
+		s := newSession(t, p, vm.Options{MemoryLimit: 1 << 20})
+		for range 2 { // none of it has harmed the session
+			_, err := s.Run(t.Context(), values)
+			var over *vm.LimitError
+			var at *graph.Error
+			switch {
+			case !errors.As(err, &over) || over.Bytes < c.bytes || over.Bytes > c.bytes+64 || over.Limit != 1<<20 || over.Taken >= 1<<20:
+				t.Errorf("%s: got %v, want an error about %d bytes", c.op, err, c.bytes)
+			case !errors.As(err, &at) || !strings.Contains(at.Node, c.op) || at.Tensor != "y0":
+				t.Errorf("%s: got %v, want the node and the tensor", c.op, err)
+			}
+		}
+		p, values = prepared(t, &runCase{op: c.op, in: c.in(math.MaxInt64 - 1)})
+		_, err := newSession(t, p, vm.Options{}).Run(t.Context(), values)
+		if err == nil || errors.As(err, new(*vm.LimitError)) || strings.Contains(err.Error(), "internal") {
+			t.Errorf("%s beyond all bounds: got %v, want an error about the shape", c.op, err)
+		}
+	}
+}
+
+func list(v ...vm.Value) []vm.Value { return v }
+
+// prepared is the program of a node, and the values of its inputs.
+func prepared(t testing.TB, k *runCase) (*vm.Program, map[string]vm.Value) {
+	t.Helper()
+	g, opsets, values := k.graph()
+	p, err := planGraph(g, opsets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p, values
+}
