@@ -15,8 +15,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"

@@ -1,0 +1,91 @@
+package mutate
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+func seeds(t testing.TB) []*Seed {
+	t.Helper()
+	dir := os.Getenv("ONNXMEM_DATA")
+	if dir == "" {
+		t.Skip("ONNXMEM_DATA names no folder of test data")
+	}
+	list, err := Seeds(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestLargeSeeds: what mutants are made of runs as it is.
+func TestLargeSeeds(t *testing.T) {
+	list, err := largeSeeds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if r := Run(s.sound()); r.Stage != Ran {
+			t.Errorf("%s is refused when %s: %v %s", s.Name(), r.Stage, r.Refusal, r.Finding)
+		}
+	}
+}
+
+// TestMutants: no mutant does what none may. "make mutants" runs more of them.
+func TestMutants(t *testing.T) {
+	list := seeds(t)
+	var sum Summary
+	for n := range uint64(4 * len(list)) {
+		c, err := list[n%uint64(len(list))].Mutant(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Add(c, Run(c))
+	}
+	t.Log(&sum)
+	if len(sum.Findings) > 0 {
+		t.Error("a mutant did what none may: see the table")
+	}
+	if sum.Stages[Ran] < sum.Total/4 || sum.Stages[Started] == 0 || sum.Stages[Prepared] == 0 {
+		t.Errorf("the mutants are of one kind: %v", sum.Stages)
+	}
+}
+
+// TestMutantAgain: a mutant is known by its test and number.
+func TestMutantAgain(t *testing.T) {
+	list := seeds(t)
+	for n := range uint64(200) {
+		s := list[n*7%uint64(len(list))]
+		a, err := s.Mutant(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Mutant(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a.Model, b.Model) || !slices.Equal(a.Edits, b.Edits) ||
+			!maps.EqualFunc(a.Inputs, b.Inputs, func(x, y vm.Value) bool { return x.String() == y.String() && bytes.Equal(x.Data, y.Data) }) {
+			t.Errorf("%s: made twice, it differs: %v and %v", a.Name, a.Edits, b.Edits)
+		}
+	}
+}
+
+func FuzzMutants(f *testing.F) {
+	list := seeds(f)
+	f.Add(uint64(0))
+	f.Fuzz(func(t *testing.T, n uint64) {
+		c, err := list[n%uint64(len(list))].Mutant(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := Run(c); r.Finding != "" {
+			t.Errorf("%s: %v: %s", c.Name, c.Edits, r.Finding)
+		}
+	})
+}
