@@ -212,6 +212,10 @@ func convTranspose(c *Call) error {
 	shape := []graph.Dim{c.DimOf(0, 0), m}
 	for i := range rank - 2 {
 		n := c.DimOf(0, 2+i)
+		spread, err := c.times(n, graph.Dim(win.strides[i]))
+		if err != nil {
+			return err
+		}
 		var out graph.Dim
 		switch {
 		case len(stated) > 0:
@@ -220,10 +224,10 @@ func convTranspose(c *Call) error {
 			}
 			out = graph.Dim(stated[i])
 		case win.same():
-			out = MulDims(n, graph.Dim(win.strides[i]))
+			out = spread
 		default:
 			least := extra[i] - win.strides[i] - win.pads[i] - win.pads[rank-2+i]
-			wide := AddDims(MulDims(n, graph.Dim(win.strides[i])), win.extent(i))
+			wide := AddDims(spread, win.extent(i))
 			if wide.Exact() && clampAdd(int64(wide), least) < 0 {
 				return c.Errf("output axis %d would have length %d: the padding is larger than the image", 2+i, int64(wide)+least)
 			}
@@ -264,8 +268,15 @@ func deformConv(c *Call) error {
 	if n := c.DimOf(0, 1); n.Exact() && int64(n)%groups != 0 {
 		return c.BadInput(0, "a multiple of offset_group %d as channels", groups)
 	}
-	points := MulDims(Product(c.In[1].Shape[2:]), graph.Dim(groups))
-	offset := with(out, 1, MulDims(points, graph.Dim(len(out)-2)))
+	points, err := c.times(Product(c.In[1].Shape[2:]), graph.Dim(groups))
+	if err != nil {
+		return err
+	}
+	coordinates, err := c.times(points, graph.Dim(len(out)-2))
+	if err != nil {
+		return err
+	}
+	offset := with(out, 1, coordinates)
 	if err := c.WantShape(2, "an offset per spatial axis and element of the kernel", offset...); err != nil {
 		return err
 	}
@@ -313,6 +324,9 @@ func col2Im(c *Call) error {
 	if err != nil {
 		return err
 	}
+	if win.auto != "NOTSET" {
+		return c.Errf("auto_pad is %q, expected pads: the operator has no other", win.auto)
+	}
 	size := Product(block)
 	channels := graph.Unknown
 	if size.Exact() {
@@ -323,7 +337,9 @@ func col2Im(c *Call) error {
 	}
 	blocks := graph.Dim(1)
 	for i, d := range image {
-		blocks = MulDims(blocks, win.slide(i, d))
+		if blocks, err = c.times(blocks, win.slide(i, d)); err != nil {
+			return err
+		}
 	}
 	if differ(blocks, c.DimOf(0, 2)) {
 		return c.BadInput(0, "%s blocks along axis 2", blocks)

@@ -31,6 +31,8 @@ func TestConvolution(t *testing.T) {
 		{doc: "huge dilation", op: "Conv", in: []Arg{x, w}, attrs: []*graph.Attr{attrInts("dilations", huge, huge)}, want: "error: dilations[0]"},
 		{doc: "negative padding", op: "Conv", in: []Arg{x, w}, attrs: []*graph.Attr{attrInts("pads", -1, 0, 0, 0)}, want: "error: pads[0] is -1"},
 		{doc: "kernel larger than the image", op: "Conv", in: []Arg{arg(graph.Float32, 1, 4, 2, 8), w}, want: "error: expected at least 3 along spatial axis 0, where it has 2"},
+		{doc: "a kernel without elements", op: "Conv", in: []Arg{x, arg(graph.Float32, 6, 4, 0, 3)}, want: "error: the kernel has length 0 along spatial axis 0, expected 1 to"},
+		{doc: "a kernel beyond 63 bits, of no channels", op: "Conv", in: []Arg{arg(graph.Float32, 1, 0, 8, 8, 8), arg(graph.Float32, 6, 0, 1<<30, 1<<30, 1<<30)}, want: "error: overflows 63 bits"},
 		{doc: "a sequence", op: "Conv", in: []Arg{{Present: true, Type: graph.Type{Kind: graph.KindSequence}}, w}, want: "error: input 0 has type sequence, expected a tensor"},
 		{doc: "auto_pad", op: "Conv", in: []Arg{x, w}, attrs: []*graph.Attr{attrString("auto_pad", "SAME")}, want: `error: auto_pad is "SAME"`},
 		{doc: "sums are int32", op: "ConvInteger", in: []Arg{arg(graph.Uint8, 1, 4, 8, 8), arg(graph.Int8, 6, 4, 3, 3)}, want: "int32[1,6,6,6]"},
@@ -50,6 +52,7 @@ func TestConvTranspose(t *testing.T) {
 		{doc: "stated with batch and channels", op: "ConvTranspose", in: []Arg{x, w}, attrs: []*graph.Attr{attrInts("output_shape", 1, 3, 12)}, want: "float32[1,3,12]"},
 		{doc: "bound", op: "ConvTranspose", in: []Arg{arg(graph.Float32, 1, 4, graph.AtMost(5)), w}, want: "float32[1,3,<=7]"},
 		{doc: "negative length", op: "ConvTranspose", in: []Arg{x, w}, attrs: []*graph.Attr{attrInts("pads", 5, 5)}, want: "error: output axis 2 would have length -3"},
+		{doc: "beyond 63 bits", op: "ConvTranspose", in: []Arg{arg(graph.Float32, 1, 0, 1<<40), arg(graph.Float32, 0, 3, 3)}, attrs: []*graph.Attr{attrInts("strides", 1<<30), attrInts("output_shape", 5)}, want: "error: overflows 63 bits"},
 		{doc: "channels", op: "ConvTranspose", in: []Arg{x, arg(graph.Float32, 3, 4, 3)}, want: "error: expected 4 input channels"},
 	})
 }
@@ -57,6 +60,8 @@ func TestConvTranspose(t *testing.T) {
 func TestColumnsAndState(t *testing.T) {
 	x := arg(graph.Float32, 1, 5, 5)
 	runCases(t, []opCase{
+		{doc: "more blocks than 63 bits count", op: "Col2Im", in: []Arg{arg(graph.Float32, 1, 1, 0), argInts(1, 1, 1), argInts(1, 1, 1)}, attrs: []*graph.Attr{attrInts("pads", 1<<30, 1<<30, 1<<30, 1<<30, 1<<30, 1<<30)}, want: "error: overflows 63 bits"},
+		{doc: "padding that the operator does not have", op: "Col2Im", in: []Arg{x, argInts(5, 5), argInts(1, 5)}, attrs: []*graph.Attr{attrString("auto_pad", "SAME_UPPER")}, want: `error: auto_pad is "SAME_UPPER", expected pads`},
 		{doc: "image by value", op: "Col2Im", in: []Arg{x, argInts(5, 5), argInts(1, 5)}, want: "float32[1,1,5,5]"},
 		{doc: "image from data", op: "Col2Im", in: []Arg{x, arg(graph.Int64, 2), argInts(1, 5)}, want: "float32[1,1,?,?]"},
 		{doc: "bounded image", op: "Col2Im", in: []Arg{x, argDims(graph.AtMost(5), 5), argInts(1, 5)}, want: "float32[1,1,<=5,5]"},

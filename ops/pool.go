@@ -8,12 +8,12 @@ import (
 
 // pooling is the operators that reduce windows or regions of an image.
 var pooling = family{"", []Op{
-	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
+	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool},
 	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
-	{Name: "LpPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
+	{Name: "LpPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkPower},
 	{Name: "GlobalMaxPool", Infer: globalPool, FLOPs: perElement(1)},
 	{Name: "GlobalAveragePool", Infer: globalPool, FLOPs: perElement(1)},
-	{Name: "GlobalLpPool", Infer: globalPool, FLOPs: perElement(2)},
+	{Name: "GlobalLpPool", Infer: globalPool, FLOPs: perElement(2), Check: checkPower},
 	{Name: "MaxUnpool", Infer: maxUnpool},
 	{Name: "RoiAlign", Infer: roiAlign, Check: checkRoiAlign},
 	{Name: "MaxRoiPool", Infer: maxRoiPool},
@@ -67,6 +67,47 @@ func poolAs(l imageLayout) func(c *Call) error {
 		c.Set(1, graph.Int64, shape)
 		return nil
 	}
+}
+
+// checkMaxPool: where places are wanted, every window sees an element that has
+// one.
+func checkMaxPool(c *Call) error {
+	if len(c.Out) < 2 || !c.Out[1].Present {
+		return nil
+	}
+	win, err := c.window(len(c.Ints("kernel_shape")), unknowns(len(c.Ints("kernel_shape"))))
+	if err != nil {
+		return err
+	}
+	for i, n := range c.In[0].Shape[2:] {
+		before, out := win.pads[i], int64(c.Out[0].Shape[2+i])
+		if win.same() {
+			total := max((out-1)*win.strides[i]+int64(win.extent(i))-int64(n), 0)
+			if before = total / 2; win.auto == "SAME_LOWER" {
+				before = total - total/2
+			}
+		}
+		for o := range out {
+			// The first tap that does not lie before the image.
+			start := o*win.strides[i] - before
+			first := int64(0)
+			if start < 0 {
+				first = ceilDiv(-start, win.dilations[i])
+			}
+			if first >= int64(win.kernel[i]) || start+first*win.dilations[i] >= int64(n) {
+				return c.BadInput(0, "an element in each window, whose place is asked for: that of place %d along spatial axis %d sees padding alone", o, i)
+			}
+		}
+	}
+	return nil
+}
+
+// checkPower: the power of a norm, a real number in opset 1.
+func checkPower(c *Call) error {
+	if a := c.Node.Attr("p"); a != nil && (a.Type == graph.AttrFloat && !(a.Float > 0) || a.Type != graph.AttrFloat && a.Int < 1) {
+		return c.Errf("p is %v, expected a power above 0", max(float64(a.Float), float64(a.Int)))
+	}
+	return nil
 }
 
 // poolFLOPs counts one operation per output element and element of the kernel.
@@ -129,6 +170,9 @@ func maxUnpool(c *Call) error {
 			return err
 		}
 		for i := range kernel {
+			if v := c.In[2].Value; v != nil && v.Elems[2+i].State == Known && v.Elems[2+i].I < 0 {
+				return c.Errf("input 2%s holds %d, expected lengths", c.inputName(2), v.Elems[2+i].I)
+			}
 			shape = append(shape, c.LengthOf(2, 2+i))
 		}
 		c.Set(0, a.Elem, shape)

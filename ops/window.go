@@ -49,9 +49,12 @@ func (c *Call) window(spatial int, kernel []graph.Dim) (*window, error) {
 		}
 	}
 	for i, k := range w.kernel {
-		if n, ok := k.Max(); ok && n > maxAttr {
-			return nil, c.Errf("the kernel has length %d along spatial axis %d, expected at most %d", n, i, maxAttr)
+		if n, ok := k.Max(); ok && (n > maxAttr || n == 0) {
+			return nil, c.Errf("the kernel has length %d along spatial axis %d, expected 1 to %d", n, i, maxAttr)
 		}
+	}
+	if _, err := c.product(w.kernel); err != nil {
+		return nil, err
 	}
 	return w, nil
 }

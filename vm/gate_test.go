@@ -267,3 +267,34 @@ func TestRoiAlignBeyondTheImage(t *testing.T) {
 		}
 	}
 }
+
+// Strides, pads and kernels are as large as attributes say; time and memory follow
+// from the tensors.
+func TestWindowsOfAnySize(t *testing.T) {
+	lists := func(kernel, strides, pads []int64) []*graph.Attr {
+		return attrs(attr("kernel_shape", kernel), attr("strides", strides), attr("pads", pads))
+	}
+	const huge = 1<<31 - 1
+	var rows []lone
+	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
+		rows = append(rows,
+			lone{doc: "a huge kernel in huge pads", op: op, attrs: lists([]int64{huge}, []int64{1}, []int64{1 << 30, 1 << 30}), in: []vm.Value{floats(1, 1, 4)}},
+			lone{doc: "a huge stride", op: op, attrs: lists([]int64{2, 2}, []int64{1, huge}, []int64{0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 4, 4)}},
+			lone{doc: "an empty image in pads", op: op, attrs: lists([]int64{2, 2}, []int64{1, 1}, []int64{1, 1, 1, 1}), in: []vm.Value{floats(1, 1, 0, 4)}},
+			lone{doc: "four axes", op: op, attrs: lists([]int64{1, 1, 1, 1}, []int64{1, 1, 1, 1}, []int64{0, 0, 0, 0, 0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 1, 1, 1, 2)}, want: "no kernel for 4 spatial axes, more than 3"},
+			lone{doc: "lists without elements", op: op, attrs: lists([]int64{2, 2}, []int64{}, []int64{}), in: []vm.Value{floats(1, 1, 4, 4)}},
+		)
+	}
+	runLone(t, append(rows, []lone{
+		{doc: "no channels", op: "Conv", in: []vm.Value{floats(1, 0, 4, 4), floats(2, 0, 3, 3), floats(2)}},
+		{doc: "a large dilation", op: "Conv", attrs: attrs(attr("dilations", []int64{1 << 20}), attr("pads", []int64{1 << 19, 1 << 19})), in: []vm.Value{floats(1, 2, 4), floats(2, 2, 2)}},
+		{doc: "an empty image in pads", op: "Conv", attrs: attrs(attr("pads", []int64{1, 1, 1, 1})), in: []vm.Value{floats(1, 2, 0, 4), floats(2, 2, 2, 2)}},
+		{doc: "no channels", op: "ConvTranspose", in: []vm.Value{floats(1, 0, 4, 4), floats(0, 2, 3, 3), floats(2)}},
+		{doc: "a stated length of an empty image", op: "ConvTranspose", attrs: attrs(attr("output_shape", []int64{5})), in: []vm.Value{floats(1, 2, 0), floats(2, 2, 3)}},
+		{doc: "no channels", op: "DeformConv", in: []vm.Value{floats(1, 0, 3, 3), floats(1, 0, 2, 2), floats(1, 8, 2, 2)}},
+		{doc: "blocks that do not fit", op: "Col2Im", in: []vm.Value{floats(1, 9, 0), numbers([]int{2}, 5, 5), numbers([]int{2}, 3, 3)}, attrs: attrs(attr("dilations", []int64{1, 100}), attr("strides", []int64{2, 2}))},
+		{doc: "places outside", op: "MaxUnpool", attrs: attrs(attr("kernel_shape", []int64{2})), in: []vm.Value{floats(1, 1, 2), numbers([]int{1, 1, 2}, 0, 3)}, want: "place 3, expected one of an image of [1 1 3]"},
+		{doc: "places before the first", op: "MaxUnpool", attrs: attrs(attr("kernel_shape", []int64{2})), in: []vm.Value{floats(1, 1, 2), numbers([]int{1, 1, 2}, -1, 0)}, want: "place -1, expected one of"},
+		{doc: "without its first output", op: "TopK", in: []vm.Value{floats(3), numbers([]int{1}, 1)}, outs: 1, want: "output 1 is missing"},
+	}...))
+}

@@ -1,8 +1,6 @@
 package kernel
 
 import (
-	"fmt"
-
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -20,20 +18,14 @@ var convolution = family{"", []Kernel{
 // in/group·kernel] with what the kernel sees of the image.
 func makeConv(c *Call) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if x.rank() < 3 || weight.rank() != x.rank() || out.rank() != x.rank() {
-		return nil, fmt.Errorf("shapes %v and %v, expected one spatial axis or more", x.Shape, weight.Shape)
-	}
 	group := c.Int("group", 1)
 	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
 	if err != nil {
 		return nil, err
 	}
-	if group < 1 || x.Shape[1] != weight.Shape[1]*group || weight.Shape[0]%group != 0 {
-		return nil, fmt.Errorf("%d channels and weights %v in %d groups do not fit", x.Shape[1], weight.Shape, group)
-	}
 	switch out.Type {
 	case graph.Float16, graph.BFloat16:
-		if weight.Shape[1] == 1 && weight.Shape[0] == group {
+		if weight.Shape[1] == 1 && weight.Shape[0] == group || x.Shape[0]*group > mostProducts {
 			return (&Kernel{Make: makeConv}).widened(c)
 		}
 		return packedConv(c, v, group)
@@ -45,12 +37,19 @@ func makeConv(c *Call) (Run, error) {
 			}
 			return depthwise[float32](c, v)
 		}
+		if x.Shape[0]*group > mostProducts {
+			return plainConv[float32](c, v, group)
+		}
 		return packedConv(c, v, group)
 	case graph.Float64:
 		return plainConv[float64](c, v, group)
 	}
 	return nil, unsupported(out.Type)
 }
+
+// mostProducts bounds the products of a convolution, one for each group of each
+// image: what is kept of each may be more than its elements.
+const mostProducts = 1 << 18
 
 // packedConv goes through the packed micro-kernel. An image of 16 bits of which
 // more than points are taken is widened before, as each number is read for many

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -55,24 +54,21 @@ func convTranspose[T floating](c *Call) (Run, error) {
 // output to the input, and the groups.
 func transposedWindow(c *Call) (*window, int, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	if x.rank() < 3 || weight.rank() != x.rank() || out.rank() != x.rank() {
-		return nil, 0, fmt.Errorf("shapes %v and %v, expected one spatial axis or more", x.Shape, weight.Shape)
-	}
 	v, err := newWindow(c, weight.Shape[2:], out.Shape[2:], x.Shape[2:])
 	if err != nil {
 		return nil, 0, err
 	}
 	v.transposedPads(c)
-	group := c.Int("group", 1)
-	if group < 1 || x.Shape[1]%group != 0 || weight.Shape[1]*group != out.Shape[1] || weight.Shape[0] != x.Shape[1] {
-		return nil, 0, fmt.Errorf("%d channels and weights %v in %d groups do not fit", x.Shape[1], weight.Shape, group)
-	}
-	return v, group, nil
+	return v, c.Int("group", 1), nil
 }
 
 // transposedLen is about how many products of a transposed convolution are put
 // aside at once, before they are spread over the output: they stay in the cache.
 const transposedLen = 1 << 16
+
+// leastAside is how many products are put aside whatever the tensors: of a kernel
+// that is far larger than the image, one row makes far more than both have.
+const leastAside = 1 << 24
 
 // packedTranspose multiplies the weights of some output channels, tap by tap, by
 // rows of the input, through the packed micro-kernel, and spreads the products
@@ -84,21 +80,22 @@ func packedTranspose(c *Call) (Run, error) {
 		return nil, err
 	}
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
-	if out.Len() == 0 {
-		return func(*work.Pool) error { return nil }, nil
-	}
 	// So many channels that packing the input costs little beside multiplying.
 	together := min(per, max(1, cuts(96, taps)))
 	blocks := cuts(per, together)
 	lines := v.out[0] * v.out[1]
 	atOnce := min(lines, max(1, transposedLen/(together*taps)/max(v.out[2], 1)))
+	parts := mul(group, blocks)
+	if x.Shape[0]*parts > mostProducts || taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.out[2], 1) {
+		return convTranspose[float32](c)
+	}
 	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.out[2]))
 	type side struct { // of some channels of a group, in all images
 		m      int
 		a      gemm.Dense
 		packed gemm.Packed
 	}
-	sides := tableOf[side](c, mul(group, blocks))
+	sides := tableOf[side](c, parts)
 	for i := range sides {
 		s := &sides[i]
 		first := i % blocks * together
@@ -183,7 +180,7 @@ func spreadTap(d, y []float32, v *window, tap, line int) {
 // (the smaller half but for SAME_UPPER, which cuts the larger half there).
 func (v *window) transposedPads(c *Call) {
 	mode := c.Str("auto_pad", "NOTSET")
-	if c.Ints("output_shape") == nil && (mode == "NOTSET" || mode == "" || mode == "VALID") {
+	if len(c.Ints("output_shape")) == 0 && (mode == "NOTSET" || mode == "" || mode == "VALID") {
 		return
 	}
 	extra := [3]int{}

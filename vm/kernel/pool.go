@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -35,11 +34,7 @@ func makeMaxPool(c *Call) (Run, error) {
 
 // poolWindow is the window of a pooling operator.
 func poolWindow(c *Call) (*window, error) {
-	x, out := c.In[0].Shape, c.Out[0].Shape
-	if len(x) < 3 || len(out) != len(x) {
-		return nil, fmt.Errorf("shape %v, expected one spatial axis or more", x)
-	}
-	return newWindow(c, c.Ints("kernel_shape"), x[2:], out[2:])
+	return newWindow(c, c.Ints("kernel_shape"), c.In[0].Shape[2:], c.Out[0].Shape[2:])
 }
 
 // maxPool gives the largest element of each window and, if wanted, its index in
@@ -50,7 +45,7 @@ func maxPool[T number](c *Call, least T) (Run, error) {
 		return nil, err
 	}
 	x, out := c.In[0], c.Out[0]
-	if x.Type == graph.Float32 && !c.HasOut(1) {
+	if x.Type == graph.Float32 && !c.HasOut(1) && v.byRows() {
 		return maxPoolRows(c, v), nil
 	}
 	planes := x.Shape[0] * x.Shape[1]
@@ -74,7 +69,7 @@ func maxPool[T number](c *Call, least T) (Run, error) {
 				}
 			})
 			d[o] = best
-			if at != nil {
+			if at != nil { // the window sees something
 				if byColumn {
 					place = v.columnMajor(place)
 				}
@@ -154,29 +149,17 @@ func averagePool[T floating](c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var padded [3]int // length of the image with its pads
-	after := [3]int{}
-	if pads := c.Ints("pads"); pads != nil {
-		copy(after[3-v.axes:], pads[v.axes:])
-	} else if mode := c.Str("auto_pad", "NOTSET"); mode == "SAME_UPPER" || mode == "SAME_LOWER" {
-		for a := range 3 {
-			after[a] = max(0, (v.out[a]-1)*v.stride[a]+(v.kernel[a]-1)*v.dil[a]+1-v.in[a]-v.pads[a])
-		}
-	}
-	for a := range 3 {
-		padded[a] = v.in[a] + after[a]
-	}
 	include := c.Int("count_include_pad", 0) != 0
 	// taps is how many taps of a place count along an axis.
 	taps := func(a, o int) int {
 		start, from, to := v.reach(a, o)
 		if include {
-			return min(v.kernel[a], max(0, cuts(padded[a]-start, v.dil[a])))
+			return min(v.kernel[a], max(0, cuts(v.in[a]+v.after[a]-start, v.dil[a])))
 		}
 		return to - from
 	}
 	x, out := c.In[0], c.Out[0]
-	if x.Type == graph.Float32 {
+	if x.Type == graph.Float32 && v.byRows() {
 		return averagePoolRows(c, v, taps), nil
 	}
 	part := func(p, _ int) {
@@ -190,14 +173,22 @@ func averagePool[T floating](c *Call) (Run, error) {
 					sum += in[row+iw*v.dil[2]]
 				}
 			})
-			n := taps(0, o/v.out[2]/v.out[1]) * taps(1, o/v.out[2]%v.out[1]) * taps(2, o%v.out[2])
-			d[o] = sum / T(max(n, 1))
+			n := T(taps(0, o/v.out[2]/v.out[1])) * T(taps(1, o/v.out[2]%v.out[1])) * T(taps(2, o%v.out[2]))
+			d[o] = sum / max(n, 1)
 		})
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*x.Shape[1], part)
 		return nil
 	}, nil
+}
+
+// power is the attribute p of a norm; it is real in opset 1.
+func (c *Call) power() float64 {
+	if a := c.Node.Attr("p"); a != nil && a.Type == graph.AttrFloat {
+		return float64(a.Float)
+	}
+	return float64(c.Int("p", 2))
 }
 
 func makeLpPool(c *Call) (Run, error) {
@@ -215,7 +206,7 @@ func lpPool[T floating](c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, out, p := c.In[0], c.Out[0], float64(c.Int("p", 2))
+	x, out, p := c.In[0], c.Out[0], c.power()
 	part := func(plane, _ int) {
 		in := span[T](element[T](x, plane*v.inputs()), v.inputs())
 		d := span[T](element[T](out, plane*v.outputs()), v.outputs())
@@ -254,9 +245,6 @@ type planeReader func(i int) float64
 
 func globalPool[T floating](c *Call, f func(*meter, planeReader, int) float64) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	if x.rank() < 2 {
-		return nil, fmt.Errorf("shape %v, expected two axes or more", x.Shape)
-	}
 	n := count(x.Shape[2:])
 	part := func(p, _ int) {
 		in := span[T](element[T](x, p*n), n)
@@ -271,7 +259,7 @@ func globalPool[T floating](c *Call, f func(*meter, planeReader, int) float64) (
 // makeGlobalAveragePool adds up float32 by vectors.
 func makeGlobalAveragePool(c *Call) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	if x.Type != graph.Float32 || x.rank() < 2 {
+	if x.Type != graph.Float32 {
 		return global(average)(c)
 	}
 	n := count(x.Shape[2:])
@@ -303,7 +291,7 @@ func largest(m *meter, plane planeReader, n int) float64 {
 }
 
 func makeGlobalLpPool(c *Call) (Run, error) {
-	p := float64(c.Int("p", 2))
+	p := c.power()
 	return global(func(m *meter, plane planeReader, n int) float64 {
 		sum := 0.0
 		for i := range n {

@@ -25,6 +25,14 @@ type rowPool struct {
 // elements of a row are read.
 const mostResidues = 64
 
+// byRows reports whether that goes: what is put aside is not far more than a row of
+// the image and one of the output. Pads, strides and a kernel can be as large as
+// attributes say.
+func (v *window) byRows() bool {
+	most := 8*(v.in[2]+v.out[2]) + 64
+	return v.kernel[2] <= most && v.pads[2] <= most && v.stride[2] <= most && v.dil[2]*v.kernel[2] <= most && v.out[2]*v.stride[2] <= most
+}
+
 // newRowPool reserves scratch.
 func newRowPool(c *Call, v *window, start float32, join func(dst, a, b []float32)) *rowPool {
 	r := &rowPool{c: c, v: v, start: start, join: join}
