@@ -180,3 +180,20 @@ func TestSequenceMap(t *testing.T) {
 		{"a tensor is no sequence", graphSpec{in: "a", out: "q", nodes: "q=SequenceMap(a)", types: in, bodies: nodeBodies{"q": {"body": body}}}, "error: input 0 \"a\" has shape [2,3], expected a sequence"},
 	})
 }
+
+// A loop whose end nobody knows leaves its body with types that hold in every
+// iteration, not with those of the last one that was looked at.
+func TestLoopWithoutEnd(t *testing.T) {
+	m, got := graphSpec{
+		in: "m x", out: "y", nodes: "y=Loop(m,,x)", types: tensors{"m": graph.TensorOf(graph.Int64), "x": floats(2)},
+		bodies: nodeBodies{"y": {"body": {in: "i c v", out: "d w", nodes: "d=Identity(c); w=Concat(v,v)", attrs: nodeAttrs{"w": {attrInt("axis", 0)}}}}},
+	}.infer(t)
+	if got != "float32[?]" {
+		t.Fatal(got)
+	}
+	for _, x := range m.Graph.Nodes[0].Attr("body").Graph.Tensors {
+		if (x.Name == "v" || x.Name == "w") && x.Type.Shape[0] != graph.Unknown {
+			t.Errorf("tensor %q of the body is %v, expected float32[?]", x.Name, x.Type)
+		}
+	}
+}

@@ -214,7 +214,14 @@ func inferLoop(c *Call) error {
 	} else {
 		v, known := outs[0].Value.Int()
 		always := start == Known && known && v != 0
-		if follow, done := l.follow(trips, start, ins, outs); follow && done.ok {
+		followed, done := l.follow(trips, start, ins, outs)
+		if followed && !done.ok {
+			// The body was left as of the last iteration that was followed.
+			if _, err := c.inferBody(body, l.args(ins)); err != nil {
+				return err
+			}
+		}
+		if done.ok {
 			result = done
 			l.lead = loopLead(c, iterationOf(graph.AtMost(done.longest)))
 			if l.lead[1].Value == nil && !c.Has(1) && condKept {

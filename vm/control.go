@@ -44,7 +44,7 @@ func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool
 	case "If":
 		st.run = st.branch(bodies["then_branch"], bodies["else_branch"])
 	case "Loop":
-		st.run = (&loop{st: st, body: bodies["body"]}).run
+		st.run, err = newLoop(st, bodies["body"])
 	case "Scan":
 		st.run, err = newScan(st, bodies["body"])
 	default:
@@ -140,16 +140,24 @@ func (f *frame) output(i int) *tensor { return f.tensors[f.g.Outputs[i]] }
 // input is input i of a frame.
 func (f *frame) input(i int) *tensor { return f.tensors[f.g.Inputs[i]] }
 
+// makesAll fails if an output of a frame is an input of a function that its call
+// leaves out.
+func (f *frame) makesAll() error {
+	for i := range f.g.Outputs {
+		if f.output(i) == nil {
+			return fmt.Errorf("output %d of its body is left out", i)
+		}
+	}
+	return nil
+}
+
 // assign copies a tensor, shape and elements.
 func (s *Session) assign(to, from *tensor) error {
 	if to == from {
 		return nil
 	}
-	if to.Type == graph.Undefined {
-		to.Type = from.Type
-	}
-	if to.Type != from.Type {
-		return fmt.Errorf("tensor %q turns out to be of %v, expected %v", graph.Short(to.name), from.Type, to.Type)
+	if err := to.takes(from); err != nil {
+		return err
 	}
 	if err := s.resize(to, from.Shape); err != nil {
 		return err
@@ -160,6 +168,26 @@ func (s *Session) assign(to, from *tensor) error {
 	return nil
 }
 
+// takes gives a tensor the elements' type of another, which is to lie in it, where
+// it has none of its own.
+func (t *tensor) takes(from *tensor) error {
+	if t.Type == graph.Undefined {
+		t.Type = from.Type
+	}
+	if t.Type != from.Type {
+		return fmt.Errorf("tensor %q turns out to be of %v, expected %v", graph.Short(t.name), from.Type, t.Type)
+	}
+	return nil
+}
+
+// truth is the one element of a tensor that must be a bool.
+func (t *tensor) truth() (bool, error) {
+	if t.Type != graph.Bool || t.Shape == nil || t.Len() != 1 {
+		return false, fmt.Errorf("tensor %q turns out to be %v, expected one bool", graph.Short(t.name), typeOf(t))
+	}
+	return *(*uint8)(t.At) != 0, nil
+}
+
 // bytesOf is the elements of a tensor as they lie now.
 func bytesOf(t *tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
 
@@ -167,7 +195,11 @@ func bytesOf(t *tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
 func (st *step) branch(then, otherwise *frame) kernel.Run {
 	return func(*work.Pool) error {
 		taken := otherwise
-		if *(*bool)(st.in[0].At) {
+		yes, err := st.in[0].truth()
+		if err != nil {
+			return err
+		}
+		if yes {
 			taken = then
 		}
 		if err := taken.runAll(); err != nil {

@@ -431,10 +431,11 @@ func (st *step) noTables() {
 	st.tables = st.tables[:0]
 }
 
-// release gives back what the frame's outputs hold.
+// release gives back what the frame's outputs hold, but for those that are inputs
+// or captures: the next iteration, or who called, reads them.
 func (f *frame) release() {
 	for _, id := range f.g.Outputs {
-		if t := f.tensors[id]; t.block != nil && !f.g.Tensors[id].Capture {
+		if t := f.tensors[id]; f.g.Tensors[id].Maker >= 0 && t.block != nil {
 			f.s.release(t)
 		}
 	}

@@ -3,19 +3,22 @@ package vm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
+	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // loop is a Loop node: the body takes the number of the iteration, the condition
 // and what is carried along; it makes the next condition, what is carried on,
 // and the elements that are laid one after the other.
 type loop struct {
-	st   *step
-	body *frame
-	rows []stack // of the outputs behind those that are carried
+	st      *step
+	body    *frame
+	carried int
+	rows    []stack // of the outputs behind those that are carried
 }
 
 // stack is an output that grows along its first axis.
@@ -27,17 +30,33 @@ type stack struct {
 	shape []int // of one row
 }
 
-func (l *loop) run(*work.Pool) error {
-	st, s := l.st, l.st.f.s
-	carried := len(l.body.g.Inputs) - 2
-	if carried < 0 || len(st.in) < 2+carried || len(l.body.g.Outputs) != 1+len(st.out) || carried > len(st.out) {
-		return fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(l.body.g.Inputs), len(l.body.g.Outputs))
+func newLoop(st *step, body *frame) (kernel.Run, error) {
+	l := &loop{st: st, body: body, carried: len(body.g.Inputs) - 2}
+	if l.carried < 0 || len(st.in) < 2+l.carried || len(body.g.Outputs) != 1+len(st.out) || l.carried > len(st.out) {
+		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.g.Inputs), len(body.g.Outputs))
 	}
+	if err := body.makesAll(); err != nil {
+		return nil, err
+	}
+	return l.run, nil
+}
+
+func (l *loop) run(*work.Pool) error {
+	st, s, carried := l.st, l.st.f.s, l.carried
 	most := int64(math.MaxInt64)
 	if m := st.in[0]; m != nil {
+		if m.Type != graph.Int64 || m.Shape == nil || m.Len() != 1 {
+			return fmt.Errorf("tensor %q turns out to be %v, expected one int64", graph.Short(m.name), typeOf(m))
+		}
 		most = *(*int64)(m.At)
 	}
-	again := st.in[1] == nil || *(*bool)(st.in[1].At)
+	again := true
+	if st.in[1] != nil {
+		var err error
+		if again, err = st.in[1].truth(); err != nil {
+			return err
+		}
+	}
 	for i := range carried {
 		if err := s.assign(l.body.input(2+i), st.in[2+i]); err != nil {
 			return err
@@ -55,7 +74,10 @@ func (l *loop) run(*work.Pool) error {
 		if err := l.body.runAll(); err != nil {
 			return err
 		}
-		again = *(*bool)(l.body.output(0).At)
+		var err error
+		if again, err = l.body.output(0).truth(); err != nil {
+			return err
+		}
 		for k := range l.rows {
 			if err := l.rows[k].add(s, l.body.output(1+carried+k)); err != nil {
 				return err
@@ -86,11 +108,13 @@ func (l *loop) run(*work.Pool) error {
 func (l *loop) set(i int64, again bool) error {
 	s := l.st.f.s
 	for k, t := range []*tensor{l.body.input(0), l.body.input(1)} {
-		if !t.exact {
-			t.Type = []graph.DType{graph.Int64, graph.Bool}[k]
-			if err := s.resize(t, nil); err != nil {
-				return err
-			}
+		if d := []graph.DType{graph.Int64, graph.Bool}[k]; t.Type == graph.Undefined {
+			t.Type = d
+		} else if t.Type != d {
+			return fmt.Errorf("input %d %q of its body is of %v, expected %v", k, graph.Short(t.name), t.Type, d)
+		}
+		if err := s.resize(t, nil); err != nil {
+			return err
 		}
 	}
 	*(*int64)(l.body.input(0).At) = i
@@ -156,6 +180,10 @@ func (r *stack) add(s *Session, row *tensor) error {
 	}
 	if r.out.Type == graph.Undefined {
 		r.out.Type = row.Type
+	}
+	if row.Type != r.out.Type || r.count > 0 && !slices.Equal(row.Shape, r.shape) {
+		was := typeOf(&tensor{Tensor: kernel.Tensor{Type: r.out.Type, Shape: r.shape}})
+		return fmt.Errorf("tensor %q turns out to be %v in iteration %d, expected %v as before", graph.Short(row.name), typeOf(row), r.count, was)
 	}
 	r.shape = append(r.shape[:0], row.Shape...)
 	r.count++

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -31,6 +32,9 @@ func newScan(st *step, body *frame) (kernel.Run, error) {
 	if s.scanned < 1 || s.carried < 0 || outs < 0 || len(body.g.Inputs) != len(n.Inputs) || len(body.g.Outputs) != len(n.Outputs) {
 		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.g.Inputs), len(body.g.Outputs))
 	}
+	if err := body.makesAll(); err != nil {
+		return nil, err
+	}
 	s.inAxes, s.inBack = scanAttrs(c, "scan_input", s.scanned)
 	s.outAxes, s.outBack = scanAttrs(c, "scan_output", outs)
 	return s.run, nil
@@ -53,13 +57,14 @@ func (v *scan) run(*work.Pool) error {
 	length := -1
 	for i := range v.scanned {
 		t := st.in[v.carried+i]
-		if v.inAxes[i] < 0 {
-			v.inAxes[i] += len(t.Shape)
+		axis, err := axisOf("scan_input_axes", v.inAxes[i], len(t.Shape))
+		if err != nil {
+			return err
 		}
-		if n := t.Shape[v.inAxes[i]]; length >= 0 && n != length {
+		if n := t.Shape[axis]; length >= 0 && n != length {
 			return fmt.Errorf("scanned inputs have lengths %d and %d, expected one", length, n)
 		}
-		length = t.Shape[v.inAxes[i]]
+		length = t.Shape[axis]
 	}
 	for i := range v.carried {
 		if err := s.assign(v.body.input(i), st.in[i]); err != nil {
@@ -100,16 +105,29 @@ func (v *scan) run(*work.Pool) error {
 	return nil
 }
 
+// axisOf brings an axis of a tensor of so many axes into [0, rank).
+func axisOf(what string, axis, rank int) (int, error) {
+	if axis < -rank || axis >= rank {
+		return 0, fmt.Errorf("%s is %d, expected one of [%d, %d)", what, axis, -rank, rank)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	return axis, nil
+}
+
 // take gives the body slice k of scanned input i.
 func (v *scan) take(i, k, length int) error {
 	from, to := v.st.in[v.carried+i], v.body.input(v.carried+i)
-	axis := v.inAxes[i]
-	if !to.exact {
-		to.Type = from.Type
-		shape := append(append([]int{}, from.Shape[:axis]...), from.Shape[axis+1:]...)
-		if err := v.st.f.s.resize(to, shape); err != nil {
-			return err
-		}
+	axis, err := axisOf("scan_input_axes", v.inAxes[i], len(from.Shape))
+	if err != nil {
+		return err
+	}
+	if err := to.takes(from); err != nil {
+		return err
+	}
+	if err := v.st.f.s.resize(to, slices.Concat(from.Shape[:axis], from.Shape[axis+1:])); err != nil {
+		return err
 	}
 	if v.inBack[i] {
 		k = length - 1 - k
@@ -124,22 +142,24 @@ func (v *scan) lay(i, k, length int) error {
 	if to == nil {
 		return nil
 	}
-	axis := v.outAxes[i]
-	if axis < 0 {
-		axis += len(from.Shape) + 1
+	axis, err := axisOf("scan_output_axes", v.outAxes[i], len(from.Shape)+1)
+	if err != nil {
+		return err
 	}
-	if k == 0 && !to.exact {
-		to.Type = from.Type
-		shape := append(append(append([]int{}, from.Shape[:axis]...), length), from.Shape[axis:]...)
+	if err := to.takes(from); err != nil {
+		return err
+	}
+	shape := slices.Insert(slices.Clone(from.Shape), axis, length)
+	switch {
+	case k > 0 && !slices.Equal(shape, to.Shape):
+		return fmt.Errorf("tensor %q turns out to have shape %v in iteration %d, expected a slice of %v as before", graph.Short(from.name), from.Shape, k, to.Shape)
+	case k == 0:
 		if err := v.st.f.s.resize(to, shape); err != nil {
 			return err
 		}
 	}
 	if v.outBack[i] {
 		k = length - 1 - k
-	}
-	if to.Bytes() != from.Bytes()*length {
-		return fmt.Errorf("output %d: a slice of shape %v does not fit %v", i, from.Shape, to.Shape)
 	}
 	copySlices(bytesOf(from), bytesOf(to), to.Shape, axis, k, false)
 	return nil
@@ -174,10 +194,21 @@ func (v *scan) empty() error {
 		if to == nil || to.exact {
 			continue
 		}
-		g := v.body.g.Tensors[v.body.g.Outputs[v.carried+i]]
-		to.Type = g.Type.Elem
-		r := stack{out: to}
-		if err := r.end(v.st.f.s, &graph.Tensor{Type: graph.TensorOf(to.Type, append([]graph.Dim{0}, g.Type.Shape...)...)}); err != nil {
+		typ := v.body.g.Tensors[v.body.g.Outputs[v.carried+i]].Type
+		if to.Type == graph.Undefined {
+			to.Type = typ.Elem
+		}
+		shape := make([]int, len(typ.Shape))
+		for k, d := range typ.Shape {
+			if d.Exact() {
+				shape[k] = int(d)
+			}
+		}
+		axis, err := axisOf("scan_output_axes", v.outAxes[i], len(shape)+1)
+		if err != nil {
+			return err
+		}
+		if err := v.st.f.s.resize(to, slices.Insert(shape, axis, 0)); err != nil {
 			return err
 		}
 	}
