@@ -50,7 +50,7 @@ func broadcastTo(c *Call, elem graph.DType, inputs ...int) error {
 func broadcastLegacy(c *Call, elem graph.DType) error {
 	a, b := c.In[0].Type, c.In[1].Type
 	c.setLike(0, 0, elem)
-	if !a.Ranked || !b.Ranked || c.Int("broadcast", 0) != 0 && isOne(b.Shape) {
+	if !a.Ranked || !b.Ranked || c.Int("broadcast", 0) != 0 && mayBeOne(b.Shape) {
 		return nil
 	}
 	from := len(a.Shape) - len(b.Shape)
@@ -84,4 +84,10 @@ func broadcastLegacy(c *Call, elem graph.DType) error {
 // isOne reports whether a shape is that of a single element.
 func isOne(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d != 1 })
+}
+
+// mayBeOne reports whether a shape is, or may turn out to be, that of a single
+// element.
+func mayBeOne(shape []graph.Dim) bool {
+	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return !SameDim(d, 1) })
 }

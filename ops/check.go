@@ -24,6 +24,9 @@ func Check(c *Call) (open bool, err error) {
 	if op == nil {
 		return false, c.Errf("operator %s is not known: its kernel cannot be checked", c.Node.OpName())
 	}
+	if c.Version < 1 {
+		return false, c.Errf("opset_import has version %d of the domain of %s, expected one from 1 on", c.Version, c.Node.OpName())
+	}
 	s, f := signatureOf(c.Node.Domain, c.Node.Op, c.Version)
 	if f == nil {
 		return false, c.Errf("operator %s has no signature: its kernel cannot be checked", c.Node.OpName())

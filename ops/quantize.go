@@ -106,7 +106,7 @@ func checkScales(c *Call) error {
 	if block < 0 {
 		return c.Errf("block_size is %d, expected at least 0", block)
 	}
-	if !x.Ranked || !scale.Ranked || isOne(scale.Shape) && (block == 0 || len(scale.Shape) < 2) {
+	if !x.Ranked || !scale.Ranked || mayBeOne(scale.Shape) && (block == 0 || len(scale.Shape) < 2) {
 		return nil
 	}
 	at := c.Int("axis", 1)

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -48,6 +50,52 @@ func TestCheck(t *testing.T) {
 		{doc: "one input too many", op: "Relu", version: 14, in: []Arg{arg(f32, 2), arg(f32, 2)}, out: []Arg{arg(f32, 2)}, want: "too many"},
 		{doc: "an output too few", op: "TopK", version: 11, in: []Arg{arg(f32, 4), argInts(2)}, want: "output 1 is missing: expected 2 outputs"},
 		{doc: "an output that is left out", op: "DynamicQuantizeLinear", in: []Arg{arg(f32, 4)}, out: []Arg{{}, {Present: true}, {Present: true}}, want: "output 0 is missing"},
+		{doc: "a domain that is not imported", op: "Softmax", version: -1, in: []Arg{arg(f32, 4)}, want: "opset_import has version -1 of the domain of Softmax, expected one from 1 on"},
 		{doc: "outputs that may be left out", op: "LSTM", in: []Arg{arg(f32, 2, 1, 3), arg(f32, 1, 4, 3), arg(f32, 1, 4, 1)}, out: []Arg{{}, {Present: true}}},
 	})
+}
+
+// checkCase is one row of a table of calls that stand before a kernel.
+type checkCase struct {
+	doc     string
+	op      string // as of callOp
+	version int64  // 0 stands for newest
+	in      []Arg
+	out     []Arg // nil: one of which nothing is known
+	attrs   []*graph.Attr
+	open    bool
+	want    string // a part of the error; "": none
+}
+
+// runChecks runs a table of checks.
+func runChecks(t *testing.T, cases []checkCase) {
+	t.Helper()
+	for _, k := range cases {
+		n := &graph.Node{Op: k.op, Attrs: k.attrs}
+		if i := strings.LastIndexByte(k.op, '.'); i >= 0 {
+			n.Domain, n.Op = k.op[:i], k.op[i+1:]
+		}
+		c := &Call{Node: n, Version: k.version, In: k.in, Out: slices.Clone(k.out)}
+		if k.version == 0 {
+			c.Version = newest
+		}
+		if c.Out == nil {
+			c.Out = []Arg{{Present: true}}
+		}
+		for range c.In {
+			n.Inputs = append(n.Inputs, graph.None)
+		}
+		for range c.Out {
+			n.Outputs = append(n.Outputs, graph.None)
+		}
+		open, err := Check(c)
+		switch {
+		case k.want == "" && err != nil:
+			t.Errorf("%s: %s: got %v, want no error", k.doc, k.op, err)
+		case k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)):
+			t.Errorf("%s: %s: got error %v, want one with %q", k.doc, k.op, err, k.want)
+		case open != k.open:
+			t.Errorf("%s: %s: got open %v, want %v", k.doc, k.op, open, k.open)
+		}
+	}
 }

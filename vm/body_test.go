@@ -115,7 +115,7 @@ func (x *scene) node(g *graph.Graph, line string, id func(string) graph.TensorID
 		if strings.Contains(value, ",") {
 			n.Attrs = append(n.Attrs, &graph.Attr{Name: key, Type: graph.AttrInts, Ints: list})
 		} else {
-			n.Attrs = append(n.Attrs, whole(key, list[0]))
+			n.Attrs = append(n.Attrs, attr(key, int(list[0])))
 		}
 	}
 	first, _, _ := strings.Cut(outs, ",")
@@ -188,7 +188,7 @@ func TestBodiesAtTheEdge(t *testing.T) {
 		in x.shape int64 1
 		x = Reshape(x.flat, x.shape)
 	`
-	x := reals([]int{2}, 1, 2)
+	x := shaped([]int{2}, 1, 2)
 	keeps := map[string]string{"y.body": `
 		in i
 		in c
@@ -351,7 +351,7 @@ func TestBodiesAtTheEdge(t *testing.T) {
 				x = Reshape(x.flat, x.shape)
 				y = Scan(x) num_scan_inputs=1 scan_input_axes=-1,
 				out y
-			`, bodies: map[string]string{"y.body": "in v\nw = Neg(v)\nout w"}, values: late(nil, "x", reals([]int{2, 2}, 1, 2, 3, 4)),
+			`, bodies: map[string]string{"y.body": "in v\nw = Neg(v)\nout w"}, values: late(nil, "x", shaped([]int{2, 2}, 1, 2, 3, 4)),
 		},
 		{
 			doc: "an axis that the input does not have", want: `scan_input_axes is 1, expected one of [-1, 1)`, main: `
@@ -360,7 +360,7 @@ func TestBodiesAtTheEdge(t *testing.T) {
 				x = Reshape(x.flat, x.shape)
 				y = Scan(x) num_scan_inputs=1 scan_input_axes=1,
 				out y
-			`, bodies: map[string]string{"y.body": "in v\nw = Neg(v)\nout w"}, values: late(nil, "x", reals([]int{4}, 1, 2, 3, 4)),
+			`, bodies: map[string]string{"y.body": "in v\nw = Neg(v)\nout w"}, values: late(nil, "x", shaped([]int{4}, 1, 2, 3, 4)),
 		},
 		{
 			doc: "two inputs of other lengths", want: `scanned inputs have lengths 1 and 2, expected one`, main: `

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,23 +17,28 @@ import (
 // lone is one node with the inputs that it is given.
 type lone struct {
 	doc     string
-	op      string
-	version int64 // of ai.onnx; 0: 21
+	op      string // with its domain, if it has one
+	version int64  // of ai.onnx; 0: 21
 	attrs   []*graph.Attr
 	in      []vm.Value // of no type: left out
 	outs    int        // 0: 1
 	want    string     // a part of the error; "": it runs
+	gives   []float64  // the elements of an output; nil: whatever they are
+	of      int        // which output
 }
 
 // ways names the two ways to run such a node: its inputs have shapes that the model
 // states, or that only a Reshape finds when it runs.
 var ways = map[bool]string{false: "stated", true: "late"}
 
-// run plans a model of the node, and runs it.
-func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
+// plan makes a program of the node, and the values of its inputs.
+func (k *lone) plan(t testing.TB, late bool) (*vm.Program, map[string]vm.Value, error) {
 	t.Helper()
 	n := newNet()
 	node := &graph.Node{Name: "k", Op: k.op, Attrs: k.attrs}
+	if i := strings.LastIndexByte(k.op, '.'); i >= 0 {
+		node.Domain, node.Op = k.op[:i], k.op[i+1:]
+	}
 	inputs := map[string]vm.Value{}
 	version := k.version
 	if version == 0 {
@@ -80,7 +86,7 @@ func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
 	}
 	n.g.Nodes = append(n.g.Nodes, node)
 	n.g.Link()
-	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: version}}, Graph: n.g}
+	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: version}, {Domain: "com.microsoft", Version: 1}}, Graph: n.g}
 	im, err := onnx.Encode(m)
 	if err != nil {
 		t.Fatal(err)
@@ -91,9 +97,16 @@ func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
 	}
 	r, err := passes.Optimize(open(t, path).Model, passes.Options{})
 	if err != nil {
-		return vm.Value{}, err
+		return nil, nil, err
 	}
 	p, err := vm.New(r.Model, r.Plan)
+	return p, inputs, err
+}
+
+// run plans a model of the node, and runs it.
+func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
+	t.Helper()
+	p, inputs, err := k.plan(t, late)
 	if err != nil {
 		return vm.Value{}, err
 	}
@@ -104,7 +117,7 @@ func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
 	}
 	defer s.Close()
 	out, err := s.Run(t.Context(), inputs)
-	return out["y0"].Clone(), err
+	return out[fmt.Sprintf("y%d", k.of)].Clone(), err
 }
 
 // runLone runs each node in both ways: it ends as it should in both.
@@ -113,12 +126,16 @@ func runLone(t *testing.T, cases []lone) {
 	for _, k := range cases {
 		for late, way := range ways {
 			t.Run(k.op+"/"+k.doc+"/"+way, func(t *testing.T) {
-				_, err := k.run(t, late)
+				got, err := k.run(t, late)
 				switch {
 				case k.want == "" && err != nil:
 					t.Errorf("got %v, want no error", err)
 				case k.want != "" && (err == nil || !strings.Contains(err.Error(), k.want)):
 					t.Errorf("got error %v, want one with %q", err, k.want)
+				case k.gives != nil:
+					if list, ok := got.Reals(); !ok || !slices.Equal(list, k.gives) {
+						t.Errorf("got %v, want %v", list, k.gives)
+					}
 				}
 			})
 		}
@@ -212,6 +229,8 @@ func attr(name string, v any) *graph.Attr {
 	}
 	panic(v)
 }
+
+func attrs(list ...*graph.Attr) []*graph.Attr { return list }
 
 // rowOf is a list of float32.
 func rowOf(list ...float32) vm.Value { return vm.Float32s(list, len(list)) }

@@ -130,7 +130,7 @@ func TestDynamicTensorsAreLimited(t *testing.T) {
 			return list(vm.Int64s([]int64{n}), vm.Int64s([]int64{2}), vm.Int64s([]int64{8}), vm.Float32s([]float32{0}), vm.Float32s([]float32{4}))
 		}, huge * 8},
 	} {
-		p, values := prepared(t, &runCase{op: c.op, in: c.in(huge)})
+		p, values := prepared(t, &lone{op: c.op, in: c.in(huge)})
 		s := newSession(t, p, vm.Options{MemoryLimit: 1 << 20})
 		for range 2 { // none of it has harmed the session
 			_, err := s.Run(t.Context(), values)
@@ -143,7 +143,7 @@ func TestDynamicTensorsAreLimited(t *testing.T) {
 				t.Errorf("%s: got %v, want the node and the tensor", c.op, err)
 			}
 		}
-		p, values = prepared(t, &runCase{op: c.op, in: c.in(math.MaxInt64 - 1)})
+		p, values = prepared(t, &lone{op: c.op, in: c.in(math.MaxInt64 - 1)})
 		_, err := newSession(t, p, vm.Options{}).Run(t.Context(), values)
 		if err == nil || errors.As(err, new(*vm.LimitError)) || strings.Contains(err.Error(), "internal") {
 			t.Errorf("%s beyond all bounds: got %v, want an error about the shape", c.op, err)
@@ -154,10 +154,9 @@ func TestDynamicTensorsAreLimited(t *testing.T) {
 func list(v ...vm.Value) []vm.Value { return v }
 
 // prepared is the program of a node, and the values of its inputs.
-func prepared(t testing.TB, k *runCase) (*vm.Program, map[string]vm.Value) {
+func prepared(t testing.TB, k *lone) (*vm.Program, map[string]vm.Value) {
 	t.Helper()
-	g, opsets, values := k.graph()
-	p, err := planGraph(g, opsets)
+	p, values, err := k.plan(t, false)
 	if err != nil {
 		t.Fatal(err)
 	}
