@@ -74,6 +74,16 @@ func entry(props []graph.Prop, want graph.Prop) string {
 	return ""
 }
 
+// entries counts the entries of a key.
+func entries(props []graph.Prop, key string) (n int) {
+	for i := range props {
+		if props[i].Key == key {
+			n++
+		}
+	}
+	return n
+}
+
 // annotation is what a node says of the places of its outputs.
 func (s *scope) annotation(n *graph.Node) string {
 	var list []string

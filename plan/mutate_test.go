@@ -213,6 +213,12 @@ var mutations = []mutation{
 	{name: "the source's hash is short", of: plain, code: "source", plan: func(p *plan.Plan) { p.Source.GraphSHA256 = p.Source.GraphSHA256[1:] }},
 	{name: "version", of: plain, code: "format", plan: func(p *plan.Plan) { p.Version = 2 }},
 	{name: "mode of an inference model", of: plain, code: "mode", plan: func(p *plan.Plan) { p.Mode = "training" }},
+	{name: "a training graph says twice what it is", of: updating, code: "annotation", file: func(m *graph.Model) {
+		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.mode", Value: "inference"})
+	}},
+	{name: "the list of updates stands twice", of: updating, code: "annotation", file: func(m *graph.Model) {
+		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.updates", Value: "[]"})
+	}},
 	{name: "mode of a training graph", of: updating, code: "mode", plan: func(p *plan.Plan) { p.Mode = "inference" }},
 	{name: "alignment is no power of two", of: plain, code: "alignment", plan: func(p *plan.Plan) { p.Alignment = 48 }},
 	{name: "alignment is 0", of: plain, code: "alignment", plan: func(p *plan.Plan) { p.Alignment = 0 }},

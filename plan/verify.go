@@ -216,6 +216,11 @@ func (v *verifier) identity() {
 // mode finds out whether the file is a training graph, and holds the plan
 // against that.
 func (v *verifier) mode() {
+	for _, key := range []string{keyMode, keyUpdates, keyTrainable} {
+		if n := entries(v.m.Props, key); n > 1 { // readers differ in which one they take
+			v.fault(CodeAnnotation, "metadata of the model: %s stands there %d times, expected once", key, n)
+		}
+	}
 	mode, _ := v.m.Prop(keyMode)
 	want := modeInference
 	if mode == modeTraining {

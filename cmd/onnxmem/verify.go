@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/readable"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -58,19 +61,22 @@ func (c *verifyCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	found := c.begin(p)
 	f, err := onnx.Open(c.Model, onnx.ReadOptions{AllowMissingWeights: c.AllowMissingWeights})
-	if err != nil {
-		return err
+	if err == nil {
+		defer f.Close()
 	}
-	defer f.Close()
-	source, err := c.source(e, p)
-	if err != nil {
-		return err
-	}
+	source := <-found
 	opt := plan.VerifyOptions{Replay: c.Replay}
-	if source != nil {
-		defer source.Close()
-		opt.Source = source.Model
+	if source.file != nil {
+		defer source.file.Close()
+		opt.Source = source.file.Model
+	}
+	if err = cmp.Or(err, source.err); err != nil {
+		return err
+	}
+	if source.other != "" {
+		fmt.Fprintf(e.stderr, "onnxmem: %s is not the file that was planned: its order is not compared\n", units.Name(source.other))
 	}
 	r, err := plan.Verify(f.Model, p, opt)
 	if err != nil {
@@ -89,37 +95,63 @@ func (c *verifyCmd) Run(e *env) error {
 	return nil
 }
 
+// planned is the file that was planned, if it is at hand.
+type planned struct {
+	file  *onnx.File
+	other string // a file that has its name and is another
+	err   error
+}
+
+// begin reads the source while the model is read: a second core has nothing to do.
+func (c *verifyCmd) begin(p *plan.Plan) <-chan planned {
+	found := make(chan planned, 1)
+	go func() {
+		var s planned
+		debug.SetPanicOnFault(true)
+		defer func() {
+			if r := recover(); r != nil {
+				s = planned{err: bug.Recovered("", r)}
+			}
+			found <- s
+		}()
+		s = c.source(p)
+	}()
+	return found
+}
+
 // source opens the file that was planned: the one that the user names, or one beside
-// the model that is what the plan says; nil if there is none. Another file of that
-// name proves nothing: the source may have changed since.
-func (c *verifyCmd) source(e *env, p *plan.Plan) (*onnx.File, error) {
+// the model that is what the plan says. Another file of that name proves nothing: the
+// source may have changed since.
+func (c *verifyCmd) source(p *plan.Plan) (s planned) {
 	opt := onnx.ReadOptions{AllowMissingWeights: true}
 	if c.Source != "" {
-		return onnx.Open(c.Source, opt)
+		s.file, s.err = onnx.Open(c.Source, opt)
+		return s
 	}
 	if name := p.Source.File; c.Model == "-" || name != filepath.Base(name) || !filepath.IsLocal(name) {
-		return nil, nil
+		return s
 	}
 	path := filepath.Join(filepath.Dir(c.Model), p.Source.File)
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, nil
+		return s
 	}
 	if model, err := os.Stat(c.Model); err != nil || os.SameFile(model, info) {
-		return nil, nil
+		return s
 	}
-	if info.Size() == p.Source.Bytes {
-		f, err := onnx.Open(path, opt)
-		switch {
-		case err != nil:
-		case plan.SourceOf(f.Model) == p.Source:
-			return f, nil
-		default:
-			f.Close()
-		}
+	s.other = path
+	if info.Size() != p.Source.Bytes {
+		return s
 	}
-	fmt.Fprintf(e.stderr, "onnxmem: %s is not the file that was planned: its order is not compared\n", units.Name(path))
-	return nil, nil
+	f, err := onnx.Open(path, opt)
+	if err != nil {
+		return s
+	}
+	if plan.SourceOf(f.Model) == p.Source {
+		return planned{file: f}
+	}
+	f.Close()
+	return s
 }
 
 // readPlan reads a plan; one that cannot be read is a refused input.
