@@ -15,6 +15,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/lockfile"
 	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/readable"
+	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
 // The values of Entry.Status.
@@ -79,7 +80,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads one.
 func (e *Entry) UnmarshalJSON(text []byte) error {
 	var l line
-	if err := json.Unmarshal(text, &l); err != nil {
+	if err := strictjson.Unmarshal(text, &l); err != nil {
 		return err
 	}
 	*e = Entry{Model: l.Model, Key: l.Key, Status: l.Status, Error: l.Error, MS: l.MS, Result: l.Result}

@@ -52,7 +52,10 @@ func build(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	case reflect.Pointer:
 		*s = *build(t.Elem(), known)
 		s.nulls = true
-	case reflect.Struct: // also one that decodes itself: its fields have the names that it reads
+	case reflect.Struct:
+		if own && !tagged(t) {
+			break // what it reads is not known
+		}
 		s.index = map[string]int{}
 		groups := 0
 		s.add(t, 0, &groups, known)
@@ -73,6 +76,17 @@ func build(t reflect.Type, known map[reflect.Type]*shape) *shape {
 		s.nulls = true
 	}
 	return s
+}
+
+// tagged reports whether all fields of a struct have names in JSON: then one that
+// decodes itself reads these.
+func tagged(t reflect.Type) bool {
+	for f := range t.Fields() {
+		if f.IsExported() && f.Tag.Get("json") == "" {
+			return false
+		}
+	}
+	return t.NumField() > 0
 }
 
 // add adds the fields of a struct, those of embedded structs among them.

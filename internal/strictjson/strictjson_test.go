@@ -34,6 +34,18 @@ type ID string
 
 func (id *ID) UnmarshalJSON(b []byte) error { *id = ID(b); return nil }
 
+// untagged decodes itself from other names than its own.
+type untagged struct{ Model string }
+
+func (u *untagged) UnmarshalJSON([]byte) error { return nil }
+
+// tagged decodes itself from its own names.
+type tagged struct {
+	Model string `json:"model"`
+}
+
+func (u *tagged) UnmarshalJSON([]byte) error { return nil }
+
 type outer struct {
 	Name  string           `json:"name"`
 	List  []inner          `json:"list"`
@@ -177,6 +189,15 @@ func TestRules(t *testing.T) {
 			check(t, c.rules.Unmarshal([]byte(c.text), &v), c.want)
 		})
 	}
+}
+
+// TestOwn: of a type that decodes itself the names are known where its tags say them.
+func TestOwn(t *testing.T) {
+	var u untagged
+	check(t, strictjson.Unmarshal([]byte(`{"model": "a", "Model": "b"}`), &u), "")
+	check(t, strictjson.Unmarshal([]byte(`{"model": "a", "model": "b"}`), &u), `byte 15: key "model" stands there twice`)
+	var g tagged
+	check(t, strictjson.Unmarshal([]byte(`{"Model": "a"}`), &g), `byte 1: expected the key "model", found "Model"`)
 }
 
 // TestBounded: a hostile text takes memory and stack in proportion to its bytes.
