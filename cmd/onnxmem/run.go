@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -144,14 +143,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := e.files.Err(); err != nil {
 		return err
 	}
-	if err := atomicfile.Settle(c.Model); err != nil { // and what is beside it
-		return err
-	}
-	p, err := readPlan(path)
-	if err != nil {
-		return err
-	}
-	f, err := onnx.Open(c.Model, onnx.ReadOptions{})
+	p, f, err := openPlanned(path, c.Model, onnx.ReadOptions{})
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (f *sourceFlags) only(s *source) error {
 }
 
 func (s *source) close() error {
-	if s.file == nil {
+	if s.file == nil { // a plan alone, or a model that is there no more
 		return nil
 	}
 	return s.file.Close()
@@ -199,7 +199,15 @@ func (s *source) verify(e *env, f *sourceFlags) (err error) {
 	if err := e.files.Err(); err != nil {
 		return err
 	}
-	if s.plan, err = readPlan(path); err != nil {
+	if s.file.Source.File == nil { // standard input, or a pipe
+		s.plan, err = readPlan(path)
+	} else {
+		if err := s.file.Close(); err != nil {
+			return err
+		}
+		s.plan, s.file, err = openPlanned(path, s.file.Path, onnx.ReadOptions{AllowMissingWeights: f.AllowMissingWeights})
+	}
+	if err != nil {
 		return err
 	}
 	r, err := plan.Verify(s.file.Model, s.plan, plan.VerifyOptions{})

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
-	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/readable"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -54,26 +51,19 @@ func (c *verifyCmd) Run(e *env) error {
 		}
 		path = optimize.PlanPath(c.Model)
 	}
-	if err := atomicfile.Settle(c.Model); err != nil { // and what is beside it
-		return err
-	}
-	p, err := readPlan(path)
+	p, f, err := openPlanned(path, c.Model, onnx.ReadOptions{AllowMissingWeights: c.AllowMissingWeights})
 	if err != nil {
 		return err
 	}
-	found := c.begin(p)
-	f, err := onnx.Open(c.Model, onnx.ReadOptions{AllowMissingWeights: c.AllowMissingWeights})
-	if err == nil {
-		defer f.Close()
-	}
-	source := <-found
+	defer f.Close()
+	source := c.source(p)
 	opt := plan.VerifyOptions{Replay: c.Replay}
 	if source.file != nil {
 		defer source.file.Close()
 		opt.Source = source.file.Model
 	}
-	if err = cmp.Or(err, source.err); err != nil {
-		return err
+	if source.err != nil {
+		return source.err
 	}
 	if source.other != "" {
 		fmt.Fprintf(e.stderr, "onnxmem: %s is not the file that was planned: its order is not compared\n", units.Name(source.other))
@@ -100,23 +90,6 @@ type planned struct {
 	file  *onnx.File
 	other string // a file that has its name and is another
 	err   error
-}
-
-// begin reads the source while the model is read: a second core has nothing to do.
-func (c *verifyCmd) begin(p *plan.Plan) <-chan planned {
-	found := make(chan planned, 1)
-	go func() {
-		var s planned
-		debug.SetPanicOnFault(true)
-		defer func() {
-			if r := recover(); r != nil {
-				s = planned{err: bug.Recovered("", r)}
-			}
-			found <- s
-		}()
-		s = c.source(p)
-	}()
-	return found
 }
 
 // source opens the file that was planned: the one that the user names, or one beside
@@ -152,6 +125,27 @@ func (c *verifyCmd) source(p *plan.Plan) (s planned) {
 	}
 	f.Close()
 	return s
+}
+
+// openPlanned reads a plan and opens its model as they stood at one moment: somebody
+// may be replacing them.
+func openPlanned(path, model string, opt onnx.ReadOptions) (p *plan.Plan, f *onnx.File, err error) {
+	read := func() (err error) {
+		if f != nil {
+			f.Close()
+			f = nil
+		}
+		if p, err = readPlan(path); err == nil {
+			f, err = onnx.Open(model, opt)
+		}
+		return err
+	}
+	if info, statErr := os.Stat(path); path == "-" || statErr == nil && !info.Mode().IsRegular() {
+		err = read() // it can be read but once
+	} else {
+		err = atomicfile.Steady(model, read)
+	}
+	return p, f, err
 }
 
 // readPlan reads a plan; one that cannot be read is a refused input.

@@ -49,8 +49,9 @@
 // what the record still describes: if a file is neither what stood there before
 // nor the new one, somebody has written it since, and nothing more is replaced.
 // A kill in the middle of Settle leaves the same record to the next one. Readers
-// call Settle before they open the first of the files ([onnx.Open] does), so they
-// never see one part new and another old; while a Commit is under way it waits.
+// call Settle before they open the first of the files ([onnx.Open] does); while a
+// Commit is under way it waits. Who reads several of them by way of [Steady] never
+// has one part new and another old.
 //
 // A record is obeyed only if this user owns it and the files that it names, and a
 // temporary file is renamed only within its folder: a folder from elsewhere can

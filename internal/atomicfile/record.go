@@ -254,6 +254,40 @@ func settleAndRelease(held *lockfile.Held) error {
 	return nil
 }
 
+// Steady calls read, which reads the file at path and others that belong to it, and
+// calls it again if they were replaced while it did, so that what it read last is of
+// one moment. It settles them before. What is no regular file is read once.
+func Steady(path string, read func() error) error {
+	const most = 100 // nobody replaces a file that often while a few are opened
+	for n := 1; ; n++ {
+		if err := Settle(path); err != nil {
+			return err
+		}
+		before, err := os.Stat(path)
+		quiet := !underWay(path)
+		failed := read()
+		if err != nil || !before.Mode().IsRegular() || n == most {
+			return failed
+		}
+		// A Commit that began after quiet was had has a record until it has replaced
+		// all, the file at path among them.
+		quiet = quiet && !underWay(path)
+		after, err := os.Stat(path)
+		if quiet && err == nil && os.SameFile(before, after) && before.ModTime().Equal(after.ModTime()) {
+			return failed
+		}
+	}
+}
+
+// underWay reports whether there is a record about the file at path.
+func underWay(path string) bool {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	info, err := os.Lstat(recordPath(path))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // settle does what the record that is held says.
 func settle(held *lockfile.Held) error {
 	r := read(held)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -448,5 +449,100 @@ func TestTakenBackAtOnce(t *testing.T) {
 	}
 	if got := folder(t, dir); len(got) != 2 || got["a"] != "old" || got["b"] != "old" {
 		t.Errorf("left %v", got)
+	}
+}
+
+// Who reads while others replace has files of one moment, however often that is.
+func TestSteady(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	replace := func(n int) {
+		if err := Commit(false, written(t, a, fmt.Sprint(n)), written(t, b, fmt.Sprint(n))); err != nil {
+			t.Error(err)
+		}
+	}
+	replace(0)
+	// In the middle of reading: each time for a while, then no more.
+	calls := 0
+	var x, y []byte
+	if err := Steady(a, func() (err error) {
+		if x, err = os.ReadFile(a); err != nil {
+			return err
+		}
+		if calls++; calls <= 3 {
+			replace(calls)
+		}
+		y, err = os.ReadFile(b)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if string(x) != "3" || string(y) != "3" || calls != 4 {
+		t.Errorf("read %s and %s, in %d calls", x, y, calls)
+	}
+	// In the middle of a Commit that has not come to the first file, and never will.
+	calls = 0
+	if err := Steady(a, func() (err error) {
+		if x, err = os.ReadFile(a); err != nil {
+			return err
+		}
+		if calls++; calls == 1 {
+			files := []*File{written(t, a, "4"), written(t, b, "4")}
+			r := take(a)
+			for _, p := range files {
+				r.add(p)
+			}
+			if err := r.write(false, false); err != nil {
+				return err
+			}
+			rename(t, files[1])
+			die(r)
+		}
+		y, err = os.ReadFile(b)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if string(x) != "4" || string(y) != "4" || calls != 2 {
+		t.Errorf("read %s and %s, in %d calls", x, y, calls)
+	}
+	// At any moment.
+	end := make(chan bool)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 5; ; n++ {
+			select {
+			case <-end:
+				return
+			default:
+				replace(n)
+			}
+		}
+	})
+	for range 200 {
+		if err := Steady(b, func() error { return nil }); err != nil { // b is not the first
+			t.Fatal(err)
+		}
+		if err := Steady(a, func() error {
+			x, _ = os.ReadFile(a)
+			y, _ = os.ReadFile(b)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if string(x) != string(y) {
+			t.Errorf("read %s and %s", x, y)
+		}
+	}
+	close(end)
+	wg.Wait()
+	// What is not there is read once, and so is what fails.
+	calls = 0
+	missing := errors.New("missing")
+	if err := Steady(filepath.Join(dir, "none"), func() error {
+		calls++
+		return missing
+	}); err != missing || calls != 1 {
+		t.Errorf("%v, in %d calls", err, calls)
 	}
 }
