@@ -70,7 +70,11 @@ func Verify(m *graph.Model, p *Plan, opt VerifyOptions) (_ *Report, err error) {
 	if v.r.Schedule == "" {
 		v.r.Schedule, v.r.Placement = "not checked", "not checked"
 	}
-	return v.r, m.Source.Unchanged()
+	err = m.Source.Unchanged()
+	if err == nil && opt.Source != nil {
+		err = opt.Source.Source.Unchanged()
+	}
+	return v.r, err
 }
 
 // verifier is one run of Verify.

@@ -152,3 +152,39 @@ func TestModelIsCut(t *testing.T) {
 		})
 	}
 }
+
+// And so with the source that a plan is held against.
+func TestSourceIsCut(t *testing.T) {
+	path, _ := cutNet(t, false)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Parse(path, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := passes.Optimize(m, passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := onnx.Open(path, onnx.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	opt := plan.VerifyOptions{Source: f.Model, SkipAnnotations: true}
+	if found, err := plan.Verify(r.Model, r.Plan, opt); err != nil {
+		t.Fatal(found, err)
+	}
+	for _, left := range []int64{int64(len(text)) - 1, 0} {
+		if err := os.Truncate(path, left); err != nil {
+			t.Fatal(err)
+		}
+		_, err = plan.Verify(r.Model, r.Plan, opt)
+		var e *graph.Error
+		if !errors.As(err, &e) || e.File != path || !regexp.MustCompile(`was cut to \d+ bytes while it was in use`).MatchString(err.Error()) {
+			t.Errorf("cut to %d bytes: got %v", left, err)
+		}
+	}
+}

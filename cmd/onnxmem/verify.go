@@ -22,7 +22,7 @@ type verifyCmd struct {
 	Plan  string `arg:"" optional:"" in:"the plan" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 
 	Replay              bool   `help:"Repeat the search where the bound rests on one, by another method: up to a minute or so."`
-	Source              string `placeholder:"FILE" help:"The model that was planned: checks source and program_order (default: the file that the plan names, beside MODEL, if it is that)."`
+	Source              string `in:"the model that was planned" placeholder:"FILE" help:"The model that was planned: checks source and program_order (default: the file that the plan names, beside MODEL, if it is that)."`
 	AllowMissingWeights bool   `help:"Check without external data that are not there."`
 	JSON                bool   `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
