@@ -13,10 +13,12 @@ func SetMostInline(n int64) int64 {
 	return was
 }
 
-// SetRun puts another function in the place of the kernel of a node.
-func (s *Session) SetRun(node int, run func(c *kernel.Call, w *work.Pool) error) {
+// SetRun puts another function in the place of the kernel of a node, until undo.
+func (s *Session) SetRun(node int, run func(c *kernel.Call, w *work.Pool) error) (undo func()) {
 	st := s.main.steps[node]
+	was := st.run
 	st.run = func(w *work.Pool) error { return run(&st.call, w) }
+	return func() { st.run = was }
 }
 
 // BeforeNode calls f for each node of the main graph, before it runs.

@@ -11,6 +11,7 @@ import (
 	"github.com/edsrzf/mmap-go"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // A mapped file whose bytes cannot be had is an error of the run, not the end of the
@@ -44,7 +45,7 @@ func TestSwapFaults(t *testing.T) {
 		x.Type, x.Shape, x.At = graph.Uint8, []int{len(b)}, unsafe.Pointer(unsafe.SliceData(b))
 		return x
 	}
-	x := &transfer{from: place(make([]byte, bytes)), to: place(m), done: make(chan error, 1), under: true}
+	x := &transfer{pool: work.New(1), from: place(make([]byte, bytes)), to: place(m), done: make(chan error, 1), under: true}
 	queue <- x
 	const want = "host: the host pool can no longer be used: byte 0 cannot be read or written (is the disk full, or was the file cut?)"
 	if err := x.wait(); err == nil || err.Error() != want || !errors.Is(err, ErrHost) {

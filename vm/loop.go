@@ -133,7 +133,7 @@ func (f *frame) carryOn(in, out, n int) error {
 			if to := f.input(in + k); k != i && overlap(from, to) {
 				var err error
 				if b, err = f.s.side.take(nameOf(from.name)+", carried on", int64(from.Bytes())); err != nil {
-					return err
+					return aboutTensor(from.name, err)
 				}
 				f.s.copyBytes(b, bytesOf(from))
 				break
@@ -199,7 +199,7 @@ func (r *stack) add(s *Session, row *tensor) error {
 	if r.used+len(b) > len(r.block) {
 		larger, err := s.side.take("the rows of "+nameOf(r.out.name), 2*plus(int64(r.used), int64(len(b))))
 		if err != nil {
-			return err
+			return aboutTensor(r.out.name, err)
 		}
 		s.copyBytes(larger, r.block[:r.used])
 		s.side.give(r.block)

@@ -86,12 +86,17 @@ func byOffset(a, b *plan.Buffer) int { return cmp.Compare(a.Offset, b.Offset) }
 // afterwards.
 func (w *watcher) begin() {
 	for _, b := range w.s.own {
-		spoil(b.m, 0)
+		w.spoil(b.m, 0)
 	}
 	if len(w.s.own) == 0 {
-		spoil(w.s.arena.m, 0)
+		w.spoil(w.s.arena.m, 0)
 		w.live = append(w.live[:0], w.born[0]...)
 	}
+}
+
+// spoil is spoil, with polls.
+func (w *watcher) spoil(b []byte, off int64) {
+	w.s.pool.Steps(len(b), func(i, j int) { spoil(b[i:j], off+int64(i)) })
 }
 
 // after looks, once a step has run, at the bytes that the next one brings to
@@ -113,7 +118,7 @@ func (w *watcher) after(st *step, at int) error {
 		}
 	}
 	for _, b := range w.dying[at] {
-		spoil(w.s.arena.m[b.Offset:b.Offset+b.Bytes], b.Offset)
+		w.spoil(w.s.arena.m[b.Offset:b.Offset+b.Bytes], b.Offset)
 	}
 	w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return b.Last <= at })
 	w.live = append(w.live, w.born[at+1]...)
@@ -147,7 +152,14 @@ func (w *watcher) dead(st *step, at int, from, end int64) error {
 	if from >= end {
 		return nil
 	}
-	k := spoiled(w.s.arena.m[from:end], from)
+	k := int64(-1)
+	w.s.pool.Steps(int(end-from), func(i, j int) {
+		if k < 0 {
+			if k = spoiled(w.s.arena.m[from+int64(i):from+int64(j)], from+int64(i)); k >= 0 {
+				k += int64(i)
+			}
+		}
+	})
 	switch {
 	case k < 0:
 		return nil

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // hauler copies tensors to the host pool and back while other nodes run: one
@@ -25,6 +26,7 @@ const (
 // transfer is a copy in the background.
 type transfer struct {
 	from, to *tensor
+	pool     *work.Pool // where it is told that nobody waits for what is copied
 	under    bool       // it has begun, and nobody has waited for it
 	done     chan error // of one place, so that no copying waits for who waits for it
 }
@@ -59,7 +61,7 @@ func newHauler(f *frame, p *plan.Plan) *hauler {
 			direction, begin, end = homeward, at, int(readers[0])
 		}
 		st.run = nil
-		t := &transfer{from: st.in[0], to: st.out[0], done: make(chan error, 1)}
+		t := &transfer{from: st.in[0], to: st.out[0], pool: f.s.pool, done: make(chan error, 1)}
 		h.start[direction][begin] = append(h.start[direction][begin], t)
 		h.finish[direction][end] = append(h.finish[direction][end], t)
 		count++
@@ -154,7 +156,7 @@ func (t *transfer) copy(host *block) (err error) {
 		}
 	}()
 	to, from := bytesOf(t.to), bytesOf(t.from)
-	for len(from) > 0 {
+	for len(from) > 0 && !t.pool.Stopping() {
 		n := min(len(from), copyBytes)
 		copy(to[:n], from[:n])
 		to, from = to[n:], from[n:]

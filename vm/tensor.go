@@ -46,12 +46,17 @@ func (s *Session) resize(t *tensor, shape []int) error {
 	s.side.give(t.block)
 	t.block = nil
 	if t.block, err = s.side.take(nameOf(t.name), size); err != nil {
-		e := graph.Errorf("%w", err)
-		e.Tensor = t.name
-		return e
+		return aboutTensor(t.name, err)
 	}
 	t.At = unsafe.Pointer(unsafe.SliceData(t.block))
 	return nil
+}
+
+// aboutTensor names the tensor that an error is about.
+func aboutTensor(name string, err error) error {
+	e := graph.Errorf("%w", err)
+	e.Tensor = name
+	return e
 }
 
 // side is the memory of tensors that have no planned place. Blocks that were

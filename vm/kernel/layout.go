@@ -180,7 +180,7 @@ func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
 	if k, is := m.turned(); is {
 		return m.turn(k, to, from, toOff, fromOff)
 	}
-	group, length := max(1, grain/n), min(n, 16*grain)
+	group, length := max(1, grain/n), min(n, 4*grain)
 	pieces := cuts(n, length) // of a long row
 	part := func(p, _ int) {
 		first := p % pieces * length

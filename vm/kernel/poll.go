@@ -68,7 +68,7 @@ func (c *Call) clear(b []byte) { c.steps(len(b), func(i, j int) { clear(b[i:j]) 
 
 // sumOf is simd.Sum, with polls in a long row.
 func sumOf(c *Call, x []float32) float64 {
-	const most = 1 << 22
+	const most = 1 << 20
 	sum := 0.0
 	for ; len(x) > most; x = x[most:] {
 		sum += simd.Sum(x[:most])

@@ -132,6 +132,7 @@ func (p *Pool) For(parts int, body func(part, worker int)) {
 			p.Poll()
 			body(i, 0)
 		}
+		p.Poll() // what the last part saw of it, it may have left to us
 		return
 	}
 	p.body, p.parts = body, int64(parts)

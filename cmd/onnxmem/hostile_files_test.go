@@ -1,0 +1,71 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// broken are what no user may see of us, whatever the file.
+var broken = regexp.MustCompile(`goroutine \d|panic|internal error|runtime error|fatal error|SIG[A-Z]{2,}|memory fault`)
+
+// hostile runs the command on a file that means harm: it ends by itself, with a
+// result, or with a clear error.
+func hostile(t *testing.T, exe string, args ...string) (status int, stderr string) {
+	t.Helper()
+	c := exec.Command(exe, args...)
+	c.Args[0] = "onnxmem"
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	_ = c.Run() // its status says all
+	status, stderr = c.ProcessState.ExitCode(), errs.String()
+	if status != 0 && status != exitFailed && status != exitRefused || broken.MatchString(stderr) ||
+		status != 0 && strings.Count(stderr, "\n") != 1 {
+		t.Errorf("onnxmem %s: exit status %d:\n%s", strings.Join(args, " "), status, stderr)
+	}
+	const most = 1 << 30
+	if used, is := c.ProcessState.SysUsage().(*syscall.Rusage); is && runtime.GOOS == "linux" && used.Maxrss<<10 > most {
+		t.Errorf("onnxmem %s: took %d MiB, expected at most %d", strings.Join(args, " "), used.Maxrss>>10, most>>20)
+	}
+	return status, stderr
+}
+
+// TestHostileFiles plans and runs every model of a folder of hostile ones, with the
+// inputs beside it where there are some. None of them takes 10 s: those that
+// compute for ever end with that.
+func TestHostileFiles(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(dataRoot(), "hostile", "*.onnx"))
+	if len(files) == 0 {
+		t.Skip("no test data: set ONNXMEM_DATA")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".onnx")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			planned := filepath.Join(t.TempDir(), "planned.onnx")
+			if status, _ := hostile(t, exe, "optimize", file, planned); status != 0 {
+				return
+			}
+			args := []string{"run", planned, "--memory-limit", "1GiB", "--time-limit", "10s"}
+			inputs := strings.TrimSuffix(file, ".onnx") + ".npz"
+			if _, err := os.Stat(inputs); err == nil {
+				args = append(args, "--inputs", inputs)
+			}
+			if _, stderr := hostile(t, exe, args...); strings.Contains(stderr, "time limit") {
+				t.Errorf("%s", stderr)
+			}
+		})
+	}
+}

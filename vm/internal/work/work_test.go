@@ -1,0 +1,104 @@
+package work
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/bug"
+)
+
+// stopped runs f and reports whether it was ended by Stop.
+func stopped(t *testing.T, f func()) (is bool) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			if is = r == any(Stopped); !is {
+				t.Errorf("panicked with %v, expected Stopped", r)
+			}
+		}
+	}()
+	f()
+	return false
+}
+
+// A pool that is told to stop ends For with few more parts, and works again when
+// it is told to.
+func TestForStops(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		p := New(workers)
+		for _, at := range []int64{0, 10, 999} {
+			var ran atomic.Int64
+			is := stopped(t, func() {
+				p.For(1000, func(part, _ int) {
+					if ran.Add(1) == at+1 {
+						p.Stop()
+					}
+				})
+			})
+			// The others may be in the middle of a part.
+			if n := ran.Load(); n < at+1 || n > at+int64(workers) || !is {
+				t.Errorf("%d workers, told in part %d: %d parts, stopped: %v", workers, at, n, is)
+			}
+			if !stopped(t, func() { p.For(5, func(int, int) { t.Error("a part runs") }) }) {
+				t.Error("a pool that was told to stop begins")
+			}
+			p.Resume()
+			ran.Store(0)
+			if stopped(t, func() { p.For(1000, func(int, int) { ran.Add(1) }) }) || ran.Load() != 1000 {
+				t.Errorf("%d workers: %d parts after Resume", workers, ran.Load())
+			}
+		}
+		p.Close()
+	}
+}
+
+// A part may poll by itself, on any worker.
+func TestPartsPoll(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		p := New(workers)
+		if !stopped(t, func() {
+			p.For(6, func(int, int) {
+				p.Stop()
+				for {
+					p.Poll()
+				}
+			})
+		}) {
+			t.Errorf("%d workers: parts went on", workers)
+		}
+		p.Resume()
+		p.Close()
+	}
+}
+
+// A fault of a part is told, whether the pool was told to stop or not.
+func TestFaultsAreTold(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	defer func() {
+		if f, is := recover().(*bug.Error); !is || f.Value != "fault" {
+			t.Errorf("got %v", f)
+		}
+	}()
+	p.For(6, func(part, _ int) {
+		p.Stop()
+		panic("fault")
+	})
+}
+
+// Steps asks before each piece, and covers all elements once.
+func TestSteps(t *testing.T) {
+	p := New(1)
+	defer p.Close()
+	polls, next := 0, 0
+	p.OnPoll(func() { polls++ })
+	p.Steps(3*PollEvery+7, func(from, to int) {
+		if from != next || to <= from {
+			t.Errorf("piece [%d, %d) behind %d", from, to, next)
+		}
+		next = to
+	})
+	if next != 3*PollEvery+7 || polls != 4 {
+		t.Errorf("%d elements, %d polls", next, polls)
+	}
+}

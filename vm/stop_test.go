@@ -1,0 +1,220 @@
+package vm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+	"github.com/onnxmem/onnxmem/vm/kernel"
+)
+
+var errEnough = errors.New("that is enough")
+
+// A run whose context ends in the middle of a node ends with the node's name and
+// the context's cause; the session gives the same bits as before afterwards.
+func TestRunStops(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		p, s := session(t, chain(t), passes.Options{}, vm.Options{Workers: workers})
+		inputs := noise(p)
+		name := p.Outputs()[0].Name
+		out, err := s.Run(t.Context(), inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := bytes.Clone(out[name].Data)
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := s.SetRun(1, func(_ *kernel.Call, w *work.Pool) error {
+			cancel(errEnough)
+			for {
+				w.For(100, func(int, int) {})
+			}
+		})
+		for range 2 { // a context that is over ends every run
+			_, err = s.Run(ctx, inputs)
+			if !errors.Is(err, vm.ErrStopped) || !errors.Is(err, errEnough) || !strings.Contains(err.Error(), "stopped: that is enough") {
+				t.Fatalf("got %v", err)
+			}
+		}
+		stop()
+
+		ctx, cancel = context.WithCancelCause(t.Context())
+		stop = s.SetRun(1, func(_ *kernel.Call, w *work.Pool) error {
+			cancel(errEnough)
+			for {
+				w.Poll()
+			}
+		})
+		_, err = s.Run(ctx, inputs)
+		var at *graph.Error
+		if !errors.As(err, &at) || at.Node != s.Running() || at.Node == "" || at.File == "" {
+			t.Errorf("got %v, while %s ran", err, s.Running())
+		}
+		stop()
+		if out, err = s.Run(t.Context(), inputs); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(out[name].Data, want) {
+			t.Errorf("%d workers: other bits after a run that was stopped", workers)
+		}
+	}
+}
+
+// endless is a Loop without a trip count whose condition stays true. The body hands
+// the condition on, by a node or without any; it lays a number behind those of the
+// iterations before.
+func endless(t *testing.T, node bool, limit ...int64) *vm.Session {
+	t.Helper()
+	body := &graph.Graph{Name: "body"}
+	typed := func(g *graph.Graph, name string, d graph.DType) graph.TensorID {
+		id := g.NewTensor(name)
+		g.Tensors[id].Declared = &graph.Declared{Type: graph.TensorOf(d), Symbols: []string{}}
+		return id
+	}
+	i, on, v := typed(body, "i", graph.Int64), typed(body, "on", graph.Bool), typed(body, "v", graph.Float32)
+	body.Inputs, body.Outputs = []graph.TensorID{i, on, v}, []graph.TensorID{on, v, v}
+	if node {
+		next := typed(body, "next", graph.Bool)
+		body.Nodes = []*graph.Node{{Name: "again", Op: "Identity", Inputs: []graph.TensorID{on}, Outputs: []graph.TensorID{next}}}
+		body.Outputs[0] = next
+	}
+	g := &graph.Graph{Name: "g"}
+	cond, x, y := typed(g, "cond", graph.Bool), typed(g, "x", graph.Float32), typed(g, "y", graph.Float32)
+	rows := g.NewTensor("rows")
+	g.Inputs, g.Outputs = []graph.TensorID{cond, x}, []graph.TensorID{y, rows}
+	g.Nodes = []*graph.Node{{
+		Name: "forever", Op: "Loop", Inputs: []graph.TensorID{graph.None, cond, x}, Outputs: []graph.TensorID{y, rows},
+		Attrs: []*graph.Attr{{Name: "body", Type: graph.AttrGraph, Graph: body}},
+	}}
+	p, err := planGraph(g, []graph.Opset{{Version: 21}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	opt := vm.Options{Workers: 1}
+	if len(limit) > 0 {
+		opt.MemoryLimit = limit[0]
+	}
+	return newSession(t, p, opt)
+}
+
+// A loop that never ends is stopped between two iterations.
+func TestEndlessLoopsStop(t *testing.T) {
+	for _, node := range []bool{true, false} {
+		s := endless(t, node)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		begun := make(chan struct{})
+		s.BeforeNode(func(label string) {
+			if strings.Contains(label, "forever") {
+				close(begun)
+			}
+		})
+		go func() {
+			<-begun
+			cancel(errEnough)
+		}()
+		_, err := s.Run(ctx, map[string]vm.Value{"cond": octets(graph.Bool, []int{}, 1), "x": shaped([]int{}, 1)})
+		if !errors.Is(err, vm.ErrStopped) || !errors.Is(err, errEnough) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// A training step that fails after it began to update parameters leaves none that
+// could be used; one that fails before leaves all.
+func TestTornStates(t *testing.T) {
+	p, r := trained(t, classifier(t))
+	s := newSession(t, p, vm.Options{Workers: 1})
+	if err := s.Load(r.Step.Params); err != nil {
+		t.Fatal(err)
+	}
+	advance(t, s, 1)
+	before := t.TempDir() + "/before.onnx"
+	if err := s.Save(before); err != nil {
+		t.Fatal(err)
+	}
+	fails := func(node int) {
+		t.Helper()
+		undo := s.SetRun(node, func(*kernel.Call, *work.Pool) error { return errEnough })
+		defer undo()
+		if _, err := s.Run(t.Context(), batch()); !errors.Is(err, errEnough) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	fails(0)
+	advance(t, s, 1)
+	fails(len(r.Plan.Steps) - 1)
+	if err := s.Save(t.TempDir() + "/torn.onnx"); err == nil || !strings.Contains(err.Error(), "has no value") {
+		t.Errorf("saving: %v", err)
+	}
+	if _, err := s.Run(t.Context(), batch()); err == nil || !strings.Contains(err.Error(), "without a first value") {
+		t.Errorf("running: %v", err)
+	}
+	f, err := onnx.Open(before, onnx.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := s.Load(f.Model); err != nil {
+		t.Fatal(err)
+	}
+	advance(t, s, 1)
+}
+
+// enough is a context that ends when it was asked so many times whether it has.
+type enough struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	left   int
+}
+
+func after(t *testing.T, asked int) *enough {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	return &enough{ctx, cancel, asked}
+}
+
+func (e *enough) Err() error {
+	if e.left--; e.left == 0 {
+		e.cancel(errEnough)
+	}
+	return e.Context.Err()
+}
+
+// What a run that was stopped has taken for dynamic tensors is used again: here
+// the rows that a loop has laid behind each other.
+func TestStoppedRunsLeaveNoMemory(t *testing.T) {
+	s := endless(t, true)
+	var taken int64
+	for i := range 10 {
+		_, err := s.Run(after(t, 5000), map[string]vm.Value{"cond": octets(graph.Bool, []int{}, 1), "x": shaped([]int{}, 1)})
+		if !errors.Is(err, errEnough) {
+			t.Fatalf("got %v", err)
+		}
+		switch now := s.Memory().DynamicBytes; {
+		case i == 0:
+			taken = now
+		case now != taken:
+			t.Fatalf("%d bytes after %d runs that were stopped, %d after one", now, i+1, taken)
+		}
+	}
+	if taken < 4*4000 {
+		t.Errorf("%d bytes are dynamic, expected some thousand rows", taken)
+	}
+}
+
+// Rows that a loop lays behind each other are refused when they pass the limit.
+func TestEndlessRowsAreLimited(t *testing.T) {
+	s := endless(t, true, 1<<20)
+	_, err := s.Run(after(t, 1<<20), map[string]vm.Value{"cond": octets(graph.Bool, []int{}, 1), "x": shaped([]int{}, 1)})
+	var over *vm.LimitError
+	if !errors.As(err, &over) || over.Bytes > 1<<20 || !strings.Contains(err.Error(), "forever") {
+		t.Errorf("got %v", err)
+	}
+}
