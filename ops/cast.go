@@ -10,8 +10,8 @@ import (
 // casts is the operators that change the element type alone, or nothing.
 var casts = family{"", []Op{
 	{Name: "Identity", Infer: inferIdentity, Fold: foldSame, Views: viewOfFirst},
-	{Name: "Cast", Infer: inferCast, Fold: foldCast, Views: viewOfSameElem, Inplace: overFirst},
-	{Name: "CastLike", Infer: inferCastLike, Fold: foldCast, Views: viewOfSameElem, Inplace: overFirst},
+	{Name: "Cast", Infer: inferCast, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
+	{Name: "CastLike", Infer: inferCastLike, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},
 	{Name: "BitCast", Infer: inferBitCast, Views: viewOfFirst},
 }}
 
@@ -104,6 +104,15 @@ func viewOfSameElem(c *Call) []graph.Alias {
 		return viewOfFirst(c)
 	}
 	return nil
+}
+
+// overSameWidth: elements of one width lie at the same places. A few of 2 bits take
+// as many bytes as those of 4.
+func overSameWidth(c *Call) []graph.Alias {
+	if c.In[0].Elem.Bits() != c.OutType(0).Elem.Bits() {
+		return nil
+	}
+	return overFirst(c)
 }
 
 func foldCast(c *Call) {

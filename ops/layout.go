@@ -20,7 +20,7 @@ var rearrange = family{"", []Op{
 	{Name: "Concat", Infer: inferConcat, Fold: foldConcat, Views: viewConcat},
 	{Name: "Expand", Infer: inferExpand, Fold: foldExpand, Views: viewIfSameSize},
 	{Name: "Tile", Infer: inferTile, Fold: foldTile, Views: viewIfSameSize},
-	{Name: "Pad", Infer: inferPad, Views: viewPad},
+	{Name: "Pad", Infer: inferPad, Views: viewPad, Check: checkPad},
 }}
 
 // foldReshaped: output 0 holds the elements of input 0 in the same order.

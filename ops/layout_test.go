@@ -273,3 +273,14 @@ func TestExpandTilePad(t *testing.T) {
 		{doc: "another number", op: "Pad", in: in(x, argInts(1, 1)), want: "error: pads has 2 elements, expected 4"},
 	})
 }
+
+func TestPadChecks(t *testing.T) {
+	x := arg(f32, 3, 0)
+	runGate(t, []opCase{
+		{op: "Pad", in: in(x, argInts(0, 1, 0, 0)), want: "float32[3,1]"},
+		{doc: "the edge of nothing", op: "Pad", in: in(x, argInts(0, 1, 0, 0)), attrs: attrs(attrString("mode", "edge")), want: "error: expected elements on axis 1, to pad it with mode edge"},
+		{doc: "a mode that is not there", op: "Pad", in: in(arg(f32, 3), argInts(0, 1)), attrs: attrs(attrString("mode", "mirror")), want: `error: mode is "mirror"`},
+		{doc: "two constants", op: "Pad", in: in(arg(f32, 3), argInts(0, 1), arg(f32, 2)), want: "error: input 2 has shape [2], expected one element, the constant"},
+		{doc: "an attribute of opset 1 beside the input", op: "Pad", in: in(arg(f32, 3), argInts(0, 1)), attrs: attrs(attrInts("paddings", 0, 0)), want: "float32[4]"},
+	})
+}

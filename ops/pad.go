@@ -182,11 +182,28 @@ func inferPad(c *Call) error {
 	return nil
 }
 
+// checkPad: elements that are not the constant are those of the input.
+func checkPad(c *Call) error {
+	mode, err := c.OneOf("mode", "constant", "constant", "reflect", "edge", "wrap")
+	if err != nil {
+		return err
+	}
+	if c.Has(2) && elements(c.In[2].Type) > 1 {
+		return c.BadInput(2, "one element, the constant")
+	}
+	for k, d := range c.In[0].Shape {
+		if d == 0 && mode != "constant" {
+			return c.BadInput(0, "elements on axis %d, to pad it with mode %s", k, mode)
+		}
+	}
+	return nil
+}
+
 // padAxes gives the padding of each axis of input 0; known is false when the
 // axes are not known.
 func padAxes(c *Call) (pads []padding, known bool, err error) {
 	name := "pads"
-	if !c.HasAttr(name) && c.HasAttr("paddings") {
+	if c.before(2) {
 		name = "paddings"
 	}
 	list, err := c.list(name, 1)

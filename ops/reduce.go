@@ -21,8 +21,8 @@ var reductions = family{"", []Op{
 	{Name: "ReduceLogSum", Infer: inferReduce, FLOPs: perElement(1)},
 	{Name: "ReduceLogSumExp", Infer: inferReduce, FLOPs: perElement(2)},
 
-	{Name: "ArgMax", Infer: inferArg, Fold: foldArg(1)},
-	{Name: "ArgMin", Infer: inferArg, Fold: foldArg(-1)},
+	{Name: "ArgMax", Infer: inferArg, Fold: foldArg(1), Check: checkArg},
+	{Name: "ArgMin", Infer: inferArg, Fold: foldArg(-1), Check: checkArg},
 
 	{Name: "CumSum", Infer: inferCumulate, Fold: foldCumulate(Scalar{}, addChecked, addReals), Inplace: overFirst, FLOPs: perElement(1)},
 	{Name: "CumProd", Infer: inferCumulate, Fold: foldCumulate(Scalar{I: 1, F: 1}, mulChecked, mulReals), Inplace: overFirst, FLOPs: perElement(1)},
@@ -202,6 +202,14 @@ func inferArg(c *Call) error {
 		reduced[axis] = true
 	}
 	c.Set(0, graph.Int64, reduceShape(in.Shape, reduced, c.Int("keepdims", 1) != 0))
+	return nil
+}
+
+// checkArg: the best of some elements has a place.
+func checkArg(c *Call) error {
+	if elements(c.In[0].Type) == 0 {
+		return c.BadInput(0, "elements on axis %d", c.Int("axis", 0))
+	}
 	return nil
 }
 

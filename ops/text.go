@@ -14,7 +14,7 @@ var text = family{"", []Op{
 	{Name: "StringConcat", Infer: inferStringConcat},
 	{Name: "StringSplit", Infer: inferStringSplit},
 	{Name: "RegexFullMatch", Infer: inferRegexFullMatch},
-	{Name: "TfIdfVectorizer", Infer: inferTfIdfVectorizer},
+	{Name: "TfIdfVectorizer", Infer: inferTfIdfVectorizer, Check: checkTfIdfVectorizer},
 }}
 
 // needStrings refuses input i unless it is, or may be, a tensor of strings.
@@ -138,6 +138,42 @@ func inferTfIdfVectorizer(c *Call) error {
 		c.Set(0, graph.Float32, []graph.Dim{x.Shape[0], k})
 	default:
 		return c.BadInput(0, "[C] or [N,C]")
+	}
+	return nil
+}
+
+// checkTfIdfVectorizer: the pool is cut into n-grams, each of which has a place, and
+// a weight if there are any.
+func checkTfIdfVectorizer(c *Call) error {
+	if _, err := c.OneOf("mode", "TF", "TF", "IDF", "TFIDF"); err != nil {
+		return err
+	}
+	least, most, skips := c.Int("min_gram_length", 1), c.Int("max_gram_length", 1), c.Int("max_skip_count", 0)
+	if least < 1 || most < least || skips < 0 {
+		return c.Errf("n-grams of %d to %d words with up to %d skips, expected 1 or more, and 0 or more skips", least, most, skips)
+	}
+	pool := int64(len(c.Ints("pool_int64s")))
+	if a := c.Node.Attr("pool_strings"); a != nil && pool == 0 {
+		pool = int64(len(a.Strings))
+	}
+	starts, places := c.Ints("ngram_counts"), int64(len(c.Ints("ngram_indexes")))
+	grams := int64(0)
+	for k, from := range starts {
+		to := pool
+		if k+1 < len(starts) {
+			to = starts[k+1]
+		}
+		length := int64(k + 1)
+		if from < 0 || to < from || to > pool || (to-from)%length != 0 {
+			return c.Errf("ngram_counts[%d] is %d, and what follows %d, expected a multiple of %d words in a pool of %d", k, from, to, length, pool)
+		}
+		grams += (to - from) / length
+	}
+	if grams > places {
+		return c.Errf("ngram_indexes has %d places, expected one for each of %d n-grams", places, grams)
+	}
+	if a := c.Node.Attr("weights"); a != nil && int64(len(a.Floats)) != places {
+		return c.Errf("weights has %d numbers, expected %d as ngram_indexes has", len(a.Floats), places)
 	}
 	return nil
 }

@@ -28,3 +28,22 @@ func TestText(t *testing.T) {
 		{doc: "rank 3", op: "TfIdfVectorizer", in: []Arg{arg(graph.Int32, 1, 2, 3)}, attrs: []*graph.Attr{attrInts("ngram_indexes", 2)}, want: "error: expected [C] or [N,C]"},
 	})
 }
+
+func TestTfIdfVectorizerChecks(t *testing.T) {
+	x := in(arg(i64, 2, 6))
+	with := func(list ...*graph.Attr) []*graph.Attr {
+		return append([]*graph.Attr{attrInts("pool_int64s", 2, 3, 5, 4, 5, 6), attrInts("ngram_counts", 0, 2), attrInts("ngram_indexes", 0, 1, 2, 3)}, list...)
+	}
+	other := func(k int, a *graph.Attr) []*graph.Attr { l := with(); l[k] = a; return l }
+	runGate(t, []opCase{
+		{op: "TfIdfVectorizer", in: x, attrs: with(), want: "float32[2,4]"},
+		{doc: "a mode that is not there", op: "TfIdfVectorizer", in: x, attrs: with(attrString("mode", "DF")), want: `error: mode is "DF"`},
+		{doc: "n-grams of no words", op: "TfIdfVectorizer", in: x, attrs: with(attrInt("min_gram_length", 0)), want: "error: n-grams of 0 to 1 words"},
+		{doc: "skips below 0", op: "TfIdfVectorizer", in: x, attrs: with(attrInt("max_skip_count", -1)), want: "error: with up to -1 skips"},
+		{doc: "n-grams behind the pool", op: "TfIdfVectorizer", in: x, attrs: other(1, attrInts("ngram_counts", 0, 8)), want: "error: ngram_counts[0] is 0, and what follows 8, expected a multiple of 1 words in a pool of 6"},
+		{doc: "before it", op: "TfIdfVectorizer", in: x, attrs: other(1, attrInts("ngram_counts", -1, 2)), want: "error: ngram_counts[0] is -1"},
+		{doc: "half an n-gram", op: "TfIdfVectorizer", in: x, attrs: other(1, attrInts("ngram_counts", 0, 3)), want: "error: ngram_counts[1] is 3"},
+		{doc: "too few places", op: "TfIdfVectorizer", in: x, attrs: other(2, attrInts("ngram_indexes", 0, 1, 2)), want: "error: ngram_indexes has 3 places, expected one for each of 4 n-grams"},
+		{doc: "too few weights", op: "TfIdfVectorizer", in: x, attrs: with(&graph.Attr{Name: "weights", Type: graph.AttrFloats, Floats: []float32{1}}), want: "error: weights has 1 numbers, expected 4"},
+	})
+}

@@ -317,3 +317,70 @@ func TestWindowsOfAnySize(t *testing.T) {
 		{doc: "without its first output", op: "TopK", in: []vm.Value{floats(3), numbers([]int{1}, 1)}, outs: 1, want: "output 1 is missing"},
 	}...))
 }
+
+// Starts, axes and limits are data, and empty tensors may have axes without end.
+func TestCutsAndChoices(t *testing.T) {
+	slice := func(start, end, step int64) []vm.Value {
+		return []vm.Value{floats(3, 2), numbers([]int{1}, start), numbers([]int{1}, end), numbers([]int{1}, 0), numbers([]int{1}, step)}
+	}
+	const least, most = -1 << 63, 1<<63 - 1
+	long := vm.Value{Type: graph.Float32, Shape: []int{1 << 40, 1 << 10, 0}}
+	bytes := func(shape []int, list ...byte) vm.Value { return vm.Value{Type: graph.Bool, Shape: shape, Data: list} }
+	rows := []lone{
+		{doc: "behind the last", op: "Pad", attrs: attrs(attr("mode", "reflect")), in: []vm.Value{floats(2, 3), numbers([]int{4}, 0, 7, 5, 9)}},
+		{doc: "wrapped", op: "Pad", attrs: attrs(attr("mode", "wrap")), in: []vm.Value{floats(2, 3), numbers([]int{4}, 5, -2, 5, 9)}},
+		{doc: "cut off altogether", op: "Pad", in: []vm.Value{floats(2, 3), numbers([]int{4}, -5, 0, 5, 0)}},
+		{doc: "the end of the numbers", op: "Pad", in: []vm.Value{floats(2, 3), numbers([]int{4}, 0, most, 0, -most)}},
+		{doc: "a shape of another length", op: "Pad", in: []vm.Value{floats(2, 3), numbers([]int{6}, 0, 0, 0, 1, 1, 1)}, want: "pads has 6 elements, expected 4"},
+		{doc: "the least diagonal", op: "Trilu", in: []vm.Value{floats(2, 3), numbers([]int{}, least)}},
+		{doc: "no diagonal", op: "Trilu", in: []vm.Value{floats(2, 3), numbers([]int{0})}, want: "expected one element"},
+		{doc: "lines without end", op: "Compress", attrs: axisAttr(2), in: []vm.Value{long, bytes([]int{0})}},
+		{doc: "nothing chosen of lines without end", op: "Compress", attrs: axisAttr(0), in: []vm.Value{long, bytes([]int{3}, 0, 1, 0)}},
+		{doc: "images without boxes", op: "NonMaxSuppression", in: []vm.Value{{Type: graph.Float32, Shape: []int{1 << 40, 0, 4}}, {Type: graph.Float32, Shape: []int{1 << 40, 1 << 10, 0}}, numbers([]int{1}, 9)}},
+		{doc: "skips without end", op: "TfIdfVectorizer", attrs: attrs(attr("mode", "TF"), attr("min_gram_length", 1), attr("max_gram_length", most), attr("max_skip_count", most), attr("ngram_counts", []int64{0, 1}), attr("ngram_indexes", []int64{0, 1}), attr("pool_int64s", []int64{1, 2, 3})), in: []vm.Value{numbers([]int{2, 3}, 1, 2, 3, 2, 1, 3)}},
+		{doc: "of a scalar", op: "ArgMax", in: []vm.Value{floats()}},
+		{doc: "of a scalar", op: "Hardmax", attrs: axisAttr(-1), in: []vm.Value{floats()}},
+		{doc: "of no axes", op: "Hardmax", version: 11, attrs: axisAttr(2), in: []vm.Value{floats(2, 3)}},
+		{doc: "more than there are", op: "TopK", outs: 2, in: []vm.Value{floats(3), numbers([]int{1}, 4)}, want: "at least k = 4 on axis 0"},
+		{doc: "an axis that is not there", op: "CumSum", in: []vm.Value{floats(3), numbers([]int{}, 1)}, want: "axis is 1, expected one of [-1, 1)"},
+		{doc: "axes from behind", op: "Transpose", attrs: attrs(attr("perm", []int64{-1, 0})), in: []vm.Value{floats(2, 3)}},
+	}
+	for _, start := range []int64{least, -4, 0, most} {
+		for _, end := range []int64{least, 0, 2, most} {
+			for _, step := range []int64{least, -1, 2, most} {
+				rows = append(rows, lone{doc: fmt.Sprint(start, end, step), op: "Slice", in: slice(start, end, step)})
+			}
+		}
+	}
+	runLone(t, rows)
+}
+
+// What is cut, padded and chosen is what the operators say.
+func TestCutsAndChoicesAreRight(t *testing.T) {
+	bools := func(list ...byte) vm.Value { return vm.Value{Type: graph.Bool, Shape: []int{len(list)}, Data: list} }
+	line := vm.Int64s([]int64{0, 1, 2}, 3)
+	list := func(v ...int64) vm.Value { return vm.Int64s(v, len(v)) }
+	for _, c := range []struct {
+		lone
+		gives []float64
+	}{
+		{lone{doc: "from before the first, backwards", op: "Slice", in: []vm.Value{line, list(-100), list(-100), list(0), list(-1)}}, []float64{0}},
+		{lone{doc: "reflected twice", op: "Pad", attrs: attrs(attr("mode", "reflect")), in: []vm.Value{line, list(1, 5)}}, []float64{1, 0, 1, 2, 1, 0, 1, 2, 1}},
+		{lone{doc: "wrapped twice", op: "Pad", attrs: attrs(attr("mode", "wrap")), in: []vm.Value{line, list(4, 1)}}, []float64{2, 0, 1, 2, 0, 1, 2, 0}},
+		{lone{doc: "the edge", op: "Pad", attrs: attrs(attr("mode", "edge")), in: []vm.Value{line, list(-1, 2)}}, []float64{1, 2, 2, 2}},
+		{lone{doc: "moved out", op: "Pad", in: []vm.Value{line, list(5, -4), numbers([]int{}, 7)}}, []float64{7, 7, 7, 7}},
+		{lone{doc: "above all", op: "Trilu", in: []vm.Value{numbers([]int{2, 2}, 1, 2, 3, 4), numbers([]int{}, 1<<63-1)}}, []float64{0, 0, 0, 0}},
+		{lone{doc: "bytes of truth", op: "Compress", in: []vm.Value{line, bools(2, 0, 255)}}, []float64{0, 2}},
+		{lone{doc: "bytes of truth", op: "Not", in: []vm.Value{bools(2, 0, 255)}}, []float64{0, 1, 0}},
+		{lone{doc: "bytes of truth", op: "Equal", in: []vm.Value{bools(2, 0, 255), bools(1, 0, 4)}}, []float64{1, 1, 1}},
+		{lone{doc: "bytes of truth", op: "And", in: []vm.Value{bools(2, 0, 4), bools(1, 2, 3)}}, []float64{1, 0, 1}},
+		{lone{doc: "beyond 53 bits", op: "ArgMax", in: []vm.Value{list(1<<53, 1<<53+1)}}, []float64{1}},
+		{lone{doc: "beyond 63 bits", op: "TopK", outs: 2, in: []vm.Value{{Type: graph.Uint64, Shape: []int{2}, Data: list(1, -1).Data}, list(1)}}, []float64{1<<64 - 1}},
+		{lone{doc: "an n-gram with skips", op: "TfIdfVectorizer", attrs: attrs(attr("mode", "TF"), attr("min_gram_length", 2), attr("max_gram_length", 2), attr("max_skip_count", 9), attr("ngram_counts", []int64{0, 0}), attr("ngram_indexes", []int64{0}), attr("pool_int64s", []int64{1, 3})), in: []vm.Value{list(1, 3, 3, 3)}}, []float64{3}},
+	} {
+		got, err := c.run(t, true)
+		if list, _ := got.Reals(); err != nil || !slices.Equal(list, c.gives) {
+			t.Errorf("%s: %s: got %v, %v, want %v", c.doc, c.op, list, err, c.gives)
+		}
+	}
+}

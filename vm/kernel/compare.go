@@ -16,7 +16,7 @@ var comparisons = family{"", []Kernel{
 	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }))},
 	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }))},
 	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }))},
-	{Name: "Not", Make: func(c *Call) (Run, error) { return rowwise(c, perElement1(func(a bool) bool { return !a })) }},
+	{Name: "Not", Make: func(c *Call) (Run, error) { return rowwise(c, perElement1(func(a uint8) bool { return a == 0 })) }},
 	{Name: "IsNaN", Make: makeIsNaN},
 	{Name: "IsInf", Make: makeIsInf},
 	{Name: "BitwiseAnd", Make: bitwise(func(a, b uint64) uint64 { return a & b })},
@@ -68,8 +68,10 @@ func compareBy(holds func(order int) bool) func(*Call) (Run, error) {
 			return relation[uint32](c, table)
 		case graph.Uint16:
 			return relation[uint16](c, table)
-		case graph.Uint8, graph.Bool:
+		case graph.Uint8:
 			return relation[uint8](c, table)
+		case graph.Bool:
+			return logical(func(a, b bool) bool { return table[order(truth(a), truth(b))+1] })(c)
 		}
 		return nil, unsupported(c.In[0].Type)
 	}
@@ -79,8 +81,19 @@ func relation[T number](c *Call, table [4]bool) (Run, error) {
 	return loopsOf(func(a, b T) bool { return table[order(a, b)+1] }).run(c)
 }
 
+// logical makes the kernel of a function of two truth values. What is not 0 is
+// true: a file can hold any byte.
 func logical(f func(a, b bool) bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) { return loopsOf(f).run(c) }
+	return func(c *Call) (Run, error) {
+		return loopsOf(func(a, b uint8) bool { return f(a != 0, b != 0) }).run(c)
+	}
+}
+
+func truth(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // perElement1 is the loop of a function between two types.

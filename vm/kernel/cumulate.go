@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -21,7 +20,11 @@ var lines = family{"", []Kernel{
 // line is one line along an axis: its first element, and the distance of two.
 type line struct{ n, step, lines int }
 
+// lineOf gives the lines along axis k. A scalar is one of one element.
 func lineOf(shape []int, k int) line {
+	if len(shape) == 0 {
+		return line{n: 1, step: 1, lines: 1}
+	}
 	l := line{n: shape[k], step: count(shape[k+1:])}
 	l.lines = count(shape[:k]) * l.step
 	return l
@@ -36,7 +39,7 @@ func cumulate(product bool) func(*Call) (Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		k, err := axis(axes[0], max(c.In[0].rank(), 1))
+		k, err := axis(axes[0], c.In[0].rank())
 		if err != nil {
 			return nil, err
 		}
@@ -60,9 +63,6 @@ func cumulate(product bool) func(*Call) (Run, error) {
 
 func cumulateOf[T number](c *Call, k int, product bool) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	if in.rank() == 0 {
-		return makeCopy(c)
-	}
 	l := lineOf(in.Shape, k)
 	exclusive, reverse := c.Int("exclusive", 0) != 0, c.Int("reverse", 0) != 0
 	part := func(i, _ int) {
@@ -105,36 +105,28 @@ func cumulateOf[T number](c *Call, k int, product bool) (Run, error) {
 func argBest(largest bool) func(*Call) (Run, error) {
 	return func(c *Call) (Run, error) {
 		in := c.In[0]
-		k, err := axis(c.Int("axis", 0), in.rank())
+		k, err := axis(c.Int("axis", 0), max(in.rank(), 1))
 		if err != nil {
 			return nil, err
 		}
-		get, ok := reader(in.Type)
+		compare, ok := comparer(in)
 		if !ok {
 			return nil, unsupported(in.Type)
 		}
 		last := c.Int("select_last_index", 0) != 0
-		l := lineOf(in.Shape, k)
-		if l.n == 0 {
-			return nil, fmt.Errorf("axis %d of shape %v has no elements", k, in.Shape)
+		better := -1
+		if largest {
+			better = 1
 		}
+		l := lineOf(in.Shape, k)
 		part := func(i, _ int) {
 			at, best := l.at(i, l.n), 0
-			high := get(in.At, at)
 			for j := 1; j < l.n; j++ {
 				if j&often == 0 {
 					c.poll()
 				}
-				v := get(in.At, at+j*l.step)
-				if !largest {
-					v, high = -v, -high
-				}
-				better := v > high || last && v == high
-				if !largest {
-					v, high = -v, -high
-				}
-				if better {
-					best, high = j, v
+				if o := compare(at+j*l.step, at+best*l.step); o == better || last && o == 0 {
+					best = j
 				}
 			}
 			data[int64](c.Out[0])[i] = int64(best)
@@ -146,6 +138,18 @@ func argBest(largest bool) func(*Call) (Run, error) {
 	}
 }
 
+// comparer gives the order of two elements of a tensor.
+func comparer(t *Tensor) (func(i, j int) int, bool) {
+	if t.Type == graph.Uint64 {
+		return func(i, j int) int { return order(data[uint64](t)[i], data[uint64](t)[j]) }, true
+	}
+	if get, ok := intReader(t.Type); ok {
+		return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, true
+	}
+	get, ok := reader(t.Type)
+	return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, ok
+}
+
 // makeHardmax puts 1 at the first largest element of each line, 0 elsewhere.
 func makeHardmax(c *Call) (Run, error) {
 	in, out := c.In[0], c.Out[0]
@@ -153,13 +157,16 @@ func makeHardmax(c *Call) (Run, error) {
 	if c.Version < 13 {
 		otherwise = 1
 	}
-	k, err := axis(c.Int("axis", otherwise), in.rank())
-	if err != nil {
-		return nil, err
+	k := c.Int("axis", otherwise)
+	if k < 0 {
+		k += max(in.rank(), 1)
 	}
-	l := lineOf(in.Shape, k)
-	if c.Version < 13 {
-		l = line{n: l.n * l.step, step: 1, lines: count(in.Shape[:k])}
+	var l line
+	if c.Version < 13 { // all axes from that one on, which may be none
+		k = min(k, in.rank())
+		l = line{n: count(in.Shape[k:]), step: 1, lines: count(in.Shape[:k])}
+	} else {
+		l = lineOf(in.Shape, k)
 	}
 	get, _ := reader(in.Type)
 	set, ok := writer(in.Type)
@@ -200,15 +207,14 @@ func makeTopK(c *Call) (Run, error) {
 	largest := c.Int("largest", 1) != 0
 	l := lineOf(in.Shape, a)
 	k := out.Shape[a]
-	if k > l.n {
-		return nil, fmt.Errorf("k is %d, expected at most %d", k, l.n)
-	}
-	get, _ := reader(in.Type)
 	width, err := wholeBytes(in)
 	if err != nil {
 		return nil, err
 	}
-	whole, isInt := intReader(in.Type)
+	compare, ok := comparer(in)
+	if !ok {
+		return nil, unsupported(in.Type)
+	}
 	off := c.Shared(mul(8, l.n))
 	return func(w *work.Pool) error {
 		list := span[int64](w.Shared(off), l.n)
@@ -221,13 +227,7 @@ func makeTopK(c *Call) (Run, error) {
 			}
 			slices.SortStableFunc(list, func(x, y int64) int {
 				m.add(8)
-				p, q := at+int(x)*l.step, at+int(y)*l.step
-				o := 0
-				if isInt {
-					o = order(whole(in.At, p), whole(in.At, q))
-				} else {
-					o = order(get(in.At, p), get(in.At, q))
-				}
+				o := compare(at+int(x)*l.step, at+int(y)*l.step)
 				if o == unordered {
 					o = 0
 				}
@@ -240,9 +240,7 @@ func makeTopK(c *Call) (Run, error) {
 			for j := range k {
 				m.add(1)
 				moveRow(elementAt(out, to+j*l.step, width), elementAt(in, at+int(list[j])*l.step, width), 1, 1, 1, width)
-				if places != nil {
-					data[int64](places)[to+j*l.step] = list[j]
-				}
+				data[int64](places)[to+j*l.step] = list[j]
 			}
 		}
 		return nil

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -12,11 +11,10 @@ func makeDet(c *Call) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	get, okIn := reader(x.Type)
 	set, okOut := writer(out.Type)
-	r := x.rank()
-	if !okIn || !okOut || r < 2 || x.Shape[r-1] != x.Shape[r-2] {
-		return nil, fmt.Errorf("shape %v, expected square matrices", x.Shape)
+	if !okIn || !okOut {
+		return nil, unsupported(x.Type)
 	}
-	n := x.Shape[r-1]
+	n := x.Shape[x.rank()-1]
 	off := c.Each(mul(8, n, n))
 	var pool *work.Pool
 	part := func(p, worker int) {

@@ -126,25 +126,18 @@ func counting[T number](c *Call) (Run, error) {
 // makeEyeLike fills a diagonal with ones.
 func makeEyeLike(c *Call) (Run, error) {
 	out, k := c.Out[0], c.Int("k", 0)
-	one := realBits(out.Type, 1)
-	if out.Type.Integer() || out.Type == graph.Bool {
-		one = 1
-	}
-	width, err := wholeBytes(out)
-	if err != nil || width > 8 || out.rank() != 2 {
+	set, ok := writer(out.Type)
+	if !ok {
 		return nil, unsupported(out.Type)
 	}
 	return func(*work.Pool) error {
-		b := raw(out)
-		c.clear(b)
-		var bits [8]byte
-		binary.LittleEndian.PutUint64(bits[:], one)
+		c.clear(raw(out))
 		for i := range out.Shape[0] {
 			if i&often == 0 {
 				c.poll()
 			}
 			if j := i + k; j >= 0 && j < out.Shape[1] {
-				copy(b[(i*out.Shape[1]+j)*width:], bits[:width])
+				set(out.At, i*out.Shape[1]+j, 1)
 			}
 		}
 		return nil

@@ -224,14 +224,12 @@ func makeTranspose(c *Call) (Run, error) {
 			perm = append(perm, a)
 		}
 	}
-	if len(perm) != in.rank() {
-		return nil, fmt.Errorf("perm %v for %d axes", perm, in.rank())
-	}
 	from := make([]int, len(perm))
 	s := strides(in.Shape)
-	for i, a := range perm {
-		if a < 0 || a >= len(s) {
-			return nil, fmt.Errorf("perm %v for %d axes", perm, in.rank())
+	for i, k := range perm {
+		a, err := axis(k, len(s))
+		if err != nil {
+			return nil, err
 		}
 		from[i] = s[a]
 	}

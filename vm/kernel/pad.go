@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -23,41 +22,16 @@ func makePad(c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	pads, err := c.ListOr("pads", 1)
-	if pads == nil && err == nil {
-		pads = c.Ints("paddings") // opset 1
-	}
-	if err != nil {
-		return nil, err
-	}
-	axes, err := c.Value(3)
-	if err != nil {
-		return nil, err
-	}
 	rank := in.rank()
-	before := make([]int, rank)
-	for i := range len(pads) / 2 {
-		a := i
-		if axes != nil {
-			if a, err = axis(axes[i], rank); err != nil {
-				return nil, err
-			}
-		}
-		before[a] = pads[i]
-	}
 	if rank == 0 {
 		return makeCopy(c)
 	}
+	before, err := c.padsBefore(rank)
+	if err != nil {
+		return nil, err
+	}
 	mode := c.Str("mode", "constant")
 	take := padders[mode]
-	if take == nil {
-		return nil, fmt.Errorf("mode %q is unknown", mode)
-	}
-	for a, n := range in.Shape {
-		if mode != "constant" && n == 0 {
-			return nil, fmt.Errorf("mode %q of axis %d, of length 0", mode, a)
-		}
-	}
 	var value [16]byte
 	if at := c.Node.Attr("value"); at != nil {
 		set, ok := writer(in.Type)
@@ -125,6 +99,33 @@ func makePad(c *Call) (Run, error) {
 	}), nil
 }
 
+// padsBefore gives how many elements stand before each axis, below 0 how many are
+// cut off.
+func (c *Call) padsBefore(rank int) ([]int, error) {
+	pads, err := c.ListOr("pads", 1)
+	if list := c.Ints("paddings"); list != nil && c.Version == 1 {
+		pads, err = list, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	axes, err := c.Value(3)
+	if err != nil {
+		return nil, err
+	}
+	before := make([]int, rank)
+	for i := range len(pads) / 2 {
+		a := i
+		if axes != nil {
+			if a, err = axis(axes[i], rank); err != nil {
+				return nil, err
+			}
+		}
+		before[a] = pads[i]
+	}
+	return before, nil
+}
+
 // padders give, by mode, the element of an axis of n that place i outside of it
 // takes; -1 is the constant.
 var padders = map[string]func(i, n int) int{
@@ -148,15 +149,12 @@ func makeTrilu(c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.rank() < 2 {
-		return nil, fmt.Errorf("shape %v, expected two axes or more", in.Shape)
-	}
 	upper := c.Int("upper", 1) != 0
 	rows, n := in.Shape[in.rank()-2], in.Shape[in.rank()-1]
 	return func(*work.Pool) error {
 		k := 0
 		if c.Has(1) {
-			k = int(*(*int64)(c.In[1].At))
+			k = min(max(int(data[int64](c.In[1])[0]), -rows), n)
 		}
 		copyFirst(c)
 		m := meter{c: c}
@@ -181,9 +179,6 @@ func makeCenterCropPad(c *Call) (Run, error) {
 	width, err := wholeBytes(in)
 	if err != nil {
 		return nil, err
-	}
-	if in.rank() != out.rank() {
-		return nil, fmt.Errorf("shape %v of %v", out.Shape, in.Shape)
 	}
 	from, to, shape := 0, 0, make([]int, in.rank())
 	s, t := strides(in.Shape), strides(out.Shape)
