@@ -87,12 +87,12 @@ func (optimizeCmd) Help() string {
 func (c *optimizeCmd) Run(e *env) error {
 	bar := newProgress(e.stderr, len(passes.Pipeline)+2)
 	defer bar.stop()
-	job, err := c.batched(e, bar)
+	job, err := c.batched(bar)
 	if err != nil {
 		return err
 	}
 	bar.step("read")
-	t, err := job.Open()
+	t, err := job.Open(optimize.Around{Stdout: e.data, Taken: e.files})
 	if err != nil {
 		return err
 	}
@@ -154,9 +154,8 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 }
 
 // batched is the job, with the largest batch if that is asked for.
-func (c *optimizeCmd) batched(e *env, bar *progress) (optimize.Job, error) {
+func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	job := c.job()
-	job.Taken, job.Stdout = e.files, e.data
 	switch {
 	case c.Out == "" && !c.Frontier && !c.MaxBatch:
 		return job, usagef("expected OUT, --frontier or --max-batch")

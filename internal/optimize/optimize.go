@@ -35,12 +35,6 @@ type Job struct {
 	Sync         bool   // wait until the files are on the disk
 	InPlace      bool   `json:",omitempty"` // Out may be In
 
-	Stdout io.Writer `json:"-"` // for a job whose Out or Plan is "-"
-
-	// Taken is the files of the command around the job. Open adds the job's, and
-	// refuses one that would write over what is read. nil: the job stands alone.
-	Taken *files.Set `json:"-"`
-
 	InlineFunctions   bool // replace calls of local functions by their bodies first
 	SpareDims         bool // --dim may name dimensions that the model does not have
 	MaxArena, MaxPeak *units.Size
@@ -48,6 +42,16 @@ type Job struct {
 	TrainFlags
 	LimitFlags
 	PlanFlags
+}
+
+// Around is what a job is done in. It is apart from the job, of which another process
+// can be told.
+type Around struct {
+	Stdout io.Writer // for a job whose Out or Plan is "-"
+
+	// Taken is the files of the command. Open adds the job's, and refuses one that
+	// would write over what is read. nil: the job stands alone.
+	Taken *files.Set
 }
 
 // UsageError says that a job is not what it should be, whatever the model.
@@ -115,6 +119,7 @@ func (j Job) Files() []string {
 // Task is a job under way: its model is read.
 type Task struct {
 	Job
+	Around
 	File   *onnx.File
 	Result *passes.Result // after Plan
 	Times  Times
@@ -122,8 +127,8 @@ type Task struct {
 }
 
 // Open checks the job and reads its model. The caller closes the task.
-func (j Job) Open() (*Task, error) {
-	t := &Task{Job: j, began: time.Now()}
+func (j Job) Open(a Around) (*Task, error) {
+	t := &Task{Job: j, Around: a, began: time.Now()}
 	switch {
 	case t.Job.Plan == "-" && t.Out == "-":
 		return nil, &UsageError{"the planned model and the plan cannot both go to standard output"}
@@ -186,7 +191,7 @@ func (t *Task) Plan(opt passes.Options) (err error) {
 // not met, which is an error: the files are written then.
 func (j Job) Do() (_ *Outcome, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	t, err := j.Open()
+	t, err := j.Open(Around{})
 	if err != nil {
 		return nil, err
 	}
