@@ -208,6 +208,7 @@ func TestJournalIsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer torn.Close()
+	var tearing sync.Mutex // goroutines that share a file share its lock
 	var wg sync.WaitGroup
 	for i, j := range journals {
 		wg.Go(func() {
@@ -216,9 +217,11 @@ func TestJournalIsShared(t *testing.T) {
 					t.Error(err)
 				}
 				if k%10 == 0 {
+					tearing.Lock()
 					_ = lockfile.Lock(torn)
 					_, _ = torn.WriteString(`{"model":"cut o`)
 					_ = lockfile.Unlock(torn)
+					tearing.Unlock()
 				}
 			}
 		})
