@@ -205,7 +205,7 @@ func poolBytes(p *plan.Plan, name string) int64 {
 // Close gives the session's memory back. What Run gave must not be used
 // afterwards.
 func (s *Session) Close() error {
-	s.listen(nil)
+	s.forget()
 	s.pool.Close()
 	if s.tape != nil {
 		s.tape.haul.close()

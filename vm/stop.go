@@ -20,30 +20,29 @@ func (s *Session) until(ctx context.Context) {
 	if ctx.Done() == s.done {
 		return
 	}
-	s.listen(nil)
-	s.listen(ctx)
-}
-
-// listen stops the workers when ctx ends; nil: never.
-func (s *Session) listen(ctx context.Context) {
-	if s.deaf != nil {
-		s.deaf()
-		s.deaf, s.done = nil, nil
-		s.pool.Resume()
-	}
-	if ctx == nil || ctx.Done() == nil {
+	s.forget()
+	if ctx.Done() == nil {
 		return
 	}
 	told := make(chan struct{})
-	forget := context.AfterFunc(ctx, func() {
+	cut := context.AfterFunc(ctx, func() {
 		s.pool.Stop()
 		close(told)
 	})
 	s.done = ctx.Done()
 	s.deaf = func() {
-		if !forget() {
+		if !cut() {
 			<-told
 		}
+	}
+}
+
+// forget ends that, and makes the workers ready for another run.
+func (s *Session) forget() {
+	if s.deaf != nil {
+		s.deaf()
+		s.deaf, s.done = nil, nil
+		s.pool.Resume()
 	}
 }
 
@@ -63,7 +62,7 @@ func (st *step) Stopping() bool { return st.f.s.pool.Stopping() }
 
 // stopped is the error of a run that its context ended; nil for another panic.
 func (s *Session) stopped(r any) error {
-	if r != any(work.Stopped) {
+	if r != any(work.ErrStopped) {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrStopped, context.Cause(s.ctx))

@@ -8,10 +8,10 @@ import (
 // A run can be stopped within some milliseconds: work.Pool.For looks before each
 // part, and what takes long in one part, or outside of parts, polls by itself.
 
-// poll panics with work.Stopped where the run is to end.
+// poll panics with work.ErrStopped where the run is to end.
 func (c *Call) poll() {
 	if c.Runtime.Stopping() {
-		panic(work.Stopped)
+		panic(work.ErrStopped)
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *stoppable) begin(stop int) (stopped bool, err error) {
 	s.polls, s.stop = 0, stop
 	defer func() {
 		if r := recover(); r != nil {
-			if stopped = r == any(work.Stopped); !stopped {
+			if stopped = r == any(work.ErrStopped); !stopped {
 				err = fmt.Errorf("panicked with %v", r)
 			}
 		}

@@ -33,10 +33,10 @@ type Pool struct {
 	onPoll func()
 }
 
-// Stopped is what a kernel panics with, through Poll or For, once its pool was
+// ErrStopped is what a kernel panics with, through Poll or For, once its pool was
 // told to stop: nothing of it goes on with what is only half there. Whoever runs
 // kernels recovers it.
-var Stopped = errors.New("stopped")
+var ErrStopped = errors.New("stopped")
 
 // New starts a pool; the caller is one of its workers. Close ends it.
 func New(workers int) *Pool {
@@ -68,7 +68,7 @@ func (p *Pool) Close() {
 func (p *Pool) Workers() int { return p.workers }
 
 // Stop ends the kernel that runs, from any goroutine: For and Poll panic with
-// Stopped from now on, until Resume.
+// ErrStopped from now on, until Resume.
 func (p *Pool) Stop() { p.stop.Store(true) }
 
 // Resume makes a pool that was stopped work again.
@@ -83,12 +83,12 @@ func (p *Pool) Stopping() bool {
 	return p.stop.Load()
 }
 
-// Poll panics with Stopped if the pool was told to stop. For does so before each
+// Poll panics with ErrStopped if the pool was told to stop. For does so before each
 // part; a part, or what a kernel does outside of parts, that may take more than
 // some milliseconds polls by itself. It may be called by a part on any worker.
 func (p *Pool) Poll() {
 	if p.Stopping() {
-		panic(Stopped)
+		panic(ErrStopped)
 	}
 }
 
@@ -125,7 +125,7 @@ func (p *Pool) Each(worker, off int) unsafe.Pointer {
 
 // For runs body for each part from 0 to parts-1, in no order. It allocates
 // nothing; body should be made once, when the kernel is prepared. It panics with
-// Stopped, once no part runs any more, if the pool was told to stop.
+// ErrStopped, once no part runs any more, if the pool was told to stop.
 func (p *Pool) For(parts int, body func(part, worker int)) {
 	if parts <= 1 || p.workers == 1 {
 		for i := range parts {
@@ -155,7 +155,7 @@ func (p *Pool) For(parts int, body func(part, worker int)) {
 func (p *Pool) take(worker int) {
 	defer func() {
 		if r := recover(); r != nil {
-			if r != any(Stopped) {
+			if r != any(ErrStopped) {
 				p.fault.CompareAndSwap(nil, bug.Recovered("", r))
 			}
 			p.next.Store(p.parts)

@@ -12,8 +12,8 @@ func stopped(t *testing.T, f func()) (is bool) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
-			if is = r == any(Stopped); !is {
-				t.Errorf("panicked with %v, expected Stopped", r)
+			if is = r == any(ErrStopped); !is {
+				t.Errorf("panicked with %v, expected ErrStopped", r)
 			}
 		}
 	}()
