@@ -125,7 +125,7 @@ func checkAttention(c *Call) error {
 	if k.count == 0 && q.count != 0 {
 		return c.BadInput(1, "at least 1 head for the %v of input 0", q.count)
 	}
-	if mode := c.Int("qk_matmul_output_mode", 0); mode < 0 || mode > 3 {
+	if mode := c.Int("qk_matmul_output_mode", 0); len(c.Out) > 3 && c.Out[3].Present && (mode < 0 || mode > 3) {
 		return c.Errf("qk_matmul_output_mode is %d, expected 0 to 3", mode)
 	}
 	if err := c.WantShape(6, "a number of keys for each of the batch", q.batch); err != nil {

@@ -74,7 +74,8 @@ func TestCheckAttention(t *testing.T) {
 		{doc: "a mask of past and new keys", op: "Attention", in: []Arg{q, k, k, x(5, 9), x(2, 2, 3, 8), x(2, 2, 3, 8)}},
 		{doc: "no heads to share", op: "Attention", in: []Arg{q, x(2, 0, 6, 8), x(2, 0, 6, 8)}, want: "error: input 1 has shape [2,0,6,8], expected at least 1 head"},
 		{doc: "heads that do not share", op: "Attention", in: []Arg{q, x(2, 3, 6, 8), x(2, 3, 6, 8)}, want: "error: a multiple of the 3 heads"},
-		{doc: "a stage that there is not", op: "Attention", in: []Arg{q, k, k}, attrs: attrs(attrInt("qk_matmul_output_mode", 4)), want: "error: qk_matmul_output_mode is 4, expected 0 to 3"},
+		{doc: "a stage that nobody sees", op: "Attention", in: []Arg{q, k, k}, attrs: attrs(attrInt("qk_matmul_output_mode", 4))},
+		{doc: "a stage that there is not", op: "Attention", in: []Arg{q, k, k}, outs: 4, attrs: attrs(attrInt("qk_matmul_output_mode", 4)), want: "error: qk_matmul_output_mode is 4, expected 0 to 3"},
 		{doc: "numbers of keys", op: "Attention", in: places(i64(2))},
 		{doc: "numbers of keys for another batch", op: "Attention", in: places(i64(1)), want: "error: input 6 has shape [1], expected [2]"},
 

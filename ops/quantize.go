@@ -151,10 +151,7 @@ func checkQLinearMatMul(c *Call) error {
 			return err
 		}
 	}
-	if err := c.sameCount(2, 1); err != nil {
-		return err
-	}
-	return c.sameCount(5, 4)
+	return nil
 }
 
 // checkConvInteger: the image has one zero point, the weights one or one for each
@@ -179,7 +176,7 @@ func checkQLinearConv(c *Call) error {
 			return err
 		}
 	}
-	return c.sameCount(5, 4)
+	return nil
 }
 
 // wantOneOr fails unless input i, where there, has one element, or is a list of n:
@@ -209,14 +206,6 @@ func (c *Call) wantPerLine(i, of, end int, what string) error {
 		return nil
 	}
 	return c.BadInput(i, "one element, [%v] or %s: one for each %s of input %d", n, graph.ShapeString(lines), what, of)
-}
-
-// sameCount fails unless inputs i and as have as many elements.
-func (c *Call) sameCount(i, as int) error {
-	if n := elements(c.In[as].Type); differ(elements(c.In[i].Type), n) {
-		return c.BadInput(i, "%v elements as input %d %s", n, as, graph.ShapeString(c.In[as].Shape))
-	}
-	return nil
 }
 
 // blocks is n/size rounded up.

@@ -105,6 +105,17 @@ func (s *sweep) at(row, k int) int {
 	return off
 }
 
+// runs walks n elements of the output from element from on, in pieces of one row:
+// elements [i, i+m) of them, which read input 0 from its element at on, step apart.
+func (s *sweep) runs(from, n int, piece func(i, m, at, step int)) {
+	for i := 0; i < n; {
+		row, within := (from+i)/s.n, (from+i)%s.n
+		m := min(s.n-within, n-i)
+		piece(i, m, s.at(row, 0)+within*s.inner[0], s.inner[0])
+		i += m
+	}
+}
+
 // each runs body over all rows, cut into parts of about grain elements: rows
 // [row, row+1), elements [from, to) of it.
 func (s *sweep) each(body func(row, from, to, worker int)) Run {

@@ -49,6 +49,10 @@ var nodeCases = []nodeCase{
 	{op: "Softmax", attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 5))},
 	{op: "ReduceMean", in: args(noise(3, 40, 35), wholes([]int{2}, 1, 2))},
 	{op: "ReduceSum", in: args(noise(30, 40, 5), wholes([]int{1}, 1))},
+	{op: "LayerNormalization", outputs: 3, in: args(noise(3, 40, 35), noise(35), noise(35))},
+	{op: "LayerNormalization", attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 35), noise(40, 1), noise(35))},
+	{op: "LayerNormalization", in: args(noise(3, 40, 35), noise(40, 35), noise(3, 1, 1))},
+	{op: "RMSNormalization", version: 23, attrs: attrs(whole1("axis", 1)), in: args(noise(3, 40, 35), noise(40, 1))},
 	{op: "GlobalAveragePool", in: args(noise(2, 5, 7, 9))},
 
 	{op: "MaxPool", attrs: attrs(ints("kernel_shape", 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1)), in: args(noise(2, 3, 15, 22))},

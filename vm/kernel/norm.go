@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -122,36 +121,36 @@ func layerNorm[T floating](c *Call) (Run, error) {
 	}
 	rows, n := count(x.Shape[:k]), count(x.Shape[k:])
 	epsilon := float64(c.Float("epsilon", 1e-5))
-	scale, err := newSweep(x.Shape[k:], c.In[1].Shape)
+	scale, err := newSweep(x.Shape, c.In[1].Shape)
 	if err != nil {
 		return nil, err
 	}
 	shift := scale
 	if c.Has(2) {
-		if shift, err = newSweep(x.Shape[k:], c.In[2].Shape); err != nil {
+		if shift, err = newSweep(x.Shape, c.In[2].Shape); err != nil {
 			return nil, err
 		}
-	}
-	if scale.rows != 1 || shift.rows != 1 {
-		return nil, fmt.Errorf("scale of shape %v: no kernel for one that is broadcast within a row", c.In[1].Shape)
 	}
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		mean, inverse := moments(c, s, epsilon)
-		g := data[T](c.In[1])
 		c.steps(n, func(from, to int) {
 			for i := from; i < to; i++ {
-				d[i] = T((float64(s[i])-mean)*inverse) * g[i*scale.inner[0]]
+				d[i] = T((float64(s[i]) - mean) * inverse)
 			}
-		})
-		if c.Has(2) {
-			b := data[T](c.In[2])
-			c.steps(n, func(from, to int) {
-				for i := from; i < to; i++ {
-					d[i] += b[i*shift.inner[0]]
+			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
+				for j, g := 0, data[T](c.In[1]); j < m; j++ {
+					d[from+i+j] *= g[at+j*step]
 				}
 			})
-		}
+			if c.Has(2) {
+				shift.runs(row*n+from, to-from, func(i, m, at, step int) {
+					for j, b := 0, data[T](c.In[2]); j < m; j++ {
+						d[from+i+j] += b[at+j*step]
+					}
+				})
+			}
+		})
 		if c.HasOut(1) {
 			put(c.Out[1], row, mean)
 		}
@@ -256,7 +255,6 @@ func rmsNorm[T floating](c *Call) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	within := scale.n // of the sweep's rows
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		sum := 0.0
@@ -268,10 +266,13 @@ func rmsNorm[T floating](c *Call) (Run, error) {
 		inverse := 1 / math.Sqrt(sum/float64(n)+epsilon)
 		c.steps(n, func(from, to int) {
 			for i := from; i < to; i++ {
-				at := row*n + i
-				g := data[T](c.In[1])[scale.at(at/within, 0)+at%within*scale.inner[0]]
-				d[i] = T(float64(s[i])*inverse) * g
+				d[i] = T(float64(s[i]) * inverse)
 			}
+			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
+				for j, g := 0, data[T](c.In[1]); j < m; j++ {
+					d[from+i+j] *= g[at+j*step]
+				}
+			})
 		})
 	}
 	return func(w *work.Pool) error {
