@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/files"
+	"github.com/onnxmem/onnxmem/internal/oserr"
 )
 
 // checkExternal looks whether every external tensor lies where the file says,
@@ -82,16 +83,35 @@ func externalSize(root *os.Root, location string) (int64, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return 0, err
 	case err != nil:
-		if to, linkErr := root.Readlink(name); linkErr == nil {
-			return 0, fmt.Errorf("is a symbolic link to %s, outside the model's folder: expected a file within it (copy it there)", quoted(to))
+		if link, to := linkOutside(root, name); link == name {
+			return 0, fmt.Errorf("is a symbolic link to %s, outside the model's folder: expected a file within it: copy the model and its data into one folder (cp -L)", quoted(to))
+		} else if link != "" {
+			return 0, fmt.Errorf("%s is a symbolic link to %s, outside the model's folder: expected a folder within it: copy the model and its data into one folder (cp -rL)", quoted(link), quoted(to))
 		}
-		return 0, err
+		return 0, oserr.Reason(err)
 	case info.IsDir():
 		return 0, fmt.Errorf("is a folder, expected a file")
 	case !info.Mode().IsRegular():
 		return 0, fmt.Errorf("is not a regular file")
 	}
 	return info.Size(), nil
+}
+
+// linkOutside finds the symbolic link by which a path leads out of a folder, and where
+// it leads; "" if there is none.
+func linkOutside(root *os.Root, name string) (link, to string) {
+	parts := strings.Split(filepath.ToSlash(name), "/")
+	for i := range parts {
+		link = filepath.Join(parts[:i+1]...)
+		to, err := root.Readlink(link)
+		if err != nil {
+			continue
+		}
+		if _, err := root.Stat(link); err != nil {
+			return link, to
+		}
+	}
+	return "", ""
 }
 
 // eachData calls f for every tensor that the model's file holds: initializers
@@ -217,7 +237,7 @@ func stageExternal(from, to string, mode ExternalMode) (*atomicfile.File, error)
 		}
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+	if err := oserr.MakeFolder(filepath.Dir(to)); err != nil {
 		return nil, err
 	}
 	if mode == ExternalLink {
@@ -242,7 +262,7 @@ func stageCopy(from, to string) (*atomicfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := io.Copy(p.File, src)
+	n, err := io.Copy(p, src)
 	if err == nil {
 		err = stillAs(src, info, n)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/oserr"
 	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
@@ -91,12 +92,9 @@ func Open(path string, opt ReadOptions) (*File, error) {
 // notFound is the error of a file that cannot be opened, or read. One that is not there
 // is a refused input.
 func notFound(path string, err error) error {
-	e := graph.Errorf("cannot be opened: %w", err)
+	e := graph.Errorf("%w", oserr.Reason(err))
 	var other *readable.KindError
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		e = graph.Errorf("not found")
-	case errors.As(err, &other):
+	if errors.As(err, &other) {
 		e = graph.Errorf("is %s, expected an ONNX file", other.Kind)
 	}
 	e.File = path

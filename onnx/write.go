@@ -55,7 +55,7 @@ func Stage(path string, im *Image) (*atomicfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := mapped.Unchanged(im.source, im.writeFile(p.File)); err != nil {
+	if err := mapped.Unchanged(im.source, im.writeFile(p)); err != nil {
 		p.Abort()
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (im *Image) mode() os.FileMode {
 
 // writeFile writes the image's pieces: large spans by the kernel, the rest
 // through one buffer.
-func (im *Image) writeFile(f *os.File) (err error) {
+func (im *Image) writeFile(f *atomicfile.File) (err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	buf := make([]byte, 0, 256<<10)
 	written := int64(0)
@@ -108,7 +108,7 @@ func (im *Image) writeFile(f *os.File) (err error) {
 	return im.checkSize(written)
 }
 
-func (im *Image) copyPiece(f *os.File, p piece) (int64, error) {
+func (im *Image) copyPiece(f *atomicfile.File, p piece) (int64, error) {
 	if p.data == nil && p.gen == nil && im.source.File != nil && p.span.Len >= kernelCopy {
 		if _, err := im.source.File.Seek(p.span.Off, io.SeekStart); err != nil {
 			return 0, err

@@ -163,7 +163,7 @@ func stageData(path string, list []*graph.Data) (*atomicfile.File, error) {
 		}
 		if err != nil {
 			f.Abort()
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, err
 		}
 		d.External = &graph.External{Location: filepath.Base(path), Offset: off, Length: d.Bytes}
 		d.Generate = nil

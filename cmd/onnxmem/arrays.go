@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
@@ -19,7 +17,7 @@ const maxArray = 1 << 36
 func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
-		return nil, refusedf(path, "%w", notThere(err))
+		return nil, refusedf(path, "%w", err)
 	}
 	defer f.Close()
 	if f.IsPipe() {
@@ -42,7 +40,7 @@ func readArrays(path string, room int64) (map[string]vm.Value, error) {
 func readValue(name, path string, room int64) (vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
-		return vm.Value{}, refusedf(path, "%w", notThere(err))
+		return vm.Value{}, refusedf(path, "%w", err)
 	}
 	defer f.Close()
 	if strings.HasSuffix(path, ".npy") {
@@ -101,12 +99,4 @@ func writeWith(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return f.Commit(false)
-}
-
-// notThere is the error of a file that is missing, in few words.
-func notThere(err error) error {
-	if os.IsNotExist(err) {
-		return errors.New("not found")
-	}
-	return err
 }

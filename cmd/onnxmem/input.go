@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,9 +28,6 @@ func openInput(path string) (*input, error) {
 	if path != "-" {
 		f, err := readable.Open(path)
 		if err != nil {
-			if errors.Is(err, os.ErrNotExist) {
-				err = errors.New("not found")
-			}
 			return nil, &graph.Error{File: path, Offset: -1, Err: err}
 		}
 		file.Reader = f

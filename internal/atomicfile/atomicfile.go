@@ -68,6 +68,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/onnxmem/onnxmem/internal/oserr"
 )
 
 // Prefix begins the names of temporary files.
@@ -78,6 +80,7 @@ type File struct {
 	*os.File // nil for a link
 	tmp      string
 	path     string
+	name     string // of path, as the caller has it: for messages
 	owner    *owner // of tmp; nil where it is written in place
 	replaces bool   // another file stood at path
 }
@@ -93,35 +96,34 @@ var open struct {
 // umask. A symbolic link at path is followed; the mode of a file that is
 // replaced is kept.
 func Create(path string, mode os.FileMode) (*File, error) {
-	replaces := false
+	name, replaces := path, false
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, cannot(name, "written", oserr.Reason(err))
 		case info.IsDir():
-			return nil, fmt.Errorf("%s: is a folder, expected a file name", path)
+			return nil, fmt.Errorf("%s: is a folder, expected a file name", name)
 		case !info.Mode().IsRegular():
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
-				return nil, err
+				return nil, cannot(name, "written", oserr.Writing(filepath.Dir(path), err))
 			}
-			return &File{File: f, path: path}, nil // a device or pipe: written in place
+			return &File{File: f, path: path, name: name}, nil // a device or pipe: written in place
 		}
 		mode, replaces = info.Mode().Perm(), true
 	}
-	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no such folder", dir)
+	if err := oserr.Folder(filepath.Dir(path)); err != nil {
+		return nil, cannot(name, "written", err)
 	}
 	var f *os.File
-	p, err := begin(path, func(tmp string) (err error) {
+	p, err := begin(name, path, func(tmp string) (err error) {
 		f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be written: %w", path, cause(err))
+		return nil, cannot(name, "written", oserr.Writing(filepath.Dir(path), err))
 	}
 	if replaces {
 		// The umask has taken from the mode; a file system without modes is
@@ -138,15 +140,15 @@ func Like(mode os.FileMode) os.FileMode { return mode.Perm() | 0o200 }
 
 // Link begins a hard link to from that will stand at path, where no file is.
 func Link(from, path string) (*File, error) {
-	p, err := begin(path, func(tmp string) error { return os.Link(from, tmp) })
+	p, err := begin(path, path, func(tmp string) error { return os.Link(from, tmp) })
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be linked to %s: %w", path, from, cause(err))
+		return nil, cannot(path, "linked to "+from, oserr.Writing(filepath.Dir(path), err))
 	}
 	return p, nil
 }
 
 // begin begins a file at path, which make makes under its temporary name.
-func begin(path string, make func(tmp string) error) (*File, error) {
+func begin(name, path string, make func(tmp string) error) (*File, error) {
 	dir := filepath.Dir(path)
 	sweepOnce(dir)
 	open.Lock()
@@ -155,7 +157,7 @@ func begin(path string, make func(tmp string) error) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &File{tmp: o.next(), path: path, owner: o}
+	p := &File{tmp: o.next(), path: path, name: name, owner: o}
 	if err := make(p.tmp); err != nil {
 		o.done()
 		return nil, err
@@ -165,14 +167,6 @@ func begin(path string, make func(tmp string) error) (*File, error) {
 	}
 	open.files[p] = true
 	return p, nil
-}
-
-// cause is an error without the temporary name, which says nothing to a user.
-func cause(err error) error {
-	if inner := errors.Unwrap(err); inner != nil {
-		return inner
-	}
-	return err
 }
 
 // finish closes the file, its bytes on the disk where that is called for.

@@ -2,7 +2,6 @@ package atomicfile
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 )
@@ -25,7 +24,7 @@ func Commit(sync bool, files ...*File) (err error) {
 	sync = sync || slices.ContainsFunc(files, func(p *File) bool { return p.replaces })
 	for _, p := range files {
 		if err := p.finish(sync); err != nil {
-			return fmt.Errorf("%s: %w", p.path, err)
+			return p.named(err)
 		}
 	}
 	files = slices.DeleteFunc(slices.Clone(files), func(p *File) bool { return p.owner == nil })
@@ -47,10 +46,10 @@ func Commit(sync bool, files ...*File) (err error) {
 // place renames the file. open is locked.
 func (p *File) place() error {
 	if !open.files[p] {
-		return fmt.Errorf("%s: %w", p.path, os.ErrClosed) // aborted meanwhile
+		return p.named(os.ErrClosed) // aborted meanwhile
 	}
 	if err := os.Rename(p.tmp, p.path); err != nil {
-		return fmt.Errorf("%s: %w", p.path, cause(err))
+		return p.named(err)
 	}
 	p.forget()
 	return nil
@@ -60,13 +59,13 @@ func (p *File) place() error {
 func (r *record) commit(sync bool, files []*File) error {
 	for _, p := range files {
 		if !open.files[p] {
-			return fmt.Errorf("%s: %w", p.path, os.ErrClosed)
+			return p.named(os.ErrClosed)
 		}
 		r.add(p)
 	}
 	if err := r.write(false, sync); err != nil {
 		r.removeOld()
-		return fmt.Errorf("%s: %w", files[0].path, cause(err))
+		return files[0].named(err)
 	}
 	for _, p := range files {
 		// A file is forgotten only when all stand: until then its owner's lock
@@ -75,7 +74,7 @@ func (r *record) commit(sync bool, files []*File) error {
 		if err == nil {
 			continue
 		}
-		err = fmt.Errorf("%s: %w", p.path, cause(err))
+		err = p.named(err)
 		// Without that line a kill on the way back would be followed by the way
 		// forth, which cannot be gone.
 		failed := r.write(true, sync)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/lockfile"
+	"github.com/onnxmem/onnxmem/internal/oserr"
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
@@ -363,7 +364,7 @@ func (r *record) back() error {
 			err = r.rename(p, p.Old)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", name, cause(err)))
+			failed = append(failed, fmt.Errorf("%s: %w", name, oserr.Reason(err)))
 		}
 	}
 	if len(failed) == 0 {
@@ -386,7 +387,7 @@ func (r *record) rename(p *place, tmp bytesName) error {
 		return err
 	}
 	if err := os.Rename(r.at(p, tmp), r.at(p, p.Name)); err != nil {
-		return cause(err)
+		return oserr.Reason(err)
 	}
 	return nil
 }
@@ -398,7 +399,7 @@ func (r *record) allowed(p *place, name bytesName) error {
 	for _, path := range []string{r.path, r.at(p, name)} {
 		info, err := os.Lstat(path)
 		if err != nil {
-			return cause(err)
+			return oserr.Reason(err)
 		}
 		if !mine(info) {
 			return errors.New("it was another user's: expected that user to call any command on it")

@@ -1,9 +1,7 @@
 package optimize
 
 import (
-	"errors"
 	"fmt"
-	"os"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/readable"
@@ -100,9 +98,6 @@ func readCosts(path string) (map[string]int64, error) {
 		return nil, &graph.Error{File: path, Offset: -1, Err: err}
 	}
 	f, err := readable.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return refuse(errors.New("not found"))
-	}
 	if err != nil {
 		return refuse(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/onnxmem/onnxmem/internal/oserr"
 )
 
 // File is a file or pipe that is being read.
@@ -19,18 +21,18 @@ type File struct {
 
 // Open opens the file or pipe at path. It never waits. Folders, devices and sockets
 // are refused before they are opened, and so is a pipe that nobody has open for
-// writing when it is read, by a *KindError.
+// writing when it is read, by a *KindError. The text of an error has no path.
 func Open(path string) (*File, error) {
 	info, err := os.Stat(path)
-	if err == nil {
-		err = refuse(info.Mode())
-	}
 	if err != nil {
+		return nil, oserr.Reason(err)
+	}
+	if err := refuse(info.Mode()); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, oserr.Reason(err)
 	}
 	if info, err = f.Stat(); err == nil { // it may be another by now
 		err = refuse(info.Mode())
@@ -52,6 +54,9 @@ func (f *File) Read(b []byte) (int, error) {
 		return 0, &KindError{"a pipe that nobody writes to"}
 	}
 	f.some = f.some || n > 0
+	if err != nil && err != io.EOF {
+		err = oserr.Reason(err)
+	}
 	return n, err
 }
 

@@ -47,7 +47,7 @@ func TestOpen(t *testing.T) {
 		dir:           "is a folder, expected a file",
 		at("socket"):  "is a socket, expected a file",
 		os.DevNull:    "is a device, expected a file",
-		at("none"):    "no such file",
+		at("none"):    "not found",
 	} {
 		var text []byte
 		f, err := Open(path)
