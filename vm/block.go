@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"unsafe"
 
 	"github.com/edsrzf/mmap-go"
+
+	"github.com/onnxmem/onnxmem/internal/oserr"
+	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // block is memory of a fixed size outside of Go's heap, zeroed. Pages that
@@ -60,26 +64,27 @@ func newHostBlock(path string, bytes int64) (*block, error) {
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%s: exists already: expected the path of a new file for the %s", path, what)
 	}
+	dir := filepath.Dir(path)
 	if err != nil {
-		return nil, err
+		if folder := oserr.Folder(dir); folder != nil {
+			err = folder
+		}
+		return nil, fmt.Errorf("%s: cannot be made for the %s: %w", path, what, oserr.Writing(dir, err))
 	}
 	b := &block{file: path, name: path}
-	if err = f.Truncate(bytes); err == nil {
-		// Else a full disk were a fault in the middle of a run.
-		err = setAside(f, bytes)
-	}
-	if err == nil {
-		b.m, err = mmap.MapRegion(f, int(bytes), mmap.RDWR, 0, 0)
-	}
-	if err = errors.Join(err, f.Close()); err != nil { // the mapping stays
-		return nil, errors.Join(fmt.Errorf("%s: %s of %d bytes: %w", path, what, bytes, err), b.free())
-	}
-	b.base = unsafe.Pointer(unsafe.SliceData(b.m))
-	// Where a mapped file can be removed, nothing is left of it however the process
+	// Where an open file can be removed, nothing is left of it however the process
 	// ends; elsewhere (Windows) free removes it.
 	if os.Remove(path) == nil {
 		b.file = ""
 	}
+	if err = reserve(f, bytes); err == nil {
+		b.m, err = mmap.MapRegion(f, int(bytes), mmap.RDWR, 0, 0)
+	}
+	if err = errors.Join(err, f.Close()); err != nil { // the mapping stays
+		err = fmt.Errorf("%s: cannot hold the %s of %s: %w", path, what, units.Bytes(bytes), oserr.Writing(dir, err))
+		return nil, errors.Join(err, b.free())
+	}
+	b.base = unsafe.Pointer(unsafe.SliceData(b.m))
 	return b, nil
 }
 

@@ -1,9 +1,9 @@
 package vm
 
 import (
-	"fmt"
 	"runtime/debug"
 
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -152,7 +152,7 @@ func (t *transfer) copy(host *block) (err error) {
 			err = host.fault(f.Addr())
 		}
 		if r != nil && err == nil {
-			err = fmt.Errorf("internal error: %v", r)
+			err = bug.Recovered("a transfer", r)
 		}
 	}()
 	to, from := bytesOf(t.to), bytesOf(t.from)

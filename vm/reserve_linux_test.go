@@ -1,0 +1,40 @@
+package vm_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// TestHostFileWithoutRoom: where there is no room for the host pool, a session says so
+// before it runs, and leaves no file. A mapped file without blocks would fault later.
+func TestHostFileWithoutRoom(t *testing.T) {
+	program, _ := hauled(t, hauling(t, true))
+	path := filepath.Join(t.TempDir(), "host")
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 10, Max: old.Max}); err != nil {
+		t.Skip(err)
+	}
+	_, err := program.NewSession(vm.Options{HostFile: path})
+	if reset := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); reset != nil {
+		t.Fatal(reset)
+	}
+	if err == nil || !errors.Is(err, syscall.EFBIG) || !strings.HasPrefix(err.Error(), path+": cannot hold the host pool of ") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file is left: %v", err)
+	}
+	missing := filepath.Join(t.TempDir(), "no", "host")
+	if _, err := program.NewSession(vm.Options{HostFile: missing}); err == nil || !strings.Contains(err.Error(), "no such folder: make it first") {
+		t.Errorf("got %v", err)
+	}
+}
