@@ -13,6 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/oserr"
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
@@ -70,7 +71,7 @@ func (c *batchCmd) Run(e *env) error {
 	if err := c.uses(e, out, models); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o777); err != nil {
+	if err := oserr.MakeFolder(out); err != nil {
 		return err
 	}
 	atomicfile.SweepTree(out)
@@ -266,7 +267,7 @@ func (b *batchRun) written(m batch.Model) bool {
 // plan plans one model in a process of its own.
 func (b *batchRun) plan(ctx context.Context, m batch.Model) batch.Entry {
 	job := b.of(m)
-	if err := os.MkdirAll(filepath.Dir(job.Out), 0o777); err != nil {
+	if err := oserr.MakeFolder(filepath.Dir(job.Out)); err != nil {
 		return batch.Entry{Status: batch.StatusFailed, Error: err.Error()}
 	}
 	return batch.Plan(ctx, b.self, job, b.ModelTime)

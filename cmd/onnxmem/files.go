@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/batch"
 	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/internal/printable"
@@ -20,9 +22,11 @@ import (
 // namedFiles are the files that the command line of a command names: its arguments
 // and flags have a tag in or out that says in messages what the file is, and over
 // lists what an output may take the place of. Commands add what follows from those:
-// a plan beside its model, external data. The error is a *files.Conflict.
+// a plan beside its model, external data. The error is a *files.Conflict, or says why
+// one of the outputs cannot be written.
 func namedFiles(command *kong.Node) (*files.Set, error) {
 	set := &files.Set{}
+	var outputs []string
 	values := slices.Clone(command.Positional)
 	for _, f := range command.Flags {
 		values = append(values, f.Value)
@@ -36,10 +40,32 @@ func namedFiles(command *kong.Node) (*files.Set, error) {
 				set.Reads(in+name, paths[name])
 			case out != "":
 				set.Writes(out+name, paths[name], v.Tag.GetAll("over")...)
+				outputs = append(outputs, paths[name])
 			}
 		}
 	}
-	return set, set.Err()
+	if err := set.Err(); err != nil {
+		return nil, err
+	}
+	for _, path := range outputs {
+		if err := writable(path); err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+// writable fails where a file cannot be written, before hours of work for it. Pipes
+// and devices are left alone: opening one is a sign to who reads it.
+func writable(path string) error {
+	if info, err := os.Stat(path); path == "" || path == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil
+	}
+	f, err := atomicfile.Create(path, 0o666)
+	if err == nil {
+		f.Abort()
+	}
+	return err
 }
 
 // pathsOf lists the paths that an argument or a flag has, each with what its name
