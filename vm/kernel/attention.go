@@ -171,7 +171,17 @@ func makeAttention(c *Call) (Run, error) {
 		return nil, err
 	}
 	run := a.make(c)
+	if c.Has(6) && (c.In[6].Type != graph.Int64 || c.In[6].Len() != a.batch) {
+		return nil, fmt.Errorf("lengths of shape %v for a batch of %d", c.In[6].Shape, a.batch)
+	}
 	return func(w *work.Pool) error {
+		if c.Has(6) {
+			for b, n := range data[int64](c.In[6]) {
+				if n < 0 || n > int64(a.keys) {
+					return fmt.Errorf("element %d of the batch has %d keys, expected 0 to %d", b, n, a.keys)
+				}
+			}
+		}
 		a.q.at, a.y.at = c.In[0].At, c.Out[0].At
 		a.k.at, a.v.at = key.bring(w), value.bring(w)
 		run(w)

@@ -35,6 +35,8 @@ var broadcasting = []struct {
 	{"And", 2, 2, 'b'},
 	{"Or", 2, 2, 'b'},
 	{"Xor", 2, 2, 'b'},
+	{"BitwiseAnd", 2, 2, 'i'}, {"BitwiseOr", 2, 2, 'i'}, {"BitwiseXor", 2, 2, 'i'}, {"BitShift", 2, 2, 'h'},
+	{"Concat", 1, 5, 'c'}, {"Clip", 3, 3, 'k'},
 	{"Where", 3, 3, 'w'},
 	{"PRelu", 2, 2, 's'},
 	{"Expand", 2, 2, 'e'},
@@ -50,8 +52,13 @@ func TestBroadcasting(t *testing.T) {
 	for i := range 6000 {
 		b := broadcasting[i%len(broadcasting)]
 		d := []graph.DType{graph.Float32, graph.Float32, graph.Float16, graph.Float64, graph.Int64, graph.Int32}[r.IntN(6)]
-		if b.kind == 'f' && d.Integer() {
+		switch {
+		case b.kind == 'f' && d.Integer():
 			d = graph.Float32
+		case b.kind == 'i':
+			d = []graph.DType{graph.Int64, graph.Int32, graph.Int16, graph.Int8}[r.IntN(4)]
+		case b.kind == 'h':
+			d = []graph.DType{graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8}[r.IntN(4)]
 		}
 		k := nodeCase{op: b.op, version: 18}
 		shapes := broadcastShapes(r, b.least+r.IntN(b.most-b.least+1))
@@ -65,6 +72,22 @@ func TestBroadcasting(t *testing.T) {
 			}
 		case 'w':
 			k.in[0] = truths(r, shapes[0])
+		case 'h':
+			k.attrs = attrs(text("direction", []string{"LEFT", "RIGHT"}[r.IntN(2)]))
+			for n := range k.in {
+				k.in[n] = transformed(k.in[n], math.Abs)
+			}
+		case 'c':
+			whole := append(spreadShape(shapes), 3)
+			axis := r.IntN(len(whole))
+			k.attrs = attrs(whole1("axis", int64(axis)))
+			for n := range k.in {
+				s := slices.Clone(whole)
+				s[axis] = r.IntN(4)
+				k.in[n] = small(r, s, d)
+			}
+		case 'k':
+			k.in[1], k.in[2] = small(r, []int{}, d), small(r, []int{}, d)
 		case 'd': // no zeros to divide by, and no fractions
 			k.in[1] = transformed(k.in[1], func(v float64) float64 { return math.Copysign(math.Exp2(math.Abs(v)), v) })
 			if b.op == "Div" && !d.Integer() {
@@ -75,6 +98,10 @@ func TestBroadcasting(t *testing.T) {
 				k.in[1] = small(r, shapes[1], graph.Int64) // of another dtype
 			}
 			k.in[1] = transformed(k.in[1], math.Abs)
+			if d.Integer() && r.IntN(2) == 0 { // halves, of squares
+				k.in[0] = transformed(k.in[0], func(v float64) float64 { return v * v })
+				k.in[1] = transformed(small(r, shapes[1], graph.Float64), func(v float64) float64 { return math.Abs(v) / 2 })
+			}
 		case 's': // the slope broadcasts to the other input alone
 			k.in[0] = small(r, spreadShape(shapes), d)
 			k.in[1] = small(r, shapes[1], d)

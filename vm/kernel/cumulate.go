@@ -97,6 +97,18 @@ func cumulateOf[T number](c *Call, k int, product bool) (Run, error) {
 	}, nil
 }
 
+// comparer gives the order of two elements of a tensor of numbers, exactly.
+func comparer(t *Tensor) (func(i, j int) int, bool) {
+	if t.Type == graph.Uint64 {
+		return func(i, j int) int { return order(*(*uint64)(element[uint64](t, i)), *(*uint64)(element[uint64](t, j))) }, true
+	}
+	if get, ok := intReader(t.Type); ok {
+		return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, true
+	}
+	get, ok := reader(t.Type)
+	return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, ok
+}
+
 // argBest gives the place of the largest or smallest element along an axis: the
 // first, or the last.
 func argBest(largest bool) func(*Call) (Run, error) {
@@ -106,9 +118,13 @@ func argBest(largest bool) func(*Call) (Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		get, ok := reader(in.Type)
+		compare, ok := comparer(in)
 		if !ok {
 			return nil, unsupported(in.Type)
+		}
+		want := -1
+		if largest {
+			want = 1
 		}
 		last := c.Int("select_last_index", 0) != 0
 		l := lineOf(in.Shape, k)
@@ -117,18 +133,9 @@ func argBest(largest bool) func(*Call) (Run, error) {
 		}
 		part := func(i, _ int) {
 			at, best := l.at(i, l.n), 0
-			high := get(in.At, at)
 			for j := 1; j < l.n; j++ {
-				v := get(in.At, at+j*l.step)
-				if !largest {
-					v, high = -v, -high
-				}
-				better := v > high || last && v == high
-				if !largest {
-					v, high = -v, -high
-				}
-				if better {
-					best, high = j, v
+				if o := compare(at+j*l.step, at+best*l.step); o == want || last && o == 0 {
+					best = j
 				}
 			}
 			data[int64](c.Out[0])[i] = int64(best)
@@ -194,12 +201,11 @@ func makeTopK(c *Call) (Run, error) {
 	if k > l.n {
 		return nil, fmt.Errorf("k is %d, expected at most %d", k, l.n)
 	}
-	get, _ := reader(in.Type)
+	compare, ok := comparer(in)
 	width, err := wholeBytes(in)
-	if err != nil {
-		return nil, err
+	if err != nil || !ok {
+		return nil, unsupported(in.Type)
 	}
-	whole, isInt := intReader(in.Type)
 	off := c.Shared(8 * l.n)
 	return func(w *work.Pool) error {
 		list := span[int64](w.Shared(off), l.n)
@@ -209,13 +215,7 @@ func makeTopK(c *Call) (Run, error) {
 				list[j] = int64(j)
 			}
 			slices.SortStableFunc(list, func(x, y int64) int {
-				p, q := at+int(x)*l.step, at+int(y)*l.step
-				o := 0
-				if isInt {
-					o = order(whole(in.At, p), whole(in.At, q))
-				} else {
-					o = order(get(in.At, p), get(in.At, q))
-				}
+				o := compare(at+int(x)*l.step, at+int(y)*l.step)
 				if o == unordered {
 					o = 0
 				}

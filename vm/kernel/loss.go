@@ -40,11 +40,10 @@ func lossOf[T floating](c *Call, softmax bool) (Run, error) {
 	}
 	reduction := c.Str("reduction", "mean")
 	ignore, ignores := c.Int("ignore_index", 0), c.Node.Attr("ignore_index") != nil
-	labels, err := indexReader(label)
-	if err != nil {
-		return nil, err
+	if label.Type != graph.Int64 && label.Type != graph.Int32 {
+		return nil, unsupported(label.Type)
 	}
-	read, _ := intReader(label.Type)
+	labels, _ := intReader(label.Type)
 	return func(*work.Pool) error {
 		sum, weights := 0.0, 0.0
 		for p := range places {
@@ -60,10 +59,9 @@ func lossOf[T floating](c *Call, softmax bool) (Run, error) {
 				}
 			}
 			v, w := 0.0, 0.0
-			if !ignores || int(read(label.At, p)) != ignore {
-				k, ok := labels(p, classes)
-				if !ok {
-					return badIndex(label, p, classes)
+			if k := int(labels(label.At, p)); !ignores || k != ignore {
+				if k < 0 || k >= classes {
+					return fmt.Errorf("label %d: expected one in [0, %d)", k, classes)
 				}
 				w = 1
 				if c.Has(2) {

@@ -71,7 +71,7 @@ func args(list ...*reference.Tensor) []*reference.Tensor { return list }
 
 // store is a reference tensor as kernels see it; reals become those of dtype d.
 func store(t *reference.Tensor, d graph.DType) *Tensor {
-	if t.F == nil {
+	if t.F == nil || d.Integer() {
 		d = t.Type
 	}
 	x := blank(d, t.Shape)
