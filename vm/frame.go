@@ -32,6 +32,7 @@ type step struct {
 	run    kernel.Run // nil: nothing to do
 	once   bool       // it was run when the session was built
 	within *step      // the step that does the work of this one; nil: itself
+	then   *step      // the activation whose work this step does; nil: none
 	late   bool       // the kernel is prepared at every step
 	live   bool       // while it is prepared late
 	frees  []*tensor  // dynamic tensors that nobody reads afterwards
@@ -182,6 +183,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		place[n] = i
 	}
 	f.plan(place)
+	b.s.watch.built(f)
 	return nil
 }
 
@@ -298,10 +300,20 @@ func (st *step) do() error {
 			return st.wrap(err)
 		}
 	}
+	s := st.f.s
+	if s.opt.Poison {
+		s.spoilScratch(&st.call)
+	}
+	if s.watch != nil {
+		s.watch.before(st)
+	}
 	if st.run != nil {
-		if err := st.run(st.f.s.pool); err != nil {
+		if err := st.run(s.pool); err != nil {
 			return st.wrap(err)
 		}
+	}
+	if s.watch != nil {
+		s.watch.after(st)
 	}
 	for _, t := range st.frees {
 		st.f.s.release(t)
@@ -334,11 +346,13 @@ func (f *frame) release() {
 
 // runAll runs a body's or function's nodes.
 func (f *frame) runAll() error {
+	f.s.watch.enter(f)
 	for _, st := range f.steps {
 		if err := st.do(); err != nil {
 			return err
 		}
 	}
+	f.s.watch.leave(f)
 	return nil
 }
 

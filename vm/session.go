@@ -24,10 +24,12 @@ type Options struct {
 	// another topological order: what a planned run is held against.
 	Apart bool
 	// Poison fills the bytes of a buffer with signalling numbers as soon as it
-	// dies, and looks whether any byte that is not live was written: in the
-	// arena before it is used again, at the end of a run, and, to name the
-	// node, after every step of a second run with the same inputs; around a
-	// storage that lies apart, when it is made.
+	// dies, and the scratch of a kernel before it runs, and looks whether any byte
+	// that is not live was written: in the arena before it is used again, at the
+	// end of a run, and, to name the node, after every step of a second run with
+	// the same inputs; around a storage that lies apart, when it is made. Where
+	// tensors lie apart, the numbers are others: CheckRun sees what was made of
+	// them.
 	Poison bool
 	// HostFile is where the plan's host pool lies: a file that does not exist yet,
 	// which is mapped, and removed by Close at the latest. "": in ordinary memory.
@@ -36,6 +38,8 @@ type Options struct {
 	// they lie in the file: no memory beside the plan's, but slower. Results
 	// are the same bits.
 	NoPack bool
+
+	watch *comparer // of CheckReference
 }
 
 // Session runs a program. It serves one goroutine at a time; several sessions
@@ -47,7 +51,8 @@ type Session struct {
 	main *frame
 	tape *tape
 
-	guard *guard // of Options.Poison
+	guard *guard    // of Options.Poison
+	watch *comparer // of CheckReference; nil: nobody looks
 
 	arena, resident *block
 	host            *block   // what has left the arena; nil: nothing does
@@ -68,7 +73,7 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &Session{pr: p, opt: opt, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
+	s := &Session{pr: p, opt: opt, watch: opt.watch, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
 	if err := s.build(); err != nil {
 		s.Close()
 		return nil, err
