@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, limits, optimum, running, runtime_order, table, training, whole, workdir
+from . import cases, command, limits, optimum, plain, running, runtime_order, table, training, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -34,7 +34,7 @@ def main():
     optima = _others("optimum", optimum.find(), optimum, args, tool, work)
     orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
     steps = _training(args, data, work) + _whole(args, tool, data, work)
-    runs = _running(args, data, work)
+    runs = _running(args, data, work) + _plain(args, tool, data, work)
     if not args.kind or "limit" in args.kind:
         runs += _others("limit", limits.find(tool, work, data), limits, args, tool, work)
     everything = results + optima + orders + steps + runs
@@ -49,7 +49,7 @@ def _arguments():
     parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
     parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "limit", "step"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) run (onnxmem run), limit (nodes that run again) or step (the training step of every model at its full size)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "limit", "step", "reference"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) run (onnxmem run), limit (nodes that run again) step (the training step of every model at its full size) or reference (every node of models and steps by the plain evaluator)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
@@ -128,12 +128,24 @@ def _running(args, data, work):
     return _each("crosscheck.running", titles, running.row, args, data, work, [])
 
 
-def _each(module, titles, row, args, data, work, flags):
+def _plain(args, tool, data, work):
+    """Compare every node of models and their steps with the plain evaluator. Only where it is asked for: an hour."""
+    if "reference" not in (args.kind or ()):
+        return []
+    networks = _networks(tool)
+    titles = [t for t in plain.find(args.subset, data, networks) if not args.only or any(name in t for name in args.only)]
+    workdir.prepare(work, data, [c for c in cases.find(data, networks) if any(t.endswith(c.title) for t in titles)])
+    if titles:
+        print(plain.header(), flush=True)
+    return _each("crosscheck.plain", titles, plain.row, args, data, work, [], plain.SECONDS)
+
+
+def _each(module, titles, row, args, data, work, flags, seconds=_MODEL_SECONDS):
     """Examine what is known by its title, each in a process of its own."""
     common = [module, "--binary", str(args.binary), "--work", str(work), "--data", str(data), *flags]
     results = []
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        pending = [pool.submit(_apart, [*common, "--title", title], "", title) for title in titles]
+        pending = [pool.submit(_apart, [*common, "--title", title], "", title, seconds) for title in titles]
         for done in concurrent.futures.as_completed(pending):
             results.append(done.result())
             print(row(results[-1]), flush=True)
@@ -164,21 +176,21 @@ def _examine(case, binary, work, threads):
     return _apart(args, json.dumps(case.as_dict()), case.title)
 
 
-def _apart(args, given, title):
+def _apart(args, given, title, seconds=_MODEL_SECONDS):
     """The result of a module that runs as a process of its own."""
     began = time.monotonic()
     result = {"title": title}
     try:
         done = subprocess.run(
             [sys.executable, "-m", *args], input=given, capture_output=True, encoding="utf-8", errors="replace",
-            timeout=_MODEL_SECONDS, check=False, cwd=_ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            timeout=seconds, check=False, cwd=_ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         if done.returncode == 0:
             return json.loads(done.stdout)
         said = done.stderr.strip().splitlines() or ["nothing said"]
         result["faults"] = [f"the examination died with status {done.returncode}: {said[-1]}"]
     except subprocess.TimeoutExpired:
-        result["faults"] = [f"not done within {_MODEL_SECONDS} s"]
+        result["faults"] = [f"not done within {seconds} s"]
     result["seconds"] = round(time.monotonic() - began, 1)
     return result
 

@@ -76,6 +76,16 @@ class Command:
             with np.load(outputs) as arrays:
                 return json.loads(done.stdout), dict(arrays)
 
+    def reference(self, target, given, seconds):
+        """Run a planned model once and compare every node with the plain evaluator; the report."""
+        with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent) as folder:
+            inputs = pathlib.Path(folder, "in.npz")
+            np.savez(inputs, **given)
+            done = self._start("run", str(target), f"--inputs={inputs}", "--check=reference", "--json", timeout=seconds)
+            if not done.stdout:
+                raise Failed(f"onnxmem run: exit {done.returncode}: {_last_line(done)}")
+            return json.loads(done.stdout)["reference"]
+
     def _json(self, *args):
         return json.loads(self._run(*args).stdout)
 

@@ -6,11 +6,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // chain is x, a = Exp(x), b = Sigmoid(a), c = Add(a, b), y = Tanh(c): a lives on
@@ -185,5 +188,66 @@ func TestSessionsSharePackedWeights(t *testing.T) {
 	}
 	if again := newSession(t, p, vm.Options{Workers: 1}).Memory().PackedBytes; again != packed {
 		t.Errorf("%d bytes after the second session, %d after the first", again, packed)
+	}
+}
+
+// A check with poison sees a kernel that reads what it must not: what lies behind an
+// input, in place of the elements that it should have repeated (so Sum, Mean, Max
+// and Min of three inputs once did), and scratch that it has not written.
+func TestPoisonShowsWhatAKernelLeansOn(t *testing.T) {
+	n := newNet()
+	n.input("a", 1)
+	n.input("b", 1)
+	n.input("c", 3)
+	n.node("Sum", "s", "a", "b", "c")
+	n.node("Neg", "y", "s")
+	n.output("y", 3)
+	path := filepath.Join(t.TempDir(), "lean.onnx")
+	n.write(t, path)
+	in := []map[string]vm.Value{{"a": vm.Float32s([]float32{1}, 1), "b": vm.Float32s([]float32{2}, 1), "c": vm.Float32s([]float32{3, 6, 9}, 3)}}
+	float := func(at unsafe.Pointer, i int) *float32 { return (*float32)(unsafe.Add(at, 4*i)) }
+	for _, c := range []struct {
+		name string
+		make func(c *kernel.Call) (kernel.Run, error)
+	}{
+		{"behind an input", func(c *kernel.Call) (kernel.Run, error) {
+			return func(*work.Pool) error {
+				for i := range 3 {
+					*float(c.Out[0].At, i) = *float(c.In[0].At, i) + *float(c.In[1].At, i) + *float(c.In[2].At, i)
+				}
+				return nil
+			}, nil
+		}},
+		{"scratch of all parts", func(c *kernel.Call) (kernel.Run, error) {
+			off := c.Shared(12)
+			return func(w *work.Pool) error {
+				for i := range 3 {
+					*float(c.Out[0].At, i) = *float(w.Shared(off), i)
+				}
+				return nil
+			}, nil
+		}},
+		{"a worker's scratch", func(c *kernel.Call) (kernel.Run, error) {
+			off := c.Each(12)
+			return func(w *work.Pool) error {
+				w.For(3, func(i, worker int) { *float(c.Out[0].At, i) = *float(w.Each(worker, off), i) })
+				return nil
+			}, nil
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := kernel.Lookup("", "Sum")
+			was := k.Make
+			t.Cleanup(func() { k.Make = was })
+			k.Make = c.make
+			p, _ := planned(t, path)
+			found, err := p.CheckRun(t.Context(), in, vm.Options{Poison: true, Workers: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found.Identical() || found.First == nil || !strings.Contains(found.First.Error(), `node "s" (Sum)`) {
+				t.Errorf("identical: %v, first: %v", found.Identical(), found.First)
+			}
+		})
 	}
 }

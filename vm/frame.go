@@ -33,6 +33,7 @@ type step struct {
 	run    kernel.Run // nil: nothing to do
 	once   bool       // it was run when the session was built
 	within *step      // the step that does the work of this one; nil: itself
+	then   *step      // the activation whose work this step does; nil: none
 	late   bool       // the kernel is prepared at every step
 	live   bool       // while it is prepared late
 	frees  []*tensor  // dynamic tensors that nobody reads afterwards
@@ -205,6 +206,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		place[n] = i
 	}
 	f.plan(place)
+	b.s.judge.built(f)
 	return nil
 }
 
@@ -353,18 +355,28 @@ func (st *step) do() (err error) {
 			return st.wrap(err)
 		}
 	}
+	s := st.f.s
+	if s.opt.Poison && s.guard == nil {
+		s.spoilScratch(&st.call)
+	}
+	if s.judge != nil {
+		s.judge.before(st)
+	}
 	if st.run != nil {
-		if st.f.s.guard != nil {
-			st.useScratch(st.f.s.pool)
+		if s.guard != nil {
+			st.useScratch(s.pool)
 		}
-		if err := st.run(st.f.s.pool); err != nil {
+		if err := st.run(s.pool); err != nil {
 			return st.wrap(err)
 		}
-		if st.f.s.guard != nil {
-			if err := st.f.s.guard.look(st); err != nil {
+		if s.guard != nil {
+			if err := s.guard.look(st); err != nil {
 				return st.wrap(err)
 			}
 		}
+	}
+	if s.judge != nil {
+		s.judge.after(st)
 	}
 	for _, t := range st.frees {
 		st.f.s.release(t)
@@ -443,11 +455,13 @@ func (f *frame) release() {
 
 // runAll runs a body's or function's nodes.
 func (f *frame) runAll() error {
+	f.s.judge.enter(f)
 	for _, st := range f.steps {
 		if err := st.do(); err != nil {
 			return err
 		}
 	}
+	f.s.judge.leave(f)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func (st *step) fuse() error {
 		return err
 	}
 	if st.call.Taken {
-		next.within, next.run = st, nil
+		next.within, next.run, st.then = st, nil, next
 	}
 	return nil
 }

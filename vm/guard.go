@@ -85,7 +85,7 @@ func (g *guard) take(what string, bytes int64) (*guarded, error) {
 		return nil, fmt.Errorf("%s of %d bytes between guard pages: %w", what, bytes, err)
 	}
 	p := g.add(what, b, 0, int(bytes))
-	spoil(p.pages, 0)
+	signalling.spoil(p.pages, 0)
 	g.bytes += int64(b.Bytes())
 	return p, nil
 }
@@ -169,7 +169,7 @@ func (p *guarded) resize(bytes int64) unsafe.Pointer {
 	if p.size != int(bytes) {
 		p.size = int(bytes)
 		rest, off := p.slack()
-		spoil(rest, off)
+		signalling.spoil(rest, off)
 	}
 	return p.at()
 }
@@ -185,7 +185,7 @@ func (p *guarded) slack() (b []byte, off int64) {
 // look finds a byte of the slack that was written.
 func (p *guarded) look() error {
 	b, off := p.slack()
-	k := spoiled(b, off)
+	k := signalling.spoiled(b, off)
 	switch {
 	case k < 0:
 		return nil
@@ -311,7 +311,7 @@ func (g *guard) scratchOf(st *step, workers int) error {
 	label := st.f.g.Label(st.node)
 	for i, n := range sizes {
 		p := g.add(names[i]+" of "+label, b, i, n)
-		spoil(p.pages, 0)
+		signalling.spoil(p.pages, 0)
 		st.scratch = append(st.scratch, p)
 	}
 	return nil
@@ -335,7 +335,7 @@ func (st *step) useScratch(w *work.Pool) {
 		return
 	}
 	for _, p := range st.scratch {
-		spoil(p.pages, 0)
+		signalling.spoil(p.pages, 0)
 	}
 	base := unsafe.Pointer(unsafe.SliceData(st.scratch[0].pages))
 	w.SetScratch(base, unsafe.Add(base, st.call.SharedBytes), st.call.EachBytes)

@@ -78,6 +78,7 @@ func (b *builder) once(st *step) {
 	}
 	out.Const, out.Made = true, g
 	st.once = true
+	b.s.judge.once(st, run)
 }
 
 // settle gives back what was made once and is packed where it is read. The steps

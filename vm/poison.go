@@ -2,7 +2,6 @@ package vm
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,19 +9,36 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
-// poison is a number that signals as a float32 and as a float64, and is far
-// outside of any index as an integer.
-const poison = 0x7ff4_beef_7fa1_beef
+// poison fills bytes that nothing may read. It is a number that signals as a
+// float32 and as a float64, and is far outside of any index as an integer. Where
+// tensors lie apart, another one is used, which is finite: what a kernel makes
+// of bytes that it must not read then differs between the two runs of a check.
+type poison uint64
 
-var poisonWord = binary.LittleEndian.AppendUint64(nil, poison)
+const (
+	signalling poison = 0x7ff4_beef_7fa1_beef
+	enormous   poison = 0x7e37_e43c_7e37_e43c // 6e37 as a float32, 8e299 as a float64
+)
+
+// poison is that of a session.
+func (s *Session) poison() poison {
+	if s.opt.Apart {
+		return enormous
+	}
+	return signalling
+}
+
+// at is the byte of a block at an offset.
+func (p poison) at(off int64) byte { return byte(p >> (off % 8 * 8)) }
 
 // spoil fills bytes with poison; off is where they begin in their block.
-func spoil(b []byte, off int64) {
+func (p poison) spoil(b []byte, off int64) {
 	n := min(len(b), 64)
 	for i := range b[:n] {
-		b[i] = poisonWord[(off+int64(i))%8]
+		b[i] = p.at(off + int64(i))
 	}
 	for ; n < len(b); n *= 2 { // what is there is whole words, so the pattern goes on
 		copy(b[n:], b[:n])
@@ -30,21 +46,32 @@ func spoil(b []byte, off int64) {
 }
 
 // spoiled gives the first byte that is no poison any more, -1 if there is none.
-func spoiled(b []byte, off int64) int64 {
+func (p poison) spoiled(b []byte, off int64) int64 {
 	i := 0
 	for ; i < len(b) && (off+int64(i))%8 != 0; i++ {
-		if b[i] != poisonWord[(off+int64(i))%8] {
+		if b[i] != p.at(off+int64(i)) {
 			return int64(i)
 		}
 	}
-	for ; i+8 <= len(b) && *(*uint64)(unsafe.Pointer(&b[i])) == poison; i += 8 {
+	for ; i+8 <= len(b) && *(*poison)(unsafe.Pointer(&b[i])) == p; i += 8 {
 	}
 	for ; i < len(b); i++ {
-		if b[i] != poisonWord[(off+int64(i))%8] {
+		if b[i] != p.at(off+int64(i)) {
 			return int64(i)
 		}
 	}
 	return -1
+}
+
+// spoilScratch fills what a kernel has asked for, of the scratch for all parts
+// and of each worker's, before it runs: it may hold anything then.
+func (s *Session) spoilScratch(c *kernel.Call) {
+	p := s.poison()
+	p.spoil(s.scratch.m[:c.SharedBytes], 0)
+	for k := range s.pool.Workers() {
+		off := s.shared + k*s.each
+		p.spoil(s.scratch.m[off:off+c.EachBytes], int64(off))
+	}
 }
 
 // ErrStray is what a write where nothing of the node's own lies wraps.
@@ -96,7 +123,7 @@ func (w *watcher) begin() {
 
 // spoil is spoil, with polls.
 func (w *watcher) spoil(b []byte, off int64) {
-	w.s.pool.Steps(len(b), func(i, j int) { spoil(b[i:j], off+int64(i)) })
+	w.s.pool.Steps(len(b), func(i, j int) { w.s.poison().spoil(b[i:j], off+int64(i)) })
 }
 
 // after looks, once a step has run, at the bytes that the next one brings to
@@ -155,7 +182,7 @@ func (w *watcher) dead(st *step, at int, from, end int64) error {
 	k := int64(-1)
 	w.s.pool.Steps(int(end-from), func(i, j int) {
 		if k < 0 {
-			if k = spoiled(w.s.arena.m[from+int64(i):from+int64(j)], from+int64(i)); k >= 0 {
+			if k = w.s.poison().spoiled(w.s.arena.m[from+int64(i):from+int64(j)], from+int64(i)); k >= 0 {
 				k += int64(i)
 			}
 		}
@@ -194,7 +221,7 @@ func (w *watcher) apart(st *step, at int) error {
 			what string
 		}{{unsafe.Add(t.At, -marginBytes), "before"}, {unsafe.Add(t.At, t.room), "behind"}} {
 			// A storage begins at a multiple of 64 bytes of its block.
-			if k := spoiled(unsafe.Slice((*byte)(side.from), marginBytes), 0); k >= 0 {
+			if k := w.s.poison().spoiled(unsafe.Slice((*byte)(side.from), marginBytes), 0); k >= 0 {
 				return st.wrap(fmt.Errorf("%w at step %d: a byte %s tensor %q", ErrStray, at, side.what, graph.Short(t.name)))
 			}
 		}

@@ -8,15 +8,16 @@ import (
 // The pattern lies in whole words of the block, wherever bytes begin and end.
 func TestSpoil(t *testing.T) {
 	for off := range int64(9) {
+		p := []poison{signalling, enormous}[off%2]
 		for _, n := range []int{0, 1, 7, 8, 63, 64, 65, 200, 1000} {
 			b := make([]byte, n)
-			spoil(b, off)
+			p.spoil(b, off)
 			for i := range b {
-				if b[i] != poisonWord[(off+int64(i))%8] {
+				if b[i] != p.at(off+int64(i)) {
 					t.Fatalf("offset %d, %d bytes: byte %d is %#x", off, n, i, b[i])
 				}
 			}
-			if k := spoiled(b, off); k != -1 {
+			if k := p.spoiled(b, off); k != -1 {
 				t.Errorf("offset %d, %d bytes: byte %d is said to have changed", off, n, k)
 			}
 			for _, i := range []int{0, n / 2, n - 1} {
@@ -25,7 +26,7 @@ func TestSpoil(t *testing.T) {
 				}
 				c := slices.Clone(b)
 				c[i] ^= 1
-				if k := spoiled(c, off); k != int64(i) {
+				if k := p.spoiled(c, off); k != int64(i) {
 					t.Errorf("offset %d, %d bytes: byte %d changed, found %d", off, n, i, k)
 				}
 			}

@@ -35,10 +35,12 @@ type Options struct {
 	// another topological order: what a planned run is held against.
 	Apart bool
 	// Poison fills the bytes of a buffer with signalling numbers as soon as it
-	// dies, and looks whether any byte that is not live was written: in the
-	// arena before it is used again, at the end of a run, and, to name the
-	// node, after every step of a second run with the same inputs; around a
-	// storage that lies apart, when it is made.
+	// dies, and the scratch of a kernel before it runs, and looks whether any byte
+	// that is not live was written: in the arena before it is used again, at the
+	// end of a run, and, to name the node, after every step of a second run with
+	// the same inputs; around a storage that lies apart, when it is made. Where
+	// tensors lie apart, the numbers are others: CheckRun sees what was made of
+	// them.
 	Poison bool
 	// Guard puts every tensor, constants and kernels' scratch too, into pages of
 	// its own, one end at a page that cannot be accessed: an access outside of
@@ -53,6 +55,8 @@ type Options struct {
 	// they lie in the file: no memory beside the plan's, but slower. Results
 	// are the same bits.
 	NoPack bool
+
+	judge *comparer // of CheckReference
 }
 
 // Session runs a program. It serves one goroutine at a time; several sessions
@@ -74,6 +78,7 @@ type Session struct {
 	watch  *watcher   // of Options.Poison
 	guard  *guard     // of Options.Guard
 	consts *constants // the program's, or those of a guarded session
+	judge  *comparer  // of CheckReference; nil: nobody compares
 
 	arena, resident *block
 	host            *block   // what has left the arena; nil: nothing does
@@ -97,7 +102,7 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &Session{pr: p, opt: opt, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
+	s := &Session{pr: p, opt: opt, judge: opt.judge, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
 	s.ctx, s.consts = context.Background(), p.consts
 	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
 	s.side.mem = s.mem

@@ -37,8 +37,8 @@ type runCmd struct {
 	SaveModel   string            `out:"the trained model" placeholder:"FILE" help:"Write the model that the training graph was made of, with the trained parameters."`
 	Source      string            `in:"the model that was trained" placeholder:"FILE" help:"That model, for --save-model (default: by the plan, beside MODEL)."`
 	Steps       int               `default:"1" placeholder:"N" help:"Run so many steps; a training graph goes on from its new parameters (default 1)."`
-	Check       bool              `help:"Run all steps once more with every tensor apart and in another order: the outputs must be the same bits."`
-	Poison      bool              `help:"Spoil bytes as soon as they die, and look after every step whether a byte that is not live was written. Slow."`
+	Check       checkMode         `help:"Run all steps once more. --check or --check=bits: with every tensor apart and in another order; the outputs must be the same bits. --check=reference: every node is computed again, plainly, in float64, from the inputs that it had; no element may be off by more than rounding. Slow."`
+	Poison      bool              `help:"Spoil bytes as soon as they die, and kernels' scratch before each node, and look after every step whether a byte that is not live was written. Slow."`
 	Guard       guardFlag         `placeholder:"SIDE" help:"Lay every tensor between pages that cannot be accessed, so that a read or write outside of it is an error that names it: end (default), where its last byte lies before such a page, or front. Slow."`
 	Profile     string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
@@ -53,14 +53,45 @@ type runCmd struct {
 // Help is shown below the flags.
 func (runCmd) Help() string {
 	return `Every tensor lies at its planned place in one block of memory; weights are read where they lie in
-their files. Outputs that --check finds to differ: exit status 1.
+their files. Outputs or nodes that --check finds to differ: exit status 1.
 
 Examples:
   onnxmem run planned.onnx --inputs in.npz --outputs out.npz
   onnxmem run planned.onnx --check --poison
   onnxmem run planned.onnx --check --guard
+  onnxmem run planned.onnx --check=reference
   onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01 --save-model trained.onnx`
 }
+
+// checkMode is what --check asks for; "" is no check.
+type checkMode string
+
+const (
+	checkBits      checkMode = "bits"
+	checkReference checkMode = "reference"
+)
+
+// Decode reads the flag, which may stand without a value.
+func (m *checkMode) Decode(ctx *kong.DecodeContext) error {
+	if ctx.Scan.Peek().Type != kong.FlagValueToken {
+		*m = checkBits
+		return nil
+	}
+	switch v := fmt.Sprint(ctx.Scan.Pop().Value); v {
+	case "bits", "true":
+		*m = checkBits
+	case "reference":
+		*m = checkReference
+	case "false":
+		*m = ""
+	default:
+		return fmt.Errorf("%q: expected bits or reference", v)
+	}
+	return nil
+}
+
+// IsBool tells the parser that what follows the flag is not its value.
+func (*checkMode) IsBool() bool { return true }
 
 // runOutput is one output in --json; the comparison stands there with --check.
 type runOutput struct {
@@ -74,16 +105,17 @@ type runOutput struct {
 
 // runResult is what --json prints.
 type runResult struct {
-	Outputs      []runOutput `json:"outputs"`
-	ArenaBytes   int64       `json:"arena_bytes"`
-	StateBytes   int64       `json:"state_bytes"`
-	DynamicBytes int64       `json:"dynamic_bytes"`
-	PackedBytes  int64       `json:"packed_bytes"`
-	ScratchBytes int64       `json:"scratch_bytes"`
-	HostBytes    int64       `json:"host_bytes,omitempty"`
-	DecodedBytes int64       `json:"decoded_bytes"`
-	HeapAllocs   uint64      `json:"heap_allocs_per_step"`
-	Losses       []float64   `json:"losses,omitempty"`
+	Outputs      []runOutput   `json:"outputs"`
+	ArenaBytes   int64         `json:"arena_bytes"`
+	StateBytes   int64         `json:"state_bytes"`
+	DynamicBytes int64         `json:"dynamic_bytes"`
+	PackedBytes  int64         `json:"packed_bytes"`
+	ScratchBytes int64         `json:"scratch_bytes"`
+	HostBytes    int64         `json:"host_bytes,omitempty"`
+	DecodedBytes int64         `json:"decoded_bytes"`
+	HeapAllocs   uint64        `json:"heap_allocs_per_step"`
+	Losses       []float64     `json:"losses,omitempty"`
+	Reference    *runReference `json:"reference,omitempty"`
 	Times        struct {
 		Prepare float64 `json:"prepare"`
 		Step    float64 `json:"step"` // the fastest
@@ -110,6 +142,18 @@ func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 		return fmt.Errorf("expected end or front, found %q", v)
 	}
 	return nil
+}
+
+// runReference is what --check=reference found, in --json.
+type runReference struct {
+	Compared   int            `json:"compared_nodes"`
+	Uncompared map[string]int `json:"uncompared"` // nodes by operator
+	Idle       int            `json:"idle_nodes"` // of branches that were not taken
+	Wrong      int            `json:"wrong_nodes"`
+	First      string         `json:"first_wrong,omitempty"`
+	Worst      float64        `json:"worst"` // of the elements that are right: the largest part of its tolerance that one is off
+	WorstAt    string         `json:"worst_node,omitempty"`
+	Seconds    float64        `json:"seconds"`
 }
 
 // Run reads the model and its plan, and runs it.
@@ -206,8 +250,15 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err != nil {
 		return err
 	}
+	wrong, err := c.reference(ctx, program, opt, first, inputs, r)
+	if err != nil {
+		return err
+	}
 	if err := c.print(e, r); err != nil {
 		return err
+	}
+	if wrong != nil {
+		return &failure{exitFailed, fmt.Sprintf("differs from the reference: %v%s", wrong, besides(r.Reference.Wrong-1))}
 	}
 	if check != nil && !check.Identical() {
 		if check.First != nil {
@@ -223,17 +274,10 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 
 // check runs the steps once more, if that was asked for.
 func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
-	if !c.Check {
+	if c.Check != checkBits {
 		return nil, nil
 	}
-	runs := []map[string]vm.Value{first}
-	for range c.Steps - 1 {
-		runs = append(runs, inputs)
-	}
-	if opt.HostFile != "" { // that of the session that has run lies there
-		opt.HostFile += ".check"
-	}
-	check, err := program.CheckRun(ctx, runs, opt)
+	check, err := program.CheckRun(ctx, c.again(first, inputs), besideSession(opt))
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +288,44 @@ func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options,
 		}
 	}
 	return check, nil
+}
+
+// again is the inputs of all steps.
+func (c *runCmd) again(first, inputs map[string]vm.Value) []map[string]vm.Value {
+	runs := []map[string]vm.Value{first}
+	for range c.Steps - 1 {
+		runs = append(runs, inputs)
+	}
+	return runs
+}
+
+// besideSession are the options of a check beside a session that has run.
+func besideSession(opt vm.Options) vm.Options {
+	if opt.HostFile != "" { // that of the session lies there
+		opt.HostFile += ".check"
+	}
+	return opt
+}
+
+// reference compares every node with the plain evaluator, if that was asked for. It
+// gives the first node that is wrong.
+func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (wrong, err error) {
+	if c.Check != checkReference {
+		return nil, nil
+	}
+	began := time.Now()
+	found, err := program.CheckReference(ctx, c.again(first, inputs), besideSession(opt))
+	if err != nil {
+		return nil, err
+	}
+	r.Reference = &runReference{
+		Compared: found.Compared, Uncompared: found.Uncompared, Idle: found.Idle, Wrong: found.Wrong,
+		Worst: found.Worst, WorstAt: found.WorstAt, Seconds: time.Since(began).Seconds(),
+	}
+	if found.First != nil {
+		r.Reference.First = found.First.Error()
+	}
+	return found.First, nil
 }
 
 func (c *runCmd) options() vm.Options {
@@ -343,7 +425,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 		switch {
 		case differ > 0:
 			verdict = fmt.Sprintf(", %d differ from unplanned", differ)
-		case c.Check:
+		case c.Check == checkBits:
 			verdict = "  same bits as unplanned"
 		}
 		fmt.Fprintf(e.stdout, "%-20s %d parameters and states%s\n", "updated", updated, verdict)
@@ -359,7 +441,43 @@ func (c *runCmd) print(e *env, r *runResult) error {
 		}
 	}
 	fmt.Fprintf(e.stdout, "%-20s %.3f ms, %d allocations\n", "step", r.Times.Step, r.HeapAllocs)
+	if r.Reference != nil {
+		r.Reference.print(e.stdout)
+	}
 	return nil
+}
+
+// print says how many nodes were compared, and which were not.
+func (r *runReference) print(w io.Writer) {
+	verdict := "all right"
+	if r.Wrong > 0 {
+		verdict = fmt.Sprintf("%d wrong", r.Wrong)
+	}
+	if r.Worst > 0 {
+		verdict += fmt.Sprintf("; the farthest off by %.2g of its tolerance: %s", r.Worst, units.Name(r.WorstAt))
+	}
+	fmt.Fprintf(w, "%-20s %d nodes: %s\n", "reference", r.Compared, verdict)
+	var left []string
+	for _, op := range slices.Sorted(maps.Keys(r.Uncompared)) {
+		left = append(left, fmt.Sprintf("%d %s", r.Uncompared[op], units.Name(op)))
+	}
+	if r.Idle > 0 {
+		left = append(left, fmt.Sprintf("%d that never ran", r.Idle))
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(w, "%-20s %s\n", "not compared", strings.Join(left, ", "))
+	}
+}
+
+// besides counts the wrong nodes that are not named.
+func besides(n int) string {
+	switch {
+	case n < 1:
+		return ""
+	case n == 1:
+		return " (and 1 more node)"
+	}
+	return fmt.Sprintf(" (and %d more nodes)", n)
 }
 
 // verdict says how the output compares with that of an unplanned run, if there was

@@ -45,41 +45,58 @@ func attention(c *call) []*Tensor {
 		mask = mask.spread(broadcast(mask.Shape, []int{batch, heads, queries, have}))
 	}
 	scale := c.float("scale", 1/math.Sqrt(float64(q.Shape[3])))
-	y, stages := attend(q, k, v, scale, c.float("softcap", 0), func(b, h, i, j int) float64 {
+	y, stages := c.attend(q, k, v, scale, c.float("softcap", 0), func(b, h, i, j int) float64 {
 		return c.masked(mask, b, h, i, j, past, queries)
 	})
 	if flat {
 		y = y.merged()
+		c.terms(0, Reals([]int{batch, heads, queries, v.Shape[3]}, c.bounded(0).mass...).merged().F)
 	}
+	c.bounded(1).exact, c.bounded(2).exact = true, true
 	return []*Tensor{y, k.clone(), v.clone(), stages[c.int("qk_matmul_output_mode", 0)]}
 }
 
 // attend gives the values, mixed by the softmax of the scores of their keys: the
 // scaled product, capped, and what mask adds for a batch, head, query and key.
 // These stages and the probabilities come with it. Several heads of queries may
-// share one of keys and values.
-func attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i, j int) float64) (y *Tensor, stages []*Tensor) {
+// share one of keys and values. The terms are those of outputs 0 and 3.
+func (c *call) attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i, j int) float64) (y *Tensor, stages []*Tensor) {
 	batch, heads, queries, keys := q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2]
 	for range 4 {
 		stages = append(stages, zeros(q.Type, []int{batch, heads, queries, keys}))
 	}
-	y = zeros(q.Type, []int{batch, heads, queries, v.Shape[3]})
-	each([]int{batch, heads, queries}, func(at []int) {
-		b, h, i := at[0], at[1], at[2]
-		shared := h / (heads / k.Shape[1])
+	wide, tall := q.Shape[3], v.Shape[3]
+	y = zeros(q.Type, []int{batch, heads, queries, tall})
+	mass, scores := make([]float64, len(y.F)), make([]float64, len(stages[0].F))
+	parallel(batch*heads*queries, func(part int) {
+		b, h, i := part/queries/heads, part/queries%heads, part%queries
+		shared := b*k.Shape[1] + h/(heads/k.Shape[1])
 		row := make([]float64, keys)
-		first := index(stages[0].Shape, []int{b, h, i, 0})
+		first := part * keys
+		uncertain := 0.0 // the largest sum of terms of a score
 		for j := range keys {
-			for d := range q.Shape[3] {
-				row[j] += scale * q.F[index(q.Shape, []int{b, h, i, d})] * k.F[index(k.Shape, []int{b, shared, j, d})]
+			sum := 0.0
+			for d := range wide {
+				p := scale * q.F[part*wide+d] * k.F[(shared*keys+j)*wide+d]
+				row[j] += p
+				sum += math.Abs(p)
 			}
 			stages[0].F[first+j] = row[j]
 			if softcap != 0 {
 				row[j] = softcap * math.Tanh(row[j]/softcap)
+				sum += math.Abs(softcap)
 			}
 			stages[1].F[first+j] = row[j]
-			row[j] += mask(b, h, i, j)
+			if m := mask(b, h, i, j); m != 0 {
+				if row[j] += m; !math.IsInf(m, 0) {
+					sum += math.Abs(m)
+				}
+			}
 			stages[2].F[first+j] = row[j]
+			scores[first+j] = sum
+			if !math.IsInf(row[j], -1) {
+				uncertain = max(uncertain, sum)
+			}
 		}
 		lse := logSumExp(row)
 		for j := range keys {
@@ -88,11 +105,19 @@ func attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i, j int) f
 				p = 0 // nothing to attend to
 			}
 			stages[3].F[first+j] = p
-			for d := range v.Shape[3] {
-				y.F[index(y.Shape, []int{b, h, i, d})] += p * v.F[index(v.Shape, []int{b, shared, j, d})]
+			for d := range tall {
+				w := v.F[(shared*keys+j)*tall+d]
+				y.F[part*tall+d] += p * w
+				// A score that is off by a rounding of its terms makes its power so by as much.
+				mass[part*tall+d] += p * math.Abs(w) * (1 + 2*uncertain)
+			}
+			if c.int("qk_matmul_output_mode", 0) == 3 {
+				scores[first+j] = p * (1 + 2*uncertain)
 			}
 		}
 	})
+	c.sums(0, mass, max(keys, wide))
+	c.sums(3, scores, wide)
 	return y, stages
 }
 
@@ -135,6 +160,7 @@ func (c *call) rotary(x, cos, sin, position *Tensor, heads int) *Tensor {
 		t = x.heads(heads)
 	}
 	y := t.clone()
+	mass := Reals(t.Shape, magnitudes(t.F)...)
 	size := t.Shape[3]
 	turned := c.int("rotary_embedding_dim", 0)
 	if turned == 0 {
@@ -158,9 +184,13 @@ func (c *call) rotary(x, cos, sin, position *Tensor, heads int) *Tensor {
 		cs, sn := angle(cos, at[0], at[2], k), angle(sin, at[0], at[2], k)
 		y.F[i] = cs*t.F[i] - sn*t.F[j]
 		y.F[j] = sn*t.F[i] + cs*t.F[j]
+		mass.F[i] = math.Abs(cs*t.F[i]) + math.Abs(sn*t.F[j])
+		mass.F[j] = math.Abs(sn*t.F[i]) + math.Abs(cs*t.F[j])
 	})
 	if flat {
+		c.terms(0, mass.merged().F)
 		return y.merged()
 	}
+	c.terms(0, mass.F)
 	return y
 }

@@ -7,12 +7,43 @@ import (
 )
 
 var castOperators = []operator{
-	{"Cast", func(c *call) []*Tensor { return one(c.x(0).cast(graph.DType(c.int("to", 0)))) }},
-	{"CastLike", func(c *call) []*Tensor { return one(c.x(0).cast(c.x(1).Type)) }},
+	{"Cast", func(c *call) []*Tensor { return one(c.cast(graph.DType(c.int("to", 0)))) }},
+	{"CastLike", func(c *call) []*Tensor { return one(c.cast(c.x(1).Type)) }},
+	{"BitCast", bitCast},
 }
 
-// cast gives x another element type. Only 16-bit types round (see the package);
-// what is too large for float32 is infinite.
+// cast is cast with the node's attribute. What a number that the integers of a
+// type cannot hold becomes, nobody says.
+func (c *call) cast(to graph.DType) *Tensor {
+	x, saturate := c.x(0), c.int("saturate", 1) != 0
+	y := x.cast(to)
+	m := minifloats[to]
+	open := make([]bool, size(x.Shape))
+	for i := range open {
+		v := x.real(i)
+		switch {
+		case m != nil:
+			y.F[i] = m.nearest(v, saturate || to == graph.Float4E2M1)
+		case isFloat(x.Type) && !isFloat(to) && to != graph.Bool:
+			open[i] = !fits(to, math.Trunc(v))
+		}
+	}
+	*c.bounded(0) = bound{mass: make([]float64, size(x.Shape)), exact: m != nil, open: open} // it is rounded once
+	return y
+}
+
+// fits reports whether an integer type holds a whole number.
+func fits(t graph.DType, v float64) bool {
+	bits := int(t.Bits())
+	switch t {
+	case graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8, graph.Uint4, graph.Uint2:
+		return v >= 0 && v < math.Ldexp(1, bits)
+	}
+	return v >= -math.Ldexp(1, bits-1) && v < math.Ldexp(1, bits-1)
+}
+
+// cast gives x another element type. Only types of 16 bits and fewer round (see
+// the package); what is too large for float32 is infinite.
 func (x *Tensor) cast(to graph.DType) *Tensor {
 	if !Holds(to) {
 		fail("type %v: not held", to)
@@ -31,10 +62,25 @@ func (x *Tensor) cast(to graph.DType) *Tensor {
 				y.I[i] = 1
 			}
 		case isFloat(x.Type):
-			y.I[i] = wrap(to, int64(v))
+			y.set(i, v)
+			y.I[i] = wrap(to, y.I[i])
 		default:
 			y.I[i] = wrap(to, x.I[i])
 		}
 	}
 	return y
+}
+
+// bitCast reads the bits of elements as those of another type of as many.
+func bitCast(c *call) []*Tensor {
+	x, to := c.x(0), graph.DType(c.int("to", 0))
+	if !Holds(to) || x.Type.Bits() != to.Bits() {
+		fail("bits of %v as %v", x.Type, to)
+	}
+	y, err := Decode(to, x.Shape, x.Encode())
+	if err != nil {
+		panic(fault{err})
+	}
+	c.bounded(0).exact = true
+	return one(y)
 }

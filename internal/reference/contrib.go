@@ -9,7 +9,10 @@ import (
 
 // Operators of com.microsoft, as ONNX Runtime's documentation of them reads.
 var contribOperators = []operator{
-	{"Gelu", real1(gelu)},
+	{"Gelu", func(c *call) []*Tensor {
+		c.massOf(0, c.x(0), math.Abs)
+		return one(c.x(0).each(gelu))
+	}},
 	{"BiasGelu", func(c *call) []*Tensor { return one(c.biased().each(gelu)) }},
 	{"FastGelu", func(c *call) []*Tensor { return one(c.biased().each(tanhGelu)) }},
 	{"QuickGelu", real1With(func(c *call) func(float64) float64 {
@@ -20,28 +23,34 @@ var contribOperators = []operator{
 	{"TransposeMatMul", fusedMatMul},
 	{"SimplifiedLayerNormalization", rmsNorm},
 	{"SkipLayerNormalization", func(c *call) []*Tensor {
-		return skipNorm(c, 4, func(sum *Tensor) []*Tensor {
-			return layerNorm(c.inner(sum, c.x(2), c.x(3)))
-		})
+		return skipNorm(c, 4, layerNorm)
 	}},
 	{"SkipSimplifiedLayerNormalization", func(c *call) []*Tensor {
-		return skipNorm(c, 3, func(sum *Tensor) []*Tensor {
-			y := rmsNorm(c.inner(sum, c.x(2)))
+		return skipNorm(c, 3, func(inner *call) []*Tensor {
+			y := rmsNorm(inner)
 			return []*Tensor{y[0], y[1], y[1]}
 		})
 	}},
 	{"EmbedLayerNormalization", embedNorm},
-	{"BiasAdd", func(c *call) []*Tensor { return one(plus(plus(c.x(0), c.x(1)), c.x(2))) }},
+	{"BiasAdd", func(c *call) []*Tensor {
+		c.terms(0, magnitude(c.x(0), c.x(1), c.x(2)).F)
+		return one(plus(plus(c.x(0), c.x(1)), c.x(2)))
+	}},
 	{"BiasSoftmax", func(c *call) []*Tensor {
 		x := plus(c.x(0), c.x(1))
 		a := c.axis("axis", 1, len(x.Shape))
 		flat := x.shaped(size(x.Shape[:a]), size(x.Shape[a:]))
-		return one(flat.alongAxis(1, func(v, lse float64) float64 { return math.Exp(v - lse) }).shaped(x.Shape...))
+		off := slices.Max(magnitude(c.x(0), c.x(1)).F)
+		c.terms(0, flat.alongAxis(1, func(v, sum float64) float64 { return math.Exp(v) / sum * (logMass(v, sum) + 2*off) }).F)
+		return one(flat.alongAxis(1, func(v, sum float64) float64 { return math.Exp(v) / sum }).shaped(x.Shape...))
 	}},
 	{"FusedConv", func(c *call) []*Tensor {
 		y := conv(c)[0]
 		if c.x(3) != nil {
 			y = plus(y, c.x(3))
+			for i, v := range c.x(3).spread(y.Shape).F {
+				c.bounds[0].mass[i] += math.Abs(v)
+			}
 		}
 		var params []float32
 		if a := c.attr("activation_params"); a != nil {
@@ -56,12 +65,15 @@ var contribOperators = []operator{
 				params = append(params, a.Float)
 			}
 		}
-		return one(table[key{"", "Gemm"}].eval(c)[0].each(c.fusedActivation(params)))
+		return one(gemm(c)[0].each(c.fusedActivation(params)))
 	}},
 	{"GemmFastGelu", func(c *call) []*Tensor {
-		y := matmul(c.x(0), c.x(1))
+		y := c.matmul(c.x(0), c.x(1))
 		if c.x(2) != nil {
 			y = plus(y, c.x(2))
+			for i, v := range c.x(2).spread(y.Shape).F {
+				c.bounds[0].mass[i] += math.Abs(v)
+			}
 		}
 		return one(y.each(tanhGelu))
 	}},
@@ -71,9 +83,25 @@ var contribOperators = []operator{
 // biased is input 0 with input 1, if that is there, added.
 func (c *call) biased() *Tensor {
 	if c.x(1) == nil {
+		c.massOf(0, c.x(0), math.Abs)
 		return c.x(0)
 	}
+	c.terms(0, magnitude(c.x(0), c.x(1)).F)
 	return plus(c.x(0), c.x(1))
+}
+
+// magnitude is the sum of the absolute values, which broadcast to those of the
+// first; nil are none.
+func magnitude(first *Tensor, others ...*Tensor) *Tensor {
+	y := &Tensor{Type: first.Type, Shape: first.Shape, F: magnitudes(first.F)}
+	for _, x := range others {
+		if x != nil {
+			for i, v := range x.spread(y.Shape).F {
+				y.F[i] += math.Abs(v)
+			}
+		}
+	}
+	return y
 }
 
 // inner is the call of a normalisation over the last axis with other inputs.
@@ -83,13 +111,28 @@ func (c *call) inner(in ...*Tensor) *call {
 	return &call{Node: &n, scope: c.scope, in: in}
 }
 
-// skipNorm normalises a sum, which comes with the result.
-func skipNorm(c *call, bias int, norm func(sum *Tensor) []*Tensor) []*Tensor {
+// skipNorm normalises a sum, which comes with the result: output number 2 is the
+// inverse of the deviation.
+func skipNorm(c *call, bias int, norm func(inner *call) []*Tensor) []*Tensor {
 	sum := plus(c.x(0), c.x(1))
 	if c.x(bias) != nil {
 		sum = plus(sum, c.x(bias))
 	}
-	return append(norm(sum)[:3:3], sum)
+	terms := magnitude(sum, c.x(0), c.x(1), c.x(bias))
+	shift := c.x(3)
+	if bias == 3 {
+		shift = nil
+	}
+	inner := c.inner(sum, c.x(2), shift)
+	out := norm(inner)
+	inv, scale := out[2].spread(sum.Shape), c.x(2).spread(sum.Shape)
+	mass := magnitude(out[0], shift).F
+	for i := range mass {
+		mass[i] += 2 * terms.F[i] * inv.F[i] * math.Abs(scale.F[i])
+	}
+	c.terms(0, mass)
+	c.terms(3, terms.F)
+	return append(out[:3:3], sum)
 }
 
 // embedNorm normalises the sum of the embeddings of words, places and segments.
@@ -116,7 +159,10 @@ func embedNorm(c *call) []*Tensor {
 			}
 		}
 	}
-	return []*Tensor{layerNorm(c.inner(sum, c.x(5), c.x(6)))[0], counts, sum}
+	inner := c.inner(sum, c.x(5), c.x(6))
+	out := layerNorm(inner)
+	c.terms(0, inner.bounds[0].mass)
+	return []*Tensor{out[0], counts, sum}
 }
 
 // fusedActivation is the function that attribute activation names.
@@ -176,8 +222,12 @@ func fusedMatMul(c *call) []*Tensor {
 	if c.int("transB", 0) != 0 {
 		b = b.transposed()
 	}
-	alpha := c.float("alpha", 1)
-	return one(matmul(a, b).each(func(v float64) float64 { return alpha * v }))
+	y := c.matmul(a, b)
+	alpha, mass := c.float("alpha", 1), c.bounded(0).mass
+	for i := range mass {
+		mass[i] *= math.Abs(alpha)
+	}
+	return one(y.each(func(v float64) float64 { return alpha * v }))
 }
 
 // inverse is that of each matrix, by elimination without a choice of pivots.

@@ -1,6 +1,9 @@
 package reference
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Attention of com.microsoft, without a past.
 var contribAttentionOperators = []operator{
@@ -8,7 +11,7 @@ var contribAttentionOperators = []operator{
 		if c.x(4) != nil || c.int("do_rotary", 0) != 0 {
 			fail("a past, or turned queries and keys")
 		}
-		merged := matmul(c.x(0), c.x(1))
+		merged, terms := matmul(c.x(0), c.x(1))
 		if c.x(2) != nil {
 			merged = plus(merged, c.x(2))
 		}
@@ -17,6 +20,11 @@ var contribAttentionOperators = []operator{
 		k := merged.part(2, sizes[0], sizes[1])
 		v := merged.part(2, sizes[0]+sizes[1], sizes[2])
 		y, k, v := c.contribAttention(q, k, v, c.x(3), c.x(5))
+		// What queries, keys and values are sums of is larger than they are.
+		c.sums(0, c.bounds[0].mass, c.x(1).Shape[0])
+		for i, part := 0, slices.Max(terms)/max(slices.Max(magnitudes(merged.F)), 1e-300); i < len(c.bounds[0].mass); i++ {
+			c.bounds[0].mass[i] *= max(part, 1)
+		}
 		present := concat(0, k.shaped(append([]int{1}, k.Shape...)...), v.shaped(append([]int{1}, v.Shape...)...))
 		return []*Tensor{y, present}
 	}},
@@ -65,7 +73,7 @@ func (c *call) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, values *T
 	if bias != nil {
 		bias = bias.spread([]int{q.Shape[0], n, q.Shape[2], k.Shape[2]})
 	}
-	y, _ = attend(q, k, v, scale, 0, func(b, h, i, j int) float64 {
+	y, _ = c.attend(q, k, v, scale, 0, func(b, h, i, j int) float64 {
 		total, there := 0.0, true
 		if bias != nil {
 			total += bias.F[index(bias.Shape, []int{b, h, i, j})]
@@ -88,5 +96,6 @@ func (c *call) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, values *T
 		}
 		return total
 	})
+	c.terms(0, Reals(y.Shape, c.bounded(0).mass...).merged().F)
 	return y.merged(), k, v
 }

@@ -1,10 +1,17 @@
 package reference
 
-import "slices"
+import (
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 var convOperators = []operator{
 	{"Conv", conv},
 	{"ConvTranspose", convTranspose},
+	{"DeformConv", deformConv},
+	{"Col2Im", col2Im},
 }
 
 // window is how a kernel moves over the spatial axes.
@@ -39,57 +46,137 @@ func (c *call) window(in, kernel []int) window {
 // included.
 func (w window) reach(k int) int { return (w.kernel[k]-1)*w.dilations[k] + 1 }
 
-// out is the number of windows along each axis.
+// out is the number of windows along each axis. With ceil, a window may reach
+// beyond the end, but none begins in the padding there.
 func (w window) out(in []int, ceil bool) []int {
 	out := make([]int, len(in))
 	for k, n := range in {
 		room := n + w.begin[k] + w.end[k] - w.reach(k)
+		if room < 0 {
+			fail("a window of %d elements along an axis of %d", w.reach(k), n+w.begin[k]+w.end[k])
+		}
 		out[k] = room/w.strides[k] + 1
-		if ceil && room%w.strides[k] != 0 {
-			// No window begins in the padding at the end.
-			if out[k]*w.strides[k] < n+w.begin[k] {
-				out[k]++
+		if ceil {
+			out[k] = (room+w.strides[k]-1)/w.strides[k] + 1
+			if (out[k]-1)*w.strides[k] >= n+w.begin[k] {
+				out[k]--
 			}
 		}
 	}
 	return out
 }
 
-// source is where element e of the window at o lies, and whether inside.
-func (w window) source(in, o, e []int) ([]int, bool) {
-	at, inside := make([]int, len(in)), true
+// slide visits, for the element e of the kernel, the outputs whose window has it
+// inside of the input: runs along the last axis of n outputs, the first of them
+// number to, which read the input from number from on, every step-th.
+func (w window) slide(in, out, e []int, visit func(to, from, n, step int)) {
+	last := len(in) - 1
+	first, end := make([]int, len(in)), make([]int, len(in))
 	for k := range in {
-		at[k] = o[k]*w.strides[k] - w.begin[k] + e[k]*w.dilations[k]
-		inside = inside && at[k] >= 0 && at[k] < in[k]
+		shift := e[k]*w.dilations[k] - w.begin[k]
+		for first[k] < out[k] && first[k]*w.strides[k]+shift < 0 {
+			first[k]++
+		}
+		for end[k] = first[k]; end[k] < out[k] && end[k]*w.strides[k]+shift < in[k]; {
+			end[k]++
+		}
+		if first[k] == end[k] {
+			return
+		}
 	}
-	return at, inside
+	lengths := make([]int, last)
+	for k := range lengths {
+		lengths[k] = end[k] - first[k]
+	}
+	each(lengths, func(at []int) {
+		to, from := 0, 0
+		for k := range in {
+			o := first[k]
+			if k < last {
+				o += at[k]
+			}
+			to = to*out[k] + o
+			from = from*in[k] + o*w.strides[k] - w.begin[k] + e[k]*w.dilations[k]
+		}
+		visit(to, from, end[last]-first[last], w.strides[last])
+	})
+}
+
+// terms are sums of products, and of their absolute values.
+type terms struct{ sum, mass []float64 }
+
+// add adds to n sums, from number to on, every step-th, the products of up to four
+// numbers and the elements, from number from on, every stride-th, of as many lists.
+// Four at a time: most of the time goes into reading and writing the sums.
+func (t *terms) add(to, step int, v []float64, from, stride, n int, list func(int) []float64) {
+	if n == 0 {
+		return
+	}
+	if len(v) == 4 {
+		last := from + (n-1)*stride + 1
+		a, b, c, d := list(0)[from:last], list(1)[from:last], list(2)[from:last], list(3)[from:last]
+		v0, v1, v2, v3 := v[0], v[1], v[2], v[3]
+		for i, k := 0, to; i < len(a) && i < len(b) && i < len(c) && i < len(d); i, k = i+stride, k+step {
+			p, q, r, s := v0*a[i], v1*b[i], v2*c[i], v3*d[i]
+			t.sum[k] += p + q + r + s
+			t.mass[k] += math.Abs(p) + math.Abs(q) + math.Abs(r) + math.Abs(s)
+		}
+		return
+	}
+	for l, w := range v {
+		a := list(l)[from:]
+		for i := range n {
+			p := w * a[i*stride]
+			t.sum[to+i*step] += p
+			t.mass[to+i*step] += math.Abs(p)
+		}
+	}
+}
+
+// convolved is a convolution of numbers; mass is that of the absolute values.
+func (c *call) convolved(x, weights *Tensor, bias []float64) (y *Tensor, mass []float64) {
+	group, in := c.int("group", 1), x.Shape[2:]
+	w := c.window(in, weights.Shape[2:])
+	out := w.out(in, false)
+	y = zeros(graph.Float64, slices.Concat([]int{x.Shape[0], weights.Shape[0]}, out))
+	mass = make([]float64, len(y.F))
+	channels, part := weights.Shape[0], weights.Shape[1]
+	perGroup := channels / group
+	parallel(x.Shape[0]*channels, func(plane int) {
+		n, m := plane/channels, plane%channels
+		yy, mm := y.F[plane*size(out):][:size(out)], mass[plane*size(out):][:size(out)]
+		if bias != nil {
+			for i := range yy {
+				yy[i], mm[i] = bias[m], math.Abs(bias[m])
+			}
+		}
+		sums, taps := terms{yy, mm}, size(w.kernel)
+		for ch := 0; ch < part; ch += 4 {
+			first := (n*x.Shape[1] + m/perGroup*part + ch) * size(in)
+			tap := 0
+			each(w.kernel, func(e []int) {
+				var v []float64
+				for i := ch; i < min(ch+4, part); i++ {
+					v = append(v, weights.F[(m*part+i)*taps+tap])
+				}
+				tap++
+				w.slide(in, out, e, func(to, from, n, step int) {
+					sums.add(to, 1, v, from, step, n, func(i int) []float64 { return x.F[first+i*size(in):] })
+				})
+			})
+		}
+	})
+	return y, mass
 }
 
 func conv(c *call) []*Tensor {
-	x, weights := c.x(0), c.x(1)
-	group := c.int("group", 1)
-	in := x.Shape[2:]
-	w := c.window(in, weights.Shape[2:])
-	out := w.out(in, false)
-	y := zeros(x.Type, slices.Concat([]int{x.Shape[0], weights.Shape[0]}, out))
-	perGroup, part := weights.Shape[0]/group, weights.Shape[1]
-	each(y.Shape, func(at []int) {
-		n, m, o := at[0], at[1], at[2:]
-		total := 0.0
-		if c.x(2) != nil {
-			total = c.x(2).real(m)
-		}
-		for ch := range part {
-			each(w.kernel, func(e []int) {
-				if src, inside := w.source(in, o, e); inside {
-					i := index(x.Shape, slices.Concat([]int{n, m/perGroup*part + ch}, src))
-					j := index(weights.Shape, slices.Concat([]int{m, ch}, e))
-					total += x.F[i] * weights.F[j]
-				}
-			})
-		}
-		y.F[index(y.Shape, at)] = total
-	})
+	var bias []float64
+	if c.x(2) != nil {
+		bias = c.x(2).F
+	}
+	y, mass := c.convolved(c.x(0), c.x(1), bias)
+	y.Type = c.x(0).Type
+	c.sums(0, mass, size(c.x(1).Shape[1:])+1)
 	return one(y)
 }
 
@@ -124,22 +211,121 @@ func convTranspose(c *call) []*Tensor {
 			out[k] = full - w.begin[k] - w.end[k]
 		}
 	}
-	part := weights.Shape[1]
-	perGroup := x.Shape[1] / group
+	part, channels := weights.Shape[1], x.Shape[1]
+	perGroup := channels / group
 	y := zeros(x.Type, slices.Concat([]int{x.Shape[0], part * group}, out))
-	if c.x(2) != nil {
-		y = c.x(2).shaped(append([]int{1, part * group}, filled(1, n)...)...).spread(y.Shape)
-	}
-	each(x.Shape, func(at []int) {
-		v := x.F[index(x.Shape, at)]
-		for m := range part {
+	mass := make([]float64, len(y.F))
+	parallel(x.Shape[0]*part*group, func(plane int) {
+		n, g, m := plane/(part*group), plane%(part*group)/part, plane%part
+		yy, mm := y.F[plane*size(out):][:size(out)], mass[plane*size(out):][:size(out)]
+		if c.x(2) != nil {
+			v := c.x(2).F[g*part+m]
+			for i := range yy {
+				yy[i], mm[i] = v, math.Abs(v)
+			}
+		}
+		sums, taps := terms{yy, mm}, size(w.kernel)
+		for ch := g * perGroup; ch < (g+1)*perGroup; ch += 4 {
+			first := (n*channels + ch) * size(in)
+			tap := 0
 			each(w.kernel, func(e []int) {
-				if to, inside := w.source(out, at[2:], e); inside {
-					i := index(y.Shape, slices.Concat([]int{at[0], at[1]/perGroup*part + m}, to))
-					y.F[i] += v * weights.F[index(weights.Shape, slices.Concat([]int{at[1], m}, e))]
+				var v []float64
+				for i := ch; i < min(ch+4, (g+1)*perGroup); i++ {
+					v = append(v, weights.F[(i*part+m)*taps+tap])
 				}
+				tap++
+				w.slide(out, in, e, func(from, to, n, step int) {
+					sums.add(to, step, v, from, 1, n, func(i int) []float64 { return x.F[first+i*size(in):] })
+				})
 			})
 		}
 	})
+	c.sums(0, mass, perGroup*size(w.kernel)+1)
+	return one(y)
+}
+
+// deformConv shifts each element of each window, by fractions too, and weighs it;
+// between elements it interpolates, and around the image stand zeros.
+func deformConv(c *call) []*Tensor {
+	x, weights, shifts, weighs := c.x(0), c.x(1), c.x(2), c.x(4)
+	if len(x.Shape) != 4 {
+		fail("%d axes", len(x.Shape))
+	}
+	group, parts := c.int("group", 1), c.int("offset_group", 1)
+	w := c.window(x.Shape[2:], weights.Shape[2:])
+	out := w.out(x.Shape[2:], false)
+	y := zeros(x.Type, []int{x.Shape[0], weights.Shape[0], out[0], out[1]})
+	mass := make([]float64, len(y.F))
+	channels, taps := x.Shape[1], size(w.kernel)
+	h, width := x.Shape[2], x.Shape[3]
+	parallel(x.Shape[0]*weights.Shape[0], func(plane int) {
+		n, m := plane/weights.Shape[0], plane%weights.Shape[0]
+		i := plane * size(out)
+		each(out, func(at []int) {
+			total, sum := 0.0, 0.0
+			if c.x(3) != nil {
+				total = c.x(3).F[m]
+				sum = math.Abs(total)
+			}
+			for l := range weights.Shape[1] {
+				ch := m/(weights.Shape[0]/group)*weights.Shape[1] + l
+				part := ch / (channels / parts)
+				tap := 0
+				each(w.kernel, func(e []int) {
+					place := func(which int) int {
+						return index(shifts.Shape, []int{n, (part*taps+tap)*2 + which, at[0], at[1]})
+					}
+					row := float64(at[0]*w.strides[0]-w.begin[0]+e[0]*w.dilations[0]) + shifts.F[place(0)]
+					column := float64(at[1]*w.strides[1]-w.begin[1]+e[1]*w.dilations[1]) + shifts.F[place(1)]
+					factor := weights.F[(m*weights.Shape[1]+l)*taps+tap]
+					if weighs != nil {
+						factor *= weighs.F[index(weighs.Shape, []int{n, part*taps + tap, at[0], at[1]})]
+					}
+					r, k := math.Floor(row), math.Floor(column)
+					for corner := range 4 {
+						rr, kk := r+float64(corner/2), k+float64(corner%2)
+						if rr >= 0 && rr < float64(h) && kk >= 0 && kk < float64(width) {
+							v := x.F[((n*channels+ch)*h+int(rr))*width+int(kk)]
+							total += factor * (1 - math.Abs(row-rr)) * (1 - math.Abs(column-kk)) * v
+							// A place far out is known less well.
+							sum += math.Abs(factor*v) * (1 + math.Abs(row) + math.Abs(column))
+						}
+					}
+					tap++
+				})
+			}
+			y.F[i], mass[i] = total, sum
+			i++
+		})
+	})
+	c.sums(0, mass, size(weights.Shape[1:])+1)
+	return one(y)
+}
+
+// col2Im adds up the columns of blocks where the blocks lie in the image.
+func col2Im(c *call) []*Tensor {
+	x, image, block := c.x(0), c.list(1), c.list(2)
+	w := c.window(image, block)
+	out := w.out(image, false)
+	taps, n := size(block), size(out)
+	y := zeros(x.Type, slices.Concat([]int{x.Shape[0], x.Shape[1] / taps}, image))
+	if x.Shape[2] != n {
+		fail("%d blocks, expected %d", x.Shape[2], n)
+	}
+	mass := make([]float64, len(y.F))
+	for plane := range x.Shape[0] * x.Shape[1] / taps {
+		tap := 0
+		each(block, func(e []int) {
+			w.slide(image, out, e, func(from, to, count, step int) {
+				for i := range count {
+					v := x.F[(plane*taps+tap)*n+from+i]
+					y.F[plane*size(image)+to+i*step] += v
+					mass[plane*size(image)+to+i*step] += math.Abs(v)
+				}
+			})
+			tap++
+		})
+	}
+	c.sums(0, mass, taps)
 	return one(y)
 }

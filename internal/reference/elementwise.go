@@ -7,14 +7,14 @@ import (
 )
 
 var elementwiseOperators = []operator{
-	{"Abs", signed(math.Abs, func(v int64) int64 { return max(v, -v) })},
-	{"Neg", signed(func(v float64) float64 { return -v }, func(v int64) int64 { return -v })},
-	{"Sign", signed(sign, func(v int64) int64 { return int64(sign(float64(v))) })},
-	{"Relu", signed(func(v float64) float64 { return math.Max(v, 0) }, func(v int64) int64 { return max(v, 0) })},
-	{"Identity", func(c *call) []*Tensor { return one(c.x(0).clone()) }},
-	{"Floor", real1(math.Floor)},
-	{"Ceil", real1(math.Ceil)},
-	{"Round", real1(math.RoundToEven)},
+	{"Abs", chosen(signed(math.Abs, func(v int64) int64 { return max(v, -v) }))},
+	{"Neg", chosen(signed(func(v float64) float64 { return -v }, func(v int64) int64 { return -v }))},
+	{"Sign", chosen(signed(sign, func(v int64) int64 { return int64(sign(float64(v))) }))},
+	{"Relu", chosen(signed(func(v float64) float64 { return max(v, 0) }, func(v int64) int64 { return max(v, 0) }))},
+	{"Identity", chosen(func(c *call) []*Tensor { return one(c.x(0).clone()) })},
+	{"Floor", chosen(real1(math.Floor))},
+	{"Ceil", chosen(real1(math.Ceil))},
+	{"Round", chosen(real1(math.RoundToEven))},
 	{"Sqrt", real1(math.Sqrt)},
 	{"Exp", real1(math.Exp)},
 	{"Log", real1(math.Log)},
@@ -36,8 +36,13 @@ var elementwiseOperators = []operator{
 	{"Softplus", real1(softplus)},
 	{"Softsign", real1(func(v float64) float64 { return v / (1 + math.Abs(v)) })},
 	{"Mish", real1(func(v float64) float64 { return v * math.Tanh(softplus(v)) })},
-	{"HardSwish", real1(func(v float64) float64 { return v * math.Max(0, math.Min(1, v/6+0.5)) })},
+	{"HardSwish", func(c *call) []*Tensor {
+		c.massOf(0, c.x(0), func(v float64) float64 { return math.Abs(v) * (math.Abs(v)/6 + 0.5) })
+		return one(c.x(0).each(hardSwish))
+	}},
 	{"Gelu", func(c *call) []*Tensor {
+		// 1 + erf(v) cancels where v is negative.
+		c.massOf(0, c.x(0), math.Abs)
 		if c.str("approximate", "none") == "tanh" {
 			return one(c.x(0).each(tanhGelu))
 		}
@@ -69,6 +74,7 @@ var elementwiseOperators = []operator{
 	})},
 	{"HardSigmoid", real1With(func(c *call) func(float64) float64 {
 		alpha, beta := c.float("alpha", float64(float32(0.2))), c.float("beta", 0.5)
+		c.massOf(0, c.x(0), func(v float64) float64 { return math.Abs(alpha*v) + math.Abs(beta) })
 		return func(v float64) float64 { return math.Max(0, math.Min(1, alpha*v+beta)) }
 	})},
 	{"Shrink", func(c *call) []*Tensor {
@@ -117,6 +123,15 @@ func (x *Tensor) each(f func(float64) float64) *Tensor {
 	return y
 }
 
+// massOf says what the terms of output k come to, by the elements of x.
+func (c *call) massOf(k int, x *Tensor, f func(float64) float64) {
+	mass := make([]float64, size(x.Shape))
+	for i := range mass {
+		mass[i] = f(x.real(i))
+	}
+	c.terms(k, mass)
+}
+
 // real1 is an operator on floating-point elements.
 func real1(f func(float64) float64) func(*call) []*Tensor {
 	return func(c *call) []*Tensor { return one(c.x(0).each(f)) }
@@ -136,6 +151,13 @@ func signed(f func(float64) float64, g func(int64) int64) func(*call) []*Tensor 
 		}
 		for i, v := range y.I {
 			y.I[i] = g(v)
+		}
+		if x := c.x(0); x.Type == graph.Uint64 { // nothing is below 0
+			for i, v := range x.I {
+				if y.I[i] = v; c.Op == "Sign" && v != 0 {
+					y.I[i] = 1
+				}
+			}
 		}
 		return one(y)
 	}
@@ -175,6 +197,8 @@ func sigmoid(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
 
 func softplus(v float64) float64 { return math.Max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) }
 
+func hardSwish(v float64) float64 { return v * math.Max(0, math.Min(1, v/6+0.5)) }
+
 func gelu(v float64) float64 { return 0.5 * v * (1 + math.Erf(v/math.Sqrt2)) }
 
 func tanhGelu(v float64) float64 {
@@ -200,22 +224,15 @@ func clip(c *call) []*Tensor {
 		}
 		low, high = c.x(1), c.x(2)
 	}
-	for i := range y.F {
-		if low != nil {
-			y.F[i] = math.Max(y.F[i], low.F[0])
+	for i := range size(y.Shape) {
+		if low != nil && len(low.F)+len(low.I) > 0 && y.order(i, low, 0) == -1 {
+			y.copy(i, low, 0)
 		}
-		if high != nil {
-			y.F[i] = math.Min(y.F[i], high.F[0])
-		}
-	}
-	for i := range y.I {
-		if low != nil {
-			y.I[i] = max(y.I[i], low.I[0])
-		}
-		if high != nil {
-			y.I[i] = min(y.I[i], high.I[0])
+		if high != nil && len(high.F)+len(high.I) > 0 && y.order(i, high, 0) == 1 {
+			y.copy(i, high, 0)
 		}
 	}
+	c.bounded(0).exact = c.version >= 11 // the attributes are float32
 	return one(y)
 }
 
@@ -234,7 +251,11 @@ func dropout(c *call) []*Tensor {
 	}
 	mask := zeros(graph.Bool, x.Shape)
 	y := x.clone()
-	next := c.draws()
+	c.bounded(0).exact = !training
+	next := func() float64 { return 1 }
+	if training {
+		next = c.draws()
+	}
 	for i := range mask.I {
 		keep := !training || next() >= ratio
 		switch {

@@ -17,14 +17,18 @@ type operator struct {
 type family struct {
 	domain    string
 	operators []operator
+	exact     bool // they move elements, or compare them, and compute none
 }
 
 type key struct{ domain, name string }
 
-var table map[key]*operator
+var (
+	table map[key]*operator
+	exact map[key]bool
+)
 
 func init() {
-	table = map[key]*operator{}
+	table, exact = map[key]*operator{}, map[key]bool{}
 	for _, f := range families {
 		for i := range f.operators {
 			k := key{f.domain, f.operators[i].name}
@@ -32,6 +36,7 @@ func init() {
 				panic("reference: two entries for " + k.domain + " " + k.name)
 			}
 			table[k] = &f.operators[i]
+			exact[k] = f.exact
 		}
 	}
 }
@@ -44,15 +49,7 @@ func Knows(domain, op string) bool { return table[key{domain, op}] != nil }
 // takes its place. Only what is wanted is computed.
 func Eval(m *graph.Model, feeds map[string]*Tensor, want ...string) (out map[string]*Tensor, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	defer func() {
-		if r := recover(); r != nil {
-			f, ours := r.(fault)
-			if !ours {
-				panic(r)
-			}
-			err = f.error
-		}
-	}()
+	defer caught(&err)
 	s := newScope(m, m.Graph, m.Opsets)
 	wanted := map[string]bool{}
 	for _, name := range want {
@@ -84,6 +81,17 @@ func Eval(m *graph.Model, feeds map[string]*Tensor, want ...string) (out map[str
 
 // fault is what an operator cannot do; Eval gives it as an error.
 type fault struct{ error }
+
+// caught makes an error of a fault.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		f, ours := r.(fault)
+		if !ours {
+			panic(r)
+		}
+		*err = f.error
+	}
+}
 
 func fail(format string, args ...any) {
 	panic(fault{fmt.Errorf(format, args...)})
@@ -158,7 +166,7 @@ func (s *scope) node(n *graph.Node) {
 		c.checkTypes()
 		out = op.eval(c)
 	} else {
-		fail("operator not known")
+		panic(fault{ErrUnknown})
 	}
 	for k, id := range n.Outputs {
 		if id == graph.None {
@@ -227,6 +235,8 @@ type call struct {
 	scope   *scope
 	in      []*Tensor
 	outputs int
+	bounds  []bound // by output; for Node
+	alone   bool    // for Node: nothing is drawn
 }
 
 // x is input i, nil if it is left out.

@@ -33,10 +33,12 @@ var generateOperators = []operator{
 	{"Range", func(c *call) []*Tensor {
 		start, limit, delta := c.x(0), c.x(1), c.x(2)
 		n := max(int(math.Ceil((limit.real(0)-start.real(0))/delta.real(0))), 0)
-		y := zeros(start.Type, []int{n})
+		y, mass := zeros(start.Type, []int{n}), make([]float64, n)
 		for i := range n {
 			y.set(i, start.real(0)+float64(i)*delta.real(0))
+			mass[i] = math.Abs(start.real(0)) + math.Abs(float64(i)*delta.real(0))
 		}
+		c.terms(0, mass)
 		return one(y)
 	}},
 	{"EyeLike", func(c *call) []*Tensor {

@@ -1,6 +1,10 @@
 package reference
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // Operators that give the same elements another shape or order.
 var layoutOperators = []operator{
@@ -99,4 +103,10 @@ func reshape(c *call) []*Tensor {
 		shape[rest] = size(x.Shape) / size(shape)
 	}
 	return one(x.shaped(shape...))
+}
+
+// Transfers to the memory of a host and back.
+var swapOperators = []operator{
+	{graph.SwapOut, func(c *call) []*Tensor { return one(c.x(0)) }},
+	{graph.SwapIn, func(c *call) []*Tensor { return one(c.x(0)) }},
 }

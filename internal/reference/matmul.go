@@ -1,35 +1,67 @@
 package reference
 
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
 var matmulOperators = []operator{
-	{"MatMul", func(c *call) []*Tensor { return one(matmul(c.x(0), c.x(1))) }},
-	{"Gemm", func(c *call) []*Tensor {
-		a, b := c.x(0), c.x(1)
-		if c.int("transA", 0) != 0 {
-			a = a.permuted(1, 0)
-		}
-		if c.int("transB", 0) != 0 {
-			b = b.permuted(1, 0)
-		}
-		y := matmul(a, b)
-		alpha, beta := c.float("alpha", 1), c.float("beta", 1)
-		var bias *Tensor
+	{"MatMul", func(c *call) []*Tensor { return one(c.matmul(c.x(0), c.x(1))) }},
+	{"Gemm", gemm},
+	{"Det", det},
+}
+
+func gemm(c *call) []*Tensor {
+	a, b := c.x(0), c.x(1)
+	if c.int("transA", 0) != 0 {
+		a = a.permuted(1, 0)
+	}
+	if c.int("transB", 0) != 0 {
+		b = b.permuted(1, 0)
+	}
+	y := c.matmul(a, b)
+	mass := c.bounded(0).mass
+	alpha, beta := c.float("alpha", 1), c.float("beta", 1)
+	if y.I != nil && alpha == 1 && beta == 1 { // of integers, exactly
 		if c.x(2) != nil {
-			bias = c.x(2).spread(y.Shape)
-		}
-		for i := range size(y.Shape) {
-			v := alpha * y.real(i)
-			if bias != nil {
-				v += beta * bias.real(i)
+			for i, v := range c.x(2).spread(y.Shape).I {
+				y.I[i] += v
 			}
-			y.set(i, v)
 		}
 		return one(y)
-	}},
+	}
+	var bias *Tensor
+	if c.x(2) != nil {
+		bias = c.x(2).spread(y.Shape)
+	}
+	for i := range size(y.Shape) {
+		v := alpha * y.real(i)
+		if bias != nil {
+			v += beta * bias.real(i)
+		}
+		y.set(i, v)
+		if mass != nil {
+			mass[i] *= math.Abs(alpha)
+			if bias != nil {
+				mass[i] += math.Abs(beta * bias.real(i))
+			}
+		}
+	}
+	return one(y)
+}
+
+// matmul is the product of a and b as output 0.
+func (c *call) matmul(a, b *Tensor) *Tensor {
+	y, mass := matmul(a, b)
+	c.sums(0, mass, a.Shape[len(a.Shape)-1])
+	return y
 }
 
 // matmul multiplies the last two axes and broadcasts the others; a vector is a
-// row on the left, a column on the right.
-func matmul(a, b *Tensor) *Tensor {
+// row on the left, a column on the right. mass is the product of the absolute
+// values, nil for integers, which wrap.
+func matmul(a, b *Tensor) (y *Tensor, mass []float64) {
 	row, column := len(a.Shape) == 1, len(b.Shape) == 1
 	if row {
 		a = a.shaped(1, a.Shape[0])
@@ -43,20 +75,31 @@ func matmul(a, b *Tensor) *Tensor {
 		fail("product of %v and %v", a.Shape, b.Shape)
 	}
 	batch := broadcast(a.Shape[:ra-2], b.Shape[:rb-2])
-	a = a.spread(append(append([]int{}, batch...), m, k))
-	b = b.spread(append(append([]int{}, batch...), k, n))
-	y := zeros(a.Type, append(append([]int{}, batch...), m, n))
-	for s := range size(batch) {
-		for i := range m {
-			for j := range n {
-				t := 0.0
-				for l := range k {
-					t += a.real((s*m+i)*k+l) * b.real((s*k+l)*n+j)
-				}
-				y.set((s*m+i)*n+j, t)
-			}
-		}
+	// The matrices of a and b for each of the batch.
+	left := numbered(a.Shape[:ra-2]).spread(batch)
+	right := numbered(b.Shape[:rb-2]).spread(batch)
+	y = zeros(a.Type, append(append([]int{}, batch...), m, n))
+	if y.F != nil {
+		mass = make([]float64, len(y.F))
 	}
+	parallel(size(batch)*m, func(part int) {
+		s, i := part/m, part%m
+		firstA, firstB := (int(left.I[s])*m+i)*k, int(right.I[s])*k*n
+		if y.F == nil {
+			out := y.I[part*n:][:n]
+			for l := range k {
+				v := a.I[firstA+l]
+				for j, w := range b.I[firstB+l*n:][:n] {
+					out[j] += v * w
+				}
+			}
+			return
+		}
+		sums := terms{y.F[part*n:][:n], mass[part*n:][:n]}
+		for l := 0; l < k; l += 4 {
+			sums.add(0, 1, a.F[firstA+l:firstA+min(l+4, k)], 0, 1, n, func(i int) []float64 { return b.F[firstB+(l+i)*n:] })
+		}
+	})
 	shape := append([]int{}, batch...)
 	if !row {
 		shape = append(shape, m)
@@ -64,5 +107,61 @@ func matmul(a, b *Tensor) *Tensor {
 	if !column {
 		shape = append(shape, n)
 	}
-	return y.shaped(shape...)
+	return y.shaped(shape...), mass
+}
+
+// numbered is 0, 1, 2 and so on.
+func numbered(shape []int) *Tensor {
+	x := zeros(graph.Int64, shape)
+	for i := range x.I {
+		x.I[i] = int64(i)
+	}
+	return x
+}
+
+// det is by elimination; what is added up is bounded by Hadamard's inequality.
+func det(c *call) []*Tensor {
+	x := c.x(0)
+	r := len(x.Shape)
+	n := x.Shape[r-1]
+	if x.Shape[r-2] != n {
+		fail("matrices of %v", x.Shape[r-2:])
+	}
+	y := zeros(x.Type, x.Shape[:r-2])
+	mass := make([]float64, len(y.F))
+	for p := range y.F {
+		m := append([]float64{}, x.F[p*n*n:][:n*n]...)
+		mass[p] = 1
+		for i := range n {
+			mass[p] *= math.Sqrt(sumOf(m[i*n:][:n], square))
+		}
+		d := 1.0
+		for k := range n {
+			best := k
+			for i := k; i < n; i++ {
+				if math.Abs(m[i*n+k]) > math.Abs(m[best*n+k]) {
+					best = i
+				}
+			}
+			if best != k {
+				d = -d
+				for j := range n {
+					m[k*n+j], m[best*n+j] = m[best*n+j], m[k*n+j]
+				}
+			}
+			pivot := m[k*n+k]
+			if d *= pivot; pivot == 0 {
+				break
+			}
+			for i := k + 1; i < n; i++ {
+				f := m[i*n+k] / pivot
+				for j := k; j < n; j++ {
+					m[i*n+j] -= f * m[k*n+j]
+				}
+			}
+		}
+		y.F[p] = d
+	}
+	c.terms(0, mass)
+	return one(y)
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
 )
@@ -25,6 +27,7 @@ import (
 var leftOut = []struct{ tests, reason string }{
 	{`training_dropout(_default)?(_mask)?`, "the mask is drawn at random"},
 	{`bernoulli.*`, "the result is drawn at random"},
+	{`dynamicquantizelinear_expanded`, "a quotient rounds to a tie in float32"},
 }
 
 // TestNodeTests holds the evaluator against all operator tests of ONNX whose
@@ -82,7 +85,8 @@ func TestNodeTests(t *testing.T) {
 			t.Errorf("left out %q: no test needs it", x.tests)
 		}
 	}
-	const atLeast = 1032
+	t.Logf("%d tests are right", right)
+	const atLeast = 1275
 	if right < atLeast {
 		t.Errorf("%d tests are right: expected at least %d", right, atLeast)
 	}
@@ -113,6 +117,8 @@ type handCase struct {
 
 // byHand are operators that no test of ONNX covers, worked out with a calculator.
 var byHand = []handCase{
+	{graph.SwapDomain, graph.SwapOut, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
+	{graph.SwapDomain, graph.SwapIn, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
 	{"", "Sign", nil, []*Tensor{row(-2, 0, 3)}, row(-1, 0, 1)},
 	{"", "HardSwish", nil, []*Tensor{row(-4, -1, 0, 1, 4)}, row(0, -1.0/3, 0, 2.0/3, 4)},
 	{"", "GlobalLpPool", nil, []*Tensor{Reals([]int{1, 1, 2}, 3, -4)}, Reals([]int{1, 1, 1}, 5)},
@@ -223,6 +229,18 @@ func runNodeTest(m *graph.Model, name string, files map[string][]byte) error {
 		d, err := onnx.ParseTensor(name, b)
 		if err != nil || !Holds(d.Type) {
 			return nil, false, errNotHeld
+		}
+		if d.Type.Bits() < 8 && d.Raw == nil { // bytes of several elements, as varints
+			var raw []byte
+			for _, s := range d.Payload {
+				for rest := b[s.Off:s.End()]; len(rest) > 0; {
+					v, n := protowire.ConsumeVarint(rest)
+					raw, rest = append(raw, byte(v)), rest[n:]
+				}
+			}
+			shape := toInts(d.Dims)
+			x, err := Decode(d.Type, shape, raw)
+			return x, true, err
 		}
 		x, err := FromData(d)
 		return x, true, err

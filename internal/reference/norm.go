@@ -2,7 +2,6 @@ package reference
 
 import (
 	"math"
-	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -46,9 +45,12 @@ var normOperators = []operator{
 		m, v := x.moments(over)
 		m, v = m.spread(x.Shape), v.spread(x.Shape)
 		y := x.clone()
+		mass := make([]float64, len(y.F))
 		for i := range y.F {
 			y.F[i] = (x.F[i] - m.F[i]) / (math.Sqrt(v.F[i]) + 1e-9)
+			mass[i] = (math.Abs(x.F[i]) + math.Abs(m.F[i])) / (math.Sqrt(v.F[i]) + 1e-9)
 		}
+		c.terms(0, mass)
 		return one(y)
 	}},
 }
@@ -94,19 +96,26 @@ func batchNorm(c *call) []*Tensor {
 		bm, bv := x.moments(over)
 		n := x.Shape[1]
 		newM, newV := m.clone(), v.clone()
+		sizes := x.reduced(over, true, func(v []float64) float64 { return total(v) / float64(len(v)) })
+		massM := make([]float64, n)
 		for i := range n {
 			newM.F[i] = m.F[i]*momentum + bm.F[i]*(1-momentum)
 			newV.F[i] = v.F[i]*momentum + bv.F[i]*(1-momentum)
+			massM[i] = math.Abs(m.F[i]*momentum) + sizes.F[i]*(1-momentum)
 		}
+		c.terms(1, massM)
 		out = []*Tensor{newM, newV}
 		m, v = bm.shaped(n), bv.shaped(n)
 	}
 	spread := func(t *Tensor) *Tensor { return t.channel(rank).spread(x.Shape) }
 	s, b, m, v := spread(c.x(1)), spread(c.x(2)), spread(m), spread(v)
 	y := zeros(x.Type, x.Shape)
+	mass := make([]float64, len(y.F))
 	for i := range y.F {
 		y.F[i] = (x.F[i]-m.F[i])/math.Sqrt(v.F[i]+eps)*s.F[i] + b.F[i]
+		mass[i] = (math.Abs(x.F[i])+math.Abs(m.F[i]))/math.Sqrt(v.F[i]+eps)*math.Abs(s.F[i]) + math.Abs(b.F[i])
 	}
+	c.terms(0, mass)
 	return append([]*Tensor{y}, out...)
 }
 
@@ -119,15 +128,21 @@ func layerNorm(c *call) []*Tensor {
 	stash := graph.DType(c.int("stash_type", int(graph.Float32)))
 	wideM, wideInv, s := m.spread(x.Shape), inv.spread(x.Shape), c.x(1).spread(x.Shape)
 	y := zeros(x.Type, x.Shape)
+	mass := make([]float64, len(y.F))
 	for i := range y.F {
 		y.F[i] = (x.F[i] - wideM.F[i]) * wideInv.F[i] * s.F[i]
+		mass[i] = (math.Abs(x.F[i]) + math.Abs(wideM.F[i])) * wideInv.F[i] * math.Abs(s.F[i])
 	}
 	if c.x(2) != nil {
 		b := c.x(2).spread(x.Shape)
 		for i := range y.F {
 			y.F[i] += b.F[i]
+			mass[i] += math.Abs(b.F[i])
 		}
 	}
+	c.terms(0, mass)
+	over := from(c.axis("axis", -1, len(x.Shape)), len(x.Shape))
+	c.terms(1, x.reduced(over, true, func(v []float64) float64 { return total(v) / float64(len(v)) }).F)
 	return []*Tensor{y, m.cast(stash), inv.cast(stash)}
 }
 
@@ -150,7 +165,7 @@ func rmsNorm(c *call) []*Tensor {
 func groupNorm(c *call, groups int, perChannel bool) *Tensor {
 	x := c.x(0)
 	eps := c.float("epsilon", float64(float32(1e-5)))
-	flat := x.shaped(x.Shape[0], groups, size(x.Shape)/(x.Shape[0]*groups))
+	flat := x.shaped(x.Shape[0], groups, x.Shape[1]/groups*size(x.Shape[2:]))
 	m, v := flat.moments(from(2, 3))
 	m, v = m.spread(flat.Shape), v.spread(flat.Shape)
 	spread := func(t *Tensor) *Tensor {
@@ -161,9 +176,12 @@ func groupNorm(c *call, groups int, perChannel bool) *Tensor {
 	}
 	s, b := spread(c.x(1)), spread(c.x(2))
 	y := zeros(x.Type, x.Shape)
+	mass := make([]float64, len(y.F))
 	for i := range y.F {
 		y.F[i] = (x.F[i]-m.F[i])/math.Sqrt(v.F[i]+eps)*s.F[i] + b.F[i]
+		mass[i] = (math.Abs(x.F[i])+math.Abs(m.F[i]))/math.Sqrt(v.F[i]+eps)*math.Abs(s.F[i]) + math.Abs(b.F[i])
 	}
+	c.terms(0, mass)
 	return y
 }
 
@@ -173,15 +191,13 @@ func lrn(c *call) []*Tensor {
 	n := c.int("size", 1)
 	alpha, beta, bias := c.float("alpha", float64(float32(1e-4))), c.float("beta", 0.75), c.float("bias", 1)
 	y := zeros(x.Type, x.Shape)
-	each(x.Shape, func(at []int) {
-		total := 0.0
-		for ch := max(0, at[1]-(n-1)/2); ch <= min(x.Shape[1]-1, at[1]+n/2); ch++ {
-			p := slices.Clone(at)
-			p[1] = ch
-			total += square(x.F[index(x.Shape, p)])
+	inner := size(x.Shape[2:])
+	for i := range y.F {
+		at, total := i/inner%x.Shape[1], 0.0
+		for ch := max(0, at-(n-1)/2); ch <= min(x.Shape[1]-1, at+n/2); ch++ {
+			total += square(x.F[i+(ch-at)*inner])
 		}
-		i := index(x.Shape, at)
 		y.F[i] = x.F[i] / math.Pow(bias+alpha/float64(n)*total, beta)
-	})
+	}
 	return one(y)
 }

@@ -16,8 +16,11 @@ var poolOperators = []operator{
 		return one(c.x(0).overSpace(func(v []float64) float64 { return lpNorm(v, p) }))
 	}},
 	{"MaxUnpool", maxUnpool},
-	{"GlobalAveragePool", func(c *call) []*Tensor { return one(c.x(0).overSpace(mean)) }},
-	{"GlobalMaxPool", func(c *call) []*Tensor { return one(c.x(0).overSpace(slices.Max[[]float64])) }},
+	{"GlobalAveragePool", func(c *call) []*Tensor {
+		c.sums(0, c.x(0).overSpace(func(v []float64) float64 { return total(v) / float64(len(v)) }).F, size(c.x(0).Shape[2:]))
+		return one(c.x(0).overSpace(mean))
+	}},
+	{"GlobalMaxPool", chosen(func(c *call) []*Tensor { return one(c.x(0).overSpace(slices.Max[[]float64])) })},
 }
 
 // overSpace reduces all axes but the first two.
@@ -34,36 +37,46 @@ func maxPool(c *call) []*Tensor {
 	x := c.x(0)
 	in := x.Shape[2:]
 	w := c.window(in, c.ints("kernel_shape", nil))
-	shape := slices.Concat(x.Shape[:2], w.out(in, c.int("ceil_mode", 0) != 0))
+	out := w.out(in, c.int("ceil_mode", 0) != 0)
+	shape := slices.Concat(x.Shape[:2], out)
 	y, where := zeros(x.Type, shape), zeros(graph.Int64, shape)
 	columns := c.int("storage_order", 0) != 0
-	each(shape, func(at []int) {
-		best, first := -1, []int(nil)
+	open := make([]bool, size(shape))
+	parallel(size(x.Shape[:2]), func(plane int) {
+		best := filled(-1, size(out))
+		first := plane * size(in)
 		each(w.kernel, func(e []int) {
-			src, inside := w.source(in, at[2:], e)
-			if !inside {
-				return
-			}
-			p := slices.Concat(at[:2], src)
-			if i := index(x.Shape, p); best < 0 || x.real(i) > x.real(best) {
-				best, first = i, p
-			}
+			w.slide(in, out, e, func(to, from, n, step int) {
+				for k := range n {
+					if i := first + from + k*step; best[to+k] < 0 || x.order(i, x, best[to+k]) == 1 {
+						best[to+k] = i
+					}
+				}
+			})
 		})
-		j := index(shape, at)
-		if best < 0 {
-			y.set(j, math.Inf(-1))
-			return
-		}
-		y.copy(j, x, best)
-		where.I[j] = int64(best)
-		if columns { // the first spatial axis runs fastest
-			i := 0
-			for k := len(first) - 1; k >= 2; k-- {
-				i = i*x.Shape[k] + first[k]
+		for o, i := range best {
+			j := plane*size(out) + o
+			if open[j] = i < 0; i < 0 {
+				y.set(j, math.Inf(-1)) // a window beside the image
+				continue
 			}
-			where.I[j] = int64(index(x.Shape[:2], first[:2])*size(in) + i)
+			y.copy(j, x, i)
+			where.I[j] = int64(i)
+			if columns { // the first spatial axis runs fastest
+				at, rest := 0, i-first
+				place := make([]int, len(in))
+				for k := len(in) - 1; k >= 0; k-- {
+					place[k], rest = rest%in[k], rest/in[k]
+				}
+				for k := len(in) - 1; k >= 0; k-- {
+					at = at*in[k] + place[k]
+				}
+				where.I[j] = int64(first + at)
+			}
 		}
 	})
+	*c.bounded(1) = bound{open: open}
+	*c.bounded(0) = bound{open: open, exact: true}
 	return []*Tensor{y, where}
 }
 
@@ -73,26 +86,43 @@ func averagePool(c *call) []*Tensor {
 	x := c.x(0)
 	in := x.Shape[2:]
 	w := c.window(in, c.ints("kernel_shape", nil))
-	shape := slices.Concat(x.Shape[:2], w.out(in, c.int("ceil_mode", 0) != 0))
-	y := zeros(x.Type, shape)
+	out := w.out(in, c.int("ceil_mode", 0) != 0)
+	y := zeros(x.Type, slices.Concat(x.Shape[:2], out))
+	mass, open := make([]float64, len(y.F)), make([]bool, len(y.F))
 	padded := c.int("count_include_pad", 0) != 0
-	each(shape, func(at []int) {
-		total, count := 0.0, 0
-		each(w.kernel, func(e []int) {
-			src, inside := w.source(in, at[2:], e)
-			if inside {
-				total += x.F[index(x.Shape, slices.Concat(at[:2], src))]
+	counts := make([]int, 0, size(out))
+	each(out, func(o []int) {
+		count := 1
+		for k, p := range o {
+			n := 0
+			for e := range w.kernel[k] {
+				at := p*w.strides[k] - w.begin[k] + e*w.dilations[k]
+				if at >= 0 && at < in[k] || padded && at >= -w.begin[k] && at < in[k]+w.end[k] {
+					n++
+				}
 			}
-			counts := true
-			for k, p := range src {
-				counts = counts && (inside || padded && p >= -w.begin[k] && p < in[k]+w.end[k])
-			}
-			if counts {
-				count++
-			}
-		})
-		y.F[index(shape, at)] = total / float64(count)
+			count *= n
+		}
+		counts = append(counts, count)
 	})
+	parallel(size(x.Shape[:2]), func(plane int) {
+		xx, yy, mm := x.F[plane*size(in):], y.F[plane*size(out):], mass[plane*size(out):]
+		each(w.kernel, func(e []int) {
+			w.slide(in, out, e, func(to, from, n, step int) {
+				for k := range n {
+					yy[to+k] += xx[from+k*step]
+					mm[to+k] += math.Abs(xx[from+k*step])
+				}
+			})
+		})
+		for o, n := range counts {
+			yy[o] /= float64(n)
+			mm[o] /= float64(n)
+			open[plane*size(out)+o] = n == 0 // a window beside the image
+		}
+	})
+	c.bounded(0).open = open
+	c.sums(0, mass, size(w.kernel))
 	return one(y)
 }
 
@@ -102,20 +132,24 @@ func lpNorm(v []float64, p float64) float64 {
 }
 
 func lpPool(c *call) []*Tensor {
-	x := c.x(0)
+	x, p := c.x(0), float64(c.int("p", 2))
 	in := x.Shape[2:]
 	w := c.window(in, c.ints("kernel_shape", nil))
-	shape := slices.Concat(x.Shape[:2], w.out(in, c.int("ceil_mode", 0) != 0))
-	y := zeros(x.Type, shape)
-	each(shape, func(at []int) {
-		var v []float64
+	out := w.out(in, c.int("ceil_mode", 0) != 0)
+	y := zeros(x.Type, slices.Concat(x.Shape[:2], out))
+	for plane := range size(x.Shape[:2]) {
+		yy := y.F[plane*size(out):][:size(out)]
 		each(w.kernel, func(e []int) {
-			if src, inside := w.source(in, at[2:], e); inside {
-				v = append(v, x.F[index(x.Shape, slices.Concat(at[:2], src))])
-			}
+			w.slide(in, out, e, func(to, from, n, step int) {
+				for k := range n {
+					yy[to+k] += math.Pow(math.Abs(x.F[plane*size(in)+from+k*step]), p)
+				}
+			})
 		})
-		y.F[index(shape, at)] = lpNorm(v, float64(c.int("p", 2)))
-	})
+		for o, v := range yy {
+			yy[o] = math.Pow(v, 1/p)
+		}
+	}
 	return one(y)
 }
 
@@ -140,5 +174,6 @@ func maxUnpool(c *call) []*Tensor {
 		}
 		y.copy(index(shape, at), x, i)
 	}
+	c.bounded(0).exact = true
 	return one(y)
 }

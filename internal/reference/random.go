@@ -61,6 +61,9 @@ func (c *call) like() *Tensor {
 // draws gives numbers from [0, 1), one a call: the same ones to all nodes of one
 // seed, else to each its own.
 func (c *call) draws() func() float64 {
+	if c.alone {
+		panic(fault{ErrRandom})
+	}
 	key := c.Name
 	if a := c.Attr("seed"); a != nil {
 		key = fmt.Sprint("seed ", a.Int, a.Float)

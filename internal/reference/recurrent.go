@@ -21,6 +21,7 @@ type cell struct {
 	peep    func(gate, unit int) float64
 	act     []func(float64) float64
 	clipped func(float64) float64
+	widest  float64 // the largest sum of terms of a gate so far
 }
 
 // gate is a gate's activation number a of what x and h give, and of more.
@@ -114,6 +115,7 @@ func recurrent(gates, activations int, step func(l *cell, x, h, state []float64)
 		}
 		y := zeros(x.Type, []int{steps, directions, batch, hidden})
 		last, lastState := zeros(x.Type, []int{directions, batch, hidden}), zeros(x.Type, []int{directions, batch, hidden})
+		widest := 0.0
 		for d := range directions {
 			l := &cell{c: c, hidden: hidden, clipped: func(v float64) float64 { return v }}
 			if c.has("clip") {
@@ -130,10 +132,12 @@ func recurrent(gates, activations int, step func(l *cell, x, h, state []float64)
 				return c.x(3).F[d*2*gates*hidden+i]
 			}
 			product := func(m *Tensor, row int, v []float64) float64 {
-				t := 0.0
-				for k := range v {
-					t += m.F[(d*gates*hidden+row)*len(v)+k] * v[k]
+				t, terms := 0.0, 0.0
+				for k, w := range m.F[(d*gates*hidden+row)*len(v):][:len(v)] {
+					t += w * v[k]
+					terms += math.Abs(w * v[k])
 				}
+				l.widest = max(l.widest, terms)
 				return t
 			}
 			l.fromX = func(g, u int, v []float64) float64 { return product(w, g*hidden+u, v) + bias(g*hidden+u) }
@@ -169,9 +173,15 @@ func recurrent(gates, activations int, step func(l *cell, x, h, state []float64)
 				copy(last.F[(d*batch+b)*hidden:], state[0])
 				copy(lastState.F[(d*batch+b)*hidden:], state[1])
 			}
+			widest = max(widest, l.widest)
 		}
 		if batchFirst {
 			y, last, lastState = y.permuted(2, 0, 1, 3), last.permuted(1, 0, 2), lastState.permuted(1, 0, 2)
+		}
+		// A step is off by a rounding of what its gates add up, and by what the
+		// steps before it were off, which the gates keep from growing.
+		for k, t := range []*Tensor{y, last, lastState} {
+			c.massOf(k, t, func(v float64) float64 { return (1 + math.Abs(v)) * (1 + widest) })
 		}
 		return []*Tensor{y, last, lastState}
 	}

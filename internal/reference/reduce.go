@@ -3,37 +3,70 @@ package reference
 import (
 	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
 )
 
 var reduceOperators = []operator{
-	{"ReduceSum", reduce(sum)},
-	{"ReduceMean", reduce(mean)},
-	{"ReduceMax", reduce(func(v []float64) float64 {
+	{"ReduceSum", reduction{real: sum, whole: wholeSum, mass: total}.eval},
+	{"ReduceMean", reduction{real: mean, mass: func(v []float64) float64 { return total(v) / float64(len(v)) }}.eval},
+	{"ReduceMax", reduction{exact: true, real: func(v []float64) float64 {
 		most := math.Inf(-1)
 		for _, x := range v {
-			most = math.Max(most, x)
+			most = max(most, x)
 		}
 		return most
-	})},
-	{"ReduceMin", reduce(func(v []float64) float64 {
+	}, whole: func(v []int64, t graph.DType) int64 { return extreme(v, t, 1) }}.eval},
+	{"ReduceMin", reduction{exact: true, real: func(v []float64) float64 {
 		least := math.Inf(1)
 		for _, x := range v {
-			least = math.Min(least, x)
+			least = min(least, x)
 		}
 		return least
-	})},
-	{"ReduceProd", reduce(func(v []float64) float64 {
+	}, whole: func(v []int64, t graph.DType) int64 { return extreme(v, t, -1) }}.eval},
+	{"ReduceProd", reduction{real: func(v []float64) float64 {
 		p := 1.0
 		for _, x := range v {
 			p *= x
 		}
 		return p
-	})},
-	{"ReduceL1", reduce(func(v []float64) float64 { return sumOf(v, math.Abs) })},
-	{"ReduceL2", reduce(func(v []float64) float64 { return math.Sqrt(sumOf(v, square)) })},
-	{"ReduceSumSquare", reduce(func(v []float64) float64 { return sumOf(v, square) })},
-	{"ReduceLogSum", reduce(func(v []float64) float64 { return math.Log(sum(v)) })},
-	{"ReduceLogSumExp", reduce(func(v []float64) float64 { return logSumExp(v) })},
+	}, whole: func(v []int64, _ graph.DType) int64 {
+		p := int64(1)
+		for _, x := range v {
+			p *= x
+		}
+		return p
+	}}.eval},
+	{"ReduceL1", reduction{real: total, whole: func(v []int64, t graph.DType) int64 {
+		n := int64(0)
+		for _, x := range v {
+			if x < 0 && t != graph.Uint64 {
+				x = -x
+			}
+			n += x
+		}
+		return n
+	}}.eval},
+	{"ReduceL2", reduction{real: func(v []float64) float64 { return math.Sqrt(sumOf(v, square)) }}.eval},
+	{"ReduceSumSquare", reduction{real: func(v []float64) float64 { return sumOf(v, square) }, whole: func(v []int64, t graph.DType) int64 {
+		n := int64(0)
+		for _, x := range v {
+			n += x * x
+		}
+		return n
+	}}.eval},
+	{"ReduceLogSum", reduction{real: func(v []float64) float64 { return math.Log(sum(v)) }, mass: func(v []float64) float64 {
+		return math.Abs(math.Log(sum(v))) + total(v)/math.Abs(sum(v))
+	}}.eval},
+	{"ReduceLogSumExp", reduction{real: logSumExp, mass: func(v []float64) float64 { return math.Abs(logSumExp(v)) + 1 }}.eval},
+}
+
+// reduction makes one element of many.
+type reduction struct {
+	real  func([]float64) float64
+	whole func(v []int64, t graph.DType) int64 // of integers; nil: real
+	mass  func([]float64) float64              // nil: that of the result
+	exact bool
 }
 
 func square(v float64) float64 { return v * v }
@@ -48,6 +81,50 @@ func sumOf(v []float64, f func(float64) float64) float64 {
 
 func sum(v []float64) float64 { return sumOf(v, func(x float64) float64 { return x }) }
 
+// total is the sum of the magnitudes.
+func total(v []float64) float64 { return sumOf(v, math.Abs) }
+
+func wholeSum(v []int64, _ graph.DType) int64 {
+	n := int64(0)
+	for _, x := range v {
+		n += x
+	}
+	return n
+}
+
+// extreme is the largest integer, or with sign -1 the least; of none, the other
+// end of the type.
+func extreme(v []int64, t graph.DType, sign int) int64 {
+	list := &Tensor{Type: t, I: v}
+	if len(v) == 0 {
+		low, high := limits(t)
+		if sign > 0 {
+			return low
+		}
+		return high
+	}
+	best := 0
+	for i := range v {
+		if list.order(i, list, best) == sign {
+			best = i
+		}
+	}
+	return v[best]
+}
+
+// limits are the least and the largest of an integer type, that of uint64 by its
+// bits.
+func limits(t graph.DType) (low, high int64) {
+	switch bits := t.Bits(); t {
+	case graph.Bool:
+		return 0, 1
+	case graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8, graph.Uint4, graph.Uint2:
+		return 0, int64(1<<bits - 1)
+	default:
+		return -1 << (bits - 1), 1<<(bits-1) - 1
+	}
+}
+
 func mean(v []float64) float64 { return sum(v) / float64(len(v)) }
 
 func logSumExp(v []float64) float64 {
@@ -61,58 +138,77 @@ func logSumExp(v []float64) float64 {
 	return most + math.Log(sumOf(v, func(x float64) float64 { return math.Exp(x - most) }))
 }
 
-// reduce makes one element of those along axes; without axes of all of them,
-// unless noop_with_empty_axes.
-func reduce(f func([]float64) float64) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
-		since := int64(18)
-		if c.Op == "ReduceSum" {
-			since = 13
-		}
-		x, axes := c.x(0), c.listOr("axes", 1, since)
-		if len(axes) == 0 && c.int("noop_with_empty_axes", 0) != 0 {
-			return one(x.each(func(v float64) float64 { return f([]float64{v}) }))
-		}
-		over := make([]bool, len(x.Shape))
-		for k := range over {
-			over[k] = len(axes) == 0
-		}
-		for _, a := range axes {
-			over[wrapAxis(a, len(x.Shape))] = true
-		}
-		return one(x.reduced(over, c.int("keepdims", 1) != 0, f))
+// eval reduces along axes; without any along all of them, unless
+// noop_with_empty_axes.
+func (r reduction) eval(c *call) []*Tensor {
+	since := int64(18)
+	if c.Op == "ReduceSum" {
+		since = 13
 	}
+	x, axes := c.x(0), c.listOr("axes", 1, since)
+	over := make([]bool, len(x.Shape))
+	for k := range over {
+		over[k] = len(axes) == 0 && c.int("noop_with_empty_axes", 0) == 0
+	}
+	for _, a := range axes {
+		over[wrapAxis(a, len(x.Shape))] = true
+	}
+	keep := c.int("keepdims", 1) != 0
+	c.bounded(0).exact = r.exact
+	if !isFloat(x.Type) && r.whole != nil {
+		lines, kept := x.grouped(over, keep)
+		y := zeros(x.Type, kept)
+		n := size(x.Shape) / max(len(y.I), 1)
+		for j := range y.I {
+			y.I[j] = r.whole(lines.I[j*n:(j+1)*n], x.Type)
+		}
+		return one(y)
+	}
+	if r.mass != nil {
+		mass := x.reals().reduced(over, keep, r.mass).F
+		c.sums(0, mass, size(x.Shape)/max(len(mass), 1))
+	}
+	return one(x.reduced(over, keep, r.real))
+}
+
+// reals is x as float64.
+func (x *Tensor) reals() *Tensor {
+	if isFloat(x.Type) {
+		return &Tensor{Type: graph.Float64, Shape: x.Shape, F: x.F}
+	}
+	y := zeros(graph.Float64, x.Shape)
+	for i := range y.F {
+		y.F[i] = x.real(i)
+	}
+	return y
+}
+
+// grouped brings the elements along some axes together, and gives the shape
+// without them, or with keep that in which they have length 1.
+func (x *Tensor) grouped(over []bool, keep bool) (lines *Tensor, shape []int) {
+	var outer, inner []int
+	shape = []int{}
+	for k, n := range x.Shape {
+		switch {
+		case !over[k]:
+			outer, shape = append(outer, k), append(shape, n)
+			continue
+		case keep:
+			shape = append(shape, 1)
+		}
+		inner = append(inner, k)
+	}
+	return x.permuted(slices.Concat(outer, inner)...), shape
 }
 
 // reduced makes one element of those along axes.
 func (x *Tensor) reduced(over []bool, keep bool, f func([]float64) float64) *Tensor {
-	kept, shape := slices.Clone(x.Shape), []int{}
-	for k, n := range x.Shape {
-		if over[k] {
-			kept[k] = 1
-		} else {
-			shape = append(shape, n)
-		}
-	}
-	groups := make([][]float64, size(kept))
-	i := 0
-	each(x.Shape, func(at []int) {
-		p := slices.Clone(at)
-		for k := range p {
-			if over[k] {
-				p[k] = 0
-			}
-		}
-		j := index(kept, p)
-		groups[j] = append(groups[j], x.real(i))
-		i++
-	})
-	y := zeros(x.Type, kept)
-	for j, g := range groups {
-		y.set(j, f(g))
-	}
-	if !keep {
-		return y.shaped(shape...)
+	lines, shape := x.grouped(over, keep)
+	all := lines.reals().F
+	y := zeros(x.Type, shape)
+	n := len(all) / max(size(shape), 1)
+	for j := range size(shape) {
+		y.set(j, f(all[j*n:(j+1)*n]))
 	}
 	return y
 }

@@ -77,13 +77,19 @@ func resize(c *call) []*Tensor {
 		}
 		list[k] = r
 	}
-	y := x
+	y, mass := x, x.reals().each(math.Abs)
 	for k, a := range axes {
 		r := list[k]
 		if r.in == r.out && r.scale == 1 && r.start == 0 && r.end == 1 {
 			continue
 		}
-		y = y.resized(c, wrapAxis(a, len(x.Shape)), r, mode, coordinates, nearest)
+		y = y.resized(c, wrapAxis(a, len(x.Shape)), r, mode, coordinates, nearest, false)
+		mass = mass.resized(c, wrapAxis(a, len(x.Shape)), r, mode, coordinates, nearest, true)
+	}
+	if mode == "nearest" {
+		c.bounded(0).exact = true
+	} else {
+		c.terms(0, mass.F)
 	}
 	return one(y.clone())
 }
@@ -165,40 +171,46 @@ func (r resizing) weights(c *call, ratio float64, mode, nearest string) []float6
 }
 
 // resized interpolates along one axis. Beyond the ends stand copies of the first
-// and of the last element, unless exclude_outside.
-func (x *Tensor) resized(c *call, axis int, r resizing, mode, coordinates, nearest string) *Tensor {
+// and of the last element, unless exclude_outside. mass has it add up the
+// magnitudes of terms instead, which depend on a place that is rounded, too.
+func (x *Tensor) resized(c *call, axis int, r resizing, mode, coordinates, nearest string, mass bool) *Tensor {
 	shape := slices.Clone(x.Shape)
 	shape[axis] = r.out
 	y := zeros(x.Type, shape)
-	var to [][]int
-	rows(shape, axis, func(line []int, _ int) { to = append(to, line) })
-	rows(x.Shape, axis, func(line []int, number int) {
-		for o, target := range to[number] {
-			p := r.coordinate(o, coordinates)
-			if coordinates == "tf_crop_and_resize" && (p < 0 || p > float64(r.in-1)) {
-				y.set(target, c.float("extrapolation_value", 0))
-				continue
-			}
-			base := int(math.Ceil(p)) - 1
-			w := r.weights(c, p-float64(base), mode, nearest)
-			first := base - (len(w)/2 - 1)
-			if c.int("exclude_outside", 0) != 0 {
-				total := 0.0
-				for k := range w {
-					if first+k < 0 || first+k >= r.in {
-						w[k] = 0
-					}
-					total += w[k]
+	step := size(shape[axis+1:])
+	parallel(r.out, func(o int) {
+		p := r.coordinate(o, coordinates)
+		outside := coordinates == "tf_crop_and_resize" && (p < 0 || p > float64(r.in-1))
+		base := int(math.Ceil(p)) - 1
+		w := r.weights(c, p-float64(base), mode, nearest)
+		first := base - (len(w)/2 - 1)
+		if c.int("exclude_outside", 0) != 0 {
+			total := 0.0
+			for k := range w {
+				if first+k < 0 || first+k >= r.in {
+					w[k] = 0
 				}
-				for k := range w {
-					w[k] /= total
-				}
+				total += w[k]
 			}
+			for k := range w {
+				w[k] /= total
+			}
+		}
+		for line := range size(shape[:axis]) * step {
+			outer, inner := line/step, line%step
 			v := 0.0
 			for k := range w {
-				v += w[k] * x.real(line[min(max(first+k, 0), r.in-1)])
+				i := (outer*r.in+min(max(first+k, 0), r.in-1))*step + inner
+				if mass {
+					v += (math.Abs(w[k]) + math.Abs(p)*2) * x.F[i]
+				} else {
+					v += w[k] * x.real(i)
+				}
 			}
-			y.set(target, v)
+			if outside {
+				v = c.float("extrapolation_value", 0)
+			}
+			y.set((outer*r.out+o)*step+inner, v)
 		}
 	})
 	return y

@@ -12,7 +12,7 @@ var scatterOperators = []operator{
 	}},
 	{"ScatterND", func(c *call) []*Tensor {
 		x, index, updates := c.x(0), c.x(1), c.x(2)
-		y := x.clone()
+		y, mass := c.scattered()
 		last := len(index.Shape) - 1
 		n := index.Shape[last]
 		i := 0
@@ -24,11 +24,50 @@ var scatterOperators = []operator{
 				target[k] = index.place(where, x.Shape[k])
 			}
 			copy(target[n:], at[last:])
-			y.combine(c.str("reduction", "none"), indexOf(x, target), updates, i)
+			y.combine(c.str("reduction", "none"), indexOf(x, target), updates, i, mass)
 			i++
 		})
 		return one(y)
 	}},
+	{"TensorScatter", tensorScatter},
+}
+
+// scattered is a copy of input 0 and, where what is scattered is joined with it,
+// its terms.
+func (c *call) scattered() (y *Tensor, mass []float64) {
+	y = c.x(0).clone()
+	switch c.str("reduction", "none") {
+	case "add", "mul":
+		mass = magnitudes(y.F)
+		c.terms(0, mass)
+	default:
+		c.bounded(0).exact = true
+	}
+	return y, mass
+}
+
+// tensorScatter writes over places of a cache, in each element of the batch from
+// a place of its own on.
+func tensorScatter(c *call) []*Tensor {
+	x, updates, first := c.x(0), c.x(1), c.x(2)
+	axis := c.axis("axis", -2, len(x.Shape))
+	y := x.clone()
+	i := 0
+	each(updates.Shape, func(at []int) {
+		to := append([]int{}, at...)
+		if first != nil {
+			to[axis] += int(first.I[at[0]])
+		}
+		if n := x.Shape[axis]; c.str("mode", "linear") == "circular" {
+			to[axis] = (to[axis]%n + n) % n
+		} else if to[axis] < 0 || to[axis] >= n {
+			fail("place %d of %d", to[axis], n)
+		}
+		y.copy(index(x.Shape, to), updates, i)
+		i++
+	})
+	c.bounded(0).exact = true
+	return one(y)
 }
 
 func indexOf(x *Tensor, at []int) int { return index(x.Shape, at) }
@@ -36,34 +75,44 @@ func indexOf(x *Tensor, at []int) int { return index(x.Shape, at) }
 func scatterElements(c *call) []*Tensor {
 	x, index, updates := c.x(0), c.x(1), c.x(2)
 	axis := c.axis("axis", 0, len(x.Shape))
-	y := x.clone()
+	y, mass := c.scattered()
 	i := 0
 	each(index.Shape, func(at []int) {
 		target := append([]int{}, at...)
 		target[axis] = index.place(at, x.Shape[axis])
-		y.combine(c.str("reduction", "none"), indexOf(x, target), updates, i)
+		y.combine(c.str("reduction", "none"), indexOf(x, target), updates, i, mass)
 		i++
 	})
 	return one(y)
 }
 
-// combine brings element i of u into element j.
-func (y *Tensor) combine(reduction string, j int, u *Tensor, i int) {
+// combine brings element i of u into element j, whose terms come to mass.
+func (y *Tensor) combine(reduction string, j int, u *Tensor, i int, mass []float64) {
 	switch reduction {
 	case "none":
 		y.copy(j, u, i)
 	case "add":
 		if isFloat(y.Type) {
 			y.F[j] += u.F[i]
+			mass[j] += math.Abs(u.F[i])
 		} else {
 			y.I[j] += u.I[i]
 		}
 	case "mul":
-		y.set(j, y.real(j)*u.real(i))
+		if isFloat(y.Type) {
+			y.F[j] *= u.F[i]
+			mass[j] *= math.Abs(u.F[i])
+		} else {
+			y.I[j] *= u.I[i]
+		}
 	case "max":
-		y.set(j, math.Max(y.real(j), u.real(i)))
+		if y.order(j, u, i) == -1 {
+			y.copy(j, u, i)
+		}
 	case "min":
-		y.set(j, math.Min(y.real(j), u.real(i)))
+		if y.order(j, u, i) == 1 {
+			y.copy(j, u, i)
+		}
 	default:
 		fail("reduction %q", reduction)
 	}

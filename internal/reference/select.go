@@ -1,6 +1,8 @@
 package reference
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -8,8 +10,8 @@ import (
 
 var selectOperators = []operator{
 	{"TopK", topK},
-	{"ArgMax", argExtreme(func(a, b float64) bool { return a > b })},
-	{"ArgMin", argExtreme(func(a, b float64) bool { return a < b })},
+	{"ArgMax", argExtreme(1)},
+	{"ArgMin", argExtreme(-1)},
 	{"NonZero", func(c *call) []*Tensor {
 		x := c.x(0)
 		var found [][]int
@@ -54,28 +56,29 @@ var selectOperators = []operator{
 			return upper && d >= 0 || !upper && d <= 0
 		}))
 	}},
-	{"CumSum", func(c *call) []*Tensor {
-		x := c.x(0)
-		axis := wrapAxis(int(c.x(1).I[0]), len(x.Shape))
-		y := zeros(x.Type, x.Shape)
-		exclusive, reverse := c.int("exclusive", 0) != 0, c.int("reverse", 0) != 0
-		each(x.Shape, func(at []int) {
-			total := 0.0
-			from := slices.Clone(at)
-			for p := range x.Shape[axis] {
-				before := p < at[axis]
-				if reverse {
-					before = p > at[axis]
-				}
-				if before || !exclusive && p == at[axis] {
-					from[axis] = p
-					total += x.real(index(x.Shape, from))
-				}
+	{"Compress", func(c *call) []*Tensor {
+		x, keep := c.x(0), c.x(1)
+		axis := 0
+		if !c.has("axis") {
+			x = x.shaped(size(x.Shape))
+		} else {
+			axis = c.axis("axis", 0, len(x.Shape))
+		}
+		var kept []int
+		for i, v := range keep.I {
+			if v != 0 && i < x.Shape[axis] {
+				kept = append(kept, i)
 			}
-			y.set(index(x.Shape, at), total)
-		})
-		return one(y)
+		}
+		shape := slices.Clone(x.Shape)
+		shape[axis] = len(kept)
+		return one(x.moved(shape, func(at, src []int) bool {
+			copy(src, at)
+			src[axis] = kept[at[axis]]
+			return true
+		}))
 	}},
+	{"NonMaxSuppression", nonMaxSuppression},
 }
 
 // rows visits the lines of a tensor along an axis: the numbers of their
@@ -116,11 +119,14 @@ func topK(c *call) []*Tensor {
 			order[i] = i
 		}
 		slices.SortStableFunc(order, func(a, b int) int {
-			d := x.real(line[a]) - x.real(line[b])
-			if largest {
-				d = -d
+			o := x.order(line[a], x, line[b])
+			switch {
+			case o == 2:
+				return 0
+			case largest:
+				return -o
 			}
-			return int(sign(d))
+			return o
 		})
 		for j, target := range to[number] {
 			values.copy(target, x, line[order[j]])
@@ -130,8 +136,9 @@ func topK(c *call) []*Tensor {
 	return []*Tensor{values, at}
 }
 
-// argExtreme is the index of the first, or the last, extreme.
-func argExtreme(better func(a, b float64) bool) func(*call) []*Tensor {
+// argExtreme is the index of the first, or the last, element whose order to
+// others is better.
+func argExtreme(better int) func(*call) []*Tensor {
 	return func(c *call) []*Tensor {
 		x := c.x(0)
 		axis := c.axis("axis", 0, len(x.Shape))
@@ -142,8 +149,7 @@ func argExtreme(better func(a, b float64) bool) func(*call) []*Tensor {
 		rows(x.Shape, axis, func(line []int, number int) {
 			best := 0
 			for k := range line {
-				a, b := x.real(line[k]), x.real(line[best])
-				if better(a, b) || last && a == b {
+				if o := x.order(line[k], x, line[best]); o == better || last && o == 0 {
 					best = k
 				}
 			}
@@ -154,4 +160,54 @@ func argExtreme(better func(a, b float64) bool) func(*call) []*Tensor {
 		}
 		return one(y)
 	}
+}
+
+// nonMaxSuppression picks boxes of each class of each image by their scores, the
+// best first, but for those that cover one already picked by more than a
+// threshold.
+func nonMaxSuppression(c *call) []*Tensor {
+	boxes, scores := c.x(0), c.x(1)
+	input := func(i int, otherwise float64) float64 {
+		if c.x(i) == nil || size(c.x(i).Shape) == 0 {
+			return otherwise
+		}
+		return c.x(i).real(0)
+	}
+	most, threshold, least := input(2, 0), input(3, 0), input(4, math.Inf(-1))
+	if threshold < 0 || threshold > 1 {
+		fail("a threshold of %v", threshold)
+	}
+	corner := func(image, i int) (y1, x1, y2, x2 float64) {
+		b := boxes.F[(image*boxes.Shape[1]+i)*4:][:4]
+		if c.int("center_point_box", 0) != 0 {
+			return b[1] - b[3]/2, b[0] - b[2]/2, b[1] + b[3]/2, b[0] + b[2]/2
+		}
+		return min(b[0], b[2]), min(b[1], b[3]), max(b[0], b[2]), max(b[1], b[3])
+	}
+	covers := func(image, i, j int) bool {
+		y1, x1, y2, x2 := corner(image, i)
+		v1, u1, v2, u2 := corner(image, j)
+		both := max(min(y2, v2)-max(y1, v1), 0) * max(min(x2, u2)-max(x1, u1), 0)
+		return both > 0 && both/((y2-y1)*(x2-x1)+(v2-v1)*(u2-u1)-both) > threshold
+	}
+	var picked []int64
+	for image := range scores.Shape[0] {
+		for class := range scores.Shape[1] {
+			s := scores.F[(image*scores.Shape[1]+class)*scores.Shape[2]:][:scores.Shape[2]]
+			var order, chosen []int
+			for i, v := range s {
+				if v > least {
+					order = append(order, i)
+				}
+			}
+			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s[b], s[a]) })
+			for _, i := range order {
+				if float64(len(chosen)) < most && !slices.ContainsFunc(chosen, func(j int) bool { return covers(image, i, j) }) {
+					chosen = append(chosen, i)
+					picked = append(picked, int64(image), int64(class), int64(i))
+				}
+			}
+		}
+	}
+	return one(Ints([]int{len(picked) / 3, 3}, picked...))
 }

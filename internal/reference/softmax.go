@@ -1,10 +1,20 @@
 package reference
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 var softmaxOperators = []operator{
-	{"Softmax", softmax(func(v, lse float64) float64 { return math.Exp(v - lse) })},
-	{"LogSoftmax", softmax(func(v, lse float64) float64 { return v - lse })},
+	{"Softmax", softmax(
+		func(v, sum float64) float64 { return math.Exp(v) / sum },
+		// The difference is off by a rounding, which the power makes relative.
+		func(v, sum float64) float64 { return math.Exp(v) / sum * logMass(v, sum) },
+	)},
+	{"LogSoftmax", softmax(
+		func(v, sum float64) float64 { return v - math.Log(sum) },
+		logMass,
+	)},
 	{"Hardmax", func(c *call) []*Tensor {
 		x := c.x(0)
 		axis, flat := c.axis("axis", -1, len(x.Shape)), x
@@ -22,35 +32,51 @@ var softmaxOperators = []operator{
 			}
 			y.F[best] = 1
 		})
+		c.bounded(0).exact = true
 		return one(y.shaped(x.Shape...))
 	}},
 }
 
 // softmax goes along one axis; up to opset 12 along all from that axis on.
-func softmax(f func(v, lse float64) float64) func(*call) []*Tensor {
+func softmax(f, mass func(v, sum float64) float64) func(*call) []*Tensor {
 	return func(c *call) []*Tensor {
 		x := c.x(0)
+		axis, flat := 1, x
 		if c.version < 13 {
 			a := c.axis("axis", 1, len(x.Shape))
-			flat := x.shaped(size(x.Shape[:a]), size(x.Shape[a:]))
-			return one(flat.alongAxis(1, f).shaped(x.Shape...))
+			flat = x.shaped(size(x.Shape[:a]), size(x.Shape[a:]))
+		} else {
+			axis = c.axis("axis", -1, len(x.Shape))
 		}
-		return one(x.alongAxis(c.axis("axis", -1, len(x.Shape)), f))
+		c.terms(0, flat.alongAxis(axis, mass).F)
+		return one(flat.alongAxis(axis, f).shaped(x.Shape...))
 	}
 }
 
-// alongAxis gives each element what f makes of it and of the logarithm of the
-// sum of exponentials of its line.
-func (x *Tensor) alongAxis(axis int, f func(v, lse float64) float64) *Tensor {
+// logMass is what the terms of a logarithm of softmax come to.
+func logMass(v, sum float64) float64 { return math.Abs(v) + 2*math.Abs(math.Log(sum)) + 1 }
+
+// alongAxis gives each element what f makes of v, the element less the largest of
+// its line, and of the sum of the exponentials of those.
+func (x *Tensor) alongAxis(axis int, f func(v, sum float64) float64) *Tensor {
 	y := zeros(x.Type, x.Shape)
-	rows(x.Shape, axis, func(line []int, _ int) {
-		v := make([]float64, len(line))
-		for k, i := range line {
-			v[k] = x.F[i]
+	n, step := x.Shape[axis], size(x.Shape[axis+1:])
+	parallel(size(x.Shape[:axis])*step, func(line int) {
+		v := make([]float64, n)
+		first := line/step*step*n + line%step
+		for k := range v {
+			v[k] = x.F[first+k*step]
 		}
-		lse := logSumExp(v)
-		for _, i := range line {
-			y.F[i] = f(x.F[i], lse)
+		most := slices.Max(v)
+		if math.IsInf(most, 0) {
+			most = 0
+		}
+		for k := range v {
+			v[k] -= most
+		}
+		sum := sumOf(v, math.Exp)
+		for k := range v {
+			y.F[first+k*step] = f(v[k], sum)
 		}
 	})
 	return y

@@ -14,7 +14,7 @@ type Tensor struct {
 	Type  graph.DType
 	Shape []int
 	F     []float64 // of a floating-point type
-	I     []int64   // of an integer type; of bool: 0 and 1
+	I     []int64   // of an integer type, that of uint64 by its bits; of bool: 0 and 1
 }
 
 // Reals is a float64 tensor.
@@ -32,10 +32,8 @@ func Holds(t graph.DType) bool {
 	switch t {
 	case graph.Float16, graph.BFloat16, graph.Float32, graph.Float64:
 		return true
-	case graph.Uint4, graph.Int4, graph.Uint2, graph.Int2:
-		return false
 	}
-	return t.Integer() || t == graph.Bool
+	return minifloats[t] != nil || t.Integer() || t == graph.Bool
 }
 
 func isFloat(t graph.DType) bool { return t.Floating() }
@@ -70,6 +68,12 @@ func FromData(d *graph.Data) (*Tensor, error) {
 		}
 		raw = b.Bytes()
 	}
+	if m := minifloats[d.Type]; m != nil && raw == nil && len(d.Ints) == n { // codes
+		for i, code := range d.Ints {
+			x.F[i] = m.values[int(code)%len(m.values)]
+		}
+		return x, nil
+	}
 	if raw == nil {
 		if len(d.Floats) != len(x.F) || len(d.Ints) != len(x.I) {
 			return nil, fmt.Errorf("tensor %q: has %d and %d elements, expected %d", d.Name, len(d.Floats), len(d.Ints), n)
@@ -78,30 +82,115 @@ func FromData(d *graph.Data) (*Tensor, error) {
 		copy(x.I, d.Ints)
 		return x, nil
 	}
-	width := int(d.Type.Bits() / 8)
-	if len(raw) != n*width {
-		return nil, fmt.Errorf("tensor %q: has %d bytes, expected %d", d.Name, len(raw), n*width)
+	x, err := Decode(d.Type, shape, raw)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", d.Name, err)
+	}
+	return x, nil
+}
+
+// Decode reads elements that lie little-endian, row by row; those of fewer than 8
+// bits from the low bits of each byte on.
+func Decode(t graph.DType, shape []int, raw []byte) (*Tensor, error) {
+	if !Holds(t) {
+		return nil, fmt.Errorf("type %v: not held", t)
+	}
+	n, bits := size(shape), int(t.Bits())
+	if want := (n*bits + 7) / 8; len(raw) != want {
+		return nil, fmt.Errorf("has %d bytes, expected %d", len(raw), want)
+	}
+	x := zeros(t, shape)
+	switch t {
+	case graph.Float32:
+		for i := range x.F {
+			x.F[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+		}
+		return x, nil
+	case graph.Float64:
+		for i := range x.F {
+			x.F[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+		}
+		return x, nil
 	}
 	for i := range n {
-		b := raw[i*width:]
-		switch d.Type {
-		case graph.Float32:
-			x.F[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-		case graph.Float64:
-			x.F[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
-		case graph.Float16:
-			x.F[i] = halfValue(binary.LittleEndian.Uint16(b))
-		case graph.BFloat16:
-			x.F[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
-		default:
-			var v uint64
-			for k := range width {
-				v |= uint64(b[k]) << (8 * k)
+		var v uint64
+		if bits < 8 {
+			v = uint64(raw[i*bits/8]) >> (i * bits % 8) & (1<<bits - 1)
+		} else {
+			for k := range bits / 8 {
+				v |= uint64(raw[i*bits/8+k]) << (8 * k)
 			}
-			x.I[i] = wrap(d.Type, int64(v))
+		}
+		switch {
+		case t == graph.Float16:
+			x.F[i] = halfValue(uint16(v))
+		case t == graph.BFloat16:
+			x.F[i] = float64(math.Float32frombits(uint32(v) << 16))
+		case isFloat(t):
+			x.F[i] = minifloats[t].values[v]
+		default:
+			x.I[i] = wrap(t, int64(v))
 		}
 	}
 	return x, nil
+}
+
+// Encode writes elements as Decode reads them. Those of a floating-point type must
+// be such as the type holds.
+func (x *Tensor) Encode() []byte {
+	bits := int(x.Type.Bits())
+	raw := make([]byte, (size(x.Shape)*bits+7)/8)
+	for i := range size(x.Shape) {
+		v := x.code(i)
+		if bits < 8 {
+			raw[i*bits/8] |= byte(v&(1<<bits-1)) << (i * bits % 8)
+			continue
+		}
+		for k := range bits / 8 {
+			raw[i*bits/8+k] = byte(v >> (8 * k))
+		}
+	}
+	return raw
+}
+
+// code is the bits of element i.
+func (x *Tensor) code(i int) uint64 {
+	if !isFloat(x.Type) {
+		return uint64(x.I[i])
+	}
+	v := x.F[i]
+	switch x.Type {
+	case graph.Float64:
+		return math.Float64bits(v)
+	case graph.Float32:
+		return uint64(math.Float32bits(float32(v)))
+	case graph.BFloat16:
+		return uint64(math.Float32bits(float32(v)) >> 16)
+	case graph.Float16:
+		return uint64(halfCode(v))
+	}
+	for code, w := range minifloats[x.Type].values {
+		if math.Float64bits(v) == math.Float64bits(w) || math.IsNaN(v) && math.IsNaN(w) {
+			return uint64(code)
+		}
+	}
+	return 0
+}
+
+// halfCode encodes a float16.
+func halfCode(v float64) uint16 {
+	sign := uint16(math.Float64bits(v) >> 63 << 15)
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v):
+		return sign | 0x7e00
+	case math.IsInf(v, 0):
+		return sign | 0x7c00
+	case a < 0x1p-14:
+		return sign | uint16(math.Ldexp(a, 24))
+	}
+	frac, exp := math.Frexp(a)
+	return sign | uint16(exp+14)<<10 | uint16(math.Ldexp(frac, 11))&1023
 }
 
 // halfValue decodes a float16.
@@ -133,6 +222,9 @@ func round(t graph.DType, v float64) float64 {
 	case graph.BFloat16:
 		digits, low, largest = 8, -133, 0x1.fep127
 	default:
+		if m := minifloats[t]; m != nil {
+			return m.nearest(v, true)
+		}
 		return v
 	}
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -162,6 +254,14 @@ func wrap(t graph.DType, v int64) int64 {
 		return int64(uint16(v))
 	case graph.Uint32:
 		return int64(uint32(v))
+	case graph.Int4:
+		return int64(int8(v<<4) >> 4)
+	case graph.Int2:
+		return int64(int8(v<<6) >> 6)
+	case graph.Uint4:
+		return v & 15
+	case graph.Uint2:
+		return v & 3
 	case graph.Bool:
 		if v != 0 {
 			return 1
@@ -256,18 +356,59 @@ func (x *Tensor) moved(shape []int, source func(at, src []int) bool) *Tensor {
 	return x.pick(shape, from)
 }
 
+// walked makes a tensor of that shape whose element at a position is number
+// start + the sum of position times stride, axis by axis, of x.
+func (x *Tensor) walked(shape, strides []int, start int) *Tensor {
+	y := zeros(x.Type, shape)
+	if size(shape) == 0 {
+		return y
+	}
+	last := len(shape) - 1
+	if last < 0 {
+		y.copy(0, x, start)
+		return y
+	}
+	j := 0
+	each(shape[:last], func(at []int) {
+		i := start
+		for k, p := range at {
+			i += p * strides[k]
+		}
+		n, step := shape[last], strides[last]
+		if isFloat(x.Type) {
+			for k := range n {
+				y.F[j+k] = x.F[i+k*step]
+			}
+		} else {
+			for k := range n {
+				y.I[j+k] = x.I[i+k*step]
+			}
+		}
+		j += n
+	})
+	return y
+}
+
+// strides are how far the neighbours along each axis lie apart.
+func strides(shape []int) []int {
+	s, step := make([]int, len(shape)), 1
+	for k := len(shape) - 1; k >= 0; k-- {
+		s[k] = step
+		step *= shape[k]
+	}
+	return s
+}
+
 // spread repeats x to a shape that it broadcasts to.
 func (x *Tensor) spread(shape []int) *Tensor {
 	lead := len(shape) - len(x.Shape)
-	return x.moved(shape, func(at, src []int) bool {
-		for k, n := range x.Shape {
-			src[k] = 0
-			if n != 1 {
-				src[k] = at[lead+k]
-			}
+	steps := make([]int, len(shape))
+	for k, s := range strides(x.Shape) {
+		if x.Shape[k] != 1 {
+			steps[lead+k] = s
 		}
-		return true
-	})
+	}
+	return x.walked(shape, steps, 0)
 }
 
 // shaped is x under another shape of as many elements.
@@ -279,31 +420,33 @@ func (x *Tensor) shaped(shape ...int) *Tensor {
 
 // permuted exchanges axes: axis k of the result is axis perm[k] of x.
 func (x *Tensor) permuted(perm ...int) *Tensor {
-	shape := make([]int, len(perm))
+	shape, steps := make([]int, len(perm)), make([]int, len(perm))
+	s := strides(x.Shape)
 	for k, p := range perm {
-		shape[k] = x.Shape[p]
+		shape[k], steps[k] = x.Shape[p], s[p]
 	}
-	return x.moved(shape, func(at, src []int) bool {
-		for k, p := range perm {
-			src[p] = at[k]
-		}
-		return true
-	})
+	return x.walked(shape, steps, 0)
 }
 
 // real is element i as a float64, whatever the type.
 func (x *Tensor) real(i int) float64 {
-	if isFloat(x.Type) {
+	switch {
+	case isFloat(x.Type):
 		return x.F[i]
+	case x.Type == graph.Uint64:
+		return float64(uint64(x.I[i]))
 	}
 	return float64(x.I[i])
 }
 
 // set sets element i, whatever the type; floats are cut towards zero.
 func (x *Tensor) set(i int, v float64) {
-	if isFloat(x.Type) {
+	switch {
+	case isFloat(x.Type):
 		x.F[i] = v
-	} else {
+	case x.Type == graph.Uint64 && v >= 1<<63:
+		x.I[i] = int64(uint64(v))
+	default:
 		x.I[i] = int64(v)
 	}
 }

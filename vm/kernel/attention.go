@@ -157,6 +157,9 @@ func makeAttention(c *Call) (Run, error) {
 		return nil, err
 	}
 	run := a.make(c)
+	if c.Has(6) && (c.In[6].Type != graph.Int64 || c.In[6].Len() != a.batch) {
+		return nil, fmt.Errorf("lengths of shape %v for a batch of %d", c.In[6].Shape, a.batch)
+	}
 	return func(w *work.Pool) error {
 		if c.Has(6) {
 			for b, n := range data[int64](c.In[6]) {

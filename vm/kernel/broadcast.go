@@ -194,8 +194,9 @@ func (l loops[T, U]) between(out, a, b *Tensor) (Run, error) {
 			l.vs(d, span[T](element[T](a, x+from), n), *(*T)(element[T](b, y)))
 		case s.inner[1] == 1:
 			l.sv(d, *(*T)(element[T](a, x)), span[T](element[T](b, y+from), n))
-		default: // one element
-			l.vv(d, span[T](element[T](a, x), n), span[T](element[T](b, y), n))
+		default: // both repeat along the row: so does what they make
+			l.vv(d[:1], span[T](element[T](a, x), 1), span[T](element[T](b, y), 1))
+			fill(d[1:], d[0])
 		}
 	}), nil
 }

@@ -148,12 +148,14 @@ func packed(at unsafe.Pointer, i, bits int) uint8 {
 	return *(*uint8)(unsafe.Add(at, i/per)) >> (i % per * bits) & (1<<bits - 1)
 }
 
-// pack writes such an element.
+// pack writes such an element. Those of a byte are written in their order: the
+// first clears what lies behind it, so that the bits after the last element do not
+// depend on what was there.
 func pack(at unsafe.Pointer, i, bits int, v uint8) {
 	per := 8 / bits
 	b := (*uint8)(unsafe.Add(at, i/per))
 	shift := i % per * bits
-	*b = *b&^(1<<shift*(1<<bits-1)) | v&(1<<bits-1)<<shift
+	*b = *b&(1<<shift-1) | v&(1<<bits-1)<<shift
 }
 
 // intWriter gives a function that writes element i of a tensor; what does not

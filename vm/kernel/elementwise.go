@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
@@ -358,7 +359,8 @@ func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (
 		l.vs = powers[T]
 		return l.run(c)
 	}
-	// Of another dtype: through scratch of the base's.
+	// Of another dtype: through scratch of the base's, where that holds the
+	// exponents.
 	get, ok := reader(exponent)
 	if !ok {
 		return nil, unsupported(exponent)
@@ -372,13 +374,37 @@ func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (
 	if err != nil {
 		return nil, err
 	}
+	otherwise, err := powByReals[T](c, get)
+	if err != nil {
+		return nil, err
+	}
 	return func(w *work.Pool) error {
 		same.At = w.Shared(off)
 		for i := range data[T](same) {
-			data[T](same)[i] = T(get(y.At, i))
+			v := get(y.At, i)
+			if data[T](same)[i] = T(v); float64(T(v)) != v {
+				return otherwise(w)
+			}
 		}
 		return run(w)
 	}, nil
+}
+
+// powByReals raises to exponents that the base's dtype does not hold, such as the
+// half of an integer.
+func powByReals[T float32 | float64 | int64 | int32](c *Call, exponent func(unsafe.Pointer, int) float64) (Run, error) {
+	x, y, out := c.In[0], c.In[1], c.Out[0]
+	s, err := newSweep(out.Shape, x.Shape, y.Shape)
+	if err != nil {
+		return nil, err
+	}
+	return s.each(func(row, from, to, _ int) {
+		d, a := data[T](out), data[T](x)
+		for i := from; i < to; i++ {
+			b := exponent(y.At, s.at(row, 1)+i*s.inner[1])
+			d[row*s.n+i] = T(math.Pow(float64(a[s.at(row, 0)+i*s.inner[0]]), b))
+		}
+	}), nil
 }
 
 // powers is numbers to the power of b, by products where that is a small integer.

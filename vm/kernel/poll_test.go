@@ -180,10 +180,17 @@ const long = 8 * work.PollEvery
 // yes is the element of a bool.
 var yes = true
 
+// cleared is a tensor whose elements are 0: as indices they are sound.
+func cleared(d graph.DType, shape []int) *Tensor {
+	t := blank(d, shape)
+	clear(raw(t))
+	return t
+}
+
 func tensors(list ...*Tensor) []*Tensor      { return list }
-func floats(shape ...int) *Tensor            { return blank(graph.Float32, shape) }
-func doubles(shape ...int) *Tensor           { return blank(graph.Float64, shape) }
-func whole64(shape ...int) *Tensor           { return blank(graph.Int64, shape) }
+func floats(shape ...int) *Tensor            { return cleared(graph.Float32, shape) }
+func doubles(shape ...int) *Tensor           { return cleared(graph.Float64, shape) }
+func whole64(shape ...int) *Tensor           { return cleared(graph.Int64, shape) }
 func number64(v int64, shape ...int) *Tensor { return store(reference.Ints(shape, v), graph.Int64) }
 
 // Kernels ask often whether they are to stop, however their work is cut.

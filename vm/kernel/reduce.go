@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
@@ -18,8 +20,8 @@ var reductions = family{"", []Kernel{
 	{Name: "ReduceLogSum", Make: reduce(reduction{term: same, end: func(sum, _ float64) float64 { return math.Log(sum) }})},
 	{Name: "ReduceLogSumExp", Make: reduce(reduction{logSumExp: true, term: same, end: whole})},
 	{Name: "ReduceProd", Make: reduce(reduction{start: 1, join: func(a, b float64) float64 { return a * b }, term: same, end: whole})},
-	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: math.Max, term: same, end: whole})},
-	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: math.Min, term: same, end: whole})},
+	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: greater[float64], term: same, end: whole})},
+	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: lesser[float64], term: same, end: whole})},
 	{Name: "Softmax", Make: softmax(false)},
 	{Name: "LogSoftmax", Make: softmax(true)},
 }}
@@ -104,6 +106,9 @@ func reducedAxes(c *Call) ([]bool, error) {
 		if err != nil {
 			return nil, err
 		}
+		if drop[k] {
+			return nil, fmt.Errorf("axes %v name axis %d twice", axes, k)
+		}
 		drop[k] = true
 	}
 	return drop, nil
@@ -122,20 +127,90 @@ func reduce(r reduction) func(*Call) (Run, error) {
 		case graph.Float64:
 			return reduceOf[float64](c, &r, drop)
 		case graph.Int64:
-			return reduceOf[int64](c, &r, drop)
+			return reduceWhole[int64, int64](c, &r, drop)
 		case graph.Int32:
-			return reduceOf[int32](c, &r, drop)
+			return reduceWhole[int32, int64](c, &r, drop)
 		case graph.Int8:
-			return reduceOf[int8](c, &r, drop)
+			return reduceWhole[int8, int64](c, &r, drop)
 		case graph.Uint64:
-			return reduceOf[uint64](c, &r, drop)
+			return reduceWhole[uint64, uint64](c, &r, drop)
 		case graph.Uint32:
-			return reduceOf[uint32](c, &r, drop)
+			return reduceWhole[uint32, int64](c, &r, drop)
 		case graph.Uint8, graph.Bool:
-			return reduceOf[uint8](c, &r, drop)
+			return reduceWhole[uint8, int64](c, &r, drop)
 		}
 		return nil, unsupported(c.In[0].Type)
 	}
+}
+
+// reduceWhole reduces integers in 64 bits, as a float64 holds no more than 53; what
+// is no integer on the way goes through reals.
+func reduceWhole[T integer, A int64 | uint64](c *Call, r *reduction, drop []bool) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	start, join := wholeJoin[T, A](c.Node.Op, x.Type)
+	if join == nil {
+		return reduceOf[T](c, r, drop)
+	}
+	f := foldAxes(x.Shape, drop)
+	terms := 1
+	for a, n := range x.Shape {
+		if drop[a] {
+			terms *= n
+		}
+	}
+	mean := c.Node.Op == "ReduceMean"
+	group := max(1, grain/max(terms, 1))
+	part := func(p, _ int) {
+		for o := p * group; o < min((p+1)*group, out.Len()); o++ {
+			base, sum := offset(o, f.kept, f.keptStride), start
+			for k := range terms {
+				sum = join(sum, A(data[T](x)[base+offset(k, f.reduced, f.reducedStride)]))
+			}
+			if mean && terms > 0 {
+				sum /= A(terms)
+			}
+			data[T](out)[o] = T(sum)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(out.Len(), group), part)
+		return nil
+	}, nil
+}
+
+// wholeJoin is how an operator joins integers of a dtype, and what it starts from;
+// nil where it makes reals of them.
+func wholeJoin[T integer, A int64 | uint64](op string, d graph.DType) (start A, join func(sum, v A) A) {
+	var zero T
+	least, most := A(0), A(^zero) // of an unsigned type
+	signed := ^zero < 0
+	if signed {
+		most = A(1)<<(8*unsafe.Sizeof(zero)-1) - 1
+		least = ^most
+	}
+	if d == graph.Bool {
+		most = 1
+	}
+	switch op {
+	case "ReduceSum", "ReduceMean":
+		return 0, func(sum, v A) A { return sum + v }
+	case "ReduceL1":
+		return 0, func(sum, v A) A {
+			if signed {
+				v = max(v, -v)
+			}
+			return sum + v
+		}
+	case "ReduceSumSquare":
+		return 0, func(sum, v A) A { return sum + v*v }
+	case "ReduceProd":
+		return 1, func(product, v A) A { return product * v }
+	case "ReduceMax":
+		return least, func(high, v A) A { return max(high, v) }
+	case "ReduceMin":
+		return most, func(low, v A) A { return min(low, v) }
+	}
+	return 0, nil
 }
 
 // reduceOf reduces in float64, one output element after the other; a row at a

@@ -71,7 +71,7 @@ func args(list ...*reference.Tensor) []*reference.Tensor { return list }
 
 // store is a reference tensor as kernels see it; reals become those of dtype d.
 func store(t *reference.Tensor, d graph.DType) *Tensor {
-	if t.F == nil {
+	if t.F == nil || d.Integer() {
 		d = t.Type
 	}
 	x := blank(d, t.Shape)
@@ -86,9 +86,13 @@ func store(t *reference.Tensor, d graph.DType) *Tensor {
 	return x
 }
 
+// blank is a tensor whose bytes, and some around them, are those of NaN: no
+// result may come from there.
 func blank(d graph.DType, shape []int) *Tensor {
 	x := &Tensor{Type: d, Shape: append([]int{}, shape...)}
-	x.At = unsafe.Pointer(unsafe.SliceData(make([]uint64, x.Bytes()/8+9)))
+	list := make([]uint64, x.Bytes()/8+17)
+	fill(list, 0x7ff4_beef_7fa1_beef)
+	x.At = unsafe.Pointer(&list[8])
 	return x
 }
 

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"unsafe"
@@ -124,6 +125,9 @@ func makeNonMaxSuppression(c *Call) (Run, error) {
 		}
 		if c.Has(4) && c.In[4].Len() > 0 {
 			least = data[float32](c.In[4])[0]
+		}
+		if !(overlap >= 0 && overlap <= 1) {
+			return fmt.Errorf("input 3 is %v, expected an overlap of 0 to 1", overlap)
 		}
 		images, classes, n := scores.Shape[0], scores.Shape[1], scores.Shape[2]
 		if n == 0 {

@@ -1,0 +1,227 @@
+package reference
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// ErrUnknown says that the evaluator lacks an operator.
+var ErrUnknown = errors.New("operator not known")
+
+// ErrRandom says that a node draws at random.
+var ErrRandom = errors.New("draws at random")
+
+// Output is one result of a node, as real numbers: floating-point elements are not
+// rounded to the type. How far an element of another implementation may be from
+// it follows from the sizes of what was added up for it, since that is what each
+// rounding is relative to: a sum of 1 and -1 may be off by the rounding of 1.
+type Output struct {
+	*Tensor
+	// Exact: elements are taken as they are, or compared, and nothing is rounded.
+	Exact bool
+	// Mass is the sum of the magnitudes of the terms of each element; nil: the
+	// magnitudes of the elements.
+	Mass []float64
+	// Near is, of integers that were rounded, the numbers before that, within the
+	// type's range; nil: none was.
+	Near []float64
+	// Open are elements that the specification leaves open; nil: none.
+	Open []bool
+}
+
+// bound is what an operator says of an output besides its elements.
+type bound struct {
+	mass, near []float64
+	open       []bool
+	exact      bool
+}
+
+// bounded is what is said of output k.
+func (c *call) bounded(k int) *bound {
+	for len(c.bounds) <= k {
+		c.bounds = append(c.bounds, bound{})
+	}
+	return &c.bounds[k]
+}
+
+// terms says of output k what the terms of its elements come to.
+func (c *call) terms(k int, mass []float64) {
+	if len(mass) > 0 {
+		c.bounded(k).mass = mass
+	}
+}
+
+// Node computes one node from its inputs, nil where one is left out. It fails with
+// ErrUnknown or ErrRandom where it cannot know the result, and with other errors
+// where it holds the node to be wrong or lacks some form of it.
+func Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ours := r.(fault)
+			if !ours {
+				f = fault{fmt.Errorf("%v", r)}
+			}
+			out, err = nil, f.error
+		}
+	}()
+	k := key{n.Domain, n.Op}
+	op := table[k]
+	if op == nil {
+		return nil, ErrUnknown
+	}
+	c := &call{Node: n, version: version, scope: &scope{}, in: in, outputs: len(n.Outputs), alone: true}
+	c.checkTypes()
+	made := op.eval(c)
+	for i, id := range n.Outputs {
+		if id == graph.None {
+			out = append(out, Output{})
+			continue
+		}
+		if i >= len(made) || made[i] == nil {
+			return nil, fmt.Errorf("output %d is not made", i)
+		}
+		b := *c.bounded(i)
+		for j, v := range made[i].I {
+			made[i].I[j] = wrap(made[i].Type, v)
+		}
+		out = append(out, Output{Tensor: made[i], Exact: b.exact || exact[k] && b.mass == nil, Mass: b.mass, Near: b.near, Open: b.open})
+	}
+	return out, nil
+}
+
+// After is o, the result of a node that reads nothing but what made is of another,
+// with the terms of both: an activation carries the errors of its input on, none
+// by more than half as much again.
+func (o Output) After(made Output) Output {
+	y := o
+	y.Exact, y.Mass = false, make([]float64, len(o.F))
+	for i := range y.Mass {
+		a, b := math.Abs(o.F[i]), math.Abs(made.F[i])
+		if o.Mass != nil {
+			a = o.Mass[i]
+		}
+		if made.Mass != nil {
+			b = made.Mass[i]
+		}
+		y.Mass[i] = a + 1.5*b
+	}
+	return y
+}
+
+// Stored is the tensor as its type holds it.
+func (o Output) Stored() *Tensor {
+	x := o.clone().rounded()
+	if x.Type == graph.Float32 {
+		for i, v := range x.F {
+			x.F[i] = float64(float32(v))
+		}
+	}
+	return x
+}
+
+// Deviation is the element of an output that is farthest from what it should be,
+// measured by its tolerance.
+type Deviation struct {
+	Element         int
+	Expected, Found float64
+	Tolerance       float64
+	Ratio           float64 // of the distance to the tolerance: above 1, the element is wrong
+}
+
+// roundings is how many roundings of its terms' sum an element may be off by.
+const roundings = 16
+
+// sums says of output k that its elements are sums of n terms each, which come to
+// mass. Added one after the other, each with an error of its own, they are off by
+// about the square root of n roundings of their sum (Higham & Mary 2019). Terms
+// that are alike are rounded one way again and again, half a rounding each, up to
+// the end of a block, of which 256 is a usual length. What is allowed, the larger
+// of the two, four times the root, still tells a sum of 25,000 equal terms from
+// that of one fewer.
+func (c *call) sums(k int, mass []float64, n int) {
+	more := max(4*math.Sqrt(float64(n)), float64(min(n, 256))/2)
+	for i := range mass {
+		mass[i] *= 1 + more/roundings
+	}
+	c.terms(k, mass)
+}
+
+// Compare holds what was found for an output against it: types, shapes, all
+// elements.
+func (o *Output) Compare(got *Tensor) (Deviation, error) {
+	worst := Deviation{Element: -1}
+	if got.Type != o.Type {
+		return worst, fmt.Errorf("has elements of %v, expected %v", got.Type, o.Type)
+	}
+	if !slices.Equal(got.Shape, o.Shape) {
+		return worst, fmt.Errorf("has shape %v, expected %v", got.Shape, o.Shape)
+	}
+	p := precisions[o.Type]
+	for i := range len(o.F) + len(o.I) {
+		if o.Open != nil && o.Open[i] {
+			continue
+		}
+		if d := o.deviation(got, i, &p); worst.Element < 0 || d.Ratio > worst.Ratio {
+			worst = d
+		}
+	}
+	return worst, nil
+}
+
+// deviation is that of one element.
+func (o *Output) deviation(got *Tensor, i int, p *precision) Deviation {
+	d := Deviation{Element: i, Expected: o.real(i), Found: got.real(i)}
+	mass := math.Abs(d.Expected)
+	if o.Mass != nil && !math.IsInf(o.Mass[i], 0) && !math.IsNaN(o.Mass[i]) {
+		mass = o.Mass[i]
+	}
+	distance := math.Abs(d.Found - d.Expected)
+	switch {
+	case o.Near != nil:
+		d.Expected, d.Tolerance = o.Near[i], 0.5+roundings*0x1p-24*mass
+		distance = math.Abs(d.Found - d.Expected)
+	case o.F == nil:
+		if o.I[i] != got.I[i] {
+			d.Ratio = math.Inf(1)
+		}
+		return d
+	case o.Exact:
+	default:
+		d.Tolerance = p.own*math.Abs(d.Expected) + roundings*p.inner*mass + p.least
+		if math.IsInf(d.Found, 0) && d.Found*d.Expected > 0 && math.Abs(d.Expected)+d.Tolerance > p.most {
+			distance = 0 // its type has nothing as large
+		}
+	}
+	switch {
+	case distance == 0 || d.Found == d.Expected || math.IsNaN(d.Found) && math.IsNaN(d.Expected):
+	case d.Tolerance == 0 || math.IsNaN(distance) || math.IsInf(distance, 0):
+		d.Ratio = math.Inf(1)
+	default:
+		d.Ratio = distance / d.Tolerance
+	}
+	return d
+}
+
+// precision is how a floating-point type rounds.
+type precision struct {
+	own   float64 // half a unit in the last place of 1
+	inner float64 // of what an implementation computes in
+	least float64 // below it, an element may be taken as 0
+	most  float64 // the largest element
+}
+
+var precisions = map[graph.DType]precision{
+	graph.Float64:      {0x1p-53, 0x1p-53, 0x1p-1022, math.MaxFloat64},
+	graph.Float32:      {0x1p-24, 0x1p-24, 0x1p-126, math.MaxFloat32},
+	graph.Float16:      {0x1p-11, 0x1p-24, 0x1p-25, 65504},
+	graph.BFloat16:     {0x1p-8, 0x1p-24, 0x1p-126, 0x1.fep127},
+	graph.Float8E4M3FN: {0x1p-4, 0x1p-24, 0x1p-10, 448},
+	graph.Float8E4M3U:  {0x1p-4, 0x1p-24, 0x1p-11, 240},
+	graph.Float8E5M2:   {0x1p-3, 0x1p-24, 0x1p-17, 57344},
+	graph.Float8E5M2U:  {0x1p-3, 0x1p-24, 0x1p-18, 57344},
+	graph.Float4E2M1:   {0x1p-2, 0x1p-24, 0x1p-2, 6},
+}

@@ -1,0 +1,106 @@
+package vm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/kernel"
+)
+
+// TestNodeTestsAgainstReference holds every node that ONNX's operator tests run,
+// those of functions written out among them, against the plain evaluator.
+func TestNodeTestsAgainstReference(t *testing.T) {
+	compared, worst := 0, 0.0
+	uncompared := map[string]int{}
+	for _, k := range readNodeTests(t) {
+		r, err := k.reference()
+		switch {
+		case errors.Is(err, errUnclaimed):
+			continue
+		case err != nil:
+			t.Errorf("%s: %v", k.name, err)
+			continue
+		case r.First != nil:
+			t.Errorf("%s (ONNX Runtime: %s): %d nodes are off, first %v", k.name, k.runtime, r.Wrong, r.First)
+		}
+		compared += r.Compared
+		worst = max(worst, r.Worst)
+		for op, n := range r.Uncompared {
+			if uncompared[op] += n; op != "Dropout" { // which draws at random
+				t.Errorf("%s: %s is not compared: %s", k.name, op, r.Reasons[op])
+			}
+		}
+	}
+	t.Logf("%d nodes compared, the farthest off by %.3f of its tolerance; not compared: %v", compared, worst, uncompared)
+	if compared < 10000 {
+		t.Errorf("%d nodes compared, expected at least 10000", compared)
+	}
+}
+
+// reference compares the test's nodes with the evaluator.
+func (k *nodeTest) reference() (r *vm.ReferenceCheck, err error) {
+	err = k.against(func(p *vm.Program, inputs map[string]vm.Value) error {
+		r, err = p.CheckReference(context.Background(), []map[string]vm.Value{inputs}, vm.Options{Workers: 1})
+		return err
+	})
+	return r, err
+}
+
+// against plans the test's model and gives it and its inputs to a check.
+func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) error {
+	m, err := onnx.Parse(k.name, k.files["model.onnx"])
+	if err != nil {
+		return err
+	}
+	r, err := passes.Optimize(m, passes.Options{})
+	if err != nil {
+		return err
+	}
+	p, err := vm.New(r.Model, r.Plan)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	s, err := p.NewSession(vm.Options{Workers: 1})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnclaimed, err)
+	}
+	s.Close()
+	inputs := map[string]vm.Value{}
+	for i, t := range p.Inputs() {
+		if t.Type.Kind != graph.KindTensor || t.Type.Elem == graph.String {
+			return errUnclaimed
+		}
+		if inputs[t.Name], err = vm.ParseTensor(t.Name, k.files[fmt.Sprintf("input_%d.pb", i)]); err != nil {
+			return err
+		}
+	}
+	err = check(p, inputs)
+	if errors.Is(err, kernel.ErrUnsupported) { // of a node that is prepared when it runs
+		return fmt.Errorf("%w: %w", errUnclaimed, err)
+	}
+	return err
+}
+
+// TestNodeTestsPoisoned: no kernel that ONNX's operator tests run leans on what its
+// scratch held, on bytes around its inputs, or on where its tensors lie.
+func TestNodeTestsPoisoned(t *testing.T) {
+	for _, k := range readNodeTests(t) {
+		err := k.against(func(p *vm.Program, inputs map[string]vm.Value) error {
+			c, err := p.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Workers: 2, Poison: true})
+			if err == nil && !c.Identical() {
+				err = fmt.Errorf("other bits: %w", c.First)
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, errUnclaimed) {
+			t.Errorf("%s: %v", k.name, err)
+		}
+	}
+}

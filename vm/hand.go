@@ -1,0 +1,227 @@
+package vm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// hand follows an If, a Loop, a Scan or a call of a local function while it runs,
+// and tells what it must hand to its body, and on from there, bit for bit.
+type hand struct {
+	st     *step
+	in     []image // the inputs of a Loop or Scan, as they were
+	passes int
+	going  bool      // of a Loop: the condition
+	next   []image   // what the next pass begins with, or, after the last, the first outputs
+	rows   [][]image // what each pass made for the outputs behind them
+	name   string    // of the tensor that is wrong
+	err    error     // what is wrong with it: the first
+}
+
+// image is the elements of a tensor at some time.
+type image struct {
+	dtype graph.DType
+	shape []int
+	data  []byte
+}
+
+func imageOf(t *tensor) image {
+	if t == nil {
+		return image{}
+	}
+	return image{t.Type, slices.Clone(t.Shape), bytes.Clone(bytesOf(t))}
+}
+
+// copies reports whether a step only hands tensors to and from bodies.
+func (st *step) copies() bool { return st.kernel == nil && st.run != nil }
+
+// op is the operator of a step that copies; "" for a call.
+func (h *hand) op() string {
+	if h.st.call.Node.Meaning.Call != nil {
+		return ""
+	}
+	return h.st.call.Node.Op
+}
+
+// newHand is made right before a step runs.
+func newHand(st *step) *hand {
+	h := &hand{st: st, going: true}
+	switch op := h.op(); op {
+	case "Loop", "Scan":
+		for _, t := range st.in {
+			h.in = append(h.in, imageOf(t))
+		}
+		first, carried := 2, len(st.in)-2
+		if op == "Scan" {
+			first, carried = 0, len(st.in)-h.scanned()
+		} else if len(st.in) > 1 && st.in[1] != nil {
+			h.going = h.in[1].data[0] != 0
+		}
+		h.next = h.in[first : first+carried]
+		h.rows = make([][]image, len(st.out)-carried)
+	}
+	return h
+}
+
+// scanned is how many inputs of a Scan are taken apart.
+func (h *hand) scanned() int { return h.st.call.Int("num_scan_inputs", 0) }
+
+// enter sees the inputs of a body that is about to run.
+func (h *hand) enter(f *frame) {
+	switch h.op() {
+	case "If":
+		want := "else_branch"
+		if *(*bool)(h.st.in[0].At) {
+			want = "then_branch"
+		}
+		if a := h.st.call.Node.Attr(want); a == nil || a.Graph != f.g {
+			h.fail(h.st.in[0], "%s does not run", want)
+		}
+	case "Loop":
+		h.same(f.input(0), image{graph.Int64, []int{}, binaryInt(h.passes)})
+		h.same(f.input(1), image{graph.Bool, []int{}, []byte{1}})
+		for i, v := range h.next {
+			h.same(f.input(2+i), v)
+		}
+	case "Scan":
+		for i, v := range h.next {
+			h.same(f.input(i), v)
+		}
+		for i := range h.scanned() {
+			from := h.in[len(h.next)+i]
+			axis, back := h.along("scan_input", i, len(from.shape))
+			h.same(f.input(len(h.next)+i), from.slice(axis, turned(h.passes, from.shape[axis], back)))
+		}
+	}
+}
+
+// leave sees the outputs of a body that has run.
+func (h *hand) leave(f *frame) {
+	h.passes++
+	var out []image
+	for i := range f.g.Outputs {
+		out = append(out, imageOf(f.output(i)))
+	}
+	if h.op() == "Loop" {
+		h.going, out = out[0].data[0] != 0, out[1:]
+	}
+	carried := len(out) - len(h.rows)
+	h.next = out[:carried]
+	for k := range h.rows {
+		h.rows[k] = append(h.rows[k], out[carried+k])
+	}
+}
+
+// end sees the outputs of the step. It names a tensor that is wrong, and says how.
+func (h *hand) end() (name string, err error) {
+	switch h.op() {
+	case "Loop":
+		if h.in[0].data == nil && h.going || h.in[0].data != nil && h.going && int64(h.passes) < intOf(h.in[0].data) {
+			h.fail(h.st.out[0], "the loop ends after %d iterations", h.passes)
+		}
+	case "Scan":
+		from := h.in[len(h.in)-1]
+		if axis, _ := h.along("scan_input", h.scanned()-1, len(from.shape)); h.passes != from.shape[axis] {
+			h.fail(h.st.out[0], "the scan ends after %d of %d slices", h.passes, from.shape[axis])
+		}
+	default:
+		if h.passes != 1 {
+			h.fail(h.st.out[0], "its body ran %d times, expected once", h.passes)
+		}
+	}
+	for i, v := range h.next {
+		if i < len(h.st.out) {
+			h.same(h.st.out[i], v)
+		}
+	}
+	for k, rows := range h.rows {
+		out := h.st.out[len(h.next)+k]
+		if out == nil {
+			continue
+		}
+		whole := imageOf(out)
+		axis, back := 0, false
+		if h.op() == "Scan" {
+			axis, back = h.along("scan_output", k, len(whole.shape))
+		}
+		if whole.shape[axis] != len(rows) {
+			h.fail(out, "has %d elements along axis %d, expected %d", whole.shape[axis], axis, len(rows))
+			continue
+		}
+		for i, row := range rows {
+			if v := whole.slice(axis, turned(i, len(rows), back)); !bytes.Equal(v.data, row.data) {
+				h.fail(out, "what pass %d made is not at its place", i)
+			}
+		}
+	}
+	return h.name, h.err
+}
+
+// along is the axis and the direction of a scanned input or output.
+func (h *hand) along(what string, i, rank int) (axis int, back bool) {
+	c := &h.st.call
+	if list := c.Ints(what + "_axes"); i < len(list) {
+		axis = list[i]
+	}
+	if list := c.Ints(what + "_directions"); i < len(list) {
+		back = list[i] != 0
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	return axis, back
+}
+
+// turned is place i of n, counted from the end if back.
+func turned(i, n int, back bool) int {
+	if back {
+		return n - 1 - i
+	}
+	return i
+}
+
+// same expects a tensor to hold an image.
+func (h *hand) same(t *tensor, want image) {
+	switch {
+	case t == nil || want.data == nil:
+	case t.Type != want.dtype || !slices.Equal(t.Shape, want.shape):
+		h.fail(t, "is %v%v, expected %v%v", t.Type, t.Shape, want.dtype, want.shape)
+	default:
+		if i := firstDifferent(bytesOf(t), want.data); i >= 0 {
+			h.fail(t, "byte %d is not that which it was copied from", i)
+		}
+	}
+}
+
+func (h *hand) fail(t *tensor, format string, args ...any) {
+	if h.err == nil {
+		h.err = fmt.Errorf(format, args...)
+		if t != nil {
+			h.name = t.name
+		}
+	}
+}
+
+// slice is number k along an axis. Elements are of whole bytes.
+func (v image) slice(axis, k int) image {
+	s := image{dtype: v.dtype, shape: slices.Delete(slices.Clone(v.shape), axis, axis+1), data: []byte{}}
+	inner := int(v.dtype.Bits() / 8)
+	for _, n := range v.shape[axis+1:] {
+		inner *= n
+	}
+	for at := k * inner; at < len(v.data); at += v.shape[axis] * inner {
+		if inner == 0 {
+			break
+		}
+		s.data = append(s.data, v.data[at:at+inner]...)
+	}
+	return s
+}
+
+func binaryInt(n int) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
+
+func intOf(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) }

@@ -1,0 +1,120 @@
+package vm
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// handed runs a model with the comparer of CheckReference; spoil changes the steps
+// of the main graph before.
+func handed(t *testing.T, m *graph.Model, inputs map[string]Value, spoil func(st *step)) *ReferenceCheck {
+	t.Helper()
+	r, err := passes.Optimize(m, passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(r.Model, r.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	w := newComparer(p)
+	s, err := p.NewSession(Options{Workers: 1, judge: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, st := range s.main.steps {
+		spoil(st)
+	}
+	if _, err := s.Run(t.Context(), inputs); err != nil {
+		t.Fatal(err)
+	}
+	return w.count()
+}
+
+// spoilOutput changes the last byte of an output of a step after each run.
+func spoilOutput(st *step, i int) {
+	run := st.run
+	st.run = func(w *work.Pool) error {
+		err := run(w)
+		b := bytesOf(st.out[i])
+		b[len(b)-1] ^= 1
+		return err
+	}
+}
+
+// What Loop, Scan, If and calls copy to and from bodies must be the same bits; a
+// loop may not end early.
+func TestReferenceSeesWhatIsHanded(t *testing.T) {
+	read := func(name string) *graph.Model {
+		f, err := onnx.Open(filepath.Join("..", "testdata", "functions", name+".onnx"), onnx.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f.Model
+	}
+	inputs := map[string]Value{"X": Float32s([]float32{1, 2, 3, -4, 5, 6}, 2, 3)}
+	loops := map[string]Value{
+		"trips": {graph.Int64, []int{}, binaryInt(4)}, "begin": {graph.Bool, []int{}, []byte{1}},
+		"x": Float32s([]float32{0.5, -1, 2}, 3), "state0": Float32s([]float32{1, -2}, 2),
+		"as": Float32s([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 4, 2), "bs": Float32s([]float32{8, 6, 7, 5, 3, 0, 9, 1}, 2, 4),
+	}
+	for _, c := range []struct {
+		name, model, op, want string
+		spoil                 func(st *step)
+	}{
+		{"sound", "calls", "", "", func(*step) {}},
+		{"the second result of a call", "calls", "Thru", `(Thru, loc): tensor "c": byte 23 is not that which it was copied from`, func(st *step) { spoilOutput(st, 1) }},
+		{"sound bodies", "bodies", "", "", func(*step) {}},
+		{"the result of a call", "bodies", "Cond", `(Cond, loc): tensor "h": byte 23 is not`, func(st *step) { spoilOutput(st, 0) }},
+		{"sound loops", "loops", "", "", func(*step) {}},
+		{"what a Loop carried", "loops", "Loop", `(Loop): tensor "last": byte 11 is not`, func(st *step) { spoilOutput(st, 0) }},
+		{"what a Loop stacked", "loops", "Loop", `(Loop): tensor "rows": what pass 3 made is not at its place`, func(st *step) { spoilOutput(st, 1) }},
+		{"a Loop that ends early", "loops", "Loop", `(Loop): tensor "last": the loop ends after 2 iterations`, func(st *step) {
+			run := st.run
+			st.run = func(w *work.Pool) error {
+				trips := (*int64)(st.in[0].At)
+				defer func(n int64) { *trips = n }(*trips)
+				*trips = 2
+				return run(w)
+			}
+		}},
+		{"what a Scan carried", "loops", "Scan", `(Scan): tensor "sum": byte 7 is not`, func(st *step) { spoilOutput(st, 0) }},
+		{"what a Scan laid", "loops", "Scan", `(Scan): tensor "laid": what pass 0 made is not at its place`, func(st *step) { spoilOutput(st, 1) }},
+		{"a slice that a Scan took", "loops", "Scan", `(Scan): tensor "b": byte 7 is not`, func(st *step) {
+			run := st.run
+			st.run = func(w *work.Pool) error {
+				bytesOf(st.in[2])[31] ^= 1 // after it was noted down
+				return run(w)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			done := false
+			x := inputs
+			if c.model == "loops" {
+				x = loops
+			}
+			r := handed(t, read(c.model), x, func(st *step) {
+				if st.call.Node.Op == c.op && !done {
+					done = true
+					c.spoil(st)
+				}
+			})
+			if c.want == "" && (r.First != nil || r.Compared < 5 || len(r.Uncompared) > 0) {
+				t.Errorf("%+v", r)
+			}
+			if c.want != "" && (r.First == nil || !strings.Contains(r.First.Error(), c.want)) {
+				t.Errorf("%v, want %s", r.First, c.want)
+			}
+		})
+	}
+}
