@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ const grace = 80 * time.Millisecond
 type deadline struct {
 	running atomic.Pointer[vm.Session] // to say which node runs
 	over    chan struct{}
+	ending  sync.Mutex // held by the one that ends the work: itself, or quit for ever
 }
 
 // deadline gives the context of the work, which counts from now on; end is to be
@@ -39,11 +41,19 @@ func (c *runCmd) deadline(e *env) (ctx context.Context, d *deadline, end func())
 		select {
 		case <-d.over:
 		case <-time.After(grace):
-			d.quit(e, c.Model, context.Cause(ctx))
+			d.ending.Lock()
+			select {
+			case <-d.over:
+			default:
+				d.quit(e, c.Model, context.Cause(ctx))
+			}
+			d.ending.Unlock()
 		}
 	})
 	return ctx, d, func() {
+		d.ending.Lock()
 		close(d.over)
+		d.ending.Unlock()
 		forget()
 		cancel()
 		release()

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+)
+
+// endless writes endless.onnx, planned: a loop without a trip count whose condition
+// stays as it is given, with its plan beside it.
+func endless(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	tensor := func(g *graph.Graph, name string, d graph.DType) graph.TensorID {
+		id := g.NewTensor(name)
+		g.Tensors[id].Declared = &graph.Declared{Type: graph.TensorOf(d), Symbols: []string{}}
+		return id
+	}
+	body := &graph.Graph{Name: "body"}
+	i, on, x, next := tensor(body, "i", graph.Int64), tensor(body, "on", graph.Bool), tensor(body, "x", graph.Float32), tensor(body, "next", graph.Float32)
+	body.Inputs, body.Outputs = []graph.TensorID{i, on, x}, []graph.TensorID{on, next}
+	body.Nodes = []*graph.Node{{Name: "step", Op: "Neg", Inputs: []graph.TensorID{x}, Outputs: []graph.TensorID{next}}}
+	g := &graph.Graph{Name: "g"}
+	cond, from, to := tensor(g, "cond", graph.Bool), tensor(g, "from", graph.Float32), tensor(g, "to", graph.Float32)
+	g.Inputs, g.Outputs = []graph.TensorID{cond, from}, []graph.TensorID{to}
+	g.Nodes = []*graph.Node{{
+		Name: "forever", Op: "Loop", Inputs: []graph.TensorID{graph.None, cond, from}, Outputs: []graph.TensorID{to},
+		Attrs: []*graph.Attr{{Name: "body", Type: graph.AttrGraph, Graph: body}},
+	}}
+	g.Link()
+	m := &graph.Model{IRVersion: 8, Opsets: []graph.Opset{{Version: 21}}, Graph: g}
+	image, err := onnx.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := onnx.Write("loop.onnx", m, image, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if status, errs := onCommandLine("optimize loop.onnx endless.onnx"); status != 0 {
+		t.Fatal(errs)
+	}
+}
+
+// stoppedLine is what a run says that was stopped: the file, the node, and why.
+var stoppedLine = regexp.MustCompile(`^onnxmem: endless\.onnx: node "(forever" \(Loop|step" \(Neg)\): stopped: (.*)\n$`)
+
+// TestTimeLimit: a run that would never end ends at the time limit, and says which
+// node ran.
+func TestTimeLimit(t *testing.T) {
+	endless(t)
+	status, errs := onCommandLine("run endless.onnx --time-limit 20ms")
+	if m := stoppedLine.FindStringSubmatch(errs); status != exitFailed || m == nil || m[2] != "the time limit of 20ms is over" {
+		t.Errorf("exit status %d: %q", status, errs)
+	}
+	if status, errs := onCommandLine("run endless.onnx --time-limit=-1s"); status != exitUsage || !strings.Contains(errs, "--time-limit -1s: expected more than nothing") {
+		t.Errorf("exit status %d: %q", status, errs)
+	}
+}
