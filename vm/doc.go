@@ -12,7 +12,9 @@
 // no other memory for planned tensors afterwards: the arena, the resident pool
 // (of which only parameters and states are ever touched), and scratch for
 // kernels. Tensors whose size is known only when the data are there, and that
-// the plan leaves out, live in a side pool that grows (DynamicBytes).
+// the plan leaves out, live in a side pool that grows (DynamicBytes). All of it is
+// counted before it is taken (Options.MemoryLimit), and a context ends a run that
+// takes too long.
 //
 //	New          verify the plan against the model, map constants
 //	NewSession   lay out memory, prepare a kernel for every node, build the tape

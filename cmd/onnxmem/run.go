@@ -111,6 +111,7 @@ type runResult struct {
 	DynamicBytes int64         `json:"dynamic_bytes"`
 	PackedBytes  int64         `json:"packed_bytes"`
 	ScratchBytes int64         `json:"scratch_bytes"`
+	TableBytes   int64         `json:"table_bytes"`
 	HostBytes    int64         `json:"host_bytes,omitempty"`
 	DecodedBytes int64         `json:"decoded_bytes"`
 	HeapAllocs   uint64        `json:"heap_allocs_per_step"`
@@ -372,7 +373,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 		}
 	}
 	m := s.Memory()
-	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.DecodedBytes, m.PackedBytes
+	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.TableBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.TableBytes, m.DecodedBytes, m.PackedBytes
 	r.HostBytes = m.HostBytes
 	states := program.States()
 	for _, t := range program.Outputs() {
