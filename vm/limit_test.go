@@ -41,6 +41,28 @@ func TestMemoryLimit(t *testing.T) {
 	advance(t, s, 1)
 }
 
+// A planned tensor that is beyond the limit by itself is named.
+func TestHugePlannedTensorsAreNamed(t *testing.T) {
+	g := &graph.Graph{Name: "g"}
+	shape, y := g.NewTensor("shape"), g.NewTensor("y")
+	n := vm.Int64s([]int64{1 << 40}, 1)
+	g.Tensors[shape].Data = &graph.Data{Name: "shape", Type: n.Type, Dims: []int64{1}, Raw: n.Data, Bytes: 8}
+	g.Nodes = []*graph.Node{{Name: "fill", Op: "ConstantOfShape", Inputs: []graph.TensorID{shape}, Outputs: []graph.TensorID{y}}}
+	g.Tensors[y].Output, g.Outputs = true, []graph.TensorID{y}
+	p, err := planGraph(g, []graph.Opset{{Version: 21}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, limit := range []int64{1 << 30, 0} {
+		_, err = p.NewSession(vm.Options{MemoryLimit: limit})
+		var over *vm.LimitError
+		if !errors.As(err, &over) || over.Bytes != 1<<42 || over.Free != (limit == 0) || !strings.Contains(err.Error(), `g.onnx: node "fill" (ConstantOfShape): tensor "y": needs 4.00 TiB`) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 // The sessions of a program share its limit, and give back what they took.
 func TestSessionsShareALimit(t *testing.T) {
 	p, _ := trained(t, classifier(t))

@@ -285,7 +285,31 @@ func (s *Session) over(err error, at *step) error {
 	if at != nil {
 		return s.named(at.wrap(err))
 	}
-	return refuse(s.pr.m, "%w", err)
+	return s.blame(refuse(s.pr.m, "%w", err), e.Limit)
+}
+
+// blame names the largest tensor of the plan where it alone is beyond the limit.
+func (s *Session) blame(err error, limit int64) error {
+	var largest *plan.Buffer
+	for i := range s.pr.p.Buffers {
+		b := &s.pr.p.Buffers[i]
+		if b.Pool == plan.Arena && len(b.Tensors) > 0 && b.Bytes > limit && (largest == nil || b.Bytes > largest.Bytes) {
+			largest = b
+		}
+	}
+	var e *graph.Error
+	if largest == nil || !errors.As(err, &e) {
+		return err
+	}
+	e.Tensor = largest.Tensors[0]
+	for i, n := range s.pr.m.Graph.Nodes {
+		for _, t := range n.Outputs {
+			if t >= 0 && s.pr.m.Graph.Tensors[t].Name == e.Tensor {
+				e.Node = s.pr.m.Graph.Label(graph.NodeID(i))
+			}
+		}
+	}
+	return err
 }
 
 // stateBytes is what the parameters and states of a plan take.
