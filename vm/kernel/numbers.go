@@ -46,8 +46,15 @@ func reader(d graph.DType) (func(at unsafe.Pointer, i int) float64, bool) {
 		return read[uint32], true
 	case graph.Uint16:
 		return read[uint16], true
-	case graph.Uint8, graph.Bool:
+	case graph.Uint8:
 		return read[uint8], true
+	case graph.Bool: // true is any byte but 0
+		return func(at unsafe.Pointer, i int) float64 {
+			if *(*uint8)(unsafe.Add(at, i)) != 0 {
+				return 1
+			}
+			return 0
+		}, true
 	}
 	if f, ok := smallFloats[d]; ok {
 		if f.bits < 8 {
