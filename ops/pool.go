@@ -104,8 +104,12 @@ func checkMaxPool(c *Call) error {
 
 // checkPower: the power of a norm, a real number in opset 1.
 func checkPower(c *Call) error {
-	if a := c.Node.Attr("p"); a != nil && (a.Type == graph.AttrFloat && !(a.Float > 0) || a.Type != graph.AttrFloat && a.Int < 1) {
-		return c.Errf("p is %v, expected a power above 0", max(float64(a.Float), float64(a.Int)))
+	switch a := c.Node.Attr("p"); {
+	case a == nil:
+	case a.Type == graph.AttrFloat && !(a.Float > 0):
+		return c.Errf("p is %v, expected a power above 0", a.Float)
+	case a.Type != graph.AttrFloat && a.Int < 1:
+		return c.Errf("p is %d, expected 1 or more", a.Int)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"math"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -43,7 +44,8 @@ func TestPoolChecks(t *testing.T) {
 		{doc: "behind the image", op: "MaxPool", in: line(4), outs: 2, attrs: attrs(ints("kernel_shape", 2), ints("pads", 0, 2)), want: "error: that of place 4 along spatial axis 0 sees padding alone"},
 		{doc: "between two taps", op: "MaxPool", in: line(1), outs: 2, attrs: attrs(ints("kernel_shape", 2), ints("dilations", 2), ints("pads", 1, 1)), want: "error: that of place 0 along spatial axis 0 sees padding alone"},
 		{doc: "padding that is asked for", op: "MaxPool", in: line(4), outs: 2, attrs: attrs(ints("kernel_shape", 4), attrString("auto_pad", "SAME_LOWER")), want: "float32[1,2,4], int64[1,2,4]"},
-		{doc: "a power of 0", op: "LpPool", in: line(4), attrs: attrs(ints("kernel_shape", 2), attrInt("p", 0)), want: "error: p is 0, expected a power above 0"},
+		{doc: "a power of 0", op: "LpPool", in: line(4), attrs: attrs(ints("kernel_shape", 2), attrInt("p", 0)), want: "error: p is 0, expected 1 or more"},
+		{doc: "no number", op: "GlobalLpPool", version: 1, in: line(4), attrs: attrs(attrFloat("p", float32(math.NaN()))), want: "error: p is NaN, expected a power above 0"},
 		{doc: "a real power, of opset 1", op: "GlobalLpPool", version: 1, in: line(4), attrs: attrs(attrFloat("p", 1.5)), want: "float32[1,2,1]"},
 	})
 }

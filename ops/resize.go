@@ -61,13 +61,14 @@ func inferResize(c *Call) error {
 
 // checkResize: elements are interpolated between those that are there.
 func checkResize(c *Call) error {
-	if _, err := c.OneOf("mode", "nearest", "nearest", "linear", "bilinear", "cubic"); err != nil {
+	mode, err := c.OneOf("mode", "nearest", "nearest", "linear", "bilinear", "cubic")
+	if err != nil {
 		return err
 	}
 	if _, err := c.OneOf("coordinate_transformation_mode", "half_pixel", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"); err != nil {
 		return err
 	}
-	if _, err := c.OneOf("nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"); err != nil {
+	if _, err := c.OneOf("nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"); err != nil && mode == "nearest" {
 		return err
 	}
 	for k, d := range c.OutType(0).Shape {
@@ -87,14 +88,12 @@ func readResize(c *Call) (*resizing, error) {
 		}
 		return perAxis(c, c.In[1], "scales")
 	}
-	region := c.Str("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+	// Without a region all of the input is meant.
+	region := c.Str("coordinate_transformation_mode", "") == "tf_crop_and_resize" && c.Has(1) && c.DimOf(1, 0) != 0
 	if region && c.In[0].Ranked {
 		axes, err := statedAxes(c, len(c.In[0].Shape))
 		if err != nil {
 			return nil, err
-		}
-		if !c.Has(1) {
-			return nil, c.Errf("input 1 is missing: expected the region of tf_crop_and_resize")
 		}
 		if err := c.WantShape(1, "the starts, then the ends of the region", graph.Dim(2*len(axes))); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func TestResize(t *testing.T) {
 
 		{doc: "a region of too few numbers", op: "Resize", in: in(y, argFloats(0, 1), argFloats(1, 1)), attrs: attrs(mode("tf_crop_and_resize")), want: "error: expected [4]: the starts, then the ends of the region"},
 		{doc: "a region of more axes than are named", op: "Resize", in: in(y, argFloats(0, 0, 1, 1), none, argInts(3)), attrs: attrs(mode("tf_crop_and_resize"), attrInts("axes", 1)), want: "error: expected [2]: the starts"},
-		{doc: "no region", op: "Resize", in: in(y, none, argFloats(1, 1)), attrs: attrs(mode("tf_crop_and_resize")), want: "error: input 1 is missing"},
+		{doc: "no region", op: "Resize", in: in(y, none, argFloats(1, 1)), attrs: attrs(mode("tf_crop_and_resize")), want: "float32[7,9]"},
 		{doc: "neither", op: "Resize", in: in(x, none, empty), want: "error: neither scales nor sizes"},
 		{doc: "both", op: "Resize", in: in(y, none, argFloats(1, 1), argInts(1, 1)), want: "error: both scales and sizes"},
 		{doc: "a scale of 0", op: "Resize", in: in(y, none, argFloats(1, 0)), want: "error: scale of axis 1 is 0"},
@@ -90,6 +90,7 @@ func TestResizeChecks(t *testing.T) {
 		{op: "Resize", in: in(y, none, none, argInts(3, 3)), want: "float32[3,3]"},
 		{doc: "a mode that is not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("mode"), want: `error: mode is "bogus"`},
 		{doc: "a way of rounding that is not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("nearest_mode"), want: `error: nearest_mode is "bogus"`},
+		{doc: "a way of rounding that nobody asks for", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: attrs(attrString("nearest_mode", "bogus"), attrString("mode", "linear")), want: "float32[3,3]"},
 		{doc: "coordinates that are not there", op: "Resize", in: in(y, none, none, argInts(3, 3)), attrs: word("coordinate_transformation_mode"), want: `error: coordinate_transformation_mode is "bogus"`},
 		{doc: "something out of nothing", op: "Resize", in: in(arg(f32, 7, 0), none, none, argInts(3, 3)), want: "error: expected elements on axis 1, which is resized to 3"},
 		{doc: "nothing out of nothing", op: "Resize", in: in(arg(f32, 7, 0), none, none, argInts(3, 0)), want: "float32[3,0]"},

@@ -149,9 +149,8 @@ func (c *Call) regions(rank int) ([][2]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := c.axesOr(rank)
-	for i, a := range at {
-		roi[a] = [2]float64{list[i], list[len(at)+i]}
+	for i, at := 0, c.axesOr(rank); i < len(list)/2; i++ { // none: all of the input
+		roi[at[i]] = [2]float64{list[i], list[len(at)+i]}
 	}
 	return roi, nil
 }
