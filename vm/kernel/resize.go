@@ -398,9 +398,6 @@ func makeRoiAlign(c *Call) (Run, error) {
 	if c.Version < 16 || c.Str("coordinate_transformation_mode", "half_pixel") == "output_half_pixel" {
 		v.shift, v.minimum = 0, 1
 	}
-	if v.ratio > mostSamples {
-		return nil, fmt.Errorf("sampling_ratio is %d, expected at most %d", v.ratio, mostSamples)
-	}
 	batch, err := indexReader(index)
 	if err != nil {
 		return nil, err
