@@ -55,15 +55,6 @@ func planGraph(g *graph.Graph, opsets []graph.Opset) (*vm.Program, error) {
 	return vm.New(r.Model, r.Plan)
 }
 
-// declaredAs is the type of a value as a file states it.
-func declaredAs(v vm.Value) *graph.Declared {
-	dims := make([]graph.Dim, len(v.Shape))
-	for i, d := range v.Shape {
-		dims[i] = graph.Dim(d)
-	}
-	return &graph.Declared{Type: graph.TensorOf(v.Type, dims...), Symbols: make([]string, len(dims))}
-}
-
 // absent is an input that is left out.
 var absent vm.Value
 
@@ -78,15 +69,6 @@ func zeros(d graph.DType, shape ...int) vm.Value {
 
 // shaped is a value of so many float32.
 func shaped(shape []int, list ...float32) vm.Value { return vm.Float32s(list, shape...) }
-
-// float64s is a value of so many float64.
-func float64s(shape []int, list ...float64) vm.Value {
-	v := vm.Value{Type: graph.Float64, Shape: shape}
-	for _, x := range list {
-		v.Data = binary.LittleEndian.AppendUint64(v.Data, math.Float64bits(x))
-	}
-	return v
-}
 
 // octets is a value of bytes: of an 8-bit type, or bool.
 func octets(d graph.DType, shape []int, list ...byte) vm.Value {

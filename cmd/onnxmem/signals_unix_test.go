@@ -9,8 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"syscall"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
