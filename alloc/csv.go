@@ -43,7 +43,7 @@ var columns = map[string]string{
 // the buffers of a file: a small one may inflate without end.
 const (
 	longestLine = 1 << 20
-	mostRead    = 1 << 24
+	mostRead    = 1 << 22
 )
 
 // ReadCSV reads the buffers of a CSV as MiniMalloc writes it: a header that

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"strings"
@@ -142,6 +143,28 @@ func TestReadProblemStopsABomb(t *testing.T) {
 	} else {
 		t.Log(len(bomb), n, after.HeapSys)
 	}
+}
+
+// Nor does a large one take much more than the limit, whose text is not held.
+func TestReadProblemBoundsMemory(t *testing.T) {
+	text := io.MultiReader(strings.NewReader(`{"nodes":[{}`), endless(",{}"))
+	if _, err := ReadProblem(text); err == nil || !strings.Contains(err.Error(), "the problem takes more than 320 MiB of memory") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := ReadProblem(io.MultiReader(strings.NewReader(`{"more":"`), endless("x"))); err == nil || !strings.Contains(err.Error(), "expected at most 16777216 bytes in a value") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// endless is a text again and again.
+type endless string
+
+func (e endless) Read(b []byte) (int, error) {
+	n := 0
+	for len(b)-n >= len(e) {
+		n += copy(b[n:], e)
+	}
+	return n, nil
 }
 
 func TestReadProblemRefuses(t *testing.T) {

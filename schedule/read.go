@@ -26,9 +26,9 @@ const (
 	maxRatio  = 100
 )
 
-// MaxBytes is what a problem that is read may take in memory: some four million nodes
+// MaxBytes is what a problem that is read may take in memory: some million nodes
 // with as many tensors.
-const MaxBytes = 1 << 30
+const MaxBytes = 320 << 20
 
 // ReadProblem reads a problem from JSON, gzipped or not (the first two bytes
 // tell), and validates it. An error gives the byte or the node or tensor, not
@@ -120,7 +120,7 @@ func (d *decoder) tensors(batch []Tensor) error {
 func (d *decoder) count(size uintptr, name string) error {
 	d.bytes += int64(size) + int64(len(name)+15)&^15
 	if d.bytes > MaxBytes {
-		return fmt.Errorf("byte %d: the problem takes more than %d MiB of memory: expected a smaller one", d.Offset(), MaxBytes>>20)
+		return fmt.Errorf("byte %d: the problem takes more than %d MiB of memory: expected at most some million nodes with as many tensors", d.Offset(), MaxBytes>>20)
 	}
 	return nil
 }

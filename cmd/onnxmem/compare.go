@@ -90,9 +90,12 @@ func (c *compareCmd) compare(opt passes.CompareOptions) (name string, t *passes.
 	}
 	defer in.close()
 	switch {
-	case in.isJSON():
-		t, err = compareJSONText(in, opt)
-	case in.isCSV():
+	case in.isJSON() && in.isProblem():
+		var p *schedule.Problem
+		if p, err = in.problem(); err == nil {
+			t, err = passes.CompareProblem(p, opt)
+		}
+	case in.isJSON(), in.isCSV():
 		var p alloc.Problem
 		if p, _, err = in.buffers(); err == nil {
 			t, err = passes.CompareBuffers(p, opt)
@@ -116,26 +119,6 @@ func (c *compareCmd) compare(opt passes.CompareOptions) (name string, t *passes.
 	return in.name, t, err
 }
 
-// compareJSONText compares what a JSON text holds.
-func compareJSONText(in *input, opt passes.CompareOptions) (*passes.Comparison, error) {
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return nil, in.refuse(err)
-	}
-	if !isProblem(text) {
-		p, err := alloc.ReadJSON(bytes.NewReader(text))
-		if err != nil {
-			return nil, in.refuse(err)
-		}
-		return passes.CompareBuffers(p, opt)
-	}
-	p, err := schedule.ReadProblem(bytes.NewReader(text))
-	if err != nil {
-		return nil, in.refuse(err)
-	}
-	return passes.CompareProblem(p, opt)
-}
-
 func (c *compareCmd) compareModel(opt passes.CompareOptions) (string, *passes.Comparison, error) {
 	f, err := onnx.Open(c.File, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
@@ -153,8 +136,8 @@ func (in *input) isCSV() bool {
 	return bytes.ContainsRune(line, ',') && !bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' })
 }
 
-// isProblem says whether a JSON text is a scheduling problem: an object with
-// nodes before any buffers.
+// isProblem says whether a JSON text, of which the head may do, is a scheduling
+// problem: an object with nodes before any buffers.
 func isProblem(text []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,20 +71,17 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	}
 	packed := bytes.HasPrefix(text, []byte("\x1f\x8b")) || strings.HasSuffix(c.File, ".gz")
 	if kind == isPlan || packed {
-		in := &input{name: "standard input", close: func() error { return nil }}
+		in := &input{Reader: bufio.NewReaderSize(bytes.NewReader(text), headBytes), name: "standard input", close: func() error { return nil }}
 		if text == nil {
 			if in, err = openInput(c.File); err != nil {
 				return nil, "", err
 			}
-			text, err = io.ReadAll(in)
-			if err = errors.Join(in.refuse(err), in.close()); err != nil {
-				return nil, "", err
-			}
-			packed = false
+			packed = false // no more
 		}
-		if packed || isProblem(text) {
-			x, err = c.problem(e, text)
-			return x, in.name, in.refuse(err)
+		defer in.close()
+		if packed || in.isProblem() {
+			x, err = c.problem(e, in)
+			return x, in.name, err
 		}
 	}
 	s, err := c.opened(e, c.File, kind, text)
@@ -136,8 +133,8 @@ func (c *explainCmd) beside(e *env, s *source) (*source, error) {
 }
 
 // problem solves and explains a bare problem.
-func (c *explainCmd) problem(e *env, text []byte) (*explained, error) {
-	p, err := schedule.ReadProblem(bytes.NewReader(text))
+func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
+	p, err := in.problem()
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/readable"
+	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // input is a text that is being read, unpacked if it is gzipped.
@@ -19,6 +21,9 @@ type input struct {
 	name  string // for messages
 	close func() error
 }
+
+// headBytes is how much of a text is looked at to say what it is.
+const headBytes = 64 << 10
 
 // openInput opens a file; "-" is standard input. What is wrong with it is told
 // by errors of type *graph.Error, as by those of refuse.
@@ -33,14 +38,14 @@ func openInput(path string) (*input, error) {
 		file.Reader = f
 		in.name, in.close = path, f.Close
 	}
-	in.Reader = bufio.NewReader(file)
+	in.Reader = bufio.NewReaderSize(file, headBytes)
 	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(in.Reader)
 		if err != nil {
 			in.close()
 			return nil, in.refuse(fmt.Errorf("gzip: %w", err))
 		}
-		in.Reader = bufio.NewReader(&inflated{counted{Reader: z}, file})
+		in.Reader = bufio.NewReaderSize(&inflated{counted{Reader: z}, file}, headBytes)
 	}
 	return in, nil
 }
@@ -60,9 +65,30 @@ func (in *input) isJSON() bool {
 	return len(head) > 0 && (head[0] == '{' || head[0] == '[')
 }
 
+// isProblem says whether a JSON text is a scheduling problem, as far as its head says.
+func (in *input) isProblem() bool {
+	head, _ := in.Peek(headBytes)
+	return isProblem(head)
+}
+
+// problem reads a scheduling problem.
+func (in *input) problem() (*schedule.Problem, error) {
+	defer leanly()()
+	p, err := schedule.ReadProblem(in)
+	return p, in.refuse(err)
+}
+
+// leanly has the collector keep garbage small while something large is read: it takes
+// a tenth more time, and a third less memory. The function that it returns ends that.
+func leanly() func() {
+	before := debug.SetGCPercent(20)
+	return func() { debug.SetGCPercent(before) }
+}
+
 // buffers reads the buffers of a CSV or of its JSON form; the dialect is nil for
 // JSON.
 func (in *input) buffers() (p alloc.Problem, d alloc.Dialect, err error) {
+	defer leanly()()
 	if in.isJSON() {
 		p, err = alloc.ReadJSON(in)
 	} else {

@@ -121,8 +121,8 @@ func (o *ordering) load() error {
 	}
 	defer in.close()
 	o.file = in.name
-	if o.problem, err = schedule.ReadProblem(in); err != nil {
-		return in.refuse(err)
+	if o.problem, err = in.problem(); err != nil {
+		return err
 	}
 	if o.cmd.Align > 1 {
 		if o.problem, err = o.problem.Rounded(o.cmd.Align); err != nil {

@@ -14,16 +14,17 @@ import (
 // Stream reads an object from a text that is not held as a whole: the values of its
 // keys, and of lists there a few elements at a time.
 type Stream struct {
-	r    *bufio.Reader
-	at   int64  // of the next byte
-	most int    // bytes of a value
-	kept []byte // what was read since keep
-	keep bool
+	r     *bufio.Reader
+	at    int64  // of the next byte
+	most  int    // bytes of a value
+	batch int    // bytes of a list that are decoded at once
+	kept  []byte // what was read since begin
+	keep  bool
 }
 
 // NewStream reads from r values of at most most bytes.
 func NewStream(r io.Reader, most int) *Stream {
-	return &Stream{r: bufio.NewReaderSize(r, 64<<10), most: most}
+	return &Stream{r: bufio.NewReaderSize(r, 64<<10), most: most, batch: batchBytes}
 }
 
 // Offset is the byte that is read next, from 0.
@@ -132,7 +133,7 @@ func (s *Stream) List(key string, v any, read func(first int) error) (bool, erro
 				}
 				return true, s.unexpected(`"," or "]"`)
 			}
-			if last || len(s.kept) >= batchBytes {
+			if last || len(s.kept) >= s.batch {
 				break
 			}
 			s.discard(1)
