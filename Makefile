@@ -58,6 +58,10 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 mutants: ## MUTANTS (50000) hostile variants of the operator tests, each run in guarded memory
 	@if [ -e "$(ONNXMEM_DATA)/node-tests.tar.gz" ]; then go run ./internal/mutate/mutants -n $(MUTANTS); else echo "no operator tests in ONNXMEM_DATA: nothing is run"; fi
 
+.PHONY: audit
+audit: ## every module that the command links, its age and why it is there; govulncheck where its database can be reached
+	@.ci/audit
+
 .PHONY: bench
 bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (head); bench/spine.py and bench/memory.py beside it
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench/$(NAME).txt
