@@ -15,7 +15,7 @@ var activations = family{"", []Op{
 	{Name: "Elu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Celu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Selu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement, Check: checkGelu},
 	{Name: "Mish", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Swish", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Sigmoid", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
@@ -38,6 +38,11 @@ var contribActivations = family{"com.microsoft", []Op{
 	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement},
 }}
+
+func checkGelu(c *Call) error {
+	_, err := c.OneOf("approximate", "none", "none", "tanh")
+	return err
+}
 
 func reluInt(a int64) (int64, bool) { return max(a, 0), true }
 func reluReal(a float64) float64    { return max(a, 0) }
