@@ -300,6 +300,7 @@ func TestWindowsOfAnySize(t *testing.T) {
 	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
 		rows = append(rows,
 			lone{doc: "a huge kernel in huge pads", op: op, attrs: lists([]int64{huge}, []int64{1}, []int64{1 << 30, 1 << 30}), in: []vm.Value{floats(1, 1, 4)}},
+			lone{doc: "a huge kernel at many places", op: op, attrs: lists([]int64{1 << 29}, []int64{1 << 20}, []int64{1 << 29, 1 << 29}), in: []vm.Value{floats(1, 1, 4)}},
 			lone{doc: "a huge stride", op: op, attrs: lists([]int64{2, 2}, []int64{1, huge}, []int64{0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 4, 4)}},
 			lone{doc: "an empty image in pads", op: op, attrs: lists([]int64{2, 2}, []int64{1, 1}, []int64{1, 1, 1, 1}), in: []vm.Value{floats(1, 1, 0, 4)}},
 			lone{doc: "four axes", op: op, attrs: lists([]int64{1, 1, 1, 1}, []int64{1, 1, 1, 1}, []int64{0, 0, 0, 0, 0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 1, 1, 1, 2)}, want: "no kernel for 4 spatial axes, more than 3"},

@@ -25,7 +25,7 @@ func makeConv(c *Call) (Run, error) {
 	}
 	switch out.Type {
 	case graph.Float16, graph.BFloat16:
-		if weight.Shape[1] == 1 && weight.Shape[0] == group || x.Shape[0]*group > mostProducts {
+		if weight.Shape[1] == 1 && weight.Shape[0] == group {
 			return (&Kernel{Make: makeConv}).widened(c)
 		}
 		return packedConv(c, v, group)
@@ -37,19 +37,12 @@ func makeConv(c *Call) (Run, error) {
 			}
 			return depthwise[float32](c, v)
 		}
-		if x.Shape[0]*group > mostProducts {
-			return plainConv[float32](c, v, group)
-		}
 		return packedConv(c, v, group)
 	case graph.Float64:
 		return plainConv[float64](c, v, group)
 	}
 	return nil, unsupported(out.Type)
 }
-
-// mostProducts bounds the products of a convolution, one for each group of each
-// image: what is kept of each may be more than its elements.
-const mostProducts = 1 << 18
 
 // packedConv goes through the packed micro-kernel. An image of 16 bits of which
 // more than points are taken is widened before, as each number is read for many

@@ -85,8 +85,7 @@ func packedTranspose(c *Call) (Run, error) {
 	blocks := cuts(per, together)
 	lines := v.out[0] * v.out[1]
 	atOnce := min(lines, max(1, transposedLen/(together*taps)/max(v.out[2], 1)))
-	parts := mul(group, blocks)
-	if x.Shape[0]*parts > mostProducts || taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.out[2], 1) {
+	if taps > max(leastAside, 8*(x.Len()+out.Len()))/max(together*atOnce*v.out[2], 1) {
 		return convTranspose[float32](c)
 	}
 	each, aside := c.Each(gemm.ScratchBytes), c.Each(mul(4, together, taps, atOnce, v.out[2]))
@@ -95,7 +94,7 @@ func packedTranspose(c *Call) (Run, error) {
 		a      gemm.Dense
 		packed gemm.Packed
 	}
-	sides := tableOf[side](c, parts)
+	sides := tableOf[side](c, mul(group, blocks))
 	for i := range sides {
 		s := &sides[i]
 		first := i % blocks * together
