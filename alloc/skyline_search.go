@@ -3,7 +3,8 @@ package alloc
 import (
 	"math"
 	"slices"
-	"sync"
+
+	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
 // priority is how the skyline search ranks buffers: by a product of powers of
@@ -101,7 +102,7 @@ func (v *solver) skylines(l *lines, runs, look int) {
 // run lays the members of a pair at once.
 func (l *lines) run(v *solver, pair []member, limit int64, look int) {
 	budget := look - l.work()
-	var wait sync.WaitGroup
+	var wait bug.Group
 	for k := range pair {
 		m := &pair[k]
 		if l.pair[k] == nil {

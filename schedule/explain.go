@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"runtime"
 	"slices"
-	"sync"
+
+	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
 // Explanation says why an order needs what it needs: what lives at its peak, why
@@ -112,9 +113,13 @@ func (x *Explanation) relief(p *Problem, order []int32, opt ExplainOptions) ([]R
 			list = append(list, Relief{Holding: h})
 		}
 	}
-	jobs := make(chan int)
 	errs := make([]error, 2*len(list))
-	var group sync.WaitGroup
+	jobs := make(chan int, len(errs))
+	for i := range errs {
+		jobs <- i
+	}
+	close(jobs)
+	var group bug.Group
 	for range min(runtime.GOMAXPROCS(0), len(errs)) {
 		group.Go(func() {
 			for i := range jobs {
@@ -127,10 +132,6 @@ func (x *Explanation) relief(p *Problem, order []int32, opt ExplainOptions) ([]R
 			}
 		})
 	}
-	for i := range errs {
-		jobs <- i
-	}
-	close(jobs)
 	group.Wait()
 	slices.SortStableFunc(list, func(a, b Relief) int {
 		return cmp.Or(cmp.Compare(a.Absent.Bound, b.Absent.Bound), cmp.Compare(a.Absent.Peak, b.Absent.Peak), cmp.Compare(a.Half.Bound, b.Half.Bound))

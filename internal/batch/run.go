@@ -3,6 +3,8 @@ package batch
 import (
 	"context"
 	"sync"
+
+	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
 // Limits bound what runs at a time.
@@ -13,6 +15,16 @@ type Limits struct {
 
 // Task is the work on one model. It returns when ctx ends.
 type Task func(ctx context.Context, m Model) Entry
+
+// try is the task, whose panic is an entry, too: it stops nothing else.
+func (t Task) try(ctx context.Context, m Model) (e Entry) {
+	defer func() {
+		if r := recover(); r != nil {
+			e = Entry{Model: m.Rel, Status: StatusFailed, Error: bug.Recovered("", r).Error()}
+		}
+	}()
+	return t(ctx, m)
+}
 
 // Run does the task for every model, as many at a time as the limits let, in the
 // order of the list, and hands each entry to done, one at a time. expect is the
@@ -49,7 +61,7 @@ func Run(ctx context.Context, models []Model, l Limits, expect func(Model) int64
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			e := task(ctx, m)
+			e := task.try(ctx, m)
 			mu.Lock()
 			defer mu.Unlock()
 			running--

@@ -6,8 +6,8 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 
+	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -197,13 +197,13 @@ func (s *Swapper) repeat(ctx context.Context, limits []int64, found []*SwapPlan)
 		s.mixed = append([]mixed{{solver: s.plain, hauled: hauled{problem: s.p}}}, s.promising(w).mixtures(w, s.plain)...)
 	}
 	plans := make([][]*Plan, len(s.mixed))
-	var all sync.WaitGroup
+	var all bug.Group
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range s.mixed {
 		all.Go(func() {
 			free <- struct{}{}
+			defer func() { <-free }()
 			plans[i] = s.mixed[i].solver.Frontier(ctx, limits)
-			<-free
 		})
 	}
 	all.Wait()
