@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/onnx"
-	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
 	"github.com/onnxmem/onnxmem/vm/kernel"
 )
@@ -54,15 +51,7 @@ func (k *nodeTest) reference() (r *vm.ReferenceCheck, err error) {
 
 // against plans the test's model and gives it and its inputs to a check.
 func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) error {
-	m, err := onnx.Parse(k.name, k.files["model.onnx"])
-	if err != nil {
-		return err
-	}
-	r, err := passes.Optimize(m, passes.Options{})
-	if err != nil {
-		return err
-	}
-	p, err := vm.New(r.Model, r.Plan)
+	p, err := k.program()
 	if err != nil {
 		return err
 	}
@@ -72,14 +61,9 @@ func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) e
 		return fmt.Errorf("%w: %w", errUnclaimed, err)
 	}
 	s.Close()
-	inputs := map[string]vm.Value{}
-	for i, t := range p.Inputs() {
-		if t.Type.Kind != graph.KindTensor || t.Type.Elem == graph.String {
-			return errUnclaimed
-		}
-		if inputs[t.Name], err = vm.ParseTensor(t.Name, k.files[fmt.Sprintf("input_%d.pb", i)]); err != nil {
-			return err
-		}
+	inputs, err := k.inputs(p)
+	if err != nil {
+		return err
 	}
 	err = check(p, inputs)
 	if errors.Is(err, kernel.ErrUnsupported) { // of a node that is prepared when it runs
@@ -93,7 +77,7 @@ func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) e
 func TestNodeTestsPoisoned(t *testing.T) {
 	for _, k := range readNodeTests(t) {
 		err := k.against(func(p *vm.Program, inputs map[string]vm.Value) error {
-			c, err := p.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Workers: 2, Poison: true})
+			c, err := p.CheckRun(context.Background(), []map[string]vm.Value{inputs}, vm.Options{Workers: 2, Poison: true})
 			if err == nil && !c.Identical() {
 				err = fmt.Errorf("other bits: %w", c.First)
 			}

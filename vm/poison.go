@@ -64,7 +64,8 @@ func (p poison) spoiled(b []byte, off int64) int64 {
 }
 
 // spoilScratch fills what a kernel has asked for, of the scratch for all parts
-// and of each worker's, before it runs: it may hold anything then.
+// and of each worker's, before it runs: it may hold anything then. A guarded
+// session does so by itself.
 func (s *Session) spoilScratch(c *kernel.Call) {
 	p := s.poison()
 	p.spoil(s.scratch.m[:c.SharedBytes], 0)

@@ -40,9 +40,10 @@ type ReferenceCheck struct {
 // place must be the same bits.
 //
 // An element may be off by some roundings of its dtype, and of what was added up
-// for it. Beyond the session's memory this takes 24 bytes for each element of the
-// inputs and outputs of one node at a time. It is slow: some nanoseconds for each
-// multiplication of a product, tens for each element of other operators.
+// for it. Beyond the session's memory this takes some 32 bytes for each element of
+// the inputs and outputs of one node at a time; a node for which Options.MemoryLimit
+// does not leave them is not compared. It is slow: a nanosecond for each
+// multiplication of a product, tens of them for each element of other operators.
 func (p *Program) CheckReference(ctx context.Context, runs []map[string]Value, opt Options) (*ReferenceCheck, error) {
 	w := newComparer(p)
 	opt.judge = w
@@ -78,6 +79,7 @@ type comparer struct {
 	state    map[*step]verdict
 	in       []*reference.Tensor   // of the step that is about to run
 	fault    error                 // why they are not known
+	held     int64                 // bytes of what the evaluator takes for it
 	makers   map[*tensor]*step     // of constants that nodes make once
 	hands    []*hand               // of the If, Loop, Scan and calls that run, the innermost last
 	underway map[*tensor]*crossing // what SwapIn brings in the background
@@ -137,14 +139,21 @@ func (w *comparer) count() *ReferenceCheck {
 
 // before sees a step that is ready to run: results may overwrite its inputs.
 func (w *comparer) before(st *step) {
+	if st.f == st.f.s.main {
+		w.hands = w.hands[:0] // a run that failed leaves some
+	}
 	w.arrived(st)
 	switch {
-	case st.once, st.within != nil:
+	case st.once, st.within != nil, st.makesNothing():
 		return
 	case st.copies():
 		w.hands = append(w.hands, newHand(st))
 		return
 	case st.kernel == nil && w.state[st] != idle: // a constant of the file
+		return
+	}
+	if w.held = st.elements() * heldBytes; st.f.s.mem.take(w.held) != nil {
+		w.held, w.in, w.fault = 0, nil, fmt.Errorf("too little memory")
 		return
 	}
 	w.in, w.fault = w.inputs(st)
@@ -193,7 +202,7 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		out, err := reference.Node(maker.call.Node, maker.call.Version, in)
+		out, err := maker.evaluate(in)
 		if err != nil {
 			return nil, err
 		}
@@ -207,6 +216,9 @@ func (w *comparer) after(st *step) {
 	switch {
 	case st.once, st.within != nil:
 		return
+	case st.makesNothing():
+		w.settle(st, right) // but a shape, which the gate has seen
+		return
 	case st.copies():
 		h := w.hands[len(w.hands)-1]
 		w.hands = w.hands[:len(w.hands)-1]
@@ -216,12 +228,38 @@ func (w *comparer) after(st *step) {
 			w.off(st, name, err)
 		}
 		return
-	case st.kernel == nil && w.state[st] != idle, st.call.Node.IsSwapIn() && st.run == nil:
-		return // its first reader shows what came
+	case st.kernel == nil && w.state[st] != idle:
+		return
+	case st.call.Node.IsSwapIn() && st.run == nil: // its first reader shows what came
+	default:
+		w.compare(st)
 	}
-	w.compare(st)
-	w.in = nil
+	st.f.s.mem.give(w.held)
+	w.in, w.held = nil, 0
 }
+
+// heldBytes is what the evaluator takes for an element of an input or output: as
+// a float64 twice, and two of what it works with.
+const heldBytes = 32
+
+// elements is how many elements the inputs and outputs of a step have, and those of
+// the activation that it does. Outputs whose shape only the kernel finds count as
+// none.
+func (st *step) elements() int64 {
+	var n int64
+	for _, list := range [][]*tensor{st.in, st.out} {
+		for _, t := range list {
+			if t != nil && t.Shape != nil {
+				n = plus(n, int64(t.Len()))
+			}
+		}
+	}
+	return n
+}
+
+// makesNothing reports whether no output of a step that a kernel runs has an
+// element.
+func (st *step) makesNothing() bool { return st.kernel != nil && st.idle() }
 
 // compare holds the outputs of a step, with the activation that it has done as
 // well, against the evaluator's.
@@ -229,7 +267,7 @@ func (w *comparer) compare(st *step) {
 	last := st
 	out, err := []reference.Output(nil), w.fault
 	if err == nil {
-		out, err = reference.Node(st.call.Node, st.call.Version, w.in)
+		out, err = st.evaluate(w.in)
 	}
 	if err == nil && st.then != nil {
 		last = st.then
@@ -280,11 +318,29 @@ func (w *comparer) then(st *step, made reference.Output) ([]reference.Output, er
 		}
 		in = append(in, x)
 	}
-	out, err := reference.Node(st.call.Node, st.call.Version, in)
+	out, err := st.evaluate(in)
 	if err != nil {
 		return nil, err
 	}
 	return []reference.Output{out[0].After(made)}, nil
+}
+
+// evaluate has the evaluator compute a step. A run that is stopped does not wait
+// for it.
+func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err error) {
+	done := make(chan struct{})
+	go func() {
+		out, err = reference.Node(st.call.Node, st.call.Version, in)
+		close(done)
+	}()
+	s := st.f.s
+	select {
+	case <-done:
+	case <-s.ctx.Done():
+		s.pool.Stop()
+		s.pool.Poll()
+	}
+	return out, err
 }
 
 // settle gives a step a verdict unless it has a worse one.
@@ -334,13 +390,16 @@ func (w *comparer) once(st *step, run kernel.Run) {
 	defer aside.free()
 	defer func(place unsafe.Pointer) { out.At = place }(out.At)
 	out.At = aside.base
-	grown, err := s.scratchFor(st)
-	if err == nil && grown {
+	_, err = s.scratchFor(st)
+	if err == nil {
 		err = s.growScratch()
 	}
 	if err != nil {
 		w.skip(st, err)
 		return
+	}
+	if s.guard != nil {
+		st.useScratch(s.pool)
 	}
 	if err := run(s.pool); err != nil {
 		w.skip(st, err)

@@ -135,3 +135,34 @@ func TestReferenceSeesLostTerms(t *testing.T) {
 		})
 	}
 }
+
+// Nodes for which there is not enough memory beside the session's are not
+// compared, and it is said why.
+func TestReferenceKeepsToTheLimit(t *testing.T) {
+	n := newNet()
+	n.input("x", 100, 100)
+	n.node("Exp", "y", "x")
+	n.output("y", 100, 100)
+	path := filepath.Join(t.TempDir(), "exp.onnx")
+	n.write(t, path)
+	p, _ := program(t, path, passes.Options{})
+	x := []map[string]vm.Value{{"x": ramp([]graph.Dim{100, 100})}}
+	s, err := p.NewSession(vm.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := s.Memory().Bytes()
+	s.Close()
+	for _, c := range []struct {
+		beside   int64 // bytes for the evaluator
+		compared int
+	}{{1 << 10, 0}, {1 << 20, 1}} {
+		r, err := p.CheckReference(t.Context(), x, vm.Options{Workers: 1, MemoryLimit: own + c.beside})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Compared != c.compared || r.Uncompared["Exp"] != 1-c.compared || c.compared == 0 && r.Reasons["Exp"] != "too little memory" {
+			t.Errorf("%d bytes: %+v", c.beside, r)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"unsafe"
 
@@ -106,9 +105,6 @@ func reducedAxes(c *Call) ([]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		if drop[k] {
-			return nil, fmt.Errorf("axes %v name axis %d twice", axes, k)
-		}
 		drop[k] = true
 	}
 	return drop, nil
@@ -161,9 +157,12 @@ func reduceWhole[T integer, A int64 | uint64](c *Call, r *reduction, drop []bool
 	mean := c.Node.Op == "ReduceMean"
 	group := max(1, grain/max(terms, 1))
 	part := func(p, _ int) {
+		m := meter{c: c}
 		for o := p * group; o < min((p+1)*group, out.Len()); o++ {
+			m.add(1)
 			base, sum := offset(o, f.kept, f.keptStride), start
 			for k := range terms {
+				m.add(1)
 				sum = join(sum, A(data[T](x)[base+offset(k, f.reduced, f.reducedStride)]))
 			}
 			if mean && terms > 0 {

@@ -127,7 +127,7 @@ func makeNonMaxSuppression(c *Call) (Run, error) {
 			least = data[float32](c.In[4])[0]
 		}
 		if !(overlap >= 0 && overlap <= 1) {
-			return fmt.Errorf("input 3 is %v, expected an overlap of 0 to 1", overlap)
+			return fmt.Errorf("input 3: the overlap is %v, expected a number in [0, 1]", overlap)
 		}
 		images, classes, n := scores.Shape[0], scores.Shape[1], scores.Shape[2]
 		if n == 0 {
