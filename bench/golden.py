@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The plans of all test data, a line each: what a change that should change no plan leaves alone.
+
+Models of the zoo, planned as they are, as training steps, below a limit, with a host pool, and
+with every order strategy; bare problems, ordered and below a limit; buffers, placed. Each line
+has the case, the digest of the files that were written (without the tool's name and times),
+and the figures.
+
+    bench/golden.py > before.txt                                # the base, bin/onnxmem
+    bench/golden.py --binary PATH --against before.txt          # the change; exit 1: lines differ
+    bench/golden.py --only 'zoo/resnet.*'
+
+Python's standard library only.
+"""
+
+import argparse
+import concurrent.futures
+import difflib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STRATEGIES = "program greedy dfs bfs reverse-dfs ort-priority lpmf inductor-bfs inductor-dfs kahn-size".split()
+FIGURES = ("program_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "arena_bytes", "optimal", "fits", "feasible", "extra_cost_percent")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "bin/onnxmem")
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("ONNXMEM_DATA") or ROOT.parent / "shared/data"))
+    parser.add_argument("--against", type=pathlib.Path, help="lines of another run: print what differs")
+    parser.add_argument("--only", default="", help="regular expression of the cases")
+    args = parser.parse_args()
+    jobs = [(name, command) for name, command in cases(args.data) if re.search(args.only, name)]
+    with tempfile.TemporaryDirectory(prefix="onnxmem-golden-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        binary = args.binary.resolve()
+        lines = list(pool.map(lambda job: run(binary, pathlib.Path(folder), *job), jobs))
+    if not args.against:
+        print("\n".join(lines))
+        return 0
+    names = {name for name, _ in jobs}
+    before = [line for line in args.against.read_text().splitlines() if line.split()[0] in names]
+    changed = list(difflib.unified_diff(before, lines, str(args.against), str(args.binary), n=0, lineterm=""))
+    print("\n".join(changed) or f"{len(lines)} cases, none differs")
+    return 1 if changed else 0
+
+
+def cases(data):
+    """(name, arguments) of each case; OUT stands for a file of the case's own."""
+    models = sorted((data / "zoo").glob("*.onnx")) + sorted((data / "light").glob("*.onnx"))
+    for model in models:
+        plan = ("optimize", model, "OUT.onnx", "--allow-missing-weights", "--json")
+        name = f"{model.parent.name}/{model.stem}"
+        if model.stem.endswith("-dyn") and b"batch" in model.read_bytes():
+            plan = (*plan, "--dim=batch=8")
+        yield name, plan
+        yield name + "/train", (*plan, "--train", "--optimizer=adam")
+        yield name + "/limit", (*plan, "--limit=95%")
+        yield name + "/train-limit", (*plan, "--train", "--limit=75%", "--effort=fast")
+        yield name + "/train-swap", (*plan, "--train", "--limit=75%", "--host-link=16GB/s", "--effort=fast")
+        yield name + "/fast", (*plan, "--effort=fast", "--align=1", "--no-inplace")
+    for model in models[::6]:
+        for strategy in STRATEGIES:
+            yield f"{model.parent.name}/{model.stem}/{strategy}", ("optimize", model, "OUT.onnx", "--allow-missing-weights", "--json", f"--schedule={strategy}")
+    for folder in ("training", "open-orders", "budget"):
+        for problem in sorted((data / folder).glob("*.json*")):
+            name = f"{folder}/{problem.name.split('.json')[0]}"
+            yield name, ("order", problem, "--json", "--out=OUT.json")
+            if folder != "open-orders":
+                yield name + "/limit", ("order", problem, "--json", "--limit=50%", "--effort=fast", "--out=OUT.json")
+            yield name + "/area", ("order", problem, "--json", "--schedule-goal=area", "--effort=fast", "--out=OUT.json")
+    for table in sorted((data / "dsa").glob("*.csv")):
+        if table.name != "MANIFEST.csv":
+            yield f"dsa/{table.stem}", ("pack", table, "--json", "--out=OUT.csv")
+            yield f"dsa/{table.stem}/fast", ("pack", table, "--json", "--effort=fast", "--align=64", "--out=OUT.csv")
+
+
+def run(binary, folder, name, command):
+    work = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    done = subprocess.run([binary, *map(str, command)], cwd=work, capture_output=True, text=True, check=False)
+    digest = hashlib.sha256(str(done.returncode).encode())
+    figures = ""
+    if done.stdout:
+        result = json.loads(done.stdout)
+        result.pop("times_ms", None)
+        digest.update(json.dumps(result, sort_keys=True).encode())
+        figures = " ".join(f"{k}={result[k]}" for k in FIGURES if k in result)
+    else:
+        figures = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else ""
+    for path in sorted(work.iterdir()):
+        text = path.read_bytes()
+        if path.suffix == ".json":
+            text = re.sub(rb'"tool": ?"[^"]*"', b"", text)
+        digest.update(path.name.encode() + text)
+        path.unlink()
+    return f"{name} {done.returncode} {digest.hexdigest()[:16]} {figures}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
