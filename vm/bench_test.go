@@ -17,7 +17,7 @@ import (
 
 // BenchmarkStep runs models of $ONNXMEM_ZOO, a folder with weights.bin, on one
 // thread. best-ms is the fastest step: the machine may have other work.
-// bench/vm.py sets ONNX Runtime's time beside it.
+// bench/kernels.py sets ONNX Runtime's time beside it.
 func BenchmarkStep(b *testing.B) {
 	dir := os.Getenv("ONNXMEM_ZOO")
 	if dir == "" {

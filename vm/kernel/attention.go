@@ -117,11 +117,11 @@ func (a *attention) make(c *Call) func(w *work.Pool) {
 // zeros.
 func softmaxMasked(c *Call, row []float32) {
 	high := float32(math.Inf(-1))
-	c.steps(len(row), func(i, j int) {
+	for i, j := range c.pieces(len(row)) {
 		for _, x := range row[i:j] {
 			high = max(high, x)
 		}
-	})
+	}
 	if math.IsInf(float64(high), -1) {
 		clear(row)
 		return
@@ -281,11 +281,11 @@ func (a *attention) mask(c *Call) error {
 	a.edit = func(row []float32, b, h, i int) int {
 		shown(0, row, b, h, i)
 		if most != 0 {
-			c.steps(len(row), func(from, to int) {
+			for from, to := range c.pieces(len(row)) {
 				for j, x := range row[from:to] {
 					row[from+j] = most * float32(math.Tanh(float64(x/most)))
 				}
-			})
+			}
 		}
 		shown(1, row, b, h, i)
 		// Keys [from, to) may be seen.
@@ -308,20 +308,20 @@ func (a *attention) mask(c *Call) error {
 			first := b*step[0] + h*step[1] + i*step[2]
 			if m.Type == graph.Float32 {
 				added := span[float32](element[float32](m, first), width)
-				c.steps(width, func(from, to int) {
+				for from, to := range c.pieces(width) {
 					for j, x := range added[from:to] {
 						row[from+j] += x
 					}
-				})
+				}
 			} else {
 				mask := span[uint8](element[uint8](m, first), width)
-				c.steps(width, func(from, to int) {
+				for from, to := range c.pieces(width) {
 					for j, seen := range mask[from:to] {
 						if seen == 0 {
 							row[from+j] = least
 						}
 					}
-				})
+				}
 			}
 		}
 		to = max(to, 0)

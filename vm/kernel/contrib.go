@@ -49,7 +49,7 @@ func makeSkipLayerNorm(c *Call) (Run, error) {
 		s := span[float32](element[float32](x, row*n), n)
 		d := span[float32](element[float32](out, row*n), n)
 		added := span[float32](element[float32](skip, row*n%skip.Len()), n)
-		c.steps(n, func(from, to int) {
+		for from, to := range c.pieces(n) {
 			for i := from; i < to; i++ {
 				v := added[i] + s[i]
 				if c.Has(4) {
@@ -60,7 +60,7 @@ func makeSkipLayerNorm(c *Call) (Run, error) {
 			if c.HasOut(3) {
 				copy(span[float32](element[float32](c.Out[3], row*n+from), to-from), d[from:to])
 			}
-		})
+		}
 		mean, inverse := moments(c, d, epsilon)
 		if c.HasOut(1) {
 			put(c.Out[1], row, mean)
@@ -69,14 +69,14 @@ func makeSkipLayerNorm(c *Call) (Run, error) {
 			put(c.Out[2], row, inverse)
 		}
 		g := data[float32](c.In[2])
-		c.steps(n, func(from, to int) {
+		for from, to := range c.pieces(n) {
 			for i := from; i < to; i++ {
 				d[i] = float32((float64(d[i])-mean)*inverse) * g[i]
 				if c.Has(3) {
 					d[i] += data[float32](c.In[3])[i]
 				}
 			}
-		})
+		}
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Len()/max(n, 1), part)
@@ -133,13 +133,13 @@ func makeContribAttention(c *Call) (Run, error) {
 	a.q = lattice{nil, length * wide, size, wide}
 	a.k, a.v = a.q, a.q
 	a.edit = func(row []float32, b, _, i int) int {
-		c.steps(len(row), func(from, to int) {
+		for from, to := range c.pieces(len(row)) {
 			for j := from; j < to; j++ {
 				if causal && j > i || mask != nil && !visible(mask, b, j, length) {
 					row[j] += filter
 				}
 			}
-		})
+		}
 		return length
 	}
 	attend := a.make(c)

@@ -132,7 +132,9 @@ func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, erro
 		d.Plane(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
 		if more {
 			row := span[float32](element[float32](out, i*v.outputs()), v.outputs())
-			c.steps(len(row), func(from, to int) { finish.Row(row[from:to]) })
+			for from, to := range c.pieces(len(row)) {
+				finish.Row(row[from:to])
+			}
 		}
 	}
 	return func(pool *work.Pool) error {

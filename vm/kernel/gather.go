@@ -344,9 +344,9 @@ func makeOneHot(c *Call) (Run, error) {
 	}
 	depth, inner := out.Shape[k], count(out.Shape[k+1:])
 	return func(*work.Pool) error {
-		c.steps(out.Len(), func(from, to int) {
+		for from, to := range c.pieces(out.Len()) {
 			moveRow(unsafe.Add(out.At, from*width), values.At, to-from, 1, 0, width)
-		})
+		}
 		for i := range index.Len() {
 			if i&often == 0 {
 				c.poll()

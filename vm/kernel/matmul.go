@@ -269,11 +269,11 @@ func plainProduct[T number](p *product) (Run, error) {
 			}
 		}
 		if p.alpha != 1 {
-			p.c.steps(len(d), func(from, to int) {
+			for from, to := range p.c.pieces(len(d)) {
 				for j := from; j < to; j++ {
 					d[j] = T(float64(p.alpha) * float64(d[j]))
 				}
-			})
+			}
 		}
 	}
 	return func(w *work.Pool) error {

@@ -82,21 +82,21 @@ func planeMoments[T floating](c *Call, x *Tensor, ch, images, channels, n int) (
 	total := float64(images * n)
 	for i := range images {
 		s := span[T](element[T](x, (i*channels+ch)*n), n)
-		c.steps(n, func(from, to int) {
+		for from, to := range c.pieces(n) {
 			for _, v := range s[from:to] {
 				mean += float64(v)
 			}
-		})
+		}
 	}
 	mean /= total
 	for i := range images {
 		s := span[T](element[T](x, (i*channels+ch)*n), n)
-		c.steps(n, func(from, to int) {
+		for from, to := range c.pieces(n) {
 			for _, v := range s[from:to] {
 				d := float64(v) - mean
 				variance += d * d
 			}
-		})
+		}
 	}
 	return mean, variance / total
 }
@@ -134,23 +134,19 @@ func layerNorm[T floating](c *Call) (Run, error) {
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		mean, inverse := moments(c, s, epsilon)
-		c.steps(n, func(from, to int) {
+		for from, to := range c.pieces(n) {
 			for i := from; i < to; i++ {
 				d[i] = T((float64(s[i]) - mean) * inverse)
 			}
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
-				for j, g := 0, data[T](c.In[1]); j < m; j++ {
-					d[from+i+j] *= g[at+j*step]
-				}
+				multiplyBy(d[from+i:][:m], data[T](c.In[1])[at:], step)
 			})
 			if c.Has(2) {
 				shift.runs(row*n+from, to-from, func(i, m, at, step int) {
-					for j, b := 0, data[T](c.In[2]); j < m; j++ {
-						d[from+i+j] += b[at+j*step]
-					}
+					addTo(d[from+i:][:m], data[T](c.In[2])[at:], step)
 				})
 			}
-		})
+		}
 		if c.HasOut(1) {
 			put(c.Out[1], row, mean)
 		}
@@ -164,21 +160,49 @@ func layerNorm[T floating](c *Call) (Run, error) {
 	}, nil
 }
 
+// multiplyBy multiplies the elements of d by those of x, which lie step apart.
+func multiplyBy[T floating](d, x []T, step int) {
+	if step == 1 {
+		x = x[:len(d)]
+		for i := range d {
+			d[i] *= x[i]
+		}
+		return
+	}
+	for i := range d {
+		d[i] *= x[i*step]
+	}
+}
+
+// addTo adds to the elements of d those of x, which lie step apart.
+func addTo[T floating](d, x []T, step int) {
+	if step == 1 {
+		x = x[:len(d)]
+		for i := range d {
+			d[i] += x[i]
+		}
+		return
+	}
+	for i := range d {
+		d[i] += x[i*step]
+	}
+}
+
 // moments is the mean and 1/sqrt(variance + epsilon) of a row.
 func moments[T floating](c *Call, s []T, epsilon float64) (mean, inverse float64) {
-	c.steps(len(s), func(from, to int) {
+	for from, to := range c.pieces(len(s)) {
 		for _, v := range s[from:to] {
 			mean += float64(v)
 		}
-	})
+	}
 	mean /= float64(len(s))
 	variance := 0.0
-	c.steps(len(s), func(from, to int) {
+	for from, to := range c.pieces(len(s)) {
 		for _, v := range s[from:to] {
 			d := float64(v) - mean
 			variance += d * d
 		}
-	})
+	}
 	return mean, 1 / math.Sqrt(variance/float64(len(s))+epsilon)
 }
 
@@ -258,22 +282,20 @@ func rmsNorm[T floating](c *Call) (Run, error) {
 	part := func(row, _ int) {
 		d, s := span[T](element[T](out, row*n), n), span[T](element[T](x, row*n), n)
 		sum := 0.0
-		c.steps(n, func(from, to int) {
+		for from, to := range c.pieces(n) {
 			for _, v := range s[from:to] {
 				sum += float64(v) * float64(v)
 			}
-		})
+		}
 		inverse := 1 / math.Sqrt(sum/float64(n)+epsilon)
-		c.steps(n, func(from, to int) {
+		for from, to := range c.pieces(n) {
 			for i := from; i < to; i++ {
 				d[i] = T(float64(s[i]) * inverse)
 			}
 			scale.runs(row*n+from, to-from, func(i, m, at, step int) {
-				for j, g := 0, data[T](c.In[1]); j < m; j++ {
-					d[from+i+j] *= g[at+j*step]
-				}
+				multiplyBy(d[from+i:][:m], data[T](c.In[1])[at:], step)
 			})
-		})
+		}
 	}
 	return func(w *work.Pool) error {
 		w.For(rows, part)
@@ -309,7 +331,7 @@ func groupNorm[T floating](c *Call, instance bool) (Run, error) {
 		g := p % num
 		d, s := span[T](element[T](out, p*per*n), per*n), span[T](element[T](x, p*per*n), per*n)
 		mean, inverse := moments(c, s, epsilon)
-		c.steps(len(s), func(from, to int) {
+		for from, to := range c.pieces(len(s)) {
 			for i := from; i < to; i++ {
 				ch := g*per + i/n
 				if byGroup {
@@ -317,7 +339,7 @@ func groupNorm[T floating](c *Call, instance bool) (Run, error) {
 				}
 				d[i] = T((float64(s[i])-mean)*inverse)*data[T](c.In[1])[ch] + data[T](c.In[2])[ch]
 			}
-		})
+		}
 	}
 	return func(w *work.Pool) error {
 		w.For(x.Shape[0]*num, part)

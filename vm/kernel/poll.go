@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"iter"
+
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -33,6 +35,9 @@ func (m *meter) add(n int) {
 	}
 }
 
+// poll stays a call, so that add is inlined.
+//
+//go:noinline
 func (m *meter) poll() {
 	m.done = 0
 	m.c.poll()
@@ -46,11 +51,18 @@ func (m *meter) next(from, to int) int {
 	return to
 }
 
-// steps calls body for pieces [from, to) of n elements, and polls before each.
-func (c *Call) steps(n int, body func(from, to int)) {
-	for from := 0; from < n; from += work.PollEvery {
-		c.poll()
-		body(from, min(from+work.PollEvery, n))
+// pieces yields pieces [from, to) of n elements, and polls before each. The
+// compiler inlines it, so the loop over a piece keeps its sums in registers; a
+// function that took the body as a closure made rows of LayerNormalization five
+// times slower.
+func (c *Call) pieces(n int) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for from := 0; from < n; from += work.PollEvery {
+			c.poll()
+			if !yield(from, min(from+work.PollEvery, n)) {
+				return
+			}
+		}
 	}
 }
 
@@ -60,11 +72,17 @@ func (c *Call) copy(to, from []byte) {
 		copy(to, from)
 		return
 	}
-	c.steps(min(len(to), len(from)), func(i, j int) { copy(to[i:j], from[i:j]) })
+	for i, j := range c.pieces(min(len(to), len(from))) {
+		copy(to[i:j], from[i:j])
+	}
 }
 
 // clear makes all bytes 0.
-func (c *Call) clear(b []byte) { c.steps(len(b), func(i, j int) { clear(b[i:j]) }) }
+func (c *Call) clear(b []byte) {
+	for i, j := range c.pieces(len(b)) {
+		clear(b[i:j])
+	}
+}
 
 // sumOf is simd.Sum, with polls in a long row.
 func sumOf(c *Call, x []float32) float64 {
@@ -79,5 +97,7 @@ func sumOf(c *Call, x []float32) float64 {
 
 // fillAll is fill, with polls.
 func fillAll[T any](c *Call, d []T, v T) {
-	c.steps(len(d), func(i, j int) { fill(d[i:j], v) })
+	for i, j := range c.pieces(len(d)) {
+		fill(d[i:j], v)
+	}
 }

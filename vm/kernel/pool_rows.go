@@ -108,10 +108,13 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 			if x < 0 {
 				i, x = 1, x+s
 			}
-			for ; x < len(joined); x += s {
-				m.add(1)
-				line[i] = joined[x]
-				i++
+			for x < len(joined) {
+				end := min(len(joined), x+work.PollEvery*s)
+				m.add((end - x) / s)
+				for ; x < end; x += s {
+					line[i] = joined[x]
+					i++
+				}
 			}
 		}
 	}

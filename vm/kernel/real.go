@@ -78,7 +78,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 				}
 				for r := range m {
 					d := span[float32](element[float32](out, (first+i)*size+(row+r)*v.Stride+column), n)
-					p.c.steps(n, func(from, to int) { p.finish.Row(d[from:to]) })
+					for from, to := range p.c.pieces(n) {
+						p.finish.Row(d[from:to])
+					}
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"iter"
 	"math"
 	"unsafe"
 
@@ -235,34 +236,24 @@ func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
 		for o := p * group; o < min((p+1)*group, outputs); o++ {
 			m.add(1)
 			base := offset(o, f.kept, f.keptStride)
-			// rows calls body for the terms, some neighbours after the other.
-			rows := func(body func(row []T)) {
-				for k := range outer {
-					row := span[T](element[T](x, base+outerOffset(f, k, inner)), inner)
-					for from := 0; from < inner; {
-						to := m.next(from, inner)
-						body(row[from:to])
-						from = to
-					}
-				}
-			}
+			rows := termsOf[T](&m, x, base, f, outer, inner)
 			sum := r.start
 			switch {
 			case r.logSumExp:
 				high := math.Inf(-1)
 				sum = high
-				rows(func(row []T) {
+				for row := range rows {
 					for _, v := range row {
 						high = max(high, float64(v))
 					}
-				})
+				}
 				if terms > 0 {
 					total := 0.0
-					rows(func(row []T) {
+					for row := range rows {
 						for _, v := range row {
 							total += math.Exp(float64(v) - finite(high))
 						}
-					})
+					}
 					sum = finite(high) + math.Log(total)
 				}
 			case r.plainSum && x.Type == graph.Float32:
@@ -271,17 +262,17 @@ func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
 					sum += sumOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner))
 				}
 			case r.join == nil:
-				rows(func(row []T) {
+				for row := range rows {
 					for _, v := range row {
 						sum += r.term(float64(v))
 					}
-				})
+				}
 			default:
-				rows(func(row []T) {
+				for row := range rows {
 					for _, v := range row {
 						sum = r.join(sum, r.term(float64(v)))
 					}
-				})
+				}
 			}
 			data[T](out)[o] = T(r.end(sum, float64(terms)))
 		}
@@ -298,6 +289,23 @@ func finite(high float64) float64 {
 		return 0
 	}
 	return high
+}
+
+// termsOf yields the elements that one output reduces, some neighbours at a time:
+// outer rows of inner elements, the first at element base. It polls before each.
+func termsOf[T number](m *meter, x *Tensor, base int, f *folded, outer, inner int) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for k := range outer {
+			row := span[T](element[T](x, base+outerOffset(f, k, inner)), inner)
+			for from := 0; from < inner; {
+				to := m.next(from, inner)
+				if !yield(row[from:to]) {
+					return
+				}
+				from = to
+			}
+		}
+	}
 }
 
 // outerOffset is where row k of the reduced elements begins.
@@ -400,7 +408,7 @@ func softmaxLine[T floating](c *Call, d, s []T, step int, log bool) {
 // becomes NaN.
 func softmaxRow(c *Call, d, s []float32) {
 	high := [4]float32{s[0], s[0], s[0], s[0]}
-	c.steps(len(s), func(i, to int) {
+	for i, to := range c.pieces(len(s)) {
 		for ; i+4 <= to; i += 4 {
 			for l, x := range s[i : i+4] {
 				if x > high[l] {
@@ -411,9 +419,13 @@ func softmaxRow(c *Call, d, s []float32) {
 		for ; i < to; i++ {
 			high[0] = max(high[0], s[i])
 		}
-	})
+	}
 	shift := -max(high[0], high[1], high[2], high[3])
-	c.steps(len(s), func(from, to int) { simd.Exp(d[from:to], s[from:to], 1, shift) })
+	for from, to := range c.pieces(len(s)) {
+		simd.Exp(d[from:to], s[from:to], 1, shift)
+	}
 	scale := float32(1 / sumOf(c, d))
-	c.steps(len(s), func(from, to int) { simd.MulScalar(d[from:to], d[from:to], scale) })
+	for from, to := range c.pieces(len(s)) {
+		simd.MulScalar(d[from:to], d[from:to], scale)
+	}
 }

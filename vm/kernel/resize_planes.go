@@ -52,11 +52,11 @@ func resizePlanes(c *Call, in, out *Tensor, list []interpolation) Run {
 
 func narrowed(c *Call, list []float64) []float32 {
 	out := numbersOf[float32](c, len(list))
-	c.steps(len(list), func(from, to int) {
+	for from, to := range c.pieces(len(list)) {
 		for i := from; i < to; i++ {
 			out[i] = float32(list[i])
 		}
-	})
+	}
 	return out
 }
 

@@ -76,13 +76,13 @@ func makeCompress(c *Call) (Run, error) {
 		keep := data[uint8](cond)
 		keep = keep[:min(len(keep), n)]
 		found := 0
-		c.steps(len(keep), func(from, to int) {
+		for from, to := range c.pieces(len(keep)) {
 			for _, b := range keep[from:to] {
 				if b != 0 {
 					found++
 				}
 			}
-		})
+		}
 		shape := []int{found}
 		if k >= 0 {
 			shape = slices.Clone(in.Shape)
