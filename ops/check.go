@@ -42,10 +42,35 @@ func Check(c *Call) (open bool, err error) {
 	if err := s.check(f, c); err != nil {
 		return false, err
 	}
+	if err := c.checkFlags(); err != nil {
+		return false, err
+	}
 	if op.Check != nil && c.makes() {
 		err = op.Check(c)
 	}
 	return open, err
+}
+
+// flags are the attributes that every operator reads as yes or no.
+var flags = map[string]bool{
+	"align_corners": true, "allowzero": true, "antialias": true, "ceil_mode": true, "center_point_box": true,
+	"count_include_pad": true, "detect_negative": true, "detect_positive": true, "do_rotary": true,
+	"exclude_outside": true, "exclusive": true, "fmod": true, "input_forget": true, "interleaved": true,
+	"is_case_sensitive": true, "is_causal": true, "keepdims": true, "largest": true, "linear_before_reset": true,
+	"noop_with_empty_axes": true, "onesided": true, "periodic": true, "reverse": true, "saturate": true,
+	"select_last_index": true, "storage_order": true, "training_mode": true, "transA": true, "transB": true,
+	"transBatchA": true, "transBatchB": true, "unidirectional": true,
+}
+
+// checkFlags refuses a flag that is neither 0 nor 1: runtimes disagree on whether
+// any other number is yes.
+func (c *Call) checkFlags() error {
+	for _, a := range c.Node.Attrs {
+		if flags[a.Name] && a.Type == graph.AttrInt && uint64(a.Int) > 1 {
+			return c.Errf("%s is %d, expected 0 or 1", a.Name, a.Int)
+		}
+	}
+	return nil
 }
 
 // makes reports whether some output has an element, or may have. No kernel is run

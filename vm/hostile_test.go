@@ -218,6 +218,7 @@ func TestElementwiseAtTheEdge(t *testing.T) {
 		{doc: "a byte that is no bool", op: "Cast", attrs: attrs(attr("to", int(graph.Float32))), in: []vm.Value{octets(graph.Bool, []int{3}, 0, 1, 2)}, gives: []float64{0, 1, 1}},
 		{doc: "a byte that is no bool", op: "Not", in: []vm.Value{octets(graph.Bool, []int{3}, 0, 1, 2)}, gives: []float64{1, 0, 0}},
 		{doc: "bytes that are no bools", op: "And", in: []vm.Value{octets(graph.Bool, []int{3}, 0, 4, 2), octets(graph.Bool, []int{3}, 1, 3, 0)}, gives: []float64{0, 1, 0}},
+		{doc: "a flag that is neither yes nor no", op: "ReduceSum", attrs: attrs(attr("keepdims", 2)), in: []vm.Value{pair}, want: "keepdims is 2, expected 0 or 1"},
 		{doc: "an approximation that is none", op: "Gelu", attrs: attrs(attr("approximate", "erf")), in: []vm.Value{pair}, want: `approximate is "erf", expected one of ["none" "tanh"]`},
 		{doc: "an axis that is not there", op: "ReduceSum", in: []vm.Value{square, vm.Int64s([]int64{2}, 1)}, want: "axes is 2"},
 		{doc: "an axis twice", op: "ReduceSum", in: []vm.Value{square, vm.Int64s([]int64{1, -1}, 2)}, want: `output 0 "y0" is float32[1,1], expected float32[2,1]`},
