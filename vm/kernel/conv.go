@@ -190,43 +190,70 @@ func plainConv[T floating](c *Call, v *window, group int) (Run, error) {
 
 // convolve adds one channel of an image to d, tap by tap.
 func convolve[T floating](c *Call, d, x, weight []T, v *window) {
-	m, tap := meter{c: c}, 0
+	m, tap, rows := meter{c: c}, 0, v.out[0]*v.out[1]
 	for kd := range v.kernel[0] {
 		for kh := range v.kernel[1] {
 			for kw := range v.kernel[2] {
 				f := weight[tap]
 				tap++
-				fromW, toW := v.within(2, kw)
-				for od := range v.out[0] {
-					id := od*v.stride[0] - v.pads[0] + kd*v.dil[0]
-					if uint(id) >= uint(v.in[0]) {
-						continue
-					}
-					for oh := range v.out[1] {
-						ih := oh*v.stride[1] - v.pads[1] + kh*v.dil[1]
-						m.add(1)
-						if uint(ih) >= uint(v.in[1]) {
-							continue
-						}
-						for from := fromW; from < toW; {
-							to := m.next(from, toW)
-							row := d[(od*v.out[1]+oh)*v.out[2]:][from:to]
-							at := (id*v.in[1]+ih)*v.in[2] + from*v.stride[2] - v.pads[2] + kw*v.dil[2]
-							from = to
-							if v.stride[2] == 1 {
-								for p, y := range x[at : at+len(row)] {
-									row[p] += f * y
-								}
-								continue
-							}
-							for p := range row {
-								row[p] += f * x[at+p*v.stride[2]]
-							}
-						}
-					}
+				if from, to := v.within(2, kw); rows*(to-from) <= work.PollEvery {
+					m.add(rows*(to-from) + 1)
+					addTap(d, x, f, v, kd, kh, kw, 0, rows, from, to)
+					continue
 				}
+				v.eachBlock(&m, kw, func(first, last, from, to int) { addTap(d, x, f, v, kd, kh, kw, first, last, from, to) })
 			}
 		}
+	}
+}
+
+// addTap adds to d what one tap of a kernel sees: of output rows [first, last),
+// counted over the first two axes, the places [from, to).
+func addTap[T floating](d, x []T, f T, v *window, kd, kh, kw, first, last, from, to int) {
+	for o := first; o < last && from < to; {
+		od := 0
+		if o > 0 {
+			od = o / v.out[1]
+		}
+		end := min(last, (od+1)*v.out[1])
+		id, ih := od*v.stride[0]-v.pads[0]+kd*v.dil[0], (o-od*v.out[1])*v.stride[1]-v.pads[1]+kh*v.dil[1]
+		if uint(id) >= uint(v.in[0]) {
+			o = end
+			continue
+		}
+		for ; o < end; o, ih = o+1, ih+v.stride[1] {
+			if uint(ih) >= uint(v.in[1]) {
+				continue
+			}
+			row := d[o*v.out[2]:][from:to]
+			at := (id*v.in[1]+ih)*v.in[2] + from*v.stride[2] - v.pads[2] + kw*v.dil[2]
+			if v.stride[2] == 1 {
+				for p, y := range x[at : at+len(row)] {
+					row[p] += f * y
+				}
+				continue
+			}
+			for p := range row {
+				row[p] += f * x[at+p*v.stride[2]]
+			}
+		}
+	}
+}
+
+// eachBlock cuts what tap k of the third axis sees, where that is much, into blocks
+// between which a meter counts: output rows [first, last), counted over the first two axes, and
+// their places [from, to).
+func (v *window) eachBlock(m *meter, k int, block func(first, last, from, to int)) {
+	rows := v.out[0] * v.out[1]
+	for from, end := v.within(2, k); from < end; {
+		to := min(end, from+work.PollEvery)
+		high := max(1, work.PollEvery/(to-from))
+		for first := 0; first < rows; first += high {
+			last := min(first+high, rows)
+			m.add((last - first) * (to - from))
+			block(first, last, from, to)
+		}
+		from = to
 	}
 }
 

@@ -95,8 +95,23 @@ func sumOf(c *Call, x []float32) float64 {
 	return sum + simd.Sum(x)
 }
 
-// fillAll is fill, with polls.
+// copyAll copies elements, with polls where they are many.
+func copyAll[T any](c *Call, d, s []T) {
+	if len(s) <= work.PollEvery {
+		copy(d, s)
+		return
+	}
+	for i, j := range c.pieces(len(s)) {
+		copy(d[i:j], s[i:j])
+	}
+}
+
+// fillAll is fill, with polls where there is much to fill.
 func fillAll[T any](c *Call, d []T, v T) {
+	if len(d) <= work.PollEvery {
+		fill(d, v)
+		return
+	}
 	for i, j := range c.pieces(len(d)) {
 		fill(d[i:j], v)
 	}

@@ -19,6 +19,8 @@ type rowPool struct {
 	finish func(row []float32, od, oh int) // of a row of the output; nil: it is done
 	length int                             // of a row of one residue of the stride
 	each   int
+
+	begin, end int // the taps along a row that see the image somewhere
 }
 
 // mostResidues bounds the stride that is taken out of a row: of a larger one few
@@ -41,6 +43,7 @@ func newRowPool(c *Call, v *window, start float32, join func(dst, a, b []float32
 		r.length = v.in[2]/s + 2
 		lines = s
 	}
+	r.begin, r.end = v.seen(2)
 	r.each = c.Each(mul(4, v.in[2]+lines*r.length))
 	return r
 }
@@ -64,16 +67,13 @@ func (r *rowPool) run(x, out *Tensor) Run {
 				for kd := fromD; kd < toD; kd++ {
 					for kh := fromH; kh < toH; kh++ {
 						s := in[((startD+kd*v.dil[0])*v.in[1]+startH+kh*v.dil[1])*v.in[2]:][:v.in[2]]
-						for i := 0; i < len(s); {
-							to := m.next(i, len(s))
-							if first {
-								copy(joined[i:to], s[i:to])
-							} else {
-								r.join(joined[i:to], joined[i:to], s[i:to])
-							}
-							i = to
+						if first {
+							copyAll(r.c, joined, s)
+						} else {
+							r.add(joined, s)
 						}
 						first = false
+						m.add(len(s))
 					}
 				}
 				if first {
@@ -94,6 +94,17 @@ func (r *rowPool) run(x, out *Tensor) Run {
 	}
 }
 
+// add joins s to d, and polls where they are long.
+func (r *rowPool) add(d, s []float32) {
+	if len(d) <= work.PollEvery {
+		r.join(d, d, s)
+		return
+	}
+	for from, to := range r.c.pieces(len(d)) {
+		r.join(d[from:to], d[from:to], s[from:to])
+	}
+}
+
 // along joins the taps of a row.
 func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer) {
 	v := r.v
@@ -109,8 +120,8 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 				i, x = 1, x+s
 			}
 			for x < len(joined) {
-				end := min(len(joined), x+work.PollEvery*s)
-				m.add((end - x) / s)
+				end := min(len(joined), x+work.PollEvery)
+				m.add(end - x)
 				for ; x < end; x += s {
 					line[i] = joined[x]
 					i++
@@ -118,11 +129,10 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 			}
 		}
 	}
-	begin, end := v.seen(2)
-	for k := begin; k < end; k++ {
-		m.add(1)
+	for k := r.begin; k < r.end; k++ {
 		from, to := v.within(2, k)
 		if from >= to {
+			m.add(1)
 			continue
 		}
 		shift := k * v.dil[2]
@@ -141,11 +151,8 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 			at = from + shift/s - first
 		}
 		line = line[at : at+to-from]
-		for d := row[from:to]; len(d) > 0; {
-			n := m.next(0, len(d))
-			r.join(d[:n], d[:n], line[:n])
-			d, line = d[n:], line[n:]
-		}
+		r.add(row[from:to], line)
+		m.add(to - from)
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 var reductions = family{"", []Kernel{
 	{Name: "ReduceSum", Make: reduce(reduction{plainSum: true, term: same, end: whole})},
 	{Name: "ReduceMean", Make: reduce(reduction{plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
-	{Name: "ReduceSumSquare", Make: reduce(reduction{term: squared, end: whole})},
+	{Name: "ReduceSumSquare", Make: reduce(reduction{squares: true, term: squared, end: whole})},
 	{Name: "ReduceL1", Make: reduce(reduction{term: math.Abs, end: whole})},
-	{Name: "ReduceL2", Make: reduce(reduction{term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
+	{Name: "ReduceL2", Make: reduce(reduction{squares: true, term: squared, end: func(sum, _ float64) float64 { return math.Sqrt(sum) }})},
 	{Name: "ReduceLogSum", Make: reduce(reduction{term: same, end: func(sum, _ float64) float64 { return math.Log(sum) }})},
 	{Name: "ReduceLogSumExp", Make: reduce(reduction{logSumExp: true, term: same, end: whole})},
 	{Name: "ReduceProd", Make: reduce(reduction{start: 1, join: func(a, b float64) float64 { return a * b }, term: same, end: whole})},
@@ -34,6 +34,7 @@ type reduction struct {
 	end       func(sum, n float64) float64
 	logSumExp bool
 	plainSum  bool // terms are the elements as they are, and are added
+	squares   bool // terms are the squares, and are added
 }
 
 func same(x float64) float64       { return x }
@@ -236,23 +237,18 @@ func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
 		for o := p * group; o < min((p+1)*group, outputs); o++ {
 			m.add(1)
 			base := offset(o, f.kept, f.keptStride)
-			rows := termsOf[T](&m, x, base, f, outer, inner)
 			sum := r.start
 			switch {
 			case r.logSumExp:
 				high := math.Inf(-1)
 				sum = high
-				for row := range rows {
-					for _, v := range row {
-						high = max(high, float64(v))
-					}
+				for row := range termsOf[T](&m, x, base, f, outer, inner) {
+					high = highestOf(high, row)
 				}
 				if terms > 0 {
 					total := 0.0
-					for row := range rows {
-						for _, v := range row {
-							total += math.Exp(float64(v) - finite(high))
-						}
+					for row := range termsOf[T](&m, x, base, f, outer, inner) {
+						total = addExps(total, row, finite(high))
 					}
 					sum = finite(high) + math.Log(total)
 				}
@@ -261,17 +257,17 @@ func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
 					m.add(inner)
 					sum += sumOf(c, span[float32](element[T](x, base+outerOffset(f, k, inner)), inner))
 				}
+			case r.squares:
+				for row := range termsOf[T](&m, x, base, f, outer, inner) {
+					sum = addSquares(sum, row)
+				}
 			case r.join == nil:
-				for row := range rows {
-					for _, v := range row {
-						sum += r.term(float64(v))
-					}
+				for row := range termsOf[T](&m, x, base, f, outer, inner) {
+					sum = addTerms(sum, row, r.term)
 				}
 			default:
-				for row := range rows {
-					for _, v := range row {
-						sum = r.join(sum, r.term(float64(v)))
-					}
+				for row := range termsOf[T](&m, x, base, f, outer, inner) {
+					sum = joinTerms(sum, row, r.term, r.join)
 				}
 			}
 			data[T](out)[o] = T(r.end(sum, float64(terms)))
@@ -289,6 +285,44 @@ func finite(high float64) float64 {
 		return 0
 	}
 	return high
+}
+
+// What follows runs over a row: in functions of their own, so that the sum is a
+// register.
+
+func highestOf[T number](high float64, row []T) float64 {
+	for _, v := range row {
+		high = max(high, float64(v))
+	}
+	return high
+}
+
+func addExps[T number](sum float64, row []T, shift float64) float64 {
+	for _, v := range row {
+		sum += math.Exp(float64(v) - shift)
+	}
+	return sum
+}
+
+func addSquares[T number](sum float64, row []T) float64 {
+	for _, v := range row {
+		sum += float64(v) * float64(v)
+	}
+	return sum
+}
+
+func addTerms[T number](sum float64, row []T, term func(float64) float64) float64 {
+	for _, v := range row {
+		sum += term(float64(v))
+	}
+	return sum
+}
+
+func joinTerms[T number](sum float64, row []T, term func(float64) float64, join func(a, b float64) float64) float64 {
+	for _, v := range row {
+		sum = join(sum, term(float64(v)))
+	}
+	return sum
 }
 
 // termsOf yields the elements that one output reduces, some neighbours at a time:
@@ -372,35 +406,40 @@ func softmaxLine[T floating](c *Call, d, s []T, step int, log bool) {
 		softmaxRow(c, f32, any(s).([]float32))
 		return
 	}
-	m := meter{c: c}
+	n := (len(s)-1)/step + 1
 	high := s[0]
-	for i := step; i < len(s); i += step {
-		m.add(1)
-		high = max(high, s[i])
+	for from, to := range c.pieces(n) {
+		for i := from; i < to; i++ {
+			high = max(high, s[i*step])
+		}
 	}
 	sum := 0.0
 	if log {
-		for i := 0; i < len(s); i += step {
-			m.add(1)
-			sum += math.Exp(float64(s[i] - high))
+		for from, to := range c.pieces(n) {
+			for i := from; i < to; i++ {
+				sum += math.Exp(float64(s[i*step] - high))
+			}
 		}
 		l := T(math.Log(sum))
-		for i := 0; i < len(s); i += step {
-			m.add(1)
-			d[i] = s[i] - high - l
+		for from, to := range c.pieces(n) {
+			for i := from; i < to; i++ {
+				d[i*step] = s[i*step] - high - l
+			}
 		}
 		return
 	}
-	for i := 0; i < len(s); i += step {
-		m.add(1)
-		e := math.Exp(float64(s[i] - high))
-		d[i] = T(e)
-		sum += e
+	for from, to := range c.pieces(n) {
+		for i := from; i < to; i++ {
+			e := math.Exp(float64(s[i*step] - high))
+			d[i*step] = T(e)
+			sum += e
+		}
 	}
 	scale := T(1 / sum)
-	for i := 0; i < len(d); i += step {
-		m.add(1)
-		d[i] *= scale
+	for from, to := range c.pieces(n) {
+		for i := from; i < to; i++ {
+			d[i*step] *= scale
+		}
 	}
 }
 
