@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/vm"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // TestNodeTestsAgainstReference holds every node that ONNX's operator tests run,
@@ -66,7 +65,7 @@ func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) e
 		return err
 	}
 	err = check(p, inputs)
-	if errors.Is(err, kernel.ErrUnsupported) { // of a node that is prepared when it runs
+	if errors.Is(err, vm.ErrUnsupported) { // of a node that is prepared when it runs
 		return fmt.Errorf("%w: %w", errUnclaimed, err)
 	}
 	return err

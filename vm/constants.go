@@ -13,7 +13,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
-	"github.com/onnxmem/onnxmem/vm/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // constants is where the elements of initializers and of Constant nodes lie:

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // control prepares a node that holds graphs or calls a local function. special

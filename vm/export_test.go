@@ -1,8 +1,8 @@
 package vm
 
 import (
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // SetMostInline changes how many bytes of elements a file holds itself, and

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/vm/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // frame is a graph that can be run: the main graph, a body, or a local function

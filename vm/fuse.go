@@ -1,6 +1,6 @@
 package vm
 
-import "github.com/onnxmem/onnxmem/vm/kernel"
+import "github.com/onnxmem/onnxmem/vm/internal/kernel"
 
 // activation finds the node that the plan lets overwrite what st makes, if that
 // is an activation that st can do as well, and nobody else reads what it

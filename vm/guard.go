@@ -8,9 +8,9 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/pages"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // Guard says whether tensors lie in pages of their own, and where in them.

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // loop is a Loop node: the body takes the number of the iteration, the condition

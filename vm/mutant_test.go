@@ -12,8 +12,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // spoilt makes kernels of an operator wrong until the test ends: spoil sees each

@@ -22,7 +22,6 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 // nodeTest is one of ONNX's operator tests: files by name.
@@ -136,7 +135,7 @@ func (k *nodeTest) runIn(p *vm.Program, opt vm.Options) error {
 		return err
 	}
 	out, err := s.Run(context.Background(), inputs)
-	if errors.Is(err, kernel.ErrUnsupported) {
+	if errors.Is(err, vm.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", errUnclaimed, err)
 	}
 	if err != nil {

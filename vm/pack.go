@@ -3,7 +3,7 @@ package vm
 import (
 	"unsafe"
 
-	"github.com/onnxmem/onnxmem/vm/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // Pack implements kernel.Runtime: constants are packed once for all sessions.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/vm/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // poison fills bytes that nothing may read. It is a number that signals as a

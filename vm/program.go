@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // Program is a planned model that is ready to run. It is shared by sessions, and
@@ -122,6 +123,10 @@ func (u *unsupported) add(label, op string, err error) {
 
 // ErrNoKernel says that an operator has no kernel.
 var ErrNoKernel = errors.New("no kernel for this operator")
+
+// ErrUnsupported says that an operator has a kernel, but none for the dtypes or
+// attributes of the node.
+var ErrUnsupported = kernel.ErrUnsupported
 
 // err names the first node, and all operators that are missing.
 func (u *unsupported) err() error {

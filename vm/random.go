@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // Filled makes a value for a graph input, each element of it x.

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
-	"github.com/onnxmem/onnxmem/vm/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // loopInputs are values for loops.onnx: four turns of a Loop, a Scan of four slices.
@@ -133,6 +133,35 @@ func TestReferenceSeesLostTerms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A node that computes another operator gives the same bits planned and unplanned;
+// only the reference can tell.
+func TestOnlyTheReferenceSeesAnotherOperator(t *testing.T) {
+	n := newNet()
+	n.input("x", 1, 3, 5, 5)
+	n.node("GlobalAveragePool", "y", "x")
+	n.output("y", 1, 3, 1, 1)
+	path := filepath.Join(t.TempDir(), "pool.onnx")
+	n.write(t, path)
+	pool := kernel.Lookup("", "GlobalAveragePool")
+	was := pool.Make
+	t.Cleanup(func() { pool.Make = was })
+	pool.Make = kernel.Lookup("", "GlobalMaxPool").Make
+	p, _ := program(t, path, passes.Options{})
+	x := []map[string]vm.Value{noise(p)}
+	bits, err := p.CheckRun(t.Context(), x, vm.Options{})
+	if err != nil || !bits.Identical() {
+		t.Errorf("CheckRun: %+v, %v, expected the same bits", bits, err)
+	}
+	r, err := p.CheckReference(t.Context(), x, vm.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := path + `: node "y" (GlobalAveragePool): tensor "y": element `
+	if r.Wrong != 1 || !strings.HasPrefix(r.First.Error(), want) {
+		t.Errorf("%d wrong: %v, expected %q", r.Wrong, r.First, want)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
-	"github.com/onnxmem/onnxmem/vm/kernel"
 )
 
 var errEnough = errors.New("that is enough")

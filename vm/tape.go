@@ -12,7 +12,7 @@ import (
 	gotensor "gorgonia.org/tensor"
 
 	"github.com/onnxmem/onnxmem/internal/bug"
-	"github.com/onnxmem/onnxmem/vm/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // token is the one type of all gorgonia nodes; what they make stands in frames.

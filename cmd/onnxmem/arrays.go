@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 	"github.com/onnxmem/onnxmem/internal/npy"
 	"github.com/onnxmem/onnxmem/internal/readable"
@@ -29,7 +31,7 @@ func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	}
 	values := map[string]vm.Value{}
 	for name, a := range arrays {
-		if values[name], err = vm.FromArray(a); err != nil {
+		if values[name], err = fromArray(a); err != nil {
 			return nil, refusedf(path, "%s: %w", name, err)
 		}
 	}
@@ -48,7 +50,7 @@ func readValue(name, path string, room int64) (vm.Value, error) {
 		if err != nil {
 			return vm.Value{}, refusedf(path, "%w", err)
 		}
-		v, err := vm.FromArray(a)
+		v, err := fromArray(a)
 		if err != nil {
 			return vm.Value{}, refusedf(path, "%w", err)
 		}
@@ -69,7 +71,7 @@ func writeArrays(path string, program *vm.Program, out map[string]vm.Value) erro
 	return writeWith(path, func(w io.Writer) error {
 		z := npy.NewZipWriter(w)
 		for _, t := range program.Outputs() {
-			if err := z.Write(t.Name, out[t.Name].Array()); err != nil {
+			if err := z.Write(t.Name, toArray(out[t.Name])); err != nil {
 				return err
 			}
 		}
@@ -81,7 +83,7 @@ func writeArrays(path string, program *vm.Program, out map[string]vm.Value) erro
 func writeValue(path, name string, v vm.Value) error {
 	return writeWith(path, func(w io.Writer) error {
 		if strings.HasSuffix(path, ".npy") {
-			return npy.Write(w, v.Array())
+			return npy.Write(w, toArray(v))
 		}
 		_, err := w.Write(v.Tensor(name))
 		return err
@@ -99,4 +101,32 @@ func writeWith(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return f.Commit(false)
+}
+
+// descrs are numpy's names of dtypes.
+var descrs = map[graph.DType]string{
+	graph.Float32: "<f4", graph.Float64: "<f8", graph.Float16: "<f2", graph.Bool: "|b1",
+	graph.Int64: "<i8", graph.Int32: "<i4", graph.Int16: "<i2", graph.Int8: "|i1",
+	graph.Uint64: "<u8", graph.Uint32: "<u4", graph.Uint16: "<u2", graph.Uint8: "|u1",
+	graph.Complex64: "<c8", graph.Complex128: "<c16",
+}
+
+// fromArray converts an array that was read from one of numpy's files.
+func fromArray(a *npy.Array) (vm.Value, error) {
+	for d, name := range descrs {
+		if a.Descr == name || len(name) > 1 && name[0] == '|' && a.Descr[1:] == name[1:] {
+			return vm.Value{Type: d, Shape: a.Shape, Data: a.Data}, nil
+		}
+	}
+	return vm.Value{}, fmt.Errorf("element type %q: expected a number or bool", a.Descr)
+}
+
+// toArray converts a value for one of numpy's files. A dtype that numpy lacks is
+// written as raw bytes of its width.
+func toArray(v vm.Value) *npy.Array {
+	name, ok := descrs[v.Type]
+	if !ok {
+		name = fmt.Sprintf("|V%d", max(1, v.Type.Bits()/8))
+	}
+	return &npy.Array{Descr: name, Shape: v.Shape, Data: v.Data}
 }

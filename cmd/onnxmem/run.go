@@ -247,25 +247,19 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	}
 	first := maps.Clone(params.values)
 	maps.Copy(first, inputs)
-	check, err := c.check(ctx, program, opt, first, inputs, r)
+	bits, err := c.check(ctx, program, opt, first, inputs, r)
 	if err != nil {
 		return err
 	}
-	wrong, err := c.reference(ctx, program, opt, first, inputs, r)
+	found, err := c.reference(ctx, program, opt, first, inputs, r)
 	if err != nil {
 		return err
 	}
 	if err := c.print(e, r); err != nil {
 		return err
 	}
-	if wrong != nil {
-		return &failure{exitFailed, fmt.Sprintf("differs from the reference: %v%s", wrong, besides(r.Reference.Wrong-1))}
-	}
-	if check != nil && !check.Identical() {
-		if check.First != nil {
-			return &failure{exitFailed, fmt.Sprintf("differs from an unplanned run: %v", check.First)}
-		}
-		return &failure{exitFailed, "differs from an unplanned run"}
+	if err := verdict(bits, found); err != nil {
+		return err
 	}
 	if err := params.Close(); err != nil { // it may be what is replaced now
 		return err
@@ -308,9 +302,8 @@ func besideSession(opt vm.Options) vm.Options {
 	return opt
 }
 
-// reference compares every node with the plain evaluator, if that was asked for. It
-// gives the first node that is wrong.
-func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (wrong, err error) {
+// reference compares every node with the plain evaluator, if the user asked for it.
+func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.ReferenceCheck, error) {
 	if c.Check != checkReference {
 		return nil, nil
 	}
@@ -319,14 +312,34 @@ func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Opti
 	if err != nil {
 		return nil, err
 	}
-	r.Reference = &runReference{
+	r.Reference = summarize(found, time.Since(began))
+	return found, nil
+}
+
+// summarize converts the findings to what --json prints.
+func summarize(found *vm.ReferenceCheck, took time.Duration) *runReference {
+	r := &runReference{
 		Compared: found.Compared, Uncompared: found.Uncompared, Idle: found.Idle, Wrong: found.Wrong,
-		Worst: found.Worst, WorstAt: found.WorstAt, Seconds: time.Since(began).Seconds(),
+		Worst: found.Worst, WorstAt: found.WorstAt, Seconds: took.Seconds(),
 	}
 	if found.First != nil {
-		r.Reference.First = found.First.Error()
+		r.First = found.First.Error()
 	}
-	return found.First, nil
+	return r
+}
+
+// verdict fails, with exit status 1, where one of the checks found a difference. A
+// check that did not run is nil.
+func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
+	switch {
+	case reference != nil && reference.First != nil:
+		return &failure{exitFailed, fmt.Sprintf("differs from the reference: %v%s", reference.First, besides(reference.Wrong-1))}
+	case bits == nil || bits.Identical():
+		return nil
+	case bits.First != nil:
+		return &failure{exitFailed, fmt.Sprintf("differs from an unplanned run: %v", bits.First)}
+	}
+	return &failure{exitFailed, "differs from an unplanned run"}
 }
 
 func (c *runCmd) options() vm.Options {
