@@ -116,7 +116,6 @@ func (s *trainer) input(name string, elem graph.DType, shape []int64) ID {
 		s.fail(err)
 		return t
 	}
-	s.g.Tensors[t].Input = true
 	s.g.Inputs = append(s.g.Inputs, t)
 	return t
 }

@@ -249,22 +249,19 @@ func (s *trainer) finish() error {
 		t := g.Tensors[u.old]
 		p := params.NewTensor(t.Name)
 		params.Tensors[p].Data, params.Tensors[p].Type = t.Data, t.Type
-		t.Data, t.Input = nil, true
+		t.Data = nil
 		g.Inputs = append(g.Inputs, u.old)
 	}
 	updates := s.updateNames() // before indices change
 	s.prune()
-	outputs, opaque := map[ID]bool{}, map[ID]bool{}
-	for _, t := range g.Outputs {
-		outputs[t] = true
-	}
+	g.Link()
+	opaque := map[ID]bool{}
 	for _, n := range g.Nodes {
 		for _, t := range n.Outputs {
 			opaque[t] = !n.Meaning.Known && ops.Lookup(n.Domain, n.Op) == nil // only value_info describes it
 		}
 	}
 	for i, t := range g.Tensors {
-		t.Output = outputs[ID(i)]
 		if t.Input || t.Output || opaque[ID(i)] {
 			t.Declared = &graph.Declared{Type: t.Type, Symbols: make([]string, len(t.Type.Shape))}
 		} else {
@@ -272,7 +269,6 @@ func (s *trainer) finish() error {
 		}
 	}
 	g.Span = graph.Span{}
-	g.Link()
 	m := s.source
 	functions := []*graph.Function(nil)
 	if s.fuse != nil && len(s.fuse.functions) > 0 {
@@ -343,8 +339,11 @@ func (s *trainer) prune() {
 			n.Reads(func(t ID) { stack = append(stack, t) })
 		}
 	}
+	for _, t := range g.Inputs {
+		read[t] = true // stays, although nothing may read it
+	}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return !needed[n] })
 	g.DropTensors(func(t ID) bool {
-		return !read[t] && !g.Tensors[t].Input && (maker[t] == nil || !needed[maker[t]])
+		return !read[t] && (maker[t] == nil || !needed[maker[t]])
 	})
 }

@@ -34,11 +34,18 @@ func (n *Node) Reads(f func(TensorID)) {
 	}
 }
 
-// Link fills in Maker, Out and Readers of all tensors from the nodes' inputs
-// and outputs. Nodes must make each tensor once.
+// Link fills in what tensors say of the graph around them: Maker, Out and
+// Readers from the nodes, Input and Output from the graph's lists. Nodes must
+// make each tensor once.
 func (g *Graph) Link() {
 	for _, t := range g.Tensors {
-		t.Maker, t.Out, t.Readers = None, 0, nil
+		t.Maker, t.Out, t.Readers, t.Input, t.Output = None, 0, nil, false, false
+	}
+	for _, t := range g.Inputs {
+		g.Tensors[t].Input = true
+	}
+	for _, t := range g.Outputs {
+		g.Tensors[t].Output = true
 	}
 	for i, n := range g.Nodes {
 		for k, t := range n.Outputs {

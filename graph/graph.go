@@ -226,13 +226,15 @@ func (n *Node) OpName() string {
 
 // Tensor is a value.
 type Tensor struct {
-	Name    string
+	Name string
+
+	// Link fills these in from the graph's nodes, Inputs and Outputs.
 	Maker   NodeID   // the node that makes it, None for inputs, initializers and captures
 	Out     int      // which output of Maker it is
 	Readers []NodeID // nodes that read it, bodies included; ascending, each once
+	Input   bool     // a graph input
+	Output  bool     // a graph output
 
-	Input   bool  // a graph input
-	Output  bool  // a graph output
 	Capture bool  // of an outer scope
 	Data    *Data // the elements, for an initializer
 

@@ -262,7 +262,7 @@ func (r *repeater) swap(k int, back bool) error {
 		from, op, suffix = r.hosts[k], SwapIn, "/back"
 	}
 	made := *r.tensors[from].tensor
-	made.Input, made.Capture, made.Data, made.Declared = false, false, nil, nil
+	made.Capture, made.Data, made.Declared = false, nil, nil
 	id := TensorID(len(r.tensors))
 	r.tensors = append(r.tensors, instance{tensor: &made, old: t, root: None, suffix: suffix})
 	if back {
@@ -319,12 +319,10 @@ func (r *repeater) commit() {
 	}
 	g.Nodes, g.Tensors = nodes, g.Tensors[:0:0]
 	for _, t := range r.tensors {
-		t.tensor.Output = false
 		g.Tensors = append(g.Tensors, t.tensor)
 	}
 	for i, t := range g.Outputs {
 		g.Outputs[i] = r.now[t]
-		g.Tensors[r.now[t]].Output = true
 	}
 	g.Link()
 	nameCaptures(g)

@@ -74,7 +74,6 @@ func swapFunction(name string, version int64) *Function {
 	b := &Graph{}
 	x, y := b.NewTensor("x"), b.NewTensor("y")
 	b.Inputs, b.Outputs = []TensorID{x}, []TensorID{y}
-	b.Tensors[x].Input, b.Tensors[y].Output = true, true
 	b.Nodes = []*Node{{Op: "Identity", Inputs: []TensorID{x}, Outputs: []TensorID{y}}}
 	b.Link()
 	return &Function{Domain: SwapDomain, Name: name, Opsets: []Opset{{Version: version}}, Body: b}

@@ -113,8 +113,7 @@ func (b *builder) dim(name string) int64 {
 // input adds a graph input.
 func (b *builder) input(name string, elem graph.DType, shape ...int64) value {
 	v := b.tensor(b.unique(name), shape)
-	t := b.g.Tensors[v.id]
-	t.Input, t.Declared = true, b.declared(elem, shape)
+	b.g.Tensors[v.id].Declared = b.declared(elem, shape)
 	b.g.Inputs = append(b.g.Inputs, v.id)
 	for axis, n := range shape {
 		if _, carried := b.carriers[n]; n < 0 && !carried {
@@ -127,7 +126,7 @@ func (b *builder) input(name string, elem graph.DType, shape ...int64) value {
 // output makes a float32 value a graph output under that name.
 func (b *builder) output(name string, v value) {
 	t := b.g.Tensors[v.id]
-	t.Name, t.Output, t.Declared = name, true, b.declared(graph.Float32, v.shape)
+	t.Name, t.Declared = name, b.declared(graph.Float32, v.shape)
 	b.g.Outputs = append(b.g.Outputs, v.id)
 }
 

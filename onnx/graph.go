@@ -152,7 +152,6 @@ func (r *reader) fill(s *scope, p *graphParts) error {
 			return e
 		}
 		g.Outputs = append(g.Outputs, id)
-		g.Tensors[id].Output = true
 	}
 	for _, n := range g.Nodes {
 		n.SetCaptures()

@@ -171,6 +171,9 @@ func Optimize(m *graph.Model, opt Options) (_ *Result, err error) {
 		return nil, &OptionError{err}
 	}
 	s := &State{opt: opt, given: m, model: m, calls: map[*graph.Call]*region{}}
+	if err := graph.Check(m); err != nil {
+		return nil, s.named(err)
+	}
 	if opt.TimeLimit > 0 {
 		base := opt.Context
 		if base == nil {
@@ -309,7 +312,7 @@ func run(p Pass, s *State) (err error) {
 // named puts the model's file into an error that lacks it.
 func (s *State) named(err error) error {
 	var e *graph.Error
-	if errors.As(err, &e) && e.File == "" && s.model.Source != nil {
+	if errors.As(err, &e) && e.File == "" && s.model != nil && s.model.Source != nil {
 		e.File = s.model.Source.Name
 	}
 	return err

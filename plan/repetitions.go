@@ -186,7 +186,6 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 	g := &graph.Graph{Name: s.g.Name, Inputs: s.g.Inputs}
 	for _, t := range s.g.Tensors {
 		u := *t
-		u.Output = false
 		g.Tensors = append(g.Tensors, &u)
 	}
 	values := func(list []graph.TensorID) []graph.TensorID {
@@ -208,9 +207,6 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 		from = append(from, graph.NodeID(i))
 	}
 	g.Outputs = values(s.g.Outputs)
-	for _, t := range g.Outputs {
-		g.Tensors[t].Output = true
-	}
 	g.Link()
 	plain = s.v.newScope(g, s.kind, s.where)
 	plain.share()

@@ -51,21 +51,20 @@ func (b *builder) tensor(name string) graph.TensorID {
 }
 
 // declare states the type of an input or output; the first axis is the batch.
-func (b *builder) declare(name string, shape []graph.Dim) *graph.Tensor {
-	t := b.g.Tensors[b.tensor(name)]
+func (b *builder) declare(name string, shape []graph.Dim) graph.TensorID {
+	id := b.tensor(name)
+	t := b.g.Tensors[id]
 	t.Declared = &graph.Declared{Type: graph.TensorOf(graph.Float32, shape...), Symbols: make([]string, len(shape))}
 	t.Declared.Symbols[0] = "batch"
-	return t
+	return id
 }
 
 func (b *builder) input(name string, shape ...graph.Dim) {
-	b.declare(name, shape).Input = true
-	b.g.Inputs = append(b.g.Inputs, b.tensor(name))
+	b.g.Inputs = append(b.g.Inputs, b.declare(name, shape))
 }
 
 func (b *builder) output(name string, shape ...graph.Dim) {
-	b.declare(name, shape).Output = true
-	b.g.Outputs = append(b.g.Outputs, b.tensor(name))
+	b.g.Outputs = append(b.g.Outputs, b.declare(name, shape))
 }
 
 // spread draws around 0, about around a number; both with a standard deviation.

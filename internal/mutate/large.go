@@ -114,7 +114,6 @@ func largeSeed(i int) (*Seed, error) {
 		for a, length := range shape {
 			dims[a] = graph.Dim(length)
 		}
-		g.Tensors[t].Input = true
 		g.Tensors[t].Declared = &graph.Declared{Type: graph.TensorOf(v.Type, dims...), Symbols: make([]string, len(dims))}
 		g.Inputs = append(g.Inputs, t)
 		n.Inputs = append(n.Inputs, t)
@@ -131,7 +130,6 @@ func largeSeed(i int) (*Seed, error) {
 		outputs = []graph.TensorID{last}
 	}
 	for _, t := range outputs {
-		g.Tensors[t].Output = true
 		elem := graph.Float32
 		if op == "ArgMax" || g.Tensors[t].Name == "y1" && (op == "TopK" || op == "MaxPool") {
 			elem = graph.Int64

@@ -311,7 +311,6 @@ func (k *mutant) hidden(t *graph.Tensor) *graph.Tensor {
 		dims[i] = int64(n)
 	}
 	list := g.NewTensor(t.Name + ".shape")
-	g.Tensors[list].Input = true
 	g.Inputs = append(g.Inputs, list)
 	k.set(g.Tensors[list], vm.Int64s(dims, len(dims)))
 	out := g.NewTensor(t.Name + ".hidden")
@@ -427,7 +426,7 @@ func makeConstant(k *mutant) string {
 	g := k.m.Graph
 	id := graph.TensorID(slices.Index(g.Tensors, t))
 	g.Inputs = slices.DeleteFunc(g.Inputs, func(i graph.TensorID) bool { return i == id })
-	t.Data, t.Input, t.Declared = d, false, nil
+	t.Data, t.Declared = d, nil
 	delete(k.inputs, t.Name)
 	return t.Name
 }
