@@ -99,7 +99,7 @@ func TestValidate(t *testing.T) {
 		if got := message(err); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
-		if r, solved := Solve(c.p, Options{}); message(solved) != c.want {
+		if r, solved := Solve(t.Context(), c.p, Options{}); message(solved) != c.want {
 			t.Errorf("Solve: got %v, want %q", solved, c.want)
 		} else if solved == nil {
 			if err := c.p.Check(r.Placement); err != nil {
@@ -314,7 +314,7 @@ func TestChecksAgree(t *testing.T) {
 func TestSolveIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 5)
-		r, err := Solve(p, Options{})
+		r, err := Solve(t.Context(), p, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func TestSolve(t *testing.T) {
 		{parse(t, picture), "best-fit", "best-fit", 7},
 		{missed, "", "greedy-by-size", 8},
 	} {
-		r, err := Solve(c.p, Options{Strategy: c.strategy})
+		r, err := Solve(t.Context(), c.p, Options{Strategy: c.strategy})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,12 +350,12 @@ func TestSolve(t *testing.T) {
 		}
 	}
 	want := `strategy "best": unknown: expected one of greedy-by-size, best-fit, boxing, greedy-by-breadth, greedy-by-start, strip-packing, greedy-in-order, first-fit-by-duration, hill-climb`
-	if _, err := Solve(Problem{}, Options{Strategy: "best"}); message(err) != want {
+	if _, err := Solve(t.Context(), Problem{}, Options{Strategy: "best"}); message(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Solve(Problem{}, Options{Context: ctx}); !errors.Is(err, context.Canceled) {
+	if _, err := Solve(ctx, Problem{}, Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 }

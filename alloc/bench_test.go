@@ -50,7 +50,7 @@ func BenchmarkSolveInstances(b *testing.B) {
 			var r Result
 			for b.Loop() {
 				var err error
-				if r, err = Solve(x.problem, Options{}); err != nil {
+				if r, err = Solve(b.Context(), x.problem, Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -132,7 +132,7 @@ func TestExactIsBruteForce(t *testing.T) {
 func TestSolveIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawTight(t, 8, true)
-		r, err := Solve(p, Options{})
+		r, err := Solve(t.Context(), p, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestSolveInstances(t *testing.T) {
 	}
 	for _, x := range instances(t, n) {
 		begin := time.Now()
-		r, err := Solve(x.problem, Options{Capacity: x.best})
+		r, err := Solve(t.Context(), x.problem, Options{Capacity: x.best})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func TestSolveCapacity(t *testing.T) {
 		{"below the load", parse(t, picture), 6, FitNever, 7},
 		{"the load, out of reach", refuted, 24, FitNever, 25},
 	} {
-		r, err := Solve(c.p, Options{Capacity: c.capacity})
+		r, err := Solve(t.Context(), c.p, Options{Capacity: c.capacity})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestSolveEnds(t *testing.T) {
 		return s(p)
 	}
 	defer func() { Strategies[0].Func = s }()
-	r, err := Solve(p, Options{Context: ctx, Effort: EffortMax})
+	r, err := Solve(ctx, p, Options{Effort: EffortMax})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestSolveUsesGaps(t *testing.T) {
 			for i, off := range c.fixed {
 				p.Buffers[i].Fixed = &off
 			}
-			r, err := Solve(p, Options{})
+			r, err := Solve(t.Context(), p, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -339,7 +339,7 @@ func TestSolveUsesGaps(t *testing.T) {
 func TestSolveGapsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 9)
-		plain, err := Solve(p, Options{Effort: EffortFast})
+		plain, err := Solve(t.Context(), p, Options{Effort: EffortFast})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +354,7 @@ func TestSolveGapsHold(t *testing.T) {
 			g.To = int64(rapid.IntRange(int(g.From), int(b.Size)).Draw(t, "to"))
 			b.Gaps = []Gap{g}
 		}
-		r, err := Solve(p, Options{Effort: EffortFast})
+		r, err := Solve(t.Context(), p, Options{Effort: EffortFast})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +367,7 @@ func TestSolveGapsHold(t *testing.T) {
 				p.Buffers[i].Fixed = &r.Offsets[i]
 			}
 		}
-		again, err := Solve(p, Options{Effort: EffortFast})
+		again, err := Solve(t.Context(), p, Options{Effort: EffortFast})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package alloc_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/onnxmem/onnxmem/alloc"
@@ -8,7 +9,7 @@ import (
 
 // The four buffers of the package comment.
 func Example() {
-	r, err := alloc.Solve(alloc.Problem{Buffers: []alloc.Buffer{
+	r, err := alloc.Solve(context.Background(), alloc.Problem{Buffers: []alloc.Buffer{
 		{ID: "a", Size: 4, First: 0, Last: 1},
 		{ID: "b", Size: 2, First: 0, Last: 1},
 		{ID: "c", Size: 1, First: 1, Last: 2},

@@ -36,7 +36,7 @@ func (v *solver) useGaps(g *gapPlacer, searched bool) {
 	}
 	arena := v.best.Arena
 	draw := climber{}
-	for g.work > 0 && !v.done() && context.Cause(v.opt.Context) == nil {
+	for g.work > 0 && !v.done() && context.Cause(v.ctx) == nil {
 		var highest []int // places in the order
 		for k, i := range best {
 			if k > 0 && g.offset[i]+g.p.size(i) == arena {

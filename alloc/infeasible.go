@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -18,7 +19,7 @@ func (v *solver) infeasible(capacity int64) []int32 {
 		}
 	}
 	c := core{
-		p: v.p, capacity: capacity, opt: v.opt,
+		p: v.p, capacity: capacity, ctx: v.ctx,
 		budget: max(v.refuted, coreWork/8),
 		left:   max(16*v.refuted, coreWork),
 	}
@@ -73,7 +74,7 @@ func (p Problem) overload(capacity int64) []int32 {
 type core struct {
 	p        Problem
 	capacity int64
-	opt      Options
+	ctx      context.Context
 	ids      []int32 // ascending
 	budget   int64   // work that a refutation may take
 	left     int64   // work that all of them may take
@@ -97,7 +98,7 @@ func (c *core) refutes(ids []int32) bool {
 		return false // the search asks for more bytes than needed
 	}
 	x := newExact(part, prepare(part))
-	x.ctx = c.opt.Context
+	x.ctx = c.ctx
 	out, _ := x.decide(c.capacity, min(c.budget, c.left))
 	c.left -= x.work + int64(len(x.table))
 	if out == fails {

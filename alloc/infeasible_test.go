@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestInfeasible(t *testing.T) {
 		{"a fixed offset too high", fixed, 8, []int32{2}},
 		{"bytes in a gap do not count", gap, 12, []int32{0, 1, 2}},
 	} {
-		r, err := Solve(c.p, Options{Capacity: c.capacity})
+		r, err := Solve(t.Context(), c.p, Options{Capacity: c.capacity})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,7 @@ func TestInfeasible(t *testing.T) {
 func TestInfeasibleIsMinimal(t *testing.T) {
 	named := 0
 	check := func(t interface{ Fatalf(string, ...any) }, p Problem, capacity int64, decide func(Problem, int64) bool) {
-		r, err := Solve(p, Options{Capacity: capacity})
+		r, err := Solve(context.Background(), p, Options{Capacity: capacity})
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

@@ -63,7 +63,7 @@ func TestPisarchykLee(t *testing.T) {
 		for _, s := range ObjectStrategies {
 			objects[s.Name] = s.Func(p).Total
 		}
-		best, err := Solve(p, Options{})
+		best, err := Solve(t.Context(), p, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

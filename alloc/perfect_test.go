@@ -79,7 +79,7 @@ func TestPerfect(t *testing.T) {
 			for _, away := range []float64{0, 0.05} {
 				for seed := range uint64(4) {
 					p := perfect(seed, n, kind.steps(n), kind.height, away)
-					r, err := Solve(p, Options{Capacity: kind.height})
+					r, err := Solve(t.Context(), p, Options{Capacity: kind.height})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -108,7 +108,7 @@ func BenchmarkPerfect(b *testing.B) {
 						solved = 0
 						for seed := range uint64(seeds) {
 							p := perfect(seed, n, kind.steps(n), kind.height, float64(away)/100)
-							r, err := Solve(p, Options{Capacity: kind.height})
+							r, err := Solve(b.Context(), p, Options{Capacity: kind.height})
 							if err != nil {
 								b.Fatal(err)
 							}

@@ -43,7 +43,7 @@ func TestSolveLarge(t *testing.T) {
 	}
 	for _, g := range generators {
 		p := g.make(100_000)
-		r, err := Solve(p, Options{})
+		r, err := Solve(t.Context(), p, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestSkylinesOnAnyCores(t *testing.T) {
 	var want []int64
 	for _, cores := range []int{1, 2, 4} {
 		before := runtime.GOMAXPROCS(cores)
-		v := solver{p: p, opt: Options{Context: context.Background()}, best: Result{LowerBound: p.MaxLoad()}}
+		v := solver{ctx: t.Context(), p: p, best: Result{LowerBound: p.MaxLoad()}}
 		v.offer(GreedyByStart(p), "greedy-by-start")
 		v.skylines(newLines(p, prepare(p)), 31, never)
 		runtime.GOMAXPROCS(before)
@@ -125,7 +125,7 @@ func BenchmarkSolve(b *testing.B) {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for b.Loop() {
-					r, err := Solve(p, Options{})
+					r, err := Solve(b.Context(), p, Options{})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -11,11 +11,13 @@ type limits struct {
 }
 
 var effortLimits = [...]limits{
-	EffortDefault:  {400, 900_000_000, 500_000_000, 150_000_000, 4_000_000_000, 12_000_000_000},
-	EffortModerate: {40, 60_000_000, 60_000_000, 15_000_000, 100_000_000, 300_000_000},
-	EffortFast:     {9, 4_000_000, 10_000_000, 3_000_000, 0, 30_000_000},
-	EffortMax:      {1000, 10_000_000_000, 5_000_000_000, 1_000_000_000, 20_000_000_000, 100_000_000_000},
+	EffortDefault: {400, 900_000_000, 500_000_000, 150_000_000, 4_000_000_000, 12_000_000_000},
+	EffortFast:    {9, 4_000_000, 10_000_000, 3_000_000, 0, 30_000_000},
+	EffortMax:     {4000, 10_000_000_000, 5_000_000_000, 1_500_000_000, 40_000_000_000, 120_000_000_000},
 }
+
+// shortLimits are those of EffortDefault with Options.Short.
+var shortLimits = limits{40, 60_000_000, 60_000_000, 15_000_000, 100_000_000, 300_000_000}
 
 // mostSpans is the sum of the lifetimes, in sections, beyond which there is no
 // exact search: its lists would not fit into memory.
@@ -35,10 +37,10 @@ const lookLarge = 60_000_000
 const mostBuffers = 1 << 18
 
 func (v *solver) effort() limits {
-	if v.opt.Effort > 0 && int(v.opt.Effort) < len(effortLimits) {
-		return effortLimits[v.opt.Effort]
+	if v.opt.Short && v.opt.Effort == EffortDefault {
+		return shortLimits
 	}
-	return effortLimits[EffortDefault]
+	return effortLimits[v.opt.Effort]
 }
 
 // search goes beyond the strategies: skyline runs, on large inputs also of
@@ -74,7 +76,7 @@ func (v *solver) search() {
 		return
 	}
 	x := newExact(v.p, s)
-	x.ctx = v.opt.Context
+	x.ctx = v.ctx
 	if v.opt.Capacity > 0 {
 		v.decide(x, v.opt.Capacity, effort.decide)
 		return

@@ -27,7 +27,7 @@ func (v *solver) cores(s prepared, runs, look int) {
 		for _, i := range ids {
 			part.Buffers = append(part.Buffers, v.p.Buffers[i])
 		}
-		w := solver{p: part, opt: v.opt, best: Result{LowerBound: v.best.LowerBound}}
+		w := solver{ctx: v.ctx, p: part, opt: v.opt, best: Result{LowerBound: v.best.LowerBound}}
 		w.offer(BestFit(part), "best-fit")
 		l := newLines(part, prepare(part))
 		l.begin(w.best.Placement)

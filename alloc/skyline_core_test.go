@@ -1,7 +1,6 @@
 package alloc
 
 import (
-	"context"
 	"testing"
 )
 
@@ -20,7 +19,7 @@ func TestCores(t *testing.T) {
 				t.Errorf("%s: a core's largest load is %d, want that of all, %d", g.name, got, want)
 			}
 		}
-		v := solver{p: p, opt: Options{Context: context.Background()}, best: Result{LowerBound: p.MaxLoad()}}
+		v := solver{ctx: t.Context(), p: p, best: Result{LowerBound: p.MaxLoad()}}
 		v.offer(GreedyByStart(p), "greedy-by-start")
 		first := v.best.Arena
 		v.cores(s, 100, 3_000_000)
@@ -43,7 +42,7 @@ func TestCoresReachTheBound(t *testing.T) {
 	for i := range 200 {
 		p.Buffers = append(p.Buffers, Buffer{Size: int64(1 + i*13%20), First: i, Last: i + 1 + i%3})
 	}
-	v := solver{p: p, opt: Options{Context: context.Background()}, best: Result{LowerBound: p.MaxLoad()}}
+	v := solver{ctx: t.Context(), p: p, best: Result{LowerBound: p.MaxLoad()}}
 	v.offer(GreedyByStart(p), "greedy-by-start")
 	first := v.best.Arena
 	v.cores(prepare(p), 100, 3_000_000)

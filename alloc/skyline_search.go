@@ -110,7 +110,7 @@ func (l *lines) run(v *solver, pair []member, limit int64, look int) {
 		}
 		on := l.pair[k]
 		wait.Go(func() {
-			m.placed, m.fits = on.run(m.weights, m.pressure, limit, on.index.work+budget, v.opt.Context.Done())
+			m.placed, m.fits = on.run(m.weights, m.pressure, limit, on.index.work+budget, v.ctx.Done())
 		})
 	}
 	wait.Wait()

@@ -7,23 +7,38 @@ import (
 )
 
 // Options say how [Solve] looks for a placement. The zero value looks for the
-// smallest arena with all that there is.
+// smallest arena with all strategies and searches.
 type Options struct {
-	Strategy string          // run this one alone; empty: all, then the searches
-	Capacity int64           // bytes; any arena up to it will do; 0: the smallest is wanted
-	Effort   Effort          // how much work to spend
-	Context  context.Context // ends the search early; nil: never
+	Strategy string // run this one alone; empty: all, then the searches
+	Capacity int64  // bytes; any arena up to it will do; 0: the smallest is wanted
+	Effort   Effort // how much work to spend
+
+	// Short makes EffortDefault a second or two, for a caller that places buffers
+	// as one step among others. The other efforts stay as they are.
+	Short bool
+}
+
+// Validate checks the options by themselves; [Solve] fails with the same error.
+func (o *Options) Validate() error {
+	if o.Capacity < 0 {
+		return fmt.Errorf("capacity: expected 0 or more bytes, found %d", o.Capacity)
+	}
+	if o.Effort < EffortDefault || o.Effort > EffortMax {
+		return fmt.Errorf("effort: expected EffortDefault, EffortFast or EffortMax, found %d", o.Effort)
+	}
+	_, err := named(o.Strategy)
+	return err
 }
 
 // Effort bounds the work of [Solve]. It is counted, not timed: the result does
-// not depend on the machine. What the strategies prove optimal takes none.
+// not depend on the machine. A placement that the strategies prove optimal takes
+// none. The efforts have the names and the order of those of package schedule.
 type Effort int
 
 const (
-	EffortDefault  Effort = iota // seconds; a minute where a few hundred buffers stay above the bound
-	EffortFast                   // a fraction of a second
-	EffortMax                    // minutes
-	EffortModerate               // a second or two
+	EffortDefault Effort = iota // seconds; a minute where a few hundred buffers stay above the bound
+	EffortFast                  // a fraction of a second
+	EffortMax                   // minutes: ten times the work of EffortDefault
 )
 
 // Fit is the answer to [Options].Capacity.
@@ -68,21 +83,18 @@ const large = 1 << 16
 // When the context ends it returns the best placement so far. It fails if the
 // problem is not valid, if no strategy has the name asked for, or with the
 // context's error if there is no placement yet.
-func Solve(p Problem, opt Options) (Result, error) {
+func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 	if err := p.Validate(); err != nil {
 		return Result{}, err
 	}
-	if opt.Capacity < 0 {
-		return Result{}, fmt.Errorf("capacity: expected 0 or more bytes, found %d", opt.Capacity)
+	if err := opt.Validate(); err != nil {
+		return Result{}, err
 	}
 	tried, err := named(opt.Strategy)
 	if err != nil {
 		return Result{}, err
 	}
-	if opt.Context == nil {
-		opt.Context = context.Background()
-	}
-	v := solver{p: p, opt: opt, best: Result{LowerBound: max(p.MaxLoad(), p.fixedTop())}}
+	v := solver{ctx: ctx, p: p, opt: opt, best: Result{LowerBound: max(p.MaxLoad(), p.fixedTop())}}
 	if opt.Strategy == "" {
 		v.p.work = mostGaps
 	}
@@ -90,7 +102,7 @@ func Solve(p Problem, opt Options) (Result, error) {
 		if opt.Strategy == "" && (len(p.Buffers) <= large && s.Alone || len(p.Buffers) > large && !s.Large) {
 			continue
 		}
-		if context.Cause(opt.Context) != nil {
+		if context.Cause(ctx) != nil {
 			break
 		}
 		if a := s.Func(v.p); len(a.Offsets) == len(p.Buffers) {
@@ -101,7 +113,7 @@ func Solve(p Problem, opt Options) (Result, error) {
 		}
 	}
 	if v.best.Strategy == "" {
-		return Result{}, context.Cause(opt.Context)
+		return Result{}, context.Cause(ctx)
 	}
 	if opt.Strategy != "" || v.done() {
 		return v.result(), nil
@@ -124,6 +136,7 @@ func Solve(p Problem, opt Options) (Result, error) {
 
 // solver is one call of Solve.
 type solver struct {
+	ctx  context.Context
 	p    Problem
 	opt  Options
 	best Result
@@ -141,7 +154,7 @@ func (v *solver) offer(a Placement, by string) {
 // done says that nothing better is wanted or possible, or that time is out.
 func (v *solver) done() bool {
 	c := v.opt.Capacity
-	return v.opt.Context.Err() != nil || v.best.Strategy != "" &&
+	return v.ctx.Err() != nil || v.best.Strategy != "" &&
 		(v.best.Arena == v.best.LowerBound || v.best.Arena <= c || c > 0 && v.best.LowerBound > c)
 }
 

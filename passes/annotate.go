@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,7 +24,7 @@ const (
 )
 
 // annotate puts the plan together and writes places into the nodes.
-func annotate(s *State) error {
+func annotate(_ context.Context, s *State) error {
 	r := s.main
 	p := &plan.Plan{
 		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: s.mode(),

@@ -8,18 +8,23 @@ import (
 
 // check holds the state against the invariants that every pass must leave.
 func check(s *State) error {
-	if s.main == nil {
+	if err := graph.Check(s.model); err != nil {
+		return err
+	}
+	if s.main == nil || s.stale {
 		return nil
+	}
+	if s.main.g != s.model.Graph {
+		return fmt.Errorf("the model has another graph than the one that was planned: expected State.Replace or State.Invalidate")
 	}
 	return s.main.check()
 }
 
-// check holds a region and the bodies within it against them.
-
+// check holds a region, and the bodies within it, against the invariants.
 func (r *region) check() error {
 	g := r.g
 	if len(r.of) != len(g.Tensors) || len(r.workspace) != len(g.Nodes) {
-		return fmt.Errorf("%d storages of tensors, %d workspaces: expected %d and %d", len(r.of), len(r.workspace), len(g.Tensors), len(g.Nodes))
+		return fmt.Errorf("%d tensors and %d nodes are known, the graph has %d and %d: expected State.Invalidate after a change", len(r.of), len(r.workspace), len(g.Tensors), len(g.Nodes))
 	}
 	for id, t := range g.Tensors {
 		i := r.of[id]

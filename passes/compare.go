@@ -67,22 +67,25 @@ type CompareOptions struct {
 }
 
 // Compare compares the strategies on a model's main graph, whose bodies and
-// functions are planned first. m is changed as by [Optimize].
-func Compare(m *graph.Model, opt CompareOptions) (_ *Comparison, err error) {
+// functions are planned first. m is changed as by [Optimize]. When ctx ends, the
+// strategies that have not run are left out.
+func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Comparison, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	if opt.Align == 0 {
-		opt.Align = DefaultAlign
-	}
-	if err := opt.check(); err != nil {
-		return nil, &OptionError{err}
-	}
-	s := &State{opt: opt.Options, model: m, calls: map[*graph.Call]*region{}}
-	s.opt.Context = nil // without the bodies there is nothing to compare
-	before := slices.IndexFunc(Pipeline, func(p Pass) bool { return p.Name == "order" })
-	if _, err := s.run(Pipeline[:before]); err != nil {
+	s, err := newState(m, opt.Options)
+	if err != nil {
 		return nil, err
 	}
-	t, err := newComparer(opt).orders(s.problem(s.main))
+	opt.Align = s.opt.Align
+	list, err := upTo(s.opt.passes(), "order")
+	if err != nil {
+		return nil, err
+	}
+	// Without the bodies there is nothing to compare: they are planned although
+	// time may be out.
+	if _, err := s.run(context.WithoutCancel(ctx), list); err != nil {
+		return nil, err
+	}
+	t, err := newComparer(ctx, opt).orders(s.problem(s.main))
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +95,7 @@ func Compare(m *graph.Model, opt CompareOptions) (_ *Comparison, err error) {
 
 // CompareProblem compares the strategies on a bare scheduling problem. Errors
 // about it are of type [*graph.Error].
-func CompareProblem(p *schedule.Problem, opt CompareOptions) (*Comparison, error) {
+func CompareProblem(ctx context.Context, p *schedule.Problem, opt CompareOptions) (*Comparison, error) {
 	if opt.Align > 1 {
 		var err error
 		if p, err = p.Rounded(opt.Align); err != nil {
@@ -107,12 +110,12 @@ func CompareProblem(p *schedule.Problem, opt CompareOptions) (*Comparison, error
 		}
 		p = &q
 	}
-	return newComparer(opt).orders(p)
+	return newComparer(ctx, opt).orders(p)
 }
 
 // CompareBuffers compares the placement strategies on buffers with lifetimes.
 // Errors about them are of type [*graph.Error].
-func CompareBuffers(p alloc.Problem, opt CompareOptions) (*Comparison, error) {
+func CompareBuffers(ctx context.Context, p alloc.Problem, opt CompareOptions) (*Comparison, error) {
 	if opt.Align > 1 {
 		var err error
 		if p, err = p.Rounded(opt.Align); err != nil {
@@ -122,7 +125,7 @@ func CompareBuffers(p alloc.Problem, opt CompareOptions) (*Comparison, error) {
 	if err := p.Validate(); err != nil {
 		return nil, &graph.Error{Offset: -1, Err: err}
 	}
-	c := newComparer(opt)
+	c := newComparer(ctx, opt)
 	if err := c.placements(p); err != nil {
 		return nil, err
 	}
@@ -131,22 +134,14 @@ func CompareBuffers(p alloc.Problem, opt CompareOptions) (*Comparison, error) {
 
 // comparer is a comparison under way.
 type comparer struct {
-	opt    CompareOptions
-	ctx    context.Context
-	effort alloc.Effort
-	peak   int64 // the least of the orders so far; -1: none yet
-	table  Comparison
+	opt   CompareOptions
+	ctx   context.Context
+	peak  int64 // the least of the orders so far; -1: none yet
+	table Comparison
 }
 
-func newComparer(opt CompareOptions) *comparer {
-	c := &comparer{opt: opt, ctx: opt.Context, peak: -1}
-	if c.ctx == nil {
-		c.ctx = context.Background()
-	}
-	c.effort = map[schedule.Effort]alloc.Effort{
-		schedule.EffortFast: alloc.EffortFast, schedule.EffortMax: alloc.EffortMax,
-	}[opt.Effort]
-	return c
+func newComparer(ctx context.Context, opt CompareOptions) *comparer {
+	return &comparer{opt: opt, ctx: ctx, peak: -1}
 }
 
 // tooMany is why a strategy is left out that takes much longer than others.
@@ -185,7 +180,7 @@ func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
 	}
 	err := c.row(GroupOrder, Ours, 0, func(r *Row) error {
 		began := time.Now()
-		solved, err := schedule.Solve(p, schedule.Options{Effort: c.opt.Effort, Context: c.opt.Context})
+		solved, err := schedule.Solve(p, schedule.Options{Effort: c.opt.Effort, Context: c.ctx})
 		if err != nil {
 			return err
 		}
@@ -265,7 +260,10 @@ func (c *comparer) place(p *schedule.Problem, order []int32) (best placedOrder, 
 				return best, err
 			}
 		}
-		buffers := buffersOf(p, order, e.Taken)
+		buffers, err := buffersOf(p, order, e.Taken)
+		if err != nil {
+			return best, err
+		}
 		found, err := c.solve(alloc.Problem{Buffers: buffers, Alignment: c.opt.Align}, lost)
 		if err != nil {
 			return best, err
@@ -278,25 +276,21 @@ func (c *comparer) place(p *schedule.Problem, order []int32) (best placedOrder, 
 }
 
 // solve is [alloc.Solve], which finds a placement even if time is out before its
-// first.
+// first. An order that has lost, and every order once time is out, is placed with
+// little effort.
 func (c *comparer) solve(p alloc.Problem, lost bool) (alloc.Result, error) {
-	found, err := alloc.Solve(p, c.placing(lost))
-	if err != nil && c.ctx.Err() != nil {
-		return alloc.Solve(p, c.placing(lost))
+	little := alloc.Options{Effort: alloc.EffortFast}
+	if c.ctx.Err() == nil {
+		opt := alloc.Options{Effort: placement(c.opt.Effort)}
+		if lost && c.opt.Effort != schedule.EffortMax {
+			opt = little
+		}
+		found, err := alloc.Solve(c.ctx, p, opt)
+		if err == nil || c.ctx.Err() == nil {
+			return found, err
+		}
 	}
-	return found, err
-}
-
-// placing says how [alloc.Solve] places: what has lost, and all once time is
-// out, with little effort.
-func (c *comparer) placing(lost bool) alloc.Options {
-	switch {
-	case c.ctx.Err() != nil:
-		return alloc.Options{Effort: alloc.EffortFast}
-	case lost && c.opt.Effort != schedule.EffortMax:
-		return alloc.Options{Effort: alloc.EffortFast, Context: c.ctx}
-	}
-	return alloc.Options{Effort: c.effort, Context: c.ctx}
+	return alloc.Solve(context.WithoutCancel(c.ctx), p, little)
 }
 
 // placements compares the placements of buffers.
@@ -401,43 +395,20 @@ func (c *comparer) done() *Comparison {
 	return t
 }
 
-// buffersOf gives the buffers of an order, by their first steps: what does not
-// count is left out, and what is written in place lies in one.
-func buffersOf(p *schedule.Problem, order []int32, taken []schedule.Pair) []alloc.Buffer {
-	step := make([]int, len(order))
-	for i, v := range order {
-		step[v] = i
+// buffersOf gives the buffers of an order to place.
+func buffersOf(p *schedule.Problem, order []int32, taken []schedule.Pair) ([]alloc.Buffer, error) {
+	list, err := p.Lifetimes(order, taken)
+	if err != nil {
+		return nil, err
 	}
-	end := max(len(order)-1, 0)
-	first := func(t *schedule.Tensor) int {
-		if t.Producer < 0 {
-			return 0
-		}
-		return step[t.Producer]
-	}
-	last := func(t *schedule.Tensor) int {
-		if t.Output {
-			return end
-		}
-		at := first(t)
-		for _, v := range t.Consumers {
-			at = max(at, step[v])
-		}
-		return at
-	}
-	var buffers []alloc.Buffer
-	for i, chain := range chainsOf(len(p.Tensors), taken) {
-		t := &p.Tensors[i]
-		if chain == nil || t.Resident || t.Bytes == 0 {
-			continue
-		}
-		buffers = append(buffers, alloc.Buffer{ID: t.Name, Size: t.Bytes, First: first(t), Last: last(&p.Tensors[chain[len(chain)-1]])})
-	}
-	for v, n := range p.Nodes {
-		if n.Workspace > 0 {
-			buffers = append(buffers, alloc.Buffer{ID: n.Name, Size: n.Workspace, First: step[v], Last: step[v]})
+	buffers := make([]alloc.Buffer, len(list))
+	for i, b := range list {
+		buffers[i] = alloc.Buffer{Size: b.Bytes, First: b.First, Last: b.Last}
+		if b.Node >= 0 {
+			buffers[i].ID = p.Nodes[b.Node].Name
+		} else {
+			buffers[i].ID = p.Tensors[b.Tensors[0]].Name
 		}
 	}
-	slices.SortStableFunc(buffers, func(a, b alloc.Buffer) int { return cmp.Compare(a.First, b.First) })
-	return buffers
+	return buffers, nil
 }

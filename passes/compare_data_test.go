@@ -40,7 +40,7 @@ func TestTrainingArenaIsPeak(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		o, err := newComparer(CompareOptions{}).choose(p, solved.Orders)
+		o, err := newComparer(t.Context(), CompareOptions{}).choose(p, solved.Orders)
 		took = append(took, time.Since(began))
 		if err != nil {
 			t.Fatal(err)

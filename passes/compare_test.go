@@ -39,11 +39,11 @@ func TestCompareIsOptimize(t *testing.T) {
 			}
 			return m
 		}
-		got, err := passes.Compare(parse(), passes.CompareOptions{Options: passes.Options{Check: true}})
+		got, err := passes.Compare(t.Context(), parse(), passes.CompareOptions{Options: passes.Options{Check: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := passes.Optimize(parse(), passes.Options{})
+		want, err := passes.Optimize(t.Context(), parse(), passes.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestCompareProblem(t *testing.T) {
 		{"nothing in place", passes.Options{NoInplace: true}, 21, 21, 21, 4},
 		{"rounded up", passes.Options{Align: 8}, 32, 32, 32, 3},
 	} {
-		got, err := passes.CompareProblem(p, passes.CompareOptions{Options: c.opt})
+		got, err := passes.CompareProblem(t.Context(), p, passes.CompareOptions{Options: c.opt})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestCompareProblem(t *testing.T) {
 		}
 	}
 	var refused *graph.Error
-	if _, err := passes.CompareProblem(p, passes.CompareOptions{Options: passes.Options{Align: math.MaxInt64}}); !errors.As(err, &refused) {
+	if _, err := passes.CompareProblem(t.Context(), p, passes.CompareOptions{Options: passes.Options{Align: math.MaxInt64}}); !errors.As(err, &refused) {
 		t.Errorf("rounded up beyond all sizes: %v, want a *graph.Error", err)
 	}
 }
@@ -166,7 +166,7 @@ var four = alloc.Problem{Buffers: []alloc.Buffer{
 }}
 
 func TestCompareBuffers(t *testing.T) {
-	got, err := passes.CompareBuffers(four, passes.CompareOptions{})
+	got, err := passes.CompareBuffers(t.Context(), four, passes.CompareOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestCompareBuffers(t *testing.T) {
 	}
 	bad := alloc.Problem{Buffers: []alloc.Buffer{{Size: -1}}}
 	var refused *graph.Error
-	if _, err := passes.CompareBuffers(bad, passes.CompareOptions{}); !errors.As(err, &refused) {
+	if _, err := passes.CompareBuffers(t.Context(), bad, passes.CompareOptions{}); !errors.As(err, &refused) {
 		t.Errorf("a negative size: %v, want a *graph.Error", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestCompareAgain(t *testing.T) {
 	p := training(t)
 	var tables []*passes.Comparison
 	for range 2 {
-		c, err := passes.CompareProblem(p, passes.CompareOptions{Options: passes.Options{Effort: schedule.EffortFast}})
+		c, err := passes.CompareProblem(t.Context(), p, passes.CompareOptions{Options: passes.Options{Effort: schedule.EffortFast}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestCompareAgain(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	c, err := passes.CompareProblem(p, passes.CompareOptions{Options: passes.Options{Context: ended}})
+	c, err := passes.CompareProblem(ended, p, passes.CompareOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 package passes
 
 import (
+	"context"
 	"fmt"
-	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
@@ -21,11 +21,14 @@ type Explained struct {
 // Explain explains the peak of a planned model: m, whose nodes stand in the
 // planned order, and its plan, valid for it (see [plan.Verify]). The bound and its
 // certificates are the plan's. m's types are those of the plan's dims afterwards.
-func Explain(m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
+func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	s := &State{given: m, model: m, calls: map[*graph.Call]*region{}, opt: Options{
+	s, err := newState(m, Options{
 		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace,
-	}}
+	})
+	if err != nil {
+		return nil, err
+	}
 	if p.Mode != modeTraining { // a training graph's shapes are fixed
 		s.opt.Dims = map[string]int64{}
 		for name, d := range p.Dims {
@@ -34,8 +37,11 @@ func Explain(m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Expl
 			}
 		}
 	}
-	before := slices.IndexFunc(Pipeline, func(p Pass) bool { return p.Name == "bodies" })
-	if _, err := s.run(Pipeline[:before]); err != nil {
+	list, err := upTo(Default(), "bodies") // the plan has their workspace
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.run(ctx, list); err != nil {
 		return nil, err
 	}
 	for _, b := range p.Buffers {
@@ -57,7 +63,7 @@ func Explain(m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Expl
 		}
 		certificates = append(certificates, schedule.Certificate{Kind: c.Kind, Nodes: steps, Value: c.ValueBytes})
 	}
-	opt.Align = p.Alignment
+	opt.Align, opt.Context = p.Alignment, ctx
 	if p.KeepsRandomOrder {
 		opt.Precedence = effectsInOrder(s.main.g, identity(len(problem.Nodes)))
 	}

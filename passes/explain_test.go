@@ -21,7 +21,7 @@ func explainBoth(t *testing.T, b []byte, opt passes.Options, most int) (*passes.
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := passes.Optimize(m, opt)
+	r, err := passes.Optimize(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func explainBoth(t *testing.T, b []byte, opt passes.Options, most int) (*passes.
 		t.Fatal(err)
 	}
 	look := schedule.ExplainOptions{Options: schedule.Options{Effort: schedule.EffortFast}, Most: most}
-	x, err := passes.Explain(r.Model, r.Plan, look)
+	x, err := passes.Explain(t.Context(), r.Model, r.Plan, look)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func explainBoth(t *testing.T, b []byte, opt passes.Options, most int) (*passes.
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, err := passes.Explain(written, r.Plan, look)
+	y, err := passes.Explain(t.Context(), written, r.Plan, look)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,13 @@
 package passes
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"context"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // inline replaces the model by one without local functions.
-func inline(s *State) error {
+func inline(_ context.Context, s *State) error {
 	if !s.opt.InlineFunctions {
 		return nil
 	}
@@ -11,8 +15,6 @@ func inline(s *State) error {
 	if err != nil {
 		return err
 	}
-	if s.model = m; s.step != nil {
-		s.step.Model = m
-	}
+	s.Replace(m)
 	return nil
 }

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -48,11 +49,11 @@ type Value struct {
 
 // Inspect looks at a model: m is changed as by Optimize, its nodes kept in
 // program order.
-func Inspect(m *graph.Model, opt Options) *Inspection {
+func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	in := &Inspection{Nodes: len(m.Graph.Nodes)}
 	in.count(m)
 	opt.Schedule = "program"
-	r, err := Optimize(m, opt)
+	r, err := Optimize(ctx, m, opt)
 	in.Refused = err
 	g := m.Graph
 	value := func(id graph.TensorID) Value {
@@ -82,7 +83,7 @@ func Inspect(m *graph.Model, opt Options) *Inspection {
 	}
 	slices.SortStableFunc(in.Largest, func(a, b Value) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	in.Largest = in.Largest[:min(len(in.Largest), 10)]
-	if err == nil {
+	if err == nil && r.Plan != nil {
 		in.Plan, in.Dynamic = r.Plan, r.Plan.Dynamic
 		for name, d := range r.Plan.Dims {
 			in.Dims = append(in.Dims, ops.BoundDim{Name: name, Value: d.Value, Assumed: d.Assumed})

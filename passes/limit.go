@@ -79,7 +79,7 @@ const limitTries = 4
 
 // limit makes nodes run again, or tensors leave for a host, where the best order does
 // not fit, and says what other limits cost, if that is asked for.
-func limit(s *State) error {
+func limit(ctx context.Context, s *State) error {
 	if s.opt.Limit == nil && !s.opt.Frontier {
 		return nil
 	}
@@ -87,9 +87,11 @@ func limit(s *State) error {
 	if err != nil {
 		return err
 	}
+	search, end := s.searching(ctx)
+	defer end()
 	// With the archive that more than the least effort builds it costs nothing.
 	if s.opt.Frontier || s.opt.Effort != schedule.EffortFast && b.limit < b.before.loads.Peak {
-		s.frontier = b.frontier(s.searching())
+		s.frontier = b.frontier(search)
 	}
 	if s.opt.Limit == nil {
 		return nil
@@ -97,7 +99,7 @@ func limit(s *State) error {
 	s.budget = b
 	target := b.limit
 	for range limitTries {
-		p := b.within(s.searching(), target)
+		p := b.within(search, target)
 		if p.Ended != nil {
 			s.late = true
 		}
@@ -110,7 +112,7 @@ func limit(s *State) error {
 		if b.found = p; len(p.Steps) > len(b.costs) {
 			tensors := b.swapped()
 			s.keepOrder = len(tensors) > 0 // another order knows nothing of transfers
-			if err := s.repeat(&b.repetition, p.Steps, tensors); err != nil {
+			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors); err != nil {
 				return err
 			}
 			if s.keepOrder {
@@ -121,7 +123,7 @@ func limit(s *State) error {
 		}
 		held := s.main.loads.Peak
 		if held <= b.limit && s.opt.Limit.Arena {
-			if err := s.place(s.main); err != nil {
+			if err := s.place(ctx, s.main); err != nil {
 				return err
 			}
 			held = s.main.arena
@@ -131,7 +133,7 @@ func limit(s *State) error {
 		}
 		target = min(target-1, int64(float64(b.limit)*float64(p.PeakBytes)/float64(held)))
 	}
-	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.within(s.searching(), b.limit).Lowest}})
+	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.within(search, b.limit).Lowest}})
 }
 
 // budgeting is the search for plans below limits, and the main graph that they are

@@ -46,7 +46,7 @@ func accepted(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
 		t.Fatal(err)
 	}
 	opt.Check = true
-	r, err := passes.Optimize(m, opt)
+	r, err := passes.Optimize(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestLimitThatIsImpossible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = passes.Optimize(m, passes.Options{Limit: &passes.Limit{Bytes: 1000}})
+	_, err = passes.Optimize(t.Context(), m, passes.Options{Limit: &passes.Limit{Bytes: 1000}})
 	var e *passes.LimitError
 	if !errors.As(err, &e) || !e.Impossible || e.Node == "" || len(e.Tensors) == 0 || e.NeedBytes <= 1000 || e.LowestBytes <= 1000 {
 		t.Fatalf("error %v (%+v)", err, e)
@@ -296,7 +296,7 @@ func TestLimitThatIsImpossible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := passes.Optimize(m, passes.Options{Limit: &passes.Limit{Bytes: e.LowestBytes}}); err != nil {
+	if _, err := passes.Optimize(t.Context(), m, passes.Options{Limit: &passes.Limit{Bytes: e.LowestBytes}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -344,7 +344,7 @@ func TestCosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		var option *passes.OptionError
-		if _, err := passes.Optimize(m, opt); !errors.As(err, &option) {
+		if _, err := passes.Optimize(t.Context(), m, opt); !errors.As(err, &option) {
 			t.Errorf("%+v: error %v", opt, err)
 		}
 	}

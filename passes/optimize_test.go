@@ -2,6 +2,7 @@ package passes_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -63,7 +64,7 @@ func judged(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan, *pl
 		t.Fatal(err)
 	}
 	opt.Check = true
-	r, err := passes.Optimize(m, opt)
+	r, err := passes.Optimize(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestSharingNeverHurts(t *testing.T) {
 				t.Fatal(err)
 			}
 			opt.Schedule = "program"
-			r, err := passes.Optimize(m, opt)
+			r, err := passes.Optimize(t.Context(), m, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +188,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Source = &graph.Source{Name: "my.onnx"}
-	_, err = passes.Optimize(m, passes.Options{StrictDims: true})
+	_, err = passes.Optimize(t.Context(), m, passes.Options{StrictDims: true})
 	var e *graph.Error
 	if !errors.As(err, &e) || e.File != "my.onnx" || !strings.Contains(err.Error(), `dimension "batch" is unbound`) {
 		t.Errorf("error %v, expected one about batch in my.onnx", err)
@@ -200,7 +201,7 @@ func TestPipelineRefusesUnknownPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"place", "nonsense"} {
-		if _, err := passes.Optimize(m, passes.Options{Disable: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := passes.Optimize(t.Context(), m, passes.Options{Disable: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("leaving out %q: error %v, expected one that names it", name, err)
 		}
 	}
@@ -212,7 +213,7 @@ func ExampleOptimize() {
 		fmt.Println(err)
 		return
 	}
-	result, err := passes.Optimize(model, passes.Options{})
+	result, err := passes.Optimize(context.Background(), model, passes.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -10,13 +11,21 @@ import (
 )
 
 // order puts the main graph's nodes into the order of the smallest peak.
-func order(s *State) error { return s.order(s.main) }
+func order(ctx context.Context, s *State) error { return s.order(ctx, s.main) }
+
+// programOrder keeps the nodes in program order.
+func programOrder(ctx context.Context, s *State) error {
+	s.opt.Schedule = "program"
+	return s.order(ctx, s.main)
+}
 
 // order solves the bare problem of a region and puts its nodes, and all that
 // speaks of them by index, into the order found.
-func (s *State) order(r *region) error {
+func (s *State) order(ctx context.Context, r *region) error {
+	search, end := s.searching(ctx)
+	defer end()
 	p := s.problem(r)
-	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal, Context: s.searching()}
+	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal, Context: search}
 	switch {
 	case r.inFunction:
 		opt.Strategy = "program"
@@ -27,8 +36,8 @@ func (s *State) order(r *region) error {
 	}
 	if r == s.main {
 		opt.Progress = s.opt.Progress
-		// What returns for an update does so right before it; the order that is kept
-		// has the updates last already.
+		// With a fixed order, updates are already last; operands that were swapped
+		// out come back right before their update.
 		if s.opt.UpdatesLast && !s.keepOrder {
 			opt.Precedence = append(opt.Precedence, updatesLast(r.g)...)
 		}
@@ -46,7 +55,7 @@ func (s *State) order(r *region) error {
 	if s.opt.Goal == schedule.GoalArea || ended {
 		orders = orders[:1]
 	}
-	return s.choose(r, orders)
+	return s.choose(ctx, r, orders)
 }
 
 // effectsInOrder pairs each node that has an effect, as [graph.Effects] has it,
@@ -78,11 +87,11 @@ func (s *State) keptNote(r *schedule.Result) string {
 	return fmt.Sprintf("%s: %s; the bound of %s is that of all orders", why, what, units.Bytes(r.Bound))
 }
 
-// choose puts the nodes into that of several orders of one peak whose arena is
-// the smallest, the first of equal ones: neither the area of the load nor the
-// distance from the program's order tells which that is. They
-// come with the program's order first, if it is one of them, then by area.
-func (s *State) choose(r *region, orders [][]int32) error {
+// choose tries several orders of one peak and keeps the one with the smallest
+// arena, the first of equal ones: neither the area of the load nor the distance
+// from the program's order predicts which one that is. The orders come sorted:
+// the program's order first, if it is among them, then by area.
+func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
 	best, arena := -1, int64(0)
 	for k, order := range orders {
 		if err := s.follow(r, order); err != nil {
@@ -91,7 +100,7 @@ func (s *State) choose(r *region, orders [][]int32) error {
 		if len(orders) == 1 {
 			return nil
 		}
-		if _, err := s.placeQuickly(r); err != nil {
+		if _, err := s.placeQuickly(ctx, r); err != nil {
 			return err
 		}
 		if best < 0 || r.arena < arena {

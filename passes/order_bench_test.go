@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -71,12 +70,15 @@ func problemOf(b *testing.B, path string, train *autodiff.Options) *schedule.Pro
 		b.Fatal(err)
 	}
 	defer f.Close()
-	s := &State{opt: Options{Align: DefaultAlign, Train: train}, given: f.Model, model: f.Model, calls: map[*graph.Call]*region{}}
-	for _, p := range Pipeline {
+	s, err := newState(f.Model, Options{Train: train})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range Default() {
 		if p.Name == "order" {
 			break
 		}
-		if _, err := s.run([]Pass{p}); err != nil && p.Name == "train" {
+		if _, err := s.run(b.Context(), []Pass{p}); err != nil && p.Name == "train" {
 			b.Skip(err)
 		} else if err != nil {
 			b.Fatal(err)

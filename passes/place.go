@@ -14,31 +14,25 @@ import (
 )
 
 // place gives the main graph's buffers their offsets.
-func place(s *State) error { return s.place(s.main) }
+func place(ctx context.Context, s *State) error { return s.place(ctx, s.main) }
 
 // place places the buffers of a region.
-func (s *State) place(r *region) error {
-	if err := s.placeArena(r); err != nil {
+func (s *State) place(ctx context.Context, r *region) error {
+	if err := s.placeArena(ctx, r); err != nil {
 		return err
 	}
-	return s.placeHost(r)
+	return s.placeHost(ctx, r)
 }
 
-// placeArena places what lies in the arena. What a quick look does not prove optimal
-// gets the whole effort, for the better of its two ways to share.
-func (s *State) placeArena(r *region) error {
-	taken, err := s.placeQuickly(r)
-	late := s.limit != nil && s.limit.Err() != nil
+// placeArena places the buffers of the arena. If a quick look does not prove its
+// placement optimal, the whole effort goes to the better of its two ways to share.
+func (s *State) placeArena(ctx context.Context, r *region) error {
+	taken, err := s.placeQuickly(ctx, r)
+	late := s.out()
 	if err != nil || late || r.optimal || s.opt.Effort == schedule.EffortFast || s.opt.Placement != "" {
 		return err
 	}
-	return s.placeWith(r, taken, placeEfforts[s.opt.Effort])
-}
-
-// placeEfforts leave less to placement than alloc gives alone: a user who waits for
-// a plan gains little from the last per mille of an arena.
-var placeEfforts = map[schedule.Effort]alloc.Effort{
-	schedule.EffortFast: alloc.EffortFast, schedule.EffortDefault: alloc.EffortModerate, schedule.EffortMax: alloc.EffortDefault,
+	return s.placeWith(ctx, r, taken, s.opt.Effort)
 }
 
 // placeQuickly places the buffers of a region twice: with every storage shared
@@ -46,9 +40,9 @@ var placeEfforts = map[schedule.Effort]alloc.Effort{
 // tensors to one place, which can cost more in fragmentation than it saves.
 // The smaller arena is kept, the first of equal ones; it
 // gives the pairs of that one.
-func (s *State) placeQuickly(r *region) ([]schedule.Pair, error) {
+func (s *State) placeQuickly(ctx context.Context, r *region) ([]schedule.Pair, error) {
 	all := r.loads
-	if err := s.placeWith(r, all.Taken, alloc.EffortFast); err != nil {
+	if err := s.placeWith(ctx, r, all.Taken, schedule.EffortFast); err != nil {
 		return nil, err
 	}
 	if r.optimal || len(all.Taken) == 0 {
@@ -59,7 +53,7 @@ func (s *State) placeQuickly(r *region) ([]schedule.Pair, error) {
 		return nil, err
 	}
 	kept := *r
-	if err := s.placeWith(r, few.Taken, alloc.EffortFast); err != nil {
+	if err := s.placeWith(ctx, r, few.Taken, schedule.EffortFast); err != nil {
 		return nil, err
 	}
 	if r.arena < kept.arena {
@@ -80,7 +74,7 @@ func identity(n int) []int32 {
 
 // placeWith makes the buffers that the given in-place pairs leave and places
 // them.
-func (s *State) placeWith(r *region, taken []schedule.Pair, effort alloc.Effort) error {
+func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair, effort schedule.Effort) error {
 	r.buffers = r.chains(taken)
 	p := alloc.Problem{Alignment: s.opt.Align}
 	var placed []int
@@ -98,13 +92,16 @@ func (s *State) placeWith(r *region, taken []schedule.Pair, effort alloc.Effort)
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
 		placed = append(placed, k)
 	}
-	opt := alloc.Options{Strategy: s.opt.Placement, Effort: effort, Context: s.searching()}
-	found, err := alloc.Solve(p, opt)
-	if errors.Is(err, context.DeadlineExceeded) && s.limit != nil {
-		// No time is left, and a place is needed.
-		s.late, opt.Context = true, nil
+	// Short: a user who waits for a plan gains little from the last 0.1 % of an arena.
+	opt := alloc.Options{Strategy: s.opt.Placement, Effort: placement(effort), Short: true}
+	search, end := s.searching(ctx)
+	defer end()
+	found, err := alloc.Solve(search, p, opt)
+	if errors.Is(err, context.DeadlineExceeded) && s.out() {
+		// No time is left, and the buffers need places.
+		s.late = true
 		opt.Strategy = cmp.Or(opt.Strategy, alloc.Strategies[0].Name)
-		found, err = alloc.Solve(p, opt)
+		found, err = alloc.Solve(context.WithoutCancel(ctx), p, opt)
 	}
 	if err != nil {
 		return err

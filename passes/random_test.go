@@ -87,7 +87,7 @@ func TestKeepRandomOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := passes.Optimize(m, passes.Options{})
+	r, err := passes.Optimize(t.Context(), m, passes.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestKeepRandomOrderSaysWhatItCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := passes.Optimize(m, passes.Options{KeepRandomOrder: true})
+	r, err := passes.Optimize(t.Context(), m, passes.Options{KeepRandomOrder: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestTimeLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := passes.Optimize(m, passes.Options{TimeLimit: 1, Placement: placement, Check: true})
+		r, err := passes.Optimize(t.Context(), m, passes.Options{TimeLimit: 1, Placement: placement, Check: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -45,7 +46,7 @@ func (s *State) repeatable() *repetition {
 // steps, and plans it as far as its order: that of the steps, unless a search finds
 // one of a smaller peak. Steps beyond those of before take the tensors swaps away and
 // bring them back, as graph.Repeat has it.
-func (s *State) repeat(rep *repetition, steps []int, swaps []graph.TensorID) error {
+func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID) error {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
 	for i, n := range steps {
@@ -78,12 +79,16 @@ func (s *State) repeat(rep *repetition, steps []int, swaps []graph.TensorID) err
 	rep.of, rep.first = indices(made.Of), indices(made.First)
 	s.model.Graph = g
 	s.main = s.newRegion(g, mainGraph)
-	for _, pass := range []func(*region) error{s.share, s.updates, s.bodies, s.order} {
-		if err := pass(s.main); err != nil {
-			return err
-		}
+	if err := s.share(s.main); err != nil {
+		return err
 	}
-	return nil
+	if err := s.updates(s.main); err != nil {
+		return err
+	}
+	if err := s.bodies(ctx, s.main); err != nil {
+		return err
+	}
+	return s.order(ctx, s.main)
 }
 
 func indices(list []graph.NodeID) []int {

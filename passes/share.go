@@ -1,11 +1,13 @@
 package passes
 
 import (
+	"context"
+
 	"github.com/onnxmem/onnxmem/graph"
 )
 
 // share gives every tensor of the main graph a storage.
-func share(s *State) error {
+func share(_ context.Context, s *State) error {
 	s.main = s.newRegion(s.model.Graph, mainGraph)
 	if err := s.share(s.main); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"math"
 
 	"github.com/onnxmem/onnxmem/alloc"
@@ -74,8 +75,8 @@ func (r *region) returned(n graph.NodeID) int {
 	return int(made.Readers[0])
 }
 
-// placeHost places what has left for the host: a pool of its own.
-func (s *State) placeHost(r *region) error {
+// placeHost places the tensors that were swapped out, in a pool of their own.
+func (s *State) placeHost(ctx context.Context, r *region) error {
 	p := alloc.Problem{Alignment: s.opt.Align}
 	var placed []int
 	for k := range r.buffers {
@@ -88,8 +89,8 @@ func (s *State) placeHost(r *region) error {
 	if len(placed) == 0 {
 		return nil
 	}
-	// What the host holds is cheap: no search for the last per cent.
-	found, err := alloc.Solve(p, alloc.Options{Effort: alloc.EffortFast})
+	// Memory of the host is cheap: no search for the last per cent.
+	found, err := alloc.Solve(context.WithoutCancel(ctx), p, alloc.Options{Effort: alloc.EffortFast})
 	if err != nil {
 		return err
 	}

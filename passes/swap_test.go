@@ -225,7 +225,7 @@ func TestSwapRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := passes.Optimize(m, passes.Options{Host: &passes.Host{}}); err == nil || !strings.Contains(err.Error(), "link to the host of 0 bytes a second") {
+	if _, err := passes.Optimize(t.Context(), m, passes.Options{Host: &passes.Host{}}); err == nil || !strings.Contains(err.Error(), "link to the host of 0 bytes a second") {
 		t.Errorf("%v", err)
 	}
 	if m, err = onnx.Parse("in.onnx", waiting(t, false)); err != nil {
@@ -235,7 +235,7 @@ func TestSwapRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Functions[0].Body.Nodes[0].Op = "Relu"
-	_, err = passes.Optimize(m, passes.Options{Limit: &passes.Limit{Percent: 80}, Host: &passes.Host{Link: 800e9, NoRecompute: true}})
+	_, err = passes.Optimize(t.Context(), m, passes.Options{Limit: &passes.Limit{Percent: 80}, Host: &passes.Host{Link: 800e9, NoRecompute: true}})
 	if err == nil || !strings.Contains(err.Error(), `function "SwapOut" of domain onnxmem is not ours`) {
 		t.Errorf("%v", err)
 	}

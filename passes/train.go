@@ -1,13 +1,14 @@
 package passes
 
 import (
+	"context"
 	"errors"
 
 	"github.com/onnxmem/onnxmem/autodiff"
 )
 
 // train replaces the model by the graph of one training step.
-func train(s *State) error {
+func train(_ context.Context, s *State) error {
 	if s.opt.Train == nil {
 		return nil
 	}
@@ -21,7 +22,8 @@ func train(s *State) error {
 		}
 		return err
 	}
-	s.step, s.model = step, step.Model
+	s.step = step
+	s.Replace(step.Model)
 	// Its shapes are fixed.
 	s.opt.Dims, s.opt.StrictDims = nil, false
 	return nil

@@ -29,7 +29,7 @@ func TestPasses(t *testing.T) {
 	for _, name := range sorted(list) {
 		for _, opt := range []passes.Options{{}, {NoInplace: true}, {NoViews: true, NoInplace: true}} {
 			t.Run(fmt.Sprintf("%s/in place=%t/views=%t", name, !opt.NoInplace, !opt.NoViews), func(t *testing.T) {
-				found, err := passes.Optimize(list[name].build(t), opt)
+				found, err := passes.Optimize(t.Context(), list[name].build(t), opt)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +91,7 @@ func fans(branches, length int) text {
 func TestReplayedCertificates(t *testing.T) {
 	verify := func(p *plan.Plan, x text, replay bool) *plan.Report {
 		t.Helper()
-		found, err := passes.Optimize(x.build(t), passes.Options{Schedule: "bfs"})
+		found, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Schedule: "bfs"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,11 +108,11 @@ func TestReplayedCertificates(t *testing.T) {
 		return r
 	}
 	for _, x := range []text{fans(2, 2), fans(4, 5), fans(6, 9)} {
-		worse, err := passes.Optimize(x.build(t), passes.Options{Schedule: "bfs"})
+		worse, err := passes.Optimize(t.Context(), x.build(t), passes.Options{Schedule: "bfs"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		best, err := passes.Optimize(x.build(t), passes.Options{})
+		best, err := passes.Optimize(t.Context(), x.build(t), passes.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -337,7 +337,7 @@ func planReal(t testing.TB, x text, opt passes.Options) (source, file []byte, p 
 	t.Helper()
 	m := x.build(t)
 	source = m.Source.Bytes
-	found, err := passes.Optimize(m, opt)
+	found, err := passes.Optimize(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

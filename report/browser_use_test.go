@@ -27,7 +27,7 @@ func network(t *testing.T, name string, opt passes.Options) *plan.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := passes.Optimize(m, opt)
+	r, err := passes.Optimize(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -45,7 +46,7 @@ func Example_compiler() {
 		}
 		buffers.Buffers = append(buffers.Buffers, b)
 	}
-	placed, err := alloc.Solve(buffers, alloc.Options{})
+	placed, err := alloc.Solve(context.Background(), buffers, alloc.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -107,14 +107,16 @@ func TestWeightsAreCut(t *testing.T) {
 func TestModelIsCut(t *testing.T) {
 	for name, use := range map[string]func(m *graph.Model, p *plan.Plan) error{
 		"Optimize": func(m *graph.Model, _ *plan.Plan) error {
-			_, err := passes.Optimize(m, passes.Options{})
+			_, err := passes.Optimize(t.Context(), m, passes.Options{})
 			return err
 		},
 		"Compare": func(m *graph.Model, _ *plan.Plan) error {
-			_, err := passes.Compare(m, passes.CompareOptions{})
+			_, err := passes.Compare(t.Context(), m, passes.CompareOptions{})
 			return err
 		},
-		"Inspect": func(m *graph.Model, _ *plan.Plan) error { return passes.Inspect(m, passes.Options{}).Refused },
+		"Inspect": func(m *graph.Model, _ *plan.Plan) error {
+			return passes.Inspect(t.Context(), m, passes.Options{}).Refused
+		},
 		"Verify": func(m *graph.Model, p *plan.Plan) error {
 			_, err := plan.Verify(m, p, plan.VerifyOptions{})
 			return err
@@ -131,7 +133,7 @@ func TestModelIsCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, _ := cutNet(t, false)
-			r, err := passes.Optimize(open(t, path).Model, passes.Options{})
+			r, err := passes.Optimize(t.Context(), open(t, path).Model, passes.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +166,7 @@ func TestSourceIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := passes.Optimize(m, passes.Options{})
+	r, err := passes.Optimize(t.Context(), m, passes.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

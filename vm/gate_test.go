@@ -95,7 +95,7 @@ func (k *lone) plan(t testing.TB, late bool) (*vm.Program, map[string]vm.Value, 
 	if err := onnx.Write(path, m, im, onnx.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := passes.Optimize(open(t, path).Model, passes.Options{})
+	r, err := passes.Optimize(t.Context(), open(t, path).Model, passes.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // of the main graph before.
 func handed(t *testing.T, m *graph.Model, inputs map[string]Value, spoil func(st *step)) *ReferenceCheck {
 	t.Helper()
-	r, err := passes.Optimize(m, passes.Options{})
+	r, err := passes.Optimize(t.Context(), m, passes.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func planGraph(g *graph.Graph, opsets []graph.Opset) (*vm.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := passes.Optimize(m, passes.Options{})
+	r, err := passes.Optimize(context.Background(), m, passes.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"slices"
 	"unsafe"
 
@@ -154,7 +155,7 @@ func placed(list []held, align int64) (*layout, error) {
 	for _, h := range list {
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: h.bytes, First: h.first, Last: h.last})
 	}
-	found, err := alloc.Solve(p, alloc.Options{Effort: alloc.EffortDefault})
+	found, err := alloc.Solve(context.Background(), p, alloc.Options{Effort: alloc.EffortDefault})
 	if err != nil {
 		return nil, err
 	}

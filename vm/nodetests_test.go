@@ -91,7 +91,7 @@ func (k *nodeTest) program() (*vm.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := passes.Optimize(m, passes.Options{})
+	r, err := passes.Optimize(context.Background(), m, passes.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -206,7 +206,7 @@ func (b *bridge) Run() error {
 		}
 	}
 	g.Link()
-	r, err := passes.Optimize(&graph.Model{IRVersion: 4, Opsets: []graph.Opset{{Version: 10}}, Graph: g}, passes.Options{})
+	r, err := passes.Optimize(context.Background(), &graph.Model{IRVersion: 4, Opsets: []graph.Opset{{Version: 10}}, Graph: g}, passes.Options{})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func ramp(shape []graph.Dim) vm.Value {
 // program plans a model and prepares it to run.
 func program(t testing.TB, path string, opt passes.Options) (*vm.Program, *passes.Result) {
 	t.Helper()
-	r, err := passes.Optimize(open(t, path).Model, opt)
+	r, err := passes.Optimize(t.Context(), open(t, path).Model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,12 +58,13 @@ func (c *compareCmd) Run(e *env) error {
 		},
 		Begin: func(g passes.Group, strategy string) { bar.step(string(g) + " " + strategy) },
 	}
+	ctx := context.Background()
 	if c.TimeLimit > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), c.TimeLimit)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.TimeLimit)
 		defer cancel()
-		opt.Context = ctx
 	}
-	name, t, err := c.compare(opt)
+	name, t, err := c.compare(ctx, opt)
 	if err != nil {
 		return err
 	}
@@ -80,9 +81,9 @@ func (c *compareCmd) Run(e *env) error {
 }
 
 // compare reads the file, whatever it is, and compares.
-func (c *compareCmd) compare(opt passes.CompareOptions) (name string, t *passes.Comparison, err error) {
+func (c *compareCmd) compare(ctx context.Context, opt passes.CompareOptions) (name string, t *passes.Comparison, err error) {
 	if c.File != "-" && strings.HasSuffix(c.File, ".onnx") {
-		return c.compareModel(opt)
+		return c.compareModel(ctx, opt)
 	}
 	in, err := openInput(c.File)
 	if err != nil {
@@ -93,12 +94,12 @@ func (c *compareCmd) compare(opt passes.CompareOptions) (name string, t *passes.
 	case in.isJSON() && in.isProblem():
 		var p *schedule.Problem
 		if p, err = in.problem(); err == nil {
-			t, err = passes.CompareProblem(p, opt)
+			t, err = passes.CompareProblem(ctx, p, opt)
 		}
 	case in.isJSON(), in.isCSV():
 		var p alloc.Problem
 		if p, _, err = in.buffers(); err == nil {
-			t, err = passes.CompareBuffers(p, opt)
+			t, err = passes.CompareBuffers(ctx, p, opt)
 		}
 	case c.File == "-":
 		var text []byte
@@ -107,10 +108,10 @@ func (c *compareCmd) compare(opt passes.CompareOptions) (name string, t *passes.
 			return "", nil, err
 		}
 		if m, err = onnx.Parse(in.name, text); err == nil {
-			t, err = passes.Compare(m, opt)
+			t, err = passes.Compare(ctx, m, opt)
 		}
 	default:
-		return c.compareModel(opt)
+		return c.compareModel(ctx, opt)
 	}
 	var refused *graph.Error
 	if errors.As(err, &refused) && refused.File == "" {
@@ -119,13 +120,13 @@ func (c *compareCmd) compare(opt passes.CompareOptions) (name string, t *passes.
 	return in.name, t, err
 }
 
-func (c *compareCmd) compareModel(opt passes.CompareOptions) (string, *passes.Comparison, error) {
+func (c *compareCmd) compareModel(ctx context.Context, opt passes.CompareOptions) (string, *passes.Comparison, error) {
 	f, err := onnx.Open(c.File, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
 		return "", nil, err
 	}
 	defer f.Close()
-	t, err := passes.Compare(f.Model, opt)
+	t, err := passes.Compare(ctx, f.Model, opt)
 	return c.File, t, err
 }
 

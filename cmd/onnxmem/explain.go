@@ -54,13 +54,14 @@ func (c *explainCmd) Run(e *env) error {
 }
 
 // options are those of the searches for relief.
-func (c *explainCmd) options() (opt schedule.ExplainOptions, release func()) {
-	opt, release = schedule.ExplainOptions{Most: c.Top}, func() {}
-	opt.Effort = optimize.Efforts[c.Effort]
+func (c *explainCmd) options() (ctx context.Context, opt schedule.ExplainOptions, release func()) {
+	ctx, release = context.Background(), func() {}
 	if c.TimeLimit > 0 {
-		opt.Context, release = context.WithTimeout(context.Background(), c.TimeLimit)
+		ctx, release = context.WithTimeout(ctx, c.TimeLimit)
 	}
-	return opt, release
+	opt = schedule.ExplainOptions{Most: c.Top}
+	opt.Effort, opt.Context = optimize.Efforts[c.Effort], ctx
+	return ctx, opt, release
 }
 
 // explain explains FILE, whatever it is.
@@ -98,12 +99,12 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 		}
 		defer s.close()
 	}
-	opt, release := c.options()
+	ctx, opt, release := c.options()
 	defer release()
 	bar := newProgress(e.stderr, 1)
 	defer bar.stop()
 	bar.step("explain")
-	found, err := passes.Explain(s.model, s.plan, opt)
+	found, err := passes.Explain(ctx, s.model, s.plan, opt)
 	if err != nil {
 		return nil, "", err
 	}
@@ -141,7 +142,7 @@ func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
 	bar := newProgress(e.stderr, 2)
 	defer bar.stop()
 	bar.step("order")
-	opt, release := c.options()
+	_, opt, release := c.options()
 	defer release()
 	r, err := schedule.Solve(p, schedule.Options{Effort: optimize.Efforts[c.Effort], Progress: bar.searched, Context: opt.Context})
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func (c *inspectCmd) Run(e *env) error {
 		return err
 	}
 	defer f.Close()
-	in := passes.Inspect(f.Model, c.options(e))
+	in := passes.Inspect(context.Background(), f.Model, c.options(e))
 	var option *passes.OptionError
 	if errors.As(in.Refused, &option) {
 		return option

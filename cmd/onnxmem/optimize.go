@@ -85,7 +85,7 @@ func (optimizeCmd) Help() string {
 
 // Run plans and writes.
 func (c *optimizeCmd) Run(e *env) error {
-	bar := newProgress(e.stderr, len(passes.Pipeline)+2)
+	bar := newProgress(e.stderr, len(passes.Default())+2)
 	defer bar.stop()
 	job, err := c.batched(bar)
 	if err != nil {

@@ -131,12 +131,13 @@ func (k *packing) solve() (err error) {
 	if k.cmd.Capacity != nil {
 		opt.Capacity = int64(*k.cmd.Capacity)
 	}
+	ctx := context.Background()
 	if k.cmd.TimeLimit > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), k.cmd.TimeLimit)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, k.cmd.TimeLimit)
 		defer cancel()
-		opt.Context = ctx
 	}
-	k.found, err = alloc.Solve(k.problem, opt)
+	k.found, err = alloc.Solve(ctx, k.problem, opt)
 	k.place = time.Since(began)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

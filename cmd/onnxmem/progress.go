@@ -78,11 +78,11 @@ func (p *progress) step(name string) {
 // follow has the line follow the passes of a plan in the making.
 func (p *progress) follow(opt *passes.Options) {
 	opt.Progress = p.searched
-	trace, done := opt.Trace, 0
-	p.step(passes.Pipeline[0].Name)
+	trace, done, list := opt.Trace, 0, passes.Default()
+	p.step(list[0].Name)
 	opt.Trace = func(pass passes.Pass, d time.Duration) {
-		if done++; done < len(passes.Pipeline) {
-			p.step(passes.Pipeline[done].Name)
+		if done++; done < len(list) {
+			p.step(list[done].Name)
 		}
 		if trace != nil {
 			trace(pass, d)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -230,14 +231,14 @@ func (s *source) optimize(e *env, f *sourceFlags) error {
 	for _, m := range s.file.Missing {
 		e.say("%s: external data not found, planning without", units.Name(m))
 	}
-	bar := newProgress(e.stderr, len(passes.Pipeline))
+	bar := newProgress(e.stderr, len(passes.Default()))
 	defer bar.stop()
 	opt := f.options(e)
 	if err := f.Limits(&opt); err != nil {
 		return err
 	}
 	bar.follow(&opt)
-	r, err := passes.Optimize(s.file.Model, opt)
+	r, err := passes.Optimize(context.Background(), s.file.Model, opt)
 	if err != nil {
 		return err
 	}

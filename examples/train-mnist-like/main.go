@@ -91,7 +91,7 @@ func train(ctx context.Context, c settings, source string, out io.Writer) error 
 		return err
 	}
 	defer f.Close()
-	step, err := passes.Optimize(f.Model, passes.Options{
+	step, err := passes.Optimize(ctx, f.Model, passes.Options{
 		Dims:  map[string]int64{"batch": int64(c.batch)},
 		Train: &autodiff.Options{Optimizer: "momentum"},
 	})
@@ -160,7 +160,7 @@ func test(ctx context.Context, path string, count int, seed uint64) (int, error)
 		return 0, err
 	}
 	defer f.Close()
-	planned, err := passes.Optimize(f.Model, passes.Options{Dims: map[string]int64{"batch": int64(count)}})
+	planned, err := passes.Optimize(ctx, f.Model, passes.Options{Dims: map[string]int64{"batch": int64(count)}})
 	if err != nil {
 		return 0, err
 	}

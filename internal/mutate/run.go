@@ -98,7 +98,7 @@ func run(c *Case) (r *Result) {
 		return refused(err)
 	}
 	r.Stage = Planned
-	o, err := passes.Optimize(m, passes.Options{Effort: schedule.EffortFast})
+	o, err := passes.Optimize(context.Background(), m, passes.Options{Effort: schedule.EffortFast})
 	if err != nil {
 		return refused(err)
 	}

@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -89,7 +90,7 @@ func (j Job) tryBatch(name string, length int64, effort string, extra float64) e
 	if err != nil {
 		return err
 	}
-	r, err := passes.Optimize(f.Model, opt)
+	r, err := passes.Optimize(context.Background(), f.Model, opt)
 	var limit *passes.LimitError
 	switch {
 	case errors.As(err, &limit):

@@ -9,6 +9,7 @@
 package optimize
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -174,7 +175,7 @@ func (t *Task) Options() (passes.Options, error) {
 
 // Plan plans the model.
 func (t *Task) Plan(opt passes.Options) (err error) {
-	if t.Result, err = passes.Optimize(t.File.Model, opt); err != nil {
+	if t.Result, err = passes.Optimize(context.Background(), t.File.Model, opt); err != nil {
 		return err
 	}
 	spent := t.Result.Times
