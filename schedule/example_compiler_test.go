@@ -28,38 +28,30 @@ func Example_compiler() {
 	}
 	fmt.Println("peak", found.Evaluation.Peak, "bound", found.Bound)
 
-	step := make([]int, len(p.Nodes))
-	for i, v := range found.Order {
-		step[v] = i
-	}
-	var buffers alloc.Problem
-	for _, t := range p.Tensors {
-		b := alloc.Buffer{ID: t.Name, Size: t.Bytes, Last: len(step) - 1}
-		if t.Producer >= 0 {
-			b.First = step[t.Producer]
-		}
-		if !t.Output {
-			b.Last = b.First
-			for _, v := range t.Consumers {
-				b.Last = max(b.Last, step[v])
-			}
-		}
-		buffers.Buffers = append(buffers.Buffers, b)
-	}
-	placed, err := alloc.Solve(context.Background(), buffers, alloc.Options{})
+	buffers, err := p.Lifetimes(found.Order, found.Evaluation.Taken)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for i, b := range buffers.Buffers {
-		fmt.Println(b.ID, b.First, b.Last, placed.Offsets[i])
+	var place alloc.Problem
+	for _, b := range buffers {
+		place.Buffers = append(place.Buffers, alloc.Buffer{Size: b.Bytes, First: b.First, Last: b.Last})
+	}
+	placed, err := alloc.Solve(context.Background(), place, alloc.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, b := range buffers {
+		for _, t := range b.Tensors {
+			fmt.Println(p.Tensors[t].Name, b.First, b.Last, placed.Offsets[i])
+		}
 	}
 	fmt.Println("arena", placed.Arena)
 	// Output:
 	// peak 4672 bound 4672
 	// x 0 2 4608
 	// a 0 1 0
-	// b 2 3 0
 	// c 1 3 4096
-	// sum 3 3 512
+	// b 2 3 0
+	// sum 2 3 0
 	// arena 4672
 }

@@ -1,0 +1,190 @@
+package passes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// twoBranches is y = Relu(x) + Exp(Tanh(x)), built by hand.
+func twoBranches(t *testing.T) *graph.Model {
+	t.Helper()
+	b := graph.NewBuilder("two branches", 17)
+	x := b.Input("x", graph.TensorOf(graph.Float32, 64))
+	left := b.Node("Relu", "left", x)
+	right := b.Node("Exp", "right", b.Node("Tanh", "inner", x))
+	b.Output(b.Node("Add", "y", left, right))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// nothing is a pass that does nothing.
+func nothing(name string) passes.Pass {
+	return passes.Pass{Name: name, Run: func(context.Context, *passes.State) error { return nil }}
+}
+
+// before puts a pass before the one of that name, in the default list.
+func before(name string, p passes.Pass) []passes.Pass {
+	list := passes.Default()
+	return slices.Insert(list, slices.IndexFunc(list, func(q passes.Pass) bool { return q.Name == name }), p)
+}
+
+func TestDefaultPassesAreValid(t *testing.T) {
+	if err := (&passes.Options{Passes: passes.Default()}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestListsOfPasses: a list that breaks a constraint, or lacks a pass that
+// another needs, is refused with the reason.
+func TestListsOfPasses(t *testing.T) {
+	without := func(name string) []passes.Pass {
+		return slices.DeleteFunc(passes.Default(), func(p passes.Pass) bool { return p.Name == name })
+	}
+	swapped := passes.Default()
+	slices.Reverse(swapped[2:4])
+	for _, c := range []struct {
+		name, want string
+		opt        passes.Options
+	}{
+		{"share before infer", `pass "infer" must stand before pass "share": sizes and views are found by inference`, passes.Options{Passes: swapped}},
+		{"no share", `pass "bodies" needs pass "share" before it, which the list lacks: a body's captures`, passes.Options{Passes: without("share")}},
+		{"no train", `option Train needs pass "train", which the list lacks`, passes.Options{Passes: without("train"), Train: &autodiff.Options{}}},
+		{"no limit", `option Frontier needs pass "limit"`, passes.Options{Passes: without("limit"), Frontier: true}},
+		{"two of a name", `two passes are called "place"`, passes.Options{Passes: append(passes.Default(), nothing("place"))}},
+		{"no name", "pass 0 has no name", passes.Options{Passes: before("train", nothing(""))}},
+		{"no function", `pass "idle" has no function`, passes.Options{Passes: before("train", passes.Pass{Name: "idle"})}},
+		{"switched off, and not optional", `pass "own" cannot be left out: expected one of order`, passes.Options{Passes: before("train", nothing("own")), Disable: []string{"own"}}},
+	} {
+		var option *passes.OptionError
+		_, err := passes.Optimize(t.Context(), twoBranches(t), c.opt)
+		if !errors.As(err, &option) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, expected an *OptionError with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// dropExp makes the readers of an Exp read its input instead.
+func dropExp(_ context.Context, s *passes.State) error {
+	g := s.Model().Graph
+	for _, n := range g.Nodes {
+		if n.Op != "Exp" {
+			continue
+		}
+		for _, r := range g.Nodes {
+			for k, t := range r.Inputs {
+				if t == n.Outputs[0] {
+					r.Inputs[k] = n.Inputs[0]
+				}
+			}
+		}
+	}
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return n.Op == "Exp" })
+	g.Link()
+	g.DropTensors(func(t graph.TensorID) bool { return g.Tensors[t].Name == "right" })
+	s.Invalidate()
+	return nil
+}
+
+// TestPassOfOnesOwn: wherever before order a pass changes the graph, the plan is
+// that of the changed graph, and what follows from the graph runs again.
+func TestPassOfOnesOwn(t *testing.T) {
+	for _, c := range []struct{ at, ran string }{
+		{"train", "own train inline infer share bodies order limit place annotate"},
+		{"infer", "train inline own infer share bodies order limit place annotate"},
+		{"share", "train inline infer own infer share bodies order limit place annotate"},
+		{"order", "train inline infer share bodies own infer share bodies order limit place annotate"},
+	} {
+		var ran []string
+		r, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{
+			Passes: before(c.at, passes.Pass{Name: "own", Run: dropExp}), Check: true,
+			Trace: func(p passes.Pass, _ time.Duration) { ran = append(ran, p.Name) },
+		})
+		if err != nil {
+			t.Errorf("before %s: %v", c.at, err)
+			continue
+		}
+		if got := strings.Join(ran, " "); got != c.ran {
+			t.Errorf("before %s: ran %s\nwant %s", c.at, got, c.ran)
+		}
+		if _, timed := r.Times["own"]; !timed || len(r.Plan.Steps) != 3 || slices.ContainsFunc(r.Plan.Steps, func(s plan.Step) bool { return s.Op == "Exp" }) {
+			t.Errorf("before %s: steps %v, times %v", c.at, r.Plan.Steps, r.Times)
+		}
+	}
+}
+
+// TestPassThatBreaks: a pass that leaves the graph or the state broken is named.
+func TestPassThatBreaks(t *testing.T) {
+	for _, c := range []struct {
+		name, at, want string
+		run            func(context.Context, *passes.State) error
+	}{
+		{"no link", "infer", `after pass own: tensor "x": its links are not those of the graph`, func(_ context.Context, s *passes.State) error {
+			s.Model().Graph.Nodes[0].Inputs[0] = 2
+			return nil
+		}},
+		{"no invalidation", "order", "after pass own: 5 tensors and 4 nodes are known, the graph has 6 and 4: expected State.Invalidate", func(_ context.Context, s *passes.State) error {
+			s.Model().Graph.NewTensor("spare")
+			return nil
+		}},
+		{"another graph", "order", "after pass own: the model has another graph than the one that was planned", func(_ context.Context, s *passes.State) error {
+			s.Model().Graph = s.Model().Graph.Clone()
+			return nil
+		}},
+		{"too late", "place", `pass "own" changed the graph after its nodes were ordered`, dropExp},
+		{"a panic", "infer", "internal error in pass own: oh", func(context.Context, *passes.State) error { panic("oh") }},
+	} {
+		_, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{Passes: before(c.at, passes.Pass{Name: "own", Run: c.run})})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, expected an error with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestStateBetweenPasses: each method of State gives nothing before its pass, and
+// what the plan will have behind it.
+func TestStateBetweenPasses(t *testing.T) {
+	var seen []string
+	list := passes.Default()
+	for i := len(list); i >= 0; i-- {
+		list = slices.Insert(list, i, passes.Pass{Name: fmt.Sprint("look", i), Run: func(_ context.Context, s *passes.State) error {
+			seen = append(seen, fmt.Sprint(s.Inference() != nil, len(s.Storages()), s.Problem() != nil, s.Evaluation().Peak, len(s.Buffers()), s.Plan() != nil))
+			return nil
+		}})
+	}
+	r, err := passes.Optimize(t.Context(), twoBranches(t), passes.Options{Passes: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const none, inferred, shared = "false 0 false 0 0 false", "true 0 false 0 0 false", "true 5 true 0 0 false"
+	ordered := fmt.Sprintf("true 5 true %d 0 false", r.Plan.Summary.PeakBytes)
+	placed := fmt.Sprintf("true 5 true %d %d ", r.Plan.Summary.PeakBytes, len(r.Plan.Buffers))
+	want := []string{none, none, none, inferred, shared, shared, ordered, ordered, placed + "false", placed + "true"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("saw  %q\nwant %q", seen, want)
+	}
+}
+
+// TestDisablePass: an optional pass of one's own is switched off by its name.
+func TestDisablePass(t *testing.T) {
+	opt := passes.Options{Passes: before("infer", passes.Pass{Name: "own", Run: dropExp, Optional: true}), Disable: []string{"own"}}
+	r, err := passes.Optimize(t.Context(), twoBranches(t), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Plan.Steps) != 4 {
+		t.Errorf("%d steps, expected the 4 of the graph as it was", len(r.Plan.Steps))
+	}
+}
