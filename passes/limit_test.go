@@ -19,6 +19,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 	"github.com/onnxmem/onnxmem/schedule"
 	"github.com/onnxmem/onnxmem/vm"
 )
@@ -55,7 +56,7 @@ func accepted(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
 		t.Fatal(err)
 	}
 	r.Plan.Model = plan.SourceOf(m)
-	rep, err := plan.Verify(m, r.Plan, plan.VerifyOptions{})
+	rep, err := verify.Plan(m, r.Plan, verify.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

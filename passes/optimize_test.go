@@ -17,6 +17,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 	"github.com/onnxmem/onnxmem/report"
 )
 
@@ -57,7 +58,7 @@ func planned(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
 }
 
 // judged is planned with what the verifier says of the plan.
-func judged(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan, *plan.Report) {
+func judged(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan, *verify.Report) {
 	t.Helper()
 	m, err := onnx.Parse("in.onnx", b)
 	if err != nil {
@@ -77,16 +78,16 @@ func judged(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan, *pl
 		t.Fatal(err)
 	}
 	r.Plan.Model = plan.ImageOf("out.onnx", im)
-	return out, r.Plan, verify(t, out, r.Plan)
+	return out, r.Plan, verified(t, out, r.Plan)
 }
 
-func verify(t testing.TB, b []byte, p *plan.Plan) *plan.Report {
+func verified(t testing.TB, b []byte, p *plan.Plan) *verify.Report {
 	t.Helper()
 	m, err := onnx.Parse("out.onnx", b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := plan.Verify(m, p, plan.VerifyOptions{Replay: true})
+	rep, err := verify.Plan(m, p, verify.Options{Replay: true})
 	if err != nil {
 		t.Fatal(err)
 	}

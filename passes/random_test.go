@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -92,11 +93,11 @@ func TestKeepRandomOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Plan.KeepsRandomOrder = true
-	rep, err := plan.Verify(r.Model, r.Plan, plan.VerifyOptions{SkipAnnotations: true})
+	rep, err := verify.Plan(r.Model, r.Plan, verify.Options{SkipAnnotations: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Valid || rep.Violations[0].Code != plan.CodeProgram || !strings.Contains(rep.Violations[0].Message, "random operators") {
+	if rep.Valid || rep.Violations[0].Code != verify.CodeProgram || !strings.Contains(rep.Violations[0].Message, "random operators") {
 		t.Errorf("a plan that moves random nodes and denies it: %v", rep)
 	}
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -8,13 +9,13 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Check says whether a plan agrees with itself, for those who have no model to
-// hold it against: every index is one, every buffer lies within its pool, and the
-// loads, the peak and the sums of the summary are those of the buffers. That the
-// plan fits its model, that no buffers overlap, and the bound are Verify's.
-// The error names the first thing that does not agree. O(n).
+// Check checks that a plan agrees with itself, where no model is at hand: every
+// index is in range, every buffer lies within its pool, and the loads, the peak and
+// the sums of the summary are those of the buffers. Package plan/verify checks that
+// the plan fits its model, that no buffers overlap, and the bound. The error names
+// the first disagreement. O(n).
 func (p *Plan) Check() error {
-	for _, check := range []func() error{p.checkPools, p.checkBuffers, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkAbsurd} {
+	for _, check := range []func() error{p.checkPools, p.checkBuffers, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -22,14 +23,15 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-// checkAbsurd gives the first thing that cannot be so.
-func (p *Plan) checkAbsurd() (err error) {
-	p.absurd(func(_, format string, args ...any) {
-		if err == nil {
-			err = fmt.Errorf(format, args...)
+// checkImpossible fails on the first figure that cannot be so. The identity of
+// files is left to those who have them.
+func (p *Plan) checkImpossible() error {
+	for _, f := range p.Impossible() {
+		if f.Field != "model" && f.Field != "source" {
+			return errors.New(f.Message)
 		}
-	})
-	return err
+	}
+	return nil
 }
 
 var kinds = []string{

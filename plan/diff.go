@@ -140,7 +140,7 @@ func settingChanges(a, b *Plan) []SettingChange {
 		names = map[string]Dim{}
 	}
 	maps.Copy(names, b.Dims)
-	for _, name := range sortedKeys(names) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		value := func(p *Plan) string {
 			if d, ok := p.Dims[name]; ok {
 				return strconv.FormatInt(d.Value, 10)

@@ -170,8 +170,7 @@ func TestDiff(t *testing.T) {
 func TestDiffAddsUp(t *testing.T) {
 	var all []*plan.Plan
 	for _, c := range planned {
-		_, p := c.plan(t, models[c.model])
-		all = append(all, p)
+		all = append(all, c.plan(t))
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		a, b := rapid.SampledFrom(all).Draw(r, "before"), rapid.SampledFrom(all).Draw(r, "after")

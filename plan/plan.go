@@ -1,9 +1,10 @@
 // Package plan is the sidecar: what onnxmem decided about a model, as one JSON
-// file beside it, and the verifier that checks such a plan against the ONNX
-// file alone.
+// file beside it. It reads and writes plans, checks that one agrees with itself,
+// tells two apart, and holds one against limits. Package plan/verify checks a plan
+// against its model.
 //
-// Sizes and offsets are bytes; steps are positions in the order of the main
-// graph's nodes; lifetimes [First, Last] include both ends.
+// Sizes and offsets are bytes; steps are positions in the order of the main graph's
+// nodes; lifetimes [First, Last] include both ends.
 package plan
 
 import (
@@ -70,7 +71,8 @@ type Sharing struct {
 	Inplace bool `json:"inplace"`
 }
 
-// Summary is the plan in figures. Verify computes them anew, or lists them as claimed.
+// Summary is the plan in figures. Package plan/verify recomputes them, or lists them
+// as claimed.
 type Summary struct {
 	Nodes            int   `json:"nodes"`
 	Tensors          int   `json:"tensors"` // graph inputs and node outputs of the main graph
@@ -91,7 +93,7 @@ type Summary struct {
 // Limited is what a plan below a limit costs. Extra cost is the time of what runs
 // again and of waiting for transfers, in per cent of a step in which nothing does
 // either, by the costs of the steps. Of PlainPeakBytes, ExtraCostBound and HostLink
-// Verify refuses what cannot be, and lists the rest as claimed.
+// package plan/verify refuses what is impossible, and lists the rest as claimed.
 type Limited struct {
 	LimitBytes       int64    `json:"limit_bytes"`
 	LimitArena       bool     `json:"limit_arena,omitempty"` // the arena is within the limit, not only the peak
@@ -177,7 +179,7 @@ const (
 )
 
 // Certificate proves a lower bound: no order, whatever it writes in place, has a
-// smaller peak. Verify proves it anew from the kind and the nodes alone, but for
+// smaller peak. Package plan/verify re-proves it from the kind and the nodes alone, but for
 // a search, which it believes and says so. A search has neither nodes nor steps.
 type Certificate struct {
 	Kind       string   `json:"kind"`

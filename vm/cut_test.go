@@ -12,6 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -118,7 +119,7 @@ func TestModelIsCut(t *testing.T) {
 			return passes.Inspect(t.Context(), m, passes.Options{}).Refused
 		},
 		"Verify": func(m *graph.Model, p *plan.Plan) error {
-			_, err := plan.Verify(m, p, plan.VerifyOptions{})
+			_, err := verify.Plan(m, p, verify.Options{})
 			return err
 		},
 		"New": func(m *graph.Model, p *plan.Plan) error { _, err := vm.New(m, p); return err },
@@ -175,15 +176,15 @@ func TestSourceIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	opt := plan.VerifyOptions{Source: f.Model, SkipAnnotations: true}
-	if found, err := plan.Verify(r.Model, r.Plan, opt); err != nil {
+	opt := verify.Options{Source: f.Model, SkipAnnotations: true}
+	if found, err := verify.Plan(r.Model, r.Plan, opt); err != nil {
 		t.Fatal(found, err)
 	}
 	for _, left := range []int64{int64(len(text)) - 1, 0} {
 		if err := os.Truncate(path, left); err != nil {
 			t.Fatal(err)
 		}
-		_, err = plan.Verify(r.Model, r.Plan, opt)
+		_, err = verify.Plan(r.Model, r.Plan, opt)
 		var e *graph.Error
 		if !errors.As(err, &e) || e.File != path || !regexp.MustCompile(`was cut to \d+ bytes while it was in use`).MatchString(err.Error()) {
 			t.Errorf("cut to %d bytes: got %v", left, err)

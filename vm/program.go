@@ -10,6 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -29,7 +30,7 @@ type Program struct {
 // plan's dimensions.
 func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	r, err := plan.Verify(m, p, plan.VerifyOptions{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
+	r, err := verify.Plan(m, p, verify.Options{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
 	if err != nil {
 		return nil, err
 	}

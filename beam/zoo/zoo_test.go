@@ -23,6 +23,7 @@ import (
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
 // TestMain runs pipelines on Prism, and makes this program a worker when it is
@@ -247,7 +248,7 @@ func TestPipelineOnAnotherFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := plan.Verify(m.Model, p, plan.VerifyOptions{}); err != nil || !r.Valid {
+	if r, err := verify.Plan(m.Model, p, verify.Options{}); err != nil || !r.Valid {
 		t.Errorf("not valid: %v, %v", r, err)
 	}
 	if _, ran = run(t, z); ran != 2 {

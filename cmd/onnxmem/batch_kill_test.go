@@ -21,6 +21,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
 // TestBatchIsKilled kills batches and their children fifty times (ONNXMEM_KILLS
@@ -228,7 +229,7 @@ func whole(path string) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := plan.Verify(f.Model, p, plan.VerifyOptions{})
+	r, err := verify.Plan(f.Model, p, verify.Options{})
 	if err == nil && !r.Valid {
 		err = errors.New(r.Violations[0].Message)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
 // sourceFlags are the flags of the commands that look at a plan, wherever it
@@ -211,7 +212,7 @@ func (s *source) verify(e *env, f *sourceFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := plan.Verify(s.file.Model, s.plan, plan.VerifyOptions{})
+	r, err := verify.Plan(s.file.Model, s.plan, verify.Options{})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
 // verifyCmd checks a plan.
@@ -57,7 +58,7 @@ func (c *verifyCmd) Run(e *env) error {
 	}
 	defer f.Close()
 	source := c.source(p)
-	opt := plan.VerifyOptions{Replay: c.Replay}
+	opt := verify.Options{Replay: c.Replay}
 	if source.file != nil {
 		defer source.file.Close()
 		opt.Source = source.file.Model
@@ -68,7 +69,7 @@ func (c *verifyCmd) Run(e *env) error {
 	if source.other != "" {
 		fmt.Fprintf(e.stderr, "onnxmem: %s is not the file that was planned: its order is not compared\n", units.Name(source.other))
 	}
-	r, err := plan.Verify(f.Model, p, opt)
+	r, err := verify.Plan(f.Model, p, opt)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// rounding is how far sums of costs, as shares of each other, may lie apart.
+const rounding = 1e-9
+
+// Fault is a figure of a plan that cannot be so.
+type Fault struct {
+	Field   string // the field of the plan that it stands in: "model", "steps", "frontier"
+	Message string // where, what was expected, what was found
+}
+
+// Impossible lists the figures that cannot be so whatever the model is: they have
+// no meaning, or contradict the rest of the plan. It looks at those that cannot be
+// computed from the model: the identity of the files, costs of steps, the costs of
+// other limits, values of certificates.
+func (p *Plan) Impossible() []Fault {
+	var f faults
+	f.file("model", &p.Model)
+	f.file("source", &p.Source)
+	f.costs(p)
+	f.frontier(p)
+	f.certificates(p)
+	return f
+}
+
+// faults are those found so far.
+type faults []Fault
+
+func (f *faults) add(field, format string, args ...any) {
+	*f = append(*f, Fault{field, fmt.Sprintf(format, args...)})
+}
+
+// file checks what identifies a file. A model that was built in memory comes from
+// no file: it has no name, no length and no hash.
+func (f *faults) file(field string, x *File) {
+	if *x == (File{}) {
+		return
+	}
+	if name := x.File; name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		f.add(field, "%s: file: expected a base name, found %q", field, graph.Short(name))
+	}
+	if x.Bytes < 0 {
+		f.add(field, "%s: bytes: expected a figure >= 0, found %d", field, x.Bytes)
+	}
+	if none := x.Bytes == 0 && x.GraphSHA256 == ""; !none && !isSHA256(x.GraphSHA256) {
+		f.add(field, "%s: graph_sha256: expected 64 digits of 0-9 and a-f, found %q", field, graph.Short(x.GraphSHA256))
+	}
+}
+
+// certificates checks the values of certificates, and that a search has no nodes.
+func (f *faults) certificates(p *Plan) {
+	for i := range p.Certificates {
+		c := &p.Certificates[i]
+		switch {
+		case c.ValueBytes < 0:
+			f.add("certificates", "certificate %d: expected a value >= 0, found %d", i, c.ValueBytes)
+		case c.Kind == CertificateSearch && c.ValueBytes > p.Summary.PeakBytes:
+			f.add("certificates", "certificate %d: no order is said to be below %d bytes: expected at most the peak of this one, %d", i, c.ValueBytes, p.Summary.PeakBytes)
+		case c.Kind == CertificateSearch && len(c.Nodes)+len(c.Steps) > 0:
+			f.add("certificates", "certificate %d: expected no nodes of kind %q, found %d names and %d steps", i, c.Kind, len(c.Nodes), len(c.Steps))
+		}
+	}
+}
+
+func isSHA256(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// costs checks the costs of steps, which only plans below a limit have, and that
+// no node of a body costs anything or runs again.
+func (f *faults) costs(p *Plan) {
+	said := p.Summary.Limited != nil
+	for i := range p.Steps {
+		switch cost := p.Steps[i].CostNS; {
+		case cost < 0:
+			f.add("steps", "steps: step %d: cost_ns: expected a figure >= 0, found %d", i, cost)
+		case cost > 0 && !said:
+			said = true // one message will do
+			f.add("steps", "steps: step %d: cost_ns: expected none in a plan without a limit, found %d", i, cost)
+		}
+	}
+	for k := range p.Subgraphs {
+		for i := range p.Subgraphs[k].Steps {
+			if st := &p.Subgraphs[k].Steps[i]; st.Again != nil || st.CostNS != 0 {
+				f.add("subgraphs", "subgraph %d: step %d: expected neither again nor cost_ns in a body", k, i)
+			}
+		}
+	}
+}
+
+// frontier checks the list of other limits: the largest stands first, and a
+// smaller one never costs less.
+func (f *faults) frontier(p *Plan) {
+	impossible := false
+	var cheapest *FrontierPoint // the last point so far that has a plan
+	for i := range p.Frontier {
+		x := &p.Frontier[i]
+		wrong := func(format string, args ...any) {
+			f.add("frontier", "frontier: point %d: "+format, append([]any{i}, args...)...)
+		}
+		switch {
+		case x.LimitBytes < 0:
+			wrong("limit_bytes: expected a figure >= 0, found %d", x.LimitBytes)
+		case i > 0 && x.LimitBytes > p.Frontier[i-1].LimitBytes:
+			wrong("limit_bytes: expected at most %d, that of the point before, found %d", p.Frontier[i-1].LimitBytes, x.LimitBytes)
+		case x.Impossible && x.LimitBytes >= p.Summary.PeakBytes:
+			wrong("a limit of %d bytes is said to be impossible: this plan has a peak of %d", x.LimitBytes, p.Summary.PeakBytes)
+		case x.Impossible && (x.ExtraCostPercent != nil || x.ExtraCostBound != nil):
+			wrong("expected no cost of what is impossible")
+		case x.ExtraCostBound != nil && *x.ExtraCostBound < 0:
+			wrong("extra_cost_lower_bound_percent: expected a figure >= 0, found %v", *x.ExtraCostBound)
+		case x.ExtraCostPercent == nil:
+		case impossible:
+			wrong("expected no plan below a limit that is impossible")
+		case *x.ExtraCostPercent < 0:
+			wrong("extra_cost_percent: expected a figure >= 0, found %v", *x.ExtraCostPercent)
+		case cheapest != nil && *x.ExtraCostPercent < *cheapest.ExtraCostPercent*(1-rounding):
+			wrong("extra_cost_percent: expected at least %v, that of the larger limit %d, found %v", *cheapest.ExtraCostPercent, cheapest.LimitBytes, *x.ExtraCostPercent)
+		case x.ExtraCostBound != nil && *x.ExtraCostBound > *x.ExtraCostPercent*(1+rounding):
+			wrong("extra_cost_lower_bound_percent: expected at most %v, which a plan costs, found %v", *x.ExtraCostPercent, *x.ExtraCostBound)
+		default:
+			cheapest = x
+		}
+		impossible = impossible || x.Impossible
+	}
+}

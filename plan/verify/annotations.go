@@ -1,0 +1,99 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// The metadata keys of a planned file.
+const (
+	keyOffset  = "onnxmem.offset"
+	keyVersion = "onnxmem.plan_version"
+	keyArena   = "onnxmem.arena_bytes"
+	keyPeak    = "onnxmem.peak_bytes"
+	keyBound   = "onnxmem.lower_bound_bytes"
+	keyDims    = "onnxmem.dims"
+)
+
+// annotations holds what the file says of its plan against the plan.
+func (v *verifier) annotations() {
+	dims := v.p.Dims
+	if dims == nil {
+		dims = map[string]plan.Dim{}
+	}
+	text, err := json.Marshal(dims)
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	sum := &v.p.Summary
+	for _, want := range []graph.Prop{
+		{Key: keyVersion, Value: strconv.Itoa(plan.Version)},
+		{Key: keyArena, Value: strconv.FormatInt(sum.ArenaBytes, 10)},
+		{Key: keyPeak, Value: strconv.FormatInt(sum.PeakBytes, 10)},
+		{Key: keyBound, Value: strconv.FormatInt(sum.LowerBoundBytes, 10)},
+		{Key: keyDims, Value: string(text)},
+	} {
+		if fault := entry(v.m.Props, want); fault != "" {
+			v.fault(CodeAnnotation, "metadata of the model: %s", fault)
+		}
+	}
+	for _, s := range v.scopes {
+		for i, n := range s.g.Nodes {
+			want := graph.Prop{Key: keyOffset, Value: s.annotation(n)}
+			if fault := entry(n.Props, want); fault != "" {
+				s.fault(CodeAnnotation, "metadata of %s: %s", s.g.Label(graph.NodeID(i)), fault)
+			}
+		}
+	}
+}
+
+// entry says how a list of metadata differs from one entry of a key, or from
+// none where the value is empty; "" if it does not.
+func entry(props []graph.Prop, want graph.Prop) string {
+	found, times := "", 0
+	for _, p := range props {
+		if p.Key == want.Key {
+			found = p.Value
+			times++
+		}
+	}
+	switch {
+	case times > 1:
+		return fmt.Sprintf("%s stands there %d times, expected once", want.Key, times)
+	case want.Value == "" && times == 1:
+		return fmt.Sprintf("%s: expected none, found %q", want.Key, graph.Short(found))
+	case want.Value != "" && times == 0:
+		return fmt.Sprintf("%s is missing: expected %q", want.Key, graph.Short(want.Value))
+	case want.Value != found:
+		return fmt.Sprintf("%s: expected %q, found %q", want.Key, graph.Short(want.Value), graph.Short(found))
+	}
+	return ""
+}
+
+// entries counts the entries of a key.
+func entries(props []graph.Prop, key string) (n int) {
+	for i := range props {
+		if props[i].Key == key {
+			n++
+		}
+	}
+	return n
+}
+
+// annotation is what a node says of the places of its outputs.
+func (s *scope) annotation(n *graph.Node) string {
+	var list []string
+	for _, t := range n.Outputs {
+		if t < 0 || s.at == nil || s.at[t] < 0 {
+			continue
+		}
+		b := &s.list[s.at[t]]
+		list = append(list, fmt.Sprintf("%s=%s:%d:%d", s.g.Tensors[t].Name, b.Pool, b.Offset, b.Bytes))
+	}
+	return strings.Join(list, " ")
+}

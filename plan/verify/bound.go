@@ -1,0 +1,319 @@
+package verify
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// bounds computes lower bounds of a scope's loads from their definition;
+// the proofs stand in package schedule, beside each bound.
+//
+// A downset is a set of nodes that holds all that must run before its members:
+// a state between two steps. Its live bytes are those of the storages that have
+// been made and are still wanted. When node v runs from S,
+//
+//	load(v | S) = live(S) + trans(v) - what v saves by writing in place
+//
+// with trans(v), its outputs and workspace, the same for every S. So the least
+// load of v over all S that hold some nodes and lack others is a minimum cut.
+type bounds struct {
+	s      *scope
+	before [][]graph.NodeID // by node: what must run before it, at least
+	after  [][]graph.NodeID
+	trans  []int64 // by node
+	base   int64   // graph inputs that are outputs: always live
+	idle   int64   // graph inputs that nobody reads: live at step 0
+	grain  int64   // divides all sizes
+	total  int64   // of all sizes
+	work   int64   // of flows, so far: nodes and storages looked at
+	marks  int64   // nodes that were put on sides, at most
+	side   []side  // by node, of the case that is looked at
+	stack  []graph.NodeID
+}
+
+// side says where a node stands when another is about to run.
+type side int8
+
+const (
+	free side = iota
+	done      // it has run
+	due       // it has not
+)
+
+// newBounds takes the order that the nodes stand in for one that is valid. Sums
+// of sizes that overflow are noted, and there are no bounds then.
+func newBounds(s *scope) *bounds {
+	n := len(s.g.Nodes)
+	b := &bounds{
+		s: s, before: make([][]graph.NodeID, n), after: make([][]graph.NodeID, n),
+		trans: slices.Clone(s.work), side: make([]side, n),
+	}
+	for _, w := range s.work {
+		b.total = s.v.add(b.total, w)
+		b.grain = gcd(b.grain, w)
+	}
+	for i := range s.storages {
+		st := &s.storages[i]
+		if !s.counts(int32(i)) {
+			continue
+		}
+		if b.total = s.v.add(b.total, st.bytes); s.v.overflow {
+			return nil
+		}
+		b.grain = gcd(b.grain, st.bytes)
+		switch {
+		case st.maker >= 0:
+			b.trans[st.maker] += st.bytes
+		case st.output:
+			b.base += st.bytes
+		case len(st.readers) == 0:
+			b.idle += st.bytes
+		}
+	}
+	b.precede()
+	return b
+}
+
+// precede fills in what must run before what: the makers of all that a node
+// reads, dynamic or not; and before a parameter is updated, all that read its
+// old value, for both share one buffer in every plan.
+func (b *bounds) precede() {
+	g := b.s.g
+	edge := func(from, to graph.NodeID) {
+		if from < 0 || from >= to { // a plan against the order is not valid
+			return
+		}
+		b.before[to] = append(b.before[to], from)
+	}
+	for i, n := range g.Nodes {
+		n.Reads(func(t graph.TensorID) { edge(g.Tensors[t].Maker, graph.NodeID(i)) })
+	}
+	for _, u := range b.s.updated {
+		for _, r := range b.s.storages[u.old].readers {
+			edge(r, b.s.storages[u.updated].maker)
+		}
+	}
+	for i := range b.before {
+		slices.Sort(b.before[i])
+		b.before[i] = slices.Compact(b.before[i])
+		for _, n := range b.before[i] {
+			b.after[n] = append(b.after[n], graph.NodeID(i))
+		}
+	}
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// mark puts all nodes that the given ones lead to on a side, but not these.
+func (b *bounds) mark(from []graph.NodeID, next [][]graph.NodeID, as side) {
+	b.marks += int64(len(b.side))
+	b.stack = append(b.stack[:0], from...)
+	for len(b.stack) > 0 {
+		n := b.stack[len(b.stack)-1]
+		b.stack = b.stack[:len(b.stack)-1]
+		for _, x := range next[n] {
+			if b.side[x] != as {
+				b.side[x] = as
+				b.stack = append(b.stack, x)
+			}
+		}
+	}
+}
+
+// atNode asks for the least load of node id over all states that it may run
+// from: all before it has run, and nothing after it.
+func (b *bounds) atNode(id graph.NodeID, target int64) answer {
+	clear(b.side)
+	b.mark([]graph.NodeID{id}, b.before, done)
+	b.mark([]graph.NodeID{id}, b.after, due)
+	b.side[id] = due
+	return b.least(id, target)
+}
+
+// firstOf asks for the least load of whichever node of a set runs first: from a
+// state that holds no node of the set, and so none after any of them.
+func (b *bounds) firstOf(set []graph.NodeID, target int64) answer {
+	clear(b.side)
+	b.mark(set, b.after, due)
+	var may []graph.NodeID // run first
+	for _, n := range set {
+		if b.side[n] == free {
+			may = append(may, n)
+		}
+	}
+	for _, n := range set {
+		b.side[n] = due
+	}
+	return b.whichever(may, b.before, done, target)
+}
+
+// lastOf asks for the least load of whichever node of a set runs last: from a
+// state that holds all the others, and so all before any of them.
+func (b *bounds) lastOf(set []graph.NodeID, target int64) answer {
+	clear(b.side)
+	b.mark(set, b.before, done)
+	var may []graph.NodeID // run last
+	for _, n := range set {
+		if b.side[n] == free {
+			may = append(may, n)
+		}
+	}
+	for _, n := range set {
+		b.side[n] = done
+	}
+	return b.whichever(may, b.after, due, target)
+}
+
+// whichever is the least answer of nodes of which one is the case. The sides are
+// those that all cases share; each adds to them what the node leads to.
+func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side, target int64) answer {
+	shared := slices.Clone(b.side)
+	var worst answer
+	for i, n := range nodes {
+		copy(b.side, shared)
+		b.mark(nodes[i:i+1], next, as)
+		b.side[n] = due
+		a := b.least(n, target)
+		if i == 0 || a.unknown || a.bytes < worst.bytes {
+			worst = a
+		}
+		if b.spent() {
+			a.unknown, worst.unknown = true, true
+		}
+		if a.unknown || a.bytes < target {
+			break // no need to look for a smaller one
+		}
+	}
+	return worst
+}
+
+// answer is a lower bound that was asked for.
+type answer struct {
+	bytes   int64        // proven; the exact bound if it is below what was asked for
+	node    graph.NodeID // that runs
+	unknown bool         // the sizes are too large to tell, or the work is
+}
+
+// maxMatchings is how many ways to write in place a bound looks at one by one.
+// With more of them it takes off the largest, whether or not it can be had.
+const maxMatchings = 16
+
+// maxWork bounds what a plan may ask for: some 2,000 flows through a graph of
+// 24,000 nodes, and ten times as many through the largest of the training graphs.
+// What goes beyond is as good as claimed.
+const maxWork = 1 << 27
+
+// maxMarks bounds how many nodes a plan may have put on sides, which each proof does
+// before any flow: as many as the largest set of a graph of 10,000 nodes.
+const maxMarks = 1 << 27
+
+// spent reports whether there is no work left for proofs.
+func (b *bounds) spent() bool { return b.work > maxWork || b.marks > maxMarks }
+
+// least asks whether the load of node id, over all states that the sides allow,
+// is at least target. What costs least to compute is tried first.
+func (b *bounds) least(id graph.NodeID, target int64) answer {
+	if simple := b.s.atNode(id); simple >= target {
+		return answer{bytes: simple, node: id}
+	}
+	pairs := b.s.pairs(id)
+	bytes, ok := b.cut(id, nil)
+	bytes -= b.s.saved(pairs)
+	if !ok || bytes >= target || len(pairs) == 0 {
+		return answer{bytes: bytes, node: id, unknown: !ok}
+	}
+	matchings := maximal(pairs, maxMatchings)
+	for i, m := range matchings {
+		with, ok := b.cut(id, m)
+		if !ok {
+			return answer{node: id, unknown: true}
+		}
+		for _, p := range m {
+			with -= b.s.storages[p.result].bytes
+		}
+		if i == 0 || with < bytes {
+			bytes = with
+		}
+	}
+	return answer{bytes: bytes, node: id}
+}
+
+// cut is the least live(S) + trans(id) over all states that the sides allow,
+// where each pair of the matching that cannot be had in S, for another reader
+// of what it overwrites has not run, costs its size. ok is false where the
+// sizes are too large to tell, or the work is.
+func (b *bounds) cut(id graph.NodeID, matching []pair) (bytes int64, ok bool) {
+	if b.work += int64(len(b.side) + len(b.s.storages)); b.work > maxWork {
+		return 0, false
+	}
+	net := newNetwork(b)
+	bytes = b.base + b.trans[id]
+	if !slices.Contains(b.side, done) && !slices.Contains(b.side, free) {
+		bytes += b.idle // it is step 0
+	}
+	for i := range b.s.storages {
+		st := &b.s.storages[i]
+		switch {
+		case !b.s.counts(int32(i)) || st.bytes == 0 || st.maker >= 0 && b.side[st.maker] == due:
+		case st.maker < 0 && st.output: // in base
+		default:
+			bytes += net.hold(st.maker, st.readers, st.output, st.bytes)
+		}
+	}
+	for _, p := range matching {
+		over := &b.s.storages[p.over]
+		others := slices.DeleteFunc(slices.Clone(over.readers), func(r graph.NodeID) bool { return r == id })
+		bytes += net.hold(none, others, false, over.bytes)
+	}
+	flow, ok := net.maxFlow()
+	return bytes + flow, ok
+}
+
+// maximal lists the matchings of a node's pairs to which no pair can be added,
+// nil if there are none or more than limit.
+func maximal(pairs []pair, limit int) [][]pair {
+	var list [][]pair
+	var chosen []pair
+	taken := map[int32]bool{} // storages of chosen pairs; one is not both result and overwritten
+	tries := 0
+	var from func(k int)
+	from = func(k int) {
+		if tries++; tries > 1<<12 || len(list) > limit {
+			return
+		}
+		if k == len(pairs) {
+			for _, p := range pairs {
+				if !taken[p.result] && !taken[p.over] {
+					return
+				}
+			}
+			list = append(list, slices.Clone(chosen))
+			return
+		}
+		p := pairs[k]
+		if !taken[p.result] && !taken[p.over] {
+			taken[p.result], taken[p.over] = true, true
+			chosen = append(chosen, p)
+			from(k + 1)
+			chosen = chosen[:len(chosen)-1]
+			delete(taken, p.result)
+			delete(taken, p.over)
+			competes := func(q pair) bool { return q != p && (q.result == p.result || q.over == p.over) }
+			if !slices.ContainsFunc(pairs, competes) {
+				return // it is in every maximal matching
+			}
+		}
+		from(k + 1)
+	}
+	from(0)
+	if tries > 1<<12 || len(list) > limit {
+		return nil
+	}
+	return list
+}

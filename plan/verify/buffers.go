@@ -1,0 +1,241 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// placed is what a buffer of the plan is found to be.
+type placed struct {
+	ok          bool    // it holds something, so that the rest means something
+	storages    []int32 // in the order in which they come to be; none for a workspace
+	bytes       int64   // that it must have
+	first, last int     // that it must have
+	resident    bool
+	host        bool
+}
+
+// place holds a list of buffers, and of tensors that have none, against the
+// scope's storages.
+func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
+	s.at = make([]int32, len(s.g.Tensors))
+	for t := range s.at {
+		s.at[t] = none
+	}
+	names := make(map[string]graph.TensorID, len(s.g.Tensors))
+	for id, t := range s.g.Tensors {
+		names[t.Name] = graph.TensorID(id)
+	}
+	s.seen = make([]int32, len(s.storages))
+	s.list, s.buffers = list, make([]placed, len(list))
+	for k := range list {
+		s.checkPlace(list, k)
+		if list[k].Kind == plan.KindWorkspace {
+			s.workspace(list, k)
+			continue
+		}
+		if list[k].Node != nil {
+			s.fault(CodeKind, "%s names a node: expected kind %q, found %q", s.label(list, k), plan.KindWorkspace, graph.Short(list[k].Kind))
+		}
+		s.claim(list, k, names)
+	}
+	s.checkDynamic(dynamic, names)
+	s.checkAll(list)
+	for k := range list {
+		if s.buffers[k].ok && len(s.buffers[k].storages) > 0 {
+			s.checkBuffer(list, k)
+		}
+	}
+	for n, need := range s.need {
+		if need.bytes > 0 && s.work[n] == 0 {
+			s.fault(CodeWorkspace, "%s needs a workspace: expected a buffer of %d bytes, found none", s.g.Label(graph.NodeID(n)), need.bytes)
+		}
+	}
+}
+
+// label names a buffer: by its first tensor, or by what it is the workspace of.
+func (s *scope) label(list []plan.Buffer, k int) string {
+	b := &list[k]
+	switch {
+	case len(b.Tensors) > 0:
+		return fmt.Sprintf("buffer %q", graph.Short(b.Tensors[0]))
+	case b.Node != nil && *b.Node >= 0 && *b.Node < len(s.g.Nodes):
+		return "workspace of " + s.g.Label(graph.NodeID(*b.Node))
+	}
+	return fmt.Sprintf("buffer %d", k)
+}
+
+// checkPlace checks what holds for every buffer's offset.
+func (s *scope) checkPlace(list []plan.Buffer, k int) {
+	b := &list[k]
+	switch {
+	case b.Offset < 0 || b.Bytes < 0 || b.Offset+b.Bytes < 0:
+		s.fault(CodeOffset, "%s: offset %d, %d bytes: expected an offset >= 0 whose end fits 63 bits", s.label(list, k), b.Offset, b.Bytes)
+	case b.Offset%s.v.p.Alignment != 0:
+		s.fault(CodeAlignment, "%s: expected an offset that is a multiple of %d, found %d", s.label(list, k), s.v.p.Alignment, b.Offset)
+	}
+}
+
+// workspace checks the buffer that a node has for its bodies and its function.
+func (s *scope) workspace(list []plan.Buffer, k int) {
+	b := &list[k]
+	if len(b.Tensors) > 0 {
+		s.fault(CodeKind, "%s: a workspace holds no tensors, found %d", s.label(list, k), len(b.Tensors))
+	}
+	if b.Node == nil || *b.Node < 0 || *b.Node >= len(s.g.Nodes) {
+		s.fault(CodeWorkspace, "%s: a workspace names its node: expected a step below %d", s.label(list, k), len(s.g.Nodes))
+		return
+	}
+	n := *b.Node
+	need := s.need[n]
+	label := s.g.Label(graph.NodeID(n))
+	switch {
+	case s.work[n] > 0:
+		s.fault(CodeWorkspace, "%s has more than one workspace", label)
+		return
+	case need.bytes == 0 && !need.atLeast:
+		s.fault(CodeWorkspace, "%s has a workspace of %d bytes: expected none", label, b.Bytes)
+		return
+	case need.atLeast && !need.fits(b.Bytes):
+		s.fault(CodeWorkspace, "%s: workspace: expected at least %d bytes, found %d", label, need.bytes, b.Bytes)
+	case !need.fits(b.Bytes):
+		s.fault(CodeWorkspace, "%s: workspace: expected %d bytes, found %d", label, need.bytes, b.Bytes)
+	case b.Bytes%s.v.p.Alignment != 0:
+		s.fault(CodeSize, "%s: workspace: expected a multiple of %d bytes, found %d", label, s.v.p.Alignment, b.Bytes)
+	}
+	p := &s.buffers[k]
+	p.ok, p.first, p.last, p.bytes = true, n, n, need.bytes
+	if need.fits(b.Bytes) {
+		p.bytes = b.Bytes
+	}
+	s.work[n] = p.bytes
+	s.checkLifetime(list, k)
+	s.checkPool(list, k)
+	if b.Bounded {
+		s.fault(CodeBounded, "%s: bounded: expected false, found true", s.label(list, k))
+	}
+}
+
+// claim finds the tensors of a buffer and their storages.
+func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID) {
+	b := &list[k]
+	label := s.label(list, k)
+	if len(b.Tensors) == 0 {
+		s.fault(CodeKind, "%s: expected a tensor, or kind %q, found no tensors and kind %q", label, plan.KindWorkspace, graph.Short(b.Kind))
+		return
+	}
+	p := &s.buffers[k]
+	var found []graph.TensorID
+	for _, name := range b.Tensors {
+		t, known := names[name]
+		switch {
+		case !known:
+			s.fault(CodeUnknown, "%s: no tensor %q", label, graph.Short(name))
+		case s.g.Tensors[t].Dynamic != "" && s.g.Tensors[t].Data == nil:
+			s.fault(CodeDynamic, "%s: tensor %s is dynamic (%s): expected it in dynamic", label, s.name(t), s.g.Tensors[t].Dynamic)
+		case s.of[t] == none || s.storages[s.of[t]].outside:
+			s.fault(CodeUnknown, "%s: tensor %s lies outside of this graph: expected no buffer", label, s.name(t))
+		case s.at[t] != none:
+			s.fault(CodeDuplicate, "tensor %s stands in %s and in %s: expected one", s.name(t), s.label(list, int(s.at[t])), label)
+		default:
+			s.at[t] = int32(k)
+			found = append(found, t)
+			if i := s.of[t]; s.seen[i] != int32(k)+1 {
+				s.seen[i] = int32(k) + 1
+				p.storages = append(p.storages, i)
+			}
+		}
+	}
+	if !slices.IsSortedFunc(found, s.compare) {
+		s.fault(CodeTensorOrder, "%s: expected its tensors in the order in which they come to be, found %s", label, quotedList(b.Tensors))
+	}
+	slices.SortFunc(p.storages, func(x, y int32) int { return s.compare(s.storages[x].tensors[0], s.storages[y].tensors[0]) })
+	p.ok = len(found) > 0
+}
+
+// compare orders tensors as they come to be: what no node makes first, then by
+// step and output.
+func (s *scope) compare(x, y graph.TensorID) int {
+	a, b := s.g.Tensors[x], s.g.Tensors[y]
+	if a.Maker != b.Maker {
+		return int(a.Maker) - int(b.Maker)
+	}
+	if a.Maker < 0 {
+		return 0
+	}
+	return a.Out - b.Out
+}
+
+func quotedList(names []string) string {
+	const most = 8
+	var list []string
+	for i, name := range names {
+		if i == most {
+			list = append(list, fmt.Sprintf("… %d in all", len(names)))
+			break
+		}
+		list = append(list, fmt.Sprintf("%q", graph.Short(name)))
+	}
+	return strings.Join(list, ", ")
+}
+
+// checkDynamic checks the list of tensors that have no buffer.
+func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorID) {
+	listed := map[graph.TensorID]bool{}
+	for _, d := range list {
+		id, known := names[d.Tensor]
+		if !known {
+			s.fault(CodeUnknown, "dynamic: no tensor %q", graph.Short(d.Tensor))
+			continue
+		}
+		t := s.g.Tensors[id]
+		switch {
+		case listed[id]:
+			s.fault(CodeDuplicate, "dynamic: tensor %s stands there twice", s.name(id))
+		case t.Dynamic == "" || t.Capture || t.Data != nil:
+			s.fault(CodeDynamic, "dynamic: tensor %s is not dynamic: expected it in a buffer, or nowhere", s.name(id))
+		default:
+			maker := ""
+			if t.Maker >= 0 {
+				maker = s.g.Nodes[t.Maker].Name
+			}
+			if d.Node != maker {
+				s.fault(CodeDynamic, "dynamic: tensor %s: expected node %q, found %q", s.name(id), graph.Short(maker), graph.Short(d.Node))
+			}
+			if d.Reason != t.Dynamic {
+				s.believe("dynamic.reason") // another version may say it in other words
+			}
+		}
+		listed[id] = true
+	}
+	for id, t := range s.g.Tensors {
+		if t.Dynamic != "" && !t.Capture && t.Data == nil && !listed[graph.TensorID(id)] {
+			s.fault(CodeDynamic, "dynamic: tensor %s is missing: %s", s.name(graph.TensorID(id)), t.Dynamic)
+		}
+	}
+}
+
+// checkAll finds the tensors that stand in no buffer, and the views that stand
+// apart from what they view.
+func (s *scope) checkAll(list []plan.Buffer) {
+	for i := range s.storages {
+		st := &s.storages[i]
+		if st.outside {
+			continue
+		}
+		first := s.at[st.tensors[0]]
+		for _, t := range st.tensors {
+			switch at := s.at[t]; {
+			case at == none:
+				s.fault(CodeMissing, "tensor %s stands in no buffer: expected %d bytes for it", s.name(t), st.bytes)
+			case first != none && at != first:
+				s.fault(CodeView, "tensor %s is a view of %s: expected one buffer, found %s and %s",
+					s.name(t), s.name(st.tensors[0]), s.label(list, int(at)), s.label(list, int(first)))
+			}
+		}
+	}
+}

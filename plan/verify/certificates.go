@@ -1,0 +1,234 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// certify proves the plan's certificates anew, and the lower bound from them. It
+// fills in what they say of the order.
+func (v *verifier) certify(s *scope, sum *plan.Summary) {
+	proven, claimed := int64(0), int64(0)
+	if len(s.g.Nodes) == 0 {
+		proven = sum.PeakBytes // there is one order
+	}
+	search := v.greatestSearch()
+	if v.opt.Replay && search < 0 {
+		v.r.Replay = "nothing to replay"
+	}
+	for i := range v.p.Certificates {
+		c := &v.p.Certificates[i]
+		switch c.Kind {
+		case plan.CertificateSearch:
+			if !v.opt.Replay || i != search {
+				claimed = max(claimed, c.ValueBytes)
+				break
+			}
+			switch v.replay(s, i) {
+			case isProven:
+				proven = max(proven, c.ValueBytes)
+			case isUnknown:
+				claimed = max(claimed, c.ValueBytes)
+			}
+		case plan.CertificateCut, plan.CertificateFirst, plan.CertificateLast:
+			switch v.prove(s, i) {
+			case isProven:
+				proven = max(proven, c.ValueBytes)
+			case isUnknown:
+				if claimed = max(claimed, c.ValueBytes); c.ValueBytes > sum.PeakBytes {
+					v.fault(CodeCertificate, "certificate %d: expected at most the peak, %d, found %d", i, sum.PeakBytes, c.ValueBytes)
+				}
+			}
+		default:
+			v.fault(CodeCertificate, "certificate %d: no proof is known for kind %q", i, graph.Short(c.Kind))
+		}
+	}
+	if claimed > proven {
+		v.claim("certificates")
+	}
+	bound := v.p.Summary.LowerBoundBytes
+	switch {
+	case bound < 0:
+		v.fault(CodeCertificate, "summary: lower_bound_bytes: expected a figure >= 0, found %d", bound)
+		bound = 0
+	case bound > max(proven, claimed):
+		v.fault(CodeCertificate, "summary: lower_bound_bytes: expected at most %d, which the certificates prove, found %d", max(proven, claimed), bound)
+		bound = proven
+	case bound > sum.PeakBytes:
+		v.fault(CodeCertificate, "summary: lower_bound_bytes: expected at most the peak, %d, found %d", sum.PeakBytes, bound)
+		bound = sum.PeakBytes
+	}
+	sum.LowerBoundBytes = bound
+	if bound > proven {
+		v.claim("lower_bound_bytes")
+	}
+	switch peak := sum.PeakBytes; {
+	case bound == peak && peak <= proven:
+		v.r.Schedule, sum.ScheduleOptimal = "proven", true
+	case claimed == peak:
+		v.r.Schedule, sum.ScheduleOptimal = "claimed by search", true
+		v.claim("schedule_optimal")
+	default:
+		v.r.Schedule = fmt.Sprintf("gap %d bytes", peak-min(bound, proven))
+	}
+}
+
+// outcome is what becomes of a certificate.
+type outcome int8
+
+const (
+	isForged  outcome = iota // and reported
+	isProven                 // whatever the order
+	isUnknown                // nobody asked, or it takes too much to tell
+)
+
+// prove proves a certificate of one node or of a set of them anew.
+func (v *verifier) prove(s *scope, i int) outcome {
+	c := &v.p.Certificates[i]
+	set, ok := v.certified(s, i)
+	if !ok {
+		return isForged
+	}
+	if v.bounds == nil && !v.overflow {
+		v.bounds = newBounds(s)
+	}
+	if v.overflow || v.bounds.spent() {
+		return isUnknown
+	}
+	var a answer
+	var which string
+	switch c.Kind {
+	case plan.CertificateCut:
+		a = v.bounds.atNode(set[0], c.ValueBytes)
+		which = fmt.Sprintf("%s proves", s.g.Label(a.node))
+	case plan.CertificateFirst:
+		a = v.bounds.firstOf(set, c.ValueBytes)
+		which = fmt.Sprintf("%s, the first of %s, proves", s.g.Label(a.node), count(len(set), "node"))
+	default:
+		a = v.bounds.lastOf(set, c.ValueBytes)
+		which = fmt.Sprintf("%s, the last of %s, proves", s.g.Label(a.node), count(len(set), "node"))
+	}
+	switch {
+	case a.unknown:
+		return isUnknown
+	case c.ValueBytes > a.bytes:
+		v.fault(CodeCertificate, "certificate %d: %s a lower bound of %d bytes, found %d", i, which, a.bytes, c.ValueBytes)
+		return isForged
+	}
+	return isProven
+}
+
+// greatestSearch is the certificate of kind search that claims most, or none: the
+// others follow from it.
+func (v *verifier) greatestSearch() int {
+	at := int(none)
+	for i := range v.p.Certificates {
+		if c := &v.p.Certificates[i]; c.Kind == plan.CertificateSearch && (at < 0 || c.ValueBytes > v.p.Certificates[at].ValueBytes) {
+			at = i
+		}
+	}
+	return at
+}
+
+// replay searches anew for the order that a certificate of kind search denies.
+func (v *verifier) replay(s *scope, i int) outcome {
+	c := &v.p.Certificates[i]
+	if v.bounds == nil && !v.overflow {
+		v.bounds = newBounds(s)
+	}
+	switch {
+	case c.ValueBytes <= 0:
+		return isProven
+	case v.overflow || v.bounds.total > maxReplayBytes:
+		v.r.Replay = fmt.Sprintf("not replayed: more than %d bytes", int64(maxReplayBytes))
+		return isUnknown
+	}
+	r := newReplay(v.bounds, 0)
+	found := tooMuch
+	if least := r.negligible(c.ValueBytes - 1); least > 0 {
+		coarse := newReplay(v.bounds, least)
+		if found = coarse.run(c.ValueBytes - 1); found == noOrder {
+			r = coarse
+		}
+	}
+	if found != noOrder {
+		found = r.run(c.ValueBytes - 1)
+	}
+	switch found {
+	case noOrder:
+		v.r.Replay = fmt.Sprintf("no order is below %d bytes (%s)", c.ValueBytes, count(r.states, "state"))
+		return isProven
+	case anOrder:
+		_, peak := s.simulate(r.order)
+		v.r.Replay = fmt.Sprintf("an order has %d bytes (%s)", peak, count(r.states, "state"))
+		v.fault(CodeCertificate, "certificate %d: a search for an order below %d bytes finds one of %d", i, c.ValueBytes, peak)
+		return isForged
+	}
+	v.r.Replay = "not replayed: " + r.tooMany()
+	return isUnknown
+}
+
+// certified gives the nodes of a certificate. Which they are stands in its steps;
+// the names must be theirs.
+func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
+	c := &v.p.Certificates[i]
+	one := c.Kind == plan.CertificateCut
+	switch {
+	case one && (len(c.Steps) != 1 || c.Steps[0] < 0 || c.Steps[0] >= len(s.g.Nodes)):
+		v.fault(CodeCertificate, "certificate %d: expected the step of one node below %d, found %v", i, len(s.g.Nodes), c.Steps[:min(len(c.Steps), 8)])
+		return nil, false
+	case len(c.Steps) == 0:
+		v.fault(CodeCertificate, "certificate %d: expected the steps of a set of nodes, found none", i)
+		return nil, false
+	}
+	seen := map[int]bool{}
+	for _, step := range c.Steps {
+		switch {
+		case step < 0 || step >= len(s.g.Nodes):
+			v.fault(CodeCertificate, "certificate %d: expected steps of nodes below %d, found %d", i, len(s.g.Nodes), step)
+			return nil, false
+		case seen[step]:
+			v.fault(CodeCertificate, "certificate %d: expected each step of the set once, found %d twice", i, step)
+			return nil, false
+		}
+		seen[step] = true
+		set = append(set, graph.NodeID(step))
+	}
+	if len(c.Nodes) != len(set) {
+		v.fault(CodeCertificate, "certificate %d: expected the names of %s, found %d", i, count(len(set), "node"), len(c.Nodes))
+	}
+	for k := range min(len(set), len(c.Nodes)) {
+		if n := s.g.Nodes[set[k]]; c.Nodes[k] != n.Name {
+			v.fault(CodeCertificate, "certificate %d: expected node %q of step %d, found %q", i, graph.Short(n.Name), set[k], graph.Short(c.Nodes[k]))
+		}
+	}
+	return set, true
+}
+
+// atNode is a load below which a node cannot run in any order: what it reads,
+// makes and takes as workspace is there while it runs; in-place results save at
+// most a largest matching of them.
+func (s *scope) atNode(id graph.NodeID) int64 {
+	sum := s.work[id]
+	seen := map[int32]bool{}
+	take := func(t graph.TensorID) {
+		if t < 0 {
+			return
+		}
+		if i := s.of[t]; i != none && !seen[i] && s.counts(i) {
+			seen[i] = true
+			sum = s.v.add(sum, s.storages[i].bytes)
+		}
+	}
+	n := s.g.Nodes[id]
+	n.Reads(take)
+	for _, t := range n.Outputs {
+		take(t)
+	}
+	if s.v.overflow {
+		return 0
+	}
+	return sum - s.saved(s.pairs(id))
+}

@@ -1,0 +1,90 @@
+package verify_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// TestFormats checks the worked example of docs/formats.md: its plan is valid
+// for its model, and its model says of itself what the page says.
+func TestFormats(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	block := func(begin string) string {
+		_, rest, found := strings.Cut(page, "\n"+begin+"\n")
+		text, _, ended := strings.Cut(rest, "\n```\n")
+		if !found || !ended {
+			t.Fatalf("no block %q", begin)
+		}
+		return text
+	}
+	p, err := plan.Read(strings.NewReader(block("```json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The source, in its own order; then the planned file.
+	_, example, _ := strings.Cut(page, "## A worked example")
+	_, example, _ = strings.Cut(example, "\n```\n")
+	example, _, _ = strings.Cut(example, "\n```\n")
+	m := text{main: example}.build(t)
+	if _, err := ops.Infer(m, ops.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	source := make([]string, len(m.Graph.Nodes))
+	for i, n := range m.Graph.Nodes {
+		source[i] = n.Name
+	}
+	order := m.Graph.Nodes[:0:0]
+	for _, step := range p.Steps {
+		for _, n := range m.Graph.Nodes {
+			if n.Name == step.Name {
+				order = append(order, n)
+			}
+		}
+	}
+	m.Graph.Nodes = order
+	m.Graph.Link()
+	for i, step := range p.ProgramOrder.Steps {
+		if p.Steps[step].Name != source[i] {
+			t.Errorf("program order, place %d: %q, expected %q", i, p.Steps[step].Name, source[i])
+		}
+	}
+	nv := naive{t: t, m: m, p: p}
+	nv.annotate()
+	m = parse(t, encode(t, m))
+	p.Model = plan.SourceOf(m)
+	r, err := verify.Plan(m, p, verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Valid || r.Schedule != "proven" || r.Placement != "proven" {
+		t.Errorf("schedule %s, placement %s\n%v", r.Schedule, r.Placement, r)
+	}
+	for _, n := range m.Graph.Nodes {
+		offset, _ := n.Prop("onnxmem.offset")
+		if line := "| " + n.Name + " | `" + offset + "` |\n"; !strings.Contains(page, line) {
+			t.Errorf("the page lacks %q", line)
+		}
+	}
+	for _, code := range verify.Codes {
+		if !strings.Contains(page, "`"+code+"`") {
+			t.Errorf("the page lacks code %q", code)
+		}
+	}
+	_, claims, _ := strings.Cut(page, "### What is claimed")
+	for _, name := range verify.Claims {
+		if !strings.Contains(claims, "`"+name+"`") {
+			t.Errorf("the page lacks %q, which may be claimed", name)
+		}
+	}
+}

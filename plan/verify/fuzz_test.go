@@ -1,0 +1,52 @@
+package verify_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// FuzzPlan: no plan, however hostile, makes the verifier panic, and none that
+// differs in meaning from the plan of a file is valid with another arena.
+func FuzzPlan(f *testing.F) {
+	type file struct {
+		onnx []byte
+		good *plan.Plan
+	}
+	var files []file
+	for _, c := range planned {
+		if c.name == "many steps" {
+			continue
+		}
+		b, p := c.plan(f, models[c.model])
+		files = append(files, file{b, p})
+		text, err := p.Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(len(files)-1), text)
+	}
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		p, err := plan.Read(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		x := files[int(which)%len(files)]
+		r, err := verify.Plan(parse(t, x.onnx), p, verify.Options{})
+		if err != nil {
+			t.Fatalf("a model that is refused: %v", err)
+		}
+		if r.Valid != (len(r.Violations) == 0) {
+			t.Fatalf("valid %t with %d violations", r.Valid, len(r.Violations))
+		}
+		// The annotations fix every offset that a node makes, hence these.
+		if want := x.good.Summary; r.Valid && (p.Summary.PeakBytes != want.PeakBytes || p.Summary.ArenaBytes != want.ArenaBytes || p.Summary.ResidentBytes != want.ResidentBytes) {
+			t.Fatalf("valid with summary %+v, expected %+v", p.Summary, want)
+		}
+		if r.String() == "" {
+			t.Fatal("no report")
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package verify
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// network is a flow network whose minimum cut is the least live(S) of a bound:
+// on the source's side stand the nodes that are in S. What has run is the
+// source, what has not the sink; the free nodes are vertices.
+//
+// Capacities are counted in grains. A vertex has an arc from the source or to
+// the sink, never both: what could flow through both is in flow already.
+type network struct {
+	b      *bounds
+	vertex []int32 // by node, 1 + the vertex; 0: none
+	edges  []edge  // until they are sorted into arcs
+
+	flow   int64   // that is found
+	excess []int64 // by vertex: capacity from the source, or, negative, to the sink
+	arcs   [][]arc // by vertex: one to each neighbour, ascending
+}
+
+// edge is a capacity between two vertices.
+type edge struct {
+	from, to int32
+	grains   int64
+}
+
+// arc is what may flow to a neighbour and back.
+type arc struct {
+	to        int32
+	out, back int64
+}
+
+const (
+	unlimited = 1 << 60 // a capacity that no cut holds
+	maxGrains = 1 << 53 // integers up to here are exact as float64
+)
+
+// sum adds capacities.
+func sum(a, b int64) int64 { return min(a+b, unlimited) }
+
+// newNetwork begins a network with the free nodes, and with edges of no limit
+// from each to what must run before it: a state that holds the one holds the
+// other.
+func newNetwork(b *bounds) *network {
+	w := &network{b: b, vertex: make([]int32, len(b.side))}
+	n := int32(0)
+	for i, side := range b.side {
+		if side == free {
+			n++
+			w.vertex[i] = n
+		}
+	}
+	w.excess = make([]int64, n)
+	for i, v := range w.vertex {
+		if v == 0 {
+			continue
+		}
+		for _, m := range b.before[i] {
+			if u := w.vertex[m]; u > 0 {
+				w.edges = append(w.edges, edge{v - 1, u - 1, unlimited})
+			}
+		}
+	}
+	return w
+}
+
+// hold adds bytes that are live from when the maker has run (none: always)
+// until all readers have, or for good. It gives those that are live whatever
+// the free nodes do. The maker is not due.
+func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, bytes int64) (constant int64) {
+	made := maker < 0 || w.b.side[maker] == done
+	var open []int32 // readers
+	for _, r := range readers {
+		switch w.b.side[r] {
+		case due:
+			always = true
+		case free:
+			open = append(open, w.vertex[r]-1)
+		}
+	}
+	grains := bytes / w.b.grain
+	switch {
+	case made && always:
+		return bytes
+	case always:
+		w.take(w.vertex[maker]-1, grains)
+		return 0
+	case len(open) == 0:
+		return 0
+	}
+	to := open[0]
+	if len(open) > 1 {
+		// One vertex stands for "some reader has not run".
+		to = int32(len(w.excess))
+		w.excess = append(w.excess, 0)
+		for _, r := range open {
+			w.edges = append(w.edges, edge{to, r, unlimited})
+		}
+	}
+	if made {
+		w.give(to, grains)
+	} else {
+		w.edges = append(w.edges, edge{w.vertex[maker] - 1, to, grains})
+	}
+	return 0
+}
+
+// give adds capacity from the source to a vertex.
+func (w *network) give(v int32, grains int64) {
+	if w.excess[v] < 0 {
+		w.flow += min(grains, -w.excess[v])
+	}
+	w.excess[v] += grains
+}
+
+// take adds capacity from a vertex to the sink.
+func (w *network) take(v int32, grains int64) {
+	if w.excess[v] > 0 {
+		w.flow += min(grains, w.excess[v])
+	}
+	w.excess[v] -= grains
+}
+
+// maxFlow gives the maximum flow in bytes. ok is false where capacities are too
+// large for exact arithmetic.
+func (w *network) maxFlow() (bytes int64, ok bool) {
+	total := w.flow
+	for _, e := range w.excess {
+		total = sum(total, max(e, -e))
+	}
+	for _, e := range w.edges {
+		if e.grains < unlimited {
+			total = sum(total, e.grains)
+		}
+	}
+	if total > maxGrains {
+		return 0, false
+	}
+	w.link()
+	w.reduce()
+	for _, part := range w.parts() {
+		if part = w.push(part, small); len(part) > 0 {
+			w.flow += w.dinic(part)
+		}
+	}
+	return w.flow * w.b.grain, true
+}
+
+// link sorts the edges into arcs.
+func (w *network) link() {
+	for _, e := range w.edges {
+		w.edges = append(w.edges, edge{e.to, e.from, -e.grains})
+	}
+	slices.SortFunc(w.edges, func(x, y edge) int {
+		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
+	})
+	w.arcs = make([][]arc, len(w.excess))
+	for _, e := range w.edges {
+		list := w.arcs[e.from]
+		if len(list) == 0 || list[len(list)-1].to != e.to {
+			list = append(list, arc{to: e.to})
+		}
+		a := &list[len(list)-1]
+		if e.grains > 0 {
+			a.out = sum(a.out, e.grains)
+		} else {
+			a.back = sum(a.back, -e.grains)
+		}
+		w.arcs[e.from] = list
+	}
+	w.edges = nil
+}
+
+// parts gives the connected parts of the network that have both a source and a
+// sink, each a list of its vertices.
+func (w *network) parts() [][]int32 {
+	var list [][]int32
+	seen := make([]bool, len(w.arcs))
+	for v := range w.arcs {
+		if seen[v] {
+			continue
+		}
+		seen[v] = true
+		part := []int32{int32(v)}
+		source, sink := false, false
+		for k := 0; k < len(part); k++ {
+			source = source || w.excess[part[k]] > 0
+			sink = sink || w.excess[part[k]] < 0
+			for _, a := range w.arcs[part[k]] {
+				if !seen[a.to] {
+					seen[a.to] = true
+					part = append(part, a.to)
+				}
+			}
+		}
+		if source && sink {
+			list = append(list, part)
+		}
+	}
+	return list
+}

@@ -1,0 +1,109 @@
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// extent is a buffer as a rectangle of bytes and steps.
+type extent struct {
+	offset, end int64
+	first, last int
+	s           *scope
+	list        []plan.Buffer
+	k           int
+}
+
+// extents gives the buffers of a pool that take bytes.
+func (s *scope) extents(list []plan.Buffer, pool string) []extent {
+	var all []extent
+	for k := range list {
+		b, p := &list[k], &s.buffers[k]
+		end := b.Offset + p.bytes
+		if p.ok && b.Pool == pool && p.bytes > 0 && b.Offset >= 0 && end > 0 {
+			all = append(all, extent{b.Offset, end, p.first, p.last, s, list, k})
+		}
+	}
+	return all
+}
+
+// checkOverlap checks one pool of the scope.
+func (s *scope) checkOverlap(pool string) {
+	s.v.overlap(s.extents(s.list, pool))
+}
+
+// overlapResident checks the resident buffers of all graphs: they live always.
+func (v *verifier) overlapResident() {
+	for i := range v.resident {
+		v.resident[i].first, v.resident[i].last = 0, 0
+	}
+	v.overlap(v.resident)
+}
+
+// overlap reports buffers that share bytes at some step. It goes through the
+// steps and keeps the live buffers by their offsets: as long as none of these
+// overlap, a new one need only be held against its two neighbours. One that
+// does overlap is reported and left out. It takes O(n log n) time, whatever the
+// buffers say.
+func (v *verifier) overlap(all []extent) {
+	offsets := make([]int64, len(all))
+	for i := range all {
+		offsets[i] = all[i].offset
+	}
+	slices.Sort(offsets)
+	offsets = slices.Compact(offsets)
+
+	begin, end := make([]int, len(all)), make([]int, len(all))
+	for i := range all {
+		begin[i], end[i] = i, i
+	}
+	slices.SortFunc(begin, func(x, y int) int { return cmp.Or(all[x].first-all[y].first, x-y) })
+	slices.SortFunc(end, func(x, y int) int { return cmp.Or(all[x].last-all[y].last, x-y) })
+
+	live := newRanks(len(offsets))
+	holder := make([]int, len(offsets)) // by rank: 1 + the buffer that lives there
+	rank := func(i int) int {
+		r, _ := slices.BinarySearch(offsets, all[i].offset)
+		return r
+	}
+	gone := 0
+	for _, i := range begin {
+		for ; gone < len(end) && all[end[gone]].last < all[i].first; gone++ {
+			if r := rank(end[gone]); holder[r] == 1+end[gone] {
+				holder[r] = 0
+				live.clear(r)
+			}
+		}
+		r := rank(i)
+		other := holder[r]
+		if lower := live.before(r); other == 0 && lower >= 0 && all[holder[lower]-1].end > all[i].offset {
+			other = holder[lower]
+		}
+		if upper := live.after(r); other == 0 && upper >= 0 && all[i].end > all[holder[upper]-1].offset {
+			other = holder[upper]
+		}
+		if other != 0 {
+			v.reportOverlap(&all[other-1], &all[i])
+			continue
+		}
+		holder[r] = 1 + i
+		live.set(r)
+	}
+}
+
+func (v *verifier) reportOverlap(a, b *extent) {
+	pool := a.list[a.k].Pool
+	what := fmt.Sprintf("%s (pool %s, bytes %d-%d", a.label(), pool, a.offset, a.end-1)
+	if pool == plan.Resident {
+		v.fault(CodeOverlap, "%s) and %s (%d-%d) overlap", what, b.label(), b.offset, b.end-1)
+		return
+	}
+	v.fault(CodeOverlap, "%s, steps %d-%d) and %s (%d-%d, steps %d-%d) overlap at step %d", what, a.first, a.last,
+		strings.TrimPrefix(b.label(), b.s.where), b.offset, b.end-1, b.first, b.last, max(a.first, b.first))
+}
+
+func (x *extent) label() string { return x.s.where + x.s.label(x.list, x.k) }

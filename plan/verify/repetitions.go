@@ -1,0 +1,335 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// rounding is how far two figures that are computed in floating point may lie
+// apart, as a share of them.
+const rounding = 1e-9
+
+// repetitions gives for each node the one that it repeats by the plan, or none; nil
+// where no node repeats another. A repetition is a node of the same operator and
+// attributes that reads the same values, through instances and transfers to a host
+// and back, as one before it: then the graph without repetitions computes the same.
+// What is none is reported, and taken for a node of its own.
+func (s *scope) repetitions() []graph.NodeID {
+	r := repetitions{s: s, again: make([]graph.NodeID, len(s.g.Nodes)), value: make([]graph.TensorID, len(s.g.Tensors))}
+	for t := range r.value {
+		r.value[t] = graph.TensorID(t)
+	}
+	found := false
+	for i, n := range s.g.Nodes {
+		r.again[i] = none
+		if n.IsSwap() {
+			r.value[n.Outputs[0]] = r.value[n.Inputs[0]]
+		}
+		if i >= len(s.v.p.Steps) || s.v.p.Steps[i].Again == nil {
+			continue
+		}
+		found = true
+		id, first := graph.NodeID(i), *s.v.p.Steps[i].Again
+		if first < 0 || first >= i || r.again[first] != none {
+			s.fault(CodeRepetition, "%s: again: expected an earlier step that repeats none, found %d", s.g.Label(id), first)
+			continue
+		}
+		if wrong := r.check(id, graph.NodeID(first)); wrong != "" {
+			s.fault(CodeRepetition, "%s is said to repeat %s: %s", s.g.Label(id), s.g.Label(graph.NodeID(first)), wrong)
+			continue
+		}
+		r.again[i] = graph.NodeID(first)
+		r.take(id, graph.NodeID(first))
+	}
+	if !found {
+		return nil
+	}
+	return r.again
+}
+
+// repetitions is what is known of the steps so far.
+type repetitions struct {
+	s       *scope
+	again   []graph.NodeID
+	value   []graph.TensorID // by tensor: the one that was made first of those of the same value
+	effects []bool
+}
+
+// check says why a node is no repetition of another; "" if it is one.
+func (r *repetitions) check(id, first graph.NodeID) string {
+	g := r.s.g
+	n, f := g.Nodes[id], g.Nodes[first]
+	if r.effects == nil {
+		r.effects = graph.Effects(g)
+	}
+	switch {
+	case n.Op != f.Op || n.Domain != f.Domain || n.Overload != f.Overload:
+		return fmt.Sprintf("expected operator %s, found %s", plan.OpName(f), plan.OpName(n))
+	case r.effects[id] && !ops.Seeded(n):
+		return "expected a node that gives the same whenever it runs, found one that is random or not known"
+	case len(n.Inputs) != len(f.Inputs):
+		return fmt.Sprintf("expected %s, found %d", count(len(f.Inputs), "input"), len(n.Inputs))
+	case len(n.Outputs) > len(f.Outputs):
+		return fmt.Sprintf("expected at most %s, found %d", count(len(f.Outputs), "output"), len(n.Outputs))
+	}
+	same := sameNode{outer: func(a, b graph.TensorID) bool { return r.value[a] == r.value[b] }}
+	if source := r.s.v.m.Source; source != nil {
+		same.source = source.Bytes
+	}
+	if what := same.attributes(n, f); what != "" {
+		return fmt.Sprintf("expected the same attribute %q, found another", what)
+	}
+	equal := false
+	for k, t := range n.Outputs {
+		if t < 0 {
+			continue
+		}
+		if f.Outputs[k] < 0 {
+			return fmt.Sprintf("expected no output %d, found %s", k, r.s.name(t))
+		}
+		in := r.differs(n, f, k)
+		if in < 0 {
+			equal = true
+			continue
+		}
+		if x := g.Tensors[t]; len(x.Readers) > 0 || x.Output || !r.dependsLess(n, in) {
+			return fmt.Sprintf("expected input %d to have the value of %s, found %s", in, r.name(f.Inputs[in]), r.name(n.Inputs[in]))
+		}
+	}
+	if !equal {
+		return "expected an output of the same value, found none"
+	}
+	return ""
+}
+
+// differs gives an input of another value on which output k depends, or none.
+func (r *repetitions) differs(n, f *graph.Node, k int) int {
+	for in := range n.Inputs {
+		a, b := n.Inputs[in], f.Inputs[in]
+		if a < 0 && b < 0 || a >= 0 && b >= 0 && r.value[a] == r.value[b] {
+			continue
+		}
+		if a < 0 || b < 0 || ops.Depends(n, k, in) {
+			return in
+		}
+	}
+	return none
+}
+
+// dependsLess reports whether some output of a node does not depend on an input.
+func (r *repetitions) dependsLess(n *graph.Node, in int) bool {
+	for k := range n.Outputs {
+		if !ops.Depends(n, k, in) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *repetitions) name(t graph.TensorID) string {
+	if t < 0 {
+		return "none"
+	}
+	return r.s.name(t)
+}
+
+// take notes the values that a repetition makes.
+func (r *repetitions) take(id, first graph.NodeID) {
+	n, f := r.s.g.Nodes[id], r.s.g.Nodes[first]
+	for k, t := range n.Outputs {
+		if t >= 0 && r.differs(n, f, k) < 0 {
+			r.value[t] = r.value[f.Outputs[k]]
+		}
+	}
+}
+
+// addedNodes reports for each node whether the plan has added it to the graph that it was
+// made for: it repeats another, or it is a transfer to the host or back that the
+// input file's order does not list. nil: none is.
+func (v *verifier) addedNodes(s *scope, again []graph.NodeID) []bool {
+	listed := map[int]bool{}
+	for _, step := range v.p.ProgramOrder.Steps {
+		listed[step] = true
+	}
+	var list []bool
+	for i, n := range s.g.Nodes {
+		if again != nil && again[i] != none || n.IsSwap() && !listed[i] {
+			if list == nil {
+				list = make([]bool, len(s.g.Nodes))
+			}
+			list[i] = true
+		}
+	}
+	return list
+}
+
+// without gives the scope of the graph that nodes were added to: every reader at what
+// there was to read then. from tells which nodes those are.
+func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from []graph.NodeID) {
+	before := make([]graph.TensorID, len(s.g.Tensors)) // what stood for a tensor then
+	for t := range before {
+		before[t] = graph.TensorID(t)
+	}
+	for i, n := range s.g.Nodes {
+		switch {
+		case !added[i]:
+		case again != nil && again[i] != none:
+			first := s.g.Nodes[again[i]]
+			for k, t := range n.Outputs {
+				if t >= 0 && k < len(first.Outputs) && first.Outputs[k] >= 0 {
+					before[t] = before[first.Outputs[k]]
+				}
+			}
+		default:
+			before[n.Outputs[0]] = before[n.Inputs[0]]
+		}
+	}
+	g := &graph.Graph{Name: s.g.Name, Inputs: s.g.Inputs}
+	for _, t := range s.g.Tensors {
+		u := *t
+		g.Tensors = append(g.Tensors, &u)
+	}
+	values := func(list []graph.TensorID) []graph.TensorID {
+		out := make([]graph.TensorID, len(list))
+		for i, t := range list {
+			if out[i] = t; t >= 0 {
+				out[i] = before[t]
+			}
+		}
+		return out
+	}
+	for i, n := range s.g.Nodes {
+		if added[i] {
+			continue
+		}
+		m := *n
+		m.Inputs, m.Captures = values(n.Inputs), values(n.Captures)
+		g.Nodes = append(g.Nodes, &m)
+		from = append(from, graph.NodeID(i))
+	}
+	g.Outputs = values(s.g.Outputs)
+	g.Link()
+	plain = s.v.newScope(g, s.kind, s.where)
+	plain.share()
+	for i := range plain.storages {
+		if of := s.of[plain.storages[i].tensors[0]]; of != none {
+			plain.storages[i].resident = s.storages[of].resident
+		}
+	}
+	for i, id := range from {
+		plain.work[i] = s.work[id]
+	}
+	return plain, from
+}
+
+// limit holds what the plan says of its limit against the steps.
+func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
+	claim := v.p.Summary.Limited
+	if claim == nil {
+		if v.added != nil {
+			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it where nodes run again or tensors leave")
+		}
+		return
+	}
+	l := *claim
+	l.RecomputedNodes, l.SwappedBuffers, l.SwappedBytes = 0, 0, 0
+	for i := range s.storages {
+		if s.swapped(&s.storages[i]) {
+			l.SwappedBuffers++
+			l.SwappedBytes = v.add(l.SwappedBytes, s.storages[i].bytes)
+		}
+	}
+	plain, extra := 0.0, 0.0
+	for i := range min(len(v.p.Steps), len(s.g.Nodes)) {
+		cost := v.p.Steps[i].CostNS
+		if cost > 0 {
+			v.claim("steps.cost_ns")
+		}
+		if cost > 0 && s.g.Nodes[i].IsSwap() {
+			v.fault(CodeLimit, "steps: step %d: cost_ns: expected none of a transfer, found %d", i, cost)
+		}
+		if again != nil && again[i] != none {
+			l.RecomputedNodes++
+			extra += float64(cost)
+			continue
+		}
+		plain += float64(cost)
+	}
+	waiting := 0.0
+	if l.HostLink > 0 {
+		waiting = float64(s.waiting(func(i int) int64 {
+			if i >= len(v.p.Steps) {
+				return 0
+			}
+			return min(max(v.p.Steps[i].CostNS, 0), math.MaxInt64>>24)
+		}, l.HostLink))
+	}
+	if l.ExtraCostPercent, l.WaitingPercent = 0, 0; plain > 0 {
+		l.WaitingPercent = 100 * waiting / plain
+		l.ExtraCostPercent = 100 * (extra + waiting) / plain
+	}
+	held, what := sum.PeakBytes, "peak"
+	if l.LimitArena {
+		held, what = sum.ArenaBytes, "arena"
+	}
+	switch {
+	case held > l.LimitBytes:
+		v.fault(CodeLimit, "summary: limit_bytes: expected at least the %s, %d, found %d", what, held, l.LimitBytes)
+	case l.HostLink < 0:
+		v.fault(CodeLimit, "summary: host_link_bytes_per_second: expected a figure >= 0, found %d", l.HostLink)
+	case math.Abs(claim.WaitingPercent-l.WaitingPercent) > rounding*(1+l.WaitingPercent):
+		v.fault(CodeLimit, "summary: waiting_percent: expected %v, by the costs of the steps and the link, found %v", l.WaitingPercent, claim.WaitingPercent)
+	case math.Abs(claim.ExtraCostPercent-l.ExtraCostPercent) > rounding*(1+l.ExtraCostPercent):
+		v.fault(CodeLimit, "summary: extra_cost_percent: expected %v, by the costs of the steps, found %v", l.ExtraCostPercent, claim.ExtraCostPercent)
+	case l.ExtraCostBound != nil && l.HostLink > 0:
+		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected none where tensors may leave for a host, found %v", *l.ExtraCostBound)
+	case l.ExtraCostBound != nil && *l.ExtraCostBound < 0:
+		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected a figure >= 0, found %v", *l.ExtraCostBound)
+	case l.ExtraCostBound != nil && *l.ExtraCostBound > l.ExtraCostPercent*(1+rounding):
+		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected at most %v, which the plan costs, found %v", l.ExtraCostPercent, *l.ExtraCostBound)
+	case claim.RecomputedNodes != l.RecomputedNodes:
+		v.fault(CodeLimit, "summary: recomputed_nodes: expected %d, found %d", l.RecomputedNodes, claim.RecomputedNodes)
+	case claim.SwappedBuffers != l.SwappedBuffers:
+		v.fault(CodeLimit, "summary: swapped_buffers: expected %d, found %d", l.SwappedBuffers, claim.SwappedBuffers)
+	case claim.SwappedBytes != l.SwappedBytes:
+		v.fault(CodeLimit, "summary: swapped_bytes: expected %d, found %d", l.SwappedBytes, claim.SwappedBytes)
+	default: // but for rounding
+		l.ExtraCostPercent, l.WaitingPercent = claim.ExtraCostPercent, claim.WaitingPercent
+	}
+	if l.ExtraCostBound != nil && *l.ExtraCostBound > 0 {
+		v.claim("extra_cost_lower_bound_percent")
+	}
+	if l.HostLink > 0 {
+		v.claim("host_link_bytes_per_second")
+	}
+	v.plainPeak(&l, sum.PeakBytes)
+	sum.Limited = &l
+}
+
+// plainPeak bounds the peak that the best order is said to have without what the plan
+// has added: by what every order of those nodes holds, and by the limit, which that
+// order must not have kept. Which order it was stands nowhere.
+func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
+	found := l.PlainPeakBytes
+	if v.added == nil {
+		if found != peak {
+			v.fault(CodeLimit, "summary: plain_peak_bytes: expected the peak, %d, where nothing runs again and nothing leaves, found %d", peak, found)
+		}
+		return
+	}
+	least := int64(0)
+	for i := range v.plain.g.Nodes {
+		least = max(least, v.plain.atNode(graph.NodeID(i)))
+	}
+	switch {
+	case found < least:
+		v.fault(CodeLimit, "summary: plain_peak_bytes: expected at least %d, which one node takes in every order, found %d", least, found)
+	case !l.LimitArena && found <= l.LimitBytes:
+		v.fault(CodeLimit, "summary: plain_peak_bytes: expected more than the limit, %d, where nodes run again or tensors leave, found %d", l.LimitBytes, found)
+	}
+	v.claim("plain_peak_bytes")
+}

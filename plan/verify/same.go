@@ -1,0 +1,144 @@
+package verify
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// sameNode compares nodes by what they compute.
+type sameNode struct {
+	source []byte // that spans of tensors refer to; nil for a model that was built
+	// outer reports whether two tensors of the graphs around two bodies have the same
+	// value.
+	outer func(a, b graph.TensorID) bool
+}
+
+// attributes gives the name of an attribute that two nodes do not
+// share, "" if they share all. Bodies are the same if their nodes are, in the same
+// order, whatever they and their tensors are called.
+func (s sameNode) attributes(n, m *graph.Node) string {
+	for _, a := range n.Attrs {
+		if b := m.Attr(a.Name); b == nil || !s.attribute(a, b) {
+			return a.Name
+		}
+	}
+	for _, b := range m.Attrs {
+		if n.Attr(b.Name) == nil {
+			return b.Name
+		}
+	}
+	return ""
+}
+
+func (s sameNode) attribute(a, b *graph.Attr) bool {
+	sameFloat := func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }
+	return a.Type == b.Type && a.Ref == b.Ref &&
+		sameFloat(a.Float, b.Float) && slices.EqualFunc(a.Floats, b.Floats, sameFloat) &&
+		a.Int == b.Int && slices.Equal(a.Ints, b.Ints) &&
+		a.String == b.String && slices.Equal(a.Strings, b.Strings) &&
+		s.data(a.Tensor, b.Tensor) && slices.EqualFunc(a.Tensors, b.Tensors, s.data) && s.sparse(a.Sparse, b.Sparse) &&
+		reflect.DeepEqual(a.TypeOf, b.TypeOf) &&
+		slices.EqualFunc(a.All(), b.All(), s.body)
+}
+
+// data compares tensors of attributes.
+func (s sameNode) data(a, b *graph.Data) bool {
+	if a == b || a == nil || b == nil {
+		return a == b
+	}
+	return a.Type == b.Type && a.Bytes == b.Bytes && slices.Equal(a.Dims, b.Dims) &&
+		bytes.Equal(a.Raw, b.Raw) && slices.Equal(a.Ints, b.Ints) && s.floats(a.Floats, b.Floats) &&
+		reflect.DeepEqual(a.External, b.External) && s.sparse(a.Sparse, b.Sparse) &&
+		a.Generate == nil && b.Generate == nil && s.payload(a, b)
+}
+
+func (s sameNode) floats(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
+}
+
+func (s sameNode) sparse(a, b *graph.Sparse) bool {
+	if a == b || a == nil || b == nil {
+		return a == b
+	}
+	return slices.Equal(a.Dims, b.Dims) && s.data(a.Values, b.Values) && s.data(a.Indices, b.Indices)
+}
+
+// payload compares the elements as they stand in the file: those of texts and of
+// long lists are not decoded.
+func (s sameNode) payload(a, b *graph.Data) bool {
+	return s.source == nil || slices.EqualFunc(a.Payload, b.Payload, func(x, y graph.Span) bool {
+		end := int64(len(s.source))
+		return x == y || x.Off >= 0 && y.Off >= 0 && x.End() <= end && y.End() <= end && bytes.Equal(s.source[x.Off:x.End()], s.source[y.Off:y.End()])
+	})
+}
+
+// body compares graphs of attributes: what they read from outside, their nodes in
+// order, and what these read and make.
+func (s sameNode) body(g, h *graph.Graph) bool {
+	if len(g.Tensors) != len(h.Tensors) || len(g.Nodes) != len(h.Nodes) || len(g.Inputs) != len(h.Inputs) ||
+		len(g.Outputs) != len(h.Outputs) || len(g.Captures) != len(h.Captures) {
+		return false
+	}
+	to := make([]graph.TensorID, len(g.Tensors)) // of h
+	for t := range to {
+		to[t] = none
+	}
+	same := func(a, b graph.TensorID) bool { return a < 0 && b < 0 || a >= 0 && b >= 0 && to[a] == b }
+	for i, c := range g.Captures {
+		d := h.Captures[i]
+		if !s.outer(c.Outer, d.Outer) {
+			return false
+		}
+		to[c.Inner] = d.Inner
+	}
+	for i, t := range g.Inputs {
+		to[t] = h.Inputs[i]
+	}
+	if !s.initializers(g, h, to) {
+		return false
+	}
+	inner := sameNode{s.source, same}
+	for i, n := range g.Nodes {
+		m := h.Nodes[i]
+		if n.Op != m.Op || n.Domain != m.Domain || n.Overload != m.Overload || len(n.Outputs) != len(m.Outputs) ||
+			!slices.EqualFunc(n.Inputs, m.Inputs, same) || inner.attributes(n, m) != "" {
+			return false
+		}
+		for k, t := range n.Outputs {
+			if (t < 0) != (m.Outputs[k] < 0) {
+				return false
+			}
+			if t >= 0 {
+				to[t] = m.Outputs[k]
+			}
+		}
+	}
+	return slices.EqualFunc(g.Outputs, h.Outputs, same)
+}
+
+// initializers pairs the constants of two bodies, in their order.
+func (s sameNode) initializers(g, h *graph.Graph, to []graph.TensorID) bool {
+	list := func(g *graph.Graph) (list []graph.TensorID) {
+		for id, t := range g.Tensors {
+			if t.Data != nil {
+				list = append(list, graph.TensorID(id))
+			}
+		}
+		return list
+	}
+	a, b := list(g), list(h)
+	if len(a) != len(b) {
+		return false
+	}
+	for i, t := range a {
+		if !s.data(g.Tensors[t].Data, h.Tensors[b[i]].Data) {
+			return false
+		}
+		to[t] = b[i]
+	}
+	return true
+}

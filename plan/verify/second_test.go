@@ -1,0 +1,234 @@
+package verify
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/schedule"
+)
+
+// opinions are the bare problems of real graphs with the scopes that they are:
+// of one file, or of all.
+func opinions(t testing.TB, only string, each func(name string, s *scope, p *schedule.Problem)) {
+	t.Helper()
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	zoo, _ := filepath.Glob(filepath.Join(root, "zoo", "*.onnx"))
+	training, _ := filepath.Glob(filepath.Join(root, "training", "*.json*"))
+	if len(zoo)+len(training) == 0 {
+		t.Skipf("%s: not found: set ONNXMEM_DATA to the test data", root)
+	}
+	for _, path := range zoo {
+		if only != "" && filepath.Base(path) != only {
+			continue
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := onnx.Parse(path, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ops.Infer(m, ops.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		v := &verifier{m: m, p: &plan.Plan{Alignment: 64, Sharing: plan.Sharing{Views: true, Inplace: true}}, r: &Report{}, peaks: map[*graph.Call]int64{}}
+		s := v.newScope(m.Graph, mainGraph, "")
+		s.share()
+		each(filepath.Base(path), s, problemOf(s))
+	}
+	for _, path := range training {
+		if only != "" && filepath.Base(path) != only {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := schedule.ReadProblem(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(filepath.Base(path), scopeOf(p), p)
+	}
+}
+
+// problemOf is the bare problem of a scope, for package schedule.
+func problemOf(s *scope) *schedule.Problem {
+	p := &schedule.Problem{}
+	for i, n := range s.g.Nodes {
+		p.Nodes = append(p.Nodes, schedule.Node{Name: n.Name, Op: n.Op, Workspace: s.work[i]})
+	}
+	steps := func(list []graph.NodeID) (out []int32) {
+		for _, n := range list {
+			out = append(out, int32(n))
+		}
+		return out
+	}
+	for i := range s.storages {
+		st := &s.storages[i]
+		p.Tensors = append(p.Tensors, schedule.Tensor{
+			Bytes: st.bytes, Producer: int32(st.maker), Consumers: steps(st.readers), Resident: !s.counts(int32(i)), Output: st.output,
+		})
+	}
+	for i := range s.g.Nodes {
+		for _, q := range s.pairs(graph.NodeID(i)) {
+			p.Tensors[q.result].Reuses = append(p.Tensors[q.result].Reuses, q.over)
+		}
+	}
+	for _, t := range s.g.Tensors { // what views and dynamic tensors have to say
+		if t.Maker >= 0 && len(t.Readers) > 0 {
+			p.Tensors = append(p.Tensors, schedule.Tensor{Producer: int32(t.Maker), Consumers: steps(t.Readers)})
+		}
+	}
+	return p
+}
+
+// scopeOf makes a graph of a bare problem.
+func scopeOf(p *schedule.Problem) *scope {
+	g := &graph.Graph{}
+	for i := range p.Nodes {
+		g.Nodes = append(g.Nodes, &graph.Node{Name: p.Nodes[i].Name, Op: p.Nodes[i].Op})
+	}
+	for i := range p.Tensors {
+		t := &p.Tensors[i]
+		id := g.NewTensor(t.Name)
+		g.Tensors[id].Bytes = t.Bytes
+		if t.Producer < 0 {
+			g.Tensors[id].Input = true
+			g.Inputs = append(g.Inputs, id)
+		} else {
+			n := g.Nodes[t.Producer]
+			n.Outputs = append(n.Outputs, id)
+		}
+		for _, c := range t.Consumers {
+			if c != t.Producer {
+				g.Nodes[c].Inputs = append(g.Nodes[c].Inputs, id)
+			}
+		}
+		if t.Output {
+			g.Outputs = append(g.Outputs, id)
+		}
+	}
+	for i := range p.Tensors {
+		if p.Tensors[i].Producer < 0 {
+			continue
+		}
+		n := g.Nodes[p.Tensors[i].Producer]
+		for _, over := range p.Tensors[i].Reuses {
+			if in := slices.Index(n.Inputs, graph.TensorID(over)); in >= 0 {
+				n.Meaning.Inplace = append(n.Meaning.Inplace, graph.Alias{Out: slices.Index(n.Outputs, graph.TensorID(i)), In: in})
+			}
+		}
+	}
+	g.Link()
+	v := &verifier{p: &plan.Plan{Alignment: 1, Sharing: plan.Sharing{Views: true, Inplace: true}}, r: &Report{}}
+	s := v.newScope(g, mainGraph, "")
+	s.share()
+	for i := range p.Nodes {
+		s.work[i] = p.Nodes[i].Workspace
+	}
+	for i := range p.Tensors {
+		s.storages[s.of[i]].resident = p.Tensors[i].Resident
+	}
+	return s
+}
+
+// TestSecondOpinion holds the bounds of package schedule, with which this one
+// shares nothing, against those here: on all graphs of the test data, of nodes,
+// of sets of nodes, and of what certifies the orders found.
+func TestSecondOpinion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	r := rand.New(rand.NewPCG(8, 9))
+	var nodes, sets, certificates, searched int
+	opinions(t, "", func(name string, s *scope, p *schedule.Problem) {
+		b := newBounds(s)
+		check := func(what string, set any, theirs int64, ours func(target int64) answer) {
+			t.Helper()
+			if a := ours(theirs); a.unknown || a.bytes < theirs {
+				t.Errorf("%s: %s %v: %d bytes (unknown: %t), schedule says %d", name, what, set, a.bytes, a.unknown, theirs)
+			}
+			if a := ours(theirs + b.grain); b.idle == 0 && a.bytes > theirs {
+				t.Errorf("%s: %s %v: %d bytes, schedule says %d", name, what, set, a.bytes, theirs)
+			}
+		}
+		n := len(p.Nodes)
+		few, large := 12, n > 5000
+		if large {
+			few = 2
+		}
+		for range few {
+			v := r.IntN(n)
+			nodes++
+			check("cut of node", v, schedule.CutBound(p, int32(v)), func(target int64) answer { return b.atNode(graph.NodeID(v), target) })
+		}
+		for range few / 2 {
+			var theirs []int32
+			var ours []graph.NodeID
+			from := r.IntN(n)
+			for v := from; v < min(n, from+n/10+2) && len(ours) < 6; v += 1 + r.IntN(n/20+1) {
+				theirs, ours = append(theirs, int32(v)), append(ours, graph.NodeID(v))
+			}
+			sets++
+			check("first of", theirs, schedule.FirstBound(p, theirs), func(target int64) answer { return b.firstOf(ours, target) })
+			check("last of", theirs, schedule.LastBound(p, theirs), func(target int64) answer { return b.lastOf(ours, target) })
+		}
+		if large {
+			return // its search takes longer than all the others together
+		}
+		found, err := schedule.Solve(p, schedule.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range found.Certificates {
+			var set []graph.NodeID
+			for _, v := range c.Nodes {
+				set = append(set, graph.NodeID(v))
+			}
+			certificates++
+			switch c.Kind {
+			case schedule.KindCut:
+				check("certificate: cut of", c.Nodes, c.Value, func(target int64) answer { return b.atNode(set[0], target) })
+			case schedule.KindFirst:
+				check("certificate: first of", c.Nodes, c.Value, func(target int64) answer { return b.firstOf(set, target) })
+			case schedule.KindLast:
+				check("certificate: last of", c.Nodes, c.Value, func(target int64) answer { return b.lastOf(set, target) })
+			default:
+				searched++
+			}
+		}
+	})
+	t.Logf("%d nodes, %d sets twice, %d certificates, %d of them of searches", nodes, sets, certificates, searched)
+}
+
+// BenchmarkCut proves the cut of nodes from everywhere in a graph.
+func BenchmarkCut(b *testing.B) {
+	for _, name := range []string{"layered_24k-dyn.onnx", "fasterrcnn_resnet50_fpn.onnx", "llama_8l-train-bs32.json"} {
+		b.Run("graph="+name, func(b *testing.B) {
+			opinions(b, name, func(_ string, s *scope, _ *schedule.Problem) {
+				n, k := len(s.g.Nodes), 0
+				for b.Loop() {
+					bounds := newBounds(s)
+					if a := bounds.atNode(graph.NodeID(k*7919%n), math.MaxInt64); a.unknown {
+						b.Fatal(a)
+					}
+					k++
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// scope is one graph that is held against a plan: its storages, and the buffers
+// that the plan gives them.
+type scope struct {
+	v     *verifier
+	g     *graph.Graph
+	kind  scopeKind
+	where string // begins the messages about a body; "" for the main graph
+
+	storages []storage
+	updated  []update // training: what takes whose place
+	of       []int32  // by tensor: its storage, or none
+	need     []need   // by node: what its bodies and its function take
+
+	list    []plan.Buffer // the plan's
+	buffers []placed      // parallel to list
+	seen    []int32       // by storage: 1 + the buffer that it was last found in
+	at      []int32       // by tensor: the buffer that it stands in, or none
+	work    []int64       // by node: the workspace that the plan gives it
+	pos     []int         // by node: its step
+}
+
+// scopeKind says what counts in a scope.
+type scopeKind int8
+
+const (
+	mainGraph    scopeKind = iota
+	body                   // captures lie outside
+	functionBody           // captures and inputs lie outside; constants are ordinary tensors
+	functionPart           // a body within a local function: constants are ordinary tensors
+)
+
+// none is the index of nothing.
+const none = -1
+
+// storage is what one tensor, or several views of each other, take.
+type storage struct {
+	bytes    int64            // rounded up
+	tensors  []graph.TensorID // the first is the one that is no view
+	maker    graph.NodeID     // of the first
+	readers  []graph.NodeID   // of any of them; ascending, each once
+	input    bool             // the first is a graph input
+	output   bool             // one of them is a graph output
+	resident bool             // lives at every step, in a pool of its own
+	outside  bool             // of the graph around this one
+	bounded  bool             // the true size may be smaller
+	update   bool             // training: a parameter or state, or what takes its place
+}
+
+func (v *verifier) newScope(g *graph.Graph, kind scopeKind, where string) *scope {
+	return &scope{v: v, g: g, kind: kind, where: where, work: make([]int64, len(g.Nodes))}
+}
+
+// fault notes a violation in this scope.
+func (s *scope) fault(code, format string, args ...any) {
+	s.v.fault(code, "%s", s.where+fmt.Sprintf(format, args...))
+}
+
+// believe notes a field of this scope's part of the plan that was not checked.
+func (s *scope) believe(field string) {
+	if s.kind == body {
+		field = "subgraphs." + field
+	}
+	s.v.claim(field)
+}
+
+// name is a tensor's name for messages.
+func (s *scope) name(t graph.TensorID) string {
+	return fmt.Sprintf("%q", graph.Short(s.g.Tensors[t].Name))
+}
+
+// sorted reports whether the nodes stand in a topological order; one that does
+// not is a violation.
+func (s *scope) sorted() bool {
+	ok := true
+	for i, n := range s.g.Nodes {
+		n.Reads(func(t graph.TensorID) {
+			if m := s.g.Tensors[t].Maker; ok && m >= graph.NodeID(i) {
+				ok = false
+				s.fault(CodeOrder, "%s reads %s before %s makes it: expected a topological order", s.g.Label(graph.NodeID(i)), s.name(t), s.g.Label(m))
+			}
+		})
+	}
+	return ok
+}
+
+// share gives every tensor that has a size its storage. The nodes must be in a
+// topological order, unless the scope lies in a local function.
+func (s *scope) share() {
+	g := s.g
+	s.of = make([]int32, len(g.Tensors))
+	for id, t := range g.Tensors {
+		id := graph.TensorID(id)
+		s.of[id] = none
+		switch {
+		case t.Maker >= 0:
+		case t.Data != nil:
+			s.add(id, storage{bytes: t.Data.Bytes, resident: s.kind <= body})
+		case t.Dynamic == "" && (t.Input || t.Capture):
+			s.add(id, storage{bytes: t.Bytes, input: t.Input, outside: t.Capture || s.kind == functionBody})
+		}
+	}
+	for _, n := range s.listed() {
+		node := g.Nodes[n]
+		for k, id := range node.Outputs {
+			if id < 0 || g.Tensors[id].Dynamic != "" {
+				continue
+			}
+			if from := s.viewed(node, k); from != none {
+				s.of[id] = from
+				s.storages[from].tensors = append(s.storages[from].tensors, id)
+				continue
+			}
+			constant := node.Op == "Constant" && node.Domain == ""
+			s.add(id, storage{bytes: g.Tensors[id].Bytes, resident: constant && s.kind <= body})
+		}
+	}
+	for _, id := range g.Outputs {
+		if i := s.of[id]; i != none {
+			s.storages[i].output = true
+		}
+	}
+	for i := range s.storages {
+		st := &s.storages[i]
+		for _, id := range st.tensors {
+			st.readers = append(st.readers, g.Tensors[id].Readers...)
+			st.bounded = st.bounded || g.Tensors[id].Bounded && g.Tensors[id].Data == nil
+		}
+		slices.Sort(st.readers)
+		st.readers = slices.Compact(st.readers)
+	}
+	if s.kind == mainGraph {
+		s.markUpdates()
+	}
+}
+
+// listed is the order of the nodes: the file's. A local function may be listed
+// in an order that is none; then it is the one that a reader would make of it.
+func (s *scope) listed() []graph.NodeID {
+	order, err := s.g.Topological()
+	if err != nil {
+		return nil // inference refuses it
+	}
+	return order
+}
+
+func (s *scope) add(t graph.TensorID, st storage) {
+	st.tensors = []graph.TensorID{t}
+	st.maker = s.g.Tensors[t].Maker
+	st.bytes = s.v.round(st.bytes)
+	s.of[t] = int32(len(s.storages))
+	s.storages = append(s.storages, st)
+}
+
+// viewed gives the storage that output k of a node is a view of, if views share.
+func (s *scope) viewed(n *graph.Node, k int) int32 {
+	if !s.v.p.Sharing.Views {
+		return none
+	}
+	return s.viewOf(n, k)
+}
+
+func (s *scope) viewOf(n *graph.Node, k int) int32 {
+	for _, a := range n.Meaning.Views {
+		if a.Out == k && a.In < len(n.Inputs) && n.Inputs[a.In] >= 0 {
+			return s.of[n.Inputs[a.In]]
+		}
+	}
+	return none
+}
+
+// counts reports whether storage i takes part in loads.
+func (s *scope) counts(i int32) bool {
+	st := &s.storages[i]
+	return !st.resident && !st.outside && !s.swapped(st)
+}
+
+// end is the last step.
+func (s *scope) end() int { return max(len(s.g.Nodes)-1, 0) }
+
+// lifetime gives the steps at which a storage holds its bytes when node n runs
+// at step pos[n].
+func (s *scope) lifetime(i int32, pos []int) (first, last int) {
+	st := &s.storages[i]
+	if st.resident {
+		return 0, s.end()
+	}
+	if s.swapped(st) {
+		return s.hostLifetime(st, pos)
+	}
+	if st.maker >= 0 {
+		first = pos[st.maker]
+	}
+	last = first
+	for _, n := range st.readers {
+		last = max(last, pos[n])
+	}
+	if st.output {
+		last = s.end()
+	}
+	return first, last
+}
+
+// identity is the order in which node n runs at step n.
+func (s *scope) identity() []graph.NodeID {
+	order := make([]graph.NodeID, len(s.g.Nodes))
+	for i := range order {
+		order[i] = graph.NodeID(i)
+	}
+	return order
+}
+
+// positions turns an order around: the step of each node.
+func positions(order []graph.NodeID) []int {
+	pos := make([]int, len(order))
+	for i, n := range order {
+		pos[n] = i
+	}
+	return pos
+}

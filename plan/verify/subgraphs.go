@@ -1,0 +1,89 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// bodies checks the plans of the bodies within a scope, each followed by those
+// within it, and gives what every node of the scope needs as workspace. Entries
+// are due in the order of the nodes, then of their attributes.
+func (v *verifier) bodies(s *scope, parent *int) []need {
+	v.scopes = append(v.scopes, s)
+	needs := make([]need, len(s.g.Nodes))
+	for i, n := range s.g.Nodes {
+		for _, a := range n.Bodies() {
+			for k, g := range graphsOf(a) {
+				want := plan.Subgraph{Parent: parent, Node: n.Name, Step: i, Attribute: a.Name, Index: k}
+				needs[i].bytes = max(needs[i].bytes, v.body(s, g, want))
+			}
+		}
+		if c := n.Meaning.Call; c != nil {
+			needs[i].bytes = max(needs[i].bytes, v.inner(c))
+			needs[i].atLeast = true
+		}
+	}
+	return needs
+}
+
+// body checks the entry of one body and gives the workspace that it takes.
+func (v *verifier) body(outer *scope, g *graph.Graph, want plan.Subgraph) int64 {
+	at := v.next
+	v.next++
+	where := fmt.Sprintf("subgraph %d (%s, %s): ", at, outer.g.Label(graph.NodeID(want.Step)), want.Attribute)
+	s := v.newScope(g, body, where)
+	var p plan.Subgraph
+	if at < len(v.p.Subgraphs) {
+		p = v.p.Subgraphs[at]
+		s.checkEntry(&want, &p)
+	} else {
+		s.fault(CodeSubgraph, "expected an entry, found %d entries", len(v.p.Subgraphs))
+	}
+	if !s.sorted() {
+		return 0
+	}
+	s.share()
+	s.need = v.bodies(s, &at)
+	s.place(p.Buffers, p.Dynamic)
+	s.checkOverlap(plan.Workspace)
+	v.resident = append(v.resident, s.extents(p.Buffers, plan.Resident)...)
+	s.checkSteps("steps", p.Steps, s.planLoads())
+	bytes := s.top(plan.Workspace)
+	if p.Bytes != bytes {
+		s.fault(CodeSubgraph, "bytes: expected %d, the end of its last buffer, found %d", bytes, p.Bytes)
+	}
+	return bytes
+}
+
+// checkEntry checks whose body an entry says it is.
+func (s *scope) checkEntry(want, found *plan.Subgraph) {
+	if number(want.Parent) != number(found.Parent) {
+		s.fault(CodeSubgraph, "parent: expected %s, found %s", number(want.Parent), number(found.Parent))
+	}
+	if want.Node != found.Node || want.Step != found.Step {
+		s.fault(CodeSubgraph, "expected node %q at step %d, found %q at step %d",
+			graph.Short(want.Node), want.Step, graph.Short(found.Node), found.Step)
+	}
+	if want.Attribute != found.Attribute || want.Index != found.Index {
+		s.fault(CodeSubgraph, "expected attribute %q, graph %d, found %q, graph %d",
+			graph.Short(want.Attribute), want.Index, graph.Short(found.Attribute), found.Index)
+	}
+}
+
+func number(p *int) string {
+	if p == nil {
+		return "none"
+	}
+	return fmt.Sprint(*p)
+}
+
+// top is the end of the last buffer of a pool.
+func (s *scope) top(pool string) int64 {
+	end := int64(0)
+	for _, x := range s.extents(s.list, pool) {
+		end = max(end, x.end)
+	}
+	return end
+}

@@ -1,0 +1,102 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// summarize computes the figures that hang on the plan's buffers and order.
+func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
+	sum := plan.Summary{Nodes: len(s.g.Nodes), NaiveBytes: s.naive(), ArenaBytes: s.top(plan.Arena)}
+	for _, t := range s.g.Tensors {
+		if t.Maker >= 0 || t.Input && t.Data == nil {
+			sum.Tensors++
+			if t.Dynamic != "" {
+				sum.Dynamic++
+			}
+		}
+	}
+	for _, s := range v.scopes {
+		for k := range s.buffers {
+			if p := &s.buffers[k]; p.ok && p.resident {
+				sum.ResidentBytes = v.add(sum.ResidentBytes, p.bytes)
+			}
+		}
+	}
+	sum.TotalBytes = v.add(sum.ArenaBytes, sum.ResidentBytes)
+	for i, load := range loads {
+		if load > sum.PeakBytes {
+			sum.PeakBytes, sum.PeakStep = load, i
+		}
+	}
+	if len(loads) == 0 {
+		sum.PeakBytes = sum.NaiveBytes
+	}
+	sum.PlacementOptimal = sum.ArenaBytes == sum.PeakBytes || v.p.Summary.PlacementOptimal
+	return sum
+}
+
+// pools checks the list of pools, and that what is resident lies within its own.
+func (v *verifier) pools(s *scope, sum plan.Summary) {
+	want := map[string]int64{plan.Arena: sum.ArenaBytes, plan.Resident: sum.ResidentBytes}
+	if host := s.top(plan.Host); host > 0 {
+		want[plan.Host] = host
+	}
+	seen := map[string]bool{}
+	for _, p := range v.p.Pools {
+		bytes, known := want[p.Name]
+		switch {
+		case !known:
+			v.fault(CodePool, "pools: no pool %q: expected %q and %q", graph.Short(p.Name), plan.Arena, plan.Resident)
+		case seen[p.Name]:
+			v.fault(CodePool, "pools: %q stands there twice", p.Name)
+		case p.Bytes != bytes:
+			v.fault(CodePool, "pools: %s: expected %d bytes, found %d", p.Name, bytes, p.Bytes)
+		}
+		seen[p.Name] = true
+	}
+	for _, name := range sortedKeys(want) {
+		if !seen[name] {
+			v.fault(CodePool, "pools: %q is missing: expected %d bytes", name, want[name])
+		}
+	}
+	for i := range v.resident {
+		if x := &v.resident[i]; x.end > sum.ResidentBytes {
+			v.fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of what is resident", x.label(), x.end, sum.ResidentBytes)
+		}
+	}
+}
+
+// checkSummary holds the plan's summary against the one that was computed.
+func (v *verifier) checkSummary(want plan.Summary) {
+	found := v.p.Summary
+	figure := func(name string, want, found any) {
+		if want != found {
+			v.fault(CodeSummary, "summary: %s: expected %v, found %v", name, want, found)
+		}
+	}
+	figure("nodes", want.Nodes, found.Nodes)
+	figure("tensors", want.Tensors, found.Tensors)
+	figure("dynamic", want.Dynamic, found.Dynamic)
+	figure("resident_bytes", want.ResidentBytes, found.ResidentBytes)
+	figure("naive_bytes", want.NaiveBytes, found.NaiveBytes)
+	figure("program_order_peak_bytes", want.ProgramPeakBytes, found.ProgramPeakBytes)
+	figure("peak_bytes", want.PeakBytes, found.PeakBytes)
+	figure("arena_bytes", want.ArenaBytes, found.ArenaBytes)
+	figure("total_bytes", want.TotalBytes, found.TotalBytes)
+	figure("peak_step", want.PeakStep, found.PeakStep)
+	figure("schedule_optimal", want.ScheduleOptimal, found.ScheduleOptimal)
+	figure("placement_optimal", want.PlacementOptimal, found.PlacementOptimal)
+
+	switch {
+	case want.ArenaBytes == want.PeakBytes:
+		v.r.Placement = "proven"
+	case found.PlacementOptimal:
+		v.r.Placement = "claimed"
+		v.claim("placement_optimal")
+	default:
+		v.r.Placement = fmt.Sprintf("gap %d bytes", want.ArenaBytes-want.PeakBytes)
+	}
+}

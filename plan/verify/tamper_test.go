@@ -1,0 +1,499 @@
+package verify_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// value is a JSON value whose objects keep their order, and may hold a key twice.
+type value struct {
+	scalar string   // its text; "" for the others
+	list   []*value // of an object: the values of its keys
+	keys   []string // of an object, as they stand in the text
+	open   byte     // '{', '[' or 0
+}
+
+func readValue(t testing.TB, d *json.Decoder) *value {
+	t.Helper()
+	token, err := d.Token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, nested := token.(json.Delim)
+	if !nested {
+		text, err := json.Marshal(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &value{scalar: string(text)}
+	}
+	v := &value{open: byte(open)}
+	for d.More() {
+		if open == '{' {
+			key, err := d.Token()
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.keys = append(v.keys, key.(string))
+		}
+		v.list = append(v.list, readValue(t, d))
+	}
+	if _, err := d.Token(); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (v *value) write(b *bytes.Buffer) {
+	if v.open == 0 {
+		b.WriteString(v.scalar)
+		return
+	}
+	b.WriteByte(v.open)
+	for i, x := range v.list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if v.keys != nil {
+			text, _ := json.Marshal(v.keys[i])
+			b.Write(text)
+			b.WriteByte(':')
+		}
+		x.write(b)
+	}
+	b.WriteByte(v.open + 2)
+}
+
+// tampering is one change of a plan's JSON.
+type tampering struct {
+	path string // of the field: buffers[].offset
+	what string
+	do   func()
+	undo func()
+}
+
+// tamperings lists, for every scalar, object and list below a value, the ways in
+// which it is changed. They work on the value itself.
+func (v *value) tamperings(path string, list []tampering) []tampering {
+	set := func(x *value, path, text string) {
+		old := *x
+		list = append(list, tampering{path, "to " + text, func() { *x = value{scalar: text} }, func() { *x = old }})
+	}
+	elements := func(path, what string, keys []string, elements []*value) {
+		old := *v
+		list = append(list, tampering{path, what, func() { v.keys, v.list = keys, elements }, func() { *v = old }})
+	}
+	without := func(i int) ([]string, []*value) {
+		keys := slices.Clone(v.keys)
+		if keys != nil {
+			keys = slices.Delete(keys, i, i+1)
+		}
+		return keys, slices.Delete(slices.Clone(v.list), i, i+1)
+	}
+	if v.open == 0 {
+		for _, text := range changes(v.scalar) {
+			set(v, path, text)
+		}
+		return list
+	}
+	for i, x := range v.list {
+		if v.open == '[' && i >= 5 && i < len(v.list)-2 {
+			continue // those in the middle of a long list are like their neighbours
+		}
+		inner := path + "[]"
+		if v.open == '{' {
+			inner = strings.TrimPrefix(path+"."+v.keys[i], ".")
+		}
+		list = x.tamperings(inner, list)
+		keys, rest := without(i)
+		elements(inner, "dropped", keys, rest)
+		set(x, inner, "null")
+		insert := func(what string, at int, key string, extra *value) {
+			keys := v.keys
+			if keys != nil {
+				keys = slices.Insert(slices.Clone(keys), at, key)
+			}
+			elements(inner, what, keys, slices.Insert(slices.Clone(v.list), at, extra))
+		}
+		if v.open == '[' {
+			insert("twice", i, "", x)
+			if i > 0 {
+				swapped := slices.Clone(v.list)
+				swapped[i-1], swapped[i] = swapped[i], swapped[i-1]
+				elements(inner, "exchanged with the one before", nil, swapped)
+			}
+			continue
+		}
+		other := &value{scalar: "0"}
+		if x.open == 0 && len(changes(x.scalar)) > 0 {
+			other.scalar = changes(x.scalar)[0]
+		}
+		insert("twice", i, v.keys[i], x)
+		insert("twice, the first another", i, v.keys[i], other)
+		insert("twice, the last another", i+1, v.keys[i], other)
+		upper := strings.ToUpper(v.keys[i])
+		insert("in another case behind it", i+1, upper, other)
+		insert("in another case before it", i, upper, other)
+		keys = slices.Clone(v.keys)
+		keys[i] = upper
+		elements(inner, "in another case alone", keys, v.list)
+	}
+	if v.open == '[' && len(v.list) > 0 {
+		elements(path+"[]", "all dropped", nil, nil)
+	}
+	for _, name := range optional[dimension.ReplaceAllString(path, "dims.*")] {
+		if v.open != '{' || slices.Contains(v.keys, name) {
+			continue
+		}
+		for _, text := range []string{"0", "1", "-1", "true", `"x"`, "[]", "[0]", `[{"tensor": "x", "node": "", "reason": ""}]`, `[{"limit_bytes": 0, "extra_cost_percent": 1, "extra_cost_lower_bound_percent": 0}]`} {
+			inner := strings.TrimPrefix(path+"."+name, ".")
+			elements(inner, "added: "+text, append(slices.Clone(v.keys), name), append(slices.Clone(v.list), &value{scalar: text}))
+		}
+	}
+	return list
+}
+
+// optional lists the fields that an object may lack, by its path.
+var optional = map[string][]string{}
+
+func init() {
+	for _, f := range planFields() {
+		path, name := "", f.path
+		if at := strings.LastIndex(name, "."); at >= 0 {
+			path, name = name[:at], name[at+1:]
+		}
+		if f.optional {
+			optional[path] = append(optional[path], name)
+		}
+	}
+}
+
+func planFields() []field { return fields("", reflect.TypeFor[plan.Plan]()) }
+
+// field is one of the JSON of a plan.
+type field struct {
+	path     string
+	optional bool
+	scalar   bool
+}
+
+// fields lists the fields in the JSON of a type.
+func fields(path string, t reflect.Type) (list []field) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return fields(path, t.Elem())
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Struct {
+			return []field{{path + "[]", false, true}}
+		}
+		return fields(path+"[]", t.Elem())
+	case reflect.Map:
+		return fields(path+".*", t.Elem())
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := strings.TrimSuffix(strings.TrimPrefix(path+"."+name, "."), ".")
+		typ := f.Type
+		if typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		nested := typ.Kind() == reflect.Struct || typ.Kind() == reflect.Map || typ.Kind() == reflect.Slice
+		if name != "" {
+			list = append(list, field{inner, options == "omitempty", !nested})
+		}
+		if nested {
+			list = append(list, fields(inner, typ)...)
+		}
+	}
+	return list
+}
+
+// changes are other texts for a scalar.
+func changes(scalar string) []string {
+	if scalar == "true" || scalar == "false" {
+		return []string{map[string]string{"true": "false", "false": "true"}[scalar], "0", `"true"`}
+	}
+	if scalar == "null" {
+		return []string{"0", "1", "-1", "1e300", `"x"`}
+	}
+	var text string
+	if json.Unmarshal([]byte(scalar), &text) == nil {
+		var list []string
+		for _, other := range []string{
+			"", text + " ", strings.ToUpper(text), "../" + text, strings.Repeat("0", 64), "make b", "y",
+			"arena", "resident", "host", "workspace", "constant", "state", "output", "gradient", "search", "first-of-set",
+		} {
+			quoted, _ := json.Marshal(other)
+			if other != text {
+				list = append(list, string(quoted))
+			}
+		}
+		return append(list, "0", "true")
+	}
+	list := []string{"0", "1", "-1", "64", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e300", `"1"`}
+	var n int64
+	var f float64
+	if json.Unmarshal([]byte(scalar), &n) == nil {
+		for _, d := range []int64{1, -1, 64, -64, n, -2 * n, -n / 2} {
+			list = append(list, fmt.Sprint(n+d))
+		}
+	} else if json.Unmarshal([]byte(scalar), &f) == nil {
+		for _, g := range []float64{f / 2, f * 2, f - 1, f + 1, f * 1.0001, -f} {
+			list = append(list, fmt.Sprint(g))
+		}
+	}
+	return slices.DeleteFunc(list, func(s string) bool { return s == scalar })
+}
+
+// real are plans as passes makes them, of every kind that there is.
+var real = []struct {
+	name string
+	x    text
+	opt  passes.Options
+	has  func(p *plan.Plan) bool // what it is there for
+}{
+	{"nothing is shared", models["chain"], passes.Options{NoViews: true, NoInplace: true, Tool: "onnxmem 1.0"}, func(p *plan.Plan) bool {
+		return len(p.Certificates) > 0 && p.Certificates[0].Kind == plan.CertificateCut
+	}},
+	{"views and in-place results", models["chain"], passes.Options{}, func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) > 2 })
+	}},
+	{"alignment 1", models["constants"], passes.Options{Align: 1}, nil},
+	{"dimensions", models["symbols"], passes.Options{Dims: map[string]int64{"batch": 4}}, func(p *plan.Plan) bool { return len(p.Dims) == 2 }},
+	{"dynamic and bounded", models["dynamic"], passes.Options{}, func(p *plan.Plan) bool { return len(p.Dynamic) > 1 }},
+	{"subgraphs", models["branches"], passes.Options{}, func(p *plan.Plan) bool { return len(p.Subgraphs) == 4 && p.Subgraphs[2].Parent != nil }},
+	{"a loop", models["loop"], passes.Options{}, nil},
+	{"functions", models["functions"], passes.Options{}, nil},
+	{"no nodes", models["no nodes"], passes.Options{}, nil},
+	{"dynamic tensors of bodies", text{
+		main:   "in p bool\nin k int64 1\nr = If(p)\nout r",
+		bodies: map[string]string{"r.then_branch": "z = ConstantOfShape(k)\nout z", "r.else_branch": "z = ConstantOfShape(k)\ny = Relu(z)\nout y"},
+	}, passes.Options{}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) == 2 }},
+	{"a set of nodes", bases["competing nodes"].x, passes.Options{}, func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Certificates, func(c plan.Certificate) bool { return len(c.Steps) > 1 })
+	}},
+	{"an exhausted search", fans(2, 2), passes.Options{}, func(p *plan.Plan) bool {
+		return slices.ContainsFunc(p.Certificates, func(c plan.Certificate) bool { return c.Kind == plan.CertificateSearch })
+	}},
+	{"random nodes in their order", text{main: `
+		in x float32 64
+		a = RandomNormalLike(x)
+		b = RandomNormalLike(x)
+		c = Add(a, x)
+		d = Add(b, c)
+		out d
+	`}, passes.Options{KeepRandomOrder: true}, func(p *plan.Plan) bool { return p.KeepsRandomOrder }},
+	{"a step of training", classifier, passes.Options{Dims: map[string]int64{"batch": 3}, Train: &autodiff.Options{Optimizer: "momentum", KeepGradients: true}}, func(p *plan.Plan) bool { return p.Mode == "training" && len(p.Dims) == 1 }},
+	{"below a limit", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Frontier: true}, func(p *plan.Plan) bool {
+		return p.Summary.RecomputedNodes > 0 && len(p.Frontier) > 2 && p.Frontier[len(p.Frontier)-1].Impossible
+	}},
+	{"a limit that the best order keeps", models["chain"], passes.Options{Limit: &passes.Limit{Bytes: 1 << 20, Arena: true}}, func(p *plan.Plan) bool { return p.Summary.LimitArena }},
+	{"a host", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9, NoRecompute: true}, Frontier: true}, func(p *plan.Plan) bool { return p.Summary.SwappedBuffers > 0 && p.Summary.WaitingPercent > 0 }},
+}
+
+// classifier is the smallest network that has something to train.
+var classifier = text{main: `
+	in x float32 batch 8
+	weight w float32 8 4
+	weight b float32 4
+	h = MatMul(x, w)
+	y = Add(h, b)
+	out y
+`}
+
+// tower keeps four tensors of 2 MiB for its way back.
+var tower = text{main: `
+	in x float32 512 1024
+	a = Relu(x)
+	b = Sigmoid(a)
+	c = Tanh(b)
+	d = Softmax(c)
+	e = Exp(d)
+	f = Mul(e, d)
+	g = Mul(f, c)
+	h = Mul(g, b)
+	i = Mul(h, a)
+	out i
+`}
+
+// planReal plans a model as the command does, and gives both files.
+func planReal(t testing.TB, x text, opt passes.Options) (source, file []byte, p *plan.Plan) {
+	t.Helper()
+	m := x.build(t)
+	source = m.Source.Bytes
+	found, err := passes.Optimize(t.Context(), m, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := onnx.Encode(found.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Plan.Model = plan.ImageOf("out.onnx", im)
+	return source, encode(t, found.Model), found.Plan
+}
+
+// stillTrue are changes of fields that are checked, after which what they say is
+// still so. Where a buffer lies, for one, is the plan's to say: all that verify can
+// ask is that nothing else lies there.
+var stillTrue = []struct{ path, what, why string }{
+	{"alignment", "^to", "what is a multiple of 64 is one of 1, too"},
+	{"sharing.views", "^to", "nothing in the plan, nor its bound, makes use of it, or would if it might"},
+	{"sharing.inplace", "^to", "the same"},
+	{"keeps_random_order", "^(to false|dropped)", "it says less"},
+	{"keeps_random_order", "^added: true", "no node is random"},
+	{"pools[]", "^exchanged", "the order of the list means nothing"},
+	{"buffers[]", "^exchanged", "the order of the list means nothing"},
+	{"subgraphs[].buffers[]", "^exchanged", "the order of the list means nothing"},
+	{"dynamic[]", "^exchanged", "the order of the list means nothing"},
+	{"subgraphs[].dynamic[]", "^exchanged", "the order of the list means nothing"},
+	{"certificates[]", "^(twice|exchanged)", "each is a proof by itself"},
+	{"buffers[].offset", "^to", "it is free: where a buffer lies is the plan's to say"},
+	{"certificates[].kind", "^to .first-of-set", "of one node that is what a cut says"},
+	{"summary.limit_bytes", "^to", "the peak is below that"},
+	{"summary.limit_arena", "^(to false|dropped)", "it says less"},
+	{"summary.limit_arena", "^added: true", "the arena is below the limit"},
+	{"summary.extra_cost_lower_bound_percent", "^to (0|null)", "it says nothing"},
+	{"frontier", "^(dropped|to null)", "it says less"},
+	{"frontier[]", "^all dropped", "it says less"},
+}
+
+var dimension = regexp.MustCompile(`^dims\.[^.]+`)
+
+// covers reports whether a name in Report.Claimed speaks of a path.
+func covers(claim, path string) bool {
+	path = strings.TrimPrefix(strings.ReplaceAll(path, "[]", ""), "summary.")
+	return path == claim || strings.HasPrefix(path, claim+".")
+}
+
+// TestTampered changes every value of plans of every kind in every way that there is
+// a name for, one at a time. Verify finds the change, or the field is one that it
+// lists as claimed, or what the plan says is still so, which stillTrue explains.
+func TestTampered(t *testing.T) {
+	used := map[string]bool{}
+	for _, c := range real {
+		t.Run(c.name, func(t *testing.T) {
+			source, file, p := planReal(t, c.x, c.opt)
+			if c.has != nil && !c.has(p) {
+				t.Fatalf("the plan is not what it is there for: %+v", p)
+			}
+			tamper(t, file, p, verify.Options{}, used)
+			if p.Mode == "inference" {
+				tamper(t, file, p, verify.Options{Source: parse(t, source)}, used)
+			}
+		})
+	}
+	for _, name := range []string{repeated, swapped} {
+		t.Run(name, func(t *testing.T) {
+			file, p := mutation{of: name}.base(t)
+			tamper(t, file, p, verify.Options{}, used)
+		})
+	}
+	if testing.Short() {
+		return
+	}
+	for _, x := range stillTrue {
+		if !used[x.path+x.what] {
+			t.Errorf("stillTrue: nothing happens to %s", x.path)
+		}
+	}
+	for _, f := range planFields() {
+		if f.scalar && !used[f.path] {
+			t.Errorf("%s was not changed: no plan has it", f.path)
+		}
+	}
+}
+
+func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, used map[string]bool) {
+	t.Helper()
+	text, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	root := readValue(t, d)
+	m := parse(t, file)
+	verify := func(p *plan.Plan, m *graph.Model) *verify.Report {
+		r, err := verify.Plan(m, p, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, claim := range r.Claimed {
+			if !slices.Contains(verify.Claims, claim) {
+				t.Errorf("claim %q is not in the list", claim)
+			}
+		}
+		return r
+	}
+	if r := verify(p, m); !r.Valid {
+		t.Fatalf("valid before:\n%s", r)
+	}
+	counts := map[string]int{}
+	unlisted := map[string][]string{}
+	for i, x := range root.tamperings("", nil) {
+		if testing.Short() && i%7 > 0 {
+			continue
+		}
+		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") {
+			continue // the source says nothing of it
+		}
+		used[dimension.ReplaceAllString(x.path, "dims.*")] = true
+		x.do()
+		var b bytes.Buffer
+		root.write(&b)
+		x.undo()
+		counts["all"]++
+		q, err := plan.Read(bytes.NewReader(b.Bytes()))
+		if err != nil {
+			counts["refused by the reader"]++
+			continue
+		}
+		r := verify(q, m)
+		if !r.Valid {
+			counts["not valid"]++
+			continue
+		}
+		if cmp.Equal(p, q, cmpopts.EquateEmpty()) {
+			counts["the same"]++
+			continue
+		}
+		if again := verify(q, parse(t, file)); !again.Valid { // m has been inferred before
+			t.Errorf("%s %s: valid, and not valid for a model that was read anew: %v", x.path, x.what, again)
+		}
+		if slices.ContainsFunc(r.Claimed, func(claim string) bool { return covers(claim, x.path) }) {
+			counts["claimed"]++
+			continue
+		}
+		explained := false
+		for _, s := range stillTrue {
+			if s.path == x.path && regexp.MustCompile(s.what).MatchString(x.what) {
+				explained, used[s.path+s.what] = true, true
+			}
+		}
+		if counts["still true"]++; !explained {
+			unlisted[x.path] = append(unlisted[x.path], x.what)
+		}
+	}
+	t.Log(counts)
+	for _, path := range sorted(unlisted) {
+		t.Errorf("%s is not checked and not listed as claimed: %.300v", path, unlisted[path])
+	}
+}

@@ -1,0 +1,103 @@
+package verify
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// What a training graph says of itself.
+const (
+	keyMode      = "onnxmem.mode"
+	keyUpdates   = "onnxmem.updates"
+	keyTrainable = "onnxmem.trainable"
+
+	modeTraining  = "training"
+	modeInference = "inference"
+)
+
+// readUpdates reads the model's list of w=w.new, a JSON list or entries separated by
+// spaces, and the list of those that are parameters; the others are states.
+func (v *verifier) readUpdates() {
+	v.updates = map[string]string{}
+	text, _ := v.m.Prop(keyUpdates)
+	var list []string
+	if json.Unmarshal([]byte(text), &list) != nil {
+		list = strings.Fields(text)
+	}
+	for _, entry := range list {
+		from, to, ok := strings.Cut(entry, "=")
+		if !ok {
+			v.fault(CodeUpdate, "%s: expected NAME=NAME.new, found %q", keyUpdates, graph.Short(entry))
+			continue
+		}
+		if _, twice := v.updates[from]; twice {
+			v.fault(CodeUpdate, "%s: %q stands there twice", keyUpdates, graph.Short(from))
+		}
+		v.updates[from] = to
+	}
+	var trained []string
+	text, _ = v.m.Prop(keyTrainable)
+	_ = json.Unmarshal([]byte(text), &trained) // without it all are states
+	v.trained = map[string]bool{}
+	for _, name := range trained {
+		v.trained[name] = true
+	}
+}
+
+// update is the storage of a parameter or state, and of what takes its place.
+type update struct{ old, updated int32 }
+
+// markUpdates makes the parameters and states of a training graph resident,
+// with what takes their place.
+func (s *scope) markUpdates() {
+	if len(s.v.updates) == 0 {
+		return
+	}
+	inputs, outputs := map[string]graph.TensorID{}, map[string]graph.TensorID{}
+	for _, t := range s.g.Inputs {
+		inputs[s.g.Tensors[t].Name] = t
+	}
+	for _, t := range s.g.Outputs {
+		outputs[s.g.Tensors[t].Name] = t
+	}
+	for _, from := range sortedKeys(s.v.updates) {
+		in, isInput := inputs[from]
+		out, isOutput := outputs[s.v.updates[from]]
+		if !isInput || !isOutput || s.of[in] == none || s.of[out] == none {
+			s.fault(CodeUpdate, "%s: %q=%q: expected a graph input and a graph output of fixed sizes",
+				keyUpdates, graph.Short(from), graph.Short(s.v.updates[from]))
+			continue
+		}
+		u := update{s.of[in], s.of[out]}
+		s.updated = append(s.updated, u)
+		for _, i := range []int32{u.old, u.updated} {
+			s.storages[i].update, s.storages[i].resident = true, true
+		}
+	}
+}
+
+// checkUpdate reports whether a buffer is that of a parameter or state, and
+// checks that it ends with what takes its place. What is made there on the way
+// is resident too. That the update is the last to read it is the rule of all
+// chains.
+func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
+	p := &s.buffers[k]
+	if !slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].update }) {
+		return false
+	}
+	first, last := &s.storages[p.storages[0]], &s.storages[p.storages[len(p.storages)-1]]
+	if from := s.g.Tensors[first.tensors[0]].Name; !first.input || s.v.updates[from] == "" {
+		s.fault(CodeUpdate, "%s: expected it to begin with the parameter or state that it updates, found %q", s.label(list, k), graph.Short(from))
+	} else if to := s.v.updates[from]; !slices.ContainsFunc(last.tensors, func(t graph.TensorID) bool { return s.g.Tensors[t].Name == to }) {
+		s.fault(CodeUpdate, "%s: expected it to end with %q, which takes its place, found %q",
+			s.label(list, k), graph.Short(to), graph.Short(s.g.Tensors[last.tensors[0]].Name))
+	}
+	for _, i := range p.storages {
+		s.storages[i].resident = true
+	}
+	return true
+}

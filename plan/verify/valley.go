@@ -1,0 +1,212 @@
+package verify
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// valley finds the states of least live bytes among those that hold some nodes,
+// the done ones, and lack others, the due ones: a minimum cut. The vertices are
+// the free nodes and one for each storage that several of them read; what lies
+// with the source has run. A storage costs its bytes if its maker has run and a
+// reader has not:
+//
+//	maker ──bytes──▶ storage ──∞──▶ each reader
+//
+// with the source for a maker that is done, the sink for a graph output and for a
+// reader that is due; and who has run needs those before it: node ──∞──▶ it.
+type valley struct {
+	at    []int32 // by node: its vertex, or none
+	fixed int64   // bytes of storages that are live in every such state
+	first []int32 // by vertex: its first edge, or none
+	edges []pipe
+	level []int32
+	next  []int32
+	queue []int32
+	work  int // edges looked at, over all flows
+}
+
+// pipe is an edge of the cut's network; that of the other direction lies beside it.
+type pipe struct {
+	to, next int32
+	room     int64
+}
+
+// unlimitedBytes is the room of an edge that no cut takes: more than all storages
+// of a scope that is replayed have together.
+const (
+	maxReplayBytes = math.MaxInt64 / 4
+	unlimitedBytes = math.MaxInt64 / 2
+)
+
+const (
+	valleySource = 0
+	valleySink   = 1
+)
+
+// build makes the network of the nodes that are free. touched are the storages
+// that they make or read, and what else is to be counted.
+func (c *valley) build(r *replay, free []graph.NodeID, touched []int32) {
+	s := r.b.s
+	if c.at == nil {
+		c.at = make([]int32, len(r.ran))
+		for v := range c.at {
+			c.at[v] = none
+		}
+	}
+	c.work += len(r.ran) + len(touched)
+	c.fixed, c.edges, c.first = 0, c.edges[:0], c.first[:0]
+	c.vertex()
+	c.vertex()
+	for _, v := range free {
+		c.at[v] = c.vertex()
+	}
+	for _, v := range free {
+		for _, u := range r.before[v] {
+			if c.at[u] != none {
+				c.edge(c.at[v], c.at[u], unlimitedBytes)
+			}
+		}
+	}
+	for _, i := range touched {
+		c.storage(&s.storages[i], r.b.side)
+	}
+	for _, v := range free {
+		c.at[v] = none
+	}
+	c.level = append(c.level[:0], c.first...)
+	c.next = append(c.next[:0], c.first...)
+}
+
+func (c *valley) storage(st *storage, sides []side) {
+	from := int32(valleySource)
+	if st.maker >= 0 {
+		switch sides[st.maker] {
+		case due:
+			return
+		case free:
+			from = c.at[st.maker]
+		}
+	}
+	stays := st.output
+	var readers []int32
+	for _, v := range st.readers {
+		switch sides[v] {
+		case due:
+			stays = true
+		case free:
+			readers = append(readers, c.at[v])
+		}
+	}
+	switch {
+	case stays && from == valleySource:
+		c.fixed += st.bytes
+	case stays:
+		c.edge(from, valleySink, st.bytes)
+	case len(readers) == 1:
+		c.edge(from, readers[0], st.bytes)
+	case len(readers) > 1:
+		a := c.vertex()
+		c.edge(from, a, st.bytes)
+		for _, v := range readers {
+			c.edge(a, v, unlimitedBytes)
+		}
+	}
+}
+
+// flow sends as much as can flow, or a little more than enough, and gives how
+// much that was.
+func (c *valley) flow(enough int64) (sent int64) {
+	for sent <= enough && c.layers() {
+		copy(c.next, c.first)
+		for sent <= enough {
+			more := c.push(valleySource, unlimitedBytes)
+			if more == 0 {
+				break
+			}
+			sent += more
+		}
+	}
+	return sent
+}
+
+func (c *valley) vertex() int32 {
+	c.first = append(c.first, none)
+	return int32(len(c.first) - 1)
+}
+
+func (c *valley) edge(from, to int32, room int64) {
+	for _, e := range [2]struct {
+		from, to int32
+		room     int64
+	}{{from, to, room}, {to, from, 0}} {
+		c.edges = append(c.edges, pipe{e.to, c.first[e.from], e.room})
+		c.first[e.from] = int32(len(c.edges) - 1)
+	}
+}
+
+// layers gives each vertex its distance from the source in the residual network,
+// none to those that it does not reach, and reports whether it reaches the sink.
+func (c *valley) layers() bool {
+	for v := range c.level {
+		c.level[v] = none
+	}
+	c.level[valleySource] = 0
+	c.queue = append(c.queue[:0], valleySource)
+	for k := 0; k < len(c.queue); k++ {
+		v := c.queue[k]
+		for e := c.first[v]; e != none; e = c.edges[e].next {
+			c.work++
+			if to := c.edges[e].to; c.edges[e].room > 0 && c.level[to] == none {
+				c.level[to] = c.level[v] + 1
+				c.queue = append(c.queue, to)
+			}
+		}
+	}
+	return c.level[valleySink] != none
+}
+
+// push sends up to most bytes along one path that gains a layer with each edge.
+func (c *valley) push(v int32, most int64) int64 {
+	if v == valleySink {
+		return most
+	}
+	for ; c.next[v] != none; c.next[v] = c.edges[c.next[v]].next {
+		e := c.next[v]
+		if x := &c.edges[e]; x.room > 0 && c.level[x.to] == c.level[v]+1 {
+			if sent := c.push(x.to, min(most, x.room)); sent > 0 {
+				c.send(e, -sent)
+				c.send(e^1, sent)
+				return sent
+			}
+		}
+	}
+	return 0
+}
+
+// send changes the room of an edge. One without limit stays so.
+func (c *valley) send(e int32, bytes int64) {
+	if c.edges[e].room < unlimitedBytes {
+		c.edges[e].room += bytes
+	}
+}
+
+// backwards gives level 0 to what reaches the sink in the residual network, and
+// none to the rest.
+func (c *valley) backwards() {
+	for v := range c.level {
+		c.level[v] = none
+	}
+	c.level[valleySink] = 0
+	c.queue = append(c.queue[:0], valleySink)
+	for k := 0; k < len(c.queue); k++ {
+		v := c.queue[k]
+		for e := c.first[v]; e != none; e = c.edges[e].next {
+			if to := c.edges[e].to; c.edges[e^1].room > 0 && c.level[to] == none {
+				c.level[to] = 0
+				c.queue = append(c.queue, to)
+			}
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// Options says what [Plan] may leave out.
+type Options struct {
+	// SkipAnnotations leaves out what a planned file says of its own plan: the
+	// metadata entries, and the file's identity where the plan has none. It is
+	// for a model that was planned and not yet written.
+	SkipAnnotations bool
+	// Replay repeats the searches that certificates of kind search rest on, by a
+	// method of its own. That takes up to a minute or so.
+	Replay bool
+	// SkipBounds takes the plan's lower bound as it stands and proves no
+	// certificate: for callers that execute the plan and trust its bound.
+	SkipBounds bool
+	// Source is the file that the plan says it was made from: its digest is held
+	// against the plan's source, and program_order against its nodes. Nil: it is not
+	// at hand, and both are claimed.
+	Source *graph.Model
+}
+
+// Plan checks a plan against the planned file that m was read from, and nothing
+// else: shapes, sizes, views and in-place results come from package ops; lifetimes,
+// loads, bounds and the summary are recomputed, by code that the planner does not
+// use. No figure of the plan is trusted. A figure that cannot be recomputed is
+// refused if it is impossible, and else listed in the report as claimed.
+//
+// It infers m: afterwards m's types are those of the plan's dims. The error says
+// that m cannot be inferred; every fault of the plan stands in the report. It takes
+// O(n log n) time in nodes, tensors and buffers together, and, for a certificate
+// that the figures of its nodes alone do not prove, a maximum flow for each node
+// and each way to write in place.
+func Plan(m *graph.Model, p *plan.Plan, opt Options) (_ *Report, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
+	v := &verifier{
+		m: m, p: p, opt: opt,
+		r:     &Report{Violations: []Violation{}, Claimed: []string{}},
+		peaks: map[*graph.Call]int64{},
+	}
+	infers, err := v.infer()
+	if err != nil {
+		return nil, err
+	}
+	if infers && v.alignment() {
+		v.identity()
+		v.source()
+		for _, f := range v.p.Impossible() {
+			v.fault(codeOf[f.Field], "%s", f.Message)
+		}
+		v.mode()
+		v.plan()
+	}
+	if v.overflow {
+		v.fault(CodeSize, "sizes: a sum of them overflows 63 bits")
+	}
+	v.claim("tool")
+	if len(v.p.Frontier) > 0 {
+		v.claim("frontier")
+	}
+	v.r.Valid = len(v.r.Violations) == 0
+	slices.SortFunc(v.r.Claimed, func(x, y string) int { return slices.Index(Claims, x) - slices.Index(Claims, y) })
+	if v.r.Schedule == "" {
+		v.r.Schedule, v.r.Placement = "not checked", "not checked"
+	}
+	err = m.Source.Unchanged()
+	if err == nil && opt.Source != nil {
+		err = opt.Source.Source.Unchanged()
+	}
+	return v.r, err
+}
+
+// codeOf are the codes of figures that cannot be so, by the field of the plan.
+var codeOf = map[string]string{
+	"model": CodeFormat, "source": CodeSource, "steps": CodeLimit, "subgraphs": CodeSubgraph,
+	"frontier": CodeFrontier, "certificates": CodeCertificate,
+}
+
+// verifier is one run of [Plan].
+type verifier struct {
+	m   *graph.Model
+	p   *plan.Plan
+	opt Options
+	r   *Report
+
+	updates  map[string]string     // training: parameters and states, and what takes their place
+	overflow bool                  // some sum did not fit
+	peaks    map[*graph.Call]int64 // inner peaks of local functions
+	trained  map[string]bool       // training: the names of the parameters, of what has updates
+	bounds   *bounds               // of the main graph, once a certificate asks for them
+	added    []bool                // by node: the plan has added it; nil: none
+	plain    *scope                // the main graph without what was added
+	next     int                   // the entry of p.Subgraphs that is due
+	resident []extent              // buffers of pool resident, of all graphs
+	scopes   []*scope              // the main graph and its bodies, whose annotations are checked
+}
+
+// plan checks all that hangs on the order of the nodes.
+func (v *verifier) plan() {
+	s := v.newScope(v.m.Graph, mainGraph, "")
+	if !s.sorted() {
+		return // lifetimes mean nothing
+	}
+	s.share()
+	s.need = v.bodies(s, nil)
+	if len(v.p.Subgraphs) > v.next {
+		v.fault(CodeSubgraph, "subgraphs: expected %d, found %d", v.next, len(v.p.Subgraphs))
+	}
+	s.place(v.p.Buffers, v.p.Dynamic)
+	s.checkOverlap(plan.Arena)
+	s.checkOverlap(plan.Host)
+	v.resident = append(v.resident, s.extents(s.list, plan.Resident)...)
+	v.overlapResident()
+
+	loads := s.planLoads()
+	s.checkSteps("steps", v.p.Steps, loads)
+	sum := v.summarize(s, loads)
+	v.checkSwaps(s)
+	again := s.repetitions()
+	sum.ProgramPeakBytes = v.programOrder(s, again)
+	if v.opt.SkipBounds {
+		v.claim("lower_bound_bytes")
+		v.claim("schedule_optimal")
+		v.claim("certificates")
+		sum.LowerBoundBytes = v.p.Summary.LowerBoundBytes
+		sum.ScheduleOptimal = v.p.Summary.ScheduleOptimal
+	} else {
+		v.certify(s, &sum)
+	}
+	v.pools(s, sum)
+	v.limit(s, again, &sum)
+	v.checkSummary(sum)
+	v.r.Summary = sum
+	if !v.opt.SkipAnnotations {
+		v.annotations()
+	}
+}
+
+// infer gives m its types for the plan's dims and holds these against the
+// model's. ok is false, and reported, where the dims are to blame for a failure.
+func (v *verifier) infer() (ok bool, err error) {
+	dims := map[string]int64{}
+	for name, d := range v.p.Dims {
+		if !d.Assumed {
+			dims[name] = d.Value
+		}
+	}
+	mode, _ := v.m.Prop(keyMode)
+	inf, err := ops.Infer(v.m, ops.Options{Dims: dims})
+	if err != nil && mode == modeTraining && len(dims) > 0 {
+		// A training graph has fixed shapes: its dimensions were bound before.
+		inf, err = ops.Infer(v.m, ops.Options{})
+	}
+	if err != nil {
+		if _, plain := ops.Infer(v.m, ops.Options{}); len(dims) == 0 || plain != nil {
+			return false, err
+		}
+		v.fault(CodeDims, "dims: the model cannot be inferred with them: %v", err)
+		return false, nil
+	}
+	have := map[string]bool{}
+	for _, d := range inf.Dims {
+		have[d.Name] = true
+		found, stated := v.p.Dims[d.Name]
+		switch want := (plan.Dim{Value: d.Value, Assumed: d.Assumed}); {
+		case !stated:
+			v.fault(CodeDims, "dims: %q is missing: expected %d", graph.Short(d.Name), d.Value)
+		case found != want:
+			v.fault(CodeDims, "dims: %q: expected %d (assumed: %t), found %d (assumed: %t)",
+				graph.Short(d.Name), want.Value, want.Assumed, found.Value, found.Assumed)
+		}
+	}
+	for _, name := range sortedKeys(v.p.Dims) {
+		switch d := v.p.Dims[name]; {
+		case have[name]:
+		case mode != modeTraining:
+			v.fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
+		case d.Value < 0:
+			v.fault(CodeDims, "dims: %q: expected a length >= 0, found %d", graph.Short(name), d.Value)
+		default: // it was bound before the graph was made
+			v.claim("dims")
+		}
+	}
+	return true, nil
+}
+
+// maxAlignment keeps sizes far from overflow when they are rounded up.
+const maxAlignment = 1 << 30
+
+// alignment reports whether the plan's alignment is one.
+func (v *verifier) alignment() bool {
+	if a := v.p.Alignment; a < 1 || a > maxAlignment || a&(a-1) != 0 {
+		v.fault(CodeAlignment, "alignment: expected a power of two from 1 to %d, found %d", maxAlignment, a)
+		return false
+	}
+	return true
+}
+
+// identity holds the plan's idea of its file against the file.
+func (v *verifier) identity() {
+	if v.p.Format != plan.Format || v.p.Version != plan.Version {
+		v.fault(CodeFormat, "format: expected %q version %d, found %q version %d", plan.Format, plan.Version, graph.Short(v.p.Format), v.p.Version)
+	}
+	if v.opt.SkipAnnotations && v.p.Model == (plan.File{}) {
+		return
+	}
+	want := plan.SourceOf(v.m)
+	if want.File != v.p.Model.File {
+		v.claim("model.file") // it may have been renamed since
+	}
+	if want.Bytes != v.p.Model.Bytes {
+		v.fault(CodeBytes, "model: expected %d bytes, found %d", want.Bytes, v.p.Model.Bytes)
+	}
+	if want.GraphSHA256 != v.p.Model.GraphSHA256 {
+		v.fault(CodeSHA256, "model: graph_sha256: expected %s, found %s: the plan belongs to another graph", want.GraphSHA256, graph.Short(v.p.Model.GraphSHA256))
+	}
+}
+
+// mode finds out whether the file is a training graph, and holds the plan
+// against that.
+func (v *verifier) mode() {
+	for _, key := range []string{keyMode, keyUpdates, keyTrainable} {
+		if n := entries(v.m.Props, key); n > 1 { // readers differ in which one they take
+			v.fault(CodeAnnotation, "metadata of the model: %s stands there %d times, expected once", key, n)
+		}
+	}
+	mode, _ := v.m.Prop(keyMode)
+	want := modeInference
+	if mode == modeTraining {
+		want = modeTraining
+		v.readUpdates()
+	}
+	if v.p.Mode != want {
+		v.fault(CodeMode, "mode: expected %q, found %q", want, graph.Short(v.p.Mode))
+	}
+}
+
+// add adds two sizes. A sum that does not fit is noted and stays at the top.
+func (v *verifier) add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		v.overflow = true
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// round rounds a size up to the plan's alignment.
+func (v *verifier) round(n int64) int64 {
+	a := v.p.Alignment
+	if n > math.MaxInt64-(a-1) {
+		v.overflow = true
+		return math.MaxInt64 &^ (a - 1)
+	}
+	return (n + a - 1) &^ (a - 1)
+}
+
+// fault notes a violation.
+func (v *verifier) fault(code, format string, args ...any) {
+	if len(v.r.Violations) >= maxViolations {
+		v.r.More++
+		return
+	}
+	v.r.Violations = append(v.r.Violations, Violation{code, fmt.Sprintf(format, args...)})
+}
