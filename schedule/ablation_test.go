@@ -3,6 +3,8 @@ package schedule
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // Each stage is one of several ways to the optimum: with any one left out it is
@@ -12,7 +14,7 @@ func TestAblation(t *testing.T) {
 	for i := range randomGraphs(t, 500) {
 		r := rand.New(rand.NewPCG(uint64(i), 10))
 		p := randomProblem(r, 13)
-		g := newNet(flatten(p))
+		g := indexed.NewProblem(flatten(p))
 		best := newBrute(p, true).optimum()
 		for off := merging; off < allStages; off <<= 1 {
 			s := newSearch(t.Context(), EffortDefault.limits())

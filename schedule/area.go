@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // Goal says which of the orders of the smallest peak [Solve] prefers.
@@ -39,15 +41,15 @@ const maxFlatten = 12
 // forward and from the end by turns, as long as that lowers the area. Walks that
 // exceed the peak are left. No walk is a proof: the least area under a limit on
 // the peak is NP-hard already for loads that only grow. O(E log V) for each walk.
-func (s *search) flatter(g *net, orders [][]int32) [][]int32 {
+func (s *search) flatter(g *indexed.Problem, orders [][]int32) [][]int32 {
 	type flat struct {
 		order []int32
 		area  int64
 	}
 	var found []flat
 	add := func(order []int32, peak int64) (area int64, ok bool) {
-		s.loads = g.loads(order, s.loads)
-		if p, _ := peakOf(s.loads); p > peak {
+		s.loads = g.Loads(order, s.loads)
+		if p, _ := indexed.Peak(s.loads); p > peak {
 			return 0, false
 		}
 		area = areaOf(s.loads)
@@ -56,8 +58,8 @@ func (s *search) flatter(g *net, orders [][]int32) [][]int32 {
 		}
 		return area, true
 	}
-	s.loads = g.loads(orders[0], s.loads)
-	peak, _ := peakOf(s.loads)
+	s.loads = g.Loads(orders[0], s.loads)
+	peak, _ := indexed.Peak(s.loads)
 	for _, order := range orders {
 		area, _ := add(order, peak)
 		for range maxFlatten {

@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // attempt asks for an order of a peak within a limit: precedence forced by the
@@ -23,13 +25,13 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 		if len(edges) == 0 || p.stop() {
 			break
 		}
-		if !h.constrain(edges) {
+		if !constrain(h, edges) {
 			return infeasible, nil
 		}
 		if p.stop() {
 			return unknown, nil
 		}
-		walk := p.settle(h, ascending(h.nodes), limit, byPlace)
+		walk := p.settle(h, indexed.Ascending(h.Nodes), limit, byPlace)
 		back := p.settleBack(h, walk, limit, byPlace)
 		best := incumbent{}
 		if !p.splitter.see(h, &best, walk, limit) {
@@ -48,11 +50,11 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 	if c.floor > limit {
 		return infeasible, nil
 	}
-	p.splitter.work, p.splitter.limit = 0, int64(c.nodes)*10+100_000
-	if found := p.split(c.net, limit, 0); found.peak <= limit {
+	p.splitter.work, p.splitter.limit = 0, int64(c.Nodes)*10+100_000
+	if found := p.split(c.Problem, limit, 0); found.peak <= limit {
 		return feasible, compose(at, c.expand(found.order))
 	}
-	d := p.newDecider(c.net, ascending(c.nodes))
+	d := p.newDecider(c.Problem, indexed.Ascending(c.Nodes))
 	for _, d.rule = range rules {
 		if p.spent() {
 			break
@@ -69,9 +71,9 @@ func (p *gap) attempt(limit int64, top, states int, work int64) (verdict, []int3
 }
 
 // force asks the nodes of largest load in the listing what the limit forces.
-func (p *gap) force(h *net, limit int64, top int, work int64) (edges [][2]int32, v verdict) {
-	loads := h.loads(ascending(h.nodes), nil)
-	byLoad := ascending(h.nodes)
+func (p *gap) force(h *indexed.Problem, limit int64, top int, work int64) (edges [][2]int32, v verdict) {
+	loads := h.Loads(indexed.Ascending(h.Nodes), nil)
+	byLoad := indexed.Ascending(h.Nodes)
 	slices.SortStableFunc(byLoad, func(a, b int32) int { return cmp.Compare(loads[b], loads[a]) })
 	for _, v := range byLoad[:min(top, len(byLoad))] {
 		if p.cutter.Work > work || p.stop() {
@@ -92,18 +94,18 @@ func (p *gap) force(h *net, limit int64, top int, work int64) (edges [][2]int32,
 }
 
 // constrain adds precedence, and reports whether the net is still acyclic.
-func (g *net) constrain(edges [][2]int32) bool {
-	preds := g.preds.split()
+func constrain(g *indexed.Problem, edges [][2]int32) bool {
+	preds := g.Preds.Slices()
 	for _, e := range edges {
 		preds[e[1]] = with(preds[e[1]], e[0])
 	}
-	g.preds = lists{}
+	g.Preds = indexed.Lists{}
 	for _, list := range preds {
-		g.preds.add(list...)
+		g.Preds.Add(list...)
 	}
-	g.preds.finish()
-	g.succs = g.preds.turned(g.nodes)
-	return len(g.listing()) == g.nodes
+	g.Preds.Finish()
+	g.Succs = g.Preds.Inverse(g.Nodes)
+	return len(g.Listing()) == g.Nodes
 }
 
 // compose returns the nodes that an order of places stands for.
@@ -120,10 +122,10 @@ func compose(at, order []int32) []int32 {
 // repeated with all nodes in place of the 24 of largest load; three that stay unknown
 // end it.
 func (p *gap) bisect(states int, work int64) {
-	if p.effort.states == 0 || p.g.nodes > maxExact || p.g.idle > 0 || p.off.has(bisection) {
+	if p.effort.states == 0 || p.g.Nodes > maxExact || p.g.Idle > 0 || p.off.has(bisection) {
 		return
 	}
-	grain := p.g.grain()
+	grain := p.g.Granularity()
 	up := func(x int64) int64 { return (x + grain - 1) / grain * grain }
 	p.raise(min(up(p.bound), p.best.peak), KindSearch)
 	low := p.bound // no limit up to here, and below high, is worth another attempt
@@ -142,7 +144,7 @@ func (p *gap) bisect(states int, work int64) {
 		limit = min(max(limit, p.bound), p.best.peak-grain)
 		v, order := p.attempt(limit, 24, states/10, work)
 		if v == unknown && open == 0 && !p.done() {
-			v, order = p.attempt(limit, p.g.nodes, states, 5*work)
+			v, order = p.attempt(limit, p.g.Nodes, states, 5*work)
 		}
 		switch v {
 		case feasible:

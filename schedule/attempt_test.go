@@ -3,6 +3,8 @@ package schedule
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // with adds the precedence u before v.
@@ -32,13 +34,13 @@ func TestForcedPrecedence(t *testing.T) {
 	for i := range randomGraphs(t, 1000) {
 		r := rand.New(rand.NewPCG(uint64(i), 4))
 		p := randomProblem(r, 11)
-		g := newNet(flatten(p))
+		g := indexed.NewProblem(flatten(p))
 		b := newBrute(p, true)
 		best := b.optimum()
 		limit := best + r.Int64N(4) - 1
 		var c cutter
-		for v := range int32(g.nodes) {
-			earlier, later, ok := c.forced(g, v, limit, infinite)
+		for v := range int32(g.Nodes) {
+			earlier, later, ok := c.forced(g, v, limit, indexed.Infinite)
 			if !ok && limit >= best {
 				t.Fatalf("graph %d: node %d: no order within %d, optimum %d", i, v, limit, best)
 			}
@@ -66,17 +68,17 @@ func TestAttempts(t *testing.T) {
 	for i := range randomGraphs(t, 2000) {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
 		p := randomProblem(r, 13)
-		g := newNet(flatten(p))
-		if g.idle > 0 {
+		g := indexed.NewProblem(flatten(p))
+		if g.Idle > 0 {
 			continue
 		}
 		best := newBrute(p, true).optimum()
 		limits := EffortDefault.limits()
 		limits.states = []int{1, 40, 10_000}[r.IntN(3)]
 		gap := newSearch(t.Context(), limits).open(g, 0)
-		gap.see(g.listing())
+		gap.see(g.Listing())
 		limit := best + r.Int64N(7) - 3
-		v, order := gap.attempt(limit, 3+r.IntN(20), limits.states, infinite/2)
+		v, order := gap.attempt(limit, 3+r.IntN(20), limits.states, indexed.Infinite/2)
 		check := func(what string, v verdict, order []int32) {
 			count[v]++
 			if v == infeasible && best <= limit || v == feasible && best > limit {
@@ -90,7 +92,7 @@ func TestAttempts(t *testing.T) {
 			}
 		}
 		check("attempt", v, order)
-		d := gap.newDecider(g, g.listing())
+		d := gap.newDecider(g, g.Listing())
 		d.rule = rules[r.IntN(len(rules))]
 		d.watchFrom = r.IntN(3)
 		v, order, bound := d.decide(limit, limits.states)
@@ -119,11 +121,11 @@ func TestStages(t *testing.T) {
 	for i := range randomGraphs(t, 500) {
 		r := rand.New(rand.NewPCG(uint64(i), 6))
 		p := randomProblem(r, 13)
-		g := newNet(flatten(p))
+		g := indexed.NewProblem(flatten(p))
 		best := newBrute(p, true).optimum()
 		for name, stage := range stages {
 			gap := newSearch(t.Context(), EffortDefault.limits()).open(g, 0)
-			gap.see(g.listing())
+			gap.see(g.Listing())
 			if stage(gap); gap.bound > best || gap.best.peak < best {
 				t.Fatalf("graph %d: %s: bound %d, peak %d, optimum %d", i, name, gap.bound, gap.best.peak, best)
 			}

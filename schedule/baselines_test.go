@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 	"pgregory.net/rapid"
 )
 
@@ -14,54 +15,54 @@ import (
 // what each would free is counted anew.
 func leastPeakFirst(p *Problem) []int32 {
 	f := flatten(p)
-	ran := make([]bool, f.nodes)
+	ran := make([]bool, f.Nodes)
 	left := func(t int32) (n int) { // readers that have not run, and the graph
-		for _, r := range f.readers.of(t) {
+		for _, r := range f.Readers.Of(t) {
 			if !ran[r] {
 				n++
 			}
 		}
-		if f.output[t] {
+		if f.Output[t] {
 			n++
 		}
 		return n
 	}
 	takes := func(v int32) (size int64) {
-		for _, t := range f.made.of(v) {
-			size += f.size[t]
+		for _, t := range f.Makes.Of(v) {
+			size += f.Size[t]
 		}
 		return size
 	}
 	frees := func(v int32) (size int64) {
-		for _, t := range f.read.of(v) {
+		for _, t := range f.Reads.Of(v) {
 			if left(t) == 1 {
-				size += f.size[t]
+				size += f.Size[t]
 			}
 		}
-		for _, t := range f.made.of(v) {
+		for _, t := range f.Makes.Of(v) {
 			if left(t) == 0 {
-				size += f.size[t]
+				size += f.Size[t]
 			}
 		}
 		return size
 	}
 	var live, outputs int64
-	for t := range f.size {
-		if f.producer[t] < 0 && len(f.readers.of(int32(t))) > 0 {
-			live += f.size[t]
+	for t := range f.Size {
+		if f.Producer[t] < 0 && len(f.Readers.Of(int32(t))) > 0 {
+			live += f.Size[t]
 		}
-		if f.output[t] {
-			outputs += f.size[t]
+		if f.Output[t] {
+			outputs += f.Size[t]
 		}
 	}
 	most := max(live, outputs)
 	var order []int32
-	for len(order) < f.nodes {
+	for len(order) < f.Nodes {
 		best, key := int32(-1), [3]int64{}
-		for v := range int32(f.nodes) {
+		for v := range int32(f.Nodes) {
 			ready := !ran[v]
-			for _, t := range f.read.of(v) {
-				ready = ready && (f.producer[t] < 0 || ran[f.producer[t]])
+			for _, t := range f.Reads.Of(v) {
+				ready = ready && (f.Producer[t] < 0 || ran[f.Producer[t]])
 			}
 			k := [3]int64{max(live+takes(v), most), takes(v) - frees(v), int64(v)}
 			if ready && (best < 0 || slices.Compare(k[:], key[:]) < 0) {
@@ -144,7 +145,7 @@ func TestRoamUpdates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := parse(t, c.problem)
 			var got []int32
-			for v, is := range p.updates(newNet(flatten(p))) {
+			for v, is := range p.updates(indexed.NewProblem(flatten(p))) {
 				if is {
 					got = append(got, int32(v))
 				}

@@ -1,6 +1,9 @@
 package schedule
 
-import "github.com/onnxmem/onnxmem/internal/match"
+import (
+	"github.com/onnxmem/onnxmem/internal/match"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // LowerBound returns a number of bytes below which the peak of no order can go,
 // whatever pairs it takes: the largest of
@@ -22,13 +25,13 @@ import "github.com/onnxmem/onnxmem/internal/match"
 // run, so its largest matching counts. The least over the nodes that may come
 // last is a bound.
 func LowerBound(p *Problem) (bytes int64, node int32) {
-	return flatten(p).lowerBound()
+	return lowerBound(flatten(p))
 }
 
-func (f *flat) lowerBound() (bytes int64, node int32) {
-	b := bounds{f, match.New(len(f.size))}
+func lowerBound(f *indexed.Graph) (bytes int64, node int32) {
+	b := bounds{f, match.New(len(f.Size))}
 	bytes, node = b.ends(), -1
-	for v := range f.nodes {
+	for v := range f.Nodes {
 		if x := b.node(int32(v)); x > bytes || x == bytes && node < 0 {
 			bytes, node = x, int32(v)
 		}
@@ -50,44 +53,44 @@ func NodeBound(p *Problem, v int32) int64 {
 }
 
 type bounds struct {
-	*flat
+	*indexed.Graph
 	match *match.Matcher
 }
 
 func (b bounds) node(v int32) int64 {
-	return b.sum(b.read.of(v)) + b.trans(v) - b.saved(b.match.Largest(nil, b.pairsOf(v)))
+	return b.sum(b.Reads.Of(v)) + b.trans(v) - b.Saved(b.match.Largest(nil, b.PairsOf(v)))
 }
 
 // trans returns what a node adds while it runs: its outputs and its workspace.
-func (b bounds) trans(v int32) int64 { return b.sum(b.made.of(v)) + b.workspace[v] }
+func (b bounds) trans(v int32) int64 { return b.sum(b.Makes.Of(v)) + b.Workspace[v] }
 
 func (b bounds) sum(tensors []int32) (size int64) {
 	for _, t := range tensors {
-		size += b.size[t]
+		size += b.Size[t]
 	}
 	return size
 }
 
 // ends returns the larger of the least loads of the first and the last step.
 func (b bounds) ends() int64 {
-	inputs, idle := b.inputs()
+	inputs, idle := b.InputBytes()
 	inputs += idle
-	if b.nodes == 0 {
+	if b.Nodes == 0 {
 		return inputs
 	}
 	var outputs int64
-	for t := range b.size {
-		if b.output[t] {
-			outputs += b.size[t]
+	for t := range b.Size {
+		if b.Output[t] {
+			outputs += b.Size[t]
 		}
 	}
 	first, last := int64(-1), int64(-1)
-	for i := range b.nodes {
+	for i := range b.Nodes {
 		v := int32(i)
 		if b.mayBeFirst(v) {
 			first = least(first, inputs+b.trans(v)-b.savedFirst(v))
 		}
-		if b.isSink(v) {
+		if isSink(b.Graph, v) {
 			last = least(last, outputs+b.node(v)-b.outputsAt(v))
 		}
 	}
@@ -103,8 +106,8 @@ func least(a, b int64) int64 {
 }
 
 func (b bounds) mayBeFirst(v int32) bool {
-	for _, t := range b.read.of(v) {
-		if b.producer[t] >= 0 {
+	for _, t := range b.Reads.Of(v) {
+		if b.Producer[t] >= 0 {
 			return false
 		}
 	}
@@ -114,20 +117,20 @@ func (b bounds) mayBeFirst(v int32) bool {
 // savedFirst returns the most that a node can save when no other has run.
 func (b bounds) savedFirst(v int32) int64 {
 	var own []Pair
-	for _, pair := range b.pairsOf(v) {
-		if len(b.readers.of(pair.Over)) == 1 {
+	for _, pair := range b.PairsOf(v) {
+		if len(b.Readers.Of(pair.Over)) == 1 {
 			own = append(own, pair)
 		}
 	}
-	return b.saved(b.match.Largest(nil, own))
+	return b.Saved(b.match.Largest(nil, own))
 }
 
 // outputsAt returns the bytes of the outputs that a node reads or makes.
 func (b bounds) outputsAt(v int32) (size int64) {
-	for _, list := range [2][]int32{b.read.of(v), b.made.of(v)} {
+	for _, list := range [2][]int32{b.Reads.Of(v), b.Makes.Of(v)} {
 		for _, t := range list {
-			if b.output[t] {
-				size += b.size[t]
+			if b.Output[t] {
+				size += b.Size[t]
 			}
 		}
 	}

@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // forced says which nodes run before v in every order of a peak within the
 // limit, and which after it. It returns ok = false if there is no such order.
@@ -16,12 +20,12 @@ import "slices"
 // its maximum flow, and augments.
 //
 // Precedence found for a limit is void for larger ones.
-func (c *cutter) forced(g *net, v int32, limit, work int64) (earlier, later []int32, ok bool) {
+func (c *cutter) forced(g *indexed.Problem, v int32, limit, work int64) (earlier, later []int32, ok bool) {
 	c.begin(g)
 	c.around(v)
-	choices, more := g.choicesOf(v)
+	choices, more := g.Choices(v)
 	for _, choice := range choices {
-		least := c.least(v, choice, infinite) + g.trans[v] - total(choice) - more
+		least := c.least(v, choice, indexed.Infinite) + g.Transient[v] - indexed.Total(choice) - more
 		if least > limit {
 			continue
 		}
@@ -55,7 +59,7 @@ const maxTests = 3000
 // forcedBy tests the last cut against what it may cost more. It ends early, with
 // what it found so far, when the work of all flows reaches a limit.
 func (c *cutter) forcedBy(slack, work int64) (earlier, later []int32) {
-	small, large := make([]bool, c.g.nodes), make([]bool, c.g.nodes)
+	small, large := make([]bool, c.g.Nodes), make([]bool, c.g.Nodes)
 	c.minimiser(false, small)
 	c.minimiser(true, large)
 	saved := slices.Clone(c.Left)
@@ -71,7 +75,7 @@ func (c *cutter) forcedBy(slack, work int64) (earlier, later []int32) {
 		if tests++; tests > maxTests || c.Work > work || c.Broken {
 			break
 		}
-		c.Edge(from, to, infinite)
+		c.Edge(from, to, indexed.Infinite)
 		cost := c.Augment(slack + 1)
 		c.DropEdge(from, to)
 		copy(c.Left, saved)

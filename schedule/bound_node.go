@@ -1,5 +1,7 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+
 // CutBound returns a number of bytes below which the load of node v cannot go,
 // whatever the order and whatever pairs it takes:
 //
@@ -19,26 +21,26 @@ package schedule
 // are added back.
 func CutBound(p *Problem, v int32) int64 {
 	var c cutter
-	return c.node(newNet(flatten(p)), v)
+	return c.node(indexed.NewProblem(flatten(p)), v)
 }
 
 // node returns the bound of v. The minimum cut that is left behind is that of
 // the last choice; see [cutter.nodeChoice].
-func (c *cutter) node(g *net, v int32) int64 {
+func (c *cutter) node(g *indexed.Problem, v int32) int64 {
 	c.begin(g)
 	c.around(v)
-	least, _ := c.choose(v, infinite)
+	least, _ := c.choose(v, indexed.Infinite)
 	return least
 }
 
 // nodeSplit is node, and leaves behind the cut of the choice that attains it.
-func (c *cutter) nodeSplit(g *net, v int32) int64 {
+func (c *cutter) nodeSplit(g *indexed.Problem, v int32) int64 {
 	c.begin(g)
 	c.around(v)
-	least, at := c.choose(v, infinite)
-	choices, _ := g.choicesOf(v)
+	least, at := c.choose(v, indexed.Infinite)
+	choices, _ := g.Choices(v)
 	if at != len(choices)-1 {
-		c.least(v, choices[at], infinite)
+		c.least(v, choices[at], indexed.Infinite)
 	}
 	return least
 }
@@ -47,11 +49,11 @@ func (c *cutter) nodeSplit(g *net, v int32) int64 {
 // choice that has it, or something not below enough if the least is not. v must
 // be outside.
 func (c *cutter) choose(v int32, enough int64) (least int64, at int) {
-	choices, more := c.g.choicesOf(v)
-	above := c.g.trans[v] - more
-	least = infinite
+	choices, more := c.g.Choices(v)
+	above := c.g.Transient[v] - more
+	least = indexed.Infinite
 	for i, choice := range choices {
-		saved := total(choice)
+		saved := indexed.Total(choice)
 		if x := c.least(v, choice, enough-above+saved) - saved; x < least {
 			least, at = x, i
 		}

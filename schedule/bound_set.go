@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // FirstBound returns a number of bytes below which the peak of no order can go,
@@ -23,7 +25,7 @@ import (
 // other costly nodes, but they cannot all be put off.
 func FirstBound(p *Problem, set []int32) int64 {
 	var c cutter
-	g := newNet(flatten(p))
+	g := indexed.NewProblem(flatten(p))
 	return c.firstOf(g, set, -1, math.MaxInt64/2)
 }
 
@@ -36,7 +38,7 @@ func FirstBound(p *Problem, set []int32) int64 {
 // state from which it runs holds all others of A and their ancestors.
 func LastBound(p *Problem, set []int32) int64 {
 	var c cutter
-	g := newNet(flatten(p))
+	g := indexed.NewProblem(flatten(p))
 	return c.lastOf(g, set, -1, math.MaxInt64/2)
 }
 
@@ -50,21 +52,21 @@ func LastBound(p *Problem, set []int32) int64 {
 //
 // The state that all have in common holds no node of the set; what a node adds to it
 // is its ancestors: see [maxflow.Network.Hold].
-func (c *cutter) firstOf(g *net, set []int32, enough, work int64) (bound int64) {
+func (c *cutter) firstOf(g *indexed.Problem, set []int32, enough, work int64) (bound int64) {
 	c.begin(g)
 	for _, u := range set {
-		c.spread(u, outside, &g.succs)
+		c.spread(u, outside, &g.Succs)
 	}
 	may := make([]floored, 0, len(set))
 	for _, v := range set {
-		if !marked(c.mark, g.preds.of(v), outside) { // else another of the set comes before it
-			may = append(may, floored{v, g.trans[v] - g.mostSaved(v)})
+		if !marked(c.mark, g.Preds.Of(v), outside) { // else another of the set comes before it
+			may = append(may, floored{v, g.Transient[v] - g.MostSaved(v)})
 		}
 	}
-	if v := g.meet(may, &g.preds, 1); v >= 0 {
-		c.spread(v, inside, &g.preds)
+	if v := meet(g, may, &g.Preds, 1); v >= 0 {
+		c.spread(v, inside, &g.Preds)
 	}
-	common := c.least(-1, nil, infinite)
+	common := c.least(-1, nil, indexed.Infinite)
 	c.Hold()
 	return c.anyOf(may, common, enough, work, func(v int32, enough int64) int64 {
 		return c.firstAt(v, common, enough)
@@ -79,26 +81,26 @@ func (c *cutter) firstOf(g *net, set []int32, enough, work int64) (bound int64) 
 // made what v makes and leaves. A tensor that v frees and saves counts for nothing,
 // so that the last two terms are at least what v surely frees and does not claim,
 // less what it always saves.
-func (c *cutter) lastOf(g *net, set []int32, enough, work int64) (bound int64) {
+func (c *cutter) lastOf(g *indexed.Problem, set []int32, enough, work int64) (bound int64) {
 	c.begin(g)
 	for _, u := range set {
-		c.spread(u, inside, &g.preds)
+		c.spread(u, inside, &g.Preds)
 	}
 	may := make([]floored, 0, len(set))
 	for _, v := range set {
-		if !marked(c.mark, g.succs.of(v), inside) { // else another of the set comes after it
+		if !marked(c.mark, g.Succs.Of(v), inside) { // else another of the set comes after it
 			may = append(may, floored{v, c.leaves(v)})
 		}
 	}
-	if v := g.meet(may, &g.succs, -1); v >= 0 {
-		c.spread(v, outside, &g.succs)
+	if v := meet(g, may, &g.Succs, -1); v >= 0 {
+		c.spread(v, outside, &g.Succs)
 	}
-	common := c.least(-1, nil, infinite)
+	common := c.least(-1, nil, indexed.Infinite)
 	c.base = append(c.base[:0], c.mark...)
 	return c.anyOf(may, common, enough, work, func(v int32, enough int64) int64 {
 		copy(c.mark, c.base)
 		c.mark[v] = free
-		c.spread(v, outside, &g.succs)
+		c.spread(v, outside, &g.Succs)
 		load, _ := c.choose(v, enough)
 		return load
 	})
@@ -116,7 +118,7 @@ type floored struct {
 func (c *cutter) anyOf(may []floored, common, enough, work int64, at func(v int32, enough int64) int64) int64 {
 	slices.SortStableFunc(may, func(a, b floored) int { return cmp.Compare(a.above, b.above) })
 	work += c.Work
-	bound := infinite
+	bound := indexed.Infinite
 	for _, x := range may {
 		floor := common + x.above
 		if floor >= bound || c.Broken {
@@ -136,24 +138,24 @@ func (c *cutter) anyOf(may []floored, common, enough, work int64, at func(v int3
 // neighbours and sign -1 one that comes after them; -1 if it finds none. As long as
 // several are left, the last of the listing gives way to the last of its predecessors.
 // O(V log V).
-func (g *net) meet(nodes []floored, neighbours *lists, sign int32) int32 {
-	place := make([]int32, g.nodes)
-	for i, v := range g.listing() {
+func meet(g *indexed.Problem, nodes []floored, neighbours *indexed.Lists, sign int32) int32 {
+	place := make([]int32, g.Nodes)
+	for i, v := range g.Listing() {
 		place[v] = sign * int32(i)
 	}
 	later := func(a, b int32) bool { return place[a] > place[b] }
-	left, in := heap[int32]{less: later}, make([]bool, g.nodes)
+	left, in := indexed.Heap[int32]{Less: later}, make([]bool, g.Nodes)
 	for _, x := range nodes {
-		left.push(x.node)
+		left.Push(x.node)
 		in[x.node] = true
 	}
 	for met := false; ; met = true {
-		v := left.pop()
-		if len(left.items) == 0 && met {
+		v := left.Pop()
+		if len(left.Items) == 0 && met {
 			return v
 		}
 		last := int32(-1)
-		for _, u := range neighbours.of(v) {
+		for _, u := range neighbours.Of(v) {
 			if last < 0 || later(u, last) {
 				last = u
 			}
@@ -163,7 +165,7 @@ func (g *net) meet(nodes []floored, neighbours *lists, sign int32) int32 {
 		}
 		if !in[last] {
 			in[last] = true
-			left.push(last)
+			left.Push(last)
 		}
 	}
 }
@@ -171,25 +173,25 @@ func (g *net) meet(nodes []floored, neighbours *lists, sign int32) int32 {
 // leaves returns what the load of v is at least above the live bytes after it.
 func (c *cutter) leaves(v int32) int64 {
 	g := c.g
-	above := g.trans[v]
-	for _, t := range g.makes.of(v) {
-		above -= g.size[t]
+	above := g.Transient[v]
+	for _, t := range g.Makes.Of(v) {
+		above -= g.Size[t]
 	}
-	choices, _ := g.choicesOf(v)
+	choices, _ := g.Choices(v)
 	var always int64
 	for _, choice := range choices {
 		var sum int64
 		for _, x := range choice {
-			if x.over < 0 {
-				sum += x.size
+			if x.Over < 0 {
+				sum += x.Size
 			}
 		}
 		always = max(always, sum)
 	}
 	above -= always
-	for _, t := range g.reads.of(v) {
-		if !g.output[t] && !g.claims(v, t) && !slices.ContainsFunc(g.readers.of(t), func(r int32) bool { return r != v && c.mark[r] != inside }) {
-			above += g.size[t]
+	for _, t := range g.Reads.Of(v) {
+		if !g.Output[t] && !g.Claims(v, t) && !slices.ContainsFunc(g.Readers.Of(t), func(r int32) bool { return r != v && c.mark[r] != inside }) {
+			above += g.Size[t]
 		}
 	}
 	return above

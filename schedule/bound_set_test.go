@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // An LSTM under Adam has hundreds of updates as tall as each other, which wait for
@@ -30,7 +32,7 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 	for i := range randomGraphs(t, 2000) {
 		r := rand.New(rand.NewPCG(uint64(i), 9))
 		p := randomProblem(r, 15)
-		g := newNet(flatten(p))
+		g := indexed.NewProblem(flatten(p))
 		var set []int32
 		for v := range p.Nodes {
 			if r.IntN(2) == 0 {
@@ -48,7 +50,7 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 		for _, end := range []struct {
 			name  string
 			bound func(p *Problem, set []int32) int64
-			of    func(g *net, set []int32, enough, work int64) int64
+			of    func(g *indexed.Problem, set []int32, enough, work int64) int64
 		}{{"first", FirstBound, c.firstOf}, {"last", LastBound, c.lastOf}} {
 			whole := end.bound(p, set)
 			if b := end.bound(p, turned); b != whole {

@@ -1,17 +1,19 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+
 // bridges returns a topological order of the net and the ends of its parts: the
 // steps of nodes that are comparable with all others, and the end. What runs
 // before such a node and what runs after it is the same in all orders, so that
 // the parts can be solved apart. Two linear sweeps: a node is comparable with
 // all that stand before it if, when it is placed, it is the only one without a
 // placed successor, and from the end likewise.
-func (g *net) bridges(order []int32) (ends []int) {
+func bridges(g *indexed.Problem, order []int32) (ends []int) {
 	n := len(order)
 	alone := make([]bool, n)
-	sweep := func(i int, placed []bool, open *int, back *lists) bool {
+	sweep := func(i int, placed []bool, open *int, back *indexed.Lists) bool {
 		v := order[i]
-		for _, u := range back.of(v) {
+		for _, u := range back.Of(v) {
 			if !placed[u] {
 				placed[u] = true
 				*open--
@@ -20,14 +22,14 @@ func (g *net) bridges(order []int32) (ends []int) {
 		*open++
 		return *open == 1
 	}
-	placed, open := make([]bool, g.nodes), 0
+	placed, open := make([]bool, g.Nodes), 0
 	for i := range n {
-		alone[i] = sweep(i, placed, &open, &g.preds)
+		alone[i] = sweep(i, placed, &open, &g.Preds)
 	}
 	clear(placed)
 	open = 0
 	for i := n - 1; i >= 0; i-- {
-		alone[i] = sweep(i, placed, &open, &g.succs) && alone[i]
+		alone[i] = sweep(i, placed, &open, &g.Succs) && alone[i]
 	}
 	for i := range n {
 		if alone[i] || i == n-1 {
@@ -46,10 +48,10 @@ type outcome struct {
 
 // apart solves the parts between bridges, each down to the greatest bound of
 // all. A bound and an order are known before.
-func (s *search) apart(g *net, floor int64, known []int32, solve func(*gap)) outcome {
-	order := g.listing()
-	ends := g.bridges(order)
-	if g.idle > 0 || len(ends) == 1 {
+func (s *search) apart(g *indexed.Problem, floor int64, known []int32, solve func(*gap)) outcome {
+	order := g.Listing()
+	ends := bridges(g, order)
+	if g.Idle > 0 || len(ends) == 1 {
 		p := s.open(g, floor)
 		if !p.see(known) {
 			solve(p)
@@ -59,8 +61,8 @@ func (s *search) apart(g *net, floor int64, known []int32, solve func(*gap)) out
 	out := outcome{bound: floor, proof: Certificate{Kind: KindSearch}}
 	parts, gaps := make([][]int32, len(ends)), make([]*gap, len(ends))
 	s.all(g, after)
-	live := g.liveFirst()
-	unread := g.waiting(nil)
+	live := g.LiveFirst()
+	unread := g.Unread(nil)
 	from := 0
 	raise := func(k int) {
 		if p := gaps[k]; p.bound > out.bound {
@@ -80,13 +82,13 @@ func (s *search) apart(g *net, floor int64, known []int32, solve func(*gap)) out
 		from = end
 		p.whole = nil
 		gaps[k] = p
-		if !p.see(local) && !p.see(ascending(len(parts[k]))) {
+		if !p.see(local) && !p.see(indexed.Ascending(len(parts[k]))) {
 			p.ask(p.best.order[p.best.step])
 			raise(k)
 		}
 		for _, v := range parts[k] {
 			s.where[v] = before
-			live = g.after(v, live, unread)
+			live = g.LiveAfter(v, live, unread)
 		}
 	}
 	whole := func() int64 {
@@ -96,7 +98,7 @@ func (s *search) apart(g *net, floor int64, known []int32, solve func(*gap)) out
 		}
 		return peak
 	}
-	joined := make([]int32, 0, g.nodes)
+	joined := make([]int32, 0, g.Nodes)
 	for k, p := range gaps {
 		p.whole = whole
 		p.bound = max(p.bound, out.bound)
@@ -111,17 +113,4 @@ func (s *search) apart(g *net, floor int64, known []int32, solve func(*gap)) out
 	}
 	out.best.order = joined
 	return out
-}
-
-// after returns the live bytes after v has run.
-func (g *net) after(v int32, live int64, unread []int32) int64 {
-	for _, t := range g.makes.of(v) {
-		live += g.size[t]
-	}
-	for _, t := range g.reads.of(v) {
-		if unread[t]--; unread[t] == 0 && !g.output[t] {
-			live -= g.size[t]
-		}
-	}
-	return live
 }

@@ -1,5 +1,7 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+
 // certify looks for a certificate of a bound that is known from a search, from
 // the contracted net or from a part, among the cuts and sets of the net itself:
 // what a reader can check beats what must be believed. hint is the proof on the
@@ -46,7 +48,7 @@ const maxHints = 16
 
 // translate returns a proof about a contracted net as a hint for the net: of a
 // node, all nodes of its run; of a set, the tallest node of each run.
-func (c *contracted) translate(g *net, proof Certificate) Certificate {
+func (c *contracted) translate(g *indexed.Problem, proof Certificate) Certificate {
 	hint := Certificate{Kind: proof.Kind}
 	for _, v := range proof.Nodes {
 		if proof.Kind == KindCut {
@@ -55,7 +57,7 @@ func (c *contracted) translate(g *net, proof Certificate) Certificate {
 		}
 		most := c.run[v][0]
 		for _, u := range c.run[v] {
-			if g.alone(u) > g.alone(most) {
+			if g.LeastLoad(u) > g.LeastLoad(most) {
 				most = u
 			}
 		}

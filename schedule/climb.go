@@ -5,10 +5,10 @@ package schedule
 // turns in the middle, at the bound and below the peak. It gives up when the
 // states did not suffice twice. It takes all rules if none is given.
 func (p *gap) climb(budget, tries int, by ...rule) {
-	if p.effort.states == 0 || p.g.nodes > maxClimb || p.off.has(climbing) || p.done() {
+	if p.effort.states == 0 || p.g.Nodes > maxClimb || p.off.has(climbing) || p.done() {
 		return
 	}
-	grain := p.g.grain()
+	grain := p.g.Granularity()
 	limit := p.best.peak - grain
 	open := 0
 	for try := 0; try < tries && open < 2 && !p.done(); try++ {
@@ -65,7 +65,7 @@ func (p *gap) decide(limit int64, budget int, by ...rule) bool {
 // a hundred thousand on one of 200 nodes. It takes one rule: that there is no order
 // takes the same states by any.
 func (p *gap) exhaust() {
-	budget := p.effort.exact / p.g.nodes
+	budget := p.effort.exact / p.g.Nodes
 	if budget <= p.effort.states/4 || p.spent() {
 		return
 	}

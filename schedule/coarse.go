@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // coarse returns the net as if its smallest tensors had no bytes, as many sizes
 // of them as together stay below some bytes, or nil if there are none. Nodes and
@@ -17,35 +21,35 @@ import "slices"
 // others.
 //
 // It takes a net without credits, as the original one is. O(E).
-func (g *net) coarse(total int64) *net {
-	least := g.smallest(total)
+func coarse(g *indexed.Problem, total int64) *indexed.Problem {
+	least := smallest(g, total)
 	if least == 0 {
 		return nil
 	}
-	h := &net{nodes: g.nodes, base: g.base, idle: g.idle, trans: slices.Clone(g.trans), preds: g.preds, succs: g.succs, given: g.given}
-	place := make([]int32, len(g.size))
-	for i, size := range g.size {
+	h := &indexed.Problem{Nodes: g.Nodes, Base: g.Base, Idle: g.Idle, Transient: slices.Clone(g.Transient), Preds: g.Preds, Succs: g.Succs, AlwaysGiven: g.AlwaysGiven}
+	place := make([]int32, len(g.Size))
+	for i, size := range g.Size {
 		t := int32(i)
 		if size >= least {
-			place[t] = h.addTensor(size, g.maker[t], g.output[t], g.readers.of(t))
-		} else if m := g.maker[t]; m >= 0 {
-			h.trans[m] -= size
+			place[t] = h.AddTensor(size, g.Maker[t], g.Output[t], g.Readers.Of(t))
+		} else if m := g.Maker[t]; m >= 0 {
+			h.Transient[m] -= size
 		}
 	}
-	h.finishTensors()
-	for v, at := range g.saver {
+	h.FinishTensors()
+	for v, at := range g.SavingsAt {
 		if at == 0 {
 			continue
 		}
-		var pairs []pairing
-		for _, pair := range g.savers[at-1].pairs {
-			if pair.size >= least {
-				pair.over = place[pair.over]
+		var pairs []indexed.InPlacePair
+		for _, pair := range g.Savings[at-1].Pairs {
+			if pair.Size >= least {
+				pair.Over = place[pair.Over]
 				pairs = append(pairs, pair)
 			}
 		}
 		if len(pairs) > 0 {
-			h.setSaver(int32(v), h.newSaver(pairs, nil))
+			h.SetSavings(int32(v), h.NewSavings(pairs, nil))
 		}
 	}
 	return h
@@ -53,8 +57,8 @@ func (g *net) coarse(total int64) *net {
 
 // smallest returns the least size such that all tensors of smaller ones have
 // together at most so many bytes, or 0 if there are none.
-func (g *net) smallest(total int64) int64 {
-	sizes := slices.Sorted(slices.Values(g.size))
+func smallest(g *indexed.Problem, total int64) int64 {
+	sizes := slices.Sorted(slices.Values(g.Size))
 	for _, size := range sizes {
 		if total -= size; total < 0 && size > sizes[0] {
 			return size
@@ -66,12 +70,12 @@ func (g *net) smallest(total int64) int64 {
 }
 
 // ofSmallest returns the bytes of all tensors of the smallest size.
-func (g *net) ofSmallest() (total int64) {
-	if len(g.size) == 0 {
+func ofSmallest(g *indexed.Problem) (total int64) {
+	if len(g.Size) == 0 {
 		return 0
 	}
-	least := slices.Min(g.size)
-	for _, size := range g.size {
+	least := slices.Min(g.Size)
+	for _, size := range g.Size {
 		if size == least {
 			total += size
 		}

@@ -1,13 +1,17 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // contraction makes a net smaller and keeps its optimum: nodes that some optimal
 // order runs next to each other become one, and nodes that touch no bytes and
 // have room at either end are taken out. See merge.go and idle.go for the rules
 // and their proofs.
 type contraction struct {
-	g            *net
+	g            *indexed.Problem
 	left         int // nodes
 	gone         []bool
 	frozen       []bool // merged with nothing: too many pairs
@@ -15,15 +19,15 @@ type contraction struct {
 	preds, succs [][]int32
 	reads        [][]int32
 	readers      [][]int32
-	into         []int32     // node -> the one it was merged into, or itself
-	outs         []int64     // node -> the bytes that it makes and leaves
-	sole         []int64     // node -> the bytes that it alone reads and that are no outputs
-	dead         []bool      // tensors made and read within a node
-	credits      [][]int32   // node -> tensors
-	pairs        [][]pairing // node -> pairs, by result; what is written over may be dead
-	run          [][]int32   // node -> the nodes of g that it stands for, in their order
-	anchors      [][]int32   // node -> those of them to the last of which the others move
-	place        []int32     // node -> its place in the listing
+	into         []int32                 // node -> the one it was merged into, or itself
+	outs         []int64                 // node -> the bytes that it makes and leaves
+	sole         []int64                 // node -> the bytes that it alone reads and that are no outputs
+	dead         []bool                  // tensors made and read within a node
+	credits      [][]int32               // node -> tensors
+	pairs        [][]indexed.InPlacePair // node -> pairs, by result; what is written over may be dead
+	run          [][]int32               // node -> the nodes of g that it stands for, in their order
+	anchors      [][]int32               // node -> those of them to the last of which the others move
+	place        []int32                 // node -> its place in the listing
 	listing      []int32
 
 	useCredits bool
@@ -37,7 +41,7 @@ type contraction struct {
 
 // contracted is what a contraction made.
 type contracted struct {
-	*net
+	*indexed.Problem
 	run        [][]int32 // node -> the nodes that it stands for
 	anchors    [][]int32 // node -> those of them to the last of which the others move
 	head, tail []int32   // idle nodes, run before and after all others
@@ -71,14 +75,14 @@ func (c *contracted) reduce(order []int32) []int32 {
 			k++
 		}
 	}
-	return c.sorted(place)
+	return c.SortedBy(place)
 }
 
 // contract takes the nodes from last to first until nothing changes, first
 // without credits, then with them: fewer nodes are left then. The nodes that
 // remain keep the order of the listing, by which the cheap orders break ties.
 // It ends early, with what is merged by then, when halt says so.
-func contract(g *net, off stage, halt func() bool) *contracted {
+func contract(g *indexed.Problem, off stage, halt func() bool) *contracted {
 	c := newContraction(g)
 	for _, c.useCredits = range [2]bool{false, true} {
 		if c.useCredits && off.has(credits) {
@@ -136,62 +140,53 @@ func (c *contraction) mergeNext(v int32) bool {
 	return false
 }
 
-func newContraction(g *net) *contraction {
-	n := g.nodes
+func newContraction(g *indexed.Problem) *contraction {
+	n := g.Nodes
 	c := &contraction{
 		g: g, left: n,
-		gone: make([]bool, n), frozen: make([]bool, n), dead: make([]bool, len(g.size)),
-		trans: slices.Clone(g.trans), into: ascending(n),
-		preds: g.preds.split(), succs: g.succs.split(),
-		reads: g.reads.split(), readers: g.readers.split(),
+		gone: make([]bool, n), frozen: make([]bool, n), dead: make([]bool, len(g.Size)),
+		trans: slices.Clone(g.Transient), into: indexed.Ascending(n),
+		preds: g.Preds.Slices(), succs: g.Succs.Slices(),
+		reads: g.Reads.Slices(), readers: g.Readers.Slices(),
 		outs: make([]int64, n), sole: make([]int64, n),
-		credits: make([][]int32, n), pairs: make([][]pairing, n),
-		run: make([][]int32, n), anchors: make([][]int32, n), place: make([]int32, n), listing: g.listing(),
+		credits: make([][]int32, n), pairs: make([][]indexed.InPlacePair, n),
+		run: make([][]int32, n), anchors: make([][]int32, n), place: make([]int32, n), listing: g.Listing(),
 		seen: make([]int32, n),
 	}
-	own := ascending(n)
+	own := indexed.Ascending(n)
 	for i, v := range c.listing {
 		c.place[v] = int32(i)
 		c.run[v] = own[v : v+1 : v+1]
 		c.anchors[v] = c.run[v]
 	}
-	for i := range g.size {
+	for i := range g.Size {
 		t := int32(i)
-		if m := g.maker[t]; m >= 0 {
-			c.outs[m] += g.size[t]
+		if m := g.Maker[t]; m >= 0 {
+			c.outs[m] += g.Size[t]
 		}
 		c.soleReader(t, 1)
 	}
-	if g.saver != nil {
+	if g.SavingsAt != nil {
 		c.takeSavers()
 	}
 	c.ends()
 	return c
 }
 
-func (l lists) split() [][]int32 {
-	items := slices.Clone(l.items)
-	split := make([][]int32, len(l.start)-1)
-	for i := range split {
-		split[i] = items[l.start[i]:l.start[i+1]:l.start[i+1]]
-	}
-	return split
-}
-
 // takeSavers copies pairs and credits. A credit whose other readers all are
 // ancestors is always given, one with a reader among the descendants never.
 func (c *contraction) takeSavers() {
-	for i, at := range c.g.saver {
+	for i, at := range c.g.SavingsAt {
 		if at == 0 {
 			continue
 		}
-		v, s := int32(i), &c.g.savers[at-1]
-		c.frozen[v] = s.many
-		c.pairs[v] = slices.Clone(s.pairs)
-		if s.many {
-			c.credits[v] = slices.Clone(s.credits)
+		v, s := int32(i), &c.g.Savings[at-1]
+		c.frozen[v] = s.Many
+		c.pairs[v] = slices.Clone(s.Pairs)
+		if s.Many {
+			c.credits[v] = slices.Clone(s.Credits)
 		}
-		for _, t := range s.credits {
+		for _, t := range s.Credits {
 			never, always := false, true
 			for _, r := range c.readers[t] {
 				if r != v {
@@ -200,9 +195,9 @@ func (c *contraction) takeSavers() {
 				}
 			}
 			switch {
-			case s.many, never:
+			case s.Many, never:
 			case always:
-				c.trans[v] -= c.g.size[t]
+				c.trans[v] -= c.g.Size[t]
 			default:
 				c.credits[v] = append(c.credits[v], t)
 			}
@@ -246,15 +241,15 @@ func (c *contraction) precedes(u, v int32) bool {
 func (c *contraction) finish() *contracted {
 	g, r := c.g, &c.result
 	slices.Reverse(r.tail)
-	h := &net{nodes: c.left, base: g.base, match: g.match, given: g.given + int32(len(g.size))}
-	r.net = h
-	node := make([]int32, g.nodes)
+	h := &indexed.Problem{Nodes: c.left, Base: g.Base, Matcher: g.Matcher, AlwaysGiven: g.AlwaysGiven + int32(len(g.Size))}
+	r.Problem = h
+	node := make([]int32, g.Nodes)
 	for _, v := range c.listing {
 		if !c.gone[v] {
 			node[v] = int32(len(r.run))
 			r.run = append(r.run, c.run[v])
 			r.anchors = append(r.anchors, c.anchors[v])
-			h.trans = append(h.trans, c.trans[v])
+			h.Transient = append(h.Transient, c.trans[v])
 		}
 	}
 	renamed := func(list []int32) []int32 {
@@ -265,36 +260,36 @@ func (c *contraction) finish() *contracted {
 	}
 	for _, v := range c.listing {
 		if !c.gone[v] {
-			h.preds.add(renamed(c.preds[v])...)
+			h.Preds.Add(renamed(c.preds[v])...)
 		}
 	}
-	h.preds.finish()
-	h.succs = h.preds.turned(h.nodes)
-	tensor := make([]int32, len(g.size))
-	for t, m := range g.maker {
+	h.Preds.Finish()
+	h.Succs = h.Preds.Inverse(h.Nodes)
+	tensor := make([]int32, len(g.Size))
+	for t, m := range g.Maker {
 		if c.dead[t] {
 			// Always given: a number of its own, below 0.
-			tensor[t] = -(g.given + int32(t) + 1)
+			tensor[t] = -(g.AlwaysGiven + int32(t) + 1)
 			continue
 		}
 		if m >= 0 {
 			m = node[c.now(m)]
 		}
-		tensor[t] = h.addTensor(g.size[t], m, g.output[t], renamed(c.readers[t]))
+		tensor[t] = h.AddTensor(g.Size[t], m, g.Output[t], renamed(c.readers[t]))
 	}
-	h.finishTensors()
+	h.FinishTensors()
 	for _, v := range c.listing {
 		if !c.gone[v] && len(c.pairs[v])+len(c.credits[v]) > 0 {
 			pairs, credits := c.pairs[v], c.credits[v]
 			for i := range pairs {
-				if t := pairs[i].over; t >= 0 {
-					pairs[i].over = tensor[t]
+				if t := pairs[i].Over; t >= 0 {
+					pairs[i].Over = tensor[t]
 				}
 			}
 			for i, t := range credits {
 				credits[i] = tensor[t]
 			}
-			h.setSaver(node[v], h.newSaver(pairs, credits))
+			h.SetSavings(node[v], h.NewSavings(pairs, credits))
 		}
 	}
 	return r

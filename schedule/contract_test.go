@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // The contraction leaves the optimum as it is, and an order of the contracted
@@ -14,25 +16,25 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(i), 3))
 		p := withSibling(r, 15)
 		f := flatten(p)
-		g := newNet(f)
-		if g.idle > 0 {
+		g := indexed.NewProblem(f)
+		if g.Idle > 0 {
 			continue
 		}
 		best := newBrute(p, true).optimum()
 		c := contract(g, 0, func() bool { return false })
-		before, after, pairs = before+g.nodes, after+c.nodes, pairs+len(c.savers)
+		before, after, pairs = before+g.Nodes, after+c.Nodes, pairs+len(c.Savings)
 		s := newSearch(t.Context(), EffortDefault.limits())
-		gap := s.open(c.net, 0)
+		gap := s.open(c.Problem, 0)
 		gap.cheap()
 		for gap.best.peak > gap.bound && gap.decide(max(gap.bound, gap.best.peak-1), 100_000) {
 		}
 		if got := max(gap.best.peak, c.floor); got != best || gap.bound != gap.best.peak {
-			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.nodes, c.nodes, gap.best.peak, gap.bound, c.floor, best)
+			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.Nodes, c.Nodes, gap.best.peak, gap.bound, c.floor, best)
 		}
 		now := contract(g, delaying, func() bool { return false })
-		for _, order := range [2][]int32{g.listing(), s.settle(g, g.listing(), best, byPlace)} {
-			before, _ := peakOf(g.loads(order, nil))
-			if after, _ := peakOf(now.loads(now.reduce(order), nil)); after > before {
+		for _, order := range [2][]int32{g.Listing(), s.settle(g, g.Listing(), best, byPlace)} {
+			before, _ := indexed.Peak(g.Loads(order, nil))
+			if after, _ := indexed.Peak(now.Loads(now.reduce(order), nil)); after > before {
 				t.Errorf("graph %d: an order of peak %d has %d contracted", i, before, after)
 			}
 		}
@@ -47,7 +49,7 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 // The two comparisons of a clip's mask become one node with what joins them, which
 // leaves the gradient's steps one chain.
 func TestContractionOfMasks(t *testing.T) {
-	g := newNet(flatten(parse(t, `x:9; y:8=Clip(x); z:8=Conv(y); d:8=Loss(z);
+	g := indexed.NewProblem(flatten(parse(t, `x:9; y:8=Clip(x); z:8=Conv(y); d:8=Loss(z);
 		w:20=ConvGrad(y, d); v:4=Sub(w); l:2=Less(y); g:2=Greater(y); m:2>l>g=And(l, g); e:8>d=Where(m, d); out v; out e`)))
 	c := contract(g, 0, func() bool { return false })
 	for _, v := range []int32{5, 6, 7} {

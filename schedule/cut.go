@@ -1,23 +1,12 @@
 package schedule
 
-import "github.com/onnxmem/onnxmem/internal/maxflow"
+import (
+	"github.com/onnxmem/onnxmem/internal/maxflow"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
-// The ends of a network, and the capacity of an edge that no cut crosses. Networks
-// are only built for problems whose sizes sum to less: see tooLarge.
-const source, sink, infinite = maxflow.Source, maxflow.Sink, maxflow.Infinite
-
-// tooLarge reports whether sums of infinite and sizes could overflow.
-func (g *net) tooLarge() bool {
-	left := infinite/4 - g.idle
-	for _, list := range [2][]int64{g.size, g.trans} {
-		for _, x := range list {
-			if left -= x; left < 0 {
-				return true
-			}
-		}
-	}
-	return g.base > left
-}
+// The ends of a network.
+const source, sink = maxflow.Source, maxflow.Sink
 
 // cutter finds downsets of least live bytes by minimum cuts.
 //
@@ -38,7 +27,7 @@ func (g *net) tooLarge() bool {
 // closed.
 type cutter struct {
 	maxflow.Network
-	g      *net
+	g      *indexed.Problem
 	mark   []mark
 	base   []mark  // of a set, before its nodes are tried
 	vertex []int32 // free node -> its vertex
@@ -56,15 +45,15 @@ const (
 )
 
 // begin frees all nodes.
-func (c *cutter) begin(g *net) {
+func (c *cutter) begin(g *indexed.Problem) {
 	c.g = g
-	c.mark = zeroed(c.mark, g.nodes)
-	c.vertex = resize(c.vertex, g.nodes)
+	c.mark = indexed.Zeroed(c.mark, g.Nodes)
+	c.vertex = indexed.Resize(c.vertex, g.Nodes)
 }
 
 // spread gives a node and all it reaches over the neighbours a mark. Those that
 // have it already are taken to have been spread from.
-func (c *cutter) spread(v int32, m mark, neighbours *lists) {
+func (c *cutter) spread(v int32, m mark, neighbours *indexed.Lists) {
 	if c.mark[v] == m {
 		return
 	}
@@ -73,7 +62,7 @@ func (c *cutter) spread(v int32, m mark, neighbours *lists) {
 	for len(stack) > 0 {
 		u := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, w := range neighbours.of(u) {
+		for _, w := range neighbours.Of(u) {
 			if c.mark[w] != m {
 				c.mark[w] = m
 				stack = append(stack, w)
@@ -85,15 +74,15 @@ func (c *cutter) spread(v int32, m mark, neighbours *lists) {
 
 // around forces the ancestors of v in, v and its descendants out.
 func (c *cutter) around(v int32) {
-	c.spread(v, inside, &c.g.preds)
+	c.spread(v, inside, &c.g.Preds)
 	c.mark[v] = free
-	c.spread(v, outside, &c.g.succs)
+	c.spread(v, outside, &c.g.Succs)
 }
 
 // least returns, unless that is enough or more, the least live(S) under the marks, plus the savings of a choice
 // of node v that S does not give. The marks must be closed: predecessors of
 // what is inside are inside, successors of what is outside outside.
-func (c *cutter) least(v int32, choice []saving, enough int64) int64 {
+func (c *cutter) least(v int32, choice []indexed.Saving, enough int64) int64 {
 	g := c.g
 	c.free = c.free[:0]
 	for v, m := range c.mark {
@@ -102,14 +91,14 @@ func (c *cutter) least(v int32, choice []saving, enough int64) int64 {
 		}
 	}
 	c.start()
-	c.Work += int64(g.nodes + len(g.size))
-	live := g.base
-	for t := range g.size {
+	c.Work += int64(g.Nodes + len(g.Size))
+	live := g.Base
+	for t := range g.Size {
 		live += c.tensor(int32(t))
 	}
 	for _, x := range choice {
-		if x.over >= 0 {
-			live += c.hyperedge(source, x.over, x.size, v, false)
+		if x.Over >= 0 {
+			live += c.hyperedge(source, x.Over, x.Size, v, false)
 		}
 	}
 	c.close()
@@ -128,9 +117,9 @@ func (c *cutter) start() {
 // close makes S a downset.
 func (c *cutter) close() {
 	for _, v := range c.free {
-		for _, u := range c.g.preds.of(v) {
+		for _, u := range c.g.Preds.Of(v) {
 			if c.mark[u] == free {
-				c.Edge(c.vertex[v], c.vertex[u], infinite)
+				c.Edge(c.vertex[v], c.vertex[u], indexed.Infinite)
 			}
 		}
 	}
@@ -140,7 +129,7 @@ func (c *cutter) close() {
 // S that the marks allow.
 func (c *cutter) tensor(t int32) int64 {
 	from := source
-	if m := c.g.maker[t]; m >= 0 {
+	if m := c.g.Maker[t]; m >= 0 {
 		switch c.mark[m] {
 		case outside:
 			return 0
@@ -148,13 +137,13 @@ func (c *cutter) tensor(t int32) int64 {
 			from = c.vertex[m]
 		}
 	}
-	return c.hyperedge(from, t, c.g.size[t], -1, c.g.output[t])
+	return c.hyperedge(from, t, c.g.Size[t], -1, c.g.Output[t])
 }
 
 // hyperedge adds the edges that cost size when from is in S and some reader of
 // t but one is not, or returns size if that is so for each S.
 func (c *cutter) hyperedge(from, t int32, size int64, but int32, always bool) int64 {
-	readers := c.g.readers.of(t)
+	readers := c.g.Readers.Of(t)
 	waits, one := 0, int32(-1)
 	for _, r := range readers {
 		if always {
@@ -183,7 +172,7 @@ func (c *cutter) hyperedge(from, t int32, size int64, but int32, always bool) in
 		c.Edge(from, a, size)
 		for _, r := range readers {
 			if r != but && c.mark[r] == free {
-				c.Edge(a, c.vertex[r], infinite)
+				c.Edge(a, c.vertex[r], indexed.Infinite)
 			}
 		}
 	}

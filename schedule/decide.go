@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // decider answers whether a net has an order of a peak within a limit, by a
@@ -60,8 +62,8 @@ const (
 	infeasible
 )
 
-func (s *search) newDecider(g *net, follow []int32) *decider {
-	d := &decider{walk: *newWalk(g), place: make([]int32, g.nodes), freed: make([]answer, len(g.size)), watchFrom: watchFrom, dead: map[state]int64{}, search: s}
+func (s *search) newDecider(g *indexed.Problem, follow []int32) *decider {
+	d := &decider{walk: *newWalk(g), place: make([]int32, g.Nodes), freed: make([]answer, len(g.Size)), watchFrom: watchFrom, dead: map[state]int64{}, search: s}
 	d.cut.Halt = s.halted
 	for i, v := range follow {
 		d.place[v] = int32(i)
@@ -71,7 +73,7 @@ func (s *search) newDecider(g *net, follow []int32) *decider {
 
 // exhausted reports whether this search, or all of them, took too many runs.
 func (d *decider) exhausted() bool {
-	return d.steps > d.budget*200+d.g.nodes*50 || d.search.runs+d.steps > d.search.effort.allRuns || d.search.stop()
+	return d.steps > d.budget*200+d.g.Nodes*50 || d.search.runs+d.steps > d.search.effort.allRuns || d.search.stop()
 }
 
 // decide returns an order of a peak within the limit, or the least peak that an
@@ -79,9 +81,9 @@ func (d *decider) exhausted() bool {
 func (d *decider) decide(limit int64, budget int) (v verdict, order []int32, bound int64) {
 	d.reset()
 	clear(d.dead)
-	d.limit, d.refused, d.states, d.budget = limit, infinite, 0, budget
+	d.limit, d.refused, d.states, d.budget = limit, indexed.Infinite, 0, budget
 	d.steps = 0
-	if d.g.idle == 0 {
+	if d.g.Idle == 0 {
 		v = d.explore(-1)
 	} else {
 		v = d.first()
@@ -106,7 +108,7 @@ func (d *decider) first() verdict {
 	sources := slices.Clone(d.ready)
 	slices.SortFunc(sources, func(a, b int32) int { return cmp.Compare(d.place[a], d.place[b]) })
 	for _, v := range sources {
-		if load := d.load(v) + d.g.idle; load > d.limit {
+		if load := d.load(v) + d.g.Idle; load > d.limit {
 			d.refused = min(d.refused, load)
 			continue
 		}
@@ -152,7 +154,7 @@ func (d *decider) goOn(target int64) verdict {
 		}
 		if load := d.shutOut(); load > 0 {
 			d.refused = min(d.refused, load)
-			d.least = infinite
+			d.least = indexed.Infinite
 			return infeasible
 		}
 		v := d.try(target)
@@ -200,7 +202,7 @@ func (d *decider) try(target int64) (v verdict) {
 	return v
 }
 
-func (d *decider) reached(target int64) bool { return len(d.ran) == d.g.nodes || d.live <= target }
+func (d *decider) reached(target int64) bool { return len(d.ran) == d.g.Nodes || d.live <= target }
 
 // descend runs all nodes that raise nothing and fit.
 func (d *decider) descend() {

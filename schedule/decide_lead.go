@@ -31,20 +31,20 @@ import "slices"
 
 // raises reports whether a ready node is a raiser.
 func (d *decider) raises(v int32) bool {
-	return d.delta[v] == d.rise[v] && d.delta[v] > 0 && d.g.need(v, d.unread, 1) <= d.delta[v]
+	return d.delta[v] == d.rise[v] && d.delta[v] > 0 && d.g.Need(v, d.unread, 1) <= d.delta[v]
 }
 
 // leads reports whether a raiser leads to a successor or a freed tensor before
 // anything runs that is no raiser. Where the limit alone forbids that, the load
 // counts as refused.
 func (d *decider) leads(v int32) bool {
-	for _, u := range d.g.succs.of(v) {
+	for _, u := range d.g.Succs.Of(v) {
 		if d.opens(v, u) {
 			return true
 		}
 	}
-	for _, t := range d.g.reads.of(v) {
-		if !d.g.output[t] && d.frees(t) {
+	for _, t := range d.g.Reads.Of(v) {
+		if !d.g.Output[t] && d.frees(t) {
 			return true
 		}
 	}
@@ -64,7 +64,7 @@ func (d *decider) opens(v, u int32) bool {
 	load := d.live + d.rise[v]
 	todo := u
 	for i := 0; ; i++ {
-		for _, x := range d.g.preds.of(todo) {
+		for _, x := range d.g.Preds.Of(todo) {
 			if d.cut.mark[x] == inside || slices.Contains(met, x) {
 				continue
 			}
@@ -96,7 +96,7 @@ func (d *decider) mayRaise(x int32) bool {
 	if d.waits[x] == 0 {
 		return d.raises(x)
 	}
-	return d.delta[x] == d.rise[x] && d.delta[x] > 0 && d.g.trans[x]-d.g.mostSaved(x) <= d.rise[x]
+	return d.delta[x] == d.rise[x] && d.delta[x] > 0 && d.g.Transient[x]-d.g.MostSaved(x) <= d.rise[x]
 }
 
 // frees reports whether raisers, up to the last of them, may be all readers of t
@@ -116,7 +116,7 @@ type answer struct {
 
 func (d *decider) mayFree(t int32) bool {
 	load, most := d.live, int64(0)
-	for _, r := range d.g.readers.of(t) {
+	for _, r := range d.g.Readers.Of(t) {
 		if d.cut.mark[r] == inside {
 			continue
 		}

@@ -1,12 +1,16 @@
 package schedule
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // walk is a state of the exact search: the nodes that have run, in the order in
 // which they did, with all that changes kept up to date in O(degree) by run and
 // undo.
 type walk struct {
-	g       *net
+	g       *indexed.Problem
 	live    int64
 	ran     []step
 	ready   []int32
@@ -35,8 +39,8 @@ type state [2]uint64
 // with names the set with one node more, or less.
 func (s state) with(node state) state { return state{s[0] ^ node[0], s[1] ^ node[1]} }
 
-func newWalk(g *net) *walk {
-	w := &walk{g: g, at: make([]int32, g.nodes), opened: make([]int32, g.nodes), zobrist: make([]state, g.nodes)}
+func newWalk(g *indexed.Problem) *walk {
+	w := &walk{g: g, at: make([]int32, g.Nodes), opened: make([]int32, g.Nodes), zobrist: make([]state, g.Nodes)}
 	r := rand.New(rand.NewPCG(1, 2))
 	for v := range w.zobrist {
 		w.zobrist[v] = state{r.Uint64(), r.Uint64()}
@@ -46,33 +50,33 @@ func newWalk(g *net) *walk {
 
 func (w *walk) reset() {
 	g := w.g
-	w.live, w.hash = g.liveFirst(), state{}
+	w.live, w.hash = g.LiveFirst(), state{}
 	w.ran, w.ready = w.ran[:0], w.ready[:0]
-	w.unread = g.waiting(w.unread)
-	w.others = zeroed(w.others, len(g.size))
-	w.delta = zeroed(w.delta, g.nodes)
-	w.waits = resize(w.waits, g.nodes)
+	w.unread = g.Unread(w.unread)
+	w.others = indexed.Zeroed(w.others, len(g.Size))
+	w.delta = indexed.Zeroed(w.delta, g.Nodes)
+	w.waits = indexed.Resize(w.waits, g.Nodes)
 	w.cut.begin(g)
 	for i := range w.cut.mark {
 		w.cut.mark[i] = outside
 	}
-	w.rise = zeroed(w.rise, g.nodes)
-	for i := range g.size {
+	w.rise = indexed.Zeroed(w.rise, g.Nodes)
+	for i := range g.Size {
 		t := int32(i)
-		for _, r := range g.readers.of(t) {
+		for _, r := range g.Readers.Of(t) {
 			w.others[t] += int64(r)
 		}
-		if m := g.maker[t]; m >= 0 {
-			w.delta[m] += g.size[t]
-			w.rise[m] += g.size[t]
+		if m := g.Maker[t]; m >= 0 {
+			w.delta[m] += g.Size[t]
+			w.rise[m] += g.Size[t]
 		}
-		if w.unread[t] == 1 && !g.output[t] {
-			w.delta[w.others[t]] -= g.size[t]
+		if w.unread[t] == 1 && !g.Output[t] {
+			w.delta[w.others[t]] -= g.Size[t]
 		}
 	}
-	for i := range g.nodes {
+	for i := range g.Nodes {
 		v := int32(i)
-		if w.waits[v] = int32(len(g.preds.of(v))); w.waits[v] == 0 {
+		if w.waits[v] = int32(len(g.Preds.Of(v))); w.waits[v] == 0 {
 			w.opened[v] = 0
 			w.push(v)
 		}
@@ -85,7 +89,7 @@ func (w *walk) push(v int32) {
 }
 
 // load returns the load of a ready node.
-func (w *walk) load(v int32) int64 { return w.live + w.g.need(v, w.unread, 1) }
+func (w *walk) load(v int32) int64 { return w.live + w.g.Need(v, w.unread, 1) }
 
 func (w *walk) run(v int32) {
 	g := w.g
@@ -95,14 +99,14 @@ func (w *walk) run(v int32) {
 	w.ready[at], w.at[last] = last, at
 	w.ready = w.ready[:end]
 	w.live += w.delta[v]
-	for _, t := range g.reads.of(v) {
+	for _, t := range g.Reads.Of(v) {
 		w.unread[t]--
 		w.others[t] -= int64(v)
-		if w.unread[t] == 1 && !g.output[t] {
-			w.delta[w.others[t]] -= g.size[t]
+		if w.unread[t] == 1 && !g.Output[t] {
+			w.delta[w.others[t]] -= g.Size[t]
 		}
 	}
-	for _, s := range g.succs.of(v) {
+	for _, s := range g.Succs.Of(v) {
 		if w.waits[s]--; w.waits[s] == 0 {
 			w.opened[s] = int32(len(w.ran)) + 1
 			w.push(s)
@@ -121,12 +125,12 @@ func (w *walk) undo(runs int) {
 		w.ran = w.ran[:len(w.ran)-1]
 		v := last.node
 		w.ready = w.ready[:len(w.ready)-int(last.freed)]
-		for _, s := range g.succs.of(v) {
+		for _, s := range g.Succs.Of(v) {
 			w.waits[s]++
 		}
-		for _, t := range g.reads.of(v) {
-			if w.unread[t] == 1 && !g.output[t] {
-				w.delta[w.others[t]] += g.size[t]
+		for _, t := range g.Reads.Of(v) {
+			if w.unread[t] == 1 && !g.Output[t] {
+				w.delta[w.others[t]] += g.Size[t]
 			}
 			w.unread[t]++
 			w.others[t] += int64(v)
@@ -160,7 +164,7 @@ func (w *walk) commit(since int) {
 	c.start()
 	met := map[int32]bool{}
 	for _, v := range path {
-		for _, list := range [2][]int32{w.g.makes.of(v), w.g.reads.of(v)} {
+		for _, list := range [2][]int32{w.g.Makes.Of(v), w.g.Reads.Of(v)} {
 			for _, t := range list {
 				if !met[t] {
 					met[t] = true
@@ -170,7 +174,7 @@ func (w *walk) commit(since int) {
 		}
 	}
 	c.close()
-	c.Augment(infinite)
+	c.Augment(indexed.Infinite)
 	c.Reach(sink)
 	keep := make([]int32, 0, len(path))
 	for _, v := range path {

@@ -1,26 +1,28 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+
 // DepthFirst returns the nodes in post-order (Tarjan 1976): for each sink, by
 // index, first all that it needs, depth first, its inputs in the order of their
 // listing. A branch is thus finished before the next is begun. O(E).
 func DepthFirst(p *Problem) []int32 {
 	f := flatten(p)
-	var needs lists
-	for v := range int32(f.nodes) {
-		for _, t := range f.read.of(v) {
-			if m := f.producer[t]; m >= 0 {
-				needs.items = append(needs.items, m)
+	var needs indexed.Lists
+	for v := range int32(f.Nodes) {
+		for _, t := range f.Reads.Of(v) {
+			if m := f.Producer[t]; m >= 0 {
+				needs.Items = append(needs.Items, m)
 			}
 		}
-		needs.add()
+		needs.Add()
 	}
-	return postOrder(f.sinks(), needs.finish())
+	return postOrder(sinks(f), needs.Finish())
 }
 
 // sinks returns the nodes of whose tensors none is read, by index.
-func (f *flat) sinks() (sinks []int32) {
-	for v := range int32(f.nodes) {
-		if f.isSink(v) {
+func sinks(f *indexed.Graph) (sinks []int32) {
+	for v := range int32(f.Nodes) {
+		if isSink(f, v) {
 			sinks = append(sinks, v)
 		}
 	}
@@ -28,9 +30,9 @@ func (f *flat) sinks() (sinks []int32) {
 }
 
 // isSink reports whether no node reads what v makes.
-func (f *flat) isSink(v int32) bool {
-	for _, t := range f.made.of(v) {
-		if len(f.readers.of(t)) > 0 {
+func isSink(f *indexed.Graph, v int32) bool {
+	for _, t := range f.Makes.Of(v) {
+		if len(f.Readers.Of(t)) > 0 {
 			return false
 		}
 	}
@@ -39,8 +41,8 @@ func (f *flat) isSink(v int32) bool {
 
 // postOrder returns all nodes that the roots need, each after those that it
 // needs itself: from each root in turn, depth first, along needs in their order.
-func postOrder(roots []int32, needs lists) []int32 {
-	nodes := len(needs.start) - 1
+func postOrder(roots []int32, needs indexed.Lists) []int32 {
+	nodes := len(needs.Start) - 1
 	order := make([]int32, 0, nodes)
 	reached := make([]bool, nodes)
 	type frame struct {
@@ -56,7 +58,7 @@ func postOrder(roots []int32, needs lists) []int32 {
 		stack = append(stack, frame{node: root})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
-			list := needs.of(top.node)
+			list := needs.Of(top.node)
 			if top.next == len(list) {
 				order = append(order, top.node)
 				stack = stack[:len(stack)-1]

@@ -1,6 +1,10 @@
 package schedule
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // downsets is dynamic programming over the downsets of a net, step by step: of
 // all orders of the same nodes only the one of the smallest peak is kept, and
@@ -9,7 +13,7 @@ type downsets struct {
 	width int // states of one step at most
 	moves int // from a state to the next that are left, in all calls; large states count more
 
-	g      *net
+	g      *indexed.Problem
 	name   []state // node -> its part of the name of a set
 	unread []int32 // scratch of need, by tensor
 }
@@ -26,8 +30,8 @@ const (
 // frontier is the states of one step.
 type frontier struct {
 	words int
-	ran   []uint64 // words of each state: the nodes that have run
-	ready lists    // state -> nodes
+	ran   []uint64      // words of each state: the nodes that have run
+	ready indexed.Lists // state -> nodes
 	live  []int64
 	peak  []int64 // so far
 	name  []state
@@ -44,8 +48,8 @@ type move struct{ from, node int32 }
 // is left. most is the peak of some order. Within a budget that holds the best
 // order nothing is lost, so what is found is optimal. It returns nil if the
 // moves are used up, or if no budget is left to try.
-func (d *downsets) search(g *net, most int64) []int32 {
-	grain := g.grain()
+func (d *downsets) search(g *indexed.Problem, most int64) []int32 {
+	grain := g.Granularity()
 	low, high := int64(-1), most // nothing within low; too many states within high
 	for budget := most; d.moves > 0; budget = (low + (high-low)/2) / grain * grain {
 		if budget <= low {
@@ -68,26 +72,26 @@ func (d *downsets) search(g *net, most int64) []int32 {
 }
 
 // within returns an order of the smallest peak if that is within the budget.
-func (d *downsets) within(g *net, budget int64) ([]int32, ending) {
+func (d *downsets) within(g *indexed.Problem, budget int64) ([]int32, ending) {
 	d.begin(g)
-	now := &frontier{words: (g.nodes + 63) / 64}
+	now := &frontier{words: (g.Nodes + 63) / 64}
 	now.ran = make([]uint64, now.words)
-	now.live, now.peak, now.name = []int64{g.liveFirst()}, []int64{0}, []state{{}}
-	for v := range int32(g.nodes) {
-		if len(g.preds.of(v)) == 0 {
-			now.ready.items = append(now.ready.items, v)
+	now.live, now.peak, now.name = []int64{g.LiveFirst()}, []int64{0}, []state{{}}
+	for v := range int32(g.Nodes) {
+		if len(g.Preds.Of(v)) == 0 {
+			now.ready.Items = append(now.ready.Items, v)
 		}
 	}
-	now.ready.add()
-	steps := make([][]move, g.nodes)
+	now.ready.Add()
+	steps := make([][]move, g.Nodes)
 	for i := range steps {
 		next := &frontier{words: now.words, at: map[state]int32{}}
 		idle := int64(0)
 		if i == 0 {
-			idle = g.idle
+			idle = g.Idle
 		}
 		for s := range int32(len(now.live)) {
-			for _, v := range now.ready.of(s) {
+			for _, v := range now.ready.Of(s) {
 				if d.moves <= 0 {
 					return nil, tooMany
 				}
@@ -106,7 +110,7 @@ func (d *downsets) within(g *net, budget int64) ([]int32, ending) {
 				if len(next.live) == d.width {
 					return nil, tooMany
 				}
-				d.moves -= (now.words + len(now.ready.of(s))) / 128
+				d.moves -= (now.words + len(now.ready.Of(s))) / 128
 				next.at[name] = int32(len(next.live))
 				next.name = append(next.name, name)
 				next.peak = append(next.peak, peak)
@@ -119,7 +123,7 @@ func (d *downsets) within(g *net, budget int64) ([]int32, ending) {
 		}
 		now = next
 	}
-	order := make([]int32, g.nodes)
+	order := make([]int32, g.Nodes)
 	s := int32(0)
 	for i := len(steps) - 1; i >= 0; i-- {
 		order[i] = steps[i][s].node
@@ -128,11 +132,11 @@ func (d *downsets) within(g *net, budget int64) ([]int32, ending) {
 	return order, solved
 }
 
-func (d *downsets) begin(g *net) {
+func (d *downsets) begin(g *indexed.Problem) {
 	d.g = g
-	d.unread = resize(d.unread, len(g.size))
-	if len(d.name) < g.nodes {
-		d.name = make([]state, g.nodes)
+	d.unread = indexed.Resize(d.unread, len(g.Size))
+	if len(d.name) < g.Nodes {
+		d.name = make([]state, g.Nodes)
 		r := rand.New(rand.NewPCG(1, 2))
 		for v := range d.name {
 			d.name[v] = state{r.Uint64(), r.Uint64()}
@@ -147,18 +151,18 @@ func (f *frontier) has(s, v int32) bool {
 // need returns what v adds to the live bytes of a state while it runs.
 func (d *downsets) need(f *frontier, s, v int32) int64 {
 	g := d.g
-	if g.saver == nil || g.saver[v] == 0 {
-		return g.trans[v]
+	if g.SavingsAt == nil || g.SavingsAt[v] == 0 {
+		return g.Transient[v]
 	}
-	for _, t := range g.reads.of(v) {
+	for _, t := range g.Reads.Of(v) {
 		d.unread[t] = d.waiting(f, s, t)
 	}
-	return g.need(v, d.unread, 1)
+	return g.Need(v, d.unread, 1)
 }
 
 // waiting returns how many readers of a tensor have not run.
 func (d *downsets) waiting(f *frontier, s, t int32) (n int32) {
-	for _, r := range d.g.readers.of(t) {
+	for _, r := range d.g.Readers.Of(t) {
 		if !f.has(s, r) {
 			n++
 		}
@@ -173,28 +177,28 @@ func (d *downsets) extend(f, next *frontier, s, v int32) {
 	next.ran = append(next.ran, f.ran[int(s)*f.words:int(s+1)*f.words]...)
 	next.ran[int(x)*f.words+int(v/64)] |= 1 << (v % 64)
 	live := f.live[s]
-	for _, t := range g.makes.of(v) {
-		live += g.size[t]
+	for _, t := range g.Makes.Of(v) {
+		live += g.Size[t]
 	}
-	for _, t := range g.reads.of(v) {
-		if !g.output[t] && d.waiting(next, x, t) == 0 {
-			live -= g.size[t]
+	for _, t := range g.Reads.Of(v) {
+		if !g.Output[t] && d.waiting(next, x, t) == 0 {
+			live -= g.Size[t]
 		}
 	}
 	next.live = append(next.live, live)
-	for _, r := range f.ready.of(s) {
+	for _, r := range f.ready.Of(s) {
 		if r != v {
-			next.ready.items = append(next.ready.items, r)
+			next.ready.Items = append(next.ready.Items, r)
 		}
 	}
-	for _, w := range g.succs.of(v) {
+	for _, w := range g.Succs.Of(v) {
 		ready := true
-		for _, u := range g.preds.of(w) {
+		for _, u := range g.Preds.Of(w) {
 			ready = ready && next.has(x, u)
 		}
 		if ready {
-			next.ready.items = append(next.ready.items, w)
+			next.ready.Items = append(next.ready.Items, w)
 		}
 	}
-	next.ready.add()
+	next.ready.Add()
 }

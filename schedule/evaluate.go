@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/internal/match"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // Evaluation is what an order costs.
@@ -50,25 +51,25 @@ func (p *Problem) EvaluateSharing(order []int32, above int64) (Evaluation, error
 	if err := p.checkOrder(f, order); err != nil {
 		return Evaluation{}, err
 	}
-	return f.evaluate(order, above), nil
+	return evaluate(f, order, above), nil
 }
 
 // checkOrder says where an order is not a topological order of all nodes.
-func (p *Problem) checkOrder(f *flat, order []int32) error {
-	if len(order) != f.nodes {
-		return fmt.Errorf("order: expected %d nodes, found %d", f.nodes, len(order))
+func (p *Problem) checkOrder(f *indexed.Graph, order []int32) error {
+	if len(order) != f.Nodes {
+		return fmt.Errorf("order: expected %d nodes, found %d", f.Nodes, len(order))
 	}
-	step := make([]int, f.nodes) // 1 + the step of the node
+	step := make([]int, f.Nodes) // 1 + the step of the node
 	for i, v := range order {
-		if v < 0 || int(v) >= f.nodes {
-			return fmt.Errorf("order: step %d: expected a node below %d, found %d", i, f.nodes, v)
+		if v < 0 || int(v) >= f.Nodes {
+			return fmt.Errorf("order: step %d: expected a node below %d, found %d", i, f.Nodes, v)
 		}
 		if step[v] != 0 {
 			return fmt.Errorf("order: step %d: %s stands at step %d too", i, p.node(v), step[v]-1)
 		}
 		step[v] = i + 1
-		for _, t := range f.read.of(v) {
-			if m := f.producer[t]; m >= 0 && step[m] == 0 {
+		for _, t := range f.Reads.Of(v) {
+			if m := f.Producer[t]; m >= 0 && step[m] == 0 {
 				return fmt.Errorf("order: step %d: %s reads %s: expected %s before it", i, p.node(v), p.tensor(t), p.node(m))
 			}
 		}
@@ -76,41 +77,41 @@ func (p *Problem) checkOrder(f *flat, order []int32) error {
 	return nil
 }
 
-func (f *flat) evaluate(order []int32, above int64) Evaluation {
+func evaluate(f *indexed.Graph, order []int32, above int64) Evaluation {
 	e := Evaluation{Loads: make([]int64, len(order))}
-	live, idle := f.inputs()
+	live, idle := f.InputBytes()
 	if len(order) == 0 {
 		e.Peak = live + idle
 		return e
 	}
-	unread := f.unread()
-	m := match.New(len(f.size))
+	unread := f.Unread()
+	m := match.New(len(f.Size))
 	var free []Pair
 	for i, v := range order {
-		load := live + f.workspace[v]
+		load := live + f.Workspace[v]
 		if i == 0 {
 			load += idle
 		}
-		for _, t := range f.made.of(v) {
-			load += f.size[t]
-			if f.kept(t) {
-				live += f.size[t]
+		for _, t := range f.Makes.Of(v) {
+			load += f.Size[t]
+			if f.Kept(t) {
+				live += f.Size[t]
 			}
 		}
 		if load > above {
 			free = free[:0]
-			for _, pair := range f.pairsOf(v) {
+			for _, pair := range f.PairsOf(v) {
 				if unread[pair.Over] == 1 {
 					free = append(free, pair)
 				}
 			}
 			from := len(e.Taken)
 			e.Taken = m.Largest(e.Taken, free)
-			load -= f.saved(e.Taken[from:])
+			load -= f.Saved(e.Taken[from:])
 		}
-		for _, t := range f.read.of(v) {
-			if unread[t]--; unread[t] == 0 && !f.output[t] {
-				live -= f.size[t]
+		for _, t := range f.Reads.Of(v) {
+			if unread[t]--; unread[t] == 0 && !f.Output[t] {
+				live -= f.Size[t]
 			}
 		}
 		e.Loads[i] = load
@@ -119,26 +120,4 @@ func (f *flat) evaluate(order []int32, above int64) Evaluation {
 		}
 	}
 	return e
-}
-
-// inputs returns the bytes that no node makes: those that are live before the
-// first step and after it, and those that nobody reads, live at step 0 alone.
-func (f *flat) inputs() (live, idle int64) {
-	for t, v := range f.producer {
-		switch {
-		case v >= 0:
-		case f.kept(int32(t)):
-			live += f.size[t]
-		default:
-			idle += f.size[t]
-		}
-	}
-	return live, idle
-}
-
-func (f *flat) saved(pairs []Pair) (size int64) {
-	for _, pair := range pairs {
-		size += f.size[pair.Over]
-	}
-	return size
 }

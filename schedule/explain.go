@@ -83,8 +83,8 @@ func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainO
 	}
 	f := flatten(p)
 	x := &Explanation{Peak: e.Peak, PeakStep: e.PeakStep, PeakNode: -1}
-	ran := make([]bool, f.nodes)
-	if f.nodes > 0 {
+	ran := make([]bool, f.Nodes)
+	if f.Nodes > 0 {
 		x.PeakNode = order[e.PeakStep]
 		for _, v := range order[:e.PeakStep] {
 			ran[v] = true
@@ -98,7 +98,7 @@ func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainO
 		x.Proofs = append(x.Proofs, w.proof(c))
 	}
 	if len(certificates) == 0 {
-		x.Bound, _ = f.lowerBound()
+		x.Bound, _ = lowerBound(f)
 	}
 	x.Relief, err = x.relief(p, order, opt)
 	return x, err

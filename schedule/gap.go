@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // gap is what a search knows about a net: the best order so far and the
 // greatest bound, and for each node the least load in all orders seen. The last
@@ -8,7 +12,7 @@ import "slices"
 // is asked first, and none whose figure is not above the bound.
 type gap struct {
 	*search
-	g     *net
+	g     *indexed.Problem
 	best  incumbent
 	bound int64
 	proof Certificate // of the bound; Value is kept in bound
@@ -22,28 +26,28 @@ type gap struct {
 	whole func() int64
 }
 
-func (s *search) open(g *net, floor int64) *gap {
+func (s *search) open(g *indexed.Problem, floor int64) *gap {
 	p := &gap{search: s, g: g, bound: floor, proof: Certificate{Kind: KindSearch}}
-	p.ceiling = make([]int64, g.nodes)
+	p.ceiling = make([]int64, g.Nodes)
 	for v := range p.ceiling {
-		p.ceiling[v] = infinite
+		p.ceiling[v] = indexed.Infinite
 	}
-	p.asked = make([]bool, g.nodes)
+	p.asked = make([]bool, g.Nodes)
 	p.whole = func() int64 { return max(p.best.peak, floor) }
 	return p
 }
 
 // leastFirst returns the least load of a first step, where that has idle bytes
 // that no cut sees; else 0.
-func (g *net) leastFirst() int64 {
-	if g.idle == 0 {
+func leastFirst(g *indexed.Problem) int64 {
+	if g.Idle == 0 {
 		return 0
 	}
-	unread := g.waiting(nil)
-	least := infinite
-	for i := range g.nodes {
-		if v := int32(i); len(g.preds.of(v)) == 0 {
-			least = min(least, g.liveFirst()+g.idle+g.need(v, unread, 1))
+	unread := g.Unread(nil)
+	least := indexed.Infinite
+	for i := range g.Nodes {
+		if v := int32(i); len(g.Preds.Of(v)) == 0 {
+			least = min(least, g.LiveFirst()+g.Idle+g.Need(v, unread, 1))
 		}
 	}
 	return least

@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // goals finishes one thing after another: it follows the best order, but for
@@ -11,7 +13,7 @@ import (
 func (p *gap) goals() {
 	order := p.best.order
 	for range 2 {
-		order = p.settle(p.g, p.g.byGoals(order), infinite, byPlace)
+		order = p.settle(p.g, byGoals(p.g, order), indexed.Infinite, byPlace)
 		if p.see(order) || p.stop() {
 			return
 		}
@@ -23,25 +25,25 @@ func (p *gap) goals() {
 // before; that of a node is the first that it is or comes before. On layers of a
 // random network, whose outputs are added up by the hundred, this takes 12 % off
 // the peak. O(E + V log V).
-func (g *net) byGoals(order []int32) []int32 {
-	none := int32(g.nodes)
-	goal := make([]int32, g.nodes)
+func byGoals(g *indexed.Problem, order []int32) []int32 {
+	none := int32(g.Nodes)
+	goal := make([]int32, g.Nodes)
 	for v := range goal {
 		goal[v] = none
 	}
-	unread := g.waiting(nil)
-	live := g.liveFirst()
+	unread := g.Unread(nil)
+	live := g.LiveFirst()
 	var stack []int32
 	for k, v := range order {
 		before := live
-		if live = g.after(v, live, unread); live >= before || goal[v] != none {
+		if live = g.LiveAfter(v, live, unread); live >= before || goal[v] != none {
 			continue
 		}
 		goal[v] = int32(k)
 		for stack = append(stack[:0], v); len(stack) > 0; {
 			u := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
-			for _, w := range g.preds.of(u) {
+			for _, w := range g.Preds.Of(u) {
 				if goal[w] == none {
 					goal[w] = int32(k)
 					stack = append(stack, w)

@@ -3,6 +3,8 @@ package schedule
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 func TestByGoals(t *testing.T) {
@@ -12,8 +14,8 @@ func TestByGoals(t *testing.T) {
 		{"no goal", "x:1; a:2=A(x); b:2=B(x); out a, b", "a b"},
 	} {
 		p := parse(t, c.problem)
-		g := newNet(flatten(p))
-		if got := names(p, g.byGoals(g.listing())); got != c.want {
+		g := indexed.NewProblem(flatten(p))
+		if got := names(p, byGoals(g, g.Listing())); got != c.want {
 			t.Errorf("%s: %s:\n got %s\nwant %s", c.name, c.problem, got, c.want)
 		}
 	}
@@ -22,8 +24,8 @@ func TestByGoals(t *testing.T) {
 func TestByGoalsIsAnOrder(t *testing.T) {
 	for i := range randomGraphs(t, 1000) {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(i), 9)), 30)
-		g := newNet(flatten(p))
-		if order := g.byGoals(g.listing()); len(p.Nodes) > 0 {
+		g := indexed.NewProblem(flatten(p))
+		if order := byGoals(g, g.Listing()); len(p.Nodes) > 0 {
 			if _, err := p.Evaluate(order); err != nil {
 				t.Fatalf("graph %d: %v: %v", i, order, err)
 			}

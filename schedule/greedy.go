@@ -1,6 +1,9 @@
 package schedule
 
-import "github.com/onnxmem/onnxmem/internal/match"
+import (
+	"github.com/onnxmem/onnxmem/internal/match"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // Greedy returns the order that runs, at each step, the ready node that raises
 // the live bytes least. A ready node that raises them by nothing or lowers them
@@ -23,7 +26,7 @@ func Greedy(p *Problem) []int32 {
 
 // greedy is the state after some nodes have run.
 type greedy struct {
-	*flat
+	*indexed.Graph
 	order  []int32
 	ran    []bool
 	waits  []int32 // node -> tensors that it reads and that are still to be made
@@ -36,8 +39,8 @@ type greedy struct {
 
 	// Heaps of ready nodes. A node's keys only ever fall: it is pushed again
 	// with the new key, and what is left of it is skipped.
-	safe heap[ready] // raise nothing; keyed by what they need beside the live bytes
-	rest heap[ready] // keyed by delta
+	safe indexed.Heap[ready] // raise nothing; keyed by what they need beside the live bytes
+	rest indexed.Heap[ready] // keyed by delta
 }
 
 type ready struct {
@@ -45,36 +48,36 @@ type ready struct {
 	node int32
 }
 
-func newGreedy(f *flat) *greedy {
+func newGreedy(f *indexed.Graph) *greedy {
 	less := func(a, b ready) bool {
 		return a.key < b.key || a.key == b.key && a.node < b.node
 	}
 	g := &greedy{
-		flat:   f,
-		order:  make([]int32, 0, f.nodes),
-		ran:    make([]bool, f.nodes),
-		waits:  f.waits(),
-		unread: f.unread(),
-		sum:    make([]int64, len(f.size)),
-		delta:  make([]int64, f.nodes),
-		match:  match.New(len(f.size)),
-		safe:   heap[ready]{less: less},
-		rest:   heap[ready]{less: less},
+		Graph:  f,
+		order:  make([]int32, 0, f.Nodes),
+		ran:    make([]bool, f.Nodes),
+		waits:  f.Waits(),
+		unread: f.Unread(),
+		sum:    make([]int64, len(f.Size)),
+		delta:  make([]int64, f.Nodes),
+		match:  match.New(len(f.Size)),
+		safe:   indexed.Heap[ready]{Less: less},
+		rest:   indexed.Heap[ready]{Less: less},
 	}
-	for t := range f.size {
-		readers := f.readers.of(int32(t))
+	for t := range f.Size {
+		readers := f.Readers.Of(int32(t))
 		for _, r := range readers {
 			g.sum[t] += int64(r)
 		}
-		if len(readers) == 1 && !f.output[t] {
-			g.delta[readers[0]] -= f.size[t]
+		if len(readers) == 1 && !f.Output[t] {
+			g.delta[readers[0]] -= f.Size[t]
 		}
 	}
-	for i := range f.nodes {
+	for i := range f.Nodes {
 		v := int32(i)
-		for _, t := range f.made.of(v) {
-			if f.kept(t) {
-				g.delta[v] += f.size[t]
+		for _, t := range f.Makes.Of(v) {
+			if f.Kept(t) {
+				g.delta[v] += f.Size[t]
 			}
 		}
 		if g.waits[v] == 0 {
@@ -86,34 +89,34 @@ func newGreedy(f *flat) *greedy {
 
 func (g *greedy) push(v int32) {
 	if g.delta[v] <= 0 {
-		g.safe.push(ready{g.extra(v), v})
+		g.safe.Push(ready{g.extra(v), v})
 	} else {
-		g.rest.push(ready{g.delta[v], v})
+		g.rest.Push(ready{g.delta[v], v})
 	}
 }
 
 // extra returns what a node would need beside the live bytes if it ran now.
 func (g *greedy) extra(v int32) int64 {
-	size := g.workspace[v]
-	for _, t := range g.made.of(v) {
-		size += g.size[t]
+	size := g.Workspace[v]
+	for _, t := range g.Makes.Of(v) {
+		size += g.Size[t]
 	}
 	g.free = g.free[:0]
-	for _, pair := range g.pairsOf(v) {
+	for _, pair := range g.PairsOf(v) {
 		if g.unread[pair.Over] == 1 {
 			g.free = append(g.free, pair)
 		}
 	}
 	g.taken = g.match.Largest(g.taken[:0], g.free)
-	return size - g.saved(g.taken)
+	return size - g.Saved(g.taken)
 }
 
 // next takes the node to run from the heaps. The entry with a node's newest key
 // comes up before its older ones, so a node that has not run is up to date.
 func (g *greedy) next() (v int32, any bool) {
-	for _, h := range [2]*heap[ready]{&g.safe, &g.rest} {
-		for len(h.items) > 0 {
-			if v := h.pop().node; !g.ran[v] {
+	for _, h := range [2]*indexed.Heap[ready]{&g.safe, &g.rest} {
+		for len(h.Items) > 0 {
+			if v := h.Pop().node; !g.ran[v] {
 				return v, true
 			}
 		}
@@ -124,16 +127,16 @@ func (g *greedy) next() (v int32, any bool) {
 func (g *greedy) run(v int32) {
 	g.ran[v] = true
 	g.order = append(g.order, v)
-	for _, t := range g.read.of(v) {
+	for _, t := range g.Reads.Of(v) {
 		g.unread[t]--
 		g.sum[t] -= int64(v)
-		if g.unread[t] == 1 && g.size[t] > 0 && !g.output[t] {
+		if g.unread[t] == 1 && g.Size[t] > 0 && !g.Output[t] {
 			r := int32(g.sum[t])
-			g.delta[r] -= g.size[t]
+			g.delta[r] -= g.Size[t]
 			if g.waits[r] == 0 {
 				g.push(r)
 			}
 		}
 	}
-	g.flat.run(v, g.waits, g.push)
+	g.Graph.Run(v, g.waits, g.push)
 }

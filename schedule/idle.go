@@ -4,12 +4,12 @@ package schedule
 // first and after the last step, and a load that no order escapes.
 func (c *contraction) ends() {
 	g := c.g
-	c.first, c.last = g.liveFirst(), g.liveLast()
-	for i := range g.nodes {
+	c.first, c.last = g.LiveFirst(), g.LiveLast()
+	for i := range g.Nodes {
 		v := int32(i)
-		load := g.base + g.trans[v] - c.mostGiven(v)
-		for _, t := range g.reads.of(v) {
-			load += g.size[t]
+		load := g.Base + g.Transient[v] - c.mostGiven(v)
+		for _, t := range g.Reads.Of(v) {
+			load += g.Size[t]
 		}
 		c.escape = max(c.escape, load)
 	}

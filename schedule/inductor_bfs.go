@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // EarliestInputsFirst returns the order topological_sort_bfs of PyTorch Inductor
 // (torch/_inductor/memory.py): it runs the ready node whose inputs were made
@@ -10,33 +14,33 @@ import "slices"
 // O(E log V), and for each comparison the items that two keys share.
 func EarliestInputsFirst(p *Problem) []int32 {
 	f := flatten(p)
-	steps := f.precedence() // turned into steps when a node becomes ready
-	preds := lists{steps.start, slices.Clone(steps.items)}
-	step := make([]int32, f.nodes)
-	ready := heap[int32]{less: func(a, b int32) bool {
-		c := slices.Compare(steps.of(a), steps.of(b))
+	steps := f.Precedence() // turned into steps when a node becomes ready
+	preds := indexed.Lists{Start: steps.Start, Items: slices.Clone(steps.Items)}
+	step := make([]int32, f.Nodes)
+	ready := indexed.Heap[int32]{Less: func(a, b int32) bool {
+		c := slices.Compare(steps.Of(a), steps.Of(b))
 		return c < 0 || c == 0 && a < b
 	}}
 	push := func(v int32) {
-		key := steps.of(v)
-		for i, u := range preds.of(v) {
+		key := steps.Of(v)
+		for i, u := range preds.Of(v) {
 			key[i] = step[u]
 		}
 		slices.Sort(key)
-		ready.push(v)
+		ready.Push(v)
 	}
-	waits := f.waits()
+	waits := f.Waits()
 	for v, n := range waits {
 		if n == 0 {
 			push(int32(v))
 		}
 	}
-	order := make([]int32, 0, f.nodes)
-	for len(ready.items) > 0 {
-		v := ready.pop()
+	order := make([]int32, 0, f.Nodes)
+	for len(ready.Items) > 0 {
+		v := ready.Pop()
 		step[v] = int32(len(order))
 		order = append(order, v)
-		f.run(v, waits, push)
+		f.Run(v, waits, push)
 	}
 	return order
 }

@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // SmallestFirst returns the order topological_sort_dfs of PyTorch Inductor
@@ -13,24 +15,24 @@ import (
 // the smaller index. O(E log V).
 func SmallestFirst(p *Problem) []int32 {
 	f := flatten(p)
-	touched := make([]int64, f.nodes)
+	touched := make([]int64, f.Nodes)
 	for i := range touched {
 		v := int32(i)
-		for _, t := range f.made.of(v) {
-			touched[v] += f.size[t]
+		for _, t := range f.Makes.Of(v) {
+			touched[v] += f.Size[t]
 		}
-		for _, t := range f.read.of(v) {
-			touched[v] += f.size[t]
+		for _, t := range f.Reads.Of(v) {
+			touched[v] += f.Size[t]
 		}
 	}
 	least := func(a, b int32) int {
 		return cmp.Or(cmp.Compare(touched[a], touched[b]), cmp.Compare(a, b))
 	}
-	roots := ascending(f.nodes)
+	roots := indexed.Ascending(f.Nodes)
 	slices.SortFunc(roots, least)
-	needs := f.precedence()
-	for v := range int32(f.nodes) {
-		slices.SortFunc(needs.of(v), least)
+	needs := f.Precedence()
+	for v := range int32(f.Nodes) {
+		slices.SortFunc(needs.Of(v), least)
 	}
 	return postOrder(roots, needs)
 }

@@ -11,17 +11,17 @@ package schedule
 // O(E + V log V).
 func SizePriority(p *Problem) []int32 {
 	f := flatten(p)
-	adds := make([]int64, f.nodes)
+	adds := make([]int64, f.Nodes)
 	for i := range adds {
 		v := int32(i)
-		for _, t := range f.made.of(v) {
-			adds[v] += f.size[t]
+		for _, t := range f.Makes.Of(v) {
+			adds[v] += f.Size[t]
 		}
-		for _, t := range f.read.of(v) {
-			adds[v] -= f.size[t] / int64(len(f.readers.of(t)))
+		for _, t := range f.Reads.Of(v) {
+			adds[v] -= f.Size[t] / int64(len(f.Readers.Of(t)))
 		}
 	}
-	return f.kahn(func(a, b int32) bool {
+	return kahn(f, func(a, b int32) bool {
 		return adds[a] < adds[b] || adds[a] == adds[b] && a < b
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strconv"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // WriteLP writes the search for an order of the smallest peak as an integer
@@ -38,8 +40,8 @@ func WriteLP(w io.Writer, p *Problem) error {
 		return err
 	}
 	f := flatten(p)
-	l := &lp{flat: f, problem: p, w: bufio.NewWriter(w), unit: f.unit()}
-	l.first, l.last = f.spans()
+	l := &lp{Graph: f, problem: p, w: bufio.NewWriter(w), unit: unit(f)}
+	l.first, l.last = spans(f)
 	l.header()
 	l.rows()
 	l.columns()
@@ -48,7 +50,7 @@ func WriteLP(w io.Writer, p *Problem) error {
 
 // lp writes one program.
 type lp struct {
-	*flat
+	*indexed.Graph
 	problem     *Problem
 	w           *bufio.Writer
 	unit        int64
@@ -57,8 +59,8 @@ type lp struct {
 }
 
 // unit returns the greatest common divisor of all sizes, or 1.
-func (f *flat) unit() (unit int64) {
-	for _, list := range [2][]int64{f.size, f.workspace} {
+func unit(f *indexed.Graph) (unit int64) {
+	for _, list := range [2][]int64{f.Size, f.Workspace} {
 		for _, x := range list {
 			for x != 0 {
 				unit, x = x, unit%x
@@ -71,21 +73,21 @@ func (f *flat) unit() (unit int64) {
 // spans returns the first and the last step at which each node can run: as many
 // nodes must run before it as it has ancestors. It counts them for 64 nodes at a
 // time.
-func (f *flat) spans() (first, last []int) {
-	first, last = make([]int, f.nodes), make([]int, f.nodes)
-	order := f.breadthFirst()
-	preds := f.precedence()
-	reach := make([]uint64, f.nodes) // node -> which of the 64 are its ancestors
-	for from := 0; from < f.nodes; from += 64 {
+func spans(f *indexed.Graph) (first, last []int) {
+	first, last = make([]int, f.Nodes), make([]int, f.Nodes)
+	order := breadthFirst(f)
+	preds := f.Precedence()
+	reach := make([]uint64, f.Nodes) // node -> which of the 64 are its ancestors
+	for from := 0; from < f.Nodes; from += 64 {
 		clear(reach)
 		for _, v := range order {
-			for _, u := range preds.of(v) {
+			for _, u := range preds.Of(v) {
 				reach[v] |= reach[u]
 				if i := int(u) - from; i >= 0 && i < 64 {
 					reach[v] |= 1 << i
 				}
 			}
-			for i := range min(64, f.nodes-from) {
+			for i := range min(64, f.Nodes-from) {
 				if reach[v]>>i&1 == 1 {
 					first[v]++
 					last[from+i]++
@@ -94,7 +96,7 @@ func (f *flat) spans() (first, last []int) {
 		}
 	}
 	for v := range last {
-		last[v] = f.nodes - 1 - last[v]
+		last[v] = f.Nodes - 1 - last[v]
 	}
 	return first, last
 }
@@ -104,15 +106,15 @@ func (f *flat) spans() (first, last []int) {
 // step is what no node makes. Where the second is empty, to < from.
 func (l *lp) lifetime(t int32) (may, must [2]int) {
 	may, must = [2]int{0, -1}, [2]int{0, -1}
-	if m := l.producer[t]; m >= 0 {
+	if m := l.Producer[t]; m >= 0 {
 		may[0], must[0] = l.first[m]+1, l.last[m]+1
 	}
-	for _, r := range l.readers.of(t) {
+	for _, r := range l.Readers.Of(t) {
 		may[1] = max(may[1], l.last[r])
 		must[1] = max(must[1], l.first[r])
 	}
-	if l.output[t] {
-		may[1], must[1] = l.nodes-1, l.nodes-1
+	if l.Output[t] {
+		may[1], must[1] = l.Nodes-1, l.Nodes-1
 	}
 	return may, must
 }
@@ -148,32 +150,32 @@ func (l *lp) ran(coef int64, v int32, step int) {
 }
 
 func (l *lp) header() {
-	fmt.Fprintf(l.w, "\\ The smallest peak of %.64q: %d nodes, %d tensors, %d in-place pairs.\n", l.problem.Name, l.nodes, len(l.size), len(l.pairs))
+	fmt.Fprintf(l.w, "\\ The smallest peak of %.64q: %d nodes, %d tensors, %d in-place pairs.\n", l.problem.Name, l.Nodes, len(l.Size), len(l.Pairs))
 	fmt.Fprintf(l.w, "\\ OLLA (Steiner et al. 2022), equations 1-5 and 10-14. One unit is %d bytes.\n", l.unit)
-	for v := range l.nodes {
+	for v := range l.Nodes {
 		fmt.Fprintf(l.w, "\\ x%d_*: %s\n", v, l.problem.node(int32(v)))
 	}
-	for k, pair := range l.pairs {
+	for k, pair := range l.Pairs {
 		fmt.Fprintf(l.w, "\\ y%d_*: %s over %s\n", k, l.problem.tensor(pair.Result), l.problem.tensor(pair.Over))
 	}
 	fmt.Fprintln(l.w, "Minimize\n peak: peak\nSubject To")
 }
 
 func (l *lp) rows() {
-	for t, size := range l.size {
+	for t, size := range l.Size {
 		if size > 0 {
 			l.tensorRows(int32(t))
 		}
 	}
 	l.precedenceRows()
-	for v := range int32(l.nodes) {
+	for v := range int32(l.Nodes) {
 		for step := l.first[v]; step <= l.last[v]; step++ {
 			l.runs(1, v, step)
 		}
 		l.end("=", 1, "c3", int(v))
 	}
-	for step := range l.nodes {
-		for v := range int32(l.nodes) {
+	for step := range l.Nodes {
+		for v := range int32(l.Nodes) {
 			l.runs(1, v, step)
 		}
 		l.end("=", 1, "s", step)
@@ -185,7 +187,7 @@ func (l *lp) rows() {
 // tensorRows writes equations 1, 2 and 4 of a tensor, and 12 of an output.
 func (l *lp) tensorRows(t int32) {
 	may, must := l.lifetime(t)
-	m := l.producer[t]
+	m := l.Producer[t]
 	for step := may[0]; step <= may[1]; step++ {
 		if m >= 0 && step <= l.last[m] {
 			l.held(1, t, step)
@@ -201,14 +203,14 @@ func (l *lp) tensorRows(t int32) {
 			l.end("<=", 0, "c2", int(t), step)
 		}
 	}
-	for _, r := range l.readers.of(t) {
+	for _, r := range l.Readers.Of(t) {
 		for step := l.first[r]; step <= l.last[r]; step++ {
 			l.runs(1, r, step)
 			l.held(-1, t, step)
 			l.end("<=", 0, "c4", int(t), int(r), step)
 		}
 	}
-	if end := l.nodes - 1; l.output[t] && m >= 0 && l.last[m] == end {
+	if end := l.Nodes - 1; l.Output[t] && m >= 0 && l.last[m] == end {
 		l.held(1, t, end)
 		l.runs(1, m, end)
 		l.end("=", 1, "c12", int(t))
@@ -218,12 +220,12 @@ func (l *lp) tensorRows(t int32) {
 // precedenceRows writes what tensors without bytes ask for, where no tensor with
 // bytes asks for the same.
 func (l *lp) precedenceRows() {
-	asked := make([]int32, l.nodes) // node -> 1 + the last reader that waits for it
-	for r := range int32(l.nodes) {
+	asked := make([]int32, l.Nodes) // node -> 1 + the last reader that waits for it
+	for r := range int32(l.Nodes) {
 		for _, bytes := range []bool{true, false} {
-			for _, t := range l.read.of(r) {
-				m := l.producer[t]
-				if m < 0 || asked[m] == r+1 || l.size[t] > 0 != bytes {
+			for _, t := range l.Reads.Of(r) {
+				m := l.Producer[t]
+				if m < 0 || asked[m] == r+1 || l.Size[t] > 0 != bytes {
 					continue
 				}
 				asked[m] = r + 1
@@ -243,8 +245,8 @@ func (l *lp) precedenceRows() {
 // takes adds coef if a pair is taken at a step. It cannot be before the other
 // readers of what is written over can have run.
 func (l *lp) takes(coef int64, k, step int) {
-	pair := l.pairs[k]
-	for _, r := range l.readers.of(pair.Over) {
+	pair := l.Pairs[k]
+	for _, r := range l.Readers.Of(pair.Over) {
 		if r != pair.Node && step <= l.first[r] {
 			return
 		}
@@ -257,9 +259,9 @@ func (l *lp) takes(coef int64, k, step int) {
 // pairRows lets a node take a matching of its pairs at its step, of those whose
 // tensor no other node is still to read.
 func (l *lp) pairRows() {
-	for k, pair := range l.pairs {
+	for k, pair := range l.Pairs {
 		for step := l.first[pair.Node]; step <= l.last[pair.Node]; step++ {
-			for _, r := range l.readers.of(pair.Over) {
+			for _, r := range l.Readers.Of(pair.Over) {
 				if r != pair.Node && step <= l.last[r] {
 					l.takes(1, k, step)
 					if l.row.count > 0 {
@@ -272,11 +274,11 @@ func (l *lp) pairRows() {
 				func(p Pair) int32 { return p.Result },
 				func(p Pair) int32 { return p.Over },
 			} {
-				if slices.ContainsFunc(l.pairsOf(pair.Node)[:k-int(l.pairStart[pair.Node])], func(p Pair) bool { return same(p) == same(pair) }) {
+				if slices.ContainsFunc(l.PairsOf(pair.Node)[:k-int(l.PairStart[pair.Node])], func(p Pair) bool { return same(p) == same(pair) }) {
 					continue // the first of them speaks for all
 				}
-				for j := int(l.pairStart[pair.Node]); j < int(l.pairStart[pair.Node+1]); j++ {
-					if same(l.pairs[j]) == same(pair) {
+				for j := int(l.PairStart[pair.Node]); j < int(l.PairStart[pair.Node+1]); j++ {
+					if same(l.Pairs[j]) == same(pair) {
 						l.takes(1, j, step)
 					}
 				}
@@ -291,31 +293,31 @@ func (l *lp) pairRows() {
 
 // loadRows writes equation 13. Without nodes, the inputs are the load.
 func (l *lp) loadRows() {
-	_, idle := l.inputs()
-	for step := range max(1, l.nodes) {
+	_, idle := l.InputBytes()
+	for step := range max(1, l.Nodes) {
 		if step == 0 {
 			l.row.constant = idle / l.unit
 		}
-		for v := range int32(l.nodes) {
-			need := l.workspace[v]
-			for _, t := range l.made.of(v) {
-				need += l.size[t]
+		for v := range int32(l.Nodes) {
+			need := l.Workspace[v]
+			for _, t := range l.Makes.Of(v) {
+				need += l.Size[t]
 			}
 			if need > 0 {
 				l.runs(need/l.unit, v, step)
 			}
 		}
-		for t, size := range l.size {
+		for t, size := range l.Size {
 			switch {
 			case size == 0:
-			case l.nodes > 0:
+			case l.Nodes > 0:
 				l.held(size/l.unit, int32(t), step)
-			case l.output[t]:
+			case l.Output[t]:
 				l.row.constant += size / l.unit
 			}
 		}
-		for k, pair := range l.pairs {
-			l.takes(-l.size[pair.Over]/l.unit, k, step)
+		for k, pair := range l.Pairs {
+			l.takes(-l.Size[pair.Over]/l.unit, k, step)
 		}
 		l.row.text(-1, "peak")
 		l.end("<=", 0, "c13", step)
@@ -325,7 +327,7 @@ func (l *lp) loadRows() {
 // columns says what kinds the variables are.
 func (l *lp) columns() {
 	fmt.Fprintln(l.w, "Bounds")
-	for t, size := range l.size {
+	for t, size := range l.Size {
 		may, must := l.lifetime(int32(t))
 		for step := may[0]; size > 0 && step <= may[1]; step++ {
 			if step < must[0] || step > must[1] {
@@ -334,7 +336,7 @@ func (l *lp) columns() {
 		}
 	}
 	fmt.Fprintln(l.w, "Binaries")
-	for v := range l.nodes {
+	for v := range l.Nodes {
 		for step := l.first[v]; step <= l.last[v]; step++ {
 			fmt.Fprintf(l.w, " x%d_%d\n", v, step)
 		}

@@ -166,14 +166,14 @@ func TestOrdersSolveTheLP(t *testing.T) {
 		}
 		rows := readLP(t, b.String())
 		f := flatten(p)
-		draw := make([]int64, f.nodes)
+		draw := make([]int64, f.Nodes)
 		for v := range draw {
 			draw[v] = r.Int64()
 		}
-		order := f.kahn(func(a, b int32) bool { return draw[a] < draw[b] })
-		e := f.evaluate(order, AllPairs)
-		value := map[string]int64{"peak": e.Peak / f.unit()}
-		step := make([]int, f.nodes)
+		order := kahn(f, func(a, b int32) bool { return draw[a] < draw[b] })
+		e := evaluate(f, order, AllPairs)
+		value := map[string]int64{"peak": e.Peak / unit(f)}
+		step := make([]int, f.Nodes)
 		name := func(kind string, i, step int) string { return kind + strconv.Itoa(i) + "_" + strconv.Itoa(step) }
 		for s, v := range order {
 			step[v] = s
@@ -186,16 +186,16 @@ func TestOrdersSolveTheLP(t *testing.T) {
 			}
 		}
 		var held, saved []string
-		for t := range f.size {
+		for t := range f.Size {
 			from, to := 0, -1
-			if m := f.producer[t]; m >= 0 {
+			if m := f.Producer[t]; m >= 0 {
 				from = step[m] + 1
 			}
-			for _, r := range f.readers.of(int32(t)) {
+			for _, r := range f.Readers.Of(int32(t)) {
 				to = max(to, step[r])
 			}
-			if f.output[t] {
-				to = f.nodes - 1
+			if f.Output[t] {
+				to = f.Nodes - 1
 			}
 			for s := from; s <= to; s++ {
 				value[name("p", t, s)] = 1
@@ -204,7 +204,7 @@ func TestOrdersSolveTheLP(t *testing.T) {
 				}
 			}
 		}
-		for k, pair := range f.pairs {
+		for k, pair := range f.Pairs {
 			y := name("y", k, step[pair.Node])
 			if slices.Contains(e.Taken, pair) {
 				value[y] = 1
@@ -257,15 +257,15 @@ func TestCrosscheckProblems(t *testing.T) {
 func TestSpans(t *testing.T) {
 	for _, p := range []*Problem{layered(200), transformer(150)} {
 		f := flatten(p)
-		first, last := f.spans()
-		preds := f.precedence()
-		for v := range int32(f.nodes) {
+		first, last := spans(f)
+		preds := f.Precedence()
+		for v := range int32(f.Nodes) {
 			ancestors := map[int32]bool{}
 			todo := []int32{v}
 			for len(todo) > 0 {
 				u := todo[0]
 				todo = todo[1:]
-				for _, w := range preds.of(u) {
+				for _, w := range preds.Of(u) {
 					if !ancestors[w] {
 						ancestors[w] = true
 						todo = append(todo, w)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // LeastPeakFirst returns the order topological_sort_lpmf of PyTorch Inductor
@@ -26,54 +28,54 @@ import (
 // sorted by size: O((E + V) log V).
 func LeastPeakFirst(p *Problem) []int32 {
 	f := flatten(p)
-	takes := make([]int64, f.nodes)
-	adds := make([]int64, f.nodes) // takes, less what would be freed now
-	users := f.unread()
+	takes := make([]int64, f.Nodes)
+	adds := make([]int64, f.Nodes) // takes, less what would be freed now
+	users := f.Unread()
 	var live, outputs int64
-	for t, size := range f.size {
-		v := f.producer[t]
+	for t, size := range f.Size {
+		v := f.Producer[t]
 		if v >= 0 {
 			takes[v] += size
 			adds[v] += size
-		} else if len(f.readers.of(int32(t))) > 0 {
+		} else if len(f.Readers.Of(int32(t))) > 0 {
 			live += size
 		}
 		switch {
-		case f.output[t]:
+		case f.Output[t]:
 			outputs += size
 			users[t]++ // the graph itself: never freed
 		case users[t] == 0 && v >= 0:
 			adds[v] -= size
 		case users[t] == 1:
-			adds[f.readers.of(int32(t))[0]] -= size
+			adds[f.Readers.Of(int32(t))[0]] -= size
 		}
 	}
 	most := max(live, outputs)
 
 	ready := newBySize(takes, adds)
-	waits := f.waits()
+	waits := f.Waits()
 	for v, n := range waits {
 		if n == 0 {
 			ready.set(int32(v), int32(v))
 		}
 	}
-	order := make([]int32, 0, f.nodes)
-	for len(order) < f.nodes {
+	order := make([]int32, 0, f.Nodes)
+	for len(order) < f.Nodes {
 		v := ready.best(most - live)
 		ready.set(v, none)
 		order = append(order, v)
 		most = max(most, live+takes[v])
 		live += adds[v]
-		for _, t := range f.read.of(v) {
-			if users[t]--; users[t] != 1 || f.output[t] {
+		for _, t := range f.Reads.Of(v) {
+			if users[t]--; users[t] != 1 || f.Output[t] {
 				continue
 			}
-			for _, r := range f.readers.of(t) {
-				adds[r] -= f.size[t] // of those that have run it says nothing more
+			for _, r := range f.Readers.Of(t) {
+				adds[r] -= f.Size[t] // of those that have run it says nothing more
 				ready.renew(r)
 			}
 		}
-		f.run(v, waits, func(r int32) { ready.set(r, r) })
+		f.Run(v, waits, func(r int32) { ready.set(r, r) })
 	}
 	return order
 }
@@ -95,7 +97,7 @@ func newBySize(size, adds []int64) *bySize {
 	for b.leaves < len(size) {
 		b.leaves *= 2
 	}
-	order := ascending(len(size))
+	order := indexed.Ascending(len(size))
 	slices.SortFunc(order, func(x, y int32) int {
 		return cmp.Or(cmp.Compare(size[x], size[y]), cmp.Compare(x, y))
 	})

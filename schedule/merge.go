@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // forward merges w into its predecessor u, to run right after it, if
 //
@@ -37,8 +41,8 @@ func (c *contraction) forward(u, w int32) bool {
 		if left <= 0 {
 			break
 		}
-		if !g.output[t] && c.allPrecede(c.readers[t], w, u) {
-			left -= g.size[t]
+		if !g.Output[t] && c.allPrecede(c.readers[t], w, u) {
+			left -= g.Size[t]
 		}
 	}
 	if left > 0 {
@@ -98,13 +102,13 @@ func (c *contraction) backward(u, w int32) bool {
 	late := c.outs[u]
 	var undecided []int32
 	for _, t := range c.reads[u] {
-		if c.g.output[t] {
+		if c.g.Output[t] {
 			continue
 		}
 		switch never, surely := c.freedBefore(u, w, t); {
 		case never:
 		case surely:
-			late -= c.g.size[t]
+			late -= c.g.Size[t]
 		case !c.useCredits:
 			return false
 		default:
@@ -133,8 +137,8 @@ func (c *contraction) canWait(u, w int32) bool {
 	}
 	low := c.outs[u]
 	for _, t := range c.reads[u] {
-		if !g.output[t] && mayFree(t) {
-			if low -= g.size[t]; low < 0 {
+		if !g.Output[t] && mayFree(t) {
+			if low -= g.Size[t]; low < 0 {
 				return false
 			}
 		}
@@ -145,7 +149,7 @@ func (c *contraction) canWait(u, w int32) bool {
 	}
 	for _, t := range c.credits[u] {
 		if over > 0 && mayFree(t) {
-			over -= g.size[t]
+			over -= g.Size[t]
 		}
 	}
 	return over <= 0 || over <= c.atLeast(c.pairs[u], mayFree)
@@ -175,7 +179,7 @@ func (c *contraction) freedBefore(u, w, t int32) (never, surely bool) {
 
 func (c *contraction) sum(tensors []int32) (size int64) {
 	for _, t := range tensors {
-		size += c.g.size[t]
+		size += c.g.Size[t]
 	}
 	return size
 }
@@ -193,12 +197,12 @@ func (c *contraction) mostGiven(v int32) int64 {
 
 // atMost sums the results of pairs, which are listed by result, over tensors
 // that count.
-func (c *contraction) atMost(pairs []pairing, counts func(int32) bool) (size int64) {
+func (c *contraction) atMost(pairs []indexed.InPlacePair, counts func(int32) bool) (size int64) {
 	last := int32(-1)
 	for _, pair := range pairs {
-		if pair.result != last && counts(pair.over) {
-			last = pair.result
-			size += pair.size
+		if pair.Result != last && counts(pair.Over) {
+			last = pair.Result
+			size += pair.Size
 		}
 	}
 	return size
@@ -206,13 +210,13 @@ func (c *contraction) atMost(pairs []pairing, counts func(int32) bool) (size int
 
 // atLeast sums the results of some pairs that can be given together, over tensors
 // that count.
-func (c *contraction) atLeast(pairs []pairing, counts func(int32) bool) (size int64) {
-	var given []pairing
+func (c *contraction) atLeast(pairs []indexed.InPlacePair, counts func(int32) bool) (size int64) {
+	var given []indexed.InPlacePair
 	for _, p := range pairs {
-		taken := func(q pairing) bool { return q.result == p.result || q.over == p.over }
-		if !slices.ContainsFunc(given, taken) && counts(p.over) {
+		taken := func(q indexed.InPlacePair) bool { return q.Result == p.Result || q.Over == p.Over }
+		if !slices.ContainsFunc(given, taken) && counts(p.Over) {
 			given = append(given, p)
-			size += p.size
+			size += p.Size
 		}
 	}
 	return size
@@ -221,7 +225,7 @@ func (c *contraction) atLeast(pairs []pairing, counts func(int32) bool) (size in
 // release drops the savings of v over tensors that are not kept.
 func (c *contraction) release(v int32, keep func(t int32) bool) {
 	c.credits[v] = slices.DeleteFunc(c.credits[v], func(t int32) bool { return !keep(t) })
-	c.pairs[v] = slices.DeleteFunc(c.pairs[v], func(p pairing) bool { return !keep(p.over) })
+	c.pairs[v] = slices.DeleteFunc(c.pairs[v], func(p indexed.InPlacePair) bool { return !keep(p.Over) })
 }
 
 // merge makes u then w one node under the number k, u or w.
@@ -229,7 +233,7 @@ func (c *contraction) merge(u, w, k int32, trans int64) {
 	gone := u + w - k
 	var own []int32
 	for _, t := range c.reads[w] {
-		if m := c.g.maker[t]; m >= 0 && c.now(m) == u {
+		if m := c.g.Maker[t]; m >= 0 && c.now(m) == u {
 			own = append(own, t)
 		}
 	}
@@ -271,7 +275,7 @@ func (c *contraction) settleCredits(k int32) {
 		if len(c.readers[t]) > 1 {
 			return false
 		}
-		c.trans[k] -= c.g.size[t]
+		c.trans[k] -= c.g.Size[t]
 		return true
 	})
 }
@@ -285,8 +289,8 @@ func (c *contraction) bury(k int32, own []int32) {
 		c.readers[t] = without(c.readers[t], k)
 		c.reads[k] = without(c.reads[k], t)
 		c.soleReader(t, 1)
-		if c.dead[t] = len(c.readers[t]) == 0 && !c.g.output[t]; c.dead[t] {
-			c.outs[k] -= c.g.size[t]
+		if c.dead[t] = len(c.readers[t]) == 0 && !c.g.Output[t]; c.dead[t] {
+			c.outs[k] -= c.g.Size[t]
 		} else {
 			c.release(k, func(x int32) bool { return x != t })
 		}
@@ -295,16 +299,16 @@ func (c *contraction) bury(k int32, own []int32) {
 
 // soleReader counts a tensor, once more or less, for the reader that it has alone.
 func (c *contraction) soleReader(t int32, times int64) {
-	if len(c.readers[t]) == 1 && !c.g.output[t] {
-		c.sole[c.readers[t][0]] += times * c.g.size[t]
+	if len(c.readers[t]) == 1 && !c.g.Output[t] {
+		c.sole[c.readers[t][0]] += times * c.g.Size[t]
 	}
 }
 
 // claimedAlone returns the bytes that v alone reads and claims.
 func (c *contraction) claimedAlone(v int32) (size int64) {
 	alone := func(t int32) int64 {
-		if t >= 0 && len(c.readers[t]) == 1 && !c.g.output[t] {
-			return c.g.size[t]
+		if t >= 0 && len(c.readers[t]) == 1 && !c.g.Output[t] {
+			return c.g.Size[t]
 		}
 		return 0
 	}
@@ -312,8 +316,8 @@ func (c *contraction) claimedAlone(v int32) (size int64) {
 		size += alone(t)
 	}
 	for i, pair := range c.pairs[v] {
-		if !slices.ContainsFunc(c.pairs[v][:i], func(p pairing) bool { return p.over == pair.over }) {
-			size += alone(pair.over)
+		if !slices.ContainsFunc(c.pairs[v][:i], func(p indexed.InPlacePair) bool { return p.Over == pair.Over }) {
+			size += alone(pair.Over)
 		}
 	}
 	return size

@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // orders returns up to five different orders of the smallest peak: program order
@@ -10,17 +12,17 @@ import (
 // placement makes of them: of equal peak, their arenas differ by up to 4 %, and
 // neither the area nor the distance from program order says which is the
 // smallest. So they are for the caller to place. Each costs a walk, O(E log V).
-func (s *search) orders(g *net, found, program []int32) [][]int32 {
-	s.loads = g.loads(found, s.loads)
-	peak, _ := peakOf(s.loads)
+func (s *search) orders(g *indexed.Problem, found, program []int32) [][]int32 {
+	s.loads = g.Loads(found, s.loads)
+	peak, _ := indexed.Peak(s.loads)
 	type candidate struct {
 		order []int32
 		area  int64
 	}
 	var all []candidate
 	add := func(order []int32) {
-		s.loads = g.loads(order, s.loads)
-		if p, _ := peakOf(s.loads); p > peak {
+		s.loads = g.Loads(order, s.loads)
+		if p, _ := indexed.Peak(s.loads); p > peak {
 			return
 		}
 		if !slices.ContainsFunc(all, func(c candidate) bool { return slices.Equal(c.order, order) }) {

@@ -1,5 +1,7 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+
 // parter makes a net of some nodes of another, in buffers that it keeps.
 type parter struct {
 	where  []int32 // node -> its place in the part, or before or after
@@ -14,8 +16,8 @@ const (
 )
 
 // all sets where every node runs relative to the part.
-func (p *parter) all(g *net, where int32) {
-	p.where = resize(p.where, g.nodes)
+func (p *parter) all(g *indexed.Problem, where int32) {
+	p.where = indexed.Resize(p.where, g.Nodes)
 	for i := range p.where {
 		p.where[i] = where
 	}
@@ -26,51 +28,51 @@ func (p *parter) all(g *net, where int32) {
 // right before the part. A tensor that is live throughout counts into the base.
 // A saving over a tensor that is read after the part, or is an output, is void;
 // one whose other readers ran before is always given.
-func (p *parter) part(g *net, nodes []int32, live int64) *net {
-	h := &net{nodes: len(nodes), base: live, trans: make([]int64, len(nodes)), match: g.match}
+func (p *parter) part(g *indexed.Problem, nodes []int32, live int64) *indexed.Problem {
+	h := &indexed.Problem{Nodes: len(nodes), Base: live, Transient: make([]int64, len(nodes)), Matcher: g.Matcher}
 	for i, v := range nodes {
 		p.where[v] = int32(i)
-		h.trans[i] = g.trans[v]
+		h.Transient[i] = g.Transient[v]
 	}
 	edges := 0
 	for _, v := range nodes {
-		edges += len(g.preds.of(v))
+		edges += len(g.Preds.Of(v))
 	}
-	h.preds = lists{make([]int32, 1, len(nodes)+1), make([]int32, 0, edges)}
+	h.Preds = indexed.Lists{Start: make([]int32, 1, len(nodes)+1), Items: make([]int32, 0, edges)}
 	for _, v := range nodes {
-		for _, u := range g.preds.of(v) {
+		for _, u := range g.Preds.Of(v) {
 			if x := p.where[u]; x >= 0 {
-				h.preds.items = append(h.preds.items, x)
+				h.Preds.Items = append(h.Preds.Items, x)
 			}
 		}
-		h.preds.add()
+		h.Preds.Add()
 	}
-	h.succs = h.preds.turned(h.nodes)
-	p.tensor = resize(p.tensor, len(g.size))
-	if len(p.seen) < len(g.size) {
-		p.seen, p.now = make([]int32, len(g.size)), 0
+	h.Succs = h.Preds.Inverse(h.Nodes)
+	p.tensor = indexed.Resize(p.tensor, len(g.Size))
+	if len(p.seen) < len(g.Size) {
+		p.seen, p.now = make([]int32, len(g.Size)), 0
 	}
 	p.now++
 	for i, v := range nodes {
-		for _, t := range g.makes.of(v) {
+		for _, t := range g.Makes.Of(v) {
 			p.made(g, h, t, int32(i))
 		}
-		for _, t := range g.reads.of(v) {
+		for _, t := range g.Reads.Of(v) {
 			p.read(g, h, t)
 		}
 	}
-	h.finishTensors()
-	if g.saver != nil {
+	h.FinishTensors()
+	if g.SavingsAt != nil {
 		p.savers(g, h, nodes)
 	}
 	return h
 }
 
-func (p *parter) made(g, h *net, t, maker int32) {
-	output := g.output[t]
-	for _, r := range g.readers.of(t) {
+func (p *parter) made(g, h *indexed.Problem, t, maker int32) {
+	output := g.Output[t]
+	for _, r := range g.Readers.Of(t) {
 		if x := p.where[r]; x >= 0 {
-			h.readers.items = append(h.readers.items, x)
+			h.Readers.Items = append(h.Readers.Items, x)
 		} else {
 			output = true
 		}
@@ -80,72 +82,72 @@ func (p *parter) made(g, h *net, t, maker int32) {
 
 // read adds an input of the part, when its first reader is met. What is read
 // after the part or is an output stays in the base.
-func (p *parter) read(g, h *net, t int32) {
-	if m := g.maker[t]; p.seen[t] == p.now || m >= 0 && p.where[m] >= 0 || g.output[t] {
+func (p *parter) read(g, h *indexed.Problem, t int32) {
+	if m := g.Maker[t]; p.seen[t] == p.now || m >= 0 && p.where[m] >= 0 || g.Output[t] {
 		return
 	}
-	from := len(h.readers.items)
-	for _, r := range g.readers.of(t) {
+	from := len(h.Readers.Items)
+	for _, r := range g.Readers.Of(t) {
 		switch x := p.where[r]; {
 		case x >= 0:
-			h.readers.items = append(h.readers.items, x)
+			h.Readers.Items = append(h.Readers.Items, x)
 		case x == after:
-			h.readers.items = h.readers.items[:from]
+			h.Readers.Items = h.Readers.Items[:from]
 			p.seen[t], p.tensor[t] = p.now, before // in the base: not looked at again
 			return
 		}
 	}
-	h.base -= g.size[t]
+	h.Base -= g.Size[t]
 	p.place(g, h, t, -1, false)
 }
 
-func (p *parter) place(g, h *net, t, maker int32, output bool) {
+func (p *parter) place(g, h *indexed.Problem, t, maker int32, output bool) {
 	p.seen[t] = p.now
-	p.tensor[t] = h.addTensor(g.size[t], maker, output, nil)
+	p.tensor[t] = h.AddTensor(g.Size[t], maker, output, nil)
 }
 
 // savers takes over what still can be saved.
-func (p *parter) savers(g, h *net, nodes []int32) {
-	holds := func(t int32) bool { return p.seen[t] == p.now && p.tensor[t] >= 0 && !h.output[p.tensor[t]] }
+func (p *parter) savers(g, h *indexed.Problem, nodes []int32) {
+	holds := func(t int32) bool { return p.seen[t] == p.now && p.tensor[t] >= 0 && !h.Output[p.tensor[t]] }
 	for i, v := range nodes {
-		if g.saver[v] == 0 {
+		if g.SavingsAt[v] == 0 {
 			continue
 		}
-		old := &g.savers[g.saver[v]-1]
-		s := saver{choices: make([][]saving, len(old.choices)), many: old.many}
-		for k, choice := range old.choices {
+		old := &g.Savings[g.SavingsAt[v]-1]
+		s := indexed.Savings{Choices: make([][]indexed.Saving, len(old.Choices)), Many: old.Many}
+		for k, choice := range old.Choices {
 			for _, x := range choice {
-				if x.over < 0 {
-					s.choices[k] = append(s.choices[k], x)
-				} else if holds(x.over) {
-					s.choices[k] = append(s.choices[k], saving{p.tensor[x.over], x.size})
+				if x.Over < 0 {
+					s.Choices[k] = append(s.Choices[k], x)
+				} else if holds(x.Over) {
+					s.Choices[k] = append(s.Choices[k], indexed.Saving{Over: p.tensor[x.Over], Size: x.Size})
 				}
 			}
 		}
-		for _, pair := range old.pairs {
-			if pair.over >= 0 {
-				if !holds(pair.over) {
+		for _, pair := range old.Pairs {
+			if pair.Over >= 0 {
+				if !holds(pair.Over) {
 					continue
 				}
-				pair.over = p.tensor[pair.over]
+				pair.Over = p.tensor[pair.Over]
 			}
-			s.pairs = append(s.pairs, pair)
+			s.Pairs = append(s.Pairs, pair)
 		}
-		for _, t := range old.credits {
+		for _, t := range old.Credits {
 			if holds(t) {
-				s.credits = append(s.credits, p.tensor[t])
+				s.Credits = append(s.Credits, p.tensor[t])
 			}
 		}
-		if s.many {
+		if s.Many {
 			// The part has no more tensors than the whole: its matcher serves.
-			s.most = h.largest(s.pairs, func(int32) bool { return true })
+			s.Most = h.Largest(s.Pairs, func(int32) bool { return true })
 		}
-		h.setSaver(int32(i), s)
+		h.SetSavings(int32(i), s)
 	}
 }
 
 // listed returns the net with its nodes listed in the given order.
-func (p *parter) listed(g *net, order []int32) *net {
+func (p *parter) listed(g *indexed.Problem, order []int32) *indexed.Problem {
 	p.all(g, before)
-	return p.part(g, order, g.liveFirst())
+	return p.part(g, order, g.LiveFirst())
 }

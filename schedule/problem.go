@@ -188,25 +188,25 @@ func (p *Problem) validateTensor(id int32, total *int64) error {
 // what it waits for comes back to where it has been.
 func (p *Problem) validateAcyclic() error {
 	f := flatten(p)
-	ran := make([]bool, f.nodes)
-	order := f.breadthFirst()
+	ran := make([]bool, f.Nodes)
+	order := breadthFirst(f)
 	for _, v := range order {
 		ran[v] = true
 	}
-	if len(order) == f.nodes {
+	if len(order) == f.Nodes {
 		return nil
 	}
 	v := int32(0)
 	for ran[v] {
 		v++
 	}
-	at := make([]int, f.nodes) // 1 + the node's place on the walk
+	at := make([]int, f.Nodes) // 1 + the node's place on the walk
 	var walk []int32
 	for at[v] == 0 {
 		walk = append(walk, v)
 		at[v] = len(walk)
-		for _, t := range f.read.of(v) {
-			if m := f.producer[t]; m >= 0 && !ran[m] {
+		for _, t := range f.Reads.Of(v) {
+			if m := f.Producer[t]; m >= 0 && !ran[m] {
 				v = m
 				break
 			}

@@ -10,11 +10,11 @@ import "slices"
 // [DepthFirst]. Sizes count nothing. O(E log V).
 func ReverseDepthFirst(p *Problem) []int32 {
 	f := flatten(p)
-	roots := f.sinks()
+	roots := sinks(f)
 	slices.Reverse(roots)
-	needs := f.precedence()
-	for v := range int32(f.nodes) {
-		slices.Reverse(needs.of(v))
+	needs := f.Precedence()
+	for v := range int32(f.Nodes) {
+		slices.Reverse(needs.Of(v))
 	}
 	return postOrder(roots, needs)
 }

@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // Bounds of [Roam]: on one problem, and on one segment of it.
@@ -37,16 +39,16 @@ const (
 // fall to the listing. O(moves x degree + E log V).
 func Roam(p *Problem) []int32 {
 	f := flatten(p)
-	g := newNet(f)
-	r := &roam{net: g, update: p.updates(g)}
+	g := indexed.NewProblem(f)
+	r := &roam{Problem: g, update: p.updates(g)}
 	order, ends := r.assign()
 	var cutter parter
 	parts := cutter.divide(g, order, ends)
 	peaks := make([]int64, len(parts))
 	for i, part := range parts {
-		peaks[i], _ = peakOf(part.net.loads(ascending(part.net.nodes), nil))
+		peaks[i], _ = indexed.Peak(part.net.Loads(indexed.Ascending(part.net.Nodes), nil))
 	}
-	ranked := ascending(len(parts))
+	ranked := indexed.Ascending(len(parts))
 	slices.SortStableFunc(ranked, func(a, b int32) int { return cmp.Compare(peaks[b], peaks[a]) })
 	d := &downsets{width: serenityWidth}
 	left, least := roamMoves, int64(0) // least: no order of the segments has a smaller peak
@@ -60,13 +62,13 @@ func Roam(p *Problem) []int32 {
 		left -= given - d.moves
 		if best != nil {
 			parts[i].reorder(best)
-			peak, _ := peakOf(parts[i].net.loads(best, nil))
+			peak, _ := indexed.Peak(parts[i].net.Loads(best, nil))
 			least = max(least, peak)
 			continue
 		}
 		var s settler
-		best = s.settle(parts[i].net, ascending(parts[i].net.nodes), infinite, byDelta)
-		if peak, _ := peakOf(parts[i].net.loads(best, nil)); peak < peaks[i] {
+		best = s.settle(parts[i].net, indexed.Ascending(parts[i].net.Nodes), indexed.Infinite, byDelta)
+		if peak, _ := indexed.Peak(parts[i].net.Loads(best, nil)); peak < peaks[i] {
 			parts[i].reorder(best)
 		}
 	}
@@ -78,9 +80,9 @@ func Roam(p *Problem) []int32 {
 // makes no bytes, or reads nothing but what updates make; nothing else follows
 // it. A gradient that only updates read goes with them, as long as what it is
 // made from has other readers: so the chain of the backward pass stays.
-func (p *Problem) updates(g *net) []bool {
-	in := make([]bool, g.nodes)
-	makes := make([]bool, g.nodes)
+func (p *Problem) updates(g *indexed.Problem) []bool {
+	in := make([]bool, g.Nodes)
+	makes := make([]bool, g.Nodes)
 	for i := range p.Tensors {
 		if t := &p.Tensors[i]; t.Producer >= 0 && t.Bytes > 0 && !t.Resident {
 			makes[t.Producer] = true
@@ -96,27 +98,27 @@ func (p *Problem) updates(g *net) []bool {
 	all := func(nodes []int32) bool {
 		return !slices.ContainsFunc(nodes, func(v int32) bool { return !in[v] })
 	}
-	listing := g.listing()
+	listing := g.Listing()
 	for _, v := range listing {
-		if preds := g.preds.of(v); len(preds) > 0 && all(preds) {
+		if preds := g.Preds.Of(v); len(preds) > 0 && all(preds) {
 			in[v] = true
 		}
 	}
 	for _, v := range slices.Backward(listing) {
-		in[v] = in[v] && all(g.succs.of(v))
+		in[v] = in[v] && all(g.Succs.Of(v))
 	}
-	others := make([]int, g.nodes) // node -> its successors that are no updates
-	for v := range int32(g.nodes) {
-		for _, w := range g.succs.of(v) {
+	others := make([]int, g.Nodes) // node -> its successors that are no updates
+	for v := range int32(g.Nodes) {
+		for _, w := range g.Succs.Of(v) {
 			if !in[w] {
 				others[v]++
 			}
 		}
 	}
 	for _, v := range slices.Backward(listing) {
-		preds := g.preds.of(v)
+		preds := g.Preds.Of(v)
 		last := slices.ContainsFunc(preds, func(u int32) bool { return others[u] == 1 })
-		if in[v] || len(g.succs.of(v)) == 0 || !all(g.succs.of(v)) || last {
+		if in[v] || len(g.Succs.Of(v)) == 0 || !all(g.Succs.Of(v)) || last {
 			continue
 		}
 		in[v] = true
@@ -129,7 +131,7 @@ func (p *Problem) updates(g *net) []bool {
 
 // roam is the state of an assignment of updates to segments.
 type roam struct {
-	*net
+	*indexed.Problem
 	update  []bool
 	segment []int32   // node -> its segment
 	groups  [][]int32 // updates that hang together, in the order of the listing
@@ -137,7 +139,7 @@ type roam struct {
 
 // assign returns an order, segment by segment, and where the segments end.
 func (r *roam) assign() (order []int32, ends []int) {
-	listing := r.listing()
+	listing := r.Listing()
 	var trunk []int32
 	for _, v := range listing {
 		if !r.update[v] {
@@ -148,9 +150,9 @@ func (r *roam) assign() (order []int32, ends []int) {
 		return listing, []int{len(listing)}
 	}
 	var cutter parter
-	cutter.all(r.net, after)
-	ends = cutter.part(r.net, trunk, 0).bridges(ascending(len(trunk)))
-	r.segment = make([]int32, r.nodes)
+	cutter.all(r.Problem, after)
+	ends = bridges(cutter.part(r.Problem, trunk, 0), indexed.Ascending(len(trunk)))
+	r.segment = make([]int32, r.Nodes)
 	from := 0
 	for k, end := range ends {
 		for _, v := range trunk[from:end] {
@@ -162,7 +164,7 @@ func (r *roam) assign() (order []int32, ends []int) {
 	for _, group := range r.groups {
 		earliest := int32(0)
 		for _, v := range group {
-			for _, u := range r.preds.of(v) {
+			for _, u := range r.Preds.Of(v) {
 				if !r.update[u] {
 					earliest = max(earliest, r.segment[u])
 				}
@@ -182,8 +184,8 @@ func (r *roam) move(group []int32, segment int32) {
 
 // group finds the updates that are connected with each other.
 func (r *roam) group(listing []int32) {
-	seen := make([]bool, r.nodes)
-	place := make([]int32, r.nodes)
+	seen := make([]bool, r.Nodes)
+	place := make([]int32, r.Nodes)
 	for i, v := range listing {
 		place[v] = int32(i)
 	}
@@ -194,7 +196,7 @@ func (r *roam) group(listing []int32) {
 		seen[first] = true
 		group := []int32{first}
 		for i := 0; i < len(group); i++ {
-			for _, near := range [2][]int32{r.preds.of(group[i]), r.succs.of(group[i])} {
+			for _, near := range [2][]int32{r.Preds.Of(group[i]), r.Succs.Of(group[i])} {
 				for _, v := range near {
 					if r.update[v] && !seen[v] {
 						seen[v] = true
@@ -234,16 +236,16 @@ const maxDelay = 1000
 // What they free is held until then and lifts the segments in between.
 func (r *roam) delay(trunk []int32, segments int) {
 	order, _ := r.order(trunk, segments)
-	loads := r.loads(order, nil)
-	start := make([]int64, r.nodes) // node -> live bytes before it
-	left := make([]int64, r.nodes)  // node -> live bytes after it
-	load := make([]int64, r.nodes)
+	loads := r.Loads(order, nil)
+	start := make([]int64, r.Nodes) // node -> live bytes before it
+	left := make([]int64, r.Nodes)  // node -> live bytes after it
+	load := make([]int64, r.Nodes)
 	peaks := make([]int64, segments) // of the trunk, then of what is moved too
 	end := make([]int64, segments)   // segment -> live bytes after it
-	live, unread := r.liveFirst(), r.waiting(nil)
+	live, unread := r.LiveFirst(), r.Unread(nil)
 	for i, v := range order {
 		start[v], load[v] = live, loads[i]
-		live = r.after(v, live, unread)
+		live = r.LiveAfter(v, live, unread)
 		left[v] = live
 		k := r.segment[v]
 		end[k] = live

@@ -3,6 +3,8 @@ package schedule
 import (
 	"context"
 	"math"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // search is the state of [Solve] over all nets.
@@ -46,7 +48,7 @@ func (l limits) all(nodes int) int64 {
 }
 
 func newSearch(ctx context.Context, effort limits) *search {
-	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64, enough: infinite}
+	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64, enough: indexed.Infinite}
 	s.stop = func() bool { return s.halted() || s.exhausted() }
 	s.Halt, s.settler.halt = s.halted, s.halted
 	return s
@@ -91,11 +93,11 @@ func (p *gap) alternate() {
 
 // cheap tries the listing, the greedy orders and alternation.
 func (p *gap) cheap() {
-	listing := p.g.listing()
+	listing := p.g.Listing()
 	if p.see(listing) || p.ask(p.best.order[p.best.step]) {
 		return
 	}
-	if p.see(p.settle(p.g, listing, infinite, byDelta)) || p.ask(p.best.order[p.best.step]) {
+	if p.see(p.settle(p.g, listing, indexed.Infinite, byDelta)) || p.ask(p.best.order[p.best.step]) {
 		return
 	}
 	if p.see(p.settle(p.g, listing, p.bound, byDelta)) || p.stop() {
@@ -120,7 +122,7 @@ func (p *gap) deepen() {
 			return
 		}
 		peak := p.best.peak
-		if p.see(p.settle(p.g, p.g.listing(), limit, byReady)) {
+		if p.see(p.settle(p.g, p.g.Listing(), limit, byReady)) {
 			return
 		}
 		if p.best.peak == peak || p.best.peak > limit {
@@ -134,7 +136,7 @@ func (p *gap) recurse() {
 	if p.off.has(recursion) {
 		return
 	}
-	p.work, p.limit = 0, min(int64(p.g.nodes)*100+500_000, 4_000_000)
+	p.work, p.limit = 0, min(int64(p.g.Nodes)*100+500_000, 4_000_000)
 	for round := range 8 {
 		bound, peak := p.bound, p.best.peak
 		p.cuts()
@@ -164,9 +166,9 @@ func (p *gap) recurse() {
 }
 
 // boundOf returns the bound that cuts and sets prove, led by an order.
-func (s *search) boundOf(g *net, order []int32) (int64, Certificate) {
-	s.most = s.effort.all(g.nodes)
-	p := s.open(g, g.leastFirst())
+func (s *search) boundOf(g *indexed.Problem, order []int32) (int64, Certificate) {
+	s.most = s.effort.all(g.Nodes)
+	p := s.open(g, leastFirst(g))
 	if !p.see(order) {
 		p.cuts()
 	}
@@ -177,9 +179,9 @@ func (s *search) boundOf(g *net, order []int32) (int64, Certificate) {
 }
 
 // optimize runs the stages on a net with at least one node.
-func (s *search) optimize(g *net) outcome {
-	s.most = s.effort.all(g.nodes)
-	p := s.open(g, g.leastFirst())
+func (s *search) optimize(g *indexed.Problem) outcome {
+	s.most = s.effort.all(g.Nodes)
+	p := s.open(g, leastFirst(g))
 	if !p.quick() && !p.stop() {
 		p.thorough()
 		p.certify(p.hint)
@@ -190,30 +192,30 @@ func (s *search) optimize(g *net) outcome {
 // quick tries the listing and the greedy order, with a cut at the peak of each:
 // enough for most graphs.
 func (p *gap) quick() bool {
-	listing := p.g.listing()
+	listing := p.g.Listing()
 	return p.see(listing) || p.halted() || p.ask(p.best.order[p.best.step]) ||
-		p.see(p.settle(p.g, listing, infinite, byDelta)) || p.ask(p.best.order[p.best.step])
+		p.see(p.settle(p.g, listing, indexed.Infinite, byDelta)) || p.ask(p.best.order[p.best.step])
 }
 
 func (p *gap) thorough() {
 	g := p.g
-	if g.idle > 0 {
+	if g.Idle > 0 {
 		p.full() // moving the first node would move the idle bytes
 		return
 	}
 	// The listing, but for what frees: where it keeps what belongs together
 	// close, as on layers of a random network, none of the greedy orders does.
-	if p.see(p.settle(g, g.listing(), infinite, byPlace)) {
+	if p.see(p.settle(g, g.Listing(), indexed.Infinite, byPlace)) {
 		return
 	}
 	c := contract(g, p.off, p.halted)
 	if p.stop() {
 		return
 	}
-	if p.take(c, (*gap).early) || p.original() || g.nodes <= maxExact && p.coarsely() {
+	if p.take(c, (*gap).early) || p.original() || g.Nodes <= maxExact && p.coarsely() {
 		return
 	}
-	if !p.take(c, (*gap).full) && g.nodes <= maxExact {
+	if !p.take(c, (*gap).full) && g.Nodes <= maxExact {
 		p.finely()
 	}
 }
@@ -224,7 +226,7 @@ func (p *gap) coarsely() bool {
 	if p.off.has(coarseNets) {
 		return false
 	}
-	h := p.g.coarse((p.best.peak - p.bound) / 2)
+	h := coarse(p.g, (p.best.peak-p.bound)/2)
 	return h != nil && p.take(contract(h, p.off, p.halted), (*gap).full)
 }
 
@@ -235,7 +237,7 @@ func (p *gap) finely() {
 	if p.off.has(coarseNets) || p.stop() {
 		return
 	}
-	if h := p.g.coarse(p.g.ofSmallest()); h != nil {
+	if h := coarse(p.g, ofSmallest(p.g)); h != nil {
 		p.effort.allStates += p.effort.allStates / 10
 		p.effort.allRuns += p.effort.allRuns / 10
 		p.take(contract(h, p.off, p.halted), (*gap).full)
@@ -261,7 +263,7 @@ func (p *gap) original() bool {
 
 // take solves the contracted net and takes what that says about this one.
 func (p *gap) take(c *contracted, solve func(*gap)) bool {
-	out := p.apart(c.net, max(c.floor, p.bound), c.reduce(p.best.order), solve)
+	out := p.apart(c.Problem, max(c.floor, p.bound), c.reduce(p.best.order), solve)
 	p.see(c.expand(out.best.order))
 	if out.bound > p.bound {
 		p.raise(out.bound, KindSearch)
@@ -276,7 +278,7 @@ func (p *gap) early() {
 	if p.cheap(); !p.done() {
 		p.climb(400, 12)
 	}
-	if p.done() || p.g.nodes <= smallGraph {
+	if p.done() || p.g.Nodes <= smallGraph {
 		return
 	}
 	if p.sets(); !p.done() {
@@ -297,7 +299,7 @@ func (p *gap) full() {
 		func() { p.bisect(p.effort.states/4, p.effort.flow) },
 		func() { p.windows(p.effort.states) },
 		func() {
-			if 4*p.effort.states > p.effort.exact/p.g.nodes { // else exhaust took more
+			if 4*p.effort.states > p.effort.exact/p.g.Nodes { // else exhaust took more
 				p.climb(4*p.effort.states, 6)
 			}
 		},

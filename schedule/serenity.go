@@ -1,5 +1,7 @@
 package schedule
 
+import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+
 // Bounds of [Serenity] on one problem: some tenths of a second.
 const (
 	serenityWidth = 1000
@@ -37,14 +39,14 @@ func Serenity(p *Problem) []int32 {
 // them keep their first order.
 func serenity(p *Problem) (order []int32, parts, left int) {
 	f := flatten(p)
-	g := newNet(f)
-	order = f.breadthFirst()
+	g := indexed.NewProblem(f)
+	order = breadthFirst(f)
 	d := &downsets{width: serenityWidth, moves: serenityMoves}
 	var cutter parter
-	for _, part := range cutter.divide(g, order, g.bridges(order)) {
+	for _, part := range cutter.divide(g, order, bridges(g, order)) {
 		parts++
-		first := ascending(part.net.nodes)
-		most, _ := peakOf(part.net.loads(first, nil))
+		first := indexed.Ascending(part.net.Nodes)
+		most, _ := indexed.Peak(part.net.Loads(first, nil))
 		best := d.search(part.net, most)
 		if best == nil {
 			left++
@@ -57,7 +59,7 @@ func serenity(p *Problem) (order []int32, parts, left int) {
 
 // division is a part of a net that is ordered apart.
 type division struct {
-	net   *net
+	net   *indexed.Problem
 	nodes []int32 // node of the part -> node of the whole, a piece of its order
 }
 
@@ -72,20 +74,20 @@ func (d division) reorder(order []int32) {
 
 // divide cuts a topological order at some ends and returns the parts. Bytes of
 // inputs that nobody reads are part of the first.
-func (p *parter) divide(g *net, order []int32, ends []int) (parts []division) {
+func (p *parter) divide(g *indexed.Problem, order []int32, ends []int) (parts []division) {
 	p.all(g, after)
-	unread := g.waiting(nil)
-	live, from := g.liveFirst(), 0
+	unread := g.Unread(nil)
+	live, from := g.LiveFirst(), 0
 	for _, end := range ends {
 		nodes := order[from:end]
 		h := p.part(g, nodes, live)
 		if from == 0 {
-			h.idle = g.idle
+			h.Idle = g.Idle
 		}
 		parts = append(parts, division{h, nodes})
 		for _, v := range nodes {
 			p.where[v] = before
-			live = g.after(v, live, unread)
+			live = g.LiveAfter(v, live, unread)
 		}
 		from = end
 	}

@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // sets raises the bound by sets of nodes of which one runs first and one last: see
@@ -18,21 +20,21 @@ func (p *gap) sets() {
 	defer p.clock.end(p.clock.begin())
 	s := setter{gap: p, work: p.cutter.Work + maxSetsWork}
 	for _, x := range p.recent {
-		place := make([]int32, p.g.nodes)
+		place := make([]int32, p.g.Nodes)
 		for i, v := range x.order {
 			place[v] = int32(i)
 		}
 		s.places = append(s.places, place)
 	}
-	s.need = make([]int64, p.g.nodes)
+	s.need = make([]int64, p.g.Nodes)
 	for v := range s.need {
-		s.need[v] = p.g.alone(int32(v))
+		s.need[v] = p.g.LeastLoad(int32(v))
 	}
 	if s.tallest() || s.neighbours() {
 		return
 	}
 	for v := range s.need {
-		s.need[v] = p.g.trans[v] - p.g.mostSaved(int32(v))
+		s.need[v] = p.g.Transient[v] - p.g.MostSaved(int32(v))
 	}
 	s.tallest()
 }
@@ -62,7 +64,7 @@ type setter struct {
 // and the nodes that use it up, as in Adam, only the last is as tall as all of them
 // together. Or it is what a node adds alone.
 func (s *setter) tallest() bool {
-	byNeed := ascending(s.g.nodes)
+	byNeed := indexed.Ascending(s.g.Nodes)
 	slices.SortStableFunc(byNeed, func(a, b int32) int { return cmp.Compare(s.need[b], s.need[a]) })
 	e := s.ends()
 	s.tries = 0
@@ -90,13 +92,13 @@ func (s *setter) neighbours() bool {
 	s.tries = 0
 	for _, i := range steepest(best.loads, s.bound, maxSteps) {
 		u := best.order[i]
-		for _, v := range s.g.succs.of(u) {
-			if s.around(s.g.preds.of(v), func(w int32) bool { return s.places[0][w] <= int32(i) }) {
+		for _, v := range s.g.Succs.Of(u) {
+			if s.around(s.g.Preds.Of(v), func(w int32) bool { return s.places[0][w] <= int32(i) }) {
 				return true
 			}
 		}
-		for _, v := range s.g.preds.of(u) {
-			if s.around(s.g.succs.of(v), func(w int32) bool { return s.places[0][w] >= int32(i) }) {
+		for _, v := range s.g.Preds.Of(u) {
+			if s.around(s.g.Succs.Of(v), func(w int32) bool { return s.places[0][w] >= int32(i) }) {
 				return true
 			}
 		}
@@ -171,7 +173,7 @@ type setEnds struct {
 func (s *setter) ends() setEnds {
 	e := setEnds{setter: s, first: make([]int32, len(s.recent)), last: make([]int32, len(s.recent))}
 	for k := range e.first {
-		e.first[k], e.last[k] = int32(s.g.nodes), -1
+		e.first[k], e.last[k] = int32(s.g.Nodes), -1
 	}
 	return e
 }
@@ -186,7 +188,7 @@ func (e *setEnds) add(v int32) {
 // loads returns the least loads that the first and the last node of the set have:
 // bounds on what the set can prove.
 func (e *setEnds) loads() (first, last int64) {
-	first, last = infinite, infinite
+	first, last = indexed.Infinite, indexed.Infinite
 	for k, x := range e.recent {
 		first = min(first, x.loads[e.first[k]])
 		last = min(last, x.loads[e.last[k]])

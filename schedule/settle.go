@@ -1,6 +1,10 @@
 package schedule
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // settler builds orders node by node, forward or from the end, in buffers that
 // it keeps. A node that may be placed next, does not raise the live bytes and
@@ -35,7 +39,7 @@ type settler struct {
 	place   []int32 // node -> its place in the order to follow
 	opened  []int32 // node -> how many were placed when it became a candidate
 	now     int32   // nodes placed
-	g       *net
+	g       *indexed.Problem
 	walked  int64       // nodes of all walks
 	halt    func() bool // ends a walk early: what is left runs as in the order to follow; nil: never
 }
@@ -49,25 +53,25 @@ func (s *settler) halted(placed int) bool { return placed%pollWalk == 0 && s.hal
 // among those that fit below the limit, the one first in the order to follow,
 // or the one that raises the live bytes least; if none fits, the one that needs
 // least. O(E log V).
-func (s *settler) settle(g *net, follow []int32, limit int64, by rule) []int32 {
+func (s *settler) settle(g *indexed.Problem, follow []int32, limit int64, by rule) []int32 {
 	s.begin(g, follow, by)
-	s.count = g.waiting(s.count)
-	s.others = resize(s.others, len(g.size))
-	for t := range g.size {
+	s.count = g.Unread(s.count)
+	s.others = indexed.Resize(s.others, len(g.Size))
+	for t := range g.Size {
 		s.others[t] = 0
-		for _, r := range g.readers.of(int32(t)) {
+		for _, r := range g.Readers.Of(int32(t)) {
 			s.others[t] += int64(r)
 		}
 	}
-	for i := range g.nodes {
+	for i := range g.Nodes {
 		v := int32(i)
-		if s.waits[v] = g.preds.start[v+1] - g.preds.start[v]; s.waits[v] == 0 {
+		if s.waits[v] = g.Preds.Start[v+1] - g.Preds.Start[v]; s.waits[v] == 0 {
 			s.ready(v)
 		}
 	}
-	live, idle := g.liveFirst(), g.idle
-	order := make([]int32, 0, g.nodes)
-	for len(order) < g.nodes {
+	live, idle := g.LiveFirst(), g.Idle
+	order := make([]int32, 0, g.Nodes)
+	for len(order) < g.Nodes {
 		if s.halted(len(order)) {
 			return s.follow(order, follow)
 		}
@@ -77,17 +81,17 @@ func (s *settler) settle(g *net, follow []int32, limit int64, by rule) []int32 {
 		s.now++
 		order = append(order, v)
 		live += s.delta[v]
-		for _, t := range g.reads.of(v) {
+		for _, t := range g.Reads.Of(v) {
 			s.count[t]--
 			s.others[t] -= int64(v)
-			if s.count[t] == 1 && !g.output[t] {
+			if s.count[t] == 1 && !g.Output[t] {
 				if r := int32(s.others[t]); s.waits[r] == 0 {
-					s.delta[r] -= g.size[t]
-					s.push(r, g.need(r, s.count, 1))
+					s.delta[r] -= g.Size[t]
+					s.push(r, g.Need(r, s.count, 1))
 				}
 			}
 		}
-		for _, w := range g.succs.of(v) {
+		for _, w := range g.Succs.Of(v) {
 			if s.waits[w]--; s.waits[w] == 0 {
 				s.ready(w)
 			}
@@ -111,36 +115,36 @@ func (s *settler) ready(v int32) {
 	g := s.g
 	s.opened[v] = s.now
 	var delta int64
-	for _, t := range g.makes.of(v) {
-		delta += g.size[t]
+	for _, t := range g.Makes.Of(v) {
+		delta += g.Size[t]
 	}
-	for _, t := range g.reads.of(v) {
-		if s.count[t] == 1 && !g.output[t] {
-			delta -= g.size[t]
+	for _, t := range g.Reads.Of(v) {
+		if s.count[t] == 1 && !g.Output[t] {
+			delta -= g.Size[t]
 		}
 	}
 	s.delta[v] = delta
-	s.push(v, g.need(v, s.count, 1))
+	s.push(v, g.Need(v, s.count, 1))
 }
 
 // settleBack is settle from the end: it places a node whose successors all are
 // placed. The load of v is live(U) + delta(v) + need(v), U what is not placed
 // yet, v included.
-func (s *settler) settleBack(g *net, follow []int32, limit int64, by rule) []int32 {
+func (s *settler) settleBack(g *indexed.Problem, follow []int32, limit int64, by rule) []int32 {
 	s.begin(g, follow, by)
 	for v := range s.place {
 		s.place[v] = -s.place[v]
 	}
-	s.count = zeroed(s.count, len(g.size))
-	for i := range g.nodes {
+	s.count = indexed.Zeroed(s.count, len(g.Size))
+	for i := range g.Nodes {
 		v := int32(i)
-		if s.waits[v] = g.succs.start[v+1] - g.succs.start[v]; s.waits[v] == 0 {
+		if s.waits[v] = g.Succs.Start[v+1] - g.Succs.Start[v]; s.waits[v] == 0 {
 			s.readyBack(v)
 		}
 	}
-	live := g.liveLast()
-	order := make([]int32, g.nodes)
-	for k := g.nodes - 1; k >= 0; k-- {
+	live := g.LiveLast()
+	order := make([]int32, g.Nodes)
+	for k := g.Nodes - 1; k >= 0; k-- {
 		if s.halted(k) {
 			s.follow(order[:0], follow)
 			break
@@ -150,19 +154,19 @@ func (s *settler) settleBack(g *net, follow []int32, limit int64, by rule) []int
 		s.now++
 		order[k] = v
 		live += s.delta[v]
-		for _, t := range g.reads.of(v) {
-			if s.count[t]++; s.count[t] > 1 || g.output[t] {
+		for _, t := range g.Reads.Of(v) {
+			if s.count[t]++; s.count[t] > 1 || g.Output[t] {
 				continue
 			}
 			// The first reader from the end: for the others t is live already.
-			for _, r := range g.readers.of(t) {
+			for _, r := range g.Readers.Of(t) {
 				if !s.placed[r] && s.waits[r] == 0 {
-					s.delta[r] -= g.size[t]
-					s.push(r, s.delta[r]+g.need(r, s.count, 0))
+					s.delta[r] -= g.Size[t]
+					s.push(r, s.delta[r]+g.Need(r, s.count, 0))
 				}
 			}
 		}
-		for _, u := range g.preds.of(v) {
+		for _, u := range g.Preds.Of(v) {
 			if s.waits[u]--; s.waits[u] == 0 {
 				s.readyBack(u)
 			}
@@ -175,29 +179,29 @@ func (s *settler) readyBack(v int32) {
 	g := s.g
 	s.opened[v] = s.now
 	var delta int64
-	for _, t := range g.makes.of(v) {
-		delta -= g.size[t]
+	for _, t := range g.Makes.Of(v) {
+		delta -= g.Size[t]
 	}
-	for _, t := range g.reads.of(v) {
-		if s.count[t] == 0 && !g.output[t] {
-			delta += g.size[t]
+	for _, t := range g.Reads.Of(v) {
+		if s.count[t] == 0 && !g.Output[t] {
+			delta += g.Size[t]
 		}
 	}
 	s.delta[v] = delta
-	s.push(v, delta+g.need(v, s.count, 0))
+	s.push(v, delta+g.Need(v, s.count, 0))
 }
 
-func (s *settler) begin(g *net, follow []int32, by rule) {
-	s.walked += int64(g.nodes)
-	n := g.nodes
+func (s *settler) begin(g *indexed.Problem, follow []int32, by rule) {
+	s.walked += int64(g.Nodes)
+	n := g.Nodes
 	s.g, s.rule, s.now = g, by, 0
-	s.waits = resize(s.waits, n)
-	s.version = zeroed(s.version, n)
-	s.placed = zeroed(s.placed, n)
-	s.delta = resize(s.delta, n)
-	s.above = resize(s.above, n)
-	s.place = resize(s.place, n)
-	s.opened = resize(s.opened, n)
+	s.waits = indexed.Resize(s.waits, n)
+	s.version = indexed.Zeroed(s.version, n)
+	s.placed = indexed.Zeroed(s.placed, n)
+	s.delta = indexed.Resize(s.delta, n)
+	s.above = indexed.Resize(s.above, n)
+	s.place = indexed.Resize(s.place, n)
+	s.opened = indexed.Resize(s.opened, n)
 	for i, v := range follow {
 		s.place[v] = int32(i)
 	}

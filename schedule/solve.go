@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // Options say how [Solve] looks for an order. The zero value is the whole
@@ -95,14 +97,14 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		p = p.withoutPairs()
 	}
 	f := flatten(p)
-	g := newNet(f)
-	r := &Result{ProgramOrder: g.listing(), BoundNode: -1}
-	r.ProgramEvaluation = f.evaluate(r.ProgramOrder, AllPairs)
+	g := indexed.NewProblem(f)
+	r := &Result{ProgramOrder: g.Listing(), BoundNode: -1}
+	r.ProgramEvaluation = evaluate(f, r.ProgramOrder, AllPairs)
 	r.ProgramPeak = r.ProgramEvaluation.Peak
 	switch {
-	case f.nodes == 0 || g.tooLarge():
+	case f.Nodes == 0 || g.TooLarge():
 		r.Bound = -1
-		r.proveAtLeast(f.lowerBound())
+		r.proveAtLeast(lowerBound(f))
 		for _, s := range tried {
 			r.take(f, s.Func(p), s.Name)
 		}
@@ -113,7 +115,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		r.prove(s.boundOf(g, r.Order))
 		if s.ended {
 			r.Ended = context.Cause(opt.Context)
-			r.proveAtLeast(f.lowerBound())
+			r.proveAtLeast(lowerBound(f))
 		}
 	default:
 		s := newSearch(opt.Context, opt.Effort.limits())
@@ -123,12 +125,12 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		if found.best.peak < r.ProgramPeak {
 			r.take(f, found.best.order, "search")
 		}
-		if r.Evaluation.Peak > found.bound && g.saver != nil && !s.stop() {
+		if r.Evaluation.Peak > found.bound && g.SavingsAt != nil && !s.stop() {
 			// Sharing must never end worse than none: the order found without
 			// pairs, loaded with them. Once none is known to be worse, that will do.
 			alone := newSearch(opt.Context, opt.Effort.limits())
 			alone.clock, alone.enough = s.clock, r.Evaluation.Peak
-			r.take(f, alone.optimize(newNet(flatten(p.withoutPairs()))).best.order, "search")
+			r.take(f, alone.optimize(indexed.NewProblem(flatten(p.withoutPairs()))).best.order, "search")
 			s.ended = s.ended || alone.ended
 		}
 		if s.exhausted() {
@@ -139,7 +141,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		r.prove(found.bound, found.proof)
 		if s.ended {
 			r.Ended = context.Cause(opt.Context)
-			r.proveAtLeast(f.lowerBound())
+			r.proveAtLeast(lowerBound(f))
 			break
 		}
 		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
@@ -147,7 +149,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 			r.Orders = s.flatter(g, r.Orders)
 		}
 		r.Order = r.Orders[0]
-		r.Evaluation = f.evaluate(r.Order, AllPairs)
+		r.Evaluation = evaluate(f, r.Order, AllPairs)
 	}
 	r.Optimal, r.KeptBound = r.Evaluation.Peak == r.Bound, r.Bound
 	if r.Orders == nil {
@@ -157,8 +159,8 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 }
 
 // take keeps an order if it is better.
-func (r *Result) take(f *flat, order []int32, strategy string) {
-	e := f.evaluate(order, AllPairs)
+func (r *Result) take(f *indexed.Graph, order []int32, strategy string) {
+	e := evaluate(f, order, AllPairs)
 	if r.Strategy == "" || e.Peak < r.Evaluation.Peak {
 		r.Order, r.Evaluation, r.Strategy = order, e, strategy
 	}

@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // splitter finds orders by recursion on minimum cuts. Each call first tries the
 // cheap orders. While their peak is above the limit, the least load of the node
@@ -29,10 +33,10 @@ type incumbent struct {
 
 // see takes an order if its peak is smaller, and reports whether the peak is
 // within the limit.
-func (s *splitter) see(g *net, best *incumbent, order []int32, limit int64) bool {
-	s.work += int64(g.nodes)
-	s.loads = g.loads(order, s.loads)
-	if peak, step := peakOf(s.loads); best.order == nil || peak < best.peak {
+func (s *splitter) see(g *indexed.Problem, best *incumbent, order []int32, limit int64) bool {
+	s.work += int64(g.Nodes)
+	s.loads = g.Loads(order, s.loads)
+	if peak, step := indexed.Peak(s.loads); best.order == nil || peak < best.peak {
 		*best = incumbent{order, peak, step}
 	}
 	return best.peak <= limit
@@ -40,8 +44,8 @@ func (s *splitter) see(g *net, best *incumbent, order []int32, limit int64) bool
 
 // quick tries the cheap orders of a net, the listing first, until one is within
 // the limit.
-func (s *splitter) quick(g *net, limit int64) (best incumbent) {
-	listing := ascending(g.nodes)
+func (s *splitter) quick(g *indexed.Problem, limit int64) (best incumbent) {
+	listing := indexed.Ascending(g.Nodes)
 	if s.see(g, &best, listing, limit) || s.stop() {
 		return best
 	}
@@ -64,18 +68,18 @@ func (s *splitter) quick(g *net, limit int64) (best incumbent) {
 }
 
 // split returns the best order that it finds, until one is within the limit.
-func (s *splitter) split(g *net, limit int64, depth int) incumbent {
+func (s *splitter) split(g *indexed.Problem, limit int64, depth int) incumbent {
 	best := s.quick(g, limit)
 	if best.peak <= limit || s.work > s.limit || depth > maxSplits || s.stop() {
 		return best
 	}
 	v := best.order[best.step]
 	limit = max(limit, s.nodeSplit(g, v))
-	s.work += int64(g.nodes)
+	s.work += int64(g.Nodes)
 	if best.peak <= limit {
 		return best
 	}
-	small, large := make([]bool, g.nodes), make([]bool, g.nodes)
+	small, large := make([]bool, g.Nodes), make([]bool, g.Nodes)
 	s.minimiser(false, small)
 	s.minimiser(true, large)
 	for i, in := range [2][]bool{small, large} {
@@ -92,7 +96,7 @@ func (s *splitter) split(g *net, limit int64, depth int) incumbent {
 
 // sides orders the nodes that are in, then v, then the others, each side listed
 // as in the order given.
-func (s *splitter) sides(g *net, order []int32, in []bool, v int32, limit int64, depth int) []int32 {
+func (s *splitter) sides(g *indexed.Problem, order []int32, in []bool, v int32, limit int64, depth int) []int32 {
 	left, right := make([]int32, 0, len(order)), make([]int32, 0, len(order))
 	for _, u := range order {
 		if in[u] {
@@ -101,14 +105,14 @@ func (s *splitter) sides(g *net, order []int32, in []bool, v int32, limit int64,
 			right = append(right, u)
 		}
 	}
-	var first, last *net
+	var first, last *indexed.Problem
 	if len(left) > 0 {
 		s.all(g, after)
-		first = s.part(g, left, g.liveFirst())
+		first = s.part(g, left, g.LiveFirst())
 	}
 	if len(right) > 0 {
 		in[v] = true
-		live := g.live(in)
+		live := g.Live(in)
 		in[v] = false
 		s.all(g, before)
 		last = s.part(g, right, live)
@@ -126,13 +130,4 @@ func (s *splitter) sides(g *net, order []int32, in []bool, v int32, limit int64,
 		}
 	}
 	return joined
-}
-
-// ascending returns 0, 1, ... n-1.
-func ascending(n int) []int32 {
-	list := make([]int32, n)
-	for i := range list {
-		list[i] = int32(i)
-	}
-	return list
 }

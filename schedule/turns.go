@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // turns raises the bound at the steps of largest load by what cannot have run yet:
@@ -24,7 +26,7 @@ func (p *gap) turns() {
 		return
 	}
 	defer p.clock.end(p.clock.begin())
-	t := turner{gap: p, work: p.cutter.Work + maxTurnWork, place: make([]int32, p.g.nodes)}
+	t := turner{gap: p, work: p.cutter.Work + maxTurnWork, place: make([]int32, p.g.Nodes)}
 	best := p.recent[0]
 	for i, v := range best.order {
 		t.place[v] = int32(i)
@@ -105,9 +107,9 @@ func (t *turner) spentTurning() bool { return t.Broken || t.cutter.Work > t.work
 // they come before it.
 func (t *turner) contrary(v int32, before bool) (nodes []int32) {
 	t.nodeSplit(t.g, v)
-	in := make([]bool, t.g.nodes)
+	in := make([]bool, t.g.Nodes)
 	t.minimiser(before, in)
-	need := func(w int32) int64 { return t.g.trans[w] - t.g.mostSaved(w) }
+	need := func(w int32) int64 { return t.g.Transient[w] - t.g.MostSaved(w) }
 	for i, m := range t.mark {
 		w := int32(i)
 		if m == free && in[w] != before && (t.place[w] < t.place[v]) == before {
@@ -120,16 +122,16 @@ func (t *turner) contrary(v int32, before bool) (nodes []int32) {
 
 // against returns the least load of v from a state that holds none of the others, or
 // that holds them all.
-func (c *cutter) against(g *net, v int32, others []int32, hold bool) int64 {
+func (c *cutter) against(g *indexed.Problem, v int32, others []int32, hold bool) int64 {
 	c.begin(g)
 	c.around(v)
 	for _, w := range others {
 		if hold {
-			c.spread(w, inside, &g.preds)
+			c.spread(w, inside, &g.Preds)
 		} else {
-			c.spread(w, outside, &g.succs)
+			c.spread(w, outside, &g.Succs)
 		}
 	}
-	load, _ := c.choose(v, infinite)
+	load, _ := c.choose(v, indexed.Infinite)
 	return load
 }

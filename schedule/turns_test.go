@@ -3,6 +3,8 @@ package schedule
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // What turns learns from single cuts, the set proves: of a node and some that are
@@ -13,15 +15,15 @@ func TestSetsProveTurns(t *testing.T) {
 	for i := range randomGraphs(t, 1000) {
 		r := rand.New(rand.NewPCG(uint64(i), 30))
 		p := randomProblem(r, 12)
-		g := newNet(flatten(p))
+		g := indexed.NewProblem(flatten(p))
 		best := newBrute(p, true).optimum()
 		var c cutter
-		for v := range int32(g.nodes) {
+		for v := range int32(g.Nodes) {
 			alone := c.node(g, v)
 			c.begin(g)
 			c.around(v)
 			var set []int32
-			for w := range int32(g.nodes) {
+			for w := range int32(g.Nodes) {
 				if w != v && c.mark[w] == free && r.IntN(2) == 0 {
 					set = append(set, w)
 				}
@@ -35,9 +37,9 @@ func TestSetsProveTurns(t *testing.T) {
 					cuts = min(cuts, c.against(g, w, []int32{v}, hold))
 				}
 				all := append([]int32{v}, set...)
-				bound := c.firstOf(g, all, -1, infinite)
+				bound := c.firstOf(g, all, -1, indexed.Infinite)
 				if hold {
-					bound = c.lastOf(g, all, -1, infinite)
+					bound = c.lastOf(g, all, -1, indexed.Infinite)
 				}
 				if bound < cuts || bound > best {
 					t.Fatalf("graph %d: node %d against %v, held %v: the set proves %d, the cuts %d, optimum %d", i, v, set, hold, bound, cuts, best)
@@ -56,7 +58,7 @@ func TestSetsProveTurns(t *testing.T) {
 func TestTurnOfAWeight(t *testing.T) {
 	p := parse(t, `x:1; c:40=C(x); a:20=A(c); b:4=B(a); d:4=D(b); w:50=G(b, d); u:1=U(w); e:20=E(d, a); f:1=F(e, c); out u; out f`)
 	s := newSearch(t.Context(), EffortDefault.limits())
-	g := newNet(flatten(p))
+	g := indexed.NewProblem(flatten(p))
 	gap := s.open(g, 0)
 	gap.see([]int32{0, 1, 2, 3, 6, 7, 4, 5})
 	gap.ask(6)

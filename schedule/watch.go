@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // watch looks ahead from a state of the exact search. The nodes whose cut bound
@@ -30,13 +32,13 @@ const (
 
 // build solves the networks of the nodes to watch, among those that have a single
 // choice of savings.
-func (w *watch) build(g *net, halt func() bool) {
+func (w *watch) build(g *indexed.Problem, halt func() bool) {
 	w.built = true
 	var c cutter
 	c.Halt = halt
-	for i := range g.nodes {
+	for i := range g.Nodes {
 		v := int32(i)
-		if choices, more := g.choicesOf(v); len(choices) == 1 && more == 0 {
+		if choices, more := g.Choices(v); len(choices) == 1 && more == 0 {
 			w.nodes = append(w.nodes, watched{node: v, least: c.node(g, v)})
 		}
 	}
@@ -53,7 +55,7 @@ func (w *watch) build(g *net, halt func() bool) {
 // shutOut returns a load above the limit that all orders have which go on from
 // the state, or 0 if there is none in sight.
 func (d *decider) shutOut() int64 {
-	if d.states < d.watchFrom || d.g.nodes > watchedNodes || d.search.off.has(watching) {
+	if d.states < d.watchFrom || d.g.Nodes > watchedNodes || d.search.off.has(watching) {
 		return 0
 	}
 	if !d.watch.built {
@@ -78,5 +80,5 @@ func (w *watched) after(ran []step) int64 {
 			w.require(s.node)
 		}
 	}
-	return w.least + w.Answer(infinite)
+	return w.least + w.Answer(indexed.Infinite)
 }

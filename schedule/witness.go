@@ -5,24 +5,25 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/match"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
 // witness turns certificates into states that a reader can check by adding up.
 type witness struct {
-	*flat
-	g        *net // nil: too large for cuts
-	preds    lists
-	succs    lists
+	*indexed.Graph
+	g        *indexed.Problem // nil: too large for cuts
+	preds    indexed.Lists
+	succs    indexed.Lists
 	cutter   cutter
 	match    *match.Matcher
 	mustRun  []bool // before the node that around was called for
 	mustWait []bool // after it
 }
 
-func newWitness(f *flat) *witness {
-	w := &witness{flat: f, preds: f.precedence(), match: match.New(len(f.size))}
-	w.succs = w.preds.turned(f.nodes)
-	if g := newNet(f); !g.tooLarge() {
+func newWitness(f *indexed.Graph) *witness {
+	w := &witness{Graph: f, preds: f.Precedence(), match: match.New(len(f.Size))}
+	w.succs = w.preds.Inverse(f.Nodes)
+	if g := indexed.NewProblem(f); !g.TooLarge() {
 		w.g = g
 	}
 	return w
@@ -30,11 +31,11 @@ func newWitness(f *flat) *witness {
 
 // around marks what runs before a node in any order, and what after it.
 func (w *witness) around(v int32) {
-	w.mustRun, w.mustWait = reached(v, w.preds, w.nodes), reached(v, w.succs, w.nodes)
+	w.mustRun, w.mustWait = reached(v, w.preds, w.Nodes), reached(v, w.succs, w.Nodes)
 }
 
 // reached marks what is reached from a node, without itself. v may be -1.
-func reached(v int32, next lists, nodes int) []bool {
+func reached(v int32, next indexed.Lists, nodes int) []bool {
 	seen := make([]bool, nodes)
 	if v < 0 {
 		return seen
@@ -43,7 +44,7 @@ func reached(v int32, next lists, nodes int) []bool {
 	for len(stack) > 0 {
 		u := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, x := range next.of(u) {
+		for _, x := range next.Of(u) {
 			if !seen[x] {
 				seen[x] = true
 				stack = append(stack, x)
@@ -59,11 +60,11 @@ func (w *witness) proof(c Certificate) Proof {
 	if len(c.Nodes) == 0 || w.g == nil && c.Kind != KindCut {
 		return p
 	}
-	ran := make([]bool, w.nodes)
+	ran := make([]bool, w.Nodes)
 	switch {
 	case w.g == nil:
 		p.Node = c.Nodes[0]
-		copy(ran, reached(p.Node, w.preds, w.nodes))
+		copy(ran, reached(p.Node, w.preds, w.Nodes))
 	case c.Kind == KindCut:
 		p.Node = c.Nodes[0]
 		w.cutter.nodeSplit(w.g, p.Node)
@@ -81,9 +82,9 @@ func (w *witness) proof(c Certificate) Proof {
 // load, and the state from which it does: see [FirstBound] and [LastBound].
 func (w *witness) cheapest(c Certificate, ran []bool) (at int32) {
 	k, g := &w.cutter, w.g
-	away, side, toward, other := &g.succs, outside, &g.preds, inside
+	away, side, toward, other := &g.Succs, outside, &g.Preds, inside
 	if c.Kind == KindLast {
-		away, side, toward, other = &g.preds, inside, &g.succs, outside
+		away, side, toward, other = &g.Preds, inside, &g.Succs, outside
 	}
 	k.begin(g)
 	for _, u := range c.Nodes {
@@ -91,16 +92,16 @@ func (w *witness) cheapest(c Certificate, ran []bool) (at int32) {
 	}
 	k.base = append(k.base[:0], k.mark...)
 	at = -1
-	least := infinite
+	least := indexed.Infinite
 	for _, v := range c.Nodes {
-		if marked(k.base, toward.of(v), side) {
+		if marked(k.base, toward.Of(v), side) {
 			continue // another one of the set stands in its way
 		}
 		copy(k.mark, k.base)
 		k.mark[v] = free
 		k.spread(v, other, toward)
 		k.mark[v] = outside
-		if x, choice := k.choose(v, infinite); x < least {
+		if x, choice := k.choose(v, indexed.Infinite); x < least {
 			least, at = x, v
 			k.again(v, choice)
 			k.minimiser(false, ran)
@@ -111,8 +112,8 @@ func (w *witness) cheapest(c Certificate, ran []bool) (at int32) {
 
 // again leaves behind the cut of one choice of a node, if it is not the last.
 func (c *cutter) again(v int32, choice int) {
-	if choices, _ := c.g.choicesOf(v); choice != len(choices)-1 {
-		c.least(v, choices[choice], infinite)
+	if choices, _ := c.g.Choices(v); choice != len(choices)-1 {
+		c.least(v, choices[choice], indexed.Infinite)
 	}
 }
 
@@ -130,18 +131,18 @@ func count(set []bool) (n int) {
 // the first step alone. With v = -1 it lists all inputs.
 func (w *witness) holdings(ran []bool, v int32, first bool) []Holding {
 	var list []Holding
-	for t := range w.size {
-		h := Holding{Tensors: []int32{int32(t)}, Bytes: w.size[t], Maker: w.producer[t], Output: w.output[t]}
+	for t := range w.Size {
+		h := Holding{Tensors: []int32{int32(t)}, Bytes: w.Size[t], Maker: w.Producer[t], Output: w.Output[t]}
 		if h.Bytes == 0 || h.Maker >= 0 && h.Maker != v && !ran[h.Maker] {
 			continue
 		}
-		for _, r := range w.readers.of(int32(t)) {
+		for _, r := range w.Readers.Of(int32(t)) {
 			if !ran[r] {
 				h.Keepers = append(h.Keepers, r)
 			}
 		}
 		slices.SortStableFunc(h.Keepers, func(a, b int32) int { return w.rank(a, v) - w.rank(b, v) })
-		idle := h.Maker < 0 && !w.kept(int32(t)) && (first || v < 0)
+		idle := h.Maker < 0 && !w.Kept(int32(t)) && (first || v < 0)
 		if made := v >= 0 && h.Maker == v; len(h.Keepers) == 0 && !h.Output && !made && !idle {
 			continue
 		}
@@ -152,8 +153,8 @@ func (w *witness) holdings(ran []bool, v int32, first bool) []Holding {
 	}
 	if v >= 0 {
 		list = w.share(list, ran, v)
-		if w.workspace[v] > 0 {
-			list = append(list, Holding{Bytes: w.workspace[v], Maker: v, Forced: true})
+		if w.Workspace[v] > 0 {
+			list = append(list, Holding{Bytes: w.Workspace[v], Maker: v, Forced: true})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
@@ -176,8 +177,8 @@ func (w *witness) rank(reader, v int32) int {
 // counts it.
 func (w *witness) share(list []Holding, ran []bool, v int32) []Holding {
 	var free []Pair
-	for _, pair := range w.pairsOf(v) {
-		if !slices.ContainsFunc(w.readers.of(pair.Over), func(r int32) bool { return r != v && !ran[r] }) {
+	for _, pair := range w.PairsOf(v) {
+		if !slices.ContainsFunc(w.Readers.Of(pair.Over), func(r int32) bool { return r != v && !ran[r] }) {
 			free = append(free, pair)
 		}
 	}

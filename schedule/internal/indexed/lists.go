@@ -1,0 +1,91 @@
+package indexed
+
+import "slices"
+
+// lists holds many short lists in one slice.
+type Lists struct {
+	Start []int32
+	Items []int32
+}
+
+func (l Lists) Of(i int32) []int32 { return l.Items[l.Start[i]:l.Start[i+1]] }
+
+// add appends a list.
+func (l *Lists) Add(items ...int32) {
+	if len(l.Start) == 0 {
+		l.Start = append(l.Start, 0)
+	}
+	l.Items = append(l.Items, items...)
+	l.Start = append(l.Start, int32(len(l.Items)))
+}
+
+// finish gives lists without any item their only boundary.
+func (l *Lists) Finish() Lists {
+	if len(l.Start) == 0 {
+		l.Start = []int32{0}
+	}
+	return *l
+}
+
+// turned returns for each of n items the lists that hold it, ascending.
+func (l Lists) Inverse(n int) Lists {
+	r := Lists{make([]int32, n+1), make([]int32, len(l.Items))}
+	for _, v := range l.Items {
+		r.Start[v+1]++
+	}
+	for v := range n {
+		r.Start[v+1] += r.Start[v]
+	}
+	next := slices.Clone(r.Start)
+	for i := range len(l.Start) - 1 {
+		for _, v := range l.Of(int32(i)) {
+			r.Items[next[v]] = int32(i)
+			next[v]++
+		}
+	}
+	return r
+}
+
+func MadeBy(producer []int32, nodes int) Lists {
+	l := Lists{Start: make([]int32, 1, len(producer)+1)}
+	for _, v := range producer {
+		if v >= 0 {
+			l.Items = append(l.Items, v)
+		}
+		l.Start = append(l.Start, int32(len(l.Items)))
+	}
+	return l.Inverse(nodes)
+}
+
+func (l Lists) Slices() [][]int32 {
+	items := slices.Clone(l.Items)
+	split := make([][]int32, len(l.Start)-1)
+	for i := range split {
+		split[i] = items[l.Start[i]:l.Start[i+1]:l.Start[i+1]]
+	}
+	return split
+}
+
+// ascending returns 0, 1, ... n-1.
+func Ascending(n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
+}
+
+// resize returns n items, of buf where it is long enough. They hold anything.
+func Resize[T any](buf []T, n int) []T {
+	if cap(buf) < n {
+		return make([]T, n, n+n/4)
+	}
+	return buf[:n]
+}
+
+// zeroed returns n zeros, in buf where it is long enough.
+func Zeroed[T any](buf []T, n int) []T {
+	buf = Resize(buf, n)
+	clear(buf)
+	return buf
+}
