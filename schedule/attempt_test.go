@@ -4,7 +4,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
+	"github.com/onnxmem/onnxmem/schedule/internal/exact"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/listsched"
+	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
 // with adds the precedence u before v.
@@ -34,13 +38,13 @@ func TestForcedPrecedence(t *testing.T) {
 	for i := range randomGraphs(t, 1000) {
 		r := rand.New(rand.NewPCG(uint64(i), 4))
 		p := randomProblem(r, 11)
-		g := indexed.NewProblem(flatten(p))
+		g := indexed.NewProblem(index(p))
 		b := newBrute(p, true)
 		best := b.optimum()
 		limit := best + r.Int64N(4) - 1
-		var c cutter
+		c := bounds.NewCutter(meter.New(nil))
 		for v := range int32(g.Nodes) {
-			earlier, later, ok := c.forced(g, v, limit, indexed.Infinite)
+			earlier, later, ok := c.Forced(g, v, limit, indexed.Infinite)
 			if !ok && limit >= best {
 				t.Fatalf("graph %d: node %d: no order within %d, optimum %d", i, v, limit, best)
 			}
@@ -68,18 +72,18 @@ func TestAttempts(t *testing.T) {
 	for i := range randomGraphs(t, 2000) {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
 		p := randomProblem(r, 13)
-		g := indexed.NewProblem(flatten(p))
+		g := indexed.NewProblem(index(p))
 		if g.Idle > 0 {
 			continue
 		}
 		best := newBrute(p, true).optimum()
-		limits := EffortDefault.limits()
+		limits := EffortDefault.budgets()
 		limits.states = []int{1, 40, 10_000}[r.IntN(3)]
-		gap := newSearch(t.Context(), limits).open(g, 0)
+		gap := newSolver(t.Context(), limits).open(g, 0)
 		gap.see(g.Listing())
 		limit := best + r.Int64N(7) - 3
 		v, order := gap.attempt(limit, 3+r.IntN(20), limits.states, indexed.Infinite/2)
-		check := func(what string, v verdict, order []int32) {
+		check := func(what string, v exact.Verdict, order []int32) {
 			count[v]++
 			if v == infeasible && best <= limit || v == feasible && best > limit {
 				t.Fatalf("graph %d: %s: verdict %d on %d, optimum %d", i, what, v, limit, best)
@@ -92,10 +96,10 @@ func TestAttempts(t *testing.T) {
 			}
 		}
 		check("attempt", v, order)
-		d := gap.newDecider(g, g.Listing())
-		d.rule = rules[r.IntN(len(rules))]
-		d.watchFrom = r.IntN(3)
-		v, order, bound := d.decide(limit, limits.states)
+		d := gap.s.exact(g, g.Listing())
+		d.Rule = listsched.Rules[r.IntN(len(listsched.Rules))]
+		d.LookAheadFrom = r.IntN(3)
+		v, order, bound := d.Decide(limit, limits.states)
 		check("decide", v, order)
 		if v == infeasible && (bound <= limit || bound > best) {
 			t.Fatalf("graph %d: bound %d of limit %d, optimum %d", i, bound, limit, best)
@@ -106,25 +110,26 @@ func TestAttempts(t *testing.T) {
 
 // Any one stage alone gives valid orders and bounds.
 func TestStages(t *testing.T) {
-	stages := map[string]func(*gap){
-		"early":    (*gap).early,
-		"recurse":  (*gap).recurse,
-		"bisect":   func(p *gap) { p.bisect(400, 1_000_000) },
-		"windows":  func(p *gap) { p.windows(1000) },
-		"climb":    func(p *gap) { p.climb(50, 12) },
-		"exhaust":  (*gap).exhaust,
-		"original": func(p *gap) { p.original() },
-		"coarsely": func(p *gap) { p.coarsely() },
-		"full":     (*gap).full,
+	stages := map[string]func(*subproblem){
+		"early":    func(p *subproblem) { p.run(early) },
+		"recurse":  (*subproblem).recurse,
+		"bisect":   func(p *subproblem) { p.bisect(400, 1_000_000) },
+		"windows":  func(p *subproblem) { p.windows(1000) },
+		"climb":    func(p *subproblem) { p.climb(50, 12) },
+		"exhaust":  (*subproblem).exhaust,
+		"cheap":    func(p *subproblem) { p.run(cheap) },
+		"open":     func(p *subproblem) { p.run(open) },
+		"coarse":   func(p *subproblem) { p.solveCoarse((p.best.peak - p.bound) / 2) },
+		"thorough": func(p *subproblem) { p.run(thorough) },
 	}
 	closed := map[string]int{}
 	for i := range randomGraphs(t, 500) {
 		r := rand.New(rand.NewPCG(uint64(i), 6))
 		p := randomProblem(r, 13)
-		g := indexed.NewProblem(flatten(p))
+		g := indexed.NewProblem(index(p))
 		best := newBrute(p, true).optimum()
 		for name, stage := range stages {
-			gap := newSearch(t.Context(), EffortDefault.limits()).open(g, 0)
+			gap := newSolver(t.Context(), EffortDefault.budgets()).open(g, 0)
 			gap.see(g.Listing())
 			if stage(gap); gap.bound > best || gap.best.peak < best {
 				t.Fatalf("graph %d: %s: bound %d, peak %d, optimum %d", i, name, gap.bound, gap.best.peak, best)
@@ -137,7 +142,7 @@ func TestStages(t *testing.T) {
 			}
 			if c := gap.proof; c.Kind == KindCut || len(c.Nodes) > 0 {
 				c.Value = gap.bound
-				checkCertificate(t, p, c)
+				checkCertificate(t, p, Certificate(c))
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // The rule of LeastPeakFirst word by word: all ready nodes are looked at, and
 // what each would free is counted anew.
 func leastPeakFirst(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	ran := make([]bool, f.Nodes)
 	left := func(t int32) (n int) { // readers that have not run, and the graph
 		for _, r := range f.Readers.Of(t) {
@@ -145,7 +145,7 @@ func TestRoamUpdates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := parse(t, c.problem)
 			var got []int32
-			for v, is := range p.updates(indexed.NewProblem(flatten(p))) {
+			for v, is := range p.updates(indexed.NewProblem(index(p))) {
 				if is {
 					got = append(got, int32(v))
 				}

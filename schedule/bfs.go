@@ -9,7 +9,7 @@ import (
 // BreadthFirst returns the nodes in the order in which they become ready (Kahn
 // 1962): first those that wait for nothing, by index; then, after each node,
 // those that waited for it alone, by index. O(E log V).
-func BreadthFirst(p *Problem) []int32 { return breadthFirst(flatten(p)) }
+func BreadthFirst(p *Problem) []int32 { return breadthFirst(index(p)) }
 
 // breadthFirst leaves out the nodes of cycles and all that wait for them.
 func breadthFirst(f *indexed.Graph) []int32 {

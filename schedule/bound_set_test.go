@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
 // An LSTM under Adam has hundreds of updates as tall as each other, which wait for
@@ -32,7 +34,7 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 	for i := range randomGraphs(t, 2000) {
 		r := rand.New(rand.NewPCG(uint64(i), 9))
 		p := randomProblem(r, 15)
-		g := indexed.NewProblem(flatten(p))
+		g := indexed.NewProblem(index(p))
 		var set []int32
 		for v := range p.Nodes {
 			if r.IntN(2) == 0 {
@@ -46,22 +48,22 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 		for i, v := range set {
 			turned[len(set)-1-i] = v
 		}
-		var c cutter
+		c := bounds.NewCutter(meter.New(nil))
 		for _, end := range []struct {
 			name  string
 			bound func(p *Problem, set []int32) int64
-			of    func(g *indexed.Problem, set []int32, enough, work int64) int64
-		}{{"first", FirstBound, c.firstOf}, {"last", LastBound, c.lastOf}} {
+			of    func(g *indexed.Problem, set []int32, enough, work int64) bounds.Certificate
+		}{{"first", FirstBound, c.First}, {"last", LastBound, c.Last}} {
 			whole := end.bound(p, set)
 			if b := end.bound(p, turned); b != whole {
 				t.Fatalf("graph %d: %s of %d is %d, of the same nodes listed from the last %d", i, end.name, set, whole, b)
 			}
-			if b := end.of(g, set, -1, -1); b > whole {
+			if b := end.of(g, set, -1, -1).Value; b > whole {
 				t.Fatalf("graph %d: %s of %d without work is %d, above %d", i, end.name, set, b, whole)
 			} else if b < whole {
 				less++
 			}
-			if b := end.of(g, set, whole, 1<<40); b > whole {
+			if b := end.of(g, set, whole, 1<<40).Value; b > whole {
 				t.Fatalf("graph %d: %s of %d is %d when %d is enough", i, end.name, set, b, whole)
 			}
 		}

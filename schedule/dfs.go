@@ -6,7 +6,7 @@ import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
 // index, first all that it needs, depth first, its inputs in the order of their
 // listing. A branch is thus finished before the next is begun. O(E).
 func DepthFirst(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	var needs indexed.Lists
 	for v := range int32(f.Nodes) {
 		for _, t := range f.Reads.Of(v) {
@@ -22,21 +22,11 @@ func DepthFirst(p *Problem) []int32 {
 // sinks returns the nodes of whose tensors none is read, by index.
 func sinks(f *indexed.Graph) (sinks []int32) {
 	for v := range int32(f.Nodes) {
-		if isSink(f, v) {
+		if f.IsSink(v) {
 			sinks = append(sinks, v)
 		}
 	}
 	return sinks
-}
-
-// isSink reports whether no node reads what v makes.
-func isSink(f *indexed.Graph, v int32) bool {
-	for _, t := range f.Makes.Of(v) {
-		if len(f.Readers.Of(t)) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // postOrder returns all nodes that the roots need, each after those that it

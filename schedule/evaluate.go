@@ -47,7 +47,7 @@ func (p *Problem) EvaluateSharing(order []int32, above int64) (Evaluation, error
 	if err := p.Validate(); err != nil {
 		return Evaluation{}, err
 	}
-	f := flatten(p)
+	f := index(p)
 	if err := p.checkOrder(f, order); err != nil {
 		return Evaluation{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/internal/bug"
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
 )
 
 // Explanation says why an order needs what it needs: what lives at its peak, why
@@ -81,7 +82,7 @@ func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainO
 	if err != nil {
 		return nil, err
 	}
-	f := flatten(p)
+	f := index(p)
 	x := &Explanation{Peak: e.Peak, PeakStep: e.PeakStep, PeakNode: -1}
 	ran := make([]bool, f.Nodes)
 	if f.Nodes > 0 {
@@ -98,7 +99,7 @@ func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainO
 		x.Proofs = append(x.Proofs, w.proof(c))
 	}
 	if len(certificates) == 0 {
-		x.Bound, _ = lowerBound(f)
+		x.Bound, _ = bounds.Simple(f)
 	}
 	x.Relief, err = x.relief(p, order, opt)
 	return x, err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/listsched"
 )
 
 func TestByGoals(t *testing.T) {
@@ -14,8 +15,8 @@ func TestByGoals(t *testing.T) {
 		{"no goal", "x:1; a:2=A(x); b:2=B(x); out a, b", "a b"},
 	} {
 		p := parse(t, c.problem)
-		g := indexed.NewProblem(flatten(p))
-		if got := names(p, byGoals(g, g.Listing())); got != c.want {
+		g := indexed.NewProblem(index(p))
+		if got := names(p, listsched.ByGoals(g, g.Listing())); got != c.want {
 			t.Errorf("%s: %s:\n got %s\nwant %s", c.name, c.problem, got, c.want)
 		}
 	}
@@ -24,8 +25,8 @@ func TestByGoals(t *testing.T) {
 func TestByGoalsIsAnOrder(t *testing.T) {
 	for i := range randomGraphs(t, 1000) {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(i), 9)), 30)
-		g := indexed.NewProblem(flatten(p))
-		if order := byGoals(g, g.Listing()); len(p.Nodes) > 0 {
+		g := indexed.NewProblem(index(p))
+		if order := listsched.ByGoals(g, g.Listing()); len(p.Nodes) > 0 {
 			if _, err := p.Evaluate(order); err != nil {
 				t.Fatalf("graph %d: %v: %v", i, order, err)
 			}

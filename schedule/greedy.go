@@ -14,7 +14,7 @@ import (
 // valley lemma; see settler). Ties fall to the smaller index.
 // O(E + (V + T) log V) beside the matchings; T is the number of tensors.
 func Greedy(p *Problem) []int32 {
-	g := newGreedy(flatten(p))
+	g := newGreedy(index(p))
 	for {
 		v, any := g.next()
 		if !any {
@@ -26,7 +26,7 @@ func Greedy(p *Problem) []int32 {
 
 // greedy is the state after some nodes have run.
 type greedy struct {
-	*indexed.Graph
+	f      *indexed.Graph
 	order  []int32
 	ran    []bool
 	waits  []int32 // node -> tensors that it reads and that are still to be made
@@ -53,7 +53,7 @@ func newGreedy(f *indexed.Graph) *greedy {
 		return a.key < b.key || a.key == b.key && a.node < b.node
 	}
 	g := &greedy{
-		Graph:  f,
+		f:      f,
 		order:  make([]int32, 0, f.Nodes),
 		ran:    make([]bool, f.Nodes),
 		waits:  f.Waits(),
@@ -97,18 +97,18 @@ func (g *greedy) push(v int32) {
 
 // extra returns what a node would need beside the live bytes if it ran now.
 func (g *greedy) extra(v int32) int64 {
-	size := g.Workspace[v]
-	for _, t := range g.Makes.Of(v) {
-		size += g.Size[t]
+	size := g.f.Workspace[v]
+	for _, t := range g.f.Makes.Of(v) {
+		size += g.f.Size[t]
 	}
 	g.free = g.free[:0]
-	for _, pair := range g.PairsOf(v) {
+	for _, pair := range g.f.PairsOf(v) {
 		if g.unread[pair.Over] == 1 {
 			g.free = append(g.free, pair)
 		}
 	}
 	g.taken = g.match.Largest(g.taken[:0], g.free)
-	return size - g.Saved(g.taken)
+	return size - g.f.Saved(g.taken)
 }
 
 // next takes the node to run from the heaps. The entry with a node's newest key
@@ -127,16 +127,16 @@ func (g *greedy) next() (v int32, any bool) {
 func (g *greedy) run(v int32) {
 	g.ran[v] = true
 	g.order = append(g.order, v)
-	for _, t := range g.Reads.Of(v) {
+	for _, t := range g.f.Reads.Of(v) {
 		g.unread[t]--
 		g.sum[t] -= int64(v)
-		if g.unread[t] == 1 && g.Size[t] > 0 && !g.Output[t] {
+		if g.unread[t] == 1 && g.f.Size[t] > 0 && !g.f.Output[t] {
 			r := int32(g.sum[t])
-			g.delta[r] -= g.Size[t]
+			g.delta[r] -= g.f.Size[t]
 			if g.waits[r] == 0 {
 				g.push(r)
 			}
 		}
 	}
-	g.Graph.Run(v, g.waits, g.push)
+	g.f.Run(v, g.waits, g.push)
 }

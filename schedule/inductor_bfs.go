@@ -13,7 +13,7 @@ import (
 // comes first. Ties fall to the smaller index; sizes count nothing.
 // O(E log V), and for each comparison the items that two keys share.
 func EarliestInputsFirst(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	steps := f.Precedence() // turned into steps when a node becomes ready
 	preds := indexed.Lists{Start: steps.Start, Items: slices.Clone(steps.Items)}
 	step := make([]int32, f.Nodes)

@@ -14,7 +14,7 @@ import (
 // parameters do there. Workspace and in-place pairs count nothing; ties fall to
 // the smaller index. O(E log V).
 func SmallestFirst(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	touched := make([]int64, f.Nodes)
 	for i := range touched {
 		v := int32(i)

@@ -10,7 +10,7 @@ package schedule
 // and in-place pairs count nothing. Ties fall to the smaller index.
 // O(E + V log V).
 func SizePriority(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	adds := make([]int64, f.Nodes)
 	for i := range adds {
 		v := int32(i)

@@ -39,7 +39,7 @@ func WriteLP(w io.Writer, p *Problem) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	f := flatten(p)
+	f := index(p)
 	l := &lp{Graph: f, problem: p, w: bufio.NewWriter(w), unit: unit(f)}
 	l.first, l.last = spans(f)
 	l.header()

@@ -165,7 +165,7 @@ func TestOrdersSolveTheLP(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := readLP(t, b.String())
-		f := flatten(p)
+		f := index(p)
 		draw := make([]int64, f.Nodes)
 		for v := range draw {
 			draw[v] = r.Int64()
@@ -256,7 +256,7 @@ func TestCrosscheckProblems(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	for _, p := range []*Problem{layered(200), transformer(150)} {
-		f := flatten(p)
+		f := index(p)
 		first, last := spans(f)
 		preds := f.Precedence()
 		for v := range int32(f.Nodes) {

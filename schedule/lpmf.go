@@ -27,7 +27,7 @@ import (
 // The original looks at all ready nodes at each step. Here they stand in a tree,
 // sorted by size: O((E + V) log V).
 func LeastPeakFirst(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	takes := make([]int64, f.Nodes)
 	adds := make([]int64, f.Nodes) // takes, less what would be freed now
 	users := f.Unread()

@@ -12,7 +12,7 @@ func PriorityFirst(p *Problem) []int32 {
 	for v := range p.Nodes {
 		urgent[v] = p.Nodes[v].Op == "Shape" || p.Nodes[v].Op == "Size"
 	}
-	return kahn(flatten(p), func(a, b int32) bool {
+	return kahn(index(p), func(a, b int32) bool {
 		if urgent[a] != urgent[b] {
 			return urgent[a]
 		}

@@ -187,7 +187,7 @@ func (p *Problem) validateTensor(id int32, total *int64) error {
 // order reaches waits for another such node, so a walk from any of them towards
 // what it waits for comes back to where it has been.
 func (p *Problem) validateAcyclic() error {
-	f := flatten(p)
+	f := index(p)
 	ran := make([]bool, f.Nodes)
 	order := breadthFirst(f)
 	for _, v := range order {

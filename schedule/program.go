@@ -6,7 +6,7 @@ import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
 // that always runs the ready node of the smallest index (Kahn 1962 with a heap,
 // the lexicographically smallest topological order). O(E + V log V).
 func Program(p *Problem) []int32 {
-	return kahn(flatten(p), func(a, b int32) bool { return a < b })
+	return kahn(index(p), func(a, b int32) bool { return a < b })
 }
 
 // kahn returns the order that always runs the first of the ready nodes by less,

@@ -9,7 +9,7 @@ import "slices"
 // the last leaf and follows the input of the largest index first: the mirror of
 // [DepthFirst]. Sizes count nothing. O(E log V).
 func ReverseDepthFirst(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	roots := sinks(f)
 	slices.Reverse(roots)
 	needs := f.Precedence()

@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/schedule/internal/exact"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/listsched"
+	"github.com/onnxmem/onnxmem/schedule/internal/meter"
+	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
 )
 
 // Bounds of [Roam]: on one problem, and on one segment of it.
@@ -38,36 +42,35 @@ const (
 // A segment whose peak is below one that is known to be least is left as it is. Ties
 // fall to the listing. O(moves x degree + E log V).
 func Roam(p *Problem) []int32 {
-	f := flatten(p)
+	f := index(p)
 	g := indexed.NewProblem(f)
-	r := &roam{Problem: g, update: p.updates(g)}
+	r := &roam{g: g, update: p.updates(g)}
 	order, ends := r.assign()
-	var cutter parter
-	parts := cutter.divide(g, order, ends)
+	parts := divide(g, order, ends)
 	peaks := make([]int64, len(parts))
 	for i, part := range parts {
 		peaks[i], _ = indexed.Peak(part.net.Loads(indexed.Ascending(part.net.Nodes), nil))
 	}
 	ranked := indexed.Ascending(len(parts))
 	slices.SortStableFunc(ranked, func(a, b int32) int { return cmp.Compare(peaks[b], peaks[a]) })
-	d := &downsets{width: serenityWidth}
+	lists := listsched.New(meter.New(nil))
+	d := &exact.Downsets{Width: serenityWidth}
 	left, least := roamMoves, int64(0) // least: no order of the segments has a smaller peak
 	for _, i := range ranked {
 		if peaks[i] <= least {
 			break
 		}
 		given := min(left, roamSegmentMoves)
-		d.moves = given
-		best := d.search(parts[i].net, peaks[i])
-		left -= given - d.moves
+		d.Moves = given
+		best := d.Best(parts[i].net, peaks[i])
+		left -= given - d.Moves
 		if best != nil {
 			parts[i].reorder(best)
 			peak, _ := indexed.Peak(parts[i].net.Loads(best, nil))
 			least = max(least, peak)
 			continue
 		}
-		var s settler
-		best = s.settle(parts[i].net, indexed.Ascending(parts[i].net.Nodes), indexed.Infinite, byDelta)
+		best = lists.Forward(parts[i].net, indexed.Ascending(parts[i].net.Nodes), indexed.Infinite, listsched.ByRise)
 		if peak, _ := indexed.Peak(parts[i].net.Loads(best, nil)); peak < peaks[i] {
 			parts[i].reorder(best)
 		}
@@ -131,7 +134,7 @@ func (p *Problem) updates(g *indexed.Problem) []bool {
 
 // roam is the state of an assignment of updates to segments.
 type roam struct {
-	*indexed.Problem
+	g       *indexed.Problem
 	update  []bool
 	segment []int32   // node -> its segment
 	groups  [][]int32 // updates that hang together, in the order of the listing
@@ -139,7 +142,7 @@ type roam struct {
 
 // assign returns an order, segment by segment, and where the segments end.
 func (r *roam) assign() (order []int32, ends []int) {
-	listing := r.Listing()
+	listing := r.g.Listing()
 	var trunk []int32
 	for _, v := range listing {
 		if !r.update[v] {
@@ -149,10 +152,10 @@ func (r *roam) assign() (order []int32, ends []int) {
 	if len(trunk) == 0 {
 		return listing, []int{len(listing)}
 	}
-	var cutter parter
-	cutter.all(r.Problem, after)
-	ends = bridges(cutter.part(r.Problem, trunk, 0), indexed.Ascending(len(trunk)))
-	r.segment = make([]int32, r.Nodes)
+	var parts reduce.Extractor
+	parts.PlaceAll(r.g, reduce.After)
+	ends = reduce.Bridges(parts.Extract(r.g, trunk, 0), indexed.Ascending(len(trunk)))
+	r.segment = make([]int32, r.g.Nodes)
 	from := 0
 	for k, end := range ends {
 		for _, v := range trunk[from:end] {
@@ -164,7 +167,7 @@ func (r *roam) assign() (order []int32, ends []int) {
 	for _, group := range r.groups {
 		earliest := int32(0)
 		for _, v := range group {
-			for _, u := range r.Preds.Of(v) {
+			for _, u := range r.g.Preds.Of(v) {
 				if !r.update[u] {
 					earliest = max(earliest, r.segment[u])
 				}
@@ -184,8 +187,8 @@ func (r *roam) move(group []int32, segment int32) {
 
 // group finds the updates that are connected with each other.
 func (r *roam) group(listing []int32) {
-	seen := make([]bool, r.Nodes)
-	place := make([]int32, r.Nodes)
+	seen := make([]bool, r.g.Nodes)
+	place := make([]int32, r.g.Nodes)
 	for i, v := range listing {
 		place[v] = int32(i)
 	}
@@ -196,7 +199,7 @@ func (r *roam) group(listing []int32) {
 		seen[first] = true
 		group := []int32{first}
 		for i := 0; i < len(group); i++ {
-			for _, near := range [2][]int32{r.Preds.Of(group[i]), r.Succs.Of(group[i])} {
+			for _, near := range [2][]int32{r.g.Preds.Of(group[i]), r.g.Succs.Of(group[i])} {
 				for _, v := range near {
 					if r.update[v] && !seen[v] {
 						seen[v] = true
@@ -236,16 +239,16 @@ const maxDelay = 1000
 // What they free is held until then and lifts the segments in between.
 func (r *roam) delay(trunk []int32, segments int) {
 	order, _ := r.order(trunk, segments)
-	loads := r.Loads(order, nil)
-	start := make([]int64, r.Nodes) // node -> live bytes before it
-	left := make([]int64, r.Nodes)  // node -> live bytes after it
-	load := make([]int64, r.Nodes)
+	loads := r.g.Loads(order, nil)
+	start := make([]int64, r.g.Nodes) // node -> live bytes before it
+	left := make([]int64, r.g.Nodes)  // node -> live bytes after it
+	load := make([]int64, r.g.Nodes)
 	peaks := make([]int64, segments) // of the trunk, then of what is moved too
 	end := make([]int64, segments)   // segment -> live bytes after it
-	live, unread := r.LiveFirst(), r.Unread(nil)
+	live, unread := r.g.LiveFirst(), r.g.Unread(nil)
 	for i, v := range order {
 		start[v], load[v] = live, loads[i]
-		live = r.LiveAfter(v, live, unread)
+		live = r.g.LiveAfter(v, live, unread)
 		left[v] = live
 		k := r.segment[v]
 		end[k] = live

@@ -2,310 +2,282 @@ package schedule
 
 import (
 	"context"
-	"math"
+	"slices"
+	"time"
 
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/listsched"
+	"github.com/onnxmem/onnxmem/schedule/internal/meter"
+	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
 )
 
-// search is the state of [Solve] over all nets.
-type search struct {
-	splitter
-	progress
-	clock
-	ctx    context.Context
-	ended  bool // the context ended before the search did
-	effort limits
-	off    stage // what the tests leave out
-	most   int64 // visits
-	enough int64 // a bound that ends the search: nobody asks for more
-	states int   // of all exact searches
-	runs   int   // of nodes, in all exact searches
+const infinite = indexed.Infinite
+
+// solver is what the stages share over all problems that one call of [Solve] opens:
+// the tools with their buffers, the work done, and whom to tell.
+type solver struct {
+	meter *meter.Meter
+	cut   *bounds.Cutter
+	lists *listsched.Scheduler
+	parts reduce.Extractor
+	loads []int64 // of the order seen last
+
+	stages   []stage
+	budgets  budgets
+	goal     Goal
+	enough   int64           // a bound that ends the search: nobody asks for more
+	without  map[string]bool // stages that are left out, by name
+	progress progress
+	clock    clock
+
+	// apart solves the whole problem without in-place pairs and returns the order; nil
+	// if it has none.
+	apart func(enough int64) []int32
+	// strategies are worth trying once the budget of work is spent.
+	strategies func(try func(name string, order []int32))
 }
 
-// limits bound the search by counted work, never by time.
-type limits struct {
-	states    int // of one exact search
-	allStates int
+func newSolver(ctx context.Context, b budgets) *solver { return solverWith(meter.New(ctx), b) }
+
+func solverWith(m *meter.Meter, b budgets) *solver {
+	m.Budget.States, m.Budget.Runs = b.allStates, b.allRuns
+	return &solver{stages: stages, meter: m, cut: bounds.NewCutter(m), lists: listsched.New(m), budgets: b, enough: infinite}
+}
+
+// budgets bound the search by counted work, never by time.
+type budgets struct {
+	states    int   // of one exact search
+	allStates int   // of all exact searches
 	allRuns   int   // of nodes, in all exact searches
 	exact     int   // states times nodes, of one long exact search
-	flow      int64 // of one attempt at a budget
+	flow      int64 // of one attempt at a limit
 
-	// Of the whole search, as search.visited counts: small for graphs of up to
-	// smallGraph nodes, perNode times the nodes for large ones.
+	// Of the whole search, as meter.Work counts: small for graphs of up to smallGraph
+	// nodes, perNode times the nodes for large ones.
 	small, perNode int64
 }
 
-// smallGraph is the number of nodes up to which the search stays in the caches
-// and may take all the work that its effort allows.
+func (e Effort) budgets() budgets {
+	switch e {
+	case EffortFast:
+		return budgets{small: 100_000_000, perNode: 1000}
+	case EffortMax:
+		return budgets{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
+	}
+	return budgets{states: 20_000, allStates: 400_000, allRuns: 2_500_000, exact: 20_000_000, flow: 5_000_000, small: 400_000_000, perNode: 4000}
+}
+
+// smallGraph is the number of nodes up to which the search stays in the caches and
+// may do all the work that its effort allows.
 const smallGraph = 3000
 
-// all is how much a search on so many nodes may visit. On large graphs a visit
-// misses the caches and takes ten times as long; the limit falls to meet the
-// line that gives each node its share, about a second for 20,000 nodes.
-func (l limits) all(nodes int) int64 {
+// work is the budget for a problem of so many nodes. On large graphs a visit misses
+// the caches and takes ten times as long: the budget falls until it meets the line
+// that gives each node its share, about a second for 20,000 nodes.
+func (b budgets) work(nodes int) int64 {
 	n := int64(max(nodes, smallGraph))
-	return max(l.small/n*smallGraph/n*smallGraph, l.perNode*n)
+	return max(b.small/n*smallGraph/n*smallGraph, b.perNode*n)
 }
 
-func newSearch(ctx context.Context, effort limits) *search {
-	s := &search{ctx: ctx, effort: effort, most: math.MaxInt64, enough: indexed.Infinite}
-	s.stop = func() bool { return s.halted() || s.exhausted() }
-	s.Halt, s.settler.halt = s.halted, s.halted
-	return s
+func (s *solver) stopped() bool { return s.meter.Stop() != meter.Continue }
+
+// incumbent is the best of the orders seen.
+type incumbent struct {
+	order []int32
+	peak  int64
+	step  int // the first of the largest load
 }
 
-// spent reports whether the exact searches have had their share.
-func (s *search) spent() bool {
-	return s.states >= s.effort.allStates || s.runs >= s.effort.allRuns
-}
-
-// halted reports whether the context has ended.
-func (s *search) halted() bool {
-	s.ended = s.ended || s.ctx != nil && s.ctx.Err() != nil
-	return s.ended
-}
-
-func (s *search) exhausted() bool { return s.visited() > s.most }
-
-// visited is the work so far in vertices and edges of flows. A node of a walk,
-// with its heaps, costs as much as some hundred of them.
-func (s *search) visited() int64 { return s.cutter.Work + 100*s.walked }
-
-// alternate settles from both ends in turn, each walk following the last, as
-// forward-backward improvement does in project scheduling; the node at the peak
-// is asked for its bound after each round.
-func (p *gap) alternate() {
-	for round := range 6 {
-		order := p.settle(p.g, p.best.order, p.bound, byPlace)
-		if p.see(order) || p.see(p.settleBack(p.g, order, p.bound, byPlace)) {
-			return
-		}
-		v := p.best.order[p.best.step]
-		if p.asked[v] {
-			return
-		}
-		bound := p.bound
-		if p.ask(v) || p.bound == bound && round > 1 || p.stop() {
-			return
-		}
+// see computes the loads of an order and keeps it if its peak is smaller. It reports
+// whether the best peak is within the limit.
+func (s *solver) see(g *indexed.Problem, best *incumbent, order []int32, limit int64) bool {
+	s.loads = g.Loads(order, s.loads)
+	if peak, step := indexed.Peak(s.loads); best.order == nil || peak < best.peak {
+		*best = incumbent{order, peak, step}
 	}
+	return best.peak <= limit
 }
 
-// cheap tries the listing, the greedy orders and alternation.
-func (p *gap) cheap() {
-	listing := p.g.Listing()
-	if p.see(listing) || p.ask(p.best.order[p.best.step]) {
-		return
-	}
-	if p.see(p.settle(p.g, listing, indexed.Infinite, byDelta)) || p.ask(p.best.order[p.best.step]) {
-		return
-	}
-	if p.see(p.settle(p.g, listing, p.bound, byDelta)) || p.stop() {
-		return
-	}
-	if p.alternate(); !p.done() {
-		p.deepen()
-	}
+// subproblem is one problem that a search has opened - the whole one, a part of it,
+// or a reduced one - and what is known of it: the best order so far and the greatest
+// bound. Its optimum lies between the two.
+//
+// For each node it keeps the ceiling, the least load in all orders seen. No cut can
+// prove more than that about the node. So the node of the greatest ceiling is asked
+// first, and none whose ceiling does not exceed the bound.
+type subproblem struct {
+	s     *solver
+	g     *indexed.Problem
+	best  incumbent
+	by    string // the stage or strategy that found it
+	stage string // that is running
+	bound int64
+	proof bounds.Certificate // of the bound
+	hint  bounds.Certificate // where the bound is from, if it is not proven on this problem
+
+	recent  []bounds.Loaded // the last orders seen, the best first
+	ceiling []int64         // node -> the least load seen
+	asked   []bool          // node -> its cut bound is known
+
+	contracted   *reduce.Contracted // once a stage has asked for it
+	alternatives [][]int32          // orders of the best peak, once a stage has found them
+
+	// whole is the peak of the order of all nodes that the best one is part of.
+	whole func() int64
 }
 
-// maxDives is how many limits deepen tries.
-const maxDives = 10
+// open begins a search of a problem whose optimum is known to be at least floor.
+func (s *solver) open(g *indexed.Problem, floor int64) *subproblem {
+	p := &subproblem{s: s, g: g, bound: floor, proof: bounds.Certificate{Kind: bounds.Search}}
+	p.ceiling = make([]int64, g.Nodes)
+	for v := range p.ceiling {
+		p.ceiling[v] = infinite
+	}
+	p.asked = make([]bool, g.Nodes)
+	p.whole = func() int64 { return max(p.best.peak, floor) }
+	return p
+}
 
-// deepen settles by what became ready last, at limits between the bound and the
-// peak: the lower the limit, the less of what does not lead to a fall runs before
-// what does, until there is room for nothing but that.
-func (p *gap) deepen() {
-	low := p.bound
-	for range maxDives {
-		limit := low + (p.best.peak-low)/2
-		if limit <= low || p.stop() {
-			return
-		}
-		peak := p.best.peak
-		if p.see(p.settle(p.g, p.g.Listing(), limit, byReady)) {
-			return
-		}
-		if p.best.peak == peak || p.best.peak > limit {
-			low = limit
+// leastFirst returns the least load of a first step, if that has idle bytes, which
+// no cut sees; else 0.
+func leastFirst(g *indexed.Problem) int64 {
+	if g.Idle == 0 {
+		return 0
+	}
+	unread := g.Unread(nil)
+	least := infinite
+	for i := range g.Nodes {
+		if v := int32(i); len(g.Preds.Of(v)) == 0 {
+			least = min(least, g.LiveFirst()+g.Idle+g.Need(v, unread, 1))
 		}
 	}
+	return least
 }
 
-// recurse splits at cuts, with bounds between, while something improves.
-func (p *gap) recurse() {
-	if p.off.has(recursion) {
-		return
-	}
-	p.work, p.limit = 0, min(int64(p.g.Nodes)*100+500_000, 4_000_000)
-	for round := range 8 {
-		bound, peak := p.bound, p.best.peak
-		p.cuts()
-		if p.done() {
-			return
-		}
-		if round == 0 || p.bound == bound {
-			p.sets()
-			if p.done() {
-				return
-			}
-		}
-		order := p.best.order
-		part := p.listed(p.g, order)
-		found := p.split(part, p.bound, 0)
-		if found.peak < peak {
-			moved := make([]int32, len(order))
-			for i, x := range found.order {
-				moved[i] = order[x]
-			}
-			p.see(moved)
-		}
-		if p.done() || p.best.peak == peak && p.bound == bound {
-			return
+// closed reports whether the best order is proven optimal.
+func (p *subproblem) closed() bool { return p.best.order != nil && p.best.peak <= p.bound }
+
+// done reports whether there is nothing left to do, or no work left to do it with.
+func (p *subproblem) done() bool { return p.closed() || p.bound >= p.s.enough || p.s.stopped() }
+
+// see takes an order, and reports whether that closes the gap.
+func (p *subproblem) see(order []int32) bool {
+	best := p.best.peak
+	p.s.see(p.g, &p.best, order, p.bound)
+	improves := len(p.recent) == 0 || p.best.peak < best
+	if improves {
+		p.by = p.stage
+		if p.s.progress.tell != nil && p.whole != nil {
+			p.s.progress.lowered(p.whole())
 		}
 	}
+	p.remember(order, improves)
+	for i, v := range order {
+		p.ceiling[v] = min(p.ceiling[v], p.s.loads[i])
+	}
+	return p.closed()
 }
 
-// boundOf returns the bound that cuts and sets prove, led by an order.
-func (s *search) boundOf(g *indexed.Problem, order []int32) (int64, Certificate) {
-	s.most = s.effort.all(g.Nodes)
-	p := s.open(g, leastFirst(g))
-	if !p.see(order) {
-		p.cuts()
-	}
-	if !p.done() {
-		p.sets()
-	}
-	return p.bound, p.proof
-}
+const maxRecent = 6
 
-// optimize runs the stages on a net with at least one node.
-func (s *search) optimize(g *indexed.Problem) outcome {
-	s.most = s.effort.all(g.Nodes)
-	p := s.open(g, leastFirst(g))
-	if !p.quick() && !p.stop() {
-		p.thorough()
-		p.certify(p.hint)
+// remember keeps an order among the recent ones, the best in the first place.
+func (p *subproblem) remember(order []int32, best bool) {
+	x := bounds.Loaded{Order: order, Loads: slices.Clone(p.s.loads)}
+	switch {
+	case best && len(p.recent) > 0:
+		p.recent[0], x = x, p.recent[0]
+		fallthrough
+	case len(p.recent) < maxRecent:
+		p.recent = append(p.recent, x)
 	}
-	return outcome{p.best, p.bound, p.proof}
-}
-
-// quick tries the listing and the greedy order, with a cut at the peak of each:
-// enough for most graphs.
-func (p *gap) quick() bool {
-	listing := p.g.Listing()
-	return p.see(listing) || p.halted() || p.ask(p.best.order[p.best.step]) ||
-		p.see(p.settle(p.g, listing, indexed.Infinite, byDelta)) || p.ask(p.best.order[p.best.step])
-}
-
-func (p *gap) thorough() {
-	g := p.g
-	if g.Idle > 0 {
-		p.full() // moving the first node would move the idle bytes
-		return
-	}
-	// The listing, but for what frees: where it keeps what belongs together
-	// close, as on layers of a random network, none of the greedy orders does.
-	if p.see(p.settle(g, g.Listing(), indexed.Infinite, byPlace)) {
-		return
-	}
-	c := contract(g, p.off, p.halted)
-	if p.stop() {
-		return
-	}
-	if p.take(c, (*gap).early) || p.original() || g.Nodes <= maxExact && p.coarsely() {
-		return
-	}
-	if !p.take(c, (*gap).full) && g.Nodes <= maxExact {
-		p.finely()
+	if len(p.recent) > maxRecent {
+		p.recent = slices.Delete(p.recent, 1, 2)
 	}
 }
 
-// coarsely solves the net without its smallest tensors, where those could not
-// make the gap.
-func (p *gap) coarsely() bool {
-	if p.off.has(coarseNets) {
-		return false
+// raise takes a certificate, and reports whether that closes the gap.
+func (p *subproblem) raise(x bounds.Certificate) bool {
+	if x.Value > p.bound {
+		p.bound, p.proof = x.Value, x
+		p.s.progress.raised(x.Value)
 	}
-	h := coarse(p.g, (p.best.peak-p.bound)/2)
-	return h != nil && p.take(contract(h, p.off, p.halted), (*gap).full)
+	return p.closed()
 }
 
-// finely solves the net without the tensors of the smallest size alone, however
-// many, with a tenth of the states of all searches: where those keep the net from
-// contracting, what stays open is what is live of them at the peak.
-func (p *gap) finely() {
-	if p.off.has(coarseNets) || p.stop() {
-		return
-	}
-	if h := coarse(p.g, ofSmallest(p.g)); h != nil {
-		p.effort.allStates += p.effort.allStates / 10
-		p.effort.allRuns += p.effort.allRuns / 10
-		p.take(contract(h, p.off, p.halted), (*gap).full)
-	}
+// searched is the certificate of a bound that a search has proven.
+func searched(bound int64) bounds.Certificate {
+	return bounds.Certificate{Kind: bounds.Search, Value: bound}
 }
 
-// original works on the net as it is, where a bound has a certificate.
-func (p *gap) original() bool {
-	if p.alternate(); !p.done() {
-		p.goals()
+// ask computes the cut bound of a node, unless it is known.
+func (p *subproblem) ask(v int32) bool {
+	if !p.asked[v] {
+		p.asked[v] = true
+		defer p.s.clock.end(p.s.clock.begin())
+		if x := p.s.cut.Node(p.g, v); !p.s.cut.Broken() {
+			p.raise(x)
+		}
 	}
-	if !p.done() {
-		p.cuts()
-	}
-	if !p.done() {
-		p.sets()
-	}
-	if !p.done() {
-		p.turns()
-	}
-	return p.done()
+	return p.closed()
 }
 
-// take solves the contracted net and takes what that says about this one.
-func (p *gap) take(c *contracted, solve func(*gap)) bool {
-	out := p.apart(c.Problem, max(c.floor, p.bound), c.reduce(p.best.order), solve)
-	p.see(c.expand(out.best.order))
-	if out.bound > p.bound {
-		p.raise(out.bound, KindSearch)
-		p.hint = c.translate(p.g, out.proof)
-	}
-	return p.done()
+// askPeak asks the node at the peak of the best order.
+func (p *subproblem) askPeak() bool { return p.ask(p.best.order[p.best.step]) }
+
+// progress tells a caller what a search knows so far. All bounds that it hears of
+// hold for the whole problem, those of parts too.
+type progress struct {
+	tell        func(bound, peak int64) // nil: nobody listens
+	bound, peak int64                   // last told
 }
 
-// early is cheap orders, a few cuts and a small exact search; on large nets sets too,
-// which often close what would take many states.
-func (p *gap) early() {
-	if p.cheap(); !p.done() {
-		p.climb(400, 12)
-	}
-	if p.done() || p.g.Nodes <= smallGraph {
-		return
-	}
-	if p.sets(); !p.done() {
-		p.climb(p.effort.states/5, 24, byPlace) // cuts of the whole net take longer
-	}
-}
-
-// full is all there is, from what takes least to what takes most.
-func (p *gap) full() {
-	for _, stage := range []func(){
-		p.cheap,
-		func() { p.climb(400, 12) },
-		func() { p.climb(p.effort.states/5, 24) },
-		p.recurse,
-		func() { p.bisect(4000, 1_000_000) },
-		func() { p.windows(p.effort.states / 10) },
-		p.exhaust,
-		func() { p.bisect(p.effort.states/4, p.effort.flow) },
-		func() { p.windows(p.effort.states) },
-		func() {
-			if 4*p.effort.states > p.effort.exact/p.g.Nodes { // else exhaust took more
-				p.climb(4*p.effort.states, 6)
-			}
-		},
-	} {
-		if stage(); p.done() {
-			return
+func (p *progress) raised(bound int64) {
+	if p.tell != nil && bound > p.bound {
+		p.bound = bound
+		if p.peak > 0 {
+			p.tell(p.bound, p.peak)
 		}
 	}
 }
+
+func (p *progress) lowered(peak int64) {
+	if p.tell != nil && (peak < p.peak || p.peak == 0) {
+		p.peak = peak
+		p.tell(p.bound, p.peak)
+	}
+}
+
+// clock adds up the time that bounds take, if a caller asks for it. Nothing else in a
+// search depends on time.
+type clock struct {
+	spent *time.Duration // nil: nobody asks
+}
+
+func (c clock) begin() time.Time {
+	if c.spent == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (c clock) end(began time.Time) {
+	if c.spent != nil {
+		*c.spent += time.Since(began)
+	}
+}
+
+// Goal says which of the orders of the smallest peak [Solve] prefers.
+type Goal int
+
+const (
+	// GoalPeak asks for nothing more: program order first if it is among them,
+	// then the order that was found.
+	GoalPeak Goal = iota
+	// GoalArea asks for a small area, and looks for orders of less.
+	GoalArea
+)
+
+// Area is the sum of the loads of all steps in bytes: what an order holds, and
+// for how long. It is at most [math.MaxInt64].
+func (e Evaluation) Area() int64 { return listsched.Area(e.Loads) }

@@ -1,6 +1,10 @@
 package schedule
 
-import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+import (
+	"github.com/onnxmem/onnxmem/schedule/internal/exact"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
+)
 
 // Bounds of [Serenity] on one problem: some tenths of a second.
 const (
@@ -38,16 +42,15 @@ func Serenity(p *Problem) []int32 {
 // serenity also says into how many parts the problem falls, and how many of
 // them keep their first order.
 func serenity(p *Problem) (order []int32, parts, left int) {
-	f := flatten(p)
+	f := index(p)
 	g := indexed.NewProblem(f)
 	order = breadthFirst(f)
-	d := &downsets{width: serenityWidth, moves: serenityMoves}
-	var cutter parter
-	for _, part := range cutter.divide(g, order, bridges(g, order)) {
+	d := &exact.Downsets{Width: serenityWidth, Moves: serenityMoves}
+	for _, part := range divide(g, order, reduce.Bridges(g, order)) {
 		parts++
 		first := indexed.Ascending(part.net.Nodes)
 		most, _ := indexed.Peak(part.net.Loads(first, nil))
-		best := d.search(part.net, most)
+		best := d.Best(part.net, most)
 		if best == nil {
 			left++
 			continue
@@ -74,19 +77,20 @@ func (d division) reorder(order []int32) {
 
 // divide cuts a topological order at some ends and returns the parts. Bytes of
 // inputs that nobody reads are part of the first.
-func (p *parter) divide(g *indexed.Problem, order []int32, ends []int) (parts []division) {
-	p.all(g, after)
+func divide(g *indexed.Problem, order []int32, ends []int) (parts []division) {
+	var p reduce.Extractor
+	p.PlaceAll(g, reduce.After)
 	unread := g.Unread(nil)
 	live, from := g.LiveFirst(), 0
 	for _, end := range ends {
 		nodes := order[from:end]
-		h := p.part(g, nodes, live)
+		h := p.Extract(g, nodes, live)
 		if from == 0 {
 			h.Idle = g.Idle
 		}
 		parts = append(parts, division{h, nodes})
 		for _, v := range nodes {
-			p.where[v] = before
+			p.Where[v] = reduce.Before
 			live = g.LiveAfter(v, live, unread)
 		}
 		from = end

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 
 	Goal      Goal           // which orders of the smallest peak are preferred
 	BoundTime *time.Duration // grows by the time that bounds take; nil: not measured
+
+	without []string // stages to leave out, by name: for tests and the ablation
 }
 
 // Effort bounds the search by counted work, not by time: the same problem gives
@@ -41,16 +44,6 @@ const (
 	EffortFast
 	EffortMax
 )
-
-func (e Effort) limits() limits {
-	switch e {
-	case EffortFast:
-		return limits{small: 100_000_000, perNode: 1000}
-	case EffortMax:
-		return limits{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
-	}
-	return limits{states: 20_000, allStates: 400_000, allRuns: 2_500_000, exact: 20_000_000, flow: 5_000_000, small: 400_000_000, perNode: 4000}
-}
 
 // Result is the best order found, and what is known about it.
 type Result struct {
@@ -75,13 +68,12 @@ type Result struct {
 	ProgramPeak       int64 // the peak of that
 }
 
-// Solve returns an order of small peak and a lower bound on the peak of all
-// orders. It stops as soon as the two meet, which they do on nearly all real
-// networks; then the order is proven optimal. Of equal orders program order is
-// kept, so that nothing moves where nothing is gained. It fails if the problem
-// is not valid, or if no strategy has the name asked for. When the context ends
-// it returns the best order so far, and says so in Ended. See search.go for the
-// stages.
+// Solve returns an order of small peak and a lower bound on the peak of all orders. It
+// stops as soon as the two meet, which they do on nearly all real networks; then the
+// order is proven optimal. Of equal orders program order is kept, so that nothing moves
+// if nothing is gained. It fails if the problem is not valid, or if no strategy has the
+// name asked for. When the context ends it returns the best order so far, and says so
+// in Ended. The search is the table in stages.go.
 func Solve(p *Problem, opt Options) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -96,7 +88,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 	if opt.NoPairs {
 		p = p.withoutPairs()
 	}
-	f := flatten(p)
+	f := index(p)
 	g := indexed.NewProblem(f)
 	r := &Result{ProgramOrder: g.Listing(), BoundNode: -1}
 	r.ProgramEvaluation = evaluate(f, r.ProgramOrder, AllPairs)
@@ -104,50 +96,37 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 	switch {
 	case f.Nodes == 0 || g.TooLarge():
 		r.Bound = -1
-		r.proveAtLeast(lowerBound(f))
+		r.proveAtLeast(bounds.Simple(f))
 		for _, s := range tried {
 			r.take(f, s.Func(p), s.Name)
 		}
 	case opt.Strategy != "":
+		s := opt.solver()
 		r.take(f, tried[0].Func(p), tried[0].Name)
-		s := newSearch(opt.Context, opt.Effort.limits())
-		s.tell, s.clock.spent = opt.Progress, opt.BoundTime
 		r.prove(s.boundOf(g, r.Order))
-		if s.ended {
-			r.Ended = context.Cause(opt.Context)
-			r.proveAtLeast(lowerBound(f))
-		}
+		r.end(s, f, opt.Context)
 	default:
-		s := newSearch(opt.Context, opt.Effort.limits())
-		s.tell, s.clock.spent = opt.Progress, opt.BoundTime
+		s := opt.solver()
+		if g.Savings != nil {
+			s.apart = func(enough int64) []int32 { return s.solveApart(indexed.NewProblem(index(p.withoutPairs())), enough) }
+		}
+		s.strategies = func(try func(name string, order []int32)) {
+			for _, t := range tried {
+				try(t.Name, t.Func(p))
+			}
+		}
 		found := s.optimize(g)
 		r.Order, r.Evaluation, r.Strategy = r.ProgramOrder, r.ProgramEvaluation, "program"
 		if found.best.peak < r.ProgramPeak {
-			r.take(f, found.best.order, "search")
+			r.take(f, found.best.order, found.strategy())
 		}
-		if r.Evaluation.Peak > found.bound && g.SavingsAt != nil && !s.stop() {
-			// Sharing must never end worse than none: the order found without
-			// pairs, loaded with them. Once none is known to be worse, that will do.
-			alone := newSearch(opt.Context, opt.Effort.limits())
-			alone.clock, alone.enough = s.clock, r.Evaluation.Peak
-			r.take(f, alone.optimize(indexed.NewProblem(flatten(p.withoutPairs()))).best.order, "search")
-			s.ended = s.ended || alone.ended
-		}
-		if s.exhausted() {
-			for _, t := range tried {
-				r.take(f, t.Func(p), t.Name)
-			}
-		}
-		r.prove(found.bound, found.proof)
-		if s.ended {
-			r.Ended = context.Cause(opt.Context)
-			r.proveAtLeast(lowerBound(f))
+		found.proof.Value = found.bound
+		r.prove(found.proof)
+		if found.alternatives == nil {
+			r.end(s, f, opt.Context)
 			break
 		}
-		r.Orders = s.orders(g, r.Order, r.ProgramOrder)
-		if opt.Goal == GoalArea {
-			r.Orders = s.flatter(g, r.Orders)
-		}
+		r.Orders = found.alternatives
 		r.Order = r.Orders[0]
 		r.Evaluation = evaluate(f, r.Order, AllPairs)
 	}
@@ -156,6 +135,42 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		r.Orders = [][]int32{r.Order}
 	}
 	return r, nil
+}
+
+// solver returns a solver that does what the options ask for.
+func (opt Options) solver() *solver {
+	s := newSolver(opt.Context, opt.Effort.budgets())
+	s.goal, s.progress.tell, s.clock.spent = opt.Goal, opt.Progress, opt.BoundTime
+	s.without = map[string]bool{}
+	for _, name := range opt.without {
+		s.without[name] = true
+	}
+	return s
+}
+
+// solveApart solves another problem with a budget of its own and returns the best
+// order. Once no order is known to be better than enough, any will do.
+func (s *solver) solveApart(g *indexed.Problem, enough int64) []int32 {
+	apart := solverWith(s.meter.Apart(), s.budgets)
+	apart.clock, apart.enough, apart.without = s.clock, enough, s.without
+	return apart.optimize(g).best.order
+}
+
+// strategy names what found the best order: a strategy, or the search.
+func (p *subproblem) strategy() string {
+	if slices.ContainsFunc(Strategies, func(s Strategy) bool { return s.Name == p.by }) {
+		return p.by
+	}
+	return "search"
+}
+
+// end says why the context ended the search, if it did. The bound is then at least
+// that of [LowerBound].
+func (r *Result) end(s *solver, f *indexed.Graph, ctx context.Context) {
+	if s.meter.Interrupted() {
+		r.Ended = context.Cause(ctx)
+		r.proveAtLeast(bounds.Simple(f))
+	}
 }
 
 // take keeps an order if it is better.
@@ -167,9 +182,8 @@ func (r *Result) take(f *indexed.Graph, order []int32, strategy string) {
 }
 
 // prove keeps a bound and what proves it.
-func (r *Result) prove(bound int64, proof Certificate) {
-	proof.Value = bound
-	r.Bound, r.Certificates = bound, []Certificate{proof}
+func (r *Result) prove(proof bounds.Certificate) {
+	r.Bound, r.Certificates = proof.Value, []Certificate{Certificate(proof)}
 	if proof.Kind == KindCut {
 		r.BoundNode = proof.Nodes[0]
 	}
@@ -180,7 +194,7 @@ func (r *Result) proveAtLeast(bound int64, node int32) {
 	switch {
 	case bound <= r.Bound:
 	case node >= 0:
-		r.prove(bound, Certificate{Kind: KindCut, Nodes: []int32{node}})
+		r.prove(bounds.Certificate{Kind: KindCut, Nodes: []int32{node}, Value: bound})
 	default:
 		r.Bound, r.BoundNode, r.Certificates = bound, -1, nil
 	}

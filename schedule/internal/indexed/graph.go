@@ -105,3 +105,13 @@ func (f *Graph) Saved(pairs []match.Pair) (size int64) {
 	}
 	return size
 }
+
+// IsSink reports whether no node reads what v makes.
+func (f *Graph) IsSink(v int32) bool {
+	for _, t := range f.Makes.Of(v) {
+		if len(f.Readers.Of(t)) > 0 {
+			return false
+		}
+	}
+	return true
+}

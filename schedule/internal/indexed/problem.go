@@ -248,3 +248,21 @@ func (g *Problem) TooLarge() bool {
 	}
 	return g.Base > left
 }
+
+// AddPrecedence adds precedence, first before second, and reports whether the problem
+// still has an order.
+func (g *Problem) AddPrecedence(edges [][2]int32) bool {
+	preds := g.Preds.Slices()
+	for _, e := range edges {
+		if !slices.Contains(preds[e[1]], e[0]) {
+			preds[e[1]] = append(preds[e[1]], e[0])
+		}
+	}
+	g.Preds = Lists{}
+	for _, list := range preds {
+		g.Preds.Add(list...)
+	}
+	g.Preds.Finish()
+	g.Succs = g.Preds.Inverse(g.Nodes)
+	return len(g.Listing()) == g.Nodes
+}

@@ -1,0 +1,306 @@
+package reduce
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/meter"
+)
+
+// contraction makes a net smaller and keeps its optimum: nodes that some optimal
+// order runs next to each other become one, and nodes that touch no bytes and
+// have room at either end are taken out. See merge.go and idle.go for the rules
+// and their proofs.
+type contraction struct {
+	g            *indexed.Problem
+	left         int // nodes
+	gone         []bool
+	frozen       []bool // merged with nothing: too many pairs
+	trans        []int64
+	preds, succs [][]int32
+	reads        [][]int32
+	readers      [][]int32
+	into         []int32                 // node -> the one it was merged into, or itself
+	outs         []int64                 // node -> the bytes that it makes and leaves
+	sole         []int64                 // node -> the bytes that it alone reads and that are no outputs
+	dead         []bool                  // tensors made and read within a node
+	credits      [][]int32               // node -> tensors
+	pairs        [][]indexed.InPlacePair // node -> pairs, by result; what is written over may be dead
+	run          [][]int32               // node -> the nodes of g that it stands for, in their order
+	anchors      [][]int32               // node -> those of them to the last of which the others move
+	place        []int32                 // node -> its place in the listing
+	listing      []int32
+
+	useCredits bool
+	seen       []int32 // node -> the search that last met it
+	search     int32
+	stack      []int32
+
+	first, last, escape int64 // see idle.go
+	result              Contracted
+}
+
+// Contracted is what a contraction made.
+type Contracted struct {
+	Problem    *indexed.Problem
+	Run        [][]int32 // node -> the nodes that it stands for
+	anchors    [][]int32 // node -> those of them to the last of which the others move
+	head, tail []int32   // idle nodes, run before and after all others
+	Floor      int64     // the largest load of those: the optimum is not below it
+}
+
+// Without says which rules a contraction leaves out.
+type Without struct {
+	Merging   bool // of nodes that run next to each other: see merge.go
+	Siblings  bool // that run next to each other
+	IdleNodes bool // run before or after all others: see idle.go
+	Delaying  bool // of nodes that gain nothing by an early run
+	Credits   bool // for inputs that a merged node may free
+}
+
+// Expand turns an order of the Contracted net into one of the net.
+func (c *Contracted) Expand(order []int32) []int32 {
+	full := slices.Clone(c.head)
+	for _, v := range order {
+		full = append(full, c.Run[v]...)
+	}
+	return append(full, c.tail...)
+}
+
+// Reduce turns an order of the net into one of the Contracted net: each node stands
+// where the last of its anchors stood, or after what it waits for. The peak is not
+// larger, unless a node has been made to wait: see delay.
+func (c *Contracted) Reduce(order []int32) []int32 {
+	node := make(map[int32]int32, len(c.anchors))
+	for i, anchors := range c.anchors {
+		for _, v := range anchors {
+			node[v] = int32(i)
+		}
+	}
+	place := make([]int32, len(c.anchors))
+	k := int32(0)
+	for _, v := range order {
+		if i, ok := node[v]; ok {
+			place[i] = k
+			k++
+		}
+	}
+	return c.Problem.SortedBy(place)
+}
+
+// Contract takes the nodes from last to first until nothing changes, first
+// without credits, then with them: fewer nodes are left then. The nodes that
+// remain keep the order of the listing, by which the cheap orders break ties.
+// It ends early, with what is merged by then, when halt says so.
+func Contract(g *indexed.Problem, off Without, m *meter.Meter) *Contracted {
+	c := newContraction(g)
+	for _, c.useCredits = range [2]bool{false, true} {
+		if c.useCredits && off.Credits {
+			break
+		}
+		for changed := true; changed; {
+			changed = false
+			for i, v := range slices.Backward(c.listing) {
+				if m.Poll(i) {
+					return c.finish()
+				}
+				if !c.gone[v] && (!off.IdleNodes && c.takeOut(v) || !off.Merging && c.mergeAll(v, off)) {
+					changed = true
+				}
+			}
+		}
+	}
+	if off.Delaying {
+		return c.finish()
+	}
+	for i, v := range slices.Backward(c.listing) {
+		if m.Poll(i) {
+			break
+		}
+		if !c.gone[v] {
+			c.delay(v)
+		}
+	}
+	return c.finish()
+}
+
+// mergeAll merges v with successors while it can.
+func (c *contraction) mergeAll(v int32, off Without) (changed bool) {
+	if c.frozen[v] {
+		return false
+	}
+	for c.mergeNext(v) {
+		changed = true
+	}
+	if len(c.succs[v]) == 1 {
+		if w := c.succs[v][0]; !c.frozen[w] && c.backward(v, w) {
+			return true
+		}
+	}
+	return !off.Siblings && c.pair(v) || changed
+}
+
+// mergeNext merges v with the first successor that it can run before.
+func (c *contraction) mergeNext(v int32) bool {
+	for _, w := range c.succs[v] {
+		if !c.frozen[w] && c.forward(v, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func newContraction(g *indexed.Problem) *contraction {
+	n := g.Nodes
+	c := &contraction{
+		g: g, left: n,
+		gone: make([]bool, n), frozen: make([]bool, n), dead: make([]bool, len(g.Size)),
+		trans: slices.Clone(g.Transient), into: indexed.Ascending(n),
+		preds: g.Preds.Slices(), succs: g.Succs.Slices(),
+		reads: g.Reads.Slices(), readers: g.Readers.Slices(),
+		outs: make([]int64, n), sole: make([]int64, n),
+		credits: make([][]int32, n), pairs: make([][]indexed.InPlacePair, n),
+		run: make([][]int32, n), anchors: make([][]int32, n), place: make([]int32, n), listing: g.Listing(),
+		seen: make([]int32, n),
+	}
+	own := indexed.Ascending(n)
+	for i, v := range c.listing {
+		c.place[v] = int32(i)
+		c.run[v] = own[v : v+1 : v+1]
+		c.anchors[v] = c.run[v]
+	}
+	for i := range g.Size {
+		t := int32(i)
+		if m := g.Maker[t]; m >= 0 {
+			c.outs[m] += g.Size[t]
+		}
+		c.soleReader(t, 1)
+	}
+	if g.SavingsAt != nil {
+		c.takeSavers()
+	}
+	c.ends()
+	return c
+}
+
+// takeSavers copies pairs and credits. A credit whose other readers all are
+// ancestors is always given, one with a reader among the descendants never.
+func (c *contraction) takeSavers() {
+	for i, at := range c.g.SavingsAt {
+		if at == 0 {
+			continue
+		}
+		v, s := int32(i), &c.g.Savings[at-1]
+		c.frozen[v] = s.Many
+		c.pairs[v] = slices.Clone(s.Pairs)
+		if s.Many {
+			c.credits[v] = slices.Clone(s.Credits)
+		}
+		for _, t := range s.Credits {
+			never, always := false, true
+			for _, r := range c.readers[t] {
+				if r != v {
+					never = never || c.precedes(v, r)
+					always = always && c.precedes(r, v)
+				}
+			}
+			switch {
+			case s.Many, never:
+			case always:
+				c.trans[v] -= c.g.Size[t]
+			default:
+				c.credits[v] = append(c.credits[v], t)
+			}
+		}
+	}
+}
+
+// maxAncestry bounds the search of precedes.
+const maxAncestry = 64
+
+// precedes reports whether u is an ancestor of v or v itself. It may say no
+// where the answer takes long to find.
+func (c *contraction) precedes(u, v int32) bool {
+	if u == v {
+		return true
+	}
+	if c.place[u] > c.place[v] {
+		return false
+	}
+	c.search++
+	stack := append(c.stack[:0], v)
+	defer func() { c.stack = stack }()
+	for visits := 0; len(stack) > 0 && visits < maxAncestry; {
+		x := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, p := range c.preds[x] {
+			if p == u {
+				return true
+			}
+			if c.place[p] > c.place[u] && c.seen[p] != c.search {
+				c.seen[p] = c.search
+				stack = append(stack, p)
+				visits++
+			}
+		}
+	}
+	return false
+}
+
+// finish makes the Contracted net.
+func (c *contraction) finish() *Contracted {
+	g, r := c.g, &c.result
+	slices.Reverse(r.tail)
+	h := &indexed.Problem{Nodes: c.left, Base: g.Base, Matcher: g.Matcher, AlwaysGiven: g.AlwaysGiven + int32(len(g.Size))}
+	r.Problem = h
+	node := make([]int32, g.Nodes)
+	for _, v := range c.listing {
+		if !c.gone[v] {
+			node[v] = int32(len(r.Run))
+			r.Run = append(r.Run, c.run[v])
+			r.anchors = append(r.anchors, c.anchors[v])
+			h.Transient = append(h.Transient, c.trans[v])
+		}
+	}
+	renamed := func(list []int32) []int32 {
+		for i, v := range list {
+			list[i] = node[v]
+		}
+		return list
+	}
+	for _, v := range c.listing {
+		if !c.gone[v] {
+			h.Preds.Add(renamed(c.preds[v])...)
+		}
+	}
+	h.Preds.Finish()
+	h.Succs = h.Preds.Inverse(h.Nodes)
+	tensor := make([]int32, len(g.Size))
+	for t, m := range g.Maker {
+		if c.dead[t] {
+			// Always given: a number of its own, below 0.
+			tensor[t] = -(g.AlwaysGiven + int32(t) + 1)
+			continue
+		}
+		if m >= 0 {
+			m = node[c.now(m)]
+		}
+		tensor[t] = h.AddTensor(g.Size[t], m, g.Output[t], renamed(c.readers[t]))
+	}
+	h.FinishTensors()
+	for _, v := range c.listing {
+		if !c.gone[v] && len(c.pairs[v])+len(c.credits[v]) > 0 {
+			pairs, credits := c.pairs[v], c.credits[v]
+			for i := range pairs {
+				if t := pairs[i].Over; t >= 0 {
+					pairs[i].Over = tensor[t]
+				}
+			}
+			for i, t := range credits {
+				credits[i] = tensor[t]
+			}
+			h.SetSavings(node[v], h.NewSavings(pairs, credits))
+		}
+	}
+	return r
+}

@@ -1,0 +1,190 @@
+package reduce
+
+import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+
+// Extractor makes a net of some nodes of another, in buffers that it keeps.
+type Extractor struct {
+	Where  []int32 // node -> its place in the part, or Before or After
+	tensor []int32 // tensor -> its place in the part, if seen says now
+	seen   []int32
+	now    int32
+}
+
+const (
+	Before = int32(-1)
+	After  = int32(-2)
+)
+
+// all sets where every node runs relative to the part.
+func (p *Extractor) PlaceAll(g *indexed.Problem, where int32) {
+	p.Where = indexed.Resize(p.Where, g.Nodes)
+	for i := range p.Where {
+		p.Where[i] = where
+	}
+}
+
+// part returns the problem of some nodes, node i of which is nodes[i], when
+// where tells which others run Before and After them; live is what is live
+// right Before the part. A tensor that is live throughout counts into the base.
+// A saving over a tensor that is read After the part, or is an output, is void;
+// one whose other readers ran Before is always given.
+func (p *Extractor) Extract(g *indexed.Problem, nodes []int32, live int64) *indexed.Problem {
+	h := &indexed.Problem{Nodes: len(nodes), Base: live, Transient: make([]int64, len(nodes)), Matcher: g.Matcher}
+	for i, v := range nodes {
+		p.Where[v] = int32(i)
+		h.Transient[i] = g.Transient[v]
+	}
+	edges := 0
+	for _, v := range nodes {
+		edges += len(g.Preds.Of(v))
+	}
+	h.Preds = indexed.Lists{Start: make([]int32, 1, len(nodes)+1), Items: make([]int32, 0, edges)}
+	for _, v := range nodes {
+		for _, u := range g.Preds.Of(v) {
+			if x := p.Where[u]; x >= 0 {
+				h.Preds.Items = append(h.Preds.Items, x)
+			}
+		}
+		h.Preds.Add()
+	}
+	h.Succs = h.Preds.Inverse(h.Nodes)
+	p.tensor = indexed.Resize(p.tensor, len(g.Size))
+	if len(p.seen) < len(g.Size) {
+		p.seen, p.now = make([]int32, len(g.Size)), 0
+	}
+	p.now++
+	for i, v := range nodes {
+		for _, t := range g.Makes.Of(v) {
+			p.made(g, h, t, int32(i))
+		}
+		for _, t := range g.Reads.Of(v) {
+			p.read(g, h, t)
+		}
+	}
+	h.FinishTensors()
+	if g.SavingsAt != nil {
+		p.savings(g, h, nodes)
+	}
+	return h
+}
+
+func (p *Extractor) made(g, h *indexed.Problem, t, maker int32) {
+	output := g.Output[t]
+	for _, r := range g.Readers.Of(t) {
+		if x := p.Where[r]; x >= 0 {
+			h.Readers.Items = append(h.Readers.Items, x)
+		} else {
+			output = true
+		}
+	}
+	p.place(g, h, t, maker, output)
+}
+
+// read adds an input of the part, when its first reader is met. What is read
+// After the part or is an output stays in the base.
+func (p *Extractor) read(g, h *indexed.Problem, t int32) {
+	if m := g.Maker[t]; p.seen[t] == p.now || m >= 0 && p.Where[m] >= 0 || g.Output[t] {
+		return
+	}
+	from := len(h.Readers.Items)
+	for _, r := range g.Readers.Of(t) {
+		switch x := p.Where[r]; {
+		case x >= 0:
+			h.Readers.Items = append(h.Readers.Items, x)
+		case x == After:
+			h.Readers.Items = h.Readers.Items[:from]
+			p.seen[t], p.tensor[t] = p.now, Before // in the base: not looked at again
+			return
+		}
+	}
+	h.Base -= g.Size[t]
+	p.place(g, h, t, -1, false)
+}
+
+func (p *Extractor) place(g, h *indexed.Problem, t, maker int32, output bool) {
+	p.seen[t] = p.now
+	p.tensor[t] = h.AddTensor(g.Size[t], maker, output, nil)
+}
+
+// savers takes over what still can be saved.
+func (p *Extractor) savings(g, h *indexed.Problem, nodes []int32) {
+	holds := func(t int32) bool { return p.seen[t] == p.now && p.tensor[t] >= 0 && !h.Output[p.tensor[t]] }
+	for i, v := range nodes {
+		if g.SavingsAt[v] == 0 {
+			continue
+		}
+		old := &g.Savings[g.SavingsAt[v]-1]
+		s := indexed.Savings{Choices: make([][]indexed.Saving, len(old.Choices)), Many: old.Many}
+		for k, choice := range old.Choices {
+			for _, x := range choice {
+				if x.Over < 0 {
+					s.Choices[k] = append(s.Choices[k], x)
+				} else if holds(x.Over) {
+					s.Choices[k] = append(s.Choices[k], indexed.Saving{Over: p.tensor[x.Over], Size: x.Size})
+				}
+			}
+		}
+		for _, pair := range old.Pairs {
+			if pair.Over >= 0 {
+				if !holds(pair.Over) {
+					continue
+				}
+				pair.Over = p.tensor[pair.Over]
+			}
+			s.Pairs = append(s.Pairs, pair)
+		}
+		for _, t := range old.Credits {
+			if holds(t) {
+				s.Credits = append(s.Credits, p.tensor[t])
+			}
+		}
+		if s.Many {
+			// The part has no more tensors than the whole: its matcher serves.
+			s.Most = h.Largest(s.Pairs, func(int32) bool { return true })
+		}
+		h.SetSavings(int32(i), s)
+	}
+}
+
+// listed returns the net with its nodes listed in the given order.
+func (p *Extractor) Relist(g *indexed.Problem, order []int32) *indexed.Problem {
+	p.PlaceAll(g, Before)
+	return p.Extract(g, order, g.LiveFirst())
+}
+
+// Bridges returns a topological order of the net and the ends of its parts: the
+// steps of nodes that are comparable with all others, and the end. What runs
+// before such a node and what runs after it is the same in all orders, so that
+// the parts can be solved apart. Two linear sweeps: a node is comparable with
+// all that stand before it if, when it is placed, it is the only one without a
+// placed successor, and from the end likewise.
+func Bridges(g *indexed.Problem, order []int32) (ends []int) {
+	n := len(order)
+	alone := make([]bool, n)
+	sweep := func(i int, placed []bool, open *int, back *indexed.Lists) bool {
+		v := order[i]
+		for _, u := range back.Of(v) {
+			if !placed[u] {
+				placed[u] = true
+				*open--
+			}
+		}
+		*open++
+		return *open == 1
+	}
+	placed, open := make([]bool, g.Nodes), 0
+	for i := range n {
+		alone[i] = sweep(i, placed, &open, &g.Preds)
+	}
+	clear(placed)
+	open = 0
+	for i := n - 1; i >= 0; i-- {
+		alone[i] = sweep(i, placed, &open, &g.Succs) && alone[i]
+	}
+	for i := range n {
+		if alone[i] || i == n-1 {
+			ends = append(ends, i+1)
+		}
+	}
+	return ends
+}

@@ -1,0 +1,142 @@
+package schedule
+
+import (
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
+)
+
+// contract reduces a problem by the rules that are not left out.
+func (s *solver) contract(g *indexed.Problem) *reduce.Contracted {
+	return reduce.Contract(g, reduce.Without{
+		Merging:   s.without["merging"],
+		Siblings:  s.without["siblings"],
+		IdleNodes: s.without["idle nodes"],
+		Delaying:  s.without["delaying"],
+		Credits:   s.without["credits"],
+	}, s.meter)
+}
+
+// solveContracted runs the stages of a level on the contracted problem.
+func (p *subproblem) solveContracted(l level) {
+	if p.contracted == nil {
+		p.contracted = p.s.contract(p.g)
+	}
+	p.solveReduced(p.contracted, l)
+}
+
+// solveCoarse runs all stages on the problem without its smallest tensors, as many
+// sizes of them as together take at most some bytes.
+func (p *subproblem) solveCoarse(bytes int64) {
+	if h := reduce.Coarse(p.g, bytes); h != nil {
+		p.solveReduced(p.s.contract(h), thorough)
+	}
+}
+
+// solveFine runs all stages on the problem without the tensors of the smallest size
+// alone, however many, with a tenth more states: if those keep the problem from
+// contracting, what stays open is what is live of them at the peak.
+func (p *subproblem) solveFine() {
+	h := reduce.Coarse(p.g, reduce.OfSmallest(p.g))
+	if h == nil {
+		return
+	}
+	b := &p.s.meter.Budget
+	b.States += b.States / 10
+	b.Runs += b.Runs / 10
+	p.solveReduced(p.s.contract(h), thorough)
+}
+
+// solveReduced solves a reduced problem and takes the order and the bound that follow
+// for this one.
+func (p *subproblem) solveReduced(c *reduce.Contracted, l level) {
+	if p.s.stopped() {
+		return
+	}
+	found := p.s.solveParts(c.Problem, max(c.Floor, p.bound), c.Reduce(p.best.order), l)
+	p.see(c.Expand(found.order))
+	if found.proof.Value > p.bound {
+		p.raise(searched(found.proof.Value))
+		p.hint = translate(c, p.g, found.proof)
+	}
+}
+
+// outcome is an order of a problem and a certificate of a bound, its nodes those of
+// the problem.
+type outcome struct {
+	order []int32
+	peak  int64
+	proof bounds.Certificate
+}
+
+// solveParts cuts a problem at its bridges, the nodes that are ordered with all
+// others, and runs the stages of a level on the parts one after another:
+//
+//	part 1 ... bridge | part 2 ... bridge | part 3
+//
+// The same nodes run before a bridge in every order, so the optimum is the largest of
+// the parts' optima, and a bound of one part is a bound of all: a part is done when
+// its peak is within the greatest bound of all parts. Known is an order of the
+// problem, floor a bound.
+func (s *solver) solveParts(g *indexed.Problem, floor int64, known []int32, l level) outcome {
+	order := g.Listing()
+	ends := reduce.Bridges(g, order)
+	if g.Idle > 0 || len(ends) == 1 {
+		p := s.open(g, floor)
+		if !p.see(known) {
+			p.run(l)
+		}
+		p.proof.Value = p.bound
+		return outcome{p.best.order, p.best.peak, p.proof}
+	}
+	out := outcome{proof: searched(floor)}
+	nodes, parts := make([][]int32, len(ends)), make([]*subproblem, len(ends))
+	s.parts.PlaceAll(g, reduce.After)
+	live := g.LiveFirst()
+	unread := g.Unread(nil)
+	from := 0
+	raise := func(k int) {
+		if p := parts[k]; p.bound > out.proof.Value {
+			out.proof = bounds.Certificate{Kind: p.proof.Kind, Nodes: compose(nodes[k], p.proof.Nodes), Value: p.bound}
+		}
+	}
+	for k, end := range ends {
+		nodes[k] = order[from:end]
+		p := s.open(s.parts.Extract(g, nodes[k], live), out.proof.Value)
+		local := make([]int32, 0, end-from) // the same nodes, by the same bridges
+		for _, v := range known[from:end] {
+			local = append(local, s.parts.Where[v])
+		}
+		from = end
+		p.whole = nil
+		parts[k] = p
+		if !p.see(local) && !p.see(indexed.Ascending(len(nodes[k]))) {
+			p.askPeak()
+			raise(k)
+		}
+		for _, v := range nodes[k] {
+			s.parts.Where[v] = reduce.Before
+			live = g.LiveAfter(v, live, unread)
+		}
+	}
+	whole := func() int64 {
+		peak := floor
+		for _, p := range parts {
+			peak = max(peak, p.best.peak)
+		}
+		return peak
+	}
+	joined := make([]int32, 0, g.Nodes)
+	for k, p := range parts {
+		p.whole = whole
+		p.bound = max(p.bound, out.proof.Value)
+		if !p.done() {
+			p.run(l)
+			raise(k)
+		}
+		joined = append(joined, compose(nodes[k], p.best.order)...)
+		out.peak = max(out.peak, p.best.peak)
+	}
+	out.order = joined
+	return out
+}

@@ -1,0 +1,265 @@
+package schedule
+
+import (
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/listsched"
+)
+
+// stage is a row of the table that a search works through.
+type stage struct {
+	On   level  // on which problem it runs
+	Name string // by which a test leaves it out
+
+	Run    func(p *subproblem)      // nil: a rule within other stages
+	When   func(p *subproblem) bool // nil: whenever the row is reached
+	Always bool                     // also if the gap is closed or the work is spent
+
+	Cost  string // V nodes, E edges
+	Why   string // why it stands here
+	Worth string // what is lost without it: docs/ablation.md has the figures
+}
+
+// level is a problem that a search works on.
+type level int
+
+const (
+	whole    level = iota // the problem as it is
+	open                  // the same, if the rows of whole leave a gap
+	early                 // each part of the contracted problem, with little work
+	thorough              // each part of a contracted problem, with all work
+	cheap                 // the same parts, first of early and of thorough
+	rules                 // within other rows
+)
+
+// run works through the rows of a level, in their order, until the gap is closed or
+// the work is spent. It is all of the search's control flow.
+func (p *subproblem) run(l level) {
+	for _, x := range p.s.stages {
+		if x.On != l || p.s.without[x.Name] || !x.Always && p.done() || x.When != nil && !x.When(p) {
+			continue
+		}
+		p.stage = x.Name
+		x.Run(p)
+	}
+}
+
+// stages is the table.
+var stages = []stage{
+	// Enough for most networks.
+	{
+		On: whole, Name: "listing", Cost: "O(E)", Why: "program order is optimal on most inference graphs", Always: true,
+		Run: func(p *subproblem) { p.see(p.g.Listing()) }, Worth: "the order that Solve returns if none is better",
+	},
+	{
+		On: whole, Name: "listing bound", Cost: "one cut", Why: "the node at the peak proves it if any node does",
+		Run: func(p *subproblem) { p.askPeak() },
+	},
+	{
+		On: whole, Name: "least rise", Cost: "O(E log V)", Why: "the best single order: at most 5 % above the bound on traced training steps",
+		Run: func(p *subproblem) { p.forward(p.g.Listing(), infinite, listsched.ByRise) },
+	},
+	{
+		On: whole, Name: "least rise bound", Cost: "one cut", Why: "as after the listing",
+		Run: func(p *subproblem) { p.askPeak() },
+	},
+	{
+		On: whole, Name: "open", Cost: "its rows", Why: "what the rows above leave open",
+		Run: func(p *subproblem) { p.run(open) },
+	},
+	{
+		On: whole, Name: "without pairs", Cost: "as much as all of the above", Why: "sharing must never end worse than no sharing",
+		When: func(p *subproblem) bool { return p.s.apart != nil },
+		Run:  func(p *subproblem) { p.see(p.s.apart(p.best.peak)) },
+	},
+	{
+		On: whole, Name: "strategies", Cost: "O(E log V) each", Why: "on graphs too large for the budget they are all there is", Always: true,
+		When: func(p *subproblem) bool { return p.s.strategies != nil && p.s.meter.Work() > p.s.meter.Budget.Work },
+		Run: func(p *subproblem) {
+			p.s.strategies(func(name string, order []int32) {
+				p.stage = name
+				p.see(order)
+			})
+		},
+	},
+	{
+		On: whole, Name: "alternatives", Cost: "four orders", Why: "orders of one peak differ by up to 4 % in what placement makes of them", Always: true,
+		When: func(p *subproblem) bool { return !p.s.meter.Interrupted() },
+		Run:  func(p *subproblem) { p.alternatives = p.s.lists.Alternatives(p.g, p.chosen(), p.g.Listing()) },
+	},
+	{
+		On: whole, Name: "area", Cost: "some dozens of orders", Why: "asked for by Options.Goal", Always: true,
+		When: func(p *subproblem) bool { return p.s.goal == GoalArea && len(p.alternatives) > 0 },
+		Run:  func(p *subproblem) { p.alternatives = p.s.lists.LessArea(p.g, p.alternatives) },
+	},
+
+	// The whole problem and its contraction, by turns: the contraction closes most
+	// gaps; a bound of the problem as it is has a certificate.
+	{
+		On: open, Name: "direct", Cost: "its rows", Why: "a contraction that moves the first node would move the idle bytes",
+		When: func(p *subproblem) bool { return p.g.Idle > 0 },
+		Run:  func(p *subproblem) { p.run(thorough) },
+	},
+	{
+		On: open, Name: "safe listing", Cost: "O(E log V)", Why: "keeps together what the listing keeps together, as on layers of a random network", When: reducible,
+		Run: func(p *subproblem) { p.forward(p.g.Listing(), infinite, listsched.ByPlace) },
+	},
+	{
+		On: open, Name: "early", Cost: "O(E) and its rows", Why: "a few hundred states close most contracted networks", When: reducible,
+		Run: func(p *subproblem) { p.solveContracted(early) },
+	},
+	{
+		On: open, Name: "alternate", Cost: "up to 12 orders, 6 cuts", Why: "cheap orders of the problem as it is", When: reducible,
+		Run: (*subproblem).alternate,
+	},
+	{
+		On: open, Name: "goals", Cost: "two orders", Why: "finishes one sum after another: 12 % off the peak of layered random networks", When: reducible,
+		Run: (*subproblem).goals,
+	},
+	{
+		On: open, Name: "cuts", Cost: "up to 48 cuts that fail", Why: "a bound with a certificate", When: reducible,
+		Run: (*subproblem).cuts,
+	},
+	{
+		On: open, Name: "sets", Cost: "at most 15 million edges", Why: "of many equal gradients one runs first, and one last", When: reducible,
+		Run: (*subproblem).sets,
+	},
+	{
+		On: open, Name: "conflicts", Cost: "at most 10 million edges", Why: "a large gradient waits for room and keeps its inputs live", When: reducible,
+		Run: (*subproblem).conflicts,
+	},
+	{
+		On: open, Name: "coarse", Cost: "O(E) and the rows of thorough", Why: "scalars keep whole networks from contracting; the gap is larger than all of them",
+		When: small,
+		Run:  func(p *subproblem) { p.solveCoarse((p.best.peak - p.bound) / 2) },
+	},
+	{
+		On: open, Name: "full", Cost: "its rows", Why: "the contraction again, with all the work", When: reducible,
+		Run: func(p *subproblem) { p.solveContracted(thorough) },
+	},
+	{
+		On: open, Name: "fine", Cost: "O(E) and the rows of thorough", Why: "scalars, once more, if nothing else closed the gap", When: small,
+		Run: (*subproblem).solveFine,
+	},
+	{
+		On: open, Name: "certify", Cost: "some cuts, then sets", Why: "a reader can check a cut, not a search", Always: true,
+		When: func(p *subproblem) bool {
+			return p.proof.Kind == bounds.Search && p.bound != 0 && !p.s.meter.Ended()
+		},
+		Run: (*subproblem).certify,
+	},
+
+	{
+		On: early, Name: "early: cheap", Cost: "its rows", Why: "as the rows of whole, on each part",
+		Run: func(p *subproblem) { p.run(cheap) },
+	},
+	{
+		On: early, Name: "early: climb", Cost: "12 times 400 states", Why: "enough for all traced networks but two",
+		Run: func(p *subproblem) { p.climb(400, 12) },
+	},
+	{
+		On: early, Name: "early: sets", Cost: "at most 15 million edges", Why: "on large parts they close what would take many states", When: large,
+		Run: (*subproblem).sets,
+	},
+	{
+		On: early, Name: "early: long climb", Cost: "24 times a fifth of the states", Why: "on large problems cuts of the whole take longer", When: large,
+		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24, listsched.ByPlace) },
+	},
+
+	{
+		On: thorough, Name: "cheap", Cost: "its rows", Why: "from what takes least to what takes most",
+		Run: func(p *subproblem) { p.run(cheap) },
+	},
+	{
+		On: thorough, Name: "climb", Cost: "12 times 400 states", Why: "as above",
+		Run: func(p *subproblem) { p.climb(400, 12) },
+	},
+	{
+		On: thorough, Name: "long climb", Cost: "24 times a fifth of the states", Why: "as above, with more states",
+		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24) },
+	},
+	{
+		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes", Why: "better orders for large parts",
+		Run: (*subproblem).recurse,
+	},
+	{
+		On: thorough, Name: "bisection", Cost: "14 attempts, a million edges each", Why: "precedence that a limit forces",
+		Run: func(p *subproblem) { p.bisect(4000, 1_000_000) },
+	},
+	{
+		On: thorough, Name: "windows", Cost: "a tenth of the states each", Why: "better orders around the peak", When: searching,
+		Run: func(p *subproblem) { p.windows(p.s.budgets.states / 10) },
+	},
+	{
+		On: thorough, Name: "exhaust", Cost: "a second or so", Why: "decides small problems for good",
+		Run: (*subproblem).exhaust,
+	},
+	{
+		On: thorough, Name: "long bisection", Cost: "14 attempts", Why: "as above, with all the work",
+		Run: func(p *subproblem) { p.bisect(p.s.budgets.states/4, p.s.budgets.flow) },
+	},
+	{
+		On: thorough, Name: "long windows", Cost: "all states each", Why: "as above, with all the states", When: searching,
+		Run: func(p *subproblem) { p.windows(p.s.budgets.states) },
+	},
+	{
+		On: thorough, Name: "last climb", Cost: "6 times 4 times the states", Why: "what is left of the states; on small problems exhaust took more",
+		When: func(p *subproblem) bool { return 4*p.s.budgets.states > p.s.budgets.exact/p.g.Nodes },
+		Run:  func(p *subproblem) { p.climb(4*p.s.budgets.states, 6) },
+	},
+
+	{
+		On: cheap, Name: "cheap: listing", Cost: "O(E), one cut", Why: "the listing of the part",
+		Run: func(p *subproblem) { _ = p.see(p.g.Listing()) || p.askPeak() },
+	},
+	{
+		On: cheap, Name: "cheap: least rise", Cost: "O(E log V), one cut", Why: "the least rise",
+		Run: func(p *subproblem) { _ = p.forward(p.g.Listing(), infinite, listsched.ByRise) || p.askPeak() },
+	},
+	{
+		On: cheap, Name: "cheap: within the bound", Cost: "O(E log V)", Why: "the least rise of what fits below the bound",
+		Run: func(p *subproblem) { p.forward(p.g.Listing(), p.bound, listsched.ByRise) },
+	},
+	{
+		On: cheap, Name: "cheap: alternate", Cost: "up to 12 orders, 6 cuts", Why: "forward and backward by turns",
+		Run: (*subproblem).alternate,
+	},
+	{
+		On: cheap, Name: "cheap: dive", Cost: "up to 10 orders", Why: "finds the one slice of a gradient that leads on, in unrolled networks",
+		Run: (*subproblem).dive,
+	},
+
+	{On: rules, Name: "merging", Why: "nodes that run next to each other become one: see reduce/merge.go"},
+	{On: rules, Name: "siblings", Why: "two nodes that read the same and are read by the same become one"},
+	{On: rules, Name: "idle nodes", Why: "counters destroy every bridge: they run before or after all others"},
+	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes bridges"},
+	{On: rules, Name: "credits", Why: "a merged node may free an input if it is the last to read it"},
+	{On: rules, Name: "precedence", Why: "what a limit forces is added to the problem of an attempt"},
+	{On: rules, Name: "postponing", Why: "the exact search runs a node that frees nothing only where it leads somewhere"},
+	{On: rules, Name: "look-ahead", Why: "a state is dead if some node that has not run can no longer keep to the limit"},
+}
+
+func reducible(p *subproblem) bool { return p.g.Idle == 0 }
+
+func small(p *subproblem) bool { return reducible(p) && p.g.Nodes <= maxExact }
+
+func large(p *subproblem) bool { return p.g.Nodes > smallGraph }
+
+func searching(p *subproblem) bool { return p.s.budgets.states > 0 }
+
+// optimize works through the table on a problem of at least one node.
+func (s *solver) optimize(g *indexed.Problem) *subproblem {
+	s.meter.Budget.Work = s.budgets.work(g.Nodes)
+	p := s.open(g, leastFirst(g))
+	p.run(whole)
+	return p
+}
+
+// chosen returns the listing if its peak is the best, else the best order.
+func (p *subproblem) chosen() []int32 {
+	listing := p.g.Listing()
+	if peak, _ := indexed.Peak(p.g.Loads(listing, nil)); peak == p.best.peak {
+		return listing
+	}
+	return p.best.order
+}
