@@ -76,7 +76,7 @@ func (s *solver) boundOf(g *indexed.Problem, order []int32) bounds.Certificate {
 // reader left, and part of a maximal matching M. The load is not below the value of
 // (M, S), which adds back the pairs of M that S does not free.
 func CutBound(p *Problem, v int32) int64 {
-	return bounds.NewCutter(meter.New(nil)).Node(indexed.NewProblem(index(p)), v).Value
+	return bounds.NewCutter(meter.New(context.Background())).Node(indexed.NewProblem(index(p)), v).Value
 }
 
 // FirstBound returns a number of bytes below which the peak of no order can go,
@@ -95,7 +95,7 @@ func CutBound(p *Problem, v int32) int64 {
 // It adds to the bounds of single nodes that not all costly nodes can be put off, while
 // each node alone may put off all others.
 func FirstBound(p *Problem, set []int32) int64 {
-	return bounds.NewCutter(meter.New(nil)).First(indexed.NewProblem(index(p)), set, -1, math.MaxInt64/2).Value
+	return bounds.NewCutter(meter.New(context.Background())).First(indexed.NewProblem(index(p)), set, -1, math.MaxInt64/2).Value
 }
 
 // LastBound is the mirror image of [FirstBound]: one node of the set A runs after all
@@ -105,7 +105,7 @@ func FirstBound(p *Problem, set []int32) int64 {
 // Proof. Some node v of A runs last. So no descendant of v is in A, and the state from
 // which v runs contains all others of A and their ancestors.
 func LastBound(p *Problem, set []int32) int64 {
-	return bounds.NewCutter(meter.New(nil)).Last(indexed.NewProblem(index(p)), set, -1, math.MaxInt64/2).Value
+	return bounds.NewCutter(meter.New(context.Background())).Last(indexed.NewProblem(index(p)), set, -1, math.MaxInt64/2).Value
 }
 
 // LowerBound returns a number of bytes below which the peak of no order can go,

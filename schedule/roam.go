@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/schedule/internal/exact"
@@ -53,7 +54,7 @@ func Roam(p *Problem) []int32 {
 	}
 	ranked := indexed.Ascending(len(parts))
 	slices.SortStableFunc(ranked, func(a, b int32) int { return cmp.Compare(peaks[b], peaks[a]) })
-	lists := listsched.New(meter.New(nil))
+	lists := listsched.New(meter.New(context.Background()))
 	d := &exact.Downsets{Width: serenityWidth}
 	left, least := roamMoves, int64(0) // least: no order of the segments has a smaller peak
 	for _, i := range ranked {

@@ -1,8 +1,13 @@
 package schedule
 
 import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -205,5 +210,212 @@ func TestSolveKeepsProgramOrder(t *testing.T) {
 	r, err := Solve(p, Options{})
 	if err != nil || r.Strategy != "program" || !slices.Equal(r.Order, []int32{0, 1, 2}) {
 		t.Errorf("got %+v, %v; want program order", r, err)
+	}
+}
+
+// Every effort gives a valid order and a bound below the optimum, the same each
+// time, and no smaller effort a better one.
+func TestEfforts(t *testing.T) {
+	proven := map[Effort]int{}
+	for i := range randomGraphs(t, 300) {
+		r := rand.New(rand.NewPCG(uint64(i), 7))
+		p := randomProblem(r, 13)
+		best := newBrute(p, true).optimum()
+		for _, effort := range []Effort{EffortFast, EffortDefault, EffortMax} {
+			got, err := Solve(p, Options{Effort: effort})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Bound > best || got.Evaluation.Peak < best || got.Optimal != (got.Bound == got.Evaluation.Peak) {
+				t.Fatalf("graph %d: effort %d: bound %d, optimum %d, peak %d, optimal %v", i, effort, got.Bound, best, got.Evaluation.Peak, got.Optimal)
+			}
+			if e, err := p.Evaluate(got.Order); err != nil || e.Peak != got.Evaluation.Peak {
+				t.Fatalf("graph %d: effort %d: an order of peak %d, %v; want %d", i, effort, e.Peak, err, got.Evaluation.Peak)
+			}
+			again, _ := Solve(p, Options{Effort: effort})
+			if d := cmp.Diff(got, again); d != "" {
+				t.Fatalf("graph %d: effort %d: first - second +:\n%s", i, effort, d)
+			}
+			if got.Optimal {
+				proven[effort]++
+			}
+		}
+	}
+	if proven[EffortFast] > proven[EffortDefault] || proven[EffortDefault] > proven[EffortMax] {
+		t.Errorf("proven at each effort: %v", proven)
+	}
+	t.Logf("proven at each effort: %v", proven)
+}
+
+// countdown is a context that ends after it was asked some times whether it had:
+// a time limit without a clock.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Wherever the context ends, the order is valid, the bound holds and is proven by
+// what the certificate says, and both are what was told last or better.
+func TestSolveEnds(t *testing.T) {
+	errEnough := errors.New("enough")
+	for name, p := range map[string]*Problem{"layered": tangled(60), "transformer": transformer(300), "recurrent": recurrent(300, sgd)} {
+		whole, err := Solve(p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := 0
+		for left := 0; ; left = left*3/2 + 1 {
+			cancelled, cancel := context.WithCancelCause(t.Context())
+			cancel(errEnough)
+			ctx := &countdown{cancelled, left}
+			bound, peak := int64(0), whole.ProgramPeak
+			r, err := Solve(p, Options{Context: ctx, Progress: func(b, k int64) {
+				if b < bound || k > peak || b == bound && k == peak && b > 0 {
+					t.Errorf("%s, %d looks: told %d, %d after %d, %d", name, left, b, k, bound, peak)
+				}
+				bound, peak = b, k
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := p.Evaluate(r.Order)
+			if err != nil || e.Peak != r.Evaluation.Peak || len(r.Orders) == 0 || !slices.Equal(r.Orders[0], r.Order) {
+				t.Fatalf("%s, %d looks: %v: an order of peak %d, said to be %d", name, left, err, e.Peak, r.Evaluation.Peak)
+			}
+			if r.Bound <= 0 || r.Bound > whole.Evaluation.Peak || r.Bound < bound || r.Evaluation.Peak > peak {
+				t.Fatalf("%s, %d looks: bound %d, peak %d; told %d, %d; without end %d, %d", name, left, r.Bound, r.Evaluation.Peak, bound, peak, whole.Bound, whole.Evaluation.Peak)
+			}
+			if c := r.Certificates[0]; c.Kind == KindCut && CutBound(p, c.Nodes[0]) < r.Bound {
+				t.Fatalf("%s, %d looks: node %d proves %d, not %d", name, left, c.Nodes[0], CutBound(p, c.Nodes[0]), r.Bound)
+			}
+			if r.Ended == nil {
+				if r.Bound != whole.Bound || r.Evaluation.Peak != whole.Evaluation.Peak {
+					t.Fatalf("%s, %d looks: not ended, bound %d, peak %d; want %d, %d", name, left, r.Bound, r.Evaluation.Peak, whole.Bound, whole.Evaluation.Peak)
+				}
+				break
+			}
+			if !errors.Is(r.Ended, errEnough) {
+				t.Fatalf("%s, %d looks: ended by %v", name, left, r.Ended)
+			}
+			ended++
+		}
+		if ended < 2 {
+			t.Errorf("%s: ended %d times", name, ended)
+		}
+		t.Logf("%s: ended at %d points", name, ended)
+	}
+}
+
+// With further precedence: the best order of those that keep it, the bound of all.
+func TestPrecedenceIsKeptAndNotInTheBound(t *testing.T) {
+	worse := 0
+	for i := range randomGraphs(t, 1000) {
+		r := rand.New(rand.NewPCG(uint64(i), 21))
+		p := randomProblem(r, 10)
+		var keep [][2]int32
+		last := int32(-1)
+		for _, v := range Program(p) {
+			if r.IntN(3) == 0 {
+				if last >= 0 {
+					keep = append(keep, [2]int32{last, v})
+				}
+				last = v
+			}
+		}
+		got, err := Solve(p, Options{Precedence: keep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := *p
+		q.Tensors = slices.Clone(p.Tensors)
+		for _, e := range keep {
+			q.Tensors = append(q.Tensors, Tensor{Producer: e[0], Consumers: []int32{e[1]}})
+		}
+		best, kept := newBrute(p, true).optimum(), newBrute(&q, true).optimum()
+		if got.Evaluation.Peak != kept || got.Bound != best || got.Optimal != (kept == best) {
+			t.Errorf("graph %d: peak %d, bound %d, optimal %v; the best that keeps %v is %d, of all %d", i, got.Evaluation.Peak, got.Bound, got.Optimal, keep, kept, best)
+		}
+		for _, order := range got.Orders {
+			if e, err := q.Evaluate(order); err != nil || e.Peak != kept {
+				t.Errorf("graph %d: an order of peak %d, %v; want %d", i, e.Peak, err, kept)
+			}
+		}
+		checkCertificate(t, p, got.Certificates[0])
+		if kept > best {
+			worse++
+		}
+	}
+	if worse == 0 {
+		t.Error("the precedence costs nothing anywhere: nothing is tested")
+	}
+}
+
+func TestPrecedenceAgainstTheTensorsIsRefused(t *testing.T) {
+	p := &Problem{Nodes: make([]Node, 2), Tensors: []Tensor{{Bytes: 1, Producer: 0, Consumers: []int32{1}}}}
+	for _, keep := range [][][2]int32{{{1, 0}}, {{0, 2}}} {
+		if r, err := Solve(p, Options{Precedence: keep}); err == nil {
+			t.Errorf("%v: got %v", keep, r.Order)
+		}
+	}
+}
+
+// The area asked for is not larger, and the peak is the same.
+func TestGoalArea(t *testing.T) {
+	less := 0
+	for i := range 300 {
+		p := randomProblem(rand.New(rand.NewPCG(uint64(i), 22)), 30)
+		plain, err := Solve(p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		flat, err := Solve(p, Options{Goal: GoalArea})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flat.Evaluation.Peak != plain.Evaluation.Peak || flat.Bound != plain.Bound || len(flat.Orders) > 5 {
+			t.Errorf("graph %d: peak %d, bound %d, %d orders; want %d, %d", i, flat.Evaluation.Peak, flat.Bound, len(flat.Orders), plain.Evaluation.Peak, plain.Bound)
+		}
+		area := flat.Evaluation.Area()
+		for _, order := range append(plain.Orders, flat.Orders...) {
+			if e, err := p.Evaluate(order); err != nil || e.Area() < area || e.Peak > flat.Evaluation.Peak {
+				t.Errorf("graph %d: an order of peak %d and area %d, %v; the first has %d and %d", i, e.Peak, e.Area(), err, flat.Evaluation.Peak, area)
+			}
+		}
+		if area < plain.Evaluation.Area() {
+			less++
+		}
+	}
+	if less < 30 {
+		t.Errorf("the goal lowers the area of %d graphs of 300", less)
+	}
+}
+
+func TestAreaStaysInRange(t *testing.T) {
+	if a := (Evaluation{Loads: []int64{math.MaxInt64, 1}}).Area(); a != math.MaxInt64 {
+		t.Errorf("got %d", a)
+	}
+}
+
+// To measure where the time goes changes nothing.
+func TestBoundTime(t *testing.T) {
+	p := transformer(300)
+	want, err := Solve(p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spent time.Duration
+	got, err := Solve(p, Options{BoundTime: &spent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" || spent <= 0 {
+		t.Errorf("bounds took %v\n%s", spent, d)
 	}
 }

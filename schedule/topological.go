@@ -1,6 +1,58 @@
 package schedule
 
-import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
+
+// Program returns the order of the listing, if it is topological; else the one
+// that always runs the ready node of the smallest index (Kahn 1962 with a heap,
+// the lexicographically smallest topological order). O(E + V log V).
+func Program(p *Problem) []int32 {
+	return kahn(index(p), func(a, b int32) bool { return a < b })
+}
+
+// kahn returns the order that always runs the first of the ready nodes by less,
+// which must order all nodes.
+func kahn(f *indexed.Graph, less func(a, b int32) bool) []int32 {
+	waits := f.Waits()
+	ready := indexed.Heap[int32]{Less: less}
+	for v, n := range waits {
+		if n == 0 {
+			ready.Push(int32(v))
+		}
+	}
+	order := make([]int32, 0, f.Nodes)
+	for len(ready.Items) > 0 {
+		v := ready.Pop()
+		order = append(order, v)
+		f.Run(v, waits, ready.Push)
+	}
+	return order
+}
+
+// BreadthFirst returns the nodes in the order in which they become ready (Kahn
+// 1962): first those that wait for nothing, by index; then, after each node,
+// those that waited for it alone, by index. O(E log V).
+func BreadthFirst(p *Problem) []int32 { return breadthFirst(index(p)) }
+
+// breadthFirst leaves out the nodes of cycles and all that wait for them.
+func breadthFirst(f *indexed.Graph) []int32 {
+	waits := f.Waits()
+	order := make([]int32, 0, f.Nodes)
+	for v, n := range waits {
+		if n == 0 {
+			order = append(order, int32(v))
+		}
+	}
+	for i := 0; i < len(order); i++ {
+		end := len(order)
+		f.Run(order[i], waits, func(r int32) { order = append(order, r) })
+		slices.Sort(order[end:])
+	}
+	return order
+}
 
 // DepthFirst returns the nodes in post-order (Tarjan 1976): for each sink, by
 // index, first all that it needs, depth first, its inputs in the order of their

@@ -1,0 +1,140 @@
+package schedule
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+	"github.com/onnxmem/onnxmem/schedule/internal/listsched"
+	"github.com/onnxmem/onnxmem/schedule/internal/meter"
+	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
+)
+
+// The contraction leaves the optimum as it is, and an order of the contracted
+// net expands to one of the same peak, or of the floor.
+func TestContractionKeepsTheOptimum(t *testing.T) {
+	before, after, pairs := 0, 0, 0
+	for i := range randomGraphs(t, 3000) {
+		r := rand.New(rand.NewPCG(uint64(i), 3))
+		p := withSibling(r, 15)
+		f := index(p)
+		g := indexed.NewProblem(f)
+		if g.Idle > 0 {
+			continue
+		}
+		best := newBrute(p, true).optimum()
+		c := reduce.Contract(g, reduce.Without{}, meter.New(t.Context()))
+		before, after, pairs = before+g.Nodes, after+c.Problem.Nodes, pairs+len(c.Problem.Savings)
+		s := newSolver(t.Context(), EffortDefault.budgets())
+		gap := s.open(c.Problem, 0)
+		gap.run(cheap)
+		for gap.best.peak > gap.bound && gap.decide(max(gap.bound, gap.best.peak-1), 100_000) {
+		}
+		if got := max(gap.best.peak, c.Floor); got != best || gap.bound != gap.best.peak {
+			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.Nodes, c.Problem.Nodes, gap.best.peak, gap.bound, c.Floor, best)
+		}
+		now := reduce.Contract(g, reduce.Without{Delaying: true}, meter.New(t.Context()))
+		for _, order := range [2][]int32{g.Listing(), s.lists.Forward(g, g.Listing(), best, listsched.ByPlace)} {
+			before, _ := indexed.Peak(g.Loads(order, nil))
+			if after, _ := indexed.Peak(now.Problem.Loads(now.Reduce(order), nil)); after > before {
+				t.Errorf("graph %d: an order of peak %d has %d contracted", i, before, after)
+			}
+		}
+		order := c.Expand(gap.best.order)
+		if e, err := p.Evaluate(order); err != nil || e.Peak != best {
+			t.Errorf("graph %d: expanded to %v of peak %d, %v; want %d", i, order, e.Peak, err, best)
+		}
+	}
+	t.Logf("%d nodes contracted to %d, %d of them with savings", before, after, pairs)
+}
+
+// The two comparisons of a clip's mask become one node with what joins them, which
+// leaves the gradient's steps one chain.
+func TestContractionOfMasks(t *testing.T) {
+	g := indexed.NewProblem(index(parse(t, `x:9; y:8=Clip(x); z:8=Conv(y); d:8=Loss(z);
+		w:20=ConvGrad(y, d); v:4=Sub(w); l:2=Less(y); g:2=Greater(y); m:2>l>g=And(l, g); e:8>d=Where(m, d); out v; out e`)))
+	c := reduce.Contract(g, reduce.Without{}, meter.New(t.Context()))
+	for _, v := range []int32{5, 6, 7} {
+		if i := slices.IndexFunc(c.Run, func(run []int32) bool { return slices.Contains(run, v) }); len(c.Run[i]) != 3 {
+			t.Errorf("node %d stands in a run of %v; want the mask's three nodes", v, c.Run[i])
+		}
+	}
+}
+
+// Small tensors without bytes take from each load what is live of them, which is
+// no more than all of them together.
+func TestCoarseLoads(t *testing.T) {
+	seen := 0
+	for i := range randomGraphs(t, 2000) {
+		r := rand.New(rand.NewPCG(uint64(i), 8))
+		g := indexed.NewProblem(index(randomProblem(r, 15)))
+		total := r.Int64N(200)
+		h := reduce.Coarse(g, total)
+		if h == nil {
+			continue
+		}
+		seen++
+		s := newSolver(t.Context(), EffortDefault.budgets())
+		for _, order := range [3][]int32{g.Listing(), s.lists.Forward(g, g.Listing(), indexed.Infinite, listsched.ByRise), s.lists.Backward(g, g.Listing(), 0, listsched.ByRise)} {
+			fine, coarse := g.Loads(order, nil), h.Loads(order, nil)
+			for step := range fine {
+				if less := fine[step] - coarse[step]; less < 0 || less > total {
+					t.Fatalf("graph %d: step %d of %v: load %d, coarse %d; want at most %d less", i, step, order, fine[step], coarse[step], total)
+				}
+			}
+		}
+	}
+	t.Logf("%d graphs with small tensors", seen)
+}
+
+// The smallest sizes that together stay below a total lose their bytes; a size
+// is never split.
+func TestCoarseThreshold(t *testing.T) {
+	g := indexed.NewProblem(index(parse(t, "x:1; a:1=A(x); b:5=B(a); c:5=C(b); d:9=D(c); out d")))
+	for _, c := range []struct{ total, least int64 }{{1, 0}, {2, 5}, {6, 5}, {11, 5}, {12, 9}, {20, 9}} {
+		if got := reduce.Threshold(g, c.total); got != c.least {
+			t.Errorf("sizes %v, total %d: got %d, want %d", g.Size, c.total, got, c.least)
+		}
+	}
+	if got := reduce.OfSmallest(g); got != 2 {
+		t.Errorf("sizes %v: the smallest take %d, want 2", g.Size, got)
+	}
+}
+
+// The shapes that a network computes beside its large tensors keep its nodes
+// apart: without their bytes they merge.
+func TestCoarseContracts(t *testing.T) {
+	g := indexed.NewProblem(index(parse(t, `x:900; a:900=Conv(x); s:4=Shape(a); u:4=Gather(s); v:4=Sub(u); w:4=Concat(u, v);
+		b:900=Pad(a, w); c:900=Conv(b); d:900>c=Relu(c); y:4=Shape(c); z:4=Gather(y); e:900=Slice(d, z, v); out e`)))
+	fine, coarse := reduce.Contract(g, reduce.Without{}, meter.New(t.Context())), reduce.Contract(reduce.Coarse(g, 100), reduce.Without{}, meter.New(t.Context()))
+	if coarse.Problem.Nodes >= fine.Problem.Nodes {
+		t.Errorf("contracted to %d nodes, coarse to %d", fine.Problem.Nodes, coarse.Problem.Nodes)
+	}
+}
+
+func TestByGoals(t *testing.T) {
+	for _, c := range []struct{ name, problem, want string }{
+		{"one sum after another", "x:1; a:2=A(x); b:2=B(x); c:2=C(x); d:2=D(x); s:1=S(a, c); u:1=U(b, d); out s, u", "a c s b d u"},
+		{"what leads to no goal comes last", "x:1; a:2=A(x); b:2=B(x); c:1=C(b); out a, c", "b c a"},
+		{"no goal", "x:1; a:2=A(x); b:2=B(x); out a, b", "a b"},
+	} {
+		p := parse(t, c.problem)
+		g := indexed.NewProblem(index(p))
+		if got := names(p, listsched.ByGoals(g, g.Listing())); got != c.want {
+			t.Errorf("%s: %s:\n got %s\nwant %s", c.name, c.problem, got, c.want)
+		}
+	}
+}
+
+func TestByGoalsIsAnOrder(t *testing.T) {
+	for i := range randomGraphs(t, 1000) {
+		p := randomProblem(rand.New(rand.NewPCG(uint64(i), 9)), 30)
+		g := indexed.NewProblem(index(p))
+		if order := listsched.ByGoals(g, g.Listing()); len(p.Nodes) > 0 {
+			if _, err := p.Evaluate(order); err != nil {
+				t.Fatalf("graph %d: %v: %v", i, order, err)
+			}
+		}
+	}
+}
