@@ -36,8 +36,8 @@ build: ## bin/onnxmem
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
 
 .PHONY: test
-test: ## the tests
-	go test ./...
+test: ## the tests; last, which of them were skipped, and why
+	@go test -json ./... | go run ./internal/testreport
 
 .PHONY: beam
 beam: ## bin/onnxmem-beam, the pipeline for many machines (a module of its own): built, vetted, tested

@@ -9,7 +9,7 @@ import (
 // that is free throughout its lifetime, the newest of equal ones, else to a new
 // object; so no object ever grows (Pisarchyk & Lee 2020, algorithm 2). Buffers
 // of equal size go by lifetime, the longest first, then by index; the paper
-// leaves that open, and its own figures need another order (docs/results.md).
+// leaves that open, and its own figures need another order (docs/results/placement.md).
 // O(n k log n) for k objects.
 func ObjectsBySize(p Problem) Objects {
 	h := newShelf(p)

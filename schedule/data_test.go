@@ -96,7 +96,7 @@ func TestTrainingGraphs(t *testing.T) {
 }
 
 // Every strategy on every graph of the data set. With -v it prints the table of
-// docs/results.md: how far the peaks are above the optimum.
+// docs/results/orders.md: how far the peaks are above the optimum.
 func TestStrategyFigures(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(dataDir(t, "training"), "*.json*"))
 	above := map[string][]float64{} // strategy and batch -> per cent over the bound, of the training graphs

@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// links are those of the swapping table in docs/results.md, in GB/s.
+// links are those of the swapping table in docs/results/limits.md, in GB/s.
 var links = []int64{12, 25, 36}
 
 // BenchmarkSwap measures the swapping table: the lowest limit that a link

@@ -1,0 +1,162 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/passes"
+)
+
+const module = "github.com/onnxmem/onnxmem/"
+
+// TestImports: the list of docs/architecture.md is what go list says, and its arrows
+// point down.
+func TestImports(t *testing.T) {
+	text, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, above := map[string][]string{}, map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^    (\S+) +──▶ ?(.*)$`).FindAllStringSubmatch(string(text), -1) {
+		list, _, _ := strings.Cut(m[2], "   ") // what comes from elsewhere stands behind
+		imports := []string{}
+		for name := range strings.SplitSeq(list, ", ") {
+			if name = strings.TrimSpace(name); name != "" {
+				imports = append(imports, name)
+			}
+		}
+		written[m[1]], above[m[1]] = imports, len(above)
+	}
+	for name, imports := range imports(t) {
+		got, is := written[name]
+		if !is {
+			t.Errorf("%s is missing in the list of imports: expected %q", name, imports)
+			continue
+		}
+		if !slices.Equal(got, imports) {
+			t.Errorf("imports of %s: the list says %q, go list %q", name, got, imports)
+		}
+		for _, i := range imports {
+			if above[i] <= above[name] {
+				t.Errorf("%s imports %s, which stands above it", name, i)
+			}
+		}
+	}
+}
+
+// imports are the public packages of the module, each with the others that it imports.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,GoFiles", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	public := func(name string) bool {
+		return !slices.ContainsFunc(strings.Split(name, "/"), func(s string) bool { return s == "internal" || s == "examples" || s == "docs" })
+	}
+	found := map[string][]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath       string
+			Imports, GoFiles []string
+		}
+		if err := d.Decode(&p); err == io.EOF {
+			return found
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name, ours := strings.CutPrefix(p.ImportPath, module)
+		if !ours || !public(name) || len(p.GoFiles) == 0 {
+			continue
+		}
+		found[name] = []string{}
+		for _, i := range p.Imports {
+			if i, ours := strings.CutPrefix(i, module); ours && public(i) {
+				found[name] = append(found[name], i)
+			}
+		}
+	}
+}
+
+// TestFilesAreThere: files and folders of the repository that pages name exist, and
+// so do the targets of their links.
+func TestFilesAreThere(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, _ := filepath.Glob("results/*.md")
+	top, _ := filepath.Glob("../*.md")
+	folders := folders(t)
+	for _, page := range slices.Concat(pages, more, top) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("`([a-zA-Z0-9_./-]+)`").FindAllStringSubmatch(string(text), -1) {
+			first, _, deep := strings.Cut(m[1], "/")
+			if deep && folders[first] && !exists(path.Join("..", m[1])) {
+				t.Errorf("%s names %s, which is not there", page, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+			if !exists(path.Join(path.Dir(page), m[1])) {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+			}
+		}
+	}
+}
+
+// folders are those at the top of the repository that hold sources.
+func folders(t *testing.T) map[string]bool {
+	t.Helper()
+	entries, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "build" && e.Name() != "bin" {
+			found[e.Name()] = true
+		}
+	}
+	return found
+}
+
+// exists reports whether there is a file of that name, or one that goes on with it:
+// a package's name may stand for a declaration in it (vm.New), a test for a function.
+func exists(name string) bool {
+	if _, err := os.Stat(name); err == nil {
+		return true
+	}
+	dir, base := path.Split(name)
+	if ident := regexp.MustCompile(`^([a-z]+)\.[A-Z]`).FindStringSubmatch(base); ident != nil {
+		_, err := os.Stat(dir + ident[1])
+		return err == nil
+	}
+	return false
+}
+
+// TestPassesAreListed: docs/architecture.md lists the passes, in order.
+func TestPassesAreListed(t *testing.T) {
+	text, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range passes.Default() {
+		names = append(names, "`"+p.Name+"`")
+	}
+	if want := strings.Join(names, ", "); !strings.Contains(string(text), want) {
+		t.Errorf("docs/architecture.md does not list the passes: expected %s", want)
+	}
+}
