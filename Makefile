@@ -69,6 +69,12 @@ bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (
 	bench/spine.py | tee bench/$(NAME)-spine.txt
 	bench/memory.py | tee bench/$(NAME)-memory.txt
 
+.PHONY: ablation
+ablation: ## what the order search loses without each of its stages, into docs/ablation.md (an hour)
+	@mkdir -p build/problems
+	go test ./passes -run '^TestWriteProblems$$' -args -problems $(CURDIR)/build/problems
+	go test ./schedule -run '^$$' -bench '^BenchmarkAblation$$' -benchtime 1x -timeout 0 -args -problems $(CURDIR)/build/problems -ablation $(CURDIR)/docs/ablation.md
+
 .PHONY: crosscheck
 crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime, optima against HiGHS, training steps against PyTorch; ARGS=--help
 	@crosscheck/run $(ARGS)

@@ -64,7 +64,7 @@ func BenchmarkOrder(b *testing.B) {
 
 // problemOf is the bare problem that pass order solves. A model that has no step
 // of training is left out.
-func problemOf(b *testing.B, path string, train *autodiff.Options) *schedule.Problem {
+func problemOf(b testing.TB, path string, train *autodiff.Options) *schedule.Problem {
 	f, err := onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
 		b.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // Each stage is one of several ways to the optimum: with any one left out it is found
 // all the same, and proven unless that stage is one of those that search exactly.
-func TestAblation(t *testing.T) {
+func TestEachStageCanBeLeftOut(t *testing.T) {
 	needed := map[string]bool{"listing": true, "least rise": true, "open": true, "full": true, "direct": true}
 	for i := range randomGraphs(t, 500) {
 		r := rand.New(rand.NewPCG(uint64(i), 10))

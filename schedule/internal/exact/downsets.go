@@ -6,9 +6,9 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
-// Downsets is dynamic programming over the downsets of a net, step by step: of
-// all orders of the same nodes only the one of the smallest peak is kept, and
-// what exceeds a budget is dropped.
+// Downsets is dynamic programming over the downsets of a problem, step by step: of all
+// orders of the same nodes it keeps only one of the smallest peak, and drops states that
+// exceed a limit.
 type Downsets struct {
 	Width int // states of one step at most
 	Moves int // from a state to the next that are left, in all calls; large states count more
@@ -18,12 +18,12 @@ type Downsets struct {
 	unread []int32 // scratch of need, by tensor
 }
 
-// ending says how a try within a budget ended.
+// ending says how a try within a limit ended.
 type ending int
 
 const (
 	solved  ending = iota // a best order
-	tooLow                // no order stays within the budget
+	tooLow                // no order stays within the limit
 	tooMany               // more states or moves than are allowed
 )
 
@@ -42,27 +42,27 @@ type frontier struct {
 // the step before.
 type move struct{ from, node int32 }
 
-// Best returns an order of g of the smallest peak by what the Serenity paper
-// calls adaptive soft budgeting: a budget within which the states become too
-// many is lowered, one that no order keeps is raised, each to the middle of what
-// is left. most is the peak of some order. Within a budget that holds the best
-// order nothing is lost, so what is found is optimal. It returns nil if the
-// moves are used up, or if no budget is left to try.
+// Best returns an order of g of the smallest peak by adaptive soft budgeting, as the
+// Serenity paper calls it: a limit within which the states become too many is lowered, a
+// limit that no order keeps is raised, each to the middle of the interval left. Most is
+// the peak of some order. A limit that admits the best order loses nothing, so the order
+// found is optimal. Best returns nil if the moves are used up, or if no limit is left to
+// try.
 func (d *Downsets) Best(g *indexed.Problem, most int64) []int32 {
 	grain := g.Granularity()
 	low, high := int64(-1), most // nothing within low; too many states within high
-	for budget := most; d.Moves > 0; budget = (low + (high-low)/2) / grain * grain {
-		if budget <= low {
+	for limit := most; d.Moves > 0; limit = (low + (high-low)/2) / grain * grain {
+		if limit <= low {
 			return nil
 		}
-		order, end := d.within(g, budget)
+		order, end := d.within(g, limit)
 		switch end {
 		case solved:
 			return order
 		case tooLow:
-			low = budget
+			low = limit
 		case tooMany:
-			high = budget
+			high = limit
 		}
 		if high-low <= grain {
 			return nil
@@ -71,8 +71,8 @@ func (d *Downsets) Best(g *indexed.Problem, most int64) []int32 {
 	return nil
 }
 
-// within returns an order of the smallest peak if that is within the budget.
-func (d *Downsets) within(g *indexed.Problem, budget int64) ([]int32, ending) {
+// within returns an order of the smallest peak if that is within the limit.
+func (d *Downsets) within(g *indexed.Problem, limit int64) ([]int32, ending) {
 	d.begin(g)
 	now := &frontier{words: (g.Nodes + 63) / 64}
 	now.ran = make([]uint64, now.words)
@@ -97,7 +97,7 @@ func (d *Downsets) within(g *indexed.Problem, budget int64) ([]int32, ending) {
 				}
 				d.Moves--
 				peak := max(now.peak[s], now.live[s]+idle+d.need(now, s, v))
-				if peak > budget {
+				if peak > limit {
 					continue
 				}
 				name := hash{now.name[s][0] ^ d.name[v][0], now.name[s][1] ^ d.name[v][1]}

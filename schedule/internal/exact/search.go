@@ -1,3 +1,5 @@
+// Package exact finds orders of least peak by exhaustive search: [Search] decides about a
+// limit, [Downsets] is dynamic programming.
 package exact
 
 import (
@@ -9,27 +11,30 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
-// Search answers whether a net has an order of a peak within a limit, by a
-// depth-first search over states (sets of nodes that have run).
+// Search answers whether a problem has an order of a peak within a limit, by depth-first
+// search over states: the sets of nodes that have run.
 //
-// Two rules keep it small. A ready node that fits and raises nothing runs at
-// once. And when from a state X one is reached with no more live bytes, all
-// other ways out of X are left: the search goes on from the largest downset of
-// least live bytes between the two, which by the valley lemma (see settler) can
-// be completed within the limit if X can. A state from which no such state is
-// reached is a dead end, whatever the search below it is for.
+// Two rules keep it small. A ready node that fits and postponable nothing runs at once. And
+// once a state X has reached a state Y with no more live bytes, the search commits:
 //
-// A search that ends at a dead end Y, by way of such steps from X, shows that X
-// reaches the end no more than Y does, and nothing of less live bytes: for any Z
-// that X reaches, Y reaches Z ∪ Y, which has no more than Z. So the live bytes
-// of Y are remembered for X and for all states between. Remembering Y alone
-// takes 14 times the states on randomly wired networks.
+//	X ──▶ ... ──▶ Y     live(Y) <= live(X)
+//	└──▶ Z ──▶ Y        Z: the largest downset of least live bytes between them
 //
-// A state that shuts out a node is a dead end as well: see watch.
+// It goes on from Z and drops all other ways out of X. By the valley lemma (see
+// [listsched.Scheduler]) Z can be completed within the limit if X can. A state that
+// reaches no such Y is a dead end, whatever the search below it is for.
 //
-// So a search that ends without an order is a proof that there is none, and the
-// least load that it refused is a lower bound on the peak of all orders: with a
-// limit below that it would have done the same.
+// Lemma. If the search commits from X to Y and Y is a dead end, then X does not reach the
+// end, and reaches no state with fewer live bytes than Y reaches.
+//
+// Proof. For any Z that X reaches, Y reaches Z ∪ Y, which has no more live bytes than Z.
+//
+// So the least live bytes that Y reaches are remembered for X and for all states between.
+// To remember Y alone takes 14 times the states on randomly wired networks.
+//
+// A search that ends without an order is therefore a proof that there is none. The least
+// load that it refused is a lower bound on the peak of all orders: with any limit below
+// that it would have done the same.
 type Search struct {
 	Rule          listsched.Rule // which node to try first
 	LookAheadFrom int            // states; -1: never
@@ -38,17 +43,17 @@ type Search struct {
 	at       *state // the state that the search stands at
 	meter    *meter.Meter
 	limit    int64
-	refused  int64          // the least load above the limit
+	refused  int64          // the least load that exceeded the limit
 	place    []int32        // node -> its place in the order to follow
-	dead     map[hash]int64 // state that does not reach the end -> the least live bytes that it reaches
-	path     []hash         // on the way of the calls of explore that are under way
-	least    int64          // that the state which failed last reaches
-	children []child        // of the states on the way; each takes its own from the end
+	dead     map[hash]int64 // dead end -> the least live bytes that it reaches
+	path     []hash         // states on the path of the calls of explore under way
+	least    int64          // live bytes that the last dead end reaches
+	children []child        // of the states on the path; each uses the end of the list
 	states   int
 	budget   int      // of states
 	met      []int32  // of opens
 	branches int      // so far
-	freed    []answer // tensor -> whether postponed nodes free it
+	freed    []answer // tensor -> whether postponable nodes free it
 	ahead    lookAhead
 }
 
@@ -76,13 +81,13 @@ func New(g *indexed.Problem, follow []int32, m *meter.Meter) *Search {
 	return d
 }
 
-// exhausted reports whether this search, or all of them, ran too many nodes.
+// exhausted reports whether this search, or all searches, ran too many nodes.
 func (d *Search) exhausted() bool {
 	return d.at.steps > d.budget*200+d.at.g.Nodes*50 || d.meter.Runs+d.at.steps > d.meter.Budget.Runs || d.meter.Stop() != meter.Continue
 }
 
-// Decide returns an order of a peak within the limit, or the least peak that an
-// order may have, or neither when it takes more states than budgeted.
+// Decide returns an order of a peak within the limit (Feasible), or a lower bound above
+// the limit (Infeasible), or neither when the budget of states is spent.
 func (d *Search) Decide(limit int64, budget int) (v Verdict, order []int32, bound int64) {
 	d.at.reset()
 	clear(d.dead)
@@ -94,7 +99,7 @@ func (d *Search) Decide(limit int64, budget int) (v Verdict, order []int32, boun
 		v = d.first()
 	}
 	if v == Infeasible && d.at.cut.Broken() {
-		v = Unknown // a commit took what was no minimum
+		v = Unknown // a commit took a state that was no minimum
 	}
 	d.meter.States += d.states
 	d.meter.Runs += d.at.steps
@@ -107,8 +112,8 @@ func (d *Search) Decide(limit int64, budget int) (v Verdict, order []int32, boun
 	return v, order, d.refused
 }
 
-// first tries each node as the first one, at whose step the idle bytes are live
-// too. A commit back to before it could change which node that is.
+// first tries each node at the first step, where the idle bytes are live too. A commit
+// back to before that step could change the node.
 func (d *Search) first() Verdict {
 	sources := slices.Clone(d.at.ready)
 	slices.SortFunc(sources, func(a, b int32) int { return cmp.Compare(d.place[a], d.place[b]) })
@@ -126,8 +131,8 @@ func (d *Search) first() Verdict {
 	return Infeasible
 }
 
-// explore goes on to a state of at most the target of live bytes, or to the
-// end. If there is none it restores the state.
+// explore goes on to a state with at most the target of live bytes, or to the end. If
+// there is none it restores the state.
 func (d *Search) explore(target int64) Verdict {
 	since, met := len(d.at.ran), len(d.path)
 	v := d.goOn(target)
@@ -143,8 +148,8 @@ func (d *Search) explore(target int64) Verdict {
 	return v
 }
 
-// goOn is explore that leaves the state where it fails. What that can reach is
-// in least.
+// goOn is explore that leaves the state where it fails, and in least the live bytes that
+// it can reach.
 func (d *Search) goOn(target int64) Verdict {
 	for {
 		d.path = append(d.path, d.at.name)
@@ -172,8 +177,8 @@ func (d *Search) goOn(target int64) Verdict {
 	}
 }
 
-// known reports whether the state is known to reach no target so low, and adds
-// it to the states on the way if not.
+// known reports whether the state is known to reach no target so low. If not, it adds
+// the state to the path.
 func (d *Search) known(target int64) bool {
 	least, known := d.dead[d.at.name]
 	if known && least > target {
@@ -184,9 +189,9 @@ func (d *Search) known(target int64) bool {
 	return false
 }
 
-// try goes on from a state to one of no more live bytes, by any node that may
-// run now, and commits to it unless that is the target: then the caller
-// commits, over more.
+// try goes on from a state to one of no more live bytes, by any node that can run now,
+// and commits to it. At the target it leaves the commit to the caller, which commits
+// over a longer path.
 func (d *Search) try(target int64) (v Verdict) {
 	from := len(d.children)
 	d.branch()
@@ -211,7 +216,7 @@ func (d *Search) reached(target int64) bool {
 	return len(d.at.ran) == d.at.g.Nodes || d.at.live <= target
 }
 
-// descend runs all nodes that raise nothing and fit.
+// descend runs all safe nodes: those that fit and raise nothing.
 func (d *Search) descend() {
 	for i, passed := 0, 0; passed < len(d.at.ready); {
 		if i >= len(d.at.ready) {
@@ -227,21 +232,21 @@ func (d *Search) descend() {
 	}
 }
 
-// branch appends the nodes that may run now, in the order to try.
+// branch appends the nodes that may run now, in the sequence in which to try them.
 func (d *Search) branch() {
 	from := len(d.children)
 	d.branches++
-	last, onlyRaisers := int32(-1), true
+	last, onlyPostponable := int32(-1), true
 	for _, v := range d.at.ready {
 		load := d.at.load(v)
 		if load > d.limit {
 			d.refused = min(d.refused, load)
-			onlyRaisers = onlyRaisers && d.raises(v)
+			onlyPostponable = onlyPostponable && d.postponable(v)
 			continue
 		}
-		raises := d.raises(v)
-		onlyRaisers = onlyRaisers && raises
-		if raises && !d.Eager && !d.leads(v) {
+		postponable := d.postponable(v)
+		onlyPostponable = onlyPostponable && postponable
+		if postponable && !d.Eager && !d.leads(v) {
 			if last < 0 || d.place[v] < d.place[last] {
 				last = v
 			}
@@ -250,7 +255,7 @@ func (d *Search) branch() {
 		key, place := d.Rule.Key(d.at.delta[v], d.at.opened[v], d.place[v])
 		d.children = append(d.children, child{key, place, v})
 	}
-	if len(d.children) == from && onlyRaisers && last >= 0 {
+	if len(d.children) == from && onlyPostponable && last >= 0 {
 		d.children = append(d.children, child{node: last}) // to the end, in any order
 	}
 	slices.SortFunc(d.children[from:], func(a, b child) int {

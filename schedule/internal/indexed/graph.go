@@ -1,3 +1,5 @@
+// Package indexed holds a scheduling problem in dense slices: nodes and tensors are indices.
+// [Graph] has every tensor of the problem; [Problem] only those that can change the load.
 package indexed
 
 import (
@@ -6,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/match"
 )
 
-// flat is a valid problem in dense slices: what the algorithms walk over.
+// Graph is a valid problem in dense slices, with every tensor at its index in the problem.
 // Resident tensors have size 0 here, so that only their precedence is left.
 type Graph struct {
 	Nodes     int
@@ -21,16 +23,15 @@ type Graph struct {
 	PairStart []int32 // node -> its first pair; its pairs ascend by Result, then by Over
 }
 
-// pairsOf returns the pairs of a node, by Result, then by Over.
+// PairsOf returns the pairs of a node, by Result, then by Over.
 func (f *Graph) PairsOf(v int32) []match.Pair { return f.Pairs[f.PairStart[v]:f.PairStart[v+1]] }
 
-// kept reports whether a tensor outlives the step that makes it.
+// Kept reports whether a tensor outlives the step that makes it.
 func (f *Graph) Kept(t int32) bool {
 	return f.Output[t] || f.Readers.Start[t] < f.Readers.Start[t+1]
 }
 
-// waits returns for each node how many of the tensors that it reads are still
-// to be made, before any node has run.
+// Waits returns for each node how many of the tensors that it reads some node has to make.
 func (f *Graph) Waits() []int32 {
 	n := make([]int32, f.Nodes)
 	for v := range n {
@@ -43,8 +44,7 @@ func (f *Graph) Waits() []int32 {
 	return n
 }
 
-// unread returns for each tensor how many readers it has: those that are still
-// to run, before any node has run.
+// Unread returns for each tensor how many readers it has.
 func (f *Graph) Unread() []int32 {
 	n := make([]int32, len(f.Size))
 	for t := range n {
@@ -53,7 +53,7 @@ func (f *Graph) Unread() []int32 {
 	return n
 }
 
-// run tells a node's readers that it has run, and calls ready for each that
+// Run counts down what the readers of a node wait for, and calls ready for each reader that
 // waits for nothing more.
 func (f *Graph) Run(v int32, waits []int32, ready func(int32)) {
 	for _, t := range f.Makes.Of(v) {
@@ -65,7 +65,7 @@ func (f *Graph) Run(v int32, waits []int32, ready func(int32)) {
 	}
 }
 
-// precedence returns the direct predecessors of each node, each once.
+// Precedence returns the direct predecessors of each node, each once.
 func (f *Graph) Precedence() Lists {
 	var l Lists
 	last := make([]int32, f.Nodes) // 1 + the node that last listed it
@@ -84,8 +84,8 @@ func (f *Graph) Precedence() Lists {
 	return l.Finish()
 }
 
-// inputs returns the bytes that no node makes: those that are live before the
-// first step and after it, and those that nobody reads, live at step 0 alone.
+// InputBytes returns the bytes of the tensors that no node makes: live before the first
+// step and after it, or idle, if nobody reads them: live at step 0 alone.
 func (f *Graph) InputBytes() (live, idle int64) {
 	for t, v := range f.Producer {
 		switch {
@@ -99,6 +99,7 @@ func (f *Graph) InputBytes() (live, idle int64) {
 	return live, idle
 }
 
+// Saved returns the bytes that pairs save.
 func (f *Graph) Saved(pairs []match.Pair) (size int64) {
 	for _, pair := range pairs {
 		size += f.Size[pair.Over]

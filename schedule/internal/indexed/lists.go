@@ -2,15 +2,16 @@ package indexed
 
 import "slices"
 
-// lists holds many short lists in one slice.
+// Lists holds many short lists in one slice.
 type Lists struct {
 	Start []int32
 	Items []int32
 }
 
+// Of returns list i.
 func (l Lists) Of(i int32) []int32 { return l.Items[l.Start[i]:l.Start[i+1]] }
 
-// add appends a list.
+// Add appends a list.
 func (l *Lists) Add(items ...int32) {
 	if len(l.Start) == 0 {
 		l.Start = append(l.Start, 0)
@@ -19,7 +20,7 @@ func (l *Lists) Add(items ...int32) {
 	l.Start = append(l.Start, int32(len(l.Items)))
 }
 
-// finish gives lists without any item their only boundary.
+// Finish completes lists to which nothing may have been added.
 func (l *Lists) Finish() Lists {
 	if len(l.Start) == 0 {
 		l.Start = []int32{0}
@@ -27,7 +28,7 @@ func (l *Lists) Finish() Lists {
 	return *l
 }
 
-// turned returns for each of n items the lists that hold it, ascending.
+// Inverse returns for each of n items the lists that contain it, ascending.
 func (l Lists) Inverse(n int) Lists {
 	r := Lists{make([]int32, n+1), make([]int32, len(l.Items))}
 	for _, v := range l.Items {
@@ -46,6 +47,7 @@ func (l Lists) Inverse(n int) Lists {
 	return r
 }
 
+// MadeBy returns for each node the tensors that it makes.
 func MadeBy(producer []int32, nodes int) Lists {
 	l := Lists{Start: make([]int32, 1, len(producer)+1)}
 	for _, v := range producer {
@@ -57,6 +59,7 @@ func MadeBy(producer []int32, nodes int) Lists {
 	return l.Inverse(nodes)
 }
 
+// Slices returns the lists as slices that can grow by themselves.
 func (l Lists) Slices() [][]int32 {
 	items := slices.Clone(l.Items)
 	split := make([][]int32, len(l.Start)-1)
@@ -66,7 +69,7 @@ func (l Lists) Slices() [][]int32 {
 	return split
 }
 
-// ascending returns 0, 1, ... n-1.
+// Ascending returns 0, 1, ... n-1.
 func Ascending(n int) []int32 {
 	list := make([]int32, n)
 	for i := range list {
@@ -75,7 +78,7 @@ func Ascending(n int) []int32 {
 	return list
 }
 
-// resize returns n items, of buf where it is long enough. They hold anything.
+// Resize returns n items of any value, from buf if it is long enough.
 func Resize[T any](buf []T, n int) []T {
 	if cap(buf) < n {
 		return make([]T, n, n+n/4)
@@ -83,19 +86,20 @@ func Resize[T any](buf []T, n int) []T {
 	return buf[:n]
 }
 
-// zeroed returns n zeros, in buf where it is long enough.
+// Zeroed returns n zeros, from buf if it is long enough.
 func Zeroed[T any](buf []T, n int) []T {
 	buf = Resize(buf, n)
 	clear(buf)
 	return buf
 }
 
-// heap is a binary heap: pop returns the least item.
+// Heap is a binary heap: Pop returns the least item.
 type Heap[T any] struct {
 	Less  func(a, b T) bool
 	Items []T
 }
 
+// Push adds an item.
 func (h *Heap[T]) Push(x T) {
 	h.Items = append(h.Items, x)
 	i := len(h.Items) - 1
@@ -110,6 +114,7 @@ func (h *Heap[T]) Push(x T) {
 	h.Items[i] = x
 }
 
+// Pop takes the least item. There must be one.
 func (h *Heap[T]) Pop() T {
 	least := h.Items[0]
 	end := len(h.Items) - 1

@@ -7,17 +7,15 @@ import (
 	"github.com/onnxmem/onnxmem/internal/maxflow"
 )
 
-// infinite is more than any load: the capacity of an edge that no cut crosses.
-// Networks are only built for problems whose sizes sum to less: see tooLarge.
+// Infinite exceeds every load: the capacity of an edge that no cut crosses. See TooLarge.
 const Infinite = maxflow.Infinite
 
-// net is a problem in the form that bounds and search share: only the tensors
-// that can change the load are left, all else is precedence, or base. It also
-// stands for a part of a problem, and for a problem whose nodes are runs of
-// nodes of another one. With live(S) the bytes to hold when the nodes of S have
-// run, the load of v from there is
+// Problem is the indexed problem that bounds and searches work on. Only the tensors that
+// can change the load are left; all others are precedence, or base. It also stands for a
+// part of a problem, and for a problem whose nodes are runs of nodes of another one. With
+// live(S) the bytes to hold when the nodes of S have run, the load of v from there is
 //
-//	live(S) + trans[v] - saved(v, S)
+//	live(S) + Transient[v] - saved(v, S)
 type Problem struct {
 	Nodes        int
 	Base         int64   // bytes live at every step
@@ -32,12 +30,13 @@ type Problem struct {
 	Reads   Lists // node -> tensors
 	Makes   Lists // node -> tensors that are read or outputs
 
-	SavingsAt   []int32 // node -> 1 + its place in savers, or 0; nil if no node saves
+	SavingsAt   []int32 // node -> 1 + its place in Savings, or 0; nil if no node saves
 	Savings     []Savings
-	AlwaysGiven int32          // numbers below 0 that pairs use for what is always given
-	Matcher     *match.Matcher // for savers with more pairs than choices can say
+	AlwaysGiven int32          // numbers below 0 that pairs use for tensors made within their node
+	Matcher     *match.Matcher // for nodes with more pairs than choices can list
 }
 
+// AddTensor adds a tensor and returns its index. FinishTensors must follow the last one.
 func (g *Problem) AddTensor(size int64, maker int32, output bool, readers []int32) int32 {
 	g.Size = append(g.Size, size)
 	g.Maker = append(g.Maker, maker)
@@ -46,13 +45,14 @@ func (g *Problem) AddTensor(size int64, maker int32, output bool, readers []int3
 	return int32(len(g.Size) - 1)
 }
 
+// FinishTensors lists the tensors by the nodes that read and make them.
 func (g *Problem) FinishTensors() {
 	g.Reads = g.Readers.Finish().Inverse(g.Nodes)
 	g.Makes = MadeBy(g.Maker, g.Nodes)
 	g.Readers = g.Readers.Finish()
 }
 
-// listing returns the nodes by index, or if that is no topological order, the
+// Listing returns the nodes by index, or if that is no topological order, the
 // one that always runs the ready node of the smallest index.
 func (g *Problem) Listing() []int32 {
 	order := Ascending(g.Nodes)
@@ -67,8 +67,8 @@ func (g *Problem) Listing() []int32 {
 	return g.SortedBy(order)
 }
 
-// sorted returns the order that always runs the ready node of the smallest place.
-// It is shorter than nodes if the net has a cycle.
+// SortedBy returns the order that always runs the ready node of the smallest place.
+// It is shorter than the nodes if they have a cycle.
 func (g *Problem) SortedBy(place []int32) (order []int32) {
 	waits := make([]int32, g.Nodes)
 	ready := Heap[int32]{Less: func(a, b int32) bool { return place[a] < place[b] }}
@@ -90,7 +90,7 @@ func (g *Problem) SortedBy(place []int32) (order []int32) {
 	return order
 }
 
-// liveFirst and liveLast are the bytes live before all steps and after them.
+// LiveFirst returns the bytes live before the first step.
 func (g *Problem) LiveFirst() int64 {
 	live := g.Base
 	for t, v := range g.Maker {
@@ -101,6 +101,7 @@ func (g *Problem) LiveFirst() int64 {
 	return live
 }
 
+// LiveLast returns the bytes live after the last step.
 func (g *Problem) LiveLast() int64 {
 	live := g.Base
 	for t, output := range g.Output {
@@ -111,7 +112,7 @@ func (g *Problem) LiveLast() int64 {
 	return live
 }
 
-// live returns live(S). O(E).
+// Live returns live(S). O(E).
 func (g *Problem) Live(in []bool) int64 {
 	live := g.Base
 	for i, v := range g.Maker {
@@ -132,7 +133,7 @@ func (g *Problem) Live(in []bool) int64 {
 	return live
 }
 
-// waiting returns for each tensor how many readers it has.
+// Unread returns for each tensor how many readers it has.
 func (g *Problem) Unread(buf []int32) []int32 {
 	buf = Resize(buf, len(g.Size))
 	for t := range buf {
@@ -141,7 +142,7 @@ func (g *Problem) Unread(buf []int32) []int32 {
 	return buf
 }
 
-// loads returns the load at each step of a topological order. O(E).
+// Loads returns the load at each step of a topological order. O(E).
 func (g *Problem) Loads(order []int32, buf []int64) []int64 {
 	unread := g.Unread(nil)
 	live, idle := g.LiveFirst(), g.Idle
@@ -154,7 +155,7 @@ func (g *Problem) Loads(order []int32, buf []int64) []int64 {
 	return buf
 }
 
-// peak returns the largest of some loads and the first step that has it.
+// Peak returns the largest of some loads and the first step that has it.
 func Peak(loads []int64) (peak int64, step int) {
 	for i, l := range loads {
 		if l > peak {
@@ -164,7 +165,7 @@ func Peak(loads []int64) (peak int64, step int) {
 	return peak, step
 }
 
-// grain divides every load.
+// Granularity returns the greatest number of bytes that divides every load.
 func (g *Problem) Granularity() int64 {
 	d := g.Base
 	for _, list := range [3][]int64{g.Size, g.Transient, {g.Idle}} {
@@ -177,7 +178,7 @@ func (g *Problem) Granularity() int64 {
 	return max(d, 1)
 }
 
-// newNet leaves out resident, empty and dead tensors. A tensor that no node
+// NewProblem leaves out resident, empty and dead tensors. A tensor that no node
 // makes and that is an output is live at every step. O(E) beside the matchings.
 func NewProblem(f *Graph) *Problem {
 	g := &Problem{Nodes: f.Nodes, Transient: slices.Clone(f.Workspace)}
@@ -207,9 +208,8 @@ func NewProblem(f *Graph) *Problem {
 	return g
 }
 
-// addPairs gives a net the in-place pairs of a flat problem; place says where a
-// tensor is in the net. The tensor written over is always there: it is read and
-// has a size.
+// addPairs adds the in-place pairs of the graph; place says where a tensor is in the
+// problem. The tensor written over is always there: it is read and has a size.
 func (g *Problem) addPairs(f *Graph, place []int32) {
 	for i := range f.Nodes {
 		v := int32(i)
@@ -223,7 +223,7 @@ func (g *Problem) addPairs(f *Graph, place []int32) {
 	}
 }
 
-// after returns the live bytes after v has run.
+// LiveAfter returns the live bytes after v has run.
 func (g *Problem) LiveAfter(v int32, live int64, unread []int32) int64 {
 	for _, t := range g.Makes.Of(v) {
 		live += g.Size[t]
@@ -236,7 +236,7 @@ func (g *Problem) LiveAfter(v int32, live int64, unread []int32) int64 {
 	return live
 }
 
-// tooLarge reports whether sums of infinite and sizes could overflow.
+// TooLarge reports whether sums of infinite and sizes could overflow.
 func (g *Problem) TooLarge() bool {
 	left := Infinite/4 - g.Idle
 	for _, list := range [2][]int64{g.Size, g.Transient} {

@@ -6,30 +6,31 @@ import (
 	"github.com/onnxmem/onnxmem/internal/match"
 )
 
-// A saver is a node that can save something at its own step: by in-place pairs,
-// or by credits (see contract.go), which are inputs that it counts though it
-// may be the one that frees them. A saving is given when all other readers of
-// its tensor have run.
+// Savings are what a node can save at its own step: by in-place pairs, or by credits. A
+// credit is an input that the node's Transient counts although the node may be the one
+// that frees it: a contraction leaves such inputs. A saving is given if all other readers
+// of its tensor have run.
 type Savings struct {
 	Pairs   []InPlacePair // by result
 	Credits []int32       // tensors
-	// choices are the maximal sets of savings that can be given together: one
+	// Choices are the maximal sets of savings that can be given together: one
 	// for each maximal matching of the pairs, the credits in each of them.
 	Choices [][]Saving
-	// Where there are more than maxChoices matchings, choices holds the credits
-	// alone, and what the pairs save is asked of the matcher.
+	// Many: there are more than maxChoices matchings. Then Choices has the credits
+	// alone, and the matcher says what the pairs save.
 	Many bool
 	Most int64 // the largest matching of many pairs, else 0
 }
 
+// Saving is a tensor whose bytes a node may save.
 type Saving struct {
 	Over int32 // -1: always given
 	Size int64
 }
 
-// pairing is an in-place pair: a result of the saver over a tensor that it
-// reads. Over is below 0, and different for different tensors, where that is
-// made within the node, so that the pairing is always given.
+// InPlacePair is a result of a node over a tensor that it reads. Over is below 0, and
+// different for different tensors, if the tensor is made within the node: the pair is then
+// always given.
 type InPlacePair struct {
 	Result, Over int32
 	Size         int64
@@ -37,9 +38,9 @@ type InPlacePair struct {
 
 const maxChoices = 16
 
-// need returns what v adds to the live bytes while it runs. A saving is given
-// if its tensor's count is given: forward that is 1 reader to run, v itself;
-// from the end, 0 readers placed.
+// Need returns what v adds to the live bytes while it runs. A saving is given if the count
+// of its tensor equals given: forward that is 1 reader left to run, v itself; from the
+// end, 0 readers placed.
 func (g *Problem) Need(v int32, count []int32, given int32) int64 {
 	if g.SavingsAt == nil || g.SavingsAt[v] == 0 {
 		return g.Transient[v]
@@ -64,7 +65,7 @@ func (g *Problem) saved(s *Savings, count []int32, given int32) int64 {
 	return most + g.Largest(s.Pairs, func(t int32) bool { return count[t] == given })
 }
 
-// choicesOf returns the choices of v, at least one, and what more it may save
+// Choices returns the choices of v, at least one, and what more it may save
 // at most, whatever the state.
 func (g *Problem) Choices(v int32) (choices [][]Saving, more int64) {
 	if g.SavingsAt == nil || g.SavingsAt[v] == 0 {
@@ -76,7 +77,7 @@ func (g *Problem) Choices(v int32) (choices [][]Saving, more int64) {
 
 var nothingToSave = [][]Saving{nil}
 
-// claims reports whether v may save the bytes of a tensor.
+// Claims reports whether v may save the bytes of a tensor.
 func (g *Problem) Claims(v, t int32) bool {
 	if g.SavingsAt == nil || g.SavingsAt[v] == 0 {
 		return false
@@ -85,7 +86,7 @@ func (g *Problem) Claims(v, t int32) bool {
 	return slices.Contains(s.Credits, t) || slices.ContainsFunc(s.Pairs, func(p InPlacePair) bool { return p.Over == t })
 }
 
-// mostSaved returns what v can save at most.
+// MostSaved returns the most that v can save.
 func (g *Problem) MostSaved(v int32) (most int64) {
 	choices, more := g.Choices(v)
 	for _, choice := range choices {
@@ -94,7 +95,7 @@ func (g *Problem) MostSaved(v int32) (most int64) {
 	return most + more
 }
 
-// alone returns what v needs at least with what it reads, whatever else is live.
+// LeastLoad returns the load of v if nothing is live but what v reads.
 func (g *Problem) LeastLoad(v int32) int64 {
 	size := g.Transient[v] - g.MostSaved(v)
 	for _, t := range g.Reads.Of(v) {
@@ -103,6 +104,7 @@ func (g *Problem) LeastLoad(v int32) int64 {
 	return size
 }
 
+// Total returns the bytes of a choice of savings.
 func Total(choice []Saving) (size int64) {
 	for _, x := range choice {
 		size += x.Size
@@ -110,6 +112,7 @@ func Total(choice []Saving) (size int64) {
 	return size
 }
 
+// SetSavings says what v can save.
 func (g *Problem) SetSavings(v int32, s Savings) {
 	if g.SavingsAt == nil {
 		g.SavingsAt = make([]int32, g.Nodes)
@@ -118,7 +121,7 @@ func (g *Problem) SetSavings(v int32, s Savings) {
 	g.SavingsAt[v] = int32(len(g.Savings))
 }
 
-// newSaver finds the choices of a node.
+// NewSavings finds the choices of a node.
 func (g *Problem) NewSavings(pairs []InPlacePair, credits []int32) Savings {
 	s := Savings{Pairs: pairs, Credits: credits}
 	matchings, ok := maximalMatchings(pairs)
@@ -143,7 +146,7 @@ func (g *Problem) NewSavings(pairs []InPlacePair, credits []int32) Savings {
 	return s
 }
 
-// largest returns the bytes of a largest matching of many pairs over tensors
+// Largest returns the bytes of a largest matching of many pairs over tensors
 // that count. None of many pairs is always given.
 func (g *Problem) Largest(pairs []InPlacePair, counts func(t int32) bool) (size int64) {
 	var free []match.Pair

@@ -8,10 +8,10 @@ type group struct {
 	items candidates
 }
 
-// maxGroups bounds the groups that next looks at. Networks have few sizes.
+// maxGroups bounds the groups that next looks at. Networks have few distinct sizes.
 const maxGroups = 64
 
-// enter makes v one of the rest.
+// enter puts v among the candidates that are not safe.
 func (s *Scheduler) enter(v int32) {
 	key, place := s.rule.Key(s.delta[v], s.opened[v], s.place[v])
 	x := candidate{key, place, v, s.version[v]}
@@ -34,9 +34,9 @@ func (s *Scheduler) enter(v int32) {
 	}
 }
 
-// fits reports whether something without a group fits, and puts the first of that
-// on top of many. What is met and does not fit waits in a heap of its own, by
-// need, until it does: a step at which nothing fits would else look at everything.
+// fits reports whether a node without a group fits, and puts the first of them on top of
+// many. A node that does not fit waits in tall until it does; otherwise a step at which
+// nothing fits would look at every candidate.
 func (s *Scheduler) fits(room int64) bool {
 	for len(s.tall) > 0 && (s.tall[0].key <= room || s.stale(s.tall[0])) {
 		if x := s.tall.pop(); !s.stale(x) {
@@ -56,8 +56,8 @@ func (s *Scheduler) fits(room int64) bool {
 	return false
 }
 
-// fresh drops what is stale from the top of a heap, and reports whether anything
-// is left.
+// fresh drops stale entries from the top of a heap, and reports whether any entry is
+// left.
 func (s *Scheduler) fresh(h *candidates) bool {
 	for len(*h) > 0 && s.stale((*h)[0]) {
 		h.pop()
@@ -82,8 +82,8 @@ func (a candidate) less(b candidate) bool {
 	return a.place < b.place
 }
 
-// candidates is a binary heap without calls through a function value, which
-// take half the time of a settled order.
+// candidates is a binary heap without calls through a function value: those took half
+// the time of an order.
 type candidates []candidate
 
 func (h *candidates) push(x candidate) {

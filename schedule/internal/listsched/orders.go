@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
-// Rule says which of the nodes that may run is taken first, where none is safe.
+// Rule says which candidate is placed if none is safe.
 type Rule int8
 
 const (
@@ -18,15 +18,14 @@ const (
 	ByReady             // the one that became ready last; ties to the last in place
 )
 
-// ByReady goes down into what it has opened before it opens more. Where many
-// nodes raise the live bytes by little and a few of them lead to a fall, as the
-// slices of a gradient at the end of an unrolled recurrent network do, both
-// other Rules run all of them before any of what they lead to.
+// ByReady finishes what it has opened before it opens more. At the end of an unrolled
+// recurrent network many slices of a gradient raise the live bytes a little, and only a
+// few of them lead to a fall: the other two rules run all slices first.
 
-// Rules are those that the exact search tries in turn.
+// Rules lists all rules, in the sequence in which the exact search tries them.
 var Rules = [...]Rule{ByPlace, ByRise, ByReady}
 
-// key returns what a node is ranked by, least first, and its place among equals.
+// Key returns by what a node is ranked, least first, and its place among equals.
 func (r Rule) Key(delta int64, ready, place int32) (int64, int32) {
 	switch r {
 	case ByRise:
@@ -37,11 +36,11 @@ func (r Rule) Key(delta int64, ready, place int32) (int64, int32) {
 	return 0, place
 }
 
-// ByGoals sorts the nodes of an order by their goals, those of one goal as they
-// stood. The goals are the steps of the order after which less is live than
-// before; that of a node is the first that it is or comes before. On layers of a
-// random network, whose outputs are added up by the hundred, this takes 12 % off
-// the peak. O(E + V log V).
+// ByGoals reorders an order so that all ancestors of the next step that frees memory run
+// first. A goal is a step after which fewer bytes are live than before; the goal of a
+// node is the first one that is the node itself or a descendant. Nodes of one goal keep
+// their sequence. On layers of a random network, which adds up outputs by the hundred,
+// this takes 12 % off the peak. O(E + V log V).
 func ByGoals(g *indexed.Problem, order []int32) []int32 {
 	none := int32(g.Nodes)
 	goal := make([]int32, g.Nodes)
@@ -73,11 +72,11 @@ func ByGoals(g *indexed.Problem, order []int32) []int32 {
 	return sorted
 }
 
-// orders returns up to five different orders of the smallest peak: program order
-// first, if it is one, then by area, the first of equal ones. They differ in what
-// placement makes of them: of equal peak, their arenas differ by up to 4 %, and
-// neither the area nor the distance from program order says which is the
-// smallest. So they are for the caller to place. Each costs a walk, O(E log V).
+// Alternatives returns up to five different orders whose peak is at most that of the
+// order found: program order first, if it is one of them, then by area. Of equal peak,
+// their arenas differ by up to 4 %, and neither the area nor the distance from program
+// order predicts which arena is the smallest. So the caller places them all. O(E log V)
+// for each.
 func (s *Scheduler) Alternatives(g *indexed.Problem, found, program []int32) [][]int32 {
 	s.loads = g.Loads(found, s.loads)
 	peak, _ := indexed.Peak(s.loads)
@@ -113,28 +112,28 @@ func (s *Scheduler) Alternatives(g *indexed.Problem, found, program []int32) [][
 	return orders
 }
 
-// maxFlatten is how often flatter follows an order to one of less area.
+// maxFlatten is how often LessArea goes from an order to one of less area.
 const maxFlatten = 12
 
-// flatter returns up to five orders that keep a peak, the least area first, the
-// first of equal ones: from each of the given orders it settles by least rise,
-// forward and from the end by turns, as long as that lowers the area. Walks that
-// exceed the peak are left. No walk is a proof: the least area under a limit on
-// the peak is NP-hard already for loads that only grow. O(E log V) for each walk.
+// LessArea returns up to five orders that keep the peak of the given ones, the least
+// area first. From each given order it schedules by least rise, backward and forward by
+// turns, as long as that lowers the area, and drops orders that exceed the peak. The
+// least area is not proven: under a limit on the peak it is NP-hard to find, even for
+// loads that only grow. O(E log V) for each order.
 func (s *Scheduler) LessArea(g *indexed.Problem, orders [][]int32) [][]int32 {
-	type flat struct {
+	type measured struct {
 		order []int32
 		area  int64
 	}
-	var found []flat
+	var found []measured
 	add := func(order []int32, peak int64) (area int64, ok bool) {
 		s.loads = g.Loads(order, s.loads)
 		if p, _ := indexed.Peak(s.loads); p > peak {
 			return 0, false
 		}
 		area = Area(s.loads)
-		if !slices.ContainsFunc(found, func(f flat) bool { return f.area == area && slices.Equal(f.order, order) }) {
-			found = append(found, flat{order, area})
+		if !slices.ContainsFunc(found, func(f measured) bool { return f.area == area && slices.Equal(f.order, order) }) {
+			found = append(found, measured{order, area})
 		}
 		return area, true
 	}
@@ -158,7 +157,7 @@ func (s *Scheduler) LessArea(g *indexed.Problem, orders [][]int32) [][]int32 {
 			order, area = next, a
 		}
 	}
-	slices.SortStableFunc(found, func(a, b flat) int { return cmp.Compare(a.area, b.area) })
+	slices.SortStableFunc(found, func(a, b measured) int { return cmp.Compare(a.area, b.area) })
 	var kept [][]int32
 	for _, f := range found[:min(len(found), 5)] {
 		kept = append(kept, f.order)

@@ -1,3 +1,5 @@
+// Package listsched orders the nodes of a problem by list scheduling: at each step it
+// places one of the nodes that can run, chosen by a [Rule].
 package listsched
 
 import (
@@ -5,22 +7,31 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
-// Scheduler builds orders node by node, forward or from the end, in buffers that
-// it keeps. A node that may be placed next, does not raise the live bytes and
-// fits below a limit is placed at once.
+// Scheduler builds orders node by node, forward or from the end, in buffers that it
+// keeps. A node is safe if it may be placed next, fits below the limit and does not
+// raise the live bytes; a safe node is placed at once.
 //
-// Valley lemma: if S' ⊇ S can be reached from S within a limit B, and live(S')
-// is least among the downsets between S and S', then what can be completed from
-// S within B can be completed from S'. Proof: replace each later state T of a
-// completion by T ∪ S'. live does not grow, by submodularity, since T ∩ S' is
-// between S and S'; the node that runs is the same and needs no more above
-// live, because what it saves only grows with the state. A single node that
-// raises nothing is the first use: to run it is never wrong.
+// Valley lemma. Let S' ⊇ S be reachable from S within a limit B, and let live(S') be the
+// least over all downsets between S and S'. If S can be completed within B, so can S'.
 //
-// Mirror: states are complements of what is placed at the end, and in place of
-// load(v|S) - live(S), which falls as S grows, stands load(v|S) - live(S + v) =
-// workspace, unread outputs and the inputs that v frees less the savings, which
-// rises: an input that comes free adds its size and at most that to the savings.
+//	S ──▶ S' ──────────▶ all        live(S') <= live(T ∩ S')
+//	└──▶ T ──────────▶ all          replace each T by T ∪ S'
+//
+// Proof. Replace each later state T of a completion from S by T ∪ S'. By submodularity
+// live(T ∪ S') <= live(T) + live(S') - live(T ∩ S') <= live(T), since T ∩ S' lies between
+// S and S'. The same node runs from there, and it needs no more above live, because what
+// it saves only grows with the state.
+//
+// A single node that raises nothing is the first use of the lemma: to run it is never
+// wrong.
+//
+// Mirror image. From the end, states are the complements of what is placed. In place of
+// load(v|S) - live(S), which falls as S grows, stands
+//
+//	load(v|S) - live(S + v) = workspace + unread outputs + what v frees - savings
+//
+// which rises: an input that comes free adds its size, and at most its size to the
+// savings.
 type Scheduler struct {
 	count   []int32 // tensor -> readers left (forward) or readers placed (from the end)
 	others  []int64 // tensor -> the sum of its readers left: the reader, when one is left
@@ -30,10 +41,10 @@ type Scheduler struct {
 	delta   []int64 // node -> by how much it would change the live bytes
 	above   []int64 // node -> what it needs above the live bytes of the state so far
 	safe    candidates
-	rest    []group         // the others, by what they need above the live bytes
+	rest    []group         // the other candidates, by what they need above the live bytes
 	group   map[int64]int32 // need -> place in rest
-	many    candidates      // what has no group, as far as not looked at
-	tall    candidates      // the same, looked at and too large
+	many    candidates      // nodes without a group that have not been looked at
+	tall    candidates      // nodes without a group that did not fit, by need
 	rule    Rule
 	place   []int32 // node -> its place in the order to follow
 	opened  []int32 // node -> how many were placed when it became a candidate
@@ -47,10 +58,9 @@ type Scheduler struct {
 // within an order, the nodes that are left run as in the order to follow.
 func New(m *meter.Meter) *Scheduler { return &Scheduler{meter: m} }
 
-// Forward returns an order by a forward walk. Where no node is safe it runs,
-// among those that fit below the limit, the one first in the order to follow,
-// or the one that raises the live bytes least; if none fits, the one that needs
-// least. O(E log V).
+// Forward returns an order from the first step to the last. If no node is safe, it runs
+// the first by the rule of those that fit below the limit, or if none fits, the node
+// that needs least. The order to follow breaks ties. O(E log V).
 func (s *Scheduler) Forward(g *indexed.Problem, follow []int32, limit int64, by Rule) []int32 {
 	s.begin(g, follow, by)
 	s.count = g.Unread(s.count)
@@ -98,7 +108,7 @@ func (s *Scheduler) Forward(g *indexed.Problem, follow []int32, limit int64, by 
 	return order
 }
 
-// follow appends the nodes that are not placed, as an order has them.
+// follow appends the nodes that are not placed, in the sequence of an order.
 func (s *Scheduler) follow(to, order []int32) []int32 {
 	for _, v := range order {
 		if !s.placed[v] {
@@ -108,7 +118,7 @@ func (s *Scheduler) follow(to, order []int32) []int32 {
 	return to
 }
 
-// ready computes what a node does forward and makes it a candidate.
+// ready computes how a node changes the live bytes and makes it a candidate.
 func (s *Scheduler) ready(v int32) {
 	g := s.g
 	s.opened[v] = s.now
@@ -125,9 +135,9 @@ func (s *Scheduler) ready(v int32) {
 	s.push(v, g.Need(v, s.count, 1))
 }
 
-// Backward is Forward from the end: it places a node whose successors all are
-// placed. The load of v is live(U) + delta(v) + need(v), U what is not placed
-// yet, v included.
+// Backward is Forward from the last step to the first: it places a node once all its
+// successors are placed. With U the nodes not placed yet, v among them, the load of v
+// is live(U) + delta(v) + need(v).
 func (s *Scheduler) Backward(g *indexed.Problem, follow []int32, limit int64, by Rule) []int32 {
 	s.begin(g, follow, by)
 	for v := range s.place {
@@ -214,7 +224,7 @@ func (s *Scheduler) begin(g *indexed.Problem, follow []int32, by Rule) {
 	clear(s.group)
 }
 
-// push makes v a candidate, or renews it. Older entries are skipped by version.
+// push makes v a candidate, or renews it: older entries are skipped by their version.
 func (s *Scheduler) push(v int32, above int64) {
 	s.version[v]++
 	s.above[v] = above
@@ -224,7 +234,7 @@ func (s *Scheduler) push(v int32, above int64) {
 	s.enter(v)
 }
 
-// next takes the node to place; room is what fits above the live bytes.
+// next takes the node to place; room is how much fits above the live bytes.
 func (s *Scheduler) next(room int64) int32 {
 	for len(s.safe) > 0 {
 		x := s.safe[0]

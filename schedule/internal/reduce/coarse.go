@@ -6,21 +6,20 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
-// Coarse returns the net as if its smallest tensors had no bytes, as many sizes
-// of them as together stay below some bytes, or nil if there are none. Nodes and
-// precedence are the same. What is left may contract to a fraction: the
-// computation of shapes, some hundred scalars, keeps whole networks from it.
+// Coarse returns the problem as if its smallest tensors had no bytes: as many sizes as
+// together take at most some bytes. It returns nil if there are none. Nodes and precedence
+// stay. The rest may contract to a fraction: the computation of shapes, some hundred
+// scalars, keeps whole networks from contracting.
 //
-// The peak of no order is larger on the coarse net, so that a bound of it holds
-// for the net.
+// Lemma. No order has a larger peak on the coarse problem, so a bound of it is a bound of
+// the problem.
 //
-// Proof. A small tensor adds its bytes to each load of its lifetime, the step
-// that makes it included. A pair of small tensors takes off at most the result,
-// which is counted there; the two of a pair have one size, so that none is half
-// left, and the largest matching is that of the small ones and that of the
-// others.
+// Proof. A small tensor adds its bytes to each load of its lifetime, the step that makes it
+// included. A pair of small tensors subtracts at most the result, which is counted there.
+// The two tensors of a pair have one size, so both are small or neither, and the largest
+// matching is the sum of that of the small pairs and that of the others.
 //
-// It takes a net without credits, as the original one is. O(E).
+// The problem must have no credits, as the original one. O(E).
 func Coarse(g *indexed.Problem, total int64) *indexed.Problem {
 	least := Threshold(g, total)
 	if least == 0 {
@@ -55,8 +54,8 @@ func Coarse(g *indexed.Problem, total int64) *indexed.Problem {
 	return h
 }
 
-// Threshold returns the least size such that all tensors of smaller ones have
-// together at most so many bytes, or 0 if there are none.
+// Threshold returns the least size such that all smaller tensors take together at most
+// some bytes, or 0 if there are no smaller ones.
 func Threshold(g *indexed.Problem, total int64) int64 {
 	sizes := slices.Sorted(slices.Values(g.Size))
 	for _, size := range sizes {

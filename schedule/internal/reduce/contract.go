@@ -1,3 +1,5 @@
+// Package reduce makes problems smaller: by contraction, which keeps the optimum; without
+// small tensors, which keeps bounds; and by parts that can be solved apart.
 package reduce
 
 import (
@@ -7,15 +9,14 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
-// contraction makes a net smaller and keeps its optimum: nodes that some optimal
-// order runs next to each other become one, and nodes that touch no bytes and
-// have room at either end are taken out. See merge.go and idle.go for the rules
-// and their proofs.
+// contraction makes a problem smaller and keeps its optimum: nodes that some optimal order
+// runs next to each other become one, and nodes that touch no bytes and have room at
+// either end are taken out. The rules and their proofs are in merge.go and rules.go.
 type contraction struct {
 	g            *indexed.Problem
 	left         int // nodes
 	gone         []bool
-	frozen       []bool // merged with nothing: too many pairs
+	frozen       []bool // too many pairs: not merged
 	trans        []int64
 	preds, succs [][]int32
 	reads        [][]int32
@@ -27,7 +28,7 @@ type contraction struct {
 	credits      [][]int32               // node -> tensors
 	pairs        [][]indexed.InPlacePair // node -> pairs, by result; what is written over may be dead
 	run          [][]int32               // node -> the nodes of g that it stands for, in their order
-	anchors      [][]int32               // node -> those of them to the last of which the others move
+	anchors      [][]int32               // node -> the nodes to the last of which the others of its run move
 	place        []int32                 // node -> its place in the listing
 	listing      []int32
 
@@ -40,13 +41,13 @@ type contraction struct {
 	result              Contracted
 }
 
-// Contracted is what a contraction made.
+// Contracted is a contracted problem and what its nodes stand for.
 type Contracted struct {
 	Problem    *indexed.Problem
 	Run        [][]int32 // node -> the nodes that it stands for
-	anchors    [][]int32 // node -> those of them to the last of which the others move
+	anchors    [][]int32 // node -> the nodes to the last of which the others of its run move
 	head, tail []int32   // idle nodes, run before and after all others
-	Floor      int64     // the largest load of those: the optimum is not below it
+	Floor      int64     // the largest load of the idle nodes: a bound
 }
 
 // Without says which rules a contraction leaves out.
@@ -58,7 +59,7 @@ type Without struct {
 	Credits   bool // for inputs that a merged node may free
 }
 
-// Expand turns an order of the Contracted net into one of the net.
+// Expand turns an order of the contracted problem into one of the problem.
 func (c *Contracted) Expand(order []int32) []int32 {
 	full := slices.Clone(c.head)
 	for _, v := range order {
@@ -67,9 +68,9 @@ func (c *Contracted) Expand(order []int32) []int32 {
 	return append(full, c.tail...)
 }
 
-// Reduce turns an order of the net into one of the Contracted net: each node stands
-// where the last of its anchors stood, or after what it waits for. The peak is not
-// larger, unless a node has been made to wait: see delay.
+// Reduce turns an order of the problem into one of the contracted problem: each node
+// stands where the last of its anchors stood, or after what it waits for. The peak does
+// not grow, unless a node has been delayed.
 func (c *Contracted) Reduce(order []int32) []int32 {
 	node := make(map[int32]int32, len(c.anchors))
 	for i, anchors := range c.anchors {
@@ -88,10 +89,10 @@ func (c *Contracted) Reduce(order []int32) []int32 {
 	return c.Problem.SortedBy(place)
 }
 
-// Contract takes the nodes from last to first until nothing changes, first
-// without credits, then with them: fewer nodes are left then. The nodes that
-// remain keep the order of the listing, by which the cheap orders break ties.
-// It ends early, with what is merged by then, when halt says so.
+// Contract applies the rules to the nodes from last to first until nothing changes, first
+// without credits, then with them: that leaves fewer nodes. The nodes that remain keep the
+// sequence of the listing, by which list scheduling breaks ties. When the context ends it
+// returns what is merged by then.
 func Contract(g *indexed.Problem, off Without, m *meter.Meter) *Contracted {
 	c := newContraction(g)
 	for _, c.useCredits = range [2]bool{false, true} {
@@ -140,7 +141,7 @@ func (c *contraction) mergeAll(v int32, off Without) (changed bool) {
 	return !off.Siblings && c.pair(v) || changed
 }
 
-// mergeNext merges v with the first successor that it can run before.
+// mergeNext merges v with the first successor that can run right after it.
 func (c *contraction) mergeNext(v int32) bool {
 	for _, w := range c.succs[v] {
 		if !c.frozen[w] && c.forward(v, w) {
@@ -177,15 +178,15 @@ func newContraction(g *indexed.Problem) *contraction {
 		c.soleReader(t, 1)
 	}
 	if g.SavingsAt != nil {
-		c.takeSavers()
+		c.takeSavings()
 	}
 	c.ends()
 	return c
 }
 
-// takeSavers copies pairs and credits. A credit whose other readers all are
-// ancestors is always given, one with a reader among the descendants never.
-func (c *contraction) takeSavers() {
+// takeSavings copies pairs and credits. A credit whose other readers are all ancestors is
+// always given, a credit with a reader among the descendants never.
+func (c *contraction) takeSavings() {
 	for i, at := range c.g.SavingsAt {
 		if at == 0 {
 			continue
@@ -218,8 +219,8 @@ func (c *contraction) takeSavers() {
 // maxAncestry bounds the search of precedes.
 const maxAncestry = 64
 
-// precedes reports whether u is an ancestor of v or v itself. It may say no
-// where the answer takes long to find.
+// precedes reports whether u is v or an ancestor of v. It may say no if the answer takes
+// long to find.
 func (c *contraction) precedes(u, v int32) bool {
 	if u == v {
 		return true
@@ -247,7 +248,7 @@ func (c *contraction) precedes(u, v int32) bool {
 	return false
 }
 
-// finish makes the Contracted net.
+// finish makes the contracted problem.
 func (c *contraction) finish() *Contracted {
 	g, r := c.g, &c.result
 	slices.Reverse(r.tail)

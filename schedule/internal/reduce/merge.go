@@ -14,19 +14,22 @@ import (
 //	   - (pairs of w that are surely given) <= trans(u) - (pairs of u that are
 //	   always given)
 //
-// outs are the bytes that are read or outputs; sole inputs are no outputs and
-// have no other reader; w surely frees what is no output and is otherwise read
-// by u and its ancestors alone, and its pairs over that are surely given; claims
-// of u are its credits and the tensors of its pairs. The merged node needs what u does. Its credits and pairs are those
-// of u over tensors that w does not read: the others are never given, since w
-// runs after u.
+//	u ... x ... w      any order
+//	u w ... x ...      w moved: x runs from fewer live bytes
 //
-// Proof. Take any order and move w to right after u, which a allows. The states
-// in between gain w, whose delta is <= 0 in each by b; live does not grow, and
-// what the nodes there save only grows with the state. w then has a load of at
-// most live(S) + outs(u) - (what u frees) + trans(w) - (surely given). What u saves from S is at
-// most the claims that it frees, which c leaves out of the sole inputs, and the
-// pairs always given; so by c the load of w is at most that of u.
+// outs are the bytes that a node makes and that are read or outputs. Sole inputs are no
+// outputs and have no other reader. w surely frees an input that is no output and is
+// otherwise read by u and its ancestors alone; pairs over such inputs are surely given.
+// The claims of u are its credits and the tensors of its pairs. The merged node needs
+// what u needs. Its credits and pairs are those of u over tensors that w does not read:
+// the others are never given, since w runs after u.
+//
+// Proof. Take any order and move w to right after u, which a allows. The states in
+// between gain w, which raises none of them by b; live does not grow, and what the nodes
+// there save only grows with the state. w then has a load of at most live(S) + outs(u) -
+// (what u frees) + trans(w) - (surely given). From S, u saves at most the claims that it
+// frees, which c leaves out of the sole inputs, and the pairs always given. So by c the
+// load of w is at most that of u.
 func (c *contraction) forward(u, w int32) bool {
 	g := c.g
 	if over := c.outs[u] - c.sole[u] + c.claimedAlone(u) + c.trans[w] - c.trans[u] + c.alwaysGiven(u); over > 0 {
@@ -81,23 +84,26 @@ func (c *contraction) allPrecede(readers []int32, w, u int32) bool {
 //	d. trans(u) - (pairs and credits of u over inputs that it might free)
 //	   <= low + trans(w) - credits(w) - (largest matching of w)
 //
-// An input of u, no output, is never freed by u if w or a node after w reads
-// it; it is surely freed if all other readers are ancestors of u or of w, which
-// all have run when u runs right before w; else it is undecided, and becomes a
-// credit of the merged node. That needs outs(u) - (surely freed) + trans(w), and
-// keeps the credits and pairs of w; a tensor that u makes for w alone is always
-// given. The credits and pairs of u are dropped.
+//	u ... x ... w      any order
+//	... x ... u w      u moved: x runs from fewer live bytes
 //
-// Proof. Take any order and move u to right before w. The states in between lose
-// u. An input t of u either was freed by u, and live falls by size(t) less than
-// it would; or another node that reads t runs there, and may save size(t) less,
-// by a claim on t: but not both, for the one that reads t has not run. So by b no
-// load grows. The load of u itself is live(S) + trans(u) - (savings given to u).
-// Were all inputs free that might be, that would by d and the definition of low
-// not be above live(S + u) + trans(w) less all that w can save: the load of w. An
-// input that is not free adds its size to live(S + u), and takes at most that
-// from the savings given to u. The load of w is live(S) + outs(u) - (freed by u) + trans(w) - (saved by w), and an undecided
-// input is freed by u exactly when all its other readers have run.
+// u never frees an input that is an output, or that w or a node after w reads. It surely
+// frees an input whose other readers are all ancestors of u or of w: they have run when u
+// runs right before w. Any other input is undecided and becomes a credit of the merged
+// node. The merged node needs outs(u) - (surely freed) + trans(w), and keeps the credits
+// and pairs of w; a tensor that u makes for w alone is always given. The credits and pairs
+// of u are dropped.
+//
+// Proof. Take any order and move u to right before w. The states in between lose u. For
+// an input t of u, either u freed it, and live falls by size(t) less than it would; or
+// another node there reads t, and may save size(t) less by a claim on t. Not both: that
+// other reader has not run when u would free t. So by b no load grows. The load of u is
+// live(S) + trans(u) - (savings given to u). If all inputs were free that might be, it
+// would by d and the definition of low be at most live(S + u) + trans(w) less all that w
+// can save: the load of w. An input that is not free adds its size to live(S + u) and takes
+// at most its size from the savings given to u. The load of w is live(S) + outs(u) -
+// (freed by u) + trans(w) - (saved by w), and u frees an undecided input exactly when all
+// its other readers have run.
 func (c *contraction) backward(u, w int32) bool {
 	late := c.outs[u]
 	var undecided []int32
@@ -124,8 +130,8 @@ func (c *contraction) backward(u, w int32) bool {
 	return true
 }
 
-// canWait reports whether b and d hold: some optimal order that runs u before w
-// runs it right before w, if it can.
+// canWait reports whether b and d hold: then some optimal order of those that run u before
+// w runs it right before w, if precedence allows it.
 func (c *contraction) canWait(u, w int32) bool {
 	g := c.g
 	mayFree := func(t int32) bool {
@@ -155,7 +161,7 @@ func (c *contraction) canWait(u, w int32) bool {
 	return over <= 0 || over <= c.atLeast(c.pairs[u], mayFree)
 }
 
-// freedBefore says whether u, run right before w, never or surely frees t.
+// freedBefore says whether u never or surely frees t if it runs right before w.
 func (c *contraction) freedBefore(u, w, t int32) (never, surely bool) {
 	readers := c.readers[t]
 	if len(readers) == 1 {
@@ -184,8 +190,7 @@ func (c *contraction) sum(tensors []int32) (size int64) {
 	return size
 }
 
-// alwaysGiven returns at least what the pairs of v save whose tensor is made
-// within v.
+// alwaysGiven returns at least what v saves by pairs over tensors made within v.
 func (c *contraction) alwaysGiven(v int32) int64 {
 	return c.atMost(c.pairs[v], func(t int32) bool { return t < 0 || c.dead[t] })
 }
@@ -195,8 +200,8 @@ func (c *contraction) mostGiven(v int32) int64 {
 	return c.sum(c.credits[v]) + c.atMost(c.pairs[v], func(int32) bool { return true })
 }
 
-// atMost sums the results of pairs, which are listed by result, over tensors
-// that count.
+// atMost sums the results of the pairs over tensors that count. Pairs are listed by
+// result.
 func (c *contraction) atMost(pairs []indexed.InPlacePair, counts func(int32) bool) (size int64) {
 	last := int32(-1)
 	for _, pair := range pairs {
@@ -222,7 +227,7 @@ func (c *contraction) atLeast(pairs []indexed.InPlacePair, counts func(int32) bo
 	return size
 }
 
-// release drops the savings of v over tensors that are not kept.
+// release drops the savings of v over tensors that keep refuses.
 func (c *contraction) release(v int32, keep func(t int32) bool) {
 	c.credits[v] = slices.DeleteFunc(c.credits[v], func(t int32) bool { return !keep(t) })
 	c.pairs[v] = slices.DeleteFunc(c.pairs[v], func(p indexed.InPlacePair) bool { return !keep(p.Over) })
@@ -269,7 +274,8 @@ func (c *contraction) merge(u, w, k int32, trans int64) {
 	c.bury(k, own)
 }
 
-// settleCredits takes off trans what is given always: no other reader is left.
+// settleCredits subtracts the credits that are always given, because no other reader is
+// left, from trans.
 func (c *contraction) settleCredits(k int32) {
 	c.credits[k] = slices.DeleteFunc(c.credits[k], func(t int32) bool {
 		if len(c.readers[t]) > 1 {
@@ -280,9 +286,9 @@ func (c *contraction) settleCredits(k int32) {
 	})
 }
 
-// bury drops, of the tensors that k now makes and reads, those that no other node
-// needs. What other nodes need too gives no saving: u has no successor but w, so
-// those come after w.
+// bury drops the tensors that k makes and reads itself if no other node needs them. A
+// tensor that others need too gives no saving: u has no successor but w, so they come
+// after w.
 func (c *contraction) bury(k int32, own []int32) {
 	for _, t := range own {
 		c.soleReader(t, -1)
@@ -297,7 +303,7 @@ func (c *contraction) bury(k int32, own []int32) {
 	}
 }
 
-// soleReader counts a tensor, once more or less, for the reader that it has alone.
+// soleReader counts a tensor for its reader, if it has one alone, or takes it back.
 func (c *contraction) soleReader(t int32, times int64) {
 	if len(c.readers[t]) == 1 && !c.g.Output[t] {
 		c.sole[c.readers[t][0]] += times * c.g.Size[t]

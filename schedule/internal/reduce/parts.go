@@ -2,7 +2,7 @@ package reduce
 
 import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
 
-// Extractor makes a net of some nodes of another, in buffers that it keeps.
+// Extractor makes problems of some nodes of another problem, in buffers that it keeps.
 type Extractor struct {
 	Where  []int32 // node -> its place in the part, or Before or After
 	tensor []int32 // tensor -> its place in the part, if seen says now
@@ -10,12 +10,13 @@ type Extractor struct {
 	now    int32
 }
 
+// Where a node outside of the part runs.
 const (
 	Before = int32(-1)
 	After  = int32(-2)
 )
 
-// all sets where every node runs relative to the part.
+// PlaceAll says for every node that it runs before the part, or after it.
 func (p *Extractor) PlaceAll(g *indexed.Problem, where int32) {
 	p.Where = indexed.Resize(p.Where, g.Nodes)
 	for i := range p.Where {
@@ -23,11 +24,11 @@ func (p *Extractor) PlaceAll(g *indexed.Problem, where int32) {
 	}
 }
 
-// part returns the problem of some nodes, node i of which is nodes[i], when
-// where tells which others run Before and After them; live is what is live
-// right Before the part. A tensor that is live throughout counts into the base.
-// A saving over a tensor that is read After the part, or is an output, is void;
-// one whose other readers ran Before is always given.
+// Extract returns the problem of some nodes, node i of which is nodes[i]. Where tells which
+// other nodes run before and after them; live is what is live right before the part. A
+// tensor that is live throughout counts into the base. A saving over a tensor that is an
+// output, or is read after the part, is void; a saving whose other readers ran before is
+// always given.
 func (p *Extractor) Extract(g *indexed.Problem, nodes []int32, live int64) *indexed.Problem {
 	h := &indexed.Problem{Nodes: len(nodes), Base: live, Transient: make([]int64, len(nodes)), Matcher: g.Matcher}
 	for i, v := range nodes {
@@ -80,8 +81,8 @@ func (p *Extractor) made(g, h *indexed.Problem, t, maker int32) {
 	p.place(g, h, t, maker, output)
 }
 
-// read adds an input of the part, when its first reader is met. What is read
-// After the part or is an output stays in the base.
+// read adds an input of the part when its first reader is met. A tensor that is an output,
+// or is read after the part, stays in the base.
 func (p *Extractor) read(g, h *indexed.Problem, t int32) {
 	if m := g.Maker[t]; p.seen[t] == p.now || m >= 0 && p.Where[m] >= 0 || g.Output[t] {
 		return
@@ -106,7 +107,7 @@ func (p *Extractor) place(g, h *indexed.Problem, t, maker int32, output bool) {
 	p.tensor[t] = h.AddTensor(g.Size[t], maker, output, nil)
 }
 
-// savers takes over what still can be saved.
+// savings takes over the savings that the part can still give.
 func (p *Extractor) savings(g, h *indexed.Problem, nodes []int32) {
 	holds := func(t int32) bool { return p.seen[t] == p.now && p.tensor[t] >= 0 && !h.Output[p.tensor[t]] }
 	for i, v := range nodes {
@@ -146,18 +147,17 @@ func (p *Extractor) savings(g, h *indexed.Problem, nodes []int32) {
 	}
 }
 
-// listed returns the net with its nodes listed in the given order.
+// Relist returns the problem with its nodes listed in a given order.
 func (p *Extractor) Relist(g *indexed.Problem, order []int32) *indexed.Problem {
 	p.PlaceAll(g, Before)
 	return p.Extract(g, order, g.LiveFirst())
 }
 
-// Bridges returns a topological order of the net and the ends of its parts: the
-// steps of nodes that are comparable with all others, and the end. What runs
-// before such a node and what runs after it is the same in all orders, so that
-// the parts can be solved apart. Two linear sweeps: a node is comparable with
-// all that stand before it if, when it is placed, it is the only one without a
-// placed successor, and from the end likewise.
+// Bridges returns where the parts of a topological order end: after the nodes that are
+// ordered with all others, and at the end. The same nodes run before a bridge in every
+// order, so the parts can be solved apart. Two linear sweeps find the bridges: a node is
+// ordered with all nodes before it if, when it is placed, no other placed node is without
+// a placed successor; and from the end likewise.
 func Bridges(g *indexed.Problem, order []int32) (ends []int) {
 	n := len(order)
 	alone := make([]bool, n)

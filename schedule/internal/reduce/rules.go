@@ -2,8 +2,8 @@ package reduce
 
 import "slices"
 
-// ends computes what the rule for idle nodes needs: the bytes live before the
-// first and after the last step, and a load that no order escapes.
+// ends computes what the rule for idle nodes needs: the bytes live before the first step
+// and after the last, and a load that no order escapes.
 func (c *contraction) ends() {
 	g := c.g
 	c.first, c.last = g.LiveFirst(), g.LiveLast()
@@ -17,20 +17,19 @@ func (c *contraction) ends() {
 	}
 }
 
-// takeOut takes out a node that reads and makes no bytes, if it can run before
-// or after all others. Such a node delays nothing; it needs a moment with room:
+// takeOut takes out a node that reads and makes no bytes if it can run before or after all
+// others. Such a node needs a moment with room for its workspace:
 //
 //	no successors, and trans = 0 or last + trans <= escape: after all others
-//	no predecessors, and trans = 0 or first + trans <= escape: before them
+//	no predecessors, and trans = 0 or first + trans <= escape: before all others
 //
-// Proof: it changes no live bytes, so that the loads of the others stay; its
-// own load at the end is last + trans, which is not above the load escape that
-// every order has, or is last, which is not above the load of the last step.
-// The node that gives escape may be one that is taken out, so the optimum is
-// the larger of that of the rest and of the loads of what was taken out.
+// Proof. The node changes no live bytes, so the loads of the others stay. Its own load at
+// the end is last + trans, at most the load escape that every order has; or it is last, at
+// most the load of the last step. The node that gives escape may itself be taken out, so
+// the optimum is the larger of the rest's optimum and of the loads of the nodes taken out.
 //
-// Step counters are such nodes. They can run at any time, so while they are
-// there no node is comparable with all others, and the net has no bridges.
+// Step counters are such nodes. They can run at any time: as long as they are there, no
+// node is ordered with all others, and the problem has no bridges.
 func (c *contraction) takeOut(v int32) bool {
 	if len(c.reads[v]) > 0 || c.outs[v] > 0 || c.left == 1 {
 		return false
@@ -65,14 +64,13 @@ func (c *contraction) takeOut(v int32) bool {
 //	a. each successor of u is y or comes after it, and y does not come after u
 //	b, d. of backward hold for y in place of w
 //
-// Proof. Take any order in which u runs before y, and move u to right before y,
-// which a allows. As in the proof of backward, no load grows. In the others u runs
-// after y. What holds for the net with these edges, which carry no bytes, holds for
-// the next such edges in turn.
+// Proof. Take any order in which u runs before y, and move u to right before y, which a
+// allows. As in the proof of backward, no load grows. In all other orders u runs after y.
+// The argument holds again for the problem with these edges, which carry no bytes.
 //
-// A node of the backward pass that reads what the forward pass made may run at any
-// time between the two; while it may, no node of the forward pass is comparable
-// with all others, and the net has no bridges there.
+// A node of the backward pass that reads a result of the forward pass may run at any time
+// between the two. As long as it may, no node of the forward pass is ordered with all
+// others, and there are no bridges.
 func (c *contraction) delay(u int32) {
 	if len(c.succs[u]) == 0 {
 		return
@@ -97,11 +95,11 @@ func (c *contraction) delay(u int32) {
 	}
 }
 
-// maxDelays is how many nodes are tried.
+// maxDelays is how many nodes y are tried.
 const maxDelays = 12
 
-// waitsFor reports whether u may stand right before y in each order in which it
-// runs before y. Nodes of a smaller place do not come after u.
+// waitsFor reports whether u can stand right before y in every order that runs u before y.
+// Nodes of a smaller place do not come after u.
 func (c *contraction) waitsFor(u, y int32) bool {
 	for _, w := range c.succs[u] {
 		if !c.precedes(y, w) {
@@ -111,27 +109,24 @@ func (c *contraction) waitsFor(u, y int32) bool {
 	return !slices.ContainsFunc(c.preds[y], func(p int32) bool { return p != u && c.place[p] > c.place[u] })
 }
 
-// pair merges v with a sibling of a later place: a node that has the same
-// predecessors, successors and inputs. One runs right after the other, if neither
-// claims anything and
+// pair merges v with a sibling of a later place: a node with the same predecessors,
+// successors and inputs. One runs right after the other, if neither claims anything and
 //
 //	trans(u) <= outs(u) + trans(w)   and   trans(w) <= outs(w) + trans(u)
 //
-// First runs the one for which outs(first) + trans(second), which the two need
-// then, is smaller.
+// The two then need outs(first) + trans(second); the node for which this is smaller runs
+// first.
 //
-// Proof. Take any order, in which one runs before the other, say u before w, and
-// move u to right before w, which no successor forbids. u frees nothing, at its old
-// place or its new one: what it reads, w reads after it. So the states in between
-// lose what u makes, no load there grows, and no node there loses a claim, since w
-// had not run. Let S be the state before the two. They needed live(S) + outs(u) +
-// trans(w) for w, and that is what both need now in this order, by the first
-// condition. In the other order they lead from S to the same state, and need
-// live(S) + outs(w) + trans(u) by the second. The smaller of the two is not above
-// what they needed, and likewise where w ran before u.
+// Proof. Take any order, say one that runs u before w, and move u to right before w, which
+// no successor forbids. u frees nothing, at its old place or its new one: w reads its
+// inputs after it. So the states in between lose the outputs of u, no load there grows, and
+// no node there loses a claim, since w had not run. Let S be the state before the two. w
+// needed live(S) + outs(u) + trans(w), and by the first condition both need no more now. In
+// the other sequence they lead from S to the same state, and need live(S) + outs(w) +
+// trans(u) by the second condition. The smaller of the two is at most what they needed. If
+// w ran before u, the same holds with u and w exchanged.
 //
-// The comparisons that make a mask of what they compare are siblings: a clip has
-// two of them.
+// The two comparisons that make the mask of a clip are siblings.
 func (c *contraction) pair(v int32) bool {
 	if len(c.succs[v]) == 0 || c.claims(v) {
 		return false

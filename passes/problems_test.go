@@ -1,0 +1,50 @@
+package passes
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/autodiff"
+)
+
+var problemsDir = flag.String("problems", "", "folder for the bare problems of the zoo: see make ablation")
+
+// TestWriteProblems writes the bare problems of the zoo, as they are and as steps of
+// training, for programs that know nothing of ONNX.
+func TestWriteProblems(t *testing.T) {
+	if *problemsDir == "" {
+		t.Skip("-problems names no folder")
+	}
+	root := os.Getenv("ONNXMEM_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared", "data")
+	}
+	models, _ := filepath.Glob(filepath.Join(root, "zoo", "*.onnx"))
+	for _, path := range models {
+		name := strings.TrimSuffix(filepath.Base(path), ".onnx")
+		for suffix, train := range map[string]*autodiff.Options{"": nil, "-train": {}} {
+			t.Run(name+suffix, func(t *testing.T) {
+				p := problemOf(t, path, train)
+				f, err := os.Create(filepath.Join(*problemsDir, name+suffix+".json.gz"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				z := gzip.NewWriter(f)
+				if err := json.NewEncoder(z).Encode(p); err != nil {
+					t.Fatal(err)
+				}
+				if err := z.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
