@@ -95,7 +95,7 @@ func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainO
 			ran[v] = true
 		}
 	}
-	w := newWitness(f)
+	w := newExplainer(f)
 	w.around(x.PeakNode)
 	x.Live = w.holdings(ran, x.PeakNode, e.PeakStep == 0)
 	for _, c := range certificates {
@@ -183,20 +183,20 @@ func (x *Explanation) outlook(p *Problem, order []int32, h Holding, bytes int64,
 	return o, nil
 }
 
-// witness turns certificates into states that a reader can check by adding up.
-type witness struct {
+// explainer finds states that show certificates: a reader can check them by adding up.
+type explainer struct {
 	f        *indexed.Graph
 	g        *indexed.Problem // nil: too large for cuts
 	preds    indexed.Lists
 	succs    indexed.Lists
 	cut      *bounds.Cutter
 	match    *match.Matcher
-	mustRun  []bool // before the node that around was called for
-	mustWait []bool // after it
+	mustRun  []bool // nodes that run before the node given to around, in every order
+	mustWait []bool // nodes that run after it, in every order
 }
 
-func newWitness(f *indexed.Graph) *witness {
-	w := &witness{f: f, cut: bounds.NewCutter(meter.New(context.Background())), preds: f.Precedence(), match: match.New(len(f.Size))}
+func newExplainer(f *indexed.Graph) *explainer {
+	w := &explainer{f: f, cut: bounds.NewCutter(meter.New(context.Background())), preds: f.Precedence(), match: match.New(len(f.Size))}
 	w.succs = w.preds.Inverse(f.Nodes)
 	if g := indexed.NewProblem(f); !g.TooLarge() {
 		w.g = g
@@ -204,12 +204,12 @@ func newWitness(f *indexed.Graph) *witness {
 	return w
 }
 
-// around marks what runs before a node in any order, and what after it.
-func (w *witness) around(v int32) {
+// around marks the nodes that run before a node in every order, and those that run after.
+func (w *explainer) around(v int32) {
 	w.mustRun, w.mustWait = reached(v, w.preds, w.f.Nodes), reached(v, w.succs, w.f.Nodes)
 }
 
-// reached marks what is reached from a node, without itself. v may be -1.
+// reached marks the nodes that can be reached from v, without v, which may be -1.
 func reached(v int32, next indexed.Lists, nodes int) []bool {
 	seen := make([]bool, nodes)
 	if v < 0 {
@@ -229,8 +229,8 @@ func reached(v int32, next indexed.Lists, nodes int) []bool {
 	return seen
 }
 
-// proof gives the state that shows a certificate.
-func (w *witness) proof(c Certificate) Proof {
+// proof returns the state that shows a certificate.
+func (w *explainer) proof(c Certificate) Proof {
 	p := Proof{Certificate: c, Node: -1}
 	if len(c.Nodes) == 0 || w.g == nil && c.Kind != KindCut {
 		return p
@@ -257,10 +257,10 @@ func count(set []bool) (n int) {
 	return n
 }
 
-// holdings lists what lives while v runs and the nodes of ran have run, the
-// largest first. Its sizes add up to the load. Inputs that nobody reads live at
-// the first step alone. With v = -1 it lists all inputs.
-func (w *witness) holdings(ran []bool, v int32, first bool) []Holding {
+// holdings lists what is live while v runs after the nodes of ran, the largest first. The
+// sizes add up to the load. Inputs that nobody reads are live at the first step alone. With
+// v = -1 it lists all inputs.
+func (w *explainer) holdings(ran []bool, v int32, first bool) []Holding {
 	var list []Holding
 	for t := range w.f.Size {
 		h := Holding{Tensors: []int32{int32(t)}, Bytes: w.f.Size[t], Maker: w.f.Producer[t], Output: w.f.Output[t]}
@@ -292,9 +292,9 @@ func (w *witness) holdings(ran []bool, v int32, first bool) []Holding {
 	return list
 }
 
-// rank puts v first, then what must run after it, which alone keeps a tensor
-// whatever the order.
-func (w *witness) rank(reader, v int32) int {
+// rank puts v first, then the nodes that run after it in every order: they alone keep a
+// tensor live in every order.
+func (w *explainer) rank(reader, v int32) int {
 	switch {
 	case reader == v:
 		return 0
@@ -304,9 +304,9 @@ func (w *witness) rank(reader, v int32) int {
 	return 2
 }
 
-// share makes one of what v writes over what it reads, as [Problem.Evaluate]
-// counts it.
-func (w *witness) share(list []Holding, ran []bool, v int32) []Holding {
+// share makes one holding of a result that v writes over a tensor and of that tensor, as
+// [Problem.Evaluate] counts them.
+func (w *explainer) share(list []Holding, ran []bool, v int32) []Holding {
 	var free []Pair
 	for _, pair := range w.f.PairsOf(v) {
 		if !slices.ContainsFunc(w.f.Readers.Of(pair.Over), func(r int32) bool { return r != v && !ran[r] }) {

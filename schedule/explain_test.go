@@ -116,7 +116,7 @@ func TestExplanationsAddUp(t *testing.T) {
 		nodes := indices(len(p.Nodes))
 		r.Shuffle(len(nodes), func(a, b int) { nodes[a], nodes[b] = nodes[b], nodes[a] })
 		set := nodes[:1+r.IntN(len(nodes))]
-		w := newWitness(index(p))
+		w := newExplainer(index(p))
 		for _, c := range []Certificate{
 			{KindCut, set[:1], CutBound(p, set[0])}, {KindFirst, set, FirstBound(p, set)}, {KindLast, set, LastBound(p, set)},
 		} {

@@ -5,13 +5,11 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
-// Greedy returns the order that runs, at each step, the ready node that raises
-// the live bytes least. A ready node that raises them by nothing or lowers them
-// is run at once, and among several of these the one that needs the least beside
-// what is live comes first. That loses nothing where it fits below the peak: an
-// order that completes the nodes within the peak still does so with that node
-// moved to the front, for no later state has more live bytes than before (the
-// valley lemma; see settler). Ties fall to the smaller index.
+// Greedy returns the order that runs, at each step, the ready node that raises the live
+// bytes least. A ready node that does not raise them runs at once; of several such nodes
+// the one that needs the least beside the live bytes runs first. That loses nothing if it
+// fits below the peak: in an order within the peak, that node can move to the front, since
+// no later state has more live bytes than before. Ties fall to the smaller index.
 // O(E + (V + T) log V) beside the matchings; T is the number of tensors.
 func Greedy(p *Problem) []int32 {
 	g := newGreedy(index(p))
@@ -146,7 +144,7 @@ func (g *greedy) run(v int32) {
 // it reads the bytes divided by the number of its readers, rounded down. That is
 // ScheduleGreedy of Chainer's compiler (compiler/scheduler.cc,
 // EstimateMemoryIncrease) without what it adds for Relu and without its second
-// pass, DelaySimpleNodes. The estimate does not follow who has run: unlike
+// pass, DelaySimpleNodes. The estimate does not depend on the state: unlike
 // [Greedy], the last of many readers looks no better than the first. Workspace
 // and in-place pairs count nothing. Ties fall to the smaller index.
 // O(E + V log V).

@@ -217,8 +217,8 @@ func (p *Problem) validateAcyclic() error {
 	return &Error{v, -1, "", "nodes form a cycle: " + p.spell(cycle)}
 }
 
-// spell writes a cycle that is listed from reader to maker: in the direction of
-// the data, its first node again at the end, the middle of a long one left out.
+// spell writes a cycle that is listed from reader to maker in the direction of the data,
+// with its first node again at the end, and without the middle of a long cycle.
 func (p *Problem) spell(cycle []int32) string {
 	const ends = 4
 	var b strings.Builder

@@ -18,30 +18,29 @@ const (
 	roamSegmentMoves = 20_000
 )
 
-// Roam returns an order after Shu et al. 2023, "ROAM: memory-efficient large DNN
-// training via optimized operator ordering and memory layout":
+// Roam returns an order after Shu et al. 2023, "ROAM: memory-efficient large DNN training
+// via optimized operator ordering and memory layout":
 //
-//  1. Weight updates, which may run nearly anywhere and so tie the whole graph
-//     together, are taken out (see [Problem.updates]).
-//  2. What is left falls into segments between nodes that are comparable with
-//     all others (their memory-insensitive operators): the peak of the whole is
-//     the largest of theirs, whatever the order within.
-//  3. Each update goes to the first segment that makes all that it needs; if it
-//     would set a new peak there, to the one from which it raises the peak least.
-//  4. The segments are ordered apart, the one of the largest peak first.
+//  1. Weight updates, which may run nearly anywhere and so tie the whole graph together,
+//     are taken out (see [Problem.updates]).
+//  2. The rest falls into segments between nodes that are ordered with all others (the
+//     paper's memory-insensitive operators): the peak of the whole is the largest of the
+//     segments' peaks, whatever the order within.
+//  3. Each update goes to the first segment that makes all that it needs. If it would set a
+//     new peak there, it goes to the segment from which it raises the peak least.
+//  4. The segments are ordered apart, the segment of the largest peak first.
 //
-// Of the paper this is the order alone, without the layout of memory and the tree of
-// tasks that it solves for both. It differs in three things. They order a segment by
-// an integer program, split until it has few nodes; here it is the dynamic programming
-// of [Serenity] with at most 20,000 moves, and 200,000 in all, or where that does not
-// end, the better of the listing and the order of least increase. What an update is,
-// and to which segment it goes, is decided by the rules above and of
-// [Problem.updates], which are ours in the detail: from a bare problem, without names
-// of operators, looking at most 1,000 segments ahead. And workspace and in-place pairs
-// count, as everywhere here.
+// This is the paper's order alone, without its layout of memory and the tree of tasks that
+// it solves for both. It differs in three things. The paper orders a segment by an integer
+// program, split until it has few nodes; this function uses the dynamic programming of
+// [Serenity] with at most 20,000 moves, and 200,000 in all, and if that does not end, the
+// better of the listing and the order of least increase. The paper knows operators; this
+// function decides from a bare problem what an update is and to which segment it goes, by
+// the rules above and of [Problem.updates], looking at most 1,000 segments ahead. And
+// workspace and in-place pairs count, as everywhere here.
 //
-// A segment whose peak is below one that is known to be least is left as it is. Ties
-// fall to the listing. O(moves x degree + E log V).
+// A segment whose peak is below one that is proven least is left as it is. Ties fall to the
+// listing. O(moves x degree + E log V).
 func Roam(p *Problem) []int32 {
 	f := index(p)
 	g := indexed.NewProblem(f)
@@ -50,7 +49,7 @@ func Roam(p *Problem) []int32 {
 	parts := divide(g, order, ends)
 	peaks := make([]int64, len(parts))
 	for i, part := range parts {
-		peaks[i], _ = indexed.Peak(part.net.Loads(indexed.Ascending(part.net.Nodes), nil))
+		peaks[i], _ = indexed.Peak(part.g.Loads(indexed.Ascending(part.g.Nodes), nil))
 	}
 	ranked := indexed.Ascending(len(parts))
 	slices.SortStableFunc(ranked, func(a, b int32) int { return cmp.Compare(peaks[b], peaks[a]) })
@@ -63,27 +62,27 @@ func Roam(p *Problem) []int32 {
 		}
 		given := min(left, roamSegmentMoves)
 		d.Moves = given
-		best := d.Best(parts[i].net, peaks[i])
+		best := d.Best(parts[i].g, peaks[i])
 		left -= given - d.Moves
 		if best != nil {
 			parts[i].reorder(best)
-			peak, _ := indexed.Peak(parts[i].net.Loads(best, nil))
+			peak, _ := indexed.Peak(parts[i].g.Loads(best, nil))
 			least = max(least, peak)
 			continue
 		}
-		best = lists.Forward(parts[i].net, indexed.Ascending(parts[i].net.Nodes), indexed.Infinite, listsched.ByRise)
-		if peak, _ := indexed.Peak(parts[i].net.Loads(best, nil)); peak < peaks[i] {
+		best = lists.Forward(parts[i].g, indexed.Ascending(parts[i].g.Nodes), indexed.Infinite, listsched.ByRise)
+		if peak, _ := indexed.Peak(parts[i].g.Loads(best, nil)); peak < peaks[i] {
 			parts[i].reorder(best)
 		}
 	}
 	return order
 }
 
-// updates says which nodes are weight updates, or lead to nothing else. An
-// update is a node that reads resident state, or reads a resident tensor and
-// makes no bytes, or reads nothing but what updates make; nothing else follows
-// it. A gradient that only updates read goes with them, as long as what it is
-// made from has other readers: so the chain of the backward pass stays.
+// updates returns which nodes are weight updates, or lead to nothing but updates. An update
+// is a node that reads resident state, or reads a resident tensor and makes no bytes, or
+// reads only results of updates; only updates follow it. A gradient that only updates read
+// goes with them, as long as its inputs have other readers: so the chain of the backward
+// pass stays.
 func (p *Problem) updates(g *indexed.Problem) []bool {
 	in := make([]bool, g.Nodes)
 	makes := make([]bool, g.Nodes)
@@ -186,7 +185,7 @@ func (r *roam) move(group []int32, segment int32) {
 	}
 }
 
-// group finds the updates that are connected with each other.
+// group finds the connected groups of updates.
 func (r *roam) group(listing []int32) {
 	seen := make([]bool, r.g.Nodes)
 	place := make([]int32, r.g.Nodes)
@@ -235,9 +234,9 @@ func (r *roam) order(trunk []int32, segments int) (order []int32, ends []int) {
 // updates and segments take no quadratic time.
 const maxDelay = 1000
 
-// delay moves updates that would set a new peak, those that need most first,
-// behind the segment from which they raise the peak least, the first of several.
-// What they free is held until then and lifts the segments in between.
+// delay moves updates that would set a new peak, the largest first, behind the segment from
+// which they raise the peak least, the first of several. The bytes that they free are held
+// until then and lift the segments in between.
 func (r *roam) delay(trunk []int32, segments int) {
 	order, _ := r.order(trunk, segments)
 	loads := r.g.Loads(order, nil)

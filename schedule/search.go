@@ -26,7 +26,7 @@ type solver struct {
 	stages   []stage
 	budgets  budgets
 	goal     Goal
-	enough   int64           // a bound that ends the search: nobody asks for more
+	enough   int64           // a bound that ends the search
 	without  map[string]bool // stages that are left out, by name
 	progress progress
 	clock    clock
@@ -228,7 +228,7 @@ func (p *subproblem) askPeak() bool { return p.ask(p.best.order[p.best.step]) }
 // progress tells a caller what a search knows so far. All bounds that it hears of
 // hold for the whole problem, those of parts too.
 type progress struct {
-	tell        func(bound, peak int64) // nil: nobody listens
+	tell        func(bound, peak int64) // nil: no caller listens
 	bound, peak int64                   // last told
 }
 
@@ -251,7 +251,7 @@ func (p *progress) lowered(peak int64) {
 // clock adds up the time that bounds take, if a caller asks for it. Nothing else in a
 // search depends on time.
 type clock struct {
-	spent *time.Duration // nil: nobody asks
+	spent *time.Duration // nil: no caller asks
 }
 
 func (c clock) begin() time.Time {

@@ -13,34 +13,32 @@ const (
 )
 
 // Serenity returns the order of Ahn et al. 2020, "Ordering Chaos: Memory-Aware
-// Scheduling of Irregularly Wired Neural Networks for Edge Devices". Of the paper it
-// has
+// Scheduling of Irregularly Wired Neural Networks for Edge Devices". It implements
 //
-//   - the dynamic programming over sets of nodes that have run (algorithm 1). They
-//     name a set by the nodes that are ready, here it is named by a hash of those
-//     that have run: each says the other.
-//   - the adaptive soft budget (algorithm 2), whose first value is the peak of
-//     [BreadthFirst], which is Kahn's order. What no order keeps is raised, what
-//     leaves too many states lowered, here each to the middle of what is left.
-//   - the division at nodes that are comparable with all others.
+//   - the dynamic programming over sets of nodes that have run (algorithm 1). The paper
+//     names a set by the nodes that are ready, this function by a hash of the nodes that
+//     have run; each determines the other.
+//   - the adaptive soft budget (algorithm 2). Its first value is the peak of
+//     [BreadthFirst], which is Kahn's order. A budget that no order keeps is raised, a
+//     budget that leaves too many states is lowered, each to the middle of the interval
+//     left.
+//   - the division at nodes that are ordered with all others.
 //
-// It has not their rewriting of the graph, which changes what is computed. It differs
-// in what a step holds: workspace and in-place pairs count too, as everywhere here.
-// And where they give each step a time, here each step has 1,000 states and the whole
-// problem 200,000 moves from a state to the next; a part that needs more keeps the
-// order of BreadthFirst.
+// It leaves out the paper's rewriting of the graph, which changes the computation.
+// Workspace and in-place pairs count, as everywhere here. The paper gives each step a time;
+// here each step has 1,000 states and the whole problem 200,000 moves from a state to the
+// next. A part that needs more keeps the order of BreadthFirst.
 //
-// So the order is optimal if no part is left so, and never worse than BreadthFirst. On
-// training graphs parts are mostly left: the updates are comparable with hardly any
-// node. Ties fall to what is found first, nodes in the order in which they become
-// ready. O(moves x degree).
+// So the order is optimal if every part is solved, and never worse than BreadthFirst. On
+// training graphs most parts are not solved: the updates are ordered with hardly any node.
+// Ties fall to the first state found, nodes in the sequence in which they become ready.
+// O(moves x degree).
 func Serenity(p *Problem) []int32 {
 	order, _, _ := serenity(p)
 	return order
 }
 
-// serenity also says into how many parts the problem falls, and how many of
-// them keep their first order.
+// serenity also returns the number of parts, and how many of them keep their first order.
 func serenity(p *Problem) (order []int32, parts, left int) {
 	f := index(p)
 	g := indexed.NewProblem(f)
@@ -48,9 +46,9 @@ func serenity(p *Problem) (order []int32, parts, left int) {
 	d := &exact.Downsets{Width: serenityWidth, Moves: serenityMoves}
 	for _, part := range divide(g, order, reduce.Bridges(g, order)) {
 		parts++
-		first := indexed.Ascending(part.net.Nodes)
-		most, _ := indexed.Peak(part.net.Loads(first, nil))
-		best := d.Best(part.net, most)
+		first := indexed.Ascending(part.g.Nodes)
+		most, _ := indexed.Peak(part.g.Loads(first, nil))
+		best := d.Best(part.g, most)
 		if best == nil {
 			left++
 			continue
@@ -60,9 +58,9 @@ func serenity(p *Problem) (order []int32, parts, left int) {
 	return order, parts, left
 }
 
-// division is a part of a net that is ordered apart.
+// division is a part of a problem that is ordered apart.
 type division struct {
-	net   *indexed.Problem
+	g     *indexed.Problem
 	nodes []int32 // node of the part -> node of the whole, a piece of its order
 }
 

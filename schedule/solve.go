@@ -19,12 +19,12 @@ type Options struct {
 	NoPairs  bool            // as if no tensor could be written over another
 	Context  context.Context // ends the search with the best order so far; nil: never
 
-	// Progress is called, from the goroutine of the caller, when the search has
-	// found a greater bound or a smaller peak, in bytes. Nil: nobody asks.
+	// Progress is called, on the goroutine of the caller, when the search has found a
+	// greater bound or a smaller peak, in bytes; nil: never.
 	Progress func(bound, peak int64)
 
-	// Precedence lists pairs of nodes, the first to run before the second, beside
-	// what the tensors say. The orders keep it; the bound holds for all orders.
+	// Precedence lists pairs of nodes, the first to run before the second, beside the
+	// precedence of the tensors. The orders keep it; the bound holds for all orders.
 	Precedence [][2]int32
 
 	Goal      Goal           // which orders of the smallest peak are preferred
@@ -53,14 +53,14 @@ type Result struct {
 	Optimal    bool   // its peak is the bound
 	Ended      error  // why the context ended the search early, or nil
 
-	// Orders are up to five different orders of the smallest peak, Order first:
-	// they differ in what placement makes of them. Program order leads, if it is
-	// one of them and the goal is not the area; then the least area.
+	// Orders are up to five different orders of the smallest peak, Order first, for the
+	// caller to place: their arenas differ. Program order leads if it is one of them and
+	// the goal is not the area; the others follow by area.
 	Orders [][]int32
 
 	Bound        int64         // bytes; the peak of no order is smaller
 	BoundNode    int32         // the node whose CutBound it is, or -1
-	Certificates []Certificate // what proves the bound
+	Certificates []Certificate // of the bound
 	KeptBound    int64         // the peak of no order that keeps Options.Precedence is smaller
 
 	ProgramOrder      []int32 // the order of the listing: see Program
@@ -230,11 +230,10 @@ func (p *Problem) withoutPairs() *Problem {
 	return &q
 }
 
-// solveKeeping is [Solve] with further precedence. The orders keep it; the bound
-// holds for all orders, and is proven on the problem as it is, so that nobody who
-// checks it needs to know what was asked. Where an order that Solve finds without
-// the precedence keeps it already, that is the answer; else the problem is solved
-// again with a tensor of 0 bytes for each pair.
+// solveKeeping is [Solve] with further precedence. The orders keep it; the bound holds for
+// all orders and is proven on the problem as it is, so a check need not know what was
+// asked. If an order that Solve finds without the precedence keeps it already, that is the
+// answer; otherwise the problem is solved again with a tensor of 0 bytes for each pair.
 func solveKeeping(p *Problem, opt Options) (*Result, error) {
 	keep := opt.Precedence
 	opt.Precedence = nil
