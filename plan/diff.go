@@ -99,13 +99,13 @@ type PeakChange struct {
 
 // The kinds of causes.
 const (
-	CauseNew     = "new"              // the tensor is in the new plan alone
-	CauseGone    = "gone"             // it is in the old plan alone
-	CauseResized = "resized"          // its buffer has another size
-	CauseLives   = "lives here"       // it lives at that step, and did not before
-	CauseLeft    = "lives no longer"  // it lived at that step, and does not now
-	CauseApart   = "no longer shares" // it has a buffer of its own there, and shared another's before
-	CauseShares  = "shares now"       // it shares a buffer with another that lives there
+	CauseNew      = "new"              // the tensor is in the new plan alone
+	CauseGone     = "gone"             // it is in the old plan alone
+	CauseResized  = "resized"          // its buffer has another size
+	CauseLives    = "lives here"       // it lives at that step, and did not before
+	CauseLeft     = "lives no longer"  // it lived at that step, and does not now
+	CauseUnshared = "no longer shares" // it has a buffer of its own there, and shared another's before
+	CauseShares   = "shares now"       // it shares a buffer with another that lives there
 )
 
 // Cause is a buffer that changed a load, by so many bytes.
@@ -367,7 +367,7 @@ func causes(a, b *planSide, was, now []*Buffer) []Cause {
 				add(b, x, CauseResized, x.Bytes-other.Bytes)
 			}
 		case shares:
-			add(b, x, CauseApart, x.Bytes)
+			add(b, x, CauseUnshared, x.Bytes)
 		case !a.knows(b, x):
 			add(b, x, CauseNew, x.Bytes)
 		default:

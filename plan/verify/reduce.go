@@ -10,7 +10,7 @@ import "slices"
 //   - supply that fills all ways out: some minimum cut has v on the source's
 //     side, so v becomes the source;
 //   - demand that takes all that comes in: likewise the sink;
-//   - one neighbour, or two and neither supply nor demand: v is a pipe, as wide
+//   - one neighbour, or two and neither supply nor demand: v is a cutEdge, as wide
 //     as its narrower half;
 //   - a neighbour u that some minimum cut has on v's side, for both "v on the
 //     source's side, so u" and "u, so v" hold: they become one. The first holds

@@ -22,24 +22,26 @@ import (
 // the node that runs adds the same, or less where more has been freed for it to
 // write over. So
 //
-//   - a node that may run, keeps the limit and raises nothing runs at once;
-//   - when some way out of S leads to a state with no more live bytes, the
-//     other ways out are left, and the search goes on from the largest state of
-//     least live bytes between the two (a minimum cut: see valley);
-//   - a state from which no way leads to one with as few live bytes is a dead
-//     end, whatever the search was for when it got there. So is, for anything
-//     below the live bytes of that, each state that the search came by: what it
-//     reaches, the dead end reaches with no more live bytes. Both are remembered.
+//   - a node that is ready, keeps the limit and does not raise the live bytes runs
+//     at once;
+//   - when some path from S leads to a state with no more live bytes, the other
+//     paths are dropped, and the search continues from the largest state of least
+//     live bytes between the two (a minimum cut: see minCut);
+//   - a state from which no path leads to one with as few live bytes is a dead end,
+//     whatever target the search had. Every state that the search passed on its way
+//     there is a dead end, too, for targets below the live bytes of the first: any
+//     state that it reaches, the first reaches with no more live bytes. Both are
+//     remembered.
 //
-// It stands on the storages and the rules of [Plan] and shares no code with
-// the search that it checks. Before it begins, it finds out what the limit forces:
-// see force.
+// The replay uses the storages and the rules of [Plan] and shares no code with the
+// search that it checks. It begins with the precedence that the limit forces: see
+// force.
 type replay struct {
 	b     *bounds
 	limit int64
 	least int64   // bytes of the smallest storages that count
 	trans []int64 // by node: bounds.trans without what is smaller
-	// What must run before and after what, with what the limit forces.
+	// The nodes that must run before and after each node; the limit may force some.
 	before, after [][]graph.NodeID
 	made          [][]int32 // by node: the storages that count, which it makes
 	read          [][]int32 // that it reads
@@ -53,37 +55,36 @@ type replay struct {
 	live   int64
 	name   [2]uint64 // of the state: the sum of its nodes' words
 
-	words [][2]uint64         // by node, drawn anew for each replay: no plan can aim at a collision
-	dead  map[[2]uint64]int64 // states that do not reach the end, and the least live bytes that they reach
-	by    [][2]uint64         // states that the calls of explore under way came by
-	reach int64               // live bytes that the call that failed last reaches
-	rises []int64             // by node: how its run would change the live bytes
-	left  []graph.NodeID      // by storage: the sum of the readers that have not run: the reader, when it is one
-	cut   valley
-	doom  doom
+	words    [][2]uint64         // by node, drawn anew for each replay: no plan can aim at a collision
+	dead     map[[2]uint64]int64 // states that do not reach the end, and the least live bytes that they reach
+	by       [][2]uint64         // states that the calls of explore under way came by
+	reach    int64               // live bytes that the call that failed last reaches
+	rises    []int64             // by node: how its run would change the live bytes
+	left     []graph.NodeID      // by storage: the sum of the readers that have not run: the reader, when it is one
+	cut      minCut
+	tightest tightest
 
-	doomAfter int // states
+	deadAfter int // states
 	states    int
 	looks     int // at nodes
 }
 
-// What a replay may take: less than a minute, and some 200 MiB for what it
-// remembers.
+// The work of a replay: less than a minute, and some 200 MiB of remembered states.
 const (
 	maxReplayStates = 2_000_000
 	maxReplayLooks  = 400_000_000
 )
 
-// newReplay leaves out of account the storages of fewer bytes than least: the load
-// at each step is then no larger than it is, so that a limit that no order keeps
-// without them is kept by none. The two of a pair have one size.
+// newReplay prepares a replay that ignores storages of fewer bytes than least. The
+// loads are then too small, if anything: a limit that no order keeps without these
+// storages is kept by no order. Both storages of an in-place pair have one size.
 func newReplay(b *bounds, least int64) *replay {
 	n := len(b.s.g.Nodes)
 	r := &replay{
 		b: b, least: max(least, 1), trans: slices.Clone(b.trans), before: slices.Clone(b.before), after: slices.Clone(b.after),
 		made: make([][]int32, n), read: make([][]int32, n), pairs: make([][]pair, n),
 		waits: make([]int32, n), unread: make([]int32, len(b.s.storages)), ran: make([]bool, n),
-		doomAfter: doomAfter,
+		deadAfter: deadAfter,
 		words:     make([][2]uint64, n), dead: map[[2]uint64]int64{},
 		rises: make([]int64, n), left: make([]graph.NodeID, len(b.s.storages)),
 	}
@@ -112,19 +113,19 @@ func newReplay(b *bounds, least int64) *replay {
 	return r
 }
 
-// small reports whether a storage is left out of account.
+// small reports whether a storage is ignored.
 func (r *replay) small(i int32) bool { return r.b.s.storages[i].bytes < r.least }
 
 // result of a replay.
 type result int8
 
 const (
-	noOrder result = iota // keeps the limit
-	anOrder               // does: it stands in replay.order
-	tooMuch               // to look at
+	noOrder result = iota // no order keeps the limit
+	anOrder               // one does: it stands in replay.order
+	tooMuch               // the work ran out
 )
 
-// run asks for a limit.
+// run asks whether any order keeps a limit.
 func (r *replay) run(limit int64) result {
 	r.limit = limit
 	if !r.force() {
@@ -139,8 +140,8 @@ func (r *replay) search() result {
 	if r.b.idle == 0 {
 		return r.explore(-1)
 	}
-	// Inputs that nobody reads are live at step 0: each node is the first once,
-	// and no later state gives that choice back.
+	// Inputs without a reader are live at step 0 only, so the load there depends on
+	// the first node: each ready node is tried as the first.
 	for _, v := range slices.Clone(r.ready) {
 		if r.load(v)+r.b.idle > r.limit {
 			continue
@@ -198,11 +199,11 @@ func (r *replay) riseAll() {
 	}
 }
 
-// explore goes on to a state with at most target live bytes, or to the end, and
-// says anOrder when it is there. Otherwise it goes back to where it began.
+// explore continues to a state with at most target live bytes, or to the end, and
+// returns anOrder when it has arrived. Otherwise it returns to its first state.
 func (r *replay) explore(target int64) result {
 	since, came := len(r.order), len(r.by)
-	out := r.wander(target)
+	out := r.advance(target)
 	if out == noOrder {
 		for _, name := range r.by[came:] {
 			r.dead[name] = r.reach
@@ -215,13 +216,13 @@ func (r *replay) explore(target int64) result {
 	return out
 }
 
-// wander is explore that stays where it fails. It notes in reach how few live
-// bytes are reached from there.
-func (r *replay) wander(target int64) result {
+// advance is explore without the return. Where it fails, reach is the least live
+// bytes that can be reached from there.
+func (r *replay) advance(target int64) result {
 	for {
 		r.by = append(r.by, r.name)
 		r.descend()
-		if r.there(target) {
+		if r.arrived(target) {
 			return anOrder
 		}
 		if least, known := r.dead[r.name]; known && least > target {
@@ -232,8 +233,8 @@ func (r *replay) wander(target int64) result {
 		if r.states++; r.states > maxReplayStates || r.looks > maxReplayLooks {
 			return tooMuch
 		}
-		if r.doomed() {
-			r.reach = unlimitedBytes // it does not reach the end, whatever else
+		if r.isDead() {
+			r.reach = unlimitedBytes // no target is met from here
 			return noOrder
 		}
 		out := noOrder
@@ -241,8 +242,8 @@ func (r *replay) wander(target int64) result {
 			at, live := len(r.order), r.live
 			r.step(v)
 			if out = r.explore(live); out == anOrder {
-				if !r.there(target) { // else who asked goes on, over a longer way
-					r.settle(at)
+				if !r.arrived(target) { // otherwise the caller goes on, along a longer path
+					r.backToCut(at)
 				}
 				break
 			}
@@ -254,17 +255,18 @@ func (r *replay) wander(target int64) result {
 		if out == noOrder {
 			r.reach = r.live
 		}
-		if out != anOrder || r.there(target) {
+		if out != anOrder || r.arrived(target) {
 			return out
 		}
 	}
 }
 
-func (r *replay) there(target int64) bool {
+func (r *replay) arrived(target int64) bool {
 	return len(r.order) == len(r.ran) || r.live <= target
 }
 
-// descend runs what raises nothing and keeps the limit, until nothing is left.
+// descend runs nodes that keep the limit and do not raise the live bytes, until
+// there are none.
 func (r *replay) descend() {
 	for k := 0; k < len(r.ready); {
 		r.looks++
@@ -277,7 +279,7 @@ func (r *replay) descend() {
 	}
 }
 
-// ways gives the nodes that may run within the limit, the least rise first.
+// ways gives the ready nodes that keep the limit, the smallest rise first.
 func (r *replay) ways() []graph.NodeID {
 	var list []graph.NodeID
 	for _, v := range r.ready {
@@ -290,7 +292,7 @@ func (r *replay) ways() []graph.NodeID {
 	return list
 }
 
-// load is that of a node that may run.
+// load is the load of a ready node.
 func (r *replay) load(v graph.NodeID) int64 {
 	var free []pair
 	for _, p := range r.pairs[v] {
@@ -327,14 +329,14 @@ func (r *replay) step(v graph.NodeID) {
 	r.order = append(r.order, v)
 }
 
-// freed changes the rise of the one that frees a storage, if one reader is left.
+// freed changes the rise of the last reader of a storage: the reader that frees it.
 func (r *replay) freed(i int32, sign int64) {
 	if st := &r.b.s.storages[i]; r.unread[i] == 1 && !st.output {
 		r.rises[r.left[i]] += sign * st.bytes
 	}
 }
 
-// undo takes back all but the first steps.
+// undo takes back all steps after the first ones.
 func (r *replay) undo(steps int) {
 	for len(r.order) > steps {
 		v := r.order[len(r.order)-1]
@@ -360,10 +362,10 @@ func (r *replay) undo(steps int) {
 	}
 }
 
-// settle goes back to the largest state of least live bytes among those between
-// the one after the first steps and the one now. The way now, less what is not
-// in that state, leads there within the limit.
-func (r *replay) settle(steps int) {
+// backToCut goes back to the largest state of least live bytes between the state
+// after the first steps and the present one. The present path, without the nodes
+// that are not in that state, leads there within the limit.
+func (r *replay) backToCut(steps int) {
 	r.looks += len(r.ran)
 	way := slices.Clone(r.order[steps:])
 	for v, ran := range r.ran {
@@ -383,7 +385,7 @@ func (r *replay) settle(steps int) {
 	r.cut.backwards()
 	keep := way[:0:0]
 	for k, v := range way {
-		if r.cut.level[2+k] == none { // it need not lie with the sink
+		if r.cut.level[2+k] == none { // it can lie on the source side
 			keep = append(keep, v)
 		}
 	}
@@ -396,7 +398,7 @@ func (r *replay) settle(steps int) {
 	}
 }
 
-// tooMany says what a replay that gave up took.
+// tooMany says how much work a replay did that gave up.
 func (r *replay) tooMany() string {
 	if r.states > maxReplayStates {
 		return fmt.Sprintf("more than %d states", maxReplayStates)

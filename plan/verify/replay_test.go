@@ -64,8 +64,8 @@ func TestReplay(t *testing.T) {
 				looked += x.states
 				return found
 			})
-			check("doomed", limit, func(x *replay) result {
-				x.doomAfter = 0
+			check("dead states", limit, func(x *replay) result {
+				x.deadAfter = 0
 				return x.search()
 			})
 			if least := newReplay(b, 0).negligible(limit); least > 0 {

@@ -7,6 +7,125 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// tightest are the nodes that tell whether a state is dead. A state is dead if some
+// node that has not run can no longer meet the limit: its load is above the limit in
+// every state that can follow. Nodes that have run stay on the source side of the
+// node's minimum cut (see force), so its least load only rises. We test the node
+// with the least initial slack that has not run: it is the first to have none.
+type tightest struct {
+	nodes []tightNode // the least slack first
+	known bool
+}
+
+// tightNode is a node of little slack, with the network that gives its least load
+// and a maximum flow through it. Each node that runs adds to the flow.
+type tightNode struct {
+	node  graph.NodeID
+	least int64
+	cut   minCut
+	open  []graph.NodeID // that may stand on either side
+	first []int32
+	edges []cutEdge
+}
+
+// deadAfter is how many states a replay explores before it tests each for being
+// dead: most replays are over by then. A test takes as long as some hundred steps.
+const deadAfter = 2000
+
+// maxTight is how many nodes are kept for the test.
+const maxTight = 32
+
+// isDead reports whether the state is known to be dead.
+func (r *replay) isDead() bool {
+	if r.states < r.deadAfter {
+		return false
+	}
+	if !r.tightest.known {
+		r.tighten()
+	}
+	for i := range r.tightest.nodes {
+		if t := &r.tightest.nodes[i]; !r.ran[t.node] {
+			return t.least+t.after(r) > r.limit
+		}
+	}
+	return false
+}
+
+// after gives by how much the nodes that have run raise the least load. It stops
+// once the limit is passed.
+func (t *tightNode) after(r *replay) int64 {
+	c := &t.cut
+	work := c.work
+	copy(c.first, t.first)
+	c.edges = append(c.edges[:0], t.edges...)
+	for k, x := range t.open {
+		if r.ran[x] {
+			c.edge(cutSource, int32(2+k), unlimitedBytes)
+		}
+	}
+	more := c.flow(r.limit - t.least)
+	r.looks += len(t.open) + c.work - work
+	return more
+}
+
+// tighten finds the nodes of least slack.
+func (r *replay) tighten() {
+	all := r.held()
+	least := make([]int64, len(r.ran))
+	for v := range least {
+		r.around(graph.NodeID(v))
+		least[v], _ = r.leastLoad(graph.NodeID(v), all)
+	}
+	nodes := r.b.s.identity()
+	slices.SortStableFunc(nodes, func(a, b graph.NodeID) int { return cmp.Compare(least[b], least[a]) })
+	for _, v := range nodes[:min(maxTight, len(nodes))] {
+		r.around(v)
+		_, open := r.leastLoad(v, all)
+		t := tightNode{node: v, least: least[v], cut: r.cut, open: open, first: slices.Clone(r.cut.first), edges: slices.Clone(r.cut.edges)}
+		r.cut = minCut{}
+		r.tightest.nodes = append(r.tightest.nodes, t)
+	}
+	r.tightest.known = true
+}
+
+// maxAsked is how many nodes negligible computes the least load of.
+const maxAsked = 64
+
+// negligible gives the size below which storages may be ignored when a limit is to
+// be refuted; 0: none may. Together they take less than half of the room between the
+// limit and the greatest least load of a node. In some networks hundreds of scalars
+// that compute shapes would account for most of the states.
+func (r *replay) negligible(limit int64) int64 {
+	s := r.b.s
+	if r.b.idle > 0 {
+		return 0
+	}
+	order := s.identity()
+	loads, _ := s.simulate(order)
+	slices.SortStableFunc(order, func(a, b graph.NodeID) int { return cmp.Compare(loads[b], loads[a]) })
+	all, bound := r.held(), int64(0)
+	var sizes []int64
+	for _, i := range all {
+		sizes = append(sizes, s.storages[i].bytes)
+	}
+	for _, v := range order[:min(maxAsked, len(order))] {
+		r.around(v)
+		least, _ := r.leastLoad(v, all)
+		bound = max(bound, least)
+	}
+	slices.Sort(sizes)
+	room := (limit - bound) / 2
+	for _, size := range sizes {
+		if room -= size; room < 0 {
+			if size > sizes[0] {
+				return size
+			}
+			break
+		}
+	}
+	return 0
+}
+
 // What forcing may take, beside the replay itself.
 const (
 	maxForceRounds = 8
@@ -90,12 +209,12 @@ func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.No
 		at := int32(2 + k)
 		switch {
 		case largest[at] != none: // not in the largest
-			c.edge(valleySource, at, unlimitedBytes)
+			c.edge(cutSource, at, unlimitedBytes)
 			if c.flow(slack) > slack {
 				after = append(after, x)
 			}
 		case smallest[at] != none: // in the smallest
-			c.edge(at, valleySink, unlimitedBytes)
+			c.edge(at, cutSink, unlimitedBytes)
 			if c.flow(slack) > slack {
 				before = append(before, x)
 			}

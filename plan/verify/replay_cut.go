@@ -6,29 +6,30 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// valley finds the states of least live bytes among those that hold some nodes,
-// the done ones, and lack others, the due ones: a minimum cut. The vertices are
-// the free nodes and one for each storage that several of them read; what lies
-// with the source has run. A storage costs its bytes if its maker has run and a
-// reader has not:
+// minCut finds the states of least live bytes among those in which some nodes have
+// run (done) and others have not (due): a minimum cut. The vertices are the other
+// nodes (free), and one for each storage that several free nodes read. A node on the
+// source side has run. A storage costs its bytes if its maker has run and a reader
+// has not:
 //
 //	maker ──bytes──▶ storage ──∞──▶ each reader
 //
-// with the source for a maker that is done, the sink for a graph output and for a
-// reader that is due; and who has run needs those before it: node ──∞──▶ it.
-type valley struct {
+// The source stands for a maker that is done, the sink for a graph output and for a
+// reader that is due. A node that has run needs its predecessors: an edge of
+// unlimited room leads from it to each of them.
+type minCut struct {
 	at    []int32 // by node: its vertex, or none
 	fixed int64   // bytes of storages that are live in every such state
 	first []int32 // by vertex: its first edge, or none
-	edges []pipe
+	edges []cutEdge
 	level []int32
 	next  []int32
 	queue []int32
 	work  int // edges looked at, over all flows
 }
 
-// pipe is an edge of the cut's network; that of the other direction lies beside it.
-type pipe struct {
+// cutEdge is an edge of the cut's network; that of the other direction lies beside it.
+type cutEdge struct {
 	to, next int32
 	room     int64
 }
@@ -41,13 +42,13 @@ const (
 )
 
 const (
-	valleySource = 0
-	valleySink   = 1
+	cutSource = 0
+	cutSink   = 1
 )
 
-// build makes the network of the nodes that are free. touched are the storages
-// that they make or read, and what else is to be counted.
-func (c *valley) build(r *replay, free []graph.NodeID, touched []int32) {
+// build makes the network of the free nodes. touched are the storages that they make
+// or read, and others that count.
+func (c *minCut) build(r *replay, free []graph.NodeID, touched []int32) {
 	s := r.b.s
 	if c.at == nil {
 		c.at = make([]int32, len(r.ran))
@@ -79,8 +80,8 @@ func (c *valley) build(r *replay, free []graph.NodeID, touched []int32) {
 	c.next = append(c.next[:0], c.first...)
 }
 
-func (c *valley) storage(st *storage, sides []side) {
-	from := int32(valleySource)
+func (c *minCut) storage(st *storage, sides []side) {
+	from := int32(cutSource)
 	if st.maker >= 0 {
 		switch sides[st.maker] {
 		case due:
@@ -100,10 +101,10 @@ func (c *valley) storage(st *storage, sides []side) {
 		}
 	}
 	switch {
-	case stays && from == valleySource:
+	case stays && from == cutSource:
 		c.fixed += st.bytes
 	case stays:
-		c.edge(from, valleySink, st.bytes)
+		c.edge(from, cutSink, st.bytes)
 	case len(readers) == 1:
 		c.edge(from, readers[0], st.bytes)
 	case len(readers) > 1:
@@ -115,13 +116,12 @@ func (c *valley) storage(st *storage, sides []side) {
 	}
 }
 
-// flow sends as much as can flow, or a little more than enough, and gives how
-// much that was.
-func (c *valley) flow(enough int64) (sent int64) {
+// flow returns the maximum flow; it may stop early once more than enough flows.
+func (c *minCut) flow(enough int64) (sent int64) {
 	for sent <= enough && c.layers() {
 		copy(c.next, c.first)
 		for sent <= enough {
-			more := c.push(valleySource, unlimitedBytes)
+			more := c.push(cutSource, unlimitedBytes)
 			if more == 0 {
 				break
 			}
@@ -131,29 +131,29 @@ func (c *valley) flow(enough int64) (sent int64) {
 	return sent
 }
 
-func (c *valley) vertex() int32 {
+func (c *minCut) vertex() int32 {
 	c.first = append(c.first, none)
 	return int32(len(c.first) - 1)
 }
 
-func (c *valley) edge(from, to int32, room int64) {
+func (c *minCut) edge(from, to int32, room int64) {
 	for _, e := range [2]struct {
 		from, to int32
 		room     int64
 	}{{from, to, room}, {to, from, 0}} {
-		c.edges = append(c.edges, pipe{e.to, c.first[e.from], e.room})
+		c.edges = append(c.edges, cutEdge{e.to, c.first[e.from], e.room})
 		c.first[e.from] = int32(len(c.edges) - 1)
 	}
 }
 
-// layers gives each vertex its distance from the source in the residual network,
-// none to those that it does not reach, and reports whether it reaches the sink.
-func (c *valley) layers() bool {
+// layers gives each vertex its distance from the source in the residual network, or
+// none if the source does not reach it, and reports whether it reaches the sink.
+func (c *minCut) layers() bool {
 	for v := range c.level {
 		c.level[v] = none
 	}
-	c.level[valleySource] = 0
-	c.queue = append(c.queue[:0], valleySource)
+	c.level[cutSource] = 0
+	c.queue = append(c.queue[:0], cutSource)
 	for k := 0; k < len(c.queue); k++ {
 		v := c.queue[k]
 		for e := c.first[v]; e != none; e = c.edges[e].next {
@@ -164,12 +164,12 @@ func (c *valley) layers() bool {
 			}
 		}
 	}
-	return c.level[valleySink] != none
+	return c.level[cutSink] != none
 }
 
 // push sends up to most bytes along one path that gains a layer with each edge.
-func (c *valley) push(v int32, most int64) int64 {
-	if v == valleySink {
+func (c *minCut) push(v int32, most int64) int64 {
+	if v == cutSink {
 		return most
 	}
 	for ; c.next[v] != none; c.next[v] = c.edges[c.next[v]].next {
@@ -185,21 +185,21 @@ func (c *valley) push(v int32, most int64) int64 {
 	return 0
 }
 
-// send changes the room of an edge. One without limit stays so.
-func (c *valley) send(e int32, bytes int64) {
+// send changes the room of an edge. An edge of unlimited room keeps it.
+func (c *minCut) send(e int32, bytes int64) {
 	if c.edges[e].room < unlimitedBytes {
 		c.edges[e].room += bytes
 	}
 }
 
-// backwards gives level 0 to what reaches the sink in the residual network, and
-// none to the rest.
-func (c *valley) backwards() {
+// backwards gives level 0 to the vertices that reach the sink in the residual
+// network, and none to the rest.
+func (c *minCut) backwards() {
 	for v := range c.level {
 		c.level[v] = none
 	}
-	c.level[valleySink] = 0
-	c.queue = append(c.queue[:0], valleySink)
+	c.level[cutSink] = 0
+	c.queue = append(c.queue[:0], cutSink)
 	for k := 0; k < len(c.queue); k++ {
 		v := c.queue[k]
 		for e := c.first[v]; e != none; e = c.edges[e].next {
