@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
@@ -99,7 +98,7 @@ type trainer struct {
 	states     map[ID]bool // running statistics that are updated
 	copies     map[ID]ID   // what an Identity node copies
 	loss       ID
-	made       map[ID]bool // tensors that a node makes, once the gradients are there
+	unnamed    map[ID]bool // once the gradients are there: tensors of nodes that may still get a name
 	rate       ID          // the learning rate
 	stepped    ID          // the number of this step, float64
 	corrected  [2]ID       // Adam's corrections of bias, once they are there
@@ -163,12 +162,13 @@ func (s *trainer) backward() error {
 	if err != nil {
 		return err
 	}
-	s.made = map[ID]bool{}
+	s.unnamed = map[ID]bool{}
 	for _, n := range s.g.Nodes {
 		for _, t := range n.Outputs {
-			s.made[t] = true
+			s.unnamed[t] = true
 		}
 	}
+	delete(s.unnamed, s.loss)
 	for i, d := range s.grads {
 		name := s.g.Tensors[s.parameters[i]].Name
 		if d == graph.None {
@@ -183,13 +183,13 @@ func (s *trainer) backward() error {
 	return nil
 }
 
-// named gives a tensor a name; one that has a name of its own, because it is a
-// gradient of several tensors, an input or the like, is copied.
+// named gives a tensor a name. A tensor that has a name of its own (the loss, an
+// input, the gradient of another parameter, too) is copied, and the copy is named.
 func (s *trainer) named(t ID, name string) ID {
-	at := s.g.Tensors[t]
-	if !s.made[t] || strings.HasSuffix(at.Name, ".grad") || strings.HasSuffix(at.Name, ".new") || at.Name == lossName {
+	if !s.unnamed[t] {
 		t = s.op("Identity", t)
 	}
+	delete(s.unnamed, t)
 	if s.err == nil {
 		s.g.Tensors[t].Name = s.unique(name)
 	}

@@ -19,7 +19,7 @@ type Explained struct {
 }
 
 // Explain explains the peak of a planned model: m, whose nodes stand in the
-// planned order, and its plan, valid for it (see [verify.Plan]). The bound and its
+// planned order, and its plan, valid for it (package plan/verify checks that). The bound and its
 // certificates are the plan's. m's types are those of the plan's dims afterwards.
 func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
 	defer mapped.Recover(&err, mapped.Watch())

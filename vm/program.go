@@ -82,6 +82,16 @@ func (p *Program) Inputs() []graph.Tensor { return p.pick(p.m.Graph.Inputs, fals
 // States are the graph inputs that a session keeps from one step to the next.
 func (p *Program) States() []graph.Tensor { return p.pick(p.m.Graph.Inputs, true) }
 
+// Updates reports whether an output is the new value of a parameter or state.
+func (p *Program) Updates(output string) bool {
+	for _, updated := range p.state {
+		if updated == output {
+			return true
+		}
+	}
+	return false
+}
+
 // Outputs are the graph outputs in the file's order.
 func (p *Program) Outputs() []graph.Tensor {
 	var list []graph.Tensor

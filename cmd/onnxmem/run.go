@@ -14,7 +14,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/bug"
 	"github.com/onnxmem/onnxmem/internal/optimize"
 	"github.com/onnxmem/onnxmem/internal/units"
@@ -388,11 +387,8 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 	m := s.Memory()
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.TableBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.TableBytes, m.DecodedBytes, m.PackedBytes
 	r.HostBytes = m.HostBytes
-	states := program.States()
 	for _, t := range program.Outputs() {
-		of, isNew := strings.CutSuffix(t.Name, ".new")
-		updated := isNew && slices.ContainsFunc(states, func(s graph.Tensor) bool { return s.Name == of })
-		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String(), updated: updated})
+		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String(), updated: program.Updates(t.Name)})
 	}
 	if c.Outputs != "" {
 		if err := writeArrays(c.Outputs, program, out); err != nil {

@@ -29,7 +29,7 @@ type SwapOptions struct {
 }
 
 // Swap is a tensor that leaves for the host and returns. All steps are positions
-// in [SwapPlan.Steps], transfers included.
+// in [SwapPlan].Steps, transfers included.
 type Swap struct {
 	Tensor int32 // of the problem asked about
 	Bytes  int64
