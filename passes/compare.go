@@ -24,7 +24,7 @@ type Comparison struct {
 	MaxLoad     int64 // bytes; the largest load of the buffers
 	ArenaBound  int64 // bytes; no arena for the buffers is smaller: proven
 	ObjectBound int64 // bytes; no shared objects for them take fewer: proven
-	Rows        []Row // by group, in the order of the groups; ours first
+	Rows        []Row // by group, in the order of the groups; SolverRow first
 
 	Dims     map[string]plan.Dim // of a model
 	Warnings []string            // likewise
@@ -56,8 +56,8 @@ const (
 	GroupAllocator Group = "allocator"
 )
 
-// Ours names the rows of [schedule.Solve] and [alloc.Solve].
-const Ours = "onnxmem"
+// SolverRow is the name of the rows of [schedule.Solve] and [alloc.Solve].
+const SolverRow = "onnxmem"
 
 // CompareOptions says how strategies are compared. Of Options, the names of
 // strategies do not matter, and Align is 1 for what is no model.
@@ -148,11 +148,11 @@ func newComparer(ctx context.Context, opt CompareOptions) *comparer {
 const tooMany = "too many buffers for it: say --effort max"
 
 // row runs one strategy, unless time is out or it is not meant for as many
-// buffers. ours runs in any case: the context ends its search.
+// buffers. SolverRow runs in any case: the context ends its search.
 func (c *comparer) row(g Group, name string, most int, run func(*Row) error) error {
 	r := Row{Group: g, Strategy: name}
 	switch {
-	case name != Ours && c.ctx.Err() != nil:
+	case name != SolverRow && c.ctx.Err() != nil:
 		r.Left = "not run: time is out"
 	case most > 0 && c.table.Buffers > most && c.opt.Effort != schedule.EffortMax:
 		r.Left = tooMany
@@ -178,7 +178,7 @@ func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
 			best = o
 		}
 	}
-	err := c.row(GroupOrder, Ours, 0, func(r *Row) error {
+	err := c.row(GroupOrder, SolverRow, 0, func(r *Row) error {
 		began := time.Now()
 		solved, err := schedule.Solve(p, schedule.Options{Effort: c.opt.Effort, Context: c.ctx})
 		if err != nil {
@@ -302,12 +302,12 @@ func (c *comparer) placements(p alloc.Problem) error {
 		r.Time = time.Since(began)
 		r.PeakBytes, r.ArenaBytes = c.table.MaxLoad, arena
 	}
-	err := c.row(GroupPlacement, Ours, 0, func(r *Row) (err error) {
+	err := c.row(GroupPlacement, SolverRow, 0, func(r *Row) (err error) {
 		timed(r, func() int64 {
 			var found alloc.Result
 			if found, err = c.solve(p, false); err == nil {
 				c.table.ArenaBound = found.LowerBound
-				err = checked(Ours, p.CheckSweep(found.Placement))
+				err = checked(SolverRow, p.CheckSweep(found.Placement))
 			}
 			return found.Arena
 		})

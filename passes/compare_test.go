@@ -48,7 +48,7 @@ func TestCompareIsOptimize(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, ours := want.Plan.Summary, got.Rows[0]
-		if ours.Strategy != passes.Ours || ours.PeakBytes != s.PeakBytes || ours.ArenaBytes != s.ArenaBytes || got.OrderBound != s.LowerBoundBytes {
+		if ours.Strategy != passes.SolverRow || ours.PeakBytes != s.PeakBytes || ours.ArenaBytes != s.ArenaBytes || got.OrderBound != s.LowerBoundBytes {
 			t.Errorf("%s: ours: peak %d, arena %d, bound %d; Optimize: %d, %d, %d",
 				file, ours.PeakBytes, ours.ArenaBytes, got.OrderBound, s.PeakBytes, s.ArenaBytes, s.LowerBoundBytes)
 		}
@@ -67,9 +67,9 @@ func TestCompareIsOptimize(t *testing.T) {
 // wellFormed holds a table against the tables of strategies.
 func wellFormed(t *testing.T, name string, c *passes.Comparison) {
 	t.Helper()
-	want := map[passes.Group][]string{passes.GroupPlacement: {passes.Ours}}
+	want := map[passes.Group][]string{passes.GroupPlacement: {passes.SolverRow}}
 	if c.Nodes > 0 {
-		want[passes.GroupOrder] = []string{passes.Ours}
+		want[passes.GroupOrder] = []string{passes.SolverRow}
 		for _, s := range schedule.Strategies {
 			want[passes.GroupOrder] = append(want[passes.GroupOrder], s.Name)
 		}
@@ -101,7 +101,7 @@ func wellFormed(t *testing.T, name string, c *passes.Comparison) {
 		if figure < bound || r.PeakBytes > r.ArenaBytes || r.OverBound < 0 || r.Fragmentation < 0 || r.Fragmentation > 100 {
 			t.Errorf("%s: %+v: below its bound %d, or no percentage", name, r, bound)
 		}
-		if r.Strategy == passes.Ours && !r.Best {
+		if r.Strategy == passes.SolverRow && !r.Best {
 			t.Errorf("%s: something in group %s is better than ours: %+v", name, r.Group, c.Rows)
 		}
 	}
@@ -208,7 +208,7 @@ func TestCompareAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := slices.DeleteFunc(c.Rows, func(r passes.Row) bool { return r.Left == "not run: time is out" })
-	if len(ran) != 2 || ran[0].Strategy != passes.Ours || ran[1].Strategy != passes.Ours || ran[1].ArenaBytes < c.MaxLoad || c.MaxLoad == 0 {
+	if len(ran) != 2 || ran[0].Strategy != passes.SolverRow || ran[1].Strategy != passes.SolverRow || ran[1].ArenaBytes < c.MaxLoad || c.MaxLoad == 0 {
 		t.Errorf("with no time: %+v; want our two rows", ran)
 	}
 }
