@@ -20,7 +20,7 @@ const (
 	keyDims    = "onnxmem.dims"
 )
 
-// annotations holds what the file says of its plan against the plan.
+// annotations checks the file's metadata about its plan against the plan.
 func (v *verifier) annotations() {
 	dims := v.p.Dims
 	if dims == nil {
@@ -85,7 +85,7 @@ func entries(props []graph.Prop, key string) (n int) {
 	return n
 }
 
-// annotation is what a node says of the places of its outputs.
+// annotation is the metadata entry of a node with the places of its outputs.
 func (s *scope) annotation(n *graph.Node) string {
 	var list []string
 	for _, t := range n.Outputs {

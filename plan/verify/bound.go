@@ -9,13 +9,13 @@ import (
 // bounds computes lower bounds of a scope's loads from their definition;
 // the proofs stand in package schedule, beside each bound.
 //
-// A downset is a set of nodes that holds all that must run before its members:
-// a state between two steps. Its live bytes are those of the storages that have
-// been made and are still wanted. When node v runs from S,
+// A downset is a set of nodes that holds all predecessors of its members: a state
+// between two steps. A storage is live in it if its maker is in the set and a reader
+// is not. When node v runs from S,
 //
 //	load(v | S) = live(S) + trans(v) - what v saves by writing in place
 //
-// with trans(v), its outputs and workspace, the same for every S. So the least
+// where trans(v), its outputs and workspace, is the same for every S. So the least
 // load of v over all S that hold some nodes and lack others is a minimum cut.
 type bounds struct {
 	s      *scope
@@ -41,8 +41,8 @@ const (
 	due       // it has not
 )
 
-// newBounds takes the order that the nodes stand in for one that is valid. Sums
-// of sizes that overflow are noted, and there are no bounds then.
+// newBounds expects the nodes in a valid order. If a sum of sizes overflows, that is
+// noted, and there are no bounds.
 func newBounds(s *scope) *bounds {
 	n := len(s.g.Nodes)
 	b := &bounds{
@@ -75,9 +75,9 @@ func newBounds(s *scope) *bounds {
 	return b
 }
 
-// precede fills in what must run before what: the makers of all that a node
-// reads, dynamic or not; and before a parameter is updated, all that read its
-// old value, for both share one buffer in every plan.
+// precede fills in the precedence: the makers of all tensors that a node reads,
+// dynamic or not, run before it; all readers of a parameter's old value run before
+// its update, because old and new value share one buffer in every plan.
 func (b *bounds) precede() {
 	g := b.s.g
 	edge := func(from, to graph.NodeID) {
@@ -110,7 +110,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// mark puts all nodes that the given ones lead to on a side, but not these.
+// mark puts all nodes that the given ones lead to on a side, without the given ones.
 func (b *bounds) mark(from []graph.NodeID, next [][]graph.NodeID, as side) {
 	b.marks += int64(len(b.side))
 	b.stack = append(b.stack[:0], from...)
@@ -126,8 +126,8 @@ func (b *bounds) mark(from []graph.NodeID, next [][]graph.NodeID, as side) {
 	}
 }
 
-// atNode asks for the least load of node id over all states that it may run
-// from: all before it has run, and nothing after it.
+// atNode asks for the least load of node id over all states from which it may run:
+// its predecessors have run, its successors have not.
 func (b *bounds) atNode(id graph.NodeID, target int64) answer {
 	clear(b.side)
 	b.mark([]graph.NodeID{id}, b.before, done)
@@ -170,8 +170,9 @@ func (b *bounds) lastOf(set []graph.NodeID, target int64) answer {
 	return b.whichever(may, b.after, due, target)
 }
 
-// whichever is the least answer of nodes of which one is the case. The sides are
-// those that all cases share; each adds to them what the node leads to.
+// whichever is the least answer over several nodes, one of which is the first (or the
+// last). The sides hold what is common to all cases; each case adds the nodes that
+// its node leads to.
 func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side, target int64) answer {
 	shared := slices.Clone(b.side)
 	var worst answer
@@ -193,31 +194,31 @@ func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side,
 	return worst
 }
 
-// answer is a lower bound that was asked for.
+// answer is the lower bound that a question got.
 type answer struct {
 	bytes   int64        // proven; the exact bound if it is below what was asked for
 	node    graph.NodeID // that runs
 	unknown bool         // the sizes are too large to tell, or the work is
 }
 
-// maxMatchings is how many ways to write in place a bound looks at one by one.
-// With more of them it takes off the largest, whether or not it can be had.
+// maxMatchings is how many matchings of in-place pairs a bound tries one by one. If
+// there are more, it subtracts the largest, whether or not a state permits it.
 const maxMatchings = 16
 
 // maxWork bounds what a plan may ask for: some 2,000 flows through a graph of
 // 24,000 nodes, and ten times as many through the largest of the training graphs.
-// What goes beyond is as good as claimed.
+// A certificate that needs more counts as claimed.
 const maxWork = 1 << 27
 
-// maxMarks bounds how many nodes a plan may have put on sides, which each proof does
-// before any flow: as many as the largest set of a graph of 10,000 nodes.
+// maxMarks bounds how many nodes the proofs of a plan may put on sides before any
+// flow: as many as the largest set of a graph of 10,000 nodes needs.
 const maxMarks = 1 << 27
 
 // spent reports whether there is no work left for proofs.
 func (b *bounds) spent() bool { return b.work > maxWork || b.marks > maxMarks }
 
 // least asks whether the load of node id, over all states that the sides allow,
-// is at least target. What costs least to compute is tried first.
+// is at least target. The cheapest bound is tried first.
 func (b *bounds) least(id graph.NodeID, target int64) answer {
 	if simple := b.s.atNode(id); simple >= target {
 		return answer{bytes: simple, node: id}
@@ -244,10 +245,10 @@ func (b *bounds) least(id graph.NodeID, target int64) answer {
 	return answer{bytes: bytes, node: id}
 }
 
-// cut is the least live(S) + trans(id) over all states that the sides allow,
-// where each pair of the matching that cannot be had in S, for another reader
-// of what it overwrites has not run, costs its size. ok is false where the
-// sizes are too large to tell, or the work is.
+// cut is the least live(S) + trans(id) over all states that the sides allow. A pair of
+// the matching costs its size in a state S that does not permit it, because another
+// reader of the overwritten storage has not run. ok is false if the sizes or the work
+// are too large.
 func (b *bounds) cut(id graph.NodeID, matching []pair) (bytes int64, ok bool) {
 	if b.work += int64(len(b.side) + len(b.s.storages)); b.work > maxWork {
 		return 0, false

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// placed is what a buffer of the plan is found to be.
+// placed is a buffer of the plan with the storages that it holds.
 type placed struct {
 	ok          bool    // it holds something, so that the rest means something
 	storages    []int32 // in the order in which they come to be; none for a workspace
@@ -19,8 +19,8 @@ type placed struct {
 	host        bool
 }
 
-// place holds a list of buffers, and of tensors that have none, against the
-// scope's storages.
+// place checks a list of buffers, and of tensors without one, against the scope's
+// storages.
 func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
 	s.at = make([]int32, len(s.g.Tensors))
 	for t := range s.at {
@@ -57,7 +57,7 @@ func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
 	}
 }
 
-// label names a buffer: by its first tensor, or by what it is the workspace of.
+// label names a buffer: by its first tensor, or by the node of a workspace.
 func (s *scope) label(list []plan.Buffer, k int) string {
 	b := &list[k]
 	switch {
@@ -69,7 +69,7 @@ func (s *scope) label(list []plan.Buffer, k int) string {
 	return fmt.Sprintf("buffer %d", k)
 }
 
-// checkPlace checks what holds for every buffer's offset.
+// checkPlace checks a buffer's offset: in range, aligned, without overflow.
 func (s *scope) checkPlace(list []plan.Buffer, k int) {
 	b := &list[k]
 	switch {
@@ -80,7 +80,7 @@ func (s *scope) checkPlace(list []plan.Buffer, k int) {
 	}
 }
 
-// workspace checks the buffer that a node has for its bodies and its function.
+// workspace checks the buffer of a node's bodies and function.
 func (s *scope) workspace(list []plan.Buffer, k int) {
 	b := &list[k]
 	if len(b.Tensors) > 0 {
@@ -157,8 +157,8 @@ func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID
 	p.ok = len(found) > 0
 }
 
-// compare orders tensors as they come to be: what no node makes first, then by
-// step and output.
+// compare orders tensors by when they are made: tensors that no node makes first, then
+// by step and output.
 func (s *scope) compare(x, y graph.TensorID) int {
 	a, b := s.g.Tensors[x], s.g.Tensors[y]
 	if a.Maker != b.Maker {
@@ -219,8 +219,8 @@ func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorI
 	}
 }
 
-// checkAll finds the tensors that stand in no buffer, and the views that stand
-// apart from what they view.
+// checkAll finds tensors without a buffer, and views in another buffer than the
+// tensor that they view.
 func (s *scope) checkAll(list []plan.Buffer) {
 	for i := range s.storages {
 		st := &s.storages[i]
@@ -281,8 +281,8 @@ func (s *scope) steps() []int {
 	return s.pos
 }
 
-// checkChain checks that each storage of a buffer was made in place of the one
-// before it, by the last node that reads that one.
+// checkChain checks that each storage of a buffer is written over the one before it,
+// by the last reader of that one.
 func (s *scope) checkChain(list []plan.Buffer, k int, updated bool) {
 	storages := s.buffers[k].storages
 	for j := 1; j < len(storages); j++ {
@@ -315,8 +315,8 @@ func (s *scope) checkChain(list []plan.Buffer, k int, updated bool) {
 	}
 }
 
-// allowed reports whether ops lets a node write the one storage of a pair over
-// the other.
+// allowed reports whether ops permits a node to write one storage of a pair over the
+// other.
 func (s *scope) allowed(n *graph.Node, want pair) bool {
 	return slices.ContainsFunc(n.Meaning.Inplace, func(a graph.Alias) bool {
 		p, ok := s.pair(n, a)
@@ -324,7 +324,7 @@ func (s *scope) allowed(n *graph.Node, want pair) bool {
 	})
 }
 
-// checkLifetime holds a buffer's steps against those it must have.
+// checkLifetime checks a buffer's first and last step.
 func (s *scope) checkLifetime(list []plan.Buffer, k int) {
 	b, p := &list[k], &s.buffers[k]
 	if b.First != p.first || b.Last != p.last {
@@ -365,7 +365,7 @@ func (s *scope) checkKind(list []plan.Buffer, k int, updated bool) {
 	}
 }
 
-// kindOf is the kind of a buffer that is not resident: the first of its storages that
+// kindOf is the kind of a buffer that is not resident. The first of its storages that
 // is a gradient or a graph output decides.
 func (s *scope) kindOf(p *placed) string {
 	for _, i := range p.storages {

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// certify proves the plan's certificates anew, and the lower bound from them. It
-// fills in what they say of the order.
+// certify re-proves the plan's certificates, and the lower bound from them. It fills
+// in the verdict on the order.
 func (v *verifier) certify(s *scope, sum *plan.Summary) {
 	proven, claimed := int64(0), int64(0)
 	if len(s.g.Nodes) == 0 {
@@ -75,7 +75,7 @@ func (v *verifier) certify(s *scope, sum *plan.Summary) {
 	}
 }
 
-// outcome is what becomes of a certificate.
+// outcome is the verdict on a certificate.
 type outcome int8
 
 const (
@@ -84,7 +84,7 @@ const (
 	isUnknown                // nobody asked, or it takes too much to tell
 )
 
-// prove proves a certificate of one node or of a set of them anew.
+// prove re-proves a certificate of one node or of a set of nodes.
 func (v *verifier) prove(s *scope, i int) outcome {
 	c := &v.p.Certificates[i]
 	set, ok := v.certified(s, i)
@@ -120,8 +120,8 @@ func (v *verifier) prove(s *scope, i int) outcome {
 	return isProven
 }
 
-// greatestSearch is the certificate of kind search that claims most, or none: the
-// others follow from it.
+// greatestSearch is the certificate of kind search with the greatest value, or none.
+// It implies the others.
 func (v *verifier) greatestSearch() int {
 	at := int(none)
 	for i := range v.p.Certificates {
@@ -132,7 +132,7 @@ func (v *verifier) greatestSearch() int {
 	return at
 }
 
-// replay searches anew for the order that a certificate of kind search denies.
+// replay searches for the order that a certificate of kind search denies.
 func (v *verifier) replay(s *scope, i int) outcome {
 	c := &v.p.Certificates[i]
 	if v.bounds == nil && !v.overflow {
@@ -170,8 +170,8 @@ func (v *verifier) replay(s *scope, i int) outcome {
 	return isUnknown
 }
 
-// certified gives the nodes of a certificate. Which they are stands in its steps;
-// the names must be theirs.
+// certified gives the nodes of a certificate: its steps identify them, and its names
+// must be theirs.
 func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 	c := &v.p.Certificates[i]
 	one := c.Kind == plan.CertificateCut
@@ -207,9 +207,9 @@ func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 	return set, true
 }
 
-// atNode is a load below which a node cannot run in any order: what it reads,
-// makes and takes as workspace is there while it runs; in-place results save at
-// most a largest matching of them.
+// atNode is a load below which a node cannot run in any order: its inputs, outputs and
+// workspace are live while it runs, and in-place results save at most a largest
+// matching.
 func (s *scope) atNode(id graph.NodeID) int64 {
 	sum := s.work[id]
 	seen := map[int32]bool{}

@@ -15,16 +15,15 @@ var Claims = []string{
 	"steps.cost_ns", "program_order", "certificates", "subgraphs.dynamic.reason", "dynamic.reason", "frontier",
 }
 
-// claim notes a field of the plan that was not checked: there is nothing to compute
-// it from. Fields of the summary go by their own name, others by their path.
+// claim notes a field of the plan that cannot be checked, because nothing at hand
+// determines it. Fields of the summary go by their own name, others by their path.
 func (v *verifier) claim(field string) {
 	if !slices.Contains(v.r.Claimed, field) {
 		v.r.Claimed = append(v.r.Claimed, field)
 	}
 }
 
-// source holds what the plan says of the file that it was made from against that
-// file.
+// source checks the plan's description of its source file against that file.
 func (v *verifier) source() {
 	if v.p.Source == (plan.File{}) {
 		return
@@ -45,9 +44,9 @@ func (v *verifier) source() {
 	}
 }
 
-// checkSource holds program order against the nodes of the source file, where that
-// is at hand and has the same nodes: functions that were inlined, and the step of
-// training that was made of a model, have not. It reports whether it could.
+// checkSource checks program order against the nodes of the source file. It reports
+// whether it could: the source must be at hand and have the same nodes, which is not
+// so for inlined functions and for a training step made from an inference model.
 func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 	if v.opt.Source == nil {
 		return false
@@ -94,8 +93,8 @@ func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 	return true
 }
 
-// claimOrder notes what is said of the source's order where its file is not at hand.
-// Which order the bodies and functions of the source had stands nowhere in the plan.
+// claimOrder notes the figures about the source's order that could not be checked. The
+// plan does not tell the order of nodes in the source's bodies and functions.
 func (v *verifier) claimOrder(s *scope, checked bool) {
 	if !checked && len(v.p.ProgramOrder.Steps) > 1 {
 		v.claim("program_order")

@@ -7,15 +7,14 @@ import (
 	"gonum.org/v1/gonum/graph/simple"
 )
 
-// small is how many vertices a part of the network may have for gonum to take
-// it as it is. Beyond, a flow through the 20,000 nodes of a layered graph that
-// nothing orders took gonum 2 to 27 s, most of it in map accesses.
+// small is the number of vertices up to which a part of the network goes to gonum as
+// it is. On larger parts gonum is slow: a flow through the 20,000 nodes of a layered
+// graph without precedence took 2 to 27 s, mostly in map accesses.
 const small = 1000
 
-// push sends flow through a large part of the network, along shortest paths in
-// the residual network, until no more than few vertices are left that the source
-// reaches and that reach the sink. It gives these: all that can still flow flows
-// through them.
+// push sends flow through a large part of the network, along shortest paths in the
+// residual network, until few vertices lie between the source and the sink. It returns
+// these: all further flow passes through them.
 func (w *network) push(part []int32, few int) []int32 {
 	for len(part) > few {
 		level := w.levels(part)
@@ -26,8 +25,8 @@ func (w *network) push(part []int32, few int) []int32 {
 	return part
 }
 
-// levels gives for each vertex of a part its distance from the source, none
-// for those that it does not reach and those of other parts.
+// levels gives each vertex of a part its distance from the source: none if the source
+// does not reach it, or if it lies in another part.
 func (w *network) levels(part []int32) []int32 {
 	level := make([]int32, len(w.arcs))
 	for v := range level {
@@ -75,8 +74,8 @@ func (w *network) between(part, level []int32) []int32 {
 	return list
 }
 
-// block sends flow along paths that gain a level with each arc until each of
-// them is full somewhere.
+// block sends flow along paths that gain a level with each arc, until every such path
+// has a full arc (a blocking flow).
 func (w *network) block(part, level []int32) {
 	next := make([]int, len(w.arcs)) // by vertex: arcs before it lead nowhere
 	for _, v := range part {
@@ -134,7 +133,7 @@ func (w *network) fill(path []int32) {
 	w.flow += grains
 }
 
-// send lets grains flow out by an arc. One without limit stays so.
+// send lets grains flow out by an arc. An arc without a limit keeps none.
 func (a *arc) send(grains int64) {
 	if a.out < unlimited {
 		a.out -= grains

@@ -56,10 +56,10 @@ func (s *scope) checkSteps(what string, steps []plan.Step, loads []int64) {
 	}
 }
 
-// programOrder checks the input file's order and gives its peak, or what the plan
-// says where there is no telling. Which order that file had cannot be known: it
-// must be an order of the nodes, repetitions left out, and its loads must be those
-// of that order.
+// programOrder checks the input file's order and gives its peak, or the plan's figure
+// if it cannot be checked. The planned file does not tell which order the input file
+// had: the list must be an order of the nodes, without repetitions, and its loads must
+// be the loads of that order.
 func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	p := &v.p.ProgramOrder
 	claimed := v.p.Summary.ProgramPeakBytes
@@ -128,12 +128,11 @@ func (v *verifier) checkEffects(s *scope, program []graph.NodeID) {
 	}
 }
 
-// pair is two storages of which a node may write the one over the other.
+// pair is two storages; a node may write one over the other.
 type pair struct{ result, over int32 }
 
-// pairs gives the in-place pairs of a node that save anything: both storages of
-// one size, the one that is overwritten neither resident nor outside nor a graph
-// output.
+// pairs gives the in-place pairs of a node that save bytes: both storages have one
+// size, and the overwritten one is not resident, not outside and no graph output.
 func (s *scope) pairs(id graph.NodeID) []pair {
 	n := s.g.Nodes[id]
 	if !s.v.p.Sharing.Inplace || len(n.Meaning.Inplace) == 0 {
@@ -207,9 +206,9 @@ func (s *scope) saved(pairs []pair) int64 {
 	return sum
 }
 
-// simulate runs the nodes in an order, a largest set of in-place pairs taken at
-// each step, and gives the load at each and their peak. Without nodes the peak
-// is what lives before any.
+// simulate runs the nodes in an order, with a largest matching of in-place pairs at
+// each step, and gives the loads and their peak. Without nodes the peak is the bytes
+// of the inputs.
 func (s *scope) simulate(order []graph.NodeID) (loads []int64, peak int64) {
 	pos := positions(order)
 	change := make([]int64, len(order)+1)

@@ -7,12 +7,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// network is a flow network whose minimum cut is the least live(S) of a bound:
-// on the source's side stand the nodes that are in S. What has run is the
-// source, what has not the sink; the free nodes are vertices.
+// network is a flow network whose minimum cut is the least live(S) of a bound: the
+// nodes on the source side are those in S. The source stands for all nodes that have
+// run, the sink for all that have not; the free nodes are vertices.
 //
-// Capacities are counted in grains. A vertex has an arc from the source or to
-// the sink, never both: what could flow through both is in flow already.
+// Capacities are counted in grains. A vertex has an arc from the source or to the
+// sink, never both: flow that could pass through both is counted in flow already.
 type network struct {
 	b      *bounds
 	vertex []int32 // by node, 1 + the vertex; 0: none
@@ -29,7 +29,7 @@ type edge struct {
 	grains   int64
 }
 
-// arc is what may flow to a neighbour and back.
+// arc is the capacity that remains to a neighbour and back.
 type arc struct {
 	to        int32
 	out, back int64
@@ -43,8 +43,8 @@ const (
 // sum adds capacities.
 func sum(a, b int64) int64 { return min(a+b, unlimited) }
 
-// newNetwork begins a network with the free nodes, and with edges of no limit
-// from each to what must run before it: a state that holds the one holds the
+// newNetwork begins a network with the free nodes, and with an edge without limit from
+// each to every node that must run before it: a state that holds the one holds the
 // other.
 func newNetwork(b *bounds) *network {
 	w := &network{b: b, vertex: make([]int32, len(b.side))}
@@ -69,9 +69,9 @@ func newNetwork(b *bounds) *network {
 	return w
 }
 
-// hold adds bytes that are live from when the maker has run (none: always)
-// until all readers have, or for good. It gives those that are live whatever
-// the free nodes do. The maker is not due.
+// hold adds bytes that are live once the maker has run (none: always) until all
+// readers have run, or for good. It returns the bytes that are live whatever the free
+// nodes do. The maker must not be due.
 func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, bytes int64) (constant int64) {
 	made := maker < 0 || w.b.side[maker] == done
 	var open []int32 // readers

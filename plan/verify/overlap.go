@@ -37,7 +37,7 @@ func (s *scope) checkOverlap(pool string) {
 	s.v.overlap(s.extents(s.list, pool))
 }
 
-// overlapResident checks the resident buffers of all graphs: they live always.
+// overlapResident checks the resident buffers of all graphs: they are always live.
 func (v *verifier) overlapResident() {
 	for i := range v.resident {
 		v.resident[i].first, v.resident[i].last = 0, 0
@@ -46,10 +46,9 @@ func (v *verifier) overlapResident() {
 }
 
 // overlap reports buffers that share bytes at some step. It goes through the
-// steps and keeps the live buffers by their offsets: as long as none of these
-// overlap, a new one need only be held against its two neighbours. One that
-// does overlap is reported and left out. It takes O(n log n) time, whatever the
-// buffers say.
+// steps and keeps the live buffers sorted by offset: as long as none of them overlap, a
+// new one is only compared with its two neighbours. A buffer that overlaps is reported
+// and left out. It takes O(n log n) time for any list of buffers.
 func (v *verifier) overlap(all []extent) {
 	offsets := make([]int64, len(all))
 	for i := range all {

@@ -2,21 +2,21 @@ package verify
 
 import "slices"
 
-// reduce makes the network smaller and leaves its maximum flow as it is: gonum
-// walks over maps, once for each augmenting path. What is left of most models is
-// nothing. Each rule says of a vertex v, with supply from the source or demand
-// of the sink:
+// reduce makes the network smaller without changing its maximum flow, because gonum
+// walks over maps, once for each augmenting path. For most models nothing remains.
+// Each rule speaks of a vertex v, which may have supply (from the source) or demand
+// (of the sink):
 //
-//   - supply that fills all ways out: some minimum cut has v on the source's
-//     side, so v becomes the source;
-//   - demand that takes all that comes in: likewise the sink;
-//   - one neighbour, or two and neither supply nor demand: v is a cutEdge, as wide
-//     as its narrower half;
-//   - a neighbour u that some minimum cut has on v's side, for both "v on the
-//     source's side, so u" and "u, so v" hold: they become one. The first holds
-//     where the arc from v to u has no limit; or is as wide as all other ways
-//     into v together, for then v may change sides instead; or as all other ways
-//     out of u, for then u may.
+//   - The supply fills all arcs out of v: some minimum cut has v on the source side,
+//     so v becomes a part of the source.
+//   - The demand takes all that the arcs into v can bring: likewise the sink.
+//   - v has one neighbour, or two and neither supply nor demand: v is replaced by one
+//     arc, as wide as the narrower of its two.
+//   - Some minimum cut has v and its neighbour u on one side, because "if v is on the
+//     source side, so is u" and "if u is, so is v" both hold: they become one vertex.
+//     The first holds if the arc from v to u has no limit; if it is as wide as all
+//     other arcs into v together (v may then change sides instead); or as wide as all
+//     other arcs out of u (then u may).
 //
 // It takes O(arcs) time, times the arcs of a vertex in the worst case.
 func (w *network) reduce() {
@@ -76,8 +76,8 @@ func (w *network) reduceAt(v int32) []int32 {
 	return nil
 }
 
-// through gives all that may flow into a vertex and out of it, but for what
-// flows from and to one neighbour.
+// through gives how much may flow into a vertex and out of it, without the flow from
+// and to one neighbour.
 func (w *network) through(v, without int32) (in, out int64) {
 	if e := w.excess[v]; e > 0 && without != none {
 		in = e
@@ -92,8 +92,8 @@ func (w *network) through(v, without int32) (in, out int64) {
 	return in, out
 }
 
-// follows reports whether some minimum cut has a.to on the source's side if it
-// has v there.
+// follows reports whether some minimum cut that has v on the source side has a.to
+// there, too.
 func (w *network) follows(v int32, a arc) bool {
 	if a.out >= unlimited {
 		return true
@@ -125,8 +125,7 @@ func (w *network) join(v int32, a arc) {
 	}
 }
 
-// remove takes a vertex away with its arcs, and gives those that were its
-// neighbours.
+// remove takes a vertex away with its arcs, and gives its former neighbours.
 func (w *network) remove(v int32) []int32 {
 	var near []int32
 	for _, a := range w.arcs[v] {

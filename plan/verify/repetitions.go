@@ -16,8 +16,9 @@ const rounding = 1e-9
 // repetitions gives for each node the one that it repeats by the plan, or none; nil
 // where no node repeats another. A repetition is a node of the same operator and
 // attributes that reads the same values, through instances and transfers to a host
-// and back, as one before it: then the graph without repetitions computes the same.
-// What is none is reported, and taken for a node of its own.
+// and back, as an earlier node: then the graph without repetitions computes the same. A
+// step that is no repetition although the plan says so is reported, and counts as a
+// node of its own.
 func (s *scope) repetitions() []graph.NodeID {
 	r := repetitions{s: s, again: make([]graph.NodeID, len(s.g.Nodes)), value: make([]graph.TensorID, len(s.g.Tensors))}
 	for t := range r.value {
@@ -51,7 +52,7 @@ func (s *scope) repetitions() []graph.NodeID {
 	return r.again
 }
 
-// repetitions is what is known of the steps so far.
+// repetitions is the knowledge of the steps so far.
 type repetitions struct {
 	s       *scope
 	again   []graph.NodeID
@@ -106,7 +107,7 @@ func (r *repetitions) check(id, first graph.NodeID) string {
 	return ""
 }
 
-// differs gives an input of another value on which output k depends, or none.
+// differs gives an input whose values differ and on which output k depends, or none.
 func (r *repetitions) differs(n, f *graph.Node, k int) int {
 	for in := range n.Inputs {
 		a, b := n.Inputs[in], f.Inputs[in]
@@ -167,8 +168,8 @@ func (v *verifier) addedNodes(s *scope, again []graph.NodeID) []bool {
 	return list
 }
 
-// without gives the scope of the graph that nodes were added to: every reader at what
-// there was to read then. from tells which nodes those are.
+// without gives the scope of the graph before the plan added nodes: each reader reads
+// the tensor that it read then. from gives the nodes that remain.
 func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from []graph.NodeID) {
 	before := make([]graph.TensorID, len(s.g.Tensors)) // what stood for a tensor then
 	for t := range before {
@@ -226,7 +227,7 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 	return plain, from
 }
 
-// limit holds what the plan says of its limit against the steps.
+// limit checks the plan's figures about its limit against the steps.
 func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 	claim := v.p.Summary.Limited
 	if claim == nil {
@@ -310,9 +311,9 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 	sum.Limited = &l
 }
 
-// plainPeak bounds the peak that the best order is said to have without what the plan
-// has added: by what every order of those nodes holds, and by the limit, which that
-// order must not have kept. Which order it was stands nowhere.
+// plainPeak bounds the plan's figure for the peak of the best order without the added
+// nodes: from below by the bytes that one node takes in every order, and by the limit,
+// which the best order exceeds. The plan does not tell which order that was.
 func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
 	found := l.PlainPeakBytes
 	if v.added == nil {

@@ -126,7 +126,7 @@ func (r *replay) negligible(limit int64) int64 {
 	return 0
 }
 
-// What forcing may take, beside the replay itself.
+// The work of force, beside that of the replay itself.
 const (
 	maxForceRounds = 8
 	maxForceWork   = 1 << 28 // edges looked at
@@ -135,13 +135,12 @@ const (
 // force adds the precedence that every order within the limit keeps, and reports
 // whether there can be such an order.
 //
-// Let a node v run, and the least load that it can have be some bytes below the
-// limit: its slack. If the least load over the states that hold a node x is more
-// than the slack above that, v runs before x in every order within the limit; if
-// that over the states that lack x is, after it. Both are minimum cuts, the one
-// of v with x bound to a side. Only an x outside the largest state of least live
-// bytes, or inside the smallest, costs anything. What is found holds for all
-// further questions, and is repeated until nothing is added.
+// The slack of a node v is the limit less v's least load. Let x be another node. If
+// every state that holds x gives v a load above the limit, then v runs before x in
+// every order within the limit; if every state that lacks x does, v runs after x. Both
+// are minimum cuts: the cut of v with x bound to a side. Only an x outside the largest
+// state of least live bytes, or inside the smallest, can raise the cut. The precedence
+// found is used for all further cuts, and the search is repeated until it adds none.
 func (r *replay) force() bool {
 	s := r.b.s
 	order := s.identity()
@@ -158,7 +157,7 @@ func (r *replay) force() bool {
 			if !ok {
 				return false
 			}
-			// What follows from another by what is known needs no edge.
+			// An order that known precedence implies needs no edge.
 			for _, x := range ends(before, r.after) {
 				r.precede(x, v)
 			}
@@ -177,7 +176,7 @@ func (r *replay) force() bool {
 	return true
 }
 
-// held lists the storages that count and may be live or not.
+// held lists the storages that count and are not live in every state.
 func (r *replay) held() (all []int32) {
 	for i := range r.b.s.storages {
 		st := &r.b.s.storages[i]
@@ -188,8 +187,8 @@ func (r *replay) held() (all []int32) {
 	return all
 }
 
-// forcedBy gives what runs before node v, and after it, in every order within the
-// limit, beside what is known. ok is false if v cannot run within the limit.
+// forcedBy gives the nodes that run before v, and after it, in every order within the
+// limit, beyond the known precedence. ok is false if v cannot run within the limit.
 func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.NodeID, ok bool) {
 	if !r.around(v) { // a cycle of forced precedence
 		return nil, nil, false
@@ -227,8 +226,8 @@ func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.No
 	return before, after, true
 }
 
-// around puts all nodes on the sides where they stand when v runs, and reports
-// whether it can run at all.
+// around puts all nodes on their sides at the moment when v runs, and reports whether
+// v can run at all.
 func (r *replay) around(v graph.NodeID) bool {
 	b := r.b
 	clear(b.side)
@@ -239,9 +238,9 @@ func (r *replay) around(v graph.NodeID) bool {
 	return possible
 }
 
-// leastLoad is a lower bound on the load of v over all states that the sides allow,
-// with all of its pairs given. It leaves the cut in place, of the nodes that may
-// stand on either side.
+// leastLoad is a lower bound on the load of v over all states that the sides allow, as
+// if every state permitted all of v's in-place pairs. It leaves the network in cut, and
+// returns the free nodes.
 func (r *replay) leastLoad(v graph.NodeID, all []int32) (bytes int64, open []graph.NodeID) {
 	b := r.b
 	for x, side := range b.side {
@@ -257,7 +256,7 @@ func (r *replay) leastLoad(v graph.NodeID, all []int32) (bytes int64, open []gra
 	return bytes, open
 }
 
-// ends gives the nodes of an ascending list that lead to no other of it.
+// ends gives the nodes of an ascending list that lead to no other node of the list.
 func ends(list []graph.NodeID, next [][]graph.NodeID) []graph.NodeID {
 	var kept []graph.NodeID
 	for _, x := range list {

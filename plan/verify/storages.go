@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// scope is one graph that is held against a plan: its storages, and the buffers
-// that the plan gives them.
+// scope is one graph that is checked against a plan: its storages, and the buffers that
+// the plan gives them.
 type scope struct {
 	v     *verifier
 	g     *graph.Graph
@@ -39,7 +39,7 @@ const (
 	functionPart           // a body within a local function: constants are ordinary tensors
 )
 
-// none is the index of nothing.
+// none stands for no node, storage or buffer.
 const none = -1
 
 // storage is what one tensor, or several views of each other, take.
@@ -65,7 +65,7 @@ func (s *scope) fault(code, format string, args ...any) {
 	s.v.fault(code, "%s", s.where+fmt.Sprintf(format, args...))
 }
 
-// believe notes a field of this scope's part of the plan that was not checked.
+// believe notes a field of this scope's part of the plan as not checked.
 func (s *scope) believe(field string) {
 	if s.kind == body {
 		field = "subgraphs." + field
@@ -78,8 +78,8 @@ func (s *scope) name(t graph.TensorID) string {
 	return fmt.Sprintf("%q", graph.Short(s.g.Tensors[t].Name))
 }
 
-// sorted reports whether the nodes stand in a topological order; one that does
-// not is a violation.
+// sorted reports whether the nodes stand in a topological order, and notes a violation
+// if they do not.
 func (s *scope) sorted() bool {
 	ok := true
 	for i, n := range s.g.Nodes {
@@ -143,8 +143,8 @@ func (s *scope) share() {
 	}
 }
 
-// listed is the order of the nodes: the file's. A local function may be listed
-// in an order that is none; then it is the one that a reader would make of it.
+// listed is the order of the nodes: that of the file. If a local function's list is no
+// topological order, it is the order that a reader sorts it into.
 func (s *scope) listed() []graph.NodeID {
 	order, err := s.g.Topological()
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *scope) identity() []graph.NodeID {
 	return order
 }
 
-// positions turns an order around: the step of each node.
+// positions inverts an order: it gives the step of each node.
 func positions(order []graph.NodeID) []int {
 	pos := make([]int, len(order))
 	for i, n := range order {

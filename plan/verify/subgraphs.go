@@ -8,8 +8,8 @@ import (
 )
 
 // bodies checks the plans of the bodies within a scope, each followed by those
-// within it, and gives what every node of the scope needs as workspace. Entries
-// are due in the order of the nodes, then of their attributes.
+// within it, and gives the workspace that every node of the scope needs. The entries
+// must stand in the order of the nodes, then of their attributes.
 func (v *verifier) bodies(s *scope, parent *int) []need {
 	v.scopes = append(v.scopes, s)
 	needs := make([]need, len(s.g.Nodes))
@@ -57,7 +57,7 @@ func (v *verifier) body(outer *scope, g *graph.Graph, want plan.Subgraph) int64 
 	return bytes
 }
 
-// checkEntry checks whose body an entry says it is.
+// checkEntry checks the node and the attribute that an entry names.
 func (s *scope) checkEntry(want, found *plan.Subgraph) {
 	if number(want.Parent) != number(found.Parent) {
 		s.fault(CodeSubgraph, "parent: expected %s, found %s", number(want.Parent), number(found.Parent))
@@ -99,9 +99,9 @@ func (n need) fits(bytes int64) bool {
 	return bytes == n.bytes || n.atLeast && bytes > n.bytes
 }
 
-// inner is the inner peak of a local function's body, rounded up: run in the
-// order that it is listed in, with the plan's rules of sharing. What it reads
-// lies outside; constants are tensors like others.
+// inner is the inner peak of a local function's body, rounded up: in its listed order,
+// with the plan's rules of sharing. Its inputs lie outside; its constants count like
+// other tensors.
 func (v *verifier) inner(c *graph.Call) int64 {
 	if peak, known := v.peaks[c]; known {
 		return peak

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// summarize computes the figures that hang on the plan's buffers and order.
+// summarize computes the figures that follow from the plan's buffers and order.
 func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	sum := plan.Summary{Nodes: len(s.g.Nodes), NaiveBytes: s.naive(), ArenaBytes: s.top(plan.Arena)}
 	for _, t := range s.g.Tensors {
@@ -38,7 +38,7 @@ func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	return sum
 }
 
-// pools checks the list of pools, and that what is resident lies within its own.
+// pools checks the list of pools, and that resident buffers lie within theirs.
 func (v *verifier) pools(s *scope, sum plan.Summary) {
 	want := map[string]int64{plan.Arena: sum.ArenaBytes, plan.Resident: sum.ResidentBytes}
 	if host := s.top(plan.Host); host > 0 {
@@ -69,7 +69,7 @@ func (v *verifier) pools(s *scope, sum plan.Summary) {
 	}
 }
 
-// checkSummary holds the plan's summary against the one that was computed.
+// checkSummary compares the plan's summary with the computed one.
 func (v *verifier) checkSummary(want plan.Summary) {
 	found := v.p.Summary
 	figure := func(name string, want, found any) {

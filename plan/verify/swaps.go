@@ -7,15 +7,14 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// swapped reports whether a storage is what SwapOut made: it lies on the host.
+// swapped reports whether SwapOut made a storage: it lies on the host.
 func (s *scope) swapped(st *storage) bool {
 	return s.kind == mainGraph && st.maker >= 0 && s.g.Nodes[st.maker].IsSwapOut()
 }
 
 // hostLifetime gives the steps during which the host holds a copy when node n runs at
-// step pos[n]: from where the transfer out may begin, which is once the last reader
-// before SwapOut has run, until that back has ended, which is before the first reader
-// of what SwapIn makes runs.
+// step pos[n]. The transfer out may begin once the last reader before SwapOut has run;
+// the transfer back has ended before the first reader of SwapIn's output runs.
 func (s *scope) hostLifetime(st *storage, pos []int) (first, last int) {
 	first = s.transferBegin(st.maker, pos)
 	last = pos[st.maker]
@@ -29,7 +28,7 @@ func (s *scope) hostLifetime(st *storage, pos []int) (first, last int) {
 }
 
 // transferBegin gives the first step during which the transfer of a SwapOut may be
-// under way: its own where the size of the tensor is not known for certain.
+// under way: the step of SwapOut itself if the tensor's size is only a bound.
 func (s *scope) transferBegin(out graph.NodeID, pos []int) int {
 	t := s.g.Nodes[out].Inputs[0]
 	if s.of[t] == none || s.g.Tensors[t].Bounded {
@@ -48,9 +47,9 @@ func (s *scope) transferBegin(out graph.NodeID, pos []int) int {
 	return begin
 }
 
-// transferEnd gives the step before which the transfer of a SwapIn has ended, none
-// where n is no SwapIn or waits for its transfer itself: nobody reads what it makes,
-// its size is not known for certain, or it does not come from the host.
+// transferEnd gives the step before which the transfer of a SwapIn has ended. It is
+// none if n is no SwapIn, or waits for its transfer itself: its output has no reader,
+// its size is only a bound, or its input does not lie on the host.
 func (s *scope) transferEnd(n graph.NodeID, pos []int) int {
 	if !s.g.Nodes[n].IsSwapIn() {
 		return none
@@ -82,9 +81,9 @@ func (v *verifier) checkSwaps(s *scope) {
 
 // waiting gives the nanoseconds for which the steps wait for transfers over a link
 // that carries so many bytes a second each way. Transfers of one direction run one
-// after the other: those out in the order in which they may begin, those back in that
-// of SwapIn, which begins them. SwapOut waits for its own, and each step for what it
-// reads.
+// after the other: transfers out in the order in which they may begin, transfers back
+// in the order of the SwapIns that begin them. SwapOut waits for its own transfer, and
+// each step for the transfers of its inputs.
 func (s *scope) waiting(cost func(step int) int64, link int64) int64 {
 	pos := s.steps()
 	time := func(t graph.TensorID) int64 {

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// What a training graph says of itself.
+// The metadata of a training graph (docs/formats.md, Training graphs).
 const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"
@@ -20,7 +20,7 @@ const (
 )
 
 // readUpdates reads the model's list of w=w.new, a JSON list or entries separated by
-// spaces, and the list of those that are parameters; the others are states.
+// spaces, and the list of parameters; the other entries are states.
 func (v *verifier) readUpdates() {
 	v.updates = map[string]string{}
 	text, _ := v.m.Prop(keyUpdates)
@@ -48,11 +48,11 @@ func (v *verifier) readUpdates() {
 	}
 }
 
-// update is the storage of a parameter or state, and of what takes its place.
+// update is the storage of a parameter or state, and the storage of its new value.
 type update struct{ old, updated int32 }
 
-// markUpdates makes the parameters and states of a training graph resident,
-// with what takes their place.
+// markUpdates makes the parameters and states of a training graph resident, with
+// their new values.
 func (s *scope) markUpdates() {
 	if len(s.v.updates) == 0 {
 		return
@@ -80,10 +80,9 @@ func (s *scope) markUpdates() {
 	}
 }
 
-// checkUpdate reports whether a buffer is that of a parameter or state, and
-// checks that it ends with what takes its place. What is made there on the way
-// is resident too. That the update is the last to read it is the rule of all
-// chains.
+// checkUpdate reports whether a buffer belongs to a parameter or state, and checks that
+// it ends with the new value. Intermediate results in the buffer are resident, too.
+// checkChain checks that the update is the last reader, as for every buffer.
 func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
 	p := &s.buffers[k]
 	if !slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].update }) {

@@ -13,19 +13,19 @@ import (
 
 // Options says what [Plan] may leave out.
 type Options struct {
-	// SkipAnnotations leaves out what a planned file says of its own plan: the
-	// metadata entries, and the file's identity where the plan has none. It is
-	// for a model that was planned and not yet written.
+	// SkipAnnotations leaves out the metadata entries of the planned file, and the
+	// file's identity if the plan has none. It is for a model that was planned and
+	// not yet written.
 	SkipAnnotations bool
-	// Replay repeats the searches that certificates of kind search rest on, by a
-	// method of its own. That takes up to a minute or so.
+	// Replay repeats the searches behind certificates of kind search, by another
+	// method. That takes up to a minute.
 	Replay bool
 	// SkipBounds takes the plan's lower bound as it stands and proves no
 	// certificate: for callers that execute the plan and trust its bound.
 	SkipBounds bool
-	// Source is the file that the plan says it was made from: its digest is held
-	// against the plan's source, and program_order against its nodes. Nil: it is not
-	// at hand, and both are claimed.
+	// Source is the file that the plan was made from: its digest is compared with
+	// the plan's source, and its nodes with program_order. Nil: it is not at hand,
+	// and both are listed as claimed.
 	Source *graph.Model
 }
 
@@ -104,7 +104,7 @@ type verifier struct {
 	scopes   []*scope              // the main graph and its bodies, whose annotations are checked
 }
 
-// plan checks all that hangs on the order of the nodes.
+// plan checks all that depends on the order of the nodes.
 func (v *verifier) plan() {
 	s := v.newScope(v.m.Graph, mainGraph, "")
 	if !s.sorted() {
@@ -145,8 +145,8 @@ func (v *verifier) plan() {
 	}
 }
 
-// infer gives m its types for the plan's dims and holds these against the
-// model's. ok is false, and reported, where the dims are to blame for a failure.
+// infer gives m its types for the plan's dims and compares the dims with the model's.
+// If the dims are to blame for a failure, that is reported, and ok is false.
 func (v *verifier) infer() (ok bool, err error) {
 	dims := map[string]int64{}
 	for name, d := range v.p.Dims {
@@ -205,7 +205,7 @@ func (v *verifier) alignment() bool {
 	return true
 }
 
-// identity holds the plan's idea of its file against the file.
+// identity compares the plan's description of its file with the file.
 func (v *verifier) identity() {
 	if v.p.Format != plan.Format || v.p.Version != plan.Version {
 		v.fault(CodeFormat, "format: expected %q version %d, found %q version %d", plan.Format, plan.Version, graph.Short(v.p.Format), v.p.Version)
@@ -225,8 +225,8 @@ func (v *verifier) identity() {
 	}
 }
 
-// mode finds out whether the file is a training graph, and holds the plan
-// against that.
+// mode finds out whether the file is a training graph, and checks that the plan says
+// so.
 func (v *verifier) mode() {
 	for _, key := range []string{keyMode, keyUpdates, keyTrainable} {
 		if n := entries(v.m.Props, key); n > 1 { // readers differ in which one they take
@@ -244,7 +244,7 @@ func (v *verifier) mode() {
 	}
 }
 
-// add adds two sizes. A sum that does not fit is noted and stays at the top.
+// add adds two sizes. A sum that overflows is noted and saturates.
 func (v *verifier) add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		v.overflow = true
