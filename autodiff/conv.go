@@ -6,6 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// convRules slide a kernel of weights over an image.
 var convRules = []Rule{
 	{Op: "Conv", Grad: convGrad},
 	{Op: "ConvTranspose", Grad: convTransposeGrad},

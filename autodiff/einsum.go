@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// einsumRules multiply and sum any tensors by an equation.
 var einsumRules = []Rule{
 	{Op: "Einsum", Grad: einsumGrad},
 }

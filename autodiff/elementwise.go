@@ -1,13 +1,15 @@
 package autodiff
 
-import "math"
+import (
+	"math"
 
-// Operators that work element by element on one input. What each saves of the
-// forward graph is what its formula reads.
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// elementwiseRules are arithmetic. With broadcasting, a gradient is summed over
+// the axes along which its input was repeated. A rule keeps alive only those
+// tensors of the forward graph that its formula reads.
 var elementwiseRules = []Rule{
-	{Op: "Relu", Grad: reluGrad},
-	{Op: "Sigmoid", Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
-	{Op: "Tanh", Grad: byResult(func(c *Call, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
 	{Op: "Exp", Grad: byResult(func(_ *Call, y ID) ID { return y })},
 	{Op: "Tan", Grad: byResult(func(c *Call, y ID) ID { return c.plus(c.mul(y, y), 1) })},
 	{Op: "Reciprocal", Grad: byResult(func(c *Call, y ID) ID { return c.op("Neg", c.mul(y, y)) })},
@@ -24,58 +26,36 @@ var elementwiseRules = []Rule{
 	{Op: "Asinh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), 1))) })},
 	{Op: "Acosh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), -1))) })},
 	{Op: "Atanh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.sub(c.scalar(x, 1), c.mul(x, x))) })},
-	{Op: "Softplus", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sigmoid", x) })},
 	{Op: "Erf", Grad: byInput(func(c *Call, x ID) ID {
 		return c.times(c.op("Exp", c.op("Neg", c.mul(x, x))), 2/math.Sqrt(math.Pi))
 	})},
-	{Op: "Mish", Grad: byInput(mishSlope)},
-	{Op: "Gelu", Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
-	{Op: "Swish", Grad: func(c *Call) { sigmoidLinearGrad(c, 1) }},
 	{Op: "Log", Grad: func(c *Call) { c.Set(0, c.div(c.D(0), c.X(0))) }},
 	{Op: "Sqrt", Grad: func(c *Call) { c.Set(0, c.div(c.times(c.D(0), 0.5), c.Y(0))) }},
 	{Op: "Neg", Grad: func(c *Call) { c.Set(0, c.op("Neg", c.D(0))) }},
-	{Op: "Softsign", Grad: func(c *Call) {
-		s := c.plus(c.op("Abs", c.X(0)), 1)
-		c.Set(0, c.div(c.D(0), c.mul(s, s)))
-	}},
-	{Op: "Identity", Grad: func(c *Call) { c.Set(0, c.D(0)) }},
-	{Op: "Cast", Grad: func(c *Call) { c.Set(0, c.castLike(c.D(0), c.X(0))) }},
-	{Op: "CastLike", Inputs: []int{0}, Grad: func(c *Call) { c.Set(0, c.castLike(c.D(0), c.X(0))) }},
 
-	{Op: "LeakyRelu", Grad: leakyReluGrad},
-	{Op: "ThresholdedRelu", Grad: func(c *Call) {
-		c.Set(0, c.where(c.op("Greater", c.X(0), c.scalar(c.X(0), c.Float("alpha", 1))), c.D(0), c.scalar(c.D(0), 0)))
+	{Op: "Add", Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)); c.setUnbroadcast(1, c.D(0)) }},
+	{Op: "Sub", Grad: subGrad},
+	{Op: "Mul", Grad: mulGrad},
+	{Op: "Div", Grad: divGrad},
+	{Op: "Mod", Inputs: []int{0}, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)) }},
+	{Op: "Pow", Grad: powGrad},
+	{Op: "Sum", Grad: func(c *Call) {
+		for i := range c.Node.Inputs {
+			c.setUnbroadcast(i, c.D(0))
+		}
 	}},
-	{Op: "Elu", Grad: func(c *Call) {
-		alpha := c.Float("alpha", 1)
-		c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.mul(c.D(0), c.plus(c.Y(0), alpha))))
+	{Op: "Mean", Grad: func(c *Call) {
+		d := c.times(c.D(0), 1/float64(len(c.Node.Inputs)))
+		for i := range c.Node.Inputs {
+			c.setUnbroadcast(i, d)
+		}
 	}},
-	{Op: "Selu", Grad: func(c *Call) {
-		alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
-		c.Set(0, c.where(c.positive(c.byTest(min(alpha, gamma))), c.times(c.D(0), gamma), c.mul(c.D(0), c.plus(c.Y(0), alpha*gamma))))
-	}},
-	{Op: "Celu", Grad: func(c *Call) {
-		slope := c.op("Exp", c.times(c.X(0), 1/c.Float("alpha", 1)))
-		c.Set(0, c.where(c.positive(c.X(0)), c.D(0), c.mul(c.D(0), slope)))
-	}},
-	{Op: "Shrink", Grad: func(c *Call) {
-		within := c.op("LessOrEqual", c.op("Abs", c.X(0)), c.scalar(c.X(0), c.Float("lambd", 0.5)))
-		c.Set(0, c.where(within, c.scalar(c.D(0), 0), c.D(0)))
-	}},
-	{Op: "HardSigmoid", Grad: func(c *Call) {
-		y := c.Y(0)
-		within := c.op("And", c.positive(y), c.op("Less", y, c.scalar(y, 1)))
-		c.Set(0, c.where(within, c.times(c.D(0), c.Float("alpha", 0.2)), c.scalar(c.D(0), 0)))
-	}},
-	{Op: "HardSwish", Grad: func(c *Call) {
-		x := c.X(0)
-		slope := c.plus(c.times(x, 1.0/3), 0.5)
-		above := c.where(c.op("Greater", x, c.scalar(x, 3)), c.D(0), c.mul(c.D(0), slope))
-		c.Set(0, c.where(c.op("Less", x, c.scalar(x, -3)), c.scalar(x, 0), above))
-	}},
-	{Op: "PRelu", Grad: preluGrad},
-	{Op: "Clip", Inputs: []int{0}, Grad: clipGrad},
-	{Op: "Dropout", Inputs: []int{0}, Grad: dropoutGrad},
+	{Op: "Min", Grad: extremeGrad},
+	{Op: "Max", Grad: extremeGrad},
+	{Op: "Floor", Inputs: none},
+	{Op: "Ceil", Inputs: none},
+	{Op: "Round", Inputs: none},
+	{Op: "Sign", Inputs: none},
 }
 
 // byResult is a gradient whose slope follows from the output alone.
@@ -88,170 +68,80 @@ func byInput(slope func(c *Call, x ID) ID) func(*Call) {
 	return func(c *Call) { c.Set(0, c.mul(c.D(0), slope(c, c.X(0)))) }
 }
 
-// positive is t > 0.
-func (c *Call) positive(t ID) ID { return c.op("Greater", t, c.scalar(t, 0)) }
-
-// byTest is the tensor whose sign tells which branch was taken: the output,
-// which need not be saved besides, where the slope below zero is positive.
-func (c *Call) byTest(slope float64) ID {
-	if slope > 0 {
-		return c.Y(0)
+func subGrad(c *Call) {
+	c.setUnbroadcast(0, c.D(0))
+	if c.Needs(1) { // sum first: there may be less to negate
+		c.Set(1, c.op("Neg", c.unbroadcast(c.D(0), c.X(1))))
 	}
-	return c.X(0)
 }
 
-// leakyReluGrad is d where x > 0, else alpha·d.
-func leakyReluGrad(c *Call) {
-	alpha := c.Float("alpha", 0.01)
-	c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.times(c.D(0), alpha)))
+func mulGrad(c *Call) {
+	for i := range 2 {
+		if c.Needs(i) {
+			c.setUnbroadcast(i, c.mul(c.D(0), c.X(1-i)))
+		}
+	}
 }
 
-// preluGrad has a slope that broadcasts.
-func preluGrad(c *Call) {
-	positive := c.positive(c.X(0))
+// divGrad reads the quotient instead of the dividend, which may die.
+func divGrad(c *Call) {
+	q := c.div(c.D(0), c.X(1))
+	c.setUnbroadcast(0, q)
+	if c.Needs(1) {
+		c.Set(1, c.op("Neg", c.unbroadcast(c.mul(q, c.Y(0)), c.X(1))))
+	}
+}
+
+// powGrad knows constant exponents.
+func powGrad(c *Call) {
+	a, b := c.X(0), c.X(1)
 	if c.Needs(0) {
-		c.Set(0, c.where(positive, c.D(0), c.mul(c.D(0), c.X(1))))
+		exponent, known := c.values[b].Floats()
+		if list, ok := c.ints(b); ok && !c.typeOf(b).Elem.Floating() {
+			exponent, known = nil, true
+			for _, v := range list {
+				exponent = append(exponent, float64(v))
+			}
+		}
+		switch {
+		case known && len(exponent) == 1 && exponent[0] == 2:
+			c.setUnbroadcast(0, c.mul(c.times(c.D(0), 2), a))
+		case known && len(exponent) == 1 && exponent[0] == 3:
+			c.setUnbroadcast(0, c.mul(c.times(c.D(0), 3), c.mul(a, a)))
+		case known && len(exponent) == 1:
+			c.setUnbroadcast(0, c.mul(c.times(c.D(0), exponent[0]), c.op("Pow", a, c.scalar(a, exponent[0]-1))))
+		default:
+			e := c.castLike(b, a)
+			less := c.sub(e, c.scalar(e, 1))
+			c.setUnbroadcast(0, c.mul(c.mul(c.D(0), e), c.op("Pow", a, less)))
+		}
 	}
 	if c.Needs(1) {
-		c.Set(1, c.unbroadcast(c.where(positive, c.scalar(c.D(0), 0), c.mul(c.D(0), c.X(0))), c.X(1)))
+		c.setUnbroadcast(1, c.castLike(c.mul(c.mul(c.D(0), c.Y(0)), c.op("Log", a)), b))
 	}
 }
 
-// sigmoidLinearGrad is that of y = x·s, s = sigmoid(alpha·x): d·(s + alpha·y·(1-s)).
-// As d·s·(1 + alpha·x·q), q = 1-s = sigmoid(-alpha·x), it does not read y, and
-// takes two buffers beside d where the other takes three: one begins in the place
-// of x, which is read no more once q is there.
-func sigmoidLinearGrad(c *Call, otherwise float64) {
-	alpha := c.Float("alpha", otherwise)
-	if c.leaner(leanInPlace) {
-		q := c.op("Sigmoid", c.times(c.X(0), -alpha))
-		z := c.X(0)
-		if alpha != 1 {
-			z = c.times(z, alpha)
-		}
-		slope := c.mul(c.plus(c.mul(z, q), 1), c.sub(c.scalar(q, 1), q))
-		c.Set(0, c.mul(c.D(0), slope))
-		return
-	}
-	s := c.op("Sigmoid", c.times(c.X(0), alpha))
-	rest := c.mul(c.times(c.Y(0), alpha), c.sub(c.scalar(s, 1), s))
-	c.Set(0, c.mul(c.D(0), c.add(s, rest)))
-}
-
-// mishSlope is t + x·sigmoid(x)·(1-t²), t = tanh(softplus(x)).
-func mishSlope(c *Call, x ID) ID {
-	t := c.op("Tanh", c.op("Softplus", x))
-	rest := c.mul(c.mul(x, c.op("Sigmoid", x)), c.sub(c.scalar(t, 1), c.mul(t, t)))
-	return c.add(t, rest)
-}
-
-// geluSlope is that of x·Φ(x), or of its approximation by tanh.
-func geluSlope(c *Call, x ID, tanh bool) ID {
-	if !tanh {
-		cdf := c.times(c.plus(c.op("Erf", c.times(x, 1/math.Sqrt2)), 1), 0.5)
-		pdf := c.times(c.op("Exp", c.times(c.mul(x, x), -0.5)), 1/math.Sqrt(2*math.Pi))
-		return c.add(cdf, c.mul(x, pdf))
-	}
-	k := math.Sqrt(2 / math.Pi)
-	square := c.mul(x, x)
-	t := c.op("Tanh", c.mul(c.times(x, k), c.plus(c.times(square, 0.044715), 1)))
-	inner := c.times(c.plus(c.times(square, 3*0.044715), 1), k)
-	rest := c.mul(c.mul(x, c.sub(c.scalar(t, 1), c.mul(t, t))), inner)
-	return c.times(c.add(c.plus(t, 1), rest), 0.5)
-}
-
-// reluGrad lets through where the result is not 0. A bool takes a quarter of the
-// bytes that a factor would, while both are there.
-func reluGrad(c *Call) {
-	if c.leaner(leanMask) {
-		c.Set(0, c.passed(c.Y(0)))
-		return
-	}
-	c.Set(0, c.mul(c.D(0), c.op("Sign", c.Y(0))))
-}
-
-// passed is d where the result y of a Relu is not 0.
-func (c *Call) passed(y ID) ID {
-	return c.where(c.positive(y), c.D(0), c.scalar(c.D(0), 0))
-}
-
-// clipGrad lets through what lies within the bounds, both ends included; but for
-// Relu6 neither, as PyTorch, so that the result tells, which is often kept anyway.
-// Of the input one bool is enough.
-func clipGrad(c *Call) {
-	x, d, low, high := c.X(0), c.D(0), c.X(1), c.X(2)
-	zero := c.scalar(d, 0)
-	switch {
-	case !c.leaner(leanMask):
-		if c.given(low) {
-			d = c.where(c.op("Less", x, low), zero, d)
-		}
-		if c.given(high) {
-			d = c.where(c.op("Greater", x, high), zero, d)
-		}
-	case c.is(low, 0) && c.is(high, 6):
-		y := c.Y(0)
-		d = c.where(c.op("And", c.positive(y), c.op("Less", y, high)), d, zero)
-	case c.given(low) && c.given(high):
-		d = c.where(c.op("Or", c.op("Less", x, low), c.op("Greater", x, high)), zero, d)
-	case c.given(low):
-		d = c.where(c.op("Less", x, low), zero, d)
-	case c.given(high):
-		d = c.where(c.op("Greater", x, high), zero, d)
-	}
-	c.Set(0, d)
-}
-
-// is reports whether an input is known to be that number.
-func (c *Call) is(t ID, v float64) bool {
-	if !c.given(t) {
-		return false
-	}
-	list, ok := c.values[t].Floats()
-	return ok && len(list) == 1 && list[0] == v
-}
-
-// dropoutGrad needs the mask; in inference mode Dropout is the identity.
-func dropoutGrad(c *Call) {
-	training, known := c.ints(c.X(2))
-	switch {
-	case !c.given(c.X(2)) || known && training[0] == 0:
+// extremeGrad shares the gradient out equally among equal extremes.
+func extremeGrad(c *Call) {
+	if len(c.Node.Inputs) == 1 {
 		c.Set(0, c.D(0))
 		return
-	case !known:
-		c.Failf("input 2 (training_mode) is not known before the data are there: expected a constant")
-		return
 	}
-	ratio := 0.5
-	if c.given(c.X(1)) {
-		v, ok := c.values[c.X(1)].Floats()
-		if !ok {
-			c.Failf("input 1 (ratio) is not known before the data are there: expected a constant")
-			return
+	var masks []ID
+	count := ID(graph.None)
+	for _, x := range c.Node.Inputs {
+		m := c.castLike(c.op("Equal", x, c.Y(0)), c.D(0))
+		masks = append(masks, m)
+		if count == graph.None {
+			count = m
+		} else {
+			count = c.add(count, m)
 		}
-		ratio = v[0]
 	}
-	if ratio >= 1 {
-		c.Set(0, c.times(c.D(0), 0))
-		return
+	share := c.div(c.D(0), count)
+	for i, m := range masks {
+		if c.Needs(i) {
+			c.setUnbroadcast(i, c.mul(share, m))
+		}
 	}
-	mask := c.Y(1)
-	if seed := c.Node.Attr("seed"); seed != nil && c.leaner(leanDropout) {
-		mask = c.drawnAgain(seed.Int)
-	}
-	c.Set(0, c.where(mask, c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))
-}
-
-// drawnAgain is the mask of a Dropout with a seed, made again by another one with
-// that seed on the gradient, which has the shape of the input. ONNX Runtime's
-// optimizer takes a Dropout away, in training mode too, if nothing reads its
-// mask: the ratio of the second is made to depend on one element of the first's,
-// whatever that is.
-func (c *Call) drawnAgain(seed int64) ID {
-	one := c.op("Gather", c.reshape(c.Y(1), []int64{elements(c.shape(c.D(0)))}), c.index(0))
-	r := c.X(1)
-	if !c.given(r) {
-		r = c.number(0.5)
-	}
-	return c.emit("Dropout", attrs{"seed": seed}, 2, c.D(0), c.where(one, r, r), c.X(2))[1]
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// lossRules compare predictions with labels.
 var lossRules = []Rule{
 	{Op: "SoftmaxCrossEntropyLoss", Inputs: []int{0}, Grad: softmaxCrossEntropyGrad},
 	{Op: "NegativeLogLikelihoodLoss", Inputs: []int{0}, Grad: negativeLogLikelihoodGrad},

@@ -6,6 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// matmulRules are the operators of linear algebra.
 var matmulRules = []Rule{
 	{Op: "MatMul", Grad: matmulGrad},
 	{Op: "Gemm", Grad: gemmGrad},

@@ -2,9 +2,13 @@ package autodiff
 
 import "github.com/onnxmem/onnxmem/graph"
 
+// padRules fill the border of a tensor, crop it, or keep a triangle of it.
 var padRules = []Rule{
 	{Op: "Pad", Inputs: []int{0, 2}, Grad: padGrad},
 	{Op: "CenterCropPad", Inputs: []int{0}, Grad: centerCropPadGrad},
+	{Op: "Trilu", Inputs: []int{0}, Grad: func(c *Call) {
+		c.Set(0, c.with("Trilu", attrs{"upper": c.Int("upper", 1)}, c.D(0), c.X(1)))
+	}},
 }
 
 // padGrad takes the padding off again: with a constant by a Pad of the opposite

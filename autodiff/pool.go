@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// poolRules reduce windows of an image.
 var poolRules = []Rule{
 	{Op: "MaxPool", Grad: maxPoolGrad},
 	{Op: "AveragePool", Grad: averagePoolGrad},

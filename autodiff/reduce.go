@@ -4,8 +4,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Reductions. The gradient and the result are given the reduced axes back, with
-// length 1, and broadcast.
+// reduceRules reduce axes to length 1. The gradient and the result are given the
+// reduced axes back, with length 1, and broadcast.
 var reduceRules = []Rule{
 	{Op: "ReduceSum", Inputs: []int{0}, Grad: reduceGrad(func(_ *Call, r reduced) ID { return r.d })},
 	{Op: "ReduceMean", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.times(r.d, 1/float64(r.count)) })},

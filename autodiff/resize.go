@@ -2,6 +2,7 @@ package autodiff
 
 import "math"
 
+// resizeRules resample an image.
 var resizeRules = []Rule{
 	{Op: "Resize", Inputs: []int{0}, Grad: resizeGrad},
 }

@@ -201,3 +201,17 @@ func (c *Call) Lengths(i int) []int64 {
 	}
 	return list
 }
+
+// none stands in the rule of an operator that no gradient flows through: its
+// result is constant between jumps, or does not depend on its inputs' elements.
+var none = []int{}
+
+// given reports whether an optional input is there.
+func (c *Call) given(t ID) bool { return t != graph.None }
+
+// setUnbroadcast sets the gradient of input i to d, summed to its shape.
+func (c *Call) setUnbroadcast(i int, d ID) {
+	if c.Needs(i) {
+		c.Set(i, c.unbroadcast(d, c.X(i)))
+	}
+}

@@ -1,5 +1,6 @@
 package autodiff
 
+// softmaxRules turn the elements along an axis into weights.
 var softmaxRules = []Rule{
 	{Op: "Softmax", Grad: func(c *Call) {
 		t := c.mul(c.D(0), c.Y(0))
@@ -10,4 +11,5 @@ var softmaxRules = []Rule{
 		over := []int64{int64(c.Axis("axis", -1, 0))}
 		c.Set(0, c.sub(c.D(0), c.mul(c.op("Exp", c.Y(0)), c.sum(c.D(0), over, true))))
 	}},
+	{Op: "Hardmax", Inputs: none},
 }

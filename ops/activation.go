@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// activations is the elementwise functions of neural networks. None is folded:
-// no shape is made of them but through Relu.
+// activations are the activation functions of neural networks. Those that occur
+// in computations of shapes are folded.
 var activations = family{"", []Op{
 	{Name: "Relu", Infer: unary, Fold: foldUnary(reluInt, reluReal), Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "LeakyRelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
@@ -29,14 +29,6 @@ var activations = family{"", []Op{
 	{Name: "SwiGLU", Infer: inferSwiGLU, Inplace: overFirstOrEqual, FLOPs: onePerElement},
 	{Name: "Clip", Infer: inferClip, Fold: foldClip, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Dropout", Infer: inferDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement},
-}}
-
-// contribActivations is those of ONNX Runtime.
-var contribActivations = family{"com.microsoft", []Op{
-	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "QuickGelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement},
 }}
 
 func checkGelu(c *Call) error {
@@ -114,28 +106,6 @@ func inferSwiGLU(c *Call) error {
 	}
 	c.Set(0, a.Elem, shape)
 	return nil
-}
-
-// inferBiased: the output is like input 0; input 1 holds one bias for each
-// length of its last axis and may be left out when least is 1.
-func inferBiased(least int) func(c *Call) error {
-	return func(c *Call) error {
-		if err := c.takes(least, 2); err != nil {
-			return err
-		}
-		if err := c.sameElem(0, 1); err != nil {
-			return err
-		}
-		x, bias := c.In[0], c.Arg(1)
-		c.setLike(0, 0, x.Elem)
-		if !x.Ranked || !bias.Present || !bias.Ranked {
-			return nil
-		}
-		if len(bias.Shape) != 1 || len(x.Shape) == 0 || !SameDim(bias.Shape[0], x.Shape[len(x.Shape)-1]) {
-			return c.BadInput(1, "one bias for each place on the last axis of input 0 %s", graph.ShapeString(x.Shape))
-		}
-		return nil
-	}
 }
 
 // inferClip: before opset 11 the limits are attributes.

@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// attentions is the attention operators of the standard domain.
+// attentions are the attention operators of ai.onnx.
 var attentions = family{"", []Op{
 	{Name: "Attention", Infer: attention, FLOPs: attentionFLOPs, Check: checkAttention},
 	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(1, 2, 3), Inplace: overFirst, FLOPs: perElement(3), Check: checkRotaryEmbedding},

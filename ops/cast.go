@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// casts is the operators that change the element type alone, or nothing.
+// casts change the element type, or nothing.
 var casts = family{"", []Op{
 	{Name: "Identity", Infer: inferIdentity, Fold: foldSame, Views: viewOfFirst},
 	{Name: "Cast", Infer: inferCast, Fold: foldCast, Views: viewOfSameElem, Inplace: overSameWidth},

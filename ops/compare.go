@@ -4,7 +4,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// comparisons is the operators of truth values and bits, and Where.
+// comparisons compare, combine truth values and bits, and choose between two
+// inputs.
 var comparisons = family{"", []Op{
 	{Name: "Equal", Infer: inferCompare, Fold: foldCompare(equalRanges[int64], equalRanges[float64]), Inplace: overAny},
 	{Name: "Less", Infer: inferCompare, Fold: foldCompare(lessRanges[int64], lessRanges[float64]), Inplace: overAny},

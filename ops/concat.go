@@ -1,8 +1,12 @@
 package ops
 
-import (
-	"github.com/onnxmem/onnxmem/graph"
-)
+import "github.com/onnxmem/onnxmem/graph"
+
+// joining join tensors along an axis, or split one into parts.
+var joining = family{"", []Op{
+	{Name: "Split", Infer: inferSplit, Fold: foldSplit, Views: viewSplit},
+	{Name: "Concat", Infer: inferConcat, Fold: foldConcat, Views: viewConcat},
+}}
 
 // inferSplit: the lengths are an attribute before opset 13, then an input;
 // without them the parts are equal, from opset 18 on with a shorter last one.

@@ -57,6 +57,10 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "RelativePositionBias", Infer: relativePositionBias},
 	{Name: "GatedRelativePositionBias", Infer: gatedRelativePositionBias},
 	{Name: "DynamicQuantizeLSTM", Infer: dynamicQuantizeLSTM},
+	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "QuickGelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement},
 }}
 
 // overAddend: a convolution over the tensor that is added to it.
@@ -434,4 +438,26 @@ func causalConvLayouts(c *Call) error {
 	}
 	c.Set(1, elem, state)
 	return nil
+}
+
+// inferBiased: the output is like input 0; input 1 holds one bias for each
+// length of its last axis and may be left out when least is 1.
+func inferBiased(least int) func(c *Call) error {
+	return func(c *Call) error {
+		if err := c.takes(least, 2); err != nil {
+			return err
+		}
+		if err := c.sameElem(0, 1); err != nil {
+			return err
+		}
+		x, bias := c.In[0], c.Arg(1)
+		c.setLike(0, 0, x.Elem)
+		if !x.Ranked || !bias.Present || !bias.Ranked {
+			return nil
+		}
+		if len(bias.Shape) != 1 || len(x.Shape) == 0 || !SameDim(bias.Shape[0], x.Shape[len(x.Shape)-1]) {
+			return c.BadInput(1, "one bias for each place on the last axis of input 0 %s", graph.ShapeString(x.Shape))
+		}
+		return nil
+	}
 }

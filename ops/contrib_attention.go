@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// contribAttentions is ONNX Runtime's attention operators.
+// contribAttentions are ONNX Runtime's attention operators.
 var contribAttentions = family{"com.microsoft", []Op{
 	{Name: "Attention", Infer: projectedAttention(0, 4), FLOPs: projectedFLOPs},
 	{Name: "QAttention", Infer: projectedAttention(2, 8), FLOPs: projectedFLOPs},

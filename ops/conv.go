@@ -1,14 +1,10 @@
 package ops
 
-import (
-	"github.com/onnxmem/onnxmem/graph"
-)
+import "github.com/onnxmem/onnxmem/graph"
 
-// convolution is the operators that slide a kernel of weights over an image.
+// convolution slide a kernel of weights over an image.
 var convolution = family{"", []Op{
 	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), FLOPs: convFLOPs(1)},
-	{Name: "ConvInteger", Infer: convInteger, FLOPs: convFLOPs(1), Check: checkConvInteger},
-	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
 	{Name: "ConvTranspose", Infer: convTranspose, FLOPs: convTransposeFLOPs},
 	{Name: "DeformConv", Infer: deformConv, FLOPs: convFLOPs(1)},
 	{Name: "Col2Im", Infer: col2Im},
@@ -54,23 +50,6 @@ func convAs(x, w, bias int, l imageLayout) func(c *Call) error {
 		}
 		return convShape(c, c.In[x].Elem, x, w, bias, l)
 	}
-}
-
-// convInteger covers ConvInteger: the sums are int32.
-func convInteger(c *Call) error {
-	if err := c.Tensors(2); err != nil {
-		return err
-	}
-	return convShape(c, graph.Int32, 0, 1, -1, channelsFirst)
-}
-
-// qlinearConv has the element type of the output's zero point.
-func qlinearConv(c *Call) error {
-	if err := c.Tensors(8); err != nil {
-		return err
-	}
-	l := imageLayout(c.Node.Domain != "" && c.Int("channels_last", 0) != 0)
-	return convShape(c, c.In[7].Elem, 0, 3, 8, l)
 }
 
 // convShape sets output 0: image x [N C D1…], weights w [M C/group K1…], bias

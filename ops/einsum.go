@@ -7,6 +7,11 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// summation multiply and sum any tensors by an equation.
+var summation = family{"", []Op{
+	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum},
+}}
+
 // einsum is an equation with the lengths of its letters.
 type einsum struct {
 	letters  map[byte]graph.Dim

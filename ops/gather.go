@@ -6,22 +6,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// indexing is the operators that read or write elements at given places, and
-// those that pick elements by what they are.
+// indexing read elements whose places an input gives.
 var indexing = family{"", []Op{
 	{Name: "Gather", Infer: inferGather, Fold: foldGather},
 	{Name: "GatherElements", Infer: inferGatherElements, Fold: foldGatherElements},
 	{Name: "GatherND", Infer: inferGatherND, Fold: foldGatherND},
-	{Name: "Scatter", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst},
-	{Name: "ScatterElements", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
-	{Name: "ScatterND", Infer: inferScatterND, Fold: foldScatterND, Inplace: overFirst, Check: checkReduction},
-	{Name: "TensorScatter", Infer: inferTensorScatter, Inplace: overFirst, Check: checkTensorScatter},
 	{Name: "ReverseSequence", Infer: inferReverseSequence},
-	{Name: "OneHot", Infer: inferOneHot},
-	{Name: "Compress", Infer: inferCompress, Fold: foldCompress},
-	{Name: "NonZero", Infer: inferNonZero, Fold: foldNonZero},
-	{Name: "Unique", Infer: inferUnique},
-	{Name: "TopK", Infer: inferTopK, Fold: foldTopK},
 }}
 
 // indexed checks data and indices, the first two inputs of the Gather and

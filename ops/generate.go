@@ -1,11 +1,9 @@
 package ops
 
-import (
-	"github.com/onnxmem/onnxmem/graph"
-)
+import "github.com/onnxmem/onnxmem/graph"
 
-// generators is the operators that make a tensor from attributes, lengths or
-// the shape of another tensor.
+// generators make a tensor from attributes, lengths or the shape of another
+// tensor.
 var generators = family{"", []Op{
 	{Name: "Constant", Infer: inferConstant, Fold: foldConstant},
 	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Fold: foldConstantOfShape},
@@ -13,10 +11,6 @@ var generators = family{"", []Op{
 	{Name: "EyeLike", Infer: inferEyeLike},
 	{Name: "Shape", Infer: inferShape, Fold: foldShape},
 	{Name: "Size", Infer: inferSize, Fold: foldSize},
-	{Name: "HannWindow", Infer: inferWindow},
-	{Name: "HammingWindow", Infer: inferWindow},
-	{Name: "BlackmanWindow", Infer: inferWindow},
-	{Name: "MelWeightMatrix", Infer: inferMelWeightMatrix},
 }}
 
 // constantForms is the attributes that a Constant can state its value in.
@@ -256,47 +250,4 @@ func (c *Call) lengthArg(i int, what string) (graph.Dim, error) {
 		return 0, c.Errf("input %d%s, the %s, is %d, expected at least 0", i, c.inputName(i), what, s.I)
 	}
 	return s.Dim(), nil
-}
-
-// inferWindow covers HannWindow, HammingWindow and BlackmanWindow.
-func inferWindow(c *Call) error {
-	if err := c.takes(1, 1); err != nil {
-		return err
-	}
-	elem, err := c.elemAttr("output_datatype", graph.Float32)
-	if err != nil {
-		return err
-	}
-	n, err := c.lengthArg(0, "length")
-	if err != nil {
-		return err
-	}
-	c.Set(0, elem, []graph.Dim{n})
-	return nil
-}
-
-// inferMelWeightMatrix: [dft_length/2 + 1, num_mel_bins].
-func inferMelWeightMatrix(c *Call) error {
-	if err := c.takes(5, 5); err != nil {
-		return err
-	}
-	elem, err := c.elemAttr("output_datatype", graph.Float32)
-	if err != nil {
-		return err
-	}
-	bins, err := c.lengthArg(0, "number of bins")
-	if err != nil {
-		return err
-	}
-	length, err := c.lengthArg(1, "length of the transform")
-	if err != nil {
-		return err
-	}
-	for i := 2; i < 5; i++ {
-		if err := c.wantOne(i, "frequency"); err != nil {
-			return err
-		}
-	}
-	c.Set(0, elem, []graph.Dim{Mono(length, func(n int64) int64 { return n/2 + 1 }), bins})
-	return nil
 }

@@ -6,42 +6,11 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// inferCenterCropPad: the axes named, by default all, get the lengths that
-// input 1 holds (opset 18 on).
-func inferCenterCropPad(c *Call) error {
-	if err := c.Tensors(2); err != nil {
-		return err
-	}
-	in := c.In[0]
-	to, err := c.list("", 1)
-	if err != nil {
-		return err
-	}
-	if !in.Ranked {
-		c.SetUnranked(0, in.Elem)
-		return nil
-	}
-	axes, err := statedAxes(c, len(in.Shape))
-	if err != nil {
-		return err
-	}
-	if to.counted && len(to.elems) != len(axes) {
-		return c.Errf("shape has %d elements, expected %d: one for each axis", len(to.elems), len(axes))
-	}
-	shape := append([]graph.Dim{}, in.Shape...)
-	for i, k := range axes {
-		shape[k] = graph.Unknown
-		if !to.counted {
-			continue
-		}
-		if e := to.elems[i]; e.State == Known && e.I < 0 {
-			return c.Errf("length of axis %d is %d, expected 0 or more", k, e.I)
-		}
-		shape[k] = to.elems[i].Dim()
-	}
-	c.Set(0, in.Elem, shape)
-	return nil
-}
+// grids sample an image at places that an input gives.
+var grids = family{"", []Op{
+	{Name: "GridSample", Infer: inferGridSample, Check: checkGridSample},
+	{Name: "AffineGrid", Infer: inferAffineGrid},
+}}
 
 // inferGridSample: batch and channels of the image, places of the grid.
 func inferGridSample(c *Call) error {

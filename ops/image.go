@@ -4,8 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// images is the operators around pictures and boxes whose output depends on
-// what is in them.
+// images decode images and select boxes in them.
 var images = family{"", []Op{
 	{Name: "ImageDecoder", Infer: imageDecoder},
 	{Name: "NonMaxSuppression", Infer: nonMaxSuppression},

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// rearrange is the operators that move elements without looking at them.
+// rearrange give the same elements another shape or order.
 var rearrange = family{"", []Op{
 	{Name: "Reshape", Infer: inferReshape, Fold: foldReshaped, Views: firstView},
 	{Name: "Flatten", Infer: inferFlatten, Fold: foldReshaped, Views: firstView},
@@ -15,12 +15,6 @@ var rearrange = family{"", []Op{
 	{Name: "Transpose", Infer: inferTranspose, Fold: foldTranspose, Views: viewTranspose},
 	{Name: "DepthToSpace", Infer: inferDepthToSpace, Views: viewBlocks},
 	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Views: viewBlocks},
-	{Name: "Slice", Infer: inferSlice, Fold: foldSlice, Views: viewSlice},
-	{Name: "Split", Infer: inferSplit, Fold: foldSplit, Views: viewSplit},
-	{Name: "Concat", Infer: inferConcat, Fold: foldConcat, Views: viewConcat},
-	{Name: "Expand", Infer: inferExpand, Fold: foldExpand, Views: viewIfSameSize},
-	{Name: "Tile", Infer: inferTile, Fold: foldTile, Views: viewIfSameSize},
-	{Name: "Pad", Infer: inferPad, Views: viewPad, Check: checkPad},
 }}
 
 // foldReshaped: output 0 holds the elements of input 0 in the same order.

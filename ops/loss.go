@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// losses is the operators that compare predictions with labels.
+// losses compare predictions with labels.
 var losses = family{"", []Op{
 	{Name: "NegativeLogLikelihoodLoss", Infer: classLoss, FLOPs: perElement(1)},
 	{Name: "SoftmaxCrossEntropyLoss", Infer: classLoss, FLOPs: perElement(5)},

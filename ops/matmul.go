@@ -6,13 +6,10 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// products is the operators of linear algebra.
+// products are the operators of linear algebra.
 var products = family{"", []Op{
 	{Name: "MatMul", Infer: inferMatMul, FLOPs: flopsMatMul(1)},
-	{Name: "MatMulInteger", Infer: inferMatMulInteger, FLOPs: flopsMatMul(1), Check: checkMatMulInteger},
-	{Name: "QLinearMatMul", Infer: inferQLinearMatMul, FLOPs: flopsMatMul(3), Check: checkQLinearMatMul},
 	{Name: "Gemm", Infer: inferGemm, FLOPs: flopsGemm},
-	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum},
 	{Name: "Det", Infer: inferDet},
 }}
 
@@ -24,22 +21,6 @@ func inferMatMul(c *Call) error {
 		return err
 	}
 	return matMul(c, 0, 1, c.In[0].Elem)
-}
-
-func inferMatMulInteger(c *Call) error {
-	if err := c.Tensors(2); err != nil {
-		return err
-	}
-	return matMul(c, 0, 1, graph.Int32)
-}
-
-// inferQLinearMatMul: inputs 0 to 2 are a with scale and zero point, 3 to 5 b,
-// 6 and 7 those of the output, which has the last one's element type.
-func inferQLinearMatMul(c *Call) error {
-	if err := c.Tensors(8); err != nil {
-		return err
-	}
-	return matMul(c, 0, 3, c.In[7].Elem)
 }
 
 // matMul sets output 0 to numpy's matmul of inputs a and b: a vector stands

@@ -1,8 +1,6 @@
 package ops
 
-import (
-	"github.com/onnxmem/onnxmem/graph"
-)
+import "github.com/onnxmem/onnxmem/graph"
 
 // normalization is the operators that shift and scale an input by its own
 // statistics. All but LRN, which reads the channels around an element, may
@@ -16,6 +14,7 @@ var normalization = family{"", []Op{
 	{Name: "GroupNormalization", Infer: groupNorm, Inplace: overFirst, FLOPs: perElement(6)},
 	{Name: "MeanVarianceNormalization", Infer: meanVarianceNorm, Inplace: overFirst, FLOPs: perElement(5)},
 	{Name: "LRN", Infer: lrn},
+	{Name: "LpNormalization", Infer: inferLpNormalization, Inplace: overFirst, FLOPs: perElement(3)},
 }}
 
 // batchNorm covers BatchNormalization in all versions: 1 to 13 have up to five
@@ -220,4 +219,15 @@ func lrn(c *Call) error {
 	}
 	c.SetType(0, c.In[0].Type)
 	return nil
+}
+
+// inferLpNormalization: the output is like the input.
+func inferLpNormalization(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	if p := c.Int("p", 2); p != 1 && p != 2 {
+		return c.Errf("p is %d, expected 1 or 2", p)
+	}
+	return alongAxis(c, c.Int("axis", -1), 0)
 }

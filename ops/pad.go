@@ -1,154 +1,13 @@
 package ops
 
-import (
-	"github.com/onnxmem/onnxmem/graph"
-)
+import "github.com/onnxmem/onnxmem/graph"
 
-// inferExpand broadcasts input 0 with the shape that input 1 holds.
-func inferExpand(c *Call) error {
-	if err := c.Tensors(2); err != nil {
-		return err
-	}
-	in := c.In[0]
-	to, err := c.list("", 1)
-	if err != nil {
-		return err
-	}
-	shape := make([]graph.Dim, len(to.elems))
-	for i, e := range to.elems {
-		if e.State == Known && e.I < 0 {
-			return c.Errf("shape has %d for axis %d, expected a length", e.I, i)
-		}
-		shape[i] = e.Dim()
-	}
-	if !in.Ranked || !to.counted {
-		c.SetUnranked(0, in.Elem)
-		return nil
-	}
-	wide, axis, ok := Broadcast(in.Shape, shape)
-	if !ok {
-		return c.BadInput(0, "one that broadcasts to %s (axis %d from the right)", graph.ShapeString(shape), axis)
-	}
-	c.Set(0, in.Elem, wide)
-	return nil
-}
-
-func foldExpand(c *Call) {
-	v := c.Arg(0).Value
-	shape, ok := c.outShape(0)
-	if v == nil || !ok || len(v.Shape) > len(shape) {
-		return
-	}
-	from := make([]int64, len(v.Shape))
-	c.fill(0, func(at []int64) Scalar {
-		for k, n := range v.Shape {
-			if from[k] = at[len(at)-len(from)+k]; n == 1 {
-				from[k] = 0
-			}
-		}
-		return v.at(from)
-	})
-}
-
-// inferTile repeats the input along every axis; in opset 1 along the one that
-// input 2 names.
-func inferTile(c *Call) error {
-	if err := c.Tensors(2); err != nil {
-		return err
-	}
-	in := c.In[0]
-	if c.before(6) {
-		return inferTileOne(c)
-	}
-	repeats, err := c.list("", 1)
-	if err != nil {
-		return err
-	}
-	if in.Ranked && repeats.counted && len(repeats.elems) != len(in.Shape) {
-		return c.Errf("repeats has %d elements, expected %d to match input 0 %s", len(repeats.elems), len(in.Shape), graph.ShapeString(in.Shape))
-	}
-	switch {
-	case !in.Ranked && !repeats.counted:
-		c.SetUnranked(0, in.Elem)
-		return nil
-	case !in.Ranked:
-		c.Set(0, in.Elem, unknowns(len(repeats.elems)))
-		return nil
-	case !repeats.counted:
-		c.Set(0, in.Elem, unknowns(len(in.Shape)))
-		return nil
-	}
-	shape := make([]graph.Dim, len(in.Shape))
-	for k, e := range repeats.elems {
-		if shape[k], err = tiled(c, in.Shape[k], e, k); err != nil {
-			return err
-		}
-	}
-	c.Set(0, in.Elem, shape)
-	return nil
-}
-
-// inferTileOne is opset 1: input 1 is how often, input 2 along which axis.
-func inferTileOne(c *Call) error {
-	if err := c.Need(3); err != nil {
-		return err
-	}
-	in := c.In[0]
-	times, err := c.scalar(1)
-	if err != nil {
-		return err
-	}
-	axis, err := c.scalar(2)
-	if err != nil {
-		return err
-	}
-	if !in.Ranked {
-		c.SetUnranked(0, in.Elem)
-		return nil
-	}
-	if axis.State != Known {
-		c.Set(0, in.Elem, unknowns(len(in.Shape)))
-		return nil
-	}
-	k, err := c.Axis("axis", axis.I, len(in.Shape))
-	if err != nil {
-		return err
-	}
-	d, err := tiled(c, in.Shape[k], times, k)
-	if err != nil {
-		return err
-	}
-	c.Set(0, in.Elem, with(in.Shape, k, d))
-	return nil
-}
-
-// tiled is an axis of length d laid end to end with itself.
-func tiled(c *Call, d graph.Dim, repeats Scalar, axis int) (graph.Dim, error) {
-	if repeats.State == Known && repeats.I < 0 {
-		return 0, c.Errf("axis %d is repeated %d times, expected 0 or more", axis, repeats.I)
-	}
-	return c.times(d, repeats.Dim())
-}
-
-func foldTile(c *Call) {
-	v := c.Arg(0).Value
-	if v == nil {
-		return
-	}
-	from := make([]int64, len(v.Shape))
-	c.fill(0, func(at []int64) Scalar {
-		if len(at) != len(from) {
-			return hiddenScalar
-		}
-		for k, n := range v.Shape {
-			if n == 0 {
-				return hiddenScalar
-			}
-			from[k] = at[k] % n
-		}
-		return v.at(from)
-	})
-}
+// pads fill the border of a tensor, crop it, or keep a triangle of it.
+var pads = family{"", []Op{
+	{Name: "Pad", Infer: inferPad, Views: viewPad, Check: checkPad},
+	{Name: "CenterCropPad", Infer: inferCenterCropPad, Views: viewIfSameShape},
+	{Name: "Trilu", Infer: inferTrilu, Inplace: overFirst},
+}}
 
 // padding is what Pad adds to one axis; below 0 it takes away.
 type padding struct{ begin, end Scalar }
@@ -294,4 +153,58 @@ func viewPad(c *Call) []graph.Alias {
 		}
 	}
 	return firstView(c)
+}
+
+// inferCenterCropPad: the axes named, by default all, get the lengths that
+// input 1 holds (opset 18 on).
+func inferCenterCropPad(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	in := c.In[0]
+	to, err := c.list("", 1)
+	if err != nil {
+		return err
+	}
+	if !in.Ranked {
+		c.SetUnranked(0, in.Elem)
+		return nil
+	}
+	axes, err := statedAxes(c, len(in.Shape))
+	if err != nil {
+		return err
+	}
+	if to.counted && len(to.elems) != len(axes) {
+		return c.Errf("shape has %d elements, expected %d: one for each axis", len(to.elems), len(axes))
+	}
+	shape := append([]graph.Dim{}, in.Shape...)
+	for i, k := range axes {
+		shape[k] = graph.Unknown
+		if !to.counted {
+			continue
+		}
+		if e := to.elems[i]; e.State == Known && e.I < 0 {
+			return c.Errf("length of axis %d is %d, expected 0 or more", k, e.I)
+		}
+		shape[k] = to.elems[i].Dim()
+	}
+	c.Set(0, in.Elem, shape)
+	return nil
+}
+
+// inferTrilu: the output is like the input.
+func inferTrilu(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	if err := c.MinRank(0, 2); err != nil {
+		return err
+	}
+	if c.Has(1) {
+		if _, err := c.scalar(1); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, c.In[0].Type)
+	return nil
 }

@@ -1,12 +1,8 @@
 package ops
 
-import (
-	"slices"
+import "github.com/onnxmem/onnxmem/graph"
 
-	"github.com/onnxmem/onnxmem/graph"
-)
-
-// pooling is the operators that reduce windows or regions of an image.
+// pooling reduce windows of an image.
 var pooling = family{"", []Op{
 	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool},
 	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
@@ -15,8 +11,6 @@ var pooling = family{"", []Op{
 	{Name: "GlobalAveragePool", Infer: globalPool, FLOPs: perElement(1)},
 	{Name: "GlobalLpPool", Infer: globalPool, FLOPs: perElement(2), Check: checkPower},
 	{Name: "MaxUnpool", Infer: maxUnpool},
-	{Name: "RoiAlign", Infer: roiAlign, Check: checkRoiAlign},
-	{Name: "MaxRoiPool", Infer: maxRoiPool},
 }}
 
 // poolAs gives the Infer of a pooling operator in any version: dilations and
@@ -191,74 +185,5 @@ func maxUnpool(c *Call) error {
 		shape = append(shape, Mono(wide, func(n int64) int64 { return clampAdd(n, least) }))
 	}
 	c.Set(0, a.Elem, shape)
-	return nil
-}
-
-// roiAlign covers RoiAlign: image [N C H W], regions [R 4], their images [R].
-func roiAlign(c *Call) error {
-	if err := c.Tensors(3); err != nil {
-		return err
-	}
-	height, err := c.Positive("output_height", 1)
-	if err != nil {
-		return err
-	}
-	width, err := c.Positive("output_width", 1)
-	if err != nil {
-		return err
-	}
-	if err := c.WantRank(0, 4); err != nil {
-		return err
-	}
-	regions := TakeDim(c.DimOf(1, 0), c.DimOf(2, 0))
-	if err := c.WantShape(1, "a box per region", regions, 4); err != nil {
-		return err
-	}
-	if err := c.WantShape(2, "an image per region", regions); err != nil {
-		return err
-	}
-	c.Set(0, c.In[0].Elem, []graph.Dim{regions, c.DimOf(0, 1), graph.Dim(height), graph.Dim(width)})
-	return nil
-}
-
-// mostSamples bounds sampling_ratio: each bin is the mean of its square.
-const mostSamples = 1 << 10
-
-// checkRoiAlign: bins are sampled so often as is asked for.
-func checkRoiAlign(c *Call) error {
-	if _, err := c.OneOf("mode", "avg", "avg", "max"); err != nil {
-		return err
-	}
-	if _, err := c.OneOf("coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel"); err != nil {
-		return err
-	}
-	if n := c.Int("sampling_ratio", 0); n > mostSamples {
-		return c.Errf("sampling_ratio is %d, expected at most %d", n, mostSamples)
-	}
-	if slices.Contains(c.In[0].Shape[2:], 0) {
-		return c.BadInput(0, "elements on both spatial axes")
-	}
-	return nil
-}
-
-// maxRoiPool covers MaxRoiPool: image [N C H W], regions [R 5].
-func maxRoiPool(c *Call) error {
-	if err := c.Tensors(2); err != nil {
-		return err
-	}
-	if len(c.Ints("pooled_shape")) == 0 {
-		return c.Errf("pooled_shape is missing: expected a height and a width")
-	}
-	pooled, err := c.perAxis("pooled_shape", 2, 1, 1)
-	if err != nil {
-		return err
-	}
-	if err := c.WantRank(0, 4); err != nil {
-		return err
-	}
-	if err := c.WantShape(1, "an image and a box per region", graph.Unknown, 5); err != nil {
-		return err
-	}
-	c.Set(0, c.In[0].Elem, []graph.Dim{c.DimOf(1, 0), c.DimOf(0, 1), graph.Dim(pooled[0]), graph.Dim(pooled[1])})
 	return nil
 }

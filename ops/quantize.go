@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// quantizers is the operators between reals and their quantized form.
+// quantizers convert between reals and their quantized form.
 var quantizers = family{"", []Op{
 	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
 	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement},
@@ -124,57 +124,6 @@ func checkScales(c *Call) error {
 	}
 	if !slices.EqualFunc(scale.Shape, want, SameDim) {
 		return c.BadInput(1, "one scale or %s, to match axis %d of input 0 %s", graph.ShapeString(want), axis, graph.ShapeString(x.Shape))
-	}
-	return nil
-}
-
-// checkMatMulInteger: the zero point of A, input 2, is one or one for each row;
-// that of B, input 3, one or one for each column.
-func checkMatMulInteger(c *Call) error {
-	if err := c.wantPerLine(2, 0, 2, "row"); err != nil {
-		return err
-	}
-	return c.wantPerLine(3, 1, 1, "column")
-}
-
-// checkQLinearMatMul: scales and zero points are those of checkMatMulInteger; the
-// output has one of each.
-func checkQLinearMatMul(c *Call) error {
-	for i := 1; i < 3; i++ {
-		if err := c.wantPerLine(i, 0, 2, "row"); err != nil {
-			return err
-		}
-		if err := c.wantPerLine(3+i, 3, 1, "column"); err != nil {
-			return err
-		}
-		if err := c.wantOne(5+i, "scale or zero point of the output"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkConvInteger: the image has one zero point, the weights one or one for each
-// output channel.
-func checkConvInteger(c *Call) error {
-	if err := c.wantOne(2, "zero point of the image"); err != nil {
-		return err
-	}
-	return c.wantOneOr(3, c.DimOf(1, 0), "output channel")
-}
-
-// checkQLinearConv: the same, with a scale beside each zero point; the output has
-// one of each.
-func checkQLinearConv(c *Call) error {
-	for _, i := range []int{1, 2, 6, 7} {
-		if err := c.wantOne(i, "scale or zero point"); err != nil {
-			return err
-		}
-	}
-	for i := 4; i < 6; i++ {
-		if err := c.wantOneOr(i, c.DimOf(3, 0), "output channel"); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// recurrence is the recurrent layers.
+// recurrence are the recurrent layers.
 var recurrence = family{"", []Op{
 	{Name: "RNN", Infer: recurrent(1, 2, 5), FLOPs: recurrentFLOPs},
 	{Name: "GRU", Infer: recurrent(3, 2, 5), FLOPs: recurrentFLOPs},

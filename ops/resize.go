@@ -6,13 +6,10 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// sampling is the operators that resample or cut images.
+// sampling resample an image.
 var sampling = family{"", []Op{
 	{Name: "Resize", Infer: inferResize, Views: viewResize, Check: checkResize},
 	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample, Check: checkResize},
-	{Name: "CenterCropPad", Infer: inferCenterCropPad, Views: viewIfSameShape},
-	{Name: "GridSample", Infer: inferGridSample, Check: checkGridSample},
-	{Name: "AffineGrid", Infer: inferAffineGrid},
 }}
 
 // resizing is what Resize and Upsample do to each axis.

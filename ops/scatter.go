@@ -7,6 +7,14 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// scattering replace elements whose places an input gives.
+var scattering = family{"", []Op{
+	{Name: "Scatter", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst},
+	{Name: "ScatterElements", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
+	{Name: "ScatterND", Infer: inferScatterND, Fold: foldScatterND, Inplace: overFirst, Check: checkReduction},
+	{Name: "TensorScatter", Infer: inferTensorScatter, Inplace: overFirst, Check: checkTensorScatter},
+}}
+
 // inferScatterElements: Scatter (opsets 9 and 10) and ScatterElements. The
 // output is the data with some elements replaced.
 func inferScatterElements(c *Call) error {

@@ -9,6 +9,17 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// selections select elements, or find their places, by value.
+var selections = family{"", []Op{
+	{Name: "OneHot", Infer: inferOneHot},
+	{Name: "Compress", Infer: inferCompress, Fold: foldCompress},
+	{Name: "NonZero", Infer: inferNonZero, Fold: foldNonZero},
+	{Name: "Unique", Infer: inferUnique},
+	{Name: "TopK", Infer: inferTopK, Fold: foldTopK},
+	{Name: "ArgMax", Infer: inferArg, Fold: foldArg(1), Check: checkArg},
+	{Name: "ArgMin", Infer: inferArg, Fold: foldArg(-1), Check: checkArg},
+}}
+
 // inferOneHot inserts an axis of length depth into the indices' shape.
 func inferOneHot(c *Call) error {
 	if err := c.Tensors(3); err != nil {
@@ -357,4 +368,78 @@ func foldTopK(c *Call) {
 			return v.at(from)
 		})
 	}
+}
+
+// inferArg gives int64 indices along one axis.
+func inferArg(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	in := c.In[0]
+	if !in.Ranked {
+		c.SetUnranked(0, graph.Int64)
+		return nil
+	}
+	reduced := make([]bool, len(in.Shape))
+	if len(in.Shape) > 0 {
+		axis, err := c.Axis("axis", c.Int("axis", 0), len(in.Shape))
+		if err != nil {
+			return err
+		}
+		reduced[axis] = true
+	}
+	c.Set(0, graph.Int64, reduceShape(in.Shape, reduced, c.Int("keepdims", 1) != 0))
+	return nil
+}
+
+// checkArg: the best of some elements has a place.
+func checkArg(c *Call) error {
+	if elements(c.In[0].Type) == 0 {
+		return c.BadInput(0, "elements on axis %d", c.Int("axis", 0))
+	}
+	return nil
+}
+
+// foldArg finds the largest (sign 1) or least (-1) of known elements.
+func foldArg(sign int) func(c *Call) {
+	return func(c *Call) {
+		v := c.Arg(0).Value
+		if v == nil || !allKnown(v.Elems) || len(v.Shape) == 0 || c.In[0].Elem == graph.Uint64 {
+			return
+		}
+		axis, err := c.Axis("axis", c.Int("axis", 0), len(v.Shape))
+		if err != nil {
+			return
+		}
+		last := c.Int("select_last_index", 0) != 0
+		keep := c.Int("keepdims", 1) != 0
+		from := make([]int64, len(v.Shape))
+		c.fill(0, func(at []int64) Scalar {
+			copy(from, at)
+			if !keep {
+				copy(from[axis+1:], at[axis:])
+			}
+			best, found := Scalar{}, hiddenScalar
+			for i := range v.Shape[axis] {
+				from[axis] = i
+				e := v.at(from)
+				order := sign * orderOf(e, best)
+				if found.State == Hidden || order > 0 || order == 0 && last {
+					best, found = e, Scalar{I: i}
+				}
+			}
+			return found
+		})
+	}
+}
+
+// orderOf compares two known elements of one type.
+func orderOf(a, b Scalar) int {
+	switch {
+	case a.I < b.I || a.F < b.F:
+		return -1
+	case a.I > b.I || a.F > b.F:
+		return 1
+	}
+	return 0
 }

@@ -1,13 +1,15 @@
 package ops
 
-import (
-	"github.com/onnxmem/onnxmem/graph"
-)
+import "github.com/onnxmem/onnxmem/graph"
 
-// signals is the discrete Fourier transforms.
+// signals are transforms of signals, and the weights of windows and filters.
 var signals = family{"", []Op{
 	{Name: "DFT", Infer: dft},
 	{Name: "STFT", Infer: stft},
+	{Name: "HannWindow", Infer: inferWindow},
+	{Name: "HammingWindow", Infer: inferWindow},
+	{Name: "BlackmanWindow", Infer: inferWindow},
+	{Name: "MelWeightMatrix", Infer: inferMelWeightMatrix},
 }}
 
 // dft covers DFT: the last axis holds real and imaginary parts. axis is an
@@ -129,4 +131,47 @@ func clampMul(a, b int64) int64 {
 		return p
 	}
 	return int64(^uint64(0) >> 1)
+}
+
+// inferWindow covers HannWindow, HammingWindow and BlackmanWindow.
+func inferWindow(c *Call) error {
+	if err := c.takes(1, 1); err != nil {
+		return err
+	}
+	elem, err := c.elemAttr("output_datatype", graph.Float32)
+	if err != nil {
+		return err
+	}
+	n, err := c.lengthArg(0, "length")
+	if err != nil {
+		return err
+	}
+	c.Set(0, elem, []graph.Dim{n})
+	return nil
+}
+
+// inferMelWeightMatrix: [dft_length/2 + 1, num_mel_bins].
+func inferMelWeightMatrix(c *Call) error {
+	if err := c.takes(5, 5); err != nil {
+		return err
+	}
+	elem, err := c.elemAttr("output_datatype", graph.Float32)
+	if err != nil {
+		return err
+	}
+	bins, err := c.lengthArg(0, "number of bins")
+	if err != nil {
+		return err
+	}
+	length, err := c.lengthArg(1, "length of the transform")
+	if err != nil {
+		return err
+	}
+	for i := 2; i < 5; i++ {
+		if err := c.wantOne(i, "frequency"); err != nil {
+			return err
+		}
+	}
+	c.Set(0, elem, []graph.Dim{Mono(length, func(n int64) int64 { return n/2 + 1 }), bins})
+	return nil
 }

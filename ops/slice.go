@@ -6,6 +6,11 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// slicing take a part of a tensor, possibly with steps.
+var slicing = family{"", []Op{
+	{Name: "Slice", Infer: inferSlice, Fold: foldSlice, Views: viewSlice},
+}}
+
 // cut is what Slice takes of one axis, as the model states it.
 type cut struct{ start, end, step Scalar }
 

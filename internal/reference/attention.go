@@ -6,6 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// attentionOperators are the attention operators of ai.onnx.
 var attentionOperators = []operator{
 	{"Attention", attention},
 	{"RotaryEmbedding", func(c *call) []*Tensor {

@@ -6,10 +6,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// castOperators change the element type, or nothing.
 var castOperators = []operator{
 	{"Cast", func(c *call) []*Tensor { return one(c.cast(graph.DType(c.int("to", 0)))) }},
 	{"CastLike", func(c *call) []*Tensor { return one(c.cast(c.x(1).Type)) }},
 	{"BitCast", bitCast},
+	{"Identity", chosen(func(c *call) []*Tensor { return one(c.x(0).clone()) })},
 }
 
 // cast is cast with the node's attribute. What a number that the integers of a

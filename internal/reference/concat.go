@@ -1,5 +1,6 @@
 package reference
 
+// concatOperators join tensors along an axis, or split one into parts.
 var concatOperators = []operator{
 	{"Concat", func(c *call) []*Tensor {
 		return one(concat(c.axis("axis", 0, len(c.x(0).Shape)), c.in...))

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Attention of com.microsoft, without a past.
+// contribAttentionOperators are ONNX Runtime's attention operators.
 var contribAttentionOperators = []operator{
 	{"Attention", func(c *call) []*Tensor {
 		if c.x(4) != nil || c.int("do_rotary", 0) != 0 {

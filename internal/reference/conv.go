@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// convOperators slide a kernel of weights over an image.
 var convOperators = []operator{
 	{"Conv", conv},
 	{"ConvTranspose", convTranspose},

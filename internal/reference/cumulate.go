@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Operators that run along one axis.
+// cumulateOperators compute running sums and products along an axis.
 var cumulateOperators = []operator{
 	{"CumSum", cumulate(0, func(a, b float64) float64 { return a + b }, func(a, b int64) int64 { return a + b })},
 	{"CumProd", cumulate(1, func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b })},

@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// einsumOperators multiply and sum any tensors by an equation.
 var einsumOperators = []operator{{"Einsum", einsum}}
 
 // einsum sums over all values of all labels that the output does not name. The

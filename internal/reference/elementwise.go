@@ -10,8 +10,6 @@ var elementwiseOperators = []operator{
 	{"Abs", chosen(signed(math.Abs, func(v int64) int64 { return max(v, -v) }))},
 	{"Neg", chosen(signed(func(v float64) float64 { return -v }, func(v int64) int64 { return -v }))},
 	{"Sign", chosen(signed(sign, func(v int64) int64 { return int64(sign(float64(v))) }))},
-	{"Relu", chosen(signed(func(v float64) float64 { return max(v, 0) }, func(v int64) int64 { return max(v, 0) }))},
-	{"Identity", chosen(func(c *call) []*Tensor { return one(c.x(0).clone()) })},
 	{"Floor", chosen(real1(math.Floor))},
 	{"Ceil", chosen(real1(math.Ceil))},
 	{"Round", chosen(real1(math.RoundToEven))},
@@ -27,91 +25,31 @@ var elementwiseOperators = []operator{
 	{"Atan", real1(math.Atan)},
 	{"Sinh", real1(math.Sinh)},
 	{"Cosh", real1(math.Cosh)},
-	{"Tanh", real1(math.Tanh)},
 	{"Asinh", real1(math.Asinh)},
 	{"Acosh", real1(math.Acosh)},
 	{"Atanh", real1(math.Atanh)},
 	{"Reciprocal", real1(func(v float64) float64 { return 1 / v })},
-	{"Sigmoid", real1(sigmoid)},
-	{"Softplus", real1(softplus)},
-	{"Softsign", real1(func(v float64) float64 { return v / (1 + math.Abs(v)) })},
-	{"Mish", real1(func(v float64) float64 { return v * math.Tanh(softplus(v)) })},
-	{"HardSwish", func(c *call) []*Tensor {
-		c.massOf(0, c.x(0), func(v float64) float64 { return math.Abs(v) * (math.Abs(v)/6 + 0.5) })
-		return one(c.x(0).each(hardSwish))
-	}},
-	{"Gelu", func(c *call) []*Tensor {
-		// 1 + erf(v) cancels where v is negative.
-		c.massOf(0, c.x(0), math.Abs)
-		if c.str("approximate", "none") == "tanh" {
-			return one(c.x(0).each(tanhGelu))
+	{"Add", fold(func(a, b float64) float64 { return a + b }, func(a, b int64) int64 { return a + b }, nil, false)},
+	{"Sub", fold(func(a, b float64) float64 { return a - b }, func(a, b int64) int64 { return a - b }, nil, false)},
+	{"Mul", fold(func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b }, nil, false)},
+	{"Div", quotients(fold(func(a, b float64) float64 { return a / b }, divide[int64], divide[uint64], false))},
+	{"Mod", quotients(func(c *call) []*Tensor {
+		if c.int("fmod", 0) != 0 {
+			return fold(math.Mod, remainder[int64], remainder[uint64], false)(c)
 		}
-		return one(c.x(0).each(gelu))
-	}},
-	{"Swish", real1With(func(c *call) func(float64) float64 {
-		alpha := c.float("alpha", 1)
-		return func(v float64) float64 { return v * sigmoid(alpha*v) }
-	})},
-	{"LeakyRelu", real1With(func(c *call) func(float64) float64 {
-		alpha := c.float("alpha", 0.01)
-		return func(v float64) float64 { return branch(v > 0, v, alpha*v) }
-	})},
-	{"ThresholdedRelu", real1With(func(c *call) func(float64) float64 {
-		alpha := c.float("alpha", 1)
-		return func(v float64) float64 { return branch(v > alpha, v, 0) }
-	})},
-	{"Elu", real1With(func(c *call) func(float64) float64 {
-		alpha := c.float("alpha", 1)
-		return func(v float64) float64 { return branch(v > 0, v, alpha*math.Expm1(v)) }
-	})},
-	{"Celu", real1With(func(c *call) func(float64) float64 {
-		alpha := c.float("alpha", 1)
-		return func(v float64) float64 { return math.Max(0, v) + math.Min(0, alpha*math.Expm1(v/alpha)) }
-	})},
-	{"Selu", real1With(func(c *call) func(float64) float64 {
-		alpha, gamma := c.float("alpha", float64(float32(1.67326319217681884765625))), c.float("gamma", float64(float32(1.05070102214813232421875)))
-		return func(v float64) float64 { return gamma * branch(v > 0, v, alpha*math.Expm1(v)) }
-	})},
-	{"HardSigmoid", real1With(func(c *call) func(float64) float64 {
-		alpha, beta := c.float("alpha", float64(float32(0.2))), c.float("beta", 0.5)
-		c.massOf(0, c.x(0), func(v float64) float64 { return math.Abs(alpha*v) + math.Abs(beta) })
-		return func(v float64) float64 { return math.Max(0, math.Min(1, alpha*v+beta)) }
-	})},
-	{"Shrink", func(c *call) []*Tensor {
-		lambd, bias := c.float("lambd", 0.5), c.float("bias", 0)
-		return one(c.x(0).each(func(v float64) float64 {
-			switch {
-			case v < -lambd:
-				return v + bias
-			case v > lambd:
-				return v - bias
+		return fold(floorMod, func(a, b int64) int64 {
+			m := remainder(a, b)
+			if m != 0 && (m < 0) != (b < 0) {
+				m += b
 			}
-			return 0
-		}))
-	}},
-	{"PRelu", func(c *call) []*Tensor {
-		x := c.x(0)
-		s := c.x(1).spread(x.Shape)
-		y := zeros(x.Type, x.Shape)
-		for i := range size(x.Shape) {
-			y.set(i, branch(x.real(i) > 0, x.real(i), s.real(i)*x.real(i)))
-		}
-		return one(y)
-	}},
-	{"Clip", clip},
-	{"Dropout", dropout},
-	{"IsNaN", test1(math.IsNaN)},
-	{"IsInf", func(c *call) []*Tensor {
-		above, below := c.int("detect_positive", 1) != 0, c.int("detect_negative", 1) != 0
-		return test1(func(v float64) bool { return above && math.IsInf(v, 1) || below && math.IsInf(v, -1) })(c)
-	}},
-	{"Not", func(c *call) []*Tensor {
-		y := c.x(0).clone()
-		for i, v := range y.I {
-			y.I[i] = 1 - v
-		}
-		return one(y)
-	}},
+			return m
+		}, remainder[uint64], false)(c)
+	})},
+	{"Pow", power},
+	{"Sum", fold(func(a, b float64) float64 { return a + b }, func(a, b int64) int64 { return a + b }, nil, false)},
+	{"Mean", fold(func(a, b float64) float64 { return a + b }, nil, nil, true)},
+	{"Min", chosen(fold(func(a, b float64) float64 { return min(a, b) }, func(a, b int64) int64 { return min(a, b) }, func(a, b uint64) uint64 { return min(a, b) }, false))},
+	{"Max", chosen(fold(func(a, b float64) float64 { return max(a, b) }, func(a, b int64) int64 { return max(a, b) }, func(a, b uint64) uint64 { return max(a, b) }, false))},
 }
 
 // each applies f to all elements.
@@ -163,26 +101,6 @@ func signed(f func(float64) float64, g func(int64) int64) func(*call) []*Tensor 
 	}
 }
 
-// test1 is an operator whose result is bool.
-func test1(f func(float64) bool) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
-		y := zeros(graph.Bool, c.x(0).Shape)
-		for i := range y.I {
-			if f(c.x(0).real(i)) {
-				y.I[i] = 1
-			}
-		}
-		return one(y)
-	}
-}
-
-func branch(cond bool, a, b float64) float64 {
-	if cond {
-		return a
-	}
-	return b
-}
-
 func sign(v float64) float64 {
 	switch {
 	case v > 0:
@@ -193,86 +111,146 @@ func sign(v float64) float64 {
 	return v // zero, and what is no number
 }
 
-func sigmoid(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
-
-func softplus(v float64) float64 { return math.Max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) }
-
-func hardSwish(v float64) float64 { return v * math.Max(0, math.Min(1, v/6+0.5)) }
-
-func gelu(v float64) float64 { return 0.5 * v * (1 + math.Erf(v/math.Sqrt2)) }
-
-func tanhGelu(v float64) float64 {
-	return 0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
+// fold combines all inputs, the first two first; mean divides by their number. u
+// is for uint64; nil: as g.
+func fold(f func(a, b float64) float64, g func(a, b int64) int64, u func(a, b uint64) uint64, mean bool) func(*call) []*Tensor {
+	return func(c *call) []*Tensor {
+		var shapes [][]int
+		for _, x := range c.in {
+			shapes = append(shapes, x.Shape)
+		}
+		shape := broadcast(shapes...)
+		y := c.x(0).spread(shape)
+		mass := magnitudes(y.F)
+		for _, x := range c.in[1:] {
+			b := x.spread(shape)
+			for i := range y.F {
+				y.F[i] = f(y.F[i], b.F[i])
+				mass[i] += math.Abs(b.F[i])
+			}
+			for i := range y.I {
+				if y.Type == graph.Uint64 && u != nil {
+					y.I[i] = int64(u(uint64(y.I[i]), uint64(b.I[i])))
+				} else {
+					y.I[i] = wrap(y.Type, g(y.I[i], b.I[i]))
+				}
+			}
+		}
+		if mean {
+			n := float64(len(c.in))
+			for i := range y.F {
+				y.F[i] /= n
+				mass[i] /= n
+			}
+		}
+		if len(c.in) > 2 { // of two, the result is rounded once
+			c.terms(0, mass)
+		}
+		return one(y)
+	}
 }
 
-// clip has its bounds as attributes up to opset 10.
-func clip(c *call) []*Tensor {
-	y := c.x(0).clone()
-	low, high := (*Tensor)(nil), (*Tensor)(nil)
-	if c.version < 11 {
-		if c.has("min") {
-			low = zeros(y.Type, nil)
-			low.set(0, c.float("min", 0))
-		}
-		if c.has("max") {
-			high = zeros(y.Type, nil)
-			high.set(0, c.float("max", 0))
-		}
-	} else {
-		if c.has("min") || c.has("max") {
-			fail("bounds are inputs since opset 11")
-		}
-		low, high = c.x(1), c.x(2)
+// magnitudes are the absolute values.
+func magnitudes(v []float64) []float64 {
+	m := make([]float64, len(v))
+	for i, x := range v {
+		m[i] = math.Abs(x)
 	}
-	for i := range size(y.Shape) {
-		if low != nil && len(low.F)+len(low.I) > 0 && y.order(i, low, 0) == -1 {
-			y.copy(i, low, 0)
-		}
-		if high != nil && len(high.F)+len(high.I) > 0 && y.order(i, high, 0) == 1 {
-			y.copy(i, high, 0)
-		}
-	}
-	c.bounded(0).exact = c.version >= 11 // the attributes are float32
-	return one(y)
+	return m
 }
 
-// dropout draws its mask; before opset 12 it is the identity.
-func dropout(c *call) []*Tensor {
-	x := c.x(0)
-	ratio, training := c.float("ratio", 0.5), false
-	if c.version >= 12 {
-		if c.has("ratio") {
-			fail("ratio is an input since opset 12")
+// broadcast is the shape that shapes broadcast to.
+func broadcast(shapes ...[]int) []int {
+	var out []int
+	for _, s := range shapes {
+		for len(out) < len(s) {
+			out = append([]int{1}, out...)
 		}
-		if ratio = 0.5; c.x(1) != nil {
-			ratio = c.x(1).F[0]
+		for k, n := range s {
+			at := &out[len(out)-len(s)+k]
+			if *at == 1 {
+				*at = n
+			} else if n != 1 && n != *at {
+				fail("shapes %v do not broadcast", shapes)
+			}
 		}
-		training = c.x(2) != nil && c.x(2).I[0] != 0
 	}
-	mask := zeros(graph.Bool, x.Shape)
-	y := x.clone()
-	c.bounded(0).exact = !training
-	next := func() float64 { return 1 }
-	if training {
-		next = c.draws()
+	return out
+}
+
+// chosen says that elements are taken as they are.
+func chosen(eval func(*call) []*Tensor) func(*call) []*Tensor {
+	return func(c *call) []*Tensor {
+		c.bounded(0).exact = true
+		return eval(c)
 	}
-	for i := range mask.I {
-		keep := !training || next() >= ratio
+}
+
+// quotients leaves elements open where integers are divided by zero.
+func quotients(eval func(*call) []*Tensor) func(*call) []*Tensor {
+	return func(c *call) []*Tensor {
+		y := eval(c)
+		if y[0].I == nil {
+			return y
+		}
+		open := make([]bool, len(y[0].I))
+		for i, v := range c.x(1).spread(y[0].Shape).I {
+			open[i] = v == 0
+		}
+		c.bounded(0).open = open
+		return y
+	}
+}
+
+// floorMod has the sign of b.
+func floorMod(a, b float64) float64 {
+	m := math.Mod(a, b)
+	if m != 0 && (m < 0) != (b < 0) {
+		m += b
+	}
+	return m
+}
+
+// divide cuts towards zero. What a division by zero gives, nobody says.
+func divide[T int64 | uint64](a, b T) T {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func remainder[T int64 | uint64](a, b T) T {
+	if b == 0 {
+		return 0
+	}
+	return a % b
+}
+
+// power: the exponent may have another type than the base, which the result has.
+func power(c *call) []*Tensor {
+	shape := broadcast(c.x(0).Shape, c.x(1).Shape)
+	a, b := c.x(0).spread(shape), c.x(1).spread(shape)
+	y := zeros(a.Type, shape)
+	open := make([]bool, size(shape))
+	for i := range open {
+		v := math.Pow(a.real(i), b.real(i))
 		switch {
-		case keep && training:
-			mask.I[i], y.F[i] = 1, x.F[i]/(1-ratio)
-		case keep:
-			mask.I[i] = 1
+		case isFloat(a.Type):
+			y.F[i] = v
+		case !isFloat(b.Type) && b.real(i) >= 0:
+			p, base := int64(1), a.I[i]
+			for e := uint64(b.I[i]); e > 0; e >>= 1 {
+				if e&1 == 1 {
+					p *= base
+				}
+				base *= base
+			}
+			y.I[i] = p
 		default:
-			y.F[i] = 0
+			y.set(i, v)
+			open[i] = math.IsNaN(v) || math.Abs(v) > 1<<53 || !fits(a.Type, math.Trunc(v))
 		}
 	}
-	if c.version < 10 { // the mask has the type of the data
-		m := zeros(x.Type, x.Shape)
-		for i, v := range mask.I {
-			m.F[i] = float64(v)
-		}
-		mask = m
-	}
-	return []*Tensor{y, mask}
+	c.bounded(0).open = open
+	return one(y)
 }

@@ -2,6 +2,7 @@ package reference
 
 import "slices"
 
+// gatherOperators read elements whose places an input gives.
 var gatherOperators = []operator{
 	{"Gather", func(c *call) []*Tensor {
 		x, index := c.x(0), c.x(1)
@@ -37,6 +38,17 @@ var gatherOperators = []operator{
 				src[batch+k] = index.place(where, x.Shape[batch+k])
 			}
 			copy(src[batch+n:], at[last:])
+			return true
+		}))
+	}},
+	{"ReverseSequence", func(c *call) []*Tensor {
+		x, lengths := c.x(0), c.list(1)
+		batch, time := c.int("batch_axis", 1), c.int("time_axis", 0)
+		return one(x.moved(x.Shape, func(at, src []int) bool {
+			copy(src, at)
+			if n := lengths[at[batch]]; at[time] < n {
+				src[time] = n - 1 - at[time]
+			}
 			return true
 		}))
 	}},

@@ -6,6 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// generateOperators make a tensor from attributes, lengths or the shape of another
+// tensor.
 var generateOperators = []operator{
 	{"Constant", constant},
 	{"ConstantOfShape", func(c *call) []*Tensor {

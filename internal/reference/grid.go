@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// Operators that read an image at places that another tensor names.
+// gridOperators sample an image at places that an input gives.
 var gridOperators = []operator{
 	{"GridSample", gridSample},
 	{"AffineGrid", affineGrid},
-	{"RoiAlign", roiAlign},
 }
 
 // gridSample interpolates an image at the places of a grid, whose coordinates go
@@ -153,74 +152,5 @@ func affineGrid(c *call) []*Tensor {
 		}
 	})
 	c.terms(0, mass)
-	return one(y)
-}
-
-// roiAlign takes the mean, or the largest, of what is interpolated at places
-// spread evenly over each part of each region.
-func roiAlign(c *call) []*Tensor {
-	x, rois, batch := c.x(0), c.x(1), c.x(2)
-	high, wide := c.int("output_height", 1), c.int("output_width", 1)
-	scale, ratio := c.float("spatial_scale", 1), c.int("sampling_ratio", 0)
-	largest := c.str("mode", "avg") == "max"
-	half := c.version >= 16 && c.str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
-	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
-	y := zeros(x.Type, []int{rois.Shape[0], channels, high, wide})
-	mass, open := make([]float64, len(y.F)), make([]bool, len(y.F))
-	parallel(rois.Shape[0], func(r int) {
-		shift, least := 0.0, 1.0
-		if half {
-			shift, least = 0.5, math.Inf(-1)
-		}
-		box := rois.F[4*r:][:4]
-		left, top := box[0]*scale-shift, box[1]*scale-shift
-		width, height := max(box[2]*scale-shift-left, least), max(box[3]*scale-shift-top, least)
-		partH, partW := height/float64(high), width/float64(wide)
-		rows, columns := ratio, ratio
-		near := false // to another number of places
-		if ratio <= 0 {
-			rows, columns = int(math.Ceil(partH)), int(math.Ceil(partW))
-			near = math.Abs(partH-math.Round(partH)) < 1e-5*(1+math.Abs(top)) || math.Abs(partW-math.Round(partW)) < 1e-5*(1+math.Abs(left))
-		}
-		each([]int{channels, high, wide}, func(at []int) {
-			plane := x.F[(int(batch.I[r])*channels+at[0])*h*w:][:h*w]
-			total, sum, most := 0.0, 0.0, math.Inf(-1)
-			count := 0
-			unsure := near
-			for i := range max(rows, 0) {
-				for k := range max(columns, 0) {
-					row := top + (float64(at[1])+(float64(i)+0.5)/float64(rows))*partH
-					column := left + (float64(at[2])+(float64(k)+0.5)/float64(columns))*partW
-					count++
-					for _, d := range []float64{row + 1, row - float64(h), column + 1, column - float64(w)} {
-						unsure = unsure || math.Abs(d) < 1e-4*(1+math.Abs(row)+math.Abs(column))
-					}
-					if row < -1 || row > float64(h) || column < -1 || column > float64(w) {
-						most = max(most, 0)
-						continue
-					}
-					row, column = min(max(row, 0), float64(h-1)), min(max(column, 0), float64(w-1))
-					r0, k0 := int(row), int(column)
-					for corner := range 4 {
-						rr, kk := min(r0+corner/2, h-1), min(k0+corner%2, w-1)
-						weight := math.Abs(1-float64(corner/2)-(row-float64(r0))) * math.Abs(1-float64(corner%2)-(column-float64(k0)))
-						v := weight * plane[rr*w+kk]
-						total += v
-						most = max(most, v)
-						sum += math.Abs(plane[rr*w+kk]) * (weight + row + column + math.Abs(top) + math.Abs(left))
-					}
-				}
-			}
-			j := index(y.Shape, []int{r, at[0], at[1], at[2]})
-			y.F[j], mass[j], open[j] = total/float64(max(count, 1)), sum/float64(max(count, 1)), unsure
-			if largest {
-				y.F[j], mass[j] = most, sum
-				if count == 0 {
-					y.F[j] = 0
-				}
-			}
-		})
-	})
-	*c.bounded(0) = bound{mass: mass, open: open}
 	return one(y)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Products and convolutions of small integers less their zero points.
+// integerOperators are the matrix products and convolutions of 8-bit integers.
 var integerOperators = []operator{
 	{"MatMulInteger", func(c *call) []*Tensor {
 		y, _ := matmul(c.x(0).less(c.rowsOf(2, 0)), c.x(1).less(c.x(3)))

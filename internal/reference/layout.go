@@ -1,12 +1,8 @@
 package reference
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/onnxmem/onnxmem/graph"
-)
-
-// Operators that give the same elements another shape or order.
+// layoutOperators give the same elements another shape or order.
 var layoutOperators = []operator{
 	{"Reshape", reshape},
 	{"Flatten", func(c *call) []*Tensor {
@@ -46,22 +42,6 @@ var layoutOperators = []operator{
 			perm[k] = len(perm) - 1 - k
 		}
 		return one(c.x(0).permuted(c.ints("perm", perm)...))
-	}},
-	{"Expand", func(c *call) []*Tensor {
-		return one(c.x(0).spread(broadcast(c.x(0).Shape, c.list(1))))
-	}},
-	{"Tile", func(c *call) []*Tensor {
-		x := c.x(0)
-		shape := c.list(1)
-		for k := range shape {
-			shape[k] *= x.Shape[k]
-		}
-		return one(x.moved(shape, func(at, src []int) bool {
-			for k := range src {
-				src[k] = at[k] % x.Shape[k]
-			}
-			return true
-		}))
 	}},
 	{"SpaceToDepth", func(c *call) []*Tensor {
 		x, b := c.x(0), c.int("blocksize", 1)
@@ -103,10 +83,4 @@ func reshape(c *call) []*Tensor {
 		shape[rest] = size(x.Shape) / size(shape)
 	}
 	return one(x.shaped(shape...))
-}
-
-// Transfers to the memory of a host and back.
-var swapOperators = []operator{
-	{graph.SwapOut, func(c *call) []*Tensor { return one(c.x(0)) }},
-	{graph.SwapIn, func(c *call) []*Tensor { return one(c.x(0)) }},
 }

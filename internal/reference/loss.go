@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// lossOperators compare predictions with labels.
 var lossOperators = []operator{
 	{"NegativeLogLikelihoodLoss", func(c *call) []*Tensor { return one(c.likelihood(c.x(0), magnitudes(c.x(0).F))) }},
 	{"SoftmaxCrossEntropyLoss", func(c *call) []*Tensor {

@@ -6,6 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// matmulOperators are the operators of linear algebra.
 var matmulOperators = []operator{
 	{"MatMul", func(c *call) []*Tensor { return one(c.matmul(c.x(0), c.x(1))) }},
 	{"Gemm", gemm},

@@ -1,5 +1,6 @@
 package reference
 
+// padOperators fill the border of a tensor, crop it, or keep a triangle of it.
 var padOperators = []operator{
 	{"Pad", pad},
 	{"CenterCropPad", func(c *call) []*Tensor {
@@ -22,6 +23,19 @@ var padOperators = []operator{
 				inside = inside && src[k] >= 0 && src[k] < x.Shape[k]
 			}
 			return inside
+		}))
+	}},
+	{"Trilu", func(c *call) []*Tensor {
+		x, k := c.x(0), 0
+		if c.x(1) != nil {
+			k = int(c.x(1).I[0])
+		}
+		upper := c.int("upper", 1) != 0
+		r := len(x.Shape)
+		return one(x.moved(x.Shape, func(at, src []int) bool {
+			copy(src, at)
+			d := at[r-1] - at[r-2] - k
+			return upper && d >= 0 || !upper && d <= 0
 		}))
 	}},
 }

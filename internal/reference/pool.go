@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// poolOperators reduce windows of an image.
 var poolOperators = []operator{
 	{"MaxPool", maxPool},
 	{"AveragePool", averagePool},

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Operators that go between real numbers and small integers.
+// quantizeOperators convert between reals and their quantized form.
 var quantizeOperators = []operator{
 	{"QuantizeLinear", func(c *call) []*Tensor {
 		x := c.x(0)

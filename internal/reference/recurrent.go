@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// recurrentOperators are the recurrent layers.
 var recurrentOperators = []operator{
 	{"RNN", recurrent(1, 1, rnnStep, "Tanh")},
 	{"GRU", recurrent(3, 2, gruStep, "Sigmoid", "Tanh")},

@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// reduceOperators reduce axes to length 1.
 var reduceOperators = []operator{
 	{"ReduceSum", reduction{real: sum, whole: wholeSum, mass: total}.eval},
 	{"ReduceMean", reduction{real: mean, mass: func(v []float64) float64 { return total(v) / float64(len(v)) }}.eval},

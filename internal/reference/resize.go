@@ -7,6 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
+// resizeOperators resample an image.
 var resizeOperators = []operator{
 	{"Resize", resize},
 	{"Upsample", resize},

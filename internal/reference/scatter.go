@@ -2,6 +2,7 @@ package reference
 
 import "math"
 
+// scatterOperators replace elements whose places an input gives.
 var scatterOperators = []operator{
 	{"ScatterElements", scatterElements},
 	{"Scatter", func(c *call) []*Tensor {

@@ -6,7 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Operators that make the weights of windows and filters.
+// signalOperators are transforms of signals, and the weights of windows and
+// filters.
 var signalOperators = []operator{
 	{"HannWindow", cosines(0.5, 0.5, 0)},
 	{"HammingWindow", cosines(25.0/46, 21.0/46, 0)},

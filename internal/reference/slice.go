@@ -1,18 +1,8 @@
 package reference
 
+// sliceOperators take a part of a tensor, possibly with steps.
 var sliceOperators = []operator{
 	{"Slice", sliceOf},
-	{"ReverseSequence", func(c *call) []*Tensor {
-		x, lengths := c.x(0), c.list(1)
-		batch, time := c.int("batch_axis", 1), c.int("time_axis", 0)
-		return one(x.moved(x.Shape, func(at, src []int) bool {
-			copy(src, at)
-			if n := lengths[at[batch]]; at[time] < n {
-				src[time] = n - 1 - at[time]
-			}
-			return true
-		}))
-	}},
 }
 
 // sliceOf: starts and ends are clamped to the axis; steps may be negative.

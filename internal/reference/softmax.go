@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// softmaxOperators turn the elements along an axis into weights.
 var softmaxOperators = []operator{
 	{"Softmax", softmax(
 		func(v, sum float64) float64 { return math.Exp(v) / sum },

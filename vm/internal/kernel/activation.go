@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// activations are functions of one input.
+// activations are the activation functions of neural networks.
 var activations = family{"", []Kernel{
 	{Name: "Relu", Make: makeRelu, Finish: finishRelu},
 	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid)},

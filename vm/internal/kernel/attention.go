@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// attentions mix values by how their keys answer to queries.
+// attentions are the attention operators of ai.onnx.
 var attentions = family{"", []Kernel{
 	{Name: "Attention", Make: makeAttention},
 	{Name: "RotaryEmbedding", Make: makeRotaryEmbedding},

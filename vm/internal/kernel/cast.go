@@ -9,11 +9,12 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// casts change the dtype of elements.
+// casts change the element type, or nothing.
 var casts = family{"", []Kernel{
 	{Name: "Cast", Make: makeCast, Half: true},
 	{Name: "CastLike", Make: makeCast, Half: true},
 	{Name: "BitCast", Make: makeCopy, Half: true},
+	{Name: "Identity", Make: makeCopy, Half: true},
 }}
 
 func makeCast(c *Call) (Run, error) {

@@ -2,11 +2,13 @@ package kernel
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// comparisons make bools, or work on bits.
+// comparisons compare, combine truth values and bits, and choose between two
+// inputs.
 var comparisons = family{"", []Kernel{
 	{Name: "Equal", Make: legacy(compareBy(func(order int) bool { return order == 0 }))},
 	{Name: "Less", Make: legacy(compareBy(func(order int) bool { return order == -1 }))},
@@ -24,6 +26,7 @@ var comparisons = family{"", []Kernel{
 	{Name: "BitwiseXor", Make: bitwise(func(a, b uint64) uint64 { return a ^ b })},
 	{Name: "BitwiseNot", Make: makeBitwiseNot},
 	{Name: "BitShift", Make: makeBitShift},
+	{Name: "Where", Make: makeWhere, Half: true},
 }}
 
 // unordered is the order of two numbers one of which is NaN.
@@ -195,4 +198,41 @@ func shift[T integer](right bool) func(a, b T) T {
 		}
 		return a << n
 	}
+}
+
+// makeWhere takes input 1 or 2, as the condition says.
+func makeWhere(c *Call) (Run, error) {
+	switch c.Out[0].width() {
+	case 1:
+		return where[uint8](c)
+	case 2:
+		return where[uint16](c)
+	case 4:
+		return where[uint32](c)
+	case 8:
+		return where[uint64](c)
+	}
+	return nil, unsupported(c.Out[0].Type)
+}
+
+func where[T any](c *Call) (Run, error) {
+	cond, x, y, out := c.In[0], c.In[1], c.In[2], c.Out[0]
+	s, err := newSweep(out.Shape, cond.Shape, x.Shape, y.Shape)
+	if err != nil {
+		return nil, err
+	}
+	return s.each(func(row, from, to, _ int) {
+		d := span[T](element[T](out, row*s.n+from), to-from)
+		p := unsafe.Add(cond.At, s.at(row, 0)+from*s.inner[0])
+		a, b := element[T](x, s.at(row, 1)+from*s.inner[1]), element[T](y, s.at(row, 2)+from*s.inner[2])
+		var zero T
+		size := int(unsafe.Sizeof(zero))
+		for i := range d {
+			if *(*uint8)(unsafe.Add(p, i*s.inner[0])) != 0 {
+				d[i] = *(*T)(unsafe.Add(a, i*s.inner[1]*size))
+			} else {
+				d[i] = *(*T)(unsafe.Add(b, i*s.inner[2]*size))
+			}
+		}
+	}), nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// convolution is convolutions and their kin.
+// convolution slide a kernel of weights over an image.
 var convolution = family{"", []Kernel{
 	{Name: "Conv", Make: makeConv, Half: true, Fuses: true},
 	{Name: "ConvTranspose", Make: makeConvTranspose},

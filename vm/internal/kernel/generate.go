@@ -7,7 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// generators make tensors out of shapes.
+// generators make a tensor from attributes, lengths or the shape of another
+// tensor.
 var generators = family{"", []Kernel{
 	{Name: "ConstantOfShape", Make: makeConstantOfShape, Half: true},
 	{Name: "Shape", Make: makeShape, Half: true},

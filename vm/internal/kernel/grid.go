@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// grids read an image at places that another tensor names.
+// grids sample an image at places that an input gives.
 var grids = family{"", []Kernel{
 	{Name: "GridSample", Make: makeGridSample},
 	{Name: "AffineGrid", Make: makeAffineGrid},

@@ -8,6 +8,14 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
+// integerProducts are the matrix products and convolutions of 8-bit integers.
+var integerProducts = family{"", []Kernel{
+	{Name: "MatMulInteger", Make: makeMatMulInteger},
+	{Name: "QLinearMatMul", Make: makeQLinearMatMul, Half: true},
+	{Name: "ConvInteger", Make: makeConvInteger},
+	{Name: "QLinearConv", Make: makeQLinearConv},
+}}
+
 // integers is a list of products of 8-bit integers, and what becomes of their
 // sums: they are the output, or are scaled and rounded to 8 bits again.
 type integers struct {

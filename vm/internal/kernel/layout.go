@@ -4,21 +4,18 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// layouts move elements and change none. Where the plan made the output a view
-// of the input, both have one address, and nothing is to be done.
+// layouts give the same elements another shape or order. Where the plan made the
+// output a view of the input, both have the same address and nothing is copied.
 var layouts = family{"", []Kernel{
-	{Name: "Identity", Make: makeCopy, Half: true},
 	{Name: "Reshape", Make: makeCopy, Half: true},
 	{Name: "Flatten", Make: makeCopy, Half: true},
 	{Name: "Squeeze", Make: makeCopy, Half: true},
 	{Name: "Unsqueeze", Make: makeCopy, Half: true},
 	{Name: "Transpose", Make: makeTranspose, Half: true},
-	{Name: "Concat", Make: makeConcat, Half: true},
 }}
 
 // makeCopy copies input 0, whatever its shape, unless the output is it already.
@@ -42,13 +39,6 @@ func makeCopy(c *Call) (Run, error) {
 
 // copied is how many bytes one part of a copy takes.
 const copied = 1 << 18
-
-// swaps are the transfers to a host and back, where they run like other nodes: on
-// tensors that lie apart, or in a body.
-var swaps = family{graph.SwapDomain, []Kernel{
-	{Name: graph.SwapOut, Make: makeCopy, Half: true},
-	{Name: graph.SwapIn, Make: makeCopy, Half: true},
-}}
 
 // mover copies elements of one width between two places, each walked by
 // strides (in elements).
@@ -240,44 +230,6 @@ func makeTranspose(c *Call) (Run, error) {
 func unlessView(out, in *Tensor, run Run) Run {
 	return func(w *work.Pool) error {
 		if out.At == in.At {
-			return nil
-		}
-		return run(w)
-	}
-}
-
-func makeConcat(c *Call) (Run, error) {
-	out := c.Out[0]
-	k, err := axis(c.Int("axis", 1), out.rank())
-	if err != nil {
-		return nil, err
-	}
-	width, err := wholeBytes(out)
-	if err != nil {
-		return nil, err
-	}
-	var runs []Run
-	off := 0
-	inner := count(out.Shape[k+1:])
-	for _, in := range c.In {
-		m := newMover(width, in.Shape, strides(in.Shape), strides(out.Shape))
-		runs = append(runs, unlessSamePlace(out, in, off, m.run(out, in, off, 0)))
-		off += in.Shape[k] * inner
-	}
-	return func(w *work.Pool) error {
-		for _, run := range runs {
-			if err := run(w); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil
-}
-
-// unlessSamePlace leaves out a part of a concatenation that is its output.
-func unlessSamePlace(out, in *Tensor, off int, run Run) Run {
-	return func(w *work.Pool) error {
-		if off == 0 && out.At == in.At {
 			return nil
 		}
 		return run(w)

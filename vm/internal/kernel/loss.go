@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// losses compare scores with labels.
+// losses compare predictions with labels.
 var losses = family{"", []Kernel{
 	{Name: "NegativeLogLikelihoodLoss", Make: loss(false)},
 	{Name: "SoftmaxCrossEntropyLoss", Make: loss(true)},

@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// products are matrix products.
+// products are the operators of linear algebra.
 var products = family{"", []Kernel{
 	{Name: "MatMul", Make: makeMatMul, Half: true, Fuses: true},
 	{Name: "Gemm", Make: makeGemm, Half: true, Fuses: true},

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// padding puts elements around a tensor, or keeps a triangle of it.
+// padding fill the border of a tensor, crop it, or keep a triangle of it.
 var padding = family{"", []Kernel{
 	{Name: "Pad", Make: makePad, Half: true},
 	{Name: "Trilu", Make: makeTrilu, Half: true},

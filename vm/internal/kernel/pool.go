@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// pooling takes windows of an image together.
+// pooling reduce windows of an image.
 var pooling = family{"", []Kernel{
 	{Name: "MaxPool", Make: makeMaxPool},
 	{Name: "AveragePool", Make: makeAveragePool},

@@ -8,15 +8,11 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// quantizers go between reals and small integers.
+// quantizers convert between reals and their quantized form.
 var quantizers = family{"", []Kernel{
 	{Name: "QuantizeLinear", Make: makeQuantize, Half: true},
 	{Name: "DequantizeLinear", Make: makeDequantize, Half: true},
 	{Name: "DynamicQuantizeLinear", Make: makeDynamicQuantize},
-	{Name: "MatMulInteger", Make: makeMatMulInteger},
-	{Name: "QLinearMatMul", Make: makeQLinearMatMul, Half: true},
-	{Name: "ConvInteger", Make: makeConvInteger},
-	{Name: "QLinearConv", Make: makeQLinearConv},
 }}
 
 // scales finds the scale (and zero point) of an element: one for all, one for

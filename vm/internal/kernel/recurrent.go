@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// recurrence is networks that go along a sequence.
+// recurrence are the recurrent layers.
 var recurrence = family{"", []Kernel{
 	{Name: "RNN", Make: recurrent(1)},
 	{Name: "GRU", Make: recurrent(3)},

@@ -6,11 +6,10 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// reductions take axes together, or run along one.
+// reductions reduce axes to length 1.
 var reductions = family{"", []Kernel{
 	{Name: "ReduceSum", Make: reduce(reduction{plainSum: true, term: same, end: whole})},
 	{Name: "ReduceMean", Make: reduce(reduction{plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
@@ -22,8 +21,6 @@ var reductions = family{"", []Kernel{
 	{Name: "ReduceProd", Make: reduce(reduction{start: 1, join: func(a, b float64) float64 { return a * b }, term: same, end: whole})},
 	{Name: "ReduceMax", Make: reduce(reduction{start: math.Inf(-1), join: greater[float64], term: same, end: whole})},
 	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: lesser[float64], term: same, end: whole})},
-	{Name: "Softmax", Make: softmax(false)},
-	{Name: "LogSoftmax", Make: softmax(true)},
 }}
 
 // reduction joins terms: start, then join (nil: addition), then end.
@@ -349,122 +346,4 @@ func outerOffset(f *folded, k, inner int) int {
 		n--
 	}
 	return offset(k, f.reduced[:n], f.reducedStride[:n])
-}
-
-// softmax makes the kernel of Softmax and LogSoftmax: along one axis, or before
-// opset 13 over all axes from it on.
-func softmax(log bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
-		switch c.In[0].Type {
-		case graph.Float32:
-			return softmaxOf[float32](c, log)
-		case graph.Float64:
-			return softmaxOf[float64](c, log)
-		}
-		return nil, unsupported(c.In[0].Type)
-	}
-}
-
-func softmaxOf[T floating](c *Call, log bool) (Run, error) {
-	x, out := c.In[0], c.Out[0]
-	old := c.Node.Domain == "" && c.Version < 13
-	otherwise := -1
-	if old {
-		otherwise = 1
-	}
-	k, err := axis(c.Int("axis", otherwise), max(x.rank(), 1))
-	if err != nil {
-		return nil, err
-	}
-	n, step := 1, 1
-	if x.rank() > 0 {
-		n, step = x.Shape[k], count(x.Shape[k+1:])
-		if old {
-			n, step = n*step, 1
-		}
-	}
-	lines := 0
-	if n > 0 {
-		lines = x.Len() / n
-	}
-	group := max(1, grain/max(n, 1))
-	part := func(p, _ int) {
-		for l := p * group; l < min((p+1)*group, lines); l++ {
-			at := l/step*step*n + l%step
-			softmaxLine(c, span[T](element[T](out, at), (n-1)*step+1), span[T](element[T](x, at), (n-1)*step+1), step, log)
-		}
-	}
-	return func(w *work.Pool) error {
-		w.For(cuts(lines, group), part)
-		return nil
-	}, nil
-}
-
-// softmaxLine does one line of elements that lie step apart; d may be s.
-func softmaxLine[T floating](c *Call, d, s []T, step int, log bool) {
-	if f32, is := any(d).([]float32); is && step == 1 && !log {
-		softmaxRow(c, f32, any(s).([]float32))
-		return
-	}
-	n := (len(s)-1)/step + 1
-	high := s[0]
-	for from, to := range c.pieces(n) {
-		for i := from; i < to; i++ {
-			high = max(high, s[i*step])
-		}
-	}
-	sum := 0.0
-	if log {
-		for from, to := range c.pieces(n) {
-			for i := from; i < to; i++ {
-				sum += math.Exp(float64(s[i*step] - high))
-			}
-		}
-		l := T(math.Log(sum))
-		for from, to := range c.pieces(n) {
-			for i := from; i < to; i++ {
-				d[i*step] = s[i*step] - high - l
-			}
-		}
-		return
-	}
-	for from, to := range c.pieces(n) {
-		for i := from; i < to; i++ {
-			e := math.Exp(float64(s[i*step] - high))
-			d[i*step] = T(e)
-			sum += e
-		}
-	}
-	scale := T(1 / sum)
-	for from, to := range c.pieces(n) {
-		for i := from; i < to; i++ {
-			d[i*step] *= scale
-		}
-	}
-}
-
-// softmaxRow is the softmax of one row by vectors; d may be s. One with a NaN
-// becomes NaN.
-func softmaxRow(c *Call, d, s []float32) {
-	high := [4]float32{s[0], s[0], s[0], s[0]}
-	for i, to := range c.pieces(len(s)) {
-		for ; i+4 <= to; i += 4 {
-			for l, x := range s[i : i+4] {
-				if x > high[l] {
-					high[l] = x
-				}
-			}
-		}
-		for ; i < to; i++ {
-			high[0] = max(high[0], s[i])
-		}
-	}
-	shift := -max(high[0], high[1], high[2], high[3])
-	for from, to := range c.pieces(len(s)) {
-		simd.Exp(d[from:to], s[from:to], 1, shift)
-	}
-	scale := float32(1 / sumOf(c, d))
-	for from, to := range c.pieces(len(s)) {
-		simd.MulScalar(d[from:to], d[from:to], scale)
-	}
 }

@@ -3,18 +3,16 @@ package kernel
 import (
 	"fmt"
 	"math"
-	"sort"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// sampling reads between the elements of an image.
+// sampling resample an image.
 var sampling = family{"", []Kernel{
 	{Name: "Resize", Make: makeResize},
 	{Name: "Upsample", Make: makeResize},
-	{Name: "RoiAlign", Make: makeRoiAlign},
 }}
 
 // interpolation is how the elements of an axis of the output are made: each out
@@ -382,195 +380,4 @@ func clampTo(x float64, n int) int {
 		return int(x)
 	}
 	return 0
-}
-
-// makeRoiAlign takes the mean, or the largest, of bilinear samples in each bin
-// of each region.
-func makeRoiAlign(c *Call) (Run, error) {
-	x, rois, index := c.In[0], c.In[1], c.In[2]
-	if x.Type != graph.Float32 {
-		return nil, unsupported(x.Type)
-	}
-	v := &roiAlign{
-		c: c, largest: c.Str("mode", "avg") == "max", rows: c.Int("output_height", 1), columns: c.Int("output_width", 1),
-		ratio: c.Int("sampling_ratio", 0), scale: c.Float("spatial_scale", 1), shift: 0.5, minimum: float32(math.Inf(-1)),
-	}
-	if c.Version < 16 || c.Str("coordinate_transformation_mode", "half_pixel") == "output_half_pixel" {
-		v.shift, v.minimum = 0, 1
-	}
-	batch, err := indexReader(index)
-	if err != nil {
-		return nil, err
-	}
-	part := func(r, _ int) {
-		image, _ := batch(r, x.Shape[0])
-		v.region(r, image)
-	}
-	return func(p *work.Pool) error {
-		for i, image := range data[int64](index) {
-			if image < 0 || image >= int64(x.Shape[0]) {
-				return fmt.Errorf("region %d is of image %d: expected one in [0, %d)", i, image, x.Shape[0])
-			}
-		}
-		for r := range rois.Shape[0] {
-			if r&often == 0 {
-				c.poll()
-			}
-			if high, wide := v.axes(r); max(high.samples, wide.samples) > mostSamples {
-				return fmt.Errorf("region %d of %v takes %g x %g samples for each bin, expected at most %d along an axis (sampling_ratio)",
-					r, data[float32](rois)[4*r:4*r+4], high.samples, wide.samples, mostSamples)
-			}
-		}
-		p.For(rois.Shape[0], part)
-		return nil
-	}, nil
-}
-
-// mostSamples bounds the samples of a bin along an axis.
-const mostSamples = 1 << 31
-
-// roiAlign is a RoiAlign node.
-type roiAlign struct {
-	c             *Call
-	largest       bool
-	rows, columns int // bins of a region
-	ratio         int // samples of a bin along each axis; 0: about one for each element
-	scale, shift  float32
-	minimum       float32 // of the lengths of a region
-}
-
-// roiAxis is a region along one axis of the image: where it begins, how long its
-// bins are, and how many samples each has.
-type roiAxis struct {
-	begin, bin float32
-	samples    float64
-}
-
-// axes are the two of region r.
-func (v *roiAlign) axes(r int) (high, wide roiAxis) {
-	b := data[float32](v.c.In[1])[4*r:]
-	along := func(from, to float32, bins int) roiAxis {
-		a := roiAxis{begin: from*v.scale - v.shift, samples: float64(v.ratio)}
-		length := max(to*v.scale-v.shift-a.begin, v.minimum)
-		a.bin = length / float32(bins)
-		if v.ratio <= 0 {
-			a.samples = math.Ceil(float64(length) / float64(bins))
-		}
-		if !(a.samples > 0) { // NaN, too
-			a.samples = 0
-		}
-		return a
-	}
-	return along(b[1], b[3], v.rows), along(b[0], b[2], v.columns)
-}
-
-// at is sample k of a bin.
-func (a *roiAxis) at(bin, k int) float32 {
-	return a.begin + float32(bin)*a.bin + (float32(k)+0.5)*a.bin/float32(a.samples)
-}
-
-// inside gives the samples [from, to) of a bin that lie in [-1, high]: elsewhere an
-// image is 0. They are neighbours, as at grows with k, or falls. A region may be
-// far larger than its image.
-func (a *roiAxis) inside(bin int, high float32) (from, to int) {
-	n := int(a.samples)
-	if a.bin >= 0 {
-		from = sort.Search(n, func(k int) bool { return a.at(bin, k) >= -1 })
-		to = sort.Search(n, func(k int) bool { return !(a.at(bin, k) <= high) })
-	} else {
-		from = sort.Search(n, func(k int) bool { return a.at(bin, k) <= high })
-		to = sort.Search(n, func(k int) bool { return !(a.at(bin, k) >= -1) })
-	}
-	return from, max(from, to)
-}
-
-// region does the bins of region r of an image.
-func (v *roiAlign) region(r, image int) {
-	x, out := v.c.In[0], v.c.Out[0]
-	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
-	high, wide := v.axes(r)
-	all := high.samples * wide.samples
-	total := float32(max(all, 1))
-	m := meter{c: v.c}
-	// The places of a bin are the same in all channels.
-	var list [64]sample
-	for p := range v.rows * v.columns {
-		fromY, toY := high.inside(p/v.columns, float32(h))
-		fromX, toX := wide.inside(p%v.columns, float32(w))
-		across := toX - fromX
-		samples := (toY - fromY) * across
-		outside := all > float64(samples)
-		for from := 0; from == 0 || from < samples; from += len(list) {
-			n := min(len(list), samples-from)
-			for i := range list[:n] {
-				list[i] = sampleAt(h, w, high.at(p/v.columns, fromY+(from+i)/across), wide.at(p%v.columns, fromX+(from+i)%across))
-			}
-			for ch := range channels {
-				m.add(8 * (n + 1))
-				d := &data[float32](out)[(r*channels+ch)*v.rows*v.columns+p]
-				plane := data[float32](x)[(image*channels+ch)*h*w:][:h*w]
-				if v.largest {
-					best := *d
-					if from == 0 && outside {
-						best = 0
-					}
-					*d = largestOf(list[:n], plane, best, from == 0 && !outside)
-					continue
-				}
-				sum := float32(0)
-				if from > 0 {
-					sum = *d
-				}
-				for i := range list[:n] {
-					s := &list[i]
-					sum += plane[s.at[0]]*s.weight[0] + plane[s.at[1]]*s.weight[1] + plane[s.at[2]]*s.weight[2] + plane[s.at[3]]*s.weight[3]
-				}
-				*d = sum
-				if from+n >= samples {
-					*d = sum / total
-				}
-			}
-		}
-	}
-}
-
-// sample is a place between four elements of a plane.
-type sample struct {
-	at     [4]int
-	weight [4]float32 // all 0: outside
-}
-
-func sampleAt(h, w int, y, x float32) (s sample) {
-	if !(y >= -1 && y <= float32(h) && x >= -1 && x <= float32(w)) {
-		return s
-	}
-	y, x = max(y, 0), max(x, 0)
-	y0, x0 := min(int(y), h-1), min(int(x), w-1)
-	y1, x1 := min(y0+1, h-1), min(x0+1, w-1)
-	fy, fx := y-float32(y0), x-float32(x0)
-	if y0 == h-1 {
-		fy = 0
-	}
-	if x0 == w-1 {
-		fx = 0
-	}
-	s.at = [4]int{y0*w + x0, y0*w + x1, y1*w + x0, y1*w + x1}
-	s.weight = [4]float32{(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}
-	return s
-}
-
-// largestOf is the largest weighted element of some places: what mode max of
-// RoiAlign compares. It goes on from best unless it is the first.
-func largestOf(list []sample, plane []float32, best float32, first bool) float32 {
-	if first && len(list) == 0 {
-		return 0
-	}
-	for i := range list {
-		for k, at := range list[i].at {
-			if v := plane[at] * list[i].weight[k]; first || v > best {
-				best, first = v, false
-			}
-		}
-	}
-	return best
 }

@@ -1,19 +1,23 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// selections pick elements by what they are: how many is known only then.
+// selections select elements, or find their places, by value. How many they select
+// is known only when they run.
 var selections = family{"", []Kernel{
 	{Name: "NonZero", Make: makeNonZero, Half: true, Finds: true},
 	{Name: "Compress", Make: makeCompress, Half: true, Finds: true},
-	{Name: "NonMaxSuppression", Make: makeNonMaxSuppression, Finds: true},
+	{Name: "OneHot", Make: makeOneHot, Half: true},
+	{Name: "TopK", Make: makeTopK},
+	{Name: "ArgMax", Make: argBest(true)},
+	{Name: "ArgMin", Make: argBest(false)},
 }}
 
 // makeNonZero lists the places of all elements that are not 0, axis by axis.
@@ -110,98 +114,142 @@ func makeCompress(c *Call) (Run, error) {
 	}, nil
 }
 
-// makeNonMaxSuppression keeps, for each image and class, the boxes of the best
-// scores that overlap none kept before by more than a threshold.
-func makeNonMaxSuppression(c *Call) (Run, error) {
-	boxes, scores := c.In[0], c.In[1]
-	center := c.Int("center_point_box", 0) != 0
+// makeOneHot writes the second of two values where an index points, the first
+// elsewhere.
+func makeOneHot(c *Call) (Run, error) {
+	index, values, out := c.In[0], c.In[2], c.Out[0]
+	k, err := axis(c.Int("axis", -1), out.rank())
+	if err != nil {
+		return nil, err
+	}
+	width, err := wholeBytes(out)
+	if err != nil {
+		return nil, err
+	}
+	get, ok := reader(index.Type)
+	if !ok {
+		return nil, unsupported(index.Type)
+	}
+	depth, inner := out.Shape[k], count(out.Shape[k+1:])
 	return func(*work.Pool) error {
-		most, overlap, least := 0, float32(0), float32(math.Inf(-1))
-		if c.Has(2) && c.In[2].Len() > 0 {
-			most = int(data[int64](c.In[2])[0])
+		for from, to := range c.pieces(out.Len()) {
+			moveRow(unsafe.Add(out.At, from*width), values.At, to-from, 1, 0, width)
 		}
-		if c.Has(3) && c.In[3].Len() > 0 {
-			overlap = data[float32](c.In[3])[0]
-		}
-		if c.Has(4) && c.In[4].Len() > 0 {
-			least = data[float32](c.In[4])[0]
-		}
-		if !(overlap >= 0 && overlap <= 1) {
-			return fmt.Errorf("input 3: the overlap is %v, expected a number in [0, 1]", overlap)
-		}
-		images, classes, n := scores.Shape[0], scores.Shape[1], scores.Shape[2]
-		if n == 0 {
-			images = 0 // however many have no boxes
-		}
-		var kept []int64
-		order, chosen := numbersOf[int](c, n)[:0], numbersOf[int](c, n)[:0]
-		m := meter{c: c}
-		for image := range images {
-			all := data[float32](boxes)[image*n*4 : (image+1)*n*4]
-			for class := range classes {
-				s := data[float32](scores)[(image*classes+class)*n:][:n]
-				order = order[:0]
-				for i, v := range s {
-					m.add(1)
-					if v > least {
-						order = append(order, i)
-					}
-				}
-				slices.SortStableFunc(order, func(a, b int) int {
-					m.add(8)
-					return -order2(s[a], s[b])
-				})
-				chosen = chosen[:0]
-				for _, i := range order {
-					if len(chosen) >= most {
-						break
-					}
-					m.add(8 * len(chosen))
-					if !slices.ContainsFunc(chosen, func(j int) bool { return intersection(all[4*i:], all[4*j:], center) > overlap }) {
-						chosen = append(chosen, i)
-						if len(kept)+3 > cap(kept) {
-							kept = append(numbersOf[int64](c, max(3<<10, 2*cap(kept)))[:0], kept...)
-						}
-						kept = append(kept, int64(image), int64(class), int64(i))
-					}
-				}
+		for i := range index.Len() {
+			if i&often == 0 {
+				c.poll()
 			}
+			v := math.Trunc(get(index.At, i)) // exact where it can point at a place
+			if v < 0 {
+				v += float64(depth)
+			}
+			if !(v >= 0 && v < float64(depth)) { // or it is NaN
+				continue
+			}
+			at := (i/inner*depth+int(v))*inner + i%inner
+			moveRow(unsafe.Add(out.At, at*width), unsafe.Add(values.At, width), 1, 1, 1, width)
 		}
-		if err := c.Runtime.Resize(0, []int{len(kept) / 3, 3}); err != nil {
-			return err
-		}
-		copy(data[int64](c.Out[0]), kept)
 		return nil
 	}, nil
 }
 
-// order2 is -1, 0 or 1; NaN is equal to all.
-func order2(a, b float32) int {
-	if o := order(a, b); o != unordered {
-		return o
+// argBest gives the place of the largest or smallest element along an axis: the
+// first, or the last.
+func argBest(largest bool) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		in := c.In[0]
+		k, err := axis(c.Int("axis", 0), max(in.rank(), 1))
+		if err != nil {
+			return nil, err
+		}
+		compare, ok := comparer(in)
+		if !ok {
+			return nil, unsupported(in.Type)
+		}
+		last := c.Int("select_last_index", 0) != 0
+		better := -1
+		if largest {
+			better = 1
+		}
+		l := lineOf(in.Shape, k)
+		part := func(i, _ int) {
+			at, best := l.at(i, l.n), 0
+			for j := 1; j < l.n; j++ {
+				if j&often == 0 {
+					c.poll()
+				}
+				if o := compare(at+j*l.step, at+best*l.step); o == better || last && o == 0 {
+					best = j
+				}
+			}
+			data[int64](c.Out[0])[i] = int64(best)
+		}
+		return func(w *work.Pool) error {
+			w.For(l.lines, part)
+			return nil
+		}, nil
 	}
-	return 0
 }
 
-// intersection is the area that two boxes share over that which they cover.
-func intersection(a, b []float32, center bool) float32 {
-	y1, x1, y2, x2 := corners(a, center)
-	v1, u1, v2, u2 := corners(b, center)
-	h, w := min(y2, v2)-max(y1, v1), min(x2, u2)-max(x1, u1)
-	if h <= 0 || w <= 0 {
-		return 0
+// comparer gives the order of two elements of a tensor.
+func comparer(t *Tensor) (func(i, j int) int, bool) {
+	if t.Type == graph.Uint64 {
+		return func(i, j int) int { return order(data[uint64](t)[i], data[uint64](t)[j]) }, true
 	}
-	both := h * w
-	union := (y2-y1)*(x2-x1) + (v2-v1)*(u2-u1) - both
-	if union <= 0 {
-		return 0
+	if get, ok := intReader(t.Type); ok {
+		return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, true
 	}
-	return both / union
+	get, ok := reader(t.Type)
+	return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, ok
 }
 
-func corners(b []float32, center bool) (y1, x1, y2, x2 float32) {
-	if center {
-		return b[1] - b[3]/2, b[0] - b[2]/2, b[1] + b[3]/2, b[0] + b[2]/2
+// makeTopK gives the k largest or smallest elements along an axis, in order,
+// and their places; of equal ones the first comes first.
+func makeTopK(c *Call) (Run, error) {
+	in, out, places := c.In[0], c.Out[0], c.Out[1]
+	a, err := axis(c.Int("axis", -1), in.rank())
+	if err != nil {
+		return nil, err
 	}
-	return min(b[0], b[2]), min(b[1], b[3]), max(b[0], b[2]), max(b[1], b[3])
+	largest := c.Int("largest", 1) != 0
+	l := lineOf(in.Shape, a)
+	k := out.Shape[a]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	compare, ok := comparer(in)
+	if !ok {
+		return nil, unsupported(in.Type)
+	}
+	off := c.Shared(mul(8, l.n))
+	return func(w *work.Pool) error {
+		list := span[int64](w.Shared(off), l.n)
+		m := meter{c: c}
+		for i := range l.lines {
+			at := l.at(i, l.n)
+			for j := range list {
+				m.add(1)
+				list[j] = int64(j)
+			}
+			slices.SortStableFunc(list, func(x, y int64) int {
+				m.add(8)
+				o := compare(at+int(x)*l.step, at+int(y)*l.step)
+				if o == unordered {
+					o = 0
+				}
+				if largest {
+					o = -o
+				}
+				return o
+			})
+			to := l.at(i, k)
+			for j := range k {
+				m.add(1)
+				moveRow(elementAt(out, to+j*l.step, width), elementAt(in, at+int(list[j])*l.step, width), 1, 1, 1, width)
+				data[int64](places)[to+j*l.step] = list[j]
+			}
+		}
+		return nil
+	}, nil
 }

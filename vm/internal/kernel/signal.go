@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// signals are the weights of windows and filters.
+// signals are transforms of signals, and the weights of windows and filters.
 var signals = family{"", []Kernel{
 	{Name: "HannWindow", Make: cosines(0.5, -0.5, 0), Half: true},
 	{Name: "HammingWindow", Make: cosines(25.0/46, -21.0/46, 0), Half: true},

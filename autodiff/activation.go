@@ -1,0 +1,220 @@
+package autodiff
+
+import "math"
+
+// activationRules are the activation functions of neural networks.
+var activationRules = []Rule{
+	{Op: "Relu", Grad: reluGrad},
+	{Op: "LeakyRelu", Grad: leakyReluGrad},
+	{Op: "ThresholdedRelu", Grad: func(c *Call) {
+		c.Set(0, c.where(c.op("Greater", c.X(0), c.scalar(c.X(0), c.Float("alpha", 1))), c.D(0), c.scalar(c.D(0), 0)))
+	}},
+	{Op: "Elu", Grad: func(c *Call) {
+		alpha := c.Float("alpha", 1)
+		c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.mul(c.D(0), c.plus(c.Y(0), alpha))))
+	}},
+	{Op: "Celu", Grad: func(c *Call) {
+		slope := c.op("Exp", c.times(c.X(0), 1/c.Float("alpha", 1)))
+		c.Set(0, c.where(c.positive(c.X(0)), c.D(0), c.mul(c.D(0), slope)))
+	}},
+	{Op: "Selu", Grad: func(c *Call) {
+		alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
+		c.Set(0, c.where(c.positive(c.byTest(min(alpha, gamma))), c.times(c.D(0), gamma), c.mul(c.D(0), c.plus(c.Y(0), alpha*gamma))))
+	}},
+	{Op: "Gelu", Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
+	{Op: "Mish", Grad: byInput(mishSlope)},
+	{Op: "Swish", Grad: func(c *Call) { sigmoidLinearGrad(c, 1) }},
+	{Op: "Sigmoid", Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
+	{Op: "HardSigmoid", Grad: func(c *Call) {
+		y := c.Y(0)
+		within := c.op("And", c.positive(y), c.op("Less", y, c.scalar(y, 1)))
+		c.Set(0, c.where(within, c.times(c.D(0), c.Float("alpha", 0.2)), c.scalar(c.D(0), 0)))
+	}},
+	{Op: "HardSwish", Grad: func(c *Call) {
+		x := c.X(0)
+		slope := c.plus(c.times(x, 1.0/3), 0.5)
+		above := c.where(c.op("Greater", x, c.scalar(x, 3)), c.D(0), c.mul(c.D(0), slope))
+		c.Set(0, c.where(c.op("Less", x, c.scalar(x, -3)), c.scalar(x, 0), above))
+	}},
+	{Op: "Tanh", Grad: byResult(func(c *Call, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
+	{Op: "Softplus", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sigmoid", x) })},
+	{Op: "Softsign", Grad: func(c *Call) {
+		s := c.plus(c.op("Abs", c.X(0)), 1)
+		c.Set(0, c.div(c.D(0), c.mul(s, s)))
+	}},
+	{Op: "Shrink", Grad: func(c *Call) {
+		within := c.op("LessOrEqual", c.op("Abs", c.X(0)), c.scalar(c.X(0), c.Float("lambd", 0.5)))
+		c.Set(0, c.where(within, c.scalar(c.D(0), 0), c.D(0)))
+	}},
+	{Op: "PRelu", Grad: preluGrad},
+	{Op: "Clip", Inputs: []int{0}, Grad: clipGrad},
+	{Op: "Dropout", Inputs: []int{0}, Grad: dropoutGrad},
+}
+
+// positive is t > 0.
+func (c *Call) positive(t ID) ID { return c.op("Greater", t, c.scalar(t, 0)) }
+
+// byTest is the tensor whose sign tells which branch was taken: the output,
+// which need not be saved besides, where the slope below zero is positive.
+func (c *Call) byTest(slope float64) ID {
+	if slope > 0 {
+		return c.Y(0)
+	}
+	return c.X(0)
+}
+
+// leakyReluGrad is d where x > 0, else alpha·d.
+func leakyReluGrad(c *Call) {
+	alpha := c.Float("alpha", 0.01)
+	c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.times(c.D(0), alpha)))
+}
+
+// preluGrad has a slope that broadcasts.
+func preluGrad(c *Call) {
+	positive := c.positive(c.X(0))
+	if c.Needs(0) {
+		c.Set(0, c.where(positive, c.D(0), c.mul(c.D(0), c.X(1))))
+	}
+	if c.Needs(1) {
+		c.Set(1, c.unbroadcast(c.where(positive, c.scalar(c.D(0), 0), c.mul(c.D(0), c.X(0))), c.X(1)))
+	}
+}
+
+// sigmoidLinearGrad is that of y = x·s, s = sigmoid(alpha·x): d·(s + alpha·y·(1-s)).
+// As d·s·(1 + alpha·x·q), q = 1-s = sigmoid(-alpha·x), it does not read y, and
+// takes two buffers beside d where the other takes three: one begins in the place
+// of x, which is read no more once q is there.
+func sigmoidLinearGrad(c *Call, otherwise float64) {
+	alpha := c.Float("alpha", otherwise)
+	if c.leaner(leanInPlace) {
+		q := c.op("Sigmoid", c.times(c.X(0), -alpha))
+		z := c.X(0)
+		if alpha != 1 {
+			z = c.times(z, alpha)
+		}
+		slope := c.mul(c.plus(c.mul(z, q), 1), c.sub(c.scalar(q, 1), q))
+		c.Set(0, c.mul(c.D(0), slope))
+		return
+	}
+	s := c.op("Sigmoid", c.times(c.X(0), alpha))
+	rest := c.mul(c.times(c.Y(0), alpha), c.sub(c.scalar(s, 1), s))
+	c.Set(0, c.mul(c.D(0), c.add(s, rest)))
+}
+
+// mishSlope is t + x·sigmoid(x)·(1-t²), t = tanh(softplus(x)).
+func mishSlope(c *Call, x ID) ID {
+	t := c.op("Tanh", c.op("Softplus", x))
+	rest := c.mul(c.mul(x, c.op("Sigmoid", x)), c.sub(c.scalar(t, 1), c.mul(t, t)))
+	return c.add(t, rest)
+}
+
+// geluSlope is that of x·Φ(x), or of its approximation by tanh.
+func geluSlope(c *Call, x ID, tanh bool) ID {
+	if !tanh {
+		cdf := c.times(c.plus(c.op("Erf", c.times(x, 1/math.Sqrt2)), 1), 0.5)
+		pdf := c.times(c.op("Exp", c.times(c.mul(x, x), -0.5)), 1/math.Sqrt(2*math.Pi))
+		return c.add(cdf, c.mul(x, pdf))
+	}
+	k := math.Sqrt(2 / math.Pi)
+	square := c.mul(x, x)
+	t := c.op("Tanh", c.mul(c.times(x, k), c.plus(c.times(square, 0.044715), 1)))
+	inner := c.times(c.plus(c.times(square, 3*0.044715), 1), k)
+	rest := c.mul(c.mul(x, c.sub(c.scalar(t, 1), c.mul(t, t))), inner)
+	return c.times(c.add(c.plus(t, 1), rest), 0.5)
+}
+
+// reluGrad lets through where the result is not 0. A bool takes a quarter of the
+// bytes that a factor would, while both are there.
+func reluGrad(c *Call) {
+	if c.leaner(leanMask) {
+		c.Set(0, c.passed(c.Y(0)))
+		return
+	}
+	c.Set(0, c.mul(c.D(0), c.op("Sign", c.Y(0))))
+}
+
+// passed is d where the result y of a Relu is not 0.
+func (c *Call) passed(y ID) ID {
+	return c.where(c.positive(y), c.D(0), c.scalar(c.D(0), 0))
+}
+
+// clipGrad lets through what lies within the bounds, both ends included; but for
+// Relu6 neither, as PyTorch, so that the result tells, which is often kept anyway.
+// Of the input one bool is enough.
+func clipGrad(c *Call) {
+	x, d, low, high := c.X(0), c.D(0), c.X(1), c.X(2)
+	zero := c.scalar(d, 0)
+	switch {
+	case !c.leaner(leanMask):
+		if c.given(low) {
+			d = c.where(c.op("Less", x, low), zero, d)
+		}
+		if c.given(high) {
+			d = c.where(c.op("Greater", x, high), zero, d)
+		}
+	case c.is(low, 0) && c.is(high, 6):
+		y := c.Y(0)
+		d = c.where(c.op("And", c.positive(y), c.op("Less", y, high)), d, zero)
+	case c.given(low) && c.given(high):
+		d = c.where(c.op("Or", c.op("Less", x, low), c.op("Greater", x, high)), zero, d)
+	case c.given(low):
+		d = c.where(c.op("Less", x, low), zero, d)
+	case c.given(high):
+		d = c.where(c.op("Greater", x, high), zero, d)
+	}
+	c.Set(0, d)
+}
+
+// is reports whether an input is known to be that number.
+func (c *Call) is(t ID, v float64) bool {
+	if !c.given(t) {
+		return false
+	}
+	list, ok := c.values[t].Floats()
+	return ok && len(list) == 1 && list[0] == v
+}
+
+// dropoutGrad needs the mask; in inference mode Dropout is the identity.
+func dropoutGrad(c *Call) {
+	training, known := c.ints(c.X(2))
+	switch {
+	case !c.given(c.X(2)) || known && training[0] == 0:
+		c.Set(0, c.D(0))
+		return
+	case !known:
+		c.Failf("input 2 (training_mode) is not known before the data are there: expected a constant")
+		return
+	}
+	ratio := 0.5
+	if c.given(c.X(1)) {
+		v, ok := c.values[c.X(1)].Floats()
+		if !ok {
+			c.Failf("input 1 (ratio) is not known before the data are there: expected a constant")
+			return
+		}
+		ratio = v[0]
+	}
+	if ratio >= 1 {
+		c.Set(0, c.times(c.D(0), 0))
+		return
+	}
+	mask := c.Y(1)
+	if seed := c.Node.Attr("seed"); seed != nil && c.leaner(leanDropout) {
+		mask = c.drawnAgain(seed.Int)
+	}
+	c.Set(0, c.where(mask, c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))
+}
+
+// drawnAgain is the mask of a Dropout with a seed, made again by another one with
+// that seed on the gradient, which has the shape of the input. ONNX Runtime's
+// optimizer takes a Dropout away, in training mode too, if nothing reads its
+// mask: the ratio of the second is made to depend on one element of the first's,
+// whatever that is.
+func (c *Call) drawnAgain(seed int64) ID {
+	one := c.op("Gather", c.reshape(c.Y(1), []int64{elements(c.shape(c.D(0)))}), c.index(0))
+	r := c.X(1)
+	if !c.given(r) {
+		r = c.number(0.5)
+	}
+	return c.emit("Dropout", attrs{"seed": seed}, 2, c.D(0), c.where(one, r, r), c.X(2))[1]
+}

@@ -1,0 +1,69 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// gatherRules read elements whose places an input gives. The gradient is a
+// scatter.
+var gatherRules = []Rule{
+	{Op: "Gather", Inputs: []int{0}, Grad: gatherGrad},
+	{Op: "GatherElements", Inputs: []int{0}, Grad: func(c *Call) {
+		a := attrs{"axis": c.Axis("axis", 0, 0), "reduction": "add"}
+		c.Set(0, c.with("ScatterElements", a, c.zeros(c.X(0), c.shape(c.X(0))...), c.X(1), c.D(0)))
+	}},
+	{Op: "GatherND", Inputs: []int{0}, Grad: gatherNDGrad},
+	{Op: "ReverseSequence", Inputs: []int{0}, Grad: func(c *Call) {
+		a := attrs{"batch_axis": c.Int("batch_axis", 1), "time_axis": c.Int("time_axis", 0)}
+		c.Set(0, c.with("ReverseSequence", a, c.D(0), c.X(1)))
+	}},
+}
+
+// gatherGrad adds the gradient into zeros of the shape of the table: along axis
+// 0 by ScatterND; along another the gathered axes are brought to the front.
+func gatherGrad(c *Call) {
+	axis := c.Axis("axis", 0, 0)
+	shape, index := c.shape(c.X(0)), c.shape(c.X(1))
+	if c.err != nil {
+		return
+	}
+	d, k := c.D(0), len(index)
+	front := slices.Clone(shape)
+	if axis > 0 {
+		front = concat([]int64{shape[axis]}, shape[:axis], shape[axis+1:])
+		d = c.transpose(d, concat(axes(axis, k), axes(0, axis), axes(axis+k, len(shape)-axis-1))...)
+	}
+	at := c.op("Unsqueeze", c.castTo(c.X(1), graph.Int64), c.list(-1)) // ScatterND takes no other type
+	d = c.with("ScatterND", attrs{"reduction": "add"}, c.zeros(c.X(0), front...), at, d)
+	if axis > 0 {
+		d = c.transpose(d, concat(axes(1, axis), []int64{0}, axes(axis+1, len(shape)-axis-1))...)
+	}
+	c.Set(0, d)
+}
+
+// gatherNDGrad: with batch axes, their positions are put before the indices.
+func gatherNDGrad(c *Call) {
+	at := c.X(1)
+	if batch := int(c.Int("batch_dims", 0)); batch > 0 {
+		shape := c.shape(at)
+		if c.err != nil {
+			return
+		}
+		one := slices.Clone(shape)
+		one[len(one)-1] = 1
+		parts := []ID{}
+		for b := range batch {
+			v := make([]float64, shape[b])
+			for i := range v {
+				v[i] = float64(i)
+			}
+			s := filled(1, len(shape))
+			s[b] = shape[b]
+			parts = append(parts, c.expand(c.reals(graph.Int64, s, v), one))
+		}
+		at = c.with("Concat", attrs{"axis": -1}, append(parts, at)...)
+	}
+	c.Set(0, c.with("ScatterND", attrs{"reduction": "add"}, c.zeros(c.X(0), c.shape(c.X(0))...), at, c.D(0)))
+}

@@ -1,0 +1,47 @@
+package autodiff
+
+import "slices"
+
+// layoutRules give the same elements another shape or order.
+var layoutRules = []Rule{
+	{Op: "Reshape", Inputs: []int{0}, Grad: reshapeGrad},
+	{Op: "Flatten", Grad: reshapeGrad},
+	{Op: "Squeeze", Inputs: []int{0}, Grad: reshapeGrad},
+	{Op: "Unsqueeze", Inputs: []int{0}, Grad: reshapeGrad},
+	{Op: "Transpose", Grad: transposeGrad},
+	{Op: "SpaceToDepth", Grad: func(c *Call) {
+		c.Set(0, c.with("DepthToSpace", attrs{"blocksize": c.Int("blocksize", 1), "mode": c.Str("mode", "DCR")}, c.D(0)))
+	}},
+	{Op: "DepthToSpace", Grad: depthToSpaceGrad},
+}
+
+// reshapeGrad gives the gradient the shape of the input: a view.
+func reshapeGrad(c *Call) { c.Set(0, c.reshape(c.D(0), c.shape(c.X(0)))) }
+
+func transposeGrad(c *Call) {
+	perm := c.List("perm", nil)
+	if perm == nil {
+		perm = axes(0, c.rank(c.X(0)))
+		slices.Reverse(perm)
+	}
+	inverse := make([]int64, len(perm))
+	for i, p := range perm {
+		inverse[p] = int64(i)
+	}
+	c.Set(0, c.transpose(c.D(0), inverse...))
+}
+
+// depthToSpaceGrad is SpaceToDepth, with the axes of mode CRD put right.
+func depthToSpaceGrad(c *Call) {
+	b := c.Int("blocksize", 1)
+	if c.Str("mode", "DCR") == "DCR" {
+		c.Set(0, c.with("SpaceToDepth", attrs{"blocksize": b}, c.D(0)))
+		return
+	}
+	x := c.shape(c.X(0))
+	if c.err != nil {
+		return
+	}
+	d := c.reshape(c.D(0), []int64{x[0], x[1] / (b * b), x[2], b, x[3], b})
+	c.Set(0, c.reshape(c.transpose(d, 0, 1, 3, 5, 2, 4), x))
+}

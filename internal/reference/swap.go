@@ -1,0 +1,9 @@
+package reference
+
+import "github.com/onnxmem/onnxmem/graph"
+
+// Transfers to the memory of a host and back.
+var swapOperators = []operator{
+	{graph.SwapOut, func(c *call) []*Tensor { return one(c.x(0)) }},
+	{graph.SwapIn, func(c *call) []*Tensor { return one(c.x(0)) }},
+}

@@ -1,0 +1,95 @@
+package ops
+
+import "github.com/onnxmem/onnxmem/graph"
+
+// integers are the matrix products and convolutions of 8-bit integers.
+var integers = family{"", []Op{
+	{Name: "MatMulInteger", Infer: inferMatMulInteger, FLOPs: flopsMatMul(1), Check: checkMatMulInteger},
+	{Name: "QLinearMatMul", Infer: inferQLinearMatMul, FLOPs: flopsMatMul(3), Check: checkQLinearMatMul},
+	{Name: "ConvInteger", Infer: convInteger, FLOPs: convFLOPs(1), Check: checkConvInteger},
+	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3), Check: checkQLinearConv},
+}}
+
+func inferMatMulInteger(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	return matMul(c, 0, 1, graph.Int32)
+}
+
+// inferQLinearMatMul: inputs 0 to 2 are a with scale and zero point, 3 to 5 b,
+// 6 and 7 those of the output, which has the last one's element type.
+func inferQLinearMatMul(c *Call) error {
+	if err := c.Tensors(8); err != nil {
+		return err
+	}
+	return matMul(c, 0, 3, c.In[7].Elem)
+}
+
+// convInteger covers ConvInteger: the sums are int32.
+func convInteger(c *Call) error {
+	if err := c.Tensors(2); err != nil {
+		return err
+	}
+	return convShape(c, graph.Int32, 0, 1, -1, channelsFirst)
+}
+
+// qlinearConv has the element type of the output's zero point.
+func qlinearConv(c *Call) error {
+	if err := c.Tensors(8); err != nil {
+		return err
+	}
+	l := imageLayout(c.Node.Domain != "" && c.Int("channels_last", 0) != 0)
+	return convShape(c, c.In[7].Elem, 0, 3, 8, l)
+}
+
+// checkMatMulInteger: the zero point of A, input 2, is one or one for each row;
+// that of B, input 3, one or one for each column.
+func checkMatMulInteger(c *Call) error {
+	if err := c.wantPerLine(2, 0, 2, "row"); err != nil {
+		return err
+	}
+	return c.wantPerLine(3, 1, 1, "column")
+}
+
+// checkQLinearMatMul: scales and zero points are those of checkMatMulInteger; the
+// output has one of each.
+func checkQLinearMatMul(c *Call) error {
+	for i := 1; i < 3; i++ {
+		if err := c.wantPerLine(i, 0, 2, "row"); err != nil {
+			return err
+		}
+		if err := c.wantPerLine(3+i, 3, 1, "column"); err != nil {
+			return err
+		}
+		if err := c.wantOne(5+i, "scale or zero point of the output"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkConvInteger: the image has one zero point, the weights one or one for each
+// output channel.
+func checkConvInteger(c *Call) error {
+	if err := c.wantOne(2, "zero point of the image"); err != nil {
+		return err
+	}
+	return c.wantOneOr(3, c.DimOf(1, 0), "output channel")
+}
+
+// checkQLinearConv: the same, with a scale beside each zero point; the output has
+// one of each.
+func checkQLinearConv(c *Call) error {
+	for _, i := range []int{1, 2, 6, 7} {
+		if err := c.wantOne(i, "scale or zero point"); err != nil {
+			return err
+		}
+	}
+	for i := 4; i < 6; i++ {
+		if err := c.wantOneOr(i, c.DimOf(3, 0), "output channel"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package ops_test
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// tables are the packages that have a table with a row per operator, and the type
+// of a row. A table for another device joins with a line here.
+var tables = []struct{ dir, row string }{
+	{".", "Op"},
+	{"../autodiff", "Rule"},
+	{"../vm/internal/kernel", "Kernel"},
+	{"../internal/reference", "operator"},
+}
+
+// TestEqualRowsHaveEqualFiles: the row of an operator stands in a file of the same
+// name in every package that has one. A reader who has found the operator's
+// definition also knows where its kernel, its gradient and its reference are.
+func TestEqualRowsHaveEqualFiles(t *testing.T) {
+	defined := rowFiles(t, tables[0].dir, tables[0].row)
+	for _, other := range tables[1:] {
+		rows := rowFiles(t, other.dir, other.row)
+		if len(rows) < 30 {
+			t.Errorf("%s: found %d rows of type %s, expected most operators", other.dir, len(rows), other.row)
+		}
+		for _, op := range slices.Sorted(maps.Keys(rows)) {
+			if want, ok := defined[op]; !ok {
+				t.Errorf("%s: %s has a row in %s, but ops has none", other.dir, op, rows[op])
+			} else if rows[op] != want {
+				t.Errorf("%s: the row of %s stands in %s, expected %s, where ops has it", other.dir, op, rows[op], want)
+			}
+		}
+	}
+}
+
+// constants are the names by which tables spell domains and operators.
+var constants = map[string]string{
+	"graph.SwapDomain": graph.SwapDomain, "graph.SwapOut": graph.SwapOut, "graph.SwapIn": graph.SwapIn,
+}
+
+// rowFiles maps each operator of a package's tables (domain and name) to the file
+// of its row. A table is a composite literal []Row{...}, which stands in a
+// family{domain, []Row{...}} or is a variable that the list of families names.
+func rowFiles(t *testing.T, dir, row string) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type table struct {
+		file string
+		rows []ast.Expr
+	}
+	tables := map[string]table{}   // by the variable that holds it
+	domains := map[string]string{} // likewise
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			decl, ok := d.(*ast.GenDecl)
+			if !ok || decl.Tok != token.VAR {
+				continue
+			}
+			for _, s := range decl.Specs {
+				for i, value := range s.(*ast.ValueSpec).Values {
+					variable := s.(*ast.ValueSpec).Names[i].Name
+					ast.Inspect(value, func(n ast.Node) bool {
+						lit, ok := n.(*ast.CompositeLit)
+						if !ok {
+							return true
+						}
+						if list, ok := lit.Type.(*ast.ArrayType); ok && identifier(list.Elt) == row {
+							tables[variable] = table{filepath.Base(path), lit.Elts}
+							return false
+						}
+						if len(lit.Elts) > 1 {
+							if domain, ok := text(lit.Elts[0]); ok {
+								domains[cmp.Or(identifier(lit.Elts[1]), variable)] = domain
+							}
+						}
+						return true
+					})
+				}
+			}
+		}
+	}
+	files := map[string]string{}
+	for variable, tab := range tables {
+		domain, ok := domains[variable]
+		if !ok {
+			t.Errorf("%s: %s is in no family", dir, variable)
+		}
+		for _, r := range tab.rows {
+			name, ok := rowName(r)
+			if !ok {
+				t.Fatalf("%s: %s has a row that does not begin with the operator's name", dir, variable)
+			}
+			files[strings.TrimPrefix(domain+"."+name, ".")] = tab.file
+		}
+	}
+	return files
+}
+
+// identifier is the name that an expression is, "" if it is none.
+func identifier(e ast.Expr) string {
+	if id, ok := e.(*ast.Ident); ok {
+		return id.Name
+	}
+	return ""
+}
+
+// text is the string that an expression stands for.
+func text(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil
+	case *ast.SelectorExpr:
+		s, ok := constants[identifier(e.X)+"."+e.Sel.Name]
+		return s, ok
+	}
+	return "", false
+}
+
+// rowName is the operator of a row: the string that it begins with.
+func rowName(row ast.Expr) (string, bool) {
+	lit, ok := row.(*ast.CompositeLit)
+	if !ok || len(lit.Elts) == 0 {
+		return "", false
+	}
+	if pair, ok := lit.Elts[0].(*ast.KeyValueExpr); ok {
+		return text(pair.Value)
+	}
+	return text(lit.Elts[0])
+}

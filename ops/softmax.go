@@ -1,0 +1,34 @@
+package ops
+
+// softmaxes turn the elements along an axis into weights.
+var softmaxes = family{"", []Op{
+	{Name: "Softmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "LogSoftmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
+	{Name: "Hardmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(1)},
+}}
+
+// inferSoftmax: the output is like the input. Before opset 13 the axis cuts
+// the shape in two, 1 by default; since, it is the one that is worked along.
+func inferSoftmax(c *Call) error {
+	if err := c.Tensors(1); err != nil {
+		return err
+	}
+	otherwise, most := int64(-1), 0
+	if c.before(13) {
+		otherwise, most = 1, 1
+	}
+	return alongAxis(c, c.Int("axis", otherwise), most)
+}
+
+// alongAxis gives output 0 the type of input 0 and checks the axis, which may
+// be more past the last. A scalar has an axis for this purpose.
+func alongAxis(c *Call, axis int64, more int) error {
+	in := c.In[0]
+	if in.Ranked && axis != int64(len(in.Shape)-1+more) {
+		if _, err := c.Axis("axis", axis, max(len(in.Shape), 1)); err != nil {
+			return err
+		}
+	}
+	c.SetType(0, in.Type)
+	return nil
+}

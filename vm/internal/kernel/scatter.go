@@ -1,0 +1,186 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// scattering replace elements whose places an input gives.
+var scattering = family{"", []Kernel{
+	{Name: "Scatter", Make: makeScatterElements},
+	{Name: "ScatterElements", Make: makeScatterElements},
+	{Name: "ScatterND", Make: makeScatterND},
+	{Name: "TensorScatter", Make: makeTensorScatter, Half: true},
+}}
+
+// scatterJoin writes an update: it replaces, or is added, multiplied, or the
+// lesser or greater stays.
+type scatterJoin func(to, from unsafe.Pointer)
+
+func joinOf(c *Call, width int) (scatterJoin, error) {
+	switch c.Str("reduction", "none") {
+	case "none":
+		return func(to, from unsafe.Pointer) { moveRow(to, from, 1, 1, 1, width) }, nil
+	case "add":
+		return arithmeticJoin(c, 0)
+	case "mul":
+		return arithmeticJoin(c, 1)
+	case "min":
+		return arithmeticJoin(c, 2)
+	case "max":
+		return arithmeticJoin(c, 3)
+	}
+	return nil, unsupportedf("reduction %q", c.Str("reduction", "none"))
+}
+
+func arithmeticJoin(c *Call, kind int) (scatterJoin, error) {
+	switch c.In[0].Type {
+	case graph.Float32:
+		return joinAs[float32](kind), nil
+	case graph.Float64:
+		return joinAs[float64](kind), nil
+	case graph.Int64:
+		return joinAs[int64](kind), nil
+	case graph.Int32:
+		return joinAs[int32](kind), nil
+	case graph.Uint8:
+		return joinAs[uint8](kind), nil
+	case graph.Int8:
+		return joinAs[int8](kind), nil
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func joinAs[T number](kind int) scatterJoin {
+	return func(to, from unsafe.Pointer) {
+		d, s := (*T)(to), *(*T)(from)
+		switch kind {
+		case 0:
+			*d += s
+		case 1:
+			*d *= s
+		case 2:
+			*d = min(*d, s)
+		default:
+			*d = max(*d, s)
+		}
+	}
+}
+
+// copyFirst copies input 0 to the output unless it lies over it.
+func copyFirst(c *Call) {
+	if c.Out[0].At != c.In[0].At {
+		c.copy(raw(c.Out[0]), raw(c.In[0]))
+	}
+}
+
+func makeScatterElements(c *Call) (Run, error) {
+	out, index, updates := c.Out[0], c.In[1], c.In[2]
+	k, err := axis(c.Int("axis", 0), out.rank())
+	if err != nil {
+		return nil, err
+	}
+	width, err := wholeBytes(out)
+	if err != nil {
+		return nil, err
+	}
+	join, err := joinOf(c, width)
+	if err != nil {
+		return nil, err
+	}
+	get, err := indexReader(index)
+	if err != nil {
+		return nil, err
+	}
+	s := strides(out.Shape)
+	return func(*work.Pool) error {
+		copyFirst(c)
+		for i := range index.Len() {
+			if i&often == 0 {
+				c.poll()
+			}
+			at, ok := get(i, out.Shape[k])
+			if !ok {
+				return badIndex(index, i, out.Shape[k])
+			}
+			join(unsafe.Add(out.At, elsewhere(i, index.Shape, s, k, at)*width), unsafe.Add(updates.At, i*width))
+		}
+		return nil
+	}, nil
+}
+
+func makeScatterND(c *Call) (Run, error) {
+	out, index, updates := c.Out[0], c.In[1], c.In[2]
+	width, err := wholeBytes(out)
+	if err != nil {
+		return nil, err
+	}
+	join, err := joinOf(c, width)
+	if err != nil {
+		return nil, err
+	}
+	depth, at, err := tupleReader(out, index, 0)
+	if err != nil {
+		return nil, err
+	}
+	inner := count(out.Shape[depth:])
+	tuples := index.Len() / depth
+	return func(*work.Pool) error {
+		copyFirst(c)
+		m := meter{c: c}
+		for i := range tuples {
+			m.add(depth)
+			off, err := at(i)
+			if err != nil {
+				return err
+			}
+			for j := range inner {
+				m.add(1)
+				join(unsafe.Add(out.At, (off+j)*width), unsafe.Add(updates.At, (i*inner+j)*width))
+			}
+		}
+		return nil
+	}, nil
+}
+
+// makeTensorScatter writes new places of a cache over old ones, in each element
+// of the batch from a place of its own on.
+func makeTensorScatter(c *Call) (Run, error) {
+	past, update, out := c.In[0], c.In[1], c.Out[0]
+	width, err := wholeBytes(past)
+	if err != nil {
+		return nil, err
+	}
+	k, err := axis(c.Int("axis", -2), past.rank())
+	if err != nil {
+		return nil, err
+	}
+	length, fresh := past.Shape[k], update.Shape[k]
+	inner := count(past.Shape[k+1:]) * width
+	outer := count(past.Shape[1:k])
+	circular := c.Str("mode", "linear") == "circular"
+	return func(*work.Pool) error {
+		copyFirst(c)
+		m := meter{c: c}
+		for p := range past.Shape[0] * outer {
+			first := 0
+			if c.Has(2) {
+				first = int(data[int64](c.In[2])[p/outer])
+			}
+			if circular {
+				first = (first%length + length) % length
+			} else if first < 0 || first > length-fresh {
+				return fmt.Errorf("write index %d (element %d): expected one in [0, %d], so that %d places fit a cache of %d", first, p/outer, length-fresh, fresh, length)
+			}
+			for i := range fresh {
+				m.add(inner)
+				at := (first + i) % length
+				c.copy(raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
+			}
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,180 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// softmaxes turn the elements along an axis into weights.
+var softmaxes = family{"", []Kernel{
+	{Name: "Softmax", Make: softmax(false)},
+	{Name: "LogSoftmax", Make: softmax(true)},
+	{Name: "Hardmax", Make: makeHardmax},
+}}
+
+// softmax makes the kernel of Softmax and LogSoftmax: along one axis, or before
+// opset 13 over all axes from it on.
+func softmax(log bool) func(*Call) (Run, error) {
+	return func(c *Call) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return softmaxOf[float32](c, log)
+		case graph.Float64:
+			return softmaxOf[float64](c, log)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}
+
+func softmaxOf[T floating](c *Call, log bool) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	old := c.Node.Domain == "" && c.Version < 13
+	otherwise := -1
+	if old {
+		otherwise = 1
+	}
+	k, err := axis(c.Int("axis", otherwise), max(x.rank(), 1))
+	if err != nil {
+		return nil, err
+	}
+	n, step := 1, 1
+	if x.rank() > 0 {
+		n, step = x.Shape[k], count(x.Shape[k+1:])
+		if old {
+			n, step = n*step, 1
+		}
+	}
+	lines := 0
+	if n > 0 {
+		lines = x.Len() / n
+	}
+	group := max(1, grain/max(n, 1))
+	part := func(p, _ int) {
+		for l := p * group; l < min((p+1)*group, lines); l++ {
+			at := l/step*step*n + l%step
+			softmaxLine(c, span[T](element[T](out, at), (n-1)*step+1), span[T](element[T](x, at), (n-1)*step+1), step, log)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(lines, group), part)
+		return nil
+	}, nil
+}
+
+// softmaxLine does one line of elements that lie step apart; d may be s.
+func softmaxLine[T floating](c *Call, d, s []T, step int, log bool) {
+	if f32, is := any(d).([]float32); is && step == 1 && !log {
+		softmaxRow(c, f32, any(s).([]float32))
+		return
+	}
+	n := (len(s)-1)/step + 1
+	high := s[0]
+	for from, to := range c.pieces(n) {
+		for i := from; i < to; i++ {
+			high = max(high, s[i*step])
+		}
+	}
+	sum := 0.0
+	if log {
+		for from, to := range c.pieces(n) {
+			for i := from; i < to; i++ {
+				sum += math.Exp(float64(s[i*step] - high))
+			}
+		}
+		l := T(math.Log(sum))
+		for from, to := range c.pieces(n) {
+			for i := from; i < to; i++ {
+				d[i*step] = s[i*step] - high - l
+			}
+		}
+		return
+	}
+	for from, to := range c.pieces(n) {
+		for i := from; i < to; i++ {
+			e := math.Exp(float64(s[i*step] - high))
+			d[i*step] = T(e)
+			sum += e
+		}
+	}
+	scale := T(1 / sum)
+	for from, to := range c.pieces(n) {
+		for i := from; i < to; i++ {
+			d[i*step] *= scale
+		}
+	}
+}
+
+// softmaxRow is the softmax of one row by vectors; d may be s. One with a NaN
+// becomes NaN.
+func softmaxRow(c *Call, d, s []float32) {
+	high := [4]float32{s[0], s[0], s[0], s[0]}
+	for i, to := range c.pieces(len(s)) {
+		for ; i+4 <= to; i += 4 {
+			for l, x := range s[i : i+4] {
+				if x > high[l] {
+					high[l] = x
+				}
+			}
+		}
+		for ; i < to; i++ {
+			high[0] = max(high[0], s[i])
+		}
+	}
+	shift := -max(high[0], high[1], high[2], high[3])
+	for from, to := range c.pieces(len(s)) {
+		simd.Exp(d[from:to], s[from:to], 1, shift)
+	}
+	scale := float32(1 / sumOf(c, d))
+	for from, to := range c.pieces(len(s)) {
+		simd.MulScalar(d[from:to], d[from:to], scale)
+	}
+}
+
+// makeHardmax puts 1 at the first largest element of each line, 0 elsewhere.
+func makeHardmax(c *Call) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	otherwise := -1
+	if c.Version < 13 {
+		otherwise = 1
+	}
+	k := c.Int("axis", otherwise)
+	if k < 0 {
+		k += max(in.rank(), 1)
+	}
+	var l line
+	if c.Version < 13 { // all axes from that one on, which may be none
+		k = min(k, in.rank())
+		l = line{n: count(in.Shape[k:]), step: 1, lines: count(in.Shape[:k])}
+	} else {
+		l = lineOf(in.Shape, k)
+	}
+	get, _ := reader(in.Type)
+	set, ok := writer(in.Type)
+	if !ok {
+		return nil, unsupported(in.Type)
+	}
+	return func(*work.Pool) error {
+		m := meter{c: c}
+		for i := range l.lines {
+			at, best := l.at(i, l.n), 0
+			for j := 1; j < l.n; j++ {
+				m.add(1)
+				if get(in.At, at+j*l.step) > get(in.At, at+best*l.step) {
+					best = j
+				}
+			}
+			for j := range l.n {
+				m.add(1)
+				v := 0.0
+				if j == best {
+					v = 1
+				}
+				set(out.At, at+j*l.step, v)
+			}
+		}
+		return nil
+	}, nil
+}
