@@ -5,40 +5,40 @@ import "math"
 // activationRules are the activation functions of neural networks.
 var activationRules = []Rule{
 	{Op: "Relu", Grad: reluGrad},
-	{Op: "LeakyRelu", Grad: leakyReluGrad},
+	{Op: "LeakyRelu", Fused: true, Grad: leakyReluGrad},
 	{Op: "ThresholdedRelu", Grad: func(c *Call) {
 		c.Set(0, c.where(c.op("Greater", c.X(0), c.scalar(c.X(0), c.Float("alpha", 1))), c.D(0), c.scalar(c.D(0), 0)))
 	}},
-	{Op: "Elu", Grad: func(c *Call) {
+	{Op: "Elu", Fused: true, Grad: func(c *Call) {
 		alpha := c.Float("alpha", 1)
 		c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.mul(c.D(0), c.plus(c.Y(0), alpha))))
 	}},
-	{Op: "Celu", Grad: func(c *Call) {
+	{Op: "Celu", Fused: true, Grad: func(c *Call) {
 		slope := c.op("Exp", c.times(c.X(0), 1/c.Float("alpha", 1)))
 		c.Set(0, c.where(c.positive(c.X(0)), c.D(0), c.mul(c.D(0), slope)))
 	}},
-	{Op: "Selu", Grad: func(c *Call) {
+	{Op: "Selu", Fused: true, Grad: func(c *Call) {
 		alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
 		c.Set(0, c.where(c.positive(c.byTest(min(alpha, gamma))), c.times(c.D(0), gamma), c.mul(c.D(0), c.plus(c.Y(0), alpha*gamma))))
 	}},
-	{Op: "Gelu", Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
-	{Op: "Mish", Grad: byInput(mishSlope)},
-	{Op: "Swish", Grad: func(c *Call) { sigmoidLinearGrad(c, 1) }},
-	{Op: "Sigmoid", Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
-	{Op: "HardSigmoid", Grad: func(c *Call) {
+	{Op: "Gelu", Fused: true, Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
+	{Op: "Mish", Fused: true, Grad: byInput(mishSlope)},
+	{Op: "Swish", Fused: true, Grad: func(c *Call) { sigmoidLinearGrad(c, 1) }},
+	{Op: "Sigmoid", Fused: true, Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
+	{Op: "HardSigmoid", Fused: true, Grad: func(c *Call) {
 		y := c.Y(0)
 		within := c.op("And", c.positive(y), c.op("Less", y, c.scalar(y, 1)))
 		c.Set(0, c.where(within, c.times(c.D(0), c.Float("alpha", 0.2)), c.scalar(c.D(0), 0)))
 	}},
-	{Op: "HardSwish", Grad: func(c *Call) {
+	{Op: "HardSwish", Fused: true, Grad: func(c *Call) {
 		x := c.X(0)
 		slope := c.plus(c.times(x, 1.0/3), 0.5)
 		above := c.where(c.op("Greater", x, c.scalar(x, 3)), c.D(0), c.mul(c.D(0), slope))
 		c.Set(0, c.where(c.op("Less", x, c.scalar(x, -3)), c.scalar(x, 0), above))
 	}},
-	{Op: "Tanh", Grad: byResult(func(c *Call, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
+	{Op: "Tanh", Fused: true, Grad: byResult(func(c *Call, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
 	{Op: "Softplus", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sigmoid", x) })},
-	{Op: "Softsign", Grad: func(c *Call) {
+	{Op: "Softsign", Fused: true, Grad: func(c *Call) {
 		s := c.plus(c.op("Abs", c.X(0)), 1)
 		c.Set(0, c.div(c.D(0), c.mul(s, s)))
 	}},
@@ -46,9 +46,9 @@ var activationRules = []Rule{
 		within := c.op("LessOrEqual", c.op("Abs", c.X(0)), c.scalar(c.X(0), c.Float("lambd", 0.5)))
 		c.Set(0, c.where(within, c.scalar(c.D(0), 0), c.D(0)))
 	}},
-	{Op: "PRelu", Grad: preluGrad},
-	{Op: "Clip", Inputs: []int{0}, Grad: clipGrad},
-	{Op: "Dropout", Inputs: []int{0}, Grad: dropoutGrad},
+	{Op: "PRelu", Fused: true, Grad: preluGrad},
+	{Op: "Clip", Inputs: []int{0}, Fused: true, Grad: clipGrad},
+	{Op: "Dropout", Inputs: []int{0}, Suffixes: []string{1: ".mask"}, Grad: dropoutGrad},
 }
 
 // positive is t > 0.

@@ -4,8 +4,8 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // concatRules join tensors along an axis, or split one into parts.
 var concatRules = []Rule{
-	{Op: "Concat", Grad: concatGrad},
-	{Op: "Split", Inputs: []int{0}, Grad: splitGrad},
+	{Op: "Concat", TakesConstants: true, Grad: concatGrad},
+	{Op: "Split", Inputs: []int{0}, Forwards: true, Grad: splitGrad},
 }
 
 // concatGrad cuts the gradient into the parts; those that need none are left

@@ -8,13 +8,13 @@ import (
 
 // Operators of com.microsoft, which ONNX Runtime makes when it fuses others.
 var contribRules = []Rule{
-	{Op: "Gelu", Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, false) })},
-	{Op: "BiasGelu", Grad: func(c *Call) { biasedGeluGrad(c, false) }},
-	{Op: "FastGelu", Grad: func(c *Call) { biasedGeluGrad(c, true) }},
-	{Op: "QuickGelu", Grad: func(c *Call) { sigmoidLinearGrad(c, 1.702) }},
+	{Op: "Gelu", Fused: true, Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, false) })},
+	{Op: "BiasGelu", Fused: true, Grad: func(c *Call) { biasedGeluGrad(c, false) }},
+	{Op: "FastGelu", Fused: true, Grad: func(c *Call) { biasedGeluGrad(c, true) }},
+	{Op: "QuickGelu", Fused: true, Grad: func(c *Call) { sigmoidLinearGrad(c, 1.702) }},
 	{Op: "FusedMatMul", Grad: fusedMatMulGrad},
 	{Op: "TransposeMatMul", Grad: fusedMatMulGrad},
-	{Op: "SimplifiedLayerNormalization", Grad: rmsNormGrad},
+	{Op: "SimplifiedLayerNormalization", Fused: true, Grad: rmsNormGrad},
 	{Op: "Inverse", Grad: func(c *Call) {
 		y := c.swapLast(c.Y(0))
 		c.Set(0, c.op("Neg", c.op("MatMul", c.op("MatMul", y, c.D(0)), y)))

@@ -8,8 +8,8 @@ import (
 
 // convRules slide a kernel of weights over an image.
 var convRules = []Rule{
-	{Op: "Conv", Grad: convGrad},
-	{Op: "ConvTranspose", Grad: convTransposeGrad},
+	{Op: "Conv", Fused: true, Grad: convGrad},
+	{Op: "ConvTranspose", Fused: true, Grad: convTransposeGrad},
 }
 
 // window is how a kernel moves over the spatial axes of its input.

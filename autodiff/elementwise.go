@@ -26,16 +26,16 @@ var elementwiseRules = []Rule{
 	{Op: "Asinh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), 1))) })},
 	{Op: "Acosh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), -1))) })},
 	{Op: "Atanh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.sub(c.scalar(x, 1), c.mul(x, x))) })},
-	{Op: "Erf", Grad: byInput(func(c *Call, x ID) ID {
+	{Op: "Erf", Fused: true, Grad: byInput(func(c *Call, x ID) ID {
 		return c.times(c.op("Exp", c.op("Neg", c.mul(x, x))), 2/math.Sqrt(math.Pi))
 	})},
 	{Op: "Log", Grad: func(c *Call) { c.Set(0, c.div(c.D(0), c.X(0))) }},
 	{Op: "Sqrt", Grad: func(c *Call) { c.Set(0, c.div(c.times(c.D(0), 0.5), c.Y(0))) }},
 	{Op: "Neg", Grad: func(c *Call) { c.Set(0, c.op("Neg", c.D(0))) }},
 
-	{Op: "Add", Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)); c.setUnbroadcast(1, c.D(0)) }},
+	{Op: "Add", TakesConstants: true, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)); c.setUnbroadcast(1, c.D(0)) }},
 	{Op: "Sub", Grad: subGrad},
-	{Op: "Mul", Grad: mulGrad},
+	{Op: "Mul", TakesConstants: true, Grad: mulGrad},
 	{Op: "Div", Grad: divGrad},
 	{Op: "Mod", Inputs: []int{0}, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)) }},
 	{Op: "Pow", Grad: powGrad},

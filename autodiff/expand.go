@@ -2,7 +2,7 @@ package autodiff
 
 // expandRules repeat elements along axes. The gradient is the sum over the copies.
 var expandRules = []Rule{
-	{Op: "Expand", Inputs: []int{0}, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)) }},
+	{Op: "Expand", Inputs: []int{0}, Forwards: true, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)) }},
 	{Op: "Tile", Inputs: []int{0}, Grad: tileGrad},
 }
 

@@ -12,26 +12,6 @@ import (
 // fusedDomain is that of the functions that stand for gradients.
 const fusedDomain = "onnxmem"
 
-// fusedOps are the operators whose gradients take several nodes and tensors of
-// full size that a kernel of its own would not need. Those that scatter into
-// zeros (Gather, MaxPool) are none: in the graph the scatter writes over the
-// zeros, across the border of a function it cannot, and BERT's embedding alone
-// would double the peak. Nor is cross-entropy, whose gradient is written over the
-// log-probabilities, the largest tensor of a language model.
-var fusedOps = map[ruleKey]bool{
-	{"", "Conv"}: true, {"", "ConvTranspose"}: true,
-	{"", "AveragePool"}: true, {"", "LpPool"}: true, {"", "Resize"}: true,
-	{"", "BatchNormalization"}: true, {"", "LayerNormalization"}: true, {"", "GroupNormalization"}: true,
-	{"", "InstanceNormalization"}: true, {"", "RMSNormalization"}: true, {"", "SimplifiedLayerNormalization"}: true,
-	{"", "LRN"}: true, {"", "LpNormalization"}: true, {"", "MeanVarianceNormalization"}: true,
-	{"", "Gelu"}: true, {"", "Mish"}: true, {"", "Swish"}: true, {"", "HardSwish"}: true, {"", "HardSigmoid"}: true,
-	{"", "Elu"}: true, {"", "Selu"}: true, {"", "Celu"}: true, {"", "LeakyRelu"}: true, {"", "PRelu"}: true,
-	{"", "Erf"}: true, {"", "Sigmoid"}: true, {"", "Tanh"}: true, {"", "Softsign"}: true, {"", "Clip"}: true,
-	{"", "Softmax"}: true, {"", "LogSoftmax"}: true,
-	{"com.microsoft", "Gelu"}: true, {"com.microsoft", "BiasGelu"}: true, {"com.microsoft", "FastGelu"}: true,
-	{"com.microsoft", "QuickGelu"}: true, {"com.microsoft", "SimplifiedLayerNormalization"}: true,
-}
-
 // fuser collects the functions of a graph. Calls whose bodies are the same share
 // one.
 type fuser struct {
@@ -49,7 +29,7 @@ const fusedConstants = 64
 // the gradients of a convolution's input and of its weights are needed, and die,
 // at different times.
 func (t *tape) gradOf(c *Call) {
-	if t.fuse == nil || !fusedOps[ruleKey{c.Node.Domain, c.Node.Op}] {
+	if t.fuse == nil || !c.rule.Fused {
 		c.rule.Grad(c)
 		return
 	}

@@ -4,11 +4,11 @@ import "slices"
 
 // layoutRules give the same elements another shape or order.
 var layoutRules = []Rule{
-	{Op: "Reshape", Inputs: []int{0}, Grad: reshapeGrad},
-	{Op: "Flatten", Grad: reshapeGrad},
-	{Op: "Squeeze", Inputs: []int{0}, Grad: reshapeGrad},
-	{Op: "Unsqueeze", Inputs: []int{0}, Grad: reshapeGrad},
-	{Op: "Transpose", Grad: transposeGrad},
+	{Op: "Reshape", Inputs: []int{0}, Forwards: true, Grad: reshapeGrad},
+	{Op: "Flatten", Forwards: true, Grad: reshapeGrad},
+	{Op: "Squeeze", Inputs: []int{0}, Forwards: true, Grad: reshapeGrad},
+	{Op: "Unsqueeze", Inputs: []int{0}, Forwards: true, Grad: reshapeGrad},
+	{Op: "Transpose", Forwards: true, Grad: transposeGrad},
 	{Op: "SpaceToDepth", Grad: func(c *Call) {
 		c.Set(0, c.with("DepthToSpace", attrs{"blocksize": c.Int("blocksize", 1), "mode": c.Str("mode", "DCR")}, c.D(0)))
 	}},

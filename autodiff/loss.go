@@ -8,7 +8,7 @@ import (
 
 // lossRules compare predictions with labels.
 var lossRules = []Rule{
-	{Op: "SoftmaxCrossEntropyLoss", Inputs: []int{0}, Grad: softmaxCrossEntropyGrad},
+	{Op: "SoftmaxCrossEntropyLoss", Inputs: []int{0}, Suffixes: []string{1: ".log_prob"}, Grad: softmaxCrossEntropyGrad},
 	{Op: "NegativeLogLikelihoodLoss", Inputs: []int{0}, Grad: negativeLogLikelihoodGrad},
 }
 

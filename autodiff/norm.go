@@ -6,15 +6,15 @@ import (
 
 // Operators that shift and scale by their input's own statistics.
 var normRules = []Rule{
-	{Op: "BatchNormalization", Inputs: []int{0, 1, 2}, Grad: batchNormGrad},
-	{Op: "LayerNormalization", Grad: layerNormGrad},
-	{Op: "SimplifiedLayerNormalization", Grad: rmsNormGrad},
-	{Op: "RMSNormalization", Grad: rmsNormGrad},
-	{Op: "GroupNormalization", Grad: groupNormGrad},
-	{Op: "InstanceNormalization", Grad: groupNormGrad},
-	{Op: "LRN", Grad: lrnGrad},
-	{Op: "LpNormalization", Grad: lpNormGrad},
-	{Op: "MeanVarianceNormalization", Grad: meanVarianceGrad},
+	{Op: "BatchNormalization", Inputs: []int{0, 1, 2}, Fused: true, Grad: batchNormGrad},
+	{Op: "LayerNormalization", Suffixes: []string{1: ".mean", 2: ".inv_std"}, Fused: true, Grad: layerNormGrad},
+	{Op: "SimplifiedLayerNormalization", Fused: true, Grad: rmsNormGrad},
+	{Op: "RMSNormalization", Fused: true, Grad: rmsNormGrad},
+	{Op: "GroupNormalization", Fused: true, Grad: groupNormGrad},
+	{Op: "InstanceNormalization", Fused: true, Grad: groupNormGrad},
+	{Op: "LRN", Fused: true, Grad: lrnGrad},
+	{Op: "LpNormalization", Fused: true, Grad: lpNormGrad},
+	{Op: "MeanVarianceNormalization", Fused: true, Grad: meanVarianceGrad},
 }
 
 // normalised is inv·(d - mean(d) - xh·mean(d·xh)), the gradient of what xh, the

@@ -9,11 +9,11 @@ import (
 
 // poolRules reduce windows of an image.
 var poolRules = []Rule{
-	{Op: "MaxPool", Grad: maxPoolGrad},
-	{Op: "AveragePool", Grad: averagePoolGrad},
+	{Op: "MaxPool", Suffixes: []string{1: ".indices"}, Grad: maxPoolGrad},
+	{Op: "AveragePool", Fused: true, Grad: averagePoolGrad},
 	{Op: "GlobalAveragePool", Grad: globalAveragePoolGrad},
 	{Op: "GlobalMaxPool", Grad: globalMaxPoolGrad},
-	{Op: "LpPool", Grad: lpPoolGrad},
+	{Op: "LpPool", Fused: true, Grad: lpPoolGrad},
 	{Op: "GlobalLpPool", Grad: globalLpPoolGrad},
 	{Op: "MaxUnpool", Inputs: []int{0}, Grad: maxUnpoolGrad},
 }

@@ -4,7 +4,7 @@ import "math"
 
 // resizeRules resample an image.
 var resizeRules = []Rule{
-	{Op: "Resize", Inputs: []int{0}, Grad: resizeGrad},
+	{Op: "Resize", Inputs: []int{0}, Fused: true, Grad: resizeGrad},
 }
 
 // resizeGrad uses that a resampling with fixed lengths is linear and works axis

@@ -13,9 +13,27 @@ type Rule struct {
 	// type, empty: none.
 	Inputs []int
 	// Grad emits the gradients of the inputs that need one and says so with
-	// Call.Set. It reads no more of the forward graph than it must: what it
-	// reads is kept alive.
+	// Call.Set. It reads as little of the forward graph as it can, since every
+	// tensor that it reads is kept alive.
 	Grad func(c *Call)
+	// Suffixes end the names of outputs that only the backward pass asks for.
+	Suffixes []string
+	// Fused: the gradient takes several nodes and tensors of full size that one
+	// kernel would not need, so Options.FusedGradients makes a function of it.
+	//
+	// Operators that scatter into zeros (Gather, MaxPool) are not fused: within the
+	// graph the scatter writes over the zeros, which it cannot do across the border
+	// of a function, and BERT's embedding alone would double the peak. Nor is
+	// cross-entropy, whose gradient is written over the log-probabilities, the
+	// largest tensor of a language model.
+	Fused bool
+	// Forwards: the operator gives a weight (input 0) another shape or type and
+	// passes it on: a class token is repeated for each example, a table of
+	// positions is cut to the length.
+	Forwards bool
+	// TakesConstants: the operator reads constants as often as weights; their name
+	// and values must tell which.
+	TakesConstants bool
 }
 
 // family is the rules of one file.
@@ -39,6 +57,14 @@ func init() {
 			rules[k] = &f.rules[i]
 		}
 	}
+}
+
+// suffix ends the name of output k; "" where the rule names none.
+func (r *Rule) suffix(k int) string {
+	if r == nil || k >= len(r.Suffixes) {
+		return ""
+	}
+	return r.Suffixes[k]
 }
 
 // LookupRule finds the gradient of an operator; nil if there is none.
@@ -78,20 +104,12 @@ func (c *Call) Y(k int) ID {
 		n.Outputs = append(n.Outputs, graph.None)
 	}
 	if n.Outputs[k] == graph.None && c.err == nil {
-		name := c.unique(c.g.Tensors[n.Outputs[0]].Name + outputNames[n.Op][k])
+		name := c.unique(c.g.Tensors[n.Outputs[0]].Name + LookupRule(n.Domain, n.Op).suffix(k))
 		n.Outputs[k] = c.newTensor(name, graph.Type{}, nil)
 		n.Span = graph.Span{}
 		c.infer(n)
 	}
 	return n.Outputs[k]
-}
-
-// outputNames end the names of outputs that only the backward pass asks for.
-var outputNames = map[string]map[int]string{
-	"Dropout":                 {1: ".mask"},
-	"MaxPool":                 {1: ".indices"},
-	"LayerNormalization":      {1: ".mean", 2: ".inv_std"},
-	"SoftmaxCrossEntropyLoss": {1: ".log_prob"},
 }
 
 // D is the gradient of output k, graph.None if nothing depends on it.

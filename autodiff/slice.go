@@ -4,7 +4,7 @@ import "slices"
 
 // sliceRules take a part of a tensor, possibly with steps.
 var sliceRules = []Rule{
-	{Op: "Slice", Inputs: []int{0}, Grad: sliceGrad},
+	{Op: "Slice", Inputs: []int{0}, Forwards: true, Grad: sliceGrad},
 }
 
 // sliceGrad puts the gradient back among zeros: with a step, zeros go between

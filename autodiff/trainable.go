@@ -7,60 +7,29 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
-// roles says which inputs of an operator are weights, by position, and which of
-// these are biases or scales of a normalisation, which do not decay.
-var roles = map[ruleKey]struct{ weights, flat []int }{
-	{"", "Conv"}:                                 {[]int{1, 2}, []int{2}},
-	{"", "ConvTranspose"}:                        {[]int{1, 2}, []int{2}},
-	{"", "Gemm"}:                                 {[]int{0, 1, 2}, []int{2}},
-	{"", "MatMul"}:                               {[]int{0, 1}, nil},
-	{"", "Einsum"}:                               {[]int{0, 1, 2, 3}, nil},
-	{"", "BatchNormalization"}:                   {[]int{1, 2}, []int{1, 2}},
-	{"", "InstanceNormalization"}:                {[]int{1, 2}, []int{1, 2}},
-	{"", "LayerNormalization"}:                   {[]int{1, 2}, []int{1, 2}},
-	{"", "GroupNormalization"}:                   {[]int{1, 2}, []int{1, 2}},
-	{"", "RMSNormalization"}:                     {[]int{1}, []int{1}},
-	{"", "LSTM"}:                                 {[]int{1, 2, 3, 7}, []int{3, 7}},
-	{"", "GRU"}:                                  {[]int{1, 2, 3}, []int{3}},
-	{"", "RNN"}:                                  {[]int{1, 2, 3}, []int{3}},
-	{"", "PRelu"}:                                {[]int{1}, []int{1}},
-	{"", "Gather"}:                               {[]int{0}, nil},
-	{"", "Add"}:                                  {[]int{0, 1}, nil},
-	{"", "Mul"}:                                  {[]int{0, 1}, nil},
-	{"com.microsoft", "FusedMatMul"}:             {[]int{0, 1}, nil},
-	{"com.microsoft", "BiasGelu"}:                {[]int{1}, []int{1}},
-	{"com.microsoft", "FastGelu"}:                {[]int{1}, []int{1}},
-	{"com.microsoft", "Attention"}:               {[]int{1, 2}, []int{2}},
-	{"com.microsoft", "SkipLayerNormalization"}:  {[]int{2, 3, 4}, []int{2, 3, 4}},
-	{"com.microsoft", "EmbedLayerNormalization"}: {[]int{2, 3, 4, 5, 6}, []int{5, 6}},
-	{"", "SimplifiedLayerNormalization"}:         {[]int{1}, []int{1}},
+// parameters gives the inputs of a node that models pass parameters to, and those
+// of them that do not decay.
+func parameters(n *graph.Node) (weights, biases []int) {
+	if op := ops.Lookup(n.Domain, n.Op); op != nil {
+		return op.Weights, op.Biases
+	}
+	return nil, nil
 }
 
-// noteRoles keeps what the inputs of a node are that is about to be replaced by
-// others.
+// noteRoles notes which inputs of a node are weights before other nodes replace it.
 func (s *trainer) noteRoles(n *graph.Node) {
-	r := roles[ruleKey{n.Domain, n.Op}]
+	weights, biases := parameters(n)
 	for i, t := range n.Inputs {
-		if t == graph.None || !slices.Contains(r.weights, i) {
+		if t == graph.None || !slices.Contains(weights, i) {
 			continue
 		}
 		flat, known := s.expanded[t]
-		s.expanded[t] = slices.Contains(r.flat, i) && (flat || !known)
+		s.expanded[t] = slices.Contains(biases, i) && (flat || !known)
 	}
 }
-
-// transparent operators hand a weight on under another shape or type: a class
-// token is repeated for each example, a table of positions cut to the length.
-var transparent = map[string]bool{
-	"Identity": true, "Transpose": true, "Reshape": true, "Cast": true,
-	"Squeeze": true, "Unsqueeze": true, "Flatten": true, "Split": true,
-	"Expand": true, "Slice": true,
-}
-
-// plain operators read constants as often as weights: the name tells.
-var plain = map[string]bool{"Add": true, "Mul": true, "Concat": true}
 
 // exportersOwn are names that exporters give to constants.
 var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul|Concat|Expand|Slice)_\d+|.*Constant.*)$`)
@@ -203,8 +172,8 @@ func (s *trainer) reachesLoss() map[ID]bool {
 }
 
 // role says whether a tensor is read as a weight, whether only as one that does
-// not decay, and if it is none, what reads it. It is the initializer root, or
-// what transparent operators make of it.
+// not decay, and if it is no weight, which node reads it. The tensor is the
+// initializer root, or was forwarded from it (Rule.Forwards).
 func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
 	flat = true
 	if f, expanded := s.expanded[id]; expanded {
@@ -216,24 +185,25 @@ func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
 	}
 	for _, k := range s.g.Tensors[id].Readers {
 		n := s.g.Nodes[k]
-		r, known := roles[ruleKey{n.Domain, n.Op}]
+		weights, biases := parameters(n)
+		rule := LookupRule(n.Domain, n.Op)
 		for i, t := range n.Inputs {
 			switch {
 			case t != id:
-			case known && slices.Contains(r.weights, i), n.Op == "Concat" && n.Domain == "":
-				if plain[n.Op] && exportersOwn.MatchString(name) {
+			case slices.Contains(weights, i), rule != nil && rule.TakesConstants:
+				if rule != nil && rule.TakesConstants && exportersOwn.MatchString(name) {
 					why = "its name is an exporter's for a constant"
 					continue
 				}
-				if plain[n.Op] {
+				if rule != nil && rule.TakesConstants {
 					if no := s.computed(root); no != "" {
 						why = no
 						continue
 					}
 				}
 				weight = true
-				flat = flat && (slices.Contains(r.flat, i) || len(s.shape(id)) == 1)
-			case transparent[n.Op] && i == 0:
+				flat = flat && (slices.Contains(biases, i) || len(s.shape(id)) == 1)
+			case rule != nil && rule.Forwards && i == 0:
 				for _, out := range n.Outputs {
 					if out == graph.None {
 						continue
@@ -258,7 +228,8 @@ func (s *trainer) kinds(id ID) []string {
 	var kinds []string
 	for _, k := range s.g.Tensors[id].Readers {
 		n := s.g.Nodes[k]
-		if r, ok := roles[ruleKey{n.Domain, n.Op}]; ok && slices.Contains(r.weights, slices.Index(n.Inputs, id)) && !slices.Contains(kinds, n.Op) {
+		weights, _ := parameters(n)
+		if slices.Contains(weights, slices.Index(n.Inputs, id)) && !slices.Contains(kinds, n.Op) {
 			kinds = append(kinds, n.Op)
 		}
 	}

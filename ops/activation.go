@@ -25,10 +25,10 @@ var activations = family{"", []Op{
 	{Name: "Softplus", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Softsign", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Shrink", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "PRelu", Infer: inferPRelu, Inplace: overFirstOrEqual, FLOPs: onePerElement},
+	{Name: "PRelu", Infer: inferPRelu, Inplace: overFirstOrEqual, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
 	{Name: "SwiGLU", Infer: inferSwiGLU, Inplace: overFirstOrEqual, FLOPs: onePerElement},
 	{Name: "Clip", Infer: inferClip, Fold: foldClip, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "Dropout", Infer: inferDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "Dropout", Infer: inferDropout, Fold: foldDropout, Views: viewOfDropout, Inplace: overFirst, FLOPs: onePerElement, Optional: afterFirst, Seeded: true},
 }}
 
 func checkGelu(c *Call) error {

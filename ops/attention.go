@@ -6,7 +6,7 @@ import (
 
 // attentions are the attention operators of ai.onnx.
 var attentions = family{"", []Op{
-	{Name: "Attention", Infer: attention, FLOPs: attentionFLOPs, Check: checkAttention},
+	{Name: "Attention", Infer: attention, FLOPs: attentionFLOPs, Check: checkAttention, Optional: afterFirst},
 	{Name: "RotaryEmbedding", Infer: rotaryEmbedding(1, 2, 3), Inplace: overFirst, FLOPs: perElement(3), Check: checkRotaryEmbedding},
 	{Name: "LinearAttention", Infer: linearAttention},
 }}

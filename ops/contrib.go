@@ -18,7 +18,7 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "CausalConvWithState", Infer: causalConvLayouts, FLOPs: causalConvFLOPs},
 	{Name: "CropAndResize", Infer: cropAndResize},
 
-	{Name: "FusedMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs},
+	{Name: "FusedMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs, Weights: []int{0, 1}},
 	{Name: "FusedMatMulActivation", Infer: product(0, 1, 0), FLOPs: productFLOPs},
 	{Name: "TransposeMatMul", Infer: product(0, 1, 0), FLOPs: productFLOPs},
 	{Name: "GemmFastGelu", Infer: product(0, 1, 0), FLOPs: productFLOPs},
@@ -35,10 +35,10 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "MoE", Infer: mlSame},
 	{Name: "QMoE", Infer: mlSame},
 
-	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm},
+	{Name: "SkipLayerNormalization", Infer: skipNorm(2, 3, 4), Inplace: overSkipped, FLOPs: perElement(8), Check: checkSkipNorm, Weights: []int{2, 3, 4}, Biases: []int{2, 3, 4}},
 	{Name: "SkipSimplifiedLayerNormalization", Infer: skipNorm(2, 3), Inplace: overSkipped, FLOPs: perElement(6)},
 	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4)},
-	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2)},
+	{Name: "EmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 2), Weights: []int{2, 3, 4, 5, 6}, Biases: []int{5, 6}},
 	{Name: "QEmbedLayerNormalization", Infer: embedNorm(2, 3, 4, 8)},
 	{Name: "GroupNorm", Infer: imageGroupNorm, Inplace: overFirst, FLOPs: perElement(6)},
 	{Name: "SkipGroupNorm", Infer: imageGroupNorm, Inplace: overFirst, FLOPs: perElement(8)},
@@ -59,8 +59,8 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "DynamicQuantizeLSTM", Infer: dynamicQuantizeLSTM},
 	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "QuickGelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
+	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
 }}
 
 // overAddend: a convolution over the tensor that is added to it.

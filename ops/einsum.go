@@ -9,7 +9,7 @@ import (
 
 // summation multiply and sum any tensors by an equation.
 var summation = family{"", []Op{
-	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum},
+	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum, Weights: []int{0, 1, 2, 3}},
 }}
 
 // einsum is an equation with the lengths of its letters.

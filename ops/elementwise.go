@@ -11,9 +11,9 @@ import (
 // elements of the inputs at the same place, under numpy's broadcasting.
 // Activations, comparisons and casts have files of their own.
 var elementwise = family{"", []Op{
-	{Name: "Add", Infer: broadcastBinary, Fold: arith(addChecked, addReals), Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Add", Infer: broadcastBinary, Fold: arith(addChecked, addReals), Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}},
 	{Name: "Sub", Infer: broadcastBinary, Fold: arith(subChecked, subReals), Inplace: overAny, FLOPs: onePerElement},
-	{Name: "Mul", Infer: broadcastBinary, Fold: foldMul, Inplace: overAny, FLOPs: onePerElement},
+	{Name: "Mul", Infer: broadcastBinary, Fold: foldMul, Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}},
 	{Name: "Div", Infer: broadcastBinary, Fold: arith(divTruncated, divReals), Inplace: overAny, FLOPs: onePerElement},
 	{Name: "Mod", Infer: broadcastBinary, Fold: foldMod, Inplace: overAny, FLOPs: onePerElement},
 	{Name: "Pow", Infer: inferPow, Fold: foldEach(foldPow), Inplace: overAny, FLOPs: onePerElement},

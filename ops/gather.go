@@ -8,9 +8,9 @@ import (
 
 // indexing read elements whose places an input gives.
 var indexing = family{"", []Op{
-	{Name: "Gather", Infer: inferGather, Fold: foldGather},
-	{Name: "GatherElements", Infer: inferGatherElements, Fold: foldGatherElements},
-	{Name: "GatherND", Infer: inferGatherND, Fold: foldGatherND},
+	{Name: "Gather", Infer: inferGather, Fold: foldGather, ReadsOutput: true, Weights: []int{0}},
+	{Name: "GatherElements", Infer: inferGatherElements, Fold: foldGatherElements, ReadsOutput: true},
+	{Name: "GatherND", Infer: inferGatherND, Fold: foldGatherND, ReadsOutput: true},
 	{Name: "ReverseSequence", Infer: inferReverseSequence},
 }}
 

@@ -5,7 +5,7 @@ import "github.com/onnxmem/onnxmem/graph"
 // generators make a tensor from attributes, lengths or the shape of another
 // tensor.
 var generators = family{"", []Op{
-	{Name: "Constant", Infer: inferConstant, Fold: foldConstant},
+	{Name: "Constant", Infer: inferConstant, Fold: foldConstant, Constant: true},
 	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Fold: foldConstantOfShape},
 	{Name: "Range", Infer: inferRange, Fold: foldRange},
 	{Name: "EyeLike", Infer: inferEyeLike},

@@ -12,7 +12,7 @@ var rearrange = family{"", []Op{
 	{Name: "Flatten", Infer: inferFlatten, Fold: foldReshaped, Views: firstView},
 	{Name: "Squeeze", Infer: inferSqueeze, Fold: foldReshaped, Views: firstView},
 	{Name: "Unsqueeze", Infer: inferUnsqueeze, Fold: foldReshaped, Views: firstView},
-	{Name: "Transpose", Infer: inferTranspose, Fold: foldTranspose, Views: viewTranspose},
+	{Name: "Transpose", Infer: inferTranspose, Fold: foldTranspose, Views: viewTranspose, OnWeights: true},
 	{Name: "DepthToSpace", Infer: inferDepthToSpace, Views: viewBlocks},
 	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Views: viewBlocks},
 }}

@@ -8,8 +8,8 @@ import (
 
 // products are the operators of linear algebra.
 var products = family{"", []Op{
-	{Name: "MatMul", Infer: inferMatMul, FLOPs: flopsMatMul(1)},
-	{Name: "Gemm", Infer: inferGemm, FLOPs: flopsGemm},
+	{Name: "MatMul", Infer: inferMatMul, FLOPs: flopsMatMul(1), Weights: []int{0, 1}},
+	{Name: "Gemm", Infer: inferGemm, FLOPs: flopsGemm, Weights: []int{0, 1, 2}, Biases: []int{2}},
 	{Name: "Det", Infer: inferDet},
 }}
 

@@ -6,12 +6,12 @@ import "github.com/onnxmem/onnxmem/graph"
 // statistics. All but LRN, which reads the channels around an element, may
 // write over it: the statistics are taken before the first element is written.
 var normalization = family{"", []Op{
-	{Name: "BatchNormalization", Infer: batchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm},
-	{Name: "InstanceNormalization", Infer: instanceNorm, Inplace: overFirst, FLOPs: perElement(6)},
-	{Name: "LayerNormalization", Infer: layerNorm(1, 2), Inplace: overFirst, FLOPs: perElement(6)},
-	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4)},
-	{Name: "RMSNormalization", Infer: layerNorm(), Inplace: overFirst, FLOPs: perElement(4)},
-	{Name: "GroupNormalization", Infer: groupNorm, Inplace: overFirst, FLOPs: perElement(6)},
+	{Name: "BatchNormalization", Infer: batchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Biases: []int{1, 2}},
+	{Name: "InstanceNormalization", Infer: instanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Biases: []int{1, 2}},
+	{Name: "LayerNormalization", Infer: layerNorm(1, 2), Inplace: overFirst, FLOPs: perElement(6), Optional: afterFirst, Weights: []int{1, 2}, Biases: []int{1, 2}},
+	{Name: "SimplifiedLayerNormalization", Infer: layerNorm(1), Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Biases: []int{1}},
+	{Name: "RMSNormalization", Infer: layerNorm(), Inplace: overFirst, FLOPs: perElement(4), Weights: []int{1}, Biases: []int{1}},
+	{Name: "GroupNormalization", Infer: groupNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Biases: []int{1, 2}},
 	{Name: "MeanVarianceNormalization", Infer: meanVarianceNorm, Inplace: overFirst, FLOPs: perElement(5)},
 	{Name: "LRN", Infer: lrn},
 	{Name: "LpNormalization", Infer: inferLpNormalization, Inplace: overFirst, FLOPs: perElement(3)},
@@ -55,6 +55,13 @@ func batchNorm(c *Call) error {
 		c.Set(k, c.In[3].Elem, statistics)
 	}
 	return nil
+}
+
+// dependsOnStatistics: in training, BatchNormalization does not normalize with the
+// running statistics (inputs 3 and 4); it only updates them.
+func dependsOnStatistics(n *graph.Node, out, in int) bool {
+	training := n.Attr("training_mode")
+	return out > 0 || in < 3 || training == nil || training.Int == 0
 }
 
 // checkBatchNorm: statistics are outputs of training alone, of which opset 14 made

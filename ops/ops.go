@@ -53,6 +53,29 @@ type Op struct {
 
 	// Random: the result differs from run to run, or the node has an effect.
 	Random bool
+	// Seeded: where the node has the attribute seed, it draws its random numbers
+	// from it. See the function Seeded.
+	Seeded bool
+
+	// Optional reports whether a node may leave out output out, and computes the
+	// others all the same. Nil: no output may be left out.
+	Optional func(out int) bool
+
+	// Depends reports whether output out depends on the elements of input in.
+	// Nil: every output depends on every input.
+	Depends func(n *graph.Node, out, in int) bool
+
+	// Constant: the output is the attribute that the file holds.
+	Constant bool
+	// ReadsOutput: of its first input the node reads no more bytes than it writes.
+	ReadsOutput bool
+	// OnWeights: exporters put the operator between a weight and the product that
+	// reads it. A runtime may compute it once, before the first run.
+	OnWeights bool
+
+	// Weights are the inputs that models pass parameters to. Biases are those of
+	// them that do not decay in training: biases, and scales of a normalization.
+	Weights, Biases []int
 }
 
 // family is the operators of one file.

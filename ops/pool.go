@@ -4,7 +4,7 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // pooling reduce windows of an image.
 var pooling = family{"", []Op{
-	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool},
+	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst},
 	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
 	{Name: "LpPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkPower},
 	{Name: "GlobalMaxPool", Infer: globalPool, FLOPs: perElement(1)},

@@ -10,7 +10,7 @@ import (
 // quantizers convert between reals and their quantized form.
 var quantizers = family{"", []Op{
 	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
-	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement},
+	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true},
 	{Name: "DynamicQuantizeLinear", Infer: inferDynamicQuantize},
 }}
 

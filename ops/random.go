@@ -7,12 +7,12 @@ import (
 // randoms is the operators that draw numbers. A seed does not make them
 // repeatable: a second run of the same session goes on drawing.
 var randoms = family{"", []Op{
-	{Name: "RandomNormal", Infer: inferRandom, Random: true},
-	{Name: "RandomUniform", Infer: inferRandom, Random: true},
-	{Name: "RandomNormalLike", Infer: inferRandomLike, Random: true},
-	{Name: "RandomUniformLike", Infer: inferRandomLike, Random: true},
-	{Name: "Bernoulli", Infer: inferRandomLike, Inplace: overFirst, Random: true},
-	{Name: "Multinomial", Infer: inferMultinomial, Random: true},
+	{Name: "RandomNormal", Infer: inferRandom, Random: true, Seeded: true},
+	{Name: "RandomUniform", Infer: inferRandom, Random: true, Seeded: true},
+	{Name: "RandomNormalLike", Infer: inferRandomLike, Random: true, Seeded: true},
+	{Name: "RandomUniformLike", Infer: inferRandomLike, Random: true, Seeded: true},
+	{Name: "Bernoulli", Infer: inferRandomLike, Inplace: overFirst, Random: true, Seeded: true},
+	{Name: "Multinomial", Infer: inferMultinomial, Random: true, Seeded: true},
 }}
 
 // inferRandom: the shape is an attribute.

@@ -8,7 +8,7 @@ import (
 
 // slicing take a part of a tensor, possibly with steps.
 var slicing = family{"", []Op{
-	{Name: "Slice", Infer: inferSlice, Fold: foldSlice, Views: viewSlice},
+	{Name: "Slice", Infer: inferSlice, Fold: foldSlice, Views: viewSlice, ReadsOutput: true},
 }}
 
 // cut is what Slice takes of one axis, as the model states it.

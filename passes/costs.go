@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // Device is what costs are modelled for: a roofline.
@@ -39,7 +40,7 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 		case n.IsSwap(): // the link's time, not the device's
 		case known:
 			list[i] = min(ns, mostCost)
-		case !isConstant(n):
+		case !ops.IsConstant(n):
 			list[i] = s.opt.Device.cost(n.Meaning.FLOPs, moved(r.g, n))
 		}
 	}
@@ -55,10 +56,6 @@ func (d Device) cost(flops int64, bytes float64) int64 {
 	return int64(math.Round(min(max(seconds*1e9, leastCost), mostCost)))
 }
 
-// movesOutput are the operators that read no more of their first input than they
-// give back.
-var movesOutput = []string{"Gather", "GatherElements", "GatherND", "Slice"}
-
 // moved is what a node reads and writes, in bytes: all inputs and outputs once. A
 // view moves nothing.
 func moved(g *graph.Graph, n *graph.Node) float64 {
@@ -69,7 +66,7 @@ func moved(g *graph.Graph, n *graph.Node) float64 {
 			sum += float64(g.Tensors[t].Bytes)
 		}
 	}
-	if sum == 0 || n.Domain == "" && slices.Contains(movesOutput, n.Op) {
+	if sum == 0 || ops.ReadsOutput(n) {
 		return 2 * sum
 	}
 	var seen []graph.TensorID

@@ -77,7 +77,7 @@ func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 		if t.Input || t.Maker >= 0 {
 			in.Tensors = append(in.Tensors, value(graph.TensorID(id)))
 		}
-		if t.Maker >= 0 && t.Bytes > 0 && !isConstant(g.Nodes[t.Maker]) {
+		if t.Maker >= 0 && t.Bytes > 0 && !ops.IsConstant(g.Nodes[t.Maker]) {
 			in.Largest = append(in.Largest, value(graph.TensorID(id)))
 		}
 	}

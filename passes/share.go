@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 )
 
 // share gives every tensor of the main graph a storage.
@@ -48,7 +49,7 @@ func (s *State) share(r *region) error {
 			t := g.Tensors[id]
 			r.add(id, storage{
 				bytes: s.round(t.Bytes), maker: n, bounded: t.Bounded,
-				resident: isConstant(node) && !r.inFunction,
+				resident: ops.IsConstant(node) && !r.inFunction,
 				host:     node.IsSwapOut() && r.kind == mainGraph,
 			})
 		}
@@ -80,6 +81,3 @@ func (r *region) viewed(n *graph.Node, k int, noViews bool) int32 {
 	}
 	return noStorage
 }
-
-// isConstant reports whether the node's output stands in the file.
-func isConstant(n *graph.Node) bool { return n.Op == "Constant" && n.Domain == "" }

@@ -155,7 +155,7 @@ func constantOf(g *graph.Graph, t *graph.Tensor) *graph.Data {
 		return t.Data
 	}
 	n := g.Nodes[t.Maker]
-	if n.Op != "Constant" || n.Domain != "" {
+	if !ops.IsConstant(n) {
 		return nil
 	}
 	return constantNode(n, t.Name)

@@ -5,12 +5,9 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
-
-// doneOnce are operators that exporters put between a weight and the product
-// that takes it. Others may make much out of little.
-var doneOnce = map[string]bool{"Transpose": true, "DequantizeLinear": true}
 
 // made is a constant that a node makes out of constants, for all sessions.
 type made struct {
@@ -20,11 +17,13 @@ type made struct {
 	kept  bool
 }
 
-// onlyPacked reports whether a node makes, of constants, what products alone
-// read, or nodes of this kind. given is an input that will be a constant.
+// onlyPacked reports whether a node reads constants alone and only products, or
+// nodes of this kind, read its output. Other operators than those on weights are
+// left alone, since their output may be much larger than their inputs. given is an
+// input that will be a constant.
 func (st *step) onlyPacked(given graph.TensorID) bool {
 	n, g := st.call.Node, st.f.g
-	if n.Domain != "" || !doneOnce[n.Op] || n.Meaning.Call != nil || !st.exact() ||
+	if !ops.OnWeights(n) || !st.exact() ||
 		len(st.out) != 1 || st.out[0] == nil || st.out[0].Bytes() == 0 {
 		return false
 	}

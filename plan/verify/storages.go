@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -120,7 +121,7 @@ func (s *scope) share() {
 				s.storages[from].tensors = append(s.storages[from].tensors, id)
 				continue
 			}
-			constant := node.Op == "Constant" && node.Domain == ""
+			constant := ops.IsConstant(node)
 			s.add(id, storage{bytes: g.Tensors[id].Bytes, resident: constant && s.kind <= body})
 		}
 	}

@@ -1,0 +1,59 @@
+package ops
+
+import "github.com/onnxmem/onnxmem/graph"
+
+// Optional reports whether a node may leave out an output that nobody reads, and
+// computes the others all the same.
+func Optional(n *graph.Node, out int) bool {
+	op := known(n)
+	return op != nil && op.Optional != nil && op.Optional(out)
+}
+
+// Depends reports whether an output of a node depends on the elements of an input.
+func Depends(n *graph.Node, out, in int) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op == nil || op.Depends == nil || op.Depends(n, out, in)
+}
+
+// Seeded reports whether a node draws its random numbers from a seed of its own. If
+// so, it draws the same numbers again when it runs again in one run of the graph.
+func Seeded(n *graph.Node) bool {
+	op := known(n)
+	return op != nil && op.Seeded && n.Attr("seed") != nil
+}
+
+// IsConstant reports whether the output of a node stands in the file.
+func IsConstant(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.Constant
+}
+
+// ReadsOutput reports whether a node reads no more bytes of its first input than it
+// writes.
+func ReadsOutput(n *graph.Node) bool {
+	op := Lookup(n.Domain, n.Op)
+	return op != nil && op.ReadsOutput
+}
+
+// OnWeights reports whether a node is one that exporters put between a weight and
+// the product that reads it.
+func OnWeights(n *graph.Node) bool {
+	op := known(n)
+	return op != nil && op.OnWeights
+}
+
+// known is the operator of a node whose meaning was found in the table, not in a
+// local function of the same name.
+func known(n *graph.Node) *Op {
+	if !n.Meaning.Known || n.Meaning.Call != nil {
+		return nil
+	}
+	return Lookup(n.Domain, n.Op)
+}
+
+// anyOutput is the column Optional of operators all of whose outputs may be left
+// out.
+func anyOutput(int) bool { return true }
+
+// afterFirst is the column Optional of operators that must have output 0 alone.
+func afterFirst(out int) bool { return out > 0 }
