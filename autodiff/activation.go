@@ -6,43 +6,43 @@ import "math"
 var activationRules = []Rule{
 	{Op: "Relu", Grad: reluGrad},
 	{Op: "LeakyRelu", Fused: true, Grad: leakyReluGrad},
-	{Op: "ThresholdedRelu", Grad: func(c *Call) {
+	{Op: "ThresholdedRelu", Grad: func(c *Backward) {
 		c.Set(0, c.where(c.op("Greater", c.X(0), c.scalar(c.X(0), c.Float("alpha", 1))), c.D(0), c.scalar(c.D(0), 0)))
 	}},
-	{Op: "Elu", Fused: true, Grad: func(c *Call) {
+	{Op: "Elu", Fused: true, Grad: func(c *Backward) {
 		alpha := c.Float("alpha", 1)
 		c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.mul(c.D(0), c.plus(c.Y(0), alpha))))
 	}},
-	{Op: "Celu", Fused: true, Grad: func(c *Call) {
+	{Op: "Celu", Fused: true, Grad: func(c *Backward) {
 		slope := c.op("Exp", c.times(c.X(0), 1/c.Float("alpha", 1)))
 		c.Set(0, c.where(c.positive(c.X(0)), c.D(0), c.mul(c.D(0), slope)))
 	}},
-	{Op: "Selu", Fused: true, Grad: func(c *Call) {
+	{Op: "Selu", Fused: true, Grad: func(c *Backward) {
 		alpha, gamma := c.Float("alpha", 1.67326319217681884765625), c.Float("gamma", 1.05070102214813232421875)
 		c.Set(0, c.where(c.positive(c.byTest(min(alpha, gamma))), c.times(c.D(0), gamma), c.mul(c.D(0), c.plus(c.Y(0), alpha*gamma))))
 	}},
-	{Op: "Gelu", Fused: true, Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
+	{Op: "Gelu", Fused: true, Grad: byInput(func(c *Backward, x ID) ID { return geluSlope(c, x, c.Str("approximate", "none") == "tanh") })},
 	{Op: "Mish", Fused: true, Grad: byInput(mishSlope)},
-	{Op: "Swish", Fused: true, Grad: func(c *Call) { sigmoidLinearGrad(c, 1) }},
-	{Op: "Sigmoid", Fused: true, Grad: byResult(func(c *Call, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
-	{Op: "HardSigmoid", Fused: true, Grad: func(c *Call) {
+	{Op: "Swish", Fused: true, Grad: func(c *Backward) { sigmoidLinearGrad(c, 1) }},
+	{Op: "Sigmoid", Fused: true, Grad: byResult(func(c *Backward, y ID) ID { return c.mul(y, c.sub(c.scalar(y, 1), y)) })},
+	{Op: "HardSigmoid", Fused: true, Grad: func(c *Backward) {
 		y := c.Y(0)
 		within := c.op("And", c.positive(y), c.op("Less", y, c.scalar(y, 1)))
 		c.Set(0, c.where(within, c.times(c.D(0), c.Float("alpha", 0.2)), c.scalar(c.D(0), 0)))
 	}},
-	{Op: "HardSwish", Fused: true, Grad: func(c *Call) {
+	{Op: "HardSwish", Fused: true, Grad: func(c *Backward) {
 		x := c.X(0)
 		slope := c.plus(c.times(x, 1.0/3), 0.5)
 		above := c.where(c.op("Greater", x, c.scalar(x, 3)), c.D(0), c.mul(c.D(0), slope))
 		c.Set(0, c.where(c.op("Less", x, c.scalar(x, -3)), c.scalar(x, 0), above))
 	}},
-	{Op: "Tanh", Fused: true, Grad: byResult(func(c *Call, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
-	{Op: "Softplus", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sigmoid", x) })},
-	{Op: "Softsign", Fused: true, Grad: func(c *Call) {
+	{Op: "Tanh", Fused: true, Grad: byResult(func(c *Backward, y ID) ID { return c.sub(c.scalar(y, 1), c.mul(y, y)) })},
+	{Op: "Softplus", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Sigmoid", x) })},
+	{Op: "Softsign", Fused: true, Grad: func(c *Backward) {
 		s := c.plus(c.op("Abs", c.X(0)), 1)
 		c.Set(0, c.div(c.D(0), c.mul(s, s)))
 	}},
-	{Op: "Shrink", Grad: func(c *Call) {
+	{Op: "Shrink", Grad: func(c *Backward) {
 		within := c.op("LessOrEqual", c.op("Abs", c.X(0)), c.scalar(c.X(0), c.Float("lambd", 0.5)))
 		c.Set(0, c.where(within, c.scalar(c.D(0), 0), c.D(0)))
 	}},
@@ -52,11 +52,11 @@ var activationRules = []Rule{
 }
 
 // positive is t > 0.
-func (c *Call) positive(t ID) ID { return c.op("Greater", t, c.scalar(t, 0)) }
+func (c *Backward) positive(t ID) ID { return c.op("Greater", t, c.scalar(t, 0)) }
 
 // byTest is the tensor whose sign tells which branch was taken: the output,
 // which need not be saved besides, where the slope below zero is positive.
-func (c *Call) byTest(slope float64) ID {
+func (c *Backward) byTest(slope float64) ID {
 	if slope > 0 {
 		return c.Y(0)
 	}
@@ -64,13 +64,13 @@ func (c *Call) byTest(slope float64) ID {
 }
 
 // leakyReluGrad is d where x > 0, else alpha·d.
-func leakyReluGrad(c *Call) {
+func leakyReluGrad(c *Backward) {
 	alpha := c.Float("alpha", 0.01)
 	c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.times(c.D(0), alpha)))
 }
 
 // preluGrad has a slope that broadcasts.
-func preluGrad(c *Call) {
+func preluGrad(c *Backward) {
 	positive := c.positive(c.X(0))
 	if c.Needs(0) {
 		c.Set(0, c.where(positive, c.D(0), c.mul(c.D(0), c.X(1))))
@@ -84,7 +84,7 @@ func preluGrad(c *Call) {
 // As d·s·(1 + alpha·x·q), q = 1-s = sigmoid(-alpha·x), it does not read y, and
 // takes two buffers beside d where the other takes three: one begins in the place
 // of x, which is read no more once q is there.
-func sigmoidLinearGrad(c *Call, otherwise float64) {
+func sigmoidLinearGrad(c *Backward, otherwise float64) {
 	alpha := c.Float("alpha", otherwise)
 	if c.leaner(leanInPlace) {
 		q := c.op("Sigmoid", c.times(c.X(0), -alpha))
@@ -102,14 +102,14 @@ func sigmoidLinearGrad(c *Call, otherwise float64) {
 }
 
 // mishSlope is t + x·sigmoid(x)·(1-t²), t = tanh(softplus(x)).
-func mishSlope(c *Call, x ID) ID {
+func mishSlope(c *Backward, x ID) ID {
 	t := c.op("Tanh", c.op("Softplus", x))
 	rest := c.mul(c.mul(x, c.op("Sigmoid", x)), c.sub(c.scalar(t, 1), c.mul(t, t)))
 	return c.add(t, rest)
 }
 
 // geluSlope is that of x·Φ(x), or of its approximation by tanh.
-func geluSlope(c *Call, x ID, tanh bool) ID {
+func geluSlope(c *Backward, x ID, tanh bool) ID {
 	if !tanh {
 		cdf := c.times(c.plus(c.op("Erf", c.times(x, 1/math.Sqrt2)), 1), 0.5)
 		pdf := c.times(c.op("Exp", c.times(c.mul(x, x), -0.5)), 1/math.Sqrt(2*math.Pi))
@@ -125,7 +125,7 @@ func geluSlope(c *Call, x ID, tanh bool) ID {
 
 // reluGrad lets through where the result is not 0. A bool takes a quarter of the
 // bytes that a factor would, while both are there.
-func reluGrad(c *Call) {
+func reluGrad(c *Backward) {
 	if c.leaner(leanMask) {
 		c.Set(0, c.passed(c.Y(0)))
 		return
@@ -134,14 +134,14 @@ func reluGrad(c *Call) {
 }
 
 // passed is d where the result y of a Relu is not 0.
-func (c *Call) passed(y ID) ID {
+func (c *Backward) passed(y ID) ID {
 	return c.where(c.positive(y), c.D(0), c.scalar(c.D(0), 0))
 }
 
 // clipGrad lets through what lies within the bounds, both ends included; but for
 // Relu6 neither, as PyTorch, so that the result tells, which is often kept anyway.
 // Of the input one bool is enough.
-func clipGrad(c *Call) {
+func clipGrad(c *Backward) {
 	x, d, low, high := c.X(0), c.D(0), c.X(1), c.X(2)
 	zero := c.scalar(d, 0)
 	switch {
@@ -166,7 +166,7 @@ func clipGrad(c *Call) {
 }
 
 // is reports whether an input is known to be that number.
-func (c *Call) is(t ID, v float64) bool {
+func (c *Backward) is(t ID, v float64) bool {
 	if !c.given(t) {
 		return false
 	}
@@ -175,7 +175,7 @@ func (c *Call) is(t ID, v float64) bool {
 }
 
 // dropoutGrad needs the mask; in inference mode Dropout is the identity.
-func dropoutGrad(c *Call) {
+func dropoutGrad(c *Backward) {
 	training, known := c.ints(c.X(2))
 	switch {
 	case !c.given(c.X(2)) || known && training[0] == 0:
@@ -210,7 +210,7 @@ func dropoutGrad(c *Call) {
 // optimizer takes a Dropout away, in training mode too, if nothing reads its
 // mask: the ratio of the second is made to depend on one element of the first's,
 // whatever that is.
-func (c *Call) drawnAgain(seed int64) ID {
+func (c *Backward) drawnAgain(seed int64) ID {
 	one := c.op("Gather", c.reshape(c.Y(1), []int64{elements(c.shape(c.D(0)))}), c.index(0))
 	r := c.X(1)
 	if !c.given(r) {

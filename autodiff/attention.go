@@ -7,9 +7,9 @@ import (
 )
 
 // Attention and rotary embeddings are written out before differentiation.
-var attentionExpansions = expansionsOf("", map[string]func(*Call) []ID{
+var attentionExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	"Attention":       expandAttention,
-	"RotaryEmbedding": func(c *Call) []ID { return c.rotate(c.X(0), c.X(1), c.X(2), c.X(3), "num_heads") },
+	"RotaryEmbedding": func(c *Backward) []ID { return c.rotate(c.X(0), c.X(1), c.X(2), c.X(3), "num_heads") },
 })
 
 // scores is how queries are held against keys.
@@ -25,7 +25,7 @@ type scores struct {
 // attend gives softmax(scale·q·kᵀ + bias)·v for q, k and v [batch, heads, places,
 // size], and what stands before the scaling by scores ends: the products, with
 // bias, with the cap, and after softmax.
-func (c *Call) attend(q, k, v ID, s scores) (y ID, stages [4]ID) {
+func (c *Backward) attend(q, k, v ID, s scores) (y ID, stages [4]ID) {
 	t := c.op("MatMul", c.times(q, s.scale), c.swapLast(k))
 	stages[0] = t
 	if s.softcap != 0 {
@@ -58,7 +58,7 @@ func lowest(elem graph.DType) float64 {
 }
 
 // heads cuts [batch, places, heads·size] into [batch, heads, places, size].
-func (c *Call) heads(t ID, n int64) ID {
+func (c *Backward) heads(t ID, n int64) ID {
 	s := c.shape(t)
 	if c.err != nil || n < 1 {
 		return graph.None
@@ -67,7 +67,7 @@ func (c *Call) heads(t ID, n int64) ID {
 }
 
 // merge undoes heads.
-func (c *Call) merge(t ID) ID {
+func (c *Backward) merge(t ID) ID {
 	s := c.shape(t)
 	if c.err != nil {
 		return graph.None
@@ -76,7 +76,7 @@ func (c *Call) merge(t ID) ID {
 }
 
 // repeatHeads gives keys or values, which several queries share, a head for each.
-func (c *Call) repeatHeads(t ID, n int64) ID {
+func (c *Backward) repeatHeads(t ID, n int64) ID {
 	s := c.shape(t)
 	if c.err != nil || s[1] == n {
 		return t
@@ -87,7 +87,7 @@ func (c *Call) repeatHeads(t ID, n int64) ID {
 
 // causal is the mask of queries that see the keys up to their own place, which
 // is moved on by past: bool [queries, keys].
-func (c *Call) causal(queries, keys, past int64) ID {
+func (c *Backward) causal(queries, keys, past int64) ID {
 	m := make([]byte, queries*keys)
 	for i := range queries {
 		for j := range min(i+past+1, keys) {
@@ -101,7 +101,7 @@ func (c *Call) causal(queries, keys, past int64) ID {
 const maxMask = 1 << 26
 
 // expandAttention covers ai.onnx's Attention.
-func expandAttention(c *Call) []ID {
+func expandAttention(c *Backward) []ID {
 	for _, a := range []string{"left_window_size", "right_window_size"} {
 		if c.Int(a, -1) >= 0 {
 			c.Failf("%s is stated: expected attention without windows on the way to the loss", a)
@@ -169,7 +169,7 @@ func expandAttention(c *Call) []ID {
 
 // own gives a tensor that stands for output k, if that is there, apart from
 // where it came from.
-func (c *Call) own(t ID, k int) ID {
+func (c *Backward) own(t ID, k int) ID {
 	if k < len(c.Node.Outputs) && c.Node.Outputs[k] != graph.None {
 		return c.op("Identity", t)
 	}
@@ -179,7 +179,7 @@ func (c *Call) own(t ID, k int) ID {
 // rotate turns pairs of the last axis by angles whose cosines and sines stand in
 // caches: [places, size/2], picked by position, or [batch, sequence, size/2].
 // x is [batch, sequence, heads·size] or [batch, heads, sequence, size].
-func (c *Call) rotate(x, cos, sin, position ID, numHeads string) []ID {
+func (c *Backward) rotate(x, cos, sin, position ID, numHeads string) []ID {
 	shape := c.shape(x)
 	if c.err != nil {
 		return nil

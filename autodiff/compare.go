@@ -6,7 +6,7 @@ var compareRules = []Rule{
 	{Op: "Where", Inputs: []int{1, 2}, Grad: whereGrad},
 }
 
-func whereGrad(c *Call) {
+func whereGrad(c *Backward) {
 	zero := c.scalar(c.D(0), 0)
 	if c.Needs(1) {
 		c.setUnbroadcast(1, c.where(c.X(0), c.D(0), zero))

@@ -10,7 +10,7 @@ var concatRules = []Rule{
 
 // concatGrad cuts the gradient into the parts; those that need none are left
 // out.
-func concatGrad(c *Call) {
+func concatGrad(c *Backward) {
 	axis := c.Axis("axis", 0, 0)
 	sizes := make([]int64, len(c.Node.Inputs))
 	all := true
@@ -38,7 +38,7 @@ func concatGrad(c *Call) {
 }
 
 // splitGrad puts the parts together again; one that nothing depends on is zero.
-func splitGrad(c *Call) {
+func splitGrad(c *Backward) {
 	axis := c.Axis("axis", 0, 0)
 	var parts []ID
 	for k, y := range c.Node.Outputs {

@@ -8,25 +8,25 @@ import (
 
 // Operators of com.microsoft, which ONNX Runtime makes when it fuses others.
 var contribRules = []Rule{
-	{Op: "Gelu", Fused: true, Grad: byInput(func(c *Call, x ID) ID { return geluSlope(c, x, false) })},
-	{Op: "BiasGelu", Fused: true, Grad: func(c *Call) { biasedGeluGrad(c, false) }},
-	{Op: "FastGelu", Fused: true, Grad: func(c *Call) { biasedGeluGrad(c, true) }},
-	{Op: "QuickGelu", Fused: true, Grad: func(c *Call) { sigmoidLinearGrad(c, 1.702) }},
+	{Op: "Gelu", Fused: true, Grad: byInput(func(c *Backward, x ID) ID { return geluSlope(c, x, false) })},
+	{Op: "BiasGelu", Fused: true, Grad: func(c *Backward) { biasedGeluGrad(c, false) }},
+	{Op: "FastGelu", Fused: true, Grad: func(c *Backward) { biasedGeluGrad(c, true) }},
+	{Op: "QuickGelu", Fused: true, Grad: func(c *Backward) { sigmoidLinearGrad(c, 1.702) }},
 	{Op: "FusedMatMul", Grad: fusedMatMulGrad},
 	{Op: "TransposeMatMul", Grad: fusedMatMulGrad},
 	{Op: "SimplifiedLayerNormalization", Fused: true, Grad: rmsNormGrad},
-	{Op: "Inverse", Grad: func(c *Call) {
+	{Op: "Inverse", Grad: func(c *Backward) {
 		y := c.swapLast(c.Y(0))
 		c.Set(0, c.op("Neg", c.op("MatMul", c.op("MatMul", y, c.D(0)), y)))
 	}},
 }
 
 // contribExpansions are those that are written out before differentiation.
-var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Call) []ID{
+var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Backward) []ID{
 	"SkipLayerNormalization":           expandSkipNorm,
 	"SkipSimplifiedLayerNormalization": expandSkipNorm,
 	"EmbedLayerNormalization":          expandEmbedNorm,
-	"BiasAdd":                          func(c *Call) []ID { return []ID{c.add(c.add(c.X(0), c.X(1)), c.X(2))} },
+	"BiasAdd":                          func(c *Backward) []ID { return []ID{c.add(c.add(c.X(0), c.X(1)), c.X(2))} },
 	"BiasSoftmax":                      expandBiasSoftmax,
 	"FusedConv":                        expandFusedConv,
 	"FusedGemm":                        expandFusedGemm,
@@ -37,7 +37,7 @@ var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Call) []I
 })
 
 // biasedGeluGrad is Gelu's of the sum with a bias, which FastGelu may lack.
-func biasedGeluGrad(c *Call, tanh bool) {
+func biasedGeluGrad(c *Backward, tanh bool) {
 	x := c.X(0)
 	if c.given(c.X(1)) {
 		x = c.add(x, c.X(1))
@@ -49,7 +49,7 @@ func biasedGeluGrad(c *Call, tanh bool) {
 
 // fusedMatMulGrad is MatMul's with a factor; the operands may be transposed, and
 // so may those of the gradient: no Transpose is needed.
-func fusedMatMulGrad(c *Call) {
+func fusedMatMulGrad(c *Backward) {
 	a, b := c.shape(c.X(0)), c.shape(c.X(1))
 	if c.err != nil {
 		return
@@ -88,7 +88,7 @@ func fusedMatMulGrad(c *Call) {
 
 // expandSkipNorm adds, then normalises: input skip gamma (beta) bias; Y, mean,
 // inverse deviation, sum.
-func expandSkipNorm(c *Call) []ID {
+func expandSkipNorm(c *Backward) []ID {
 	simplified := c.Node.Op == "SkipSimplifiedLayerNormalization"
 	bias := 4
 	if simplified {
@@ -115,7 +115,7 @@ func expandSkipNorm(c *Call) []ID {
 
 // rootMeanSquareNorm normalises over the last axis; before opset 23 there is no
 // operator for it that every runtime has.
-func (c *Call) rootMeanSquareNorm(t, scale ID) ID {
+func (c *Backward) rootMeanSquareNorm(t, scale ID) ID {
 	epsilon := c.Float("epsilon", 1e-12)
 	if c.version >= 23 {
 		return c.with("RMSNormalization", attrs{"axis": -1, "epsilon": epsilon}, t, scale)
@@ -126,7 +126,7 @@ func (c *Call) rootMeanSquareNorm(t, scale ID) ID {
 
 // expandEmbedNorm sums three embeddings and normalises: input_ids segment_ids
 // word position segment gamma beta mask position_ids; Y, mask_index, sum.
-func expandEmbedNorm(c *Call) []ID {
+func expandEmbedNorm(c *Backward) []ID {
 	ids := c.shape(c.X(0))
 	if c.err != nil {
 		return nil
@@ -150,7 +150,7 @@ func expandEmbedNorm(c *Call) []ID {
 }
 
 // expandBiasSoftmax takes the softmax over the last axis only.
-func expandBiasSoftmax(c *Call) []ID {
+func expandBiasSoftmax(c *Backward) []ID {
 	if c.Axis("axis", 1, 0) != c.rank(c.X(0))-1 || c.rank(c.X(0)) != c.rank(c.X(1)) {
 		c.Failf("axis %d: expected the last axis, and a bias of as many axes", c.Int("axis", 1))
 		return nil
@@ -159,7 +159,7 @@ func expandBiasSoftmax(c *Call) []ID {
 }
 
 // expandFusedConv: convolution, an addend, an activation.
-func expandFusedConv(c *Call) []ID {
+func expandFusedConv(c *Backward) []ID {
 	a := attrs{}
 	for _, name := range []string{"dilations", "kernel_shape", "pads", "strides"} {
 		if at := c.Node.Attr(name); at != nil {
@@ -179,7 +179,7 @@ func expandFusedConv(c *Call) []ID {
 }
 
 // expandFusedGemm: Gemm and an activation.
-func expandFusedGemm(c *Call) []ID {
+func expandFusedGemm(c *Backward) []ID {
 	a := attrs{"alpha": c.Float("alpha", 1), "beta": c.Float("beta", 1), "transA": c.Int("transA", 0), "transB": c.Int("transB", 0)}
 	var params []float32
 	for _, name := range []string{"activation_alpha", "activation_beta"} {
@@ -191,13 +191,13 @@ func expandFusedGemm(c *Call) []ID {
 }
 
 // expandGemmFastGelu: a product, then FastGelu with the bias.
-func expandGemmFastGelu(c *Call) []ID {
+func expandGemmFastGelu(c *Backward) []ID {
 	return c.emitIn("com.microsoft", "FastGelu", nil, 1, c.op("MatMul", c.X(0), c.X(1)), c.X(2))
 }
 
 // fusedActivation applies what ONNX Runtime fuses into a product; params are
 // alpha and beta, or the bounds of Clip.
-func (c *Call) fusedActivation(t ID, name string, params []float32) ID {
+func (c *Backward) fusedActivation(t ID, name string, params []float32) ID {
 	param := func(i int, otherwise float64) float64 {
 		if i < len(params) {
 			return float64(params[i])

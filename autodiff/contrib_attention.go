@@ -9,7 +9,7 @@ import (
 // expandProjectedAttention covers com.microsoft's Attention: the input times
 // merged weights, cut into query, key and value. Inputs: input weights bias
 // mask_index past attention_bias.
-func expandProjectedAttention(c *Call) []ID {
+func expandProjectedAttention(c *Backward) []ID {
 	if c.given(c.X(4)) || c.given(c.X(6)) {
 		c.Failf("input 4 (past) is stated: expected attention without a past on the way to the loss")
 		return nil
@@ -45,7 +45,7 @@ func expandProjectedAttention(c *Call) []ID {
 // expandMultiHeadAttention covers query, key and value [batch, places, hidden]
 // with their biases merged. Inputs: query key value bias key_padding_mask
 // attention_bias past_key past_value.
-func expandMultiHeadAttention(c *Call) []ID {
+func expandMultiHeadAttention(c *Backward) []ID {
 	heads := c.Int("num_heads", 0)
 	if !c.given(c.X(1)) || !c.given(c.X(2)) || c.rank(c.X(0)) != 3 || c.rank(c.X(1)) != 3 || c.rank(c.X(2)) != 3 {
 		c.Failf("query, key and value are packed: expected three tensors of three axes on the way to the loss")
@@ -77,7 +77,7 @@ func expandMultiHeadAttention(c *Call) []ID {
 
 // scoredAttention attends with com.microsoft's masks: of keys, 0 where there is
 // none, as [batch, keys], [batch, queries, keys], or how many there are, [batch].
-func (c *Call) scoredAttention(q, k, v, mask, bias ID) ID {
+func (c *Backward) scoredAttention(q, k, v, mask, bias ID) ID {
 	qs, ks := c.shape(q), c.shape(k)
 	if c.err != nil {
 		return graph.None
@@ -124,7 +124,7 @@ func (c *Call) scoredAttention(q, k, v, mask, bias ID) ID {
 
 // expandContribRotary has the positions before the caches; a single position is
 // that of the first place.
-func expandContribRotary(c *Call) []ID {
+func expandContribRotary(c *Backward) []ID {
 	x := c.shape(c.X(0))
 	if c.err != nil {
 		return nil

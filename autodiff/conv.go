@@ -20,7 +20,7 @@ type window struct {
 }
 
 // statedWindow reads the attributes of a convolution or pooling as they stand.
-func (c *Call) statedWindow(kernel []int64) window {
+func (c *Backward) statedWindow(kernel []int64) window {
 	n := len(kernel)
 	w := window{
 		kernel: kernel, strides: c.List("strides", filled(1, n)), dilations: c.List("dilations", filled(1, n)),
@@ -33,7 +33,7 @@ func (c *Call) statedWindow(kernel []int64) window {
 
 // windowOf is the window of a convolution or pooling of in, with all padding made
 // explicit: out is what it makes.
-func (c *Call) windowOf(in, out, kernel []int64) window {
+func (c *Backward) windowOf(in, out, kernel []int64) window {
 	n, w := len(kernel), c.statedWindow(kernel)
 	switch auto := c.Str("auto_pad", "NOTSET"); auto {
 	case "VALID":
@@ -63,7 +63,7 @@ func (w window) reach(i int) int64 { return (w.kernel[i]-1)*w.dilations[i] + 1 }
 
 // back is the transposed convolution that spreads d over what a window read: a
 // tensor with the spatial axes in.
-func (c *Call) back(w window, d, weights ID, in []int64) ID {
+func (c *Backward) back(w window, d, weights ID, in []int64) ID {
 	a := w.attrs()
 	out := c.shape(d)[2:]
 	extra := make([]int64, len(in))
@@ -86,7 +86,7 @@ func (c *Call) back(w window, d, weights ID, in []int64) ID {
 // kernel is 1x1 or, for few kernel positions, one product for each of them; else
 // a convolution of X with d as the kernel, batch and channels exchanged. dB is a
 // sum.
-func convGrad(c *Call) {
+func convGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	k := c.shape(c.X(1))
 	if c.err != nil {
@@ -106,7 +106,7 @@ func convGrad(c *Call) {
 
 // weightGrad is the gradient, of shape k, of the weights by which a convolution
 // with window w reads x where its result has the gradient d.
-func (c *Call) weightGrad(w window, x, d ID, k []int64) ID {
+func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 	xs, ds := c.shape(x), c.shape(d)
 	if c.err != nil {
 		return graph.None
@@ -151,7 +151,7 @@ func (c *Call) weightGrad(w window, x, d ID, k []int64) ID {
 }
 
 // within reports whether windows of one element read nothing but x.
-func (c *Call) within(w window, x, y []int64) bool {
+func (c *Backward) within(w window, x, y []int64) bool {
 	for i := range x {
 		if w.begin[i] != 0 || (y[i]-1)*w.strides[i] >= x[i] || w.strides[i] > 1 && !c.leaner(leanProduct) {
 			return false
@@ -161,7 +161,7 @@ func (c *Call) within(w window, x, y []int64) bool {
 }
 
 // strided is what windows of one element read: out elements along each axis.
-func (c *Call) strided(x ID, strides, out []int64) ID {
+func (c *Backward) strided(x ID, strides, out []int64) ID {
 	shape := c.shape(x)
 	if c.err != nil || slices.Equal(shape[2:], out) {
 		return x
@@ -177,7 +177,7 @@ func (c *Call) strided(x ID, strides, out []int64) ID {
 // tenth of the convolution's time. The sum is the product's
 // own, over channels that stand first, where a product for each example would
 // take more than d does.
-func (c *Call) pointwiseGrad(x, d ID, k []int64) ID {
+func (c *Backward) pointwiseGrad(x, d ID, k []int64) ID {
 	xs := c.shape(x)
 	if c.err != nil {
 		return graph.None
@@ -199,7 +199,7 @@ func (c *Call) pointwiseGrad(x, d ID, k []int64) ID {
 
 // convTransposeGrad: dX is the convolution of d with W; dW is that of a
 // convolution whose input is d and whose result has the gradient X.
-func convTransposeGrad(c *Call) {
+func convTransposeGrad(c *Backward) {
 	x, y, k := c.shape(c.X(0)), c.shape(c.Y(0)), c.shape(c.X(1))
 	if c.err != nil {
 		return
@@ -219,7 +219,7 @@ func convTransposeGrad(c *Call) {
 
 // transposedWindow reads the attributes of a ConvTranspose; output_shape and
 // auto_pad are turned into padding.
-func (c *Call) transposedWindow(in, out, kernel []int64) window {
+func (c *Backward) transposedWindow(in, out, kernel []int64) window {
 	n, w := len(kernel), c.statedWindow(kernel)
 	auto := c.Str("auto_pad", "NOTSET")
 	if c.Node.Attr("output_shape") == nil && auto == "NOTSET" {
@@ -237,7 +237,7 @@ func (c *Call) transposedWindow(in, out, kernel []int64) window {
 }
 
 // cropped takes off the end of d what a window that makes out does not read.
-func (c *Call) cropped(w window, d ID, out []int64) ID {
+func (c *Backward) cropped(w window, d ID, out []int64) ID {
 	shape := c.shape(d)
 	var over, ends []int64
 	for i := range out {

@@ -13,7 +13,7 @@ var einsumRules = []Rule{
 // einsumGrad is an Einsum of the gradient and the other operands. A label that
 // stands in this operand alone was summed over: its axis is broadcast. A label
 // that stands in it twice reads a diagonal: the gradient stands there too.
-func einsumGrad(c *Call) {
+func einsumGrad(c *Backward) {
 	e := c.readEinsum()
 	if c.err != nil {
 		return
@@ -52,7 +52,7 @@ func einsumGrad(c *Call) {
 
 // onDiagonals keeps of t, broadcast to shape, what stands where axes of one label
 // have one index.
-func (c *Call) onDiagonals(t ID, term string, shape []int64) ID {
+func (c *Backward) onDiagonals(t ID, term string, shape []int64) ID {
 	for k, label := range term {
 		first := strings.IndexRune(term, label)
 		if first == k {
@@ -79,7 +79,7 @@ type einsum struct {
 
 // readEinsum writes letters for ellipses. An axis of length 1 that broadcasts is
 // taken off its operand.
-func (c *Call) readEinsum() einsum {
+func (c *Backward) readEinsum() einsum {
 	equation := strings.ReplaceAll(c.Str("equation", ""), " ", "")
 	left, right, stated := strings.Cut(equation, "->")
 	e := einsum{terms: strings.Split(left, ","), out: right}

@@ -10,41 +10,43 @@ import (
 // the axes along which its input was repeated. A rule keeps alive only those
 // tensors of the forward graph that its formula reads.
 var elementwiseRules = []Rule{
-	{Op: "Exp", Grad: byResult(func(_ *Call, y ID) ID { return y })},
-	{Op: "Tan", Grad: byResult(func(c *Call, y ID) ID { return c.plus(c.mul(y, y), 1) })},
-	{Op: "Reciprocal", Grad: byResult(func(c *Call, y ID) ID { return c.op("Neg", c.mul(y, y)) })},
-	{Op: "Abs", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sign", x) })},
-	{Op: "Sin", Grad: byInput(func(c *Call, x ID) ID { return c.op("Cos", x) })},
-	{Op: "Cos", Grad: byInput(func(c *Call, x ID) ID { return c.op("Neg", c.op("Sin", x)) })},
-	{Op: "Sinh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Cosh", x) })},
-	{Op: "Cosh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Sinh", x) })},
-	{Op: "Asin", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.sub(c.scalar(x, 1), c.mul(x, x)))) })},
-	{Op: "Acos", Grad: byInput(func(c *Call, x ID) ID {
+	{Op: "Exp", Grad: byResult(func(_ *Backward, y ID) ID { return y })},
+	{Op: "Tan", Grad: byResult(func(c *Backward, y ID) ID { return c.plus(c.mul(y, y), 1) })},
+	{Op: "Reciprocal", Grad: byResult(func(c *Backward, y ID) ID { return c.op("Neg", c.mul(y, y)) })},
+	{Op: "Abs", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Sign", x) })},
+	{Op: "Sin", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Cos", x) })},
+	{Op: "Cos", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Neg", c.op("Sin", x)) })},
+	{Op: "Sinh", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Cosh", x) })},
+	{Op: "Cosh", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Sinh", x) })},
+	{Op: "Asin", Grad: byInput(func(c *Backward, x ID) ID {
+		return c.op("Reciprocal", c.op("Sqrt", c.sub(c.scalar(x, 1), c.mul(x, x))))
+	})},
+	{Op: "Acos", Grad: byInput(func(c *Backward, x ID) ID {
 		return c.op("Neg", c.op("Reciprocal", c.op("Sqrt", c.sub(c.scalar(x, 1), c.mul(x, x)))))
 	})},
-	{Op: "Atan", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.plus(c.mul(x, x), 1)) })},
-	{Op: "Asinh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), 1))) })},
-	{Op: "Acosh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), -1))) })},
-	{Op: "Atanh", Grad: byInput(func(c *Call, x ID) ID { return c.op("Reciprocal", c.sub(c.scalar(x, 1), c.mul(x, x))) })},
-	{Op: "Erf", Fused: true, Grad: byInput(func(c *Call, x ID) ID {
+	{Op: "Atan", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Reciprocal", c.plus(c.mul(x, x), 1)) })},
+	{Op: "Asinh", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), 1))) })},
+	{Op: "Acosh", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Reciprocal", c.op("Sqrt", c.plus(c.mul(x, x), -1))) })},
+	{Op: "Atanh", Grad: byInput(func(c *Backward, x ID) ID { return c.op("Reciprocal", c.sub(c.scalar(x, 1), c.mul(x, x))) })},
+	{Op: "Erf", Fused: true, Grad: byInput(func(c *Backward, x ID) ID {
 		return c.times(c.op("Exp", c.op("Neg", c.mul(x, x))), 2/math.Sqrt(math.Pi))
 	})},
-	{Op: "Log", Grad: func(c *Call) { c.Set(0, c.div(c.D(0), c.X(0))) }},
-	{Op: "Sqrt", Grad: func(c *Call) { c.Set(0, c.div(c.times(c.D(0), 0.5), c.Y(0))) }},
-	{Op: "Neg", Grad: func(c *Call) { c.Set(0, c.op("Neg", c.D(0))) }},
+	{Op: "Log", Grad: func(c *Backward) { c.Set(0, c.div(c.D(0), c.X(0))) }},
+	{Op: "Sqrt", Grad: func(c *Backward) { c.Set(0, c.div(c.times(c.D(0), 0.5), c.Y(0))) }},
+	{Op: "Neg", Grad: func(c *Backward) { c.Set(0, c.op("Neg", c.D(0))) }},
 
-	{Op: "Add", TakesConstants: true, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)); c.setUnbroadcast(1, c.D(0)) }},
+	{Op: "Add", TakesConstants: true, Grad: func(c *Backward) { c.setUnbroadcast(0, c.D(0)); c.setUnbroadcast(1, c.D(0)) }},
 	{Op: "Sub", Grad: subGrad},
 	{Op: "Mul", TakesConstants: true, Grad: mulGrad},
 	{Op: "Div", Grad: divGrad},
-	{Op: "Mod", Inputs: []int{0}, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)) }},
+	{Op: "Mod", Inputs: []int{0}, Grad: func(c *Backward) { c.setUnbroadcast(0, c.D(0)) }},
 	{Op: "Pow", Grad: powGrad},
-	{Op: "Sum", Grad: func(c *Call) {
+	{Op: "Sum", Grad: func(c *Backward) {
 		for i := range c.Node.Inputs {
 			c.setUnbroadcast(i, c.D(0))
 		}
 	}},
-	{Op: "Mean", Grad: func(c *Call) {
+	{Op: "Mean", Grad: func(c *Backward) {
 		d := c.times(c.D(0), 1/float64(len(c.Node.Inputs)))
 		for i := range c.Node.Inputs {
 			c.setUnbroadcast(i, d)
@@ -59,23 +61,23 @@ var elementwiseRules = []Rule{
 }
 
 // byResult is a gradient whose slope follows from the output alone.
-func byResult(slope func(c *Call, y ID) ID) func(*Call) {
-	return func(c *Call) { c.Set(0, c.mul(c.D(0), slope(c, c.Y(0)))) }
+func byResult(slope func(c *Backward, y ID) ID) func(*Backward) {
+	return func(c *Backward) { c.Set(0, c.mul(c.D(0), slope(c, c.Y(0)))) }
 }
 
 // byInput is a gradient whose slope follows from the input.
-func byInput(slope func(c *Call, x ID) ID) func(*Call) {
-	return func(c *Call) { c.Set(0, c.mul(c.D(0), slope(c, c.X(0)))) }
+func byInput(slope func(c *Backward, x ID) ID) func(*Backward) {
+	return func(c *Backward) { c.Set(0, c.mul(c.D(0), slope(c, c.X(0)))) }
 }
 
-func subGrad(c *Call) {
+func subGrad(c *Backward) {
 	c.setUnbroadcast(0, c.D(0))
 	if c.Needs(1) { // sum first: there may be less to negate
 		c.Set(1, c.op("Neg", c.unbroadcast(c.D(0), c.X(1))))
 	}
 }
 
-func mulGrad(c *Call) {
+func mulGrad(c *Backward) {
 	for i := range 2 {
 		if c.Needs(i) {
 			c.setUnbroadcast(i, c.mul(c.D(0), c.X(1-i)))
@@ -84,7 +86,7 @@ func mulGrad(c *Call) {
 }
 
 // divGrad reads the quotient instead of the dividend, which may die.
-func divGrad(c *Call) {
+func divGrad(c *Backward) {
 	q := c.div(c.D(0), c.X(1))
 	c.setUnbroadcast(0, q)
 	if c.Needs(1) {
@@ -93,7 +95,7 @@ func divGrad(c *Call) {
 }
 
 // powGrad knows constant exponents.
-func powGrad(c *Call) {
+func powGrad(c *Backward) {
 	a, b := c.X(0), c.X(1)
 	if c.Needs(0) {
 		exponent, known := c.values[b].Floats()
@@ -122,7 +124,7 @@ func powGrad(c *Call) {
 }
 
 // extremeGrad shares the gradient out equally among equal extremes.
-func extremeGrad(c *Call) {
+func extremeGrad(c *Backward) {
 	if len(c.Node.Inputs) == 1 {
 		c.Set(0, c.D(0))
 		return

@@ -2,12 +2,12 @@ package autodiff
 
 // expandRules repeat elements along axes. The gradient is the sum over the copies.
 var expandRules = []Rule{
-	{Op: "Expand", Inputs: []int{0}, Forwards: true, Grad: func(c *Call) { c.setUnbroadcast(0, c.D(0)) }},
+	{Op: "Expand", Inputs: []int{0}, Forwards: true, Grad: func(c *Backward) { c.setUnbroadcast(0, c.D(0)) }},
 	{Op: "Tile", Inputs: []int{0}, Grad: tileGrad},
 }
 
 // tileGrad sums over the copies.
-func tileGrad(c *Call) {
+func tileGrad(c *Backward) {
 	shape := c.shape(c.X(0))
 	repeats := c.Lengths(1)
 	if c.err != nil {

@@ -49,16 +49,16 @@ func (s *trainer) forward() error {
 var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions, lossExpansions)
 
 // expansionsOf are those of one domain, by operator.
-func expansionsOf(domain string, list map[string]func(*Call) []ID) map[ruleKey]func(*Call) []ID {
-	m := map[ruleKey]func(*Call) []ID{}
+func expansionsOf(domain string, list map[string]func(*Backward) []ID) map[ruleKey]func(*Backward) []ID {
+	m := map[ruleKey]func(*Backward) []ID{}
 	for op, f := range list {
 		m[ruleKey{domain, op}] = f
 	}
 	return m
 }
 
-func merged(list ...map[ruleKey]func(*Call) []ID) map[ruleKey]func(*Call) []ID {
-	m := map[ruleKey]func(*Call) []ID{}
+func merged(list ...map[ruleKey]func(*Backward) []ID) map[ruleKey]func(*Backward) []ID {
+	m := map[ruleKey]func(*Backward) []ID{}
 	for _, l := range list {
 		maps.Copy(m, l)
 	}
@@ -66,14 +66,14 @@ func merged(list ...map[ruleKey]func(*Call) []ID) map[ruleKey]func(*Call) []ID {
 }
 
 // expandNode emits what a node stands for. The outputs keep their names.
-func (s *trainer) expandNode(n *graph.Node, f func(c *Call) []ID) {
+func (s *trainer) expandNode(n *graph.Node, f func(c *Backward) []ID) {
 	first := len(s.g.Nodes)
 	s.scope = s.of + "/"
 	if s.of == "" {
 		s.scope = s.g.Tensors[firstOutput(n)].Name + "/"
 	}
 	s.noteRoles(n)
-	made := f(&Call{emitter: s.emitter, Node: n})
+	made := f(&Backward{emitter: s.emitter, Node: n})
 	s.scope = ""
 	if s.err != nil {
 		return

@@ -28,7 +28,7 @@ const fusedConstants = 64
 // it takes more than one node. What shares no tensor becomes a call of its own:
 // the gradients of a convolution's input and of its weights are needed, and die,
 // at different times.
-func (t *tape) gradOf(c *Call) {
+func (t *tape) gradOf(c *Backward) {
 	if t.fuse == nil || !c.rule.Fused {
 		c.rule.Grad(c)
 		return
@@ -114,7 +114,7 @@ func leadingTo(nodes []*graph.Node, to []ID) []*graph.Node {
 // not read one, then large constants; its outputs the gradients of the forward
 // inputs that the attribute wrt lists. The attributes of the forward node are
 // handed on, for kernels: the body holds them already.
-func (t *tape) fused(c *Call, nodes []*graph.Node) *graph.Node {
+func (t *tape) fused(c *Backward, nodes []*graph.Node) *graph.Node {
 	b := &bodyBuilder{t: t, g: &graph.Graph{}, inner: map[ID]ID{}}
 	in := slices.Concat(padded(c.Node.Inputs, len(c.Node.Inputs)), padded(c.Node.Outputs, len(c.Node.Outputs)), padded(c.d, len(c.Node.Outputs)))
 	made := map[ID]bool{}

@@ -10,12 +10,12 @@ import (
 // scatter.
 var gatherRules = []Rule{
 	{Op: "Gather", Inputs: []int{0}, Grad: gatherGrad},
-	{Op: "GatherElements", Inputs: []int{0}, Grad: func(c *Call) {
+	{Op: "GatherElements", Inputs: []int{0}, Grad: func(c *Backward) {
 		a := attrs{"axis": c.Axis("axis", 0, 0), "reduction": "add"}
 		c.Set(0, c.with("ScatterElements", a, c.zeros(c.X(0), c.shape(c.X(0))...), c.X(1), c.D(0)))
 	}},
 	{Op: "GatherND", Inputs: []int{0}, Grad: gatherNDGrad},
-	{Op: "ReverseSequence", Inputs: []int{0}, Grad: func(c *Call) {
+	{Op: "ReverseSequence", Inputs: []int{0}, Grad: func(c *Backward) {
 		a := attrs{"batch_axis": c.Int("batch_axis", 1), "time_axis": c.Int("time_axis", 0)}
 		c.Set(0, c.with("ReverseSequence", a, c.D(0), c.X(1)))
 	}},
@@ -23,7 +23,7 @@ var gatherRules = []Rule{
 
 // gatherGrad adds the gradient into zeros of the shape of the table: along axis
 // 0 by ScatterND; along another the gathered axes are brought to the front.
-func gatherGrad(c *Call) {
+func gatherGrad(c *Backward) {
 	axis := c.Axis("axis", 0, 0)
 	shape, index := c.shape(c.X(0)), c.shape(c.X(1))
 	if c.err != nil {
@@ -44,7 +44,7 @@ func gatherGrad(c *Call) {
 }
 
 // gatherNDGrad: with batch axes, their positions are put before the indices.
-func gatherNDGrad(c *Call) {
+func gatherNDGrad(c *Backward) {
 	at := c.X(1)
 	if batch := int(c.Int("batch_dims", 0)); batch > 0 {
 		shape := c.shape(at)

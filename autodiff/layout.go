@@ -9,16 +9,16 @@ var layoutRules = []Rule{
 	{Op: "Squeeze", Inputs: []int{0}, Forwards: true, Grad: reshapeGrad},
 	{Op: "Unsqueeze", Inputs: []int{0}, Forwards: true, Grad: reshapeGrad},
 	{Op: "Transpose", Forwards: true, Grad: transposeGrad},
-	{Op: "SpaceToDepth", Grad: func(c *Call) {
+	{Op: "SpaceToDepth", Grad: func(c *Backward) {
 		c.Set(0, c.with("DepthToSpace", attrs{"blocksize": c.Int("blocksize", 1), "mode": c.Str("mode", "DCR")}, c.D(0)))
 	}},
 	{Op: "DepthToSpace", Grad: depthToSpaceGrad},
 }
 
 // reshapeGrad gives the gradient the shape of the input: a view.
-func reshapeGrad(c *Call) { c.Set(0, c.reshape(c.D(0), c.shape(c.X(0)))) }
+func reshapeGrad(c *Backward) { c.Set(0, c.reshape(c.D(0), c.shape(c.X(0)))) }
 
-func transposeGrad(c *Call) {
+func transposeGrad(c *Backward) {
 	perm := c.List("perm", nil)
 	if perm == nil {
 		perm = axes(0, c.rank(c.X(0)))
@@ -32,7 +32,7 @@ func transposeGrad(c *Call) {
 }
 
 // depthToSpaceGrad is SpaceToDepth, with the axes of mode CRD put right.
-func depthToSpaceGrad(c *Call) {
+func depthToSpaceGrad(c *Backward) {
 	b := c.Int("blocksize", 1)
 	if c.Str("mode", "DCR") == "DCR" {
 		c.Set(0, c.with("SpaceToDepth", attrs{"blocksize": b}, c.D(0)))

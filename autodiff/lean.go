@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// lean are the ways in which gradients are made to need less memory, without
-// computing anything of size twice. All are on unless Options.NoLean names them.
+// lean is a set of savings. All are on unless Options.NoLean names them.
 type lean uint
 
 const (
@@ -22,11 +21,12 @@ const (
 	leanAll = 1<<iota - 1
 )
 
-// Leaner is one of the ways in which gradients are made to need less memory.
-type Leaner struct{ Name, Doc string }
+// Saving is one way to emit gradients that need less memory, without computing any
+// large tensor twice.
+type Saving struct{ Name, Doc string }
 
-// Leaners lists them, in the order of their bits in lean.
-var Leaners = []Leaner{
+// Savings lists the ways to save memory, in the order of their bits in lean.
+var Savings = []Saving{
 	{"cross-entropy", "one buffer for the scores, their log-probabilities and the gradient of both, each written over the other"},
 	{"softmax", "of a softmax whose NaN are replaced (attention under a mask) the result alone is kept: neither what came before nor where the NaN were"},
 	{"norm", "of an RMS normalisation that is spelled out the input alone is kept"},
@@ -37,23 +37,23 @@ var Leaners = []Leaner{
 	{"in-place", "the gradient of Swish reads its input alone and takes two buffers"},
 }
 
-// LeanNames are the names of Leaners, and all.
-func LeanNames() []string {
-	names := make([]string, 0, len(Leaners)+1)
-	for _, l := range Leaners {
+// SavingNames lists the names of Savings, and "all".
+func SavingNames() []string {
+	names := make([]string, 0, len(Savings)+1)
+	for _, l := range Savings {
 		names = append(names, l.Name)
 	}
 	return append(names, "all")
 }
 
-// leanWithout is all but those of the names.
+// leanWithout is the set of all savings but those named.
 func leanWithout(names []string) (lean, error) {
 	on := lean(leanAll)
 	for _, name := range names {
-		switch i := slices.Index(LeanNames(), name); i {
+		switch i := slices.Index(SavingNames(), name); i {
 		case -1:
-			return 0, optionf("leaner gradient %q: expected some of %s", name, strings.Join(LeanNames(), ", "))
-		case len(Leaners):
+			return 0, optionf("leaner gradient %q: expected some of %s", name, strings.Join(SavingNames(), ", "))
+		case len(Savings):
 			on = 0
 		default:
 			on &^= 1 << i
@@ -62,5 +62,5 @@ func leanWithout(names []string) (lean, error) {
 	return on, nil
 }
 
-// leaner reports whether one of them is on.
+// leaner reports whether a saving is on.
 func (e *emitter) leaner(l lean) bool { return e.lean&l != 0 }

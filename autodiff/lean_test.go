@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// TestRulesWithoutLeaner: the gradients that leaner ones stand for are right, too.
-func TestRulesWithoutLeaner(t *testing.T) {
+// TestRulesWithoutSavings: gradients are also right without the savings of memory.
+func TestRulesWithoutSavings(t *testing.T) {
 	some := []string{"Relu", "Swish", "Clip", "MaxPool", "MatMul", "Conv", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"}
 	for _, c := range allRuleCases() {
 		if c.domain == "" && slices.Contains(some, c.op) {
@@ -129,10 +129,10 @@ func rmsNorm(b *builder, x ID, inverse bool) ID {
 	return b.op("scaled", "Mul", nil, b.initializer("p2", b.value(operand{shape: []int{4}, elem: graph.Float64})), q)
 }
 
-// TestLeaner: gradients are right with each switch on and off, and keep alive
+// TestSavings: gradients are right with each switch on and off, and keep alive
 // what is expected. Rows that a mask hides have no gradient, which no difference
 // would tell from the NaN that Softmax gives there.
-func TestLeaner(t *testing.T) {
+func TestSavings(t *testing.T) {
 	for _, k := range leanCases {
 		t.Run(k.name, func(t *testing.T) {
 			read := func(noLean ...string) string {

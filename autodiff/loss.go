@@ -15,8 +15,8 @@ var lossRules = []Rule{
 // lossExpansions write a SoftmaxCrossEntropyLoss as the two operators that it is
 // made of: the log-probabilities then lie over the scores, which as an output
 // beside them they cannot. Their gradients are taken as one (crossEntropyGroup).
-var lossExpansions = expansionsOf("", map[string]func(*Call) []ID{
-	"SoftmaxCrossEntropyLoss": func(c *Call) []ID {
+var lossExpansions = expansionsOf("", map[string]func(*Backward) []ID{
+	"SoftmaxCrossEntropyLoss": func(c *Backward) []ID {
 		in := slices.Clone(c.Node.Inputs)
 		in[0] = c.with("LogSoftmax", attrs{"axis": 1}, c.X(0))
 		a := attrs{"reduction": c.Str("reduction", "mean")}
@@ -40,7 +40,7 @@ func (s *trainer) expands(n *graph.Node) bool {
 // it. The one-hot tensor is never made: -1 is added where the labels point. It
 // saves log_prob and the labels. log_prob may have a gradient of its own, which
 // is LogSoftmax's.
-func softmaxCrossEntropyGrad(c *Call) {
+func softmaxCrossEntropyGrad(c *Backward) {
 	total := ID(graph.None)
 	p := c.op("Exp", c.Y(1))
 	if c.D(0) != graph.None {
@@ -61,7 +61,7 @@ func softmaxCrossEntropyGrad(c *Call) {
 }
 
 // negativeLogLikelihoodGrad puts -d where the labels point.
-func negativeLogLikelihoodGrad(c *Call) {
+func negativeLogLikelihoodGrad(c *Backward) {
 	labels, d := c.labelWeights()
 	at := c.op("Unsqueeze", labels, c.list(1))
 	d = c.expand(c.op("Neg", d), c.shape(at))
@@ -73,7 +73,7 @@ func negativeLogLikelihoodGrad(c *Call) {
 // of each label is multiplied by: the gradient, the weight of its class, and for
 // the mean the inverse of the sum of all weights. It has an axis for the
 // classes, of length 1, or no axis at all.
-func (c *Call) labelWeights() (labels, d ID) {
+func (c *Backward) labelWeights() (labels, d ID) {
 	shape := c.shape(c.X(0))
 	labels, d = c.X(1), c.D(0)
 	reduction := c.Str("reduction", "mean")

@@ -15,7 +15,7 @@ var matmulRules = []Rule{
 // matmulGrad is dA = d·Bᵀ, dB = Aᵀ·d. Where B is one matrix for a batch of A,
 // the batch is folded into rows: one product, and no gradient for each of the
 // batch to sum.
-func matmulGrad(c *Call) {
+func matmulGrad(c *Backward) {
 	a, b := c.shape(c.X(0)), c.shape(c.X(1))
 	if c.err != nil {
 		return
@@ -56,7 +56,7 @@ func matmulGrad(c *Call) {
 // product is a·b, one of them transposed: Aᵀ·B, or (Bᵀ·A)ᵀ where B and the result
 // are smaller than A. Attention's weights are, beside its values, the larger the
 // longer the sequence.
-func (c *Call) product(a, b ID, transA, transB bool) ID {
+func (c *Backward) product(a, b ID, transA, transB bool) ID {
 	large, small := a, b
 	if transB {
 		large, small = b, a
@@ -86,7 +86,7 @@ func (c *Call) product(a, b ID, transA, transB bool) ID {
 }
 
 // matmulVectors gives vectors the axis that MatMul gives them.
-func matmulVectors(c *Call, a, b []int64) {
+func matmulVectors(c *Backward, a, b []int64) {
 	x, y, d := c.X(0), c.X(1), c.D(0)
 	out := slices.Clone(c.shape(d))
 	if len(b) == 1 {
@@ -107,7 +107,7 @@ func matmulVectors(c *Call, a, b []int64) {
 }
 
 // gemmGrad covers the four cases of transposed operands by attributes alone.
-func gemmGrad(c *Call) {
+func gemmGrad(c *Backward) {
 	alpha, beta := c.Float("alpha", 1), c.Float("beta", 1)
 	ta, tb := int(c.Int("transA", 0)), int(c.Int("transB", 0))
 	product := func(a, b ID, transA, transB int) ID {

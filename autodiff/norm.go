@@ -19,19 +19,19 @@ var normRules = []Rule{
 
 // normalised is inv·(d - mean(d) - xh·mean(d·xh)), the gradient of what xh, the
 // normalised input, was made of; means are over the axes.
-func (c *Call) normalised(d, xh, inv ID, over []int64) ID {
+func (c *Backward) normalised(d, xh, inv ID, over []int64) ID {
 	mean := func(t ID) ID { return c.reduce("ReduceMean", t, over, true) }
 	return c.mul(inv, c.sub(c.sub(d, mean(d)), c.mul(xh, mean(c.mul(d, xh)))))
 }
 
 // inverseDeviation is 1/sqrt(variance + epsilon).
-func (c *Call) inverseDeviation(variance ID, otherwise float64) ID {
+func (c *Backward) inverseDeviation(variance ID, otherwise float64) ID {
 	return c.op("Reciprocal", c.op("Sqrt", c.plus(variance, c.Float("epsilon", otherwise))))
 }
 
 // batchNormGrad takes the statistics of the batch again: the operator does not
 // give them out.
-func batchNormGrad(c *Call) {
+func batchNormGrad(c *Backward) {
 	x := c.X(0)
 	shape := c.shape(x)
 	if c.err != nil {
@@ -82,7 +82,7 @@ func batchNormGrad(c *Call) {
 }
 
 // layerNormGrad asks for the mean and the inverse deviation, which are small.
-func layerNormGrad(c *Call) {
+func layerNormGrad(c *Backward) {
 	x := c.X(0)
 	axis := c.Axis("axis", -1, 0)
 	over := axes(axis, c.rank(x)-axis)
@@ -102,7 +102,7 @@ func layerNormGrad(c *Call) {
 }
 
 // rmsNormGrad is inv·(d·s - xh·mean(d·s·xh)).
-func rmsNormGrad(c *Call) {
+func rmsNormGrad(c *Backward) {
 	x := c.X(0)
 	axis := c.Axis("axis", -1, 0)
 	over := axes(axis, c.rank(x)-axis)
@@ -122,7 +122,7 @@ func rmsNormGrad(c *Call) {
 // groupNormGrad works on [batch, groups, rest]; InstanceNormalization has a
 // group for each channel. Up to opset 20 scale and bias are one for each group,
 // then one for each channel.
-func groupNormGrad(c *Call) {
+func groupNormGrad(c *Backward) {
 	x := c.X(0)
 	shape := c.shape(x)
 	if c.err != nil {
@@ -166,7 +166,7 @@ func groupNormGrad(c *Call) {
 // lrnGrad: with s = bias + alpha/n·window(x²), it is d·s^-beta -
 // 2·alpha·beta/n·x·window'(d·y/s). The window over channels is an AveragePool;
 // window' is mirrored, which tells for even n.
-func lrnGrad(c *Call) {
+func lrnGrad(c *Backward) {
 	x, y := c.X(0), c.Y(0)
 	shape := c.shape(x)
 	if c.err != nil {
@@ -188,7 +188,7 @@ func lrnGrad(c *Call) {
 
 // lpNormGrad: y = x/n, n the norm along an axis: (d - s·sum(d·y))/n, where s, the
 // slope of the norm, is sign(x) for p = 1 and y for p = 2. 0 where n is 0.
-func lpNormGrad(c *Call) {
+func lpNormGrad(c *Backward) {
 	over := []int64{int64(c.Axis("axis", -1, 0))}
 	op, slope := "ReduceL2", c.Y(0)
 	if c.Int("p", 2) == 1 {
@@ -203,7 +203,7 @@ func lpNormGrad(c *Call) {
 
 // meanVarianceGrad: the operator adds 1e-9 to the deviation, which is too small
 // to tell in its slope.
-func meanVarianceGrad(c *Call) {
+func meanVarianceGrad(c *Backward) {
 	over := c.List("axes", []int64{0, 2, 3})
 	x := c.X(0)
 	centred := c.sub(x, c.reduce("ReduceMean", x, over, true))

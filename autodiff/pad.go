@@ -6,7 +6,7 @@ import "github.com/onnxmem/onnxmem/graph"
 var padRules = []Rule{
 	{Op: "Pad", Inputs: []int{0, 2}, Grad: padGrad},
 	{Op: "CenterCropPad", Inputs: []int{0}, Grad: centerCropPadGrad},
-	{Op: "Trilu", Inputs: []int{0}, Grad: func(c *Call) {
+	{Op: "Trilu", Inputs: []int{0}, Grad: func(c *Backward) {
 		c.Set(0, c.with("Trilu", attrs{"upper": c.Int("upper", 1)}, c.D(0), c.X(1)))
 	}},
 }
@@ -14,7 +14,7 @@ var padRules = []Rule{
 // padGrad takes the padding off again: with a constant by a Pad of the opposite
 // lengths, else axis by axis by the matrix that says which element of the input
 // stands where.
-func padGrad(c *Call) {
+func padGrad(c *Backward) {
 	shape := c.shape(c.X(0))
 	before, after := c.padding(len(shape))
 	if c.err != nil {
@@ -50,7 +50,7 @@ func padGrad(c *Call) {
 }
 
 // padding is what a Pad adds before and after each of rank axes.
-func (c *Call) padding(rank int) (before, after []int64) {
+func (c *Backward) padding(rank int) (before, after []int64) {
 	pads := c.Lengths(1)
 	over := axes(0, rank)
 	if c.given(c.X(3)) {
@@ -119,7 +119,7 @@ func modulo(i, n int64) int64 { return (i%n + n) % n }
 // contract multiplies t, along one axis of o elements, by the transpose of the
 // o x n matrix m: the gradient of a linear map along that axis. No axis is
 // moved.
-func (c *Call) contract(t ID, axis int, m []float64, n int64) ID {
+func (c *Backward) contract(t ID, axis int, m []float64, n int64) ID {
 	shape := c.shape(t)
 	if c.err != nil {
 		return graph.None
@@ -142,7 +142,7 @@ func (c *Call) contract(t ID, axis int, m []float64, n int64) ID {
 
 // centerCropPadGrad crops what was padded and pads what was cropped. Odd
 // differences leave one element more at the end.
-func centerCropPadGrad(c *Call) {
+func centerCropPadGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
 		return

@@ -20,7 +20,7 @@ var poolRules = []Rule{
 
 // maxPoolGrad adds d into zeros where the maxima were found; windows that overlap
 // add up. A Relu before it lets no gradient through where the maximum is 0.
-func maxPoolGrad(c *Call) {
+func maxPoolGrad(c *Backward) {
 	if c.Int("storage_order", 0) != 0 {
 		c.Failf("storage_order is 1: expected 0")
 		return
@@ -54,7 +54,7 @@ func maxPoolGrad(c *Call) {
 // first element of its window, in the narrowest type that holds it: one byte for
 // windows of 3 in planes 127 wide, or of 2 in planes 254 wide, else two, where
 // MaxPool's own indices take eight.
-func (c *Call) maximaInPlane(w window, x, y []int64) ID {
+func (c *Backward) maximaInPlane(w window, x, y []int64) ID {
 	spatial := len(w.kernel)
 	area, reach := elements(x[2:]), int64(0)
 	first := make([]ID, spatial) // along each axis: where in the plane the windows begin
@@ -92,7 +92,7 @@ func (c *Call) maximaInPlane(w window, x, y []int64) ID {
 
 // averagePoolGrad spreads d, divided by the number of elements that made each
 // average.
-func averagePoolGrad(c *Call) {
+func averagePoolGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
 		return
@@ -103,7 +103,7 @@ func averagePoolGrad(c *Call) {
 
 // spreadOver adds each element of d to all that its window covers of a tensor of
 // shape x: a transposed convolution with a kernel of ones, channel by channel.
-func (c *Call) spreadOver(w window, d ID, x []int64) ID {
+func (c *Backward) spreadOver(w window, d ID, x []int64) ID {
 	y := c.shape(d)
 	if c.err != nil {
 		return graph.None
@@ -120,7 +120,7 @@ func (c *Call) spreadOver(w window, d ID, x []int64) ID {
 
 // lpPoolGrad: y is the p-th root of a sum of p-th powers, so that the gradient is
 // sign(x)·|x|^(p-1) times d·y^(1-p), spread; 0 where y is 0.
-func lpPoolGrad(c *Call) {
+func lpPoolGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
 		return
@@ -131,13 +131,13 @@ func lpPoolGrad(c *Call) {
 }
 
 // globalLpPoolGrad is lpPoolGrad with one window.
-func globalLpPoolGrad(c *Call) {
+func globalLpPoolGrad(c *Backward) {
 	p := float64(c.Int("p", 2))
 	c.Set(0, c.expand(c.mul(c.rootSlope(p), c.rootShare(p)), c.shape(c.X(0))))
 }
 
 // rootSlope is sign(x)·|x|^(p-1).
-func (c *Call) rootSlope(p float64) ID {
+func (c *Backward) rootSlope(p float64) ID {
 	switch p {
 	case 1:
 		return c.op("Sign", c.X(0))
@@ -148,7 +148,7 @@ func (c *Call) rootSlope(p float64) ID {
 }
 
 // rootShare is d·y^(1-p), 0 where y is 0.
-func (c *Call) rootShare(p float64) ID {
+func (c *Backward) rootShare(p float64) ID {
 	y, d := c.Y(0), c.D(0)
 	zero := c.scalar(y, 0)
 	switch p {
@@ -164,7 +164,7 @@ func (c *Call) rootShare(p float64) ID {
 
 // maxUnpoolGrad reads the gradient where the elements were put. The indices are
 // flat over the whole output.
-func maxUnpoolGrad(c *Call) {
+func maxUnpoolGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
 		return
@@ -178,7 +178,7 @@ func maxUnpoolGrad(c *Call) {
 
 // averageCounts is what each average was divided by: a number, or a map where
 // windows at the borders have fewer elements.
-func (c *Call) averageCounts(w window, in, out []int64) ID {
+func (c *Backward) averageCounts(w window, in, out []int64) ID {
 	padded := c.Int("count_include_pad", 0) != 0
 	total := []float64{1}
 	same := true
@@ -219,7 +219,7 @@ func filledReals(v float64, n int64) []float64 {
 	return list
 }
 
-func globalAveragePoolGrad(c *Call) {
+func globalAveragePoolGrad(c *Backward) {
 	x := c.shape(c.X(0))
 	if c.err != nil {
 		return
@@ -228,7 +228,7 @@ func globalAveragePoolGrad(c *Call) {
 }
 
 // globalMaxPoolGrad shares the gradient out equally among equal maxima.
-func globalMaxPoolGrad(c *Call) {
+func globalMaxPoolGrad(c *Backward) {
 	over := axes(2, c.rank(c.X(0))-2)
 	m := c.castLike(c.op("Equal", c.X(0), c.Y(0)), c.D(0))
 	c.Set(0, c.mul(m, c.div(c.D(0), c.sum(m, over, true))))

@@ -10,10 +10,10 @@ import (
 // LSTM, GRU and RNN give out neither their gates nor every state, which their
 // gradient needs: they are unrolled, one cell for each step. The input is
 // multiplied with its weights for all steps at once.
-var recurrentExpansions = expansionsOf("", map[string]func(*Call) []ID{
-	"LSTM": func(c *Call) []ID { return c.unroll(4, []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell) },
-	"GRU":  func(c *Call) []ID { return c.unroll(3, []string{"Sigmoid", "Tanh"}, gruCell) },
-	"RNN":  func(c *Call) []ID { return c.unroll(1, []string{"Tanh"}, rnnCell) },
+var recurrentExpansions = expansionsOf("", map[string]func(*Backward) []ID{
+	"LSTM": func(c *Backward) []ID { return c.unroll(4, []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell) },
+	"GRU":  func(c *Backward) []ID { return c.unroll(3, []string{"Sigmoid", "Tanh"}, gruCell) },
+	"RNN":  func(c *Backward) []ID { return c.unroll(1, []string{"Tanh"}, rnnCell) },
 })
 
 // maxUnrolled bounds the steps, times directions, of one recurrent operator.
@@ -34,12 +34,12 @@ type direction struct {
 
 // cell makes the states after a step out of those before it, which are
 // graph.None where they are zero. in is what the input adds to all gates.
-type cell func(c *Call, d *direction, in ID, states []ID) []ID
+type cell func(c *Backward, d *direction, in ID, states []ID) []ID
 
 // unroll writes out an operator of so many gates. Its inputs and outputs are
 // those of the specification: X W R B sequence_lens initial_h initial_c P, and Y
 // Y_h Y_c.
-func (c *Call) unroll(gates int64, activations []string, step cell) []ID {
+func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 	x := c.X(0)
 	batchFirst := c.Int("layout", 0) != 0
 	if batchFirst {
@@ -121,7 +121,7 @@ func (c *Call) unroll(gates int64, activations []string, step cell) []ID {
 }
 
 // unrollable refuses what is not written out.
-func (c *Call) unrollable(shape []int64, dirs int64) bool {
+func (c *Backward) unrollable(shape []int64, dirs int64) bool {
 	if c.Node.Attr("clip") != nil {
 		c.Failf("clip is stated: expected a cell without it on the way to the loss")
 		return false
@@ -143,7 +143,7 @@ func (c *Call) unrollable(shape []int64, dirs int64) bool {
 
 // perDirection takes the first axis off a tensor of all directions; graph.None
 // for one that is left out.
-func (c *Call) perDirection(t ID, dirs int64) []ID {
+func (c *Backward) perDirection(t ID, dirs int64) []ID {
 	if !c.given(t) {
 		return slices.Repeat([]ID{graph.None}, int(dirs))
 	}
@@ -160,7 +160,7 @@ func (c *Call) perDirection(t ID, dirs int64) []ID {
 
 // recurrentBias is what is added to X·Wᵀ: the biases of W and of R, but for that
 // of a GRU's hidden gate where the reset gate is applied to it.
-func (c *Call) recurrentBias(d *direction, b ID, gates int64) ID {
+func (c *Backward) recurrentBias(d *direction, b ID, gates int64) ID {
 	if !c.given(b) {
 		return graph.None
 	}
@@ -176,7 +176,7 @@ func (c *Call) recurrentBias(d *direction, b ID, gates int64) ID {
 }
 
 // gates splits in + h·Rᵀ into n gates.
-func (c *Call) gates(d *direction, in, h ID, n int) []ID {
+func (c *Backward) gates(d *direction, in, h ID, n int) []ID {
 	if c.given(h) {
 		in = c.with("Gemm", attrs{"transB": 1}, h, d.recurrent[0], in)
 	}
@@ -184,7 +184,7 @@ func (c *Call) gates(d *direction, in, h ID, n int) []ID {
 }
 
 // lstmCell has gates i o f c and peepholes i o f.
-func lstmCell(c *Call, d *direction, in ID, states []ID) []ID {
+func lstmCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	h, cell := states[0], states[1]
 	g := c.gates(d, in, h, 4)
 	peep := func(gate ID, k int, state ID) ID {
@@ -210,7 +210,7 @@ func lstmCell(c *Call, d *direction, in ID, states []ID) []ID {
 
 // gruCell has gates z r h. The reset gate is applied to the state before it is
 // multiplied, or to the product (linear_before_reset).
-func gruCell(c *Call, d *direction, in ID, states []ID) []ID {
+func gruCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	h := states[0]
 	f, g := d.activations[0], d.activations[1]
 	part := c.split(in, 1, 2*d.hidden, d.hidden)
@@ -234,7 +234,7 @@ func gruCell(c *Call, d *direction, in ID, states []ID) []ID {
 	return []ID{c.add(c.mul(c.sub(c.scalar(z, 1), z), candidate), c.mul(z, h))}
 }
 
-func rnnCell(c *Call, d *direction, in ID, states []ID) []ID {
+func rnnCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	return []ID{d.activations[0](c.gates(d, in, states[0], 1)[0])}
 }
 
@@ -242,30 +242,30 @@ func rnnCell(c *Call, d *direction, in ID, states []ID) []ID {
 // their alpha and beta; nil for one that has none.
 var cellActivations = map[string]struct {
 	defaults []float64
-	apply    func(c *Call, t ID, alpha, beta float64) ID
+	apply    func(c *Backward, t ID, alpha, beta float64) ID
 }{
-	"sigmoid":  {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Sigmoid", t) }},
-	"tanh":     {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Tanh", t) }},
-	"relu":     {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Relu", t) }},
-	"softsign": {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Softsign", t) }},
-	"softplus": {nil, func(c *Call, t ID, _, _ float64) ID { return c.op("Softplus", t) }},
-	"affine":   {[]float64{1, 0}, func(c *Call, t ID, a, b float64) ID { return c.plus(c.times(t, a), b) }},
-	"scaledtanh": {[]float64{1, 1}, func(c *Call, t ID, a, b float64) ID {
+	"sigmoid":  {nil, func(c *Backward, t ID, _, _ float64) ID { return c.op("Sigmoid", t) }},
+	"tanh":     {nil, func(c *Backward, t ID, _, _ float64) ID { return c.op("Tanh", t) }},
+	"relu":     {nil, func(c *Backward, t ID, _, _ float64) ID { return c.op("Relu", t) }},
+	"softsign": {nil, func(c *Backward, t ID, _, _ float64) ID { return c.op("Softsign", t) }},
+	"softplus": {nil, func(c *Backward, t ID, _, _ float64) ID { return c.op("Softplus", t) }},
+	"affine":   {[]float64{1, 0}, func(c *Backward, t ID, a, b float64) ID { return c.plus(c.times(t, a), b) }},
+	"scaledtanh": {[]float64{1, 1}, func(c *Backward, t ID, a, b float64) ID {
 		return c.times(c.op("Tanh", c.times(t, b)), a)
 	}},
-	"leakyrelu": {[]float64{0.01}, func(c *Call, t ID, a, _ float64) ID { return c.with("LeakyRelu", attrs{"alpha": a}, t) }},
-	"elu":       {[]float64{1}, func(c *Call, t ID, a, _ float64) ID { return c.with("Elu", attrs{"alpha": a}, t) }},
-	"thresholdedrelu": {[]float64{1}, func(c *Call, t ID, a, _ float64) ID {
+	"leakyrelu": {[]float64{0.01}, func(c *Backward, t ID, a, _ float64) ID { return c.with("LeakyRelu", attrs{"alpha": a}, t) }},
+	"elu":       {[]float64{1}, func(c *Backward, t ID, a, _ float64) ID { return c.with("Elu", attrs{"alpha": a}, t) }},
+	"thresholdedrelu": {[]float64{1}, func(c *Backward, t ID, a, _ float64) ID {
 		return c.with("ThresholdedRelu", attrs{"alpha": a}, t)
 	}},
-	"hardsigmoid": {[]float64{0.2, 0.5}, func(c *Call, t ID, a, b float64) ID {
+	"hardsigmoid": {[]float64{0.2, 0.5}, func(c *Backward, t ID, a, b float64) ID {
 		return c.with("HardSigmoid", attrs{"alpha": a, "beta": b}, t)
 	}},
 }
 
 // activations gives the functions of each direction: those listed, which take
 // their alpha and beta from the lists of these in turn, or the operator's own.
-func (c *Call) activations(own []string, dirs int) [][]func(ID) ID {
+func (c *Backward) activations(own []string, dirs int) [][]func(ID) ID {
 	names := slices.Repeat(own, dirs)
 	if a := c.Node.Attr("activations"); a != nil && len(a.Strings) > 0 {
 		names = a.Strings

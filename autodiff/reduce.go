@@ -7,18 +7,18 @@ import (
 // reduceRules reduce axes to length 1. The gradient and the result are given the
 // reduced axes back, with length 1, and broadcast.
 var reduceRules = []Rule{
-	{Op: "ReduceSum", Inputs: []int{0}, Grad: reduceGrad(func(_ *Call, r reduced) ID { return r.d })},
-	{Op: "ReduceMean", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.times(r.d, 1/float64(r.count)) })},
+	{Op: "ReduceSum", Inputs: []int{0}, Grad: reduceGrad(func(_ *Backward, r reduced) ID { return r.d })},
+	{Op: "ReduceMean", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.times(r.d, 1/float64(r.count)) })},
 	{Op: "ReduceMax", Inputs: []int{0}, Grad: reduceGrad(reduceExtreme)},
 	{Op: "ReduceMin", Inputs: []int{0}, Grad: reduceGrad(reduceExtreme)},
-	{Op: "ReduceProd", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.div(c.mul(r.d, r.y()), c.X(0)) })},
-	{Op: "ReduceL1", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.mul(r.d, c.op("Sign", c.X(0))) })},
-	{Op: "ReduceL2", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.mul(c.X(0), c.div(r.d, r.y())) })},
-	{Op: "ReduceSumSquare", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.mul(c.times(r.d, 2), c.X(0)) })},
-	{Op: "ReduceLogSumExp", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID {
+	{Op: "ReduceProd", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.div(c.mul(r.d, r.y()), c.X(0)) })},
+	{Op: "ReduceL1", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.mul(r.d, c.op("Sign", c.X(0))) })},
+	{Op: "ReduceL2", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.mul(c.X(0), c.div(r.d, r.y())) })},
+	{Op: "ReduceSumSquare", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.mul(c.times(r.d, 2), c.X(0)) })},
+	{Op: "ReduceLogSumExp", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID {
 		return c.mul(r.d, c.op("Exp", c.sub(c.X(0), r.y())))
 	})},
-	{Op: "ReduceLogSum", Inputs: []int{0}, Grad: reduceGrad(func(c *Call, r reduced) ID { return c.div(r.d, c.op("Exp", r.y())) })},
+	{Op: "ReduceLogSum", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.div(r.d, c.op("Exp", r.y())) })},
 }
 
 // reduced is a reduction: its gradient with the reduced axes back, and how many
@@ -31,8 +31,8 @@ type reduced struct {
 }
 
 // reduceGrad broadcasts what f makes to the shape of the input.
-func reduceGrad(f func(c *Call, r reduced) ID) func(*Call) {
-	return func(c *Call) {
+func reduceGrad(f func(c *Backward, r reduced) ID) func(*Backward) {
+	return func(c *Backward) {
 		shape := c.shape(c.X(0))
 		over := c.Axes(1, 0)
 		if len(over) == 0 && c.X(1) != graph.None && c.Int("noop_with_empty_axes", 0) == 0 {
@@ -57,7 +57,7 @@ func reduceGrad(f func(c *Call, r reduced) ID) func(*Call) {
 }
 
 // reduceExtreme shares the gradient out equally among equal extremes.
-func reduceExtreme(c *Call, r reduced) ID {
+func reduceExtreme(c *Backward, r reduced) ID {
 	m := c.castLike(c.op("Equal", c.X(0), r.y()), r.d)
 	return c.mul(m, c.div(r.d, c.sum(m, r.axes, true)))
 }

@@ -10,7 +10,7 @@ var resizeRules = []Rule{
 // resizeGrad uses that a resampling with fixed lengths is linear and works axis
 // by axis: the gradient is the product with the transpose of each axis's matrix
 // of interpolation. Where elements are only repeated it is a sum.
-func resizeGrad(c *Call) {
+func resizeGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
 		return
@@ -76,7 +76,7 @@ const maxResampling = 1 << 26
 // resampling works out the matrix of an axis; nil where nothing changes. The
 // arithmetic of coordinates is the specification's (Resize), in float32 as
 // runtimes compute it: it tells which of two neighbours is the nearest.
-func (c *Call) resampling(axis int, in, out int64) *resampling {
+func (c *Backward) resampling(axis int, in, out int64) *resampling {
 	scale, region, stated := c.resizeScale(axis, in, out)
 	mode := c.Str("coordinate_transformation_mode", "half_pixel")
 	if !stated || in == out && scale == 1 && mode != "tf_crop_and_resize" {
@@ -99,7 +99,7 @@ func (c *Call) resampling(axis int, in, out int64) *resampling {
 
 // resizeScale is the scale of an axis and, of tf_crop_and_resize, the region's
 // first and last coordinate. stated is false for an axis that stays.
-func (c *Call) resizeScale(axis int, in, out int64) (scale float32, region [2]float32, stated bool) {
+func (c *Backward) resizeScale(axis int, in, out int64) (scale float32, region [2]float32, stated bool) {
 	rank := c.rank(c.X(0))
 	over := axes(0, rank)
 	if a := c.Node.Attr("axes"); a != nil {
@@ -138,7 +138,7 @@ func (c *Call) resizeScale(axis int, in, out int64) (scale float32, region [2]fl
 }
 
 // commonScale is that of sizes that keep the aspect ratio.
-func (c *Call) commonScale(over []int64) float32 {
+func (c *Backward) commonScale(over []int64) float32 {
 	x, sizes := c.shape(c.X(0)), c.Lengths(3)
 	if c.err != nil {
 		return 1
@@ -187,7 +187,7 @@ func resizeCoordinate(mode string, o, scale, in, out float32, region [2]float32)
 
 // interpolate fills in the row of one output element: the weights of the inputs.
 // Beyond the ends stands the last element.
-func (c *Call) interpolate(row []float64, at float32) {
+func (c *Backward) interpolate(row []float64, at float32) {
 	last := len(row) - 1
 	low := int(math.Floor(float64(at)))
 	ratio := float64(at) - float64(low)
@@ -221,7 +221,7 @@ func (c *Call) interpolate(row []float64, at float32) {
 }
 
 // nearest is the element next to low + ratio.
-func (c *Call) nearest(low int, ratio float64) int {
+func (c *Backward) nearest(low int, ratio float64) int {
 	up := false
 	switch c.Str("nearest_mode", "round_prefer_floor") {
 	case "round_prefer_floor":

@@ -13,9 +13,9 @@ type Rule struct {
 	// type, empty: none.
 	Inputs []int
 	// Grad emits the gradients of the inputs that need one and says so with
-	// Call.Set. It reads as little of the forward graph as it can, since every
+	// Backward.Set. It reads as little of the forward graph as it can, since every
 	// tensor that it reads is kept alive.
-	Grad func(c *Call)
+	Grad func(c *Backward)
 	// Suffixes end the names of outputs that only the backward pass asks for.
 	Suffixes []string
 	// Fused: the gradient takes several nodes and tensors of full size that one
@@ -75,8 +75,8 @@ func (r *Rule) flows(i int, elem graph.DType) bool {
 	return elem.Floating() && (r.Inputs == nil || slices.Contains(r.Inputs, i))
 }
 
-// Call is a forward node whose gradient is asked for.
-type Call struct {
+// Backward is a forward node whose gradient is asked for.
+type Backward struct {
 	*emitter
 	Node  *graph.Node
 	rule  *Rule
@@ -86,7 +86,7 @@ type Call struct {
 }
 
 // X is input i, graph.None if it is left out. Reading it keeps it alive.
-func (c *Call) X(i int) ID {
+func (c *Backward) X(i int) ID {
 	if i >= len(c.Node.Inputs) {
 		return graph.None
 	}
@@ -95,7 +95,7 @@ func (c *Call) X(i int) ID {
 
 // Y is output k; one that the node does not give yet is asked for, of the last
 // node of the group if this one stands for a group.
-func (c *Call) Y(k int) ID {
+func (c *Backward) Y(k int) ID {
 	n := c.Node
 	if last := c.stands[n]; last != nil && (k >= len(n.Outputs) || n.Outputs[k] == graph.None) {
 		n = last
@@ -113,7 +113,7 @@ func (c *Call) Y(k int) ID {
 }
 
 // D is the gradient of output k, graph.None if nothing depends on it.
-func (c *Call) D(k int) ID {
+func (c *Backward) D(k int) ID {
 	if k >= len(c.d) {
 		return graph.None
 	}
@@ -121,11 +121,11 @@ func (c *Call) D(k int) ID {
 }
 
 // Needs reports whether the gradient of input i is asked for.
-func (c *Call) Needs(i int) bool { return i < len(c.needs) && c.needs[i] }
+func (c *Backward) Needs(i int) bool { return i < len(c.needs) && c.needs[i] }
 
 // Set says what the gradient of input i is. Its shape and type must be those
 // of the input.
-func (c *Call) Set(i int, d ID) {
+func (c *Backward) Set(i int, d ID) {
 	if c.err != nil || !c.Needs(i) {
 		return
 	}
@@ -138,7 +138,7 @@ func (c *Call) Set(i int, d ID) {
 }
 
 // Failf refuses the node.
-func (c *Call) Failf(format string, args ...any) {
+func (c *Backward) Failf(format string, args ...any) {
 	c.fail(graph.Errorf(format, args...).AtNode(label(c.Node)))
 }
 
@@ -148,7 +148,7 @@ func label(n *graph.Node) string {
 }
 
 // Int is an integer attribute, or its default.
-func (c *Call) Int(name string, otherwise int64) int64 {
+func (c *Backward) Int(name string, otherwise int64) int64 {
 	if a := c.Node.Attr(name); a != nil {
 		return a.Int
 	}
@@ -156,7 +156,7 @@ func (c *Call) Int(name string, otherwise int64) int64 {
 }
 
 // Float is a float attribute, or its default.
-func (c *Call) Float(name string, otherwise float64) float64 {
+func (c *Backward) Float(name string, otherwise float64) float64 {
 	if a := c.Node.Attr(name); a != nil {
 		return float64(a.Float)
 	}
@@ -164,7 +164,7 @@ func (c *Call) Float(name string, otherwise float64) float64 {
 }
 
 // Str is a string attribute, or its default.
-func (c *Call) Str(name, otherwise string) string {
+func (c *Backward) Str(name, otherwise string) string {
 	if a := c.Node.Attr(name); a != nil {
 		return a.String
 	}
@@ -172,7 +172,7 @@ func (c *Call) Str(name, otherwise string) string {
 }
 
 // List is a list attribute, or its default.
-func (c *Call) List(name string, otherwise []int64) []int64 {
+func (c *Backward) List(name string, otherwise []int64) []int64 {
 	if a := c.Node.Attr(name); a != nil {
 		return a.Ints
 	}
@@ -180,7 +180,7 @@ func (c *Call) List(name string, otherwise []int64) []int64 {
 }
 
 // Axis is an attribute that names an axis of input i, brought into [0, rank).
-func (c *Call) Axis(name string, otherwise int64, i int) int {
+func (c *Backward) Axis(name string, otherwise int64, i int) int {
 	r := c.rank(c.X(i))
 	a := int(c.Int(name, otherwise))
 	if a < 0 {
@@ -191,7 +191,7 @@ func (c *Call) Axis(name string, otherwise int64, i int) int {
 
 // Axes are the elements of input k, axes of input i, each in [0, rank),
 // ascending; all axes if the input is left out.
-func (c *Call) Axes(k, i int) []int64 {
+func (c *Backward) Axes(k, i int) []int64 {
 	r := c.rank(c.X(i))
 	if c.X(k) == graph.None {
 		return axes(0, r)
@@ -212,7 +212,7 @@ func (c *Call) Axes(k, i int) []int64 {
 }
 
 // Lengths are the elements of integer input i, which must be known.
-func (c *Call) Lengths(i int) []int64 {
+func (c *Backward) Lengths(i int) []int64 {
 	list, ok := c.ints(c.X(i))
 	if !ok {
 		c.Failf("input %d is not known before the data are there: expected a constant", i)
@@ -225,10 +225,10 @@ func (c *Call) Lengths(i int) []int64 {
 var none = []int{}
 
 // given reports whether an optional input is there.
-func (c *Call) given(t ID) bool { return t != graph.None }
+func (c *Backward) given(t ID) bool { return t != graph.None }
 
 // setUnbroadcast sets the gradient of input i to d, summed to its shape.
-func (c *Call) setUnbroadcast(i int, d ID) {
+func (c *Backward) setUnbroadcast(i int, d ID) {
 	if c.Needs(i) {
 		c.Set(i, c.unbroadcast(d, c.X(i)))
 	}

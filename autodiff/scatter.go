@@ -9,7 +9,7 @@ var scatterRules = []Rule{
 
 // adds reports whether a scatter adds; one that multiplies or compares is
 // refused.
-func (c *Call) adds() (add, ok bool) {
+func (c *Backward) adds() (add, ok bool) {
 	switch r := c.Str("reduction", "none"); r {
 	case "none":
 		return false, true
@@ -21,7 +21,7 @@ func (c *Call) adds() (add, ok bool) {
 	}
 }
 
-func scatterElementsGrad(c *Call) {
+func scatterElementsGrad(c *Backward) {
 	add, ok := c.adds()
 	if !ok {
 		return
@@ -39,7 +39,7 @@ func scatterElementsGrad(c *Call) {
 	}
 }
 
-func scatterNDGrad(c *Call) {
+func scatterNDGrad(c *Backward) {
 	add, ok := c.adds()
 	if !ok {
 		return

@@ -2,7 +2,7 @@ package autodiff
 
 // selectRules select elements, or find their places, by value.
 var selectRules = []Rule{
-	{Op: "TopK", Inputs: []int{0}, Grad: func(c *Call) {
+	{Op: "TopK", Inputs: []int{0}, Grad: func(c *Backward) {
 		a := attrs{"axis": c.Axis("axis", -1, 0)}
 		c.Set(0, c.with("ScatterElements", a, c.zeros(c.X(0), c.shape(c.X(0))...), c.Y(1), c.D(0)))
 	}},

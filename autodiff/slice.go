@@ -9,7 +9,7 @@ var sliceRules = []Rule{
 
 // sliceGrad puts the gradient back among zeros: with a step, zeros go between
 // its elements first; backwards, it is reversed first.
-func sliceGrad(c *Call) {
+func sliceGrad(c *Backward) {
 	shape := c.shape(c.X(0))
 	starts := c.Lengths(1)
 	over, steps := axes(0, len(starts)), filled(1, len(starts))

@@ -228,7 +228,7 @@ func (o *operator) SymDiff(children gorgonia.Nodes, made, grad *gorgonia.Node) (
 		out[0], err = t.hand(children[0], total, o.slot)
 		return out, err
 	}
-	c := &Call{emitter: t.emitter, Node: o.node, rule: LookupRule(o.node.Domain, o.node.Op)}
+	c := &Backward{emitter: t.emitter, Node: o.node, rule: LookupRule(o.node.Domain, o.node.Op)}
 	c.d = make([]ID, len(o.node.Outputs))
 	for k := range c.d {
 		c.d[k] = graph.None

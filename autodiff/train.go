@@ -34,7 +34,7 @@ type Options struct {
 	FreezeStatistics bool           // BatchNormalization keeps its statistics
 	KeepGradients    bool           // gradients of parameters are outputs
 	FusedGradients   bool           // the larger gradients are calls of functions (domain onnxmem)
-	NoLean           []string       // names of Leaners that are left out
+	NoLean           []string       // names of Savings that are left out
 }
 
 // Step is the graph of one training step and what a caller must know of it.

@@ -208,9 +208,9 @@ func TestPoisonShowsWhatAKernelLeansOn(t *testing.T) {
 	float := func(at unsafe.Pointer, i int) *float32 { return (*float32)(unsafe.Add(at, 4*i)) }
 	for _, c := range []struct {
 		name string
-		make func(c *kernel.Call) (kernel.Run, error)
+		make func(c *kernel.Invocation) (kernel.Run, error)
 	}{
-		{"behind an input", func(c *kernel.Call) (kernel.Run, error) {
+		{"behind an input", func(c *kernel.Invocation) (kernel.Run, error) {
 			return func(*work.Pool) error {
 				for i := range 3 {
 					*float(c.Out[0].At, i) = *float(c.In[0].At, i) + *float(c.In[1].At, i) + *float(c.In[2].At, i)
@@ -218,7 +218,7 @@ func TestPoisonShowsWhatAKernelLeansOn(t *testing.T) {
 				return nil
 			}, nil
 		}},
-		{"scratch of all parts", func(c *kernel.Call) (kernel.Run, error) {
+		{"scratch of all parts", func(c *kernel.Invocation) (kernel.Run, error) {
 			off := c.Shared(12)
 			return func(w *work.Pool) error {
 				for i := range 3 {
@@ -227,7 +227,7 @@ func TestPoisonShowsWhatAKernelLeansOn(t *testing.T) {
 				return nil
 			}, nil
 		}},
-		{"a worker's scratch", func(c *kernel.Call) (kernel.Run, error) {
+		{"a worker's scratch", func(c *kernel.Invocation) (kernel.Run, error) {
 			off := c.Each(12)
 			return func(w *work.Pool) error {
 				w.For(3, func(i, worker int) { *float(c.Out[0].At, i) = *float(w.Each(worker, off), i) })

@@ -14,7 +14,7 @@ func SetMostInline(n int64) int64 {
 }
 
 // SetRun puts another function in the place of the kernel of a node, until undo.
-func (s *Session) SetRun(node int, run func(c *kernel.Call, w *work.Pool) error) (undo func()) {
+func (s *Session) SetRun(node int, run func(c *kernel.Invocation, w *work.Pool) error) (undo func()) {
 	st := s.main.steps[node]
 	was := st.run
 	st.run = func(w *work.Pool) error { return run(&st.call, w) }

@@ -26,7 +26,7 @@ type frame struct {
 type step struct {
 	f      *frame
 	node   graph.NodeID
-	call   kernel.Call
+	call   kernel.Invocation
 	in     []*tensor // as call.In
 	out    []*tensor // as call.Out
 	kernel *kernel.Kernel
@@ -173,7 +173,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	f.steps = make([]*step, len(f.g.Nodes))
 	for i, n := range f.g.Nodes {
 		st := &step{f: f, node: graph.NodeID(i)}
-		st.call = kernel.Call{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
+		st.call = kernel.Invocation{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
 		last := len(n.Inputs)
 		for last > 0 && n.Inputs[last-1] < 0 {
 			last-- // what is left out at the end might as well not be named
@@ -288,7 +288,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		return nil
 	}
 	err := st.fuse()
-	if errors.Is(err, kernel.ErrLate) {
+	if errors.Is(err, kernel.ErrDataDependent) {
 		st.late = true
 		return nil
 	}

@@ -38,54 +38,54 @@ func TestGuardFindsAccesses(t *testing.T) {
 	cases := []struct {
 		name  string
 		guard vm.Guard
-		run   func(c *kernel.Call, w *work.Pool) error
+		run   func(c *kernel.Invocation, w *work.Pool) error
 		want  string // "": no fault
 	}{
-		{"all of its tensors", end, func(c *kernel.Call, w *work.Pool) error {
+		{"all of its tensors", end, func(c *kernel.Invocation, w *work.Pool) error {
 			for _, t := range append(c.In, c.Out...) {
 				sum += peek(t, 0, 1)[0] + peek(t, t.Bytes()-1, 1)[0]
 			}
 			peek(c.Out[0], 0, c.Out[0].Bytes())[0] = 1
 			return nil
 		}, ""},
-		{"a byte behind an input is read", end, func(c *kernel.Call, w *work.Pool) error {
+		{"a byte behind an input is read", end, func(c *kernel.Invocation, w *work.Pool) error {
 			sum += peek(c.In[0], 396, 1)[0]
 			return nil
 		}, `memory fault at byte 396 of tensor "x", which has 396`},
-		{"a byte behind a constant is read, on another goroutine", end, func(c *kernel.Call, w *work.Pool) error {
+		{"a byte behind a constant is read, on another goroutine", end, func(c *kernel.Invocation, w *work.Pool) error {
 			got := make([]byte, 8)
 			w.For(8, func(part, _ int) { got[part] = peek(c.In[1], 660, 1)[0] })
 			return nil
 		}, `memory fault at byte 660 of constant tensor "w", which has 660`},
-		{"a constant is written", end, func(c *kernel.Call, w *work.Pool) error {
+		{"a constant is written", end, func(c *kernel.Invocation, w *work.Pool) error {
 			peek(c.In[1], 7, 1)[0] = 1
 			return nil
 		}, `memory fault at a write to byte 7 of constant tensor "w", which is constant`},
-		{"a copy ends behind the output", end, func(c *kernel.Call, w *work.Pool) error {
+		{"a copy ends behind the output", end, func(c *kernel.Invocation, w *work.Pool) error {
 			copy(peek(c.Out[0], 0, 64), make([]byte, 64))
 			return nil
 		}, `memory fault at byte \d+ of tensor "a", which has 60`},
-		{"a kernel in assembly reads too much", end, func(c *kernel.Call, w *work.Pool) error {
+		{"a kernel in assembly reads too much", end, func(c *kernel.Invocation, w *work.Pool) error {
 			simd.Tanh(make([]float32, 128), unsafe.Slice((*float32)(c.In[0].At), 128))
 			return nil
 		}, `memory fault at byte \d+ of tensor "x", which has 396`},
-		{"a byte before the output is written, in the same page", end, func(c *kernel.Call, w *work.Pool) error {
+		{"a byte before the output is written, in the same page", end, func(c *kernel.Invocation, w *work.Pool) error {
 			peek(c.Out[0], -3, 1)[0] = 1
 			return nil
 		}, `stray write: wrote a byte 3 before the begin of tensor "a" \(60 bytes\)`},
-		{"and one a page before it", end, func(c *kernel.Call, w *work.Pool) error {
+		{"and one a page before it", end, func(c *kernel.Invocation, w *work.Pool) error {
 			peek(c.Out[0], 60-4097, 1)[0] = 1
 			return nil
 		}, `memory fault at 4037 bytes before the begin of tensor "a" \(60 bytes\)`},
-		{"the guard in front sees a read before an input", front, func(c *kernel.Call, w *work.Pool) error {
+		{"the guard in front sees a read before an input", front, func(c *kernel.Invocation, w *work.Pool) error {
 			sum += peek(c.In[0], -1, 1)[0]
 			return nil
 		}, `memory fault at 1 bytes before the begin of tensor "x" \(396 bytes\)`},
-		{"and a write behind the output", front, func(c *kernel.Call, w *work.Pool) error {
+		{"and a write behind the output", front, func(c *kernel.Invocation, w *work.Pool) error {
 			peek(c.Out[0], 60, 1)[0] = 1
 			return nil
 		}, `stray write: wrote a byte 1 behind the end of tensor "a" \(60 bytes\)`},
-		{"scratch is read beyond what was asked for", end, func(c *kernel.Call, w *work.Pool) error {
+		{"scratch is read beyond what was asked for", end, func(c *kernel.Invocation, w *work.Pool) error {
 			part := c.Walls.Each[0]
 			sum += *(*byte)(w.Each(1, c.Walls.Pages(part)*c.Walls.Page))
 			return nil
@@ -119,7 +119,7 @@ func TestFaultIsAnError(t *testing.T) {
 	n.write(t, path)
 	_, s := session(t, path, passes.Options{}, vm.Options{Workers: 2})
 	for _, parts := range []int{1, 8} {
-		s.SetRun(0, func(c *kernel.Call, w *work.Pool) error {
+		s.SetRun(0, func(c *kernel.Invocation, w *work.Pool) error {
 			w.For(parts, func(int, int) { clear(peek(c.Out[0], 1<<46, 64)) })
 			return nil
 		})

@@ -18,12 +18,12 @@ import (
 
 // spoilt makes kernels of an operator wrong until the test ends: spoil sees each
 // node after it has run.
-func spoilt(t *testing.T, domain, op string, spoil func(c *kernel.Call)) {
+func spoilt(t *testing.T, domain, op string, spoil func(c *kernel.Invocation)) {
 	t.Helper()
 	k := kernel.Lookup(domain, op)
 	was := *k
 	t.Cleanup(func() { *k = was })
-	k.Make = func(c *kernel.Call) (kernel.Run, error) {
+	k.Make = func(c *kernel.Invocation) (kernel.Run, error) {
 		run, err := was.Make(c)
 		if err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func bytesOf(t *kernel.Tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Byt
 // wrongElement changes the middle element of the first output by a thousandth of
 // the largest, or by what dtype d, of the output as the model has it, can tell
 // apart.
-func wrongElement(c *kernel.Call, d graph.DType) {
+func wrongElement(c *kernel.Invocation, d graph.DType) {
 	out := c.Out[0]
 	x, err := reference.Decode(out.Type, out.Shape, bytesOf(out))
 	if err != nil || out.Len() == 0 {
@@ -100,7 +100,7 @@ func TestReferenceSeesWrongElements(t *testing.T) {
 		}
 		t.Run(k.name, func(t *testing.T) {
 			changed := false
-			spoilt(t, n.Domain, n.Op, func(c *kernel.Call) {
+			spoilt(t, n.Domain, n.Op, func(c *kernel.Invocation) {
 				was := bytes.Clone(bytesOf(c.Out[0]))
 				wrongElement(c, m.Graph.Tensors[n.Outputs[0]].Type.Elem)
 				changed = changed || !bytes.Equal(was, bytesOf(c.Out[0]))
@@ -125,8 +125,8 @@ func TestReferenceSeesWrongElements(t *testing.T) {
 }
 
 // blind is a kernel that takes element i of input 1 for 0.
-func blind(make func(*kernel.Call) (kernel.Run, error), i int) func(*kernel.Call) (kernel.Run, error) {
-	return func(c *kernel.Call) (kernel.Run, error) {
+func blind(make func(*kernel.Invocation) (kernel.Run, error), i int) func(*kernel.Invocation) (kernel.Run, error) {
+	return func(c *kernel.Invocation) (kernel.Run, error) {
 		run, err := make(c)
 		if err != nil {
 			return nil, err

@@ -66,7 +66,7 @@ func (p poison) spoiled(b []byte, off int64) int64 {
 // spoilScratch fills what a kernel has asked for, of the scratch for all parts
 // and of each worker's, before it runs: it may hold anything then. A guarded
 // session does so by itself.
-func (s *Session) spoilScratch(c *kernel.Call) {
+func (s *Session) spoilScratch(c *kernel.Invocation) {
 	p := s.poison()
 	p.spoil(s.scratch.m[:c.SharedBytes], 0)
 	for k := range s.pool.Workers() {

@@ -43,7 +43,7 @@ func TestReferenceSeesBodies(t *testing.T) {
 		"Exp": `node 2 \(Exp\) within node "scan" \(Scan\): tensor "e": element 1 `,
 	} {
 		t.Run(op, func(t *testing.T) {
-			spoilt(t, "", op, func(c *kernel.Call) { wrongElement(c, graph.Float32) })
+			spoilt(t, "", op, func(c *kernel.Invocation) { wrongElement(c, graph.Float32) })
 			r := check()
 			if r.Wrong != 1 || r.First == nil || !regexp.MustCompile(want).MatchString(r.First.Error()) {
 				t.Errorf("%d wrong: %v, want %s", r.Wrong, r.First, want)
@@ -76,7 +76,7 @@ func TestReferenceSeesWhatIsFused(t *testing.T) {
 	} {
 		t.Run(c.op, func(t *testing.T) {
 			if c.op != "" {
-				spoilt(t, "", c.op, func(c *kernel.Call) { wrongElement(c, graph.Float32) })
+				spoilt(t, "", c.op, func(c *kernel.Invocation) { wrongElement(c, graph.Float32) })
 			}
 			p, _ := program(t, path, passes.Options{})
 			for range 2 { // the constant that is made once is gone the second time

@@ -41,7 +41,7 @@ func newScan(st *step, body *frame) (kernel.Run, error) {
 }
 
 // scanAttrs reads the axes and directions of inputs or outputs.
-func scanAttrs(c *kernel.Call, what string, n int) ([]int, []bool) {
+func scanAttrs(c *kernel.Invocation, what string, n int) ([]int, []bool) {
 	axes, back := make([]int, n), make([]bool, n)
 	copy(axes, c.Ints(what+"_axes"))
 	for i, d := range c.Ints(what + "_directions") {

@@ -185,7 +185,7 @@ func (s *Session) build() (err error) {
 	}
 	s.update = s.firstUpdate()
 	if s.host != nil {
-		s.tape.haul = newHauler(s.main, p)
+		s.tape.copier = newHostCopier(s.main, p)
 	}
 	if err := s.consts.unchanged(); err != nil {
 		return err
@@ -213,8 +213,8 @@ func (s *Session) Close() error {
 	s.forget()
 	s.pool.Close()
 	if s.tape != nil {
-		s.tape.haul.close()
-		s.tape.haul = nil
+		s.tape.copier.close()
+		s.tape.copier = nil
 	}
 	var first error
 	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {

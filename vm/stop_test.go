@@ -31,7 +31,7 @@ func TestRunStops(t *testing.T) {
 		want := bytes.Clone(out[name].Data)
 
 		ctx, cancel := context.WithCancelCause(t.Context())
-		stop := s.SetRun(1, func(_ *kernel.Call, w *work.Pool) error {
+		stop := s.SetRun(1, func(_ *kernel.Invocation, w *work.Pool) error {
 			cancel(errEnough)
 			for {
 				w.For(100, func(int, int) {})
@@ -46,7 +46,7 @@ func TestRunStops(t *testing.T) {
 		stop()
 
 		ctx, cancel = context.WithCancelCause(t.Context())
-		stop = s.SetRun(1, func(_ *kernel.Call, w *work.Pool) error {
+		stop = s.SetRun(1, func(_ *kernel.Invocation, w *work.Pool) error {
 			cancel(errEnough)
 			for {
 				w.Poll()
@@ -142,7 +142,7 @@ func TestTornStates(t *testing.T) {
 	}
 	fails := func(node int) {
 		t.Helper()
-		undo := s.SetRun(node, func(*kernel.Call, *work.Pool) error { return errEnough })
+		undo := s.SetRun(node, func(*kernel.Invocation, *work.Pool) error { return errEnough })
 		defer undo()
 		if _, err := s.Run(t.Context(), batch()); !errors.Is(err, errEnough) {
 			t.Fatalf("got %v", err)

@@ -8,11 +8,11 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// hauler copies tensors to the host pool and back while other nodes run: one
-// goroutine each way, as a link has two directions. A step waits for what it reads,
-// SwapOut for the end of its own transfer. What is copied, and from where to where,
-// does not depend on how fast that goes.
-type hauler struct {
+// hostCopier copies tensors to the host pool and back while other nodes run, with
+// one goroutine for each direction of the link. A step waits for the tensors that it
+// reads, and SwapOut waits for the end of its own transfer. Which bytes are copied,
+// and where, does not depend on the speed of the link.
+type hostCopier struct {
 	start, finish [2][][]*transfer // by direction and step: those that begin, and that have ended, before it runs
 	queue         [2]chan *transfer
 }
@@ -31,10 +31,10 @@ type transfer struct {
 	done     chan error // of one place, so that no copying waits for who waits for it
 }
 
-// newHauler finds the transfers of the main graph, whose tensors have their places.
+// newHostCopier finds the transfers of the main graph, whose tensors have their places.
 // Nil: there are none. SwapOut and SwapIn of a tensor whose size is a bound, or not
 // known, copy when it is their turn, as other nodes do.
-func newHauler(f *frame, p *plan.Plan) *hauler {
+func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
 	hosted := map[string]int{} // what lies on the host, and from which step on
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Pool == plan.Host {
@@ -43,7 +43,7 @@ func newHauler(f *frame, p *plan.Plan) *hauler {
 			}
 		}
 	}
-	h, count := &hauler{}, 0
+	h, count := &hostCopier{}, 0
 	for d := range h.start {
 		h.start[d], h.finish[d] = make([][]*transfer, len(f.steps)), make([][]*transfer, len(f.steps))
 	}
@@ -71,13 +71,13 @@ func newHauler(f *frame, p *plan.Plan) *hauler {
 	}
 	for d := range h.queue {
 		h.queue[d] = make(chan *transfer, count)
-		go haul(h.queue[d], f.s.host)
+		go transferAll(h.queue[d], f.s.host)
 	}
 	return h
 }
 
 // close ends the copying.
-func (h *hauler) close() {
+func (h *hostCopier) close() {
 	if h != nil {
 		close(h.queue[outward])
 		close(h.queue[homeward])
@@ -86,7 +86,7 @@ func (h *hauler) close() {
 
 // before begins and awaits what has to before a step runs. What returns is awaited
 // before anything leaves, which may take the place that it had on the host.
-func (h *hauler) before(at int) error {
+func (h *hostCopier) before(at int) error {
 	var first error
 	wait := func(list []*transfer) {
 		for _, t := range list {
@@ -102,7 +102,7 @@ func (h *hauler) before(at int) error {
 	return first
 }
 
-func (h *hauler) begin(direction, at int) {
+func (h *hostCopier) begin(direction, at int) {
 	for _, t := range h.start[direction][at] {
 		t.under = true
 		h.queue[direction] <- t
@@ -111,7 +111,7 @@ func (h *hauler) begin(direction, at int) {
 
 // settle awaits all that is under way: after a run, whether it went well or not,
 // nothing is.
-func (h *hauler) settle() {
+func (h *hostCopier) settle() {
 	if h == nil {
 		return
 	}
@@ -133,8 +133,8 @@ func (t *transfer) wait() error {
 	return <-t.done
 }
 
-// haul copies one transfer after the other.
-func haul(queue chan *transfer, host *block) {
+// transferAll runs the transfers of a queue, one after the other.
+func transferAll(queue chan *transfer, host *block) {
 	// A mapped file that cannot grow, or be read, faults.
 	debug.SetPanicOnFault(true)
 	for t := range queue {

@@ -27,7 +27,7 @@ type tape struct {
 	steps   int
 	fault   error
 
-	haul *hauler // nil: nothing leaves the arena
+	copier *hostCopier // nil: no tensor leaves the arena
 
 	before []func(st *step, at int) // called for each node, before it runs
 	after  []func(st *step, at int) error
@@ -75,7 +75,7 @@ func (t *tape) run() error {
 		return nil
 	}
 	t.next, t.fault = 0, nil
-	defer t.haul.settle()
+	defer t.copier.settle()
 	t.machine.Reset()
 	if err := t.machine.RunAll(); err != nil {
 		if t.fault != nil {
@@ -102,8 +102,8 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 		return nil, o.fail(fmt.Errorf("gorgonia runs step %d, expected step %d", o.at, o.t.next))
 	}
 	o.t.next++
-	if o.t.haul != nil {
-		if err := o.t.haul.before(o.at); err != nil {
+	if o.t.copier != nil {
+		if err := o.t.copier.before(o.at); err != nil {
 			return nil, o.fail(err)
 		}
 	}

@@ -75,7 +75,7 @@ func Vars() map[string]string {
 	list := func(names []string) string { return strings.Join(names, ", ") }
 	return map[string]string{
 		"schedules": list(schedules), "placements": list(placements),
-		"losses": list(autodiff.Losses), "leaners": list(autodiff.LeanNames()), "optimizers": list(autodiff.Optimizers()),
+		"losses": list(autodiff.Losses), "leaners": list(autodiff.SavingNames()), "optimizers": list(autodiff.Optimizers()),
 	}
 }
 

@@ -9,27 +9,27 @@ import (
 // activationOperators are the activation functions of neural networks.
 var activationOperators = []operator{
 	{"Relu", chosen(signed(func(v float64) float64 { return max(v, 0) }, func(v int64) int64 { return max(v, 0) }))},
-	{"LeakyRelu", real1With(func(c *call) func(float64) float64 {
+	{"LeakyRelu", real1With(func(c *evaluation) func(float64) float64 {
 		alpha := c.float("alpha", 0.01)
 		return func(v float64) float64 { return branch(v > 0, v, alpha*v) }
 	})},
-	{"ThresholdedRelu", real1With(func(c *call) func(float64) float64 {
+	{"ThresholdedRelu", real1With(func(c *evaluation) func(float64) float64 {
 		alpha := c.float("alpha", 1)
 		return func(v float64) float64 { return branch(v > alpha, v, 0) }
 	})},
-	{"Elu", real1With(func(c *call) func(float64) float64 {
+	{"Elu", real1With(func(c *evaluation) func(float64) float64 {
 		alpha := c.float("alpha", 1)
 		return func(v float64) float64 { return branch(v > 0, v, alpha*math.Expm1(v)) }
 	})},
-	{"Celu", real1With(func(c *call) func(float64) float64 {
+	{"Celu", real1With(func(c *evaluation) func(float64) float64 {
 		alpha := c.float("alpha", 1)
 		return func(v float64) float64 { return math.Max(0, v) + math.Min(0, alpha*math.Expm1(v/alpha)) }
 	})},
-	{"Selu", real1With(func(c *call) func(float64) float64 {
+	{"Selu", real1With(func(c *evaluation) func(float64) float64 {
 		alpha, gamma := c.float("alpha", float64(float32(1.67326319217681884765625))), c.float("gamma", float64(float32(1.05070102214813232421875)))
 		return func(v float64) float64 { return gamma * branch(v > 0, v, alpha*math.Expm1(v)) }
 	})},
-	{"Gelu", func(c *call) []*Tensor {
+	{"Gelu", func(c *evaluation) []*Tensor {
 		// 1 + erf(v) cancels where v is negative.
 		c.massOf(0, c.x(0), math.Abs)
 		if c.str("approximate", "none") == "tanh" {
@@ -38,24 +38,24 @@ var activationOperators = []operator{
 		return one(c.x(0).each(gelu))
 	}},
 	{"Mish", real1(func(v float64) float64 { return v * math.Tanh(softplus(v)) })},
-	{"Swish", real1With(func(c *call) func(float64) float64 {
+	{"Swish", real1With(func(c *evaluation) func(float64) float64 {
 		alpha := c.float("alpha", 1)
 		return func(v float64) float64 { return v * sigmoid(alpha*v) }
 	})},
 	{"Sigmoid", real1(sigmoid)},
-	{"HardSigmoid", real1With(func(c *call) func(float64) float64 {
+	{"HardSigmoid", real1With(func(c *evaluation) func(float64) float64 {
 		alpha, beta := c.float("alpha", float64(float32(0.2))), c.float("beta", 0.5)
 		c.massOf(0, c.x(0), func(v float64) float64 { return math.Abs(alpha*v) + math.Abs(beta) })
 		return func(v float64) float64 { return math.Max(0, math.Min(1, alpha*v+beta)) }
 	})},
-	{"HardSwish", func(c *call) []*Tensor {
+	{"HardSwish", func(c *evaluation) []*Tensor {
 		c.massOf(0, c.x(0), func(v float64) float64 { return math.Abs(v) * (math.Abs(v)/6 + 0.5) })
 		return one(c.x(0).each(hardSwish))
 	}},
 	{"Tanh", real1(math.Tanh)},
 	{"Softplus", real1(softplus)},
 	{"Softsign", real1(func(v float64) float64 { return v / (1 + math.Abs(v)) })},
-	{"Shrink", func(c *call) []*Tensor {
+	{"Shrink", func(c *evaluation) []*Tensor {
 		lambd, bias := c.float("lambd", 0.5), c.float("bias", 0)
 		return one(c.x(0).each(func(v float64) float64 {
 			switch {
@@ -67,7 +67,7 @@ var activationOperators = []operator{
 			return 0
 		}))
 	}},
-	{"PRelu", func(c *call) []*Tensor {
+	{"PRelu", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		s := c.x(1).spread(x.Shape)
 		y := zeros(x.Type, x.Shape)
@@ -93,7 +93,7 @@ func tanhGelu(v float64) float64 {
 }
 
 // clip has its bounds as attributes up to opset 10.
-func clip(c *call) []*Tensor {
+func clip(c *evaluation) []*Tensor {
 	y := c.x(0).clone()
 	low, high := (*Tensor)(nil), (*Tensor)(nil)
 	if c.version < 11 {
@@ -124,7 +124,7 @@ func clip(c *call) []*Tensor {
 }
 
 // dropout draws its mask; before opset 12 it is the identity.
-func dropout(c *call) []*Tensor {
+func dropout(c *evaluation) []*Tensor {
 	x := c.x(0)
 	ratio, training := c.float("ratio", 0.5), false
 	if c.version >= 12 {

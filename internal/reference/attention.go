@@ -9,7 +9,7 @@ import (
 // attentionOperators are the attention operators of ai.onnx.
 var attentionOperators = []operator{
 	{"Attention", attention},
-	{"RotaryEmbedding", func(c *call) []*Tensor {
+	{"RotaryEmbedding", func(c *evaluation) []*Tensor {
 		return one(c.rotary(c.x(0), c.x(1), c.x(2), c.x(3), c.int("num_heads", 0)))
 	}},
 }
@@ -27,7 +27,7 @@ func (x *Tensor) merged() *Tensor {
 
 // attention has queries, keys and values of three or four axes, a mask, a past
 // before the keys and values, and how many keys there are.
-func attention(c *call) []*Tensor {
+func attention(c *evaluation) []*Tensor {
 	q, k, v := c.x(0), c.x(1), c.x(2)
 	flat := len(q.Shape) == 3
 	if flat {
@@ -61,7 +61,7 @@ func attention(c *call) []*Tensor {
 // scaled product, capped, and what mask adds for a batch, head, query and key.
 // These stages and the probabilities come with it. Several heads of queries may
 // share one of keys and values. The terms are those of outputs 0 and 3.
-func (c *call) attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i, j int) float64) (y *Tensor, stages []*Tensor) {
+func (c *evaluation) attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i, j int) float64) (y *Tensor, stages []*Tensor) {
 	batch, heads, queries, keys := q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2]
 	for range 4 {
 		stages = append(stages, zeros(q.Type, []int{batch, heads, queries, keys}))
@@ -123,7 +123,7 @@ func (c *call) attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i
 }
 
 // masked is what the masks add to the score of query i and key j.
-func (c *call) masked(mask *Tensor, b, h, i, j, past, queries int) float64 {
+func (c *evaluation) masked(mask *Tensor, b, h, i, j, past, queries int) float64 {
 	if n := c.x(6); n != nil {
 		if j >= int(n.I[b]) {
 			return math.Inf(-1)
@@ -155,7 +155,7 @@ func (c *call) masked(mask *Tensor, b, h, i, j, past, queries int) float64 {
 
 // rotary turns pairs of elements of each head by angles whose cosines and sines
 // are given for each place.
-func (c *call) rotary(x, cos, sin, position *Tensor, heads int) *Tensor {
+func (c *evaluation) rotary(x, cos, sin, position *Tensor, heads int) *Tensor {
 	t, flat := x, len(x.Shape) == 3
 	if flat {
 		t = x.heads(heads)

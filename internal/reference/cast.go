@@ -8,15 +8,15 @@ import (
 
 // castOperators change the element type, or nothing.
 var castOperators = []operator{
-	{"Cast", func(c *call) []*Tensor { return one(c.cast(graph.DType(c.int("to", 0)))) }},
-	{"CastLike", func(c *call) []*Tensor { return one(c.cast(c.x(1).Type)) }},
+	{"Cast", func(c *evaluation) []*Tensor { return one(c.cast(graph.DType(c.int("to", 0)))) }},
+	{"CastLike", func(c *evaluation) []*Tensor { return one(c.cast(c.x(1).Type)) }},
 	{"BitCast", bitCast},
-	{"Identity", chosen(func(c *call) []*Tensor { return one(c.x(0).clone()) })},
+	{"Identity", chosen(func(c *evaluation) []*Tensor { return one(c.x(0).clone()) })},
 }
 
 // cast is cast with the node's attribute. What a number that the integers of a
 // type cannot hold becomes, nobody says.
-func (c *call) cast(to graph.DType) *Tensor {
+func (c *evaluation) cast(to graph.DType) *Tensor {
 	x, saturate := c.x(0), c.int("saturate", 1) != 0
 	y := x.cast(to)
 	m := minifloats[to]
@@ -74,7 +74,7 @@ func (x *Tensor) cast(to graph.DType) *Tensor {
 }
 
 // bitCast reads the bits of elements as those of another type of as many.
-func bitCast(c *call) []*Tensor {
+func bitCast(c *evaluation) []*Tensor {
 	x, to := c.x(0), graph.DType(c.int("to", 0))
 	if !Holds(to) || x.Type.Bits() != to.Bits() {
 		fail("bits of %v as %v", x.Type, to)

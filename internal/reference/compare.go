@@ -18,7 +18,7 @@ var compareOperators = []operator{
 	{"And", logical(func(a, b bool) bool { return a && b })},
 	{"Or", logical(func(a, b bool) bool { return a || b })},
 	{"Xor", logical(func(a, b bool) bool { return a != b })},
-	{"Not", func(c *call) []*Tensor {
+	{"Not", func(c *evaluation) []*Tensor {
 		y := c.x(0).clone()
 		for i, v := range y.I {
 			y.I[i] = 1 - v
@@ -26,21 +26,21 @@ var compareOperators = []operator{
 		return one(y)
 	}},
 	{"IsNaN", test1(math.IsNaN)},
-	{"IsInf", func(c *call) []*Tensor {
+	{"IsInf", func(c *evaluation) []*Tensor {
 		above, below := c.int("detect_positive", 1) != 0, c.int("detect_negative", 1) != 0
 		return test1(func(v float64) bool { return above && math.IsInf(v, 1) || below && math.IsInf(v, -1) })(c)
 	}},
 	{"BitwiseAnd", fold(nil, func(a, b int64) int64 { return a & b }, nil, false)},
 	{"BitwiseOr", fold(nil, func(a, b int64) int64 { return a | b }, nil, false)},
 	{"BitwiseXor", fold(nil, func(a, b int64) int64 { return a ^ b }, nil, false)},
-	{"BitwiseNot", func(c *call) []*Tensor {
+	{"BitwiseNot", func(c *evaluation) []*Tensor {
 		y := c.x(0).clone()
 		for i, v := range y.I {
 			y.I[i] = wrap(y.Type, ^v)
 		}
 		return one(y)
 	}},
-	{"BitShift", func(c *call) []*Tensor {
+	{"BitShift", func(c *evaluation) []*Tensor {
 		left := c.str("direction", "") == "LEFT"
 		bits := uint64(c.x(0).Type.Bits())
 		return fold(nil, func(a, b int64) int64 {
@@ -59,7 +59,7 @@ var compareOperators = []operator{
 			return a >> b
 		}, false)(c)
 	}},
-	{"Where", func(c *call) []*Tensor {
+	{"Where", func(c *evaluation) []*Tensor {
 		shape := broadcast(c.x(0).Shape, c.x(1).Shape, c.x(2).Shape)
 		cond, a, b := c.x(0).spread(shape), c.x(1).spread(shape), c.x(2).spread(shape)
 		for i, v := range cond.I {
@@ -73,8 +73,8 @@ var compareOperators = []operator{
 }
 
 // test1 is an operator whose result is bool.
-func test1(f func(float64) bool) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func test1(f func(float64) bool) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		y := zeros(graph.Bool, c.x(0).Shape)
 		for i := range y.I {
 			if f(c.x(0).real(i)) {
@@ -87,8 +87,8 @@ func test1(f func(float64) bool) func(*call) []*Tensor {
 
 // compare makes a bool of each pair, by its order: -1, 0 or 1, or 2 if one is no
 // number.
-func compare(holds func(order int) bool) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func compare(holds func(order int) bool) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		shape := broadcast(c.x(0).Shape, c.x(1).Shape)
 		a, b := c.x(0).spread(shape), c.x(1).spread(shape)
 		y := zeros(graph.Bool, shape)
@@ -115,8 +115,8 @@ func (x *Tensor) order(i int, y *Tensor, j int) int {
 }
 
 // logical makes a bool of two.
-func logical(f func(a, b bool) bool) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func logical(f func(a, b bool) bool) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		shape := broadcast(c.x(0).Shape, c.x(1).Shape)
 		a, b := c.x(0).spread(shape), c.x(1).spread(shape)
 		y := zeros(graph.Bool, shape)

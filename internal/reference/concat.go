@@ -2,7 +2,7 @@ package reference
 
 // concatOperators join tensors along an axis, or split one into parts.
 var concatOperators = []operator{
-	{"Concat", func(c *call) []*Tensor {
+	{"Concat", func(c *evaluation) []*Tensor {
 		return one(concat(c.axis("axis", 0, len(c.x(0).Shape)), c.in...))
 	}},
 	{"Split", split},
@@ -42,7 +42,7 @@ func (x *Tensor) part(axis, start, n int) *Tensor {
 }
 
 // split: into equal parts where nothing else is said; the last may be smaller.
-func split(c *call) []*Tensor {
+func split(c *evaluation) []*Tensor {
 	x := c.x(0)
 	axis := c.axis("axis", 0, len(x.Shape))
 	sizes := c.listOr("split", 1, 13)

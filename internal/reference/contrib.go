@@ -9,34 +9,34 @@ import (
 
 // Operators of com.microsoft, as ONNX Runtime's documentation of them reads.
 var contribOperators = []operator{
-	{"Gelu", func(c *call) []*Tensor {
+	{"Gelu", func(c *evaluation) []*Tensor {
 		c.massOf(0, c.x(0), math.Abs)
 		return one(c.x(0).each(gelu))
 	}},
-	{"BiasGelu", func(c *call) []*Tensor { return one(c.biased().each(gelu)) }},
-	{"FastGelu", func(c *call) []*Tensor { return one(c.biased().each(tanhGelu)) }},
-	{"QuickGelu", real1With(func(c *call) func(float64) float64 {
+	{"BiasGelu", func(c *evaluation) []*Tensor { return one(c.biased().each(gelu)) }},
+	{"FastGelu", func(c *evaluation) []*Tensor { return one(c.biased().each(tanhGelu)) }},
+	{"QuickGelu", real1With(func(c *evaluation) func(float64) float64 {
 		alpha := c.float("alpha", float64(float32(1.702)))
 		return func(v float64) float64 { return v * sigmoid(alpha*v) }
 	})},
 	{"FusedMatMul", fusedMatMul},
 	{"TransposeMatMul", fusedMatMul},
 	{"SimplifiedLayerNormalization", rmsNorm},
-	{"SkipLayerNormalization", func(c *call) []*Tensor {
+	{"SkipLayerNormalization", func(c *evaluation) []*Tensor {
 		return skipNorm(c, 4, layerNorm)
 	}},
-	{"SkipSimplifiedLayerNormalization", func(c *call) []*Tensor {
-		return skipNorm(c, 3, func(inner *call) []*Tensor {
+	{"SkipSimplifiedLayerNormalization", func(c *evaluation) []*Tensor {
+		return skipNorm(c, 3, func(inner *evaluation) []*Tensor {
 			y := rmsNorm(inner)
 			return []*Tensor{y[0], y[1], y[1]}
 		})
 	}},
 	{"EmbedLayerNormalization", embedNorm},
-	{"BiasAdd", func(c *call) []*Tensor {
+	{"BiasAdd", func(c *evaluation) []*Tensor {
 		c.terms(0, magnitude(c.x(0), c.x(1), c.x(2)).F)
 		return one(plus(plus(c.x(0), c.x(1)), c.x(2)))
 	}},
-	{"BiasSoftmax", func(c *call) []*Tensor {
+	{"BiasSoftmax", func(c *evaluation) []*Tensor {
 		x := plus(c.x(0), c.x(1))
 		a := c.axis("axis", 1, len(x.Shape))
 		flat := x.shaped(size(x.Shape[:a]), size(x.Shape[a:]))
@@ -44,7 +44,7 @@ var contribOperators = []operator{
 		c.terms(0, flat.alongAxis(1, func(v, sum float64) float64 { return math.Exp(v) / sum * (logMass(v, sum) + 2*off) }).F)
 		return one(flat.alongAxis(1, func(v, sum float64) float64 { return math.Exp(v) / sum }).shaped(x.Shape...))
 	}},
-	{"FusedConv", func(c *call) []*Tensor {
+	{"FusedConv", func(c *evaluation) []*Tensor {
 		y := conv(c)[0]
 		if c.x(3) != nil {
 			y = plus(y, c.x(3))
@@ -58,7 +58,7 @@ var contribOperators = []operator{
 		}
 		return one(y.each(c.fusedActivation(params)))
 	}},
-	{"FusedGemm", func(c *call) []*Tensor {
+	{"FusedGemm", func(c *evaluation) []*Tensor {
 		var params []float32
 		for _, name := range []string{"activation_alpha", "activation_beta"} {
 			if a := c.attr(name); a != nil {
@@ -67,7 +67,7 @@ var contribOperators = []operator{
 		}
 		return one(gemm(c)[0].each(c.fusedActivation(params)))
 	}},
-	{"GemmFastGelu", func(c *call) []*Tensor {
+	{"GemmFastGelu", func(c *evaluation) []*Tensor {
 		y := c.matmul(c.x(0), c.x(1))
 		if c.x(2) != nil {
 			y = plus(y, c.x(2))
@@ -77,11 +77,11 @@ var contribOperators = []operator{
 		}
 		return one(y.each(tanhGelu))
 	}},
-	{"Inverse", func(c *call) []*Tensor { return one(inverse(c.x(0))) }},
+	{"Inverse", func(c *evaluation) []*Tensor { return one(inverse(c.x(0))) }},
 }
 
 // biased is input 0 with input 1, if that is there, added.
-func (c *call) biased() *Tensor {
+func (c *evaluation) biased() *Tensor {
 	if c.x(1) == nil {
 		c.massOf(0, c.x(0), math.Abs)
 		return c.x(0)
@@ -105,15 +105,15 @@ func magnitude(first *Tensor, others ...*Tensor) *Tensor {
 }
 
 // inner is the call of a normalisation over the last axis with other inputs.
-func (c *call) inner(in ...*Tensor) *call {
+func (c *evaluation) inner(in ...*Tensor) *evaluation {
 	n := *c.Node
 	n.Attrs = []*graph.Attr{{Name: "epsilon", Type: graph.AttrFloat, Float: float32(c.float("epsilon", 1e-12))}}
-	return &call{Node: &n, scope: c.scope, in: in}
+	return &evaluation{Node: &n, scope: c.scope, in: in}
 }
 
 // skipNorm normalises a sum, which comes with the result: output number 2 is the
 // inverse of the deviation.
-func skipNorm(c *call, bias int, norm func(inner *call) []*Tensor) []*Tensor {
+func skipNorm(c *evaluation, bias int, norm func(inner *evaluation) []*Tensor) []*Tensor {
 	sum := plus(c.x(0), c.x(1))
 	if c.x(bias) != nil {
 		sum = plus(sum, c.x(bias))
@@ -136,7 +136,7 @@ func skipNorm(c *call, bias int, norm func(inner *call) []*Tensor) []*Tensor {
 }
 
 // embedNorm normalises the sum of the embeddings of words, places and segments.
-func embedNorm(c *call) []*Tensor {
+func embedNorm(c *evaluation) []*Tensor {
 	ids := c.x(0)
 	batch, places, width := ids.Shape[0], ids.Shape[1], c.x(2).Shape[1]
 	sum := zeros(c.x(2).Type, []int{batch, places, width})
@@ -166,7 +166,7 @@ func embedNorm(c *call) []*Tensor {
 }
 
 // fusedActivation is the function that attribute activation names.
-func (c *call) fusedActivation(params []float32) func(float64) float64 {
+func (c *evaluation) fusedActivation(params []float32) func(float64) float64 {
 	param := func(i int, otherwise float64) float64 {
 		if i < len(params) {
 			return float64(params[i])
@@ -211,7 +211,7 @@ func (x *Tensor) transposed() *Tensor {
 	return x.permuted(perm...)
 }
 
-func fusedMatMul(c *call) []*Tensor {
+func fusedMatMul(c *evaluation) []*Tensor {
 	if c.int("transBatchA", 0) != 0 || c.int("transBatchB", 0) != 0 {
 		fail("a transposed batch")
 	}

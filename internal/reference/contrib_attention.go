@@ -7,7 +7,7 @@ import (
 
 // contribAttentionOperators are ONNX Runtime's attention operators.
 var contribAttentionOperators = []operator{
-	{"Attention", func(c *call) []*Tensor {
+	{"Attention", func(c *evaluation) []*Tensor {
 		if c.x(4) != nil || c.int("do_rotary", 0) != 0 {
 			fail("a past, or turned queries and keys")
 		}
@@ -28,7 +28,7 @@ var contribAttentionOperators = []operator{
 		present := concat(0, k.shaped(append([]int{1}, k.Shape...)...), v.shaped(append([]int{1}, v.Shape...)...))
 		return []*Tensor{y, present}
 	}},
-	{"MultiHeadAttention", func(c *call) []*Tensor {
+	{"MultiHeadAttention", func(c *evaluation) []*Tensor {
 		q, k, v := c.x(0), c.x(1), c.x(2)
 		if k == nil || v == nil || len(k.Shape) != 3 || c.x(6) != nil {
 			fail("packed inputs, or a past")
@@ -40,7 +40,7 @@ var contribAttentionOperators = []operator{
 		y, k, v := c.contribAttention(q, k, v, c.x(4), c.x(5))
 		return []*Tensor{y, k, v}
 	}},
-	{"RotaryEmbedding", func(c *call) []*Tensor {
+	{"RotaryEmbedding", func(c *evaluation) []*Tensor {
 		x, position := c.x(0), c.x(1)
 		if len(position.Shape) == 1 { // of the first place
 			batch, places := x.Shape[0], x.Shape[len(x.Shape)-2]
@@ -63,7 +63,7 @@ var contribAttentionOperators = []operator{
 // contribAttention attends where the mask is not 0; elsewhere the scores are
 // mask_filter_value lower. The mask is one for each key, [batch, keys] or [batch,
 // queries, keys], or the number of keys, [batch].
-func (c *call) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, values *Tensor) {
+func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, values *Tensor) {
 	n := c.int("num_heads", 0)
 	q, k, v = q.heads(n), k.heads(n), v.heads(n)
 	scale := c.float("scale", 0)

@@ -21,7 +21,7 @@ type window struct {
 }
 
 // window reads the attributes; in is the lengths of the input's spatial axes.
-func (c *call) window(in, kernel []int) window {
+func (c *evaluation) window(in, kernel []int) window {
 	n := len(kernel)
 	w := window{kernel: kernel, strides: c.ints("strides", filled(1, n)), dilations: c.ints("dilations", filled(1, n))}
 	pads := c.ints("pads", filled(0, 2*n))
@@ -135,7 +135,7 @@ func (t *terms) add(to, step int, v []float64, from, stride, n int, list func(in
 }
 
 // convolved is a convolution of numbers; mass is that of the absolute values.
-func (c *call) convolved(x, weights *Tensor, bias []float64) (y *Tensor, mass []float64) {
+func (c *evaluation) convolved(x, weights *Tensor, bias []float64) (y *Tensor, mass []float64) {
 	group, in := c.int("group", 1), x.Shape[2:]
 	w := c.window(in, weights.Shape[2:])
 	out := w.out(in, false)
@@ -170,7 +170,7 @@ func (c *call) convolved(x, weights *Tensor, bias []float64) (y *Tensor, mass []
 	return y, mass
 }
 
-func conv(c *call) []*Tensor {
+func conv(c *evaluation) []*Tensor {
 	var bias []float64
 	if c.x(2) != nil {
 		bias = c.x(2).F
@@ -183,7 +183,7 @@ func conv(c *call) []*Tensor {
 
 // convTranspose adds each input element, times the kernel, to what a convolution
 // of the result would have read for it.
-func convTranspose(c *call) []*Tensor {
+func convTranspose(c *evaluation) []*Tensor {
 	x, weights := c.x(0), c.x(1)
 	group, in := c.int("group", 1), x.Shape[2:]
 	n := len(in)
@@ -247,7 +247,7 @@ func convTranspose(c *call) []*Tensor {
 
 // deformConv shifts each element of each window, by fractions too, and weighs it;
 // between elements it interpolates, and around the image stand zeros.
-func deformConv(c *call) []*Tensor {
+func deformConv(c *evaluation) []*Tensor {
 	x, weights, shifts, weighs := c.x(0), c.x(1), c.x(2), c.x(4)
 	if len(x.Shape) != 4 {
 		fail("%d axes", len(x.Shape))
@@ -304,7 +304,7 @@ func deformConv(c *call) []*Tensor {
 }
 
 // col2Im adds up the columns of blocks where the blocks lie in the image.
-func col2Im(c *call) []*Tensor {
+func col2Im(c *evaluation) []*Tensor {
 	x, image, block := c.x(0), c.list(1), c.list(2)
 	w := c.window(image, block)
 	out := w.out(image, false)

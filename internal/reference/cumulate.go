@@ -12,8 +12,8 @@ var cumulateOperators = []operator{
 }
 
 // cumulate joins each element with all before it, or behind it.
-func cumulate(start int64, f func(a, b float64) float64, g func(a, b int64) int64) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func cumulate(start int64, f func(a, b float64) float64, g func(a, b int64) int64) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		axis := wrapAxis(int(c.x(1).I[0]), len(x.Shape))
 		exclusive, reverse := c.int("exclusive", 0) != 0, c.int("reverse", 0) != 0

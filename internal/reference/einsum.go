@@ -10,7 +10,7 @@ var einsumOperators = []operator{{"Einsum", einsum}}
 
 // einsum sums over all values of all labels that the output does not name. The
 // axes of an ellipsis get capital labels of their own, from the right.
-func einsum(c *call) []*Tensor {
+func einsum(c *evaluation) []*Tensor {
 	left, right, stated := strings.Cut(strings.ReplaceAll(c.str("equation", ""), " ", ""), "->")
 	terms := strings.Split(left, ",")
 	hidden := 0

@@ -33,7 +33,7 @@ var elementwiseOperators = []operator{
 	{"Sub", fold(func(a, b float64) float64 { return a - b }, func(a, b int64) int64 { return a - b }, nil, false)},
 	{"Mul", fold(func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b }, nil, false)},
 	{"Div", quotients(fold(func(a, b float64) float64 { return a / b }, divide[int64], divide[uint64], false))},
-	{"Mod", quotients(func(c *call) []*Tensor {
+	{"Mod", quotients(func(c *evaluation) []*Tensor {
 		if c.int("fmod", 0) != 0 {
 			return fold(math.Mod, remainder[int64], remainder[uint64], false)(c)
 		}
@@ -62,7 +62,7 @@ func (x *Tensor) each(f func(float64) float64) *Tensor {
 }
 
 // massOf says what the terms of output k come to, by the elements of x.
-func (c *call) massOf(k int, x *Tensor, f func(float64) float64) {
+func (c *evaluation) massOf(k int, x *Tensor, f func(float64) float64) {
 	mass := make([]float64, size(x.Shape))
 	for i := range mass {
 		mass[i] = f(x.real(i))
@@ -71,18 +71,18 @@ func (c *call) massOf(k int, x *Tensor, f func(float64) float64) {
 }
 
 // real1 is an operator on floating-point elements.
-func real1(f func(float64) float64) func(*call) []*Tensor {
-	return func(c *call) []*Tensor { return one(c.x(0).each(f)) }
+func real1(f func(float64) float64) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor { return one(c.x(0).each(f)) }
 }
 
 // real1With is one with attributes.
-func real1With(f func(*call) func(float64) float64) func(*call) []*Tensor {
-	return func(c *call) []*Tensor { return one(c.x(0).each(f(c))) }
+func real1With(f func(*evaluation) func(float64) float64) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor { return one(c.x(0).each(f(c))) }
 }
 
 // signed is an operator on elements of any type.
-func signed(f func(float64) float64, g func(int64) int64) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func signed(f func(float64) float64, g func(int64) int64) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		y := c.x(0).clone()
 		for i, v := range y.F {
 			y.F[i] = f(v)
@@ -113,8 +113,8 @@ func sign(v float64) float64 {
 
 // fold combines all inputs, the first two first; mean divides by their number. u
 // is for uint64; nil: as g.
-func fold(f func(a, b float64) float64, g func(a, b int64) int64, u func(a, b uint64) uint64, mean bool) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func fold(f func(a, b float64) float64, g func(a, b int64) int64, u func(a, b uint64) uint64, mean bool) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		var shapes [][]int
 		for _, x := range c.in {
 			shapes = append(shapes, x.Shape)
@@ -179,16 +179,16 @@ func broadcast(shapes ...[]int) []int {
 }
 
 // chosen says that elements are taken as they are.
-func chosen(eval func(*call) []*Tensor) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func chosen(eval func(*evaluation) []*Tensor) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		c.bounded(0).exact = true
 		return eval(c)
 	}
 }
 
 // quotients leaves elements open where integers are divided by zero.
-func quotients(eval func(*call) []*Tensor) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func quotients(eval func(*evaluation) []*Tensor) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		y := eval(c)
 		if y[0].I == nil {
 			return y
@@ -227,7 +227,7 @@ func remainder[T int64 | uint64](a, b T) T {
 }
 
 // power: the exponent may have another type than the base, which the result has.
-func power(c *call) []*Tensor {
+func power(c *evaluation) []*Tensor {
 	shape := broadcast(c.x(0).Shape, c.x(1).Shape)
 	a, b := c.x(0).spread(shape), c.x(1).spread(shape)
 	y := zeros(a.Type, shape)

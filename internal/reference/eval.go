@@ -10,7 +10,7 @@ import (
 // operator is one operator and what computes it, in all its opset versions.
 type operator struct {
 	name string
-	eval func(c *call) []*Tensor
+	eval func(c *evaluation) []*Tensor
 }
 
 // family is the operators of one file.
@@ -143,7 +143,7 @@ func (s *scope) value(id graph.TensorID) *Tensor {
 
 // node computes the outputs of a node.
 func (s *scope) node(n *graph.Node) {
-	c := &call{Node: n, version: graph.FindOpset(s.opsets, n.Domain), scope: s, outputs: len(n.Outputs)}
+	c := &evaluation{Node: n, version: graph.FindOpset(s.opsets, n.Domain), scope: s, outputs: len(n.Outputs)}
 	for _, id := range n.Inputs {
 		if id != graph.None && s.maker[id] == nil && s.values[id] == nil && s.g.Tensors[id].Data == nil && s.attrs != nil {
 			c.in = append(c.in, nil) // an input that the call of the function leaves out
@@ -228,8 +228,8 @@ func (s *scope) attr(a *graph.Attr) *graph.Attr {
 	return &b
 }
 
-// call is a node with the values of its inputs.
-type call struct {
+// evaluation is a node with the values of its inputs.
+type evaluation struct {
 	*graph.Node
 	version int64
 	scope   *scope
@@ -240,7 +240,7 @@ type call struct {
 }
 
 // x is input i, nil if it is left out.
-func (c *call) x(i int) *Tensor {
+func (c *evaluation) x(i int) *Tensor {
 	if i >= len(c.in) {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (c *call) x(i int) *Tensor {
 }
 
 // attr is an attribute, nil if the node has none of that name.
-func (c *call) attr(name string) *graph.Attr {
+func (c *evaluation) attr(name string) *graph.Attr {
 	a := c.Attr(name)
 	if a == nil {
 		return nil
@@ -256,30 +256,30 @@ func (c *call) attr(name string) *graph.Attr {
 	return c.scope.attr(a)
 }
 
-func (c *call) has(name string) bool { return c.attr(name) != nil }
+func (c *evaluation) has(name string) bool { return c.attr(name) != nil }
 
-func (c *call) int(name string, otherwise int) int {
+func (c *evaluation) int(name string, otherwise int) int {
 	if a := c.attr(name); a != nil {
 		return int(a.Int)
 	}
 	return otherwise
 }
 
-func (c *call) float(name string, otherwise float64) float64 {
+func (c *evaluation) float(name string, otherwise float64) float64 {
 	if a := c.attr(name); a != nil {
 		return float64(a.Float)
 	}
 	return otherwise
 }
 
-func (c *call) str(name, otherwise string) string {
+func (c *evaluation) str(name, otherwise string) string {
 	if a := c.attr(name); a != nil {
 		return a.String
 	}
 	return otherwise
 }
 
-func (c *call) ints(name string, otherwise []int) []int {
+func (c *evaluation) ints(name string, otherwise []int) []int {
 	a := c.attr(name)
 	if a == nil {
 		return otherwise
@@ -288,7 +288,7 @@ func (c *call) ints(name string, otherwise []int) []int {
 }
 
 // list is the elements of integer input i, nil if it is left out.
-func (c *call) list(i int) []int {
+func (c *evaluation) list(i int) []int {
 	if c.x(i) == nil {
 		return nil
 	}
@@ -297,7 +297,7 @@ func (c *call) list(i int) []int {
 
 // listOr is attribute name before an opset, input i from then on; nil if it is
 // left out.
-func (c *call) listOr(name string, i int, since int64) []int {
+func (c *evaluation) listOr(name string, i int, since int64) []int {
 	a := c.attr(name)
 	switch {
 	case c.version >= since && a != nil:
@@ -313,7 +313,7 @@ func (c *call) listOr(name string, i int, since int64) []int {
 }
 
 // axis is an attribute that names an axis, brought into [0, rank).
-func (c *call) axis(name string, otherwise, rank int) int {
+func (c *evaluation) axis(name string, otherwise, rank int) int {
 	return wrapAxis(c.int(name, otherwise), rank)
 }
 

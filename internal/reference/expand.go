@@ -2,10 +2,10 @@ package reference
 
 // expandOperators repeat elements along axes.
 var expandOperators = []operator{
-	{"Expand", func(c *call) []*Tensor {
+	{"Expand", func(c *evaluation) []*Tensor {
 		return one(c.x(0).spread(broadcast(c.x(0).Shape, c.list(1))))
 	}},
-	{"Tile", func(c *call) []*Tensor {
+	{"Tile", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		shape := c.list(1)
 		for k := range shape {

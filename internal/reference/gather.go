@@ -4,7 +4,7 @@ import "slices"
 
 // gatherOperators read elements whose places an input gives.
 var gatherOperators = []operator{
-	{"Gather", func(c *call) []*Tensor {
+	{"Gather", func(c *evaluation) []*Tensor {
 		x, index := c.x(0), c.x(1)
 		axis := c.axis("axis", 0, len(x.Shape))
 		k := len(index.Shape)
@@ -16,7 +16,7 @@ var gatherOperators = []operator{
 			return true
 		}))
 	}},
-	{"GatherElements", func(c *call) []*Tensor {
+	{"GatherElements", func(c *evaluation) []*Tensor {
 		x, index := c.x(0), c.x(1)
 		axis := c.axis("axis", 0, len(x.Shape))
 		return one(x.moved(index.Shape, func(at, src []int) bool {
@@ -25,7 +25,7 @@ var gatherOperators = []operator{
 			return true
 		}))
 	}},
-	{"GatherND", func(c *call) []*Tensor {
+	{"GatherND", func(c *evaluation) []*Tensor {
 		x, index := c.x(0), c.x(1)
 		batch, last := c.int("batch_dims", 0), len(index.Shape)-1
 		n := index.Shape[last]
@@ -41,7 +41,7 @@ var gatherOperators = []operator{
 			return true
 		}))
 	}},
-	{"ReverseSequence", func(c *call) []*Tensor {
+	{"ReverseSequence", func(c *evaluation) []*Tensor {
 		x, lengths := c.x(0), c.list(1)
 		batch, time := c.int("batch_axis", 1), c.int("time_axis", 0)
 		return one(x.moved(x.Shape, func(at, src []int) bool {

@@ -10,14 +10,14 @@ import (
 // tensor.
 var generateOperators = []operator{
 	{"Constant", constant},
-	{"ConstantOfShape", func(c *call) []*Tensor {
+	{"ConstantOfShape", func(c *evaluation) []*Tensor {
 		value := zeros(graph.Float32, []int{1})
 		if a := c.attr("value"); a != nil {
 			value = fromAttr(a)
 		}
 		return one(value.pick(c.list(0), make([]int, size(c.list(0)))))
 	}},
-	{"Shape", func(c *call) []*Tensor {
+	{"Shape", func(c *evaluation) []*Tensor {
 		shape := c.x(0).Shape
 		bound := func(v int) int {
 			if v < 0 {
@@ -31,8 +31,8 @@ var generateOperators = []operator{
 		}
 		return one(Ints([]int{end - start}, toInt64s(shape[start:end])...))
 	}},
-	{"Size", func(c *call) []*Tensor { return one(Ints(nil, int64(size(c.x(0).Shape)))) }},
-	{"Range", func(c *call) []*Tensor {
+	{"Size", func(c *evaluation) []*Tensor { return one(Ints(nil, int64(size(c.x(0).Shape)))) }},
+	{"Range", func(c *evaluation) []*Tensor {
 		start, limit, delta := c.x(0), c.x(1), c.x(2)
 		n := max(int(math.Ceil((limit.real(0)-start.real(0))/delta.real(0))), 0)
 		y, mass := zeros(start.Type, []int{n}), make([]float64, n)
@@ -43,7 +43,7 @@ var generateOperators = []operator{
 		c.terms(0, mass)
 		return one(y)
 	}},
-	{"EyeLike", func(c *call) []*Tensor {
+	{"EyeLike", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		y := zeros(graph.DType(c.int("dtype", int(x.Type))), x.Shape)
 		for r := range x.Shape[0] {
@@ -64,7 +64,7 @@ func fromAttr(a *graph.Attr) *Tensor {
 }
 
 // constant holds its value in one of several attributes.
-func constant(c *call) []*Tensor {
+func constant(c *evaluation) []*Tensor {
 	var a *graph.Attr
 	for _, name := range []string{"value", "value_float", "value_floats", "value_int", "value_ints"} {
 		if b := c.attr(name); b != nil {

@@ -13,7 +13,7 @@ var gridOperators = []operator{
 
 // gridSample interpolates an image at the places of a grid, whose coordinates go
 // from -1 to 1 and stand last axis first.
-func gridSample(c *call) []*Tensor {
+func gridSample(c *evaluation) []*Tensor {
 	x, grid := c.x(0), c.x(1)
 	axes := len(x.Shape) - 2
 	in, out := x.Shape[2:], grid.Shape[1:axes+1]
@@ -122,7 +122,7 @@ func keys(d float64) float64 {
 }
 
 // affineGrid maps the places of an image, spread evenly over [-1, 1].
-func affineGrid(c *call) []*Tensor {
+func affineGrid(c *evaluation) []*Tensor {
 	theta, shape := c.x(0), c.list(1)
 	axes := len(shape) - 2
 	out := slices.Concat(shape[:1], shape[2:], []int{axes})

@@ -14,7 +14,7 @@ var imageOperators = []operator{
 // nonMaxSuppression picks boxes of each class of each image by their scores, the
 // best first, but for those that cover one already picked by more than a
 // threshold.
-func nonMaxSuppression(c *call) []*Tensor {
+func nonMaxSuppression(c *evaluation) []*Tensor {
 	boxes, scores := c.x(0), c.x(1)
 	input := func(i int, otherwise float64) float64 {
 		if c.x(i) == nil || size(c.x(i).Shape) == 0 {

@@ -8,11 +8,11 @@ import (
 
 // integerOperators are the matrix products and convolutions of 8-bit integers.
 var integerOperators = []operator{
-	{"MatMulInteger", func(c *call) []*Tensor {
+	{"MatMulInteger", func(c *evaluation) []*Tensor {
 		y, _ := matmul(c.x(0).less(c.rowsOf(2, 0)), c.x(1).less(c.x(3)))
 		return one(y.wholes(graph.Int32))
 	}},
-	{"QLinearMatMul", func(c *call) []*Tensor {
+	{"QLinearMatMul", func(c *evaluation) []*Tensor {
 		y, _ := matmul(c.x(0).less(c.rowsOf(2, 0)), c.x(3).less(c.x(5)))
 		left, right := c.rowsOf(1, 0), c.x(4)
 		if len(y.Shape) >= 2 {
@@ -24,11 +24,11 @@ var integerOperators = []operator{
 		}
 		return one(c.quantized(0, c.x(7).Type, y.Shape, near, c.x(7).shaped().spread(y.Shape)))
 	}},
-	{"ConvInteger", func(c *call) []*Tensor {
+	{"ConvInteger", func(c *evaluation) []*Tensor {
 		y, _ := c.convolved(c.x(0).less(c.x(2)), c.x(1).less(c.firstAxis(3, c.x(1))), nil)
 		return one(y.wholes(graph.Int32))
 	}},
-	{"QLinearConv", func(c *call) []*Tensor {
+	{"QLinearConv", func(c *evaluation) []*Tensor {
 		var bias []float64
 		if c.x(8) != nil {
 			bias = c.x(8).reals().F
@@ -44,7 +44,7 @@ var integerOperators = []operator{
 }
 
 // rowsOf is input i, where it is a list one for each row of input a.
-func (c *call) rowsOf(i, a int) *Tensor {
+func (c *evaluation) rowsOf(i, a int) *Tensor {
 	if z := c.x(i); z == nil || len(z.Shape) != 1 || len(c.x(a).Shape) < 2 {
 		return z
 	}
@@ -52,7 +52,7 @@ func (c *call) rowsOf(i, a int) *Tensor {
 }
 
 // firstAxis is input i, one for all of x or one for each place of its first axis.
-func (c *call) firstAxis(i int, x *Tensor) *Tensor {
+func (c *evaluation) firstAxis(i int, x *Tensor) *Tensor {
 	z := c.x(i)
 	if z == nil || size(z.Shape) == 1 {
 		return z

@@ -5,12 +5,12 @@ import "slices"
 // layoutOperators give the same elements another shape or order.
 var layoutOperators = []operator{
 	{"Reshape", reshape},
-	{"Flatten", func(c *call) []*Tensor {
+	{"Flatten", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		a := c.axis("axis", 1, len(x.Shape))
 		return one(x.shaped(size(x.Shape[:a]), size(x.Shape[a:])))
 	}},
-	{"Squeeze", func(c *call) []*Tensor {
+	{"Squeeze", func(c *evaluation) []*Tensor {
 		x, axes := c.x(0), c.listOr("axes", 1, 13)
 		var shape []int
 		for k, n := range x.Shape {
@@ -21,7 +21,7 @@ var layoutOperators = []operator{
 		}
 		return one(x.shaped(shape...))
 	}},
-	{"Unsqueeze", func(c *call) []*Tensor {
+	{"Unsqueeze", func(c *evaluation) []*Tensor {
 		x, axes := c.x(0), c.listOr("axes", 1, 13)
 		rank := len(x.Shape) + len(axes)
 		var shape []int
@@ -36,14 +36,14 @@ var layoutOperators = []operator{
 		}
 		return one(x.shaped(shape...))
 	}},
-	{"Transpose", func(c *call) []*Tensor {
+	{"Transpose", func(c *evaluation) []*Tensor {
 		perm := make([]int, len(c.x(0).Shape))
 		for k := range perm {
 			perm[k] = len(perm) - 1 - k
 		}
 		return one(c.x(0).permuted(c.ints("perm", perm)...))
 	}},
-	{"SpaceToDepth", func(c *call) []*Tensor {
+	{"SpaceToDepth", func(c *evaluation) []*Tensor {
 		x, b := c.x(0), c.int("blocksize", 1)
 		n, ch, h, w := x.Shape[0], x.Shape[1], x.Shape[2]/b, x.Shape[3]/b
 		perm := []int{0, 3, 5, 1, 2, 4}
@@ -53,7 +53,7 @@ var layoutOperators = []operator{
 		y := x.shaped(n, ch, h, b, w, b).permuted(perm...)
 		return one(y.shaped(n, ch*b*b, h, w))
 	}},
-	{"DepthToSpace", func(c *call) []*Tensor {
+	{"DepthToSpace", func(c *evaluation) []*Tensor {
 		x, b := c.x(0), c.int("blocksize", 1)
 		n, ch, h, w := x.Shape[0], x.Shape[1]/(b*b), x.Shape[2], x.Shape[3]
 		var y *Tensor
@@ -67,7 +67,7 @@ var layoutOperators = []operator{
 }
 
 // reshape: 0 keeps a length (unless allowzero), -1 follows from the rest.
-func reshape(c *call) []*Tensor {
+func reshape(c *evaluation) []*Tensor {
 	x, shape := c.x(0), c.list(1)
 	rest := -1
 	for k, n := range shape {

@@ -7,8 +7,8 @@ import (
 
 // lossOperators compare predictions with labels.
 var lossOperators = []operator{
-	{"NegativeLogLikelihoodLoss", func(c *call) []*Tensor { return one(c.likelihood(c.x(0), magnitudes(c.x(0).F))) }},
-	{"SoftmaxCrossEntropyLoss", func(c *call) []*Tensor {
+	{"NegativeLogLikelihoodLoss", func(c *evaluation) []*Tensor { return one(c.likelihood(c.x(0), magnitudes(c.x(0).F))) }},
+	{"SoftmaxCrossEntropyLoss", func(c *evaluation) []*Tensor {
 		p := c.x(0).alongAxis(1, func(v, sum float64) float64 { return v - math.Log(sum) })
 		mass := c.x(0).alongAxis(1, logMass).F
 		c.terms(1, mass)
@@ -19,7 +19,7 @@ var lossOperators = []operator{
 // likelihood is minus the logarithms that the labels pick, each times the weight
 // of its class; the mean divides by the sum of the weights. mass is what the
 // terms of p come to.
-func (c *call) likelihood(p *Tensor, mass []float64) *Tensor {
+func (c *evaluation) likelihood(p *Tensor, mass []float64) *Tensor {
 	labels, weights := c.x(1), c.x(2)
 	y, m := zeros(p.Type, labels.Shape), make([]float64, size(labels.Shape))
 	total, loss, sum := 0.0, 0.0, 0.0

@@ -8,12 +8,12 @@ import (
 
 // matmulOperators are the operators of linear algebra.
 var matmulOperators = []operator{
-	{"MatMul", func(c *call) []*Tensor { return one(c.matmul(c.x(0), c.x(1))) }},
+	{"MatMul", func(c *evaluation) []*Tensor { return one(c.matmul(c.x(0), c.x(1))) }},
 	{"Gemm", gemm},
 	{"Det", det},
 }
 
-func gemm(c *call) []*Tensor {
+func gemm(c *evaluation) []*Tensor {
 	a, b := c.x(0), c.x(1)
 	if c.int("transA", 0) != 0 {
 		a = a.permuted(1, 0)
@@ -53,7 +53,7 @@ func gemm(c *call) []*Tensor {
 }
 
 // matmul is the product of a and b as output 0.
-func (c *call) matmul(a, b *Tensor) *Tensor {
+func (c *evaluation) matmul(a, b *Tensor) *Tensor {
 	y, mass := matmul(a, b)
 	c.sums(0, mass, a.Shape[len(a.Shape)-1])
 	return y
@@ -121,7 +121,7 @@ func numbered(shape []int) *Tensor {
 }
 
 // det is by elimination; what is added up is bounded by Hadamard's inequality.
-func det(c *call) []*Tensor {
+func det(c *evaluation) []*Tensor {
 	x := c.x(0)
 	r := len(x.Shape)
 	n := x.Shape[r-1]

@@ -41,7 +41,7 @@ type bound struct {
 }
 
 // bounded is what is said of output k.
-func (c *call) bounded(k int) *bound {
+func (c *evaluation) bounded(k int) *bound {
 	for len(c.bounds) <= k {
 		c.bounds = append(c.bounds, bound{})
 	}
@@ -49,7 +49,7 @@ func (c *call) bounded(k int) *bound {
 }
 
 // terms says of output k what the terms of its elements come to.
-func (c *call) terms(k int, mass []float64) {
+func (c *evaluation) terms(k int, mass []float64) {
 	if len(mass) > 0 {
 		c.bounded(k).mass = mass
 	}
@@ -73,7 +73,7 @@ func Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) 
 	if op == nil {
 		return nil, ErrUnknown
 	}
-	c := &call{Node: n, version: version, scope: &scope{}, in: in, outputs: len(n.Outputs), alone: true}
+	c := &evaluation{Node: n, version: version, scope: &scope{}, in: in, outputs: len(n.Outputs), alone: true}
 	c.checkTypes()
 	made := op.eval(c)
 	for i, id := range n.Outputs {
@@ -142,7 +142,7 @@ const roundings = 16
 // the end of a block, of which 256 is a usual length. What is allowed, the larger
 // of the two, four times the root, still tells a sum of 25,000 equal terms from
 // that of one fewer.
-func (c *call) sums(k int, mass []float64, n int) {
+func (c *evaluation) sums(k int, mass []float64, n int) {
 	more := max(4*math.Sqrt(float64(n)), float64(min(n, 256))/2)
 	for i := range mass {
 		mass[i] *= 1 + more/roundings

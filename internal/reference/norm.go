@@ -11,14 +11,14 @@ var normOperators = []operator{
 	{"LayerNormalization", layerNorm},
 	{"RMSNormalization", rmsNorm},
 	{"SimplifiedLayerNormalization", rmsNorm},
-	{"InstanceNormalization", func(c *call) []*Tensor {
+	{"InstanceNormalization", func(c *evaluation) []*Tensor {
 		return one(groupNorm(c, c.x(0).Shape[1], true))
 	}},
-	{"GroupNormalization", func(c *call) []*Tensor {
+	{"GroupNormalization", func(c *evaluation) []*Tensor {
 		return one(groupNorm(c, c.int("num_groups", 1), c.version >= 21))
 	}},
 	{"LRN", lrn},
-	{"LpNormalization", func(c *call) []*Tensor {
+	{"LpNormalization", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		p := c.int("p", 2)
 		y := zeros(x.Type, x.Shape)
@@ -36,7 +36,7 @@ var normOperators = []operator{
 		})
 		return one(y)
 	}},
-	{"MeanVarianceNormalization", func(c *call) []*Tensor {
+	{"MeanVarianceNormalization", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		over := make([]bool, len(x.Shape))
 		for _, a := range c.ints("axes", []int{0, 2, 3}) {
@@ -84,7 +84,7 @@ func (x *Tensor) channel(rank int) *Tensor {
 
 // batchNorm normalises by the running statistics, or in training by those of the
 // batch, which it then mixes into them.
-func batchNorm(c *call) []*Tensor {
+func batchNorm(c *evaluation) []*Tensor {
 	x := c.x(0)
 	rank := len(x.Shape)
 	eps, momentum := c.float("epsilon", float64(float32(1e-5))), c.float("momentum", float64(float32(0.9)))
@@ -120,7 +120,7 @@ func batchNorm(c *call) []*Tensor {
 }
 
 // layerNorm gives out the mean and the inverse of the deviation as well.
-func layerNorm(c *call) []*Tensor {
+func layerNorm(c *evaluation) []*Tensor {
 	x := c.x(0)
 	eps := c.float("epsilon", float64(float32(1e-5)))
 	m, v := x.moments(from(c.axis("axis", -1, len(x.Shape)), len(x.Shape)))
@@ -147,7 +147,7 @@ func layerNorm(c *call) []*Tensor {
 }
 
 // rmsNorm divides by the root of the mean square.
-func rmsNorm(c *call) []*Tensor {
+func rmsNorm(c *evaluation) []*Tensor {
 	x := c.x(0)
 	eps := c.float("epsilon", float64(float32(1e-5)))
 	inv := x.each(square).reduced(from(c.axis("axis", -1, len(x.Shape)), len(x.Shape)), true, mean)
@@ -162,7 +162,7 @@ func rmsNorm(c *call) []*Tensor {
 
 // groupNorm normalises each group of channels of each sample; scale and bias
 // are one per channel, or one per group.
-func groupNorm(c *call, groups int, perChannel bool) *Tensor {
+func groupNorm(c *evaluation, groups int, perChannel bool) *Tensor {
 	x := c.x(0)
 	eps := c.float("epsilon", float64(float32(1e-5)))
 	flat := x.shaped(x.Shape[0], groups, x.Shape[1]/groups*size(x.Shape[2:]))
@@ -186,7 +186,7 @@ func groupNorm(c *call, groups int, perChannel bool) *Tensor {
 }
 
 // lrn divides by a power of the sum of squares over neighbouring channels.
-func lrn(c *call) []*Tensor {
+func lrn(c *evaluation) []*Tensor {
 	x := c.x(0)
 	n := c.int("size", 1)
 	alpha, beta, bias := c.float("alpha", float64(float32(1e-4))), c.float("beta", 0.75), c.float("bias", 1)

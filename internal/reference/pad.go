@@ -3,7 +3,7 @@ package reference
 // padOperators fill the border of a tensor, crop it, or keep a triangle of it.
 var padOperators = []operator{
 	{"Pad", pad},
-	{"CenterCropPad", func(c *call) []*Tensor {
+	{"CenterCropPad", func(c *evaluation) []*Tensor {
 		x, lengths := c.x(0), c.list(1)
 		shape, before := append([]int{}, x.Shape...), make([]int, len(x.Shape))
 		for k, n := range lengths {
@@ -25,7 +25,7 @@ var padOperators = []operator{
 			return inside
 		}))
 	}},
-	{"Trilu", func(c *call) []*Tensor {
+	{"Trilu", func(c *evaluation) []*Tensor {
 		x, k := c.x(0), 0
 		if c.x(1) != nil {
 			k = int(c.x(1).I[0])
@@ -42,7 +42,7 @@ var padOperators = []operator{
 
 // pad: negative pads crop; where a mode names an element outside, it goes by the
 // input as it was.
-func pad(c *call) []*Tensor {
+func pad(c *evaluation) []*Tensor {
 	x := c.x(0)
 	mode := c.str("mode", "constant")
 	pads := c.listOr("pads", 1, 11)

@@ -12,16 +12,16 @@ var poolOperators = []operator{
 	{"MaxPool", maxPool},
 	{"AveragePool", averagePool},
 	{"LpPool", lpPool},
-	{"GlobalLpPool", func(c *call) []*Tensor {
+	{"GlobalLpPool", func(c *evaluation) []*Tensor {
 		p := float64(c.int("p", 2))
 		return one(c.x(0).overSpace(func(v []float64) float64 { return lpNorm(v, p) }))
 	}},
 	{"MaxUnpool", maxUnpool},
-	{"GlobalAveragePool", func(c *call) []*Tensor {
+	{"GlobalAveragePool", func(c *evaluation) []*Tensor {
 		c.sums(0, c.x(0).overSpace(func(v []float64) float64 { return total(v) / float64(len(v)) }).F, size(c.x(0).Shape[2:]))
 		return one(c.x(0).overSpace(mean))
 	}},
-	{"GlobalMaxPool", chosen(func(c *call) []*Tensor { return one(c.x(0).overSpace(slices.Max[[]float64])) })},
+	{"GlobalMaxPool", chosen(func(c *evaluation) []*Tensor { return one(c.x(0).overSpace(slices.Max[[]float64])) })},
 }
 
 // overSpace reduces all axes but the first two.
@@ -34,7 +34,7 @@ func (x *Tensor) overSpace(f func([]float64) float64) *Tensor {
 }
 
 // maxPool: the first of equal maxima; the indices are flat over the tensor.
-func maxPool(c *call) []*Tensor {
+func maxPool(c *evaluation) []*Tensor {
 	x := c.x(0)
 	in := x.Shape[2:]
 	w := c.window(in, c.ints("kernel_shape", nil))
@@ -83,7 +83,7 @@ func maxPool(c *call) []*Tensor {
 
 // averagePool divides by the elements inside, or with count_include_pad by those
 // inside or in the stated padding.
-func averagePool(c *call) []*Tensor {
+func averagePool(c *evaluation) []*Tensor {
 	x := c.x(0)
 	in := x.Shape[2:]
 	w := c.window(in, c.ints("kernel_shape", nil))
@@ -132,7 +132,7 @@ func lpNorm(v []float64, p float64) float64 {
 	return math.Pow(sumOf(v, func(x float64) float64 { return math.Pow(math.Abs(x), p) }), 1/p)
 }
 
-func lpPool(c *call) []*Tensor {
+func lpPool(c *evaluation) []*Tensor {
 	x, p := c.x(0), float64(c.int("p", 2))
 	in := x.Shape[2:]
 	w := c.window(in, c.ints("kernel_shape", nil))
@@ -156,7 +156,7 @@ func lpPool(c *call) []*Tensor {
 
 // maxUnpool puts elements where indices, flat over the tensor that was pooled,
 // point; a larger output has that tensor in its first corner.
-func maxUnpool(c *call) []*Tensor {
+func maxUnpool(c *evaluation) []*Tensor {
 	x := c.x(0)
 	w := c.window(x.Shape[2:], c.ints("kernel_shape", nil))
 	shape := slices.Clone(x.Shape)

@@ -8,7 +8,7 @@ import (
 
 // quantizeOperators convert between reals and their quantized form.
 var quantizeOperators = []operator{
-	{"QuantizeLinear", func(c *call) []*Tensor {
+	{"QuantizeLinear", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		to := graph.DType(c.int("output_dtype", 0))
 		switch {
@@ -24,7 +24,7 @@ var quantizeOperators = []operator{
 		}
 		return one(c.quantized(0, to, x.Shape, near, zero))
 	}},
-	{"DequantizeLinear", func(c *call) []*Tensor {
+	{"DequantizeLinear", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		scale, zero := c.x(1).blocked(c, x.Shape), c.x(2).blocked(c, x.Shape)
 		y := zeros(graph.DType(c.int("output_dtype", int(scale.Type))), x.Shape)
@@ -36,7 +36,7 @@ var quantizeOperators = []operator{
 		}
 		return one(y)
 	}},
-	{"DynamicQuantizeLinear", func(c *call) []*Tensor {
+	{"DynamicQuantizeLinear", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		low, high := 0.0, 0.0
 		for _, v := range x.F {
@@ -65,7 +65,7 @@ func quotient(x *Tensor, i int, scale float64) float64 {
 
 // blocked gives each element of a shape its scale or zero point: one for all, one
 // for each place along attribute axis, or one for each block of block_size places.
-func (x *Tensor) blocked(c *call, shape []int) *Tensor {
+func (x *Tensor) blocked(c *evaluation, shape []int) *Tensor {
 	switch {
 	case x == nil:
 		return nil
@@ -88,7 +88,7 @@ func (x *Tensor) blocked(c *call, shape []int) *Tensor {
 // quantized rounds to an integer type, of output k, ties to even, adds the zero
 // points and cuts off what the type cannot hold. A floating-point type of a byte
 // has no zero points.
-func (c *call) quantized(k int, to graph.DType, shape []int, near []float64, zero *Tensor) *Tensor {
+func (c *evaluation) quantized(k int, to graph.DType, shape []int, near []float64, zero *Tensor) *Tensor {
 	y := zeros(to, shape)
 	if isFloat(to) {
 		m := minifloats[to]

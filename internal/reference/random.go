@@ -11,7 +11,7 @@ import (
 // Random operators draw from a generator that starts from the node's name: the
 // same numbers each time.
 var randomOperators = []operator{
-	{"Bernoulli", func(c *call) []*Tensor {
+	{"Bernoulli", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		y := zeros(graph.DType(c.int("dtype", int(x.Type))), x.Shape)
 		next := c.draws()
@@ -22,7 +22,7 @@ var randomOperators = []operator{
 		}
 		return one(y)
 	}},
-	{"Multinomial", func(c *call) []*Tensor {
+	{"Multinomial", func(c *evaluation) []*Tensor {
 		x, n := c.x(0), c.int("sample_size", 1)
 		y := zeros(graph.DType(c.int("dtype", int(graph.Int32))), []int{x.Shape[0], n})
 		next := c.draws()
@@ -39,12 +39,12 @@ var randomOperators = []operator{
 		}
 		return one(y)
 	}},
-	{"RandomUniformLike", func(c *call) []*Tensor {
+	{"RandomUniformLike", func(c *evaluation) []*Tensor {
 		low, high := c.float("low", 0), c.float("high", 1)
 		next := c.draws()
 		return one(c.like().each(func(float64) float64 { return low + (high-low)*next() }))
 	}},
-	{"RandomNormalLike", func(c *call) []*Tensor {
+	{"RandomNormalLike", func(c *evaluation) []*Tensor {
 		mean, scale := c.float("mean", 0), c.float("scale", 1)
 		next := c.draws()
 		return one(c.like().each(func(float64) float64 { // Box & Muller 1958
@@ -54,13 +54,13 @@ var randomOperators = []operator{
 }
 
 // like is zeros of the shape of input 0, and of its type unless dtype says more.
-func (c *call) like() *Tensor {
+func (c *evaluation) like() *Tensor {
 	return zeros(graph.DType(c.int("dtype", int(c.x(0).Type))), c.x(0).Shape)
 }
 
 // draws gives numbers from [0, 1), one a call: the same ones to all nodes of one
 // seed, else to each its own.
-func (c *call) draws() func() float64 {
+func (c *evaluation) draws() func() float64 {
 	if c.alone {
 		panic(fault{ErrRandom})
 	}

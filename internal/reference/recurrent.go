@@ -15,7 +15,7 @@ var recurrentOperators = []operator{
 
 // cell is one direction of a recurrent operator.
 type cell struct {
-	c       *call
+	c       *evaluation
 	hidden  int
 	fromX   func(gate, unit int, x []float64) float64 // W·x + its bias
 	fromH   func(gate, unit int, h []float64) float64 // R·h + its bias
@@ -92,8 +92,8 @@ func activation(name string) func(float64) float64 {
 
 // recurrent walks each sample through its sequence, forwards, backwards or both;
 // behind the end of a short sequence stand zeros.
-func recurrent(gates, activations int, step func(l *cell, x, h, state []float64) (next, nextState []float64), usual ...string) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func recurrent(gates, activations int, step func(l *cell, x, h, state []float64) (next, nextState []float64), usual ...string) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		x, w, r := c.x(0), c.x(1), c.x(2)
 		batchFirst := c.int("layout", 0) != 0
 		initial := []*Tensor{c.x(5), c.x(6)}

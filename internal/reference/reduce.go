@@ -141,7 +141,7 @@ func logSumExp(v []float64) float64 {
 
 // eval reduces along axes; without any along all of them, unless
 // noop_with_empty_axes.
-func (r reduction) eval(c *call) []*Tensor {
+func (r reduction) eval(c *evaluation) []*Tensor {
 	since := int64(18)
 	if c.Op == "ReduceSum" {
 		since = 13

@@ -22,7 +22,7 @@ type resizing struct {
 
 // resize interpolates along one axis after the other. Before opset 11 it has no
 // choice of coordinates: asymmetric, nearest downwards.
-func resize(c *call) []*Tensor {
+func resize(c *evaluation) []*Tensor {
 	x := c.x(0)
 	old := c.version < 11
 	if !old && c.Op == "Upsample" {
@@ -126,7 +126,7 @@ func (r resizing) coordinate(o int, mode string) float64 {
 
 // weights are those of the elements around a point that lies ratio, in (0, 1],
 // behind element number (len-1)/2 of them.
-func (r resizing) weights(c *call, ratio float64, mode, nearest string) []float64 {
+func (r resizing) weights(c *evaluation, ratio float64, mode, nearest string) []float64 {
 	scale := 1.0
 	if c.int("antialias", 0) != 0 {
 		scale = math.Min(r.scale, 1)
@@ -174,7 +174,7 @@ func (r resizing) weights(c *call, ratio float64, mode, nearest string) []float6
 // resized interpolates along one axis. Beyond the ends stand copies of the first
 // and of the last element, unless exclude_outside. mass has it add up the
 // magnitudes of terms instead, which depend on a place that is rounded, too.
-func (x *Tensor) resized(c *call, axis int, r resizing, mode, coordinates, nearest string, mass bool) *Tensor {
+func (x *Tensor) resized(c *evaluation, axis int, r resizing, mode, coordinates, nearest string, mass bool) *Tensor {
 	shape := slices.Clone(x.Shape)
 	shape[axis] = r.out
 	y := zeros(x.Type, shape)

@@ -9,7 +9,7 @@ var roiOperators = []operator{
 
 // roiAlign takes the mean, or the largest, of what is interpolated at places
 // spread evenly over each part of each region.
-func roiAlign(c *call) []*Tensor {
+func roiAlign(c *evaluation) []*Tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	high, wide := c.int("output_height", 1), c.int("output_width", 1)
 	scale, ratio := c.float("spatial_scale", 1), c.int("sampling_ratio", 0)

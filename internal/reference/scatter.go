@@ -5,13 +5,13 @@ import "math"
 // scatterOperators replace elements whose places an input gives.
 var scatterOperators = []operator{
 	{"ScatterElements", scatterElements},
-	{"Scatter", func(c *call) []*Tensor {
+	{"Scatter", func(c *evaluation) []*Tensor {
 		if c.version >= 16 {
 			fail("replaced by ScatterElements")
 		}
 		return scatterElements(c)
 	}},
-	{"ScatterND", func(c *call) []*Tensor {
+	{"ScatterND", func(c *evaluation) []*Tensor {
 		x, index, updates := c.x(0), c.x(1), c.x(2)
 		y, mass := c.scattered()
 		last := len(index.Shape) - 1
@@ -35,7 +35,7 @@ var scatterOperators = []operator{
 
 // scattered is a copy of input 0 and, where what is scattered is joined with it,
 // its terms.
-func (c *call) scattered() (y *Tensor, mass []float64) {
+func (c *evaluation) scattered() (y *Tensor, mass []float64) {
 	y = c.x(0).clone()
 	switch c.str("reduction", "none") {
 	case "add", "mul":
@@ -49,7 +49,7 @@ func (c *call) scattered() (y *Tensor, mass []float64) {
 
 // tensorScatter writes over places of a cache, in each element of the batch from
 // a place of its own on.
-func tensorScatter(c *call) []*Tensor {
+func tensorScatter(c *evaluation) []*Tensor {
 	x, updates, first := c.x(0), c.x(1), c.x(2)
 	axis := c.axis("axis", -2, len(x.Shape))
 	y := x.clone()
@@ -73,7 +73,7 @@ func tensorScatter(c *call) []*Tensor {
 
 func indexOf(x *Tensor, at []int) int { return index(x.Shape, at) }
 
-func scatterElements(c *call) []*Tensor {
+func scatterElements(c *evaluation) []*Tensor {
 	x, index, updates := c.x(0), c.x(1), c.x(2)
 	axis := c.axis("axis", 0, len(x.Shape))
 	y, mass := c.scattered()

@@ -11,7 +11,7 @@ var selectOperators = []operator{
 	{"TopK", topK},
 	{"ArgMax", argExtreme(1)},
 	{"ArgMin", argExtreme(-1)},
-	{"NonZero", func(c *call) []*Tensor {
+	{"NonZero", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		var found [][]int
 		each(x.Shape, func(at []int) {
@@ -27,7 +27,7 @@ var selectOperators = []operator{
 		}
 		return one(y)
 	}},
-	{"OneHot", func(c *call) []*Tensor {
+	{"OneHot", func(c *evaluation) []*Tensor {
 		at, depth := c.x(0), int(c.x(1).real(0))
 		axis := wrapAxis(c.int("axis", -1), len(at.Shape)+1)
 		shape := slices.Insert(slices.Clone(at.Shape), axis, depth)
@@ -42,7 +42,7 @@ var selectOperators = []operator{
 		})
 		return one(c.x(2).pick(shape, from))
 	}},
-	{"Compress", func(c *call) []*Tensor {
+	{"Compress", func(c *evaluation) []*Tensor {
 		x, keep := c.x(0), c.x(1)
 		axis := 0
 		if !c.has("axis") {
@@ -85,7 +85,7 @@ func rows(shape []int, axis int, visit func(line []int, number int)) {
 }
 
 // topK: equal elements stand in the order of their indices.
-func topK(c *call) []*Tensor {
+func topK(c *evaluation) []*Tensor {
 	x := c.x(0)
 	axis := c.axis("axis", -1, len(x.Shape))
 	k := c.int("k", 0)
@@ -123,8 +123,8 @@ func topK(c *call) []*Tensor {
 
 // argExtreme is the index of the first, or the last, element whose order to
 // others is better.
-func argExtreme(better int) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func argExtreme(better int) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		axis := c.axis("axis", 0, len(x.Shape))
 		shape := slices.Clone(x.Shape)

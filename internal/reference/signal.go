@@ -16,8 +16,8 @@ var signalOperators = []operator{
 }
 
 // cosines is constant - once·cos(x) + twice·cos(2x) over a period.
-func cosines(constant, once, twice float64) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func cosines(constant, once, twice float64) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		n := int(c.x(0).real(0))
 		period := float64(n)
 		if c.int("periodic", 1) == 0 {
@@ -35,7 +35,7 @@ func cosines(constant, once, twice float64) func(*call) []*Tensor {
 
 // melWeights are triangles whose corners lie evenly on the mel scale, at the bins
 // of a spectrum.
-func melWeights(c *call) []*Tensor {
+func melWeights(c *evaluation) []*Tensor {
 	bands, length, rate := int(c.x(0).real(0)), c.x(1).real(0), c.x(2).real(0)
 	mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
 	low, high := mel(c.x(3).real(0)), mel(c.x(4).real(0))

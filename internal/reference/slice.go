@@ -6,7 +6,7 @@ var sliceOperators = []operator{
 }
 
 // sliceOf: starts and ends are clamped to the axis; steps may be negative.
-func sliceOf(c *call) []*Tensor {
+func sliceOf(c *evaluation) []*Tensor {
 	x := c.x(0)
 	starts, ends := c.listOr("starts", 1, 10), c.listOr("ends", 2, 10)
 	axes, steps := c.listOr("axes", 3, 10), c.list(4)

@@ -16,7 +16,7 @@ var softmaxOperators = []operator{
 		func(v, sum float64) float64 { return v - math.Log(sum) },
 		logMass,
 	)},
-	{"Hardmax", func(c *call) []*Tensor {
+	{"Hardmax", func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		axis, flat := c.axis("axis", -1, len(x.Shape)), x
 		if c.version < 13 {
@@ -39,8 +39,8 @@ var softmaxOperators = []operator{
 }
 
 // softmax goes along one axis; up to opset 12 along all from that axis on.
-func softmax(f, mass func(v, sum float64) float64) func(*call) []*Tensor {
-	return func(c *call) []*Tensor {
+func softmax(f, mass func(v, sum float64) float64) func(*evaluation) []*Tensor {
+	return func(c *evaluation) []*Tensor {
 		x := c.x(0)
 		axis, flat := 1, x
 		if c.version < 13 {

@@ -4,6 +4,6 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // Transfers to the memory of a host and back.
 var swapOperators = []operator{
-	{graph.SwapOut, func(c *call) []*Tensor { return one(c.x(0)) }},
-	{graph.SwapIn, func(c *call) []*Tensor { return one(c.x(0)) }},
+	{graph.SwapOut, func(c *evaluation) []*Tensor { return one(c.x(0)) }},
+	{graph.SwapIn, func(c *evaluation) []*Tensor { return one(c.x(0)) }},
 }

@@ -10,7 +10,7 @@ var textOperators = []operator{{"TfIdfVectorizer", tfIdf}}
 
 // tfIdf counts in each row the n-grams of a pool: sequences of the row's words,
 // next to each other or with the same number of words left out between any two.
-func tfIdf(c *call) []*Tensor {
+func tfIdf(c *evaluation) []*Tensor {
 	x := c.x(0)
 	if c.has("pool_strings") {
 		fail("strings")

@@ -27,7 +27,7 @@ var integers = map[string][]int{
 
 // checkTypes refuses inputs of types that the specification does not allow,
 // though they could be computed with.
-func (c *call) checkTypes() {
+func (c *evaluation) checkTypes() {
 	if c.Domain != "" {
 		return
 	}

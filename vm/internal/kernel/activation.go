@@ -37,11 +37,11 @@ var activations = family{"", []Kernel{
 	{Name: "Celu", Make: withAlpha(1, func(x, alpha float64) float64 {
 		return max(0, x) + min(0, alpha*math.Expm1(x/alpha))
 	})},
-	{Name: "Swish", Make: makeSwish, Finish: func(c *Call) *Finish { return rows(swishOf(c))(c) }},
+	{Name: "Swish", Make: makeSwish, Finish: func(c *Invocation) *Finish { return rows(swishOf(c))(c) }},
 	{Name: "Selu", Make: makeSelu},
-	{Name: "HardSigmoid", Make: makeHardSigmoid, Finish: func(c *Call) *Finish { return rows(hardSigmoidOf(c))(c) }},
+	{Name: "HardSigmoid", Make: makeHardSigmoid, Finish: func(c *Invocation) *Finish { return rows(hardSigmoidOf(c))(c) }},
 	{Name: "HardSwish", Make: vector1(hardSwish, func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) }), Finish: rows(hardSwish)},
-	{Name: "Gelu", Make: makeGelu, Finish: func(c *Call) *Finish { return rows(geluOf(c))(c) }},
+	{Name: "Gelu", Make: makeGelu, Finish: func(c *Invocation) *Finish { return rows(geluOf(c))(c) }},
 	{Name: "Shrink", Make: makeShrink},
 	{Name: "PRelu", Make: legacy(makePRelu)},
 	{Name: "Clip", Make: makeClip, Finish: finishClip},
@@ -59,7 +59,7 @@ func sigmoid(x float64) float64 {
 // softplus is log(1 + e^x) without overflow.
 func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-func makeRelu(c *Call) (Run, error) {
+func makeRelu(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return rowwise(c, func(d, a []float32) { simd.Clamp(d, a[:len(d)], 0, float32(math.Inf(1))) })
@@ -84,14 +84,14 @@ func reluRow[T number](d, a []T) {
 }
 
 // withAlpha makes the kernel of a function with attribute alpha.
-func withAlpha(otherwise float32, f func(x, alpha float64) float64) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func withAlpha(otherwise float32, f func(x, alpha float64) float64) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		alpha := float64(c.Float("alpha", otherwise))
 		return real1(func(x float64) float64 { return f(x, alpha) })(c)
 	}
 }
 
-func makeSelu(c *Call) (Run, error) {
+func makeSelu(c *Invocation) (Run, error) {
 	alpha := float64(c.Float("alpha", 1.67326319217681884765625))
 	gamma := float64(c.Float("gamma", 1.05070102214813232421875))
 	return real1(func(x float64) float64 {
@@ -102,25 +102,25 @@ func makeSelu(c *Call) (Run, error) {
 	})(c)
 }
 
-func makeHardSigmoid(c *Call) (Run, error) {
+func makeHardSigmoid(c *Invocation) (Run, error) {
 	alpha, beta := hardSigmoidArgs(c)
 	return vector1(hardSigmoidOf(c), func(x float64) float64 {
 		return max(0, min(1, float64(alpha)*x+float64(beta)))
 	})(c)
 }
 
-func hardSigmoidArgs(c *Call) (alpha, beta float32) {
+func hardSigmoidArgs(c *Invocation) (alpha, beta float32) {
 	return c.Float("alpha", 0.2), c.Float("beta", 0.5)
 }
 
-func hardSigmoidOf(c *Call) func(d, a []float32) {
+func hardSigmoidOf(c *Invocation) func(d, a []float32) {
 	alpha, beta := hardSigmoidArgs(c)
 	return func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) }
 }
 
 func hardSwish(d, a []float32) { simd.HardSwish(d, a, 1./6, 0.5) }
 
-func makeGelu(c *Call) (Run, error) {
+func makeGelu(c *Invocation) (Run, error) {
 	if byTanh(c) {
 		return vector1(geluOf(c), func(x float64) float64 {
 			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
@@ -129,28 +129,28 @@ func makeGelu(c *Call) (Run, error) {
 	return vector1(geluOf(c), func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(c)
 }
 
-func byTanh(c *Call) bool { return c.Str("approximate", "none") == "tanh" }
+func byTanh(c *Invocation) bool { return c.Str("approximate", "none") == "tanh" }
 
-func geluOf(c *Call) func(d, a []float32) {
+func geluOf(c *Invocation) func(d, a []float32) {
 	if byTanh(c) {
 		return simd.GeluTanh
 	}
 	return simd.Gelu
 }
 
-func makeSwish(c *Call) (Run, error) {
+func makeSwish(c *Invocation) (Run, error) {
 	alpha := c.Float("alpha", 1)
 	return vector1(swishOf(c), func(x float64) float64 {
 		return x * sigmoid(float64(alpha)*x)
 	})(c)
 }
 
-func swishOf(c *Call) func(d, a []float32) {
+func swishOf(c *Invocation) func(d, a []float32) {
 	alpha := c.Float("alpha", 1)
 	return func(d, a []float32) { simd.Swish(d, a, alpha) }
 }
 
-func makeShrink(c *Call) (Run, error) {
+func makeShrink(c *Invocation) (Run, error) {
 	lambda, bias := float64(c.Float("lambd", 0.5)), float64(c.Float("bias", 0))
 	f := func(x float64) float64 {
 		switch {
@@ -164,7 +164,7 @@ func makeShrink(c *Call) (Run, error) {
 	return numeric1(c, f, func(x int64) int64 { return int64(f(float64(x))) })
 }
 
-func makePRelu(c *Call) (Run, error) {
+func makePRelu(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return loopsOf(slope[float32]).run(c)
@@ -191,7 +191,7 @@ func slope[T number](x, s T) T {
 
 // makeClip: the bounds are attributes before opset 11, then inputs, whose
 // elements are read when it runs.
-func makeClip(c *Call) (Run, error) {
+func makeClip(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return clip(c, float32(math.Inf(-1)), float32(math.Inf(1)))
@@ -217,7 +217,7 @@ func makeClip(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func clip[T number](c *Call, low, high T) (Run, error) {
+func clip[T number](c *Invocation, low, high T) (Run, error) {
 	if a := c.Node.Attr("min"); a != nil {
 		low = T(a.Float)
 	}
@@ -245,7 +245,7 @@ func clip[T number](c *Call, low, high T) (Run, error) {
 
 // makeDropout passes input 0 through, or, in training, drops elements at random
 // and scales the others. The mask tells which are kept.
-func makeDropout(c *Call) (Run, error) {
+func makeDropout(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	copies, err := makeCopy(c)
 	if err != nil {
@@ -292,7 +292,7 @@ func fill[T any](d []T, v T) {
 
 // dropout draws one number an element, by a generator that counts (Steele et
 // al. 2014, SplitMix64): the draw depends on the element's index alone.
-func dropout[T floating](c *Call) Run {
+func dropout[T floating](c *Invocation) Run {
 	var ratio float64
 	var seed uint64
 	var scale T

@@ -38,7 +38,7 @@ func (h *lattice) of(b, head, place int) unsafe.Pointer {
 
 // headsIn reads input i, of three axes with the heads beside each other, or of
 // four with them apart.
-func headsIn(c *Call, i int, attr string) (h lattice, count, places, size int) {
+func headsIn(c *Invocation, i int, attr string) (h lattice, count, places, size int) {
 	s := c.In[i].Shape
 	if len(s) == 4 {
 		return apart(s[1], s[2], s[3]), s[1], s[2], s[3]
@@ -66,7 +66,7 @@ type attention struct {
 
 // make prepares the kernel; the places of q, k, v and y are to be set before it
 // runs.
-func (a *attention) make(c *Call) func(w *work.Pool) {
+func (a *attention) make(c *Invocation) func(w *work.Pool) {
 	pieces := cuts(a.queries, queriesAtOnce)
 	rows := min(queriesAtOnce, a.queries)
 	each, scores := c.Each(gemm.ScratchBytes), c.Each(mul(4, rows, a.keys))
@@ -115,7 +115,7 @@ func (a *attention) make(c *Call) func(w *work.Pool) {
 
 // softmaxMasked is the softmax of a row; one of which nothing is finite becomes
 // zeros.
-func softmaxMasked(c *Call, row []float32) {
+func softmaxMasked(c *Invocation, row []float32) {
 	high := float32(math.Inf(-1))
 	for i, j := range c.pieces(len(row)) {
 		for _, x := range row[i:j] {
@@ -131,7 +131,7 @@ func softmaxMasked(c *Call, row []float32) {
 
 // makeAttention: queries, keys and values, a mask, what was seen before, and how
 // many keys there are. Output 3 shows the scores at a stage.
-func makeAttention(c *Call) (Run, error) {
+func makeAttention(c *Invocation) (Run, error) {
 	for _, t := range c.In[:3] { // values may differ from queries and keys
 		if t.Type != graph.Float32 {
 			return nil, unsupported(t.Type)
@@ -178,7 +178,7 @@ func makeAttention(c *Call) (Run, error) {
 // carried is keys or values that are carried on: the past ones with the new ones
 // behind them.
 type carried struct {
-	c       *Call
+	c       *Invocation
 	past    *Tensor // nil: none
 	present *Tensor // nil: not wanted
 	fresh   *Tensor
@@ -190,7 +190,7 @@ type carried struct {
 	aside   int     // scratch, if they are brought together there
 }
 
-func newCarried(c *Call, past, out, count, places, size int, from lattice, fresh *Tensor) *carried {
+func newCarried(c *Invocation, past, out, count, places, size int, from lattice, fresh *Tensor) *carried {
 	v := &carried{c: c, past: c.in(past), fresh: fresh, count: count, places: places, size: size, from: from}
 	if c.HasOut(out) {
 		v.present = c.Out[out]
@@ -245,7 +245,7 @@ func (v *carried) bring(w *work.Pool) unsafe.Pointer {
 }
 
 // mask makes edit and done of a node's attributes and inputs.
-func (a *attention) mask(c *Call) error {
+func (a *attention) mask(c *Invocation) error {
 	m := c.in(3)
 	var step [3]int // of the mask: for each batch, head and query
 	width := 0
@@ -341,7 +341,7 @@ func (a *attention) mask(c *Call) error {
 // makeRotaryEmbedding turns pairs of elements of each head by angles whose
 // cosines and sines are given for each place, or for each position that a place
 // names.
-func makeRotaryEmbedding(c *Call) (Run, error) {
+func makeRotaryEmbedding(c *Invocation) (Run, error) {
 	x, cos, sin, out := c.In[0], c.In[1], c.In[2], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)

@@ -175,7 +175,7 @@ func loopsOf[T, U any](f func(a, b T) U) loops[T, U] {
 }
 
 // run makes the kernel of a binary operation on inputs 0 and 1.
-func (l loops[T, U]) run(c *Call) (Run, error) { return l.between(c.Out[0], c.In[0], c.In[1]) }
+func (l loops[T, U]) run(c *Invocation) (Run, error) { return l.between(c.Out[0], c.In[0], c.In[1]) }
 
 // between makes the kernel of out = a op b.
 func (l loops[T, U]) between(out, a, b *Tensor) (Run, error) {
@@ -203,8 +203,8 @@ func (l loops[T, U]) between(out, a, b *Tensor) (Run, error) {
 
 // legacy makes the kernel of an operator that broadcasts input 1 in another way
 // before opset 7: its axes are brought to where numpy's rule finds them.
-func legacy(broadcast func(*Call) (Run, error)) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func legacy(broadcast func(*Invocation) (Run, error)) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		if c.Version == 0 || c.Version >= 7 {
 			return broadcast(c)
 		}
@@ -227,7 +227,7 @@ func legacy(broadcast func(*Call) (Run, error)) func(*Call) (Run, error) {
 // legacyShape is the shape of input 1 with an axis of length 1 for each of input 0
 // that follows: those of input 1 are the last ones, or go from attribute axis on;
 // the slopes of PRelu are of channels.
-func legacyShape(c *Call) []int {
+func legacyShape(c *Invocation) []int {
 	rank, right := c.In[0].rank(), c.In[1]
 	if right.Len() == 1 {
 		return []int{}
@@ -254,7 +254,7 @@ func element[T any](t *Tensor, i int) unsafe.Pointer {
 
 // rowwise makes the kernel of a function from each element of input 0 to the
 // element of the output at the same place.
-func rowwise[T, U any](c *Call, f func(d []U, a []T)) (Run, error) {
+func rowwise[T, U any](c *Invocation, f func(d []U, a []T)) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	n := out.Len()
 	if in.Len() != n {

@@ -17,7 +17,7 @@ var casts = family{"", []Kernel{
 	{Name: "Identity", Make: makeCopy, Half: true},
 }}
 
-func makeCast(c *Call) (Run, error) {
+func makeCast(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	if in.Type == out.Type {
 		return makeCopy(c)

@@ -8,7 +8,7 @@ import (
 )
 
 // makeCol2Im adds up blocks into an image: the adjoint of taking the blocks out.
-func makeCol2Im(c *Call) (Run, error) {
+func makeCol2Im(c *Invocation) (Run, error) {
 	block, err := c.Value(2)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func makeCol2Im(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func col2Im[T floating](c *Call, block []int) (Run, error) {
+func col2Im[T floating](c *Invocation, block []int) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	image := out.Shape[2:]
 	v, err := newWindow(c, block, image, image)
@@ -56,7 +56,7 @@ func col2Im[T floating](c *Call, block []int) (Run, error) {
 // makeMaxUnpool puts elements at the places that MaxPool took them from. Places
 // are counted in the image that the window alone would give; one that is asked
 // for may be larger.
-func makeMaxUnpool(c *Call) (Run, error) {
+func makeMaxUnpool(c *Invocation) (Run, error) {
 	x, places, out := c.In[0], c.In[1], c.Out[0]
 	width, err := wholeBytes(x)
 	if err != nil {

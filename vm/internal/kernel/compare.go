@@ -18,7 +18,7 @@ var comparisons = family{"", []Kernel{
 	{Name: "And", Make: legacy(logical(func(a, b bool) bool { return a && b }))},
 	{Name: "Or", Make: legacy(logical(func(a, b bool) bool { return a || b }))},
 	{Name: "Xor", Make: legacy(logical(func(a, b bool) bool { return a != b }))},
-	{Name: "Not", Make: func(c *Call) (Run, error) { return rowwise(c, perElement1(func(a uint8) bool { return a == 0 })) }},
+	{Name: "Not", Make: func(c *Invocation) (Run, error) { return rowwise(c, perElement1(func(a uint8) bool { return a == 0 })) }},
 	{Name: "IsNaN", Make: makeIsNaN},
 	{Name: "IsInf", Make: makeIsInf},
 	{Name: "BitwiseAnd", Make: bitwise(func(a, b uint64) uint64 { return a & b })},
@@ -46,12 +46,12 @@ func order[T number](a, b T) int {
 }
 
 // compareBy makes the kernel of a relation, told by the orders that fulfil it.
-func compareBy(holds func(order int) bool) func(*Call) (Run, error) {
+func compareBy(holds func(order int) bool) func(*Invocation) (Run, error) {
 	var table [4]bool
 	for k := range table {
 		table[k] = holds(k - 1)
 	}
-	return func(c *Call) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return relation[float32](c, table)
@@ -80,14 +80,14 @@ func compareBy(holds func(order int) bool) func(*Call) (Run, error) {
 	}
 }
 
-func relation[T number](c *Call, table [4]bool) (Run, error) {
+func relation[T number](c *Invocation, table [4]bool) (Run, error) {
 	return loopsOf(func(a, b T) bool { return table[order(a, b)+1] }).run(c)
 }
 
 // logical makes the kernel of a function of two truth values. What is not 0 is
 // true: a file can hold any byte.
-func logical(f func(a, b bool) bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func logical(f func(a, b bool) bool) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		return loopsOf(func(a, b uint8) bool { return f(a != 0, b != 0) }).run(c)
 	}
 }
@@ -108,7 +108,7 @@ func perElement1[T, U any](f func(T) U) func(d []U, a []T) {
 	}
 }
 
-func makeIsNaN(c *Call) (Run, error) {
+func makeIsNaN(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return rowwise(c, perElement1(func(a float32) bool { return a != a }))
@@ -118,7 +118,7 @@ func makeIsNaN(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func makeIsInf(c *Call) (Run, error) {
+func makeIsInf(c *Invocation) (Run, error) {
 	negative, positive := c.Int("detect_negative", 1) != 0, c.Int("detect_positive", 1) != 0
 	is := func(a float64) bool { return negative && math.IsInf(a, -1) || positive && math.IsInf(a, 1) }
 	switch c.In[0].Type {
@@ -132,8 +132,8 @@ func makeIsInf(c *Call) (Run, error) {
 
 // bitwise makes the kernel of an operation on bits; it is the same for signed
 // dtypes.
-func bitwise(f func(a, b uint64) uint64) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func bitwise(f func(a, b uint64) uint64) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].width() {
 		case 8:
 			return loopsOf(f).run(c)
@@ -148,7 +148,7 @@ func bitwise(f func(a, b uint64) uint64) func(*Call) (Run, error) {
 	}
 }
 
-func makeBitwiseNot(c *Call) (Run, error) {
+func makeBitwiseNot(c *Invocation) (Run, error) {
 	switch c.In[0].width() {
 	case 8:
 		return rowwise(c, perElement(func(a uint64) uint64 { return ^a }))
@@ -164,7 +164,7 @@ func makeBitwiseNot(c *Call) (Run, error) {
 
 // makeBitShift keeps the sign of signed dtypes; what is shifted by its width or
 // more, or by a negative number, leaves nothing but the sign.
-func makeBitShift(c *Call) (Run, error) {
+func makeBitShift(c *Invocation) (Run, error) {
 	right := c.Str("direction", "") == "RIGHT"
 	switch c.In[0].Type {
 	case graph.Uint64:
@@ -201,7 +201,7 @@ func shift[T integer](right bool) func(a, b T) T {
 }
 
 // makeWhere takes input 1 or 2, as the condition says.
-func makeWhere(c *Call) (Run, error) {
+func makeWhere(c *Invocation) (Run, error) {
 	switch c.Out[0].width() {
 	case 1:
 		return where[uint8](c)
@@ -215,7 +215,7 @@ func makeWhere(c *Call) (Run, error) {
 	return nil, unsupported(c.Out[0].Type)
 }
 
-func where[T any](c *Call) (Run, error) {
+func where[T any](c *Invocation) (Run, error) {
 	cond, x, y, out := c.In[0], c.In[1], c.In[2], c.Out[0]
 	s, err := newSweep(out.Shape, cond.Shape, x.Shape, y.Shape)
 	if err != nil {

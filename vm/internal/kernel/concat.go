@@ -8,7 +8,7 @@ var joining = family{"", []Kernel{
 	{Name: "Split", Make: makeSplit, Half: true},
 }}
 
-func makeConcat(c *Call) (Run, error) {
+func makeConcat(c *Invocation) (Run, error) {
 	out := c.Out[0]
 	k, err := axis(c.Int("axis", 1), out.rank())
 	if err != nil {
@@ -46,7 +46,7 @@ func unlessSamePlace(out, in *Tensor, off int, run Run) Run {
 	}
 }
 
-func makeSplit(c *Call) (Run, error) {
+func makeSplit(c *Invocation) (Run, error) {
 	in := c.In[0]
 	width, err := wholeBytes(in)
 	if err != nil {

@@ -12,7 +12,7 @@ var contrib = family{"com.microsoft", []Kernel{
 	{Name: "SkipLayerNormalization", Make: makeSkipLayerNorm},
 }}
 
-func makeBiasGelu(c *Call) (Run, error) {
+func makeBiasGelu(c *Invocation) (Run, error) {
 	if c.In[0].Type != graph.Float32 {
 		return nil, unsupported(c.In[0].Type)
 	}
@@ -34,7 +34,7 @@ func makeBiasGelu(c *Call) (Run, error) {
 
 // makeSkipLayerNorm normalises input + skip (+ bias) over the last axis; outputs 1
 // and 2 are mean and inverse standard deviation, output 3 is that sum.
-func makeSkipLayerNorm(c *Call) (Run, error) {
+func makeSkipLayerNorm(c *Invocation) (Run, error) {
 	x, skip, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)

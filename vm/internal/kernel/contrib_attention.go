@@ -15,7 +15,7 @@ var contribAttentions = family{"com.microsoft", []Kernel{
 
 // makeContribAttention is self-attention with one matrix for query, key and
 // value. Mask: none, [batch] lengths, or [batch, sequence] of 0 and 1.
-func makeContribAttention(c *Call) (Run, error) {
+func makeContribAttention(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)

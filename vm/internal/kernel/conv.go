@@ -16,7 +16,7 @@ var convolution = family{"", []Kernel{
 
 // makeConv: each group of each image is a product of the weights [out/group,
 // in/group·kernel] with what the kernel sees of the image.
-func makeConv(c *Call) (Run, error) {
+func makeConv(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	group := c.Int("group", 1)
 	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
@@ -47,7 +47,7 @@ func makeConv(c *Call) (Run, error) {
 // packedConv goes through the packed micro-kernel. An image of 16 bits of which
 // more than points are taken is widened before, as each number is read for many
 // of them.
-func packedConv(c *Call, v *window, group int) (Run, error) {
+func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
 	parts, k := x.Shape[0]*group, ch*v.taps()
@@ -115,7 +115,7 @@ func packedConv(c *Call, v *window, group int) (Run, error) {
 
 // vectorDepthwise is a convolution of each channel by itself, in float32; each is
 // the offset of a worker's scratch.
-func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, error) {
+func vectorDepthwise(c *Invocation, v *window, d *gemm.Depthwise, each int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
 	d.Stop = c.Runtime
@@ -145,7 +145,7 @@ func vectorDepthwise(c *Call, v *window, d *gemm.Depthwise, each int) (Run, erro
 }
 
 // depthwise is a convolution of each channel by itself.
-func depthwise[T floating](c *Call, v *window) (Run, error) {
+func depthwise[T floating](c *Invocation, v *window) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
 	part := func(i, _ int) {
@@ -165,7 +165,7 @@ func depthwise[T floating](c *Call, v *window) (Run, error) {
 }
 
 // plainConv adds up the channels one after the other.
-func plainConv[T floating](c *Call, v *window, group int) (Run, error) {
+func plainConv[T floating](c *Invocation, v *window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels, ch := weight.Shape[0], weight.Shape[1]
 	part := func(i, _ int) {
@@ -189,7 +189,7 @@ func plainConv[T floating](c *Call, v *window, group int) (Run, error) {
 }
 
 // convolve adds one channel of an image to d, tap by tap.
-func convolve[T floating](c *Call, d, x, weight []T, v *window) {
+func convolve[T floating](c *Invocation, d, x, weight []T, v *window) {
 	m, tap, rows := meter{c: c}, 0, v.out[0]*v.out[1]
 	for kd := range v.kernel[0] {
 		for kh := range v.kernel[1] {

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-func makeConvTranspose(c *Call) (Run, error) {
+func makeConvTranspose(c *Invocation) (Run, error) {
 	switch c.Out[0].Type {
 	case graph.Float32:
 		return packedTranspose(c)
@@ -22,7 +22,7 @@ func makeConvTranspose(c *Call) (Run, error) {
 // convTranspose gathers: each element of the output adds up the inputs that a
 // convolution from the output to the input would have spread it over. One plane
 // of the output is one part.
-func convTranspose[T floating](c *Call) (Run, error) {
+func convTranspose[T floating](c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	v, group, err := transposedWindow(c)
 	if err != nil {
@@ -52,7 +52,7 @@ func convTranspose[T floating](c *Call) (Run, error) {
 
 // transposedWindow is the window of the convolution that leads back, from the
 // output to the input, and the groups.
-func transposedWindow(c *Call) (*window, int, error) {
+func transposedWindow(c *Invocation) (*window, int, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	v, err := newWindow(c, weight.Shape[2:], out.Shape[2:], x.Shape[2:])
 	if err != nil {
@@ -73,7 +73,7 @@ const leastAside = 1 << 24
 // packedTranspose multiplies the weights of some output channels, tap by tap, by
 // rows of the input, through the packed micro-kernel, and spreads the products
 // over the output. Some channels of an image are one part.
-func packedTranspose(c *Call) (Run, error) {
+func packedTranspose(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	v, group, err := transposedWindow(c)
 	if err != nil {
@@ -177,7 +177,7 @@ func spreadTap(d, y []float32, v *window, tap, line int) {
 // transposedPads sets the pads of a transposed convolution where output_shape or
 // auto_pad ask for a length: what is too long is cut off, half of it in front
 // (the smaller half but for SAME_UPPER, which cuts the larger half there).
-func (v *window) transposedPads(c *Call) {
+func (v *window) transposedPads(c *Invocation) {
 	mode := c.Str("auto_pad", "NOTSET")
 	if len(c.Ints("output_shape")) == 0 && (mode == "NOTSET" || mode == "" || mode == "VALID") {
 		return
@@ -195,7 +195,7 @@ func (v *window) transposedPads(c *Call) {
 
 // spread adds to the image d what a window spreads out of y: the adjoint of
 // convolve.
-func spread[T floating](c *Call, d, y, weight []T, v *window) {
+func spread[T floating](c *Invocation, d, y, weight []T, v *window) {
 	m, tap, rows := meter{c: c}, 0, v.out[0]*v.out[1]
 	for kd := range v.kernel[0] {
 		for kh := range v.kernel[1] {

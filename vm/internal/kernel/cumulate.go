@@ -27,8 +27,8 @@ func lineOf(shape []int, k int) line {
 // at is the first element of line i in a tensor whose lines have n elements.
 func (l *line) at(i, n int) int { return i/l.step*l.step*n + i%l.step }
 
-func cumulate(product bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func cumulate(product bool) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		axes, err := c.Value(1)
 		if err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func cumulate(product bool) func(*Call) (Run, error) {
 	}
 }
 
-func cumulateOf[T number](c *Call, k int, product bool) (Run, error) {
+func cumulateOf[T number](c *Invocation, k int, product bool) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	l := lineOf(in.Shape, k)
 	exclusive, reverse := c.Int("exclusive", 0) != 0, c.Int("reverse", 0) != 0

@@ -12,7 +12,7 @@ import (
 // makeDeformConv is a convolution of which each tap at each place is shifted, by
 // fractions too (Dai et al. 2017), and weighed (Zhu et al. 2019). What the taps
 // of one image see is put aside as a matrix.
-func makeDeformConv(c *Call) (Run, error) {
+func makeDeformConv(c *Invocation) (Run, error) {
 	x, weight, shift, out := c.In[0], c.In[1], c.In[2], c.Out[0]
 	if x.Type != graph.Float32 || x.rank() != 4 {
 		return nil, unsupportedf("%v with %d axes", x.Type, x.rank())

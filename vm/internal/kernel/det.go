@@ -7,7 +7,7 @@ import (
 )
 
 // makeDet gives the determinants of square matrices, by elimination in float64.
-func makeDet(c *Call) (Run, error) {
+func makeDet(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	get, okIn := reader(x.Type)
 	set, okOut := writer(out.Type)
@@ -35,7 +35,7 @@ func makeDet(c *Call) (Run, error) {
 }
 
 // determinant destroys m.
-func determinant(c *Call, m []float64, n int) float64 {
+func determinant(c *Invocation, m []float64, n int) float64 {
 	t := meter{c: c}
 	det := 1.0
 	for k := range n {

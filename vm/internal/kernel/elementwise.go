@@ -89,8 +89,8 @@ func (b *operation) between(out, x, y *Tensor) (Run, error) {
 
 // fold makes the kernel of an operation on two inputs, or on any number from
 // the left to the right.
-func fold(b *operation) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func fold(b *operation) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		if len(c.In) == 1 {
 			return makeCopy(c)
 		}
@@ -104,7 +104,7 @@ func fold(b *operation) func(*Call) (Run, error) {
 
 // foldMany adds up several inputs in scratch: the output may lie over any of
 // them.
-func foldMany(c *Call, b *operation) (Run, error) {
+func foldMany(c *Invocation, b *operation) (Run, error) {
 	out := c.Out[0]
 	sum := &Tensor{Type: out.Type, Shape: out.Shape}
 	off := c.Shared(out.Bytes())
@@ -263,7 +263,7 @@ func lesser[T number](a, b T) T  { return min(a, b) }
 func greater[T number](a, b T) T { return max(a, b) }
 
 // makeMean adds and scales.
-func makeMean(c *Call) (Run, error) {
+func makeMean(c *Invocation) (Run, error) {
 	sum, err := fold(adds)(c)
 	if err != nil || len(c.In) == 1 {
 		return sum, err
@@ -289,7 +289,7 @@ func makeMean(c *Call) (Run, error) {
 }
 
 // makeMod: the sign of the divisor, or of the dividend with fmod.
-func makeMod(c *Call) (Run, error) {
+func makeMod(c *Invocation) (Run, error) {
 	truncated := c.Int("fmod", 0) != 0
 	switch c.Out[0].Type {
 	case graph.Float32:
@@ -339,7 +339,7 @@ func modLoops[T integer](truncated bool) loops[T, T] {
 }
 
 // makePow: the exponent may be of another dtype than the base.
-func makePow(c *Call) (Run, error) {
+func makePow(c *Invocation) (Run, error) {
 	switch x, y := c.In[0].Type, c.In[1].Type; x {
 	case graph.Float32:
 		return powBy[float32](c, y)
@@ -353,7 +353,7 @@ func makePow(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (Run, error) {
+func powBy[T float32 | float64 | int64 | int32](c *Invocation, exponent graph.DType) (Run, error) {
 	if exponent == c.In[0].Type {
 		l := loopsOf(power[T])
 		l.vs = powers[T]
@@ -392,7 +392,7 @@ func powBy[T float32 | float64 | int64 | int32](c *Call, exponent graph.DType) (
 
 // powByReals raises to exponents that the base's dtype does not hold, such as the
 // half of an integer.
-func powByReals[T float32 | float64 | int64 | int32](c *Call, exponent func(unsafe.Pointer, int) float64) (Run, error) {
+func powByReals[T float32 | float64 | int64 | int32](c *Invocation, exponent func(unsafe.Pointer, int) float64) (Run, error) {
 	x, y, out := c.In[0], c.In[1], c.Out[0]
 	s, err := newSweep(out.Shape, x.Shape, y.Shape)
 	if err != nil {
@@ -458,8 +458,8 @@ func integerPower[T float32 | float64 | int64 | int32](a, b T) (T, bool) {
 }
 
 // real1 makes the kernel of a function of reals.
-func real1(f func(float64) float64) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func real1(f func(float64) float64) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return rowwise(c, func(d, a []float32) {
@@ -479,8 +479,8 @@ func real1(f func(float64) float64) func(*Call) (Run, error) {
 }
 
 // vector1 is real1 of a function that has vectors for float32.
-func vector1(f func(dst, src []float32), otherwise func(float64) float64) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func vector1(f func(dst, src []float32), otherwise func(float64) float64) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		if c.In[0].Type != graph.Float32 {
 			return real1(otherwise)(c)
 		}
@@ -497,7 +497,7 @@ func perElement[T number](f func(T) T) func(d, a []T) {
 	}
 }
 
-func makeAbs(c *Call) (Run, error) {
+func makeAbs(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8:
 		return makeCopy(c)
@@ -505,11 +505,11 @@ func makeAbs(c *Call) (Run, error) {
 	return numeric1(c, math.Abs, func(x int64) int64 { return max(x, -x) })
 }
 
-func makeNeg(c *Call) (Run, error) {
+func makeNeg(c *Invocation) (Run, error) {
 	return numeric1(c, func(x float64) float64 { return -x }, func(x int64) int64 { return -x })
 }
 
-func makeSign(c *Call) (Run, error) {
+func makeSign(c *Invocation) (Run, error) {
 	return numeric1(c, func(x float64) float64 {
 		switch {
 		case x > 0:
@@ -530,7 +530,7 @@ func makeSign(c *Call) (Run, error) {
 }
 
 // numeric1 makes the kernel of a function given for reals and for integers.
-func numeric1(c *Call, real func(float64) float64, whole func(int64) int64) (Run, error) {
+func numeric1(c *Invocation, real func(float64) float64, whole func(int64) int64) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32, graph.Float64:
 		return real1(real)(c)

@@ -7,7 +7,7 @@ var expansion = family{"", []Kernel{
 }}
 
 // makeExpand repeats axes of length 1: their stride is 0.
-func makeExpand(c *Call) (Run, error) {
+func makeExpand(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {
@@ -25,7 +25,7 @@ func makeExpand(c *Call) (Run, error) {
 }
 
 // makeTile walks each axis as two: repeats, of stride 0, and the input's.
-func makeTile(c *Call) (Run, error) {
+func makeTile(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {

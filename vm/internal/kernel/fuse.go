@@ -21,8 +21,8 @@ type Finish struct {
 }
 
 // rows is the Finish of a function that has vectors.
-func rows(f func(dst, src []float32)) func(*Call) *Finish {
-	return func(*Call) *Finish { return &Finish{Row: func(d []float32) { f(d, d) }} }
+func rows(f func(dst, src []float32)) func(*Invocation) *Finish {
+	return func(*Invocation) *Finish { return &Finish{Row: func(d []float32) { f(d, d) }} }
 }
 
 func clamps(low, high float32) *Finish {
@@ -30,10 +30,10 @@ func clamps(low, high float32) *Finish {
 	return &Finish{Row: func(d []float32) { simd.Clamp(d, d, low, high) }, Clamps: true, Low: low, High: high}
 }
 
-func finishRelu(*Call) *Finish { return clamps(0, float32(math.Inf(1))) }
+func finishRelu(*Invocation) *Finish { return clamps(0, float32(math.Inf(1))) }
 
 // finishClip: bounds that are there only when the node runs cannot be told before.
-func finishClip(c *Call) *Finish {
+func finishClip(c *Invocation) *Finish {
 	bound := func(name string, i int, otherwise float64) (float32, bool) {
 		if a := c.Node.Attr(name); a != nil {
 			return a.Float, true
@@ -54,7 +54,7 @@ func finishClip(c *Call) *Finish {
 
 // take gives the activation that the call's node is to do as well, if it is one
 // that the kernel at hand can do; it then must.
-func (c *Call) take() *Finish {
+func (c *Invocation) take() *Finish {
 	if c.Then == nil || c.Out[0].Type != graph.Float32 && !(isHalf(c.Out[0]) && c.Then.Clamps) {
 		return nil
 	}

@@ -44,7 +44,7 @@ func TestFusedActivations(t *testing.T) {
 				in[i].Const = i > 0
 			}
 			for _, a := range activations {
-				then := &Call{Node: &graph.Node{Op: a.op, Attrs: a.attrs}, Version: 24, Runtime: alone{}, In: []*Tensor{nil}}
+				then := &Invocation{Node: &graph.Node{Op: a.op, Attrs: a.attrs}, Version: 24, Runtime: alone{}, In: []*Tensor{nil}}
 				for _, b := range a.bounds {
 					x := store(scalar(b), d)
 					x.Const = true
@@ -57,7 +57,7 @@ func TestFusedActivations(t *testing.T) {
 				then.In[0], then.Out = plain[0], plain[:1]
 				inPlace(t, then)
 				for _, pack := range []bool{true, false} {
-					c := &Call{Node: n, Version: k.opset(), In: in, Runtime: alone{pack: pack}, Then: Lookup("", a.op).Finish(then)}
+					c := &Invocation{Node: n, Version: k.opset(), In: in, Runtime: alone{pack: pack}, Then: Lookup("", a.op).Finish(then)}
 					fused, err := k.call(c, outs, d, 2)
 					if err != nil {
 						t.Fatal(err)
@@ -85,7 +85,7 @@ func TestFusedActivations(t *testing.T) {
 }
 
 // inPlace runs an activation over its input.
-func inPlace(t *testing.T, c *Call) {
+func inPlace(t *testing.T, c *Invocation) {
 	t.Helper()
 	f, err := Lookup("", c.Node.Op).Prepare(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func inPlace(t *testing.T, c *Call) {
 
 // Bounds that are known only when the node runs are not fused.
 func TestBoundsThatAreNotKnown(t *testing.T) {
-	c := &Call{Node: &graph.Node{Op: "Clip"}, Runtime: alone{}, In: []*Tensor{blank(graph.Float32, []int{4}), store(scalar(1), graph.Float32)}}
+	c := &Invocation{Node: &graph.Node{Op: "Clip"}, Runtime: alone{}, In: []*Tensor{blank(graph.Float32, []int{4}), store(scalar(1), graph.Float32)}}
 	if finishClip(c) != nil {
 		t.Error("fused")
 	}

@@ -39,7 +39,7 @@ func badIndex(t *Tensor, i, n int) error {
 }
 
 // checkIndices fails at the first index that lies outside.
-func checkIndices(c *Call, t *Tensor, n int) error {
+func checkIndices(c *Invocation, t *Tensor, n int) error {
 	get, err := indexReader(t)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func checkIndices(c *Call, t *Tensor, n int) error {
 }
 
 // makeGather copies, for each index, what lies there along an axis.
-func makeGather(c *Call) (Run, error) {
+func makeGather(c *Invocation) (Run, error) {
 	in, index, out := c.In[0], c.In[1], c.Out[0]
 	k, err := axis(c.Int("axis", 0), in.rank())
 	if err != nil {
@@ -90,7 +90,7 @@ func makeGather(c *Call) (Run, error) {
 
 // makeGatherElements takes for each element of the output the one at its place,
 // but along an axis at its index.
-func makeGatherElements(c *Call) (Run, error) {
+func makeGatherElements(c *Invocation) (Run, error) {
 	in, index, out := c.In[0], c.In[1], c.Out[0]
 	k, err := axis(c.Int("axis", 0), in.rank())
 	if err != nil {
@@ -159,7 +159,7 @@ func tupleReader(in, index *Tensor, batch int) (depth int, at func(i int) (int, 
 	}, nil
 }
 
-func makeGatherND(c *Call) (Run, error) {
+func makeGatherND(c *Invocation) (Run, error) {
 	in, index, out := c.In[0], c.In[1], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {

@@ -18,7 +18,7 @@ var generators = family{"", []Kernel{
 }}
 
 // makeConstantOfShape fills with one element, 0 by default.
-func makeConstantOfShape(c *Call) (Run, error) {
+func makeConstantOfShape(c *Invocation) (Run, error) {
 	out := c.Out[0]
 	width, err := wholeBytes(out)
 	if err != nil {
@@ -65,7 +65,7 @@ func oneElement(to []byte, d *graph.Data) error {
 }
 
 // makeShape gives the lengths of input 0, or of some of its axes.
-func makeShape(c *Call) (Run, error) {
+func makeShape(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	rank := in.rank()
 	clamp := func(k int) int {
@@ -84,7 +84,7 @@ func makeShape(c *Call) (Run, error) {
 	}, nil
 }
 
-func makeSize(c *Call) (Run, error) {
+func makeSize(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	return func(*work.Pool) error {
 		data[int64](out)[0] = int64(in.Len())
@@ -93,7 +93,7 @@ func makeSize(c *Call) (Run, error) {
 }
 
 // makeRange counts from input 0 in steps of input 2; the length is the output's.
-func makeRange(c *Call) (Run, error) {
+func makeRange(c *Invocation) (Run, error) {
 	switch c.Out[0].Type {
 	case graph.Float32:
 		return counting[float32](c)
@@ -109,7 +109,7 @@ func makeRange(c *Call) (Run, error) {
 	return nil, unsupported(c.Out[0].Type)
 }
 
-func counting[T number](c *Call) (Run, error) {
+func counting[T number](c *Invocation) (Run, error) {
 	n := c.Out[0].Len()
 	part := func(p, _ int) {
 		start, step := data[T](c.In[0])[0], data[T](c.In[2])[0]
@@ -125,7 +125,7 @@ func counting[T number](c *Call) (Run, error) {
 }
 
 // makeEyeLike fills a diagonal with ones.
-func makeEyeLike(c *Call) (Run, error) {
+func makeEyeLike(c *Invocation) (Run, error) {
 	out, k := c.Out[0], c.Int("k", 0)
 	set, ok := writer(out.Type)
 	if !ok {

@@ -125,7 +125,7 @@ func cubicWeights(t float32) [4]float32 {
 
 // makeGridSample reads all channels of an image at the places of a grid, whose
 // coordinates stand last axis first.
-func makeGridSample(c *Call) (Run, error) {
+func makeGridSample(c *Invocation) (Run, error) {
 	x, grid, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 || grid.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
@@ -191,7 +191,7 @@ func makeGridSample(c *Call) (Run, error) {
 
 // makeAffineGrid moves the places of an image, spread evenly over [-1, 1], by an
 // affine map each.
-func makeAffineGrid(c *Call) (Run, error) {
+func makeAffineGrid(c *Invocation) (Run, error) {
 	theta, out := c.In[0], c.Out[0]
 	axes := out.rank() - 2
 	get, okIn := reader(theta.Type)

@@ -8,7 +8,7 @@ import (
 
 // Prepare prepares the kernel of a node. One that does not know float16 and
 // bfloat16 by itself runs in float32 between two conversions, in scratch.
-func (k *Kernel) Prepare(c *Call) (run Run, err error) {
+func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if run, err = nil, Refused(r); err == nil {
@@ -28,7 +28,7 @@ func (k *Kernel) Prepare(c *Call) (run Run, err error) {
 
 // nothing reports whether no output has an element: there is nothing to do then,
 // however long the other axes are.
-func (c *Call) nothing() bool {
+func (c *Invocation) nothing() bool {
 	for _, t := range c.Out {
 		if t != nil && (t.Shape == nil || t.Len() > 0) {
 			return false
@@ -41,7 +41,7 @@ func isHalf(t *Tensor) bool {
 	return t != nil && (t.Type == graph.Float16 || t.Type == graph.BFloat16)
 }
 
-func hasHalf(c *Call) bool {
+func hasHalf(c *Invocation) bool {
 	for _, t := range c.In {
 		if isHalf(t) {
 			return true
@@ -62,7 +62,7 @@ type conversion struct {
 }
 
 // widened makes a kernel for 16-bit tensors out of one for float32.
-func (k *Kernel) widened(c *Call) (Run, error) {
+func (k *Kernel) widened(c *Invocation) (Run, error) {
 	inner := *c
 	inner.narrow = c.In
 	if inner.Then != nil && !inner.Then.Clamps {

@@ -15,7 +15,7 @@ var images = family{"", []Kernel{
 
 // makeNonMaxSuppression keeps, for each image and class, the boxes of the best
 // scores that overlap none kept before by more than a threshold.
-func makeNonMaxSuppression(c *Call) (Run, error) {
+func makeNonMaxSuppression(c *Invocation) (Run, error) {
 	boxes, scores := c.In[0], c.In[1]
 	center := c.Int("center_point_box", 0) != 0
 	return func(*work.Pool) error {

@@ -19,7 +19,7 @@ var integerProducts = family{"", []Kernel{
 // integers is a list of products of 8-bit integers, and what becomes of their
 // sums: they are the output, or are scaled and rounded to 8 bits again.
 type integers struct {
-	c       *Call
+	c       *Invocation
 	list    []gemm.Integer
 	out     []int  // the first element of each product's output
 	stride  int    // of the rows of the outputs
@@ -93,7 +93,7 @@ type zeros struct {
 }
 
 // newZeros gives n zero points, or one where they are all the same.
-func newZeros(c *Call, t *Tensor, n int, of func(i int) int) *zeros {
+func newZeros(c *Invocation, t *Tensor, n int, of func(i int) int) *zeros {
 	z := &zeros{t: t, of: of}
 	if t == nil || t.Len() == 1 {
 		n, z.of = 1, func(int) int { return 0 }
@@ -129,7 +129,7 @@ func (z *zeros) at() unsafe.Pointer {
 
 // packBytes finds the packed form of one side of a product, from element off of
 // t on, where it is constant, its zero points are, and memory for it is wanted.
-func (c *Call) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, right bool) (unsafe.Pointer, bool) {
+func (c *Invocation) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, right bool) (unsafe.Pointer, bool) {
 	if !t.Const || !z.constant() || depth == 0 || from.Len == 0 {
 		return nil, false
 	}
@@ -152,7 +152,7 @@ func (c *Call) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, 
 
 // byteProducts is the products of the matrices of inputs a and b, whose zero
 // points are inputs za and zb.
-func byteProducts(c *Call, a, b, za, zb int) (*integers, *product, error) {
+func byteProducts(c *Invocation, a, b, za, zb int) (*integers, *product, error) {
 	inner := *c
 	inner.In = []*Tensor{c.In[a], c.In[b]}
 	p, err := matMul(&inner)
@@ -196,7 +196,7 @@ func byteProducts(c *Call, a, b, za, zb int) (*integers, *product, error) {
 
 // makeMatMulInteger multiplies 8-bit integers less their zero points into 32
 // bits.
-func makeMatMulInteger(c *Call) (Run, error) {
+func makeMatMulInteger(c *Invocation) (Run, error) {
 	v, _, err := byteProducts(c, 0, 1, 2, 3)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func makeMatMulInteger(c *Call) (Run, error) {
 
 // makeQLinearMatMul: a, its scale and zero point, those of b, those of the
 // output.
-func makeQLinearMatMul(c *Call) (Run, error) {
+func makeQLinearMatMul(c *Invocation) (Run, error) {
 	v, p, err := byteProducts(c, 0, 3, 2, 5)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (p *integers) quantize(zero int) error {
 
 // byteConvolution is the products of a convolution of inputs x and w, whose zero
 // points are inputs zx (one) and zw (one, or one for each output channel).
-func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
+func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 	image, weight, out := c.In[x], c.In[w], c.Out[0]
 	signedX, isX := byteType(image.Type)
 	signedW, isW := byteType(weight.Type)
@@ -288,7 +288,7 @@ func byteConvolution(c *Call, x, w, zx, zw int) (*integers, error) {
 
 // makeConvInteger is a convolution of 8-bit integers less their zero points,
 // with sums of 32 bits.
-func makeConvInteger(c *Call) (Run, error) {
+func makeConvInteger(c *Invocation) (Run, error) {
 	p, err := byteConvolution(c, 0, 1, 2, 3)
 	if err != nil {
 		return nil, err
@@ -298,7 +298,7 @@ func makeConvInteger(c *Call) (Run, error) {
 
 // makeQLinearConv: x, its scale and zero point, those of the weights, those of
 // the output, and a bias of 32 bits in units of both scales.
-func makeQLinearConv(c *Call) (Run, error) {
+func makeQLinearConv(c *Invocation) (Run, error) {
 	p, err := byteConvolution(c, 0, 3, 2, 5)
 	if err != nil {
 		return nil, err

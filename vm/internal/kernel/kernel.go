@@ -79,28 +79,29 @@ func count(shape []int) int {
 // Kernel is how one operator runs, in all its opset versions.
 type Kernel struct {
 	Name string
-	// Make makes the function that runs a node. It fails with ErrLate when it
-	// must see elements that are not there yet: it is then called again at
-	// every step, right before the node runs.
-	Make func(c *Call) (Run, error)
+	// Make makes the function that runs a node. It fails with ErrDataDependent when it
+	// needs the elements of an input that is not computed yet. It is then called
+	// again at every step, right before the node runs.
+	Make func(c *Invocation) (Run, error)
 	// Finds: it finds the shape of its output when it runs (Runtime.Resize), where
 	// that does not follow from the inputs. Those of others are known before.
 	Finds bool
 	// Half: it knows float16 and bfloat16 tensors by itself.
 	Half bool
-	// Fuses: it can do an activation that follows, too (Call.Then).
+	// Fuses: it can do an activation that follows, too (Invocation.Then).
 	Fuses bool
 	// Finish makes the form in which another kernel does the work of a float32
 	// node of this kind; nil where it has none. Bounds and the like must be
 	// known before.
-	Finish func(c *Call) *Finish
+	Finish func(c *Invocation) *Finish
 }
 
 // Run computes the outputs of a node.
 type Run func(w *work.Pool) error
 
-// ErrLate says that a kernel cannot be prepared before the data are there.
-var ErrLate = errors.New("depends on data")
+// ErrDataDependent says that a kernel cannot be prepared before its inputs have been
+// computed.
+var ErrDataDependent = errors.New("depends on data")
 
 // Runtime is what a call asks of the session that it belongs to.
 type Runtime interface {
@@ -142,8 +143,8 @@ type PackKey struct {
 	Step, Deep int            // as in gemm.Dense
 }
 
-// Call is one node with its tensors.
-type Call struct {
+// Invocation is one node with its tensors.
+type Invocation struct {
 	Node    *graph.Node
 	Version int64     // of the operator's domain, as the model imports it
 	In, Out []*Tensor // nil where left out
@@ -168,13 +169,13 @@ type Call struct {
 }
 
 // Has reports whether input i is there.
-func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
+func (c *Invocation) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
 
 // HasOut reports whether output i is wanted.
-func (c *Call) HasOut(i int) bool { return i < len(c.Out) && c.Out[i] != nil }
+func (c *Invocation) HasOut(i int) bool { return i < len(c.Out) && c.Out[i] != nil }
 
 // in is input i, nil when it is left out.
-func (c *Call) in(i int) *Tensor {
+func (c *Invocation) in(i int) *Tensor {
 	if i < len(c.In) {
 		return c.In[i]
 	}
@@ -182,7 +183,7 @@ func (c *Call) in(i int) *Tensor {
 }
 
 // Int is an integer attribute, or its default.
-func (c *Call) Int(name string, otherwise int) int {
+func (c *Invocation) Int(name string, otherwise int) int {
 	if a := c.Node.Attr(name); a != nil {
 		return int(a.Int)
 	}
@@ -190,7 +191,7 @@ func (c *Call) Int(name string, otherwise int) int {
 }
 
 // Float is a float attribute, or its default.
-func (c *Call) Float(name string, otherwise float32) float32 {
+func (c *Invocation) Float(name string, otherwise float32) float32 {
 	if a := c.Node.Attr(name); a != nil {
 		return a.Float
 	}
@@ -198,7 +199,7 @@ func (c *Call) Float(name string, otherwise float32) float32 {
 }
 
 // Str is a string attribute, or its default.
-func (c *Call) Str(name, otherwise string) string {
+func (c *Invocation) Str(name, otherwise string) string {
 	if a := c.Node.Attr(name); a != nil {
 		return a.String
 	}
@@ -206,7 +207,7 @@ func (c *Call) Str(name, otherwise string) string {
 }
 
 // Ints is a list attribute, nil if it is not there.
-func (c *Call) Ints(name string) []int {
+func (c *Invocation) Ints(name string) []int {
 	a := c.Node.Attr(name)
 	if a == nil {
 		return nil
@@ -231,8 +232,8 @@ func tooLong(i int, t *Tensor) error {
 }
 
 // Value gives the elements of integer input i; nil if it is left out. It fails
-// with ErrLate when they are not there yet.
-func (c *Call) Value(i int) ([]int, error) {
+// with ErrDataDependent when they are not there yet.
+func (c *Invocation) Value(i int) ([]int, error) {
 	t := c.in(i)
 	if t == nil {
 		return nil, nil
@@ -246,12 +247,12 @@ func (c *Call) Value(i int) ([]int, error) {
 	if list, ok := c.Runtime.Known(i); ok {
 		return toInts(list), nil
 	}
-	return nil, ErrLate
+	return nil, ErrDataDependent
 }
 
 // ListOr gives a list that is an attribute in old opsets and input i in new
 // ones; nil if it is neither.
-func (c *Call) ListOr(attr string, i int) ([]int, error) {
+func (c *Invocation) ListOr(attr string, i int) ([]int, error) {
 	if list := c.Ints(attr); list != nil {
 		return list, nil
 	}
@@ -297,8 +298,8 @@ func readInts(t *Tensor) ([]int, error) {
 }
 
 // Real gives the one element of floating-point input i, or otherwise when it is
-// left out. It fails with ErrLate when it is not there yet.
-func (c *Call) Real(i int, otherwise float64) (float64, error) {
+// left out. It fails with ErrDataDependent when it is not there yet.
+func (c *Invocation) Real(i int, otherwise float64) (float64, error) {
 	list, err := c.Reals(i)
 	switch {
 	case err != nil || len(list) == 0:
@@ -308,8 +309,8 @@ func (c *Call) Real(i int, otherwise float64) (float64, error) {
 }
 
 // Reals gives the elements of a floating-point input, nil when it is left out.
-// It fails with ErrLate when they are not there yet.
-func (c *Call) Reals(i int) ([]float64, error) {
+// It fails with ErrDataDependent when they are not there yet.
+func (c *Invocation) Reals(i int) ([]float64, error) {
 	t := c.in(i)
 	if t == nil {
 		return nil, nil
@@ -318,7 +319,7 @@ func (c *Call) Reals(i int) ([]float64, error) {
 		t = c.narrow[i]
 	}
 	if !t.Const && !c.Runtime.Live() {
-		return nil, ErrLate
+		return nil, ErrDataDependent
 	}
 	if t.Len() > mostList {
 		return nil, tooLong(i, t)
@@ -336,7 +337,7 @@ func (c *Call) Reals(i int) ([]float64, error) {
 
 // Shared asks for n bytes that all parts of the kernel see, and gives their
 // offset for work.Pool.Shared.
-func (c *Call) Shared(n int) (off int) {
+func (c *Invocation) Shared(n int) (off int) {
 	if c.Walls != nil {
 		return c.Walls.reserve(&c.SharedBytes, &c.Walls.Shared, n)
 	}
@@ -345,7 +346,7 @@ func (c *Call) Shared(n int) (off int) {
 
 // Each asks for n bytes for each worker, and gives their offset for
 // work.Pool.Each.
-func (c *Call) Each(n int) (off int) {
+func (c *Invocation) Each(n int) (off int) {
 	if c.Walls != nil {
 		return c.Walls.reserve(&c.EachBytes, &c.Walls.Each, n)
 	}
@@ -427,7 +428,7 @@ func (t *Tensor) Reals() ([]float64, bool) {
 }
 
 // number is the one element of an input of numbers, while it runs.
-func (c *Call) number(i int) float64 {
+func (c *Invocation) number(i int) float64 {
 	t := c.In[i]
 	if c.narrow != nil {
 		t = c.narrow[i]

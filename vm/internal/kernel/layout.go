@@ -19,7 +19,7 @@ var layouts = family{"", []Kernel{
 }}
 
 // makeCopy copies input 0, whatever its shape, unless the output is it already.
-func makeCopy(c *Call) (Run, error) {
+func makeCopy(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	if in.Bytes() != out.Bytes() {
 		return nil, fmt.Errorf("shape %v, expected as many elements as in %v", out.Shape, in.Shape)
@@ -202,7 +202,7 @@ func wholeBytes(t *Tensor) (int, error) {
 	return 0, unsupported(t.Type)
 }
 
-func makeTranspose(c *Call) (Run, error) {
+func makeTranspose(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {

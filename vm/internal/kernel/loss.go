@@ -14,8 +14,8 @@ var losses = family{"", []Kernel{
 	{Name: "SoftmaxCrossEntropyLoss", Make: loss(true)},
 }}
 
-func loss(softmax bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func loss(softmax bool) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return lossOf[float32](c, softmax)
@@ -28,7 +28,7 @@ func loss(softmax bool) func(*Call) (Run, error) {
 
 // lossOf takes, at each place, the score of the labelled class along axis 1,
 // weighted by class; after a logarithm of softmax, which may be an output, too.
-func lossOf[T floating](c *Call, softmax bool) (Run, error) {
+func lossOf[T floating](c *Invocation, softmax bool) (Run, error) {
 	x, label, out := c.In[0], c.In[1], c.Out[0]
 	classes, inner := x.Shape[1], count(x.Shape[2:])
 	places := x.Shape[0] * inner

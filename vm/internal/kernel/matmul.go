@@ -17,7 +17,7 @@ var products = family{"", []Kernel{
 
 // makeMatMul is numpy's matmul: leading axes broadcast, a vector is a row on the
 // left and a column on the right.
-func makeMatMul(c *Call) (Run, error) {
+func makeMatMul(c *Invocation) (Run, error) {
 	p, err := matMul(c)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func makeMatMul(c *Call) (Run, error) {
 }
 
 // matMul is the batch of products that inputs 0 and 1 make.
-func matMul(c *Call) (*product, error) {
+func matMul(c *Invocation) (*product, error) {
 	a, b := c.In[0].Shape, c.In[1].Shape
 	if len(a) == 1 {
 		a = []int{1, a[0]}
@@ -95,7 +95,7 @@ func broadcastShape(a, b []int) []int {
 }
 
 // makeGemm is alpha·A'·B' + beta·C, where C broadcasts to the result.
-func makeGemm(c *Call) (Run, error) {
+func makeGemm(c *Invocation) (Run, error) {
 	a, b, out := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
 	p := &product{c: c, m: out[0], n: out[1], batches: 1, alpha: c.Float("alpha", 1)}
 	p.k, p.aStep, p.aDeep = a[1], a[1], 1
@@ -160,7 +160,7 @@ func addScaled(out, x *Tensor, beta float64) (Run, error) {
 
 // product is a batch of matrix products of inputs 0 and 1.
 type product struct {
-	c                          *Call
+	c                          *Invocation
 	m, n, k, batches           int
 	aStep, aDeep, bStep, bDeep int
 	offA, offB                 []int // of each batch, in elements

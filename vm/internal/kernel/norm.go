@@ -19,7 +19,7 @@ var normalization = family{"", []Kernel{
 	{Name: "LpNormalization", Make: makeLpNorm},
 }}
 
-func makeBatchNorm(c *Call) (Run, error) {
+func makeBatchNorm(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return batchNorm[float32](c)
@@ -31,7 +31,7 @@ func makeBatchNorm(c *Call) (Run, error) {
 
 // batchNorm scales each channel by the running statistics, or, in training, by
 // those of the batch, which it mixes into the running ones.
-func batchNorm[T floating](c *Call) (Run, error) {
+func batchNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	epsilon, momentum := float64(c.Float("epsilon", 1e-5)), float64(c.Float("momentum", 0.9))
 	training := c.Int("training_mode", 0) != 0
@@ -78,7 +78,7 @@ func batchNorm[T floating](c *Call) (Run, error) {
 }
 
 // planeMoments is the mean and the variance of a channel over all images.
-func planeMoments[T floating](c *Call, x *Tensor, ch, images, channels, n int) (mean, variance float64) {
+func planeMoments[T floating](c *Invocation, x *Tensor, ch, images, channels, n int) (mean, variance float64) {
 	total := float64(images * n)
 	for i := range images {
 		s := span[T](element[T](x, (i*channels+ch)*n), n)
@@ -101,7 +101,7 @@ func planeMoments[T floating](c *Call, x *Tensor, ch, images, channels, n int) (
 	return mean, variance / total
 }
 
-func makeLayerNorm(c *Call) (Run, error) {
+func makeLayerNorm(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return layerNorm[float32](c)
@@ -113,7 +113,7 @@ func makeLayerNorm(c *Call) (Run, error) {
 
 // layerNorm normalises over the last axes; it can give mean and inverse
 // standard deviation, too.
-func layerNorm[T floating](c *Call) (Run, error) {
+func layerNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	k, err := axis(c.Int("axis", -1), x.rank())
 	if err != nil {
@@ -189,7 +189,7 @@ func addTo[T floating](d, x []T, step int) {
 }
 
 // moments is the mean and 1/sqrt(variance + epsilon) of a row.
-func moments[T floating](c *Call, s []T, epsilon float64) (mean, inverse float64) {
+func moments[T floating](c *Invocation, s []T, epsilon float64) (mean, inverse float64) {
 	for from, to := range c.pieces(len(s)) {
 		for _, v := range s[from:to] {
 			mean += float64(v)
@@ -216,7 +216,7 @@ func put(t *Tensor, i int, v float64) {
 }
 
 // makeLRN divides by a power of the squares of neighbouring channels.
-func makeLRN(c *Call) (Run, error) {
+func makeLRN(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return lrn[float32](c)
@@ -226,7 +226,7 @@ func makeLRN(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func lrn[T floating](c *Call) (Run, error) {
+func lrn[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	size := c.Int("size", 1)
 	alpha, beta, bias := float64(c.Float("alpha", 1e-4)), float64(c.Float("beta", 0.75)), float64(c.Float("bias", 1))
@@ -254,7 +254,7 @@ func lrn[T floating](c *Call) (Run, error) {
 }
 
 // makeRMSNorm is a layer normalization without a mean.
-func makeRMSNorm(c *Call) (Run, error) {
+func makeRMSNorm(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return rmsNorm[float32](c)
@@ -264,7 +264,7 @@ func makeRMSNorm(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func rmsNorm[T floating](c *Call) (Run, error) {
+func rmsNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if c.In[1].Type != x.Type {
 		return nil, unsupportedf("a scale of dtype %v beside %v", c.In[1].Type, x.Type)
@@ -305,8 +305,8 @@ func rmsNorm[T floating](c *Call) (Run, error) {
 
 // groups makes the kernel of a normalization over groups of channels: of one
 // channel (instance) or of several, with scale and bias by channel.
-func groups(instance bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func groups(instance bool) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return groupNorm[float32](c, instance)
@@ -317,7 +317,7 @@ func groups(instance bool) func(*Call) (Run, error) {
 	}
 }
 
-func groupNorm[T floating](c *Call, instance bool) (Run, error) {
+func groupNorm[T floating](c *Invocation, instance bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	channels, n := x.Shape[1], count(x.Shape[2:])
 	num := channels
@@ -348,7 +348,7 @@ func groupNorm[T floating](c *Call, instance bool) (Run, error) {
 }
 
 // makeMVN takes mean and standard deviation over axes away.
-func makeMVN(c *Call) (Run, error) {
+func makeMVN(c *Invocation) (Run, error) {
 	if c.In[0].Type != graph.Float32 {
 		return nil, unsupported(c.In[0].Type)
 	}
@@ -396,7 +396,7 @@ func makeMVN(c *Call) (Run, error) {
 }
 
 // makeLpNorm divides lines by their norm.
-func makeLpNorm(c *Call) (Run, error) {
+func makeLpNorm(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return lpNorm[float32](c)
@@ -406,7 +406,7 @@ func makeLpNorm(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func lpNorm[T floating](c *Call) (Run, error) {
+func lpNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	k, err := axis(c.Int("axis", -1), x.rank())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // where t is constant and memory for it is wanted. Numbers of 16 bits are packed
 // as float32 only where the product would read them across: otherwise they are
 // widened as they are used, which costs little and needs no memory.
-func (c *Call) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool) bool {
+func (c *Invocation) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool) bool {
 	straight := right && from.Step == 1 || !right && from.Deep == 1
 	if !t.Const || depth == 0 || from.Format != gemm.Float32 && straight {
 		return false

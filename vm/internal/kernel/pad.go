@@ -16,7 +16,7 @@ var padding = family{"", []Kernel{
 // makePad finds, for each place of the output, the place of the input that it
 // takes its element from, or none. Along the last axis a row is what lies before
 // the input, the input itself, and what lies behind it.
-func makePad(c *Call) (Run, error) {
+func makePad(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {
@@ -101,7 +101,7 @@ func makePad(c *Call) (Run, error) {
 
 // padsBefore gives how many elements stand before each axis, below 0 how many are
 // cut off.
-func (c *Call) padsBefore(rank int) ([]int, error) {
+func (c *Invocation) padsBefore(rank int) ([]int, error) {
 	pads, err := c.ListOr("pads", 1)
 	if list := c.Ints("paddings"); list != nil && c.Version == 1 {
 		pads, err = list, nil
@@ -143,7 +143,7 @@ var padders = map[string]func(i, n int) int{
 }
 
 // makeTrilu keeps the elements on and above a diagonal, or on and below it.
-func makeTrilu(c *Call) (Run, error) {
+func makeTrilu(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {
@@ -174,7 +174,7 @@ func makeTrilu(c *Call) (Run, error) {
 
 // makeCenterCropPad cuts off both ends of an axis, or puts zeros there; of an odd
 // number the smaller half in front.
-func makeCenterCropPad(c *Call) (Run, error) {
+func makeCenterCropPad(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // part, and what takes long in one part, or outside of parts, polls by itself.
 
 // poll panics with work.ErrStopped where the run is to end.
-func (c *Call) poll() {
+func (c *Invocation) poll() {
 	if c.Runtime.Stopping() {
 		panic(work.ErrStopped)
 	}
@@ -24,7 +24,7 @@ const often = 1<<12 - 1
 // meter polls each time that much work has been done. It is for loops whose
 // rounds are of very different lengths.
 type meter struct {
-	c    *Call
+	c    *Invocation
 	done int
 }
 
@@ -55,7 +55,7 @@ func (m *meter) next(from, to int) int {
 // compiler inlines it, so the loop over a piece keeps its sums in registers; a
 // function that took the body as a closure made rows of LayerNormalization five
 // times slower.
-func (c *Call) pieces(n int) iter.Seq2[int, int] {
+func (c *Invocation) pieces(n int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for from := 0; from < n; from += work.PollEvery {
 			c.poll()
@@ -67,7 +67,7 @@ func (c *Call) pieces(n int) iter.Seq2[int, int] {
 }
 
 // copy copies bytes, and polls where they are many.
-func (c *Call) copy(to, from []byte) {
+func (c *Invocation) copy(to, from []byte) {
 	if len(from) <= work.PollEvery {
 		copy(to, from)
 		return
@@ -78,14 +78,14 @@ func (c *Call) copy(to, from []byte) {
 }
 
 // clear makes all bytes 0.
-func (c *Call) clear(b []byte) {
+func (c *Invocation) clear(b []byte) {
 	for i, j := range c.pieces(len(b)) {
 		clear(b[i:j])
 	}
 }
 
 // sumOf is simd.Sum, with polls in a long row.
-func sumOf(c *Call, x []float32) float64 {
+func sumOf(c *Invocation, x []float32) float64 {
 	const most = 1 << 20
 	sum := 0.0
 	for ; len(x) > most; x = x[most:] {
@@ -96,7 +96,7 @@ func sumOf(c *Call, x []float32) float64 {
 }
 
 // copyAll copies elements, with polls where they are many.
-func copyAll[T any](c *Call, d, s []T) {
+func copyAll[T any](c *Invocation, d, s []T) {
 	if len(s) <= work.PollEvery {
 		copy(d, s)
 		return
@@ -107,7 +107,7 @@ func copyAll[T any](c *Call, d, s []T) {
 }
 
 // fillAll is fill, with polls where there is much to fill.
-func fillAll[T any](c *Call, d []T, v T) {
+func fillAll[T any](c *Invocation, d []T, v T) {
 	if len(d) <= work.PollEvery {
 		fill(d, v)
 		return

@@ -21,7 +21,7 @@ func (a *asked) Stopping() bool { return a.pool.Stopping() }
 // stoppable is a kernel that is ready to run, on one worker.
 type stoppable struct {
 	pool  *work.Pool
-	call  *Call
+	call  *Invocation
 	run   Run
 	polls int // since begin
 	stop  int // the poll at which it is told to stop; 0: never
@@ -69,7 +69,7 @@ func TestStoppedKernelsRunAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &stoppable{call: &Call{Node: n, Version: k.opset()}}
+			s := &stoppable{call: &Invocation{Node: n, Version: k.opset()}}
 			for _, x := range k.in {
 				var in *Tensor
 				if x != nil {
@@ -204,7 +204,7 @@ func TestKernelsPoll(t *testing.T) {
 		if version == 0 {
 			version = 18
 		}
-		s := &stoppable{call: &Call{Node: n, Version: version, In: k.in, Out: k.out}}
+		s := &stoppable{call: &Invocation{Node: n, Version: version, In: k.in, Out: k.out}}
 		if err := s.prepare(); err != nil {
 			t.Errorf("%s: %v", k.op, err)
 			continue

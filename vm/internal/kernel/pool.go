@@ -18,7 +18,7 @@ var pooling = family{"", []Kernel{
 	{Name: "GlobalLpPool", Make: makeGlobalLpPool},
 }}
 
-func makeMaxPool(c *Call) (Run, error) {
+func makeMaxPool(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return maxPool(c, float32(math.Inf(-1)))
@@ -33,13 +33,13 @@ func makeMaxPool(c *Call) (Run, error) {
 }
 
 // poolWindow is the window of a pooling operator.
-func poolWindow(c *Call) (*window, error) {
+func poolWindow(c *Invocation) (*window, error) {
 	return newWindow(c, c.Ints("kernel_shape"), c.In[0].Shape[2:], c.Out[0].Shape[2:])
 }
 
 // maxPool gives the largest element of each window and, if wanted, its index in
 // the whole tensor.
-func maxPool[T number](c *Call, least T) (Run, error) {
+func maxPool[T number](c *Invocation, least T) (Run, error) {
 	v, err := poolWindow(c)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (v *window) each(f func(o int, t *reached)) {
 	}
 }
 
-func makeAveragePool(c *Call) (Run, error) {
+func makeAveragePool(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return averagePool[float32](c)
@@ -144,7 +144,7 @@ func makeAveragePool(c *Call) (Run, error) {
 
 // averagePool divides by the taps within the image, or, with
 // count_include_pad, within the image and its pads.
-func averagePool[T floating](c *Call) (Run, error) {
+func averagePool[T floating](c *Invocation) (Run, error) {
 	v, err := poolWindow(c)
 	if err != nil {
 		return nil, err
@@ -184,14 +184,14 @@ func averagePool[T floating](c *Call) (Run, error) {
 }
 
 // power is the attribute p of a norm; it is real in opset 1.
-func (c *Call) power() float64 {
+func (c *Invocation) power() float64 {
 	if a := c.Node.Attr("p"); a != nil && a.Type == graph.AttrFloat {
 		return float64(a.Float)
 	}
 	return float64(c.Int("p", 2))
 }
 
-func makeLpPool(c *Call) (Run, error) {
+func makeLpPool(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return lpPool[float32](c)
@@ -201,7 +201,7 @@ func makeLpPool(c *Call) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-func lpPool[T floating](c *Call) (Run, error) {
+func lpPool[T floating](c *Invocation) (Run, error) {
 	v, err := poolWindow(c)
 	if err != nil {
 		return nil, err
@@ -228,8 +228,8 @@ func lpPool[T floating](c *Call) (Run, error) {
 }
 
 // global makes the kernel of a function of a whole plane.
-func global(f func(m *meter, plane planeReader, n int) float64) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func global(f func(m *meter, plane planeReader, n int) float64) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return globalPool[float32](c, f)
@@ -243,7 +243,7 @@ func global(f func(m *meter, plane planeReader, n int) float64) func(*Call) (Run
 // planeReader gives element i of a plane.
 type planeReader func(i int) float64
 
-func globalPool[T floating](c *Call, f func(*meter, planeReader, int) float64) (Run, error) {
+func globalPool[T floating](c *Invocation, f func(*meter, planeReader, int) float64) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	n := count(x.Shape[2:])
 	part := func(p, _ int) {
@@ -257,7 +257,7 @@ func globalPool[T floating](c *Call, f func(*meter, planeReader, int) float64) (
 }
 
 // makeGlobalAveragePool adds up float32 by vectors.
-func makeGlobalAveragePool(c *Call) (Run, error) {
+func makeGlobalAveragePool(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Float32 {
 		return global(average)(c)
@@ -290,7 +290,7 @@ func largest(m *meter, plane planeReader, n int) float64 {
 	return best
 }
 
-func makeGlobalLpPool(c *Call) (Run, error) {
+func makeGlobalLpPool(c *Invocation) (Run, error) {
 	p := c.power()
 	return global(func(m *meter, plane planeReader, n int) float64 {
 		sum := 0.0

@@ -12,7 +12,7 @@ import (
 // joined first, then the taps along the row, which the stride has been taken out
 // of, so that each sees neighbours.
 type rowPool struct {
-	c      *Call
+	c      *Invocation
 	v      *window
 	start  float32
 	join   func(dst, a, b []float32)
@@ -36,7 +36,7 @@ func (v *window) byRows() bool {
 }
 
 // newRowPool reserves scratch.
-func newRowPool(c *Call, v *window, start float32, join func(dst, a, b []float32)) *rowPool {
+func newRowPool(c *Invocation, v *window, start float32, join func(dst, a, b []float32)) *rowPool {
 	r := &rowPool{c: c, v: v, start: start, join: join}
 	lines := 0
 	if s := v.stride[2]; s > 1 && s <= mostResidues {
@@ -157,13 +157,13 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 }
 
 // maxPoolRows is maxPool of float32 without indices.
-func maxPoolRows(c *Call, v *window) Run {
+func maxPoolRows(c *Invocation, v *window) Run {
 	return newRowPool(c, v, float32(math.Inf(-1)), simd.Max).run(c.In[0], c.Out[0])
 }
 
 // averagePoolRows is averagePool of float32; taps tells how many count for a
 // place along an axis.
-func averagePoolRows(c *Call, v *window, taps func(axis, place int) int) Run {
+func averagePoolRows(c *Invocation, v *window, taps func(axis, place int) int) Run {
 	r := newRowPool(c, v, 0, simd.Add)
 	along := numbersOf[float32](c, v.out[2])
 	m := meter{c: c}

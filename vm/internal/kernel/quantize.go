@@ -23,7 +23,7 @@ type scales struct {
 	block          int // places along the axis that share one; 0: none
 }
 
-func scalesOf(c *Call, x, scale *Tensor) (*scales, error) {
+func scalesOf(c *Invocation, x, scale *Tensor) (*scales, error) {
 	s := &scales{inner: 1, n: 1}
 	block := 0
 	if c.Version >= 21 {
@@ -100,7 +100,7 @@ func limits(d graph.DType) (low, high float64, ok bool) {
 
 // makeQuantize divides by the scale, rounds ties to even, adds the zero point
 // and cuts off what does not fit.
-func makeQuantize(c *Call) (Run, error) {
+func makeQuantize(c *Invocation) (Run, error) {
 	x, scale, out := c.In[0], c.In[1], c.Out[0]
 	s, err := scalesOf(c, x, scale)
 	if err != nil {
@@ -144,7 +144,7 @@ func makeQuantize(c *Call) (Run, error) {
 }
 
 // zeroPoint reads element k of input i, 0 where it is left out.
-func zeroPoint(c *Call, i int) func(k int) float64 {
+func zeroPoint(c *Invocation, i int) func(k int) float64 {
 	if !c.Has(i) {
 		return func(int) float64 { return 0 }
 	}
@@ -159,7 +159,7 @@ func zeroPoint(c *Call, i int) func(k int) float64 {
 	return func(k int) float64 { return get(t.At, k) }
 }
 
-func makeDequantize(c *Call) (Run, error) {
+func makeDequantize(c *Invocation) (Run, error) {
 	x, scale, out := c.In[0], c.In[1], c.Out[0]
 	s, err := scalesOf(c, x, scale)
 	if err != nil {
@@ -193,7 +193,7 @@ func makeDequantize(c *Call) (Run, error) {
 
 // makeDynamicQuantize finds scale and zero point so that the input's range and
 // 0 fit into 8 bits.
-func makeDynamicQuantize(c *Call) (Run, error) {
+func makeDynamicQuantize(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)

@@ -28,7 +28,7 @@ const atOnce = 1 << 14
 // behind the other. Sums are float32; those of 16-bit outputs are rounded tile by
 // tile.
 type reals struct {
-	c     *Call
+	c     *Invocation
 	total int            // of products
 	list  []gemm.Product // the first of them, at most atOnce
 	// arrange finds the operands of products [first, first+n) for the first n of

@@ -19,8 +19,8 @@ var recurrence = family{"", []Kernel{
 
 // recurrent makes the kernel of a network with that many gates: RNN, GRU (z, r,
 // h) or LSTM (i, o, f, c).
-func recurrent(gates int) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func recurrent(gates int) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return recurrentOf[float32](c, gates)
@@ -35,7 +35,7 @@ func recurrent(gates int) func(*Call) (Run, error) {
 // directions, batch, hidden], states [directions, batch, hidden]; layout 1 has
 // the batch in front.
 type sequence[T floating] struct {
-	c                                    *Call
+	c                                    *Invocation
 	gates, steps, batch, input, hidden   int
 	directions                           int
 	batchFirst, backward, before, couple bool
@@ -43,7 +43,7 @@ type sequence[T floating] struct {
 	acts                                 []func(float64) float64
 }
 
-func recurrentOf[T floating](c *Call, gates int) (Run, error) {
+func recurrentOf[T floating](c *Invocation, gates int) (Run, error) {
 	x, w, r := c.In[0], c.In[1], c.In[2]
 	s := &sequence[T]{
 		c: c, gates: gates, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[2], directions: w.Shape[0],

@@ -86,7 +86,7 @@ func offset(i int, shape, stride []int) int {
 
 // reducedAxes reads the axes of a reduction: an attribute or input 1; none are
 // all, or, with noop_with_empty_axes, none.
-func reducedAxes(c *Call) ([]bool, error) {
+func reducedAxes(c *Invocation) ([]bool, error) {
 	axes, err := c.ListOr("axes", 1)
 	if err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func reducedAxes(c *Call) ([]bool, error) {
 }
 
 // reduce makes the kernel of a reduction.
-func reduce(r reduction) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func reduce(r reduction) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		drop, err := reducedAxes(c)
 		if err != nil {
 			return nil, err
@@ -140,7 +140,7 @@ func reduce(r reduction) func(*Call) (Run, error) {
 
 // reduceWhole reduces integers in 64 bits, as a float64 holds no more than 53; what
 // is no integer on the way goes through reals.
-func reduceWhole[T integer, A int64 | uint64](c *Call, r *reduction, drop []bool) (Run, error) {
+func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	start, join := wholeJoin[T, A](c.Node.Op, x.Type)
 	if join == nil {
@@ -213,7 +213,7 @@ func wholeJoin[T integer, A int64 | uint64](op string, d graph.DType) (start A, 
 
 // reduceOf reduces in float64, one output element after the other; a row at a
 // time where elements that are kept lie side by side.
-func reduceOf[T number](c *Call, r *reduction, drop []bool) (Run, error) {
+func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	f := foldAxes(x.Shape, drop)
 	outputs, terms := out.Len(), 1

@@ -160,12 +160,12 @@ func (k *nodeCase) opset() int64 {
 
 // run computes the node with so many workers.
 func (k *nodeCase) run(n *graph.Node, in []*Tensor, want []*reference.Tensor, d graph.DType, workers int, r alone) ([]*Tensor, error) {
-	c := &Call{Node: n, Version: k.opset(), In: in, Runtime: r}
+	c := &Invocation{Node: n, Version: k.opset(), In: in, Runtime: r}
 	return k.call(c, want, d, workers)
 }
 
 // call makes the outputs of a call and computes them.
-func (k *nodeCase) call(c *Call, want []*reference.Tensor, d graph.DType, workers int) ([]*Tensor, error) {
+func (k *nodeCase) call(c *Invocation, want []*reference.Tensor, d graph.DType, workers int) ([]*Tensor, error) {
 	for _, w := range want {
 		e := w.Type
 		if w.F != nil {

@@ -35,7 +35,7 @@ const mostAxes = 16
 
 // makeResize interpolates axis by axis: as the weights of several axes multiply,
 // each element is the sum over all taps of all axes.
-func makeResize(c *Call) (Run, error) {
+func makeResize(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	rank := in.rank()
 	if rank > mostAxes {
@@ -67,10 +67,10 @@ func makeResize(c *Call) (Run, error) {
 }
 
 // asUpsample reports whether the node has the meaning of Upsample: before opset 11.
-func (c *Call) asUpsample() bool { return c.Node.Op == "Upsample" || c.Version < 11 }
+func (c *Invocation) asUpsample() bool { return c.Node.Op == "Upsample" || c.Version < 11 }
 
 // scales gives the scale of each axis: as it is stated, by sizes, or 1.
-func (c *Call) scales() ([]float64, error) {
+func (c *Invocation) scales() ([]float64, error) {
 	in := c.In[0]
 	scale := make([]float64, in.rank())
 	for a := range scale {
@@ -119,7 +119,7 @@ func (c *Call) scales() ([]float64, error) {
 }
 
 // axesOr gives the attribute axes, or all axes.
-func (c *Call) axesOr(rank int) []int {
+func (c *Invocation) axesOr(rank int) []int {
 	list := c.Ints("axes")
 	if list == nil {
 		for a := range rank {
@@ -135,7 +135,7 @@ func (c *Call) axesOr(rank int) []int {
 }
 
 // regions gives the region of interest of each axis.
-func (c *Call) regions(rank int) ([][2]float64, error) {
+func (c *Invocation) regions(rank int) ([][2]float64, error) {
 	roi := make([][2]float64, rank)
 	for a := range roi {
 		roi[a] = [2]float64{0, 1}
@@ -154,7 +154,7 @@ func (c *Call) regions(rank int) ([][2]float64, error) {
 }
 
 // resample makes the kernel of an interpolation along several axes.
-func resample(c *Call, in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
+func resample(c *Invocation, in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
 	s := strides(in.Shape)
 	rank := len(list)
 	n := out.Len()
@@ -214,7 +214,7 @@ func blend(m *meter, in *Tensor, list []interpolation, active, s []int, at *[mos
 }
 
 // interpolate finds taps and weights of one axis.
-func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpolation, error) {
+func (c *Invocation) interpolate(in, out int, scale float64, roi [2]float64) (interpolation, error) {
 	v := interpolation{in: in, out: out, taps: 1}
 	transform := c.Str("coordinate_transformation_mode", "half_pixel")
 	if c.asUpsample() {
@@ -276,7 +276,7 @@ func (c *Call) interpolate(in, out int, scale float64, roi [2]float64) (interpol
 
 // nearestMode is how coordinates are rounded. Opset 10 says nothing; ONNX's tests
 // of it, and ONNX Runtime, round up where the tensor becomes smaller.
-func (c *Call) nearestMode(scale float64) string {
+func (c *Invocation) nearestMode(scale float64) string {
 	if c.asUpsample() {
 		if scale < 1 {
 			return "ceil"
@@ -287,7 +287,7 @@ func (c *Call) nearestMode(scale float64) string {
 }
 
 // taps fills in the elements around x and their weights, which add up to 1.
-func (c *Call) taps(from []int, weight []float64, x float64, in int, scale, support float64, antialias bool) {
+func (c *Invocation) taps(from []int, weight []float64, x float64, in int, scale, support float64, antialias bool) {
 	a := float64(c.Float("cubic_coeff_a", -0.75))
 	exclude := c.Int("exclude_outside", 0) != 0
 	stretch := 1.0

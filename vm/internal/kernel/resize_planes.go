@@ -19,7 +19,7 @@ func byPlanes(list []interpolation) bool {
 
 // resizePlanes interpolates the last two axes of float32: rows are mixed first,
 // then the elements of the mixture.
-func resizePlanes(c *Call, in, out *Tensor, list []interpolation) Run {
+func resizePlanes(c *Invocation, in, out *Tensor, list []interpolation) Run {
 	down, along := &list[len(list)-2], &list[len(list)-1]
 	planes := count(out.Shape[:len(list)-2])
 	off := c.Each(mul(4, along.in))
@@ -50,7 +50,7 @@ func resizePlanes(c *Call, in, out *Tensor, list []interpolation) Run {
 	}
 }
 
-func narrowed(c *Call, list []float64) []float32 {
+func narrowed(c *Invocation, list []float64) []float32 {
 	out := numbersOf[float32](c, len(list))
 	for from, to := range c.pieces(len(list)) {
 		for i := from; i < to; i++ {

@@ -16,7 +16,7 @@ var regions = family{"", []Kernel{
 
 // makeRoiAlign takes the mean, or the largest, of bilinear samples in each bin
 // of each region.
-func makeRoiAlign(c *Call) (Run, error) {
+func makeRoiAlign(c *Invocation) (Run, error) {
 	x, rois, index := c.In[0], c.In[1], c.In[2]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
@@ -61,7 +61,7 @@ const mostSamples = 1 << 31
 
 // roiAlign is a RoiAlign node.
 type roiAlign struct {
-	c             *Call
+	c             *Invocation
 	largest       bool
 	rows, columns int // bins of a region
 	ratio         int // samples of a bin along each axis; 0: about one for each element

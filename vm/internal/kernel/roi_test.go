@@ -48,7 +48,7 @@ func TestRoiAlignLeavesOutWhatIsOutside(t *testing.T) {
 					data[float32](rois)[i] = (draw.Float32()*2 - 1) * []float32{5, 20, 300}[i/4%3]
 				}
 				out := floats(regions, 1, rows, columns)
-				s := &stoppable{call: &Call{
+				s := &stoppable{call: &Invocation{
 					Node: &graph.Node{Op: "RoiAlign", Attrs: attrs(whole1("sampling_ratio", ratio), text("mode", mode), whole1("output_height", rows), whole1("output_width", columns))},
 					In:   tensors(image, rois, whole64(regions)), Out: tensors(out), Version: version,
 				}}

@@ -40,7 +40,7 @@ func mul(factors ...int) int {
 
 // tableOf is a list on Go's heap whose length follows from shapes. It is counted
 // before it is taken.
-func tableOf[T any](c *Call, n int) []T {
+func tableOf[T any](c *Invocation, n int) []T {
 	var zero T
 	if err := c.Runtime.Heap(int64(mul(n, int(unsafe.Sizeof(zero))))); err != nil {
 		panic(&refusal{err})
@@ -53,7 +53,7 @@ func tableOf[T any](c *Call, n int) []T {
 const longTable = 1 << 16
 
 // numbersOf is tableOf for numbers, which may be any at first.
-func numbersOf[T number | int](c *Call, n int) []T {
+func numbersOf[T number | int](c *Invocation, n int) []T {
 	var zero T
 	bytes := mul(n, int(unsafe.Sizeof(zero)))
 	if bytes < longTable {

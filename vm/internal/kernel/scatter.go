@@ -20,7 +20,7 @@ var scattering = family{"", []Kernel{
 // lesser or greater stays.
 type scatterJoin func(to, from unsafe.Pointer)
 
-func joinOf(c *Call, width int) (scatterJoin, error) {
+func joinOf(c *Invocation, width int) (scatterJoin, error) {
 	switch c.Str("reduction", "none") {
 	case "none":
 		return func(to, from unsafe.Pointer) { moveRow(to, from, 1, 1, 1, width) }, nil
@@ -36,7 +36,7 @@ func joinOf(c *Call, width int) (scatterJoin, error) {
 	return nil, unsupportedf("reduction %q", c.Str("reduction", "none"))
 }
 
-func arithmeticJoin(c *Call, kind int) (scatterJoin, error) {
+func arithmeticJoin(c *Invocation, kind int) (scatterJoin, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
 		return joinAs[float32](kind), nil
@@ -71,13 +71,13 @@ func joinAs[T number](kind int) scatterJoin {
 }
 
 // copyFirst copies input 0 to the output unless it lies over it.
-func copyFirst(c *Call) {
+func copyFirst(c *Invocation) {
 	if c.Out[0].At != c.In[0].At {
 		c.copy(raw(c.Out[0]), raw(c.In[0]))
 	}
 }
 
-func makeScatterElements(c *Call) (Run, error) {
+func makeScatterElements(c *Invocation) (Run, error) {
 	out, index, updates := c.Out[0], c.In[1], c.In[2]
 	k, err := axis(c.Int("axis", 0), out.rank())
 	if err != nil {
@@ -112,7 +112,7 @@ func makeScatterElements(c *Call) (Run, error) {
 	}, nil
 }
 
-func makeScatterND(c *Call) (Run, error) {
+func makeScatterND(c *Invocation) (Run, error) {
 	out, index, updates := c.Out[0], c.In[1], c.In[2]
 	width, err := wholeBytes(out)
 	if err != nil {
@@ -148,7 +148,7 @@ func makeScatterND(c *Call) (Run, error) {
 
 // makeTensorScatter writes new places of a cache over old ones, in each element
 // of the batch from a place of its own on.
-func makeTensorScatter(c *Call) (Run, error) {
+func makeTensorScatter(c *Invocation) (Run, error) {
 	past, update, out := c.In[0], c.In[1], c.Out[0]
 	width, err := wholeBytes(past)
 	if err != nil {

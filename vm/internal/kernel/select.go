@@ -21,7 +21,7 @@ var selections = family{"", []Kernel{
 }}
 
 // makeNonZero lists the places of all elements that are not 0, axis by axis.
-func makeNonZero(c *Call) (Run, error) {
+func makeNonZero(c *Invocation) (Run, error) {
 	in := c.In[0]
 	get, ok := reader(in.Type)
 	if !ok {
@@ -62,7 +62,7 @@ func makeNonZero(c *Call) (Run, error) {
 
 // makeCompress keeps the slices along an axis, or the elements, at which the
 // condition is true.
-func makeCompress(c *Call) (Run, error) {
+func makeCompress(c *Invocation) (Run, error) {
 	in, cond := c.In[0], c.In[1]
 	width, err := wholeBytes(in)
 	if err != nil {
@@ -116,7 +116,7 @@ func makeCompress(c *Call) (Run, error) {
 
 // makeOneHot writes the second of two values where an index points, the first
 // elsewhere.
-func makeOneHot(c *Call) (Run, error) {
+func makeOneHot(c *Invocation) (Run, error) {
 	index, values, out := c.In[0], c.In[2], c.Out[0]
 	k, err := axis(c.Int("axis", -1), out.rank())
 	if err != nil {
@@ -155,8 +155,8 @@ func makeOneHot(c *Call) (Run, error) {
 
 // argBest gives the place of the largest or smallest element along an axis: the
 // first, or the last.
-func argBest(largest bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func argBest(largest bool) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		in := c.In[0]
 		k, err := axis(c.Int("axis", 0), max(in.rank(), 1))
 		if err != nil {
@@ -205,7 +205,7 @@ func comparer(t *Tensor) (func(i, j int) int, bool) {
 
 // makeTopK gives the k largest or smallest elements along an axis, in order,
 // and their places; of equal ones the first comes first.
-func makeTopK(c *Call) (Run, error) {
+func makeTopK(c *Invocation) (Run, error) {
 	in, out, places := c.In[0], c.Out[0], c.Out[1]
 	a, err := axis(c.Int("axis", -1), in.rank())
 	if err != nil {

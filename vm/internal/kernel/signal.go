@@ -16,8 +16,8 @@ var signals = family{"", []Kernel{
 }}
 
 // cosines makes the kernel of a sum of cosines over a period.
-func cosines(constant, once, twice float64) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func cosines(constant, once, twice float64) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		out := c.Out[0]
 		set, ok := writer(out.Type)
 		if !ok {
@@ -43,7 +43,7 @@ func cosines(constant, once, twice float64) func(*Call) (Run, error) {
 
 // makeMelWeightMatrix is triangles over the bins of a spectrum, whose corners
 // stand evenly on the mel scale.
-func makeMelWeightMatrix(c *Call) (Run, error) {
+func makeMelWeightMatrix(c *Invocation) (Run, error) {
 	out := c.Out[0]
 	set, ok := writer(out.Type)
 	if !ok || out.rank() != 2 {

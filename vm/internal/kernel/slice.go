@@ -5,7 +5,7 @@ var cutting = family{"", []Kernel{
 	{Name: "Slice", Make: makeSlice, Half: true},
 }}
 
-func makeSlice(c *Call) (Run, error) {
+func makeSlice(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
 	if err != nil {

@@ -17,8 +17,8 @@ var softmaxes = family{"", []Kernel{
 
 // softmax makes the kernel of Softmax and LogSoftmax: along one axis, or before
 // opset 13 over all axes from it on.
-func softmax(log bool) func(*Call) (Run, error) {
-	return func(c *Call) (Run, error) {
+func softmax(log bool) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
 			return softmaxOf[float32](c, log)
@@ -29,7 +29,7 @@ func softmax(log bool) func(*Call) (Run, error) {
 	}
 }
 
-func softmaxOf[T floating](c *Call, log bool) (Run, error) {
+func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	old := c.Node.Domain == "" && c.Version < 13
 	otherwise := -1
@@ -65,7 +65,7 @@ func softmaxOf[T floating](c *Call, log bool) (Run, error) {
 }
 
 // softmaxLine does one line of elements that lie step apart; d may be s.
-func softmaxLine[T floating](c *Call, d, s []T, step int, log bool) {
+func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 	if f32, is := any(d).([]float32); is && step == 1 && !log {
 		softmaxRow(c, f32, any(s).([]float32))
 		return
@@ -109,7 +109,7 @@ func softmaxLine[T floating](c *Call, d, s []T, step int, log bool) {
 
 // softmaxRow is the softmax of one row by vectors; d may be s. One with a NaN
 // becomes NaN.
-func softmaxRow(c *Call, d, s []float32) {
+func softmaxRow(c *Invocation, d, s []float32) {
 	high := [4]float32{s[0], s[0], s[0], s[0]}
 	for i, to := range c.pieces(len(s)) {
 		for ; i+4 <= to; i += 4 {
@@ -134,7 +134,7 @@ func softmaxRow(c *Call, d, s []float32) {
 }
 
 // makeHardmax puts 1 at the first largest element of each line, 0 elsewhere.
-func makeHardmax(c *Call) (Run, error) {
+func makeHardmax(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	otherwise := -1
 	if c.Version < 13 {

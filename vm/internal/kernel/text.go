@@ -12,7 +12,7 @@ var texts = family{"", []Kernel{
 
 // makeTfIdfVectorizer counts, in each row, how often the n-grams of a pool occur,
 // their words next to each other or up to so many words apart.
-func makeTfIdfVectorizer(c *Call) (Run, error) {
+func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Int64 && x.Type != graph.Int32 || out.Type != graph.Float32 {
 		return nil, unsupported(x.Type)

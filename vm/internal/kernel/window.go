@@ -11,7 +11,7 @@ type window struct {
 
 // newWindow reads the attributes of a node. kernel is its kernel's shape, in and
 // out the spatial lengths.
-func newWindow(c *Call, kernel, in, out []int) (*window, error) {
+func newWindow(c *Invocation, kernel, in, out []int) (*window, error) {
 	n := len(kernel)
 	if n > 3 {
 		return nil, unsupportedf("%d spatial axes, more than 3", n)

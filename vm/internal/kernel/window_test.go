@@ -23,7 +23,7 @@ func TestScratchOfWindows(t *testing.T) {
 	} {
 		k := nodeCase{op: c.op, attrs: c.attrs}
 		n := &graph.Node{Op: c.op, Attrs: c.attrs}
-		call := &Call{Node: n, Version: k.opset(), Runtime: alone{}, Out: []*Tensor{blank(graph.Float32, c.out)}}
+		call := &Invocation{Node: n, Version: k.opset(), Runtime: alone{}, Out: []*Tensor{blank(graph.Float32, c.out)}}
 		most := call.Out[0].Bytes()
 		for _, x := range c.in {
 			call.In = append(call.In, store(x, graph.Float32))

@@ -38,7 +38,7 @@ func TestSwapFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	queue := make(chan *transfer, 1)
-	go haul(queue, &block{m: m, base: unsafe.Pointer(unsafe.SliceData(m)), name: "host"})
+	go transferAll(queue, &block{m: m, base: unsafe.Pointer(unsafe.SliceData(m)), name: "host"})
 	defer close(queue)
 	place := func(b []byte) *tensor {
 		x := &tensor{}
