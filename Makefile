@@ -33,7 +33,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## bin/onnxmem
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
 
 .PHONY: test
 test: ## the tests; last, which of them were skipped, and why
