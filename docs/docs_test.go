@@ -104,6 +104,9 @@ func TestFilesAreThere(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile("`([a-zA-Z0-9_./-]+)`").FindAllStringSubmatch(string(text), -1) {
 			first, _, deep := strings.Cut(m[1], "/")
+			if path.Base(page) == "CHANGELOG.md" {
+				break // it names what was
+			}
 			if deep && folders[first] && !exists(path.Join("..", m[1])) {
 				t.Errorf("%s names %s, which is not there", page, m[1])
 			}
