@@ -48,32 +48,39 @@ func (p *subproblem) run(l level) {
 var stages = []stage{
 	// Enough for most networks.
 	{
-		On: whole, Name: "listing", Cost: "O(E)", Why: "program order is optimal on most inference graphs", Always: true,
-		Run: func(p *subproblem) { p.see(p.g.Listing()) }, Worth: "the order that Solve returns if none is better",
+		On: whole, Name: "listing", Cost: "O(E)", Always: true,
+		Why: "program order is optimal on most inference graphs", Worth: "the order that is kept if none is better",
+		Run: func(p *subproblem) { p.see(p.g.Listing()) },
 	},
 	{
-		On: whole, Name: "listing bound", Cost: "one cut", Why: "the node at the peak proves it if any node does",
+		On: whole, Name: "listing bound", Cost: "one cut",
+		Why: "the node at the peak proves it if any node does", Worth: "time alone",
 		Run: func(p *subproblem) { p.askPeak() },
 	},
 	{
-		On: whole, Name: "least rise", Cost: "O(E log V)", Why: "the best single order: at most 5 % above the bound on traced training steps",
+		On: whole, Name: "least rise", Cost: "O(E log V)",
+		Why: "the best single order: at most 5 % above the bound on traced training steps", Worth: "time alone",
 		Run: func(p *subproblem) { p.forward(p.g.Listing(), infinite, listsched.ByRise) },
 	},
 	{
-		On: whole, Name: "least rise bound", Cost: "one cut", Why: "as after the listing",
+		On: whole, Name: "least rise bound", Cost: "one cut",
+		Why: "as after the listing", Worth: "time alone",
 		Run: func(p *subproblem) { p.askPeak() },
 	},
 	{
-		On: whole, Name: "open", Cost: "its rows", Why: "what the rows above leave open",
+		On: whole, Name: "open", Cost: "its rows",
+		Why: "what the rows above leave open", Worth: "every proof that the rows above leave open",
 		Run: func(p *subproblem) { p.run(open) },
 	},
 	{
-		On: whole, Name: "without pairs", Cost: "as much as all of the above", Why: "sharing must never end worse than no sharing",
+		On: whole, Name: "without pairs", Cost: "as much as all of the above",
+		Why: "sharing must never end worse than no sharing", Worth: "nothing on the problems measured: it keeps a promise",
 		When: func(p *subproblem) bool { return p.s.apart != nil },
 		Run:  func(p *subproblem) { p.see(p.s.apart(p.best.peak)) },
 	},
 	{
-		On: whole, Name: "strategies", Cost: "O(E log V) each", Why: "on graphs too large for the budget they are all there is", Always: true,
+		On: whole, Name: "strategies", Cost: "O(E log V) each", Always: true,
+		Why: "on graphs too large for the budget they are all there is", Worth: "nothing where the budget suffices",
 		When: func(p *subproblem) bool { return p.s.strategies != nil && p.s.meter.Work() > p.s.meter.Budget.Work },
 		Run: func(p *subproblem) {
 			p.s.strategies(func(name string, order []int32) {
@@ -83,12 +90,14 @@ var stages = []stage{
 		},
 	},
 	{
-		On: whole, Name: "alternatives", Cost: "four orders", Why: "orders of one peak differ by up to 4 % in what placement makes of them", Always: true,
+		On: whole, Name: "alternatives", Cost: "four orders", Always: true,
+		Why: "orders of one peak differ by up to 4 % in what placement makes of them", Worth: "up to 4 % of an arena",
 		When: func(p *subproblem) bool { return !p.s.meter.Interrupted() },
 		Run:  func(p *subproblem) { p.alternatives = p.s.lists.Alternatives(p.g, p.chosen(), p.g.Listing()) },
 	},
 	{
-		On: whole, Name: "area", Cost: "some dozens of orders", Why: "asked for by Options.Goal", Always: true,
+		On: whole, Name: "area", Cost: "some dozens of orders", Always: true,
+		Why: "asked for by Options.Goal", Worth: "what Options.Goal asks for",
 		When: func(p *subproblem) bool { return p.s.goal == GoalArea && len(p.alternatives) > 0 },
 		Run:  func(p *subproblem) { p.alternatives = p.s.lists.LessArea(p.g, p.alternatives) },
 	},
@@ -96,53 +105,65 @@ var stages = []stage{
 	// The whole problem and its contraction, by turns: the contraction closes most
 	// gaps; a bound of the problem as it is has a certificate.
 	{
-		On: open, Name: "direct", Cost: "its rows", Why: "a contraction that moves the first node would move the idle bytes",
+		On: open, Name: "direct", Cost: "its rows",
+		Why: "a contraction that moves the first node would move the idle bytes", Worth: "every open problem with idle bytes",
 		When: func(p *subproblem) bool { return p.g.Idle > 0 },
 		Run:  func(p *subproblem) { p.run(thorough) },
 	},
 	{
-		On: open, Name: "safe listing", Cost: "O(E log V)", Why: "keeps together what the listing keeps together, as on layers of a random network", When: reducible,
+		On: open, Name: "safe listing", Cost: "O(E log V)", When: reducible,
+		Why: "keeps together what the listing keeps together, as on layers of a random network", Worth: "14 % of a peak of the zoo",
 		Run: func(p *subproblem) { p.forward(p.g.Listing(), infinite, listsched.ByPlace) },
 	},
 	{
-		On: open, Name: "early", Cost: "O(E) and its rows", Why: "a few hundred states close most contracted networks", When: reducible,
+		On: open, Name: "early", Cost: "O(E) and its rows", When: reducible,
+		Why: "a few hundred states close most contracted networks", Worth: "0.9 % of the peak of a hard network",
 		Run: func(p *subproblem) { p.solveContracted(early) },
 	},
 	{
-		On: open, Name: "alternate", Cost: "up to 12 orders, 6 cuts", Why: "cheap orders of the problem as it is", When: reducible,
+		On: open, Name: "alternate", Cost: "up to 12 orders, 6 cuts", When: reducible,
+		Why: "cheap orders of the problem as it is", Worth: "time alone",
 		Run: (*subproblem).alternate,
 	},
 	{
-		On: open, Name: "goals", Cost: "two orders", Why: "finishes one sum after another: 12 % off the peak of layered random networks", When: reducible,
+		On: open, Name: "goals", Cost: "two orders", When: reducible,
+		Why: "finishes one sum after another: 12 % off the peak of layered random networks", Worth: "2 % of a peak of the zoo",
 		Run: (*subproblem).goals,
 	},
 	{
-		On: open, Name: "cuts", Cost: "up to 48 cuts that fail", Why: "a bound with a certificate", When: reducible,
+		On: open, Name: "cuts", Cost: "up to 48 cuts that fail", When: reducible,
+		Why: "a bound with a certificate", Worth: "time alone",
 		Run: (*subproblem).cuts,
 	},
 	{
-		On: open, Name: "sets", Cost: "at most 15 million edges", Why: "of many equal gradients one runs first, and one last", When: reducible,
+		On: open, Name: "sets", Cost: "at most 15 million edges", When: reducible,
+		Why: "of many equal gradients one runs first, and one last", Worth: "a proof, 70 certificates",
 		Run: (*subproblem).sets,
 	},
 	{
-		On: open, Name: "conflicts", Cost: "at most 10 million edges", Why: "a large gradient waits for room and keeps its inputs live", When: reducible,
+		On: open, Name: "conflicts", Cost: "at most 10 million edges", When: reducible,
+		Why: "a large gradient waits for room and keeps its inputs live", Worth: "2 proofs, 3 certificates",
 		Run: (*subproblem).conflicts,
 	},
 	{
-		On: open, Name: "coarse", Cost: "O(E) and the rows of thorough", Why: "scalars keep whole networks from contracting; the gap is larger than all of them",
+		On: open, Name: "coarse", Cost: "O(E) and the rows of thorough",
+		Why: "scalars keep whole networks from contracting; the gap is larger than all of them", Worth: "a bound of the zoo, 2 % of the peak of a hard network",
 		When: small,
 		Run:  func(p *subproblem) { p.solveCoarse((p.best.peak - p.bound) / 2) },
 	},
 	{
-		On: open, Name: "full", Cost: "its rows", Why: "the contraction again, with all the work", When: reducible,
+		On: open, Name: "full", Cost: "its rows", When: reducible,
+		Why: "the contraction again, with all the work", Worth: "5 proofs, 9 peaks",
 		Run: func(p *subproblem) { p.solveContracted(thorough) },
 	},
 	{
-		On: open, Name: "fine", Cost: "O(E) and the rows of thorough", Why: "scalars, once more, if nothing else closed the gap", When: small,
+		On: open, Name: "fine", Cost: "O(E) and the rows of thorough", When: small,
+		Why: "scalars, once more, if nothing else closed the gap", Worth: "a bound of the zoo",
 		Run: (*subproblem).solveFine,
 	},
 	{
-		On: open, Name: "certify", Cost: "some cuts, then sets", Why: "a reader can check a cut, not a search", Always: true,
+		On: open, Name: "certify", Cost: "some cuts, then sets", Always: true,
+		Why: "a reader can check a cut, not a search", Worth: "84 certificates",
 		When: func(p *subproblem) bool {
 			return p.proof.Kind == bounds.Search && p.bound != 0 && !p.s.meter.Ended()
 		},
@@ -150,93 +171,112 @@ var stages = []stage{
 	},
 
 	{
-		On: early, Name: "early: cheap", Cost: "its rows", Why: "as the rows of whole, on each part",
+		On: early, Name: "early: cheap", Cost: "its rows",
+		Why: "as the rows of whole, on each part", Worth: "see its rows",
 		Run: func(p *subproblem) { p.run(cheap) },
 	},
 	{
-		On: early, Name: "early: climb", Cost: "12 times 400 states", Why: "enough for all traced networks but two",
+		On: early, Name: "early: climb", Cost: "12 times 400 states",
+		Why: "enough for all traced networks but two", Worth: "time alone",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
 	{
-		On: early, Name: "early: sets", Cost: "at most 15 million edges", Why: "on large parts they close what would take many states", When: large,
+		On: early, Name: "early: sets", Cost: "at most 15 million edges", When: large,
+		Why: "on large parts they close what would take many states", Worth: "nothing on the problems measured",
 		Run: (*subproblem).sets,
 	},
 	{
-		On: early, Name: "early: long climb", Cost: "24 times a fifth of the states", Why: "on large problems cuts of the whole take longer", When: large,
+		On: early, Name: "early: long climb", Cost: "24 times a fifth of the states", When: large,
+		Why: "on large problems cuts of the whole take longer", Worth: "nothing on the problems measured",
 		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24, listsched.ByPlace) },
 	},
 
 	{
-		On: thorough, Name: "cheap", Cost: "its rows", Why: "from what takes least to what takes most",
+		On: thorough, Name: "cheap", Cost: "its rows",
+		Why: "from what takes least to what takes most", Worth: "see its rows",
 		Run: func(p *subproblem) { p.run(cheap) },
 	},
 	{
-		On: thorough, Name: "climb", Cost: "12 times 400 states", Why: "as above",
+		On: thorough, Name: "climb", Cost: "12 times 400 states",
+		Why: "as above", Worth: "time alone",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
 	{
-		On: thorough, Name: "long climb", Cost: "24 times a fifth of the states", Why: "as above, with more states",
+		On: thorough, Name: "long climb", Cost: "24 times a fifth of the states",
+		Why: "as above, with more states", Worth: "a few bytes of the peak of a hard network",
 		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24) },
 	},
 	{
-		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes", Why: "better orders for large parts",
+		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes",
+		Why: "better orders for large parts", Worth: "two bounds of hard networks",
 		Run: (*subproblem).recurse,
 	},
 	{
-		On: thorough, Name: "bisection", Cost: "14 attempts, a million edges each", Why: "precedence that a limit forces",
+		On: thorough, Name: "bisection", Cost: "14 attempts, a million edges each",
+		Why: "precedence that a limit forces", Worth: "with the long one, 4 peaks of hard and tangled graphs",
 		Run: func(p *subproblem) { p.bisect(4000, 1_000_000) },
 	},
 	{
-		On: thorough, Name: "windows", Cost: "a tenth of the states each", Why: "better orders around the peak", When: searching,
+		On: thorough, Name: "windows", Cost: "a tenth of the states each", When: searching,
+		Why: "better orders around the peak", Worth: "no peak and no proof of the problems measured, but other orders of the same peak",
 		Run: func(p *subproblem) { p.windows(p.s.budgets.states / 10) },
 	},
 	{
-		On: thorough, Name: "exhaust", Cost: "a second or so", Why: "decides small problems for good",
+		On: thorough, Name: "exhaust", Cost: "a second or so",
+		Why: "decides small problems for good", Worth: "4 proofs",
 		Run: (*subproblem).exhaust,
 	},
 	{
-		On: thorough, Name: "long bisection", Cost: "14 attempts", Why: "as above, with all the work",
+		On: thorough, Name: "long bisection", Cost: "14 attempts",
+		Why: "as above, with all the work", Worth: "with the short one, 4 peaks of hard and tangled graphs",
 		Run: func(p *subproblem) { p.bisect(p.s.budgets.states/4, p.s.budgets.flow) },
 	},
 	{
-		On: thorough, Name: "long windows", Cost: "all states each", Why: "as above, with all the states", When: searching,
+		On: thorough, Name: "long windows", Cost: "all states each", When: searching,
+		Why: "as above, with all the states", Worth: "as above",
 		Run: func(p *subproblem) { p.windows(p.s.budgets.states) },
 	},
 	{
-		On: thorough, Name: "last climb", Cost: "6 times 4 times the states", Why: "what is left of the states; on small problems exhaust took more",
+		On: thorough, Name: "last climb", Cost: "6 times 4 times the states",
+		Why: "what is left of the states; on small problems exhaust took more", Worth: "a proof",
 		When: func(p *subproblem) bool { return 4*p.s.budgets.states > p.s.budgets.exact/p.g.Nodes },
 		Run:  func(p *subproblem) { p.climb(4*p.s.budgets.states, 6) },
 	},
 
 	{
-		On: cheap, Name: "cheap: listing", Cost: "O(E), one cut", Why: "the listing of the part",
+		On: cheap, Name: "cheap: listing", Cost: "O(E), one cut",
+		Why: "the listing of the part", Worth: "time alone",
 		Run: func(p *subproblem) { _ = p.see(p.g.Listing()) || p.askPeak() },
 	},
 	{
-		On: cheap, Name: "cheap: least rise", Cost: "O(E log V), one cut", Why: "the least rise",
+		On: cheap, Name: "cheap: least rise", Cost: "O(E log V), one cut",
+		Why: "the least rise", Worth: "a proof",
 		Run: func(p *subproblem) { _ = p.forward(p.g.Listing(), infinite, listsched.ByRise) || p.askPeak() },
 	},
 	{
-		On: cheap, Name: "cheap: within the bound", Cost: "O(E log V)", Why: "the least rise of what fits below the bound",
+		On: cheap, Name: "cheap: within the bound", Cost: "O(E log V)",
+		Why: "the least rise of what fits below the bound", Worth: "time alone",
 		Run: func(p *subproblem) { p.forward(p.g.Listing(), p.bound, listsched.ByRise) },
 	},
 	{
-		On: cheap, Name: "cheap: alternate", Cost: "up to 12 orders, 6 cuts", Why: "forward and backward by turns",
+		On: cheap, Name: "cheap: alternate", Cost: "up to 12 orders, 6 cuts",
+		Why: "forward and backward by turns", Worth: "a proof, 5 % of its peak",
 		Run: (*subproblem).alternate,
 	},
 	{
-		On: cheap, Name: "cheap: dive", Cost: "up to 10 orders", Why: "finds the one slice of a gradient that leads on, in unrolled networks",
+		On: cheap, Name: "cheap: dive", Cost: "up to 10 orders",
+		Why: "finds the one slice of a gradient that leads on, in unrolled networks", Worth: "a bound of the zoo, 1 % of the peak of a hard network",
 		Run: (*subproblem).dive,
 	},
 
-	{On: rules, Name: "merging", Why: "nodes that run next to each other become one: see reduce/merge.go"},
-	{On: rules, Name: "siblings", Why: "two nodes that read the same and are read by the same become one"},
-	{On: rules, Name: "idle nodes", Why: "counters destroy every bridge: they run before or after all others"},
-	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes bridges"},
-	{On: rules, Name: "credits", Why: "a merged node may free an input if it is the last to read it"},
-	{On: rules, Name: "precedence", Why: "what a limit forces is added to the problem of an attempt"},
-	{On: rules, Name: "postponing", Why: "the exact search runs a node that frees nothing only where it leads somewhere"},
-	{On: rules, Name: "look-ahead", Why: "a state is dead if some node that has not run can no longer keep to the limit"},
+	{On: rules, Name: "merging", Why: "nodes that run next to each other become one: see reduce/merge.go", Worth: "6 proofs"},
+	{On: rules, Name: "siblings", Why: "two nodes that read the same and are read by the same become one", Worth: "a proof"},
+	{On: rules, Name: "idle nodes", Why: "counters destroy every bridge: they run before or after all others", Worth: "a proof"},
+	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes bridges", Worth: "11 proofs"},
+	{On: rules, Name: "credits", Why: "a merged node may free an input if it is the last to read it", Worth: "2 proofs"},
+	{On: rules, Name: "precedence", Why: "what a limit forces is added to the problem of an attempt", Worth: "two bounds of hard networks"},
+	{On: rules, Name: "postponing", Why: "the exact search runs a node that frees nothing only where it leads somewhere", Worth: "3 proofs"},
+	{On: rules, Name: "look-ahead", Why: "a state is dead if some node that has not run can no longer keep to the limit", Worth: "a proof"},
 }
 
 func reducible(p *subproblem) bool { return p.g.Idle == 0 }

@@ -41,8 +41,8 @@ func TestStagesAreNamed(t *testing.T) {
 			t.Errorf("%q: not a name of its own", x.Name)
 		}
 		seen[x.Name] = true
-		if x.Why == "" || x.On != rules && (x.Cost == "" || x.Run == nil) {
-			t.Errorf("%s: no reason, cost or function", x.Name)
+		if x.Why == "" || x.Worth == "" || x.On != rules && (x.Cost == "" || x.Run == nil) {
+			t.Errorf("%s: no reason, worth, cost or function", x.Name)
 		}
 	}
 }
