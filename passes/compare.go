@@ -180,7 +180,7 @@ func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
 	}
 	err := c.row(GroupOrder, SolverRow, 0, func(r *Row) error {
 		began := time.Now()
-		solved, err := schedule.Solve(p, schedule.Options{Effort: c.opt.Effort, Context: c.ctx})
+		solved, err := schedule.Solve(c.ctx, p, schedule.Options{Effort: c.opt.Effort})
 		if err != nil {
 			return err
 		}

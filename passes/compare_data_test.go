@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ func TestTrainingArenaIsPeak(t *testing.T) {
 		if testing.Short() && len(p.Nodes) > 500 {
 			continue
 		}
-		solved, err := schedule.Solve(p, schedule.Options{})
+		solved, err := schedule.Solve(context.Background(), p, schedule.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

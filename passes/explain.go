@@ -63,11 +63,11 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		}
 		certificates = append(certificates, schedule.Certificate{Kind: c.Kind, Nodes: steps, Value: c.ValueBytes})
 	}
-	opt.Align, opt.Context = p.Alignment, ctx
+	opt.Align = p.Alignment
 	if p.KeepsRandomOrder {
 		opt.Precedence = effectsInOrder(s.main.g, identity(len(problem.Nodes)))
 	}
-	x, err := schedule.Explain(problem, identity(len(problem.Nodes)), certificates, opt)
+	x, err := schedule.Explain(ctx, problem, identity(len(problem.Nodes)), certificates, opt)
 	if err != nil {
 		return nil, fmt.Errorf("internal error: the planned order: %w", err)
 	}

@@ -25,7 +25,7 @@ func (s *State) order(ctx context.Context, r *region) error {
 	search, end := s.searching(ctx)
 	defer end()
 	p := s.problem(r)
-	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal, Context: search}
+	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal}
 	switch {
 	case r.inFunction:
 		opt.Strategy = "program"
@@ -43,7 +43,7 @@ func (s *State) order(ctx context.Context, r *region) error {
 		}
 	}
 	var err error
-	if r.solved, err = schedule.Solve(p, opt); err != nil {
+	if r.solved, err = schedule.Solve(search, p, opt); err != nil {
 		return err
 	}
 	ended := r.solved.Ended != nil

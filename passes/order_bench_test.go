@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,7 @@ func BenchmarkOrder(b *testing.B) {
 			var r *schedule.Result
 			for b.Loop() {
 				var err error
-				if r, err = schedule.Solve(p, schedule.Options{}); err != nil {
+				if r, err = schedule.Solve(context.Background(), p, schedule.Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -148,7 +149,7 @@ func measureAblation(b *testing.B, cases []ablationCase, name string, without []
 			for i := range cases {
 				c := &cases[i]
 				began := time.Now()
-				r, err := Solve(c.p, Options{without: without})
+				r, err := Solve(context.Background(), c.p, Options{without: without})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -182,7 +183,7 @@ func TestStrategiesAlone(t *testing.T) {
 			t.Errorf("%s: alone %v", s.Name, s.Alone)
 		}
 		p := layered(60)
-		r, err := Solve(p, Options{Strategy: s.Name})
+		r, err := Solve(context.Background(), p, Options{Strategy: s.Name})
 		if err != nil || r.Strategy != s.Name || !slices.Equal(r.Order, s.Func(p)) {
 			t.Errorf("%s: got %v by %s, %v", s.Name, r.Order, r.Strategy, err)
 		}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -23,7 +24,7 @@ func BenchmarkSchedule(b *testing.B) {
 				var r *Result
 				for b.Loop() {
 					var err error
-					if r, err = Solve(p, Options{}); err != nil {
+					if r, err = Solve(context.Background(), p, Options{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -83,7 +84,7 @@ func BenchmarkTraining(b *testing.B) {
 		b.Run("graph="+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Solve(p, Options{}); err != nil {
+				if _, err := Solve(context.Background(), p, Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

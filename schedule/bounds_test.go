@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -14,7 +15,7 @@ import (
 // the state of least live bytes: the bound is that of the first of them.
 func TestBoundOfHundreds(t *testing.T) {
 	p := recurrent(10_000, adam)
-	r, err := Solve(p, Options{})
+	r, err := Solve(context.Background(), p, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 // that input, and sets of all tall nodes hold what runs after.
 func TestSetsOfNeighbours(t *testing.T) {
 	p := parse(t, `x:1; a:3=A(x); b:4=B(a); c:5=C(b, a); u:90=U(b); w:90=W(c); s:90>u>w=Add(u, w); n:90>s=Neg(s); k:90=K(n); out k`)
-	r, err := Solve(p, Options{})
+	r, err := Solve(context.Background(), p, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestManyMatchings(t *testing.T) {
 			t.Fatal(err)
 		}
 		best := newBrute(p, true).optimum()
-		got, err := Solve(p, Options{})
+		got, err := Solve(context.Background(), p, Options{})
 		if err != nil || got.Bound > best || got.Evaluation.Peak != best {
 			t.Fatalf("graph %d: %v: bound %d, optimum %d, peak %d", i, err, got.Bound, best, got.Evaluation.Peak)
 		}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -315,7 +316,7 @@ func TestSolveFindsTheOptimum(t *testing.T) {
 		p := withSibling(r, 15)
 		noPairs := r.IntN(4) == 0
 		best := newBrute(p, !noPairs).optimum()
-		got, err := Solve(p, Options{NoPairs: noPairs})
+		got, err := Solve(context.Background(), p, Options{NoPairs: noPairs})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
 	"os"
@@ -74,7 +75,7 @@ func TestTrainingGraphs(t *testing.T) {
 	for _, path := range files {
 		p := readFile(t, path)
 		start := time.Now()
-		r, err := Solve(p, Options{})
+		r, err := Solve(context.Background(), p, Options{})
 		took := float64(time.Since(start).Microseconds()) / 1000
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
@@ -103,7 +104,7 @@ func TestStrategyFigures(t *testing.T) {
 	inference := map[string]int{}   // strategy -> inference graphs that it orders optimally
 	for _, path := range files {
 		p := readFile(t, path)
-		r, err := Solve(p, Options{})
+		r, err := Solve(context.Background(), p, Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}

@@ -59,7 +59,7 @@ func Example_proof() {
 	fmt.Println("before W:", before)
 	fmt.Println("certificate:", x.Kind, names(x.Nodes), x.Value)
 
-	r, _ := Solve(p, Options{})
+	r, _ := Solve(context.Background(), p, Options{})
 	fmt.Println("order:", names(r.Order), r.Evaluation.Loads, "bound", r.Bound, "optimal", r.Optimal)
 	fmt.Println("certificate:", r.Certificates[0].Kind, names(r.Certificates[0].Nodes), r.Certificates[0].Value)
 	// Output:

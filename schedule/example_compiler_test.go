@@ -22,7 +22,7 @@ func Example_compiler() {
 			{Name: "sum", Bytes: 512, Producer: 3, Output: true, Reuses: []int32{2, 3}},
 		},
 	}
-	found, err := schedule.Solve(p, schedule.Options{})
+	found, err := schedule.Solve(context.Background(), p, schedule.Options{})
 	if err != nil {
 		log.Fatal(err) // *schedule.Error: which node or tensor
 	}

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -20,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	r, err := schedule.Solve(p, schedule.Options{})
+	r, err := schedule.Solve(context.Background(), p, schedule.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -81,7 +81,7 @@ type ExplainOptions struct {
 // makes nothing else), the tensor moved out and back, or written over another
 // can bring the peak of an order no lower: without the repetition or the
 // transfer it is an order of that problem, and its loads are not above.
-func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainOptions) (*Explanation, error) {
+func Explain(ctx context.Context, p *Problem, order []int32, certificates []Certificate, opt ExplainOptions) (*Explanation, error) {
 	e, err := p.Evaluate(order)
 	if err != nil {
 		return nil, err
@@ -105,13 +105,13 @@ func Explain(p *Problem, order []int32, certificates []Certificate, opt ExplainO
 	if len(certificates) == 0 {
 		x.Bound, _ = bounds.Simple(f)
 	}
-	x.Relief, err = x.relief(p, order, opt)
+	x.Relief, err = x.relief(ctx, p, order, opt)
 	return x, err
 }
 
 // relief solves the problem without each of the largest buffers, and with half
 // of it.
-func (x *Explanation) relief(p *Problem, order []int32, opt ExplainOptions) ([]Relief, error) {
+func (x *Explanation) relief(ctx context.Context, p *Problem, order []int32, opt ExplainOptions) ([]Relief, error) {
 	list := []Relief{}
 	for _, h := range x.Live {
 		if len(h.Tensors) > 0 && len(list) < opt.Most {
@@ -133,7 +133,7 @@ func (x *Explanation) relief(p *Problem, order []int32, opt ExplainOptions) ([]R
 				if i%2 == 1 {
 					to, size = &r.Half, half(r.Bytes, opt.Align)
 				}
-				*to, errs[i] = x.outlook(p, order, r.Holding, size, opt.Options)
+				*to, errs[i] = x.outlook(ctx, p, order, r.Holding, size, opt.Options)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func half(bytes, align int64) int64 {
 // before: the order's loads, and that without the buffer no load falls by more
 // than its tensors take. (At another size than 0 it may be one of a pair that was
 // none before.)
-func (x *Explanation) outlook(p *Problem, order []int32, h Holding, bytes int64, opt Options) (Outlook, error) {
+func (x *Explanation) outlook(ctx context.Context, p *Problem, order []int32, h Holding, bytes int64, opt Options) (Outlook, error) {
 	q := *p
 	q.Tensors = slices.Clone(p.Tensors)
 	for _, t := range h.Tensors {
@@ -166,7 +166,7 @@ func (x *Explanation) outlook(p *Problem, order []int32, h Holding, bytes int64,
 		return o, err
 	}
 	opt.Strategy, opt.Progress, opt.BoundTime = "", nil, nil
-	r, err := Solve(&q, opt)
+	r, err := Solve(ctx, &q, opt)
 	if err != nil {
 		return o, err
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,11 +11,11 @@ import (
 
 func explain(t *testing.T, p *Problem, most int) (*Explanation, *Result) {
 	t.Helper()
-	r, err := Solve(p, Options{})
+	r, err := Solve(context.Background(), p, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := Explain(p, r.Order, r.Certificates, ExplainOptions{Most: most})
+	x, err := Explain(context.Background(), p, r.Order, r.Certificates, ExplainOptions{Most: most})
 	if err != nil {
 		t.Fatal(err)
 	}

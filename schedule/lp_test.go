@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -241,7 +242,7 @@ func TestCrosscheckProblems(t *testing.T) {
 	}
 	for _, path := range files {
 		p := readFile(t, path)
-		r, err := Solve(p, Options{})
+		r, err := Solve(context.Background(), p, Options{})
 		if err != nil || !r.Optimal {
 			t.Errorf("%s: peak %d, bound %d, %v: not proven", path, r.Evaluation.Peak, r.Bound, err)
 		}

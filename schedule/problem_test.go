@@ -65,12 +65,12 @@ func TestValidate(t *testing.T) {
 }
 
 func TestSolveRefuses(t *testing.T) {
-	if _, err := Solve(parse(t, "a:1=A(b); b:1=B(a)"), Options{}); err == nil {
+	if _, err := Solve(context.Background(), parse(t, "a:1=A(b); b:1=B(a)"), Options{}); err == nil {
 		t.Error("a cycle was taken")
 	}
 	p := parse(t, "x:4; a:8=A(x); out a")
 	want := `strategy "best": unknown: expected one of program, greedy, dfs, bfs, reverse-dfs, ort-priority, lpmf, inductor-bfs, inductor-dfs, kahn-size, serenity, roam`
-	if _, err := Solve(p, Options{Strategy: "best"}); err == nil || err.Error() != want {
+	if _, err := Solve(context.Background(), p, Options{Strategy: "best"}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -80,7 +80,7 @@ func TestSolveEndsEarly(t *testing.T) {
 	p := tangled(2000)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, err := Solve(p, Options{Context: ctx})
+	r, err := Solve(ctx, p, Options{})
 	if err != nil || !errors.Is(r.Ended, context.Canceled) {
 		t.Fatalf("got %v, ended %v", err, r.Ended)
 	}
@@ -219,7 +219,7 @@ func FuzzReadProblem(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := Solve(p, Options{}); err != nil {
+		if _, err := Solve(context.Background(), p, Options{}); err != nil {
 			t.Fatalf("read but not solved: %v", err)
 		}
 		back, err := json.Marshal(p)

@@ -14,10 +14,9 @@ import (
 // Options say how [Solve] looks for an order. The zero value is the whole
 // search at default effort, with in-place pairs.
 type Options struct {
-	Strategy string          // run this one alone; empty: search
-	Effort   Effort          // how much work before the search gives up on a gap
-	NoPairs  bool            // as if no tensor could be written over another
-	Context  context.Context // ends the search with the best order so far; nil: never
+	Strategy string // run this one alone; empty: search
+	Effort   Effort // how much work before the search gives up on a gap
+	NoPairs  bool   // as if no tensor could be written over another
 
 	// Progress is called, on the goroutine of the caller, when the search has found a
 	// greater bound or a smaller peak, in bytes; nil: never.
@@ -74,7 +73,7 @@ type Result struct {
 // if nothing is gained. It fails if the problem is not valid, or if no strategy has the
 // name asked for. When the context ends it returns the best order so far, and says so
 // in Ended. The search is the table in stages.go.
-func Solve(p *Problem, opt Options) (*Result, error) {
+func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		return nil, err
 	}
 	if len(opt.Precedence) > 0 {
-		return solveKeeping(p, opt)
+		return solveKeeping(ctx, p, opt)
 	}
 	if opt.NoPairs {
 		p = p.withoutPairs()
@@ -101,12 +100,12 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 			r.take(f, s.Func(p), s.Name)
 		}
 	case opt.Strategy != "":
-		s := opt.solver()
+		s := opt.solver(ctx)
 		r.take(f, tried[0].Func(p), tried[0].Name)
 		r.prove(s.boundOf(g, r.Order))
-		r.end(s, f, opt.Context)
+		r.end(ctx, s, f)
 	default:
-		s := opt.solver()
+		s := opt.solver(ctx)
 		if g.Savings != nil {
 			s.apart = func(enough int64) []int32 { return s.solveApart(indexed.NewProblem(index(p.withoutPairs())), enough) }
 		}
@@ -123,7 +122,7 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 		found.proof.Value = found.bound
 		r.prove(found.proof)
 		if found.alternatives == nil {
-			r.end(s, f, opt.Context)
+			r.end(ctx, s, f)
 			break
 		}
 		r.Orders = found.alternatives
@@ -138,8 +137,8 @@ func Solve(p *Problem, opt Options) (*Result, error) {
 }
 
 // solver returns a solver that does what the options ask for.
-func (opt Options) solver() *solver {
-	s := newSolver(opt.Context, opt.Effort.budgets())
+func (opt Options) solver(ctx context.Context) *solver {
+	s := newSolver(ctx, opt.Effort.budgets())
 	s.goal, s.progress.tell, s.clock.spent = opt.Goal, opt.Progress, opt.BoundTime
 	s.without = map[string]bool{}
 	for _, name := range opt.without {
@@ -166,7 +165,7 @@ func (p *subproblem) strategy() string {
 
 // end says why the context ended the search, if it did. The bound is then at least
 // that of [LowerBound].
-func (r *Result) end(s *solver, f *indexed.Graph, ctx context.Context) {
+func (r *Result) end(ctx context.Context, s *solver, f *indexed.Graph) {
 	if s.meter.Interrupted() {
 		r.Ended = context.Cause(ctx)
 		r.proveAtLeast(bounds.Simple(f))
@@ -234,7 +233,7 @@ func (p *Problem) withoutPairs() *Problem {
 // all orders and is proven on the problem as it is, so a check need not know what was
 // asked. If an order that Solve finds without the precedence keeps it already, that is the
 // answer; otherwise the problem is solved again with a tensor of 0 bytes for each pair.
-func solveKeeping(p *Problem, opt Options) (*Result, error) {
+func solveKeeping(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 	keep := opt.Precedence
 	opt.Precedence = nil
 	q := *p
@@ -245,7 +244,7 @@ func solveKeeping(p *Problem, opt Options) (*Result, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	free, err := Solve(p, opt)
+	free, err := Solve(ctx, p, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +262,7 @@ func solveKeeping(p *Problem, opt Options) (*Result, error) {
 			return free, err
 		}
 	}
-	r, err := Solve(&q, opt)
+	r, err := Solve(ctx, &q, opt)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func TestSolveIsBounded(t *testing.T) {
 			e, _ := p.Evaluate(nil)
 			best = e.Peak
 		}
-		r, err := Solve(p, Options{NoPairs: noPairs})
+		r, err := Solve(context.Background(), p, Options{NoPairs: noPairs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestSolve(t *testing.T) {
 		{Options{Strategy: "greedy"}, "greedy", "h u s v r", 5, true},
 		{Options{Strategy: "bfs"}, "bfs", "h u v s r", 9, false},
 	} {
-		r, err := Solve(p, c.opt)
+		r, err := Solve(context.Background(), p, c.opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestSolve(t *testing.T) {
 
 func TestSolveKeepsProgramOrder(t *testing.T) {
 	p := parse(t, "x:2, y:2; a:2=A(x); b:2=B(y); c:2=C(a, b); out c")
-	r, err := Solve(p, Options{})
+	r, err := Solve(context.Background(), p, Options{})
 	if err != nil || r.Strategy != "program" || !slices.Equal(r.Order, []int32{0, 1, 2}) {
 		t.Errorf("got %+v, %v; want program order", r, err)
 	}
@@ -222,7 +222,7 @@ func TestEfforts(t *testing.T) {
 		p := randomProblem(r, 13)
 		best := newBrute(p, true).optimum()
 		for _, effort := range []Effort{EffortFast, EffortDefault, EffortMax} {
-			got, err := Solve(p, Options{Effort: effort})
+			got, err := Solve(context.Background(), p, Options{Effort: effort})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +232,7 @@ func TestEfforts(t *testing.T) {
 			if e, err := p.Evaluate(got.Order); err != nil || e.Peak != got.Evaluation.Peak {
 				t.Fatalf("graph %d: effort %d: an order of peak %d, %v; want %d", i, effort, e.Peak, err, got.Evaluation.Peak)
 			}
-			again, _ := Solve(p, Options{Effort: effort})
+			again, _ := Solve(context.Background(), p, Options{Effort: effort})
 			if d := cmp.Diff(got, again); d != "" {
 				t.Fatalf("graph %d: effort %d: first - second +:\n%s", i, effort, d)
 			}
@@ -266,7 +266,7 @@ func (c *countdown) Err() error {
 func TestSolveEnds(t *testing.T) {
 	errEnough := errors.New("enough")
 	for name, p := range map[string]*Problem{"layered": tangled(60), "transformer": transformer(300), "recurrent": recurrent(300, sgd)} {
-		whole, err := Solve(p, Options{})
+		whole, err := Solve(context.Background(), p, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestSolveEnds(t *testing.T) {
 			cancel(errEnough)
 			ctx := &countdown{cancelled, left}
 			bound, peak := int64(0), whole.ProgramPeak
-			r, err := Solve(p, Options{Context: ctx, Progress: func(b, k int64) {
+			r, err := Solve(ctx, p, Options{Progress: func(b, k int64) {
 				if b < bound || k > peak || b == bound && k == peak && b > 0 {
 					t.Errorf("%s, %d looks: told %d, %d after %d, %d", name, left, b, k, bound, peak)
 				}
@@ -329,7 +329,7 @@ func TestPrecedenceIsKeptAndNotInTheBound(t *testing.T) {
 				last = v
 			}
 		}
-		got, err := Solve(p, Options{Precedence: keep})
+		got, err := Solve(context.Background(), p, Options{Precedence: keep})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +360,7 @@ func TestPrecedenceIsKeptAndNotInTheBound(t *testing.T) {
 func TestPrecedenceAgainstTheTensorsIsRefused(t *testing.T) {
 	p := &Problem{Nodes: make([]Node, 2), Tensors: []Tensor{{Bytes: 1, Producer: 0, Consumers: []int32{1}}}}
 	for _, keep := range [][][2]int32{{{1, 0}}, {{0, 2}}} {
-		if r, err := Solve(p, Options{Precedence: keep}); err == nil {
+		if r, err := Solve(context.Background(), p, Options{Precedence: keep}); err == nil {
 			t.Errorf("%v: got %v", keep, r.Order)
 		}
 	}
@@ -371,11 +371,11 @@ func TestGoalArea(t *testing.T) {
 	less := 0
 	for i := range 300 {
 		p := randomProblem(rand.New(rand.NewPCG(uint64(i), 22)), 30)
-		plain, err := Solve(p, Options{})
+		plain, err := Solve(context.Background(), p, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		flat, err := Solve(p, Options{Goal: GoalArea})
+		flat, err := Solve(context.Background(), p, Options{Goal: GoalArea})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,12 +406,12 @@ func TestAreaStaysInRange(t *testing.T) {
 // To measure where the time goes changes nothing.
 func TestBoundTime(t *testing.T) {
 	p := transformer(300)
-	want, err := Solve(p, Options{})
+	want, err := Solve(context.Background(), p, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var spent time.Duration
-	got, err := Solve(p, Options{BoundTime: &spent})
+	got, err := Solve(context.Background(), p, Options{BoundTime: &spent})
 	if err != nil {
 		t.Fatal(err)
 	}

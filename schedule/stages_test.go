@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 
@@ -191,7 +192,7 @@ func TestStages(t *testing.T) {
 func TestRaisers(t *testing.T) {
 	for _, steps := range []int{6, 18, 110} {
 		p := recurrent(42*4*steps, sgd).withoutPairs()
-		r, err := Solve(p, Options{})
+		r, err := Solve(context.Background(), p, Options{})
 		if err != nil || !r.Optimal {
 			t.Errorf("%d steps: %v: peak %d, bound %d", steps, err, r.Evaluation.Peak, r.Bound)
 		}

@@ -60,7 +60,7 @@ func (c *explainCmd) options() (ctx context.Context, opt schedule.ExplainOptions
 		ctx, release = context.WithTimeout(ctx, c.TimeLimit)
 	}
 	opt = schedule.ExplainOptions{Most: c.Top}
-	opt.Effort, opt.Context = optimize.Efforts[c.Effort], ctx
+	opt.Effort = optimize.Efforts[c.Effort]
 	return ctx, opt, release
 }
 
@@ -142,14 +142,14 @@ func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
 	bar := newProgress(e.stderr, 2)
 	defer bar.stop()
 	bar.step("order")
-	_, opt, release := c.options()
+	ctx, opt, release := c.options()
 	defer release()
-	r, err := schedule.Solve(p, schedule.Options{Effort: optimize.Efforts[c.Effort], Progress: bar.searched, Context: opt.Context})
+	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: optimize.Efforts[c.Effort], Progress: bar.searched})
 	if err != nil {
 		return nil, err
 	}
 	bar.step("explain")
-	x, err := schedule.Explain(p, r.Order, r.Certificates, opt)
+	x, err := schedule.Explain(ctx, p, r.Order, r.Certificates, opt)
 	if err != nil {
 		return nil, err
 	}

@@ -144,9 +144,9 @@ func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, o.cmd.TimeLimit)
 		defer cancel()
 	}
-	o.found, err = schedule.Solve(o.problem, schedule.Options{
+	o.found, err = schedule.Solve(ctx, o.problem, schedule.Options{
 		Strategy: o.cmd.Strategy, Effort: optimize.Efforts[o.cmd.Effort], Goal: optimize.Goals[o.cmd.ScheduleGoal],
-		Context: ctx, Progress: progress, BoundTime: &o.bound,
+		Progress: progress, BoundTime: &o.bound,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -190,7 +191,7 @@ func TestSecondOpinion(t *testing.T) {
 		if large {
 			return // its search takes longer than all the others together
 		}
-		found, err := schedule.Solve(p, schedule.Options{})
+		found, err := schedule.Solve(context.Background(), p, schedule.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

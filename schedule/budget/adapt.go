@@ -95,7 +95,7 @@ func (s *Solver) reorder(w *work, l *line, plan entry) (order []int32, steps []i
 	all := l.unroll(plan.again)
 	was := s.read(all)
 	w.count(reorderWork * len(was))
-	found, err := schedule.Solve(s.expand(was), schedule.Options{Effort: schedule.EffortFast, Context: w.ctx})
+	found, err := schedule.Solve(w.ctx, s.expand(was), schedule.Options{Effort: schedule.EffortFast})
 	if err != nil {
 		panic("budget: " + err.Error())
 	}

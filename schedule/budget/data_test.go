@@ -101,7 +101,7 @@ func BenchmarkFrontier(b *testing.B) {
 		for _, name := range slices.Sorted(maps.Keys(known)) {
 			b.Run("graph="+name+"/effort="+effort.name, func(b *testing.B) {
 				p := readData(b, name)
-				found, err := schedule.Solve(p, schedule.Options{})
+				found, err := schedule.Solve(context.Background(), p, schedule.Options{})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -141,7 +141,7 @@ func BenchmarkLimit(b *testing.B) {
 			b.Run(fmt.Sprintf("graph=%s/limit=%d%%", name, percent(k)), func(b *testing.B) {
 				p := readData(b, name)
 				for b.Loop() {
-					found, err := schedule.Solve(p, schedule.Options{Effort: schedule.EffortFast})
+					found, err := schedule.Solve(context.Background(), p, schedule.Options{Effort: schedule.EffortFast})
 					if err != nil {
 						b.Fatal(err)
 					}

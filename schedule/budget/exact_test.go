@@ -275,7 +275,7 @@ func TestAgainstTheOptimum(t *testing.T) {
 // optimum.
 func (sum *tally) add(t *testing.T, e *exact, p *schedule.Problem, percents []int64) {
 	t.Helper()
-	found, err := schedule.Solve(p, schedule.Options{})
+	found, err := schedule.Solve(context.Background(), p, schedule.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

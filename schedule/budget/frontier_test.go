@@ -13,7 +13,7 @@ import (
 
 func solver(t *testing.T, p *schedule.Problem, opt Options) (*Solver, int64) {
 	t.Helper()
-	found, err := schedule.Solve(p, schedule.Options{})
+	found, err := schedule.Solve(context.Background(), p, schedule.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ var links = []int64{12, 25, 36}
 func BenchmarkSwap(b *testing.B) {
 	for _, name := range []string{"resnet50", "mobilenet_v2", "densenet121", "efficientnet_b0", "vit_b_16", "gpt2", "llama_8l"} {
 		p := readData(b, name+"-train-bs32")
-		r, err := schedule.Solve(p, schedule.Options{})
+		r, err := schedule.Solve(context.Background(), p, schedule.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -275,7 +275,7 @@ func TestSwapLeavesInTime(t *testing.T) {
 // The swapping table at one point: see BenchmarkSwap for all of it.
 func TestSwapResNet(t *testing.T) {
 	p := readData(t, "resnet50-train-bs32")
-	r, err := schedule.Solve(p, schedule.Options{})
+	r, err := schedule.Solve(context.Background(), p, schedule.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestSwapResNet(t *testing.T) {
 // bad one first the plans are hardly dearer than with it last.
 func TestSwapOrders(t *testing.T) {
 	p := readData(t, "resnet50-train-bs32")
-	r, err := schedule.Solve(p, schedule.Options{})
+	r, err := schedule.Solve(context.Background(), p, schedule.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
