@@ -14,7 +14,7 @@ import (
 // Search answers whether a problem has an order of a peak within a limit, by depth-first
 // search over states: the sets of nodes that have run.
 //
-// Two rules keep it small. A ready node that fits and postponable nothing runs at once. And
+// Two rules keep it small. A ready node that fits and raises no live bytes runs at once. And
 // once a state X has reached a state Y with no more live bytes, the search commits:
 //
 //	X ──▶ ... ──▶ Y     live(Y) <= live(X)
