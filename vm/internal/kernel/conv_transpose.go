@@ -112,7 +112,6 @@ func packedTranspose(c *Invocation) (Run, error) {
 		g := i / blocks // image and group
 		side, s := &sides[i%len(sides)], &pieces[worker]
 		first := i % blocks * together
-		side.a.At = element[float32](weight, (g%group*ch*per+first)*taps)
 		s.b = gemm.Dense{Step: 1, Deep: v.outputs()}
 		s.p = gemm.Product{M: side.m, K: ch, A: &side.a, B: &s.b, Alpha: 1, Stop: c.Runtime}
 		if side.packed.At != nil {
@@ -144,6 +143,9 @@ func packedTranspose(c *Invocation) (Run, error) {
 		pool = w
 		if len(pieces) < w.Workers() {
 			pieces = make([]piece, w.Workers())
+		}
+		for i := range sides { // here, as several images share a side
+			sides[i].a.At = element[float32](weight, (i/blocks*ch*per+i%blocks*together)*taps)
 		}
 		w.For(x.Shape[0]*len(sides), part)
 		return nil
