@@ -23,7 +23,7 @@ type block struct {
 	name string // of the file that is mapped, removed or not; "": none
 }
 
-// ErrHost is what the error of a run wraps whose host pool can no longer be used.
+// A run whose host pool can no longer be used fails with an error that wraps ErrHost.
 var ErrHost = errors.New("the host pool can no longer be used")
 
 // fault is the error of an access to a byte of the host pool that faulted; nil if

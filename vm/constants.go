@@ -81,7 +81,7 @@ func (c *constants) unchanged() error {
 	return c.m.Source.Unchanged()
 }
 
-// bytesMade is what was decoded and packed so far.
+// bytesMade counts the bytes decoded and packed so far.
 func (c *constants) bytesMade() (decoded, packed int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

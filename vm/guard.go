@@ -23,8 +23,8 @@ const (
 	GuardFront       // a tensor begins where its pages begin
 )
 
-// ErrFault is what the error of an access to memory that is nobody's wraps: with
-// Options.Guard, an access outside of a tensor.
+// An access to memory that belongs to nobody fails with an error that wraps
+// ErrFault: with Options.Guard, an access outside of a tensor.
 var ErrFault = errors.New("memory fault")
 
 // guard is the memory of a session whose tensors lie in pages of their own: a

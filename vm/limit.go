@@ -82,8 +82,8 @@ type bound struct {
 
 func (o *Options) bound() bound { return bound{o.MemoryLimit, o.Held} }
 
-// take counts bytes that are about to be taken. It fails where they are more than
-// the bound leaves.
+// take counts bytes before they are allocated. It fails if they exceed the rest of
+// the bound.
 func (a *account) take(bytes int64, b bound) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

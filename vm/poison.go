@@ -75,7 +75,7 @@ func (s *Session) spoilScratch(c *kernel.Invocation) {
 	}
 }
 
-// ErrStray is what a write where nothing of the node's own lies wraps.
+// A write outside of the node's own tensors fails with an error that wraps ErrStray.
 var ErrStray = errors.New("stray write")
 
 // watcher watches the bytes of a session that are not live. What comes alive is

@@ -9,12 +9,12 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// ErrStopped is what the error of a run wraps that its context ended, with the
-// context's cause. The *graph.Error around it names the node that ran.
+// If its context ends a run, the error wraps ErrStopped and the context's cause.
+// The *graph.Error around it names the node that ran.
 var ErrStopped = errors.New("stopped")
 
-// until makes the run that begins end soon after its context does. It listens on
-// from run to run while that is the same one, so that a step allocates nothing.
+// until stops the run that begins soon after ctx ends. While runs have the same
+// context it keeps listening, so that a step allocates nothing.
 func (s *Session) until(ctx context.Context) {
 	s.ctx = ctx
 	if ctx.Done() == s.done {
@@ -83,8 +83,8 @@ func (s *Session) copyBytes(to, from []byte) {
 	s.pool.Steps(min(len(to), len(from)), func(i, j int) { copy(to[i:j], from[i:j]) })
 }
 
-// torn takes parameters and states for lost if a run has failed after it began to
-// write over them: some are those before the step, others those after it.
+// torn marks parameters and states as lost if a run failed after it began to
+// overwrite them: some are from before the step, others from after it.
 func (s *Session) torn() {
 	// Those that lie apart are all written when a run is over.
 	if !s.opt.Apart && s.tape.next > s.update {

@@ -84,8 +84,8 @@ func (h *hostCopier) close() {
 	}
 }
 
-// before begins and awaits what has to before a step runs. What returns is awaited
-// before anything leaves, which may take the place that it had on the host.
+// before starts and awaits the transfers that are due before a step runs. It waits
+// for transfers back first: a transfer out may reuse their place on the host.
 func (h *hostCopier) before(at int) error {
 	var first error
 	wait := func(list []*transfer) {
@@ -109,8 +109,8 @@ func (h *hostCopier) begin(direction, at int) {
 	}
 }
 
-// settle awaits all that is under way: after a run, whether it went well or not,
-// nothing is.
+// settle waits for all transfers in progress: none is left after a run, even a
+// failed one.
 func (h *hostCopier) settle() {
 	if h == nil {
 		return
