@@ -19,8 +19,8 @@ type layout struct {
 
 type extent struct{ offset, bytes int64 }
 
-// laidOut is the area of a function's graph in a workspace. Where it does not
-// fit (the planner's search found a better one), it lies by the side.
+// laidOut is the area of a function's graph in a workspace. If it does not fit
+// (the planner's search found a better layout), it goes into the side pool.
 func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
 	if b.s.guard != nil {
 		return b.guardedApart(g)

@@ -119,8 +119,8 @@ func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst
 	return m.at.base, nil
 }
 
-// give says that a session is built that took a constant: packed, if it does
-// not need it any more. It tells whether that is so.
+// give says that a session which took a constant is built; packed says that the
+// session no longer needs it. It reports whether the session can do without it.
 func (c *constants) give(t *graph.Tensor, bytes int64, packed bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

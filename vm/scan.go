@@ -136,7 +136,7 @@ func (v *scan) take(i, k, length int) error {
 	return nil
 }
 
-// lay puts what the body made at slice k of scanned output i.
+// lay copies the body's output to slice k of scanned output i.
 func (v *scan) lay(i, k, length int) error {
 	from, to := v.body.output(v.carried+i), v.st.out[v.carried+i]
 	if to == nil {

@@ -207,8 +207,7 @@ func poolBytes(p *plan.Plan, name string) int64 {
 	return 0
 }
 
-// Close gives the session's memory back. What Run gave must not be used
-// afterwards.
+// Close frees the session's memory. Outputs of Run must not be used afterwards.
 func (s *Session) Close() error {
 	s.forget()
 	s.pool.Close()
@@ -401,7 +400,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 	return s.attempt(inputs)
 }
 
-// attempt is a run that leaves what an error has left.
+// attempt runs once and does not clean up after an error.
 func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	s.main.release()
 	if s.watch != nil && len(s.own) == 0 {

@@ -135,7 +135,7 @@ func (p *side) find(what string, bytes int64) ([]byte, error) {
 	return m.m, nil
 }
 
-// stays takes a block out of those that are given back after a run that failed.
+// stays exempts a block from being freed after a failed run.
 func (p *side) stays(b []byte) { delete(p.out, unsafe.Pointer(unsafe.SliceData(b))) }
 
 // give takes a block back.
@@ -151,8 +151,8 @@ func (p *side) give(b []byte) {
 	}
 }
 
-// reset takes back what a run that failed has left: no tensor of the frames has a
-// block any more.
+// reset frees the blocks that a failed run has left: no tensor of the frames has a
+// block afterwards.
 func (p *side) reset(frames []*frame) {
 	for _, f := range frames {
 		for _, t := range f.tensors {
