@@ -6,19 +6,20 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// adapt looks, for each limit of the grid, for an order in which the cheapest plan
-// needs less memory, and plans from there: where repetitions run, other things are
-// there than in the plain step. It returns the chainers with those of the new lines.
-// A plan from which it found no better one before, as adapted says, is left alone.
+// adapt searches, for each limit of the grid, for an order in which the cheapest plan
+// needs less memory, and plans again in that order. Recomputation changes which
+// buffers are live at a step, so another order may suit it. adapt returns all followed
+// by the chainers of the new orders. It skips the plans in adapted, for which an
+// earlier call has already done this.
 //
-// An order of the smallest peak says nothing of how little a step can do with once
-// the activations are gone: on our own ResNet-50 at 50 % of its peak, plans from
-// such orders cost 5.34 %, from adapted ones 5.00 (at least 4.91).
+// An order of the smallest peak need not be a good order for plans with
+// recomputation: on our own ResNet-50 at 50 % of its peak, plans in such orders cost
+// 5.34 %, plans in adapted orders 5.00 % (lower bound 4.91).
 func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, pace *pacer) []*chainer {
 	if s.opt.NoBound || s.opt.OrdersAlone || s.rules.overwrite(s.p) {
 		return all
 	}
-	try := func(c *chainer, plan makings, how greed) {
+	try := func(c *chainer, plan recomputeSet, how greedyOptions) {
 		how.rounds = maxRounds
 		if c.greedy(&plan, how) {
 			c.prune(&plan, nil)
@@ -26,7 +27,7 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, p
 		}
 	}
 	given := len(all)
-	var last entry // the cheapest plan of the limit before
+	var last entry // the cheapest plan for the previous limit
 	for i, limit := range grid {
 		pace.next()
 		if x := s.archive.cheapest(limit); x != nil && x.peak == adapted[i].peak && x.cost == adapted[i].cost {
@@ -35,14 +36,14 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, p
 		}
 		if c := all[last.line]; int(last.line) >= given && !w.exhausted() && !pace.spent() {
 			c.limit = limit
-			try(c, slices.Clone(last.again), greed{batch: 0.5, thresholds: plain})
-			try(c, nil, greed{batch: 0.25, thresholds: plain})
+			try(c, slices.Clone(last.set), greedyOptions{batch: 0.5, thresholds: plain})
+			try(c, nil, greedyOptions{batch: 0.25, thresholds: plain})
 		}
 		for range maxAdapted {
 			if w.exhausted() || pace.spent() {
 				break
 			}
-			from := s.archive[0] // where there is none, the one that needs least
+			from := s.archive[0] // without a plan for the limit, start from the one of the smallest peak
 			if x := s.archive.cheapest(limit); x != nil {
 				from = *x
 			}
@@ -58,9 +59,9 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, p
 			c := newChainer(newSweep(now, w))
 			s.lines, all = append(s.lines, now), append(all, c)
 			c.limit = limit
-			try(c, was.moved(from.again, steps, now), greed{batch: 0.5, thresholds: plain})
-			try(c, nil, greed{batch: 0.25, thresholds: plain})
-			try(c, nil, greed{batch: 0.5, thresholds: plain})
+			try(c, was.translate(from.set, steps, now), greedyOptions{batch: 0.5, thresholds: plain})
+			try(c, nil, greedyOptions{batch: 0.25, thresholds: plain})
+			try(c, nil, greedyOptions{batch: 0.5, thresholds: plain})
 			if x := s.archive.cheapest(limit); x == nil && s.archive[0].peak >= from.peak || x != nil && x.cost >= from.cost {
 				break
 			}
@@ -73,12 +74,12 @@ func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, p
 }
 
 const (
-	maxAdapted  = 4    // orders for one limit
-	closeEnough = 50   // a plan above its bound by less than this part of it stays
-	reorderWork = 5000 // what the search for an order takes for each node, in positions of sweeps
+	maxAdapted  = 4    // orders tried for one limit
+	closeEnough = 50   // a plan at most 1/closeEnough above its lower bound is not adapted
+	reorderWork = 5000 // the work charged for each node of a search for an order
 )
 
-// overwrite reports whether some node overwrites what is not resident.
+// overwrite reports whether some node overwrites a tensor that is not resident.
 func (r *rules) overwrite(p *schedule.Problem) bool {
 	for t, writers := range r.writers {
 		if len(writers) > 0 && !p.Tensors[t].Resident {
@@ -88,11 +89,12 @@ func (r *rules) overwrite(p *schedule.Problem) bool {
 	return false
 }
 
-// reorder returns the order of the first runs in the best order of a plan's steps,
-// and those steps, or nil where nothing is gained. Steps that nobody reads are left
-// out: a node may as well run first where the plan repeats it.
+// reorder searches for a better order of a plan's steps. It returns the order of the
+// first runs in it, and all its steps, or nil if nothing is gained. It omits runs
+// whose results are not read before the node runs again; the node's next run then
+// becomes its first.
 func (s *Solver) reorder(w *work, l *line, plan entry) (order []int32, steps []int) {
-	all := l.unroll(plan.again)
+	all := l.unroll(plan.set)
 	was := s.read(all)
 	w.count(reorderWork * len(was))
 	found, err := schedule.Solve(w.ctx, s.expand(was), schedule.Options{Effort: schedule.EffortFast})
@@ -114,14 +116,15 @@ func (s *Solver) reorder(w *work, l *line, plan entry) (order []int32, steps []i
 	return order, steps
 }
 
-// read leaves out what makes nothing that is read before the node runs again.
+// read returns the steps without the runs whose results are not read before the node
+// runs again.
 func (s *Solver) read(steps []int) []int {
 	reads, makes := s.touched()
 	wanted := make([]bool, len(s.p.Tensors))
 	for t := range wanted {
 		wanted[t] = s.p.Tensors[t].Output
 	}
-	runs := make([]bool, len(s.p.Nodes)) // again, later
+	runs := make([]bool, len(s.p.Nodes)) // node -> it runs at a later step
 	kept := make([]int, 0, len(steps))
 	for _, v := range slices.Backward(steps) {
 		if runs[v] && !slices.ContainsFunc(makes[v], func(t int32) bool { return wanted[t] }) {
@@ -140,7 +143,7 @@ func (s *Solver) read(steps []int) []int {
 	return kept
 }
 
-// touched lists the tensors that each node reads, and those that it makes.
+// touched lists the tensors that each node reads and the tensors that it makes.
 func (s *Solver) touched() (reads, makes [][]int32) {
 	reads, makes = make([][]int32, len(s.p.Nodes)), make([][]int32, len(s.p.Nodes))
 	for i := range s.p.Tensors {
@@ -157,9 +160,9 @@ func (s *Solver) touched() (reads, makes [][]int32) {
 	return reads, makes
 }
 
-// expand returns the problem in which each run of a node is a node: node i is the
-// one that runs at step i. Each run makes instances of its own, and reads the newest
-// ones. For problems in which nothing but what is resident is overwritten.
+// expand returns the problem in which every step is a node of its own: node i is the
+// run at step i. Each run makes its own instances and reads the newest instances of
+// its inputs. Only resident tensors may be overwritten in p.
 func (s *Solver) expand(steps []int) *schedule.Problem {
 	p := s.p
 	x := &schedule.Problem{Nodes: make([]schedule.Node, len(steps))}
@@ -194,7 +197,7 @@ func (s *Solver) expand(steps []int) *schedule.Problem {
 			newest[o] = int32(len(x.Tensors))
 			x.Tensors = append(x.Tensors, instance)
 			if t.Bytes == 0 && last[v] > int32(i) {
-				// What overwrites a parameter runs after every run that reads it.
+				// A node that overwrites a parameter runs after every run that reads it.
 				for _, w := range t.Consumers {
 					x.Tensors = append(x.Tensors, schedule.Tensor{Producer: int32(i), Consumers: []int32{last[w]}})
 				}
@@ -204,15 +207,16 @@ func (s *Solver) expand(steps []int) *schedule.Problem {
 	return x
 }
 
-// moved returns a plan of one line for another that has the order of the first runs
-// in some steps: each repetition runs before the next first run.
-func (l *line) moved(plan makings, steps []int, to *line) (list makings) {
+// translate returns the plan for another line, whose order is that of the first runs
+// in steps. A buffer that steps recompute is recomputed in the slot of the next first
+// run.
+func (l *line) translate(plan recomputeSet, steps []int, to *line) (list recomputeSet) {
 	wanted := map[int32]bool{} // tensors
 	for _, m := range plan {
 		wanted[l.tensor[m.buffer()]] = true
 	}
 	step := make([]int32, len(to.order))    // node -> its step
-	makes := make([][]int32, len(to.order)) // node -> its buffers that are wanted
+	makes := make([][]int32, len(to.order)) // node -> its buffers that the plan recomputes
 	for i, v := range to.order {
 		step[v] = int32(i)
 	}
@@ -230,7 +234,7 @@ func (l *line) moved(plan makings, steps []int, to *line) (list makings) {
 		}
 		for _, b := range makes[v] {
 			if next < int32(len(to.order)) && next <= to.until[b] {
-				list = append(list, newMaking(next, b))
+				list = append(list, newRecompute(next, b))
 			}
 		}
 	}

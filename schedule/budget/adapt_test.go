@@ -25,8 +25,8 @@ func TestPlansMoveToBetterOrders(t *testing.T) {
 		c := s.chainers(&work{most: math.MaxInt64})[0]
 		for percent := int64(90); percent >= 50; percent -= 10 {
 			c.limit = peak * percent / 100
-			var plan makings
-			c.greedy(&plan, greed{thresholds: plain, rounds: 20})
+			var plan recomputeSet
+			c.greedy(&plan, greedyOptions{thresholds: plain, rounds: 20})
 			if len(plan) == 0 {
 				continue
 			}
@@ -41,13 +41,13 @@ func TestPlansMoveToBetterOrders(t *testing.T) {
 				t.Fatalf("graph %d, %d %%: peak %d as a problem (%v), %d as a plan", k, percent, e.Peak, err, c.peak)
 			}
 			expanded++
-			order, steps := s.reorder(c.work, c.line, entry{again: plan, peak: c.peak})
+			order, steps := s.reorder(c.work, c.line, entry{set: plan, peak: c.peak})
 			if order == nil {
 				continue
 			}
 			better++
 			l := newLine(p, order, s.costs, s.rules, 1)
-			moved := c.moved(plan, steps, l)
+			moved := c.translate(plan, steps, l)
 			if len(moved) > len(plan) {
 				t.Errorf("graph %d, %d %%: %d makings of %d", k, percent, len(moved), len(plan))
 			}

@@ -4,19 +4,19 @@ import "slices"
 
 // entry is a finished plan.
 type entry struct {
-	line  int32
-	again makings
-	peak  int64
-	cost  int64
+	line int32
+	set  recomputeSet
+	peak int64
+	cost int64
 }
 
-// archive holds the plans that no other one beats in both peak and cost, by
-// ascending peak. The plan for a limit is the cheapest with a peak within it: the
-// larger the limit, the larger the set, so that of two limits the larger never
-// costs more, whatever the searches that filled it did.
+// archive holds the Pareto front of the plans found, by ascending peak: no plan in it
+// is beaten in both peak and cost. The plan for a limit is the cheapest one whose peak
+// is within the limit. A larger limit chooses from a superset, so it never costs more,
+// whatever searches filled the archive.
 type archive []entry
 
-// put keeps a plan if no other is as good.
+// put adds a plan unless another is as good in both peak and cost.
 func (a *archive) put(x entry) {
 	i, _ := slices.BinarySearchFunc(*a, x.peak+1, func(e entry, peak int64) int {
 		if e.peak < peak {
@@ -27,7 +27,7 @@ func (a *archive) put(x entry) {
 	if i > 0 && (*a)[i-1].cost <= x.cost {
 		return
 	}
-	x.again = slices.Clone(x.again)
+	x.set = slices.Clone(x.set)
 	for i > 0 && (*a)[i-1].peak == x.peak {
 		i--
 	}
@@ -38,7 +38,7 @@ func (a *archive) put(x entry) {
 	*a = slices.Replace(*a, i, j, x)
 }
 
-// cheapest returns the plan for a limit, or nil.
+// cheapest returns the cheapest plan within a limit, or nil.
 func (a archive) cheapest(limit int64) *entry {
 	for i := len(a) - 1; i >= 0; i-- {
 		if a[i].peak <= limit {
@@ -48,7 +48,7 @@ func (a archive) cheapest(limit int64) *entry {
 	return nil
 }
 
-// lowest returns the smallest peak.
+// lowest returns the smallest peak of all plans, or 0 without plans.
 func (a archive) lowest() int64 {
 	if len(a) == 0 {
 		return 0

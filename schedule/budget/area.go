@@ -2,16 +2,16 @@ package budget
 
 import "slices"
 
-// area holds, for one size, the sums of min(size, load - limit) over the hot
-// positions up to each.
+// area holds, for one size, the prefix sums of min(size, load - limit) over the hot
+// positions.
 type area struct {
-	swept int32 // the plan that they are of
+	swept int32 // the number of the plan, see sweep.swept
 	sums  []float64
 }
 
 // hotArea returns the sum of min(size of t, load - limit) over the hot positions
-// strictly between two: what holding t no longer there takes off the excess.
-// O(log) beside one pass over the hot positions for each size.
+// strictly between two positions: freeing t there lowers the excess by that much.
+// It takes O(log) time, and one pass over the hot positions for each size and plan.
 func (s *sweep) hotArea(t, from, to int32) float64 {
 	a := &s.areas[s.class[t]]
 	if a.swept != s.swept {
@@ -28,7 +28,8 @@ func (s *sweep) hotArea(t, from, to int32) float64 {
 	return a.sums[j] - a.sums[i]
 }
 
-// hotBytes returns what holding t longer adds to the excess at most.
+// hotBytes returns an upper bound on what holding t strictly between two positions
+// adds to the excess.
 func (s *sweep) hotBytes(t, from, to int32) float64 {
 	i, j := s.hotBetween(from, to)
 	return float64(s.size[t]) * float64(j-i)

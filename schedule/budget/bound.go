@@ -7,26 +7,26 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// bound is what no plan can do without, for all limits: a hull for each of some
-// nodes. What it does not see is that the repetitions themselves need memory,
-// and that tensors are indivisible.
+// bound is a lower bound on the extra time of all plans, as a function of the limit. It
+// consists of the hulls of some nodes. It is not tight, because it ignores that
+// repeated runs need memory themselves and that tensors are indivisible.
 type bound struct {
 	*cutter
 	hulls []hull
-	met   map[int32]bool
-	none  bool     // of Options.NoBound
-	asked []int64  // the limits that hulls are wanted at; nil: all
-	floor Obstacle // see floorOf
+	met   map[int32]bool // the nodes that add was called for
+	none  bool           // Options.NoBound
+	asked []int64        // the limits at which hulls must be exact; nil: all
+	floor Obstacle       // see floorOf
 }
 
-// hull holds the cuts of one node: its corners, from the fewest bytes to the
-// least time. Each cut gives an inequality that all plans satisfy,
-// alpha*limit + beta*time >= value, whether or not the corners are all there are.
+// hull holds minimum cuts of one node as corners, from the fewest bytes to the least
+// time. Each cut gives an inequality that every plan satisfies,
+// alpha*limit + beta*time >= value, so a hull that lacks some corners is still valid.
 type hull struct {
 	node    int32
 	corners []corner
-	least   int64   // the fewest bytes
-	held    []int32 // what is held with them
+	least   int64   // the fewest bytes of any cut
+	held    []int32 // the tensors held by that cut
 }
 
 func newBound(p *schedule.Problem, costs []int64, r *rules, opt Options) *bound {
@@ -34,11 +34,12 @@ func newBound(p *schedule.Problem, costs []int64, r *rules, opt Options) *bound 
 	return &bound{cutter: c, met: map[int32]bool{}, none: opt.NoBound, floor: c.floorOf()}
 }
 
-// maxCorners bounds the cuts of one node.
+// maxCorners bounds the number of cuts of one node.
 const maxCorners = 80
 
-// add finds the hull of a node: the two ends, then between two corners the cut
-// whose prices make both equal, until it finds nothing below the chord.
+// add finds the hull of a node. It starts with the two end corners. Between two
+// neighbouring corners it computes the cut at the prices that give both the same
+// value, and repeats this until no cut lies below the chord.
 func (b *bound) add(w *work, v int32) *hull {
 	if b.met[v] || b.mostAlpha < 1 || b.mostBeta < 1 {
 		return nil
@@ -63,7 +64,7 @@ func (b *bound) add(w *work, v int32) *hull {
 	return &b.hulls[len(b.hulls)-1]
 }
 
-// between returns the corners from one to another, ascending by bytes.
+// between returns the corners from low to high, ascending by bytes.
 func (b *bound) between(low, high corner) []corner {
 	found := []corner{low, high}
 	type chord struct{ low, high corner }
@@ -84,7 +85,8 @@ func (b *bound) between(low, high corner) []corner {
 			break
 		}
 		found = append(found, m)
-		// Prices are rounded: a corner may come out again by a little.
+		// Prices are rounded, so the cut may find an end of the chord once more, at a
+		// slightly different value.
 		if height := alpha*x.low.bytes + beta*x.low.time; height-m.value > height>>18 && m.bytes > x.low.bytes && m.bytes < x.high.bytes {
 			if b.wants(x.low.bytes, m.bytes) {
 				open = append(open, chord{x.low, m})
@@ -100,13 +102,13 @@ func (b *bound) between(low, high corner) []corner {
 	return found
 }
 
-// wants reports whether a limit that is asked for lies between two corners.
+// wants reports whether a limit in asked lies between two corners.
 func (b *bound) wants(low, high int64) bool {
 	return b.asked == nil || slices.ContainsFunc(b.asked, func(limit int64) bool { return low <= limit && limit <= high })
 }
 
-// at returns the least extra time of any plan within a limit, and the node that
-// no plan can run within it, if there is one.
+// at returns a lower bound on the extra time of any plan within a limit, and a node
+// that no plan can run within it, or nil.
 func (b *bound) at(limit int64) (time int64, o *Obstacle) {
 	if limit < b.floor.Bytes {
 		o = &b.floor
@@ -124,7 +126,7 @@ func (b *bound) at(limit int64) (time int64, o *Obstacle) {
 func (h *hull) at(limit int64) (time int64) {
 	for _, x := range h.corners {
 		if limit > (x.value-1)/x.alpha {
-			continue // and alpha*limit does not overflow
+			continue // this also keeps alpha*limit from overflowing
 		}
 		gap := x.value - x.alpha*max(limit, 0)
 		time = max(time, (gap+x.beta-1)/x.beta)
@@ -132,7 +134,8 @@ func (h *hull) at(limit int64) (time int64) {
 	return time
 }
 
-// hullOf returns the hull of a node, and leaves the network of the node.
+// hullOf returns the hull of a node, or nil, and leaves the cutter with the network of
+// that node.
 func (b *bound) hullOf(w *work, v int32) *hull {
 	b.add(w, v)
 	b.around(v)
@@ -144,7 +147,7 @@ func (b *bound) hullOf(w *work, v int32) *hull {
 	return nil
 }
 
-// reported are the hulls that say something of all plans.
+// reported returns the hulls that bound all plans: none with Options.NoBound.
 func (b *bound) reported() []hull {
 	if b.none {
 		return nil
@@ -152,7 +155,7 @@ func (b *bound) reported() []hull {
 	return b.hulls
 }
 
-// least returns the limit below which no plan can be.
+// least returns a proven lower bound on the peak of any plan.
 func (b *bound) least() int64 {
 	least := b.floor.Bytes
 	for i := range b.reported() {
@@ -161,7 +164,7 @@ func (b *bound) least() int64 {
 	return least
 }
 
-// floorOf returns the node that needs most for itself: what it reads and makes.
+// floorOf returns the node that needs the most bytes for its own inputs and outputs.
 func (c *cutter) floorOf() (o Obstacle) {
 	o.Node = -1
 	for i := range c.need {

@@ -9,71 +9,71 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Options say how much is done. The zero value is default effort, with the bound.
+// Options control the search. The zero value means default effort, with the bound.
 type Options struct {
 	// Effort is how much work goes into plans and bound. At [schedule.EffortFast]
-	// a plan is made for the limit asked for alone, from the first order: quick,
-	// but two limits may contradict each other. At the others one archive serves
-	// all limits.
+	// each limit is planned separately: this is quick, but a larger limit may cost
+	// more than a smaller one. At the other efforts one archive serves all limits.
 	Effort schedule.Effort
 
-	// NoBound leaves the bound out: no lower bound, and no limit is called
-	// impossible, but for what the nodes themselves need. For problems that stand
-	// for something else than their nodes say, such as transfers to a host.
+	// NoBound omits the lower bound. A limit is then called impossible only if some
+	// node needs more for its own inputs and outputs. Set it if the problem's nodes
+	// do not model all that a plan could do, such as transfers to a host.
 	NoBound bool
 
-	// OrdersAlone plans from the orders given and from no others: for problems
-	// whose nodes have to keep an order that their tensors do not tell. Otherwise
-	// orders are looked for that suit a plan.
+	// OrdersAlone plans from the given orders only. Set it if the nodes must keep an
+	// order that the tensors do not imply. Otherwise the solver also searches for
+	// orders that suit a plan.
 	OrdersAlone bool
 }
 
-// Verdict says whether a limit can be kept.
+// Verdict says whether a plan within a limit exists.
 type Verdict int
 
 const (
-	NoneFound  Verdict = iota // no plan was found, and it is not proven that there is none
-	Found                     // there is a plan
-	Impossible                // no plan in any order, with any repetitions, keeps it: proven
+	NoneFound  Verdict = iota // no plan was found, but one may exist
+	Found                     // a plan was found
+	Impossible                // proven: no plan keeps the limit, in any order, with any recomputation
 )
 
 func (v Verdict) String() string {
 	return [...]string{"none found", "found", "impossible"}[v]
 }
 
-// Plan is a step that keeps a limit, or what is known where there is none.
+// Plan is a step that keeps a limit or, if none was found, what is known about the
+// limit.
 type Plan struct {
 	Limit    int64 // bytes
 	Feasible Verdict
 
-	// Steps lists the nodes as they run, repetitions included. The first time
-	// that a node stands there is its own run, a later one a repetition. Each run
-	// makes new instances of all tensors that the node makes, and a reader reads
-	// the newest instance of a tensor; of one that is overwritten in place the
-	// newest that has been overwritten as often as in the order given.
+	// Steps lists the nodes as they run, repeated runs included: every occurrence of
+	// a node after its first is a repeated run. Each run makes new instances of all
+	// outputs of the node, and a reader reads the newest instance of a tensor. If
+	// the tensor is overwritten in place, it reads the newest instance that has been
+	// overwritten as often as in the given order.
 	Steps     []int
 	PeakBytes int64
 
-	PlainCost    int64   // nanoseconds of a step without repetitions
-	ExtraCost    int64   // nanoseconds of the repetitions
+	PlainCost    int64   // nanoseconds of a step without repeated runs
+	ExtraCost    int64   // nanoseconds of the repeated runs
 	ExtraPercent float64 // of PlainCost
 
-	// LowerBound is how many nanoseconds no plan of any order can do without:
-	// below the limit it is proven. 0 without a bound.
+	// LowerBound is a proven lower bound on ExtraCost, in nanoseconds, for every
+	// plan within the limit, in any order. It is 0 without a bound.
 	LowerBound        int64
 	LowerBoundPercent float64 // of PlainCost
 
-	LeastBytes int64     // no plan of any order has a smaller peak: proven
-	Lowest     int64     // the smallest peak of a plan that is known, bytes
-	Obstacle   *Obstacle // why it is impossible
+	LeastBytes int64     // proven lower bound on the peak of any plan, in any order
+	Lowest     int64     // the smallest peak of any known plan, bytes
+	Obstacle   *Obstacle // why the limit is impossible
 	Ended      error     // why the context ended the search early, or nil
 }
 
-// Obstacle is a node that no plan can run below a limit.
+// Obstacle is a node that no plan can run within a limit.
 type Obstacle struct {
 	Node    int32
-	Bytes   int64   // the least load with which it can run
-	Tensors []int32 // what is held then: what it reads and makes, and what cannot be made anew
+	Bytes   int64   // the least load at which the node can run
+	Tensors []int32 // the tensors held then: inputs, outputs, and those that cannot be recomputed
 }
 
 // Solve returns the cheapest plan that it finds with a peak of at most limit
@@ -86,8 +86,8 @@ func Solve(ctx context.Context, p *schedule.Problem, orders [][]int32, limit int
 	return s.Solve(ctx, limit), nil
 }
 
-// Frontier returns a plan for each of some limits. Of two limits the larger
-// never costs more.
+// Frontier returns a plan for each limit. Except at [schedule.EffortFast], the larger
+// of two limits never costs more.
 func Frontier(ctx context.Context, p *schedule.Problem, orders [][]int32, limits []int64, opt Options) ([]*Plan, error) {
 	s, err := New(p, orders, opt)
 	if err != nil {
@@ -96,25 +96,25 @@ func Frontier(ctx context.Context, p *schedule.Problem, orders [][]int32, limits
 	return s.Frontier(ctx, limits), nil
 }
 
-// Solver answers for any number of limits of one problem. It is not safe for
-// use by several goroutines at once.
+// Solver plans one problem for any number of limits. It is not safe for concurrent
+// use.
 type Solver struct {
-	p       *schedule.Problem
-	opt     Options
-	lines   []*line
-	best    int64 // the smallest peak of the orders
-	costs   []int64
-	rules   *rules
-	archive archive
-	filled  bool
-	bound   *bound
-	among   int64 // how many solvers share the work of one
+	p        *schedule.Problem
+	opt      Options
+	lines    []*line
+	best     int64 // the smallest peak of the given orders
+	costs    []int64
+	rules    *rules
+	archive  archive
+	filled   bool
+	bound    *bound
+	sharedBy int64 // the number of solvers that share the work of one
 }
 
-// New checks the problem and the orders to plan from: topological orders of all
-// nodes, the best first, at least one. Two of the same small peak that differ
-// away from it, such as those of [schedule.Result.Orders], are better than one.
-// If no node has a cost, the bytes that each moves stand for it.
+// New checks the problem and the orders to plan from: at least one topological order
+// of all nodes, the best first. Several orders that have the same small peak and
+// differ elsewhere, such as [schedule.Result.Orders], give better plans than one. If
+// no node has a cost, costs are estimated from the bytes that each node moves.
 func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func New(p *schedule.Problem, orders [][]int32, opt Options) (*Solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, among: 1}
+	s := &Solver{p: p, opt: opt, costs: costs, rules: rules, sharedBy: 1}
 	for i, order := range orders {
 		e, err := p.Evaluate(order)
 		if err != nil {
@@ -152,7 +152,7 @@ func (s *Solver) Solve(ctx context.Context, limit int64) *Plan {
 	return s.Frontier(ctx, []int64{limit})[0]
 }
 
-// Frontier returns a plan for each of some limits.
+// Frontier returns a plan for each limit.
 func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	w := &work{ctx: ctx, most: math.MaxInt64}
 	if s.opt.Effort == schedule.EffortFast {
@@ -167,14 +167,14 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	return plans
 }
 
-// plan looks a limit up.
+// plan returns the cheapest archived plan for a limit, with its bounds.
 func (s *Solver) plan(w *work, limit int64) *Plan {
 	l := s.lines[0]
 	p := &Plan{Limit: limit, PlainCost: l.plain, Ended: w.cause()}
 	p.LowerBound, p.Obstacle = s.bound.at(limit)
 	if found := s.archive.cheapest(limit); found != nil {
 		p.Feasible, p.Obstacle = Found, nil
-		p.Steps = s.lines[found.line].unroll(found.again)
+		p.Steps = s.lines[found.line].unroll(found.set)
 		p.PeakBytes, p.ExtraCost = found.peak, found.cost
 	} else if p.Obstacle != nil {
 		p.Feasible, p.LowerBound = Impossible, 0

@@ -4,29 +4,30 @@ import (
 	"slices"
 )
 
-// chain is what a slot has to make so that a buffer is there.
+// chain lists the buffers to recompute in a slot so that a target buffer is there.
 type chain struct {
 	target  int32
 	slot    int32
 	adds    []int32 // buffers, target first
-	cost    int64   // nanoseconds beyond what the slot runs already
-	penalty float64 // what is kept longer for it, over the hot positions
+	cost    int64   // nanoseconds of the nodes that do not run in the slot yet
+	penalty float64 // what the inputs kept longer add to the excess, see hotBytes
 }
 
-// maxChain is the largest number of buffers of a chain.
+// maxChain is the largest number of buffers in a chain.
 const maxChain = 150
 
-// byCut, as a threshold of chainer.link, keeps what a cut holds.
+// byCut is the threshold for chainer.chainFor that keeps the buffers a minimum cut
+// holds.
 const byCut = -1
 
-// chainer finds chains in the plan that a sweep has seen.
+// chainer finds chains for the plan of the last sweep.
 type chainer struct {
 	*sweep
-	held      []bool  // buffers that a cut holds, for byCut
+	held      []bool  // buffer -> the minimum cut holds it, for byCut
 	met       []int32 // buffer -> the chain that last met it
 	ran       []int32 // node -> the chain that last ran it
-	runs      []int32 // the nodes that this chain runs
-	kept      []int32 // the buffers of candidates' chains
+	runs      []int32 // the nodes that the current chain runs
+	kept      []int32 // memory for the chains of candidates
 	found     []candidate
 	ranked    []ranked
 	best      []candidate // found, the best first
@@ -40,24 +41,28 @@ func newChainer(s *sweep) *chainer {
 	return &chainer{sweep: s, met: make([]int32, len(s.size)), ran: make([]int32, len(s.order))}
 }
 
-// link returns the chain that makes t in a slot, to take load off the position
-// of the peak. An input that is not there any more is kept longer or made anew
-// itself. It is kept if nothing can make it; if it is small beside t: at most a
-// 64th of it, or at most the threshold's share; if it is last used after the peak
-// and there is room for it from there on; or with the threshold byCut, if the cut
-// holds it. The chain fails if a node of it may not run in the slot. The next call
+// chainFor returns the chain that recomputes t in a slot, so that t need not be held
+// across the peak. An input that has been freed by then is either kept longer or
+// recomputed, too. It is kept
+//
+//   - if it cannot be recomputed,
+//   - if its size is at most 1/64 of t's, or at most threshold times t's,
+//   - if its last use comes after the peak and it fits below the limit from there on,
+//   - or, with the threshold byCut, if the minimum cut holds it.
+//
+// ok is false if some node of the chain must not run in the slot. The next call
 // reuses adds.
-func (c *chainer) link(t, slot, peakAt int32, threshold float64) (chain, bool) {
+func (c *chainer) chainFor(t, slot, peakAt int32, threshold float64) (x chain, ok bool) {
 	c.number++
 	c.now = chain{target: t, slot: slot, adds: c.now.adds[:0]}
 	c.runs, c.peakAt, c.threshold = c.runs[:0], peakAt, threshold
-	ok := c.make(t)
+	ok = c.extend(t)
 	return c.now, ok
 }
 
-// make adds a buffer and what it needs.
-func (c *chainer) make(t int32) bool {
-	if c.until[t] < c.now.slot || len(c.now.adds) >= maxChain || c.leaves != nil && c.leaves[c.now.slot] {
+// extend adds a buffer to the chain, and the inputs that it needs.
+func (c *chainer) extend(t int32) bool {
+	if c.until[t] < c.now.slot || len(c.now.adds) >= maxChain || c.swapsOut != nil && c.swapsOut[c.now.slot] {
 		return false
 	}
 	c.met[t] = c.number
@@ -67,7 +72,7 @@ func (c *chainer) make(t int32) bool {
 	return ok
 }
 
-// include adds a node of the unit of t.
+// include adds a node of the unit of t, and the inputs that it needs.
 func (c *chainer) include(i, t int32) bool {
 	from, to := c.first[c.now.slot], c.first[c.now.slot+1]-1
 	if _, runs := slices.BinarySearch(c.node[from:to], i); !runs && c.ran[i] != c.number {
@@ -82,10 +87,10 @@ func (c *chainer) include(i, t int32) bool {
 		}
 		before, after := c.around(x, from)
 		if c.output[x] && before >= 0 || after >= 0 && (after&1 == 0 || after>>1 < to && c.node[after>>1] < i) {
-			continue // held across the slot, or made in it
+			continue // held across the slot or recomputed in it
 		}
 		last := max(before>>1, 0)
-		if !c.keeps(x, last) && c.anew(x) {
+		if !c.keeps(x, last) && c.tryExtend(x) {
 			continue
 		}
 		if len(c.now.adds) >= maxChain-10 {
@@ -97,7 +102,7 @@ func (c *chainer) include(i, t int32) bool {
 	return true
 }
 
-// keeps reports whether x is held on from its last event rather than made anew.
+// keeps reports whether to keep x from its last event on, rather than recompute it.
 func (c *chainer) keeps(x, last int32) bool {
 	size, target := c.size[x], c.size[c.now.target]
 	switch {
@@ -116,10 +121,10 @@ func (c *chainer) keeps(x, last int32) bool {
 	return true
 }
 
-// anew makes x in the slot too, or leaves the chain as it was.
-func (c *chainer) anew(x int32) bool {
+// tryExtend adds x to the chain. If it cannot, it leaves the chain as it was.
+func (c *chainer) tryExtend(x int32) bool {
 	adds, runs, cost, penalty := len(c.now.adds), len(c.runs), c.now.cost, c.now.penalty
-	if c.make(x) {
+	if c.extend(x) {
 		return true
 	}
 	for _, y := range c.now.adds[adds:] {

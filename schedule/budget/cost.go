@@ -7,14 +7,14 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Where no node of a problem has a cost, it is the time to move all that the node
-// reads and makes once, at 700 GB/s, and at least a microsecond.
+// If no node of a problem has a cost, a node's cost is estimated as the time to move
+// its inputs and outputs once at 700 GB/s, but at least a microsecond.
 const (
 	bytesPerNanosecond = 700
 	leastCost          = 1000
 )
 
-// costsOf returns what each node costs, in nanoseconds.
+// costsOf returns the cost of each node in nanoseconds.
 func costsOf(p *schedule.Problem) ([]int64, error) {
 	costs := make([]int64, len(p.Nodes))
 	var sum int64

@@ -9,39 +9,39 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// cutter finds what a node costs at least: in bytes held and in time of
-// repetitions, the one against the other, by minimum cuts.
+// cutter computes, by minimum cuts, the trade-off that a node forces on every plan
+// between bytes held and time of repeated runs.
 //
-// Look at the moment at which node v runs for the first time, in any order, with
-// any repetitions. All its ancestors have run, none of its descendants has. What
-// is held then is at most the limit less what v itself needs. What a later node
-// needs and is not held has to be made after this moment, and if its maker is an
-// ancestor of v, that is a repetition. With a price alpha for a byte and beta for
-// a nanosecond, the least total is a minimum cut:
+// Consider the moment at which node v runs for the first time, in any plan. All
+// ancestors of v have run, and none of its descendants has. The tensors held at that
+// moment take at most the limit less v's own need. A tensor that a later node needs
+// and that is not held must be made after this moment; if its maker is an ancestor of
+// v, that is a repeated run. At a price of alpha for a byte and beta for a nanosecond,
+// the least total is a minimum cut of this network:
 //
-//	source side = does not run after v; sink side = runs at or after v
-//	v and its descendants     the sink itself
+//	source side: does not run after v; sink side: runs at or after v
+//	v and its descendants     the sink
 //	an ancestor x             any(x): source -> any(x), beta*cost
-//	x incomparable with v     any(x), first(x): first -> any, beta*cost (again after all)
-//	                          any -> first infinite (the first run after v is one after v)
-//	u before x, both such     first(x) -> first(u) infinite
-//	tensor t that v reads     counts always
-//	tensor t, maker m         m' = any(m), or the source if t is made by no node;
+//	x incomparable with v     any(x), first(x): first -> any, beta*cost (x ran before, too)
+//	                          any -> first infinite (if x first runs after v, it runs after v)
+//	u before x, both of these first(x) -> first(u) infinite
+//	tensor t that v reads     always counts
+//	tensor t, maker m         m' = any(m), or the source if no node makes t;
 //	                          with writers w a vertex b: m' -> b, any(w) -> b infinite
 //	  output, or read by a descendant   m' -> sink, alpha*size
 //	  else                    m' -> a, alpha*size; a -> any(r) infinite for each reader r
 //
-// A node that says Once costs infinitely much. The network of a node is
-// built once, for all prices.
+// A repeated run of a node marked Once has infinite cost. The network of a node is
+// built once and serves all prices.
 type cutter struct {
 	maxflow.Network
 	p            *schedule.Problem
 	costs        []int64
 	rules        *rules
 	preds, succs [][]int32
-	need         []int64 // node -> its outputs and workspace, less the most that its pairs save
+	need         []int64 // node -> bytes of its outputs and workspace, less the most that its in-place pairs save
 	reads        [][]int32
-	ordered      []bool // tensor -> its other readers come after its last writer, in program order
+	ordered      []bool // tensor -> its pure readers come after its last writer, in program order
 
 	node       int32
 	mark       []side
@@ -49,7 +49,7 @@ type cutter struct {
 	always     int64   // bytes that each cut holds
 	held       []int32 // tensors that each cut holds
 	priced     []priced
-	amount     []amount // half an edge's index -> its capacity
+	amount     []amount // edge index / 2 -> the capacity of the edge
 	stack      []int32
 	mostAlpha  int64
 	mostBeta   int64
@@ -66,21 +66,21 @@ const (
 // amount is the capacity of an edge before prices.
 type amount struct{ bytes, time int64 }
 
-// priced is an edge that stands for a tensor held or for a node that runs again.
+// priced is an edge that stands for a held tensor or for a repeated run of a node.
 type priced struct {
 	edge, id int32
 	held     bool
 }
 
-// corner is what one cut holds and repeats, at its prices.
+// corner is one minimum cut: its prices, and the bytes and the time that it takes.
 type corner struct {
 	alpha, beta int64
-	value       int64 // alpha*bytes + beta*time of each plan is at least this
+	value       int64 // alpha*bytes + beta*time >= value for every plan
 	bytes, time int64 // of the cut
 }
 
-// maxPrice bounds the prices, so that sums of priced bytes and costs stay below
-// the capacity that no cut crosses: bytes may have 36 bits, nanoseconds 31.
+// maxPrice bounds the prices. Sums of priced bytes and costs must stay below the
+// infinite capacity; with this bound, bytes may have 36 bits and nanoseconds 31.
 const maxPrice = 1 << 20
 
 func newCutter(p *schedule.Problem, costs []int64, r *rules) *cutter {
@@ -142,7 +142,7 @@ func (c *cutter) writersLast(t int32) bool {
 	return true
 }
 
-// save takes the largest matching of each node's pairs off what it needs.
+// save lowers each node's need by the bytes of its largest matching of in-place pairs.
 func (c *cutter) save() {
 	m := match.New(len(c.p.Tensors))
 	pairs := c.p.Pairs()
@@ -160,6 +160,7 @@ func (c *cutter) save() {
 	}
 }
 
+// spread marks all nodes that can be reached from v over neighbours.
 func (c *cutter) spread(v int32, m side, neighbours [][]int32) {
 	stack := append(c.stack[:0], v)
 	for len(stack) > 0 {
@@ -192,17 +193,17 @@ func (c *cutter) around(v int32) {
 			c.any[x] = maxflow.Sink
 		case before:
 			c.any[x] = c.NewVertex()
-			c.again(maxflow.Source, x)
+			c.repeatEdge(maxflow.Source, x)
 		case beside:
 			c.any[x], c.first[x] = c.NewVertex(), c.NewVertex()
-			c.again(c.first[x], x)
-			c.forces(c.any[x], c.first[x])
+			c.repeatEdge(c.first[x], x)
+			c.infiniteEdge(c.any[x], c.first[x])
 		}
 	}
 	for i := range c.mark {
 		for _, u := range c.preds[i] {
 			if c.mark[i] == beside && c.mark[u] == beside {
-				c.forces(c.first[i], c.first[u])
+				c.infiniteEdge(c.first[i], c.first[u])
 			}
 		}
 	}
@@ -216,19 +217,20 @@ func (c *cutter) edge(from, to int32, a amount) {
 	c.amount = append(c.amount, a)
 }
 
-// forces adds an edge that no cut crosses.
-func (c *cutter) forces(from, to int32) { c.edge(from, to, amount{math.MaxInt64, 0}) }
+// infiniteEdge adds an edge that no minimum cut crosses.
+func (c *cutter) infiniteEdge(from, to int32) { c.edge(from, to, amount{math.MaxInt64, 0}) }
 
-// again adds the edge that costs a run of x.
-func (c *cutter) again(from, x int32) {
+// repeatEdge adds an edge whose capacity is the price of a repeated run of x.
+func (c *cutter) repeatEdge(from, x int32) {
 	if c.p.Nodes[x].Once {
-		c.forces(from, c.any[x])
+		c.infiniteEdge(from, c.any[x])
 		return
 	}
 	c.priced = append(c.priced, priced{int32(len(c.To)), x, false})
 	c.edge(from, c.any[x], amount{0, c.costs[x]})
 }
 
+// tensor adds the edges of a tensor; see cutter.
 func (c *cutter) tensor(i int32) {
 	t := &c.p.Tensors[i]
 	if t.Resident || t.Bytes == 0 || t.Producer >= 0 && c.mark[t.Producer] == after {
@@ -253,10 +255,10 @@ func (c *cutter) tensor(i int32) {
 		from = c.any[t.Producer]
 		if writers := c.rules.writers[i]; len(writers) > 0 && c.ordered[i] {
 			b := c.NewVertex()
-			c.forces(from, b)
+			c.infiniteEdge(from, b)
 			for _, w := range writers {
 				if c.mark[w] != after {
-					c.forces(c.any[w], b)
+					c.infiniteEdge(c.any[w], b)
 				}
 			}
 			from = b
@@ -274,14 +276,14 @@ func (c *cutter) tensor(i int32) {
 		c.priced = append(c.priced, priced{int32(len(c.To)), i, true})
 		c.edge(from, a, amount{t.Bytes, 0})
 		for _, r := range t.Consumers {
-			c.forces(a, c.any[r])
+			c.infiniteEdge(a, c.any[r])
 		}
 	}
 }
 
-// cut finds the least alpha*bytes + beta*time at the node, and reports whether
-// the flow was not ended early. With beta 0 it is the fewest bytes.
-func (c *cutter) cut(alpha, beta int64) (corner, bool) {
+// cut returns the minimum cut at the prices alpha and beta; with beta 0 it has the
+// fewest bytes. ok is false if the flow was ended early.
+func (c *cutter) cut(alpha, beta int64) (x corner, ok bool) {
 	for i, a := range c.amount {
 		left := maxflow.Infinite
 		if a.bytes != math.MaxInt64 {
@@ -289,7 +291,7 @@ func (c *cutter) cut(alpha, beta int64) (corner, bool) {
 		}
 		c.Left[2*i], c.Left[2*i+1] = left, 0
 	}
-	x := corner{alpha: alpha, beta: beta, value: alpha*c.always + c.Augment(math.MaxInt64), bytes: c.always}
+	x = corner{alpha: alpha, beta: beta, value: alpha*c.always + c.Augment(math.MaxInt64), bytes: c.always}
 	c.Reach(maxflow.Source)
 	for _, e := range c.priced {
 		switch {
@@ -309,7 +311,7 @@ func (c *cutter) crossed(e int32) bool {
 	return c.Level[from] >= 0 && c.Level[to] < 0
 }
 
-// heldTensors lists what the last cut holds.
+// heldTensors lists the tensors that the last cut holds, ascending.
 func (c *cutter) heldTensors() []int32 {
 	held := slices.Clone(c.held)
 	for _, e := range c.priced {

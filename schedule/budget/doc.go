@@ -1,36 +1,37 @@
-// Package budget finds a step of a neural network whose peak is below a limit,
-// at the least extra time that it can find, and says below which extra time, and
-// below which limit, there is no plan at all.
+// Package budget plans a training or inference step whose peak memory stays within
+// a limit, at the least extra time that it can find. It also proves a lower bound on
+// that extra time and a limit below which no plan exists.
 //
-// Package schedule orders nodes; where the best order's peak is too much, a step
-// may run nodes again: an activation is dropped and made anew just before the
-// reader that needs it (recomputation, rematerialization). Nodes have a cost; the
-// extra time of a [Plan] is that of its repetitions:
+// Package schedule orders nodes. If even the best order's peak exceeds the limit, a
+// plan may recompute: it drops an activation and runs its node again just before the
+// next reader (rematerialization). Each node has a cost; the extra time of a [Plan]
+// is the sum of the costs of the repeated runs:
 //
-//	order        a b c c' b' a'        a holds 6 bytes to the last step, b 4, c 1
-//	plan         a b c c' a b' a'      a is dropped after b and made anew for b'
+//	order        a b c c' b' a'        a holds 6 bytes until the last step, b 4, c 1
+//	plan         a b c c' a b' a'      a is dropped after b and recomputed before b'
 //
-// A plan is a set of makings "make buffer t anew in slot i", slot i being the gap
-// before step i (this is the matrix R of Jain et al., Checkmate, 2020). What is
-// kept follows: a buffer is held exactly while a reader waits for this instance.
-// Every such set is a valid plan, so that a search needs no care for that, and
-// one sweep gives its peak and its cost (sweep.go).
+// A plan is a set of pairs "recompute buffer t in slot i", where slot i is the gap
+// before step i (the matrix R of Jain et al., Checkmate, 2020). The set determines
+// the lifetimes: an instance of a buffer is held until its last reader. Every such
+// set is a valid plan, so the searches need no validity checks; one sweep computes
+// the plan's peak and cost (sweep.go).
 //
 //   - [Solve] plans for one limit, [Frontier] for several, a [Solver] for any
-//     number of them. But for [schedule.EffortFast] the plans come from one archive
-//     that does not depend on the limits, so that a larger limit never costs more.
+//     number of them. Except at [schedule.EffortFast], all plans come from one
+//     archive that does not depend on the limits, so a larger limit never costs more.
 //
-//   - The lower bound holds for any order and any repetitions: it is a Lagrangian
-//     minimum cut at the first run of a node (cut.go, bound.go).
+//   - The lower bound holds for every order and every recomputation: it is a
+//     Lagrangian minimum cut at the first run of a node (cut.go, bound.go).
 //
-//   - A node that says [schedule.Node.Once], such as a random one, never runs again;
-//     nor does one whose inputs have been overwritten (rules.go, line.go).
+//   - A node marked [schedule.Node.Once], such as a random one, runs exactly once.
+//     A node whose inputs have been overwritten cannot run again either (rules.go,
+//     line.go).
 //
-//   - With a host memory behind a link, a [Swapper] lets tensors leave for it and
-//     return as well: AutoSwap (Zhang et al., Efficient memory management for
-//     GPU-based deep learning systems, 2019) alone, repetitions alone, and both
-//     together, in which what is dear to make anew leaves (swap_auto.go,
-//     swap_both.go). [SwapPlan] has the transfers as nodes of a problem.
+//   - With a host memory behind a link, a [Swapper] can also swap tensors out and
+//     in. It tries swapping alone (AutoSwap, Zhang et al., Efficient memory management
+//     for GPU-based deep learning systems, 2019), recomputation alone, and both: swap
+//     the tensors that are most expensive per byte to recompute, recompute the rest
+//     (swap_auto.go, swap_both.go). [SwapPlan] has the transfers as nodes of a problem.
 //
 // Results depend on the problem alone: not on map order, goroutines or time.
 package budget

@@ -8,25 +8,26 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// gridStep is the distance of the limits that the archive is filled for, in per
-// cent of the best peak, and gridLast the last of them.
+// The archive is filled for limits that are gridStep per cent of the best peak apart,
+// down to gridLast per cent.
 const (
 	gridStep = 5
 	gridLast = 5
 )
 
-// fill searches for plans on a grid of limits that depends on the problem alone:
-// each found plan goes into the archive, which then serves any limit.
+// fill searches for plans on a grid of limits that depends on the problem alone. All
+// plans go into the archive, which then serves any limit.
 //
-//	for the two most promising lines, for each limit of the grid, from the largest:
-//	  greedy guided by the corners of the cut around the limit, from the plan of
-//	  the limit before, and from nothing in several batches; each pruned
-//	for each limit: the plans of lower limits, pruned against it
-//	twice, for each limit: plans from orders that suit its plan, then large
-//	neighbourhoods of its plan; and twice more, farther from the plans that two
-//	orders have for it
+//  1. For the two best lines and each limit of the grid, descending: greedy plans,
+//     guided by the cuts around the limit, from the plan of the previous limit, and
+//     from the empty plan with several batches; each is pruned.
+//  2. For each limit: the plans of lower limits, pruned against this limit.
+//  3. Twice, for each limit: plans in orders adapted to its cheapest plan, then large
+//     neighbourhood search near that plan.
+//  4. Twice more the same, but farther from the plans, and starting from the cheapest
+//     plans of two orders.
 //
-// It is bounded by counted work: what one limit leaves, the next may use.
+// The counted work is bounded. Work that one limit leaves unused goes to the next.
 func (s *Solver) fill(w *work) {
 	s.filled = true
 	w.most = w.done + 2*s.effort(boundWork+descendWork+2*adaptWork+3*neighbourWork)
@@ -40,21 +41,21 @@ func (s *Solver) fill(w *work) {
 	if len(grid) == 0 {
 		return
 	}
-	lines := s.promising(all, grid)
+	lines := s.bestLines(all, grid)
 	pace := pacer{w, w.done, s.effort(descendWork), len(lines) * len(grid), 0}
 	for _, c := range lines {
 		s.descend(c, grid, &pace)
 	}
-	s.thin(all, grid)
+	s.pruneLower(all, grid)
 	adapted := make([]entry, len(grid))
 	rounds := 2 * fillRounds
 	if s.opt.NoBound {
-		rounds = fillRounds // part of a larger search, with its own share of time
+		rounds = fillRounds // part of a larger search that shares the work
 	}
 	for round := range rounds {
 		pace = pacer{w, w.done, s.effort(adaptWork) / fillRounds, len(grid), 0}
 		all = s.adapt(w, all, grid, adapted, &pace)
-		s.thin(all, grid)
+		s.pruneLower(all, grid)
 		far := round / fillRounds
 		pace = pacer{w, w.done, s.effort(neighbourWork) / fillRounds * int64(1+far), len(grid), 0}
 		for i := len(grid) - 1; i >= 0; i-- {
@@ -67,20 +68,20 @@ func (s *Solver) fill(w *work) {
 				if far > 0 && (round+k)%2 == 1 {
 					stray = wide
 				}
-				c.neighbours(&s.archive, x.again, stray, rand.New(rand.NewPCG(uint64(i), uint64(1+far*round))), &pace)
+				c.neighbours(&s.archive, x.set, stray, rand.New(rand.NewPCG(uint64(i), uint64(1+far*round))), &pace)
 			}
 		}
-		s.thin(all, grid)
+		s.pruneLower(all, grid)
 	}
 }
 
-// fillRounds is how many rounds stay near the cheapest plans; as many go farther.
-// Rounds near alone end where they began: our folded ResNet-50 at 35 % of its peak
-// costs 20.33 % so, 19.45 % with both.
+// fillRounds is the number of rounds near the cheapest plans; as many more go farther.
+// Near rounds alone get stuck: our folded ResNet-50 at 35 % of its peak costs 20.33 %
+// with them alone, 19.45 % with both.
 const fillRounds = 2
 
-// starts returns the cheapest plan for a limit, and up to a number in all those that
-// were made along other orders.
+// starts returns the cheapest plan for a limit, followed by the cheapest plans of other
+// orders: at most number plans in all.
 func (s *Solver) starts(all []*chainer, limit int64, number int) (list []entry) {
 	first := s.archive.cheapest(limit)
 	if first == nil || first.cost == 0 {
@@ -95,7 +96,7 @@ func (s *Solver) starts(all []*chainer, limit int64, number int) (list []entry) 
 	return append([]entry{*first}, list[:min(len(list), number-1)]...)
 }
 
-// grid returns the limits that the archive is filled for, descending.
+// grid returns the limits for which the archive is filled, descending.
 func (s *Solver) grid() (grid []int64) {
 	for percent := int64(100 - gridStep); percent >= gridLast; percent -= gridStep {
 		grid = append(grid, s.best/100*percent+s.best%100*percent/100)
@@ -103,20 +104,22 @@ func (s *Solver) grid() (grid []int64) {
 	return grid
 }
 
-// What the stages may do at default effort; at the greatest ten times as much. On
-// very large graphs a single round may take more; twice the sum ends everything.
+// The work of the stages at default effort; the greatest effort has ten times as much.
+// On very large graphs a single round may take more than its share, but fill ends at
+// twice the sum in any case.
 const (
 	boundWork     = 30_000_000
 	descendWork   = 400_000_000
-	adaptWork     = 400_000_000 // of the rounds near the cheapest plans
-	neighbourWork = 200_000_000 // the same; those that go farther take twice as much
+	adaptWork     = 400_000_000 // for the near rounds
+	neighbourWork = 200_000_000 // for the near rounds; far rounds have twice as much
 )
 
+// effort returns this solver's share of the work of a stage at its effort.
 func (s *Solver) effort(work int64) int64 {
 	if s.opt.Effort == schedule.EffortMax {
 		work *= 10
 	}
-	return work / s.among
+	return work / s.sharedBy
 }
 
 // pacer divides work into equal shares.
@@ -135,7 +138,7 @@ func (p *pacer) spent() bool {
 	return p.done-p.from > p.total/int64(p.shares)*int64(p.begun)
 }
 
-// chainers returns one for each line, the plain step swept.
+// chainers returns a chainer for each line, with the plain step swept.
 func (s *Solver) chainers(w *work) (all []*chainer) {
 	for _, l := range s.lines {
 		c := newChainer(newSweep(l, w))
@@ -146,18 +149,19 @@ func (s *Solver) chainers(w *work) (all []*chainer) {
 	return all
 }
 
-// promising picks two lines: a quick plan from each at a few limits says which.
-// Orders of equal peak differ away from it, and that is where a limit will lie.
-func (s *Solver) promising(all []*chainer, grid []int64) []*chainer {
+// bestLines returns the two lines with the best quick plans at a few limits. Orders of
+// equal peak differ at the other steps, which matter once the limit is below the peak.
+func (s *Solver) bestLines(all []*chainer, grid []int64) []*chainer {
 	const wanted = 2
 	if len(all) <= wanted {
 		return all
 	}
-	return s.ranked(all, grid)[:wanted]
+	return s.rankLines(all, grid)[:wanted]
 }
 
-// ranked lists lines, the most promising first.
-func (s *Solver) ranked(all []*chainer, grid []int64) []*chainer {
+// rankLines returns the lines by the quality of a quick plan at three limits: first
+// those that miss the fewest limits, then those of the least extra time.
+func (s *Solver) rankLines(all []*chainer, grid []int64) []*chainer {
 	type rank struct {
 		*chainer
 		none int
@@ -167,9 +171,9 @@ func (s *Solver) ranked(all []*chainer, grid []int64) []*chainer {
 	for _, c := range all {
 		r := rank{chainer: c}
 		for _, k := range [3]int{len(grid) / 4, len(grid) / 2, len(grid) * 3 / 4} {
-			var plan makings
+			var plan recomputeSet
 			c.limit = grid[k]
-			if c.greedy(&plan, greed{batch: 0.5, thresholds: plain, rounds: maxRounds}) {
+			if c.greedy(&plan, greedyOptions{batch: 0.5, thresholds: plain, rounds: maxRounds}) {
 				c.prune(&plan, nil)
 				c.record(&s.archive, plan)
 				r.cost += c.extra
@@ -189,14 +193,14 @@ func (s *Solver) ranked(all []*chainer, grid []int64) []*chainer {
 	return lines
 }
 
-// descend plans along one line for each limit.
+// descend plans in the order of one line for each limit of the grid, descending.
 func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
-	var last makings
+	var last recomputeSet
 	for _, limit := range grid {
 		pace.next()
 		c.limit = limit
 		best := archive{}
-		try := func(c *chainer, plan makings, how greed) {
+		try := func(c *chainer, plan recomputeSet, how greedyOptions) {
 			if c.exhausted() || pace.spent() && len(best) > 0 {
 				return
 			}
@@ -207,21 +211,21 @@ func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 				c.record(&best, plan)
 			}
 		}
-		try(c, nil, greed{batch: batches[0], thresholds: plain})
+		try(c, nil, greedyOptions{batch: batches[0], thresholds: plain})
 		if last != nil {
-			try(c, slices.Clone(last), greed{batch: 0.5, thresholds: plain})
+			try(c, slices.Clone(last), greedyOptions{batch: 0.5, thresholds: plain})
 		}
-		s.guide(c, limit, pace.spent, try)
+		s.tryGuided(c, limit, pace.spent, try)
 		for _, batch := range batches[1:] {
-			try(c, nil, greed{batch: batch, thresholds: plain})
+			try(c, nil, greedyOptions{batch: batch, thresholds: plain})
 		}
 		if x := best.cheapest(limit); x != nil {
-			last = x.again
+			last = x.set
 		}
 	}
 }
 
-// near returns the corners on both sides of a limit and the one below.
+// near returns the corners next to a limit: up to two below it and one above.
 func (h *hull) near(limit int64) []corner {
 	if h == nil {
 		return nil
@@ -233,10 +237,11 @@ func (h *hull) near(limit int64) []corner {
 	return h.corners[max(0, i-2):min(len(h.corners), i+1)]
 }
 
-// thin prunes the plans of some lower limits against each limit of the grid.
-func (s *Solver) thin(lines []*chainer, grid []int64) {
+// pruneLower prunes, against each limit of the grid, the plans of the next maxLower
+// lower limits.
+func (s *Solver) pruneLower(lines []*chainer, grid []int64) {
 	for i := len(grid) - 1; i >= 0; i-- {
-		for k := i + 1; k < len(grid) && k <= i+maxThinned; k++ {
+		for k := i + 1; k < len(grid) && k <= i+maxLower; k++ {
 			x := s.archive.cheapest(grid[k])
 			if x == nil || x.cost == 0 {
 				continue
@@ -246,12 +251,12 @@ func (s *Solver) thin(lines []*chainer, grid []int64) {
 				return
 			}
 			c.limit = grid[i]
-			plan := slices.Clone(x.again)
+			plan := slices.Clone(x.set)
 			c.prune(&plan, nil)
 			c.record(&s.archive, plan)
 		}
 	}
 }
 
-// maxThinned is how many limits down thin takes plans from.
-const maxThinned = 4
+// maxLower is the number of lower limits whose plans pruneLower prunes.
+const maxLower = 4

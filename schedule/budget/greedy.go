@@ -7,39 +7,42 @@ import (
 	"slices"
 )
 
-// greed says how a greedy search goes about.
-type greed struct {
-	batch      float64    // the share of the excess that a round takes off at once; 0: one chain at a time
-	thresholds []float64  // see chainer.link
-	noise      float64    // the deviation of the logarithm of a score
+// greedyOptions control a greedy search.
+type greedyOptions struct {
+	batch      float64    // the share of the excess that one round removes; 0: one chain a round
+	thresholds []float64  // see chainer.chainFor
+	noise      float64    // the standard deviation of the noise on the logarithm of a score
 	draw       *rand.Rand // for noise
 	rounds     int
 }
 
-// candidate is a chain and what it is worth.
+// candidate is a chain with its benefit (see greedy) and its score, the benefit per
+// nanosecond.
 type candidate struct {
 	chain
 	benefit, score float64
 }
 
-// ranked is the place of a candidate in a list, to sort by.
+// ranked is a sort key for the candidate at a place in a list.
 type ranked struct {
 	score float64
 	place int32
 }
 
-// greedy adds makings to a plan until its peak is within the limit, and reports
-// whether it got there. In each round it asks, for each buffer that is live at
-// the peak but not used there, and read again later, what it takes to make it
-// anew for that reader. A candidate is worth what it takes off the excess, summed
-// over all positions above the limit (the peak alone stalls where many are
-// equal), by the nanosecond. Ties fall to the smaller buffer.
+// greedy adds recomputes to a plan until its peak is within the limit, and reports
+// whether it succeeded. In each round, the candidates are the buffers that are live
+// but not used at the peak and that are read later: each with a chain that recomputes
+// the buffer for that reader. The benefit of a candidate is the amount by which it
+// lowers the excess, which is the load above the limit summed over all positions.
+// (Lowering the peak alone stalls if many positions have the same load.) Candidates
+// are ranked by benefit per nanosecond. Ties fall to the smaller buffer.
 //
-// With a batch it takes several at once: any set of makings is valid, so that
-// chains made for a stale state do no harm. Rounds fall from hundreds to some
-// ten, and after pruning the plan is as good or better.
-func (c *chainer) greedy(plan *makings, how greed) bool {
-	barred := map[making]bool{}
+// With a batch, a round takes several candidates at once. Every recomputeSet is
+// valid, so chains computed for a slightly different plan do no harm. This needs
+// about ten rounds instead of hundreds, and after pruning the plan is as good or
+// better.
+func (c *chainer) greedy(plan *recomputeSet, how greedyOptions) bool {
+	barred := map[recompute]bool{}
 	for range how.rounds {
 		c.sweep.run(*plan, true)
 		if c.peak <= c.limit {
@@ -60,9 +63,9 @@ func (c *chainer) greedy(plan *makings, how greed) bool {
 	return c.peak <= c.limit
 }
 
-// candidates lists chains for the peak of the plan that was swept last, best first.
+// candidates lists the candidates for the peak of the last swept plan, best first.
 // The next call reuses the list.
-func (c *chainer) candidates(how greed, barred map[making]bool) []candidate {
+func (c *chainer) candidates(how greedyOptions, barred map[recompute]bool) []candidate {
 	found := c.found[:0]
 	c.kept, c.ranked = c.kept[:0], c.ranked[:0]
 	for i := range c.size {
@@ -75,13 +78,13 @@ func (c *chainer) candidates(how greed, barred map[making]bool) []candidate {
 			continue
 		}
 		slot := c.slot[after>>1]
-		if c.until[t] < slot || before>>1 >= c.first[slot] || barred[newMaking(slot, t)] {
+		if c.until[t] < slot || before>>1 >= c.first[slot] || barred[newRecompute(slot, t)] {
 			continue
 		}
 		worth := c.hotArea(t, before>>1, after>>1)
 		from := len(found)
 		for _, threshold := range how.thresholds {
-			x, ok := c.link(t, slot, c.at, threshold)
+			x, ok := c.chainFor(t, slot, c.at, threshold)
 			benefit := worth - x.penalty
 			if !ok || benefit <= 0 || len(found) > from && slices.Equal(x.adds, found[len(found)-1].adds) {
 				continue
@@ -108,9 +111,10 @@ func (c *chainer) candidates(how greed, barred map[making]bool) []candidate {
 	return c.best
 }
 
-// takeMany adds the best candidates until they are worth the batch, and reports
-// whether the excess fell as it should; else nothing is added.
-func (c *chainer) takeMany(plan *makings, found []candidate, batch float64) bool {
+// takeMany adds the best candidates until their benefits reach the batch's share of
+// the excess. It reports whether the excess fell by at least a quarter of that share;
+// if not, it restores the plan.
+func (c *chainer) takeMany(plan *recomputeSet, found []candidate, batch float64) bool {
 	excess, worth := c.excess, 0.0
 	used := map[int32]bool{}
 	was := slices.Clone(*plan)
@@ -121,7 +125,7 @@ func (c *chainer) takeMany(plan *makings, found []candidate, batch float64) bool
 		}
 		for _, t := range x.adds {
 			used[t] = true
-			plan.add(newMaking(x.slot, t))
+			plan.add(newRecompute(x.slot, t))
 		}
 		if worth += x.benefit; worth > batch*excess {
 			break
@@ -135,27 +139,27 @@ func (c *chainer) takeMany(plan *makings, found []candidate, batch float64) bool
 	return false
 }
 
-// maxTries is how many candidates a round tries one by one.
+// maxTries bounds the number of candidates that a round tries one by one.
 const maxTries = 40
 
-// takeOne adds the first candidate that lowers the excess; those before it are
-// barred. It then leaves out the next making of each buffer that it added, if
-// that has become needless.
-func (c *chainer) takeOne(plan *makings, found []candidate, barred map[making]bool) bool {
+// takeOne adds the first candidate that lowers the excess and bars the candidates
+// before it. Then, for each buffer that it added, it removes the buffer's next
+// recompute unless that raises the excess.
+func (c *chainer) takeOne(plan *recomputeSet, found []candidate, barred map[recompute]bool) bool {
 	excess := c.excess
 	for i := range found[:min(len(found), maxTries)] {
 		x := &found[i]
 		was := slices.Clone(*plan)
-		var added []making
+		var added []recompute
 		for _, t := range x.adds {
-			if m := newMaking(x.slot, t); plan.add(m) {
+			if m := newRecompute(x.slot, t); plan.add(m) {
 				added = append(added, m)
 			}
 		}
 		c.sweep.run(*plan, false)
 		if c.excess >= excess {
 			*plan = was
-			barred[newMaking(x.slot, x.target)] = true
+			barred[newRecompute(x.slot, x.target)] = true
 			continue
 		}
 		excess = c.excess

@@ -8,27 +8,27 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// line is a problem along one order: node i is the one that runs at step i, and
-// slot i the gap just before it. Only tensors that can change the load are left;
-// they are called buffers.
+// line is a problem in one order. Nodes are numbered by their step: node i runs at
+// step i, and slot i is the gap just before it. The tensors that can change the load
+// are numbered densely and called buffers.
 type line struct {
 	index     int32 // among the lines of a solver
 	order     []int32
-	plain     int64 // nanoseconds of a step without repetitions
+	plain     int64 // nanoseconds of a step without repeated runs
 	cost      []int64
 	workspace []int64
 	reads     lists // step -> buffers
 	makes     lists
 	pairs     [][]match.Pair // step -> its in-place pairs, of buffers
 
-	size    []int64 // buffer -> bytes, more than 0; as are the next six
-	maker   []int32 // the step, or -1
-	output  []bool
-	tensor  []int32
-	writers [][]int32 // the steps that overwrite it, ascending
-	until   []int32   // the last slot in which it may be made anew, or -1
-	over    []bool    // whether some pair writes over it
-	leaves  []bool    // step -> it takes what it reads to a host: nothing is made anew for that; nil: none does
+	size     []int64 // buffer -> bytes, more than 0; the next six are indexed by buffer, too
+	maker    []int32 // the step of the producer, or -1
+	output   []bool
+	tensor   []int32
+	writers  [][]int32 // the steps that overwrite it, ascending
+	until    []int32   // the last slot in which it may be recomputed, or -1
+	over     []bool    // whether some in-place pair writes over it
+	swapsOut []bool    // step -> it swaps its input out, for which nothing is recomputed; nil: no step does
 
 	sizes []int64 // the different sizes of buffers, ascending; see classify
 	class []int32 // buffer -> its place in sizes
@@ -94,8 +94,8 @@ func newLine(p *schedule.Problem, order []int32, costs []int64, r *rules, index 
 	return l
 }
 
-// unit calls f for each node that makes a buffer as it stands before a slot: its
-// maker and the writers that have run.
+// unit calls f for each node that it takes to recompute a buffer in its version
+// before a slot: its maker and the writers that stand before the slot.
 func (l *line) unit(t, slot int32, f func(i int32)) {
 	f(l.maker[t])
 	for _, w := range l.writers[t] {
@@ -111,14 +111,14 @@ func (l *line) overwritten(t, slot int32) bool {
 	return len(l.writers[t]) > 0 && l.writers[t][0] < slot
 }
 
-// limitUnits finds the last slot in which each buffer may be made anew.
+// limitUnits finds the last slot in which each buffer may be recomputed.
 //
-// A node that reads a tensor which is overwritten later is dead from there on: a
-// repetition would find another version. The tensor of the unit itself does not
-// count, it is made from the start. A writer that may not run again ends the
-// life of a buffer's unit, not only its own.
+// Once an input of a node is overwritten, the node must not run again: it would read
+// another version. We call it dead from that step on. The unit's own tensor is
+// exempt, since the unit recomputes it from its first version. After a dead writer of
+// a buffer, the whole unit of the buffer is dead.
 func (l *line) limitUnits(p *schedule.Problem, r *rules, writers [][]int32, step []int32) {
-	read := make([][]int32, len(l.order)) // step -> tensors that are overwritten by some node
+	read := make([][]int32, len(l.order)) // step -> its inputs that some node overwrites
 	for t := range p.Tensors {
 		if len(writers[t]) > 0 {
 			for _, v := range p.Tensors[t].Consumers {
@@ -126,7 +126,7 @@ func (l *line) limitUnits(p *schedule.Problem, r *rules, writers [][]int32, step
 			}
 		}
 	}
-	// dead is the first overwriting of an input of i, but for one tensor.
+	// dead returns the first step that overwrites an input of i other than but.
 	dead := func(i, but int32) int32 {
 		if r.once[l.order[i]] {
 			return -1
@@ -158,11 +158,11 @@ func (l *line) limitUnits(p *schedule.Problem, r *rules, writers [][]int32, step
 	}
 }
 
-// maxClasses bounds the different sizes: networks have few.
+// maxClasses bounds the number of size classes; networks have few different sizes.
 const maxClasses = 256
 
-// classify gives buffers of one size a class; where there are too many sizes,
-// those whose first three bits are equal.
+// classify puts buffers of equal size into one class. If there are too many sizes, a
+// class holds the sizes that share their three leading bits.
 func (l *line) classify() {
 	key := func(size int64) int64 { return size }
 	for range 2 {

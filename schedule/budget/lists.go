@@ -1,6 +1,6 @@
 package budget
 
-// lists holds many short lists in one slice: a sweep reads them all, in order.
+// lists holds many short lists in one slice, because a sweep reads them all in order.
 type lists struct {
 	start []int32
 	items []int32

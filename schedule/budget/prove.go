@@ -2,10 +2,10 @@ package budget
 
 import "slices"
 
-// prove finds hulls: of the node at the peak first, which is nearly always the
-// best; then of others, from there towards where they are better at the limits, in
-// steps that halve; then of the node of the highest load in each half, quarter,
-// eighth of the order, as long as the work lasts.
+// prove computes hulls as long as the work lasts. It begins with the node at the peak,
+// which nearly always has the best hull. Then it climbs from there to nodes with better
+// hulls, in step widths that halve. Finally it takes the node of the highest load in
+// each half, quarter, eighth and so on of the order.
 func (s *Solver) prove(w *work, c *chainer, limits []int64, most int64) {
 	c.run(nil, false)
 	most += w.done
@@ -40,7 +40,8 @@ func (s *Solver) prove(w *work, c *chainer, limits []int64, most int64) {
 	}
 }
 
-// worth is what a hull proves at some limits, nanoseconds in all.
+// worth returns the sum of a hull's lower bounds at some limits, in nanoseconds, or -1
+// without a hull.
 func (s *Solver) worth(h *hull, plain int64, limits []int64) (sum int64) {
 	if h == nil {
 		return -1
@@ -51,7 +52,7 @@ func (s *Solver) worth(h *hull, plain int64, limits []int64) (sum int64) {
 	return sum
 }
 
-// highest returns the first step of the highest load of some, or -1.
+// highest returns the first step of the highest load in [from, to), or -1.
 func highest(load []int64, from, to int) int {
 	at := -1
 	for i := from; i < to; i++ {

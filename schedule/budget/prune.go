@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// prune leaves out, one by one, the dearest first, what the limit does not need.
-// It takes up to a third off the extra time. With a source of noise the order is
-// blurred. The plan is within the limit before and after. At most an evaluation
-// or two for each making that is not plainly needed.
-func (s *sweep) prune(plan *makings, draw *rand.Rand) {
+// prune removes the recomputes that the plan does not need to stay within the limit,
+// the most expensive first. This lowers the extra time by up to a third. With draw,
+// the order is randomized. The plan must be within the limit, and stays so. It takes
+// at most two sweeps for each recompute that needed does not rule out.
+func (s *sweep) prune(plan *recomputeSet, draw *rand.Rand) {
 	type weighed struct {
-		making
+		recompute
 		cost float64
 	}
 	all := make([]weighed, 0, len(*plan))
@@ -28,15 +28,15 @@ func (s *sweep) prune(plan *makings, draw *rand.Rand) {
 	}
 	slices.SortStableFunc(all, func(a, b weighed) int { return cmp.Compare(b.cost, a.cost) })
 	s.run(*plan, true)
-	var out []making
+	var out []recompute
 	for size := 1; len(all) > 0 && !s.exhausted(); {
-		// Several at once while that works: where a plan of a much lower limit is
-		// pruned, nearly all goes.
+		// Remove several at once while that works: of a plan for a much lower limit,
+		// nearly all can go.
 		out = out[:0]
 		k := 0
 		for ; k < len(all) && len(out) < size; k++ {
-			if !s.needed(*plan, all[k].making) {
-				out = append(out, all[k].making)
+			if !s.needed(*plan, all[k].recompute) {
+				out = append(out, all[k].recompute)
 			}
 		}
 		for _, m := range out {
@@ -60,14 +60,14 @@ func (s *sweep) prune(plan *makings, draw *rand.Rand) {
 	}
 }
 
-// maxPruned is how many makings prune leaves out at once at most.
+// maxPruned bounds the number of recomputes that prune removes at once.
 const maxPruned = 16
 
-// needed reports whether a plan that was swept with events is certain to break
-// the limit without a making. Without it the older instance of the buffer is held
-// up to the slot; what falls is at most what the nodes that no longer run there
-// were the last to read. O(positions between), with little for each.
-func (s *sweep) needed(plan makings, m making) bool {
+// needed reports whether a plan certainly exceeds the limit without the recompute m. The
+// plan must have been swept with events. Without m, the older instance of the buffer
+// is held up to the slot; only the buffers whose last readers no longer run there can
+// be freed earlier. It takes O(positions in between) time, with a small constant.
+func (s *sweep) needed(plan recomputeSet, m recompute) bool {
 	t, slot := m.buffer(), m.slot()
 	to := s.first[slot]
 	before, _ := s.around(t, to)
@@ -88,8 +88,7 @@ func (s *sweep) needed(plan makings, m making) bool {
 			if x == t || s.output[x] {
 				continue
 			}
-			// x ends with its last read before its next making; it is freed back to
-			// the event before the slot, or all the way if it was made in the slot.
+			// Without this read, the instance of x ends at its last event before the slot.
 			events := s.events[x]
 			k, _ := slices.BinarySearch(events, to<<1)
 			if k == 0 || k < len(events) && s.outlasts(events[k:], slot, gone) {
@@ -102,9 +101,9 @@ func (s *sweep) needed(plan makings, m making) bool {
 	}
 	s.count((len(gone) + 1) * int(to-from) / 16)
 	if !made {
-		return false // its maker runs in the slot all the same
+		return false // another recompute runs the maker in this slot anyway
 	}
-	// At the ends in-place pairs may come to hold: look between.
+	// In-place pairs may lower the load at the first position, so it is not tested.
 	for _, load := range s.rise[min(1, len(s.rise)):] {
 		if load+least > s.limit {
 			return true
@@ -113,12 +112,12 @@ func (s *sweep) needed(plan makings, m making) bool {
 	return false
 }
 
-// gone lists the nodes that run in a slot for the sake of one making alone.
-func (s *sweep) gone(plan makings, m making) []int32 {
+// gone lists the nodes that run in the slot of m for m alone.
+func (s *sweep) gone(plan recomputeSet, m recompute) []int32 {
 	slot := m.slot()
 	gone := s.alone[:0]
 	s.unit(m.buffer(), slot, func(i int32) { gone = append(gone, i) })
-	k, _ := slices.BinarySearch(plan, newMaking(slot, 0))
+	k, _ := slices.BinarySearch(plan, newRecompute(slot, 0))
 	for ; k < len(plan) && plan[k].slot() == slot; k++ {
 		if plan[k] != m {
 			s.unit(plan[k].buffer(), slot, func(i int32) {
@@ -132,7 +131,7 @@ func (s *sweep) gone(plan makings, m making) []int32 {
 	return gone
 }
 
-// outlasts reports whether an instance is read on beyond what is gone from a slot.
+// outlasts reports whether an instance is also read by a run that is not gone.
 func (s *sweep) outlasts(events []int32, slot int32, gone []int32) bool {
 	for _, e := range events {
 		if e&1 == 1 {

@@ -7,28 +7,29 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// rules say what may run again, as far as they do not depend on the order.
+// rules say which nodes may run again, as far as that does not depend on the order.
 type rules struct {
 	writers [][]int32 // tensor -> the nodes that overwrite it, by index
-	once    []bool    // node -> never again
-	fixed   []bool    // tensor -> never made anew by itself: its maker overwrites another
-	known   bool      // whether the problem says what its nodes overwrite
+	once    []bool    // node -> it must not run again
+	fixed   []bool    // tensor -> it must not be recomputed: its producer overwrites another tensor
+	known   bool      // whether the problem says which tensors its nodes overwrite
 }
 
-// rulesOf reads off a problem which nodes and tensors can be made again:
+// rulesOf determines which nodes may run again and which tensors can be recomputed:
 //
-//   - A node is once that says so, that overwrites something resident (a
-//     parameter, a counter: a repetition would count twice), or that overwrites
-//     several tensors, of which a repetition would spoil all but one.
-//   - A tensor is fixed whose maker overwrites another: it would find its input
-//     overwritten by itself.
+//   - A node must run only once if it is marked Once, if it overwrites a resident
+//     tensor (a parameter or a counter, which a second run would update twice), or if
+//     it overwrites several tensors (a second run would spoil all but one).
+//   - A tensor is fixed if its producer overwrites another tensor: a second run would
+//     find its input already overwritten.
 //
-// Where no node says what it writes, control tensors tell: if u runs before v by
-// one, and both read or make a tensor, one of them overwrites it: the one that
-// makes nothing itself, as an update or a Relu in place; where that does not
-// tell, both are taken for writers. They never run again.
+// If no node says which tensors it writes, the writers are derived from control
+// tensors. If a control tensor makes u run before v and both read or make a tensor t,
+// one of the two overwrites t. It is the one without outputs, such as an update or an
+// in-place Relu; if that does not decide, both count as writers. Derived writers
+// never run again.
 //
-// What reads a tensor that is overwritten later is in line.limitUnits.
+// line.limitUnits treats the readers of tensors that are overwritten later.
 func rulesOf(p *schedule.Problem) (*rules, error) {
 	r := &rules{
 		writers: make([][]int32, len(p.Tensors)),
@@ -43,8 +44,8 @@ func rulesOf(p *schedule.Problem) (*rules, error) {
 		r.derive(p)
 		return r, nil
 	}
-	others := make([]int, len(p.Nodes)) // node -> how many tensors it overwrites
-	kept := make([]int, len(p.Nodes))   // the same, not counting resident ones
+	others := make([]int, len(p.Nodes)) // node -> the number of tensors that it overwrites
+	kept := make([]int, len(p.Nodes))   // the same, without resident tensors
 	for i := range p.Nodes {
 		v := int32(i)
 		writes := slices.Clone(p.Nodes[v].Writes)
@@ -74,10 +75,10 @@ func rulesOf(p *schedule.Problem) (*rules, error) {
 	return r, nil
 }
 
-// derive takes control tensors for what they come from.
+// derive derives the writers of tensors from control tensors; see rulesOf.
 func (r *rules) derive(p *schedule.Problem) {
-	touched := make([][]int32, len(p.Nodes)) // node -> tensors with bytes that it reads or makes
-	makes := make([]bool, len(p.Nodes))      // node -> whether it makes one
+	touched := make([][]int32, len(p.Nodes)) // node -> the tensors with bytes that it reads or makes
+	makes := make([]bool, len(p.Nodes))      // node -> whether it makes a tensor with bytes
 	for t := range p.Tensors {
 		x := &p.Tensors[t]
 		if x.Bytes == 0 {
@@ -99,7 +100,7 @@ func (r *rules) derive(p *schedule.Problem) {
 			r.once[w] = true
 		}
 	}
-	at := make([]int32, len(p.Tensors)) // 1 + the node that last touched it
+	at := make([]int32, len(p.Tensors)) // tensor -> 1 + the last node that touched it
 	for c := range p.Tensors {
 		x := &p.Tensors[c]
 		if x.Bytes > 0 || x.Producer < 0 {

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// guide lets plans be tried that keep what the cuts at the peak of the plain step
-// hold, those around a limit: from what such a cut leaves out, unless that would
-// take too long, and from nothing.
-func (s *Solver) guide(c *chainer, limit int64, spent func() bool, try func(c *chainer, plan makings, how greed)) {
+// tryGuided calls try with plans guided by minimum cuts at the peak of the plain step:
+// the cuts whose bytes are nearest to the limit. For each cut it starts once from the
+// plan that recomputes all buffers the cut does not hold, unless the work is spent,
+// and once from the empty plan.
+func (s *Solver) tryGuided(c *chainer, limit int64, spent func() bool, try func(c *chainer, plan recomputeSet, how greedyOptions)) {
 	if spent() {
 		return
 	}
@@ -20,13 +21,13 @@ func (s *Solver) guide(c *chainer, limit int64, spent func() bool, try func(c *c
 		}
 		c.hold(s.bound.heldTensors())
 		if !spent() {
-			try(c, c.seed(at, spent), greed{batch: 0.25, thresholds: guided})
+			try(c, c.seed(at, spent), greedyOptions{batch: 0.25, thresholds: guided})
 		}
-		try(c, nil, greed{batch: 0.25, thresholds: guided[2:]})
+		try(c, nil, greedyOptions{batch: 0.25, thresholds: guided[2:]})
 	}
 }
 
-// hold makes what a cut at a node holds the guide of the chains.
+// hold sets the buffers that a minimum cut holds, for byCut.
 func (c *chainer) hold(tensors []int32) {
 	c.held = make([]bool, len(c.size))
 	for b, t := range c.tensor {
@@ -34,10 +35,11 @@ func (c *chainer) hold(tensors []int32) {
 	}
 }
 
-// seed returns a plan that makes anew all that is live across a step but not
-// held by the cut, what is read next first: what is made for it serves the
-// later ones. It ends early with what it has.
-func (c *chainer) seed(at int32, spent func() bool) (plan makings) {
+// seed returns a plan that recomputes every buffer that is live across a step but not
+// held by the cut. It treats the buffers in the order of their next reads, because
+// later chains can use what earlier ones recompute. If the work is spent, it returns
+// the plan so far.
+func (c *chainer) seed(at int32, spent func() bool) (plan recomputeSet) {
 	type dropped struct{ buffer, next int32 }
 	c.run(plan, true)
 	var all []dropped
@@ -59,24 +61,24 @@ func (c *chainer) seed(at int32, spent func() bool) (plan makings) {
 		if c.exhausted() || spent() {
 			break
 		}
-		// On large graphs once a slot: an evaluation for each buffer is quadratic.
+		// A sweep for each buffer is quadratic, so large graphs get one for each slot.
 		if slot := x.next; len(c.order) <= maxSeeded || slot != last {
 			c.run(plan, true)
 			last = slot
 		}
 		before, after := c.around(x.buffer, c.first[at+1])
 		if before < 0 || after < 0 || after&1 == 1 {
-			continue // made anew already
+			continue // an earlier chain recomputes it
 		}
 		slot := c.slot[after>>1]
-		if found, ok := c.link(x.buffer, slot, c.first[at+1]-1, byCut); ok {
+		if found, ok := c.chainFor(x.buffer, slot, c.first[at+1]-1, byCut); ok {
 			for _, t := range found.adds {
-				plan.add(newMaking(slot, t))
+				plan.add(newRecompute(slot, t))
 			}
 		}
 	}
 	return plan
 }
 
-// maxSeeded is the number of nodes above which a seed is evaluated once a slot.
+// maxSeeded is the number of nodes above which seed sweeps once for each slot only.
 const maxSeeded = 3000

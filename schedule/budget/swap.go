@@ -65,13 +65,13 @@ const (
 // Swapper answers for any number of limits of one problem with a host. It is not
 // safe for use by several goroutines at once.
 type Swapper struct {
-	opt    SwapOptions
-	p      *schedule.Problem
-	plain  *Solver   // repetitions alone
-	hauls  []*hauler // for each order
-	auto   []hauled  // swapping alone, for limits of the grid
-	mixed  []mixed
-	filled bool
+	opt           SwapOptions
+	p             *schedule.Problem
+	recomputeOnly *Solver        // repetitions alone
+	lines         []*lineSwapper // for each order
+	swapOnly      []swapProblem  // swapping alone, for limits of the grid
+	combined      []combined
+	filled        bool
 }
 
 // NewSwapper checks the problem and the orders to plan from; see [New].
@@ -79,7 +79,7 @@ func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swappe
 	if opt.Link <= 0 {
 		return nil, fmt.Errorf("link of %d bytes a second: expected more than nothing", opt.Link)
 	}
-	plain, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true})
+	recomputeOnly, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true})
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swappe
 	if err != nil {
 		return nil, err
 	}
-	s := &Swapper{opt: opt, p: p, plain: plain}
-	for _, l := range plain.lines {
-		s.hauls = append(s.hauls, newHauler(p, l, rules, opt))
+	s := &Swapper{opt: opt, p: p, recomputeOnly: recomputeOnly}
+	for _, l := range recomputeOnly.lines {
+		s.lines = append(s.lines, newLineSwapper(p, l, rules, opt))
 	}
 	return s, nil
 }
@@ -107,18 +107,18 @@ func (s *Swapper) Solve(ctx context.Context, limit int64) *SwapPlan {
 func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 	work := &work{ctx: ctx}
 	found := make([]*SwapPlan, len(limits))
-	below := slices.ContainsFunc(limits, func(l int64) bool { return l < s.plain.best })
+	below := slices.ContainsFunc(limits, func(l int64) bool { return l < s.recomputeOnly.best })
 	if below {
-		s.swapAlone(work, limits)
+		s.planSwapOnly(work, limits)
 	}
 	for i, limit := range limits {
-		found[i] = &SwapPlan{Plan: *s.plain.plan(work, limit), Problem: s.p}
-		found[i].take(s.alone(limit))
+		found[i] = &SwapPlan{Plan: *s.recomputeOnly.plan(work, limit), Problem: s.p}
+		found[i].take(s.cheapestSwapOnly(limit))
 	}
 	// Where nothing waits, nothing is better.
 	costs := slices.ContainsFunc(found, func(x *SwapPlan) bool { return x.Feasible != Found || x.ExtraCost > 0 })
 	if below && costs && !s.opt.NoRecompute {
-		s.repeat(ctx, limits, found)
+		s.addRecompute(ctx, limits, found)
 	}
 	for i := range found {
 		found[i].Ended = work.cause()
@@ -130,13 +130,13 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 }
 
 // swapAlone fills the archive of plans that only swap.
-func (s *Swapper) swapAlone(w *work, limits []int64) {
+func (s *Swapper) planSwapOnly(w *work, limits []int64) {
 	if s.opt.Effort == schedule.EffortFast {
-		s.auto = s.auto[:0]
+		s.swapOnly = s.swapOnly[:0]
 		for _, limit := range limits {
-			if limit < s.plain.best {
-				for _, h := range s.hauls {
-					s.auto = append(s.auto, h.auto(w, limit, 0, 1)...)
+			if limit < s.recomputeOnly.best {
+				for _, h := range s.lines {
+					s.swapOnly = append(s.swapOnly, h.auto(w, limit, 0, 1)...)
 				}
 			}
 		}
@@ -150,27 +150,27 @@ func (s *Swapper) swapAlone(w *work, limits []int64) {
 	if s.opt.Effort == schedule.EffortMax {
 		effort = 10
 	}
-	for i, limit := range s.plain.grid() {
-		for _, h := range s.hauls {
-			s.auto = append(s.auto, h.auto(w, limit, uint64(i), effort)...)
+	for i, limit := range s.recomputeOnly.grid() {
+		for _, h := range s.lines {
+			s.swapOnly = append(s.swapOnly, h.auto(w, limit, uint64(i), effort)...)
 		}
 	}
 }
 
 // alone returns the cheapest plan that only swaps, or nil.
-func (s *Swapper) alone(limit int64) *SwapPlan {
-	var best *hauled
-	for i := range s.auto {
-		if x := &s.auto[i]; x.peak <= limit && (best == nil || x.waiting < best.waiting) {
+func (s *Swapper) cheapestSwapOnly(limit int64) *SwapPlan {
+	var best *swapProblem
+	for i := range s.swapOnly {
+		if x := &s.swapOnly[i]; x.peak <= limit && (best == nil || x.waiting < best.waiting) {
 			best = x
 		}
 	}
-	if best == nil || limit >= s.plain.best {
+	if best == nil || limit >= s.recomputeOnly.best {
 		return nil
 	}
 	x := &SwapPlan{Problem: best.problem, Waiting: best.waiting}
 	x.Limit, x.Feasible, x.PeakBytes = limit, Found, best.peak
-	x.PlainCost, x.ExtraCost = s.plain.lines[0].plain, best.waiting
+	x.PlainCost, x.ExtraCost = s.recomputeOnly.lines[0].plain, best.waiting
 	for _, v := range best.order {
 		x.Steps = append(x.Steps, int(v))
 	}
@@ -182,33 +182,33 @@ func (s *Swapper) alone(limit int64) *SwapPlan {
 // one from which repetitions alone are cheapest. Orders of the same small peak differ
 // much there: ResNet-50's step at 60 % takes three times as long from one as from
 // another, and what leaves does not make up for that.
-func (s *Swapper) promising(w *work) *hauler {
-	if len(s.hauls) == 1 {
-		return s.hauls[0]
+func (s *Swapper) bestForRecompute(w *work) *lineSwapper {
+	if len(s.lines) == 1 {
+		return s.lines[0]
 	}
-	return s.hauls[s.plain.ranked(s.plain.chainers(w), s.plain.grid())[0].index]
+	return s.lines[s.recomputeOnly.rankLines(s.recomputeOnly.chainers(w), s.recomputeOnly.grid())[0].index]
 }
 
 // repeat adds plans in which nodes run again, with and without transfers. The
 // problems share nothing, so that they are solved side by side.
-func (s *Swapper) repeat(ctx context.Context, limits []int64, found []*SwapPlan) {
-	if s.mixed == nil {
+func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*SwapPlan) {
+	if s.combined == nil {
 		w := &work{ctx: ctx, most: math.MaxInt64}
-		s.mixed = append([]mixed{{solver: s.plain, hauled: hauled{problem: s.p}}}, s.promising(w).mixtures(w, s.plain)...)
+		s.combined = append([]combined{{solver: s.recomputeOnly, swapProblem: swapProblem{problem: s.p}}}, s.bestForRecompute(w).combinedProblems(w, s.recomputeOnly)...)
 	}
-	plans := make([][]*Plan, len(s.mixed))
+	plans := make([][]*Plan, len(s.combined))
 	var all bug.Group
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range s.mixed {
+	for i := range s.combined {
 		all.Go(func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			plans[i] = s.mixed[i].solver.Frontier(ctx, limits)
+			plans[i] = s.combined[i].solver.Frontier(ctx, limits)
 		})
 	}
 	all.Wait()
 	for i, list := range plans {
-		m := &s.mixed[i]
+		m := &s.combined[i]
 		for k, p := range list {
 			x := &SwapPlan{Plan: *p, Problem: m.problem, Waiting: m.waiting}
 			x.ExtraCost += m.waiting

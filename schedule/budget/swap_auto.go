@@ -29,16 +29,16 @@ type weights [scores]float64
 // candidateSwap is a buffer that is live across the peak and not used there.
 type candidateSwap struct {
 	swap
-	score [byFreshLoad]float64 // standardized
-	anew  int64                // nanoseconds to make it anew, large where nothing can
+	score         [byFreshLoad]float64 // standardized
+	recomputeCost int64                // nanoseconds to make it anew, large where nothing can
 }
 
 // newHauler sweeps the plain step and lists the candidates: buffers of at least
 // leastSwap bytes that are live across the peak and not used there. Where a
 // problem does not say what its nodes overwrite, what may be overwritten stays.
-func newHauler(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *hauler {
+func newLineSwapper(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *lineSwapper {
 	n := len(l.order)
-	h := &hauler{line: l, problem: p, link: opt.Link, across: make([]int64, n+1), begin: make([]int64, n+1)}
+	h := &lineSwapper{line: l, problem: p, link: opt.Link, across: make([]int64, n+1), begin: make([]int64, n+1)}
 	s := newSweep(l, &work{})
 	s.limit = math.MaxInt64
 	s.run(nil, true)
@@ -64,10 +64,10 @@ func newHauler(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *hauler 
 			continue
 		}
 		room -= size
-		c := candidateSwap{swap: x, anew: math.MaxInt64}
+		c := candidateSwap{swap: x, recomputeCost: math.MaxInt64}
 		if l.until[b] >= x.to {
-			c.anew = 0
-			l.unit(x.buffer, x.to, func(i int32) { c.anew += l.cost[i] })
+			c.recomputeCost = 0
+			l.unit(x.buffer, x.to, func(i int32) { c.recomputeCost += l.cost[i] })
 		}
 		away := float64(h.begin[x.to] - h.begin[x.from+1] - 2*x.time)
 		c.score[byAbsence], c.score[byArea] = away, away*float64(size)
@@ -102,7 +102,7 @@ func totalBytes(p *schedule.Problem) (sum int64) {
 }
 
 // spread adds a buffer to the gaps that it is live across.
-func (h *hauler) spread(s *sweep, b int32) {
+func (h *lineSwapper) spread(s *sweep, b int32) {
 	events := s.events[b]
 	first, last := h.maker[b], int32(0)
 	if len(events) > 0 {
@@ -136,7 +136,7 @@ func standardize(column []float64) {
 // with all of them out of the way is within the limit; ties fall to the smaller
 // buffer. ok is false if that is never so. O(chosen x steps), and with a weight
 // for the fresh load O(chosen x (steps + candidates)).
-func (h *hauler) choose(w *work, by weights, limit int64) (set []swap, ok bool) {
+func (h *lineSwapper) choose(w *work, by weights, limit int64) (set []swap, ok bool) {
 	load := slices.Clone(h.load)
 	type scored struct {
 		swap
@@ -208,7 +208,7 @@ type swapping struct {
 //
 // The paper searches the weights by Bayesian optimization; here the second half
 // of the draws lies around the best so far, which does the same.
-func (h *hauler) search(w *work, limit int64, draws, exchanges int, draw *rand.Rand) (alone [scores]int64, searched, exchanged swapping) {
+func (h *lineSwapper) search(w *work, limit int64, draws, exchanges int, draw *rand.Rand) (alone [scores]int64, searched, exchanged swapping) {
 	most := w.done + swapWork
 	best := swapping{end: math.MaxInt64}
 	try := func(set []swap) int64 {
@@ -277,7 +277,7 @@ func (h *hauler) search(w *work, limit int64, draws, exchanges int, draw *rand.R
 }
 
 // auto returns the plan that AutoSwap finds for a limit, if it finds one.
-func (h *hauler) auto(w *work, limit int64, seed uint64, effort int) []hauled {
+func (h *lineSwapper) auto(w *work, limit int64, seed uint64, effort int) []swapProblem {
 	if len(h.choices) == 0 {
 		return nil
 	}
@@ -285,9 +285,9 @@ func (h *hauler) auto(w *work, limit int64, seed uint64, effort int) []hauled {
 	if best.end == math.MaxInt64 {
 		return nil
 	}
-	x := h.hauled(w, best.set, limit)
+	x := h.withTransfers(w, best.set, limit)
 	if x.peak > limit {
 		return nil
 	}
-	return []hauled{x}
+	return []swapProblem{x}
 }

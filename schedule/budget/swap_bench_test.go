@@ -77,7 +77,7 @@ func benchFree(b *testing.B, p *schedule.Problem, orders [][]int32, link int64) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := s.hauls[0]
+	h := s.lines[0]
 	lowest := [scores + 2]float64{-1, -1, -1, -1, -1, -1}
 	plain := h.begin[len(h.order)]
 	for percent := int64(99); percent >= 30; percent-- {

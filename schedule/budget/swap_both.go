@@ -10,8 +10,8 @@ import (
 
 // mixed is a solver of repetitions on a problem in which some tensors leave and
 // return unseen.
-type mixed struct {
-	hauled
+type combined struct {
+	swapProblem
 	solver *Solver
 }
 
@@ -24,47 +24,47 @@ var shares = []float64{0.25, 0.5, 0.75, 1}
 // long as nothing waits and all are away before the peak. Repetitions only
 // lengthen the step, so that transfers planned for the plain step stay hidden.
 // The limits are of the grid of the plain problem.
-func (h *hauler) mixtures(w *work, plain *Solver) (all []mixed) {
+func (h *lineSwapper) combinedProblems(w *work, plain *Solver) (all []combined) {
 	most := h.begin[len(h.order)]
 	most += most / 2000
 	order := slices.Clone(h.choices)
 	slices.SortStableFunc(order, func(a, b candidateSwap) int {
-		return cmp.Compare(float64(b.anew)/float64(b.size), float64(a.anew)/float64(a.size))
+		return cmp.Compare(float64(b.recomputeCost)/float64(b.size), float64(a.recomputeCost)/float64(a.size))
 	})
-	work := int64(unseenWork)
+	work := int64(hiddenWork)
 	if plain.opt.Effort == schedule.EffortFast {
 		work /= 5
 	}
 	for _, share := range shares {
 		room := share * float64(h.link) / 1e9 * float64(h.begin[h.at])
-		set := h.unseen(w, order, room, most, work)
+		set := h.hiddenSwaps(w, order, room, most, work)
 		if len(set) == 0 || len(all) > 0 && slices.Equal(set, all[len(all)-1].set) {
 			continue
 		}
-		x := h.hauled(w, set, math.MaxInt64)
+		x := h.withTransfers(w, set, math.MaxInt64)
 		solver, err := New(x.problem, [][]int32{x.order}, plain.opt)
 		if err != nil {
 			panic("swap: " + err.Error())
 		}
-		solver.best, solver.among = plain.best, int64(len(shares))
+		solver.best, solver.sharedBy = plain.best, int64(len(shares))
 		l := solver.lines[0]
-		l.leaves = make([]bool, len(l.order))
+		l.swapsOut = make([]bool, len(l.order))
 		for i, v := range l.order {
 			// What is made anew to leave leaves too late.
-			l.leaves[i] = x.problem.Nodes[v].Op == OpSwapOut && int(v) >= len(h.problem.Nodes)
+			l.swapsOut[i] = x.problem.Nodes[v].Op == OpSwapOut && int(v) >= len(h.problem.Nodes)
 		}
-		all = append(all, mixed{x, solver})
+		all = append(all, combined{x, solver})
 	}
 	return all
 }
 
 // unseenWork is for the simulations of one share; a fifth at fast effort.
-const unseenWork = 10_000_000
+const hiddenWork = 10_000_000
 
 // unseen takes candidates in an order as long as the step ends by a time, all
 // have left before the peak, and their bytes are at most so many. It tries
 // several at once where that works.
-func (h *hauler) unseen(w *work, order []candidateSwap, room float64, latest, most int64) (set []swap) {
+func (h *lineSwapper) hiddenSwaps(w *work, order []candidateSwap, room float64, latest, most int64) (set []swap) {
 	until := w.done + most
 	for several := 1; len(order) > 0 && w.done < until && !w.halted(); {
 		try, rest := slices.Clone(set), room

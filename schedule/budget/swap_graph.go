@@ -7,7 +7,7 @@ import (
 )
 
 // hauled is a problem whose transfers are nodes; see [SwapPlan.Problem].
-type hauled struct {
+type swapProblem struct {
 	set     []swap
 	tensors []int32 // of set
 	problem *schedule.Problem
@@ -18,10 +18,10 @@ type hauled struct {
 
 // hauled makes a problem of a set of swaps, run as they are under a limit. In a
 // gap where some leave and others return, those leave first.
-func (h *hauler) hauled(w *work, set []swap, limit int64) hauled {
+func (h *lineSwapper) withTransfers(w *work, set []swap, limit int64) swapProblem {
 	t, _ := h.simulate(w, set, limit)
 	p := h.problem
-	x := hauled{set: set, waiting: t.end - h.begin[len(h.order)]}
+	x := swapProblem{set: set, waiting: t.end - h.begin[len(h.order)]}
 	nodes, tensors := int32(len(p.Nodes)), int32(len(p.Tensors))
 	q := *p
 	q.Nodes, q.Tensors = slices.Clone(p.Nodes), slices.Clone(p.Tensors)
@@ -92,7 +92,7 @@ func (h *hauler) hauled(w *work, set []swap, limit int64) hauled {
 }
 
 // swaps finds the transfers in some steps.
-func (x *hauled) swaps(steps []int) []Swap {
+func (x *swapProblem) swaps(steps []int) []Swap {
 	nodes := len(x.problem.Nodes) - 2*len(x.set)
 	swaps := make([]Swap, len(x.set))
 	for k, s := range x.set {

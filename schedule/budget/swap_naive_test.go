@@ -6,7 +6,7 @@ import "math"
 // opinion on simulate from the definition, with no queue and no running sums.
 // It returns when the step ends, or math.MaxInt64 where nothing moves any more,
 // and the largest number of bytes that are there at any time.
-func ticks(h *hauler, set []swap, limit int64) (end, most int64) {
+func ticks(h *lineSwapper, set []swap, limit int64) (end, most int64) {
 	const never = math.MaxInt64
 	n := len(h.order)
 	began, ended := make([]int64, n), make([]int64, n) // steps

@@ -75,13 +75,13 @@ func upTo(n int) []int32 {
 	return order
 }
 
-func haulerOf(tb testing.TB, p *schedule.Problem, link int64) *hauler {
+func lineSwapperOf(tb testing.TB, p *schedule.Problem, link int64) *lineSwapper {
 	tb.Helper()
 	s, err := NewSwapper(p, [][]int32{upTo(len(p.Nodes))}, SwapOptions{Link: link})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return s.hauls[0]
+	return s.lines[0]
 }
 
 // Four nodes forward and four backward, each of 100 ns and 1 MiB. A link of
@@ -91,7 +91,7 @@ func haulerOf(tb testing.TB, p *schedule.Problem, link int64) *hauler {
 func TestSwapByHand(t *testing.T) {
 	const mib = 1 << 20
 	p := chainProblem(4, func(int) int64 { return mib }, func(int) int64 { return 100 })
-	h := haulerOf(t, p, 10_000*mib*1000)
+	h := lineSwapperOf(t, p, 10_000*mib*1000)
 	if h.peak != 5*mib || h.at != 4 {
 		t.Fatalf("peak %d at %d", h.peak, h.at)
 	}
@@ -142,7 +142,7 @@ func TestSwapSimulationAgainstTicks(t *testing.T) {
 			i := draw.IntN(2*n - 2)
 			p.Tensors[i].Consumers = append(p.Tensors[i].Consumers, int32(i+1+draw.IntN(2*n-1-i)))
 		}
-		h := haulerOf(t, p, (1<<20)*1e9/int64(1+draw.IntN(8)))
+		h := lineSwapperOf(t, p, (1<<20)*1e9/int64(1+draw.IntN(8)))
 		var set []swap
 		for _, c := range h.choices {
 			if draw.IntN(3) > 0 {
@@ -162,7 +162,7 @@ func TestSwapSimulationAgainstTicks(t *testing.T) {
 		if most > limit {
 			t.Fatalf("seed %d: %d bytes at some time, limit %d", seed, most, limit)
 		}
-		if x := h.hauled(&work{}, set, limit); x.peak > limit {
+		if x := h.withTransfers(&work{}, set, limit); x.peak > limit {
 			t.Fatalf("seed %d: the problem with the transfers as nodes has a peak of %d, limit %d", seed, x.peak, limit)
 		}
 		if end > h.begin[2*n] {

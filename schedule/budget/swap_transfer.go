@@ -26,7 +26,7 @@ type swap struct {
 // one (the load of every step up to its access, with what is on its way, within
 // the limit) it begins later. A step waits for what it reads, and for room:
 // until enough out-transfers have ended.
-type hauler struct {
+type lineSwapper struct {
 	*line
 	problem *schedule.Problem
 	link    int64   // bytes a second
@@ -47,14 +47,14 @@ type transfers struct {
 
 // duration returns the nanoseconds of a transfer, at most a share of what an
 // int64 holds for all.
-func (h *hauler) duration(size int64) int64 {
+func (h *lineSwapper) duration(size int64) int64 {
 	longest := float64(int64(1<<60) / int64(len(h.size)+1))
 	return int64(math.Ceil(min(float64(size)/float64(h.link)*1e9, longest)))
 }
 
 // absent returns the loads of the steps and of the gaps before them, each swap
 // out of the device between its accesses, and the peak.
-func (h *hauler) absent(set []swap) (load, across []int64, peak int64) {
+func (h *lineSwapper) absent(set []swap) (load, across []int64, peak int64) {
 	load, across = make([]int64, len(h.load)), make([]int64, len(h.across))
 	for _, x := range set { // differences: gaps are long and lie over each other
 		load[x.from+1] -= x.size
@@ -78,14 +78,14 @@ func (h *hauler) absent(set []swap) (load, across []int64, peak int64) {
 // simulate runs one step with a set of swaps. ok is false if the load passes the
 // limit even with every swap out of the way. O(steps + the swaps' gaps x the
 // out-transfers on their way).
-func (h *hauler) simulate(w *work, set []swap, limit int64) (t transfers, ok bool) {
+func (h *lineSwapper) simulate(w *work, set []swap, limit int64) (t transfers, ok bool) {
 	w.count(len(h.order))
 	load, across, peak := h.absent(set)
 	if peak > limit {
 		return t, false
 	}
 	t.away, t.returns = make([]int32, len(set)), make([]int32, len(set))
-	r := trip{hauler: h, set: set, limit: limit, load: load, across: across, transfers: &t, outEnd: make([]int64, len(set))}
+	r := simulation{lineSwapper: h, set: set, limit: limit, load: load, across: across, transfers: &t, outEnd: make([]int64, len(set))}
 	outs, ins := queues(set)
 	due := h.due(set, ins)
 	for i := range int32(len(h.order)) {
@@ -144,7 +144,7 @@ func queues(set []swap) (outs, ins []int32) {
 
 // due returns when each in-transfer begins at the latest if it delays nothing, in
 // a step that waits for nothing.
-func (h *hauler) due(set []swap, ins []int32) []int64 {
+func (h *lineSwapper) due(set []swap, ins []int32) []int64 {
 	due := make([]int64, len(set))
 	next := int64(math.MaxInt64)
 	for k := len(ins) - 1; k >= 0; k-- {
@@ -156,8 +156,8 @@ func (h *hauler) due(set []swap, ins []int32) []int64 {
 }
 
 // trip is a simulation under way.
-type trip struct {
-	*hauler
+type simulation struct {
+	*lineSwapper
 	*transfers
 	set    []swap
 	limit  int64
@@ -174,14 +174,14 @@ type trip struct {
 }
 
 // bring begins a transfer back.
-func (r *trip) bring(x, step int32, at int64) {
+func (r *simulation) bring(x, step int32, at int64) {
 	r.returns[x] = step
 	r.linkIn = at + r.set[x].time
 	r.read, r.ready = r.set[x].to, r.linkIn
 }
 
 // held returns the bytes on their way out at a time.
-func (r *trip) held(at int64) (bytes int64) {
+func (r *simulation) held(at int64) (bytes int64) {
 	for _, x := range r.leaving {
 		if r.outEnd[x] > at {
 			bytes += r.set[x].size
@@ -192,7 +192,7 @@ func (r *trip) held(at int64) (bytes int64) {
 
 // waitForRoom returns the first time from at on when there is room for so many
 // bytes beside what is on its way out.
-func (r *trip) waitForRoom(at, bytes int64) int64 {
+func (r *simulation) waitForRoom(at, bytes int64) int64 {
 	for bytes+r.leavingBytes > r.limit && bytes+r.held(at) > r.limit {
 		next := int64(math.MaxInt64)
 		for _, x := range r.leaving {
@@ -210,7 +210,7 @@ func (r *trip) waitForRoom(at, bytes int64) int64 {
 
 // room reports whether a swap may begin to return during a step: there is room
 // for it up to its access, as far as that can be told.
-func (r *trip) room(x, step int32) bool {
+func (r *simulation) room(x, step int32) bool {
 	if r.limit == math.MaxInt64 {
 		return true
 	}
@@ -224,7 +224,7 @@ func (r *trip) room(x, step int32) bool {
 }
 
 // settle drops what has left by the begin of a step.
-func (r *trip) settle(step int32, begin int64) {
+func (r *simulation) settle(step int32, begin int64) {
 	for ; len(r.leaving) > 0 && r.outEnd[r.leaving[0]] <= begin; r.leaving = r.leaving[1:] {
 		x := r.leaving[0]
 		r.away[x] = step - 1

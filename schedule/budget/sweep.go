@@ -79,7 +79,7 @@ func newSweep(l *line, w *work) *sweep {
 }
 
 // run evaluates a plan; with events also for candidates. O(instances x degree).
-func (s *sweep) run(plan makings, events bool) {
+func (s *sweep) run(plan recomputeSet, events bool) {
 	s.swept++
 	s.node, s.slot, s.hot, s.free = s.node[:0], s.slot[:0], s.hot[:0], s.free[:0]
 	s.load = append(s.load[:0], 0)

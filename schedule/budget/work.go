@@ -2,12 +2,13 @@ package budget
 
 import "context"
 
-// work counts what is done, and ends it: at a limit, so that the same problem
-// gives the same result on any machine, or when a context ends.
+// work counts the work done so far. The search ends when the count reaches a limit,
+// so that the same problem gives the same result on any machine, or when the context
+// ends.
 type work struct {
 	ctx   context.Context
-	done  int64 // positions of sweeps, or what takes as long
-	most  int64 // of done; what runs then ends with what it has
+	done  int64 // in units of one sweep position
+	most  int64 // the limit of done; past it, a search returns its best result so far
 	ended bool
 }
 
@@ -19,7 +20,7 @@ func (w *work) halted() bool {
 	return w.ended
 }
 
-// exhausted reports whether the work is to end: there is a context or a limit to it.
+// exhausted reports whether the work limit is reached or the context has ended.
 func (w *work) exhausted() bool { return w.done > w.most || w.halted() }
 
 // cause returns why the context ended the work, or nil.
