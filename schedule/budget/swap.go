@@ -129,7 +129,7 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 	return found
 }
 
-// swapAlone fills the archive of plans that only swap.
+// planSwapOnly fills the archive of plans that only swap.
 func (s *Swapper) planSwapOnly(w *work, limits []int64) {
 	if s.opt.Effort == schedule.EffortFast {
 		s.swapOnly = s.swapOnly[:0]
@@ -157,7 +157,7 @@ func (s *Swapper) planSwapOnly(w *work, limits []int64) {
 	}
 }
 
-// alone returns the cheapest plan that only swaps, or nil.
+// cheapestSwapOnly returns the cheapest plan that only swaps, or nil.
 func (s *Swapper) cheapestSwapOnly(limit int64) *SwapPlan {
 	var best *swapProblem
 	for i := range s.swapOnly {
@@ -178,10 +178,10 @@ func (s *Swapper) cheapestSwapOnly(limit int64) *SwapPlan {
 	return x
 }
 
-// promising picks the order from which tensors leave while the rest runs again: the
-// one from which repetitions alone are cheapest. Orders of the same small peak differ
-// much there: ResNet-50's step at 60 % takes three times as long from one as from
-// another, and what leaves does not make up for that.
+// bestForRecompute returns the order for plans that both swap and recompute: the one in
+// which recomputation alone is cheapest. Orders of the same small peak differ much: the
+// extra time of ResNet-50's step at 60 % is three times as long in one as in another,
+// and swapping does not make up for that.
 func (s *Swapper) bestForRecompute(w *work) *lineSwapper {
 	if len(s.lines) == 1 {
 		return s.lines[0]
@@ -189,8 +189,8 @@ func (s *Swapper) bestForRecompute(w *work) *lineSwapper {
 	return s.lines[s.recomputeOnly.rankLines(s.recomputeOnly.chainers(w), s.recomputeOnly.grid())[0].index]
 }
 
-// repeat adds plans in which nodes run again, with and without transfers. The
-// problems share nothing, so that they are solved side by side.
+// addRecompute adds plans with recomputation, with and without transfers. The problems
+// share nothing, so they are solved in parallel.
 func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*SwapPlan) {
 	if s.combined == nil {
 		w := &work{ctx: ctx, most: math.MaxInt64}

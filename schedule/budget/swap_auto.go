@@ -30,10 +30,10 @@ type weights [scores]float64
 type candidateSwap struct {
 	swap
 	score         [byFreshLoad]float64 // standardized
-	recomputeCost int64                // nanoseconds to make it anew, large where nothing can
+	recomputeCost int64                // nanoseconds to recompute it; math.MaxInt64 if it cannot be
 }
 
-// newHauler sweeps the plain step and lists the candidates: buffers of at least
+// newLineSwapper sweeps the plain step and lists the candidates: buffers of at least
 // leastSwap bytes that are live across the peak and not used there. Where a
 // problem does not say what its nodes overwrite, what may be overwritten stays.
 func newLineSwapper(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *lineSwapper {

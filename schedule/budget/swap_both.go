@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// mixed is a solver of repetitions on a problem in which some tensors leave and
-// return unseen.
+// combined is a solver for recomputation on a problem in which some tensors are also
+// swapped out and in, with transfers hidden behind the computation.
 type combined struct {
 	swapProblem
 	solver *Solver
@@ -18,8 +18,8 @@ type combined struct {
 // shares are how much of what the link carries up to the peak is used.
 var shares = []float64{0.25, 0.5, 0.75, 1}
 
-// mixtures returns problems in which what is dear to make anew leaves, so that
-// the rest can be made anew to any limit: the dearest by the byte first
+// combinedProblems returns problems in which the tensors that are most expensive per
+// byte to recompute are swapped out, so that the rest can be recomputed
 // (convolutions and matrix products before normalizations and activations), as
 // long as nothing waits and all are away before the peak. Repetitions only
 // lengthen the step, so that transfers planned for the plain step stay hidden.
@@ -50,7 +50,7 @@ func (h *lineSwapper) combinedProblems(w *work, plain *Solver) (all []combined) 
 		l := solver.lines[0]
 		l.swapsOut = make([]bool, len(l.order))
 		for i, v := range l.order {
-			// What is made anew to leave leaves too late.
+			// A tensor recomputed only to be swapped out would be swapped out too late.
 			l.swapsOut[i] = x.problem.Nodes[v].Op == OpSwapOut && int(v) >= len(h.problem.Nodes)
 		}
 		all = append(all, combined{x, solver})
@@ -61,7 +61,7 @@ func (h *lineSwapper) combinedProblems(w *work, plain *Solver) (all []combined) 
 // unseenWork is for the simulations of one share; a fifth at fast effort.
 const hiddenWork = 10_000_000
 
-// unseen takes candidates in an order as long as the step ends by a time, all
+// hiddenSwaps takes candidates in an order as long as the step ends by a time, all
 // have left before the peak, and their bytes are at most so many. It tries
 // several at once where that works.
 func (h *lineSwapper) hiddenSwaps(w *work, order []candidateSwap, room float64, latest, most int64) (set []swap) {

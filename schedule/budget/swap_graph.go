@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// hauled is a problem whose transfers are nodes; see [SwapPlan.Problem].
+// swapProblem is a problem with the transfers as nodes; see [SwapPlan.Problem].
 type swapProblem struct {
 	set     []swap
 	tensors []int32 // of set
@@ -16,8 +16,8 @@ type swapProblem struct {
 	waiting int64 // nanoseconds
 }
 
-// hauled makes a problem of a set of swaps, run as they are under a limit. In a
-// gap where some leave and others return, those leave first.
+// withTransfers returns the problem with a set of swaps as nodes, in the order in which
+// they run under a limit. In each gap, swaps out come before swaps in.
 func (h *lineSwapper) withTransfers(w *work, set []swap, limit int64) swapProblem {
 	t, _ := h.simulate(w, set, limit)
 	p := h.problem

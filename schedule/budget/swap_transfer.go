@@ -16,7 +16,7 @@ type swap struct {
 	time     int64 // nanoseconds of one transfer
 }
 
-// hauler swaps along the plain step of one line.
+// lineSwapper swaps tensors out and in along the plain step of one line.
 //
 // There is one link each way. Out-transfers run one after another in the order
 // of from, each once its access and the transfer before have ended; the bytes
@@ -155,7 +155,7 @@ func (h *lineSwapper) due(set []swap, ins []int32) []int64 {
 	return due
 }
 
-// trip is a simulation under way.
+// simulation is the state of lineSwapper.simulate.
 type simulation struct {
 	*lineSwapper
 	*transfers
