@@ -7,73 +7,74 @@ import (
 	"slices"
 )
 
-// exact decides whether a problem fits into a capacity. It lays buffers bottom
-// up over the sections, depth first. What is laid below a floor is settled for
-// good, so what remains to be solved depends on the floors and on the set of
-// the unplaced buffers alone, not on how the search came there. That is what
-// lets it split, remember failures and skip decisions that explain nothing:
+// exact decides whether a problem fits into a capacity. It places buffers bottom
+// up over the sections, depth first. Each section has a floor: every unplaced
+// buffer of the section lies on it or above. Nothing is placed below a
+// floor any more, so a subproblem is given by the floors and the set of unplaced buffers;
+// the path to it does not matter. This is why the search may split a subproblem,
+// remember its failure and jump back over decisions that did not cause a failure:
 //
-//	exact_branch.go   what to lay next: the lowest buffer of one section
-//	exact_bound.go    what follows from it: floors that rise, and dead ends
-//	exact_seam.go     what follows where some buffers end and others begin
-//	exact_table.go    failures that it has met before
-//	exact_arms.go     the orders in which to try, round robin
+//	exact_branch.go     branching: which buffer lies lowest in one section
+//	exact_bound.go      propagation: floors that rise, and dead ends
+//	exact_boundary.go   propagation between neighbouring sections
+//	exact_table.go      the table of known failures
+//	exact_portfolio.go  the search orders, tried round robin
 //
-// Two half-open ranges are used throughout: of sections, as a hull, and of
-// bytes. Buffers go by their place in ids.
+// All ranges of sections (hull) and of bytes are half-open. A buffer is
+// identified by its index in ids.
 type exact struct {
-	ids      []int
-	lo, hi   []int32
-	size     []int64
-	align    []int64
-	width    []float64 // steps of the lifetime
-	base     []int64   // no offset is lower: the fixed one, or 0
-	pinned   []bool    // its offset is base
-	hint     []int64   // tried first; below 0: none
-	ending   []uint8   // its bit in the seam where it ends, and
-	starting []uint8   // in that where it begins; 0: none
-	meets    [][]int32 // those live together with it, the smallest size first
-	twin     []int32   // the one before that is the same in all, or -1
-	load     []int64   // by section
-	rounds   bool      // some offset may need rounding up to an alignment
-	off      rules
-	capacity int64
-	latest   []int64 // no offset is higher, in this capacity
+	ids        []int
+	lo, hi     []int32
+	size       []int64
+	align      []int64
+	width      []float64 // the steps of the lifetime
+	base       []int64   // the fixed offset, or 0
+	pinned     []bool    // its offset must be base
+	hint       []int64   // tried first; below 0: none
+	ending     []uint8   // its bit in ends of the boundary at hi; 0: none
+	starting   []uint8   // its bit in begins of the boundary at lo; 0: none
+	neighbours [][]int32 // the buffers that share a section with it, smallest first
+	twin       []int32   // the previous identical buffer, or -1
+	load       []int64   // by section
+	rounds     bool      // some offset may need rounding up to an alignment
+	off        rules
+	capacity   int64
+	latest     []int64 // the highest offset within the capacity
 
-	// The state, which undo restores from the trail.
-	floor    []int64 // by section: all that is unplaced lies here or above
-	rem      []int64 // by section: bytes of the unplaced
-	why      []hull  // by section: decisions outside do not explain its waste
-	members  [][]int32
-	unplaced []int32   // by section: how many of members, at their front
-	slot     [][]int32 // by buffer and section from lo: its place in members
-	crossing []int32   // by section: unplaced that are in the next one, too
-	starts   []uint64  // by section: the hashes of the unplaced that begin in it
-	seams    []seam    // by section: between it and the next
-	least    []int64   // no offset is lower, by the floors
-	witness  []int32   // what says so: a section by its floor, or a seam
-	placed   []bool
-	offset   []int64
-	trail    []change
+	// The state. undo restores it from the trail.
+	floor      []int64 // by section: its unplaced buffers lie here or above
+	rem        []int64 // by section: total bytes of its unplaced buffers
+	why        []hull  // by section: the sections whose decisions explain its waste
+	members    [][]int32
+	unplaced   []int32    // by section: how many members are unplaced; they stand first
+	slot       [][]int32  // by buffer and section from lo: its place in members
+	crossing   []int32    // by section: how many unplaced buffers are also in the next one
+	starts     []uint64   // by section: xor of the hashes of the unplaced buffers that begin in it
+	boundaries []boundary // by section: the boundary between it and the next
+	least      []int64    // the lowest offset that the floors allow
+	source     []int32    // the section, or the number of sections + the boundary, that set least
+	placed     []bool
+	offset     []int64
+	trail      []change
 
 	// The search.
-	rank   []int32
-	lowest bool // branch only where the floor is lowest
-	fit    bool // try first what fits a valley best
-	failed hull // explains the last failure
-	table  []failure
-	cands  []int32 // a stack, shared by all depths
-	parts  []hull  // likewise
-	nodes  int64
-	limit  int64 // of nodes, of the arm
-	work   int64 // members looked at
-	budget int64 // of work
-	ctx    context.Context
-	second *exact // runs beside it when it takes long
+	rank       []int32
+	lowest     bool // branch only in the niches with the lowest floor
+	fit        bool // try first the buffer that fits a niche best
+	failed     hull // the sections whose decisions explain the last failure
+	table      []failure
+	candidates []int32 // a stack that all depths share
+	parts      []hull  // a stack, too
+	nodes      int64
+	limit      int64 // of nodes, for the current configuration
+	work       int64 // members visited
+	budget     int64 // of work
+	ctx        context.Context
+	second     *exact // runs in parallel once the search takes long
 }
 
-// rules switches inference off, one by one, for tests that measure its worth.
-type rules struct{ heads, table, jumps, splits, twins, forced, seams bool }
+// rules switches off one inference rule each. Tests use it to measure their worth.
+type rules struct{ heads, table, backjumps, splits, twins, forced, boundaries bool }
 
 // hull is the sections [lo, hi).
 type hull struct{ lo, hi int32 }
@@ -82,16 +83,16 @@ func (a hull) join(b hull) hull { return hull{min(a.lo, b.lo), max(a.hi, b.hi)} 
 
 func (a hull) meets(b hull) bool { return a.lo < b.hi && b.lo < a.hi }
 
-// outcome is what a search says.
+// outcome is the result of a search.
 type outcome int8
 
 const (
-	gaveUp outcome = iota // the limit was met
+	gaveUp outcome = iota // a limit was reached
 	fits
 	fails // proven
 )
 
-// change is what undo takes back.
+// change is an entry of the trail: a change that undo can revert.
 type change struct {
 	kind changeKind
 	at   int32
@@ -103,7 +104,7 @@ type changeKind int8
 
 const (
 	floorRose changeKind = iota
-	leastRose            // the old witness is hull.lo
+	leastRose            // the old source is hull.lo
 	bufferLaid
 )
 
@@ -112,11 +113,11 @@ func newExact(p Problem, s prepared) *exact {
 	x := &exact{
 		ids: s.ids, load: s.loads(), ctx: context.Background(),
 		lo: make([]int32, n), hi: make([]int32, n), size: make([]int64, n), align: make([]int64, n),
-		width: make([]float64, n), base: make([]int64, n), pinned: make([]bool, n), hint: make([]int64, n), meets: make([][]int32, n),
+		width: make([]float64, n), base: make([]int64, n), pinned: make([]bool, n), hint: make([]int64, n), neighbours: make([][]int32, n),
 		twin: make([]int32, n), latest: make([]int64, n), slot: make([][]int32, n),
-		least: make([]int64, n), witness: make([]int32, n), placed: make([]bool, n), offset: make([]int64, n), rank: make([]int32, n),
+		least: make([]int64, n), source: make([]int32, n), placed: make([]bool, n), offset: make([]int64, n), rank: make([]int32, n),
 		floor: make([]int64, s.sections), why: make([]hull, s.sections), members: make([][]int32, s.sections),
-		seams: make([]seam, s.sections), ending: make([]uint8, n), starting: make([]uint8, n),
+		boundaries: make([]boundary, s.sections), ending: make([]uint8, n), starting: make([]uint8, n),
 		unplaced: make([]int32, s.sections), crossing: make([]int32, s.sections), starts: make([]uint64, s.sections),
 	}
 	x.rem = slices.Clone(x.load)
@@ -135,7 +136,7 @@ func newExact(p Problem, s prepared) *exact {
 		if fixed := p.Buffers[i].Fixed; fixed != nil {
 			x.base[b], x.pinned[b] = *fixed, true
 		}
-		x.least[b], x.witness[b] = x.base[b], x.lo[b]
+		x.least[b], x.source[b] = x.base[b], x.lo[b]
 		x.starts[x.lo[b]] ^= hashOf(b)
 		for c := x.lo[b]; c < x.hi[b]; c++ {
 			x.slot[b] = append(x.slot[b], int32(len(x.members[c])))
@@ -146,8 +147,8 @@ func newExact(p Problem, s prepared) *exact {
 			}
 		}
 	}
-	x.link()
-	x.sew()
+	x.findNeighbours()
+	x.findBoundaries()
 	bits := 10
 	for bits < 18 && 1<<bits < 256*n {
 		bits++
@@ -162,10 +163,10 @@ func (x *exact) clone() *exact {
 	y := *x
 	y.latest, y.floor, y.rem, y.why = slices.Clone(x.latest), slices.Clone(x.floor), slices.Clone(x.rem), slices.Clone(x.why)
 	y.members, y.slot = cloneAll(x.members), cloneAll(x.slot)
-	y.unplaced, y.crossing, y.starts, y.seams = slices.Clone(x.unplaced), slices.Clone(x.crossing), slices.Clone(x.starts), slices.Clone(x.seams)
-	y.least, y.witness, y.placed, y.offset = slices.Clone(x.least), slices.Clone(x.witness), slices.Clone(x.placed), slices.Clone(x.offset)
+	y.unplaced, y.crossing, y.starts, y.boundaries = slices.Clone(x.unplaced), slices.Clone(x.crossing), slices.Clone(x.starts), slices.Clone(x.boundaries)
+	y.least, y.source, y.placed, y.offset = slices.Clone(x.least), slices.Clone(x.source), slices.Clone(x.placed), slices.Clone(x.offset)
 	y.rank, y.table = slices.Clone(x.rank), make([]failure, len(x.table))
-	y.trail, y.cands, y.parts = nil, nil, nil
+	y.trail, y.candidates, y.parts = nil, nil, nil
 	y.nodes, y.work = 0, 0
 	return &y
 }
@@ -178,9 +179,9 @@ func cloneAll(rows [][]int32) [][]int32 {
 	return all
 }
 
-// link finds what is live together, and what is the same.
-func (x *exact) link() {
-	seen := make([]int32, len(x.ids)) // by the buffer b last asked for, plus 1
+// findNeighbours fills neighbours and twin.
+func (x *exact) findNeighbours() {
+	seen := make([]int32, len(x.ids)) // 1 + the last buffer b that listed this one
 	type key struct {
 		lo, hi            int32
 		size, align, base int64
@@ -193,11 +194,11 @@ func (x *exact) link() {
 			for _, m := range x.members[c] {
 				if seen[m] != b+1 {
 					seen[m] = b + 1
-					x.meets[b] = append(x.meets[b], m)
+					x.neighbours[b] = append(x.neighbours[b], m)
 				}
 			}
 		}
-		slices.SortFunc(x.meets[b], func(i, j int32) int {
+		slices.SortFunc(x.neighbours[b], func(i, j int32) int {
 			return cmp.Or(cmp.Compare(x.size[i], x.size[j]), cmp.Compare(i, j))
 		})
 		k := key{x.lo[b], x.hi[b], x.size[b], x.align[b], x.base[b], x.pinned[b]}
@@ -209,7 +210,7 @@ func (x *exact) link() {
 	}
 }
 
-// setCapacity begins another question. Nothing must be placed.
+// setCapacity sets the capacity to decide. Nothing must be placed.
 func (x *exact) setCapacity(capacity int64) {
 	x.capacity = capacity
 	for b := range x.latest {
@@ -220,18 +221,19 @@ func (x *exact) setCapacity(capacity int64) {
 	}
 }
 
-// begin draws what follows from the capacity alone, before any decision.
+// begin propagates the capacity before the first decision. It returns false if
+// the problem fails already.
 func (x *exact) begin() bool {
 	for b, least := range x.least {
 		if least > x.latest[b] {
 			return false
 		}
 	}
-	return x.settle(hull{0, int32(len(x.floor))})
+	return x.propagate(hull{0, int32(len(x.floor))})
 }
 
-// run searches once, in the order at hand, within the limits. The state is as
-// before when it returns; where the problem fits, found holds the offsets.
+// run searches once in the current order, within the limits, and restores the
+// state. If the problem fits, found holds the offsets.
 func (x *exact) run() (out outcome, found []int64) {
 	out = fails
 	if x.begin() {
@@ -241,16 +243,16 @@ func (x *exact) run() (out outcome, found []int64) {
 		found = slices.Clone(x.offset)
 	}
 	x.undo(0)
-	x.cands, x.parts = x.cands[:0], x.parts[:0]
+	x.candidates, x.parts = x.candidates[:0], x.parts[:0]
 	return out, found
 }
 
-// lay puts b at an offset that is the floor of all its sections, and draws the
-// consequences.
+// lay places b at an offset that is the floor of all its sections, and
+// propagates. It returns false on a dead end.
 func (x *exact) lay(b int32, off int64) bool {
 	x.trail = append(x.trail, change{kind: bufferLaid, at: b, was: off})
 	x.placed[b], x.offset[b] = true, off
-	x.flip(b)
+	x.togglePlaced(b)
 	x.starts[x.lo[b]] ^= hashOf(b)
 	top := off + x.size[b]
 	for k, c := 0, x.lo[b]; c < x.hi[b]; k, c = k+1, c+1 {
@@ -264,9 +266,9 @@ func (x *exact) lay(b int32, off int64) bool {
 		x.slot[other][c-x.lo[other]] = from
 		x.slot[b][k] = to
 	}
-	x.crossing[x.hi[b]-1]++ // b was never in the section after it
+	x.crossing[x.hi[b]-1]++ // crossing of its last section never counted b
 	changed := hull{x.lo[b], x.hi[b]}
-	for _, m := range x.meets[b] {
+	for _, m := range x.neighbours[b] {
 		if x.placed[m] || x.least[m] >= top {
 			continue
 		}
@@ -275,30 +277,31 @@ func (x *exact) lay(b int32, off int64) bool {
 		}
 		changed = changed.join(hull{x.lo[m], x.hi[m]})
 	}
-	return x.settle(changed)
+	return x.propagate(changed)
 }
 
-// lift raises the least offset of an unplaced buffer to a floor.
-func (x *exact) lift(b int32, floor int64, witness int32) bool {
-	x.trail = append(x.trail, change{leastRose, b, x.least[b], hull{lo: x.witness[b]}})
+// lift raises the least offset of an unplaced buffer to a floor. It returns false
+// if the buffer then passes the capacity.
+func (x *exact) lift(b int32, floor int64, source int32) bool {
+	x.trail = append(x.trail, change{leastRose, b, x.least[b], hull{lo: x.source[b]}})
 	if x.rounds {
 		floor = roundUp(floor, x.align[b])
 	}
-	x.least[b], x.witness[b] = floor, witness
+	x.least[b], x.source[b] = floor, source
 	if floor > x.latest[b] {
-		x.failed = x.reason(witness)
+		x.failed = x.reason(source)
 		return false
 	}
 	return true
 }
 
-// raise lifts a floor, which wastes what is between, for a reason.
+// raise lifts the floor of a section; why explains the bytes that this wastes.
 func (x *exact) raise(c int32, floor int64, why hull) {
 	x.trail = append(x.trail, change{floorRose, c, x.floor[c], x.why[c]})
 	x.floor[c], x.why[c] = floor, why
 }
 
-// undo takes all changes back but the first few.
+// undo reverts all changes but the first to entries of the trail.
 func (x *exact) undo(to int) {
 	for len(x.trail) > to {
 		u := &x.trail[len(x.trail)-1]
@@ -307,11 +310,11 @@ func (x *exact) undo(to int) {
 		case floorRose:
 			x.floor[u.at], x.why[u.at] = u.was, u.hull
 		case leastRose:
-			x.least[u.at], x.witness[u.at] = u.was, u.hull.lo
+			x.least[u.at], x.source[u.at] = u.was, u.hull.lo
 		case bufferLaid:
 			b := u.at
 			x.placed[b] = false
-			x.flip(b)
+			x.togglePlaced(b)
 			x.starts[x.lo[b]] ^= hashOf(b)
 			for c := x.lo[b]; c < x.hi[b]; c++ {
 				x.floor[c] = u.was
@@ -324,5 +327,5 @@ func (x *exact) undo(to int) {
 	}
 }
 
-// never is an offset that nothing reaches.
+// never is an offset above any that can occur.
 const never = math.MaxInt64 / 2

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// solve places what is unplaced in the sections. Where no unplaced buffer
-// crosses they fall into parts, each solved alone, the narrowest first: the
-// first that fails, fails all.
+// solve places the unplaced buffers of the sections. It cuts the sections
+// wherever no unplaced buffer crosses, and solves the parts independently, the
+// narrowest first. If one part fails, the whole fails.
 func (x *exact) solve(in hull) outcome {
 	first := len(x.parts)
 	defer func() { x.parts = x.parts[:first] }()
@@ -40,13 +40,21 @@ func (x *exact) solve(in hull) outcome {
 	return fits
 }
 
-// branch picks a section of a valley and tries all that can lie lowest in it:
-// each buffer on the floor, and last, nothing on the floor.
+// branch picks a section of a niche and tries every buffer that can lie on its
+// floor, then the case that none does.
 //
-// A valley is a longest run of equal floors with higher ones at both ends. A
-// buffer whose least offset is the floor has its whole lifetime in the valley;
-// nothing can ever come below it, and its offset is final. The branches exclude
-// each other and leave nothing out.
+// A niche is a maximal run of sections with equal floors and higher floors at
+// both ends:
+//
+//	▒▒          ▒▒
+//	▒▒┌────┐    ▒▒   the niche is sections 1-3
+//	▒▒│ b  │    ▒▒   b lies on its floor
+//	▒▒▒▒▒▒▒▒▒▒▒▒▒▒
+//	0  1  2  3  4    section
+//
+// A buffer whose least offset is the floor lives within the niche. Nothing can
+// lie below it there, so its offset is final. The branches are exclusive and
+// cover all placements.
 func (x *exact) branch(in hull) outcome {
 	x.nodes++
 	if x.nodes > x.limit || x.work > x.budget || x.nodes%1024 == 0 && x.ctx.Err() != nil {
@@ -62,20 +70,20 @@ func (x *exact) branch(in hull) outcome {
 		}
 	}
 	floor := x.floor[at]
-	first := len(x.cands)
-	defer func() { x.cands = x.cands[:first] }()
+	first := len(x.candidates)
+	defer func() { x.candidates = x.candidates[:first] }()
 	for _, b := range x.members[at][:x.unplaced[at]] {
-		if x.least[b] == floor && x.leads(b) {
-			x.cands = append(x.cands, b)
+		if x.least[b] == floor && x.firstOfTwins(b) {
+			x.candidates = append(x.candidates, b)
 		}
 	}
-	last := len(x.cands)
-	x.arrange(x.cands[first:last], at)
-	next, why := x.above(at)
+	last := len(x.candidates)
+	x.sortCandidates(x.candidates[first:last], at)
+	next, why := x.nextHeight(at)
 	all := x.why[at].join(why)
 	mark := len(x.trail)
 	for k := first; k < last; k++ {
-		b := x.cands[k]
+		b := x.candidates[k]
 		out := fails
 		if x.lay(b, floor) {
 			out = x.solve(in)
@@ -91,7 +99,7 @@ func (x *exact) branch(in hull) outcome {
 	}
 	if next+x.rem[at] <= x.capacity {
 		out := fails
-		if x.leave(at, next, why) {
+		if x.skipFloor(at, next, why) {
 			out = x.solve(in)
 		}
 		if out == fits {
@@ -110,20 +118,20 @@ func (x *exact) branch(in hull) outcome {
 	return fails
 }
 
-// irrelevant says that the failure does not depend on a decision in these
-// sections, so that the other branches would fail for the same reason.
+// irrelevant reports whether the last failure is independent of the decision in
+// these sections. Then the other branches fail for the same reason.
 func (x *exact) irrelevant(decided hull) bool {
-	return !x.off.jumps && !x.failed.meets(decided)
+	return !x.off.backjumps && !x.failed.meets(decided)
 }
 
-// leads says that b is the first unplaced of those that are the same in all:
-// their places can be swapped, so it is enough to try one.
-func (x *exact) leads(b int32) bool {
+// firstOfTwins reports whether b is the first unplaced of a set of identical
+// buffers. They are interchangeable, so it is enough to try the first.
+func (x *exact) firstOfTwins(b int32) bool {
 	return x.off.twins || x.twin[b] < 0 || x.placed[x.twin[b]]
 }
 
-// choose returns the section with the fewest branches, of equal ones that with
-// the least slack. It is forced if there is but one branch.
+// choose returns the section with the fewest branches; at a tie, the one with
+// the least slack. The choice is forced if there is at most one branch.
 func (x *exact) choose(in hull) (at int32, forced bool) {
 	lowest := int64(never)
 	if x.lowest {
@@ -145,16 +153,16 @@ func (x *exact) choose(in hull) (at int32, forced bool) {
 		for hi < in.hi && x.rem[hi] > 0 && x.floor[hi] == floor {
 			hi++
 		}
-		valley := (lo == in.lo || x.rem[lo-1] == 0 || x.floor[lo-1] > floor) &&
+		niche := (lo == in.lo || x.rem[lo-1] == 0 || x.floor[lo-1] > floor) &&
 			(hi == in.hi || x.rem[hi] == 0 || x.floor[hi] > floor) && floor <= lowest
-		for c := lo; valley && c < hi; c++ {
+		for c := lo; niche && c < hi; c++ {
 			n, left := 0, x.capacity-floor-x.rem[c]
 			if left > 0 {
 				n = 1
 			}
 			x.work += int64(x.unplaced[c])
 			for _, b := range x.members[c][:x.unplaced[c]] {
-				if x.least[b] == floor && x.leads(b) {
+				if x.least[b] == floor && x.firstOfTwins(b) {
 					n++
 				}
 			}
@@ -170,23 +178,25 @@ func (x *exact) choose(in hull) (at int32, forced bool) {
 	return at, false
 }
 
-// above returns the least height at which the lowest unplaced buffer of a
-// section can lie if none lies on the floor, and what explains that.
+// nextHeight returns the least height at which the lowest unplaced buffer of a
+// section can lie if none lies on the floor, and the sections that explain it.
 //
-// Push all buffers down until each rests on the ground or on another. One that
-// could lie on the floor rests on a buffer that is live together with it but
-// not in this section, for there it is the lowest.
-func (x *exact) above(at int32) (next int64, why hull) {
+// Proof: push all buffers down until each rests on the ground or on another
+// buffer. Let b be the lowest unplaced buffer of the section. If its
+// least offset is above the floor, that is a bound. Else b rests on a neighbour. That neighbour is not in this
+// section, because b is the lowest there. So b lies no lower than the floor plus
+// the size of its smallest unplaced neighbour outside the section.
+func (x *exact) nextHeight(at int32) (next int64, why hull) {
 	floor := x.floor[at]
 	next, why = never, x.why[at]
 	for _, b := range x.members[at][:x.unplaced[at]] {
 		if x.least[b] > floor {
 			next = min(next, x.least[b])
-			why = why.join(x.reason(x.witness[b]))
+			why = why.join(x.reason(x.source[b]))
 			continue
 		}
 		why = why.join(hull{x.lo[b], x.hi[b]})
-		for _, m := range x.meets[b] {
+		for _, m := range x.neighbours[b] {
 			if floor+x.size[m] >= next {
 				break
 			}
@@ -199,8 +209,9 @@ func (x *exact) above(at int32) (next int64, why hull) {
 	return next, why
 }
 
-// leave raises the floor of one section, and draws the consequences.
-func (x *exact) leave(at int32, floor int64, why hull) bool {
+// skipFloor raises the floor of one section, where no buffer is to lie on the old
+// one, and propagates. It returns false on a dead end.
+func (x *exact) skipFloor(at int32, floor int64, why hull) bool {
 	x.raise(at, floor, why)
 	changed := hull{at, at + 1}
 	for _, b := range x.members[at][:x.unplaced[at]] {
@@ -211,27 +222,27 @@ func (x *exact) leave(at int32, floor int64, why hull) bool {
 			changed = changed.join(hull{x.lo[b], x.hi[b]})
 		}
 	}
-	return x.settle(changed)
+	return x.propagate(changed)
 }
 
-// arrange sorts the candidates for the floor of a section: those that hint at
-// this offset, then those that fit the valley best if the arm wants it, then by
-// rank.
-func (x *exact) arrange(cands []int32, at int32) {
-	if len(cands) < 2 {
+// sortCandidates sorts the candidates for the floor of a section: those whose
+// hint is this offset come first, then, if x.fit is set, those that fit the niche
+// best; ties go to the lower rank.
+func (x *exact) sortCandidates(candidates []int32, at int32) {
+	if len(candidates) < 2 {
 		return
 	}
 	floor := x.floor[at]
-	valley := hull{at, at + 1}
+	niche := hull{at, at + 1}
 	if x.fit {
-		for valley.lo > 0 && x.rem[valley.lo-1] > 0 && x.floor[valley.lo-1] == floor {
-			valley.lo--
+		for niche.lo > 0 && x.rem[niche.lo-1] > 0 && x.floor[niche.lo-1] == floor {
+			niche.lo--
 		}
-		for int(valley.hi) < len(x.floor) && x.rem[valley.hi] > 0 && x.floor[valley.hi] == floor {
-			valley.hi++
+		for int(niche.hi) < len(x.floor) && x.rem[niche.hi] > 0 && x.floor[niche.hi] == floor {
+			niche.hi++
 		}
 	}
-	slices.SortFunc(cands, func(a, b int32) int {
+	slices.SortFunc(candidates, func(a, b int32) int {
 		if hit := x.hint[a] == floor; hit != (x.hint[b] == floor) {
 			if hit {
 				return -1
@@ -239,7 +250,7 @@ func (x *exact) arrange(cands []int32, at int32) {
 			return 1
 		}
 		if x.fit {
-			if m, n := x.matches(a, valley), x.matches(b, valley); m != n {
+			if m, n := x.matches(a, niche), x.matches(b, niche); m != n {
 				return n - m
 			}
 		}
@@ -247,18 +258,19 @@ func (x *exact) arrange(cands []int32, at int32) {
 	})
 }
 
-// matches counts how well a buffer fits on the floor of a valley: whether it
-// fills its width, and at which ends it would be level with what is beside. A
-// packing without slack is made of such fits.
-func (x *exact) matches(b int32, valley hull) int {
-	n, top := 0, x.floor[valley.lo]+x.size[b]
-	if x.lo[b] == valley.lo && x.hi[b] == valley.hi {
+// matches returns how well a buffer fits on the floor of a niche: one point if
+// it fills the width, and one for each end of the niche that it reaches and where
+// its top would be level with the neighbouring floor. A packing without slack
+// consists of such fits.
+func (x *exact) matches(b int32, niche hull) int {
+	n, top := 0, x.floor[niche.lo]+x.size[b]
+	if x.lo[b] == niche.lo && x.hi[b] == niche.hi {
 		n++
 	}
-	if c := valley.lo - 1; x.lo[b] == valley.lo && c >= 0 && x.rem[c] > 0 && x.floor[c] == top {
+	if c := niche.lo - 1; x.lo[b] == niche.lo && c >= 0 && x.rem[c] > 0 && x.floor[c] == top {
 		n++
 	}
-	if c := valley.hi; x.hi[b] == valley.hi && int(c) < len(x.floor) && x.rem[c] > 0 && x.floor[c] == top {
+	if c := niche.hi; x.hi[b] == niche.hi && int(c) < len(x.floor) && x.rem[c] > 0 && x.floor[c] == top {
 		n++
 	}
 	return n

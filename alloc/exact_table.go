@@ -2,19 +2,19 @@ package alloc
 
 import "math/bits"
 
-// failure is a state that is proven to fail.
+// failure is a subproblem that is proven to fail, and the sections that explain it.
 type failure struct {
 	key tableKey
 	why hull
 }
 
-// tableKey is 128 bits of hash: a proof stands on it, and with 64 bits a
-// billion states would meet by chance about once in forty searches.
+// tableKey is a hash of 128 bits. Proofs rely on it: with 64 bits, a billion
+// states would collide by chance about once in forty searches.
 type tableKey struct{ a, b uint64 }
 
-// key hashes what remains to be solved in the sections: their floors, and which
-// buffers are unplaced. A failure does not depend on the order of trying, so
-// the table outlives a run; the capacity is part of the key.
+// key hashes the subproblem of the sections: the capacity, their floors and their
+// unplaced buffers. A failure does not depend on the search order, so the table
+// serves later runs, too.
 func (x *exact) key(in hull) tableKey {
 	k := tableKey{mix(uint64(x.capacity)), mix(uint64(in.lo)<<32 | uint64(in.hi))}
 	for c := in.lo; c < in.hi; c++ {
@@ -30,9 +30,9 @@ func (x *exact) key(in hull) tableKey {
 	return k
 }
 
-// known says that the state fails, and why. The floors are those of the state
-// that was remembered, but what led to them may be something else: the reasons
-// are those of today, for the sections that mattered then.
+// known reports whether the table has the subproblem, and the sections that
+// explain the failure. Other decisions may have led to the same floors now, so the
+// explanation joins the current reasons of the sections that mattered then.
 func (x *exact) known(k tableKey, in hull) (why hull, known bool) {
 	f := &x.table[k.a&uint64(len(x.table)-1)]
 	if f.key != k || f.why.hi == 0 {
@@ -45,6 +45,7 @@ func (x *exact) known(k tableKey, in hull) (why hull, known bool) {
 	return why, true
 }
 
+// learn enters a failure into the table, in place of another with the same slot.
 func (x *exact) learn(k tableKey, why hull) {
 	x.table[k.a&uint64(len(x.table)-1)] = failure{k, why}
 }

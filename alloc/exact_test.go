@@ -41,8 +41,8 @@ func drawTight(t *rapid.T, n int, all bool) Problem {
 	return p
 }
 
-// inCapacity says whether a problem fits, by trying in the order of offsets all
-// buffers on top of those below them: the plainest search there is.
+// inCapacity reports whether a problem fits, by brute force: in the order of
+// offsets, it tries each buffer on top of those below it.
 func inCapacity(p Problem, capacity int64) bool {
 	n := len(p.Buffers)
 	offsets := make([]int64, n)
@@ -83,15 +83,15 @@ func inCapacity(p Problem, capacity int64) bool {
 	return lay(0, 0)
 }
 
-// The exact search says what plain search says, whichever rule is off, and what
-// it finds is a placement.
+// The exact search agrees with a plain search, whichever rule is off, and each of
+// its answers is a valid placement.
 func TestExactIsBruteForce(t *testing.T) {
 	none := rules{}
 	ablations := map[string]rules{
-		"all rules": none, "no heads": {heads: true}, "no table": {table: true}, "no jumps": {jumps: true}, "no splits": {splits: true},
+		"all rules": none, "no heads": {heads: true}, "no table": {table: true}, "no backjumps": {backjumps: true}, "no splits": {splits: true},
 		"no twins": {twins: true}, "no forced moves": {forced: true},
-		"no seams": {seams: true},
-		"no rules": {true, true, true, true, true, true, true},
+		"no boundaries": {boundaries: true},
+		"no rules":      {true, true, true, true, true, true, true},
 	}
 	for _, all := range []bool{false, true} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -106,7 +106,7 @@ func TestExactIsBruteForce(t *testing.T) {
 				x := newExact(p, s)
 				x.off = off
 				x.lowest = rapid.Bool().Draw(t, "lowest")
-				x.order(noisy(rapid.Uint64Range(1, 64).Draw(t, "arm")))
+				x.rankBuffers(noisyConfig(rapid.Uint64Range(1, 64).Draw(t, "config")))
 				x.setCapacity(capacity)
 				x.limit, x.budget = never, never
 				got, offsets := x.run()
@@ -186,7 +186,7 @@ func TestAblation(t *testing.T) {
 		bound := p.MaxLoad()
 		s := prepare(p)
 		var first outcome
-		for k, off := range []rules{{}, {heads: true}, {table: true}, {jumps: true}, {splits: true}, {twins: true}, {forced: true}, {seams: true}} {
+		for k, off := range []rules{{}, {heads: true}, {table: true}, {backjumps: true}, {splits: true}, {twins: true}, {forced: true}, {boundaries: true}} {
 			x := newExact(p, s)
 			x.off = off
 			got, _ := x.decide(bound, 200_000_000)

@@ -8,24 +8,25 @@ import (
 	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
-// arm is one way to search: the order in which candidates are tried, as keys
-// that descend, ties going to the next key and then to the smaller index;
-// whether only the lowest valleys are branched in; and whether what fits its
-// valley best comes before all that.
+// config is one configuration of the search. The keys give the order in which
+// candidates are tried: descending by the first key, ties going to the next key and
+// then to the smaller index. lowest restricts branching to the niches with the
+// lowest floor; fit tries the buffer that fits its niche best before all others.
 //
 //	W  width: the steps of the lifetime      A  area: width times size
 //	Z  size                                  T  the largest load it meets
-type arm struct {
+type config struct {
 	keys   string
 	lowest bool
 	fit    bool
-	noise  float64 // of the only key: it is multiplied by 1 ± noise/2
+	noise  float64 // the only key is multiplied by 1 ± noise/2
 	seed   uint64
 }
 
-// arms are tried first. No order suits all problems: one solves an instance in
-// n nodes that another does not solve in a million.
-var arms = []arm{
+// baseConfigs are tried first. No order suits all problems: one configuration may
+// solve an instance within a hundred nodes that another does not solve within a
+// million.
+var baseConfigs = []config{
 	{keys: "A"},
 	{keys: "WAT"},
 	{keys: "Z", lowest: true},
@@ -36,9 +37,10 @@ var arms = []arm{
 	{keys: "T", lowest: true},
 }
 
-// noisy returns the k-th of the endless arms after those.
-func noisy(k uint64) arm {
-	return arm{
+// noisyConfig returns the k-th of the unlimited configurations that follow
+// baseConfigs.
+func noisyConfig(k uint64) config {
+	return config{
 		keys:   "AZWT"[k%4 : k%4+1],
 		noise:  [4]float64{0.2, 0.5, 1, 1.9}[k/4%4],
 		lowest: k/16%2 == 1,
@@ -47,47 +49,47 @@ func noisy(k uint64) arm {
 	}
 }
 
-// turns deals out arms, round robin, with node limits that double. Each round
-// has twice as many noisy arms as the one before.
-type turns struct {
+// portfolio hands out configurations round robin, with node limits that double
+// from round to round. Each round has twice as many noisy ones as the one before.
+type portfolio struct {
 	round, k int
-	nodes    int64  // the limit of the round
-	seed     uint64 // of the last noisy arm
+	nodes    int64  // the node limit of the round
+	seed     uint64 // of the last noisy configuration
 }
 
-func (t *turns) next() (arm, int64) {
-	if t.k == len(arms)+8<<t.round {
+func (t *portfolio) next() (config, int64) {
+	if t.k == len(baseConfigs)+8<<t.round {
 		t.round, t.k, t.nodes = t.round+1, 0, 2*t.nodes
 	}
 	k := t.k
 	t.k++
-	if k < len(arms) {
-		a := arms[k]
+	if k < len(baseConfigs) {
+		a := baseConfigs[k]
 		a.fit = (k+t.round)%2 == 1
 		return a, t.nodes
 	}
 	t.seed++
-	return noisy(t.seed), t.nodes
+	return noisyConfig(t.seed), t.nodes
 }
 
-// soloWork is spent before a second search joins in: most decisions are over
-// by then, in less than a tenth of a second.
-const soloWork = 20_000_000
+// singleSearchWork is the work before a second search joins. Most decisions take
+// less, under a tenth of a second.
+const singleSearchWork = 20_000_000
 
-// decide tries the arms until one of them knows, the budget of work is spent,
-// or the context ends. After a while two arms run side by side, each on a state
-// and a table of its own; both end before either is believed, and the first in
-// order is: the result does not depend on which is faster.
+// decide runs configurations until one of them decides the capacity, the budget of
+// work is spent, or the context ends. After singleSearchWork, two configurations
+// run in parallel, each with its own state and table. decide waits for both and
+// prefers the answer of the first, so the result does not depend on their speed.
 func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 	x.setCapacity(capacity)
-	t := turns{nodes: 3 * int64(len(x.ids))}
-	x.budget = x.work + min(budget, soloWork)
+	t := portfolio{nodes: 3 * int64(len(x.ids))}
+	x.budget = x.work + min(budget, singleSearchWork)
 	for x.work <= x.budget && x.ctx.Err() == nil {
-		if out, found := x.try(t.next()); out != gaveUp {
+		if out, found := x.runConfig(t.next()); out != gaveUp {
 			return out, found
 		}
 	}
-	if budget <= soloWork {
+	if budget <= singleSearchWork {
 		return gaveUp, nil
 	}
 	if x.second == nil {
@@ -98,7 +100,7 @@ func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 	var stop context.CancelFunc
 	y.ctx, stop = context.WithCancel(x.ctx)
 	defer stop()
-	x.budget, y.budget = x.work+(budget-soloWork)/2, y.work+(budget-soloWork)/2
+	x.budget, y.budget = x.work+(budget-singleSearchWork)/2, y.work+(budget-singleSearchWork)/2
 	type answer struct {
 		out   outcome
 		found []int64
@@ -116,9 +118,9 @@ func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 				}
 				other <- a
 			}()
-			a.out, a.found = y.try(others, nodes)
+			a.out, a.found = y.runConfig(others, nodes)
 		}()
-		out, found := x.try(mine, nodes)
+		out, found := x.runConfig(mine, nodes)
 		if out != gaveUp {
 			stop()
 		}
@@ -136,15 +138,15 @@ func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 	return gaveUp, nil
 }
 
-// try runs one arm up to a limit of nodes.
-func (x *exact) try(a arm, nodes int64) (outcome, []int64) {
-	x.order(a)
+// runConfig runs one configuration up to a limit of nodes.
+func (x *exact) runConfig(a config, nodes int64) (outcome, []int64) {
+	x.rankBuffers(a)
 	x.limit = x.nodes + nodes
 	return x.run()
 }
 
-// order ranks the buffers as an arm wants.
-func (x *exact) order(a arm) {
+// rankBuffers ranks the buffers by the keys of a configuration.
+func (x *exact) rankBuffers(a config) {
 	x.lowest, x.fit = a.lowest, a.fit
 	values := make([][]float64, len(a.keys))
 	for k, key := range []byte(a.keys) {
@@ -172,12 +174,13 @@ func (x *exact) order(a arm) {
 	}
 }
 
-// noise is from 0 to 1, and the same for buffers that are the same.
+// noise returns a number from 0 to 1 that is the same for identical buffers.
 func (x *exact) noise(b int32, seed uint64) float64 {
 	h := mix(seed*0x9e3779b97f4a7c15 ^ mix(uint64(x.lo[b])<<40^uint64(x.hi[b])<<20^uint64(x.size[b])))
 	return float64(h>>11) / (1 << 53)
 }
 
+// values returns the values of a key, by buffer.
 func (x *exact) values(key byte) []float64 {
 	v := make([]float64, len(x.ids))
 	for b := range v {
