@@ -89,7 +89,7 @@
 // and a gap is left between them. A search that ran out of budget proves nothing.
 //
 // Bounds found on a smaller problem hold for the problem itself. A contraction keeps an
-// optimal order (a lemma in the package reduce for each rule); a part, and the problem
+// optimal order (each rule has its proof in the package reduce); a part, and the problem
 // without its small tensors, have an optimum that is no larger. Solve then looks for a cut
 // or a set of the problem itself with the same value; if there is none, the kind is
 // "search".

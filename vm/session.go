@@ -214,6 +214,7 @@ func (s *Session) Close() error {
 	if s.tape != nil {
 		s.tape.copier.close()
 		s.tape.copier = nil
+		s.tape.release()
 	}
 	var first error
 	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {

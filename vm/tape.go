@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/chewxy/hm"
@@ -190,3 +191,12 @@ func (v *view) MemSize() uintptr { return uintptr(v.t.Bytes()) }
 
 // Format prints the tensor's name.
 func (v *view) Format(s fmt.State, _ rune) { fmt.Fprint(s, v.t.name) }
+
+// release lets the garbage collector have the machine. gorgonia gives it a finalizer,
+// its operators refer to the session and so back to it, and Go never collects a cycle
+// that a finalizer keeps: each session would stay for as long as the process runs.
+func (t *tape) release() {
+	if t.machine != nil {
+		runtime.SetFinalizer(t.machine, nil)
+	}
+}
