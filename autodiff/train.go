@@ -252,7 +252,7 @@ func (s *trainer) finish() error {
 		t.Data = nil
 		g.Inputs = append(g.Inputs, u.old)
 	}
-	updates := s.updateNames() // before indices change
+	updates, gradients := s.updateNames(), s.gradientNames() // before indices change
 	s.prune()
 	g.Link()
 	opaque := map[ID]bool{}
@@ -280,7 +280,7 @@ func (s *trainer) finish() error {
 		Functions: functions, Props: slices.Clone(m.Props), Source: m.Source,
 	}
 	s.step.Params = &graph.Model{IRVersion: max(m.IRVersion, 8), Producer: "onnxmem", Opsets: s.opsets, Graph: params, Source: m.Source}
-	return s.describe(updates)
+	return s.describe(updates, gradients)
 }
 
 // updateNames lists w=w.new for all that is updated, and notes what is trained.
@@ -295,8 +295,18 @@ func (s *trainer) updateNames() []string {
 	return list
 }
 
-// describe writes into the model what it is.
-func (s *trainer) describe(updates []string) error {
+// gradientNames lists w=w.grad for all parameters.
+func (s *trainer) gradientNames() []string {
+	list := make([]string, len(s.grads))
+	for i, d := range s.grads {
+		list[i] = s.g.Tensors[s.parameters[i]].Name + "=" + s.g.Tensors[d].Name
+	}
+	return list
+}
+
+// describe writes the metadata of a training graph (docs/formats.md, Training
+// graphs).
+func (s *trainer) describe(updates, gradients []string) error {
 	loss := s.opt.Loss
 	if loss == "" {
 		loss = "cross-entropy"
@@ -310,7 +320,10 @@ func (s *trainer) describe(updates []string) error {
 	}
 	s.step.Model.SetProp("onnxmem.mode", "training")
 	s.step.Model.SetProp("onnxmem.loss", loss)
-	return errors.Join(set("onnxmem.updates", updates), set("onnxmem.trainable", s.step.Parameters), set("onnxmem.optimizer", s.optimizer.describe()))
+	return errors.Join(
+		set("onnxmem.updates", updates), set("onnxmem.trainable", s.step.Parameters),
+		set("onnxmem.gradients", gradients), set("onnxmem.optimizer", s.optimizer.describe()),
+	)
 }
 
 // prune drops the nodes that no output needs.

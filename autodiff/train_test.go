@@ -219,17 +219,20 @@ func followOptimizer(t *testing.T, opt Options) {
 	}
 }
 
-// updatePairs reads onnxmem.updates: what takes the place of each resident.
-func updatePairs(t *testing.T, step *Step) map[string]string {
+// updatePairs reads onnxmem.updates: the tensor that replaces each resident one.
+func updatePairs(t *testing.T, step *Step) map[string]string { return pairsOf(t, step, "onnxmem.updates") }
+
+// pairsOf reads a list of NAME=NAME in a step's metadata.
+func pairsOf(t *testing.T, step *Step, key string) map[string]string {
 	t.Helper()
-	text, _ := step.Model.Prop("onnxmem.updates")
+	text, _ := step.Model.Prop(key)
 	pairs := map[string]string{}
 	for _, p := range strings.Split(strings.Trim(text, `[]"`), `","`) {
-		old, updated, ok := strings.Cut(p, "=")
+		from, to, ok := strings.Cut(p, "=")
 		if !ok {
-			t.Fatalf("onnxmem.updates: %q", text)
+			t.Fatalf("%s: %q", key, text)
 		}
-		pairs[old] = updated
+		pairs[from] = to
 	}
 	return pairs
 }
@@ -238,10 +241,11 @@ func updatePairs(t *testing.T, step *Step) map[string]string {
 func gradientsAt(t *testing.T, step *Step, feeds map[string]*reference.Tensor, w map[string][]float64) map[string]*reference.Tensor {
 	t.Helper()
 	feeds = maps.Clone(feeds)
+	names := pairsOf(t, step, "onnxmem.gradients")
 	var want []string
 	for p, v := range w {
 		feeds[p] = &reference.Tensor{Type: feeds[p].Type, Shape: feeds[p].Shape, F: v}
-		want = append(want, p+".grad")
+		want = append(want, names[p])
 	}
 	got, err := reference.Eval(step.Model, feeds, want...)
 	if err != nil {
@@ -249,7 +253,7 @@ func gradientsAt(t *testing.T, step *Step, feeds map[string]*reference.Tensor, w
 	}
 	grads := map[string]*reference.Tensor{}
 	for p := range w {
-		grads[p] = got[p+".grad"]
+		grads[p] = got[names[p]]
 	}
 	return grads
 }

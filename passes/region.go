@@ -2,7 +2,6 @@ package passes
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
@@ -23,7 +22,8 @@ type region struct {
 	of        []int32 // storage of each tensor; noStorage for dynamic ones
 	workspace []int64 // of each node, bytes, rounded up
 	bodies    []body
-	chained   []chain // parameters and states of a training graph
+	chained   []chain         // parameters and states of a training graph
+	gradients map[string]bool // the names of the gradients of a training graph
 
 	solved *schedule.Result // of the order pass, by the indices of the file
 	step   []graph.NodeID   // of each node of the file, where it stands now
@@ -169,7 +169,5 @@ func (r *region) bufferKind(b *buffer) string {
 // isGradient reports whether a storage of a training graph holds a gradient of a
 // parameter.
 func (r *region) isGradient(st *storage) bool {
-	return len(r.chained) > 0 && slices.ContainsFunc(st.tensors, func(t graph.TensorID) bool {
-		return strings.HasSuffix(r.g.Tensors[t].Name, ".grad")
-	})
+	return slices.ContainsFunc(st.tensors, func(t graph.TensorID) bool { return r.gradients[r.g.Tensors[t].Name] })
 }

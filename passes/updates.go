@@ -14,6 +14,7 @@ const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"
 	keyTrainable = "onnxmem.trainable"
+	keyGradients = "onnxmem.gradients"
 
 	modeTraining  = "training"
 	modeInference = "inference"
@@ -55,6 +56,9 @@ func (s *State) updates(r *region) error {
 	for _, t := range r.g.Outputs {
 		outputs[r.g.Tensors[t].Name] = t
 	}
+	if err := s.readGradients(r); err != nil {
+		return err
+	}
 	isParameter := map[string]bool{}
 	for _, name := range trained {
 		isParameter[name] = true
@@ -76,6 +80,32 @@ func (s *State) updates(r *region) error {
 			r.storages[i].resident = true
 		}
 		r.chained = append(r.chained, c)
+	}
+	return nil
+}
+
+// readGradients reads the model's list of w=w.grad. It decides which buffers are
+// of kind gradient, and nothing else; without it none is.
+func (s *State) readGradients(r *region) error {
+	text, ok := s.model.Prop(keyGradients)
+	if !ok {
+		return nil
+	}
+	var list []string
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return graph.Errorf("%s: expected a JSON list of PARAMETER=TENSOR, found %q", keyGradients, graph.Short(text))
+	}
+	exists := map[string]bool{}
+	for i := range r.g.Tensors {
+		exists[r.g.Tensors[i].Name] = true
+	}
+	r.gradients = map[string]bool{}
+	for _, entry := range list {
+		_, gradient, ok := strings.Cut(entry, "=")
+		if !ok || !exists[gradient] {
+			return graph.Errorf("%s: %q: expected PARAMETER=TENSOR with a tensor of the main graph", keyGradients, graph.Short(entry))
+		}
+		r.gradients[gradient] = true
 	}
 	return nil
 }

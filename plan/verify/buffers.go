@@ -370,7 +370,7 @@ func (s *scope) checkKind(list []plan.Buffer, k int, updated bool) {
 func (s *scope) kindOf(p *placed) string {
 	for _, i := range p.storages {
 		st := &s.storages[i]
-		gradient := func(t graph.TensorID) bool { return strings.HasSuffix(s.g.Tensors[t].Name, ".grad") }
+		gradient := func(t graph.TensorID) bool { return s.v.gradients[s.g.Tensors[t].Name] }
 		switch {
 		case len(s.updated) > 0 && slices.ContainsFunc(st.tensors, gradient):
 			return plan.KindGradient

@@ -344,7 +344,7 @@ var models = map[string]text{
 			out loss
 			out w.new
 		`,
-		props: map[string]string{"onnxmem.mode": "training", "onnxmem.updates": "w=w.new", "onnxmem.trainable": `["w"]`},
+		props: map[string]string{"onnxmem.mode": "training", "onnxmem.updates": "w=w.new", "onnxmem.trainable": `["w"]`, "onnxmem.gradients": `["w=w.grad"]`},
 	},
 	"no nodes": {main: `
 		in x float32 16

@@ -326,6 +326,11 @@ var mutations = []mutation{
 	{name: "a parameter is updated before it is read", of: "update before the last reader", code: "inplace"},
 	{name: "a view of what is no view", of: "not a view", code: "inplace"},
 	{name: "an update that stands twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=h","w=w.new"]`) }},
+	{name: "a gradient that the graph lacks", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", `["w=w.grad","x=x.grad"]`) }},
+	{name: "gradients that are no list", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", "w=w.grad") }},
+	{name: "the list of gradients stands twice", of: updating, code: "annotation", file: func(m *graph.Model) {
+		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.gradients", Value: "[]"})
+	}},
 	{name: "an update of something that is no input", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", "h=w.new") }},
 
 	{name: "steps are exchanged", of: plain, code: "order", plan: func(p *plan.Plan) { p.Steps[1], p.Steps[2] = p.Steps[2], p.Steps[1] }},

@@ -208,10 +208,11 @@ func (nv *naive) extend(g *graph.Graph, b *plan.Buffer, t *graph.Tensor, end int
 	for _, r := range t.Readers {
 		b.Last = max(b.Last, int(r))
 	}
+	gradients, _ := nv.m.Prop("onnxmem.gradients")
 	switch {
 	case slices.ContainsFunc(g.Outputs, func(o graph.TensorID) bool { return g.Tensors[o] == t }):
 		b.Kind, b.Last = plan.KindOutput, end
-	case strings.HasSuffix(t.Name, ".grad"):
+	case strings.Contains(gradients, "="+t.Name+`"`):
 		b.Kind = plan.KindGradient
 	case t.Input && b.Kind == plan.KindActivation:
 		b.Kind = plan.KindInput

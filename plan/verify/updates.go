@@ -14,6 +14,7 @@ const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"
 	keyTrainable = "onnxmem.trainable"
+	keyGradients = "onnxmem.gradients"
 
 	modeTraining  = "training"
 	modeInference = "inference"
@@ -45,6 +46,32 @@ func (v *verifier) readUpdates() {
 	v.trained = map[string]bool{}
 	for _, name := range trained {
 		v.trained[name] = true
+	}
+	v.readGradients()
+}
+
+// readGradients reads the model's list of w=w.grad; without it no buffer is of kind
+// gradient.
+func (v *verifier) readGradients() {
+	v.gradients = map[string]bool{}
+	text, ok := v.m.Prop(keyGradients)
+	if !ok {
+		return
+	}
+	var list []string
+	if json.Unmarshal([]byte(text), &list) != nil {
+		v.fault(CodeUpdate, "%s: expected a JSON list of PARAMETER=TENSOR, found %q", keyGradients, graph.Short(text))
+	}
+	exists := map[string]bool{}
+	for _, t := range v.m.Graph.Tensors {
+		exists[t.Name] = true
+	}
+	for _, entry := range list {
+		_, gradient, ok := strings.Cut(entry, "=")
+		if !ok || !exists[gradient] {
+			v.fault(CodeUpdate, "%s: %q: expected PARAMETER=TENSOR with a tensor of the main graph", keyGradients, graph.Short(entry))
+		}
+		v.gradients[gradient] = true
 	}
 }
 

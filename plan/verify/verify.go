@@ -92,16 +92,17 @@ type verifier struct {
 	opt Options
 	r   *Report
 
-	updates  map[string]string     // training: parameters and states, and what takes their place
-	overflow bool                  // some sum did not fit
-	peaks    map[*graph.Call]int64 // inner peaks of local functions
-	trained  map[string]bool       // training: the names of the parameters, of what has updates
-	bounds   *bounds               // of the main graph, once a certificate asks for them
-	added    []bool                // by node: the plan has added it; nil: none
-	plain    *scope                // the main graph without what was added
-	next     int                   // the entry of p.Subgraphs that is due
-	resident []extent              // buffers of pool resident, of all graphs
-	scopes   []*scope              // the main graph and its bodies, whose annotations are checked
+	updates   map[string]string     // training: parameters and states, and what takes their place
+	overflow  bool                  // some sum did not fit
+	peaks     map[*graph.Call]int64 // inner peaks of local functions
+	trained   map[string]bool       // training: the names of the parameters, of what has updates
+	gradients map[string]bool       // training: the names of the gradients
+	bounds    *bounds               // of the main graph, once a certificate asks for them
+	added     []bool                // by node: the plan has added it; nil: none
+	plain     *scope                // the main graph without what was added
+	next      int                   // the entry of p.Subgraphs that is due
+	resident  []extent              // buffers of pool resident, of all graphs
+	scopes    []*scope              // the main graph and its bodies, whose annotations are checked
 }
 
 // plan checks all that depends on the order of the nodes.
@@ -228,7 +229,7 @@ func (v *verifier) identity() {
 // mode finds out whether the file is a training graph, and checks that the plan says
 // so.
 func (v *verifier) mode() {
-	for _, key := range []string{keyMode, keyUpdates, keyTrainable} {
+	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients} {
 		if n := entries(v.m.Props, key); n > 1 { // readers differ in which one they take
 			v.fault(CodeAnnotation, "metadata of the model: %s stands there %d times, expected once", key, n)
 		}

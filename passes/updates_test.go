@@ -1,0 +1,76 @@
+package passes_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+)
+
+// handMadeStep is a training graph that no tool of ours wrote: its metadata alone
+// say which tensor is a gradient.
+func handMadeStep(t *testing.T, gradients string) *graph.Model {
+	t.Helper()
+	b := graph.NewBuilder("step", 17)
+	x := b.Input("x", graph.TensorOf(graph.Float32, 8, 4))
+	w := b.Input("w", graph.TensorOf(graph.Float32, 8, 4))
+	h := b.Node("Mul", "h", x, w)
+	slope := b.Node("Exp", "slope of w", h)
+	scaled := b.Node("Mul", "other.grad", slope, x)
+	b.Output(b.Node("Sub", "w.new", w, scaled))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetProp("onnxmem.mode", "training")
+	m.SetProp("onnxmem.updates", `["w=w.new"]`)
+	m.SetProp("onnxmem.trainable", `["w"]`)
+	if gradients != "" {
+		m.SetProp("onnxmem.gradients", gradients)
+	}
+	return m
+}
+
+// TestGradientsByMetadata: a buffer is of kind gradient if the model's metadata list
+// one of its tensors, whatever the tensors are called.
+func TestGradientsByMetadata(t *testing.T) {
+	for gradients, want := range map[string]string{
+		"":                    plan.KindActivation,
+		`[]`:                  plan.KindActivation,
+		`["w=slope of w"]`:    plan.KindGradient,
+		`["w=slope of w=w"]`:  "",
+		`["w"]`:               "",
+		`["w=nobody"]`:        "",
+		`w=slope of w`:        "",
+		`{"w":"slope of w"}`:  "",
+		`["w=slope of w", 1]`: "",
+	} {
+		r, err := passes.Optimize(t.Context(), handMadeStep(t, gradients), passes.Options{NoInplace: true})
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "onnxmem.gradients") {
+				t.Errorf("%s: got error %v, expected one on onnxmem.gradients", gradients, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", gradients, err)
+			continue
+		}
+		found := ""
+		for _, b := range r.Plan.Buffers {
+			switch b.Tensors[0] {
+			case "slope of w":
+				found = b.Kind
+			case "other.grad":
+				if b.Kind == plan.KindGradient {
+					t.Errorf("%s: a tensor that is not listed is called a gradient", gradients)
+				}
+			}
+		}
+		if found != want {
+			t.Errorf("%s: the gradient's buffer is of kind %q, expected %q", gradients, found, want)
+		}
+	}
+}
