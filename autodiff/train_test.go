@@ -220,7 +220,9 @@ func followOptimizer(t *testing.T, opt Options) {
 }
 
 // updatePairs reads onnxmem.updates: the tensor that replaces each resident one.
-func updatePairs(t *testing.T, step *Step) map[string]string { return pairsOf(t, step, "onnxmem.updates") }
+func updatePairs(t *testing.T, step *Step) map[string]string {
+	return pairsOf(t, step, "onnxmem.updates")
+}
 
 // pairsOf reads a list of NAME=NAME in a step's metadata.
 func pairsOf(t *testing.T, step *Step, key string) map[string]string {
