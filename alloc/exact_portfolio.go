@@ -101,35 +101,22 @@ func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 	y.ctx, stop = context.WithCancel(x.ctx)
 	defer stop()
 	x.budget, y.budget = x.work+(budget-singleSearchWork)/2, y.work+(budget-singleSearchWork)/2
-	type answer struct {
-		out   outcome
-		found []int64
-		fault *bug.Error
-	}
 	for x.work <= x.budget && y.work <= y.budget && x.ctx.Err() == nil {
 		mine, nodes := t.next()
 		others, _ := t.next()
-		other := make(chan answer, 1)
-		go func() {
-			var a answer
-			defer func() {
-				if r := recover(); r != nil { // the caller panics, and may be recovered itself
-					a.fault = bug.Recovered("", r)
-				}
-				other <- a
-			}()
-			a.out, a.found = y.runConfig(others, nodes)
-		}()
+		var second struct {
+			out   outcome
+			found []int64
+		}
+		var wait bug.Group
+		wait.Go(func() { second.out, second.found = y.runConfig(others, nodes) })
 		out, found := x.runConfig(mine, nodes)
 		if out != gaveUp {
 			stop()
 		}
-		b := <-other
-		if b.fault != nil {
-			panic(b.fault)
-		}
+		wait.Wait()
 		if out == gaveUp {
-			out, found = b.out, b.found
+			out, found = second.out, second.found
 		}
 		if out != gaveUp {
 			return out, found
