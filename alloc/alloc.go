@@ -5,50 +5,51 @@ import (
 	"math"
 )
 
-// Buffer is what is to be placed.
+// Buffer is a range of bytes that is needed during a lifetime. [Solve] and the
+// strategies place it; they never move or shorten the lifetime.
 type Buffer struct {
 	ID    string // for messages; may be empty
 	Size  int64  // bytes
 	First int    // the first step at which it is live
-	Last  int    // the last step at which it is live
-	Align int64  // its offset is a multiple of this, its size stays; 0: see Problem.Alignment
-	Fixed *int64 // its offset, in bytes; nil: any
+	Last  int    // the last step at which it is live, inclusive
+	Align int64  // the offset is a multiple of it, and the size is not rounded; 0: see Problem.Alignment
+	Fixed *int64 // the required offset, in bytes; nil: any
 	Hint  *int64 // an offset that the exact search tries first; nil: none
-	Gaps  []Gap  // ascending; in these steps it needs fewer bytes, or none
+	Gaps  []Gap  // ascending; at these steps it needs fewer bytes, or none
 }
 
-// Gap is the steps [First, Last], both inclusive, within a lifetime, during
-// which a buffer needs but its bytes [From, To), or none of them if From = To.
-// [Problem.MaxLoad] and the checks know of gaps, and [Solve] puts other buffers
-// there; a strategy alone and the exact search keep the bytes throughout, which is
-// a placement but may not be the best.
+// Gap is the steps [First, Last], both inclusive, within a lifetime at which the
+// buffer needs only its bytes [From, To), or none if From = To. [Problem.MaxLoad]
+// and the checks count only the bytes needed, and [Solve] puts other buffers into
+// gaps. The strategies and the exact search on their own reserve all bytes
+// throughout: the result is a valid placement, but may not be the best.
 type Gap struct {
 	First, Last int
 	From, To    int64
 }
 
-// Problem is a set of buffers for one arena.
+// Problem is a set of buffers that share one arena.
 type Problem struct {
 	Buffers   []Buffer
 	Alignment int64 // of offsets and sizes of the buffers that have none of their own; 0: 1 byte
 
-	// work is the number of gaps after which a greedy strategy gives up and
-	// returns no offsets; 0: never. Solve sets it, and bounds its own time so.
+	// work is the number of gaps that a greedy strategy may visit before it gives
+	// up and returns no offsets; 0: no limit. Solve sets it to bound its own time.
 	work int
 }
 
-// Placement is where the buffers lie.
+// Placement gives each buffer an offset in the arena.
 type Placement struct {
-	Offsets []int64 // of the buffers, in bytes
+	Offsets []int64 // by buffer, in bytes
 	Arena   int64   // bytes: the largest offset + size
 }
 
-// Validate returns an error that names the first buffer at fault, or nil if no
-// size and no alignment is negative, each lifetime has a step, gaps lie in it,
-// fixed offsets are aligned and do not overlap, and all sizes together, rounded
-// up and with the padding that alignment may cost, fit into an int64. The
-// strategies and MaxLoad take a problem that is valid. O(n), and O(k log k) for
-// k fixed offsets.
+// Validate returns nil if all of these hold, else an error that names the first
+// buffer at fault: no size and no alignment is negative; each lifetime has a step;
+// gaps lie within it; fixed offsets are aligned and do not overlap; and all sizes
+// together, rounded up and with the padding that alignment may need, fit into an
+// int64. The strategies and MaxLoad require a valid problem. It takes O(n) and
+// O(k log k) for k fixed offsets.
 func (p Problem) Validate() error {
 	if p.Alignment < 0 {
 		return fmt.Errorf("alignment: expected 0 or more bytes, found %d", p.Alignment)
@@ -62,7 +63,7 @@ func (p Problem) Validate() error {
 		case b.Align < 0:
 			return fmt.Errorf("%s: alignment: expected 0 or more bytes, found %d", p.name(i), b.Align)
 		case b.First > b.Last:
-			return fmt.Errorf("%s: lifetime: expected the first step not to be after the last, found %d-%d", p.name(i), b.First, b.Last)
+			return fmt.Errorf("%s: lifetime: expected a first step not after the last, found %d-%d", p.name(i), b.First, b.Last)
 		case b.Fixed != nil && (*b.Fixed < 0 || *b.Fixed%p.align(i) != 0):
 			return fmt.Errorf("%s: fixed offset: expected a multiple of %d, found %d", p.name(i), p.align(i), *b.Fixed)
 		}
@@ -78,29 +79,63 @@ func (p Problem) Validate() error {
 		// Rounding the size and the offset up adds at most align-1 each.
 		for _, x := range [3]int64{b.Size, p.align(i) - 1, p.align(i) - 1} {
 			if x > left {
-				return fmt.Errorf("%s: %d bytes aligned to %d: all sizes together pass %d", p.name(i), b.Size, p.align(i), math.MaxInt64)
+				return fmt.Errorf("%s: %d bytes aligned to %d: all sizes together exceed %d", p.name(i), b.Size, p.align(i), math.MaxInt64)
 			}
 			left -= x
 		}
 		if highest > left {
-			return fmt.Errorf("%s: fixed offset %d: all sizes together pass %d", p.name(i), highest, math.MaxInt64)
+			return fmt.Errorf("%s: fixed offset %d: all sizes together exceed %d", p.name(i), highest, math.MaxInt64)
 		}
 	}
 	return p.checkFixed()
 }
 
-// MaxLoad returns the largest sum of the rounded sizes of buffers that are live
-// together. No arena is smaller: at that step they all lie in it, and none
-// overlaps another. O(n log n).
+// MaxLoad returns the largest load: the sum of the rounded sizes of the buffers
+// that are live at a step. No arena is smaller, because these buffers are in it
+// together and do not overlap. O(n log n).
 func (p Problem) MaxLoad() int64 {
 	if p.hasGaps() {
-		return p.loadWithGaps()
+		_, load := p.busiestStep()
+		return load
 	}
-	var most int64
+	var largest int64
 	for _, load := range prepare(p).loads() {
-		most = max(most, load)
+		largest = max(largest, load)
 	}
-	return most
+	return largest
+}
+
+// Rounded returns the problem with all sizes rounded up to multiples of n bytes and
+// all offsets multiples of n, in addition to the alignments of p. It fails if n is
+// below 1 or a number exceeds an int64. It does not change the buffers of p.
+func (p Problem) Rounded(n int64) (Problem, error) {
+	if n < 1 {
+		return p, fmt.Errorf("alignment: expected 1 or more bytes, found %d", n)
+	}
+	q := Problem{Buffers: make([]Buffer, len(p.Buffers)), Alignment: lcm(max(1, p.Alignment), n)}
+	if q.Alignment == 0 {
+		return p, fmt.Errorf("alignment: %d and %d have no common multiple below 2^63", p.Alignment, n)
+	}
+	for i, b := range p.Buffers {
+		if b.Align > 0 {
+			align := lcm(b.Align, n)
+			if align == 0 || b.Size > math.MaxInt64-n {
+				return p, fmt.Errorf("%s: %d bytes aligned to %d: rounded up to %d they exceed %d", p.name(i), b.Size, b.Align, n, math.MaxInt64)
+			}
+			b.Align, b.Size = align, roundUp(b.Size, n)
+		}
+		q.Buffers[i] = b
+	}
+	return q, q.Validate()
+}
+
+// lcm returns the least common multiple, or 0 if it exceeds an int64.
+func lcm(a, b int64) int64 {
+	a /= gcd(a, b)
+	if a > math.MaxInt64/b {
+		return 0
+	}
+	return a * b
 }
 
 // align returns the alignment of buffer i, at least 1.
@@ -111,8 +146,8 @@ func (p Problem) align(i int) int64 {
 	return max(1, p.Alignment)
 }
 
-// size returns the bytes that buffer i takes: its size, rounded up where it has
-// the alignment of all.
+// size returns the bytes that buffer i takes: its size, rounded up unless the
+// buffer has an alignment of its own.
 func (p Problem) size(i int) int64 {
 	b := &p.Buffers[i]
 	if b.Align > 0 {
@@ -121,7 +156,7 @@ func (p Problem) size(i int) int64 {
 	return roundUp(b.Size, max(1, p.Alignment))
 }
 
-// roundUp returns the least multiple of align that is not below x.
+// roundUp returns the smallest multiple of align that is at least x.
 func roundUp(x, align int64) int64 {
 	if rest := x % align; rest > 0 {
 		return x + align - rest
@@ -129,7 +164,7 @@ func roundUp(x, align int64) int64 {
 	return x
 }
 
-// name returns a buffer's place for a message, as in `buffer 3 "conv1"`.
+// name names a buffer in messages, as in `buffer 3 "conv1"`.
 func (p Problem) name(i int) string {
 	if id := p.Buffers[i].ID; id != "" {
 		return fmt.Sprintf("buffer %d %.64q", i, id)

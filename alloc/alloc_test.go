@@ -38,7 +38,7 @@ func TestStrategies(t *testing.T) {
 		{"best-fit", "the longest that fits the plateau", "a:2@0-3 b:2@4-7 c:1@0-7 d:1@3-4", []int64{1, 1, 0, 3}},
 	} {
 		t.Run(c.strategy+"/"+c.name, func(t *testing.T) {
-			s, err := named(c.strategy)
+			s, err := strategiesNamed(c.strategy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,10 +89,10 @@ func TestValidate(t *testing.T) {
 		{Problem{Alignment: -1}, "alignment: expected 0 or more bytes, found -1"},
 		{parse(t, "a:4@0-1 b:-4@0-1"), `buffer 1 "b": size: expected 0 or more bytes, found -4`},
 		{parse(t, "a:4@0-1%-2"), `buffer 0 "a": alignment: expected 0 or more bytes, found -2`},
-		{parse(t, "a:4@3-2"), `buffer 0 "a": lifetime: expected the first step not to be after the last, found 3-2`},
+		{parse(t, "a:4@3-2"), `buffer 0 "a": lifetime: expected a first step not after the last, found 3-2`},
 		{Problem{Buffers: []Buffer{{Size: math.MaxInt64}}}, ""},
-		{Problem{Buffers: []Buffer{{Size: math.MaxInt64}, {Size: 1}}}, "buffer 1: 1 bytes aligned to 1: all sizes together pass 9223372036854775807"},
-		{Problem{Buffers: []Buffer{{Size: math.MaxInt64 - 5}}, Alignment: 8}, "buffer 0: 9223372036854775802 bytes aligned to 8: all sizes together pass 9223372036854775807"},
+		{Problem{Buffers: []Buffer{{Size: math.MaxInt64}, {Size: 1}}}, "buffer 1: 1 bytes aligned to 1: all sizes together exceed 9223372036854775807"},
+		{Problem{Buffers: []Buffer{{Size: math.MaxInt64 - 5}}, Alignment: 8}, "buffer 0: 9223372036854775802 bytes aligned to 8: all sizes together exceed 9223372036854775807"},
 		{Problem{Buffers: []Buffer{{Size: 1, First: math.MinInt, Last: math.MaxInt}}}, ""},
 	} {
 		err := c.p.Validate()
@@ -198,22 +198,22 @@ func TestPlaceIsNaive(t *testing.T) {
 		s := prepare(p)
 		order := rapid.Permutation(s.ids).Draw(t, "order")
 		s.ids = order
-		for name, pick := range map[string]func(gaps []run, top, size, align int64) int64{"smallest": smallestGap, "lowest": lowestGap} {
-			got := place(s, pick)
+		for name, pick := range map[string]func(gaps []byteRange, top, size, align int64) int64{"smallest": smallestGap, "lowest": lowestGap} {
+			got := firstFit(s, pick)
 			want := make([]int64, len(p.Buffers))
 			for n, i := range order {
-				var below []run
+				var below []byteRange
 				for _, j := range order[:n] {
 					if p.Buffers[i].First <= p.Buffers[j].Last && p.Buffers[j].First <= p.Buffers[i].Last {
-						below = append(below, run{want[j], want[j] + s.size[j]})
+						below = append(below, byteRange{want[j], want[j] + s.size[j]})
 					}
 				}
-				slices.SortFunc(below, func(a, b run) int { return cmp.Compare(a.lo, b.lo) })
-				var gaps []run
+				slices.SortFunc(below, func(a, b byteRange) int { return cmp.Compare(a.lo, b.lo) })
+				var gaps []byteRange
 				var top int64
 				for _, x := range below {
 					if x.lo > top {
-						gaps = append(gaps, run{top, x.lo})
+						gaps = append(gaps, byteRange{top, x.lo})
 					}
 					top = max(top, x.hi)
 				}

@@ -52,10 +52,3 @@ func (x *exact) learn(k tableKey, why hull) {
 
 // hashOf is the hash of an unplaced buffer.
 func hashOf(b int32) uint64 { return mix(uint64(b)*0x9e3779b97f4a7c15 + 0x632be59bd9b4e019) }
-
-// mix is the finalizer of splitmix64 (Steele, Lea & Flood 2014).
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}

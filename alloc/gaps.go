@@ -12,7 +12,8 @@ type area struct {
 	from, to    int64
 }
 
-// areas returns what a buffer needs: all of its bytes, but for its gaps.
+// areas returns the bytes that a buffer needs at each of its steps: all of them,
+// except in its gaps.
 func (p Problem) areas(i int) []area {
 	b := &p.Buffers[i]
 	all := area{b.First, b.Last, 0, p.size(i)}
@@ -35,8 +36,8 @@ func (p Problem) areas(i int) []area {
 	return append(list, all)
 }
 
-// EachArea calls f with what buffer i needs: the steps [first, last] and of it
-// the bytes [from, to), its size rounded up; a buffer without gaps is one area.
+// EachArea calls f with each area that buffer i needs: at the steps [first, last],
+// its bytes [from, to). The size is rounded up. A buffer without gaps is one area.
 func (p Problem) EachArea(i int, f func(first, last int, from, to int64)) {
 	for _, x := range p.areas(i) {
 		f(x.first, x.last, x.from, x.to)
@@ -47,23 +48,12 @@ func (p Problem) hasGaps() bool {
 	return slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return len(b.Gaps) > 0 })
 }
 
-// loadWithGaps is MaxLoad where buffers have gaps. O(n log n).
-func (p Problem) loadWithGaps() int64 {
-	_, load := p.sweep()
-	return load
-}
-
-// busiest returns the first step of the largest load.
-func (p Problem) busiest() int {
-	step, _ := p.sweep()
-	return step
-}
-
-// sweep returns the largest load and its first step. O(n log n).
-func (p Problem) sweep() (step int, most int64) {
+// busiestStep returns the first step of the largest load, and that load. It counts
+// the gaps. O(n log n).
+func (p Problem) busiestStep() (step int, largest int64) {
 	type event struct {
 		step  int
-		ends  bool // after the step
+		ends  bool // an end takes effect after the step
 		bytes int64
 	}
 	var events []event
@@ -84,14 +74,15 @@ func (p Problem) sweep() (step int, most int64) {
 	var load int64
 	for _, e := range events {
 		load += e.bytes
-		if load > most {
-			step, most = e.step, load
+		if load > largest {
+			step, largest = e.step, load
 		}
 	}
-	return step, most
+	return step, largest
 }
 
-// checkGaps returns an error if the gaps of a buffer are not as Buffer says.
+// checkGaps returns an error if the gaps of a buffer are not ascending or not within
+// its lifetime and its bytes.
 func (p Problem) checkGaps(i int) error {
 	b := &p.Buffers[i]
 	for k, g := range b.Gaps {
@@ -99,7 +90,7 @@ func (p Problem) checkGaps(i int) error {
 		case g.First > g.Last || g.First < b.First || g.Last > b.Last:
 			return fmt.Errorf("%s: gap %d: expected steps within %d-%d, found %d-%d", p.name(i), k, b.First, b.Last, g.First, g.Last)
 		case k > 0 && g.First <= b.Gaps[k-1].Last:
-			return fmt.Errorf("%s: gap %d: expected steps after %d, the end of the gap before, found %d-%d", p.name(i), k, b.Gaps[k-1].Last, g.First, g.Last)
+			return fmt.Errorf("%s: gap %d: expected steps after %d, the end of the previous gap, found %d-%d", p.name(i), k, b.Gaps[k-1].Last, g.First, g.Last)
 		case g.From < 0 || g.To < g.From || g.To > b.Size:
 			return fmt.Errorf("%s: gap %d: expected bytes within 0:%d, found %d:%d", p.name(i), k, b.Size, g.From, g.To)
 		}
@@ -109,11 +100,11 @@ func (p Problem) checkGaps(i int) error {
 
 // checkFixed returns an error if two buffers with fixed offsets overlap.
 func (p Problem) checkFixed() error {
-	var fixed []upward
+	var fixed []placedArea
 	for i, b := range p.Buffers {
 		if b.Fixed != nil && b.Size > 0 {
 			for _, x := range p.areas(i) {
-				fixed = append(fixed, upward{area{x.first, x.last, *b.Fixed + x.from, *b.Fixed + x.to}, i})
+				fixed = append(fixed, placedArea{area{x.first, x.last, *b.Fixed + x.from, *b.Fixed + x.to}, i})
 			}
 		}
 	}
@@ -126,7 +117,7 @@ func (p Problem) checkFixed() error {
 	return fmt.Errorf("%s and %s: fixed offsets %d and %d: the buffers overlap at step %d", p.name(i), p.name(j), *b.Fixed, *c.Fixed, max(b.First, c.First))
 }
 
-// fixedTop returns where the highest buffer with a fixed offset ends.
+// fixedTop returns the end of the highest buffer with a fixed offset.
 func (p Problem) fixedTop() int64 {
 	var top int64
 	for i, b := range p.Buffers {

@@ -6,19 +6,22 @@ import (
 )
 
 const (
-	climbs  = 500       // as in TVM
-	climbed = 1_000_000 // buffers, by all climbs together
+	maxSwaps  = 500       // as in TVM
+	maxPlaced = 1_000_000 // buffers that all attempts together may place
 )
 
-// HillClimb places the buffers by size, each at the lowest offset where it
-// fits, and then 500 times swaps two in the order and places all anew: below
-// one that ends highest, a neighbour in time that went before it and, three
-// times in four, a neighbour of such a one. A smaller arena is kept, and a
-// larger one now and then, ever less often (TVM's USMP, algorithm hill_climb).
-// The draws are the same each time, and not those of TVM: its figures are met on
-// average only. Buffers of equal size go by how many live together with them,
-// the most first, then by index. It ends at the largest load, and after fewer
-// swaps if there are more than 2,000 buffers: when it has placed a million.
+// HillClimb places the buffers by size, each at the lowest offset where it fits.
+// Then it swaps two buffers in that order, 500 times, and places all of them again.
+// It picks a buffer that ends highest and swaps two of its neighbours in time that
+// precede it in the order; three times in four, the second is a neighbour of such a
+// neighbour. It keeps a smaller arena always, and a larger one with a probability
+// that decreases (TVM's USMP, algorithm hill_climb).
+//
+// The random numbers are the same each time, and not those of TVM, so its figures
+// are only met on average. Buffers of equal size go by the number of buffers that
+// are live together with them, largest first, then by index. HillClimb ends when
+// the arena is the largest load. With more than 2,000 buffers there are fewer swaps:
+// it stops when it has placed a million buffers.
 func HillClimb(p Problem) Placement {
 	s := prepare(p)
 	c := climber{prepared: s, neighbours: s.neighbours(), bound: max(p.MaxLoad(), p.fixedTop()), at: make([]int, len(s.size))}
@@ -28,20 +31,20 @@ func HillClimb(p Problem) Placement {
 	for k, i := range s.ids {
 		c.at[i] = k
 	}
-	best := place(s, lowestGap)
+	best := firstFit(s, lowestGap)
 	now := best
-	most := min(climbs, int64(1+climbed/max(1, len(s.ids))))
-	for try := int64(1); try < most && best.Offsets != nil && best.Arena > c.bound; try++ {
+	tries := min(maxSwaps, int64(1+maxPlaced/max(1, len(s.ids))))
+	for try := int64(1); try < tries && best.Offsets != nil && best.Arena > c.bound; try++ {
 		i, j, ok := c.pick(now)
 		if !ok {
 			continue
 		}
 		c.swap(i, j)
-		next := place(s, lowestGap)
+		next := firstFit(s, lowestGap)
 		switch worse := next.Arena - now.Arena; {
 		case next.Offsets == nil:
 			return best
-		case worse < 0 || c.draw(100) < int(50*float64(worse)/float64(next.Arena)/float64(try)):
+		case worse < 0 || c.random.below(100) < int(50*float64(worse)/float64(next.Arena)/float64(try)):
 			now = next
 		default:
 			c.swap(i, j)
@@ -53,13 +56,13 @@ func HillClimb(p Problem) Placement {
 	return best
 }
 
-// climber is the order, and what can be swapped in it.
+// climber is the state of a hill climb: the order of the buffers, in ids.
 type climber struct {
 	prepared
-	neighbours []int // by buffer: how many live together with it
+	neighbours []int // by buffer: how many are live together with it
 	bound      int64
 	at         []int // by buffer: its place in ids
-	draws      uint64
+	random     random
 }
 
 // pick returns two buffers to swap.
@@ -70,19 +73,20 @@ func (c *climber) pick(a Placement) (i, j int, ok bool) {
 			highest = append(highest, i)
 		}
 	}
-	before := c.before(highest[c.draw(len(highest))])
+	before := c.before(highest[c.random.below(len(highest))])
 	if len(before) == 0 {
 		return 0, 0, false
 	}
-	i = before[c.draw(len(before))]
-	if further := c.before(before[c.draw(len(before))]); len(further) > 0 && c.draw(4) > 0 {
+	i = before[c.random.below(len(before))]
+	if further := c.before(before[c.random.below(len(before))]); len(further) > 0 && c.random.below(4) > 0 {
 		before = further
 	}
-	j = before[c.draw(len(before))]
+	j = before[c.random.below(len(before))]
 	return i, j, i != j
 }
 
-// before returns the buffers that live together with i and go before it.
+// before returns the buffers that are live together with i and precede it in the
+// order.
 func (c *climber) before(i int) []int {
 	var list []int
 	for _, j := range c.ids[:c.at[i]] {
@@ -98,13 +102,8 @@ func (c *climber) swap(i, j int) {
 	c.ids[c.at[i]], c.ids[c.at[j]] = i, j
 }
 
-func (c *climber) draw(n int) int {
-	c.draws++
-	return int(mix(c.draws*0x9e3779b97f4a7c15) % uint64(n))
-}
-
-// neighbours counts, for each buffer, those that are live together with it. They
-// are those that begin before its end but for those that end before its begin.
+// neighbours counts, for each buffer, the buffers that are live together with it:
+// those that begin before it ends, less those that end before it begins.
 // O(n + sections).
 func (s prepared) neighbours() []int {
 	begun, ended := make([]int, s.sections+1), make([]int, s.sections+1)

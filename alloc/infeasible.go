@@ -6,19 +6,20 @@ import (
 	"slices"
 )
 
-// infeasible returns buffers that alone do not fit into a capacity which is
-// proven to be too small, by ascending index: one that is fixed too high; else
-// the largest of a step whose load is too large; else all. Then it leaves out
-// what the search can spare: what ends early or begins late, by bisection, and
-// at last one by one, so that no one can be left out, unless sixteen times the
-// work of the proof was not enough to see it.
+// infeasible returns a set of buffers that do not fit into a capacity which is
+// proven too small, by ascending index. It starts from a fixed buffer that ends too
+// high, from the largest buffers of a step whose load is too large, or else from
+// all buffers. Then it removes buffers without which the search still proves that
+// the rest does not fit: those that end early or begin late, by bisection, then
+// groups that are halved until they are single buffers. The set is minimal unless
+// the proofs take more than sixteen times the work of the first one.
 func (v *solver) infeasible(capacity int64) []int32 {
 	for i, b := range v.p.Buffers {
 		if b.Fixed != nil && b.Size > 0 && *b.Fixed+v.p.size(i) > capacity {
 			return []int32{int32(i)}
 		}
 	}
-	c := core{
+	c := infeasibleSet{
 		p: v.p, capacity: capacity, ctx: v.ctx,
 		budget: max(v.refuted, coreWork/8),
 		left:   max(16*v.refuted, coreWork),
@@ -26,7 +27,7 @@ func (v *solver) infeasible(capacity int64) []int32 {
 	if v.p.MaxLoad() > capacity {
 		c.ids = v.p.overload(capacity)
 		if s := prepare(v.p); s.fixed == nil && !s.rounds() {
-			return c.ids // any fewer of them fit
+			return c.ids // without any one of them, the others fit
 		}
 	} else {
 		for i := range v.p.Buffers {
@@ -34,19 +35,19 @@ func (v *solver) infeasible(capacity int64) []int32 {
 				c.ids = append(c.ids, int32(i))
 			}
 		}
-		c.shrinkTime()
+		c.shortenTime()
 	}
-	c.drop()
+	c.removeGroups()
 	return c.ids
 }
 
-// coreWork is the least work that goes into a smaller set, half a second's.
+// coreWork is the least work that goes into a smaller set, half a second.
 const coreWork = 50_000_000
 
 // overload returns the fewest buffers of the busiest step that do not fit into
 // the capacity together.
 func (p Problem) overload(capacity int64) []int32 {
-	step := p.busiest()
+	step, _ := p.busiestStep()
 	type part struct {
 		i     int32
 		bytes int64
@@ -69,20 +70,20 @@ func (p Problem) overload(capacity int64) []int32 {
 	return ids
 }
 
-// core is a set of buffers that is proven not to fit into the capacity, and
-// gets smaller.
-type core struct {
+// infeasibleSet is a set of buffers that is proven not to fit into the capacity. It
+// shrinks as long as proofs succeed.
+type infeasibleSet struct {
 	p        Problem
 	capacity int64
 	ctx      context.Context
 	ids      []int32 // ascending
-	budget   int64   // work that a refutation may take
-	left     int64   // work that all of them may take
+	budget   int64   // work that a proof may take
+	left     int64   // work that all proofs may still take
 }
 
-// refutes says that the search proves that these buffers do not fit; if so,
-// they are the core from now on.
-func (c *core) refutes(ids []int32) bool {
+// shrinkTo makes the set smaller if the search proves that these buffers do not fit
+// either. It reports whether it did.
+func (c *infeasibleSet) shrinkTo(ids []int32) bool {
 	if c.left <= 0 {
 		return false
 	}
@@ -95,7 +96,7 @@ func (c *core) refutes(ids []int32) bool {
 		return true
 	}
 	if part.hasGaps() {
-		return false // the search asks for more bytes than needed
+		return false // the search counts the bytes in gaps, so its proof does not hold
 	}
 	x := newExact(part, prepare(part))
 	x.ctx = c.ctx
@@ -107,17 +108,17 @@ func (c *core) refutes(ids []int32) bool {
 	return out == fails
 }
 
-// shrinkTime leaves out what ends early, then what begins late: as much as
-// possible, by bisection.
-func (c *core) shrinkTime() {
+// shortenTime removes the buffers that end early, then those that begin late: as
+// many as possible, by bisection.
+func (c *infeasibleSet) shortenTime() {
 	shrink := func(before func(a, b int32) int) {
 		order := slices.Clone(c.ids)
 		slices.SortStableFunc(order, before)
-		for lo, hi := 0, len(order); hi-lo > 1; { // lo can be spared
+		for lo, hi := 0, len(order); hi-lo > 1; { // the first lo buffers are not needed
 			mid := (lo + hi) / 2
 			ids := slices.Clone(order[mid:])
 			slices.Sort(ids)
-			if c.refutes(ids) {
+			if c.shrinkTo(ids) {
 				lo = mid
 			} else {
 				hi = mid
@@ -129,24 +130,24 @@ func (c *core) shrinkTime() {
 	shrink(func(i, j int32) int { return -cmp.Compare(b[i].First, b[j].First) })
 }
 
-// drop leaves out what it can, the smallest first, many at a time and in the
-// end one by one.
-func (c *core) drop() {
+// removeGroups removes groups of buffers that are not needed, the smallest buffers
+// first. It begins with groups of a quarter of the set and ends with single buffers.
+func (c *infeasibleSet) removeGroups() {
 	order := slices.Clone(c.ids)
 	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(c.p.size(int(i)), c.p.size(int(j))) })
-	for many := max(1, len(order)/4); ; many /= 2 {
+	for n := max(1, len(order)/4); ; n /= 2 {
 		for from := 0; from < len(order); {
-			to := min(from+many, len(order))
+			to := min(from+n, len(order))
 			rest := slices.Concat(order[:from], order[to:])
 			ids := slices.Clone(rest)
 			slices.Sort(ids)
-			if c.refutes(ids) {
+			if c.shrinkTo(ids) {
 				order = rest
 			} else {
 				from = to
 			}
 		}
-		if many == 1 {
+		if n == 1 {
 			return
 		}
 	}

@@ -269,8 +269,8 @@ func TestCheckObjects(t *testing.T) {
 		{"a buffer forgotten", Objects{good.Object[:3], good.Sizes, 9}, "objects: expected one for each of 4 buffers, found 3"},
 		{"in no object", Objects{[]int{0, 1, -1, 1}, []int64{4, 4}, 8}, `buffer 2 "c": object: expected 0 to 1, found -1`},
 		{"in an object that is not there", Objects{[]int{0, 1, 3, 1}, good.Sizes, 9}, `buffer 2 "c": object: expected 0 to 2, found 3`},
-		{"an object too small", Objects{good.Object, []int64{4, 2, 1}, 7}, "object 1: expected 4 bytes, its largest buffer, found 2"},
-		{"an object of nothing", Objects{good.Object, []int64{4, 4, 1, 5}, 14}, "object 3: expected 0 bytes, its largest buffer, found 5"},
+		{"an object too small", Objects{good.Object, []int64{4, 2, 1}, 7}, "object 1: expected 4 bytes, the size of its largest buffer, found 2"},
+		{"an object of nothing", Objects{good.Object, []int64{4, 4, 1, 5}, 14}, "object 3: expected 0 bytes, the size of its largest buffer, found 5"},
 		{"a wrong sum", Objects{good.Object, good.Sizes, 8}, "objects: expected a total of 9 bytes, found 8"},
 	} {
 		if got := message(parse(t, picture).CheckObjects(c.o)); got != c.want {

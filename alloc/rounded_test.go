@@ -20,9 +20,9 @@ func TestRounded(t *testing.T) {
 		{"an alignment of its own stays", "a:5@0-1 b:5@0-1%12", 0, 8, []int64{0, 24}, 32, ""},
 		{"the problem's stays", "a:5@0-1 b:3@0-1", 6, 4, []int64{0, 12}, 24, ""},
 		{"no bytes", picture, 0, 0, nil, 0, "alignment: expected 1 or more bytes, found 0"},
-		{"too much", "a:9223372036854775807@0-1%3", 0, 8, nil, 0, `buffer 0 "a": 9223372036854775807 bytes aligned to 3: rounded up to 8 they pass 9223372036854775807`},
-		{"too much together", "a:9223372036854775800@0-1 b:8@0-1", 0, 8, nil, 0, `buffer 0 "a": 9223372036854775800 bytes aligned to 8: all sizes together pass 9223372036854775807`},
-		{"no common multiple", "a:4@0-1%4611686018427387905", 0, math.MaxInt64, nil, 0, `buffer 0 "a": 4 bytes aligned to 4611686018427387905: rounded up to 9223372036854775807 they pass 9223372036854775807`},
+		{"too much", "a:9223372036854775807@0-1%3", 0, 8, nil, 0, `buffer 0 "a": 9223372036854775807 bytes aligned to 3: rounded up to 8 they exceed 9223372036854775807`},
+		{"too much together", "a:9223372036854775800@0-1 b:8@0-1", 0, 8, nil, 0, `buffer 0 "a": 9223372036854775800 bytes aligned to 8: all sizes together exceed 9223372036854775807`},
+		{"no common multiple", "a:4@0-1%4611686018427387905", 0, math.MaxInt64, nil, 0, `buffer 0 "a": 4 bytes aligned to 4611686018427387905: rounded up to 9223372036854775807 they exceed 9223372036854775807`},
 	} {
 		p := parse(t, c.problem)
 		p.Alignment = c.alignment

@@ -64,7 +64,7 @@ func TestSkylinesOnAnyCores(t *testing.T) {
 		before := runtime.GOMAXPROCS(cores)
 		v := solver{ctx: t.Context(), p: p, best: Result{LowerBound: p.MaxLoad()}}
 		v.offer(GreedyByStart(p), "greedy-by-start")
-		v.skylines(newLines(p, prepare(p)), 31, never)
+		v.runSkyline(newSkylineSearch(p, prepare(p)), 31, never)
 		runtime.GOMAXPROCS(before)
 		if v.best.Strategy != "skyline" {
 			t.Fatalf("%d cores: the skyline search found nothing better", cores)
@@ -82,14 +82,14 @@ func TestSkylinesOnAnyCores(t *testing.T) {
 func TestLineEnds(t *testing.T) {
 	p := tangled(100)
 	s := prepare(p)
-	l := newLines(p, s)
+	l := newSkylineSearch(p, s)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	m := l.next(0)
-	if _, ok := l.pair[0].run(m.weights, m.pressure, never, never, ctx.Done()); !ok {
+	if _, ok := l.packers[0].pack(m.weights, m.pressure, never, never, ctx.Done()); !ok {
 		t.Fatal("a run with all the time there is fails")
 	}
 	cancel(errors.New("enough"))
-	if _, ok := l.pair[0].run(m.weights, m.pressure, never, never, ctx.Done()); ok {
+	if _, ok := l.packers[0].pack(m.weights, m.pressure, never, never, ctx.Done()); ok {
 		t.Error("a run goes on after its end")
 	}
 }

@@ -1,13 +1,14 @@
 package alloc
 
-// limits is the work that an effort allows.
+// limits is the work that an effort allows. The skyline search counts visited tree
+// nodes, the exact search visited members of sections.
 type limits struct {
-	runs    int   // of the skyline search
-	look    int   // tree nodes that all of them may look at
-	decide  int64 // work of the exact search at the lower bound, or the capacity
-	halve   int64 // and of each capacity above it, first
-	quarter int64 // and then
-	pool    int64 // work of all of them
+	attempts  int   // of the skyline search
+	treeNodes int   // of all its attempts
+	decide    int64 // work of the exact search at the lower bound, or at the capacity
+	halve     int64 // then on each capacity of the first pass above the bound
+	quarter   int64 // and of the second pass
+	total     int64 // on all capacities
 }
 
 var effortLimits = [...]limits{
@@ -19,22 +20,22 @@ var effortLimits = [...]limits{
 // shortLimits are those of EffortDefault with Options.Short.
 var shortLimits = limits{40, 60_000_000, 60_000_000, 15_000_000, 100_000_000, 300_000_000}
 
-// mostSpans is the sum of the lifetimes, in sections, beyond which there is no
-// exact search: its lists would not fit into memory.
-const mostSpans = 3_000_000
+// maxSpans is the largest sum of the lifetimes, in sections, for the exact search.
+// Beyond it, its lists would not fit into memory.
+const maxSpans = 3_000_000
 
-// quickly is how many buffers the exact search decides in less time than the
-// skyline search needs for all its runs.
-const quickly = 2500
+// exactFirst is the number of buffers up to which the exact search runs before the
+// skyline search has made all its attempts: it takes less time.
+const exactFirst = 2500
 
-// lookLarge is the nodes that the skyline runs may look at beyond large buffers,
-// a second of work: a few runs on 100,000 buffers, whose first strategy ends
+// largeTreeNodes is the limit of tree nodes beyond large buffers, a second of work.
+// It is enough for a few attempts on 100,000 buffers, where the first strategy ends
 // within half a per cent of the bound.
-const lookLarge = 60_000_000
+const largeTreeNodes = 60_000_000
 
-// mostBuffers is how many the searches take on, but for EffortMax: beyond it
-// lookLarge is not enough for one run.
-const mostBuffers = 1 << 18
+// maxSearched is the number of buffers up to which there is a search, except with
+// EffortMax. Beyond it, largeTreeNodes is not enough for one attempt.
+const maxSearched = 1 << 18
 
 func (v *solver) effort() limits {
 	if v.opt.Short && v.opt.Effort == EffortDefault {
@@ -43,36 +44,36 @@ func (v *solver) effort() limits {
 	return effortLimits[v.opt.Effort]
 }
 
-// search goes beyond the strategies: skyline runs, on large inputs also of
-// the busiest sections alone, then the exact search at the
-// lower bound, and if that does not end it, a bisection between the bound and
-// the best arena. A capacity that is refuted raises the bound; one that
-// runs out of work is neither refuted nor met, and the bound stays.
+// search goes beyond the strategies. First comes the skyline search, on large
+// inputs also on the busiest sections alone. Then the exact search decides the
+// capacity, or bisects between the lower bound and the best arena. A capacity that
+// is proven too small raises the bound. A capacity that runs out of work is neither
+// proven nor met, and the bound stays.
 func (v *solver) search() {
 	effort := v.effort()
 	s := prepare(v.p)
-	if len(s.ids) > mostBuffers && v.opt.Effort != EffortMax {
+	if len(s.ids) > maxSearched && v.opt.Effort != EffortMax {
 		return
 	}
 	if len(s.ids) > large && v.opt.Effort != EffortMax {
-		effort.look = min(effort.look, lookLarge)
+		effort.treeNodes = min(effort.treeNodes, largeTreeNodes)
 	}
 	var spans int64
 	for _, i := range s.ids {
 		spans += int64(s.hi[i] - s.lo[i])
 	}
-	exactly := spans <= mostSpans && v.best.Arena < never
+	useExact := spans <= maxSpans && v.best.Arena < never
 	if s.fixed == nil {
-		line := newLines(v.p, s)
-		v.skylines(line, len(basePriorities), effort.look)
-		if len(s.ids) > quickly && len(s.ids) <= large {
-			v.cores(s, effort.runs, effort.look/8)
+		l := newSkylineSearch(v.p, s)
+		v.runSkyline(l, len(basePriorities), effort.treeNodes)
+		if len(s.ids) > exactFirst && len(s.ids) <= large {
+			v.packCores(s, effort.attempts, effort.treeNodes/8)
 		}
-		if !exactly || len(s.ids) > quickly {
-			v.skylines(line, effort.runs, effort.look)
+		if !useExact || len(s.ids) > exactFirst {
+			v.runSkyline(l, effort.attempts, effort.treeNodes)
 		}
 	}
-	if !exactly || v.done() {
+	if !useExact || v.done() {
 		return
 	}
 	x := newExact(v.p, s)
@@ -81,10 +82,10 @@ func (v *solver) search() {
 		v.decide(x, v.opt.Capacity, effort.decide)
 		return
 	}
-	v.minimise(x, s.grain(), effort)
+	v.minimise(x, s.granularity(), effort)
 }
 
-// decide asks the exact search for one capacity.
+// decide runs the exact search for one capacity and keeps what it finds or proves.
 func (v *solver) decide(x *exact, capacity, budget int64) outcome {
 	out, offsets := x.decide(capacity, budget)
 	switch out {
@@ -96,7 +97,7 @@ func (v *solver) decide(x *exact, capacity, budget int64) outcome {
 		}
 		v.offer(a, "exact")
 	case fails:
-		if !v.p.hasGaps() { // else the search has asked for more bytes than needed
+		if !v.p.hasGaps() { // the search counts the bytes in gaps, so it may fail without reason
 			v.best.LowerBound = max(v.best.LowerBound, capacity+1)
 			v.refuted = x.work
 		}
@@ -104,29 +105,31 @@ func (v *solver) decide(x *exact, capacity, budget int64) outcome {
 	return out
 }
 
-// minimise works in multiples of the grain, which divides every height if no
-// offset needs rounding up. First the lower bound; then twice from the best
-// arena down: by halves with little work each, and by quarters with much, until
-// the pool is empty. One grain below an arena that took a second may take ten.
-func (v *solver) minimise(x *exact, grain int64, effort limits) {
+// minimise bisects with capacities that are multiples of the granularity, since
+// every height is one, unless some offset needs rounding up. It decides the lower
+// bound first. Then it goes down from the best arena in two passes: by half of the
+// distance to the bound with little work for each capacity, and by a quarter with
+// much, until the total is spent. A capacity just below one that took a second may
+// take ten.
+func (v *solver) minimise(x *exact, granularity int64, effort limits) {
 	if x.rounds {
-		grain = 1
+		granularity = 1
 	}
-	pool := effort.pool
+	left := effort.total
 	for _, pass := range [...]struct {
-		part   int64 // of the gap, that each step goes down
-		budget int64 // of each capacity
+		part   int64 // of the distance to the bound, for each step down
+		budget int64 // for each capacity
 	}{{1, effort.decide}, {2, effort.halve}, {4, effort.quarter}} {
-		open := roundUp(v.best.LowerBound, grain) // the least capacity not given up in this pass
-		for open < v.best.Arena && !v.done() && min(pool, pass.budget) > 0 {
-			at := max(open, v.best.Arena-max(grain, (v.best.Arena-open)/pass.part/grain*grain))
-			begin := x.work
-			if v.decide(x, at, min(pass.budget, pool)) != fits {
-				open = at + grain
+		lowest := roundUp(v.best.LowerBound, granularity) // the least capacity that this pass has not given up
+		for lowest < v.best.Arena && !v.done() && min(left, pass.budget) > 0 {
+			capacity := max(lowest, v.best.Arena-max(granularity, (v.best.Arena-lowest)/pass.part/granularity*granularity))
+			before := x.work
+			if v.decide(x, capacity, min(pass.budget, left)) != fits {
+				lowest = capacity + granularity
 			}
-			pool -= 2 * (x.work - begin)
-			if v.best.LowerBound > at {
-				v.best.LowerBound = min(roundUp(v.best.LowerBound, grain), v.best.Arena)
+			left -= 2 * (x.work - before) // the search in parallel takes as much
+			if v.best.LowerBound > capacity {
+				v.best.LowerBound = min(roundUp(v.best.LowerBound, granularity), v.best.Arena)
 			}
 			if pass.part == 1 {
 				break

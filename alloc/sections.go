@@ -2,20 +2,20 @@ package alloc
 
 import "slices"
 
-// prepared is a valid problem as the strategies see it: sizes rounded up, the
-// buffers of 0 bytes left out, and sections for steps.
+// prepared is a valid problem in the form that the strategies use: sizes are
+// rounded up, buffers of 0 bytes are left out, and sections replace steps.
 //
-// A section is a set of buffers that are live together and that no larger such
-// set contains. In the order of time they number at most n, whatever the
-// number of steps: the four buffers of the package comment make two,
+// A section is a maximal set of buffers that are live together. In the order of
+// time there are at most n sections, whatever the number of steps. The four buffers
+// of the package comment have two:
 //
 //	step      0 1 2 3
 //	section    0   1      {a, b, c} and {c, d}
 //
-// for the first step's {a, b} is part of the second's. Each buffer is in the
-// sections [lo, hi); two are live together if and only if they share one.
+// {a, b} at step 0 is a part of {a, b, c}. Each buffer is in the sections [lo, hi).
+// Two buffers are live together if and only if they share a section.
 type prepared struct {
-	ids         []int   // of the buffers that have a size, ascending
+	ids         []int   // the buffers of more than 0 bytes, ascending
 	lo, hi      []int32 // by buffer, as are the next two
 	size, align []int64
 	fixed       map[int]int64
@@ -44,13 +44,13 @@ func prepare(p Problem) prepared {
 			}
 		}
 	}
-	s.cut(p)
+	s.findSections(p)
 	return s
 }
 
-// cut finds the sections: each is closed by the first end after a start, where
-// a buffer ends after all that start at its last step.
-func (s *prepared) cut(p Problem) {
+// findSections sweeps over the starts and ends of the lifetimes; at one step, starts
+// come first. The first end after a start closes a section.
+func (s *prepared) findSections(p Problem) {
 	starts, ends := slices.Clone(s.ids), slices.Clone(s.ids)
 	sortBy(starts, func(i int) uint64 { return keyOf(p.Buffers[i].First) })
 	sortBy(ends, func(i int) uint64 { return keyOf(p.Buffers[i].Last) })
@@ -69,7 +69,7 @@ func (s *prepared) cut(p Problem) {
 	}
 }
 
-// loads returns the bytes that each section needs.
+// loads returns the total size of each section.
 func (s prepared) loads() []int64 {
 	change := make([]int64, s.sections+1)
 	for _, i := range s.ids {
@@ -82,9 +82,10 @@ func (s prepared) loads() []int64 {
 	return change[:s.sections]
 }
 
-// grain divides all offsets and all heights that the exact search can meet, but
-// for what alignment adds where it does not divide the grain.
-func (s prepared) grain() int64 {
+// granularity returns the largest number of bytes that divides all sizes and fixed
+// offsets. It divides all offsets and heights of the exact search, too, unless an
+// alignment that does not divide it rounds one up (see rounds).
+func (s prepared) granularity() int64 {
 	var g int64
 	for _, i := range s.ids {
 		g = gcd(g, s.size[i])
@@ -93,10 +94,10 @@ func (s prepared) grain() int64 {
 	return g
 }
 
-// rounds says that some offset may need rounding up to an alignment.
+// rounds reports whether some offset may need rounding up to an alignment.
 func (s prepared) rounds() bool {
-	grain := s.grain()
-	return slices.ContainsFunc(s.ids, func(i int) bool { return grain%s.align[i] != 0 })
+	g := s.granularity()
+	return slices.ContainsFunc(s.ids, func(i int) bool { return g%s.align[i] != 0 })
 }
 
 func gcd(a, b int64) int64 {

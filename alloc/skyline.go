@@ -1,30 +1,35 @@
 package alloc
 
-// plateau is a longest run of sections [lo, hi) whose tops have one height.
+// plateau is a maximal run of sections [lo, hi) whose tops have one height.
 type plateau struct {
 	lo, hi int32
 	height int64
 }
 
-// skyline is the tops of what is laid, as plateaus in a list and in a heap.
+// skyline is the tops of the buffers placed so far, as plateaus: an array, by
+// section, and a heap.
+//
+//	      ┌──┐
+//	   ┌──┘  │
+//	───┘     └───   four plateaus; the lowest, leftmost one is the first
 type skyline struct {
-	at    []plateau // by the plateau's first section; hi is 0 where none starts
-	left  []int32   // by a plateau's end: its first section; old ends stay
-	queue plateaus  // those of at, and some that are gone
+	at    []plateau // by the first section of a plateau; hi is 0 where none starts
+	start []int32   // by the end of a plateau: its first section; old ends remain
+	queue plateaus  // all of at, and some that no longer exist
 }
 
 func newSkyline(sections int32) *skyline {
-	l := &skyline{at: make([]plateau, sections+1), left: make([]int32, sections+1)}
+	l := &skyline{at: make([]plateau, sections+1), start: make([]int32, sections+1)}
 	if sections > 0 {
 		l.put(plateau{0, sections, 0})
 	}
 	return l
 }
 
-// newSkylineOn returns the line of given tops, by section.
+// newSkylineOn returns the skyline with these tops, by section.
 func newSkylineOn(tops []int64) *skyline {
 	n := int32(len(tops))
-	l := &skyline{at: make([]plateau, n+1), left: make([]int32, n+1)}
+	l := &skyline{at: make([]plateau, n+1), start: make([]int32, n+1)}
 	for c, top := range tops {
 		l.put(plateau{int32(c), int32(c) + 1, top})
 	}
@@ -39,15 +44,14 @@ func (l *skyline) lowest() plateau {
 	return l.queue[0]
 }
 
-// raise lifts a plateau to the lower of its neighbours, or of the only one. It
-// must not be the whole line.
+// raise lifts a plateau to its lower neighbour. It must have a neighbour.
 func (l *skyline) raise(x plateau) {
-	x.height = l.over(x)
+	x.height = l.lowerNeighbour(x)
 	l.put(x)
 }
 
-// over returns the height of the lower neighbour, or of the only one.
-func (l *skyline) over(x plateau) int64 {
+// lowerNeighbour returns the height of the lower neighbour, or of the only one.
+func (l *skyline) lowerNeighbour(x plateau) int64 {
 	before, after := l.neighbours(x)
 	switch {
 	case before.hi == 0:
@@ -58,19 +62,24 @@ func (l *skyline) over(x plateau) int64 {
 	return min(before.height, after.height)
 }
 
-// lay puts x on part of a plateau.
-func (l *skyline) lay(on, x plateau) {
-	l.at[on.lo].hi = 0
-	if on.lo < x.lo {
-		l.put(plateau{on.lo, x.lo, on.height})
-	}
-	if x.hi < on.hi {
-		l.put(plateau{x.hi, on.hi, on.height})
-	}
+// place replaces a part of a plateau by x.
+func (l *skyline) place(on, x plateau) {
+	l.cut(on, x.lo, x.hi)
 	l.put(x)
 }
 
-// put enters a plateau, joined with the neighbours of its height.
+// cut removes the sections [lo, hi) of a plateau.
+func (l *skyline) cut(on plateau, lo, hi int32) {
+	l.at[on.lo].hi = 0
+	if on.lo < lo {
+		l.put(plateau{on.lo, lo, on.height})
+	}
+	if hi < on.hi {
+		l.put(plateau{hi, on.hi, on.height})
+	}
+}
+
+// put adds a plateau and joins it with neighbours of the same height.
 func (l *skyline) put(x plateau) {
 	before, after := l.neighbours(x)
 	l.at[x.lo].hi = 0
@@ -82,26 +91,25 @@ func (l *skyline) put(x plateau) {
 		x.hi = after.hi
 	}
 	l.at[x.lo] = x
-	l.left[x.hi] = x.lo
+	l.start[x.hi] = x.lo
 	l.queue.push(x)
 }
 
 // neighbours returns the plateaus on both sides; hi is 0 where there is none.
 func (l *skyline) neighbours(x plateau) (before, after plateau) {
-	if before = l.at[l.left[x.lo]]; before.hi != x.lo {
-		before.hi = 0 // gone, or not yet put
+	if before = l.at[l.start[x.lo]]; before.hi != x.lo {
+		before.hi = 0 // it no longer exists, or has not been put yet
 	}
 	return before, l.at[x.hi]
 }
 
-// plateaus is a heap: the lowest first, then the leftmost.
+// plateaus is a heap. The first plateau is the lowest, the leftmost of equal ones.
 type plateaus []plateau
 
 func (x plateau) below(y plateau) bool {
 	return x.height < y.height || x.height == y.height && x.lo < y.lo
 }
 
-// push enters a plateau.
 func (q *plateaus) push(x plateau) {
 	*q = append(*q, x)
 	k := len(*q) - 1
@@ -112,7 +120,7 @@ func (q *plateaus) push(x plateau) {
 	(*q)[k] = x
 }
 
-// pop drops the first plateau.
+// pop removes the first plateau.
 func (q *plateaus) pop() {
 	last := len(*q) - 1
 	x := (*q)[last]

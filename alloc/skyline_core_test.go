@@ -22,7 +22,7 @@ func TestCores(t *testing.T) {
 		v := solver{ctx: t.Context(), p: p, best: Result{LowerBound: p.MaxLoad()}}
 		v.offer(GreedyByStart(p), "greedy-by-start")
 		first := v.best.Arena
-		v.cores(s, 100, 3_000_000)
+		v.packCores(s, 100, 3_000_000)
 		if err := p.Check(v.best.Placement); err != nil {
 			t.Errorf("%s: %v", g.name, err)
 		}
@@ -45,7 +45,7 @@ func TestCoresReachTheBound(t *testing.T) {
 	v := solver{ctx: t.Context(), p: p, best: Result{LowerBound: p.MaxLoad()}}
 	v.offer(GreedyByStart(p), "greedy-by-start")
 	first := v.best.Arena
-	v.cores(prepare(p), 100, 3_000_000)
+	v.packCores(prepare(p), 100, 3_000_000)
 	if err := p.Check(v.best.Placement); err != nil {
 		t.Fatal(err)
 	}

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Options say how [Solve] looks for a placement. The zero value looks for the
-// smallest arena with all strategies and searches.
+// Options say how [Solve] looks for a placement. The zero value asks for the
+// smallest arena, by all strategies and searches.
 type Options struct {
-	Strategy string // run this one alone; empty: all, then the searches
-	Capacity int64  // bytes; any arena up to it will do; 0: the smallest is wanted
+	Strategy string // run this strategy alone; empty: all of them, then the searches
+	Capacity int64  // bytes: any arena up to it is enough; 0: the smallest is wanted
 	Effort   Effort // how much work to spend
 
-	// Short makes EffortDefault a second or two, for a caller that places buffers
-	// as one step among others. The other efforts stay as they are.
+	// Short cuts EffortDefault to a second or two, for callers to whom placement is
+	// one step among others. It does not change the other efforts.
 	Short bool
 }
 
-// Validate checks the options by themselves; [Solve] fails with the same error.
+// Validate checks the options on their own. [Solve] fails with the same error.
 func (o *Options) Validate() error {
 	if o.Capacity < 0 {
 		return fmt.Errorf("capacity: expected 0 or more bytes, found %d", o.Capacity)
@@ -26,17 +26,17 @@ func (o *Options) Validate() error {
 	if o.Effort < EffortDefault || o.Effort > EffortMax {
 		return fmt.Errorf("effort: expected EffortDefault, EffortFast or EffortMax, found %d", o.Effort)
 	}
-	_, err := named(o.Strategy)
+	_, err := strategiesNamed(o.Strategy)
 	return err
 }
 
-// Effort bounds the work of [Solve]. It is counted, not timed: the result does
-// not depend on the machine. A placement that the strategies prove optimal takes
-// none. The efforts have the names and the order of those of package schedule.
+// Effort bounds the work of [Solve]. Work is counted, not timed, so the result does
+// not depend on the machine. If a strategy reaches the lower bound, no further work
+// is done. The names are those of package schedule.
 type Effort int
 
 const (
-	EffortDefault Effort = iota // seconds; a minute where a few hundred buffers stay above the bound
+	EffortDefault Effort = iota // seconds; a minute if a few hundred buffers stay above the bound
 	EffortFast                  // a fraction of a second
 	EffortMax                   // minutes: ten times the work of EffortDefault
 )
@@ -45,44 +45,44 @@ const (
 type Fit int8
 
 const (
-	FitUnknown Fit = iota // not found, and not excluded
+	FitUnknown Fit = iota // no placement found, and none excluded
 	FitFound              // the arena is at most the capacity
-	FitNever              // proven: no placement is
+	FitNever              // proven: no placement fits
 )
 
 // Result is the best placement found, and what is known about it.
 type Result struct {
 	Placement
-	LowerBound int64  // bytes; no arena is smaller: proven
+	LowerBound int64  // bytes: proven, no arena is smaller
 	Optimal    bool   // the arena is the lower bound
-	Strategy   string // what found it: one of [Strategies], "gaps", "skyline" or "exact"
-	Fit        Fit    // unknown where no capacity was asked for
+	Strategy   string // which found the placement: one of [Strategies], "gaps", "skyline" or "exact"
+	Fit        Fit    // FitUnknown if no capacity was given
 
-	// Where Fit is FitNever: buffers that alone do not fit into the capacity,
-	// few of them, by ascending index. None of them can be left out, as far as
-	// a bounded search could tell.
+	// If Fit is FitNever: a few buffers that together do not fit into the capacity,
+	// by ascending index. As far as a bounded search can tell, the set is minimal:
+	// without any one of them, the others fit.
 	Infeasible []int32
 }
 
-// mostGaps is how many gaps a strategy may look at within Solve, about a second
-// of work. Only tangled lifetimes of tens of thousands of buffers need more;
+// maxGaps is the number of gaps that a strategy may visit within Solve, about a
+// second of work. Only tangled lifetimes of tens of thousands of buffers need more;
 // [BestFit] has no such limit.
-const mostGaps = 20_000_000
+const maxGaps = 20_000_000
 
-// large is the number of buffers beyond which Solve tries the strategies only
-// that are made for it: the others would take a second each to give up where
-// lifetimes are tangled, and the skyline search does better where they are not.
+// large is the number of buffers above which Solve runs only the strategies that
+// are near-linear. Where lifetimes are tangled, each of the others would give up
+// after a second; where they are not, the skyline search is better.
 const large = 1 << 16
 
-// Solve validates the problem and looks for a small arena, in three stages: the
-// strategies, of equal arenas the first in [Strategies]; the skyline search,
-// which varies priorities; and the exact search, which also proves. It stops as
-// soon as the arena is the lower bound, or within the capacity, and where the
-// effort is spent.
+// Solve validates the problem and looks for a small arena in three stages: the
+// strategies, which are fast; the skyline search, which repeats one strategy with
+// varying priorities; and the exact search, which also proves lower bounds. It
+// stops when the arena is the lower bound or within the capacity, or the effort is
+// spent. Of equal arenas it keeps the first.
 //
-// When the context ends it returns the best placement so far. It fails if the
-// problem is not valid, if no strategy has the name asked for, or with the
-// context's error if there is no placement yet.
+// When the context ends, Solve returns the best placement so far, or the context's
+// error if there is none yet. It also fails if the problem or the options are not
+// valid.
 func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 	if err := p.Validate(); err != nil {
 		return Result{}, err
@@ -90,15 +90,15 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 	if err := opt.Validate(); err != nil {
 		return Result{}, err
 	}
-	tried, err := named(opt.Strategy)
+	strategies, err := strategiesNamed(opt.Strategy)
 	if err != nil {
 		return Result{}, err
 	}
 	v := solver{ctx: ctx, p: p, opt: opt, best: Result{LowerBound: max(p.MaxLoad(), p.fixedTop())}}
 	if opt.Strategy == "" {
-		v.p.work = mostGaps
+		v.p.work = maxGaps
 	}
-	for _, s := range tried {
+	for _, s := range strategies {
 		if opt.Strategy == "" && (len(p.Buffers) <= large && s.Alone || len(p.Buffers) > large && !s.Large) {
 			continue
 		}
@@ -120,16 +120,16 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 	}
 	var gaps *gapPlacer
 	if p.hasGaps() {
-		gaps = newGapPlacer(p, v.effort().look/8)
+		gaps = newGapPlacer(p, v.effort().treeNodes/8)
 	}
 	if gaps != nil {
-		v.useGaps(gaps, false)
+		v.placeInGaps(gaps)
 	}
 	if !v.done() {
 		v.search()
 	}
 	if gaps != nil && !v.done() {
-		v.useGaps(gaps, true)
+		v.climbInGaps(gaps)
 	}
 	return v.result(), nil
 }
@@ -144,14 +144,15 @@ type solver struct {
 	refuted int64 // work that the exact search took to refute the capacity
 }
 
-// offer keeps a placement if it is smaller than the best.
+// offer keeps a placement if its arena is smaller than the best.
 func (v *solver) offer(a Placement, by string) {
 	if v.best.Strategy == "" || a.Arena < v.best.Arena {
 		v.best.Placement, v.best.Strategy = a, by
 	}
 }
 
-// done says that nothing better is wanted or possible, or that time is out.
+// done reports whether nothing better is wanted or possible, or the context has
+// ended.
 func (v *solver) done() bool {
 	c := v.opt.Capacity
 	return v.ctx.Err() != nil || v.best.Strategy != "" &&
@@ -172,8 +173,8 @@ func (v *solver) result() Result {
 	return v.best
 }
 
-// named returns the strategy of a name, or all of them for the empty name.
-func named(name string) ([]Strategy, error) {
+// strategiesNamed returns the strategy with this name, or all for the empty name.
+func strategiesNamed(name string) ([]Strategy, error) {
 	if name == "" {
 		return Strategies, nil
 	}

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// sortBy sorts ids by ascending key; those of equal keys keep their order. It
-// sorts by the bytes of the keys, the last one first, and leaves out bytes that
-// are the same everywhere: 100,000 ids by a step take a tenth of the time of a
-// sort that compares. O(n) a byte, and 32 bytes of memory an id.
+// sortBy sorts ids by ascending key; equal keys keep their order. It is a radix sort
+// by the bytes of the keys that skips bytes that are the same in all keys. To sort
+// 100,000 ids by a step, it takes a tenth of the time of a comparison sort. O(n) for
+// each byte, and 32 bytes of memory for each id.
 func sortBy[ID int | int32](ids []ID, key func(ID) uint64) {
 	type keyed struct {
 		key uint64
@@ -23,7 +23,7 @@ func sortBy[ID int | int32](ids []ID, key func(ID) uint64) {
 		all &= k
 		some |= k
 	}
-	if len(ids) < 64 { // where clearing counters would take longer
+	if len(ids) < 64 { // clearing the counters would take longer
 		slices.SortStableFunc(from, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
 		all = some
 	}
@@ -53,12 +53,12 @@ func sortBy[ID int | int32](ids []ID, key func(ID) uint64) {
 	}
 }
 
-// keyOf returns a key that orders as x does.
+// keyOf returns a key with the order of x.
 func keyOf(x int) uint64 { return uint64(x) ^ 1<<63 }
 
-// keyOfFloat returns a key that orders as x does, which is not NaN.
+// keyOfFloat returns a key with the order of x, which must not be NaN.
 func keyOfFloat(x float64) uint64 {
-	bits := math.Float64bits(x + 0) // 0 for -0
+	bits := math.Float64bits(x + 0) // turns -0 into 0
 	if bits>>63 == 1 {
 		return ^bits
 	}
