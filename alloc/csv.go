@@ -12,10 +12,10 @@ import (
 	"github.com/onnxmem/onnxmem/internal/cell"
 )
 
-// CSVError is what is wrong with a CSV of buffers, and where.
+// CSVError is an error in a CSV of buffers, with its place.
 type CSVError struct {
-	Line   int    // from 1; 0: the file as a whole
-	Column string // empty: the line as a whole
+	Line   int    // from 1; 0: the whole file
+	Column string // empty: the whole line
 	Err    error
 }
 
@@ -31,43 +31,43 @@ func (e *CSVError) Error() string {
 
 func (e *CSVError) Unwrap() error { return e.Err }
 
-// columns are the names that a header may use, and what they mean.
-var columns = map[string]string{
+// meanings maps the column names that a header may use to their meanings.
+var meanings = map[string]string{
 	"id": "id", "buffer": "id", "buffer_id": "id",
 	"lower": "lower", "start": "lower", "begin": "lower",
 	"upper": "upper", "end": "upper",
 	"size": "size", "alignment": "alignment", "hint": "hint", "gaps": "gaps", "offset": "offset",
 }
 
-// longestLine bounds the memory that one line of a CSV may take, and mostRead
-// the buffers of a file: a small one may inflate without end.
+// A small compressed file may inflate without end, so the memory of a line of CSV
+// and the number of buffers in a file are bounded.
 const (
-	longestLine = 1 << 20
-	mostRead    = 1 << 22
+	maxLine    = 1 << 20 // bytes
+	maxBuffers = 1 << 22
 )
 
-// ReadCSV reads the buffers of a CSV as MiniMalloc writes it: a header that
-// names the columns, in any order, then a buffer per line.
+// ReadCSV reads the buffers of a CSV in MiniMalloc's format: a header that names the
+// columns, in any order, then one buffer per line.
 //
-//	id, buffer, buffer_id    any text without a comma; '=a is =a (see [Dialect.Write])
+//	id, buffer, buffer_id    any text without a comma; '=a stands for =a (see [Dialect.Write])
 //	lower, start, begin      the first step
 //	upper                    the step after the last one
-//	end                      the last step, and so for the gaps
+//	end                      the last step; gaps are inclusive then, too
 //	size                     bytes
-//	alignment, hint, offset  bytes; a hint below 0 is none, and so is an empty one of these; offset: fixed
-//	gaps                     such as "7-8 9-10@1:17": steps, and the bytes that stay in use
+//	alignment, hint, offset  bytes; empty: none; a hint below 0: none; offset: fixed
+//	gaps                     such as "7-8 9-10@1:17": steps, and the bytes that remain in use
 //
-// Empty lines at the end, blanks around a field and "\r\n" are taken. The
-// problem is valid; else the error is a [*CSVError].
+// Empty lines at the end, blanks around fields and "\r\n" are accepted. The problem
+// is valid, or the error is a [*CSVError].
 func ReadCSV(r io.Reader) (Problem, error) {
 	p, _, err := ReadDialect(r)
 	return p, err
 }
 
-// ReadDialect is [ReadCSV] that also returns the header, for [Dialect.Write].
+// ReadDialect is [ReadCSV], but also returns the header, for [Dialect.Write].
 func ReadDialect(r io.Reader) (Problem, Dialect, error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLine)
 	var c csvReader
 	blank := 0
 	for lines.Scan() {
@@ -89,7 +89,7 @@ func ReadDialect(r io.Reader) (Problem, Dialect, error) {
 			err = c.readBuffer(text)
 		}
 		if failed := lines.Err(); err != nil && failed != nil {
-			err = failed // the line is what came before it
+			err = failed // the line was cut off by it
 		}
 		if err != nil {
 			return Problem{}, nil, err
@@ -97,7 +97,7 @@ func ReadDialect(r io.Reader) (Problem, Dialect, error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return Problem{}, nil, &CSVError{Line: c.line + 1, Err: fmt.Errorf("expected at most %d bytes in a line", longestLine)}
+		return Problem{}, nil, &CSVError{Line: c.line + 1, Err: fmt.Errorf("expected at most %d bytes in a line", maxLine)}
 	case err != nil:
 		return Problem{}, nil, err
 	case c.header == nil:
@@ -109,13 +109,13 @@ func ReadDialect(r io.Reader) (Problem, Dialect, error) {
 	return c.problem, c.header, nil
 }
 
-// csvReader is a file that is being read.
+// csvReader is the state of reading a file.
 type csvReader struct {
 	line    int
-	header  Dialect        // as the file has it
-	column  map[string]int // what it means -> where it stands
-	last    int64          // 0: upper is half-open; 1: end is inclusive
-	fields  []string       // of the line
+	header  Dialect        // with the names of the file
+	column  map[string]int // by meaning: the index of the column
+	last    int64          // 0: upper is exclusive; 1: end is inclusive
+	fields  []string       // of the current line
 	problem Problem
 }
 
@@ -125,14 +125,14 @@ func (c *csvReader) readHeader(text string) error {
 	for i, name := range c.header {
 		name = strings.TrimSpace(name)
 		c.header[i] = name
-		means, ok := columns[name]
+		meaning, ok := meanings[name]
 		if !ok {
 			return &CSVError{c.line, name, errors.New("unknown: expected id, lower, upper, size, alignment, hint, gaps or offset")}
 		}
-		if _, twice := c.column[means]; twice {
-			return &CSVError{c.line, name, fmt.Errorf("a second column for %s", means)}
+		if _, duplicate := c.column[meaning]; duplicate {
+			return &CSVError{c.line, name, fmt.Errorf("duplicate column for %s", meaning)}
 		}
-		c.column[means] = i
+		c.column[meaning] = i
 		if name == "end" {
 			c.last = 1
 		}
@@ -146,8 +146,8 @@ func (c *csvReader) readHeader(text string) error {
 }
 
 func (c *csvReader) readBuffer(text string) error {
-	if len(c.problem.Buffers) == mostRead {
-		return &CSVError{Line: c.line, Err: fmt.Errorf("expected at most %d buffers", mostRead)}
+	if len(c.problem.Buffers) == maxBuffers {
+		return &CSVError{Line: c.line, Err: fmt.Errorf("expected at most %d buffers", maxBuffers)}
 	}
 	c.fields = strings.Split(text, ",")
 	if len(c.fields) != len(c.header) {
@@ -199,8 +199,8 @@ func (c *csvReader) readBuffer(text string) error {
 	return nil
 }
 
-// checkID fails on an ID that would not be read back as it is written: readers
-// differ in what a carriage return within a line means, so none may stand there.
+// checkID returns an error if the ID would not survive writing and reading. Readers
+// differ in how they treat a carriage return within a line, so it is not allowed.
 func checkID(id string) error {
 	if strings.ContainsAny(id, ",\r\n") || strings.TrimSpace(id) != id {
 		return fmt.Errorf("expected an ID without commas, line ends and blanks around it, found %.64q", id)
@@ -208,36 +208,38 @@ func checkID(id string) error {
 	return nil
 }
 
-// field returns the text of a column; empty where there is none.
-func (c *csvReader) field(means string) string {
-	if i, ok := c.column[means]; ok {
+// field returns the text of a column, or the empty string if the file has no such
+// column.
+func (c *csvReader) field(meaning string) string {
+	if i, ok := c.column[meaning]; ok {
 		return strings.TrimSpace(c.fields[i])
 	}
 	return ""
 }
 
-func (c *csvReader) number(means string, least int64) (int64, error) {
-	x, err := strconv.ParseInt(c.field(means), 10, 64)
+func (c *csvReader) number(meaning string, least int64) (int64, error) {
+	x, err := strconv.ParseInt(c.field(meaning), 10, 64)
 	if err != nil || x < least {
-		return 0, c.fault(means, fmt.Errorf("expected an integer of at least %d, found %.64q", least, c.field(means)))
+		return 0, c.fault(meaning, fmt.Errorf("expected an integer of at least %d, found %.64q", least, c.field(meaning)))
 	}
 	return x, nil
 }
 
-func (c *csvReader) optional(means string) (*int64, error) {
-	if c.field(means) == "" {
+// optional returns nil for an empty field.
+func (c *csvReader) optional(meaning string) (*int64, error) {
+	if c.field(meaning) == "" {
 		return nil, nil
 	}
-	x, err := c.number(means, math.MinInt64)
+	x, err := c.number(meaning, math.MinInt64)
 	return &x, err
 }
 
-func (c *csvReader) fault(means string, err error) error {
-	return &CSVError{c.line, c.header[c.column[means]], err}
+func (c *csvReader) fault(meaning string, err error) error {
+	return &CSVError{c.line, c.header[c.column[meaning]], err}
 }
 
-// parseGap reads steps a-b, where b is included if last is 1, and bytes after
-// an @ sign.
+// parseGap reads the steps a-b, where b is inclusive if last is 1, and the bytes
+// after an @ sign.
 func parseGap(text string, last int64) (g Gap, ok bool) {
 	steps, window, windowed := strings.Cut(text, "@")
 	if len(steps) < 2 {

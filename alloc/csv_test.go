@@ -35,7 +35,7 @@ func TestReadCSV(t *testing.T) {
 		{"nothing", "", nil, "expected a header such as id,lower,upper,size, found nothing"},
 		{"no size", "id,lower,upper\n", nil, `line 1: expected a column "size", found "id,lower,upper"`},
 		{"an unknown column", "id,lower,upper,size,color\n", nil, `line 1: column "color": unknown: expected id, lower, upper, size, alignment, hint, gaps or offset`},
-		{"two columns of one meaning", "id,lower,upper,size,end\n", nil, `line 1: column "end": a second column for upper`},
+		{"two columns of one meaning", "id,lower,upper,size,end\n", nil, `line 1: column "end": duplicate column for upper`},
 		{"a field missing", "id,lower,upper,size\na,0,2\n", nil, "line 2: expected 4 fields, found 3"},
 		{"no number", "id,lower,upper,size\na,0,x,4\n", nil, `line 2: column "upper": expected an integer of at least -9223372036854775807, found "x"`},
 		{"a negative size", "id,lower,upper,size\na,0,1,-4\n", nil, `line 2: column "size": expected an integer of at least 0, found "-4"`},

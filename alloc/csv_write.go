@@ -12,22 +12,22 @@ import (
 	"github.com/onnxmem/onnxmem/internal/cell"
 )
 
-// Dialect is the header of a CSV: its columns by the names and in the order that
-// its file has (see [ReadCSV]). With a column "end" the last step is included.
+// Dialect is the header of a CSV: the names of its columns, in the order of the file
+// (see [ReadCSV]). In a dialect with a column "end", last steps are inclusive.
 type Dialect []string
 
-// WriteCSV writes buffers as [ReadCSV] reads them, in MiniMalloc's dialect: id,
-// lower, upper and size, then what [Dialect.Write] adds.
+// WriteCSV writes buffers for [ReadCSV] in MiniMalloc's dialect: id, lower, upper and
+// size, then the columns that [Dialect.Write] adds.
 func (p Problem) WriteCSV(w io.Writer, a *Placement) error {
 	return Dialect{"id", "lower", "upper", "size"}.Write(w, p, a)
 }
 
-// Write writes buffers in this dialect. Columns that it lacks stand behind the
-// others: alignment, hint and gaps where a buffer has one, and offset, from the
-// placement; without a placement, the fixed offsets if there are any. A buffer
-// without an ID is called by its index. An ID that a spreadsheet would take for a
-// formula, such as =a or @a, gets an apostrophe before it, which ReadCSV takes away
-// again: IDs may be the names of tensors in anyone's model.
+// Write writes buffers in this dialect. It appends the columns that the problem needs
+// and the dialect lacks: alignment, hint and gaps if a buffer has one, and offset.
+// Offsets are those of the placement; without one, the fixed offsets if there are
+// any. A buffer without an ID gets its index. An ID that a spreadsheet would take for
+// a formula, such as =a or @a, gets a leading apostrophe, which ReadCSV removes: IDs
+// may be the names of tensors in untrusted models.
 func (d Dialect) Write(w io.Writer, p Problem, a *Placement) error {
 	if a != nil && len(a.Offsets) != len(p.Buffers) {
 		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))
@@ -38,7 +38,7 @@ func (d Dialect) Write(w io.Writer, p Problem, a *Placement) error {
 			return err
 		}
 	}
-	d = append(slices.Clone(d), c.lacking(d)...)
+	d = append(slices.Clone(d), c.missing(d)...)
 	out := bufio.NewWriter(w)
 	line := []byte(strings.Join(d, ","))
 	for i := range p.Buffers {
@@ -48,21 +48,21 @@ func (d Dialect) Write(w io.Writer, p Problem, a *Placement) error {
 			if k > 0 {
 				line = append(line, ',')
 			}
-			line = c.append(line, columns[name], i)
+			line = c.append(line, meanings[name], i)
 		}
 	}
 	out.Write(append(line, '\n'))
 	return out.Flush()
 }
 
-// csvWriter is a file that is being written.
+// csvWriter is the state of writing a file.
 type csvWriter struct {
 	p         Problem
 	a         *Placement
 	inclusive bool
 }
 
-// check fails on a buffer that the dialect cannot say.
+// check returns an error if the dialect cannot represent a buffer.
 func (c *csvWriter) check(i int) error {
 	b := &c.p.Buffers[i]
 	if err := checkID(b.ID); err != nil {
@@ -74,8 +74,8 @@ func (c *csvWriter) check(i int) error {
 	return nil
 }
 
-// lacking lists the columns that the problem needs and the dialect has not.
-func (c *csvWriter) lacking(d Dialect) (names []string) {
+// missing lists the columns that the problem needs and the dialect lacks.
+func (c *csvWriter) missing(d Dialect) (names []string) {
 	var align, hint, gaps, fixed bool
 	for i := range c.p.Buffers {
 		b := &c.p.Buffers[i]
@@ -95,10 +95,10 @@ func (c *csvWriter) lacking(d Dialect) (names []string) {
 	return names
 }
 
-// append adds the field of a buffer in the column of a meaning.
-func (c *csvWriter) append(line []byte, means string, i int) []byte {
+// append appends the field of buffer i in the column with this meaning.
+func (c *csvWriter) append(line []byte, meaning string, i int) []byte {
 	b := &c.p.Buffers[i]
-	switch means {
+	switch meaning {
 	case "id":
 		if b.ID == "" {
 			return strconv.AppendInt(line, int64(i), 10)
@@ -134,7 +134,7 @@ func (c *csvWriter) append(line []byte, means string, i int) []byte {
 	return line
 }
 
-// upper is a last step as the dialect says it.
+// upper returns a last step in the form of the dialect.
 func (c *csvWriter) upper(last int) int64 {
 	if c.inclusive {
 		return int64(last)
@@ -142,7 +142,7 @@ func (c *csvWriter) upper(last int) int64 {
 	return int64(last) + 1
 }
 
-// appendOptional writes nothing for none, which [ReadCSV] takes for none.
+// appendOptional appends nothing for nil, which [ReadCSV] reads as nil.
 func appendOptional(line []byte, x *int64) []byte {
 	if x == nil {
 		return line

@@ -7,18 +7,20 @@ import (
 	"slices"
 )
 
-// exact decides whether a problem fits into a capacity. It places buffers bottom
-// up over the sections, depth first. Each section has a floor: every unplaced
-// buffer of the section lies on it or above. Nothing is placed below a
-// floor any more, so a subproblem is given by the floors and the set of unplaced buffers;
-// the path to it does not matter. This is why the search may split a subproblem,
-// remember its failure and jump back over decisions that did not cause a failure:
+// exact decides whether a problem fits into a capacity. It places buffers bottom up
+// over the sections, depth first. Each section has a floor: all its unplaced buffers
+// lie on the floor or above. Nothing is placed below a floor any more, so a
+// subproblem is given by the floors and the set of unplaced buffers; the path to it
+// does not matter. This is why the search may split a subproblem, remember that it
+// failed, and jump back over decisions that did not cause a failure:
 //
 //	exact_branch.go     branching: which buffer lies lowest in one section
 //	exact_bound.go      propagation: floors that rise, and dead ends
 //	exact_boundary.go   propagation between neighbouring sections
 //	exact_table.go      the table of known failures
 //	exact_portfolio.go  the search orders, tried round robin
+//
+// The package comment follows it through a small example.
 //
 // All ranges of sections (hull) and of bytes are half-open. A buffer is
 // identified by its index in ids.
@@ -157,8 +159,8 @@ func newExact(p Problem, s prepared) *exact {
 	return x
 }
 
-// clone returns a search of the same problem with a state of its own. Nothing
-// must be placed.
+// clone returns a search of the same problem with its own state. No buffer may be
+// placed at this time.
 func (x *exact) clone() *exact {
 	y := *x
 	y.latest, y.floor, y.rem, y.why = slices.Clone(x.latest), slices.Clone(x.floor), slices.Clone(x.rem), slices.Clone(x.why)
@@ -210,7 +212,7 @@ func (x *exact) findNeighbours() {
 	}
 }
 
-// setCapacity sets the capacity to decide. Nothing must be placed.
+// setCapacity sets the capacity to decide. No buffer may be placed at this time.
 func (x *exact) setCapacity(capacity int64) {
 	x.capacity = capacity
 	for b := range x.latest {
@@ -221,8 +223,8 @@ func (x *exact) setCapacity(capacity int64) {
 	}
 }
 
-// begin propagates the capacity before the first decision. It returns false if
-// the problem fails already.
+// begin propagates the capacity before the first decision. It returns false if the
+// problem fails without any.
 func (x *exact) begin() bool {
 	for b, least := range x.least {
 		if least > x.latest[b] {
@@ -232,8 +234,8 @@ func (x *exact) begin() bool {
 	return x.propagate(hull{0, int32(len(x.floor))})
 }
 
-// run searches once in the current order, within the limits, and restores the
-// state. If the problem fits, found holds the offsets.
+// run searches once in the current order and within the limits, and restores the
+// state. If the problem fits, found is the offsets.
 func (x *exact) run() (out outcome, found []int64) {
 	out = fails
 	if x.begin() {
@@ -301,9 +303,9 @@ func (x *exact) raise(c int32, floor int64, why hull) {
 	x.floor[c], x.why[c] = floor, why
 }
 
-// undo reverts all changes but the first to entries of the trail.
-func (x *exact) undo(to int) {
-	for len(x.trail) > to {
+// undo reverts the changes of the trail from the given length on.
+func (x *exact) undo(length int) {
+	for len(x.trail) > length {
 		u := &x.trail[len(x.trail)-1]
 		x.trail = x.trail[:len(x.trail)-1]
 		switch u.kind {

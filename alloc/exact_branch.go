@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// solve places the unplaced buffers of the sections. It cuts the sections
-// wherever no unplaced buffer crosses, and solves the parts independently, the
-// narrowest first. If one part fails, the whole fails.
+// solve places the unplaced buffers of the sections. It splits the sections where no
+// unplaced buffer crosses a boundary, and solves the parts independently, the
+// narrowest first. If one part fails, all fail.
 func (x *exact) solve(in hull) outcome {
 	first := len(x.parts)
 	defer func() { x.parts = x.parts[:first] }()
@@ -179,13 +179,23 @@ func (x *exact) choose(in hull) (at int32, forced bool) {
 }
 
 // nextHeight returns the least height at which the lowest unplaced buffer of a
-// section can lie if none lies on the floor, and the sections that explain it.
+// section can lie if it does not lie on the floor, and the sections that explain it.
 //
-// Proof: push all buffers down until each rests on the ground or on another
-// buffer. Let b be the lowest unplaced buffer of the section. If its
-// least offset is above the floor, that is a bound. Else b rests on a neighbour. That neighbour is not in this
-// section, because b is the lowest there. So b lies no lower than the floor plus
-// the size of its smallest unplaced neighbour outside the section.
+// Lemma: it lies no lower than its least offset, and if that is the floor, no lower
+// than the floor plus the size of its smallest unplaced neighbour outside the section.
+//
+//	┌──────────────┐
+//	│      b       │   b rests on m, which is outside the section
+//	└──────┬───────┤
+//	       │   m   │
+//	▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒   floor of the niche
+//	  at     at+1      section
+//
+// Proof: push all buffers down until each rests on a floor or on another buffer; this
+// keeps a placement valid. Let b be the lowest buffer of the section, with the floor
+// as its least offset. Then b lies within the niche. If b is above the floor, it
+// rests on a neighbour m, whose bottom is at the floor of the niche or above. m is not
+// in the section, because b is the lowest buffer there.
 func (x *exact) nextHeight(at int32) (next int64, why hull) {
 	floor := x.floor[at]
 	next, why = never, x.why[at]

@@ -13,7 +13,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
-// jsonBuffer is a buffer in JSON: the columns of the CSV, lifetimes half-open.
+// jsonBuffer is a buffer in JSON, with the columns of the CSV. Lifetimes are
+// half-open.
 type jsonBuffer struct {
 	ID        jsonID    `json:"id"`
 	Lower     *int64    `json:"lower"`
@@ -32,7 +33,7 @@ type jsonGap struct {
 	To    int64 `json:"to,omitempty"`
 }
 
-// jsonID is a text; a number is taken as its text.
+// jsonID is a text. A number in its place is read as text.
 type jsonID string
 
 // UnmarshalJSON reads a text or a number.
@@ -48,18 +49,17 @@ func (id *jsonID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ReadJSON reads the buffers of a JSON text as [Problem.WriteJSON] writes it:
+// ReadJSON reads the buffers of a JSON text in the form of [Problem.WriteJSON]:
 //
 //	{"alignment": 64,
 //	 "buffers": [{"id": "a", "lower": 0, "upper": 2, "size": 4,
 //	              "alignment": 8, "hint": 0, "offset": 16,
 //	              "gaps": [{"lower": 1, "upper": 2, "from": 0, "to": 2}]}]}
 //
-// or the list alone. Lifetimes and gaps are half-open; id, lower, upper and size
-// must be there; a hint below 0 is none; an offset is fixed. Other fields around
-// the list are skipped, others in a buffer refused; a key that stands twice in an
-// object, or in another case, is refused. The problem is valid, or the error says
-// what is not.
+// or the list alone. Lifetimes and gaps are half-open. The fields lower, upper and
+// size are required; a hint below 0 means none; an offset is fixed. Unknown fields
+// around the list are skipped, unknown fields of a buffer are an error, and so are
+// duplicate keys and keys in another case. The problem is valid if the error is nil.
 func ReadJSON(r io.Reader) (Problem, error) {
 	d := &jsonReader{Decoder: json.NewDecoder(r)}
 	p, err := readJSON(d)
@@ -73,7 +73,7 @@ func ReadJSON(r io.Reader) (Problem, error) {
 	return p, p.Validate()
 }
 
-// readJSON goes through the text as it comes: a list of buffers is never held whole.
+// readJSON decodes the text as a stream: it never holds the whole list as JSON.
 func readJSON(d *jsonReader) (p Problem, err error) {
 	start, err := d.Token()
 	if err != nil {
@@ -108,14 +108,14 @@ func readJSON(d *jsonReader) (p Problem, err error) {
 	return p, nil
 }
 
-// readField reads a key and its value, of the object around the list; seen has the
-// keys before it.
+// readField reads a key of the object around the list, and its value. seen holds the
+// earlier keys.
 func (p *Problem) readField(d *jsonReader, seen map[string]bool) error {
 	token, err := d.Token()
 	if err != nil {
 		return err
 	}
-	key, _ := token.(string) // encoding/json lets nothing else stand there
+	key, _ := token.(string) // encoding/json accepts nothing else here
 	if seen[key] {
 		return fmt.Errorf("byte %d: key %.64q stands there twice", d.InputOffset(), key)
 	}
@@ -142,10 +142,10 @@ func (p *Problem) readField(d *jsonReader, seen map[string]bool) error {
 	return d.decode(&skipped, strictjson.Rules{})
 }
 
-// jsonReader decodes value after value by the rules that hold for all our JSON.
+// jsonReader decodes values one by one, by the rules of package strictjson.
 type jsonReader struct {
 	*json.Decoder
-	text json.RawMessage // of the value before; its memory serves the next
+	text json.RawMessage // of the previous value; its memory is reused
 }
 
 func (d *jsonReader) decode(v any, rules strictjson.Rules) error {
@@ -159,12 +159,12 @@ func (d *jsonReader) decode(v any, rules strictjson.Rules) error {
 	return err
 }
 
-// readList reads buffers to the end of their list.
+// readList reads buffers up to the end of the list.
 func (p *Problem) readList(d *jsonReader) error {
 	for d.More() {
 		n := len(p.Buffers)
-		if n == mostRead {
-			return fmt.Errorf("buffers: expected at most %d", mostRead)
+		if n == maxBuffers {
+			return fmt.Errorf("buffers: expected at most %d", maxBuffers)
 		}
 		var j jsonBuffer
 		err := d.decode(&j, strictjson.Rules{Known: true})
@@ -202,8 +202,8 @@ func (j *jsonBuffer) buffer() (Buffer, error) {
 	return b, nil
 }
 
-// WriteJSON writes buffers as [ReadJSON] reads them, one in a line. With a
-// placement each has its offset there, and "arena_bytes" stands beside the list.
+// WriteJSON writes buffers for [ReadJSON], one per line. With a placement, each has
+// its offset, and "arena_bytes" precedes the list.
 func (p Problem) WriteJSON(w io.Writer, a *Placement) error {
 	if a != nil && len(a.Offsets) != len(p.Buffers) {
 		return fmt.Errorf("offsets: expected one for each of %d buffers, found %d", len(p.Buffers), len(a.Offsets))

@@ -70,8 +70,8 @@ func TestPyTorchTraining(t *testing.T) {
 	for _, row := range rows(t, filepath.Join(dir, "expected.csv")) {
 		got := PyTorch(trainingRun(t, filepath.Join(dir, row["file"])))
 		allocated, reserved := number(t, row["cuda_allocated_peak"]), number(t, row["cuda_reserved_peak"])
-		if got.MostAllocated != allocated || got.Reserved != reserved {
-			t.Errorf("%s: allocated %d, reserved %d, want %d, %d", row["file"], got.MostAllocated, got.Reserved, allocated, reserved)
+		if got.MaxAllocated != allocated || got.Reserved != reserved {
+			t.Errorf("%s: allocated %d, reserved %d, want %d, %d", row["file"], got.MaxAllocated, got.Reserved, allocated, reserved)
 		}
 	}
 }

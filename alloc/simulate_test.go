@@ -167,7 +167,7 @@ func TestSimulatorsProperties(t *testing.T) {
 		load := plain.MaxLoad()
 		for _, s := range Simulators {
 			got := s.Func(p)
-			if got.Reserved < got.MostAllocated || got.MostAllocated < got.Allocated || got.Allocated < got.Load || got.MostAllocated < load {
+			if got.Reserved < got.MaxAllocated || got.MaxAllocated < got.Allocated || got.Allocated < got.Load || got.MaxAllocated < load {
 				t.Fatalf("%s: %+v, largest load %d", s.Name, got, load)
 			}
 			if f := got.Fragmentation(); f < 0 || f > 1 {
