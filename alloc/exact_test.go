@@ -83,6 +83,32 @@ func inCapacity(p Problem, capacity int64) bool {
 	return lay(0, 0)
 }
 
+// TestPackageCommentProof: the proof in the package comment is the one that the search
+// finds. With b on the floor, both buffers that could lie on the floor of step 3 lead to
+// a dead end, and the whole proof takes six nodes.
+func TestPackageCommentProof(t *testing.T) {
+	p := parse(t, "a:2@0-0 b:2@0-1 c:1@1-3 d:1@1-2 e:1@2-3 f:2@3-4 g:2@4-4")
+	const a, b, e, f = 0, 1, 4, 5
+	x := newExact(p, prepare(p))
+	if out, _ := x.decide(4, never); out != fails || x.nodes != 6 {
+		t.Errorf("capacity 4: outcome %d after %d nodes, want a proof after 6", out, x.nodes)
+	}
+	if out, _ := x.decide(5, never); out != fits {
+		t.Errorf("capacity 5: outcome %d, want a placement", out)
+	}
+	x.setCapacity(4)
+	if !x.begin() || !x.lay(b, 0) || !x.lay(a, 2) {
+		t.Fatal("b at 0 and a at 2: a dead end")
+	}
+	mark := len(x.trail)
+	for _, lowest := range []int32{f, e} {
+		if x.lay(lowest, 0) {
+			t.Errorf("%s at 0: not a dead end", p.Buffers[lowest].ID)
+		}
+		x.undo(mark)
+	}
+}
+
 // The exact search agrees with a plain search, whichever rule is off, and each of
 // its answers is a valid placement.
 func TestExactIsBruteForce(t *testing.T) {
