@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
 // instance is a file of the folder dsa: its problem and what is known of it.
@@ -20,7 +22,7 @@ type instance struct {
 // instances reads those of at most n buffers. The data is not in the repository.
 func instances(tb testing.TB, n int) []instance {
 	tb.Helper()
-	dir := filepath.Join(dataFolder(tb), "dsa")
+	dir := datafolder.Path(tb, "dsa")
 	var found []instance
 	for _, row := range rows(tb, filepath.Join(dir, "MANIFEST.csv")) {
 		if number(tb, row["buffers"]) > int64(n) {
@@ -45,19 +47,6 @@ func instances(tb testing.TB, n int) []instance {
 		found = append(found, x)
 	}
 	return found
-}
-
-// dataFolder returns where the test data lies, which is not in the repository.
-func dataFolder(tb testing.TB) string {
-	tb.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	if _, err := os.Stat(filepath.Join(root, "dsa")); err != nil {
-		tb.Skipf("%s: not found: set ONNXMEM_DATA to the test data", root)
-	}
-	return root
 }
 
 // rows reads a CSV file with a header.

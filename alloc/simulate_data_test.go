@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
 // trainingRun is three runs of a training graph in program order, as an eager
@@ -66,7 +68,7 @@ func trainingRun(tb testing.TB, path string) Problem {
 }
 
 func TestPyTorchTraining(t *testing.T) {
-	dir := filepath.Join(dataFolder(t), "training")
+	dir := datafolder.Path(t, "training")
 	for _, row := range rows(t, filepath.Join(dir, "expected.csv")) {
 		got := PyTorch(trainingRun(t, filepath.Join(dir, row["file"])))
 		allocated, reserved := number(t, row["cuda_allocated_peak"]), number(t, row["cuda_reserved_peak"])

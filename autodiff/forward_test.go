@@ -9,12 +9,12 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
@@ -257,14 +257,7 @@ func nearly(got, want *reference.Tensor) error {
 // nodeTests reads ONNX's operator tests, by path within their folder.
 func nodeTests(t *testing.T) map[string][]byte {
 	t.Helper()
-	dir := os.Getenv("ONNXMEM_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "data")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "node-tests.tar.gz"))
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%v: say ONNXMEM_DATA=FOLDER", err)
-	}
+	b, err := os.ReadFile(datafolder.Path(t, "node-tests.tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

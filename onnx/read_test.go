@@ -7,22 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 )
-
-// dataFolder gives a folder of the big test data, or skips.
-func dataFolder(t testing.TB, name string) string {
-	t.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no test data: %s is missing (set ONNXMEM_DATA)", dir)
-	}
-	return dir
-}
 
 // models lists the ONNX files of a folder.
 func models(t testing.TB, dir string) []string {
@@ -36,7 +23,7 @@ func models(t testing.TB, dir string) []string {
 
 func TestUnchangedIsIdentical(t *testing.T) {
 	for _, folder := range []string{"zoo", "light"} {
-		for _, path := range models(t, dataFolder(t, folder)) {
+		for _, path := range models(t, datafolder.Path(t, folder)) {
 			f, err := onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: true})
 			if err != nil {
 				t.Errorf("%v", err)
@@ -59,7 +46,7 @@ func TestUnchangedIsIdentical(t *testing.T) {
 }
 
 func TestBad(t *testing.T) {
-	dir := dataFolder(t, "bad")
+	dir := datafolder.Path(t, "bad")
 	list, err := os.ReadFile(filepath.Join(dir, "expected.csv"))
 	if err != nil {
 		t.Fatal(err)

@@ -21,22 +21,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
 )
-
-// dataFolder is where the test data lie; the test is skipped where they do not.
-func dataFolder(t testing.TB) string {
-	t.Helper()
-	dir := os.Getenv("ONNXMEM_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "data")
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("%s is missing: say ONNXMEM_DATA=FOLDER", dir)
-	}
-	return dir
-}
 
 // exceptions are the node tests whose output shape is not fixed by the shapes
 // of the inputs alone. In the first run only the inputs' shapes are known, in
@@ -155,7 +143,7 @@ type nodeTest struct {
 
 func readNodeTests(t testing.TB) []nodeTest {
 	t.Helper()
-	dir := dataFolder(t)
+	dir := datafolder.Path(t)
 	f, err := os.Open(filepath.Join(dir, "node-tests.tar.gz"))
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +362,7 @@ func holds(got, want graph.Type) (string, bool) {
 // them is dynamic but what works on detections, and what the files declare of
 // inner tensors is what is inferred.
 func TestZoo(t *testing.T) {
-	dir := dataFolder(t)
+	dir := datafolder.Path(t)
 	paths, err := filepath.Glob(filepath.Join(dir, "light", "*.onnx"))
 	if err != nil {
 		t.Fatal(err)
@@ -466,7 +454,7 @@ func bind(t *testing.T, g *graph.Graph, text string) map[string]int64 {
 // TestBadModels: what can be known from the graph alone is refused, and what
 // is odd but sound is not. Files that the reader refuses are its own matter.
 func TestBadModels(t *testing.T) {
-	dir := filepath.Join(dataFolder(t), "bad")
+	dir := datafolder.Path(t, "bad")
 	for _, row := range readCSV(t, filepath.Join(dir, "expected.csv")) {
 		f, err := onnx.Open(filepath.Join(dir, row["file"]), onnx.ReadOptions{})
 		if err != nil {

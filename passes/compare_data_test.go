@@ -8,20 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // The order of every traced training step and inference is placed without
 // fragmentation. The log has the median time of a placement.
 func TestTrainingArenaIsPeak(t *testing.T) {
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	files, err := filepath.Glob(filepath.Join(root, "training", "*.json*"))
-	if err != nil || len(files) == 0 {
-		t.Skipf("%s: no training graphs: set ONNXMEM_DATA to the test data", root)
-	}
+	files := datafolder.Glob(t, "training", "*.json*")
 	var took []time.Duration
 	for _, path := range files {
 		f, err := os.Open(path)

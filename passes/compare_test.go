@@ -3,9 +3,9 @@ package passes_test
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -213,23 +214,20 @@ func TestCompareAgain(t *testing.T) {
 	}
 }
 
-// training is a training graph of real data, or the problem by hand without it.
+// training is a traced training step, or a problem written by hand where the test data
+// are missing.
 func training(t *testing.T) *schedule.Problem {
 	t.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	f, err := os.Open(filepath.Join(root, "training", "alexnet-train-bs1.json"))
-	if err != nil {
-		p, err := schedule.ReadProblem(strings.NewReader(byHand))
+	source := io.Reader(strings.NewReader(byHand))
+	if path := datafolder.Lookup("training", "alexnet-train-bs1.json"); path != "" {
+		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p
+		defer f.Close()
+		source = f
 	}
-	defer f.Close()
-	p, err := schedule.ReadProblem(f)
+	p, err := schedule.ReadProblem(source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/models"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
@@ -21,17 +22,14 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// modelFiles lists the models that tests plan: those of this repository and,
-// where it is there, the big data.
+// modelFiles lists the models that tests plan: those of this repository and of the
+// test data, where these are.
 func modelFiles(t testing.TB) []string {
 	t.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
 	patterns := []string{"../testdata/light/*.onnx", "../testdata/zoo/*.onnx", "../testdata/nodes/*/model.onnx"}
-	if _, err := os.Stat(root); err != nil {
-		t.Logf("no test data: %s is missing (set ONNXMEM_DATA)", root)
+	root := datafolder.Lookup()
+	if root == "" {
+		t.Logf("no test data: set %s to their folder", datafolder.Variable)
 	} else {
 		patterns = append(patterns, filepath.Join(root, "zoo", "*.onnx"), filepath.Join(root, "light", "*.onnx"))
 	}

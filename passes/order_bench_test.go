@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -16,10 +17,6 @@ import (
 // training that were traced, the zoo, and our own steps of training of the zoo. It
 // shows the peak of the file's order, the bound and the peak in bytes.
 func BenchmarkOrder(b *testing.B) {
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
 	bench := func(set, path string, problem func(b *testing.B) *schedule.Problem) {
 		name, _, _ := strings.Cut(filepath.Base(path), ".")
 		b.Run("set="+set+"/graph="+name, func(b *testing.B) {
@@ -39,8 +36,7 @@ func BenchmarkOrder(b *testing.B) {
 			b.ReportMetric(float64(r.Evaluation.Peak), "B-peak")
 		})
 	}
-	traced, _ := filepath.Glob(filepath.Join(root, "training", "*.json*"))
-	for _, path := range traced {
+	for _, path := range datafolder.Glob(b, "training", "*.json*") {
 		bench("traced", path, func(b *testing.B) *schedule.Problem {
 			f, err := os.Open(path)
 			if err != nil {
@@ -54,7 +50,7 @@ func BenchmarkOrder(b *testing.B) {
 			return p
 		})
 	}
-	zoo, _ := filepath.Glob(filepath.Join(root, "zoo", "*.onnx"))
+	zoo := datafolder.Glob(b, "zoo", "*.onnx")
 	for _, path := range zoo {
 		bench("zoo", path, func(b *testing.B) *schedule.Problem { return problemOf(b, path, nil) })
 	}

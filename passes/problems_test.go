@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
 var problemsDir = flag.String("problems", "", "folder for the bare problems of the zoo: see make ablation")
@@ -20,12 +21,7 @@ func TestWriteProblems(t *testing.T) {
 	if *problemsDir == "" {
 		t.Skip("-problems names no folder")
 	}
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	models, _ := filepath.Glob(filepath.Join(root, "zoo", "*.onnx"))
-	for _, path := range models {
+	for _, path := range datafolder.Glob(t, "zoo", "*.onnx") {
 		name := strings.TrimSuffix(filepath.Base(path), ".onnx")
 		for suffix, train := range map[string]*autodiff.Options{"": nil, "-train": {}} {
 			t.Run(name+suffix, func(t *testing.T) {

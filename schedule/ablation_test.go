@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
 var (
@@ -31,7 +33,7 @@ var ablationSets = []struct {
 	make      func(b *testing.B) []ablationCase
 }{
 	{"traced", "networks traced from PyTorch: inference and training steps", func(b *testing.B) []ablationCase {
-		return ablationFiles(b, dataDir(b, "training"))
+		return ablationFiles(b, datafolder.Path(b, "training"))
 	}},
 	{"zoo", "models of the zoo: inference and our own training steps, with in-place pairs", func(b *testing.B) []ablationCase {
 		return ablationFiles(b, *ablationProblems)
@@ -53,7 +55,7 @@ var ablationSets = []struct {
 		return cases
 	}},
 	{"hard", "networks that earlier searches left open, of 834 that were traced", func(b *testing.B) []ablationCase {
-		return ablationFiles(b, dataDir(b, "open-orders"))
+		return ablationFiles(b, datafolder.Path(b, "open-orders"))
 	}},
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
 // BenchmarkSchedule shows how the search grows with the nodes. The heap is what
@@ -77,7 +79,7 @@ func BenchmarkStrategy(b *testing.B) {
 
 // BenchmarkTraining solves the 52 graphs of the data set, one after another.
 func BenchmarkTraining(b *testing.B) {
-	files, _ := filepath.Glob(filepath.Join(dataDir(b, "training"), "*.json*"))
+	files := datafolder.Glob(b, "training", "*.json*")
 	for _, path := range files {
 		p := readFile(b, path)
 		name, _, _ := strings.Cut(filepath.Base(path), ".")

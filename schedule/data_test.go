@@ -11,21 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// dataDir returns a folder of the test data, which is not in the repository.
-func dataDir(tb testing.TB, name string) string {
-	tb.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "data")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		tb.Skipf("%s: not found: set ONNXMEM_DATA to the test data", dir)
-	}
-	return dir
-}
+	"github.com/onnxmem/onnxmem/internal/datafolder"
+)
 
 func readFile(tb testing.TB, path string) *Problem {
 	tb.Helper()
@@ -68,7 +56,7 @@ func programPeaks(tb testing.TB, dir string) map[string]int64 {
 }
 
 func TestTrainingGraphs(t *testing.T) {
-	dir := dataDir(t, "training")
+	dir := datafolder.Path(t, "training")
 	peaks := programPeaks(t, dir)
 	files, _ := filepath.Glob(filepath.Join(dir, "*.json*"))
 	seen := 0
@@ -99,7 +87,7 @@ func TestTrainingGraphs(t *testing.T) {
 // Every strategy on every graph of the data set. With -v it prints the table of
 // docs/results/orders.md: how far the peaks are above the optimum.
 func TestStrategyFigures(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join(dataDir(t, "training"), "*.json*"))
+	files := datafolder.Glob(t, "training", "*.json*")
 	above := map[string][]float64{} // strategy and batch -> per cent over the bound, of the training graphs
 	inference := map[string]int{}   // strategy -> inference graphs that it orders optimally
 	for _, path := range files {

@@ -13,12 +13,12 @@ import (
 	"math"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
@@ -32,10 +32,9 @@ type nodeTest struct {
 
 func readNodeTests(t testing.TB) []*nodeTest {
 	t.Helper()
-	dir := testData(t)
-	f, err := os.Open(filepath.Join(dir, "node-tests.tar.gz"))
+	f, err := os.Open(datafolder.Path(t, "node-tests.tar.gz"))
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
@@ -64,7 +63,7 @@ func readNodeTests(t testing.TB) []*nodeTest {
 			t.Fatal(err)
 		}
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "node-tests.csv"))
+	b, err := os.ReadFile(datafolder.Path(t, "node-tests.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

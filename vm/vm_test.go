@@ -9,23 +9,26 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// testData is a folder of the test data.
-func testData(t testing.TB, elem ...string) string {
+// lightNetworks are ONNX's own light networks: the one of this repository, and those of
+// the test data where they are.
+func lightNetworks(t testing.TB) []string {
 	t.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = "../testdata"
+	folder := datafolder.Lookup("light")
+	if folder == "" {
+		t.Logf("no test data: %s does not have light: one network is run", datafolder.Variable)
+		folder = "../testdata/light"
 	}
-	dir := filepath.Join(append([]string{root}, elem...)...)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("%s: not found: set ONNXMEM_DATA to the test data", dir)
+	files, err := filepath.Glob(filepath.Join(folder, "*.onnx"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no networks in %s (%v)", folder, err)
 	}
-	return dir
+	return files
 }
 
 // ramp is arange(n)/n in a shape, float32.
@@ -71,9 +74,7 @@ func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm
 
 // ONNX's own light networks, planned, give the outputs that ONNX expects.
 func TestLightNetworks(t *testing.T) {
-	dir := testData(t, "light")
-	files, _ := filepath.Glob(filepath.Join(dir, "*.onnx"))
-	for _, file := range files {
+	for _, file := range lightNetworks(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {
 			p, s := session(t, file, passes.Options{}, vm.Options{})
 			in := p.Inputs()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
 // broken are what no user may see of us, whatever the file.
@@ -42,10 +44,7 @@ func hostile(t *testing.T, exe string, args ...string) (status int, stderr strin
 // inputs beside it where there are some. None of them takes 10 s: those that
 // compute for ever end with that.
 func TestHostileFiles(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join(dataRoot(), "hostile", "*.onnx"))
-	if len(files) == 0 {
-		t.Skip("no test data: set ONNXMEM_DATA")
-	}
+	files := datafolder.Glob(t, "hostile", "*.onnx")
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

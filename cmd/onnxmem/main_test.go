@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -123,11 +124,7 @@ func TestSignalEndsASearch(t *testing.T) {
 // TestOrderTakesAllTrainingSteps: every bare problem of the big data is ordered
 // and proven; what differs between two runs is times.
 func TestOrderTakesAllTrainingSteps(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join(dataRoot(), "training", "*.json*"))
-	if len(files) == 0 {
-		t.Skip("no test data: set ONNXMEM_DATA")
-	}
-	for _, file := range files {
+	for _, file := range datafolder.Glob(t, "training", "*.json*") {
 		var out, errs bytes.Buffer
 		if status := run([]string{"order", file, "--json"}, &out, &errs); status != 0 || errs.Len() > 0 {
 			t.Errorf("%s: exit status %d: %s", file, status, &errs)
@@ -150,20 +147,13 @@ func TestOrderTakesAllTrainingSteps(t *testing.T) {
 	}
 }
 
-// dataRoot is where the big data is, if it is there.
-func dataRoot() string {
-	if root := os.Getenv("ONNXMEM_DATA"); root != "" {
-		return root
-	}
-	return filepath.Join("..", "..", "..", "shared", "data")
-}
-
-// badFolders are those of this repository and, where it is there, the big one.
+// badFolders are the folders of broken files: that of this repository, and that of the
+// test data where it is.
 func badFolders(t *testing.T) []string {
 	folders := []string{filepath.Join("..", "..", "testdata", "bad")}
-	big := filepath.Join(dataRoot(), "bad")
-	if _, err := os.Stat(big); err != nil {
-		t.Logf("no test data: %s is missing (set ONNXMEM_DATA)", big)
+	big := datafolder.Lookup("bad")
+	if big == "" {
+		t.Logf("no test data: %s does not have bad", datafolder.Variable)
 		return folders
 	}
 	return append(folders, big)

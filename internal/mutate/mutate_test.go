@@ -3,20 +3,16 @@ package mutate
 import (
 	"bytes"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
 func seeds(t testing.TB) []*Seed {
 	t.Helper()
-	dir := os.Getenv("ONNXMEM_DATA")
-	if dir == "" {
-		t.Skip("ONNXMEM_DATA names no folder of test data")
-	}
-	list, err := Seeds(dir)
+	list, err := Seeds(datafolder.Path(t))
 	if err != nil {
 		t.Fatal(err)
 	}

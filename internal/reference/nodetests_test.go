@@ -10,7 +10,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
@@ -33,12 +33,8 @@ var leftOut = []struct{ tests, reason string }{
 // TestNodeTests holds the evaluator against all operator tests of ONNX whose
 // operators it knows and whose elements it holds.
 func TestNodeTests(t *testing.T) {
-	dir := os.Getenv("ONNXMEM_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	files := readTar(t, filepath.Join(dir, "node-tests.tar.gz"))
-	table, err := os.ReadFile(filepath.Join(dir, "node-tests.csv"))
+	files := readTar(t, datafolder.Path(t, "node-tests.tar.gz"))
+	table, err := os.ReadFile(datafolder.Path(t, "node-tests.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,9 +175,6 @@ func TestByHand(t *testing.T) {
 func readTar(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s is missing: say ONNXMEM_DATA=FOLDER", path)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
@@ -20,15 +21,7 @@ import (
 // of one file, or of all.
 func opinions(t testing.TB, only string, each func(name string, s *scope, p *schedule.Problem)) {
 	t.Helper()
-	root := os.Getenv("ONNXMEM_DATA")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	zoo, _ := filepath.Glob(filepath.Join(root, "zoo", "*.onnx"))
-	training, _ := filepath.Glob(filepath.Join(root, "training", "*.json*"))
-	if len(zoo)+len(training) == 0 {
-		t.Skipf("%s: not found: set ONNXMEM_DATA to the test data", root)
-	}
+	zoo, training := datafolder.Glob(t, "zoo", "*.onnx"), datafolder.Glob(t, "training", "*.json*")
 	for _, path := range zoo {
 		if only != "" && filepath.Base(path) != only {
 			continue

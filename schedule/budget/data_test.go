@@ -5,21 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// readData reads a problem below the folder that ONNXMEM_DATA names.
+// readData reads a problem of the folder budget of the test data.
 func readData(tb testing.TB, name string) *schedule.Problem {
 	tb.Helper()
-	dir := os.Getenv("ONNXMEM_DATA")
-	if dir == "" {
-		tb.Skip("ONNXMEM_DATA is not set: it names the folder with the test data")
-	}
-	f, err := os.Open(filepath.Join(dir, "budget", name+".json.gz"))
+	f, err := os.Open(datafolder.Path(tb, "budget", name+".json.gz"))
 	if err != nil {
 		tb.Fatal(err)
 	}
