@@ -14,20 +14,21 @@ The way of a model through the modules:
 
     cases.py    which models, with which input shapes and symbol values
     workdir.py  the folder where models and weights lie
-    examine.py  one model, in a process of its own
+    apart.py    one model at a time, each in a process of its own
+  examine.py  one model
       command.py    onnxmem itself
       probe.py      copies of a model that ONNX Runtime can tell more about
       feeds.py      random inputs that a model accepts
       runtime.py    ONNX Runtime: run, profile
       order.py      executed order against the file's
       shapes.py     the runtime's shapes against the plan's
-    table.py    the results as text
+    table.py    the results as text; pages.py as the tables of docs/results
 
 Training steps (--kind training) are held against torch in float64 and against
 central differences:
 
     networks.py    which networks, made small, with which loss; build.py those of our own
-    training.py    one of them, in a process of its own
+    training.py    one of them
       step.py        the training graph in ONNX Runtime
       torchgraph.py  the inference model in torch; autograd.py its gradients
       kinks.py       data that leave no doubt which gradient is right
@@ -37,7 +38,7 @@ central differences:
 Plans that run (--kind run) are held against ONNX Runtime, against themselves
 unplanned, and against poison:
 
-    running.py     one model or training step, in a process of its own
+    running.py     one model or training step
     learn.py       a loop whose loss falls: examples/train-mnist-like
 
 Torch takes 5.5 GB and is installed when a check needs it; --subset does not.

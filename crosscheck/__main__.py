@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from . import cases, command, limits, optimum, plain, running, runtime_order, table, training, whole, workdir
+from . import apart, cases, command, limits, optimum, pages, plain, running, runtime_order, table, training, whole, workdir
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _TORCH = str(pathlib.Path(__file__).with_name("requirements-torch.txt"))  # 5.5 GB: only where it is used
@@ -21,8 +21,8 @@ def main():
     began = time.monotonic()
     tool = command.Command(args.binary)
     data = args.data
-    if not (data / "zoo").is_dir():
-        print(f"crosscheck: no test data at {data} (set ONNXMEM_DATA): only testdata/light and the built-in networks")
+    if not data or not (data / "zoo").is_dir():
+        print(f"crosscheck: no test data {f'at {data}' if data else '(set ONNXMEM_DATA)'}: only testdata/light and the built-in networks")
         data = _ROOT / "testdata"
     chosen = _choose(cases.find(data, _networks(tool)), args)
     work = args.work.resolve()
@@ -30,7 +30,9 @@ def main():
     workdir.prepare(work, data, chosen)
     if chosen:
         print(table.header(), flush=True)
-    results = _run(chosen, args.binary, work, args.jobs)
+    threads = max(1, (os.cpu_count() or 1) // args.jobs)
+    titles = [c.title for c in sorted(chosen, key=lambda c: c.kind == "model")]  # the slowest to load first
+    results = _each("examine", titles, table.row, args, data, work, {"threads": threads})
     optima = _others("optimum", optimum.find(), optimum, args, tool, work)
     orders = _others("runtime", runtime_order.find(tool, _ROOT / "testdata", work), runtime_order, args, tool, work)
     steps = _training(args, data, work) + _whole(args, tool, data, work)
@@ -41,6 +43,8 @@ def main():
     (work / "results.json").write_text(json.dumps(everything, indent=1), encoding="utf-8")
     for text in table.summary(results, optima, orders, steps, runs):
         print(text)
+    if args.markdown:
+        print("\n".join(pages.tables(everything)))
     print(f"crosscheck: {time.monotonic() - began:.0f} s", file=sys.stderr)
     return 1 if not everything or any(r["faults"] for r in everything) else 0
 
@@ -50,15 +54,11 @@ def _arguments():
     parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
     parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "limit", "step", "reference"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) run (onnxmem run), limit (nodes that run again) step (the training step of every model at its full size) or reference (every node of models and steps by the plain evaluator)")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of docs/results, too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
-    parser.add_argument(
-        "--data",
-        type=pathlib.Path,
-        default=pathlib.Path(os.environ.get("ONNXMEM_DATA") or _ROOT.parent / "shared/data"),
-        help="folder that holds zoo/ and light/ (default: $ONNXMEM_DATA)",
-    )
+    parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("ONNXMEM_DATA") or None, help="folder that holds zoo/ and light/ (default: $ONNXMEM_DATA)")
     return parser.parse_args()
 
 
@@ -90,9 +90,7 @@ def _others(kind, files, examiner, args, tool, work):
         if args.only and not any(name in f"{kind}/{file.stem}" for name in args.only):
             continue
         results.append(examiner.examine(file, tool, work))
-        print(examiner.row(results[-1]), flush=True)
-        for text in results[-1]["faults"]:
-            print(f"    {text}", flush=True)
+        _print(examiner.row, results[-1])
     return results
 
 
@@ -103,8 +101,7 @@ def _training(args, data, work):
     titles = [t for t in training.find(args.subset, data) if not args.only or any(name in t for name in args.only)]
     if titles and not args.subset:
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-r", _TORCH], check=True)
-    flags = [] if args.subset else ["--torch"]
-    return _each("crosscheck.training", titles, training.row, args, data, work, flags)
+    return _each("training", titles, training.row, args, data, work, {"torch": not args.subset})
 
 
 def _whole(args, tool, data, work):
@@ -113,7 +110,7 @@ def _whole(args, tool, data, work):
         return []
     chosen = [c for c in cases.find(data, _networks(tool)) if not args.only or any(name in c.title for name in args.only)]
     workdir.prepare(work, data, chosen)
-    return _each("crosscheck.whole", [f"step/{c.title}" for c in chosen], whole.row, args, data, work, [])
+    return _each("whole", [f"step/{c.title}" for c in chosen], whole.row, args, data, work)
 
 
 def _running(args, data, work):
@@ -125,7 +122,7 @@ def _running(args, data, work):
     workdir.prepare(work, data, chosen)
     if titles:
         print(running.header(), flush=True)
-    return _each("crosscheck.running", titles, running.row, args, data, work, [])
+    return _each("running", titles, running.row, args, data, work)
 
 
 def _plain(args, tool, data, work):
@@ -137,62 +134,25 @@ def _plain(args, tool, data, work):
     workdir.prepare(work, data, [c for c in cases.find(data, networks) if any(t.endswith(c.title) for t in titles)])
     if titles:
         print(plain.header(), flush=True)
-    return _each("crosscheck.plain", titles, plain.row, args, data, work, [], plain.SECONDS)
+    return _each("plain", titles, plain.row, args, data, work, seconds=plain.SECONDS)
 
 
-def _each(module, titles, row, args, data, work, flags, seconds=_MODEL_SECONDS):
-    """Examine what is known by its title, each in a process of its own."""
-    common = [module, "--binary", str(args.binary), "--work", str(work), "--data", str(data), *flags]
+def _each(module, titles, row, args, data, work, options=None, seconds=_MODEL_SECONDS):
+    """Examine what is known by its title, each in a process of its own; print a row for each."""
     results = []
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        pending = [pool.submit(_apart, [*common, "--title", title], "", title, seconds) for title in titles]
+        pending = [pool.submit(apart.run, module, title, args.binary, work, data, options or {}, seconds) for title in titles]
         for done in concurrent.futures.as_completed(pending):
             results.append(done.result())
-            print(row(results[-1]), flush=True)
-            for text in results[-1]["faults"]:
-                print(f"    {text}", flush=True)
+            _print(row, results[-1])
     return sorted(results, key=lambda r: r["title"])
 
 
-def _run(chosen, binary, work, jobs):
-    """Examine the cases, the slowest to load first; print a row as each is done."""
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    chosen = sorted(chosen, key=lambda c: c.kind == "model")
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        pending = [pool.submit(_examine, c, binary, work, threads) for c in chosen]
-        results = []
-        for done in concurrent.futures.as_completed(pending):
-            result = done.result()
-            results.append(result)
-            print(table.row(result), flush=True)
-            for text in result["faults"]:
-                print(f"    {text}", flush=True)
-    return sorted(results, key=lambda r: r["title"])
-
-
-def _examine(case, binary, work, threads):
-    """One case in a process of its own."""
-    args = ["crosscheck.examine", "--binary", str(binary), "--work", str(work), "--threads", str(threads)]
-    return _apart(args, json.dumps(case.as_dict()), case.title)
-
-
-def _apart(args, given, title, seconds=_MODEL_SECONDS):
-    """The result of a module that runs as a process of its own."""
-    began = time.monotonic()
-    result = {"title": title}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", *args], input=given, capture_output=True, encoding="utf-8", errors="replace",
-            timeout=seconds, check=False, cwd=_ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        if done.returncode == 0:
-            return json.loads(done.stdout)
-        said = done.stderr.strip().splitlines() or ["nothing said"]
-        result["faults"] = [f"the examination died with status {done.returncode}: {said[-1]}"]
-    except subprocess.TimeoutExpired:
-        result["faults"] = [f"not done within {seconds} s"]
-    result["seconds"] = round(time.monotonic() - began, 1)
-    return result
+def _print(row, result):
+    """One row, and the faults below it."""
+    print(row(result), flush=True)
+    for text in result["faults"]:
+        print(f"    {text}", flush=True)
 
 
 if __name__ == "__main__":

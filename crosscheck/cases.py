@@ -76,8 +76,16 @@ class Case:
     def scale(self):
         return SCALES.get(self.title, 1.0)
 
-    def as_dict(self):
-        return dataclasses.asdict(self)
+    def source(self, work):
+        """Where the model lies in the working folder."""
+        return work / (self.file or f"{self.kind}/{self.name}.onnx")
+
+    def settle(self, declared):
+        """The shapes of all inputs, those that the case leaves open among them, and the symbols' values."""
+        shapes = dict(self.shapes)
+        for name, dims in declared.items():
+            shapes.setdefault(name, tuple(d if isinstance(d, int) else self.dims.get(d, 1) for d in dims))
+        return shapes, symbols(declared, shapes)
 
 
 def find(data: pathlib.Path, networks):

@@ -1,31 +1,20 @@
-"""Examine one model, in a process of its own: a crash of the runtime is then
-one line of the table, and memory goes back."""
+"""What the plan of one model is held against; run in a process of its own."""
 
-import argparse
 import gc
 import json
-import pathlib
-import sys
-import time
 
 import numpy as np
 import onnx
 
-from . import cases, command, feeds, order, probe, runtime, shapes, snapshot
+from . import apart, cases, command, feeds, order, probe, runtime, shapes, snapshot
 
 _EXAMPLES = 4  # of a kind of fault are told in full
 
 
-def examine(case, work, tool, threads):
-    """The result of one case as a flat dict; empty faults mean that all is well."""
-    began = time.monotonic()
-    result = {"title": case.title, "faults": []}
-    try:
-        _Examination(case, work, tool, threads, result).run()
-    except Exception as err:  # what nobody foresaw is a fault of this model, not of the run
-        result["faults"].append(f"{type(err).__name__}: {_first_line(err)}")
-    result["seconds"] = round(time.monotonic() - began, 1)
-    return result
+def examine(title, tool, work, data, result, threads):
+    """Examine one case."""
+    case = next(c for c in cases.find(data, tool.networks()) if c.title == title)
+    _Examination(case, work, tool, threads, result).run()
 
 
 class _Examination:
@@ -33,7 +22,7 @@ class _Examination:
 
     def __init__(self, case, work, tool, threads, result):
         self.case, self.tool, self.threads, self.result = case, tool, threads, result
-        self.source = work / (case.file or f"{case.kind}/{case.name}.onnx")
+        self.source = case.source(work)
         self.target = self.source.with_name(f"{case.name}.planned.onnx")
 
     def run(self):
@@ -61,11 +50,7 @@ class _Examination:
 
     def settle_shapes(self, source):
         """The input shapes that the case leaves open, and the symbols' values."""
-        declared = feeds.declared(source.graph)
-        self.shapes = dict(self.case.shapes)
-        for name, dims in declared.items():
-            self.shapes.setdefault(name, tuple(d if isinstance(d, int) else self.case.dims.get(d, 1) for d in dims))
-        self.dims = cases.symbols(declared, self.shapes)
+        self.shapes, self.dims = self.case.settle(feeds.declared(source.graph))
 
     def optimize(self):
         try:
@@ -241,23 +226,9 @@ def _checked(path, full):
     try:
         onnx.checker.check_model(str(path), full_check=full)
     except Exception as err:  # the checker raises several unrelated types
-        return _first_line(err)
+        return apart.first_line(err)
     return ""
 
 
-def _first_line(err):
-    return (str(err).strip().splitlines() or ["without a word"])[0]
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--binary", required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    args = parser.parse_args()
-    case = cases.Case(**json.load(sys.stdin))
-    json.dump(examine(case, args.work, command.Command(args.binary), args.threads), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    apart.main(examine, threads=1)

@@ -27,8 +27,10 @@ def main(argv):
     parser = argparse.ArgumentParser(prog="crosscheck mutants", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--number", type=int, default=50_000, help="mutants to make (default: 50000)")
     parser.add_argument("--first", type=int, default=0, help="number of the first")
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("ONNXMEM_DATA") or _ROOT.parent / "shared/data"))
+    parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("ONNXMEM_DATA") or None, help="folder of node-tests.tar.gz (default: $ONNXMEM_DATA)")
     args = parser.parse_args(argv)
+    if not args.data:
+        parser.error("no test data: set ONNXMEM_DATA or say --data")
     with tempfile.TemporaryDirectory(prefix="onnxmem-mutants-") as folder:
         made = subprocess.run(
             ["go", "run", "./internal/mutate/mutants", f"-data={args.data}", f"-n={args.number}", f"-first={args.first}", f"-keep={folder}"],

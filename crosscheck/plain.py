@@ -3,15 +3,9 @@
 One model at a time, in a process of its own: python -m crosscheck.plain.
 """
 
-import argparse
-import json
-import pathlib
-import sys
-import time
-
 import numpy as np
 
-from . import cases, command, feeds, probe, step, whole
+from . import apart, cases, command, feeds, probe, step, whole
 
 SECONDS = 3600  # of one model
 _LOSSES = ("cross-entropy", "mse")  # the first that the output allows
@@ -23,31 +17,18 @@ def find(subset, data, networks):
     return [f"reference/{c.title}" for c in found] + [f"reference/step/{c.title}" for c in found]
 
 
-def examine(title, work, tool, data):
-    """The result of one as a flat dict."""
-    began = time.monotonic()
-    result = {"title": title, "faults": []}
-    try:
-        _examine(title, work, tool, data, result)
-    except Exception as err:  # what nobody foresaw is a fault of this model, not of the run
-        result["faults"].append(f"{type(err).__name__}: {(str(err).strip().splitlines() or [''])[0]}")
-    result["seconds"] = round(time.monotonic() - began, 1)
-    return result
-
-
-def _examine(title, work, tool, data, result):
+def examine(title, tool, work, data, result):
+    """Plan a model or its training step, run it, and compare."""
     name = title.removeprefix("reference/")
     training = name.startswith("step/")
     case = next(c for c in cases.find(data, tool.networks()) if c.title == name.removeprefix("step/"))
-    source = work / (case.file or f"{case.kind}/{case.name}.onnx")
+    source = case.source(work)
     target = source.with_name(f"{case.name}.reference-step.onnx" if training else f"{case.name}.reference.onnx")
     if not case.file:
         source.parent.mkdir(parents=True, exist_ok=True)
         tool.model(case.name, source, case.settings)
     model = probe.load(source)
-    declared = feeds.declared(model.graph)
-    shapes = {n: case.shapes.get(n) or tuple(d if isinstance(d, int) else case.dims.get(d, 1) for d in dims) for n, dims in declared.items()}
-    dims = cases.symbols(declared, shapes)
+    shapes, dims = case.settle(feeds.declared(model.graph))
     try:
         if training:
             given = _step(source, target, model, dims, tool, result)
@@ -102,15 +83,5 @@ def header():
     return f"{'model':44}{'compared':>8}  {'not compared':20}{'worst':>8}{'check':>9}{'in all':>9}"
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--title", required=True)
-    parser.add_argument("--binary", required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    args = parser.parse_args()
-    json.dump(examine(args.title, args.work, command.Command(args.binary), args.data), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    apart.main(examine)

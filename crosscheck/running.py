@@ -5,16 +5,10 @@ case is a model of the zoo, a training step of a network of networks.py, or the
 loop of learn.py.
 """
 
-import argparse
-import json
-import pathlib
-import sys
-import time
-
 import numpy as np
 import onnx
 
-from . import cases, command, feeds, learn, networks, probe, runtime, step
+from . import apart, cases, feeds, learn, networks, probe, runtime, step
 
 # Largest difference of an output, relative to its largest element.
 _TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2}
@@ -39,21 +33,8 @@ def find(subset, data):
     return models + [_LOOP] + [t for t in steps if not subset or t.replace("run/train-", "training/") in networks.SUBSET]
 
 
-def examine(title, work, tool, data):
-    """The result of one as a flat dict."""
-    began = time.monotonic()
-    result = {"title": title, "faults": []}
-    try:
-        _examine(title, work, tool, data, result)
-    except command.Failed as err:
-        result["faults"].append(str(err))
-    except Exception as err:  # what nobody foresaw is a fault of this model, not of the run
-        result["faults"].append(f"{type(err).__name__}: {(str(err).strip().splitlines() or [''])[0]}")
-    result["seconds"] = round(time.monotonic() - began, 1)
-    return result
-
-
-def _examine(title, work, tool, data, result):
+def examine(title, tool, work, data, result):
+    """Run the loop, a training step or a model of the zoo."""
     if title == _LOOP:
         return learn.check(work / "run", result)
     name = title.removeprefix("run/")
@@ -214,15 +195,5 @@ def header():
     return f"{'model':34}{'nodes':>6}{'error':>9}{'bits':>6}{'poison':>6}{'ms':>10}{'ORT':>10}{'ratio':>7}{'dynamic':>12}{'allocations':>12}"
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--title", required=True)
-    parser.add_argument("--binary", required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    args = parser.parse_args()
-    json.dump(examine(args.title, args.work, command.Command(args.binary), args.data), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    apart.main(examine)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import build, cases, differences, feeds, kinks, networks, optimum, order, probe, running, runtime, runtime_order, shapes, snapshot, step, table, training
+from . import apart, build, cases, command, differences, feeds, kinks, networks, optimum, order, pages, probe, running, runtime, runtime_order, shapes, snapshot, step, table, training
 
 
 def event(name, op="Relu"):
@@ -158,12 +158,44 @@ class Probe(unittest.TestCase):
         self.assertEqual(probe.constants(model), {"i": ("int64", ()), "f": ("float32", (2,))})
 
 
+class Apart(unittest.TestCase):
+    def test_errors_are_faults(self):
+        def fail(title, tool, work, data, result, error):
+            result["nodes"] = 3
+            raise error
+
+        for error, want in ((command.Failed("onnxmem run: exit 3"), "onnxmem run: exit 3"), (KeyError("x"), "KeyError: 'x'"), (ValueError(), "ValueError: without a word")):
+            found = apart.result(fail, "zoo/a", None, None, None, error=error)
+            self.assertEqual((found["title"], found["nodes"], found["faults"]), ("zoo/a", 3, [want]))
+
+    def test_a_process_that_dies(self):
+        found = apart.run("nothing", "zoo/a", "onnxmem", "work", "data", {}, 60)
+        self.assertEqual(found["title"], "zoo/a")
+        self.assertIn("died with status 1", found["faults"][0])
+
+
 class Table(unittest.TestCase):
     def test_summary_counts(self):
         good = {"title": "a", "planned": True, "verified": True, "identical": True, "faults": []}
         lines = table.summary([good, {"title": "b", "faults": ["gone"]}], [{"title": "c", "faults": []}], [], [], [])
         self.assertIn("models planned 1 / verified 1 / bit-identical 1 out of 2", lines[0])
         self.assertEqual(lines[1:], ["optima confirmed 1 out of 1; the runtime's own orders met on 0 out of 0; training steps right 0 out of 0; plans run 0 out of 0", "2 passed, 1 failed"])
+
+
+class Pages(unittest.TestCase):
+    def test_steps_stand_beside_their_models(self):
+        results = [
+            {"title": "reference/zoo/a", "compared_nodes": 20, "worst": 0.011, "faults": []},
+            {"title": "reference/step/zoo/a", "compared_nodes": 1620, "worst": 0.5, "faults": []},
+            {"title": "reference/zoo/b", "compared_nodes": 3, "worst": 1, "faults": []},
+            {"title": "reference/zoo/c", "compared_nodes": 3, "worst": 7, "faults": ["off"]},
+        ]
+        lines = pages.tables(results)
+        self.assertEqual(lines[1], "<!-- table: reference -->")
+        self.assertEqual(lines[5:], ["| a | 20 | 0.01 | 1620 | 0.50 |", "| b | 3 | 1.00 |  |  |", "| all | 23 | 1.00 | 1,620 | 0.50 |"])
+
+    def test_only_what_was_checked(self):
+        self.assertEqual(pages.tables([]), [])
 
 
 class Running(unittest.TestCase):
@@ -280,14 +312,14 @@ class Optimum(unittest.TestCase):
         class Tool:
             def order(self, problem, program):
                 program.write_text(Optimum.program, encoding="utf-8")
-                return {"peak_bytes": 24, "lower_bound_bytes": 16, "optimal": False}
+                return {"nodes": 2, "peak_bytes": 24, "lower_bound_bytes": 16, "optimal": False}
 
         with tempfile.TemporaryDirectory() as folder:
             found = optimum.examine(pathlib.Path("p.json"), Tool(), pathlib.Path(folder))
         self.assertEqual((found["peak"], found["optimum"], len(found["faults"])), (24, 16, 2))
 
-    def test_there_are_ten(self):
-        self.assertEqual(len(optimum.find()), 10)
+    def test_all_problems_are_described(self):
+        self.assertEqual(sorted(optimum.find()), sorted((pathlib.Path(optimum.__file__).parent / "problems").glob("*.json")))
 
 
 if __name__ == "__main__":

@@ -3,16 +3,10 @@
 One network at a time, in a process of its own: python -m crosscheck.training.
 """
 
-import argparse
-import json
-import pathlib
-import sys
-import time
-
 import numpy as np
 import onnx
 
-from . import command, differences, kinks, networks, optimizers, probe, step
+from . import apart, differences, kinks, networks, optimizers, probe, step
 
 _TOLERANCE = 1e-4  # of a gradient, relative to the parameter's largest one
 _SLOPE = 3e-2  # of the median central difference
@@ -30,21 +24,8 @@ def find(subset, data):
     return found + [c.title for c in optimizers.CASES]
 
 
-def examine(title, work, tool, data, torch):
-    """The result of one as a flat dict; without torch, central differences alone."""
-    began = time.process_time()
-    result = {"title": title, "faults": []}
-    try:
-        _examine(title, work, tool, data, result, torch)
-    except command.Failed as err:
-        result["faults"].append(str(err))
-    except Exception as err:  # what nobody foresaw is a fault of this network, not of the run
-        result["faults"].append(f"{type(err).__name__}: {(str(err).strip().splitlines() or [''])[0]}")
-    result["seconds"] = round(time.process_time() - began, 1)
-    return result
-
-
-def _examine(title, work, tool, data, result, torch):
+def examine(title, tool, work, data, result, torch):
+    """Check an optimizer, or a network; the latter without torch by central differences alone."""
     for case in optimizers.CASES:
         if case.title == title:
             return optimizers.check(case, work, tool, result)
@@ -174,16 +155,5 @@ def row(result):
     return f"{result['title']:34} " + ", ".join([*said, f"{result['seconds']} s"])
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--title", required=True)
-    parser.add_argument("--binary", required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    parser.add_argument("--torch", action="store_true")
-    args = parser.parse_args()
-    json.dump(examine(args.title, args.work, command.Command(args.binary), args.data, args.torch), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    apart.main(examine, torch=False)

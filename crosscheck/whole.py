@@ -4,17 +4,11 @@ What PyTorch says of the gradients is asked on smaller networks (training.py).
 One model at a time, in a process of its own: python -m crosscheck.whole.
 """
 
-import argparse
-import json
-import pathlib
-import sys
-import time
-
 import numpy as np
 import onnx
 import onnxruntime
 
-from . import cases, command, examine, feeds, probe, step
+from . import apart, cases, command, examine, feeds, probe, step
 
 # What --train refuses, by what stands in the model; nothing else may be refused.
 _REFUSED = {
@@ -26,30 +20,19 @@ _EXAMPLES = 4  # of a kind of fault are told in full
 _LOSSES = ("cross-entropy", "mse")  # the first that the output allows
 
 
-def examination(case, work, tool):
-    """The result of one model as a flat dict."""
-    began = time.monotonic()
-    result = {"title": f"step/{case.title}", "faults": []}
-    try:
-        _examine(case, work, tool, result)
-    except Exception as err:  # what nobody foresaw is a fault of this model, not of the run
-        result["faults"].append(f"{type(err).__name__}: {(str(err).strip().splitlines() or [''])[0]}")
-    result["seconds"] = round(time.monotonic() - began, 1)
-    return result
-
-
-def _examine(case, work, tool, result):
-    source = work / (case.file or f"{case.kind}/{case.name}.onnx")
+def examination(title, tool, work, data, result):
+    """Make the training step of one model and run it."""
+    case = next(c for c in cases.find(data, tool.networks()) if f"step/{c.title}" == title)
+    source = case.source(work)
     target = source.with_name(f"{case.name}.step.onnx")
     if not case.file:
         tool.model(case.name, source, case.settings)
     model = probe.load(source)
-    declared = feeds.declared(model.graph)
-    shapes = {n: case.shapes.get(n) or tuple(d if isinstance(d, int) else case.dims.get(d, 1) for d in dims) for n, dims in declared.items()}
+    _, dims = case.settle(feeds.declared(model.graph))
     reasons = refusals(model)
     for loss in _LOSSES:
         try:
-            flags = [f"--loss={loss}", *(f"--dim={n}={v}" for n, v in sorted(cases.symbols(declared, shapes).items()))]
+            flags = [f"--loss={loss}", *(f"--dim={n}={v}" for n, v in sorted(dims.items()))]
             result["autodiff_ms"] = tool.train(source, target, flags)
             break
         except command.Failed as err:
@@ -117,17 +100,5 @@ def row(result):
     return f"{result['title']:40} " + ", ".join([*said, f"{result['seconds']} s"])
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--title", required=True)
-    parser.add_argument("--binary", required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    args = parser.parse_args()
-    tool = command.Command(args.binary)
-    case = next(c for c in cases.find(args.data, tool.networks()) if f"step/{c.title}" == args.title)
-    json.dump(examination(case, args.work, tool), sys.stdout)
-
-
 if __name__ == "__main__":
-    main()
+    apart.main(examination)

@@ -1,0 +1,99 @@
+"""The tables of docs/results that come from a crosscheck, in Markdown.
+
+Each is named by a comment, <!-- table: NAME -->, by which bench/results.py finds it.
+"""
+
+
+def tables(results):
+    """The lines of all tables for which there are results."""
+    lines = []
+    for name, head, make in _TABLES:
+        if rows := make(results):
+            lines += ["", f"<!-- table: {name} -->", "", _line(head), _line("---" if i == 0 or title in _WORDS else "---:" for i, title in enumerate(head))]
+            lines += [_line(row) for row in rows]
+    return lines
+
+
+def _line(cells):
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+_WORDS = {"what it has", "bits", "poison"}  # columns that hold no numbers
+
+
+def _of(results, *kinds):
+    """Title without its kind, and result, of the given kinds; those with faults are left out."""
+    for result in results:
+        kind, _, name = result["title"].partition("/")
+        if kind in kinds and not result["faults"]:
+            yield name, result
+
+
+def _gradients(results):
+    return [
+        (name, f"{r['parameters']:,}", f"{r['nodes']:,}", _error(r["error"]), _error(r["difference"]), f"{r['autodiff_ms']:.0f}")
+        for name, r in _of(results, "training")
+        if "difference" in r and "error" in r and not name.startswith("loss-")
+    ]
+
+
+def _losses(results):
+    return [(name.removeprefix("loss-"), _error(r["error"])) for name, r in _of(results, "training") if name.startswith("loss-") and "error" in r]
+
+
+def _optimizers(results):
+    return [(name, _error(r["error"])) for name, r in _of(results, "training") if "difference" not in r and "error" in r]
+
+
+def _optima(results):
+    return [(name, r["nodes"], r["has"], r["peak"]) for name, r in _of(results, "optimum")]
+
+
+def _models(results):
+    return [
+        (name, r["nodes"], _error(r["error"]), "same", "clean", f"{r['ms']:.1f}", f"{r['ort_ms']:.1f}", f"{r['ms'] / r['ort_ms']:.2f}", f"{r['heap_allocs_per_step']:.0f}")
+        for name, r in _of(results, "run")
+        if "ort_ms" in r
+    ]
+
+
+def _steps(results):
+    return [
+        (name.removeprefix("train-"), r["nodes"], _error(r["gradients"]), _error(r["error"]), r["draws"], "same", "clean")
+        for name, r in _of(results, "run")
+        if "gradients" in r
+    ]
+
+
+def _nodes(results):
+    """Of each model, and of its training step where that was compared."""
+    found = {name: r for name, r in _of(results, "reference") if "compared_nodes" in r}
+    rows, sums = [], [[0, 0.0], [0, 0.0]]
+    for name in found:
+        if name.startswith("step/"):
+            continue
+        row = [name.rpartition("/")[2]]
+        for total, r in zip(sums, (found[name], found.get(f"step/{name}"))):
+            row += [r["compared_nodes"], f"{r['worst']:.2f}"] if r else ["", ""]
+            if r:
+                total[0] += r["compared_nodes"]
+                total[1] = max(total[1], r["worst"])
+        rows.append(row)
+    if rows:
+        rows.append(["all", *(cell for nodes, worst in sums for cell in (f"{nodes:,}", f"{worst:.2f}"))])
+    return rows
+
+
+def _error(value):
+    return f"{value:.1e}".replace("e-0", "e-").replace("e+00", "") if value else "0"
+
+
+_TABLES = (
+    ("gradients", ("network", "parameters", "nodes", "torch", "differences", "ms"), _gradients),
+    ("losses", ("loss", "torch"), _losses),
+    ("optimizers", ("optimizer", "error"), _optimizers),
+    ("optima", ("problem", "nodes", "what it has", "peak here = HiGHS"), _optima),
+    ("run-models", ("model", "nodes", "error", "bits", "poison", "ms", "ONNX Runtime, ms", "ratio", "allocations"), _models),
+    ("run-steps", ("training step of", "nodes", "gradients", "losses", "draw", "bits", "poison"), _steps),
+    ("reference", ("model", "nodes compared", "worst", "of the step: nodes compared", "worst"), _nodes),
+)
