@@ -10,7 +10,7 @@ and the figures.
     bench/golden.py --binary PATH --against before.txt          # the change; exit 1: lines differ
     bench/golden.py --only 'zoo/resnet.*'
 
-Python's standard library only.
+Python's standard library only. ONNXMEM_DATA names the folder of the test data.
 """
 
 import argparse
@@ -25,19 +25,19 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import harness
+
 STRATEGIES = "program greedy dfs bfs reverse-dfs ort-priority lpmf inductor-bfs inductor-dfs kahn-size".split()
 FIGURES = ("program_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "arena_bytes", "optimal", "fits", "feasible", "extra_cost_percent")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "bin/onnxmem")
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("ONNXMEM_DATA") or ROOT.parent / "shared/data"))
+    parser.add_argument("--binary", type=pathlib.Path, default=harness.BINARY)
     parser.add_argument("--against", type=pathlib.Path, help="lines of another run: print what differs")
     parser.add_argument("--only", default="", help="regular expression of the cases")
     args = parser.parse_args()
-    jobs = [(name, command) for name, command in cases(args.data) if re.search(args.only, name)]
+    jobs = [(name, command) for name, command in cases(harness.data()) if re.search(args.only, name)]
     with tempfile.TemporaryDirectory(prefix="onnxmem-golden-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         binary = args.binary.resolve()
         lines = list(pool.map(lambda job: run(binary, pathlib.Path(folder), *job), jobs))

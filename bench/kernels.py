@@ -1,34 +1,32 @@
 #!/usr/bin/env python3
 """Measure products, convolutions and whole models beside ONNX Runtime, one thread.
 
-    bench/kernels.py [--models FOLDER] [--level avx2] [--seconds 0.2]
+    bench/kernels.py [--models] [--level avx2] [--seconds 0.2]
 
 Products and convolutions (those of ResNet-50 and BERT-base, and squares):
 GFLOP/s of the best run of many, which is the machine's own where it has other
-work; constant weights are packed before on both sides. Models of FOLDER (with
-weights.bin): processor time of a step, the mean of 20, which other work hardly
-changes. Needs onnx, onnxruntime and numpy.
+work; constant weights are packed before on both sides. Models of the zoo: processor time of a step, the mean of 20, which other work hardly
+changes. Needs onnx, onnxruntime and numpy: "crosscheck/run bench/kernels.py" has them.
 """
 
 import argparse
 import os
-import pathlib
 import re
 import resource
 import subprocess
 import time
 
+import harness
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ("resnet50-b1", "bert_base-b1", "mobilenet_v2-dyn", "vit_b_16-b1", "unet-b1")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=pathlib.Path, help="folder of models and weights.bin")
+    parser.add_argument("--models", action="store_true", help="whole models, too")
     parser.add_argument("--level", default="avx2", help="micro-kernels: plain, avx2, avx512 (default avx2)")
     parser.add_argument("--seconds", type=float, default=0.2, help="for each kernel (default 0.2)")
     args = parser.parse_args()
@@ -39,10 +37,11 @@ def main():
 
 def kernels(args):
     """One row for each benchmark of package gemm."""
-    print(f"{'product (rows x columns x depth) or convolution':56}{'ours':>8}{'ORT':>8}{'ratio':>8}")
+    print(f"<!-- table: kernels/{args.level} -->\n")
+    harness.head("product (rows x columns x depth), convolution", "ours", "ONNX Runtime", "ratio")
     out = subprocess.run(
         ["go", "test", "./vm/internal/gemm", "-run", "^$", "-bench", f"(Product|Convolution)/level={args.level}/", "-benchtime", f"{args.seconds}s"],
-        cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        cwd=harness.ROOT, check=True, capture_output=True, text=True).stdout
     for name, rate in re.findall(r"^Benchmark(\S+?)(?:-\d+)?\s.*?([\d.]+) GFLOP/s", out, re.M):
         if m := re.search(r"size=(\d+)x(\d+)x(\d+)/packed=B", name):
             rows, columns, depth = map(int, m.groups())
@@ -54,7 +53,7 @@ def kernels(args):
             label = "{}x{} to {}, {k}x{k}, stride {}".format(shape[0], shape[1], shape[2], shape[4], k=shape[3])
         else:
             continue
-        print(f"{label:56}{float(rate):8.1f}{theirs:8.1f}{theirs / float(rate):8.2f}", flush=True)
+        harness.row(label, f"{float(rate):.1f}", f"{theirs:.1f}", f"{theirs / float(rate):.2f}")
 
 
 def session(model):
@@ -92,14 +91,16 @@ def convolution(channels, size, out, kernel, stride, seconds):
 
 
 def models(args):
-    print(f"\n{'model, ms of processor time a step':40}{'packed':>8}{'not':>8}{'ORT':>8}{'ratio':>8}")
-    test = ROOT / "build/bench/vm.test"
+    print("\n<!-- table: kernels/models -->\n")
+    harness.head("model", "ms", "`--pack=no`", "ONNX Runtime", "ratio")
+    test = harness.ROOT / "build/bench/vm.test"
     test.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["go", "test", "-c", "-o", test, "./vm"], cwd=ROOT, check=True)
+    subprocess.run(["go", "test", "-c", "-o", test, "./vm"], cwd=harness.ROOT, check=True)
+    folder = harness.zoo(harness.ROOT / "build/bench", *MODELS)
     for name in MODELS:
-        packed, plain = (ours(test, args.models, name, pack) for pack in ("yes", "no"))
-        theirs = runtime(args.models / f"{name}.onnx")
-        print(f"{name:40}{packed:8.1f}{plain:8.1f}{theirs:8.1f}{packed / theirs:8.2f}", flush=True)
+        packed, plain = (ours(test, folder, name, pack) for pack in ("yes", "no"))
+        theirs = runtime(folder / f"{name}.onnx")
+        harness.row(name, f"{packed:.1f}", f"{plain:.1f}", f"{theirs:.1f}", f"{packed / theirs:.2f}")
 
 
 def ours(test, folder, name, pack, few=2, many=22):
@@ -108,7 +109,7 @@ def ours(test, folder, name, pack, few=2, many=22):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [test, "-test.run", "^$", "-test.bench", f"Step/model={name}/pack={pack}$", "-test.benchtime", f"{steps}x"],
-            cwd=ROOT / "vm", check=True, capture_output=True, env=os.environ | {"ONNXMEM_ZOO": str(folder.resolve())})
+            cwd=harness.ROOT / "vm", check=True, capture_output=True, env=os.environ | {"ONNXMEM_ZOO": str(folder.resolve())})
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return (spent(many) - spent(few)) / (many - few) * 1e3

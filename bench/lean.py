@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What leaner gradients save of a training step's peak, beside PyTorch's.
 
-For each network: the peak of the step that PyTorch makes of it (data/training),
+For each network: the peak of the step that PyTorch makes of it (folder training of the test data),
 in its own order and in the best one, then that of ours in the best order found
 without leaner gradients (--no-lean all), with them, and with all but one of
 them, where that tells. SGD, batch 32, MB (1e6 bytes) without parameters and
@@ -12,15 +12,11 @@ states.
 
 import argparse
 import csv
-import json
-import os
 import pathlib
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = pathlib.Path(os.environ.get("ONNXMEM_DATA", ROOT / "../shared/data"))
-TOOL = ROOT / "bin/onnxmem"
+import harness
 
 # A title, where the network comes from, its other dimensions, PyTorch's step.
 NETWORKS = [
@@ -42,14 +38,6 @@ NETWORKS = [
 LEANER = ["cross-entropy", "softmax", "norm", "mask", "pool", "dropout", "product", "in-place"]
 
 
-def run(*args):
-    """One JSON answer."""
-    done = subprocess.run([TOOL, *map(str, args), "--json"], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{args}: {done.stderr}")
-    return json.loads(done.stdout)
-
-
 def mb(n):
     return f"{n / 1e6:.0f}"
 
@@ -60,30 +48,30 @@ def main():
     p.add_argument("--batch", type=int, default=32)
     p.add_argument("--effort", default="default")
     args = p.parse_args()
-    with open(DATA / "training/expected.csv") as f:
+    with open(harness.data("training", "expected.csv"), encoding="utf-8") as f:
         theirs = {row["file"].split(".")[0]: row for row in csv.DictReader(f)}
-    print("| network | PyTorch, its order | best order | ours, without leaner gradients | ours | proven | less than without | more if one is left out |")
-    print("| --- | ---: | ---: | ---: | ---: | --- | ---: | --- |")
+    harness.head("network", "PyTorch, its order", "best order", "ours, without leaner gradients", "ours", "proven:", "less than without", "more if one is left out:")
     with tempfile.TemporaryDirectory() as tmp:
         for title, source, dims, torch in NETWORKS:
             if args.names and title.split(",")[0] not in args.names:
                 continue
             kind, _, name = source.partition("/")
-            model = DATA / f"{source}.onnx"
             if kind == "model":
                 model = pathlib.Path(tmp) / f"{name}.onnx"
-                subprocess.run([TOOL, "model", name, model], check=True, capture_output=True)
+                subprocess.run([harness.BINARY, "model", name, model], check=True, capture_output=True)
+            else:
+                model = harness.data(f"{source}.onnx")
             bound = [word for d in [f"batch={args.batch}", *dims] for word in ("--dim", d)]
 
             def step(*without):
                 flags = [word for name in without for word in ("--no-lean", name)]
-                return run("optimize", "--train", "--allow-missing-weights", "--effort", args.effort, model, f"{tmp}/o.onnx", *bound, *flags)
+                return harness.answer("optimize", "--train", "--allow-missing-weights", "--effort", args.effort, model, f"{tmp}/o.onnx", *bound, *flags)
 
             program = best = ""
             if torch:
                 row = theirs[f"{torch}-train-bs{args.batch}"]
                 program = mb(int(row["program_order_peak_bytes"]))
-                best = mb(run("order", DATA / "training" / row["file"])["peak_bytes"])
+                best = mb(harness.answer("order", harness.data("training", row["file"]))["peak_bytes"])
             fat, ours = step("all"), step()
             worth = []
             for one in LEANER:
@@ -91,11 +79,8 @@ def main():
                 if more > 0.002:
                     worth.append((more, one))
             said = ", ".join(f"{one} {100 * more:.1f} %" for more, one in sorted(worth, reverse=True))
-            print(
-                f"| {title} | {program} | {best} | {mb(fat['peak_bytes'])} | {mb(ours['peak_bytes'])} | {'yes' if ours['schedule_optimal'] else 'no'} "
-                f"| {100 * (1 - ours['peak_bytes'] / fat['peak_bytes']):.1f} % | {said} |",
-                flush=True,
-            )
+            less = f"{100 * (1 - ours['peak_bytes'] / fat['peak_bytes']):.1f} %"
+            harness.row(title, program, best, mb(fat["peak_bytes"]), mb(ours["peak_bytes"]), "yes" if ours["schedule_optimal"] else "no", less, said)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure the memory that a running plan really touches, beside what it promises.
 
-    bench/memory.py [--work build/bench] [--data ../shared/data]
+    bench/memory.py [--work build/bench]
 
 Each model is planned, then run ten times in a process of its own, on one
 thread. touched: what is resident of the process afterwards, but for the mapped
@@ -9,43 +9,37 @@ files of model and weights, less what was resident after a model of four nodes
 had run. It must be at most the arena, the parameters and states, what the
 session says of dynamic tensors, packed weights, decoded constants and scratch,
 and 32 MiB. Exit status 1 where it is more. Linux only; Python's standard
-library only.
+library only. ONNXMEM_DATA names the folder of the test data.
 """
 
 import argparse
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MIB = 1 << 20
-SLACK = 32 * MIB
+import harness
+
+SLACK = 32 * harness.MIB
 PARTS = ("arena", "states", "dynamic", "packed", "decoded", "scratch")
 MODELS = tuple((name, dims, batch) for name, dims in (("resnet50-dyn", ()), ("unet-dyn", ()), ("bert_base-dyn", ("sequence=128",))) for batch in (1, 8))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "bin/onnxmem")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bench", help="folder for models and 818 MiB of weights")
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("ONNXMEM_DATA") or ROOT.parent / "shared/data"))
+    parser.add_argument("--binary", type=pathlib.Path, default=harness.BINARY)
+    parser.add_argument("--work", type=pathlib.Path, default=harness.ROOT / "build/bench", help="folder for models and 818 MiB of weights")
     args = parser.parse_args()
-    source, work = args.data / "zoo", args.work / "zoo"
-    if not source.is_dir():
-        print(f"no test data at {args.data} (set ONNXMEM_DATA): memory is not measured")
+    if not harness.find_data("zoo"):
+        print("no test data (set ONNXMEM_DATA): memory is not measured")
         return 0
-    work.mkdir(parents=True, exist_ok=True)
-    if not (work / "weights.bin").exists():
-        subprocess.run([sys.executable, source / "make-weights", work], check=True)
+    work = harness.zoo(args.work, *{name for name, _, _ in MODELS})
     test = args.work / "vm.test"
-    subprocess.run(["go", "test", "-c", "-o", test.resolve(), "./vm"], cwd=ROOT, check=True)
-    print(f"{'model':18}{'batch':>6}{'nodes':>7}" + "".join(f"{p:>9}" for p in PARTS) + f"{'sum':>9}{'touched':>9}{'beyond':>9}{'allocations':>13}")
+    subprocess.run(["go", "test", "-c", "-o", test.resolve(), "./vm"], cwd=harness.ROOT, check=True)
+    harness.head("model", "batch", "nodes", *PARTS, "sum", "touched", "beyond", "allocations a run")
     worst = 0
     for name, dims, batch in MODELS:
-        shutil.copyfile(source / f"{name}.onnx", work / f"{name}.onnx")
         target = (work / f"{name}-memory.onnx").resolve()
         flags = [f"--dim={d}" for d in (f"batch={batch}", *dims)]
         subprocess.run([args.binary, "optimize", work / f"{name}.onnx", target, *flags], check=True, capture_output=True)
@@ -57,14 +51,14 @@ def measure(test, target, name, batch):
     """Print a row; the bytes that were touched beyond the promised ones."""
     done = subprocess.run(
         [test, "-test.run", "^$", "-test.bench", "Touched", "-test.benchtime", "1x"],
-        cwd=ROOT / "vm", env=os.environ | {"ONNXMEM_PLANNED": str(target)}, capture_output=True, text=True)
+        cwd=harness.ROOT / "vm", env=os.environ | {"ONNXMEM_PLANNED": str(target)}, capture_output=True, text=True)
     found = {unit: float(n) for n, unit in re.findall(r"([\d.e+]+) (\S+)", done.stdout)}
     if done.returncode != 0 or "touched-B" not in found:
         sys.exit(f"{name}: {done.stdout}{done.stderr}")
     parts = [found[f"{p}-B"] for p in PARTS]
     beyond = found["touched-B"] - sum(parts)
-    mib = "".join(f"{b / MIB:9.1f}" for b in (*parts, sum(parts), found["touched-B"], beyond))
-    print(f"{name:18}{batch:6}{found['nodes']:7.0f}{mib}{found['heap-allocs/step']:13.0f}", flush=True)
+    mib = [f"{b / harness.MIB:.1f}" for b in (*parts, sum(parts), found["touched-B"], beyond)]
+    harness.row(name, batch, f"{found['nodes']:.0f}", *mib, f"{found['heap-allocs/step']:.0f}")
     return beyond
 
 

@@ -21,7 +21,7 @@ import re
 import subprocess
 import tempfile
 
-TOOL = pathlib.Path(__file__).resolve().parent.parent / "bin/onnxmem"
+import harness
 
 
 def theirs(binary, path, capacity, limit, out):
@@ -35,7 +35,7 @@ def theirs(binary, path, capacity, limit, out):
 
 
 def ours(path, capacity, out):
-    command = [TOOL, "pack", path, "--capacity", str(capacity), "--out", out, "--json"]
+    command = [harness.BINARY, "pack", path, "--capacity", str(capacity), "--out", out, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "GOMAXPROCS": "1"})
     if done.returncode not in (0, 1):
         raise SystemExit(f"{path}: {done.stderr}")
@@ -50,7 +50,7 @@ def main():
     p.add_argument("--runs", type=int, default=3)
     p.add_argument("--limit", type=float, default=600)
     args = p.parse_args()
-    print("| instance | buffers | MiniMalloc, ms | onnxmem, ms | times faster |\n| --- | ---: | ---: | ---: | ---: |")
+    harness.head("instance", "buffers", "MiniMalloc, ms", "onnxmem, ms", "times faster")
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out.csv"
@@ -61,7 +61,7 @@ def main():
             ratios.append(a / b)
             over = "" if solved else "not placed, "
             buffers = sum(1 for line in path.open() if line.strip()) - 1
-            print(f"| {path.name.split('.')[0]} | {buffers} | {over}{a * 1e3:,.0f} | {'' if fits else 'not placed, '}{b * 1e3:,.1f} | {a / b:,.0f} |", flush=True)
+            harness.row(path.name.split(".")[0], buffers, f"{over}{a * 1e3:,.0f}", f"{'' if fits else 'not placed, '}{b * 1e3:,.1f}", f"{a / b:,.0f}")
     print(f"\nGeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.1f} times faster")
 
 

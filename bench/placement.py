@@ -11,20 +11,17 @@ of our arena and of allocators in per cent. Times are wall clock.
 
 import argparse
 import glob
-import json
 import os
 import statistics
-import subprocess
 import sys
+
+import harness
 
 SHOWN = ["pytorch", "tensorflow-bfc", "onnxruntime-bfc", "onnxruntime-bfc-exact", "malloc-best-fit"]
 
 
 def compare(binary, path):
-    out = subprocess.run([binary, "compare", path, "--json"], capture_output=True, text=True)
-    if out.returncode:
-        sys.exit(f"{path}: {out.stderr.strip()}")
-    table = json.loads(out.stdout)
+    table = harness.answer("compare", path, binary=binary)
     table["at"] = {(r["group"], r["strategy"]): r for r in table["rows"] if "left_out" not in r}
     return table
 
@@ -33,17 +30,8 @@ def name(table):
     return os.path.basename(table["file"]).split(".")[0]
 
 
-def row(*cells):
-    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
-
-
 def summary(sets):
-    head, rule = ["strategy"], ["---"]
-    for title, tables in sets:
-        head += [f"{title}: at the peak", "median", "max"]
-        rule += ["---:"] * 3
-    row(*head)
-    row(*rule)
+    harness.head("strategy", *(column for title, _ in sets for column in (f"{title}: at the peak", "median", "max")))
     keys = {(r["group"], r["strategy"]): None for _, tables in sets for t in tables for r in t["rows"] if r["group"] != "order"}
     for key in keys:
         cells = [f"`{key[1]}`"]
@@ -53,23 +41,22 @@ def summary(sets):
                 cells += ["-"] * 3
                 continue
             cells += [f"{taken.count(1.0)}/{len(taken)}", f"{statistics.median(taken):.3f}", f"{max(taken):.3f}"]
-        row(*cells)
+        harness.row(*cells)
 
 
 def each(sets):
-    row("file", "buffers", "peak, bytes", "arena, bytes", "ms", "onnxmem", *SHOWN)
-    row("---", *["---:"] * (5 + len(SHOWN)))
+    harness.head("file", "buffers", "peak, bytes", "arena, bytes", "ms", "onnxmem", *SHOWN)
     for _, tables in sets:
         for t in tables:
             ours = t["at"]["placement", "onnxmem"]
-            row(name(t), t["buffers"], t["max_load_bytes"], ours["arena_bytes"], f"{ours['ms']:.2f}", f"{ours['fragmentation_percent']:.2f}",
+            harness.row(name(t), t["buffers"], t["max_load_bytes"], ours["arena_bytes"], f"{ours['ms']:.2f}", f"{ours['fragmentation_percent']:.2f}",
                 *(f"{t['at']['allocator', s]['fragmentation_percent']:.2f}" for s in SHOWN))
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("sets", nargs="+", metavar="TITLE=GLOB")
-    p.add_argument("--binary", default=os.path.join(os.path.dirname(__file__), "..", "bin", "onnxmem"))
+    p.add_argument("--binary", default=harness.BINARY)
     p.add_argument("--each", action="store_true", help="a row per file, too")
     args = p.parse_args()
     sets = []
@@ -79,13 +66,14 @@ def main():
         if not files:
             sys.exit(f"{pattern}: no files")
         sets.append((title, [compare(args.binary, f) for f in files]))
+    print("<!-- table: placement/strategies -->\n")
     summary(sets)
     print()
     for title, tables in sets:
         ms = [t["at"]["placement", "onnxmem"]["ms"] for t in tables]
         print(f"{title}: {len(tables)} files, placed in {statistics.median(ms):.2f} ms at the median, {max(ms):.1f} ms at most")
     if args.each:
-        print()
+        print("\n<!-- table: placement-each/files -->\n")
         each(sets)
 
 

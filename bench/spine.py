@@ -6,24 +6,24 @@ same file, in turns; the time's ratio, and the memory of its own that optimize
 needs (anonymous pages; those of the mapped file are the page cache's).
 Time: optimize of three models of the zoo, whose weights are external data.
 
-    bench/spine.py [--runs 7] [--work build/bench] [--data ../shared/data]
+    bench/spine.py [--runs 7] [--work build/bench]
 
-Python's standard library only. Memory is sampled on Linux alone.
+Python's standard library only. Memory is sampled on Linux alone. ONNXMEM_DATA
+names the folder of the test data.
 """
 
 import argparse
 import os
 import pathlib
 import random
-import shutil
 import statistics
 import subprocess
 import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MIB = 1 << 20
+import harness
+
 
 LAYERS, WIDTH = 16, 4096  # 16 weights of 64 MiB
 ZOO = (("resnet50-b1", ()), ("bert_base-b1", ()), ("layered_24k-dyn", ("--dim=batch=2",)))
@@ -32,9 +32,8 @@ ZOO = (("resnet50-b1", ()), ("bert_base-b1", ()), ("layered_24k-dyn", ("--dim=ba
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=7, help="of each measure (default 7)")
-    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "bin/onnxmem")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bench", help="folder for some 4 GiB of files")
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(os.environ.get("ONNXMEM_DATA") or ROOT.parent / "shared/data"))
+    parser.add_argument("--binary", type=pathlib.Path, default=harness.BINARY)
+    parser.add_argument("--work", type=pathlib.Path, default=harness.ROOT / "build/bench", help="folder for some 4 GiB of files")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     print(f"{'process':44}{'median':>10}{'least':>10}{'most':>10}{'memory':>12}")
@@ -58,8 +57,8 @@ def weights(args):
             runs[target].append(measure(*turns[target]))
     copies, plans = runs[copy][1:], runs[planned][1:]  # the first turn fills the page cache
     size = source.stat().st_size
-    row(f"cp of {size / MIB:.0f} MiB", copies)
-    row(f"optimize of {size / MIB:.0f} MiB", plans)
+    row(f"cp of {size / harness.MIB:.0f} MiB", copies)
+    row(f"optimize of {size / harness.MIB:.0f} MiB", plans)
     ratios = [p.seconds / c.seconds for p, c in zip(plans, copies)]
     print(f"optimize / cp, median of {len(ratios)} pairs: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     for path in turns:
@@ -67,16 +66,11 @@ def weights(args):
 
 
 def zoo(args):
-    source = args.data / "zoo"
-    if not source.is_dir():
-        print(f"no test data at {args.data} (set ONNXMEM_DATA): the zoo is left out")
+    if not harness.find_data("zoo"):
+        print("no test data (set ONNXMEM_DATA): the zoo is left out")
         return
-    work = args.work / "zoo"
-    work.mkdir(exist_ok=True)
-    if not (work / "weights.bin").exists():
-        subprocess.run([sys.executable, source / "make-weights", work], check=True)
+    work = harness.zoo(args.work, *(name for name, _ in ZOO))
     for name, flags in ZOO:
-        shutil.copyfile(source / f"{name}.onnx", work / f"{name}.onnx")
         runs = [measure(args.binary, "optimize", work / f"{name}.onnx", work / "planned.onnx", *flags) for _ in range(args.runs + 1)]
         row(f"optimize {name}", runs[1:])
 
@@ -121,7 +115,7 @@ def sample(pid, peak):
 def row(title, runs):
     times = [r.seconds * 1000 for r in runs]
     memory = [r.memory for r in runs if r.memory is not None]
-    held = f"{max(memory) / MIB:.1f} MiB" if memory else "-"
+    held = f"{max(memory) / harness.MIB:.1f} MiB" if memory else "-"
     print(f"{title:44}" + "".join(f"{t:7.0f} ms" for t in (statistics.median(times), min(times), max(times))) + f"{held:>12}", flush=True)
 
 
@@ -129,7 +123,7 @@ def write_chain(path):
     """A chain of LAYERS times MatMul and Relu, its weights in raw_data, by hand:
     field numbers are those of onnx.proto."""
     rng = random.Random(1)
-    block = rng.randbytes(MIB)
+    block = rng.randbytes(harness.MIB)
     raw = WIDTH * WIDTH * 4
     nodes = b""
     for i in range(LAYERS):
@@ -143,7 +137,7 @@ def write_chain(path):
         f.write(number(1, 8) + field(8, number(2, 17)) + tag(7, 2) + varint(size) + nodes)
         for i, tensor in enumerate(tensors):
             f.write(tensor)
-            for j in range(raw // MIB):
+            for j in range(raw // harness.MIB):
                 f.write(block[i + j :] + block[: i + j])
         f.write(ends)
     path.with_suffix(".part").rename(path)

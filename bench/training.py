@@ -3,7 +3,7 @@
 
 For each network and batch: the arena that the step needs with updates last in
 program order, in our order with updates interleaved, the bound, and what
-PyTorch's own step needs (data/training/expected.csv: its program order, and what
+PyTorch's own step needs (training/expected.csv of the test data: its program order, and what
 its allocator reserves, without parameters and optimizer states). SGD, MiB.
 
     bench/training.py [--batch 1 --batch 32] [NAME...]
@@ -11,15 +11,10 @@ its allocator reserves, without parameters and optimizer states). SGD, MiB.
 
 import argparse
 import csv
-import json
-import os
-import pathlib
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = pathlib.Path(os.environ.get("ONNXMEM_DATA", ROOT / "../shared/data"))
-TOOL = ROOT / "bin/onnxmem"
+import harness
 
 # Our network, the file it is written from, its other dimensions, and the name of
 # PyTorch's in expected.csv.
@@ -46,13 +41,7 @@ def mib(n):
 
 def optimize(model, out, dims, *flags):
     """The figures of one step."""
-    args = [TOOL, "optimize", "--train", "--json", model, out, *flags]
-    for d in dims:
-        args += ["--dim", d]
-    run = subprocess.run(args, capture_output=True, text=True)
-    if run.returncode:
-        raise SystemExit(f"{model}: {run.stderr}")
-    return json.loads(run.stdout)
+    return harness.answer("optimize", "--train", model, out, *flags, *(f"--dim={d}" for d in dims))
 
 
 def main():
@@ -62,17 +51,16 @@ def main():
     p.add_argument("--effort", default="default")
     args = p.parse_args()
     theirs = {}
-    with open(DATA / "training/expected.csv") as f:
+    with open(harness.data("training", "expected.csv"), encoding="utf-8") as f:
         for row in csv.DictReader(f):
             theirs[row["file"].split(".")[0]] = row
-    print("| network | batch | nodes | updates last, program order | ours | bound | proven | arena | ms | PyTorch, program order | PyTorch's allocator |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
+    harness.head("network", "batch", "nodes", "updates last, program order", "ours", "bound", "proven:", "arena", "ms", "PyTorch, program order", "PyTorch's allocator")
     with tempfile.TemporaryDirectory() as tmp:
         for name, dims, torch in NETWORKS:
             if args.names and name not in args.names:
                 continue
             model = f"{tmp}/{name}.onnx"
-            subprocess.run([TOOL, "model", name, model], check=True, capture_output=True)
+            subprocess.run([harness.BINARY, "model", name, model], check=True, capture_output=True)
             for batch in args.batch or [1, 32]:
                 bound = [f"batch={batch}", *dims]
                 naive = optimize(model, f"{tmp}/o.onnx", bound, "--updates", "last", "--schedule", "program", "--effort", "fast")
@@ -81,11 +69,9 @@ def main():
                 base = int(row["resident_bytes"]) if row else 0
                 peak = mib(int(row["program_order_peak_bytes"])) if row else ""
                 cuda = mib(int(row["cuda_reserved_peak"]) - base) if row else ""
-                print(
-                    f"| {name} | {batch} | {ours['nodes']} | {mib(naive['peak_bytes'])} | {mib(ours['peak_bytes'])} | {mib(ours['lower_bound_bytes'])} "
-                    f"| {'yes' if ours['schedule_optimal'] else 'no'} | {mib(ours['arena_bytes'])} | {ours['times_ms']['autodiff'] + ours['times_ms']['schedule'] + ours['times_ms']['place']:.0f} | {peak} | {cuda} |",
-                    flush=True,
-                )
+                sizes = [mib(n) for n in (naive["peak_bytes"], ours["peak_bytes"], ours["lower_bound_bytes"])]
+                ms = sum(ours["times_ms"][stage] for stage in ("autodiff", "schedule", "place"))
+                harness.row(name, batch, ours["nodes"], *sizes, "yes" if ours["schedule_optimal"] else "no", mib(ours["arena_bytes"]), f"{ms:.0f}", peak, cuda)
 
 
 if __name__ == "__main__":

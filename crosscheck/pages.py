@@ -37,10 +37,6 @@ def _gradients(results):
     ]
 
 
-def _losses(results):
-    return [(name.removeprefix("loss-"), _error(r["error"])) for name, r in _of(results, "training") if name.startswith("loss-") and "error" in r]
-
-
 def _optimizers(results):
     return [(name, _error(r["error"])) for name, r in _of(results, "training") if "difference" not in r and "error" in r]
 
@@ -89,11 +85,10 @@ def _error(value):
 
 
 _TABLES = (
-    ("gradients", ("network", "parameters", "nodes", "torch", "differences", "ms"), _gradients),
-    ("losses", ("loss", "torch"), _losses),
-    ("optimizers", ("optimizer", "error"), _optimizers),
-    ("optima", ("problem", "nodes", "what it has", "peak here = HiGHS"), _optima),
-    ("run-models", ("model", "nodes", "error", "bits", "poison", "ms", "ONNX Runtime, ms", "ratio", "allocations"), _models),
-    ("run-steps", ("training step of", "nodes", "gradients", "losses", "draw", "bits", "poison"), _steps),
-    ("reference", ("model", "nodes compared", "worst", "of the step: nodes compared", "worst"), _nodes),
+    ("gradients/networks", ("network", "parameters", "nodes", "torch", "differences", "ms"), _gradients),
+    ("gradients/optimizers", ("optimizer", "error"), _optimizers),
+    ("orders/optima", ("problem", "nodes", "what it has", "peak here = HiGHS"), _optima),
+    ("running/models", ("model", "nodes", "error", "bits", "poison", "ms", "ONNX Runtime, ms", "ratio", "allocations"), _models),
+    ("running/steps", ("training step of", "nodes", "gradients", "losses", "draw", "bits", "poison"), _steps),
+    ("reference/nodes", ("model", "nodes compared", "worst", "of the step: nodes compared", "worst"), _nodes),
 )

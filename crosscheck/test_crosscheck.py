@@ -191,7 +191,7 @@ class Pages(unittest.TestCase):
             {"title": "reference/zoo/c", "compared_nodes": 3, "worst": 7, "faults": ["off"]},
         ]
         lines = pages.tables(results)
-        self.assertEqual(lines[1], "<!-- table: reference -->")
+        self.assertEqual(lines[1], "<!-- table: reference/nodes -->")
         self.assertEqual(lines[5:], ["| a | 20 | 0.01 | 1620 | 0.50 |", "| b | 3 | 1.00 |  |  |", "| all | 23 | 1.00 | 1,620 | 0.50 |"])
 
     def test_only_what_was_checked(self):
