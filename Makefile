@@ -75,6 +75,10 @@ ablation: ## what the order search loses without each of its stages, into docs/a
 	go test ./passes -run '^TestWriteProblems$$' -args -problems $(CURDIR)/build/problems
 	go test ./schedule -run '^$$' -bench '^BenchmarkAblation$$' -benchtime 1x -timeout 0 -args -problems $(CURDIR)/build/problems -ablation $(CURDIR)/docs/ablation.md
 
+.PHONY: results
+results: build ## the generated tables of docs/results; ARGS='PAGE PAGE/TABLE ...': only these, slow ones too; ARGS=--list
+	@bench/results.py $(ARGS)
+
 .PHONY: crosscheck
 crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime, optima against HiGHS, training steps against PyTorch; ARGS=--help
 	@crosscheck/run $(ARGS)

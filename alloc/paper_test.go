@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -76,6 +77,35 @@ func TestPisarchykLee(t *testing.T) {
 		}
 		comparePaper(t, k, paperObjects, objects)
 		comparePaper(t, k, paperOffsets, offsets)
+	}
+	logPaper(t, "placement/objects", paperObjects)
+	logPaper(t, "placement/offsets", paperOffsets)
+}
+
+// logPaper logs a table of docs/results/placement.md: our figures, in brackets the
+// paper's where it has another, and the number of the footnote that says why.
+func logPaper(t *testing.T, name string, table []paperFigure) {
+	titles := map[string]string{
+		"objects-in-order": "`objects-in-order` (Lee's greedy)",
+		"objects-by-flow":  "`objects-by-flow` (Lee's min-cost flow)",
+		"greedy-in-order":  "`greedy-in-order` (Lee's greedy)",
+		"strip-packing":    "`strip-packing` (Sekiyama)",
+		"bound":            "lower bound",
+		"naive":            "naive",
+		"solve":            "`onnxmem pack` without `--strategy`",
+	}
+	notes := map[string]string{ties: "¹", tensor: "²", moved: "²", lives: "³", digit: "³", stem: "⁴"}
+	t.Logf("<!-- table: %s -->", name)
+	for _, f := range table {
+		row := "| " + cmp.Or(titles[f.row], "`"+f.row+"`") + " |"
+		for k, paper := range f.paper {
+			if f.why[k] == same {
+				row += fmt.Sprintf(" %s |", paper)
+			} else {
+				row += fmt.Sprintf(" %s (%s) %s |", f.ours[k], paper, notes[f.why[k]])
+			}
+		}
+		t.Log(row)
 	}
 }
 

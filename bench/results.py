@@ -1,59 +1,175 @@
 #!/usr/bin/env python3
-"""Write the tables of docs/results anew, from the commands that make them.
+"""Write the generated tables of docs/results, each from the command that makes it.
 
-A table is generated where a comment stands before it:
+    bench/results.py                       # all tables that take less than some minutes
+    bench/results.py orders limits/steps   # those of a page, one table
+    bench/results.py --list                # names, commands, what is slow
 
-    <!-- table: go test ./schedule -run TestStrategyFigures -v -->
+A generated table stands on its page below a line
 
-The rows behind its head are replaced by the lines of the command's output that look
-like rows (those of a Go test's log, too). Text around tables stays.
+    *By `make results ARGS=PAGE/TABLE`: ...*
 
-    bench/results.py                 # all generated tables
-    bench/results.py orders limits   # those of some pages
-    bench/results.py --list
+which this script writes, too: the command, and for measured times the date and the
+machine. The line stays as it is while the figures do. Text around tables is written
+by hand, and so are the tables below a line that begins with "*By hand".
 
 Python's standard library only. ONNXMEM_DATA names the folder of the test data.
 """
 
 import argparse
+import dataclasses
+import datetime
+import functools
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
+import typing
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ROOT / "docs/results"
-TABLE = re.compile(r"<!-- table: (?P<command>.+) -->\n\n(?P<head>\|.*\n\|[ :|-]+\n)(?P<rows>(?:\|.*\n)*)")
-ROW = re.compile(r"^(?:\s+\w+_test\.go:\d+: )?(\|.*\|)\s*$")
+import gobench
+import harness
+
+PAGES = harness.ROOT / "docs/results"
+LINE = re.compile(r"^\*By `make results ARGS=(?P<name>[\w/-]+)`.*\*\n\n(?P<table>(?:\|.*\n)+)", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of a page: the command that makes it, and how the command's output becomes the table's lines."""
+
+    name: str  # PAGE/TABLE
+    command: str
+    lines: typing.Callable = None  # of the output; None: the output has the table, below <!-- table: NAME --> or alone
+    slow: str = ""  # what it takes, where that is not minutes and the test data alone
+    timed: bool = False  # it has times, which hold for a machine
+
+
+def with_head(*columns):
+    """The rows that a Go test logs, below a head."""
+    return lambda output, name: harness.head_lines(columns) + printed(output, name)
+
+
+SETS = '"zoo=$ONNXMEM_DATA/zoo/*.onnx" "training, batch 1=$ONNXMEM_DATA/training/*-train-bs1.json*" "batch 32=$ONNXMEM_DATA/training/*-train-bs32.json*"'
+PLACEMENT = f"bench/placement.py --each {SETS}"
+TRAINING = "make crosscheck ARGS='--kind training --markdown'"
+RUN = "make crosscheck ARGS='--kind run --jobs 1 --markdown'"
+ORDER = "go test ./passes -run '^$' -bench Order -benchtime 3x"
+SOLVE = "go test ./alloc -run '^$' -bench SolveInstances -benchtime 1x; go test ./alloc -count 1 -run TestSolveInstances -v"
+PAPER = "go test ./alloc -count 1 -run TestPisarchykLee -v"
+
+TABLES = (
+    Table("gradients/networks", TRAINING, slow="minutes, PyTorch, ONNX Runtime", timed=True),
+    Table("gradients/optimizers", TRAINING, slow="minutes, PyTorch, ONNX Runtime"),
+    Table("gradients/operators", "go test ./autodiff -count 1 -run 'TestRules$' -v", with_head("operator", "cases", "error")),
+    Table("kernels/avx2", "crosscheck/run bench/kernels.py --level avx2", slow="ONNX Runtime", timed=True),
+    Table("kernels/avx512", "crosscheck/run bench/kernels.py --level avx512", slow="ONNX Runtime, AVX-512", timed=True),
+    Table("kernels/models", "crosscheck/run bench/kernels.py --models", slow="ONNX Runtime", timed=True),
+    Table("limits/traced", "bench/frontier.py traced", timed=True),
+    Table("limits/optima", "go test ./schedule/budget -count 1 -run Optimum -v", gobench.budget_optima),
+    Table("limits/links", "go test ./schedule/budget -run '^$' -bench Swap -benchtime 1x", gobench.swaps, slow="half an hour"),
+    Table("limits/steps", "bench/frontier.py steps", slow="some minutes", timed=True),
+    Table("limits/host", "bench/frontier.py host", slow="half an hour"),
+    Table("orders/strategies", "go test ./schedule -count 1 -run TestStrategyFigures -v", with_head(
+        "strategy", "bs1 median", "mean", "max", "optimal", "bs32 median", "mean", "max", "optimal", "inference, of 26")),
+    Table("orders/optima", "make crosscheck ARGS='--kind optimum --markdown'", slow="HiGHS"),
+    Table("orders/large", "go test ./schedule -run '^$' -bench 'Schedule/graph=(layered|transformer|recurrent|recurrent-adam|randwire)$' -benchtime 1x", gobench.large_orders, timed=True),
+    Table("orders-all/traced", ORDER, functools.partial(gobench.orders, "traced"), timed=True),
+    Table("orders-all/zoo", ORDER, functools.partial(gobench.orders, "zoo"), timed=True),
+    Table("orders-all/steps", ORDER, functools.partial(gobench.orders, "zoo-train"), timed=True),
+    Table("placement/objects", PAPER, with_head("strategy", "MobileNet v1", "MobileNet v2", "DeepLab v3", "Inception v3")),
+    Table("placement/offsets", PAPER, with_head("strategy", "MobileNet v1", "MobileNet v2", "DeepLab v3", "Inception v3")),
+    Table("placement/strategies", PLACEMENT, slow="some minutes"),
+    Table("placement/allocators", "go test ./alloc -count 1 -run TestSimulatorsInstances -v", gobench.simulators),
+    Table("placement-each/files", PLACEMENT, slow="some minutes", timed=True),
+    Table("placement-large/growth", "go test ./alloc -run '^$' -bench 'Solve$/' -benchtime 1x", gobench.growth, timed=True),
+    Table("placement-large/instances", SOLVE, gobench.instances, timed=True),
+    Table("placement-large/minimalloc", "bench/minimalloc.py minimalloc/build/minimalloc minimalloc/benchmarks/challenging/*.csv", slow="MiniMalloc", timed=True),
+    Table("placement-large/perfect", "go test ./alloc -run '^$' -bench Perfect -benchtime 1x", gobench.perfect, timed=True),
+    Table("reference/nodes", "make crosscheck ARGS='--kind reference --markdown'", slow="an hour"),
+    Table("running/operators", "go test ./vm -count 1 -run 'TestNodeTests$' -v", gobench.operator_tests),
+    Table("running/models", RUN, slow="minutes, ONNX Runtime", timed=True),
+    Table("running/steps", RUN, slow="minutes, ONNX Runtime"),
+    Table("running/memory", "bench/memory.py", slow="an idle machine", timed=True),
+    Table("tools/page", "go test ./report -count 1 -run 'TestBrowser|TestPageSize' -v", gobench.report_pages, slow="Chromium", timed=True),
+    Table("training-memory/networks", "bench/training.py --effort default", timed=True),
+    Table("training-memory/lean", "bench/lean.py --effort default", slow="some minutes"),
+)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("pages", nargs="*", help="names of pages (default: all)")
-    parser.add_argument("--list", action="store_true", help="list the commands and run nothing")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="pages and tables (default: all tables that are not slow)")
+    parser.add_argument("--list", action="store_true", help="list the tables and run nothing")
     args = parser.parse_args()
-    for path in [PAGES / f"{name}.md" for name in args.pages] or sorted(PAGES.glob("*.md")):
-        text = path.read_text()
-        if args.list:
-            for table in TABLE.finditer(text):
-                print(f"{path.stem}: {table['command']}")
-            continue
-        path.write_text(TABLE.sub(regenerated, text))
-    return 0
+    known = {t.name for t in TABLES} | {t.name.partition("/")[0] for t in TABLES}
+    if unknown := set(args.names) - known:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}: expected a page or a table of --list")
+    chosen = [t for t in TABLES if {t.name, t.name.partition("/")[0]} & set(args.names) or not args.names and not (t.slow and not args.list)]
+    if args.list:
+        for t in chosen:
+            print(f"{t.name:28}{t.command}{f'   ({t.slow})' if t.slow else ''}")
+        return
+    outputs = {}
+    for table in chosen:
+        if table.command not in outputs:
+            outputs[table.command] = run(table.command)
+        write(table, outputs[table.command])
 
 
-def regenerated(table):
-    command = table["command"]
+def run(command):
+    """What a command prints; the script ends if it fails."""
     print(f"results: {command}", file=sys.stderr)
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=os.environ, stdout=subprocess.PIPE, text=True, check=True)
-    rows = [m[1] for line in done.stdout.splitlines() if (m := ROW.match(line))]
-    columns = table["head"].splitlines()[0].count("|")
-    rows = [r for r in rows if r.count("|") == columns and r + "\n" not in table["head"] and not set(r) <= set("| :-")]
-    if not rows:
-        sys.exit(f"results: {command}: no rows of {columns - 1} columns in its output")
-    return f"<!-- table: {command} -->\n\n{table['head']}" + "".join(r + "\n" for r in rows)
+    done = subprocess.run(["bash", "-ec", command], cwd=harness.ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"results: {command}: exit {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def write(table, output):
+    """Replace a table on its page, and the line above it where a figure has changed."""
+    lines = (table.lines or printed)(output, table.name)
+    if len(lines) < 3:
+        sys.exit(f"results: {table.name}: no rows in the output of {table.command}")
+    path = PAGES / f"{table.name.partition('/')[0]}.md"
+    text = path.read_text(encoding="utf-8")
+    places = [m for m in LINE.finditer(text) if m["name"] == table.name]
+    if len(places) != 1:
+        sys.exit(f"results: {path}: {len(places)} lines that say ARGS={table.name}, expected one above a table")
+    if places[0]["table"] != "".join(lines):
+        text = text[: places[0].start()] + source(table) + "\n\n" + "".join(lines) + text[places[0].end() :]
+        path.write_text(text, encoding="utf-8")
+
+
+def source(table):
+    """The line above a table: how it is made, and of times, when and where."""
+    taken = f" ({table.slow})" if table.slow else ""
+    when = f"; {datetime.date.today()}, {machine()}" if table.timed or table.slow else ""
+    return f"*By `make results ARGS={table.name}`{taken}: `{table.command}`{when}*"
+
+
+def machine():
+    """The processor's name and the number of cores."""
+    name = platform.processor() or platform.machine()
+    info = pathlib.Path("/proc/cpuinfo")
+    if info.exists() and (said := re.search(r"^model name\s*: (.*)$", info.read_text(encoding="utf-8"), re.MULTILINE)):
+        name = said[1].strip()
+    return f"{name}, {os.cpu_count()} cores"
+
+
+def printed(output, name):
+    """The lines of the table of that name in an output; without names, of the only table."""
+    tables, current = {"": []}, ""
+    for line in output.splitlines():
+        line = gobench.unlogged(line)
+        if named := re.fullmatch(r"<!-- table: (\S+) -->", line):
+            current = named[1]
+            tables[current] = []
+        elif line.startswith("|"):
+            tables[current].append(line + "\n")
+    return tables.get(name) or tables[""]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

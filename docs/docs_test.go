@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"iter"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -161,5 +163,70 @@ func TestPassesAreListed(t *testing.T) {
 	}
 	if want := strings.Join(names, ", "); !strings.Contains(string(text), want) {
 		t.Errorf("docs/architecture.md does not list the passes: expected %s", want)
+	}
+}
+
+// TestTablesSayHowTheyAreMade: above each table of docs/results a line names its
+// generator in bench/results.py, or says that it was made by hand, and how.
+func TestTablesSayHowTheyAreMade(t *testing.T) {
+	source, err := os.ReadFile("../bench/results.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^    Table\("([^"]+)"`).FindAllStringSubmatch(string(source), -1) {
+		unused[m[1]] = true
+	}
+	generators := maps.Clone(unused)
+	pages, err := filepath.Glob("results/*.md")
+	if err != nil || len(pages) == 0 || len(generators) == 0 {
+		t.Fatalf("%d pages, %d generators (%v)", len(pages), len(generators), err)
+	}
+	generated := regexp.MustCompile("^\\*By `make results ARGS=([^`]+)`.*: `.+\\*$")
+	byHand := regexp.MustCompile("^\\*By hand: .*`.+; [0-9]{4}-[0-9]{2}-[0-9]{2}.*\\*$")
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		if title, _, _ := strings.Cut(string(text), "\n"); !strings.HasPrefix(title, "# ") {
+			t.Errorf("%s has no title", page)
+		}
+		for block := range blocks(string(text)) {
+			m := generated.FindStringSubmatch(block.above)
+			switch {
+			case m != nil && !generators[m[1]]:
+				t.Errorf("%s: bench/results.py has no generator for table %s", page, m[1])
+			case m != nil && !strings.HasPrefix(m[1], name+"/"):
+				t.Errorf("%s: table %s is of another page", page, m[1])
+			case m == nil && !byHand.MatchString(block.above):
+				t.Errorf("%s: expected a line that says how the table is made, found %q above %q", page, block.above, block.head)
+			}
+			if m != nil {
+				delete(unused, m[1])
+			}
+		}
+	}
+	for name := range unused {
+		t.Errorf("bench/results.py generates %s, which is on no page", name)
+	}
+}
+
+// block is a table of a page: its first line, and the paragraph above it.
+type block struct{ above, head string }
+
+// blocks are the tables of a page.
+func blocks(text string) iter.Seq[block] {
+	return func(yield func(block) bool) {
+		above := ""
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			paragraph = strings.TrimSpace(paragraph)
+			head, _, _ := strings.Cut(paragraph, "\n")
+			if strings.HasPrefix(head, "|") && !yield(block{above, head}) {
+				return
+			}
+			above = paragraph
+		}
 	}
 }

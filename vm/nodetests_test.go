@@ -186,7 +186,8 @@ func compare(got, want vm.Value, relative, absolute float64) error {
 func TestNodeTests(t *testing.T) {
 	passed, claimed, runtimes, both := 0, 0, 0, 0
 	missing := map[string]int{}
-	for _, k := range readNodeTests(t) {
+	tests := readNodeTests(t)
+	for _, k := range tests {
 		err := k.run(vm.Options{Workers: 1})
 		if k.runtime == "pass" {
 			runtimes++
@@ -211,7 +212,7 @@ func TestNodeTests(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d claimed, %d pass; of %d that ONNX Runtime passes, %d pass (%.1f %%)", claimed, passed, runtimes, both, 100*float64(both)/float64(runtimes))
+	t.Logf("%d tests: %d claimed, %d pass; of %d that ONNX Runtime passes, %d pass (%.1f %%)", len(tests), claimed, passed, runtimes, both, 100*float64(both)/float64(runtimes))
 	list := slices.SortedFunc(maps.Keys(missing), func(a, b string) int { return missing[b] - missing[a] })
 	for _, r := range list {
 		t.Logf("%4d %s", missing[r], r)
