@@ -13,7 +13,8 @@ VERSION ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 CACHE   := $(or $(XDG_CACHE_HOME),$(addsuffix /.cache,$(HOME)),$(CURDIR)/build/cache)/onnxmem
 TOOLS   := $(CACHE)/tools-$(shell go env GOVERSION)
 
-# Models and instances to test with. Without them the tests over real data skip.
+# The folder of the test data. This is the only place with a default: tests and
+# scripts read the variable, and skip or say what to set where it is empty.
 export ONNXMEM_DATA ?= $(wildcard $(abspath ../shared/data))
 
 FUZZTIME  ?= 30s

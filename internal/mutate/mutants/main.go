@@ -7,6 +7,7 @@ package main
 
 import (
 	"archive/zip"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -45,6 +46,9 @@ func main() {
 }
 
 func run() (found bool, err error) {
+	if *data == "" {
+		return false, errors.New("no test data: set ONNXMEM_DATA or say -data")
+	}
 	seeds, err := mutate.Seeds(*data)
 	if err != nil {
 		return false, err
