@@ -258,7 +258,7 @@ func (s *trainer) finish() error {
 	opaque := map[ID]bool{}
 	for _, n := range g.Nodes {
 		for _, t := range n.Outputs {
-			opaque[t] = !n.Meaning.Known && ops.Lookup(n.Domain, n.Op) == nil // only value_info describes it
+			opaque[t] = !n.Semantics.Known && ops.Lookup(n.Domain, n.Op) == nil // only value_info describes it
 		}
 	}
 	for i, t := range g.Tensors {

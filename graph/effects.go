@@ -18,8 +18,8 @@ type effects struct {
 }
 
 func (e effects) of(n *Node) bool {
-	m := &n.Meaning
-	if m.Random || !m.Known && m.Call == nil {
+	s := &n.Semantics
+	if s.Random || !s.Known && s.Call == nil {
 		return true
 	}
 	for _, a := range n.Bodies() {
@@ -29,13 +29,13 @@ func (e effects) of(n *Node) bool {
 			}
 		}
 	}
-	if m.Call == nil {
+	if s.Call == nil {
 		return false
 	}
-	has, known := e.calls[m.Call]
+	has, known := e.calls[s.Call]
 	if !known {
-		has = e.any(m.Call.Body)
-		e.calls[m.Call] = has
+		has = e.any(s.Call.Body)
+		e.calls[s.Call] = has
 	}
 	return has
 }

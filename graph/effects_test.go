@@ -8,14 +8,14 @@ import (
 // A node has an effect if it draws, or nobody knows it, or a node of its bodies
 // or its function has.
 func TestEffects(t *testing.T) {
-	plain := func() *Node { return &Node{Meaning: Meaning{Known: true}} }
-	draws := func() *Node { return &Node{Meaning: Meaning{Known: true, Random: true}} }
+	plain := func() *Node { return &Node{Semantics: Semantics{Known: true}} }
+	draws := func() *Node { return &Node{Semantics: Semantics{Known: true, Random: true}} }
 	within := func(nodes ...*Node) *Node {
 		n := plain()
 		n.Attrs = []*Attr{{Name: "body", Type: AttrGraph, Graph: &Graph{Nodes: nodes}}}
 		return n
 	}
-	calls := func(c *Call) *Node { return &Node{Meaning: Meaning{Call: c}} }
+	calls := func(c *Call) *Node { return &Node{Semantics: Semantics{Call: c}} }
 	quiet, loud := &Call{Body: &Graph{Nodes: []*Node{plain()}}}, &Call{Body: &Graph{Nodes: []*Node{plain(), within(draws())}}}
 	outer := &Call{Body: &Graph{Nodes: []*Node{calls(loud), calls(loud)}}}
 	g := &Graph{Nodes: []*Node{

@@ -152,20 +152,20 @@ type Node struct {
 	// from outside. They count as inputs. Ascending, each once.
 	Captures []TensorID
 
-	// Meaning is filled in by shape inference (package ops).
-	Meaning Meaning
+	// Semantics is set by shape inference (package ops).
+	Semantics Semantics
 
 	Span Span
 }
 
-// Meaning is what inference found out about a node besides its outputs' types.
-type Meaning struct {
+// Semantics is what inference knows about a node besides the types of its outputs.
+type Semantics struct {
 	Known   bool    // the operator is known; false when only value_info described it
 	Random  bool    // its result differs from run to run, or it has an effect
-	Views   []Alias // outputs that are an input under another shape
-	Inplace []Alias // outputs that may be written over an input which dies there
+	Views   []Alias // outputs that are an input with another shape
+	Inplace []Alias // outputs that may be written over an input that the node is the last to read
 	Call    *Call   // the instance of a local function that the node calls
-	FLOPs   int64   // floating-point operations, 0 where none or not known
+	FLOPs   int64   // floating-point operations; 0: none, or not known
 }
 
 // Alias relates an output of a node to one of its inputs, by position.

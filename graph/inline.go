@@ -141,7 +141,7 @@ func (in *inliner) call(g *Graph, call *Node, f *Function) *Error {
 	copied := s.tensors()
 	for _, n := range f.Body.Nodes {
 		c := *n
-		c.Span, c.Meaning, c.Captures = Span{}, Meaning{}, nil
+		c.Span, c.Semantics, c.Captures = Span{}, Semantics{}, nil
 		c.Name = in.taken.unique(s.prefix + nodeName(n))
 		c.Inputs, c.Outputs, c.Props = s.moved(n.Inputs), s.moved(n.Outputs), slices.Clone(n.Props)
 		for _, p := range call.Props {

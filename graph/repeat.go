@@ -146,7 +146,7 @@ func (r *repeater) findViews() {
 	}
 	for _, id := range order {
 		n := r.g.Nodes[id]
-		for _, a := range n.Meaning.Views {
+		for _, a := range n.Semantics.Views {
 			if a.Out >= len(n.Outputs) || a.In >= len(n.Inputs) {
 				continue
 			}
@@ -271,7 +271,7 @@ func (r *repeater) swap(k int, back bool) error {
 		r.hosts[k] = id
 	}
 	r.nodes = append(r.nodes, stepNode{old: None, node: &Node{
-		Op: op, Domain: SwapDomain, Inputs: []TensorID{from}, Outputs: []TensorID{id}, Meaning: Meaning{Known: true},
+		Op: op, Domain: SwapDomain, Inputs: []TensorID{from}, Outputs: []TensorID{id}, Semantics: Semantics{Known: true},
 	}})
 	return nil
 }

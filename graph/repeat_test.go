@@ -22,7 +22,7 @@ func parseGraph(text, outputs string) *graph.Graph {
 	for _, line := range strings.Split(text, ";") {
 		made, call, _ := strings.Cut(strings.TrimSpace(line), "=")
 		op, args, _ := strings.Cut(strings.TrimSuffix(call, ")"), "(")
-		n := &graph.Node{Op: op, Name: "n." + strings.Split(made, ",")[0], Meaning: graph.Meaning{Known: true}}
+		n := &graph.Node{Op: op, Name: "n." + strings.Split(made, ",")[0], Semantics: graph.Semantics{Known: true}}
 		for _, a := range strings.FieldsFunc(args, func(r rune) bool { return r == ',' }) {
 			n.Inputs = append(n.Inputs, id(a))
 		}
@@ -30,7 +30,7 @@ func parseGraph(text, outputs string) *graph.Graph {
 			n.Outputs = append(n.Outputs, id(m))
 		}
 		if op == "Reshape" {
-			n.Meaning.Views = []graph.Alias{{}}
+			n.Semantics.Views = []graph.Alias{{}}
 		}
 		g.Nodes = append(g.Nodes, n)
 	}

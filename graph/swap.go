@@ -25,7 +25,7 @@ func (n *Node) IsSwapIn() bool { return n.isSwap(SwapIn) }
 func (n *Node) IsSwap() bool { return n.IsSwapOut() || n.IsSwapIn() }
 
 func (n *Node) isSwap(op string) bool {
-	return n.Domain == SwapDomain && n.Op == op && n.Meaning.Known && n.Meaning.Call == nil &&
+	return n.Domain == SwapDomain && n.Op == op && n.Semantics.Known && n.Semantics.Call == nil &&
 		len(n.Inputs) == 1 && len(n.Outputs) == 1 && n.Inputs[0] >= 0 && n.Outputs[0] >= 0
 }
 

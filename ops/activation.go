@@ -218,7 +218,7 @@ func inferDropout(c *Call) error {
 	}
 	c.setLike(1, 0, mask)
 	if c.inf != nil { // not where a kernel is checked: sessions share the node
-		c.Node.Meaning.Random = !dropsNothing(c)
+		c.Node.Semantics.Random = !dropsNothing(c)
 	}
 	return nil
 }

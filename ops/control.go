@@ -81,7 +81,7 @@ func inferIf(c *Call) error {
 			}
 			return err
 		}
-		c.Node.Meaning.FLOPs = max(c.Node.Meaning.FLOPs, bodyFLOPs(g))
+		c.Node.Semantics.FLOPs = max(c.Node.Semantics.FLOPs, bodyFLOPs(g))
 	}
 	for i := range c.Out {
 		if known {
@@ -119,7 +119,7 @@ func (c *Call) either(i int, a, b graph.Type) (graph.Type, error) {
 // that is not run: nothing in it has a size.
 func neverRuns(g *graph.Graph) {
 	for _, n := range g.Nodes {
-		n.Meaning = graph.Meaning{Known: true}
+		n.Semantics = graph.Semantics{Known: true}
 		for _, a := range n.Bodies() {
 			if a.Graph != nil {
 				neverRuns(a.Graph)
@@ -138,7 +138,7 @@ func neverRuns(g *graph.Graph) {
 func bodyFLOPs(g *graph.Graph) int64 {
 	sum := int64(0)
 	for _, n := range g.Nodes {
-		sum = addFLOPs(sum, n.Meaning.FLOPs)
+		sum = addFLOPs(sum, n.Semantics.FLOPs)
 	}
 	return sum
 }
@@ -211,7 +211,7 @@ func inferSequenceMap(c *Call) error {
 		outs = make([]Arg, len(c.Out))
 	}
 	if count >= 0 {
-		c.Node.Meaning.FLOPs = mulFLOPs(bodyFLOPs(body), int64(count))
+		c.Node.Semantics.FLOPs = mulFLOPs(bodyFLOPs(body), int64(count))
 	}
 	for i, o := range outs {
 		of := o.Type

@@ -163,7 +163,7 @@ func TestScanOfVersion8(t *testing.T) {
 	if y != "float32[5,4]" || r != "float32[5,7,4]" {
 		t.Errorf("got %s, %s, want float32[5,4], float32[5,7,4]", y, r)
 	}
-	if got := m.Graph.Nodes[0].Meaning.FLOPs; got != 5*7*8 {
+	if got := m.Graph.Nodes[0].Semantics.FLOPs; got != 5*7*8 {
 		t.Errorf("%d operations, expected %d", got, 5*7*8)
 	}
 }

@@ -79,7 +79,7 @@ func TestConvFLOPs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.Node.Meaning.FLOPs, int64(2*6*6*6*2*3*3); got != want {
+	if got, want := c.Node.Semantics.FLOPs, int64(2*6*6*6*2*3*3); got != want {
 		t.Errorf("got %d operations, want %d", got, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // the file what inference does not know.
 func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) error {
 	d := t.Declared
-	if d == nil || inf.opt.IgnoreDeclared && n.Meaning.Known {
+	if d == nil || inf.opt.IgnoreDeclared && n.Semantics.Known {
 		return nil
 	}
 	if d.Type.Kind != graph.KindUnknown && t.Type.Kind != graph.KindUnknown && d.Type.Kind != t.Type.Kind {
@@ -40,7 +40,7 @@ func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) e
 	}
 	// An operator that nobody knows has only this to go by.
 	inf.useDeclared(s, t)
-	if !n.Meaning.Known && s.main {
+	if !n.Semantics.Known && s.main {
 		return inf.bindOutput(t)
 	}
 	return nil

@@ -45,7 +45,7 @@ func OnWeights(n *graph.Node) bool {
 // known is the operator of a node whose meaning was found in the table, not in a
 // local function of the same name.
 func known(n *graph.Node) *Op {
-	if !n.Meaning.Known || n.Meaning.Call != nil {
+	if !n.Semantics.Known || n.Semantics.Call != nil {
 		return nil
 	}
 	return Lookup(n.Domain, n.Op)

@@ -154,8 +154,8 @@ func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	}
 	inst := &instance{call: &graph.Call{Function: f, Body: body}, outs: anonymousArgs(s.outputs())}
 	for _, n := range body.Nodes {
-		inst.flops = addFLOPs(inst.flops, n.Meaning.FLOPs)
-		inst.random = inst.random || n.Meaning.Random
+		inst.flops = addFLOPs(inst.flops, n.Semantics.FLOPs)
+		inst.random = inst.random || n.Semantics.Random
 	}
 	inf.calls[id] = inst
 	inf.useCall(c, inst)
@@ -180,9 +180,9 @@ func weigh(g *graph.Graph) int {
 }
 
 func (inf *inferrer) useCall(c *Call, inst *instance) {
-	c.Node.Meaning.Known = true
-	c.Node.Meaning.Call = inst.call
-	c.Node.Meaning.FLOPs, c.Node.Meaning.Random = inst.flops, inst.random
+	c.Node.Semantics.Known = true
+	c.Node.Semantics.Call = inst.call
+	c.Node.Semantics.FLOPs, c.Node.Semantics.Random = inst.flops, inst.random
 	for i := range c.Out {
 		c.SetType(i, inst.outs[i].Type)
 		c.SetValue(i, inst.outs[i].Value)

@@ -14,8 +14,8 @@ import (
 const newest = 1000
 
 // callOp runs one operator by itself: Infer, then Fold and sharing as in a
-// model. The name may start with a domain ("com.microsoft.Gelu"). The outcome
-// is in the call's Out and in its node's Meaning.
+// model. The name may start with a domain ("com.microsoft.Gelu"). The result
+// is in the call's Out and in its node's Semantics.
 func callOp(name string, version int64, in []Arg, outs int, attrs ...*graph.Attr) (*Call, error) {
 	domain := ""
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
@@ -38,7 +38,7 @@ func callOp(name string, version int64, in []Arg, outs int, attrs ...*graph.Attr
 	}
 	(*inferrer)(nil).sharing(c, op)
 	if op.FLOPs != nil {
-		n.Meaning.FLOPs = op.FLOPs(c)
+		n.Semantics.FLOPs = op.FLOPs(c)
 	}
 	return c, nil
 }
@@ -126,8 +126,8 @@ func showCall(c *Call) string {
 			s += fmt.Sprintf(" %d<%d", a.Out, a.In)
 		}
 	}
-	pairs("view", c.Node.Meaning.Views)
-	pairs("over", c.Node.Meaning.Inplace)
+	pairs("view", c.Node.Semantics.Views)
+	pairs("over", c.Node.Semantics.Inplace)
 	return s
 }
 

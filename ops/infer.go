@@ -40,8 +40,8 @@ type Inference struct {
 	Values   []*Value   // by tensor of the main graph: its folded elements, nil where not known
 }
 
-// Infer binds the symbolic dimensions of m and fills in Type, Bytes, Bounded
-// and Dynamic of every tensor and Meaning of every node, bodies included.
+// Infer binds the symbolic dimensions of m and sets Type, Bytes, Bounded
+// and Dynamic of every tensor and Semantics of every node, bodies included.
 // What the file declares (value_info) is used where inference has no answer
 // and checked where it has one. Errors are of type *graph.Error.
 func Infer(m *graph.Model, opt Options) (_ *Inference, err error) {
@@ -266,7 +266,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	for i, t := range n.Outputs {
 		c.Out[i].Present = t >= 0
 	}
-	n.Meaning = graph.Meaning{}
+	n.Semantics = graph.Semantics{}
 	op := Lookup(n.Domain, n.Op)
 	if fn := inf.function(n); fn != nil && !(op != nil && fn.IsSwap()) {
 		if err := inf.call(c, fn); err != nil {
@@ -279,8 +279,8 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 		if err := op.Infer(c); err != nil {
 			return err
 		}
-		n.Meaning.Known = true
-		n.Meaning.Random = n.Meaning.Random || op.Random || hasRandomBody(n)
+		n.Semantics.Known = true
+		n.Semantics.Random = n.Semantics.Random || op.Random || hasRandomBody(n)
 	}
 	for k, t := range n.Outputs {
 		if t < 0 {
@@ -302,13 +302,13 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 			}
 		}
 	}
-	if op != nil && n.Meaning.Call == nil {
+	if op != nil && n.Semantics.Call == nil {
 		if op.Fold != nil && c.foldable() {
 			op.Fold(c)
 		}
 		inf.sharing(c, op)
 		if op.FLOPs != nil {
-			n.Meaning.FLOPs = op.FLOPs(c)
+			n.Semantics.FLOPs = op.FLOPs(c)
 		}
 	}
 	for k, t := range n.Outputs {
@@ -322,7 +322,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 // hasRandomBody reports whether a body of n holds a random node.
 func hasRandomBody(n *graph.Node) bool {
 	for _, a := range n.Attrs {
-		if a.Graph != nil && slices.ContainsFunc(a.Graph.Nodes, func(m *graph.Node) bool { return m.Meaning.Random }) {
+		if a.Graph != nil && slices.ContainsFunc(a.Graph.Nodes, func(m *graph.Node) bool { return m.Semantics.Random }) {
 			return true
 		}
 	}
@@ -347,7 +347,7 @@ func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int
 		out.Dynamic = reason
 		return nil
 	}
-	if !n.Meaning.Known {
+	if !n.Semantics.Known {
 		e := graph.Errorf("output %d of an operator that is not known: shape unknown: add it to value_info", k)
 		if out.Type.Kind == graph.KindTensor && out.Type.Ranked && out.Type.Elem == graph.Undefined {
 			e = graph.Errorf("output %d of an operator that is not known: element type unknown: add it to value_info", k)
@@ -373,7 +373,7 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 	if op.Views != nil {
 		for _, a := range op.Views(c) {
 			if c.sized(a) && c.Out[a.Out].Exact() == c.In[a.In].Exact() {
-				n.Meaning.Views = append(n.Meaning.Views, a)
+				n.Semantics.Views = append(n.Semantics.Views, a)
 				if c.scope != nil {
 					c.scope.stored[n.Outputs[a.Out]] = c.scope.stored[n.Inputs[a.In]]
 				}
@@ -384,9 +384,9 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 		return
 	}
 	for _, a := range c.spare(op.Inplace(c)) {
-		isView := slices.ContainsFunc(n.Meaning.Views, func(v graph.Alias) bool { return v.Out == a.Out })
+		isView := slices.ContainsFunc(n.Semantics.Views, func(v graph.Alias) bool { return v.Out == a.Out })
 		if !isView && c.sized(a) {
-			n.Meaning.Inplace = append(n.Meaning.Inplace, a)
+			n.Semantics.Inplace = append(n.Semantics.Inplace, a)
 		}
 	}
 }

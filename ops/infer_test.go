@@ -175,7 +175,7 @@ func TestFunctionsAreInferredByLookingInside(t *testing.T) {
 	if want := "float32[2,3], float32[2,3]"; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
-	a, b := m.Graph.Nodes[0].Meaning, m.Graph.Nodes[1].Meaning
+	a, b := m.Graph.Nodes[0].Semantics, m.Graph.Nodes[1].Semantics
 	if a.Call == nil || a.Call != b.Call {
 		t.Error("calls with the same types: expected one instance")
 	}
@@ -226,7 +226,7 @@ func TestFunctionInputLeftOut(t *testing.T) {
 		}},
 	}.infer(t, f)
 	if want := "float32[4,3]"; got != want {
-		t.Errorf("got %s, want %s (%v)", got, want, m.Graph.Nodes[0].Meaning)
+		t.Errorf("got %s, want %s (%v)", got, want, m.Graph.Nodes[0].Semantics)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestDeepDoubling(t *testing.T) {
 	if got != "float32[64]" || time.Since(start) > time.Second {
 		t.Errorf("got %s after %v", got, time.Since(start))
 	}
-	if flops := m.Graph.Nodes[0].Meaning.FLOPs; flops <= 0 {
+	if flops := m.Graph.Nodes[0].Semantics.FLOPs; flops <= 0 {
 		t.Errorf("%d operations: overflow", flops)
 	}
 }

@@ -26,7 +26,7 @@ func TestInplaceSparesOtherInputs(t *testing.T) {
 			t.Errorf("%s: %v", c.doc, err)
 			continue
 		}
-		if got := fmt.Sprint(g.Nodes[len(g.Nodes)-1].Meaning.Inplace); got != c.want {
+		if got := fmt.Sprint(g.Nodes[len(g.Nodes)-1].Semantics.Inplace); got != c.want {
 			t.Errorf("%s: %s: in place %s, want %s", c.doc, c.nodes, got, c.want)
 		}
 	}

@@ -239,7 +239,7 @@ func inferLoop(c *Call) error {
 		c.SetValue(i, result.carried[i].Value)
 	}
 	if result.length.Exact() {
-		c.Node.Meaning.FLOPs = mulFLOPs(bodyFLOPs(body), int64(result.length))
+		c.Node.Semantics.FLOPs = mulFLOPs(bodyFLOPs(body), int64(result.length))
 	}
 	for o := 1 + len(l.carried); o < len(body.Outputs); o++ {
 		t := result.outs[o].Type

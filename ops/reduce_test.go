@@ -75,23 +75,23 @@ func TestSoftmaxAndTrilu(t *testing.T) {
 
 func TestReduceFLOPs(t *testing.T) {
 	c, err := callOp("ReduceSum", newest, in(arg(f32, 2, 3), argInts(0)), 1)
-	if err != nil || c.Node.Meaning.FLOPs != 6 {
-		t.Errorf("got %d, %v, want 6", c.Node.Meaning.FLOPs, err)
+	if err != nil || c.Node.Semantics.FLOPs != 6 {
+		t.Errorf("got %d, %v, want 6", c.Node.Semantics.FLOPs, err)
 	}
 	for op, args := range map[string][]Arg{
 		"MatMul": in(arg(f32, 7, 2, 3), arg(f32, 3, 5)),
 		"Gemm":   in(arg(f32, 14, 3), arg(f32, 3, 5)),
 	} {
-		if c, err := callOp(op, newest, args, 1); err != nil || c.Node.Meaning.FLOPs != 2*7*2*3*5 {
-			t.Errorf("%s: got %d, %v, want %d", op, c.Node.Meaning.FLOPs, err, 2*7*2*3*5)
+		if c, err := callOp(op, newest, args, 1); err != nil || c.Node.Semantics.FLOPs != 2*7*2*3*5 {
+			t.Errorf("%s: got %d, %v, want %d", op, c.Node.Semantics.FLOPs, err, 2*7*2*3*5)
 		}
 	}
 	c, err = callOp("Einsum", newest, in(arg(f32, 7, 2, 3), arg(f32, 3, 5)), 1, attrString("equation", "bij,jk->bik"))
-	if err != nil || c.Node.Meaning.FLOPs != 2*7*2*3*5 {
-		t.Errorf("Einsum: got %d, %v, want %d", c.Node.Meaning.FLOPs, err, 2*7*2*3*5)
+	if err != nil || c.Node.Semantics.FLOPs != 2*7*2*3*5 {
+		t.Errorf("Einsum: got %d, %v, want %d", c.Node.Semantics.FLOPs, err, 2*7*2*3*5)
 	}
 	c, err = callOp("MatMul", newest, in(arg(f32, graph.AtMost(7), 3), arg(f32, 3, 5)), 1)
-	if err != nil || c.Node.Meaning.FLOPs != 0 {
-		t.Errorf("bounded: got %d, %v, want 0", c.Node.Meaning.FLOPs, err)
+	if err != nil || c.Node.Semantics.FLOPs != 0 {
+		t.Errorf("bounded: got %d, %v, want 0", c.Node.Semantics.FLOPs, err)
 	}
 }

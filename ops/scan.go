@@ -82,10 +82,10 @@ func inferScan(c *Call) error {
 		c.SetValue(i, a.Value)
 	}
 	if length.Exact() {
-		c.Node.Meaning.FLOPs = mulFLOPs(bodyFLOPs(body), int64(length))
+		c.Node.Semantics.FLOPs = mulFLOPs(bodyFLOPs(body), int64(length))
 		if batched {
 			b, _ := batch.Max()
-			c.Node.Meaning.FLOPs = mulFLOPs(c.Node.Meaning.FLOPs, b)
+			c.Node.Semantics.FLOPs = mulFLOPs(c.Node.Semantics.FLOPs, b)
 		}
 	}
 	return c.scanOutputs(outs[n:], n, length, batched, batch)

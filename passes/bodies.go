@@ -27,7 +27,7 @@ func (s *State) bodies(ctx context.Context, r *region) error {
 				r.workspace[id] = max(r.workspace[id], inner.arena)
 			}
 		}
-		if call := n.Meaning.Call; call != nil {
+		if call := n.Semantics.Call; call != nil {
 			inner := s.calls[call]
 			if inner == nil {
 				inner = s.newRegion(call.Body, functionBody)

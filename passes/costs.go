@@ -41,7 +41,7 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 		case known:
 			list[i] = min(ns, mostCost)
 		case !ops.IsConstant(n):
-			list[i] = s.opt.Device.cost(n.Meaning.FLOPs, moved(r.g, n))
+			list[i] = s.opt.Device.cost(n.Semantics.FLOPs, moved(r.g, n))
 		}
 	}
 	return list, len(s.opt.Costs) - len(used)
@@ -61,7 +61,7 @@ func (d Device) cost(flops int64, bytes float64) int64 {
 func moved(g *graph.Graph, n *graph.Node) float64 {
 	sum := 0.0
 	for k, t := range n.Outputs {
-		view := slices.ContainsFunc(n.Meaning.Views, func(a graph.Alias) bool { return a.Out == k })
+		view := slices.ContainsFunc(n.Semantics.Views, func(a graph.Alias) bool { return a.Out == k })
 		if t >= 0 && !view {
 			sum += float64(g.Tensors[t].Bytes)
 		}

@@ -162,7 +162,7 @@ func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
 	}
 	var list schedule.Reuses
 	n := r.g.Nodes[st.maker]
-	for _, a := range n.Meaning.Inplace {
+	for _, a := range n.Semantics.Inplace {
 		if n.Outputs[a.Out] != st.tensors[0] {
 			continue
 		}

@@ -163,7 +163,7 @@ func (r *region) writers(f func(n graph.NodeID, in, out int)) {
 		for k, over := range c.storages[:len(c.storages)-1] {
 			result := &r.storages[c.storages[k+1]]
 			n := r.g.Nodes[result.maker]
-			for _, a := range n.Meaning.Inplace {
+			for _, a := range n.Semantics.Inplace {
 				if n.Outputs[a.Out] == result.tensors[0] && r.of[n.Inputs[a.In]] == over {
 					f(result.maker, a.In, a.Out)
 				}

@@ -74,7 +74,7 @@ func (r *region) viewed(n *graph.Node, k int, noViews bool) int32 {
 	if noViews {
 		return noStorage
 	}
-	for _, v := range n.Meaning.Views {
+	for _, v := range n.Semantics.Views {
 		if v.Out == k {
 			return r.of[n.Inputs[v.In]]
 		}

@@ -123,7 +123,7 @@ func (r *region) findChain(c *chain, from, to int32) bool {
 	}
 	n := r.g.Nodes[st.maker]
 	var over []int32
-	for _, a := range n.Meaning.Inplace {
+	for _, a := range n.Semantics.Inplace {
 		if i := r.of[n.Inputs[a.In]]; n.Outputs[a.Out] == st.tensors[0] && i != noStorage && !r.storages[i].output {
 			over = append(over, i)
 		}

@@ -13,7 +13,7 @@ import (
 // is false for all other nodes.
 func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool, err error) {
 	n := st.call.Node
-	if call := n.Meaning.Call; call != nil {
+	if call := n.Semantics.Call; call != nil {
 		f, err := b.function(st, call, a.work[st.node])
 		if err != nil {
 			return true, err

@@ -41,7 +41,7 @@ func (st *step) copies() bool { return st.kernel == nil && st.run != nil }
 
 // op is the operator of a step that copies; "" for a call.
 func (h *hand) op() string {
-	if h.st.call.Node.Meaning.Call != nil {
+	if h.st.call.Node.Semantics.Call != nil {
 		return ""
 	}
 	return h.st.call.Node.Op

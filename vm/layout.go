@@ -107,7 +107,7 @@ func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 				}
 				continue // of what lies outside: it has its address
 			}
-			for _, a := range n.Meaning.Inplace {
+			for _, a := range n.Semantics.Inplace {
 				if s := -1; a.Out == k {
 					if s = of[n.Inputs[a.In]]; s >= 0 && of[t] < 0 && list[s].bytes == round(g.Tensors[t].Bytes) &&
 						!slices.ContainsFunc(list[s].tensors, func(u graph.TensorID) bool { return last(u) > i || g.Tensors[u].Output }) {
@@ -175,8 +175,8 @@ func placed(list []held, align int64) (*layout, error) {
 // inner is the workspace of a node of a function.
 func (b *builder) inner(n *graph.Node) (int64, error) {
 	most := int64(0)
-	if n.Meaning.Call != nil {
-		l, err := b.layout(n.Meaning.Call.Body, false)
+	if n.Semantics.Call != nil {
+		l, err := b.layout(n.Semantics.Call.Body, false)
 		if err != nil {
 			return 0, err
 		}
@@ -197,7 +197,7 @@ func (b *builder) inner(n *graph.Node) (int64, error) {
 // viewedOf is the input that output k of a node is a view of, None if it is no
 // view.
 func viewedOf(n *graph.Node, k int) graph.TensorID {
-	for _, v := range n.Meaning.Views {
+	for _, v := range n.Semantics.Views {
 		if v.Out == k {
 			return n.Inputs[v.In]
 		}

@@ -36,7 +36,7 @@ func (st *step) onlyPacked(given graph.TensorID) bool {
 	return !out.Output && len(out.Readers) > 0 && !slices.ContainsFunc(out.Readers, func(r graph.NodeID) bool {
 		n := g.Nodes[r]
 		k := kernel.Lookup(n.Domain, n.Op)
-		product := n.Meaning.Call == nil && k != nil && k.Fuses
+		product := n.Semantics.Call == nil && k != nil && k.Fuses
 		return !product && !st.f.steps[r].onlyPacked(st.call.Node.Outputs[0])
 	})
 }

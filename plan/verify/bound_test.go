@@ -54,9 +54,9 @@ func randomScopeOf(r *rand.Rand, nodes int) *scope {
 			for in := range node.Inputs {
 				switch r.IntN(8) {
 				case 0:
-					node.Meaning.Views = append(node.Meaning.Views, graph.Alias{Out: out, In: in})
+					node.Semantics.Views = append(node.Semantics.Views, graph.Alias{Out: out, In: in})
 				case 1, 2, 3, 4:
-					node.Meaning.Inplace = append(node.Meaning.Inplace, graph.Alias{Out: out, In: in})
+					node.Semantics.Inplace = append(node.Semantics.Inplace, graph.Alias{Out: out, In: in})
 				}
 			}
 		}

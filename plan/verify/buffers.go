@@ -318,7 +318,7 @@ func (s *scope) checkChain(list []plan.Buffer, k int, updated bool) {
 // allowed reports whether ops permits a node to write one storage of a pair over the
 // other.
 func (s *scope) allowed(n *graph.Node, want pair) bool {
-	return slices.ContainsFunc(n.Meaning.Inplace, func(a graph.Alias) bool {
+	return slices.ContainsFunc(n.Semantics.Inplace, func(a graph.Alias) bool {
 		p, ok := s.pair(n, a)
 		return ok && p == want
 	})

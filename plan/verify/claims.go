@@ -103,7 +103,7 @@ func (v *verifier) claimOrder(s *scope, checked bool) {
 		return
 	}
 	effects := graph.Effects(s.g)
-	inner := func(n *graph.Node) bool { return n.Meaning.Call != nil || len(n.Bodies()) > 0 }
+	inner := func(n *graph.Node) bool { return n.Semantics.Call != nil || len(n.Bodies()) > 0 }
 	for i, n := range s.g.Nodes {
 		if effects[i] && (!checked || inner(n)) {
 			v.claim("keeps_random_order")

@@ -135,12 +135,12 @@ type pair struct{ result, over int32 }
 // size, and the overwritten one is not resident, not outside and no graph output.
 func (s *scope) pairs(id graph.NodeID) []pair {
 	n := s.g.Nodes[id]
-	if !s.v.p.Sharing.Inplace || len(n.Meaning.Inplace) == 0 {
+	if !s.v.p.Sharing.Inplace || len(n.Semantics.Inplace) == 0 {
 		return nil
 	}
 	var list []pair
 	seen := map[pair]bool{}
-	for _, a := range n.Meaning.Inplace {
+	for _, a := range n.Semantics.Inplace {
 		p, ok := s.pair(n, a)
 		if !ok || seen[p] || !s.counts(p.result) || !s.counts(p.over) || s.storages[p.over].output {
 			continue

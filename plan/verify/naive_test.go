@@ -88,7 +88,7 @@ func (nv *naive) bodies(g *graph.Graph, parent *int) []int64 {
 			nv.p.Subgraphs[at] = s
 			work[i] = max(work[i], s.Bytes)
 		}
-		if n.Meaning.Call != nil {
+		if n.Semantics.Call != nil {
 			work[i] = 1 << 10 // more than any of the models' functions takes
 		}
 	}

@@ -123,7 +123,7 @@ func scopeOf(p *schedule.Problem) *scope {
 		n := g.Nodes[p.Tensors[i].Producer]
 		for _, over := range p.Tensors[i].Reuses {
 			if in := slices.Index(n.Inputs, graph.TensorID(over)); in >= 0 {
-				n.Meaning.Inplace = append(n.Meaning.Inplace, graph.Alias{Out: slices.Index(n.Outputs, graph.TensorID(i)), In: in})
+				n.Semantics.Inplace = append(n.Semantics.Inplace, graph.Alias{Out: slices.Index(n.Outputs, graph.TensorID(i)), In: in})
 			}
 		}
 	}

@@ -171,7 +171,7 @@ func (s *scope) viewed(n *graph.Node, k int) int32 {
 }
 
 func (s *scope) viewOf(n *graph.Node, k int) int32 {
-	for _, a := range n.Meaning.Views {
+	for _, a := range n.Semantics.Views {
 		if a.Out == k && a.In < len(n.Inputs) && n.Inputs[a.In] >= 0 {
 			return s.of[n.Inputs[a.In]]
 		}

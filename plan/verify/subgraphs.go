@@ -20,7 +20,7 @@ func (v *verifier) bodies(s *scope, parent *int) []need {
 				needs[i].bytes = max(needs[i].bytes, v.body(s, g, want))
 			}
 		}
-		if c := n.Meaning.Call; c != nil {
+		if c := n.Semantics.Call; c != nil {
 			needs[i].bytes = max(needs[i].bytes, v.inner(c))
 			needs[i].atLeast = true
 		}
@@ -120,7 +120,7 @@ func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
 				s.work[i] = max(s.work[i], v.peakOf(b, functionPart))
 			}
 		}
-		if c := n.Meaning.Call; c != nil {
+		if c := n.Semantics.Call; c != nil {
 			s.work[i] = max(s.work[i], v.inner(c))
 		}
 	}
