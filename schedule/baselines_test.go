@@ -172,15 +172,16 @@ func TestRoamDelaysAnUpdate(t *testing.T) {
 	}
 }
 
-// Solve runs a strategy that stands alone only when it is asked for.
-func TestStrategiesAlone(t *testing.T) {
+// Solve tries each strategy by itself, except those that it runs only on request; all run
+// when Options.Strategy names them.
+func TestStrategiesOnRequest(t *testing.T) {
 	tried, err := named("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range Strategies {
-		if slices.ContainsFunc(tried, func(x Strategy) bool { return x.Name == s.Name }) == s.Alone {
-			t.Errorf("%s: alone %v", s.Name, s.Alone)
+		if slices.ContainsFunc(tried, func(x Strategy) bool { return x.Name == s.Name }) == s.OnRequest {
+			t.Errorf("%s: OnRequest is %v", s.Name, s.OnRequest)
 		}
 		p := layered(60)
 		r, err := Solve(context.Background(), p, Options{Strategy: s.Name})

@@ -134,4 +134,4 @@ func LowerBound(p *Problem) (bytes int64, node int32) { return bounds.Simple(ind
 //
 // Proof: all of these are live at the step of v by definition; an order can save no
 // more than a matching of v's pairs, and those of a step are taken by its node alone.
-func NodeBound(p *Problem, v int32) int64 { return bounds.Alone(index(p), v) }
+func NodeBound(p *Problem, v int32) int64 { return bounds.SimpleNode(index(p), v) }

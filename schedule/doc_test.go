@@ -53,9 +53,9 @@ func Example_proof() {
 	cut := bounds.NewCutter(meter.New(context.Background()))
 	before := make([]bool, len(p.Nodes))
 	x := cut.Node(g, 2)
-	cut.Witness(g, x, before)
+	cut.ProvingState(g, x, before)
 	fmt.Println("the state before D:", before)
-	cut.Witness(g, cut.Node(g, 3), before)
+	cut.ProvingState(g, cut.Node(g, 3), before)
 	fmt.Println("before W:", before)
 	fmt.Println("certificate:", x.Kind, names(x.Nodes), x.Value)
 

@@ -240,7 +240,7 @@ func (w *explainer) proof(c Certificate) Proof {
 		p.Node = c.Nodes[0]
 		copy(ran, reached(p.Node, w.preds, w.f.Nodes))
 	} else {
-		p.Node = w.cut.Witness(w.g, bounds.Certificate(c), ran)
+		p.Node = w.cut.ProvingState(w.g, bounds.Certificate(c), ran)
 	}
 	w.around(p.Node)
 	p.Before, p.After, p.Ran = count(w.mustRun), count(w.mustWait), count(ran)

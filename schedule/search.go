@@ -31,9 +31,9 @@ type solver struct {
 	progress progress
 	clock    clock
 
-	// apart solves the whole problem without in-place pairs and returns the order; nil
-	// if it has none.
-	apart func(enough int64) []int32
+	// withoutPairs solves the whole problem as if it had no in-place pairs and returns
+	// the order; nil if it has none.
+	withoutPairs func(enough int64) []int32
 	// strategies are worth trying once the budget of work is spent.
 	strategies func(try func(name string, order []int32))
 }

@@ -107,7 +107,9 @@ func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 	default:
 		s := opt.solver(ctx)
 		if g.Savings != nil {
-			s.apart = func(enough int64) []int32 { return s.solveApart(indexed.NewProblem(index(p.withoutPairs())), enough) }
+			s.withoutPairs = func(enough int64) []int32 {
+				return s.solveSeparately(indexed.NewProblem(index(p.withoutPairs())), enough)
+			}
 		}
 		s.strategies = func(try func(name string, order []int32)) {
 			for _, t := range tried {
@@ -147,12 +149,12 @@ func (opt Options) solver(ctx context.Context) *solver {
 	return s
 }
 
-// solveApart solves another problem with a budget of its own and returns the best
-// order. Once no order is known to be better than enough, any will do.
-func (s *solver) solveApart(g *indexed.Problem, enough int64) []int32 {
-	apart := solverWith(s.meter.Apart(), s.budgets)
-	apart.clock, apart.enough, apart.without = s.clock, enough, s.without
-	return apart.optimize(g).best.order
+// solveSeparately solves another problem with a budget of its own and returns the best
+// order. It stops early once it has proven that no order has a peak below enough.
+func (s *solver) solveSeparately(g *indexed.Problem, enough int64) []int32 {
+	other := solverWith(s.meter.Separate(), s.budgets)
+	other.clock, other.enough, other.without = s.clock, enough, s.without
+	return other.optimize(g).best.order
 }
 
 // strategy names what found the best order: a strategy, or the search.
@@ -209,7 +211,7 @@ func named(name string) ([]Strategy, error) {
 			return []Strategy{s}, nil
 		}
 		names = append(names, s.Name)
-		if !s.Alone {
+		if !s.OnRequest {
 			tried = append(tried, s)
 		}
 	}

@@ -75,8 +75,8 @@ var stages = []stage{
 	{
 		On: whole, Name: "without pairs", Cost: "as much as all of the above",
 		Why: "sharing must never end worse than no sharing", Worth: "nothing on the problems measured: it keeps a promise",
-		When: func(p *subproblem) bool { return p.s.apart != nil },
-		Run:  func(p *subproblem) { p.see(p.s.apart(p.best.peak)) },
+		When: func(p *subproblem) bool { return p.s.withoutPairs != nil },
+		Run:  func(p *subproblem) { p.see(p.s.withoutPairs(p.best.peak)) },
 	},
 	{
 		On: whole, Name: "strategies", Cost: "O(E log V) each", Always: true,

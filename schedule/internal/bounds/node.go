@@ -71,9 +71,10 @@ func (c *Cutter) Against(g *indexed.Problem, v int32, others []int32, hold bool)
 	return load
 }
 
-// Witness returns a state that shows a certificate: of its nodes the one that can
-// run at the least load, and writes the state from which it does to ran.
-func (c *Cutter) Witness(g *indexed.Problem, x Certificate, ran []bool) (at int32) {
+// ProvingState returns the node of a certificate that can run at the least load, and
+// sets ran to the state in which it needs no more than the certificate's value. No state
+// in which one of its nodes may run has a smaller load.
+func (c *Cutter) ProvingState(g *indexed.Problem, x Certificate, ran []bool) (at int32) {
 	if x.Kind == Cut {
 		c.NodeState(g, x.Nodes[0])
 		c.Minimiser(false, ran)
@@ -92,7 +93,7 @@ func (c *Cutter) Witness(g *indexed.Problem, x Certificate, ran []bool) (at int3
 	least := infinite
 	for _, v := range x.Nodes {
 		if marked(c.base, toward.Of(v), side) {
-			continue // another node of the set stands in its way
+			continue // another node of the set must run on the wrong side of v
 		}
 		copy(c.Marks, c.base)
 		c.Marks[v] = Free
@@ -107,9 +108,9 @@ func (c *Cutter) Witness(g *indexed.Problem, x Certificate, ran []bool) (at int3
 	return at
 }
 
-// Simple returns the largest load that no order escapes, without any cut: of each
-// node alone, of the first step and of the last. If a node alone proves the figure,
-// node is the first such node; else it is -1. O(E) beside the matchings.
+// Simple returns the largest bound that needs no cut: that of each node ([SimpleNode]),
+// the least load of the first step, and that of the last. node is the first node whose
+// own bound it is, or -1 if none is. O(E) beside the matchings.
 func Simple(f *indexed.Graph) (bytes int64, node int32) {
 	b := simple{f, match.New(len(f.Size))}
 	bytes, node = b.ends(), -1
@@ -121,9 +122,10 @@ func Simple(f *indexed.Graph) (bytes int64, node int32) {
 	return bytes, node
 }
 
-// Alone returns what is live while v runs, whatever the order: what it reads, what it
-// makes and its workspace, less its largest matching.
-func Alone(f *indexed.Graph, v int32) int64 {
+// SimpleNode returns the bytes of what v reads and makes and of its workspace, less
+// those that its largest matching of in-place pairs saves. All of them are live while v
+// runs, in every order.
+func SimpleNode(f *indexed.Graph, v int32) int64 {
 	return simple{f, match.New(len(f.Size))}.node(v)
 }
 

@@ -162,7 +162,7 @@ func (d *Search) goOn(target int64) Verdict {
 		if d.states++; d.states > d.budget || d.exhausted() {
 			return Unknown
 		}
-		if load := d.shutOut(); load > 0 {
+		if load := d.forcedLoad(); load > 0 {
 			d.refused = min(d.refused, load)
 			d.least = indexed.Infinite
 			return Infeasible

@@ -42,7 +42,7 @@ type hash [2]uint64
 func (s hash) with(node hash) hash { return hash{s[0] ^ node[0], s[1] ^ node[1]} }
 
 func newState(g *indexed.Problem, m *meter.Meter) *state {
-	flow := m.Apart()
+	flow := m.Separate()
 	s := &state{g: g, flow: flow, cut: bounds.NewCutter(flow), at: make([]int32, g.Nodes), opened: make([]int32, g.Nodes), part: make([]hash, g.Nodes)}
 	r := rand.New(rand.NewPCG(1, 2))
 	for v := range s.part {

@@ -47,8 +47,9 @@ func New(ctx context.Context) *Meter {
 	return &Meter{ctx: ctx, Budget: Budget{Work: math.MaxInt64}}
 }
 
-// Apart returns a meter with counters of its own that ends when this one does.
-func (m *Meter) Apart() *Meter {
+// Separate returns a meter with counters of its own, which start at 0, and without a
+// budget of work. It ends when m does.
+func (m *Meter) Separate() *Meter {
 	return &Meter{parent: m, Budget: Budget{Work: math.MaxInt64}}
 }
 
