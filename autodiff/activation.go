@@ -86,7 +86,7 @@ func preluGrad(c *Backward) {
 // of x, which is read no more once q is there.
 func sigmoidLinearGrad(c *Backward, otherwise float64) {
 	alpha := c.Float("alpha", otherwise)
-	if c.leaner(leanInPlace) {
+	if c.saves(savingInPlace) {
 		q := c.op("Sigmoid", c.times(c.X(0), -alpha))
 		z := c.X(0)
 		if alpha != 1 {
@@ -126,7 +126,7 @@ func geluSlope(c *Backward, x ID, tanh bool) ID {
 // reluGrad lets through where the result is not 0. A bool takes a quarter of the
 // bytes that a factor would, while both are there.
 func reluGrad(c *Backward) {
-	if c.leaner(leanMask) {
+	if c.saves(savingMask) {
 		c.Set(0, c.passed(c.Y(0)))
 		return
 	}
@@ -145,7 +145,7 @@ func clipGrad(c *Backward) {
 	x, d, low, high := c.X(0), c.D(0), c.X(1), c.X(2)
 	zero := c.scalar(d, 0)
 	switch {
-	case !c.leaner(leanMask):
+	case !c.saves(savingMask):
 		if c.given(low) {
 			d = c.where(c.op("Less", x, low), zero, d)
 		}
@@ -199,7 +199,7 @@ func dropoutGrad(c *Backward) {
 		return
 	}
 	mask := c.Y(1)
-	if seed := c.Node.Attr("seed"); seed != nil && c.leaner(leanDropout) {
+	if seed := c.Node.Attr("seed"); seed != nil && c.saves(savingDropout) {
 		mask = c.drawnAgain(seed.Int)
 	}
 	c.Set(0, c.where(mask, c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))

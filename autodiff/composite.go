@@ -248,7 +248,7 @@ func (m *matcher) tanhArgument(t ID, g *group) bool {
 // their size; here they may lie over the scores, as an output of that operator
 // they could not.
 func crossEntropyGroup(m *matcher, n *graph.Node) (group, bool) {
-	if n.Op != "LogSoftmax" || !m.leaner(leanCrossEntropy) {
+	if n.Op != "LogSoftmax" || !m.saves(savingCrossEntropy) {
 		return group{}, false
 	}
 	last, ok := m.only(n.Outputs[0], "NegativeLogLikelihoodLoss")
@@ -275,7 +275,7 @@ func (m *matcher) along(n *graph.Node, axis int64) bool {
 // a whole row, as exporters spell PyTorch's attention. It is differentiated as a
 // softmax with that result; a row of zeros has the gradient 0.
 func safeSoftmaxGroup(m *matcher, n *graph.Node) (group, bool) {
-	if n.Op != "Softmax" || !m.leaner(leanSoftmax) {
+	if n.Op != "Softmax" || !m.saves(savingSoftmax) {
 		return group{}, false
 	}
 	var isNaN, last *graph.Node
@@ -299,7 +299,7 @@ const reluAttr = "onnxmem.relu"
 // poolGroup is a Relu that only a MaxPool reads: the largest of a window is 0
 // where no gradient passes.
 func poolGroup(m *matcher, n *graph.Node) (group, bool) {
-	if n.Op != "Relu" || !m.leaner(leanPool) {
+	if n.Op != "Relu" || !m.saves(savingPool) {
 		return group{}, false
 	}
 	last, ok := m.only(n.Outputs[0], "MaxPool")

@@ -11,7 +11,7 @@ import (
 // forward pass its gradient reads x; node by node it would read the quotient too.
 func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 	g := group{op: "RMSNormalization", attrs: attrs{"axis": -1}}
-	if n.Op != "ReduceMean" || !m.leaner(leanNorm) || !m.overLast(n) {
+	if n.Op != "ReduceMean" || !m.saves(savingNorm) || !m.overLast(n) {
 		return g, false
 	}
 	square := m.maker[n.Inputs[0]]

@@ -76,7 +76,7 @@ func (e *emitter) constant(elem graph.DType, shape []int64, raw []byte, v *ops.V
 	d := &graph.Data{Name: name, Type: elem, Dims: shape, Raw: raw, Bytes: int64(len(raw))}
 	id := e.newTensor(name, d.TensorType(), v)
 	e.g.Tensors[id].Data = d
-	e.consts[key], e.ours[id] = id, true
+	e.consts[key], e.made[id] = id, true
 	return id
 }
 

@@ -153,7 +153,7 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 // within reports whether windows of one element read nothing but x.
 func (c *Backward) within(w window, x, y []int64) bool {
 	for i := range x {
-		if w.begin[i] != 0 || (y[i]-1)*w.strides[i] >= x[i] || w.strides[i] > 1 && !c.leaner(leanProduct) {
+		if w.begin[i] != 0 || (y[i]-1)*w.strides[i] >= x[i] || w.strides[i] > 1 && !c.saves(savingProduct) {
 			return false
 		}
 	}
@@ -183,7 +183,7 @@ func (c *Backward) pointwiseGrad(x, d ID, k []int64) ID {
 		return graph.None
 	}
 	n, area := xs[0], elements(xs[2:])
-	if c.leaner(leanProduct) && (n == 1 || k[1] > area) {
+	if c.saves(savingProduct) && (n == 1 || k[1] > area) {
 		first := func(t ID, channels int64) ID {
 			if n > 1 {
 				t = c.transpose(c.reshape(t, []int64{n, channels, area}), 1, 0, 2)

@@ -24,11 +24,11 @@ type emitter struct {
 	taken   map[string]int // names, and how often each was asked for
 	consts  map[string]ID  // by what they hold
 
-	salt  int         // of the hashes that gorgonia tells operators apart by
-	scope string      // begins the names of what is emitted
-	ours  map[ID]bool // constants that the emitter made
-	fuse  *fuser      // nil: gradients stand as standard operators
-	lean  lean        // how gradients are made to need less memory
+	salt   int         // of the hashes that gorgonia tells operators apart by
+	scope  string      // begins the names of what is emitted
+	made   map[ID]bool // constants that the emitter made
+	fuse   *fuser      // nil: gradients stand as standard operators
+	saving savingSet   // how gradients need less memory
 
 	stands map[*graph.Node]*graph.Node // of a node that stands for a group: the last of these
 
@@ -84,8 +84,8 @@ func (a attrs) list() []*graph.Attr {
 func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emitter {
 	e := &emitter{
 		g: g, opsets: opsets, version: graph.FindOpset(opsets, ""), values: values,
-		taken: map[string]int{}, consts: map[string]ID{}, ours: map[ID]bool{}, phase: phaseForward,
-		lean: leanAll,
+		taken: map[string]int{}, consts: map[string]ID{}, made: map[ID]bool{}, phase: phaseForward,
+		saving: allSavings,
 	}
 	for _, t := range g.Tensors {
 		e.taken[t.Name] = 1

@@ -184,7 +184,7 @@ func padded(list []ID, n int) []ID {
 // small reports whether a tensor is a constant of ours that fits a body.
 func (e *emitter) small(id ID) bool {
 	t := e.g.Tensors[id]
-	return t.Data != nil && e.ours[id] && elements(t.Data.Dims) <= fusedConstants
+	return t.Data != nil && e.made[id] && elements(t.Data.Dims) <= fusedConstants
 }
 
 // gradName is what the gradient of an operator is called: ConvGrad, GeluGrad,

@@ -33,7 +33,7 @@ func (s *trainer) expands(n *graph.Node) bool {
 	if n.Op != "SoftmaxCrossEntropyLoss" || n.Domain != "" {
 		return true
 	}
-	return s.leaner(leanCrossEntropy) && (len(n.Outputs) < 2 || n.Outputs[1] == graph.None)
+	return s.saves(savingCrossEntropy) && (len(n.Outputs) < 2 || n.Outputs[1] == graph.None)
 }
 
 // softmaxCrossEntropyGrad is (softmax - onehot(labels))·d, d as labelWeights has

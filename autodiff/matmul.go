@@ -66,7 +66,7 @@ func (c *Backward) product(a, b ID, transA, transB bool) ID {
 		return graph.None
 	}
 	r := len(ls)
-	turned := c.leaner(leanProduct) && r == len(ss) && slices.Equal(ls[:r-2], ss[:r-2])
+	turned := c.saves(savingProduct) && r == len(ss) && slices.Equal(ls[:r-2], ss[:r-2])
 	if turned {
 		rows, columns := ls[r-1], ss[r-1] // of Aᵀ·B
 		if transB {

@@ -166,7 +166,7 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 		perm := slices.Insert(slices.Delete(axes(0, len(shape)), axis, axis+1), min(1, last), int64(axis))
 		y = s.transpose(y, perm...)
 	}
-	if !s.leaner(leanCrossEntropy) {
+	if !s.saves(savingCrossEntropy) {
 		return s.emit("SoftmaxCrossEntropyLoss", attrs{"reduction": "mean"}, 2, y, labels)[0], nil
 	}
 	logs := s.with("LogSoftmax", attrs{"axis": 1}, y)

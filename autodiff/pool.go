@@ -33,7 +33,7 @@ func maxPoolGrad(c *Backward) {
 	if c.Int(reluAttr, 0) != 0 {
 		d = c.passed(c.Y(0))
 	}
-	if area := elements(x[2:]); c.leaner(leanPool) && area <= math.MaxInt32 {
+	if area := elements(x[2:]); c.saves(savingPool) && area <= math.MaxInt32 {
 		planes := x[0] * x[1]
 		a := attrs{"axis": 1, "reduction": "add"}
 		at := c.maximaInPlane(c.windowOf(x[2:], y[2:], c.List("kernel_shape", nil)), x, y)

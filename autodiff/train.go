@@ -115,7 +115,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	if s.opt.ClipNorm < 0 {
 		return nil, optionf("clip norm %g: expected 0 or more", s.opt.ClipNorm)
 	}
-	lean, err := leanWithout(s.opt.NoLean)
+	saving, err := savingsWithout(s.opt.NoLean)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	s.step.Dims, s.step.Warnings = inference.Dims, inference.Warnings
 	g := s.source.Graph.Clone()
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
-	s.lean = lean
+	s.saving = saving
 	if s.opt.FusedGradients {
 		s.fuse = &fuser{byBody: map[string]*graph.Function{}, names: map[string]int{}}
 	}

@@ -12,9 +12,9 @@ import (
 // encoder writes messages: as they were where nothing changed, else revised.
 type encoder struct{ r *reader }
 
-// ours picks the entries of a metadata list that are ours, but for the padding,
-// which no model holds.
-func ours(props []graph.Prop) []graph.Prop {
+// ownProps returns the entries of a metadata list whose keys begin with [Prefix],
+// without the padding, which graph.Model does not hold.
+func ownProps(props []graph.Prop) []graph.Prop {
 	var list []graph.Prop
 	for _, p := range props {
 		if strings.HasPrefix(p.Key, Prefix) && p.Key != padKey {
@@ -59,7 +59,7 @@ func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 				return err
 			}
 			if at, large := g.firstLarge(); at >= 0 {
-				appendProps(p, 14, ours(m.Props))
+				appendProps(p, 14, ownProps(m.Props))
 				head := protowire.SizeTag(7) + protowire.SizeVarint(uint64(g.size))
 				p.bytes(padding(large.Off-(p.size+int64(head)+at), large.Len))
 				pending = false
@@ -67,7 +67,7 @@ func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 			p.message(7, &g)
 			return nil
 		case f.num == 14 && !keep:
-			return e.dropOurs(p, f)
+			return e.dropOwn(p, f)
 		case f.num == 1 && version != m.IRVersion:
 			return nil
 		}
@@ -94,7 +94,7 @@ func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 		p.message(25, &q)
 	}
 	if pending {
-		appendProps(p, 14, ours(m.Props))
+		appendProps(p, 14, ownProps(m.Props))
 	}
 	return nil
 }
@@ -125,11 +125,11 @@ func (e *encoder) propsKept(s graph.Span, num protowire.Number, props []graph.Pr
 		old = append(old, p)
 		return err
 	})
-	return slices.Equal(ours(old), ours(props)), err
+	return slices.Equal(ownProps(old), ownProps(props)), err
 }
 
-// dropOurs emits a metadata entry unless it is ours.
-func (e *encoder) dropOurs(p *pieces, f field) error {
+// dropOwn emits a metadata entry unless its key begins with [Prefix].
+func (e *encoder) dropOwn(p *pieces, f field) error {
 	entry, err := e.r.prop(f.payload, "metadata_props")
 	if err == nil && !strings.HasPrefix(entry.Key, Prefix) {
 		p.span(f.span)
@@ -326,7 +326,7 @@ func (e *encoder) reviseNode(p *pieces, g *graph.Graph, n *graph.Node) error {
 		case f.num >= 1 && f.num <= 3 && !named:
 			return nil
 		case f.num == 9:
-			return e.dropOurs(&q, f)
+			return e.dropOwn(&q, f)
 		case f.num == 5:
 			for _, a := range n.Bodies() {
 				if a.Span.Off == f.payload.Off {
@@ -340,7 +340,7 @@ func (e *encoder) reviseNode(p *pieces, g *graph.Graph, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	appendProps(&q, 9, ours(n.Props))
+	appendProps(&q, 9, ownProps(n.Props))
 	p.message(1, &q)
 	return nil
 }

@@ -83,7 +83,7 @@ func (c *batchCmd) Run(e *env) error {
 	if n := j.Damaged(); n > 0 {
 		fmt.Fprintf(e.stderr, "onnxmem: %s: %d lines are no entries: passed over\n", filepath.Join(units.Name(out), "journal.jsonl"), n)
 	}
-	if j.Alone {
+	if j.NoLocks {
 		fmt.Fprintf(e.stderr, "onnxmem: %s: the file system has no locks: expected no other batch to use this folder at the same time\n", units.Name(out))
 	}
 	self, err := os.Executable()

@@ -80,13 +80,13 @@ func Sweep(dir string) {
 			s.lives(strings.TrimSuffix(strings.TrimPrefix(name, Prefix), lockSuffix))
 		default:
 			if id := idOf(name); id == "" || !s.lives(id) {
-				s.doomed = append(s.doomed, path)
+				s.stale = append(s.stale, path)
 			}
 		}
 	}
-	// Whoever is dead by now writes no more records. While somebody is at one, it
-	// may be that of a dead process, and need what is doomed; and so it may where
-	// one could not be finished.
+	// A dead process writes no more records. While another process holds a record, it
+	// may complete that of a dead process, which needs the stale files; the same holds
+	// for a record that cannot be completed.
 	for _, name := range leftovers(dir) {
 		if !strings.HasSuffix(name, commitSuffix) {
 			continue
@@ -98,7 +98,7 @@ func Sweep(dir string) {
 			return
 		}
 	}
-	for _, path := range s.doomed {
+	for _, path := range s.stale {
 		os.Remove(path)
 	}
 	s.swept = true
@@ -117,11 +117,11 @@ func leftovers(dir string) (names []string) {
 
 // sweep is the sweeping of one folder.
 type sweep struct {
-	dir    string
-	alive  map[string]bool  // the owner of temporary files
-	locks  []*lockfile.Held // those of the dead
-	doomed []string
-	swept  bool
+	dir   string
+	alive map[string]bool  // the owner of temporary files
+	locks []*lockfile.Held // those of the dead
+	stale []string
+	swept bool
 }
 
 // lives reports whether the owner of temporary files lives, or left a record in

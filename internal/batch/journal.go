@@ -95,8 +95,8 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 // meanwhile: all reading and writing is done under a lock of the file, so a line
 // that is not whole was left by a process that has died.
 type Journal struct {
-	// Alone is that the file system has no locks: no other run may be at it.
-	Alone bool
+	// NoLocks is set where the file system has no locks: no other run may use the file.
+	NoLocks bool
 
 	path    string
 	mu      sync.Mutex
@@ -189,7 +189,7 @@ func (j *Journal) locked(do func() error) (err error) {
 	for {
 		switch err := lockfile.Lock(j.f); {
 		case errors.Is(err, errors.ErrUnsupported):
-			j.Alone = true
+			j.NoLocks = true
 		case err != nil:
 			return err
 		}
@@ -202,7 +202,7 @@ func (j *Journal) locked(do func() error) (err error) {
 			return err
 		}
 	}
-	if !j.Alone {
+	if !j.NoLocks {
 		defer func() { err = errors.Join(err, lockfile.Unlock(j.f)) }()
 	}
 	if err := j.readOn(); err != nil {

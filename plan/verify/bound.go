@@ -24,7 +24,7 @@ type bounds struct {
 	trans  []int64 // by node
 	base   int64   // graph inputs that are outputs: always live
 	idle   int64   // graph inputs that nobody reads: live at step 0
-	grain  int64   // divides all sizes
+	unit   int64   // divides all sizes
 	total  int64   // of all sizes
 	work   int64   // of flows, so far: nodes and storages looked at
 	marks  int64   // nodes that were put on sides, at most
@@ -51,7 +51,7 @@ func newBounds(s *scope) *bounds {
 	}
 	for _, w := range s.work {
 		b.total = s.v.add(b.total, w)
-		b.grain = gcd(b.grain, w)
+		b.unit = gcd(b.unit, w)
 	}
 	for i := range s.storages {
 		st := &s.storages[i]
@@ -61,7 +61,7 @@ func newBounds(s *scope) *bounds {
 		if b.total = s.v.add(b.total, st.bytes); s.v.overflow {
 			return nil
 		}
-		b.grain = gcd(b.grain, st.bytes)
+		b.unit = gcd(b.unit, st.bytes)
 		switch {
 		case st.maker >= 0:
 			b.trans[st.maker] += st.bytes

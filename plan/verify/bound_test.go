@@ -313,17 +313,17 @@ func TestReduce(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 6))
 		n := 2 + r.IntN(12)
 		build := func(r *rand.Rand) *network {
-			w := &network{b: &bounds{grain: 1}, excess: make([]int64, n)}
+			w := &network{b: &bounds{unit: 1}, excess: make([]int64, n)}
 			for range r.IntN(4 * n) {
-				grains := int64(1 + r.IntN(9))
+				units := int64(1 + r.IntN(9))
 				v, u := int32(r.IntN(n)), int32(r.IntN(n))
 				switch {
 				case r.IntN(6) == 0:
-					w.give(v, grains)
+					w.give(v, units)
 				case r.IntN(6) == 0:
-					w.take(v, grains)
+					w.take(v, units)
 				case v < u:
-					w.edges = append(w.edges, edge{v, u, grains})
+					w.edges = append(w.edges, edge{v, u, units})
 				case v > u: // in one direction, as precedence is
 					w.edges = append(w.edges, edge{v, u, unlimited})
 				}
@@ -369,15 +369,15 @@ func TestReduce(t *testing.T) {
 // TestTooLarge: what floating point cannot hold exactly is not claimed to be.
 func TestTooLarge(t *testing.T) {
 	for _, c := range []struct {
-		grains int64
-		ok     bool
-	}{{maxGrains / 4, true}, {maxGrains, false}} {
-		w := &network{b: &bounds{grain: 1}, excess: make([]int64, 2)}
-		w.give(0, c.grains)
-		w.take(1, c.grains)
-		w.edges = []edge{{0, 1, c.grains}}
-		if flow, ok := w.maxFlow(); ok != c.ok || ok && flow != c.grains {
-			t.Errorf("%d grains: a flow of %d, exact: %t, expected %t", c.grains, flow, ok, c.ok)
+		units int64
+		ok    bool
+	}{{maxUnits / 4, true}, {maxUnits, false}} {
+		w := &network{b: &bounds{unit: 1}, excess: make([]int64, 2)}
+		w.give(0, c.units)
+		w.take(1, c.units)
+		w.edges = []edge{{0, 1, c.units}}
+		if flow, ok := w.maxFlow(); ok != c.ok || ok && flow != c.units {
+			t.Errorf("%d units: a flow of %d, exact: %t, expected %t", c.units, flow, ok, c.ok)
 		}
 	}
 }

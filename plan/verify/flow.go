@@ -117,29 +117,29 @@ func (w *network) path(from int32, level []int32, next []int) []int32 {
 // fill sends as much as a path takes.
 func (w *network) fill(path []int32) {
 	first, last := path[0], path[len(path)-1]
-	grains := min(w.excess[first], -w.excess[last])
+	units := min(w.excess[first], -w.excess[last])
 	for k, v := range path[1:] {
 		i, _ := w.find(path[k], v)
-		grains = min(grains, w.arcs[path[k]][i].out)
+		units = min(units, w.arcs[path[k]][i].out)
 	}
 	for k, v := range path[1:] {
 		i, _ := w.find(path[k], v)
-		w.arcs[path[k]][i].send(grains)
+		w.arcs[path[k]][i].send(units)
 		i, _ = w.find(v, path[k])
-		w.arcs[v][i].send(-grains)
+		w.arcs[v][i].send(-units)
 	}
-	w.excess[first] -= grains
-	w.excess[last] += grains
-	w.flow += grains
+	w.excess[first] -= units
+	w.excess[last] += units
+	w.flow += units
 }
 
-// send lets grains flow out by an arc. An arc without a limit keeps none.
-func (a *arc) send(grains int64) {
+// send lets units flow out by an arc. An arc without a limit keeps none.
+func (a *arc) send(units int64) {
 	if a.out < unlimited {
-		a.out -= grains
+		a.out -= units
 	}
 	if a.back < unlimited {
-		a.back += grains
+		a.back += units
 	}
 }
 
@@ -155,12 +155,12 @@ func (w *network) dinic(part []int32) int64 {
 	for k := range len(part) + 2 {
 		g.AddNode(simple.Node(k))
 	}
-	add := func(from, to int64, grains int64) {
-		weight := float64(grains)
+	add := func(from, to int64, units int64) {
+		weight := float64(units)
 		switch {
-		case grains == 0:
+		case units == 0:
 			return
-		case grains >= unlimited:
+		case units >= unlimited:
 			weight = math.Inf(1)
 		}
 		g.SetWeightedEdge(g.NewWeightedEdge(simple.Node(from), simple.Node(to), weight))

@@ -11,7 +11,7 @@ import (
 // nodes on the source side are those in S. The source stands for all nodes that have
 // run, the sink for all that have not; the free nodes are vertices.
 //
-// Capacities are counted in grains. A vertex has an arc from the source or to the
+// Capacities are counted in units of bounds.unit bytes. A vertex has an arc from the source or to the
 // sink, never both: flow that could pass through both is counted in flow already.
 type network struct {
 	b      *bounds
@@ -26,7 +26,7 @@ type network struct {
 // edge is a capacity between two vertices.
 type edge struct {
 	from, to int32
-	grains   int64
+	units    int64
 }
 
 // arc is the capacity that remains to a neighbour and back.
@@ -37,7 +37,7 @@ type arc struct {
 
 const (
 	unlimited = 1 << 60 // a capacity that no cut holds
-	maxGrains = 1 << 53 // integers up to here are exact as float64
+	maxUnits  = 1 << 53 // integers up to here are exact as float64
 )
 
 // sum adds capacities.
@@ -83,12 +83,12 @@ func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, 
 			open = append(open, w.vertex[r]-1)
 		}
 	}
-	grains := bytes / w.b.grain
+	units := bytes / w.b.unit
 	switch {
 	case made && always:
 		return bytes
 	case always:
-		w.take(w.vertex[maker]-1, grains)
+		w.take(w.vertex[maker]-1, units)
 		return 0
 	case len(open) == 0:
 		return 0
@@ -103,27 +103,27 @@ func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, 
 		}
 	}
 	if made {
-		w.give(to, grains)
+		w.give(to, units)
 	} else {
-		w.edges = append(w.edges, edge{w.vertex[maker] - 1, to, grains})
+		w.edges = append(w.edges, edge{w.vertex[maker] - 1, to, units})
 	}
 	return 0
 }
 
 // give adds capacity from the source to a vertex.
-func (w *network) give(v int32, grains int64) {
+func (w *network) give(v int32, units int64) {
 	if w.excess[v] < 0 {
-		w.flow += min(grains, -w.excess[v])
+		w.flow += min(units, -w.excess[v])
 	}
-	w.excess[v] += grains
+	w.excess[v] += units
 }
 
 // take adds capacity from a vertex to the sink.
-func (w *network) take(v int32, grains int64) {
+func (w *network) take(v int32, units int64) {
 	if w.excess[v] > 0 {
-		w.flow += min(grains, w.excess[v])
+		w.flow += min(units, w.excess[v])
 	}
-	w.excess[v] -= grains
+	w.excess[v] -= units
 }
 
 // maxFlow gives the maximum flow in bytes. ok is false where capacities are too
@@ -134,11 +134,11 @@ func (w *network) maxFlow() (bytes int64, ok bool) {
 		total = sum(total, max(e, -e))
 	}
 	for _, e := range w.edges {
-		if e.grains < unlimited {
-			total = sum(total, e.grains)
+		if e.units < unlimited {
+			total = sum(total, e.units)
 		}
 	}
-	if total > maxGrains {
+	if total > maxUnits {
 		return 0, false
 	}
 	w.link()
@@ -148,13 +148,13 @@ func (w *network) maxFlow() (bytes int64, ok bool) {
 			w.flow += w.dinic(part)
 		}
 	}
-	return w.flow * w.b.grain, true
+	return w.flow * w.b.unit, true
 }
 
 // link sorts the edges into arcs.
 func (w *network) link() {
 	for _, e := range w.edges {
-		w.edges = append(w.edges, edge{e.to, e.from, -e.grains})
+		w.edges = append(w.edges, edge{e.to, e.from, -e.units})
 	}
 	slices.SortFunc(w.edges, func(x, y edge) int {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
@@ -166,10 +166,10 @@ func (w *network) link() {
 			list = append(list, arc{to: e.to})
 		}
 		a := &list[len(list)-1]
-		if e.grains > 0 {
-			a.out = sum(a.out, e.grains)
+		if e.units > 0 {
+			a.out = sum(a.out, e.units)
 		} else {
-			a.back = sum(a.back, -e.grains)
+			a.back = sum(a.back, -e.units)
 		}
 		w.arcs[e.from] = list
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPasses: what passes plans is accepted, its bound with it; and is not once a
-// certificate says one grain more.
+// certificate says one unit more.
 func TestPasses(t *testing.T) {
 	list := map[string]text{}
 	for name, x := range models {
@@ -88,7 +88,7 @@ func fans(branches, length int) text {
 }
 
 // TestReplayedCertificates: a bound of kind search is believed, and said to be;
-// replayed it is proven, or refuted where it is one grain too high.
+// replayed it is proven, or refuted where it is one unit too high.
 func TestReplayedCertificates(t *testing.T) {
 	judged := func(p *plan.Plan, x text, replay bool) *verify.Report {
 		t.Helper()

@@ -156,7 +156,7 @@ func TestSecondOpinion(t *testing.T) {
 			if a := ours(theirs); a.unknown || a.bytes < theirs {
 				t.Errorf("%s: %s %v: %d bytes (unknown: %t), schedule says %d", name, what, set, a.bytes, a.unknown, theirs)
 			}
-			if a := ours(theirs + b.grain); b.idle == 0 && a.bytes > theirs {
+			if a := ours(theirs + b.unit); b.idle == 0 && a.bytes > theirs {
 				t.Errorf("%s: %s %v: %d bytes, schedule says %d", name, what, set, a.bytes, theirs)
 			}
 		}

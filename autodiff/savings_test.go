@@ -25,17 +25,17 @@ func TestRulesWithoutSavings(t *testing.T) {
 	}
 }
 
-// leanCase is a network in which some of the leaner gradients apply.
-type leanCase struct {
-	name  string
-	build func(b *builder, x ID) ID // float64 parameter x to the result
-	shape []int
-	saved string // what of the forward pass the backward pass reads
-	lean  string // the switch that ends it
-	fat   string // what it reads then
+// savingCase is a network in which some of the leaner gradients apply.
+type savingCase struct {
+	name    string
+	build   func(b *builder, x ID) ID // float64 parameter x to the result
+	shape   []int
+	saved   string // what of the forward pass the backward pass reads
+	saving  string // its name
+	without string // what it reads without that saving
 }
 
-var leanCases = []leanCase{
+var savingCases = []savingCase{
 	{
 		"a Relu before a MaxPool keeps nothing",
 		func(b *builder, x ID) ID {
@@ -133,7 +133,7 @@ func rmsNorm(b *builder, x ID, inverse bool) ID {
 // what is expected. Rows that a mask hides have no gradient, which no difference
 // would tell from the NaN that Softmax gives there.
 func TestSavings(t *testing.T) {
-	for _, k := range leanCases {
+	for _, k := range savingCases {
 		t.Run(k.name, func(t *testing.T) {
 			read := func(noLean ...string) string {
 				b := newBuilder(k.name, 18)
@@ -141,7 +141,7 @@ func TestSavings(t *testing.T) {
 				y := k.build(b, b.op("x", "Identity", nil, b.initializer("p", x)))
 				b.finish(b.op("objective", "ReduceSumSquare", attrs{"keepdims": 0}, y))
 				step := train(t, b.m, Options{Loss: "none:objective", Trainable: regexp.MustCompile("^p2?$"), KeepGradients: true, NoLean: noLean})
-				if k.lean != "softmax" || noLean == nil {
+				if k.saving != "softmax" || noLean == nil {
 					checkGradients(t, step, b.feeds, 24)
 				}
 				return savedBy(step, b.m.Graph)
@@ -149,8 +149,8 @@ func TestSavings(t *testing.T) {
 			if got := read(); got != k.saved {
 				t.Errorf("the backward pass reads %q, expected %q", got, k.saved)
 			}
-			if got := read(k.lean); got != k.fat {
-				t.Errorf("without %s it reads %q, expected %q", k.lean, got, k.fat)
+			if got := read(k.saving); got != k.without {
+				t.Errorf("without %s it reads %q, expected %q", k.saving, got, k.without)
 			}
 		})
 	}

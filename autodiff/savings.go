@@ -5,27 +5,28 @@ import (
 	"strings"
 )
 
-// lean is a set of savings. All are on unless Options.NoLean names them.
-type lean uint
+// savingSet is a set of savings: ways to emit gradients that need less memory. All are
+// on unless Options.NoLean names them.
+type savingSet uint
 
 const (
-	leanCrossEntropy lean = 1 << iota
-	leanSoftmax
-	leanNorm
-	leanMask
-	leanPool
-	leanDropout
-	leanProduct
-	leanInPlace
+	savingCrossEntropy savingSet = 1 << iota
+	savingSoftmax
+	savingNorm
+	savingMask
+	savingPool
+	savingDropout
+	savingProduct
+	savingInPlace
 
-	leanAll = 1<<iota - 1
+	allSavings = 1<<iota - 1
 )
 
 // Saving is one way to emit gradients that need less memory, without computing any
 // large tensor twice.
 type Saving struct{ Name, Doc string }
 
-// Savings lists the ways to save memory, in the order of their bits in lean.
+// Savings lists the ways to save memory, in the order of their bits in savingSet.
 var Savings = []Saving{
 	{"cross-entropy", "one buffer for the scores, their log-probabilities and the gradient of both, each written over the other"},
 	{"softmax", "of a softmax whose NaN are replaced (attention under a mask) the result alone is kept: neither what came before nor where the NaN were"},
@@ -46,9 +47,9 @@ func SavingNames() []string {
 	return append(names, "all")
 }
 
-// leanWithout is the set of all savings but those named.
-func leanWithout(names []string) (lean, error) {
-	on := lean(leanAll)
+// savingsWithout returns the set of all savings except those named.
+func savingsWithout(names []string) (savingSet, error) {
+	on := savingSet(allSavings)
 	for _, name := range names {
 		switch i := slices.Index(SavingNames(), name); i {
 		case -1:
@@ -62,5 +63,5 @@ func leanWithout(names []string) (lean, error) {
 	return on, nil
 }
 
-// leaner reports whether a saving is on.
-func (e *emitter) leaner(l lean) bool { return e.lean&l != 0 }
+// saves reports whether a saving is on.
+func (e *emitter) saves(s savingSet) bool { return e.saving&s != 0 }
