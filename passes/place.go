@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/match"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -72,10 +73,12 @@ func identity(n int) []int32 {
 	return order
 }
 
-// placeWith makes the buffers that the given in-place pairs leave and places
-// them.
+// placeWith places the buffers that result from the given in-place pairs.
 func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair, effort schedule.Effort) error {
-	r.buffers = r.chains(taken)
+	var err error
+	if r.buffers, err = r.chains(taken); err != nil {
+		return err
+	}
 	p := alloc.Problem{Alignment: s.opt.Align}
 	var placed []int
 	r.resident = 0
@@ -113,9 +116,9 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 	return nil
 }
 
-// chains makes one buffer of each storage, or of several that are written over
-// each other, and one of each workspace; in the order of their first steps.
-func (r *region) chains(taken []schedule.Pair) []buffer {
+// chains returns a buffer for each chain of storages that are written over each other and
+// one for each workspace, resident ones last, by ascending first step.
+func (r *region) chains(taken []schedule.Pair) ([]buffer, error) {
 	kinds := map[int32]string{}
 	var updates []schedule.Pair
 	for _, c := range r.chained {
@@ -128,8 +131,12 @@ func (r *region) chains(taken []schedule.Pair) []buffer {
 		}
 	}
 	taken = append(updates, taken...)
+	chains, err := match.Chains(len(r.storages), taken)
+	if err != nil {
+		return nil, err
+	}
 	var buffers []buffer
-	for i, chain := range chainsOf(len(r.storages), taken) {
+	for i, chain := range chains {
 		st := &r.storages[i]
 		if st.outside || chain == nil {
 			continue
@@ -151,25 +158,7 @@ func (r *region) chains(taken []schedule.Pair) []buffer {
 		}
 		return a.first < b.first
 	})
-	return buffers
-}
-
-// chainsOf gives, for each of n storages that is written over no other, what is
-// written over it in a row, itself first; nil for the others. The pairs stand in
-// the order of their steps.
-func chainsOf(n int, taken []schedule.Pair) [][]int32 {
-	head := make([]int32, n) // the first storage of the chain that i is in
-	chains := make([][]int32, n)
-	for i := range head {
-		head[i] = int32(i)
-		chains[i] = []int32{int32(i)}
-	}
-	for _, p := range taken { // by step: the earlier storage's chain is whole
-		h := head[p.Over]
-		head[p.Result], chains[p.Result] = h, nil
-		chains[h] = append(chains[h], p.Result)
-	}
-	return chains
+	return buffers, nil
 }
 
 // tensorsOf lists the tensors of a buffer in the order in which they come to

@@ -4,28 +4,30 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/match"
 )
 
-// Lifetime is a buffer of an order: the storage of one tensor, of several that
-// are written over each other in a row, or of a node's workspace.
+// Lifetime is a buffer of an order: the storage of one tensor, of a chain of tensors
+// each written over the one before, or of a node's workspace.
 type Lifetime struct {
-	Tensors     []int32 // in the order in which they are written; none for a workspace
-	Node        int32   // the node of a workspace, else -1
+	Tensors     []int32 // in the order in which they are written; empty: a workspace
+	Node        int32   // the node of a workspace, or -1
 	Bytes       int64
-	First, Last int // the steps during which it holds its bytes, both inclusive
+	First, Last int // the lifetime: steps, both inclusive
 }
 
-// Lifetimes gives the buffers of an order, by their first steps: the step from
-// scheduling to placement. taken are the in-place pairs of the order, as
-// [Evaluation].Taken has them; the tensors of a chain of pairs share one buffer.
-// Resident tensors and those of 0 bytes have none. It fails if the order does not
-// hold each node once, or if a pair is of no two tensors. O(E + n log n).
+// Lifetimes returns the buffers of an order, by ascending first step: this is the way
+// from an order to its placement. taken lists the in-place pairs of the order by step,
+// as in [Evaluation].Taken; the tensors of a chain of pairs share one buffer. Resident
+// tensors and tensors of 0 bytes have no buffer. Lifetimes fails if the order does not
+// contain each node once, or if the pairs form no chains. O(E + n log n).
 func (p *Problem) Lifetimes(order []int32, taken []Pair) ([]Lifetime, error) {
 	step, err := p.steps(order)
 	if err != nil {
 		return nil, err
 	}
-	chains, err := chainsOf(len(p.Tensors), taken)
+	chains, err := match.Chains(len(p.Tensors), taken)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +50,7 @@ func (p *Problem) Lifetimes(order []int32, taken []Pair) ([]Lifetime, error) {
 	return list, nil
 }
 
-// steps gives the step of each node.
+// steps returns the step of each node.
 func (p *Problem) steps(order []int32) ([]int, error) {
 	if len(order) != len(p.Nodes) {
 		return nil, fmt.Errorf("order: expected %d nodes, found %d", len(p.Nodes), len(order))
@@ -66,7 +68,7 @@ func (p *Problem) steps(order []int32) ([]int, error) {
 	return step, nil
 }
 
-// span gives the steps during which a tensor holds its bytes.
+// span returns the lifetime of a tensor that is in no in-place pair.
 func (p *Problem) span(t *Tensor, step []int) (first, last int) {
 	if t.Producer >= 0 {
 		first = step[t.Producer]
@@ -79,25 +81,4 @@ func (p *Problem) span(t *Tensor, step []int) (first, last int) {
 		last = max(last, step[v])
 	}
 	return first, last
-}
-
-// chainsOf gives, for each of n tensors that is written over no other, the tensors
-// that are written over it in a row, itself first; nil for the others. The pairs
-// stand in the order of their steps.
-func chainsOf(n int, taken []Pair) ([][]int32, error) {
-	head := make([]int32, n) // the first tensor of the chain that i is in
-	chains := make([][]int32, n)
-	for i := range head {
-		head[i] = int32(i)
-		chains[i] = []int32{int32(i)}
-	}
-	for _, pair := range taken { // by step: the chain of the earlier tensor is whole
-		if min(pair.Over, pair.Result) < 0 || int(max(pair.Over, pair.Result)) >= n || len(chains[pair.Result]) != 1 || head[pair.Over] == pair.Result {
-			return nil, fmt.Errorf("in-place pair: expected two of %d tensors, the later one in no other pair before, found %d over %d", n, pair.Result, pair.Over)
-		}
-		h := head[pair.Over]
-		head[pair.Result], chains[pair.Result] = h, nil
-		chains[h] = append(chains[h], pair.Result)
-	}
-	return chains, nil
 }

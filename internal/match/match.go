@@ -1,4 +1,5 @@
-// Package match chooses among the in-place pairs of a node.
+// Package match has in-place pairs: the largest matching of those that one node may use,
+// and the chains that the pairs of all nodes form.
 package match
 
 // Pair is an in-place pair: Node writes tensor Result over tensor Over, and the
@@ -7,30 +8,30 @@ type Pair struct {
 	Node, Result, Over int32
 }
 
-// Matcher finds largest matchings among the in-place pairs of one node. It is
-// kept between calls for its memory alone.
+// Matcher finds largest matchings among the in-place pairs of one node. It holds no
+// state between calls except buffers for reuse.
 type Matcher struct {
 	start  []int32 // group -> its first pair; the pairs of one result are a group
 	holder []int32 // tensor -> 1 + the group that takes it
-	seen   []int32 // tensor -> the search that last met it
+	seen   []int32 // tensor -> the search that last visited it
 	search int32
 	pairs  []Pair
 }
 
-// New returns a matcher for pairs of so many tensors.
+// New returns a matcher for pairs of the given number of tensors.
 func New(tensors int) *Matcher {
 	return &Matcher{holder: make([]int32, tensors), seen: make([]int32, tensors)}
 }
 
 // Largest appends to dst a largest set of the pairs in which no result and no
-// tensor stands twice, and returns it. The pairs, all of one node, ascend by
-// Result, then by Over. Since the two tensors of a pair have one size, the set
-// with the most pairs of each size is the one that saves the most bytes, and
-// one search serves all sizes.
+// overwritten tensor occurs twice, and returns it. The pairs, all of one node, ascend by
+// Result, then by Over. Both tensors of a pair have the same size. So results of
+// different sizes do not compete, a set of the most pairs has the most of each size,
+// and it saves the most bytes.
 //
-// Ties: each result in turn takes the smallest tensor that no one has; an
-// earlier one moves over only if the later would go without. Augmenting paths:
-// O(results x pairs) at worst, O(pairs) where results do not compete.
+// Ties: each result in turn takes the smallest tensor that is free; an earlier result
+// moves to another tensor only if the later one would get none. Augmenting paths:
+// O(results x pairs) at worst, O(pairs) if results do not compete.
 func (m *Matcher) Largest(dst, pairs []Pair) []Pair {
 	if len(pairs) <= 1 {
 		return append(dst, pairs...)
@@ -45,7 +46,8 @@ func (m *Matcher) Largest(dst, pairs []Pair) []Pair {
 	m.start = append(m.start, int32(len(pairs)))
 	m.search++
 	for g := range groups {
-		// What a failed search has seen leads nowhere until the matching changes.
+		// Until the matching changes, no augmenting path leads through tensors that a
+		// failed search has visited.
 		if m.augment(int32(g)) {
 			m.search++
 		}
@@ -65,7 +67,7 @@ func (m *Matcher) Largest(dst, pairs []Pair) []Pair {
 
 func (m *Matcher) group(g int32) []Pair { return m.pairs[m.start[g]:m.start[g+1]] }
 
-// augment finds a tensor for a group, moving others where it must.
+// augment finds a tensor for a group and moves other groups if it must.
 func (m *Matcher) augment(g int32) bool {
 	for _, pair := range m.group(g) {
 		if m.holder[pair.Over] == 0 {
