@@ -7,12 +7,13 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
-// Pair is an in-place pair: Node writes tensor Result over tensor Over, and the
-// two count once at its step.
+// Pair is an in-place pair: Node writes tensor Result over tensor Over, so the two
+// count once at its step and share one buffer.
 type Pair = match.Pair
 
-// index takes a problem whose indices are in range; it may be cyclic.
-// O(E), but for the sorting of readers that are not listed in ascending order.
+// index returns the indexed form of a problem: see [indexed.Graph]. The indices of the
+// problem must be in range; it may be cyclic. O(E), plus the sorting of consumers that
+// are not listed in ascending order.
 func index(p *Problem) *indexed.Graph {
 	f := &indexed.Graph{
 		Nodes:     len(p.Nodes),
@@ -38,6 +39,8 @@ func index(p *Problem) *indexed.Graph {
 	return f
 }
 
+// readersOf returns the consumers of each tensor, ascending, each once, without its
+// producer.
 func readersOf(p *Problem) indexed.Lists {
 	l := indexed.Lists{Start: make([]int32, 1, len(p.Tensors)+1)}
 	for i := range p.Tensors {
@@ -48,16 +51,17 @@ func readersOf(p *Problem) indexed.Lists {
 				l.Items = append(l.Items, v)
 			}
 		}
-		if mine := l.Items[from:]; len(mine) > 1 {
-			slices.Sort(mine)
-			l.Items = l.Items[:from+len(slices.Compact(mine))]
+		if readers := l.Items[from:]; len(readers) > 1 {
+			slices.Sort(readers)
+			l.Items = l.Items[:from+len(slices.Compact(readers))]
 		}
 		l.Start = append(l.Start, int32(len(l.Items)))
 	}
 	return l
 }
 
-// findPairs keeps the pairs that can count in some order.
+// findPairs sets the in-place pairs that can count in some order, by node, then by
+// Result, then by Over.
 func findPairs(f *indexed.Graph, p *Problem) {
 	f.PairStart = make([]int32, f.Nodes+1)
 	var found []Pair

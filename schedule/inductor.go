@@ -10,26 +10,25 @@ import (
 
 // LeastPeakFirst returns the order topological_sort_lpmf of PyTorch Inductor
 // (torch/_inductor/memory.py), after "Buffer memory optimization for video codec
-// application modeled in Simulink" (DAC 2006). It keeps the live bytes and the
-// largest so far. Among the ready nodes whose outputs fit below that largest it
-// runs the one that raises the live bytes least once its inputs are freed; if
-// none fits, the one of the smallest outputs. Ties fall to the node that raises
-// the live bytes less, then to the smaller index.
+// application modeled in Simulink" (DAC 2006). It tracks the live bytes and the peak so
+// far. Among the ready nodes that would not raise the peak it runs the one that raises
+// the live bytes least once its inputs are freed. If there is none, it runs the node with
+// the smallest outputs. Ties fall to the node that raises the live bytes less, then to
+// the smaller index.
 //
-// Sizes count as they do there: a node takes the bytes of all its outputs and
-// frees the inputs that only it has still to read, and its own outputs that
-// nobody reads. At the start all inputs are live, and the largest so far is no
-// less than all outputs of the graph. Resident tensors, inputs that nobody
-// reads, workspace and in-place pairs count nothing. Inductor's variant for
-// nodes that are all large (size_threshold_for_succ_based_strategy) is off by
-// default and left out.
+// Sizes count as in the original. A node adds the bytes of all its outputs; it frees its
+// inputs that have no other reader left, and its outputs that nobody reads. At the start
+// all inputs are live, and the peak so far is at least the sum of the graph's outputs.
+// Resident tensors, inputs that nobody reads, workspaces and in-place pairs do not
+// count. The original's variant for graphs of large nodes
+// (size_threshold_for_succ_based_strategy), which is off by default, is left out.
 //
-// The original looks at all ready nodes at each step. Here they stand in a tree,
-// sorted by size: O((E + V) log V).
+// The original looks at all ready nodes at each step. Here they are in a tree, sorted by
+// size: O((E + V) log V).
 func LeastPeakFirst(p *Problem) []int32 {
 	f := index(p)
 	takes := make([]int64, f.Nodes)
-	adds := make([]int64, f.Nodes) // takes, less what would be freed now
+	adds := make([]int64, f.Nodes) // takes, less the bytes that a run now would free
 	users := f.Unread()
 	var live, outputs int64
 	for t, size := range f.Size {
@@ -43,7 +42,7 @@ func LeastPeakFirst(p *Problem) []int32 {
 		switch {
 		case f.Output[t]:
 			outputs += size
-			users[t]++ // the graph itself: never freed
+			users[t]++ // the graph itself, so that it is never freed
 		case users[t] == 0 && v >= 0:
 			adds[v] -= size
 		case users[t] == 1:
@@ -71,8 +70,8 @@ func LeastPeakFirst(p *Problem) []int32 {
 				continue
 			}
 			for _, r := range f.Readers.Of(t) {
-				adds[r] -= f.Size[t] // of those that have run it says nothing more
-				ready.renew(r)
+				adds[r] -= f.Size[t] // no longer used for readers that have run
+				ready.update(r)
 			}
 		}
 		f.Run(v, waits, func(r int32) { ready.set(r, r) })
@@ -80,8 +79,8 @@ func LeastPeakFirst(p *Problem) []int32 {
 	return order
 }
 
-// bySize holds ready nodes in a tree whose leaves are all nodes by ascending
-// size. Each inner vertex holds the ready node below it that adds least.
+// bySize holds the ready nodes in a binary tree. The leaves stand for all nodes, by
+// ascending size. Each vertex holds the ready node below it that adds least, or none.
 type bySize struct {
 	size   []int64 // ascending
 	adds   []int64
@@ -112,7 +111,7 @@ func newBySize(size, adds []int64) *bySize {
 	return b
 }
 
-// set puts a node, or none, into the leaf of v.
+// set stores node, which is v or none, in the leaf of v.
 func (b *bySize) set(v, node int32) {
 	i := b.leaves + int(b.leaf[v])
 	b.tree[i] = node
@@ -121,10 +120,10 @@ func (b *bySize) set(v, node int32) {
 	}
 }
 
-// renew takes a new value of adds into account.
-func (b *bySize) renew(v int32) { b.set(v, b.tree[b.leaves+int(b.leaf[v])]) }
+// update restores the tree after adds[v] has changed.
+func (b *bySize) update(v int32) { b.set(v, b.tree[b.leaves+int(b.leaf[v])]) }
 
-// less returns the node of two that adds less, or the one there is.
+// less returns the one of two nodes that adds less; either may be none.
 func (b *bySize) less(x, y int32) int32 {
 	switch {
 	case x == none:
@@ -137,8 +136,8 @@ func (b *bySize) less(x, y int32) int32 {
 	return y
 }
 
-// best returns the node that adds least among those of at most some size; if
-// there is none, among those of the smallest size. Some node must be ready.
+// best returns the ready node that adds least among those whose size is at most room, or,
+// if there is none, among those of the smallest size. Some node must be ready.
 func (b *bySize) best(room int64) int32 {
 	above := func(size int64) int {
 		return sort.Search(len(b.size), func(i int) bool { return b.size[i] > size })
@@ -155,7 +154,7 @@ func (b *bySize) best(room int64) int32 {
 	return b.first(above(b.size[i-b.leaves]))
 }
 
-// first returns the node that adds least among the first so many leaves.
+// first returns the ready node that adds least among the first leaves.
 func (b *bySize) first(leaves int) int32 {
 	best := none
 	for from, to := b.leaves, b.leaves+leaves; from < to; from, to = from/2, to/2 {
@@ -172,14 +171,13 @@ func (b *bySize) first(leaves int) int32 {
 }
 
 // EarliestInputsFirst returns the order topological_sort_bfs of PyTorch Inductor
-// (torch/_inductor/memory.py): it runs the ready node whose inputs were made
-// earliest. Each node's key is the ascending list of the steps of its direct
-// predecessors; keys are compared item by item, and a list that ends sooner
-// comes first. Ties fall to the smaller index; sizes count nothing.
-// O(E log V), and for each comparison the items that two keys share.
+// (torch/_inductor/memory.py): it runs the ready node whose inputs were made earliest.
+// The key of a node is the ascending list of the steps of its direct predecessors. Keys
+// are compared lexicographically, and ties fall to the smaller index. Sizes do not count.
+// O(E log V), plus the length of the common prefix for each comparison.
 func EarliestInputsFirst(p *Problem) []int32 {
 	f := index(p)
-	steps := f.Precedence() // turned into steps when a node becomes ready
+	steps := f.Precedence() // a node's predecessors are replaced by their steps when it is ready
 	preds := indexed.Lists{Start: steps.Start, Items: slices.Clone(steps.Items)}
 	step := make([]int32, f.Nodes)
 	ready := indexed.Heap[int32]{Less: func(a, b int32) bool {
@@ -211,10 +209,10 @@ func EarliestInputsFirst(p *Problem) []int32 {
 }
 
 // SmallestFirst returns the order topological_sort_dfs of PyTorch Inductor
-// (torch/_inductor/memory.py): the nodes are visited in ascending order of all
-// bytes that they touch, those of the tensors that they read and make, each
-// after what it needs, in the same order. Resident tensors touch nothing, as
-// parameters do there. Workspace and in-place pairs count nothing; ties fall to
+// (torch/_inductor/memory.py): it visits the nodes in ascending order of the bytes that
+// they touch, that is, of the tensors that they read and make. Before a node it visits
+// the node's predecessors, in the same order. Resident tensors count as 0 bytes, as
+// parameters do in the original. Workspaces and in-place pairs do not count. Ties fall to
 // the smaller index. O(E log V).
 func SmallestFirst(p *Problem) []int32 {
 	f := index(p)

@@ -10,31 +10,38 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
-// WriteLP writes the search for an order of the smallest peak as an integer
-// program in CPLEX's LP format, so that any solver (HiGHS, CBC, SCIP, Gurobi)
-// can check an optimum. It is OLLA's program for lifetimes (Steiner et al. 2022,
-// equations 1 to 5, 13 and 14; addresses, 6 to 9, are left to placement as their
-// section 4.4 has it) with the reductions of their section 4.1 (equations 10 to
-// 12). It covers the whole model of this package: workspace, outputs, inputs and
-// what nobody reads, resident tensors and tensors of 0 bytes as precedence, and
-// in-place pairs, which OLLA does not have. The optimum times the unit, the
-// greatest common divisor of all sizes, is the smallest peak in bytes.
+// WriteLP writes the problem as an integer program in CPLEX's LP format, so that any
+// solver (HiGHS, CBC, SCIP, Gurobi) can find an order of the smallest peak and check
+// ours. The optimum times the unit, which is the greatest common divisor of all sizes,
+// is the smallest peak in bytes.
 //
-//	x3_5   node 3 runs at step 5: C of each of its outputs, which equation 5 makes equal
-//	p7_5   tensor 7 is held at step 5, made before: P
+// It is OLLA's program for lifetimes (Steiner et al. 2022, equations 1 to 5, 13 and 14)
+// with the reductions of their section 4.1 (equations 10 to 12). Addresses (equations 6
+// to 9) are left to placement, as in their section 4.4. The program covers the whole
+// model of this package: workspaces, outputs, inputs, tensors that nobody reads, the
+// precedence of resident tensors and of tensors of 0 bytes, and in-place pairs, which
+// OLLA does not have.
+//
+//	x3_5   node 3 runs at step 5: C of each of its outputs, which are equal by equation 5
+//	p7_5   tensor 7 is held at step 5 and was made before: P
 //	y2_5   in-place pair 2 is taken at step 5
 //	peak   the largest load, in units
 //
-// Rows are named after their equation: c2_7_5 is equation 2 of tensor 7 at step
-// 5. Rows of our own begin with other letters: s, one node at a step, which
-// loses nothing and lets a node's span be counted by its ancestors and
-// descendants, tighter than OLLA's longest paths; d, the order of a tensor of 0
-// bytes; r and m, the other readers and the matching of a pair. OLLA's control
-// edges (section 4.3) are left out: they can exclude every optimal order. p and
-// y need not be integer: they are as soon as x is.
+// Rows are named after their equations: c2_7_5 is equation 2 for tensor 7 at step 5. The
+// names of rows that OLLA does not have begin with other letters:
 //
-// The program has about nodes² / 2 columns and as many rows for each tensor: it
-// is for small graphs. O(V E / 64) time beside what is written.
+//	s    one node runs at each step. No order is lost, and a node's possible steps follow
+//	     from its numbers of ancestors and descendants, which is tighter than OLLA's
+//	     longest paths
+//	d    precedence by a tensor of 0 bytes
+//	r    a pair is taken only if the other readers of the overwritten tensor have run
+//	m    the pairs taken at a step are a matching
+//
+// OLLA's control edges (section 4.3) are left out: they can exclude every optimal order.
+// p and y need not be declared integer, since they are integer whenever x is.
+//
+// The program has about nodes²/2 columns and as many rows for each tensor, so it suits
+// small graphs only. O(V E / 64) time besides the output.
 func WriteLP(w io.Writer, p *Problem) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -70,9 +77,8 @@ func unit(f *indexed.Graph) (unit int64) {
 	return max(unit, 1)
 }
 
-// spans returns the first and the last step at which each node can run: as many
-// nodes must run before it as it has ancestors. It counts them for 64 nodes at a
-// time.
+// spans returns the first and the last step at which each node can run: all its ancestors
+// run before it, all its descendants after it. It counts them for 64 nodes at a time.
 func spans(f *indexed.Graph) (first, last []int) {
 	first, last = make([]int, f.Nodes), make([]int, f.Nodes)
 	order := breadthFirst(f)
@@ -101,9 +107,10 @@ func spans(f *indexed.Graph) (first, last []int) {
 	return first, last
 }
 
-// lifetime returns the steps at which a tensor may be held, made before, and of
-// these the ones at which it must be (equations 11 and 12); made before its
-// step is what no node makes. Where the second is empty, to < from.
+// lifetime returns two spans of steps, from the first to the last: those at which a tensor
+// that was made earlier may be held, and those at which it must be (equations 11 and 12).
+// A tensor without a producer counts as made before step 0. A span whose last step is
+// less than its first is empty.
 func (l *lp) lifetime(t int32) (may, must [2]int) {
 	may, must = [2]int{0, -1}, [2]int{0, -1}
 	if m := l.Producer[t]; m >= 0 {
@@ -119,7 +126,7 @@ func (l *lp) lifetime(t int32) (may, must [2]int) {
 	return may, must
 }
 
-// held adds coef times P of a tensor at a step to a row.
+// held adds coef times the tensor's P at a step to the row.
 func (l *lp) held(coef int64, t int32, step int) {
 	may, must := l.lifetime(t)
 	switch {
@@ -131,14 +138,14 @@ func (l *lp) held(coef int64, t int32, step int) {
 	}
 }
 
-// runs adds coef if a node runs at a step.
+// runs adds coef to the row if a node runs at a step.
 func (l *lp) runs(coef int64, v int32, step int) {
 	if step >= l.first[v] && step <= l.last[v] {
 		l.row.add(coef, "x", int(v), step)
 	}
 }
 
-// ran adds coef if a node has run before a step.
+// ran adds coef to the row if a node has run before a step.
 func (l *lp) ran(coef int64, v int32, step int) {
 	if step > l.last[v] {
 		l.row.constant += coef
@@ -184,7 +191,7 @@ func (l *lp) rows() {
 	l.loadRows()
 }
 
-// tensorRows writes equations 1, 2 and 4 of a tensor, and 12 of an output.
+// tensorRows writes equations 1, 2 and 4 for a tensor, and 12 for an output.
 func (l *lp) tensorRows(t int32) {
 	may, must := l.lifetime(t)
 	m := l.Producer[t]
@@ -217,18 +224,18 @@ func (l *lp) tensorRows(t int32) {
 	}
 }
 
-// precedenceRows writes what tensors without bytes ask for, where no tensor with
-// bytes asks for the same.
+// precedenceRows writes the precedence of tensors of 0 bytes, unless it follows from a
+// tensor with bytes.
 func (l *lp) precedenceRows() {
-	asked := make([]int32, l.Nodes) // node -> 1 + the last reader that waits for it
+	ordered := make([]int32, l.Nodes) // node -> 1 + the last reader ordered after it
 	for r := range int32(l.Nodes) {
 		for _, bytes := range []bool{true, false} {
 			for _, t := range l.Reads.Of(r) {
 				m := l.Producer[t]
-				if m < 0 || asked[m] == r+1 || l.Size[t] > 0 != bytes {
+				if m < 0 || ordered[m] == r+1 || l.Size[t] > 0 != bytes {
 					continue
 				}
-				asked[m] = r + 1
+				ordered[m] = r + 1
 				if bytes {
 					continue
 				}
@@ -242,8 +249,8 @@ func (l *lp) precedenceRows() {
 	}
 }
 
-// takes adds coef if a pair is taken at a step. It cannot be before the other
-// readers of what is written over can have run.
+// takes adds coef to the row if a pair is taken at a step. That is impossible before the
+// other readers of the overwritten tensor can have run.
 func (l *lp) takes(coef int64, k, step int) {
 	pair := l.Pairs[k]
 	for _, r := range l.Readers.Of(pair.Over) {
@@ -256,8 +263,8 @@ func (l *lp) takes(coef int64, k, step int) {
 	}
 }
 
-// pairRows lets a node take a matching of its pairs at its step, of those whose
-// tensor no other node is still to read.
+// pairRows allows a node, at its step, a matching of those of its pairs whose overwritten
+// tensor has no other reader left.
 func (l *lp) pairRows() {
 	for k, pair := range l.Pairs {
 		for step := l.first[pair.Node]; step <= l.last[pair.Node]; step++ {
@@ -275,7 +282,7 @@ func (l *lp) pairRows() {
 				func(p Pair) int32 { return p.Over },
 			} {
 				if slices.ContainsFunc(l.PairsOf(pair.Node)[:k-int(l.PairStart[pair.Node])], func(p Pair) bool { return same(p) == same(pair) }) {
-					continue // the first of them speaks for all
+					continue // the row of the first such pair covers all of them
 				}
 				for j := int(l.PairStart[pair.Node]); j < int(l.PairStart[pair.Node+1]); j++ {
 					if same(l.Pairs[j]) == same(pair) {
@@ -291,7 +298,7 @@ func (l *lp) pairRows() {
 	}
 }
 
-// loadRows writes equation 13. Without nodes, the inputs are the load.
+// loadRows writes equation 13. In a problem without nodes, the load is that of the inputs.
 func (l *lp) loadRows() {
 	_, idle := l.InputBytes()
 	for step := range max(1, l.Nodes) {
@@ -324,7 +331,7 @@ func (l *lp) loadRows() {
 	}
 }
 
-// columns says what kinds the variables are.
+// columns writes the bounds and the kinds of the variables.
 func (l *lp) columns() {
 	fmt.Fprintln(l.w, "Bounds")
 	for t, size := range l.Size {
@@ -344,20 +351,20 @@ func (l *lp) columns() {
 	fmt.Fprintln(l.w, "Generals\n peak\nEnd")
 }
 
-// lpRow is a row in the making.
+// lpRow is the row that is being built.
 type lpRow struct {
 	terms    []byte
-	line     int   // where the last line of it begins
+	line     int   // where its last line begins in terms
 	count    int   // of terms
-	sum      int64 // of their coefficients
-	constant int64
+	sum      int64 // of the coefficients
+	constant int64 // on the left side
 }
 
 func (r *lpRow) add(coef int64, kind string, i, step int) {
 	r.text(coef, kind+strconv.Itoa(i)+"_"+strconv.Itoa(step))
 }
 
-// text adds a term; no line of the file gets longer than some readers take.
+// text adds a term. It breaks lines, since some readers limit their length.
 func (r *lpRow) text(coef int64, name string) {
 	r.count++
 	r.sum += coef
@@ -378,12 +385,12 @@ func (r *lpRow) text(coef int64, name string) {
 	r.terms = append(append(r.terms, ' '), name...)
 }
 
-// end writes the row, unless the bounds of its variables say as much, and begins
-// the next.
+// end writes the row, unless it follows from the bounds of its variables, and begins the
+// next row.
 func (l *lp) end(relation string, right int64, name string, index ...int) {
 	right -= l.row.constant
-	bound := l.row.count == 1 && l.row.sum == 1 && relation == "<=" && right >= 1
-	if l.row.count > 0 && !bound {
+	implied := l.row.count == 1 && l.row.sum == 1 && relation == "<=" && right >= 1
+	if l.row.count > 0 && !implied {
 		l.w.WriteString(" " + name)
 		for _, i := range index {
 			l.w.WriteString("_" + strconv.Itoa(i))

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// maxText is the longest JSON that ReadProblem takes, after decompression, and
-	// maxValue the longest node, tensor or other value in it.
+	// maxText is the greatest length of JSON that ReadProblem accepts, after
+	// decompression, and maxValue that of a node, a tensor or another value in it; bytes.
 	maxText  = 1 << 30
 	maxValue = 16 << 20
 
-	// A gzipped problem may inflate to freeBytes, and beyond that to maxRatio
-	// times its size. Real ones inflate 5 to 30 times; gzip makes a thousandth of
-	// a run of one byte, and a node of three bytes takes a hundred in memory.
+	// A gzipped problem may inflate to freeBytes, or to maxRatio times its size if that
+	// is more. Real problems inflate 5 to 30 times. gzip shrinks a run of one byte a
+	// thousandfold, and a node of three bytes of JSON takes a hundred bytes of memory.
 	freeBytes = 4 << 20
 	maxRatio  = 100
 )
 
-// MaxBytes is what a problem that is read may take in memory: some million nodes
-// with as many tensors.
+// MaxBytes is the most memory, in bytes, that a problem may take when it is read: enough
+// for about a million nodes and as many tensors.
 const MaxBytes = 320 << 20
 
-// ReadProblem reads a problem from JSON, gzipped or not (the first two bytes
-// tell), and validates it. An error gives the byte or the node or tensor, not
-// the file: the caller knows its name. Unknown fields are skipped; a key that stands
-// twice in an object, or in another case, is refused. The text is not held in memory,
-// and a problem that would take more than [MaxBytes] there is refused.
+// ReadProblem reads a problem from JSON and validates it. The JSON may be gzipped, which
+// shows in its first two bytes. An error names the byte, the node or the tensor; it does
+// not name the file, which only the caller knows. Unknown fields are skipped. A key that
+// occurs twice in an object, or differs from a known one only in case, is an error, and
+// so is a problem that would take more than [MaxBytes]. The text is not held in memory.
 func ReadProblem(r io.Reader) (*Problem, error) {
 	packed := &counter{r: r}
 	b := bufio.NewReader(packed)
@@ -56,16 +56,16 @@ func ReadProblem(r io.Reader) (*Problem, error) {
 	return &d.p, d.p.Validate()
 }
 
-// decoder reads a problem, some nodes and tensors at a time.
+// decoder reads a problem in batches of nodes and tensors.
 type decoder struct {
 	*strictjson.Stream
 	p     Problem
-	bytes int64             // of p
-	ints  []int32           // memory for lists: most are short, and there are millions
-	words map[string]string // operators and kinds, each once
+	bytes int64             // memory that p takes
+	ints  []int32           // a block from which short lists are cut: there are millions
+	words map[string]string // operators and kinds, so that equal ones share memory
 }
 
-// field reads the value of a key of the problem.
+// field reads the value of one key of the problem.
 func (d *decoder) field(key string) (err error) {
 	found := false
 	switch key {
@@ -116,7 +116,7 @@ func (d *decoder) tensors(batch []Tensor) error {
 	return nil
 }
 
-// count adds what a node or tensor takes, but for its lists.
+// count adds the memory of a node or tensor without its lists. It fails above MaxBytes.
 func (d *decoder) count(size uintptr, name string) error {
 	d.bytes += int64(size) + int64(len(name)+15)&^15
 	if d.bytes > MaxBytes {
@@ -125,10 +125,10 @@ func (d *decoder) count(size uintptr, name string) error {
 	return nil
 }
 
-// listBytes is how much memory is taken at once for short lists.
+// listBytes is the size of a block of memory for short lists.
 const listBytes = 256 << 10
 
-// list copies a list into memory that it shares with others.
+// list returns a copy of a list. Short lists share a block of memory.
 func (d *decoder) list(list []int32) []int32 {
 	if len(list) == 0 {
 		return list
@@ -145,7 +145,7 @@ func (d *decoder) list(list []int32) []int32 {
 	return d.ints[at:len(d.ints):len(d.ints)]
 }
 
-// word is a text that many nodes have.
+// word returns s, in memory that equal words share if there are not too many words.
 func (d *decoder) word(s string) string {
 	const most = 1 << 12
 	if w, ok := d.words[s]; ok || len(d.words) == most {
@@ -159,7 +159,7 @@ func (d *decoder) word(s string) string {
 	return s
 }
 
-// limited fails where a text goes on for too long.
+// limited fails once more than maxText bytes have been read.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -173,7 +173,7 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// counter counts the bytes that are read.
+// counter counts the bytes read.
 type counter struct {
 	r io.Reader
 	n int64
@@ -185,7 +185,8 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// inflated reads what was packed, and stops when that is too little for it.
+// inflated reads decompressed bytes. It fails if they are too many for the compressed
+// bytes read so far.
 type inflated struct {
 	counter
 	packed *counter
@@ -195,7 +196,7 @@ func (f *inflated) Read(b []byte) (int, error) {
 	n, err := f.counter.Read(b)
 	switch {
 	case f.n > max(freeBytes, maxRatio*f.packed.n):
-		return n, fmt.Errorf("gzip: %d bytes inflate to more than %d times as many: that is no problem", f.packed.n, maxRatio)
+		return n, fmt.Errorf("gzip: %d bytes inflate to more than %d times as many: expected a scheduling problem", f.packed.n, maxRatio)
 	case err != nil && err != io.EOF:
 		return n, fmt.Errorf("gzip: %w", err)
 	}
