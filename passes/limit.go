@@ -168,7 +168,7 @@ func (s *State) newBudget() (*budgeting, error) {
 	var err error
 	if b.host = s.opt.Host; b.host == nil {
 		b.solver, err = budget.New(p, distinct(orders), budget.Options{
-			Effort: s.opt.Effort, OrdersAlone: s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast,
+			Effort: s.opt.Effort, KeepOrders: s.opt.Schedule != "" || s.opt.KeepRandomOrder || s.opt.UpdatesLast,
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{

@@ -64,7 +64,7 @@ func (o *ordering) limits(frontier bool) (limits []int64) {
 // repeatLimit plans steps with repetitions alone.
 func (o *ordering) repeatLimit(ctx context.Context) error {
 	solver, err := budget.New(o.problem, o.found.Orders, budget.Options{
-		Effort: optimize.Efforts[o.cmd.Effort], OrdersAlone: o.cmd.Strategy != "",
+		Effort: optimize.Efforts[o.cmd.Effort], KeepOrders: o.cmd.Strategy != "",
 	})
 	if err != nil {
 		return &failure{exitRefused, fmt.Sprintf("%s: %v", o.file, err)}

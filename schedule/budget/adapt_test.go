@@ -10,9 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// The runs of a plan as nodes of a problem have the plan's peak in the plan's order.
-// Where another order of them needs less, the plan moves to the line of that order,
-// as many of its makings as can; whatever is planned there is a plan.
+// As a problem whose nodes are the runs of a plan, in the plan's order, a plan has the
+// same peak. If another order of the runs has a smaller peak, as many recomputes as
+// possible move to the line of that order, and what results is a valid plan.
 func TestPlansMoveToBetterOrders(t *testing.T) {
 	families := []func(r *rand.Rand) *schedule.Problem{
 		chained,
@@ -49,7 +49,7 @@ func TestPlansMoveToBetterOrders(t *testing.T) {
 			l := newLine(p, order, s.costs, s.rules, 1)
 			moved := c.translate(plan, steps, l)
 			if len(moved) > len(plan) {
-				t.Errorf("graph %d, %d %%: %d makings of %d", k, percent, len(moved), len(plan))
+				t.Errorf("graph %d, %d %%: %d recomputes of %d", k, percent, len(moved), len(plan))
 			}
 			w := newSweep(l, c.work)
 			w.run(moved, false)
@@ -57,12 +57,12 @@ func TestPlansMoveToBetterOrders(t *testing.T) {
 		}
 	}
 	if expanded < 500 || better < 20 {
-		t.Errorf("%d plans, %d better orders: too few to tell", expanded, better)
+		t.Errorf("%d plans, %d better orders: too few for a test", expanded, better)
 	}
 }
 
-// Orders that were not given are left alone where that is asked for.
-func TestOrdersAlone(t *testing.T) {
+// With KeepOrders the solver plans from the given orders only.
+func TestKeepOrders(t *testing.T) {
 	lines := func(p *schedule.Problem, opt Options) (given, planned int) {
 		s, peak := solver(t, p, opt)
 		given = len(s.lines)
@@ -72,7 +72,7 @@ func TestOrdersAlone(t *testing.T) {
 	more := 0
 	for k := range 100 {
 		p := unrestricted(rand.New(rand.NewPCG(uint64(k), 31)), false)
-		if given, planned := lines(p, Options{OrdersAlone: true}); planned > given {
+		if given, planned := lines(p, Options{KeepOrders: true}); planned > given {
 			t.Errorf("graph %d: %d orders of %d given", k, planned, given)
 		}
 		if given, planned := lines(p, Options{}); planned > given {
@@ -80,13 +80,13 @@ func TestOrdersAlone(t *testing.T) {
 		}
 	}
 	if more == 0 {
-		t.Error("no graph asks for another order: nothing is tested")
+		t.Error("no graph has a plan in another order: nothing is tested")
 	}
 }
 
-// A run that nobody reads before the node runs again is none: the node may run first
-// where it was to be repeated. What only precedence asks for counts as read.
-func TestWhatNobodyReadsDoesNotRun(t *testing.T) {
+// A run whose results nobody reads before the node runs again is omitted. A tensor of 0
+// bytes that carries precedence counts as read.
+func TestUnreadRunsAreOmitted(t *testing.T) {
 	p := &schedule.Problem{
 		Nodes: make([]schedule.Node, 4),
 		Tensors: []schedule.Tensor{

@@ -21,10 +21,10 @@ type Options struct {
 	// do not model all that a plan could do, such as transfers to a host.
 	NoBound bool
 
-	// OrdersAlone plans from the given orders only. Set it if the nodes must keep an
+	// KeepOrders plans from the given orders only. Set it if the nodes must keep an
 	// order that the tensors do not imply. Otherwise the solver also searches for
 	// orders that suit a plan.
-	OrdersAlone bool
+	KeepOrders bool
 }
 
 // Verdict says whether a plan within a limit exists.

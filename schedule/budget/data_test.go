@@ -27,13 +27,13 @@ func readData(tb testing.TB, name string) *schedule.Problem {
 	return p
 }
 
-// checkPlan replays a plan that is claimed to be one.
+// checkPlan replays a plan and compares peak and cost with what the plan says.
 func checkPlan(tb testing.TB, p *schedule.Problem, x *Plan) {
 	tb.Helper()
 	if x.Feasible != Found {
 		return
 	}
-	// The steps say in which order the nodes ran first, and so which one it was.
+	// The first runs of the nodes show from which order the plan was made.
 	var order []int32
 	ran := make([]bool, len(p.Nodes))
 	for _, v := range x.Steps {
@@ -47,7 +47,7 @@ func checkPlan(tb testing.TB, p *schedule.Problem, x *Plan) {
 	case err != nil:
 		tb.Errorf("limit %d: %v", x.Limit, err)
 	case peak != x.PeakBytes || extra != x.ExtraCost:
-		tb.Errorf("limit %d: peak %d, extra cost %d; a replay has %d and %d", x.Limit, x.PeakBytes, x.ExtraCost, peak, extra)
+		tb.Errorf("limit %d: peak %d, extra cost %d; the replay has %d and %d", x.Limit, x.PeakBytes, x.ExtraCost, peak, extra)
 	case peak > x.Limit:
 		tb.Errorf("limit %d: peak %d", x.Limit, peak)
 	case x.LowerBound > extra:
@@ -55,9 +55,9 @@ func checkPlan(tb testing.TB, p *schedule.Problem, x *Plan) {
 	}
 }
 
-// known are extra times and lower bounds, in per cent of the plain step, at 90, 80,
-// …, 30 % of the best order's peak, by a search that shares no code with this one:
-// there with all starts and large neighbourhoods. -1: no plan known.
+// known are extra times and lower bounds, in per cent of the plain step, at 90, 80, …,
+// 30 % of the best order's peak. They come from a search that shares no code with this
+// one and used all starts and large neighbourhoods. -1: no plan is known.
 var known = map[string]struct{ extra, bound [7]float64 }{
 	"resnet50-train-bs32":        {[7]float64{0.87, 1.92, 3.49, 5.05, 7.18, 10.44, 18.89}, [7]float64{0.78, 1.82, 3.38, 4.94, 6.75, 9.35, 12.14}},
 	"mobilenet_v2-train-bs32":    {[7]float64{1.00, 2.32, 4.14, 6.73, 9.34, 11.88, -1}, [7]float64{1.00, 2.32, 4.04, 5.75, 7.46, 9.18, 10.89}},
@@ -70,7 +70,7 @@ var known = map[string]struct{ extra, bound [7]float64 }{
 	"gpt2-train-bs1":             {[7]float64{0.72, 1.45, 2.27, 4.48, 6.82, 10.74, -1}, [7]float64{0.64, 1.31, 2.02, 3.05, 5.01, 8.79, -1}},
 }
 
-// percent is what known[…][k] stands for.
+// percent returns the limit of known[…][k], in per cent of the best order's peak.
 func percent(k int) int64 { return int64(90 - 10*k) }
 
 func TestTrainingStepsAtFastEffort(t *testing.T) {
@@ -87,8 +87,8 @@ func TestTrainingStepsAtFastEffort(t *testing.T) {
 	}
 }
 
-// BenchmarkFrontier measures the whole archive: the extra time in per cent of the
-// step at each limit, and how far that is above the known figures at worst.
+// BenchmarkFrontier measures the filling of the archive. It reports the extra time at each
+// limit, in per cent of the step, and the largest difference from the known figures.
 func BenchmarkFrontier(b *testing.B) {
 	for _, effort := range []struct {
 		name string
@@ -129,8 +129,8 @@ func BenchmarkFrontier(b *testing.B) {
 	}
 }
 
-// BenchmarkLimit measures what one limit takes at fast effort, the order included:
-// by the clock, and how far the extra time is above the known figures.
+// BenchmarkLimit measures a plan for one limit at fast effort, including the search for
+// the order. It reports how far the extra time is above the known figures.
 func BenchmarkLimit(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		for _, k := range []int{1, 3, 4, 5} {

@@ -30,8 +30,8 @@
 //   - With a host memory behind a link, a [Swapper] can also swap tensors out and
 //     in. It tries swapping alone (AutoSwap, Zhang et al., Efficient memory management
 //     for GPU-based deep learning systems, 2019), recomputation alone, and both: swap
-//     the tensors that are most expensive per byte to recompute, recompute the rest
-//     (swap_auto.go, swap_both.go). [SwapPlan] has the transfers as nodes of a problem.
+//     the tensors that are most expensive per byte to recompute, and recompute the rest
+//     (swap_auto.go, swap_problem.go). [SwapPlan] has the transfers as nodes of a problem.
 //
 // Results depend on the problem alone: not on map order, goroutines or time.
 package budget

@@ -10,9 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// exact finds the least extra time of any plan in any order by Dijkstra over the
-// pairs of nodes that have run and tensors that are held. It shares nothing with
-// the search or the bound. Costs are small.
+// exact finds the least extra time of any plan in any order by Dijkstra's algorithm. A
+// state is the set of nodes that have run and the set of tensors that are held. It shares
+// no code with the search or the bound. Costs must be small.
 type exact struct {
 	p          *schedule.Problem
 	reads      []uint32 // node -> tensors
@@ -134,7 +134,7 @@ func (e *exact) optimum(limit int64) int64 {
 					}
 					c += node.Cost
 				}
-				// What is made is held beside an older instance of it.
+				// While a node runs, an older instance of its result is held as well.
 				top := load + e.bytes(e.makes[v]) + node.Workspace
 				for _, x := range e.sharings[v] {
 					if top-x.saved <= limit {
@@ -147,7 +147,7 @@ func (e *exact) optimum(limit int64) int64 {
 	return -1
 }
 
-// chained is a forward chain with skips, and its backward pass.
+// chained returns a forward chain with skip connections and its backward pass.
 func chained(r *rand.Rand) *schedule.Problem {
 	length := 3 + r.IntN(2)
 	n := 2 * length
@@ -185,8 +185,8 @@ func chained(r *rand.Rand) *schedule.Problem {
 	return p
 }
 
-// unrestricted is a random graph: workspace, several outputs, and where asked for
-// in-place pairs and nodes that never run again.
+// unrestricted returns a random graph with workspaces, several outputs and, if asked for,
+// in-place pairs and nodes that must run once.
 func unrestricted(r *rand.Rand, odd bool) *schedule.Problem {
 	n := 5 + r.IntN(4)
 	p := &schedule.Problem{}
@@ -231,7 +231,7 @@ func unrestricted(r *rand.Rand, odd bool) *schedule.Problem {
 	return p
 }
 
-// tally counts what became of the limits of a family.
+// tally counts the verdicts for the limits of a family.
 type tally struct {
 	feasible, tight, none, impossible, proven int
 	bounds, optima, plans                     int64
@@ -271,8 +271,7 @@ func TestAgainstTheOptimum(t *testing.T) {
 	}
 }
 
-// add holds the plans for some limits, in per cent of the best peak, against the
-// optimum.
+// add compares the plans for some limits, in per cent of the best peak, with the optimum.
 func (sum *tally) add(t *testing.T, e *exact, p *schedule.Problem, percents []int64) {
 	t.Helper()
 	found, err := schedule.Solve(context.Background(), p, schedule.Options{})
@@ -296,7 +295,7 @@ func (sum *tally) add(t *testing.T, e *exact, p *schedule.Problem, percents []in
 			case Impossible:
 				sum.proven++
 			case Found:
-				t.Errorf("limit %d: a plan where there is none", limit)
+				t.Errorf("limit %d: got a plan, but none exists", limit)
 			}
 			continue
 		case x.Feasible == Impossible:

@@ -24,8 +24,8 @@ func solver(t *testing.T, p *schedule.Problem, opt Options) (*Solver, int64) {
 	return s, found.Evaluation.Peak
 }
 
-// Of two limits the larger never costs more, whatever was asked before, and the
-// same question has the same answer.
+// The larger of two limits never costs more, whatever limits were planned before, and a
+// limit that is planned again gets the same plan.
 func TestFrontierIsMonotone(t *testing.T) {
 	for k := range 30 {
 		r := rand.New(rand.NewPCG(uint64(k), 20))
@@ -59,14 +59,13 @@ func TestFrontierIsMonotone(t *testing.T) {
 		again, _ := solver(t, p, Options{})
 		at := 2 + r.IntN(len(limits)-2)
 		if diff := cmp.Diff(plans[at], again.Solve(context.Background(), limits[at])); diff != "" {
-			t.Errorf("graph %d, limit %d: asked alone, and again:\n%s", k, limits[at], diff)
+			t.Errorf("graph %d, limit %d: planned alone and again:\n%s", k, limits[at], diff)
 		}
 	}
 }
 
-// layers is a training step with activations in place, some of which make a mask
-// as well: what runs again must find each buffer in the version that it found
-// first.
+// layers returns a training step with activations in place, some of which also make a
+// mask. A repeated run must find each buffer in the version that the first run read.
 func layers(r *rand.Rand, depth int) *schedule.Problem {
 	p := &schedule.Problem{}
 	tensor := func(bytes int64, maker int32) int32 {
@@ -77,8 +76,8 @@ func layers(r *rand.Rand, depth int) *schedule.Problem {
 		v := int32(len(p.Nodes))
 		p.Nodes = append(p.Nodes, schedule.Node{Cost: cost, Writes: append([]int32{}, writes...)})
 		for _, t := range reads {
-			// A reader of a later version comes after its writer, by a control tensor;
-			// a writer after the readers of the version before.
+			// Control tensors order a reader of a later version after its writer, and a
+			// writer after the readers of the earlier version.
 			for u := range p.Nodes[:v] {
 				if slices.Contains(p.Tensors[t].Consumers, int32(u)) && (slices.Contains(p.Nodes[u].Writes, t) || slices.Contains(writes, t)) {
 					c := tensor(0, int32(u))
@@ -136,7 +135,7 @@ func layers(r *rand.Rand, depth int) *schedule.Problem {
 	return p
 }
 
-// A context that has ended ends the search with what is there.
+// When the context ends, the search ends with the best plan so far.
 func TestContextEndsTheSearch(t *testing.T) {
 	p := layers(rand.New(rand.NewPCG(1, 1)), 12)
 	s, peak := solver(t, p, Options{})

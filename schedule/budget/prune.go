@@ -78,11 +78,11 @@ func (s *sweep) needed(plan recomputeSet, m recompute) bool {
 	if from >= to {
 		return false
 	}
-	s.rise = append(s.rise[:0], s.load[from:to]...)
+	s.after = append(s.after[:0], s.load[from:to]...)
 	least := s.size[t]
-	gone := s.gone(plan, m)
+	only := s.runsOnlyFor(plan, m)
 	made := false
-	for _, i := range gone {
+	for _, i := range only {
 		made = made || i == s.maker[t]
 		for _, x := range s.reads.of(i) {
 			if x == t || s.output[x] {
@@ -91,20 +91,20 @@ func (s *sweep) needed(plan recomputeSet, m recompute) bool {
 			// Without this read, the instance of x ends at its last event before the slot.
 			events := s.events[x]
 			k, _ := slices.BinarySearch(events, to<<1)
-			if k == 0 || k < len(events) && s.outlasts(events[k:], slot, gone) {
+			if k == 0 || k < len(events) && s.outlasts(events[k:], slot, only) {
 				continue
 			}
 			for j := max(from, events[k-1]>>1); j < to; j++ {
-				s.rise[j-from] -= s.size[x]
+				s.after[j-from] -= s.size[x]
 			}
 		}
 	}
-	s.count((len(gone) + 1) * int(to-from) / 16)
+	s.count((len(only) + 1) * int(to-from) / 16)
 	if !made {
 		return false // another recompute runs the maker in this slot anyway
 	}
 	// In-place pairs may lower the load at the first position, so it is not tested.
-	for _, load := range s.rise[min(1, len(s.rise)):] {
+	for _, load := range s.after[min(1, len(s.after)):] {
 		if load+least > s.limit {
 			return true
 		}
@@ -112,32 +112,33 @@ func (s *sweep) needed(plan recomputeSet, m recompute) bool {
 	return false
 }
 
-// gone lists the nodes that run in the slot of m for m alone.
-func (s *sweep) gone(plan recomputeSet, m recompute) []int32 {
+// runsOnlyFor returns the nodes that run in the slot of m for no other recompute.
+func (s *sweep) runsOnlyFor(plan recomputeSet, m recompute) []int32 {
 	slot := m.slot()
-	gone := s.alone[:0]
-	s.unit(m.buffer(), slot, func(i int32) { gone = append(gone, i) })
+	only := s.only[:0]
+	s.unit(m.buffer(), slot, func(i int32) { only = append(only, i) })
 	k, _ := slices.BinarySearch(plan, newRecompute(slot, 0))
 	for ; k < len(plan) && plan[k].slot() == slot; k++ {
 		if plan[k] != m {
 			s.unit(plan[k].buffer(), slot, func(i int32) {
-				if j := slices.Index(gone, i); j >= 0 {
-					gone = slices.Delete(gone, j, j+1)
+				if j := slices.Index(only, i); j >= 0 {
+					only = slices.Delete(only, j, j+1)
 				}
 			})
 		}
 	}
-	s.alone = gone
-	return gone
+	s.only = only
+	return only
 }
 
-// outlasts reports whether an instance is also read by a run that is not gone.
-func (s *sweep) outlasts(events []int32, slot int32, gone []int32) bool {
+// outlasts reports whether an instance with the given later events is also read by a run
+// that is not among those in a slot.
+func (s *sweep) outlasts(events []int32, slot int32, runs []int32) bool {
 	for _, e := range events {
 		if e&1 == 1 {
 			return false
 		}
-		if k := e >> 1; s.slot[k] != slot || !slices.Contains(gone, s.node[k]) {
+		if k := e >> 1; s.slot[k] != slot || !slices.Contains(runs, s.node[k]) {
 			return true
 		}
 	}

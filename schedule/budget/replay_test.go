@@ -6,17 +6,17 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// instance is one storage of a tensor, from a run of its maker on.
+// instance is the storage of a tensor that one run of its maker made.
 type instance struct {
 	tensor     int32
 	version    int // how often it has been overwritten
 	born, last int // positions; -1: there from the start
 }
 
-// replay runs a plan's steps, with the version of each storage, on the problem
-// itself, and returns the peak and the time of the repetitions. It shares nothing
-// with the search: neither what a slot is nor what a unit is. Every reader must
-// find the version of each input that it found in the order.
+// replay runs a plan's steps on the problem itself, with the version of each storage. It
+// returns the peak and the time of the repeated runs. Every reader must find the version
+// of each input that it reads in the given order. replay shares no code with the search,
+// nor its notions of slots and units.
 func replay(p *schedule.Problem, order []int32, steps []int) (peak, extra int64, err error) {
 	overwrites := func(v int32, t int32) bool {
 		if p.Tensors[t].Producer == v {
@@ -45,7 +45,7 @@ func replay(p *schedule.Problem, order []int32, steps []int) (peak, extra int64,
 			}
 		}
 	}
-	// What each node finds when every node runs once.
+	// The versions that each node reads when every node runs once.
 	found := make([]map[int32]int, len(p.Nodes))
 	version := make([]int, len(p.Tensors))
 	for _, v := range order {
@@ -87,7 +87,7 @@ func replay(p *schedule.Problem, order []int32, steps []int) (peak, extra int64,
 		for _, t := range reads[v] {
 			x := newest(t, found[v][t])
 			if x == nil {
-				return 0, 0, fmt.Errorf("position %d: node %d (again: %v) finds no version %d of tensor %d", k, v, ran[v], found[v][t], t)
+				return 0, 0, fmt.Errorf("position %d: node %d (again: %v) does not find version %d of tensor %d", k, v, ran[v], found[v][t], t)
 			}
 			x.last = k
 			if overwrites(v, t) {
@@ -119,7 +119,7 @@ func replay(p *schedule.Problem, order []int32, steps []int) (peak, extra int64,
 		if t.Output {
 			x := newest(int32(i), final[i])
 			if x == nil {
-				return 0, 0, fmt.Errorf("output %d is not there at the end", i)
+				return 0, 0, fmt.Errorf("output %d is not held at the end", i)
 			}
 			x.last = len(steps) - 1
 		}
@@ -129,7 +129,7 @@ func replay(p *schedule.Problem, order []int32, steps []int) (peak, extra int64,
 			}
 		}
 	}
-	// In-place pairs: at each position, the best choice by trying all.
+	// At each position, try all choices of in-place pairs.
 	for k, s := range steps {
 		v := int32(s)
 		type pair struct{ o, t int32 }

@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// bottle is a chain whose first result is dear to keep: node 0 makes it, node 1
-// reads it, 2 and 3 need room, 4 reads it again.
+// bottle returns a chain whose first result blocks the memory that nodes 2 and 3 need:
+// node 0 makes it, nodes 1 and 4 read it.
 func bottle() *schedule.Problem {
 	return &schedule.Problem{
 		Nodes: []schedule.Node{{Cost: 5}, {Cost: 10}, {Cost: 10}, {Cost: 10}, {Cost: 10}},
@@ -106,8 +106,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Without costs the bytes moved stand for them.
-func TestCostsOfBytes(t *testing.T) {
+// Without costs, costs are estimated from the bytes moved.
+func TestEstimatedCosts(t *testing.T) {
 	p := bottle()
 	for v := range p.Nodes {
 		p.Nodes[v].Cost = 0

@@ -11,49 +11,50 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// SwapOptions say what a host memory may be used for.
+// SwapOptions control plans with a host memory. Link must be positive.
 type SwapOptions struct {
-	// Effort as in [Options]. At [schedule.EffortFast] a plan is made for each
-	// limit alone.
+	// Effort is as in [Options]. At [schedule.EffortFast] each limit is planned
+	// separately.
 	Effort schedule.Effort
 
-	// Link is how many bytes a second the link to the host carries, out and back
-	// at the same time.
+	// Link is the bandwidth of the link to the host in bytes per second, in each of
+	// the two directions at the same time.
 	Link int64
 
-	// NoRecompute leaves plans out in which nodes run again.
+	// NoRecompute excludes plans in which nodes run again.
 	NoRecompute bool
 
-	// Stays tells which tensors of the problem may not leave; nil: all may.
+	// Stays marks the tensors of the problem that must not be swapped out; nil marks
+	// none.
 	Stays []bool
 }
 
-// Swap is a tensor that leaves for the host and returns. All steps are positions
-// in [SwapPlan].Steps, transfers included.
+// Swap is a tensor that is copied to the host, freed, and copied back later. All steps
+// are positions in [SwapPlan].Steps, transfers included.
 type Swap struct {
-	Tensor int32 // of the problem asked about
+	Tensor int32 // in the problem that the caller gave
 	Bytes  int64
 
-	// The transfer out may begin once the last reader before Out has ended; Out
-	// is the step at which it has ended and the bytes are free. The transfer back
-	// begins at In and takes its bytes from there on.
+	// The transfer out may begin once the last reader before step Out has ended. At
+	// step Out it has ended and the bytes are free. The transfer back begins at step
+	// In, and the tensor takes its bytes again from that step on.
 	Out, In int
 }
 
-// SwapPlan is a step that keeps a limit with transfers to a host and back.
+// SwapPlan is a plan that may swap tensors out to a host and back in.
 type SwapPlan struct {
-	// Plan is one of Problem. ExtraCost holds the repetitions and the waiting.
-	// There is no lower bound; what is called impossible is a node that needs
-	// more than the limit for what it reads and makes.
+	// Plan is a plan of Problem. ExtraCost includes the repeated runs and Waiting.
+	// There is no lower bound; Feasible is Impossible only if some node needs more
+	// than the limit for its own inputs and outputs.
 	Plan
 
-	// Problem is the problem asked about with the transfers as nodes. With n nodes
-	// and m tensors there, node n+2k takes tensor Swaps[k].Tensor out and makes
-	// tensor m+2k, its copy in the host (0 bytes here); node n+2k+1 reads that and
-	// makes tensor m+2k+1, which those read that run after it in the order.
+	// Problem is the given problem with the transfers as nodes. If the given problem has
+	// n nodes and m tensors, node n+2k reads tensor Swaps[k].Tensor and makes tensor
+	// m+2k, its copy on the host (0 bytes here). Node n+2k+1 reads that copy and makes
+	// tensor m+2k+1, which replaces the original for all readers that run later.
 	Problem *schedule.Problem
 	Swaps   []Swap
-	Waiting int64 // nanoseconds for which steps wait for transfers, part of ExtraCost
+	Waiting int64 // nanoseconds that steps wait for transfers; part of ExtraCost
 }
 
 // The operators of the transfers in [SwapPlan.Problem].
@@ -62,22 +63,22 @@ const (
 	OpSwapIn  = "SwapIn"
 )
 
-// Swapper answers for any number of limits of one problem with a host. It is not
-// safe for use by several goroutines at once.
+// Swapper plans one problem with a host memory, for any number of limits. It is not safe
+// for concurrent use.
 type Swapper struct {
 	opt           SwapOptions
 	p             *schedule.Problem
-	recomputeOnly *Solver        // repetitions alone
-	lines         []*lineSwapper // for each order
-	swapOnly      []swapProblem  // swapping alone, for limits of the grid
-	combined      []combined
-	filled        bool
+	recomputeOnly *Solver        // plans without swaps
+	lines         []*lineSwapper // one for each order
+	swapOnly      []swapProblem  // plans without recomputation, for the limits of the grid
+	combined      []combined     // once asked for: without swaps, then with several sets of swaps
+	filled        bool           // swapOnly is complete
 }
 
-// NewSwapper checks the problem and the orders to plan from; see [New].
+// NewSwapper checks the options, the problem and the orders to plan from; see [New].
 func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swapper, error) {
 	if opt.Link <= 0 {
-		return nil, fmt.Errorf("link of %d bytes a second: expected more than nothing", opt.Link)
+		return nil, fmt.Errorf("link of %d bytes per second: expected more than 0", opt.Link)
 	}
 	recomputeOnly, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true})
 	if err != nil {
@@ -100,10 +101,9 @@ func (s *Swapper) Solve(ctx context.Context, limit int64) *SwapPlan {
 	return s.Frontier(ctx, []int64{limit})[0]
 }
 
-// Frontier returns a plan for each of some limits: the cheapest of swapping
-// alone, of repetitions alone, and of both together. But at
-// [schedule.EffortFast] each of the three has an archive that does not depend on
-// the limits, so that of two limits the larger never costs more.
+// Frontier returns a plan for each limit: the cheapest that swaps only, recomputes only,
+// or does both. Except at [schedule.EffortFast], each of the three kinds has an archive
+// that does not depend on the limits, so the larger of two limits never costs more.
 func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 	work := &work{ctx: ctx}
 	found := make([]*SwapPlan, len(limits))
@@ -115,9 +115,9 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 		found[i] = &SwapPlan{Plan: *s.recomputeOnly.plan(work, limit), Problem: s.p}
 		found[i].take(s.cheapestSwapOnly(limit))
 	}
-	// Where nothing waits, nothing is better.
-	costs := slices.ContainsFunc(found, func(x *SwapPlan) bool { return x.Feasible != Found || x.ExtraCost > 0 })
-	if below && costs && !s.opt.NoRecompute {
+	// A plan without extra time cannot be improved.
+	extra := slices.ContainsFunc(found, func(x *SwapPlan) bool { return x.Feasible != Found || x.ExtraCost > 0 })
+	if below && extra && !s.opt.NoRecompute {
 		s.addRecompute(ctx, limits, found)
 	}
 	for i := range found {
@@ -129,14 +129,14 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 	return found
 }
 
-// planSwapOnly fills the archive of plans that only swap.
+// planSwapOnly fills swapOnly.
 func (s *Swapper) planSwapOnly(w *work, limits []int64) {
 	if s.opt.Effort == schedule.EffortFast {
 		s.swapOnly = s.swapOnly[:0]
 		for _, limit := range limits {
 			if limit < s.recomputeOnly.best {
 				for _, h := range s.lines {
-					s.swapOnly = append(s.swapOnly, h.auto(w, limit, 0, 1)...)
+					s.swapOnly = append(s.swapOnly, h.swapOnly(w, limit, 0, 1)...)
 				}
 			}
 		}
@@ -152,12 +152,13 @@ func (s *Swapper) planSwapOnly(w *work, limits []int64) {
 	}
 	for i, limit := range s.recomputeOnly.grid() {
 		for _, h := range s.lines {
-			s.swapOnly = append(s.swapOnly, h.auto(w, limit, uint64(i), effort)...)
+			s.swapOnly = append(s.swapOnly, h.swapOnly(w, limit, uint64(i), effort)...)
 		}
 	}
 }
 
-// cheapestSwapOnly returns the cheapest plan that only swaps, or nil.
+// cheapestSwapOnly returns the cheapest plan of swapOnly within a limit, or nil if there is
+// none or the limit needs no plan.
 func (s *Swapper) cheapestSwapOnly(limit int64) *SwapPlan {
 	var best *swapProblem
 	for i := range s.swapOnly {
@@ -179,8 +180,8 @@ func (s *Swapper) cheapestSwapOnly(limit int64) *SwapPlan {
 }
 
 // bestForRecompute returns the order for plans that both swap and recompute: the one in
-// which recomputation alone is cheapest. Orders of the same small peak differ much: the
-// extra time of ResNet-50's step at 60 % is three times as long in one as in another,
+// which recomputation alone is cheapest. Orders with the same small peak differ: at 60 %,
+// ResNet-50's step has three times the extra time in one order that it has in another,
 // and swapping does not make up for that.
 func (s *Swapper) bestForRecompute(w *work) *lineSwapper {
 	if len(s.lines) == 1 {
@@ -220,8 +221,8 @@ func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*Swa
 	}
 }
 
-// take replaces a plan by one that is cheaper or the first; what holds for the
-// problem asked about stays.
+// take replaces the plan x by y if y is cheaper, or if x has found none. The fields that
+// do not depend on the plan stay.
 func (x *SwapPlan) take(y *SwapPlan) {
 	if y == nil {
 		return

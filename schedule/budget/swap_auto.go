@@ -9,33 +9,34 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// leastSwap is the size from which a buffer is worth a transfer.
+// leastSwap is the least size in bytes of a buffer that may be swapped.
 const leastSwap = 1 << 20
 
-// score is what AutoSwap ranks candidates by.
+// score is one of AutoSwap's scores of a candidate; candidates are ranked by a weighted
+// sum of them.
 type score int
 
 const (
-	byAbsence   score = iota // DOA: how long it is away beyond its two transfers
-	byArea                   // AOA: that times its size (divided by it where negative)
-	byLoad                   // WDOA: the load integrated over its gap
-	byFreshLoad              // SWDOA: the same, under the load after those already chosen
+	byAbsence   score = iota // DOA: how long it can be absent, without its two transfers
+	byArea                   // AOA: that times its size (divided by its size if negative)
+	byLoad                   // WDOA: the load integrated over its absence
+	byFreshLoad              // SWDOA: the same, with the load that the chosen ones leave
 	scores
 )
 
-// weights are what each score counts.
+// weights has one weight for each score.
 type weights [scores]float64
 
-// candidateSwap is a buffer that is live across the peak and not used there.
+// candidateSwap is a swap of a buffer that is live across the peak and not used there.
 type candidateSwap struct {
 	swap
 	score         [byFreshLoad]float64 // standardized
-	recomputeCost int64                // nanoseconds to recompute it; math.MaxInt64 if it cannot be
+	recomputeCost int64                // nanoseconds to recompute it; math.MaxInt64: impossible
 }
 
-// newLineSwapper sweeps the plain step and lists the candidates: buffers of at least
-// leastSwap bytes that are live across the peak and not used there. Where a
-// problem does not say what its nodes overwrite, what may be overwritten stays.
+// newLineSwapper sweeps the plain step and lists the candidates of at least leastSwap
+// bytes. If the problem does not say what its nodes overwrite, buffers that may be
+// overwritten are never swapped.
 func newLineSwapper(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *lineSwapper {
 	n := len(l.order)
 	h := &lineSwapper{line: l, problem: p, link: opt.Link, across: make([]int64, n+1), begin: make([]int64, n+1)}
@@ -48,7 +49,7 @@ func newLineSwapper(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *li
 		h.begin[i+1] = h.begin[i] + cost
 		integral[i+1] = integral[i] + float64(h.load[i])*float64(cost)
 	}
-	room := math.MaxInt64 - totalBytes(p) // so that sizes add up with a second copy of each
+	room := math.MaxInt64 - totalBytes(p) // for a second copy of each, without an overflow
 	for b, size := range l.size {
 		h.spread(s, int32(b))
 		if size < leastSwap || size > room || l.output[b] || !r.known && len(r.writers[l.tensor[b]]) > 0 ||
@@ -57,7 +58,7 @@ func newLineSwapper(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *li
 		}
 		before, after := s.around(int32(b), h.at)
 		if before < 0 && l.maker[b] < 0 {
-			before = 0 // it is there from the start, and leaves once the first node has run
+			before = 0 // an input goes out once the first node has run
 		}
 		x := swap{int32(b), before >> 1, after >> 1, size, h.duration(size)}
 		if before < 0 || after < 0 || x.to == h.at || x.from >= h.at {
@@ -90,7 +91,7 @@ func newLineSwapper(p *schedule.Problem, l *line, r *rules, opt SwapOptions) *li
 	return h
 }
 
-// totalBytes returns the sizes of all tensors and the workspaces of all nodes.
+// totalBytes returns the sum of the sizes of all tensors and workspaces.
 func totalBytes(p *schedule.Problem) (sum int64) {
 	for i := range p.Nodes {
 		sum += p.Nodes[i].Workspace
@@ -101,7 +102,7 @@ func totalBytes(p *schedule.Problem) (sum int64) {
 	return sum
 }
 
-// spread adds a buffer to the gaps that it is live across.
+// spread adds the size of a buffer to the gaps that it is live across.
 func (h *lineSwapper) spread(s *sweep, b int32) {
 	events := s.events[b]
 	first, last := h.maker[b], int32(0)
@@ -116,7 +117,7 @@ func (h *lineSwapper) spread(s *sweep, b int32) {
 	}
 }
 
-// standardize gives a column the mean 0 and the deviation 1.
+// standardize scales a column to mean 0 and standard deviation 1.
 func standardize(column []float64) {
 	var mean, square float64
 	for _, x := range column {
@@ -132,10 +133,10 @@ func standardize(column []float64) {
 	}
 }
 
-// choose takes candidates by their weighted scores, best first, until the load
-// with all of them out of the way is within the limit; ties fall to the smaller
-// buffer. ok is false if that is never so. O(chosen x steps), and with a weight
-// for the fresh load O(chosen x (steps + candidates)).
+// choose takes candidates by their weighted scores, best first, until the load without
+// them is within the limit; ties fall to the smaller buffer. ok is false if all of them
+// do not suffice, or if the work is spent. O(chosen x steps); with a weight for
+// byFreshLoad, O(chosen x (steps + candidates)).
 func (h *lineSwapper) choose(w *work, by weights, limit int64) (set []swap, ok bool) {
 	load := slices.Clone(h.load)
 	type scored struct {
@@ -184,15 +185,16 @@ func (h *lineSwapper) choose(w *work, by weights, limit int64) (set []swap, ok b
 	return set, true
 }
 
-// What AutoSwap does for one limit, at default effort.
 const (
+	// draws and exchanges are the numbers of weights and of exchanges that are tried for
+	// one limit at default effort.
 	draws     = 60
 	exchanges = 180
 
-	// swapWork is for the draws and exchanges of one limit. It bounds graphs of
-	// many nodes; below some thousand all are made.
+	// swapWork bounds the work on the draws and exchanges of one limit. It takes effect
+	// above a few thousand nodes; smaller graphs get all of them.
 	swapWork     = 3_000_000
-	mostSwapWork = 1_000_000_000 // for all that a swapper does
+	mostSwapWork = 1_000_000_000 // bounds the work of one call for all limits
 )
 
 // swapping is a set of swaps and the time of the step with them.
@@ -201,14 +203,15 @@ type swapping struct {
 	end int64
 }
 
-// search looks for the set of swaps of least time under a limit, as AutoSwap
-// does: by each score alone, by weights that are searched for, then by
-// exchanging some swaps. It returns what each of the three found, the last the
-// best; end is the largest int64 where there is none.
+// autoSwap looks for a set of swaps with which the step is shortest under a limit, as
+// AutoSwap does: it ranks the candidates by each score alone, then by weighted sums of
+// the scores, and finally exchanges some swaps. It returns the end of the step for each
+// score alone, the best set after the second stage, and the best set of all; an end of
+// math.MaxInt64 means that no set was found.
 //
-// The paper searches the weights by Bayesian optimization; here the second half
-// of the draws lies around the best so far, which does the same.
-func (h *lineSwapper) search(w *work, limit int64, draws, exchanges int, draw *rand.Rand) (alone [scores]int64, searched, exchanged swapping) {
+// The paper searches for the weights by Bayesian optimization. Here the second half of
+// the draws is drawn around the best weights so far, which serves the same purpose.
+func (h *lineSwapper) autoSwap(w *work, limit int64, draws, exchanges int, draw *rand.Rand) (alone [scores]int64, searched, exchanged swapping) {
 	most := w.done + swapWork
 	best := swapping{end: math.MaxInt64}
 	try := func(set []swap) int64 {
@@ -276,12 +279,12 @@ func (h *lineSwapper) search(w *work, limit int64, draws, exchanges int, draw *r
 	return alone, searched, best
 }
 
-// auto returns the plan that AutoSwap finds for a limit, if it finds one.
-func (h *lineSwapper) auto(w *work, limit int64, seed uint64, effort int) []swapProblem {
+// swapOnly returns the plan that autoSwap finds for a limit, or none.
+func (h *lineSwapper) swapOnly(w *work, limit int64, seed uint64, effort int) []swapProblem {
 	if len(h.choices) == 0 {
 		return nil
 	}
-	_, _, best := h.search(w, limit, effort*draws, effort*exchanges, rand.New(rand.NewPCG(seed, 2)))
+	_, _, best := h.autoSwap(w, limit, effort*draws, effort*exchanges, rand.New(rand.NewPCG(seed, 2)))
 	if best.end == math.MaxInt64 {
 		return nil
 	}

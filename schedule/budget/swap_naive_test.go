@@ -2,10 +2,10 @@ package budget
 
 import "math"
 
-// ticks runs a set of swaps under a limit by looking at every nanosecond: an
-// opinion on simulate from the definition, with no queue and no running sums.
-// It returns when the step ends, or math.MaxInt64 where nothing moves any more,
-// and the largest number of bytes that are there at any time.
+// ticks simulates a set of swaps under a limit nanosecond by nanosecond. It follows the
+// definition, without queues or running sums, and checks simulate. It returns the end of
+// the step, or math.MaxInt64 if nothing can proceed, and the largest number of bytes that
+// are held at any time.
 func ticks(h *lineSwapper, set []swap, limit int64) (end, most int64) {
 	const never = math.MaxInt64
 	n := len(h.order)
@@ -27,8 +27,8 @@ func ticks(h *lineSwapper, set []swap, limit int64) (end, most int64) {
 			again = false
 			if running >= 0 && began[running]+h.cost[running] == now {
 				ended[running] = now
-				// Transfers out that may begin now are given their time at once: nothing
-				// else can take the link before them.
+				// Transfers out that may begin now get their end at once, since no other
+				// transfer can use the link before them.
 				for {
 					pick := -1
 					for x := range set {
@@ -53,7 +53,7 @@ func ticks(h *lineSwapper, set []swap, limit int64) (end, most int64) {
 				}
 				again = true
 			}
-			// held counts what has not left yet at a time.
+			// held returns the bytes that have not left at a time.
 			held := func(at int64) (sum int64) {
 				for x := range set {
 					if outEnd[x] != never && outEnd[x] > at {
@@ -99,7 +99,7 @@ func ticks(h *lineSwapper, set []swap, limit int64) (end, most int64) {
 				return free
 			}
 			if running < 0 && next < n {
-				// A transfer back that the next step needs.
+				// A transfer in that the next step needs.
 				if x := first(); x >= 0 && set[x].to == int32(next) {
 					if outEnd[x] <= now && linkFree() <= now && load(int32(next), true)+set[x].size+held(now) <= limit {
 						inBegin[x], inEnd[x], inStep[x] = now, now+set[x].time, next
@@ -119,7 +119,7 @@ func ticks(h *lineSwapper, set []swap, limit int64) (end, most int64) {
 				running = next
 				next++
 				again = true
-				// Transfers back that may begin during the step.
+				// Transfers in that may begin during the step.
 				for {
 					x := first()
 					if x < 0 || outEnd[x] > now {
@@ -149,7 +149,7 @@ func ticks(h *lineSwapper, set []swap, limit int64) (end, most int64) {
 				}
 			}
 		}
-		// What is really there now, after all that happens at this time.
+		// The bytes that are held after everything that happens at this time.
 		sum := int64(0)
 		switch {
 		case running >= 0:

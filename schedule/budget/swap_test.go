@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// checkSwaps replays a plan with transfers: on the problem with the transfers as
-// nodes, and what it says of them.
+// checkSwaps replays a plan on its problem with the transfers as nodes, and checks its
+// swaps.
 func checkSwaps(tb testing.TB, p *schedule.Problem, x *SwapPlan) {
 	tb.Helper()
 	if x.Feasible != Found {
@@ -31,7 +31,7 @@ func checkSwaps(tb testing.TB, p *schedule.Problem, x *SwapPlan) {
 	case err != nil:
 		tb.Fatalf("limit %d: %v", x.Limit, err)
 	case peak != x.PeakBytes || extra+x.Waiting != x.ExtraCost:
-		tb.Errorf("limit %d: peak %d, extra cost %d; a replay has %d and %d + %d", x.Limit, x.PeakBytes, x.ExtraCost, peak, extra, x.Waiting)
+		tb.Errorf("limit %d: peak %d, extra cost %d; the replay has %d and %d + %d", x.Limit, x.PeakBytes, x.ExtraCost, peak, extra, x.Waiting)
 	case peak > x.Limit:
 		tb.Errorf("limit %d: peak %d", x.Limit, peak)
 	}
@@ -39,18 +39,18 @@ func checkSwaps(tb testing.TB, p *schedule.Problem, x *SwapPlan) {
 		if n := len(p.Nodes) + 2*k; x.Steps[s.Out] != n || x.Steps[s.In] != n+1 || s.Out >= s.In {
 			tb.Errorf("limit %d: swap %d says steps %d and %d", x.Limit, k, s.Out, s.In)
 		}
-		// What runs for the end of a transfer stands right before it. A tensor that is
-		// made anew there leaves too late.
+		// Nodes that are recomputed for a swap out run right before it. A tensor
+		// recomputed there would be freed too late.
 		for i := s.Out - 1; i >= 0 && slices.Contains(x.Steps[:i], x.Steps[i]); i-- {
 			if x.Steps[i] == int(p.Tensors[s.Tensor].Producer) {
-				tb.Errorf("limit %d: tensor %d is made anew at step %d to leave at step %d", x.Limit, s.Tensor, i, s.Out)
+				tb.Errorf("limit %d: tensor %d is recomputed at step %d to be swapped out at step %d", x.Limit, s.Tensor, i, s.Out)
 			}
 		}
 	}
 }
 
-// chainProblem is a forward pass of n nodes and the backward pass that reads what
-// each made, all tensors of some bytes, all nodes of some nanoseconds.
+// chainProblem returns a forward pass of n nodes and a backward pass that reads the result
+// of each. All tensors have the same size, and all nodes the same cost.
 func chainProblem(n int, size, cost func(i int) int64) *schedule.Problem {
 	p := &schedule.Problem{}
 	for i := range 2 * n {
@@ -84,10 +84,10 @@ func lineSwapperOf(tb testing.TB, p *schedule.Problem, link int64) *lineSwapper 
 	return s.lines[0]
 }
 
-// Four nodes forward and four backward, each of 100 ns and 1 MiB. A link of
-// 10,000 MiB a second takes 100 ns for a tensor. The load is 1 2 3 4 5 5 4 3 MiB:
-// at step 4 the tensors of nodes 0, 1 and 2 wait, beside what the step reads and
-// makes. Tensor 0 is read by node 1 and at step 7, tensor 1 by node 2 and at 6.
+// Four nodes forward and four backward take 100 ns each and make 1 MiB each. A link of
+// 10,000 MiB/s needs 100 ns for a tensor. The load is 1 2 3 4 5 5 4 3 MiB: at step 4 the
+// tensors of nodes 0, 1 and 2 are held besides the input and the output of the step.
+// Tensor 0 is read at steps 1 and 7, tensor 1 at steps 2 and 6.
 func TestSwapByHand(t *testing.T) {
 	const mib = 1 << 20
 	p := chainProblem(4, func(int) int64 { return mib }, func(int) int64 { return 100 })
@@ -105,16 +105,16 @@ func TestSwapByHand(t *testing.T) {
 		end           int64
 		away, returns []int32
 	}{
-		// Out from 200 to 300, in step 2; back from 600 to 700, in step 6.
+		// Out from 200 to 300, in step 2; in from 600 to 700, in step 6.
 		{"one that nobody waits for", []swap{first}, 4 * mib, 800, []int32{2}, []int32{6}},
-		// The second goes out from 300 to 400 and comes back from 500 to 600; at
-		// step 6 (600 to 700) the first comes back.
+		// The second goes out from 300 to 400 and comes in from 500 to 600; the first
+		// comes in at step 6 (600 to 700).
 		{"two in a row", []swap{first, second}, 4 * mib, 800, []int32{2, 3}, []int32{6, 5}},
 		{"nothing", nil, 5 * mib, 800, nil, nil},
-		// Out from 200 to 450: step 4 needs 5 MiB with it, and waits from 400 to
-		// 450. Back for step 7, due at 700 - 250 + 50 = 500, in step 4 (450 to 550):
-		// with it that and step 5 hold 5 MiB again. Step 6 (650 to 750) has room. It is
-		// back at 900, for which step 7 waits.
+		// Out from 200 to 450. Step 4 would hold 5 MiB with it, so it waits from 400 to
+		// 450. Step 7 reads it, so the swap in is due at 700 - 250 + 50 = 500, in step 4
+		// (450 to 550); but with it steps 4 and 5 would hold 5 MiB again. Step 6 (650 to
+		// 750) has room. The swap in ends at 900, and step 7 waits for it.
 		{"a step waits for room, then for its input", []swap{slow(first)}, 4 * mib, 1000, []int32{3}, []int32{6}},
 	} {
 		got, ok := h.simulate(&work{}, c.set, c.limit)
@@ -126,7 +126,7 @@ func TestSwapByHand(t *testing.T) {
 		}
 	}
 	if _, ok := h.simulate(&work{}, []swap{first}, 4*mib-1); ok {
-		t.Error("a load above the limit with every swap out of the way passes")
+		t.Error("simulate accepts a load above the limit while all swapped buffers are absent")
 	}
 }
 
@@ -170,13 +170,13 @@ func TestSwapSimulationAgainstTicks(t *testing.T) {
 		}
 	}
 	if waited < 200 {
-		t.Errorf("only %d of the steps wait for a transfer", waited)
+		t.Errorf("only %d steps wait for a transfer", waited)
 	}
 }
 
-// Plans on random graphs with in-place writers, pairs and outputs keep their
-// limit, replay, cost no more than either means alone, are monotone and the same
-// when asked again.
+// Plans on random graphs with in-place writers, pairs and outputs keep their limit,
+// replay, cost no more than swapping alone or recomputation alone, are monotone in the
+// limit, and are the same when planned again.
 func TestSwapPlans(t *testing.T) {
 	swapped, both := 0, 0
 	for seed := range uint64(60) {
@@ -221,7 +221,7 @@ func TestSwapPlans(t *testing.T) {
 		}
 		all, alone := plans(SwapOptions{}), plans(SwapOptions{NoRecompute: true})
 		if again := plans(SwapOptions{}); !reflect.DeepEqual(all, again) {
-			t.Fatalf("seed %d: asked again, another plan", seed)
+			t.Fatalf("seed %d: planned again, the plan differs", seed)
 		}
 		repeated, err := Frontier(context.Background(), p, orders, limits, Options{NoBound: true})
 		if err != nil {
@@ -230,7 +230,7 @@ func TestSwapPlans(t *testing.T) {
 		for i, x := range all {
 			for _, y := range []*Plan{&alone[i].Plan, repeated[i]} {
 				if y.Feasible == Found && (x.Feasible != Found || x.ExtraCost > y.ExtraCost) {
-					t.Fatalf("seed %d, limit %d: %d ns, one means alone %d", seed, x.Limit, x.ExtraCost, y.ExtraCost)
+					t.Fatalf("seed %d, limit %d: %d ns, swapping alone or recomputing alone %d", seed, x.Limit, x.ExtraCost, y.ExtraCost)
 				}
 			}
 			if len(x.Swaps) > 0 {
@@ -243,13 +243,13 @@ func TestSwapPlans(t *testing.T) {
 	}
 	t.Logf("%d plans swap, %d of them repeat nodes too", swapped, both)
 	if swapped < 50 || both < 10 {
-		t.Errorf("%d plans swap, %d of them repeat nodes too: expected more", swapped, both)
+		t.Errorf("%d plans swap, and %d of them recompute as well: expected more", swapped, both)
 	}
 }
 
-// No tensor is made anew for the transfer that takes it away: of this step's plans
-// one did so, and its transfer would have begun where it had to end.
-func TestSwapLeavesInTime(t *testing.T) {
+// No tensor is recomputed only to be swapped out. One of this step's plans once did that,
+// and its transfer would have begun where it had to end.
+func TestNothingIsRecomputedToBeSwapped(t *testing.T) {
 	draw := rand.New(rand.NewPCG(25, 5))
 	p := chainProblem(10+draw.IntN(30),
 		func(int) int64 { return int64(1+draw.IntN(5)) << 20 },
@@ -272,7 +272,7 @@ func TestSwapLeavesInTime(t *testing.T) {
 	}
 }
 
-// The swapping table at one point: see BenchmarkSwap for all of it.
+// TestSwapResNet checks one row of the swapping table; BenchmarkSwap measures all of it.
 func TestSwapResNet(t *testing.T) {
 	p := readData(t, "resnet50-train-bs32")
 	r, err := schedule.Solve(context.Background(), p, schedule.Options{})
@@ -301,8 +301,8 @@ func TestSwapResNet(t *testing.T) {
 	}
 }
 
-// Tensors leave from the order that suits repetitions, wherever it is listed: with a
-// bad one first the plans are hardly dearer than with it last.
+// Combined plans use the order in which recomputation is cheapest, wherever it is listed:
+// with a bad order first they cost hardly more than with it last.
 func TestSwapOrders(t *testing.T) {
 	p := readData(t, "resnet50-train-bs32")
 	r, err := schedule.Solve(context.Background(), p, schedule.Options{})
@@ -325,18 +325,18 @@ func TestSwapOrders(t *testing.T) {
 	}
 	good, alone := r.Orders[0], extra(bad)
 	first, last := extra(bad, good), extra(good, bad)
-	t.Logf("from the bad order %.2f %%, with the good one behind it %.2f %%, before it %.2f %%", alone, first, last)
+	t.Logf("the bad order alone: %.2f %%, before the good one: %.2f %%, after it: %.2f %%", alone, first, last)
 	if first > 1.02*last || first > alone {
-		t.Errorf("from the bad order %.2f %%, with the good one behind it %.2f %%, before it %.2f %%", alone, first, last)
+		t.Errorf("the bad order alone: %.2f %%, before the good one: %.2f %%, after it: %.2f %%", alone, first, last)
 	}
 }
 
 func TestSwapRefuses(t *testing.T) {
 	p := chainProblem(2, func(int) int64 { return 1 << 20 }, func(int) int64 { return 1 })
 	if _, err := NewSwapper(p, [][]int32{upTo(4)}, SwapOptions{}); err == nil {
-		t.Error("a link that carries nothing is taken")
+		t.Error("a link of 0 bytes per second is accepted")
 	}
-	// Sizes that add up to what an int64 holds, and a link that takes for ever.
+	// The sizes sum to the largest int64, and the link is very slow.
 	p.Tensors[0].Bytes = math.MaxInt64 - 3<<20
 	s, err := NewSwapper(p, [][]int32{upTo(4)}, SwapOptions{Link: 1})
 	if err != nil {

@@ -7,16 +7,22 @@ import (
 	"github.com/onnxmem/onnxmem/internal/match"
 )
 
-// sweep evaluates plans along one line, in buffers that it keeps.
+// sweep evaluates plans of one line. It reuses its memory from plan to plan.
 //
-// A plan's step is a sequence of positions: in each slot the nodes of the units
-// to be made, each once, in the order of the line; then the node itself. Every
-// reader reads the newest instance of a buffer. An instance lives from where it
-// is made to its last reader before the next one; the last of an output to the
-// end. A repetition makes all its buffers anew, wanted or not: the newer
-// instance is as good, and the older may end earlier. But one that a writer has
-// overwritten since comes back in its first version: it is dropped at once,
-// unless the slot makes it with its writers.
+// A plan runs as a sequence of positions: for each slot the nodes that recompute its
+// buffers, each once, in the order of the line, then the node of the slot's step itself.
+//
+//	position    0  1  2  3  4  5      the plan recomputes the buffers of
+//	slot        0  1  2  3  3  3      nodes 0 and 1 in slot 3
+//	node        0  1  2  0  1  3
+//
+// Every reader reads the newest instance of a buffer. An instance is held from the
+// position that makes it to its last reader before the next instance; the last instance
+// of an output is held to the end. A repeated run makes new instances of all its
+// buffers, needed or not: the newer instance serves as well, and the older one may end
+// earlier. There is one exception. If a writer has overwritten the buffer, the new
+// instance is in the state before that: it is dropped at once, unless the slot recomputes
+// the buffer with its writers.
 type sweep struct {
 	*line
 	*work
@@ -31,33 +37,34 @@ type sweep struct {
 	extra  int64   // nanoseconds of the repetitions
 	excess float64 // the sum of load - limit over all positions above the limit
 
-	hot    []int32   // the positions above the limit, if events were asked for
-	events [][]int32 // buffer -> 2 * position, + 1 where it is made, ascending; the same
+	hot    []int32   // the positions above the limit; only with events
+	events [][]int32 // buffer -> its accesses: 2 * position, + 1 if it is made there; ascending
 
 	now   []state // buffer -> its newest instance
 	stamp []int32 // node -> 1 + the slot that last ran it
 	free  []atPosition
-	freed []int32 // position -> its last of free, or -1; -1 between sweeps
-	here  []match.Pair
+	freed []int32      // position -> the last entry of free there, or -1; all -1 between sweeps
+	here  []match.Pair // those of free at one position
 	match *match.Matcher
 	taken []match.Pair
-	rise  []int64 // of needed
-	alone []int32 // of gone
+	after []int64 // memory for needed
+	only  []int32 // memory for runsOnlyFor
 	areas []area
-	swept int32   // how many plans
-	own   archive // the plans recorded of this line
+	swept int32   // how many plans were evaluated
+	own   archive // the recorded plans of this line
 }
 
-// state is the newest instance of a buffer. What a sweep needs of a buffer stands
-// together: it looks at each many times, at one after the other of all.
+// state is the newest instance of a buffer. Its fields are together in memory because a
+// sweep accesses them together, for one buffer after another.
 type state struct {
 	size        int64
-	start, last int32 // the positions where it was made, or -1, and where last read
+	start, last int32 // the position that made it, or -1, and its last reader so far
 	wanted      int32 // 1 + the slot that last wanted the buffer
 	over        bool  // see line.over
 }
 
-// atPosition is an in-place pair whose tensor has its last reader at a position.
+// atPosition is an in-place pair whose overwritten tensor has its last reader at a
+// position.
 type atPosition struct {
 	position int32
 	next     int32 // another at the position, or -1
@@ -78,7 +85,8 @@ func newSweep(l *line, w *work) *sweep {
 	return s
 }
 
-// run evaluates a plan; with events also for candidates. O(instances x degree).
+// run evaluates a plan. With events it also sets hot and events, which the search for
+// candidates needs. O(instances x degree).
 func (s *sweep) run(plan recomputeSet, events bool) {
 	s.swept++
 	s.node, s.slot, s.hot, s.free = s.node[:0], s.slot[:0], s.hot[:0], s.free[:0]
@@ -128,7 +136,7 @@ func (s *sweep) run(plan recomputeSet, events bool) {
 	s.count(len(s.node))
 }
 
-// want lists the nodes of a unit in a slot.
+// want adds the nodes that recompute a buffer in a slot.
 func (s *sweep) want(t, slot int32) {
 	s.now[t].wanted = slot + 1
 	s.unit(t, slot, func(i int32) {
@@ -139,8 +147,8 @@ func (s *sweep) want(t, slot int32) {
 	})
 }
 
-// step lets a node of a slot read and make its buffers at position k. Until sum,
-// load holds differences.
+// step reads and makes the buffers of the node at position k, which belongs to a slot.
+// Until sum runs, load holds differences.
 func (s *sweep) step(k, slot int32, events bool) {
 	i := s.node[k]
 	s.slot = append(s.slot, slot)
@@ -169,7 +177,7 @@ func (s *sweep) step(k, slot int32, events bool) {
 	}
 }
 
-// close ends the newest instance of a buffer.
+// close adds the newest instance of a buffer, which ends, to the loads.
 func (s *sweep) close(t int32, x *state) {
 	s.load[x.start] += x.size
 	s.load[x.last+1] -= x.size
@@ -182,7 +190,8 @@ func (s *sweep) close(t int32, x *state) {
 	}
 }
 
-// sum turns differences into loads, takes off what pairs save, and finds the peak.
+// sum converts the differences into loads, subtracts the savings of in-place pairs, and
+// finds the peak.
 func (s *sweep) sum(events bool) {
 	var load int64
 	for k, x := range s.load {
@@ -205,9 +214,9 @@ func (s *sweep) sum(events bool) {
 	}
 }
 
-// share takes a largest matching of the in-place pairs that are free at each
-// position: a pair touches the load of its own step and nothing else, so that the
-// best of each step is the best of the order (see package schedule).
+// share subtracts, at each position, the savings of a largest matching of the in-place
+// pairs that are free there. A pair changes the load of its own step only, so the best
+// choice at each step is the best for the order (see package schedule).
 func (s *sweep) share() {
 	for len(s.freed) < len(s.node) {
 		s.freed = append(s.freed, -1)
@@ -220,11 +229,11 @@ func (s *sweep) share() {
 		k := s.free[i].position
 		at := s.freed[k]
 		if at < 0 {
-			continue // met at an earlier one
+			continue // the position was treated before
 		}
 		s.freed[k] = -1
 		if s.free[at].next < 0 {
-			s.load[k] -= s.size[s.free[at].pair.Over] // most are alone
+			s.load[k] -= s.size[s.free[at].pair.Over] // most positions have a single pair
 			continue
 		}
 		s.here = s.here[:0]
@@ -241,8 +250,8 @@ func (s *sweep) share() {
 	}
 }
 
-// around returns the last event of a buffer before a position and the first at
-// or after it, or -1.
+// around returns the last event of a buffer before a position and the first at the
+// position or after it; -1 stands for none.
 func (s *sweep) around(t, position int32) (before, after int32) {
 	events := s.events[t]
 	i, _ := slices.BinarySearch(events, position<<1)
@@ -254,4 +263,43 @@ func (s *sweep) around(t, position int32) (before, after int32) {
 		after = events[i]
 	}
 	return before, after
+}
+
+// area holds, for one size, the prefix sums of min(size, load - limit) over the hot
+// positions.
+type area struct {
+	swept int32 // the number of the plan, see sweep.swept
+	sums  []float64
+}
+
+// hotArea returns the sum of min(size of t, load - limit) over the hot positions
+// strictly between two positions: freeing t there lowers the excess by that much.
+// It takes O(log) time, and one pass over the hot positions for each size and plan.
+func (s *sweep) hotArea(t, from, to int32) float64 {
+	a := &s.areas[s.class[t]]
+	if a.swept != s.swept {
+		a.swept = s.swept
+		a.sums = append(a.sums[:0], 0)
+		size, sum := s.sizes[s.class[t]], 0.0
+		for _, k := range s.hot {
+			sum += float64(min(size, s.load[k]-s.limit))
+			a.sums = append(a.sums, sum)
+		}
+		s.count(len(s.hot))
+	}
+	i, j := s.hotBetween(from, to)
+	return a.sums[j] - a.sums[i]
+}
+
+// hotBytes returns an upper bound on what holding t strictly between two positions
+// adds to the excess.
+func (s *sweep) hotBytes(t, from, to int32) float64 {
+	i, j := s.hotBetween(from, to)
+	return float64(s.size[t]) * float64(j-i)
+}
+
+func (s *sweep) hotBetween(from, to int32) (i, j int) {
+	i, _ = slices.BinarySearch(s.hot, from+1)
+	j, _ = slices.BinarySearch(s.hot, to)
+	return i, max(i, j)
 }

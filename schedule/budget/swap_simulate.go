@@ -8,76 +8,80 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// swap is a buffer that leaves after an access and is back before the next one.
+// swap swaps a buffer out after one access and in again before the next.
 type swap struct {
 	buffer   int32
-	from, to int32 // the accesses' steps; it is absent between them
+	from, to int32 // the steps of the two accesses; the buffer is absent between them
 	size     int64
 	time     int64 // nanoseconds of one transfer
 }
 
-// lineSwapper swaps tensors out and in along the plain step of one line.
+// lineSwapper finds sets of swaps for one line and simulates the step with them; nodes run
+// in the order of the line, each once.
 //
-// There is one link each way. Out-transfers run one after another in the order
-// of from, each once its access and the transfer before have ended; the bytes
-// are free when it ends. In-transfers run one after another in the order of to,
-// as late as delays nothing: each would end when its access, or the next
-// transfer, begins, in a step that waits for nothing. Where there is no room for
-// one (the load of every step up to its access, with what is on its way, within
-// the limit) it begins later. A step waits for what it reads, and for room:
-// until enough out-transfers have ended.
+// The link has two directions, and each carries one transfer at a time:
+//
+//   - Swaps out run in the order of from. Each begins when its access and the swap out
+//     before it have ended. Its bytes are free when it ends.
+//   - Swaps in run in the order of to. Each begins as late as it can without delaying
+//     anything: such that, if no step waited, it would end when its access or the next
+//     swap in begins. It begins later if there is no room yet. There is room if every
+//     step up to its access stays within the limit, with the swaps out that have not
+//     ended.
+//   - A step waits until its inputs are back, and for room: until enough swaps out have
+//     ended.
 type lineSwapper struct {
 	*line
 	problem *schedule.Problem
-	link    int64   // bytes a second
-	load    []int64 // of each step
-	across  []int64 // across the gap before each step, without what the step makes
-	begin   []int64 // nanoseconds at which each step begins if nothing waits; the last: the end
+	link    int64   // bytes per second
+	load    []int64 // step -> bytes, without swaps
+	across  []int64 // step -> bytes that are live across the gap before it, without swaps
+	begin   []int64 // step -> nanoseconds at which it begins if none waits; the last: the end
 	peak    int64
 	at      int32 // the first step of the peak
 	choices []candidateSwap
 }
 
-// transfers say when the swaps of a set run, in a step under a limit.
+// transfers is the result of a simulation.
 type transfers struct {
-	end     int64   // nanoseconds until the last step has ended
-	away    []int32 // for each swap, the last step at whose begin its bytes are not free yet
-	returns []int32 // the step during which, or just before which, the transfer back begins
+	end     int64   // nanoseconds at which the last step ends
+	away    []int32 // swap -> the last step that begins before its bytes are free
+	returns []int32 // swap -> the step during which, or just before which, the swap in begins
 }
 
-// duration returns the nanoseconds of a transfer, at most a share of what an
-// int64 holds for all.
+// duration returns the nanoseconds of a transfer. It is capped, so that the sum over all
+// buffers fits into an int64.
 func (h *lineSwapper) duration(size int64) int64 {
 	longest := float64(int64(1<<60) / int64(len(h.size)+1))
 	return int64(math.Ceil(min(float64(size)/float64(h.link)*1e9, longest)))
 }
 
-// absent returns the loads of the steps and of the gaps before them, each swap
-// out of the device between its accesses, and the peak.
+// absent returns the loads of the steps and of the gaps before them, and the peak, if each
+// swapped buffer is absent from right after its first access to its second.
 func (h *lineSwapper) absent(set []swap) (load, across []int64, peak int64) {
 	load, across = make([]int64, len(h.load)), make([]int64, len(h.across))
-	for _, x := range set { // differences: gaps are long and lie over each other
+	for _, x := range set { // as differences, since swaps are long and overlap
 		load[x.from+1] -= x.size
 		load[x.to] += x.size
 		across[x.from+1] -= x.size
 		across[x.to+1] += x.size
 	}
-	var away, between int64
+	var atStep, inGap int64 // sums of the differences
 	for i, bytes := range h.load {
-		away += load[i]
-		load[i] = bytes + away
+		atStep += load[i]
+		load[i] = bytes + atStep
 		peak = max(peak, load[i])
 	}
 	for i, bytes := range h.across {
-		between += across[i]
-		across[i] = bytes + between
+		inGap += across[i]
+		across[i] = bytes + inGap
 	}
 	return load, across, peak
 }
 
-// simulate runs one step with a set of swaps. ok is false if the load passes the
-// limit even with every swap out of the way. O(steps + the swaps' gaps x the
-// out-transfers on their way).
+// simulate runs the step with a set of swaps. ok is false if the load exceeds the limit
+// even while all swapped buffers are absent. O(steps + the steps that the swaps span x
+// the swaps out that run at once).
 func (h *lineSwapper) simulate(w *work, set []swap, limit int64) (t transfers, ok bool) {
 	w.count(len(h.order))
 	load, across, peak := h.absent(set)
@@ -90,10 +94,10 @@ func (h *lineSwapper) simulate(w *work, set []swap, limit int64) (t transfers, o
 	due := h.due(set, ins)
 	for i := range int32(len(h.order)) {
 		begin := t.end
-		for ; len(ins) > 0 && set[ins[0]].to == i; ins = ins[1:] { // needed now
+		for ; len(ins) > 0 && set[ins[0]].to == i; ins = ins[1:] { // step i reads it
 			x := ins[0]
 			at := r.waitForRoom(max(t.end, r.linkIn, r.outEnd[x]), across[i]+set[x].size)
-			r.bring(x, i, at)
+			r.swapIn(x, i, at)
 			across[i] += set[x].size
 		}
 		if r.read == i {
@@ -109,7 +113,7 @@ func (h *lineSwapper) simulate(w *work, set []swap, limit int64) (t transfers, o
 			if set[x].from >= i || r.outEnd[x] > begin || at >= t.end || !r.room(x, i) {
 				break
 			}
-			r.bring(x, i, at)
+			r.swapIn(x, i, at)
 			for k := i; k < set[x].to; k++ {
 				load[k] += set[x].size
 				across[k+1] += set[x].size
@@ -127,7 +131,8 @@ func (h *lineSwapper) simulate(w *work, set []swap, limit int64) (t transfers, o
 	return t, true
 }
 
-// queues returns a set in the order of the out-transfers and of the in-transfers.
+// queues returns the swaps of a set in the order in which they go out and in which they
+// come in.
 func queues(set []swap) (outs, ins []int32) {
 	for x := range set {
 		outs = append(outs, int32(x))
@@ -142,8 +147,8 @@ func queues(set []swap) (outs, ins []int32) {
 	return outs, ins
 }
 
-// due returns when each in-transfer begins at the latest if it delays nothing, in
-// a step that waits for nothing.
+// due returns for each swap the latest time at which its transfer in can begin without
+// delaying a step or another transfer, if no step waits.
 func (h *lineSwapper) due(set []swap, ins []int32) []int64 {
 	due := make([]int64, len(set))
 	next := int64(math.MaxInt64)
@@ -161,26 +166,26 @@ type simulation struct {
 	*transfers
 	set    []swap
 	limit  int64
-	load   []int64 // of each step, with what has begun to return
-	across []int64
+	load   []int64 // step -> bytes, including the swaps in that have begun
+	across []int64 // the same for the gap before it
 
-	outEnd          []int64
-	linkOut, linkIn int64   // when each direction is free
+	outEnd          []int64 // swap -> when its transfer out ends
+	linkOut, linkIn int64   // when each direction of the link is free
 	late            int64   // how long steps have waited so far
-	leaving         []int32 // in the order in which they end
+	leaving         []int32 // the swaps out that have not ended, in the order in which they end
 	leavingBytes    int64
-	read            int32 // the last step for which something was brought, and when it is all there
-	ready           int64
+	read            int32 // the step that reads the last buffer that was swapped in ...
+	ready           int64 // ... and when the transfer of that buffer ends
 }
 
-// bring begins a transfer back.
-func (r *simulation) bring(x, step int32, at int64) {
+// swapIn begins the transfer in of swap x at a time that falls into a step.
+func (r *simulation) swapIn(x, step int32, at int64) {
 	r.returns[x] = step
 	r.linkIn = at + r.set[x].time
 	r.read, r.ready = r.set[x].to, r.linkIn
 }
 
-// held returns the bytes on their way out at a time.
+// held returns the bytes of the swaps out that end after a time.
 func (r *simulation) held(at int64) (bytes int64) {
 	for _, x := range r.leaving {
 		if r.outEnd[x] > at {
@@ -190,8 +195,8 @@ func (r *simulation) held(at int64) (bytes int64) {
 	return bytes
 }
 
-// waitForRoom returns the first time from at on when there is room for so many
-// bytes beside what is on its way out.
+// waitForRoom returns the earliest time, at or later, when the given bytes fit below the
+// limit together with the swaps out that have not ended.
 func (r *simulation) waitForRoom(at, bytes int64) int64 {
 	for bytes+r.leavingBytes > r.limit && bytes+r.held(at) > r.limit {
 		next := int64(math.MaxInt64)
@@ -201,15 +206,15 @@ func (r *simulation) waitForRoom(at, bytes int64) int64 {
 			}
 		}
 		if next == math.MaxInt64 {
-			panic("budget: no room without a transfer on its way")
+			panic("budget: a step exceeds the limit with all swaps out ended")
 		}
 		at = next
 	}
 	return at
 }
 
-// room reports whether a swap may begin to return during a step: there is room
-// for it up to its access, as far as that can be told.
+// room reports whether swap x may begin to come in during a step: it fits into every step
+// up to its access, as far as is known then.
 func (r *simulation) room(x, step int32) bool {
 	if r.limit == math.MaxInt64 {
 		return true
@@ -223,7 +228,7 @@ func (r *simulation) room(x, step int32) bool {
 	return true
 }
 
-// settle drops what has left by the begin of a step.
+// settle removes from leaving the swaps out that end before a step begins.
 func (r *simulation) settle(step int32, begin int64) {
 	for ; len(r.leaving) > 0 && r.outEnd[r.leaving[0]] <= begin; r.leaving = r.leaving[1:] {
 		x := r.leaving[0]
