@@ -23,7 +23,7 @@ const (
 	keyDims    = "onnxmem.dims"
 )
 
-// annotate puts the plan together and writes places into the nodes.
+// annotate assembles the plan and writes the offsets into the nodes' metadata.
 func annotate(_ context.Context, s *State) error {
 	r := s.main
 	p := &plan.Plan{
@@ -81,7 +81,7 @@ func annotate(_ context.Context, s *State) error {
 	return s.writeProps(p)
 }
 
-// dims are the symbolic dimensions of the graph inputs.
+// dims returns the symbolic dimensions of the graph inputs.
 func (s *State) dims() map[string]plan.Dim {
 	bound := s.inference.Dims
 	if s.step != nil {
@@ -94,7 +94,7 @@ func (s *State) dims() map[string]plan.Dim {
 	return dims
 }
 
-// tensors counts the inputs of the main graph and what its nodes make.
+// tensors counts the inputs and node outputs of the main graph.
 func (s *State) tensors() (n int) {
 	for _, t := range s.main.g.Tensors {
 		if t.Maker >= 0 || t.Input {
@@ -104,8 +104,9 @@ func (s *State) tensors() (n int) {
 	return n
 }
 
-// bound is the lower bound on the peak and what proves it. Where only the search
-// claims it, the best bound that a reader can prove stands beside it.
+// bound returns the lower bound on the peak and the certificates that prove it.
+// If only the search claims that bound, the best bound that a reader can prove is
+// listed as well.
 func (s *State) bound(r *region) (bytes int64, list []plan.Certificate) {
 	add := func(kind string, steps []int, value int64) {
 		c := plan.Certificate{Kind: kind, Nodes: []string{}, Steps: steps, ValueBytes: value}
@@ -133,17 +134,18 @@ func ints(list []int32) []int {
 	return out
 }
 
-// steps gives where nodes of the file stand now.
+// steps maps nodes, by their index in the file, to their steps in the planned
+// order.
 func (r *region) steps(nodes []int32) []int {
 	out := make([]int, len(nodes))
 	for i, n := range nodes {
-		out[i] = int(r.step[n])
+		out[i] = int(r.stepOf[n])
 	}
 	return out
 }
 
-// planBuffers gives the plan's buffers of a region. Constants go behind those
-// that have a place in the resident pool already.
+// planBuffers lists the buffers of a region for the plan. Constants follow the
+// buffers that already have an offset in the resident pool.
 func (s *State) planBuffers(r *region, pool string, resident *int64) []plan.Buffer {
 	list := make([]plan.Buffer, 0, len(r.buffers))
 	base := *resident
@@ -198,8 +200,8 @@ func (r *region) planDynamic() []plan.Dynamic {
 	return list
 }
 
-// planBodies adds the plans of the bodies within a region, each followed by
-// those within it.
+// planBodies adds the plans of the bodies within a region; the bodies inside a
+// body follow it.
 func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64) {
 	bodies := slices.Clone(r.bodies)
 	slices.SortStableFunc(bodies, func(a, b body) int { return int(a.node) - int(b.node) })
@@ -214,7 +216,8 @@ func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64
 	}
 }
 
-// writeProps writes the places into the nodes and the figures into the model.
+// writeProps writes the offsets into the nodes' metadata and the summary figures
+// into the model's.
 func (s *State) writeProps(p *plan.Plan) error {
 	s.main.annotate(plan.Arena)
 	dims, err := json.Marshal(p.Dims)
@@ -233,8 +236,8 @@ func (s *State) writeProps(p *plan.Plan) error {
 	return nil
 }
 
-// annotate writes "name=pool:offset:bytes" for each output of each node, and
-// drops what an earlier plan wrote.
+// annotate writes "name=pool:offset:bytes" for each output of each node. It
+// removes the entries of an earlier plan.
 func (r *region) annotate(pool string) {
 	place := make([]*buffer, len(r.storages))
 	for k := range r.buffers {
@@ -245,10 +248,10 @@ func (r *region) annotate(pool string) {
 	for _, n := range r.g.Nodes {
 		var entries []string
 		for _, t := range n.Outputs {
-			if t < 0 || r.of[t] == noStorage || place[r.of[t]] == nil {
+			if t < 0 || r.storageOf[t] == noStorage || place[r.storageOf[t]] == nil {
 				continue
 			}
-			b, in := place[r.of[t]], pool
+			b, in := place[r.storageOf[t]], pool
 			switch {
 			case b.resident:
 				in = plan.Resident

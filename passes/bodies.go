@@ -9,10 +9,10 @@ import (
 // bodies plans the bodies of the main graph's nodes.
 func bodies(ctx context.Context, s *State) error { return s.bodies(ctx, s.main) }
 
-// bodies plans what stands within the nodes of a region: the bodies of control
-// flow, whose nodes are put into their best order, and the local functions that
-// are called, whose order is the file's. What the largest of them takes is the
-// workspace of the node.
+// bodies plans the graphs inside the nodes of a region: the bodies of control
+// flow, whose nodes it puts into their best order, and the local functions that
+// the nodes call, which keep the order of the file. The arena of the largest of
+// them is the workspace of the node.
 func (s *State) bodies(ctx context.Context, r *region) error {
 	for id, n := range r.g.Nodes {
 		id := graph.NodeID(id)
@@ -42,7 +42,7 @@ func (s *State) bodies(ctx context.Context, r *region) error {
 	return nil
 }
 
-// planRegion does for a body what the passes do for the main graph.
+// planRegion runs on a body the steps that the passes run on the main graph.
 func (s *State) planRegion(ctx context.Context, r *region) error {
 	if err := s.share(r); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 )
 
-// TestBrokenGraphs: whatever is wrong with a graph made by hand, Optimize gives an
-// error of the graph, and never panics.
+// TestBrokenGraphs breaks hand-made graphs in every way it knows and expects an
+// error about the graph, never a panic.
 func TestBrokenGraphs(t *testing.T) {
 	refused := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -40,7 +40,7 @@ func TestBrokenGraphs(t *testing.T) {
 	}
 }
 
-// drawnModel builds a graph of a few nodes of one and two inputs.
+// drawnModel draws a graph of a few nodes with one or two inputs.
 func drawnModel(r *rapid.T) *graph.Model {
 	b := graph.NewBuilder("drawn", 17)
 	tensors := []graph.TensorID{
@@ -63,7 +63,7 @@ func drawnModel(r *rapid.T) *graph.Model {
 	return m
 }
 
-// breakGraph changes one thing of a model to what it should perhaps not be.
+// breakGraph makes one change to a model that is probably a fault.
 func breakGraph(r *rapid.T, m *graph.Model) {
 	g := m.Graph
 	id := graph.TensorID(rapid.IntRange(-3, len(g.Tensors)+1).Draw(r, "tensor"))
@@ -132,7 +132,7 @@ func breakGraph(r *rapid.T, m *graph.Model) {
 	}
 }
 
-// graphIsLinkable reports whether Link can run: it takes indices as they are.
+// graphIsLinkable reports whether Link can run: it does not check indices.
 func graphIsLinkable(g *graph.Graph) bool {
 	has := func(list []graph.TensorID, least graph.TensorID) bool {
 		for _, t := range list {

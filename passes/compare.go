@@ -14,41 +14,42 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Comparison is what every order strategy and every placement strategy makes of
-// one problem, in one table.
+// Comparison is one table that shows the result of every order strategy and every
+// placement strategy on one problem.
 type Comparison struct {
-	Nodes, Tensors int // 0 where there are buffers alone
-	Buffers        int // of the best order
+	Nodes, Tensors int // 0 if only buffers were given
+	Buffers        int // buffers of the best order
 
-	OrderBound  int64 // bytes; the peak of no order is smaller: proven
-	MaxLoad     int64 // bytes; the largest load of the buffers
-	ArenaBound  int64 // bytes; no arena for the buffers is smaller: proven
-	ObjectBound int64 // bytes; no shared objects for them take fewer: proven
-	Rows        []Row // by group, in the order of the groups; SolverRow first
+	OrderBound  int64 // bytes: proven: no order has a smaller peak
+	MaxLoad     int64 // bytes: the largest load of the buffers
+	ArenaBound  int64 // bytes: proven: no arena for the buffers is smaller
+	ObjectBound int64 // bytes: proven: no set of shared objects for the buffers takes less
+	Rows        []Row // by group, in the order of the groups; in each group SolverRow is first
 
-	Dims     map[string]plan.Dim // of a model
-	Warnings []string            // likewise
+	Dims     map[string]plan.Dim // symbolic dimensions; nil unless a model was given
+	Warnings []string            // nil unless a model was given
 }
 
-// Row is a strategy and what it needs.
+// Row is the result of one strategy.
 type Row struct {
 	Group    Group
 	Strategy string
 
-	PeakBytes     int64         // live at the peak: of the order, of the buffers, of what the allocator has given out
-	ArenaBytes    int64         // taken: the arena, all objects, or what the allocator reserved
-	OverBound     float64       // per cent above the bound of the group: of the peak of an order, else of ArenaBytes
+	PeakBytes     int64         // the largest sum of live bytes: of the order, of the buffers, or of the allocator's live blocks
+	ArenaBytes    int64         // bytes taken: the arena, all objects, or what the allocator reserved
+	OverBound     float64       // per cent above the lower bound of the group: of the peak for an order, else of ArenaBytes
 	Fragmentation float64       // per cent: (ArenaBytes - PeakBytes) / ArenaBytes
-	Time          time.Duration // of the strategy alone
-	Best          bool          // nothing in the group is smaller
-	Left          string        // why it was left out; else empty
+	Time          time.Duration // of this strategy alone
+	Best          bool          // no row of the group is smaller
+	Left          string        // why the strategy was not run; empty if it was
 }
 
-// Group is what a row competes in.
+// Group names the rows that are compared with each other.
 type Group string
 
-// The groups: orders, each placed by [alloc.Solve]; then, for the buffers of the
-// best of them, offsets in one arena, shared objects, and allocators at run time.
+// The groups: orders, each placed by [alloc.Solve]; then three groups for the
+// buffers of the best order: offsets in one arena, shared objects, and allocators
+// at run time.
 const (
 	GroupOrder     Group = "order"
 	GroupPlacement Group = "placement"
@@ -59,16 +60,17 @@ const (
 // SolverRow is the name of the rows of [schedule.Solve] and [alloc.Solve].
 const SolverRow = "onnxmem"
 
-// CompareOptions says how strategies are compared. Of Options, the names of
-// strategies do not matter, and Align is 1 for what is no model.
+// CompareOptions are the options of a comparison. The names of strategies in
+// Options are ignored. Align applies to models only: sizes of bare problems and
+// buffers are taken as they are.
 type CompareOptions struct {
 	Options
 	Begin func(Group, string) // called before each row
 }
 
-// Compare compares the strategies on a model's main graph, whose bodies and
-// functions are planned first. m is changed as by [Optimize]. When ctx ends, the
-// strategies that have not run are left out.
+// Compare compares the strategies on the main graph of a model, after planning
+// its bodies and functions. It changes m as [Optimize] does. When ctx ends,
+// strategies that have not started are left out.
 func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Comparison, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, opt.Options)
@@ -80,8 +82,8 @@ func Compare(ctx context.Context, m *graph.Model, opt CompareOptions) (_ *Compar
 	if err != nil {
 		return nil, err
 	}
-	// Without the bodies there is nothing to compare: they are planned although
-	// time may be out.
+	// The bodies are planned even if ctx has ended: without their sizes there is
+	// nothing to compare.
 	if _, err := s.run(context.WithoutCancel(ctx), list); err != nil {
 		return nil, err
 	}
@@ -132,11 +134,11 @@ func CompareBuffers(ctx context.Context, p alloc.Problem, opt CompareOptions) (*
 	return c.done(), nil
 }
 
-// comparer is a comparison under way.
+// comparer is a comparison in progress.
 type comparer struct {
 	opt   CompareOptions
 	ctx   context.Context
-	peak  int64 // the least of the orders so far; -1: none yet
+	peak  int64 // the smallest peak of the orders so far; -1: none yet
 	table Comparison
 }
 
@@ -144,16 +146,17 @@ func newComparer(ctx context.Context, opt CompareOptions) *comparer {
 	return &comparer{opt: opt, ctx: ctx, peak: -1}
 }
 
-// tooMany is why a strategy is left out that takes much longer than others.
-const tooMany = "too many buffers for it: say --effort max"
+// tooMany is the reason for leaving out a strategy that takes much longer than
+// the others.
+const tooMany = "too many buffers for this strategy: say --effort max"
 
-// row runs one strategy, unless time is out or it is not meant for as many
-// buffers. SolverRow runs in any case: the context ends its search.
+// row runs one strategy, unless ctx has ended or there are more buffers than the
+// strategy is meant for. SolverRow always runs: its search ends with ctx.
 func (c *comparer) row(g Group, name string, most int, run func(*Row) error) error {
 	r := Row{Group: g, Strategy: name}
 	switch {
 	case name != SolverRow && c.ctx.Err() != nil:
-		r.Left = "not run: time is out"
+		r.Left = "not run: no time left"
 	case most > 0 && c.table.Buffers > most && c.opt.Effort != schedule.EffortMax:
 		r.Left = tooMany
 	default:
@@ -168,7 +171,7 @@ func (c *comparer) row(g Group, name string, most int, run func(*Row) error) err
 	return nil
 }
 
-// orders compares the orders of a problem, then the placements of the best.
+// orders compares the orders of a problem, then the placements of the best order.
 func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
 	c.table.Nodes, c.table.Tensors = len(p.Nodes), len(p.Tensors)
 	var best placedOrder
@@ -212,14 +215,14 @@ func (c *comparer) orders(p *schedule.Problem) (*Comparison, error) {
 	return c.done(), nil
 }
 
-// placedOrder is an order with its buffers in their places.
+// placedOrder is an order whose buffers have been placed.
 type placedOrder struct {
 	peak    int64
 	buffers []alloc.Buffer
 	found   alloc.Result
 }
 
-// choose places the orders as the order pass does, and keeps the first of the
+// choose places the orders as the order pass does and returns the first with the
 // smallest arena.
 func (c *comparer) choose(p *schedule.Problem, orders [][]int32) (best placedOrder, err error) {
 	for k, order := range orders {
@@ -237,10 +240,11 @@ func (c *comparer) choose(p *schedule.Problem, orders [][]int32) (best placedOrd
 	return best, nil
 }
 
-// place places an order as the place pass does: with all in-place pairs, and
-// with those that the peak needs. An order of a larger peak than one before it
-// has lost already, and is placed with little effort: program order of some
-// training graphs would take half a minute for the last 0.005 %.
+// place places the buffers of an order as the place pass does: once with all
+// in-place pairs, once with only those that the peak needs. An order with a
+// larger peak than an earlier one cannot win, so it is placed with the least
+// effort: the program order of some training graphs would otherwise take half a
+// minute for the last 0.005 %.
 func (c *comparer) place(p *schedule.Problem, order []int32) (best placedOrder, err error) {
 	e, err := p.Evaluate(order)
 	if err != nil {
@@ -275,9 +279,8 @@ func (c *comparer) place(p *schedule.Problem, order []int32) (best placedOrder, 
 	return best, nil
 }
 
-// solve is [alloc.Solve], which finds a placement even if time is out before its
-// first. An order that has lost, and every order once time is out, is placed with
-// little effort.
+// solve calls [alloc.Solve], with the least effort if the order cannot win or ctx
+// has ended. It returns a placement even then.
 func (c *comparer) solve(p alloc.Problem, lost bool) (alloc.Result, error) {
 	little := alloc.Options{Effort: alloc.EffortFast}
 	if c.ctx.Err() == nil {
@@ -293,7 +296,7 @@ func (c *comparer) solve(p alloc.Problem, lost bool) (alloc.Result, error) {
 	return alloc.Solve(context.WithoutCancel(c.ctx), p, little)
 }
 
-// placements compares the placements of buffers.
+// placements compares the placements of the buffers.
 func (c *comparer) placements(p alloc.Problem) error {
 	c.table.Buffers, c.table.MaxLoad, c.table.ObjectBound = len(p.Buffers), p.MaxLoad(), p.ObjectBound()
 	timed := func(r *Row, run func() int64) {
@@ -349,7 +352,7 @@ func (c *comparer) placements(p alloc.Problem) error {
 	return nil
 }
 
-// checked says which strategy is at fault.
+// checked adds the name of the faulty strategy to an error.
 func checked(name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("internal error in placement by %s: %w", name, err)
@@ -357,7 +360,7 @@ func checked(name string, err error) error {
 	return nil
 }
 
-// done fills in what follows from the figures, and marks what is best.
+// done computes the percentages and marks the best rows.
 func (c *comparer) done() *Comparison {
 	t := &c.table
 	bounds := map[Group]int64{GroupOrder: t.OrderBound, GroupPlacement: t.ArenaBound, GroupObjects: t.ObjectBound, GroupAllocator: t.ArenaBound}
@@ -395,7 +398,7 @@ func (c *comparer) done() *Comparison {
 	return t
 }
 
-// buffersOf gives the buffers of an order to place.
+// buffersOf returns the buffers of an order, for placement.
 func buffersOf(p *schedule.Problem, order []int32, taken []schedule.Pair) ([]alloc.Buffer, error) {
 	list, err := p.Lifetimes(order, taken)
 	if err != nil {

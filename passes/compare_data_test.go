@@ -12,8 +12,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// The order of every traced training step and inference is placed without
-// fragmentation. The log has the median time of a placement.
+// TestTrainingArenaIsPeak places the best order of every traced training step and
+// inference graph without fragmentation. It logs the median time of a placement.
 func TestTrainingArenaIsPeak(t *testing.T) {
 	files := datafolder.Glob(t, "training", "*.json*")
 	var took []time.Duration

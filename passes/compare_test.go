@@ -21,8 +21,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// On models our rows are what Optimize plans, and each group has one row for
-// each strategy of its table, none below its bound.
+// TestCompareIsOptimize: on models, our rows are what Optimize plans, and each
+// group has one row for each strategy of its table, none below its bound.
 func TestCompareIsOptimize(t *testing.T) {
 	files := []string{
 		"../testdata/light/light_squeezenet.onnx", "../testdata/zoo/resnet18-b1.onnx",
@@ -65,7 +65,7 @@ func TestCompareIsOptimize(t *testing.T) {
 	}
 }
 
-// wellFormed holds a table against the tables of strategies.
+// wellFormed compares a table with the tables of strategies.
 func wellFormed(t *testing.T, name string, c *passes.Comparison) {
 	t.Helper()
 	want := map[passes.Group][]string{passes.GroupPlacement: {passes.SolverRow}}
@@ -103,7 +103,7 @@ func wellFormed(t *testing.T, name string, c *passes.Comparison) {
 			t.Errorf("%s: %+v: below its bound %d, or no percentage", name, r, bound)
 		}
 		if r.Strategy == passes.SolverRow && !r.Best {
-			t.Errorf("%s: something in group %s is better than ours: %+v", name, r.Group, c.Rows)
+			t.Errorf("%s: a row of group %s is better than ours: %+v", name, r.Group, c.Rows)
 		}
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -116,8 +116,9 @@ func wellFormed(t *testing.T, name string, c *passes.Comparison) {
 	}
 }
 
-// A problem small enough to do by hand: x (2) and its two readers, of which the
-// one makes 10 bytes that wait and the other 1, and their sum in place of it.
+// byHand is small enough to solve by hand: x (2 bytes) has two readers, one of
+// which makes 10 bytes that wait and the other 1 byte; their sum is made in
+// place.
 const byHand = `{"name": "by hand",
  "nodes": [{"name": "big"}, {"name": "small"}, {"name": "use"}],
  "tensors": [
@@ -138,7 +139,8 @@ func TestCompareProblem(t *testing.T) {
 		bound, program, arena int64
 		buffers               int
 	}{
-		// program: x+b = 12, x+b+s = 13, b+s = 11 with y over b; small first: 3, 13, 11.
+		// Program order: x+b = 12, x+b+s = 13, b+s = 11 with y written over b.
+		// The small one first: 3, 13, 11.
 		{"as it stands", passes.Options{}, 13, 13, 13, 3},
 		{"nothing in place", passes.Options{NoInplace: true}, 21, 21, 21, 4},
 		{"rounded up", passes.Options{Align: 8}, 32, 32, 32, 3},
@@ -187,7 +189,8 @@ func TestCompareBuffers(t *testing.T) {
 	}
 }
 
-// The figures do not depend on the machine; once time is out only ours is left.
+// TestCompareAgain: the figures do not depend on the machine, and once ctx has
+// ended only our rows remain.
 func TestCompareAgain(t *testing.T) {
 	p := training(t)
 	var tables []*passes.Comparison
@@ -208,9 +211,9 @@ func TestCompareAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := slices.DeleteFunc(c.Rows, func(r passes.Row) bool { return r.Left == "not run: time is out" })
+	ran := slices.DeleteFunc(c.Rows, func(r passes.Row) bool { return r.Left == "not run: no time left" })
 	if len(ran) != 2 || ran[0].Strategy != passes.SolverRow || ran[1].Strategy != passes.SolverRow || ran[1].ArenaBytes < c.MaxLoad || c.MaxLoad == 0 {
-		t.Errorf("with no time: %+v; want our two rows", ran)
+		t.Errorf("without time: %+v; want our two rows", ran)
 	}
 }
 

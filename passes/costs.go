@@ -9,25 +9,27 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// Device is what costs are modelled for: a roofline.
+// Device is the roofline model of a device, from which the costs of nodes are
+// estimated.
 type Device struct {
-	FLOPS     float64 // floating-point operations a second
-	Bandwidth float64 // bytes a second from and to memory
+	FLOPS     float64 // floating-point operations per second
+	Bandwidth float64 // memory bandwidth in bytes per second
 }
 
-// DefaultDevice stands for a GPU of the middle class. The choice of what runs again
-// depends on ratios of costs alone.
+// DefaultDevice is a mid-range GPU. Which nodes are recomputed depends only on
+// ratios of costs.
 var DefaultDevice = Device{FLOPS: 15e12, Bandwidth: 700e9}
 
-// leastCost is what any node takes: to be launched.
+// leastCost is the time in nanoseconds that it takes to launch any node.
 const leastCost = 1000
 
-// mostCost keeps sums of costs far from 63 bits.
+// mostCost limits a cost in nanoseconds so that sums of costs cannot overflow.
 const mostCost = math.MaxInt64 >> 24
 
-// costs gives what each node of a region takes, in nanoseconds: what was measured
-// for its name, or else max(flops / FLOPS, bytes moved / Bandwidth) and at least
-// 1 µs. Constants take nothing, nor does what leaves for a host or returns. unknown counts names of Costs that no node has.
+// costs returns the cost of each node of a region in nanoseconds: the measured
+// one if Options.Costs has the node's name, else max(flops / FLOPS, bytes moved /
+// Bandwidth), but at least 1 µs. Constants and swaps cost nothing. unknown counts
+// the names in Options.Costs that no node has.
 func (s *State) costs(r *region) (list []int64, unknown int) {
 	list = make([]int64, len(r.g.Nodes))
 	used := map[string]bool{}
@@ -37,7 +39,7 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 			used[n.Name] = true
 		}
 		switch {
-		case n.IsSwap(): // the link's time, not the device's
+		case n.IsSwap(): // the transfer takes time on the link, not on the device
 		case known:
 			list[i] = min(ns, mostCost)
 		case !ops.IsConstant(n):
@@ -47,7 +49,7 @@ func (s *State) costs(r *region) (list []int64, unknown int) {
 	return list, len(s.opt.Costs) - len(used)
 }
 
-// cost is that of the roofline, in nanoseconds.
+// cost is the roofline estimate, in nanoseconds.
 func (d Device) cost(flops int64, bytes float64) int64 {
 	if d == (Device{}) {
 		d = DefaultDevice
@@ -56,8 +58,8 @@ func (d Device) cost(flops int64, bytes float64) int64 {
 	return int64(math.Round(min(max(seconds*1e9, leastCost), mostCost)))
 }
 
-// moved is what a node reads and writes, in bytes: all inputs and outputs once. A
-// view moves nothing.
+// moved returns the bytes that a node reads and writes, each input and output
+// counted once. A view moves nothing.
 func moved(g *graph.Graph, n *graph.Node) float64 {
 	sum := 0.0
 	for k, t := range n.Outputs {
@@ -79,7 +81,7 @@ func moved(g *graph.Graph, n *graph.Node) float64 {
 	return sum
 }
 
-// checkCosts looks at a device and at measured costs.
+// checkCosts validates the device and the measured costs.
 func (o *Options) checkCosts() error {
 	if d := o.Device; d != (Device{}) {
 		for _, c := range []struct {
@@ -87,7 +89,7 @@ func (o *Options) checkCosts() error {
 			value float64
 		}{{"flops", d.FLOPS}, {"bandwidth", d.Bandwidth}} {
 			if !(c.value > 0) || math.IsInf(c.value, 0) {
-				return fmt.Errorf("device: %s of %v: expected more than 0 a second", c.name, c.value)
+				return fmt.Errorf("device: %s of %v: expected more than 0 per second", c.name, c.value)
 			}
 		}
 	}

@@ -30,12 +30,12 @@ func twoBranches(t *testing.T) *graph.Model {
 	return m
 }
 
-// nothing is a pass that does nothing.
+// nothing is a pass without effect.
 func nothing(name string) passes.Pass {
 	return passes.Pass{Name: name, Run: func(context.Context, *passes.State) error { return nil }}
 }
 
-// before puts a pass before the one of that name, in the default list.
+// before inserts a pass before the named one in the default list.
 func before(name string, p passes.Pass) []passes.Pass {
 	list := passes.Default()
 	return slices.Insert(list, slices.IndexFunc(list, func(q passes.Pass) bool { return q.Name == name }), p)
@@ -47,8 +47,8 @@ func TestDefaultPassesAreValid(t *testing.T) {
 	}
 }
 
-// TestListsOfPasses: a list that breaks a constraint, or lacks a pass that
-// another needs, is refused with the reason.
+// TestListsOfPasses: a list that breaks a constraint, or that has no pass on
+// which another depends, is refused with the reason.
 func TestListsOfPasses(t *testing.T) {
 	without := func(name string) []passes.Pass {
 		return slices.DeleteFunc(passes.Default(), func(p passes.Pass) bool { return p.Name == name })
@@ -59,14 +59,14 @@ func TestListsOfPasses(t *testing.T) {
 		name, want string
 		opt        passes.Options
 	}{
-		{"share before infer", `pass "infer" must stand before pass "share": sizes and views are found by inference`, passes.Options{Passes: swapped}},
-		{"no share", `pass "bodies" needs pass "share" before it, which the list lacks: a body's captures`, passes.Options{Passes: without("share")}},
-		{"no train", `option Train needs pass "train", which the list lacks`, passes.Options{Passes: without("train"), Train: &autodiff.Options{}}},
+		{"share before infer", `pass "infer" must run before pass "share": inference finds the sizes and the views`, passes.Options{Passes: swapped}},
+		{"no share", `pass "bodies" needs pass "share" before it, which is missing from the list: the tensors that a body captures`, passes.Options{Passes: without("share")}},
+		{"no train", `option Train needs pass "train", which is missing from the list`, passes.Options{Passes: without("train"), Train: &autodiff.Options{}}},
 		{"no limit", `option Frontier needs pass "limit"`, passes.Options{Passes: without("limit"), Frontier: true}},
-		{"two of a name", `two passes are called "place"`, passes.Options{Passes: append(passes.Default(), nothing("place"))}},
+		{"two of a name", `two passes have the name "place"`, passes.Options{Passes: append(passes.Default(), nothing("place"))}},
 		{"no name", "pass 0 has no name", passes.Options{Passes: before("train", nothing(""))}},
 		{"no function", `pass "idle" has no function`, passes.Options{Passes: before("train", passes.Pass{Name: "idle"})}},
-		{"switched off, and not optional", `pass "own" cannot be left out: expected one of order`, passes.Options{Passes: before("train", nothing("own")), Disable: []string{"own"}}},
+		{"disabled, but not optional", `pass "own" cannot be disabled: expected one of order`, passes.Options{Passes: before("train", nothing("own")), Disable: []string{"own"}}},
 	} {
 		var option *passes.OptionError
 		_, err := passes.Optimize(t.Context(), twoBranches(t), c.opt)
@@ -76,7 +76,7 @@ func TestListsOfPasses(t *testing.T) {
 	}
 }
 
-// dropExp makes the readers of an Exp read its input instead.
+// dropExp redirects the readers of an Exp to its input.
 func dropExp(_ context.Context, s *passes.State) error {
 	g := s.Model().Graph
 	for _, n := range g.Nodes {
@@ -98,8 +98,9 @@ func dropExp(_ context.Context, s *passes.State) error {
 	return nil
 }
 
-// TestPassOfOnesOwn: wherever before order a pass changes the graph, the plan is
-// that of the changed graph, and what follows from the graph runs again.
+// TestPassOfOnesOwn: a pass may change the graph anywhere before order. The plan
+// is then one of the changed graph, and the passes whose results follow from the
+// graph run again.
 func TestPassOfOnesOwn(t *testing.T) {
 	for _, c := range []struct{ at, ran string }{
 		{"train", "own train inline infer share bodies order limit place annotate"},
@@ -125,7 +126,8 @@ func TestPassOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestPassThatBreaks: a pass that leaves the graph or the state broken is named.
+// TestPassThatBreaks: the error names a pass that leaves the graph or the state
+// broken.
 func TestPassThatBreaks(t *testing.T) {
 	for _, c := range []struct {
 		name, at, want string
@@ -135,11 +137,11 @@ func TestPassThatBreaks(t *testing.T) {
 			s.Model().Graph.Nodes[0].Inputs[0] = 2
 			return nil
 		}},
-		{"no invalidation", "order", "after pass own: 5 tensors and 4 nodes are known, the graph has 6 and 4: expected State.Invalidate", func(_ context.Context, s *passes.State) error {
+		{"no invalidation", "order", "after pass own: 5 tensors and 4 nodes are known, the graph has 6 and 4: expected a call of State.Invalidate", func(_ context.Context, s *passes.State) error {
 			s.Model().Graph.NewTensor("spare")
 			return nil
 		}},
-		{"another graph", "order", "after pass own: the model has another graph than the one that was planned", func(_ context.Context, s *passes.State) error {
+		{"another graph", "order", "after pass own: the model's graph is not the one that was planned", func(_ context.Context, s *passes.State) error {
 			s.Model().Graph = s.Model().Graph.Clone()
 			return nil
 		}},
@@ -153,8 +155,8 @@ func TestPassThatBreaks(t *testing.T) {
 	}
 }
 
-// TestStateBetweenPasses: each method of State gives nothing before its pass, and
-// what the plan will have behind it.
+// TestStateBetweenPasses: each method of State returns nothing before its pass,
+// and afterwards what the plan will have.
 func TestStateBetweenPasses(t *testing.T) {
 	var seen []string
 	list := passes.Default()
@@ -177,7 +179,7 @@ func TestStateBetweenPasses(t *testing.T) {
 	}
 }
 
-// TestDisablePass: an optional pass of one's own is switched off by its name.
+// TestDisablePass disables a caller's optional pass by name.
 func TestDisablePass(t *testing.T) {
 	opt := passes.Options{Passes: before("infer", passes.Pass{Name: "own", Run: dropExp, Optional: true}), Disable: []string{"own"}}
 	r, err := passes.Optimize(t.Context(), twoBranches(t), opt)

@@ -1,16 +1,26 @@
-// Package passes is the spine of onnxmem: the fixed list of passes that turn a
-// model into a planned model, and Optimize, which runs them.
+// Package passes turns a model into a planned model. [Optimize] takes a
+// [graph.Model] and [Options]; it changes the model's order and metadata, and
+// returns a [Result] with the model, its plan and the time of each pass.
+// [Compare] shows in one table what every strategy would find instead, [Explain]
+// says why a plan has the peak that it has, and [Inspect] describes a model.
 //
-//	infer     every tensor gets a type and a size (package ops)
-//	share     tensors that are views of each other become one storage
-//	bodies    bodies of control flow and local functions are planned; what they
-//	          take is the workspace of their node
-//	order     the storages become a bare problem, whose best order the nodes
-//	          then stand in (package schedule)
-//	place     storages written in place become one buffer; buffers get offsets
-//	          (package alloc)
-//	annotate  the plan is put together and the nodes say where their outputs lie
+// The work is a list of passes ([Default]), run in this order:
 //
-// pipeline.go holds the table. Each pass takes the State that the ones before it
-// left and adds to it; none prints.
+//	train     makes a training graph of the model, if asked (package autodiff)
+//	inline    replaces calls of local functions by their bodies, if asked
+//	infer     gives every tensor a type and a size (package ops)
+//	share     merges tensors that are views of each other into one storage
+//	bodies    plans the bodies of control flow and the local functions; their
+//	          arenas are the workspace of their nodes
+//	order     makes a bare problem of the storages and puts the nodes into its
+//	          best order (package schedule)
+//	limit     recomputes or swaps tensors if the peak exceeds a limit, if asked
+//	          (package schedule/budget)
+//	place     merges storages that overwrite each other into one buffer and
+//	          assigns offsets (package alloc)
+//	annotate  assembles the plan and writes the offsets into the nodes
+//
+// A [Pass] reads and extends the [State] that the earlier passes left, and prints
+// nothing. pipeline.go holds the list with the reason for each pair's order.
+// Callers may insert passes of their own: Options.Passes.
 package passes

@@ -5,8 +5,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// placement is the effort of placement that goes with that of scheduling: the one
-// of the same name.
+// placement returns the effort of placement that has the same name as the effort
+// of scheduling.
 func placement(e schedule.Effort) alloc.Effort {
 	switch e {
 	case schedule.EffortFast:

@@ -10,17 +10,18 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Explained is an explanation of a plan's peak, and the bare problem of the main
-// graph that it speaks of: node i is step i, and a tensor stands for all views
-// of it.
+// Explained explains the peak of a plan. It speaks of the bare problem of the
+// main graph, in which node i is step i of the plan and each tensor stands for a
+// tensor and all its views.
 type Explained struct {
 	*schedule.Explanation
 	Problem *schedule.Problem
 }
 
-// Explain explains the peak of a planned model: m, whose nodes stand in the
-// planned order, and its plan, valid for it (package plan/verify checks that). The bound and its
-// certificates are the plan's. m's types are those of the plan's dims afterwards.
+// Explain explains the peak of a planned model: m, whose nodes are in the planned
+// order, and its plan, which must be valid for m (package plan/verify checks
+// that). The bound and its certificates are taken from the plan. Afterwards the
+// types in m are those for the plan's dimensions.
 func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, Options{
@@ -29,7 +30,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	if err != nil {
 		return nil, err
 	}
-	if p.Mode != modeTraining { // a training graph's shapes are fixed
+	if p.Mode != modeTraining { // the shapes of a training graph are fixed
 		s.opt.Dims = map[string]int64{}
 		for name, d := range p.Dims {
 			if !d.Assumed {
@@ -37,7 +38,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 			}
 		}
 	}
-	list, err := upTo(Default(), "bodies") // the plan has their workspace
+	list, err := upTo(Default(), "bodies") // the plan has the workspace of the bodies
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 		return nil, fmt.Errorf("internal error: the planned order: %w", err)
 	}
 	if x.Peak != p.Summary.PeakBytes {
-		return nil, fmt.Errorf("the plan's peak is %d bytes, expected %d: that of its order with all that can be written in place", p.Summary.PeakBytes, x.Peak)
+		return nil, fmt.Errorf("the plan's peak is %d bytes, expected %d, the peak of its order with every in-place result", p.Summary.PeakBytes, x.Peak)
 	}
 	x.Bound = p.Summary.LowerBoundBytes
 	return &Explained{x, problem}, nil

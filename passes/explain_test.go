@@ -13,8 +13,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// explainBoth explains a model's plan twice: as it is in memory, and from the
-// file that is written. Both must say the same.
+// explainBoth explains a model's plan twice: from memory, and from the file
+// written. The explanations must be equal.
 func explainBoth(t *testing.T, b []byte, opt passes.Options, most int) (*passes.Explained, *plan.Plan) {
 	t.Helper()
 	m, err := onnx.Parse("in.onnx", b)
@@ -64,8 +64,9 @@ func sumOf(live []schedule.Holding) (bytes int64) {
 	return bytes
 }
 
-// What is said of every model of the test data adds up to the figures of its
-// plan: bodies, functions, views and in-place results included.
+// TestExplainsEveryModel: the explanation of every model of the test data adds up
+// to the figures of its plan, including bodies, functions, views and in-place
+// results.
 func TestExplainsEveryModel(t *testing.T) {
 	n := 0
 	for _, pattern := range []string{"../testdata/light/*.onnx", "../testdata/nodes/*/model.onnx"} {
@@ -94,9 +95,9 @@ func TestExplainsEveryModel(t *testing.T) {
 	}
 }
 
-// Without one of the buffers at the peak the bound falls no further than by its
-// bytes, and the peak that is found neither grows nor passes the bound; so in a
-// training graph.
+// TestExplainSaysWhatWouldHelp: removing a buffer at the peak lowers the bound by
+// at most its bytes, and the peak found neither grows nor falls below the bound.
+// The same holds in a training graph.
 func TestExplainSaysWhatWouldHelp(t *testing.T) {
 	for _, c := range []struct {
 		name, network string

@@ -7,14 +7,15 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// frontierStep is the distance of the frontier's limits in per cent of the best
-// order's peak.
+// frontierStep is the step between the limits of the frontier, in per cent of the
+// best order's peak.
 const frontierStep = 5
 
-// frontier gives what limits cost, from the largest below the best order's peak to
-// the first that is impossible. Of two limits the larger never costs more: a plan
-// for the smaller one serves it, too.
-func (b *budgeting) frontier(ctx context.Context) []plan.FrontierPoint {
+// frontier returns the cost of each limit, from the largest below the best
+// order's peak down to the first that is impossible. A larger limit never costs
+// more than a smaller one, since a plan for the smaller limit also meets the
+// larger.
+func (b *limitSearch) frontier(ctx context.Context) []plan.FrontierPoint {
 	peak := b.before.loads.Peak
 	var limits []int64
 	for percent := int64(100 - frontierStep); percent > 0; percent -= frontierStep {

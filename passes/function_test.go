@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 )
 
-// scopeBuilder makes a graph node by node; names are tensors.
+// scopeBuilder builds a graph node by node; tensors are known by name.
 type scopeBuilder struct {
 	g     *graph.Graph
 	names map[string]graph.TensorID
@@ -42,8 +42,8 @@ func float(shape ...graph.Dim) *graph.Declared {
 	return &graph.Declared{Type: graph.TensorOf(graph.Float32, shape...), Symbols: make([]string, len(shape))}
 }
 
-// branch doubles x twice and adds up the two, in an order that holds both at
-// once: a, b, then what frees them.
+// branch doubles x twice and adds the two, in an order that holds both at once:
+// a, b, then their readers.
 func branch() *graph.Graph {
 	b := newScope()
 	axis := &graph.Attr{Name: "axis", Type: graph.AttrInt, Int: 0}
@@ -58,9 +58,9 @@ func branch() *graph.Graph {
 	return b.g
 }
 
-// TestBodiesInFunctionsKeepTheirOrder: an If of the main graph may have its
-// bodies put into a better order; one within a local function may not, since the
-// file's functions stay as they are.
+// TestBodiesInFunctionsKeepTheirOrder: the bodies of an If in the main graph may
+// be reordered; those of an If in a local function may not, since the functions
+// of the file stay as they are.
 func TestBodiesInFunctionsKeepTheirOrder(t *testing.T) {
 	ifNode := func(b *scopeBuilder) {
 		b.node("If", "", []string{"c"}, []string{"y"},
@@ -94,7 +94,7 @@ func TestBodiesInFunctionsKeepTheirOrder(t *testing.T) {
 	direct := newScope()
 	ifNode(direct)
 	_, p := planned(t, finish(direct), passes.Options{})
-	// One doubled x (512 B), the sum that waits and the one being made.
+	// One doubled x (512 B), the sum that waits, and the sum being made.
 	if got := p.Subgraphs[0].Bytes; got != 512+2*64 {
 		t.Errorf("workspace of a body of the main graph: %d bytes, expected %d", got, 512+2*64)
 	}
@@ -113,7 +113,7 @@ func TestBodiesInFunctionsKeepTheirOrder(t *testing.T) {
 			workspace = b.Bytes
 		}
 	}
-	// Both doubled x at once, and the first sum; then y beside the bodies.
+	// Both doubled x at once and the first sum, plus y beside the bodies.
 	if want := int64(2*512 + 64 + 64); workspace != want {
 		t.Errorf("workspace of a function: %d bytes, expected %d", workspace, want)
 	}

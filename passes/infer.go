@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// infer gives every tensor its type and size.
+// infer sets the type and size of every tensor.
 func infer(_ context.Context, s *State) error {
 	var err error
 	s.inference, err = ops.Infer(s.model, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims})

@@ -10,22 +10,22 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Inspection is what a model is, for a person who has not seen it before.
+// Inspection describes a model to someone who has not seen it before.
 type Inspection struct {
 	Nodes      int        // of the main graph
-	AllNodes   int        // with those of bodies and functions
+	AllNodes   int        // of the main graph, all bodies and all functions
 	Operators  []Operator // the most frequent first
-	Parameters int64      // elements of all initializers, bodies' included
-	Bytes      int64      // of these
+	Parameters int64      // number of elements in all initializers, including those of bodies
+	Bytes      int64      // size of these elements
 	Inputs     []Value
 	Outputs    []Value
 	Dims       []ops.BoundDim
-	Largest    []Value // tensors that nodes make, the largest first, at most ten
+	Largest    []Value // the ten largest node outputs, or fewer, in descending order of size
 	Dynamic    []plan.Dynamic
 	Tensors    []Value // every graph input and node output of the main graph
 
-	// Plan holds the peak in program order. It is nil when the model cannot be
-	// planned; Refused then says why.
+	// Plan holds the peak in program order. It is nil if the model cannot be
+	// planned; Refused is the reason.
 	Plan    *plan.Plan
 	Refused error
 }
@@ -34,20 +34,20 @@ type Inspection struct {
 type Operator struct {
 	Name  string // domain::Op outside the standard domain
 	Count int
-	Known bool // shape inference knows it, or it is a local function
+	Known bool // shape inference supports it, or it is a local function
 }
 
-// Value is a tensor and what is known of it.
+// Value describes a tensor.
 type Value struct {
 	Name    string
 	Type    graph.Type
 	Bytes   int64
 	Bounded bool
-	Dynamic string // why it has no size
-	Maker   string // the node, as messages name it; "" for an input
+	Dynamic string // why the size is not known
+	Maker   string // label of the node that makes it; "" for a graph input
 }
 
-// Inspect looks at a model: m is changed as by Optimize, its nodes kept in
+// Inspect describes a model. It changes m as [Optimize] does, but keeps the
 // program order.
 func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	in := &Inspection{Nodes: len(m.Graph.Nodes)}
@@ -93,7 +93,7 @@ func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	return in
 }
 
-// count fills in the operators and parameters of all graphs of the model.
+// count counts the operators and parameters in all graphs of the model.
 func (in *Inspection) count(m *graph.Model) {
 	operators := map[string]*Operator{}
 	local := map[string]bool{}

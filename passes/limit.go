@@ -14,32 +14,33 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// Limit is what a plan shall fit into.
+// Limit bounds the memory of a plan.
 type Limit struct {
 	Bytes   int64
-	Percent float64 // of the best order's peak, in the place of Bytes where it is more than 0
-	Arena   bool    // the arena shall fit, not only the peak
+	Percent float64 // of the best order's peak; replaces Bytes if it is greater than 0
+	Arena   bool    // the limit holds for the arena, too, and not only for the peak
 }
 
-// LimitError says that no plan below a limit was found.
+// LimitError reports that no plan below a limit was found.
 type LimitError struct {
 	LimitBytes  int64
-	Arena       bool  // it is the arena's
+	Arena       bool  // the limit was one of the arena
 	PeakBytes   int64 // of the best order
-	LowestBytes int64 // the lowest limit that can be served, of the peak; 0: not known
-	Impossible  bool  // proven: whatever the order and whatever runs again
+	LowestBytes int64 // the lowest limit on the peak for which there is a plan; 0: not known
+	Impossible  bool  // proven: no order and no recomputation meets the limit
 
-	// Of what is impossible: a node, what must be there while it runs, and the
-	// tensors that this is made of.
+	// If Impossible, the proof: a node, the bytes that it needs while it runs,
+	// and the tensors that these bytes belong to.
 	Node      string
 	NeedBytes int64
 	Tensors   []string
 }
 
-// mostNamed is how many tensors a message names.
+// mostNamed is the largest number of tensors that a message names.
 const mostNamed = 5
 
-// Error says what was asked for, what is impossible and why, and what can be had.
+// Error gives the limit, the proof if it is impossible, and the lowest limit that
+// can be met.
 func (e *LimitError) Error() string {
 	what := "peak"
 	if e.Arena {
@@ -73,23 +74,24 @@ func (e *LimitError) lowest(msg string) string {
 	return msg
 }
 
-// limitTries is how often a plan is made for less than the limit because the arena,
-// or a view that had to be made again, took more.
+// limitTries is the number of attempts with a lowered target, made when the arena
+// or a recomputed view takes more than planned.
 const limitTries = 4
 
-// limit makes nodes run again, or tensors leave for a host, where the best order does
-// not fit, and says what other limits cost, if that is asked for.
+// limit recomputes or swaps tensors if the best order exceeds the limit. It also
+// computes the frontier, if that is asked for.
 func limit(ctx context.Context, s *State) error {
 	if s.opt.Limit == nil && !s.opt.Frontier {
 		return nil
 	}
-	b, err := s.newBudget()
+	b, err := s.newLimitSearch()
 	if err != nil {
 		return err
 	}
-	search, end := s.searching(ctx)
+	search, end := s.searchContext(ctx)
 	defer end()
-	// With the archive that more than the least effort builds it costs nothing.
+	// Above the least effort, the solver builds an archive of plans, so the
+	// frontier costs nothing.
 	if s.opt.Frontier || s.opt.Effort != schedule.EffortFast && b.limit < b.before.loads.Peak {
 		s.frontier = b.frontier(search)
 	}
@@ -99,9 +101,9 @@ func limit(ctx context.Context, s *State) error {
 	s.budget = b
 	target := b.limit
 	for range limitTries {
-		p := b.within(search, target)
+		p := b.cheapest(search, target)
 		if p.Ended != nil {
-			s.late = true
+			s.timedOut = true
 		}
 		if p.Feasible != budget.Found {
 			if target < b.limit && p.Feasible == budget.Impossible {
@@ -111,7 +113,7 @@ func limit(ctx context.Context, s *State) error {
 		}
 		if b.found = p; len(p.Steps) > len(b.costs) {
 			tensors := b.swapped()
-			s.keepOrder = len(tensors) > 0 // another order knows nothing of transfers
+			s.keepOrder = len(tensors) > 0 // another order would not fit the transfers
 			if err := s.repeat(ctx, &b.repetition, p.Steps, tensors); err != nil {
 				return err
 			}
@@ -133,35 +135,36 @@ func limit(ctx context.Context, s *State) error {
 		}
 		target = min(target-1, int64(float64(b.limit)*float64(p.PeakBytes)/float64(held)))
 	}
-	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.within(search, b.limit).Lowest}})
+	return b.error(&budget.SwapPlan{Plan: budget.Plan{Lowest: b.cheapest(search, b.limit).Lowest}})
 }
 
-// budgeting is the search for plans below limits, and the main graph that they are
-// made of.
-type budgeting struct {
+// limitSearch searches for plans below limits; it starts from the main graph in its
+// best order.
+type limitSearch struct {
 	repetition
 	limit   int64 // bytes
 	arena   bool
-	solver  *budget.Solver  // nil where tensors may leave
-	swapper *budget.Swapper // nil where none may
+	solver  *budget.Solver  // nil if tensors may be swapped
+	swapper *budget.Swapper // nil unless tensors may be swapped
 	host    *Host
-	found   *budget.SwapPlan // the one that was taken
+	found   *budget.SwapPlan // the plan that was chosen
 }
 
-// newBudget sets up the search for the main graph, whose nodes stand in the best
+// newLimitSearch sets up the search. The nodes of the main graph must be in the best
 // order.
-func (s *State) newBudget() (*budgeting, error) {
-	b := &budgeting{repetition: *s.repeatable()}
+func (s *State) newLimitSearch() (*limitSearch, error) {
+	b := &limitSearch{repetition: *s.newRepetition()}
 	r := b.before
 	p := s.budgetProblem(r, b.costs)
-	// The best order first, then others of its peak: they differ away from it, where
-	// the limit will lie. Program order keeps things in their places, and that can be
-	// worth more than a smaller peak to begin with.
+	// The best order comes first, then others with the same peak: they differ at
+	// the steps below the peak, which the limit will cut. Program order is
+	// included because recomputation often needs fewer changes to it, which can
+	// be worth more than a smaller initial peak.
 	orders := [][]int32{identity(len(p.Nodes))}
 	for _, order := range append(slices.Clip(r.solved.Orders), r.solved.ProgramOrder) {
 		steps := make([]int32, len(order))
 		for i, n := range order {
-			steps[i] = int32(r.step[n])
+			steps[i] = int32(r.stepOf[n])
 		}
 		orders = append(orders, steps)
 	}
@@ -172,7 +175,7 @@ func (s *State) newBudget() (*budgeting, error) {
 		})
 	} else {
 		b.swapper, err = budget.NewSwapper(p, distinct(orders), budget.SwapOptions{
-			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.stays(p),
+			Effort: s.opt.Effort, Link: b.host.Link, NoRecompute: b.host.NoRecompute, Stays: r.mustStay(p),
 		})
 	}
 	if err != nil {
@@ -187,7 +190,7 @@ func (s *State) newBudget() (*budgeting, error) {
 	return b, nil
 }
 
-// distinct gives orders without those that stand there already.
+// distinct removes duplicates from a list of orders.
 func distinct(orders [][]int32) (list [][]int32) {
 	for _, order := range orders {
 		known := false
@@ -201,9 +204,9 @@ func distinct(orders [][]int32) (list [][]int32) {
 	return list
 }
 
-// within gives the cheapest plan below a limit. One that the best order keeps costs
-// nothing.
-func (b *budgeting) within(ctx context.Context, limit int64) *budget.SwapPlan {
+// cheapest returns the cheapest plan below a limit: the best order itself, if it
+// meets the limit.
+func (b *limitSearch) cheapest(ctx context.Context, limit int64) *budget.SwapPlan {
 	if peak := b.before.loads.Peak; limit >= peak {
 		steps := make([]int, len(b.costs))
 		for i := range steps {
@@ -214,8 +217,8 @@ func (b *budgeting) within(ctx context.Context, limit int64) *budget.SwapPlan {
 	return b.plans(ctx, []int64{limit})[0]
 }
 
-// plans gives the cheapest plan below each of some limits.
-func (b *budgeting) plans(ctx context.Context, limits []int64) []*budget.SwapPlan {
+// plans returns the cheapest plan below each limit.
+func (b *limitSearch) plans(ctx context.Context, limits []int64) []*budget.SwapPlan {
 	if b.swapper != nil {
 		return b.swapper.Frontier(ctx, limits)
 	}
@@ -226,8 +229,8 @@ func (b *budgeting) plans(ctx context.Context, limits []int64) []*budget.SwapPla
 	return list
 }
 
-// error says why there is no plan.
-func (b *budgeting) error(p *budget.SwapPlan) error {
+// error explains why there is no plan.
+func (b *limitSearch) error(p *budget.SwapPlan) error {
 	e := &LimitError{
 		LimitBytes: b.limit, Arena: b.arena, PeakBytes: b.before.loads.Peak, LowestBytes: p.Lowest,
 		Impossible: p.Feasible == budget.Impossible,
@@ -251,9 +254,8 @@ func (b *budgeting) error(p *budget.SwapPlan) error {
 	return e
 }
 
-// limited is what the plan's summary says of the limit; r is the main graph as it is
-// planned.
-func (b *budgeting) limited(r *region, steps []plan.Step) *plan.Limited {
+// limited summarises how the limit was met. r is the planned main graph.
+func (b *limitSearch) limited(r *region, steps []plan.Step) *plan.Limited {
 	l := &plan.Limited{LimitBytes: b.limit, LimitArena: b.arena, PlainPeakBytes: b.before.loads.Peak}
 	plain, extra := 0.0, 0.0
 	costs := make([]int64, len(steps))
@@ -276,7 +278,7 @@ func (b *budgeting) limited(r *region, steps []plan.Step) *plan.Limited {
 	waiting := 0.0
 	if b.host != nil {
 		l.HostLink = b.host.Link
-		waiting = float64(r.wait(costs, l.HostLink))
+		waiting = float64(r.waitingTime(costs, l.HostLink))
 	}
 	if plain > 0 {
 		l.WaitingPercent = 100 * waiting / plain

@@ -38,8 +38,8 @@ func file(t testing.TB, m *graph.Model) []byte {
 	return b
 }
 
-// accepted plans a model and lets the verifier judge the plan, searches that bounds
-// rest on left out.
+// accepted plans a model and verifies the plan, without replaying the searches
+// that bounds rest on.
 func accepted(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
 	t.Helper()
 	m, err := onnx.Parse("in.onnx", b)
@@ -69,7 +69,7 @@ func accepted(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
 	return out, r.Plan
 }
 
-// network is the file of a built-in network.
+// network returns the file of a built-in network.
 func network(t testing.TB, name string, dims map[string]int64, set map[string]string) []byte {
 	t.Helper()
 	m, err := models.Build(name, models.Options{Dims: dims, Set: set})
@@ -79,8 +79,8 @@ func network(t testing.TB, name string, dims map[string]int64, set map[string]st
 	return file(t, m)
 }
 
-// results runs a planned file for two steps; states go on from one to the next.
-// It runs with poison, and beside an unplanned run, which must agree.
+// results runs a planned file for two steps, carrying the states over. It runs
+// with poison and compares with an unplanned run.
 func results(t testing.TB, b []byte, p *plan.Plan) map[string]vm.Value {
 	t.Helper()
 	m, err := onnx.Parse("out.onnx", b)
@@ -99,7 +99,7 @@ func results(t testing.TB, b []byte, p *plan.Plan) map[string]vm.Value {
 			t.Fatal(err)
 		}
 		switch {
-		case x.Name == "labels": // random ones are classes seldom
+		case x.Name == "labels": // random values are seldom classes
 			clear(v.Data)
 		case strings.Contains(x.Name, "running_var"):
 			for k := 0; k+4 <= len(v.Data); k += 4 {
@@ -150,9 +150,9 @@ func same(t testing.TB, got, want map[string]vm.Value) {
 	}
 }
 
-// TestLimit: training steps and inference below limits keep them, the verifier
-// takes them, they give the same bits as without, and the extra cost lies above its
-// bound.
+// TestLimit: plans of training steps and inference stay below their limits, are
+// valid, and give the same bits as plans without a limit; the extra cost is at
+// least its bound.
 func TestLimit(t *testing.T) {
 	small := map[string]string{"size": "64", "width": "0.125", "classes": "4"}
 	train := &autodiff.Options{Optimizer: "momentum"}
@@ -165,7 +165,7 @@ func TestLimit(t *testing.T) {
 		{"resnet18, training", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train}, []float64{65}},
 		{"resnet18, training, program order", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train, Schedule: "program", NoInplace: true, Effort: schedule.EffortFast}, []float64{60}},
 		{"mobilenet_v2, training, last updates", network(t, "mobilenet_v2", map[string]int64{"batch": 4}, small), passes.Options{Train: train, UpdatesLast: true, Effort: schedule.EffortFast}, []float64{60}},
-		{"resnet18, views apart", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train, NoViews: true, Effort: schedule.EffortFast}, []float64{70}},
+		{"resnet18, no views", network(t, "resnet18", map[string]int64{"batch": 4}, small), passes.Options{Train: train, NoViews: true, Effort: schedule.EffortFast}, []float64{70}},
 		{"vit, fused gradients", network(t, "vit_b_16", map[string]int64{"batch": 4}, map[string]string{"size": "64", "layers": "8", "hidden": "32", "ff": "64", "heads": "2", "classes": "4"}), passes.Options{Train: &autodiff.Options{FusedGradients: true}, Effort: schedule.EffortFast}, []float64{85}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// readStatisticsOnce: no BatchNormalization reads what another writes over, since
-// ONNX Runtime would write over it again.
+// readStatisticsOnce fails if a BatchNormalization reads a tensor that another
+// one overwrites: ONNX Runtime would overwrite it twice.
 func readStatisticsOnce(t *testing.T, file []byte) {
 	t.Helper()
 	m, err := onnx.Parse("out.onnx", file)
@@ -209,8 +209,8 @@ func readStatisticsOnce(t *testing.T, file []byte) {
 	}
 }
 
-// unetLike is an inference model in which what waits for the way up can be made
-// again: two scales, joined.
+// unetLike is an inference model with two scales whose skip connections can be
+// recomputed.
 func unetLike(t testing.TB) []byte {
 	g := &graph.Graph{Name: "unet"}
 	input := func(name string, shape ...graph.Dim) graph.TensorID {
@@ -233,7 +233,7 @@ func unetLike(t testing.TB) []byte {
 	skip := node("Relu", nil, wide)
 	half := node("MaxPool", pool, skip)
 	deep := half
-	for range 6 { // needs three buffers of a quarter at a time
+	for range 6 { // needs three buffers of a quarter of the size at a time
 		a, b := node("Sigmoid", nil, deep), node("Tanh", nil, deep)
 		deep = node("Mul", nil, a, b)
 	}
@@ -249,7 +249,7 @@ func unetLike(t testing.TB) []byte {
 	return file(t, &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 17}}, Graph: g})
 }
 
-// TestLimitOfInference: what waits is made again where it is read.
+// TestLimitOfInference: skip connections are recomputed where they are read.
 func TestLimitOfInference(t *testing.T) {
 	model := unetLike(t)
 	b, plain := accepted(t, model, passes.Options{})
@@ -261,7 +261,7 @@ func TestLimitOfInference(t *testing.T) {
 	same(t, results(t, b, p), want)
 }
 
-// TestLimitThatIsNone: a limit above the best order's peak changes nothing, and
+// TestLimitThatIsNone: a limit above the best order's peak changes nothing and
 // costs nothing.
 func TestLimitThatIsNone(t *testing.T) {
 	model := unetLike(t)
@@ -275,8 +275,8 @@ func TestLimitThatIsNone(t *testing.T) {
 	}
 }
 
-// TestLimitThatIsImpossible: the error names what cannot be, and nothing else
-// happens.
+// TestLimitThatIsImpossible: the error names the node that cannot meet the limit,
+// and its tensors.
 func TestLimitThatIsImpossible(t *testing.T) {
 	m, err := onnx.Parse("in.onnx", unetLike(t))
 	if err != nil {
@@ -292,7 +292,7 @@ func TestLimitThatIsImpossible(t *testing.T) {
 			t.Errorf("%q lacks %q", err, word)
 		}
 	}
-	// What the message calls the lowest limit can be had.
+	// There is a plan for the limit that the message calls the lowest.
 	m, err = onnx.Parse("in.onnx", unetLike(t))
 	if err != nil {
 		t.Fatal(err)
@@ -302,8 +302,8 @@ func TestLimitThatIsImpossible(t *testing.T) {
 	}
 }
 
-// TestCosts: costs that are measured count by name, others are modelled for the
-// device; what a plan costs follows them.
+// TestCosts: measured costs apply to the nodes of their names; other costs are
+// estimated for the device. The cost of a plan follows from them.
 func TestCosts(t *testing.T) {
 	model := unetLike(t)
 	_, plain := accepted(t, model, passes.Options{})
@@ -319,14 +319,14 @@ func TestCosts(t *testing.T) {
 		t.Fatalf("no step %q", node)
 		return 0
 	}
-	if got := cost(passes.Options{}, "relu1"); got != 1000 { // small: what any node takes
+	if got := cost(passes.Options{}, "relu1"); got != 1000 { // small: the least cost of a node
 		t.Errorf("relu1 costs %d ns by default", got)
 	}
 	slow := passes.Device{FLOPS: 1e6, Bandwidth: 1e6}
-	if got := cost(passes.Options{Device: slow}, "relu1"); got != 24*16*16*4*2*1000 { // reads and writes, a byte a microsecond
+	if got := cost(passes.Options{Device: slow}, "relu1"); got != 24*16*16*4*2*1000 { // reads and writes, at one byte per microsecond
 		t.Errorf("relu1 costs %d ns on a slow device", got)
 	}
-	if got := cost(passes.Options{Device: passes.Device{FLOPS: 1e3, Bandwidth: 1e9}}, "relu1"); got != 24*16*16*1e6 { // an operation an element
+	if got := cost(passes.Options{Device: passes.Device{FLOPS: 1e3, Bandwidth: 1e9}}, "relu1"); got != 24*16*16*1e6 { // one operation per element
 		t.Errorf("relu1 costs %d ns on a device that cannot compute", got)
 	}
 	if got := cost(passes.Options{Costs: map[string]int64{"relu1": 12345}}, "relu1"); got != 12345 {
@@ -351,8 +351,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// randomGraph builds a model of nodes of many kinds: views, several outputs,
-// bodies that read from outside, tensors that nobody reads.
+// randomGraph builds a model with many kinds of nodes: views, several outputs,
+// bodies that capture tensors, tensors that nobody reads.
 func randomGraph(t testing.TB, draw *rand.Rand) []byte {
 	g := &graph.Graph{Name: "random"}
 	declare := func(id graph.TensorID) {
@@ -371,7 +371,7 @@ func randomGraph(t testing.TB, draw *rand.Rand) []byte {
 	g.Tensors[p].Declared = &graph.Declared{Type: graph.TensorOf(graph.Bool)}
 	g.Tensors[p].Input = true
 	g.Inputs = append(g.Inputs, p)
-	made := []graph.TensorID{x} // of 4 by 6
+	made := []graph.TensorID{x} // of shape 4 by 6
 	any := func() graph.TensorID { return made[len(made)-1-draw.IntN(min(len(made), 6))] }
 	node := func(op string, outputs int, attrs []*graph.Attr, inputs ...graph.TensorID) []graph.TensorID {
 		n := &graph.Node{Op: op, Attrs: attrs, Inputs: inputs}
@@ -428,8 +428,8 @@ func randomGraph(t testing.TB, draw *rand.Rand) []byte {
 	return file(t, &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 18}}, Graph: g})
 }
 
-// TestRepetitionsKeepResults: whatever runs again, and wherever, the results are
-// the same, bit for bit.
+// TestRepetitionsKeepResults: wherever nodes run again, the results are the same
+// bit for bit.
 func TestRepetitionsKeepResults(t *testing.T) {
 	for seed := range uint64(120) {
 		draw := rand.New(rand.NewPCG(seed, 7))
@@ -472,7 +472,7 @@ func TestRepetitionsKeepResults(t *testing.T) {
 	}
 }
 
-// outputs names the graph outputs of a model.
+// outputs lists the names of a model's outputs.
 func outputs(m *graph.Model) string {
 	var names []string
 	for _, t := range m.Graph.Outputs {
@@ -481,8 +481,8 @@ func outputs(m *graph.Model) string {
 	return strings.Join(names, " ")
 }
 
-// TestFrontier: of two limits the larger never costs more, the bound is never above
-// the plan, and what is impossible comes last.
+// TestFrontier: a larger limit never costs more than a smaller one, the bound is
+// never above the plan, and the impossible limit comes last.
 func TestFrontier(t *testing.T) {
 	for _, effort := range []schedule.Effort{schedule.EffortFast, schedule.EffortDefault} {
 		b := network(t, "resnet18", map[string]int64{"batch": 2}, map[string]string{"size": "64", "width": "0.125", "classes": "4"})

@@ -16,20 +16,20 @@ import (
 
 // Result is a planned model.
 type Result struct {
-	Model *graph.Model   // the model that was given, or its training graph: its nodes in the planned order and annotated
-	Step  *autodiff.Step // what is to be known of the training graph; nil without Options.Train
-	// Plan lacks what is known only once the model is a file: Plan.Model. It is nil
-	// if Options.Passes lacks the pass annotate.
+	Model *graph.Model   // the given model or its training graph; its nodes are in the planned order and annotated
+	Step  *autodiff.Step // describes the training graph; nil without Options.Train
+	// Plan lacks Plan.Model, which is known only once the model has been written
+	// to a file. Plan is nil if Options.Passes has no pass annotate.
 	Plan     *plan.Plan
 	Warnings []string
-	Times    map[string]time.Duration // of each pass
+	Times    map[string]time.Duration // per pass
 }
 
-// Optimize plans the memory of a model: it puts the nodes of m into an order of
-// small peak, gives every tensor a place, and writes these into the nodes'
-// metadata. m is changed; it must not be used when Optimize fails. Errors about
-// the model are of type [*graph.Error], those about opt of type [*OptionError].
-// When ctx ends, Optimize fails with its cause.
+// Optimize plans the memory of a model: it puts the nodes of m into an order with
+// a small peak, gives every tensor an offset, and writes the offsets into the
+// nodes' metadata. It changes m, which must not be used if Optimize fails. Errors
+// in the model are of type [*graph.Error], errors in opt of type [*OptionError].
+// When ctx ends, Optimize fails with the cause of ctx.
 func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, opt)
@@ -44,21 +44,21 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	if s.inference != nil {
 		r.Warnings = slices.Clip(s.inference.Warnings)
 	}
-	if r.Warnings = append(r.Warnings, s.notes...); s.late {
+	if r.Warnings = append(r.Warnings, s.notes...); s.timedOut {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("time limit of %v: the best plan so far", opt.TimeLimit))
 	}
 	return r, nil
 }
 
-// run runs passes, and times each. After one that changed the graph, those
-// before it whose results follow from the graph run again.
+// run runs and times the passes. If a pass has changed the graph, run repeats the
+// earlier passes whose results follow from the graph.
 func (s *State) run(ctx context.Context, list []Pass) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for k, p := range list {
 		if err := s.pass(ctx, p, times); err != nil {
 			return nil, s.named(err)
 		}
-		if !s.stale {
+		if !s.graphChanged {
 			continue
 		}
 		if s.ordered() {
@@ -72,15 +72,15 @@ func (s *State) run(ctx context.Context, list []Pass) (map[string]time.Duration,
 			if err := s.pass(ctx, again, times); err != nil {
 				return nil, s.named(err)
 			}
-			if s.stale {
-				return nil, fmt.Errorf("pass %q, which runs again when the graph has changed, changed it: expected it to compute alone", again.Name)
+			if s.graphChanged {
+				return nil, fmt.Errorf("pass %q, which runs again after every change of the graph, changed the graph itself: expected a pass that only computes", again.Name)
 			}
 		}
 	}
 	return times, nil
 }
 
-// pass runs one pass, adds to its time, and checks the state that it left.
+// pass runs one pass, adds to its time, and checks the resulting state.
 func (s *State) pass(ctx context.Context, p Pass, times map[string]time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -102,8 +102,8 @@ func (s *State) pass(ctx context.Context, p Pass, times map[string]time.Duration
 	return nil
 }
 
-// recovered runs one pass, or what stands in for it. A panic is a bug; it is told
-// with the pass and the model instead of tearing a caller's program down.
+// recovered runs a pass, or its replacement if the pass is disabled. It turns a
+// panic, which is a bug, into an error that names the pass and the model.
 func (s *State) recovered(ctx context.Context, p Pass) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -122,7 +122,7 @@ func (s *State) recovered(ctx context.Context, p Pass) (err error) {
 	return run(ctx, s)
 }
 
-// named puts the model's file into an error that lacks it.
+// named adds the model's file to an error that lacks it.
 func (s *State) named(err error) error {
 	var e *graph.Error
 	if errors.As(err, &e) && e.File == "" && s.model != nil && s.model.Source != nil {

@@ -44,8 +44,8 @@ func modelFiles(t testing.TB) []string {
 	return files
 }
 
-// planned optimizes a model, encodes it, reads it back and lets the verifier,
-// which shares no code with the planner, judge the plan.
+// planned optimizes a model, encodes it, reads it back and verifies the plan with
+// code that the planner does not share.
 func planned(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
 	t.Helper()
 	out, p, rep := judged(t, b, opt)
@@ -55,7 +55,7 @@ func planned(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan) {
 	return out, p
 }
 
-// judged is planned with what the verifier says of the plan.
+// judged is planned, but also returns the verifier's report.
 func judged(t testing.TB, b []byte, opt passes.Options) ([]byte, *plan.Plan, *verify.Report) {
 	t.Helper()
 	m, err := onnx.Parse("in.onnx", b)
@@ -99,16 +99,16 @@ func verified(t testing.TB, b []byte, p *plan.Plan) *verify.Report {
 	return rep
 }
 
-// claimedBySearch are the models whose bound rests on a search that no replay
-// repeats within its limits, and the word that the command has for it. All others
-// are proven, by a flow or by a replay.
+// claimedBySearch lists the models whose bound rests on a search that no replay
+// can repeat within its limits, with the start of the verifier's message. All
+// other bounds are proven, by a flow or by a replay.
 var claimedBySearch = map[string]string{
 	"randwire_ws-dyn/default": "not replayed: more than 400000000 looks at nodes",
 }
 
-// TestPlansAreAccepted: every real model, with sharing switched on and off,
-// under several alignments and strategies, gets a plan that the verifier takes;
-// by default its arena is its peak.
+// TestPlansAreAccepted: every real model gets a valid plan, with and without
+// sharing, under several alignments and strategies. By default its arena equals
+// its peak.
 func TestPlansAreAccepted(t *testing.T) {
 	variants := map[string]passes.Options{
 		"default":    {},
@@ -124,13 +124,13 @@ func TestPlansAreAccepted(t *testing.T) {
 		name := strings.TrimSuffix(strings.TrimPrefix(path, ".."), ".onnx")
 		for variant, opt := range variants {
 			if variant != "default" && len(b) > 300<<10 {
-				continue // the variants are about rules, not about size
+				continue // the variants test rules, not sizes
 			}
 			t.Run(name+"/"+variant, func(t *testing.T) {
 				_, p, rep := judged(t, b, opt)
 				word, claimed := claimedBySearch[filepath.Base(name)+"/"+variant]
 				if got := rep.Schedule == "claimed by search"; got != claimed || !strings.HasPrefix(rep.Replay, word) {
-					t.Errorf("schedule %s, %s: expected it claimed %v, %s", rep.Schedule, rep.Replay, claimed, word)
+					t.Errorf("schedule %s, %s: expected claimed: %v, %s", rep.Schedule, rep.Replay, claimed, word)
 				}
 				if s := p.Summary; variant == "default" && s.ArenaBytes != s.PeakBytes {
 					t.Errorf("arena %d, peak %d: expected no fragmentation", s.ArenaBytes, s.PeakBytes)
@@ -140,7 +140,7 @@ func TestPlansAreAccepted(t *testing.T) {
 	}
 }
 
-// TestSamePlanTwice: same model, same options, same bytes.
+// TestSamePlanTwice: the same model and options give the same bytes.
 func TestSamePlanTwice(t *testing.T) {
 	b, err := os.ReadFile("../testdata/light/light_squeezenet.onnx")
 	if err != nil {
@@ -156,8 +156,8 @@ func TestSamePlanTwice(t *testing.T) {
 	}
 }
 
-// TestSharingNeverHurts: peak without sharing >= with views >= with both, in
-// program order, on every built-in network.
+// TestSharingNeverHurts: in program order, the peak falls, or stays, with views,
+// and again with in-place results, on every built-in network.
 func TestSharingNeverHurts(t *testing.T) {
 	for _, n := range models.Networks() {
 		peak := func(opt passes.Options) int64 {

@@ -14,73 +14,73 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Options says how a model is planned. The zero value is a sound default.
+// Options are the options of planning. The zero value is a sound default.
 type Options struct {
-	Dims       map[string]int64 // symbolic dimensions and their lengths
-	StrictDims bool             // refuse a dimension that stays unbound
+	Dims       map[string]int64 // lengths of symbolic dimensions
+	StrictDims bool             // refuse a dimension that has no length
 	SpareDims  bool             // Dims may name dimensions that the model does not have
-	Align      int64            // of offsets and sizes, a power of two; 0 is 64
+	Align      int64            // alignment of offsets and sizes in bytes, a power of two; 0 is 64
 	NoViews    bool             // give every view a buffer of its own
-	NoInplace  bool             // write nothing over an input
-	Schedule   string           // name of an order strategy, "" for the best of all
-	Placement  string           // name of a placement strategy, "" for the best of all
-	Effort     schedule.Effort  // how much work before a gap is left open
-	Goal       schedule.Goal    // which orders of the smallest peak are preferred
+	NoInplace  bool             // never write a result over an input
+	Schedule   string           // name of an order strategy; "" runs the search for the best order
+	Placement  string           // name of a placement strategy; "" runs the search for the best placement
+	Effort     schedule.Effort  // how much work the searches may do
+	Goal       schedule.Goal    // which of the orders with the smallest peak to prefer
 
-	// KeepRandomOrder leaves nodes that draw random numbers, have an effect or
-	// are of an unknown operator in their order among each other.
+	// KeepRandomOrder keeps the relative order of nodes that draw random numbers,
+	// have an effect, or have an unknown operator.
 	KeepRandomOrder bool
 
-	// TimeLimit ends the searches with the best so far: same model, same options
-	// no longer means same plan. 0: never.
+	// TimeLimit ends the searches, which then use the best result so far. With a
+	// time limit, two runs on one model may give different plans. 0: no limit.
 	TimeLimit time.Duration
 
-	// Progress is called when the search for an order of the main graph knows
-	// more: see [schedule.Options].
+	// Progress is called when the search for the order of the main graph improves
+	// the bound or the peak: see [schedule.Options].
 	Progress func(bound, peak int64)
 
 	InlineFunctions bool // replace calls of local functions by their bodies first
 
-	Train *autodiff.Options // make a training graph first; its Dims, StrictDims and SpareDims are those above
+	Train *autodiff.Options // first make a training graph; its Dims, StrictDims and SpareDims are taken from these options
 
-	// UpdatesLast runs all updates of a training graph behind the rest, as a
-	// runtime with an optimizer of its own would.
+	// UpdatesLast runs all updates of a training graph after all other nodes, as
+	// a runtime with a separate optimizer does.
 	UpdatesLast bool
 
-	Limit *Limit // what the peak shall fit into: nodes run again; nil: none
-	Host  *Host  // with Limit or Frontier, tensors may leave for a host memory; nil: none may
-	// Frontier asks what other limits cost: Plan.Frontier.
+	Limit *Limit // bounds the memory; nodes are recomputed to meet it; nil: no limit
+	Host  *Host  // with Limit or Frontier: a host memory to which tensors may be swapped; nil: none
+	// Frontier computes the cost of other limits, for Plan.Frontier.
 	Frontier bool
 
-	Costs  map[string]int64 // of nodes by their names, in nanoseconds; others are modelled
-	Device Device           // that costs are modelled for; zero: [DefaultDevice]
+	Costs  map[string]int64 // measured costs of nodes by name, in nanoseconds; the others are estimated
+	Device Device           // the device for which costs are estimated; zero: [DefaultDevice]
 
-	// Passes are the passes to run; nil: those of [Default]. Between any two passes
-	// of a list of one's own the invariants are checked, as by Check.
+	// Passes are the passes to run; nil: those of [Default]. If the list is not
+	// nil, the invariants are checked after each pass, as with Check.
 	Passes  []Pass
-	Disable []string                  // names of optional passes that are switched off
-	Check   bool                      // check the invariants between any two passes
+	Disable []string                  // names of optional passes to leave out
+	Check   bool                      // check the invariants after each pass
 	Trace   func(Pass, time.Duration) // called after each pass
-	Tool    string                    // name and version for the plan; "" is "onnxmem"
+	Tool    string                    // name and version of the tool, for the plan; "" is "onnxmem"
 }
 
 // DefaultAlign is the alignment of offsets and sizes in bytes.
 const DefaultAlign = 64
 
-// maxAlign bounds Options.Align.
+// maxAlign is the largest value of Options.Align.
 const maxAlign = 1 << 20
 
-// OptionError says that an option has a value that no model would make right.
+// OptionError reports an option whose value is wrong for every model.
 type OptionError struct{ Err error }
 
-// Error says which option, what was expected and what was found.
+// Error names the option, what was expected and what was found.
 func (e *OptionError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the fault.
+// Unwrap returns the underlying error.
 func (e *OptionError) Unwrap() error { return e.Err }
 
 // Validate checks the options by themselves, without a model. Its error is of
-// type [*OptionError]; [Optimize] gives the same one.
+// type [*OptionError]; [Optimize] fails with the same error.
 func (o *Options) Validate() error {
 	for _, check := range []func() error{o.checkFigures, o.checkCosts, o.checkLimit, o.checkStrategies, o.checkPasses} {
 		if err := check(); err != nil {
@@ -90,7 +90,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// passes are the passes to run.
+// passes returns the passes to run.
 func (o *Options) passes() []Pass {
 	if o.Passes == nil {
 		return Default()
@@ -103,7 +103,7 @@ func (o *Options) checkFigures() error {
 		return fmt.Errorf("alignment %d: expected a power of two from 1 to %d", o.Align, maxAlign)
 	}
 	if o.TimeLimit < 0 {
-		return fmt.Errorf("time limit %v: expected more than nothing", o.TimeLimit)
+		return fmt.Errorf("time limit %v: expected 0 or more", o.TimeLimit)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Dims)) {
 		if n := o.Dims[name]; n < 0 {
@@ -115,7 +115,7 @@ func (o *Options) checkFigures() error {
 
 func (o *Options) checkLimit() error {
 	if o.Host != nil && o.Host.Link <= 0 {
-		return fmt.Errorf("link to the host of %d bytes a second: expected more than nothing", o.Host.Link)
+		return fmt.Errorf("link to the host of %d bytes per second: expected more than 0", o.Host.Link)
 	}
 	if l := o.Limit; l != nil && (l.Bytes < 0 || !(l.Percent >= 0) || math.IsInf(l.Percent, 0)) {
 		return fmt.Errorf("limit of %d bytes or %v per cent: expected 0 or more", l.Bytes, l.Percent)
@@ -142,8 +142,8 @@ func (o *Options) checkStrategies() error {
 	return nil
 }
 
-// checkPasses checks the list of passes, that it has those which other options
-// need, and that those which are switched off can be.
+// checkPasses checks the list of passes: its constraints, that it has the passes
+// that other options need, and that the disabled passes are optional.
 func (o *Options) checkPasses() error {
 	list := o.passes()
 	if err := checkPasses(list); err != nil {
@@ -159,7 +159,7 @@ func (o *Options) checkPasses() error {
 		{o.Frontier, "Frontier", "limit"},
 	} {
 		if c.asked && find(list, c.pass) < 0 {
-			return fmt.Errorf("option %s needs pass %q, which the list lacks", c.option, c.pass)
+			return fmt.Errorf("option %s needs pass %q, which is missing from the list", c.option, c.pass)
 		}
 	}
 	var optional []string
@@ -172,9 +172,9 @@ func (o *Options) checkPasses() error {
 		switch {
 		case slices.Contains(optional, name):
 		case len(optional) == 0:
-			return errors.New("no pass of the list can be left out: expected one that is Optional")
+			return errors.New("no pass of the list can be disabled: expected an optional pass")
 		default:
-			return fmt.Errorf("pass %q cannot be left out: expected one of %s", name, strings.Join(optional, ", "))
+			return fmt.Errorf("pass %q cannot be disabled: expected one of %s", name, strings.Join(optional, ", "))
 		}
 	}
 	return nil

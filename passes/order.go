@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// order puts the main graph's nodes into the order of the smallest peak.
+// order puts the nodes of the main graph into the order with the smallest peak.
 func order(ctx context.Context, s *State) error { return s.order(ctx, s.main) }
 
 // programOrder keeps the nodes in program order.
@@ -19,10 +19,10 @@ func programOrder(ctx context.Context, s *State) error {
 	return s.order(ctx, s.main)
 }
 
-// order solves the bare problem of a region and puts its nodes, and all that
-// speaks of them by index, into the order found.
+// order solves the bare problem of a region, then reorders the nodes and
+// everything that refers to them by index.
 func (s *State) order(ctx context.Context, r *region) error {
-	search, end := s.searching(ctx)
+	search, end := s.searchContext(ctx)
 	defer end()
 	p := s.problem(r)
 	opt := schedule.Options{Strategy: s.opt.Schedule, Effort: s.opt.Effort, Goal: s.opt.Goal}
@@ -47,7 +47,7 @@ func (s *State) order(ctx context.Context, r *region) error {
 		return err
 	}
 	ended := r.solved.Ended != nil
-	s.late = s.late || ended
+	s.timedOut = s.timedOut || ended
 	if r == s.main && r.solved.KeptBound > r.solved.Bound {
 		s.notes = append(s.notes, s.keptNote(r.solved))
 	}
@@ -58,8 +58,8 @@ func (s *State) order(ctx context.Context, r *region) error {
 	return s.choose(ctx, r, orders)
 }
 
-// effectsInOrder pairs each node that has an effect, as [graph.Effects] has it,
-// with the next one in an order.
+// effectsInOrder pairs each node that has an effect (see [graph.Effects]) with
+// the next such node of an order.
 func effectsInOrder(g *graph.Graph, order []int32) (pairs [][2]int32) {
 	effects, last := graph.Effects(g), int32(-1)
 	for _, n := range order {
@@ -74,7 +74,7 @@ func effectsInOrder(g *graph.Graph, order []int32) (pairs [][2]int32) {
 	return pairs
 }
 
-// keptNote says what the precedence that was asked for costs.
+// keptNote reports the cost of the precedence that the options ask for.
 func (s *State) keptNote(r *schedule.Result) string {
 	why := "random operators keep their order"
 	if s.opt.UpdatesLast {
@@ -82,19 +82,19 @@ func (s *State) keptNote(r *schedule.Result) string {
 	}
 	what := fmt.Sprintf("its peak is at least %s", units.Bytes(r.KeptBound))
 	if r.Evaluation.Peak == r.KeptBound {
-		what = "no order that does has a smaller peak"
+		what = "no order that meets this has a smaller peak"
 	}
 	return fmt.Sprintf("%s: %s; the bound of %s is that of all orders", why, what, units.Bytes(r.Bound))
 }
 
-// choose tries several orders of one peak and keeps the one with the smallest
-// arena, the first of equal ones: neither the area of the load nor the distance
-// from the program's order predicts which one that is. The orders come sorted:
-// the program's order first, if it is among them, then by area.
+// choose places several orders with the same peak and keeps the first with the
+// smallest arena. Neither the area under the load curve nor the distance from
+// program order predicts the arena. The orders come sorted: program order first,
+// if it is one of them, then by area.
 func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
 	best, arena := -1, int64(0)
 	for k, order := range orders {
-		if err := s.follow(r, order); err != nil {
+		if err := s.reorder(r, order); err != nil {
 			return err
 		}
 		if len(orders) == 1 {
@@ -110,12 +110,12 @@ func (s *State) choose(ctx context.Context, r *region, orders [][]int32) error {
 			break
 		}
 	}
-	return s.follow(r, orders[best])
+	return s.reorder(r, orders[best])
 }
 
-// problem is the bare problem of a region. Tensor i is storage i; behind them
-// stand tensors of 0 bytes that carry the precedence which merging views and
-// leaving out dynamic tensors would lose.
+// problem makes the bare problem of a region. Tensor i is storage i. Tensors of 0
+// bytes follow; they carry the precedence that merging views and leaving out
+// dynamic tensors would lose.
 func (s *State) problem(r *region) *schedule.Problem {
 	p := &schedule.Problem{Name: r.g.Name, Nodes: make([]schedule.Node, len(r.g.Nodes))}
 	for i, n := range r.g.Nodes {
@@ -137,7 +137,7 @@ func (s *State) problem(r *region) *schedule.Problem {
 		p.Tensors = append(p.Tensors, t)
 	}
 	for id, t := range r.g.Tensors {
-		if i := r.of[id]; t.Maker < 0 || i != noStorage && r.storages[i].maker == t.Maker {
+		if i := r.storageOf[id]; t.Maker < 0 || i != noStorage && r.storages[i].maker == t.Maker {
 			continue
 		}
 		control := schedule.Tensor{Name: t.Name, Kind: "control", Producer: int32(t.Maker)}
@@ -152,9 +152,9 @@ func (s *State) problem(r *region) *schedule.Problem {
 	return p
 }
 
-// reuses gives the storages that storage i may be written over: those of inputs
-// of its maker that ops allows, of the same size, not resident, not outside and
-// without a graph output.
+// reuses returns the storages that storage i may overwrite: those of the inputs
+// for which ops allows it, if they have the same size and are not resident,
+// outside the region or graph outputs.
 func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
 	st := &r.storages[i]
 	if noInplace || st.maker < 0 || !r.live(i) || st.bytes == 0 {
@@ -166,7 +166,7 @@ func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
 		if n.Outputs[a.Out] != st.tensors[0] {
 			continue
 		}
-		over := r.of[n.Inputs[a.In]]
+		over := r.storageOf[n.Inputs[a.In]]
 		if over == noStorage || !r.live(over) || r.storages[over].output || r.storages[over].bytes != st.bytes {
 			continue
 		}
@@ -177,20 +177,20 @@ func (r *region) reuses(i int32, noInplace bool) schedule.Reuses {
 	return list
 }
 
-// follow puts the nodes, and all that speaks of them by index, into an order
-// that is given by their indices in the file.
-func (s *State) follow(r *region, order []int32) error {
-	if r.step == nil {
-		r.step = make([]graph.NodeID, len(order))
-		for i := range r.step {
-			r.step[i] = graph.NodeID(i)
+// reorder reorders the nodes, and everything that refers to them by index. The
+// order lists indices in the file.
+func (s *State) reorder(r *region, order []int32) error {
+	if r.stepOf == nil {
+		r.stepOf = make([]graph.NodeID, len(order))
+		for i := range r.stepOf {
+			r.stepOf[i] = graph.NodeID(i)
 		}
 	}
-	ids := make([]graph.NodeID, len(order)) // the nodes as they stand now
+	ids := make([]graph.NodeID, len(order)) // the nodes in their present order
 	workspace := make([]int64, len(order))
-	place := make([]graph.NodeID, len(order)) // of each node as it stands now, its step
+	place := make([]graph.NodeID, len(order)) // of each node in its present position: its step in the new order
 	for step, n := range order {
-		now := r.step[n]
+		now := r.stepOf[n]
 		ids[step], workspace[step], place[now] = now, r.workspace[now], graph.NodeID(step)
 	}
 	r.g.Reorder(ids)
@@ -203,8 +203,8 @@ func (s *State) follow(r *region, order []int32) error {
 	for i := range r.bodies {
 		r.bodies[i].node = place[r.bodies[i].node]
 	}
-	for i, now := range r.step {
-		r.step[i] = place[now]
+	for i, now := range r.stepOf {
+		r.stepOf[i] = place[now]
 	}
 	var err error
 	r.loads, err = s.problem(r).Evaluate(identity(len(order)))

@@ -13,9 +13,9 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// BenchmarkOrder orders all of the data set, with in-place results: the steps of
-// training that were traced, the zoo, and our own steps of training of the zoo. It
-// shows the peak of the file's order, the bound and the peak in bytes.
+// BenchmarkOrder orders all graphs of the data set, with in-place results: traced
+// training steps, the zoo, and our training steps of the zoo. It reports the peak
+// of the file's order, the bound and the peak in bytes.
 func BenchmarkOrder(b *testing.B) {
 	bench := func(set, path string, problem func(b *testing.B) *schedule.Problem) {
 		name, _, _ := strings.Cut(filepath.Base(path), ".")
@@ -59,8 +59,8 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// problemOf is the bare problem that pass order solves. A model that has no step
-// of training is left out.
+// problemOf returns the bare problem that the pass order solves. It skips a model
+// without a training step.
 func problemOf(b testing.TB, path string, train *autodiff.Options) *schedule.Problem {
 	f, err := onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {

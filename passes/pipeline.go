@@ -6,74 +6,75 @@ import (
 	"slices"
 )
 
-// Pass is one step on the way from a model to its plan. One of your own is a
-// Pass like those of [Default], put into [Options].Passes.
+// Pass is one step on the way from a model to its plan. To add one, insert it
+// into a copy of [Default] and set [Options].Passes.
 type Pass struct {
-	Name string // no other pass of the list has it
-	Doc  string // what it does, in a line
+	Name string // unique within the list
+	Doc  string // what it does, in one line
 	Run  func(context.Context, *State) error
 
-	// Optional passes can be switched off by name ([Options].Disable): the plan is
-	// then worse, and still valid. Instead runs in the place of Run where the pass
-	// is off; nil: nothing does.
+	// Optional passes can be disabled by name ([Options].Disable): the plan is
+	// then worse, but valid. If the pass is disabled, Instead runs in its place;
+	// nil: nothing runs.
 	Optional bool
 	Instead  func(context.Context, *State) error
 
-	// Rerun says that all that the pass fills in follows from the graph: it runs
-	// again when a later pass has changed the graph ([State.Invalidate]).
+	// Rerun says that the results of the pass depend on the graph alone. The pass
+	// then runs again whenever a later pass has changed the graph
+	// ([State.Invalidate]).
 	Rerun bool
 }
 
-// Default lists the passes of onnxmem in the order in which they run. The list is
-// the caller's own, to insert into and to cut.
+// Default returns the passes of onnxmem in the order in which they run. The slice
+// is a copy that the caller may change.
 func Default() []Pass {
 	return []Pass{
-		{Name: "train", Doc: "make one training step out of an inference model, if asked", Run: train},
+		{Name: "train", Doc: "make a training graph of an inference model, if asked", Run: train},
 		{Name: "inline", Doc: "replace calls of local functions by their bodies, if asked", Run: inline},
-		{Name: "infer", Doc: "bind dimensions, give every tensor its type and size", Run: infer, Rerun: true},
-		{Name: "share", Doc: "merge views into the storage that they view", Run: share, Rerun: true},
-		{Name: "bodies", Doc: "plan bodies and local functions: they are workspace", Run: bodies, Rerun: true},
-		{Name: "order", Doc: "find the order of the smallest peak", Run: order, Optional: true, Instead: programOrder},
-		{Name: "limit", Doc: "run nodes again, or send tensors to a host, where the best order does not fit, if asked", Run: limit},
-		{Name: "place", Doc: "share buffers in place and give them offsets", Run: place},
-		{Name: "annotate", Doc: "put the plan together, write offsets into the nodes", Run: annotate},
+		{Name: "infer", Doc: "bind dimensions and infer the type and size of every tensor", Run: infer, Rerun: true},
+		{Name: "share", Doc: "merge views into the storage of their base", Run: share, Rerun: true},
+		{Name: "bodies", Doc: "plan bodies and local functions, the workspace of their nodes", Run: bodies, Rerun: true},
+		{Name: "order", Doc: "find the order with the smallest peak", Run: order, Optional: true, Instead: programOrder},
+		{Name: "limit", Doc: "recompute or swap tensors if the best order exceeds the limit, if asked", Run: limit},
+		{Name: "place", Doc: "merge in-place results into buffers and assign offsets", Run: place},
+		{Name: "annotate", Doc: "assemble the plan and write offsets into the nodes", Run: annotate},
 	}
 }
 
-// constraints say which pass must stand before which, and why. Where needed is
-// set, the later pass cannot do without the earlier one.
+// constraints lists which pass must run before which, and why. If needed is set,
+// the later pass requires the earlier one.
 var constraints = []struct {
 	before, after string
 	needed        bool
 	why           string
 }{
-	{"train", "inline", false, "gradients may be calls of functions"},
-	{"train", "infer", false, "the nodes that it adds need types, too"},
-	{"inline", "infer", false, "the nodes that it adds need types, too"},
-	{"infer", "share", true, "sizes and views are found by inference"},
-	{"share", "bodies", true, "a body's captures are storages of the graph around it"},
-	{"bodies", "order", true, "workspace is part of a node's load"},
-	{"order", "limit", true, "the order comes first: the bytes that it saves cost no time"},
-	{"limit", "place", false, "tensors that are computed again need places of their own"},
+	{"train", "inline", false, "gradients may call local functions"},
+	{"train", "infer", false, "the nodes that it adds need types"},
+	{"inline", "infer", false, "the nodes that it adds need types"},
+	{"infer", "share", true, "inference finds the sizes and the views"},
+	{"share", "bodies", true, "the tensors that a body captures are storages of the outer graph"},
+	{"bodies", "order", true, "the load of a node includes its workspace"},
+	{"order", "limit", true, "memory that a better order saves costs no time"},
+	{"limit", "place", false, "recomputed tensors need offsets of their own"},
 	{"order", "place", true, "lifetimes follow from the order"},
-	{"place", "annotate", true, "offsets are what is written"},
+	{"place", "annotate", true, "the offsets are written into the nodes"},
 }
 
-// find gives the index of the pass of that name, -1 if the list has none.
+// find returns the index of the pass with that name, or -1.
 func find(list []Pass, name string) int {
 	return slices.IndexFunc(list, func(p Pass) bool { return p.Name == name })
 }
 
-// checkPasses checks a list of passes by itself and against the constraints.
+// checkPasses checks a list of passes, including its constraints.
 func checkPasses(list []Pass) error {
 	for i, p := range list {
 		switch {
 		case p.Name == "":
 			return fmt.Errorf("pass %d has no name: expected one", i)
 		case p.Run == nil:
-			return fmt.Errorf("pass %q has no function: expected Run", p.Name)
+			return fmt.Errorf("pass %q has no function: expected a value for Run", p.Name)
 		case find(list, p.Name) != i:
-			return fmt.Errorf("two passes are called %q: expected names that differ", p.Name)
+			return fmt.Errorf("two passes have the name %q: expected unique names", p.Name)
 		}
 	}
 	for _, c := range constraints {
@@ -81,19 +82,19 @@ func checkPasses(list []Pass) error {
 		switch {
 		case after < 0:
 		case before < 0 && c.needed:
-			return fmt.Errorf("pass %q needs pass %q before it, which the list lacks: %s", c.after, c.before, c.why)
+			return fmt.Errorf("pass %q needs pass %q before it, which is missing from the list: %s", c.after, c.before, c.why)
 		case before > after:
-			return fmt.Errorf("pass %q must stand before pass %q: %s", c.before, c.after, c.why)
+			return fmt.Errorf("pass %q must run before pass %q: %s", c.before, c.after, c.why)
 		}
 	}
 	return nil
 }
 
-// upTo gives the passes that stand before the one of that name.
+// upTo returns the passes before the one with that name.
 func upTo(list []Pass, name string) ([]Pass, error) {
 	end := find(list, name)
 	if end < 0 {
-		return nil, &OptionError{fmt.Errorf("the list of passes lacks %q", name)}
+		return nil, &OptionError{fmt.Errorf("pass %q is missing from the list", name)}
 	}
 	return list[:end], nil
 }

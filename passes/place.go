@@ -14,10 +14,10 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// place gives the main graph's buffers their offsets.
+// place assigns offsets to the buffers of the main graph.
 func place(ctx context.Context, s *State) error { return s.place(ctx, s.main) }
 
-// place places the buffers of a region.
+// place assigns offsets to the buffers of a region.
 func (s *State) place(ctx context.Context, r *region) error {
 	if err := s.placeArena(ctx, r); err != nil {
 		return err
@@ -25,22 +25,23 @@ func (s *State) place(ctx context.Context, r *region) error {
 	return s.placeHost(ctx, r)
 }
 
-// placeArena places the buffers of the arena. If a quick look does not prove its
-// placement optimal, the whole effort goes to the better of its two ways to share.
+// placeArena places the buffers of the arena. It first tries two choices of
+// in-place pairs with the least effort. If neither placement is proven optimal,
+// it spends the full effort on the better one.
 func (s *State) placeArena(ctx context.Context, r *region) error {
 	taken, err := s.placeQuickly(ctx, r)
-	late := s.out()
+	late := s.timeIsUp()
 	if err != nil || late || r.optimal || s.opt.Effort == schedule.EffortFast || s.opt.Placement != "" {
 		return err
 	}
 	return s.placeWith(ctx, r, taken, s.opt.Effort)
 }
 
-// placeQuickly places the buffers of a region twice: with every storage shared
-// that can be, and with only those that the peak needs. Each pair ties two
-// tensors to one place, which can cost more in fragmentation than it saves.
-// The smaller arena is kept, the first of equal ones; it
-// gives the pairs of that one.
+// placeQuickly places the buffers of a region twice: with all in-place pairs, and
+// with only those that the peak needs. Each pair forces two tensors to one
+// offset, which can cost more in fragmentation than it saves. It keeps the
+// placement with the smaller arena, the first if they are equal, and returns its
+// pairs.
 func (s *State) placeQuickly(ctx context.Context, r *region) ([]schedule.Pair, error) {
 	all := r.loads
 	if err := s.placeWith(ctx, r, all.Taken, schedule.EffortFast); err != nil {
@@ -73,7 +74,8 @@ func identity(n int) []int32 {
 	return order
 }
 
-// placeWith places the buffers that result from the given in-place pairs.
+// placeWith makes the buffers that follow from the given in-place pairs and
+// places them.
 func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair, effort schedule.Effort) error {
 	var err error
 	if r.buffers, err = r.chains(taken); err != nil {
@@ -95,14 +97,14 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
 		placed = append(placed, k)
 	}
-	// Short: a user who waits for a plan gains little from the last 0.1 % of an arena.
+	// Short: the last 0.1 % of the arena is not worth the waiting time of a user.
 	opt := alloc.Options{Strategy: s.opt.Placement, Effort: placement(effort), Short: true}
-	search, end := s.searching(ctx)
+	search, end := s.searchContext(ctx)
 	defer end()
 	found, err := alloc.Solve(search, p, opt)
-	if errors.Is(err, context.DeadlineExceeded) && s.out() {
-		// No time is left, and the buffers need places.
-		s.late = true
+	if errors.Is(err, context.DeadlineExceeded) && s.timeIsUp() {
+		// There is no time left, but the buffers need offsets.
+		s.timedOut = true
 		opt.Strategy = cmp.Or(opt.Strategy, alloc.Strategies[0].Name)
 		found, err = alloc.Solve(context.WithoutCancel(ctx), p, opt)
 	}
@@ -116,12 +118,12 @@ func (s *State) placeWith(ctx context.Context, r *region, taken []schedule.Pair,
 	return nil
 }
 
-// chains returns a buffer for each chain of storages that are written over each other and
-// one for each workspace, resident ones last, by ascending first step.
+// chains returns the buffers: one for each storage, or for each chain of storages
+// that overwrite each other, and one for each workspace, sorted by first step.
 func (r *region) chains(taken []schedule.Pair) ([]buffer, error) {
 	kinds := map[int32]string{}
 	var updates []schedule.Pair
-	for _, c := range r.chained {
+	for _, c := range r.updateChains {
 		kinds[c.storages[0]] = plan.KindState
 		if c.parameter {
 			kinds[c.storages[0]] = plan.KindParameter
@@ -161,8 +163,8 @@ func (r *region) chains(taken []schedule.Pair) ([]buffer, error) {
 	return buffers, nil
 }
 
-// tensorsOf lists the tensors of a buffer in the order in which they come to
-// be: inputs, then by step and output.
+// tensorsOf lists the tensors of a buffer in the order in which they are made:
+// inputs first, then by step and output.
 func (r *region) tensorsOf(b *buffer) []graph.TensorID {
 	var list []graph.TensorID
 	for _, i := range b.storages {

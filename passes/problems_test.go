@@ -15,8 +15,8 @@ import (
 
 var problemsDir = flag.String("problems", "", "folder for the bare problems of the zoo: see make ablation")
 
-// TestWriteProblems writes the bare problems of the zoo, as they are and as steps of
-// training, for programs that know nothing of ONNX.
+// TestWriteProblems writes the bare problems of the zoo, for inference and
+// training, for programs that do not read ONNX.
 func TestWriteProblems(t *testing.T) {
 	if *problemsDir == "" {
 		t.Skip("-problems names no folder")

@@ -12,8 +12,9 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// noise is a model that draws twice. The first tensor waits while the second,
-// which is larger, is drawn and reduced; the best order draws the second first.
+// noise is a model that draws random numbers twice. The first tensor waits while
+// the second, larger one is drawn and reduced; the best order draws the second
+// first.
 func noise(t *testing.T) []byte {
 	t.Helper()
 	g := &graph.Graph{Name: "noise"}
@@ -57,9 +58,9 @@ func draws(p *plan.Plan) (names []string) {
 	return names
 }
 
-// TestKeepRandomOrder: random nodes move for a smaller peak, and stay when that
-// is asked for. The bound is that of all orders; a verifier that knows nothing of
-// what was asked proves it, and holds the plan to its word.
+// TestKeepRandomOrder: random nodes move for a smaller peak, unless
+// KeepRandomOrder is set. The bound holds over all orders; a verifier without the
+// option proves it, and checks the claim of the plan.
 func TestKeepRandomOrder(t *testing.T) {
 	file := noise(t)
 	_, free := planned(t, file, passes.Options{})
@@ -83,7 +84,7 @@ func TestKeepRandomOrder(t *testing.T) {
 		}
 	}
 
-	// A plan that does not do what it says.
+	// A plan that claims to keep the order, but does not.
 	m, err := onnx.Parse("in.onnx", file)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +103,8 @@ func TestKeepRandomOrder(t *testing.T) {
 	}
 }
 
-// What keeping the order costs is said.
+// TestKeepRandomOrderSaysWhatItCosts: a warning gives the cost of keeping the
+// order.
 func TestKeepRandomOrderSaysWhatItCosts(t *testing.T) {
 	m, err := onnx.Parse("in.onnx", noise(t))
 	if err != nil {
@@ -112,13 +114,13 @@ func TestKeepRandomOrderSaysWhatItCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "no order that does has a smaller peak") {
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "no order that meets this has a smaller peak") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 }
 
-// TestTimeLimit: without time there is a plan, and it is valid; the time limit is
-// named. What needs no search is as good as ever.
+// TestTimeLimit: without any time there is still a valid plan, and a warning
+// names the time limit. Results that need no search stay the same.
 func TestTimeLimit(t *testing.T) {
 	for _, placement := range []string{"", "best-fit"} {
 		m, err := onnx.Parse("in.onnx", noise(t))
@@ -136,7 +138,7 @@ func TestTimeLimit(t *testing.T) {
 	planned(t, noise(t), passes.Options{TimeLimit: 1})
 }
 
-// TestGoalArea: the same peak, and no more area.
+// TestGoalArea: the goal area keeps the peak and does not increase the area.
 func TestGoalArea(t *testing.T) {
 	area := func(p *plan.Plan) (sum int64) {
 		for _, s := range p.Steps {

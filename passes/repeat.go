@@ -11,41 +11,41 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// repetition is the main graph before nodes were made to run again, and what became
-// of its nodes.
+// repetition describes the main graph before recomputation, and where its nodes
+// run afterwards.
 type repetition struct {
-	before *region      // ordered
-	costs  []int64      // of its nodes, by their steps
-	of     []int        // of each node of the graph with the repetitions, as listed: the one that it repeats, or itself
-	first  []int        // of each node of before, by its step: where it is listed first
-	plain  *graph.Graph // a copy of before's
+	before   *region      // in its order
+	costs    []int64      // of the nodes of before, by step
+	original []int        // of each node of the repeated graph, as listed: the node of before that it repeats, or itself
+	first    []int        // of each node of before, by step: its first index in the list
+	plain    *graph.Graph // a copy of before's graph
 
-	// Once the nodes stand in their order:
-	firstStep []int // of each node of before, by its step: the step of its first run
+	// Set once the nodes of the repeated graph are in their order:
+	firstStep []int // of each node of before, by step: the step of its first run
 	repeats   []int // of each step: the first run of the same node
 }
 
-// repeatable prepares the main graph for repetitions: it is copied, since Repeat
-// works on the graph that it is given.
-func (s *State) repeatable() *repetition {
+// newRepetition prepares the main graph for recomputation. It copies the graph,
+// since graph.Repeat changes its argument.
+func (s *State) newRepetition() *repetition {
 	costs, unknown := s.costs(s.main)
 	switch {
 	case unknown == 1:
-		s.notes = append(s.notes, "costs: 1 name is that of no node")
+		s.notes = append(s.notes, "costs: 1 name matches no node")
 	case unknown > 1:
-		s.notes = append(s.notes, fmt.Sprintf("costs: %d names are those of no node", unknown))
+		s.notes = append(s.notes, fmt.Sprintf("costs: %d names match no node", unknown))
 	}
 	same := make([]int, len(costs))
 	for i := range same {
 		same[i] = i
 	}
-	return &repetition{before: s.main, costs: costs, of: same, first: same, plain: s.main.g.Clone()}
+	return &repetition{before: s.main, costs: costs, original: same, first: same, plain: s.main.g.Clone()}
 }
 
-// repeat makes s.main the graph in which the nodes of before run in the sequence of
-// steps, and plans it as far as its order: that of the steps, unless a search finds
-// one of a smaller peak. Steps beyond those of before take the tensors swaps away and
-// bring them back, as graph.Repeat has it.
+// repeat replaces s.main by the graph in which the nodes of before run in the
+// sequence of steps, and plans it up to its order, which is that of the steps
+// unless a search finds a smaller peak. Steps at or above the number of nodes
+// swap the tensors of swaps out and in, in the encoding of graph.Repeat.
 func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps []graph.TensorID) error {
 	g := rep.plain.Clone()
 	list := make([]graph.NodeID, len(steps))
@@ -76,7 +76,7 @@ func (s *State) repeat(ctx context.Context, rep *repetition, steps []int, swaps 
 	if err != nil {
 		return fmt.Errorf("internal error in a plan with repetitions: %w", err)
 	}
-	rep.of, rep.first = indices(made.Of), indices(made.First)
+	rep.original, rep.first = indices(made.Of), indices(made.First)
 	s.model.Graph = g
 	s.main = s.newRegion(g, mainGraph)
 	if err := s.share(s.main); err != nil {
@@ -99,12 +99,13 @@ func indices(list []graph.NodeID) []int {
 	return out
 }
 
-// statistic is an output of a node that is written over an input, neither of which
-// has to do with what the node is run again for: a running mean or variance.
+// statistic is an output that a node writes over an input, a running mean or
+// variance. The other outputs of the node, for which it is recomputed, depend on
+// neither.
 type statistic struct{ in, out int }
 
-// statistics gives what nodes write over parameters and states on the way. Other
-// nodes that write over them are updates: see once.
+// statistics returns the statistics that nodes write over parameters and states.
+// Other nodes that write over them are updates: see mustRunOnce.
 func (r *region) statistics() map[graph.NodeID][]statistic {
 	found := map[graph.NodeID][]statistic{}
 	r.writers(func(n graph.NodeID, in, out int) {
@@ -115,18 +116,19 @@ func (r *region) statistics() map[graph.NodeID][]statistic {
 	return found
 }
 
-// stubs gives for each statistic what repetitions read in its place: zeros, which
-// one tensor holds for all of a type and shape. They could not read the statistic
-// itself, which the first run has written over. Nor what that run has made:
-// ONNX Runtime lets BatchNormalization in training write over what it reads (1.31
-// does, even over what the graph puts out), and would take the average twice.
+// stubs returns for each statistic the tensor that a repetition reads instead:
+// zeros, one tensor for all statistics of a type and shape. A repetition cannot
+// read the statistic itself, since the first run has overwritten it. Nor may it
+// read the result of the first run: ONNX Runtime lets BatchNormalization in
+// training overwrite its input (version 1.31 does so even if that is a graph
+// output), and would apply the average twice.
 func stubs(g *graph.Graph, steps []graph.NodeID, statistics map[graph.NodeID][]statistic) map[graph.TensorID]graph.TensorID {
 	found := map[graph.TensorID]graph.TensorID{}
 	zeros := map[string]graph.TensorID{} // by type and shape
 	runs := make([]int, len(g.Nodes))
 	for _, n := range steps {
 		if int(n) >= len(runs) {
-			continue // it takes a tensor away, or brings it back
+			continue // a swap
 		}
 		if runs[n]++; runs[n] != 2 {
 			continue
@@ -144,7 +146,7 @@ func stubs(g *graph.Graph, steps []graph.NodeID, statistics map[graph.NodeID][]s
 	return found
 }
 
-// zero adds an initializer of zeros to g, of the type and shape of t.
+// zero adds an initializer of zeros to g, with the type and shape of t.
 func zero(g *graph.Graph, t *graph.Tensor) graph.TensorID {
 	dims := make([]int64, len(t.Type.Shape))
 	for i, n := range t.Type.Shape {
@@ -157,14 +159,14 @@ func zero(g *graph.Graph, t *graph.Tensor) graph.TensorID {
 	return id
 }
 
-// writers calls f for every output that is written over a parameter or state.
+// writers calls f for every output that overwrites a parameter or state.
 func (r *region) writers(f func(n graph.NodeID, in, out int)) {
-	for _, c := range r.chained {
+	for _, c := range r.updateChains {
 		for k, over := range c.storages[:len(c.storages)-1] {
 			result := &r.storages[c.storages[k+1]]
 			n := r.g.Nodes[result.maker]
 			for _, a := range n.Semantics.Inplace {
-				if n.Outputs[a.Out] == result.tensors[0] && r.of[n.Inputs[a.In]] == over {
+				if n.Outputs[a.Out] == result.tensors[0] && r.storageOf[n.Inputs[a.In]] == over {
 					f(result.maker, a.In, a.Out)
 				}
 			}
@@ -172,10 +174,10 @@ func (r *region) writers(f func(n graph.NodeID, in, out int)) {
 	}
 }
 
-// once reports for each node of a region whether it must not run again: its result
-// differs from run to run, unless a seed gives it again; nobody knows its operator;
-// or it updates a parameter or state.
-func (r *region) once() []bool {
+// mustRunOnce reports for each node of a region whether it must not run again: its
+// result is random without a seed, its operator is unknown, or it updates a
+// parameter or state.
+func (r *region) mustRunOnce() []bool {
 	list := graph.Effects(r.g)
 	for i, n := range r.g.Nodes {
 		list[i] = list[i] && !ops.Seeded(n) || n.IsSwap()
@@ -186,42 +188,44 @@ func (r *region) once() []bool {
 	return list
 }
 
-// budgetProblem is the bare problem of a region with what repetitions ask for.
+// budgetProblem makes the bare problem of a region, with the fields that
+// recomputation needs.
 func (s *State) budgetProblem(r *region, costs []int64) *schedule.Problem {
 	p := s.problem(r)
-	once := r.once()
+	once := r.mustRunOnce()
 	for i, n := range r.g.Nodes {
 		v := &p.Nodes[i]
 		v.Cost, v.Once = costs[i], once[i]
-		v.Writes = []int32{} // known: nothing, but for updates
+		v.Writes = []int32{} // known to write nothing, except for updates
 		n.Reads(func(t graph.TensorID) {
-			if over := r.of[t]; over != noStorage {
+			if over := r.storageOf[t]; over != noStorage {
 				v.Args = append(v.Args, over)
 			}
 		})
 	}
-	// Statistics are not written again: BatchNormalization in training may run again.
+	// A repeated BatchNormalization does not write its statistics, so it may run
+	// again.
 	r.writers(func(n graph.NodeID, in, _ int) {
 		if !ops.Depends(r.g.Nodes[n], 0, in) {
 			return
 		}
 		v := &p.Nodes[n]
-		v.Writes = append(v.Writes, r.of[r.g.Nodes[n].Inputs[in]])
+		v.Writes = append(v.Writes, r.storageOf[r.g.Nodes[n].Inputs[in]])
 	})
 	return p
 }
 
-// place notes where the nodes run in r. Of a node and its repetitions the order may
-// put any first: they do the same.
+// place records the steps at which nodes run in r. The order may put any run of a
+// node first, since all runs compute the same.
 func (rep *repetition) place(r *region) {
-	at := make([]int, len(rep.of)) // of each node as listed
+	at := make([]int, len(rep.original)) // of each node as listed: its step
 	for n := range at {
-		if at[n] = n; r != rep.before { // otherwise nothing runs again, and nothing has moved
-			at[n] = int(r.step[n])
+		if at[n] = n; r != rep.before { // otherwise nothing is repeated and nothing has moved
+			at[n] = int(r.stepOf[n])
 		}
 	}
-	first := slices.Clone(at) // of those that repeat the same, by the one that was listed first
-	for n, of := range rep.of {
+	first := slices.Clone(at) // of the runs of one node, by the one that was listed first
+	for n, of := range rep.original {
 		first[of] = min(first[of], at[n])
 	}
 	rep.firstStep = make([]int, len(rep.first))
@@ -229,12 +233,13 @@ func (rep *repetition) place(r *region) {
 		rep.firstStep[n] = first[listed]
 	}
 	rep.repeats = make([]int, len(at))
-	for n, of := range rep.of {
+	for n, of := range rep.original {
 		rep.repeats[at[n]] = first[of]
 	}
 }
 
-// annotate says in the steps of the plan what repeats what, and what each costs.
+// annotate records in the steps of the plan which node each one repeats, and its
+// cost.
 func (rep *repetition) annotate(steps []plan.Step) {
 	for n, step := range rep.firstStep {
 		steps[step].CostNS = rep.costs[n]

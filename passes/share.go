@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// share gives every tensor of the main graph a storage.
+// share assigns a storage to every tensor of the main graph.
 func share(_ context.Context, s *State) error {
 	s.main = s.newRegion(s.model.Graph, mainGraph)
 	if err := s.share(s.main); err != nil {
@@ -16,7 +16,8 @@ func share(_ context.Context, s *State) error {
 	return s.updates(s.main)
 }
 
-// share merges the views of a region. It takes O(nodes + tensors) time.
+// share merges the views of a region into storages. It takes O(nodes + tensors)
+// time.
 func (s *State) share(r *region) error {
 	g := r.g
 	for id, t := range g.Tensors {
@@ -41,8 +42,8 @@ func (s *State) share(r *region) error {
 			if id < 0 || g.Tensors[id].Dynamic != "" {
 				continue
 			}
-			if from := r.viewed(node, k, s.opt.NoViews); from != noStorage {
-				r.of[id] = from
+			if from := r.viewedStorage(node, k, s.opt.NoViews); from != noStorage {
+				r.storageOf[id] = from
 				r.storages[from].tensors = append(r.storages[from].tensors, id)
 				continue
 			}
@@ -55,7 +56,7 @@ func (s *State) share(r *region) error {
 		}
 	}
 	for _, id := range g.Outputs {
-		if i := r.of[id]; i != noStorage {
+		if i := r.storageOf[id]; i != noStorage {
 			r.storages[i].output = true
 		}
 	}
@@ -65,18 +66,18 @@ func (s *State) share(r *region) error {
 // add makes a storage for one tensor.
 func (r *region) add(t graph.TensorID, st storage) {
 	st.tensors = []graph.TensorID{t}
-	r.of[t] = int32(len(r.storages))
+	r.storageOf[t] = int32(len(r.storages))
 	r.storages = append(r.storages, st)
 }
 
-// viewed gives the storage that output k of a node is a view of.
-func (r *region) viewed(n *graph.Node, k int, noViews bool) int32 {
+// viewedStorage returns the storage of which output k of a node is a view.
+func (r *region) viewedStorage(n *graph.Node, k int, noViews bool) int32 {
 	if noViews {
 		return noStorage
 	}
 	for _, v := range n.Semantics.Views {
 		if v.Out == k {
-			return r.of[n.Inputs[v.In]]
+			return r.storageOf[n.Inputs[v.In]]
 		}
 	}
 	return noStorage

@@ -13,40 +13,40 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// State is a model on its way to a plan. Each pass adds to it; what a method
-// gives is nil, or zero, before the pass that fills it in:
+// State is a model on its way to a plan. Each pass adds to it. A method returns
+// nil, or zero, before the pass that sets its result:
 //
 //	Model       given; replaced by train and inline, reordered by order, annotated by annotate
 //	Training    train
 //	Inference   infer
 //	Storages    share
-//	Problem     share; the workspace of its nodes by bodies
-//	Evaluation  order: of the nodes as they stand from then on
+//	Problem     share; bodies adds the workspace of the nodes
+//	Evaluation  order: of the nodes in their order at that time
 //	Buffers     place
 //	Plan        annotate
 //
-// A pass may change the graph until order has run: nodes, tensors, attributes,
-// outputs. It then calls [graph.Graph.Link] and [State.Invalidate].
+// A pass may change the nodes, tensors, attributes and outputs of the graph until
+// order has run. It then calls [graph.Graph.Link] and [State.Invalidate].
 type State struct {
-	opt       Options
-	model     *graph.Model
-	given     *graph.Model   // as it was read
-	step      *autodiff.Step // nil: no training graph was asked for
-	inference *ops.Inference
-	main      *region
-	calls     map[*graph.Call]*region // local functions, by instance
-	plan      *plan.Plan
-	budget    *budgeting // nil: no limit was asked for
-	frontier  []plan.FrontierPoint
-	keepOrder bool // the main graph's nodes stand in the order that they run in
-	stale     bool // a pass has changed the graph
+	opt          Options
+	model        *graph.Model
+	given        *graph.Model   // the model that was read
+	step         *autodiff.Step // nil without Options.Train
+	inference    *ops.Inference
+	main         *region
+	calls        map[*graph.Call]*region // local functions, by instance
+	plan         *plan.Plan
+	budget       *limitSearch // nil without a limit
+	frontier     []plan.FrontierPoint
+	keepOrder    bool // the nodes of the main graph must stay in their order
+	graphChanged bool // a pass has changed the graph
 
-	deadline time.Time // of Options.TimeLimit; zero: none
-	late     bool      // a search was ended by it
+	deadline time.Time // when Options.TimeLimit ends; zero: never
+	timedOut bool      // the deadline ended a search
 	notes    []string  // warnings
 }
 
-// newState begins the way of a model; the options and the model are checked.
+// newState checks the options and the model and makes the initial state.
 func newState(m *graph.Model, opt Options) (*State, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -64,14 +64,14 @@ func newState(m *graph.Model, opt Options) (*State, error) {
 	return s, nil
 }
 
-// Options are the options that the model is planned with.
+// Options returns the options of the planning.
 func (s *State) Options() Options { return s.opt }
 
-// Model is the model as it is now.
+// Model returns the model in its present form.
 func (s *State) Model() *graph.Model { return s.model }
 
-// Replace puts another model in the place of the present one, as a pass does
-// that makes a new graph instead of changing the one it finds.
+// Replace replaces the model, for a pass that makes a new graph instead of
+// changing the present one.
 func (s *State) Replace(m *graph.Model) {
 	if s.model = m; s.step != nil {
 		s.step.Model = m
@@ -79,27 +79,27 @@ func (s *State) Replace(m *graph.Model) {
 	s.Invalidate()
 }
 
-// Training tells of the training step that train made; nil where none was asked
-// for.
+// Training describes the training step that the pass train made; nil without
+// Options.Train.
 func (s *State) Training() *autodiff.Step { return s.step }
 
-// Inference is what infer found beside the types, which stand in the tensors of
-// the model, and the meanings of nodes, which stand in these.
+// Inference returns what the pass infer found in addition to the types of tensors
+// and the meanings of nodes, which it stores in the model.
 func (s *State) Inference() *ops.Inference { return s.inference }
 
-// Storage is what one tensor of the main graph, or several that are views of
-// each other, take.
+// Storage is the memory of one tensor of the main graph, or of several that are
+// views of each other.
 type Storage struct {
-	Tensors  []graph.TensorID // each after the tensor that it views
-	Maker    graph.NodeID     // the node that makes the first of them; [graph.None]: none
+	Tensors  []graph.TensorID // each one after the tensor of which it is a view
+	Maker    graph.NodeID     // the node that makes the first of them; [graph.None]: no node does
 	Bytes    int64            // rounded up to the alignment
-	Resident bool             // a constant, parameter or state: in no load
-	Host     bool             // it lies in the memory of the host: in no load
-	Output   bool             // it holds a graph output: live to the last step
-	Bounded  bool             // the true size is known only at run time, and not larger
+	Resident bool             // a constant, parameter or state: counts in no load
+	Host     bool             // in the memory of the host: counts in no load
+	Output   bool             // it holds a graph output: live until the last step
+	Bounded  bool             // the true size is known only at run time and is not larger
 }
 
-// Storages are the storages of the main graph.
+// Storages returns the storages of the main graph.
 func (s *State) Storages() []Storage {
 	if s.main == nil {
 		return nil
@@ -112,9 +112,9 @@ func (s *State) Storages() []Storage {
 	return list
 }
 
-// Problem is the bare scheduling problem of the main graph, its nodes in the order
-// in which the model has them now. Tensor i is storage i; the tensors of 0 bytes
-// behind those carry precedence alone. It is made for each call, in O(E).
+// Problem returns the bare scheduling problem of the main graph, with its nodes
+// in their present order. Tensor i is storage i; the tensors of 0 bytes after
+// these carry precedence alone. Each call makes a new problem, in O(E) time.
 func (s *State) Problem() *schedule.Problem {
 	if s.main == nil {
 		return nil
@@ -122,7 +122,7 @@ func (s *State) Problem() *schedule.Problem {
 	return s.problem(s.main)
 }
 
-// Evaluation gives the loads of the main graph's nodes in the order found.
+// Evaluation returns the loads of the main graph in the order found.
 func (s *State) Evaluation() schedule.Evaluation {
 	if s.main == nil {
 		return schedule.Evaluation{}
@@ -130,7 +130,7 @@ func (s *State) Evaluation() schedule.Evaluation {
 	return s.main.loads
 }
 
-// Buffers are the buffers of the main graph as the plan will have them.
+// Buffers returns the buffers of the main graph in the form of the plan.
 func (s *State) Buffers() []plan.Buffer {
 	if s.main == nil || s.main.buffers == nil {
 		return nil
@@ -142,35 +142,35 @@ func (s *State) Buffers() []plan.Buffer {
 	return s.planBuffers(s.main, plan.Arena, &resident)
 }
 
-// Plan is the plan, for passes behind annotate to add to.
+// Plan returns the plan, for passes that run after annotate.
 func (s *State) Plan() *plan.Plan { return s.plan }
 
-// Warn adds to the result's warnings.
+// Warn adds a warning to the result.
 func (s *State) Warn(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// Invalidate says that the pass has changed the graph. What earlier passes found
-// out about it is forgotten, and those that can run again do so before the next
-// pass: infer, share and bodies, of those of [Default]. The nodes' order is the
-// program's order from then on; once order has run it is too late for a change.
-func (s *State) Invalidate() { s.stale = true }
+// Invalidate reports that the pass has changed the graph. The results of earlier
+// passes are dropped, and those passes that have Rerun set (infer, share and
+// bodies in [Default]) run again before the next one. The present order of the
+// nodes becomes the program order. A pass must not call Invalidate after order.
+func (s *State) Invalidate() { s.graphChanged = true }
 
-// ordered reports whether the nodes of the main graph stand in the planned order.
+// ordered reports whether the nodes of the main graph are in the planned order.
 func (s *State) ordered() bool { return s.main != nil && s.main.solved != nil }
 
-// forget drops what follows from the graph.
+// forget drops all results that follow from the graph.
 func (s *State) forget() {
-	s.stale, s.inference, s.main, s.calls = false, nil, nil, map[*graph.Call]*region{}
+	s.graphChanged, s.inference, s.main, s.calls = false, nil, nil, map[*graph.Call]*region{}
 }
 
-// searching gives the context of searches, which also ends at the deadline.
-func (s *State) searching(ctx context.Context) (context.Context, context.CancelFunc) {
+// searchContext returns a context for searches, which also ends at the deadline.
+func (s *State) searchContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.deadline.IsZero() {
 		return ctx, func() {}
 	}
 	return context.WithDeadline(ctx, s.deadline)
 }
 
-// out reports whether the time limit is over.
-func (s *State) out() bool { return !s.deadline.IsZero() && !time.Now().Before(s.deadline) }
+// timeIsUp reports whether the deadline has passed.
+func (s *State) timeIsUp() bool { return !s.deadline.IsZero() && !time.Now().Before(s.deadline) }

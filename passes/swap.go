@@ -9,27 +9,27 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// Host is a memory beside the device's, for which tensors may leave.
+// Host is a memory beside the device's to which tensors can be swapped.
 type Host struct {
-	Link        int64 // bytes a second that it takes, and gives at the same time
-	NoRecompute bool  // no node runs again
+	Link        int64 // bandwidth in bytes per second, in each direction at the same time
+	NoRecompute bool  // recompute no node
 }
 
-// hosted gives the steps during which the host holds the copy that storage i is. The
-// transfer out may begin once the last reader before SwapOut has run, and has ended
-// when SwapOut does; the transfer back begins with SwapIn and has ended when the
-// first reader of what it brings begins. A tensor whose size is a bound is copied
+// hostLifetime returns the steps during which host memory holds the copy, storage i.
+// The transfer out may begin once the last reader before SwapOut has run, and
+// ends with SwapOut. The transfer back begins with SwapIn and ends before the
+// first reader of its result runs. A tensor whose size is only bounded is copied
 // while SwapOut or SwapIn runs. It takes O(readers) time.
-func (r *region) hosted(i int32) (first, last int) {
+func (r *region) hostLifetime(i int32) (first, last int) {
 	st := &r.storages[i]
 	g := r.g
-	first = r.leaves(st.maker)
+	first = r.transferOutStart(st.maker)
 	last = int(st.maker)
 	for _, t := range st.tensors {
 		last = max(last, int(g.Tensors[t].Maker))
 		for _, n := range g.Tensors[t].Readers {
 			last = max(last, int(n))
-			if back := r.returned(n); back > 0 {
+			if back := r.transferInEnd(n); back > 0 {
 				last = max(last, back-1)
 			}
 		}
@@ -40,17 +40,18 @@ func (r *region) hosted(i int32) (first, last int) {
 	return first, last
 }
 
-// leaves gives the first step at which the transfer of a SwapOut may be under way.
-func (r *region) leaves(out graph.NodeID) int {
+// transferOutStart returns the first step at which the transfer of a SwapOut may be in
+// progress.
+func (r *region) transferOutStart(out graph.NodeID) int {
 	t := r.g.Nodes[out].Inputs[0]
-	source := r.of[t]
+	source := r.storageOf[t]
 	if source == noStorage || r.g.Tensors[t].Bounded {
 		return int(out)
 	}
 	first := 0
 	for _, u := range r.storages[source].tensors {
 		if m := r.g.Tensors[u].Maker; m >= 0 && m < out {
-			first = max(first, int(m)+1, r.returned(m))
+			first = max(first, int(m)+1, r.transferInEnd(m))
 		}
 		for _, n := range r.g.Tensors[u].Readers {
 			if n < out {
@@ -61,14 +62,14 @@ func (r *region) leaves(out graph.NodeID) int {
 	return first
 }
 
-// returned gives the step that waits for the transfer of a SwapIn, 0 where that is
-// its own or n is none.
-func (r *region) returned(n graph.NodeID) int {
+// transferInEnd returns the step that waits for the transfer of a SwapIn; 0 if that is
+// the SwapIn itself, or if node n is not a SwapIn.
+func (r *region) transferInEnd(n graph.NodeID) int {
 	node := r.g.Nodes[n]
 	if !node.IsSwapIn() {
 		return 0
 	}
-	from, made := r.of[node.Inputs[0]], r.g.Tensors[node.Outputs[0]]
+	from, made := r.storageOf[node.Inputs[0]], r.g.Tensors[node.Outputs[0]]
 	if from == noStorage || !r.storages[from].host || made.Bounded || len(made.Readers) == 0 {
 		return 0
 	}
@@ -89,7 +90,7 @@ func (s *State) placeHost(ctx context.Context, r *region) error {
 	if len(placed) == 0 {
 		return nil
 	}
-	// Memory of the host is cheap: no search for the last per cent.
+	// Host memory is cheap: the last per cent is not worth a search.
 	found, err := alloc.Solve(context.WithoutCancel(ctx), p, alloc.Options{Effort: alloc.EffortFast})
 	if err != nil {
 		return err
@@ -101,9 +102,9 @@ func (s *State) placeHost(ctx context.Context, r *region) error {
 	return nil
 }
 
-// stays reports for each tensor of the bare problem of a region whether it has to
-// stay in the arena: only what has one size for certain leaves.
-func (r *region) stays(p *schedule.Problem) []bool {
+// mustStay reports for each tensor of the bare problem whether it must stay in the
+// arena. Only tensors of known size can be swapped.
+func (r *region) mustStay(p *schedule.Problem) []bool {
 	list := make([]bool, len(p.Tensors))
 	for i := range r.storages {
 		list[i] = r.storages[i].bounded || r.storages[i].output
@@ -111,37 +112,38 @@ func (r *region) stays(p *schedule.Problem) []bool {
 	return list
 }
 
-// swapped gives the tensors that the swaps of the plan take away.
-func (b *budgeting) swapped() (tensors []graph.TensorID) {
+// swapped returns the tensors that the plan swaps out.
+func (b *limitSearch) swapped() (tensors []graph.TensorID) {
 	for _, x := range b.found.Swaps {
 		tensors = append(tensors, b.before.storages[x.Tensor].tensors[0])
 	}
 	return tensors
 }
 
-// wait gives the nanoseconds for which the steps of a region wait for transfers, over
-// a link that carries so many bytes a second each way: those out one after the other
-// in the order in which they may begin, those back in that of SwapIn.
-func (r *region) wait(costs []int64, link int64) int64 {
+// waitingTime returns the nanoseconds for which the steps of a region wait for transfers
+// over a link of that many bytes per second in each direction. Transfers out run
+// one after the other, in the order in which they may begin; transfers back run
+// in the order of their SwapIn nodes.
+func (r *region) waitingTime(costs []int64, link int64) int64 {
 	g := r.g
-	leaving := make([][]graph.NodeID, len(g.Nodes))  // by the step from which on they may be under way
+	leaving := make([][]graph.NodeID, len(g.Nodes))  // by the first step at which they may be in progress
 	expected := make([][]graph.NodeID, len(g.Nodes)) // by the step that waits for them
 	for i, n := range g.Nodes {
 		switch id := graph.NodeID(i); {
 		case n.IsSwapOut():
-			first := r.leaves(id)
+			first := r.transferOutStart(id)
 			leaving[first] = append(leaving[first], id)
 		case n.IsSwapIn():
-			if back := r.returned(id); back > 0 {
+			if back := r.transferInEnd(id); back > 0 {
 				expected[back] = append(expected[back], id)
 			}
 		}
 	}
 	var now, out, in, busy int64
-	ends := make([]int64, len(g.Nodes)) // of the transfers
+	ends := make([]int64, len(g.Nodes)) // when each transfer ends
 	for i, n := range g.Nodes {
 		for _, id := range leaving[i] {
-			out = max(out, now) + r.transfer(id, link)
+			out = max(out, now) + r.transferTime(id, link)
 			ends[id] = out
 		}
 		for _, id := range expected[i] {
@@ -151,9 +153,9 @@ func (r *region) wait(costs []int64, link int64) int64 {
 		case n.IsSwapOut():
 			now = max(now, ends[id])
 		case n.IsSwapIn():
-			in = max(in, now) + r.transfer(id, link)
+			in = max(in, now) + r.transferTime(id, link)
 			ends[id] = in
-			if r.returned(id) == 0 {
+			if r.transferInEnd(id) == 0 {
 				now = in
 			}
 		}
@@ -163,10 +165,10 @@ func (r *region) wait(costs []int64, link int64) int64 {
 	return now - busy
 }
 
-// transfer gives how long what a SwapOut or SwapIn moves is on its way, in
+// transferTime returns the time of the transfer of a SwapOut or SwapIn, in
 // nanoseconds.
-func (r *region) transfer(n graph.NodeID, link int64) int64 {
-	of := r.of[r.g.Nodes[n].Outputs[0]]
+func (r *region) transferTime(n graph.NodeID, link int64) int64 {
+	of := r.storageOf[r.g.Nodes[n].Outputs[0]]
 	if of == noStorage {
 		return 0
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// long is a classifier whose activations are large enough to leave, of 1 MiB each,
-// and take little time to make: 10 convolutions by points, each with its Tanh.
+// long is a classifier whose activations are large enough to swap, 1 MiB each,
+// and quick to compute: 10 pointwise convolutions, each followed by Tanh.
 func long(t testing.TB) []byte {
 	g := &graph.Graph{Name: "long"}
 	declare := func(id graph.TensorID, shape ...graph.Dim) {
@@ -45,7 +45,7 @@ func long(t testing.TB) []byte {
 	return file(t, &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 18}}, Graph: g})
 }
 
-// transfers counts the nodes of a file that take tensors away and bring them back.
+// transfers counts the SwapOut and SwapIn nodes of a file.
 func transfers(t testing.TB, b []byte) (out, in int) {
 	t.Helper()
 	m, err := onnx.Parse("out.onnx", b)
@@ -63,8 +63,8 @@ func transfers(t testing.TB, b []byte) (out, in int) {
 	return out, in
 }
 
-// TestSwap: with a host, plans below a limit keep it, the verifier takes them, and
-// they give the same bits as without.
+// TestSwap: with a host, plans stay below their limits, are valid, and give the
+// same bits as plans without a limit.
 func TestSwap(t *testing.T) {
 	train := &autodiff.Options{Optimizer: "momentum"}
 	for _, c := range []struct {
@@ -72,13 +72,13 @@ func TestSwap(t *testing.T) {
 		opt     passes.Options
 		percent float64
 		link    int64
-		alone   bool // nothing runs again
+		alone   bool // no node runs again
 	}{
-		{"swapping alone, nobody waits", passes.Options{}, 70, 100e9, true},
+		{"swapping alone, no step waits", passes.Options{}, 70, 100e9, true},
 		{"swapping alone, steps wait", passes.Options{}, 60, 40e9, true},
 		{"both", passes.Options{}, 60, 40e9, false},
 		{"default effort, the arena fits", passes.Options{Limit: &passes.Limit{Arena: true}, Effort: schedule.EffortDefault}, 70, 40e9, false},
-		{"views apart, nothing in place, updates last", passes.Options{NoViews: true, NoInplace: true, UpdatesLast: true}, 70, 40e9, false},
+		{"no views, nothing in place, updates last", passes.Options{NoViews: true, NoInplace: true, UpdatesLast: true}, 70, 40e9, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			opt := c.opt
@@ -106,7 +106,7 @@ func TestSwap(t *testing.T) {
 				t.Errorf("%+v", *s.Limited)
 			}
 			for _, step := range p.Steps {
-				if c.alone && step.Again != nil && step.Op != "Reshape" { // a view of what returns
+				if c.alone && step.Again != nil && step.Op != "Reshape" { // a view of a tensor that was swapped in
 					t.Errorf("%s runs again", step.Name)
 				}
 			}
@@ -121,8 +121,8 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// TestSwapAgain: a file that has transfers is planned again, with and without a limit
-// and a host.
+// TestSwapAgain plans a file with transfers again, with and without a limit and a
+// host.
 func TestSwapAgain(t *testing.T) {
 	opt := passes.Options{Train: &autodiff.Options{}, Effort: schedule.EffortFast, Limit: &passes.Limit{Percent: 85}, Host: &passes.Host{Link: 40e9}}
 	b, first := accepted(t, long(t), opt)
@@ -146,7 +146,7 @@ func TestSwapAgain(t *testing.T) {
 	}
 }
 
-// waiting is an inference model in which a tensor of 1 MiB waits, and views of it.
+// waiting is an inference model in which a tensor of 1 MiB, or views of it, wait.
 func waiting(t testing.TB, viewed bool) []byte {
 	g := &graph.Graph{Name: "waiting"}
 	declared := func(id graph.TensorID) *graph.Declared {
@@ -175,15 +175,16 @@ func waiting(t testing.TB, viewed bool) []byte {
 	return file(t, &graph.Model{IRVersion: 7, Opsets: []graph.Opset{{Version: 17}}, Graph: g})
 }
 
-// TestSwapOfInference: what waits leaves, in a file of a version that had no
-// functions, and returns for those that read it and its views.
+// TestSwapOfInference: the waiting tensor is swapped out and in for its readers
+// and the readers of its views, also in a file of an IR version without
+// functions.
 func TestSwapOfInference(t *testing.T) {
 	for _, viewed := range []bool{false, true} {
 		model := waiting(t, viewed)
 		b, plain := accepted(t, model, passes.Options{})
 		want := results(t, b, plain)
 		b, p := accepted(t, model, passes.Options{Limit: &passes.Limit{Percent: 80}, Host: &passes.Host{Link: 100e9, NoRecompute: true}})
-		if s := p.Summary; s.SwappedBuffers != 1 || s.RecomputedNodes > 1 || s.WaitingPercent <= 0 { // a view is made anew
+		if s := p.Summary; s.SwappedBuffers != 1 || s.RecomputedNodes > 1 || s.WaitingPercent <= 0 { // a view is recomputed
 			t.Errorf("viewed: %t: %+v", viewed, *s.Limited)
 		}
 		m, err := onnx.Parse("out.onnx", b)
@@ -197,7 +198,7 @@ func TestSwapOfInference(t *testing.T) {
 	}
 }
 
-// TestSwapFrontier: with a host no limit costs more, and no bound is claimed.
+// TestSwapFrontier: with a host, no limit costs more, and no bound is claimed.
 func TestSwapFrontier(t *testing.T) {
 	opt := passes.Options{Train: &autodiff.Options{}, Frontier: true, Effort: schedule.EffortFast}
 	_, plain := accepted(t, long(t), opt)
@@ -219,13 +220,14 @@ func TestSwapFrontier(t *testing.T) {
 	}
 }
 
-// TestSwapRefuses: a link that carries nothing, and a model whose SwapOut is its own.
+// TestSwapRefuses: a link without bandwidth, and a model with a SwapOut of its
+// own, are refused.
 func TestSwapRefuses(t *testing.T) {
 	m, err := onnx.Parse("in.onnx", waiting(t, false))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := passes.Optimize(t.Context(), m, passes.Options{Host: &passes.Host{}}); err == nil || !strings.Contains(err.Error(), "link to the host of 0 bytes a second") {
+	if _, err := passes.Optimize(t.Context(), m, passes.Options{Host: &passes.Host{}}); err == nil || !strings.Contains(err.Error(), "link to the host of 0 bytes per second") {
 		t.Errorf("%v", err)
 	}
 	if m, err = onnx.Parse("in.onnx", waiting(t, false)); err != nil {

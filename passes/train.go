@@ -24,7 +24,7 @@ func train(_ context.Context, s *State) error {
 	}
 	s.step = step
 	s.Replace(step.Model)
-	// Its shapes are fixed.
+	// The shapes of a training graph are fixed.
 	s.opt.Dims, s.opt.StrictDims = nil, false
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// What a training graph says of itself (docs/formats.md, Training graphs).
+// Metadata keys of a training graph (docs/formats.md, Training graphs).
 const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"
@@ -20,15 +20,14 @@ const (
 	modeInference = "inference"
 )
 
-// chain is a parameter or state, what is written over it on the way, and what
-// takes its place: one resident buffer. The maker of storages[k+1] writes it over
-// storages[k].
+// chain is one resident buffer for a parameter or state, its updated value, and
+// the values in between. The maker of storages[k+1] overwrites storages[k].
 type chain struct {
 	storages  []int32
 	parameter bool
 }
 
-// mode is that of the model: training if it says so.
+// mode returns modeTraining if the model's metadata says so, else modeInference.
 func (s *State) mode() string {
 	if mode, _ := s.model.Prop(keyMode); mode == modeTraining {
 		return modeTraining
@@ -36,8 +35,8 @@ func (s *State) mode() string {
 	return modeInference
 }
 
-// updates makes the parameters and states of a training graph resident, with
-// what takes their place.
+// updates makes the parameters and states of a training graph resident, together
+// with their updated values.
 func (s *State) updates(r *region) error {
 	if s.mode() != modeTraining {
 		return nil
@@ -48,7 +47,7 @@ func (s *State) updates(r *region) error {
 		list = strings.Fields(text)
 	}
 	text, _ = s.model.Prop(keyTrainable)
-	_ = json.Unmarshal([]byte(text), &trained) // a hint: without it they are states
+	_ = json.Unmarshal([]byte(text), &trained) // optional: without it, all are states
 	inputs, outputs := map[string]graph.TensorID{}, map[string]graph.TensorID{}
 	for _, t := range r.g.Inputs {
 		inputs[r.g.Tensors[t].Name] = t
@@ -67,11 +66,11 @@ func (s *State) updates(r *region) error {
 		from, to, ok := strings.Cut(entry, "=")
 		in, isInput := inputs[from]
 		out, isOutput := outputs[to]
-		if !ok || !isInput || !isOutput || r.of[in] == noStorage || r.of[out] == noStorage {
+		if !ok || !isInput || !isOutput || r.storageOf[in] == noStorage || r.storageOf[out] == noStorage {
 			return graph.Errorf("%s: %q: expected INPUT=OUTPUT with a graph input and a graph output of fixed sizes", keyUpdates, graph.Short(entry))
 		}
 		c := chain{parameter: isParameter[from]}
-		if !r.findChain(&c, r.of[in], r.of[out]) {
+		if !r.findChain(&c, r.storageOf[in], r.storageOf[out]) {
 			e := graph.Errorf("%s: %q cannot be written over it: expected an operator that works in place, on the last use of %q", keyUpdates, graph.Short(to), graph.Short(from))
 			e.Tensor = from
 			return e
@@ -79,7 +78,7 @@ func (s *State) updates(r *region) error {
 		for _, i := range c.storages {
 			r.storages[i].resident = true
 		}
-		r.chained = append(r.chained, c)
+		r.updateChains = append(r.updateChains, c)
 	}
 	return nil
 }
@@ -110,8 +109,8 @@ func (s *State) readGradients(r *region) error {
 	return nil
 }
 
-// findChain looks for a way to write storage to over storage from, directly or
-// over what is made on the way, back from its maker.
+// findChain searches for a way to write storage to over storage from, directly or
+// through storages in between. It searches backwards from the maker of to.
 func (r *region) findChain(c *chain, from, to int32) bool {
 	if from == to {
 		c.storages = append(c.storages, from)
@@ -124,11 +123,11 @@ func (r *region) findChain(c *chain, from, to int32) bool {
 	n := r.g.Nodes[st.maker]
 	var over []int32
 	for _, a := range n.Semantics.Inplace {
-		if i := r.of[n.Inputs[a.In]]; n.Outputs[a.Out] == st.tensors[0] && i != noStorage && !r.storages[i].output {
+		if i := r.storageOf[n.Inputs[a.In]]; n.Outputs[a.Out] == st.tensors[0] && i != noStorage && !r.storages[i].output {
 			over = append(over, i)
 		}
 	}
-	// The thing itself first, then what only this node reads.
+	// First from itself, then storages that only this node reads.
 	slices.SortStableFunc(over, func(a, b int32) int {
 		switch {
 		case a == from && b != from:
@@ -150,10 +149,10 @@ func (r *region) findChain(c *chain, from, to int32) bool {
 	return false
 }
 
-// updateEdges adds the precedence that writing in place asks for: whatever else
-// reads a storage of a chain runs before the node that writes over it.
+// updateEdges adds the precedence that in-place updates need: all other readers
+// of a storage of a chain run before the node that overwrites it.
 func (r *region) updateEdges(p *schedule.Problem) {
-	for _, c := range r.chained {
+	for _, c := range r.updateChains {
 		for k, over := range c.storages[:len(c.storages)-1] {
 			writer := int32(r.storages[c.storages[k+1]].maker)
 			for _, n := range r.readers(over) {
@@ -167,7 +166,7 @@ func (r *region) updateEdges(p *schedule.Problem) {
 	}
 }
 
-// updatesLast pairs the last nodes of a training graph that are no updates with
+// updatesLast pairs the last nodes of a training graph that are not updates with
 // the first that are.
 func updatesLast(g *graph.Graph) (pairs [][2]int32) {
 	isUpdate := make([]bool, len(g.Nodes))
@@ -175,7 +174,7 @@ func updatesLast(g *graph.Graph) (pairs [][2]int32) {
 		phase, _ := n.Prop("onnxmem.phase")
 		isUpdate[i] = phase == "update"
 	}
-	inner := make([]bool, len(g.Nodes)) // another node of its kind stands behind it, or before it
+	inner := make([]bool, len(g.Nodes)) // another node of the same kind follows it, or precedes it
 	for _, t := range g.Tensors {
 		for _, r := range t.Readers {
 			if t.Maker < 0 || isUpdate[t.Maker] != isUpdate[r] {
@@ -188,7 +187,7 @@ func updatesLast(g *graph.Graph) (pairs [][2]int32) {
 			}
 		}
 	}
-	var last, first []int32 // of the others, and of the updates
+	var last, first []int32 // of the other nodes, and of the updates
 	for i := range g.Nodes {
 		switch {
 		case inner[i]:

@@ -103,7 +103,7 @@ func (c *orderCmd) check() error {
 	case c.Align < 1:
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
-		return usagef("time limit %v: expected more than nothing", c.TimeLimit)
+		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
 	case c.Wrong(c.Limit != nil || c.Frontier) != "":
 		return usagef("%s", c.Wrong(c.Limit != nil || c.Frontier))
 	case c.LP == "-" && c.Out == "-":

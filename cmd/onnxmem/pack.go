@@ -94,7 +94,7 @@ func (c *packCmd) check() error {
 	case c.Align < 1:
 		return usagef("alignment %d: expected 1 or more bytes", c.Align)
 	case c.TimeLimit < 0:
-		return usagef("time limit %v: expected more than nothing", c.TimeLimit)
+		return usagef("time limit %v: expected 0 or more", c.TimeLimit)
 	case c.Out == "-" && c.SVG == "-":
 		return usagef("--out and --svg: expected at most one of them on standard output")
 	}

@@ -177,7 +177,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	case c.Workers < 0:
 		return usagef("--workers %d: expected 0 or more", c.Workers)
 	case c.TimeLimit < 0:
-		return usagef("--time-limit %v: expected more than nothing", c.TimeLimit)
+		return usagef("--time-limit %v: expected 0 or more", c.TimeLimit)
 	}
 	path := c.Plan
 	if path == "" {

@@ -55,7 +55,7 @@ func TestTimeLimit(t *testing.T) {
 	if m := stoppedLine.FindStringSubmatch(errs); status != exitFailed || m == nil || m[2] != "the time limit of 20ms is over" {
 		t.Errorf("exit status %d: %q", status, errs)
 	}
-	if status, errs := onCommandLine("run endless.onnx --time-limit=-1s"); status != exitUsage || !strings.Contains(errs, "--time-limit -1s: expected more than nothing") {
+	if status, errs := onCommandLine("run endless.onnx --time-limit=-1s"); status != exitUsage || !strings.Contains(errs, "--time-limit -1s: expected 0 or more") {
 		t.Errorf("exit status %d: %q", status, errs)
 	}
 }
