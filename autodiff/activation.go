@@ -54,8 +54,8 @@ var activationRules = []Rule{
 // positive is t > 0.
 func (c *Backward) positive(t ID) ID { return c.op("Greater", t, c.scalar(t, 0)) }
 
-// byTest is the tensor whose sign tells which branch was taken: the output,
-// which need not be saved besides, where the slope below zero is positive.
+// byTest is a tensor whose sign says which branch was taken: the output if the
+// slope below zero is positive, so that the input need not be kept as well.
 func (c *Backward) byTest(slope float64) ID {
 	if slope > 0 {
 		return c.Y(0)
@@ -69,7 +69,7 @@ func leakyReluGrad(c *Backward) {
 	c.Set(0, c.where(c.positive(c.byTest(alpha)), c.D(0), c.times(c.D(0), alpha)))
 }
 
-// preluGrad has a slope that broadcasts.
+// preluGrad: the slope broadcasts.
 func preluGrad(c *Backward) {
 	positive := c.positive(c.X(0))
 	if c.Needs(0) {
@@ -80,10 +80,10 @@ func preluGrad(c *Backward) {
 	}
 }
 
-// sigmoidLinearGrad is that of y = x·s, s = sigmoid(alpha·x): d·(s + alpha·y·(1-s)).
-// As d·s·(1 + alpha·x·q), q = 1-s = sigmoid(-alpha·x), it does not read y, and
-// takes two buffers beside d where the other takes three: one begins in the place
-// of x, which is read no more once q is there.
+// sigmoidLinearGrad is the gradient of y = x·s, s = sigmoid(alpha·x): d·(s +
+// alpha·y·(1-s)). Written as d·s·(1 + alpha·x·q), q = 1-s = sigmoid(-alpha·x), it
+// does not read y and needs two buffers beside d instead of three: one of them
+// overwrites x, which is not read after q.
 func sigmoidLinearGrad(c *Backward, otherwise float64) {
 	alpha := c.Float("alpha", otherwise)
 	if c.saves(savingInPlace) {
@@ -108,7 +108,7 @@ func mishSlope(c *Backward, x ID) ID {
 	return c.add(t, rest)
 }
 
-// geluSlope is that of x·Φ(x), or of its approximation by tanh.
+// geluSlope is the derivative of x·Φ(x), or of its approximation by tanh.
 func geluSlope(c *Backward, x ID, tanh bool) ID {
 	if !tanh {
 		cdf := c.times(c.plus(c.op("Erf", c.times(x, 1/math.Sqrt2)), 1), 0.5)
@@ -123,8 +123,8 @@ func geluSlope(c *Backward, x ID, tanh bool) ID {
 	return c.times(c.add(c.plus(t, 1), rest), 0.5)
 }
 
-// reluGrad lets through where the result is not 0. A bool takes a quarter of the
-// bytes that a factor would, while both are there.
+// reluGrad passes the gradient where the result is not 0. A bool takes a quarter
+// of the bytes that a float factor would take while both are live.
 func reluGrad(c *Backward) {
 	if c.saves(savingMask) {
 		c.Set(0, c.passed(c.Y(0)))
@@ -138,9 +138,9 @@ func (c *Backward) passed(y ID) ID {
 	return c.where(c.positive(y), c.D(0), c.scalar(c.D(0), 0))
 }
 
-// clipGrad lets through what lies within the bounds, both ends included; but for
-// Relu6 neither, as PyTorch, so that the result tells, which is often kept anyway.
-// Of the input one bool is enough.
+// clipGrad passes the gradient of elements within the bounds, both ends included.
+// For Relu6 the ends are excluded, as in PyTorch: then the result, which is often
+// kept anyway, is enough. Otherwise one bool per element of the input is kept.
 func clipGrad(c *Backward) {
 	x, d, low, high := c.X(0), c.D(0), c.X(1), c.X(2)
 	zero := c.scalar(d, 0)
@@ -165,7 +165,7 @@ func clipGrad(c *Backward) {
 	c.Set(0, d)
 }
 
-// is reports whether an input is known to be that number.
+// is reports whether an input is a known number equal to v.
 func (c *Backward) is(t ID, v float64) bool {
 	if !c.given(t) {
 		return false
@@ -182,14 +182,14 @@ func dropoutGrad(c *Backward) {
 		c.Set(0, c.D(0))
 		return
 	case !known:
-		c.Failf("input 2 (training_mode) is not known before the data are there: expected a constant")
+		c.Failf("input 2 (training_mode) depends on data: expected a constant")
 		return
 	}
 	ratio := 0.5
 	if c.given(c.X(1)) {
 		v, ok := c.values[c.X(1)].Floats()
 		if !ok {
-			c.Failf("input 1 (ratio) is not known before the data are there: expected a constant")
+			c.Failf("input 1 (ratio) depends on data: expected a constant")
 			return
 		}
 		ratio = v[0]
@@ -205,11 +205,11 @@ func dropoutGrad(c *Backward) {
 	c.Set(0, c.where(mask, c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))
 }
 
-// drawnAgain is the mask of a Dropout with a seed, made again by another one with
-// that seed on the gradient, which has the shape of the input. ONNX Runtime's
-// optimizer takes a Dropout away, in training mode too, if nothing reads its
-// mask: the ratio of the second is made to depend on one element of the first's,
-// whatever that is.
+// drawnAgain recomputes the mask of a Dropout with a seed by a second Dropout
+// with that seed, applied to the gradient, which has the shape of the input. ONNX
+// Runtime's optimizer removes a Dropout whose mask nobody reads, even in training
+// mode: so the ratio of the second is made to depend on one element of the
+// first's output.
 func (c *Backward) drawnAgain(seed int64) ID {
 	one := c.op("Gather", c.reshape(c.Y(1), []int64{elements(c.shape(c.D(0)))}), c.index(0))
 	r := c.X(1)

@@ -6,25 +6,26 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Attention and rotary embeddings are written out before differentiation.
+// attentionExpansions write attention and rotary embeddings as simpler operators
+// before differentiation.
 var attentionExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	"Attention":       expandAttention,
 	"RotaryEmbedding": func(c *Backward) []ID { return c.rotate(c.X(0), c.X(1), c.X(2), c.X(3), "num_heads") },
 })
 
-// scores is how queries are held against keys.
+// scores describes how attention scores are computed from queries and keys.
 type scores struct {
 	scale   float64
 	softcap float64
-	bias    []ID // added to the scores, in turn; they broadcast
-	keep    []ID // bool: where a score stands; elsewhere the lowest number does
-	rows    bool // keep may leave a query without any key: its result is 0
+	bias    []ID // added to the scores, in this order; they broadcast
+	keep    []ID // bool: where scores are valid; elsewhere they become the lowest number
+	rows    bool // keep may leave a query without any key: its result is then 0
 	elem    graph.DType
 }
 
-// attend gives softmax(scale·q·kᵀ + bias)·v for q, k and v [batch, heads, places,
-// size], and what stands before the scaling by scores ends: the products, with
-// bias, with the cap, and after softmax.
+// attend returns softmax(scale·q·kᵀ + bias)·v for q, k and v of shape [batch,
+// heads, places, size], and the scores after each stage: the product, with bias,
+// with the cap, and after softmax.
 func (c *Backward) attend(q, k, v ID, s scores) (y ID, stages [4]ID) {
 	t := c.op("MatMul", c.times(q, s.scale), c.swapLast(k))
 	stages[0] = t
@@ -49,15 +50,15 @@ func (c *Backward) attend(q, k, v ID, s scores) (y ID, stages [4]ID) {
 	return c.op("MatMul", p, v), stages
 }
 
-// lowest is a number whose exponential is 0 beside any score.
+// lowest is a number whose exponential is 0 next to any score.
 func lowest(elem graph.DType) float64 {
 	if elem == graph.Float16 {
 		return -65504
 	}
-	return -3.3895313892515355e38 // of bfloat16, which float32 holds too
+	return -3.3895313892515355e38 // of bfloat16; float32 represents it exactly
 }
 
-// heads cuts [batch, places, heads·size] into [batch, heads, places, size].
+// heads reshapes [batch, places, heads·size] to [batch, heads, places, size].
 func (c *Backward) heads(t ID, n int64) ID {
 	s := c.shape(t)
 	if c.err != nil || n < 1 {
@@ -66,7 +67,7 @@ func (c *Backward) heads(t ID, n int64) ID {
 	return c.transpose(c.reshape(t, []int64{s[0], s[1], n, s[2] / n}), 0, 2, 1, 3)
 }
 
-// merge undoes heads.
+// merge reverses heads.
 func (c *Backward) merge(t ID) ID {
 	s := c.shape(t)
 	if c.err != nil {
@@ -75,7 +76,7 @@ func (c *Backward) merge(t ID) ID {
 	return c.reshape(c.transpose(t, 0, 2, 1, 3), []int64{s[0], s[2], s[1] * s[3]})
 }
 
-// repeatHeads gives keys or values, which several queries share, a head for each.
+// repeatHeads repeats keys or values that several query heads share.
 func (c *Backward) repeatHeads(t ID, n int64) ID {
 	s := c.shape(t)
 	if c.err != nil || s[1] == n {
@@ -85,8 +86,8 @@ func (c *Backward) repeatHeads(t ID, n int64) ID {
 	return c.reshape(wide, []int64{s[0], n, s[2], s[3]})
 }
 
-// causal is the mask of queries that see the keys up to their own place, which
-// is moved on by past: bool [queries, keys].
+// causal is the mask under which queries see the keys up to their own position
+// plus past: bool [queries, keys].
 func (c *Backward) causal(queries, keys, past int64) ID {
 	m := make([]byte, queries*keys)
 	for i := range queries {
@@ -97,19 +98,19 @@ func (c *Backward) causal(queries, keys, past int64) ID {
 	return c.constant(graph.Bool, []int64{queries, keys}, m, nil)
 }
 
-// maxMask bounds the elements of a mask that is a constant of ours.
+// maxMask limits the elements of a constant mask.
 const maxMask = 1 << 26
 
 // expandAttention covers ai.onnx's Attention.
 func expandAttention(c *Backward) []ID {
 	for _, a := range []string{"left_window_size", "right_window_size"} {
 		if c.Int(a, -1) >= 0 {
-			c.Failf("%s is stated: expected attention without windows on the way to the loss", a)
+			c.Failf("attribute %s is set: expected attention without windows on a path to the loss", a)
 			return nil
 		}
 	}
 	if c.given(c.X(6)) {
-		c.Failf("input 6 (nonpad_kv_seqlen) is stated: expected keys without padding on the way to the loss")
+		c.Failf("input 6 (nonpad_kv_seqlen) is given: expected keys without padding on a path to the loss")
 		return nil
 	}
 	q, k, v := c.X(0), c.X(1), c.X(2)
@@ -122,7 +123,7 @@ func expandAttention(c *Backward) []ID {
 	if c.given(c.X(4)) {
 		past = c.shape(c.X(4))[2]
 		k, v = c.joined([]ID{c.X(4), k}, 2), c.joined([]ID{c.X(5), v}, 2)
-	} else { // they stand for outputs, too
+	} else { // they are outputs as well
 		k, v = c.own(k, 1), c.own(v, 2)
 	}
 	qs, ks := c.shape(q), c.shape(k)
@@ -161,14 +162,14 @@ func expandAttention(c *Backward) []ID {
 		if mode := c.Int("qk_matmul_output_mode", 0); mode == 0 || mode == 3 {
 			out[3] = c.op("Identity", stages[mode])
 		} else {
-			c.Failf("qk_matmul_output_mode is %d: expected 0 or 3 on the way to the loss", mode)
+			c.Failf("qk_matmul_output_mode is %d: expected 0 or 3 on a path to the loss", mode)
 		}
 	}
 	return out
 }
 
-// own gives a tensor that stands for output k, if that is there, apart from
-// where it came from.
+// own returns a tensor that becomes output k, if there is one, separate from its
+// source.
 func (c *Backward) own(t ID, k int) ID {
 	if k < len(c.Node.Outputs) && c.Node.Outputs[k] != graph.None {
 		return c.op("Identity", t)
@@ -176,9 +177,9 @@ func (c *Backward) own(t ID, k int) ID {
 	return t
 }
 
-// rotate turns pairs of the last axis by angles whose cosines and sines stand in
-// caches: [places, size/2], picked by position, or [batch, sequence, size/2].
-// x is [batch, sequence, heads·size] or [batch, heads, sequence, size].
+// rotate turns pairs along the last axis by angles whose cosines and sines are in
+// caches: [places, size/2], selected by position, or [batch, sequence, size/2]. x
+// is [batch, sequence, heads·size] or [batch, heads, sequence, size].
 func (c *Backward) rotate(x, cos, sin, position ID, numHeads string) []ID {
 	shape := c.shape(x)
 	if c.err != nil {

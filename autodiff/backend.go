@@ -13,19 +13,19 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// The tape is a backend of onnx-go: a graph of tensors that is given node by
-// node, edge by edge, and told which operation makes which. Our reader drives it
-// with the nodes that it read (feed); onnx-go's decoder can do so too.
+// tape is a backend of onnx-go: it receives the graph node by node and edge by
+// edge, then the operation that makes each node. feed drives it with the nodes
+// that our reader decoded; onnx-go's decoder can drive it as well.
 var _ onnxgo.Backend = (*tape)(nil)
 
-// vertices are the tensors that onnx-go's side knows, and what each is made
-// from. A node that reads a tensor twice has two entries.
+// vertices are the tensors known to onnx-go, and the edges to the tensors from
+// which each is made. A node that reads a tensor twice has two edges.
 type vertices struct {
 	list  []*vertex
 	reads map[int64][]gonum.WeightedEdge
 }
 
-// vertex is a tensor on onnx-go's side.
+// vertex is a tensor on the side of onnx-go.
 type vertex struct {
 	id   int64
 	t    *tape
@@ -37,22 +37,22 @@ type vertex struct {
 // ID is the vertex's number.
 func (v *vertex) ID() int64 { return v.id }
 
-// SetName says which tensor the vertex is.
+// SetName names the tensor.
 func (v *vertex) SetName(name string) { v.name = name }
 
 // GetName is the tensor's name.
 func (v *vertex) GetName() string { return v.name }
 
-// SetTensor keeps what onnx-go decoded of the tensor: its type, or its elements.
+// SetTensor keeps the type or the elements that onnx-go decoded.
 func (v *vertex) SetTensor(d tensor.Tensor) error {
 	v.data = d
 	return nil
 }
 
-// GetTensor is what was decoded of the tensor.
+// GetTensor returns the tensor that onnx-go decoded.
 func (v *vertex) GetTensor() tensor.Tensor { return v.data }
 
-// NewNode gives a vertex that is not in the graph yet.
+// NewNode returns a vertex that is not yet in the graph.
 func (t *tape) NewNode() gonum.Node {
 	return &vertex{id: int64(len(t.grow.list)), t: t, of: graph.None}
 }
@@ -60,12 +60,12 @@ func (t *tape) NewNode() gonum.Node {
 // AddNode adds a vertex.
 func (t *tape) AddNode(n gonum.Node) { t.grow.list = append(t.grow.list, n.(*vertex)) }
 
-// NewWeightedEdge is an edge from an output to input number w of what makes it.
+// NewWeightedEdge returns an edge from an output to input number w of its maker.
 func (t *tape) NewWeightedEdge(from, to gonum.Node, w float64) gonum.WeightedEdge {
 	return simple.WeightedEdge{F: from, T: to, W: w}
 }
 
-// SetWeightedEdge adds an edge; several may join the same two vertices.
+// SetWeightedEdge adds an edge; there may be several between two vertices.
 func (t *tape) SetWeightedEdge(e gonum.WeightedEdge) {
 	if t.grow.reads == nil {
 		t.grow.reads = map[int64][]gonum.WeightedEdge{}
@@ -73,18 +73,18 @@ func (t *tape) SetWeightedEdge(e gonum.WeightedEdge) {
 	t.grow.reads[e.From().ID()] = append(t.grow.reads[e.From().ID()], e)
 }
 
-// nodeKey is the attribute under which our reader hands the whole node over.
+// nodeKey is the attribute in which our reader passes the whole node.
 const nodeKey = "onnxmem.node"
 
-// ApplyOperation says which operation makes some vertices out of those that
-// their edges lead to.
+// ApplyOperation sets the operation that makes the given vertices from those to
+// which their edges lead.
 func (t *tape) ApplyOperation(op onnxgo.Operation, made ...gonum.Node) error {
 	n, ok := op.Attributes[nodeKey].(*graph.Node)
 	if !ok {
-		return fmt.Errorf("autodiff: operation %s: expected one that our reader hands over", op.Name)
+		return fmt.Errorf("autodiff: operation %s: expected one from our own reader", op.Name)
 	}
 	if len(made) == 0 {
-		return fmt.Errorf("autodiff: operation %s makes nothing", op.Name)
+		return fmt.Errorf("autodiff: operation %s has no output", op.Name)
 	}
 	edges := t.grow.reads[made[0].ID()]
 	sort.SliceStable(edges, func(i, j int) bool { return edges[i].Weight() < edges[j].Weight() })
@@ -101,8 +101,8 @@ func (t *tape) ApplyOperation(op onnxgo.Operation, made ...gonum.Node) error {
 	return t.record(n)
 }
 
-// feed hands the part of the forward graph that gradients flow through to the
-// backend; all else are leaves.
+// feed passes the part of the forward graph through which gradients flow to the
+// backend; all other tensors are leaves.
 func (t *tape) feed(nodes []*graph.Node) error {
 	at := map[ID]*vertex{}
 	find := func(id ID) *vertex {
@@ -142,9 +142,9 @@ func (t *tape) feed(nodes []*graph.Node) error {
 	return nil
 }
 
-// The rest of the interface: the graph as others see it.
+// The rest of the interface lets others read the graph.
 
-// Node gives the vertex of that number, nil if there is none.
+// Node returns the vertex with that number, nil if there is none.
 func (t *tape) Node(id int64) gonum.Node {
 	if id < 0 || id >= int64(len(t.grow.list)) {
 		return nil
@@ -152,15 +152,15 @@ func (t *tape) Node(id int64) gonum.Node {
 	return t.grow.list[id]
 }
 
-// Nodes are all vertices.
+// Nodes returns all vertices.
 func (t *tape) Nodes() gonum.Nodes { return t.pick(func(int64) bool { return true }) }
 
-// From are the inputs of what makes a vertex.
+// From returns the inputs of the maker of a vertex.
 func (t *tape) From(id int64) gonum.Nodes {
 	return t.pick(func(to int64) bool { return t.HasEdgeFromTo(id, to) })
 }
 
-// To are the outputs of what reads a vertex.
+// To returns the outputs of the readers of a vertex.
 func (t *tape) To(id int64) gonum.Nodes {
 	return t.pick(func(from int64) bool { return t.HasEdgeFromTo(from, id) })
 }
@@ -171,7 +171,7 @@ func (t *tape) HasEdgeBetween(x, y int64) bool { return t.HasEdgeFromTo(x, y) ||
 // HasEdgeFromTo reports whether u is made from v.
 func (t *tape) HasEdgeFromTo(u, v int64) bool { return t.Edge(u, v) != nil }
 
-// Edge gives the first edge from u to v, nil if there is none.
+// Edge returns the first edge from u to v, nil if there is none.
 func (t *tape) Edge(u, v int64) gonum.Edge {
 	for _, e := range t.grow.reads[u] {
 		if e.To().ID() == v {

@@ -1,7 +1,7 @@
 package autodiff
 
-// compareRules compare, combine truth values and bits, and choose between two
-// inputs.
+// compareRules cover operators that compare, combine truth values and bits, or
+// choose between two inputs.
 var compareRules = []Rule{
 	{Op: "Where", Inputs: []int{1, 2}, Grad: whereGrad},
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// composites finds groups of nodes that spell one operator, such as Mul(x,
-// Sigmoid(x)), and gives the nodes with each group replaced by a node of that
-// operator. Only the gradient is taken by them: the forward graph keeps its
-// nodes, whose inner tensors then die in the forward pass, because the rule of
-// the one operator computes what it needs from its input again. A group whose
+// composites finds groups of nodes that spell out one operator, such as Mul(x,
+// Sigmoid(x)), and returns the nodes with each group replaced by that operator.
+// Only differentiation uses the result: the forward graph keeps its nodes, but
+// the inner tensors of a group die in the forward pass, because the rule of the
+// one operator recomputes what it needs from the group's input. A group whose
 // inner tensors are read elsewhere stays as it is.
 func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 	m := &matcher{emitter: e, maker: map[ID]*graph.Node{}, readers: map[ID][]*graph.Node{}}
@@ -27,7 +27,7 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 		m.readers[t] = append(m.readers[t], nil) // read outside
 	}
 	e.stands = map[*graph.Node]*graph.Node{}
-	replaced := map[*graph.Node]*graph.Node{} // the last node of a group: what stands for it
+	replaced := map[*graph.Node]*graph.Node{} // keyed by the last node of a group: the node that replaces the group
 	gone := map[*graph.Node]bool{}
 	for _, n := range nodes {
 		if n.Domain != "" {
@@ -65,29 +65,29 @@ func (e *emitter) composites(nodes []*graph.Node) []*graph.Node {
 	return out
 }
 
-// group is nodes that spell one operator of x.
+// group is a set of nodes that spell out one operator of x.
 type group struct {
 	op      string
 	attrs   attrs
-	more    []*graph.Attr // attributes that are there already
+	more    []*graph.Attr // attributes to copy from a node of the group
 	x       ID
-	rest    []ID          // inputs behind x
-	inner   []*graph.Node // all but the last
-	last    *graph.Node   // it makes the result
-	besides []ID          // outputs behind the last node's: of inner nodes
+	rest    []ID          // inputs after x
+	inner   []*graph.Node // all nodes but the last
+	last    *graph.Node   // the node that makes the result
+	besides []ID          // outputs of inner nodes that follow the last node's
 }
 
-// patterns look for a group from the node that gives it away.
+// patterns find a group, starting from a node that identifies it.
 var patterns = []func(*matcher, *graph.Node) (group, bool){swishGroup, geluGroup, crossEntropyGroup, safeSoftmaxGroup, poolGroup, rmsNormGroup}
 
-// matcher looks around in a graph.
+// matcher searches the neighbourhood of a node.
 type matcher struct {
 	*emitter
 	maker   map[ID]*graph.Node
 	readers map[ID][]*graph.Node
 }
 
-// private reports whether what a node makes is read within the group only.
+// private reports whether only the group reads the outputs of a node.
 func (m *matcher) private(n *graph.Node, inner []*graph.Node, last *graph.Node) bool {
 	for _, t := range n.Outputs {
 		if t == graph.None {
@@ -102,7 +102,8 @@ func (m *matcher) private(n *graph.Node, inner []*graph.Node, last *graph.Node) 
 	return true
 }
 
-// only gives the one node that reads t, if it is of that operator.
+// only returns the node that reads t, if it is the only reader and has that
+// operator.
 func (m *matcher) only(t ID, op string) (*graph.Node, bool) {
 	r := m.readers[t]
 	if len(r) == 0 || r[0] == nil || r[0].Op != op || r[0].Domain != "" {
@@ -116,7 +117,7 @@ func (m *matcher) only(t ID, op string) (*graph.Node, bool) {
 	return r[0], true
 }
 
-// other gives the operand of a binary node beside t.
+// other returns the operand of a binary node that is not t.
 func other(n *graph.Node, t ID) ID {
 	if len(n.Inputs) != 2 {
 		return graph.None
@@ -127,7 +128,7 @@ func other(n *graph.Node, t ID) ID {
 	return n.Inputs[0]
 }
 
-// isNumber reports whether t is a constant of one element, about v.
+// isNumber reports whether t is a constant of one element close to v.
 func (m *matcher) isNumber(t ID, v float64) bool {
 	if t == graph.None {
 		return false
@@ -136,8 +137,8 @@ func (m *matcher) isNumber(t ID, v float64) bool {
 	return ok && len(list) == 1 && m.typeOf(t).Elem.Floating() && math.Abs(list[0]-v) <= 1e-3*math.Abs(v)
 }
 
-// factor gives x where t is x times a number about v, or x divided by 1/v, and
-// the node that says so.
+// factor returns x, and the node, if t is x times a number close to v, or x
+// divided by 1/v.
 func (m *matcher) factor(t ID, v float64) (ID, *graph.Node, bool) {
 	n := m.maker[t]
 	if n == nil || n.Domain != "" || len(n.Inputs) != 2 {
@@ -175,7 +176,7 @@ func swishGroup(m *matcher, n *graph.Node) (group, bool) {
 }
 
 // geluGroup is 0.5·x·(1+erf(x/√2)), or 0.5·x·(1+tanh(√(2/π)·(x+0.044715·x³))),
-// the factors in any order.
+// with the factors in any order.
 func geluGroup(m *matcher, n *graph.Node) (group, bool) {
 	g := group{op: "Gelu", inner: []*graph.Node{n}}
 	ok := false
@@ -195,7 +196,7 @@ func geluGroup(m *matcher, n *graph.Node) (group, bool) {
 	if !ok || !m.isNumber(other(sum, n.Outputs[0]), 1) {
 		return g, false
 	}
-	// Of x, one half and the sum two are multiplied first.
+	// Two of the three factors x, one half and the sum are multiplied first.
 	first, ok := m.only(sum.Outputs[0], "Mul")
 	if !ok {
 		return g, false
@@ -244,9 +245,9 @@ func (m *matcher) tanhArgument(t ID, g *group) bool {
 }
 
 // crossEntropyGroup is the negative log-likelihood of a LogSoftmax. The gradient
-// of its one operator needs the log-probabilities, and no tensor of zeros of
-// their size; here they may lie over the scores, as an output of that operator
-// they could not.
+// of the combined operator needs the log-probabilities, but no tensor of zeros of
+// their size. As separate operators, the log-probabilities can overwrite the
+// scores; as an output of one operator they could not.
 func crossEntropyGroup(m *matcher, n *graph.Node) (group, bool) {
 	if n.Op != "LogSoftmax" || !m.saves(savingCrossEntropy) {
 		return group{}, false
@@ -261,7 +262,7 @@ func crossEntropyGroup(m *matcher, n *graph.Node) (group, bool) {
 	}, true
 }
 
-// along reports whether a node's axis, by default the last, is that one.
+// along reports whether a node's axis, by default the last, equals axis.
 func (m *matcher) along(n *graph.Node, axis int64) bool {
 	rank := int64(m.rank(n.Inputs[0]))
 	at := int64(-1)
@@ -271,9 +272,10 @@ func (m *matcher) along(n *graph.Node, axis int64) bool {
 	return at == axis || at+rank == axis
 }
 
-// safeSoftmaxGroup is a softmax whose NaN are replaced by 0: where a mask hides
-// a whole row, as exporters spell PyTorch's attention. It is differentiated as a
-// softmax with that result; a row of zeros has the gradient 0.
+// safeSoftmaxGroup is a softmax whose NaN are replaced by 0, for rows that a mask
+// hides completely: exporters write PyTorch's attention in this way. It is
+// differentiated as a softmax with that result; a row of zeros has the gradient
+// 0.
 func safeSoftmaxGroup(m *matcher, n *graph.Node) (group, bool) {
 	if n.Op != "Softmax" || !m.saves(savingSoftmax) {
 		return group{}, false
@@ -293,11 +295,11 @@ func safeSoftmaxGroup(m *matcher, n *graph.Node) (group, bool) {
 	return group{op: "Softmax", more: n.Attrs, x: n.Inputs[0], inner: []*graph.Node{n, isNaN}, last: last}, true
 }
 
-// reluAttr says of a MaxPool that stands for a group that a Relu comes before it.
+// reluAttr marks a MaxPool that replaces a group with a Relu before it.
 const reluAttr = "onnxmem.relu"
 
-// poolGroup is a Relu that only a MaxPool reads: the largest of a window is 0
-// where no gradient passes.
+// poolGroup is a Relu that only a MaxPool reads: where no gradient passes, the
+// maximum of a window is 0.
 func poolGroup(m *matcher, n *graph.Node) (group, bool) {
 	if n.Op != "Relu" || !m.saves(savingPool) {
 		return group{}, false

@@ -6,9 +6,10 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// rmsNormGroup is x/√(mean(x²)+ε)·scale along the last axis, as exporters spell
-// it before opset 23: the quotient as Div, or as Mul by a Reciprocal. Of the
-// forward pass its gradient reads x; node by node it would read the quotient too.
+// rmsNormGroup is x/√(mean(x²)+ε)·scale along the last axis, as exporters write
+// it before opset 23; the quotient is a Div, or a Mul by a Reciprocal. Its
+// gradient reads only x from the forward pass; node by node it would also read
+// the quotient.
 func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 	g := group{op: "RMSNormalization", attrs: attrs{"axis": -1}}
 	if n.Op != "ReduceMean" || !m.saves(savingNorm) || !m.overLast(n) {
@@ -58,7 +59,7 @@ func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 	return g, len(shape) > 0 && slices.Equal(m.shape(scale), shape[len(shape)-1:])
 }
 
-// overLast reports whether a reduction is over the last axis and keeps it.
+// overLast reports whether a reduction is over the last axis and keeps that axis.
 func (m *matcher) overLast(n *graph.Node) bool {
 	if len(n.Inputs) < 2 {
 		return false
@@ -70,7 +71,7 @@ func (m *matcher) overLast(n *graph.Node) bool {
 	return list[0] == -1 || list[0] == int64(m.rank(n.Inputs[0]))-1
 }
 
-// numberIn gives the one element of a constant.
+// numberIn returns the element of a constant that has only one.
 func (m *matcher) numberIn(t ID) (float64, bool) {
 	if t == graph.None {
 		return 0, false

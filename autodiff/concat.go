@@ -2,14 +2,14 @@ package autodiff
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// concatRules join tensors along an axis, or split one into parts.
+// concatRules cover operators that join tensors along an axis, or split one into
+// parts.
 var concatRules = []Rule{
 	{Op: "Concat", TakesConstants: true, Grad: concatGrad},
 	{Op: "Split", Inputs: []int{0}, Forwards: true, Grad: splitGrad},
 }
 
-// concatGrad cuts the gradient into the parts; those that need none are left
-// out.
+// concatGrad splits the gradient into parts and skips those that nothing needs.
 func concatGrad(c *Backward) {
 	axis := c.Axis("axis", 0, 0)
 	sizes := make([]int64, len(c.Node.Inputs))
@@ -37,7 +37,8 @@ func concatGrad(c *Backward) {
 	}
 }
 
-// splitGrad puts the parts together again; one that nothing depends on is zero.
+// splitGrad joins the gradients of the parts; a part on which nothing depends
+// contributes zeros.
 func splitGrad(c *Backward) {
 	axis := c.Axis("axis", 0, 0)
 	var parts []ID

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// list is a constant int64 list. The same one is stored once.
+// list is a constant int64 list. Equal lists are stored once.
 func (e *emitter) list(v ...int64) ID {
 	b := make([]byte, 0, 8*len(v))
 	for _, x := range v {
@@ -32,7 +32,7 @@ func (e *emitter) scalar(like ID, v float64) ID {
 // number is a constant float32 without axes.
 func (e *emitter) number(v float64) ID { return e.reals(graph.Float32, nil, []float64{v}) }
 
-// reals is a constant of a floating-point or integer type. The same one is
+// reals is a constant of a floating-point or integer type. Equal constants are
 // stored once.
 func (e *emitter) reals(elem graph.DType, shape []int64, v []float64) ID {
 	var b []byte
@@ -63,7 +63,7 @@ func (e *emitter) reals(elem graph.DType, shape []int64, v []float64) ID {
 	return e.constant(elem, shape, b, value)
 }
 
-// constant is an initializer of ours.
+// constant adds an initializer.
 func (e *emitter) constant(elem graph.DType, shape []int64, raw []byte, v *ops.Value) ID {
 	if e.err != nil {
 		return graph.None
@@ -80,7 +80,7 @@ func (e *emitter) constant(elem graph.DType, shape []int64, raw []byte, v *ops.V
 	return id
 }
 
-// constantName says what a small constant holds.
+// constantName describes the content of a small constant.
 func constantName(elem graph.DType, shape []int64, v *ops.Value) string {
 	const most = 6
 	if v == nil || len(v.Elems) == 0 || len(v.Elems) > most {

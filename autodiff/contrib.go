@@ -6,7 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Operators of com.microsoft, which ONNX Runtime makes when it fuses others.
+// contribRules cover operators of com.microsoft, which ONNX Runtime makes when it
+// fuses others.
 var contribRules = []Rule{
 	{Op: "Gelu", Fused: true, Grad: byInput(func(c *Backward, x ID) ID { return geluSlope(c, x, false) })},
 	{Op: "BiasGelu", Fused: true, Grad: func(c *Backward) { biasedGeluGrad(c, false) }},
@@ -21,7 +22,7 @@ var contribRules = []Rule{
 	}},
 }
 
-// contribExpansions are those that are written out before differentiation.
+// contribExpansions are expanded before differentiation.
 var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Backward) []ID{
 	"SkipLayerNormalization":           expandSkipNorm,
 	"SkipSimplifiedLayerNormalization": expandSkipNorm,
@@ -36,7 +37,8 @@ var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Backward)
 	"RotaryEmbedding":                  expandContribRotary,
 })
 
-// biasedGeluGrad is Gelu's of the sum with a bias, which FastGelu may lack.
+// biasedGeluGrad is the gradient of Gelu of a sum with a bias, which is optional
+// for FastGelu.
 func biasedGeluGrad(c *Backward, tanh bool) {
 	x := c.X(0)
 	if c.given(c.X(1)) {
@@ -47,8 +49,8 @@ func biasedGeluGrad(c *Backward, tanh bool) {
 	c.setUnbroadcast(1, d)
 }
 
-// fusedMatMulGrad is MatMul's with a factor; the operands may be transposed, and
-// so may those of the gradient: no Transpose is needed.
+// fusedMatMulGrad is the gradient of MatMul with a factor. FusedMatMul can
+// transpose its operands, so the gradient needs no Transpose.
 func fusedMatMulGrad(c *Backward) {
 	a, b := c.shape(c.X(0)), c.shape(c.X(1))
 	if c.err != nil {
@@ -86,8 +88,8 @@ func fusedMatMulGrad(c *Backward) {
 	}
 }
 
-// expandSkipNorm adds, then normalises: input skip gamma (beta) bias; Y, mean,
-// inverse deviation, sum.
+// expandSkipNorm: a sum, then a normalisation. Inputs: input skip gamma (beta)
+// bias. Outputs: Y, mean, inverse deviation, sum.
 func expandSkipNorm(c *Backward) []ID {
 	simplified := c.Node.Op == "SkipSimplifiedLayerNormalization"
 	bias := 4
@@ -102,7 +104,7 @@ func expandSkipNorm(c *Backward) []ID {
 	if simplified {
 		return []ID{c.rootMeanSquareNorm(sum, c.X(2)), graph.None, graph.None, sum}
 	}
-	outputs := 1 // the mean and the inverse deviation only where they are wanted
+	outputs := 1 // the mean and the inverse deviation only if they are used
 	if len(c.Node.Outputs) > 1 {
 		outputs = 3
 	}
@@ -113,8 +115,8 @@ func expandSkipNorm(c *Backward) []ID {
 	return append(out, sum)
 }
 
-// rootMeanSquareNorm normalises over the last axis; before opset 23 there is no
-// operator for it that every runtime has.
+// rootMeanSquareNorm normalises over the last axis. Before opset 23 no operator
+// does this in every runtime.
 func (c *Backward) rootMeanSquareNorm(t, scale ID) ID {
 	epsilon := c.Float("epsilon", 1e-12)
 	if c.version >= 23 {
@@ -124,8 +126,9 @@ func (c *Backward) rootMeanSquareNorm(t, scale ID) ID {
 	return c.mul(c.div(t, c.op("Sqrt", c.plus(square, epsilon))), scale)
 }
 
-// expandEmbedNorm sums three embeddings and normalises: input_ids segment_ids
-// word position segment gamma beta mask position_ids; Y, mask_index, sum.
+// expandEmbedNorm: the sum of three embeddings, then a normalisation. Inputs:
+// input_ids segment_ids word position segment gamma beta mask position_ids.
+// Outputs: Y, mask_index, sum.
 func expandEmbedNorm(c *Backward) []ID {
 	ids := c.shape(c.X(0))
 	if c.err != nil {
@@ -149,7 +152,7 @@ func expandEmbedNorm(c *Backward) []ID {
 	return []ID{y, index, sum}
 }
 
-// expandBiasSoftmax takes the softmax over the last axis only.
+// expandBiasSoftmax supports the softmax over the last axis only.
 func expandBiasSoftmax(c *Backward) []ID {
 	if c.Axis("axis", 1, 0) != c.rank(c.X(0))-1 || c.rank(c.X(0)) != c.rank(c.X(1)) {
 		c.Failf("axis %d: expected the last axis, and a bias of as many axes", c.Int("axis", 1))
@@ -195,8 +198,8 @@ func expandGemmFastGelu(c *Backward) []ID {
 	return c.emitIn("com.microsoft", "FastGelu", nil, 1, c.op("MatMul", c.X(0), c.X(1)), c.X(2))
 }
 
-// fusedActivation applies what ONNX Runtime fuses into a product; params are
-// alpha and beta, or the bounds of Clip.
+// fusedActivation applies an activation that ONNX Runtime fuses into a product;
+// params are alpha and beta, or the bounds of Clip.
 func (c *Backward) fusedActivation(t ID, name string, params []float32) ID {
 	param := func(i int, otherwise float64) float64 {
 		if i < len(params) {

@@ -6,16 +6,16 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// expandProjectedAttention covers com.microsoft's Attention: the input times
-// merged weights, cut into query, key and value. Inputs: input weights bias
+// expandProjectedAttention covers Attention of com.microsoft: the input times the
+// merged weights, split into query, key and value. Inputs: input weights bias
 // mask_index past attention_bias.
 func expandProjectedAttention(c *Backward) []ID {
 	if c.given(c.X(4)) || c.given(c.X(6)) {
-		c.Failf("input 4 (past) is stated: expected attention without a past on the way to the loss")
+		c.Failf("input 4 (past) is given: expected attention without a past on a path to the loss")
 		return nil
 	}
 	if c.Int("do_rotary", 0) != 0 {
-		c.Failf("do_rotary is 1: expected 0 on the way to the loss")
+		c.Failf("do_rotary is 1: expected 0 on a path to the loss")
 		return nil
 	}
 	merged, heads := c.shape(c.X(1)), c.Int("num_heads", 0)
@@ -42,17 +42,17 @@ func expandProjectedAttention(c *Backward) []ID {
 	return []ID{y, present}
 }
 
-// expandMultiHeadAttention covers query, key and value [batch, places, hidden]
-// with their biases merged. Inputs: query key value bias key_padding_mask
+// expandMultiHeadAttention covers query, key and value of shape [batch, places,
+// hidden], whose biases are merged. Inputs: query key value bias key_padding_mask
 // attention_bias past_key past_value.
 func expandMultiHeadAttention(c *Backward) []ID {
 	heads := c.Int("num_heads", 0)
 	if !c.given(c.X(1)) || !c.given(c.X(2)) || c.rank(c.X(0)) != 3 || c.rank(c.X(1)) != 3 || c.rank(c.X(2)) != 3 {
-		c.Failf("query, key and value are packed: expected three tensors of three axes on the way to the loss")
+		c.Failf("query, key and value are packed: expected three tensors of three axes on a path to the loss")
 		return nil
 	}
 	if c.given(c.X(6)) || c.given(c.X(7)) {
-		c.Failf("input 6 (past_key) is stated: expected attention without a past on the way to the loss")
+		c.Failf("input 6 (past_key) is given: expected attention without a past on a path to the loss")
 		return nil
 	}
 	biases := []ID{graph.None, graph.None, graph.None}
@@ -75,8 +75,9 @@ func expandMultiHeadAttention(c *Backward) []ID {
 	return []ID{y, c.own(parts[1], 1), c.own(parts[2], 2)}
 }
 
-// scoredAttention attends with com.microsoft's masks: of keys, 0 where there is
-// none, as [batch, keys], [batch, queries, keys], or how many there are, [batch].
+// scoredAttention applies the masks of com.microsoft: 0 for keys that are hidden,
+// of shape [batch, keys] or [batch, queries, keys], or the number of keys,
+// [batch].
 func (c *Backward) scoredAttention(q, k, v, mask, bias ID) ID {
 	qs, ks := c.shape(q), c.shape(k)
 	if c.err != nil {
@@ -122,15 +123,15 @@ func (c *Backward) scoredAttention(q, k, v, mask, bias ID) ID {
 	return c.merge(y)
 }
 
-// expandContribRotary has the positions before the caches; a single position is
-// that of the first place.
+// expandContribRotary: the positions come before the caches; a single position is
+// that of the first element.
 func expandContribRotary(c *Backward) []ID {
 	x := c.shape(c.X(0))
 	if c.err != nil {
 		return nil
 	}
 	if c.Int("is_packed_batching", 0) != 0 || c.Float("scale", 1) != 1 {
-		c.Failf("packed batches, or a scale: expected neither on the way to the loss")
+		c.Failf("packed batches, or a scale: expected neither on a path to the loss")
 		return nil
 	}
 	places, batch := x[len(x)-2], x[0]
@@ -143,7 +144,7 @@ func expandContribRotary(c *Backward) []ID {
 		position = c.expand(c.add(position, c.reals(c.typeOf(position).Elem, []int64{1, places}, steps)), []int64{batch, places})
 	}
 	if len(x) == 3 && c.Int("num_heads", 0) == 0 {
-		// The caches tell the size of a head.
+		// The caches determine the size of a head.
 		size := 2 * c.shape(c.X(2))[1]
 		flat := c.reshape(c.X(0), []int64{x[0], x[1], x[2] / size, size})
 		turned := c.rotate(c.transpose(flat, 0, 2, 1, 3), c.X(2), c.X(3), position, "num_heads")

@@ -1,6 +1,6 @@
 package autodiff
 
-// cumulateRules compute running sums and products along an axis.
+// cumulateRules cover running sums and products along an axis.
 var cumulateRules = []Rule{
 	{Op: "CumSum", Inputs: []int{0}, Grad: func(c *Backward) {
 		a := attrs{"exclusive": c.Int("exclusive", 0), "reverse": 1 - c.Int("reverse", 0)}

@@ -9,9 +9,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// differentiate emits the gradients of the scalar loss with respect to some
-// tensors that no node makes. It gives one tensor for each, graph.None where
-// the loss does not depend on it. nodes are those of the forward graph in a
+// differentiate emits the gradients of the scalar loss with respect to wrt,
+// tensors that no node makes. It returns one gradient for each, graph.None if the
+// loss does not depend on it. nodes are the nodes of the forward graph in a
 // topological order.
 func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, error) {
 	t := newTape(e)
@@ -41,7 +41,7 @@ func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, e
 	if len(asked) > 0 {
 		found, err = gorgonia.Backpropagate(gorgonia.Nodes{made}, gorgonia.Nodes{seed}, asked)
 	}
-	if e.err != nil { // ours says more than gorgonia's, which wraps it
+	if e.err != nil { // this error has more detail than gorgonia's, which wraps it
 		return nil, e.err
 	}
 	if err != nil {
@@ -68,9 +68,8 @@ func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, e
 	return grads, nil
 }
 
-// analyse finds the tensors that a gradient must be known of: those that depend
-// on wrt and that the loss depends on. An operator on such a path that has no
-// rule is refused.
+// analyse finds the tensors that need a gradient: those that depend on wrt and on
+// which the loss depends. It refuses an operator on such a path that has no rule.
 func (t *tape) analyse(nodes []*graph.Node, loss ID, wrt []ID) error {
 	for _, id := range wrt {
 		t.need[id] = true
@@ -116,9 +115,10 @@ func (t *tape) analyse(nodes []*graph.Node, loss ID, wrt []ID) error {
 	return nil
 }
 
-// noRule refuses a node on the way from a parameter to the loss.
+// noRule returns the error for a node without a gradient rule between a parameter
+// and the loss.
 func noRule(g *graph.Graph, n *graph.Node, id ID) error {
-	err := graph.Errorf("operator %s has no gradient rule: expected one on the way from a parameter to the loss: freeze what lies before it (--freeze)", n.OpName())
+	err := graph.Errorf("operator %s has no gradient rule: expected a rule for every operator between a parameter and the loss: freeze the parameters before it (--freeze)", n.OpName())
 	err.Tensor = g.Tensors[id].Name
 	return err.AtNode(label(n))
 }

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// einsumRules multiply and sum any tensors by an equation.
+// einsumRules cover products and sums of any tensors, given by an equation.
 var einsumRules = []Rule{
 	{Op: "Einsum", Grad: einsumGrad},
 }
 
-// einsumGrad is an Einsum of the gradient and the other operands. A label that
-// stands in this operand alone was summed over: its axis is broadcast. A label
-// that stands in it twice reads a diagonal: the gradient stands there too.
+// einsumGrad is an Einsum of the gradient and the other operands. A label in this
+// operand alone was summed over: its axis is broadcast. A label that occurs twice
+// in it reads a diagonal: the gradient is placed on that diagonal.
 func einsumGrad(c *Backward) {
 	e := c.readEinsum()
 	if c.err != nil {
@@ -50,8 +50,8 @@ func einsumGrad(c *Backward) {
 	}
 }
 
-// onDiagonals keeps of t, broadcast to shape, what stands where axes of one label
-// have one index.
+// onDiagonals broadcasts t to shape and keeps the elements at which axes with the
+// same label have the same index.
 func (c *Backward) onDiagonals(t ID, term string, shape []int64) ID {
 	for k, label := range term {
 		first := strings.IndexRune(term, label)
@@ -70,15 +70,15 @@ func (c *Backward) onDiagonals(t ID, term string, shape []int64) ID {
 	return t
 }
 
-// einsum is an equation without ellipses: a letter for each axis.
+// einsum is an equation without ellipses, one letter per axis.
 type einsum struct {
 	terms    []string
-	operands []ID // the inputs without the axes of length 1 that broadcast
+	operands []ID // the inputs without axes of length 1 that broadcast
 	out      string
 }
 
-// readEinsum writes letters for ellipses. An axis of length 1 that broadcasts is
-// taken off its operand.
+// readEinsum replaces ellipses by letters. It removes axes of length 1 that
+// broadcast from their operand.
 func (c *Backward) readEinsum() einsum {
 	equation := strings.ReplaceAll(c.Str("equation", ""), " ", "")
 	left, right, stated := strings.Cut(equation, "->")
@@ -93,7 +93,7 @@ func (c *Backward) readEinsum() einsum {
 			e.out = e.out[3:]
 		}
 	}
-	most := 0 // axes of the ellipsis
+	most := 0 // number of axes of the ellipsis
 	for i, term := range e.terms {
 		if strings.Contains(term, "...") {
 			most = max(most, c.rank(c.X(i))-len(term)+3)
@@ -131,7 +131,7 @@ func (c *Backward) readEinsum() einsum {
 
 const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// unusedLetters gives up to n letters that the equation does not have.
+// unusedLetters returns n letters, or fewer, that are not in the equation.
 func unusedLetters(equation string, n int) string {
 	free := ""
 	for _, l := range alphabet {
@@ -142,8 +142,8 @@ func unusedLetters(equation string, n int) string {
 	return free
 }
 
-// implicitOutput is the output term of an equation without arrow: the labels
-// that stand once, in the order of the alphabet.
+// implicitOutput is the output term of an equation without an arrow: the labels
+// that occur once, in alphabetical order.
 func implicitOutput(left string) string {
 	var once []rune
 	for _, label := range left {

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// elementwiseRules are arithmetic. With broadcasting, a gradient is summed over
+// elementwiseRules cover arithmetic. With broadcasting, a gradient is summed over
 // the axes along which its input was repeated. A rule keeps alive only those
 // tensors of the forward graph that its formula reads.
 var elementwiseRules = []Rule{
@@ -72,7 +72,7 @@ func byInput(slope func(c *Backward, x ID) ID) func(*Backward) {
 
 func subGrad(c *Backward) {
 	c.setUnbroadcast(0, c.D(0))
-	if c.Needs(1) { // sum first: there may be less to negate
+	if c.Needs(1) { // sum first: the result may be smaller
 		c.Set(1, c.op("Neg", c.unbroadcast(c.D(0), c.X(1))))
 	}
 }
@@ -85,7 +85,7 @@ func mulGrad(c *Backward) {
 	}
 }
 
-// divGrad reads the quotient instead of the dividend, which may die.
+// divGrad reads the quotient instead of the dividend, which can then be freed.
 func divGrad(c *Backward) {
 	q := c.div(c.D(0), c.X(1))
 	c.setUnbroadcast(0, q)
@@ -94,7 +94,7 @@ func divGrad(c *Backward) {
 	}
 }
 
-// powGrad knows constant exponents.
+// powGrad treats constant exponents separately.
 func powGrad(c *Backward) {
 	a, b := c.X(0), c.X(1)
 	if c.Needs(0) {
@@ -123,7 +123,7 @@ func powGrad(c *Backward) {
 	}
 }
 
-// extremeGrad shares the gradient out equally among equal extremes.
+// extremeGrad distributes the gradient equally among equal extremes.
 func extremeGrad(c *Backward) {
 	if len(c.Node.Inputs) == 1 {
 		c.Set(0, c.D(0))

@@ -10,35 +10,35 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// ID names a tensor of the graph that is being built; graph.None is no tensor.
+// ID is a tensor of the graph being built; graph.None is no tensor.
 type ID = graph.TensorID
 
-// emitter adds nodes to a graph and knows the type of every tensor at once.
-// Its methods give what they make. The first thing that goes wrong is kept in
-// err; from then on what they give is graph.None.
+// emitter adds nodes to a graph and infers the type of every tensor at once. Its
+// methods return the tensors that they make. err keeps the first error; from then
+// on the methods return graph.None.
 type emitter struct {
 	g       *graph.Graph
 	version int64          // of ai.onnx
 	opsets  []graph.Opset  // of all domains
-	values  []*ops.Value   // by tensor: its folded elements
-	taken   map[string]int // names, and how often each was asked for
-	consts  map[string]ID  // by what they hold
+	values  []*ops.Value   // folded elements of each tensor, if known
+	taken   map[string]int // names in use, and how often each was asked for
+	consts  map[string]ID  // constants by content
 
-	salt   int         // of the hashes that gorgonia tells operators apart by
-	scope  string      // begins the names of what is emitted
+	salt   int         // part of the hashes by which gorgonia distinguishes operators
+	scope  string      // prefix of the names of emitted tensors
 	made   map[ID]bool // constants that the emitter made
-	fuse   *fuser      // nil: gradients stand as standard operators
-	saving savingSet   // how gradients need less memory
+	fuse   *fuser      // nil: gradients are emitted as standard operators
+	saving savingSet   // the savings that are on
 
-	stands map[*graph.Node]*graph.Node // of a node that stands for a group: the last of these
+	stands map[*graph.Node]*graph.Node // for a node that replaces a group: the last node of the group
 
-	phase string // what the nodes are for: forward, backward, accumulate, update
-	of    string // the forward node or the parameter that they are there for
+	phase string // purpose of the emitted nodes: forward, backward, accumulate or update
+	of    string // the forward node or parameter for which they are emitted
 
 	err error
 }
 
-// The metadata of nodes (docs/formats.md, Training graphs).
+// Metadata keys of nodes (docs/formats.md, Training graphs).
 const (
 	keyPhase = "onnxmem.phase"
 	keyOf    = "onnxmem.of"
@@ -49,10 +49,11 @@ const (
 	phaseUpdate     = "update"
 )
 
-// attrs are attributes by name: int, int64, float64 (as float), string, []int64.
+// attrs are attributes by name, of type int, int64, float64 (written as float),
+// string or []int64.
 type attrs map[string]any
 
-// list gives them as a node holds them, by name.
+// list returns the attributes in the form of a node, sorted by name.
 func (a attrs) list() []*graph.Attr {
 	var list []*graph.Attr
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -80,7 +81,7 @@ func (a attrs) list() []*graph.Attr {
 	return list
 }
 
-// newEmitter builds on a graph whose types and values are known.
+// newEmitter adds to a graph whose types and values are known.
 func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emitter {
 	e := &emitter{
 		g: g, opsets: opsets, version: graph.FindOpset(opsets, ""), values: values,
@@ -96,7 +97,7 @@ func newEmitter(g *graph.Graph, opsets []graph.Opset, values []*ops.Value) *emit
 	return e
 }
 
-// unique gives a name that nothing has.
+// unique returns a name that is not in use.
 func (e *emitter) unique(name string) string {
 	e.taken[name]++
 	for try := name; ; e.taken[name]++ {
@@ -125,12 +126,12 @@ func (e *emitter) newTensor(name string, t graph.Type, v *ops.Value) ID {
 	return id
 }
 
-// emit adds a node with that many outputs. Inputs left out at the end are cut off.
+// emit adds a node with that many outputs. Missing inputs at the end are dropped.
 func (e *emitter) emit(op string, a attrs, outputs int, in ...ID) []ID {
 	return e.emitIn("", op, a, outputs, in...)
 }
 
-// emitIn does so in a domain.
+// emitIn is emit for an operator of another domain.
 func (e *emitter) emitIn(domain, op string, a attrs, outputs int, in ...ID) []ID {
 	out := make([]ID, outputs)
 	for k := range out {
@@ -159,7 +160,7 @@ func (e *emitter) emitIn(domain, op string, a attrs, outputs int, in ...ID) []ID
 	return n.Outputs
 }
 
-// mark says on a node what it is there for.
+// mark writes the purpose of a node into its metadata.
 func (e *emitter) mark(n *graph.Node) {
 	n.SetProp(keyPhase, e.phase)
 	if e.of != "" {
@@ -167,7 +168,7 @@ func (e *emitter) mark(n *graph.Node) {
 	}
 }
 
-// infer gives the outputs of a node their types and values.
+// infer sets the types and values of the outputs of a node.
 func (e *emitter) infer(n *graph.Node) bool {
 	in := make([]ops.Arg, len(n.Inputs))
 	for i, t := range n.Inputs {
@@ -208,15 +209,14 @@ func (e *emitter) typeOf(t ID) graph.Type {
 	return e.g.Tensors[t].Type
 }
 
-// shape is the shape of a tensor. A length that is not known is an error of
-// the model.
+// shape is the shape of a tensor. An unknown length is an error of the model.
 func (e *emitter) shape(t ID) []int64 {
 	typ := e.typeOf(t)
 	if t == graph.None {
 		return nil
 	}
 	if !typ.Exact() {
-		err := graph.Errorf("has type %v: expected a fixed shape on the way to the loss", typ)
+		err := graph.Errorf("has type %v: expected a fixed shape on a path to the loss", typ)
 		err.Tensor = e.g.Tensors[t].Name
 		e.fail(err)
 		return nil

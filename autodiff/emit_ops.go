@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// The operators that gradients are made of, in the opset of the graph (18 or
+// The operators of which gradients are made, in the opset of the graph (18 or
 // later).
 
 func (e *emitter) add(a, b ID) ID { return e.op("Add", a, b) }
@@ -20,10 +20,10 @@ func (e *emitter) times(a ID, v float64) ID { return e.mul(a, e.scalar(a, v)) }
 // plus adds a number.
 func (e *emitter) plus(a ID, v float64) ID { return e.add(a, e.scalar(a, v)) }
 
-// where takes a where cond holds, else b.
+// where is a where cond holds, else b.
 func (e *emitter) where(cond, a, b ID) ID { return e.op("Where", cond, a, b) }
 
-// castLike gives t the element type of like.
+// castLike converts t to the element type of like.
 func (e *emitter) castLike(t, like ID) ID {
 	if e.typeOf(t).Elem == e.typeOf(like).Elem {
 		return t
@@ -31,7 +31,7 @@ func (e *emitter) castLike(t, like ID) ID {
 	return e.with("Cast", attrs{"to": e.typeOf(like).Elem}, t)
 }
 
-// reshape gives t a shape of as many elements.
+// reshape changes the shape of t; the number of elements stays.
 func (e *emitter) reshape(t ID, shape []int64) ID {
 	if slices.Equal(e.shape(t), shape) {
 		return t
@@ -123,7 +123,7 @@ func (e *emitter) split(t ID, axis int, lengths ...int64) []ID {
 	return slices.Clone(e.emit("Split", attrs{"axis": axis}, len(lengths), t, e.list(lengths...)))
 }
 
-// joined puts tensors together along an axis.
+// joined concatenates tensors along an axis.
 func (e *emitter) joined(parts []ID, axis int) ID {
 	if len(parts) == 1 {
 		return parts[0]
@@ -140,8 +140,8 @@ func axes(first, n int) []int64 {
 	return list
 }
 
-// concat puts lists together.
+// concat concatenates lists.
 func concat(lists ...[]int64) []int64 { return slices.Concat(lists...) }
 
-// filled is a list of n times v.
+// filled is a list of n copies of v.
 func filled(v int64, n int) []int64 { return slices.Repeat([]int64{v}, n) }

@@ -1,6 +1,7 @@
 package autodiff
 
-// expandRules repeat elements along axes. The gradient is the sum over the copies.
+// expandRules cover operators that repeat elements along axes. The gradient is
+// the sum over the copies.
 var expandRules = []Rule{
 	{Op: "Expand", Inputs: []int{0}, Forwards: true, Grad: func(c *Backward) { c.setUnbroadcast(0, c.D(0)) }},
 	{Op: "Tile", Inputs: []int{0}, Grad: tileGrad},

@@ -1,6 +1,6 @@
 package autodiff
 
-// families lists the rules, a file each, named as in package ops.
+// families lists the rules, one file per family, named as in package ops.
 var families = []family{
 	{"", elementwiseRules},
 	{"", activationRules},

@@ -8,9 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// forward goes through the model's nodes in a topological order, puts those
-// that behave otherwise in training into that mode, and replaces operators that
-// have no gradient of their own by others that do.
+// forward visits the model's nodes in a topological order, sets training modes,
+// and replaces operators without a gradient rule by others that have one.
 func (s *trainer) forward() error {
 	order, err := s.g.Topological()
 	if err != nil {
@@ -44,11 +43,11 @@ func (s *trainer) forward() error {
 }
 
 // expansions are operators that are replaced by others before differentiation.
-// Each gives the tensors that stand for the node's outputs; graph.None for one
-// that it does not make.
+// Each returns the tensors that replace the node's outputs; graph.None for an
+// output that it does not make.
 var expansions = merged(recurrentExpansions, attentionExpansions, contribExpansions, lossExpansions)
 
-// expansionsOf are those of one domain, by operator.
+// expansionsOf adds the domain to a table of expansions.
 func expansionsOf(domain string, list map[string]func(*Backward) []ID) map[ruleKey]func(*Backward) []ID {
 	m := map[ruleKey]func(*Backward) []ID{}
 	for op, f := range list {
@@ -65,7 +64,7 @@ func merged(list ...map[ruleKey]func(*Backward) []ID) map[ruleKey]func(*Backward
 	return m
 }
 
-// expandNode emits what a node stands for. The outputs keep their names.
+// expandNode replaces a node by its expansion. The outputs keep their names.
 func (s *trainer) expandNode(n *graph.Node, f func(c *Backward) []ID) {
 	first := len(s.g.Nodes)
 	s.scope = s.of + "/"
@@ -90,7 +89,7 @@ func (s *trainer) expandNode(n *graph.Node, f func(c *Backward) []ID) {
 	}
 }
 
-// rename makes the nodes that made, or read, one tensor do so with another.
+// rename replaces one tensor by another in the inputs and outputs of nodes.
 func (s *trainer) rename(nodes []*graph.Node, from, to ID) {
 	found := false
 	for _, n := range nodes {
@@ -103,7 +102,7 @@ func (s *trainer) rename(nodes []*graph.Node, from, to ID) {
 		}
 		found = found || slices.Contains(n.Outputs, to)
 	}
-	if !found { // it was there before
+	if !found { // it was not emitted by the expansion
 		s.g.Nodes = append(s.g.Nodes, &graph.Node{
 			Name: s.unique(s.g.Tensors[to].Name + "/Identity"), Op: "Identity", Inputs: []ID{from}, Outputs: []ID{to},
 		})
@@ -119,7 +118,7 @@ func firstOutput(n *graph.Node) ID {
 	return graph.None
 }
 
-// trainingModes are operators that behave otherwise in training.
+// trainingModes are operators that behave differently in training.
 var trainingModes = map[ruleKey]func(*trainer, *graph.Node){
 	{"", "Dropout"}:            (*trainer).trainDropout,
 	{"", "BatchNormalization"}: (*trainer).trainBatchNorm,
@@ -133,7 +132,7 @@ func (s *trainer) trainDropout(n *graph.Node) {
 	}
 	n.Inputs = append(n.Inputs, s.constant(graph.Bool, nil, []byte{1}, &ops.Value{Elems: []ops.Scalar{{I: 1}}}))
 	n.Span = graph.Span{}
-	s.infer(n) // up to opset 9 the mask was no bool
+	s.infer(n) // up to opset 9 the mask is not a bool
 }
 
 // trainBatchNorm makes the node normalise by the batch and update its running
@@ -164,8 +163,8 @@ func (s *trainer) trainBatchNorm(n *graph.Node) {
 	n.Span = graph.Span{}
 }
 
-// root is what a tensor is a copy of, by Identity nodes: an exporter that merges
-// equal values puts them in the places of all but one.
+// root follows Identity nodes to the tensor that they copy: exporters replace all
+// but one of several equal initializers by Identity nodes.
 func (s *trainer) root(t ID) ID {
 	for from, ok := s.copies[t]; ok; from, ok = s.copies[t] {
 		t = from
@@ -173,14 +172,14 @@ func (s *trainer) root(t ID) ID {
 	return t
 }
 
-// ownStatistics gives a node that shares its statistics with another some of its
-// own, with the same first values.
+// ownStatistics gives statistics of its own, with the same initial values, to a
+// node that shares them with another.
 func (s *trainer) ownStatistics(t ID) ID {
 	root := s.g.Tensors[s.root(t)]
 	own := s.newTensor(s.unique(s.g.Tensors[t].Name), root.Type, nil)
 	d := *root.Data
 	d.Name, d.Span = s.g.Tensors[own].Name, graph.Span{}
 	s.g.Tensors[own].Data = &d
-	s.step.Warnings = append(s.step.Warnings, "running statistics "+graph.Short(root.Name)+" belong to several nodes: "+graph.Short(d.Name)+" is trained apart from them")
+	s.step.Warnings = append(s.step.Warnings, "running statistics "+graph.Short(root.Name)+" belong to several nodes: "+graph.Short(d.Name)+" is a copy that is trained separately")
 	return own
 }

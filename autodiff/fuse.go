@@ -9,25 +9,25 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// fusedDomain is that of the functions that stand for gradients.
+// fusedDomain is the domain of the functions that compute gradients.
 const fusedDomain = "onnxmem"
 
-// fuser collects the functions of a graph. Calls whose bodies are the same share
-// one.
+// fuser collects the functions of a graph. Calls with equal bodies share one
+// function.
 type fuser struct {
 	functions []*graph.Function
 	byBody    map[string]*graph.Function
 	names     map[string]int
 }
 
-// fusedConstants is the number of elements up to which a constant stands in the
-// body of a function; a larger one is an input of it.
+// fusedConstants is the largest number of elements of a constant within a
+// function body; a larger constant is an input of the function.
 const fusedConstants = 64
 
-// gradOf emits the gradient of c's node: by its rule, as calls of functions where
-// it takes more than one node. What shares no tensor becomes a call of its own:
-// the gradients of a convolution's input and of its weights are needed, and die,
-// at different times.
+// gradOf emits the gradient of c's node by its rule; a gradient of several nodes
+// becomes calls of functions. Parts that share no tensor become separate calls:
+// the gradients of a convolution's input and of its weights are needed, and
+// freed, at different times.
 func (t *tape) gradOf(c *Backward) {
 	if t.fuse == nil || !c.rule.Fused {
 		c.rule.Grad(c)
@@ -53,10 +53,10 @@ func (t *tape) gradOf(c *Backward) {
 	}
 }
 
-// connected parts the nodes into those that have no tensor to do with each other,
-// in the order of the first node of each.
+// connected splits the nodes into groups that share no tensors, in the order of
+// their first nodes.
 func connected(nodes []*graph.Node) [][]*graph.Node {
-	part := make([]int, len(nodes)) // the smallest index of a node that it hangs together with
+	part := make([]int, len(nodes)) // the smallest index of a node in the same group
 	maker := map[ID]int{}
 	for i, n := range nodes {
 		part[i] = i
@@ -90,7 +90,7 @@ func connected(nodes []*graph.Node) [][]*graph.Node {
 	return list
 }
 
-// leadingTo keeps the nodes that some of the tensors are made of.
+// leadingTo keeps the nodes on which some of the tensors depend.
 func leadingTo(nodes []*graph.Node, to []ID) []*graph.Node {
 	needed := map[ID]bool{}
 	for _, t := range to {
@@ -109,11 +109,11 @@ func leadingTo(nodes []*graph.Node, to []ID) []*graph.Node {
 	return kept
 }
 
-// fused gives a call of a function whose body is the nodes. Its inputs are those
-// of the forward node, its outputs and their gradients, "" where the body does
-// not read one, then large constants; its outputs the gradients of the forward
-// inputs that the attribute wrt lists. The attributes of the forward node are
-// handed on, for kernels: the body holds them already.
+// fused returns a call of a function whose body is the nodes. Its inputs are the
+// inputs of the forward node, its outputs and their gradients, "" if the body
+// does not read one, then large constants. Its outputs are the gradients of the
+// forward inputs listed in attribute wrt. The call also has the attributes of the
+// forward node, for kernels; the body contains them already.
 func (t *tape) fused(c *Backward, nodes []*graph.Node) *graph.Node {
 	b := &bodyBuilder{t: t, g: &graph.Graph{}, inner: map[ID]ID{}}
 	in := slices.Concat(padded(c.Node.Inputs, len(c.Node.Inputs)), padded(c.Node.Outputs, len(c.Node.Outputs)), padded(c.d, len(c.Node.Outputs)))
@@ -174,20 +174,21 @@ func (t *tape) fused(c *Backward, nodes []*graph.Node) *graph.Node {
 	return call
 }
 
-// padded is a list of n tensors, graph.None where there are fewer.
+// padded extends a list to n tensors with graph.None.
 func padded(list []ID, n int) []ID {
 	out := slices.Repeat([]ID{graph.None}, n)
 	copy(out, list)
 	return out
 }
 
-// small reports whether a tensor is a constant of ours that fits a body.
+// small reports whether a tensor is a constant of the emitter that may stand in a
+// body.
 func (e *emitter) small(id ID) bool {
 	t := e.g.Tensors[id]
 	return t.Data != nil && e.made[id] && elements(t.Data.Dims) <= fusedConstants
 }
 
-// gradName is what the gradient of an operator is called: ConvGrad, GeluGrad,
+// gradName is the name of an operator's gradient: ConvGrad, GeluGrad,
 // LayerNormGrad.
 func gradName(op string) string { return strings.Replace(op, "Normalization", "Norm", 1) + "Grad" }
 
@@ -195,10 +196,10 @@ func gradName(op string) string { return strings.Replace(op, "Normalization", "N
 type bodyBuilder struct {
 	t     *tape
 	g     *graph.Graph
-	inner map[ID]ID // of each tensor of the main graph: that of the body
+	inner map[ID]ID // maps tensors of the main graph to those of the body
 }
 
-// tensor gives the body's tensor; a small constant is made there.
+// tensor returns the body's tensor; it makes small constants.
 func (b *bodyBuilder) tensor(id ID) ID {
 	if id == graph.None {
 		return graph.None
@@ -227,7 +228,8 @@ func (b *bodyBuilder) add(n *graph.Node) {
 	b.g.Nodes = append(b.g.Nodes, c)
 }
 
-// function finds or makes the function of that body and those attributes.
+// function returns the function with that body and those attributes; it makes one
+// if there is none.
 func (f *fuser) function(name string, body *graph.Graph, attributes []*graph.Attr, opsets []graph.Opset) *graph.Function {
 	var names []string
 	for _, a := range attributes {
@@ -252,7 +254,7 @@ func (f *fuser) function(name string, body *graph.Graph, attributes []*graph.Att
 	return fn
 }
 
-// describe writes a body down: two that read the same are the same.
+// describe serialises a body: two bodies are equal if their descriptions are.
 func describe(g *graph.Graph) string {
 	var s strings.Builder
 	fmt.Fprint(&s, len(g.Inputs), g.Outputs)

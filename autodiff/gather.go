@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// gatherRules read elements whose places an input gives. The gradient is a
-// scatter.
+// gatherRules cover operators that read elements at positions given by an input.
+// The gradient is a scatter.
 var gatherRules = []Rule{
 	{Op: "Gather", Inputs: []int{0}, Grad: gatherGrad},
 	{Op: "GatherElements", Inputs: []int{0}, Grad: func(c *Backward) {
@@ -21,8 +21,8 @@ var gatherRules = []Rule{
 	}},
 }
 
-// gatherGrad adds the gradient into zeros of the shape of the table: along axis
-// 0 by ScatterND; along another the gathered axes are brought to the front.
+// gatherGrad adds the gradient into zeros of the shape of the table: ScatterND
+// along axis 0; for other axes, the gathered axes are first moved to the front.
 func gatherGrad(c *Backward) {
 	axis := c.Axis("axis", 0, 0)
 	shape, index := c.shape(c.X(0)), c.shape(c.X(1))
@@ -35,7 +35,7 @@ func gatherGrad(c *Backward) {
 		front = concat([]int64{shape[axis]}, shape[:axis], shape[axis+1:])
 		d = c.transpose(d, concat(axes(axis, k), axes(0, axis), axes(axis+k, len(shape)-axis-1))...)
 	}
-	at := c.op("Unsqueeze", c.castTo(c.X(1), graph.Int64), c.list(-1)) // ScatterND takes no other type
+	at := c.op("Unsqueeze", c.castTo(c.X(1), graph.Int64), c.list(-1)) // ScatterND takes int64 indices only
 	d = c.with("ScatterND", attrs{"reduction": "add"}, c.zeros(c.X(0), front...), at, d)
 	if axis > 0 {
 		d = c.transpose(d, concat(axes(1, axis), []int64{0}, axes(axis+1, len(shape)-axis-1))...)
@@ -43,7 +43,8 @@ func gatherGrad(c *Backward) {
 	c.Set(0, d)
 }
 
-// gatherNDGrad: with batch axes, their positions are put before the indices.
+// gatherNDGrad: if there are batch axes, their positions are prepended to the
+// indices.
 func gatherNDGrad(c *Backward) {
 	at := c.X(1)
 	if batch := int(c.Int("batch_dims", 0)); batch > 0 {

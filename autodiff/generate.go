@@ -1,7 +1,7 @@
 package autodiff
 
-// generateRules make a tensor from attributes, lengths or the shape of another
-// tensor.
+// generateRules cover operators that make a tensor from attributes, lengths or
+// the shape of another tensor.
 var generateRules = []Rule{
 	{Op: "Shape", Inputs: none},
 	{Op: "Size", Inputs: none},

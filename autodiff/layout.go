@@ -2,7 +2,7 @@ package autodiff
 
 import "slices"
 
-// layoutRules give the same elements another shape or order.
+// layoutRules cover operators that change the shape or the order of elements.
 var layoutRules = []Rule{
 	{Op: "Reshape", Inputs: []int{0}, Forwards: true, Grad: reshapeGrad},
 	{Op: "Flatten", Forwards: true, Grad: reshapeGrad},
@@ -31,7 +31,8 @@ func transposeGrad(c *Backward) {
 	c.Set(0, c.transpose(c.D(0), inverse...))
 }
 
-// depthToSpaceGrad is SpaceToDepth, with the axes of mode CRD put right.
+// depthToSpaceGrad is SpaceToDepth, preceded by a permutation of axes in mode
+// CRD.
 func depthToSpaceGrad(c *Backward) {
 	b := c.Int("blocksize", 1)
 	if c.Str("mode", "DCR") == "DCR" {

@@ -6,15 +6,16 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// lossRules compare predictions with labels.
+// lossRules cover operators that compare predictions with labels.
 var lossRules = []Rule{
 	{Op: "SoftmaxCrossEntropyLoss", Inputs: []int{0}, Suffixes: []string{1: ".log_prob"}, Grad: softmaxCrossEntropyGrad},
 	{Op: "NegativeLogLikelihoodLoss", Inputs: []int{0}, Grad: negativeLogLikelihoodGrad},
 }
 
-// lossExpansions write a SoftmaxCrossEntropyLoss as the two operators that it is
-// made of: the log-probabilities then lie over the scores, which as an output
-// beside them they cannot. Their gradients are taken as one (crossEntropyGroup).
+// lossExpansions replace a SoftmaxCrossEntropyLoss by LogSoftmax and
+// NegativeLogLikelihoodLoss. The log-probabilities can then overwrite the scores,
+// which a second output of one operator cannot. The two are differentiated as one
+// operator (crossEntropyGroup).
 var lossExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	"SoftmaxCrossEntropyLoss": func(c *Backward) []ID {
 		in := slices.Clone(c.Node.Inputs)
@@ -27,8 +28,8 @@ var lossExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	},
 })
 
-// expands reports whether a node that could be replaced by others is: one that
-// has a gradient of its own only where that one needs more memory.
+// expands reports whether a node that has an expansion is replaced by it. A node
+// with a gradient of its own is replaced only if that gradient needs more memory.
 func (s *trainer) expands(n *graph.Node) bool {
 	if n.Op != "SoftmaxCrossEntropyLoss" || n.Domain != "" {
 		return true
@@ -36,10 +37,10 @@ func (s *trainer) expands(n *graph.Node) bool {
 	return s.saves(savingCrossEntropy) && (len(n.Outputs) < 2 || n.Outputs[1] == graph.None)
 }
 
-// softmaxCrossEntropyGrad is (softmax - onehot(labels))·d, d as labelWeights has
-// it. The one-hot tensor is never made: -1 is added where the labels point. It
-// saves log_prob and the labels. log_prob may have a gradient of its own, which
-// is LogSoftmax's.
+// softmaxCrossEntropyGrad is (softmax - onehot(labels))·d, with d from
+// labelWeights. The one-hot tensor is never made: -1 is added at the labels. The
+// gradient keeps log_prob and the labels. log_prob may have a gradient of its
+// own, that of LogSoftmax.
 func softmaxCrossEntropyGrad(c *Backward) {
 	total := ID(graph.None)
 	p := c.op("Exp", c.Y(1))
@@ -60,7 +61,7 @@ func softmaxCrossEntropyGrad(c *Backward) {
 	c.Set(0, total)
 }
 
-// negativeLogLikelihoodGrad puts -d where the labels point.
+// negativeLogLikelihoodGrad writes -d at the labels.
 func negativeLogLikelihoodGrad(c *Backward) {
 	labels, d := c.labelWeights()
 	at := c.op("Unsqueeze", labels, c.list(1))
@@ -69,10 +70,10 @@ func negativeLogLikelihoodGrad(c *Backward) {
 	c.Set(0, c.with("ScatterElements", attrs{"axis": 1}, zeros, at, d))
 }
 
-// labelWeights gives the labels, 0 where one is to be ignored, and what the term
-// of each label is multiplied by: the gradient, the weight of its class, and for
-// the mean the inverse of the sum of all weights. It has an axis for the
-// classes, of length 1, or no axis at all.
+// labelWeights returns the labels, 0 for ignored ones, and the factor of each
+// label's term: the gradient times the weight of its class and, for the mean,
+// divided by the sum of all weights. The factor has a class axis of length 1, or
+// no axis.
 func (c *Backward) labelWeights() (labels, d ID) {
 	shape := c.shape(c.X(0))
 	labels, d = c.X(1), c.D(0)

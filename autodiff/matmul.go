@@ -12,9 +12,9 @@ var matmulRules = []Rule{
 	{Op: "Gemm", Grad: gemmGrad},
 }
 
-// matmulGrad is dA = d·Bᵀ, dB = Aᵀ·d. Where B is one matrix for a batch of A,
-// the batch is folded into rows: one product, and no gradient for each of the
-// batch to sum.
+// matmulGrad is dA = d·Bᵀ, dB = Aᵀ·d. If B is one matrix for a batch of A, the
+// batch is folded into rows: this takes one product and no sum of gradients over
+// the batch.
 func matmulGrad(c *Backward) {
 	a, b := c.shape(c.X(0)), c.shape(c.X(1))
 	if c.err != nil {
@@ -53,9 +53,9 @@ func matmulGrad(c *Backward) {
 	}
 }
 
-// product is a·b, one of them transposed: Aᵀ·B, or (Bᵀ·A)ᵀ where B and the result
-// are smaller than A. Attention's weights are, beside its values, the larger the
-// longer the sequence.
+// product is a·b with one operand transposed: Aᵀ·B, or (Bᵀ·A)ᵀ if B and the
+// result are smaller than A. In attention, the longer the sequence, the larger
+// the weights are beside the values.
 func (c *Backward) product(a, b ID, transA, transB bool) ID {
 	large, small := a, b
 	if transB {
@@ -85,7 +85,7 @@ func (c *Backward) product(a, b ID, transA, transB bool) ID {
 	return c.op("MatMul", a, c.swapLast(b))
 }
 
-// matmulVectors gives vectors the axis that MatMul gives them.
+// matmulVectors gives vectors the axis that MatMul adds to them.
 func matmulVectors(c *Backward, a, b []int64) {
 	x, y, d := c.X(0), c.X(1), c.D(0)
 	out := slices.Clone(c.shape(d))

@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Operators that shift and scale by their input's own statistics.
+// normRules cover operators that shift and scale by statistics of their input.
 var normRules = []Rule{
 	{Op: "BatchNormalization", Inputs: []int{0, 1, 2}, Fused: true, Grad: batchNormGrad},
 	{Op: "LayerNormalization", Suffixes: []string{1: ".mean", 2: ".inv_std"}, Fused: true, Grad: layerNormGrad},
@@ -17,8 +17,8 @@ var normRules = []Rule{
 	{Op: "MeanVarianceNormalization", Fused: true, Grad: meanVarianceGrad},
 }
 
-// normalised is inv·(d - mean(d) - xh·mean(d·xh)), the gradient of what xh, the
-// normalised input, was made of; means are over the axes.
+// normalised is inv·(d - mean(d) - xh·mean(d·xh)), the gradient of the input of a
+// normalisation whose result is xh. Means are taken over the axes in over.
 func (c *Backward) normalised(d, xh, inv ID, over []int64) ID {
 	mean := func(t ID) ID { return c.reduce("ReduceMean", t, over, true) }
 	return c.mul(inv, c.sub(c.sub(d, mean(d)), c.mul(xh, mean(c.mul(d, xh)))))
@@ -29,8 +29,8 @@ func (c *Backward) inverseDeviation(variance ID, otherwise float64) ID {
 	return c.op("Reciprocal", c.op("Sqrt", c.plus(variance, c.Float("epsilon", otherwise))))
 }
 
-// batchNormGrad takes the statistics of the batch again: the operator does not
-// give them out.
+// batchNormGrad recomputes the statistics of the batch, since the operator does
+// not return them.
 func batchNormGrad(c *Backward) {
 	x := c.X(0)
 	shape := c.shape(x)
@@ -81,7 +81,7 @@ func batchNormGrad(c *Backward) {
 	}
 }
 
-// layerNormGrad asks for the mean and the inverse deviation, which are small.
+// layerNormGrad reads the mean and the inverse deviation, which are small.
 func layerNormGrad(c *Backward) {
 	x := c.X(0)
 	axis := c.Axis("axis", -1, 0)
@@ -119,9 +119,9 @@ func rmsNormGrad(c *Backward) {
 	}
 }
 
-// groupNormGrad works on [batch, groups, rest]; InstanceNormalization has a
-// group for each channel. Up to opset 20 scale and bias are one for each group,
-// then one for each channel.
+// groupNormGrad works on [batch, groups, rest]; InstanceNormalization has one
+// group per channel. Up to opset 20 there is one scale and bias per group,
+// afterwards one per channel.
 func groupNormGrad(c *Backward) {
 	x := c.X(0)
 	shape := c.shape(x)
@@ -140,7 +140,7 @@ func groupNormGrad(c *Backward) {
 	centred := c.sub(t, c.reduce("ReduceMean", t, over, true))
 	inv := c.inverseDeviation(c.reduce("ReduceMean", c.mul(centred, centred), over, true), 1e-5)
 	xh := c.mul(centred, inv)
-	wide := func(t ID) ID { // under the shape that scale and bias broadcast to
+	wide := func(t ID) ID { // in the shape to which scale and bias broadcast
 		if perChannel {
 			return c.reshape(t, shape)
 		}
@@ -165,7 +165,7 @@ func groupNormGrad(c *Backward) {
 
 // lrnGrad: with s = bias + alpha/n·window(x²), it is d·s^-beta -
 // 2·alpha·beta/n·x·window'(d·y/s). The window over channels is an AveragePool;
-// window' is mirrored, which tells for even n.
+// window' is its mirror image, which differs for even n.
 func lrnGrad(c *Backward) {
 	x, y := c.X(0), c.Y(0)
 	shape := c.shape(x)
@@ -186,8 +186,9 @@ func lrnGrad(c *Backward) {
 	c.Set(0, c.sub(first, c.mul(c.times(x, 2*alpha*beta/float64(n)), rest)))
 }
 
-// lpNormGrad: y = x/n, n the norm along an axis: (d - s·sum(d·y))/n, where s, the
-// slope of the norm, is sign(x) for p = 1 and y for p = 2. 0 where n is 0.
+// lpNormGrad: y = x/n, where n is the norm along an axis: (d - s·sum(d·y))/n,
+// where s, the slope of the norm, is sign(x) for p = 1 and y for p = 2. It is 0
+// where n is 0.
 func lpNormGrad(c *Backward) {
 	over := []int64{int64(c.Axis("axis", -1, 0))}
 	op, slope := "ReduceL2", c.Y(0)
@@ -201,8 +202,8 @@ func lpNormGrad(c *Backward) {
 	c.Set(0, c.mul(c.sub(c.D(0), c.mul(slope, t)), inv))
 }
 
-// meanVarianceGrad: the operator adds 1e-9 to the deviation, which is too small
-// to tell in its slope.
+// meanVarianceGrad ignores the 1e-9 that the operator adds to the deviation: its
+// effect on the slope is negligible.
 func meanVarianceGrad(c *Backward) {
 	over := c.List("axes", []int64{0, 2, 3})
 	x := c.X(0)

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// The names that a training graph adds (docs/formats.md, Training graphs).
+// Names that a training graph adds (docs/formats.md, Training graphs).
 const (
 	lossName   = "loss"
 	labelsName = "labels"
@@ -15,11 +15,12 @@ const (
 	stepName   = "step"
 )
 
-// Losses are the values of Options.Loss; none is followed by the output's name.
+// Losses are the values of Options.Loss; after "none:" stands the name of the
+// output.
 var Losses = []string{"cross-entropy", "mse", "bce", "l1", "none:OUTPUT"}
 
-// objective puts the loss on an output of the model: float32 without axes, the
-// mean over the batch.
+// objective adds the loss to an output of the model: a float32 scalar, the mean
+// over the batch.
 func (s *trainer) objective() error {
 	kind, output := s.opt.Loss, s.opt.LossOutput
 	if kind == "" {
@@ -37,7 +38,7 @@ func (s *trainer) objective() error {
 	defer func() { s.of, s.scope = "", "" }()
 	elem := s.typeOf(y).Elem
 	if !elem.Floating() {
-		e := graph.Errorf("has element type %v: expected a floating-point output to put the loss on (--loss-output)", elem)
+		e := graph.Errorf("has element type %v: expected a floating-point output for the loss (--loss-output)", elem)
 		e.Tensor = s.g.Tensors[y].Name
 		return e
 	}
@@ -70,7 +71,7 @@ func (s *trainer) objective() error {
 		return s.err
 	}
 	if s.loss == y || s.g.Tensors[s.loss].Name == s.g.Tensors[y].Name {
-		s.loss = s.op("Identity", y) // it keeps its own name
+		s.loss = s.op("Identity", y) // so that y keeps its own name
 	}
 	return s.reserve(s.loss, lossName)
 }
@@ -78,7 +79,7 @@ func (s *trainer) objective() error {
 // output finds an output of the model by name; "" is the first.
 func (s *trainer) output(name string) (ID, error) {
 	if len(s.g.Outputs) == 0 {
-		return graph.None, graph.Errorf("has no output: expected one to put a loss on")
+		return graph.None, graph.Errorf("has no output: expected one for the loss")
 	}
 	if name == "" {
 		return s.g.Outputs[0], nil
@@ -90,13 +91,13 @@ func (s *trainer) output(name string) (ID, error) {
 		}
 		names = append(names, s.g.Tensors[t].Name)
 	}
-	return graph.None, graph.Errorf("output %q is not there: expected one of %s", name, strings.Join(names, ", "))
+	return graph.None, graph.Errorf("output %q not found: expected one of %s", name, strings.Join(names, ", "))
 }
 
 // reserve gives a tensor one of the names that a training graph adds.
 func (s *trainer) reserve(t ID, name string) error {
 	if s.taken[name] > 0 {
-		e := graph.Errorf("the name is taken: a training graph needs it for itself: expected another name in the model")
+		e := graph.Errorf("the name is reserved for training graphs: expected another name in the model")
 		e.Tensor = name
 		return e
 	}
@@ -120,19 +121,20 @@ func (s *trainer) input(name string, elem graph.DType, shape []int64) ID {
 	return t
 }
 
-// labels is the input that the output is compared with.
+// labels adds the input with which the output is compared.
 func (s *trainer) labels(elem graph.DType, shape []int64) ID {
 	return s.input(labelsName, elem, shape)
 }
 
-// mean is that of all elements, without axes.
+// mean is the mean of all elements, a scalar.
 func (s *trainer) mean(t ID) ID { return s.reduce("ReduceMean", t, axes(0, s.rank(t)), false) }
 
-// crossEntropy takes class indices as labels. A Softmax or LogSoftmax that makes
-// the output is left out: the loss has one of its own.
+// crossEntropy takes class indices as labels. If a Softmax or LogSoftmax makes
+// the output, the loss is computed from its input instead, since the loss
+// contains a LogSoftmax.
 func (s *trainer) crossEntropy(y ID) (ID, error) {
 	shape := s.shape(y)
-	if s.err != nil { // it is not fixed, and so has no axes to choose from
+	if s.err != nil { // the shape is not fixed, so the class axis is not known
 		return graph.None, s.err
 	}
 	axis := 1
@@ -151,7 +153,7 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 	}
 	for _, n := range s.g.Nodes {
 		if slices.Contains(n.Outputs, y) && (n.Op == "Softmax" || n.Op == "LogSoftmax") && n.Domain == "" {
-			s.step.Warnings = append(s.step.Warnings, "output "+s.g.Tensors[y].Name+" is made by "+n.Op+": the loss is put on what it reads")
+			s.step.Warnings = append(s.step.Warnings, "output "+s.g.Tensors[y].Name+" is made by "+n.Op+": the loss is computed from the input of that node")
 			y = n.Inputs[0]
 		}
 	}
@@ -174,8 +176,8 @@ func (s *trainer) crossEntropy(y ID) (ID, error) {
 }
 
 // binaryCrossEntropy of logits is softplus(y) - y·label, of probabilities
-// -(label·log y + (1-label)·log(1-y)), where a logarithm is at least -100, as
-// PyTorch has it.
+// -(label·log y + (1-label)·log(1-y)), where each logarithm is clamped to -100,
+// as in PyTorch.
 func (s *trainer) binaryCrossEntropy(y ID) ID {
 	labels := s.labels(s.typeOf(y).Elem, s.shape(y))
 	if !s.opt.Probabilities {

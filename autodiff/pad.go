@@ -2,7 +2,7 @@ package autodiff
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// padRules fill the border of a tensor, crop it, or keep a triangle of it.
+// padRules cover operators that pad or crop a tensor, or keep a triangle of it.
 var padRules = []Rule{
 	{Op: "Pad", Inputs: []int{0, 2}, Grad: padGrad},
 	{Op: "CenterCropPad", Inputs: []int{0}, Grad: centerCropPadGrad},
@@ -11,9 +11,9 @@ var padRules = []Rule{
 	}},
 }
 
-// padGrad takes the padding off again: with a constant by a Pad of the opposite
-// lengths, else axis by axis by the matrix that says which element of the input
-// stands where.
+// padGrad removes the padding: in constant mode by a Pad with the negated
+// lengths, otherwise one axis at a time by a product with the matrix that maps
+// input elements to output positions.
 func padGrad(c *Backward) {
 	shape := c.shape(c.X(0))
 	before, after := c.padding(len(shape))
@@ -24,7 +24,7 @@ func padGrad(c *Backward) {
 	if mode == "constant" {
 		d := c.unpadded(c.D(0), before, after)
 		c.Set(0, d)
-		if c.Needs(2) { // what does not come from input 0
+		if c.Needs(2) { // the elements that do not come from input 0
 			rest := c.sub(c.sum(c.D(0), axes(0, len(shape)), false), c.sum(d, axes(0, len(shape)), false))
 			c.Set(2, c.reshape(rest, c.shape(c.X(2))))
 		}
@@ -49,7 +49,7 @@ func padGrad(c *Backward) {
 	c.Set(0, d)
 }
 
-// padding is what a Pad adds before and after each of rank axes.
+// padding returns the lengths that a Pad adds before and after each axis.
 func (c *Backward) padding(rank int) (before, after []int64) {
 	pads := c.Lengths(1)
 	over := axes(0, rank)
@@ -69,7 +69,7 @@ func (c *Backward) padding(rank int) (before, after []int64) {
 	return before, after
 }
 
-// unpadded pads by the opposite of before and after: negative padding crops.
+// unpadded pads with the negated lengths: negative padding crops.
 func (e *emitter) unpadded(t ID, before, after []int64) ID {
 	pads := make([]int64, 0, 2*len(before))
 	same := true
@@ -83,8 +83,8 @@ func (e *emitter) unpadded(t ID, before, after []int64) ID {
 	return e.op("Pad", t, e.list(pads...))
 }
 
-// padSources lists which of n elements each element of a padded axis comes from;
-// nil if the mode is not known. Negative padding crops first.
+// padSources lists for each element of a padded axis the index among n that it
+// copies; nil if the mode is not known. Negative padding crops first.
 func padSources(mode string, n, before, after int64) []int64 {
 	first, length := max(-before, 0), n-max(-before, 0)-max(-after, 0)
 	if length <= 0 {
@@ -113,12 +113,11 @@ func padSources(mode string, n, before, after int64) []int64 {
 	return from
 }
 
-// modulo is the remainder of i by n that is not negative.
+// modulo is the non-negative remainder of i by n.
 func modulo(i, n int64) int64 { return (i%n + n) % n }
 
-// contract multiplies t, along one axis of o elements, by the transpose of the
-// o x n matrix m: the gradient of a linear map along that axis. No axis is
-// moved.
+// contract multiplies t along one axis of o elements by the transpose of the o x
+// n matrix m: the gradient of a linear map along that axis. No axis is moved.
 func (c *Backward) contract(t ID, axis int, m []float64, n int64) ID {
 	shape := c.shape(t)
 	if c.err != nil {
@@ -140,8 +139,8 @@ func (c *Backward) contract(t ID, axis int, m []float64, n int64) ID {
 	return c.reshape(c.op("MatMul", c.reals(elem, []int64{n, o}, transposed), c.reshape(t, []int64{lead, o, rest})), out)
 }
 
-// centerCropPadGrad crops what was padded and pads what was cropped. Odd
-// differences leave one element more at the end.
+// centerCropPadGrad crops axes that were padded and pads axes that were cropped.
+// If a difference is odd, the end takes the extra element.
 func centerCropPadGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {

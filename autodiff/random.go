@@ -1,6 +1,7 @@
 package autodiff
 
-// randomRules draw elements at random; no gradient flows through a drawing.
+// randomRules cover operators that draw random elements; no gradient flows
+// through them.
 var randomRules = []Rule{
 	{Op: "Bernoulli", Inputs: none},
 	{Op: "Multinomial", Inputs: none},

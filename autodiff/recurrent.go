@@ -7,23 +7,22 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// LSTM, GRU and RNN give out neither their gates nor every state, which their
-// gradient needs: they are unrolled, one cell for each step. The input is
-// multiplied with its weights for all steps at once.
+// recurrentExpansions unroll LSTM, GRU and RNN, one cell per step: their gradient
+// needs the gates and all states, which the operators do not return. The input is
+// multiplied by its weights for all steps at once.
 var recurrentExpansions = expansionsOf("", map[string]func(*Backward) []ID{
 	"LSTM": func(c *Backward) []ID { return c.unroll(4, []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell) },
 	"GRU":  func(c *Backward) []ID { return c.unroll(3, []string{"Sigmoid", "Tanh"}, gruCell) },
 	"RNN":  func(c *Backward) []ID { return c.unroll(1, []string{"Tanh"}, rnnCell) },
 })
 
-// maxUnrolled bounds the steps, times directions, of one recurrent operator.
+// maxUnrolled limits the steps, times directions, of one recurrent operator.
 const maxUnrolled = 10_000
 
-// direction is one direction of a recurrent operator: its weights and how a step
-// goes.
+// direction is one direction of a recurrent operator: its weights and attributes.
 type direction struct {
-	recurrent   []ID // R, [gates·hidden, hidden]; of a GRU that of z and r, and that of h
-	bias        ID   // that of R where it is not added to that of W (GRU)
+	recurrent   []ID // R, [gates·hidden, hidden]; for a GRU, first the part for z and r, then the part for h
+	bias        ID   // the bias of R if it is not added to the bias of W (GRU)
 	peepholes   []ID
 	activations []func(ID) ID
 	hidden      int64
@@ -32,13 +31,14 @@ type direction struct {
 	resetAfter  bool // GRU: linear_before_reset
 }
 
-// cell makes the states after a step out of those before it, which are
-// graph.None where they are zero. in is what the input adds to all gates.
+// cell emits one step: it takes the states before the step (graph.None if they
+// are zero) and returns those after it. in is the contribution of the input to
+// all gates.
 type cell func(c *Backward, d *direction, in ID, states []ID) []ID
 
-// unroll writes out an operator of so many gates. Its inputs and outputs are
-// those of the specification: X W R B sequence_lens initial_h initial_c P, and Y
-// Y_h Y_c.
+// unroll emits the steps of an operator with that many gates. Inputs and outputs
+// are those of the specification: X W R B sequence_lens initial_h initial_c P,
+// and Y Y_h Y_c.
 func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 	x := c.X(0)
 	batchFirst := c.Int("layout", 0) != 0
@@ -120,10 +120,10 @@ func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 	return out
 }
 
-// unrollable refuses what is not written out.
+// unrollable refuses the attributes and inputs that unroll does not support.
 func (c *Backward) unrollable(shape []int64, dirs int64) bool {
 	if c.Node.Attr("clip") != nil {
-		c.Failf("clip is stated: expected a cell without it on the way to the loss")
+		c.Failf("attribute clip is set: expected a cell without it on a path to the loss")
 		return false
 	}
 	if shape[0] < 1 || shape[0] > maxUnrolled/dirs {
@@ -135,14 +135,14 @@ func (c *Backward) unrollable(shape []int64, dirs int64) bool {
 	}
 	lengths, known := c.ints(c.X(4))
 	if !known || slices.ContainsFunc(lengths, func(n int64) bool { return n != shape[0] }) {
-		c.Failf("input 4 (sequence_lens) is stated: expected a constant that gives every sequence all %d steps", shape[0])
+		c.Failf("input 4 (sequence_lens) is given: expected a constant that gives every sequence all %d steps", shape[0])
 		return false
 	}
 	return true
 }
 
-// perDirection takes the first axis off a tensor of all directions; graph.None
-// for one that is left out.
+// perDirection splits a tensor along its first axis, one part for each direction;
+// graph.None if it is left out.
 func (c *Backward) perDirection(t ID, dirs int64) []ID {
 	if !c.given(t) {
 		return slices.Repeat([]ID{graph.None}, int(dirs))
@@ -158,8 +158,8 @@ func (c *Backward) perDirection(t ID, dirs int64) []ID {
 	return parts
 }
 
-// recurrentBias is what is added to X·Wᵀ: the biases of W and of R, but for that
-// of a GRU's hidden gate where the reset gate is applied to it.
+// recurrentBias is the bias added to X·Wᵀ: the biases of W and of R, except the
+// one of a GRU's hidden gate if the reset gate applies to it.
 func (c *Backward) recurrentBias(d *direction, b ID, gates int64) ID {
 	if !c.given(b) {
 		return graph.None
@@ -183,7 +183,7 @@ func (c *Backward) gates(d *direction, in, h ID, n int) []ID {
 	return c.split(in, 1, filled(d.hidden, n)...)
 }
 
-// lstmCell has gates i o f c and peepholes i o f.
+// lstmCell has the gates i, o, f, c and the peepholes i, o, f.
 func lstmCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	h, cell := states[0], states[1]
 	g := c.gates(d, in, h, 4)
@@ -208,8 +208,8 @@ func lstmCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	return []ID{c.mul(o, d.activations[2](updated)), updated}
 }
 
-// gruCell has gates z r h. The reset gate is applied to the state before it is
-// multiplied, or to the product (linear_before_reset).
+// gruCell has the gates z, r, h. The reset gate applies to the state before the
+// product, or to the product (linear_before_reset).
 func gruCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	h := states[0]
 	f, g := d.activations[0], d.activations[1]
@@ -238,8 +238,8 @@ func rnnCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	return []ID{d.activations[0](c.gates(d, in, states[0], 1)[0])}
 }
 
-// cellActivations are the functions of recurrent cells, and the defaults of
-// their alpha and beta; nil for one that has none.
+// cellActivations are the functions of recurrent cells with the defaults of their
+// alpha and beta, nil if they have none.
 var cellActivations = map[string]struct {
 	defaults []float64
 	apply    func(c *Backward, t ID, alpha, beta float64) ID
@@ -263,8 +263,8 @@ var cellActivations = map[string]struct {
 	}},
 }
 
-// activations gives the functions of each direction: those listed, which take
-// their alpha and beta from the lists of these in turn, or the operator's own.
+// activations returns the functions of each direction: those listed, whose alpha
+// and beta are taken from their lists in turn, or else the operator's own.
 func (c *Backward) activations(own []string, dirs int) [][]func(ID) ID {
 	names := slices.Repeat(own, dirs)
 	if a := c.Node.Attr("activations"); a != nil && len(a.Strings) > 0 {

@@ -4,8 +4,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// reduceRules reduce axes to length 1. The gradient and the result are given the
-// reduced axes back, with length 1, and broadcast.
+// reduceRules cover reductions. The reduced axes are restored in the gradient and
+// the result, with length 1, and broadcast.
 var reduceRules = []Rule{
 	{Op: "ReduceSum", Inputs: []int{0}, Grad: reduceGrad(func(_ *Backward, r reduced) ID { return r.d })},
 	{Op: "ReduceMean", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.times(r.d, 1/float64(r.count)) })},
@@ -21,16 +21,16 @@ var reduceRules = []Rule{
 	{Op: "ReduceLogSum", Inputs: []int{0}, Grad: reduceGrad(func(c *Backward, r reduced) ID { return c.div(r.d, c.op("Exp", r.y())) })},
 }
 
-// reduced is a reduction: its gradient with the reduced axes back, and how many
-// elements make one.
+// reduced is a reduction: its gradient with the reduced axes restored, and the
+// number of elements per result.
 type reduced struct {
 	d     ID
-	y     func() ID // the result, likewise; asking for it saves it
+	y     func() ID // the result, likewise; calling it keeps the result alive
 	axes  []int64
 	count int64
 }
 
-// reduceGrad broadcasts what f makes to the shape of the input.
+// reduceGrad broadcasts the result of f to the shape of the input.
 func reduceGrad(f func(c *Backward, r reduced) ID) func(*Backward) {
 	return func(c *Backward) {
 		shape := c.shape(c.X(0))
@@ -56,7 +56,7 @@ func reduceGrad(f func(c *Backward, r reduced) ID) func(*Backward) {
 	}
 }
 
-// reduceExtreme shares the gradient out equally among equal extremes.
+// reduceExtreme distributes the gradient equally among equal extremes.
 func reduceExtreme(c *Backward, r reduced) ID {
 	m := c.castLike(c.op("Equal", c.X(0), r.y()), r.d)
 	return c.mul(m, c.div(r.d, c.sum(m, r.axes, true)))

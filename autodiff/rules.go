@@ -9,34 +9,35 @@ import (
 // Rule is the gradient of one operator, for all opset versions from 18 on.
 type Rule struct {
 	Op string
-	// Inputs are those that a gradient flows to; nil: all of a floating-point
-	// type, empty: none.
+	// Inputs are the inputs to which a gradient flows; nil: all of a
+	// floating-point type, empty: none.
 	Inputs []int
-	// Grad emits the gradients of the inputs that need one and says so with
-	// Backward.Set. It reads as little of the forward graph as it can, since every
-	// tensor that it reads is kept alive.
+	// Grad emits the gradients of the inputs that need one and passes them to
+	// Backward.Set. It reads as little of the forward graph as it can, since it
+	// keeps alive every tensor that it reads.
 	Grad func(c *Backward)
-	// Suffixes end the names of outputs that only the backward pass asks for.
+	// Suffixes are the ends of the names of outputs that only the backward pass
+	// reads.
 	Suffixes []string
 	// Fused: the gradient takes several nodes and tensors of full size that one
 	// kernel would not need, so Options.FusedGradients makes a function of it.
 	//
-	// Operators that scatter into zeros (Gather, MaxPool) are not fused: within the
-	// graph the scatter writes over the zeros, which it cannot do across the border
-	// of a function, and BERT's embedding alone would double the peak. Nor is
-	// cross-entropy, whose gradient is written over the log-probabilities, the
+	// Operators that scatter into zeros (Gather, MaxPool) are not fused: in the
+	// graph the scatter overwrites the zeros, which is impossible across the
+	// boundary of a function, and BERT's embedding alone would double the peak.
+	// Nor is cross-entropy, whose gradient overwrites the log-probabilities, the
 	// largest tensor of a language model.
 	Fused bool
-	// Forwards: the operator gives a weight (input 0) another shape or type and
-	// passes it on: a class token is repeated for each example, a table of
-	// positions is cut to the length.
+	// Forwards: the operator passes a weight (input 0) on with another shape or
+	// type: a class token is repeated for each example, a table of positions is
+	// cut to the length.
 	Forwards bool
-	// TakesConstants: the operator reads constants as often as weights; their name
-	// and values must tell which.
+	// TakesConstants: the operator reads constants as often as weights; their
+	// names and values decide.
 	TakesConstants bool
 }
 
-// family is the rules of one file.
+// family is the table of rules in one file.
 type family struct {
 	domain string
 	rules  []Rule
@@ -59,7 +60,7 @@ func init() {
 	}
 }
 
-// suffix ends the name of output k; "" where the rule names none.
+// suffix is the end of the name of output k; "" if the rule has none.
 func (r *Rule) suffix(k int) string {
 	if r == nil || k >= len(r.Suffixes) {
 		return ""
@@ -67,7 +68,7 @@ func (r *Rule) suffix(k int) string {
 	return r.Suffixes[k]
 }
 
-// LookupRule finds the gradient of an operator; nil if there is none.
+// LookupRule returns the gradient rule of an operator; nil if there is none.
 func LookupRule(domain, op string) *Rule { return rules[ruleKey{domain, op}] }
 
 // flows reports whether a gradient flows through input i, given its type.
@@ -75,7 +76,7 @@ func (r *Rule) flows(i int, elem graph.DType) bool {
 	return elem.Floating() && (r.Inputs == nil || slices.Contains(r.Inputs, i))
 }
 
-// Backward is a forward node whose gradient is asked for.
+// Backward is a forward node for which a gradient is needed.
 type Backward struct {
 	*emitter
 	Node  *graph.Node
@@ -85,7 +86,7 @@ type Backward struct {
 	grads []ID
 }
 
-// X is input i, graph.None if it is left out. Reading it keeps it alive.
+// X is input i, graph.None if it is left out. Reading an input keeps it alive.
 func (c *Backward) X(i int) ID {
 	if i >= len(c.Node.Inputs) {
 		return graph.None
@@ -93,8 +94,8 @@ func (c *Backward) X(i int) ID {
 	return c.Node.Inputs[i]
 }
 
-// Y is output k; one that the node does not give yet is asked for, of the last
-// node of the group if this one stands for a group.
+// Y is output k. If the node lacks that output, Y adds it; if the node replaces a
+// group, to the last node of the group.
 func (c *Backward) Y(k int) ID {
 	n := c.Node
 	if last := c.stands[n]; last != nil && (k >= len(n.Outputs) || n.Outputs[k] == graph.None) {
@@ -112,7 +113,7 @@ func (c *Backward) Y(k int) ID {
 	return n.Outputs[k]
 }
 
-// D is the gradient of output k, graph.None if nothing depends on it.
+// D is the gradient of output k, graph.None if nothing depends on that output.
 func (c *Backward) D(k int) ID {
 	if k >= len(c.d) {
 		return graph.None
@@ -120,11 +121,11 @@ func (c *Backward) D(k int) ID {
 	return c.d[k]
 }
 
-// Needs reports whether the gradient of input i is asked for.
+// Needs reports whether input i needs a gradient.
 func (c *Backward) Needs(i int) bool { return i < len(c.needs) && c.needs[i] }
 
-// Set says what the gradient of input i is. Its shape and type must be those
-// of the input.
+// Set sets the gradient of input i. Its shape and type must be those of the
+// input.
 func (c *Backward) Set(i int, d ID) {
 	if c.err != nil || !c.Needs(i) {
 		return
@@ -137,12 +138,12 @@ func (c *Backward) Set(i int, d ID) {
 	c.grads[i] = d
 }
 
-// Failf refuses the node.
+// Failf refuses the node with an error.
 func (c *Backward) Failf(format string, args ...any) {
 	c.fail(graph.Errorf(format, args...).AtNode(label(c.Node)))
 }
 
-// label is how messages name a node.
+// label is the name of a node in messages.
 func label(n *graph.Node) string {
 	return (&graph.Graph{Nodes: []*graph.Node{n}}).Label(0)
 }
@@ -189,8 +190,8 @@ func (c *Backward) Axis(name string, otherwise int64, i int) int {
 	return a
 }
 
-// Axes are the elements of input k, axes of input i, each in [0, rank),
-// ascending; all axes if the input is left out.
+// Axes returns the elements of input k as axes of input i, each in [0, rank), in
+// ascending order; all axes if input k is left out.
 func (c *Backward) Axes(k, i int) []int64 {
 	r := c.rank(c.X(i))
 	if c.X(k) == graph.None {
@@ -198,7 +199,7 @@ func (c *Backward) Axes(k, i int) []int64 {
 	}
 	list, ok := c.ints(c.X(k))
 	if !ok {
-		c.Failf("input %d (axes) is not known before the data are there: expected a constant", k)
+		c.Failf("input %d (axes) depends on data: expected a constant", k)
 		return nil
 	}
 	out := slices.Clone(list)
@@ -211,17 +212,17 @@ func (c *Backward) Axes(k, i int) []int64 {
 	return out
 }
 
-// Lengths are the elements of integer input i, which must be known.
+// Lengths returns the elements of integer input i, which must be known.
 func (c *Backward) Lengths(i int) []int64 {
 	list, ok := c.ints(c.X(i))
 	if !ok {
-		c.Failf("input %d is not known before the data are there: expected a constant", i)
+		c.Failf("input %d depends on data: expected a constant", i)
 	}
 	return list
 }
 
-// none stands in the rule of an operator that no gradient flows through: its
-// result is constant between jumps, or does not depend on its inputs' elements.
+// none is Rule.Inputs of an operator through which no gradient flows: its result
+// is piecewise constant, or does not depend on the elements of its inputs.
 var none = []int{}
 
 // given reports whether an optional input is there.

@@ -22,20 +22,20 @@ const (
 	allSavings = 1<<iota - 1
 )
 
-// Saving is one way to emit gradients that need less memory, without computing any
-// large tensor twice.
+// Saving is one way of emitting gradients that need less memory, without
+// computing any large tensor twice.
 type Saving struct{ Name, Doc string }
 
 // Savings lists the ways to save memory, in the order of their bits in savingSet.
 var Savings = []Saving{
-	{"cross-entropy", "one buffer for the scores, their log-probabilities and the gradient of both, each written over the other"},
-	{"softmax", "of a softmax whose NaN are replaced (attention under a mask) the result alone is kept: neither what came before nor where the NaN were"},
-	{"norm", "of an RMS normalisation that is spelled out the input alone is kept"},
-	{"mask", "the gradients of Relu and Clip read a bool, made of the result where that tells all"},
-	{"pool", "MaxPool keeps where in its window each maximum lay, in one or two bytes; a Relu before it keeps nothing"},
-	{"dropout", "Dropout with a seed draws its mask again"},
-	{"product", "products transpose the smaller of what they could transpose, and sum over the batch themselves"},
-	{"in-place", "the gradient of Swish reads its input alone and takes two buffers"},
+	{"cross-entropy", "one buffer for the scores, their log-probabilities and their gradient, each overwriting the one before"},
+	{"softmax", "of a softmax whose NaN are replaced (masked attention), only the result is kept: neither its input nor the positions of the NaN"},
+	{"norm", "of an RMS normalisation made of single operators, only the input is kept"},
+	{"mask", "the gradients of Relu and Clip read a bool, computed from the result where that is enough"},
+	{"pool", "MaxPool keeps the position of each maximum within its window, in one or two bytes; a Relu before it keeps nothing"},
+	{"dropout", "Dropout with a seed draws its mask again in the backward pass"},
+	{"product", "products transpose the smaller tensor, and sum over the batch"},
+	{"in-place", "the gradient of Swish reads only its input and takes two buffers"},
 }
 
 // SavingNames lists the names of Savings, and "all".
@@ -53,7 +53,7 @@ func savingsWithout(names []string) (savingSet, error) {
 	for _, name := range names {
 		switch i := slices.Index(SavingNames(), name); i {
 		case -1:
-			return 0, optionf("leaner gradient %q: expected some of %s", name, strings.Join(SavingNames(), ", "))
+			return 0, optionf("saving %q: expected some of %s", name, strings.Join(SavingNames(), ", "))
 		case len(Savings):
 			on = 0
 		default:

@@ -1,14 +1,14 @@
 package autodiff
 
-// scatterRules replace elements whose places an input gives. The gradient is a
-// gather.
+// scatterRules cover operators that replace elements at positions given by an
+// input. The gradient is a gather.
 var scatterRules = []Rule{
 	{Op: "ScatterElements", Inputs: []int{0, 2}, Grad: scatterElementsGrad},
 	{Op: "ScatterND", Inputs: []int{0, 2}, Grad: scatterNDGrad},
 }
 
-// adds reports whether a scatter adds; one that multiplies or compares is
-// refused.
+// adds reports whether a scatter adds; it refuses one that multiplies or
+// compares.
 func (c *Backward) adds() (add, ok bool) {
 	switch r := c.Str("reduction", "none"); r {
 	case "none":

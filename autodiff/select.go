@@ -1,6 +1,7 @@
 package autodiff
 
-// selectRules select elements, or find their places, by value.
+// selectRules cover operators that select elements, or find their positions, by
+// value.
 var selectRules = []Rule{
 	{Op: "TopK", Inputs: []int{0}, Grad: func(c *Backward) {
 		a := attrs{"axis": c.Axis("axis", -1, 0)}

@@ -2,13 +2,13 @@ package autodiff
 
 import "slices"
 
-// sliceRules take a part of a tensor, possibly with steps.
+// sliceRules cover operators that take a part of a tensor, possibly with steps.
 var sliceRules = []Rule{
 	{Op: "Slice", Inputs: []int{0}, Forwards: true, Grad: sliceGrad},
 }
 
-// sliceGrad puts the gradient back among zeros: with a step, zeros go between
-// its elements first; backwards, it is reversed first.
+// sliceGrad puts the gradient back among zeros. With a step, zeros are first
+// inserted between its elements; with a negative step it is reversed before that.
 func sliceGrad(c *Backward) {
 	shape := c.shape(c.X(0))
 	starts := c.Lengths(1)
@@ -56,7 +56,7 @@ func sliceGrad(c *Backward) {
 
 const minInt64 = -1 << 63
 
-// clampStart is where a slice begins (the specification of Slice).
+// clampStart is the first index of a slice (specification of Slice).
 func clampStart(start, n, step int64) int64 {
 	if start < 0 {
 		start += n
@@ -67,7 +67,7 @@ func clampStart(start, n, step int64) int64 {
 	return min(max(start, 0), n)
 }
 
-// spread puts step-1 zeros between any two elements along an axis.
+// spread inserts step-1 zeros between neighbours along an axis.
 func (e *emitter) spread(t ID, axis, step int64) ID {
 	shape := e.shape(t)
 	inner := slices.Insert(slices.Clone(shape), int(axis)+1, 1)

@@ -1,6 +1,6 @@
 package autodiff
 
-// softmaxRules turn the elements along an axis into weights.
+// softmaxRules cover operators that turn the elements along an axis into weights.
 var softmaxRules = []Rule{
 	{Op: "Softmax", Fused: true, Grad: func(c *Backward) {
 		t := c.mul(c.D(0), c.Y(0))

@@ -13,25 +13,26 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// token is the one type that all nodes of the expression graph have. Gorgonia
-// differentiates and adds tokens; true shapes and types stand in our graph.
+// token is the type of all nodes of the expression graph. Gorgonia differentiates
+// and adds tokens; the real shapes and types are in our graph.
 var token = gorgonia.TensorType{Dims: 1, Of: tensor.Float32}
 
-// tape is our graph as an expression graph of gorgonia. Each ONNX operator is
-// one gorgonia node of type operator; one with several outputs is a tuple with
-// a projection for each of them. Gorgonia walks it and asks each operator for
-// its gradient (operator.SymDiff), which emits ONNX nodes into our graph and
-// hands gorgonia one more operator for each term of a gradient, to be added up.
-// Those have no children: gorgonia looks through all nodes for the maker of each
-// new edge, which took 12 s for 10,000 nodes where every emitted one had some.
+// tape represents our graph as an expression graph of gorgonia. Each ONNX
+// operator is one gorgonia node of type operator; an operator with several
+// outputs is a tuple with a projection for each of them. Gorgonia walks the graph
+// and asks each operator for its gradient (operator.SymDiff). SymDiff emits ONNX
+// nodes into our graph and returns to gorgonia one operator for each term of a
+// gradient, to be added. These operators have no children: gorgonia searches all
+// nodes for the maker of each new edge, which took 12 s for 10,000 nodes when
+// every emitted operator had children.
 type tape struct {
 	*emitter
 	expr    *gorgonia.ExprGraph
-	tokens  map[ID]*gorgonia.Node // of each tensor
+	tokens  map[ID]*gorgonia.Node // by tensor
 	serial  int
-	need    map[ID]bool            // tensors that a gradient must be known of
-	reached map[ID]bool            // tensors that the loss depends on through such
-	pending map[*gorgonia.Node]int // by who asks: terms of the gradient that were handed out
+	need    map[ID]bool            // tensors that need a gradient
+	reached map[ID]bool            // tensors through which the loss depends on such a tensor
+	pending map[*gorgonia.Node]int // by child: the number of terms of its gradient that were returned
 	grow    vertices
 }
 
@@ -42,11 +43,11 @@ func newTape(e *emitter) *tape {
 	}
 }
 
-// kind is what an operator stands for.
+// kind says what an operator represents.
 type kind int8
 
 const (
-	whole      kind = iota // an ONNX node: its output, or the tuple of them
+	whole      kind = iota // an ONNX node: its output, or the tuple of its outputs
 	projection             // one output of a tuple
 	term                   // one term of the gradient of a tensor, or of a tuple's output
 )
@@ -57,9 +58,9 @@ type operator struct {
 	serial int
 	kind   kind
 	node   *graph.Node
-	inputs []int // of whole: which input of the node each child is
-	slot   int   // of projection, and of a term that goes to a tuple: the output
-	value  ID    // of term: the gradient
+	inputs []int // for whole: for each child, which input of the node it is
+	slot   int   // for projection, and for a term of a tuple: the output
+	value  ID    // for term: the gradient
 	arity  int
 }
 
@@ -89,12 +90,12 @@ func (o *operator) OverwritesInput() int { return -1 }
 // WriteHash makes every operator different: gorgonia merges nodes of equal hash.
 func (o *operator) WriteHash(h hash.Hash) { fmt.Fprintf(h, "onnxmem %d %d", o.t.salt, o.serial) }
 
-// errMerged says that gorgonia merged two additions of gradients, which it does
-// where their 32-bit hashes are equal.
-var errMerged = errors.New("gorgonia merged nodes of equal hash")
+// errMerged reports that gorgonia merged two additions of gradients, because
+// their 32-bit hashes are equal.
+var errMerged = errors.New("gorgonia merged nodes with equal hashes")
 
-// untilUnmerged tries with other hashes where gorgonia merged nodes. With n
-// additions that happens once in 2³³/n² models.
+// untilUnmerged tries again with other hashes if gorgonia merged nodes. With n
+// additions, that happens in one of 2³³/n² models.
 func untilUnmerged(try func(salt int) error) error {
 	const most = 8
 	for salt := 0; ; salt++ {
@@ -131,13 +132,13 @@ func (t *tape) apply(o *operator, children ...*gorgonia.Node) (*gorgonia.Node, e
 	}
 	n, err := gorgonia.ApplyOp(o, children...)
 	if err == nil && len(t.expr.AllNodes()) == before {
-		// Two of our nodes had one 32-bit hash. Another serial has another.
+		// Two nodes have the same 32-bit hash. Another serial number changes it.
 		return t.apply(o, children...)
 	}
 	return n, err
 }
 
-// leaf is the token of a tensor that no operator of the tape makes.
+// leaf returns the token of a tensor that no operator of the tape makes.
 func (t *tape) leaf(id ID) *gorgonia.Node {
 	if n := t.tokens[id]; n != nil {
 		return n
@@ -182,7 +183,7 @@ func (t *tape) record(n *graph.Node) error {
 	return nil
 }
 
-// DiffWRT says through which children gradients flow.
+// DiffWRT reports to which children gradients flow.
 func (o *operator) DiffWRT(inputs int) []bool {
 	flows := make([]bool, inputs)
 	for j := range flows {
@@ -196,7 +197,7 @@ func (o *operator) DiffWRT(inputs int) []bool {
 	return flows
 }
 
-// flows reports whether input i of a node needs a gradient from it.
+// flows reports whether input i of a node needs a gradient.
 func (t *tape) flows(n *graph.Node, i int) bool {
 	id := n.Inputs[i]
 	if id == graph.None || !t.need[id] || !t.makesReached(n) {
@@ -273,8 +274,8 @@ func (o *operator) SymDiff(children gorgonia.Nodes, made, grad *gorgonia.Node) (
 	return out, nil
 }
 
-// focus makes what is emitted from now on belong to a forward node; what it
-// gives ends that.
+// focus attributes the nodes emitted from now on to a forward node, until the
+// returned function is called.
 func (t *tape) focus(n *graph.Node) func() {
 	scope, of, phase := t.scope, t.of, t.phase
 	t.of = n.Name
@@ -285,15 +286,15 @@ func (t *tape) focus(n *graph.Node) func() {
 	return func() { t.scope, t.of, t.phase = scope, of, phase }
 }
 
-// hand gives one term of the gradient of child to gorgonia.
+// hand passes one term of the gradient of child to gorgonia.
 func (t *tape) hand(child *gorgonia.Node, value ID, slot int) (*gorgonia.Node, error) {
 	t.pending[child]++
 	return t.apply(&operator{kind: term, slot: slot, value: value})
 }
 
-// terms takes apart the sum of terms that gorgonia made for the gradient of a
-// node, in its order. It fails unless they are all that were handed out: gorgonia
-// may merge additions whose 32-bit hashes are equal without comparing them.
+// terms lists, in order, the terms of the sum that gorgonia made for the gradient
+// of a node. It fails if terms are missing: gorgonia merges additions with equal
+// 32-bit hashes without comparing them.
 func (t *tape) terms(made, grad *gorgonia.Node) ([]*operator, error) {
 	var list []*operator
 	stack := []*gorgonia.Node{grad}
@@ -319,8 +320,8 @@ func (t *tape) terms(made, grad *gorgonia.Node) ([]*operator, error) {
 	return list, nil
 }
 
-// total adds the terms of a gradient up, one after the other, so that each dies
-// at once.
+// total adds the terms of a gradient one after the other, so that each can be
+// freed at once.
 func (t *tape) total(made, grad *gorgonia.Node) (ID, error) {
 	terms, err := t.terms(made, grad)
 	if err != nil {

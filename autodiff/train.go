@@ -20,53 +20,53 @@ type Options struct {
 	SpareDims  bool             // Dims may name dimensions that the model does not have
 
 	Loss          string // cross-entropy (""), mse, bce, l1, or none:OUTPUT for an output that is a loss
-	LossOutput    string // the output that the loss is put on, "" for the first
-	ClassAxis     *int   // of cross-entropy; nil: 1, the last for rank 3
-	Probabilities bool   // of bce: the output is a probability, not a logit
+	LossOutput    string // the output from which the loss is computed; "" is the first
+	ClassAxis     *int   // of cross-entropy; nil: 1, or the last axis if there are three
+	Probabilities bool   // for bce: the output is a probability, not a logit
 
-	Optimizer string             // sgd (""), momentum, adam, adamw
-	Constants map[string]float64 // of the optimizer, by name
-	ClipNorm  float64            // of all gradients together; 0: no clipping
-	DecayAll  bool               // weight decay of biases and of normalisation weights too
+	Optimizer string             // sgd (""), momentum, adam or adamw
+	Constants map[string]float64 // constants of the optimizer, by name
+	ClipNorm  float64            // largest norm of all gradients together; 0: no clipping
+	DecayAll  bool               // apply weight decay also to biases and to weights of normalisations
 
-	Trainable        *regexp.Regexp // initializers that are parameters; nil: by what reads them
-	Freeze           *regexp.Regexp // taken off again
-	FreezeStatistics bool           // BatchNormalization keeps its statistics
-	KeepGradients    bool           // gradients of parameters are outputs
-	FusedGradients   bool           // the larger gradients are calls of functions (domain onnxmem)
-	NoLean           []string       // names of Savings that are left out
+	Trainable        *regexp.Regexp // initializers to train; nil: chosen by the operators that read them
+	Freeze           *regexp.Regexp // initializers not to train
+	FreezeStatistics bool           // BatchNormalization does not update its statistics
+	KeepGradients    bool           // gradients of parameters are graph outputs
+	FusedGradients   bool           // gradients of several nodes are calls of functions (domain onnxmem)
+	NoLean           []string       // names of Savings to switch off
 }
 
-// Step is the graph of one training step and what a caller must know of it.
+// Step is the graph of one training step.
 type Step struct {
-	Model  *graph.Model // forward, backward, update
-	Params *graph.Model // the first values of parameters and states, without nodes
+	Model  *graph.Model // forward, backward and update nodes
+	Params *graph.Model // initial values of parameters and states, as initializers of a graph without nodes
 	Dims   []ops.BoundDim
 
 	Parameters []string // names of the trained tensors
-	LeftOut    []string // initializers that could be trained and are not, with the reason
+	LeftOut    []string // initializers that could be trained but are not, with the reason
 	Warnings   []string
 }
 
-// OptionError says that an option has a value that no model would make right.
+// OptionError reports an option whose value is wrong for every model.
 type OptionError struct{ Err error }
 
-// Error says which option, what was expected and what was found.
+// Error names the option, what was expected and what was found.
 func (e *OptionError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the fault.
+// Unwrap returns the underlying error.
 func (e *OptionError) Unwrap() error { return e.Err }
 
 func optionf(format string, args ...any) error { return &OptionError{fmt.Errorf(format, args...)} }
 
-// minOpset is the version of ai.onnx that gradients are written in, at least.
+// minOpset is the lowest version of ai.onnx in which gradients are written.
 const minOpset = 18
 
-// Train makes the graph of one training step out of an inference model: forward,
-// loss, backward, update, as one graph of standard operators (docs/formats.md,
-// Training graphs). Calls of local functions are inlined. m is left as it is, but
-// for the types that inference gives it. Errors about the model are of type
-// *graph.Error, those about opt of type *OptionError.
+// Train makes the graph of one training step from an inference model: forward,
+// loss, backward and update nodes in one graph of standard operators
+// (docs/formats.md, Training graphs). Calls of local functions are inlined. Train
+// changes m only by setting inferred types. Errors in the model are of type
+// *graph.Error, errors in opt of type *OptionError.
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	err = untilUnmerged(func(salt int) error {
@@ -92,19 +92,19 @@ type trainer struct {
 
 	parameters []ID
 	noDecay    map[ID]bool
-	expanded   map[ID]bool // weights of operators that were replaced: whether they are none that decay
+	expanded   map[ID]bool // weights of expanded operators; the value says whether they are free of weight decay
 	grads      []ID
-	updates    []update    // parameters, states, statistics
+	updates    []update    // of parameters, states and statistics
 	states     map[ID]bool // running statistics that are updated
-	copies     map[ID]ID   // what an Identity node copies
+	copies     map[ID]ID   // the source of each output of an Identity node
 	loss       ID
-	unnamed    map[ID]bool // once the gradients are there: tensors of nodes that may still get a name
+	unnamed    map[ID]bool // set after backward: outputs of nodes that may still be renamed
 	rate       ID          // the learning rate
-	stepped    ID          // the number of this step, float64
-	corrected  [2]ID       // Adam's corrections of bias, once they are there
+	stepped    ID          // the number of the step, float64
+	corrected  [2]ID       // Adam's bias corrections, once they have been emitted
 }
 
-// update is a resident tensor and what takes its place.
+// update is a resident tensor and its updated value.
 type update struct{ old, updated ID }
 
 func (s *trainer) run(salt int) (*Step, error) {
@@ -172,7 +172,7 @@ func (s *trainer) backward() error {
 	for i, d := range s.grads {
 		name := s.g.Tensors[s.parameters[i]].Name
 		if d == graph.None {
-			e := graph.Errorf("the loss does not depend on it: expected a differentiable path: take it out (--trainable, --freeze)")
+			e := graph.Errorf("the loss does not depend on it: expected a differentiable path: exclude it (--trainable, --freeze)")
 			e.Tensor = name
 			return e
 		}
@@ -183,8 +183,8 @@ func (s *trainer) backward() error {
 	return nil
 }
 
-// named gives a tensor a name. A tensor that has a name of its own (the loss, an
-// input, the gradient of another parameter, too) is copied, and the copy is named.
+// named gives a tensor a name. A tensor that must keep its name (the loss, an
+// input, the gradient of two parameters) is copied, and the copy gets the name.
 func (s *trainer) named(t ID, name string) ID {
 	if !s.unnamed[t] {
 		t = s.op("Identity", t)
@@ -196,7 +196,7 @@ func (s *trainer) named(t ID, name string) ID {
 	return t
 }
 
-// clip scales all gradients so that the norm of all together is at most
+// clip scales all gradients so that their common norm is at most
 // Options.ClipNorm, as torch.nn.utils.clip_grad_norm_ does.
 func (s *trainer) clip() error {
 	if s.opt.ClipNorm == 0 || len(s.grads) == 0 {
@@ -225,7 +225,7 @@ func (s *trainer) clip() error {
 	return nil
 }
 
-// castTo gives a tensor an element type.
+// castTo converts a tensor to an element type.
 func (e *emitter) castTo(t ID, elem graph.DType) ID {
 	if e.typeOf(t).Elem == elem {
 		return t
@@ -233,8 +233,7 @@ func (e *emitter) castTo(t ID, elem graph.DType) ID {
 	return e.with("Cast", attrs{"to": elem}, t)
 }
 
-// finish puts inputs, outputs and metadata in their places and drops what
-// nothing reads.
+// finish sets inputs, outputs and metadata, and removes unused nodes and tensors.
 func (s *trainer) finish() error {
 	g := s.g
 	g.Outputs = []ID{s.loss}
@@ -265,7 +264,7 @@ func (s *trainer) finish() error {
 		if t.Input || t.Output || opaque[ID(i)] {
 			t.Declared = &graph.Declared{Type: t.Type, Symbols: make([]string, len(t.Type.Shape))}
 		} else {
-			t.Declared = nil // in symbols
+			t.Declared = nil // it speaks of symbolic dimensions
 		}
 	}
 	g.Span = graph.Span{}
@@ -283,7 +282,8 @@ func (s *trainer) finish() error {
 	return s.describe(updates, gradients)
 }
 
-// updateNames lists w=w.new for all that is updated, and notes what is trained.
+// updateNames lists w=w.new for every updated tensor, and records the trained
+// ones.
 func (s *trainer) updateNames() []string {
 	list := []string{}
 	for _, u := range s.updates {
@@ -326,7 +326,7 @@ func (s *trainer) describe(updates, gradients []string) error {
 	)
 }
 
-// prune drops the nodes that no output needs.
+// prune removes the nodes that no output needs.
 func (s *trainer) prune() {
 	g := s.g
 	maker := make([]*graph.Node, len(g.Tensors))
@@ -353,7 +353,7 @@ func (s *trainer) prune() {
 		}
 	}
 	for _, t := range g.Inputs {
-		read[t] = true // stays, although nothing may read it
+		read[t] = true // stays even if nothing reads it
 	}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return !needed[n] })
 	g.DropTensors(func(t ID) bool {

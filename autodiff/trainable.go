@@ -10,8 +10,8 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// parameters gives the inputs of a node that models pass parameters to, and those
-// of them that do not decay.
+// parameters returns the inputs of a node that usually are weights, and those
+// inputs that are biases, to which weight decay does not apply.
 func parameters(n *graph.Node) (weights, biases []int) {
 	if op := ops.Lookup(n.Domain, n.Op); op != nil {
 		return op.Weights, op.Biases
@@ -19,7 +19,8 @@ func parameters(n *graph.Node) (weights, biases []int) {
 	return nil, nil
 }
 
-// noteRoles notes which inputs of a node are weights before other nodes replace it.
+// noteRoles records which inputs of a node are weights, before other nodes
+// replace it.
 func (s *trainer) noteRoles(n *graph.Node) {
 	weights, biases := parameters(n)
 	for i, t := range n.Inputs {
@@ -31,28 +32,28 @@ func (s *trainer) noteRoles(n *graph.Node) {
 	}
 }
 
-// exportersOwn are names that exporters give to constants.
+// exportersOwn matches names that exporters give to constants.
 var exportersOwn = regexp.MustCompile(`^(val_\d+|_to_copy(_\d+)?|onnx::(Add|Mul|Concat|Expand|Slice)_\d+|.*Constant.*)$`)
 
-// rotary is the name of the frequencies of rotary positions, which PyTorch's
-// modules compute and keep as buffers.
+// rotary matches the name of the frequencies of rotary embeddings, which PyTorch
+// modules compute and store as buffers.
 var rotary = regexp.MustCompile(`(^|[./])inv_freq$`)
 
-// buffers are names of masks and of tables of sines, for where the values do
-// not stand in the file to tell.
+// buffers matches names of masks and sine tables, for tensors whose values are
+// not in the file.
 var buffers = regexp.MustCompile(`(^|[./_])(mask|pe)$`)
 
-// maskValue is larger than weights are: an initializer that is added and has
-// elements of this size is a mask.
+// maskValue is larger than any weight: an added initializer with an element of
+// this magnitude is a mask.
 const maskValue = 1e4
 
-// maskElements is how many elements are looked at, at most.
+// maskElements is the largest number of elements that are examined.
 const maskElements = 1 << 24
 
-// computed says why a tensor that is added, multiplied or concatenated is no
-// weight, judged by its values; "" if it may be one. What hides the future from
-// an attention is often an initializer of zeros and -1e9, or of zeros and ones;
-// positions may be sines and cosines, whose first row is sin 0 and cos 0.
+// computed judges by its values why a tensor that is added, multiplied or
+// concatenated is not a weight; "" if it may be one. Causal masks are often
+// initializers of zeros and -1e9, or of zeros and ones; positions may be sines
+// and cosines, whose first row is sin 0 and cos 0.
 func (s *trainer) computed(id ID) string {
 	d := s.g.Tensors[id].Data
 	if d == nil {
@@ -60,7 +61,7 @@ func (s *trainer) computed(id ID) string {
 	}
 	values, ok := d.Reals(maskElements)
 	if !ok && buffers.MatchString(s.g.Tensors[id].Name) {
-		return "its values do not stand in the file, and its name is that of a mask or a table"
+		return "its values are not in the file, and its name is typical of a mask or a table"
 	}
 	row := 0
 	if n := len(d.Dims); n > 0 && d.Dims[n-1] < int64(len(values)) {
@@ -90,7 +91,7 @@ func (s *trainer) computed(id ID) string {
 	return ""
 }
 
-// selectParameters finds the initializers that are trained.
+// selectParameters chooses the initializers to train.
 func (s *trainer) selectParameters() error {
 	s.g.Link()
 	reaches := s.reachesLoss()
@@ -148,9 +149,9 @@ func isConstantOfOurs(t *graph.Tensor) bool {
 	return t.Data.Span.IsZero() && t.Data.Generate == nil && t.Data.External == nil
 }
 
-// reachesLoss finds the tensors that the loss depends on through operators that
-// let gradients through. Operators without a rule count as such: they are
-// refused when a parameter lies behind them.
+// reachesLoss finds the tensors on which the loss depends through operators that
+// pass gradients. Operators without a rule count as such: they are refused if a
+// parameter lies before them.
 func (s *trainer) reachesLoss() map[ID]bool {
 	reaches := map[ID]bool{s.loss: true}
 	for k := len(s.g.Nodes) - 1; k >= 0; k-- {
@@ -171,9 +172,9 @@ func (s *trainer) reachesLoss() map[ID]bool {
 	return reaches
 }
 
-// role says whether a tensor is read as a weight, whether only as one that does
-// not decay, and if it is no weight, which node reads it. The tensor is the
-// initializer root, or was forwarded from it (Rule.Forwards).
+// role reports whether a tensor is read as a weight, whether only as one without
+// weight decay, and, if it is not a weight, why. The tensor is the initializer
+// root, or derives from it through Rule.Forwards.
 func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
 	flat = true
 	if f, expanded := s.expanded[id]; expanded {
@@ -181,7 +182,7 @@ func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
 	}
 	name := s.g.Tensors[root].Name
 	if rotary.MatchString(name) {
-		return false, false, "its name is that of the frequencies of rotary positions"
+		return false, false, "its name is typical of the frequencies of rotary embeddings"
 	}
 	for _, k := range s.g.Tensors[id].Readers {
 		n := s.g.Nodes[k]
@@ -192,7 +193,7 @@ func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
 			case t != id:
 			case slices.Contains(weights, i), rule != nil && rule.TakesConstants:
 				if rule != nil && rule.TakesConstants && exportersOwn.MatchString(name) {
-					why = "its name is an exporter's for a constant"
+					why = "its name is one that exporters give to constants"
 					continue
 				}
 				if rule != nil && rule.TakesConstants {
@@ -222,8 +223,8 @@ func (s *trainer) role(id, root ID) (weight, flat bool, why string) {
 	return weight, flat && weight, why
 }
 
-// kinds are the operators that read a parameter as a weight, if it is read as
-// more than one kind of weight.
+// kinds returns the operators that read a parameter, if they read it as different
+// kinds of weight.
 func (s *trainer) kinds(id ID) []string {
 	var kinds []string
 	for _, k := range s.g.Tensors[id].Readers {

@@ -9,19 +9,19 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// optimizer is how a parameter follows from its gradient.
+// optimizer computes the new value of a parameter from its gradient.
 type optimizer struct {
 	name      string
 	constants map[string]float64
-	states    []string // of each parameter
-	// update emits the new value of parameter w with gradient d, given its
-	// states, and the new values of these.
+	states    []string // states of each parameter
+	// update emits the new value of parameter w with gradient d, and the new
+	// values of its states.
 	update func(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID)
-	counts bool // steps
+	counts bool // it needs the number of the step
 }
 
-// optimizers are the values of Options.Optimizer with the defaults of their
-// constants, which are PyTorch's.
+// optimizers are the values of Options.Optimizer. The defaults of their constants
+// are PyTorch's.
 var optimizers = []optimizer{
 	{name: "sgd", constants: map[string]float64{"weight_decay": 0}, update: sgd},
 	{name: "momentum", constants: map[string]float64{"momentum": 0.9, "weight_decay": 0}, states: []string{"momentum"}, update: momentum},
@@ -35,7 +35,7 @@ var optimizers = []optimizer{
 	},
 }
 
-// Optimizers are the values of Options.Optimizer.
+// Optimizers returns the values of Options.Optimizer.
 func Optimizers() []string {
 	var names []string
 	for _, o := range optimizers {
@@ -69,7 +69,7 @@ func newOptimizer(name string, constants map[string]float64) (*optimizer, error)
 	return nil, optionf("optimizer %q: expected one of %s", name, strings.Join(Optimizers(), ", "))
 }
 
-// describe is the optimizer as the model's metadata hold it.
+// describe returns the optimizer in the form of the model's metadata.
 func (o *optimizer) describe() map[string]any {
 	d := map[string]any{"name": o.name}
 	for k, v := range o.constants {
@@ -78,8 +78,8 @@ func (o *optimizer) describe() map[string]any {
 	return d
 }
 
-// update emits the updates of all parameters, each as soon as its gradient is
-// there.
+// update emits the updates of all parameters, each as soon as its gradient
+// exists.
 func (s *trainer) update() error {
 	s.phase = phaseUpdate
 	defer func() { s.of, s.scope = "", "" }()
@@ -114,7 +114,7 @@ func (s *trainer) update() error {
 	return nil
 }
 
-// replace says that updated takes the place of old.
+// replace records that updated is the new value of old.
 func (s *trainer) replace(old, updated ID) {
 	if s.err == nil {
 		s.g.Tensors[updated].Name = s.unique(s.g.Tensors[old].Name + ".new")
@@ -122,7 +122,7 @@ func (s *trainer) replace(old, updated ID) {
 	}
 }
 
-// state adds a tensor like w that is zero at first.
+// state adds a state of the shape and type of w, initially zero.
 func (s *trainer) state(w ID, name string) ID {
 	typ := s.typeOf(w)
 	t := s.newTensor(s.unique(name), typ, nil)
@@ -133,7 +133,7 @@ func (s *trainer) state(w ID, name string) ID {
 	return t
 }
 
-// writeZeros writes n bytes of zero.
+// writeZeros writes n zero bytes.
 func writeZeros(w io.Writer, n int64) error {
 	block := make([]byte, min(n, 1<<16))
 	for n > 0 {
@@ -146,10 +146,10 @@ func writeZeros(w io.Writer, n int64) error {
 	return nil
 }
 
-// rateFor is the learning rate in the type of a parameter.
+// rateFor is the learning rate in the element type of a parameter.
 func (s *trainer) rateFor(w ID) ID { return s.castLike(s.rate, w) }
 
-// decay is the weight decay of a parameter, 0 for those that do not decay.
+// decay is the weight decay of a parameter; 0 if decay does not apply to it.
 func (s *trainer) decay(o *optimizer, w ID) float64 {
 	if s.noDecay[w] && !s.opt.DecayAll {
 		return 0
@@ -157,7 +157,7 @@ func (s *trainer) decay(o *optimizer, w ID) float64 {
 	return o.constants["weight_decay"]
 }
 
-// shrunk is w·(1 - rate·decay), which is written over w: no temporary.
+// shrunk is w·(1 - rate·decay). It can overwrite w and needs no temporary.
 func (s *trainer) shrunk(o *optimizer, w ID) ID {
 	decay := s.decay(o, w)
 	if decay == 0 {
@@ -172,7 +172,7 @@ func sgd(s *trainer, o *optimizer, w, d ID, _ []ID) (ID, []ID) {
 }
 
 // momentum: m' = momentum·m + d + decay·w; w - rate·m' (PyTorch's form, without
-// dampening). Decay is added last: d is dead by then.
+// dampening). Decay is added last: by then d is no longer live.
 func momentum(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
 	m := s.add(s.times(states[0], o.constants["momentum"]), d)
 	if decay := s.decay(o, w); decay != 0 {
@@ -181,11 +181,11 @@ func momentum(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
 	return s.sub(w, s.mul(m, s.rateFor(w))), []ID{m}
 }
 
-// adam is Kingma & Ba 2015, algorithm 1, in PyTorch's form; adamw with decay
-// apart from the gradient (Loshchilov & Hutter 2019, algorithm 2). The second
-// moment takes the square of (1-beta1)·d, which the first moment has made, and
-// not of d: all of it can be written over d, and an update needs one temporary
-// of the parameter's size, not two.
+// adam is Kingma & Ba 2015, algorithm 1, in PyTorch's form. adamw decouples the
+// decay from the gradient (Loshchilov & Hutter 2019, algorithm 2). The second
+// moment squares (1-beta1)·d, which the first moment has already computed,
+// instead of d: then everything can overwrite d, and an update needs one
+// temporary of the parameter's size instead of two.
 func adam(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
 	c := o.constants
 	from := w
@@ -203,8 +203,9 @@ func adam(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
 	return s.sub(from, s.mul(s.div(m, norm), s.castLike(rate, w))), []ID{m, v}
 }
 
-// corrections are rate/(1-beta1^t) and sqrt(1-beta2^t) for step t, float32. They
-// are computed once, in float64: 1-beta2 has few digits left in float32.
+// corrections are rate/(1-beta1^t) and sqrt(1-beta2^t) for step t, in float32.
+// They are computed once, in float64: 1-beta2 has few significant digits in
+// float32.
 func (s *trainer) corrections(o *optimizer) (rate, root ID) {
 	if s.corrected[0] == graph.None {
 		scope, of := s.scope, s.of

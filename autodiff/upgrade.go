@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// upgrade brings the graph and the bodies within to opset 18, in which gradients
-// are written, if it is of an earlier one.
+// upgrade brings the graph and its bodies to opset 18, in which gradients are
+// written, if their opset is lower.
 func (s *trainer) upgrade() error {
 	from := s.version
 	if from >= minOpset {
@@ -54,7 +54,7 @@ func (s *trainer) upgradeNodes(from int64) error {
 	return nil
 }
 
-// upgradeBody does so for a body. Its constants are its own.
+// upgradeBody does the same for a body, which has constants of its own.
 func (s *trainer) upgradeBody(b *graph.Graph, from int64) error {
 	outer := s.emitter
 	defer func() { s.emitter = outer }()
@@ -75,11 +75,11 @@ func (s *trainer) upgradeBody(b *graph.Graph, from int64) error {
 	return nil
 }
 
-// leastOpset is the first in which operators broadcast as they do today.
+// leastOpset is the first opset with today's broadcasting.
 const leastOpset = 7
 
-// upgrades say what changed in an operator: the version since which it is
-// written the new way. They stand in the order of these versions.
+// upgrades lists the changes of operators, each with the version that made it, in
+// ascending order.
 var upgrades = []struct {
 	since  int64
 	ops    []string
@@ -108,14 +108,14 @@ var upgrades = []struct {
 	}, axesToInput},
 }
 
-// takeAttr removes an attribute; nil if it is not there.
+// takeAttr removes an attribute and returns it; nil if the node does not have it.
 func takeAttr(n *graph.Node, name string) *graph.Attr {
 	a := n.Attr(name)
 	n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(b *graph.Attr) bool { return b == a })
 	return a
 }
 
-// setInput gives a node input i; those before it that it lacks are left out.
+// setInput sets input i of a node and marks missing inputs before it as left out.
 func setInput(n *graph.Node, i int, t ID) {
 	n.Inputs = slices.Clone(n.Inputs)
 	for len(n.Inputs) <= i {
@@ -124,7 +124,7 @@ func setInput(n *graph.Node, i int, t ID) {
 	n.Inputs[i] = t
 }
 
-// listToInput: an integer attribute, or a list of them, became input i.
+// listToInput: an integer attribute, or a list of integers, became input i.
 func (s *trainer) listToInput(n *graph.Node, name string, i int) {
 	if a := takeAttr(n, name); a != nil {
 		list := a.Ints
@@ -142,14 +142,15 @@ func (s *trainer) realToInput(n *graph.Node, name string, i int) {
 	}
 }
 
-// dropSpatial: statistics of each element, not of each channel, are no more.
+// dropSpatial: statistics per element instead of per channel are no longer
+// supported.
 func dropSpatial(s *trainer, n *graph.Node) {
 	if a := takeAttr(n, "spatial"); a != nil && a.Int == 0 {
-		s.fail(graph.Errorf("spatial is 0: expected 1, which opset 9 and later take for granted").AtNode(label(n)))
+		s.fail(graph.Errorf("spatial is 0: expected 1, the only choice from opset 9 on").AtNode(label(n)))
 	}
 }
 
-// dropSaved: outputs beyond the first said that the node is in training mode.
+// dropSaved: more than one output used to mean that the node is in training mode.
 func dropSaved(s *trainer, n *graph.Node) {
 	for _, t := range n.Outputs[1:] {
 		if t != graph.None && (s.g.Tensors[t].Output || len(s.g.Tensors[t].Readers) > 0) {
@@ -189,15 +190,15 @@ func (s *trainer) scalesToInput(n *graph.Node) {
 	}
 }
 
-// resizeCoordinates: up to opset 10 the scales are input 1 and coordinates have
-// no choice.
+// resizeCoordinates: up to opset 10 the scales are input 1 and the coordinate
+// mode is fixed.
 func resizeCoordinates(_ *trainer, n *graph.Node) {
 	setInput(n, 2, n.Inputs[1])
 	n.Inputs[1] = graph.None
 	n.Attrs = append(slices.Clone(n.Attrs), attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}.list()...)
 }
 
-// refuseHalfPixelForNN: opset 13 has taken these coordinates away.
+// refuseHalfPixelForNN: opset 13 removed this coordinate mode.
 func refuseHalfPixelForNN(s *trainer, n *graph.Node) {
 	const gone = "tf_half_pixel_for_nn"
 	if a := n.Attr("coordinate_transformation_mode"); a != nil && a.String == gone {
@@ -208,8 +209,9 @@ func refuseHalfPixelForNN(s *trainer, n *graph.Node) {
 // ratioToInput: ratio became input 1.
 func ratioToInput(s *trainer, n *graph.Node) { s.realToInput(n, "ratio", 1) }
 
-// flatten: up to opset 12 all axes from the named one on count as one. A node is
-// put between two reshapes unless only one of these axes is longer than 1.
+// flatten: up to opset 12 all axes from the given one on are treated as one. The
+// node is put between two reshapes unless at most one of these axes is longer
+// than 1.
 func flatten(s *trainer, n *graph.Node) {
 	axis := int64(1)
 	if a := takeAttr(n, "axis"); a != nil {
@@ -250,7 +252,7 @@ func axesToInput(s *trainer, n *graph.Node) { s.listToInput(n, "axes", 1) }
 // splitToInput: split, an attribute, became input 1.
 func splitToInput(s *trainer, n *graph.Node) { s.listToInput(n, "split", 1) }
 
-// countSplit: a Split into equal parts says how many.
+// countSplit: a Split into equal parts states their number.
 func countSplit(s *trainer, n *graph.Node) {
 	if len(n.Inputs) < 2 || n.Inputs[1] == graph.None {
 		n.Attrs = append(slices.Clone(n.Attrs), attrs{"num_outputs": len(n.Outputs)}.list()...)

@@ -39,7 +39,7 @@ type PlanFlags struct {
 type TrainFlags struct {
 	Train            bool               `help:"Make the graph of one training step first: forward, loss, backward, update."`
 	Loss             string             `default:"cross-entropy" placeholder:"LOSS" help:"${losses} (default cross-entropy)."`
-	LossOutput       string             `seldom:"" placeholder:"NAME" help:"Output that the loss is put on (default: the first)."`
+	LossOutput       string             `seldom:"" placeholder:"NAME" help:"Output from which the loss is computed (default: the first)."`
 	ClassAxis        *int               `seldom:"" placeholder:"N" help:"Class axis of cross-entropy (default 1; the last for rank 3)."`
 	Probabilities    bool               `seldom:"" help:"The output of --loss bce is a probability, not a logit."`
 	Optimizer        string             `default:"sgd" placeholder:"NAME" help:"${optimizers} (default sgd)."`
