@@ -260,7 +260,7 @@ func (s *inlining) attributes(n *Node, to []TensorID) *Error {
 			put.Name = a.Name
 			for _, b := range put.All() {
 				if len(b.Captures) > 0 {
-					return Errorf("attribute %q of a call of function %s reads from outside of its graph: expected a graph that stands alone", Short(a.Ref), Short(s.f.Name))
+					return Errorf("attribute %q of a call of function %s captures tensors of the calling graph: expected a graph without captures", Short(a.Ref), Short(s.f.Name))
 				}
 			}
 			a = put

@@ -7,7 +7,7 @@ import (
 )
 
 // activations are the activation functions of neural networks. Those that occur
-// in computations of shapes are folded.
+// in shape arithmetic are folded.
 var activations = family{"", []Op{
 	{Name: "Relu", Infer: unary, Fold: foldUnary(reluInt, reluReal), Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "LeakyRelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
@@ -39,8 +39,8 @@ func checkGelu(c *Call) error {
 func reluInt(a int64) (int64, bool) { return max(a, 0), true }
 func reluReal(a float64) float64    { return max(a, 0) }
 
-// overFirstOrEqual is for two inputs where the output has the shape of the
-// first, whatever that is.
+// overFirstOrEqual is the Inplace of an operator with two inputs whose output
+// always has the shape of the first.
 func overFirstOrEqual(c *Call) []graph.Alias {
 	pairs := overFirst(c)
 	if c.fits(0, 1) && c.Out[0].Exact() {
@@ -108,7 +108,7 @@ func inferSwiGLU(c *Call) error {
 	return nil
 }
 
-// inferClip: before opset 11 the limits are attributes.
+// inferClip: before opset 11 the bounds are attributes.
 func inferClip(c *Call) error {
 	most := 3
 	if c.before(11) {
@@ -138,8 +138,8 @@ func (c *Call) wantOne(i int, what string) error {
 	return nil
 }
 
-// foldClip computes min(max, max(input, min)), which is monotone in input. An
-// integer of which nothing is known is bounded afterwards.
+// foldClip computes min(max, max(input, min)), which is monotone in input. The
+// result is bounded even if nothing is known of an integer input.
 func foldClip(c *Call) {
 	elem := c.In[0].Elem
 	lower, hasLower := clipLimit(c, 1, "min")
@@ -192,8 +192,9 @@ func clipLimit(c *Call, input int, attr string) (limit Scalar, stated bool) {
 	return hiddenScalar, true
 }
 
-// inferDropout: the mask has the type of the data before opset 10, then bool.
-// It trains by is_test=0 before opset 7, by the input training_mode from 12 on.
+// inferDropout: the mask has the type of the data before opset 10, then bool. The
+// node is in training mode if is_test is 0 before opset 7, and by the input
+// training_mode from opset 12 on.
 func inferDropout(c *Call) error {
 	most := 3
 	if c.before(12) {
@@ -217,13 +218,13 @@ func inferDropout(c *Call) error {
 		mask = c.In[0].Elem
 	}
 	c.setLike(1, 0, mask)
-	if c.inf != nil { // not where a kernel is checked: sessions share the node
+	if c.inf != nil { // not when a kernel is checked: sessions share the node
 		c.Node.Semantics.Random = !dropsNothing(c)
 	}
 	return nil
 }
 
-// dropsNothing reports whether a Dropout is known to be one of inference.
+// dropsNothing reports whether a Dropout is known to be in inference mode.
 func dropsNothing(c *Call) bool {
 	switch {
 	case c.before(7):

@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Tensors fails unless the first n inputs are there and every input that is
-// there is a tensor, as far as is known.
+// Tensors fails if one of the first n inputs is missing, or if a present input is
+// known not to be a tensor.
 func (c *Call) Tensors(n int) error {
 	if err := c.Need(n); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (c *Call) Tensors(n int) error {
 	return nil
 }
 
-// WantRank fails if input i is there and its rank is known and not one of
+// WantRank fails if input i is present and its rank is known, but is not one of
 // ranks.
 func (c *Call) WantRank(i int, ranks ...int) error {
 	a := c.Arg(i)
@@ -33,7 +33,7 @@ func (c *Call) WantRank(i int, ranks ...int) error {
 	return c.BadInput(i, "rank %d or %d", ranks[0], ranks[len(ranks)-1])
 }
 
-// MinRank fails if input i is there and its rank is known and less than rank.
+// MinRank fails if input i is present and its rank is known to be less than rank.
 func (c *Call) MinRank(i, rank int) error {
 	if a := c.Arg(i); a.Present && a.Ranked && len(a.Shape) < rank {
 		return c.BadInput(i, "at least rank %d", rank)
@@ -41,8 +41,9 @@ func (c *Call) MinRank(i, rank int) error {
 	return nil
 }
 
-// WantShape fails if input i is there and its shape contradicts want: another
-// rank, or another length where both are exact. why is the reason to print.
+// WantShape fails if input i is present and its shape contradicts want: another
+// rank, or two exact lengths that differ. why describes the expected shape in the
+// message.
 func (c *Call) WantShape(i int, why string, want ...graph.Dim) error {
 	a := c.Arg(i)
 	if !a.Present || !a.Ranked {
@@ -59,11 +60,11 @@ func (c *Call) WantShape(i int, why string, want ...graph.Dim) error {
 	return nil
 }
 
-// differ reports whether two lengths are exact and not equal.
+// differ reports whether two lengths are exact and different.
 func differ(a, b graph.Dim) bool { return a.Exact() && b.Exact() && a != b }
 
-// DimOf is the length of an axis of input i, counted from the back when it is
-// negative; unknown when nothing is known of it.
+// DimOf is the length of an axis of input i; negative axes count from the last.
+// It is unknown if nothing is known of the axis.
 func (c *Call) DimOf(i, axis int) graph.Dim {
 	a := c.Arg(i)
 	if axis < 0 {
@@ -75,8 +76,8 @@ func (c *Call) DimOf(i, axis int) graph.Dim {
 	return a.Shape[axis]
 }
 
-// DivDim is the length of each of n equal parts of an axis. ok is false when
-// an exact length cannot be cut so.
+// DivDim is the length of each of n equal parts of an axis. ok is false if n does
+// not divide an exact length.
 func DivDim(d graph.Dim, n int64) (part graph.Dim, ok bool) {
 	if n <= 0 || d.Exact() && int64(d)%n != 0 {
 		return graph.Unknown, false
@@ -84,8 +85,8 @@ func DivDim(d graph.Dim, n int64) (part graph.Dim, ok bool) {
 	return Mono(d, func(k int64) int64 { return k / n }), true
 }
 
-// LengthOf is element at of the value of input i as a length, unknown when
-// the value is not known.
+// LengthOf is element at of the value of input i as a length; unknown if the
+// value is not known.
 func (c *Call) LengthOf(i, at int) graph.Dim {
 	v := c.Arg(i).Value
 	if v == nil || at >= len(v.Elems) {
@@ -94,7 +95,7 @@ func (c *Call) LengthOf(i, at int) graph.Dim {
 	return v.Elems[at].Dim()
 }
 
-// OneOf fails unless a string attribute is one of the words.
+// OneOf fails if a string attribute is not one of the words.
 func (c *Call) OneOf(attr, otherwise string, words ...string) (string, error) {
 	s := c.Str(attr, otherwise)
 	if !slices.Contains(words, s) {
@@ -103,7 +104,7 @@ func (c *Call) OneOf(attr, otherwise string, words ...string) (string, error) {
 	return s, nil
 }
 
-// Positive is an integer attribute that must be above zero and fit 31 bits.
+// Positive returns an integer attribute that must be positive and fit 31 bits.
 func (c *Call) Positive(attr string, otherwise int64) (int64, error) {
 	v := c.Int(attr, otherwise)
 	if v < 1 || v > maxAttr {

@@ -16,20 +16,20 @@ var previewAttentions = family{"ai.onnx.preview", []Op{
 	{Name: "FlexAttention", Infer: flexAttention, FLOPs: attentionFLOPs},
 }}
 
-// heads is a query, key or value: [batch heads sequence size], however it is
-// laid out.
+// heads is a query, key or value: [batch heads sequence size], in whichever
+// layout.
 type heads struct{ batch, count, seq, size graph.Dim }
 
-// fourAxes is the shape of h with the heads apart.
+// fourAxes is the shape of h with an axis for the heads.
 func (h heads) fourAxes() []graph.Dim { return []graph.Dim{h.batch, h.count, h.seq, h.size} }
 
-// threeAxes is the shape of h with the heads of a place side by side.
+// threeAxes is the shape of h with the heads merged into the last axis.
 func (h heads) threeAxes() []graph.Dim {
 	return []graph.Dim{h.batch, h.seq, MulDims(h.count, h.size)}
 }
 
 // headsOf reads input i: rank 4 [batch heads sequence size], or rank 3 [batch
-// sequence heads·size], for which the attribute tells the number of heads.
+// sequence heads·size], for which the attribute gives the number of heads.
 func headsOf(c *Call, i int, attr string) (heads, error) {
 	h := heads{graph.Unknown, graph.Unknown, graph.Unknown, graph.Unknown}
 	switch a := c.In[i]; {
@@ -52,7 +52,7 @@ func headsOf(c *Call, i int, attr string) (heads, error) {
 	return h, nil
 }
 
-// queryKeyValue reads inputs 0 to 2 and holds them against each other.
+// queryKeyValue reads inputs 0 to 2 and checks that they match.
 func queryKeyValue(c *Call, qAttr, kvAttr string) (q, k, v heads, err error) {
 	if q, err = headsOf(c, 0, qAttr); err != nil {
 		return
@@ -75,8 +75,8 @@ func queryKeyValue(c *Call, qAttr, kvAttr string) (q, k, v heads, err error) {
 	return
 }
 
-// attention covers Attention of versions 23 to 25: the key and value that are
-// carried on are the past ones with the new ones behind them.
+// attention covers Attention of versions 23 to 25: the present key and value are
+// the past ones followed by the new ones.
 func attention(c *Call) error {
 	if err := c.Tensors(3); err != nil {
 		return err
@@ -114,9 +114,9 @@ func attention(c *Call) error {
 	return nil
 }
 
-// checkAttention: heads of queries share those of keys; the mask broadcasts to
-// [batch heads queries keys], but may tell of fewer keys; there is a length for
-// each of the batch.
+// checkAttention: several heads of the query may share one of the key; the mask
+// broadcasts to [batch heads queries keys], but may cover fewer keys; there is
+// one length per batch entry.
 func checkAttention(c *Call) error {
 	q, k, _, err := queryKeyValue(c, "q_num_heads", "kv_num_heads")
 	if err != nil {
@@ -165,9 +165,9 @@ func attentionFLOPs(c *Call) int64 {
 	return opCount(2, q.batch, q.count, q.seq, total, AddDims(k.size, v.size))
 }
 
-// rotaryEmbedding gives the Infer of a rotary embedding whose caches and
-// positions are the inputs of those places. It turns pairs of elements, so the
-// output has the input's type.
+// rotaryEmbedding returns the Infer of a rotary embedding whose caches and
+// positions are the given inputs. It turns pairs of elements, so the output has
+// the input's type.
 func rotaryEmbedding(cos, sin, positions int) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(max(cos, sin) + 1); err != nil {
@@ -189,8 +189,9 @@ func rotaryEmbedding(cos, sin, positions int) func(c *Call) error {
 	}
 }
 
-// checkRotaryEmbedding: pairs within each head are turned, by an angle of [batch
-// places pairs], or of a table [positions pairs] in which each place has a line.
+// checkRotaryEmbedding: pairs within each head are turned by an angle, from
+// [batch places pairs] or from a table [positions pairs] with one row per
+// position.
 func checkRotaryEmbedding(c *Call) error {
 	x, err := headsOf(c, 0, "num_heads")
 	if err != nil {
@@ -214,8 +215,8 @@ func checkRotaryEmbedding(c *Call) error {
 }
 
 // linearAttention covers LinearAttention: query [B T Hq·dk], key [B T Hkv·dk],
-// value [B T Hkv·dv]; the state that is carried on is [B Hkv dk dv]. In
-// com.microsoft Hkv may exceed Hq, and state_window W keeps W states.
+// value [B T Hkv·dv]; the carried state is [B Hkv dk dv]. In com.microsoft Hkv
+// may exceed Hq, and state_window W keeps W states.
 func linearAttention(c *Call) error {
 	if err := c.Tensors(3); err != nil {
 		return err
@@ -302,7 +303,7 @@ func flexAttention(c *Call) error {
 	return nil
 }
 
-// mayBe reports whether nothing that is known of t contradicts want.
+// mayBe reports whether nothing known of t contradicts want.
 func mayBe(t, want graph.Type) bool {
 	if t.Kind == graph.KindUnknown {
 		return true

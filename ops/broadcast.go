@@ -22,7 +22,8 @@ func broadcastBinary(c *Call) error {
 }
 
 // broadcastPair sets output 0 to elem and the broadcast shape of both inputs.
-// Before opset 7 only the second input is broadcast, and only when asked.
+// Before opset 7 only the second input is broadcast, and only if the node says
+// so.
 func broadcastPair(c *Call, elem graph.DType) error {
 	if c.before(7) {
 		return broadcastLegacy(c, elem)
@@ -86,7 +87,7 @@ func isOne(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d != 1 })
 }
 
-// mayBeOne reports whether a shape is, or may turn out to be, that of a single
+// mayBeOne reports whether a shape is, or may be at run time, that of a single
 // element.
 func mayBeOne(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return !SameDim(d, 1) })

@@ -56,7 +56,7 @@ func (c *Call) castTarget() (graph.DType, error) {
 	return 0, c.Errf("to is %q, expected the name of an element type, such as FLOAT", graph.Short(a.String))
 }
 
-// castNames is how opsets 1 to 5 spell the element types, by number.
+// castNames are the names of element types in opsets 1 to 5, by number.
 var castNames = []string{
 	"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL",
 	"FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128",
@@ -82,7 +82,7 @@ func inferCastLike(c *Call) error {
 	return nil
 }
 
-// inferBitCast: the same bits, so the types have the same width.
+// inferBitCast: the bits stay the same, so the types must have the same width.
 func inferBitCast(c *Call) error {
 	if err := inferCast(c); err != nil {
 		return err
@@ -98,7 +98,7 @@ func inferBitCast(c *Call) error {
 	return nil
 }
 
-// viewOfSameElem: a cast to the type that the input has already.
+// viewOfSameElem: a cast to the type that the input already has is a view.
 func viewOfSameElem(c *Call) []graph.Alias {
 	if c.In[0].Elem != graph.Undefined && c.In[0].Elem == c.OutType(0).Elem {
 		return viewOfFirst(c)
@@ -106,8 +106,8 @@ func viewOfSameElem(c *Call) []graph.Alias {
 	return nil
 }
 
-// overSameWidth: elements of one width lie at the same places. A few of 2 bits take
-// as many bytes as those of 4.
+// overSameWidth: elements of equal width have equal positions. The widths of 2
+// and 4 bits are excluded: a few such elements may take the same number of bytes.
 func overSameWidth(c *Call) []graph.Alias {
 	if c.In[0].Elem.Bits() != c.OutType(0).Elem.Bits() {
 		return nil

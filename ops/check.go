@@ -2,23 +2,24 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// Check decides whether a kernel may be given a node. It is the one gate between
-// a model and memory that is written without bounds: a kernel that runs behind it
-// leans on
+// Check decides whether a kernel may run a node. It is the only gate between a
+// model and kernels that write to memory without bounds checks. A kernel relies
+// on
 //
-//   - the signature (signatures.txt): inputs and outputs that must be there are,
+//   - the signature (signatures.txt): required inputs and outputs are present,
 //     and element types that must agree do;
-//   - Infer, with the shapes as they are now: every output has the type that
-//     follows from the inputs;
-//   - Op.Check, for what Infer lets pass because a planner can live with it.
+//   - Infer, with the present shapes: every output has the type that follows
+//     from the inputs;
+//   - Op.Check, for faults that Infer lets pass because planning tolerates them.
 //
-// What is left to kernels is the values of indices and lengths that are data.
+// Kernels themselves check the values of indices and lengths that are data.
 //
-// c.In have values where their elements are few and known. Where one has no exact
-// type, the signature alone is checked, as far as types are known. c.Out[k].Type is what output k was given; the zero Type where it follows
-// from the node, and is filled in then. open reports that some output's shape is
-// not proven by what is known: it follows from elements that are not there yet,
-// or only the kernel finds it.
+// c.In have values where elements are few and known. If an input has no exact
+// type, only the signature is checked, as far as types are known. c.Out[k].Type
+// is the type that output k was given; the zero Type means that it follows from
+// the node, and Check fills it in. open reports that the shape of some output is
+// not proven: it depends on elements that are not yet known, or only the kernel
+// finds it.
 func Check(c *Call) (open bool, err error) {
 	op := Lookup(c.Node.Domain, c.Node.Op)
 	if op == nil {
@@ -51,7 +52,7 @@ func Check(c *Call) (open bool, err error) {
 	return open, err
 }
 
-// flags are the attributes that every operator reads as yes or no.
+// flags are the attributes that every operator treats as boolean.
 var flags = map[string]bool{
 	"align_corners": true, "allowzero": true, "antialias": true, "ceil_mode": true, "center_point_box": true,
 	"count_include_pad": true, "detect_negative": true, "detect_positive": true, "do_rotary": true,
@@ -62,8 +63,8 @@ var flags = map[string]bool{
 	"transBatchA": true, "transBatchB": true, "unidirectional": true,
 }
 
-// checkFlags refuses a flag that is neither 0 nor 1: runtimes disagree on whether
-// any other number is yes.
+// checkFlags refuses a flag that is neither 0 nor 1: runtimes disagree on the
+// meaning of other numbers.
 func (c *Call) checkFlags() error {
 	for _, a := range c.Node.Attrs {
 		if flags[a.Name] && a.Type == graph.AttrInt && uint64(a.Int) > 1 {
@@ -73,8 +74,8 @@ func (c *Call) checkFlags() error {
 	return nil
 }
 
-// makes reports whether some output has an element, or may have. No kernel is run
-// for others.
+// makes reports whether some output has, or may have, an element. Kernels run
+// only then.
 func (c *Call) makes() bool {
 	for k := range c.Out {
 		if c.Out[k].Present && elements(c.Out[k].Type) != 0 {
@@ -84,7 +85,7 @@ func (c *Call) makes() bool {
 	return false
 }
 
-// settle infers the outputs and holds what they were given against that.
+// settle infers the outputs and compares them with the given types.
 func (c *Call) settle(op *Op) (open bool, err error) {
 	fresh := *c
 	fresh.Out = make([]Arg, len(c.Out))
@@ -113,8 +114,8 @@ func (c *Call) settle(op *Op) (open bool, err error) {
 	return open, nil
 }
 
-// sameLengths reports whether a shape is what was inferred, where that is exact,
-// and no longer than its bounds.
+// sameLengths reports whether a shape equals the inferred one where that is
+// exact, and is within its bounds.
 func sameLengths(given, made []graph.Dim) bool {
 	if len(given) != len(made) {
 		return false
@@ -128,8 +129,7 @@ func sameLengths(given, made []graph.Dim) bool {
 	return true
 }
 
-// outputName is the name of output k behind a blank, for errors; "" where it has
-// none.
+// outputName is a space and the name of output k, for errors; "" if it has none.
 func (c *Call) outputName(k int) string {
 	if k >= len(c.Node.Outputs) {
 		return ""

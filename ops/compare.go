@@ -90,12 +90,12 @@ func inferWhere(c *Call) error {
 	return broadcastTo(c, elem, 0, 1, 2)
 }
 
-// overBranches: Where may write over a branch, not over the condition.
+// overBranches: Where may overwrite a branch, but not the condition.
 func overBranches(c *Call) []graph.Alias { return overInputs(c, 1, 2) }
 
-// A comparison of two ranges [lo, hi] says what it knows of every pair of
-// their members. A lone value is a range of that value; one that is not a
-// number compares as false with all.
+// A comparison of two ranges [lo, hi] is known if it has the same result for
+// every pair of their members. A known value is a range of one element; NaN
+// compares as false with all.
 
 type comparison[T int64 | float64] func(aLo, aHi, bLo, bHi T) (result, known bool)
 
@@ -161,7 +161,7 @@ func boolScalar(b bool) Scalar {
 	return Scalar{}
 }
 
-// isFalse and isTrue report what is known of a bool.
+// isFalse and isTrue report whether a bool is known to be false or true.
 func isFalse(s Scalar) bool { return s.State != Hidden && s.I == 0 }
 func isTrue(s Scalar) bool  { return s.State == Known && s.I != 0 }
 
@@ -185,7 +185,7 @@ func foldOr(_ *Call, in []Scalar) Scalar {
 	return hiddenScalar
 }
 
-// foldKnownInts folds a function of bits or bools where all is known.
+// foldKnownInts folds a function of bits or bools if all elements are known.
 func foldKnownInts(f func(a, b int64) int64) func(c *Call) {
 	return foldEach(func(c *Call, in []Scalar) Scalar {
 		if !allKnown(in) || c.In[0].Elem.Floating() {
@@ -218,8 +218,8 @@ func foldBitShift(c *Call, in []Scalar) Scalar {
 	return shiftBits(elem, c.Str("direction", "") == "LEFT", in[0].I, in[1].I)
 }
 
-// foldWhere takes the branch that is known to be taken. One of two bounded
-// branches is bounded by the larger.
+// foldWhere takes the known branch. If the condition is unknown, the larger of
+// two bounds is the bound.
 func foldWhere(c *Call, in []Scalar) Scalar {
 	cond, x, y := in[0], in[1], in[2]
 	switch {

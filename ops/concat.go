@@ -2,14 +2,15 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// joining join tensors along an axis, or split one into parts.
+// joining lists the operators that join tensors along an axis, or split one into
+// parts.
 var joining = family{"", []Op{
 	{Name: "Split", Infer: inferSplit, Fold: foldSplit, Views: viewSplit},
 	{Name: "Concat", Infer: inferConcat, Fold: foldConcat, Views: viewConcat},
 }}
 
-// inferSplit: the lengths are an attribute before opset 13, then an input;
-// without them the parts are equal, from opset 18 on with a shorter last one.
+// inferSplit: the lengths are an attribute before opset 13, then an input.
+// Without them the parts are equal; from opset 18 on the last one may be shorter.
 func inferSplit(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -49,7 +50,7 @@ func inferSplit(c *Call) error {
 	return nil
 }
 
-// splitParts gives the length of each part of an axis of length d.
+// splitParts returns the length of each part of an axis of length d.
 func splitParts(c *Call, d graph.Dim, list intList, outs int) ([]graph.Dim, error) {
 	parts := make([]graph.Dim, outs)
 	if !list.stated {
@@ -92,7 +93,7 @@ func splitParts(c *Call, d graph.Dim, list intList, outs int) ([]graph.Dim, erro
 	return parts, nil
 }
 
-// equalParts cuts an axis into equal parts.
+// equalParts splits an axis into equal parts.
 func equalParts(c *Call, d graph.Dim, parts []graph.Dim) error {
 	n := int64(len(parts))
 	if c.before(18) {
@@ -150,7 +151,7 @@ func foldSplit(c *Call) {
 	}
 }
 
-// viewSplit: a split into one.
+// viewSplit: a split into one part is a view.
 func viewSplit(c *Call) []graph.Alias {
 	if len(c.Out) != 1 {
 		return nil
@@ -158,7 +159,7 @@ func viewSplit(c *Call) []graph.Alias {
 	return viewIfSameSize(c)
 }
 
-// inferConcat: the axis is 1 by default in opset 1 and must be stated since.
+// inferConcat: the axis defaults to 1 in opset 1 and is required from opset 4 on.
 func inferConcat(c *Call) error {
 	if err := c.Tensors(len(c.In)); err != nil {
 		return err
@@ -223,7 +224,7 @@ func inferConcat(c *Call) error {
 	return nil
 }
 
-// foldConcat takes inputs of which nothing is known as hidden elements.
+// foldConcat treats elements of unknown inputs as hidden.
 func foldConcat(c *Call) {
 	shape, ok := c.outShape(0)
 	if !ok || len(shape) == 0 {
@@ -254,7 +255,7 @@ func foldConcat(c *Call) {
 	})
 }
 
-// viewConcat: a concatenation of one.
+// viewConcat: a concatenation of one input is a view.
 func viewConcat(c *Call) []graph.Alias {
 	if len(c.In) != 1 {
 		return nil

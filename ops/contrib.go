@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// contrib is ONNX Runtime's operators (com.microsoft) that its optimizers and
-// quantizers put into models, elementwise ones and attention excepted.
+// contrib lists operators of ONNX Runtime (com.microsoft) that its optimizers and
+// quantizers put into models, except elementwise ones and attention.
 var contrib = family{"com.microsoft", []Op{
 	{Name: "FusedConv", Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1)},
 	{Name: "NhwcConv", Infer: convAs(0, 1, 2, channelsLast), FLOPs: convFLOPs(1)},
@@ -63,14 +63,14 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "BiasGelu", Infer: inferBiased(2), Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
 }}
 
-// overAddend: a convolution over the tensor that is added to it.
+// overAddend: a convolution may overwrite the tensor that is added to it.
 func overAddend(c *Call) []graph.Alias { return overInput(c, 0, 3) }
 
-// overAddend2: the same of a matrix product.
+// overAddend2: a matrix product may overwrite the tensor that is added to it.
 func overAddend2(c *Call) []graph.Alias { return overInput(c, 0, 2) }
 
-// overInput: output o may be written over those of the inputs that have its
-// exact shape.
+// overInput: output o may overwrite those of the inputs that have exactly its
+// shape.
 func overInput(c *Call, o int, inputs ...int) []graph.Alias {
 	var pairs []graph.Alias
 	for _, i := range inputs {
@@ -83,13 +83,14 @@ func overInput(c *Call, o int, inputs ...int) []graph.Alias {
 
 func overBiasAdd(c *Call) []graph.Alias { return overInput(c, 0, 0, 2) }
 
-// overSkipped: the result, and the sum of input and skip, over either of them.
+// overSkipped: the result, and the sum of input and skip, may overwrite either of
+// them.
 func overSkipped(c *Call) []graph.Alias {
 	return append(overInput(c, 0, 0, 1), overInput(c, 3, 0, 1)...)
 }
 
-// skipNorm gives the Infer of a layer normalisation of input + skip + bias;
-// the inputs from 2 on are one per element of the last axis.
+// skipNorm returns the Infer of a layer normalisation of input + skip + bias; the
+// inputs from 2 on have one element per element of the last axis.
 func skipNorm(vectors ...int) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(3); err != nil {
@@ -133,8 +134,8 @@ func checkSkipNorm(c *Call) error {
 	return nil
 }
 
-// embedNorm gives the Infer of the normalised sum of word, position and segment
-// embeddings (2-D, at those inputs): ids [batch sequence]. The result has the
+// embedNorm returns the Infer of the normalised sum of word, position and segment
+// embeddings (2-D, at those inputs) of ids [batch sequence]. The result has the
 // element type of input elem; the second output is the mask's index.
 func embedNorm(word, position, segment, elem int) func(c *Call) error {
 	return func(c *Call) error {
@@ -166,8 +167,8 @@ func embedNorm(word, position, segment, elem int) func(c *Call) error {
 	}
 }
 
-// imageGroupNorm covers GroupNorm and SkipGroupNorm; channels stand last by
-// default.
+// imageGroupNorm covers GroupNorm and SkipGroupNorm; by default channels are the
+// last axis.
 func imageGroupNorm(c *Call) error {
 	if err := c.Tensors(3); err != nil {
 		return err
@@ -270,9 +271,8 @@ func cdist(c *Call) error {
 	return nil
 }
 
-// gatherBlockQuantized covers GatherBlockQuantized: Gather, then what
-// DequantizeLinear does. uint8 data hold 8/bits elements per byte of the last
-// axis.
+// gatherBlockQuantized covers GatherBlockQuantized: Gather followed by
+// DequantizeLinear. uint8 data hold 8/bits elements per byte of the last axis.
 func gatherBlockQuantized(c *Call) error {
 	if err := c.Tensors(3); err != nil {
 		return err
@@ -302,7 +302,7 @@ func gatherBlockQuantized(c *Call) error {
 	return nil
 }
 
-// removePadding packs the tokens of a batch: at most all of them.
+// removePadding packs the tokens of a batch; the output has at most all of them.
 func removePadding(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -406,9 +406,9 @@ func cropAndResize(c *Call) error {
 	return nil
 }
 
-// causalConvLayouts covers com.microsoft's CausalConvWithState, whose state
-// holds (k-1)·dilation places, state_window times over, and whose channels may
-// stand last. The state of images of more than one axis is not documented.
+// causalConvLayouts covers CausalConvWithState of com.microsoft, whose state
+// holds (k-1)·dilation places, state_window times, and whose channels may be the
+// last axis. The state of images with more than one axis is not documented.
 func causalConvLayouts(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err

@@ -22,8 +22,8 @@ var contribAttentions = family{"com.microsoft", []Op{
 	{Name: "GemmaRotaryEmbedding", Infer: gemmaRotaryEmbedding},
 }}
 
-// valueSize is the hidden size of the value in merged weights [input q+k+v]:
-// a third, or what qkv_hidden_sizes says.
+// valueSize is the hidden size of the value in merged weights [input q+k+v]: a
+// third, or the last of qkv_hidden_sizes.
 func valueSize(c *Call) (graph.Dim, error) {
 	merged := c.DimOf(1, 1)
 	if len(c.Ints("qkv_hidden_sizes")) > 0 {
@@ -43,10 +43,10 @@ func valueSize(c *Call) (graph.Dim, error) {
 	return third, nil
 }
 
-// projectedAttention covers Attention and its kin, which multiply the input
-// [batch sequence input] with the merged weights first. The result has the
-// element type of input elem; the state [2 batch heads total size] grows by
-// the sequence unless past and present share a buffer.
+// projectedAttention covers Attention and its variants, which first multiply the
+// input [batch sequence input] by the merged weights. The result has the element
+// type of input elem; the state [2 batch heads total size] grows by the sequence
+// unless past and present share a buffer.
 func projectedAttention(elem, past int) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(max(elem, 1) + 1); err != nil {
@@ -100,9 +100,9 @@ func projectedFLOPs(c *Call) int64 {
 	return opCount(2, AddDims(projection, scores))
 }
 
-// scoredFLOPs counts the multiply-adds of query and key, and scores and value:
-// as many keys as the present has where that is an output, else as many as the
-// query, or the key, has places.
+// scoredFLOPs counts the multiply-adds of query and key, and of scores and value.
+// The number of keys is that of the present if it is an output, else the number
+// of places of the query or the key.
 func scoredFLOPs(c *Call) int64 {
 	keys := c.DimOf(0, 1)
 	switch present := c.OutType(1); {
@@ -136,11 +136,11 @@ func packedAttention(c *Call) error {
 }
 
 // multiHeadAttention covers MultiHeadAttention and its decoder's form. Query
-// [batch sequence hidden], or all three packed [batch sequence heads 3 size];
-// key [batch kv hidden], with the value [batch kv heads 2 size], or the past
-// itself [batch heads kv size]. The past is at input past; the input shared,
-// or the attribute past_present_share_buffer, says that it has room for the
-// present. The type of the fourth output, the scores, is its declared one.
+// [batch sequence hidden], or all three packed [batch sequence heads 3 size]; key
+// [batch kv hidden], or key and value packed [batch kv heads 2 size], or the past
+// itself [batch heads kv size]. The past is input past; the input shared, or the
+// attribute past_present_share_buffer, says that it has room for the present. The
+// fourth output, the scores, has its declared type.
 func multiHeadAttention(past, shared int) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(1); err != nil {
@@ -182,8 +182,8 @@ func multiHeadAttention(past, shared int) func(c *Call) error {
 	}
 }
 
-// keyAndValue reads inputs 1 and 2 of MultiHeadAttention, or what is packed
-// into those before them.
+// keyAndValue reads inputs 1 and 2 of MultiHeadAttention, or finds them packed
+// into an earlier input.
 func keyAndValue(c *Call, count int64) (key, value heads, err error) {
 	n := graph.Dim(count)
 	batch, seq := c.DimOf(0, 0), c.DimOf(0, 1)
@@ -246,9 +246,8 @@ func packedMultiHeadAttention(c *Call) error {
 	return nil
 }
 
-// groupedHeads gives the size of a head and the length of the new keys of a
-// query [batch sequence heads·size] with a key, or one with key and value
-// packed into it.
+// groupedHeads returns the size of a head and the number of new keys, for a query
+// [batch sequence heads·size] with a key, or with key and value packed into it.
 func groupedHeads(c *Call) (count, kvCount, size, kvSeq graph.Dim, err error) {
 	for i := range 3 {
 		if err := c.WantRank(i, 3); err != nil {
@@ -284,9 +283,9 @@ func groupedHeads(c *Call) (count, kvCount, size, kvSeq graph.Dim, err error) {
 	return graph.Dim(n), graph.Dim(kv), size, kvSeq, nil
 }
 
-// groupQueryAttention covers GroupQueryAttention. The present has the length
-// of the past or, where that is less, total_sequence_length, an input; when
-// its value is not known it is at most past and new keys together.
+// groupQueryAttention covers GroupQueryAttention. The present has the length of
+// the past or, if that is less, of input total_sequence_length; if its value is
+// not known, at most past and new keys together.
 func groupQueryAttention(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err

@@ -6,9 +6,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// product gives the Infer of a matrix product with numpy's rules: of inputs a
-// and b, transposed by the attributes transA, transB, transBatchA and
-// transBatchB. The result has the element type of input elem, or int32.
+// product returns the Infer of a matrix product by numpy's rules, of inputs a and
+// b transposed by the attributes transA, transB, transBatchA and transBatchB. The
+// result has the element type of input elem, or int32.
 func product(a, b, elem int) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(max(a, b, elem) + 1); err != nil {
@@ -38,9 +38,8 @@ func product(a, b, elem int) func(c *Call) error {
 	}
 }
 
-// transposed is the shape of FusedMatMul's operand: with batch the first axis
-// stands behind the other batch axes, then last, if asked, the last two change
-// places.
+// transposed is the shape of an operand of FusedMatMul: batch moves the first
+// axis behind the other batch axes, then last swaps the last two axes.
 func transposed(shape []graph.Dim, last, batch bool) []graph.Dim {
 	s := slices.Clone(shape)
 	n := len(s)
@@ -81,8 +80,8 @@ func productShape(x, y []graph.Dim) ([]graph.Dim, bool) {
 	return shape, true
 }
 
-// productFLOPs counts a multiply-add per output element and element of the
-// axis that is summed.
+// productFLOPs counts a multiply-add for each output element and each element of
+// the contracted axis.
 func productFLOPs(c *Call) int64 {
 	summed := c.DimOf(0, -1)
 	if c.Int("transA", 0) != 0 {
@@ -127,8 +126,8 @@ func fusedGemm(c *Call) error {
 	return gemmShape(c, 0, 1, 2, c.In[0].Elem)
 }
 
-// quantizedGemm covers QGemm: a scale and zero point behind each matrix. The
-// result is float32 unless the output's zero point is there.
+// quantizedGemm covers QGemm: a scale and zero point follow each matrix. The
+// result is float32 unless the output's zero point is present.
 func quantizedGemm(c *Call) error {
 	if err := c.Tensors(6); err != nil {
 		return err
@@ -140,10 +139,9 @@ func quantizedGemm(c *Call) error {
 	return gemmShape(c, 0, 3, 6, elem)
 }
 
-// packedProduct gives the Infer of a product with weights in a packed form, of
-// which only attributes tell the shape: input [… K]. Output k has the length
-// that attribute widths[k] states along the last axis, or the input's shape
-// where that is "".
+// packedProduct returns the Infer of a product with packed weights, whose shape
+// only the attributes give: input [… K]. Along the last axis, output k has the
+// length given by attribute widths[k]; if that is "", it has the input's shape.
 func packedProduct(widths ...string) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(1); err != nil {

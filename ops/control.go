@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// control is the operators that hold graphs. Their outputs are made anew:
-// nothing is shared with an input.
+// control lists the operators with bodies. Their outputs share no storage with an
+// input.
 var control = family{"", []Op{
 	{Name: "If", Infer: inferIf},
 	{Name: "Loop", Infer: inferLoop},
@@ -15,7 +15,7 @@ var control = family{"", []Op{
 	{Name: "SequenceMap", Infer: inferSequenceMap},
 }}
 
-// body gives an attribute that must be a graph.
+// body returns a graph attribute; it is an error if it is missing.
 func (c *Call) body(name string) (*graph.Graph, error) {
 	a := c.Node.Attr(name)
 	if a == nil || a.Graph == nil {
@@ -24,8 +24,8 @@ func (c *Call) body(name string) (*graph.Graph, error) {
 	return a.Graph, nil
 }
 
-// needScalar refuses input i unless it is, or may be, a tensor of one element
-// of type elem.
+// needScalar refuses input i unless it is, or may be, a tensor of one element of
+// type elem.
 func (c *Call) needScalar(i int, elem graph.DType) error {
 	a := c.In[i]
 	if a.Kind == graph.KindUnknown {
@@ -39,8 +39,8 @@ func (c *Call) needScalar(i int, elem graph.DType) error {
 	return nil
 }
 
-// inferIf: the branch that is taken, if the condition is known, else what both
-// have in common.
+// inferIf: the types of the branch that is taken, if the condition is known, else
+// the union of both.
 func inferIf(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -73,8 +73,8 @@ func inferIf(c *Call) error {
 		var err error
 		outs[k], err = c.inferBody(g, []Arg{})
 		if err != nil {
-			// Exporters guard a Squeeze by a test of the length: the other
-			// branch need not make sense.
+			// Exporters guard a Squeeze by a test of the length: the branch that
+			// is not taken may be faulty.
 			if known && k != taken {
 				neverRuns(g)
 				continue
@@ -100,7 +100,7 @@ func inferIf(c *Call) error {
 }
 
 // either is the type of output i of an If whose branches make a and b. An
-// optional goes together with what it may hold.
+// optional is compatible with the type that it holds.
 func (c *Call) either(i int, a, b graph.Type) (graph.Type, error) {
 	switch {
 	case a.Kind == graph.KindUnknown || b.Kind == graph.KindUnknown || a.Kind == b.Kind && a.Kind != graph.KindTensor:
@@ -116,7 +116,7 @@ func (c *Call) either(i int, a, b graph.Type) (graph.Type, error) {
 }
 
 // neverRuns clears what inference left in a body that it could not finish and
-// that is not run: nothing in it has a size.
+// that never runs: nothing in it has a size.
 func neverRuns(g *graph.Graph) {
 	for _, n := range g.Nodes {
 		n.Semantics = graph.Semantics{Known: true}
@@ -134,7 +134,7 @@ func neverRuns(g *graph.Graph) {
 	}
 }
 
-// bodyFLOPs is the floating-point operations of one run of a body.
+// bodyFLOPs is the number of floating-point operations of one run of a body.
 func bodyFLOPs(g *graph.Graph) int64 {
 	sum := int64(0)
 	for _, n := range g.Nodes {
@@ -143,8 +143,8 @@ func bodyFLOPs(g *graph.Graph) int64 {
 	return sum
 }
 
-// inferSequenceMap (since 17) runs the body once for each item of input 0.
-// Where the items are known one by one, so are those of the outputs.
+// inferSequenceMap (since 17) runs the body once for each item of input 0. If the
+// items are known individually, so are those of the outputs.
 func inferSequenceMap(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -166,7 +166,7 @@ func inferSequenceMap(c *Call) error {
 		return err
 	}
 	args := make([]Arg, len(c.In))
-	count := -1 // of the items, if they are known in all sequences
+	count := -1 // number of items, if it is known for all sequences
 	for i, a := range c.In {
 		args[i] = a
 		if a.Kind != graph.KindSequence {
@@ -196,7 +196,7 @@ func inferSequenceMap(c *Call) error {
 		}
 		outs, err := c.inferBody(body, each)
 		if err != nil {
-			break // the types of the sequences as a whole decide
+			break // only the types of the whole sequences are used
 		}
 		for i, o := range outs {
 			items[i] = append(items[i], o)
@@ -226,14 +226,14 @@ func inferSequenceMap(c *Call) error {
 	return nil
 }
 
-// mayUnroll reports whether a body may be inferred once more just to follow a
-// loop through, and counts it.
+// mayUnroll reports whether a body may be inferred once more to follow a loop,
+// and counts that.
 func (inf *inferrer) mayUnroll(body *graph.Graph) bool {
 	inf.unrolled += weigh(body)
 	return inf.unrolled <= maxUnrolled
 }
 
-// unionValue is what is known of a value that is either a or b.
+// unionValue is the knowledge of a value that is either a or b.
 func unionValue(a, b *Value) *Value {
 	if a == nil || b == nil {
 		return nil
@@ -277,7 +277,7 @@ func unionValue(a, b *Value) *Value {
 // scalarOf is a value of rank 0.
 func scalarOf(s Scalar) *Value { return &Value{Shape: []int64{}, Elems: []Scalar{s}} }
 
-// stacked is the type of the results of that many iterations laid along a new
+// stacked is the type of the results of that many iterations, joined along a new
 // axis.
 func stacked(t graph.Type, axis int, length graph.Dim) graph.Type {
 	if !t.Ranked || axis > len(t.Shape) {
@@ -289,13 +289,13 @@ func stacked(t graph.Type, axis int, length graph.Dim) graph.Type {
 	shape = append(shape, t.Shape[axis:]...)
 	s := graph.Type{Kind: graph.KindTensor, Elem: t.Elem, Ranked: true, Shape: shape}
 	if _, _, _, err := s.Size(); err != nil {
-		// A loop of 2^62 iterations is to be planned, not run.
+		// A loop of 2^62 iterations can be planned, though not run.
 		shape[axis] = graph.Unknown
 	}
 	return s
 }
 
-// atMost is a bound, unless it is one that stands for "no limit": exporters
+// atMost is a bounded length, or unknown if the bound means "no limit": exporters
 // write the largest 32 or 64 bit integer for a while loop.
 func atMost(n int64) graph.Dim {
 	if n >= math.MaxInt32 {

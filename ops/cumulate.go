@@ -38,7 +38,7 @@ func foldCumulate(start Scalar, onInts func(a, b int64) (int64, bool), onReals f
 		}
 		n := v.Shape[axis]
 		exclusive, reverse := c.Int("exclusive", 0) != 0, c.Int("reverse", 0) != 0
-		sums := map[string]Scalar{} // of each line, as far as it was walked
+		sums := map[string]Scalar{} // running sum or product of each line
 		out := &Value{Shape: v.Shape, Elems: make([]Scalar, len(v.Elems))}
 		index := make([]int64, len(v.Shape))
 		from := make([]int64, len(v.Shape))

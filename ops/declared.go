@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// declared holds an output's inferred type against the file's, and takes from
-// the file what inference does not know.
+// declared compares an output's inferred type with the declared one, and takes
+// from the file what inference does not know.
 func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) error {
 	d := t.Declared
 	if d == nil || inf.opt.IgnoreDeclared && n.Semantics.Known {
@@ -38,7 +38,7 @@ func (inf *inferrer) declared(s *scope, t *graph.Tensor, k int, n *graph.Node) e
 			}
 		}
 	}
-	// An operator that nobody knows has only this to go by.
+	// For an unknown operator, the declared type is all there is.
 	inf.useDeclared(s, t)
 	if !n.Semantics.Known && s.main {
 		return inf.bindOutput(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Mono applies a function that does not fall to a length: an exact length
-// stays exact, a bound stays a bound. A negative result is 0.
+// Mono applies a non-decreasing function to a length: an exact length stays
+// exact, a bound stays a bound. A negative result becomes 0.
 func Mono(d graph.Dim, f func(n int64) int64) graph.Dim {
 	n, ok := d.Max()
 	if !ok {
@@ -21,7 +21,7 @@ func Mono(d graph.Dim, f func(n int64) int64) graph.Dim {
 	return graph.AtMost(n)
 }
 
-// AddDims is the length of two axes laid end to end.
+// AddDims is the length of two axes joined end to end.
 func AddDims(a, b graph.Dim) graph.Dim {
 	if a == 0 {
 		return b
@@ -32,7 +32,7 @@ func AddDims(a, b graph.Dim) graph.Dim {
 	return join(a, b, func(x, y int64) (int64, bool) { s := x + y; return s, s >= 0 })
 }
 
-// MulDims is the length of two axes made one.
+// MulDims is the length of two axes merged into one.
 func MulDims(a, b graph.Dim) graph.Dim {
 	switch {
 	case a == 0 || b == 0:
@@ -79,8 +79,8 @@ func Product(shape []graph.Dim) graph.Dim {
 	return n
 }
 
-// Union is the type of a value that is either a or b: equal lengths stay, two
-// different ones become the larger as a bound, different ranks are unknown.
+// Union is the type of a value that is either a or b: equal lengths stay,
+// different ones become the larger as a bound, different ranks become unknown.
 func Union(a, b graph.Type) graph.Type {
 	if a.Kind != b.Kind {
 		return graph.Type{}
@@ -115,7 +115,7 @@ func unionDim(a, b graph.Dim) graph.Dim {
 	return graph.AtMost(max(x, y))
 }
 
-// SameDim reports whether two lengths may be equal.
+// SameDim reports whether two lengths can be equal.
 func SameDim(a, b graph.Dim) bool {
 	if a.Exact() && b.Exact() {
 		return a == b
@@ -129,7 +129,7 @@ func SameDim(a, b graph.Dim) bool {
 	return true
 }
 
-// TakeDim is what is known of a length that must equal both a and b.
+// TakeDim is what is known of a length that equals both a and b.
 func TakeDim(a, b graph.Dim) graph.Dim {
 	switch {
 	case a.Exact():
@@ -145,9 +145,8 @@ func TakeDim(a, b graph.Dim) graph.Dim {
 	return a
 }
 
-// Broadcast is numpy's rule over any number of shapes (multidirectional). ok is
-// false where two lengths cannot go together; axis then names the place from
-// the right.
+// Broadcast applies numpy's rule to any number of shapes (multidirectional). ok
+// is false if two lengths do not match; axis then counts from the right.
 func Broadcast(shapes ...[]graph.Dim) (shape []graph.Dim, axis int, ok bool) {
 	rank := 0
 	for _, s := range shapes {
@@ -191,7 +190,7 @@ func broadcastDim(a, b graph.Dim) (graph.Dim, bool) {
 	return unionDim(a, b), true
 }
 
-// BroadcastArgs is Broadcast over inputs of the call. ranked is false when an
+// BroadcastArgs is Broadcast over inputs of the call. ranked is false if an
 // input's rank is not known.
 func (c *Call) BroadcastArgs(inputs ...int) (shape []graph.Dim, ranked bool, err error) {
 	var shapes [][]graph.Dim

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// summation multiply and sum any tensors by an equation.
+// summation lists the operators that multiply and sum tensors by an equation.
 var summation = family{"", []Op{
 	{Name: "Einsum", Infer: inferEinsum, FLOPs: flopsEinsum, Weights: []int{0, 1, 2, 3}},
 }}
@@ -15,15 +15,15 @@ var summation = family{"", []Op{
 // einsum is an equation with the lengths of its letters.
 type einsum struct {
 	letters  map[byte]graph.Dim
-	count    map[byte]int // how often each stands on the left
+	count    map[byte]int // how often each letter occurs on the left
 	ellipsis []graph.Dim
 	ranked   bool // the ellipsis' rank is known
 	output   string
 }
 
-// inferEinsum reads the equation: letters of the right-hand side are the axes
-// of the output; without one, those that stand once on the left, sorted, after
-// the axes of the ellipsis.
+// inferEinsum: letters of the right-hand side are the axes of the output. Without
+// a right-hand side, these are the letters that occur once on the left, sorted,
+// after the axes of the ellipsis.
 func inferEinsum(c *Call) error {
 	e, err := readEinsum(c)
 	if err != nil {
@@ -119,7 +119,7 @@ func (e *einsum) take(c *Call, i int, term string) error {
 	return nil
 }
 
-// implicit is the right-hand side of an equation that has none.
+// implicit is the right-hand side of an equation without one.
 func (e *einsum) implicit(left string) string {
 	var once []byte
 	for b, n := range e.count {
@@ -148,7 +148,7 @@ func (e *einsum) checkOutput(c *Call) error {
 
 func isLetter(b byte) bool { return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' }
 
-// flopsEinsum is two operations for each combination of indices.
+// flopsEinsum counts two operations for each combination of indices.
 func flopsEinsum(c *Call) int64 {
 	e, err := readEinsum(c)
 	if err != nil || !e.ranked {

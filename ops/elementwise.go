@@ -7,9 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// elementwise is arithmetic: the operators whose output element depends on the
-// elements of the inputs at the same place, under numpy's broadcasting.
-// Activations, comparisons and casts have files of their own.
+// elementwise lists arithmetic: operators whose output element depends on the
+// elements of the inputs at the same position, under numpy's broadcasting.
+// Activations, comparisons and casts have their own files.
 var elementwise = family{"", []Op{
 	{Name: "Add", Infer: broadcastBinary, Fold: arith(addChecked, addReals), Inplace: overAny, FLOPs: onePerElement, Weights: []int{0, 1}},
 	{Name: "Sub", Infer: broadcastBinary, Fold: arith(subChecked, subReals), Inplace: overAny, FLOPs: onePerElement},
@@ -31,8 +31,8 @@ var elementwise = family{"", []Op{
 	{Name: "Sqrt", Infer: unary, Fold: foldUnary(nil, math.Sqrt), Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Reciprocal", Infer: unary, Fold: foldUnary(nil, func(x float64) float64 { return 1 / x }), Inplace: overFirst, FLOPs: onePerElement},
 
-	// Not folded: two libraries differ in the last bit of these, and a length
-	// that is rounded up from one would be off by one.
+	// Not folded: libraries differ in the last bit of these, and a length rounded
+	// up from such a value would be off by one.
 	{Name: "Exp", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Log", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "Erf", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
@@ -49,14 +49,14 @@ var elementwise = family{"", []Op{
 	{Name: "Atanh", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 }}
 
-// before reports whether the node means an operator of the standard domain of
-// an opset older than v.
+// before reports whether the node is an operator of the standard domain in an
+// opset before v.
 func (c *Call) before(v int64) bool {
 	return c.Node.Domain == "" && c.Version != 0 && c.Version < v
 }
 
-// takes fails unless the node has from least to most inputs, the first least
-// of them are there, and all that are there are tensors.
+// takes fails unless the node has least to most inputs, the first least of them
+// are present, and all present ones are tensors.
 func (c *Call) takes(least, most int) error {
 	if err := c.Need(least); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *Call) sameElem(inputs ...int) error {
 	return nil
 }
 
-// wantElem fails unless input i, where there, has elements of that type.
+// wantElem fails unless input i, if present, has elements of that type.
 func (c *Call) wantElem(i int, elem graph.DType) error {
 	if have := c.Arg(i).Elem; have != graph.Undefined && have != elem {
 		return c.Errf("input %d%s has elements of type %v, expected %v", i, c.inputName(i), have, elem)
@@ -146,7 +146,7 @@ func broadcastAll(c *Call) error {
 	return nil
 }
 
-// viewOfOnly: of one input the result is that input.
+// viewOfOnly: with one input, the result is a view of it.
 func viewOfOnly(c *Call) []graph.Alias {
 	if len(c.In) == 1 {
 		return []graph.Alias{{Out: 0, In: 0}}
@@ -154,7 +154,7 @@ func viewOfOnly(c *Call) []graph.Alias {
 	return nil
 }
 
-// overFirst: output 0 may be written over input 0.
+// overFirst: output 0 may overwrite input 0.
 func overFirst(c *Call) []graph.Alias {
 	if c.fits(0, 0) {
 		return []graph.Alias{{Out: 0, In: 0}}
@@ -162,8 +162,7 @@ func overFirst(c *Call) []graph.Alias {
 	return nil
 }
 
-// overAny: output 0 may be written over any input of its own shape and element
-// size.
+// overAny: output 0 may overwrite any input of its own shape and element size.
 func overAny(c *Call) []graph.Alias {
 	inputs := make([]int, len(c.In))
 	for i := range inputs {
@@ -173,8 +172,8 @@ func overAny(c *Call) []graph.Alias {
 }
 
 // overInputs is overAny for some of the inputs. Two bounded shapes are equal at
-// run time only where their lengths have one identity, or when no other input
-// can broadcast: each has one element.
+// run time only if their lengths have one identity, or if no other input can
+// broadcast because each has one element.
 func overInputs(c *Call, inputs ...int) []graph.Alias {
 	var pairs []graph.Alias
 	for _, i := range inputs {
@@ -185,14 +184,14 @@ func overInputs(c *Call, inputs ...int) []graph.Alias {
 	return pairs
 }
 
-// identified reports whether every length is exact or has an identity: whether
-// an equal shape stays equal at run time.
+// identified reports whether every length is exact or has an identity, so that
+// equal shapes stay equal at run time.
 func identified(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return !d.Exact() && d.Identity() == 0 })
 }
 
-// alone reports whether all inputs but i have exactly one element, and no more
-// axes than i.
+// alone reports whether every other input has exactly one element and no more
+// axes than input i.
 func (c *Call) alone(i int) bool {
 	for k, a := range c.In {
 		if k != i && a.Present && !(a.Ranked && len(a.Shape) <= len(c.In[i].Shape) && isOne(a.Shape)) {
@@ -220,7 +219,8 @@ func (c *Call) fits(o, i int) bool {
 	return true
 }
 
-// onePerElement is one operation for each element of a floating-point output 0.
+// onePerElement counts one operation for each element of a floating-point output
+// 0.
 func onePerElement(c *Call) int64 {
 	if len(c.Out) == 0 || !c.Out[0].Elem.Floating() {
 		return 0
@@ -229,7 +229,8 @@ func onePerElement(c *Call) int64 {
 	return n
 }
 
-// onePerInput is one operation for each element and each input after the first.
+// onePerInput counts one operation for each element and each input after the
+// first.
 func onePerInput(c *Call) int64 {
 	n, ok := mulChecked(onePerElement(c), int64(len(c.In)-1))
 	if !ok {
@@ -238,7 +239,7 @@ func onePerInput(c *Call) int64 {
 	return n
 }
 
-// foldUnary folds an operator of one input from a pair of monotone functions.
+// foldUnary folds an operator of one input by a pair of monotone functions.
 func foldUnary(onInts func(int64) (int64, bool), onReals func(float64) float64) func(c *Call) {
 	var ints func(a, _ int64) (int64, bool)
 	if onInts != nil {
@@ -269,10 +270,10 @@ func signReal(a float64) float64 {
 	case a < 0:
 		return -1
 	}
-	return a // zero or not a number
+	return a // zero or NaN
 }
 
-// foldMul: 0 times an integer is 0, whatever that is.
+// foldMul: 0 times an integer is 0, even if the other factor is unknown.
 var foldMul = foldEach(func(c *Call, in []Scalar) Scalar {
 	elem := c.In[0].Elem
 	if !elem.Floating() && (in[0] == Scalar{} || in[1] == Scalar{}) {
@@ -281,9 +282,9 @@ var foldMul = foldEach(func(c *Call, in []Scalar) Scalar {
 	return combine(elem, in[0], in[1], mulChecked, mulReals)
 })
 
-// foldMod: fmod=0 has the sign of the divisor, as Python's %, fmod=1 that of
-// the dividend, as C's. Mod is not monotone: of the dividend's bound only the
-// divisor's is left.
+// foldMod: with fmod=0 the sign is that of the divisor, as in Python; with fmod=1
+// that of the dividend, as in C. Mod is not monotone: of a bounded dividend, only
+// the divisor's bound remains.
 var foldMod = foldEach(func(c *Call, in []Scalar) Scalar {
 	a, b := in[0], in[1]
 	elem := c.In[0].Elem

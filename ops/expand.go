@@ -2,13 +2,13 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// expansion repeat elements along axes.
+// expansion lists the operators that repeat elements along axes.
 var expansion = family{"", []Op{
 	{Name: "Expand", Infer: inferExpand, Fold: foldExpand, Views: viewIfSameSize},
 	{Name: "Tile", Infer: inferTile, Fold: foldTile, Views: viewIfSameSize},
 }}
 
-// inferExpand broadcasts input 0 with the shape that input 1 holds.
+// inferExpand broadcasts input 0 with the shape in input 1.
 func inferExpand(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -54,8 +54,8 @@ func foldExpand(c *Call) {
 	})
 }
 
-// inferTile repeats the input along every axis; in opset 1 along the one that
-// input 2 names.
+// inferTile repeats the input along every axis; in opset 1 along the axis in
+// input 2.
 func inferTile(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -92,7 +92,8 @@ func inferTile(c *Call) error {
 	return nil
 }
 
-// inferTileOne is opset 1: input 1 is how often, input 2 along which axis.
+// inferTileOne is Tile of opset 1: input 1 is the number of repeats, input 2 the
+// axis.
 func inferTileOne(c *Call) error {
 	if err := c.Need(3); err != nil {
 		return err
@@ -126,7 +127,7 @@ func inferTileOne(c *Call) error {
 	return nil
 }
 
-// tiled is an axis of length d laid end to end with itself.
+// tiled is the length of an axis that is repeated.
 func tiled(c *Call, d graph.Dim, repeats Scalar, axis int) (graph.Dim, error) {
 	if repeats.State == Known && repeats.I < 0 {
 		return 0, c.Errf("axis %d is repeated %d times, expected 0 or more", axis, repeats.I)

@@ -2,8 +2,8 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// Optional reports whether a node may leave out an output that nobody reads, and
-// computes the others all the same.
+// Optional reports whether a node may leave out an output that nobody reads and
+// still compute the others.
 func Optional(n *graph.Node, out int) bool {
 	op := known(n)
 	return op != nil && op.Optional != nil && op.Optional(out)
@@ -22,7 +22,7 @@ func Seeded(n *graph.Node) bool {
 	return op != nil && op.Seeded && n.Attr("seed") != nil
 }
 
-// IsConstant reports whether the output of a node stands in the file.
+// IsConstant reports whether the output of a node is stored in the file.
 func IsConstant(n *graph.Node) bool {
 	op := Lookup(n.Domain, n.Op)
 	return op != nil && op.Constant
@@ -35,15 +35,15 @@ func ReadsOutput(n *graph.Node) bool {
 	return op != nil && op.ReadsOutput
 }
 
-// OnWeights reports whether a node is one that exporters put between a weight and
-// the product that reads it.
+// OnWeights reports whether exporters put such a node between a weight and the
+// product that reads it.
 func OnWeights(n *graph.Node) bool {
 	op := known(n)
 	return op != nil && op.OnWeights
 }
 
-// known is the operator of a node whose meaning was found in the table, not in a
-// local function of the same name.
+// known is the operator of a node whose meaning comes from the table, and not
+// from a local function of the same name.
 func known(n *graph.Node) *Op {
 	if !n.Semantics.Known || n.Semantics.Call != nil {
 		return nil
@@ -51,9 +51,9 @@ func known(n *graph.Node) *Op {
 	return Lookup(n.Domain, n.Op)
 }
 
-// anyOutput is the column Optional of operators all of whose outputs may be left
-// out.
+// anyOutput is the column Optional of operators that may leave out every output.
 func anyOutput(int) bool { return true }
 
-// afterFirst is the column Optional of operators that must have output 0 alone.
+// afterFirst is the column Optional of operators for which only output 0 is
+// required.
 func afterFirst(out int) bool { return out > 0 }

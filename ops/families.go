@@ -1,6 +1,6 @@
 package ops
 
-// families lists the operators of every file.
+// families lists the operators, one table per file.
 var families = []family{
 	elementwise,
 	activations,

@@ -7,16 +7,16 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Elements are folded as the kernels would compute them: integers wrap at the
-// width of their type, reals are rounded to theirs. A bounded element stands
-// for all of [0, I]; a function that is monotone in each argument maps a box of
-// such ranges to what it makes of the corners.
+// Elements are folded as kernels would compute them: integers wrap at the width
+// of their type, reals are rounded to theirs. A bounded element is any value of
+// [0, I]. A function that is monotone in each argument maps a box of such ranges
+// to the range of its values at the corners.
 
-// hiddenScalar is an element of which nothing is known.
+// hiddenScalar is an unknown element.
 var hiddenScalar = Scalar{State: Hidden}
 
-// foldEach folds an elementwise operator; f sees one element of each input.
-// The old way of broadcasting, from an axis on, is not worth folding.
+// foldEach folds an elementwise operator; f receives one element of each input.
+// Legacy broadcasting from an axis on is not worth folding.
 func foldEach(f func(c *Call, in []Scalar) Scalar) func(c *Call) {
 	return func(c *Call) {
 		if c.before(7) && c.HasAttr("axis") {
@@ -26,9 +26,8 @@ func foldEach(f func(c *Call, in []Scalar) Scalar) func(c *Call) {
 	}
 }
 
-// arith folds an operator of one or more inputs, taken from the left, from a
-// pair of functions of two arguments that are monotone in each: one for
-// integers, one for reals.
+// arith folds an operator of one or more inputs, from left to right, by a pair of
+// functions that are monotone in both arguments: one for integers, one for reals.
 func arith(onInts func(a, b int64) (int64, bool), onReals func(a, b float64) float64) func(c *Call) {
 	return foldEach(func(c *Call, in []Scalar) Scalar {
 		r := in[0]
@@ -47,7 +46,7 @@ func combine(elem graph.DType, a, b Scalar, onInts func(a, b int64) (int64, bool
 	case elem.Floating():
 		return combineReals(elem, a, b, onReals)
 	case elem == graph.Uint64 && (a.I < 0 || b.I < 0):
-		return hiddenScalar // above 63 bits
+		return hiddenScalar // more than 63 bits
 	}
 	lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, x := range [2]int64{a.least(), a.I} {
@@ -79,7 +78,7 @@ func combineReals(elem graph.DType, a, b Scalar, f func(a, b float64) float64) S
 	return realRange(elem, lo, hi)
 }
 
-// least is the least integer that s can be, if it is not hidden.
+// least is the smallest possible integer value of s, which must not be hidden.
 func (s Scalar) least() int64 {
 	if s.State == Bounded {
 		return 0
@@ -87,7 +86,7 @@ func (s Scalar) least() int64 {
 	return s.I
 }
 
-// leastReal is the least real that s can be, if it is not hidden.
+// leastReal is the smallest possible real value of s, which must not be hidden.
 func (s Scalar) leastReal() float64 {
 	if s.State == Bounded {
 		return 0
@@ -95,7 +94,7 @@ func (s Scalar) leastReal() float64 {
 	return s.F
 }
 
-// text prints an element of type elem for a message: 3, or <=3 when bounded.
+// text formats an element of type elem for a message: 3, or <=3 if bounded.
 func (s Scalar) text(elem graph.DType) string {
 	t := fmt.Sprint(s.I)
 	if elem.Floating() {
@@ -136,8 +135,8 @@ func realRange(elem graph.DType, lo, hi float64) Scalar {
 	return Scalar{F: most, State: Bounded}
 }
 
-// intLimits gives the least and largest value of an integer type or bool, as
-// far as they fit 63 bits.
+// intLimits returns the least and largest value of an integer type or bool,
+// clamped to 63 bits.
 func intLimits(elem graph.DType) (least, most int64) {
 	b := elem.Bits()
 	switch elem {
@@ -169,8 +168,8 @@ func wrapInt(elem graph.DType, v int64) Scalar {
 	return Scalar{I: v}
 }
 
-// roundReal rounds x to type elem, ties to even; false for the types whose
-// values are never folded (8 bits and less).
+// roundReal rounds x to type elem, ties to even; false for types whose values are
+// never folded (8 bits or fewer).
 func roundReal(elem graph.DType, x float64) (float64, bool) {
 	switch elem {
 	case graph.Float64:
@@ -185,8 +184,8 @@ func roundReal(elem graph.DType, x float64) (float64, bool) {
 	return 0, false
 }
 
-// roundMantissa rounds x to a binary format of that many significant bits,
-// least normal exponent and largest value.
+// roundMantissa rounds x to a binary format with the given number of significant
+// bits, smallest normal exponent and largest value.
 func roundMantissa(x float64, digits, leastExp int, largest float64) float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return x
@@ -200,8 +199,8 @@ func roundMantissa(x float64, digits, leastExp int, largest float64) float64 {
 	return y
 }
 
-// castScalar converts an element as Cast does. What C leaves undefined (a real
-// that the integer type does not hold) is hidden.
+// castScalar converts an element as Cast does. The result is hidden where C
+// leaves it undefined (a real that the integer type cannot hold).
 func castScalar(from, to graph.DType, s Scalar) Scalar {
 	switch {
 	case s.State == Hidden || !isNumber(from) || !isNumber(to):
@@ -253,8 +252,7 @@ func isNumber(elem graph.DType) bool {
 	return elem.Integer() || elem.Floating() || elem == graph.Bool
 }
 
-// The functions of integers; false where the result is not one that all
-// runtimes agree on.
+// Functions on integers; false if runtimes disagree on the result.
 
 func subChecked(a, b int64) (int64, bool) {
 	d := a - b
@@ -304,7 +302,7 @@ func floorMod(a, b int64) (int64, bool) {
 	return r, true
 }
 
-// shiftBits moves x by y bits to the left or, with the sign, to the right.
+// shiftBits shifts x by y bits to the left or, arithmetically, to the right.
 func shiftBits(elem graph.DType, left bool, x, y int64) Scalar {
 	width := elem.Bits()
 	switch {

@@ -11,15 +11,15 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// maxCalls bounds the distinct instances of local functions: a model in which
-// each call has other shapes is possible, one with a hundred thousand of them
+// maxCalls limits the distinct instances of local functions: a model in which
+// each call has other shapes is plausible, one with a hundred thousand instances
 // is an attack.
 const maxCalls = 10_000
 
-// functionID is what a node calls a local function by.
+// functionID identifies the local function that a node calls.
 type functionID struct{ domain, name, overload string }
 
-// callID is a digest of all that the inference of a call depends on.
+// callID is a digest of everything on which the inference of a call depends.
 type callID [sha256.Size]byte
 
 // instance is a local function with the types of one call.
@@ -30,8 +30,8 @@ type instance struct {
 	random bool
 }
 
-// collectFunctions lists the model's local functions and refuses those that
-// call themselves, called or not: such a function has no meaning.
+// collectFunctions lists the model's local functions and refuses recursive ones,
+// even if nobody calls them.
 func (inf *inferrer) collectFunctions() error {
 	inf.functions = make(map[functionID]*graph.Function, len(inf.model.Functions))
 	for _, f := range inf.model.Functions {
@@ -68,8 +68,8 @@ func (inf *inferrer) collectFunctions() error {
 	return nil
 }
 
-// eachCallee calls visit for the local functions that nodes of g and of the
-// bodies within call.
+// eachCallee calls visit for the local functions that the nodes of g, and of the
+// bodies within it, call.
 func (inf *inferrer) eachCallee(g *graph.Graph, visit func(*graph.Function) error) error {
 	if g == nil {
 		return nil
@@ -94,7 +94,7 @@ func (inf *inferrer) eachCallee(g *graph.Graph, visit func(*graph.Function) erro
 	return nil
 }
 
-// recursion names the cycle that the last function of a path closes.
+// recursion names the cycle that the last function of the path closes.
 func recursion(path []*graph.Function) error {
 	last := path[len(path)-1]
 	for path[0] != last {
@@ -111,7 +111,7 @@ func recursion(path []*graph.Function) error {
 	return graph.Errorf("function %q calls itself: %s", graph.Short(last.Name), strings.Join(names, " -> "))
 }
 
-// function finds the local function that a node calls, nil if it calls none.
+// function returns the local function that a node calls; nil if it calls none.
 func (inf *inferrer) function(n *graph.Node) *graph.Function {
 	if len(inf.functions) == 0 {
 		return nil
@@ -119,14 +119,14 @@ func (inf *inferrer) function(n *graph.Node) *graph.Function {
 	return inf.functions[functionID{n.Domain, n.Op, n.Overload}]
 }
 
-// call infers a call of a local function by looking into it. Calls with the
+// call infers a call of a local function by inferring its body. Calls with the
 // same types, small values and attributes share one instance.
 func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	if len(c.In) > len(f.Body.Inputs) {
-		return c.Errf("function %s takes %d inputs, found %d", graph.Short(f.Name), len(f.Body.Inputs), len(c.In))
+		return c.Errf("function %s has %d inputs, found %d", graph.Short(f.Name), len(f.Body.Inputs), len(c.In))
 	}
 	if len(c.Out) > len(f.Body.Outputs) {
-		return c.Errf("function %s makes %d outputs, expected %d", graph.Short(f.Name), len(f.Body.Outputs), len(c.Out))
+		return c.Errf("function %s has %d outputs, expected %d", graph.Short(f.Name), len(f.Body.Outputs), len(c.Out))
 	}
 	c.In = anonymousArgs(c.In)
 	id := identify(c, f)
@@ -162,7 +162,7 @@ func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	return nil
 }
 
-// weigh counts the nodes and tensors of g and of the bodies within.
+// weigh counts the nodes and tensors of g and of the bodies within it.
 func weigh(g *graph.Graph) int {
 	if g == nil {
 		return 0
@@ -189,7 +189,7 @@ func (inf *inferrer) useCall(c *Call, inst *instance) {
 	}
 }
 
-// identify digests the types, values and attributes of a call.
+// identify returns the digest of the types, values and attributes of a call.
 func identify(c *Call, f *graph.Function) callID {
 	d := digest{sha256.New(), nil}
 	d.text(f.Domain)
@@ -209,8 +209,8 @@ func identify(c *Call, f *graph.Function) callID {
 		for _, x := range a.Strings {
 			d.text(x)
 		}
-		// Attributes that hold tensors or graphs are told apart by where they
-		// stand: two equal ones cost an instance and no mistake.
+		// Attributes that hold tensors or graphs are distinguished by address:
+		// two equal ones cost an instance, but cause no error.
 		d.text(fmt.Sprintf("%v %p %p %p %p", a.Span, a.Tensor, a.Sparse, a.Graph, a.TypeOf))
 		for _, x := range a.Tensors {
 			d.text(fmt.Sprintf("%p", x))
@@ -222,8 +222,8 @@ func identify(c *Call, f *graph.Function) callID {
 	return callID(d.h.Sum(nil))
 }
 
-// digest feeds a hash with things whose lengths are told, so that no two
-// different lists read the same.
+// digest hashes values together with their lengths, so that different lists have
+// different digests.
 type digest struct {
 	h   hash.Hash
 	buf []byte
@@ -280,8 +280,8 @@ func (d *digest) typ(t graph.Type) {
 	d.typ(*t.Of)
 }
 
-// substitute puts a call's attributes in the place of those that refer to them,
-// in the body and the bodies within it.
+// substitute replaces references to the function's attributes by the attributes
+// of the call, in the body and the bodies within it.
 func substitute(g *graph.Graph, call *graph.Node, f *graph.Function) error {
 	for _, n := range g.Nodes {
 		attrs := n.Attrs[:0]
@@ -302,11 +302,11 @@ func substitute(g *graph.Graph, call *graph.Node, f *graph.Function) error {
 				}
 			}
 			if given == nil {
-				continue // stays at the operator's own default
+				continue // the operator's default applies
 			}
 			for _, b := range given.All() {
 				if len(b.Captures) > 0 {
-					return graph.Errorf("attribute %q of a call of function %s reads from outside of its graph: expected a graph that stands alone",
+					return graph.Errorf("attribute %q of a call of function %s captures tensors of the calling graph: expected a graph without captures",
 						graph.Short(a.Ref), graph.Short(f.Name))
 				}
 			}

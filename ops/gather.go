@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// indexing read elements whose places an input gives.
+// indexing lists the operators that read elements at positions given by an input.
 var indexing = family{"", []Op{
 	{Name: "Gather", Infer: inferGather, Fold: foldGather, ReadsOutput: true, Weights: []int{0}},
 	{Name: "GatherElements", Infer: inferGatherElements, Fold: foldGatherElements, ReadsOutput: true},
@@ -26,7 +26,7 @@ func indexed(c *Call, inputs int) error {
 	return c.MinRank(0, 1)
 }
 
-// inferGather puts the indices' shape in the place of the axis.
+// inferGather replaces the axis by the shape of the indices.
 func inferGather(c *Call) error {
 	if err := indexed(c, 2); err != nil {
 		return err
@@ -94,8 +94,8 @@ func inferGatherElements(c *Call) error {
 }
 
 // elementwiseIndices checks the indices of GatherElements and ScatterElements:
-// they have the rank of the data and are no longer than it on any axis but the
-// one that they index.
+// they have the rank of the data, and only along the indexed axis may they be
+// longer than it.
 func elementwiseIndices(c *Call) error {
 	data, indices := c.In[0], c.In[1]
 	if !data.Ranked {
@@ -136,8 +136,8 @@ func foldGatherElements(c *Call) {
 	})
 }
 
-// inferGatherND: each tuple along the last axis of the indices names a slice
-// of the data below the batch axes.
+// inferGatherND: each tuple along the last axis of the indices selects a slice of
+// the data after the batch axes.
 func inferGatherND(c *Call) error {
 	if err := indexed(c, 2); err != nil {
 		return err
@@ -170,8 +170,8 @@ func inferGatherND(c *Call) error {
 	return nil
 }
 
-// tupleLength is the last length of the indices of GatherND and ScatterND: how
-// many axes of the data, after the batch axes, they name.
+// tupleLength is the last length of the indices of GatherND and ScatterND: the
+// number of axes of the data, after the batch axes, that a tuple selects.
 func tupleLength(c *Call, batch int) (graph.Dim, error) {
 	tuple := c.DimOf(1, -1)
 	if !tuple.Exact() || !c.In[0].Ranked {

@@ -2,8 +2,8 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// generators make a tensor from attributes, lengths or the shape of another
-// tensor.
+// generators lists the operators that make a tensor from attributes, lengths or
+// the shape of another tensor.
 var generators = family{"", []Op{
 	{Name: "Constant", Infer: inferConstant, Fold: foldConstant, Constant: true},
 	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Fold: foldConstantOfShape},
@@ -13,7 +13,7 @@ var generators = family{"", []Op{
 	{Name: "Size", Infer: inferSize, Fold: foldSize},
 }}
 
-// constantForms is the attributes that a Constant can state its value in.
+// constantForms are the attributes that can hold the value of a Constant.
 var constantForms = []string{"value", "sparse_value", "value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings"}
 
 // constantForm is the attribute that holds a Constant's value.
@@ -24,7 +24,7 @@ func constantForm(c *Call) (*graph.Attr, error) {
 		switch {
 		case a == nil:
 		case found != nil:
-			return nil, c.Errf("%s and %s are both there, expected one value", found.Name, a.Name)
+			return nil, c.Errf("attributes %s and %s are both set, expected one value", found.Name, a.Name)
 		default:
 			found = a
 		}
@@ -111,7 +111,7 @@ func foldConstant(c *Call) {
 	}
 }
 
-// inferConstantOfShape: input 0 holds the lengths, value the element.
+// inferConstantOfShape: input 0 holds the lengths, attribute value the element.
 func inferConstantOfShape(c *Call) error {
 	if err := c.takes(1, 1); err != nil {
 		return err
@@ -138,7 +138,7 @@ func inferConstantOfShape(c *Call) error {
 		c.Set(0, elem, shape)
 		return nil
 	}
-	const most = 64 // axes; more stand in no sound model
+	const most = 64 // axes; no sound model has more
 	if in.Ranked && in.Shape[0].Exact() && in.Shape[0] <= most {
 		shape := make([]graph.Dim, in.Shape[0])
 		for i := range shape {
@@ -171,8 +171,8 @@ func foldConstantOfShape(c *Call) {
 	c.SetValue(0, out)
 }
 
-// inferEyeLike: the shape of a matrix, and its element type unless dtype says
-// otherwise.
+// inferEyeLike: the output has the shape of the input, a matrix, and its element
+// type unless dtype is set.
 func inferEyeLike(c *Call) error {
 	if err := inferRandomLike(c); err != nil {
 		return err
@@ -183,8 +183,8 @@ func inferEyeLike(c *Call) error {
 	return nil
 }
 
-// inferShape: from opset 15 on only axes start to end, counted from the back
-// when negative and clamped to what there is.
+// inferShape: from opset 15 on only the axes from start to end, which count from
+// the last if negative and are clamped to the rank.
 func inferShape(c *Call) error {
 	if err := c.takes(1, 1); err != nil {
 		return err

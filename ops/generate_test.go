@@ -19,7 +19,7 @@ func TestConstant(t *testing.T) {
 		{doc: "a tensor", op: "Constant", attrs: attrs(attrTensor("value", pair)), want: "int32[2] = 3 -4"},
 		{doc: "no tensor", op: "Constant", attrs: attrs(attrInt("value", 1)), want: "error: value holds no tensor"},
 		{doc: "nothing", op: "Constant", want: "error: no value"},
-		{doc: "two values", op: "Constant", attrs: attrs(attrInt("value_int", 1), attrFloat("value_float", 1)), want: "error: value_int and value_float are both there"},
+		{doc: "two values", op: "Constant", attrs: attrs(attrInt("value_int", 1), attrFloat("value_float", 1)), want: "error: attributes value_int and value_float are both set"},
 		{doc: "an integer", op: "Constant", attrs: attrs(attrInt("value_int", 7)), want: "int64[] = 7"},
 		{doc: "integers", op: "Constant", attrs: attrs(attrInts("value_ints", 7, 8)), want: "int64[2] = 7 8"},
 		{doc: "a real", op: "Constant", attrs: attrs(attrFloat("value_float", 7.5)), want: "float32[] = 7.5"},

@@ -6,13 +6,13 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// grids sample an image at places that an input gives.
+// grids lists the operators that sample an image at positions given by an input.
 var grids = family{"", []Op{
 	{Name: "GridSample", Infer: inferGridSample, Check: checkGridSample},
 	{Name: "AffineGrid", Infer: inferAffineGrid},
 }}
 
-// inferGridSample: batch and channels of the image, places of the grid.
+// inferGridSample: batch and channels of the image, positions of the grid.
 func inferGridSample(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -37,7 +37,7 @@ func inferGridSample(c *Call) error {
 	return nil
 }
 
-// checkGridSample: places are looked up in images that have elements.
+// checkGridSample: the images must have elements.
 func checkGridSample(c *Call) error {
 	if _, err := c.OneOf("mode", "linear", "linear", "bilinear", "nearest", "cubic", "bicubic"); err != nil {
 		return err
@@ -51,8 +51,8 @@ func checkGridSample(c *Call) error {
 	return nil
 }
 
-// inferAffineGrid: theta is [N,2,3] or [N,3,4], size the image's shape; the
-// grid has a place for each pixel.
+// inferAffineGrid: theta is [N,2,3] or [N,3,4], size is the shape of the image;
+// the grid has a position for each pixel.
 func inferAffineGrid(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err

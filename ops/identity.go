@@ -6,8 +6,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// identify gives each bounded length of a tensor that has no identity yet one of
-// its own: whatever it will be, what is computed from it can be told to be equal.
+// identify gives an identity to each bounded length of a tensor that has none.
+// Lengths computed from one length then have the same identity, and can be
+// recognised as equal.
 func (inf *inferrer) identify(t *graph.Type) {
 	cloned := false
 	for i, d := range t.Shape {
@@ -22,8 +23,8 @@ func (inf *inferrer) identify(t *graph.Type) {
 	}
 }
 
-// anonymous is a type without identities: what crosses from one instance of a
-// body or function to another cannot be told to be equal.
+// anonymous is a type without identities: lengths of two instances of a body or
+// function cannot be compared.
 func anonymous(t graph.Type) graph.Type {
 	t.Shape = slices.Clone(t.Shape)
 	for i, d := range t.Shape {

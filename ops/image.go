@@ -10,8 +10,7 @@ var images = family{"", []Op{
 	{Name: "NonMaxSuppression", Infer: nonMaxSuppression},
 }}
 
-// imageDecoder gives [height width channels]; the first two stand in the
-// encoded image.
+// imageDecoder: [height width channels]; the encoded image holds the first two.
 func imageDecoder(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -31,9 +30,9 @@ func imageDecoder(c *Call) error {
 	return nil
 }
 
-// nonMaxSuppression selects at most max_output_boxes_per_class (0 if it is left
-// out) of the boxes for each image and class. Boxes [batch boxes 4], scores
-// [batch classes boxes]; a selected one is image, class and box.
+// nonMaxSuppression selects at most max_output_boxes_per_class (0 if left out)
+// boxes per image and class. Boxes [batch boxes 4], scores [batch classes boxes];
+// each result is an image, a class and a box.
 func nonMaxSuppression(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -65,7 +64,7 @@ func nonMaxSuppression(c *Call) error {
 	return nil
 }
 
-// boundOf is d as the largest length there can be.
+// boundOf is the largest length that d can have.
 func boundOf(d graph.Dim) graph.Dim {
 	if n, ok := d.Max(); ok {
 		return graph.AtMost(n)

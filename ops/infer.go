@@ -11,39 +11,39 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
-// Options says how a model's shapes are bound.
+// Options are the options of shape inference.
 type Options struct {
-	// Dims binds symbolic dimensions, and unnamed ones by their place (x[0]).
+	// Dims gives lengths of symbolic dimensions, and of unnamed ones by their
+	// place (x[0]).
 	Dims map[string]int64
-	// StrictDims makes a dimension that stays unbound an error; otherwise it
-	// is taken as 1.
+	// StrictDims makes an unbound dimension an error; otherwise its length is 1.
 	StrictDims bool
-	// SpareDims says that Dims may name dimensions that the model does not have.
+	// SpareDims: Dims may name dimensions that the model does not have.
 	SpareDims bool
-	// IgnoreDeclared infers without the types that the file states for
-	// tensors other than inputs (a test of the operators alone).
+	// IgnoreDeclared ignores declared types, except those of inputs. Tests of
+	// operators set it.
 	IgnoreDeclared bool
 }
 
-// BoundDim is a dimension of the model's inputs and the length it got.
+// BoundDim is a dimension of the model's inputs and its length.
 type BoundDim struct {
 	Name    string
 	Value   int64
-	Assumed bool // nobody said so
+	Assumed bool // the length is not given, but assumed
 }
 
-// Inference is what Infer found out beside the types that it wrote into the
-// model.
+// Inference holds the results of Infer other than the types, which it writes into
+// the model.
 type Inference struct {
 	Dims     []BoundDim // sorted by name
-	Warnings []string   // sorted as found: contradictions that do no harm
-	Values   []*Value   // by tensor of the main graph: its folded elements, nil where not known
+	Warnings []string   // in the order found: harmless contradictions
+	Values   []*Value   // folded elements of each tensor of the main graph; nil if not known
 }
 
-// Infer binds the symbolic dimensions of m and sets Type, Bytes, Bounded
-// and Dynamic of every tensor and Semantics of every node, bodies included.
-// What the file declares (value_info) is used where inference has no answer
-// and checked where it has one. Errors are of type *graph.Error.
+// Infer binds the symbolic dimensions of m and sets Type, Bytes, Bounded and
+// Dynamic of every tensor and Semantics of every node, including those of bodies.
+// Declared types (value_info) are used if inference has no result and checked if
+// it has one. Errors are of type *graph.Error.
 func Infer(m *graph.Model, opt Options) (_ *Inference, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[callID]*instance{}}
@@ -60,34 +60,34 @@ func Infer(m *graph.Model, opt Options) (_ *Inference, err error) {
 	return inf.result, m.Source.Unchanged()
 }
 
-// inferrer carries what is shared by all scopes of one Infer.
+// inferrer is the state shared by all scopes of one Infer.
 type inferrer struct {
 	model   *graph.Model
 	opt     Options
 	symbols symbols
 	result  *Inference
-	total   int64 // bytes of all tensors of the main graph, to find overflow
+	total   int64 // bytes of all tensors of the main graph, to detect overflow
 
-	identities int64 // of bounded lengths, given out so far
+	identities int64 // number of identities given to bounded lengths
 
 	functions map[functionID]*graph.Function
-	calls     map[callID]*instance // local functions by the types of the call
+	calls     map[callID]*instance // instances of local functions
 
-	// What a hostile file could make without end (limits.go).
-	axes     int // of all shapes written so far
-	visits   int // nodes and tensors of bodies, each time they are inferred
-	unrolled int // those of them spent on following loops through
+	// Counters of work and memory that a hostile file could exhaust (limits.go).
+	axes     int // of all shapes
+	visits   int // nodes and tensors of bodies, counted at each inference
+	unrolled int // the part of visits spent on following loops
 	cloned   int // nodes and tensors of instances of local functions
-	folded   int // elements of values that are kept
+	folded   int // elements of stored values
 }
 
-// scope is one graph while its types are inferred.
+// scope is a graph during inference.
 type scope struct {
 	g      *graph.Graph
 	outer  *scope
 	opsets []graph.Opset
 	values []*Value                // by TensorID
-	stored []graph.TensorID        // by TensorID: the tensor whose storage it lies in, itself if it is no view
+	stored []graph.TensorID        // by TensorID: for a view, the tensor whose storage it shares, else the tensor itself
 	absent map[graph.TensorID]bool // inputs of a function that a call leaves out
 	main   bool
 }
@@ -113,7 +113,7 @@ func (inf *inferrer) run() error {
 }
 
 // graph infers one scope. args are the types of its inputs; nil for the main
-// graph, whose inputs have those that bindInputs gave them.
+// graph, whose input types bindInputs has set.
 func (inf *inferrer) graph(s *scope, args []Arg) error {
 	g := s.g
 	if !s.main {
@@ -134,7 +134,7 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 		}
 	}
 	if len(g.Captures) > 0 && s.outer == nil {
-		return graph.Errorf("a graph that reads from outside stands where there is no outside")
+		return graph.Errorf("the main graph captures tensors: expected that only bodies do")
 	}
 	for _, c := range g.Captures {
 		o := s.outer.g.Tensors[c.Outer]
@@ -156,9 +156,8 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 					s.leaveOut(id)
 				}
 			}
-			// A length that inference does not know changes from one
-			// iteration to the next: what the file says of it is often that of
-			// the first.
+			// If inference does not know a length, it changes from one iteration
+			// to the next; the declared one is often that of the first iteration.
 			if !t.Type.Ranked {
 				inf.useDeclared(s, t)
 			}
@@ -187,7 +186,7 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 	return nil
 }
 
-// leaveOut notes that input t of the scope was not given.
+// leaveOut records that input t of the scope was left out.
 func (s *scope) leaveOut(t graph.TensorID) {
 	if s.absent == nil {
 		s.absent = map[graph.TensorID]bool{}
@@ -202,13 +201,13 @@ func dynamicInput(t graph.Type) string {
 	return "its shape is that of the values it is given at run time"
 }
 
-// planned reports whether a tensor has a size before the data are there.
+// planned reports whether the size of a tensor is known before the model runs.
 func planned(t *graph.Tensor) bool {
 	_, _, ok, err := t.Type.Size()
 	return ok && err == nil
 }
 
-// unsized says why a type never has a fixed size, "" if it can have one.
+// unsized says why a type never has a fixed size; "" if it may have one.
 func unsized(t graph.Type) string {
 	switch {
 	case t.Kind == graph.KindTensor && t.Elem == graph.String:
@@ -219,7 +218,7 @@ func unsized(t graph.Type) string {
 	return ""
 }
 
-// size fills in Bytes and Bounded.
+// size sets Bytes and Bounded.
 func (inf *inferrer) size(s *scope, t *graph.Tensor) error {
 	t.Bytes, t.Bounded = 0, false
 	if inf.axes += len(t.Type.Shape); inf.axes > maxAxes {
@@ -240,8 +239,8 @@ func (inf *inferrer) size(s *scope, t *graph.Tensor) error {
 	}
 	t.Bytes, t.Bounded = bytes, !exact
 	if s.main {
-		// Rounding each size up to an alignment of up to 1 MiB must not
-		// overflow either; nor must sums of a few such totals.
+		// The limit leaves room for rounding each size up to an alignment of up
+		// to 1 MiB, and for sums of a few such totals.
 		if inf.total += bytes; inf.total > math.MaxInt64/4 || inf.total < 0 {
 			e := graph.Errorf("%v: the sizes of all tensors together overflow 63 bits", t.Type)
 			e.Tensor = t.Name
@@ -274,7 +273,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 		}
 	} else if op != nil {
 		if len(n.Outputs) == 0 {
-			return c.Errf("makes nothing: expected at least one output")
+			return c.Errf("has no outputs: expected at least one")
 		}
 		if err := op.Infer(c); err != nil {
 			return err
@@ -319,7 +318,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	return nil
 }
 
-// hasRandomBody reports whether a body of n holds a random node.
+// hasRandomBody reports whether a body of n contains a random node.
 func hasRandomBody(n *graph.Node) bool {
 	for _, a := range n.Attrs {
 		if a.Graph != nil && slices.ContainsFunc(a.Graph.Nodes, func(m *graph.Node) bool { return m.Semantics.Random }) {
@@ -339,8 +338,8 @@ func (c *Call) foldable() bool {
 	return false
 }
 
-// dynamic finds out why an output has no size, or refuses the model when that
-// is not the data's doing.
+// dynamic finds out why an output has no size. If the reason is not data, it
+// refuses the model.
 func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int) error {
 	n := s.g.Nodes[id]
 	if reason := unsized(out.Type); reason != "" {
@@ -348,9 +347,9 @@ func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int
 		return nil
 	}
 	if !n.Semantics.Known {
-		e := graph.Errorf("output %d of an operator that is not known: shape unknown: add it to value_info", k)
+		e := graph.Errorf("output %d of an unknown operator: shape unknown: add it to value_info", k)
 		if out.Type.Kind == graph.KindTensor && out.Type.Ranked && out.Type.Elem == graph.Undefined {
-			e = graph.Errorf("output %d of an operator that is not known: element type unknown: add it to value_info", k)
+			e = graph.Errorf("output %d of an unknown operator: element type unknown: add it to value_info", k)
 		}
 		e.Tensor = out.Name
 		return e
@@ -366,8 +365,8 @@ func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int
 	return nil
 }
 
-// sharing keeps those of the operator's views and in-place results that hold
-// for the types at hand.
+// sharing keeps the operator's views and in-place pairs that are possible for the
+// present types.
 func (inf *inferrer) sharing(c *Call, op *Op) {
 	n := c.Node
 	if op.Views != nil {
@@ -391,10 +390,10 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 	}
 }
 
-// spare leaves out the pairs that would overwrite another input which lies in
-// the same storage and may be read later: the updates of ScatterElements(x,i,x).
-// Inputs that the output may all be written over are read element by element,
-// as in Mul(x,x), and stay.
+// spare drops in-place pairs that would overwrite another input which shares the
+// storage and may be read later, as the updates in ScatterElements(x,i,x). Pairs
+// stay if the output may overwrite all inputs in that storage: these are read
+// element by element, as in Mul(x,x).
 func (c *Call) spare(pairs []graph.Alias) []graph.Alias {
 	if c.scope == nil || len(pairs) == 0 || len(c.Node.Inputs) == 1 {
 		return pairs
@@ -404,8 +403,8 @@ func (c *Call) spare(pairs []graph.Alias) []graph.Alias {
 		stored graph.TensorID
 	}
 	stored := func(in int) graph.TensorID { return c.scope.stored[c.Node.Inputs[in]] }
-	inputs := map[graph.TensorID]int{} // how many inputs lie in a storage,
-	over := map[place]int{}            // and which of them an output may be written over
+	inputs := map[graph.TensorID]int{} // the number of inputs in each storage
+	over := map[place]int{}            // the number of those that the output may overwrite
 	for in, t := range c.Node.Inputs {
 		if t >= 0 {
 			inputs[stored(in)]++
@@ -436,8 +435,8 @@ func (inf *inferrer) warnf(format string, args ...any) {
 	}
 }
 
-// inferBody infers a body of the node that c stands for and gives the types
-// and values of its outputs.
+// inferBody infers a body of the node of c and returns the types and values of
+// its outputs.
 func (c *Call) inferBody(g *graph.Graph, args []Arg) ([]Arg, error) {
 	s := &scope{g: g, outer: c.scope, opsets: c.scope.opsets}
 	if err := c.inf.graph(s, args); err != nil {
@@ -446,7 +445,7 @@ func (c *Call) inferBody(g *graph.Graph, args []Arg) ([]Arg, error) {
 	return s.outputs(), nil
 }
 
-// outputs gives the types and values of the graph's outputs.
+// outputs returns the types and values of the graph's outputs.
 func (s *scope) outputs() []Arg {
 	outs := make([]Arg, len(s.g.Outputs))
 	for i, t := range s.g.Outputs {

@@ -2,7 +2,7 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// integers are the matrix products and convolutions of 8-bit integers.
+// integers lists the matrix products and convolutions of 8-bit integers.
 var integers = family{"", []Op{
 	{Name: "MatMulInteger", Infer: inferMatMulInteger, FLOPs: flopsMatMul(1), Check: checkMatMulInteger},
 	{Name: "QLinearMatMul", Infer: inferQLinearMatMul, FLOPs: flopsMatMul(3), Check: checkQLinearMatMul},
@@ -17,8 +17,9 @@ func inferMatMulInteger(c *Call) error {
 	return matMul(c, 0, 1, graph.Int32)
 }
 
-// inferQLinearMatMul: inputs 0 to 2 are a with scale and zero point, 3 to 5 b,
-// 6 and 7 those of the output, which has the last one's element type.
+// inferQLinearMatMul: inputs 0 to 2 are a, its scale and zero point, 3 to 5 those
+// of b, 6 and 7 the scale and zero point of the output, whose element type is
+// that of input 7.
 func inferQLinearMatMul(c *Call) error {
 	if err := c.Tensors(8); err != nil {
 		return err
@@ -43,8 +44,8 @@ func qlinearConv(c *Call) error {
 	return convShape(c, c.In[7].Elem, 0, 3, 8, l)
 }
 
-// checkMatMulInteger: the zero point of A, input 2, is one or one for each row;
-// that of B, input 3, one or one for each column.
+// checkMatMulInteger: the zero point of A, input 2, has one element or one per
+// row; that of B, input 3, one or one per column.
 func checkMatMulInteger(c *Call) error {
 	if err := c.wantPerLine(2, 0, 2, "row"); err != nil {
 		return err
@@ -52,8 +53,8 @@ func checkMatMulInteger(c *Call) error {
 	return c.wantPerLine(3, 1, 1, "column")
 }
 
-// checkQLinearMatMul: scales and zero points are those of checkMatMulInteger; the
-// output has one of each.
+// checkQLinearMatMul: scales and zero points as in checkMatMulInteger; those of
+// the output have one element.
 func checkQLinearMatMul(c *Call) error {
 	for i := 1; i < 3; i++ {
 		if err := c.wantPerLine(i, 0, 2, "row"); err != nil {
@@ -69,8 +70,8 @@ func checkQLinearMatMul(c *Call) error {
 	return nil
 }
 
-// checkConvInteger: the image has one zero point, the weights one or one for each
-// output channel.
+// checkConvInteger: the zero point of the image has one element, that of the
+// weights one, or one per output channel.
 func checkConvInteger(c *Call) error {
 	if err := c.wantOne(2, "zero point of the image"); err != nil {
 		return err
@@ -78,8 +79,8 @@ func checkConvInteger(c *Call) error {
 	return c.wantOneOr(3, c.DimOf(1, 0), "output channel")
 }
 
-// checkQLinearConv: the same, with a scale beside each zero point; the output has
-// one of each.
+// checkQLinearConv: the same for scales and zero points; those of the output have
+// one element.
 func checkQLinearConv(c *Call) error {
 	for _, i := range []int{1, 2, 6, 7} {
 		if err := c.wantOne(i, "scale or zero point"); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// rearrange give the same elements another shape or order.
+// rearrange lists the operators that change the shape or the order of elements.
 var rearrange = family{"", []Op{
 	{Name: "Reshape", Infer: inferReshape, Fold: foldReshaped, Views: firstView},
 	{Name: "Flatten", Infer: inferFlatten, Fold: foldReshaped, Views: firstView},
@@ -17,7 +17,7 @@ var rearrange = family{"", []Op{
 	{Name: "SpaceToDepth", Infer: inferSpaceToDepth, Views: viewBlocks},
 }}
 
-// foldReshaped: output 0 holds the elements of input 0 in the same order.
+// foldReshaped: output 0 has the elements of input 0 in the same order.
 func foldReshaped(c *Call) {
 	if shape, ok := c.outShape(0); ok {
 		c.SetValue(0, c.Arg(0).Value.Reshaped(shape))
@@ -48,17 +48,16 @@ func inferReshape(c *Call) error {
 	return nil
 }
 
-// reshape gives the lengths that a shape stands for. A length that is copied
-// from the input (0) is taken out on both sides before the open ones are
-// solved for, so that it may itself be unknown. An element that is not known
-// may turn out to be -1 or 0: if it is the only open one, the number of
-// elements decides all the same.
+// reshape computes the output lengths of a Reshape. A length that is copied from
+// the input (0) is removed on both sides before the open ones are solved for, so
+// it may itself be unknown. An unknown element may turn out to be -1 or 0; if it
+// is the only open one, the number of elements still determines it.
 func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, error) {
 	shape := unknowns(len(to))
 	free := -1
 	var open []int
 	var stated, copied, rest []graph.Dim
-	kept := make([]bool, len(in.Shape)) // axes of the input that come again
+	kept := make([]bool, len(in.Shape)) // axes of the input that are copied
 	for i, e := range to {
 		if j := sameLength(e, in.Shape, kept); j >= 0 {
 			kept[j] = true
@@ -74,7 +73,7 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 				break
 			}
 			if i >= len(in.Shape) {
-				return nil, c.Errf("shape has 0 (as in the input) for axis %d, but input 0 has shape %s", i, graph.ShapeString(in.Shape))
+				return nil, c.Errf("shape has 0 (copy from the input) for axis %d, but input 0 has shape %s", i, graph.ShapeString(in.Shape))
 			}
 			shape[i] = in.Shape[i]
 			copied = append(copied, shape[i])
@@ -91,7 +90,7 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 		}
 	}
 	if free >= 0 && slices.Contains(stated, 0) {
-		return nil, c.Errf("shape has both 0 and -1: with allowzero the length for -1 cannot be told")
+		return nil, c.Errf("shape has both 0 and -1: with allowzero the length for -1 is undetermined")
 	}
 	if !in.Ranked {
 		return shape, nil
@@ -132,7 +131,7 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 		if to[i].State != Bounded || shape[i].Exact() {
 			continue
 		}
-		// 0 at run time would mean the input's length.
+		// 0 at run time would mean the length of the input.
 		d := graph.AtMost(to[i].I)
 		if !allowZero && i < len(in.Shape) {
 			d = unionDim(d, upTo(in.Shape[i]))
@@ -144,8 +143,8 @@ func reshape(c *Call, in graph.Type, to []Scalar, allowZero bool) ([]graph.Dim, 
 	return shape, nil
 }
 
-// sameLength finds an axis, not taken yet, whose length is the element at run
-// time whatever that will be; -1 if there is none.
+// sameLength finds an axis, not taken yet, that at run time has the length of the
+// element, whatever it is; -1 if there is none.
 func sameLength(e Scalar, shape []graph.Dim, taken []bool) int {
 	if e.State != Bounded || e.Of == 0 {
 		return -1
@@ -158,8 +157,9 @@ func sameLength(e Scalar, shape []graph.Dim, taken []bool) int {
 	return -1
 }
 
-// checkCount refuses a shape of another number of elements. have and want are
-// the elements of the input and of the stated lengths, copied ones left out.
+// checkCount refuses a shape with a different number of elements. have and want
+// are the numbers of elements of the input and of the given lengths, without
+// copied ones.
 func checkCount(c *Call, in, shape []graph.Dim, have, want graph.Dim, copied []graph.Dim, open int) error {
 	if !have.Exact() || !allPositive(copied) || have == want {
 		return nil
@@ -179,7 +179,8 @@ func allPositive(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d <= 0 })
 }
 
-// inferFlatten makes two axes of all: those before axis and the others.
+// inferFlatten merges the axes before axis into one, and the others into a
+// second.
 func inferFlatten(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -210,7 +211,7 @@ func inferFlatten(c *Call) error {
 }
 
 // inferSqueeze takes the axes from an attribute (before opset 13) or an input;
-// without them it drops every axis of length 1.
+// without them it removes every axis of length 1.
 func inferSqueeze(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -260,8 +261,8 @@ func countDims(shape []graph.Dim, is func(graph.Dim) bool) int {
 	return n
 }
 
-// inferUnsqueeze takes the axes from an attribute (before opset 13) or an
-// input. They count in the output.
+// inferUnsqueeze takes the axes from an attribute (before opset 13) or an input.
+// They are axes of the output.
 func inferUnsqueeze(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -281,7 +282,7 @@ func inferUnsqueeze(c *Call) error {
 	rank := len(in.Shape) + len(list.elems)
 	axes, known := list.ints()
 	if !known {
-		// Each axis is an inserted one or one of the input's.
+		// Each axis is inserted or one of the input's.
 		ones := slices.Repeat([]graph.Dim{1}, len(list.elems))
 		c.Set(0, in.Elem, span(slices.Concat(ones, in.Shape, ones), rank))
 		return nil
@@ -327,7 +328,7 @@ func inferTranspose(c *Call) error {
 	return nil
 }
 
-// permutation gives perm for the rank of input 0.
+// permutation returns perm for the rank of input 0.
 func permutation(c *Call) ([]int, error) {
 	list, err := c.list("perm", -1)
 	if err != nil || !c.In[0].Ranked {
@@ -363,8 +364,8 @@ func foldTranspose(c *Call) {
 	})
 }
 
-// viewTranspose: the bytes stay where they are if the axes that may be longer
-// than 1 keep their order.
+// viewTranspose: a Transpose is a view if the axes that may be longer than 1 keep
+// their order.
 func viewTranspose(c *Call) []graph.Alias {
 	perm, err := permutation(c)
 	if err != nil || !c.In[0].Ranked {
@@ -424,7 +425,7 @@ func inferSpaceToDepth(c *Call) error {
 	return nil
 }
 
-// blockSize checks the input and the attribute of the two above; an input of
+// blockSize checks the input and the attribute of both operators; an input of
 // unknown rank gives four unknown lengths.
 func blockSize(c *Call) (int64, error) {
 	if err := c.Tensors(1); err != nil {

@@ -6,20 +6,20 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// What one Infer may spend. A sound model stays far below each limit; a
-// hostile one of a few kilobytes could ask for all memory or for years: a body
-// is inferred several times by the loop around it, which is inferred several
-// times by the next; a function is inferred anew for each set of types.
+// Limits on the work of one Infer. A sound model stays far below each; a hostile
+// one of a few kilobytes could ask for all memory or run for years: a body is
+// inferred several times by the loop around it, which is inferred several times
+// by an outer loop; a function is inferred again for each set of types.
 const (
 	maxAxes     = 1 << 24
 	maxVisits   = 4_000_000
 	maxUnrolled = 400_000
 	maxCloned   = 1_000_000
 	maxFolded   = 1 << 22
-	maxItems    = 1024 // of one sequence whose items are known one by one
+	maxItems    = 1024 // of one sequence whose items are known individually
 )
 
-// visit counts a body, its nodes and tensors, before it is inferred.
+// visit counts a body, its nodes and its tensors, before it is inferred.
 func (inf *inferrer) visit(g *graph.Graph) error {
 	if inf.visits += 1 + len(g.Nodes) + len(g.Tensors); inf.visits > maxVisits {
 		return graph.Errorf("bodies and functions within each other: more than %d nodes and tensors to infer", maxVisits)
@@ -27,10 +27,10 @@ func (inf *inferrer) visit(g *graph.Graph) error {
 	return nil
 }
 
-// keep gives the value of an output if it fits its type and there is room for
-// it.
+// keep returns the value of an output if it fits its type and the limit on stored
+// elements.
 func (inf *inferrer) keep(a Arg) *Value {
-	const small = 8 // elements that are always kept
+	const small = 8 // number of elements that are always stored
 	v := a.Value
 	if v == nil {
 		return nil
@@ -59,8 +59,8 @@ func (inf *inferrer) keep(a Arg) *Value {
 	return v
 }
 
-// addFLOPs and mulFLOPs stop at the largest number: a few nested loops or
-// functions are enough to pass it.
+// addFLOPs and mulFLOPs saturate at the largest integer, which a few nested loops
+// or functions can exceed.
 func addFLOPs(a, b int64) int64 {
 	if s := a + b; s >= 0 {
 		return s

@@ -7,14 +7,14 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// intList is a list of integers as far as it is known.
+// intList is a list of integers, as far as it is known.
 type intList struct {
 	elems   []Scalar
-	stated  bool // it is there
-	counted bool // its length is known, elems holds that many
+	stated  bool // it is given
+	counted bool // its length is known and equals len(elems)
 }
 
-// ints gives the integers if all are known.
+// ints returns the integers if all are known.
 func (l intList) ints() ([]int64, bool) {
 	if !l.counted || !allKnown(l.elems) {
 		return nil, false
@@ -26,9 +26,9 @@ func (l intList) ints() ([]int64, bool) {
 	return v, true
 }
 
-// list gives a list of integers that is an attribute in old opsets and an
-// input in new ones. An input whose elements are not known but whose length is
-// has hidden elements. No attribute: "", no input: -1.
+// list reads a list of integers that is an attribute in old opsets and an input
+// in new ones. An input of known length whose elements are unknown has hidden
+// elements. No attribute: "", no input: -1.
 func (c *Call) list(attr string, input int) (intList, error) {
 	if a := c.Node.Attr(attr); a != nil && attr != "" {
 		if a.Type != graph.AttrInts && a.Type != graph.AttrUndefined {
@@ -73,8 +73,8 @@ func (c *Call) list(attr string, input int) (intList, error) {
 	return l, nil
 }
 
-// scalar gives the only element of an input that is a number: some opsets
-// write it as a tensor of rank 0, some as one of a single element.
+// scalar returns the only element of a numeric input, of rank 0 or, in some
+// opsets, of rank 1.
 func (c *Call) scalar(input int) (Scalar, error) {
 	in := c.In[input]
 	if n, ok := in.Elements(); ok && n != 1 {
@@ -86,8 +86,8 @@ func (c *Call) scalar(input int) (Scalar, error) {
 	return c.integer(input, in.Value.Elems[0])
 }
 
-// integer is an element of an input as an integer, rounded towards zero. A number
-// that is none, or too large for one, is an error.
+// integer is an element of an input as an integer, rounded towards zero. NaN, and
+// a number that is too large, is an error.
 func (c *Call) integer(input int, e Scalar) (Scalar, error) {
 	if !c.In[input].Elem.Floating() || e.State != Known {
 		return e, nil
@@ -98,7 +98,7 @@ func (c *Call) integer(input int, e Scalar) (Scalar, error) {
 	return Scalar{I: int64(e.F)}, nil
 }
 
-// times is MulDims; a product of exact lengths that does not fit is an error.
+// times is MulDims, but fails if a product of exact lengths overflows.
 func (c *Call) times(a, b graph.Dim) (graph.Dim, error) {
 	n := MulDims(a, b)
 	if n == graph.Unknown && a.Exact() && b.Exact() {
@@ -107,7 +107,7 @@ func (c *Call) times(a, b graph.Dim) (graph.Dim, error) {
 	return n, nil
 }
 
-// product is Product; one of exact lengths that does not fit is an error.
+// product is Product, but fails if a product of exact lengths overflows.
 func (c *Call) product(shape []graph.Dim) (graph.Dim, error) {
 	n := graph.Dim(1)
 	var err error
@@ -122,8 +122,8 @@ func (c *Call) product(shape []graph.Dim) (graph.Dim, error) {
 	return n, nil
 }
 
-// axisSet marks the axes of a list; unlike Axes it allows one to stand twice,
-// and those of a scalar's only element, as runtimes do.
+// axisSet marks the axes of a list. Unlike Axes it allows duplicates, and the
+// axis 0 of a scalar, as runtimes do.
 func (c *Call) axisSet(name string, axes []int64, rank int) ([]bool, error) {
 	set := make([]bool, rank)
 	for _, a := range axes {
@@ -138,11 +138,11 @@ func (c *Call) axisSet(name string, axes []int64, rank int) ([]bool, error) {
 	return set, nil
 }
 
-// span is what is left of a shape when all but rank of its axes are dropped and
-// it is not known which: axis k is one of those from k on.
+// span is the shape that remains if all but rank unknown axes are removed: axis k
+// was an axis at or after k.
 func span(shape []graph.Dim, rank int) []graph.Dim {
 	if len(shape) > 64 {
-		return unknowns(rank) // nobody's model, and the work is quadratic
+		return unknowns(rank) // no real model has this, and the work is quadratic
 	}
 	out := make([]graph.Dim, rank)
 	for k := range out {
@@ -158,7 +158,7 @@ func span(shape []graph.Dim, rank int) []graph.Dim {
 func upTo(d graph.Dim) graph.Dim {
 	n, ok := d.Max()
 	switch {
-	case !ok || n == math.MaxInt64: // which no bound can say
+	case !ok || n == math.MaxInt64: // a bound cannot express it
 		return graph.Unknown
 	case n == 0:
 		return 0
@@ -174,11 +174,11 @@ func boundedBy(d graph.Dim, n int64) graph.Dim {
 	return upTo(graph.Dim(max(n, 0)))
 }
 
-// firstView: output 0 is input 0 under another shape.
+// firstView: output 0 is a view of input 0.
 func firstView(*Call) []graph.Alias { return []graph.Alias{{Out: 0, In: 0}} }
 
-// viewIfSameSize: output 0 is input 0 if both are exact and have as many
-// elements. It serves operators that only repeat or cut.
+// viewIfSameSize: output 0 is a view of input 0 if both shapes are exact and have
+// equally many elements. It serves operators that only repeat or cut.
 func viewIfSameSize(c *Call) []graph.Alias {
 	if len(c.Out) == 0 || len(c.In) == 0 {
 		return nil
@@ -191,7 +191,7 @@ func viewIfSameSize(c *Call) []graph.Alias {
 	return nil
 }
 
-// at is the element of v at an index; hidden when v has none there.
+// at is the element of v at an index; hidden if v has none there.
 func (v *Value) at(index []int64) Scalar {
 	if v == nil || len(index) != len(v.Shape) {
 		return hiddenScalar
@@ -209,8 +209,8 @@ func (v *Value) at(index []int64) Scalar {
 	return v.Elems[place]
 }
 
-// fill sets output o to f of each index, unless nothing would be known.
-// f must not keep the index.
+// fill sets output o to f of each index, unless nothing would be known. f must
+// not keep the index.
 func (c *Call) fill(o int, f func(index []int64) Scalar) {
 	shape, ok := c.outShape(o)
 	if !ok {
@@ -239,8 +239,8 @@ func next(index, shape []int64) {
 	}
 }
 
-// wrapIndex brings an element that is an index, possibly counted from the end,
-// into [0, n); false where it is not known or outside.
+// wrapIndex converts an element that is an index, possibly negative, to [0, n);
+// false if it is unknown or out of range.
 func wrapIndex(e Scalar, n int64) (int64, bool) {
 	i := e.I
 	if i < 0 {
@@ -249,7 +249,7 @@ func wrapIndex(e Scalar, n int64) (int64, bool) {
 	return i, e.State == Known && i >= 0 && i < n
 }
 
-// lineKey names the line along an axis that an index lies on.
+// lineKey identifies the line along an axis that contains an index.
 func lineKey(at []int64, axis int) string {
 	key := make([]byte, 0, 2*len(at))
 	for k, i := range at {

@@ -6,29 +6,29 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// loop is a body that is run again and again: of a Loop or a Scan.
+// loop is the body of a Loop or a Scan, which runs repeatedly.
 type loop struct {
 	c       *Call
 	what    string // "carried value" or "state", for messages
 	body    *graph.Graph
 	lead    []Arg // inputs before the carried values: iteration number and condition
-	carried []Arg // as they are before the first iteration
-	tail    []Arg // inputs behind: slices of scanned inputs
+	carried []Arg // before the first iteration
+	tail    []Arg // inputs after them: slices of scanned inputs
 	first   int   // the body's output that is the first carried value
 	fixed   bool  // a carried value must keep its shape
 }
 
-// newLoop holds the body's inputs and outputs against the node's.
+// newLoop compares the body's inputs and outputs with the node's.
 func newLoop(l *loop) (*loop, error) {
 	c := l.c
 	if want := len(l.lead) + len(l.carried) + len(l.tail); len(l.body.Inputs) != want {
 		return nil, c.Errf("body has %d inputs, expected %d", len(l.body.Inputs), want)
 	}
 	if least := l.first + len(l.carried); len(l.body.Outputs) < least {
-		return nil, c.Errf("body makes %d outputs, expected at least %d", len(l.body.Outputs), least)
+		return nil, c.Errf("body has %d outputs, expected at least %d", len(l.body.Outputs), least)
 	}
 	if made := len(l.body.Outputs) - l.first; len(c.Out) > made {
-		return nil, c.Errf("body makes %d outputs for the node, expected %d", made, len(c.Out))
+		return nil, c.Errf("body has %d outputs for the node, expected %d", made, len(c.Out))
 	}
 	for i, a := range l.carried {
 		if !a.Present {
@@ -43,7 +43,7 @@ func (l *loop) args(carried []Arg) []Arg {
 	return slices.Concat(l.lead, carried, l.tail)
 }
 
-// kept reports whether the body hands input i on to output o unchanged.
+// kept reports whether the body passes input i unchanged to output o.
 func (l *loop) kept(i, o int) bool {
 	g := l.body
 	t := g.Outputs[o]
@@ -64,9 +64,9 @@ func (l *loop) kept(i, o int) bool {
 }
 
 // settle infers the body with types of the carried values that hold in every
-// iteration, and gives the body's outputs. It begins with the initial types and
-// widens those that the body changes: to a bound, then to unknown lengths,
-// then to an unknown rank. Values stay only where the body does not touch them.
+// iteration, and returns the body's outputs. It starts with the initial types and
+// widens those that the body changes: to a bound, then to unknown lengths, then
+// to an unknown rank. Values remain only if the body does not change them.
 func (l *loop) settle() (ins, outs []Arg, err error) {
 	c := l.c
 	ins = slices.Clone(l.carried)
@@ -75,7 +75,7 @@ func (l *loop) settle() (ins, outs []Arg, err error) {
 			ins[i].Value = nil
 		}
 	}
-	const rounds = 5 // the types are at their widest before
+	const rounds = 5 // by then the types are as wide as possible
 	for round := range rounds {
 		outs, err = c.inferBody(l.body, l.args(ins))
 		if err != nil {
@@ -99,14 +99,13 @@ func (l *loop) settle() (ins, outs []Arg, err error) {
 	return ins, outs, nil
 }
 
-// widen is a type that holds both what carried value i was and what the body
-// makes of it.
+// widen is a type that covers carried value i before the iteration and after it.
 func (l *loop) widen(i int, was, out graph.Type, round int) (graph.Type, error) {
 	if out.Kind == graph.KindUnknown || was.Kind == graph.KindUnknown {
 		return was, nil
 	}
 	if out.Kind != was.Kind {
-		// Since 16 an optional may go in and what it holds come out.
+		// Since 16 the input may be an optional and the output its element.
 		if was.Kind == graph.KindOptional {
 			return was, nil
 		}

@@ -4,14 +4,14 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// losses compare predictions with labels.
+// losses lists the operators that compare predictions with labels.
 var losses = family{"", []Op{
 	{Name: "NegativeLogLikelihoodLoss", Infer: classLoss, FLOPs: perElement(1)},
 	{Name: "SoftmaxCrossEntropyLoss", Infer: classLoss, FLOPs: perElement(5)},
 }}
 
-// classLoss covers both: scores [N C d1…], labels [N d1…], a weight per class.
-// The loss has the shape of the labels, or none after a reduction; the second
+// classLoss covers both: scores [N C d1…], labels [N d1…], one weight per class.
+// The loss has the shape of the labels, or rank 0 after a reduction; the second
 // output of SoftmaxCrossEntropyLoss has the shape of the scores.
 func classLoss(c *Call) error {
 	if err := c.Tensors(2); err != nil {

@@ -23,8 +23,8 @@ func inferMatMul(c *Call) error {
 	return matMul(c, 0, 1, c.In[0].Elem)
 }
 
-// matMul sets output 0 to numpy's matmul of inputs a and b: a vector stands
-// for a row on the left and for a column on the right.
+// matMul sets output 0 to numpy's matmul of inputs a and b: a vector is a row on
+// the left and a column on the right.
 func matMul(c *Call, a, b int, elem graph.DType) error {
 	for _, i := range []int{a, b} {
 		if err := c.MinRank(i, 1); err != nil {
@@ -53,8 +53,8 @@ func matMul(c *Call, a, b int, elem graph.DType) error {
 	return nil
 }
 
-// flopsMatMul is two operations for each element of the output and each of
-// the axis that is summed over; b is the second factor.
+// flopsMatMul counts two operations for each element of the output and of the
+// contracted axis; b is the second factor.
 func flopsMatMul(b int) func(c *Call) int64 {
 	return func(c *Call) int64 {
 		k := c.DimOf(0, -1)
@@ -100,7 +100,7 @@ func inferGemm(c *Call) error {
 	return nil
 }
 
-// gemmDims gives the rows and columns of a factor as it is multiplied.
+// gemmDims returns the rows and columns of a factor after transposition.
 func gemmDims(c *Call, i int, transposed string) (rows, columns graph.Dim) {
 	rows, columns = c.DimOf(i, 0), c.DimOf(i, 1)
 	if c.Int(transposed, 0) != 0 {
@@ -117,7 +117,7 @@ func flopsGemm(c *Call) int64 {
 	return opCount(2, elements(c.OutType(0)), k)
 }
 
-// inferDet: one number for each square matrix of the last two axes.
+// inferDet: one number for each square matrix in the last two axes.
 func inferDet(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// classical is the operators of ai.onnx.ml.
+// classical lists the operators of ai.onnx.ml.
 var classical = family{"ai.onnx.ml", []Op{
 	{Name: "ArrayFeatureExtractor", Infer: arrayFeatureExtractor},
 	{Name: "Binarizer", Infer: mlSame, Inplace: overFirst, FLOPs: perElement(1)},
@@ -51,7 +51,7 @@ func mlAs(c *Call, elem graph.DType) error {
 
 func mlFloats(c *Call) error { return mlAs(c, graph.Float32) }
 
-// arrayFeatureExtractor picks along the last axis; a vector counts as one row.
+// arrayFeatureExtractor selects along the last axis; a vector counts as one row.
 func arrayFeatureExtractor(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -71,8 +71,8 @@ func arrayFeatureExtractor(c *Call) error {
 	return nil
 }
 
-// castMap gives a row of the map's values: as many as it has, or, in the
-// sparse form, max_map.
+// castMap makes a row of the map's values: as many as it has or, in the sparse
+// form, max_map.
 func castMap(c *Call) error {
 	elem, err := c.OneOf("cast_to", "TO_FLOAT", "TO_FLOAT", "TO_STRING", "TO_INT64")
 	if err != nil {
@@ -102,8 +102,8 @@ func categoryMapper(c *Call) error {
 	return mlAs(c, graph.Undefined)
 }
 
-// dictVectorizer gives a row with a value per word of the vocabulary. The
-// element type is that of the map's values, which types do not carry here.
+// dictVectorizer makes a row with one value per word of the vocabulary. The
+// element type is that of the map's values, which our types do not record.
 func dictVectorizer(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -118,8 +118,7 @@ func dictVectorizer(c *Call) error {
 	return nil
 }
 
-// featureVectorizer lays the inputs' features side by side, as many of each as
-// inputdimensions says.
+// featureVectorizer concatenates the inputs' features, inputdimensions of each.
 func featureVectorizer(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -151,7 +150,7 @@ func featureVectorizer(c *Call) error {
 }
 
 // labelEncoder maps each element. Version 1 maps between strings and integers;
-// from version 2 on the attribute that holds the values tells their type.
+// from version 2 on the attribute with the values determines their type.
 func labelEncoder(c *Call) error {
 	if c.Version < 2 {
 		return categoryMapper(c)
@@ -172,7 +171,7 @@ func labelEncoder(c *Call) error {
 	return mlAs(c, elem)
 }
 
-// oneHotEncoder appends an axis with a place per category.
+// oneHotEncoder appends an axis with one position per category.
 func oneHotEncoder(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -200,9 +199,9 @@ func rowsOf(c *Call) graph.Dim {
 	return c.DimOf(0, 0)
 }
 
-// classifier gives the Infer of an operator with two outputs: the label of
-// each row, a string or an integer, and its scores, as many as scores says of
-// so many labels.
+// classifier returns the Infer of an operator with two outputs: the label of each
+// row, a string or an integer, and its scores, whose number the function scores
+// computes from the number of labels.
 func classifier(ints string, scores func(c *Call, labels int) graph.Dim) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(1); err != nil {
@@ -227,8 +226,8 @@ func classifier(ints string, scores func(c *Call, labels int) graph.Dim) func(c 
 // labelScores is a score per label.
 func labelScores(_ *Call, labels int) graph.Dim { return graph.Dim(labels) }
 
-// linearScores is a score per intercept; where there is one, of a binary
-// classification, as many as labels.
+// linearScores: one score per intercept, but one per label for a binary
+// classification with a single intercept.
 func linearScores(c *Call, labels int) graph.Dim {
 	if a := c.Node.Attr("intercepts"); a != nil && len(a.Floats) > 1 {
 		return graph.Dim(len(a.Floats))
@@ -236,8 +235,8 @@ func linearScores(c *Call, labels int) graph.Dim {
 	return graph.Dim(max(labels, 2))
 }
 
-// svmScores is a probability per class, or without probabilities a vote per
-// pair of classes.
+// svmScores: a probability per class or, without probabilities, a vote per pair
+// of classes.
 func svmScores(c *Call, labels int) graph.Dim {
 	if a := c.Node.Attr("prob_a"); a != nil && len(a.Floats) > 0 || labels <= 2 || len(c.Ints("vectors_per_class")) == 0 {
 		return graph.Dim(max(labels, 2))
@@ -245,7 +244,7 @@ func svmScores(c *Call, labels int) graph.Dim {
 	return graph.Dim(labels) * graph.Dim(labels-1) / 2
 }
 
-// regressor gives [rows targets].
+// regressor: [rows targets].
 func regressor(attr string, otherwise int64) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(1); err != nil {
@@ -290,7 +289,7 @@ func treeEnsemble(c *Call) error {
 	return nil
 }
 
-// zipMap gives a sequence of maps, one per row.
+// zipMap: a sequence of maps, one per row.
 func zipMap(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err

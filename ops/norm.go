@@ -2,9 +2,9 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// normalization is the operators that shift and scale an input by its own
-// statistics. All but LRN, which reads the channels around an element, may
-// write over it: the statistics are taken before the first element is written.
+// normalization lists the operators that shift and scale an input by its own
+// statistics. All but LRN, which reads neighbouring channels, may overwrite it:
+// the statistics are computed before the first element is written.
 var normalization = family{"", []Op{
 	{Name: "BatchNormalization", Infer: batchNorm, Inplace: overStatistics, FLOPs: perElement(2), Check: checkBatchNorm, Depends: dependsOnStatistics, Weights: []int{1, 2}, Biases: []int{1, 2}},
 	{Name: "InstanceNormalization", Infer: instanceNorm, Inplace: overFirst, FLOPs: perElement(6), Weights: []int{1, 2}, Biases: []int{1, 2}},
@@ -18,9 +18,9 @@ var normalization = family{"", []Op{
 }}
 
 // batchNorm covers BatchNormalization in all versions: 1 to 13 have up to five
-// outputs (running and saved statistics), 14 on three. Statistics have one
-// element per channel; up to version 8 spatial=0 asks for one per channel and
-// place.
+// outputs (running and saved statistics), later ones three. Statistics have one
+// element per channel; up to version 8, spatial=0 asks for one per channel and
+// position.
 func batchNorm(c *Call) error {
 	if err := c.Tensors(5); err != nil {
 		return err
@@ -57,15 +57,15 @@ func batchNorm(c *Call) error {
 	return nil
 }
 
-// dependsOnStatistics: in training, BatchNormalization does not normalize with the
+// dependsOnStatistics: in training, BatchNormalization does not normalise by the
 // running statistics (inputs 3 and 4); it only updates them.
 func dependsOnStatistics(n *graph.Node, out, in int) bool {
 	training := n.Attr("training_mode")
 	return out > 0 || in < 3 || training == nil || training.Int == 0
 }
 
-// checkBatchNorm: statistics are outputs of training alone, of which opset 14 made
-// an attribute; those of each place (spatial=0) are not of a channel.
+// checkBatchNorm: only training has statistics as outputs, and opset 14 made that
+// an attribute; statistics of each position (spatial=0) are not supported.
 func checkBatchNorm(c *Call) error {
 	if c.Version < 9 && c.Int("spatial", 1) == 0 && len(c.In[0].Shape) > 2 {
 		return c.Errf("spatial is 0, expected statistics of channels")
@@ -78,8 +78,8 @@ func checkBatchNorm(c *Call) error {
 	return nil
 }
 
-// overStatistics: the result over the input, the running mean and variance
-// over those that come in.
+// overStatistics: the result may overwrite the input, and the new running mean
+// and variance the old ones.
 func overStatistics(c *Call) []graph.Alias {
 	var pairs []graph.Alias
 	for _, p := range []graph.Alias{{Out: 0, In: 0}, {Out: 1, In: 3}, {Out: 2, In: 4}} {
@@ -107,10 +107,10 @@ func instanceNorm(c *Call) error {
 }
 
 // layerNorm covers LayerNormalization, RMSNormalization and ONNX Runtime's
-// SimplifiedLayerNormalization: the axes from axis on are normalised, scale
-// and bias broadcast to the input. The result has the element type of the
-// scale where the two may differ. The outputs named by statistics have length
-// 1 along the normalised axes and the type stash_type.
+// SimplifiedLayerNormalization: the axes from axis on are normalised, scale and
+// bias broadcast to the input. The result has the element type of the scale if
+// the types may differ. The outputs in statistics have length 1 along the
+// normalised axes and the type stash_type.
 func layerNorm(statistics ...int) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(2); err != nil {
@@ -153,7 +153,7 @@ func layerNorm(statistics ...int) func(c *Call) error {
 	}
 }
 
-// wantBroadcast fails if input i is there and does not broadcast to the shape
+// wantBroadcast fails if input i is present and does not broadcast to the shape
 // of input to.
 func (c *Call) wantBroadcast(i, to int) error {
 	if !c.Has(i) || !c.In[i].Ranked || !c.In[to].Ranked {

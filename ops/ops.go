@@ -1,14 +1,18 @@
-// Package ops knows what operators mean: the types and shapes of their
-// outputs, the values of small integer outputs (shape arithmetic), which
-// outputs are views of an input, which may be written over an input that dies
-// there, and how many floating-point operations they take.
+// Package ops defines what ONNX operators mean to a memory planner: the types and
+// shapes of their outputs, the values of small integer outputs (shape
+// arithmetic), which outputs are views of an input, which may overwrite an input
+// that dies there, and how many floating-point operations they take.
 //
-// There is one file per family of operators and one table entry (Op) per
-// operator. Infer walks a whole model with them.
+// [Infer] takes a model and sets the types and sizes of all its tensors; [Apply]
+// does that for one node, and [Check] decides whether a kernel may run a node.
 //
-// Lengths that depend on data are carried as bounds where the operator gives
-// one (graph.AtMost), else as graph.Unknown; elements of folded values
-// likewise (Scalar.State).
+// All of them look operators up in one table of rows ([Op]); families.go lists
+// its parts, one file per family of operators. A row's functions receive a
+// [Call]: a node with the types and values of its inputs.
+//
+// A length that depends on data is a bound if the operator has one
+// (graph.AtMost), else graph.Unknown; elements of folded values have the same
+// three states (Scalar.State).
 package ops
 
 import (
@@ -18,77 +22,78 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Op is what one operator means, in all its opset versions: Call.Version tells
-// which one is meant.
+// Op is the meaning of one operator in all its opset versions; Call.Version is
+// the version at hand.
 type Op struct {
 	Name string
 
-	// Infer sets the types of c.Out from c.In and the attributes. Where a
-	// shape depends on data it sets bounds or graph.Unknown; a contradiction
-	// in the model is an error.
+	// Infer sets the types of c.Out from c.In and the attributes. If a shape
+	// depends on data, it sets bounds or graph.Unknown; a contradiction in the
+	// model is an error.
 	Infer func(c *Call) error
 
-	// Fold sets the values of small outputs once their types are known, from
-	// the values of the inputs. It is called only when some output is a tensor
-	// of at most FoldLimit elements. Optional.
+	// Fold sets the values of small outputs, from the values of the inputs and
+	// after Infer. It is called only if some output is a tensor of at most
+	// FoldLimit elements. Optional.
 	Fold func(c *Call)
 
-	// Views gives the outputs that are an input under another shape. Those
-	// whose size in bytes differs from the input's are ignored. Optional.
+	// Views returns the outputs that are views of an input. Pairs of different
+	// sizes in bytes are ignored. Optional.
 	Views func(c *Call) []graph.Alias
 
-	// Inplace gives the outputs that may be written over an input which dies
-	// there: the kernel reads element i of that input before it writes element
-	// i of the output, and no earlier element of it afterwards. Optional.
+	// Inplace returns the outputs that may overwrite an input which dies there:
+	// the kernel must read element i of that input before it writes element i of
+	// the output, and no earlier element of the input afterwards. Optional.
 	Inplace func(c *Call) []graph.Alias
 
-	// FLOPs gives the floating-point operations; a multiply-add counts two.
-	// Optional.
+	// FLOPs returns the number of floating-point operations; a multiply-add
+	// counts as two. Optional.
 	FLOPs func(c *Call) int64
 
-	// Check refuses what Infer lets pass and a kernel cannot run: every shape of
-	// an input is exact then, and so are those of outputs that do not depend on
-	// data. Some output has elements. See the function Check. Optional.
+	// Check refuses nodes that Infer accepts but a kernel cannot run. All input
+	// shapes are exact, and so are output shapes that do not depend on data; some
+	// output has elements. See the function Check. Optional.
 	Check func(c *Call) error
 
 	// Random: the result differs from run to run, or the node has an effect.
 	Random bool
-	// Seeded: where the node has the attribute seed, it draws its random numbers
-	// from it. See the function Seeded.
+	// Seeded: if the node has the attribute seed, it draws its random numbers
+	// from that seed. See the function Seeded.
 	Seeded bool
 
-	// Optional reports whether a node may leave out output out, and computes the
-	// others all the same. Nil: no output may be left out.
+	// Optional reports whether a node may leave out output out and still compute
+	// the others. Nil: no output may be left out.
 	Optional func(out int) bool
 
 	// Depends reports whether output out depends on the elements of input in.
 	// Nil: every output depends on every input.
 	Depends func(n *graph.Node, out, in int) bool
 
-	// Constant: the output is the attribute that the file holds.
+	// Constant: the output is an attribute of the node.
 	Constant bool
-	// ReadsOutput: of its first input the node reads no more bytes than it writes.
+	// ReadsOutput: the node reads no more bytes of its first input than it
+	// writes.
 	ReadsOutput bool
 	// OnWeights: exporters put the operator between a weight and the product that
-	// reads it. A runtime may compute it once, before the first run.
+	// reads it, so a runtime may compute it once, before the first run.
 	OnWeights bool
 
-	// Weights are the inputs that models pass parameters to. Biases are those of
-	// them that do not decay in training: biases, and scales of a normalization.
+	// Weights are the inputs that usually are parameters. Biases is the subset
+	// without weight decay: biases, and scales of normalizations.
 	Weights, Biases []int
 }
 
-// family is the operators of one file.
+// family is the table of operators in one file.
 type family struct {
 	domain string
 	ops    []Op
 }
 
-// key names an operator.
+// key identifies an operator.
 type key struct{ domain, name string }
 
-// table is every operator of every family. It is filled by init because the
-// operators with bodies look operators up themselves.
+// table holds every operator of every family. init fills it, since operators with
+// bodies look operators up.
 var table map[key]*Op
 
 func init() {
@@ -105,8 +110,8 @@ func init() {
 	table = t
 }
 
-// Lookup finds an operator; nil if this package does not know it. The domain
-// ai.onnx is spelled "".
+// Lookup returns an operator; nil if it is unknown. The domain ai.onnx is spelled
+// "".
 func Lookup(domain, name string) *Op { return table[key{domain, name}] }
 
 // Names lists the operators of a domain, sorted.
@@ -125,26 +130,26 @@ func Names(domain string) []string {
 type Arg struct {
 	Present bool // false: an optional one that is left out
 	graph.Type
-	Value *Value // nil when nothing is known of the elements
+	Value *Value // nil if nothing is known of the elements
 }
 
-// Call is one node with the types of its inputs: what an Op's functions see.
+// Call is a node with the types of its inputs: the argument of an Op's functions.
 type Call struct {
 	Node    *graph.Node
-	Version int64 // of the operator's domain, as the model (or the function) imports it
+	Version int64 // of the operator's domain, as imported by the model or the function
 	In      []Arg // one per input of the node
-	Out     []Arg // one per output of the node, to be filled in
+	Out     []Arg // one per output of the node; the functions set them
 
-	Graph *graph.Graph // that the node stands in, for names in errors; nil: errors have none
+	Graph *graph.Graph // the graph of the node, for names in errors; nil: errors have none
 
 	inf   *inferrer
-	scope *scope // of the graph that the node stands in
+	scope *scope // the scope of the node
 }
 
-// Has reports whether input i is there.
+// Has reports whether input i is present.
 func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i].Present }
 
-// Arg gives input i; the zero Arg when it is left out.
+// Arg returns input i; the zero Arg if it is left out.
 func (c *Call) Arg(i int) Arg {
 	if i < len(c.In) {
 		return c.In[i]
@@ -152,7 +157,7 @@ func (c *Call) Arg(i int) Arg {
 	return Arg{}
 }
 
-// Need fails unless the node has at least n inputs and the first n are there.
+// Need fails unless the node has at least n inputs and the first n are present.
 func (c *Call) Need(n int) error {
 	for i := range n {
 		if !c.Has(i) {
@@ -162,7 +167,8 @@ func (c *Call) Need(n int) error {
 	return nil
 }
 
-// Set gives output i a tensor type. Outputs that are left out are ignored.
+// Set sets the type of output i to a tensor. Outputs that are left out are
+// ignored.
 func (c *Call) Set(i int, elem graph.DType, shape []graph.Dim) {
 	if shape == nil {
 		shape = []graph.Dim{}
@@ -170,19 +176,19 @@ func (c *Call) Set(i int, elem graph.DType, shape []graph.Dim) {
 	c.SetType(i, graph.Type{Kind: graph.KindTensor, Elem: elem, Ranked: true, Shape: shape})
 }
 
-// SetUnranked gives output i a tensor type of unknown rank.
+// SetUnranked sets the type of output i to a tensor of unknown rank.
 func (c *Call) SetUnranked(i int, elem graph.DType) {
 	c.SetType(i, graph.Type{Kind: graph.KindTensor, Elem: elem})
 }
 
-// SetType gives output i any type.
+// SetType sets the type of output i.
 func (c *Call) SetType(i int, t graph.Type) {
 	if i < len(c.Out) && c.Out[i].Present {
 		c.Out[i].Type = t
 	}
 }
 
-// SetValue gives output i a folded value, if the output is there.
+// SetValue sets the folded value of output i, if the output is present.
 func (c *Call) SetValue(i int, v *Value) {
 	if v != nil && i < len(c.Out) && c.Out[i].Present {
 		c.Out[i].Value = v
@@ -213,7 +219,7 @@ func (c *Call) Str(name, otherwise string) string {
 	return otherwise
 }
 
-// Ints is a list attribute, nil if it is not there.
+// Ints is a list attribute, nil if the node does not have it.
 func (c *Call) Ints(name string) []int64 {
 	if a := c.Node.Attr(name); a != nil {
 		return a.Ints
@@ -221,13 +227,13 @@ func (c *Call) Ints(name string) []int64 {
 	return nil
 }
 
-// HasAttr reports whether the node states the attribute.
+// HasAttr reports whether the node has the attribute.
 func (c *Call) HasAttr(name string) bool { return c.Node.Attr(name) != nil }
 
 // Errf makes an error about the node.
 func (c *Call) Errf(format string, args ...any) error { return graph.Errorf(format, args...) }
 
-// BadInput says that input i has a type that the operator does not take.
+// BadInput returns an error: the operator does not accept the type of input i.
 func (c *Call) BadInput(i int, expected string, args ...any) error {
 	t := c.In[i].Type
 	what := "type " + t.String()
@@ -237,7 +243,7 @@ func (c *Call) BadInput(i int, expected string, args ...any) error {
 	return graph.Errorf("input %d%s has %s, expected %s", i, c.inputName(i), what, fmt.Sprintf(expected, args...))
 }
 
-// inputName is the name of input i behind a blank, for errors; "" where it has none.
+// inputName is a space and the name of input i, for errors; "" if it has none.
 func (c *Call) inputName(i int) string {
 	if i >= len(c.Node.Inputs) {
 		return ""
@@ -252,7 +258,7 @@ func (c *Call) name(t graph.TensorID) string {
 	return fmt.Sprintf(" %q", graph.Short(c.Graph.Tensors[t].Name))
 }
 
-// Axis brings an axis of a tensor of the given rank into [0, rank).
+// Axis converts an axis of a tensor of the given rank to [0, rank).
 func (c *Call) Axis(name string, axis int64, rank int) (int, error) {
 	if axis < -int64(rank) || axis >= int64(rank) {
 		return 0, c.Errf("%s is %d, expected one of [%d, %d) for rank %d", name, axis, -rank, rank, rank)
@@ -263,7 +269,7 @@ func (c *Call) Axis(name string, axis int64, rank int) (int, error) {
 	return int(axis), nil
 }
 
-// Axes does the same for a list and refuses an axis that stands twice.
+// Axes does the same for a list; a duplicate is an error.
 func (c *Call) Axes(name string, axes []int64, rank int) ([]int, error) {
 	out := make([]int, 0, len(axes))
 	seen := make([]bool, rank)

@@ -4,7 +4,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// optimizers is the training operators of ai.onnx.preview.training.
+// optimizers lists the training operators of ai.onnx.preview.training.
 var optimizers = family{"ai.onnx.preview.training", []Op{
 	{Name: "Adagrad", Infer: optimizer(2), Inplace: overParameters, FLOPs: optimizerFLOPs(8)},
 	{Name: "Momentum", Infer: optimizer(2), Inplace: overParameters, FLOPs: optimizerFLOPs(6)},
@@ -12,9 +12,9 @@ var optimizers = family{"ai.onnx.preview.training", []Op{
 	{Name: "Gradient", Infer: gradient},
 }}
 
-// optimizer is an update of n parameters: inputs are the learning rate, the
-// count of updates, n parameters, n gradients, and n of each state; outputs are
-// the new parameters and states, so many of each parameter.
+// optimizer is an update of n parameters: inputs are the learning rate, the count
+// of updates, n parameters, n gradients, and n of each state; outputs are the new
+// parameters and states, results per parameter.
 func optimizer(results int) func(c *Call) error {
 	return func(c *Call) error {
 		n := len(c.Out) / results
@@ -40,8 +40,8 @@ func optimizer(results int) func(c *Call) error {
 	}
 }
 
-// updated is the input whose new value output k of an optimizer with n
-// parameters is: the gradients stand between parameters and states.
+// updated is the input of which output k is the new value, for an optimizer with
+// n parameters: the gradients are between the parameters and the states.
 func updated(k, n int) int {
 	if k < n {
 		return 2 + k
@@ -49,7 +49,7 @@ func updated(k, n int) int {
 	return 2 + n + k
 }
 
-// overParameters: each new parameter or state over the old one.
+// overParameters: each new parameter or state may overwrite the old one.
 func overParameters(c *Call) []graph.Alias {
 	n := len(c.In) - 2 - len(c.Out)
 	var pairs []graph.Alias
@@ -61,7 +61,7 @@ func overParameters(c *Call) []graph.Alias {
 	return pairs
 }
 
-// optimizerFLOPs counts so many operations for each element of a parameter.
+// optimizerFLOPs counts that many operations for each element of a parameter.
 func optimizerFLOPs(each int64) func(c *Call) int64 {
 	return func(c *Call) int64 {
 		total := int64(0)

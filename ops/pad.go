@@ -2,18 +2,19 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// pads fill the border of a tensor, crop it, or keep a triangle of it.
+// pads lists the operators that pad or crop a tensor, or keep a triangle of it.
 var pads = family{"", []Op{
 	{Name: "Pad", Infer: inferPad, Views: viewPad, Check: checkPad},
 	{Name: "CenterCropPad", Infer: inferCenterCropPad, Views: viewIfSameShape},
 	{Name: "Trilu", Infer: inferTrilu, Inplace: overFirst},
 }}
 
-// padding is what Pad adds to one axis; below 0 it takes away.
+// padding is the length that Pad adds to one axis at each end; negative lengths
+// crop.
 type padding struct{ begin, end Scalar }
 
-// inferPad: the pads are the attribute paddings in opset 1 and pads in opset
-// 2, then an input; from opset 18 on they may be of some axes only.
+// inferPad: the lengths are attribute paddings in opset 1, pads in opset 2, then
+// an input; from opset 18 on they may apply to some axes only.
 func inferPad(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -41,7 +42,7 @@ func inferPad(c *Call) error {
 	return nil
 }
 
-// checkPad: elements that are not the constant are those of the input.
+// checkPad: in modes other than constant, padding copies elements of the input.
 func checkPad(c *Call) error {
 	mode, err := c.OneOf("mode", "constant", "constant", "reflect", "edge", "wrap")
 	if err != nil {
@@ -58,8 +59,8 @@ func checkPad(c *Call) error {
 	return nil
 }
 
-// padAxes gives the padding of each axis of input 0; known is false when the
-// axes are not known.
+// padAxes returns the padding of each axis of input 0; known is false if the axes
+// are not known.
 func padAxes(c *Call) (pads []padding, known bool, err error) {
 	name := "pads"
 	if c.before(2) {
@@ -117,7 +118,7 @@ func slicesHasOther(elems []Scalar, e Scalar) bool {
 	return false
 }
 
-// length is that of a padded axis.
+// length is the length of a padded axis.
 func (p padding) length(c *Call, d graph.Dim, axis int) (graph.Dim, error) {
 	n, bounded := d.Max()
 	if p.begin.State == Hidden || p.end.State == Hidden || !bounded && p != (padding{}) {
@@ -141,7 +142,7 @@ func (p padding) length(c *Call, d graph.Dim, axis int) (graph.Dim, error) {
 	return upTo(graph.Dim(max(sum, 0))), nil
 }
 
-// viewPad: nothing is added and nothing taken away.
+// viewPad: padding by nothing is a view.
 func viewPad(c *Call) []graph.Alias {
 	pads, known, err := padAxes(c)
 	if err != nil || !known {
@@ -155,8 +156,8 @@ func viewPad(c *Call) []graph.Alias {
 	return firstView(c)
 }
 
-// inferCenterCropPad: the axes named, by default all, get the lengths that
-// input 1 holds (opset 18 on).
+// inferCenterCropPad: the given axes, by default all, get the lengths in input 1
+// (opset 18 on).
 func inferCenterCropPad(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err

@@ -7,15 +7,16 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// quantizers convert between reals and their quantized form.
+// quantizers lists the operators that convert between reals and their quantized
+// form.
 var quantizers = family{"", []Op{
 	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
 	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement, OnWeights: true},
 	{Name: "DynamicQuantizeLinear", Infer: inferDynamicQuantize},
 }}
 
-// contribQuantizers is those of ONNX Runtime, and its operators on quantized
-// tensors: each real one's, with a scale and a zero point beside each tensor.
+// contribQuantizers lists those of ONNX Runtime, and its operators on quantized
+// tensors: each tensor is followed by a scale and a zero point.
 var contribQuantizers = family{"com.microsoft", []Op{
 	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
 	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement},
@@ -30,8 +31,8 @@ var contribQuantizers = family{"com.microsoft", []Op{
 	{Name: "QLinearGlobalAveragePool", Infer: inferQLinearGlobalPool},
 }}
 
-// inferQuantize: the output type is that of the zero point, else (opset 21 on)
-// output_dtype, else uint8.
+// inferQuantize: the output type is that of the zero point, else output_dtype
+// (opset 21 on), else uint8.
 func inferQuantize(c *Call) error {
 	if err := c.takes(2, 3); err != nil {
 		return err
@@ -46,7 +47,7 @@ func inferQuantize(c *Call) error {
 	elem := c.Arg(2).Elem
 	switch {
 	case elem == graph.Undefined && c.Has(2):
-		elem = stated // of a zero point about which nothing is known
+		elem = stated // nothing is known of the zero point
 	case elem != graph.Undefined && stated != graph.Undefined && elem != stated:
 		return c.Errf("output_dtype is %v, expected %v as the zero point, input 2%s", stated, elem, c.inputName(2))
 	case elem == graph.Undefined && stated != graph.Undefined:
@@ -81,8 +82,8 @@ func inferDequantize(c *Call) error {
 	return nil
 }
 
-// outputDtype is the attribute of that name, which the operator has since that
-// opset; 0 in it is the same as leaving it out.
+// outputDtype is the attribute of that name, which the operator has since the
+// given opset; 0 means the default.
 func (c *Call) outputDtype(since int64) (graph.DType, error) {
 	if c.before(since) || c.Int("output_dtype", 0) == 0 {
 		return graph.Undefined, nil
@@ -90,9 +91,9 @@ func (c *Call) outputDtype(since int64) (graph.DType, error) {
 	return c.elemAttr("output_dtype", graph.Undefined)
 }
 
-// checkScales holds the scale (input 1) and the zero point (input 2) against
-// the tensor: one of each, one for each place on an axis, or one for each
-// block of block_size places on it.
+// checkScales compares the scale (input 1) and the zero point (input 2) with the
+// tensor: they have one element, one per position on an axis, or one per block of
+// block_size positions on it.
 func checkScales(c *Call) error {
 	x, scale, zero := c.In[0], c.In[1], c.Arg(2)
 	if scale.Ranked && zero.Present && zero.Ranked && !(isOne(scale.Shape) && isOne(zero.Shape)) &&
@@ -128,8 +129,8 @@ func checkScales(c *Call) error {
 	return nil
 }
 
-// wantOneOr fails unless input i, where there, has one element, or is a list of n:
-// one for each of what.
+// wantOneOr fails unless input i, if present, has one element or is a list of n,
+// one for each what.
 func (c *Call) wantOneOr(i int, n graph.Dim, what string) error {
 	if a := c.Arg(i); !a.Present || !a.Ranked || isOne(a.Shape) || len(a.Shape) == 1 && !differ(a.Shape[0], n) {
 		return nil
@@ -137,9 +138,9 @@ func (c *Call) wantOneOr(i int, n graph.Dim, what string) error {
 	return c.BadInput(i, "one element or [%v]: one for each %s", n, what)
 }
 
-// wantPerLine fails unless input i, where there, has one element, or one for each
-// row (end 2) or column (end 1) of the matrices of input of: a list, or, with the
-// axes of that input, one for each of its matrices, too.
+// wantPerLine fails unless input i, if present, has one element, or one for each
+// row (end 2) or column (end 1) of the matrices of input of: as a list or, with
+// the axes of that input, for each of its matrices.
 func (c *Call) wantPerLine(i, of, end int, what string) error {
 	a, x := c.Arg(i), c.In[of]
 	if !a.Present || !a.Ranked || !x.Ranked || isOne(a.Shape) {
@@ -176,8 +177,8 @@ func inferDynamicQuantize(c *Call) error {
 	return nil
 }
 
-// inferQLinearBinary: A with scale and zero point, B with both, those of the
-// output. A and B are broadcast.
+// inferQLinearBinary: A, its scale and zero point, the same for B, then those of
+// the output. A and B are broadcast.
 func inferQLinearBinary(c *Call) error {
 	if err := c.takesPresent(8, 0, 1, 3, 4, 6); err != nil {
 		return err
@@ -188,7 +189,8 @@ func inferQLinearBinary(c *Call) error {
 	return broadcastTo(c, c.In[0].Elem, 0, 3)
 }
 
-// takesPresent fails unless those inputs are there, and no more than most.
+// takesPresent fails unless those inputs are present and the node has at most
+// most inputs.
 func (c *Call) takesPresent(most int, inputs ...int) error {
 	for _, i := range inputs {
 		if !c.Has(i) {
@@ -200,7 +202,7 @@ func (c *Call) takesPresent(most int, inputs ...int) error {
 
 func overQLinearBinary(c *Call) []graph.Alias { return overInputs(c, 0, 3) }
 
-// inferQLinearUnary: X with scale and zero point, those of the output.
+// inferQLinearUnary: X, its scale and zero point, those of the output.
 func inferQLinearUnary(c *Call) error {
 	if err := c.takesPresent(5, 0, 1, 3); err != nil {
 		return err
@@ -287,7 +289,7 @@ func inferQLinearConcat(c *Call) error {
 	return nil
 }
 
-// quantLayout is where the channels stand.
+// quantLayout says which axis holds the channels.
 func quantLayout(c *Call) imageLayout {
 	if c.Int("channels_last", 0) != 0 {
 		return channelsLast

@@ -4,8 +4,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// randoms is the operators that draw numbers. A seed does not make them
-// repeatable: a second run of the same session goes on drawing.
+// randoms lists the operators that draw numbers. A seed does not make them
+// repeatable: a second run of the same session continues the sequence.
 var randoms = family{"", []Op{
 	{Name: "RandomNormal", Infer: inferRandom, Random: true, Seeded: true},
 	{Name: "RandomUniform", Infer: inferRandom, Random: true, Seeded: true},
@@ -36,8 +36,8 @@ func inferRandom(c *Call) error {
 	return nil
 }
 
-// inferRandomLike: the shape is the input's; so is the element type, unless
-// dtype says otherwise.
+// inferRandomLike: the shape is the input's; so is the element type, unless dtype
+// is set.
 func inferRandomLike(c *Call) error {
 	if err := c.takes(1, 1); err != nil {
 		return err

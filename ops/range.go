@@ -28,7 +28,7 @@ func inferRange(c *Call) error {
 	return nil
 }
 
-// scalarArg is the only element of input i, hidden when it is not known.
+// scalarArg is the only element of input i, hidden if it is not known.
 func (c *Call) scalarArg(i int) Scalar {
 	if v := c.Arg(i).Value; v != nil && len(v.Elems) == 1 {
 		return v.Elems[0]
@@ -36,8 +36,8 @@ func (c *Call) scalarArg(i int) Scalar {
 	return hiddenScalar
 }
 
-// rangeLength is the number of elements of a Range: exact when all three are
-// known, at most that of the widest range when some are bounded.
+// rangeLength is the number of elements of a Range: exact if all three inputs are
+// known, a bound if some are bounded.
 func rangeLength(c *Call) (graph.Dim, error) {
 	start, limit, delta := c.scalarArg(0), c.scalarArg(1), c.scalarArg(2)
 	elem := c.In[0].Elem
@@ -56,7 +56,7 @@ func rangeLength(c *Call) (graph.Dim, error) {
 	var ok bool
 	if elem.Floating() {
 		if delta.State != Known {
-			return graph.Unknown, nil // as small as you like
+			return graph.Unknown, nil // the step may be arbitrarily small
 		}
 		from, to := start.leastReal(), limit.F
 		if delta.F < 0 {
@@ -105,13 +105,13 @@ func intSteps(from, to, step int64) (n int64, ok bool) {
 func realSteps(elem graph.DType, from, to, step float64) (n int64, ok bool) {
 	way, ok := roundReal(elem, to-from)
 	steps := math.Ceil(way / step)
-	if !ok || !(steps < 1<<62) { // also when it is not a number
+	if !ok || !(steps < 1<<62) { // also if it is NaN
 		return 0, false
 	}
 	return int64(max(steps, 0)), true
 }
 
-// foldRange gives start + i*delta, as far as all three are known.
+// foldRange computes start + i*delta if both are known.
 func foldRange(c *Call) {
 	shape, ok := c.outShape(0)
 	start, delta := c.scalarArg(0), c.scalarArg(2)

@@ -11,12 +11,12 @@ var recurrence = family{"", []Op{
 	{Name: "LSTM", Infer: recurrent(4, 3, 5, 6), FLOPs: recurrentFLOPs, Optional: anyOutput, Weights: []int{1, 2, 3, 7}, Biases: []int{3, 7}},
 }}
 
-// recurrent covers a recurrent layer of so many gates in all its versions:
-// X [seq batch input], W [dirs gates·hidden input], R [dirs gates·hidden
-// hidden], B [dirs 2·gates·hidden], seq_lens [batch], then the initial states
-// [dirs batch hidden], and P [dirs 3·hidden]. Y is [seq dirs batch hidden],
-// the final states [dirs batch hidden]. With layout 1 (version 14 on) the
-// batch stands first, the directions last but one.
+// recurrent covers a recurrent layer with that many gates, in all its versions: X
+// [seq batch input], W [dirs gates·hidden input], R [dirs gates·hidden hidden], B
+// [dirs 2·gates·hidden], seq_lens [batch], then the initial states [dirs batch
+// hidden], and P [dirs 3·hidden]. Y is [seq dirs batch hidden], the final states
+// [dirs batch hidden]. With layout 1 (version 14 on) the batch is the first axis
+// and the directions are the last but one.
 func recurrent(gates int64, outputs int, states ...int) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(3); err != nil {
@@ -50,10 +50,10 @@ func recurrent(gates int64, outputs int, states ...int) func(c *Call) error {
 	}
 }
 
-// recurrentSize gives the number of directions and of hidden units.
+// recurrentSize returns the number of directions and of hidden units.
 func recurrentSize(c *Call) (dirs, hidden graph.Dim, err error) {
 	dirs = 1
-	// "foward" is the default that version 1 of GRU spells out.
+	// Version 1 of GRU misspells its default as "foward".
 	switch d, err := c.OneOf("direction", "forward", "forward", "reverse", "bidirectional", "foward"); {
 	case err != nil:
 		return 0, 0, err
@@ -71,8 +71,8 @@ func recurrentSize(c *Call) (dirs, hidden graph.Dim, err error) {
 	return dirs, hidden, nil
 }
 
-// recurrentOutputs sets Y and the final states, and holds the lengths of the
-// sequences and the initial states against them.
+// recurrentOutputs sets Y and the final states, and checks the sequence lengths
+// and initial states against them.
 func recurrentOutputs(c *Call, dirs, hidden graph.Dim, outputs int, states []int) error {
 	elem := c.In[0].Elem
 	batchFirst := c.Int("layout", 0) != 0

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// reductions reduce axes to length 1.
+// reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Op{
 	{Name: "ReduceSum", Infer: inferReduce, Fold: foldReduce(Scalar{}, addChecked, addReals), Views: viewReduce, FLOPs: perElement(1)},
 	{Name: "ReduceMean", Infer: inferReduce, Views: viewReduce, FLOPs: perElement(1)},
@@ -14,7 +14,7 @@ var reductions = family{"", []Op{
 	{Name: "ReduceMax", Infer: inferReduce, Fold: foldReduce(hiddenScalar, maxInts, math.Max), Views: viewReduce, FLOPs: perElement(1)},
 	{Name: "ReduceMin", Infer: inferReduce, Fold: foldReduce(hiddenScalar, minInts, math.Min), Views: viewReduce, FLOPs: perElement(1)},
 
-	// These change an element even where there is nothing to reduce.
+	// These change an element even if nothing is reduced.
 	{Name: "ReduceSumSquare", Infer: inferReduce, FLOPs: perElement(2)},
 	{Name: "ReduceL1", Infer: inferReduce, FLOPs: perElement(2)},
 	{Name: "ReduceL2", Infer: inferReduce, FLOPs: perElement(2)},
@@ -22,9 +22,9 @@ var reductions = family{"", []Op{
 	{Name: "ReduceLogSumExp", Infer: inferReduce, FLOPs: perElement(2)},
 }}
 
-// inferReduce: the axes are an attribute before opset 13 (ReduceSum) or 18
-// (the others), then an input. None stated means all, unless
-// noop_with_empty_axes says none.
+// inferReduce: the axes are an attribute before opset 13 (ReduceSum) or 18 (the
+// others), then an input. Without axes all are reduced, or none if
+// noop_with_empty_axes is set.
 func inferReduce(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -67,8 +67,8 @@ func inferReduce(c *Call) error {
 	return nil
 }
 
-// reducedAxes tells for each axis of input 0 whether it is reduced; known is
-// false when that depends on data.
+// reducedAxes reports for each axis of input 0 whether it is reduced; known is
+// false if that depends on data.
 func reducedAxes(c *Call, list intList) (reduced []bool, known bool, err error) {
 	rank := len(c.In[0].Shape)
 	reduced = make([]bool, rank)
@@ -86,7 +86,7 @@ func reducedAxes(c *Call, list intList) (reduced []bool, known bool, err error) 
 	return reduced, true, err
 }
 
-// reduceShape is shape with the reduced axes of length 1, or left out.
+// reduceShape is shape with the reduced axes of length 1, or removed.
 func reduceShape(shape []graph.Dim, reduced []bool, keep bool) []graph.Dim {
 	out := make([]graph.Dim, 0, len(shape))
 	for k, d := range shape {
@@ -100,8 +100,8 @@ func reduceShape(shape []graph.Dim, reduced []bool, keep bool) []graph.Dim {
 	return out
 }
 
-// viewReduce: only axes of length 1 are reduced, by an operator that leaves a
-// single element as it is.
+// viewReduce: a view if only axes of length 1 are reduced, and the operator
+// leaves a single element unchanged.
 func viewReduce(c *Call) []graph.Alias {
 	list, err := c.list("axes", 1)
 	if err != nil || len(c.In) == 0 || !c.In[0].Ranked {
@@ -120,7 +120,7 @@ func viewReduce(c *Call) []graph.Alias {
 }
 
 // foldReduce folds a reduction that starts from an element (hidden: from the
-// first one) and takes the others in by a function of integers or reals.
+// first one) and combines the others by a function of integers or reals.
 func foldReduce(start Scalar, onInts func(a, b int64) (int64, bool), onReals func(a, b float64) float64) func(c *Call) {
 	return func(c *Call) {
 		v := c.Arg(0).Value
@@ -158,8 +158,8 @@ func foldReduce(start Scalar, onInts func(a, b int64) (int64, bool), onReals fun
 	}
 }
 
-// broadcastPlace is where the element of a tensor stands that index sees when
-// axes of length 1 are broadcast.
+// broadcastPlace is the position, in a tensor whose axes of length 1 are
+// broadcast, of the element at index.
 func broadcastPlace(index, shape []int64) int64 {
 	place := int64(0)
 	for k, i := range index {

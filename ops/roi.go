@@ -39,10 +39,10 @@ func roiAlign(c *Call) error {
 	return nil
 }
 
-// mostSamples bounds sampling_ratio: each bin is the mean of its square.
+// mostSamples limits sampling_ratio: each bin is the mean of that number squared.
 const mostSamples = 1 << 10
 
-// checkRoiAlign: bins are sampled so often as is asked for.
+// checkRoiAlign limits the work per bin.
 func checkRoiAlign(c *Call) error {
 	if _, err := c.OneOf("mode", "avg", "avg", "max"); err != nil {
 		return err

@@ -7,8 +7,9 @@ import (
 )
 
 // inferScan: inputs are initial states and scanned inputs. In version 8 the
-// lengths of the sequences come first, axis 0 of everything is the batch and
-// axis 1 the sequence; since 9 there is no batch and the axes are attributes.
+// sequence lengths come first, and everything has the batch as axis 0 and the
+// sequence as axis 1; from version 9 on there is no batch, and the axes are
+// attributes.
 func inferScan(c *Call) error {
 	body, err := c.body("body")
 	if err != nil {
@@ -91,8 +92,8 @@ func inferScan(c *Call) error {
 	return c.scanOutputs(outs[n:], n, length, batched, batch)
 }
 
-// scanDirections checks the lists of directions: of the m scanned inputs, and
-// of the outputs where they are stated.
+// scanDirections checks the directions of the m scanned inputs, and of the
+// outputs if they are given.
 func (c *Call) scanDirections(m int) error {
 	for _, name := range []string{"directions", "scan_input_directions", "scan_output_directions"} {
 		list := c.Ints(name)
@@ -106,8 +107,8 @@ func (c *Call) scanDirections(m int) error {
 	return nil
 }
 
-// scanSlices takes from each scanned input the axis of the sequence, whose
-// length it gives. first is the place of the first of them among the inputs.
+// scanSlices removes the sequence axis from each scanned input and returns its
+// length. first is the index of the first scanned input.
 func (c *Call) scanSlices(scanned []Arg, first int) (graph.Dim, error) {
 	axes := c.Ints("scan_input_axes")
 	if c.Version < 9 {
@@ -140,7 +141,7 @@ func (c *Call) scanSlices(scanned []Arg, first int) (graph.Dim, error) {
 	return length, nil
 }
 
-// scanOutputs lays the results of the iterations along their axes.
+// scanOutputs stacks the results of the iterations along their axes.
 func (c *Call) scanOutputs(elements []Arg, first int, length graph.Dim, batched bool, batch graph.Dim) error {
 	axes := c.Ints("scan_output_axes")
 	if batched {

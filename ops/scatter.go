@@ -7,7 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// scattering replace elements whose places an input gives.
+// scattering lists the operators that replace elements at positions given by an
+// input.
 var scattering = family{"", []Op{
 	{Name: "Scatter", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst},
 	{Name: "ScatterElements", Infer: inferScatterElements, Fold: foldScatterElements, Inplace: overFirst, Check: checkReduction},
@@ -36,8 +37,8 @@ func inferScatterElements(c *Call) error {
 	return nil
 }
 
-// inferScatterND: each tuple along the last axis of the indices names a slice
-// of the data, which an equal slice of the updates replaces.
+// inferScatterND: each tuple along the last axis of the indices selects a slice
+// of the data, which a slice of the updates replaces.
 func inferScatterND(c *Call) error {
 	if err := indexed(c, 3); err != nil {
 		return err
@@ -62,8 +63,8 @@ func inferScatterND(c *Call) error {
 	return nil
 }
 
-// inferTensorScatter: the cache with the update written into it, from opset 24
-// on.
+// inferTensorScatter (opset 24 on): the cache after the update was written into
+// it.
 func inferTensorScatter(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -81,7 +82,7 @@ func inferTensorScatter(c *Call) error {
 		return err
 	}
 	if axis == 0 {
-		return c.Errf("axis is %d, expected another than that of the batch", c.Int("axis", -2))
+		return c.Errf("axis is %d, expected an axis other than the batch", c.Int("axis", -2))
 	}
 	if n := c.DimOf(1, axis); n.Exact() && cache.Shape[axis].Exact() && n > cache.Shape[axis] {
 		return c.BadInput(1, "at most %v on axis %d to fit input 0 %s", cache.Shape[axis], axis, graph.ShapeString(cache.Shape))
@@ -96,14 +97,14 @@ func inferTensorScatter(c *Call) error {
 	return c.WantShape(2, "an index for each of the batch", cache.Shape[0])
 }
 
-// checkReduction: an update replaces an element, or joins it.
+// checkReduction: an update replaces an element, or is combined with it.
 func checkReduction(c *Call) error {
 	_, err := c.OneOf("reduction", "none", "none", "add", "mul", "min", "max")
 	return err
 }
 
-// checkTensorScatter: the update is written up to the end of the cache, or on
-// from its beginning.
+// checkTensorScatter: the update ends at the end of the cache, or wraps around to
+// its beginning.
 func checkTensorScatter(c *Call) error {
 	_, err := c.OneOf("mode", "linear", "linear", "circular")
 	return err
@@ -154,8 +155,8 @@ func foldScatterND(c *Call) {
 	})
 }
 
-// scatter sets output 0 to data with the updates of an index space put in.
-// Nothing is known of the result if the place of one is not.
+// scatter sets output 0 to data with the updates of an index space applied.
+// Nothing is known of the result if one of the positions is unknown.
 func scatter(c *Call, data *Value, shape []int64, update func(at []int64) (to []int64, e Scalar, ok bool)) {
 	n := count(shape)
 	if n < 0 || n > FoldLimit || len(data.Elems) > FoldLimit {

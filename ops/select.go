@@ -9,7 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// selections select elements, or find their places, by value.
+// selections lists the operators that select elements, or find their positions,
+// by value.
 var selections = family{"", []Op{
 	{Name: "OneHot", Infer: inferOneHot},
 	{Name: "Compress", Infer: inferCompress, Fold: foldCompress},
@@ -48,9 +49,9 @@ func inferOneHot(c *Call) error {
 	return nil
 }
 
-// inferCompress keeps what the condition selects along an axis, without one of
-// the flattened input: as many as the condition has true elements, if known,
-// else at most as many as it has elements.
+// inferCompress keeps the selected slices along an axis or, without an axis,
+// elements of the flattened input: as many as the condition has true elements if
+// known, else at most as many as it has elements.
 func inferCompress(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -90,7 +91,7 @@ func inferCompress(c *Call) error {
 	return nil
 }
 
-// selected is how many of the first n elements of a condition are true.
+// selected is the number of true elements among the first n of a condition.
 func selected(elems []Scalar, n graph.Dim) graph.Dim {
 	if most, ok := n.Max(); ok {
 		elems = elems[:min(int64(len(elems)), most)]
@@ -143,7 +144,7 @@ func foldCompress(c *Call) {
 	})
 }
 
-// inferNonZero gives the places of the elements that are not zero: at most all.
+// inferNonZero: the positions of the non-zero elements, at most all.
 func inferNonZero(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -155,7 +156,7 @@ func inferNonZero(c *Call) error {
 	}
 	rank := graph.Dim(len(in.Shape))
 	if rank == 0 {
-		rank = graph.AtMost(1) // the operator says 0, ONNX Runtime makes it 1
+		rank = graph.AtMost(1) // the standard says 0, ONNX Runtime makes it 1
 	}
 	c.Set(0, graph.Int64, []graph.Dim{rank, nonZeros(in)})
 	return nil
@@ -188,7 +189,7 @@ func foldNonZero(c *Call) {
 	if v == nil || len(v.Shape) == 0 || !allKnown(v.Elems) {
 		return
 	}
-	var places []int64 // the index of each, one after the other
+	var places []int64 // the index of each, concatenated
 	index := make([]int64, len(v.Shape))
 	for _, e := range v.Elems {
 		if !nought(e) {
@@ -235,8 +236,8 @@ func inferUnique(c *Call) error {
 	return nil
 }
 
-// distinct is how many of n slices along an axis (below 0: of n elements) are
-// distinct. NaN is left alone: libraries differ on whether it equals itself.
+// distinct is the number of distinct slices among n along an axis (negative: of n
+// elements). NaN is not counted: libraries disagree on whether it equals itself.
 func distinct(v *Value, axis int, n graph.Dim) graph.Dim {
 	if n == 1 {
 		return 1
@@ -307,7 +308,7 @@ func inferTopK(c *Call) error {
 	return nil
 }
 
-// foldTopK sorts known integers and reals; equal ones keep their order.
+// foldTopK sorts known integers and reals; the sort is stable.
 func foldTopK(c *Call) {
 	v := c.Arg(0).Value
 	if v == nil || !allKnown(v.Elems) || c.Int("sorted", 1) == 0 || c.In[0].Elem == graph.Uint64 {
@@ -326,7 +327,7 @@ func foldTopK(c *Call) {
 		return
 	}
 	from := make([]int64, len(v.Shape))
-	// sorted is the order of the line that the index lies on.
+	// sorted is the order of the line that contains the index.
 	sorted := func(at []int64) []int64 {
 		copy(from, at)
 		places := make([]int64, v.Shape[axis])
@@ -392,7 +393,7 @@ func inferArg(c *Call) error {
 	return nil
 }
 
-// checkArg: the best of some elements has a place.
+// checkArg: the reduced axis must have elements.
 func checkArg(c *Call) error {
 	if elements(c.In[0].Type) == 0 {
 		return c.BadInput(0, "elements on axis %d", c.Int("axis", 0))

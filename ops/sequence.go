@@ -6,9 +6,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// sequence is the operators on sequences and optionals. Such values have no
-// fixed size, but what is taken out of them has: where the items are known one
-// by one, they are followed (Value.Items).
+// sequence lists the operators on sequences and optionals. Such values have no
+// fixed size, but their elements do: if the items are known individually,
+// inference follows them (Value.Items).
 var sequence = family{"", []Op{
 	{Name: "SequenceEmpty", Infer: inferSequenceEmpty},
 	{Name: "SequenceConstruct", Infer: inferSequenceConstruct},
@@ -23,7 +23,7 @@ var sequence = family{"", []Op{
 	{Name: "OptionalGetElement", Infer: inferOptionalGetElement},
 }}
 
-// items gives the items of a sequence, nil if they are not known.
+// items returns the items of a sequence; nil if they are not known.
 func (v *Value) items() []Arg {
 	if v == nil {
 		return nil
@@ -31,8 +31,8 @@ func (v *Value) items() []Arg {
 	return v.Items
 }
 
-// sequenceOf is the value of a sequence of these items; nil when there are too
-// many to follow.
+// sequenceOf is the value of a sequence of these items; nil if there are too many
+// to follow.
 func sequenceOf(items []Arg) *Value {
 	if len(items) > maxItems {
 		return nil
@@ -43,7 +43,7 @@ func sequenceOf(items []Arg) *Value {
 	return &Value{Items: items}
 }
 
-// unionOf is the type of any of the items; there is at least one.
+// unionOf is the union of the types of the items; there is at least one.
 func unionOf(items []Arg) graph.Type {
 	t := items[0].Type
 	for _, a := range items[1:] {
@@ -52,7 +52,7 @@ func unionOf(items []Arg) graph.Type {
 	return t
 }
 
-// setSequence gives output 0 a type, and its items where they are known.
+// setSequence sets the type of output 0, and its items if they are known.
 func setSequence(c *Call, of graph.Type, items []Arg, known bool) {
 	c.SetType(0, graph.Type{Kind: graph.KindSequence, Of: &of})
 	if known {
@@ -76,7 +76,7 @@ func (c *Call) needTensor(i int) error {
 	return nil
 }
 
-// itemType is the type of any item of sequence input i.
+// itemType is the common type of the items of sequence input i.
 func (c *Call) itemType(i int) graph.Type {
 	if of := c.In[i].Of; of != nil {
 		return *of
@@ -115,7 +115,7 @@ func inferSequenceConstruct(c *Call) error {
 	return nil
 }
 
-// sameItems refuses input i if its elements are of another type than those of t.
+// sameItems refuses input i if its element type differs from that of t.
 func (c *Call) sameItems(i int, t graph.Type) error {
 	if a := c.In[i].Elem; a != t.Elem && a != graph.Undefined && t.Elem != graph.Undefined {
 		return c.Errf("input %d%s is %v, expected %v elements as in the rest of the sequence", i, c.inputName(i), c.In[i].Type, t.Elem)
@@ -123,8 +123,8 @@ func (c *Call) sameItems(i int, t graph.Type) error {
 	return nil
 }
 
-// position gives the place that input i names in a sequence of n items, of
-// which the end is one when inserting. known is false if it is not known.
+// position returns the position given by input i in a sequence of n items; when
+// inserting, the end is allowed, too. known is false if it is not known.
 func (c *Call) position(i int, n int64, inserting bool) (at int64, known bool, err error) {
 	if c.In[i].Kind == graph.KindTensor && c.In[i].Elem != graph.Undefined && !c.In[i].Elem.Integer() {
 		return 0, false, c.BadInput(i, "a position of type int32 or int64, found %v", c.In[i].Elem)
@@ -176,7 +176,7 @@ func inferSequenceInsert(c *Call) error {
 		setSequence(c, unionOf(items), items, true)
 		return nil
 	}
-	// Any item may stand at any place now.
+	// Any item may be at any position now.
 	of := unionOf(append(slices.Clone(items), c.In[1]))
 	setSequence(c, of, repeated(Arg{Present: true, Type: of}, len(items)+1), true)
 	return nil
@@ -258,7 +258,8 @@ func inferSequenceLength(c *Call) error {
 	return nil
 }
 
-// inferConcatFromSequence joins the items along an axis, a new one if new_axis.
+// inferConcatFromSequence joins the items along an axis, which is new if new_axis
+// is set.
 func inferConcatFromSequence(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -324,8 +325,8 @@ func inferConcatFromSequence(c *Call) error {
 	return nil
 }
 
-// inferSplitToSequence: without split, parts of length 1, whose axis goes
-// unless keepdims.
+// inferSplitToSequence: without split, parts have length 1; their axis is removed
+// unless keepdims is set.
 func inferSplitToSequence(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -398,8 +399,8 @@ func inferSplitToSequence(c *Call) error {
 	return nil
 }
 
-// setParts makes output 0 the parts of a length, each like one but for the
-// last, which may be shorter.
+// setParts makes output 0 a sequence of parts of a length. All have the type of
+// one, except the last, which may be shorter.
 func (c *Call) setParts(one Arg, length graph.Dim, size int64) {
 	n, ok := length.Max()
 	if !length.Exact() || !ok || n/size >= maxItems {
@@ -421,8 +422,8 @@ func (c *Call) setParts(one Arg, length graph.Dim, size int64) {
 	setSequence(c, unionOf(items), items, true)
 }
 
-// shorter is one with another length of the axis that is split. Parts of
-// length 1 have no shorter ones.
+// shorter is one with another length along the split axis. Parts of length 1
+// cannot be shorter.
 func (c *Call) shorter(one Arg, n graph.Dim) Arg {
 	if len(one.Shape) < len(c.In[0].Shape) || n == graph.AtMost(1) {
 		return one
@@ -433,11 +434,11 @@ func (c *Call) shorter(one Arg, n graph.Dim) Arg {
 	return one
 }
 
-// brief cuts a list for a message.
+// brief shortens a list for a message.
 func brief(list []int64) []int64 { return list[:min(len(list), 16)] }
 
-// inferOptional: an optional of the input, or an empty one of the type that the
-// attribute states.
+// inferOptional: an optional of the input, or an empty one of the type in the
+// attribute.
 func inferOptional(c *Call) error {
 	if c.Has(0) {
 		of := c.In[0].Type
@@ -455,8 +456,8 @@ func inferOptional(c *Call) error {
 	return nil
 }
 
-// inferOptionalHasElement: since 18 the input may be left out, and may be a
-// tensor or a sequence, which is always there.
+// inferOptionalHasElement: since 18 the input may be left out, or be a tensor or
+// a sequence, which always is an element.
 func inferOptionalHasElement(c *Call) error {
 	c.Set(0, graph.Bool, nil)
 	has := func(v int64) { c.SetValue(0, scalarOf(Scalar{I: v})) }
@@ -477,7 +478,7 @@ func inferOptionalHasElement(c *Call) error {
 }
 
 // inferOptionalGetElement: since 18 the input may be a tensor or a sequence,
-// which is handed on.
+// which is passed on.
 func inferOptionalGetElement(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err

@@ -2,7 +2,7 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// signals are transforms of signals, and the weights of windows and filters.
+// signals lists transforms of signals, and the weights of windows and filters.
 var signals = family{"", []Op{
 	{Name: "DFT", Infer: dft},
 	{Name: "STFT", Infer: stft},
@@ -13,9 +13,9 @@ var signals = family{"", []Op{
 }}
 
 // dft covers DFT: the last axis holds real and imaginary parts. axis is an
-// attribute up to version 19 (1 by default), an input from 20 on (-2).
-// onesided keeps the first half of the spectrum; inverse and onesided takes
-// such a half and gives real numbers.
+// attribute up to version 19 (default 1), an input from 20 on (default -2).
+// onesided keeps the first half of the spectrum; inverse with onesided takes such
+// a half and returns real numbers.
 func dft(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -59,7 +59,7 @@ func dft(c *Call) error {
 	}
 	if !known {
 		for i, n := range a.Shape[:rank-1] {
-			shape[i] = unionDim(n, transformed(n)) // it may be this axis
+			shape[i] = unionDim(n, transformed(n)) // it may be the transformed axis
 		}
 		c.Set(0, a.Elem, shape)
 		return nil
@@ -103,7 +103,7 @@ func stft(c *Call) error {
 	if frame.Exact() && length.Exact() && frame > length {
 		return c.BadInput(0, "at least the frame_length %s along axis 1", frame)
 	}
-	// Where one of the two is not known, its smallest value gives a bound.
+	// If one of the two is unknown, its smallest value gives a bound.
 	step, known := c.In[1].Value.Int()
 	if known && step < 1 {
 		return c.Errf("frame_step is %d, expected at least 1", step)
@@ -125,7 +125,7 @@ func stft(c *Call) error {
 	return nil
 }
 
-// clampMul is a · b, or the largest number if that overflows.
+// clampMul is a · b, or the largest integer if that overflows.
 func clampMul(a, b int64) int64 {
 	if p, ok := mulChecked(a, b); ok {
 		return p

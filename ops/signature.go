@@ -14,8 +14,8 @@ import (
 //go:embed signatures.txt
 var signatureText string
 
-// ownSignatures are those of operators that nobody else defines: swaps, and one of
-// ONNX Runtime's under the domain that some exporters give it.
+// ownSignatures are those of operators that no schema file defines: swaps, and an
+// operator of ONNX Runtime under the domain that some exporters use for it.
 const ownSignatures = `
 com.microsoft SimplifiedLayerNormalization
   1 T V > V U?
@@ -28,34 +28,34 @@ onnxmem SwapIn
   1 any > any
 `
 
-// signatures are those of signatures.txt, read when the first one is asked for.
+// signatures holds the content of signatures.txt; it is parsed on first use.
 var signatures = sync.OnceValue(func() map[key]*signature { return parseSignatures(signatureText + ownSignatures) })
 
-// signature is how many inputs and outputs an operator has, and which of their
-// element types agree.
+// signature gives the number of inputs and outputs of an operator, and which of
+// their element types agree.
 type signature struct {
 	forms   []form // by version, ascending
 	symbols map[string][]graph.DType
 }
 
-// form is the inputs and outputs of an operator from a version on.
+// form lists the inputs and outputs of an operator from a version on.
 type form struct {
 	since   int64
 	in, out []parameter
 }
 
-// parameter is one input or output of a form, or its last ones.
+// parameter is one input or output of a form; the last one may repeat.
 type parameter struct {
-	symbol  string      // "T"; "" where elem says the type, or where any value will do
-	elem    graph.DType // Undefined: that of the symbol
+	symbol  string      // "T"; "" if elem is the type, or if any value is allowed
+	elem    graph.DType // Undefined: the type of the symbol
 	any     bool        // it need not be a tensor
 	missing bool        // it may be left out
-	repeats bool        // any number follow
-	mixed   bool        // those that follow may differ in type
+	repeats bool        // any number may follow
+	mixed   bool        // the repeated ones may differ in type
 }
 
-// signatureOf finds the signature of an operator and the form that holds in a
-// version of its domain; nil where neither is known.
+// signatureOf finds the signature of an operator and its form in a version of its
+// domain; nil if it is unknown.
 func signatureOf(domain, name string, version int64) (*signature, *form) {
 	s := signatures()[key{domain, name}]
 	if s == nil {
@@ -70,7 +70,8 @@ func signatureOf(domain, name string, version int64) (*signature, *form) {
 	return s, f
 }
 
-// parseSignatures reads the text form, which is ours: a fault in it is a panic.
+// parseSignatures parses the text, which is part of the program: an error in it
+// is a panic.
 func parseSignatures(text string) map[key]*signature {
 	dtypes := map[string]graph.DType{}
 	for d := graph.Undefined + 1; d.Valid(); d++ {
@@ -122,7 +123,7 @@ func parseParameter(word string, dtypes map[string]graph.DType) parameter {
 	return p
 }
 
-// at is the parameter of input or output i; nil if there is none.
+// at is the parameter for input or output i; nil if there is none.
 func at(list []parameter, i int) *parameter {
 	switch {
 	case i < len(list):
@@ -133,7 +134,7 @@ func at(list []parameter, i int) *parameter {
 	return nil
 }
 
-// check holds the inputs and outputs of a call against the signature.
+// check compares the inputs and outputs of a call with the signature.
 func (s *signature) check(f *form, c *Call) error {
 	for i := range f.in {
 		if p := &f.in[i]; !p.missing && !p.repeats && !c.Has(i) {
@@ -167,14 +168,15 @@ func (s *signature) check(f *form, c *Call) error {
 	return nil
 }
 
-// binding is the type that a symbol stands for in a call, and whose it is.
+// binding is the type of a symbol in a call, and the input or output that
+// determined it.
 type binding struct {
 	elem graph.DType
 	what string
 }
 
-// agree holds the element type of one input or output against what its symbol
-// stands for.
+// agree compares the element type of one input or output with the type of its
+// symbol.
 func (s *signature) agree(p *parameter, c *Call, a *Arg, side string, i int, name string, bound map[string]binding) error {
 	if p == nil || !a.Present || p.any || a.Kind == graph.KindUnknown || a.Kind == graph.KindTensor && a.Elem == graph.Undefined {
 		return nil
@@ -204,10 +206,10 @@ func (s *signature) agree(p *parameter, c *Call, a *Arg, side string, i int, nam
 	return nil
 }
 
-// inputs says how many inputs a form has.
+// inputs describes the number of inputs of a form.
 func inputs(f *form) string { return counted(f.in, "inputs") }
 
-// outputs says how many outputs a form has.
+// outputs describes the number of outputs of a form.
 func outputs(f *form) string { return counted(f.out, "outputs") }
 
 func counted(list []parameter, what string) string {

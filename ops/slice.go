@@ -6,19 +6,19 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// slicing take a part of a tensor, possibly with steps.
+// slicing lists the operators that take a part of a tensor, possibly with steps.
 var slicing = family{"", []Op{
 	{Name: "Slice", Infer: inferSlice, Fold: foldSlice, Views: viewSlice, ReadsOutput: true},
 }}
 
-// cut is what Slice takes of one axis, as the model states it.
+// cut is the part of one axis that Slice takes, as written in the model.
 type cut struct{ start, end, step Scalar }
 
-// whole takes all of an axis.
+// whole takes an entire axis.
 var whole = cut{Scalar{}, Scalar{I: math.MaxInt64}, Scalar{I: 1}}
 
-// inferSlice: the cuts are attributes in opset 1, where steps are 1, and
-// inputs from opset 10 on.
+// inferSlice: the cuts are attributes in opset 1, where steps are 1, and inputs
+// from opset 10 on.
 func inferSlice(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -44,8 +44,8 @@ func inferSlice(c *Call) error {
 	return nil
 }
 
-// sliceCuts gives the cut of each axis of input 0; known is false when the
-// axes are not known.
+// sliceCuts returns the cut of each axis of input 0; known is false if the axes
+// are not known.
 func sliceCuts(c *Call) (cuts []cut, known bool, err error) {
 	var lists [4]intList
 	for i, name := range []string{"starts", "ends", "axes", ""} {
@@ -107,8 +107,8 @@ func sliceCuts(c *Call) (cuts []cut, known bool, err error) {
 	return cuts, true, nil
 }
 
-// length is what the cut leaves of an axis of length d. Where an end of it is
-// not known, it is taken where it leaves most.
+// length is the length of the cut of an axis of length d. An unknown start or end
+// is taken so that the result is the longest possible.
 func (t cut) length(d graph.Dim) graph.Dim {
 	if t == whole {
 		return d
@@ -147,13 +147,13 @@ func (t cut) length(d graph.Dim) graph.Dim {
 	case exact:
 		return graph.Dim(n)
 	case !bounded && n >= math.MaxInt32/2:
-		return graph.Unknown // ends at the largest number of 32 or 64 bits: at the end
+		return graph.Unknown // the largest 32 or 64 bit integer means the end
 	}
 	return upTo(graph.Dim(n))
 }
 
-// bounds gives the effective first index and end of a cut of an axis of length
-// d, clamped as the operator says.
+// bounds returns the first index and the end of a cut of an axis of length d,
+// clamped as in the specification.
 func bounds(d, start, end, step int64) (first, last int64) {
 	if start < 0 {
 		start += d
@@ -179,12 +179,12 @@ func sliceLen(d, start, end, step int64) int64 {
 	return 0
 }
 
-// longest is the largest sliceLen over all lengths up to d. Where both ends are
-// counted from the same side, it is that of the longest axis.
+// longest is the largest sliceLen over all lengths up to d. If start and end
+// count from the same side, the longest axis gives it.
 func longest(d, start, end, step int64) int64 {
 	switch {
 	case step > 0 && start < 0 && end >= 0:
-		n := min(-(start + 1), end-1, d-1) // less one: -start may overflow
+		n := min(-(start + 1), end-1, d-1) // minus one, since -start may overflow
 		return max(n/step+1, 0) * sign(n+1)
 	case step < 0 && start >= 0 && end < 0:
 		n := min(start, -(end+1)-1, d-1)
@@ -192,15 +192,15 @@ func longest(d, start, end, step int64) int64 {
 	}
 	n := sliceLen(d, start, end, step)
 	if step < 0 && start < 0 && end < 0 {
-		return max(n, min(d, 1)) // a short axis starts at its first, whatever start says
+		return max(n, min(d, 1)) // in a short axis, start is clamped to the first element
 	}
 	return n
 }
 
-// negate is -n, or the largest number where that does not fit.
+// negate is -n, or the largest integer if that overflows.
 func negate(n int64) int64 { return -max(n, -math.MaxInt64) }
 
-// sign is 1 for what is above 0, else 0.
+// sign is 1 if n is positive, else 0.
 func sign(n int64) int64 {
 	if n > 0 {
 		return 1
@@ -233,8 +233,8 @@ func foldSlice(c *Call) {
 	})
 }
 
-// viewSlice: with positive steps an axis that keeps its length keeps its
-// elements. A bounded one does if the cut takes all of it at any length.
+// viewSlice: with a positive step, an axis that keeps its length keeps its
+// elements. A bounded axis does if the cut takes all of it at any length.
 func viewSlice(c *Call) []graph.Alias {
 	cuts, known, err := sliceCuts(c)
 	if err != nil || !known || len(c.Out) == 0 || len(c.Out[0].Shape) != len(cuts) {

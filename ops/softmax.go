@@ -1,14 +1,16 @@
 package ops
 
-// softmaxes turn the elements along an axis into weights.
+// softmaxes lists the operators that turn the elements along an axis into
+// weights.
 var softmaxes = family{"", []Op{
 	{Name: "Softmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
 	{Name: "LogSoftmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(5)},
 	{Name: "Hardmax", Infer: inferSoftmax, Inplace: overFirst, FLOPs: perElement(1)},
 }}
 
-// inferSoftmax: the output is like the input. Before opset 13 the axis cuts
-// the shape in two, 1 by default; since, it is the one that is worked along.
+// inferSoftmax: the output is like the input. Before opset 13 the axis, 1 by
+// default, splits the shape into two parts; later the operator works along the
+// axis.
 func inferSoftmax(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -20,8 +22,8 @@ func inferSoftmax(c *Call) error {
 	return alongAxis(c, c.Int("axis", otherwise), most)
 }
 
-// alongAxis gives output 0 the type of input 0 and checks the axis, which may
-// be more past the last. A scalar has an axis for this purpose.
+// alongAxis sets the type of output 0 to that of input 0 and checks the axis,
+// which may be up to more past the last. A scalar counts as having one axis.
 func alongAxis(c *Call, axis int64, more int) error {
 	in := c.In[0]
 	if in.Ranked && axis != int64(len(in.Shape)-1+more) {

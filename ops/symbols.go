@@ -11,10 +11,10 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// symbols is the value of each symbolic dimension.
+// symbols maps symbolic dimensions to their lengths.
 type symbols map[string]int64
 
-// eval gives the value of a symbol or of an expression of symbols ("past + 1").
+// eval evaluates a symbol or an expression of symbols ("past + 1").
 func (s symbols) eval(text string) (int64, bool) {
 	if text == "" {
 		return 0, false
@@ -29,10 +29,10 @@ func (s symbols) eval(text string) (int64, bool) {
 	return e.eval(s)
 }
 
-// bindInputs gives every dimension of the main graph's inputs a length.
+// bindInputs sets the lengths of every dimension of the main graph's inputs.
 //
-// A dimension is a plain symbol, unless its text is an expression whose names
-// are all symbols of other dimensions. Plain symbols are bound first.
+// A dimension is a plain symbol, unless its text is an expression whose names are
+// all symbols of other dimensions. Plain symbols are bound first.
 func (inf *inferrer) bindInputs() error {
 	g := inf.model.Graph
 	inf.symbols = symbols{}
@@ -134,7 +134,7 @@ func unboundError(name string) error {
 	return graph.Errorf("dimension %q is unbound: say --dim %s", name, name+"=N")
 }
 
-// checkGiven refuses a binding of a dimension that the model does not have.
+// checkGiven refuses a binding for a dimension that the model does not have.
 func (inf *inferrer) checkGiven(used map[string]bool) error {
 	declared := map[string]bool{}
 	for _, t := range inf.model.Graph.Tensors {
@@ -181,8 +181,8 @@ func inputError(t *graph.Tensor, text string) error {
 	return e
 }
 
-// bindOutput gives the open dimensions of an unknown operator's output a
-// length, as bindInputs does for inputs: nothing else can.
+// bindOutput sets the open dimensions of an unknown operator's output as
+// bindInputs does for inputs.
 func (inf *inferrer) bindOutput(t *graph.Tensor) error {
 	if t.Type.Kind != graph.KindTensor || !t.Type.Ranked || t.Declared == nil || !t.Declared.Type.Ranked {
 		return nil
@@ -211,11 +211,11 @@ func (inf *inferrer) bindOutput(t *graph.Tensor) error {
 	return nil
 }
 
-// expr is a parsed dimension: integers, names, + - * // / % **, parentheses,
-// Max and Min as exporters write them.
+// expr is a parsed dimension: integers, names, + - * // / % **, parentheses, Max
+// and Min as exporters write them.
 type expr struct {
 	names    []string
-	compound bool // more than a lone name or number
+	compound bool // more than a single name or number
 	eval     func(symbols) (int64, bool)
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// text is the operators on strings. Strings have no fixed size, but their
-// number is inferred all the same: other shapes may follow from it.
+// text lists the operators on strings. Strings have no fixed size, but their
+// number is inferred, since other shapes may depend on it.
 var text = family{"", []Op{
 	{Name: "StringNormalizer", Infer: inferStringNormalizer},
 	{Name: "StringConcat", Infer: inferStringConcat},
@@ -26,8 +26,8 @@ func (c *Call) needStrings(i int) error {
 	return c.Errf("input %d%s is %v, expected strings", i, c.inputName(i), a.Type)
 }
 
-// inferStringNormalizer drops stop words from a list [C] or [1,C]. Of a list
-// with nothing left one empty string remains.
+// inferStringNormalizer removes stop words from a list [C] or [1,C]. If nothing
+// remains, the result is one empty string.
 func inferStringNormalizer(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -69,8 +69,8 @@ func inferStringConcat(c *Call) error {
 	return broadcastTo(c, graph.String, 0, 1)
 }
 
-// inferStringSplit: the parts stand along a new last axis, as long as the
-// longest list; maxsplit bounds it. Output 1 counts the parts.
+// inferStringSplit: the parts form a new last axis, as long as the longest list;
+// maxsplit bounds it. Output 1 holds the number of parts.
 func inferStringSplit(c *Call) error {
 	if err := c.Need(1); err != nil {
 		return err
@@ -142,8 +142,8 @@ func inferTfIdfVectorizer(c *Call) error {
 	return nil
 }
 
-// checkTfIdfVectorizer: the pool is cut into n-grams, each of which has a place, and
-// a weight if there are any.
+// checkTfIdfVectorizer: the pool is split into n-grams; each has an index, and a
+// weight if there are any.
 func checkTfIdfVectorizer(c *Call) error {
 	if _, err := c.OneOf("mode", "TF", "TF", "IDF", "TFIDF"); err != nil {
 		return err

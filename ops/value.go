@@ -9,17 +9,17 @@ import (
 )
 
 // FoldLimit is the largest number of elements that are folded. Shapes have a
-// handful of elements; what is larger than this is data.
+// handful of elements; anything larger is data.
 const FoldLimit = 4096
 
-// State says what is known of an element.
+// State says how much is known of an element.
 type State uint8
 
 // The states of an element.
 const (
 	Known   State = iota // its value
 	Bounded              // an integer in [0, I], a real in [0, F]
-	Hidden               // nothing
+	Hidden               // nothing is known
 )
 
 // Scalar is one element of a folded tensor: I for integer and bool types, F
@@ -28,17 +28,18 @@ type Scalar struct {
 	I     int64
 	F     float64
 	State State
-	// Of is the identity of the bounded length (graph.Dim) that the element is,
-	// 0 if it is none or has none. What is computed from it has none.
+	// Of is the identity of the bounded length (graph.Dim) that the element
+	// equals; 0 if there is none. Results computed from the element have no
+	// identity.
 	Of int64
 }
 
-// Value is the elements of a small tensor as far as they are known, or the
-// items of a sequence or optional whose number is known.
+// Value holds the known elements of a small tensor, or the items of a sequence or
+// optional of known length.
 type Value struct {
 	Shape []int64
 	Elems []Scalar
-	Items []Arg // not nil for a sequence, or an optional (which holds none or one)
+	Items []Arg // not nil for a sequence, or for an optional (which has at most one)
 }
 
 // NewInts is a value of rank 1.
@@ -50,7 +51,7 @@ func NewInts(v ...int64) *Value {
 	return w
 }
 
-// FromDim is a length as an element.
+// FromDim converts a length to an element.
 func FromDim(d graph.Dim) Scalar {
 	n, ok := d.Max()
 	switch {
@@ -62,7 +63,7 @@ func FromDim(d graph.Dim) Scalar {
 	return Scalar{I: n, State: Bounded, Of: d.Identity()}
 }
 
-// Dim is an element as a length: unknown when it is hidden or negative.
+// Dim converts an element to a length: unknown if it is hidden or negative.
 func (s Scalar) Dim() graph.Dim {
 	switch {
 	case s.State == Hidden || s.I < 0:
@@ -73,8 +74,7 @@ func (s Scalar) Dim() graph.Dim {
 	return graph.AtMost(s.I).WithIdentity(s.Of)
 }
 
-// Ints gives the elements of an integer value if all are known. A nil value is
-// not known.
+// Ints returns the elements of an integer value if all are known. v may be nil.
 func (v *Value) Ints() ([]int64, bool) {
 	if v == nil || v.Items != nil {
 		return nil, false
@@ -89,7 +89,7 @@ func (v *Value) Ints() ([]int64, bool) {
 	return out, true
 }
 
-// Int gives the element of a value that has just one, if it is known.
+// Int returns the element of a value that has only one, if it is known.
 func (v *Value) Int() (int64, bool) {
 	if v == nil || len(v.Elems) != 1 || v.Elems[0].State != Known {
 		return 0, false
@@ -97,7 +97,7 @@ func (v *Value) Int() (int64, bool) {
 	return v.Elems[0].I, true
 }
 
-// Floats gives the elements of a floating-point value if all are known.
+// Floats returns the elements of a floating-point value if all are known.
 func (v *Value) Floats() ([]float64, bool) {
 	if v == nil || v.Items != nil {
 		return nil, false
@@ -112,7 +112,7 @@ func (v *Value) Floats() ([]float64, bool) {
 	return out, true
 }
 
-// Reshaped is v under another shape of as many elements.
+// Reshaped is v with another shape and the same number of elements.
 func (v *Value) Reshaped(shape []int64) *Value {
 	if v == nil || count(shape) != int64(len(v.Elems)) {
 		return nil
@@ -120,7 +120,7 @@ func (v *Value) Reshaped(shape []int64) *Value {
 	return &Value{Shape: shape, Elems: v.Elems}
 }
 
-// valueOf is the value of a constant, nil when it is large or not a number.
+// valueOf is the value of a constant; nil if it is large or not numeric.
 func valueOf(d *graph.Data) *Value {
 	if d == nil || len(d.Dims) > 8 || count(d.Dims) < 0 || count(d.Dims) > FoldLimit {
 		return nil
@@ -147,7 +147,7 @@ func valueOf(d *graph.Data) *Value {
 	return nil
 }
 
-// halfReals gives the elements of a float16 or bfloat16 tensor that stand in
+// halfReals returns the elements of a float16 or bfloat16 tensor stored in
 // raw_data.
 func halfReals(d *graph.Data) ([]float64, bool) {
 	if d.Type != graph.Float16 && d.Type != graph.BFloat16 || int64(len(d.Raw)) != 2*count(d.Dims) || d.External != nil || d.Sparse != nil {
@@ -160,8 +160,8 @@ func halfReals(d *graph.Data) ([]float64, bool) {
 			v[i] = float64(math.Float32frombits(uint32(b) << 16))
 			continue
 		}
-		// As a float32: the exponent moves by 127-15; the highest one is that
-		// of infinities, the lowest that of subnormals.
+		// Convert to float32: the exponent moves by 127-15; the highest one is
+		// that of infinities, the lowest that of subnormals.
 		sign, exp, fraction := uint32(b>>15)<<31, uint32(b>>10&31), uint32(b&1023)
 		switch exp {
 		case 0:
@@ -175,7 +175,7 @@ func halfReals(d *graph.Data) ([]float64, bool) {
 	return v, true
 }
 
-// outShape is the exact shape of output i when it is small enough to fold.
+// outShape is the exact shape of output i if it is small enough to fold.
 func (c *Call) outShape(i int) ([]int64, bool) {
 	if i >= len(c.Out) || !c.Out[i].Present {
 		return nil, false
@@ -191,10 +191,10 @@ func (c *Call) outShape(i int) ([]int64, bool) {
 	return shape, true
 }
 
-// foldBroadcast sets output 0 to f of the inputs' elements under numpy's rule.
-// f sees the elements as they are, hidden ones included: all those of an input
-// without a value are hidden. Nothing is set when no input has one, or when
-// nothing is known of any element of the output.
+// foldBroadcast sets output 0 to f of the inputs' elements under numpy's rule. f
+// also receives hidden elements; all elements of an input without a value are
+// hidden. Nothing is set if no input has a value, or if no element of the output
+// would be known.
 func foldBroadcast(c *Call, f func(in []Scalar) Scalar) {
 	shape, ok := c.outShape(0)
 	if !ok {
@@ -247,8 +247,8 @@ func broadcasts(v *Value, shape []int64) bool {
 	return true
 }
 
-// broadcastIndex is the element of a tensor of shape small that stands at
-// element at of the broadcast shape.
+// broadcastIndex is the index in a tensor of shape small of the element that is
+// broadcast to index at of shape.
 func broadcastIndex(at int, shape, small []int64) int {
 	index, stride := 0, 1
 	for k := len(shape) - 1; k >= 0; k-- {
@@ -276,8 +276,7 @@ func allKnown(in []Scalar) bool {
 	return true
 }
 
-// count is the number of elements of a shape whose product is known to be
-// small; anything that does not fit gives -1.
+// count is the number of elements of a shape; -1 if it is not small.
 func count(shape []int64) int64 {
 	if slices.Contains(shape, 0) {
 		return 0
