@@ -103,7 +103,7 @@ func verified(t testing.TB, b []byte, p *plan.Plan) *verify.Report {
 // can repeat within its limits, with the start of the verifier's message. All
 // other bounds are proven, by a flow or by a replay.
 var claimedBySearch = map[string]string{
-	"randwire_ws-dyn/default": "not replayed: more than 400000000 looks at nodes",
+	"randwire_ws-dyn/default": "not replayed: more than 400000000 visits to nodes",
 }
 
 // TestPlansAreAccepted: every real model gets a valid plan, with and without

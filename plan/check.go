@@ -9,11 +9,11 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Check checks that a plan agrees with itself, where no model is at hand: every
-// index is in range, every buffer lies within its pool, and the loads, the peak and
-// the sums of the summary are those of the buffers. Package plan/verify checks that
-// the plan fits its model, that no buffers overlap, and the bound. The error names
-// the first disagreement. O(n).
+// Check checks the consistency of a plan without its model: every index is in
+// range, every buffer lies within its pool, and the loads, the peak and the sums
+// of the summary follow from the buffers. Package plan/verify checks that the
+// plan fits its model, that no buffers overlap, and the bound. The error names
+// the first contradiction. It takes O(n) time.
 func (p *Plan) Check() error {
 	for _, check := range []func() error{p.checkPools, p.checkBuffers, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
 		if err := check(); err != nil {
@@ -23,8 +23,8 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-// checkImpossible fails on the first figure that cannot be so. The identity of
-// files is left to those who have them.
+// checkImpossible fails on the first impossible figure. It does not check the
+// identity of files, which needs the files.
 func (p *Plan) checkImpossible() error {
 	for _, f := range p.Impossible() {
 		if f.Field != "model" && f.Field != "source" {
@@ -44,7 +44,7 @@ func (p *Plan) checkPools() error {
 		case pool.Bytes < 0:
 			return fmt.Errorf("pools: %q: expected a size >= 0, found %d", graph.Short(pool.Name), pool.Bytes)
 		case slices.ContainsFunc(p.Pools[:i], func(other Pool) bool { return other.Name == pool.Name }):
-			return fmt.Errorf("pools: %q stands there twice", graph.Short(pool.Name))
+			return fmt.Errorf("pools: %q is listed twice", graph.Short(pool.Name))
 		case i >= maxPools:
 			return fmt.Errorf("pools: expected at most %d, found %d", maxPools, len(p.Pools))
 		}
@@ -52,7 +52,7 @@ func (p *Plan) checkPools() error {
 	return nil
 }
 
-// maxPools is far above what any plan has; it keeps the look-ups short.
+// maxPools is far above the number of pools in any plan; it keeps look-ups short.
 const maxPools = 64
 
 func (p *Plan) pool(name string) (bytes int64, known bool) {
@@ -65,7 +65,7 @@ func (p *Plan) pool(name string) (bytes int64, known bool) {
 }
 
 func (p *Plan) checkBuffers() error {
-	steps := max(1, len(p.Steps)) // a graph without nodes has its inputs at step 0
+	steps := max(1, len(p.Steps)) // the inputs of a graph without nodes live at step 0
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		wrong := func(format string, args ...any) error {
@@ -134,7 +134,7 @@ func (p *Plan) checkFigures() error {
 			continue
 		}
 		if b.Bytes > math.MaxInt64-naive {
-			return fmt.Errorf("the buffers together pass 2^63 - 1 bytes")
+			return fmt.Errorf("the sum of the buffers exceeds 2^63 - 1 bytes")
 		}
 		naive += b.Bytes
 		change[b.First] += b.Bytes
@@ -161,7 +161,7 @@ func (p *Plan) checkFigures() error {
 	resident, _ := p.pool(Resident)
 	s := &p.Summary
 	if arena > math.MaxInt64-resident {
-		return fmt.Errorf("the pools together pass 2^63 - 1 bytes")
+		return fmt.Errorf("the sum of the pools exceeds 2^63 - 1 bytes")
 	}
 	for _, f := range []struct {
 		name        string

@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"a step too many", "summary: nodes is 5, expected 6", func(p *plan.Plan) { p.Steps = append(p.Steps, plan.Step{}) }},
 		{"a buffer of no pool", `no pool "shelf"`, func(p *plan.Plan) { p.Buffers[0].Pool = "shelf" }},
-		{"a pool twice", `"arena" stands there twice`, func(p *plan.Plan) { p.Pools = append(p.Pools, p.Pools[0]) }},
+		{"a pool twice", `"arena" is listed twice`, func(p *plan.Plan) { p.Pools = append(p.Pools, p.Pools[0]) }},
 		{"a negative pool", "expected a size >= 0", func(p *plan.Plan) { p.Pools[0].Bytes = -1 }},
 		{"a thousand pools", "expected at most 64", func(p *plan.Plan) {
 			for i := range 1000 {

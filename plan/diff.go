@@ -8,66 +8,68 @@ import (
 	"strconv"
 )
 
-// Diff is what changed from one plan to another: of one model at two times, or
-// planned in two ways. Nodes are the same where their names are; those without a
-// name, or with the name of an earlier one, where their operator and their place
-// among these in program order are. Tensors are the same where their names are.
-// Lists of nodes go by step, lists of tensors from the largest change down.
+// Diff lists the changes from one plan to another: plans of one model at two
+// times, or with two settings. Nodes with the same name are the same node; a node
+// without a name, or with the name of an earlier one, is identified by its
+// operator and its rank among such nodes in program order. Tensors with the same
+// name are the same tensor. Nodes are listed by step, tensors from the largest
+// change to the smallest.
 type Diff struct {
 	Before  Summary       `json:"before"`
 	After   Summary       `json:"after"`
 	Nodes   NodeChanges   `json:"nodes"`
 	Tensors TensorChanges `json:"tensors"`
 	Peak    PeakChange    `json:"peak"`
-	// Settings are what the plans were made for or with that is not the same in
-	// both: the figures may differ for that alone.
+	// Settings are the options that differ between the plans, which may explain
+	// different figures.
 	Settings []SettingChange `json:"settings"`
 }
 
-// SettingChange is a setting with its value in each plan; "" where a plan has
-// none.
+// SettingChange is an option with its value in each plan; "" if a plan does not
+// have it.
 type SettingChange struct {
 	Name   string `json:"name"` // mode, alignment, sharing.views, sharing.inplace, keeps_random_order, or dims. and a name
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
-// NodeChanges are the nodes that changed.
+// NodeChanges lists the nodes that changed.
 type NodeChanges struct {
 	Appeared []NodeChange `json:"appeared"`
 	Vanished []NodeChange `json:"vanished"`
-	// Moved are the fewest nodes that must move to turn the old order of the nodes
-	// that both plans have into the new one: one that only has others before it
-	// now has not moved.
+	// Moved is a smallest set of nodes whose moves turn the old order of the
+	// common nodes into the new one. A node that only has other neighbours now
+	// has not moved.
 	Moved []NodeChange `json:"moved"`
 }
 
-// NodeChange is a node that changed, with its step in each plan; -1: not in it.
+// NodeChange is a node that changed, with its step in each plan; -1 if the plan
+// does not have it.
 type NodeChange struct {
-	Node   string `json:"node"` // its name, else its operator and which of these it is: "Relu#2"
+	Node   string `json:"node"` // its name, else its operator and its rank among these: "Relu#2"
 	Op     string `json:"op"`
 	Before int    `json:"before_step"`
 	After  int    `json:"after_step"`
 }
 
-// TensorChanges are the tensors that changed. One that is in a plan as dynamic
-// alone has no buffer and is not in it.
+// TensorChanges lists the tensors that changed. A tensor that is dynamic in a
+// plan has no buffer there and counts as missing.
 type TensorChanges struct {
 	Appeared []TensorChange `json:"appeared"`
 	Vanished []TensorChange `json:"vanished"`
-	Resized  []TensorChange `json:"resized"` // of another size, at another place or not
+	Resized  []TensorChange `json:"resized"` // of another size, moved or not
 	Moved    []TensorChange `json:"moved"`   // of the same size, at another offset or in another pool
 }
 
-// TensorChange is a tensor that changed, with its place in each plan; nil: not
-// in it.
+// TensorChange is a tensor that changed, with its place in each plan; nil if the
+// plan does not have it.
 type TensorChange struct {
 	Tensor string `json:"tensor"`
 	Before *Place `json:"before"`
 	After  *Place `json:"after"`
 }
 
-// Place is where a buffer lies, and when.
+// Place is the position of a buffer in its pool and its lifetime.
 type Place struct {
 	Pool   string `json:"pool"`
 	Offset int64  `json:"offset"`
@@ -83,15 +85,15 @@ func placeOf(b *Buffer) *Place {
 	return &Place{b.Pool, b.Offset, b.Bytes, b.First, b.Last}
 }
 
-// PeakChange says what moved the peak. Where the peak grew, it is told at the
-// node that has the new peak, else at that which had the old one: the change of
-// the load there is the sum of the causes. If one plan lacks that node, the two
-// peaks are held against each other wherever they are, and Same is false.
+// PeakChange explains the change of the peak. It compares the loads at one node:
+// the node of the new peak if the peak grew, else the node of the old peak. The
+// causes add up to the change of that load. If one plan lacks the node, the peaks
+// themselves are compared, at different nodes, and Same is false.
 type PeakChange struct {
 	Node        string  `json:"node"`
-	Same        bool    `json:"same_node"`         // both steps are that node's
+	Same        bool    `json:"same_node"`         // both steps belong to one node
 	Before      int     `json:"before_step"`       // -1: the plan has no steps
-	After       int     `json:"after_step"`        // likewise
+	After       int     `json:"after_step"`        // -1: the plan has no steps
 	BeforeBytes int64   `json:"before_load_bytes"` // at these steps
 	AfterBytes  int64   `json:"after_load_bytes"`
 	Causes      []Cause `json:"causes"` // the largest change first; they add up to AfterBytes - BeforeBytes
@@ -99,25 +101,25 @@ type PeakChange struct {
 
 // The kinds of causes.
 const (
-	CauseNew      = "new"              // the tensor is in the new plan alone
-	CauseGone     = "gone"             // it is in the old plan alone
-	CauseResized  = "resized"          // its buffer has another size
-	CauseLives    = "lives here"       // it lives at that step, and did not before
-	CauseLeft     = "lives no longer"  // it lived at that step, and does not now
-	CauseUnshared = "no longer shares" // it has a buffer of its own there, and shared another's before
-	CauseShares   = "shares now"       // it shares a buffer with another that lives there
+	CauseNew      = "new"              // the tensor is only in the new plan
+	CauseGone     = "gone"             // it is only in the old plan
+	CauseResized  = "resized"          // the size of its buffer changed
+	CauseLives    = "lives here"       // it is live at that step now, and was not before
+	CauseLeft     = "lives no longer"  // it was live at that step, and is not now
+	CauseUnshared = "no longer shares" // it has its own buffer there, and used to share another's
+	CauseShares   = "shares now"       // it now shares a buffer with a tensor that is live there
 )
 
-// Cause is a buffer that changed a load, by so many bytes.
+// Cause is a buffer that changed a load, and the number of bytes.
 type Cause struct {
-	Tensor string `json:"tensor,omitempty"` // the buffer's first; "" for a workspace
-	Node   string `json:"node,omitempty"`   // of a workspace
+	Tensor string `json:"tensor,omitempty"` // the first tensor of the buffer; "" for a workspace
+	Node   string `json:"node,omitempty"`   // the node of a workspace
 	Kind   string `json:"cause"`
 	Bytes  int64  `json:"bytes"`
 }
 
-// Diff says what changed from this plan to another. Both must agree with
-// themselves (see [Plan.Check]). O(n log n).
+// Diff compares this plan with a later one. Both must be consistent (see
+// [Plan.Check]). It takes O(n log n) time.
 func (p *Plan) Diff(after *Plan) *Diff {
 	a, b := newSide(p), newSide(after)
 	return &Diff{p.Summary, after.Summary, nodeChanges(a, b), tensorChanges(a, b), peakChange(a, b), settingChanges(p, after)}
@@ -152,7 +154,7 @@ func settingChanges(a, b *Plan) []SettingChange {
 	return list
 }
 
-// planSide is one of two plans, by the names that both use.
+// planSide is one of the two plans, indexed by names that both use.
 type planSide struct {
 	p       *Plan
 	keys    []string // of the nodes, by step
@@ -196,7 +198,7 @@ func newSide(p *Plan) *planSide {
 
 func nodeChanges(a, b *planSide) NodeChanges {
 	c := NodeChanges{[]NodeChange{}, []NodeChange{}, []NodeChange{}}
-	var common []int // old steps of the nodes of both plans, in the new order
+	var common []int // old steps of the common nodes, in the new order
 	for i, key := range b.keys {
 		if at, ok := a.steps[key]; ok {
 			common = append(common, at)
@@ -215,10 +217,11 @@ func nodeChanges(a, b *planSide) NodeChanges {
 	return c
 }
 
-// outsideLongestRun gives the members of a list of distinct numbers that do not
-// belong to one longest increasing subsequence, in their order. O(n log n).
+// outsideLongestRun returns the members of a list of distinct numbers that do not
+// belong to one longest increasing subsequence, in their order. It takes O(n log
+// n) time.
 func outsideLongestRun(list []int) (rest []int) {
-	tails := make([]int, 0, len(list)) // places in list: the least end of a run of each length
+	tails := make([]int, 0, len(list)) // indices into list: the end of the best run of each length
 	link := make([]int, len(list))
 	for i, x := range list {
 		k, _ := slices.BinarySearchFunc(tails, x, func(at, x int) int { return cmp.Compare(list[at], x) })
@@ -275,7 +278,7 @@ func tensorChanges(a, b *planSide) TensorChanges {
 	return c
 }
 
-// Bytes is by how many bytes the tensor changed.
+// Bytes is the change of the tensor's size in bytes.
 func (c TensorChange) Bytes() (bytes int64) {
 	if c.After != nil {
 		bytes = c.After.Bytes
@@ -286,7 +289,8 @@ func (c TensorChange) Bytes() (bytes int64) {
 	return bytes
 }
 
-// magnitude is by how much the tensor changed, or its size where it only moved.
+// magnitude is the size of the change, or the size of the tensor if it only
+// moved.
 func (c TensorChange) magnitude() int64 {
 	if x := c.Bytes(); x != 0 {
 		return max(x, -x)
@@ -334,8 +338,8 @@ func (s *planSide) liveAt(step int) (live []*Buffer) {
 	return live
 }
 
-// causes holds two sets of live buffers against each other. A buffer is that of
-// the other plan with which it shares its earliest tensor; each is matched once.
+// causes compares two sets of live buffers. A buffer corresponds to the buffer of
+// the other plan that holds its earliest common tensor; each is matched once.
 func causes(a, b *planSide, was, now []*Buffer) []Cause {
 	old := map[string]*Buffer{}
 	for _, x := range was {
@@ -347,7 +351,7 @@ func causes(a, b *planSide, was, now []*Buffer) []Cause {
 	add := func(s *planSide, x *Buffer, kind string, bytes int64) {
 		list = append(list, s.cause(x, kind, bytes))
 	}
-	matched := map[*Buffer]*Buffer{} // of was, and to what of now
+	matched := map[*Buffer]*Buffer{} // from buffers of was to buffers of now
 	for _, x := range now {
 		var other *Buffer
 		shares := false
@@ -404,8 +408,8 @@ func (s *planSide) cause(b *Buffer, kind string, bytes int64) Cause {
 	return c
 }
 
-// names are what a buffer is known by in both plans: its tensors, or the node
-// whose workspace it is.
+// names lists what identifies a buffer in both plans: its tensors, or the node of
+// a workspace.
 func (s *planSide) names(b *Buffer) []string {
 	if len(b.Tensors) == 0 && b.Node != nil {
 		return []string{workspaceOf + s.keys[*b.Node]}
@@ -413,10 +417,12 @@ func (s *planSide) names(b *Buffer) []string {
 	return b.Tensors
 }
 
-// workspaceOf stands before the node of a workspace; no tensor is called so.
+// workspaceOf is the prefix of the name of a workspace; no tensor's name begins
+// with it.
 const workspaceOf = "\x00"
 
-// knows says whether a plan has a buffer of one of the names of another's.
+// knows reports whether a plan has a buffer with one of the names of a buffer of
+// the other plan.
 func (s *planSide) knows(other *planSide, b *Buffer) bool {
 	return slices.ContainsFunc(other.names(b), func(name string) bool { return s.buffers[name] != nil })
 }

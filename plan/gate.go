@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// Limits are what a plan must keep to. A limit that is nil is none.
+// Limits are limits on a plan's figures; nil: no limit.
 type Limits struct {
 	Peak, Arena, Total *int64 // bytes
 
-	// Baseline is a plan above whose peak, arena and total this one's may be by at
-	// most Growth per cent of them.
+	// Baseline is another plan. The peak, arena and total may exceed those of
+	// Baseline by at most Growth per cent.
 	Baseline *Plan
 	Growth   float64
 }
 
-// Gate is a figure that was held against a limit.
+// Gate is the comparison of one figure with its limit.
 type Gate struct {
 	Figure   string  `json:"figure"` // "peak", "arena" or "total"
 	Bytes    int64   `json:"bytes"`
 	Most     int64   `json:"most_bytes"`
-	Baseline *int64  `json:"baseline_bytes,omitempty"` // that figure there, where the limit follows from it
+	Baseline *int64  `json:"baseline_bytes,omitempty"` // the same figure of the baseline, if the limit follows from it
 	Met      bool    `json:"met"`
-	Causes   []Cause `json:"causes,omitempty"` // of a gate that is not met: what grew, or without a baseline what is there, the largest first
+	Causes   []Cause `json:"causes,omitempty"` // if the limit is exceeded: the buffers that grew or, without a baseline, all buffers that count, the largest first
 }
 
-// CauseFragmentation is the cause of growth that no buffer is to blame for: what
-// lies unused between them in the arena.
+// CauseFragmentation is growth that no buffer causes: unused bytes between
+// buffers of the arena.
 const CauseFragmentation = "fragmentation"
 
-// Gates holds a plan against limits. Both plans must agree with themselves (see
+// Gates compares a plan with limits. Both plans must be consistent (see
 // [Plan.Check]).
 func (p *Plan) Gates(l Limits) []Gate {
 	gates := []Gate{}
@@ -60,7 +60,7 @@ func (p *Plan) Gates(l Limits) []Gate {
 	return gates
 }
 
-// grown is a size and so many per cent of it, at most 2^63 - 1.
+// grown is a size plus a percentage of it, at most 2^63 - 1.
 func grown(bytes int64, percent float64) int64 {
 	more := float64(bytes) * percent / 100
 	if more >= float64(1<<63-1-bytes) {
@@ -69,7 +69,7 @@ func grown(bytes int64, percent float64) int64 {
 	return bytes + int64(more)
 }
 
-// figure is one that may be limited, and what it is made of.
+// figure is a figure that may be limited, and the buffers that it is made of.
 type figure struct {
 	name  string
 	of    func(*Summary) int64
@@ -132,13 +132,13 @@ func totalGrew(d *Diff) (list []Cause) {
 	return largestFirst(list)
 }
 
-// atPeak lists what lives at the peak.
+// atPeak lists the buffers that are live at the peak.
 func (p *Plan) atPeak() []Cause {
 	s := newSide(p)
 	return s.there(s.liveAt(peakStep(p)))
 }
 
-// inAll lists what lives at the peak and what is resident.
+// inAll lists the buffers that are live at the peak and those that are resident.
 func (p *Plan) inAll() []Cause {
 	s := newSide(p)
 	list := s.liveAt(peakStep(p))

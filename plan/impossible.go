@@ -7,19 +7,19 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// rounding is how far sums of costs, as shares of each other, may lie apart.
+// rounding is the relative error that sums of costs may have.
 const rounding = 1e-9
 
-// Fault is a figure of a plan that cannot be so.
+// Fault is an impossible figure of a plan.
 type Fault struct {
-	Field   string // the field of the plan that it stands in: "model", "steps", "frontier"
+	Field   string // the field of the plan: "model", "steps", "frontier"
 	Message string // where, what was expected, what was found
 }
 
-// Impossible lists the figures that cannot be so whatever the model is: they have
-// no meaning, or contradict the rest of the plan. It looks at those that cannot be
-// computed from the model: the identity of the files, costs of steps, the costs of
-// other limits, values of certificates.
+// Impossible lists the figures that are impossible for any model: they have no
+// meaning, or contradict the rest of the plan. It checks the figures that cannot
+// be computed from the model: the identity of the files, costs of steps, costs of
+// other limits, and values of certificates.
 func (p *Plan) Impossible() []Fault {
 	var f faults
 	f.file("model", &p.Model)
@@ -30,15 +30,15 @@ func (p *Plan) Impossible() []Fault {
 	return f
 }
 
-// faults are those found so far.
+// faults collects the faults found so far.
 type faults []Fault
 
 func (f *faults) add(field, format string, args ...any) {
 	*f = append(*f, Fault{field, fmt.Sprintf(format, args...)})
 }
 
-// file checks what identifies a file. A model that was built in memory comes from
-// no file: it has no name, no length and no hash.
+// file checks the identity of a file. A model that was built in memory has no
+// file, so no name, length or hash.
 func (f *faults) file(field string, x *File) {
 	if *x == (File{}) {
 		return
@@ -54,7 +54,8 @@ func (f *faults) file(field string, x *File) {
 	}
 }
 
-// certificates checks the values of certificates, and that a search has no nodes.
+// certificates checks the values of certificates, and that certificates of kind
+// search have no nodes.
 func (f *faults) certificates(p *Plan) {
 	for i := range p.Certificates {
 		c := &p.Certificates[i]
@@ -73,8 +74,8 @@ func isSHA256(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// costs checks the costs of steps, which only plans below a limit have, and that
-// no node of a body costs anything or runs again.
+// costs checks the costs of steps, which only plans below a limit have. Nodes of
+// bodies have no cost and never run again.
 func (f *faults) costs(p *Plan) {
 	said := p.Summary.Limited != nil
 	for i := range p.Steps {
@@ -82,7 +83,7 @@ func (f *faults) costs(p *Plan) {
 		case cost < 0:
 			f.add("steps", "steps: step %d: cost_ns: expected a figure >= 0, found %d", i, cost)
 		case cost > 0 && !said:
-			said = true // one message will do
+			said = true // one message is enough
 			f.add("steps", "steps: step %d: cost_ns: expected none in a plan without a limit, found %d", i, cost)
 		}
 	}
@@ -95,11 +96,10 @@ func (f *faults) costs(p *Plan) {
 	}
 }
 
-// frontier checks the list of other limits: the largest stands first, and a
-// smaller one never costs less.
+// frontier checks the list of other limits: they descend, and their costs do not.
 func (f *faults) frontier(p *Plan) {
 	impossible := false
-	var cheapest *FrontierPoint // the last point so far that has a plan
+	var cheapest *FrontierPoint // the last point so far with a plan
 	for i := range p.Frontier {
 		x := &p.Frontier[i]
 		wrong := func(format string, args ...any) {
@@ -113,7 +113,7 @@ func (f *faults) frontier(p *Plan) {
 		case x.Impossible && x.LimitBytes >= p.Summary.PeakBytes:
 			wrong("a limit of %d bytes is said to be impossible: this plan has a peak of %d", x.LimitBytes, p.Summary.PeakBytes)
 		case x.Impossible && (x.ExtraCostPercent != nil || x.ExtraCostBound != nil):
-			wrong("expected no cost of what is impossible")
+			wrong("expected no cost for a limit that is impossible")
 		case x.ExtraCostBound != nil && *x.ExtraCostBound < 0:
 			wrong("extra_cost_lower_bound_percent: expected a figure >= 0, found %v", *x.ExtraCostBound)
 		case x.ExtraCostPercent == nil:

@@ -1,10 +1,12 @@
-// Package plan is the sidecar: what onnxmem decided about a model, as one JSON
-// file beside it. It reads and writes plans, checks that one agrees with itself,
-// tells two apart, and holds one against limits. Package plan/verify checks a plan
-// against its model.
+// Package plan holds the sidecar: the plan of a model as one JSON file beside the
+// model.
 //
-// Sizes and offsets are bytes; steps are positions in the order of the main graph's
-// nodes; lifetimes [First, Last] include both ends.
+// [Read] and [Plan.Write] read and write a [Plan]; [Plan.Check] checks that it is
+// consistent, [Plan.Diff] compares two plans and [Plan.Gates] compares one with
+// limits. Package plan/verify checks a plan against its model.
+//
+// Sizes and offsets are in bytes; steps are positions in the order of the main
+// graph's nodes; lifetimes [First, Last] include both ends.
 package plan
 
 import (
@@ -17,13 +19,13 @@ import (
 	"github.com/onnxmem/onnxmem/internal/strictjson"
 )
 
-// Format and Version name the JSON format that this package reads and writes.
+// Format and Version identify the JSON format that this package reads and writes.
 const (
 	Format  = "onnxmem/plan"
 	Version = 1
 )
 
-// Plan is a sidecar plan, field by field as it stands in the JSON.
+// Plan is a sidecar plan; its fields are those of the JSON.
 type Plan struct {
 	Format    string         `json:"format"`
 	Version   int            `json:"version"`
@@ -34,9 +36,9 @@ type Plan struct {
 	Dims      map[string]Dim `json:"dims"`
 	Alignment int64          `json:"alignment"`
 	Sharing   Sharing        `json:"sharing"`
-	// KeepsRandomOrder: nodes that draw random numbers, have an effect or are of
-	// an unknown operator run in the order that the source file has them in. The
-	// bound holds for all orders, not only for those.
+	// KeepsRandomOrder: nodes that draw random numbers, have an effect or have an
+	// unknown operator run in the order of the source file. The bound holds for
+	// all orders, not only for such ones.
 	KeepsRandomOrder bool `json:"keeps_random_order,omitempty"`
 
 	Summary      Summary       `json:"summary"`
@@ -48,31 +50,32 @@ type Plan struct {
 	Subgraphs    []Subgraph    `json:"subgraphs"`
 	Dynamic      []Dynamic     `json:"dynamic"`
 
-	// Frontier is what other limits cost, the largest first; none: not asked for.
+	// Frontier lists the costs of other limits, the largest limit first; nil if
+	// it was not asked for.
 	Frontier []FrontierPoint `json:"frontier,omitempty"`
 }
 
-// File names an ONNX file and what it holds.
+// File identifies an ONNX file and its content.
 type File struct {
 	File        string `json:"file"` // base name
 	Bytes       int64  `json:"bytes"`
 	GraphSHA256 string `json:"graph_sha256"`
 }
 
-// Dim is a symbolic dimension and the length it was planned for.
+// Dim is a symbolic dimension and the length for which the model was planned.
 type Dim struct {
 	Value   int64 `json:"value"`
-	Assumed bool  `json:"assumed"` // nobody said so: taken as 1
+	Assumed bool  `json:"assumed"` // not given by the user: taken as 1
 }
 
-// Sharing says what the order and the bound were allowed to use.
+// Sharing says which kinds of sharing the order and the bound may use.
 type Sharing struct {
 	Views   bool `json:"views"`
 	Inplace bool `json:"inplace"`
 }
 
-// Summary is the plan in figures. Package plan/verify recomputes them, or lists them
-// as claimed.
+// Summary holds the figures of the plan. Package plan/verify recomputes them, or
+// reports them as claimed.
 type Summary struct {
 	Nodes            int   `json:"nodes"`
 	Tensors          int   `json:"tensors"` // graph inputs and node outputs of the main graph
@@ -87,27 +90,28 @@ type Summary struct {
 	PeakStep         int   `json:"peak_step"`   // the first step of the largest load
 	ScheduleOptimal  bool  `json:"schedule_optimal"`
 	PlacementOptimal bool  `json:"placement_optimal"`
-	*Limited               // nil: no limit was asked for
+	*Limited               // nil: without a limit
 }
 
-// Limited is what a plan below a limit costs. Extra cost is the time of what runs
-// again and of waiting for transfers, in per cent of a step in which nothing does
-// either, by the costs of the steps. Of PlainPeakBytes, ExtraCostBound and HostLink
-// package plan/verify refuses what is impossible, and lists the rest as claimed.
+// Limited holds the cost of a plan below a limit. The extra cost is the time of
+// recomputation and of waiting for transfers, in per cent of a step without
+// either, by the costs of the steps. For PlainPeakBytes, ExtraCostBound and
+// HostLink, package plan/verify refuses impossible values and reports others as
+// claimed.
 type Limited struct {
 	LimitBytes       int64    `json:"limit_bytes"`
-	LimitArena       bool     `json:"limit_arena,omitempty"` // the arena is within the limit, not only the peak
-	PlainPeakBytes   int64    `json:"plain_peak_bytes"`      // of the best order, nothing run again
+	LimitArena       bool     `json:"limit_arena,omitempty"` // the limit holds for the arena, too, and not only for the peak
+	PlainPeakBytes   int64    `json:"plain_peak_bytes"`      // of the best order without recomputation
 	ExtraCostPercent float64  `json:"extra_cost_percent"`
-	ExtraCostBound   *float64 `json:"extra_cost_lower_bound_percent"` // of any plan below the limit, in any order; nil: not known
+	ExtraCostBound   *float64 `json:"extra_cost_lower_bound_percent"` // for any plan below the limit, in any order; nil: not known
 	RecomputedNodes  int      `json:"recomputed_nodes"`
 	SwappedBuffers   int      `json:"swapped_buffers"`
 	SwappedBytes     int64    `json:"swapped_bytes,omitempty"`
-	HostLink         int64    `json:"host_link_bytes_per_second,omitempty"` // each way; 0: none
-	WaitingPercent   float64  `json:"waiting_percent,omitempty"`            // for transfers over it: a part of extra cost
+	HostLink         int64    `json:"host_link_bytes_per_second,omitempty"` // in each direction; 0: no host
+	WaitingPercent   float64  `json:"waiting_percent,omitempty"`            // for transfers: a part of the extra cost
 }
 
-// FrontierPoint is what a limit costs.
+// FrontierPoint is the cost of a limit.
 type FrontierPoint struct {
 	LimitBytes       int64    `json:"limit_bytes"`
 	ExtraCostPercent *float64 `json:"extra_cost_percent"`             // nil: no plan was found
@@ -120,7 +124,7 @@ const (
 	Arena     = "arena"
 	Resident  = "resident"
 	Host      = "host"
-	Workspace = "workspace" // of a subgraph's nodes, in their annotations
+	Workspace = "workspace" // of the nodes of a subgraph, in their annotations
 )
 
 // Pool is one block of memory.
@@ -148,10 +152,10 @@ type Buffer struct {
 	Bytes   int64    `json:"bytes"` // rounded up to the alignment
 	First   int      `json:"first"`
 	Last    int      `json:"last"`
-	Bounded bool     `json:"bounded"` // the true size is known only at run time, and not larger
+	Bounded bool     `json:"bounded"` // the true size is known only at run time and is not larger
 	Kind    string   `json:"kind"`
 	Tensors []string `json:"tensors"`        // none for a workspace
-	Node    *int     `json:"node,omitempty"` // of a workspace: the step of its node
+	Node    *int     `json:"node,omitempty"` // step of the node of a workspace
 }
 
 // Step is one node in the planned order.
@@ -159,12 +163,12 @@ type Step struct {
 	Name      string `json:"name"`
 	Op        string `json:"op"`
 	LoadBytes int64  `json:"load_bytes"`
-	Again     *int   `json:"again,omitempty"`   // the step of the same node's first run, where this is another
-	CostNS    int64  `json:"cost_ns,omitempty"` // nanoseconds, modelled or measured; in plans below a limit
+	Again     *int   `json:"again,omitempty"`   // for a repetition: the step of the node's first run
+	CostNS    int64  `json:"cost_ns,omitempty"` // nanoseconds, estimated or measured; only in plans below a limit
 }
 
-// ProgramOrder is the order of the input file, as indices into Plan.Steps: of first
-// runs alone.
+// ProgramOrder is the order of the input file, as indices into Plan.Steps,
+// without repetitions.
 type ProgramOrder struct {
 	Steps     []int   `json:"steps"`
 	LoadBytes []int64 `json:"load_bytes"`
@@ -173,14 +177,15 @@ type ProgramOrder struct {
 // The kinds of certificates.
 const (
 	CertificateCut    = "cut"          // the least load of one node
-	CertificateFirst  = "first-of-set" // of a set of nodes one runs first: the least load of that
+	CertificateFirst  = "first-of-set" // of a set of nodes one runs first: its least load
 	CertificateLast   = "last-of-set"
 	CertificateSearch = "search" // an exhausted search
 )
 
-// Certificate proves a lower bound: no order, whatever it writes in place, has a
-// smaller peak. Package plan/verify re-proves it from the kind and the nodes alone, but for
-// a search, which it believes and says so. A search has neither nodes nor steps.
+// Certificate proves a lower bound: no order has a smaller peak, whatever results
+// it makes in place. Package plan/verify proves it again from the kind and the
+// nodes alone; it reports a certificate of kind search, which has neither nodes
+// nor steps, as claimed unless it repeats the search.
 type Certificate struct {
 	Kind       string   `json:"kind"`
 	Nodes      []string `json:"nodes"`           // names, for readers
@@ -188,16 +193,16 @@ type Certificate struct {
 	ValueBytes int64    `json:"value_bytes"`
 }
 
-// Subgraph is the plan of a body: of one graph attribute of a control-flow node
-// of the main graph or of another body. Buffers of pool workspace have offsets
-// within the node's workspace; the body's constants lie in resident.
+// Subgraph is the plan of a body: a graph attribute of a control-flow node in the
+// main graph or in another body. Buffers of pool workspace have offsets within
+// the node's workspace; constants of the body are in pool resident.
 type Subgraph struct {
-	Parent    *int      `json:"parent,omitempty"` // index in subgraphs of the body around it; none: the main graph
-	Node      string    `json:"node"`             // name of the node that the body belongs to
-	Step      int       `json:"step"`             // its step in the graph around it
+	Parent    *int      `json:"parent,omitempty"` // index in subgraphs of the outer body; nil: the main graph
+	Node      string    `json:"node"`             // name of the node of the body
+	Step      int       `json:"step"`             // step of that node in the outer graph
 	Attribute string    `json:"attribute"`
-	Index     int       `json:"index,omitempty"` // in an attribute that holds several graphs
-	Bytes     int64     `json:"bytes"`           // the workspace that the body takes
+	Index     int       `json:"index,omitempty"` // if the attribute holds several graphs
+	Bytes     int64     `json:"bytes"`           // the workspace of the body
 	Buffers   []Buffer  `json:"buffers"`
 	Steps     []Step    `json:"steps"`
 	Dynamic   []Dynamic `json:"dynamic,omitempty"`
@@ -206,11 +211,11 @@ type Subgraph struct {
 // Dynamic is a tensor that is left to the runtime.
 type Dynamic struct {
 	Tensor string `json:"tensor"`
-	Node   string `json:"node"` // what makes it, "" for a graph input
+	Node   string `json:"node"` // the node that makes it; "" for a graph input
 	Reason string `json:"reason"`
 }
 
-// Marshal gives the plan as indented JSON. Equal plans give equal bytes.
+// Marshal returns the plan as indented JSON. Equal plans give equal bytes.
 func (p *Plan) Marshal() ([]byte, error) {
 	b, err := json.MarshalIndent(p, "", " ")
 	return append(b, '\n'), err
@@ -226,14 +231,14 @@ func (p *Plan) Write(w io.Writer) error {
 	return err
 }
 
-// maxJSON bounds the JSON of a plan that is read: 4 GiB hold some ten million
-// buffers.
+// maxJSON is the largest JSON text of a plan that is read: 4 GiB hold some ten
+// million buffers.
 const maxJSON = 4 << 30
 
-// Read reads a plan. No key may stand twice in an object, or in another case than
-// docs/formats.md has it; every field that is not optional must be there; other
-// fields are skipped. Errors say at which byte, what was expected and what was found;
-// the caller names the file.
+// Read reads a plan. An object must not have a key twice, or with other letter
+// case than in docs/formats.md; every field that is not optional must be present;
+// unknown fields are skipped. Errors give the byte, what was expected and what
+// was found; the caller adds the name of the file.
 func Read(r io.Reader) (*Plan, error) {
 	text, err := strictjson.ReadObject(r, maxJSON)
 	if err != nil {
@@ -245,7 +250,8 @@ func Read(r io.Reader) (*Plan, error) {
 	err = strictjson.Rules{Complete: true}.Unmarshal(text, p)
 	head := p
 	if err != nil {
-		// A file of another format, or of a version to come, is told by its head.
+		// A file of another format, or of a later version, is recognised by its
+		// first fields.
 		head = &Plan{}
 		var only struct {
 			Format  *string `json:"format"`
@@ -267,8 +273,8 @@ func Read(r io.Reader) (*Plan, error) {
 	return p, nil
 }
 
-// notAPlan is the error about a text that cannot be read as a plan; one of the
-// reader stands as it is.
+// notAPlan wraps the error of a text that cannot be parsed as a plan; errors of
+// the reader are returned unchanged.
 func notAPlan(err error) error {
 	if e := (*strictjson.Error)(nil); errors.As(err, &e) {
 		return fmt.Errorf("not a plan: %w", err)

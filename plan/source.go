@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// SourceOf identifies the file that a model was read from; the zero File for a
-// model that was built in memory.
+// SourceOf identifies the file from which a model was read; the zero File for a
+// model built in memory.
 func SourceOf(m *graph.Model) File {
 	if m.Source == nil {
 		return File{}
@@ -23,8 +23,9 @@ func ImageOf(name string, im *onnx.Image) File {
 	return File{label(name), im.Size, im.GraphSHA256()}
 }
 
-// label is a file's name for a plan. JSON holds no bytes that are not UTF-8: they
-// are escaped, which tells files apart and finds none.
+// label is a file's name for a plan. JSON cannot hold bytes that are not UTF-8,
+// so they are escaped: the label distinguishes files, but cannot be used to open
+// them.
 func label(path string) string {
 	name := filepath.Base(path)
 	if !utf8.ValidString(name) {
@@ -33,7 +34,7 @@ func label(path string) string {
 	return name
 }
 
-// OpName is a node's operator as plans spell it: Op, or domain::Op outside the
+// OpName is a node's operator as spelled in plans: Op, or domain::Op outside the
 // standard domain.
 func OpName(n *graph.Node) string {
 	if n.Domain == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// The metadata keys of a planned file.
+// Metadata keys of a planned file.
 const (
 	keyOffset  = "onnxmem.offset"
 	keyVersion = "onnxmem.plan_version"
@@ -20,7 +20,7 @@ const (
 	keyDims    = "onnxmem.dims"
 )
 
-// annotations checks the file's metadata about its plan against the plan.
+// annotations compares the file's metadata about its plan with the plan.
 func (v *verifier) annotations() {
 	dims := v.p.Dims
 	if dims == nil {
@@ -52,8 +52,8 @@ func (v *verifier) annotations() {
 	}
 }
 
-// entry says how a list of metadata differs from one entry of a key, or from
-// none where the value is empty; "" if it does not.
+// entry says how a list of metadata differs from exactly one entry of a key, or
+// from none if the value is empty; "" if it does not.
 func entry(props []graph.Prop, want graph.Prop) string {
 	found, times := "", 0
 	for _, p := range props {
@@ -64,7 +64,7 @@ func entry(props []graph.Prop, want graph.Prop) string {
 	}
 	switch {
 	case times > 1:
-		return fmt.Sprintf("%s stands there %d times, expected once", want.Key, times)
+		return fmt.Sprintf("%s is listed %d times, expected once", want.Key, times)
 	case want.Value == "" && times == 1:
 		return fmt.Sprintf("%s: expected none, found %q", want.Key, graph.Short(found))
 	case want.Value != "" && times == 0:
@@ -85,7 +85,7 @@ func entries(props []graph.Prop, key string) (n int) {
 	return n
 }
 
-// annotation is the metadata entry of a node with the places of its outputs.
+// annotation is the metadata entry of a node with the offsets of its outputs.
 func (s *scope) annotation(n *graph.Node) string {
 	var list []string
 	for _, t := range n.Outputs {

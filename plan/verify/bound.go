@@ -6,33 +6,34 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// bounds computes lower bounds of a scope's loads from their definition;
-// the proofs stand in package schedule, beside each bound.
+// bounds computes lower bounds of a scope's loads from their definition; package
+// schedule has the proofs.
 //
-// A downset is a set of nodes that holds all predecessors of its members: a state
-// between two steps. A storage is live in it if its maker is in the set and a reader
-// is not. When node v runs from S,
+// A downset is a set of nodes that contains all predecessors of its members: a
+// state between two steps. A storage is live in it if its maker is in the set and
+// a reader is not. When node v runs from S,
 //
-//	load(v | S) = live(S) + trans(v) - what v saves by writing in place
+//	load(v | S) = live(S) + trans(v) - savings of v's in-place results
 //
-// where trans(v), its outputs and workspace, is the same for every S. So the least
-// load of v over all S that hold some nodes and lack others is a minimum cut.
+// where trans(v), its outputs and workspace, is the same for every S. So the
+// least load of v over all S that contain some nodes and lack others is a minimum
+// cut.
 type bounds struct {
 	s      *scope
-	before [][]graph.NodeID // by node: what must run before it, at least
+	before [][]graph.NodeID // by node: known predecessors
 	after  [][]graph.NodeID
 	trans  []int64 // by node
 	base   int64   // graph inputs that are outputs: always live
 	idle   int64   // graph inputs that nobody reads: live at step 0
-	unit   int64   // divides all sizes
+	unit   int64   // greatest common divisor of all sizes
 	total  int64   // of all sizes
-	work   int64   // of flows, so far: nodes and storages looked at
-	marks  int64   // nodes that were put on sides, at most
-	side   []side  // by node, of the case that is looked at
+	work   int64   // of all flows so far: nodes and storages visited
+	marks  int64   // upper bound on the nodes that were put on sides
+	side   []side  // by node, for the present case
 	stack  []graph.NodeID
 }
 
-// side says where a node stands when another is about to run.
+// side says whether a node has run when another is about to run.
 type side int8
 
 const (
@@ -41,8 +42,8 @@ const (
 	due       // it has not
 )
 
-// newBounds expects the nodes in a valid order. If a sum of sizes overflows, that is
-// noted, and there are no bounds.
+// newBounds expects the nodes in a valid order. It returns nil if a sum of sizes
+// overflows, which it records.
 func newBounds(s *scope) *bounds {
 	n := len(s.g.Nodes)
 	b := &bounds{
@@ -76,12 +77,12 @@ func newBounds(s *scope) *bounds {
 }
 
 // precede fills in the precedence: the makers of all tensors that a node reads,
-// dynamic or not, run before it; all readers of a parameter's old value run before
-// its update, because old and new value share one buffer in every plan.
+// dynamic or not, run before it. All readers of a parameter's old value run
+// before its update, because both values share one buffer in every plan.
 func (b *bounds) precede() {
 	g := b.s.g
 	edge := func(from, to graph.NodeID) {
-		if from < 0 || from >= to { // a plan against the order is not valid
+		if from < 0 || from >= to { // against the order: such a plan is not valid
 			return
 		}
 		b.before[to] = append(b.before[to], from)
@@ -110,7 +111,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// mark puts all nodes that the given ones lead to on a side, without the given ones.
+// mark puts all nodes that the given ones lead to on a side, but not the given
+// ones.
 func (b *bounds) mark(from []graph.NodeID, next [][]graph.NodeID, as side) {
 	b.marks += int64(len(b.side))
 	b.stack = append(b.stack[:0], from...)
@@ -126,8 +128,8 @@ func (b *bounds) mark(from []graph.NodeID, next [][]graph.NodeID, as side) {
 	}
 }
 
-// atNode asks for the least load of node id over all states from which it may run:
-// its predecessors have run, its successors have not.
+// atNode asks for the least load of node id over all states from which it may
+// run: its predecessors have run, its successors have not.
 func (b *bounds) atNode(id graph.NodeID, target int64) answer {
 	clear(b.side)
 	b.mark([]graph.NodeID{id}, b.before, done)
@@ -136,43 +138,41 @@ func (b *bounds) atNode(id graph.NodeID, target int64) answer {
 	return b.least(id, target)
 }
 
-// firstOf asks for the least load of whichever node of a set runs first: from a
-// state that holds no node of the set, and so none after any of them.
+// firstOf asks for the least load of the node of a set that runs first: from a state
+// without nodes of the set, and so without nodes after any of them.
 func (b *bounds) firstOf(set []graph.NodeID, target int64) answer {
-	clear(b.side)
-	b.mark(set, b.after, due)
-	var may []graph.NodeID // run first
-	for _, n := range set {
-		if b.side[n] == free {
-			may = append(may, n)
-		}
-	}
-	for _, n := range set {
-		b.side[n] = due
-	}
-	return b.whichever(may, b.before, done, target)
+	return b.ofSet(set, b.after, due, b.before, done, target)
 }
 
-// lastOf asks for the least load of whichever node of a set runs last: from a
-// state that holds all the others, and so all before any of them.
+// lastOf asks for the least load of the node of a set that runs last: from a state
+// with all other nodes of the set, and so with all nodes before any of them.
 func (b *bounds) lastOf(set []graph.NodeID, target int64) answer {
+	return b.ofSet(set, b.before, done, b.after, due, target)
+}
+
+// ofSet asks for the least load of the first node of a set in the direction next:
+// forward for the node that runs first, backward for the one that runs last. The set
+// and all nodes to which it leads in that direction are on side beyond; each
+// candidate for the first node puts the nodes in the other direction, prev, on side
+// past.
+func (b *bounds) ofSet(set []graph.NodeID, next [][]graph.NodeID, beyond side, prev [][]graph.NodeID, past side, target int64) answer {
 	clear(b.side)
-	b.mark(set, b.before, done)
-	var may []graph.NodeID // run last
+	b.mark(set, next, beyond)
+	var candidates []graph.NodeID
 	for _, n := range set {
-		if b.side[n] == free {
-			may = append(may, n)
+		if b.side[n] == free { // no other node of the set leads to it
+			candidates = append(candidates, n)
 		}
 	}
 	for _, n := range set {
-		b.side[n] = done
+		b.side[n] = beyond
 	}
-	return b.whichever(may, b.after, due, target)
+	return b.whichever(candidates, prev, past, target)
 }
 
-// whichever is the least answer over several nodes, one of which is the first (or the
-// last). The sides hold what is common to all cases; each case adds the nodes that
-// its node leads to.
+// whichever is the least answer over several candidates, one of which is the first (or
+// the last). The sides are common to all cases; each case adds the nodes to which its
+// candidate leads.
 func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side, target int64) answer {
 	shared := slices.Clone(b.side)
 	var worst answer
@@ -188,29 +188,29 @@ func (b *bounds) whichever(nodes []graph.NodeID, next [][]graph.NodeID, as side,
 			a.unknown, worst.unknown = true, true
 		}
 		if a.unknown || a.bytes < target {
-			break // no need to look for a smaller one
+			break // a smaller one would not change the verdict
 		}
 	}
 	return worst
 }
 
-// answer is the lower bound that a question got.
+// answer is a lower bound on a least load.
 type answer struct {
-	bytes   int64        // proven; the exact bound if it is below what was asked for
-	node    graph.NodeID // that runs
-	unknown bool         // the sizes are too large to tell, or the work is
+	bytes   int64        // proven; exact if it is below the target
+	node    graph.NodeID // the node whose load it is
+	unknown bool         // the sizes or the work are too large
 }
 
-// maxMatchings is how many matchings of in-place pairs a bound tries one by one. If
+// maxMatchings is the number of matchings of in-place pairs that a bound tries. If
 // there are more, it subtracts the largest, whether or not a state permits it.
 const maxMatchings = 16
 
-// maxWork bounds what a plan may ask for: some 2,000 flows through a graph of
+// maxWork limits the work on a plan's certificates: some 2,000 flows through a graph of
 // 24,000 nodes, and ten times as many through the largest of the training graphs.
 // A certificate that needs more counts as claimed.
 const maxWork = 1 << 27
 
-// maxMarks bounds how many nodes the proofs of a plan may put on sides before any
+// maxMarks limits the nodes that the proofs of a plan may put on sides before any
 // flow: as many as the largest set of a graph of 10,000 nodes needs.
 const maxMarks = 1 << 27
 
@@ -262,7 +262,7 @@ func (b *bounds) cut(id graph.NodeID, matching []pair) (bytes int64, ok bool) {
 		st := &b.s.storages[i]
 		switch {
 		case !b.s.counts(int32(i)) || st.bytes == 0 || st.maker >= 0 && b.side[st.maker] == due:
-		case st.maker < 0 && st.output: // in base
+		case st.maker < 0 && st.output: // counted in base
 		default:
 			bytes += net.hold(st.maker, st.readers, st.output, st.bytes)
 		}

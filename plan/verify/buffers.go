@@ -9,18 +9,18 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// placed is a buffer of the plan with the storages that it holds.
+// placed is a buffer of the plan and the storages in it.
 type placed struct {
-	ok          bool    // it holds something, so that the rest means something
-	storages    []int32 // in the order in which they come to be; none for a workspace
-	bytes       int64   // that it must have
-	first, last int     // that it must have
+	known       bool    // the buffer has a storage, so the other fields are set
+	storages    []int32 // in the order in which they are made; none for a workspace
+	bytes       int64   // expected size
+	first, last int     // expected lifetime
 	resident    bool
 	host        bool
 }
 
-// place checks a list of buffers, and of tensors without one, against the scope's
-// storages.
+// place checks a list of buffers, and of tensors without a buffer, against the
+// scope's storages.
 func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
 	s.at = make([]int32, len(s.g.Tensors))
 	for t := range s.at {
@@ -39,14 +39,14 @@ func (s *scope) place(list []plan.Buffer, dynamic []plan.Dynamic) {
 			continue
 		}
 		if list[k].Node != nil {
-			s.fault(CodeKind, "%s names a node: expected kind %q, found %q", s.label(list, k), plan.KindWorkspace, graph.Short(list[k].Kind))
+			s.fault(CodeKind, "%s has a node: expected kind %q, found %q", s.label(list, k), plan.KindWorkspace, graph.Short(list[k].Kind))
 		}
 		s.claim(list, k, names)
 	}
 	s.checkDynamic(dynamic, names)
 	s.checkAll(list)
 	for k := range list {
-		if s.buffers[k].ok && len(s.buffers[k].storages) > 0 {
+		if s.buffers[k].known && len(s.buffers[k].storages) > 0 {
 			s.checkBuffer(list, k)
 		}
 	}
@@ -84,10 +84,10 @@ func (s *scope) checkPlace(list []plan.Buffer, k int) {
 func (s *scope) workspace(list []plan.Buffer, k int) {
 	b := &list[k]
 	if len(b.Tensors) > 0 {
-		s.fault(CodeKind, "%s: a workspace holds no tensors, found %d", s.label(list, k), len(b.Tensors))
+		s.fault(CodeKind, "%s: expected no tensors in a workspace, found %d", s.label(list, k), len(b.Tensors))
 	}
 	if b.Node == nil || *b.Node < 0 || *b.Node >= len(s.g.Nodes) {
-		s.fault(CodeWorkspace, "%s: a workspace names its node: expected a step below %d", s.label(list, k), len(s.g.Nodes))
+		s.fault(CodeWorkspace, "%s: expected the node of the workspace as a step below %d", s.label(list, k), len(s.g.Nodes))
 		return
 	}
 	n := *b.Node
@@ -108,7 +108,7 @@ func (s *scope) workspace(list []plan.Buffer, k int) {
 		s.fault(CodeSize, "%s: workspace: expected a multiple of %d bytes, found %d", label, s.v.p.Alignment, b.Bytes)
 	}
 	p := &s.buffers[k]
-	p.ok, p.first, p.last, p.bytes = true, n, n, need.bytes
+	p.known, p.first, p.last, p.bytes = true, n, n, need.bytes
 	if need.fits(b.Bytes) {
 		p.bytes = b.Bytes
 	}
@@ -137,28 +137,28 @@ func (s *scope) claim(list []plan.Buffer, k int, names map[string]graph.TensorID
 			s.fault(CodeUnknown, "%s: no tensor %q", label, graph.Short(name))
 		case s.g.Tensors[t].Dynamic != "" && s.g.Tensors[t].Data == nil:
 			s.fault(CodeDynamic, "%s: tensor %s is dynamic (%s): expected it in dynamic", label, s.name(t), s.g.Tensors[t].Dynamic)
-		case s.of[t] == none || s.storages[s.of[t]].outside:
-			s.fault(CodeUnknown, "%s: tensor %s lies outside of this graph: expected no buffer", label, s.name(t))
+		case s.storageOf[t] == none || s.storages[s.storageOf[t]].outside:
+			s.fault(CodeUnknown, "%s: tensor %s is outside this graph: expected no buffer", label, s.name(t))
 		case s.at[t] != none:
-			s.fault(CodeDuplicate, "tensor %s stands in %s and in %s: expected one", s.name(t), s.label(list, int(s.at[t])), label)
+			s.fault(CodeDuplicate, "tensor %s is in %s and in %s: expected one buffer", s.name(t), s.label(list, int(s.at[t])), label)
 		default:
 			s.at[t] = int32(k)
 			found = append(found, t)
-			if i := s.of[t]; s.seen[i] != int32(k)+1 {
+			if i := s.storageOf[t]; s.seen[i] != int32(k)+1 {
 				s.seen[i] = int32(k) + 1
 				p.storages = append(p.storages, i)
 			}
 		}
 	}
 	if !slices.IsSortedFunc(found, s.compare) {
-		s.fault(CodeTensorOrder, "%s: expected its tensors in the order in which they come to be, found %s", label, quotedList(b.Tensors))
+		s.fault(CodeTensorOrder, "%s: expected its tensors in the order in which they are made, found %s", label, quotedList(b.Tensors))
 	}
 	slices.SortFunc(p.storages, func(x, y int32) int { return s.compare(s.storages[x].tensors[0], s.storages[y].tensors[0]) })
-	p.ok = len(found) > 0
+	p.known = len(found) > 0
 }
 
-// compare orders tensors by when they are made: tensors that no node makes first, then
-// by step and output.
+// compare orders tensors by when they are made: those that no node makes first,
+// then by step and output.
 func (s *scope) compare(x, y graph.TensorID) int {
 	a, b := s.g.Tensors[x], s.g.Tensors[y]
 	if a.Maker != b.Maker {
@@ -183,7 +183,7 @@ func quotedList(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// checkDynamic checks the list of tensors that have no buffer.
+// checkDynamic checks the list of tensors without a buffer.
 func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorID) {
 	listed := map[graph.TensorID]bool{}
 	for _, d := range list {
@@ -195,7 +195,7 @@ func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorI
 		t := s.g.Tensors[id]
 		switch {
 		case listed[id]:
-			s.fault(CodeDuplicate, "dynamic: tensor %s stands there twice", s.name(id))
+			s.fault(CodeDuplicate, "dynamic: tensor %s is listed twice", s.name(id))
 		case t.Dynamic == "" || t.Capture || t.Data != nil:
 			s.fault(CodeDynamic, "dynamic: tensor %s is not dynamic: expected it in a buffer, or nowhere", s.name(id))
 		default:
@@ -207,7 +207,7 @@ func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorI
 				s.fault(CodeDynamic, "dynamic: tensor %s: expected node %q, found %q", s.name(id), graph.Short(maker), graph.Short(d.Node))
 			}
 			if d.Reason != t.Dynamic {
-				s.believe("dynamic.reason") // another version may say it in other words
+				s.leaveUnchecked("dynamic.reason") // other versions may word it differently
 			}
 		}
 		listed[id] = true
@@ -219,8 +219,8 @@ func (s *scope) checkDynamic(list []plan.Dynamic, names map[string]graph.TensorI
 	}
 }
 
-// checkAll finds tensors without a buffer, and views in another buffer than the
-// tensor that they view.
+// checkAll finds tensors without a buffer, and views in a buffer other than that
+// of their base.
 func (s *scope) checkAll(list []plan.Buffer) {
 	for i := range s.storages {
 		st := &s.storages[i]
@@ -231,7 +231,7 @@ func (s *scope) checkAll(list []plan.Buffer) {
 		for _, t := range st.tensors {
 			switch at := s.at[t]; {
 			case at == none:
-				s.fault(CodeMissing, "tensor %s stands in no buffer: expected %d bytes for it", s.name(t), st.bytes)
+				s.fault(CodeMissing, "tensor %s is in no buffer: expected %d bytes for it", s.name(t), st.bytes)
 			case first != none && at != first:
 				s.fault(CodeView, "tensor %s is a view of %s: expected one buffer, found %s and %s",
 					s.name(t), s.name(st.tensors[0]), s.label(list, int(at)), s.label(list, int(first)))
@@ -273,7 +273,7 @@ func (s *scope) checkBuffer(list []plan.Buffer, k int) {
 	}
 }
 
-// steps is the step of each node in the planned order: its index.
+// steps maps each node to its step in the planned order: its index.
 func (s *scope) steps() []int {
 	if s.pos == nil {
 		s.pos = positions(s.identity())
@@ -281,8 +281,8 @@ func (s *scope) steps() []int {
 	return s.pos
 }
 
-// checkChain checks that each storage of a buffer is written over the one before it,
-// by the last reader of that one.
+// checkChain checks that each storage of a buffer overwrites the one before it,
+// and that its maker is the last reader of that one.
 func (s *scope) checkChain(list []plan.Buffer, k int, updated bool) {
 	storages := s.buffers[k].storages
 	for j := 1; j < len(storages); j++ {
@@ -315,8 +315,7 @@ func (s *scope) checkChain(list []plan.Buffer, k int, updated bool) {
 	}
 }
 
-// allowed reports whether ops permits a node to write one storage of a pair over the
-// other.
+// allowed reports whether ops permits a node to overwrite the storage of a pair.
 func (s *scope) allowed(n *graph.Node, want pair) bool {
 	return slices.ContainsFunc(n.Semantics.Inplace, func(a graph.Alias) bool {
 		p, ok := s.pair(n, a)
@@ -332,7 +331,7 @@ func (s *scope) checkLifetime(list []plan.Buffer, k int) {
 	}
 }
 
-// checkPool checks that a buffer lies where it must.
+// checkPool checks that a buffer is in the right pool.
 func (s *scope) checkPool(list []plan.Buffer, k int) {
 	want := plan.Arena
 	switch p := &s.buffers[k]; {
@@ -365,8 +364,8 @@ func (s *scope) checkKind(list []plan.Buffer, k int, updated bool) {
 	}
 }
 
-// kindOf is the kind of a buffer that is not resident. The first of its storages that
-// is a gradient or a graph output decides.
+// kindOf is the kind of a buffer that is not resident: that of its first storage
+// that is a gradient or a graph output.
 func (s *scope) kindOf(p *placed) string {
 	for _, i := range p.storages {
 		st := &s.storages[i]

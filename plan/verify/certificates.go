@@ -7,12 +7,12 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// certify re-proves the plan's certificates, and the lower bound from them. It fills
-// in the verdict on the order.
+// certify proves the plan's certificates again, and the lower bound from them. It
+// sets the verdict on the order.
 func (v *verifier) certify(s *scope, sum *plan.Summary) {
 	proven, claimed := int64(0), int64(0)
 	if len(s.g.Nodes) == 0 {
-		proven = sum.PeakBytes // there is one order
+		proven = sum.PeakBytes // there is only one order
 	}
 	search := v.greatestSearch()
 	if v.opt.Replay && search < 0 {
@@ -79,9 +79,9 @@ func (v *verifier) certify(s *scope, sum *plan.Summary) {
 type outcome int8
 
 const (
-	isForged  outcome = iota // and reported
-	isProven                 // whatever the order
-	isUnknown                // nobody asked, or it takes too much to tell
+	isForged  outcome = iota // and reported as a violation
+	isProven                 // for every order
+	isUnknown                // not asked for, or too much work
 )
 
 // prove re-proves a certificate of one node or of a set of nodes.
@@ -120,8 +120,8 @@ func (v *verifier) prove(s *scope, i int) outcome {
 	return isProven
 }
 
-// greatestSearch is the certificate of kind search with the greatest value, or none.
-// It implies the others.
+// greatestSearch is the certificate of kind search with the greatest value, or
+// none. It implies the others.
 func (v *verifier) greatestSearch() int {
 	at := int(none)
 	for i := range v.p.Certificates {
@@ -132,7 +132,7 @@ func (v *verifier) greatestSearch() int {
 	return at
 }
 
-// replay searches for the order that a certificate of kind search denies.
+// replay searches for an order that a certificate of kind search excludes.
 func (v *verifier) replay(s *scope, i int) outcome {
 	c := &v.p.Certificates[i]
 	if v.bounds == nil && !v.overflow {
@@ -170,8 +170,8 @@ func (v *verifier) replay(s *scope, i int) outcome {
 	return isUnknown
 }
 
-// certified gives the nodes of a certificate: its steps identify them, and its names
-// must be theirs.
+// certified returns the nodes of a certificate: its steps identify them, and its
+// names must match.
 func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 	c := &v.p.Certificates[i]
 	one := c.Kind == plan.CertificateCut
@@ -207,9 +207,9 @@ func (v *verifier) certified(s *scope, i int) (set []graph.NodeID, ok bool) {
 	return set, true
 }
 
-// atNode is a load below which a node cannot run in any order: its inputs, outputs and
-// workspace are live while it runs, and in-place results save at most a largest
-// matching.
+// atNode is a load below which a node cannot run in any order: its inputs,
+// outputs and workspace are live while it runs, and in-place results save at most
+// the weight of a largest matching.
 func (s *scope) atNode(id graph.NodeID) int64 {
 	sum := s.work[id]
 	seen := map[int32]bool{}
@@ -217,7 +217,7 @@ func (s *scope) atNode(id graph.NodeID) int64 {
 		if t < 0 {
 			return
 		}
-		if i := s.of[t]; i != none && !seen[i] && s.counts(i) {
+		if i := s.storageOf[t]; i != none && !seen[i] && s.counts(i) {
 			seen[i] = true
 			sum = s.v.add(sum, s.storages[i].bytes)
 		}

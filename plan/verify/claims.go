@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Claims lists all that may stand in Report.Claimed, in that order.
+// Claims lists all possible entries of Report.Claimed, in their order.
 var Claims = []string{
 	"tool", "model.file", "source", "source.file", "dims", "keeps_random_order",
 	"lower_bound_bytes", "schedule_optimal", "placement_optimal",
@@ -15,15 +15,16 @@ var Claims = []string{
 	"steps.cost_ns", "program_order", "certificates", "subgraphs.dynamic.reason", "dynamic.reason", "frontier",
 }
 
-// claim notes a field of the plan that cannot be checked, because nothing at hand
-// determines it. Fields of the summary go by their own name, others by their path.
+// claim records a field of the plan that cannot be checked, because the model
+// does not determine it. Fields of the summary have their own name, others their
+// path.
 func (v *verifier) claim(field string) {
 	if !slices.Contains(v.r.Claimed, field) {
 		v.r.Claimed = append(v.r.Claimed, field)
 	}
 }
 
-// source checks the plan's description of its source file against that file.
+// source compares the plan's description of its source file with that file.
 func (v *verifier) source() {
 	if v.p.Source == (plan.File{}) {
 		return
@@ -37,22 +38,23 @@ func (v *verifier) source() {
 		v.fault(CodeSource, "source: expected %d bytes, found %d", want.Bytes, v.p.Source.Bytes)
 	}
 	if want.GraphSHA256 != v.p.Source.GraphSHA256 {
-		v.fault(CodeSource, "source: graph_sha256: expected %s, found %s: the plan was made of another graph", want.GraphSHA256, graph.Short(v.p.Source.GraphSHA256))
+		v.fault(CodeSource, "source: graph_sha256: expected %s, found %s: the plan was made from another graph", want.GraphSHA256, graph.Short(v.p.Source.GraphSHA256))
 	}
 	if want.File != v.p.Source.File {
 		v.claim("source.file")
 	}
 }
 
-// checkSource checks program order against the nodes of the source file. It reports
-// whether it could: the source must be at hand and have the same nodes, which is not
-// so for inlined functions and for a training step made from an inference model.
+// checkSource compares the program order with the nodes of the source file. It
+// reports whether it could: the source must be available and have the same nodes,
+// which is not the case for inlined functions and for a training step made from
+// an inference model.
 func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 	if v.opt.Source == nil {
 		return false
 	}
-	// Of a tensor that several steps make the last one has the name that it has in
-	// the source: each output of a step goes by all the names that its instances have.
+	// If several steps make a tensor, the last instance has its name in the
+	// source, so each output of a step has all the names of its instances.
 	g := v.opt.Source.Graph
 	makers := make(map[string]int, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -62,7 +64,7 @@ func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 			}
 		}
 	}
-	at := make([]int, len(s.g.Nodes)) // where a step stands in the source
+	at := make([]int, len(s.g.Nodes)) // position of each step in the source
 	for i := range at {
 		at[i] = none
 	}
@@ -86,15 +88,15 @@ func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 	}
 	for i, step := range steps {
 		if at[step] != i {
-			v.fault(CodeProgram, "program_order: expected %s at place %d, found it at place %d: in the source file it is node %d", s.g.Label(graph.NodeID(step)), at[step], i, at[step])
+			v.fault(CodeProgram, "program_order: expected %s at position %d, found it at position %d: in the source file it is node %d", s.g.Label(graph.NodeID(step)), at[step], i, at[step])
 			break
 		}
 	}
 	return true
 }
 
-// claimOrder notes the figures about the source's order that could not be checked. The
-// plan does not tell the order of nodes in the source's bodies and functions.
+// claimOrder records the unchecked figures about the source's order. The plan
+// does not store the order of the nodes in the source's bodies and functions.
 func (v *verifier) claimOrder(s *scope, checked bool) {
 	if !checked && len(v.p.ProgramOrder.Steps) > 1 {
 		v.claim("program_order")

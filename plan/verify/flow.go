@@ -7,14 +7,14 @@ import (
 	"gonum.org/v1/gonum/graph/simple"
 )
 
-// small is the number of vertices up to which a part of the network goes to gonum as
-// it is. On larger parts gonum is slow: a flow through the 20,000 nodes of a layered
+// small is the largest number of vertices of a part that goes to gonum as it is.
+// On larger parts gonum is slow: a flow through the 20,000 nodes of a layered
 // graph without precedence took 2 to 27 s, mostly in map accesses.
 const small = 1000
 
-// push sends flow through a large part of the network, along shortest paths in the
-// residual network, until few vertices lie between the source and the sink. It returns
-// these: all further flow passes through them.
+// push sends flow through a large part of the network, along shortest paths in
+// the residual network, until few vertices lie between the source and the sink.
+// It returns these: all further flow passes through them.
 func (w *network) push(part []int32, few int) []int32 {
 	for len(part) > few {
 		level := w.levels(part)
@@ -25,8 +25,8 @@ func (w *network) push(part []int32, few int) []int32 {
 	return part
 }
 
-// levels gives each vertex of a part its distance from the source: none if the source
-// does not reach it, or if it lies in another part.
+// levels returns the distance of each vertex of a part from the source: none if
+// the source does not reach it, or if it is in another part.
 func (w *network) levels(part []int32) []int32 {
 	level := make([]int32, len(w.arcs))
 	for v := range level {
@@ -53,7 +53,7 @@ func (w *network) levels(part []int32) []int32 {
 	return level
 }
 
-// between gives the vertices of a part that have a level and reach the sink.
+// between returns the vertices of a part that have a level and reach the sink.
 func (w *network) between(part, level []int32) []int32 {
 	seen := make([]bool, len(w.arcs))
 	var list []int32
@@ -77,7 +77,7 @@ func (w *network) between(part, level []int32) []int32 {
 // block sends flow along paths that gain a level with each arc, until every such path
 // has a full arc (a blocking flow).
 func (w *network) block(part, level []int32) {
-	next := make([]int, len(w.arcs)) // by vertex: arcs before it lead nowhere
+	next := make([]int, len(w.arcs)) // by vertex: arcs before this index lead nowhere
 	for _, v := range part {
 		for w.excess[v] > 0 {
 			path := w.path(v, level, next)
@@ -114,7 +114,7 @@ func (w *network) path(from int32, level []int32, next []int) []int32 {
 	return nil
 }
 
-// fill sends as much as a path takes.
+// fill sends the capacity of a path along it.
 func (w *network) fill(path []int32) {
 	first, last := path[0], path[len(path)-1]
 	units := min(w.excess[first], -w.excess[last])
@@ -133,7 +133,7 @@ func (w *network) fill(path []int32) {
 	w.flow += units
 }
 
-// send lets units flow out by an arc. An arc without a limit keeps none.
+// send moves flow along an arc. The capacity of an unlimited arc does not change.
 func (a *arc) send(units int64) {
 	if a.out < unlimited {
 		a.out -= units
@@ -143,8 +143,8 @@ func (a *arc) send(units int64) {
 	}
 }
 
-// dinic is gonum's maximum flow through some vertices of the network. All capacities
-// are whole and their sum is exact, so the flow is.
+// dinic is gonum's maximum flow through some vertices of the network. All
+// capacities are integers whose sum is exact as float64, so the flow is exact.
 func (w *network) dinic(part []int32) int64 {
 	at := make(map[int32]int64, len(part))
 	for k, v := range part {

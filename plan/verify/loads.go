@@ -5,8 +5,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// planLoads gives the load at each step: the sum of the buffers that live there,
-// in pools other than resident and host.
+// planLoads returns the load at each step: the sum of the live buffers in pools
+// other than resident and host.
 func (s *scope) planLoads() []int64 {
 	steps := len(s.g.Nodes)
 	change := make([]int64, steps+1)
@@ -14,7 +14,7 @@ func (s *scope) planLoads() []int64 {
 		return make([]int64, steps)
 	}
 	for k := range s.buffers {
-		if p := &s.buffers[k]; p.ok && !p.resident && !p.host {
+		if p := &s.buffers[k]; p.known && !p.resident && !p.host {
 			change[p.first] += p.bytes
 			change[p.last+1] -= p.bytes
 		}
@@ -32,14 +32,14 @@ func (s *scope) planLoads() []int64 {
 func (s *scope) naive() int64 {
 	sum := int64(0)
 	for k := range s.buffers {
-		if p := &s.buffers[k]; p.ok && !p.resident && !p.host {
+		if p := &s.buffers[k]; p.known && !p.resident && !p.host {
 			sum = s.v.add(sum, p.bytes)
 		}
 	}
 	return sum
 }
 
-// checkSteps holds a list of steps against the nodes and their loads.
+// checkSteps compares a list of steps with the nodes and their loads.
 func (s *scope) checkSteps(what string, steps []plan.Step, loads []int64) {
 	if len(steps) != len(s.g.Nodes) {
 		s.fault(CodeOrder, "%s: expected one per node, %d, found %d", what, len(s.g.Nodes), len(steps))
@@ -56,10 +56,10 @@ func (s *scope) checkSteps(what string, steps []plan.Step, loads []int64) {
 	}
 }
 
-// programOrder checks the input file's order and gives its peak, or the plan's figure
-// if it cannot be checked. The planned file does not tell which order the input file
-// had: the list must be an order of the nodes, without repetitions, and its loads must
-// be the loads of that order.
+// programOrder checks the input file's order and returns its peak, or the plan's
+// figure if it cannot be checked. The planned file does not contain the input
+// file's order, so the list only has to be an order of the nodes without
+// repetitions, with the loads of that order.
 func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	p := &v.p.ProgramOrder
 	claimed := v.p.Summary.ProgramPeakBytes
@@ -73,7 +73,7 @@ func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 		v.fault(CodeProgram, "program_order: expected %d steps and loads, found %d and %d", n, len(p.Steps), len(p.LoadBytes))
 		return claimed
 	}
-	to := make([]graph.NodeID, len(s.g.Nodes)) // where a node of s stands in plain
+	to := make([]graph.NodeID, len(s.g.Nodes)) // position in plain of each node of s
 	for i := range to {
 		to[i] = none
 	}
@@ -84,7 +84,7 @@ func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	place := make([]int, n)
 	for i, step := range p.Steps {
 		if step < 0 || step >= len(to) || to[step] == none || place[to[step]] != 0 {
-			v.fault(CodeProgram, "program_order: expected each of the steps 0-%d that repeats none once, found %d at place %d", len(to)-1, step, i)
+			v.fault(CodeProgram, "program_order: expected each of the steps 0-%d that is no repetition once, found %d at position %d", len(to)-1, step, i)
 			return claimed
 		}
 		order[i], place[to[step]] = to[step], i+1
@@ -108,13 +108,13 @@ func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	loads, peak := plain.simulate(order)
 	for i, load := range loads {
 		if p.LoadBytes[i] != load {
-			v.fault(CodeProgram, "program_order: place %d, %s: expected a load of %d bytes, found %d", i, plain.g.Label(order[i]), load, p.LoadBytes[i])
+			v.fault(CodeProgram, "program_order: position %d, %s: expected a load of %d bytes, found %d", i, plain.g.Label(order[i]), load, p.LoadBytes[i])
 		}
 	}
 	return peak
 }
 
-// checkEffects checks that nodes with effects run as in the input file's order.
+// checkEffects checks that nodes with effects run in the order of the input file.
 func (v *verifier) checkEffects(s *scope, program []graph.NodeID) {
 	effects, last := graph.Effects(s.g), graph.NodeID(none)
 	for _, id := range program {
@@ -122,17 +122,18 @@ func (v *verifier) checkEffects(s *scope, program []graph.NodeID) {
 			continue
 		}
 		if id < last {
-			v.fault(CodeProgram, "program_order: %s stands before %s: expected the order of the plan, which says that it keeps that of random operators", s.g.Label(last), s.g.Label(id))
+			v.fault(CodeProgram, "program_order: %s runs before %s: expected the order of the plan, which claims to keep the order of random operators", s.g.Label(last), s.g.Label(id))
 		}
 		last = max(last, id)
 	}
 }
 
-// pair is two storages; a node may write one over the other.
+// pair is two storages, one of which a node may overwrite with the other.
 type pair struct{ result, over int32 }
 
-// pairs gives the in-place pairs of a node that save bytes: both storages have one
-// size, and the overwritten one is not resident, not outside and no graph output.
+// pairs returns the in-place pairs of a node that save bytes: both storages have
+// one size, and the overwritten one is not resident, not outside and no graph
+// output.
 func (s *scope) pairs(id graph.NodeID) []pair {
 	n := s.g.Nodes[id]
 	if !s.v.p.Sharing.Inplace || len(n.Semantics.Inplace) == 0 {
@@ -151,24 +152,25 @@ func (s *scope) pairs(id graph.NodeID) []pair {
 	return list
 }
 
-// pair gives the storages of an in-place alias, if they are of one size that is
-// not 0 and the result begins a storage of its own.
+// pair returns the storages of an in-place alias, if they have the same size,
+// which is not 0, and the result is the first tensor of its storage.
 func (s *scope) pair(n *graph.Node, a graph.Alias) (p pair, ok bool) {
 	if a.Out >= len(n.Outputs) || a.In >= len(n.Inputs) {
 		return p, false
 	}
 	out, in := n.Outputs[a.Out], n.Inputs[a.In]
-	if out < 0 || in < 0 || s.of[out] == none || s.of[in] == none {
+	if out < 0 || in < 0 || s.storageOf[out] == none || s.storageOf[in] == none {
 		return p, false
 	}
-	p = pair{s.of[out], s.of[in]}
+	p = pair{s.storageOf[out], s.storageOf[in]}
 	result, over := &s.storages[p.result], &s.storages[p.over]
 	return p, result.tensors[0] == out && over.bytes == result.bytes && over.bytes > 0
 }
 
-// saved is the most bytes that pairs of one node save together: the weight of a
-// largest matching. The two storages of a pair have one size, so pairs of
-// different sizes never compete, and the matching of most pairs is the heaviest.
+// saved is the largest number of bytes that pairs of one node save together: the
+// weight of a largest matching. Both storages of a pair have the same size, so
+// pairs of different sizes never compete, and a matching with the most pairs is
+// the heaviest.
 func (s *scope) saved(pairs []pair) int64 {
 	if len(pairs) == 1 {
 		return s.storages[pairs[0].over].bytes
@@ -181,7 +183,7 @@ func (s *scope) saved(pairs []pair) int64 {
 		}
 		options[p.result] = append(options[p.result], p.over)
 	}
-	holder := map[int32]int32{} // what is overwritten -> the result that takes it
+	holder := map[int32]int32{} // from an overwritten storage to the result that overwrites it
 	var take func(result int32, tried map[int32]bool) bool
 	take = func(result int32, tried map[int32]bool) bool {
 		for _, over := range options[result] {
@@ -206,9 +208,9 @@ func (s *scope) saved(pairs []pair) int64 {
 	return sum
 }
 
-// simulate runs the nodes in an order, with a largest matching of in-place pairs at
-// each step, and gives the loads and their peak. Without nodes the peak is the bytes
-// of the inputs.
+// simulate runs the nodes in an order, with a largest matching of in-place pairs
+// at each step, and returns the loads and their peak. Without nodes the peak is
+// the bytes of the inputs.
 func (s *scope) simulate(order []graph.NodeID) (loads []int64, peak int64) {
 	pos := positions(order)
 	change := make([]int64, len(order)+1)

@@ -7,18 +7,19 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// network is a flow network whose minimum cut is the least live(S) of a bound: the
-// nodes on the source side are those in S. The source stands for all nodes that have
-// run, the sink for all that have not; the free nodes are vertices.
+// network is a flow network whose minimum cut is the least live(S) of a bound: S
+// contains the nodes on the source side. The source stands for all nodes that
+// have run, the sink for all that have not; the free nodes are vertices.
 //
-// Capacities are counted in units of bounds.unit bytes. A vertex has an arc from the source or to the
-// sink, never both: flow that could pass through both is counted in flow already.
+// Capacities are counted in units, the common divisor of all sizes. A vertex has
+// an arc from the source or to the sink, never both: flow that could pass through
+// both is already in flow.
 type network struct {
 	b      *bounds
-	vertex []int32 // by node, 1 + the vertex; 0: none
-	edges  []edge  // until they are sorted into arcs
+	vertex []int32 // by node: 1 + its vertex; 0: none
+	edges  []edge  // not yet sorted into arcs
 
-	flow   int64   // that is found
+	flow   int64   // found so far
 	excess []int64 // by vertex: capacity from the source, or, negative, to the sink
 	arcs   [][]arc // by vertex: one to each neighbour, ascending
 }
@@ -36,16 +37,15 @@ type arc struct {
 }
 
 const (
-	unlimited = 1 << 60 // a capacity that no cut holds
+	unlimited = 1 << 60 // a capacity that is in no minimum cut
 	maxUnits  = 1 << 53 // integers up to here are exact as float64
 )
 
 // sum adds capacities.
 func sum(a, b int64) int64 { return min(a+b, unlimited) }
 
-// newNetwork begins a network with the free nodes, and with an edge without limit from
-// each to every node that must run before it: a state that holds the one holds the
-// other.
+// newNetwork makes a network of the free nodes, with an unlimited edge from each
+// node to its predecessors: a state that contains the node contains these.
 func newNetwork(b *bounds) *network {
 	w := &network{b: b, vertex: make([]int32, len(b.side))}
 	n := int32(0)
@@ -69,9 +69,9 @@ func newNetwork(b *bounds) *network {
 	return w
 }
 
-// hold adds bytes that are live once the maker has run (none: always) until all
-// readers have run, or for good. It returns the bytes that are live whatever the free
-// nodes do. The maker must not be due.
+// hold adds bytes that are live from the run of the maker (none: always) until
+// all readers have run, or for ever. It returns the bytes that are live whatever
+// the free nodes do. The maker must not be due.
 func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, bytes int64) (constant int64) {
 	made := maker < 0 || w.b.side[maker] == done
 	var open []int32 // readers
@@ -95,7 +95,7 @@ func (w *network) hold(maker graph.NodeID, readers []graph.NodeID, always bool, 
 	}
 	to := open[0]
 	if len(open) > 1 {
-		// One vertex stands for "some reader has not run".
+		// One vertex represents "some reader has not run".
 		to = int32(len(w.excess))
 		w.excess = append(w.excess, 0)
 		for _, r := range open {
@@ -126,7 +126,7 @@ func (w *network) take(v int32, units int64) {
 	w.excess[v] -= units
 }
 
-// maxFlow gives the maximum flow in bytes. ok is false where capacities are too
+// maxFlow returns the maximum flow in bytes. ok is false if capacities are too
 // large for exact arithmetic.
 func (w *network) maxFlow() (bytes int64, ok bool) {
 	total := w.flow
@@ -176,8 +176,8 @@ func (w *network) link() {
 	w.edges = nil
 }
 
-// parts gives the connected parts of the network that have both a source and a
-// sink, each a list of its vertices.
+// parts returns the connected parts of the network that have both a source and a
+// sink, as lists of vertices.
 func (w *network) parts() [][]int32 {
 	var list [][]int32
 	seen := make([]bool, len(w.arcs))

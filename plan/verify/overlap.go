@@ -19,13 +19,13 @@ type extent struct {
 	k           int
 }
 
-// extents gives the buffers of a pool that take bytes.
+// extents returns the buffers of a pool whose size is not 0.
 func (s *scope) extents(list []plan.Buffer, pool string) []extent {
 	var all []extent
 	for k := range list {
 		b, p := &list[k], &s.buffers[k]
 		end := b.Offset + p.bytes
-		if p.ok && b.Pool == pool && p.bytes > 0 && b.Offset >= 0 && end > 0 {
+		if p.known && b.Pool == pool && p.bytes > 0 && b.Offset >= 0 && end > 0 {
 			all = append(all, extent{b.Offset, end, p.first, p.last, s, list, k})
 		}
 	}
@@ -45,10 +45,10 @@ func (v *verifier) overlapResident() {
 	v.overlap(v.resident)
 }
 
-// overlap reports buffers that share bytes at some step. It goes through the
-// steps and keeps the live buffers sorted by offset: as long as none of them overlap, a
-// new one is only compared with its two neighbours. A buffer that overlaps is reported
-// and left out. It takes O(n log n) time for any list of buffers.
+// overlap reports buffers that share bytes at some step. It visits the steps and
+// keeps the live buffers sorted by offset: as long as none of them overlap, a new
+// one is compared only with its two neighbours. A buffer that overlaps is
+// reported and left out. It takes O(n log n) time for any list of buffers.
 func (v *verifier) overlap(all []extent) {
 	offsets := make([]int64, len(all))
 	for i := range all {
@@ -65,7 +65,7 @@ func (v *verifier) overlap(all []extent) {
 	slices.SortFunc(end, func(x, y int) int { return cmp.Or(all[x].last-all[y].last, x-y) })
 
 	live := newRanks(len(offsets))
-	holder := make([]int, len(offsets)) // by rank: 1 + the buffer that lives there
+	holder := make([]int, len(offsets)) // by rank: 1 + the live buffer
 	rank := func(i int) int {
 		r, _ := slices.BinarySearch(offsets, all[i].offset)
 		return r
@@ -108,9 +108,8 @@ func (v *verifier) reportOverlap(a, b *extent) {
 
 func (x *extent) label() string { return x.s.where + x.s.label(x.list, x.k) }
 
-// ranks is a set of small integers that answers "the next one" and "the one
-// before" in a few steps: bit i of a level says that word i of the level below
-// is not empty.
+// ranks is a set of small integers that finds the next and the previous member in
+// a few steps: bit i of a level says that word i of the level below is not empty.
 type ranks struct{ levels [][]uint64 }
 
 func newRanks(n int) *ranks {
@@ -141,7 +140,7 @@ func (r *ranks) clear(i int) {
 	}
 }
 
-// before gives the largest member that is smaller than i, -1 if there is none.
+// before returns the largest member that is smaller than i, -1 if there is none.
 func (r *ranks) before(i int) int {
 	for at, words := range r.levels {
 		if w := words[i/64] & (1<<(i%64) - 1); w != 0 {
@@ -156,7 +155,7 @@ func (r *ranks) before(i int) int {
 	return -1
 }
 
-// after gives the smallest member that is larger than i, -1 if there is none.
+// after returns the smallest member that is larger than i, -1 if there is none.
 func (r *ranks) after(i int) int {
 	for at, words := range r.levels {
 		if w := words[i/64] &^ (1<<(i%64) - 1) &^ (1 << (i % 64)); w != 0 {

@@ -2,23 +2,23 @@ package verify
 
 import "slices"
 
-// reduce makes the network smaller without changing its maximum flow, because gonum
-// walks over maps, once for each augmenting path. For most models nothing remains.
-// Each rule speaks of a vertex v, which may have supply (from the source) or demand
-// (of the sink):
+// reduce shrinks the network without changing its maximum flow, because gonum
+// walks over maps once for each augmenting path. For most models nothing remains.
+// Each rule concerns a vertex v, which may have supply (from the source) or
+// demand (to the sink):
 //
 //   - The supply fills all arcs out of v: some minimum cut has v on the source side,
-//     so v becomes a part of the source.
-//   - The demand takes all that the arcs into v can bring: likewise the sink.
+//     so v is merged with the source.
+//   - The demand absorbs all that the arcs into v can carry: likewise the sink.
 //   - v has one neighbour, or two and neither supply nor demand: v is replaced by one
 //     arc, as wide as the narrower of its two.
 //   - Some minimum cut has v and its neighbour u on one side, because "if v is on the
 //     source side, so is u" and "if u is, so is v" both hold: they become one vertex.
-//     The first holds if the arc from v to u has no limit; if it is as wide as all
+//     The first holds if the arc from v to u is unlimited; if it is as wide as all
 //     other arcs into v together (v may then change sides instead); or as wide as all
 //     other arcs out of u (then u may).
 //
-// It takes O(arcs) time, times the arcs of a vertex in the worst case.
+// It takes O(arcs) time, in the worst case times the arcs of a vertex.
 func (w *network) reduce() {
 	queue := make([]int32, len(w.arcs))
 	queued := make([]bool, len(w.arcs))
@@ -37,7 +37,7 @@ func (w *network) reduce() {
 	}
 }
 
-// reduceAt applies the first rule that fits a vertex, and gives the vertices
+// reduceAt applies the first rule that fits a vertex, and returns the vertices
 // that have changed.
 func (w *network) reduceAt(v int32) []int32 {
 	list, e := w.arcs[v], w.excess[v]
@@ -76,8 +76,8 @@ func (w *network) reduceAt(v int32) []int32 {
 	return nil
 }
 
-// through gives how much may flow into a vertex and out of it, without the flow from
-// and to one neighbour.
+// through returns how much can flow into a vertex and out of it, excluding one
+// neighbour.
 func (w *network) through(v, without int32) (in, out int64) {
 	if e := w.excess[v]; e > 0 && without != none {
 		in = e
@@ -105,12 +105,12 @@ func (w *network) follows(v int32, a arc) bool {
 	return a.out >= out
 }
 
-// find gives the place of a neighbour among the arcs of a vertex.
+// find returns the index of a neighbour among the arcs of a vertex.
 func (w *network) find(v, to int32) (k int, found bool) {
 	return slices.BinarySearchFunc(w.arcs[v], to, func(a arc, to int32) int { return int(a.to) - int(to) })
 }
 
-// join adds an arc, at both ends.
+// join adds an arc in both directions.
 func (w *network) join(v int32, a arc) {
 	for _, x := range [2]struct {
 		v int32
@@ -125,7 +125,7 @@ func (w *network) join(v int32, a arc) {
 	}
 }
 
-// remove takes a vertex away with its arcs, and gives its former neighbours.
+// remove removes a vertex with its arcs, and returns its former neighbours.
 func (w *network) remove(v int32) []int32 {
 	var near []int32
 	for _, a := range w.arcs[v] {
@@ -137,7 +137,7 @@ func (w *network) remove(v int32) []int32 {
 	return near
 }
 
-// merge makes v a part of u.
+// merge merges v into u.
 func (w *network) merge(v, u int32) []int32 {
 	list, e := w.arcs[v], w.excess[v]
 	near := append(w.remove(v), u)

@@ -9,16 +9,16 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// rounding is how far two figures that are computed in floating point may lie
-// apart, as a share of them.
+// rounding is the relative error that figures computed in floating point may
+// have.
 const rounding = 1e-9
 
-// repetitions gives for each node the one that it repeats by the plan, or none; nil
-// where no node repeats another. A repetition is a node of the same operator and
-// attributes that reads the same values, through instances and transfers to a host
-// and back, as an earlier node: then the graph without repetitions computes the same. A
-// step that is no repetition although the plan says so is reported, and counts as a
-// node of its own.
+// repetitions returns for each node the node that it repeats according to the
+// plan, or none; nil if no node repeats another. A repetition must have the
+// operator and attributes of an earlier node and read the same values, possibly
+// through other instances and transfers: then the graph without repetitions
+// computes the same. A wrong claim is reported, and the step counts as a node of
+// its own.
 func (s *scope) repetitions() []graph.NodeID {
 	r := repetitions{s: s, again: make([]graph.NodeID, len(s.g.Nodes)), value: make([]graph.TensorID, len(s.g.Tensors))}
 	for t := range r.value {
@@ -36,11 +36,11 @@ func (s *scope) repetitions() []graph.NodeID {
 		found = true
 		id, first := graph.NodeID(i), *s.v.p.Steps[i].Again
 		if first < 0 || first >= i || r.again[first] != none {
-			s.fault(CodeRepetition, "%s: again: expected an earlier step that repeats none, found %d", s.g.Label(id), first)
+			s.fault(CodeRepetition, "%s: again: expected an earlier step that is no repetition, found %d", s.g.Label(id), first)
 			continue
 		}
 		if wrong := r.check(id, graph.NodeID(first)); wrong != "" {
-			s.fault(CodeRepetition, "%s is said to repeat %s: %s", s.g.Label(id), s.g.Label(graph.NodeID(first)), wrong)
+			s.fault(CodeRepetition, "%s is marked as a repetition of %s: %s", s.g.Label(id), s.g.Label(graph.NodeID(first)), wrong)
 			continue
 		}
 		r.again[i] = graph.NodeID(first)
@@ -52,15 +52,15 @@ func (s *scope) repetitions() []graph.NodeID {
 	return r.again
 }
 
-// repetitions is the knowledge of the steps so far.
+// repetitions holds what is known of the steps so far.
 type repetitions struct {
 	s       *scope
 	again   []graph.NodeID
-	value   []graph.TensorID // by tensor: the one that was made first of those of the same value
+	value   []graph.TensorID // by tensor: the first tensor with the same value
 	effects []bool
 }
 
-// check says why a node is no repetition of another; "" if it is one.
+// check says why a node is not a repetition of another; "" if it is one.
 func (r *repetitions) check(id, first graph.NodeID) string {
 	g := r.s.g
 	n, f := g.Nodes[id], g.Nodes[first]
@@ -71,7 +71,7 @@ func (r *repetitions) check(id, first graph.NodeID) string {
 	case n.Op != f.Op || n.Domain != f.Domain || n.Overload != f.Overload:
 		return fmt.Sprintf("expected operator %s, found %s", plan.OpName(f), plan.OpName(n))
 	case r.effects[id] && !ops.Seeded(n):
-		return "expected a node that gives the same whenever it runs, found one that is random or not known"
+		return "expected a node with the same result in every run, found a random or unknown one"
 	case len(n.Inputs) != len(f.Inputs):
 		return fmt.Sprintf("expected %s, found %d", count(len(f.Inputs), "input"), len(n.Inputs))
 	case len(n.Outputs) > len(f.Outputs):
@@ -107,7 +107,8 @@ func (r *repetitions) check(id, first graph.NodeID) string {
 	return ""
 }
 
-// differs gives an input whose values differ and on which output k depends, or none.
+// differs returns an input on which output k depends and whose values differ, or
+// none.
 func (r *repetitions) differs(n, f *graph.Node, k int) int {
 	for in := range n.Inputs {
 		a, b := n.Inputs[in], f.Inputs[in]
@@ -138,7 +139,7 @@ func (r *repetitions) name(t graph.TensorID) string {
 	return r.s.name(t)
 }
 
-// take notes the values that a repetition makes.
+// take records the values that a repetition makes.
 func (r *repetitions) take(id, first graph.NodeID) {
 	n, f := r.s.g.Nodes[id], r.s.g.Nodes[first]
 	for k, t := range n.Outputs {
@@ -148,9 +149,9 @@ func (r *repetitions) take(id, first graph.NodeID) {
 	}
 }
 
-// addedNodes reports for each node whether the plan has added it to the graph that it was
-// made for: it repeats another, or it is a transfer to the host or back that the
-// input file's order does not list. nil: none is.
+// addedNodes reports for each node whether the plan added it to the graph that
+// was planned: it repeats another, or it is a transfer that is not in the input
+// file's order. nil: none was added.
 func (v *verifier) addedNodes(s *scope, again []graph.NodeID) []bool {
 	listed := map[int]bool{}
 	for _, step := range v.p.ProgramOrder.Steps {
@@ -168,10 +169,10 @@ func (v *verifier) addedNodes(s *scope, again []graph.NodeID) []bool {
 	return list
 }
 
-// without gives the scope of the graph before the plan added nodes: each reader reads
-// the tensor that it read then. from gives the nodes that remain.
+// without returns the scope of the graph before the plan added nodes: each reader
+// reads its original tensor. from lists the remaining nodes.
 func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from []graph.NodeID) {
-	before := make([]graph.TensorID, len(s.g.Tensors)) // what stood for a tensor then
+	before := make([]graph.TensorID, len(s.g.Tensors)) // original of each tensor
 	for t := range before {
 		before[t] = graph.TensorID(t)
 	}
@@ -217,7 +218,7 @@ func (s *scope) without(added []bool, again []graph.NodeID) (plain *scope, from 
 	plain = s.v.newScope(g, s.kind, s.where)
 	plain.share()
 	for i := range plain.storages {
-		if of := s.of[plain.storages[i].tensors[0]]; of != none {
+		if of := s.storageOf[plain.storages[i].tensors[0]]; of != none {
 			plain.storages[i].resident = s.storages[of].resident
 		}
 	}
@@ -232,7 +233,7 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 	claim := v.p.Summary.Limited
 	if claim == nil {
 		if v.added != nil {
-			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it where nodes run again or tensors leave")
+			v.fault(CodeLimit, "summary: limit_bytes is missing: expected it if nodes run again or tensors are swapped out")
 		}
 		return
 	}
@@ -287,7 +288,7 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 	case math.Abs(claim.ExtraCostPercent-l.ExtraCostPercent) > rounding*(1+l.ExtraCostPercent):
 		v.fault(CodeLimit, "summary: extra_cost_percent: expected %v, by the costs of the steps, found %v", l.ExtraCostPercent, claim.ExtraCostPercent)
 	case l.ExtraCostBound != nil && l.HostLink > 0:
-		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected none where tensors may leave for a host, found %v", *l.ExtraCostBound)
+		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected none if tensors may be swapped out, found %v", *l.ExtraCostBound)
 	case l.ExtraCostBound != nil && *l.ExtraCostBound < 0:
 		v.fault(CodeLimit, "summary: extra_cost_lower_bound_percent: expected a figure >= 0, found %v", *l.ExtraCostBound)
 	case l.ExtraCostBound != nil && *l.ExtraCostBound > l.ExtraCostPercent*(1+rounding):
@@ -298,7 +299,7 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 		v.fault(CodeLimit, "summary: swapped_buffers: expected %d, found %d", l.SwappedBuffers, claim.SwappedBuffers)
 	case claim.SwappedBytes != l.SwappedBytes:
 		v.fault(CodeLimit, "summary: swapped_bytes: expected %d, found %d", l.SwappedBytes, claim.SwappedBytes)
-	default: // but for rounding
+	default: // equal but for rounding
 		l.ExtraCostPercent, l.WaitingPercent = claim.ExtraCostPercent, claim.WaitingPercent
 	}
 	if l.ExtraCostBound != nil && *l.ExtraCostBound > 0 {
@@ -311,14 +312,14 @@ func (v *verifier) limit(s *scope, again []graph.NodeID, sum *plan.Summary) {
 	sum.Limited = &l
 }
 
-// plainPeak bounds the plan's figure for the peak of the best order without the added
-// nodes: from below by the bytes that one node takes in every order, and by the limit,
-// which the best order exceeds. The plan does not tell which order that was.
+// plainPeak checks the plan's figure for the peak of the best order without the
+// added nodes. It is at least the bytes that one node takes in every order, and
+// it exceeds the limit. The plan does not contain that order.
 func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
 	found := l.PlainPeakBytes
 	if v.added == nil {
 		if found != peak {
-			v.fault(CodeLimit, "summary: plain_peak_bytes: expected the peak, %d, where nothing runs again and nothing leaves, found %d", peak, found)
+			v.fault(CodeLimit, "summary: plain_peak_bytes: expected the peak, %d, if no node runs again and nothing is swapped out, found %d", peak, found)
 		}
 		return
 	}
@@ -330,7 +331,7 @@ func (v *verifier) plainPeak(l *plan.Limited, peak int64) {
 	case found < least:
 		v.fault(CodeLimit, "summary: plain_peak_bytes: expected at least %d, which one node takes in every order, found %d", least, found)
 	case !l.LimitArena && found <= l.LimitBytes:
-		v.fault(CodeLimit, "summary: plain_peak_bytes: expected more than the limit, %d, where nodes run again or tensors leave, found %d", l.LimitBytes, found)
+		v.fault(CodeLimit, "summary: plain_peak_bytes: expected more than the limit, %d, if nodes run again or tensors are swapped out, found %d", l.LimitBytes, found)
 	}
 	v.claim("plain_peak_bytes")
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// replay asks whether any order has a peak of at most a limit, by going through
-// the states (downsets: sets of nodes that have run) depth first. It is how a
-// certificate of kind search is checked: with the certified bytes less one as
-// the limit, a search that ends without an order proves them.
+// replay asks whether any order has a peak of at most a limit. It searches the
+// states (downsets: sets of nodes that have run) depth first. This is how a
+// certificate of kind search is checked: with the certified bytes less one as the
+// limit, a search that ends without an order proves the certificate.
 //
-// Not all states need a look. Let S be a state and S' one that can be reached
-// from it within the limit, such that live(S') <= live(T) for every downset T
-// between the two. Then an order that passes through S and keeps the limit can
-// pass through S' too: replace each later state T of it by T ∪ S'. As live is
-// submodular, live(T ∪ S') <= live(T) + live(S') - live(T ∩ S') <= live(T); and
-// the node that runs adds the same, or less where more has been freed for it to
-// write over. So
+// Most states need no visit. Lemma: let S' be a state that can be reached from
+// state S within the limit, such that live(S') <= live(T) for every downset T
+// between S and S'. If an order that passes through S keeps the limit, then one
+// that passes through S and S' does. Proof: replace each later state T of the
+// order by T ∪ S'. As live is submodular, live(T ∪ S') <= live(T) + live(S') -
+// live(T ∩ S') <= live(T). The node that runs adds the same to the load, or less
+// if it may overwrite more. So
 //
 //   - a node that is ready, keeps the limit and does not raise the live bytes runs
 //     at once;
@@ -33,51 +33,53 @@ import (
 //     state that it reaches, the first reaches with no more live bytes. Both are
 //     remembered.
 //
-// The replay uses the storages and the rules of [Plan] and shares no code with the
-// search that it checks. It begins with the precedence that the limit forces: see
-// force.
+// The replay uses the storages and the rules of [Plan] and shares no code with
+// the search that it checks. It starts with the precedence that the limit forces:
+// see force.
 type replay struct {
 	b     *bounds
 	limit int64
-	least int64   // bytes of the smallest storages that count
-	trans []int64 // by node: bounds.trans without what is smaller
-	// The nodes that must run before and after each node; the limit may force some.
+	least int64   // storages of fewer bytes are ignored
+	trans []int64 // by node: bounds.trans without ignored storages
+	// Predecessors and successors of each node, including those that the limit
+	// forces.
 	before, after [][]graph.NodeID
-	made          [][]int32 // by node: the storages that count, which it makes
-	read          [][]int32 // that it reads
+	made          [][]int32 // by node: the storages that count among its outputs
+	read          [][]int32 // among its inputs
 	pairs         [][]pair
 
-	waits  []int32 // by node: how many before it have not run
-	unread []int32 // by storage: how many readers have not run
+	waits  []int32 // by node: number of predecessors that have not run
+	unread []int32 // by storage: number of readers that have not run
 	ran    []bool
 	order  []graph.NodeID
-	ready  []graph.NodeID // ascending: so that a result depends on the graph alone
+	ready  []graph.NodeID // ascending, so that results depend on the graph alone
 	live   int64
 	name   [2]uint64 // of the state: the sum of its nodes' words
 
-	words    [][2]uint64         // by node, drawn anew for each replay: no plan can aim at a collision
+	words    [][2]uint64         // by node, random for each replay: no plan can aim at a collision
 	dead     map[[2]uint64]int64 // states that do not reach the end, and the least live bytes that they reach
-	by       [][2]uint64         // states that the calls of explore under way came by
-	reach    int64               // live bytes that the call that failed last reaches
-	rises    []int64             // by node: how its run would change the live bytes
-	left     []graph.NodeID      // by storage: the sum of the readers that have not run: the reader, when it is one
+	by       [][2]uint64         // states at which the active calls of explore started
+	reach    int64               // least live bytes that the last failed call reached
+	rises    []int64             // by node: change of the live bytes if it ran
+	left     []graph.NodeID      // by storage: the sum of the readers that have not run, which is the reader if only one is left
 	cut      minCut
 	tightest tightest
 
-	deadAfter int // states
+	deadAfter int // number of states
 	states    int
-	looks     int // at nodes
+	visits    int // number of visits to nodes
 }
 
-// The work of a replay: less than a minute, and some 200 MiB of remembered states.
+// Limits on the work of a replay: less than a minute, and some 200 MiB of
+// remembered states.
 const (
 	maxReplayStates = 2_000_000
-	maxReplayLooks  = 400_000_000
+	maxReplayVisits = 400_000_000
 )
 
-// newReplay prepares a replay that ignores storages of fewer bytes than least. The
-// loads are then too small, if anything: a limit that no order keeps without these
-// storages is kept by no order. Both storages of an in-place pair have one size.
+// newReplay prepares a replay that ignores storages of fewer bytes than least.
+// This can only lower loads: if no order keeps the limit without these storages,
+// none keeps it with them. Both storages of an in-place pair have the same size.
 func newReplay(b *bounds, least int64) *replay {
 	n := len(b.s.g.Nodes)
 	r := &replay{
@@ -121,8 +123,8 @@ type result int8
 
 const (
 	noOrder result = iota // no order keeps the limit
-	anOrder               // one does: it stands in replay.order
-	tooMuch               // the work ran out
+	anOrder               // an order keeps the limit: replay.order
+	tooMuch               // the limit on work was reached
 )
 
 // run asks whether any order keeps a limit.
@@ -134,14 +136,14 @@ func (r *replay) run(limit int64) result {
 	return r.search()
 }
 
-// search goes through the states.
+// search explores the states.
 func (r *replay) search() result {
 	r.begin()
 	if r.b.idle == 0 {
 		return r.explore(-1)
 	}
-	// Inputs without a reader are live at step 0 only, so the load there depends on
-	// the first node: each ready node is tried as the first.
+	// Inputs without a reader are live at step 0 only, so the load there depends
+	// on the first node: each ready node is tried as the first.
 	for _, v := range slices.Clone(r.ready) {
 		if r.load(v)+r.b.idle > r.limit {
 			continue
@@ -175,7 +177,7 @@ func (r *replay) begin() {
 	r.riseAll()
 }
 
-// riseAll computes by how much each node would change the live bytes.
+// riseAll computes the change of the live bytes for every node.
 func (r *replay) riseAll() {
 	s := r.b.s
 	clear(r.rises)
@@ -199,8 +201,8 @@ func (r *replay) riseAll() {
 	}
 }
 
-// explore continues to a state with at most target live bytes, or to the end, and
-// returns anOrder when it has arrived. Otherwise it returns to its first state.
+// explore goes on to a state with at most target live bytes, or to the end, and
+// returns anOrder if it finds one. Otherwise it returns to its first state.
 func (r *replay) explore(target int64) result {
 	since, came := len(r.order), len(r.by)
 	out := r.advance(target)
@@ -216,8 +218,8 @@ func (r *replay) explore(target int64) result {
 	return out
 }
 
-// advance is explore without the return. Where it fails, reach is the least live
-// bytes that can be reached from there.
+// advance is explore without the return to the first state. If it fails, reach is
+// the least live bytes that can be reached from that state.
 func (r *replay) advance(target int64) result {
 	for {
 		r.by = append(r.by, r.name)
@@ -230,11 +232,11 @@ func (r *replay) advance(target int64) result {
 			return noOrder
 		}
 		r.by = append(r.by, r.name)
-		if r.states++; r.states > maxReplayStates || r.looks > maxReplayLooks {
+		if r.states++; r.states > maxReplayStates || r.visits > maxReplayVisits {
 			return tooMuch
 		}
 		if r.isDead() {
-			r.reach = unlimitedBytes // no target is met from here
+			r.reach = unlimitedBytes // no state reached from here meets a target
 			return noOrder
 		}
 		out := noOrder
@@ -242,7 +244,7 @@ func (r *replay) advance(target int64) result {
 			at, live := len(r.order), r.live
 			r.step(v)
 			if out = r.explore(live); out == anOrder {
-				if !r.arrived(target) { // otherwise the caller goes on, along a longer path
+				if !r.arrived(target) { // otherwise the caller continues on a longer path
 					r.backToCut(at)
 				}
 				break
@@ -265,11 +267,11 @@ func (r *replay) arrived(target int64) bool {
 	return len(r.order) == len(r.ran) || r.live <= target
 }
 
-// descend runs nodes that keep the limit and do not raise the live bytes, until
-// there are none.
+// descend runs ready nodes that keep the limit and do not raise the live bytes,
+// until there are none.
 func (r *replay) descend() {
 	for k := 0; k < len(r.ready); {
-		r.looks++
+		r.visits++
 		if v := r.ready[k]; r.rises[v] <= 0 && r.load(v) <= r.limit {
 			r.step(v)
 			k = 0
@@ -279,11 +281,12 @@ func (r *replay) descend() {
 	}
 }
 
-// ways gives the ready nodes that keep the limit, the smallest rise first.
+// ways returns the ready nodes that keep the limit, in ascending order of their
+// rise.
 func (r *replay) ways() []graph.NodeID {
 	var list []graph.NodeID
 	for _, v := range r.ready {
-		r.looks++
+		r.visits++
 		if r.load(v) <= r.limit {
 			list = append(list, v)
 		}
@@ -308,7 +311,7 @@ func (r *replay) load(v graph.NodeID) int64 {
 }
 
 func (r *replay) step(v graph.NodeID) {
-	r.looks++
+	r.visits++
 	at, _ := slices.BinarySearch(r.ready, v)
 	r.ready = slices.Delete(r.ready, at, at+1)
 	r.live += r.rises[v]
@@ -329,14 +332,14 @@ func (r *replay) step(v graph.NodeID) {
 	r.order = append(r.order, v)
 }
 
-// freed changes the rise of the last reader of a storage: the reader that frees it.
+// freed updates the rise of the last reader of a storage, which frees it.
 func (r *replay) freed(i int32, sign int64) {
 	if st := &r.b.s.storages[i]; r.unread[i] == 1 && !st.output {
 		r.rises[r.left[i]] += sign * st.bytes
 	}
 }
 
-// undo takes back all steps after the first ones.
+// undo reverts all steps after the first steps ones.
 func (r *replay) undo(steps int) {
 	for len(r.order) > steps {
 		v := r.order[len(r.order)-1]
@@ -366,7 +369,7 @@ func (r *replay) undo(steps int) {
 // after the first steps and the present one. The present path, without the nodes
 // that are not in that state, leads there within the limit.
 func (r *replay) backToCut(steps int) {
-	r.looks += len(r.ran)
+	r.visits += len(r.ran)
 	way := slices.Clone(r.order[steps:])
 	for v, ran := range r.ran {
 		r.b.side[v] = due
@@ -385,7 +388,7 @@ func (r *replay) backToCut(steps int) {
 	r.cut.backwards()
 	keep := way[:0:0]
 	for k, v := range way {
-		if r.cut.level[2+k] == none { // it can lie on the source side
+		if r.cut.level[2+k] == none { // it can be on the source side
 			keep = append(keep, v)
 		}
 	}
@@ -398,10 +401,10 @@ func (r *replay) backToCut(steps int) {
 	}
 }
 
-// tooMany says how much work a replay did that gave up.
+// tooMany says how much work was done before a replay gave up.
 func (r *replay) tooMany() string {
 	if r.states > maxReplayStates {
 		return fmt.Sprintf("more than %d states", maxReplayStates)
 	}
-	return fmt.Sprintf("more than %d looks at nodes, in %s", maxReplayLooks, count(r.states, "state"))
+	return fmt.Sprintf("more than %d visits to nodes, in %s", maxReplayVisits, count(r.states, "state"))
 }

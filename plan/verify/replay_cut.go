@@ -6,17 +6,17 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// minCut finds the states of least live bytes among those in which some nodes have
-// run (done) and others have not (due): a minimum cut. The vertices are the other
-// nodes (free), and one for each storage that several free nodes read. A node on the
-// source side has run. A storage costs its bytes if its maker has run and a reader
-// has not:
+// minCut finds the states of least live bytes among those in which some nodes
+// have run (done) and others have not (due): a minimum cut. The vertices are the
+// other nodes (free), and one for each storage that several free nodes read. The
+// nodes on the source side have run. A storage costs its bytes if its maker has
+// run and a reader has not:
 //
 //	maker ──bytes──▶ storage ──∞──▶ each reader
 //
-// The source stands for a maker that is done, the sink for a graph output and for a
-// reader that is due. A node that has run needs its predecessors: an edge of
-// unlimited room leads from it to each of them.
+// The source stands for a maker that is done, the sink for a graph output and for
+// a reader that is due. A node that has run needs its predecessors: an edge of
+// unlimited capacity leads from it to each of them.
 type minCut struct {
 	at    []int32 // by node: its vertex, or none
 	fixed int64   // bytes of storages that are live in every such state
@@ -25,17 +25,18 @@ type minCut struct {
 	level []int32
 	next  []int32
 	queue []int32
-	work  int // edges looked at, over all flows
+	work  int // edges visited, over all flows
 }
 
-// cutEdge is an edge of the cut's network; that of the other direction lies beside it.
+// cutEdge is an edge of the cut's network; the edge of the opposite direction is
+// stored next to it.
 type cutEdge struct {
 	to, next int32
 	room     int64
 }
 
-// unlimitedBytes is the room of an edge that no cut takes: more than all storages
-// of a scope that is replayed have together.
+// unlimitedBytes is the capacity of an edge that is in no minimum cut: more than
+// the sum of all storages of a scope that is replayed.
 const (
 	maxReplayBytes = math.MaxInt64 / 4
 	unlimitedBytes = math.MaxInt64 / 2
@@ -46,8 +47,8 @@ const (
 	cutSink   = 1
 )
 
-// build makes the network of the free nodes. touched are the storages that they make
-// or read, and others that count.
+// build makes the network of the free nodes. touched lists at least the storages
+// that they make or read.
 func (c *minCut) build(r *replay, free []graph.NodeID, touched []int32) {
 	s := r.b.s
 	if c.at == nil {
@@ -116,7 +117,7 @@ func (c *minCut) storage(st *storage, sides []side) {
 	}
 }
 
-// flow returns the maximum flow; it may stop early once more than enough flows.
+// flow returns the maximum flow; it may stop early once the flow exceeds enough.
 func (c *minCut) flow(enough int64) (sent int64) {
 	for sent <= enough && c.layers() {
 		copy(c.next, c.first)
@@ -146,8 +147,9 @@ func (c *minCut) edge(from, to int32, room int64) {
 	}
 }
 
-// layers gives each vertex its distance from the source in the residual network, or
-// none if the source does not reach it, and reports whether it reaches the sink.
+// layers computes the distance of each vertex from the source in the residual
+// network, or none if the source does not reach it, and reports whether it
+// reaches the sink.
 func (c *minCut) layers() bool {
 	for v := range c.level {
 		c.level[v] = none
@@ -167,7 +169,7 @@ func (c *minCut) layers() bool {
 	return c.level[cutSink] != none
 }
 
-// push sends up to most bytes along one path that gains a layer with each edge.
+// push sends at most most bytes along one path that gains a layer with each edge.
 func (c *minCut) push(v int32, most int64) int64 {
 	if v == cutSink {
 		return most
@@ -185,15 +187,15 @@ func (c *minCut) push(v int32, most int64) int64 {
 	return 0
 }
 
-// send changes the room of an edge. An edge of unlimited room keeps it.
+// send changes the capacity of an edge, unless it is unlimited.
 func (c *minCut) send(e int32, bytes int64) {
 	if c.edges[e].room < unlimitedBytes {
 		c.edges[e].room += bytes
 	}
 }
 
-// backwards gives level 0 to the vertices that reach the sink in the residual
-// network, and none to the rest.
+// backwards sets level 0 for the vertices that reach the sink in the residual
+// network, and none for the others.
 func (c *minCut) backwards() {
 	for v := range c.level {
 		c.level[v] = none

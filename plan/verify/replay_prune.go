@@ -7,32 +7,34 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// tightest are the nodes that tell whether a state is dead. A state is dead if some
-// node that has not run can no longer meet the limit: its load is above the limit in
-// every state that can follow. Nodes that have run stay on the source side of the
-// node's minimum cut (see force), so its least load only rises. We test the node
-// with the least initial slack that has not run: it is the first to have none.
+// tightest lists the nodes that decide whether a state is dead. A state is dead
+// if some node that has not run can no longer meet the limit: its load is above
+// the limit in every later state. Nodes that have run stay on the source side of
+// the node's minimum cut (see force), so its least load only rises. We test the
+// node with the least initial slack that has not run: it is usually the first to
+// exceed the limit.
 type tightest struct {
-	nodes []tightNode // the least slack first
+	nodes []tightNode // in ascending order of slack
 	known bool
 }
 
-// tightNode is a node of little slack, with the network that gives its least load
-// and a maximum flow through it. Each node that runs adds to the flow.
+// tightNode is a node of little slack, with the network that determines its least
+// load and a maximum flow in it. Each node that runs adds to the flow.
 type tightNode struct {
 	node  graph.NodeID
 	least int64
 	cut   minCut
-	open  []graph.NodeID // that may stand on either side
+	open  []graph.NodeID // nodes that may be on either side
 	first []int32
 	edges []cutEdge
 }
 
-// deadAfter is how many states a replay explores before it tests each for being
-// dead: most replays are over by then. A test takes as long as some hundred steps.
+// deadAfter is the number of states that a replay explores before it tests each
+// for being dead: most replays end sooner. A test takes as long as some hundred
+// steps.
 const deadAfter = 2000
 
-// maxTight is how many nodes are kept for the test.
+// maxTight is the number of nodes that are kept for the test.
 const maxTight = 32
 
 // isDead reports whether the state is known to be dead.
@@ -51,8 +53,8 @@ func (r *replay) isDead() bool {
 	return false
 }
 
-// after gives by how much the nodes that have run raise the least load. It stops
-// once the limit is passed.
+// after returns by how much the nodes that have run raise the least load. It
+// stops once the limit is exceeded.
 func (t *tightNode) after(r *replay) int64 {
 	c := &t.cut
 	work := c.work
@@ -64,7 +66,7 @@ func (t *tightNode) after(r *replay) int64 {
 		}
 	}
 	more := c.flow(r.limit - t.least)
-	r.looks += len(t.open) + c.work - work
+	r.visits += len(t.open) + c.work - work
 	return more
 }
 
@@ -88,13 +90,13 @@ func (r *replay) tighten() {
 	r.tightest.known = true
 }
 
-// maxAsked is how many nodes negligible computes the least load of.
+// maxAsked is the number of nodes whose least load negligible computes.
 const maxAsked = 64
 
-// negligible gives the size below which storages may be ignored when a limit is to
-// be refuted; 0: none may. Together they take less than half of the room between the
-// limit and the greatest least load of a node. In some networks hundreds of scalars
-// that compute shapes would account for most of the states.
+// negligible returns the size below which storages may be ignored when a limit is
+// to be refuted; 0: none may be. Their sum is less than half the distance from
+// the greatest least load of a node to the limit. In some networks hundreds of
+// scalars for shape arithmetic would account for most of the states.
 func (r *replay) negligible(limit int64) int64 {
 	s := r.b.s
 	if r.b.idle > 0 {
@@ -126,21 +128,22 @@ func (r *replay) negligible(limit int64) int64 {
 	return 0
 }
 
-// The work of force, beside that of the replay itself.
+// Limits on the work of force, separate from that of the replay.
 const (
 	maxForceRounds = 8
-	maxForceWork   = 1 << 28 // edges looked at
+	maxForceWork   = 1 << 28 // edges visited
 )
 
-// force adds the precedence that every order within the limit keeps, and reports
+// force adds the precedence that every order within the limit obeys, and reports
 // whether there can be such an order.
 //
-// The slack of a node v is the limit less v's least load. Let x be another node. If
-// every state that holds x gives v a load above the limit, then v runs before x in
-// every order within the limit; if every state that lacks x does, v runs after x. Both
-// are minimum cuts: the cut of v with x bound to a side. Only an x outside the largest
-// state of least live bytes, or inside the smallest, can raise the cut. The precedence
-// found is used for all further cuts, and the search is repeated until it adds none.
+// The slack of a node v is the limit minus v's least load. Let x be another node.
+// If v's load is above the limit in every state that contains x, then v runs
+// before x in every order within the limit; if it is in every state that lacks x,
+// then v runs after x. Both are minimum cuts: the cut of v with x bound to a
+// side. Only an x outside the largest state of least live bytes, or inside the
+// smallest, can raise the cut. The precedence found is used for all further cuts,
+// and the search is repeated until it adds none.
 func (r *replay) force() bool {
 	s := r.b.s
 	order := s.identity()
@@ -157,7 +160,7 @@ func (r *replay) force() bool {
 			if !ok {
 				return false
 			}
-			// An order that known precedence implies needs no edge.
+			// Precedence that follows from known precedence needs no edge.
 			for _, x := range ends(before, r.after) {
 				r.precede(x, v)
 			}
@@ -187,8 +190,9 @@ func (r *replay) held() (all []int32) {
 	return all
 }
 
-// forcedBy gives the nodes that run before v, and after it, in every order within the
-// limit, beyond the known precedence. ok is false if v cannot run within the limit.
+// forcedBy returns the nodes that run before v, and after it, in every order
+// within the limit, beyond the known precedence. ok is false if v cannot run
+// within the limit.
 func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.NodeID, ok bool) {
 	if !r.around(v) { // a cycle of forced precedence
 		return nil, nil, false
@@ -207,12 +211,12 @@ func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.No
 	for k, x := range open {
 		at := int32(2 + k)
 		switch {
-		case largest[at] != none: // not in the largest
+		case largest[at] != none: // not in the largest state
 			c.edge(cutSource, at, unlimitedBytes)
 			if c.flow(slack) > slack {
 				after = append(after, x)
 			}
-		case smallest[at] != none: // in the smallest
+		case smallest[at] != none: // in the smallest state
 			c.edge(at, cutSink, unlimitedBytes)
 			if c.flow(slack) > slack {
 				before = append(before, x)
@@ -226,8 +230,8 @@ func (r *replay) forcedBy(v graph.NodeID, all []int32) (before, after []graph.No
 	return before, after, true
 }
 
-// around puts all nodes on their sides at the moment when v runs, and reports whether
-// v can run at all.
+// around puts all nodes on their sides for the moment when v runs, and reports
+// whether v can run at all.
 func (r *replay) around(v graph.NodeID) bool {
 	b := r.b
 	clear(b.side)
@@ -238,9 +242,9 @@ func (r *replay) around(v graph.NodeID) bool {
 	return possible
 }
 
-// leastLoad is a lower bound on the load of v over all states that the sides allow, as
-// if every state permitted all of v's in-place pairs. It leaves the network in cut, and
-// returns the free nodes.
+// leastLoad is a lower bound on the load of v over all states that the sides
+// allow, as if every state permitted all in-place pairs of v. It leaves the
+// network in cut, and returns the free nodes.
 func (r *replay) leastLoad(v graph.NodeID, all []int32) (bytes int64, open []graph.NodeID) {
 	b := r.b
 	for x, side := range b.side {
@@ -256,7 +260,8 @@ func (r *replay) leastLoad(v graph.NodeID, all []int32) (bytes int64, open []gra
 	return bytes, open
 }
 
-// ends gives the nodes of an ascending list that lead to no other node of the list.
+// ends returns the nodes of an ascending list that lead to no other node of the
+// list.
 func ends(list []graph.NodeID, next [][]graph.NodeID) []graph.NodeID {
 	var kept []graph.NodeID
 	for _, x := range list {

@@ -13,7 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Report is what [Plan] found. As JSON it is one flat object: the verdict, the
+// Report is the result of [Plan]. As JSON it is one flat object: the verdict, the
 // violations, and the recomputed summary.
 type Report struct {
 	Valid      bool        `json:"valid"`
@@ -21,24 +21,24 @@ type Report struct {
 	More       int         `json:"more,omitempty"` // violations that are not listed
 
 	// Summary is computed from the model and from the plan's order and offsets
-	// alone. PlacementOptimal is true where the arena is the peak, or where the
-	// plan claims it: Placement tells which.
+	// alone. PlacementOptimal is true if the arena equals the peak, or if the
+	// plan claims it: Placement distinguishes these.
 	plan.Summary
 
 	Schedule  string `json:"schedule"`  // "proven", "claimed by search", "gap N bytes"
 	Placement string `json:"placement"` // "proven", "claimed", "gap N bytes"
 
-	// Replay is what became of the certificates of kind search where they were
-	// to be replayed.
+	// Replay is the result of repeating the searches of certificates of kind
+	// search, if it was asked for.
 	Replay string `json:"replay,omitempty"`
 
-	// Claimed are the fields of the plan that were not checked: fields of the summary
-	// by their names, others by their paths. Every field that is not in this list was
-	// recomputed, and refuted where it is wrong.
+	// Claimed lists the fields of the plan that were not checked: fields of the
+	// summary by their names, others by their paths. Every other field was
+	// recomputed, and is a violation if it is wrong.
 	Claimed []string `json:"claimed"`
 }
 
-// maxViolations is how many violations a report lists.
+// maxViolations is the largest number of violations in a report.
 const maxViolations = 100
 
 // Violation is one way in which a plan does not fit its model.
@@ -47,41 +47,41 @@ type Violation struct {
 	Message string `json:"message"` // where, what was expected, what was found
 }
 
-// The codes of violations. They stay as they are from version to version.
+// Codes of violations. They do not change between versions.
 const (
 	CodeFormat      = "format"           // of the plan itself
 	CodeBytes       = "bytes"            // of the file
 	CodeSHA256      = "sha256"           // of the file's graph
-	CodeSource      = "source"           // the file that was planned is another
+	CodeSource      = "source"           // the plan was made from another file
 	CodeMode        = "mode"             // inference or training
 	CodeDims        = "dims"             // symbolic dimensions
 	CodeAlignment   = "alignment"        // of the plan, of an offset
 	CodeOffset      = "offset"           // negative, or its end overflows
-	CodeOrder       = "order"            // the file's nodes, or steps that are not these nodes
+	CodeOrder       = "order"            // the order of the file's nodes, or steps that do not match the nodes
 	CodeLoad        = "load"             // at a step
-	CodeMissing     = "missing-tensor"   // stands nowhere
-	CodeDuplicate   = "duplicate-tensor" // stands twice
-	CodeUnknown     = "unknown-tensor"   // a name without a tensor to be placed
+	CodeMissing     = "missing-tensor"   // in no buffer
+	CodeDuplicate   = "duplicate-tensor" // in two places
+	CodeUnknown     = "unknown-tensor"   // a name that matches no tensor with a buffer
 	CodeTensorOrder = "tensor-order"     // within a buffer
-	CodeDynamic     = "dynamic"          // a dynamic tensor that is placed, or one that is not and should
+	CodeDynamic     = "dynamic"          // a dynamic tensor in a buffer, or another that is listed as dynamic
 	CodeSize        = "size"             // of a buffer
 	CodeLifetime    = "lifetime"         // of a buffer
 	CodeKind        = "kind"             // of a buffer
 	CodeBounded     = "bounded"          // flag of a buffer
 	CodePool        = "pool"             // of a buffer; the list of pools
-	CodeView        = "view"             // tensors that are, or are not, views of each other
-	CodeInplace     = "inplace"          // a result that may not be written there
-	CodeUpdate      = "update"           // a parameter or state and what takes its place
+	CodeView        = "view"             // tensors that are views of each other but do not share, or the reverse
+	CodeInplace     = "inplace"          // a result that may not overwrite that buffer
+	CodeUpdate      = "update"           // a parameter or state and its updated value
 	CodeWorkspace   = "workspace"        // of a node
 	CodeOverlap     = "overlap"          // of two buffers
 	CodeSubgraph    = "subgraph"         // the list of bodies
 	CodeProgram     = "program-order"    // of the input file
-	CodeRepetition  = "repetition"       // a step that says that it repeats another and does not
+	CodeRepetition  = "repetition"       // a step that is marked as a repetition but is none
 	CodeSwap        = "swap"             // a transfer that other runtimes could not run
-	CodeLimit       = "limit"            // not kept, or not what the steps cost
-	CodeFrontier    = "frontier"         // other limits whose costs cannot be so
-	CodeCertificate = "certificate"      // that does not prove what it says
-	CodeSummary     = "summary"          // a figure of it
+	CodeLimit       = "limit"            // not kept, or not the cost of the steps
+	CodeFrontier    = "frontier"         // impossible costs of other limits
+	CodeCertificate = "certificate"      // it does not prove its value
+	CodeSummary     = "summary"          // a figure of the summary
 	CodeAnnotation  = "annotation"       // in the file's metadata
 )
 
@@ -94,8 +94,8 @@ var Codes = []string{
 	CodeSubgraph, CodeProgram, CodeRepetition, CodeSwap, CodeLimit, CodeFrontier, CodeCertificate, CodeSummary, CodeAnnotation,
 }
 
-// String gives the report in a few lines: the verdict, what it rests on, and the
-// violations.
+// String returns the report in a few lines: the verdict, what it rests on, and
+// the violations.
 func (r *Report) String() string {
 	var b strings.Builder
 	if r.Valid {

@@ -11,15 +11,14 @@ import (
 
 // sameNode compares nodes by what they compute.
 type sameNode struct {
-	source []byte // that spans of tensors refer to; nil for a model that was built
-	// outer reports whether two tensors of the graphs around two bodies have the same
-	// value.
+	source []byte // the file that spans of tensors refer to; nil for a model built in memory
+	// outer reports whether two tensors of the outer graphs have the same value.
 	outer func(a, b graph.TensorID) bool
 }
 
-// attributes gives the name of an attribute that two nodes do not
-// share, "" if they share all. Bodies are the same if their nodes are, in the same
-// order, whatever they and their tensors are called.
+// attributes returns the name of an attribute that differs between two nodes, ""
+// if all are equal. Bodies are equal if their nodes are, in the same order,
+// whatever their names.
 func (s sameNode) attributes(n, m *graph.Node) string {
 	for _, a := range n.Attrs {
 		if b := m.Attr(a.Name); b == nil || !s.attribute(a, b) {
@@ -67,8 +66,8 @@ func (s sameNode) sparse(a, b *graph.Sparse) bool {
 	return slices.Equal(a.Dims, b.Dims) && s.data(a.Values, b.Values) && s.data(a.Indices, b.Indices)
 }
 
-// payload compares the elements as they stand in the file: those of texts and of
-// long lists are not decoded.
+// payload compares the elements as stored in the file: strings and long lists are
+// not decoded.
 func (s sameNode) payload(a, b *graph.Data) bool {
 	return s.source == nil || slices.EqualFunc(a.Payload, b.Payload, func(x, y graph.Span) bool {
 		end := int64(len(s.source))
@@ -76,14 +75,14 @@ func (s sameNode) payload(a, b *graph.Data) bool {
 	})
 }
 
-// body compares graphs of attributes: what they read from outside, their nodes in
-// order, and what these read and make.
+// body compares graphs of attributes: their captures, their nodes in order, and
+// the tensors that these read and make.
 func (s sameNode) body(g, h *graph.Graph) bool {
 	if len(g.Tensors) != len(h.Tensors) || len(g.Nodes) != len(h.Nodes) || len(g.Inputs) != len(h.Inputs) ||
 		len(g.Outputs) != len(h.Outputs) || len(g.Captures) != len(h.Captures) {
 		return false
 	}
-	to := make([]graph.TensorID, len(g.Tensors)) // of h
+	to := make([]graph.TensorID, len(g.Tensors)) // to tensors of h
 	for t := range to {
 		to[t] = none
 	}

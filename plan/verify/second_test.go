@@ -135,7 +135,7 @@ func scopeOf(p *schedule.Problem) *scope {
 		s.work[i] = p.Nodes[i].Workspace
 	}
 	for i := range p.Tensors {
-		s.storages[s.of[i]].resident = p.Tensors[i].Resident
+		s.storages[s.storageOf[i]].resident = p.Tensors[i].Resident
 	}
 	return s
 }

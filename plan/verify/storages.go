@@ -9,65 +9,66 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// scope is one graph that is checked against a plan: its storages, and the buffers that
-// the plan gives them.
+// scope is one graph that is checked against a plan: its storages, and the
+// buffers that the plan assigns to them.
 type scope struct {
 	v     *verifier
 	g     *graph.Graph
 	kind  scopeKind
-	where string // begins the messages about a body; "" for the main graph
+	where string // prefix of messages about a body; "" for the main graph
 
-	storages []storage
-	updated  []update // training: what takes whose place
-	of       []int32  // by tensor: its storage, or none
-	need     []need   // by node: what its bodies and its function take
+	storages  []storage
+	updated   []update // training: storages and their updated values
+	storageOf []int32  // by tensor: its storage, or none
+	need      []need   // by node: the workspace of its bodies and its function
 
 	list    []plan.Buffer // the plan's
 	buffers []placed      // parallel to list
-	seen    []int32       // by storage: 1 + the buffer that it was last found in
-	at      []int32       // by tensor: the buffer that it stands in, or none
-	work    []int64       // by node: the workspace that the plan gives it
+	seen    []int32       // by storage: 1 + the last buffer in which it was found
+	at      []int32       // by tensor: its buffer, or none
+	work    []int64       // by node: its workspace according to the plan
 	pos     []int         // by node: its step
 }
 
-// scopeKind says what counts in a scope.
+// scopeKind says which storages count in a scope.
 type scopeKind int8
 
 const (
 	mainGraph    scopeKind = iota
 	body                   // captures lie outside
 	functionBody           // captures and inputs lie outside; constants are ordinary tensors
-	functionPart           // a body within a local function: constants are ordinary tensors
+	functionPart           // a body inside a local function: constants are ordinary tensors
 )
 
-// none stands for no node, storage or buffer.
+// none is the index of no node, storage or buffer.
 const none = -1
 
-// storage is what one tensor, or several views of each other, take.
+// storage is the memory of one tensor, or of several that are views of each
+// other.
 type storage struct {
 	bytes    int64            // rounded up
-	tensors  []graph.TensorID // the first is the one that is no view
-	maker    graph.NodeID     // of the first
-	readers  []graph.NodeID   // of any of them; ascending, each once
+	tensors  []graph.TensorID // the first is not a view
+	maker    graph.NodeID     // of the first tensor
+	readers  []graph.NodeID   // of any of the tensors; ascending, without duplicates
 	input    bool             // the first is a graph input
 	output   bool             // one of them is a graph output
-	resident bool             // lives at every step, in a pool of its own
-	outside  bool             // of the graph around this one
+	resident bool             // live at every step, in a pool of its own
+	outside  bool             // belongs to the outer graph
 	bounded  bool             // the true size may be smaller
-	update   bool             // training: a parameter or state, or what takes its place
+	update   bool             // training: a parameter, a state or an updated value
 }
 
 func (v *verifier) newScope(g *graph.Graph, kind scopeKind, where string) *scope {
 	return &scope{v: v, g: g, kind: kind, where: where, work: make([]int64, len(g.Nodes))}
 }
 
-// fault notes a violation in this scope.
+// fault records a violation in this scope.
 func (s *scope) fault(code, format string, args ...any) {
 	s.v.fault(code, "%s", s.where+fmt.Sprintf(format, args...))
 }
 
-// believe notes a field of this scope's part of the plan as not checked.
-func (s *scope) believe(field string) {
+// leaveUnchecked records a field of this scope's part of the plan as not checked.
+func (s *scope) leaveUnchecked(field string) {
 	if s.kind == body {
 		field = "subgraphs." + field
 	}
@@ -79,8 +80,8 @@ func (s *scope) name(t graph.TensorID) string {
 	return fmt.Sprintf("%q", graph.Short(s.g.Tensors[t].Name))
 }
 
-// sorted reports whether the nodes stand in a topological order, and notes a violation
-// if they do not.
+// sorted reports whether the nodes are in a topological order, and records a
+// violation if they are not.
 func (s *scope) sorted() bool {
 	ok := true
 	for i, n := range s.g.Nodes {
@@ -94,14 +95,14 @@ func (s *scope) sorted() bool {
 	return ok
 }
 
-// share gives every tensor that has a size its storage. The nodes must be in a
-// topological order, unless the scope lies in a local function.
+// share assigns a storage to every tensor that has a size. The nodes must be in a
+// topological order, unless the scope is in a local function.
 func (s *scope) share() {
 	g := s.g
-	s.of = make([]int32, len(g.Tensors))
+	s.storageOf = make([]int32, len(g.Tensors))
 	for id, t := range g.Tensors {
 		id := graph.TensorID(id)
-		s.of[id] = none
+		s.storageOf[id] = none
 		switch {
 		case t.Maker >= 0:
 		case t.Data != nil:
@@ -116,8 +117,8 @@ func (s *scope) share() {
 			if id < 0 || g.Tensors[id].Dynamic != "" {
 				continue
 			}
-			if from := s.viewed(node, k); from != none {
-				s.of[id] = from
+			if from := s.viewedStorage(node, k); from != none {
+				s.storageOf[id] = from
 				s.storages[from].tensors = append(s.storages[from].tensors, id)
 				continue
 			}
@@ -126,7 +127,7 @@ func (s *scope) share() {
 		}
 	}
 	for _, id := range g.Outputs {
-		if i := s.of[id]; i != none {
+		if i := s.storageOf[id]; i != none {
 			s.storages[i].output = true
 		}
 	}
@@ -144,8 +145,8 @@ func (s *scope) share() {
 	}
 }
 
-// listed is the order of the nodes: that of the file. If a local function's list is no
-// topological order, it is the order that a reader sorts it into.
+// listed is the order of the nodes in the file. If a local function's nodes are
+// not in a topological order, it is the order into which a reader sorts them.
 func (s *scope) listed() []graph.NodeID {
 	order, err := s.g.Topological()
 	if err != nil {
@@ -158,12 +159,13 @@ func (s *scope) add(t graph.TensorID, st storage) {
 	st.tensors = []graph.TensorID{t}
 	st.maker = s.g.Tensors[t].Maker
 	st.bytes = s.v.round(st.bytes)
-	s.of[t] = int32(len(s.storages))
+	s.storageOf[t] = int32(len(s.storages))
 	s.storages = append(s.storages, st)
 }
 
-// viewed gives the storage that output k of a node is a view of, if views share.
-func (s *scope) viewed(n *graph.Node, k int) int32 {
+// viewedStorage returns the storage of which output k of a node is a view, if views may
+// share.
+func (s *scope) viewedStorage(n *graph.Node, k int) int32 {
 	if !s.v.p.Sharing.Views {
 		return none
 	}
@@ -173,13 +175,13 @@ func (s *scope) viewed(n *graph.Node, k int) int32 {
 func (s *scope) viewOf(n *graph.Node, k int) int32 {
 	for _, a := range n.Semantics.Views {
 		if a.Out == k && a.In < len(n.Inputs) && n.Inputs[a.In] >= 0 {
-			return s.of[n.Inputs[a.In]]
+			return s.storageOf[n.Inputs[a.In]]
 		}
 	}
 	return none
 }
 
-// counts reports whether storage i takes part in loads.
+// counts reports whether storage i counts in loads.
 func (s *scope) counts(i int32) bool {
 	st := &s.storages[i]
 	return !st.resident && !st.outside && !s.swapped(st)
@@ -188,8 +190,8 @@ func (s *scope) counts(i int32) bool {
 // end is the last step.
 func (s *scope) end() int { return max(len(s.g.Nodes)-1, 0) }
 
-// lifetime gives the steps at which a storage holds its bytes when node n runs
-// at step pos[n].
+// lifetime returns the steps at which a storage holds its bytes if node n runs at
+// step pos[n].
 func (s *scope) lifetime(i int32, pos []int) (first, last int) {
 	st := &s.storages[i]
 	if st.resident {
@@ -220,7 +222,7 @@ func (s *scope) identity() []graph.NodeID {
 	return order
 }
 
-// positions inverts an order: it gives the step of each node.
+// positions inverts an order: it returns the step of each node.
 func positions(order []graph.NodeID) []int {
 	pos := make([]int, len(order))
 	for i, n := range order {

@@ -8,8 +8,8 @@ import (
 )
 
 // bodies checks the plans of the bodies within a scope, each followed by those
-// within it, and gives the workspace that every node of the scope needs. The entries
-// must stand in the order of the nodes, then of their attributes.
+// within it, and returns the required workspace of every node of the scope. The
+// entries must be in the order of the nodes, then of their attributes.
 func (v *verifier) bodies(s *scope, parent *int) []need {
 	v.scopes = append(v.scopes, s)
 	needs := make([]need, len(s.g.Nodes))
@@ -28,7 +28,7 @@ func (v *verifier) bodies(s *scope, parent *int) []need {
 	return needs
 }
 
-// body checks the entry of one body and gives the workspace that it takes.
+// body checks the entry of one body and returns its workspace.
 func (v *verifier) body(outer *scope, g *graph.Graph, want plan.Subgraph) int64 {
 	at := v.next
 	v.next++
@@ -57,7 +57,7 @@ func (v *verifier) body(outer *scope, g *graph.Graph, want plan.Subgraph) int64 
 	return bytes
 }
 
-// checkEntry checks the node and the attribute that an entry names.
+// checkEntry checks the node and the attribute of an entry.
 func (s *scope) checkEntry(want, found *plan.Subgraph) {
 	if number(want.Parent) != number(found.Parent) {
 		s.fault(CodeSubgraph, "parent: expected %s, found %s", number(want.Parent), number(found.Parent))
@@ -91,17 +91,17 @@ func (s *scope) top(pool string) int64 {
 // need is the workspace of a node.
 type need struct {
 	bytes   int64
-	atLeast bool // the node calls a local function, whose placement is not stated
+	atLeast bool // the node calls a local function, whose placement is not in the plan
 }
 
-// fits reports whether a workspace of that many bytes will do.
+// fits reports whether a workspace of that many bytes is acceptable.
 func (n need) fits(bytes int64) bool {
 	return bytes == n.bytes || n.atLeast && bytes > n.bytes
 }
 
-// inner is the inner peak of a local function's body, rounded up: in its listed order,
-// with the plan's rules of sharing. Its inputs lie outside; its constants count like
-// other tensors.
+// inner is the inner peak of a local function's body, rounded up, in its listed
+// order and under the plan's sharing. Its inputs lie outside; its constants count
+// like other tensors.
 func (v *verifier) inner(c *graph.Call) int64 {
 	if peak, known := v.peaks[c]; known {
 		return peak
@@ -128,7 +128,7 @@ func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
 	return peak
 }
 
-// graphsOf gives the graphs that an attribute holds.
+// graphsOf returns the graphs in an attribute.
 func graphsOf(a *graph.Attr) []*graph.Graph {
 	list := a.Graphs
 	if a.Graph != nil {

@@ -20,7 +20,7 @@ func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	}
 	for _, s := range v.scopes {
 		for k := range s.buffers {
-			if p := &s.buffers[k]; p.ok && p.resident {
+			if p := &s.buffers[k]; p.known && p.resident {
 				sum.ResidentBytes = v.add(sum.ResidentBytes, p.bytes)
 			}
 		}
@@ -38,7 +38,8 @@ func (v *verifier) summarize(s *scope, loads []int64) plan.Summary {
 	return sum
 }
 
-// pools checks the list of pools, and that resident buffers lie within theirs.
+// pools checks the list of pools, and that resident buffers lie within their
+// pool.
 func (v *verifier) pools(s *scope, sum plan.Summary) {
 	want := map[string]int64{plan.Arena: sum.ArenaBytes, plan.Resident: sum.ResidentBytes}
 	if host := s.top(plan.Host); host > 0 {
@@ -51,7 +52,7 @@ func (v *verifier) pools(s *scope, sum plan.Summary) {
 		case !known:
 			v.fault(CodePool, "pools: no pool %q: expected %q and %q", graph.Short(p.Name), plan.Arena, plan.Resident)
 		case seen[p.Name]:
-			v.fault(CodePool, "pools: %q stands there twice", p.Name)
+			v.fault(CodePool, "pools: %q is listed twice", p.Name)
 		case p.Bytes != bytes:
 			v.fault(CodePool, "pools: %s: expected %d bytes, found %d", p.Name, bytes, p.Bytes)
 		}
@@ -64,7 +65,7 @@ func (v *verifier) pools(s *scope, sum plan.Summary) {
 	}
 	for i := range v.resident {
 		if x := &v.resident[i]; x.end > sum.ResidentBytes {
-			v.fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of what is resident", x.label(), x.end, sum.ResidentBytes)
+			v.fault(CodePool, "%s: ends at byte %d of pool resident: expected at most %d, the sum of all resident buffers", x.label(), x.end, sum.ResidentBytes)
 		}
 	}
 }

@@ -12,9 +12,10 @@ func (s *scope) swapped(st *storage) bool {
 	return s.kind == mainGraph && st.maker >= 0 && s.g.Nodes[st.maker].IsSwapOut()
 }
 
-// hostLifetime gives the steps during which the host holds a copy when node n runs at
-// step pos[n]. The transfer out may begin once the last reader before SwapOut has run;
-// the transfer back has ended before the first reader of SwapIn's output runs.
+// hostLifetime returns the steps during which the host holds a copy if node n
+// runs at step pos[n]. The transfer out may begin once the last reader before
+// SwapOut has run; the transfer back ends before the first reader of SwapIn's
+// output runs.
 func (s *scope) hostLifetime(st *storage, pos []int) (first, last int) {
 	first = s.transferBegin(st.maker, pos)
 	last = pos[st.maker]
@@ -27,14 +28,15 @@ func (s *scope) hostLifetime(st *storage, pos []int) (first, last int) {
 	return first, last
 }
 
-// transferBegin gives the first step during which the transfer of a SwapOut may be
-// under way: the step of SwapOut itself if the tensor's size is only a bound.
+// transferBegin returns the first step during which the transfer of a SwapOut may
+// be in progress: the step of SwapOut itself if the tensor's size is only
+// bounded.
 func (s *scope) transferBegin(out graph.NodeID, pos []int) int {
 	t := s.g.Nodes[out].Inputs[0]
-	if s.of[t] == none || s.g.Tensors[t].Bounded {
+	if s.storageOf[t] == none || s.g.Tensors[t].Bounded {
 		return pos[out]
 	}
-	st := &s.storages[s.of[t]]
+	st := &s.storages[s.storageOf[t]]
 	begin := 0
 	if st.maker >= 0 {
 		begin = max(pos[st.maker]+1, s.transferEnd(st.maker, pos))
@@ -47,15 +49,15 @@ func (s *scope) transferBegin(out graph.NodeID, pos []int) int {
 	return begin
 }
 
-// transferEnd gives the step before which the transfer of a SwapIn has ended. It is
-// none if n is no SwapIn, or waits for its transfer itself: its output has no reader,
-// its size is only a bound, or its input does not lie on the host.
+// transferEnd returns the step before which the transfer of a SwapIn has ended.
+// It is none if n is not a SwapIn, or waits for its transfer itself: its output
+// has no reader, its size is only bounded, or its input is not on the host.
 func (s *scope) transferEnd(n graph.NodeID, pos []int) int {
 	if !s.g.Nodes[n].IsSwapIn() {
 		return none
 	}
 	t := s.g.Tensors[s.g.Nodes[n].Outputs[0]]
-	from := s.of[s.g.Nodes[n].Inputs[0]]
+	from := s.storageOf[s.g.Nodes[n].Inputs[0]]
 	if len(t.Readers) == 0 || t.Bounded || from == none || !s.swapped(&s.storages[from]) {
 		return none
 	}
@@ -66,7 +68,7 @@ func (s *scope) transferEnd(n graph.NodeID, pos []int) int {
 	return end
 }
 
-// checkSwaps checks that a runtime that knows nothing of transfers can run them.
+// checkSwaps checks that a runtime without support for transfers can run them.
 func (v *verifier) checkSwaps(s *scope) {
 	for i, n := range s.g.Nodes {
 		if !n.IsSwap() {
@@ -79,19 +81,19 @@ func (v *verifier) checkSwaps(s *scope) {
 	}
 }
 
-// waiting gives the nanoseconds for which the steps wait for transfers over a link
-// that carries so many bytes a second each way. Transfers of one direction run one
-// after the other: transfers out in the order in which they may begin, transfers back
-// in the order of the SwapIns that begin them. SwapOut waits for its own transfer, and
-// each step for the transfers of its inputs.
+// waiting returns the nanoseconds for which the steps wait for transfers over a
+// link of that many bytes per second in each direction. Transfers of one
+// direction run one after the other: transfers out in the order in which they may
+// begin, transfers back in the order of their SwapIn nodes. SwapOut waits for its
+// own transfer, and each step for the transfers of its inputs.
 func (s *scope) waiting(cost func(step int) int64, link int64) int64 {
 	pos := s.steps()
 	time := func(t graph.TensorID) int64 {
-		if s.of[t] == none {
+		if s.storageOf[t] == none {
 			return 0
 		}
 		const most = math.MaxInt64 >> 24 // so that sums fit
-		return int64(math.Ceil(min(float64(s.storages[s.of[t]].bytes)/float64(link)*1e9, most)))
+		return int64(math.Ceil(min(float64(s.storages[s.storageOf[t]].bytes)/float64(link)*1e9, most)))
 	}
 	type queued struct {
 		node  graph.NodeID

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// The metadata of a training graph (docs/formats.md, Training graphs).
+// Metadata keys of a training graph (docs/formats.md, Training graphs).
 const (
 	keyMode      = "onnxmem.mode"
 	keyUpdates   = "onnxmem.updates"
@@ -20,8 +20,8 @@ const (
 	modeInference = "inference"
 )
 
-// readUpdates reads the model's list of w=w.new, a JSON list or entries separated by
-// spaces, and the list of parameters; the other entries are states.
+// readUpdates reads the model's list of w=w.new, a JSON list or entries separated
+// by spaces, and the list of parameters; the other entries are states.
 func (v *verifier) readUpdates() {
 	v.updates = map[string]string{}
 	text, _ := v.m.Prop(keyUpdates)
@@ -36,7 +36,7 @@ func (v *verifier) readUpdates() {
 			continue
 		}
 		if _, twice := v.updates[from]; twice {
-			v.fault(CodeUpdate, "%s: %q stands there twice", keyUpdates, graph.Short(from))
+			v.fault(CodeUpdate, "%s: %q is listed twice", keyUpdates, graph.Short(from))
 		}
 		v.updates[from] = to
 	}
@@ -94,12 +94,12 @@ func (s *scope) markUpdates() {
 	for _, from := range sortedKeys(s.v.updates) {
 		in, isInput := inputs[from]
 		out, isOutput := outputs[s.v.updates[from]]
-		if !isInput || !isOutput || s.of[in] == none || s.of[out] == none {
+		if !isInput || !isOutput || s.storageOf[in] == none || s.storageOf[out] == none {
 			s.fault(CodeUpdate, "%s: %q=%q: expected a graph input and a graph output of fixed sizes",
 				keyUpdates, graph.Short(from), graph.Short(s.v.updates[from]))
 			continue
 		}
-		u := update{s.of[in], s.of[out]}
+		u := update{s.storageOf[in], s.storageOf[out]}
 		s.updated = append(s.updated, u)
 		for _, i := range []int32{u.old, u.updated} {
 			s.storages[i].update, s.storages[i].resident = true, true
@@ -107,9 +107,10 @@ func (s *scope) markUpdates() {
 	}
 }
 
-// checkUpdate reports whether a buffer belongs to a parameter or state, and checks that
-// it ends with the new value. Intermediate results in the buffer are resident, too.
-// checkChain checks that the update is the last reader, as for every buffer.
+// checkUpdate reports whether a buffer belongs to a parameter or state, and
+// checks that it ends with the updated value. Intermediate results in the buffer
+// are resident, too. checkChain checks, as for every buffer, that the update is
+// the last reader.
 func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
 	p := &s.buffers[k]
 	if !slices.ContainsFunc(p.storages, func(i int32) bool { return s.storages[i].update }) {
@@ -119,7 +120,7 @@ func (s *scope) checkUpdate(list []plan.Buffer, k int) bool {
 	if from := s.g.Tensors[first.tensors[0]].Name; !first.input || s.v.updates[from] == "" {
 		s.fault(CodeUpdate, "%s: expected it to begin with the parameter or state that it updates, found %q", s.label(list, k), graph.Short(from))
 	} else if to := s.v.updates[from]; !slices.ContainsFunc(last.tensors, func(t graph.TensorID) bool { return s.g.Tensors[t].Name == to }) {
-		s.fault(CodeUpdate, "%s: expected it to end with %q, which takes its place, found %q",
+		s.fault(CodeUpdate, "%s: expected it to end with %q, its updated value, found %q",
 			s.label(list, k), graph.Short(to), graph.Short(s.g.Tensors[last.tensors[0]].Name))
 	}
 	for _, i := range p.storages {

@@ -11,35 +11,36 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Options says what [Plan] may leave out.
+// Options are the options of [Plan].
 type Options struct {
-	// SkipAnnotations leaves out the metadata entries of the planned file, and the
-	// file's identity if the plan has none. It is for a model that was planned and
-	// not yet written.
+	// SkipAnnotations skips the metadata entries of the planned file, and the
+	// file's identity if the plan has none. It is for a model that was planned
+	// but not yet written.
 	SkipAnnotations bool
 	// Replay repeats the searches behind certificates of kind search, by another
 	// method. That takes up to a minute.
 	Replay bool
-	// SkipBounds takes the plan's lower bound as it stands and proves no
-	// certificate: for callers that execute the plan and trust its bound.
+	// SkipBounds trusts the plan's lower bound and proves no certificate. It is
+	// for callers that execute the plan.
 	SkipBounds bool
-	// Source is the file that the plan was made from: its digest is compared with
-	// the plan's source, and its nodes with program_order. Nil: it is not at hand,
-	// and both are listed as claimed.
+	// Source is the file from which the plan was made: its digest is compared
+	// with the plan's source, and its nodes with program_order. Nil: it is not
+	// available, and both are reported as claimed.
 	Source *graph.Model
 }
 
-// Plan checks a plan against the planned file that m was read from, and nothing
-// else: shapes, sizes, views and in-place results come from package ops; lifetimes,
-// loads, bounds and the summary are recomputed, by code that the planner does not
-// use. No figure of the plan is trusted. A figure that cannot be recomputed is
-// refused if it is impossible, and else listed in the report as claimed.
+// Plan checks a plan against the planned file from which m was read, and nothing
+// else: shapes, sizes, views and in-place results come from package ops;
+// lifetimes, loads, bounds and the summary are recomputed, by code that the
+// planner does not use. No figure of the plan is trusted. A figure that cannot be
+// recomputed is a violation if it is impossible, and otherwise reported as
+// claimed.
 //
-// It infers m: afterwards m's types are those of the plan's dims. The error says
-// that m cannot be inferred; every fault of the plan stands in the report. It takes
-// O(n log n) time in nodes, tensors and buffers together, and, for a certificate
-// that the figures of its nodes alone do not prove, a maximum flow for each node
-// and each way to write in place.
+// Plan infers m: afterwards m's types are those for the plan's dims. The error
+// says that m cannot be inferred; every fault of the plan is in the report. It
+// takes O(n log n) time in nodes, tensors and buffers together, and, for a
+// certificate that the figures of its nodes alone do not prove, a maximum flow
+// for each node and each way to write in place.
 func Plan(m *graph.Model, p *plan.Plan, opt Options) (_ *Report, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	v := &verifier{
@@ -79,7 +80,7 @@ func Plan(m *graph.Model, p *plan.Plan, opt Options) (_ *Report, err error) {
 	return v.r, err
 }
 
-// codeOf are the codes of figures that cannot be so, by the field of the plan.
+// codeOf maps fields of the plan to the codes of impossible figures.
 var codeOf = map[string]string{
 	"model": CodeFormat, "source": CodeSource, "steps": CodeLimit, "subgraphs": CodeSubgraph,
 	"frontier": CodeFrontier, "certificates": CodeCertificate,
@@ -92,24 +93,24 @@ type verifier struct {
 	opt Options
 	r   *Report
 
-	updates   map[string]string     // training: parameters and states, and what takes their place
-	overflow  bool                  // some sum did not fit
+	updates   map[string]string     // training: parameters and states with their updated values
+	overflow  bool                  // a sum overflowed
 	peaks     map[*graph.Call]int64 // inner peaks of local functions
-	trained   map[string]bool       // training: the names of the parameters, of what has updates
-	gradients map[string]bool       // training: the names of the gradients
-	bounds    *bounds               // of the main graph, once a certificate asks for them
-	added     []bool                // by node: the plan has added it; nil: none
-	plain     *scope                // the main graph without what was added
-	next      int                   // the entry of p.Subgraphs that is due
+	trained   map[string]bool       // training: names of the parameters
+	gradients map[string]bool       // training: names of the gradients
+	bounds    *bounds               // of the main graph, once a certificate needs them
+	added     []bool                // by node: the plan added it; nil: none
+	plain     *scope                // the main graph without added nodes
+	next      int                   // index of the next entry of p.Subgraphs
 	resident  []extent              // buffers of pool resident, of all graphs
 	scopes    []*scope              // the main graph and its bodies, whose annotations are checked
 }
 
-// plan checks all that depends on the order of the nodes.
+// plan checks everything that depends on the order of the nodes.
 func (v *verifier) plan() {
 	s := v.newScope(v.m.Graph, mainGraph, "")
 	if !s.sorted() {
-		return // lifetimes mean nothing
+		return // lifetimes have no meaning
 	}
 	s.share()
 	s.need = v.bodies(s, nil)
@@ -146,8 +147,8 @@ func (v *verifier) plan() {
 	}
 }
 
-// infer gives m its types for the plan's dims and compares the dims with the model's.
-// If the dims are to blame for a failure, that is reported, and ok is false.
+// infer sets the types of m for the plan's dims and compares the dims with the
+// model's. If the dims cause an error, that is a violation, and ok is false.
 func (v *verifier) infer() (ok bool, err error) {
 	dims := map[string]int64{}
 	for name, d := range v.p.Dims {
@@ -158,7 +159,8 @@ func (v *verifier) infer() (ok bool, err error) {
 	mode, _ := v.m.Prop(keyMode)
 	inf, err := ops.Infer(v.m, ops.Options{Dims: dims})
 	if err != nil && mode == modeTraining && len(dims) > 0 {
-		// A training graph has fixed shapes: its dimensions were bound before.
+		// A training graph has fixed shapes: its dimensions were bound when it
+		// was made.
 		inf, err = ops.Infer(v.m, ops.Options{})
 	}
 	if err != nil {
@@ -187,17 +189,17 @@ func (v *verifier) infer() (ok bool, err error) {
 			v.fault(CodeDims, "dims: %q is no dimension of the model's inputs", graph.Short(name))
 		case d.Value < 0:
 			v.fault(CodeDims, "dims: %q: expected a length >= 0, found %d", graph.Short(name), d.Value)
-		default: // it was bound before the graph was made
+		default: // it was bound before the training graph was made
 			v.claim("dims")
 		}
 	}
 	return true, nil
 }
 
-// maxAlignment keeps sizes far from overflow when they are rounded up.
+// maxAlignment prevents overflow when sizes are rounded up.
 const maxAlignment = 1 << 30
 
-// alignment reports whether the plan's alignment is one.
+// alignment reports whether the plan's alignment is valid.
 func (v *verifier) alignment() bool {
 	if a := v.p.Alignment; a < 1 || a > maxAlignment || a&(a-1) != 0 {
 		v.fault(CodeAlignment, "alignment: expected a power of two from 1 to %d, found %d", maxAlignment, a)
@@ -216,7 +218,7 @@ func (v *verifier) identity() {
 	}
 	want := plan.SourceOf(v.m)
 	if want.File != v.p.Model.File {
-		v.claim("model.file") // it may have been renamed since
+		v.claim("model.file") // the file may have been renamed
 	}
 	if want.Bytes != v.p.Model.Bytes {
 		v.fault(CodeBytes, "model: expected %d bytes, found %d", want.Bytes, v.p.Model.Bytes)
@@ -226,12 +228,12 @@ func (v *verifier) identity() {
 	}
 }
 
-// mode finds out whether the file is a training graph, and checks that the plan says
-// so.
+// mode determines whether the file is a training graph, and checks that the plan
+// agrees.
 func (v *verifier) mode() {
 	for _, key := range []string{keyMode, keyUpdates, keyTrainable, keyGradients} {
-		if n := entries(v.m.Props, key); n > 1 { // readers differ in which one they take
-			v.fault(CodeAnnotation, "metadata of the model: %s stands there %d times, expected once", key, n)
+		if n := entries(v.m.Props, key); n > 1 { // readers disagree on which one counts
+			v.fault(CodeAnnotation, "metadata of the model: %s is listed %d times, expected once", key, n)
 		}
 	}
 	mode, _ := v.m.Prop(keyMode)
@@ -245,7 +247,7 @@ func (v *verifier) mode() {
 	}
 }
 
-// add adds two sizes. A sum that overflows is noted and saturates.
+// add adds two sizes. An overflow is recorded, and the sum saturates.
 func (v *verifier) add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		v.overflow = true
@@ -264,7 +266,7 @@ func (v *verifier) round(n int64) int64 {
 	return (n + a - 1) &^ (a - 1)
 }
 
-// fault notes a violation.
+// fault records a violation.
 func (v *verifier) fault(code, format string, args ...any) {
 	if len(v.r.Violations) >= maxViolations {
 		v.r.More++
