@@ -15,16 +15,16 @@ type spot struct {
 	guarded *guarded // nil outside of guarded sessions
 }
 
-// area is where the tensors of one graph lie, and the workspaces of its nodes.
+// area holds the places of one graph's tensors, and of its nodes' workspaces.
 type area struct {
 	tensors map[graph.TensorID]spot
 	work    map[graph.NodeID]spot
 }
 
-// mainArea is that of the main graph.
+// mainArea returns the area of the main graph.
 func (b *builder) mainArea() (*area, error) {
-	if b.s.opt.Apart {
-		return b.apart(b.s.pr.m.Graph)
+	if b.s.opt.Separate {
+		return b.separate(b.s.pr.m.Graph)
 	}
 	if b.s.guard != nil {
 		return b.guarded(b.s.pr.m.Graph, b.s.pr.p.Buffers)
@@ -32,8 +32,8 @@ func (b *builder) mainArea() (*area, error) {
 	return b.planned(b.s.pr.m.Graph, b.s.pr.p.Buffers, spot{at: b.s.arena.base, bytes: int64(len(b.s.arena.m))}), nil
 }
 
-// planned reads the places of a plan, which has been verified: those of the pools
-// resident and host lie there, all others in the block at base.
+// planned reads the places from a verified plan. Buffers of the pools resident and
+// host lie there, all others in the block at base.
 func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *area {
 	named := byName(g)
 	a := &area{tensors: make(map[graph.TensorID]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
@@ -42,12 +42,12 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 		pool := base.at
 		if p.Pool == plan.Resident {
 			if p.Kind == plan.KindConstant {
-				continue // it is read where it lies in its file
+				continue // it is read from the mapped file
 			}
 			pool = b.s.resident.base
 		}
 		if p.Bytes == 0 {
-			continue // there may be no pool
+			continue // its pool may not exist
 		}
 		if p.Pool == plan.Host {
 			pool = b.s.host.base
@@ -63,7 +63,7 @@ func (b *builder) planned(g *graph.Graph, buffers []plan.Buffer, base spot) *are
 	return a
 }
 
-// byName are the tensors of a graph that it does not capture.
+// byName maps names to tensors of a graph, without those that it captures.
 func byName(g *graph.Graph) map[string]graph.TensorID {
 	named := make(map[string]graph.TensorID, len(g.Tensors))
 	for id, t := range g.Tensors {
@@ -74,9 +74,8 @@ func byName(g *graph.Graph) map[string]graph.TensorID {
 	return named
 }
 
-// guarded gives every buffer of a plan pages of its own. Tensors of a buffer
-// share them where they have the same bytes: to the end of the pages is then
-// the same place.
+// guarded gives every buffer of a plan pages of its own. Tensors of a buffer share
+// them only if they have the same size: both then end at the wall.
 func (b *builder) guarded(g *graph.Graph, buffers []plan.Buffer) (*area, error) {
 	named := byName(g)
 	a := &area{tensors: make(map[graph.TensorID]spot, len(g.Tensors)), work: map[graph.NodeID]spot{}}
@@ -89,7 +88,7 @@ func (b *builder) guarded(g *graph.Graph, buffers []plan.Buffer) (*area, error) 
 		for _, name := range p.Tensors {
 			t := g.Tensors[named[name]]
 			if t.Bounded {
-				continue // pages are filled: it gets them when its size is known
+				continue // it gets pages of the right size at run time
 			}
 			k := slices.IndexFunc(made, func(s spot) bool { return s.bytes == t.Bytes })
 			if k < 0 {
@@ -113,14 +112,14 @@ func (b *builder) guardedSpot(t *graph.Tensor) (spot, error) {
 	return spot{p.at(), t.Bytes, p}, nil
 }
 
-// guardedApart gives every tensor of a graph pages of its own, but for views
-// unless all of the session lies apart.
-func (b *builder) guardedApart(g *graph.Graph) (*area, error) {
+// guardedSeparate gives every tensor of a graph pages of its own. Views share those
+// of the tensor that they view, unless Options.Separate is set.
+func (b *builder) guardedSeparate(g *graph.Graph) (*area, error) {
 	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
 	view := map[graph.TensorID]bool{}
 	for _, n := range g.Nodes {
 		for k, t := range n.Outputs {
-			view[t] = viewedOf(n, k) != graph.None && !b.s.opt.Apart
+			view[t] = viewedOf(n, k) != graph.None && !b.s.opt.Separate
 		}
 	}
 	for id, t := range g.Tensors {
@@ -135,14 +134,13 @@ func (b *builder) guardedApart(g *graph.Graph) (*area, error) {
 	return a, nil
 }
 
-// marginBytes lie before and behind each storage of a session whose tensors lie
-// apart.
+// marginBytes is the size of the margins before and behind each separate tensor.
 const marginBytes = 64
 
-// apart gives every tensor of a graph a storage of its own.
-func (b *builder) apart(g *graph.Graph) (*area, error) {
+// separate gives every tensor of a graph a storage of its own.
+func (b *builder) separate(g *graph.Graph) (*area, error) {
 	if b.s.guard != nil {
-		return b.guardedApart(g)
+		return b.guardedSeparate(g)
 	}
 	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
 	total := int64(marginBytes)
@@ -157,7 +155,7 @@ func (b *builder) apart(g *graph.Graph) (*area, error) {
 	if err := b.s.mem.take(total); err != nil {
 		return nil, err
 	}
-	own, err := newBlock(total, "storage apart")
+	own, err := newBlock(total, "separate tensors")
 	if err != nil {
 		return nil, err
 	}

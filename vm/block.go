@@ -14,20 +14,20 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
-// block is memory of a fixed size outside of Go's heap, zeroed. Pages that
-// nobody touches take no memory.
+// block is zeroed memory of a fixed size outside of Go's heap. Untouched pages take no
+// memory.
 type block struct {
 	m    mmap.MMap
 	base unsafe.Pointer
-	file string // that is mapped and removed in the end; "": none
-	name string // of the file that is mapped, removed or not; "": none
+	file string // the path of the mapped file, if free must remove it; else ""
+	name string // the path of the mapped file, for errors; "": there is none
 }
 
-// A run whose host pool can no longer be used fails with an error that wraps ErrHost.
+// ErrHost is wrapped by the error of a run that can no longer use its host pool.
 var ErrHost = errors.New("the host pool can no longer be used")
 
-// fault is the error of an access to a byte of the host pool that faulted; nil if
-// the address is not there.
+// fault returns the error for a fault at an address of the host pool; nil if the
+// address lies elsewhere.
 func (b *block) fault(addr uintptr) error {
 	if b == nil || addr-uintptr(b.base) >= uintptr(len(b.m)) {
 		return nil
@@ -35,10 +35,10 @@ func (b *block) fault(addr uintptr) error {
 	if b.name == "" {
 		return fmt.Errorf("%w: byte %d cannot be read or written", ErrHost, addr-uintptr(b.base))
 	}
-	return fmt.Errorf("%s: %w: byte %d cannot be read or written (is the disk full, or was the file cut?)", b.name, ErrHost, addr-uintptr(b.base))
+	return fmt.Errorf("%s: %w: byte %d cannot be read or written (is the disk full, or was the file truncated?)", b.name, ErrHost, addr-uintptr(b.base))
 }
 
-// newBlock takes that many bytes; what for is for the error.
+// newBlock allocates a block; what names its purpose in errors.
 func newBlock(bytes int64, what string) (*block, error) {
 	if bytes == 0 {
 		bytes = 64
@@ -53,8 +53,7 @@ func newBlock(bytes int64, what string) (*block, error) {
 	return &block{m: m, base: unsafe.Pointer(unsafe.SliceData(m))}, nil
 }
 
-// newHostBlock takes that many bytes for what leaves the arena: of ordinary memory,
-// or of a new file.
+// newHostBlock allocates the host pool, in ordinary memory or in a new file at path.
 func newHostBlock(path string, bytes int64) (*block, error) {
 	const what = "host pool"
 	if path == "" {
@@ -72,8 +71,8 @@ func newHostBlock(path string, bytes int64) (*block, error) {
 		return nil, fmt.Errorf("%s: cannot be made for the %s: %w", path, what, oserr.Writing(dir, err))
 	}
 	b := &block{file: path, name: path}
-	// Where an open file can be removed, nothing is left of it however the process
-	// ends; elsewhere (Windows) free removes it.
+	// If the system can remove an open file, nothing is left of it however the process
+	// ends; otherwise (Windows) free removes it.
 	if os.Remove(path) == nil {
 		b.file = ""
 	}
@@ -91,7 +90,7 @@ func newHostBlock(path string, bytes int64) (*block, error) {
 // at is the address of byte off.
 func (b *block) at(off int64) unsafe.Pointer { return unsafe.Add(b.base, off) }
 
-// free gives the memory back.
+// free frees the memory and removes the file.
 func (b *block) free() error {
 	if b == nil {
 		return nil

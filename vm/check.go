@@ -10,53 +10,52 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Difference says how one output of a planned run differs from that of a run in
-// which every tensor has a storage of its own and the nodes run in another
-// order.
+// Difference compares one output of a planned run with that of a run in which every
+// tensor has its own storage and the nodes run in another order.
 type Difference struct {
 	Name        string
 	Identical   bool // bit for bit
 	MaxAbsError float64
 }
 
-// Check is what CheckRun found.
+// Check is the result of CheckRun.
 type Check struct {
 	Outputs []Difference
-	// Runs is how many runs were compared: up to the first that differs.
+	// Runs is the number of runs that were compared, up to the first that differs.
 	Runs int
-	// First is the first node of that run, in the planned order, whose result
-	// differs though its inputs do not, with the tensor; nil if there is none.
+	// First names the first node of that run, in the planned order, and the tensor,
+	// whose result differs although its inputs do not; nil if there is none.
 	First error
 }
 
-// Identical reports whether all outputs are, bit for bit.
+// Identical reports whether all outputs are identical, bit for bit.
 func (c *Check) Identical() bool {
 	return !slices.ContainsFunc(c.Outputs, func(d Difference) bool { return !d.Identical })
 }
 
-// CheckRun runs the program twice: as it is planned, and with every tensor apart
-// in another topological order. runs are the inputs of one run after the other,
-// as for Session.Run; parameters and states go on from run to run on either side.
-// A stray write that poison finds is an error. ctx ends the runs as in Session.Run.
+// CheckRun runs the program twice: as planned, and with separate tensors in another
+// topological order (Options.Separate). runs are the inputs of successive runs, as for
+// Session.Run; each side keeps its parameters and states from run to run. A stray
+// write that Options.Poison finds is an error. ctx stops the runs as in Session.Run.
 func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Options) (*Check, error) {
 	seed := maphash.MakeSeed()
 	var sums [2]map[string]uint64
 	var sessions [2]*Session
 	for k := range sessions {
-		opt.Apart = k == 1
+		opt.Separate = k == 1
 		s, err := p.NewSession(opt)
 		if err != nil {
 			return nil, err
 		}
 		defer s.Close()
-		// Before poison gets at what dies at once.
+		// This must come before the watcher poisons the outputs that die at once.
 		s.tape.after = slices.Insert(s.tape.after, 0, func(st *step, _ int) error {
 			if st.call.Node.IsSwapIn() {
-				return nil // what it brings may be on its way; its readers show what came
+				return nil // the copy may be in progress; its readers' outputs are compared
 			}
 			for _, t := range st.out {
-				// What an activation was done with is not what its node makes:
-				// the activation's output is compared. Constants may be gone.
+				// A node with a fused activation produces the activation's output,
+				// which is compared there. Constants may be freed.
 				if t != nil && !t.Const && !st.call.Taken {
 					sums[k][t.name] = maphash.Bytes(seed, bytesOf(t))
 				}
@@ -99,8 +98,8 @@ func (p *Program) differences(outs [2]map[string]Value) []Difference {
 	return list
 }
 
-// maxAbsError is the largest difference of two elements at the same place;
-// infinite where shapes differ or only one of them is a number.
+// maxAbsError is the largest difference of two elements at the same place. It is
+// infinite if the shapes differ, or if one element is NaN where the other is not.
 func maxAbsError(a, b Value) float64 {
 	x, ok := a.Reals()
 	y, fits := b.Reals()
@@ -120,8 +119,7 @@ func maxAbsError(a, b Value) float64 {
 	return worst
 }
 
-// firstDifference names the node whose result differs though what it reads does
-// not.
+// firstDifference names the first node, in the planned order, whose result differs.
 func (p *Program) firstDifference(sums [2]map[string]uint64, run int) error {
 	g := p.m.Graph
 	for i, n := range g.Nodes {
@@ -133,7 +131,7 @@ func (p *Program) firstDifference(sums [2]map[string]uint64, run int) error {
 			if !is || planned == sums[1][g.Tensors[t].Name] {
 				continue
 			}
-			e := graph.Errorf("run %d, step %d: makes other bits in its planned place than in one of its own", run, i).AtNode(g.Label(graph.NodeID(i)))
+			e := graph.Errorf("run %d, step %d: has other bits in its planned place than in separate storage", run, i).AtNode(g.Label(graph.NodeID(i)))
 			e.Tensor = g.Tensors[t].Name
 			e.File = fileOf(p.m)
 			return e

@@ -16,29 +16,28 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// constants is where the elements of initializers and of Constant nodes lie:
-// in the mapped model, in mapped files of external data, or, decoded, in memory
-// of their own.
+// constants holds the elements of initializers and Constant nodes: in the mapped
+// model, in mapped files of external data, or decoded in memory of its own.
 type constants struct {
 	m       *graph.Model
 	files   map[string]*mapped.File
 	mu      sync.Mutex // sessions may be made at the same time
 	tensors map[*graph.Data]*kernel.Tensor
-	decoded int64 // bytes of those that had to be decoded
+	decoded int64 // bytes of decoded constants
 	packs   map[kernel.PackKey]*block
 	made    map[*graph.Tensor]*made
-	packed  int64    // bytes of packs, and of what was made and is kept
-	blocks  []*block // of what was decoded
-	mem     *share   // what all of that takes
+	packed  int64    // bytes of packs, and of computed constants that are kept
+	blocks  []*block // of decoded constants
+	mem     *share   // counts all memory of the constants
 
-	guard *guard // of the guarded session that has them to itself; nil: they are where they lie
+	guard *guard // of the guarded session that owns them; else nil
 }
 
 func newConstants(m *graph.Model, of *account) *constants {
 	return &constants{m: m, mem: &share{of: of}, files: map[string]*mapped.File{}, tensors: map[*graph.Data]*kernel.Tensor{}, packs: map[kernel.PackKey]*block{}, made: map[*graph.Tensor]*made{}}
 }
 
-// close unmaps the files and gives packed weights back.
+// close unmaps the files and frees the memory.
 func (c *constants) close() error {
 	var first error
 	for _, f := range c.files {
@@ -52,7 +51,7 @@ func (c *constants) close() error {
 		}
 	}
 	for _, m := range c.made {
-		if m.gone {
+		if m.freed {
 			continue
 		}
 		if err := m.at.free(); err != nil && first == nil {
@@ -69,7 +68,7 @@ func (c *constants) close() error {
 	return first
 }
 
-// unchanged fails if a file was cut or written since it was mapped.
+// unchanged fails if a file was truncated or written since it was mapped.
 func (c *constants) unchanged() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,15 +80,15 @@ func (c *constants) unchanged() error {
 	return c.m.Source.Unchanged()
 }
 
-// bytesMade counts the bytes decoded and packed so far.
+// bytesMade returns the bytes that have been decoded and packed so far.
 func (c *constants) bytesMade() (decoded, packed int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.decoded, c.packed
 }
 
-// decodedBytes is memory for the elements of a constant that does not lie in a
-// file as kernels read it.
+// decodedBytes allocates memory for the elements of a constant that the file encodes
+// differently from what kernels read.
 func (c *constants) decodedBytes(size int64, within bound) ([]byte, error) {
 	if err := c.mem.within(size, within); err != nil {
 		return nil, err
@@ -108,7 +107,7 @@ func (c *constants) decodedBytes(size int64, within bound) ([]byte, error) {
 	return b.m, nil
 }
 
-// block is memory for what is made of constants.
+// block allocates memory for packed or computed constants.
 func (c *constants) block(bytes int64, what string) (*block, error) {
 	if c.guard == nil {
 		return newBlock(bytes, what)
@@ -120,8 +119,8 @@ func (c *constants) block(bytes int64, what string) (*block, error) {
 	return &block{base: p.at()}, nil
 }
 
-// tensor gives a constant as kernels see it. What it takes is counted against the
-// limit of the session that asks (Options.MemoryLimit).
+// tensor returns a constant as kernels see it. Its memory counts against the limit of
+// the session that asks for it (Options.MemoryLimit).
 func (c *constants) tensor(d *graph.Data, within bound) (*kernel.Tensor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +156,7 @@ func (c *constants) locked(d *graph.Data, within bound) (*kernel.Tensor, error) 
 // empty is the address of tensors without elements.
 var empty uint64
 
-// bytes gives the elements of a dense tensor.
+// bytes returns the elements of a constant, row by row.
 func (c *constants) bytes(d *graph.Data, within bound) ([]byte, error) {
 	size, err := d.Type.SizeBytes(d.Elements())
 	if err != nil || d.Type.Bits() == 0 {
@@ -189,7 +188,7 @@ func (c *constants) bytes(d *graph.Data, within bound) ([]byte, error) {
 	return b, err
 }
 
-// external maps the file that holds the elements, once.
+// external returns elements of an external data file, which it maps once.
 func (c *constants) external(d *graph.Data, size int64) ([]byte, error) {
 	x := d.External
 	file := c.files[x.Location]
@@ -215,7 +214,7 @@ func (c *constants) external(d *graph.Data, size int64) ([]byte, error) {
 	return file.Bytes[x.Offset : x.Offset+size], nil
 }
 
-// filler writes into bytes that are there.
+// filler is an io.Writer that fills a given slice.
 type filler struct {
 	b []byte
 	n int
@@ -229,12 +228,12 @@ func (w *filler) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// decode reads elements that stand in typed fields one by one.
+// decode decodes elements from the typed fields of a TensorProto.
 func (c *constants) decode(d *graph.Data, size int64, within bound) ([]byte, error) {
 	n := d.Elements()
 	width := d.Type.Bits() / 8
-	// An element takes a byte of the file at least: what a file says that it holds
-	// is not believed before.
+	// Each element takes at least one byte of the file. Check that before allocating
+	// memory for the size that the file claims.
 	there := int64(max(len(d.Floats), len(d.Ints)))
 	for _, s := range d.Payload {
 		there = max(there, s.Len)
@@ -280,7 +279,7 @@ func (c *constants) decode(d *graph.Data, size int64, within bound) ([]byte, err
 				return nil, fmt.Errorf("its elements end in the middle of a number")
 			}
 			b = b[k:]
-			if width == 0 { // several elements in a byte
+			if width == 0 { // each byte holds several elements
 				out = append(out, byte(v))
 				continue
 			}
@@ -290,7 +289,7 @@ func (c *constants) decode(d *graph.Data, size int64, within bound) ([]byte, err
 	return out, nil
 }
 
-// dense spreads a sparse tensor.
+// dense converts a sparse tensor to a dense one.
 func (c *constants) dense(d *graph.Data, size int64, within bound) ([]byte, error) {
 	values, err := c.locked(d.Sparse.Values, within)
 	if err != nil {

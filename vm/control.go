@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// control prepares a node that holds graphs or calls a local function. special
-// is false for all other nodes.
+// control prepares a node that has bodies or calls a local function. special is false
+// for all other nodes.
 func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool, err error) {
 	n := st.call.Node
 	if call := n.Semantics.Call; call != nil {
@@ -53,14 +53,14 @@ func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool
 	return true, err
 }
 
-// body builds the frame of a graph within a node. Those of a local function
-// have no entry in the plan.
+// body builds the frame of a node's body. Bodies within local functions have no entry
+// in the plan.
 func (b *builder) body(st *step, g *graph.Graph, opsets []graph.Opset, work spot) (*frame, error) {
 	var a *area
 	var err error
 	switch {
-	case b.s.opt.Apart:
-		a, err = b.apart(g)
+	case b.s.opt.Separate:
+		a, err = b.separate(g)
 	case b.inFunction:
 		a, err = b.laidOut(g, true, work)
 	default:
@@ -79,16 +79,16 @@ func (b *builder) body(st *step, g *graph.Graph, opsets []graph.Opset, work spot
 	return b.frame(g, opsets, st.f, nil, a, nil)
 }
 
-// function builds the frame of a local function as one node calls it: its inputs
-// are the node's.
+// function builds the frame of one call of a local function. Its inputs are the
+// node's inputs.
 func (b *builder) function(st *step, call *graph.Call, work spot) (*frame, error) {
 	within := b.inFunction
 	b.inFunction = true
 	defer func() { b.inFunction = within }()
 	var a *area
 	var err error
-	if b.s.opt.Apart {
-		a, err = b.apart(call.Body)
+	if b.s.opt.Separate {
+		a, err = b.separate(call.Body)
 	} else {
 		a, err = b.laidOut(call.Body, false, work)
 	}
@@ -105,7 +105,7 @@ func (b *builder) function(st *step, call *graph.Call, work spot) (*frame, error
 	return b.frame(call.Body, call.Function.Opsets, nil, args, a, nil)
 }
 
-// called runs a local function and copies what it makes.
+// called runs a local function and copies its outputs.
 func (f *frame) called(st *step) kernel.Run {
 	return func(*work.Pool) error {
 		if err := f.runAll(); err != nil {
@@ -115,8 +115,8 @@ func (f *frame) called(st *step) kernel.Run {
 	}
 }
 
-// handOut copies the outputs of a body, from number first on, to the outputs of
-// its node.
+// handOut copies the outputs of a body, beginning with output first, to the outputs
+// of its node.
 func (f *frame) handOut(st *step, first int) error {
 	for i, out := range st.out {
 		if out == nil {
@@ -140,8 +140,7 @@ func (f *frame) output(i int) *tensor { return f.tensors[f.g.Outputs[i]] }
 // input is input i of a frame.
 func (f *frame) input(i int) *tensor { return f.tensors[f.g.Inputs[i]] }
 
-// makesAll fails if an output of a frame is an input of a function that its call
-// leaves out.
+// makesAll fails if an output of a frame is an omitted input of a function.
 func (f *frame) makesAll() error {
 	for i := range f.g.Outputs {
 		if f.output(i) == nil {
@@ -151,7 +150,7 @@ func (f *frame) makesAll() error {
 	return nil
 }
 
-// assign copies a tensor, shape and elements.
+// assign copies a tensor: type, shape and elements.
 func (s *Session) assign(to, from *tensor) error {
 	if to == from {
 		return nil
@@ -168,8 +167,8 @@ func (s *Session) assign(to, from *tensor) error {
 	return nil
 }
 
-// takes gives a tensor the elements' type of another, which is to lie in it, where
-// it has none of its own.
+// takes checks that a tensor can hold from's elements; a tensor without a dtype gets
+// from's dtype.
 func (t *tensor) takes(from *tensor) error {
 	if t.Type == graph.Undefined {
 		t.Type = from.Type
@@ -180,7 +179,7 @@ func (t *tensor) takes(from *tensor) error {
 	return nil
 }
 
-// truth is the one element of a tensor that must be a bool.
+// truth is the element of a tensor that must be a single bool.
 func (t *tensor) truth() (bool, error) {
 	if t.Type != graph.Bool || t.Shape == nil || t.Len() != 1 {
 		return false, fmt.Errorf("tensor %q turns out to be %v, expected one bool", graph.Short(t.name), typeOf(t))
@@ -188,10 +187,10 @@ func (t *tensor) truth() (bool, error) {
 	return *(*uint8)(t.At) != 0, nil
 }
 
-// bytesOf is the elements of a tensor as they lie now.
+// bytesOf returns the bytes of a tensor's elements, in place.
 func bytesOf(t *tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
 
-// branch runs one of two bodies.
+// branch runs the body that the condition of an If selects.
 func (st *step) branch(then, otherwise *frame) kernel.Run {
 	return func(*work.Pool) error {
 		taken := otherwise

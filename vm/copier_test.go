@@ -45,9 +45,9 @@ func TestSwapFaults(t *testing.T) {
 		x.Type, x.Shape, x.At = graph.Uint8, []int{len(b)}, unsafe.Pointer(unsafe.SliceData(b))
 		return x
 	}
-	x := &transfer{pool: work.New(1), from: place(make([]byte, bytes)), to: place(m), done: make(chan error, 1), under: true}
+	x := &transfer{pool: work.New(1), from: place(make([]byte, bytes)), to: place(m), done: make(chan error, 1), started: true}
 	queue <- x
-	const want = "host: the host pool can no longer be used: byte 0 cannot be read or written (is the disk full, or was the file cut?)"
+	const want = "host: the host pool can no longer be used: byte 0 cannot be read or written (is the disk full, or was the file truncated?)"
 	if err := x.wait(); err == nil || err.Error() != want || !errors.Is(err, ErrHost) {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

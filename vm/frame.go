@@ -12,56 +12,56 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// frame is a graph that can be run: the main graph, a body, or a local function
-// as one node calls it.
+// frame is a graph that is ready to run: the main graph, a body, or one call of a
+// local function.
 type frame struct {
 	s       *Session
 	g       *graph.Graph
 	tensors []*tensor    // by TensorID; nil for inputs that a call leaves out
-	values  []*ops.Value // by TensorID: folded elements; nil where not known
+	values  []*ops.Value // by TensorID: folded elements; nil if unknown
 	steps   []*step
 }
 
 // step is one node of a frame.
 type step struct {
-	f      *frame
-	node   graph.NodeID
-	call   kernel.Invocation
-	in     []*tensor // as call.In
-	out    []*tensor // as call.Out
-	kernel *kernel.Kernel
-	run    kernel.Run // nil: nothing to do
-	once   bool       // it was run when the session was built
-	within *step      // the step that does the work of this one; nil: itself
-	then   *step      // the activation whose work this step does; nil: none
-	late   bool       // the kernel is prepared at every step
-	live   bool       // while it is prepared late
-	frees  []*tensor  // dynamic tensors that nobody reads afterwards
+	f         *frame
+	node      graph.NodeID
+	call      kernel.Invocation
+	in        []*tensor // as call.In
+	out       []*tensor // as call.Out
+	kernel    *kernel.Kernel
+	run       kernel.Run // nil: nothing to do
+	once      bool       // it ran when the session was built
+	fusedInto *step      // the step that does the work of this one; nil: itself
+	fused     *step      // the activation whose work this step does; nil: none
+	late      bool       // the kernel is prepared at run time, each time
+	live      bool       // set while it is prepared at run time
+	frees     []*tensor  // dynamic tensors that no later step reads
 
 	scratch []*guarded // of the kernel, in a guarded session
-	heap    int64      // bytes of lists that the kernel keeps on Go's heap
-	tables  [][]byte   // of the side pool, that it keeps, too
+	heap    int64      // bytes that the kernel keeps on Go's heap
+	tables  [][]byte   // blocks that the kernel keeps in the side pool
 }
 
-// maxNodes bounds the nodes of a session: a function that calls another twice,
-// and so on, would make 2^n of them.
+// maxNodes bounds the nodes of a session: n functions, each of which calls the next
+// one twice, would make 2^n nodes.
 const maxNodes = 1 << 22
 
 // builder makes the frames of a session.
 type builder struct {
 	s      *Session
 	bodies []plan.Subgraph // in the plan's order
-	next   int             // the entry that is due
+	next   int             // index of the next entry
 	nodes  int
-	at     *step // the node that is prepared, nil before the first
+	at     *step // the node that is being prepared, nil before the first
 
 	inFunction bool
-	inBranch   bool                     // of an If, which may not be taken
+	inBranch   bool                     // in a branch of an If, which may never run
 	layouts    map[*graph.Graph]*layout // of graphs within local functions
 }
 
-// frame builds a graph's tensors and steps. outer is the frame around a body,
-// nil for others; args are the inputs of a function, nil where left out.
+// frame builds a graph's tensors and steps. outer is the frame around a body, nil
+// for other graphs; args are the inputs of a function, nil for omitted ones.
 func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args map[graph.TensorID]*tensor, a *area, values []*ops.Value) (*frame, error) {
 	f := &frame{s: b.s, g: g, tensors: make([]*tensor, len(g.Tensors)), values: values}
 	for _, c := range g.Captures {
@@ -87,9 +87,8 @@ func (b *builder) frame(g *graph.Graph, opsets []graph.Opset, outer *frame, args
 	return f, b.steps(f, opsets, a)
 }
 
-// views gives tensors without a place of their own that of what they view: a
-// constant, or something outside of the graph. Those that view nothing lie by
-// the side.
+// views gives each tensor without a planned place the place of the constant or
+// outer tensor that it views. Tensors that view nothing go to the side pool.
 func (b *builder) views(f *frame) error {
 	order, _ := f.g.Topological()
 	for _, n := range order {
@@ -98,7 +97,7 @@ func (b *builder) views(f *frame) error {
 				continue
 			}
 			t := f.tensors[id]
-			if v := viewedOf(f.g.Nodes[n], k); v != graph.None && !b.s.opt.Apart {
+			if v := viewedOf(f.g.Nodes[n], k); v != graph.None && !b.s.opt.Separate {
 				if from := f.tensors[v]; from != nil && (from.room > 0 || from.Const) {
 					t.At, t.room, t.Const, t.guarded = from.At, max(from.room, int64(from.Bytes())), from.Const, from.guarded
 					continue
@@ -109,7 +108,7 @@ func (b *builder) views(f *frame) error {
 				if err != nil {
 					return err
 				}
-				b.s.side.stays(block)
+				b.s.side.keep(block)
 				t.At, t.room = unsafe.Pointer(unsafe.SliceData(block)), int64(len(block))
 			}
 		}
@@ -117,7 +116,7 @@ func (b *builder) views(f *frame) error {
 	return nil
 }
 
-// tensor makes one tensor of a frame.
+// tensor builds one tensor of a frame.
 func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
 	t := g.Tensors[id]
 	if d := constantOf(g, t); d != nil {
@@ -148,8 +147,8 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 	return n, nil
 }
 
-// constantOf is the elements of a tensor that stand in the file, nil if they do
-// not.
+// constantOf returns the elements of a tensor that the file holds as an initializer
+// or a Constant node, else nil.
 func constantOf(g *graph.Graph, t *graph.Tensor) *graph.Data {
 	if t.Data != nil || t.Maker < 0 {
 		return t.Data
@@ -176,7 +175,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		st.call = kernel.Invocation{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
 		last := len(n.Inputs)
 		for last > 0 && n.Inputs[last-1] < 0 {
-			last-- // what is left out at the end might as well not be named
+			last-- // kernels see no omitted inputs at the end
 		}
 		for _, t := range n.Inputs[:last] {
 			st.addInput(f, t)
@@ -188,7 +187,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 	}
 	for _, st := range f.steps {
 		b.at = st
-		b.once(st)
+		b.computeOnce(st)
 	}
 	// Nodes are prepared in the listed order, which is that of the plan's bodies.
 	for _, st := range f.steps {
@@ -197,7 +196,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 			return err
 		}
 	}
-	b.settle(f)
+	b.releasePacked(f)
 	listed := f.steps
 	f.steps = make([]*step, len(order))
 	place := make([]int, len(order))
@@ -205,8 +204,8 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		f.steps[i] = listed[n]
 		place[n] = i
 	}
-	f.plan(place)
-	b.s.judge.built(f)
+	f.planFrees(place)
+	b.s.comparer.addSteps(f)
 	return nil
 }
 
@@ -226,17 +225,17 @@ func (st *step) addOutput(f *frame, t graph.TensorID) {
 	st.out, st.call.Out = append(st.out, f.tensors[t]), append(st.call.Out, &f.tensors[t].Tensor)
 }
 
-// order is the planned order, or another one where tensors lie apart: of the
-// nodes that could run, the one listed last.
+// order is the planned order, or, if tensors are separate, an order that differs
+// from it as much as the graph allows.
 func (b *builder) order(g *graph.Graph) ([]graph.NodeID, error) {
-	if !b.s.opt.Apart {
+	if !b.s.opt.Separate {
 		return g.Topological()
 	}
 	return reversed(g), nil
 }
 
-// plan finds out after which step each dynamic tensor of the frame is free.
-func (f *frame) plan(place []int) {
+// planFrees finds the step after which each dynamic tensor of the frame is freed.
+func (f *frame) planFrees(place []int) {
 	output := map[graph.TensorID]bool{}
 	for _, t := range f.g.Outputs {
 		output[t] = true
@@ -254,7 +253,7 @@ func (f *frame) plan(place []int) {
 	}
 }
 
-// prepare finds what runs a node.
+// prepare finds the kernel of a node, or builds its bodies, and prepares it.
 func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	n := st.call.Node
 	label := st.f.g.Label(st.node)
@@ -269,7 +268,7 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		}
 		return err
 	}
-	if st.within != nil {
+	if st.fusedInto != nil {
 		return nil
 	}
 	if st.kernel = kernel.Lookup(n.Domain, n.Op); st.kernel == nil {
@@ -280,8 +279,8 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	case err != nil && !b.inBranch:
 		return graph.Errorf("%w", err).AtNode(label)
 	case err != nil, open, !st.exact():
-		// Its shapes are not known, or not proven before it runs; or it is wrong for
-		// these shapes, but stands in a branch that they may not take.
+		// Its shapes are unknown, or unproven, before it runs; or the node is wrong
+		// for these shapes, but in a branch that may never run.
 		st.late = true
 		return nil
 	case st.idle():
@@ -300,22 +299,22 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	return err
 }
 
-// scratchFor notes what a prepared kernel asks for, and tells whether the
-// session's scratch must grow. In a guarded session every node has its own.
+// scratchFor records the scratch that a prepared kernel asks for, and reports
+// whether the session's scratch must grow. In a guarded session every node has its
+// own scratch.
 func (s *Session) scratchFor(st *step) (grown bool, err error) {
 	c := &st.call
 	if s.guard != nil {
 		return false, s.guard.scratchOf(st, s.pool.Workers())
 	}
 	if grown = c.SharedBytes > s.shared || c.EachBytes > s.each; grown {
-		s.greedy = st
+		s.largestScratch = st
 	}
 	s.shared, s.each = max(s.shared, c.SharedBytes), max(s.each, c.EachBytes)
 	return grown, nil
 }
 
-// exact reports whether all shapes of a node are known before the data are
-// there.
+// exact reports whether all shapes of a node are known before it runs.
 func (st *step) exact() bool {
 	for _, t := range st.in {
 		if t != nil && !t.exact {
@@ -330,9 +329,9 @@ func (st *step) exact() bool {
 	return true
 }
 
-// idle reports whether the node has no element to make. Kernels never see such a
-// node: a walk over nothing divides by zero, or takes what lies at its first
-// place. Nor do they see a node none of whose outputs is wanted.
+// idle reports whether the node has no output element to compute, because its
+// outputs are empty or omitted. Kernels never see such a node, so they need not
+// guard against division by zero or an access to the first element.
 func (st *step) idle() bool {
 	for _, t := range st.out {
 		if t != nil && (t.Shape == nil || t.Len() > 0) {
@@ -342,7 +341,7 @@ func (st *step) idle() bool {
 	return true
 }
 
-// do runs the node. A panic of its kernel is an error.
+// do runs the node. It returns a panic of the kernel as an error.
 func (st *step) do() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -357,10 +356,10 @@ func (st *step) do() (err error) {
 	}
 	s := st.f.s
 	if s.opt.Poison && s.guard == nil {
-		s.spoilScratch(&st.call)
+		s.poisonScratch(&st.call)
 	}
-	if s.judge != nil {
-		s.judge.before(st)
+	if s.comparer != nil {
+		s.comparer.before(st)
 	}
 	if st.run != nil {
 		if s.guard != nil {
@@ -370,13 +369,13 @@ func (st *step) do() (err error) {
 			return st.wrap(err)
 		}
 		if s.guard != nil {
-			if err := s.guard.look(st); err != nil {
+			if err := s.guard.check(st); err != nil {
 				return st.wrap(err)
 			}
 		}
 	}
-	if s.judge != nil {
-		s.judge.after(st)
+	if s.comparer != nil {
+		s.comparer.after(st)
 	}
 	for _, t := range st.frees {
 		st.f.s.release(t)
@@ -384,7 +383,7 @@ func (st *step) do() (err error) {
 	return nil
 }
 
-// wrap names the node in an error, but for one about a file.
+// wrap names the node in an error, unless the error is about a changed file.
 func (st *step) wrap(err error) error {
 	if errors.Is(err, mapped.ErrChanged) {
 		return err
@@ -396,7 +395,7 @@ func (st *step) wrap(err error) error {
 	return e.AtNode(st.f.g.Label(st.node))
 }
 
-// release gives the block of a dynamic tensor back.
+// release frees the block of a dynamic tensor.
 func (s *Session) release(t *tensor) {
 	s.side.give(t.block)
 	t.block = nil
@@ -412,23 +411,23 @@ func (st *step) Heap(bytes int64) error {
 	return nil
 }
 
-// Table implements kernel.Runtime: such tables lie by the side.
+// Table implements kernel.Runtime: tables lie in the side pool.
 func (st *step) Table(bytes int64) (unsafe.Pointer, error) {
 	b, err := st.f.s.side.take("a table of a kernel", bytes)
 	if err != nil {
 		return nil, err
 	}
-	st.f.s.side.stays(b)
+	st.f.s.side.keep(b)
 	st.tables = append(st.tables, b)
 	st.f.s.tables += int64(len(b))
 	if st.f.s.guard == nil {
-		st.f.s.aside += int64(len(b))
+		st.f.s.sideTables += int64(len(b))
 	}
 	return unsafe.Pointer(unsafe.SliceData(b)), nil
 }
 
-// noTables takes back what a kernel kept until now: it is prepared again.
-func (st *step) noTables() {
+// freeTables frees the memory that a kernel kept, before it is prepared again.
+func (st *step) freeTables() {
 	s := st.f.s
 	s.mem.give(st.heap)
 	s.tables -= st.heap
@@ -437,14 +436,14 @@ func (st *step) noTables() {
 		s.side.give(b)
 		s.tables -= int64(len(b))
 		if s.guard == nil {
-			s.aside -= int64(len(b))
+			s.sideTables -= int64(len(b))
 		}
 	}
 	st.tables = st.tables[:0]
 }
 
-// release gives back what the frame's outputs hold, but for those that are inputs
-// or captures: the next iteration, or who called, reads them.
+// release frees the blocks of the frame's outputs, except outputs that are inputs or
+// captures: the next iteration, or the caller, still reads those.
 func (f *frame) release() {
 	for _, id := range f.g.Outputs {
 		if t := f.tensors[id]; f.g.Tensors[id].Maker >= 0 && t.block != nil {
@@ -453,20 +452,20 @@ func (f *frame) release() {
 	}
 }
 
-// runAll runs a body's or function's nodes.
+// runAll runs the nodes of a body or function.
 func (f *frame) runAll() error {
-	f.s.judge.enter(f)
+	f.s.comparer.enter(f)
 	for _, st := range f.steps {
 		if err := st.do(); err != nil {
 			return err
 		}
 	}
-	f.s.judge.leave(f)
+	f.s.comparer.leave(f)
 	return nil
 }
 
-// prepareLate finds the shapes of the outputs and prepares the kernel for the
-// data at hand.
+// prepareLate finds the shapes of the outputs and prepares the kernel at run time,
+// from the actual inputs.
 func (st *step) prepareLate() error {
 	st.live = true
 	defer func() { st.live = false }()
@@ -477,7 +476,7 @@ func (st *step) prepareLate() error {
 	if st.idle() {
 		return nil
 	}
-	st.noTables()
+	st.freeTables()
 	st.call.SharedBytes, st.call.EachBytes = 0, 0
 	if st.call.Walls != nil {
 		st.call.Walls.Reset()
@@ -512,8 +511,8 @@ func (st *step) Known(i int) ([]int64, bool) {
 // Resize implements kernel.Runtime.
 func (st *step) Resize(i int, shape []int) error { return st.f.s.resize(st.out[i], shape) }
 
-// Seed implements kernel.Runtime: by the tensor that is made, so that the order
-// of the nodes does not matter.
+// Seed implements kernel.Runtime. It hashes the output's name, so that the order of
+// the nodes does not matter.
 func (st *step) Seed() uint64 {
 	h := st.f.s.opt.Seed ^ st.f.s.step*0x9e3779b97f4a7c15
 	for _, c := range []byte(st.out[0].name) {

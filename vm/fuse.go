@@ -2,10 +2,10 @@ package vm
 
 import "github.com/onnxmem/onnxmem/vm/internal/kernel"
 
-// activation finds the node that the plan lets overwrite what st makes, if that
-// is an activation that st can do as well, and nobody else reads what it
-// overwrites. What lies between the two steps does not matter: the bytes are
-// live all the time, and only that node reads them.
+// activation finds the node that overwrites the output of st in place, if it is an
+// activation that st's kernel can apply itself, and the only reader of that output.
+// The steps between the two do not matter: the bytes are live all the time, and only
+// that node reads them.
 func (st *step) activation() (*step, *kernel.Finish) {
 	f, out := st.f, st.call.Node.Outputs
 	if !st.kernel.Fuses || len(out) != 1 || out[0] < 0 {
@@ -27,23 +27,23 @@ func (st *step) activation() (*step, *kernel.Finish) {
 		}
 	}
 	if open, err := next.check(); open || err != nil {
-		return nil, nil // it is said when the node is prepared
+		return nil, nil // prepare reports it
 	}
 	return next, k.Finish(&next.call)
 }
 
-// fuse prepares st, and an activation with it where that goes.
+// fuse prepares st, together with its activation if possible.
 func (st *step) fuse() error {
 	next, finish := st.activation()
 	st.call.Then = finish
-	st.noTables()
+	st.freeTables()
 	var err error
 	if st.run, err = st.kernel.Prepare(&st.call); err != nil {
 		st.call.Then, st.call.Taken = nil, false
 		return err
 	}
 	if st.call.Taken {
-		next.within, next.run, st.then = st, nil, next
+		next.fusedInto, next.run, st.fused = st, nil, next
 	}
 	return nil
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// check is the gate before the kernel of a node (ops.Check). Before the session
-// runs it sees shapes and the elements that never change, and reports whether
-// something is left to see: the node is then checked again at every step. At run
-// time it gives the outputs the shapes that follow from the inputs; those that
-// only the kernel finds (kernel.Kernel.Finds) are left to it.
+// check is the gate before a node's kernel (ops.Check). When the session is built, it
+// sees the static shapes and constant elements, and reports whether something remains
+// open: the node is then checked again each time it runs. At run time it also sets the
+// shapes of the outputs, except those that only the kernel can find
+// (kernel.Kernel.Finds).
 func (st *step) check() (open bool, err error) {
 	c := &ops.Call{Node: st.call.Node, Version: st.call.Version, Graph: st.f.g, In: make([]ops.Arg, len(st.in)), Out: make([]ops.Arg, len(st.out))}
 	for i, t := range st.in {
@@ -73,8 +73,7 @@ func typeOf(t *tensor) graph.Type {
 	return graph.TensorOf(t.Type, dims...)
 }
 
-// argOf is input i, with its elements where they are few and known, as inference
-// sees it.
+// argOf describes input i for ops.Check, with its elements if they are few and known.
 func (st *step) argOf(i int, t *tensor) ops.Arg {
 	if !t.exact && !st.live {
 		return ops.Arg{Present: true, Type: graph.Type{Kind: graph.KindTensor, Elem: t.Type}}
@@ -86,7 +85,7 @@ func (st *step) argOf(i int, t *tensor) ops.Arg {
 	if st.f.values != nil && !st.live {
 		a.Value = st.f.values[st.call.Node.Inputs[i]]
 	}
-	if a.Value != nil || !t.Const && !st.live || t.At == nil { // packed constants are gone
+	if a.Value != nil || !t.Const && !st.live || t.At == nil { // At is nil for constants that were freed after packing
 		return a
 	}
 	shape := make([]int64, len(t.Shape))

@@ -13,7 +13,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// Guard says whether tensors lie in pages of their own, and where in them.
+// Guard says whether tensors lie on pages of their own, and at which end of them.
 type Guard int
 
 // The kinds of guard.
@@ -23,28 +23,31 @@ const (
 	GuardFront       // a tensor begins where its pages begin
 )
 
-// An access to memory that belongs to nobody fails with an error that wraps
-// ErrFault: with Options.Guard, an access outside of a tensor.
+// ErrFault is wrapped by the error of an access to memory that is not mapped: with
+// Options.Guard, an access outside of a tensor.
 var ErrFault = errors.New("memory fault")
 
-// guard is the memory of a session whose tensors lie in pages of their own: a
-// page that nobody can access lies before and behind each, so that an access
-// outside of it faults. What a tensor leaves of its pages is slack on the one
-// side, filled with poison, where a read is not seen and a write is found after
-// the node.
+// guard is the memory of a session whose tensors lie on pages of their own, with an
+// inaccessible page before and behind each tensor's pages:
+//
+//	GuardEnd    | wall | slack  tensor | wall |
+//	GuardFront  | wall | tensor  slack | wall |
+//
+// An access to a wall faults. The slack is the unused part of the pages. It is
+// filled with poison: a read of it goes unnoticed, a write is found after the node.
 type guard struct {
 	front   bool
 	list    []*guarded
 	mem     *share
 	bytes   int64          // of all pages
-	nothing unsafe.Pointer // of tensors that have no place yet: nobody can access it
+	nothing unsafe.Pointer // inaccessible: the address of tensors that have no place yet
 }
 
 // guarded is one storage of a guard.
 type guarded struct {
-	what  string // for errors: a tensor, or scratch
+	what  string // the tensor or scratch, for errors
 	block *pages.Block
-	run   int // of the block
+	run   int // index of the pages within the block
 	pages []byte
 	size  int // bytes in use
 	front bool
@@ -61,11 +64,11 @@ func newGuard(kind Guard, mem *share) (*guard, error) {
 	return g, nil
 }
 
-// manyGuarded is how many storages, of two mappings each, may come near to what
-// systems let a process have (65,530 by default on Linux).
+// manyGuarded is a number of storages, of two mappings each, that comes near the
+// limit of mappings per process (65,530 by default on Linux).
 const manyGuarded = 30_000
 
-// take gives a storage of that many bytes, in which all is poison.
+// take allocates a storage of the given bytes, filled with poison.
 func (g *guard) take(what string, bytes int64) (*guarded, error) {
 	w := kernel.Walls{Page: pages.Size}
 	if int64(int(bytes)) != bytes {
@@ -96,7 +99,7 @@ func (g *guard) add(what string, b *pages.Block, run, bytes int) *guarded {
 	return p
 }
 
-// give takes storages back: those for which drop says so.
+// give frees the storages for which drop returns true.
 func (g *guard) give(drop func(p *guarded) bool) error {
 	var first error
 	kept := g.list[:0]
@@ -123,17 +126,17 @@ func (g *guard) give(drop func(p *guarded) bool) error {
 	return first
 }
 
-// giveBytes takes back the storage whose bytes begin there.
+// giveBytes frees the storage whose bytes begin at b.
 func (g *guard) giveBytes(b []byte) {
 	if b == nil {
 		return
 	}
 	at := pages.Address(b)
-	// The error would be the operating system's, about memory that it gave.
+	// An error could only come from the operating system, about its own memory.
 	_ = g.give(func(p *guarded) bool { return uintptr(p.at()) == at })
 }
 
-// close gives all back.
+// close frees all storages.
 func (g *guard) close() error {
 	if g == nil {
 		return nil
@@ -141,7 +144,7 @@ func (g *guard) close() error {
 	return g.give(func(*guarded) bool { return true })
 }
 
-// fixed gives a storage that holds those bytes and cannot be written.
+// fixed allocates a read-only storage that holds a copy of b.
 func (g *guard) fixed(what string, b []byte) ([]byte, error) {
 	p, err := g.take(what, int64(len(b)))
 	if err != nil {
@@ -152,7 +155,7 @@ func (g *guard) fixed(what string, b []byte) ([]byte, error) {
 	return p.bytes(), p.block.Seal(p.run)
 }
 
-// at is where the bytes begin; for none of them, a byte that cannot be read.
+// at is the address of the first byte; without bytes, an inaccessible address.
 func (p *guarded) at() unsafe.Pointer {
 	begin := unsafe.Pointer(unsafe.SliceData(p.pages))
 	if p.front && p.size > 0 {
@@ -161,10 +164,10 @@ func (p *guarded) at() unsafe.Pointer {
 	return unsafe.Add(begin, len(p.pages)-p.size)
 }
 
-// bytes are those in use.
+// bytes are the bytes in use.
 func (p *guarded) bytes() []byte { return unsafe.Slice((*byte)(p.at()), p.size) }
 
-// resize makes so many bytes the ones in use, and gives where they begin.
+// resize changes the number of bytes in use, and returns their address.
 func (p *guarded) resize(bytes int64) unsafe.Pointer {
 	if p.size != int(bytes) {
 		p.size = int(bytes)
@@ -174,7 +177,7 @@ func (p *guarded) resize(bytes int64) unsafe.Pointer {
 	return p.at()
 }
 
-// slack is what is not in use, and where it begins in the pages.
+// slack returns the unused bytes, and their offset in the pages.
 func (p *guarded) slack() (b []byte, off int64) {
 	if p.front {
 		return p.pages[p.size:], int64(p.size)
@@ -182,27 +185,27 @@ func (p *guarded) slack() (b []byte, off int64) {
 	return p.pages[:len(p.pages)-p.size], 0
 }
 
-// look finds a byte of the slack that was written.
-func (p *guarded) look() error {
+// check fails if a byte of the slack was written.
+func (p *guarded) check() error {
 	b, off := p.slack()
-	k := signalling.spoiled(b, off)
+	k := signalling.firstChanged(b, off)
 	switch {
 	case k < 0:
 		return nil
 	case p.front:
 		return fmt.Errorf("%w: wrote a byte %d behind the end of %s (%d bytes)", ErrStray, k+1, p.what, p.size)
 	}
-	return fmt.Errorf("%w: wrote a byte %d before the begin of %s (%d bytes)", ErrStray, int64(len(b))-k, p.what, p.size)
+	return fmt.Errorf("%w: wrote a byte %d before the start of %s (%d bytes)", ErrStray, int64(len(b))-k, p.what, p.size)
 }
 
-// mostLooks is how many storages are all looked at after each node; of more, only
-// those of the node are.
-const mostLooks = 256
+// maxChecked is the largest number of storages that are all checked after each node.
+// With more of them, only the node's own storages are checked.
+const maxChecked = 256
 
-// look finds a write outside of tensors by a node that has just run.
-func (g *guard) look(st *step) error {
+// check fails if the node that has just run wrote outside of its tensors.
+func (g *guard) check(st *step) error {
 	list := g.list
-	if len(list) > mostLooks {
+	if len(list) > maxChecked {
 		list = append([]*guarded(nil), st.scratch...)
 		for _, t := range append(append([]*tensor(nil), st.in...), st.out...) {
 			if t != nil && t.guarded != nil {
@@ -211,30 +214,30 @@ func (g *guard) look(st *step) error {
 		}
 	}
 	for _, p := range list {
-		if err := p.look(); err != nil {
+		if err := p.check(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookAll finds a write outside of tensors at the end of a run.
-func (g *guard) lookAll() error {
+// checkAll checks all storages at the end of a run.
+func (g *guard) checkAll() error {
 	if g == nil {
 		return nil
 	}
 	for _, p := range g.list {
-		if err := p.look(); err != nil {
+		if err := p.check(); err != nil {
 			return fmt.Errorf("%w, by a node that has no business there", err)
 		}
 	}
 	return nil
 }
 
-// describe says which storage an address is next to; "" if there is none.
+// describe names the storage next to an address; "" if there is none.
 func (g *guard) describe(addr uintptr) string {
 	var best *guarded
-	least := uintptr(pages.Size) // beyond the wall anything may lie
+	least := uintptr(pages.Size) // beyond the wall lies unrelated memory
 	for _, p := range g.list {
 		begin := pages.Address(p.pages)
 		end := begin + uintptr(len(p.pages))
@@ -245,7 +248,7 @@ func (g *guard) describe(addr uintptr) string {
 		case addr >= end:
 			away = addr - end
 		}
-		// A wall lies between two storages: the nearer one is meant.
+		// Two storages share a wall: take the nearer one.
 		if away <= least && (best == nil || away < least) {
 			best, least = p, away
 		}
@@ -255,7 +258,7 @@ func (g *guard) describe(addr uintptr) string {
 	}
 	switch off := int64(addr) - int64(uintptr(best.at())); {
 	case off < 0:
-		return fmt.Sprintf("%d bytes before the begin of %s (%d bytes)", -off, best.what, best.size)
+		return fmt.Sprintf("%d bytes before the start of %s (%d bytes)", -off, best.what, best.size)
 	case off >= int64(best.size):
 		return fmt.Sprintf("byte %d of %s, which has %d", off, best.what, best.size)
 	case best.fixed:
@@ -265,7 +268,7 @@ func (g *guard) describe(addr uintptr) string {
 	}
 }
 
-// walls is what a kernel lays its scratch out with: nil without a guard.
+// walls returns the layout of a kernel's guarded scratch; nil without a guard.
 func (g *guard) walls() *kernel.Walls {
 	if g == nil {
 		return nil
@@ -273,8 +276,7 @@ func (g *guard) walls() *kernel.Walls {
 	return &kernel.Walls{Page: pages.Size, Front: g.front}
 }
 
-// scratchOf takes the scratch that a prepared kernel asked for, in place of what
-// the node had.
+// scratchOf replaces a node's scratch by what its prepared kernel asks for.
 func (g *guard) scratchOf(st *step, workers int) error {
 	w := st.call.Walls
 	var runs, sizes []int
@@ -317,7 +319,7 @@ func (g *guard) scratchOf(st *step, workers int) error {
 	return nil
 }
 
-// giveScratch takes back the scratch that a node had.
+// giveScratch frees the scratch of a node.
 func (g *guard) giveScratch(st *step) error {
 	if len(st.scratch) == 0 {
 		return nil
@@ -327,8 +329,8 @@ func (g *guard) giveScratch(st *step) error {
 	return g.give(func(p *guarded) bool { return p.block == b })
 }
 
-// useScratch is the scratch of a node for the kernel that is about to run. It
-// holds poison, since what another step left there is nothing to rely on.
+// useScratch hands a node's scratch to its kernel, which is about to run. It is
+// filled with poison first, since kernels must not rely on its content.
 func (st *step) useScratch(w *work.Pool) {
 	if len(st.scratch) == 0 {
 		w.SetScratch(nil, nil, 0)
@@ -341,14 +343,14 @@ func (st *step) useScratch(w *work.Pool) {
 	w.SetScratch(base, unsafe.Add(base, st.call.SharedBytes), st.call.EachBytes)
 }
 
-// memoryFault is a fault as Go makes a panic of it.
+// memoryFault is the value of Go's panic for a memory fault.
 type memoryFault interface {
 	runtime.Error
 	Addr() uintptr
 }
 
-// faultOf is an access to memory that is nobody's, or to bytes of a file that are
-// gone, as an error; nil for another panic.
+// faultOf turns the panic for an access to unmapped memory, or to bytes that were cut
+// from a mapped file, into an error. It returns nil for other panics.
 func (s *Session) faultOf(r any) error {
 	if err := mapped.ErrorOf(r); err != nil {
 		return err
@@ -368,5 +370,5 @@ func (s *Session) faultOf(r any) error {
 	return fmt.Errorf("%w at address %#x", ErrFault, e.Addr())
 }
 
-// nameOf is a tensor for errors about its storage.
+// nameOf names a tensor in errors about its storage.
 func nameOf(name string) string { return fmt.Sprintf("tensor %q", graph.Short(name)) }

@@ -72,15 +72,15 @@ func TestGuardFindsAccesses(t *testing.T) {
 		{"a byte before the output is written, in the same page", end, func(c *kernel.Invocation, w *work.Pool) error {
 			peek(c.Out[0], -3, 1)[0] = 1
 			return nil
-		}, `stray write: wrote a byte 3 before the begin of tensor "a" \(60 bytes\)`},
+		}, `stray write: wrote a byte 3 before the start of tensor "a" \(60 bytes\)`},
 		{"and one a page before it", end, func(c *kernel.Invocation, w *work.Pool) error {
 			peek(c.Out[0], 60-4097, 1)[0] = 1
 			return nil
-		}, `memory fault at 4037 bytes before the begin of tensor "a" \(60 bytes\)`},
+		}, `memory fault at 4037 bytes before the start of tensor "a" \(60 bytes\)`},
 		{"the guard in front sees a read before an input", front, func(c *kernel.Invocation, w *work.Pool) error {
 			sum += peek(c.In[0], -1, 1)[0]
 			return nil
-		}, `memory fault at 1 bytes before the begin of tensor "x" \(396 bytes\)`},
+		}, `memory fault at 1 bytes before the start of tensor "x" \(396 bytes\)`},
 		{"and a write behind the output", front, func(c *kernel.Invocation, w *work.Pool) error {
 			peek(c.Out[0], 60, 1)[0] = 1
 			return nil
@@ -168,7 +168,7 @@ func TestGuardedNodeTests(t *testing.T) {
 		}
 		for _, opt := range []vm.Options{
 			{Guard: vm.GuardEnd, Workers: 1},
-			{Guard: vm.GuardFront, Workers: 1, Apart: true, NoPack: true},
+			{Guard: vm.GuardFront, Workers: 1, Separate: true, NoPack: true},
 		} {
 			if err := k.runIn(p, opt); errors.Is(err, vm.ErrFault) || errors.Is(err, vm.ErrStray) {
 				t.Errorf("%s, %+v: %v", k.name, opt, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// layout is where the tensors of a local function lie within the workspace of a
-// node that calls it: a plan says how large that is, and no more.
+// layout holds the places of a local function's tensors within the workspace of a
+// node that calls it. The plan gives only the size of that workspace.
 type layout struct {
 	tensors map[graph.TensorID]extent
 	work    map[graph.NodeID]extent
@@ -19,11 +19,11 @@ type layout struct {
 
 type extent struct{ offset, bytes int64 }
 
-// laidOut is the area of a function's graph in a workspace. If it does not fit
-// (the planner's search found a better layout), it goes into the side pool.
+// laidOut returns the area of a function's graph in a workspace. If the layout does
+// not fit, because the planner found a better one, the area goes to the side pool.
 func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
 	if b.s.guard != nil {
-		return b.guardedApart(g)
+		return b.guardedSeparate(g)
 	}
 	l, err := b.layout(g, body)
 	if err != nil {
@@ -35,7 +35,7 @@ func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
 		if err != nil {
 			return nil, err
 		}
-		b.s.side.stays(block)
+		b.s.side.keep(block)
 		base = unsafe.Pointer(unsafe.SliceData(block))
 	}
 	a := &area{tensors: map[graph.TensorID]spot{}, work: map[graph.NodeID]spot{}}
@@ -48,10 +48,10 @@ func (b *builder) laidOut(g *graph.Graph, body bool, work spot) (*area, error) {
 	return a, nil
 }
 
-// layout places the tensors of a graph within a function, in its listed order:
-// views lie where what they view lies, and what may be made in place of a dying
-// input is. It is the same for all calls of an instance. body tells a body of
-// control flow, whose inputs lie in the workspace, from a function.
+// layout places the tensors of a graph within a function, in topological order. Views
+// share the place of the tensor that they view, and in-place results that of a dying
+// input. All calls of an instance share one layout. body says that g is the body of a
+// control-flow node, whose inputs lie in the workspace, and not a function.
 func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 	if l := b.layouts[g]; l != nil {
 		return l, nil
@@ -62,14 +62,14 @@ func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []held
+	var list []layoutBuffer
 	of := make([]int, len(g.Tensors))
 	for t := range of {
 		of[t] = -1
 	}
 	add := func(t graph.TensorID, at int) {
 		of[t] = len(list)
-		list = append(list, held{round(g.Tensors[t].Bytes), at, at, []graph.TensorID{t}, graph.None})
+		list = append(list, layoutBuffer{round(g.Tensors[t].Bytes), at, at, []graph.TensorID{t}, graph.None})
 	}
 	place := make([]int, len(g.Nodes))
 	for i, n := range order {
@@ -89,7 +89,7 @@ func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 		return end
 	}
 	for _, t := range g.Inputs {
-		// The function's own lie outside.
+		// The inputs of a function lie outside of its workspace.
 		if body && g.Tensors[t].Dynamic == "" {
 			add(t, 0)
 		}
@@ -105,7 +105,7 @@ func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 					of[t] = s
 					list[s].tensors = append(list[s].tensors, t)
 				}
-				continue // of what lies outside: it has its address
+				continue // a view of an outside tensor, whose address it has
 			}
 			for _, a := range n.Semantics.Inplace {
 				if s := -1; a.Out == k {
@@ -120,12 +120,12 @@ func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 				add(t, i)
 			}
 		}
-		bytes, err := b.inner(n)
+		bytes, err := b.workspaceBytes(n)
 		if err != nil {
 			return nil, err
 		}
 		if bytes > 0 {
-			list = append(list, held{round(bytes), i, i, nil, id})
+			list = append(list, layoutBuffer{round(bytes), i, i, nil, id})
 		}
 	}
 	for s := range list {
@@ -133,7 +133,7 @@ func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 			list[s].last = max(list[s].last, last(t))
 		}
 	}
-	l, err := placed(list, align)
+	l, err := placeBuffers(list, align)
 	if err != nil {
 		return nil, err
 	}
@@ -141,16 +141,16 @@ func (b *builder) layout(g *graph.Graph, body bool) (*layout, error) {
 	return l, nil
 }
 
-// held is a buffer of a layout: tensors, or the workspace of a node.
-type held struct {
+// layoutBuffer is a buffer of a layout: some tensors, or the workspace of a node.
+type layoutBuffer struct {
 	bytes       int64
 	first, last int
 	tensors     []graph.TensorID
 	node        graph.NodeID
 }
 
-// placed gives buffers their offsets.
-func placed(list []held, align int64) (*layout, error) {
+// placeBuffers assigns offsets to buffers.
+func placeBuffers(list []layoutBuffer, align int64) (*layout, error) {
 	p := alloc.Problem{Alignment: align}
 	for _, h := range list {
 		p.Buffers = append(p.Buffers, alloc.Buffer{Size: h.bytes, First: h.first, Last: h.last})
@@ -172,8 +172,8 @@ func placed(list []held, align int64) (*layout, error) {
 	return l, nil
 }
 
-// inner is the workspace of a node of a function.
-func (b *builder) inner(n *graph.Node) (int64, error) {
+// workspaceBytes is the size of the workspace of a node within a function.
+func (b *builder) workspaceBytes(n *graph.Node) (int64, error) {
 	most := int64(0)
 	if n.Semantics.Call != nil {
 		l, err := b.layout(n.Semantics.Call.Body, false)
@@ -194,8 +194,7 @@ func (b *builder) inner(n *graph.Node) (int64, error) {
 	return most, nil
 }
 
-// viewedOf is the input that output k of a node is a view of, None if it is no
-// view.
+// viewedOf returns the input of which output k of a node is a view, or None.
 func viewedOf(n *graph.Node, k int) graph.TensorID {
 	for _, v := range n.Semantics.Views {
 		if v.Out == k {

@@ -10,17 +10,16 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
-// LimitError says that more memory was asked for than Options.MemoryLimit leaves:
-// when a session is made, or at run time for a tensor or a kernel whose size
-// depends on data. It was not taken. The *graph.Error around it names the node
-// and the tensor.
+// LimitError reports an allocation that would exceed Options.MemoryLimit, and that was
+// therefore not made: of a new session, or, at run time, of a tensor or kernel whose
+// size depends on data. The *graph.Error around it names the node and the tensor.
 type LimitError struct {
-	Bytes int64  // asked for
-	Taken int64  // before, by all sessions of the program, with Held
+	Bytes int64  // the size of the allocation
+	Taken int64  // bytes in use before, by all sessions of the program, with Held
 	Held  int64  // Options.Held
-	Limit int64  // of all of that
+	Limit int64  // the largest sum of Bytes and Taken
 	Free  bool   // Limit is the memory that was free (Options.MemoryLimit 0)
-	Needs Memory // of the session as far as it was laid out, when it is made; else zero
+	Needs Memory // for a new session, its memory as far as it was laid out; else zero
 }
 
 func (e *LimitError) Error() string {
@@ -34,7 +33,7 @@ func (e *LimitError) Error() string {
 			what  string
 			bytes int64
 		}{
-			{"tensors apart", e.Needs.ApartBytes},
+			{"separate tensors", e.Needs.SeparateBytes},
 			{"dynamic tensors", e.Needs.DynamicBytes},
 			{"tables", e.Needs.TableBytes},
 			{"host pool", e.Needs.HostBytes},
@@ -54,12 +53,12 @@ func (e *LimitError) Error() string {
 	return b.String()
 }
 
-// FitsUnpacked reports whether the session would have fitted with Options.NoPack.
+// FitsUnpacked reports whether the session would fit with Options.NoPack.
 func (e *LimitError) FitsUnpacked() bool {
 	return e.Needs.PackedBytes > 0 && plus(e.Bytes, e.Taken)-e.Needs.PackedBytes <= e.Limit
 }
 
-// plus adds sizes; what does not fit is the largest.
+// plus adds sizes. On overflow it returns the largest int64.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -67,23 +66,23 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// account is the bytes that a program and its sessions have taken together.
+// account counts the bytes that a program and its sessions have allocated together.
 type account struct {
 	mu       sync.Mutex
 	taken    int64
 	measured bool
-	free     int64 // what can be taken in all, by the system; negative: it does not tell
+	free     int64 // what the system can provide in total; negative: unknown
 }
 
-// bound is how much a session lets the account come to.
+// bound is the limit that a session sets to the account.
 type bound struct {
 	limit, held int64 // Options.MemoryLimit, Options.Held
 }
 
 func (o *Options) bound() bound { return bound{o.MemoryLimit, o.Held} }
 
-// take counts bytes before they are allocated. It fails if they exceed the rest of
-// the bound.
+// take counts bytes before they are allocated. It fails if they exceed what is left
+// under the bound.
 func (a *account) take(bytes int64, b bound) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +90,7 @@ func (a *account) take(bytes int64, b bound) error {
 	if b.limit > 0 {
 		taken = plus(taken, b.held)
 	} else {
-		b.held = 0 // it was there when what is free was measured
+		b.held = 0 // the free memory was measured without it
 	}
 	if b.limit == 0 {
 		if a.taken == 0 || !a.measured {
@@ -115,17 +114,18 @@ func (a *account) give(bytes int64) {
 	a.taken -= bytes
 }
 
-// share is what one session, or the constants of a program, have of an account.
+// share counts the part of an account that belongs to one session, or to the
+// constants of a program.
 type share struct {
 	of    *account
 	bound bound
 	bytes int64
 }
 
-// take counts bytes that are about to be taken.
+// take counts bytes that are about to be allocated.
 func (s *share) take(bytes int64) error { return s.within(bytes, s.bound) }
 
-// within is take with the bound of who asks.
+// within is take with the bound of another session.
 func (s *share) within(bytes int64, b bound) error {
 	if err := s.of.take(bytes, b); err != nil {
 		return err
@@ -134,11 +134,11 @@ func (s *share) within(bytes int64, b bound) error {
 	return nil
 }
 
-// give takes bytes out of the count that were given back.
+// give uncounts bytes that were freed.
 func (s *share) give(bytes int64) {
 	s.of.give(bytes)
 	s.bytes -= bytes
 }
 
-// close takes all out.
+// close uncounts all bytes.
 func (s *share) close() { s.give(s.bytes) }

@@ -11,22 +11,22 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// loop is a Loop node: the body takes the number of the iteration, the condition
-// and what is carried along; it makes the next condition, what is carried on,
-// and the elements that are laid one after the other.
+// loop runs a Loop node. The body's inputs are the iteration number, the condition
+// and the carried tensors. Its outputs are the next condition, the carried tensors of
+// the next iteration, and one row of each scan output.
 type loop struct {
 	st      *step
 	body    *frame
 	carried int
-	rows    []stack // of the outputs behind those that are carried
+	rows    []scanOutput // the outputs that follow the carried ones
 }
 
-// stack is an output that grows along its first axis.
-type stack struct {
+// scanOutput is an output to which each iteration appends a row.
+type scanOutput struct {
 	out   *tensor
-	block []byte // of the side pool, where the output has no place yet
+	block []byte // of the side pool, if the output has no planned place
 	used  int
-	count int
+	count int   // of rows
 	shape []int // of one row
 }
 
@@ -64,11 +64,11 @@ func (l *loop) run(*work.Pool) error {
 	}
 	l.rows = l.rows[:0]
 	for _, out := range st.out[carried:] {
-		l.rows = append(l.rows, stack{out: out})
+		l.rows = append(l.rows, scanOutput{out: out})
 	}
 	for i := int64(0); i < most && again; i++ {
 		s.pool.Poll()
-		if err := l.set(i, again); err != nil {
+		if err := l.setIteration(i, again); err != nil {
 			return err
 		}
 		if err := l.body.runAll(); err != nil {
@@ -83,7 +83,7 @@ func (l *loop) run(*work.Pool) error {
 				return err
 			}
 		}
-		if err := l.body.carryOn(2, 1, carried); err != nil {
+		if err := l.body.updateCarried(2, 1, carried); err != nil {
 			return err
 		}
 		l.body.release()
@@ -104,8 +104,8 @@ func (l *loop) run(*work.Pool) error {
 	return nil
 }
 
-// set gives the body the number of the iteration and the condition.
-func (l *loop) set(i int64, again bool) error {
+// setIteration sets the body's iteration number and condition.
+func (l *loop) setIteration(i int64, again bool) error {
 	s := l.st.f.s
 	for k, t := range []*tensor{l.body.input(0), l.body.input(1)} {
 		if d := []graph.DType{graph.Int64, graph.Bool}[k]; t.Type == graph.Undefined {
@@ -122,9 +122,10 @@ func (l *loop) set(i int64, again bool) error {
 	return nil
 }
 
-// carryOn copies outputs of a body, from number out on, to its inputs, from
-// number in on. One that lies where another input is to be goes by the side.
-func (f *frame) carryOn(in, out, n int) error {
+// updateCarried copies n outputs of a body, beginning with output out, to its inputs,
+// beginning with input in. An output that overlaps the place of another input is
+// first copied to the side pool.
+func (f *frame) updateCarried(in, out, n int) error {
 	var kept [][]byte
 	for i := range n {
 		from := f.output(out + i)
@@ -164,7 +165,7 @@ func (f *frame) carryOn(in, out, n int) error {
 	return nil
 }
 
-// overlap reports whether two tensors share a byte.
+// overlap reports whether two tensors have a byte in common.
 func overlap(a, b *tensor) bool {
 	if a.Shape == nil || b.Shape == nil {
 		return false
@@ -173,8 +174,8 @@ func overlap(a, b *tensor) bool {
 	return x < y+uintptr(b.Bytes()) && y < x+uintptr(a.Bytes())
 }
 
-// add lays one row behind those that are there.
-func (r *stack) add(s *Session, row *tensor) error {
+// add appends a row.
+func (r *scanOutput) add(s *Session, row *tensor) error {
 	if r.out == nil {
 		return nil
 	}
@@ -210,10 +211,10 @@ func (r *stack) add(s *Session, row *tensor) error {
 	return nil
 }
 
-// end gives the output its shape, and its elements where they lie by the side. t
-// is the output as inference sees it: without rows, the rest of the shape comes
-// from there.
-func (r *stack) end(s *Session, t *graph.Tensor) error {
+// end sets the shape of the output, and copies its elements from the side pool if
+// they lie there. Without rows, the shape of a row comes from t, the output's
+// inferred type.
+func (r *scanOutput) end(s *Session, t *graph.Tensor) error {
 	if r.out == nil {
 		return nil
 	}

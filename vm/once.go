@@ -9,18 +9,18 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// made is a constant that a node makes out of constants, for all sessions.
+// made is a constant that a node computes from constants, for all sessions.
 type made struct {
 	at    *block
-	users int  // sessions that are being built
-	gone  bool // all that read it have it packed
-	kept  bool
+	users int  // sessions that are being built with it
+	freed bool // every reader has it packed
+	kept  bool // some reader does not have it packed
 }
 
-// onlyPacked reports whether a node reads constants alone and only products, or
-// nodes of this kind, read its output. Other operators than those on weights are
-// left alone, since their output may be much larger than their inputs. given is an
-// input that will be a constant.
+// onlyPacked reports whether a node reads only constants, and whether only products,
+// or further nodes of this kind, read its output. It is false for operators that are
+// not typical of weights (ops.OnWeights), since their output may be much larger than
+// their inputs. given is an input that will be a constant.
 func (st *step) onlyPacked(given graph.TensorID) bool {
 	n, g := st.call.Node, st.f.g
 	if !ops.OnWeights(n) || !st.exact() ||
@@ -41,16 +41,16 @@ func (st *step) onlyPacked(given graph.TensorID) bool {
 	})
 }
 
-// once computes what a node makes of constants for products alone, when the
-// session is built; the node then does nothing at any step.
-func (b *builder) once(st *step) {
+// computeOnce runs a node that computes a constant for products when the session is
+// built. The node then does nothing at run time.
+func (b *builder) computeOnce(st *step) {
 	if b.s.opt.NoPack || !st.onlyPacked(graph.None) {
 		return
 	}
 	n := st.call.Node
 	g := st.f.g.Tensors[n.Outputs[0]]
 	if open, err := st.check(); open || err != nil {
-		return // it is said when the node is prepared
+		return // prepare reports it
 	}
 	run, err := kernel.Lookup("", n.Op).Prepare(&st.call)
 	if err != nil {
@@ -72,17 +72,17 @@ func (b *builder) once(st *step) {
 		return run(b.s.pool)
 	})
 	if err != nil {
-		out.At = place // it is done at every step
+		out.At = place // the node runs at every step instead
 		return
 	}
 	out.Const, out.Made = true, g
 	st.once = true
-	b.s.judge.once(st, run)
+	b.s.comparer.compareOnce(st, run)
 }
 
-// settle gives back what was made once and is packed where it is read. The steps
-// of the frame are still those of its nodes.
-func (b *builder) settle(f *frame) {
+// releasePacked frees the computed constants that every reader has packed. The
+// frame's steps must still be in the order of its nodes.
+func (b *builder) releasePacked(f *frame) {
 	for _, st := range f.steps {
 		if !st.once {
 			continue
@@ -98,8 +98,8 @@ func (b *builder) settle(f *frame) {
 	}
 }
 
-// take gives the elements of a constant that a node makes, which fill computes
-// when they are first asked for; nil where nobody needs them any more.
+// take returns the elements of a constant that a node computes. fill computes them
+// at the first call. It returns nil if every reader has them packed.
 func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst unsafe.Pointer) error) (unsafe.Pointer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,20 +112,20 @@ func (c *constants) take(t *graph.Tensor, bytes int, within bound, fill func(dst
 		m = &made{at: at}
 		c.made[t] = m
 	}
-	if m.gone {
+	if m.freed {
 		return nil, nil
 	}
 	m.users++
 	return m.at.base, nil
 }
 
-// give says that a session which took a constant is built; packed says that the
-// session no longer needs it. It reports whether the session can do without it.
+// give ends the use of a constant by a session that has been built; packed says that
+// the session no longer needs the elements. It reports whether they may be gone.
 func (c *constants) give(t *graph.Tensor, bytes int64, packed bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.made[t]
-	if m.gone {
+	if m.freed {
 		return true
 	}
 	m.users--
@@ -134,7 +134,7 @@ func (c *constants) give(t *graph.Tensor, bytes int64, packed bool) bool {
 		c.packed += bytes
 	}
 	if packed && !m.kept && m.users == 0 {
-		if m.gone = m.at.free() == nil; m.gone && c.guard == nil {
+		if m.freed = m.at.free() == nil; m.freed && c.guard == nil {
 			c.mem.give(bytes)
 		}
 	}

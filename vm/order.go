@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// reversed is a topological order that takes, of the nodes that could run, the
-// one listed last: as far from the listed order as a graph lets it.
+// reversed returns the topological order that always takes the ready node listed last:
+// an order as different from the listed one as the graph allows.
 func reversed(g *graph.Graph) []graph.NodeID {
 	waiting := make([]int, len(g.Nodes))
 	readers := make([][]graph.NodeID, len(g.Nodes))
@@ -38,7 +38,7 @@ func reversed(g *graph.Graph) []graph.NodeID {
 	return order
 }
 
-// latest is a heap of nodes, the one listed last on top.
+// latest is a heap of nodes with the one listed last on top.
 type latest []graph.NodeID
 
 func (h latest) Len() int           { return len(h) }

@@ -14,8 +14,7 @@ func (st *step) Pack(k kernel.PackKey, bytes int, fill func(dst unsafe.Pointer))
 	return st.f.s.consts.pack(k, bytes, st.f.s.opt.bound(), fill)
 }
 
-// pack gives the packed form of a constant, made by fill when it is first asked
-// for.
+// pack returns the packed form of a constant, which fill computes at the first call.
 func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(dst unsafe.Pointer)) (unsafe.Pointer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,17 +26,17 @@ func (c *constants) pack(k kernel.PackKey, bytes int, within bound, fill func(ds
 		return nil
 	})
 	if err != nil {
-		return nil, false // they are packed at every step then
+		return nil, false // the kernel packs at every step then
 	}
 	c.packs[k] = b
 	c.packed += int64(bytes)
 	return b.base, true
 }
 
-// packedBlock takes memory for what is made of constants, and fills it. Nothing is
-// left of it where fill fails or panics.
+// packedBlock allocates memory for packed or computed constants and fills it. It frees
+// the memory if fill fails or panics.
 func (c *constants) packedBlock(bytes int64, within bound, what string, fill func(at unsafe.Pointer) error) (b *block, err error) {
-	if c.guard == nil { // which counts by itself
+	if c.guard == nil { // a guard counts its memory itself
 		if err := c.mem.within(bytes, within); err != nil {
 			return nil, err
 		}
@@ -50,7 +49,7 @@ func (c *constants) packedBlock(bytes int64, within bound, what string, fill fun
 		if c.guard == nil {
 			c.mem.give(bytes)
 		}
-		_ = b.free() // the first error, or the panic, says why
+		_ = b.free() // the first error, or the panic, is the one to report
 	}()
 	if b, err = c.block(bytes, what); err != nil {
 		return nil, err

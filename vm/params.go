@@ -7,9 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
-// Initializers are those of a model by name, such as the first values that
-// optimize --train writes beside a training graph (.params.onnx), or what Save
-// wrote. They lie where the model's files are mapped: Values is good until Close,
+// Initializers are the initializers of a model by name: for example, the initial
+// values that optimize --train writes beside a training graph (.params.onnx), or the
+// output of Session.Save. They lie in the mapped files: Values is valid until Close,
 // and while the model's file is open.
 type Initializers struct {
 	Values map[string]Value
@@ -34,15 +34,15 @@ func OpenInitializers(m *graph.Model) (_ *Initializers, err error) {
 	return i, nil
 }
 
-// Check fails, with an error of type *graph.Error, if the files are no longer as
-// they were when they were mapped: values that were read from them may be wrong.
+// Check fails, with an error of type *graph.Error, if the files have changed since they
+// were mapped: values that were read from them may be wrong.
 func (i *Initializers) Check() error { return i.consts.unchanged() }
 
 // Close unmaps the files.
 func (i *Initializers) Close() error { return i.consts.close() }
 
-// Load gives parameters and states the values of the initializers of m that have
-// their names. They are copied from the mapped file to their places.
+// Load sets the parameters and states for which m has initializers of the same names.
+// It copies them from the mapped file.
 func (s *Session) Load(m *graph.Model) error {
 	i, err := OpenInitializers(m)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// poison fills bytes that nothing may read. It is a number that signals as a
-// float32 and as a float64, and is far outside of any index as an integer. Where
-// tensors lie apart, another one is used, which is finite: what a kernel makes
-// of bytes that it must not read then differs between the two runs of a check.
+// poison is an eight-byte pattern that fills bytes which nothing may read. signalling
+// is a signalling NaN both as a float32 and as a float64, and beyond every index as
+// an integer. Sessions with separate tensors use enormous, a finite number, so that
+// the two runs of a check differ if a kernel computes with poison.
 type poison uint64
 
 const (
@@ -23,30 +23,30 @@ const (
 	enormous   poison = 0x7e37_e43c_7e37_e43c // 6e37 as a float32, 8e299 as a float64
 )
 
-// poison is that of a session.
+// poison is the pattern of a session.
 func (s *Session) poison() poison {
-	if s.opt.Apart {
+	if s.opt.Separate {
 		return enormous
 	}
 	return signalling
 }
 
-// at is the byte of a block at an offset.
+// at is the byte of the pattern at an offset of a block.
 func (p poison) at(off int64) byte { return byte(p >> (off % 8 * 8)) }
 
-// spoil fills bytes with poison; off is where they begin in their block.
+// spoil fills b, which begins at offset off of its block, with poison.
 func (p poison) spoil(b []byte, off int64) {
 	n := min(len(b), 64)
 	for i := range b[:n] {
 		b[i] = p.at(off + int64(i))
 	}
-	for ; n < len(b); n *= 2 { // what is there is whole words, so the pattern goes on
+	for ; n < len(b); n *= 2 { // n is a multiple of 8, so the pattern continues
 		copy(b[n:], b[:n])
 	}
 }
 
-// spoiled gives the first byte that is no poison any more, -1 if there is none.
-func (p poison) spoiled(b []byte, off int64) int64 {
+// firstChanged returns the index of the first byte that is no longer poison, or -1.
+func (p poison) firstChanged(b []byte, off int64) int64 {
 	i := 0
 	for ; i < len(b) && (off+int64(i))%8 != 0; i++ {
 		if b[i] != p.at(off+int64(i)) {
@@ -63,10 +63,9 @@ func (p poison) spoiled(b []byte, off int64) int64 {
 	return -1
 }
 
-// spoilScratch fills what a kernel has asked for, of the scratch for all parts
-// and of each worker's, before it runs: it may hold anything then. A guarded
-// session does so by itself.
-func (s *Session) spoilScratch(c *kernel.Invocation) {
+// poisonScratch fills a kernel's shared scratch and that of each worker with poison
+// before the kernel runs. A guarded session does so in useScratch.
+func (s *Session) poisonScratch(c *kernel.Invocation) {
 	p := s.poison()
 	p.spoil(s.scratch.m[:c.SharedBytes], 0)
 	for k := range s.pool.Workers() {
@@ -75,21 +74,21 @@ func (s *Session) spoilScratch(c *kernel.Invocation) {
 	}
 }
 
-// A write outside of the node's own tensors fails with an error that wraps ErrStray.
+// ErrStray is wrapped by the error of a write outside of the node's own tensors.
 var ErrStray = errors.New("stray write")
 
-// watcher watches the bytes of a session that are not live. What comes alive is
-// looked at just before, and all that is dead at the end of a run: every dead
-// byte is read once between two lives, whatever the number of nodes. A byte
-// that changed tells of a stray write, but not whose it was; the run is then
-// repeated, and all dead bytes are looked at after each node.
+// watcher checks the bytes of a session that are not live. It checks a buffer's bytes
+// just before the buffer becomes live, and all dead bytes at the end of a run, so
+// each dead byte is read once between two uses, whatever the number of nodes. A
+// changed byte proves a stray write, but not which node made it: the run is then
+// repeated, and all dead bytes are checked after each node.
 type watcher struct {
-	s     *Session
-	order []*plan.Buffer   // of the arena, by offset
-	born  [][]*plan.Buffer // by first step
-	dying [][]*plan.Buffer // by last step
-	live  []*plan.Buffer   // at the step that runs, by offset
-	each  bool             // look at all dead bytes after each node
+	s         *Session
+	order     []*plan.Buffer   // of the arena, by offset
+	born      [][]*plan.Buffer // by first step
+	dying     [][]*plan.Buffer // by last step
+	live      []*plan.Buffer   // at the step that runs, by offset
+	everyStep bool             // look at all dead bytes after each node
 }
 
 func newWatcher(s *Session) *watcher {
@@ -110,8 +109,7 @@ func newWatcher(s *Session) *watcher {
 
 func byOffset(a, b *plan.Buffer) int { return cmp.Compare(a.Offset, b.Offset) }
 
-// begin spoils all that is not live at step 0. Inputs are put in their places
-// afterwards.
+// begin poisons the arena before a run. The inputs are written afterwards.
 func (w *watcher) begin() {
 	for _, b := range w.s.own {
 		w.spoil(b.m, 0)
@@ -122,25 +120,25 @@ func (w *watcher) begin() {
 	}
 }
 
-// spoil is spoil, with polls.
+// spoil is poison.spoil with polls for a stop.
 func (w *watcher) spoil(b []byte, off int64) {
 	w.s.pool.Steps(len(b), func(i, j int) { w.s.poison().spoil(b[i:j], off+int64(i)) })
 }
 
-// after looks, once a step has run, at the bytes that the next one brings to
-// life, or at all dead ones after the last, and spoils what dies.
+// after checks, once a step has run, the buffers that become live at the next step,
+// or all dead bytes after the last step, and poisons the buffers that die.
 func (w *watcher) after(st *step, at int) error {
 	if len(w.s.own) > 0 {
-		return w.apart(st, at)
+		return w.checkMargins(st, at)
 	}
 	last := at == len(w.s.main.steps)-1
-	if last || w.each {
-		if err := w.look(st, at, 0, int64(len(w.s.arena.m))); err != nil || last {
+	if last || w.everyStep {
+		if err := w.check(st, at, 0, int64(len(w.s.arena.m))); err != nil || last {
 			return err
 		}
 	} else {
 		for _, b := range w.born[at+1] {
-			if err := w.look(st, at, b.Offset, b.Offset+b.Bytes); err != nil {
+			if err := w.check(st, at, b.Offset, b.Offset+b.Bytes); err != nil {
 				return err
 			}
 		}
@@ -154,14 +152,14 @@ func (w *watcher) after(st *step, at int) error {
 	return nil
 }
 
-// unsure reports whether a stray write was found, but not which node made it.
+// unsure reports whether the error is a stray write whose node is unknown.
 func (w *watcher) unsure(err error) bool {
-	return w != nil && len(w.s.own) == 0 && !w.each && errors.Is(err, ErrStray)
+	return w != nil && len(w.s.own) == 0 && !w.everyStep && errors.Is(err, ErrStray)
 }
 
-// look finds the first of some bytes of the arena that is dead at a step and
-// has changed.
-func (w *watcher) look(st *step, at int, from, end int64) error {
+// check fails if one of the bytes [from, end) of the arena is dead at a step and has
+// changed.
+func (w *watcher) check(st *step, at int, from, end int64) error {
 	for _, b := range w.live {
 		if b.Offset > from {
 			if err := w.dead(st, at, from, min(b.Offset, end)); err != nil {
@@ -175,7 +173,7 @@ func (w *watcher) look(st *step, at int, from, end int64) error {
 	return w.dead(st, at, from, end)
 }
 
-// dead holds bytes of the arena that nothing has against the pattern.
+// dead fails if one of the bytes [from, end) of the arena, all dead, has changed.
 func (w *watcher) dead(st *step, at int, from, end int64) error {
 	if from >= end {
 		return nil
@@ -183,7 +181,7 @@ func (w *watcher) dead(st *step, at int, from, end int64) error {
 	k := int64(-1)
 	w.s.pool.Steps(int(end-from), func(i, j int) {
 		if k < 0 {
-			if k = w.s.poison().spoiled(w.s.arena.m[from+int64(i):from+int64(j)], from+int64(i)); k >= 0 {
+			if k = w.s.poison().firstChanged(w.s.arena.m[from+int64(i):from+int64(j)], from+int64(i)); k >= 0 {
 				k += int64(i)
 			}
 		}
@@ -191,13 +189,13 @@ func (w *watcher) dead(st *step, at int, from, end int64) error {
 	switch {
 	case k < 0:
 		return nil
-	case w.each:
+	case w.everyStep:
 		return st.wrap(fmt.Errorf("%w at step %d: byte %d of the arena, which holds nothing at that step%s", ErrStray, at, from+k, w.nearest(from+k)))
 	}
 	return st.wrap(fmt.Errorf("%w at step %d or before it, not made again by a second run: byte %d of the arena, which holds nothing at that step%s", ErrStray, at, from+k, w.nearest(from+k)))
 }
 
-// nearest names a buffer that has the byte at another step.
+// nearest names a buffer that holds the byte at another step.
 func (w *watcher) nearest(off int64) string {
 	for _, b := range w.order {
 		if b.Offset <= off && off < b.Offset+b.Bytes {
@@ -211,8 +209,8 @@ func (w *watcher) nearest(off int64) string {
 	return ""
 }
 
-// apart looks at the bytes around the storages of the outputs of a node.
-func (w *watcher) apart(st *step, at int) error {
+// checkMargins checks the bytes around each separate output of a node.
+func (w *watcher) checkMargins(st *step, at int) error {
 	for _, t := range st.out {
 		if t == nil || t.room == 0 || t.Const {
 			continue
@@ -221,8 +219,8 @@ func (w *watcher) apart(st *step, at int) error {
 			from unsafe.Pointer
 			what string
 		}{{unsafe.Add(t.At, -marginBytes), "before"}, {unsafe.Add(t.At, t.room), "behind"}} {
-			// A storage begins at a multiple of 64 bytes of its block.
-			if k := w.s.poison().spoiled(unsafe.Slice((*byte)(side.from), marginBytes), 0); k >= 0 {
+			// A storage begins at a multiple of 64 bytes, so the pattern begins at 0.
+			if k := w.s.poison().firstChanged(unsafe.Slice((*byte)(side.from), marginBytes), 0); k >= 0 {
 				return st.wrap(fmt.Errorf("%w at step %d: a byte %s tensor %q", ErrStray, at, side.what, graph.Short(t.name)))
 			}
 		}

@@ -17,7 +17,7 @@ func TestSpoil(t *testing.T) {
 					t.Fatalf("offset %d, %d bytes: byte %d is %#x", off, n, i, b[i])
 				}
 			}
-			if k := p.spoiled(b, off); k != -1 {
+			if k := p.firstChanged(b, off); k != -1 {
 				t.Errorf("offset %d, %d bytes: byte %d is said to have changed", off, n, k)
 			}
 			for _, i := range []int{0, n / 2, n - 1} {
@@ -26,7 +26,7 @@ func TestSpoil(t *testing.T) {
 				}
 				c := slices.Clone(b)
 				c[i] ^= 1
-				if k := p.spoiled(c, off); k != int64(i) {
+				if k := p.firstChanged(c, off); k != int64(i) {
 					t.Errorf("offset %d, %d bytes: byte %d changed, found %d", off, n, i, k)
 				}
 			}

@@ -8,31 +8,31 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Profile is the times of the nodes of a run.
+// Profile holds the times of the nodes of a run.
 type Profile struct {
 	pr    *Program
 	began time.Time
 	spans []span
-	// within is the step that did the work of each node: its own, or that of
-	// the node before an activation.
-	within []int
-	least  []time.Duration // of each node, of all runs
+	// within is the step that did the work of each node: its own, or, for a fused
+	// activation, that of the node before.
+	within  []int
+	fastest []time.Duration // of each node, of all runs
 }
 
 type span struct{ from, to time.Duration }
 
-// Profile notes from now on when each node of the main graph ran; the last run
-// counts.
+// Profile starts to record the times of the main graph's nodes. Each run overwrites
+// those of the one before.
 func (s *Session) Profile() *Profile {
-	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps)), least: make([]time.Duration, len(s.main.steps))}
+	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps)), fastest: make([]time.Duration, len(s.main.steps))}
 	at := map[*step]int{}
 	for i, st := range s.main.steps {
 		at[st] = i
 		p.within = append(p.within, i)
 	}
 	for i, st := range s.main.steps {
-		if st.within != nil {
-			p.within[i] = at[st.within]
+		if st.fusedInto != nil {
+			p.within[i] = at[st.fusedInto]
 		}
 	}
 	s.tape.before = append(s.tape.before, func(_ *step, at int) {
@@ -43,20 +43,20 @@ func (s *Session) Profile() *Profile {
 	})
 	s.tape.after = append(s.tape.after, func(_ *step, at int) error {
 		p.spans[at].to = time.Since(p.began)
-		if took := p.spans[at].to - p.spans[at].from; p.least[at] == 0 || took < p.least[at] {
-			p.least[at] = max(took, 1)
+		if took := p.spans[at].to - p.spans[at].from; p.fastest[at] == 0 || took < p.fastest[at] {
+			p.fastest[at] = max(took, 1)
 		}
 		return nil
 	})
 	return p
 }
 
-// Costs gives the nanoseconds that each node took by its name, the least of all
-// runs: what passes.Options.Costs takes. Nodes without a name, and repetitions, are
-// left out.
+// Costs returns the nanoseconds of each node's fastest run by node name, as
+// passes.Options.Costs takes them. Nodes without a name, and recomputations, are left
+// out.
 func (p *Profile) Costs() map[string]int64 {
 	costs := map[string]int64{}
-	for i, took := range p.least {
+	for i, took := range p.fastest {
 		if st := &p.pr.p.Steps[i]; st.Name != "" && st.Again == nil {
 			costs[st.Name] = took.Nanoseconds()
 		}
@@ -77,8 +77,8 @@ type event struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// Write writes the profile as a trace that Perfetto and Chrome show: the nodes,
-// the load as a counter, and the lifetimes of the buffers.
+// Write writes the profile as a trace for Perfetto and Chrome, with the nodes, the load
+// as a counter, and the lifetimes of the buffers.
 func (p *Profile) Write(w io.Writer) error {
 	micro := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 	var list []event

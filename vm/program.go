@@ -14,20 +14,19 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Program is a planned model that is ready to run. It is shared by sessions, and
-// must be closed after the last of them, and before the file it came from.
+// Program is a planned model that is ready to run. Sessions share it. It must be
+// closed after the last of them, and before the model's file.
 type Program struct {
 	m      *graph.Model
 	p      *plan.Plan
 	values []*ops.Value // of the main graph's tensors
 	consts *constants
-	state  map[string]string // of a training graph: parameters and states, and what takes their place
+	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
 }
 
-// New checks that the plan is one of the model (the file's hash, sizes,
-// lifetimes, offsets) and maps the model's constants. Errors about the model or
-// the plan are of type *graph.Error. m's types are afterwards those of the
-// plan's dimensions.
+// New checks that the plan fits the model (the file's hash, sizes, lifetimes,
+// offsets) and maps the model's constants. Errors about the model or the plan are of
+// type *graph.Error. New infers m's types again, with the plan's dimensions.
 func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	r, err := verify.Plan(m, p, verify.Options{SkipBounds: true, SkipAnnotations: m.Source == nil || p.Model == (plan.File{})})
@@ -39,7 +38,7 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	}
 	dims := map[string]int64{}
 	for name, d := range p.Dims {
-		// Those of a training graph were bound before it was made.
+		// A training graph's dimensions were bound before it was built.
 		if !d.Assumed && p.Mode != "training" {
 			dims[name] = d.Value
 		}
@@ -57,14 +56,14 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 	return pr, nil
 }
 
-// refuse makes an error about the model.
+// refuse returns an error about the model.
 func refuse(m *graph.Model, format string, args ...any) error {
 	e := graph.Errorf(format, args...)
 	e.File = fileOf(m)
 	return e
 }
 
-// fileOf names the file that a model was read from; "" where there is none.
+// fileOf names the file that a model was read from; "" if there is none.
 func fileOf(m *graph.Model) string {
 	if m.Source == nil {
 		return ""
@@ -72,14 +71,15 @@ func fileOf(m *graph.Model) string {
 	return m.Source.Name
 }
 
-// Close unmaps the external data. No session may be used afterwards.
+// Close unmaps the external data. The program's sessions must not be used afterwards.
 func (p *Program) Close() error { return p.consts.close() }
 
-// Inputs are the graph inputs that Run must be given, in the file's order:
-// those that are no parameters or states.
+// Inputs returns the graph inputs for which Run needs values, in the file's order: all
+// but parameters and states.
 func (p *Program) Inputs() []graph.Tensor { return p.pick(p.m.Graph.Inputs, false) }
 
-// States are the graph inputs that a session keeps from one step to the next.
+// States returns the graph inputs that a session keeps from one run to the next:
+// parameters and states.
 func (p *Program) States() []graph.Tensor { return p.pick(p.m.Graph.Inputs, true) }
 
 // Updates reports whether an output is the new value of a parameter or state.
@@ -92,7 +92,7 @@ func (p *Program) Updates(output string) bool {
 	return false
 }
 
-// Outputs are the graph outputs in the file's order.
+// Outputs returns the graph outputs in the file's order.
 func (p *Program) Outputs() []graph.Tensor {
 	var list []graph.Tensor
 	for _, t := range p.m.Graph.Outputs {
@@ -111,7 +111,7 @@ func (p *Program) pick(inputs []graph.TensorID, states bool) []graph.Tensor {
 	return list
 }
 
-// unsupported collects the nodes that no kernel runs.
+// unsupported collects the operators that no kernel can run, and the first node.
 type unsupported struct {
 	seen  map[string]bool
 	list  []string
@@ -132,14 +132,14 @@ func (u *unsupported) add(label, op string, err error) {
 	}
 }
 
-// ErrNoKernel says that an operator has no kernel.
+// ErrNoKernel is wrapped by the error for an operator without a kernel.
 var ErrNoKernel = errors.New("no kernel for this operator")
 
-// ErrUnsupported says that an operator has a kernel, but none for the dtypes or
-// attributes of the node.
+// ErrUnsupported is wrapped by the error for a node whose operator has a kernel, but
+// none for the node's dtypes or attributes.
 var ErrUnsupported = kernel.ErrUnsupported
 
-// err names the first node, and all operators that are missing.
+// err returns an error that names the first node and all missing operators.
 func (u *unsupported) err() error {
 	if len(u.list) < 2 || u.first == nil {
 		return u.first

@@ -11,7 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// Filled makes a value for a graph input, each element of it x.
+// Filled returns a value for a graph input, with all elements x.
 func Filled(t graph.Tensor, x float64) (Value, error) {
 	v, err := Random(t, 0)
 	if err != nil {
@@ -20,9 +20,9 @@ func Filled(t graph.Tensor, x float64) (Value, error) {
 	return v, (&kernel.Tensor{Type: v.Type, Shape: v.Shape, At: unsafe.Pointer(unsafe.SliceData(v.Data))}).Fill(x)
 }
 
-// Random makes a value for a graph input: reals in [-1, 1), integers 0 or 1
-// (which are in range for any table that they may index), bools all true. The
-// same seed gives the same value.
+// Random returns a random value for a graph input: reals in [-1, 1), integers 0 or 1
+// (valid indices for most tables), and bools all true. The same seed gives the same
+// value.
 func Random(t graph.Tensor, seed uint64) (Value, error) {
 	if !t.Type.Exact() {
 		return Value{}, fmt.Errorf("is %v: no random value for it: give one", t.Type)

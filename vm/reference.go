@@ -13,40 +13,41 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// ReferenceCheck is what CheckReference found. A node of a body or of a local
-// function counts once for each place at which it stands, however often it runs.
+// ReferenceCheck is the result of CheckReference. A node of a body counts once,
+// however often it runs; a node of a local function counts once per call in the
+// graph.
 type ReferenceCheck struct {
 	Runs       int
-	Compared   int               // nodes whose results were held against the evaluator's, or are copies that were checked
-	Uncompared map[string]int    // nodes that were not, by operator
-	Reasons    map[string]string // why not: of the first of each operator
-	Idle       int               // nodes that never ran: of branches that were not taken, of loops without an iteration
-	Wrong      int               // nodes of which an element is off
-	// First is the first of those in the order in which they ran, of type
-	// *graph.Error, with the tensor, the element, and what was expected and found;
-	// nil if there is none.
+	Compared   int               // nodes whose results were compared, with the evaluator's or as copies
+	Uncompared map[string]int    // nodes whose results were not compared, by operator
+	Reasons    map[string]string // why the first node of each such operator was not
+	Idle       int               // nodes that never ran: in branches not taken, in loops without an iteration
+	Wrong      int               // nodes with at least one wrong element
+	// First describes the first wrong node in the order of execution: a *graph.Error
+	// with the tensor, the element, and the expected and the found value. It is nil
+	// if no node is wrong.
 	First error
-	// Worst is how far, of all elements that are right, one came to its tolerance:
-	// from 0 to 1. WorstAt is its node.
+	// Worst is the largest error of a right element, as a fraction of its tolerance,
+	// from 0 to 1. WorstAt is the element's node.
 	Worst   float64
 	WorstAt string
 }
 
-// CheckReference runs the program as it is planned and computes every node a
-// second time, by a plain evaluator in float64, from the very inputs that the node
-// had. runs and opt are as for CheckRun. Nodes of bodies and local functions are
-// compared whenever they run; an activation that a convolution or product does as
-// well is compared with it as one. What If, Loop, Scan and calls hand from place to
-// place must be the same bits.
+// CheckReference runs the program as planned and recomputes every node with a plain
+// float64 evaluator, from the same inputs. runs and opt are as for CheckRun. Nodes of
+// bodies and local functions are compared each time they run. A convolution or
+// product is compared together with the activation that is fused into it. Tensors
+// that If, Loop, Scan and calls copy must arrive bit for bit.
 //
-// An element may be off by some roundings of its dtype, and of what was added up
-// for it. Beyond the session's memory this takes some 32 bytes for each element of
-// the inputs and outputs of one node at a time; a node for which Options.MemoryLimit
-// does not leave them is not compared. It is slow: a nanosecond for each
-// multiplication of a product, tens of them for each element of other operators.
+// An element's tolerance is some roundings of its dtype and of its summands. The
+// check takes some 32 bytes for each element of the inputs and outputs of one node at
+// a time, in addition to the session's memory; a node for which Options.MemoryLimit
+// leaves too little is not compared. The check is slow: about a nanosecond for each
+// multiplication of a product, and tens of nanoseconds for each element of other
+// operators.
 func (p *Program) CheckReference(ctx context.Context, runs []map[string]Value, opt Options) (*ReferenceCheck, error) {
 	w := newComparer(p)
-	opt.judge = w
+	opt.comparer = w
 	s, err := p.NewSession(opt)
 	if err != nil {
 		return nil, err
@@ -61,64 +62,64 @@ func (p *Program) CheckReference(ctx context.Context, runs []map[string]Value, o
 	return w.count(), nil
 }
 
-// verdict is what is known of a step so far.
+// verdict is the state of the comparison of a step. A larger one is worse.
 type verdict int
 
 const (
-	idle verdict = iota // it has not run
+	idle verdict = iota // the step has not run
 	right
 	uncompared
 	wrong
 )
 
-// comparer holds the steps of a session against the evaluator.
+// comparer compares the steps of a session with the evaluator.
 type comparer struct {
-	file     string
-	found    *ReferenceCheck
-	steps    []*step // all of the session
-	state    map[*step]verdict
-	in       []*reference.Tensor   // of the step that is about to run
-	fault    error                 // why they are not known
-	held     int64                 // bytes of what the evaluator takes for it
-	makers   map[*tensor]*step     // of constants that nodes make once
-	hands    []*hand               // of the If, Loop, Scan and calls that run, the innermost last
-	underway map[*tensor]*crossing // what SwapIn brings in the background
+	file      string
+	found     *ReferenceCheck
+	steps     []*step // all steps of the session
+	state     map[*step]verdict
+	in        []*reference.Tensor   // inputs of the step that is about to run
+	fault     error                 // why its inputs are unknown; else nil
+	held      int64                 // bytes counted for the evaluation of that step
+	makers    map[*tensor]*step     // steps that compute constants when the session is built
+	handovers []*handover           // of the If, Loop, Scan and calls that run, the innermost last
+	pending   map[*tensor]*incoming // what SwapIn brings in the background
 }
 
 func newComparer(p *Program) *comparer {
 	return &comparer{
 		file: fileOf(p.m), found: &ReferenceCheck{Uncompared: map[string]int{}, Reasons: map[string]string{}},
-		state: map[*step]verdict{}, makers: map[*tensor]*step{}, underway: map[*tensor]*crossing{},
+		state: map[*step]verdict{}, makers: map[*tensor]*step{}, pending: map[*tensor]*incoming{},
 	}
 }
 
-// crossing is what a SwapIn that copies in the background is to bring.
-type crossing struct {
+// incoming is the expected result of a SwapIn that copies in the background.
+type incoming struct {
 	st    *step
 	bytes []byte
 }
 
-// built notes the steps of a frame.
-func (w *comparer) built(f *frame) {
+// addSteps registers the steps of a frame.
+func (w *comparer) addSteps(f *frame) {
 	if w != nil {
 		w.steps = append(w.steps, f.steps...)
 	}
 }
 
-// enter and leave see a body right before and after it runs.
+// enter and leave check a body's inputs and outputs right before and after it runs.
 func (w *comparer) enter(f *frame) {
 	if w != nil {
-		w.hands[len(w.hands)-1].enter(f)
+		w.handovers[len(w.handovers)-1].enter(f)
 	}
 }
 
 func (w *comparer) leave(f *frame) {
 	if w != nil {
-		w.hands[len(w.hands)-1].leave(f)
+		w.handovers[len(w.handovers)-1].leave(f)
 	}
 }
 
-// count sums up the verdicts.
+// count totals the verdicts.
 func (w *comparer) count() *ReferenceCheck {
 	r := w.found
 	for _, st := range w.steps {
@@ -137,17 +138,18 @@ func (w *comparer) count() *ReferenceCheck {
 	return r
 }
 
-// before sees a step that is ready to run: results may overwrite its inputs.
+// before saves the inputs of a step that is about to run, because its outputs may
+// overwrite them.
 func (w *comparer) before(st *step) {
 	if st.f == st.f.s.main {
-		w.hands = w.hands[:0] // a run that failed leaves some
+		w.handovers = w.handovers[:0] // a run that failed leaves some
 	}
-	w.arrived(st)
+	w.checkArrived(st)
 	switch {
-	case st.once, st.within != nil, st.makesNothing():
+	case st.once, st.fusedInto != nil, st.makesNothing():
 		return
 	case st.copies():
-		w.hands = append(w.hands, newHand(st))
+		w.handovers = append(w.handovers, newHandover(st))
 		return
 	case st.kernel == nil && w.state[st] != idle: // a constant of the file
 		return
@@ -158,27 +160,27 @@ func (w *comparer) before(st *step) {
 	}
 	w.in, w.fault = w.inputs(st)
 	if st.call.Node.IsSwapIn() && st.run == nil {
-		w.underway[st.out[0]] = &crossing{st, bytes.Clone(bytesOf(st.in[0]))}
+		w.pending[st.out[0]] = &incoming{st, bytes.Clone(bytesOf(st.in[0]))}
 	}
 }
 
-// arrived looks, before a step reads what SwapIn brings in the background, at what
-// came.
-func (w *comparer) arrived(st *step) {
+// checkArrived checks the tensors that a background SwapIn copied, before their first
+// reader runs.
+func (w *comparer) checkArrived(st *step) {
 	for _, t := range st.in {
-		c := w.underway[t]
+		c := w.pending[t]
 		if t == nil || c == nil {
 			continue
 		}
-		delete(w.underway, t)
-		w.settle(c.st, right)
+		delete(w.pending, t)
+		w.record(c.st, right)
 		if i := firstDifferent(bytesOf(t), c.bytes); i >= 0 {
-			w.off(c.st, t.name, fmt.Errorf("byte %d is not what lay on the host", i))
+			w.recordWrong(c.st, t.name, fmt.Errorf("byte %d differs from the host's copy", i))
 		}
 	}
 }
 
-// inputs are the inputs of a step as the evaluator holds them.
+// inputs decodes the inputs of a step for the evaluator.
 func (w *comparer) inputs(st *step) ([]*reference.Tensor, error) {
 	in := make([]*reference.Tensor, len(st.in))
 	for i, t := range st.in {
@@ -193,9 +195,8 @@ func (w *comparer) inputs(st *step) ([]*reference.Tensor, error) {
 	return in, nil
 }
 
-// value is a tensor as the evaluator holds it. A constant that a node makes once
-// and that is packed where it is read has no elements any more: it is made
-// again.
+// value decodes a tensor for the evaluator. A constant that a node computed when the
+// session was built may have been freed after packing: it is recomputed.
 func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 	if maker := w.makers[t]; t.At == nil && maker != nil {
 		in, err := w.inputs(maker)
@@ -211,26 +212,26 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 	return reference.Decode(t.Type, t.Shape, bytesOf(t))
 }
 
-// after compares what a step has made.
+// after compares the outputs of a step that has run.
 func (w *comparer) after(st *step) {
 	switch {
-	case st.once, st.within != nil:
+	case st.once, st.fusedInto != nil:
 		return
 	case st.makesNothing():
-		w.settle(st, right) // but a shape, which the gate has seen
+		w.record(st, right) // the gate has checked the shape
 		return
 	case st.copies():
-		h := w.hands[len(w.hands)-1]
-		w.hands = w.hands[:len(w.hands)-1]
+		h := w.handovers[len(w.handovers)-1]
+		w.handovers = w.handovers[:len(w.handovers)-1]
 		name, err := h.end()
-		w.settle(st, right)
+		w.record(st, right)
 		if err != nil {
-			w.off(st, name, err)
+			w.recordWrong(st, name, err)
 		}
 		return
 	case st.kernel == nil && w.state[st] != idle:
 		return
-	case st.call.Node.IsSwapIn() && st.run == nil: // its first reader shows what came
+	case st.call.Node.IsSwapIn() && st.run == nil: // checked before its first reader runs
 	default:
 		w.compare(st)
 	}
@@ -238,13 +239,12 @@ func (w *comparer) after(st *step) {
 	w.in, w.held = nil, 0
 }
 
-// heldBytes is what the evaluator takes for an element of an input or output: as
-// a float64 twice, and two of what it works with.
+// heldBytes is the memory of the evaluator for each element of an input or output:
+// two float64 for the element, and two for intermediate values.
 const heldBytes = 32
 
-// elements is how many elements the inputs and outputs of a step have, and those of
-// the activation that it does. Outputs whose shape only the kernel finds count as
-// none.
+// elements counts the elements of a step's inputs and outputs. Outputs whose shape is
+// not known yet count as 0.
 func (st *step) elements() int64 {
 	var n int64
 	for _, list := range [][]*tensor{st.in, st.out} {
@@ -257,26 +257,25 @@ func (st *step) elements() int64 {
 	return n
 }
 
-// makesNothing reports whether no output of a step that a kernel runs has an
-// element.
+// makesNothing reports whether the step has a kernel, but no output element.
 func (st *step) makesNothing() bool { return st.kernel != nil && st.idle() }
 
-// compare holds the outputs of a step, with the activation that it has done as
-// well, against the evaluator's.
+// compare compares the outputs of a step, or of the activation that is fused into it,
+// with the evaluator's.
 func (w *comparer) compare(st *step) {
 	last := st
 	out, err := []reference.Output(nil), w.fault
 	if err == nil {
 		out, err = st.evaluate(w.in)
 	}
-	if err == nil && st.then != nil {
-		last = st.then
-		out, err = w.then(last, out[0])
+	if err == nil && st.fused != nil {
+		last = st.fused
+		out, err = w.applyFused(last, out[0])
 	}
 	if err != nil {
-		w.skip(st, err)
+		w.recordUncompared(st, err)
 		if last != st {
-			w.skip(last, err)
+			w.recordUncompared(last, err)
 		}
 		return
 	}
@@ -286,27 +285,27 @@ func (w *comparer) compare(st *step) {
 		}
 		got, err := reference.Decode(t.Type, t.Shape, bytesOf(t))
 		if err != nil {
-			w.skip(st, fmt.Errorf("output %d: %w", i, err))
+			w.recordUncompared(st, fmt.Errorf("output %d: %w", i, err))
 			continue
 		}
 		d, err := out[i].Compare(got)
-		w.settle(st, right)
+		w.record(st, right)
 		if last != st {
-			w.settle(last, right)
+			w.record(last, right)
 		}
 		switch {
 		case err != nil:
-			w.off(last, t.name, err)
+			w.recordWrong(last, t.name, err)
 		case d.Ratio > 1 || math.IsNaN(d.Ratio):
-			w.off(last, t.name, fmt.Errorf("element %d (at %v) is %v, expected %v within %.3g", d.Element, position(d.Element, t.Shape), d.Found, d.Expected, d.Tolerance))
+			w.recordWrong(last, t.name, fmt.Errorf("element %d (at %v) is %v, expected %v within %.3g", d.Element, position(d.Element, t.Shape), d.Found, d.Expected, d.Tolerance))
 		case d.Ratio > w.found.Worst:
 			w.found.Worst, w.found.WorstAt = d.Ratio, w.label(last)
 		}
 	}
 }
 
-// then is an activation of what the step that does its work would have made.
-func (w *comparer) then(st *step, made reference.Output) ([]reference.Output, error) {
+// applyFused evaluates an activation on the output of the step that it is fused into.
+func (w *comparer) applyFused(st *step, made reference.Output) ([]reference.Output, error) {
 	in := []*reference.Tensor{made.Tensor}
 	for _, t := range st.in[1:] {
 		var x *reference.Tensor
@@ -325,8 +324,8 @@ func (w *comparer) then(st *step, made reference.Output) ([]reference.Output, er
 	return []reference.Output{out[0].After(made)}, nil
 }
 
-// evaluate has the evaluator compute a step. A run that is stopped does not wait
-// for it.
+// evaluate computes a step with the evaluator. A run that is stopped does not wait
+// for the result.
 func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -343,20 +342,20 @@ func (st *step) evaluate(in []*reference.Tensor) (out []reference.Output, err er
 	return out, err
 }
 
-// settle gives a step a verdict unless it has a worse one.
-func (w *comparer) settle(st *step, v verdict) { w.state[st] = max(w.state[st], v) }
+// record sets the verdict of a step, unless the step has a worse one.
+func (w *comparer) record(st *step, v verdict) { w.state[st] = max(w.state[st], v) }
 
-// skip says that a step was not compared.
-func (w *comparer) skip(st *step, err error) {
-	w.settle(st, uncompared)
+// recordUncompared records that a step was not compared, and why.
+func (w *comparer) recordUncompared(st *step, err error) {
+	w.record(st, uncompared)
 	if op := st.call.Node.OpName(); w.found.Reasons[op] == "" {
 		w.found.Reasons[op] = err.Error()
 	}
 }
 
-// off says that an element of a step's result is wrong.
-func (w *comparer) off(st *step, name string, err error) {
-	w.settle(st, wrong)
+// recordWrong records that a tensor of a step's result is wrong.
+func (w *comparer) recordWrong(st *step, name string, err error) {
+	w.record(st, wrong)
 	if w.found.First != nil {
 		return
 	}
@@ -365,51 +364,52 @@ func (w *comparer) off(st *step, name string, err error) {
 	w.found.First = e
 }
 
-// label names a step, and those within which it runs.
+// label names a step and the steps around it.
 func (w *comparer) label(st *step) string {
 	label := st.f.g.Label(st.node)
-	for _, h := range slices.Backward(w.hands) {
+	for _, h := range slices.Backward(w.handovers) {
 		label += " within " + h.st.f.g.Label(h.st.node)
 	}
 	return label
 }
 
-// once compares what a step makes of constants when the session is built, into
-// memory of its own: the elements may be gone already.
-func (w *comparer) once(st *step, run kernel.Run) {
+// compareOnce compares a step that computes a constant when the session is built. It
+// computes the constant again, in its own memory, because the first copy may already
+// be freed.
+func (w *comparer) compareOnce(st *step, run kernel.Run) {
 	if w == nil {
 		return
 	}
 	s, out := st.f.s, st.out[0]
 	w.makers[out] = st
-	aside, err := newBlock(int64(out.Bytes()), "constants that are compared")
+	copied, err := newBlock(int64(out.Bytes()), "constants that are compared")
 	if err != nil {
-		w.skip(st, err)
+		w.recordUncompared(st, err)
 		return
 	}
-	defer aside.free()
+	defer copied.free()
 	defer func(place unsafe.Pointer) { out.At = place }(out.At)
-	out.At = aside.base
+	out.At = copied.base
 	_, err = s.scratchFor(st)
 	if err == nil {
 		err = s.growScratch()
 	}
 	if err != nil {
-		w.skip(st, err)
+		w.recordUncompared(st, err)
 		return
 	}
 	if s.guard != nil {
 		st.useScratch(s.pool)
 	}
 	if err := run(s.pool); err != nil {
-		w.skip(st, err)
+		w.recordUncompared(st, err)
 		return
 	}
 	w.in, w.fault = w.inputs(st)
 	w.compare(st)
 }
 
-// firstDifferent is the first byte that differs, -1 if there is none.
+// firstDifferent returns the index of the first byte that differs, or -1.
 func firstDifferent(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1
@@ -423,7 +423,7 @@ func firstDifferent(a, b []byte) int {
 	return n
 }
 
-// position is where element i of a shape lies.
+// position returns the coordinates of element i of a shape.
 func position(i int, shape []int) []int {
 	at := slices.Clone(shape)
 	for k := len(shape) - 1; k >= 0; k-- {

@@ -2,11 +2,11 @@ package vm
 
 import "os"
 
-// reserveBytes is how much of a file is reserved, or written, at once: a signal may
-// cut off a longer call.
+// reserveBytes is the part of a file that is reserved at once: a signal could
+// interrupt a longer call again and again.
 const reserveBytes = 64 << 20
 
-// writeZeros fills a new file where its blocks cannot be had otherwise.
+// writeZeros reserves the blocks of a new file by writing them.
 func writeZeros(f *os.File, bytes int64) error {
 	zeros := make([]byte, min(bytes, 1<<20))
 	for off := int64(0); off < bytes; off += int64(len(zeros)) {

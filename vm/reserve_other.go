@@ -4,6 +4,6 @@ package vm
 
 import "os"
 
-// reserve takes all blocks that a new file of that many bytes needs: a mapped file
-// without them faults when its disk is full.
+// reserve allocates all blocks of a new file of the given size: without them, an
+// access to the mapped file faults when the disk is full.
 func reserve(f *os.File, bytes int64) error { return writeZeros(f, bytes) }

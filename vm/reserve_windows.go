@@ -2,6 +2,6 @@ package vm
 
 import "os"
 
-// reserve takes all clusters that a new file of that many bytes needs, as a file that
-// is not sparse does when its end is set.
+// reserve allocates all clusters of a new file of the given size. Setting the end of a
+// file that is not sparse does that.
 func reserve(f *os.File, bytes int64) error { return f.Truncate(bytes) }

@@ -13,14 +13,14 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// mostInline is how many bytes of elements a file holds itself: protobuf allows
-// 2 GiB. A variable, so that tests need no large model.
+// mostInline is the largest number of bytes of elements that a model file holds
+// itself; protobuf allows 2 GiB. It is a variable so that tests need no large model.
 var mostInline int64 = 256 << 20
 
-// Save writes the parameters and states as they are now to a file: a model
-// without nodes whose initializers they are, as optimize --train writes it
-// beside a training graph. Load goes on from it. More than 256 MiB of them lie
-// in a second file, path with .data behind. Both are there whole or not at all.
+// Save writes the current parameters and states to a file: a model without nodes that
+// has them as initializers, as optimize --train writes beside a training graph. Load
+// reads it back. If they take more than 256 MiB, their elements go to a second file
+// (see DataPath). Either both files are written completely, or neither.
 func (s *Session) Save(path string) error {
 	m := s.pr.m
 	params := &graph.Model{IRVersion: max(m.IRVersion, 8), Producer: "onnxmem", Opsets: m.Opsets, Graph: &graph.Graph{Name: m.Graph.Name}}
@@ -37,11 +37,11 @@ func (s *Session) Save(path string) error {
 	return write(path, params, list, nil)
 }
 
-// SaveModel writes a model, that which the training graph was made of, with the
-// parameters and running statistics as they are now in the place of its
-// initializers of their names; all else is as in its file. Its other external
-// data are brought along where path lies in another folder. More than 256 MiB
-// of parameters lie in a second file, path with .data behind.
+// SaveModel writes source, the model that the training graph was made from, with the
+// current parameters and running statistics in place of its initializers of the same
+// names. Everything else is as in source's file. Its other external data are copied
+// along if path lies in another folder. If the parameters take more than 256 MiB,
+// their elements go to a second file (see DataPath).
 func (s *Session) SaveModel(path string, source *graph.Model) error {
 	dir := filepath.Dir(path)
 	if onnx.HoldsExternal(source, dir, path) || onnx.HoldsExternal(source, dir, DataPath(path)) {
@@ -63,7 +63,7 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 		}
 		id, is := named[b.Tensors[0]]
 		if !is && b.Kind == plan.KindState {
-			continue // the optimizer's
+			continue // a state of the optimizer
 		}
 		if !is {
 			return refuse(source, "has no initializer %q, which was trained: expected the model that the training graph was made of", graph.Short(b.Tensors[0]))
@@ -87,8 +87,8 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 	return write(path, &m, list, others)
 }
 
-// data is a parameter or state as an initializer that is written from where it
-// lies.
+// data returns a parameter or state as an initializer that reads its elements from
+// the session's memory when it is written.
 func (s *Session) data(name string) (*graph.Data, error) {
 	if !s.ready[name] {
 		return nil, fmt.Errorf("%q has no value yet", graph.Short(name))
@@ -112,12 +112,12 @@ func (s *Session) data(name string) (*graph.Data, error) {
 	return nil, fmt.Errorf("%q is no input of the model", graph.Short(name))
 }
 
-// DataPath is the file beside a model at path that holds elements, where Save and
-// SaveModel need one.
+// DataPath returns the path of the second file of a model at path, in which Save and
+// SaveModel put elements that are too large for the first.
 func DataPath(path string) string { return path + ".data" }
 
-// write writes a model whose initializers of the list are generated, and puts
-// files that were staged for it in their places.
+// write writes a model with the initializers of the list, and commits the files that
+// were staged for it.
 func write(path string, m *graph.Model, list []*graph.Data, staged []*atomicfile.File) (err error) {
 	defer func() {
 		if err != nil {
@@ -149,8 +149,8 @@ func write(path string, m *graph.Model, list []*graph.Data, staged []*atomicfile
 	return atomicfile.Commit(false, staged...)
 }
 
-// stageData writes the elements of the list into one file, each from a multiple
-// of 64 bytes on, and makes them external.
+// stageData writes the elements of the list to one file, each at a multiple of 64
+// bytes, and makes them external.
 func stageData(path string, list []*graph.Data) (*atomicfile.File, error) {
 	f, err := atomicfile.Create(path, 0o666)
 	if err != nil {

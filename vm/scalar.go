@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// constantNode is the elements of a Constant node, nil where it holds something
-// else than a tensor.
+// constantNode returns the elements of a Constant node, or nil if it does not hold
+// numbers.
 func constantNode(n *graph.Node, name string) *graph.Data {
 	for _, a := range n.Attrs {
 		if a.Name == "value" && a.Tensor != nil {
@@ -18,8 +18,8 @@ func constantNode(n *graph.Node, name string) *graph.Data {
 	return scalarConstant(n, name)
 }
 
-// scalarConstant is the elements of a Constant node that states numbers instead
-// of a tensor.
+// scalarConstant returns the elements of a Constant node that holds numbers in
+// attributes other than value.
 func scalarConstant(n *graph.Node, name string) *graph.Data {
 	d := &graph.Data{Name: name, Dims: []int64{}}
 	var raw []byte

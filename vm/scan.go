@@ -9,15 +9,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// scan is a Scan node (since opset 9): the body takes what is carried along and
-// one slice of each scanned input; it makes what is carried on and one slice of
-// each scanned output.
+// scan runs a Scan node of opset 9 or later. The body's inputs are the carried tensors
+// and one slice of each scanned input. Its outputs are the carried tensors of the next
+// pass and one slice of each scan output.
 type scan struct {
 	st               *step
 	body             *frame
 	carried, scanned int
 	inAxes, outAxes  []int
-	inBack, outBack  []bool // slices are taken, or laid, from the end
+	inBack, outBack  []bool // the slices run from the end to the start
 }
 
 func newScan(st *step, body *frame) (kernel.Run, error) {
@@ -40,7 +40,7 @@ func newScan(st *step, body *frame) (kernel.Run, error) {
 	return s.run, nil
 }
 
-// scanAttrs reads the axes and directions of inputs or outputs.
+// scanAttrs reads the axes and directions of the n scanned inputs or outputs.
 func scanAttrs(c *kernel.Invocation, what string, n int) ([]int, []bool) {
 	axes, back := make([]int, n), make([]bool, n)
 	copy(axes, c.Ints(what+"_axes"))
@@ -74,7 +74,7 @@ func (v *scan) run(*work.Pool) error {
 	for k := range length {
 		s.pool.Poll()
 		for i := range v.scanned {
-			if err := v.take(i, k, length); err != nil {
+			if err := v.loadSlice(i, k, length); err != nil {
 				return err
 			}
 		}
@@ -82,11 +82,11 @@ func (v *scan) run(*work.Pool) error {
 			return err
 		}
 		for i := range v.outAxes {
-			if err := v.lay(i, k, length); err != nil {
+			if err := v.storeSlice(i, k, length); err != nil {
 				return err
 			}
 		}
-		if err := v.body.carryOn(0, 0, v.carried); err != nil {
+		if err := v.body.updateCarried(0, 0, v.carried); err != nil {
 			return err
 		}
 		v.body.release()
@@ -105,7 +105,7 @@ func (v *scan) run(*work.Pool) error {
 	return nil
 }
 
-// axisOf brings an axis of a tensor of so many axes into [0, rank).
+// axisOf converts an axis, which may count from the end, to [0, rank).
 func axisOf(what string, axis, rank int) (int, error) {
 	if axis < -rank || axis >= rank {
 		return 0, fmt.Errorf("%s is %d, expected one of [%d, %d)", what, axis, -rank, rank)
@@ -116,8 +116,8 @@ func axisOf(what string, axis, rank int) (int, error) {
 	return axis, nil
 }
 
-// take gives the body slice k of scanned input i.
-func (v *scan) take(i, k, length int) error {
+// loadSlice copies slice k of scanned input i to the body's input.
+func (v *scan) loadSlice(i, k, length int) error {
 	from, to := v.st.in[v.carried+i], v.body.input(v.carried+i)
 	axis, err := axisOf("scan_input_axes", v.inAxes[i], len(from.Shape))
 	if err != nil {
@@ -136,8 +136,8 @@ func (v *scan) take(i, k, length int) error {
 	return nil
 }
 
-// lay copies the body's output to slice k of scanned output i.
-func (v *scan) lay(i, k, length int) error {
+// storeSlice copies the body's output to slice k of scan output i.
+func (v *scan) storeSlice(i, k, length int) error {
 	from, to := v.body.output(v.carried+i), v.st.out[v.carried+i]
 	if to == nil {
 		return nil
@@ -165,8 +165,8 @@ func (v *scan) lay(i, k, length int) error {
 	return nil
 }
 
-// copySlices copies between a slice and the tensor of that shape that it is
-// number k of, along an axis.
+// copySlices copies slice k along an axis of whole, a tensor of the given shape, to
+// slice (out) or from it.
 func copySlices(slice, whole []byte, shape []int, axis, k int, out bool) {
 	outer := 1
 	for _, n := range shape[:axis] {
@@ -187,7 +187,7 @@ func copySlices(slice, whole []byte, shape []int, axis, k int, out bool) {
 	}
 }
 
-// empty gives the scanned outputs their shapes where nothing was scanned.
+// empty sets the shapes of the scan outputs if there was no slice.
 func (v *scan) empty() error {
 	for i := range v.outAxes {
 		to := v.st.out[v.carried+i]

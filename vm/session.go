@@ -20,47 +20,48 @@ import (
 // Options says how a session runs. The zero value is a sound default.
 type Options struct {
 	Workers int    // goroutines that share the work of a kernel; 0: one for each core
-	Seed    uint64 // of what operators draw at random
-	// MemoryLimit is how many bytes the sessions of the program may take
-	// together: arenas, parameters and states, scratch, host pools in memory,
-	// tensors whose size depends on data, and what is made of constants. What is
-	// beyond it is not taken: NewSession or Run give an error that wraps a
-	// *LimitError. 0: what the machine, or the container, has free when the
-	// program takes its first; less than 0: any.
+	Seed    uint64 // of the operators that draw random numbers
+	// MemoryLimit is the number of bytes that all sessions of the program may
+	// allocate together: arenas, parameters and states, scratch, host pools in
+	// memory, tensors whose size depends on data, and decoded or packed constants.
+	// An allocation beyond the limit is not made: NewSession or Run returns an error
+	// that wraps a *LimitError. 0: the memory that the machine, or the container, has
+	// free at the program's first allocation; negative: no limit.
 	MemoryLimit int64
-	// Held is how many bytes the caller holds that count against a MemoryLimit
-	// above 0, too, such as the values of inputs.
+	// Held is the number of bytes that the caller holds, such as the values of
+	// inputs. They also count against a MemoryLimit above 0.
 	Held int64
-	// Apart gives every tensor a storage of its own and runs the nodes in
-	// another topological order: what a planned run is held against.
-	Apart bool
-	// Poison fills the bytes of a buffer with signalling numbers as soon as it
-	// dies, and the scratch of a kernel before it runs, and looks whether any byte
-	// that is not live was written: in the arena before it is used again, at the
-	// end of a run, and, to name the node, after every step of a second run with
-	// the same inputs; around a storage that lies apart, when it is made. Where
-	// tensors lie apart, the numbers are others: CheckRun sees what was made of
-	// them.
+	// Separate gives every tensor its own storage and runs the nodes in another
+	// topological order. CheckRun compares a planned run with such a run.
+	Separate bool
+	// Poison fills the bytes of a buffer with signalling NaNs as soon as the buffer
+	// dies, and a kernel's scratch before the kernel runs. It checks that no byte
+	// outside the live buffers was written: for each part of the arena before it is
+	// used again, for all of it at the end of a run, and, to name the node, after
+	// every step of a second run with the same inputs. With Separate, it checks the
+	// margins around each tensor when the tensor is produced, and poisons with other
+	// numbers, so that CheckRun sees results that were computed from poison.
 	Poison bool
-	// Guard puts every tensor, constants and kernels' scratch too, into pages of
-	// its own, one end at a page that cannot be accessed: an access outside of
-	// it ends the run with an error that wraps ErrFault and names the node and
-	// the tensor, or, for a write on the other side, ErrStray. It goes with
-	// Apart; of Poison nothing is left to do then.
+	// Guard puts every tensor, including constants and kernels' scratch, on pages
+	// of its own, with one end against a page that cannot be accessed. An access
+	// past that end stops the run with an error that wraps ErrFault and names the
+	// node and the tensor; a write past the other end gives ErrStray. It combines
+	// with Separate, and makes Poison redundant.
 	Guard Guard
-	// HostFile is where the plan's host pool lies: a file that does not exist yet,
-	// which is mapped, and removed by Close at the latest. "": in ordinary memory.
+	// HostFile is the path of the file that holds the plan's host pool. The file
+	// must not exist yet; it is mapped, and removed by Close at the latest. "": the
+	// host pool lies in ordinary memory.
 	HostFile string
-	// NoPack leaves constant weights of convolutions and matrix products as
-	// they lie in the file: no memory beside the plan's, but slower. Results
-	// are the same bits.
+	// NoPack leaves the constant weights of convolutions and matrix products in the
+	// layout of the file. That takes no memory beyond the plan's, but is slower.
+	// The results are the same bits.
 	NoPack bool
 
-	judge *comparer // of CheckReference
+	comparer *comparer // of CheckReference
 }
 
-// Session runs a program. It serves one goroutine at a time; several sessions
-// of one program share its weights, a limit of memory, and nothing else.
+// Session runs a program. Only one goroutine may use it at a time. Several sessions
+// of one program share its weights and its memory limit, and nothing else.
 type Session struct {
 	pr   *Program
 	opt  Options
@@ -69,26 +70,26 @@ type Session struct {
 	main *frame
 	tape *tape
 
-	ctx    context.Context      // of the run
-	done   <-chan struct{}      // that of the context that stops the workers
-	deaf   func()               // ends that; nil: no context does
-	now    atomic.Pointer[step] // the node that runs, or ran last
-	update int                  // the first step that writes over a parameter or state
+	ctx      context.Context      // of the run
+	done     <-chan struct{}      // Done of the context that we listen to
+	unlisten func()               // ends that; nil: no context does
+	now      atomic.Pointer[step] // the node that runs, or ran last
+	update   int                  // the first step that writes over a parameter or state
 
-	watch  *watcher   // of Options.Poison
-	guard  *guard     // of Options.Guard
-	consts *constants // the program's, or those of a guarded session
-	judge  *comparer  // of CheckReference; nil: nobody compares
+	watcher  *watcher   // of Options.Poison
+	guard    *guard     // of Options.Guard
+	consts   *constants // the program's, or those of a guarded session
+	comparer *comparer  // of CheckReference; nil: nobody compares
 
-	arena, resident *block
-	host            *block   // what has left the arena; nil: nothing does
-	own             []*block // of Options.Apart
-	side            side     // dynamic tensors
-	scratch         *block
-	shared, each    int // bytes of scratch: for all parts of a kernel, for each worker
-	frames          []*frame
-	greedy          *step // whose kernel asked for the most scratch
-	tables, aside   int64 // bytes of lists that kernels keep; of those in the side pool
+	arena, resident    *block
+	host               *block   // what has left the arena; nil: nothing does
+	own                []*block // of Options.Separate
+	side               sidePool // dynamic tensors
+	scratch            *block
+	shared, each       int // bytes of scratch: for all parts of a kernel, for each worker
+	frames             []*frame
+	largestScratch     *step // whose kernel asked for the most scratch
+	tables, sideTables int64 // bytes of lists that kernels keep; of those in the side pool
 
 	step    uint64          // runs so far
 	ready   map[string]bool // parameters and states that have values
@@ -96,13 +97,13 @@ type Session struct {
 	missing unsupported
 }
 
-// NewSession lays out memory and prepares a kernel for every node. It fails,
-// with an error of type *graph.Error, where a node has no kernel.
+// NewSession lays out memory and prepares a kernel for every node. It fails, with
+// an error of type *graph.Error, if a node has no kernel.
 func (p *Program) NewSession(opt Options) (*Session, error) {
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &Session{pr: p, opt: opt, judge: opt.judge, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
+	s := &Session{pr: p, opt: opt, comparer: opt.comparer, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
 	s.ctx, s.consts = context.Background(), p.consts
 	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
 	s.side.mem = s.mem
@@ -113,8 +114,8 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	return s, nil
 }
 
-// blocks takes the memory of the pools.
-func (s *Session) blocks() error {
+// takeBlocks allocates the memory of the pools.
+func (s *Session) takeBlocks() error {
 	if s.opt.Guard != GuardOff {
 		var err error
 		if s.guard, err = newGuard(s.opt.Guard, s.mem); err != nil {
@@ -126,15 +127,15 @@ func (s *Session) blocks() error {
 		return nil
 	}
 	p := s.pr.p
-	var arena int64 // where tensors lie apart it has none
-	if !s.opt.Apart {
+	var arena int64 // 0 if tensors are separate
+	if !s.opt.Separate {
 		arena = poolBytes(p, plan.Arena)
 	}
 	bytes := plus(arena, stateBytes(p))
-	if s.opt.HostFile == "" && !s.opt.Apart {
+	if s.opt.HostFile == "" && !s.opt.Separate {
 		bytes = plus(bytes, poolBytes(p, plan.Host))
 	}
-	// Of the resident pool no other page is ever touched.
+	// No other page of the resident pool is ever touched.
 	err := s.mem.take(bytes)
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func (s *Session) blocks() error {
 	if s.resident, err = newBlock(poolBytes(p, plan.Resident), "resident pool"); err != nil {
 		return err
 	}
-	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Apart {
+	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Separate {
 		s.host, err = newHostBlock(s.opt.HostFile, bytes)
 	}
 	return err
@@ -154,8 +155,8 @@ func (s *Session) blocks() error {
 func (s *Session) build() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p := s.pr.p
-	if err := s.blocks(); err != nil {
-		return s.over(err, nil)
+	if err := s.takeBlocks(); err != nil {
+		return s.overLimit(err, nil)
 	}
 	b := &builder{s: s, bodies: p.Subgraphs, layouts: map[*graph.Graph]*layout{}}
 	defer func() {
@@ -169,7 +170,7 @@ func (s *Session) build() (err error) {
 	}()
 	area, err := b.mainArea()
 	if err != nil {
-		return s.over(err, nil)
+		return s.overLimit(err, nil)
 	}
 	if s.main, err = b.frame(s.pr.m.Graph, s.pr.m.Opsets, nil, nil, area, s.pr.values); err != nil {
 		return refuse(s.pr.m, "%w", err)
@@ -178,7 +179,7 @@ func (s *Session) build() (err error) {
 		return s.named(err)
 	}
 	if err := s.growScratch(); err != nil {
-		return s.over(err, s.greedy)
+		return s.overLimit(err, s.largestScratch)
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
@@ -191,9 +192,9 @@ func (s *Session) build() (err error) {
 		return err
 	}
 	if s.opt.Poison && s.guard == nil {
-		s.watch = newWatcher(s)
-		s.watch.begin()
-		s.tape.after = append(s.tape.after, s.watch.after)
+		s.watcher = newWatcher(s)
+		s.watcher.begin()
+		s.tape.after = append(s.tape.after, s.watcher.after)
 	}
 	return nil
 }
@@ -209,7 +210,7 @@ func poolBytes(p *plan.Plan, name string) int64 {
 
 // Close frees the session's memory. Outputs of Run must not be used afterwards.
 func (s *Session) Close() error {
-	s.forget()
+	s.stopListening()
 	s.pool.Close()
 	if s.tape != nil {
 		s.tape.copier.close()
@@ -234,39 +235,39 @@ func (s *Session) Close() error {
 	return first
 }
 
-// Memory is what a session takes, in bytes.
+// Memory lists the memory of a session, in bytes.
 type Memory struct {
-	ArenaBytes   int64
-	StateBytes   int64 // parameters and states, of the resident pool
-	DynamicBytes int64 // tensors that the plan leaves out, so far
-	ScratchBytes int64 // of kernels
-	TableBytes   int64 // lists that kernels keep, on Go's heap
-	HostBytes    int64 // what has left the arena for the host, wherever that is
-	DecodedBytes int64 // constants that do not lie in a file as kernels read them; shared by sessions
-	PackedBytes  int64 // weights once more, as the micro-kernels want them; shared by sessions
-	ApartBytes   int64 // with Options.Apart or Options.Guard: all tensors
+	ArenaBytes    int64
+	StateBytes    int64 // parameters and states, in the resident pool
+	DynamicBytes  int64 // tensors that the plan leaves out, so far
+	ScratchBytes  int64 // of kernels
+	TableBytes    int64 // tables that kernels keep
+	HostBytes     int64 // the host pool, in memory or in a file
+	DecodedBytes  int64 // constants that the file encodes differently; shared by sessions
+	PackedBytes   int64 // weights in the layout of the micro-kernels; shared by sessions
+	SeparateBytes int64 // with Options.Separate or Options.Guard: all tensors
 }
 
-// Bytes is the sum, but for what is shared and for what lies on the host.
+// Bytes is the sum of all but the shared and the host bytes.
 func (m Memory) Bytes() int64 {
-	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.TableBytes + m.ApartBytes
+	return m.ArenaBytes + m.StateBytes + m.DynamicBytes + m.ScratchBytes + m.TableBytes + m.SeparateBytes
 }
 
-// Memory tells what the session takes now.
+// Memory returns the session's current use of memory.
 func (s *Session) Memory() Memory {
 	m := Memory{
-		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total - s.aside,
+		ArenaBytes: poolBytes(s.pr.p, plan.Arena), DynamicBytes: s.side.total - s.sideTables,
 		ScratchBytes: s.scratchBytes(), TableBytes: s.tables, StateBytes: stateBytes(s.pr.p),
 	}
 	m.DecodedBytes, m.PackedBytes = s.consts.bytesMade()
 	for _, b := range s.own {
-		m.ApartBytes += int64(len(b.m))
+		m.SeparateBytes += int64(len(b.m))
 	}
 	if s.host != nil {
 		m.HostBytes = poolBytes(s.pr.p, plan.Host)
 	}
 	if s.guard != nil {
-		m.ApartBytes = s.guard.bytes
+		m.SeparateBytes = s.guard.bytes
 	}
 	if len(s.own) > 0 || s.guard != nil {
 		m.ArenaBytes = 0
@@ -274,9 +275,9 @@ func (s *Session) Memory() Memory {
 	return m
 }
 
-// over completes the error of a session that would take more than its limit with
-// what it needs; at is the node that asks for the most.
-func (s *Session) over(err error, at *step) error {
+// overLimit adds the session's needs to a *LimitError, and returns other errors as
+// they are. at is the node that asks for the most scratch, or nil.
+func (s *Session) overLimit(err error, at *step) error {
 	e, is := err.(*LimitError)
 	if !is {
 		return err
@@ -285,11 +286,12 @@ func (s *Session) over(err error, at *step) error {
 	if at != nil {
 		return s.named(at.wrap(err))
 	}
-	return s.blame(refuse(s.pr.m, "%w", err), e.Limit)
+	return s.nameLargest(refuse(s.pr.m, "%w", err), e.Limit)
 }
 
-// blame names the largest tensor of the plan where it alone is beyond the limit.
-func (s *Session) blame(err error, limit int64) error {
+// nameLargest names the plan's largest tensor in the error if that tensor alone
+// exceeds the limit.
+func (s *Session) nameLargest(err error, limit int64) error {
 	var largest *plan.Buffer
 	for i := range s.pr.p.Buffers {
 		b := &s.pr.p.Buffers[i]
@@ -312,7 +314,7 @@ func (s *Session) blame(err error, limit int64) error {
 	return err
 }
 
-// stateBytes is what the parameters and states of a plan take.
+// stateBytes is the size of a plan's parameters and states.
 func stateBytes(p *plan.Plan) int64 {
 	var sum int64
 	for i := range p.Buffers {
@@ -323,7 +325,7 @@ func stateBytes(p *plan.Plan) int64 {
 	return sum
 }
 
-// scratchBytes is what the prepared kernels ask for.
+// scratchBytes is the size of the scratch that the prepared kernels ask for.
 func (s *Session) scratchBytes() int64 {
 	each, workers := int64(s.each), int64(s.pool.Workers())
 	if each > math.MaxInt64/workers {
@@ -332,7 +334,7 @@ func (s *Session) scratchBytes() int64 {
 	return plus(int64(s.shared), each*workers)
 }
 
-// growScratch makes the scratch as large as the prepared kernels ask for.
+// growScratch makes the scratch as large as the prepared kernels need.
 func (s *Session) growScratch() error {
 	if s.guard != nil {
 		return nil
@@ -362,29 +364,29 @@ func (s *Session) growScratch() error {
 	return nil
 }
 
-// Set gives a parameter or state its value; it stays until a step updates it.
+// Set sets the value of a parameter or state, which stays until a step updates it.
 func (s *Session) Set(name string, v Value) (err error) {
 	defer mapped.Recover(&err, mapped.Watch()) // v may lie in a file
 	if _, is := s.pr.state[name]; !is {
 		return fmt.Errorf("%q is no parameter or state of the model", graph.Short(name))
 	}
-	if err := s.put(name, v, copyWhole); err != nil {
+	if err := s.setInput(name, v, copyWhole); err != nil {
 		return err
 	}
 	s.ready[name] = true
 	return nil
 }
 
-// Run runs the model once. inputs has a value for every graph input; one for a
-// parameter or state may be left out once it was given. The outputs lie in the
-// session's memory and are good until its next Run or Close: Clone what is to be
-// kept. Where ctx ends before the run does, the run ends within some milliseconds,
-// with an error that wraps ErrStopped and the context's cause and names the node
-// that ran; the session can run again. Parameters and states that a run which
-// failed had begun to update are lost: they must be given again.
+// Run runs the model once. inputs must have a value for every graph input, except
+// for parameters and states that already have one. The outputs lie in the session's
+// memory and are valid until its next Run or Close; Clone those that are needed for
+// longer. If ctx ends first, the run stops within some milliseconds, with an error
+// that wraps ErrStopped and the context's cause and names the running node; the
+// session can run again. A run that fails after it began to update parameters and
+// states loses them: they must be set again.
 func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[string]Value, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	s.until(ctx)
+	s.listen(ctx)
 	s.tape.next = 0
 	defer func() {
 		if r := recover(); r != nil {
@@ -394,18 +396,18 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 			err = refuse(s.pr.m, "%w", err)
 		}
 		if err != nil {
-			s.torn()
+			s.dropTornStates()
 			s.side.reset(s.frames)
 		}
 	}()
 	return s.attempt(inputs)
 }
 
-// attempt runs once and does not clean up after an error.
+// attempt runs the model once and does not clean up after an error.
 func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	s.main.release()
-	if s.watch != nil && len(s.own) == 0 {
-		s.watch.begin()
+	if s.watcher != nil && len(s.own) == 0 {
+		s.watcher.begin()
 	}
 	for _, id := range s.main.g.Inputs {
 		name := s.main.g.Tensors[id].Name
@@ -417,7 +419,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 				return nil, err
 			}
 		case given:
-			if err := s.put(name, v, s.copyBytes); err != nil {
+			if err := s.setInput(name, v, s.copyBytes); err != nil {
 				return nil, err
 			}
 		case !state:
@@ -432,16 +434,16 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		}
 	}
 	if err := s.tape.run(); err != nil {
-		if s.watch.unsure(err) {
-			s.watch.each = true
+		if s.watcher.unsure(err) {
+			s.watcher.everyStep = true
 			if _, exact := s.attempt(inputs); exact != nil {
 				err = exact
 			}
-			s.watch.each = false
+			s.watcher.everyStep = false
 		}
 		return nil, s.named(err)
 	}
-	if err := s.guard.lookAll(); err != nil {
+	if err := s.guard.checkAll(); err != nil {
 		return nil, refuse(s.pr.m, "%w", err)
 	}
 	if err := s.consts.unchanged(); err != nil {
@@ -452,15 +454,15 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		t := s.main.tensors[id]
 		s.outputs[s.main.g.Tensors[id].Name] = Value{t.Type, t.Shape, unsafe.Slice((*byte)(t.At), t.Bytes())}
 	}
-	if s.opt.Apart {
-		s.carry()
+	if s.opt.Separate {
+		s.copyStates()
 	}
 	return s.outputs, nil
 }
 
-// carry copies what takes the place of parameters and states over them, where
-// they do not share one buffer.
-func (s *Session) carry() {
+// copyStates copies the new values of parameters and states over the old ones, for
+// sessions in which the two do not share a buffer.
+func (s *Session) copyStates() {
 	for _, id := range s.main.g.Inputs {
 		next, is := s.pr.state[s.main.g.Tensors[id].Name]
 		if !is {
@@ -471,7 +473,7 @@ func (s *Session) carry() {
 	}
 }
 
-// named puts the model's file into an error that lacks it.
+// named adds the name of the model's file to an error that lacks it.
 func (s *Session) named(err error) error {
 	if e, ok := err.(*graph.Error); ok && e.File == "" {
 		e.File = fileOf(s.pr.m)
@@ -486,11 +488,11 @@ func (s *Session) badInput(id graph.TensorID, format string, args ...any) error 
 	return s.named(e)
 }
 
-// copyWhole copies bytes, whatever happens: half of a state would be none.
+// copyWhole copies bytes without polling for a stop: half a state is useless.
 func copyWhole(to, from []byte) { copy(to, from) }
 
-// put copies the value of a graph input to its place.
-func (s *Session) put(name string, v Value, copy func(to, from []byte)) error {
+// setInput copies the value of a graph input to its place.
+func (s *Session) setInput(name string, v Value, copy func(to, from []byte)) error {
 	for _, id := range s.main.g.Inputs {
 		g := s.main.g.Tensors[id]
 		if g.Name != name {
@@ -522,7 +524,7 @@ func (s *Session) put(name string, v Value, copy func(to, from []byte)) error {
 	return fmt.Errorf("%q is no input of the model", graph.Short(name))
 }
 
-// fits reports whether a shape is one of those that a tensor can have.
+// fits reports whether a shape matches the declared dimensions and their bounds.
 func fits(want []graph.Dim, shape []int) bool {
 	if len(want) != len(shape) {
 		return false

@@ -9,18 +9,18 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// If its context ends a run, the error wraps ErrStopped and the context's cause.
-// The *graph.Error around it names the node that ran.
+// ErrStopped is wrapped, with the context's cause, by the error of a run that its
+// context stopped. The *graph.Error around it names the node that was running.
 var ErrStopped = errors.New("stopped")
 
-// until stops the run that begins soon after ctx ends. While runs have the same
-// context it keeps listening, so that a step allocates nothing.
-func (s *Session) until(ctx context.Context) {
+// listen makes the run that is about to begin stop soon after ctx ends. As long as
+// runs have the same context it keeps listening, so that a run allocates nothing.
+func (s *Session) listen(ctx context.Context) {
 	s.ctx = ctx
 	if ctx.Done() == s.done {
 		return
 	}
-	s.forget()
+	s.stopListening()
 	if ctx.Done() == nil {
 		return
 	}
@@ -30,24 +30,24 @@ func (s *Session) until(ctx context.Context) {
 		close(told)
 	})
 	s.done = ctx.Done()
-	s.deaf = func() {
+	s.unlisten = func() {
 		if !cut() {
 			<-told
 		}
 	}
 }
 
-// forget ends that, and makes the workers ready for another run.
-func (s *Session) forget() {
-	if s.deaf != nil {
-		s.deaf()
-		s.deaf, s.done = nil, nil
+// stopListening undoes listen and makes the workers ready for another run.
+func (s *Session) stopListening() {
+	if s.unlisten != nil {
+		s.unlisten()
+		s.unlisten, s.done = nil, nil
 		s.pool.Resume()
 	}
 }
 
-// enter notes which node runs. A run whose context is over ends here, even if
-// nobody has told the workers yet.
+// enter records the running node. If the run's context has ended, the run stops here,
+// even before the workers are notified.
 func (st *step) enter() {
 	s := st.f.s
 	s.now.Store(st)
@@ -60,7 +60,7 @@ func (st *step) enter() {
 // Stopping implements kernel.Runtime.
 func (st *step) Stopping() bool { return st.f.s.pool.Stopping() }
 
-// stopped is the error of a run that its context ended; nil for another panic.
+// stopped is the error of a run that its context stopped; nil for another panic.
 func (s *Session) stopped(r any) error {
 	if r != any(work.ErrStopped) {
 		return nil
@@ -68,8 +68,8 @@ func (s *Session) stopped(r any) error {
 	return fmt.Errorf("%w: %w", ErrStopped, context.Cause(s.ctx))
 }
 
-// Running is the node that the session runs, as errors name it; "" if none has
-// run. It may be called from another goroutine than Run.
+// Running returns the node that the session is running, or ran last, as errors name
+// it; "" if none has run. It may be called from another goroutine than Run.
 func (s *Session) Running() string {
 	st := s.now.Load()
 	if st == nil {
@@ -78,23 +78,23 @@ func (s *Session) Running() string {
 	return st.f.g.Label(st.node)
 }
 
-// copyBytes copies bytes, and polls where they are many.
+// copyBytes copies bytes, polling for a stop if they are many.
 func (s *Session) copyBytes(to, from []byte) {
 	s.pool.Steps(min(len(to), len(from)), func(i, j int) { copy(to[i:j], from[i:j]) })
 }
 
-// torn marks parameters and states as lost if a run failed after it began to
-// overwrite them: some are from before the step, others from after it.
-func (s *Session) torn() {
-	// Those that lie apart are all written when a run is over.
-	if !s.opt.Apart && s.tape.next > s.update {
+// dropTornStates discards the parameters and states if a run failed after it began to
+// overwrite them: some would be from before the step, others from after it.
+func (s *Session) dropTornStates() {
+	// A session with separate tensors writes all of them after the run.
+	if !s.opt.Separate && s.tape.next > s.update {
 		clear(s.ready)
 	}
 }
 
 // firstUpdate is the first step that writes over a parameter or state.
 func (s *Session) firstUpdate() int {
-	shares := map[string]bool{} // what lies in their buffers
+	shares := map[string]bool{} // tensors in their buffers
 	for i := range s.pr.p.Buffers {
 		b := &s.pr.p.Buffers[i]
 		if b.Kind != plan.KindParameter && b.Kind != plan.KindState {

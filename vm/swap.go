@@ -26,16 +26,16 @@ const (
 // transfer is a copy in the background.
 type transfer struct {
 	from, to *tensor
-	pool     *work.Pool // where it is told that nobody waits for what is copied
-	under    bool       // it has begun, and nobody has waited for it
-	done     chan error // of one place, so that no copying waits for who waits for it
+	pool     *work.Pool // says when the run is stopping
+	started  bool       // it has begun, and no step has waited for it yet
+	done     chan error // has one slot, so that the copying goroutine never blocks
 }
 
-// newHostCopier finds the transfers of the main graph, whose tensors have their places.
-// Nil: there are none. SwapOut and SwapIn of a tensor whose size is a bound, or not
-// known, copy when it is their turn, as other nodes do.
+// newHostCopier finds the transfers of the main graph, whose tensors have their
+// places. It returns nil if there are none. SwapOut and SwapIn of a tensor whose size
+// is unknown, or only bounded, copy in the foreground, as other nodes run.
 func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
-	hosted := map[string]int{} // what lies on the host, and from which step on
+	hosted := map[string]int{} // tensors on the host, and their first step there
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Pool == plan.Host {
 			for _, name := range b.Tensors {
@@ -76,7 +76,7 @@ func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
 	return h
 }
 
-// close ends the copying.
+// close ends the goroutines.
 func (h *hostCopier) close() {
 	if h != nil {
 		close(h.queue[outward])
@@ -104,21 +104,21 @@ func (h *hostCopier) before(at int) error {
 
 func (h *hostCopier) begin(direction, at int) {
 	for _, t := range h.start[direction][at] {
-		t.under = true
+		t.started = true
 		h.queue[direction] <- t
 	}
 }
 
 // settle waits for all transfers in progress: none is left after a run, even a
 // failed one.
-func (h *hostCopier) settle() {
+func (h *hostCopier) waitAll() {
 	if h == nil {
 		return
 	}
 	for d := range h.start {
 		for _, list := range h.start[d] {
 			for _, t := range list {
-				_ = t.wait() // a run that failed says why itself
+				_ = t.wait() // the run has its own error
 			}
 		}
 	}
@@ -126,23 +126,24 @@ func (h *hostCopier) settle() {
 
 // wait waits for a transfer that has begun.
 func (t *transfer) wait() error {
-	if !t.under {
+	if !t.started {
 		return nil
 	}
-	t.under = false
+	t.started = false
 	return <-t.done
 }
 
-// transferAll runs the transfers of a queue, one after the other.
+// transferAll runs the transfers of a queue in order.
 func transferAll(queue chan *transfer, host *block) {
-	// A mapped file that cannot grow, or be read, faults.
+	// An access to a mapped file that cannot grow or be read faults.
 	debug.SetPanicOnFault(true)
 	for t := range queue {
 		t.done <- t.copy(host)
 	}
 }
 
-// copyBytes is copied at once: Go's collector waits for the end of a copy.
+// copyBytes is the size of the parts of a transfer: Go's garbage collector has to wait
+// for the end of each copy.
 const copyBytes = 1 << 20
 
 func (t *transfer) copy(host *block) (err error) {

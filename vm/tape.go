@@ -16,25 +16,24 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// token is the one type of all gorgonia nodes; what they make stands in frames.
+// token is the type of all gorgonia nodes; the real types stand in the frames.
 var token = gorgonia.TensorType{Dims: 1, Of: gotensor.Float32}
 
-// tape is the main graph on gorgonia's tape machine: an operator without
-// children for each node, which gorgonia runs in the order in which they were
-// made.
+// tape is the main graph on gorgonia's tape machine: one operator without children
+// for each node. Gorgonia runs the operators in the order of their creation.
 type tape struct {
 	machine gorgonia.VM
-	next    int // the step that is due
+	next    int // the next step to run
 	steps   int
 	fault   error
 
 	copier *hostCopier // nil: no tensor leaves the arena
 
-	before []func(st *step, at int) // called for each node, before it runs
-	after  []func(st *step, at int) error
+	before []func(st *step, at int)       // called for each node, before it runs
+	after  []func(st *step, at int) error // called after it has run
 }
 
-// instruction is one node as an operator of gorgonia.
+// instruction is one node as a gorgonia operator.
 type instruction struct {
 	t      *tape
 	st     *step
@@ -43,8 +42,8 @@ type instruction struct {
 	result view
 }
 
-// newTape compiles a frame. Gorgonia merges nodes whose 32-bit hashes are equal
-// without comparing them; such a node gets another hash.
+// newTape compiles a frame. Gorgonia merges nodes with equal 32-bit hashes without
+// comparing them, so a node that would be merged gets another serial number.
 func newTape(f *frame) (*tape, error) {
 	t := &tape{steps: len(f.steps)}
 	if len(f.steps) == 0 {
@@ -76,7 +75,7 @@ func (t *tape) run() error {
 		return nil
 	}
 	t.next, t.fault = 0, nil
-	defer t.copier.settle()
+	defer t.copier.waitAll()
 	t.machine.Reset()
 	if err := t.machine.RunAll(); err != nil {
 		if t.fault != nil {
@@ -90,9 +89,9 @@ func (t *tape) run() error {
 	return nil
 }
 
-// Do runs the kernel, which writes into the arena, and gives a view of it.
+// Do runs the kernel, which writes into the arena, and returns a view of its output.
 func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
-	// Gorgonia has a goroutine of its own for each run.
+	// The setting is per goroutine, and gorgonia starts one for each run.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -122,7 +121,8 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 	return &o.result, nil
 }
 
-// panicked is a fault of ours as an error.
+// panicked turns the value of a panic into an error: a stopped run, a refused node,
+// a memory fault, or a bug of ours.
 func (s *Session) panicked(r any) error {
 	b := bug.Recovered("", r)
 	if err := s.stopped(b.Value); err != nil {
@@ -132,20 +132,20 @@ func (s *Session) panicked(r any) error {
 		return err
 	}
 	if err := s.faultOf(b.Value); err != nil && s.guard == nil && errors.Is(err, ErrFault) {
-		b.Value = err // a bug, and its stack tells most
+		b.Value = err // a bug: keep its stack
 	} else if err != nil {
 		return err
 	}
 	return b
 }
 
-// fail keeps the error itself: gorgonia wraps it in a text of its own.
+// fail records the error for run, because gorgonia wraps it in its own text.
 func (o *instruction) fail(err error) error {
 	o.t.fault = o.st.wrap(err)
 	return o.t.fault
 }
 
-// Arity is 0: the order is that of making.
+// Arity is 0: without children, gorgonia keeps the order of creation.
 func (o *instruction) Arity() int    { return 0 }
 func (o *instruction) Type() hm.Type { return hm.NewFnType(token) }
 func (o *instruction) InferShape(...gorgonia.DimSizer) (gotensor.Shape, error) {
@@ -167,8 +167,8 @@ func (o *instruction) Hashcode() uint32 {
 
 func (o *instruction) String() string { return o.st.call.Node.Op }
 
-// view is the first output of a node as a value of gorgonia. It holds no
-// elements: they lie in the arena.
+// view is the first output of a node as a gorgonia value. It holds no elements: they
+// lie in the arena.
 type view struct{ t *tensor }
 
 // Shape is the tensor's shape.
@@ -177,10 +177,10 @@ func (v *view) Shape() gotensor.Shape { return gotensor.Shape(v.t.Shape) }
 // Size is the number of elements.
 func (v *view) Size() int { return v.t.Len() }
 
-// Data gives no Go slice: an element may lie on another device.
+// Data is nil: the elements may lie on another device.
 func (v *view) Data() any { return nil }
 
-// Dtype is float32, whatever the tensor's: gorgonia never looks inside.
+// Dtype is always float32: gorgonia never looks at the elements.
 func (v *view) Dtype() gotensor.Dtype { return gotensor.Float32 }
 
 // Uintptr is the tensor's address.
@@ -192,9 +192,10 @@ func (v *view) MemSize() uintptr { return uintptr(v.t.Bytes()) }
 // Format prints the tensor's name.
 func (v *view) Format(s fmt.State, _ rune) { fmt.Fprint(s, v.t.name) }
 
-// release lets the garbage collector have the machine. gorgonia gives it a finalizer,
-// its operators refer to the session and so back to it, and Go never collects a cycle
-// that a finalizer keeps: each session would stay for as long as the process runs.
+// release lets the garbage collector free the machine. Gorgonia sets a finalizer on
+// it, and its operators refer back to it through the session. Go never collects a
+// cycle that contains an object with a finalizer, so without release each session
+// would stay until the process ends.
 func (t *tape) release() {
 	if t.machine != nil {
 		runtime.SetFinalizer(t.machine, nil)

@@ -9,19 +9,18 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// tensor is a tensor of a frame: as kernels see it, and its place.
+// tensor is a tensor of a frame: the kernels' view of it, and its storage.
 type tensor struct {
 	kernel.Tensor
 	name  string
-	exact bool   // its shape is known before the data are there
-	room  int64  // bytes of its place; 0 in the side pool
+	exact bool   // its shape is known before the run
+	room  int64  // bytes of its planned place; 0: it goes to the side pool
 	block []byte // of the side pool
 
-	guarded *guarded // the pages that it has in a guarded session, where it has room
+	guarded *guarded // its pages in a guarded session; nil in the side pool
 }
 
-// resize gives a tensor the shape that it turned out to have: within its planned
-// place, or in the side pool.
+// resize gives a tensor its actual shape, in its planned place or in the side pool.
 func (s *Session) resize(t *tensor, shape []int) error {
 	size, err := sizeOf(t.Type, shape)
 	if err != nil {
@@ -52,31 +51,31 @@ func (s *Session) resize(t *tensor, shape []int) error {
 	return nil
 }
 
-// aboutTensor names the tensor that an error is about.
+// aboutTensor wraps an error with the name of a tensor.
 func aboutTensor(name string, err error) error {
 	e := graph.Errorf("%w", err)
 	e.Tensor = name
 	return e
 }
 
-// side is the memory of tensors that have no planned place. Blocks that were
-// given back are used again; total is the bytes of all that there are.
-type side struct {
+// sidePool is the memory of tensors that have no planned place. It reuses freed
+// blocks.
+type sidePool struct {
 	mem    *share
 	free   [][]byte
-	out    map[unsafe.Pointer][]byte // those in use, but for those that stay
-	mapped map[unsafe.Pointer]*block // the large ones
-	total  int64
-	guard  *guard // what gives and takes the blocks of a guarded session
+	out    map[unsafe.Pointer][]byte // blocks in use that a failed run frees
+	mapped map[unsafe.Pointer]*block // the large blocks
+	total  int64                     // bytes of all blocks, free or in use
+	guard  *guard                    // allocates the blocks of a guarded session; else nil
 }
 
-// largeBlock is from how many bytes on a block has pages of its own, which the
-// system takes back at once.
+// largeBlock is the least size in bytes of a block that is mapped on its own pages,
+// which the system gets back as soon as the block is freed.
 const largeBlock = 1 << 16
 
-// take gives a block of at least that many bytes: the smallest free one that is
-// not more than twice as large, else a new one; what for is for errors about it.
-func (p *side) take(what string, bytes int64) ([]byte, error) {
+// take returns a block of at least the given bytes: the smallest free block that is
+// not more than twice as large, else a new one. what names its purpose in errors.
+func (p *sidePool) take(what string, bytes int64) ([]byte, error) {
 	b, err := p.find(what, bytes)
 	if err != nil {
 		return nil, err
@@ -88,7 +87,7 @@ func (p *side) take(what string, bytes int64) ([]byte, error) {
 	return b, nil
 }
 
-func (p *side) find(what string, bytes int64) ([]byte, error) {
+func (p *sidePool) find(what string, bytes int64) ([]byte, error) {
 	if p.guard != nil {
 		g, err := p.guard.take(what, bytes)
 		if err != nil {
@@ -119,7 +118,7 @@ func (p *side) find(what string, bytes int64) ([]byte, error) {
 	}
 	if n < largeBlock {
 		p.total += n
-		// Of 8-byte words, so that elements are aligned.
+		// A slice of 8-byte words aligns the elements.
 		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8)))), n), nil
 	}
 	m, err := newBlock(n, what)
@@ -135,11 +134,11 @@ func (p *side) find(what string, bytes int64) ([]byte, error) {
 	return m.m, nil
 }
 
-// stays exempts a block from being freed after a failed run.
-func (p *side) stays(b []byte) { delete(p.out, unsafe.Pointer(unsafe.SliceData(b))) }
+// keep exempts a block from being freed after a failed run.
+func (p *sidePool) keep(b []byte) { delete(p.out, unsafe.Pointer(unsafe.SliceData(b))) }
 
-// give takes a block back.
-func (p *side) give(b []byte) {
+// give returns a block to the pool.
+func (p *sidePool) give(b []byte) {
 	if b == nil {
 		return
 	}
@@ -151,9 +150,9 @@ func (p *side) give(b []byte) {
 	}
 }
 
-// reset frees the blocks that a failed run has left: no tensor of the frames has a
+// reset frees the blocks that a failed run left in use. No tensor of the frames has a
 // block afterwards.
-func (p *side) reset(frames []*frame) {
+func (p *sidePool) reset(frames []*frame) {
 	for _, f := range frames {
 		for _, t := range f.tensors {
 			if t != nil && t.block != nil {
@@ -167,8 +166,8 @@ func (p *side) reset(frames []*frame) {
 	}
 }
 
-// drop gives the free blocks back to the system.
-func (p *side) drop() error {
+// drop returns the free blocks to the system.
+func (p *sidePool) drop() error {
 	var first error
 	for _, b := range p.free {
 		n := int64(len(b))
@@ -185,8 +184,8 @@ func (p *side) drop() error {
 	return first
 }
 
-// close gives all blocks back to the system.
-func (p *side) close() error {
+// close returns all blocks to the system.
+func (p *sidePool) close() error {
 	var first error
 	for _, m := range p.mapped {
 		if err := m.free(); err != nil && first == nil {

@@ -19,8 +19,8 @@ type Value struct {
 	Data  []byte
 }
 
-// Float32s is a value of so many numbers, row by row; without a shape a scalar.
-// The numbers are copied. It panics where they are not as many as the shape says.
+// Float32s returns a value with the given elements, row by row; without a shape, it is
+// a scalar. It copies the elements, and panics if their number does not fit the shape.
 func Float32s(numbers []float32, shape ...int) Value {
 	v := sized(graph.Float32, 4, len(numbers), shape)
 	for _, x := range numbers {
@@ -29,7 +29,7 @@ func Float32s(numbers []float32, shape ...int) Value {
 	return v
 }
 
-// Int64s is a value of so many integers, as Float32s.
+// Int64s is like Float32s for integers.
 func Int64s(numbers []int64, shape ...int) Value {
 	v := sized(graph.Int64, 8, len(numbers), shape)
 	for _, x := range numbers {
@@ -38,7 +38,7 @@ func Int64s(numbers []int64, shape ...int) Value {
 	return v
 }
 
-// sized is a value that has room for its elements.
+// sized returns a value with capacity for its elements.
 func sized(d graph.DType, width, count int, shape []int) Value {
 	want := 1
 	for _, n := range shape {
@@ -55,7 +55,7 @@ func (v Value) Clone() Value {
 	return Value{v.Type, slices.Clone(v.Shape), slices.Clone(v.Data)}
 }
 
-// String is the value's type, such as float32[1,3,224,224].
+// String returns the value's type, such as float32[1,3,224,224].
 func (v Value) String() string {
 	dims := make([]graph.Dim, len(v.Shape))
 	for i, n := range v.Shape {
@@ -64,8 +64,8 @@ func (v Value) String() string {
 	return graph.TensorOf(v.Type, dims...).String()
 }
 
-// sizeOf is the bytes of a tensor; an error where they do not fit or dtype has
-// no size.
+// sizeOf returns the bytes of a tensor. It fails if they overflow or if the dtype has
+// no fixed size.
 func sizeOf(d graph.DType, shape []int) (int64, error) {
 	dims := make([]graph.Dim, len(shape))
 	for i, n := range shape {
@@ -81,7 +81,7 @@ func sizeOf(d graph.DType, shape []int) (int64, error) {
 	return bytes, err
 }
 
-// ParseTensor decodes a TensorProto. name is what errors call it.
+// ParseTensor decodes a TensorProto. Errors call it name.
 func ParseTensor(name string, b []byte) (Value, error) {
 	d, err := onnx.ParseTensor(name, b)
 	if err != nil {
@@ -98,7 +98,8 @@ func ParseTensor(name string, b []byte) (Value, error) {
 	return Value{t.Type, t.Shape, unsafe.Slice((*byte)(t.At), t.Bytes())}, nil
 }
 
-// Tensor encodes a value as a TensorProto of a name, as [ParseTensor] reads it.
+// Tensor encodes a value as a TensorProto of the given name, which [ParseTensor]
+// reads.
 func (v Value) Tensor(name string) []byte {
 	d := graph.Data{Name: name, Type: v.Type, Raw: v.Data}
 	for _, n := range v.Shape {
@@ -107,7 +108,7 @@ func (v Value) Tensor(name string) []byte {
 	return onnx.EncodeTensor(&d)
 }
 
-// Reals gives the elements of a value of numbers; false for other dtypes.
+// Reals returns the elements of a numeric value; false for other dtypes.
 func (v Value) Reals() ([]float64, bool) {
 	t := kernel.Tensor{Type: v.Type, Shape: v.Shape, At: unsafe.Pointer(unsafe.SliceData(v.Data))}
 	return t.Reals()

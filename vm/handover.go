@@ -9,20 +9,21 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// hand follows an If, a Loop, a Scan or a call of a local function while it runs,
-// and tells what it must hand to its body, and on from there, bit for bit.
-type hand struct {
+// handover follows an If, a Loop, a Scan or a call of a local function while it runs,
+// and checks bit for bit what the node copies into its body, from one iteration to
+// the next, and to its outputs.
+type handover struct {
 	st     *step
-	in     []image // the inputs of a Loop or Scan, as they were
+	in     []image // the inputs of a Loop or Scan, before it ran
 	passes int
 	going  bool      // of a Loop: the condition
-	next   []image   // what the next pass begins with, or, after the last, the first outputs
-	rows   [][]image // what each pass made for the outputs behind them
-	name   string    // of the tensor that is wrong
-	err    error     // what is wrong with it: the first
+	next   []image   // the carried tensors of the next pass, or, after the last pass, the first outputs
+	rows   [][]image // of each scan output, the row of each pass
+	name   string    // of the first wrong tensor
+	err    error     // what is wrong with it
 }
 
-// image is the elements of a tensor at some time.
+// image is a copy of a tensor.
 type image struct {
 	dtype graph.DType
 	shape []int
@@ -40,16 +41,16 @@ func imageOf(t *tensor) image {
 func (st *step) copies() bool { return st.kernel == nil && st.run != nil }
 
 // op is the operator of a step that copies; "" for a call.
-func (h *hand) op() string {
+func (h *handover) op() string {
 	if h.st.call.Node.Semantics.Call != nil {
 		return ""
 	}
 	return h.st.call.Node.Op
 }
 
-// newHand is made right before a step runs.
-func newHand(st *step) *hand {
-	h := &hand{st: st, going: true}
+// newHandover saves the inputs of a step that is about to run.
+func newHandover(st *step) *handover {
+	h := &handover{st: st, going: true}
 	switch op := h.op(); op {
 	case "Loop", "Scan":
 		for _, t := range st.in {
@@ -67,11 +68,11 @@ func newHand(st *step) *hand {
 	return h
 }
 
-// scanned is how many inputs of a Scan are taken apart.
-func (h *hand) scanned() int { return h.st.call.Int("num_scan_inputs", 0) }
+// scanned is the number of scanned inputs of a Scan.
+func (h *handover) scanned() int { return h.st.call.Int("num_scan_inputs", 0) }
 
-// enter sees the inputs of a body that is about to run.
-func (h *hand) enter(f *frame) {
+// enter checks the inputs of a body that is about to run.
+func (h *handover) enter(f *frame) {
 	switch h.op() {
 	case "If":
 		want := "else_branch"
@@ -94,13 +95,13 @@ func (h *hand) enter(f *frame) {
 		for i := range h.scanned() {
 			from := h.in[len(h.next)+i]
 			axis, back := h.along("scan_input", i, len(from.shape))
-			h.same(f.input(len(h.next)+i), from.slice(axis, turned(h.passes, from.shape[axis], back)))
+			h.same(f.input(len(h.next)+i), from.slice(axis, scanIndex(h.passes, from.shape[axis], back)))
 		}
 	}
 }
 
-// leave sees the outputs of a body that has run.
-func (h *hand) leave(f *frame) {
+// leave saves the outputs of a body that has run.
+func (h *handover) leave(f *frame) {
 	h.passes++
 	var out []image
 	for i := range f.g.Outputs {
@@ -116,8 +117,9 @@ func (h *hand) leave(f *frame) {
 	}
 }
 
-// end sees the outputs of the step. It names a tensor that is wrong, and says how.
-func (h *hand) end() (name string, err error) {
+// end checks the outputs of the step. It returns the first wrong tensor and what is
+// wrong with it.
+func (h *handover) end() (name string, err error) {
 	switch h.op() {
 	case "Loop":
 		if h.in[0].data == nil && h.going || h.in[0].data != nil && h.going && int64(h.passes) < intOf(h.in[0].data) {
@@ -153,16 +155,16 @@ func (h *hand) end() (name string, err error) {
 			continue
 		}
 		for i, row := range rows {
-			if v := whole.slice(axis, turned(i, len(rows), back)); !bytes.Equal(v.data, row.data) {
-				h.fail(out, "what pass %d made is not at its place", i)
+			if v := whole.slice(axis, scanIndex(i, len(rows), back)); !bytes.Equal(v.data, row.data) {
+				h.fail(out, "the row of pass %d is wrong", i)
 			}
 		}
 	}
 	return h.name, h.err
 }
 
-// along is the axis and the direction of a scanned input or output.
-func (h *hand) along(what string, i, rank int) (axis int, back bool) {
+// along returns the axis and the direction of a scanned input or output.
+func (h *handover) along(what string, i, rank int) (axis int, back bool) {
 	c := &h.st.call
 	if list := c.Ints(what + "_axes"); i < len(list) {
 		axis = list[i]
@@ -176,28 +178,28 @@ func (h *hand) along(what string, i, rank int) (axis int, back bool) {
 	return axis, back
 }
 
-// turned is place i of n, counted from the end if back.
-func turned(i, n int, back bool) int {
+// scanIndex is the index of the slice of pass i of n, counted from the end if back.
+func scanIndex(i, n int, back bool) int {
 	if back {
 		return n - 1 - i
 	}
 	return i
 }
 
-// same expects a tensor to hold an image.
-func (h *hand) same(t *tensor, want image) {
+// same checks that a tensor is equal to an image.
+func (h *handover) same(t *tensor, want image) {
 	switch {
 	case t == nil || want.data == nil:
 	case t.Type != want.dtype || !slices.Equal(t.Shape, want.shape):
 		h.fail(t, "is %v%v, expected %v%v", t.Type, t.Shape, want.dtype, want.shape)
 	default:
 		if i := firstDifferent(bytesOf(t), want.data); i >= 0 {
-			h.fail(t, "byte %d is not that which it was copied from", i)
+			h.fail(t, "byte %d differs from the copied tensor", i)
 		}
 	}
 }
 
-func (h *hand) fail(t *tensor, format string, args ...any) {
+func (h *handover) fail(t *tensor, format string, args ...any) {
 	if h.err == nil {
 		h.err = fmt.Errorf(format, args...)
 		if t != nil {
@@ -206,7 +208,7 @@ func (h *hand) fail(t *tensor, format string, args ...any) {
 	}
 }
 
-// slice is number k along an axis. Elements are of whole bytes.
+// slice returns slice k along an axis. Elements must consist of whole bytes.
 func (v image) slice(axis, k int) image {
 	s := image{dtype: v.dtype, shape: slices.Delete(slices.Clone(v.shape), axis, axis+1), data: []byte{}}
 	inner := int(v.dtype.Bits() / 8)

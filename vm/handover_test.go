@@ -25,7 +25,7 @@ func handed(t *testing.T, m *graph.Model, inputs map[string]Value, spoil func(st
 	}
 	defer p.Close()
 	w := newComparer(p)
-	s, err := p.NewSession(Options{Workers: 1, judge: w})
+	s, err := p.NewSession(Options{Workers: 1, comparer: w})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 		spoil                 func(st *step)
 	}{
 		{"sound", "calls", "", "", func(*step) {}},
-		{"the second result of a call", "calls", "Thru", `(Thru, loc): tensor "c": byte 23 is not that which it was copied from`, func(st *step) { spoilOutput(st, 1) }},
+		{"the second result of a call", "calls", "Thru", `(Thru, loc): tensor "c": byte 23 differs from the copied tensor`, func(st *step) { spoilOutput(st, 1) }},
 		{"sound bodies", "bodies", "", "", func(*step) {}},
-		{"the result of a call", "bodies", "Cond", `(Cond, loc): tensor "h": byte 23 is not`, func(st *step) { spoilOutput(st, 0) }},
+		{"the result of a call", "bodies", "Cond", `(Cond, loc): tensor "h": byte 23 differs`, func(st *step) { spoilOutput(st, 0) }},
 		{"sound loops", "loops", "", "", func(*step) {}},
-		{"what a Loop carried", "loops", "Loop", `(Loop): tensor "last": byte 11 is not`, func(st *step) { spoilOutput(st, 0) }},
-		{"what a Loop stacked", "loops", "Loop", `(Loop): tensor "rows": what pass 3 made is not at its place`, func(st *step) { spoilOutput(st, 1) }},
+		{"what a Loop carried", "loops", "Loop", `(Loop): tensor "last": byte 11 differs`, func(st *step) { spoilOutput(st, 0) }},
+		{"what a Loop stacked", "loops", "Loop", `(Loop): tensor "rows": the row of pass 3 is wrong`, func(st *step) { spoilOutput(st, 1) }},
 		{"a Loop that ends early", "loops", "Loop", `(Loop): tensor "last": the loop ends after 2 iterations`, func(st *step) {
 			run := st.run
 			st.run = func(w *work.Pool) error {
@@ -87,9 +87,9 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 				return run(w)
 			}
 		}},
-		{"what a Scan carried", "loops", "Scan", `(Scan): tensor "sum": byte 7 is not`, func(st *step) { spoilOutput(st, 0) }},
-		{"what a Scan laid", "loops", "Scan", `(Scan): tensor "laid": what pass 0 made is not at its place`, func(st *step) { spoilOutput(st, 1) }},
-		{"a slice that a Scan took", "loops", "Scan", `(Scan): tensor "b": byte 7 is not`, func(st *step) {
+		{"what a Scan carried", "loops", "Scan", `(Scan): tensor "sum": byte 7 differs`, func(st *step) { spoilOutput(st, 0) }},
+		{"what a Scan laid", "loops", "Scan", `(Scan): tensor "laid": the row of pass 0 is wrong`, func(st *step) { spoilOutput(st, 1) }},
+		{"a slice that a Scan took", "loops", "Scan", `(Scan): tensor "b": byte 7 differs`, func(st *step) {
 			run := st.run
 			st.run = func(w *work.Pool) error {
 				bytesOf(st.in[2])[31] ^= 1 // after it was noted down
