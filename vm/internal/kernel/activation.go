@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// activations are the activation functions of neural networks.
+// activations lists the activation functions of neural networks.
 var activations = family{"", []Kernel{
 	{Name: "Relu", Make: makeRelu, Finish: finishRelu},
 	{Name: "Sigmoid", Make: vector1(simd.Sigmoid, sigmoid), Finish: rows(simd.Sigmoid)},
@@ -83,7 +83,7 @@ func reluRow[T number](d, a []T) {
 	}
 }
 
-// withAlpha makes the kernel of a function with attribute alpha.
+// withAlpha makes the kernel of a function with attribute alpha, by default otherwise.
 func withAlpha(otherwise float32, f func(x, alpha float64) float64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		alpha := float64(c.Float("alpha", otherwise))
@@ -189,8 +189,8 @@ func slope[T number](x, s T) T {
 	return x
 }
 
-// makeClip: the bounds are attributes before opset 11, then inputs, whose
-// elements are read when it runs.
+// makeClip: the bounds are attributes before opset 11. Since then they are inputs,
+// which the kernel reads when it runs.
 func makeClip(c *Invocation) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32:
@@ -243,8 +243,8 @@ func clip[T number](c *Invocation, low, high T) (Run, error) {
 	})
 }
 
-// makeDropout passes input 0 through, or, in training, drops elements at random
-// and scales the others. The mask tells which are kept.
+// makeDropout copies input 0, or, in training, drops elements at random and scales the
+// others. The mask says which elements are kept.
 func makeDropout(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	copies, err := makeCopy(c)
@@ -290,8 +290,9 @@ func fill[T any](d []T, v T) {
 	}
 }
 
-// dropout draws one number an element, by a generator that counts (Steele et
-// al. 2014, SplitMix64): the draw depends on the element's index alone.
+// dropout draws one number for each element with a counter-based generator
+// (SplitMix64, Steele et al. 2014), so that the draw depends only on the element's
+// index.
 func dropout[T floating](c *Invocation) Run {
 	var ratio float64
 	var seed uint64

@@ -10,62 +10,63 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// attentions are the attention operators of ai.onnx.
+// attentions lists the attention operators of ai.onnx.
 var attentions = family{"", []Kernel{
 	{Name: "Attention", Make: makeAttention},
 	{Name: "RotaryEmbedding", Make: makeRotaryEmbedding},
 }}
 
-// lattice is where queries, keys or values lie: the elements from one batch, head
-// and place to the next; those of one place lie side by side.
-type lattice struct {
-	at                 unsafe.Pointer
-	batch, head, place int
+// headLayout is the layout of queries, keys or values: the strides, in elements, from
+// one batch, head and position to the next. The elements of one position are
+// contiguous.
+type headLayout struct {
+	at                    unsafe.Pointer
+	batch, head, position int
 }
 
-// apart is [batch heads places size], beside [batch places heads·size].
-func apart(count, places, size int) lattice {
-	return lattice{nil, count * places * size, places * size, size}
+// headsFirst is the layout [batch heads positions size].
+func headsFirst(count, positions, size int) headLayout {
+	return headLayout{nil, count * positions * size, positions * size, size}
 }
 
-func beside(count, places, size int) lattice {
-	return lattice{nil, count * places * size, size, count * size}
+// positionsFirst is the layout [batch positions heads·size].
+func positionsFirst(count, positions, size int) headLayout {
+	return headLayout{nil, count * positions * size, size, count * size}
 }
 
-func (h *lattice) of(b, head, place int) unsafe.Pointer {
-	return unsafe.Add(h.at, 4*(b*h.batch+head*h.head+place*h.place))
+// of is the address of a position.
+func (h *headLayout) of(b, head, position int) unsafe.Pointer {
+	return unsafe.Add(h.at, 4*(b*h.batch+head*h.head+position*h.position))
 }
 
-// headsIn reads input i, of three axes with the heads beside each other, or of
-// four with them apart.
-func headsIn(c *Invocation, i int, attr string) (h lattice, count, places, size int) {
+// headsIn returns the layout of input i, which is positionsFirst with three axes, and
+// headsFirst with four.
+func headsIn(c *Invocation, i int, attr string) (h headLayout, count, positions, size int) {
 	s := c.In[i].Shape
 	if len(s) == 4 {
-		return apart(s[1], s[2], s[3]), s[1], s[2], s[3]
+		return headsFirst(s[1], s[2], s[3]), s[1], s[2], s[3]
 	}
 	count = c.Int(attr, 0)
-	return beside(count, s[1], s[2]/count), count, s[1], s[2] / count
+	return positionsFirst(count, s[1], s[2]/count), count, s[1], s[2] / count
 }
 
-// queriesAtOnce is how many rows of scores one part makes.
+// queriesAtOnce is the number of rows of scores that one part computes.
 const queriesAtOnce = 64
 
-// attention is the products of an attention: scores are queries times keys, and
-// their softmax times values the result.
+// attention computes softmax(scale · queries · keysᵀ) · values.
 type attention struct {
-	batch, heads, shared int // shared: heads of queries for each of keys and values
+	batch, heads, shared int // shared: query heads for each head of keys and values
 	queries, keys        int
 	size, valueSize      int // of queries and keys; of values
 	scale                float32
-	q, k, v, y           lattice
-	// edit caps and masks a row of scores and tells how many of them count: the
-	// others are taken as masked.
+	q, k, v, y           headLayout
+	// edit caps and masks a row of scores. It returns the number of scores to use; the
+	// rest of the row is masked.
 	edit func(row []float32, b, h, i int) int
-	done func(row []float32, b, h, i int) // sees their softmax; nil: nobody
+	done func(row []float32, b, h, i int) // called with the row's softmax; may be nil
 }
 
-// make prepares the kernel; the places of q, k, v and y are to be set before it
-// runs.
+// make prepares the kernel. The addresses of q, k, v and y must be set before it runs.
 func (a *attention) make(c *Invocation) func(w *work.Pool) {
 	pieces := cuts(a.queries, queriesAtOnce)
 	rows := min(queriesAtOnce, a.queries)
@@ -81,12 +82,12 @@ func (a *attention) make(c *Invocation) func(w *work.Pool) {
 		b, h, i := p/pieces/a.heads, p/pieces%a.heads, p%pieces*rows
 		v, s, scratch := &list[worker], pool.Each(worker, scores), pool.Each(worker, each)
 		n := min(rows, a.queries-i)
-		v.q = gemm.Dense{At: a.q.of(b, h, i), Len: n, Step: a.q.place, Deep: 1}
-		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: a.keys, Step: a.k.place, Deep: 1}
+		v.q = gemm.Dense{At: a.q.of(b, h, i), Len: n, Step: a.q.position, Deep: 1}
+		v.k = gemm.Dense{At: a.k.of(b, h/a.shared, 0), Len: a.keys, Step: a.k.position, Deep: 1}
 		v.s = gemm.Dense{At: s, Len: n, Step: a.keys, Deep: 1}
-		v.v = gemm.Dense{At: a.v.of(b, h/a.shared, 0), Len: a.valueSize, Step: 1, Deep: a.v.place}
+		v.v = gemm.Dense{At: a.v.of(b, h/a.shared, 0), Len: a.valueSize, Step: 1, Deep: a.v.position}
 		v.score = gemm.Product{M: n, N: a.keys, K: a.size, A: &v.q, B: &v.k, Alpha: a.scale, Stride: a.keys, Stop: c.Runtime}
-		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.place, Stop: c.Runtime}
+		v.value = gemm.Product{M: n, N: a.valueSize, K: a.keys, A: &v.s, B: &v.v, Alpha: 1, Stride: a.y.position, Stop: c.Runtime}
 		for t := range v.score.Tiles() {
 			v.score.Tile(t, s, nil, scratch)
 		}
@@ -113,8 +114,7 @@ func (a *attention) make(c *Invocation) func(w *work.Pool) {
 	}
 }
 
-// softmaxMasked is the softmax of a row; one of which nothing is finite becomes
-// zeros.
+// softmaxMasked replaces a row by its softmax, or by zeros if all of it is masked (-∞).
 func softmaxMasked(c *Invocation, row []float32) {
 	high := float32(math.Inf(-1))
 	for i, j := range c.pieces(len(row)) {
@@ -129,8 +129,9 @@ func softmaxMasked(c *Invocation, row []float32) {
 	softmaxRow(c, row, row)
 }
 
-// makeAttention: queries, keys and values, a mask, what was seen before, and how
-// many keys there are. Output 3 shows the scores at a stage.
+// makeAttention: the inputs are queries, keys, values, a mask, past keys, past values,
+// and the number of keys of each batch element. Output 3 is the scores at the stage
+// that qk_matmul_output_mode selects.
 func makeAttention(c *Invocation) (Run, error) {
 	for _, t := range c.In[:3] { // values may differ from queries and keys
 		if t.Type != graph.Float32 {
@@ -142,16 +143,16 @@ func makeAttention(c *Invocation) (Run, error) {
 	keyIn, kvHeads, fresh, size := headsIn(c, 1, "kv_num_heads")
 	valueIn, _, _, valueSize := headsIn(c, 2, "kv_num_heads")
 	a.shared, a.valueSize, a.keys = a.heads/kvHeads, valueSize, fresh
-	a.y = apart(a.heads, a.queries, valueSize)
+	a.y = headsFirst(a.heads, a.queries, valueSize)
 	if c.In[0].rank() == 3 {
-		a.y = beside(a.heads, a.queries, valueSize)
+		a.y = positionsFirst(a.heads, a.queries, valueSize)
 	}
 	a.scale = c.Float("scale", float32(1/math.Sqrt(float64(max(a.size, 1)))))
 	if c.Has(4) {
 		a.keys += c.In[4].Shape[2]
 	}
-	key := newCarried(c, 4, 1, kvHeads, fresh, size, keyIn, c.In[1])
-	value := newCarried(c, 5, 2, kvHeads, fresh, valueSize, valueIn, c.In[2])
+	key := newKVCache(c, 4, 1, kvHeads, fresh, size, keyIn, c.In[1])
+	value := newKVCache(c, 5, 2, kvHeads, fresh, valueSize, valueIn, c.In[2])
 	a.k, a.v = key.all, value.all
 	if err := a.mask(c); err != nil {
 		return nil, err
@@ -169,29 +170,28 @@ func makeAttention(c *Invocation) (Run, error) {
 			}
 		}
 		a.q.at, a.y.at = c.In[0].At, c.Out[0].At
-		a.k.at, a.v.at = key.bring(w), value.bring(w)
+		a.k.at, a.v.at = key.gather(w), value.gather(w)
 		run(w)
 		return nil
 	}, nil
 }
 
-// carried is keys or values that are carried on: the past ones with the new ones
-// behind them.
-type carried struct {
-	c       *Invocation
-	past    *Tensor // nil: none
-	present *Tensor // nil: not wanted
-	fresh   *Tensor
-	count   int // of heads
-	places  int // of the new ones
-	size    int
-	from    lattice // of the new ones
-	all     lattice // of all
-	aside   int     // scratch, if they are brought together there
+// kvCache concatenates past keys or values with the new ones.
+type kvCache struct {
+	c         *Invocation
+	past      *Tensor // may be nil
+	present   *Tensor // output for the concatenation; may be nil
+	fresh     *Tensor // the new ones
+	count     int     // of heads
+	positions int     // of the new ones
+	size      int
+	from      headLayout // of the new ones
+	all       headLayout // of past and new ones
+	scratch   int        // offset of the scratch for the concatenation without present
 }
 
-func newCarried(c *Invocation, past, out, count, places, size int, from lattice, fresh *Tensor) *carried {
-	v := &carried{c: c, past: c.in(past), fresh: fresh, count: count, places: places, size: size, from: from}
+func newKVCache(c *Invocation, past, out, count, positions, size int, from headLayout, fresh *Tensor) *kvCache {
+	v := &kvCache{c: c, past: c.in(past), fresh: fresh, count: count, positions: positions, size: size, from: from}
 	if c.HasOut(out) {
 		v.present = c.Out[out]
 	}
@@ -199,21 +199,21 @@ func newCarried(c *Invocation, past, out, count, places, size int, from lattice,
 		v.all = from
 		return v
 	}
-	total := places + v.past.Shape[2]
-	v.all = apart(count, total, size)
+	total := positions + v.past.Shape[2]
+	v.all = headsFirst(count, total, size)
 	if v.present == nil {
-		v.aside = c.Shared(mul(4, fresh.Shape[0], count, total, size))
+		v.scratch = c.Shared(mul(4, fresh.Shape[0], count, total, size))
 	}
 	return v
 }
 
-// bring brings them together and tells where they lie.
-func (v *carried) bring(w *work.Pool) unsafe.Pointer {
+// gather concatenates the past and the new elements, and returns their address.
+func (v *kvCache) gather(w *work.Pool) unsafe.Pointer {
 	if v.past == nil && v.present == nil {
 		return v.fresh.At
 	}
 	v.from.at = v.fresh.At
-	to := apart(v.count, v.places, v.size)
+	to := headsFirst(v.count, v.positions, v.size)
 	before := 0
 	if v.past != nil {
 		before = v.past.Shape[2]
@@ -222,7 +222,7 @@ func (v *carried) bring(w *work.Pool) unsafe.Pointer {
 	if v.present != nil {
 		to.at = v.present.At
 	} else {
-		to.at = w.Shared(v.aside)
+		to.at = w.Shared(v.scratch)
 	}
 	m := meter{c: v.c}
 	for b := range v.fresh.Shape[0] {
@@ -232,7 +232,7 @@ func (v *carried) bring(w *work.Pool) unsafe.Pointer {
 				n := before * v.size
 				v.c.copy(span[byte](to.of(b, h, 0), 4*n), span[byte](element[float32](v.past, (b*v.count+h)*n), 4*n))
 			}
-			for p := range v.places {
+			for p := range v.positions {
 				m.add(v.size)
 				copy(span[float32](to.of(b, h, before+p), v.size), span[float32](v.from.of(b, h, p), v.size))
 			}
@@ -244,10 +244,10 @@ func (v *carried) bring(w *work.Pool) unsafe.Pointer {
 	return to.at
 }
 
-// mask makes edit and done of a node's attributes and inputs.
+// mask sets edit and done from a node's attributes and inputs.
 func (a *attention) mask(c *Invocation) error {
 	m := c.in(3)
-	var step [3]int // of the mask: for each batch, head and query
+	var step [3]int // strides of the mask, by batch, head and query
 	width := 0
 	if m != nil {
 		if m.Type != graph.Bool && m.Type != graph.Float32 {
@@ -265,7 +265,7 @@ func (a *attention) mask(c *Invocation) error {
 	}
 	most := c.Float("softcap", 0)
 	causal := c.Int("is_causal", 0) != 0
-	widest := a.queries + a.keys // of a window that tells
+	widest := a.queries + a.keys // a wider window has no effect
 	left, right := min(c.Int("left_window_size", -1), widest), min(c.Int("right_window_size", -1), widest)
 	past := 0
 	if c.Has(4) {
@@ -338,35 +338,35 @@ func (a *attention) mask(c *Invocation) error {
 	return nil
 }
 
-// makeRotaryEmbedding turns pairs of elements of each head by angles whose
-// cosines and sines are given for each place, or for each position that a place
-// names.
+// makeRotaryEmbedding rotates pairs of elements of each head. The inputs hold the
+// cosines and sines of the angles, by position in the sequence or by the position ids
+// of input 3.
 func makeRotaryEmbedding(c *Invocation) (Run, error) {
 	x, cos, sin, out := c.In[0], c.In[1], c.In[2], c.Out[0]
 	if x.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	from, count, places, size := headsIn(c, 0, "num_heads")
-	turned := c.Int("rotary_embedding_dim", 0)
-	if turned == 0 {
-		turned = size
+	from, count, positions, size := headsIn(c, 0, "num_heads")
+	rotated := c.Int("rotary_embedding_dim", 0)
+	if rotated == 0 {
+		rotated = size
 	}
-	half := turned / 2
+	half := rotated / 2
 	lines := cos.Len() / half
-	position := c.in(3)
+	ids := c.in(3)
 	interleaved := c.Int("interleaved", 0) != 0
 	to := from
 	part := func(p, _ int) {
-		b, place := p/places, p%places
+		b, position := p/positions, p%positions
 		line := p
-		if position != nil {
-			line = int(data[int64](position)[p])
+		if ids != nil {
+			line = int(data[int64](ids)[p])
 		}
 		m := meter{c: c}
 		cs, sn := span[float32](element[float32](cos, line*half), half), span[float32](element[float32](sin, line*half), half)
 		for h := range count {
 			m.add(size)
-			s, d := span[float32](from.of(b, h, place), size), span[float32](to.of(b, h, place), size)
+			s, d := span[float32](from.of(b, h, position), size), span[float32](to.of(b, h, position), size)
 			for k := range half {
 				i, j := k, k+half
 				if interleaved {
@@ -378,8 +378,8 @@ func makeRotaryEmbedding(c *Invocation) (Run, error) {
 		}
 	}
 	return func(w *work.Pool) error {
-		if position != nil {
-			for p, at := range data[int64](position) {
+		if ids != nil {
+			for p, at := range data[int64](ids) {
 				if p&often == 0 {
 					c.poll()
 				}
@@ -389,7 +389,7 @@ func makeRotaryEmbedding(c *Invocation) (Run, error) {
 			}
 		}
 		from.at, to.at = x.At, out.At
-		w.For(x.Shape[0]*places, part)
+		w.For(x.Shape[0]*positions, part)
 		return nil
 	}, nil
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// grain is how many elements one part of an elementwise kernel takes: enough to
-// hide the cost of handing it out, and little enough to stay in the cache.
+// grain is the number of elements in one part of an elementwise kernel: enough to hide
+// the cost of scheduling the part, and few enough to stay in the cache.
 const grain = 1 << 14
 
-// cuts is how many parts of at most size n makes.
+// cuts is the number of parts of at most size elements into which n elements are cut.
 func cuts(n, size int) int { return (n + size - 1) / size }
 
-// sweep walks an output and the inputs that are broadcast to it, in rows whose
-// elements lie side by side in the output, and side by side or all at one place
-// in each input.
+// sweep iterates over an output and the inputs that are broadcast to it, row by row.
+// The elements of a row are contiguous in the output; in each input they are
+// contiguous too, or the row repeats a single element.
 type sweep struct {
 	n      int     // elements of a row
-	rows   int     // rows
-	shape  []int   // of the rows
+	rows   int     // number of rows
+	shape  []int   // axes of the rows: rows is its product
 	stride [][]int // of each input, by axis of shape, in elements
 	inner  []int   // of each input, within a row: 0 or 1
 }
 
-// newSweep fails unless the inputs broadcast to out (numpy's rule). Axes along
-// which all inputs go on as they would within one axis are made one.
+// newSweep fails unless the inputs broadcast to out by numpy's rule. It merges adjacent
+// axes that are contiguous in all inputs.
 func newSweep(out []int, ins ...[]int) (*sweep, error) {
 	s := &sweep{n: 1, rows: 1, stride: make([][]int, len(ins)), inner: make([]int, len(ins))}
 	strides := make([][]int, len(ins))
@@ -85,7 +85,7 @@ func newSweep(out []int, ins ...[]int) (*sweep, error) {
 	return s, nil
 }
 
-// goesOn reports whether axis o of every input continues the merged axis last.
+// goesOn reports whether axis o continues the merged axis last in every input.
 func goesOn(axes, strides [][]int, length, last, o int) bool {
 	for k := range strides {
 		if strides[k][o] != axes[k][last]*length {
@@ -95,7 +95,7 @@ func goesOn(axes, strides [][]int, length, last, o int) bool {
 	return true
 }
 
-// at is the element of input k that a row begins at.
+// at is the index of a row's first element in input k.
 func (s *sweep) at(row, k int) int {
 	off := 0
 	for a := len(s.shape) - 1; a >= 0; a-- {
@@ -105,8 +105,8 @@ func (s *sweep) at(row, k int) int {
 	return off
 }
 
-// runs walks n elements of the output from element from on, in pieces of one row:
-// elements [i, i+m) of them, which read input 0 from its element at on, step apart.
+// runs cuts the output elements [from, from+n) into pieces that lie in one row. A piece
+// is the elements [i, i+m) of them, which read input 0 at element at and step apart.
 func (s *sweep) runs(from, n int, piece func(i, m, at, step int)) {
 	for i := 0; i < n; {
 		row, within := (from+i)/s.n, (from+i)%s.n
@@ -116,8 +116,8 @@ func (s *sweep) runs(from, n int, piece func(i, m, at, step int)) {
 	}
 }
 
-// each runs body over all rows, cut into parts of about grain elements: rows
-// [row, row+1), elements [from, to) of it.
+// each runs body over all rows, in parts of about grain elements: each call handles
+// the elements [from, to) of one row.
 func (s *sweep) each(body func(row, from, to, worker int)) Run {
 	if s.rows == 0 || s.n == 0 {
 		return func(*work.Pool) error { return nil }
@@ -145,15 +145,15 @@ func (s *sweep) each(body func(row, from, to, worker int)) Run {
 	}
 }
 
-// loops is a binary operation on rows: both inputs side by side, or one of them
-// the same for the whole row.
+// loops is a binary operation on rows: of two vectors (vv), or of a vector and a
+// scalar that repeats along the row (vs, sv).
 type loops[T, U any] struct {
 	vv func(d []U, a, b []T)
 	vs func(d []U, a []T, b T)
 	sv func(d []U, a T, b []T)
 }
 
-// loopsOf makes the loops of a function.
+// loopsOf makes the loops of a function of two numbers.
 func loopsOf[T, U any](f func(a, b T) U) loops[T, U] {
 	return loops[T, U]{
 		vv: func(d []U, a, b []T) {
@@ -177,7 +177,7 @@ func loopsOf[T, U any](f func(a, b T) U) loops[T, U] {
 // run makes the kernel of a binary operation on inputs 0 and 1.
 func (l loops[T, U]) run(c *Invocation) (Run, error) { return l.between(c.Out[0], c.In[0], c.In[1]) }
 
-// between makes the kernel of out = a op b.
+// between makes a kernel that computes out = a op b.
 func (l loops[T, U]) between(out, a, b *Tensor) (Run, error) {
 	s, err := newSweep(out.Shape, a.Shape, b.Shape)
 	if err != nil {
@@ -194,15 +194,15 @@ func (l loops[T, U]) between(out, a, b *Tensor) (Run, error) {
 			l.vs(d, span[T](element[T](a, x+from), n), *(*T)(element[T](b, y)))
 		case s.inner[1] == 1:
 			l.sv(d, *(*T)(element[T](a, x)), span[T](element[T](b, y+from), n))
-		default: // both repeat along the row: so does what they make
+		default: // both repeat along the row, so the result does, too
 			l.vv(d[:1], span[T](element[T](a, x), 1), span[T](element[T](b, y), 1))
 			fill(d[1:], d[0])
 		}
 	}), nil
 }
 
-// legacy makes the kernel of an operator that broadcasts input 1 in another way
-// before opset 7: its axes are brought to where numpy's rule finds them.
+// legacy adapts the kernel of an operator to the broadcasting of opsets before 7: it
+// reshapes input 1 so that numpy's rule aligns its axes as intended.
 func legacy(broadcast func(*Invocation) (Run, error)) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		if c.Version == 0 || c.Version >= 7 {
@@ -224,9 +224,9 @@ func legacy(broadcast func(*Invocation) (Run, error)) func(*Invocation) (Run, er
 	}
 }
 
-// legacyShape is the shape of input 1 with an axis of length 1 for each of input 0
-// that follows: those of input 1 are the last ones, or go from attribute axis on;
-// the slopes of PRelu are of channels.
+// legacyShape appends axes of length 1 to the shape of input 1, one for each axis of
+// input 0 that follows. The axes of input 1 are the last ones of input 0, or begin at
+// attribute axis; the slopes of PRelu belong to axis 1, the channels.
 func legacyShape(c *Invocation) []int {
 	rank, right := c.In[0].rank(), c.In[1]
 	if right.Len() == 1 {
@@ -252,8 +252,8 @@ func element[T any](t *Tensor, i int) unsafe.Pointer {
 	return unsafe.Add(t.At, i*int(unsafe.Sizeof(zero)))
 }
 
-// rowwise makes the kernel of a function from each element of input 0 to the
-// element of the output at the same place.
+// rowwise makes a kernel that maps each element of input 0 to the output element at
+// the same place. f handles many elements at once.
 func rowwise[T, U any](c *Invocation, f func(d []U, a []T)) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	n := out.Len()

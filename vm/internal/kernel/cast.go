@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// casts change the element type, or nothing.
+// casts lists the conversions between dtypes, and the identity.
 var casts = family{"", []Kernel{
 	{Name: "Cast", Make: makeCast, Half: true},
 	{Name: "CastLike", Make: makeCast, Half: true},
@@ -38,11 +38,11 @@ func makeCast(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// conversionLoop converts elements [i, j). A part begins at a whole byte of packed
-// types, since grain is even.
+// conversionLoop converts elements [i, j). With packed types a part begins at a whole
+// byte, since grain is even.
 type conversionLoop func(to, from unsafe.Pointer, i, j int)
 
-// converter gives the loop between two dtypes.
+// converter returns the loop between two dtypes.
 func converter(to, from graph.DType) (conversionLoop, bool) {
 	if f := fastConverter(to, from); f != nil {
 		return f, true
@@ -65,7 +65,7 @@ func converter(to, from graph.DType) (conversionLoop, bool) {
 	}, ok && fits
 }
 
-// fastConverter has the loops of the pairs that networks are full of.
+// fastConverter returns the loops for common pairs of dtypes, nil for others.
 func fastConverter(to, from graph.DType) conversionLoop {
 	switch [2]graph.DType{to, from} {
 	case [2]graph.DType{graph.Float32, graph.Float16}, [2]graph.DType{graph.Float32, graph.BFloat16}:
@@ -101,7 +101,7 @@ func plainConversion[T, S number](to, from unsafe.Pointer, i, j int) {
 	}
 }
 
-// intReader gives a function that reads element i of an integer tensor.
+// intReader returns a function that reads element i of an integer tensor.
 func intReader(d graph.DType) (func(at unsafe.Pointer, i int) int64, bool) {
 	switch d {
 	case graph.Int64, graph.Uint64:
@@ -142,16 +142,16 @@ func readInt[T integer](at unsafe.Pointer, i int) int64 {
 	return int64(*(*T)(unsafe.Add(at, i*int(unsafe.Sizeof(zero)))))
 }
 
-// packed is element i of a type of 2 or 4 bits; the first of a byte lies in its
-// low bits.
+// packed returns element i of a type of 2 or 4 bits. The first element of a byte lies
+// in its low bits.
 func packed(at unsafe.Pointer, i, bits int) uint8 {
 	per := 8 / bits
 	return *(*uint8)(unsafe.Add(at, i/per)) >> (i % per * bits) & (1<<bits - 1)
 }
 
-// pack writes such an element. Those of a byte are written in their order: the
-// first clears what lies behind it, so that the bits after the last element do not
-// depend on what was there.
+// pack writes element i of a type of 2 or 4 bits. The elements of a byte must be
+// written in order: the first clears the rest of the byte, so that the bits after the
+// last element do not depend on the previous content.
 func pack(at unsafe.Pointer, i, bits int, v uint8) {
 	per := 8 / bits
 	b := (*uint8)(unsafe.Add(at, i/per))
@@ -159,8 +159,8 @@ func pack(at unsafe.Pointer, i, bits int, v uint8) {
 	*b = *b&(1<<shift-1) | v&(1<<bits-1)<<shift
 }
 
-// intWriter gives a function that writes element i of a tensor; what does not
-// fit wraps around.
+// intWriter returns a function that writes element i of an integer tensor. Values out
+// of range wrap around.
 func intWriter(d graph.DType) (func(at unsafe.Pointer, i int, v int64), bool) {
 	switch d {
 	case graph.Int64, graph.Uint64:
@@ -186,8 +186,8 @@ func writeInt[T integer](at unsafe.Pointer, i int, v int64) {
 	*(*T)(unsafe.Add(at, i*int(unsafe.Sizeof(zero)))) = T(v)
 }
 
-// writer gives a function that writes element i of a tensor of any dtype of
-// numbers; reals are cut towards zero.
+// writer returns a function that writes element i of a tensor of any numeric dtype. It
+// truncates reals towards zero for integers.
 func writer(d graph.DType) (func(at unsafe.Pointer, i int, v float64), bool) {
 	switch d {
 	case graph.Float32:
@@ -227,16 +227,16 @@ func isFloat8(d graph.DType) bool {
 	return is
 }
 
-// smallFloat is a floating-point format of a byte or less.
+// smallFloat is a floating-point format of at most 8 bits.
 type smallFloat struct {
 	bits, mantissa, bias int
-	infinity             bool // has infinities and several NaNs, as IEEE 754
-	unsigned             bool // no negative zero: its code is NaN (the "uz" of fnuz)
-	finite               bool // has neither infinity nor NaN
+	infinity             bool // has infinities and several NaNs, as in IEEE 754
+	unsigned             bool // has no negative zero: its code is NaN (the "uz" of fnuz)
+	finite               bool // has neither infinities nor NaN
 }
 
-// smallFloats are the formats whose codes are decoded one by one (OCP 2023;
-// Noune et al. 2022 for fnuz).
+// smallFloats lists the formats that are decoded one code at a time (OCP 2023; Noune
+// et al. 2022 for fnuz).
 var smallFloats = map[graph.DType]*smallFloat{
 	graph.Float8E4M3FN: {bits: 8, mantissa: 3, bias: 7},
 	graph.Float8E4M3U:  {bits: 8, mantissa: 3, bias: 8, unsigned: true},
@@ -245,7 +245,7 @@ var smallFloats = map[graph.DType]*smallFloat{
 	graph.Float4E2M1:   {bits: 4, mantissa: 1, bias: 1, finite: true},
 }
 
-// decode is the value of a code.
+// decode returns the value of a code.
 func (f *smallFloat) decode(code uint8) float64 {
 	exponents := f.bits - 1 - f.mantissa
 	sign := 1.0
@@ -268,8 +268,8 @@ func (f *smallFloat) decode(code uint8) float64 {
 	return sign * math.Ldexp(float64(fraction+1<<f.mantissa), exp-f.bias-f.mantissa)
 }
 
-// encode is the code of the nearest value, ties to the even code; what is too
-// large becomes the largest.
+// encode returns the code of the nearest value, with ties to the even code. Values that
+// are too large saturate.
 func (f *smallFloat) encode(v float64) uint8 {
 	negative := uint8(1) << (f.bits - 1)
 	if v != v {

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// comparisons compare, combine truth values and bits, and choose between two
-// inputs.
+// comparisons lists the operators that compare numbers, combine truth values or bits,
+// or choose between two inputs.
 var comparisons = family{"", []Kernel{
 	{Name: "Equal", Make: legacy(compareBy(func(order int) bool { return order == 0 }))},
 	{Name: "Less", Make: legacy(compareBy(func(order int) bool { return order == -1 }))},
@@ -29,10 +29,10 @@ var comparisons = family{"", []Kernel{
 	{Name: "Where", Make: makeWhere, Half: true},
 }}
 
-// unordered is the order of two numbers one of which is NaN.
+// unordered is the order of two numbers of which at least one is NaN.
 const unordered = 2
 
-// order is -1, 0 or 1, or unordered.
+// order compares two numbers: it returns -1, 0, 1 or unordered.
 func order[T number](a, b T) int {
 	switch {
 	case a < b:
@@ -45,7 +45,7 @@ func order[T number](a, b T) int {
 	return unordered
 }
 
-// compareBy makes the kernel of a relation, told by the orders that fulfil it.
+// compareBy makes the kernel of a relation, given by the orders that satisfy it.
 func compareBy(holds func(order int) bool) func(*Invocation) (Run, error) {
 	var table [4]bool
 	for k := range table {
@@ -84,8 +84,8 @@ func relation[T number](c *Invocation, table [4]bool) (Run, error) {
 	return loopsOf(func(a, b T) bool { return table[order(a, b)+1] }).run(c)
 }
 
-// logical makes the kernel of a function of two truth values. What is not 0 is
-// true: a file can hold any byte.
+// logical makes the kernel of a function of two truth values. Every byte but 0 is true,
+// since a file can hold any byte.
 func logical(f func(a, b bool) bool) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		return loopsOf(func(a, b uint8) bool { return f(a != 0, b != 0) }).run(c)
@@ -99,7 +99,7 @@ func truth(b bool) uint8 {
 	return 0
 }
 
-// perElement1 is the loop of a function between two types.
+// perElement1 is perElement for a function between two types.
 func perElement1[T, U any](f func(T) U) func(d []U, a []T) {
 	return func(d []U, a []T) {
 		for i, x := range a[:len(d)] {
@@ -130,8 +130,8 @@ func makeIsInf(c *Invocation) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-// bitwise makes the kernel of an operation on bits; it is the same for signed
-// dtypes.
+// bitwise makes the kernel of an operation on bits, which is the same for signed and
+// unsigned dtypes.
 func bitwise(f func(a, b uint64) uint64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].width() {
@@ -162,8 +162,8 @@ func makeBitwiseNot(c *Invocation) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-// makeBitShift keeps the sign of signed dtypes; what is shifted by its width or
-// more, or by a negative number, leaves nothing but the sign.
+// makeBitShift shifts bits, with sign extension for signed dtypes. A shift by the width
+// or more, or by a negative number, leaves nothing but the sign.
 func makeBitShift(c *Invocation) (Run, error) {
 	right := c.Str("direction", "") == "RIGHT"
 	switch c.In[0].Type {
@@ -200,7 +200,7 @@ func shift[T integer](right bool) func(a, b T) T {
 	}
 }
 
-// makeWhere takes input 1 or 2, as the condition says.
+// makeWhere selects elements of input 1 where the condition is true, else of input 2.
 func makeWhere(c *Invocation) (Run, error) {
 	switch c.Out[0].width() {
 	case 1:

@@ -2,7 +2,7 @@ package kernel
 
 import "github.com/onnxmem/onnxmem/vm/internal/work"
 
-// joining join tensors along an axis, or split one into parts.
+// joining lists the operators that join tensors along an axis or split one.
 var joining = family{"", []Kernel{
 	{Name: "Concat", Make: makeConcat, Half: true},
 	{Name: "Split", Make: makeSplit, Half: true},
@@ -36,7 +36,7 @@ func makeConcat(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// unlessSamePlace leaves out a part of a concatenation that is its output.
+// unlessSamePlace skips an input that already lies at its place in the output.
 func unlessSamePlace(out, in *Tensor, off int, run Run) Run {
 	return func(w *work.Pool) error {
 		if off == 0 && out.At == in.At {
@@ -73,7 +73,7 @@ func makeSplit(c *Invocation) (Run, error) {
 	return inTurn(runs), nil
 }
 
-// inTurn runs several kernels, one after the other.
+// inTurn runs several kernels in order.
 func inTurn(runs []Run) Run {
 	return func(w *work.Pool) error {
 		for _, run := range runs {

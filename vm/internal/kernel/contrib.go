@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// contrib is operators of ONNX Runtime's own domain that its optimizer makes.
+// contrib lists operators of ONNX Runtime's own domain that its optimizer introduces.
 var contrib = family{"com.microsoft", []Kernel{
 	{Name: "BiasGelu", Make: makeBiasGelu},
 	{Name: "SkipLayerNormalization", Make: makeSkipLayerNorm},
@@ -32,8 +32,8 @@ func makeBiasGelu(c *Invocation) (Run, error) {
 	}.run(c)
 }
 
-// makeSkipLayerNorm normalises input + skip (+ bias) over the last axis; outputs 1
-// and 2 are mean and inverse standard deviation, output 3 is that sum.
+// makeSkipLayerNorm normalizes input + skip (+ bias) over the last axis. Outputs 1 and 2
+// are the mean and the inverse standard deviation; output 3 is the sum.
 func makeSkipLayerNorm(c *Invocation) (Run, error) {
 	x, skip, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {

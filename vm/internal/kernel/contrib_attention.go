@@ -8,13 +8,13 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// contribAttentions are ONNX Runtime's attention operators.
+// contribAttentions lists ONNX Runtime's attention operators.
 var contribAttentions = family{"com.microsoft", []Kernel{
 	{Name: "Attention", Make: makeContribAttention},
 }}
 
-// makeContribAttention is self-attention with one matrix for query, key and
-// value. Mask: none, [batch] lengths, or [batch, sequence] of 0 and 1.
+// makeContribAttention is self-attention with one weight matrix for queries, keys and
+// values. The mask is omitted, [batch] lengths, or [batch, sequence] of 0 and 1.
 func makeContribAttention(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 {
@@ -56,10 +56,10 @@ func makeContribAttention(c *Invocation) (Run, error) {
 	c.EachBytes = max(c.EachBytes, inner.EachBytes)
 	a := &attention{
 		batch: batch, heads: heads, shared: 1, queries: length, keys: length, size: size, valueSize: size, scale: scale,
-		y: beside(heads, length, size),
+		y: positionsFirst(heads, length, size),
 	}
-	// Queries, keys and values of a place lie side by side, each with its heads.
-	a.q = lattice{nil, length * wide, size, wide}
+	// Each position holds its queries, keys and values in turn, each with all heads.
+	a.q = headLayout{nil, length * wide, size, wide}
 	a.k, a.v = a.q, a.q
 	a.edit = func(row []float32, b, _, i int) int {
 		for from, to := range c.pieces(len(row)) {
@@ -84,8 +84,7 @@ func makeContribAttention(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// visible reports whether a mask lets place j of an element of the batch be
-// seen.
+// visible reports whether position j of batch element b is unmasked.
 func visible(mask *Tensor, b, j, length int) bool {
 	m := data[int32](mask)
 	if mask.rank() == 1 {

@@ -5,16 +5,17 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// lines compute running sums and products along an axis.
+// lines lists running sums and products along an axis.
 var lines = family{"", []Kernel{
 	{Name: "CumSum", Make: cumulate(false)},
 	{Name: "CumProd", Make: cumulate(true)},
 }}
 
-// line is one line along an axis: its first element, and the distance of two.
+// line describes the lines of a tensor along an axis: the length of a line, the
+// distance of its elements, and the number of lines.
 type line struct{ n, step, lines int }
 
-// lineOf gives the lines along axis k. A scalar is one of one element.
+// lineOf returns the lines along axis k. A scalar is a single line of one element.
 func lineOf(shape []int, k int) line {
 	if len(shape) == 0 {
 		return line{n: 1, step: 1, lines: 1}
@@ -24,7 +25,8 @@ func lineOf(shape []int, k int) line {
 	return l
 }
 
-// at is the first element of line i in a tensor whose lines have n elements.
+// at is the index of the first element of line i in a tensor whose lines have n
+// elements.
 func (l *line) at(i, n int) int { return i/l.step*l.step*n + i%l.step }
 
 func cumulate(product bool) func(*Invocation) (Run, error) {
@@ -74,7 +76,7 @@ func cumulateOf[T number](c *Invocation, k int, product bool) (Run, error) {
 			if reverse {
 				p = at + (l.n-1-j)*l.step
 			}
-			v := s[p] // before the output, which may lie over it, is written
+			v := s[p] // the output, written next, may overwrite it
 			if exclusive {
 				d[p] = sum
 			}

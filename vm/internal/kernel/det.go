@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// makeDet gives the determinants of square matrices, by elimination in float64.
+// makeDet computes determinants of square matrices by elimination in float64.
 func makeDet(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	get, okIn := reader(x.Type)
@@ -34,7 +34,7 @@ func makeDet(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// determinant destroys m.
+// determinant returns the determinant of m, which it overwrites.
 func determinant(c *Invocation, m []float64, n int) float64 {
 	t := meter{c: c}
 	det := 1.0

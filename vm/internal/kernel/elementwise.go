@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// elementwise is arithmetic: the element of the output depends on the elements
-// of the inputs at the same place, under numpy's broadcasting.
+// elementwise lists arithmetic: each output element depends on the input elements at
+// the same place, after numpy's broadcasting.
 var elementwise = family{"", []Kernel{
 	{Name: "Add", Make: legacy(fold(adds))},
 	{Name: "Sub", Make: legacy(fold(subtracts))},
@@ -47,7 +47,7 @@ var elementwise = family{"", []Kernel{
 	{Name: "Atanh", Make: real1(math.Atanh)},
 }}
 
-// operation is the loops of an operation for each dtype.
+// operation holds the loops of a binary operation for each dtype.
 type operation struct {
 	f32 loops[float32, float32]
 	f64 loops[float64, float64]
@@ -87,8 +87,8 @@ func (b *operation) between(out, x, y *Tensor) (Run, error) {
 	return nil, unsupported(out.Type)
 }
 
-// fold makes the kernel of an operation on two inputs, or on any number from
-// the left to the right.
+// fold makes the kernel of an operation on one or more inputs, which it combines from
+// left to right.
 func fold(b *operation) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		if len(c.In) == 1 {
@@ -102,8 +102,8 @@ func fold(b *operation) func(*Invocation) (Run, error) {
 	}
 }
 
-// foldMany adds up several inputs in scratch: the output may lie over any of
-// them.
+// foldMany folds more than two inputs. It accumulates in scratch, because the output
+// may overwrite any of them.
 func foldMany(c *Invocation, b *operation) (Run, error) {
 	out := c.Out[0]
 	sum := &Tensor{Type: out.Type, Shape: out.Shape}
@@ -239,8 +239,8 @@ func divLoops[T floating]() loops[T, T] {
 	}
 }
 
-// quotient is a / b towards zero. Division by zero has no meaning in ONNX; it
-// gives 0, and does not end the program.
+// quotient is a / b rounded towards zero. ONNX leaves division by zero undefined;
+// here it gives 0, instead of a panic.
 func quotient[T integer](a, b T) T {
 	if b == 0 {
 		return 0
@@ -258,11 +258,11 @@ var maxima = &operation{
 	loopsOf(greater[uint64]), loopsOf(greater[uint32]), loopsOf(greater[uint16]), loopsOf(greater[uint8]),
 }
 
-// lesser and greater give NaN if either is it, as numpy does.
+// lesser and greater return NaN if either number is NaN, as numpy does.
 func lesser[T number](a, b T) T  { return min(a, b) }
 func greater[T number](a, b T) T { return max(a, b) }
 
-// makeMean adds and scales.
+// makeMean adds the inputs and divides by their number.
 func makeMean(c *Invocation) (Run, error) {
 	sum, err := fold(adds)(c)
 	if err != nil || len(c.In) == 1 {
@@ -288,7 +288,8 @@ func makeMean(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeMod: the sign of the divisor, or of the dividend with fmod.
+// makeMod computes the remainder. It has the sign of the divisor, or, with attribute
+// fmod, that of the dividend.
 func makeMod(c *Invocation) (Run, error) {
 	truncated := c.Int("fmod", 0) != 0
 	switch c.Out[0].Type {
@@ -316,7 +317,7 @@ func makeMod(c *Invocation) (Run, error) {
 	return nil, unsupported(c.Out[0].Type)
 }
 
-// remainder of reals has the sign of the divisor, or of the dividend.
+// remainder is a mod b, with the sign of b, or with that of a if truncated.
 func remainder(a, b float64, truncated bool) float64 {
 	m := math.Mod(a, b)
 	if !truncated && m != 0 && (m < 0) != (b < 0) {
@@ -338,7 +339,7 @@ func modLoops[T integer](truncated bool) loops[T, T] {
 	})
 }
 
-// makePow: the exponent may be of another dtype than the base.
+// makePow computes powers. The exponent's dtype may differ from the base's.
 func makePow(c *Invocation) (Run, error) {
 	switch x, y := c.In[0].Type, c.In[1].Type; x {
 	case graph.Float32:
@@ -359,8 +360,7 @@ func powBy[T float32 | float64 | int64 | int32](c *Invocation, exponent graph.DT
 		l.vs = powers[T]
 		return l.run(c)
 	}
-	// Of another dtype: through scratch of the base's, where that holds the
-	// exponents.
+	// Convert the exponents to the base's dtype, in scratch, if that is exact.
 	get, ok := reader(exponent)
 	if !ok {
 		return nil, unsupported(exponent)
@@ -390,8 +390,8 @@ func powBy[T float32 | float64 | int64 | int32](c *Invocation, exponent graph.DT
 	}, nil
 }
 
-// powByReals raises to exponents that the base's dtype does not hold, such as the
-// half of an integer.
+// powByReals handles exponents that the base's dtype cannot represent, such as 0.5 for
+// an integer base.
 func powByReals[T float32 | float64 | int64 | int32](c *Invocation, exponent func(unsafe.Pointer, int) float64) (Run, error) {
 	x, y, out := c.In[0], c.In[1], c.Out[0]
 	s, err := newSweep(out.Shape, x.Shape, y.Shape)
@@ -407,7 +407,7 @@ func powByReals[T float32 | float64 | int64 | int32](c *Invocation, exponent fun
 	}), nil
 }
 
-// powers is numbers to the power of b, by products where that is a small integer.
+// powers raises the numbers of a to the power of b, by multiplication if b is 2 or 3.
 func powers[T float32 | float64 | int64 | int32](d, a []T, b T) {
 	switch {
 	case b == 2:
@@ -438,7 +438,8 @@ func power[T float32 | float64 | int64 | int32](a, b T) T {
 	return T(math.Pow(float64(a), float64(b)))
 }
 
-// integerPower is exact for integers, whose powers a float64 may not hold.
+// integerPower computes powers of integers exactly: a float64 may not represent them.
+// It returns false for other dtypes and for negative exponents.
 func integerPower[T float32 | float64 | int64 | int32](a, b T) (T, bool) {
 	switch any(a).(type) {
 	case float32, float64:
@@ -457,7 +458,7 @@ func integerPower[T float32 | float64 | int64 | int32](a, b T) (T, bool) {
 	return p, true
 }
 
-// real1 makes the kernel of a function of reals.
+// real1 makes the kernel of a function of one real.
 func real1(f func(float64) float64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
@@ -478,7 +479,7 @@ func real1(f func(float64) float64) func(*Invocation) (Run, error) {
 	}
 }
 
-// vector1 is real1 of a function that has vectors for float32.
+// vector1 is real1 for a function with a vectorized float32 form, f.
 func vector1(f func(dst, src []float32), otherwise func(float64) float64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		if c.In[0].Type != graph.Float32 {
@@ -488,7 +489,7 @@ func vector1(f func(dst, src []float32), otherwise func(float64) float64) func(*
 	}
 }
 
-// perElement is the loop of a function.
+// perElement makes a loop that applies f to each element.
 func perElement[T number](f func(T) T) func(d, a []T) {
 	return func(d, a []T) {
 		for i, x := range a[:len(d)] {
@@ -529,7 +530,7 @@ func makeSign(c *Invocation) (Run, error) {
 	})
 }
 
-// numeric1 makes the kernel of a function given for reals and for integers.
+// numeric1 makes the kernel of a function with separate forms for reals and integers.
 func numeric1(c *Invocation, real func(float64) float64, whole func(int64) int64) (Run, error) {
 	switch c.In[0].Type {
 	case graph.Float32, graph.Float64:

@@ -1,12 +1,12 @@
 package kernel
 
-// expansion repeat elements along axes.
+// expansion lists the operators that repeat elements along axes.
 var expansion = family{"", []Kernel{
 	{Name: "Expand", Make: makeExpand, Half: true},
 	{Name: "Tile", Make: makeTile, Half: true},
 }}
 
-// makeExpand repeats axes of length 1: their stride is 0.
+// makeExpand repeats axes of length 1 by reading them with stride 0.
 func makeExpand(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
@@ -24,7 +24,7 @@ func makeExpand(c *Invocation) (Run, error) {
 	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, 0)), nil
 }
 
-// makeTile walks each axis as two: repeats, of stride 0, and the input's.
+// makeTile treats each axis as two: the repeats, with stride 0, and the input's axis.
 func makeTile(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)

@@ -1,12 +1,14 @@
 package kernel
 
-// family is the kernels of one file.
+import "github.com/onnxmem/onnxmem/graph"
+
+// family lists the kernels of one file, for operators of one domain.
 type family struct {
 	domain string
 	list   []Kernel
 }
 
-// families lists the kernels of every file.
+// families lists the families of all files.
 var families = []family{
 	elementwise,
 	activations,
@@ -63,6 +65,20 @@ func init() {
 	}
 }
 
-// Lookup finds the kernel of an operator; nil if there is none. The domain
-// ai.onnx is spelled "".
+// Lookup returns the kernel of an operator, or nil if there is none. The domain of
+// ai.onnx is "".
 func Lookup(domain, name string) *Kernel { return table[key{domain, name}] }
+
+// forFloats makes the kernel of an operator that is defined for float32 and float64,
+// by the dtype of input 0.
+func forFloats(f32, f64 func(*Invocation) (Run, error)) func(*Invocation) (Run, error) {
+	return func(c *Invocation) (Run, error) {
+		switch c.In[0].Type {
+		case graph.Float32:
+			return f32(c)
+		case graph.Float64:
+			return f64(c)
+		}
+		return nil, unsupported(c.In[0].Type)
+	}
+}

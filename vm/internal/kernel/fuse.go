@@ -8,19 +8,19 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
-// Finish is the work of an activation that another node does for it, on each
-// part of its own result while that is still in the cache. The bits are those
-// of the activation by itself.
+// Finish is an activation that another node's kernel applies to each part of its own
+// result, while the part is still in the cache. The bits are the same as those of a
+// separate activation.
 type Finish struct {
-	Row func(d []float32) // in place, of any number of elements
-	// Clamps: it is min(max(x, Low), High), which micro-kernels do in
-	// registers. As no rounding falls between two numbers that it tells
-	// apart, it may come before a rounding to 16 bits as well as after.
+	Row func(d []float32) // in place, for any number of elements
+	// Clamps says that the activation is min(max(x, Low), High), which micro-kernels
+	// compute in registers. Rounding to 16 bits is monotonic and keeps the bounds, so
+	// the clamp may come before it or after it.
 	Clamps    bool
 	Low, High float32
 }
 
-// rows is the Finish of a function that has vectors.
+// rows makes the Finish of a vectorized function.
 func rows(f func(dst, src []float32)) func(*Invocation) *Finish {
 	return func(*Invocation) *Finish { return &Finish{Row: func(d []float32) { f(d, d) }} }
 }
@@ -32,7 +32,7 @@ func clamps(low, high float32) *Finish {
 
 func finishRelu(*Invocation) *Finish { return clamps(0, float32(math.Inf(1))) }
 
-// finishClip: bounds that are there only when the node runs cannot be told before.
+// finishClip returns nil if the bounds are not constants.
 func finishClip(c *Invocation) *Finish {
 	bound := func(name string, i int, otherwise float64) (float32, bool) {
 		if a := c.Node.Attr(name); a != nil {
@@ -52,8 +52,8 @@ func finishClip(c *Invocation) *Finish {
 	return clamps(low, high)
 }
 
-// take gives the activation that the call's node is to do as well, if it is one
-// that the kernel at hand can do; it then must.
+// take returns the activation that follows, if this kernel can apply it. The kernel
+// then must apply it.
 func (c *Invocation) take() *Finish {
 	if c.Then == nil || c.Out[0].Type != graph.Float32 && !(isHalf(c.Out[0]) && c.Then.Clamps) {
 		return nil
@@ -62,7 +62,8 @@ func (c *Invocation) take() *Finish {
 	return c.Then
 }
 
-// epilogue is what of it gemm does; more tells whether Row is to be called.
+// epilogue returns the part of the activation that gemm applies. more reports whether
+// Row must be called as well.
 func (f *Finish) epilogue() (act gemm.Activation, low, high float32, more bool) {
 	switch {
 	case f == nil:

@@ -8,14 +8,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// indexing read elements whose places an input gives.
+// indexing lists the operators that read elements at given indices.
 var indexing = family{"", []Kernel{
 	{Name: "Gather", Make: makeGather, Half: true},
 	{Name: "GatherElements", Make: makeGatherElements, Half: true},
 	{Name: "GatherND", Make: makeGatherND, Half: true},
 }}
 
-// indexReader reads an index and brings it into [0, n).
+// indexReader returns a function that reads index i, which may count from the end,
+// and converts it to [0, n). It returns false for an index out of range.
 func indexReader(t *Tensor) (func(i, n int) (int, bool), error) {
 	at := func(v, n int) (int, bool) {
 		if v < 0 {
@@ -32,13 +33,14 @@ func indexReader(t *Tensor) (func(i, n int) (int, bool), error) {
 	return nil, unsupported(t.Type)
 }
 
-// badIndex says that element i of some indices lies outside an axis of length n.
+// badIndex is the error for element i of the indices, which lies outside an axis of
+// length n.
 func badIndex(t *Tensor, i, n int) error {
 	v, _ := intReader(t.Type)
 	return fmt.Errorf("index %d (element %d of the indices): expected one in [%d, %d)", v(t.At, i), i, -n, n)
 }
 
-// checkIndices fails at the first index that lies outside.
+// checkIndices fails at the first index that is out of range.
 func checkIndices(c *Invocation, t *Tensor, n int) error {
 	get, err := indexReader(t)
 	if err != nil {
@@ -55,18 +57,23 @@ func checkIndices(c *Invocation, t *Tensor, n int) error {
 	return nil
 }
 
-// makeGather copies, for each index, what lies there along an axis.
+// gatherArgs returns the axis, the bytes of an element and the index reader of a
+// Gather or GatherElements.
+func gatherArgs(c *Invocation) (k, width int, get func(i, n int) (int, bool), err error) {
+	if k, err = axis(c.Int("axis", 0), c.In[0].rank()); err != nil {
+		return 0, 0, nil, err
+	}
+	if width, err = wholeBytes(c.In[0]); err != nil {
+		return 0, 0, nil, err
+	}
+	get, err = indexReader(c.In[1])
+	return k, width, get, err
+}
+
+// makeGather copies the slice at each index along an axis.
 func makeGather(c *Invocation) (Run, error) {
 	in, index, out := c.In[0], c.In[1], c.Out[0]
-	k, err := axis(c.Int("axis", 0), in.rank())
-	if err != nil {
-		return nil, err
-	}
-	width, err := wholeBytes(in)
-	if err != nil {
-		return nil, err
-	}
-	get, err := indexReader(index)
+	k, width, get, err := gatherArgs(c)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +95,11 @@ func makeGather(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeGatherElements takes for each element of the output the one at its place,
-// but along an axis at its index.
+// makeGatherElements copies, for each output element, the input element at the same
+// coordinates, except for the coordinate along an axis, which is the index.
 func makeGatherElements(c *Invocation) (Run, error) {
 	in, index, out := c.In[0], c.In[1], c.Out[0]
-	k, err := axis(c.Int("axis", 0), in.rank())
-	if err != nil {
-		return nil, err
-	}
-	width, err := wholeBytes(in)
-	if err != nil {
-		return nil, err
-	}
-	get, err := indexReader(index)
+	k, width, get, err := gatherArgs(c)
 	if err != nil {
 		return nil, err
 	}
@@ -114,16 +113,16 @@ func makeGatherElements(c *Invocation) (Run, error) {
 			if !ok {
 				return badIndex(index, i, in.Shape[k])
 			}
-			off := elsewhere(i, index.Shape, s, k, at)
+			off := replacedOffset(i, index.Shape, s, k, at)
 			moveRow(unsafe.Add(out.At, i*width), unsafe.Add(in.At, off*width), 1, 1, 1, width)
 		}
 		return nil
 	}, nil
 }
 
-// elsewhere is where element i of a shape lies in another tensor, but at place
-// at along an axis.
-func elsewhere(i int, shape, strides []int, k, at int) int {
+// replacedOffset is the offset, in a tensor with the given strides, of the coordinates
+// of element i of a shape, with coordinate k replaced by at.
+func replacedOffset(i int, shape, strides []int, k, at int) int {
 	off := 0
 	for a := len(shape) - 1; a >= 0; a-- {
 		p := i % shape[a]
@@ -136,8 +135,8 @@ func elsewhere(i int, shape, strides []int, k, at int) int {
 	return off
 }
 
-// tupleReader gives the element of in that tuple i of the indices names, behind
-// batch leading axes.
+// tupleReader returns a function that converts index tuple i to an offset in in, after
+// batch leading axes. depth is the length of a tuple.
 func tupleReader(in, index *Tensor, batch int) (depth int, at func(i int) (int, error), err error) {
 	get, err := indexReader(index)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// generators make a tensor from attributes, lengths or the shape of another
-// tensor.
+// generators lists the operators that make a tensor from attributes, lengths or the
+// shape of another tensor.
 var generators = family{"", []Kernel{
 	{Name: "ConstantOfShape", Make: makeConstantOfShape, Half: true},
 	{Name: "Shape", Make: makeShape, Half: true},
@@ -17,7 +17,7 @@ var generators = family{"", []Kernel{
 	{Name: "EyeLike", Make: makeEyeLike},
 }}
 
-// makeConstantOfShape fills with one element, 0 by default.
+// makeConstantOfShape fills the output with one element, 0 by default.
 func makeConstantOfShape(c *Invocation) (Run, error) {
 	out := c.Out[0]
 	width, err := wholeBytes(out)
@@ -33,7 +33,7 @@ func makeConstantOfShape(c *Invocation) (Run, error) {
 	n := out.Len()
 	part := func(p, _ int) {
 		b := raw(out)[p*grain*width : min((p+1)*grain, n)*width]
-		// Doubling what is filled already.
+		// Double the filled part.
 		for n := copy(b, element); n < len(b); n *= 2 {
 			copy(b[n:], b[:n])
 		}
@@ -64,7 +64,7 @@ func oneElement(to []byte, d *graph.Data) error {
 	return nil
 }
 
-// makeShape gives the lengths of input 0, or of some of its axes.
+// makeShape writes the lengths of all or some axes of input 0.
 func makeShape(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	rank := in.rank()
@@ -92,7 +92,8 @@ func makeSize(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeRange counts from input 0 in steps of input 2; the length is the output's.
+// makeRange counts from input 0 in steps of input 2. The output's length has already
+// been derived from the limit.
 func makeRange(c *Invocation) (Run, error) {
 	switch c.Out[0].Type {
 	case graph.Float32:

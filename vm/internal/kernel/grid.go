@@ -7,25 +7,25 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// grids sample an image at places that an input gives.
+// grids lists the operators that sample an image at coordinates from an input.
 var grids = family{"", []Kernel{
 	{Name: "GridSample", Make: makeGridSample},
 	{Name: "AffineGrid", Make: makeAffineGrid},
 }}
 
-// neighbours is what a place of one axis reads: elements (-1: none, which counts
-// as 0) and their weights.
+// neighbours holds the elements along one axis that a coordinate reads (-1: outside,
+// which counts as 0) and their weights.
 type neighbours struct {
 	at     [4]int
 	weight [4]float32
 }
 
-// gridAxis reads along one axis of an image of n elements.
+// gridAxis samples along one axis of an image, with n elements.
 type gridAxis struct {
 	n              int
 	corners        bool
 	padding        string
-	least, largest float32 // where reflection turns
+	least, largest float32 // the points of reflection
 }
 
 func newGridAxis(n int, corners bool, padding string) gridAxis {
@@ -35,7 +35,7 @@ func newGridAxis(n int, corners bool, padding string) gridAxis {
 	return gridAxis{n, corners, padding, -0.5, float32(n) - 0.5}
 }
 
-// place is where the coordinate x in [-1, 1] lies, in elements.
+// place converts a coordinate x in [-1, 1] to elements.
 func (g *gridAxis) place(x float32) float32 {
 	if g.corners {
 		return (x + 1) / 2 * float32(g.n-1)
@@ -43,7 +43,7 @@ func (g *gridAxis) place(x float32) float32 {
 	return ((x+1)*float32(g.n) - 1) / 2
 }
 
-// within brings a place into the image as the padding says.
+// within moves a coordinate into the image, according to the padding mode.
 func (g *gridAxis) within(x float32) float32 {
 	if x >= g.least && x <= g.largest {
 		return x
@@ -57,7 +57,7 @@ func (g *gridAxis) within(x float32) float32 {
 	return x
 }
 
-// reflect throws x back at the ends until it lies between them.
+// reflect reflects x at the ends until it lies between them.
 func (g *gridAxis) reflect(x float32) float32 {
 	length := g.largest - g.least
 	if length <= 0 {
@@ -75,7 +75,7 @@ func (g *gridAxis) reflect(x float32) float32 {
 	return g.largest - rest
 }
 
-// element is the element at a whole place, -1 where there is none.
+// element is the index of the element at an integral coordinate, -1 if there is none.
 func (g *gridAxis) element(i float64) int {
 	switch {
 	case i >= 0 && i < float64(g.n):
@@ -88,7 +88,7 @@ func (g *gridAxis) element(i float64) int {
 	return min(max(int(g.reflect(float32(i))), 0), g.n-1)
 }
 
-// read gives the taps around x.
+// read returns the taps around x.
 func (g *gridAxis) read(x float32, taps int) (v neighbours) {
 	x = g.place(x)
 	if taps == 1 {
@@ -114,7 +114,7 @@ func (g *gridAxis) read(x float32, taps int) (v neighbours) {
 	return v
 }
 
-// cubicWeights are those of the four elements around t of [0, 1) (Keys 1981,
+// cubicWeights returns the weights of the four elements around t in [0, 1) (Keys 1981,
 // with a = -0.75).
 func cubicWeights(t float32) [4]float32 {
 	const a = -0.75
@@ -123,8 +123,8 @@ func cubicWeights(t float32) [4]float32 {
 	return [4]float32{far(t + 1), near(t), near(1 - t), far(2 - t)}
 }
 
-// makeGridSample reads all channels of an image at the places of a grid, whose
-// coordinates stand last axis first.
+// makeGridSample samples all channels of an image at the points of a grid. A point
+// lists its coordinates from the last axis to the first.
 func makeGridSample(c *Invocation) (Run, error) {
 	x, grid, out := c.In[0], c.In[1], c.Out[0]
 	if x.Type != graph.Float32 || grid.Type != graph.Float32 {
@@ -143,7 +143,7 @@ func makeGridSample(c *Invocation) (Run, error) {
 	}
 	padding := c.Str("padding_mode", "zeros")
 	var axis [3]gridAxis
-	var count3, step [3]int // taps of each axis; elements from place to place
+	var count3, step [3]int // taps and stride of each axis
 	for a := range 3 {
 		axis[a], count3[a] = newGridAxis(1, true, padding), 1
 		if k := a - (3 - axes); k >= 0 {
@@ -167,7 +167,7 @@ func makeGridSample(c *Invocation) (Run, error) {
 				}
 			}
 			for ch := range channels {
-				m.add(8 * count3[0] * count3[1] * count3[2]) // far apart
+				m.add(8 * count3[0] * count3[1] * count3[2]) // 8: the taps miss the cache
 				plane := span[float32](element[float32](x, (image*channels+ch)*inputs), inputs)
 				sum := float32(0)
 				for i := range count3[0] {
@@ -189,8 +189,8 @@ func makeGridSample(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeAffineGrid moves the places of an image, spread evenly over [-1, 1], by an
-// affine map each.
+// makeAffineGrid applies an affine map for each image to points that are spread evenly
+// over [-1, 1].
 func makeAffineGrid(c *Invocation) (Run, error) {
 	theta, out := c.In[0], c.Out[0]
 	axes := out.rank() - 2
@@ -202,7 +202,7 @@ func makeAffineGrid(c *Invocation) (Run, error) {
 	corners := c.Int("align_corners", 0) != 0
 	places := count(out.Shape[1 : axes+1])
 	part := func(image, _ int) {
-		var at [4]float64 // x first; then 1
+		var at [4]float64 // x first, and 1 at the end
 		at[axes] = 1
 		for p := range places {
 			if p&often == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// Prepare prepares the kernel of a node. One that does not know float16 and
-// bfloat16 by itself runs in float32 between two conversions, in scratch.
+// Prepare prepares the kernel of a node. A kernel that does not handle float16 and
+// bfloat16 itself runs in float32 between two conversions, in scratch.
 func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -26,7 +26,7 @@ func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 	return k.Make(c)
 }
 
-// nothing reports whether no output has an element: there is nothing to do then,
+// nothing reports whether no output has an element. There is nothing to compute then,
 // however long the other axes are.
 func (c *Invocation) nothing() bool {
 	for _, t := range c.Out {
@@ -55,18 +55,18 @@ func hasHalf(c *Invocation) bool {
 	return false
 }
 
-// conversion is a tensor of 16 bits and its float32 form in scratch.
+// conversion is a 16-bit tensor and its float32 form in scratch.
 type conversion struct {
 	narrow, wide *Tensor
 	off          int
 }
 
-// widened makes a kernel for 16-bit tensors out of one for float32.
+// widened makes a kernel for 16-bit tensors from one for float32.
 func (k *Kernel) widened(c *Invocation) (Run, error) {
 	inner := *c
 	inner.narrow = c.In
 	if inner.Then != nil && !inner.Then.Clamps {
-		inner.Then = nil // it wants what was rounded
+		inner.Then = nil // the activation's input is the rounded result
 	}
 	inner.In, inner.Out = make([]*Tensor, len(c.In)), make([]*Tensor, len(c.Out))
 	var in, out []conversion
@@ -86,7 +86,7 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 	}
 	for i, t := range c.Out {
 		if inner.Out[i] = widen(t, &out); t != nil && inner.Out[i] == nil {
-			return nil, unsupported(t.Type) // its shape depends on data
+			return nil, unsupported(t.Type) // scratch cannot depend on data
 		}
 	}
 	run, err := k.Make(&inner)
@@ -112,19 +112,19 @@ func (k *Kernel) widened(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// widenAll makes a tensor of float32 out of one of 16 bits.
+// widenAll converts a 16-bit tensor to float32.
 func widenAll(w *work.Pool, wide, narrow *Tensor) {
 	d, s := data[float32](wide), data[uint16](narrow)
 	w.Steps(len(d), func(from, to int) { simd.Widen(d[from:to], s[from:to], narrowType(narrow.Type)) })
 }
 
-// roundAll makes a tensor of 16 bits out of one of float32.
+// roundAll rounds a float32 tensor to 16 bits.
 func roundAll(w *work.Pool, narrow, wide *Tensor) {
 	d, s := data[uint16](narrow), data[float32](wide)
 	w.Steps(len(d), func(from, to int) { simd.Round(d[from:to], s[from:to], narrowType(narrow.Type)) })
 }
 
-// narrowType is which type of 16 bits a dtype is.
+// narrowType returns package simd's name of a 16-bit dtype.
 func narrowType(d graph.DType) simd.Narrow {
 	if d == graph.BFloat16 {
 		return simd.BFloat16
@@ -132,8 +132,8 @@ func narrowType(d graph.DType) simd.Narrow {
 	return simd.Float16
 }
 
-// HalfToFloat is a float16 as a float32, exactly.
+// HalfToFloat converts a float16 to a float32, exactly.
 func HalfToFloat(h uint16) float32 { return simd.FromHalf(h) }
 
-// FloatToHalf is a float32 rounded to the nearest float16, ties to even.
+// FloatToHalf rounds a float32 to the nearest float16, ties to even.
 func FloatToHalf(f float32) uint16 { return simd.ToHalf(f) }

@@ -8,13 +8,13 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// images decode images and select boxes in them.
+// images lists the operators that select boxes in images.
 var images = family{"", []Kernel{
 	{Name: "NonMaxSuppression", Make: makeNonMaxSuppression, Finds: true},
 }}
 
-// makeNonMaxSuppression keeps, for each image and class, the boxes of the best
-// scores that overlap none kept before by more than a threshold.
+// makeNonMaxSuppression selects, for each image and class, boxes in descending order of
+// score, skipping each box that overlaps a selected one by more than a threshold.
 func makeNonMaxSuppression(c *Invocation) (Run, error) {
 	boxes, scores := c.In[0], c.In[1]
 	center := c.Int("center_point_box", 0) != 0
@@ -34,7 +34,7 @@ func makeNonMaxSuppression(c *Invocation) (Run, error) {
 		}
 		images, classes, n := scores.Shape[0], scores.Shape[1], scores.Shape[2]
 		if n == 0 {
-			images = 0 // however many have no boxes
+			images = 0 // without boxes there is nothing to do, however many images
 		}
 		var kept []int64
 		order, chosen := numbersOf[int](c, n)[:0], numbersOf[int](c, n)[:0]
@@ -78,7 +78,7 @@ func makeNonMaxSuppression(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// order2 is -1, 0 or 1; NaN is equal to all.
+// order2 compares two numbers: it returns -1, 0 or 1. NaN is equal to every number.
 func order2(a, b float32) int {
 	if o := order(a, b); o != unordered {
 		return o
@@ -86,7 +86,7 @@ func order2(a, b float32) int {
 	return 0
 }
 
-// intersection is the area that two boxes share over that which they cover.
+// intersection is the intersection of two boxes over their union.
 func intersection(a, b []float32, center bool) float32 {
 	y1, x1, y2, x2 := corners(a, center)
 	v1, u1, v2, u2 := corners(b, center)

@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// integerProducts are the matrix products and convolutions of 8-bit integers.
+// integerProducts lists the matrix products and convolutions of 8-bit integers.
 var integerProducts = family{"", []Kernel{
 	{Name: "MatMulInteger", Make: makeMatMulInteger},
 	{Name: "QLinearMatMul", Make: makeQLinearMatMul, Half: true},
@@ -16,18 +16,18 @@ var integerProducts = family{"", []Kernel{
 	{Name: "QLinearConv", Make: makeQLinearConv},
 }}
 
-// integers is a list of products of 8-bit integers, and what becomes of their
-// sums: they are the output, or are scaled and rounded to 8 bits again.
+// integers is a list of products of 8-bit integers. Their sums are the output, or are
+// scaled and rounded back to 8 bits.
 type integers struct {
 	c       *Invocation
 	list    []gemm.Integer
-	out     []int  // the first element of each product's output
+	out     []int  // index of the first element of each product's output
 	stride  int    // of the rows of the outputs
-	arrange func() // finds operands and zero points before a run
+	arrange func() // finds the operands and zero points before a run
 
-	// Of quantized outputs, for each product:
+	// For quantized outputs, by product:
 	scale     func(i, row, column int) float32
-	perColumn bool                   // the scale is another for each column
+	perColumn bool                   // the scale differs from column to column
 	bias      func(i, row int) int32 // nil: none
 	to        func() simd.Byte       // the type of the output
 	quantized bool
@@ -85,14 +85,14 @@ func (p *integers) run() (Run, error) {
 	}, nil
 }
 
-// zeros is the zero points of one side of a batch of products.
+// zeros holds the zero points of one side of a batch of products.
 type zeros struct {
 	t    *Tensor // nil: 0
 	list []int16
-	of   func(i int) int // the element for each of the list
+	of   func(i int) int // maps an index of the list to an element of t
 }
 
-// newZeros gives n zero points, or one where they are all the same.
+// newZeros returns n zero points, or a single one if they are all the same.
 func newZeros(c *Invocation, t *Tensor, n int, of func(i int) int) *zeros {
 	z := &zeros{t: t, of: of}
 	if t == nil || t.Len() == 1 {
@@ -127,8 +127,9 @@ func (z *zeros) at() unsafe.Pointer {
 	return z.t.At
 }
 
-// packBytes finds the packed form of one side of a product, from element off of
-// t on, where it is constant, its zero points are, and memory for it is wanted.
+// packBytes returns the packed form of one side of a product, which begins at element
+// off of t. It returns false if t or its zero points are not constant, or if no memory
+// may be used for it.
 func (c *Invocation) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, right bool) (unsafe.Pointer, bool) {
 	if !t.Const || !z.constant() || depth == 0 || from.Len == 0 {
 		return nil, false
@@ -146,11 +147,11 @@ func (c *Invocation) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth
 		} else {
 			gemm.PackRows(dst, &m, m.Len, depth, c.Runtime)
 		}
-		c.poll() // what is half packed is not kept
+		c.poll() // a stop discards the half-packed operand
 	})
 }
 
-// byteProducts is the products of the matrices of inputs a and b, whose zero
+// byteProducts returns the products of the matrices of inputs a and b, whose zero
 // points are inputs za and zb.
 func byteProducts(c *Invocation, a, b, za, zb int) (*integers, *product, error) {
 	inner := *c
@@ -194,8 +195,8 @@ func byteProducts(c *Invocation, a, b, za, zb int) (*integers, *product, error) 
 	return v, p, nil
 }
 
-// makeMatMulInteger multiplies 8-bit integers less their zero points into 32
-// bits.
+// makeMatMulInteger multiplies 8-bit integers, less their zero points, with 32-bit
+// results.
 func makeMatMulInteger(c *Invocation) (Run, error) {
 	v, _, err := byteProducts(c, 0, 1, 2, 3)
 	if err != nil {
@@ -204,8 +205,8 @@ func makeMatMulInteger(c *Invocation) (Run, error) {
 	return v.run()
 }
 
-// makeQLinearMatMul: a, its scale and zero point, those of b, those of the
-// output.
+// makeQLinearMatMul: the inputs are a with its scale and zero point, b with its scale
+// and zero point, and the scale and zero point of the output.
 func makeQLinearMatMul(c *Invocation) (Run, error) {
 	v, p, err := byteProducts(c, 0, 3, 2, 5)
 	if err != nil {
@@ -242,8 +243,8 @@ func (p *integers) quantize(zero int) error {
 	return nil
 }
 
-// byteConvolution is the products of a convolution of inputs x and w, whose zero
-// points are inputs zx (one) and zw (one, or one for each output channel).
+// byteConvolution returns the products of a convolution of inputs x and w, whose zero
+// points are inputs zx (a scalar) and zw (a scalar, or one for each output channel).
 func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 	image, weight, out := c.In[x], c.In[w], c.Out[0]
 	signedX, isX := byteType(image.Type)
@@ -286,8 +287,8 @@ func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 	return p, nil
 }
 
-// makeConvInteger is a convolution of 8-bit integers less their zero points,
-// with sums of 32 bits.
+// makeConvInteger is a convolution of 8-bit integers, less their zero points, with
+// 32-bit results.
 func makeConvInteger(c *Invocation) (Run, error) {
 	p, err := byteConvolution(c, 0, 1, 2, 3)
 	if err != nil {
@@ -296,8 +297,9 @@ func makeConvInteger(c *Invocation) (Run, error) {
 	return p.run()
 }
 
-// makeQLinearConv: x, its scale and zero point, those of the weights, those of
-// the output, and a bias of 32 bits in units of both scales.
+// makeQLinearConv: the inputs are x with its scale and zero point, the weights with
+// theirs, the scale and zero point of the output, and a 32-bit bias whose scale is the
+// product of x's and the weights' scales.
 func makeQLinearConv(c *Invocation) (Run, error) {
 	p, err := byteConvolution(c, 0, 3, 2, 5)
 	if err != nil {

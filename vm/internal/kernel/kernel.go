@@ -1,14 +1,14 @@
-// Package kernel is what operators do on the host: one file per family of
+// Package kernel runs operators on the host. It has one file per family of
 // operators, named as in package ops, and one table entry (Kernel) per operator.
 //
 // A kernel is prepared once for the shapes, dtypes and attributes of a node: it
-// checks them, chooses how to compute, and says how much scratch it wants. What
-// it returns is run at every step. Kernels know tensors by dtype, shape and
-// address; they keep no Go slice of a tensor from one run to the next, since the
-// addresses may change. A kernel allocates nothing when it runs.
+// checks them, chooses an algorithm, and declares its scratch. The Run function that
+// it returns is called at every step. Kernels know tensors by dtype, shape and
+// address. They keep no Go slice of a tensor from one run to the next, since the
+// address may change. A kernel allocates nothing when it runs.
 //
-// Where an output may be written over an input (ops.Op.Inplace), the two have
-// one address; a view has the address of what it views.
+// An output that is computed in place (ops.Op.Inplace) has the address of the input
+// that it overwrites, and a view the address of the tensor that it views.
 package kernel
 
 import (
@@ -23,10 +23,10 @@ import (
 // Tensor is a value as kernels see it.
 type Tensor struct {
 	Type  graph.DType
-	Shape []int          // nil: not known before its maker has run
+	Shape []int          // nil: unknown until its producer has run
 	At    unsafe.Pointer // of the first element; dense, row by row
-	Const bool           // the elements never change, and are there from the start
-	Made  any            // of a constant that a node made: what it is known by
+	Const bool           // the elements never change, and can be read in Make
+	Made  any            // identifies a constant that a node computed; else nil
 }
 
 // Len is the number of elements.
@@ -41,8 +41,8 @@ func (t *Tensor) width() int { return int(t.Type.Bits() / 8) }
 // rank is the number of axes.
 func (t *Tensor) rank() int { return len(t.Shape) }
 
-// TypeError says that the elements of a tensor are smaller than those that an
-// operator is defined for. A model can say so where nothing infers its types.
+// TypeError reports a tensor whose elements are smaller than the operator's dtype. A
+// model can declare such a tensor if no type inference contradicts it.
 type TypeError struct {
 	Type graph.DType
 	Want string
@@ -52,8 +52,8 @@ func (e *TypeError) Error() string {
 	return fmt.Sprintf("an input or output is of dtype %v, expected %s", e.Type, e.Want)
 }
 
-// data is the elements of t. The slice must not outlive the run. It panics with
-// a *TypeError where it would reach beyond the tensor.
+// data returns the elements of t. The slice must not outlive the run. It panics with a
+// *TypeError if the slice would reach beyond the tensor.
 func data[T any](t *Tensor) []T {
 	var zero T
 	if n := t.Type.Bits(); n >= 8 && int(unsafe.Sizeof(zero)) > int(n/8) {
@@ -62,10 +62,10 @@ func data[T any](t *Tensor) []T {
 	return unsafe.Slice((*T)(t.At), t.Len())
 }
 
-// span is n elements from address at on.
+// span returns n elements, beginning at address at.
 func span[T any](at unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(at), n) }
 
-// raw is the bytes of t.
+// raw returns the bytes of t.
 func raw(t *Tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
 
 func count(shape []int) int {
@@ -76,68 +76,65 @@ func count(shape []int) int {
 	return n
 }
 
-// Kernel is how one operator runs, in all its opset versions.
+// Kernel runs one operator, in all its opset versions.
 type Kernel struct {
 	Name string
-	// Make makes the function that runs a node. It fails with ErrDataDependent when it
-	// needs the elements of an input that is not computed yet. It is then called
+	// Make returns the function that runs a node. It fails with ErrDataDependent if it
+	// needs the elements of an input that has not been computed. It is then called
 	// again at every step, right before the node runs.
 	Make func(c *Invocation) (Run, error)
-	// Finds: it finds the shape of its output when it runs (Runtime.Resize), where
-	// that does not follow from the inputs. Those of others are known before.
+	// Finds is set if only the kernel can find the shape of an output, when it runs
+	// (Runtime.Resize). For other kernels the shapes follow from the inputs.
 	Finds bool
-	// Half: it knows float16 and bfloat16 tensors by itself.
+	// Half is set if the kernel handles float16 and bfloat16 tensors itself.
 	Half bool
-	// Fuses: it can do an activation that follows, too (Invocation.Then).
+	// Fuses is set if the kernel can apply the activation that follows
+	// (Invocation.Then).
 	Fuses bool
-	// Finish makes the form in which another kernel does the work of a float32
-	// node of this kind; nil where it has none. Bounds and the like must be
-	// known before.
+	// Finish returns a float32 activation of this kind in the form that other kernels
+	// can apply, or nil if it has none. Its parameters must be constants.
 	Finish func(c *Invocation) *Finish
 }
 
 // Run computes the outputs of a node.
 type Run func(w *work.Pool) error
 
-// ErrDataDependent says that a kernel cannot be prepared before its inputs have been
-// computed.
+// ErrDataDependent is the error of a kernel that cannot be prepared before its inputs
+// have been computed.
 var ErrDataDependent = errors.New("depends on data")
 
-// Runtime is what a call asks of the session that it belongs to.
+// Runtime is the session's interface to its kernels.
 type Runtime interface {
-	// Known gives the elements of integer input i where they are the same in
-	// every run.
+	// Known returns the elements of integer input i if they are the same in every run.
 	Known(i int) ([]int64, bool)
-	// Live reports whether the elements of all inputs are there.
+	// Live reports whether the elements of all inputs have been computed.
 	Live() bool
-	// Resize gives output i its shape, where that depends on data.
+	// Resize sets the shape of output i, if it depends on data.
 	Resize(i int, shape []int) error
-	// Pack gives a constant in another form, of so many bytes, which fill
-	// writes when it is asked for the first time. It fails where memory beside
-	// the plan's is not wanted.
+	// Pack returns the packed form of a constant, of the given bytes, which fill
+	// writes at the first call. ok is false if no memory beyond the plan's may be used.
 	Pack(k PackKey, bytes int, fill func(dst unsafe.Pointer)) (at unsafe.Pointer, ok bool)
-	// Seed is a number that differs from node to node and from step to step.
+	// Seed returns a number that differs from node to node and from step to step.
 	Seed() uint64
-	// Stopping reports whether the run is to end: the kernel's results are not
+	// Stopping reports whether the run is being stopped. The kernel's results are not
 	// used then.
 	Stopping() bool
-	// Heap counts so many more bytes that the kernel is about to take from Go's
-	// heap, to keep them until it is prepared again. It fails where memory is
-	// limited to less.
+	// Heap counts bytes that the kernel is about to allocate on Go's heap and to keep
+	// until it is prepared again. It fails if they exceed the memory limit.
 	Heap(bytes int64) error
-	// Table gives memory for numbers that the kernel keeps until it is prepared
-	// again, beside Go's heap; what is in it is not said. It fails as Heap does.
+	// Table allocates memory outside of Go's heap for numbers that the kernel keeps
+	// until it is prepared again. Its content is undefined. It fails as Heap does.
 	Table(bytes int64) (unsafe.Pointer, error)
 }
 
-// PackKey says what was packed and how.
+// PackKey identifies a packed constant and its layout.
 type PackKey struct {
-	At         unsafe.Pointer // of the constant's elements; nil if it was made
+	At         unsafe.Pointer // of the constant's elements; nil if a node computed them
 	Made       any            // as in Tensor
-	Off        int            // of its first element
-	Type       graph.DType    // of theirs: constants may share bytes of a file
-	Zeros      unsafe.Pointer // of the zero points of quantized ones
-	ZeroLen    int            // and how many there are: they may share bytes, too
+	Off        int            // of the first element
+	Type       graph.DType    // of the elements: constants may share bytes of a file
+	Zeros      unsafe.Pointer // of the zero points of a quantized constant
+	ZeroLen    int            // number of zero points, which may share bytes, too
 	Right      bool           // the right side of a product
 	Len, K     int            // rows of A or columns of B; its depth
 	Step, Deep int            // as in gemm.Dense
@@ -147,34 +144,34 @@ type PackKey struct {
 type Invocation struct {
 	Node    *graph.Node
 	Version int64     // of the operator's domain, as the model imports it
-	In, Out []*Tensor // nil where left out
+	In, Out []*Tensor // nil for omitted ones
 	Runtime Runtime
 
-	// Then is the activation that follows, where it overwrites output 0 and
-	// nobody else reads that; nil if there is none. Taken says, after Prepare,
-	// that the kernel does its work.
+	// Then is the activation that follows, if it overwrites output 0 in place and is
+	// its only reader; else nil. Prepare sets Taken if the kernel applies it.
 	Then  *Finish
 	Taken bool
 
-	// Packed are the inputs, constants, that the kernel does not read when it
-	// runs: it has them in another form.
+	// Packed lists the constant inputs that the kernel has packed, and so does not
+	// read when it runs.
 	Packed []*Tensor
 
-	// Scratch in bytes, as the kernel asked for it in Prepare.
+	// SharedBytes and EachBytes are the scratch that the kernel asked for in Prepare:
+	// shared by all workers, and for each worker.
 	SharedBytes, EachBytes int
-	// Walls, where it is not nil, keeps the parts of scratch apart.
+	// Walls, if not nil, separates the parts of the scratch.
 	Walls *Walls
 
-	narrow []*Tensor // the inputs as they are, where In has them in float32
+	narrow []*Tensor // the 16-bit inputs, if In has them as float32
 }
 
-// Has reports whether input i is there.
+// Has reports whether input i is present.
 func (c *Invocation) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
 
-// HasOut reports whether output i is wanted.
+// HasOut reports whether output i is present.
 func (c *Invocation) HasOut(i int) bool { return i < len(c.Out) && c.Out[i] != nil }
 
-// in is input i, nil when it is left out.
+// in returns input i, or nil if it is omitted.
 func (c *Invocation) in(i int) *Tensor {
 	if i < len(c.In) {
 		return c.In[i]
@@ -182,7 +179,7 @@ func (c *Invocation) in(i int) *Tensor {
 	return nil
 }
 
-// Int is an integer attribute, or its default.
+// Int returns an integer attribute, or its default.
 func (c *Invocation) Int(name string, otherwise int) int {
 	if a := c.Node.Attr(name); a != nil {
 		return int(a.Int)
@@ -190,7 +187,7 @@ func (c *Invocation) Int(name string, otherwise int) int {
 	return otherwise
 }
 
-// Float is a float attribute, or its default.
+// Float returns a float attribute, or its default.
 func (c *Invocation) Float(name string, otherwise float32) float32 {
 	if a := c.Node.Attr(name); a != nil {
 		return a.Float
@@ -198,7 +195,7 @@ func (c *Invocation) Float(name string, otherwise float32) float32 {
 	return otherwise
 }
 
-// Str is a string attribute, or its default.
+// Str returns a string attribute, or its default.
 func (c *Invocation) Str(name, otherwise string) string {
 	if a := c.Node.Attr(name); a != nil {
 		return a.String
@@ -206,7 +203,7 @@ func (c *Invocation) Str(name, otherwise string) string {
 	return otherwise
 }
 
-// Ints is a list attribute, nil if it is not there.
+// Ints returns a list attribute, or nil if the node does not have it.
 func (c *Invocation) Ints(name string) []int {
 	a := c.Node.Attr(name)
 	if a == nil {
@@ -223,16 +220,16 @@ func toInts(list []int64) []int {
 	return out
 }
 
-// mostList bounds the lists that kernels read when they are prepared: of axes,
-// lengths, pads, scales. One with more elements is not one of those.
+// mostList bounds the length of the lists that kernels read when they are prepared:
+// axes, lengths, pads, scales.
 const mostList = 1 << 16
 
 func tooLong(i int, t *Tensor) error {
 	return fmt.Errorf("input %d has %d elements, expected a list of at most %d", i, t.Len(), mostList)
 }
 
-// Value gives the elements of integer input i; nil if it is left out. It fails
-// with ErrDataDependent when they are not there yet.
+// Value returns the elements of integer input i, or nil if it is omitted. It fails
+// with ErrDataDependent if they have not been computed.
 func (c *Invocation) Value(i int) ([]int, error) {
 	t := c.in(i)
 	if t == nil {
@@ -250,8 +247,8 @@ func (c *Invocation) Value(i int) ([]int, error) {
 	return nil, ErrDataDependent
 }
 
-// ListOr gives a list that is an attribute in old opsets and input i in new
-// ones; nil if it is neither.
+// ListOr returns a list that is an attribute in old opsets and input i in new ones,
+// or nil if it is neither.
 func (c *Invocation) ListOr(attr string, i int) ([]int, error) {
 	if list := c.Ints(attr); list != nil {
 		return list, nil
@@ -297,8 +294,8 @@ func readInts(t *Tensor) ([]int, error) {
 	return out, nil
 }
 
-// Real gives the one element of floating-point input i, or otherwise when it is
-// left out. It fails with ErrDataDependent when it is not there yet.
+// Real returns the element of the scalar floating-point input i, or otherwise if it is
+// omitted. It fails with ErrDataDependent if it has not been computed.
 func (c *Invocation) Real(i int, otherwise float64) (float64, error) {
 	list, err := c.Reals(i)
 	switch {
@@ -308,8 +305,8 @@ func (c *Invocation) Real(i int, otherwise float64) (float64, error) {
 	return list[0], nil
 }
 
-// Reals gives the elements of a floating-point input, nil when it is left out.
-// It fails with ErrDataDependent when they are not there yet.
+// Reals returns the elements of floating-point input i, or nil if it is omitted. It
+// fails with ErrDataDependent if they have not been computed.
 func (c *Invocation) Reals(i int) ([]float64, error) {
 	t := c.in(i)
 	if t == nil {
@@ -335,8 +332,8 @@ func (c *Invocation) Reals(i int) ([]float64, error) {
 	return out, nil
 }
 
-// Shared asks for n bytes that all parts of the kernel see, and gives their
-// offset for work.Pool.Shared.
+// Shared asks for n bytes of scratch that all parts of the kernel share, and returns
+// their offset for work.Pool.Shared.
 func (c *Invocation) Shared(n int) (off int) {
 	if c.Walls != nil {
 		return c.Walls.reserve(&c.SharedBytes, &c.Walls.Shared, n)
@@ -344,7 +341,7 @@ func (c *Invocation) Shared(n int) (off int) {
 	return reserve(&c.SharedBytes, n)
 }
 
-// Each asks for n bytes for each worker, and gives their offset for
+// Each asks for n bytes of scratch for each worker, and returns their offset for
 // work.Pool.Each.
 func (c *Invocation) Each(n int) (off int) {
 	if c.Walls != nil {
@@ -359,20 +356,20 @@ func reserve(sum *int, n int) int {
 	return off
 }
 
-// Walls lays the parts of scratch out so that each has pages of its own with a
-// page behind them, which a session makes inaccessible. It is shared by a call
-// and those that are made out of it.
+// Walls lays out the parts of a kernel's scratch so that each has pages of its own,
+// followed by a page that the session makes inaccessible. An invocation shares it
+// with the inner invocations that its kernel makes.
 type Walls struct {
 	Page  int  // bytes of a page
 	Front bool // a part begins where its pages begin; else it ends where they end
-	// Shared and Each are the bytes of the parts that were asked for.
+	// Shared and Each list the bytes of the parts that the kernel asked for.
 	Shared, Each []int
 }
 
-// Pages is how many pages a part of n bytes has; there is at least one.
+// Pages returns the number of pages of a part of n bytes, which is at least 1.
 func (w *Walls) Pages(n int) int { return max(1, (n+w.Page-1)/w.Page) }
 
-// Reset forgets the parts.
+// Reset discards the parts.
 func (w *Walls) Reset() { w.Shared, w.Each = w.Shared[:0], w.Each[:0] }
 
 func (w *Walls) reserve(sum *int, parts *[]int, n int) int {
@@ -385,19 +382,20 @@ func (w *Walls) reserve(sum *int, parts *[]int, n int) int {
 	return off + bytes - n
 }
 
-// ErrUnsupported says that an operator has a kernel, but none for the dtypes or
-// attributes of a node.
+// ErrUnsupported is the error of an operator that has a kernel, but none for the
+// dtypes or attributes of a node.
 var ErrUnsupported = errors.New("no kernel")
 
-// unsupported says that there is no kernel for the dtype of a tensor.
+// unsupported returns the error for a dtype without a kernel.
 func unsupported(d graph.DType) error { return fmt.Errorf("%w for dtype %v", ErrUnsupported, d) }
 
-// unsupportedf says that there is no kernel for what follows.
+// unsupportedf returns an ErrUnsupported for the attributes or inputs that the format
+// describes.
 func unsupportedf(format string, args ...any) error {
 	return fmt.Errorf("%w for "+format, append([]any{ErrUnsupported}, args...)...)
 }
 
-// axis brings an axis into [0, rank).
+// axis converts an axis, which may count from the end, to [0, rank).
 func axis(k, rank int) (int, error) {
 	if k < -rank || k >= rank {
 		return 0, fmt.Errorf("axis is %d, expected one of [%d, %d)", k, -rank, rank)
@@ -408,13 +406,13 @@ func axis(k, rank int) (int, error) {
 	return k, nil
 }
 
-// Integers gives the elements of an integer or bool tensor.
+// Integers returns the elements of an integer or bool tensor; false for other dtypes.
 func (t *Tensor) Integers() ([]int, bool) {
 	list, err := readInts(t)
 	return list, err == nil
 }
 
-// Reals gives the elements of a tensor of numbers.
+// Reals returns the elements of a numeric tensor; false for other dtypes.
 func (t *Tensor) Reals() ([]float64, bool) {
 	get, ok := reader(t.Type)
 	if !ok {
@@ -427,7 +425,7 @@ func (t *Tensor) Reals() ([]float64, bool) {
 	return out, true
 }
 
-// number is the one element of an input of numbers, while it runs.
+// number returns the element of a scalar input at run time.
 func (c *Invocation) number(i int) float64 {
 	t := c.In[i]
 	if c.narrow != nil {
@@ -437,7 +435,7 @@ func (c *Invocation) number(i int) float64 {
 	return get(t.At, 0)
 }
 
-// Fill sets all elements of a tensor of numbers to x.
+// Fill sets all elements of a numeric tensor to x.
 func (t *Tensor) Fill(x float64) error {
 	set, ok := writer(t.Type)
 	if !ok {

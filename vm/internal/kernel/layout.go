@@ -8,8 +8,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// layouts give the same elements another shape or order. Where the plan made the
-// output a view of the input, both have the same address and nothing is copied.
+// layouts lists the operators that change the shape or the order of the elements. If
+// the plan made the output a view of the input, both have the same address and nothing
+// is copied.
 var layouts = family{"", []Kernel{
 	{Name: "Reshape", Make: makeCopy, Half: true},
 	{Name: "Flatten", Make: makeCopy, Half: true},
@@ -18,7 +19,7 @@ var layouts = family{"", []Kernel{
 	{Name: "Transpose", Make: makeTranspose, Half: true},
 }}
 
-// makeCopy copies input 0, whatever its shape, unless the output is it already.
+// makeCopy copies input 0, whatever its shape, unless the output has its address.
 func makeCopy(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	if in.Bytes() != out.Bytes() {
@@ -37,18 +38,17 @@ func makeCopy(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// copied is how many bytes one part of a copy takes.
+// copied is the number of bytes in one part of a copy.
 const copied = 1 << 18
 
-// mover copies elements of one width between two places, each walked by
-// strides (in elements).
+// mover copies elements between two strided layouts.
 type mover struct {
-	shape    []int // the last axis is walked in the inner loop
-	from, to []int
-	width    int // bytes
+	shape    []int // the last axis is the inner loop
+	from, to []int // strides, in elements
+	width    int   // of an element, in bytes
 }
 
-// newMover merges axes that go on as one in both places.
+// newMover makes a mover, and merges adjacent axes that are contiguous in both layouts.
 func newMover(width int, shape, from, to []int) *mover {
 	m := &mover{width: width}
 	for a, n := range shape {
@@ -114,9 +114,9 @@ func moveStrided[T any](to, from unsafe.Pointer, n, toStep, fromStep int) {
 	}
 }
 
-// turned reports whether a mover turns matrices of 2- or 4-byte elements: its last axis
-// lies side by side in one place, and axis k in the other.
-func (m *mover) turned() (k int, is bool) {
+// transposes reports whether a mover transposes matrices of 2- or 4-byte elements: its
+// last axis is contiguous in the destination, and axis k in the source.
+func (m *mover) transposes() (k int, is bool) {
 	last := len(m.shape) - 1
 	if m.width != 4 && m.width != 2 || m.to[last] != 1 || m.shape[last] < 8 {
 		return 0, false
@@ -129,10 +129,11 @@ func (m *mover) turned() (k int, is bool) {
 	return 0, false
 }
 
-// turn is run of such a mover: each part turns some columns of one matrix.
-func (m *mover) turn(k int, to, from *Tensor, toOff, fromOff int) Run {
+// transpose is run for a mover that transposes: each part transposes some columns of
+// one matrix.
+func (m *mover) transpose(k int, to, from *Tensor, toOff, fromOff int) Run {
 	last := len(m.shape) - 1
-	rows, columns := m.shape[last], m.shape[k] // of what is read
+	rows, columns := m.shape[last], m.shape[k] // of the source
 	var shape, x, y []int
 	for a := range last {
 		if a != k {
@@ -141,7 +142,7 @@ func (m *mover) turn(k int, to, from *Tensor, toOff, fromOff int) Run {
 	}
 	at := max(64, grain/max(rows, 1)&^7)
 	pieces := cuts(columns, at)
-	high := min(rows, 4*grain) // of so many rows at once
+	high := min(rows, 4*grain) // rows at once
 	bands := cuts(rows, high)
 	part := func(p, _ int) {
 		matrix, first, top := p/pieces/bands, p/bands%pieces*at, p%bands*high
@@ -160,18 +161,18 @@ func (m *mover) turn(k int, to, from *Tensor, toOff, fromOff int) Run {
 	}
 }
 
-// run makes the kernel of a mover between two tensors, from element fromOff to
-// element toOff on.
+// run makes a kernel that moves elements between two tensors, beginning at elements
+// fromOff and toOff.
 func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
 	rows, n := m.rows(), m.shape[len(m.shape)-1]
 	if rows == 0 || n == 0 {
 		return func(*work.Pool) error { return nil }
 	}
-	if k, is := m.turned(); is {
-		return m.turn(k, to, from, toOff, fromOff)
+	if k, is := m.transposes(); is {
+		return m.transpose(k, to, from, toOff, fromOff)
 	}
 	group, length := max(1, grain/n), min(n, 4*grain)
-	pieces := cuts(n, length) // of a long row
+	pieces := cuts(n, length) // long rows are cut
 	part := func(p, _ int) {
 		first := p % pieces * length
 		p /= pieces
@@ -183,7 +184,7 @@ func (m *mover) run(to, from *Tensor, toOff, fromOff int) Run {
 	}
 }
 
-// strides are those of a dense tensor, in elements.
+// strides returns the strides of a dense tensor, in elements.
 func strides(shape []int) []int {
 	s := make([]int, len(shape))
 	step := 1
@@ -194,7 +195,8 @@ func strides(shape []int) []int {
 	return s
 }
 
-// wholeBytes fails for packed types, whose elements have no address.
+// wholeBytes returns the bytes of an element. It fails for packed types, whose elements
+// have no address.
 func wholeBytes(t *Tensor) (int, error) {
 	if w := t.width(); w > 0 {
 		return w, nil
@@ -226,7 +228,7 @@ func makeTranspose(c *Invocation) (Run, error) {
 	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, 0)), nil
 }
 
-// unlessView runs a kernel unless the plan made its output a view.
+// unlessView runs a kernel unless the plan made its output a view of in.
 func unlessView(out, in *Tensor, run Run) Run {
 	return func(w *work.Pool) error {
 		if out.At == in.At {
@@ -236,6 +238,5 @@ func unlessView(out, in *Tensor, run Run) Run {
 	}
 }
 
-// elementAt is the address of element i of a tensor whose elements have width
-// bytes.
+// elementAt is the address of element i of a tensor with elements of width bytes.
 func elementAt(t *Tensor, i, width int) unsafe.Pointer { return unsafe.Add(t.At, i*width) }

@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// losses compare predictions with labels.
+// losses lists the operators that compare predictions with labels.
 var losses = family{"", []Kernel{
 	{Name: "NegativeLogLikelihoodLoss", Make: loss(false)},
 	{Name: "SoftmaxCrossEntropyLoss", Make: loss(true)},
@@ -26,8 +26,9 @@ func loss(softmax bool) func(*Invocation) (Run, error) {
 	}
 }
 
-// lossOf takes, at each place, the score of the labelled class along axis 1,
-// weighted by class; after a logarithm of softmax, which may be an output, too.
+// lossOf computes, at each position, minus the score of the labelled class along axis 1,
+// weighted by class. The scores may first go through LogSoftmax, whose result is an
+// optional output.
 func lossOf[T floating](c *Invocation, softmax bool) (Run, error) {
 	x, label, out := c.In[0], c.In[1], c.Out[0]
 	classes, inner := x.Shape[1], count(x.Shape[2:])
@@ -82,7 +83,7 @@ func lossOf[T floating](c *Invocation, softmax bool) (Run, error) {
 	}, nil
 }
 
-// logSumExp is the logarithm of the sum of the exponentials of a line.
+// logSumExp is the logarithm of the sum of the exponentials of a line's elements.
 func logSumExp[T floating](m *meter, s []T, base, n, step int) float64 {
 	high := math.Inf(-1)
 	for k := range n {

@@ -8,14 +8,14 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// products are the operators of linear algebra.
+// products lists the operators of linear algebra.
 var products = family{"", []Kernel{
 	{Name: "MatMul", Make: makeMatMul, Half: true, Fuses: true},
 	{Name: "Gemm", Make: makeGemm, Half: true, Fuses: true},
 	{Name: "Det", Make: makeDet},
 }}
 
-// makeMatMul is numpy's matmul: leading axes broadcast, a vector is a row on the
+// makeMatMul is numpy's matmul: leading axes broadcast, and a vector is a row on the
 // left and a column on the right.
 func makeMatMul(c *Invocation) (Run, error) {
 	p, err := matMul(c)
@@ -26,7 +26,7 @@ func makeMatMul(c *Invocation) (Run, error) {
 	return p.make()
 }
 
-// matMul is the batch of products that inputs 0 and 1 make.
+// matMul returns the batch of products of inputs 0 and 1.
 func matMul(c *Invocation) (*product, error) {
 	a, b := c.In[0].Shape, c.In[1].Shape
 	if len(a) == 1 {
@@ -44,7 +44,7 @@ func matMul(c *Invocation) (*product, error) {
 	p := &product{c: c, m: m, n: n, k: k, aStep: k, aDeep: 1, bStep: 1, bDeep: n, alpha: 1}
 	p.batches = count(batch)
 	if p.batches > 1 {
-		// Offsets of the two operands, batch by batch.
+		// The offsets of the operands in each batch.
 		p.offA, p.offB = numbersOf[int](c, p.batches), numbersOf[int](c, p.batches)
 		for i := range p.batches {
 			if i&often == 0 {
@@ -55,7 +55,7 @@ func matMul(c *Invocation) (*product, error) {
 			p.offB[i] = (s.at(row, 1) + within*s.inner[1]) * k * n
 		}
 	}
-	// One right side for all: the rows of all batches are those of one matrix.
+	// If all batches share the right side, their rows form one larger matrix.
 	if p.batches > 1 && sameOffset(p.offB) && inRow(p.offA, m*k) {
 		p.m, p.batches, p.offA, p.offB = m*p.batches, 1, nil, nil
 	}
@@ -80,7 +80,7 @@ func inRow(list []int, step int) bool {
 	return true
 }
 
-// broadcastShape is the shape that two broadcast to; it is checked by newSweep.
+// broadcastShape returns the shape that two shapes broadcast to. newSweep checks it.
 func broadcastShape(a, b []int) []int {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -94,7 +94,7 @@ func broadcastShape(a, b []int) []int {
 	return out
 }
 
-// makeGemm is alpha·A'·B' + beta·C, where C broadcasts to the result.
+// makeGemm computes alpha·A'·B' + beta·C, where C broadcasts to the result.
 func makeGemm(c *Invocation) (Run, error) {
 	a, b, out := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
 	p := &product{c: c, m: out[0], n: out[1], batches: 1, alpha: c.Float("alpha", 1)}
@@ -139,7 +139,7 @@ func isRow(t *Tensor, n int) bool {
 	return t.Len() == n && (t.rank() == 0 || t.Shape[t.rank()-1] == n)
 }
 
-// addScaled is out += beta·x, where x broadcasts.
+// addScaled makes a kernel for out += beta·x, where x broadcasts.
 func addScaled(out, x *Tensor, beta float64) (Run, error) {
 	switch out.Type {
 	case graph.Float32:
@@ -163,10 +163,10 @@ type product struct {
 	c                          *Invocation
 	m, n, k, batches           int
 	aStep, aDeep, bStep, bDeep int
-	offA, offB                 []int // of each batch, in elements
+	offA, offB                 []int // offset of each batch, in elements; nil: 0
 	alpha                      float32
-	bias                       *Tensor // of the columns, of the output's type
-	last                       bool    // the results are those of the node
+	bias                       *Tensor // one for each column, of the output's type
+	last                       bool    // nothing follows: the result is the node's output
 }
 
 func (p *product) make() (Run, error) {
@@ -194,7 +194,7 @@ func (p *product) off(list []int, batch int) int {
 	return list[batch]
 }
 
-// packed multiplies by the packed micro-kernel, one tile of one batch a part.
+// packed multiplies with the packed micro-kernel. Each part is one tile of one batch.
 func (p *product) packed() (Run, error) {
 	a, b := p.c.In[0], p.c.In[1]
 	type side struct {

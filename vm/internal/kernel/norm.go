@@ -7,35 +7,25 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// normalization scales by statistics.
+// normalization lists the operators that scale a tensor by its own statistics.
 var normalization = family{"", []Kernel{
-	{Name: "BatchNormalization", Make: makeBatchNorm},
-	{Name: "LayerNormalization", Make: makeLayerNorm},
-	{Name: "LRN", Make: makeLRN},
-	{Name: "RMSNormalization", Make: makeRMSNorm},
+	{Name: "BatchNormalization", Make: forFloats(batchNorm[float32], batchNorm[float64])},
+	{Name: "LayerNormalization", Make: forFloats(layerNorm[float32], layerNorm[float64])},
+	{Name: "LRN", Make: forFloats(lrn[float32], lrn[float64])},
+	{Name: "RMSNormalization", Make: forFloats(rmsNorm[float32], rmsNorm[float64])},
 	{Name: "InstanceNormalization", Make: groups(true)},
 	{Name: "GroupNormalization", Make: groups(false)},
 	{Name: "MeanVarianceNormalization", Make: makeMVN},
-	{Name: "LpNormalization", Make: makeLpNorm},
+	{Name: "LpNormalization", Make: forFloats(lpNorm[float32], lpNorm[float64])},
 }}
 
-func makeBatchNorm(c *Invocation) (Run, error) {
-	switch c.In[0].Type {
-	case graph.Float32:
-		return batchNorm[float32](c)
-	case graph.Float64:
-		return batchNorm[float64](c)
-	}
-	return nil, unsupported(c.In[0].Type)
-}
-
-// batchNorm scales each channel by the running statistics, or, in training, by
-// those of the batch, which it mixes into the running ones.
+// batchNorm normalizes each channel by the running statistics, or, in training, by the
+// statistics of the batch, with which it updates the running ones.
 func batchNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	epsilon, momentum := float64(c.Float("epsilon", 1e-5)), float64(c.Float("momentum", 0.9))
 	training := c.Int("training_mode", 0) != 0
-	images, channels, n := x.Shape[0], 1, 1 // of a list
+	images, channels, n := x.Shape[0], 1, 1 // if x has only one axis
 	if x.rank() > 1 {
 		channels, n = x.Shape[1], count(x.Shape[2:])
 	}
@@ -77,7 +67,7 @@ func batchNorm[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// planeMoments is the mean and the variance of a channel over all images.
+// planeMoments returns the mean and the variance of a channel over all images.
 func planeMoments[T floating](c *Invocation, x *Tensor, ch, images, channels, n int) (mean, variance float64) {
 	total := float64(images * n)
 	for i := range images {
@@ -101,18 +91,8 @@ func planeMoments[T floating](c *Invocation, x *Tensor, ch, images, channels, n 
 	return mean, variance / total
 }
 
-func makeLayerNorm(c *Invocation) (Run, error) {
-	switch c.In[0].Type {
-	case graph.Float32:
-		return layerNorm[float32](c)
-	case graph.Float64:
-		return layerNorm[float64](c)
-	}
-	return nil, unsupported(c.In[0].Type)
-}
-
-// layerNorm normalises over the last axes; it can give mean and inverse
-// standard deviation, too.
+// layerNorm normalizes over the last axes. The mean and the inverse standard deviation
+// are optional outputs.
 func layerNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	k, err := axis(c.Int("axis", -1), x.rank())
@@ -160,7 +140,7 @@ func layerNorm[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// multiplyBy multiplies the elements of d by those of x, which lie step apart.
+// multiplyBy multiplies the elements of d by those of x, which are step apart.
 func multiplyBy[T floating](d, x []T, step int) {
 	if step == 1 {
 		x = x[:len(d)]
@@ -174,7 +154,7 @@ func multiplyBy[T floating](d, x []T, step int) {
 	}
 }
 
-// addTo adds to the elements of d those of x, which lie step apart.
+// addTo adds the elements of x, which are step apart, to those of d.
 func addTo[T floating](d, x []T, step int) {
 	if step == 1 {
 		x = x[:len(d)]
@@ -188,7 +168,7 @@ func addTo[T floating](d, x []T, step int) {
 	}
 }
 
-// moments is the mean and 1/sqrt(variance + epsilon) of a row.
+// moments returns the mean and 1/sqrt(variance + epsilon) of a row.
 func moments[T floating](c *Invocation, s []T, epsilon float64) (mean, inverse float64) {
 	for from, to := range c.pieces(len(s)) {
 		for _, v := range s[from:to] {
@@ -206,7 +186,7 @@ func moments[T floating](c *Invocation, s []T, epsilon float64) (mean, inverse f
 	return mean, 1 / math.Sqrt(variance/float64(len(s))+epsilon)
 }
 
-// put writes a float32 or float64 element.
+// put writes an element of a float32 or float64 tensor.
 func put(t *Tensor, i int, v float64) {
 	if t.Type == graph.Float64 {
 		data[float64](t)[i] = v
@@ -215,17 +195,7 @@ func put(t *Tensor, i int, v float64) {
 	data[float32](t)[i] = float32(v)
 }
 
-// makeLRN divides by a power of the squares of neighbouring channels.
-func makeLRN(c *Invocation) (Run, error) {
-	switch c.In[0].Type {
-	case graph.Float32:
-		return lrn[float32](c)
-	case graph.Float64:
-		return lrn[float64](c)
-	}
-	return nil, unsupported(c.In[0].Type)
-}
-
+// lrn divides each element by a power of the sum of squares over neighbouring channels.
 func lrn[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	size := c.Int("size", 1)
@@ -253,17 +223,7 @@ func lrn[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeRMSNorm is a layer normalization without a mean.
-func makeRMSNorm(c *Invocation) (Run, error) {
-	switch c.In[0].Type {
-	case graph.Float32:
-		return rmsNorm[float32](c)
-	case graph.Float64:
-		return rmsNorm[float64](c)
-	}
-	return nil, unsupported(c.In[0].Type)
-}
-
+// rmsNorm is layer normalization without subtracting the mean.
 func rmsNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if c.In[1].Type != x.Type {
@@ -303,8 +263,8 @@ func rmsNorm[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// groups makes the kernel of a normalization over groups of channels: of one
-// channel (instance) or of several, with scale and bias by channel.
+// groups makes the kernel of a normalization over groups of channels, with scale and
+// bias by channel. For instance normalization, each channel is a group.
 func groups(instance bool) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
@@ -347,7 +307,7 @@ func groupNorm[T floating](c *Invocation, instance bool) (Run, error) {
 	}, nil
 }
 
-// makeMVN takes mean and standard deviation over axes away.
+// makeMVN subtracts the mean over some axes and divides by the standard deviation.
 func makeMVN(c *Invocation) (Run, error) {
 	if c.In[0].Type != graph.Float32 {
 		return nil, unsupported(c.In[0].Type)
@@ -395,17 +355,7 @@ func makeMVN(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeLpNorm divides lines by their norm.
-func makeLpNorm(c *Invocation) (Run, error) {
-	switch c.In[0].Type {
-	case graph.Float32:
-		return lpNorm[float32](c)
-	case graph.Float64:
-		return lpNorm[float64](c)
-	}
-	return nil, unsupported(c.In[0].Type)
-}
-
+// lpNorm divides each line along an axis by its norm.
 func lpNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	k, err := axis(c.Int("axis", -1), x.rank())

@@ -16,8 +16,7 @@ type integer interface {
 
 type number interface{ floating | integer }
 
-// reader gives a function that reads element i of a tensor of dtype d as a
-// float64.
+// reader returns a function that reads element i of a tensor of dtype d as a float64.
 func reader(d graph.DType) (func(at unsafe.Pointer, i int) float64, bool) {
 	switch d {
 	case graph.Float32:
@@ -48,7 +47,7 @@ func reader(d graph.DType) (func(at unsafe.Pointer, i int) float64, bool) {
 		return read[uint16], true
 	case graph.Uint8:
 		return read[uint8], true
-	case graph.Bool: // true is any byte but 0
+	case graph.Bool: // every byte but 0 is true
 		return func(at unsafe.Pointer, i int) float64 {
 			if *(*uint8)(unsafe.Add(at, i)) != 0 {
 				return 1
@@ -73,7 +72,7 @@ func read[T number](at unsafe.Pointer, i int) float64 {
 	return float64(*(*T)(unsafe.Add(at, i*int(unsafe.Sizeof(zero)))))
 }
 
-// realBits is a number as the bits of a floating-point type.
+// realBits returns the bits of a number in a floating-point type.
 func realBits(d graph.DType, v float64) uint64 {
 	switch d {
 	case graph.Float64:

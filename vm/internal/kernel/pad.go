@@ -6,16 +6,16 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// padding fill the border of a tensor, crop it, or keep a triangle of it.
+// padding lists the operators that pad a tensor, crop it, or keep a triangle of it.
 var padding = family{"", []Kernel{
 	{Name: "Pad", Make: makePad, Half: true},
 	{Name: "Trilu", Make: makeTrilu, Half: true},
 	{Name: "CenterCropPad", Make: makeCenterCropPad, Half: true},
 }}
 
-// makePad finds, for each place of the output, the place of the input that it
-// takes its element from, or none. Along the last axis a row is what lies before
-// the input, the input itself, and what lies behind it.
+// makePad finds, for each position of the output, the position of the input that it
+// copies, or none. Along the last axis a row consists of the front padding, the input's
+// row, and the end padding.
 func makePad(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)
@@ -47,7 +47,7 @@ func makePad(c *Invocation) (Run, error) {
 	begin := min(max(lead, 0), n)
 	end := max(begin, min(lead+length, n))
 	constant := unsafe.Pointer(&value)
-	// around writes places [i, j) of a row that lie outside of the input's.
+	// around writes positions [i, j) of a row, which lie in the padding.
 	around := func(to, row unsafe.Pointer, i, j int) {
 		if mode == "constant" {
 			moveRow(unsafe.Add(to, i*width), constant, j-i, 1, 0, width)
@@ -58,7 +58,7 @@ func makePad(c *Invocation) (Run, error) {
 		}
 	}
 	group, piece := max(1, grain/max(n, 1)), min(n, 4*grain)
-	pieces := cuts(n, max(piece, 1)) // of a long row
+	pieces := cuts(n, max(piece, 1)) // long rows are cut
 	part := func(p, _ int) {
 		i, j := p%pieces*piece, min((p%pieces+1)*piece, n)
 		p /= pieces
@@ -99,8 +99,8 @@ func makePad(c *Invocation) (Run, error) {
 	}), nil
 }
 
-// padsBefore gives how many elements stand before each axis, below 0 how many are
-// cut off.
+// padsBefore returns the number of elements that are added in front of each axis, or,
+// if negative, cropped.
 func (c *Invocation) padsBefore(rank int) ([]int, error) {
 	pads, err := c.ListOr("pads", 1)
 	if list := c.Ints("paddings"); list != nil && c.Version == 1 {
@@ -126,8 +126,8 @@ func (c *Invocation) padsBefore(rank int) ([]int, error) {
 	return before, nil
 }
 
-// padders give, by mode, the element of an axis of n that place i outside of it
-// takes; -1 is the constant.
+// padders maps each mode to the function that finds, for position i outside of an axis
+// of n elements, the element to copy; -1 is the constant.
 var padders = map[string]func(i, n int) int{
 	"constant": func(int, int) int { return -1 },
 	"edge":     func(i, n int) int { return min(max(i, 0), n-1) },
@@ -172,8 +172,8 @@ func makeTrilu(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeCenterCropPad cuts off both ends of an axis, or puts zeros there; of an odd
-// number the smaller half in front.
+// makeCenterCropPad crops both ends of an axis, or pads them with zeros. If the number
+// is odd, the front gets the smaller half.
 func makeCenterCropPad(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	width, err := wholeBytes(in)

@@ -8,19 +8,19 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// quantizers convert between reals and their quantized form.
+// quantizers lists the conversions between reals and their quantized form.
 var quantizers = family{"", []Kernel{
 	{Name: "QuantizeLinear", Make: makeQuantize, Half: true},
 	{Name: "DequantizeLinear", Make: makeDequantize, Half: true},
 	{Name: "DynamicQuantizeLinear", Make: makeDynamicQuantize},
 }}
 
-// scales finds the scale (and zero point) of an element: one for all, one for
-// each place along an axis, or one for each block of places.
+// scales finds the scale and zero point of an element: there is one for all elements,
+// one for each position along an axis, or one for each block of positions.
 type scales struct {
-	axis, n, inner int // the axis, its length, elements behind it
+	axis, n, inner int // the axis, its length, the product of the lengths after it
 	perAxis        bool
-	block          int // places along the axis that share one; 0: none
+	block          int // positions along the axis that share a scale; 0: no blocks
 }
 
 func scalesOf(c *Invocation, x, scale *Tensor) (*scales, error) {
@@ -57,8 +57,12 @@ func (s *scales) of(i int) int {
 	return 0
 }
 
-// lines makes a kernel out of one that does n elements from one on, all of scale
-// k.
+// hasRuns reports whether elements with the same scale lie in runs that are long enough
+// for vectors.
+func (s *scales) hasRuns() bool { return s.block == 0 && (s.inner >= 8 || !s.perAxis) }
+
+// lines makes a kernel for n elements from a function that handles a run of elements
+// with the same scale, k.
 func (s *scales) lines(n int, each func(k, from, n int)) Run {
 	length := n
 	if s.perAxis {
@@ -81,12 +85,12 @@ func (s *scales) lines(n int, each func(k, from, n int)) Run {
 	}
 }
 
-// byteType reports whether a type is one of 8-bit integers, and which.
+// byteType reports whether a dtype is an 8-bit integer, and whether it is signed.
 func byteType(d graph.DType) (signed, is bool) {
 	return d == graph.Int8, d == graph.Int8 || d == graph.Uint8
 }
 
-// limits are the least and largest numbers of an integer type.
+// limits returns the least and the largest number of an integer type.
 func limits(d graph.DType) (low, high float64, ok bool) {
 	bits := d.Bits()
 	switch d {
@@ -98,8 +102,8 @@ func limits(d graph.DType) (low, high float64, ok bool) {
 	return 0, 0, false
 }
 
-// makeQuantize divides by the scale, rounds ties to even, adds the zero point
-// and cuts off what does not fit.
+// makeQuantize divides by the scale, rounds ties to even, adds the zero point and
+// saturates.
 func makeQuantize(c *Invocation) (Run, error) {
 	x, scale, out := c.In[0], c.In[1], c.Out[0]
 	s, err := scalesOf(c, x, scale)
@@ -115,7 +119,7 @@ func makeQuantize(c *Invocation) (Run, error) {
 	}
 	zero := zeroPoint(c, 2)
 	single := x.Type == graph.Float32 && scale.Type == graph.Float32
-	if signed, is := byteType(out.Type); is && single && s.block == 0 && (s.inner >= 8 || !s.perAxis) {
+	if signed, is := byteType(out.Type); is && single && s.hasRuns() {
 		return s.lines(out.Len(), func(k, from, n int) {
 			simd.Quantize(span[byte](element[byte](out, from), n), span[float32](element[float32](x, from), n),
 				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
@@ -143,7 +147,7 @@ func makeQuantize(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// zeroPoint reads element k of input i, 0 where it is left out.
+// zeroPoint returns a function that reads element k of input i; 0 if it is omitted.
 func zeroPoint(c *Invocation, i int) func(k int) float64 {
 	if !c.Has(i) {
 		return func(int) float64 { return 0 }
@@ -172,7 +176,7 @@ func makeDequantize(c *Invocation) (Run, error) {
 		return nil, unsupported(x.Type)
 	}
 	zero := zeroPoint(c, 2)
-	if signed, is := byteType(x.Type); is && out.Type == graph.Float32 && scale.Type == graph.Float32 && s.block == 0 && (s.inner >= 8 || !s.perAxis) {
+	if signed, is := byteType(x.Type); is && out.Type == graph.Float32 && scale.Type == graph.Float32 && s.hasRuns() {
 		return s.lines(out.Len(), func(k, from, n int) {
 			simd.Dequantize(span[float32](element[float32](out, from), n), span[byte](element[byte](x, from), n),
 				data[float32](scale)[k], simd.Byte{Signed: signed, Zero: int32(zero(k))})
@@ -191,8 +195,8 @@ func makeDequantize(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeDynamicQuantize finds scale and zero point so that the input's range and
-// 0 fit into 8 bits.
+// makeDynamicQuantize finds the scale and zero point with which the input's range and 0
+// fit into 8 bits.
 func makeDynamicQuantize(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Float32 {
@@ -229,7 +233,7 @@ func makeDynamicQuantize(c *Invocation) (Run, error) {
 		if c.HasOut(2) {
 			data[uint8](c.Out[2])[0] = uint8(to.Zero)
 		}
-		if scale == 0 { // all are 0
+		if scale == 0 { // all elements are 0
 			c.clear(data[uint8](out))
 			return nil
 		}
@@ -238,8 +242,8 @@ func makeDynamicQuantize(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// extent is the least and the largest of 0 and some numbers. Four of each are
-// kept, so that none waits for the one before it.
+// extent returns the minimum and the maximum of 0 and some numbers. It keeps four of
+// each, to break the chain of dependent instructions.
 func extent(x []float32) [2]float32 {
 	var low, high [4]float32
 	for len(x) >= 4 {

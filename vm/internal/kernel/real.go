@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// formatOf is how gemm reads a dtype.
+// formatOf returns gemm's format of a dtype.
 func formatOf(d graph.DType) gemm.Format {
 	switch d {
 	case graph.Float16:
@@ -20,25 +20,23 @@ func formatOf(d graph.DType) gemm.Format {
 	return gemm.Float32
 }
 
-// atOnce is how many products of a batch are described at once: the others take
-// their turn in the same memory.
+// atOnce is the number of products of a batch that are described at the same time. A
+// larger batch reuses the memory of their descriptions.
 const atOnce = 1 << 14
 
-// reals is a batch of products, all cut alike, whose results are output 0, one
-// behind the other. Sums are float32; those of 16-bit outputs are rounded tile by
-// tile.
+// reals is a batch of products of the same shape, whose results are output 0, one after
+// the other. The sums are float32, and are rounded tile by tile for 16-bit outputs.
 type reals struct {
 	c     *Invocation
 	total int            // of products
-	list  []gemm.Product // the first of them, at most atOnce
-	// arrange finds the operands of products [first, first+n) for the first n of
-	// the list.
+	list  []gemm.Product // at most atOnce of them
+	// arrange sets the operands of products [first, first+n) in the first n of the list.
 	arrange func(w *work.Pool, first, n int)
-	finish  *Finish // what is done with each element once it is complete; may be nil
+	finish  *Finish // applied to each complete element; may be nil
 }
 
-// run makes the kernel. Product i takes its bias, of the output's type, from
-// element i % groups · step on, where groups are those that the bias has.
+// run makes the kernel. The bias, of the output's type, holds groups of step elements;
+// product i takes group i modulo their number.
 func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	out := p.c.Out[0]
 	if len(p.list) == 0 || out.Len() == 0 {
@@ -55,7 +53,7 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	each := p.c.Each(p.list[0].ScratchBytes())
 	tiles, size := p.list[0].Tiles(), mul(p.list[0].M, p.list[0].N)
 	var pool *work.Pool
-	first := 0               // of the products that the list describes
+	first := 0               // the first product that the list describes
 	var terms unsafe.Pointer // the bias in float32
 	from := func(i int) unsafe.Pointer {
 		if bias == nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// recurrence are the recurrent layers.
+// recurrence lists the recurrent layers.
 var recurrence = family{"", []Kernel{
 	{Name: "RNN", Make: recurrent(1)},
 	{Name: "GRU", Make: recurrent(3)},
 	{Name: "LSTM", Make: recurrent(4)},
 }}
 
-// recurrent makes the kernel of a network with that many gates: RNN, GRU (z, r,
-// h) or LSTM (i, o, f, c).
+// recurrent makes the kernel of a layer by its number of gates: RNN (1), GRU (z, r, h)
+// or LSTM (i, o, f, c).
 func recurrent(gates int) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
@@ -31,9 +31,9 @@ func recurrent(gates int) func(*Invocation) (Run, error) {
 	}
 }
 
-// sequence is a recurrent node. Layout 0: X is [steps, batch, input], Y [steps,
-// directions, batch, hidden], states [directions, batch, hidden]; layout 1 has
-// the batch in front.
+// sequence is a recurrent node. In layout 0, X is [steps, batch, input], Y is [steps,
+// directions, batch, hidden], and states are [directions, batch, hidden]. In layout 1
+// the batch comes first.
 type sequence[T floating] struct {
 	c                                    *Invocation
 	gates, steps, batch, input, hidden   int
@@ -56,8 +56,8 @@ func recurrentOf[T floating](c *Invocation, gates int) (Run, error) {
 	if err := s.activations(); err != nil {
 		return nil, err
 	}
-	// For each worker: the gates of one element of the batch, its states, and a
-	// state in the tensors' type.
+	// Each worker needs the gates of one batch element, its states, and one state in the
+	// tensors' dtype.
 	each, typed := c.Each(mul(8, 2*gates+3, s.hidden)), c.Each(mul(8, s.hidden))
 	var pool *work.Pool
 	part := func(p, worker int) {
@@ -86,8 +86,8 @@ func (s *sequence[T]) checkLengths() error {
 	return nil
 }
 
-// activations reads those of each direction: f for gates, g for the candidate,
-// h for the LSTM's output.
+// activations reads the activation functions of each direction: f for gates, g for the
+// candidate, h for the LSTM's output.
 func (s *sequence[T]) activations() error {
 	a := s.c.Node.Attr("activations")
 	defaults := map[int][]string{1: {"Tanh"}, 3: {"Sigmoid", "Tanh"}, 4: {"Sigmoid", "Tanh", "Tanh"}}[s.gates]
@@ -165,7 +165,7 @@ func (s *sequence[T]) activations() error {
 	return nil
 }
 
-// cut clips the input of an activation.
+// cut clips the input of an activation (attribute clip).
 func (s *sequence[T]) cut(x float64) float64 {
 	if s.clip > 0 {
 		return max(-s.clip, min(s.clip, x))
@@ -173,7 +173,7 @@ func (s *sequence[T]) cut(x float64) float64 {
 	return x
 }
 
-// line runs one direction for one element of the batch.
+// line runs one direction for one batch element.
 func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 	n, g := s.hidden, s.gates
 	wx, rh := scratch[:g*n], scratch[g*n:2*g*n]
@@ -232,7 +232,7 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 	s.final(2, d, b, cell)
 }
 
-// dot adds up products in float64.
+// dot is the dot product in float64.
 func dot[T floating](a, b []T) float64 {
 	if f32, is := any(a).([]float32); is {
 		return simd.Dot(f32, any(b).([]float32))
@@ -244,7 +244,7 @@ func dot[T floating](a, b []T) float64 {
 	return sum
 }
 
-// gru makes the next state: z keeps, r resets.
+// gru computes the next state, with z as the update gate and r as the reset gate.
 func (s *sequence[T]) gru(acts []func(float64) float64, wx, rh, h, next []float64, r, bias, typed []T) {
 	n := s.hidden
 	for i := range n {
@@ -267,7 +267,7 @@ func (s *sequence[T]) gru(acts []func(float64) float64, wx, rh, h, next []float6
 	}
 }
 
-// lstm makes the next state and cell, with peepholes.
+// lstm computes the next state and cell, with peepholes.
 func (s *sequence[T]) lstm(acts []func(float64) float64, d int, wx, rh, cell, next []float64) {
 	n := s.hidden
 	var peep []T
@@ -293,7 +293,7 @@ func (s *sequence[T]) lstm(acts []func(float64) float64, d int, wx, rh, cell, ne
 	}
 }
 
-// place is the row of X at a step.
+// place is the row of X at step t of batch element b.
 func (s *sequence[T]) place(t, b int) int {
 	if s.batchFirst {
 		return b*s.steps + t
@@ -301,7 +301,7 @@ func (s *sequence[T]) place(t, b int) int {
 	return t*s.batch + b
 }
 
-// state reads a first state, 0 where it is left out.
+// state reads an initial state, which is 0 if the input is omitted.
 func (s *sequence[T]) state(to []float64, input, d, b int) {
 	clear(to)
 	if !s.c.Has(input) || input == 6 && s.gates != 4 {
@@ -316,7 +316,7 @@ func (s *sequence[T]) state(to []float64, input, d, b int) {
 	}
 }
 
-// output writes a row of Y; nil is zeros.
+// output writes a row of Y, or zeros if h is nil.
 func (s *sequence[T]) output(t, d, b int, h []float64) {
 	if !s.c.HasOut(0) {
 		return
@@ -332,7 +332,7 @@ func (s *sequence[T]) output(t, d, b int, h []float64) {
 	}
 }
 
-// final writes a last state.
+// final writes a final state.
 func (s *sequence[T]) final(output, d, b int, h []float64) {
 	if !s.c.HasOut(output) {
 		return

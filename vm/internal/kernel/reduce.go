@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// reductions reduce axes to length 1.
+// reductions lists the operators that reduce axes to length 1.
 var reductions = family{"", []Kernel{
 	{Name: "ReduceSum", Make: reduce(reduction{plainSum: true, term: same, end: whole})},
 	{Name: "ReduceMean", Make: reduce(reduction{plainSum: true, term: same, end: func(sum, n float64) float64 { return sum / n }})},
@@ -23,23 +23,24 @@ var reductions = family{"", []Kernel{
 	{Name: "ReduceMin", Make: reduce(reduction{start: math.Inf(1), join: lesser[float64], term: same, end: whole})},
 }}
 
-// reduction joins terms: start, then join (nil: addition), then end.
+// reduction combines terms: it begins with start, joins the terms (by addition if join
+// is nil), and applies end.
 type reduction struct {
 	start     float64
 	join      func(a, b float64) float64
 	term      func(float64) float64
 	end       func(sum, n float64) float64
 	logSumExp bool
-	plainSum  bool // terms are the elements as they are, and are added
-	squares   bool // terms are the squares, and are added
+	plainSum  bool // a sum of the elements
+	squares   bool // a sum of the squares
 }
 
 func same(x float64) float64       { return x }
 func squared(x float64) float64    { return x * x }
 func whole(sum, _ float64) float64 { return sum }
 
-// folded is the axes of a tensor, those that are reduced and those that are
-// kept, neighbours of one kind made one.
+// folded holds the axes of a tensor that are reduced and those that are kept, with
+// adjacent axes of one kind merged.
 type folded struct {
 	kept, keptStride       []int
 	reduced, reducedStride []int
@@ -74,7 +75,7 @@ func foldAxes(shape []int, drop []bool) *folded {
 	return f
 }
 
-// offset is where the element number i of axes lies.
+// offset is the offset of element i of some strided axes.
 func offset(i int, shape, stride []int) int {
 	off := 0
 	for a := len(shape) - 1; a >= 0; a-- {
@@ -84,8 +85,8 @@ func offset(i int, shape, stride []int) int {
 	return off
 }
 
-// reducedAxes reads the axes of a reduction: an attribute or input 1; none are
-// all, or, with noop_with_empty_axes, none.
+// reducedAxes reads the axes of a reduction, from an attribute or input 1. An empty list
+// means all axes, or, with noop_with_empty_axes, none.
 func reducedAxes(c *Invocation) ([]bool, error) {
 	axes, err := c.ListOr("axes", 1)
 	if err != nil {
@@ -138,8 +139,8 @@ func reduce(r reduction) func(*Invocation) (Run, error) {
 	}
 }
 
-// reduceWhole reduces integers in 64 bits, as a float64 holds no more than 53; what
-// is no integer on the way goes through reals.
+// reduceWhole reduces integers in 64 bits, since a float64 has only 53. Operators with
+// non-integer intermediate values use reals.
 func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	start, join := wholeJoin[T, A](c.Node.Op, x.Type)
@@ -176,11 +177,11 @@ func reduceWhole[T integer, A int64 | uint64](c *Invocation, r *reduction, drop 
 	}, nil
 }
 
-// wholeJoin is how an operator joins integers of a dtype, and what it starts from;
-// nil where it makes reals of them.
+// wholeJoin returns an operator's start and join for integers of a dtype; join is nil if
+// the operator works on reals.
 func wholeJoin[T integer, A int64 | uint64](op string, d graph.DType) (start A, join func(sum, v A) A) {
 	var zero T
-	least, most := A(0), A(^zero) // of an unsigned type
+	least, most := A(0), A(^zero) // for an unsigned type
 	signed := ^zero < 0
 	if signed {
 		most = A(1)<<(8*unsafe.Sizeof(zero)-1) - 1
@@ -211,8 +212,7 @@ func wholeJoin[T integer, A int64 | uint64](op string, d graph.DType) (start A, 
 	return 0, nil
 }
 
-// reduceOf reduces in float64, one output element after the other; a row at a
-// time where elements that are kept lie side by side.
+// reduceOf reduces in float64, one output element at a time.
 func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	f := foldAxes(x.Shape, drop)
@@ -222,7 +222,7 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 			terms *= n
 		}
 	}
-	inner := 1 // neighbours that are all reduced
+	inner := 1 // contiguous elements that are all reduced
 	outer := terms
 	if k := len(f.reduced) - 1; k >= 0 && f.reducedStride[k] == 1 {
 		inner = f.reduced[k]
@@ -276,7 +276,7 @@ func reduceOf[T number](c *Invocation, r *reduction, drop []bool) (Run, error) {
 	}, nil
 }
 
-// finite is high, or 0 where subtracting it would give no number.
+// finite returns high, or 0 if subtracting high would give NaN.
 func finite(high float64) float64 {
 	if math.IsInf(high, 0) {
 		return 0
@@ -284,8 +284,8 @@ func finite(high float64) float64 {
 	return high
 }
 
-// What follows runs over a row: in functions of their own, so that the sum is a
-// register.
+// The loops over a row are functions of their own, so that the compiler keeps the sum in
+// a register.
 
 func highestOf[T number](high float64, row []T) float64 {
 	for _, v := range row {
@@ -322,8 +322,8 @@ func joinTerms[T number](sum float64, row []T, term func(float64) float64, join 
 	return sum
 }
 
-// termsOf yields the elements that one output reduces, some neighbours at a time:
-// outer rows of inner elements, the first at element base. It polls before each.
+// termsOf yields the elements that one output reduces, in contiguous pieces: there are
+// outer rows of inner elements, the first at element base. It polls before each piece.
 func termsOf[T number](m *meter, x *Tensor, base int, f *folded, outer, inner int) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for k := range outer {
@@ -339,7 +339,7 @@ func termsOf[T number](m *meter, x *Tensor, base int, f *folded, outer, inner in
 	}
 }
 
-// outerOffset is where row k of the reduced elements begins.
+// outerOffset is the offset of row k of the reduced elements.
 func outerOffset(f *folded, k, inner int) int {
 	n := len(f.reduced)
 	if inner > 1 {

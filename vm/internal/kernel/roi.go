@@ -9,13 +9,13 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// regions pool over regions of an image.
+// regions lists the operators that pool over regions of an image.
 var regions = family{"", []Kernel{
 	{Name: "RoiAlign", Make: makeRoiAlign},
 }}
 
-// makeRoiAlign takes the mean, or the largest, of bilinear samples in each bin
-// of each region.
+// makeRoiAlign computes the mean or the maximum of bilinear samples in each bin of each
+// region.
 func makeRoiAlign(c *Invocation) (Run, error) {
 	x, rois, index := c.In[0], c.In[1], c.In[2]
 	if x.Type != graph.Float32 {
@@ -69,14 +69,14 @@ type roiAlign struct {
 	minimum       float32 // of the lengths of a region
 }
 
-// roiAxis is a region along one axis of the image: where it begins, how long its
-// bins are, and how many samples each has.
+// roiAxis is a region along one axis of the image: the start of the region, the length
+// of a bin, and the number of samples in a bin.
 type roiAxis struct {
 	begin, bin float32
 	samples    float64
 }
 
-// axes are the two of region r.
+// axes returns the two axes of region r.
 func (v *roiAlign) axes(r int) (high, wide roiAxis) {
 	b := data[float32](v.c.In[1])[4*r:]
 	along := func(from, to float32, bins int) roiAxis {
@@ -94,14 +94,14 @@ func (v *roiAlign) axes(r int) (high, wide roiAxis) {
 	return along(b[1], b[3], v.rows), along(b[0], b[2], v.columns)
 }
 
-// at is sample k of a bin.
+// at is the coordinate of sample k of a bin.
 func (a *roiAxis) at(bin, k int) float32 {
 	return a.begin + float32(bin)*a.bin + (float32(k)+0.5)*a.bin/float32(a.samples)
 }
 
-// inside gives the samples [from, to) of a bin that lie in [-1, high]: elsewhere an
-// image is 0. They are neighbours, as at grows with k, or falls. A region may be
-// far larger than its image.
+// inside returns the samples [from, to) of a bin that lie in [-1, high]; the image is 0
+// elsewhere. Bisection finds them, since at is monotonic in k. A region may be far larger
+// than its image.
 func (a *roiAxis) inside(bin int, high float32) (from, to int) {
 	n := int(a.samples)
 	if a.bin >= 0 {
@@ -114,7 +114,7 @@ func (a *roiAxis) inside(bin int, high float32) (from, to int) {
 	return from, max(from, to)
 }
 
-// region does the bins of region r of an image.
+// region pools the bins of region r.
 func (v *roiAlign) region(r, image int) {
 	x, out := v.c.In[0], v.c.Out[0]
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
@@ -122,7 +122,7 @@ func (v *roiAlign) region(r, image int) {
 	all := high.samples * wide.samples
 	total := float32(max(all, 1))
 	m := meter{c: v.c}
-	// The places of a bin are the same in all channels.
+	// All channels share the samples of a bin.
 	var list [64]sample
 	for p := range v.rows * v.columns {
 		fromY, toY := high.inside(p/v.columns, float32(h))
@@ -164,7 +164,7 @@ func (v *roiAlign) region(r, image int) {
 	}
 }
 
-// sample is a place between four elements of a plane.
+// sample is a point between four elements of a plane.
 type sample struct {
 	at     [4]int
 	weight [4]float32 // all 0: outside
@@ -189,8 +189,8 @@ func sampleAt(h, w int, y, x float32) (s sample) {
 	return s
 }
 
-// largestOf is the largest weighted element of some places: what mode max of
-// RoiAlign compares. It goes on from best unless it is the first.
+// largestOf returns the largest weighted element of some samples, which is RoiAlign's
+// mode max. It begins with best, unless first is set.
 func largestOf(list []sample, plane []float32, best float32, first bool) float32 {
 	if first && len(list) == 0 {
 		return 0

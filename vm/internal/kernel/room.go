@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// refusal is what the preparation of a kernel panics with where it would need
-// more memory than it gets; Prepare makes an error of it.
+// refusal is the panic of a kernel that would need more memory than it can get. Prepare
+// recovers it and returns its error.
 type refusal struct{ err error }
 
-// Refused is the error that a kernel panicked with; nil for another panic, which
-// is a fault of ours.
+// Refused returns the error of a kernel's panic that is the model's fault; nil for any
+// other panic, which is a bug.
 func Refused(r any) error {
 	switch r := r.(type) {
 	case *TypeError: // the model is to blame
@@ -22,11 +22,12 @@ func Refused(r any) error {
 	return nil
 }
 
-// mostBytes is more than any machine can address, and leaves room for sums.
+// mostBytes is more than any machine can address, and small enough for sums not to
+// overflow.
 const mostBytes = 1 << 56
 
-// mul is the product of lengths that are at least 0. One that is more than a
-// machine can address is refused.
+// mul is the product of non-negative lengths. It panics with a refusal if the product is
+// more than a machine can address.
 func mul(factors ...int) int {
 	n := uint(1)
 	for _, f := range factors {
@@ -38,8 +39,7 @@ func mul(factors ...int) int {
 	return int(n)
 }
 
-// tableOf is a list on Go's heap whose length follows from shapes. It is counted
-// before it is taken.
+// tableOf allocates a list of n elements on Go's heap, and counts its memory first.
 func tableOf[T any](c *Invocation, n int) []T {
 	var zero T
 	if err := c.Runtime.Heap(int64(mul(n, int(unsafe.Sizeof(zero))))); err != nil {
@@ -48,11 +48,11 @@ func tableOf[T any](c *Invocation, n int) []T {
 	return make([]T, n)
 }
 
-// longTable is from how many bytes on a list of numbers does not lie on Go's heap,
-// which would clear it in one go.
+// longTable is the least size in bytes of a list of numbers that is allocated outside of
+// Go's heap: the heap would clear it in a single step, without a poll.
 const longTable = 1 << 16
 
-// numbersOf is tableOf for numbers, which may be any at first.
+// numbersOf is tableOf for numbers. Their initial values are undefined.
 func numbersOf[T number | int](c *Invocation, n int) []T {
 	var zero T
 	bytes := mul(n, int(unsafe.Sizeof(zero)))

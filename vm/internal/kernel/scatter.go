@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// scattering replace elements whose places an input gives.
+// scattering lists the operators that write elements at given indices.
 var scattering = family{"", []Kernel{
 	{Name: "Scatter", Make: makeScatterElements},
 	{Name: "ScatterElements", Make: makeScatterElements},
@@ -16,8 +16,8 @@ var scattering = family{"", []Kernel{
 	{Name: "TensorScatter", Make: makeTensorScatter, Half: true},
 }}
 
-// scatterJoin writes an update: it replaces, or is added, multiplied, or the
-// lesser or greater stays.
+// scatterJoin combines an update with an element: it replaces the element, or stores
+// their sum, product, minimum or maximum.
 type scatterJoin func(to, from unsafe.Pointer)
 
 func joinOf(c *Invocation, width int) (scatterJoin, error) {
@@ -70,7 +70,7 @@ func joinAs[T number](kind int) scatterJoin {
 	}
 }
 
-// copyFirst copies input 0 to the output unless it lies over it.
+// copyFirst copies input 0 to the output, unless both have the same address.
 func copyFirst(c *Invocation) {
 	if c.Out[0].At != c.In[0].At {
 		c.copy(raw(c.Out[0]), raw(c.In[0]))
@@ -106,7 +106,7 @@ func makeScatterElements(c *Invocation) (Run, error) {
 			if !ok {
 				return badIndex(index, i, out.Shape[k])
 			}
-			join(unsafe.Add(out.At, elsewhere(i, index.Shape, s, k, at)*width), unsafe.Add(updates.At, i*width))
+			join(unsafe.Add(out.At, replacedOffset(i, index.Shape, s, k, at)*width), unsafe.Add(updates.At, i*width))
 		}
 		return nil
 	}, nil
@@ -146,8 +146,8 @@ func makeScatterND(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeTensorScatter writes new places of a cache over old ones, in each element
-// of the batch from a place of its own on.
+// makeTensorScatter writes new positions of a cache over old ones. Each batch element
+// has its own first position.
 func makeTensorScatter(c *Invocation) (Run, error) {
 	past, update, out := c.In[0], c.In[1], c.Out[0]
 	width, err := wholeBytes(past)

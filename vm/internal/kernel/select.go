@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// selections select elements, or find their places, by value. How many they select
-// is known only when they run.
+// selections lists the operators that select elements, or find their indices, by value.
+// The number of selected elements is known only at run time.
 var selections = family{"", []Kernel{
 	{Name: "NonZero", Make: makeNonZero, Half: true, Finds: true},
 	{Name: "Compress", Make: makeCompress, Half: true, Finds: true},
@@ -20,7 +20,7 @@ var selections = family{"", []Kernel{
 	{Name: "ArgMin", Make: argBest(false)},
 }}
 
-// makeNonZero lists the places of all elements that are not 0, axis by axis.
+// makeNonZero lists the coordinates of all elements that are not 0, axis by axis.
 func makeNonZero(c *Invocation) (Run, error) {
 	in := c.In[0]
 	get, ok := reader(in.Type)
@@ -60,8 +60,8 @@ func makeNonZero(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeCompress keeps the slices along an axis, or the elements, at which the
-// condition is true.
+// makeCompress keeps the slices along an axis, or the elements, for which the condition
+// is true.
 func makeCompress(c *Invocation) (Run, error) {
 	in, cond := c.In[0], c.In[1]
 	width, err := wholeBytes(in)
@@ -96,7 +96,7 @@ func makeCompress(c *Invocation) (Run, error) {
 			return err
 		}
 		if c.Out[0].Len() == 0 {
-			return nil // there may be lines without end that have no elements
+			return nil // there may be very many lines without elements
 		}
 		to := 0
 		m := meter{c: c}
@@ -114,8 +114,7 @@ func makeCompress(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeOneHot writes the second of two values where an index points, the first
-// elsewhere.
+// makeOneHot writes the second of two values at each index, and the first elsewhere.
 func makeOneHot(c *Invocation) (Run, error) {
 	index, values, out := c.In[0], c.In[2], c.Out[0]
 	k, err := axis(c.Int("axis", -1), out.rank())
@@ -139,11 +138,11 @@ func makeOneHot(c *Invocation) (Run, error) {
 			if i&often == 0 {
 				c.poll()
 			}
-			v := math.Trunc(get(index.At, i)) // exact where it can point at a place
+			v := math.Trunc(get(index.At, i)) // exact for every valid index
 			if v < 0 {
 				v += float64(depth)
 			}
-			if !(v >= 0 && v < float64(depth)) { // or it is NaN
+			if !(v >= 0 && v < float64(depth)) { // out of range, or NaN
 				continue
 			}
 			at := (i/inner*depth+int(v))*inner + i%inner
@@ -153,8 +152,8 @@ func makeOneHot(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// argBest gives the place of the largest or smallest element along an axis: the
-// first, or the last.
+// argBest finds the index of the largest or smallest element along an axis. Of equal
+// elements it takes the first, or the last (attribute select_last_index).
 func argBest(largest bool) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		in := c.In[0]
@@ -191,7 +190,7 @@ func argBest(largest bool) func(*Invocation) (Run, error) {
 	}
 }
 
-// comparer gives the order of two elements of a tensor.
+// comparer returns a function that compares two elements of a tensor.
 func comparer(t *Tensor) (func(i, j int) int, bool) {
 	if t.Type == graph.Uint64 {
 		return func(i, j int) int { return order(data[uint64](t)[i], data[uint64](t)[j]) }, true
@@ -203,8 +202,8 @@ func comparer(t *Tensor) (func(i, j int) int, bool) {
 	return func(i, j int) int { return order(get(t.At, i), get(t.At, j)) }, ok
 }
 
-// makeTopK gives the k largest or smallest elements along an axis, in order,
-// and their places; of equal ones the first comes first.
+// makeTopK finds the k largest or smallest elements along an axis, in order, and their
+// indices. Equal elements keep their order.
 func makeTopK(c *Invocation) (Run, error) {
 	in, out, places := c.In[0], c.Out[0], c.Out[1]
 	a, err := axis(c.Int("axis", -1), in.rank())

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// signals are transforms of signals, and the weights of windows and filters.
+// signals lists the generators of window functions and filter weights.
 var signals = family{"", []Kernel{
 	{Name: "HannWindow", Make: cosines(0.5, -0.5, 0), Half: true},
 	{Name: "HammingWindow", Make: cosines(25.0/46, -21.0/46, 0), Half: true},
@@ -41,8 +41,8 @@ func cosines(constant, once, twice float64) func(*Invocation) (Run, error) {
 	}
 }
 
-// makeMelWeightMatrix is triangles over the bins of a spectrum, whose corners
-// stand evenly on the mel scale.
+// makeMelWeightMatrix makes triangular filters over the bins of a spectrum, with corners
+// at equal distances on the mel scale.
 func makeMelWeightMatrix(c *Invocation) (Run, error) {
 	out := c.Out[0]
 	set, ok := writer(out.Type)

@@ -1,6 +1,6 @@
 package kernel
 
-// cutting take a part of a tensor, possibly with steps.
+// cutting lists the operators that take a part of a tensor, possibly with steps.
 var cutting = family{"", []Kernel{
 	{Name: "Slice", Make: makeSlice, Half: true},
 }}

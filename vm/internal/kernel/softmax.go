@@ -8,15 +8,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// softmaxes turn the elements along an axis into weights.
+// softmaxes lists the operators that turn the elements along an axis into weights.
 var softmaxes = family{"", []Kernel{
 	{Name: "Softmax", Make: softmax(false)},
 	{Name: "LogSoftmax", Make: softmax(true)},
 	{Name: "Hardmax", Make: makeHardmax},
 }}
 
-// softmax makes the kernel of Softmax and LogSoftmax: along one axis, or before
-// opset 13 over all axes from it on.
+// softmax makes the kernel of Softmax and LogSoftmax. They run along one axis, or,
+// before opset 13, over that axis and all that follow.
 func softmax(log bool) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
@@ -64,7 +64,7 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 	}, nil
 }
 
-// softmaxLine does one line of elements that lie step apart; d may be s.
+// softmaxLine handles one line of elements that are step apart; d may be s.
 func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 	if f32, is := any(d).([]float32); is && step == 1 && !log {
 		softmaxRow(c, f32, any(s).([]float32))
@@ -107,8 +107,8 @@ func softmaxLine[T floating](c *Invocation, d, s []T, step int, log bool) {
 	}
 }
 
-// softmaxRow is the softmax of one row by vectors; d may be s. One with a NaN
-// becomes NaN.
+// softmaxRow is the vectorized softmax of one row; d may be s. A row with a NaN becomes
+// NaN.
 func softmaxRow(c *Invocation, d, s []float32) {
 	high := [4]float32{s[0], s[0], s[0], s[0]}
 	for i, to := range c.pieces(len(s)) {
@@ -133,7 +133,7 @@ func softmaxRow(c *Invocation, d, s []float32) {
 	}
 }
 
-// makeHardmax puts 1 at the first largest element of each line, 0 elsewhere.
+// makeHardmax writes 1 at the first largest element of each line, and 0 elsewhere.
 func makeHardmax(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	otherwise := -1
@@ -145,7 +145,7 @@ func makeHardmax(c *Invocation) (Run, error) {
 		k += max(in.rank(), 1)
 	}
 	var l line
-	if c.Version < 13 { // all axes from that one on, which may be none
+	if c.Version < 13 { // that axis and all that follow, if any
 		k = min(k, in.rank())
 		l = line{n: count(in.Shape[k:]), step: 1, lines: count(in.Shape[:k])}
 	} else {

@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// swaps are the transfers to a host and back, where they run like other nodes: on
-// tensors that lie apart, or in a body.
+// swaps lists the transfers to a host and back. These kernels run them in the
+// foreground, for example in a session with separate tensors.
 var swaps = family{graph.SwapDomain, []Kernel{
 	{Name: graph.SwapOut, Make: makeCopy, Half: true},
 	{Name: graph.SwapIn, Make: makeCopy, Half: true},

@@ -5,13 +5,13 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// texts count in sequences of numbers that stand for words.
+// texts lists the operators on sequences of numbers that stand for words.
 var texts = family{"", []Kernel{
 	{Name: "TfIdfVectorizer", Make: makeTfIdfVectorizer},
 }}
 
-// makeTfIdfVectorizer counts, in each row, how often the n-grams of a pool occur,
-// their words next to each other or up to so many words apart.
+// makeTfIdfVectorizer counts the occurrences of the pool's n-grams in each row, with up
+// to max_skip_count words skipped between two words of an n-gram.
 func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Int64 && x.Type != graph.Int32 || out.Type != graph.Float32 {
@@ -30,8 +30,7 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 		return nil, unsupportedf("n-grams of strings")
 	}
 	n, columns := x.Shape[x.rank()-1], out.Shape[out.rank()-1]
-	// The n-grams by length, in the order of places. The pool has none that are
-	// longer than ngram_counts is.
+	// The n-grams by length. Their longest length is that of ngram_counts.
 	most = min(most, len(starts))
 	grams := make([]map[string]int, most+1)
 	next := 0
@@ -62,7 +61,7 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 			}
 			to := d[row*columns : (row+1)*columns]
 			for length := least; length <= most; length++ {
-				// Words further apart than the line is long make no n-gram.
+				// An n-gram that is longer than the line does not occur.
 				for skip := 0; skip <= skips && (length-1)*(skip+1) < n; skip++ {
 					if length == 1 && skip > 0 || grams[length] == nil {
 						break
@@ -91,7 +90,7 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// gram is words of a line, step apart, as a key.
+// gram returns the map key of some words of a line, which are step apart.
 func gram(line []int, step, length int) string {
 	key := make([]byte, 0, 8*length)
 	for i := range length {
