@@ -26,7 +26,7 @@ func swish() {
 	VMULPS(Y10, Y0, Y0)
 }
 
-// tanhSmall is (tanh(x) - x) / x³ for |x| < 0.625, in x² (Cephes).
+// tanhSmall holds the coefficients, in x², of (tanh(x) - x) / x³ for |x| < 0.625 (Cephes).
 var tanhSmall = []float32{-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2, 2.06390887954e-2, -5.70498872745e-3}
 
 // hyperbolicTangent is tanh, by a polynomial for small x and by exp for others.
@@ -61,7 +61,7 @@ func half() {
 	VMULPS(Y1, Y0, Y0)
 }
 
-// gelu is x·(1 + erf(x/√2))/2.
+// gelu computes x·(1 + erf(x/√2))/2.
 func gelu() {
 	VMOVAPS(Y0, Y10)
 	constant(math.Sqrt2/2, Y1)
@@ -70,7 +70,7 @@ func gelu() {
 	half()
 }
 
-// geluTanh is gelu with tanh(√(2/π)·(x + 0.044715·x³)) for erf(x/√2).
+// geluTanh is gelu with tanh(√(2/π)·(x + 0.044715·x³)) instead of erf(x/√2).
 func geluTanh() {
 	VMOVAPS(Y0, Y10)
 	VMULPS(Y0, Y0, Y1)
@@ -82,7 +82,7 @@ func geluTanh() {
 	half()
 }
 
-// hardSigmoid is scale·x + shift, kept in [0, 1]; a NaN stays.
+// hardSigmoid computes scale·x + shift, clamped to [0, 1]; NaN stays.
 func hardSigmoid() {
 	VFMADD213PS(Y15, Y14, Y0)
 	VXORPS(Y1, Y1, Y1)
@@ -91,7 +91,7 @@ func hardSigmoid() {
 	VMINPS(Y0, Y1, Y0)
 }
 
-// hardSwish is x times that.
+// hardSwish computes x times hardSigmoid.
 func hardSwish() {
 	VMOVAPS(Y0, Y10)
 	hardSigmoid()

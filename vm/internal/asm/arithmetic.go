@@ -6,9 +6,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// binary writes the loop of an operation on two lists, 32 and then 8 numbers at
-// once; n is a multiple of 8. op takes a in one register and b in another and
-// leaves the result in the first.
+// binary writes the loop of an operation on two lists, 32 and then 8 numbers at a time; n
+// is a multiple of 8. op takes a in one register and b in another, and leaves the result
+// in a's register.
 func binary(name, doc string, op func(b, a VecPhysical)) {
 	TEXT(name, NOSPLIT|NOFRAME, "func(dst, a, b *float32, n int)")
 	Doc(doc)
@@ -39,8 +39,8 @@ func scalar(name, doc string, op func(b, a VecPhysical)) {
 	}, RSI, RDI)
 }
 
-// strides writes the loops over n numbers, 32 at once and then 8; it moves the
-// pointers on, and returns.
+// strides writes the loops over n numbers, 32 and then 8 at a time, which advance the
+// pointers, and the return.
 func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Register) {
 	pairs := [][2]VecPhysical{{Y0, Y1}, {Y2, Y3}, {Y4, Y5}, {Y6, Y7}}
 	for _, block := range []struct {
@@ -64,14 +64,14 @@ func strides(n Register, body func(disp int, y, z VecPhysical), pointers ...Regi
 	RET()
 }
 
-// larger leaves the larger of a and b in a, NaN if either is it.
+// larger leaves the larger of a and b in a, and NaN if either is NaN.
 func larger(b, a VecPhysical) {
 	VCMPPS(Imm(3), a, a, Y14) // a is NaN
-	VMAXPS(b, a, Y13)         // b, if it is
+	VMAXPS(b, a, Y13)         // gives b if b is NaN
 	VBLENDVPS(Y14, a, Y13, a)
 }
 
-// sum adds up a list in float64, in sixteen parts.
+// sum adds up a list in float64, in sixteen partial sums.
 func sum() {
 	TEXT("sumAVX2", NOSPLIT|NOFRAME, "func(src *float32, n int) float64")
 	Doc("sumAVX2 adds up n numbers, a multiple of 16.")
@@ -121,7 +121,7 @@ func dot() {
 	finish()
 }
 
-// sums8 is the first registers.
+// sums8 lists the registers of the partial sums.
 var sums8 = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 
 func total() {
@@ -130,7 +130,7 @@ func total() {
 	}
 }
 
-// finish ends the loop of sum and squares and adds up their parts.
+// finish ends the loop of sum and squares, and adds up the partial sums.
 func finish() {
 	ADDQ(Imm(64), RSI)
 	SUBQ(Imm(16), RCX)
@@ -146,7 +146,7 @@ func finish() {
 	RET()
 }
 
-// transpose16 turns blocks of 8 x 8 numbers of 16 bits, as transpose.
+// transpose16 is transpose for 16-bit numbers.
 func transpose16() {
 	TEXT("transpose16AVX2", NOSPLIT|NOFRAME, "func(dst, src *uint16, dstStep, srcStep, blocks int)")
 	Doc("transpose16AVX2 turns blocks of 8 x 8 numbers that lie side by side; the steps from row to row are in bytes.")
@@ -189,8 +189,8 @@ func transpose16() {
 	RET()
 }
 
-// transpose turns blocks of 8 x 8 numbers: those of a row of blocks of src become
-// a column of blocks of dst.
+// transpose transposes blocks of 8 x 8 numbers: a row of blocks of src becomes a column of
+// blocks of dst.
 func transpose() {
 	TEXT("transposeAVX2", NOSPLIT|NOFRAME, "func(dst, src *float32, dstStep, srcStep, blocks int)")
 	Doc("transposeAVX2 turns blocks of 8 x 8 numbers that lie side by side; the steps from row to row are in bytes.")

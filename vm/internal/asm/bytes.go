@@ -6,10 +6,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A byte with its first bit turned (flip 0x80) is that of a signed number plus
-// 128: so one function serves both, if the zero point is given that way too.
+// Flipping the top bit (flip 0x80) of a signed byte adds 128 and makes it unsigned. So
+// one function serves signed and unsigned bytes, if the zero point is flipped, too.
 
-// widen writes bytes less a zero point as int16.
+// widen subtracts a zero point from bytes and writes them as int16.
 func widen() {
 	TEXT("widenAVX2", NOSPLIT|NOFRAME, "func(dst *int16, src *uint8, n int, flip uint8, zero int16)")
 	Doc("widenAVX2 writes n bytes, a multiple of 16, less a zero point as int16.")
@@ -32,7 +32,7 @@ func widen() {
 	RET()
 }
 
-// interleave makes pairs of two rows of 16 bytes each.
+// interleave interleaves two rows of 16 bytes to pairs.
 func interleave() {
 	TEXT("interleaveAVX2", NOSPLIT|NOFRAME, "func(dst *int16, src *uint8, count, step int, zeros *int16, flip uint8)")
 	Doc("interleaveAVX2 makes pairs of count times two rows of 16 bytes; rows stand step bytes apart.")
@@ -64,13 +64,13 @@ func interleave() {
 	RET()
 }
 
-// toBytes rounds the numbers of Y0, already within their range, and writes them
-// as 8 bytes: Y15 is the zero point.
+// toBytes rounds the numbers of Y0, which are in range, adds the zero point in Y15, and
+// writes them as 8 bytes.
 func toBytes(dst GPPhysical) {
 	VCVTPS2DQ(Y0, Y0)
 	VPADDD(Y15, Y0, Y0)
 	VEXTRACTI128(Imm(1), Y0, X1)
-	// The low byte of each number: signed or not, it fits.
+	// Take the low byte of each number, signed or not.
 	VPSHUFB(bytesOf, X0, X0)
 	VPSHUFB(bytesOf, X1, X1)
 	VPUNPCKLDQ(X1, X0, X0)
@@ -97,7 +97,7 @@ func quantize() {
 	Label("eight")
 	VMOVUPS(Mem{Base: src}, Y0)
 	VDIVPS(Y12, Y0, Y0)
-	VMAXPS(Y13, Y0, Y0) // of NaN: low
+	VMAXPS(Y13, Y0, Y0) // turns NaN into low
 	VMINPS(Y14, Y0, Y0)
 	toBytes(dst)
 	ADDQ(Imm(32), src)
@@ -108,7 +108,7 @@ func quantize() {
 	RET()
 }
 
-// requantize makes bytes of the sums of a product of integers.
+// requantize converts the sums of a product of integers to bytes.
 func requantize() {
 	TEXT("requantizeAVX2", NOSPLIT|NOFRAME, "func(dst *uint8, src *int32, n int, scale, low, high float32, zero, bias int32)")
 	Doc("requantizeAVX2 writes zero + (x + bias)·scale, where the product is kept in [low, high]; n is a multiple of 8.")

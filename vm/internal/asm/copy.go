@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// copyRows copies rows of 16 columns; they stand dstStep and srcStep bytes apart.
+// copyRows copies rows of 16 columns, which are dstStep and srcStep bytes apart.
 func copyRows() {
 	TEXT("copyRows", NOSPLIT|NOFRAME, "func(dst, src *byte, rows, dstStep, srcStep int)")
 	Doc("copyRows copies rows of 16 columns.")

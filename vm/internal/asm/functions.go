@@ -10,9 +10,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// function writes the loop of a function of one number, eight at once; n is a
-// multiple of 8. body takes the numbers in Y0 and leaves the results there; the
-// two arguments named args are in Y14 and Y15, which it must not change.
+// function writes the loop of a function of one number, for eight numbers at a time; n is
+// a multiple of 8. body takes the numbers in Y0 and leaves the results there. The two
+// arguments named in args are in Y14 and Y15, which body must not change.
 func function(name, doc, args string, body func()) {
 	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *float32, n int, "+args+" float32)")
 	Doc(doc)
@@ -34,7 +34,7 @@ func function(name, doc, args string, body func()) {
 	RET()
 }
 
-// linear is body of scale·x + shift.
+// linear applies body to scale·x + shift.
 func linear(body func()) func() {
 	return func() {
 		VFMADD213PS(Y15, Y14, Y0)
@@ -42,7 +42,7 @@ func linear(body func()) func() {
 	}
 }
 
-// clamp keeps NaN, which is the second source.
+// clamp keeps NaN, because x is the second source operand.
 func clamp() {
 	VMAXPS(Y0, Y14, Y0)
 	VMINPS(Y0, Y15, Y0)
@@ -52,7 +52,7 @@ func clamp() {
 
 var constants = map[uint32]Mem{}
 
-// constant puts a number into all lanes of y.
+// constant loads a number into all lanes of y.
 func constant(x float32, y VecPhysical) { bits(math.Float32bits(x), y) }
 
 func bits(b uint32, y VecPhysical) {
@@ -64,7 +64,7 @@ func bits(b uint32, y VecPhysical) {
 	VBROADCASTSS(m, y)
 }
 
-// polynomial leaves c[0] + c[1]·x + … in p (Horner's rule); it uses t.
+// polynomial computes c[0] + c[1]·x + … in p by Horner's rule. It uses t.
 func polynomial(c []float32, x, p, t VecPhysical) {
 	constant(c[len(c)-1], p)
 	for k := len(c) - 2; k >= 0; k-- {
@@ -73,7 +73,7 @@ func polynomial(c []float32, x, p, t VecPhysical) {
 	}
 }
 
-// Minimax fits, with the relative error of the function.
+// Minimax approximations in the function's relative error.
 var (
 	// (exp(r) - 1 - r) / r² for |r| ≤ ln(2)/2.
 	expCoefficients = []float32{0.5, 0.16666576, 0.041666374, 0.00836318, 0.0013941112}
@@ -85,11 +85,12 @@ var (
 	}
 )
 
-// exponential is exp: 2^n · exp(r), where n is whole and r = x - n·ln(2) small
-// (Cody & Waite 1980, chapter 6). Its relative error is below one unit in the
+// exponential computes exp(x) as 2^n · exp(r), where n is an integer and r = x - n·ln(2)
+// is small (Cody & Waite 1980, chapter 6). Its relative error is below one unit in the
 // last place. It uses Y1 to Y5.
 func exponential() {
-	// Beyond these it is infinite, or 0. A NaN is the second source.
+	// Beyond these limits the result is infinite or 0. NaN stays, because x is the
+	// second source operand.
 	constant(88.8, Y1)
 	VMINPS(Y0, Y1, Y0)
 	constant(-104.5, Y1)
@@ -106,7 +107,7 @@ func exponential() {
 	VFMADD213PS(Y0, Y3, Y2)
 	constant(1, Y3)
 	VADDPS(Y3, Y2, Y0)
-	// 2^n in two factors: n may be beyond the exponents of normal numbers.
+	// Multiply by 2^n in two steps: n may exceed the exponents of normal numbers.
 	VCVTPS2DQ(Y1, Y1)
 	VPSRAD(Imm(1), Y1, Y2)
 	VPSUBD(Y2, Y1, Y1)
@@ -118,7 +119,7 @@ func exponential() {
 	}
 }
 
-// errorFunction is erf, by a polynomial up to 1 and by exp beyond. Its relative
+// errorFunction computes erf, by a polynomial up to 1 and by exp beyond. Its relative
 // error is below two units in the last place. It uses Y1 to Y9.
 func errorFunction() {
 	bits(1<<31, Y6)

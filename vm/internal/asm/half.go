@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// widenRows writes the loops of a function that reads rows of 16-bit numbers, eight
-// at once.
+// widenRows writes the loops of a function that widens rows of 16-bit numbers, eight at a
+// time.
 func widenRows(name, doc string, read func(m Mem)) {
 	TEXT(name, NOSPLIT|NOFRAME, "func(dst *float32, src *uint16, rows, columns, dstStep, srcStep int)")
 	Doc(doc + "; columns is a multiple of 8, the steps are in bytes.")
@@ -66,8 +66,8 @@ func narrow(name, doc string, round func()) {
 
 func toHalf() { VCVTPS2PH(Imm(0), Y0, X0) }
 
-// toBrain adds half of the last place, less one bit where that is even. A NaN
-// keeps its upper bits and becomes quiet.
+// toBrain rounds by adding half a unit of the last place, or one bit less if the last
+// place is even. NaN becomes quiet and keeps its upper bits.
 func toBrain() {
 	VPSRLD(Imm(16), Y0, Y1)
 	VPAND(Y13, Y1, Y1)

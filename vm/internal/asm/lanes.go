@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The fields of gemm.gather by their offsets.
+// The offsets of the fields of gemm.gathering.
 const (
 	offDst     = 0
 	offSrc     = 8
@@ -18,8 +18,8 @@ const (
 	offPieces  = 40 // four times an offset and the address of a mask
 )
 
-// gather copies 16 columns of an image, depth by depth: each 8 of them come in
-// two pieces, of which every lane belongs to one or to none.
+// gather copies 16 columns of an image, depth by depth. Each 8 columns come from two
+// pieces; every lane belongs to one of them or to none.
 func gather(stride int) {
 	TEXT(fmt.Sprintf("gather%d", stride), NOSPLIT|NOFRAME, "func(p *byte)")
 	Doc(fmt.Sprintf("gather%d copies 16 columns that lie %d apart.", stride, stride))
@@ -41,7 +41,7 @@ func gather(stride int) {
 			VMOVUPS(Mem{Base: RSI}, masks[i])
 			continue
 		}
-		// The lanes between the columns stay unread: they may lie outside.
+		// Do not read the lanes between the columns: they may lie outside of the image.
 		VPMOVZXDQ(Mem{Base: RSI}, masks[2*i])
 		VPMOVZXDQ(Mem{Base: RSI, Disp: 16}, masks[2*i+1])
 	}

@@ -1,5 +1,5 @@
-// Command asm writes the assembly of packages gemm and simd, by avo. It is a
-// module of its own, so that who imports onnxmem does not get avo with it.
+// Command asm writes the assembly of packages gemm and simd with avo. It is a separate
+// module, so that importing onnxmem does not import avo.
 //
 //	go generate ./vm/internal/...
 package main

@@ -8,8 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The fields of gemm.panel by their offsets; panel_amd64.go holds the struct to
-// them when it is compiled.
+// The offsets of the fields of gemm.panel. panel_amd64.go checks them at compile time.
 const (
 	offA        = 0
 	offB        = 8
@@ -38,24 +37,24 @@ const (
 	flagHigh    = 1 << 5
 )
 
-// set is what differs between the instruction sets.
+// set describes an instruction set.
 type set struct {
 	name    string
 	rows    int // of the micro-kernel
 	lanes   int // of a vector
 	vectors []VecPhysical
 	opmask  bool // loads and stores take a mask register, at no cost
-	pairs   bool // of int16, whose products are added to sums of int32
-	dots    bool // of pairs, by one instruction
+	pairs   bool // multiplies pairs of int16 and adds the products to int32 sums
+	dots    bool // does so with one instruction
 	columns []columns
 }
 
-// columns is a body for at least so many columns of C.
+// columns is a loop body for at least a number of columns of C.
 type columns struct {
 	name    string
 	least   int
 	vectors int
-	masked  bool // columns beyond the last are neither read nor written
+	masked  bool // does not read or write columns beyond the last
 }
 
 var (
@@ -76,7 +75,7 @@ var (
 		true, false, false,
 		[]columns{{"wide", 17, 2, true}, {"narrow", 1, 1, true}},
 	}
-	// Strips of 16 pairs, as AVX2's: one vector, so the layout is the same.
+	// Strips of 16 pairs are one vector, so the layout is the same as AVX2's.
 	vnniPairs = set{"VNNI", avx512.rows, avx512.lanes, avx512.vectors, true, true, true, []columns{{"strip", 1, 1, true}}}
 )
 
@@ -97,8 +96,8 @@ var (
 	count    = R15
 )
 
-// panel multiplies strips of A with one strip of B: shape by shape, first those
-// with all vectors of columns, unmasked, then those with fewer, masked.
+// panel multiplies strips of A with one strip of B. It has a body for each shape: first
+// those with all vectors of columns, unmasked, then masked ones with fewer columns.
 func panel(s set) {
 	name, what := "panel"+s.name, "the strips of A with one strip of B"
 	if s.pairs {
@@ -149,7 +148,7 @@ func panel(s set) {
 
 func load(off int, r GPPhysical) { MOVQ(Mem{Base: args, Disp: off}, r) }
 
-// row is the address of row r from pointers that stand four rows apart.
+// row is the address of row r, from pointers that are four rows apart.
 func row(r int) Mem {
 	m := Mem{Base: pointers[r/4]}
 	switch r % 4 {
@@ -163,7 +162,7 @@ func row(r int) Mem {
 	return m
 }
 
-// point sets the pointers for n rows, from base on, stride bytes apart.
+// point sets the pointers for n rows, which begin at base and are stride bytes apart.
 func point(base GPPhysical, stride, n int) {
 	load(stride, step)
 	LEAQ(Mem{Base: step, Index: step, Scale: 2}, step3)
@@ -173,14 +172,14 @@ func point(base GPPhysical, stride, n int) {
 	}
 }
 
-// body makes r rows of C.
+// body computes r rows of C.
 func (s set) body(label string, r, vectors int, masked bool) {
 	acc := func(i, v int) VecPhysical { return s.vectors[i*vectors+v] }
 	free := s.vectors[r*vectors:]
 	size := 4 * s.lanes
 
 	Comment(fmt.Sprintf("%d rows, %d vectors", r, vectors))
-	// C is touched early: it is needed when the sums are done.
+	// Prefetch C, which is needed when the sums are complete.
 	point(c, offCRow, r)
 	for i := range r {
 		PREFETCHT0(row(i))
@@ -205,7 +204,7 @@ func (s set) body(label string, r, vectors int, masked bool) {
 		}
 		ADDQ(deepB, b)
 		for i := range r {
-			// Two registers take turns where there are two.
+			// Alternate between two registers if there are two.
 			x := free[vectors]
 			if len(free) > vectors+1 {
 				x = free[vectors+i%2]
@@ -234,7 +233,7 @@ func (s set) body(label string, r, vectors int, masked bool) {
 			ADDQ(deep, pointers[i])
 		}
 	}
-	// The bodies for the last rows are short.
+	// Keep the bodies for the last rows short.
 	unroll := 4
 	if r < s.rows {
 		unroll = 2
@@ -258,7 +257,7 @@ func (s set) body(label string, r, vectors int, masked bool) {
 	s.store(label, r, vectors, masked, acc, free)
 }
 
-// store finishes the sums and writes them to C. Each step stands behind a flag:
+// store applies the epilogue to the sums and writes them to C. A flag guards each step:
 // the branches are the same for all blocks of a product, so they cost little.
 func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int) VecPhysical, free []VecPhysical) {
 	size := 4 * s.lanes
@@ -355,7 +354,7 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 			}
 		}
 	})
-	// A NaN is the second source of both, which is what they give then.
+	// NaN stays, because both instructions return their second source operand for NaN.
 	when(flagLow, "low", func() {
 		VBROADCASTSS(Mem{Base: args, Disp: offLow}, x)
 		s.zero(y)
@@ -379,5 +378,5 @@ func (s set) zero(r VecPhysical) {
 	VXORPS(r, r, r)
 }
 
-// masks512 are the masks of the vectors of a row.
+// masks512 lists the mask registers for the vectors of a row.
 var masks512 = []OpmaskPhysical{K1, K2}

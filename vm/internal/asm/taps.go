@@ -6,9 +6,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// taps adds up weighted rows: dst[i] = bias + Σ weights[t]·rows[t][i], with 32
-// and then 8 sums in registers; n is a multiple of 8. Where clamp is not 0, what
-// is written is kept in [low, high], as the micro-kernels do it.
+// taps adds up weighted rows: dst[i] = bias + Σ weights[t]·rows[t][i], with 32 and then 8
+// sums in registers; n is a multiple of 8. If clamp is not 0, it clamps the sums to [low,
+// high], as the micro-kernels do.
 func taps() {
 	TEXT("tapsAVX2", NOSPLIT|NOFRAME, "func(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias, low, high float32)")
 	Doc("tapsAVX2 writes bias and the weighted sum of rows, kept in [low, high] if clamp is not 0.")

@@ -6,21 +6,21 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
-// mostAcross is the largest image, in numbers, that is multiplied as the left
-// side: its strips of one depth fit beside each other in the scratch.
+// mostAcross is the size of the largest image, in numbers, that can be the left side of a
+// product: its strips of one depth must fit into the scratch.
 const mostAcross = tileRows
 
-// Across reports whether a convolution of an image of n numbers, to so many
-// channels, is better computed the other way round: pixels down, channels across.
-// Whole vectors of pixels would be filled badly (a map of 7 x 7 fills 49 lanes of
-// 64), and the rows of a micro-kernel come one by one.
+// Across reports whether a convolution of an image of n numbers to some channels is
+// faster transposed, with pixels as the rows of C and channels as its columns. Pixels of
+// a small image fill vectors badly (a map of 7 x 7 fills 49 lanes of 64), but waste no
+// rows of a micro-kernel.
 func Across(n, channels int) bool {
 	width := levels[chosen].columns
 	waste := cuts(n, width)*width - n
 	return n <= mostAcross && channels >= 2*width && 16*waste > n
 }
 
-// ScratchBytes is what each worker needs for the product's tiles.
+// ScratchBytes is the scratch of each worker for the product's tiles.
 func (p *Product) ScratchBytes() int {
 	if p.Across {
 		return ScratchBytes + 4*p.BlockLen()
@@ -28,7 +28,7 @@ func (p *Product) ScratchBytes() int {
 	return ScratchBytes
 }
 
-// tileAcross computes one part beside the scratch, and turns it.
+// tileAcross computes one part in scratch and transposes it.
 func (p *Product) tileAcross(tile int, c, bias, scratch unsafe.Pointer) {
 	i, j, m, n := p.Block(tile)
 	block := (*float32)(unsafe.Add(scratch, ScratchBytes))
@@ -36,8 +36,8 @@ func (p *Product) tileAcross(tile int, c, bias, scratch unsafe.Pointer) {
 	simd.Transpose(float(c, 4*(j*p.Stride+i)), block, p.Stride, n, m, n)
 }
 
-// leftAcross finds or packs rows [i, i+m) of an image at depth k: at each depth
-// they lie side by side.
+// leftAcross finds or packs rows [i, i+m) of an image at depth k. The rows of one depth
+// are contiguous.
 func (p *Product) leftAcross(w *panel, side []float32, height, i, m, k int) {
 	w.aStrip, w.aRow = 4*height, 4
 	if a, ok := p.A.(*Dense); ok && a.Step == 1 && a.Format == Float32 {

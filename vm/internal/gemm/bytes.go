@@ -2,8 +2,8 @@ package gemm
 
 import "unsafe"
 
-// Bytes is a matrix of 8-bit integers in memory, as Dense is one of reals. Zeros
-// are the zero points: one for all, or one for each row of A or column of B.
+// Bytes is a matrix of 8-bit integers in memory, like Dense for reals. Zeros are the zero
+// points: a single one, or one for each row of A or column of B.
 type Bytes struct {
 	At         unsafe.Pointer
 	Len        int
@@ -12,7 +12,8 @@ type Bytes struct {
 	Zeros      []int16
 }
 
-// flip makes an unsigned number, by 128 larger, of a signed one.
+// flip is the XOR mask that turns a signed number into the unsigned number larger by
+// 128.
 func (m *Bytes) flip() byte {
 	if m.Signed {
 		return 0x80
@@ -20,7 +21,7 @@ func (m *Bytes) flip() byte {
 	return 0
 }
 
-// zero is what to take from number i's bytes after they are flipped.
+// zero is the zero point of row or column i after the flip.
 func (m *Bytes) zero(i int) int16 {
 	if len(m.Zeros) == 1 {
 		i = 0
@@ -72,8 +73,8 @@ func (m *Bytes) columns(strip []int16, stage []byte, first, k, deep int) unsafe.
 	return unsafe.Pointer(unsafe.SliceData(strip))
 }
 
-// pair makes pairs of deep rows of 16 bytes that stand step bytes apart. The
-// last of an odd number goes with itself: its partner on the left is 0.
+// pair interleaves deep rows of 16 bytes, which are step bytes apart, to pairs. An odd
+// last row is paired with itself, since its partner is multiplied by 0.
 func pair(dst []int16, from unsafe.Pointer, deep, step int, zeros *[2 * integerColumns]int16, flip byte) {
 	whole := deep / 2
 	if whole > 0 {
@@ -84,7 +85,7 @@ func pair(dst []int16, from unsafe.Pointer, deep, step int, zeros *[2 * integerC
 	}
 }
 
-// widenPlain and pairRowsPlain are what the assembly does, in Go.
+// widenPlain and pairRowsPlain are the assembly functions in Go.
 func widenPlain(dst []int16, from unsafe.Pointer, n int, flip byte, zero int16) {
 	for d, b := range unsafe.Slice((*byte)(from), n) {
 		dst[d] = int16(b^flip) - zero
@@ -103,8 +104,8 @@ func pairRowsPlain(dst []int16, from unsafe.Pointer, count, step int, zeros *[2 
 	}
 }
 
-// ByteImage is the B of a convolution of 8-bit integers, as Image is one of
-// reals. What lies outside of the image is the zero point.
+// ByteImage is the B of a convolution of 8-bit integers, like Image for reals. Outside of
+// the image it holds the zero point.
 type ByteImage struct {
 	Image
 	Signed bool

@@ -15,7 +15,7 @@ func pairsVNNI(p *panel)
 // vnni reports whether the micro-kernel with VNNI is in use.
 func vnni() bool { return chosen == avx512 && cpu.X86.HasAVX512VNNI }
 
-// pairsHeight is how many rows of C the micro-kernel in use makes.
+// pairsHeight is the number of rows of C that the micro-kernel in use computes.
 func pairsHeight() int {
 	if vnni() {
 		return 2 * integerRows
@@ -44,7 +44,8 @@ func (p *panel) runPairs() {
 	pairsAVX2(p)
 }
 
-// widenRow writes n bytes as int16, or as many of them as go at once.
+// widenRow converts as many of n bytes to int16 as fill whole vectors, and returns their
+// number.
 func widenRow(dst []int16, from unsafe.Pointer, n int, flip byte, zero int16) int {
 	if chosen == plain {
 		widenPlain(dst, from, n, flip, zero)
@@ -57,7 +58,7 @@ func widenRow(dst []int16, from unsafe.Pointer, n int, flip byte, zero int16) in
 	return n
 }
 
-// pairRows makes pairs of twice count rows.
+// pairRows interleaves 2·count rows to pairs.
 func pairRows(dst []int16, from unsafe.Pointer, count, step int, zeros *[2 * integerColumns]int16, flip byte) {
 	if chosen == plain {
 		pairRowsPlain(dst, from, count, step, zeros, flip)

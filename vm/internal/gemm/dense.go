@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 )
 
-// Format is how the numbers of an operand are stored.
+// Format is the storage format of an operand's numbers.
 type Format int8
 
 // The formats.
@@ -16,7 +16,7 @@ const (
 	BFloat16
 )
 
-// narrow is the type of the numbers of 16 bits.
+// narrow returns package simd's name of a 16-bit format.
 func (f Format) narrow() simd.Narrow {
 	if f == BFloat16 {
 		return simd.BFloat16
@@ -24,9 +24,8 @@ func (f Format) narrow() simd.Narrow {
 	return simd.Float16
 }
 
-// Dense is a matrix in memory: element (i, k) of A, or (k, j) of B, lies i (or
-// j) times Step plus k times Deep elements after At. Len is the number of rows
-// of A or columns of B.
+// Dense is a matrix in memory. Element (i, k) of A lies i·Step + k·Deep elements after At,
+// and so does element (k, i) of B. Len is the number of rows of A or columns of B.
 type Dense struct {
 	At         unsafe.Pointer
 	Len        int
@@ -34,9 +33,9 @@ type Dense struct {
 	Format     Format
 }
 
-// readable reports whether an A is as well read where it lies, for a product of
-// so many columns: its rows run along the depth and do not fall on each other in
-// the cache, or they are read too few times to be worth packing.
+// readable reports whether a product of the given columns may read A in place, without
+// packing: its rows run along the depth and do not evict each other from the cache, or
+// they are read too few times for packing to pay.
 func (m *Dense) readable(columns int) bool {
 	if m.Format != Float32 {
 		return false
@@ -60,7 +59,7 @@ func (m *Dense) Pack(dst []float32, width, first, k, n int) {
 	}
 }
 
-// packDown copies where rows of the strip lie side by side in memory.
+// packDown packs rows that are contiguous in memory at each depth.
 func (m *Dense) packDown(dst []float32, width int, from *float32, n, rows int) {
 	if rows == width && width%16 == 0 && n > 0 {
 		copyStrip(dst, width, from, n, m.Deep)
@@ -72,7 +71,7 @@ func (m *Dense) packDown(dst []float32, width int, from *float32, n, rows int) {
 	}
 }
 
-// packAcross copies row by row of the operand, four or two at once.
+// packAcross packs rows that run along the depth, four or two rows at a time.
 func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 	at := func(r int) unsafe.Pointer { return unsafe.Add(m.At, 4*((first+r)*m.Step+k*m.Deep)) }
 	r := 0
@@ -99,8 +98,8 @@ func (m *Dense) packAcross(dst []float32, width, first, k, n, rows int) {
 	}
 }
 
-// packHalf widens numbers of 16 bits: whole rows of the strip where they lie side
-// by side, else whole depths, which are then spread.
+// packHalf widens 16-bit numbers. It widens the rows of one depth at once if they are
+// contiguous; otherwise it widens each row along the depth, and then spreads it.
 func (m *Dense) packHalf(dst []float32, width, first, k, n, rows int) {
 	if n == 0 {
 		return
@@ -122,7 +121,7 @@ func (m *Dense) packHalf(dst []float32, width, first, k, n, rows int) {
 	}
 }
 
-// widen writes numbers of one row of the strip, of 16 bits, from depth k on.
+// widen widens 16-bit numbers of one row, beginning at depth k.
 func (m *Dense) widen(dst []float32, row, k int) {
 	at := unsafe.Add(m.At, 2*(row*m.Step+k*m.Deep))
 	if m.Deep == 1 {

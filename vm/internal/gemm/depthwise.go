@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// Depthwise is the convolution of one channel by itself. The image is copied
-// once, padded, and cut into one plane for each residue of the strides, whose
-// rows are as long as those of an output with room for the kernel: whatever
-// stride and dilation are, all outputs of a band of rows then see what a tap sees
-// side by side, from one row to the next as well, and are computed at once. What
-// lies between two rows of the output is computed too, and not copied.
+// Depthwise is the convolution of a single channel. It copies the image once, with
+// padding, into one plane for each residue of the strides. The rows of a plane are as
+// long as a row of the output plus the extent of the kernel. Whatever the strides and
+// dilations, the elements that a tap reads for a band of output rows are then contiguous,
+// across rows, too, so all outputs of the band are computed at once. That includes the
+// elements between two rows, which are computed and not copied.
 type Depthwise struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image
 	Act                                    Activation
@@ -19,23 +19,23 @@ type Depthwise struct {
 }
 
 const (
-	mostTaps      = 128     // 11 x 11 and a little
+	mostTaps      = 128     // enough for 11 x 11
 	mostDepthwise = 4 << 20 // bytes of scratch
-	bandLen       = 2048    // outputs that are computed at once: they stay in the cache
+	bandLen       = 2048    // outputs that are computed at once, and stay in the cache
 )
 
-// length and rows are those of a plane of one residue.
+// length and rows are the length and the number of the rows of a plane.
 func (d *Depthwise) length() int { return d.Out[2] + (d.Kernel[2]-1)*d.Dilation[2]/d.Stride[2] }
 func (d *Depthwise) rows() int   { return d.Out[1] + (d.Kernel[1]-1)*d.Dilation[1]/d.Stride[1] }
 
-// band is how many rows of the output are computed at once.
+// band is the number of output rows that are computed at once.
 func (d *Depthwise) band() int { return min(d.Out[1], max(1, bandLen/d.length())) }
 
-// bandFloats is room for their outputs: whole vectors.
+// bandFloats is the size of a band's outputs, in whole vectors.
 func (d *Depthwise) bandFloats() int { return (d.band()*d.length() + 7) &^ 7 }
 
-// ScratchBytes is what each worker needs; 0 where the channel is too large, or
-// this machine has no vectors: it is then to be computed in another way.
+// ScratchBytes is the scratch of each worker. It is 0 if the channel is too large, or if
+// this machine has no vectors: the caller must then use another method.
 func (d *Depthwise) ScratchBytes() int {
 	taps := d.Kernel[0] * d.Kernel[1] * d.Kernel[2]
 	if chosen == plain || taps > mostTaps || d.Stride[1] > 8 || d.Stride[2] > 8 || d.length() > mostDepthwise/64 || d.rows() > mostDepthwise/64 {
@@ -90,7 +90,7 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 					sums[i] = bias
 				}
 			} else {
-				// The last row ends with its last output.
+				// The last row of a band ends with its last output.
 				weigh(&sums[0], (rows*length-(length-d.Out[2])+7)&^7, &from[0], &taken[0], n, clamp, bias, low, high)
 			}
 			unspread(unsafe.Add(out, 4*(od*d.Out[1]+oh)*d.Out[2]), scratch, rows, d.Out[2], length)
@@ -101,7 +101,7 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 	}
 }
 
-// clamp is the activation as weigh takes it.
+// clamp returns the activation in the form that weigh takes.
 func (d *Depthwise) clamp() (is int, low, high float32) {
 	switch d.Act {
 	case Relu:
@@ -112,13 +112,13 @@ func (d *Depthwise) clamp() (is int, low, high float32) {
 	return 0, 0, 0
 }
 
-// spread copies the image into the planes of its residues.
+// spread copies the image into the planes, one for each residue.
 func (d *Depthwise) spread(in, planes unsafe.Pointer) {
 	length, rows := d.length(), d.rows()
 	sh, sw, width := d.Stride[1], d.Stride[2], d.In[2]
 	for id := range d.In[0] {
 		for h := range sh {
-			// Rows of the plane, and below columns, that lie in the image.
+			// The rows of the plane, and below its columns, that lie in the image.
 			top, bottom := within(d.Pad[1]-h, sh, d.In[1], rows)
 			for w := range sw {
 				plane := unsafe.Add(planes, 4*((id*sh+h)*sw+w)*rows*length)
@@ -134,7 +134,7 @@ func (d *Depthwise) spread(in, planes unsafe.Pointer) {
 	}
 }
 
-// within gives the i of [0, n) for which i·s - pad lies in [0, length).
+// within returns the range of i in [0, n) for which i·s - pad lies in [0, length).
 func within(pad, s, length, n int) (from, to int) {
 	if pad > 0 {
 		from = min(cuts(pad, s), n)

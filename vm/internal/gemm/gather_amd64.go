@@ -2,8 +2,8 @@ package gemm
 
 import "unsafe"
 
-// gathering is the work of one call of gather1 or gather2: 16 columns of an image
-// for one tap, channel by channel. Package asm knows the fields by their offsets.
+// gathering holds the arguments of gather1 and gather2, which read 16 columns of an image
+// for one tap, channel by channel. Package asm addresses the fields by their offsets.
 type gathering struct {
 	dst, src         unsafe.Pointer
 	count            int // 1 or more
@@ -23,8 +23,8 @@ func gather2(p *gathering)
 //go:noescape
 func copyRows(dst, src *float32, rows, dstStep, srcStep int)
 
-// copyStrip copies n rows of a strip, whose width is a multiple of 16; those of
-// src stand deep numbers apart.
+// copyStrip copies n rows of a strip, whose width is a multiple of 16. The rows of src
+// are deep numbers apart.
 func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 	for x := 0; x < width; x += 16 {
 		copyRows(&dst[x], float(unsafe.Pointer(src), 4*x), n, 4*width, 4*deep)
@@ -34,17 +34,16 @@ func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 //go:noescape
 func tapsAVX2(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias, low, high float32)
 
-// weigh writes bias + Σ weights[t]·rows[t][i] for n numbers, a multiple of 8,
-// kept in [low, high] where clamp is not 0; rows are addresses in memory that Go
-// does not move.
+// weigh writes bias + Σ weights[t]·rows[t][i] for n numbers, a multiple of 8, clamped to
+// [low, high] if clamp is not 0. rows are addresses outside of Go's heap.
 func weigh(dst *float32, n int, rows *uintptr, weights *float32, count int, clamp int, bias, low, high float32) {
 	tapsAVX2(dst, n, rows, weights, count, clamp, bias, low, high)
 }
 
-// spreadPlane copies every s-th column of every h-th row of an image, count rows
-// of at least 1, to rows of length numbers. Column 0 is x numbers after src and
-// may lie before the image or beyond it: only columns [from, to) are read, the
-// others are 0. Up to 15 numbers behind the last row are written.
+// spreadPlane copies every s-th column of count rows of an image, rowStep apart, to rows
+// of length numbers; count is at least 1. Column 0 is x numbers after src, and may lie
+// outside of the image: only columns [from, to) are read, the others are 0. It may write
+// up to 15 numbers behind the last row.
 func spreadPlane(dst, src unsafe.Pointer, count, length, rowStep, x, s, from, to int) {
 	if s > 2 {
 		for r := range count {
@@ -57,8 +56,8 @@ func spreadPlane(dst, src unsafe.Pointer, count, length, rowStep, x, s, from, to
 		return
 	}
 	g := gathering{src: src, count: count, dstStep: 4 * length, srcStep: 4 * rowStep}
-	// The last columns go first: what is written beyond a row is the beginning
-	// of the next.
+	// The last columns go first: they overwrite the beginning of the next row, which is
+	// written afterwards.
 	for c := (length - 1) &^ 15; c >= 0; c -= 16 {
 		g.dst = unsafe.Add(dst, 4*c)
 		for half := range 2 {
@@ -77,10 +76,10 @@ func spreadPlane(dst, src unsafe.Pointer, count, length, rowStep, x, s, from, to
 	}
 }
 
-// unspread copies the first length numbers of count rows that stand step numbers
-// apart, so that they lie side by side.
+// unspread copies the first length numbers of count rows, which are step numbers apart,
+// so that they become contiguous.
 func unspread(dst, src unsafe.Pointer, count, length, step int) {
-	// Whole vectors, as long as none ends behind the last row.
+	// Copy whole vectors, as long as none ends behind the last row.
 	wide := (length + 15) &^ 15
 	fast := min(max((count*length-wide)/length+1, 0), count)
 	if count*length < wide {
@@ -106,8 +105,8 @@ var spans = func() (t [9][9][8]int32) {
 	return t
 }()
 
-// gathers reports whether a strip can be packed by gather: no 8 columns come in
-// more than two pieces.
+// gathers reports whether gather can pack a strip: each 8 columns must come from at most
+// two pieces.
 func (m *Image) gathers(pieces []piece, width int) bool {
 	if chosen == plain || m.Stride[2] > 2 || width%16 != 0 {
 		return false
@@ -120,7 +119,7 @@ func (m *Image) gathers(pieces []piece, width int) bool {
 	return true
 }
 
-// gather does what copy does, for strips that gathers names.
+// gather is copy for the strips that gathers accepts.
 func (m *Image) gather(dst []float32, pieces []piece, width, step, tap, channel, count int) {
 	volume := m.In[0] * m.In[1] * m.In[2]
 	kd, kh, kw := m.tap(tap)
@@ -139,7 +138,7 @@ func (m *Image) gather(dst []float32, pieces []piece, width, step, tap, channel,
 					p.off, p.mask = 0, &spans[0][0]
 				}
 				if pieces[i].to > c+8 {
-					break // it goes on
+					break // the piece continues in the next 8 columns
 				}
 			}
 			for ; used < 2; used++ {

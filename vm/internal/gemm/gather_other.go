@@ -14,7 +14,7 @@ func copyStrip(dst []float32, width int, src *float32, n, deep int) {
 	}
 }
 
-// Depthwise convolution is not for machines without vectors.
+// Depthwise convolution needs vectors.
 
 func weigh(*float32, int, *uintptr, *float32, int, int, float32, float32, float32) {
 	panic("gemm: no vectors")

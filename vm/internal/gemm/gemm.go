@@ -1,57 +1,56 @@
-// Package gemm multiplies matrices of float32 (operands of 16 bits are widened as
-// they are packed): C = A·B, and what follows right
-// after (a bias, an activation), in blocks that stay in the cache. What is
-// multiplied is told by how it is packed, so a convolution is a product whose B
-// is packed straight from the image (implicit im2col).
+// Package gemm multiplies matrices of float32: C = A·B, with an epilogue (a bias, an
+// activation), in blocks that stay in the cache. 16-bit operands are widened when they
+// are packed. An operand is defined by how it is packed: a convolution is a product
+// whose B is packed straight from the image (implicit im2col).
 //
 //	Operand      packs a strip of A or of B: Dense, Image
-//	Packed       an operand that was packed whole, once: weights
-//	Product      C = A·B with an epilogue, cut into tiles; small images go across
-//	Depthwise    the convolution of each channel by itself
+//	Packed       an operand that was packed completely, once: weights
+//	Product      C = A·B with an epilogue, cut into tiles; small images are transposed
+//	Depthwise    the convolution of single channels
 //	Integer      C = A·B of 8-bit integers, in 32 bits; Bytes and ByteImage are
 //	             its operands
 //
-// The blocks are those of Goto & van de Geijn 2008: a strip of B, depth numbers
-// deep, stays in the first-level cache while all strips of a tile of A, which
-// stays in the second-level cache, are multiplied with it by a micro-kernel that
-// keeps a block of C in registers. Micro-kernels are written for AVX2 and for
-// AVX-512 (package asm generates them), and in Go for all other machines.
+// The blocking follows Goto & van de Geijn 2008. A strip of B stays in the first-level
+// cache, and a tile of A in the second-level cache. A micro-kernel multiplies all strips
+// of the tile with the strip of B, and keeps a block of C in registers. There are
+// micro-kernels for AVX2 and for AVX-512 (package asm generates them), and one in Go for
+// all other machines.
 //
-// The terms of one element of C are added in an order that depends on K alone,
-// with fused multiply-adds in both sets of assembly: so results are the same
-// bits for any number of workers, wherever tiles are cut, whether operands were
-// packed before or not, and for AVX2 and AVX-512. Those of the micro-kernel in
-// Go differ, since it rounds products.
+// The terms of each element of C are added in an order that depends only on K, with
+// fused multiply-adds in both sets of assembly. So the results are the same bits for any
+// number of workers, for any cut into tiles, with operands packed in advance or not, and
+// for AVX2 and AVX-512. The micro-kernel in Go gives other bits, since it rounds the
+// products.
 package gemm
 
 import "unsafe"
 
-// The blocks that are packed.
+// The sizes of the packed blocks.
 const (
 	mostDepth = 256
 	tileRows  = 240 // a multiple of the rows of every micro-kernel
 	widest    = 32  // columns of a micro-kernel
 )
 
-// ScratchBytes is what each worker needs for a tile that goes to its place.
+// ScratchBytes is the scratch of each worker for a tile that is written in place.
 const ScratchBytes = 4 * mostDepth * (tileRows + widest)
 
 // Operand is one side of a product.
 type Operand interface {
-	// Pack writes a strip for the micro-kernel: width rows of A (or columns of
-	// B) from first on, at depths [k, k+n), depth by depth, width numbers
-	// each; rows beyond the end are zeros.
+	// Pack writes a strip for the micro-kernel: width rows of A (or columns of B),
+	// beginning at first, at depths [k, k+n). It writes width numbers for each depth,
+	// with zeros for rows beyond the end.
 	Pack(dst []float32, width, first, k, n int)
 }
 
-// Stopper tells that results are not wanted any more. Tile and Plane look now and
-// then, and return at once.
+// Stopper reports whether the results are no longer needed. Tile and Plane ask now and
+// then, and return at once if so.
 type Stopper interface{ Stopping() bool }
 
 // Activation is applied to an element of C once it is complete.
 type Activation int8
 
-// The activations. They keep NaN; what is -0 becomes 0.
+// The activations. They keep NaN, and turn -0 into 0.
 const (
 	None Activation = iota
 	Relu
@@ -66,16 +65,16 @@ type Product struct {
 	Stride    int // of the rows of C, in elements
 	RowBias   bool
 	ColBias   bool
-	Beta      float32 // 0: what is in C before does not count
+	Beta      float32 // 0: the previous content of C is ignored
 	Act       Activation
 	Low, High float32
-	// Across: C is written column by column, Stride elements from one to the
-	// next. A is an image (or a Dense one, Step 1), see Across.
+	// Across says that C is stored column by column, with Stride elements from one column
+	// to the next. A must then be an Image, or a Dense with Step 1. See function Across.
 	Across bool
 	Stop   Stopper // nil: never
 }
 
-// Tiles is how many parts the product is cut into.
+// Tiles is the number of parts into which the product is cut.
 func (p *Product) Tiles() int {
 	rows, columns := p.cut()
 	return cuts(p.M, rows) * cuts(p.N, columns)
@@ -83,13 +82,13 @@ func (p *Product) Tiles() int {
 
 func cuts(n, size int) int { return (n + size - 1) / size }
 
-// cut gives the size of a tile. It aims at 32 tiles, so that work spreads evenly,
-// but not at tiles so small that packing B (for each tile of rows) or A (for each
-// tile of columns) costs more than a few per cent of multiplying.
+// cut returns the size of a tile. It aims at 32 tiles, to balance the work, but keeps the
+// tiles large enough that packing B (for each tile of rows) or A (for each tile of
+// columns) costs at most a few per cent of the multiplication.
 func (p *Product) cut() (rows, columns int) {
 	const (
 		tiles     = 32
-		leastWork = 1 << 19 // products: some ten microseconds
+		leastWork = 1 << 19 // multiplications: about ten microseconds
 		leastRows = 96
 	)
 	leastColumns := 64
@@ -109,17 +108,17 @@ func (p *Product) cut() (rows, columns int) {
 	return rows, columns
 }
 
-// evenly cuts n into the fewest pieces of at most size, all of one length but
-// the last: a multiple of unit.
+// evenly cuts n into the fewest pieces of at most size. It returns the length of all
+// pieces but the last, a multiple of unit.
 func evenly(n, size, unit int) int {
 	n = max(n, 1)
 	return cuts(cuts(n, cuts(n, size)), unit) * unit
 }
 
-// depthOf cuts the depth evenly, in multiples of 8.
+// depthOf returns the depth of a block: an even cut of k, in multiples of 8.
 func depthOf(k int) int { return min(evenly(k, mostDepth, 8), mostDepth) }
 
-// Block tells which rows [i, i+m) and columns [j, j+n) of C a part makes.
+// Block returns the rows [i, i+m) and columns [j, j+n) of C that a part computes.
 func (p *Product) Block(tile int) (i, j, m, n int) {
 	rows, columns := p.cut()
 	down := cuts(p.M, rows)
@@ -133,7 +132,7 @@ func (p *Product) BlockLen() int {
 	return min(rows, p.M) * min(columns, p.N)
 }
 
-// Tile computes one part: C and the bias lie at the given addresses, scratch has
+// Tile computes one part. C and the bias lie at the given addresses; scratch has
 // p.ScratchBytes() bytes.
 func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
 	if p.Across {
@@ -144,8 +143,8 @@ func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
 	p.TileAt(tile, unsafe.Add(c, 4*(i*p.Stride+j)), p.Stride, bias, scratch)
 }
 
-// TileAt computes one part to another place: c is where its first element goes,
-// whose rows stand stride elements apart.
+// TileAt computes one part and writes it elsewhere: c is the address of its first
+// element, and its rows are stride elements apart.
 func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
@@ -166,8 +165,8 @@ func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch u
 			w.columns = min(width, j0+n-j)
 			p.right(&w, strip, width, j, k)
 			w.c = unsafe.Add(c, 4*(j-j0))
-			// An address beyond the bias must not be made: Go's collector would
-			// come upon it.
+			// Do not compute an address beyond the bias: Go's garbage collector would
+			// find an invalid pointer.
 			if p.RowBias {
 				w.rowBias = unsafe.Add(bias, 4*i0)
 			}
@@ -179,8 +178,8 @@ func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch u
 	}
 }
 
-// epilogue says what the micro-kernel does with its sums: first and last are
-// the ends of the depth.
+// epilogue sets what the micro-kernel does with its sums. first and last say whether the
+// block of depths is the first or the last.
 func (p *Product) epilogue(w *panel, first, last bool) {
 	w.flags, w.beta = 0, 1
 	if p.Alpha != 1 {
@@ -212,7 +211,7 @@ func (p *Product) epilogue(w *panel, first, last bool) {
 
 // left finds or packs rows [i, i+m) of A at depth k.
 func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
-	if w.depth == 0 { // there is no element to point to
+	if w.depth == 0 { // A has no elements
 		w.a = unsafe.Pointer(unsafe.SliceData(side))
 		return
 	}
@@ -256,8 +255,8 @@ func (p *Product) right(w *panel, strip []float32, width, j, k int) {
 		w.b, w.bDeep = unsafe.Add(b.At, 4*(j*b.K+k*width)), 4*width
 		return
 	}
-	// A strip that is used a few times only is not worth packing. The
-	// micro-kernels read whole vectors.
+	// A strip that is used only a few times is not worth packing. It must have all its
+	// columns, since the micro-kernels read whole vectors.
 	if b, ok := p.B.(*Dense); ok && b.Step == 1 && b.Format == Float32 && w.columns == width && w.rows <= 12 {
 		w.b, w.bDeep = unsafe.Add(b.At, 4*(j+k*b.Deep)), 4*b.Deep
 		return

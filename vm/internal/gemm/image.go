@@ -2,10 +2,10 @@ package gemm
 
 import "unsafe"
 
-// Image is the B of a convolution: row (channel, kernel position), column
-// (output position); the number there is what the kernel sees of the image, 0
-// outside of it. It is packed straight from the image. Shapes have 1 to 3
-// spatial axes, here always 3 (depth, height, width).
+// Image is the B of a convolution (the im2col matrix): a row for each channel and kernel
+// position, a column for each output position, and 0 outside of the image. It is packed
+// straight from the image. It always has 3 spatial axes (depth, height, width); those of
+// an image with fewer axes have length 1.
 type Image struct {
 	At       unsafe.Pointer // of the first channel
 	Channels int
@@ -17,10 +17,10 @@ type Image struct {
 	Pad      [3]int // before the image
 }
 
-// piece is columns [from, to) of a strip: neighbours in one row of the output.
+// piece is the columns [from, to) of a strip, which lie in one row of the output.
 type piece struct {
 	from, to int
-	start    [3]int // where the kernel of column from begins in the image
+	start    [3]int // the kernel's position in the image for column from
 }
 
 // Pack writes width output positions for depths [k, k+n).
@@ -40,8 +40,8 @@ func (m *Image) packPieces(dst []float32, pieces []piece, width, k, n int) {
 	}
 	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
 	fast := m.gathers(pieces, width)
-	// Depth k is channel k/taps, tap k%taps: the channels of one tap go together,
-	// since they lie alike.
+	// Depth k is tap k%taps of channel k/taps. The channels of one tap are packed
+	// together, since they have the same layout.
 	for t := range min(taps, n) {
 		depth := k + t
 		tap, channel := depth%taps, depth/taps
@@ -54,7 +54,7 @@ func (m *Image) packPieces(dst []float32, pieces []piece, width, k, n int) {
 	}
 }
 
-// packWide is Pack for more columns than a micro-kernel makes.
+// packWide is Pack for more columns than a micro-kernel has.
 func (m *Image) packWide(dst []float32, width, first, k, n int) {
 	var list [mostAcross]piece
 	m.packPieces(dst, m.pieces(list[:], width, first), width, k, n)
@@ -79,8 +79,8 @@ func (m *Image) pieces(list []piece, width, first int) []piece {
 	return list[:n]
 }
 
-// see gives the columns [from, to) of a piece for which a tap lies in the image,
-// and where it lies for column 0 of the strip, in elements of a channel.
+// see returns the columns [from, to) of a piece for which a tap lies in the image, and
+// the tap's offset in the channel for column 0 of the strip.
 func (m *Image) see(p *piece, kd, kh, kw int) (from, to, at int) {
 	d, h := p.start[0]+kd*m.Dilation[0], p.start[1]+kh*m.Dilation[1]
 	if uint(d) >= uint(m.In[0]) || uint(h) >= uint(m.In[1]) {
@@ -104,7 +104,8 @@ func (m *Image) tap(tap int) (kd, kh, kw int) {
 	return tap / m.Kernel[2] / m.Kernel[1], tap / m.Kernel[2] % m.Kernel[1], tap % m.Kernel[2]
 }
 
-// copy writes what one tap sees in count channels; rows of dst stand step apart.
+// copy writes the elements that one tap reads in count channels. The rows of dst are step
+// apart.
 func (m *Image) copy(dst []float32, pieces []piece, width, step, tap, channel, count int) {
 	kd, kh, kw := m.tap(tap)
 	volume, s := m.In[0]*m.In[1]*m.In[2], m.Stride[2]

@@ -2,10 +2,10 @@ package gemm
 
 import "unsafe"
 
-// Integer is C = A·B of 8-bit integers less their zero points, with sums of 32
-// bits that wrap around. It is exact: two neighbours along the depth are widened
-// to 16 bits and multiplied at once, and their sum fits into 32. Where there
-// is VNNI, one instruction does so for 16 columns; elsewhere two do for 8.
+// Integer is C = A·B of 8-bit integers less their zero points, with 32-bit sums that wrap
+// around. It is exact: two neighbours along the depth are widened to 16 bits and
+// multiplied together, and the sum of their products fits into 32 bits. VNNI does that
+// with one instruction for 16 columns, AVX2 with two instructions for 8.
 type Integer struct {
 	M, N, K int
 	A       IntegerRows
@@ -13,49 +13,49 @@ type Integer struct {
 	Stop    Stopper // nil: never
 }
 
-// The block of C that the micro-kernels for integers make: twice the rows with
-// VNNI. Strips of A need not be packed for it, as rows lie one behind the other.
+// The block of C that the micro-kernels for integers compute. It has twice the rows with
+// VNNI. The layout of packed rows of A does not depend on it.
 const (
 	integerRows    = 6
 	integerColumns = 16
 )
 
-// IntegerScratchBytes is what each worker needs.
+// IntegerScratchBytes is the scratch of each worker.
 const IntegerScratchBytes = ScratchBytes + stageBytes
 
-// stageBytes is room for the bytes of a strip of B before they are widened.
+// stageBytes is the size of a strip of B before its bytes are widened.
 const stageBytes = 2 * mostDepth * integerColumns
 
 // IntegerRows is the left side of a product of integers.
 type IntegerRows interface {
-	// rows gives rows [first, first+n) at depths [k, k+deep), k even: of each
-	// row a pair of int16 for every two depths, step bytes from row to row. The
-	// second of the last pair is 0 where deep is odd. It may write them to side.
+	// rows returns rows [first, first+n) at depths [k, k+deep), for even k: each row has
+	// a pair of int16 for every two depths, and rows are step bytes apart. If deep is
+	// odd, the last pair ends with 0. rows may write to side.
 	rows(side []int16, first, n, k, deep int) (at unsafe.Pointer, step int)
 }
 
 // IntegerColumns is the right side.
 type IntegerColumns interface {
-	// columns gives columns [first, first+16) at depths [k, k+deep), k even:
-	// for every two depths 16 pairs of int16. It may write them to strip, by way
-	// of stage. What is beyond the last column may be anything.
+	// columns returns columns [first, first+16) at depths [k, k+deep), for even k: 16
+	// pairs of int16 for every two depths. It may write to strip and stage. Columns beyond
+	// the last are undefined.
 	columns(strip []int16, stage []byte, first, k, deep int) unsafe.Pointer
 }
 
-// like is a product of reals that is cut as this one is.
+// like is a product of reals that is cut into the same tiles.
 func (p *Integer) like() *Product { return &Product{M: p.M, N: p.N, K: p.K} }
 
-// Tiles is how many parts the product is cut into.
+// Tiles is the number of parts into which the product is cut.
 func (p *Integer) Tiles() int { return p.like().Tiles() }
 
-// Block tells which rows [i, i+m) and columns [j, j+n) of C a part makes.
+// Block returns the rows [i, i+m) and columns [j, j+n) of C that a part computes.
 func (p *Integer) Block(tile int) (i, j, m, n int) { return p.like().Block(tile) }
 
 // BlockLen is the number of elements of the largest block.
 func (p *Integer) BlockLen() int { return p.like().BlockLen() }
 
-// Tile computes one part. c is where its first element goes, whose rows stand
-// stride elements apart; scratch has IntegerScratchBytes bytes.
+// Tile computes one part. c is the address of its first element, and its rows are stride
+// elements apart; scratch has IntegerScratchBytes bytes.
 func (p *Integer) Tile(tile int, c unsafe.Pointer, stride int, scratch unsafe.Pointer) {
 	i0, j0, m, n := p.Block(tile)
 	const strips = 2 * mostDepth * integerColumns
@@ -113,14 +113,14 @@ func pairsPlain(p *panel) {
 	}
 }
 
-// PackedRows is the left side, widened once: weights.
+// PackedRows is a left side that was widened once: weights.
 type PackedRows struct {
 	At unsafe.Pointer
 	K  int
 }
 
-// packedStep is how many bytes lie from row to row; rows do not fall on each
-// other in the cache.
+// packedStep is the distance of two rows in bytes, chosen so that rows do not evict each
+// other from the cache.
 func packedStep(k int) int {
 	step := 4 * cuts(k, 2)
 	if step%1024 == 0 {
@@ -132,8 +132,8 @@ func packedStep(k int) int {
 // PackedRowsBytes is the size of m rows of depth k.
 func PackedRowsBytes(m, k int) int { return m * packedStep(k) }
 
-// PackRows widens m rows of depth k into PackedRowsBytes(m, k) bytes at dst. It
-// returns early where stop, which may be nil, says so.
+// PackRows widens m rows of depth k into PackedRowsBytes(m, k) bytes at dst. It returns
+// early if stop, which may be nil, is stopping.
 func PackRows(dst unsafe.Pointer, a *Bytes, m, k int, stop Stopper) PackedRows {
 	step := packedStep(k)
 	for i := 0; i < m && (stop == nil || !stop.Stopping()); i++ {
@@ -148,7 +148,7 @@ func (m *PackedRows) rows(_ []int16, first, _, k, _ int) (unsafe.Pointer, int) {
 	return unsafe.Add(m.At, first*step+2*k), step
 }
 
-// PackedColumns is the right side, paired once: weights.
+// PackedColumns is a right side that was interleaved once: weights.
 type PackedColumns struct {
 	At unsafe.Pointer
 	K  int
@@ -159,8 +159,8 @@ func PackedColumnsBytes(n, k int) int {
 	return 4 * cuts(n, integerColumns) * integerColumns * cuts(k, 2)
 }
 
-// PackColumns pairs n columns of depth k into PackedColumnsBytes(n, k) bytes at
-// dst, as PackRows.
+// PackColumns interleaves n columns of depth k into PackedColumnsBytes(n, k) bytes at
+// dst. It stops like PackRows.
 func PackColumns(dst unsafe.Pointer, b *Bytes, n, k int, stop Stopper) PackedColumns {
 	var stage [stageBytes]byte
 	size := 2 * integerColumns * cuts(k, 2)

@@ -13,7 +13,7 @@ const (
 
 var levels = [...]struct {
 	name          string
-	rows, columns int // of the block of C that a micro-kernel makes
+	rows, columns int // of the block of C that a micro-kernel computes
 }{
 	plain:  {"plain", 4, 8},
 	avx2:   {"avx2", 6, 16},
@@ -22,7 +22,7 @@ var levels = [...]struct {
 
 func (l level) String() string { return levels[l].name }
 
-// chosen is the best level of this machine, unless Use said otherwise.
+// chosen is the best level of this machine, unless Use changed it.
 var chosen = best()
 
 // Level names the micro-kernels in use.
@@ -37,8 +37,8 @@ func Levels() []string {
 	return list
 }
 
-// Use chooses micro-kernels by name. It is for tests and measurements: what was
-// packed before, or prepared, must not be used afterwards.
+// Use chooses micro-kernels by name, for tests and measurements. Operands and kernels
+// that were packed or prepared before must not be used afterwards.
 func Use(name string) error {
 	for l := plain; l <= best(); l++ {
 		if l.String() == name {

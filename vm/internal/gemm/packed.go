@@ -2,8 +2,8 @@ package gemm
 
 import "unsafe"
 
-// Packed is an operand that was packed whole: strip after strip, each as deep as
-// the operand. It is good for the micro-kernels that were in use then.
+// Packed is an operand that was packed completely, strip by strip, each strip over the
+// whole depth. It is valid only for the micro-kernels that were in use then.
 type Packed struct {
 	At unsafe.Pointer
 	K  int
@@ -17,14 +17,14 @@ func PackedBBytes(n, k int) int { return packedBytes(n, k, levels[chosen].column
 
 func packedBytes(n, k, width int) int { return 4 * cuts(n, width) * width * k }
 
-// PackA packs A, of m rows and k columns, into PackedABytes(m, k) bytes at dst. It
-// returns early where stop, which may be nil, says so.
+// PackA packs A, of m rows and k columns, into PackedABytes(m, k) bytes at dst. It returns
+// early if stop, which may be nil, is stopping.
 func PackA(dst unsafe.Pointer, a Operand, m, k int, stop Stopper) Packed {
 	return packWhole(dst, a, m, k, levels[chosen].rows, stop)
 }
 
-// PackB packs B, of k rows and n columns, into PackedBBytes(n, k) bytes at dst, as
-// PackA.
+// PackB packs B, of k rows and n columns, into PackedBBytes(n, k) bytes at dst. It stops
+// like PackA.
 func PackB(dst unsafe.Pointer, b Operand, n, k int, stop Stopper) Packed {
 	return packWhole(dst, b, n, k, levels[chosen].columns, stop)
 }

@@ -2,13 +2,14 @@ package gemm
 
 import "unsafe"
 
-// panel is the work of one call of a micro-kernel: strips of A, one below the
-// other, times one strip of B. Element (r, k) of a strip of A lies r·aRow + k·aDeep
-// bytes after its first, so A is read packed or as it is; B's columns lie side by
-// side, k·bDeep bytes on. Package asm knows the fields by their offsets.
+// panel holds the arguments of a micro-kernel, which multiplies several strips of A with
+// one strip of B. Element (r, k) of a strip of A lies r·aRow + k·aDeep bytes after its
+// first element, so A can be packed or read in place. The columns of B at depth k are
+// contiguous, k·bDeep bytes after the first. Package asm addresses the fields by their
+// offsets.
 type panel struct {
 	a, b, c unsafe.Pointer
-	rows    int // of C; more than one strip of A if it is more than the micro-kernel makes
+	rows    int // of C; more rows than the micro-kernel has take several strips of A
 	depth   int // 1 or more
 	aStrip  int // bytes from one strip of A to the next
 	aRow    int
@@ -26,7 +27,7 @@ type panel struct {
 	high    float32
 }
 
-// What is done with the sums of products s, in this order.
+// The steps of the epilogue for a sum of products s, in this order.
 const (
 	flagAlpha   = 1 << iota // s = alpha·s
 	flagBeta                // s = s + beta·C
@@ -44,7 +45,7 @@ func panelPlain(p *panel) {
 	for i := 0; i < p.rows; i += rows {
 		m := min(rows, p.rows-i)
 		a := unsafe.Add(p.a, i/rows*p.aStrip)
-		// The last strip of an unpacked A may be short: its last row is read again.
+		// The last strip of an unpacked A may be short: read its last row again.
 		var at [rows]unsafe.Pointer
 		for r := range at {
 			at[r] = unsafe.Add(a, min(r, m-1)*p.aRow)
@@ -60,7 +61,7 @@ func panelPlain(p *panel) {
 	}
 }
 
-// multiply adds up the products of 4 rows and up to 4 columns.
+// multiply adds up the products of 4 rows with up to 4 columns.
 func (p *panel) multiply(acc *[4][4]float32, a [4]unsafe.Pointer, b unsafe.Pointer, n int) {
 	if n < 4 {
 		for k := range p.depth {
@@ -107,7 +108,8 @@ func (p *panel) multiply(acc *[4][4]float32, a [4]unsafe.Pointer, b unsafe.Point
 	*acc = [4][4]float32{{c00, c01, c02, c03}, {c10, c11, c12, c13}, {c20, c21, c22, c23}, {c30, c31, c32, c33}}
 }
 
-// finish writes a piece of row i of C, from column j on.
+// finish applies the epilogue to a piece of row i, beginning at column j, and writes it
+// to C.
 func (p *panel) finish(sum []float32, i, j int) {
 	row := unsafe.Slice(float(p.c, i*p.cRow+4*j), len(sum))
 	for x, s := range sum {

@@ -14,7 +14,7 @@ func panelAVX2(p *panel)
 //go:noescape
 func panelAVX512(p *panel)
 
-// The offsets that package asm counts on: anything else does not compile.
+// The offsets that package asm relies on: any other offset does not compile.
 const _ = -(unsafe.Offsetof(panel{}.c) ^ 16 | unsafe.Offsetof(panel{}.rows) ^ 24 | unsafe.Offsetof(panel{}.aStrip) ^ 40 |
 	unsafe.Offsetof(panel{}.cRow) ^ 72 | unsafe.Offsetof(panel{}.colBias) ^ 96 | unsafe.Offsetof(panel{}.columns) ^ 104 |
 	unsafe.Offsetof(panel{}.mask) ^ 112 | unsafe.Offsetof(panel{}.alpha) ^ 120 | unsafe.Offsetof(panel{}.high) ^ 132)

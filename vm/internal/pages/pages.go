@@ -1,11 +1,10 @@
-// Package pages hands out memory whose ends are seen: runs of whole pages, with a
-// page before the first, between any two, and behind the last that nobody can
-// read or write.
+// Package pages allocates memory between guard pages: runs of whole pages, with an
+// inaccessible page before the first run, between any two runs, and after the last.
 //
 //	wall | run 0 | wall | run 1 | wall
 //
-// An access to a wall faults, also in assembly. Blocks that were given back are
-// used again, since a fresh mapping costs several system calls.
+// An access to a wall faults, in assembly, too. Freed blocks are reused, since a new
+// mapping costs several system calls.
 package pages
 
 import (
@@ -15,28 +14,28 @@ import (
 	"unsafe"
 )
 
-// Size is the bytes of a page.
+// Size is the size of a page in bytes.
 var Size = os.Getpagesize()
 
-// mostKept bounds the bytes of blocks that were given back and are kept.
+// mostKept bounds the bytes of freed blocks that are kept for reuse.
 const mostKept = 64 << 20
 
 // Block is one or more runs of pages between walls.
 type Block struct {
 	m    []byte // from the first wall to the last
 	runs [][]byte
-	key  string // its form: blocks of one key can stand for each other
+	key  string // describes the runs: blocks with the same key are interchangeable
 }
 
-// kept are the blocks that were given back, by form.
+// kept holds the freed blocks, by key.
 var kept struct {
 	sync.Mutex
 	blocks map[string][]*Block
 	bytes  int
 }
 
-// Take gives a block with runs of so many pages each, at least one. What its
-// bytes are is not said.
+// Take allocates a block with runs of the given numbers of pages, each at least 1. The
+// content is undefined.
 func Take(runs ...int) (*Block, error) {
 	key := fmt.Sprint(runs)
 	if b := again(key); b != nil {
@@ -55,7 +54,7 @@ func Take(runs ...int) (*Block, error) {
 	for _, n := range runs {
 		run := m[at : at+n*Size : at+n*Size]
 		if err := open(run); err != nil {
-			_ = release(m) // the first error says why
+			_ = release(m) // the first error is the one to report
 			return nil, err
 		}
 		b.runs = append(b.runs, run)
@@ -64,7 +63,7 @@ func Take(runs ...int) (*Block, error) {
 	return b, nil
 }
 
-// again gives a block of that form that was given back, nil if there is none.
+// again returns a freed block with the given key, or nil if there is none.
 func again(key string) *Block {
 	kept.Lock()
 	defer kept.Unlock()
@@ -78,10 +77,10 @@ func again(key string) *Block {
 	return b
 }
 
-// Run is the bytes of run i.
+// Run returns the bytes of run i.
 func (b *Block) Run(i int) []byte { return b.runs[i] }
 
-// Bytes is what the block takes of the address space, walls included.
+// Bytes is the size of the block in the address space, walls included.
 func (b *Block) Bytes() int { return len(b.m) }
 
 // Seal makes a run read-only: a write faults.
@@ -90,7 +89,7 @@ func (b *Block) Seal(i int) error { return protect(b.runs[i], false) }
 // Unseal undoes Seal.
 func (b *Block) Unseal(i int) error { return protect(b.runs[i], true) }
 
-// Give takes the block back. All its runs must be writable.
+// Give frees the block. All its runs must be writable.
 func (b *Block) Give() error {
 	kept.Lock()
 	if kept.bytes+len(b.m) <= mostKept {
@@ -106,5 +105,5 @@ func (b *Block) Give() error {
 	return release(b.m)
 }
 
-// Address is where a run begins.
+// Address is the address of a run's first byte.
 func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

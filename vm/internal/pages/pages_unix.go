@@ -4,7 +4,7 @@ package pages
 
 import "golang.org/x/sys/unix"
 
-// reserve takes that many bytes that cannot be accessed.
+// reserve maps inaccessible memory.
 func reserve(bytes int) ([]byte, error) {
 	return unix.Mmap(-1, 0, bytes, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// reserve takes that many bytes that cannot be accessed.
+// reserve reserves inaccessible memory.
 func reserve(bytes int) ([]byte, error) {
 	at, err := windows.VirtualAlloc(0, uintptr(bytes), windows.MEM_RESERVE, windows.PAGE_NOACCESS)
 	if err != nil {
 		return nil, err
 	}
-	// The address is none of Go's: nothing moves or frees it but release.
+	// The memory is not Go's: only release frees it.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), bytes), nil
 }
 

@@ -2,7 +2,7 @@ package simd
 
 import "unsafe"
 
-// Add writes a + b for each two numbers; dst may be a or b.
+// Add writes a + b for each pair of numbers; dst may be a or b.
 func Add(dst, a, b []float32) {
 	n := pairs(len(dst), vectorAdd, dst, a, b)
 	for i := n; i < len(dst); i++ {
@@ -10,7 +10,7 @@ func Add(dst, a, b []float32) {
 	}
 }
 
-// Sub writes a - b for each two numbers; dst may be a or b.
+// Sub writes a - b for each pair of numbers; dst may be a or b.
 func Sub(dst, a, b []float32) {
 	n := pairs(len(dst), vectorSub, dst, a, b)
 	for i := n; i < len(dst); i++ {
@@ -18,7 +18,7 @@ func Sub(dst, a, b []float32) {
 	}
 }
 
-// Mul writes a·b for each two numbers; dst may be a or b.
+// Mul writes a·b for each pair of numbers; dst may be a or b.
 func Mul(dst, a, b []float32) {
 	n := pairs(len(dst), vectorMul, dst, a, b)
 	for i := n; i < len(dst); i++ {
@@ -26,7 +26,7 @@ func Mul(dst, a, b []float32) {
 	}
 }
 
-// Div writes a/b for each two numbers; dst may be a or b.
+// Div writes a/b for each pair of numbers; dst may be a or b.
 func Div(dst, a, b []float32) {
 	n := pairs(len(dst), vectorDiv, dst, a, b)
 	for i := n; i < len(dst); i++ {
@@ -34,8 +34,8 @@ func Div(dst, a, b []float32) {
 	}
 }
 
-// Max writes the larger of each two numbers, NaN if either is it; dst may be a or
-// b. Of 0 and -0 it is either.
+// Max writes the larger number of each pair, and NaN if either is NaN; dst may be a or
+// b. For 0 and -0 it writes either.
 func Max(dst, a, b []float32) {
 	n := pairs(len(dst), vectorMax, dst, a, b)
 	for i := n; i < len(dst); i++ {
@@ -83,7 +83,7 @@ func DivBy(dst, a []float32, b float32) {
 	}
 }
 
-// arithmetic is an operation in assembly.
+// arithmetic names an operation in assembly.
 type arithmetic int8
 
 const (
@@ -96,7 +96,8 @@ const (
 	vectorMax
 )
 
-// pairs computes an operation on lists as far as vectors go.
+// pairs applies an operation to as many pairs of numbers as fill whole vectors, and
+// returns their number.
 func pairs(n int, op arithmetic, dst, a, b []float32) int {
 	_, _ = a[:n], b[:n]
 	if n &^= 7; !available || n == 0 {
@@ -115,7 +116,7 @@ func singles(n int, op arithmetic, dst, a []float32, b float32) int {
 	return n
 }
 
-// Sum adds up numbers in float64, in an order that depends on how many they are.
+// Sum adds up numbers in float64, in an order that depends only on their number.
 func Sum(x []float32) float64 {
 	sum := 0.0
 	if n := len(x) &^ 15; available && n > 0 {
@@ -128,8 +129,8 @@ func Sum(x []float32) float64 {
 	return sum
 }
 
-// Squares adds up the squares of x - mean in float64, in an order that depends on
-// how many they are.
+// Squares adds up the squares of x - mean in float64, in an order that depends only on
+// their number.
 func Squares(x []float32, mean float64) float64 {
 	sum := 0.0
 	if n := len(x) &^ 15; available && n > 0 {
@@ -143,8 +144,8 @@ func Squares(x []float32, mean float64) float64 {
 	return sum
 }
 
-// Dot adds up the products of two lists in float64, in an order that depends on
-// how many they are.
+// Dot is the dot product in float64, in an order that depends only on the number of
+// products.
 func Dot(a, b []float32) float64 {
 	b = b[:len(a)]
 	sum := 0.0
@@ -158,8 +159,8 @@ func Dot(a, b []float32) float64 {
 	return sum
 }
 
-// Transpose makes rows x columns numbers of src columns x rows of dst; rows stand
-// steps apart, in elements. Numbers have 16 or 32 bits.
+// Transpose writes a matrix of rows x columns numbers to dst as columns x rows. The
+// steps are the distances between rows, in elements. Numbers have 16 or 32 bits.
 func Transpose[T float32 | uint16](dst, src *T, dstStep, srcStep, rows, columns int) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -168,7 +169,7 @@ func Transpose[T float32 | uint16](dst, src *T, dstStep, srcStep, rows, columns 
 	if !available {
 		wholeRows, wholeColumns = 0, 0
 	}
-	// So many columns of src that their rows of dst stay in the cache.
+	// The rows of dst for this many columns of src stay in the cache.
 	const most = 64
 	for c := 0; c < wholeColumns; c += most {
 		blocks := min(most, wholeColumns-c) / 8

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Narrow is a floating-point type of 16 bits.
+// Narrow is a 16-bit floating-point type.
 type Narrow int8
 
 // The types.
@@ -14,7 +14,7 @@ const (
 	BFloat16
 )
 
-// Widen writes the numbers of src as float32.
+// Widen converts the numbers of src to float32.
 func Widen(dst []float32, src []uint16, from Narrow) {
 	dst = dst[:len(src)]
 	if len(src) > 0 {
@@ -22,8 +22,8 @@ func Widen(dst []float32, src []uint16, from Narrow) {
 	}
 }
 
-// WidenRows does so for rows that stand steps apart, in elements. Nothing beyond
-// their columns is read or written.
+// WidenRows is Widen for rows that are steps apart, in elements. It reads and writes
+// nothing beyond their columns.
 func WidenRows(dst *float32, src *uint16, rows, columns, dstStep, srcStep int, from Narrow) {
 	whole := 0
 	if available16 && rows > 0 && columns >= 8 {
@@ -46,7 +46,7 @@ func WidenRows(dst *float32, src *uint16, rows, columns, dstStep, srcStep int, f
 	}
 }
 
-// Round writes the numbers of src rounded to the nearest of a type, ties to even.
+// Round rounds the numbers of src to the nearest number of a type, ties to even.
 func Round(dst []uint16, src []float32, to Narrow) {
 	dst = dst[:len(src)]
 	whole := 0
@@ -78,7 +78,7 @@ func (n Narrow) round(f float32) uint16 {
 	return ToHalf(f)
 }
 
-// FromHalf is a float16 as a float32, exactly.
+// FromHalf converts a float16 to a float32, exactly.
 func FromHalf(h uint16) float32 {
 	sign, exp, fraction := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
 	switch {
@@ -91,17 +91,17 @@ func FromHalf(h uint16) float32 {
 	return math.Float32frombits(math.Float32bits(v) | sign)
 }
 
-// ToHalf is a float32 rounded to the nearest float16, ties to even.
+// ToHalf rounds a float32 to the nearest float16, ties to even.
 func ToHalf(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b >> 16 & 0x8000)
 	b &= 0x7fffffff
 	switch {
-	case b > 0x7f800000: // not a number: quiet, with its upper bits
+	case b > 0x7f800000: // NaN: make it quiet and keep its upper bits
 		return sign | 0x7e00 | uint16(b>>13&0x1ff)
 	case b >= 0x477ff000: // rounds to infinity
 		return sign | 0x7c00
-	case b < 0x38800000: // subnormal: 2^-24 is the unit
+	case b < 0x38800000: // subnormal: the unit is 2^-24
 		shift := 126 - b>>23
 		if shift > 24 {
 			return sign
@@ -118,7 +118,7 @@ func ToHalf(f float32) uint16 {
 	return sign | uint16((v-0x38000000)>>13)
 }
 
-// ToBrain is a float32 rounded to the nearest bfloat16, ties to even.
+// ToBrain rounds a float32 to the nearest bfloat16, ties to even.
 func ToBrain(f float32) uint16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {

@@ -2,7 +2,7 @@ package simd
 
 import "golang.org/x/sys/cpu"
 
-// available16 reports whether the machine converts float16 by itself.
+// available16 reports whether the machine has instructions to convert float16.
 var available16 = available && cpu.X86.HasF16C
 
 //go:noescape

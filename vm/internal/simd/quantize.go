@@ -2,8 +2,7 @@ package simd
 
 import "math"
 
-// Byte is an 8-bit integer type with a zero point: it stands for the reals
-// (x - Zero)·scale.
+// Byte is an 8-bit integer type with a zero point: x represents (x - Zero)·scale.
 type Byte struct {
 	Signed bool
 	Zero   int32
@@ -17,7 +16,8 @@ func (b Byte) span() (low, high float32) {
 	return float32(-b.Zero), float32(255 - b.Zero)
 }
 
-// flip makes unsigned numbers, by 128 larger, of signed ones.
+// flip is the XOR mask that turns a signed number into the unsigned number larger by
+// 128.
 func (b Byte) flip() byte {
 	if b.Signed {
 		return 0x80
@@ -25,8 +25,8 @@ func (b Byte) flip() byte {
 	return 0
 }
 
-// round is the byte of a number of units; ties are even, what does not fit is cut
-// off, and NaN is the least.
+// round converts a number, in units of the scale, to a byte. It rounds ties to even and
+// saturates; NaN becomes the least byte.
 func (b Byte) round(units, low, high float32) byte {
 	if !(units > low) {
 		units = low
@@ -62,7 +62,7 @@ func Requantize(dst []byte, src []int32, bias int32, scale float32, to Byte) {
 	}
 }
 
-// Dequantize writes the reals that the bytes of src stand for.
+// Dequantize writes the reals that the bytes of src represent.
 func Dequantize(dst []float32, src []byte, scale float32, from Byte) {
 	dst = dst[:len(src)]
 	flip := from.flip()

@@ -1,13 +1,13 @@
-// Package simd computes functions of float32 numbers eight at once, with AVX2
-// where the machine has it; elsewhere one by one, in float64. The results of the
-// two differ in the last places; on one machine they are always the same bits.
+// Package simd computes functions of float32 numbers, eight at a time if the machine has
+// AVX2, else one at a time in float64. The results of the two differ in the last places;
+// on one machine they are always the same bits.
 package simd
 
 import "math"
 
-// Exp writes exp(scale·x + shift) for each x of src; dst may be src. The relative
-// error of the vectors is below one unit in the last place, that of the
-// argument's rounding aside.
+// Exp writes exp(scale·x + shift) for each x of src; dst may be src. The relative error of
+// the vectors is below one unit in the last place, apart from the rounding of the
+// argument.
 func Exp(dst, src []float32, scale, shift float32) {
 	apply(dst, src, scale, shift, vectorExp, math.Exp)
 }
@@ -60,14 +60,14 @@ func HardSigmoid(dst, src []float32, scale, shift float32) {
 	each(dst, src, scale, shift, vectorHardSigmoid, func(x float32) float32 { return min(max(scale*x+shift, 0), 1) })
 }
 
-// HardSwish writes x times that.
+// HardSwish writes x·min(max(scale·x + shift, 0), 1) for each x of src; dst may be src.
 func HardSwish(dst, src []float32, scale, shift float32) {
 	each(dst, src, scale, shift, vectorHardSwish, func(x float32) float32 { return x * min(max(scale*x+shift, 0), 1) })
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// vector is a function in assembly.
+// vector names a function in assembly.
 type vector int8
 
 const (
@@ -88,7 +88,8 @@ func apply(dst, src []float32, scale, shift float32, v vector, f func(float64) f
 	each(dst, src, scale, shift, v, func(x float32) float32 { return float32(f(float64(scale*x + shift))) })
 }
 
-// each writes what a vector computes of two arguments, or otherwise.
+// each applies a vector function with arguments a and b to src, or the plain function
+// otherwise on a machine without vectors.
 func each(dst, src []float32, a, b float32, v vector, otherwise func(float32) float32) {
 	dst = dst[:len(src)]
 	if !available {

@@ -34,7 +34,7 @@ func hardSigmoidAVX2(dst, src *float32, n int, scale, shift float32)
 //go:noescape
 func hardSwishAVX2(dst, src *float32, n int, scale, shift float32)
 
-// available reports whether the vectors run on this machine.
+// available reports whether this machine can run the vector functions.
 var available = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 func (v vector) run(dst, src *float32, n int, a, b float32) {

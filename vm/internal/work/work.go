@@ -1,7 +1,6 @@
-// Package work spreads a kernel's parts over workers. How a kernel cuts its
-// work into parts depends on shapes alone, never on how many workers there are,
-// and each part writes what no other part does: so results are the same bits on
-// any number of cores.
+// Package work distributes the parts of a kernel to workers. A kernel cuts its work
+// into parts by shapes alone, whatever the number of workers, and no two parts write
+// the same element. So the results are the same bits on any number of cores.
 package work
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
-// Pool is the workers of one session, with their scratch. It serves one
-// goroutine at a time.
+// Pool is the workers of one session, with their scratch. Only one goroutine may use it
+// at a time.
 type Pool struct {
 	workers int
 	shared  unsafe.Pointer
@@ -33,19 +32,18 @@ type Pool struct {
 	onPoll func()
 }
 
-// ErrStopped is what a kernel panics with, through Poll or For, once its pool was
-// told to stop: nothing of it goes on with what is only half there. Whoever runs
-// kernels recovers it.
+// ErrStopped is the value with which Poll and For panic once their pool was stopped, so
+// that no kernel continues with incomplete results. The caller of a kernel recovers it.
 var ErrStopped = errors.New("stopped")
 
-// New starts a pool; the caller is one of its workers. Close ends it.
+// New starts a pool. The caller is one of its workers. Close ends it.
 func New(workers int) *Pool {
 	p := &Pool{workers: max(workers, 1)}
 	for k := 1; k < p.workers; k++ {
 		c := make(chan struct{})
 		p.start = append(p.start, c)
 		go func() {
-			// A fault of a kernel is a panic, which take hands on.
+			// A memory fault in a kernel becomes a panic, which take passes on.
 			debug.SetPanicOnFault(true)
 			for range c {
 				p.take(k)
@@ -64,18 +62,18 @@ func (p *Pool) Close() {
 	p.start = nil
 }
 
-// Workers is how many parts may run at once.
+// Workers is the number of parts that may run at once.
 func (p *Pool) Workers() int { return p.workers }
 
-// Stop ends the kernel that runs, from any goroutine: For and Poll panic with
-// ErrStopped from now on, until Resume.
+// Stop ends the running kernel. It may be called from any goroutine. For and Poll panic
+// with ErrStopped from now on, until Resume.
 func (p *Pool) Stop() { p.stop.Store(true) }
 
-// Resume makes a pool that was stopped work again.
+// Resume lets a stopped pool run again.
 func (p *Pool) Resume() { p.stop.Store(false) }
 
-// Stopping reports whether the pool was told to stop: what looks must return
-// soon, its results are not used.
+// Stopping reports whether the pool was stopped. The caller must then return soon; its
+// results are not used.
 func (p *Pool) Stopping() bool {
 	if p.onPoll != nil {
 		p.onPoll()
@@ -83,25 +81,25 @@ func (p *Pool) Stopping() bool {
 	return p.stop.Load()
 }
 
-// Poll panics with ErrStopped if the pool was told to stop. For does so before each
-// part; a part, or what a kernel does outside of parts, that may take more than
-// some milliseconds polls by itself. It may be called by a part on any worker.
+// Poll panics with ErrStopped if the pool was stopped. For polls before each part. A
+// part that may take more than some milliseconds must poll itself, and so must the work
+// of a kernel outside of its parts. A part may call Poll on any worker.
 func (p *Pool) Poll() {
 	if p.Stopping() {
 		panic(ErrStopped)
 	}
 }
 
-// OnPoll calls f each time that the pool is asked whether it is to stop, on the
-// goroutine that asks: so tests count how often a kernel does, or stop it there.
+// OnPoll calls f at each poll, on the polling goroutine. It lets tests count the polls
+// of a kernel, or stop the kernel at one of them.
 func (p *Pool) OnPoll(f func()) { p.onPoll = f }
 
-// PollEvery is how much work, in elements that are moved or computed, may lie
-// between two polls: some tens of microseconds.
+// PollEvery is the most work between two polls, in elements moved or computed: it takes
+// some tens of microseconds.
 const PollEvery = 1 << 16
 
-// Steps calls body for pieces [from, to) of n elements, and polls before each:
-// what is done with many elements in one loop, or in one call, can be stopped.
+// Steps calls body for pieces [from, to) of n elements and polls before each piece, so
+// that a long loop can be stopped.
 func (p *Pool) Steps(n int, body func(from, to int)) {
 	for from := 0; from < n; from += PollEvery {
 		p.Poll()
@@ -109,30 +107,30 @@ func (p *Pool) Steps(n int, body func(from, to int)) {
 	}
 }
 
-// SetScratch says where kernels find memory for themselves: one block that the
-// parts of a kernel share, and stride bytes for each worker.
+// SetScratch sets the scratch of kernels: one block that the parts of a kernel share,
+// and stride bytes for each worker.
 func (p *Pool) SetScratch(shared, each unsafe.Pointer, stride int) {
 	p.shared, p.each, p.stride = shared, each, stride
 }
 
-// Shared is the scratch that all parts of a kernel see, from byte off on.
+// Shared is the address of byte off of the shared scratch.
 func (p *Pool) Shared(off int) unsafe.Pointer { return unsafe.Add(p.shared, off) }
 
-// Each is a worker's own scratch, from byte off on.
+// Each is the address of byte off of a worker's scratch.
 func (p *Pool) Each(worker, off int) unsafe.Pointer {
 	return unsafe.Add(p.each, worker*p.stride+off)
 }
 
-// For runs body for each part from 0 to parts-1, in no order. It allocates
-// nothing; body should be made once, when the kernel is prepared. It panics with
-// ErrStopped, once no part runs any more, if the pool was told to stop.
+// For runs body for each part from 0 to parts-1, in no particular order. It allocates
+// nothing; body should be created once, when the kernel is prepared. If the pool was
+// stopped, it panics with ErrStopped after all running parts have ended.
 func (p *Pool) For(parts int, body func(part, worker int)) {
 	if parts <= 1 || p.workers == 1 {
 		for i := range parts {
 			p.Poll()
 			body(i, 0)
 		}
-		p.Poll() // what the last part saw of it, it may have left to us
+		p.Poll() // the last part may have returned early, without a panic
 		return
 	}
 	p.body, p.parts = body, int64(parts)
