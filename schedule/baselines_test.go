@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The rule of LeastPeakFirst word by word: all ready nodes are looked at, and
-// what each would free is counted anew.
+// leastPeakFirst follows the rule of LeastPeakFirst literally: at each step it counts, for
+// all ready nodes, the bytes that each would free.
 func leastPeakFirst(p *Problem) []int32 {
 	f := index(p)
 	ran := make([]bool, f.Nodes)

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
-// An LSTM under Adam has hundreds of updates as tall as each other, which wait for
-// the state of least live bytes: the bound is that of the first of them.
+// An LSTM under Adam has hundreds of updates of the same load, which run best from the state
+// of the fewest live bytes. The bound is the load of the first of them.
 func TestBoundOfHundreds(t *testing.T) {
 	p := recurrent(10_000, adam)
 	r, err := Solve(context.Background(), p, Options{})
@@ -28,8 +28,8 @@ func TestBoundOfHundreds(t *testing.T) {
 	}
 }
 
-// A set bound that runs out of work is not above the whole one, whatever the order
-// of the set, and one that has enough of it ends at something that proves nothing.
+// A set bound that runs out of work is at most the complete one, in whatever order the set
+// is listed. So is one that stops early because it has proven enough.
 func TestSetBoundsWithoutWork(t *testing.T) {
 	less := 0
 	for i := range randomGraphs(t, 2000) {
@@ -45,9 +45,9 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 		if len(set) == 0 {
 			continue
 		}
-		turned := make([]int32, len(set))
+		reversed := make([]int32, len(set))
 		for i, v := range set {
-			turned[len(set)-1-i] = v
+			reversed[len(set)-1-i] = v
 		}
 		c := bounds.NewCutter(meter.New(t.Context()))
 		for _, end := range []struct {
@@ -56,8 +56,8 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 			of    func(g *indexed.Problem, set []int32, enough, work int64) bounds.Certificate
 		}{{"first", FirstBound, c.First}, {"last", LastBound, c.Last}} {
 			whole := end.bound(p, set)
-			if b := end.bound(p, turned); b != whole {
-				t.Fatalf("graph %d: %s of %d is %d, of the same nodes listed from the last %d", i, end.name, set, whole, b)
+			if b := end.bound(p, reversed); b != whole {
+				t.Fatalf("graph %d: %s of %d is %d, of the same nodes in reverse %d", i, end.name, set, whole, b)
 			}
 			if b := end.of(g, set, -1, -1).Value; b > whole {
 				t.Fatalf("graph %d: %s of %d without work is %d, above %d", i, end.name, set, b, whole)
@@ -74,9 +74,9 @@ func TestSetBoundsWithoutWork(t *testing.T) {
 	}
 }
 
-// Two gradients of one weight are added: one of the two that make them runs last,
-// while the other's result is live and its own input is. No bound of a node sees
-// that input, and sets of all tall nodes hold what runs after.
+// Two gradients of one weight are added. One of the two nodes that make them runs last,
+// while its own input and the other's result are live. No bound of a single node counts
+// both, and sets of all nodes of large loads contain nodes that run later.
 func TestSetsOfNeighbours(t *testing.T) {
 	p := parse(t, `x:1; a:3=A(x); b:4=B(a); c:5=C(b, a); u:90=U(b); w:90=W(c); s:90>u>w=Add(u, w); n:90>s=Neg(s); k:90=K(n); out k`)
 	r, err := Solve(context.Background(), p, Options{})
@@ -88,10 +88,10 @@ func TestSetsOfNeighbours(t *testing.T) {
 	}
 }
 
-// What turns learns from single cuts, the set proves: of a node and some that are
-// comparable with it neither way, whichever run first, or last. It proves no more
-// than there is.
-func TestSetsProveTurns(t *testing.T) {
+// A set of a node and opponents, which are not ordered with it, proves at least as much as
+// the lemma of [bounds.Cutter.Conflicts] concludes from single cuts, and no more than the
+// optimum.
+func TestSetsProveConflicts(t *testing.T) {
 	raised := 0
 	for i := range randomGraphs(t, 1000) {
 		r := rand.New(rand.NewPCG(uint64(i), 30))
@@ -132,35 +132,34 @@ func TestSetsProveTurns(t *testing.T) {
 	t.Logf("%d bounds are above that of the node alone", raised)
 }
 
-// A weight's gradient has no room while the activations live; its inputs wait for it,
-// and the bound of the node at the peak counts them.
-func TestTurnOfAWeight(t *testing.T) {
+// The gradient of a weight has no room while the activations are live, so its inputs stay
+// live. The bound of the conflict counts them at the peak.
+func TestConflictOfAWeight(t *testing.T) {
 	p := parse(t, `x:1; c:40=C(x); a:20=A(c); b:4=B(a); d:4=D(b); w:50=G(b, d); u:1=U(w); e:20=E(d, a); f:1=F(e, c); out u; out f`)
 	s := newSolver(t.Context(), EffortDefault.budgets())
 	g := indexed.NewProblem(index(p))
-	gap := s.open(g, 0)
-	gap.see([]int32{0, 1, 2, 3, 6, 7, 4, 5})
-	gap.ask(6)
-	alone := gap.bound
-	if gap.conflicts(); alone != 85 || gap.bound != 88 || gap.best.peak != 88 {
-		t.Errorf("bound of the node %d, with what waits %d, peak %d; want 85, 88, 88", alone, gap.bound, gap.best.peak)
+	sub := s.open(g, 0)
+	sub.see([]int32{0, 1, 2, 3, 6, 7, 4, 5})
+	sub.ask(6)
+	alone := sub.bound
+	if sub.conflicts(); alone != 85 || sub.bound != 88 || sub.best.peak != 88 {
+		t.Errorf("bound of the node %d, of the conflict %d, peak %d; want 85, 88, 88", alone, sub.bound, sub.best.peak)
 	}
-	proof := gap.proof
-	proof.Value = gap.bound
+	proof := sub.proof
+	proof.Value = sub.bound
 	if proof.Kind == KindSearch {
 		t.Errorf("%v: want a set that proves it", proof)
 	}
 	checkCertificate(t, p, Certificate(proof))
 }
 
-// A node with more matchings than are listed is bounded from below, and loaded
-// exactly.
+// A node with more matchings than the bound enumerates has a valid bound and an exact load.
 func TestManyMatchings(t *testing.T) {
 	for i := range randomGraphs(t, 300) {
 		r := rand.New(rand.NewPCG(uint64(i), 8))
 		p := randomProblem(r, 8)
-		// One node more, late, that may write each of 4 results over each of 4
-		// tensors; some of these have other readers, before it and after it.
+		// Add a late node that may write each of 4 results over each of 5 tensors; some
+		// of these have other readers, before it and after it.
 		v := int32(len(p.Nodes))
 		p.Nodes = append(p.Nodes, Node{}, Node{})
 		var over Reuses

@@ -1,14 +1,15 @@
 // Package schedule orders the nodes of a neural network so that the largest load over
 // all steps is small, and proves how small it can be.
 //
-// It knows nothing of ONNX. A [Problem] is sizes and precedence alone: nodes, and tensors
-// that one node makes (or none: inputs, which are there from the start) and others read. An
-// order is a topological order of the nodes; the node at position i runs at step i. A
-// tensor is live from the step that makes it to the step of its last reader; one that
-// nobody reads is live at the step that makes it, and an output of the problem stays to the
-// last step. Resident tensors (parameters) are live always, and are not counted. The load
-// at a step is the sum of the live bytes and the workspace of the node that runs. The peak
-// of an order is its largest load.
+// It knows nothing of ONNX. A [Problem] consists of sizes and precedence: nodes, and
+// tensors that one node makes and other nodes read. A tensor that no node makes is an
+// input and is made before step 0. An order is a topological order of the nodes; the node
+// at position i runs at step i. A tensor is live from the step that makes it to the step
+// of its last reader. A tensor that nobody reads is live at the step that makes it only
+// (an input: at step 0), and an output of the problem stays live to the last step.
+// Resident tensors (parameters) are always live and are not counted. The load at a step
+// is the sum of the live bytes and the workspace of the node that runs. The peak of an
+// order is its largest load.
 //
 // # One example
 //
@@ -26,44 +27,55 @@
 // is 16. Can any order have a smaller one? The rest of the example answers that as [Solve]
 // does.
 //
-// The indexed problem. Nodes and tensors become indices, and only the tensors that can
-// change the load stay. Resident tensors such as p and tensors of 0 bytes leave nothing but
-// their precedence; a tensor that is live at every step is added to all figures as a base;
-// a tensor that is no output and has no reader is, like a workspace, part of what its node
-// adds while it runs. Let S be the set of nodes that have run before v starts, and live(S)
-// the bytes that must be held between two steps then: tensors whose maker is in S (inputs
-// count as made before the start) and that a node outside of S reads (outputs count as read
-// after the end). While v runs, its results join them:
+// The indexed problem. Nodes and tensors become indices, and only tensors that can change
+// the load stay. Of resident tensors such as p and of tensors of 0 bytes, only the
+// precedence stays. A tensor that is live at every step is added to all figures as a base.
+// A tensor without readers that is no output counts, like a workspace, as part of what its
+// node adds while it runs. An input that nobody reads raises the load of the first step
+// only; bounds by cuts leave it out, which can only make them smaller. Let the state S be
+// the set of nodes that have run before v starts, and let live(S) be the bytes that are
+// held between two steps then: tensors whose maker is in S (inputs count as made before
+// the start) and that a node outside of S reads (outputs count as read after the end).
+// While v runs, its results join them:
 //
 //	load(v) = live(S) + transient(v)        transient: A 4, B 6, D 6, W 5, G 2, U 0
 //
 // The cut. Whatever the order, the state S before D contains the ancestors of D, neither D
 // nor a descendant of it, and with each node all its ancestors: A and B are in S, the others
 // are not. So a and b are live, a because W and G run later and read it. D then needs
-// 4 + 6 + 6 = 16 bytes. (What D reads and makes comes to 12: that is [NodeBound].) W leaves a
-// choice: A, B and D are before it, U is after it, and G may run on either side.
+// 4 + 6 + 6 = 16 bytes. (The tensors that D itself reads and makes have 12 bytes: that is
+// [NodeBound].) For W there is a choice: A, B and D run before it, U runs after it, and G
+// may run on either side.
 //
 //	S = {A, B, D}      live a, d     10      the least: W needs 10 + 5 = 15
 //	S = {A, B, D, G}   live a, d, g  12
 //
-// Each tensor is a directed hyperedge from its maker to its readers, and it is live where S
-// cuts it: maker inside, some reader outside. So the least live(S) over all such S is a
-// minimum cut, however many nodes may run on either side, and a maximum flow computes it:
-// [CutBound] has the network. (In other words, live is submodular.)
+// Each tensor is a directed hyperedge from its maker to its readers, and it is live if S
+// cuts it: its maker is inside and some reader is outside. An edge of infinite capacity
+// from each reader to its maker keeps S closed: with a node it contains all its
+// ancestors. So the least live(S) over all such S is a minimum cut, however many nodes
+// may run on either side, and a maximum flow computes it. (In other words, live is
+// submodular. [CutBound] has the definition.)
 //
-// The certificate. Each order runs D at some step, with at least 16 bytes; so no order has
-// a smaller peak, and the same holds for the bound of any other node. [Solve] returns the bound as a [Certificate]: kind "cut", node D, 16
-// bytes. To check it, build the network from the definition of [CutBound]: its maximum flow
-// and constants are 10, and the transient of D adds 6. Nothing that the search did need be
-// trusted.
+// Why the cut is a bound. In any order, the actual state before D is one of the sets S
+// over which the minimum is taken. So D runs with at least the least live(S) plus its
+// transient, 16 bytes, and no order has a smaller peak. The same holds for every other
+// node; the largest of these bounds counts.
+//
+// The certificate. [Solve] returns the bound as a [Certificate]: kind "cut", node D, 16
+// bytes. It holds nothing else, because the network follows from the problem and the
+// node. To check it, build the network from the definition of [CutBound]: the minimum cut
+// is 10, and the transient of D adds 6. Package plan/verify does so for every plan, with a
+// maximum flow of its own. A faulty search could therefore report a bound that is too
+// small, but not one that is too large.
 //
 // The order. Its peak is 16 and the bound is 16: it is proven optimal, and the search ends.
 //
-// If a gap had been left, a contraction would have made the problem smaller. Two nodes
-// become one if some optimal order runs one right after the other. Here U can always run
-// right after W: U makes nothing and frees w, so moving U forward to that place raises no
-// load. All six nodes become a single one, in the order above. An exact search then decides
-// what is left.
+// If the bound were below the peak, a contraction would make the problem smaller. It merges
+// two nodes if some optimal order runs one right after the other. Here U can always run
+// right after W: U makes nothing and frees w, so moving it there raises no load. All six
+// nodes become a single one, in the order above. If the contracted problem still has
+// several nodes, more orders and bounds are tried on it, and an exact search at last.
 //
 // # How an order is proven
 //
@@ -81,35 +93,47 @@
 //
 // To check a set, compute one minimum cut for each of its nodes that may be first (or last),
 // as for "cut" but with the rest of A on the stated side, and take the least. To check a
-// search, repeat it: [github.com/onnxmem/onnxmem/plan/verify] does so with a search that
-// shares no code with this one, if asked.
+// search, repeat it: plan/verify does so on request, with a search that shares no code
+// with this one. Until then it reports the bound as claimed, not as proven.
 //
-// The order is optimal if its peak equals the bound ([Result.Optimal]). Where the budget of
-// work ends before that, Solve returns the best order and the best bound so far: both hold,
-// and a gap is left between them. A search that ran out of budget proves nothing.
+// The order is optimal if its peak equals the bound ([Result.Optimal]). If the budget of
+// work or the context ends earlier, Solve returns the best order and the best bound so
+// far. The order is valid and the bound is proven, but the optimum may be anywhere between
+// the two. An exact search that did not finish proves nothing.
 //
-// Bounds found on a smaller problem hold for the problem itself. A contraction keeps an
-// optimal order (each rule has its proof in the package reduce); a part, and the problem
-// without its small tensors, have an optimum that is no larger. Solve then looks for a cut
-// or a set of the problem itself with the same value; if there is none, the kind is
-// "search".
+// A reduced problem is one of three, and in each case a bound on it is a bound on the
+// problem itself, because its optimum is no larger:
 //
-// The exact search decides whether an order with a peak of at most B exists. It drops a
-// state for one of two reasons: some node that must still run cannot meet B from there, or
-// the search has committed to another state that can be completed within B whenever the
-// dropped one can (the valley lemma: a state between the two with no more live bytes is
-// passed by some completion). Loads are sums of sizes, so they are multiples of the
-// greatest common divisor g of all that are counted, workspaces included. If the search
-// exhausts B = peak - g without an order, the peak is optimal.
+//   - A contraction keeps the optimum. Each of its orders expands into an order of the
+//     problem whose peak is no larger, and some optimal order of the problem is among
+//     these. Each rule has its proof in package reduce. (Nodes without tensors may be taken
+//     out and run first or last; their loads there are then a bound as well.)
+//   - A part is the nodes between two bridges. A bridge is a node that is ordered with all
+//     others, so each order of the problem runs the parts one after another, and the peak
+//     is the largest of theirs.
+//   - The problem without its small tensors has smaller loads in every order. Its orders
+//     are tried on the problem itself, too.
+//
+// Solve then looks for a cut or a set of the problem itself with the same value. If it
+// finds none, the kind is "search".
+//
+// The exact search decides whether an order with a peak of at most B exists. It explores
+// states from the empty set and drops a state for one of two reasons. Either some node
+// that has not run cannot meet B from there. Or the search has reached a state S' from the
+// dropped one's predecessor S, and S' has no more live bytes than any state between S and
+// S': then S' can be completed within B if S can, so other continuations of S are not
+// needed (the lemma and its proof are in package listsched). Loads are sums of sizes, so
+// they are multiples of the greatest common divisor g of all sizes and workspaces. If the
+// search with B = peak - g ends without an order, the peak is optimal.
 //
 // # The search
 //
-// [Solve] works through a table of stages, from what takes least to what takes most, until
+// [Solve] works through a table of stages, from the cheapest to the most expensive, until
 // bound and peak meet or the budget of work is spent. stages.go is that table: for each
-// stage a name, the problem that it runs on, its cost and why it stands there. What each is
-// worth is measured in docs/ablation.md. Work is counted, not timed, so the result depends
-// on the problem alone: not on map order, goroutines or time. In the code a limit is an
-// amount of bytes, a budget an amount of work.
+// stage a name, the problem that it runs on, its cost and the reason for its place.
+// docs/ablation.md measures the worth of each. Work is counted, not timed, so the result
+// depends on the problem alone: not on map order, goroutines or time. In the code a limit
+// is an amount of bytes, and a budget is an amount of work.
 //
 // The tools of the stages are packages below internal: the indexed problem, list scheduling,
 // bounds by cuts, reductions, exact search, and the meter of work.
@@ -123,24 +147,26 @@
 //
 //	load(v) = live(S) + transient(v) - saved(v, S)
 //
-// where saved is the most that v's pairs with free t can save, each o and t used once. A
-// pair touches the load of its own step and nothing else, so the best choice at each step
-// is the best for the order. The bound of v is the least over the ways to match its pairs:
+// where saved is the most that v's pairs with a t that v gets can save, each o and t used
+// once. A pair changes the load of its own step only, so the best choice at each step is
+// the best for the order. The bound of v is the least over the ways to match its pairs:
 // all pairs of the matching save their bytes, and a hyperedge to the other readers of t
-// takes the bytes back where one of them is outside of S. It holds for all choices.
+// adds the bytes back if one of them is outside of S. So it holds for every choice of
+// pairs.
 //
 // # What else is here
 //
 //   - [Problem.Evaluate] gives the load at each step of an order.
 //   - [Strategies] lists named ways to find an order, without a proof.
 //   - [LowerBound] is a bound without cuts, [Bound] the best one within a little work.
-//   - [Explain] says what lives at an order's peak, shows a state that proves the bound, and
-//     what would lower both.
+//   - [Explain] shows which tensors are live at an order's peak, a state that proves the
+//     bound, and what would lower both.
 //   - [WriteLP] writes the problem as an integer program, for any solver to check.
 //
 // # Cores
 //
-// Solve is sequential: each stage uses the order and the bound of the stages before it. To
-// run the contraction and the last orders in parallel saved too little (docs/rationale.md
-// has the figures). Several problems can be solved side by side, as [Explain] does.
+// Solve is sequential: each stage uses the order and the bound of the stages before it.
+// Running the contraction and the last orders in parallel saved too little
+// (docs/rationale.md has the figures). Several problems can be solved in parallel, as
+// [Explain] does.
 package schedule

@@ -11,8 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
 )
 
-// The contraction leaves the optimum as it is, and an order of the contracted
-// net expands to one of the same peak, or of the floor.
+// The contraction keeps the optimum: the best order of the contracted problem expands to
+// an order whose peak is the optimum, unless the floor is larger. Without delaying, no
+// order gets a larger peak by being contracted.
 func TestContractionKeepsTheOptimum(t *testing.T) {
 	before, after, pairs := 0, 0, 0
 	for i := range randomGraphs(t, 3000) {
@@ -27,12 +28,12 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 		c := reduce.Contract(g, reduce.Without{}, meter.New(t.Context()))
 		before, after, pairs = before+g.Nodes, after+c.Problem.Nodes, pairs+len(c.Problem.Savings)
 		s := newSolver(t.Context(), EffortDefault.budgets())
-		gap := s.open(c.Problem, 0)
-		gap.run(cheap)
-		for gap.best.peak > gap.bound && gap.decide(max(gap.bound, gap.best.peak-1), 100_000) {
+		sub := s.open(c.Problem, 0)
+		sub.run(cheap)
+		for sub.best.peak > sub.bound && sub.decide(max(sub.bound, sub.best.peak-1), 100_000) {
 		}
-		if got := max(gap.best.peak, c.Floor); got != best || gap.bound != gap.best.peak {
-			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.Nodes, c.Problem.Nodes, gap.best.peak, gap.bound, c.Floor, best)
+		if got := max(sub.best.peak, c.Floor); got != best || sub.bound != sub.best.peak {
+			t.Errorf("graph %d: %d nodes contracted to %d: optimum %d, proven %d, floor %d; want %d", i, g.Nodes, c.Problem.Nodes, sub.best.peak, sub.bound, c.Floor, best)
 		}
 		now := reduce.Contract(g, reduce.Without{Delaying: true}, meter.New(t.Context()))
 		for _, order := range [2][]int32{g.Listing(), s.lists.Forward(g, g.Listing(), best, listsched.ByPlace)} {
@@ -41,7 +42,7 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 				t.Errorf("graph %d: an order of peak %d has %d contracted", i, before, after)
 			}
 		}
-		order := c.Expand(gap.best.order)
+		order := c.Expand(sub.best.order)
 		if e, err := p.Evaluate(order); err != nil || e.Peak != best {
 			t.Errorf("graph %d: expanded to %v of peak %d, %v; want %d", i, order, e.Peak, err, best)
 		}
@@ -49,8 +50,8 @@ func TestContractionKeepsTheOptimum(t *testing.T) {
 	t.Logf("%d nodes contracted to %d, %d of them with savings", before, after, pairs)
 }
 
-// The two comparisons of a clip's mask become one node with what joins them, which
-// leaves the gradient's steps one chain.
+// The two comparisons of a clip's mask and the node that joins them become one node, so the
+// gradient's steps form one chain.
 func TestContractionOfMasks(t *testing.T) {
 	g := indexed.NewProblem(index(parse(t, `x:9; y:8=Clip(x); z:8=Conv(y); d:8=Loss(z);
 		w:20=ConvGrad(y, d); v:4=Sub(w); l:2=Less(y); g:2=Greater(y); m:2>l>g=And(l, g); e:8>d=Where(m, d); out v; out e`)))
@@ -62,8 +63,8 @@ func TestContractionOfMasks(t *testing.T) {
 	}
 }
 
-// Small tensors without bytes take from each load what is live of them, which is
-// no more than all of them together.
+// Without the small tensors, each load falls by their live bytes, and so by no more than
+// the sum of their sizes.
 func TestCoarseLoads(t *testing.T) {
 	seen := 0
 	for i := range randomGraphs(t, 2000) {
@@ -88,8 +89,8 @@ func TestCoarseLoads(t *testing.T) {
 	t.Logf("%d graphs with small tensors", seen)
 }
 
-// The smallest sizes that together stay below a total lose their bytes; a size
-// is never split.
+// The smallest sizes whose tensors together stay below a total count as 0 bytes. Tensors of
+// equal size are treated alike.
 func TestCoarseThreshold(t *testing.T) {
 	g := indexed.NewProblem(index(parse(t, "x:1; a:1=A(x); b:5=B(a); c:5=C(b); d:9=D(c); out d")))
 	for _, c := range []struct{ total, least int64 }{{1, 0}, {2, 5}, {6, 5}, {11, 5}, {12, 9}, {20, 9}} {
@@ -102,8 +103,8 @@ func TestCoarseThreshold(t *testing.T) {
 	}
 }
 
-// The shapes that a network computes beside its large tensors keep its nodes
-// apart: without their bytes they merge.
+// The shapes that a network computes beside its large tensors prevent nodes from merging;
+// without their bytes, more nodes merge.
 func TestCoarseContracts(t *testing.T) {
 	g := indexed.NewProblem(index(parse(t, `x:900; a:900=Conv(x); s:4=Shape(a); u:4=Gather(s); v:4=Sub(u); w:4=Concat(u, v);
 		b:900=Pad(a, w); c:900=Conv(b); d:900>c=Relu(c); y:4=Shape(c); z:4=Gather(y); e:900=Slice(d, z, v); out e`)))
@@ -116,7 +117,7 @@ func TestCoarseContracts(t *testing.T) {
 func TestByGoals(t *testing.T) {
 	for _, c := range []struct{ name, problem, want string }{
 		{"one sum after another", "x:1; a:2=A(x); b:2=B(x); c:2=C(x); d:2=D(x); s:1=S(a, c); u:1=U(b, d); out s, u", "a c s b d u"},
-		{"what leads to no goal comes last", "x:1; a:2=A(x); b:2=B(x); c:1=C(b); out a, c", "b c a"},
+		{"nodes that lead to no goal come last", "x:1; a:2=A(x); b:2=B(x); c:1=C(b); out a, c", "b c a"},
 		{"no goal", "x:1; a:2=A(x); b:2=B(x); out a, b", "a b"},
 	} {
 		p := parse(t, c.problem)

@@ -25,17 +25,17 @@ func (p *subproblem) solveContracted(l level) {
 	p.solveReduced(p.contracted, l)
 }
 
-// solveCoarse runs all stages on the problem without its smallest tensors, as many
-// sizes of them as together take at most some bytes.
+// solveCoarse runs all stages on the problem without its smallest tensors: those of as many
+// sizes, in ascending order, as together take at most the given bytes.
 func (p *subproblem) solveCoarse(bytes int64) {
 	if h := reduce.Coarse(p.g, bytes); h != nil {
 		p.solveReduced(p.s.contract(h), thorough)
 	}
 }
 
-// solveFine runs all stages on the problem without the tensors of the smallest size
-// alone, however many, with a tenth more states: if those keep the problem from
-// contracting, what stays open is what is live of them at the peak.
+// solveFine runs all stages, with a tenth more states, on the problem without the tensors of
+// the smallest size only. If these kept the problem from contracting, the bound is then
+// below the peak by no more than their live bytes at the peak.
 func (p *subproblem) solveFine() {
 	h := reduce.Coarse(p.g, reduce.OfSmallest(p.g))
 	if h == nil {
@@ -47,8 +47,7 @@ func (p *subproblem) solveFine() {
 	p.solveReduced(p.s.contract(h), thorough)
 }
 
-// solveReduced solves a reduced problem and takes the order and the bound that follow
-// for this one.
+// solveReduced solves a reduced problem and takes the resulting order and bound.
 func (p *subproblem) solveReduced(c *reduce.Contracted, l level) {
 	if p.s.stopped() {
 		return

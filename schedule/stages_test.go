@@ -12,8 +12,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
-// Each stage is one of several ways to the optimum: with any one left out it is found
-// all the same, and proven unless that stage is one of those that search exactly.
+// Each stage is one of several ways to the optimum: without any single one, except those in
+// needed, the optimum is still found and proven.
 func TestEachStageCanBeLeftOut(t *testing.T) {
 	needed := map[string]bool{"listing": true, "least rise": true, "open": true, "full": true, "direct": true}
 	for i := range randomGraphs(t, 500) {
@@ -34,12 +34,12 @@ func TestEachStageCanBeLeftOut(t *testing.T) {
 	}
 }
 
-// Every row has a name of its own, and says what it costs and why it is there.
+// Every row has a unique name, a cost, a reason and a worth.
 func TestStagesAreNamed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, x := range stages {
 		if x.Name == "" || seen[x.Name] {
-			t.Errorf("%q: not a name of its own", x.Name)
+			t.Errorf("%q: empty, or the name of two stages", x.Name)
 		}
 		seen[x.Name] = true
 		if x.Why == "" || x.Worth == "" || x.On != rules && (x.Cost == "" || x.Run == nil) {
@@ -48,7 +48,7 @@ func TestStagesAreNamed(t *testing.T) {
 	}
 }
 
-// with adds the precedence u before v.
+// with returns the problem with the precedence u before v added.
 func (b *brute) with(u, v int32) *brute {
 	c := *b
 	c.preds = append([]uint32{}, b.preds...)
@@ -56,7 +56,7 @@ func (b *brute) with(u, v int32) *brute {
 	return &c
 }
 
-// acyclic reports whether some order is left.
+// acyclic reports whether an order exists.
 func (b *brute) acyclic() bool {
 	var ran uint32
 	for range b.preds {
@@ -69,7 +69,7 @@ func (b *brute) acyclic() bool {
 	return ran == 1<<len(b.preds)-1
 }
 
-// What a limit forces holds in every order within it.
+// The precedence that a limit forces holds in every order within the limit.
 func TestForcedPrecedence(t *testing.T) {
 	found := 0
 	for i := range randomGraphs(t, 1000) {
@@ -85,7 +85,7 @@ func TestForcedPrecedence(t *testing.T) {
 			if !ok && limit >= best {
 				t.Fatalf("graph %d: node %d: no order within %d, optimum %d", i, v, limit, best)
 			}
-			check := func(x, y int32) { // x before y: with y before x nothing is within the limit
+			check := func(x, y int32) { // no order with y before x is within the limit
 				found++
 				if other := b.with(y, x); other.acyclic() && other.optimum() <= limit {
 					t.Fatalf("graph %d: limit %d: %d before %d is not forced", i, limit, x, y)
@@ -102,8 +102,8 @@ func TestForcedPrecedence(t *testing.T) {
 	t.Logf("%d pairs of nodes", found)
 }
 
-// Attempts and exact decisions answer right or not at all, whatever the limit
-// and the states that they may take.
+// Attempts and exact decisions are right or undecided, whatever the limit and the number of
+// states that they may visit.
 func TestAttempts(t *testing.T) {
 	count := [3]int{}
 	for i := range randomGraphs(t, 2000) {
@@ -116,10 +116,10 @@ func TestAttempts(t *testing.T) {
 		best := newBrute(p, true).optimum()
 		limits := EffortDefault.budgets()
 		limits.states = []int{1, 40, 10_000}[r.IntN(3)]
-		gap := newSolver(t.Context(), limits).open(g, 0)
-		gap.see(g.Listing())
+		sub := newSolver(t.Context(), limits).open(g, 0)
+		sub.see(g.Listing())
 		limit := best + r.Int64N(7) - 3
-		v, order := gap.attempt(limit, 3+r.IntN(20), limits.states, indexed.Infinite/2)
+		v, order := sub.attempt(limit, 3+r.IntN(20), limits.states, indexed.Infinite/2)
 		check := func(what string, v exact.Verdict, order []int32) {
 			count[v]++
 			if v == infeasible && best <= limit || v == feasible && best > limit {
@@ -133,7 +133,7 @@ func TestAttempts(t *testing.T) {
 			}
 		}
 		check("attempt", v, order)
-		d := gap.s.exact(g, g.Listing())
+		d := sub.s.exact(g, g.Listing())
 		d.Rule = listsched.Rules[r.IntN(len(listsched.Rules))]
 		d.LookAheadFrom = r.IntN(3)
 		v, order, bound := d.Decide(limit, limits.states)
@@ -145,7 +145,7 @@ func TestAttempts(t *testing.T) {
 	t.Logf("unknown, feasible, infeasible: %d", count)
 }
 
-// Any one stage alone gives valid orders and bounds.
+// Each stage by itself gives valid orders and bounds.
 func TestStages(t *testing.T) {
 	stages := map[string]func(*subproblem){
 		"early":    func(p *subproblem) { p.run(early) },
@@ -166,19 +166,19 @@ func TestStages(t *testing.T) {
 		g := indexed.NewProblem(index(p))
 		best := newBrute(p, true).optimum()
 		for name, stage := range stages {
-			gap := newSolver(t.Context(), EffortDefault.budgets()).open(g, 0)
-			gap.see(g.Listing())
-			if stage(gap); gap.bound > best || gap.best.peak < best {
-				t.Fatalf("graph %d: %s: bound %d, peak %d, optimum %d", i, name, gap.bound, gap.best.peak, best)
+			sub := newSolver(t.Context(), EffortDefault.budgets()).open(g, 0)
+			sub.see(g.Listing())
+			if stage(sub); sub.bound > best || sub.best.peak < best {
+				t.Fatalf("graph %d: %s: bound %d, peak %d, optimum %d", i, name, sub.bound, sub.best.peak, best)
 			}
-			if e, err := p.Evaluate(gap.best.order); err != nil || e.Peak != gap.best.peak {
-				t.Fatalf("graph %d: %s: an order of peak %d, %v; want %d", i, name, e.Peak, err, gap.best.peak)
+			if e, err := p.Evaluate(sub.best.order); err != nil || e.Peak != sub.best.peak {
+				t.Fatalf("graph %d: %s: an order of peak %d, %v; want %d", i, name, e.Peak, err, sub.best.peak)
 			}
-			if gap.closed() {
+			if sub.closed() {
 				closed[name]++
 			}
-			if c := gap.proof; c.Kind == KindCut || len(c.Nodes) > 0 {
-				c.Value = gap.bound
+			if c := sub.proof; c.Kind == KindCut || len(c.Nodes) > 0 {
+				c.Value = sub.bound
 				checkCertificate(t, p, Certificate(c))
 			}
 		}
@@ -186,10 +186,10 @@ func TestStages(t *testing.T) {
 	t.Logf("closed: %v", closed)
 }
 
-// What leads nowhere is not run early. The gradient of an unrolled network has a
-// slice for each step, all of which may run at once, and one of which leads on:
-// without the rule the search takes all their subsets, and the gap stays open.
-func TestRaisers(t *testing.T) {
+// Nodes that lead nowhere do not run early. The gradient of an unrolled network has a slice
+// for each step. All slices may run at once, but only one enables other nodes. Without the
+// rule the search would visit all subsets of the slices and end without a proof.
+func TestPostponing(t *testing.T) {
 	for _, steps := range []int{6, 18, 110} {
 		p := recurrent(42*4*steps, sgd).withoutPairs()
 		r, err := Solve(context.Background(), p, Options{})

@@ -136,7 +136,7 @@ type optimizer func(t *tape, grad int32)
 
 func sgd(t *tape, grad int32) { t.node("sgd", grad) }
 
-// adam has two moments, made anew from the gradient, and a scratch of its size.
+// adam updates two moments from the gradient and uses a workspace of the gradient's size.
 func adam(t *tape, grad int32) {
 	m := t.tensor("gradient", t.bytes(grad), t.node("adam_m", grad))
 	v := t.tensor("gradient", t.bytes(grad), t.node("adam_v", grad))

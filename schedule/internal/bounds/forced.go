@@ -19,12 +19,13 @@ import (
 // Proof. Otherwise the state before v would be one of those that the cut minimises
 // over, and the load of v would exceed the limit.
 //
-// What all choices with L <= limit force is forced. Only two kinds of x need a test:
-// those outside the largest minimiser, forced in, and those inside the smallest,
-// forced out; for all others some minimiser is a witness that they cost nothing. A
-// test adds one infinite edge to the network with its maximum flow, and augments.
+// What all choices with L <= limit force is forced. Only two kinds of x need a test: those
+// outside the largest minimiser are forced in, and those inside the smallest are forced
+// out. Any other x is inside one minimiser and outside another, so forcing it costs
+// nothing. A test adds one infinite edge to the network with its maximum flow and
+// augments the flow.
 //
-// Precedence forced by a limit is void for larger limits.
+// Precedence forced by a limit need not hold within a larger limit.
 func (c *Cutter) Forced(g *indexed.Problem, v int32, limit, work int64) (earlier, later []int32, ok bool) {
 	c.Begin(g)
 	c.around(v)

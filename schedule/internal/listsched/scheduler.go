@@ -11,7 +11,7 @@ import (
 // keeps. A node is safe if it may be placed next, fits below the limit and does not
 // raise the live bytes; a safe node is placed at once.
 //
-// Valley lemma. Let S' ⊇ S be reachable from S within a limit B, and let live(S') be the
+// Valley lemma (after the hill-valley segments of Liu 1987). Let S' ⊇ S be reachable from S within a limit B, and let live(S') be the
 // least over all downsets between S and S'. If S can be completed within B, so can S'.
 //
 //	S ──▶ S' ──────────▶ all        live(S') <= live(T ∩ S')
@@ -22,7 +22,7 @@ import (
 // S and S'. The same node runs from there, and it needs no more above live, because what
 // it saves only grows with the state.
 //
-// A single node that raises nothing is the first use of the lemma: to run it is never
+// The simplest S' adds a single node that raises nothing: running it at once is never
 // wrong.
 //
 // Mirror image. From the end, states are the complements of what is placed. In place of

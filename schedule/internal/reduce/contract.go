@@ -1,5 +1,5 @@
 // Package reduce makes problems smaller: by contraction, which keeps the optimum; without
-// small tensors, which keeps bounds; and by parts that can be solved apart.
+// small tensors, which keeps bounds; and by parts that can be solved separately.
 package reduce
 
 import (
@@ -37,7 +37,7 @@ type contraction struct {
 	search     int32
 	stack      []int32
 
-	first, last, escape int64 // see idle.go
+	first, last, escape int64 // see ends
 	result              Contracted
 }
 
@@ -54,12 +54,13 @@ type Contracted struct {
 type Without struct {
 	Merging   bool // of nodes that run next to each other: see merge.go
 	Siblings  bool // that run next to each other
-	IdleNodes bool // run before or after all others: see idle.go
+	IdleNodes bool // run before or after all others: see takeOut
 	Delaying  bool // of nodes that gain nothing by an early run
 	Credits   bool // for inputs that a merged node may free
 }
 
-// Expand turns an order of the contracted problem into one of the problem.
+// Expand returns the order of the problem that an order of the contracted problem stands
+// for.
 func (c *Contracted) Expand(order []int32) []int32 {
 	full := slices.Clone(c.head)
 	for _, v := range order {
@@ -68,8 +69,8 @@ func (c *Contracted) Expand(order []int32) []int32 {
 	return append(full, c.tail...)
 }
 
-// Reduce turns an order of the problem into one of the contracted problem: each node
-// stands where the last of its anchors stood, or after what it waits for. The peak does
+// Reduce returns an order of the contracted problem that follows an order of the problem:
+// each node runs where the last of its anchors ran, or right after its predecessors. The peak does
 // not grow, unless a node has been delayed.
 func (c *Contracted) Reduce(order []int32) []int32 {
 	node := make(map[int32]int32, len(c.anchors))

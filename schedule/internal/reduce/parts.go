@@ -2,7 +2,7 @@ package reduce
 
 import "github.com/onnxmem/onnxmem/schedule/internal/indexed"
 
-// Extractor makes problems of some nodes of another problem, in buffers that it keeps.
+// Extractor makes the problem of some nodes of another problem. It reuses its memory.
 type Extractor struct {
 	Where  []int32 // node -> its place in the part, or Before or After
 	tensor []int32 // tensor -> its place in the part, if seen says now
@@ -16,7 +16,7 @@ const (
 	After  = int32(-2)
 )
 
-// PlaceAll says for every node that it runs before the part, or after it.
+// PlaceAll sets Where of every node to Before or After.
 func (p *Extractor) PlaceAll(g *indexed.Problem, where int32) {
 	p.Where = indexed.Resize(p.Where, g.Nodes)
 	for i := range p.Where {
@@ -24,8 +24,9 @@ func (p *Extractor) PlaceAll(g *indexed.Problem, where int32) {
 	}
 }
 
-// Extract returns the problem of some nodes, node i of which is nodes[i]. Where tells which
-// other nodes run before and after them; live is what is live right before the part. A
+// Extract returns the problem of some nodes; its node i is nodes[i]. Where must say of the
+// other nodes whether they run before or after the part; live are the live bytes right
+// before it. A
 // tensor that is live throughout counts into the base. A saving over a tensor that is an
 // output, or is read after the part, is void; a saving whose other readers ran before is
 // always given.
@@ -153,11 +154,11 @@ func (p *Extractor) Relist(g *indexed.Problem, order []int32) *indexed.Problem {
 	return p.Extract(g, order, g.LiveFirst())
 }
 
-// Bridges returns where the parts of a topological order end: after the nodes that are
-// ordered with all others, and at the end. The same nodes run before a bridge in every
-// order, so the parts can be solved apart. Two linear sweeps find the bridges: a node is
-// ordered with all nodes before it if, when it is placed, no other placed node is without
-// a placed successor; and from the end likewise.
+// Bridges returns where the parts of a topological order end: after each bridge, which is
+// a node that is ordered with all others, and at the end. The same nodes run before a
+// bridge in every order, so the parts can be solved separately. Two linear sweeps find the
+// bridges: a node is ordered with all nodes before it if, when it is placed, no other
+// placed node is without a placed successor; the sweep from the end is the mirror image.
 func Bridges(g *indexed.Problem, order []int32) (ends []int) {
 	n := len(order)
 	alone := make([]bool, n)
