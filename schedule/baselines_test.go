@@ -87,8 +87,8 @@ func TestLeastPeakFirst(t *testing.T) {
 	})
 }
 
-// Where no part is left, Serenity's order is optimal, with workspace, outputs,
-// inputs that nobody reads and in-place pairs.
+// If Serenity solves every part, its order is optimal, also with workspaces, outputs, inputs
+// that nobody reads and in-place pairs.
 func TestSerenityIsOptimal(t *testing.T) {
 	several := 0
 	for i := range randomGraphs(t, 1000) {
@@ -106,13 +106,13 @@ func TestSerenityIsOptimal(t *testing.T) {
 		}
 	}
 	if several == 0 {
-		t.Error("no graph fell into parts")
+		t.Error("no graph has several parts")
 	}
 }
 
-// Forty chains have 2^40 states in the middle; what comes before them and after
-// is ordered all the same.
-func TestSerenityLeavesWhatIsTooWide(t *testing.T) {
+// Forty parallel chains have 2^40 states, too many for Serenity; the parts before and after
+// them are still solved.
+func TestSerenitySkipsAWidePart(t *testing.T) {
 	lines := []string{"x:1", "a:1=A(x)", "b:9=B(a)", "c:1=C(a)", "d:1=D(b, c)"}
 	var ends []string
 	for i := range 40 {
@@ -135,7 +135,7 @@ func TestSerenityLeavesWhatIsTooWide(t *testing.T) {
 	}
 }
 
-// Roam puts updates aside and finds the segments that are left.
+// Roam sets updates aside and divides the other nodes into segments.
 func TestRoamUpdates(t *testing.T) {
 	for _, c := range []struct{ name, problem, updates string }{
 		{"the gradient of a weight goes with its update", "x:1; w:9, v:9; res w, v; h:1=F(x, w); y:1=G(h, v); d:1=L(y); " +
@@ -158,7 +158,7 @@ func TestRoamUpdates(t *testing.T) {
 	}
 }
 
-// An update with a large temporary waits until the load has fallen.
+// Roam runs an update with a large temporary tensor once the load has fallen.
 func TestRoamDelaysAnUpdate(t *testing.T) {
 	p := parse(t, "x:4; w:1; res w; a:6=A(x); g:2=G(a); b:6=B(a); c:1=C(b); d:1=D(c); u:0=U(g, w) ws 9; out d")
 	order := Roam(p)

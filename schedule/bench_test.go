@@ -14,8 +14,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
-// BenchmarkSchedule shows how the search grows with the nodes. The heap is what
-// the process has at most, the problem and garbage included.
+// BenchmarkSchedule shows how the search grows with the number of nodes. The heap figure is
+// the largest heap of the process, including the problem and garbage.
 func BenchmarkSchedule(b *testing.B) {
 	for _, g := range synthetic {
 		for _, n := range []int{1000, 3000, 10_000, 30_000, 100_000} {
@@ -39,8 +39,8 @@ func BenchmarkSchedule(b *testing.B) {
 	}
 }
 
-// watchHeap looks at the heap each millisecond until it is asked for the largest
-// size that it has seen.
+// watchHeap samples the size of the heap every millisecond. The function that it returns
+// ends this and returns the largest size.
 func watchHeap(b *testing.B) (peak func() uint64) {
 	runtime.GC()
 	ask, answer := make(chan bool), make(chan uint64)

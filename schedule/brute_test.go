@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// brute is a second opinion for up to 20 nodes: dynamic programming over all
-// downsets, each a set of bits, from the words of the definition.
+// brute checks problems of up to 20 nodes by dynamic programming over all downsets, which
+// are sets of bits. It follows the definition of the load literally.
 type brute struct {
 	p       *Problem
 	preds   []uint32 // node -> nodes whose tensors it reads
-	readers []uint32 // tensor -> readers but its producer
+	readers []uint32 // tensor -> its readers without its producer
 	sharing bool
 }
 
@@ -39,7 +39,7 @@ func newBrute(p *Problem, sharing bool) *brute {
 
 func has(set uint32, v int32) bool { return set>>uint(v)&1 == 1 }
 
-// load returns the load of v after ran.
+// load returns the load of v if the nodes of ran have run.
 func (b *brute) load(ran uint32, v int32) int64 {
 	load := b.p.Nodes[v].Workspace
 	for t := range b.p.Tensors {
@@ -79,10 +79,10 @@ func (b *brute) saved(ran uint32, v int32, o int, used []int32) int64 {
 	return most
 }
 
-// optimum returns the least peak over all orders; edges are further precedence.
+// optimum returns the least peak over all orders that keep the given edges, too.
 func (b *brute) optimum() int64 {
 	n := len(b.p.Nodes)
-	peak := make([]int64, 1<<n) // the least peak of the ways to this set
+	peak := make([]int64, 1<<n) // downset -> the least peak of its orders
 	for i := range peak {
 		peak[i] = math.MaxInt64
 	}
@@ -103,8 +103,8 @@ func (b *brute) optimum() int64 {
 	return peak[len(peak)-1]
 }
 
-// randomProblem draws one of four kinds of problems of 1 to most nodes: reads of
-// anything later, of near nodes, of both, and steps of training.
+// randomProblem draws a problem of 1 to most nodes of one of four kinds: nodes read any
+// earlier nodes, near ones, or both, or the problem is a training step.
 func randomProblem(r *rand.Rand, most int) *Problem {
 	p := &Problem{}
 	kind := r.IntN(4)
@@ -154,8 +154,8 @@ func randomProblem(r *rand.Rand, most int) *Problem {
 	return p
 }
 
-// withSibling is randomProblem; in some, a node has another one that reads what it
-// reads and is read by who reads it, as the two comparisons of a clip are.
+// withSibling is randomProblem, but in some problems a node has a sibling: a node with the
+// same inputs and readers, like the two comparisons of a clip.
 func withSibling(r *rand.Rand, most int) *Problem {
 	p := randomProblem(r, most-1)
 	if r.IntN(3) > 0 {
@@ -187,9 +187,8 @@ func withSibling(r *rand.Rand, most int) *Problem {
 	return p
 }
 
-// drawSharing rounds the sizes to a few, mostly, so that pairs have equal ones,
-// makes some of them so large that others do not count beside them, and lets
-// some nodes write over some of their inputs.
+// drawSharing mostly rounds sizes to a few values, so that tensors of equal size form pairs.
+// It makes some sizes so large that the others hardly count, and adds in-place pairs.
 func drawSharing(r *rand.Rand, p *Problem) {
 	if few := 1 + r.Int64N(4); r.IntN(3) > 0 {
 		for t := range p.Tensors {
@@ -216,9 +215,9 @@ func drawSharing(r *rand.Rand, p *Problem) {
 	}
 }
 
-// randomTraining draws a small step of training: a chain with skips, its
-// gradients, and updates of one node, a chain or a diamond; counters that touch
-// no bytes; control edges.
+// randomTraining draws a small training step: a chain with skip connections, its gradients,
+// updates that are one node, a chain or a diamond, counters that touch no bytes, and
+// control edges.
 func randomTraining(r *rand.Rand, most int) *Problem {
 	p := &Problem{}
 	node := func(workspace int64, read ...int) int32 {
@@ -295,8 +294,8 @@ func randomTraining(r *rand.Rand, most int) *Problem {
 	return p
 }
 
-// randomGraphs is how many random problems a test draws: more with
-// ONNXMEM_RANDOM_GRAPHS=20000.
+// randomGraphs returns the number of random problems that a test draws, which
+// ONNXMEM_RANDOM_GRAPHS can raise.
 func randomGraphs(tb testing.TB, usual int) int {
 	if s := os.Getenv("ONNXMEM_RANDOM_GRAPHS"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -345,7 +344,7 @@ func TestSolveFindsTheOptimum(t *testing.T) {
 	t.Logf("%d of %d proven, %d of them by search", proven, n, searched)
 }
 
-// checkCertificate computes a certificate's value from the definition.
+// checkCertificate computes the value of a certificate from its definition.
 func checkCertificate(t *testing.T, p *Problem, c Certificate) {
 	t.Helper()
 	var value int64
@@ -364,7 +363,7 @@ func checkCertificate(t *testing.T, p *Problem, c Certificate) {
 	}
 }
 
-// The bounds of any node and any set stay below the optimum.
+// The bound of each node and of each set is at most the optimum.
 func TestBoundsAreBelowTheOptimum(t *testing.T) {
 	for i := range randomGraphs(t, 1000) {
 		r := rand.New(rand.NewPCG(uint64(i), 2))

@@ -80,16 +80,16 @@ func TestTrainingGraphs(t *testing.T) {
 		t.Logf("%-36s %5d nodes, program order %12d, bound %12d, peak %12d, %s by %s, %7.2f ms", filepath.Base(path), len(p.Nodes), r.ProgramPeak, r.Bound, r.Evaluation.Peak, r.Strategy, r.Certificates[0].Kind, took)
 	}
 	if seen != len(peaks) {
-		t.Errorf("%d of the %d files of expected.csv were there", seen, len(peaks))
+		t.Errorf("found %d of the %d files of expected.csv", seen, len(peaks))
 	}
 }
 
-// Every strategy on every graph of the data set. With -v it prints the table of
-// docs/results/orders.md: how far the peaks are above the optimum.
+// TestStrategyFigures runs every strategy on every graph of the data set. With -v it prints
+// the table of docs/results/orders.md: how far the peaks are above the optimum.
 func TestStrategyFigures(t *testing.T) {
 	files := datafolder.Glob(t, "training", "*.json*")
-	above := map[string][]float64{} // strategy and batch -> per cent over the bound, of the training graphs
-	inference := map[string]int{}   // strategy -> inference graphs that it orders optimally
+	above := map[string][]float64{} // strategy and batch -> per cent above the bound, for each training graph
+	inference := map[string]int{}   // strategy -> number of inference graphs that it orders optimally
 	for _, path := range files {
 		p := readFile(t, path)
 		r, err := Solve(context.Background(), p, Options{})

@@ -126,7 +126,7 @@ func TestEvaluateRefusesAnOrder(t *testing.T) {
 	}
 }
 
-// Evaluate says what the naive reading of the definition says, for any order.
+// Evaluate agrees with the naive reading of the definition, for any order.
 func TestEvaluateIsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 10)
@@ -147,8 +147,8 @@ func TestEvaluateIsNaive(t *testing.T) {
 	})
 }
 
-// With the pairs that a peak needs and no others, the peak is no higher and no
-// pair is taken at a step that could do without.
+// With only the pairs that the peak needs, the peak is no larger, and no pair is taken at a
+// step that fits without it.
 func TestEvaluateSharingNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 10)

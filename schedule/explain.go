@@ -13,74 +13,75 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
 )
 
-// Explanation says why an order needs what it needs: what lives at its peak, why
-// no order needs less than the bound, and what would lower both.
+// Explanation explains the peak of an order: which buffers are live there, why no order has
+// a peak below the bound, and what would lower both.
 type Explanation struct {
 	Peak     int64 // bytes
 	PeakStep int   // the first step of the largest load
-	PeakNode int32 // the node that runs there; -1: the problem has none
+	PeakNode int32 // the node that runs there; -1: the problem has no nodes
 	Bound    int64 // bytes; the peak of no order is smaller
 	Live     []Holding
 	Proofs   []Proof
 	Relief   []Relief // the best first
 }
 
-// Holding is what one buffer holds while a node runs: a tensor, or a tensor that
-// the node reads and the result that it writes over it; or its workspace.
+// Holding is a buffer that is live while a node runs. It holds one tensor, or a tensor that
+// the node reads and the result that it writes over it, or the node's workspace.
 type Holding struct {
-	Tensors []int32 // none: workspace
+	Tensors []int32 // empty: a workspace
 	Bytes   int64
-	Maker   int32   // the node that makes the first of the tensors; -1: none, it is there from the start
-	Keepers []int32 // nodes that read it and have not run: the one that runs, those that must run after it, others
-	Output  bool    // it lives to the last step
-	// Forced: whatever the order, it is live while that node runs, since its maker
-	// runs before and a reader runs then or after, or it is an output.
+	Maker   int32   // the node that makes the first of the tensors; -1: an input
+	Keepers []int32 // readers that have not run: the running node, nodes that must run after it, others
+	Output  bool    // it is live to the last step
+
+	// Forced is set if the buffer is live while the node runs in every order: its maker
+	// must run before the node, and it is an output or a reader must run with the node or
+	// after it.
 	Forced bool
 }
 
-// Proof is a certificate in terms of a state that shows it: the node, of all the
-// certificate's nodes, that can run at the least load, and what lives while it
-// runs from the state in which that is so. Any other state that it may run from
-// holds as much or more: that is the minimum cut.
+// Proof shows a certificate by a state: the node of the certificate that can run at the least
+// load, and the buffers that are live while it runs from the state of that load. In every
+// other state from which it may run, as many bytes or more are live: the state is a
+// minimum cut.
 type Proof struct {
 	Certificate
-	Node   int32     // -1: the certificate names none
-	Before int       // how many nodes must have run before Node, in any order
-	After  int       // how many can run only after it
-	Ran    int       // how many have run in that state
-	Live   []Holding // what lives while Node runs from it
+	Node   int32     // -1: the certificate names no node
+	Before int       // how many nodes run before Node in every order
+	After  int       // how many run after it in every order
+	Ran    int       // how many have run in the state
+	Live   []Holding // the buffers that are live while Node runs
 }
 
-// Relief is what the bound and the peak would be if a buffer that lives at the
-// peak were not there, or half as large.
+// Relief has the bound and the peak of the problem without a buffer that is live at the
+// peak, and with half of it.
 type Relief struct {
 	Holding
 	Absent, Half Outlook
 }
 
-// Outlook is what is known of a problem: the bound is proven for all orders, the
-// peak is that of an order that was found.
+// Outlook is a proven bound on the peak of all orders and the peak of the best order found.
 type Outlook struct {
 	Bound, Peak int64
 	Kind        string // of the certificate; empty: the least load of the first or the last step
 }
 
-// ExplainOptions says how much is looked at.
+// ExplainOptions control [Explain].
 type ExplainOptions struct {
 	Options
-	Most  int   // so many of the largest buffers at the peak are looked at for relief
-	Align int64 // half a size is rounded up to a multiple of it; 0 is 1
+	Most  int   // for how many of the largest buffers at the peak Relief is computed
+	Align int64 // half a size is rounded up to a multiple of this many bytes; 0 is 1
 }
 
-// Explain explains an order whose bound the certificates prove: those of [Solve],
-// or others of the same form. Relief takes two runs of Solve for each buffer, on
-// all cores.
+// Explain explains an order. The certificates prove its bound; they come from [Solve] or
+// have the same form. Explain fails if p is not valid or order is not an order of it.
+// Relief takes two runs of Solve for each buffer and uses all cores.
 //
-// What the bound without a tensor says: no order of the problem in which that
-// tensor takes no bytes has a smaller peak. So the tensor's node run again (if it
-// makes nothing else), the tensor moved out and back, or written over another
-// can bring the peak of an order no lower: without the repetition or the
-// transfer it is an order of that problem, and its loads are not above.
+// The bound without a tensor also limits what recomputation can do. It holds for every
+// order of the problem in which the tensor takes 0 bytes. A plan that recomputes the
+// tensor (if its node makes nothing else), swaps it out and in, or writes it over another
+// is an order of that problem once the repeated run or the transfer is removed, and its
+// loads there are no larger. So no such plan has a peak below that bound.
 func Explain(ctx context.Context, p *Problem, order []int32, certificates []Certificate, opt ExplainOptions) (*Explanation, error) {
 	e, err := p.Evaluate(order)
 	if err != nil {
@@ -109,8 +110,7 @@ func Explain(ctx context.Context, p *Problem, order []int32, certificates []Cert
 	return x, err
 }
 
-// relief solves the problem without each of the largest buffers, and with half
-// of it.
+// relief solves the problem without each of the largest buffers and with half of each.
 func (x *Explanation) relief(ctx context.Context, p *Problem, order []int32, opt ExplainOptions) ([]Relief, error) {
 	list := []Relief{}
 	for _, h := range x.Live {
@@ -144,16 +144,16 @@ func (x *Explanation) relief(ctx context.Context, p *Problem, order []int32, opt
 	return list, cmp.Or(errs...)
 }
 
-// half is half a size, rounded up.
+// half returns half a size, rounded up, but at most the size.
 func half(bytes, align int64) int64 {
 	align = max(align, 1)
 	return min(bytes, (bytes-bytes/2+align-1)/align*align)
 }
 
-// outlook solves the problem with a buffer at another size. What is known of it
-// before: the order's loads, and that without the buffer no load falls by more
-// than its tensors take. (At another size than 0 it may be one of a pair that was
-// none before.)
+// outlook solves the problem with another size of a buffer. Two facts are known before: the
+// peak of the given order, and, for size 0, that no load falls by more than the size of
+// the buffer's tensors, so the bound does not either. (At half its size, a tensor may form
+// in-place pairs that it did not form before, so the second fact need not hold.)
 func (x *Explanation) outlook(ctx context.Context, p *Problem, order []int32, h Holding, bytes int64, opt Options) (Outlook, error) {
 	q := *p
 	q.Tensors = slices.Clone(p.Tensors)
@@ -183,7 +183,7 @@ func (x *Explanation) outlook(ctx context.Context, p *Problem, order []int32, h 
 	return o, nil
 }
 
-// explainer finds states that show certificates: a reader can check them by adding up.
+// explainer finds states that show certificates, which a reader can check by addition.
 type explainer struct {
 	f        *indexed.Graph
 	g        *indexed.Problem // nil: too large for cuts
@@ -229,7 +229,7 @@ func reached(v int32, next indexed.Lists, nodes int) []bool {
 	return seen
 }
 
-// proof returns the state that shows a certificate.
+// proof returns a certificate with the state that shows it.
 func (w *explainer) proof(c Certificate) Proof {
 	p := Proof{Certificate: c, Node: -1}
 	if len(c.Nodes) == 0 || w.g == nil && c.Kind != KindCut {
@@ -257,9 +257,9 @@ func count(set []bool) (n int) {
 	return n
 }
 
-// holdings lists what is live while v runs after the nodes of ran, the largest first. The
-// sizes add up to the load. Inputs that nobody reads are live at the first step alone. With
-// v = -1 it lists all inputs.
+// holdings returns the buffers that are live while v runs after the nodes of ran, the
+// largest first. Their sizes sum to the load. Inputs that nobody reads are included only if
+// first is set. With v = -1 it returns all inputs.
 func (w *explainer) holdings(ran []bool, v int32, first bool) []Holding {
 	var list []Holding
 	for t := range w.f.Size {
@@ -292,7 +292,7 @@ func (w *explainer) holdings(ran []bool, v int32, first bool) []Holding {
 	return list
 }
 
-// rank puts v first, then the nodes that run after it in every order: they alone keep a
+// rank ranks v first, then the nodes that run after it in every order. Only these keep a
 // tensor live in every order.
 func (w *explainer) rank(reader, v int32) int {
 	switch {
@@ -304,8 +304,8 @@ func (w *explainer) rank(reader, v int32) int {
 	return 2
 }
 
-// share makes one holding of a result that v writes over a tensor and of that tensor, as
-// [Problem.Evaluate] counts them.
+// share merges the holdings of each result that v writes over a tensor and of that tensor,
+// for the pairs that [Problem.Evaluate] takes.
 func (w *explainer) share(list []Holding, ran []bool, v int32) []Holding {
 	var free []Pair
 	for _, pair := range w.f.PairsOf(v) {

@@ -22,8 +22,8 @@ func explain(t *testing.T, p *Problem, most int) (*Explanation, *Result) {
 	return x, r
 }
 
-// spell writes what lives as "a 8, c+d 4, workspace 2"; what is there in any
-// order has a "!".
+// spell writes the live buffers as "a 8, c+d 4, workspace 2", with a "!" for those that are
+// live in every order.
 func spell(p *Problem, live []Holding) string {
 	var list []string
 	for _, h := range live {
@@ -48,7 +48,7 @@ func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		name, problem     string
 		node, live, proof string
-		relief            string // buffer: bound without it, with half of it
+		relief            string // buffer: the bounds without it and with half of it
 	}{
 		{
 			"a skip connection waits while the widest tensor is made",
@@ -101,9 +101,9 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// What is listed adds up: at the peak to the peak, in the state of a proof to
-// what it proves, computed by the plain counting of the tests. What is said to
-// live in any order does so in random ones. The outlooks enclose the optimum.
+// The listed buffers sum to the peak, and in the state of a proof to the proven value, both
+// counted naively. Buffers that are called forced are live in random orders. The outlooks
+// enclose the optimum.
 func TestExplanationsAddUp(t *testing.T) {
 	kinds := map[string]int{}
 	for i := range randomGraphs(t, 400) {
@@ -111,9 +111,9 @@ func TestExplanationsAddUp(t *testing.T) {
 		p := randomProblem(r, 11)
 		x, solved := explain(t, p, 3)
 		if got := sumOf(x.Live); got != x.Peak || x.Peak != solved.Evaluation.Peak {
-			t.Fatalf("graph %d: peak %d, what lives there adds up to %d", i, solved.Evaluation.Peak, got)
+			t.Fatalf("graph %d: peak %d, the live buffers sum to %d", i, solved.Evaluation.Peak, got)
 		}
-		// Beside the certificates of the search, one of each kind.
+		// Check one certificate of each kind besides those of the search.
 		nodes := indices(len(p.Nodes))
 		r.Shuffle(len(nodes), func(a, b int) { nodes[a], nodes[b] = nodes[b], nodes[a] })
 		set := nodes[:1+r.IntN(len(nodes))]
@@ -123,20 +123,20 @@ func TestExplanationsAddUp(t *testing.T) {
 		} {
 			f := w.proof(c)
 			if f.Node < 0 || !slices.Contains(set, f.Node) || sumOf(f.Live) != c.Value {
-				t.Fatalf("graph %d: %s of %v proves %d; what lives while %d runs adds up to %d", i, c.Kind, set, c.Value, f.Node, sumOf(f.Live))
+				t.Fatalf("graph %d: %s of %v proves %d; the buffers live while %d runs sum to %d", i, c.Kind, set, c.Value, f.Node, sumOf(f.Live))
 			}
 			kinds[c.Kind]++
 			for _, order := range append(solved.Orders, solved.ProgramOrder) {
 				for _, h := range f.Live {
 					if h.Forced && len(h.Tensors) > 0 && !livesIn(p, order, f.Node, h) {
-						t.Fatalf("graph %d: tensors %v do not live while %d runs in %v", i, h.Tensors, f.Node, order)
+						t.Fatalf("graph %d: tensors %v are not live while %d runs in %v", i, h.Tensors, f.Node, order)
 					}
 				}
 			}
 		}
 		for _, f := range x.Proofs {
 			if f.Node >= 0 && sumOf(f.Live) != f.Value {
-				t.Fatalf("graph %d: %s proves %d; what lives adds up to %d", i, f.Kind, f.Value, sumOf(f.Live))
+				t.Fatalf("graph %d: %s proves %d; the live buffers sum to %d", i, f.Kind, f.Value, sumOf(f.Live))
 			}
 		}
 		for _, relief := range x.Relief {
@@ -160,7 +160,7 @@ func TestExplanationsAddUp(t *testing.T) {
 	}
 }
 
-// livesIn reports whether one of a buffer's tensors lives while a node runs.
+// livesIn reports whether one of a buffer's tensors is live while a node runs.
 func livesIn(p *Problem, order []int32, v int32, h Holding) bool {
 	step := make([]int, len(order))
 	for i, u := range order {
@@ -181,7 +181,7 @@ func sumOf(live []Holding) (bytes int64) {
 	return bytes
 }
 
-// A problem without nodes holds its inputs, and they are all that could go.
+// In a problem without nodes, the inputs are live, and only they can be removed.
 func TestExplainNothing(t *testing.T) {
 	p := &Problem{Nodes: []Node{}, Tensors: []Tensor{{Name: "x", Bytes: 8, Producer: -1}, {Name: "y", Bytes: 4, Producer: -1, Output: true}}}
 	x, _ := explain(t, p, 8)

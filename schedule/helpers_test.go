@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// parse makes a problem from a line of text, statements separated by ";":
+// parse makes a problem from statements separated by ";":
 //
 //	x:4                     a tensor of 4 bytes that no node makes
 //	a:8, c:0 = Split(x, y)  node "a" of operator Split makes a and c
@@ -15,8 +15,8 @@ import (
 //	out a, b                outputs
 //	res x                   resident tensors
 //
-// Several tensors to write over stand as b:8>a>x. Inputs may stand before they
-// are made.
+// Several tensors that b may be written over are listed as b:8>a>x. A tensor may be read
+// before the statement that makes it.
 func parse(tb testing.TB, text string) *Problem {
 	tb.Helper()
 	p := &Problem{Name: text}
@@ -95,7 +95,7 @@ func parse(tb testing.TB, text string) *Problem {
 	return p
 }
 
-// names spells an order by the names of its nodes.
+// names returns the names of the nodes of an order.
 func names(p *Problem, order []int32) string {
 	var s []string
 	for _, v := range order {
@@ -113,22 +113,21 @@ func takenNames(p *Problem, pairs []Pair) string {
 	return strings.Join(s, " ")
 }
 
-// naive is a second opinion on what an order costs: it reads the definition
-// word by word, looks at every tensor at every step, and shares nothing with
-// the package. Without pairs if sharing is false.
+// naive evaluates an order by the definition of the load: it looks at every tensor at every
+// step and shares no code with the package. If sharing is false, it takes no pairs.
 type naive struct {
 	p       *Problem
 	sharing bool
 }
 
-// load returns the bytes live at the step of v, when the nodes of ran have run.
+// load returns the load of v if the nodes of ran have run.
 func (n naive) load(ran []bool, v int32) int64 {
 	first := !slices.Contains(ran, true)
 	var load int64
 	for t := range n.p.Tensors {
 		x := &n.p.Tensors[t]
 		exists := x.Producer == -1 || ran[x.Producer] || x.Producer == v
-		waiting := false // some reader, v included, has not run
+		waiting := false // some reader, possibly v, has not run
 		readers := 0
 		for _, c := range x.Consumers {
 			if c != x.Producer {
@@ -149,8 +148,8 @@ func (n naive) load(ran []bool, v int32) int64 {
 	return load
 }
 
-// saved tries every way to give the results of v, from tensor o on, a tensor
-// that v is the last to read.
+// saved returns the most bytes that pairs of v can save. It tries, for each result of v from
+// tensor o on, every tensor that v is the last to read.
 func (n naive) saved(ran []bool, v int32, o int, used []int32) int64 {
 	if o == len(n.p.Tensors) {
 		return 0
@@ -217,8 +216,8 @@ func (n naive) ready(ran []bool, v int32) bool {
 	return true
 }
 
-// optimum returns the least peak over all orders. The loads depend on the set
-// of nodes that have run alone, so each is looked up but once.
+// optimum returns the least peak over all orders. A load depends only on the set of nodes
+// that have run, so each is computed once.
 func (n naive) optimum() int64 {
 	known := map[[2]int]int64{}
 	least := int64(-1)

@@ -22,8 +22,8 @@ func TestWriteLP(t *testing.T) {
 	if err := WriteLP(&b, p); err != nil {
 		t.Fatal(err)
 	}
-	// a is held until both of its readers have run: p1_1 at one of steps 1 and 2.
-	// b may take its place if c has run.
+	// a is held until both of its readers have run, at step 1 or 2: p1_1.
+	// b may be written over it if c has run.
 	want := `\ The smallest peak of "a\nb": 4 nodes, 5 tensors, 1 in-place pairs.
 \ OLLA (Steiner et al. 2022), equations 1-5 and 10-14. One unit is 4 bytes.
 \ x0_*: node "a" (A)
@@ -77,7 +77,7 @@ End
 
 func TestWriteLPFails(t *testing.T) {
 	if err := WriteLP(io.Discard, &Problem{Nodes: []Node{{Workspace: -1}}}); err == nil {
-		t.Error("a problem that is not valid is written")
+		t.Error("an invalid problem is written")
 	}
 	if err := WriteLP(broken{}, layered(10)); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("got %v, want the writer's error", err)
@@ -88,8 +88,8 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// lpRows are the rows of an LP file: sum of coefficients times variables,
-// compared with the right side.
+// lpRows are the rows of an LP file. Each compares a sum of coefficients times variables
+// with its right side.
 type lpRows []struct {
 	name     string
 	coef     map[string]int64
@@ -130,7 +130,7 @@ func readLP(t *testing.T, text string) (rows lpRows) {
 				size = n
 			default:
 				if _, twice := row.coef[s]; twice {
-					t.Fatalf("%s: %s stands twice", row.name, s)
+					t.Fatalf("%s: %s occurs twice", row.name, s)
 				}
 				row.coef[s] = sign * size
 				sign, size = 1, 1
@@ -141,7 +141,7 @@ func readLP(t *testing.T, text string) (rows lpRows) {
 	return rows
 }
 
-// broken returns the first row that an assignment breaks.
+// broken returns the first row that an assignment violates.
 func (rows lpRows) broken(value map[string]int64) string {
 	for _, row := range rows {
 		var sum int64
@@ -155,8 +155,8 @@ func (rows lpRows) broken(value map[string]int64) string {
 	return ""
 }
 
-// An order is a solution whose peak is its peak, and no less: what is held, what
-// is not saved and the peak itself all stand at their least.
+// Each order is a solution of the program, and it is tight: no held tensor can be released,
+// no further pair can be taken, and peak cannot be lowered.
 func TestOrdersSolveTheLP(t *testing.T) {
 	for i := range randomGraphs(t, 300) {
 		r := rand.New(rand.NewPCG(uint64(i), 4))
@@ -214,7 +214,7 @@ func TestOrdersSolveTheLP(t *testing.T) {
 			}
 		}
 		if row := rows.broken(value); row != "" {
-			t.Fatalf("graph %d: %s is broken by the order %v with peak %d:\n%s", i, row, order, e.Peak, &b)
+			t.Fatalf("graph %d: %s is violated by the order %v with peak %d:\n%s", i, row, order, e.Peak, &b)
 		}
 		for _, x := range append(append(held, saved...), "peak") {
 			if x == "peak" && value[x] == 0 {
@@ -233,8 +233,8 @@ func TestOrdersSolveTheLP(t *testing.T) {
 	}
 }
 
-// The problems whose optimum make crosscheck has HiGHS confirm: here, brute
-// force does, where there are few nodes.
+// HiGHS confirms the optimum of these problems in make crosscheck. Here brute force does so
+// for those of few nodes.
 func TestCrosscheckProblems(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join("..", "crosscheck", "problems", "*.json"))
 	if len(files) != 10 {

@@ -66,7 +66,7 @@ func TestValidate(t *testing.T) {
 
 func TestSolveRefuses(t *testing.T) {
 	if _, err := Solve(context.Background(), parse(t, "a:1=A(b); b:1=B(a)"), Options{}); err == nil {
-		t.Error("a cycle was taken")
+		t.Error("a cycle was accepted")
 	}
 	p := parse(t, "x:4; a:8=A(x); out a")
 	want := `strategy "best": unknown: expected one of program, greedy, dfs, bfs, reverse-dfs, ort-priority, lpmf, inductor-bfs, inductor-dfs, kahn-size, serenity, roam`
@@ -75,7 +75,7 @@ func TestSolveRefuses(t *testing.T) {
 	}
 }
 
-// A context that ends gives the best order so far, and says so.
+// When the context ends, Solve returns the best order so far and the reason.
 func TestSolveEndsEarly(t *testing.T) {
 	p := tangled(2000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -111,7 +111,7 @@ func TestReadProblem(t *testing.T) {
 	}
 }
 
-func TestReadProblemTakesATensorWithoutProducer(t *testing.T) {
+func TestReadProblemAcceptsATensorWithoutProducer(t *testing.T) {
 	p, err := ReadProblem(strings.NewReader(`{"nodes":[{}],"tensors":[{"bytes":4}]}`))
 	if err != nil || p.Tensors[0].Producer != -1 {
 		t.Errorf("got %+v, %v; want producer -1", p, err)
@@ -129,7 +129,7 @@ func zipped(tb testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-// A small file takes little memory, whatever it inflates to.
+// A small file takes little memory, however large its text is.
 func TestReadProblemStopsABomb(t *testing.T) {
 	bomb := zipped(t, `{"nodes":[`+strings.Repeat("{},", 30<<20)+"{}]}")
 	var before, after runtime.MemStats
@@ -145,7 +145,7 @@ func TestReadProblemStopsABomb(t *testing.T) {
 	}
 }
 
-// Nor does a large one take much more than the limit, whose text is not held.
+// A large problem takes little more than the limit, since its text is not held.
 func TestReadProblemBoundsMemory(t *testing.T) {
 	text := io.MultiReader(strings.NewReader(`{"nodes":[{}`), endless(",{}"))
 	if _, err := ReadProblem(text); err == nil || !strings.Contains(err.Error(), "the problem takes more than 320 MiB of memory") {
@@ -156,7 +156,7 @@ func TestReadProblemBoundsMemory(t *testing.T) {
 	}
 }
 
-// endless is a text again and again.
+// endless reads a text that repeats for ever.
 type endless string
 
 func (e endless) Read(b []byte) (int, error) {
@@ -208,7 +208,7 @@ func TestReadProblemRefuses(t *testing.T) {
 	}
 }
 
-// What is read is valid, can be solved, and reads back as itself.
+// A problem that can be read is valid, can be solved, and reads back as itself.
 func FuzzReadProblem(f *testing.F) {
 	f.Add([]byte(example))
 	f.Add([]byte(`{"nodes":[{}],"tensors":[{"producer":0,"consumers":[0]}]}`))

@@ -15,7 +15,7 @@ import (
 
 func TestStrategies(t *testing.T) {
 	const (
-		// Two branches of the input, each large in the middle.
+		// Two branches of the input, each with a large tensor in the middle.
 		branches = "x:1; a:1=A(x); b:1=B(x); c:9=C(a); d:9=D(b); e:1=E(c); f:1=F(d); g:1=G(e, f); out g"
 		// The listing is not topological.
 		shuffled = "c:1=C(b); b:1=B(a); x:1; a:1=A(x); d:1=D(x); out c, d"
@@ -23,9 +23,9 @@ func TestStrategies(t *testing.T) {
 		updates = "x:1; h:1=F(x); u:4=G(h); v:4=H(h); s:0=U(u); r:0=V(v)"
 		// A tensor with two readers, and one with one.
 		shares = "t:8; a:3=A(t); b:2=B(t); c:1=C(a); out b, c"
-		// The forward graph of PyTorch's test/inductor/test_memory.py, whose
-		// tests say what Inductor's three orders make of it. t1 and t2 are saved
-		// for the backward pass; the weights are resident.
+		// The forward graph of PyTorch's test/inductor/test_memory.py, which has the
+		// results of Inductor's three orders. t1 and t2 are saved for the backward pass;
+		// the weights are resident.
 		foo = "t1:81920=mm(x, w1); t2:8192=mm(x, w2); t3:8192=mm(t1, w3); t4:81920=mm(t2, w4); " +
 			"s3:4=sum(t3); s4:4=sum(t4); y:4=add(s3, s4); x:8192, w1:40, w2:4, w3:40, w4:40; res x, w1, w2, w3, w4; out t1, t2, y"
 	)
@@ -47,7 +47,7 @@ func TestStrategies(t *testing.T) {
 		{"lpmf", foo, "t2 t1 t3 s3 t4 s4 y"},
 		{"inductor-bfs", foo, "t1 t2 t3 t4 s3 s4 y"},
 		{"inductor-dfs", foo, "t1 t3 s3 t2 t4 s4 y"},
-		// Keys: c [0], d [0 1], e [1]; a list that ends sooner comes first.
+		// Keys: c [0], d [0 1], e [1]; a prefix comes first.
 		{"inductor-bfs", "x:1; a:1=A(x); b:1=B(x); e:1=E(b); d:1=D(a, b); c:1=C(a)", "a b c d e"},
 		{"kahn-size", shares, "b a c"}, // b adds 2 - 8/2, a 3 - 8/2, c 1 - 3
 		{"greedy", shares, "b a c"},    // b adds 2, then a frees t
@@ -66,7 +66,7 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// Every strategy returns a topological order; the evaluation refuses others.
+// Every strategy returns a topological order, since Evaluate accepts it.
 func TestStrategiesReturnOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 20)
@@ -120,8 +120,8 @@ func TestLowerBound(t *testing.T) {
 	}
 }
 
-// No order goes below the bound, none that is found is better than the best of
-// all, and one that is called optimal is.
+// The bound is at most the optimum, the optimum at most the peak found, and an order that is
+// called optimal is optimal.
 func TestSolveIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 7)
@@ -147,8 +147,8 @@ func TestSolveIsBounded(t *testing.T) {
 	})
 }
 
-// Names and numbers mean nothing: a relabelled problem has the same bound, and
-// the same order the same loads.
+// Indices do not matter: a relabelled problem has the same bound, and the same order has
+// the same loads.
 func TestRelabelling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 10)
@@ -213,8 +213,8 @@ func TestSolveKeepsProgramOrder(t *testing.T) {
 	}
 }
 
-// Every effort gives a valid order and a bound below the optimum, the same each
-// time, and no smaller effort a better one.
+// Every effort gives a valid order and a bound of at most the optimum, the same each time.
+// A greater effort proves at least as many optima.
 func TestEfforts(t *testing.T) {
 	proven := map[Effort]int{}
 	for i := range randomGraphs(t, 300) {
@@ -247,8 +247,8 @@ func TestEfforts(t *testing.T) {
 	t.Logf("proven at each effort: %v", proven)
 }
 
-// countdown is a context that ends after it was asked some times whether it had:
-// a time limit without a clock.
+// countdown is a context that ends after a number of calls of Err: a time limit without a
+// clock.
 type countdown struct {
 	context.Context
 	left int
@@ -261,8 +261,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// Wherever the context ends, the order is valid, the bound holds and is proven by
-// what the certificate says, and both are what was told last or better.
+// Wherever the context ends, the order is valid, the certificate proves the bound, and both
+// are at least as good as Progress reported last.
 func TestSolveEnds(t *testing.T) {
 	errEnough := errors.New("enough")
 	for name, p := range map[string]*Problem{"layered": tangled(60), "transformer": transformer(300), "recurrent": recurrent(300, sgd)} {
@@ -313,7 +313,8 @@ func TestSolveEnds(t *testing.T) {
 	}
 }
 
-// With further precedence: the best order of those that keep it, the bound of all.
+// With Options.Precedence, the order is the best of those that keep it, and the bound holds
+// for all orders.
 func TestPrecedenceIsKeptAndNotInTheBound(t *testing.T) {
 	worse := 0
 	for i := range randomGraphs(t, 1000) {
@@ -353,7 +354,7 @@ func TestPrecedenceIsKeptAndNotInTheBound(t *testing.T) {
 		}
 	}
 	if worse == 0 {
-		t.Error("the precedence costs nothing anywhere: nothing is tested")
+		t.Error("no precedence raises a peak: nothing is tested")
 	}
 }
 
@@ -366,7 +367,7 @@ func TestPrecedenceAgainstTheTensorsIsRefused(t *testing.T) {
 	}
 }
 
-// The area asked for is not larger, and the peak is the same.
+// With GoalArea the area is no larger, and the peak is the same.
 func TestGoalArea(t *testing.T) {
 	less := 0
 	for i := range 300 {
@@ -403,7 +404,7 @@ func TestAreaStaysInRange(t *testing.T) {
 	}
 }
 
-// To measure where the time goes changes nothing.
+// Measuring the time of bounds does not change the result.
 func TestBoundTime(t *testing.T) {
 	p := transformer(300)
 	want, err := Solve(context.Background(), p, Options{})

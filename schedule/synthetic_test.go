@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// synthetic are the networks of the benchmarks, of about n nodes each and of any
-// size. All but tangled are training steps, sizes those of float32.
+// synthetic lists the generators of the benchmarks' problems, each of about n nodes. All
+// except tangled make training steps with tensors of float32.
 var synthetic = []struct {
 	name string
 	make func(n int) *Problem
@@ -23,22 +23,22 @@ var synthetic = []struct {
 	{"tangled", tangled},
 }
 
-// tape records the operators of a network, to write its training step behind it.
+// tape records the operators of a network, from which train builds the training step.
 type tape struct {
 	p   *Problem
 	ops []taped
 	r   *rand.Rand
 }
 
-// taped is an operator that was recorded.
+// taped is a recorded operator.
 type taped struct {
 	in   []int32
 	out  int32
-	back []gradient // none: the gradient of the result is that of each input
+	back []gradient // empty: the gradient of the result is the gradient of each input
 }
 
-// gradient is a node of the backward pass. It reads the gradient of the result,
-// and what the forward pass left for it.
+// gradient is a node of the backward pass. It reads the gradient of the result and saved
+// tensors of the forward pass.
 type gradient struct {
 	op    string
 	of    int // the input whose gradient it makes, or weight
@@ -72,7 +72,7 @@ func (t *tape) node(op string, reads ...int32) int32 {
 	return v
 }
 
-// over lets the result of a node be written over any of some tensors.
+// over allows the result of a node to be written over any of the given tensors.
 func (t *tape) over(o int32, reads ...int32) int32 {
 	t.p.Tensors[o].Reuses = append(t.p.Tensors[o].Reuses, reads...)
 	return o
@@ -95,8 +95,8 @@ func (t *tape) pointwise(op string, x int32) int32 {
 	return t.record(y, []int32{x}, gradient{op: op + "_back", left: []int32{y}, over: true})
 }
 
-// lookback is an operator whose gradient needs its input: a normalization, a
-// pooling by some factor, the part of a tensor.
+// lookback is an operator whose gradient needs its input: a normalization, a pooling, a
+// slice.
 func (t *tape) lookback(op string, x int32, factor int64) int32 {
 	y := t.tensor("activation", t.bytes(x)/factor, t.node(op, x))
 	return t.record(y, []int32{x}, gradient{op: op + "_back", left: []int32{x}, over: true})
@@ -126,12 +126,12 @@ func (t *tape) concat(xs ...int32) int32 {
 	return t.record(t.tensor("activation", size, t.node("concat", xs...)), xs, back...)
 }
 
-// block is a convolution with what usually follows it.
+// block is a convolution with a normalization and a Relu.
 func (t *tape) block(x int32, out, size int64) int32 {
 	return t.pointwise("relu", t.lookback("norm", t.linear(x, out, size), 1))
 }
 
-// optimizer writes the nodes that use up a gradient.
+// optimizer adds the nodes that update a weight by a gradient.
 type optimizer func(t *tape, grad int32)
 
 func sgd(t *tape, grad int32) { t.node("sgd", grad) }
@@ -143,7 +143,7 @@ func adam(t *tape, grad int32) {
 	t.p.Nodes[t.node("adam", m, v)].Workspace = t.bytes(grad)
 }
 
-// train writes the loss, the backward pass and, behind that, all updates.
+// train adds the loss, the backward pass and then all updates.
 func (t *tape) train(last int32, update optimizer) *Problem {
 	loss := t.tensor("output", 4, t.node("loss", last))
 	t.p.Tensors[loss].Output = true
@@ -169,7 +169,7 @@ func (t *tape) train(last int32, update optimizer) *Problem {
 	return t.p
 }
 
-// sum adds gradients, each to the sum of those before it.
+// sum adds gradients one after another.
 func (t *tape) sum(grads []int32) int32 {
 	sum := grads[0]
 	for _, g := range grads[1:] {
@@ -178,8 +178,7 @@ func (t *tape) sum(grads []int32) int32 {
 	return sum
 }
 
-// back writes the backward nodes of an operator and returns the gradients of its
-// weights.
+// back adds the backward nodes of an operator and returns the gradients of its weights.
 func (t *tape) back(op taped, grad int32, grads map[int32][]int32) (weights []int32) {
 	for _, b := range op.back {
 		if b.of == weight {
@@ -188,7 +187,7 @@ func (t *tape) back(op taped, grad int32, grads map[int32][]int32) (weights []in
 		}
 		x := op.in[b.of]
 		if t.p.Tensors[x].Producer < 0 {
-			continue // nobody asks for the gradient of an input
+			continue // an input needs no gradient
 		}
 		g := t.tensor("gradient", t.bytes(x), t.node(b.op, append(b.left, grad)...))
 		if b.over {
@@ -199,8 +198,8 @@ func (t *tape) back(op taped, grad int32, grads map[int32][]int32) (weights []in
 	return weights
 }
 
-// layered is a network of layers of four to seven branches each, of one to four
-// operators, all joined at its end; every eighth layer halves the picture.
+// layered is a network of layers. Each has four to seven branches of one to four operators,
+// which are joined at its end; every eighth layer halves the image's sides.
 func layered(n int) *Problem {
 	t := newTape(n)
 	area, width := int64(56*56), int64(64)
@@ -223,8 +222,8 @@ func layered(n int) *Problem {
 	return t.train(t.linear(y, 4000, 1<<22), sgd)
 }
 
-// transformer is made of blocks of attention and feed-forward, 768 wide, on 128
-// words, trained by Adam.
+// transformer is a network of attention and feed-forward blocks of width 768 on 128 tokens,
+// trained by Adam.
 func transformer(n int) *Problem {
 	const width, words, heads, vocabulary = 768, 128, 12, 30_000
 	const hidden, square = words * width * 4, width * width * 4
@@ -241,9 +240,9 @@ func transformer(n int) *Problem {
 	return t.train(t.linear(y, words*vocabulary*4, vocabulary*width*4), adam)
 }
 
-// recurrent is an LSTM of four layers, 512 wide, unrolled. Each step has weight
-// gradients of its own, of 4 MiB, a hundred times as large as what it leaves for
-// the backward pass, and all updates come last. 18,455 nodes are 110 steps.
+// recurrent is an unrolled LSTM of four layers of width 512. Each time step has its own
+// weight gradients of 4 MiB, a hundred times the bytes that it saves for the backward
+// pass, and all updates come last. 110 time steps have 18,455 nodes.
 func recurrent(n int, update optimizer) *Problem {
 	const width, layers, perStep = 512, 4, 42 * 4
 	const hidden, square = width * 4, width * width * 4
@@ -277,8 +276,8 @@ func recurrent(n int, update optimizer) *Problem {
 	return t.train(t.linear(t.concat(sequence...), 4000, 4000*width), update)
 }
 
-// randwire is a network of stages of 64 nodes wired at random: each reads the
-// node before it, usually, and about four others.
+// randwire is a network of stages of 64 randomly wired nodes: each reads about four others
+// and usually the node before it.
 func randwire(n int) *Problem {
 	const stage = 64
 	t := newTape(n)
@@ -294,7 +293,7 @@ func randwire(n int) *Problem {
 	return t.train(t.linear(y, 4000, 1<<22), sgd)
 }
 
-// wired is one stage. What nobody in it reads is joined at its end.
+// wired is one stage. Results that no node of the stage reads are joined at its end.
 func (t *tape) wired(y int32, nodes int, bytes, size int64) int32 {
 	made := []int32{t.linear(y, bytes, size)}
 	read := map[int32]bool{}
@@ -323,10 +322,10 @@ func (t *tape) wired(y int32, nodes int, bytes, size int64) int32 {
 	return t.add(loose...)
 }
 
-// tangled is no network: each node reads up to three tensors of the 64 nodes
-// before it, sizes differ by up to 128 times, a third of what is read may be
-// written over. Nothing joins and nothing repeats, so that bounds and orders are
-// far apart at any size.
+// tangled is not a network. Each node reads up to three tensors of the 64 nodes before it,
+// sizes differ by a factor of up to 128, and a third of the tensors read may be written
+// over. It has no bridges and no structure that repeats, so bound and peak differ widely
+// at any size.
 func tangled(n int) *Problem {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	p := &Problem{Nodes: make([]Node, n)}
@@ -346,7 +345,7 @@ func tangled(n int) *Problem {
 	return p
 }
 
-// The networks are valid, and of the size asked for.
+// The networks are valid and have about the requested number of nodes.
 func TestSynthetic(t *testing.T) {
 	for _, g := range synthetic {
 		for _, n := range []int{1000, 10_000} {
@@ -361,10 +360,10 @@ func TestSynthetic(t *testing.T) {
 	}
 }
 
-// drawProblem draws a problem of up to maxNodes nodes: few distinct sizes, so
-// that pairs match, some of them 0; workspace, outputs, resident, unread and
-// control tensors, makers among their own readers and readers listed twice.
-// Program order need not be topological.
+// drawProblem draws a problem of up to maxNodes nodes. It has few distinct sizes, so that
+// tensors form pairs, and some are 0. It has workspaces, outputs, resident, unread and
+// control tensors, producers listed as readers of their own tensors, and readers listed
+// twice. Program order need not be topological.
 func drawProblem(t *rapid.T, maxNodes int) *Problem {
 	n := rapid.IntRange(0, maxNodes).Draw(t, "nodes")
 	p := &Problem{Nodes: make([]Node, n)}
@@ -409,7 +408,7 @@ func drawProblem(t *rapid.T, maxNodes int) *Problem {
 	for o := range p.Tensors {
 		for r := range p.Tensors {
 			v := p.Tensors[o].Producer
-			// Now and then a pair that cannot count.
+			// Sometimes add a pair that cannot count.
 			if slices.Contains(p.Tensors[r].Consumers, v) && rapid.Bool().Draw(t, "reuse") ||
 				rapid.IntRange(0, 19).Draw(t, "void") == 0 {
 				p.Tensors[o].Reuses = append(p.Tensors[o].Reuses, int32(r))
@@ -446,8 +445,8 @@ func indices(n int) []int32 {
 	return x
 }
 
-// relabelled returns the problem with node v at node[v] and tensor t at
-// tensor[t] of the listing.
+// relabelled returns the problem with node v at index node[v] and tensor t at index
+// tensor[t].
 func relabelled(p *Problem, node, tensor []int32) *Problem {
 	q := &Problem{Nodes: make([]Node, len(p.Nodes)), Tensors: make([]Tensor, len(p.Tensors))}
 	for v, n := range p.Nodes {
