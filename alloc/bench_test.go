@@ -2,9 +2,11 @@ package alloc
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 )
 
+// BenchmarkPlace runs each strategy. gap-% is the distance from the largest load.
 func BenchmarkPlace(b *testing.B) {
 	for _, g := range []struct {
 		name string
@@ -12,7 +14,7 @@ func BenchmarkPlace(b *testing.B) {
 	}{{"transformer", transformer}, {"long", longLived}, {"tangled", tangled}} {
 		for _, n := range []int{1000, 10000, 100000} {
 			if g.name == "tangled" && n > 10000 {
-				continue // minutes: see place
+				continue // it takes minutes: see firstFit
 			}
 			p := g.make(n)
 			bound := p.MaxLoad()
@@ -42,8 +44,31 @@ func BenchmarkCheckSweep(b *testing.B) {
 	}
 }
 
-// BenchmarkSolveInstances reports the arena of each instance of the folder dsa,
-// and the lower bound that is proven: equal where the arena is optimal.
+// BenchmarkSolve runs Solve at the default effort on small to very large problems. MiB is
+// the total of all allocations, gap-% the distance from the lower bound.
+func BenchmarkSolve(b *testing.B) {
+	for _, g := range generators {
+		for _, n := range []int{1000, 10_000, 100_000, 1_000_000} {
+			b.Run(fmt.Sprintf("lifetimes=%s/n=%d", g.name, n), func(b *testing.B) {
+				p := g.make(n)
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for b.Loop() {
+					r, err := Solve(b.Context(), p, Options{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.ReportMetric(100*float64(r.Arena-r.LowerBound)/float64(r.LowerBound), "gap-%")
+				}
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/(1<<20), "MiB")
+			})
+		}
+	}
+}
+
+// BenchmarkSolveInstances reports the arena of each instance of the folder dsa and the
+// proven lower bound. They are equal if the arena is optimal.
 func BenchmarkSolveInstances(b *testing.B) {
 	for _, x := range instances(b, 1<<17) {
 		b.Run("instance="+x.name, func(b *testing.B) {

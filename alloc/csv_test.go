@@ -13,6 +13,7 @@ import (
 
 func at(x int64) *int64 { return &x }
 
+// TestReadCSV: each form that is accepted, and each error.
 func TestReadCSV(t *testing.T) {
 	for _, c := range []struct {
 		name, csv string
@@ -35,7 +36,7 @@ func TestReadCSV(t *testing.T) {
 		{"nothing", "", nil, "expected a header such as id,lower,upper,size, found nothing"},
 		{"no size", "id,lower,upper\n", nil, `line 1: expected a column "size", found "id,lower,upper"`},
 		{"an unknown column", "id,lower,upper,size,color\n", nil, `line 1: column "color": unknown: expected id, lower, upper, size, alignment, hint, gaps or offset`},
-		{"two columns of one meaning", "id,lower,upper,size,end\n", nil, `line 1: column "end": duplicate column for upper`},
+		{"two columns with one meaning", "id,lower,upper,size,end\n", nil, `line 1: column "end": duplicate column for upper`},
 		{"a field missing", "id,lower,upper,size\na,0,2\n", nil, "line 2: expected 4 fields, found 3"},
 		{"no number", "id,lower,upper,size\na,0,x,4\n", nil, `line 2: column "upper": expected an integer of at least -9223372036854775807, found "x"`},
 		{"a negative size", "id,lower,upper,size\na,0,1,-4\n", nil, `line 2: column "size": expected an integer of at least 0, found "-4"`},
@@ -58,6 +59,7 @@ func TestReadCSV(t *testing.T) {
 	}
 }
 
+// TestWriteCSV: buffers are written as they were read, in MiniMalloc's dialect.
 func TestWriteCSV(t *testing.T) {
 	for _, text := range []string{
 		"id,lower,upper,size\na,0,2,4\n",
@@ -91,7 +93,8 @@ func TestWriteCSV(t *testing.T) {
 	}
 }
 
-// Where reading fails within a line, that is the error, not what is left of it.
+// TestReadCSVFails: if reading fails within a line, the error is that failure, not the
+// rest of the line.
 func TestReadCSVFails(t *testing.T) {
 	broken := errors.New("disk on fire")
 	r := io.MultiReader(strings.NewReader("id,lower,upper,size\na,0,2,4\nb,0"), iotest.ErrReader(broken))
@@ -104,15 +107,15 @@ func TestReadCSVFails(t *testing.T) {
 	}
 }
 
-// A file comes back in its own columns: their names, their order, what they
-// include; what it lacks stands behind.
+// TestDialect: a file is written with its own columns, names and inclusive ends, and
+// missing columns come last.
 func TestDialect(t *testing.T) {
 	for _, c := range []struct{ name, csv, want string }{
 		{"names and order", "size,begin,upper,buffer\n4,0,2,a\n2,0,2,b\n", "size,begin,upper,buffer,offset\n4,0,2,a,0\n2,0,2,b,4\n"},
 		{"inclusive, gaps too", "buffer_id,start,end,size,gaps\na,0,9,4,7-8 9-9@1:3\n", "buffer_id,start,end,size,gaps,offset\na,0,9,4,7-8 9-9@1:3,0\n"},
-		{"an offset where it stands", "id,offset,lower,upper,size\na,8,0,2,4\nb,,0,2,8\n", "id,offset,lower,upper,size\na,8,0,2,4\nb,0,0,2,8\n"},
-		{"blanks and carriage returns go", " id , start, end , size\r\na, 0, 1, 4\r\n", "id,start,end,size,offset\na,0,1,4,0\n"},
-		{"the last step there is", "id,start,end,size\na,0,9223372036854775807,4\n", "id,start,end,size,offset\na,0,9223372036854775807,4,0\n"},
+		{"an offset column in its place", "id,offset,lower,upper,size\na,8,0,2,4\nb,,0,2,8\n", "id,offset,lower,upper,size\na,8,0,2,4\nb,0,0,2,8\n"},
+		{"blanks and carriage returns are removed", " id , start, end , size\r\na, 0, 1, 4\r\n", "id,start,end,size,offset\na,0,1,4,0\n"},
+		{"the largest step", "id,start,end,size\na,0,9223372036854775807,4\n", "id,start,end,size,offset\na,0,9223372036854775807,4,0\n"},
 	} {
 		p, d, err := ReadDialect(strings.NewReader(c.csv))
 		if err != nil {
@@ -126,7 +129,7 @@ func TestDialect(t *testing.T) {
 	}
 }
 
-// What is read is written so that it is read again as the same.
+// FuzzReadCSV: buffers that are read, written and read again are the same.
 func FuzzReadCSV(f *testing.F) {
 	f.Add("id,lower,upper,size\na,0,2,4\n")
 	f.Add("buffer,start,end,size,offset,hint\na,0,2,4,4,3\nb,1,1,4,,-1\n")
@@ -154,7 +157,7 @@ func FuzzReadCSV(f *testing.F) {
 		}
 		var out bytes.Buffer
 		if err := p.WriteCSV(&out, nil); err != nil {
-			return // an end that half-open steps cannot say
+			return // a last step that half-open lifetimes cannot represent
 		}
 		again, err := ReadCSV(bytes.NewReader(out.Bytes()))
 		if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
-// instance is a file of the folder dsa: its problem and what is known of it.
+// instance is a file of the folder dsa, with the known facts about it.
 type instance struct {
 	name    string
 	problem Problem
 	bound   int64 // the largest load
-	best    int64 // the arena to reach: the best known, or MiniMalloc's capacity
+	best    int64 // the arena to reach: the smallest known, or MiniMalloc's capacity
 }
 
-// instances reads those of at most n buffers. The data is not in the repository.
+// instances reads the instances of at most n buffers. They are not in the repository.
 func instances(tb testing.TB, n int) []instance {
 	tb.Helper()
 	dir := datafolder.Path(tb, "dsa")
@@ -81,6 +81,7 @@ func number(tb testing.TB, s string) int64 {
 	return x
 }
 
+// TestInstances: every strategy places every instance.
 func TestInstances(t *testing.T) {
 	n := 20000
 	if testing.Short() {
@@ -95,7 +96,7 @@ func TestInstances(t *testing.T) {
 		}
 		for _, s := range Strategies {
 			if s.Name == "hill-climb" && len(x.problem.Buffers) > 1100 {
-				continue // seconds each
+				continue // it takes seconds
 			}
 			a := s.Func(x.problem)
 			if err := x.problem.CheckSweep(a); err != nil {

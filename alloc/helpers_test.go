@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// parse makes a problem from buffers as "a:4@0-1", size and lifetime, with
-// "%8" after them for an alignment of their own.
+// parse returns the problem of buffers such as "a:4@0-1", name, size and lifetime, with
+// "%8" at the end for an alignment of its own.
 func parse(tb testing.TB, text string) Problem {
 	tb.Helper()
 	var p Problem
@@ -31,8 +31,8 @@ func parse(tb testing.TB, text string) Problem {
 
 const picture = "a:4@0-1 b:2@0-1 c:1@1-2 d:4@2-3" // of the package comment
 
-// drawProblem draws up to n buffers: some of 0 bytes, some aligned on their
-// own, over few steps, so that lifetimes and sizes meet.
+// drawProblem draws up to n buffers over few steps, so that lifetimes overlap and sizes
+// repeat. Some have 0 bytes, and some have an alignment of their own.
 func drawProblem(t *rapid.T, n int) Problem {
 	p := Problem{Alignment: rapid.SampledFrom([]int64{0, 1, 1, 4, 6}).Draw(t, "alignment")}
 	last := rapid.IntRange(0, 3*n).Draw(t, "last")
@@ -49,11 +49,12 @@ func drawProblem(t *rapid.T, n int) Problem {
 	return p
 }
 
-// optimum returns the smallest arena of at most a few buffers. In some optimal
-// placement each buffer lies at 0 or at the first aligned offset above a live
-// neighbour: push all down until none moves. Laid in the order of such offsets,
-// each goes to the top of those neighbours that lie below, so trying all orders,
-// each buffer on top of all its neighbours before it, finds it.
+// optimum returns the smallest arena of a few buffers. It tries all orders, and places
+// each buffer on top of all its live neighbours before it in the order.
+//
+// Proof that this finds the optimum: take an optimal placement and push all buffers down
+// until none moves. Then each is at 0 or at the first aligned offset above a live
+// neighbour. Placed in the order of these offsets, each gets the same offset again.
 func optimum(p Problem) int64 {
 	least := int64(-1)
 	offsets := make([]int64, len(p.Buffers))
@@ -82,7 +83,7 @@ func optimum(p Problem) int64 {
 				}
 			}
 			placed[i] = true
-			offsets[i] = off + size // its top, for those above
+			offsets[i] = off + size // its top, for the buffers above
 			lay(count+1, max(arena, off+size))
 			placed[i] = false
 		}
@@ -91,9 +92,8 @@ func optimum(p Problem) int64 {
 	return least
 }
 
-// transformer makes the buffers of a training step of about n tensors: a third
-// are kept from the forward to the backward pass, the others live for a few
-// steps.
+// transformer returns the buffers of a training step with about n tensors. A third live
+// from the forward to the backward pass, the others for a few steps.
 func transformer(n int) Problem {
 	sizes := []int64{1 << 20, 1 << 20, 4 << 20, 3 << 20, 48 << 10}
 	r := rand.New(rand.NewPCG(2, uint64(n)))
@@ -112,19 +112,7 @@ func transformer(n int) Problem {
 	return p
 }
 
-// tangled makes lifetimes of every length and sizes that do not repeat: the
-// worst mix for place, as holes of every size stay open.
-func tangled(n int) Problem {
-	r := rand.New(rand.NewPCG(3, uint64(n)))
-	var p Problem
-	for range n {
-		a, b := r.IntN(2*n), r.IntN(2*n)
-		p.Buffers = append(p.Buffers, Buffer{Size: 1 + r.Int64N(1<<20), First: min(a, b), Last: max(a, b)})
-	}
-	return p
-}
-
-// longLived makes buffers that live nearly always, mixed with short ones.
+// longLived returns buffers of which half live nearly always and half are short.
 func longLived(n int) Problem {
 	r := rand.New(rand.NewPCG(4, uint64(n)))
 	var p Problem
@@ -138,3 +126,39 @@ func longLived(n int) Problem {
 	}
 	return p
 }
+
+// tangled returns lifetimes of every length and sizes that do not repeat. This is the
+// worst case for firstFit, because gaps of every size stay open.
+func tangled(n int) Problem {
+	r := rand.New(rand.NewPCG(3, uint64(n)))
+	var p Problem
+	for range n {
+		a, b := r.IntN(2*n), r.IntN(2*n)
+		p.Buffers = append(p.Buffers, Buffer{Size: 1 + r.Int64N(1<<20), First: min(a, b), Last: max(a, b)})
+	}
+	return p
+}
+
+// layered returns the buffers of a network of wide layers. Each layer has 64 tensors,
+// which the next one or two layers read; one in eight lives for up to a hundred layers
+// (skip connections). Sizes are an odd number times a power of two, as in a pyramid.
+func layered(n int) Problem {
+	r := rand.New(rand.NewPCG(5, uint64(n)))
+	p := Problem{Alignment: 64}
+	for i := range n {
+		layer := i / 64
+		b := Buffer{Size: int64(2*r.IntN(5)+1) << (10 + layer/16%10), First: layer*8 + r.IntN(8)}
+		b.Last = b.First + 1 + r.IntN(16)
+		if r.IntN(8) == 0 {
+			b.Last = b.First + 8*r.IntN(100)
+		}
+		p.Buffers = append(p.Buffers, b)
+	}
+	return p
+}
+
+// generators return large problems, one kind each.
+var generators = []struct {
+	name string
+	make func(int) Problem
+}{{"training", transformer}, {"long", longLived}, {"random", tangled}, {"layered", layered}}

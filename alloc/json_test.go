@@ -8,6 +8,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
+// TestReadJSON: each form that is accepted, and each error.
 func TestReadJSON(t *testing.T) {
 	for _, c := range []struct {
 		name, json string
@@ -16,7 +17,7 @@ func TestReadJSON(t *testing.T) {
 	}{
 		{"a list alone", `[{"id":"a","lower":0,"upper":2,"size":4}]`, Problem{Buffers: []Buffer{{ID: "a", Size: 4, Last: 1}}}, ""},
 		{
-			"all fields, numbers as names, others around", `{"name":"x","buffers":[{"id":7,"lower":5,"upper":9,"size":18,"alignment":2,"hint":-1,"offset":4,"gaps":[{"lower":6,"upper":8,"from":1,"to":17}]}],"alignment":64,"more":[1]}`,
+			"all fields, a number as ID, other fields around", `{"name":"x","buffers":[{"id":7,"lower":5,"upper":9,"size":18,"alignment":2,"hint":-1,"offset":4,"gaps":[{"lower":6,"upper":8,"from":1,"to":17}]}],"alignment":64,"more":[1]}`,
 			Problem{Alignment: 64, Buffers: []Buffer{{ID: "7", First: 5, Last: 8, Size: 18, Align: 2, Fixed: at(4), Gaps: []Gap{{6, 7, 1, 17}}}}},
 			"",
 		},
@@ -25,7 +26,7 @@ func TestReadJSON(t *testing.T) {
 		{"no list", `{"buffers":{}}`, Problem{}, `buffers: expected a list, found {`},
 		{"cut short", `{"buffers":[{"id":"a","lower":0`, Problem{}, "byte 12: buffers[0]: unexpected EOF"},
 		{"no size", `[{"id":"a","lower":0,"upper":2}]`, Problem{}, "buffers[0]: expected lower, upper and size"},
-		{"a typing error", `[{"id":"a","lower":0,"upper":2,"size":4,"aligment":8}]`, Problem{}, `buffers[0]: byte 40: no field "aligment" is known here`},
+		{"an unknown key", `[{"id":"a","lower":0,"upper":2,"size":4,"aligment":8}]`, Problem{}, `buffers[0]: byte 40: no field "aligment" is known here`},
 		{"a key twice", `[{"id":"a","lower":0,"upper":2,"size":4,"size":8}]`, Problem{}, `buffers[0]: byte 40: key "size" stands there twice`},
 		{"a key twice in a gap", `[{"lower":2,"upper":5,"size":4},{"lower":2,"upper":5,"size":4,"gaps":[{"lower":3,"upper":4,"lower":2}]}]`, Problem{}, `buffers[1]: byte 91: gaps[0]: key "lower" stands there twice`},
 		{"another case", `[{"id":"a","Lower":0,"upper":2,"size":4}]`, Problem{}, `buffers[0]: byte 11: expected the key "lower", found "Lower"`},
@@ -36,9 +37,9 @@ func TestReadJSON(t *testing.T) {
 		{"half a surrogate pair", `[{"id":"\ud800","lower":0,"upper":2,"size":4}]`, Problem{}, `buffers[0]: byte 8: id: expected both halves of a surrogate pair, found "\\ud800" alone`},
 		{"an empty lifetime", `[{"lower":2,"upper":2,"size":4}]`, Problem{}, "buffers[0]: expected a lifetime of at least one step from 2 on, found 2"},
 		{"a negative size", `[{"lower":2,"upper":3,"size":-4}]`, Problem{}, "buffer 0: size: expected 0 or more bytes, found -4"},
-		{"a list as name", `[{"id":[],"lower":2,"upper":3,"size":4}]`, Problem{}, "buffers[0]: id: expected a text or a number, found []"},
+		{"a list as ID", `[{"id":[],"lower":2,"upper":3,"size":4}]`, Problem{}, "buffers[0]: id: expected a text or a number, found []"},
 		{"an empty gap", `[{"lower":2,"upper":5,"size":4,"gaps":[{"lower":3,"upper":3}]}]`, Problem{}, "buffers[0]: gap 0: expected at least one step from 3 on, found 3"},
-		{"more behind", `[] []`, Problem{}, "byte 4: expected the end of the file"},
+		{"more after the end", `[] []`, Problem{}, "byte 4: expected the end of the file"},
 	} {
 		p, err := ReadJSON(strings.NewReader(c.json))
 		if message(err) != c.err {
@@ -50,6 +51,7 @@ func TestReadJSON(t *testing.T) {
 	}
 }
 
+// TestWriteJSON: one buffer per line, with the offsets of the placement.
 func TestWriteJSON(t *testing.T) {
 	p := parse(t, picture)
 	a := GreedyBySize(p)
@@ -72,7 +74,7 @@ func TestWriteJSON(t *testing.T) {
 	}
 }
 
-// What is read is written so that it is read again as the same.
+// FuzzReadJSON: buffers that are read, written and read again are the same.
 func FuzzReadJSON(f *testing.F) {
 	f.Add(`{"alignment":8,"buffers":[{"id":"a","lower":0,"upper":2,"size":4}]}`)
 	f.Add(`[{"id":7,"lower":5,"upper":9,"size":18,"alignment":2,"hint":3,"offset":4,"gaps":[{"lower":6,"upper":8,"from":1,"to":17}]}]`)

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-
 	"pgregory.net/rapid"
 )
 
-// Bound <= optimum <= every strategy, on problems small enough to try all.
+// TestObjectsAreBounded: the bound is at most the optimum of brute force, which is at most
+// the total of every strategy.
 func TestObjectsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 8)
@@ -35,8 +34,8 @@ func TestObjectsAreBounded(t *testing.T) {
 	})
 }
 
-// fewestObjectBytes tries all assignments: each buffer in each object where
-// nothing overlaps it, or in a new one.
+// fewestObjectBytes tries all assignments: each buffer in each object that is free for
+// it, or in a new one.
 func fewestObjectBytes(p Problem) int64 {
 	var objects [][]int
 	var least int64 = -1
@@ -75,7 +74,8 @@ func fewestObjectBytes(p Problem) int64 {
 	return least
 }
 
-// Every strategy is valid on larger problems, of the shapes that real ones have.
+// TestObjectStrategiesAreValid: every strategy is valid on larger problems of realistic
+// shapes.
 func TestObjectStrategiesAreValid(t *testing.T) {
 	for name, p := range map[string]Problem{"transformer": transformer(1200), "tangled": tangled(600), "long": longLived(600)} {
 		bound := p.ObjectBound()
@@ -91,7 +91,8 @@ func TestObjectStrategiesAreValid(t *testing.T) {
 	}
 }
 
-// By size improved assigns what its rule says, without remembering anything.
+// TestObjectsBySizeImprovedIsNaive: the strategy agrees with a simple implementation of
+// its rule that keeps no candidates.
 func TestObjectsBySizeImprovedIsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 30)
@@ -175,12 +176,12 @@ func improvedNaively(p Problem, largerFirst bool) []int {
 	return object
 }
 
-// The followers that the flow chooses are the cheapest, by trying all.
+// TestObjectsByFlowIsCheapest: the successors have the least cost of all choices.
 func TestObjectsByFlowIsCheapest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 7)
 		o := ObjectsByFlow(p)
-		var got int64 // what its objects cost, each in the order of time
+		var got int64 // the cost of its objects, each in the order of time
 		for object := range o.Sizes {
 			var held []int
 			for i := range p.Buffers {
@@ -217,6 +218,7 @@ func TestObjectsByFlowIsCheapest(t *testing.T) {
 	})
 }
 
+// TestObjectStrategies: the rules and tie-breaks of each strategy, one per case.
 func TestObjectStrategies(t *testing.T) {
 	for _, c := range []struct {
 		strategy, name, problem string
@@ -226,14 +228,14 @@ func TestObjectStrategies(t *testing.T) {
 		{"objects-by-size", "the picture", picture, []int{0, 1, 2, 0}, []int64{4, 2, 1}},
 		{"objects-by-size", "the smallest that is free", "a:9@0-0 b:7@0-0 c:5@0-1 d:4@1-1", []int{0, 1, 2, 1}, []int64{9, 7, 5}},
 		{"objects-by-size", "the newest of equal ones", "a:4@0-0 b:4@0-0 c:2@1-1", []int{0, 1, 1}, []int64{4, 4}},
-		{"objects-by-size", "0 bytes lie nowhere", "a:4@0-0 z:0@0-0", []int{0, -1}, []int64{4}},
+		{"objects-by-size", "0 bytes are in no object", "a:4@0-0 z:0@0-0", []int{0, -1}, []int64{4}},
 		{"objects-by-size-improved", "the object idle least", "a:8@0-2 b:8@1-4 c:3@1-1 d:3@5-5", []int{0, 1, 2, 1}, []int64{8, 8, 3}},
 		{"objects-by-size-improved", "no new object while one is free", "a:4@0-1 b:4@1-2 c:4@9-9", []int{0, 1, 0}, []int64{4, 4}},
 		{"objects-by-breadth", "the smallest that is large enough", "a:9@0-0 b:5@0-0 c:4@1-1", []int{0, 1, 1}, []int64{9, 5}},
 		{"objects-by-breadth", "the largest grows if all are smaller", "a:3@0-0 b:2@0-0 c:4@1-1", []int{0, 1, 0}, []int64{4, 2}},
 		{"objects-in-order", "the closest, though it must grow", "a:10@0-0 b:5@0-0 c:6@1-1", []int{0, 1, 1}, []int64{10, 6}},
 		{"objects-in-order", "the larger of equally close ones", "a:4@0-0 b:8@0-0 c:6@1-1", []int{0, 1, 1}, []int64{4, 8}},
-		{"objects-by-flow", "like follows like", "a:4@0-0 b:2@0-0 c:2@1-1 d:4@1-1", []int{0, 1, 1, 0}, []int64{4, 2}},
+		{"objects-by-flow", "equal sizes succeed each other", "a:4@0-0 b:2@0-0 c:2@1-1 d:4@1-1", []int{0, 1, 1, 0}, []int64{4, 2}},
 		{"objects-by-flow", "to shrink and grow again costs more than an object", "a:4@0-0 b:1@1-1 c:4@2-2", []int{0, 1, 0}, []int64{4, 1}},
 	} {
 		t.Run(c.strategy+"/"+c.name, func(t *testing.T) {
@@ -254,30 +256,5 @@ func TestObjectStrategies(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestCheckObjects(t *testing.T) {
-	good := Objects{[]int{0, 1, 2, 1}, []int64{4, 4, 1}, 9}
-	for _, c := range []struct {
-		name string
-		o    Objects
-		want string
-	}{
-		{"good", good, ""},
-		{"two at a time", Objects{[]int{0, 1, 1, 0}, []int64{4, 2}, 6}, `buffer 1 "b" and buffer 2 "c" are both in object 1 at step 1`},
-		{"a buffer forgotten", Objects{good.Object[:3], good.Sizes, 9}, "objects: expected one for each of 4 buffers, found 3"},
-		{"in no object", Objects{[]int{0, 1, -1, 1}, []int64{4, 4}, 8}, `buffer 2 "c": object: expected 0 to 1, found -1`},
-		{"in an object that is not there", Objects{[]int{0, 1, 3, 1}, good.Sizes, 9}, `buffer 2 "c": object: expected 0 to 2, found 3`},
-		{"an object too small", Objects{good.Object, []int64{4, 2, 1}, 7}, "object 1: expected 4 bytes, the size of its largest buffer, found 2"},
-		{"an object of nothing", Objects{good.Object, []int64{4, 4, 1, 5}, 14}, "object 3: expected 0 bytes, the size of its largest buffer, found 5"},
-		{"a wrong sum", Objects{good.Object, good.Sizes, 8}, "objects: expected a total of 9 bytes, found 8"},
-	} {
-		if got := message(parse(t, picture).CheckObjects(c.o)); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
-	}
-	if got := message(parse(t, "z:0@0-1").CheckObjects(Objects{[]int{0}, []int64{0}, 0})); !strings.Contains(got, "expected -1 for 0 bytes") {
-		t.Errorf("0 bytes in an object: got %q", got)
 	}
 }

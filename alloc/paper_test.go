@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// The networks of Pisarchyk & Lee that could be rebuilt from what is published
-// about them, in the order of the figures below.
+// The networks of Pisarchyk & Lee that can be rebuilt from public sources, in the order
+// of the figures below.
 var paperNetworks = []string{"tflite-mobilenet_v1", "tflite-mobilenet_v2", "tflite-deeplab_v3", "tflite-inception_v3"}
 
-// Why a figure of the paper is not ours:
+// The reasons why a figure of the paper differs from ours:
 const (
 	same   = ""
 	tensor = "the paper's DeepLab has other tensors: 48.642 in all, ours 50.083"
@@ -23,11 +23,11 @@ const (
 	digit  = "the paper's Inception is at least 50 bytes larger at its peak"
 )
 
-// paperFigure is a row of a table of the paper, in MiB, and what we have where
-// that differs.
+// paperFigure is a row of a table of the paper, in MiB, with our figures where they
+// differ.
 type paperFigure struct {
 	row         string
-	paper, ours [4]string // ours: empty where it is the paper's
+	paper, ours [4]string // ours: empty if it is the paper's
 	why         [4]string
 }
 
@@ -52,8 +52,8 @@ var paperOffsets = []paperFigure{
 	{"solve", [4]string{"4.594", "5.742", "4.320", "7.914"}, [4]string{"", "", "", "7.913"}, [4]string{same, same, same, digit}}, // reaches the bound
 }
 
-// Every figure of the paper's two tables for these networks is ours to the last
-// digit, or stands here with what we have and why.
+// TestPisarchykLee: each figure of the paper's two tables for these networks equals ours
+// to the last digit, or is listed above with our figure and the reason.
 func TestPisarchykLee(t *testing.T) {
 	for k, p := range paperProblems(t) {
 		var naive int64
@@ -121,7 +121,7 @@ func comparePaper(t *testing.T, network int, table []paperFigure, bytes map[stri
 			want = f.paper[network]
 		}
 		if (want == f.paper[network]) != (f.why[network] == same) {
-			t.Errorf("%s: %s: the paper has %s: a reason is given where, and only where, ours differs", paperNetworks[network], f.row, f.paper[network])
+			t.Errorf("%s: %s: the paper has %s: expected a reason if and only if ours differs", paperNetworks[network], f.row, f.paper[network])
 		}
 		if got != want {
 			t.Errorf("%s: %s: got %s MiB, want %s; the paper has %s", paperNetworks[network], f.row, got, want, f.paper[network])
@@ -148,8 +148,8 @@ func paperProblems(t *testing.T) []Problem {
 	return problems
 }
 
-// Figures of the paper that the rules as it states them give for some order of
-// the buffers, though not for the order in the files.
+// TestPaperTies: the paper's rules give these figures of the paper for some order of the
+// buffers, though not for the order in the files.
 func TestPaperTies(t *testing.T) {
 	networks := paperProblems(t)
 	for _, c := range []struct {
@@ -160,7 +160,7 @@ func TestPaperTies(t *testing.T) {
 	}{
 		{"by size", 0, "4.594", func(p Problem) int64 { return ObjectsBySize(p).Total }},
 		{"by size", 1, "7.178", func(p Problem) int64 { return ObjectsBySize(p).Total }},
-		// The larger of equally near buffers first is a rule of TFLite's code, not of the paper.
+		// Of equally near buffers, TFLite's code takes the larger first; the paper has no such rule.
 		{"by size improved, equally near buffers by index", 1, "6.891", func(p Problem) int64 {
 			var total int64
 			largest := map[int]int64{}
@@ -186,8 +186,8 @@ func TestPaperTies(t *testing.T) {
 	}
 }
 
-// With the pooled branch enlarged before the other branch is made, and not after
-// it, Lee's greedy gives the paper's figure.
+// TestPaperDeepLab: if the pooled branch is enlarged before the other branch is computed,
+// not after it, Lee's greedy gives the paper's figure.
 func TestPaperDeepLab(t *testing.T) {
 	p := paperProblems(t)[2]
 	b := slices.Clone(p.Buffers)

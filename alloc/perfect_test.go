@@ -12,17 +12,17 @@ type tile struct{ lo, hi, from, to int64 }
 
 func (x tile) area() int64 { return (x.hi - x.lo) * (x.to - x.from) }
 
-// perfect cuts a rectangle of steps and bytes at random into n pieces or a few
-// more: in two, or by a pinwheel into five, which no straight cut takes apart.
-// Then it takes a share of them away. The height can be reached, and the load
-// is the height nearly everywhere: a packing has no slack.
+// perfect cuts a rectangle of steps and bytes at random into n pieces or a few more: a
+// piece into two, or by a pinwheel into five, which no straight cut separates. Then it
+// removes a share of the pieces. The height can be reached, and the load is the height
+// nearly everywhere, so a packing has no slack.
 func perfect(seed uint64, n, steps int, height int64, takenAway float64) Problem {
 	r := rand.New(rand.NewPCG(11, seed))
 	pieces := []tile{{0, int64(steps), 0, height}}
 	within := func(lo, hi int64) int64 { return lo + 1 + r.Int64N(hi-lo-1) }
 	for tries := 0; len(pieces) < n && tries < 100*n; tries++ {
 		k := r.IntN(len(pieces))
-		for range 3 { // rather a large one
+		for range 3 { // prefer large pieces
 			if j := r.IntN(len(pieces)); pieces[j].area() > pieces[k].area() {
 				k = j
 			}
@@ -61,7 +61,7 @@ func perfect(seed uint64, n, steps int, height int64, takenAway float64) Problem
 	return p
 }
 
-// kinds of perfect packings, by how often steps and sizes coincide.
+// kinds are kinds of perfect packings: they differ in how often steps and sizes coincide.
 var kinds = []struct {
 	name   string
 	steps  func(n int) int
@@ -72,7 +72,7 @@ var kinds = []struct {
 	{"generic", func(n int) int { return 4 * n }, 1 << 20},
 }
 
-// What has been cut from a rectangle fits into it again.
+// TestPerfect: the pieces of a rectangle fit into it again.
 func TestPerfect(t *testing.T) {
 	for _, kind := range kinds {
 		for _, n := range []int{20, 60, 120} {

@@ -13,9 +13,9 @@ import (
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
-// trainingRun is three runs of a training graph in program order, as an eager
-// framework does them: what is resident first, and it stays; then in each run
-// the inputs, at each node what it makes, and at the end what is left goes.
+// trainingRun returns three runs of a training graph in program order, as an eager
+// framework executes them. Resident tensors are allocated first and kept. Each run
+// allocates the inputs, then the outputs of each node, and frees the rest at its end.
 func trainingRun(tb testing.TB, path string) Problem {
 	tb.Helper()
 	f, err := os.Open(path)
@@ -67,6 +67,7 @@ func trainingRun(tb testing.TB, path string) Problem {
 	return p
 }
 
+// TestPyTorchTraining: the peaks that PyTorch reported for these graphs.
 func TestPyTorchTraining(t *testing.T) {
 	dir := datafolder.Path(t, "training")
 	for _, row := range rows(t, filepath.Join(dir, "expected.csv")) {
@@ -78,8 +79,8 @@ func TestPyTorchTraining(t *testing.T) {
 	}
 }
 
-// Figures in largest loads, found by other code. Heaps there did not round to
-// 16 bytes, which shows in the third digit.
+// TestSimulatorsInstances: reserved bytes as multiples of the largest load, computed by
+// other code. The heaps there did not round to 16 bytes, so the third digit may differ.
 func TestSimulatorsInstances(t *testing.T) {
 	want := map[string]map[string]float64{
 		"minimalloc-A.1048576": {"pytorch": 2.000, "onnxruntime-bfc": 3.000, "malloc-first-fit": 1.534, "malloc-best-fit": 2.033, "no-reuse": 14.373},

@@ -13,14 +13,13 @@ const (
 	mib = 1 << 20
 )
 
-// event is the begin or, of 0 bytes, the end of a buffer.
+// event is the start of a buffer or, with 0 bytes, its end.
 type event struct {
 	name string
 	size int64
 }
 
-// eventsProblem makes a problem of events in the order of execution, each in a
-// step of its own.
+// eventsProblem returns the problem of events in the order of execution, one per step.
 func eventsProblem(events ...event) Problem {
 	var p Problem
 	at := map[string]int{}
@@ -35,6 +34,7 @@ func eventsProblem(events ...event) Problem {
 	return p
 }
 
+// TestSimulators: each rule of each allocator.
 func TestSimulators(t *testing.T) {
 	all := func(sizes ...int64) []event {
 		var list []event
@@ -54,10 +54,10 @@ func TestSimulators(t *testing.T) {
 		{"a byte more is large, rounded to 512 bytes, in a segment of 20 MiB", PyTorch, all(mib + 1), Simulation{20 * mib, mib + 512, mib + 1, mib + 512}},
 		{"10 MiB has a segment of its own", PyTorch, all(10 * mib), Simulation{10 * mib, 10 * mib, 10 * mib, 10 * mib}},
 		{"below 10 MiB does not", PyTorch, all(10*mib - 512), Simulation{20 * mib, 10*mib - 512, 10*mib - 512, 10*mib - 512}},
-		{"own segments are multiples of 2 MiB; a rest of 1 MiB stays with the block", PyTorch, all(11 * mib), Simulation{12 * mib, 12 * mib, 11 * mib, 12 * mib}},
-		{"a rest of more than 1 MiB is a block", PyTorch, all(11*mib-512, mib+512), Simulation{12 * mib, 11*mib - 512, 11*mib - 512, 12 * mib}},
+		{"such segments are multiples of 2 MiB; a rest of 1 MiB stays in the block", PyTorch, all(11 * mib), Simulation{12 * mib, 12 * mib, 11 * mib, 12 * mib}},
+		{"a rest of more than 1 MiB becomes a block", PyTorch, all(11*mib-512, mib+512), Simulation{12 * mib, 11*mib - 512, 11*mib - 512, 12 * mib}},
 		{"small requests do not use large blocks", PyTorch, []event{{"a", 10 * mib}, {"a", 0}, {"b", mib}}, Simulation{12 * mib, mib, mib, 10 * mib}},
-		{"a small rest of 512 bytes is a block", PyTorch, all(mib, mib-512, 512), Simulation{2 * mib, mib, mib, 2 * mib}},
+		{"a small rest of 512 bytes becomes a block", PyTorch, all(mib, mib-512, 512), Simulation{2 * mib, mib, mib, 2 * mib}},
 		{
 			"the smallest block that fits, not the first", PyTorch,
 			[]event{{"a", 40 * mib}, {"b", 20 * mib}, {"a", 0}, {"b", 0}, {"c", 20 * mib}, {"d", 40 * mib}},
@@ -69,7 +69,7 @@ func TestSimulators(t *testing.T) {
 			Simulation{20 * mib, 9 * mib, 9 * mib, 20 * mib},
 		},
 		{
-			"those of two segments do not", PyTorch,
+			"blocks of two segments do not", PyTorch,
 			[]event{{"a", 10 * mib}, {"b", 10 * mib}, {"a", 0}, {"b", 0}, {"c", 20 * mib}},
 			Simulation{40 * mib, 20 * mib, 20 * mib, 20 * mib},
 		},
@@ -78,25 +78,25 @@ func TestSimulators(t *testing.T) {
 		{"the next has twice as much", TensorFlowBFC, all(2*mib, 1), Simulation{6 * mib, 2*mib + 256, 2*mib + 1, 2*mib + 256}},
 		{"a region doubles until the request fits, and then not again", TensorFlowBFC, all(5*mib, 8*mib), Simulation{16 * mib, 16 * mib, 13 * mib, 16 * mib}},
 		{"a chunk of less than twice the request is not split", TensorFlowBFC, all(mib+256, 256), Simulation{6 * mib, 2*mib + 256, mib + 512, 2*mib + 256}},
-		{"one of twice is", TensorFlowBFC, all(mib, mib), Simulation{2 * mib, mib, mib, 2 * mib}},
-		{"nor may 128 MiB stay unused", TensorFlowBFC, all(384*mib, 128*mib), Simulation{512 * mib, 384 * mib, 384 * mib, 512 * mib}},
-		{"a little less may", TensorFlowBFC, all(384*mib + 256), Simulation{512 * mib, 512 * mib, 384*mib + 256, 512 * mib}},
+		{"a chunk of twice the request is", TensorFlowBFC, all(mib, mib), Simulation{2 * mib, mib, mib, 2 * mib}},
+		{"a rest of 128 MiB is split", TensorFlowBFC, all(384*mib, 128*mib), Simulation{512 * mib, 384 * mib, 384 * mib, 512 * mib}},
+		{"a smaller rest is not", TensorFlowBFC, all(384*mib + 256), Simulation{512 * mib, 512 * mib, 384*mib + 256, 512 * mib}},
 		{"the first region has 1 MiB", ONNXRuntimeBFC, all(1, mib), Simulation{3 * mib, mib + 256, mib + 1, mib + 256}},
 		{"regions of the sizes asked for", ONNXRuntimeBFCExact, all(1, mib), Simulation{mib + 256, mib + 256, mib + 1, mib + 256}},
 		{
-			"which do not join", ONNXRuntimeBFCExact,
+			"regions do not join", ONNXRuntimeBFCExact,
 			[]event{{"a", 256}, {"b", 256}, {"a", 0}, {"b", 0}, {"c", 512}},
 			Simulation{1024, 512, 512, 512},
 		},
 
 		{"blocks of 512 bytes", CnMem, all(1, 513), Simulation{1536, 1536, 514, 1536}},
 		{
-			"every rest is a block", CnMem,
+			"every rest becomes a block", CnMem,
 			[]event{{"a", 2048}, {"b", 1}, {"a", 0}, {"c", 1}, {"d", 1536}},
 			Simulation{2560, 2560, 2049, 2560},
 		},
 		{
-			"the pool's end is the largest block and goes last", CnMem,
+			"the end of the pool is the largest block and is used last", CnMem,
 			[]event{{"a", 1024}, {"b", 512}, {"a", 0}, {"c", 512}},
 			Simulation{1536, 1536, 1536, 1536},
 		},
@@ -122,7 +122,7 @@ func TestSimulators(t *testing.T) {
 			[]event{{"a", 64}, {"b", 16}, {"c", 32}, {"d", 16}, {"a", 0}, {"c", 0}, {"e", 32}, {"f", 64}},
 			Simulation{128, 128, 128, 128},
 		},
-		{"all bytes once", NoReuse, []event{{"a", 5}, {"a", 0}, {"b", 7}, {"b", 0}, {"c", 1}}, Simulation{13, 1, 1, 7}},
+		{"no byte is used twice", NoReuse, []event{{"a", 5}, {"a", 0}, {"b", 7}, {"b", 0}, {"c", 1}}, Simulation{13, 1, 1, 7}},
 	} {
 		if got := x.f(eventsProblem(x.events...)); got != x.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", x.name, got, x.want)
@@ -130,8 +130,8 @@ func TestSimulators(t *testing.T) {
 	}
 }
 
-// At one step the buffers that begin come before those that end, and the
-// following step finds the bytes of these free.
+// TestSimulateOrder: at each step, the buffers that begin come before those that end, and
+// the next step reuses the bytes of the latter.
 func TestSimulateOrder(t *testing.T) {
 	p := parse(t, "a:32@0-1 b:32@1-2 c:32@2-2 z:0@0-9")
 	want := Simulation{64, 64, 64, 64}
@@ -140,6 +140,7 @@ func TestSimulateOrder(t *testing.T) {
 	}
 }
 
+// TestFragmentation: the quotient, and 0 without buffers.
 func TestFragmentation(t *testing.T) {
 	if got := (Simulation{Reserved: 8, Allocated: 7, Load: 6}).Fragmentation(); got != 0.25 {
 		t.Errorf("got %v, want 0.25", got)
@@ -151,8 +152,8 @@ func TestFragmentation(t *testing.T) {
 	}
 }
 
-// What every allocator keeps: it holds at least what it hands out, and that at
-// least what is asked for; and sizes of any magnitude do it no harm.
+// TestSimulatorsProperties: an allocator reserves at least the bytes of its blocks in use,
+// and these are at least the bytes asked for, for sizes of any magnitude.
 func TestSimulatorsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 30)
@@ -177,6 +178,7 @@ func TestSimulatorsProperties(t *testing.T) {
 	})
 }
 
+// TestSimulatorsOverflow: sums stop at the largest int64.
 func TestSimulatorsOverflow(t *testing.T) {
 	p := parse(t, "a:1@0-9 b:1@1-1")
 	p.Buffers[0].Size = math.MaxInt64 - 600
