@@ -75,11 +75,11 @@
 //
 // For large problems the search needs to prune more than this. exact.go describes the
 // state and names the files with the rules: how it chooses the next step
-// (exact_branch.go), what it infers after each placement (exact_bound.go,
-// exact_boundary.go, which has the argument about f and g above), and how it avoids
-// proving the same twice (exact_table.go). If the lower bound is out of reach, Solve
-// bisects between it and the best arena. A capacity that the search cannot decide
-// within [Options].Effort stays open, and [Result].Optimal is false.
+// (exact_branch.go), what it infers after each placement (exact_propagate.go, which
+// also has the argument about f and g above), and how it avoids proving the same twice
+// (exact_table.go). If the lower bound is out of reach, Solve bisects between it and
+// the best arena. A capacity that the search cannot decide within [Options].Effort
+// stays open, and [Result].Optimal is false.
 //
 // # What else there is
 //

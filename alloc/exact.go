@@ -15,8 +15,8 @@ import (
 // failed, and jump back over decisions that did not cause a failure:
 //
 //	exact_branch.go     branching: which buffer lies lowest in one section
-//	exact_bound.go      propagation: floors that rise, and dead ends
-//	exact_boundary.go   propagation between neighbouring sections
+//	exact_propagate.go  propagation: floors that rise, and dead ends, within a section
+//	                    and between neighbouring ones
 //	exact_table.go      the table of known failures
 //	exact_portfolio.go  the search orders, tried round robin
 //
