@@ -38,6 +38,9 @@ var convCases = []ruleCase{
 	{op: "ConvTranspose", name: "larger output shape", in: []operand{param(1, 2, 3, 3), param(2, 3, 2, 2)}, attrs: attrs{"strides": []int64{3, 3}, "output_shape": []int64{10, 9}}},
 	{op: "ConvTranspose", name: "same upper", in: []operand{param(1, 2, 3, 3), param(2, 3, 3, 3)}, attrs: attrs{"strides": []int64{2, 2}, "auto_pad": "SAME_UPPER"}},
 	{op: "ConvTranspose", name: "same lower", in: []operand{param(1, 2, 3, 3), param(2, 3, 3, 3)}, attrs: attrs{"strides": []int64{2, 2}, "auto_pad": "SAME_LOWER"}},
+	{op: "ConvTranspose", name: "empty auto_pad, pads differ", in: []operand{param(1, 2, 4), param(2, 3, 3)}, attrs: attrs{"strides": []int64{2}, "auto_pad": "", "pads": []int64{0, 2}}},
+	{op: "ConvTranspose", name: "valid", in: []operand{param(1, 2, 3, 3), param(2, 3, 3, 3)}, attrs: attrs{"strides": []int64{2, 2}, "auto_pad": "VALID"}},
+	{op: "ConvTranspose", name: "output shape, valid", in: []operand{param(1, 2, 3, 3), param(2, 3, 3, 3)}, attrs: attrs{"strides": []int64{2, 2}, "output_shape": []int64{6, 5}, "auto_pad": "VALID"}},
 	{op: "ConvTranspose", name: "x alone", in: []operand{param(1, 2, 3, 3), param(2, 3, 3, 3).fixed()}},
 }
 

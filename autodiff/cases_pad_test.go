@@ -42,6 +42,7 @@ var resizeCases = func() []ruleCase {
 		{op: "Resize", name: "not smaller", in: []operand{param(1, 1, 3, 4), left, left, list(6, 5)}, attrs: attrs{"mode": "linear", "axes": []int64{2, 3}, "keep_aspect_ratio_policy": "not_smaller"}},
 		{op: "Resize", name: "exclude outside", in: []operand{param(1, 1, 4, 4), left, factors(1, 1, 1.5, 0.75)}, attrs: attrs{"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}},
 		{op: "Resize", name: "crop", in: []operand{param(4, 4), factors(0.25, 0, 0.75, 1.25), left, list(3, 5)}, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.0}},
+		{op: "Resize", name: "corners of a length that is rounded", in: []operand{param(1, 1, 4, 5), left, factors(1, 1, 1.7, 0.7)}, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "align_corners"}},
 		{op: "Resize", name: "no change", in: []operand{param(2, 3), left, factors(1, 1)}, attrs: attrs{"mode": "linear"}},
 	}
 	for _, mode := range []string{"nearest", "linear", "cubic"} {

@@ -30,6 +30,7 @@ var reduceCases = func() []ruleCase {
 				ruleCase{op: op, name: say("no axes"), in: []operand{x}, attrs: k, opsets: slices.Concat(before, after)},
 				ruleCase{op: op, name: say("axes input"), in: []operand{x, list(2, 0)}, attrs: k, opsets: after},
 				ruleCase{op: op, name: say("negative axes"), in: []operand{x, list(-2)}, attrs: k, opsets: after},
+				ruleCase{op: op, name: say("an axis twice"), in: []operand{x, list(1, -2)}, attrs: k, opsets: after},
 				ruleCase{op: op, name: say("empty axes"), in: []operand{x, list()}, attrs: k, opsets: after},
 				ruleCase{op: op, name: say("noop"), in: []operand{x, list()}, attrs: attrs{"keepdims": keep, "noop_with_empty_axes": 1}, opsets: after},
 				ruleCase{op: op, name: say("noop, left out"), in: []operand{x}, attrs: attrs{"keepdims": keep, "noop_with_empty_axes": 1}, opsets: after},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // convRules slide a kernel of weights over an image.
@@ -12,54 +13,65 @@ var convRules = []Rule{
 	{Op: "ConvTranspose", Fused: true, Grad: convTransposeGrad},
 }
 
-// window is how a kernel moves over the spatial axes of its input.
+// window is the window of a forward node, with all padding explicit and with a
+// kernel of exact lengths.
 type window struct {
-	kernel, strides, dilations []int64
-	begin, end                 []int64 // padding
-	group                      int64
+	attr.Window
+	group int64
 }
 
-// statedWindow reads the attributes of a convolution or pooling as they stand.
-func (c *Backward) statedWindow(kernel []int64) window {
-	n := len(kernel)
-	w := window{
-		kernel: kernel, strides: c.List("strides", filled(1, n)), dilations: c.List("dilations", filled(1, n)),
-		group: c.Int("group", 1),
+// window finishes what attr read. It refuses the node if that failed.
+func (c *Backward) window(w *attr.Window, err error) window {
+	if err != nil {
+		c.Failf("%w", err)
+		return window{}
 	}
-	pads := c.List("pads", filled(0, 2*n))
-	w.begin, w.end = slices.Clone(pads[:n]), slices.Clone(pads[n:])
-	return w
+	return window{*w, c.Int("group", 1)}
 }
 
-// windowOf is the window of a convolution or pooling of in, with all padding made
-// explicit: out is what it makes.
+// windowOf is the window of a convolution from the spatial lengths in to out.
 func (c *Backward) windowOf(in, out, kernel []int64) window {
-	n, w := len(kernel), c.statedWindow(kernel)
-	switch auto := c.Str("auto_pad", "NOTSET"); auto {
-	case "VALID":
-		w.begin, w.end = filled(0, n), filled(0, n)
-	case "SAME_UPPER", "SAME_LOWER":
-		for i := range n {
-			total := max((out[i]-1)*w.strides[i]+(kernel[i]-1)*w.dilations[i]+1-in[i], 0)
-			w.begin[i], w.end[i] = total/2, total-total/2
-			if auto == "SAME_LOWER" {
-				w.begin[i], w.end[i] = w.end[i], w.begin[i]
-			}
-		}
+	w, err := attr.ReadWindow(c.Node, toDims(kernel))
+	if err == nil {
+		w.Pad(in, out)
 	}
-	return w
+	return c.window(w, err)
 }
 
-// attrs are those of a Conv or ConvTranspose with this window.
-func (w window) attrs() attrs {
+// poolWindow is that of a pool.
+func (c *Backward) poolWindow(in, out []int64) window {
+	w, err := attr.ReadPool(c.Node)
+	if err == nil {
+		w.Pad(in, out)
+	}
+	return c.window(w, err)
+}
+
+// transposedWindow is that of a transposed convolution: the window of the
+// convolution that leads from out to in.
+func (c *Backward) transposedWindow(in, out, kernel []int64) window {
+	w, err := attr.ReadTransposed(c.Node, toDims(kernel))
+	if err == nil {
+		w.PadTransposed(in, out)
+	}
+	return c.window(w, err)
+}
+
+func toDims(shape []int64) []graph.Dim {
+	dims := make([]graph.Dim, len(shape))
+	for i, n := range shape {
+		dims[i] = graph.Dim(n)
+	}
+	return dims
+}
+
+// attrs are the attributes of a Conv or ConvTranspose with this window.
+func (w *window) attrs() attrs {
 	return attrs{
-		"kernel_shape": w.kernel, "strides": w.strides, "dilations": w.dilations,
-		"pads": concat(w.begin, w.end), "group": w.group,
+		"kernel_shape": w.KernelShape(), "strides": w.Stride, "dilations": w.Dilation,
+		"pads": concat(w.Before, w.After), "group": w.group,
 	}
 }
-
-// reach is how far the window's last element lies from its first along axis i.
-func (w window) reach(i int) int64 { return (w.kernel[i]-1)*w.dilations[i] + 1 }
 
 // back is the transposed convolution that spreads d over what a window read: a
 // tensor with the spatial axes in.
@@ -68,7 +80,7 @@ func (c *Backward) back(w window, d, weights ID, in []int64) ID {
 	out := c.shape(d)[2:]
 	extra := make([]int64, len(in))
 	for i := range in {
-		extra[i] = in[i] - ((out[i]-1)*w.strides[i] + w.reach(i) - w.begin[i] - w.end[i])
+		extra[i] = in[i] - ((out[i]-1)*w.Stride[i] + w.Reach(i) - w.Before[i] - w.After[i])
 	}
 	// What no window covers lies at the end. A kernel may add less than a stride
 	// of it; what is more was padding that nothing read.
@@ -93,6 +105,9 @@ func convGrad(c *Backward) {
 		return
 	}
 	w := c.windowOf(x[2:], y[2:], k[2:])
+	if c.err != nil {
+		return
+	}
 	if c.Needs(0) {
 		c.Set(0, c.back(w, c.D(0), c.X(1), x[2:]))
 	}
@@ -111,17 +126,17 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 	if c.err != nil {
 		return graph.None
 	}
-	if w.group == 1 && elements(w.kernel) == 1 && c.within(w, xs[2:], ds[2:]) {
-		return c.pointwiseGrad(c.strided(x, w.strides, ds[2:]), d, k)
+	if w.group == 1 && elements(w.KernelShape()) == 1 && c.within(w, xs[2:], ds[2:]) {
+		return c.pointwiseGrad(c.strided(x, w.Stride, ds[2:]), d, k)
 	}
-	n, g, spatial := xs[0], w.group, len(w.kernel)
+	n, g, spatial := xs[0], w.group, len(w.Kernel)
 	// Rows that no window covers come off the end: off its padding, and where
 	// there is too little of that, off x.
 	end := make([]int64, spatial)
 	var over, ends []int64
 	for i := range end {
-		left := xs[2+i] + w.begin[i] + w.end[i] - ((ds[2+i]-1)*w.strides[i] + w.reach(i))
-		if end[i] = w.end[i] - left; end[i] < 0 {
+		left := xs[2+i] + w.Before[i] + w.After[i] - ((ds[2+i]-1)*w.Stride[i] + w.Reach(i))
+		if end[i] = w.After[i] - left; end[i] < 0 {
 			over, ends = append(over, int64(2+i)), append(ends, xs[2+i]+end[i])
 			end[i] = 0
 		}
@@ -143,8 +158,8 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 	}
 	d = c.transpose(d, concat([]int64{1, 0}, axes(2, spatial))...)
 	a := attrs{
-		"kernel_shape": ds[2:], "strides": w.dilations, "dilations": w.strides,
-		"pads": concat(w.begin, end), "group": g,
+		"kernel_shape": ds[2:], "strides": w.Dilation, "dilations": w.Stride,
+		"pads": concat(w.Before, end), "group": g,
 	}
 	out := c.with("Conv", a, x, d)
 	return c.transpose(out, concat([]int64{1, 0}, axes(2, spatial))...)
@@ -153,7 +168,7 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 // within reports whether windows of one element read nothing but x.
 func (c *Backward) within(w window, x, y []int64) bool {
 	for i := range x {
-		if w.begin[i] != 0 || (y[i]-1)*w.strides[i] >= x[i] || w.strides[i] > 1 && !c.saves(savingProduct) {
+		if w.Before[i] != 0 || (y[i]-1)*w.Stride[i] >= x[i] || w.Stride[i] > 1 && !c.saves(savingProduct) {
 			return false
 		}
 	}
@@ -205,6 +220,9 @@ func convTransposeGrad(c *Backward) {
 		return
 	}
 	w := c.transposedWindow(x[2:], y[2:], k[2:])
+	if c.err != nil {
+		return
+	}
 	if c.Needs(0) {
 		d := c.with("Conv", w.attrs(), c.cropped(w, c.D(0), x[2:]), c.X(1))
 		c.Set(0, d)
@@ -217,32 +235,13 @@ func convTransposeGrad(c *Backward) {
 	}
 }
 
-// transposedWindow reads the attributes of a ConvTranspose; output_shape and
-// auto_pad are turned into padding.
-func (c *Backward) transposedWindow(in, out, kernel []int64) window {
-	n, w := len(kernel), c.statedWindow(kernel)
-	auto := c.Str("auto_pad", "NOTSET")
-	if c.Node.Attr("output_shape") == nil && auto == "NOTSET" {
-		return w
-	}
-	extra := c.List("output_padding", filled(0, n))
-	for i := range n {
-		total := max(w.strides[i]*(in[i]-1)+extra[i]+w.reach(i)-out[i], 0)
-		w.begin[i], w.end[i] = total-total/2, total/2
-		if auto == "SAME_UPPER" {
-			w.begin[i], w.end[i] = w.end[i], w.begin[i]
-		}
-	}
-	return w
-}
-
 // cropped takes off the end of d what a window that makes out does not read.
 func (c *Backward) cropped(w window, d ID, out []int64) ID {
 	shape := c.shape(d)
 	var over, ends []int64
 	for i := range out {
-		read := (out[i]-1)*w.strides[i] + w.reach(i) - w.begin[i] - w.end[i]
-		if shape[2+i]-read >= w.strides[i] {
+		read := (out[i]-1)*w.Stride[i] + w.Reach(i) - w.Before[i] - w.After[i]
+		if shape[2+i]-read >= w.Stride[i] {
 			over, ends = append(over, int64(2+i)), append(ends, read)
 		}
 	}

@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // normRules cover operators that shift and scale by statistics of their input.
@@ -205,8 +206,13 @@ func lpNormGrad(c *Backward) {
 // meanVarianceGrad ignores the 1e-9 that the operator adds to the deviation: its
 // effect on the slope is negligible.
 func meanVarianceGrad(c *Backward) {
-	over := c.List("axes", []int64{0, 2, 3})
 	x := c.X(0)
+	list, err := attr.AxesOr(c.Node, "axes", c.rank(x), 0, 2, 3)
+	if err != nil {
+		c.Failf("%w", err)
+		return
+	}
+	over := toInt64s(list)
 	centred := c.sub(x, c.reduce("ReduceMean", x, over, true))
 	deviation := c.op("Sqrt", c.reduce("ReduceMean", c.mul(centred, centred), over, true))
 	inv := c.op("Reciprocal", c.plus(deviation, 1e-9))

@@ -54,16 +54,13 @@ func (c *Backward) padding(rank int) (before, after []int64) {
 	pads := c.Lengths(1)
 	over := axes(0, rank)
 	if c.given(c.X(3)) {
-		over = c.Lengths(3)
+		over = c.Axes(3, 0)
 	}
 	before, after = make([]int64, rank), make([]int64, rank)
 	if c.err != nil {
 		return before, after
 	}
 	for k, a := range over {
-		if a < 0 {
-			a += int64(rank)
-		}
 		before[a], after[a] = pads[k], pads[len(over)+k]
 	}
 	return before, after

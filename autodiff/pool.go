@@ -36,7 +36,11 @@ func maxPoolGrad(c *Backward) {
 	if area := elements(x[2:]); c.saves(savingPool) && area <= math.MaxInt32 {
 		planes := x[0] * x[1]
 		a := attrs{"axis": 1, "reduction": "add"}
-		at := c.maximaInPlane(c.windowOf(x[2:], y[2:], c.List("kernel_shape", nil)), x, y)
+		w := c.poolWindow(x[2:], y[2:])
+		if c.err != nil {
+			return
+		}
+		at := c.maximaInPlane(w, x, y)
 		d = c.with("ScatterElements", a, c.zeros(c.X(0), planes, area), at, c.reshape(d, []int64{planes, elements(y[2:])}))
 		c.Set(0, c.reshape(d, x))
 		return
@@ -55,17 +59,17 @@ func maxPoolGrad(c *Backward) {
 // windows of 3 in planes 127 wide, or of 2 in planes 254 wide, else two, where
 // MaxPool's own indices take eight.
 func (c *Backward) maximaInPlane(w window, x, y []int64) ID {
-	spatial := len(w.kernel)
+	spatial := len(w.Kernel)
 	area, reach := elements(x[2:]), int64(0)
 	first := make([]ID, spatial) // along each axis: where in the plane the windows begin
 	stride := int64(1)
 	for i := spatial - 1; i >= 0; i-- {
 		begin := make([]float64, y[2+i])
 		for o := range begin {
-			begin[o] = float64((int64(o)*w.strides[i] - w.begin[i]) * stride)
+			begin[o] = float64((int64(o)*w.Stride[i] - w.Before[i]) * stride)
 		}
 		first[i] = c.reals(graph.Int32, concat(y[2+i:3+i], filled(1, spatial-1-i)), begin)
-		reach += (w.reach(i) - 1) * stride
+		reach += (w.Reach(i) - 1) * stride
 		stride *= x[2+i]
 	}
 	narrow := graph.Int32
@@ -97,7 +101,10 @@ func averagePoolGrad(c *Backward) {
 	if c.err != nil {
 		return
 	}
-	w := c.windowOf(x[2:], y[2:], c.List("kernel_shape", nil))
+	w := c.poolWindow(x[2:], y[2:])
+	if c.err != nil {
+		return
+	}
 	c.Set(0, c.spreadOver(w, c.div(c.D(0), c.averageCounts(w, x[2:], y[2:])), x))
 }
 
@@ -109,11 +116,12 @@ func (c *Backward) spreadOver(w window, d ID, x []int64) ID {
 		return graph.None
 	}
 	// The last window may reach beyond the padding (ceil_mode).
-	w.group, w.end = 1, slices.Clone(w.end)
-	for i := range w.end {
-		w.end[i] = max(w.end[i], (y[2+i]-1)*w.strides[i]+w.reach(i)-w.begin[i]-x[2+i])
+	w.group, w.After = 1, slices.Clone(w.After)
+	for i := range w.After {
+		w.After[i] = max(w.After[i], (y[2+i]-1)*w.Stride[i]+w.Reach(i)-w.Before[i]-x[2+i])
 	}
-	ones := c.reals(c.typeOf(d).Elem, concat([]int64{1, 1}, w.kernel), filledReals(1, elements(w.kernel)))
+	kernel := w.KernelShape()
+	ones := c.reals(c.typeOf(d).Elem, concat([]int64{1, 1}, kernel), filledReals(1, elements(kernel)))
 	d = c.reshape(d, concat([]int64{x[0] * x[1], 1}, y[2:]))
 	return c.reshape(c.back(w, d, ones, x[2:]), x)
 }
@@ -125,7 +133,10 @@ func lpPoolGrad(c *Backward) {
 	if c.err != nil {
 		return
 	}
-	w := c.windowOf(x[2:], y[2:], c.List("kernel_shape", nil))
+	w := c.poolWindow(x[2:], y[2:])
+	if c.err != nil {
+		return
+	}
 	p := float64(c.Int("p", 2))
 	c.Set(0, c.mul(c.rootSlope(p), c.spreadOver(w, c.rootShare(p), x)))
 }
@@ -186,11 +197,11 @@ func (c *Backward) averageCounts(w window, in, out []int64) ID {
 		line := make([]float64, out[i])
 		low, high := int64(0), in[i]
 		if padded {
-			low, high = -w.begin[i], in[i]+w.end[i]
+			low, high = -w.Before[i], in[i]+w.After[i]
 		}
 		for o := range line {
-			for k := range w.kernel[i] {
-				if at := int64(o)*w.strides[i] - w.begin[i] + k*w.dilations[i]; at >= low && at < high {
+			for k := range int64(w.Kernel[i]) {
+				if at := int64(o)*w.Stride[i] - w.Before[i] + k*w.Dilation[i]; at >= low && at < high {
 					line[o]++
 				}
 			}

@@ -34,7 +34,10 @@ type reduced struct {
 func reduceGrad(f func(c *Backward, r reduced) ID) func(*Backward) {
 	return func(c *Backward) {
 		shape := c.shape(c.X(0))
-		over := c.Axes(1, 0)
+		over := axes(0, len(shape))
+		if c.given(c.X(1)) {
+			over = c.AxisSet(1, 0)
+		}
 		if len(over) == 0 && c.X(1) != graph.None && c.Int("noop_with_empty_axes", 0) == 0 {
 			over = axes(0, len(shape))
 		}

@@ -29,28 +29,34 @@ func TestRefused(t *testing.T) {
 		{ruleCase{op: "BatchNormalization", in: []operand{param(2, 3), param(3), param(3), param(3).fixed(), param(3).in(1, 2).fixed()}, attrs: attrs{"spatial": 0}}, 7, `spatial is 0`},
 		{ruleCase{op: "Add", in: []operand{param(2), param(2)}, attrs: none}, 6, `is of opset 6: expected opset 7 or later`},
 	} {
-		b := newBuilder(k.c.op, k.opset)
-		var in []ID
-		for i, o := range k.c.in {
-			switch name := string(rune('0' + i)); {
-			case o.absent:
-				in = append(in, graph.None)
-			case o.param:
-				in = append(in, b.initializer("p"+name, b.value(o)))
-			case o.known:
-				in = append(in, b.initializer("c"+name, b.value(o)))
-			default:
-				in = append(in, b.input("x"+name, b.value(o)))
-			}
-		}
-		y := b.node("", k.c.op, k.c.attrs, in, "y0")[0]
-		m := b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("square", "Mul", nil, y, y)))
+		m := k.c.squared(k.opset)
 		_, err := Train(m, Options{Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`)})
 		var at *graph.Error
 		if !errors.As(err, &at) || !strings.Contains(err.Error(), k.expect) {
 			t.Errorf("%s: error %v, expected one with %q", k.c.op, err, k.expect)
 		}
 	}
+}
+
+// squared builds a model whose loss is the sum of the squares of output 0. Unlike
+// model, it does not run the node.
+func (c *ruleCase) squared(opset int64) *graph.Model {
+	b := newBuilder(c.op, opset)
+	var in []ID
+	for i, o := range c.in {
+		switch name := string(rune('0' + i)); {
+		case o.absent:
+			in = append(in, graph.None)
+		case o.param:
+			in = append(in, b.initializer("p"+name, b.value(o)))
+		case o.known:
+			in = append(in, b.initializer("c"+name, b.value(o)))
+		default:
+			in = append(in, b.input("x"+name, b.value(o)))
+		}
+	}
+	y := b.node("", c.op, c.attrs, in, "y0")[0]
+	return b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("square", "Mul", nil, y, y)))
 }
 
 // TestOptionsRefused: options that fit no model, or not this one.

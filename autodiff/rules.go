@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // Rule is the gradient of one operator, for all opset versions from 18 on.
@@ -150,65 +151,76 @@ func label(n *graph.Node) string {
 
 // Int is an integer attribute, or its default.
 func (c *Backward) Int(name string, otherwise int64) int64 {
-	if a := c.Node.Attr(name); a != nil {
-		return a.Int
-	}
-	return otherwise
+	return attr.Int(c.Node, name, otherwise)
 }
 
 // Float is a float attribute, or its default.
 func (c *Backward) Float(name string, otherwise float64) float64 {
-	if a := c.Node.Attr(name); a != nil {
-		return float64(a.Float)
+	if c.Node.Attr(name) == nil {
+		return otherwise
 	}
-	return otherwise
+	return float64(attr.Float(c.Node, name, 0))
 }
 
 // Str is a string attribute, or its default.
-func (c *Backward) Str(name, otherwise string) string {
-	if a := c.Node.Attr(name); a != nil {
-		return a.String
-	}
-	return otherwise
-}
+func (c *Backward) Str(name, otherwise string) string { return attr.String(c.Node, name, otherwise) }
 
 // List is a list attribute, or its default.
 func (c *Backward) List(name string, otherwise []int64) []int64 {
-	if a := c.Node.Attr(name); a != nil {
-		return a.Ints
+	if c.Node.Attr(name) == nil {
+		return otherwise
 	}
-	return otherwise
+	return attr.Ints(c.Node, name)
 }
 
-// Axis is an attribute that names an axis of input i, brought into [0, rank).
+// Axis is the attribute that names an axis of input i, in [0, rank). A scalar has
+// an axis 0.
 func (c *Backward) Axis(name string, otherwise int64, i int) int {
-	r := c.rank(c.X(i))
-	a := int(c.Int(name, otherwise))
-	if a < 0 {
-		a += r
+	k, err := attr.Axis(name, c.Int(name, otherwise), max(c.rank(c.X(i)), 1))
+	if err != nil {
+		c.Failf("%w", err)
 	}
-	return a
+	return k
 }
 
-// Axes returns the elements of input k as axes of input i, each in [0, rank), in
-// ascending order; all axes if input k is left out.
+// Axes are the elements of input k, axes of input i, each in [0, rank) and in the
+// order of the input.
 func (c *Backward) Axes(k, i int) []int64 {
-	r := c.rank(c.X(i))
-	if c.X(k) == graph.None {
-		return axes(0, r)
-	}
-	list, ok := c.ints(c.X(k))
-	if !ok {
-		c.Failf("input %d (axes) depends on data: expected a constant", k)
+	list, rank := c.Lengths(k), c.rank(c.X(i))
+	if c.err != nil {
 		return nil
 	}
-	out := slices.Clone(list)
-	for j, a := range out {
-		if a < 0 {
-			out[j] += int64(r)
+	over, err := attr.Axes("axes", list, rank)
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	return toInt64s(over)
+}
+
+// AxisSet is Axes in ascending order. As in runtimes, an axis may occur twice.
+func (c *Backward) AxisSet(k, i int) []int64 {
+	list, rank := c.Lengths(k), c.rank(c.X(i))
+	if c.err != nil {
+		return nil
+	}
+	set, err := attr.AxisSet("axes", list, rank)
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	var over []int64
+	for a, named := range set {
+		if named {
+			over = append(over, int64(a))
 		}
 	}
-	slices.Sort(out)
+	return over
+}
+
+func toInt64s(list []int) []int64 {
+	out := make([]int64, len(list))
+	for i, v := range list {
+		out[i] = int64(v)
+	}
 	return out
 }
 

@@ -14,7 +14,7 @@ func sliceGrad(c *Backward) {
 	starts := c.Lengths(1)
 	over, steps := axes(0, len(starts)), filled(1, len(starts))
 	if c.given(c.X(3)) {
-		over = c.Lengths(3)
+		over = c.Axes(3, 0)
 	}
 	if c.given(c.X(4)) {
 		steps = c.Lengths(4)
@@ -26,9 +26,6 @@ func sliceGrad(c *Backward) {
 	before, after := make([]int64, len(shape)), make([]int64, len(shape))
 	pad := false
 	for k, a := range over {
-		if a < 0 {
-			a += int64(len(shape))
-		}
 		n, step := shape[a], steps[k]
 		count := c.shape(d)[a]
 		if count == 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // Tensors fails if one of the first n inputs is missing, or if a present input is
@@ -95,27 +96,15 @@ func (c *Call) LengthOf(i, at int) graph.Dim {
 	return v.Elems[at].Dim()
 }
 
-// OneOf fails if a string attribute is not one of the words.
-func (c *Call) OneOf(attr, otherwise string, words ...string) (string, error) {
-	s := c.Str(attr, otherwise)
-	if !slices.Contains(words, s) {
-		return s, c.Errf("%s is %q, expected one of %q", attr, graph.Short(s), words)
-	}
-	return s, nil
+// OneOf is attr.OneOf of the node.
+func (c *Call) OneOf(name, otherwise string, words ...string) (string, error) {
+	return attr.OneOf(c.Node, name, otherwise, words...)
 }
 
-// Positive returns an integer attribute that must be positive and fit 31 bits.
-func (c *Call) Positive(attr string, otherwise int64) (int64, error) {
-	v := c.Int(attr, otherwise)
-	if v < 1 || v > maxAttr {
-		return 0, c.Errf("%s is %d, expected 1 to %d", attr, v, maxAttr)
-	}
-	return v, nil
+// Positive is attr.Positive of the node.
+func (c *Call) Positive(name string, otherwise int64) (int64, error) {
+	return attr.Positive(c.Node, name, otherwise)
 }
-
-// maxAttr bounds attributes that enter a length, so that a product of two of
-// them does not overflow.
-const maxAttr = 1<<31 - 1
 
 // unknowns is a shape of unknown lengths.
 func unknowns(rank int) []graph.Dim {

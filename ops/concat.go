@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // joining lists the operators that join tensors along an axis, or split one into
 // parts.
@@ -36,7 +39,7 @@ func inferSplit(c *Call) error {
 		}
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(in.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(in.Shape))
 	if err != nil {
 		return err
 	}
@@ -124,7 +127,7 @@ func foldSplit(c *Call) {
 	if v == nil || len(v.Shape) == 0 {
 		return
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(v.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(v.Shape))
 	if err != nil {
 		return
 	}
@@ -189,7 +192,7 @@ func inferConcat(c *Call) error {
 		return nil
 	}
 	shape = append(shape, c.In[first].Shape...)
-	axis, err := c.Axis("axis", c.Int("axis", 1), len(shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 1), len(shape))
 	if err != nil {
 		return err
 	}
@@ -230,7 +233,7 @@ func foldConcat(c *Call) {
 	if !ok || len(shape) == 0 {
 		return
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 1), len(shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 1), len(shape))
 	if err != nil {
 		return
 	}

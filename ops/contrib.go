@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // contrib lists operators of ONNX Runtime (com.microsoft) that its optimizers and
@@ -249,7 +250,7 @@ func expandDims(c *Call) error {
 		c.Set(0, a.Elem, unknowns(len(a.Shape)+1))
 		return nil
 	}
-	k, err := c.Axis("axis", axis, len(a.Shape)+1)
+	k, err := attr.Axis("axis", axis, len(a.Shape)+1)
 	if err != nil {
 		return err
 	}
@@ -287,7 +288,7 @@ func gatherBlockQuantized(c *Call) error {
 		return nil
 	}
 	rank := len(data.Shape)
-	axis, err := c.Axis("gather_axis", c.Int("gather_axis", 0), rank)
+	axis, err := attr.Axis("gather_axis", c.Int("gather_axis", 0), rank)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // contribAttentions are ONNX Runtime's attention operators.
@@ -27,7 +28,7 @@ var contribAttentions = family{"com.microsoft", []Op{
 func valueSize(c *Call) (graph.Dim, error) {
 	merged := c.DimOf(1, 1)
 	if len(c.Ints("qkv_hidden_sizes")) > 0 {
-		sizes, err := c.perAxis("qkv_hidden_sizes", 3, 1, 1)
+		sizes, err := attr.List(c.Node, "qkv_hidden_sizes", 3, 1, 1)
 		if err != nil {
 			return 0, err
 		}

@@ -86,7 +86,7 @@ func convShape(c *Call, elem graph.DType, x, w, bias int, l imageLayout) error {
 	if c.In[w].Ranked {
 		weights = c.In[w].Shape
 	}
-	win, err := c.window(rank-2, weights[2:])
+	win, err := c.window(weights[2:])
 	if err != nil {
 		return err
 	}
@@ -173,44 +173,24 @@ func convTranspose(c *Call) error {
 	if c.In[1].Ranked {
 		kernel = c.In[1].Shape[2:]
 	}
-	win, err := c.window(rank-2, kernel)
+	win, err := c.transposedWindow(kernel)
 	if err != nil {
 		return err
-	}
-	extra, err := c.perAxis("output_padding", rank-2, 0, 0)
-	if err != nil {
-		return err
-	}
-	stated := c.Ints("output_shape")
-	if len(stated) == rank {
-		stated = stated[2:] // some exporters state the batch and the channels too
-	}
-	if len(stated) > 0 && len(stated) != rank-2 {
-		return c.Errf("output_shape has %d lengths, expected %d, one per spatial axis", len(stated), rank-2)
 	}
 	shape := []graph.Dim{c.DimOf(0, 0), m}
 	for i := range rank - 2 {
 		n := c.DimOf(0, 2+i)
-		spread, err := c.times(n, graph.Dim(win.strides[i]))
+		out, err := c.times(n, graph.Dim(win.Stride[i]))
 		if err != nil {
 			return err
 		}
-		var out graph.Dim
 		switch {
-		case len(stated) > 0:
-			if stated[i] < 0 {
-				return c.Errf("output_shape[%d] is %d, expected a length", i, stated[i])
+		case win.OutputShape != nil:
+			out = graph.Dim(win.OutputShape[i])
+		case !win.Same():
+			if out, err = c.transposed(win, i, out, win.extent(i)); err != nil {
+				return err
 			}
-			out = graph.Dim(stated[i])
-		case win.same():
-			out = spread
-		default:
-			least := extra[i] - win.strides[i] - win.pads[i] - win.pads[rank-2+i]
-			wide := AddDims(spread, win.extent(i))
-			if wide.Exact() && clampAdd(int64(wide), least) < 0 {
-				return c.Errf("output axis %d would have length %d: the padding is larger than the image", 2+i, int64(wide)+least)
-			}
-			out = Mono(wide, func(k int64) int64 { return clampAdd(k, least) })
 		}
 		shape = append(shape, out)
 	}
@@ -299,12 +279,12 @@ func col2Im(c *Call) error {
 			}
 		}
 	}
-	win, err := c.window(spatial, block)
+	win, err := c.window(block)
 	if err != nil {
 		return err
 	}
-	if win.auto != "NOTSET" {
-		return c.Errf("auto_pad is %q, expected pads: the operator has no other", win.auto)
+	if win.AutoPad != "NOTSET" {
+		return c.Errf("auto_pad is %q, expected pads: the operator has no other", win.AutoPad)
 	}
 	size := Product(block)
 	channels := graph.Unknown

@@ -1,5 +1,7 @@
 package ops
 
+import "github.com/onnxmem/onnxmem/ops/attr"
+
 // cumulations compute running sums and products along an axis.
 var cumulations = family{"", []Op{
 	{Name: "CumSum", Infer: inferCumulate, Fold: foldCumulate(Scalar{}, addChecked, addReals), Inplace: overFirst, FLOPs: perElement(1)},
@@ -16,7 +18,7 @@ func inferCumulate(c *Call) error {
 		return err
 	}
 	if in := c.In[0]; in.Ranked && axis.State == Known {
-		if _, err := c.Axis("axis", axis.I, len(in.Shape)); err != nil {
+		if _, err := attr.Axis("axis", axis.I, len(in.Shape)); err != nil {
 			return err
 		}
 	}
@@ -32,7 +34,7 @@ func foldCumulate(start Scalar, onInts func(a, b int64) (int64, bool), onReals f
 		if v == nil || !ok || len(v.Shape) == 0 {
 			return
 		}
-		axis, err := c.Axis("axis", along, len(v.Shape))
+		axis, err := attr.Axis("axis", along, len(v.Shape))
 		if err != nil {
 			return
 		}

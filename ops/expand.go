@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // expansion lists the operators that repeat elements along axes.
 var expansion = family{"", []Op{
@@ -115,7 +118,7 @@ func inferTileOne(c *Call) error {
 		c.Set(0, in.Elem, unknowns(len(in.Shape)))
 		return nil
 	}
-	k, err := c.Axis("axis", axis.I, len(in.Shape))
+	k, err := attr.Axis("axis", axis.I, len(in.Shape))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // indexing lists the operators that read elements at positions given by an input.
@@ -36,7 +37,7 @@ func inferGather(c *Call) error {
 		c.SetUnranked(0, data.Elem)
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(data.Shape))
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func foldGather(c *Call) {
 	if data == nil || indices == nil {
 		return
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(data.Shape))
 	if err != nil {
 		return
 	}
@@ -101,7 +102,7 @@ func elementwiseIndices(c *Call) error {
 	if !data.Ranked {
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(data.Shape))
 	if err != nil || !indices.Ranked {
 		return err
 	}
@@ -121,7 +122,7 @@ func foldGatherElements(c *Call) {
 	if data == nil || indices == nil || len(data.Shape) != len(indices.Shape) {
 		return
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(data.Shape))
 	if err != nil {
 		return
 	}

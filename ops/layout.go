@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // rearrange lists the operators that change the shape or the order of elements.
@@ -229,7 +230,7 @@ func inferSqueeze(c *Call) error {
 	axes, known := list.ints()
 	switch {
 	case list.stated && known:
-		dropped, err := c.axisSet("axes", axes, len(in.Shape))
+		dropped, err := attr.AxisSet("axes", axes, len(in.Shape))
 		if err != nil {
 			return err
 		}
@@ -287,7 +288,7 @@ func inferUnsqueeze(c *Call) error {
 		c.Set(0, in.Elem, span(slices.Concat(ones, in.Shape, ones), rank))
 		return nil
 	}
-	inserted, err := c.Axes("axes", axes, rank)
+	inserted, err := attr.Axes("axes", axes, rank)
 	if err != nil {
 		return err
 	}
@@ -346,7 +347,7 @@ func permutation(c *Call) ([]int, error) {
 	if len(axes) != rank {
 		return nil, c.Errf("perm has %d axes, expected %d to match input 0 %s", len(axes), rank, graph.ShapeString(c.In[0].Shape))
 	}
-	return c.Axes("perm", axes, rank)
+	return attr.Axes("perm", axes, rank)
 }
 
 func foldTranspose(c *Call) {

@@ -122,22 +122,6 @@ func (c *Call) product(shape []graph.Dim) (graph.Dim, error) {
 	return n, nil
 }
 
-// axisSet marks the axes of a list. Unlike Axes it allows duplicates, and the
-// axis 0 of a scalar, as runtimes do.
-func (c *Call) axisSet(name string, axes []int64, rank int) ([]bool, error) {
-	set := make([]bool, rank)
-	for _, a := range axes {
-		k, err := c.Axis(name, a, max(rank, 1))
-		if err != nil {
-			return nil, err
-		}
-		if rank > 0 {
-			set[k] = true
-		}
-	}
-	return set, nil
-}
-
 // span is the shape that remains if all but rank unknown axes are removed: axis k
 // was an axis at or after k.
 func span(shape []graph.Dim, rank int) []graph.Dim {

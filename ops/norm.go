@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // normalization lists the operators that shift and scale an input by its own
 // statistics. All but LRN, which reads neighbouring channels, may overwrite it:
@@ -132,7 +135,7 @@ func layerNorm(statistics ...int) func(c *Call) error {
 			}
 			return nil
 		}
-		axis, err := c.Axis("axis", c.Int("axis", -1), len(a.Shape))
+		axis, err := attr.Axis("axis", c.Int("axis", -1), len(a.Shape))
 		if err != nil {
 			return err
 		}
@@ -206,7 +209,7 @@ func meanVarianceNorm(c *Call) error {
 		return err
 	}
 	if axes := c.Ints("axes"); c.In[0].Ranked && len(axes) > 0 {
-		if _, err := c.Axes("axes", axes, len(c.In[0].Shape)); err != nil {
+		if _, err := attr.Axes("axes", axes, len(c.In[0].Shape)); err != nil {
 			return err
 		}
 	}

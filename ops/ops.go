@@ -20,6 +20,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // Op is the meaning of one operator in all its opset versions; Call.Version is
@@ -196,36 +197,18 @@ func (c *Call) SetValue(i int, v *Value) {
 }
 
 // Int is an integer attribute, or its default.
-func (c *Call) Int(name string, otherwise int64) int64 {
-	if a := c.Node.Attr(name); a != nil {
-		return a.Int
-	}
-	return otherwise
-}
+func (c *Call) Int(name string, otherwise int64) int64 { return attr.Int(c.Node, name, otherwise) }
 
 // Float is a float attribute, or its default.
 func (c *Call) Float(name string, otherwise float32) float32 {
-	if a := c.Node.Attr(name); a != nil {
-		return a.Float
-	}
-	return otherwise
+	return attr.Float(c.Node, name, otherwise)
 }
 
 // Str is a string attribute, or its default.
-func (c *Call) Str(name, otherwise string) string {
-	if a := c.Node.Attr(name); a != nil {
-		return a.String
-	}
-	return otherwise
-}
+func (c *Call) Str(name, otherwise string) string { return attr.String(c.Node, name, otherwise) }
 
 // Ints is a list attribute, nil if the node does not have it.
-func (c *Call) Ints(name string) []int64 {
-	if a := c.Node.Attr(name); a != nil {
-		return a.Ints
-	}
-	return nil
-}
+func (c *Call) Ints(name string) []int64 { return attr.Ints(c.Node, name) }
 
 // HasAttr reports whether the node has the attribute.
 func (c *Call) HasAttr(name string) bool { return c.Node.Attr(name) != nil }
@@ -256,33 +239,4 @@ func (c *Call) name(t graph.TensorID) string {
 		return ""
 	}
 	return fmt.Sprintf(" %q", graph.Short(c.Graph.Tensors[t].Name))
-}
-
-// Axis converts an axis of a tensor of the given rank to [0, rank).
-func (c *Call) Axis(name string, axis int64, rank int) (int, error) {
-	if axis < -int64(rank) || axis >= int64(rank) {
-		return 0, c.Errf("%s is %d, expected one of [%d, %d) for rank %d", name, axis, -rank, rank, rank)
-	}
-	if axis < 0 {
-		axis += int64(rank)
-	}
-	return int(axis), nil
-}
-
-// Axes does the same for a list; a duplicate is an error.
-func (c *Call) Axes(name string, axes []int64, rank int) ([]int, error) {
-	out := make([]int, 0, len(axes))
-	seen := make([]bool, rank)
-	for _, a := range axes {
-		k, err := c.Axis(name, a, rank)
-		if err != nil {
-			return nil, err
-		}
-		if seen[k] {
-			return nil, c.Errf("%s names axis %d twice", name, k)
-		}
-		seen[k] = true
-		out = append(out, k)
-	}
-	return out, nil
 }

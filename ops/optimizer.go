@@ -66,7 +66,7 @@ func optimizerFLOPs(each int64) func(c *Call) int64 {
 	return func(c *Call) int64 {
 		total := int64(0)
 		for k := range len(c.In) - 2 - len(c.Out) {
-			total = clampAdd(total, opCount(graph.Dim(each), elements(c.In[2+k].Type)))
+			total = addFLOPs(total, opCount(graph.Dim(each), elements(c.In[2+k].Type)))
 		}
 		return total
 	}

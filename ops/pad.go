@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // pads lists the operators that pad or crop a tensor, or keep a triangle of it.
 var pads = family{"", []Op{
@@ -91,7 +94,7 @@ func padAxes(c *Call) (pads []padding, known bool, err error) {
 		nothing := list.counted && !slicesHasOther(list.elems, Scalar{})
 		return pads, nothing, nil
 	}
-	at, err := c.Axes("axes", axes, rank)
+	at, err := attr.Axes("axes", axes, rank)
 	if err != nil {
 		return nil, false, err
 	}
@@ -171,7 +174,7 @@ func inferCenterCropPad(c *Call) error {
 		c.SetUnranked(0, in.Elem)
 		return nil
 	}
-	axes, err := statedAxes(c, len(in.Shape))
+	axes, err := attr.AxesOrAll(c.Node, "axes", len(in.Shape))
 	if err != nil {
 		return err
 	}

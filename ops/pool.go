@@ -29,19 +29,14 @@ func poolAs(l imageLayout) func(c *Call) error {
 		if err := c.MinRank(0, 3); err != nil {
 			return err
 		}
-		kernel := c.Ints("kernel_shape")
-		if len(kernel) == 0 {
-			return c.Errf("kernel_shape is missing: expected one length per spatial axis")
-		}
-		rank := len(kernel) + 2
-		if err := c.WantRank(0, rank); err != nil {
-			return err
-		}
-		win, err := c.window(len(kernel), unknowns(len(kernel)))
+		win, err := c.poolWindow()
 		if err != nil {
 			return err
 		}
-		win.ceil = c.Int("ceil_mode", 0) != 0
+		rank := len(win.Kernel) + 2
+		if err := c.WantRank(0, rank); err != nil {
+			return err
+		}
 		if !c.In[0].Ranked {
 			c.Set(0, elem, unknowns(rank))
 			c.Set(1, graph.Int64, unknowns(rank))
@@ -51,7 +46,7 @@ func poolAs(l imageLayout) func(c *Call) error {
 		out := make([]graph.Dim, len(spatial))
 		for i, n := range spatial {
 			padded := win.padded(i, n)
-			if over := int64(win.extent(i)) - int64(padded); n > 0 && padded.Exact() && over/win.strides[i] > 1 {
+			if over := int64(win.extent(i)) - int64(padded); n > 0 && padded.Exact() && over/win.Stride[i] > 1 {
 				return c.BadInput(0, "at least %d along spatial axis %d, where it has %d with its padding", win.extent(i), i, padded)
 			}
 			out[i] = win.slide(i, n)
@@ -69,26 +64,21 @@ func checkMaxPool(c *Call) error {
 	if len(c.Out) < 2 || !c.Out[1].Present {
 		return nil
 	}
-	win, err := c.window(len(c.Ints("kernel_shape")), unknowns(len(c.Ints("kernel_shape"))))
+	win, err := c.poolWindow()
 	if err != nil {
 		return err
 	}
-	for i, n := range c.In[0].Shape[2:] {
-		before, out := win.pads[i], int64(c.Out[0].Shape[2+i])
-		if win.same() {
-			total := max((out-1)*win.strides[i]+int64(win.extent(i))-int64(n), 0)
-			if before = total / 2; win.auto == "SAME_LOWER" {
-				before = total - total/2
-			}
-		}
-		for o := range out {
-			// The first tap that does not lie before the image.
-			start := o*win.strides[i] - before
+	in, out := exactLengths(c.In[0].Shape[2:]), exactLengths(c.Out[0].Shape[2:])
+	win.Pad(in, out)
+	for i, n := range in {
+		for o := range out[i] {
+			// The first element of the kernel that does not lie before the image.
+			start := o*win.Stride[i] - win.Before[i]
 			first := int64(0)
 			if start < 0 {
-				first = ceilDiv(-start, win.dilations[i])
+				first = (win.Dilation[i] - 1 - start) / win.Dilation[i]
 			}
-			if first >= int64(win.kernel[i]) || start+first*win.dilations[i] >= int64(n) {
+			if first >= int64(win.Kernel[i]) || start+first*win.Dilation[i] >= n {
 				return c.BadInput(0, "an element in each window, whose place is asked for: that of place %d along spatial axis %d sees padding alone", o, i)
 			}
 		}
@@ -110,11 +100,11 @@ func checkPower(c *Call) error {
 
 // poolFLOPs counts one operation per output element and element of the kernel.
 func poolFLOPs(c *Call) int64 {
-	window := graph.Dim(1)
-	for _, k := range c.Ints("kernel_shape") {
-		window = MulDims(window, graph.Dim(max(k, 0)))
+	win, err := c.poolWindow()
+	if err != nil {
+		return 0
 	}
-	return opCount(elements(c.OutType(0)), window)
+	return opCount(elements(c.OutType(0)), Product(win.Kernel))
 }
 
 // globalPool makes every spatial axis 1.
@@ -145,11 +135,11 @@ func maxUnpool(c *Call) error {
 		return err
 	}
 	a := c.In[0]
-	kernel := c.Ints("kernel_shape")
-	if len(kernel) == 0 {
-		return c.Errf("kernel_shape is missing: expected one length per spatial axis")
+	win, err := c.poolWindow()
+	if err != nil {
+		return err
 	}
-	rank := len(kernel) + 2
+	rank := len(win.Kernel) + 2
 	if err := c.WantRank(0, rank); err != nil {
 		return err
 	}
@@ -158,16 +148,12 @@ func maxUnpool(c *Call) error {
 			return err
 		}
 	}
-	win, err := c.window(len(kernel), unknowns(len(kernel)))
-	if err != nil {
-		return err
-	}
 	shape := []graph.Dim{c.DimOf(0, 0), c.DimOf(0, 1)}
 	if c.Has(2) {
 		if err := c.WantShape(2, "the lengths of the output", graph.Dim(rank)); err != nil {
 			return err
 		}
-		for i := range kernel {
+		for i := range win.Kernel {
 			if v := c.In[2].Value; v != nil && v.Elems[2+i].State == Known && v.Elems[2+i].I < 0 {
 				return c.Errf("input 2%s holds %d, expected lengths", c.inputName(2), v.Elems[2+i].I)
 			}
@@ -176,13 +162,12 @@ func maxUnpool(c *Call) error {
 		c.Set(0, a.Elem, shape)
 		return nil
 	}
-	for i, k := range kernel {
-		least := k - win.strides[i] - win.pads[i] - win.pads[len(kernel)+i]
-		wide := MulDims(c.DimOf(0, 2+i), graph.Dim(win.strides[i]))
-		if wide.Exact() && clampAdd(int64(wide), least) < 0 {
-			return c.Errf("output axis %d would have length %d: the padding is larger than the image", 2+i, int64(wide)+least)
+	for i, k := range win.Kernel {
+		out, err := c.transposed(win, i, MulDims(c.DimOf(0, 2+i), graph.Dim(win.Stride[i])), k)
+		if err != nil {
+			return err
 		}
-		shape = append(shape, Mono(wide, func(n int64) int64 { return clampAdd(n, least) }))
+		shape = append(shape, out)
 	}
 	c.Set(0, a.Elem, shape)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // quantizers lists the operators that convert between reals and their quantized
@@ -114,7 +115,7 @@ func checkScales(c *Call) error {
 	if len(x.Shape) == 1 && block == 0 {
 		at = 0
 	}
-	axis, err := c.Axis("axis", at, len(x.Shape))
+	axis, err := attr.Axis("axis", at, len(x.Shape))
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func inferQLinearSoftmax(c *Call) error {
 		return err
 	}
 	if t := c.In[0].Type; t.Ranked {
-		_, err := c.Axis("axis", c.Int("axis", -1), max(len(t.Shape), 1))
+		_, err := attr.Axis("axis", c.Int("axis", -1), max(len(t.Shape), 1))
 		return err
 	}
 	return nil
@@ -265,7 +266,7 @@ func inferQLinearConcat(c *Call) error {
 		}
 		if shape == nil {
 			var err error
-			if axis, err = c.Axis("axis", c.Int("axis", 0), len(part.Shape)); err != nil {
+			if axis, err = attr.Axis("axis", c.Int("axis", 0), len(part.Shape)); err != nil {
 				return err
 			}
 			shape = slices.Clone(part.Shape)

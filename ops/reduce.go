@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // reductions lists the operators that reduce axes to length 1.
@@ -82,7 +83,7 @@ func reducedAxes(c *Call, list intList) (reduced []bool, known bool, err error) 
 	case !known:
 		return nil, false, nil
 	}
-	reduced, err = c.axisSet("axes", axes, rank)
+	reduced, err = attr.AxisSet("axes", axes, rank)
 	return reduced, true, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // sampling resample an image.
@@ -12,17 +13,18 @@ var sampling = family{"", []Op{
 	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample, Check: checkResize},
 }}
 
-// resizing is what Resize and Upsample do to each axis.
+// resizing is what the inputs of Resize and Upsample state for each axis of the
+// image, as far as that is known.
 type resizing struct {
-	scales []Scalar // of each axis, in F; nil when sizes are stated
-	sizes  []Scalar // of each axis, in I
-	roi    []Scalar // start and end of each axis in turn, with tf_crop_and_resize
-	axes   []int    // those that sizes are stated for
+	*attr.Resize
+	scales []Scalar // in F; nil if sizes are stated
+	sizes  []Scalar // in I; nil if scales are stated; of an axis without a size: F is 1
+	roi    []Scalar // start and end of each axis in turn; nil if it is the whole image
 }
 
-// inferResize: scales are input 1 in opset 10; since, roi, scales and sizes
-// are inputs 1 to 3, one of the last two stated (an empty tensor is not), from
-// opset 18 on for some axes only.
+// inferResize: scales are input 1 in opset 10. From opset 11 on, inputs 1 to 3
+// are roi, scales and sizes, of which one of the last two is stated (an empty
+// tensor is not); from opset 18 on, they may be for some axes only.
 func inferResize(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err
@@ -41,14 +43,14 @@ func inferResize(c *Call) error {
 		if r.scales != nil {
 			shape[k], err = r.scaled(c, d, k)
 		} else {
-			shape[k], err = r.sized(c, d, k)
+			shape[k] = r.sized(d, k)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if policy := c.Str("keep_aspect_ratio_policy", "stretch"); r.scales == nil && policy != "stretch" {
-		if err := keepAspect(c, policy, shape, r.axes); err != nil {
+	if r.scales == nil && !r.Stretches() {
+		if err := keepAspect(c, r.Resize, shape); err != nil {
 			return err
 		}
 	}
@@ -56,16 +58,14 @@ func inferResize(c *Call) error {
 	return nil
 }
 
-// checkResize: elements are interpolated between those that are there.
+// checkResize: the modes are known, and an axis that gets elements has some to
+// interpolate.
 func checkResize(c *Call) error {
-	mode, err := c.OneOf("mode", "nearest", "nearest", "linear", "bilinear", "cubic")
+	r, err := attr.ReadResize(c.Node, c.Version, len(c.In[0].Shape))
 	if err != nil {
 		return err
 	}
-	if _, err := c.OneOf("coordinate_transformation_mode", "half_pixel", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"); err != nil {
-		return err
-	}
-	if _, err := c.OneOf("nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"); err != nil && mode == "nearest" {
+	if err := r.Check(); err != nil {
 		return err
 	}
 	for k, d := range c.OutType(0).Shape {
@@ -76,19 +76,19 @@ func checkResize(c *Call) error {
 	return nil
 }
 
-// readResize gives what is stated for each axis of input 0; nothing when its
-// rank is not known.
+// readResize reads what is stated for each axis of input 0; if its rank is not
+// known, the attributes alone.
 func readResize(c *Call) (*resizing, error) {
-	if c.before(11) {
+	if attr.IsUpsample(c.Node, c.Version) {
 		if err := c.Need(2); err != nil {
 			return nil, err
 		}
 		return perAxis(c, c.In[1], "scales")
 	}
-	// Without a region all of the input is meant.
+	// Without a region, the whole image is meant.
 	region := c.Str("coordinate_transformation_mode", "") == "tf_crop_and_resize" && c.Has(1) && c.DimOf(1, 0) != 0
 	if region && c.In[0].Ranked {
-		axes, err := statedAxes(c, len(c.In[0].Shape))
+		axes, err := attr.AxesOrAll(c.Node, "axes", len(c.In[0].Shape))
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func readResize(c *Call) (*resizing, error) {
 		return nil, c.Errf("neither scales nor sizes are stated, expected one of them")
 	}
 	r, err := perAxis(c, scales, "scales")
-	if err == nil && r.axes != nil && region {
+	if err == nil && c.In[0].Ranked && region {
 		r.takeRegion(c)
 	}
 	return r, err
@@ -121,19 +121,18 @@ func perAxis(c *Call, list Arg, what string) (*resizing, error) {
 	if what == "sizes" && list.Elem != graph.Int64 && list.Elem != graph.Undefined {
 		return nil, c.Errf("sizes has elements of type %v, expected int64", list.Elem)
 	}
-	r := &resizing{}
 	if !c.In[0].Ranked {
-		return r, nil
+		return &resizing{Resize: &attr.Resize{}}, nil
 	}
 	rank := len(c.In[0].Shape)
-	axes, err := statedAxes(c, rank)
+	attrs, err := attr.ReadResize(c.Node, c.Version, rank)
 	if err != nil {
 		return nil, err
 	}
+	r, axes := &resizing{Resize: attrs}, attrs.Axes
 	if list.Ranked && list.Shape[0].Exact() && int64(list.Shape[0]) != int64(len(axes)) {
 		return nil, c.Errf("%s has %v elements, expected %d: one for each axis", what, list.Shape[0], len(axes))
 	}
-	r.axes = axes
 	spread := make([]Scalar, rank)
 	for k := range spread {
 		spread[k] = Scalar{F: 1}
@@ -159,23 +158,6 @@ func perAxis(c *Call, list Arg, what string) (*resizing, error) {
 	return r, nil
 }
 
-// statedAxes is the attribute axes, by default all.
-func statedAxes(c *Call, rank int) ([]int, error) {
-	list, err := c.list("axes", -1)
-	if err != nil {
-		return nil, err
-	}
-	if list.stated {
-		axes, _ := list.ints()
-		return c.Axes("axes", axes, rank)
-	}
-	axes := make([]int, rank)
-	for k := range axes {
-		axes[k] = k
-	}
-	return axes, nil
-}
-
 // takeRegion reads the region of interest: the starts of the axes, then their
 // ends. It scales the output.
 func (r *resizing) takeRegion(c *Call) {
@@ -184,10 +166,10 @@ func (r *resizing) takeRegion(c *Call) {
 		r.roi[2*k+1].F = 1
 	}
 	v := c.Arg(1).Value
-	for i, k := range r.axes {
+	for i, k := range r.Axes {
 		r.roi[2*k], r.roi[2*k+1] = hiddenScalar, hiddenScalar
-		if v != nil && len(v.Elems) == 2*len(r.axes) {
-			r.roi[2*k], r.roi[2*k+1] = v.Elems[i], v.Elems[len(r.axes)+i]
+		if v != nil && len(v.Elems) == 2*len(r.Axes) {
+			r.roi[2*k], r.roi[2*k+1] = v.Elems[i], v.Elems[len(r.Axes)+i]
 		}
 	}
 }
@@ -225,26 +207,26 @@ func (r *resizing) scaled(c *Call, d graph.Dim, axis int) (graph.Dim, error) {
 	return upTo(graph.Dim(x)), nil
 }
 
-// sized is the stated size, without one the input's length.
-func (r *resizing) sized(_ *Call, d graph.Dim, axis int) (graph.Dim, error) {
+// sized is the stated size; if none is stated, the length of the image.
+func (r *resizing) sized(d graph.Dim, axis int) graph.Dim {
 	if e := r.sizes[axis]; e != (Scalar{F: 1}) {
-		return e.Dim(), nil
+		return e.Dim()
 	}
-	return d, nil
+	return d
 }
 
-// keepAspect makes the sizes of some axes follow one scale, the least or the
-// largest of them; halves are rounded up (opset 18 on).
-func keepAspect(c *Call, policy string, shape []graph.Dim, axes []int) error {
-	if policy != "not_larger" && policy != "not_smaller" {
-		return c.Errf("keep_aspect_ratio_policy is %q, expected stretch, not_larger or not_smaller", graph.Short(policy))
+// keepAspect gives all axes of r the scale of one of them (attr.Resize.Leading).
+// shape holds the stated sizes. Halves are rounded up (opset 18 on).
+func keepAspect(c *Call, r *attr.Resize, shape []graph.Dim) error {
+	if err := r.CheckPolicy(); err != nil {
+		return err
 	}
 	in := c.In[0].Shape
-	from := -1
-	for _, k := range axes {
+	sizes := make([]int64, 0, len(r.Axes))
+	for _, k := range r.Axes {
 		if !shape[k].Exact() || !in[k].Exact() {
-			for _, j := range axes {
-				if shape[j] = upTo(shape[j]); policy == "not_smaller" {
+			for _, j := range r.Axes {
+				if shape[j] = upTo(shape[j]); r.Policy == "not_smaller" {
 					shape[j] = graph.Unknown
 				}
 			}
@@ -253,16 +235,14 @@ func keepAspect(c *Call, policy string, shape []graph.Dim, axes []int) error {
 		if in[k] == 0 {
 			return c.BadInput(0, "a length above 0 on axis %d to keep the aspect ratio", k)
 		}
-		// shape[k] / in[k] against the best so far
-		if from < 0 || policy == "not_larger" == (float64(shape[k])/float64(in[k]) < float64(shape[from])/float64(in[from])) {
-			from = k
-		}
+		sizes = append(sizes, int64(shape[k]))
 	}
-	if from < 0 {
+	if len(sizes) == 0 {
 		return nil
 	}
-	num, den := int64(shape[from]), int64(in[from])
-	for _, k := range axes {
+	from := r.Leading(exactLengths(in), sizes)
+	num, den := sizes[from], int64(in[r.Axes[from]])
+	for _, k := range r.Axes {
 		double, ok := mulChecked(num, int64(in[k]))
 		if ok {
 			double, ok = mulChecked(double, 2)
@@ -278,18 +258,18 @@ func keepAspect(c *Call, policy string, shape []graph.Dim, axes []int) error {
 	return nil
 }
 
-// viewResize: nothing is resampled when every length stays and the coordinates
-// of the output are those of the input.
+// viewResize: the result is a view if every length stays and its coordinates are
+// those of the image.
 func viewResize(c *Call) []graph.Alias {
 	r, err := readResize(c)
-	if err != nil || r.scales == nil && c.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
+	if err != nil || r.scales == nil && !r.Stretches() {
 		return nil
 	}
-	switch c.Str("coordinate_transformation_mode", "half_pixel") {
+	switch r.Transform {
 	case "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric":
 		return r.view(c)
 	}
-	return nil // regions, and half a pixel between the grids (tf_half_pixel_for_nn)
+	return nil // regions, and tf_half_pixel_for_nn, which is half a pixel off
 }
 
 // view: all scales are 1, or all sizes those of the input.
@@ -342,16 +322,14 @@ func readUpsample(c *Call) (*resizing, error) {
 	if c.Has(1) {
 		return perAxis(c, c.In[1], "scales")
 	}
-	var scales []float32
-	if a := c.Node.Attr("scales"); a != nil {
-		scales = a.Floats
-	} else if c.HasAttr("height_scale") && c.HasAttr("width_scale") {
+	scales, err := attr.UpsampleScales(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	if !c.HasAttr("scales") {
 		if err := c.WantRank(0, 4); err != nil {
 			return nil, err
 		}
-		scales = []float32{1, 1, c.Float("height_scale", 1), c.Float("width_scale", 1)}
-	} else {
-		return nil, c.Errf("scales are missing: expected input 1 (opset 9), scales (7), or height_scale and width_scale (1)")
 	}
 	v := &Value{Shape: []int64{int64(len(scales))}, Elems: make([]Scalar, len(scales))}
 	for i, s := range scales {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // regions pool over regions of an image.
@@ -67,7 +68,7 @@ func maxRoiPool(c *Call) error {
 	if len(c.Ints("pooled_shape")) == 0 {
 		return c.Errf("pooled_shape is missing: expected a height and a width")
 	}
-	pooled, err := c.perAxis("pooled_shape", 2, 1, 1)
+	pooled, err := attr.List(c.Node, "pooled_shape", 2, 1, 1)
 	if err != nil {
 		return err
 	}

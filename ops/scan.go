@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // inferScan: inputs are initial states and scanned inputs. In version 8 the
@@ -128,7 +129,7 @@ func (c *Call) scanSlices(scanned []Arg, first int) (graph.Dim, error) {
 		if axes != nil {
 			axis = axes[i]
 		}
-		k, err := c.Axis("scan_input_axes", axis, len(a.Shape))
+		k, err := attr.Axis("scan_input_axes", axis, len(a.Shape))
 		if err != nil {
 			return 0, err
 		}
@@ -157,7 +158,7 @@ func (c *Call) scanOutputs(elements []Arg, first int, length graph.Dim, batched 
 		axis := 0
 		if axes != nil && e.Ranked {
 			var err error
-			if axis, err = c.Axis("scan_output_axes", axes[k], len(e.Shape)+1); err != nil {
+			if axis, err = attr.Axis("scan_output_axes", axes[k], len(e.Shape)+1); err != nil {
 				return err
 			}
 		}

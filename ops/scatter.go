@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // scattering lists the operators that replace elements at positions given by an
@@ -77,7 +78,7 @@ func inferTensorScatter(c *Call) error {
 	if !cache.Ranked {
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", -2), len(cache.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", -2), len(cache.Shape))
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func foldScatterElements(c *Call) {
 	if data == nil || indices == nil || len(data.Shape) != len(indices.Shape) {
 		return
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(data.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(data.Shape))
 	if err != nil {
 		return
 	}

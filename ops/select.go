@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // selections lists the operators that select elements, or find their positions,
@@ -41,7 +42,7 @@ func inferOneHot(c *Call) error {
 		c.SetUnranked(0, c.In[2].Elem)
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", -1), len(indices.Shape)+1)
+	axis, err := attr.Axis("axis", c.Int("axis", -1), len(indices.Shape)+1)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func inferCompress(c *Call) error {
 			return nil
 		}
 		var err error
-		if axis, err = c.Axis("axis", c.Int("axis", 0), len(in.Shape)); err != nil {
+		if axis, err = attr.Axis("axis", c.Int("axis", 0), len(in.Shape)); err != nil {
 			return err
 		}
 		along = in.Shape[axis]
@@ -119,7 +120,7 @@ func foldCompress(c *Call) {
 	axis := 0
 	if !c.HasAttr("axis") {
 		v = v.Reshaped([]int64{int64(len(v.Elems))})
-	} else if k, err := c.Axis("axis", c.Int("axis", 0), len(v.Shape)); err == nil {
+	} else if k, err := attr.Axis("axis", c.Int("axis", 0), len(v.Shape)); err == nil {
 		axis = k
 	} else {
 		return
@@ -222,7 +223,7 @@ func inferUnique(c *Call) error {
 		all, n = graph.Unknown, graph.Unknown
 		c.SetUnranked(0, in.Elem)
 	default:
-		axis, err := c.Axis("axis", c.Int("axis", 0), len(in.Shape))
+		axis, err := attr.Axis("axis", c.Int("axis", 0), len(in.Shape))
 		if err != nil {
 			return err
 		}
@@ -289,7 +290,7 @@ func inferTopK(c *Call) error {
 		c.SetUnranked(1, graph.Int64)
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", -1), len(in.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", -1), len(in.Shape))
 	if err != nil {
 		return err
 	}
@@ -314,7 +315,7 @@ func foldTopK(c *Call) {
 	if v == nil || !allKnown(v.Elems) || c.Int("sorted", 1) == 0 || c.In[0].Elem == graph.Uint64 {
 		return
 	}
-	axis, err := c.Axis("axis", c.Int("axis", -1), len(v.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", -1), len(v.Shape))
 	if err != nil {
 		return
 	}
@@ -383,7 +384,7 @@ func inferArg(c *Call) error {
 	}
 	reduced := make([]bool, len(in.Shape))
 	if len(in.Shape) > 0 {
-		axis, err := c.Axis("axis", c.Int("axis", 0), len(in.Shape))
+		axis, err := attr.Axis("axis", c.Int("axis", 0), len(in.Shape))
 		if err != nil {
 			return err
 		}
@@ -408,7 +409,7 @@ func foldArg(sign int) func(c *Call) {
 		if v == nil || !allKnown(v.Elems) || len(v.Shape) == 0 || c.In[0].Elem == graph.Uint64 {
 			return
 		}
-		axis, err := c.Axis("axis", c.Int("axis", 0), len(v.Shape))
+		axis, err := attr.Axis("axis", c.Int("axis", 0), len(v.Shape))
 		if err != nil {
 			return
 		}

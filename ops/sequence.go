@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // sequence lists the operators on sequences and optionals. Such values have no
@@ -296,7 +297,7 @@ func inferConcatFromSequence(c *Call) error {
 		c.SetUnranked(0, of.Elem)
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(of.Shape)+int(fresh))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(of.Shape)+int(fresh))
 	if err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func inferSplitToSequence(c *Call) error {
 		setSequence(c, graph.Type{Kind: graph.KindTensor, Elem: x.Elem}, nil, false)
 		return nil
 	}
-	axis, err := c.Axis("axis", c.Int("axis", 0), len(x.Shape))
+	axis, err := attr.Axis("axis", c.Int("axis", 0), len(x.Shape))
 	if err != nil {
 		return err
 	}
@@ -428,7 +429,7 @@ func (c *Call) shorter(one Arg, n graph.Dim) Arg {
 	if len(one.Shape) < len(c.In[0].Shape) || n == graph.AtMost(1) {
 		return one
 	}
-	axis, _ := c.Axis("axis", c.Int("axis", 0), len(one.Shape))
+	axis, _ := attr.Axis("axis", c.Int("axis", 0), len(one.Shape))
 	one.Shape = slices.Clone(one.Shape)
 	one.Shape[axis] = n
 	return one

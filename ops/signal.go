@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // signals lists transforms of signals, and the weights of windows and filters.
 var signals = family{"", []Op{
@@ -64,7 +67,7 @@ func dft(c *Call) error {
 		c.Set(0, a.Elem, shape)
 		return nil
 	}
-	k, err := c.Axis("axis", axis, rank)
+	k, err := attr.Axis("axis", axis, rank)
 	if err != nil {
 		return err
 	}

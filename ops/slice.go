@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
 // slicing lists the operators that take a part of a tensor, possibly with steps.
@@ -77,7 +78,7 @@ func sliceCuts(c *Call) (cuts []cut, known bool, err error) {
 	if n < 0 || !axesKnown {
 		return nil, false, nil
 	}
-	at, err := c.Axes("axes", axes, rank)
+	at, err := attr.Axes("axes", axes, rank)
 	if err != nil {
 		return nil, false, err
 	}

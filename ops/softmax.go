@@ -1,5 +1,7 @@
 package ops
 
+import "github.com/onnxmem/onnxmem/ops/attr"
+
 // softmaxes lists the operators that turn the elements along an axis into
 // weights.
 var softmaxes = family{"", []Op{
@@ -27,7 +29,7 @@ func inferSoftmax(c *Call) error {
 func alongAxis(c *Call, axis int64, more int) error {
 	in := c.In[0]
 	if in.Ranked && axis != int64(len(in.Shape)-1+more) {
-		if _, err := c.Axis("axis", axis, max(len(in.Shape), 1)); err != nil {
+		if _, err := attr.Axis("axis", axis, max(len(in.Shape), 1)); err != nil {
 			return err
 		}
 	}

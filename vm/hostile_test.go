@@ -182,7 +182,7 @@ func TestNormalizationAtTheEdge(t *testing.T) {
 		{doc: "a scale of another dtype", op: "RMSNormalization", version: 23, in: []vm.Value{zeros(graph.Float64, 2, 3), zeros(f, 3)}, want: "no kernel for a scale of dtype float32 beside float64"},
 		{doc: "a wider scale", op: "RMSNormalization", version: 23, in: []vm.Value{zeros(f, 2, 3), zeros(graph.Float64, 3)}, want: "no kernel for a scale of dtype float64 beside float32"},
 		{doc: "a scale for other channels", op: "InstanceNormalization", in: []vm.Value{zeros(f, 1, 2, 3), zeros(f, 3), zeros(f, 2)}, want: `has shape [3], expected [2]`},
-		{doc: "axes that are not there", op: "MeanVarianceNormalization", in: []vm.Value{zeros(f, 1, 2, 3)}, want: "axis is 3, expected one of [-3, 3)"},
+		{doc: "axes that are not there", op: "MeanVarianceNormalization", in: []vm.Value{zeros(f, 1, 2, 3)}, want: "axes is 3, expected one of [-3, 3)"},
 		{doc: "nothing to normalise", op: "LayerNormalization", outs: 2, in: []vm.Value{zeros(f, 2, 0), zeros(f, 0)}, gives: []float64{}},
 		{doc: "channels of no length", op: "GroupNormalization", attrs: attrs(attr("num_groups", 2)), in: []vm.Value{zeros(f, 1, 0, 3), zeros(f, 0), zeros(f, 0)}, gives: []float64{}},
 

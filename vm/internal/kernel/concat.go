@@ -10,7 +10,7 @@ var joining = family{"", []Kernel{
 
 func makeConcat(c *Invocation) (Run, error) {
 	out := c.Out[0]
-	k, err := axis(c.Int("axis", 1), out.rank())
+	k, err := c.axis(1, out.rank())
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func makeSplit(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := axis(c.Int("axis", 0), in.rank())
+	k, err := c.axis(0, in.rank())
 	if err != nil {
 		return nil, err
 	}

@@ -256,22 +256,3 @@ func (v *window) eachBlock(m *meter, k int, block func(first, last, from, to int
 		from = to
 	}
 }
-
-// seen gives the taps [from, to) of the kernel along an axis that lie in the image
-// at some output position: of a kernel that is longer than the image and its
-// outputs, few do.
-func (v *window) seen(a int) (from, to int) {
-	from = max(0, cuts(v.pads[a]-(v.out[a]-1)*v.stride[a], v.dil[a]))
-	return from, min(v.kernel[a], cuts(v.in[a]+v.pads[a], v.dil[a]))
-}
-
-// within gives the output positions [from, to) along an axis at which tap k of
-// the kernel lies in the image.
-func (v *window) within(a, k int) (from, to int) {
-	shift := k*v.dil[a] - v.pads[a]
-	if shift < 0 {
-		from = cuts(-shift, v.stride[a])
-	}
-	to = min(v.out[a], cuts(max(v.in[a]-shift, 0), v.stride[a]))
-	return from, to
-}

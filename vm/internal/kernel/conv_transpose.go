@@ -24,10 +24,11 @@ func makeConvTranspose(c *Invocation) (Run, error) {
 // of the output is one part.
 func convTranspose[T floating](c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	v, group, err := transposedWindow(c)
+	v, err := transposedWindow(c)
 	if err != nil {
 		return nil, err
 	}
+	group := c.Int("group", 1)
 	channels, per := out.Shape[1], weight.Shape[1]
 	ch := x.Shape[1] / group
 	part := func(p, _ int) {
@@ -50,18 +51,6 @@ func convTranspose[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// transposedWindow is the window of the convolution that leads back, from the
-// output to the input, and the groups.
-func transposedWindow(c *Invocation) (*window, int, error) {
-	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	v, err := newWindow(c, weight.Shape[2:], out.Shape[2:], x.Shape[2:])
-	if err != nil {
-		return nil, 0, err
-	}
-	v.transposedPads(c)
-	return v, c.Int("group", 1), nil
-}
-
 // transposedLen is about how many products of a transposed convolution are put
 // aside at once, before they are spread over the output: they stay in the cache.
 const transposedLen = 1 << 16
@@ -75,10 +64,11 @@ const leastAside = 1 << 24
 // over the output. Some channels of an image are one part.
 func packedTranspose(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
-	v, group, err := transposedWindow(c)
+	v, err := transposedWindow(c)
 	if err != nil {
 		return nil, err
 	}
+	group := c.Int("group", 1)
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
 	// So many channels that packing the input costs little beside multiplying.
 	together := min(per, max(1, cuts(96, taps)))
@@ -172,25 +162,6 @@ func spreadTap(d, y []float32, v *window, tap, line int) {
 		}
 		for p, g := range y[from:to] {
 			row[p*v.stride[2]] += g
-		}
-	}
-}
-
-// transposedPads sets the pads of a transposed convolution where output_shape or
-// auto_pad ask for a length: what is too long is cut off, half of it in front
-// (the smaller half but for SAME_UPPER, which cuts the larger half there).
-func (v *window) transposedPads(c *Invocation) {
-	mode := c.Str("auto_pad", "NOTSET")
-	if len(c.Ints("output_shape")) == 0 && (mode == "NOTSET" || mode == "" || mode == "VALID") {
-		return
-	}
-	extra := [3]int{}
-	copy(extra[3-v.axes:], c.Ints("output_padding"))
-	for a := 3 - v.axes; a < 3; a++ {
-		total := max(0, (v.out[a]-1)*v.stride[a]+extra[a]+(v.kernel[a]-1)*v.dil[a]+1-v.in[a])
-		v.pads[a] = total / 2
-		if mode != "SAME_UPPER" {
-			v.pads[a] = total - total/2
 		}
 	}
 }

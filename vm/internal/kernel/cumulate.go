@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -35,7 +36,7 @@ func cumulate(product bool) func(*Invocation) (Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		k, err := axis(axes[0], c.In[0].rank())
+		k, err := attr.Axis("axis", int64(axes[0]), c.In[0].rank())
 		if err != nil {
 			return nil, err
 		}

@@ -60,7 +60,7 @@ func checkIndices(c *Invocation, t *Tensor, n int) error {
 // gatherArgs returns the axis, the bytes of an element and the index reader of a
 // Gather or GatherElements.
 func gatherArgs(c *Invocation) (k, width int, get func(i, n int) (int, bool), err error) {
-	if k, err = axis(c.Int("axis", 0), c.In[0].rank()); err != nil {
+	if k, err = c.axis(0, c.In[0].rank()); err != nil {
 		return 0, 0, nil, err
 	}
 	if width, err = wholeBytes(c.In[0]); err != nil {

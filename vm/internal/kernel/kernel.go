@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -181,35 +182,25 @@ func (c *Invocation) in(i int) *Tensor {
 
 // Int returns an integer attribute, or its default.
 func (c *Invocation) Int(name string, otherwise int) int {
-	if a := c.Node.Attr(name); a != nil {
-		return int(a.Int)
-	}
-	return otherwise
+	return int(attr.Int(c.Node, name, int64(otherwise)))
 }
 
 // Float returns a float attribute, or its default.
 func (c *Invocation) Float(name string, otherwise float32) float32 {
-	if a := c.Node.Attr(name); a != nil {
-		return a.Float
-	}
-	return otherwise
+	return attr.Float(c.Node, name, otherwise)
 }
 
 // Str returns a string attribute, or its default.
 func (c *Invocation) Str(name, otherwise string) string {
-	if a := c.Node.Attr(name); a != nil {
-		return a.String
-	}
-	return otherwise
+	return attr.String(c.Node, name, otherwise)
 }
 
 // Ints returns a list attribute, or nil if the node does not have it.
 func (c *Invocation) Ints(name string) []int {
-	a := c.Node.Attr(name)
-	if a == nil {
-		return nil
+	if list := attr.Ints(c.Node, name); list != nil || c.Node.Attr(name) != nil {
+		return toInts(list)
 	}
-	return toInts(a.Ints)
+	return nil
 }
 
 func toInts(list []int64) []int {
@@ -395,15 +386,9 @@ func unsupportedf(format string, args ...any) error {
 	return fmt.Errorf("%w for "+format, append([]any{ErrUnsupported}, args...)...)
 }
 
-// axis converts an axis, which may count from the end, to [0, rank).
-func axis(k, rank int) (int, error) {
-	if k < -rank || k >= rank {
-		return 0, fmt.Errorf("axis is %d, expected one of [%d, %d)", k, -rank, rank)
-	}
-	if k < 0 {
-		k += rank
-	}
-	return k, nil
+// axis returns the attribute axis, or its default, in [0, rank).
+func (c *Invocation) axis(otherwise, rank int) (int, error) {
+	return attr.Axis("axis", int64(c.Int("axis", otherwise)), rank)
 }
 
 // Integers returns the elements of an integer or bool tensor; false for other dtypes.

@@ -2,8 +2,10 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -210,19 +212,16 @@ func makeTranspose(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	perm := c.Ints("perm")
-	if perm == nil {
-		for a := in.rank() - 1; a >= 0; a-- {
-			perm = append(perm, a)
-		}
+	perm, err := attr.AxesOrAll(c.Node, "perm", in.rank())
+	if err != nil {
+		return nil, err
+	}
+	if c.Node.Attr("perm") == nil {
+		slices.Reverse(perm)
 	}
 	from := make([]int, len(perm))
 	s := strides(in.Shape)
-	for i, k := range perm {
-		a, err := axis(k, len(s))
-		if err != nil {
-			return nil, err
-		}
+	for i, a := range perm {
 		from[i] = s[a]
 	}
 	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, 0)), nil

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -95,7 +96,7 @@ func planeMoments[T floating](c *Invocation, x *Tensor, ch, images, channels, n 
 // are optional outputs.
 func layerNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	k, err := axis(c.Int("axis", -1), x.rank())
+	k, err := c.axis(-1, x.rank())
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +230,7 @@ func rmsNorm[T floating](c *Invocation) (Run, error) {
 	if c.In[1].Type != x.Type {
 		return nil, unsupportedf("a scale of dtype %v beside %v", c.In[1].Type, x.Type)
 	}
-	k, err := axis(c.Int("axis", -1), x.rank())
+	k, err := c.axis(-1, x.rank())
 	if err != nil {
 		return nil, err
 	}
@@ -313,17 +314,13 @@ func makeMVN(c *Invocation) (Run, error) {
 		return nil, unsupported(c.In[0].Type)
 	}
 	x, out := c.In[0], c.Out[0]
-	axes := c.Ints("axes")
-	if axes == nil {
-		axes = []int{0, 2, 3}
+	axes, err := attr.AxesOr(c.Node, "axes", x.rank(), 0, 2, 3)
+	if err != nil {
+		return nil, err
 	}
 	drop := make([]bool, x.rank())
 	terms := 1
-	for _, a := range axes {
-		k, err := axis(a, x.rank())
-		if err != nil {
-			return nil, err
-		}
+	for _, k := range axes {
 		drop[k] = true
 		terms *= x.Shape[k]
 	}
@@ -358,7 +355,7 @@ func makeMVN(c *Invocation) (Run, error) {
 // lpNorm divides each line along an axis by its norm.
 func lpNorm[T floating](c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	k, err := axis(c.Int("axis", -1), x.rank())
+	k, err := c.axis(-1, x.rank())
 	if err != nil {
 		return nil, err
 	}

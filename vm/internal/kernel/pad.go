@@ -3,6 +3,7 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -109,17 +110,19 @@ func (c *Invocation) padsBefore(rank int) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	axes, err := c.Value(3)
+	list, err := c.Value(3)
+	if err != nil {
+		return nil, err
+	}
+	axes, err := attr.Axes("axes", toInt64s(list), rank)
 	if err != nil {
 		return nil, err
 	}
 	before := make([]int, rank)
 	for i := range len(pads) / 2 {
 		a := i
-		if axes != nil {
-			if a, err = axis(axes[i], rank); err != nil {
-				return nil, err
-			}
+		if list != nil {
+			a = axes[i]
 		}
 		before[a] = pads[i]
 	}

@@ -1,9 +1,12 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -30,11 +33,6 @@ func makeMaxPool(c *Invocation) (Run, error) {
 		return maxPool[uint8](c, 0)
 	}
 	return nil, unsupported(c.In[0].Type)
-}
-
-// poolWindow is the window of a pooling operator.
-func poolWindow(c *Invocation) (*window, error) {
-	return newWindow(c, c.Ints("kernel_shape"), c.In[0].Shape[2:], c.Out[0].Shape[2:])
 }
 
 // maxPool gives the largest element of each window and, if wanted, its index in
@@ -300,4 +298,49 @@ func makeGlobalLpPool(c *Invocation) (Run, error) {
 		}
 		return math.Pow(sum, 1/p)
 	})(c)
+}
+
+// makeMaxUnpool puts elements where MaxPool took them from. The places count
+// elements of the image that the window alone would give; the image that
+// output_shape asks for may be larger.
+func makeMaxUnpool(c *Invocation) (Run, error) {
+	x, places, out := c.In[0], c.In[1], c.Out[0]
+	width, err := wholeBytes(x)
+	if err != nil {
+		return nil, err
+	}
+	v, err := attr.ReadPool(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	shape := slices.Clone(x.Shape)
+	for i, k := range v.Kernel {
+		shape[2+i] = int(v.TransposedLen(i, int64(x.Shape[2+i])*v.Stride[i]+int64(k)))
+	}
+	return func(*work.Pool) error {
+		c.clear(raw(out))
+		for i, p := range data[int64](places) {
+			if i&often == 0 {
+				c.poll()
+			}
+			at, step, rest := 0, 1, int(p)
+			for a := len(shape) - 1; a >= 0 && p >= 0; a-- {
+				k := rest % max(shape[a], 1)
+				if a == 0 {
+					k = rest
+				}
+				if k >= out.Shape[a] {
+					p = -1
+				}
+				rest /= max(shape[a], 1)
+				at += k * step
+				step *= out.Shape[a]
+			}
+			if p < 0 {
+				return fmt.Errorf("place %d, expected one of an image of %v", data[int64](places)[i], out.Shape)
+			}
+			moveRow(elementAt(out, at, width), elementAt(x, i, width), 1, 1, 1, width)
+		}
+		return nil
+	}, nil
 }

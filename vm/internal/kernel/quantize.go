@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -36,7 +37,7 @@ func scalesOf(c *Invocation, x, scale *Tensor) (*scales, error) {
 	if x.rank() == 1 && block == 0 {
 		at = 0
 	}
-	k, err := axis(at, x.rank())
+	k, err := attr.Axis("axis", int64(at), x.rank())
 	if err != nil {
 		return nil, err
 	}

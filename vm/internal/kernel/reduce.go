@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -93,19 +94,12 @@ func reducedAxes(c *Invocation) ([]bool, error) {
 		return nil, err
 	}
 	rank := c.In[0].rank()
-	drop := make([]bool, rank)
-	if len(axes) == 0 {
-		for a := range drop {
-			drop[a] = c.Int("noop_with_empty_axes", 0) == 0
-		}
-		return drop, nil
+	if len(axes) > 0 {
+		return attr.AxisSet("axes", toInt64s(axes), rank)
 	}
-	for _, a := range axes {
-		k, err := axis(a, rank)
-		if err != nil {
-			return nil, err
-		}
-		drop[k] = true
+	drop := make([]bool, rank)
+	for a := range drop {
+		drop[a] = c.Int("noop_with_empty_axes", 0) == 0
 	}
 	return drop, nil
 }

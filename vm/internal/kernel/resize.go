@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -15,43 +16,44 @@ var sampling = family{"", []Kernel{
 	{Name: "Upsample", Make: makeResize},
 }}
 
-// interpolation is how the elements of an axis of the output are made: each out
-// of a few elements of the input, with weights; outside says that it lies
-// outside of the region and gets the extrapolation value.
+// interpolation is how the elements of one axis of the result are made: each is a
+// weighted sum of a few elements of the image.
 type interpolation struct {
 	in, out int
-	taps    int
-	from    []int     // nil: each of itself
-	weight  []float64 // nil: 1, of one tap
-	outside []uint8   // 1 where it is so; nil: nowhere
+	taps    int       // elements of the image for one of the result
+	from    []int     // out·taps indices; nil: each element is a copy
+	weight  []float64 // out·taps; nil: one tap of weight 1
+	outside []uint8   // out: 1 for the extrapolation value; nil: none has it
 }
 
-// mostTaps bounds the elements that one axis is made of, with repetitions: their
-// places and weights are kept.
+// mostTaps bounds out·taps of one axis: indices and weights are stored.
 const mostTaps = 1 << 26
 
 // mostAxes bounds the axes of a tensor that is resized.
 const mostAxes = 16
 
-// makeResize interpolates axis by axis: as the weights of several axes multiply,
-// each element is the sum over all taps of all axes.
+// makeResize interpolates all axes at once: the weights of the axes multiply, so
+// an element is the sum over all combinations of their taps.
 func makeResize(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
 	rank := in.rank()
 	if rank > mostAxes {
 		return nil, unsupportedf("%d axes, more than %d", rank, mostAxes)
 	}
-	scale, err := c.scales()
+	r, err := attr.ReadResize(c.Node, c.Version, rank)
 	if err != nil {
 		return nil, err
 	}
-	roi, err := c.regions(rank)
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	axes, err := c.resizedAxes(r)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]interpolation, rank)
 	for a := range list {
-		if list[a], err = c.interpolate(in.Shape[a], out.Shape[a], scale[a], roi[a]); err != nil {
+		if list[a], err = c.interpolate(r, &axes[a]); err != nil {
 			return nil, fmt.Errorf("axis %d: %w", a, err)
 		}
 	}
@@ -63,102 +65,47 @@ func makeResize(c *Invocation) (Run, error) {
 	if in.Type == graph.Float32 && byPlanes(list) {
 		return unlessView(out, in, resizePlanes(c, in, out, list)), nil
 	}
-	return unlessView(out, in, resample(c, in, out, list, get, set, float64(c.Float("extrapolation_value", 0)))), nil
+	return unlessView(out, in, resample(c, in, out, list, get, set, float64(r.Extrapolation))), nil
 }
 
-// asUpsample reports whether the node has the meaning of Upsample: before opset 11.
-func (c *Invocation) asUpsample() bool { return c.Node.Op == "Upsample" || c.Version < 11 }
-
-// scales gives the scale of each axis: as it is stated, by sizes, or 1.
-func (c *Invocation) scales() ([]float64, error) {
-	in := c.In[0]
-	scale := make([]float64, in.rank())
-	for a := range scale {
-		scale[a] = 1
+// resizedAxes reads scales, sizes and the region.
+func (c *Invocation) resizedAxes(r *attr.Resize) ([]attr.ResizedAxis, error) {
+	var scales, roi []float64
+	var sizes []int
+	var err error
+	old := attr.IsUpsample(c.Node, c.Version)
+	switch {
+	case old && !c.Has(1):
+		list, err := attr.UpsampleScales(c.Node)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range list {
+			scales = append(scales, float64(f))
+		}
+	case old:
+		scales, err = c.Reals(1)
+	default:
+		if scales, err = c.Reals(2); err == nil && len(scales) == 0 {
+			sizes, err = c.Value(3)
+		}
+		if err == nil && r.Crops() {
+			roi, err = c.Reals(1)
+		}
 	}
-	at, input := c.axesOr(in.rank()), 2
-	if c.asUpsample() {
-		input = 1
-	}
-	given, err := c.Reals(input)
 	if err != nil {
 		return nil, err
 	}
-	if list := c.Node.Attr("scales"); c.asUpsample() && !c.Has(1) && list != nil {
-		for _, f := range list.Floats {
-			given = append(given, float64(f))
-		}
-	} else if c.asUpsample() && !c.Has(1) {
-		given = []float64{1, 1, float64(c.Float("height_scale", 1)), float64(c.Float("width_scale", 1))}
-	}
-	for i, f := range given {
-		scale[at[i]] = f
-	}
-	if len(given) > 0 || c.asUpsample() {
-		return scale, nil
-	}
-	sizes, err := c.Value(3)
-	if err != nil {
-		return nil, err
-	}
-	least, largest := math.Inf(1), 0.0
-	for i, n := range sizes {
-		s := float64(n) / float64(in.Shape[at[i]])
-		scale[at[i]] = s
-		least, largest = min(least, s), max(largest, s)
-	}
-	for _, a := range at[:len(sizes)] {
-		switch c.Str("keep_aspect_ratio_policy", "stretch") {
-		case "not_larger":
-			scale[a] = least
-		case "not_smaller":
-			scale[a] = largest
-		}
-	}
-	return scale, nil
+	return r.Along(toInt64s(c.In[0].Shape), toInt64s(c.Out[0].Shape), scales, toInt64s(sizes), roi), nil
 }
 
-// axesOr gives the attribute axes, or all axes.
-func (c *Invocation) axesOr(rank int) []int {
-	list := c.Ints("axes")
-	if list == nil {
-		for a := range rank {
-			list = append(list, a)
-		}
-	}
-	for i, a := range list {
-		if a < 0 {
-			list[i] += rank
-		}
-	}
-	return list
-}
-
-// regions gives the region of interest of each axis.
-func (c *Invocation) regions(rank int) ([][2]float64, error) {
-	roi := make([][2]float64, rank)
-	for a := range roi {
-		roi[a] = [2]float64{0, 1}
-	}
-	if c.asUpsample() || c.Str("coordinate_transformation_mode", "") != "tf_crop_and_resize" {
-		return roi, nil
-	}
-	list, err := c.Reals(1)
-	if err != nil {
-		return nil, err
-	}
-	for i, at := 0, c.axesOr(rank); i < len(list)/2; i++ { // none: all of the input
-		roi[at[i]] = [2]float64{list[i], list[len(at)+i]}
-	}
-	return roi, nil
-}
-
-// resample makes the kernel of an interpolation along several axes.
+// resample is the general form: any types, any number of axes. extra is the
+// extrapolation value.
 func resample(c *Invocation, in, out *Tensor, list []interpolation, get func(unsafe.Pointer, int) float64, set func(unsafe.Pointer, int, float64), extra float64) Run {
 	s := strides(in.Shape)
 	rank := len(list)
 	n := out.Len()
-	var active []int // the axes of several taps
+	var active []int // the axes with several taps
 	for a := range list {
 		if list[a].taps > 1 {
 			active = append(active, a)
@@ -195,7 +142,8 @@ func resample(c *Invocation, in, out *Tensor, list []interpolation, get func(uns
 	}
 }
 
-// blend sums the taps of the axes from number k on.
+// blend returns the weighted sum over the taps of active[k:]; off is the offset that
+// the other axes give.
 func blend(m *meter, in *Tensor, list []interpolation, active, s []int, at *[mostAxes]int, off, k int, get func(unsafe.Pointer, int) float64) float64 {
 	if k == len(active) {
 		return get(in.At, off)
@@ -213,34 +161,31 @@ func blend(m *meter, in *Tensor, list []interpolation, active, s []int, at *[mos
 	return sum
 }
 
-// interpolate finds taps and weights of one axis.
-func (c *Invocation) interpolate(in, out int, scale float64, roi [2]float64) (interpolation, error) {
+// interpolate computes indices and weights of one axis.
+func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (interpolation, error) {
+	in, out := int(a.In), int(a.Out)
 	v := interpolation{in: in, out: out, taps: 1}
-	transform := c.Str("coordinate_transformation_mode", "half_pixel")
-	if c.asUpsample() {
-		transform = "asymmetric"
-	}
-	mode := c.Str("mode", "nearest")
-	if in == out && scale == 1 && transform != "tf_crop_and_resize" {
+	if a.Copies() {
 		return v, nil
 	}
-	antialias := c.Int("antialias", 0) != 0 && scale < 1
+	antialias := r.Antialias && a.Scale < 1
 	support := 1.0
-	switch mode {
+	switch r.Mode {
 	case "nearest":
-	case "linear", "bilinear":
+	case "linear":
 		v.taps = 2
 	case "cubic":
 		v.taps, support = 4, 2
-	default:
-		return v, unsupportedf("mode %q", mode)
 	}
-	if antialias && mode != "nearest" {
-		// The output is about as long as the input times the scale: all taps
-		// together are a few times the input, unless a region is far larger than it.
-		taps := 2*math.Ceil(support/scale) + 1
+	if r.Transform == "tf_half_pixel_for_nn" {
+		return v, unsupportedf("coordinate_transformation_mode %q", r.Transform)
+	}
+	if antialias && r.Mode != "nearest" {
+		// The result is about as long as the image times the scale, so all taps
+		// together are a few times the image, unless a region is far larger than it.
+		taps := 2*math.Ceil(support/a.Scale) + 1
 		if taps*float64(out) > 16*(float64(in)+float64(out)) {
-			return v, unsupportedf("a scale of %v that makes %d elements of %d, with antialias", scale, out, in)
+			return v, unsupportedf("a scale of %v that makes %d elements of %d, with antialias", a.Scale, out, in)
 		}
 		v.taps = int(taps)
 	}
@@ -251,14 +196,15 @@ func (c *Invocation) interpolate(in, out int, scale float64, roi [2]float64) (in
 	if v.taps > 1 {
 		v.weight = numbersOf[float64](c, mul(out, v.taps))
 	}
+	f := filter{support: support, stretch: 1, a: float64(r.CubicCoeffA), exclude: r.ExcludeOutside, wide: antialias}
+	if antialias {
+		f.stretch = a.Scale
+	}
 	m := meter{c: c}
 	for o := range out {
 		m.add(v.taps)
-		x, err := coordinate(transform, float64(o), in, out, scale, roi)
-		if err != nil {
-			return v, err
-		}
-		if transform == "tf_crop_and_resize" && (x < 0 || x > float64(in-1)) {
+		x, outside := attr.Source[float64](a, int64(o))
+		if outside {
 			if v.outside == nil {
 				v.outside = numbersOf[uint8](c, out)
 				fillAll(c, v.outside, 0)
@@ -266,36 +212,28 @@ func (c *Invocation) interpolate(in, out int, scale float64, roi [2]float64) (in
 			v.outside[o] = 1
 		}
 		if v.taps == 1 {
-			v.from[o] = clampTo(nearest(c.nearestMode(scale), x), in)
+			v.from[o] = clampTo(r.Nearest(a, x), in)
 			continue
 		}
-		c.taps(v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps], x, in, scale, support, antialias)
+		f.taps(c, v.from[o*v.taps:(o+1)*v.taps], v.weight[o*v.taps:(o+1)*v.taps], x, in)
 	}
 	return v, nil
 }
 
-// nearestMode is how coordinates are rounded. Opset 10 says nothing; ONNX's tests
-// of it, and ONNX Runtime, round up where the tensor becomes smaller.
-func (c *Invocation) nearestMode(scale float64) string {
-	if c.asUpsample() {
-		if scale < 1 {
-			return "ceil"
-		}
-		return "floor"
-	}
-	return c.Str("nearest_mode", "round_prefer_floor")
+// filter is the function that weights elements by their distance: a triangle
+// (linear) or a piecewise cubic (Keys 1981, with its free coefficient a).
+type filter struct {
+	support float64 // its radius: 1 is linear, 2 cubic
+	stretch float64 // what distances are multiplied by
+	a       float64
+	exclude bool // elements outside the image have weight 0
+	wide    bool // antialias: the function is stretched to cover more elements
 }
 
-// taps fills in the elements around x and their weights, which add up to 1.
-func (c *Invocation) taps(from []int, weight []float64, x float64, in int, scale, support float64, antialias bool) {
-	a := float64(c.Float("cubic_coeff_a", -0.75))
-	exclude := c.Int("exclude_outside", 0) != 0
-	stretch := 1.0
-	if antialias {
-		stretch = scale
-	}
+// taps sets the elements around x and their weights, which add up to 1.
+func (f *filter) taps(c *Invocation, from []int, weight []float64, x float64, in int) {
 	first := math.Floor(x) - float64(len(from)/2) + 1
-	if antialias {
+	if f.wide {
 		first--
 	}
 	sum := 0.0
@@ -303,21 +241,21 @@ func (c *Invocation) taps(from []int, weight []float64, x float64, in int, scale
 		if t&often == often {
 			c.poll()
 		}
-		k := first + float64(t)
-		d := math.Abs(x-k) * stretch
+		at := first + float64(t)
+		d := math.Abs(x-at) * f.stretch
 		w := 0.0
 		switch {
-		case support == 1:
+		case f.support == 1:
 			w = max(0, 1-d)
 		case d <= 1:
-			w = ((a+2)*d-(a+3))*d*d + 1
+			w = ((f.a+2)*d-(f.a+3))*d*d + 1
 		case d < 2:
-			w = ((a*d-5*a)*d+8*a)*d - 4*a
+			w = ((f.a*d-5*f.a)*d+8*f.a)*d - 4*f.a
 		}
-		if exclude && (k < 0 || k >= float64(in)) {
+		if f.exclude && (at < 0 || at >= float64(in)) {
 			w = 0
 		}
-		from[t], weight[t] = clampTo(k, in), w
+		from[t], weight[t] = clampTo(at, in), w
 		sum += w
 	}
 	if sum != 0 {
@@ -327,51 +265,8 @@ func (c *Invocation) taps(from []int, weight []float64, x float64, in int, scale
 	}
 }
 
-// coordinate is where place o of the output lies on the input's axis.
-func coordinate(mode string, o float64, in, out int, scale float64, roi [2]float64) (float64, error) {
-	switch mode {
-	case "half_pixel":
-		return (o+0.5)/scale - 0.5, nil
-	case "half_pixel_symmetric":
-		adjust := float64(out) / (scale * float64(in))
-		center := float64(in) / 2
-		return center*(1-adjust) + (o+0.5)/scale - 0.5, nil
-	case "pytorch_half_pixel":
-		if out > 1 {
-			return (o+0.5)/scale - 0.5, nil
-		}
-		return 0, nil
-	case "align_corners":
-		if out == 1 {
-			return 0, nil
-		}
-		return o * float64(in-1) / (scale*float64(in) - 1), nil
-	case "asymmetric":
-		return o / scale, nil
-	case "tf_crop_and_resize":
-		if out == 1 {
-			return 0.5 * (roi[0] + roi[1]) * float64(in-1), nil
-		}
-		return roi[0]*float64(in-1) + o*(roi[1]-roi[0])*float64(in-1)/float64(out-1), nil
-	}
-	return 0, unsupportedf("coordinate_transformation_mode %q", mode)
-}
-
-// nearest rounds a coordinate.
-func nearest(mode string, x float64) float64 {
-	switch mode {
-	case "floor":
-		return math.Floor(x)
-	case "ceil":
-		return math.Ceil(x)
-	case "round_prefer_ceil":
-		return math.Floor(x + 0.5)
-	}
-	return math.Ceil(x - 0.5) // round_prefer_floor
-}
-
-// clampTo is the place in [0, n) that is nearest to a whole number, or 0 where it
-// is none: a region can be anywhere.
+// clampTo returns the index in [0, n) that is nearest to a whole number; 0 for NaN.
+// A region can be anywhere.
 func clampTo(x float64, n int) int {
 	switch {
 	case x >= float64(n):

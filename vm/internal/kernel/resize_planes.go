@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/onnxmem/onnxmem/vm/internal/work"
 
-// byPlanes reports whether an interpolation changes the last two axes alone, and
-// reads nothing from outside.
+// byPlanes reports whether an interpolation changes nothing but the last two axes
+// and needs no extrapolation value.
 func byPlanes(list []interpolation) bool {
 	if len(list) < 2 {
 		return false
@@ -17,8 +17,8 @@ func byPlanes(list []interpolation) bool {
 	return true
 }
 
-// resizePlanes interpolates the last two axes of float32: rows are mixed first,
-// then the elements of the mixture.
+// resizePlanes interpolates the last two axes of float32 tensors: it first adds up
+// weighted rows of the image, then weighted elements of that row.
 func resizePlanes(c *Invocation, in, out *Tensor, list []interpolation) Run {
 	down, along := &list[len(list)-2], &list[len(list)-1]
 	planes := count(out.Shape[:len(list)-2])
@@ -50,6 +50,7 @@ func resizePlanes(c *Invocation, in, out *Tensor, list []interpolation) Run {
 	}
 }
 
+// narrowed converts a list to float32.
 func narrowed(c *Invocation, list []float64) []float32 {
 	out := numbersOf[float32](c, len(list))
 	for from, to := range c.pieces(len(list)) {

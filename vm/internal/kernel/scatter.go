@@ -79,7 +79,7 @@ func copyFirst(c *Invocation) {
 
 func makeScatterElements(c *Invocation) (Run, error) {
 	out, index, updates := c.Out[0], c.In[1], c.In[2]
-	k, err := axis(c.Int("axis", 0), out.rank())
+	k, err := c.axis(0, out.rank())
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func makeTensorScatter(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := axis(c.Int("axis", -2), past.rank())
+	k, err := c.axis(-2, past.rank())
 	if err != nil {
 		return nil, err
 	}

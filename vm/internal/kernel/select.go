@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -71,7 +72,7 @@ func makeCompress(c *Invocation) (Run, error) {
 	outer, n, inner := 1, in.Len(), width
 	k := -1
 	if a := c.Node.Attr("axis"); a != nil {
-		if k, err = axis(int(a.Int), in.rank()); err != nil {
+		if k, err = attr.Axis("axis", a.Int, in.rank()); err != nil {
 			return nil, err
 		}
 		outer, n, inner = count(in.Shape[:k]), in.Shape[k], count(in.Shape[k+1:])*width
@@ -117,7 +118,7 @@ func makeCompress(c *Invocation) (Run, error) {
 // makeOneHot writes the second of two values at each index, and the first elsewhere.
 func makeOneHot(c *Invocation) (Run, error) {
 	index, values, out := c.In[0], c.In[2], c.Out[0]
-	k, err := axis(c.Int("axis", -1), out.rank())
+	k, err := c.axis(-1, out.rank())
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func makeOneHot(c *Invocation) (Run, error) {
 func argBest(largest bool) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		in := c.In[0]
-		k, err := axis(c.Int("axis", 0), max(in.rank(), 1))
+		k, err := c.axis(0, max(in.rank(), 1))
 		if err != nil {
 			return nil, err
 		}
@@ -206,7 +207,7 @@ func comparer(t *Tensor) (func(i, j int) int, bool) {
 // indices. Equal elements keep their order.
 func makeTopK(c *Invocation) (Run, error) {
 	in, out, places := c.In[0], c.Out[0], c.Out[1]
-	a, err := axis(c.Int("axis", -1), in.rank())
+	a, err := c.axis(-1, in.rank())
 	if err != nil {
 		return nil, err
 	}

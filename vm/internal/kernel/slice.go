@@ -1,5 +1,7 @@
 package kernel
 
+import "github.com/onnxmem/onnxmem/ops/attr"
+
 // cutting lists the operators that take a part of a tensor, possibly with steps.
 var cutting = family{"", []Kernel{
 	{Name: "Slice", Make: makeSlice, Half: true},
@@ -15,7 +17,11 @@ func makeSlice(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	axes, err := c.ListOr("axes", 3)
+	list, err := c.ListOr("axes", 3)
+	if err != nil {
+		return nil, err
+	}
+	axes, err := attr.Axes("axes", toInt64s(list), in.rank())
 	if err != nil {
 		return nil, err
 	}
@@ -27,10 +33,8 @@ func makeSlice(c *Invocation) (Run, error) {
 	off := 0
 	for i, start := range starts {
 		a := i
-		if axes != nil {
-			if a, err = axis(axes[i], in.rank()); err != nil {
-				return nil, err
-			}
+		if list != nil {
+			a = axes[i]
 		}
 		step := 1
 		if steps != nil {

@@ -36,7 +36,7 @@ func softmaxOf[T floating](c *Invocation, log bool) (Run, error) {
 	if old {
 		otherwise = 1
 	}
-	k, err := axis(c.Int("axis", otherwise), max(x.rank(), 1))
+	k, err := c.axis(otherwise, max(x.rank(), 1))
 	if err != nil {
 		return nil, err
 	}

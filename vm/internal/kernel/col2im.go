@@ -1,0 +1,58 @@
+package kernel
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops/attr"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// makeCol2Im adds up blocks into an image: the adjoint of taking the blocks out.
+func makeCol2Im(c *Invocation) (Run, error) {
+	block, err := c.Value(2)
+	if err != nil {
+		return nil, err
+	}
+	switch c.In[0].Type {
+	case graph.Float32:
+		return col2Im[float32](c, block)
+	case graph.Float64:
+		return col2Im[float64](c, block)
+	}
+	return nil, unsupported(c.In[0].Type)
+}
+
+func col2Im[T floating](c *Invocation, block []int) (Run, error) {
+	x, out := c.In[0], c.Out[0]
+	w, err := attr.ReadWindow(c.Node, toDims(block))
+	if err != nil {
+		return nil, err
+	}
+	image := out.Shape[2:]
+	blocks := make([]int, len(block)) // along each axis
+	for i, n := range image {
+		blocks[i] = int(w.Places(i, int64(n)+w.Before[i]+w.After[i], w.Reach(i)))
+	}
+	v, err := threeAxes(w, image, blocks)
+	if err != nil {
+		return nil, err
+	}
+	one := []T{1}
+	part := func(p, _ int) {
+		d := span[T](element[T](out, p*v.inputs()), v.inputs())
+		fillAll(c, d, 0)
+		// Tap by tap, as a window of one place that is shifted.
+		w := *v
+		w.kernel = [3]int{1, 1, 1}
+		for tap := range v.taps() {
+			at := [3]int{tap / v.kernel[2] / v.kernel[1], tap / v.kernel[2] % v.kernel[1], tap % v.kernel[2]}
+			for a := range 3 {
+				w.pads[a] = v.pads[a] - at[a]*v.dil[a]
+			}
+			spread(c, d, span[T](element[T](x, (p*v.taps()+tap)*v.outputs()), v.outputs()), one, &w)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(out.Shape[0]*out.Shape[1], part)
+		return nil
+	}, nil
+}
