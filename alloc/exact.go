@@ -40,6 +40,7 @@ type exact struct {
 	load       []int64   // by section
 	rounds     bool      // some offset may need rounding up to an alignment
 	off        rules
+	orders     portfolio // as it begins
 	capacity   int64
 	latest     []int64 // the highest offset within the capacity
 
@@ -113,7 +114,7 @@ const (
 func newExact(p Problem, s prepared) *exact {
 	n := len(s.ids)
 	x := &exact{
-		ids: s.ids, load: s.loads(), ctx: context.Background(),
+		ids: s.ids, load: s.loads(), ctx: context.Background(), orders: wholePortfolio,
 		lo: make([]int32, n), hi: make([]int32, n), size: make([]int64, n), align: make([]int64, n),
 		width: make([]float64, n), base: make([]int64, n), pinned: make([]bool, n), hint: make([]int64, n), neighbours: make([][]int32, n),
 		twin: make([]int32, n), latest: make([]int64, n), slot: make([][]int32, n),

@@ -55,21 +55,59 @@ type portfolio struct {
 	round, k int
 	nodes    int64  // the node limit of the round
 	seed     uint64 // of the last noisy configuration
+
+	base  []config
+	noisy int  // how many noisy configurations the first round has
+	fits  bool // whether any configuration tries the best fit first
 }
 
+var wholePortfolio = portfolio{base: baseConfigs, noisy: 8, fits: true}
+
 func (t *portfolio) next() (config, int64) {
-	if t.k == len(baseConfigs)+8<<t.round {
+	if t.k == len(t.base)+t.noisy<<t.round {
 		t.round, t.k, t.nodes = t.round+1, 0, 2*t.nodes
 	}
 	k := t.k
 	t.k++
-	if k < len(baseConfigs) {
-		a := baseConfigs[k]
-		a.fit = (k+t.round)%2 == 1
+	if k < len(t.base) {
+		a := t.base[k]
+		a.fit = (k+t.round)%2 == 1 && t.fits
 		return a, t.nodes
 	}
 	t.seed++
-	return noisyConfig(t.seed), t.nodes
+	a := noisyConfig(t.seed)
+	a.fit = a.fit && t.fits
+	return a, t.nodes
+}
+
+// String is what Options.without calls one of baseConfigs.
+func (a config) String() string {
+	if a.lowest {
+		return "order " + a.keys + " lowest"
+	}
+	return "order " + a.keys
+}
+
+// leaveOut switches parts of the search off, by name.
+func (x *exact) leaveOut(names []string) {
+	out := func(name string) bool { return slices.Contains(names, name) }
+	x.off = rules{
+		heads: out("heads"), table: out("table"), backjumps: out("backjumps"), splits: out("splits"),
+		twins: out("twins"), forced: out("forced"), boundaries: out("boundaries"),
+	}
+	x.orders.base = slices.DeleteFunc(slices.Clone(baseConfigs), func(a config) bool { return out(a.String()) })
+	x.orders.fits = !out("best fit first")
+	if out("noisy orders") {
+		x.orders.noisy = 0
+	}
+}
+
+// allWork is the work of both searches.
+func (x *exact) allWork() int64 {
+	if x.second == nil {
+		return x.work
+	}
+	return x.work + x.second.work
 }
 
 // singleSearchWork is the work before a second search joins. Most decisions take
@@ -82,7 +120,8 @@ const singleSearchWork = 20_000_000
 // prefers the answer of the first, so the result does not depend on their speed.
 func (x *exact) decide(capacity, budget int64) (outcome, []int64) {
 	x.setCapacity(capacity)
-	t := portfolio{nodes: 3 * int64(len(x.ids))}
+	t := x.orders
+	t.nodes = 3 * int64(len(x.ids))
 	x.budget = x.work + min(budget, singleSearchWork)
 	for x.work <= x.budget && x.ctx.Err() == nil {
 		if out, found := x.runConfig(t.next()); out != gaveUp {

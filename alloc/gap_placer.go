@@ -3,6 +3,7 @@ package alloc
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -16,9 +17,12 @@ const maxConflicts = 4_000_000
 // the best offsets so far, then in each order of gapOrders.
 func (v *solver) placeInGaps(g *gapPlacer) {
 	v.offer(g.place(g.byOffset(v.best.Offsets)), "gaps")
-	for _, before := range gapOrders {
+	for k, before := range gapOrders {
 		if v.done() || g.work <= 0 {
 			return
+		}
+		if v.opt.leavesOut(gapOrderName(k)) {
+			continue
 		}
 		order := slices.Clone(g.ids)
 		slices.SortStableFunc(order, func(i, j int) int { return before(&g.p.Buffers[i], &g.p.Buffers[j]) })
@@ -72,6 +76,9 @@ var gapOrders = []func(a, b *Buffer) int{
 	},
 	func(a, b *Buffer) int { return cmp.Compare(a.First, b.First) },
 }
+
+// gapOrderName is what Options.without calls one of gapOrders.
+func gapOrderName(k int) string { return fmt.Sprint("gap order ", k+1) }
 
 // conflict is two areas that are live together, seen from one of their buffers: if
 // the other buffer is at offset 0, this one cannot be strictly between low and high.

@@ -65,8 +65,10 @@ func (v *solver) search() {
 	useExact := spans <= maxSpans && v.best.Arena < never
 	if s.fixed == nil {
 		l := newSkylineSearch(v.p, s)
+		l.without = v.opt.without
+		defer func() { v.opt.spend(int64(l.work())) }()
 		v.runSkyline(l, len(basePriorities), effort.treeNodes)
-		if len(s.ids) > exactFirst && len(s.ids) <= large {
+		if len(s.ids) > exactFirst && len(s.ids) <= large && !v.opt.leavesOut("cores") {
 			v.packCores(s, effort.attempts, effort.treeNodes/8)
 		}
 		if !useExact || len(s.ids) > exactFirst {
@@ -78,6 +80,8 @@ func (v *solver) search() {
 	}
 	x := newExact(v.p, s)
 	x.ctx = v.ctx
+	x.leaveOut(v.opt.without)
+	defer func() { v.opt.spend(x.allWork()) }()
 	if v.opt.Capacity > 0 {
 		v.decide(x, v.opt.Capacity, effort.decide)
 		return
@@ -117,9 +121,13 @@ func (v *solver) minimise(x *exact, granularity int64, effort limits) {
 	}
 	left := effort.total
 	for _, pass := range [...]struct {
+		name   string
 		part   int64 // of the distance to the bound, for each step down
 		budget int64 // for each capacity
-	}{{1, effort.decide}, {2, effort.halve}, {4, effort.quarter}} {
+	}{{"the bound", 1, effort.decide}, {"halves", 2, effort.halve}, {"quarters", 4, effort.quarter}} {
+		if v.opt.leavesOut(pass.name) {
+			continue
+		}
 		lowest := roundUp(v.best.LowerBound, granularity) // the least capacity that this pass has not given up
 		for lowest < v.best.Arena && !v.done() && min(left, pass.budget) > 0 {
 			capacity := max(lowest, v.best.Arena-max(granularity, (v.best.Arena-lowest)/pass.part/granularity*granularity))

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -45,6 +46,7 @@ type skylineSearch struct {
 	found   Placement    // by the best attempt
 	started int          // attempts so far
 	random  random
+	without []string // see Options
 }
 
 // attempt is one packing with given weights, and its outcome.
@@ -131,12 +133,17 @@ func (l *skylineSearch) work() int {
 // also favours the buffers that end above the lower bound (squeaky wheel: Joslin &
 // Clements 1999).
 func (l *skylineSearch) next(bound int64) attempt {
+	for l.started < len(basePriorities) {
+		k := l.started
+		l.started++
+		if !slices.Contains(l.without, priorityName(k)) {
+			return l.weigh(basePriorities[k])
+		}
+	}
 	k := l.started
 	l.started++
-	if k < len(basePriorities) {
-		return l.weigh(basePriorities[k])
-	}
-	if k%2 == 1 || l.best.weights == nil {
+	drawn := k%2 == 1 && !slices.Contains(l.without, "drawn priorities")
+	if drawn || l.best.weights == nil || slices.Contains(l.without, "noisy priorities") {
 		angle := l.random.float() * math.Pi / 2
 		x := priority{width: math.Cos(angle), size: math.Sin(angle), pressure: l.random.float() < 0.3}
 		if l.random.float() < 0.7 {
@@ -157,6 +164,9 @@ func (l *skylineSearch) next(bound int64) attempt {
 	}
 	return m
 }
+
+// priorityName is what Options.without calls one of basePriorities.
+func priorityName(k int) string { return fmt.Sprint("priority ", k+1) }
 
 // weigh returns an attempt with the weights of a priority: logarithms turn its
 // product of powers into a sum.
@@ -200,7 +210,9 @@ func (v *solver) packCores(s prepared, attempts, treeNodes int) {
 		w.offer(BestFit(part), "best-fit")
 		l := newSkylineSearch(part, prepare(part))
 		l.improve(w.best.Placement)
+		l.without = v.opt.without
 		w.runSkyline(l, attempts, treeNodes/len(coreShares))
+		v.opt.spend(int64(l.work()))
 		if !w.done() {
 			continue
 		}

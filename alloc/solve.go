@@ -3,6 +3,7 @@ package alloc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,9 @@ type Options struct {
 	// Short cuts EffortDefault to a second or two, for callers to whom placement is
 	// one step among others. It does not change the other efforts.
 	Short bool
+
+	without []string // parts of the search to leave out, by name: for the ablation
+	work    *int64   // grows by the work of the searches; nil: not counted
 }
 
 // Validate checks the options on their own. [Solve] fails with the same error.
@@ -99,7 +103,7 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 		v.p.work = maxGaps
 	}
 	for _, s := range strategies {
-		if opt.Strategy == "" && (len(p.Buffers) <= large && s.Alone || len(p.Buffers) > large && !s.Large) {
+		if opt.Strategy == "" && (len(p.Buffers) <= large && s.Alone || len(p.Buffers) > large && !s.Large || opt.leavesOut(s.Name)) {
 			continue
 		}
 		if context.Cause(ctx) != nil {
@@ -122,16 +126,28 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 	if p.hasGaps() {
 		gaps = newGapPlacer(p, v.effort().treeNodes/8)
 	}
-	if gaps != nil {
+	if gaps != nil && !opt.leavesOut("gaps before") {
 		v.placeInGaps(gaps)
 	}
 	if !v.done() {
 		v.search()
 	}
-	if gaps != nil && !v.done() {
+	if gaps != nil && !v.done() && !opt.leavesOut("gaps after") {
 		v.climbInGaps(gaps)
 	}
+	if gaps != nil {
+		opt.spend(int64(v.effort().treeNodes/8 - gaps.work))
+	}
 	return v.result(), nil
+}
+
+func (o *Options) leavesOut(name string) bool { return slices.Contains(o.without, name) }
+
+// spend counts work.
+func (o *Options) spend(work int64) {
+	if o.work != nil {
+		*o.work += work
+	}
 }
 
 // solver is one call of Solve.

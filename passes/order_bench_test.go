@@ -62,17 +62,23 @@ func BenchmarkOrder(b *testing.B) {
 // problemOf returns the bare problem that the pass order solves. It skips a model
 // without a training step.
 func problemOf(b testing.TB, path string, train *autodiff.Options) *schedule.Problem {
+	s := stateBefore(b, path, train, "order")
+	return s.problem(s.main)
+}
+
+// stateBefore returns the state that a pass finds for the model of a file.
+func stateBefore(b testing.TB, path string, train *autodiff.Options, pass string) *State {
 	f, err := onnx.Open(path, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
+	b.Cleanup(func() { f.Close() })
 	s, err := newState(f.Model, Options{Train: train})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, p := range Default() {
-		if p.Name == "order" {
+		if p.Name == pass {
 			break
 		}
 		if _, err := s.run(b.Context(), []Pass{p}); err != nil && p.Name == "train" {
@@ -81,5 +87,5 @@ func problemOf(b testing.TB, path string, train *autodiff.Options) *schedule.Pro
 			b.Fatal(err)
 		}
 	}
-	return s.problem(s.main)
+	return s
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
@@ -16,7 +17,8 @@ import (
 var problemsDir = flag.String("problems", "", "folder for the bare problems of the zoo: see make ablation")
 
 // TestWriteProblems writes the bare problems of the zoo, for inference and
-// training, for programs that do not read ONNX.
+// training, for programs that do not read ONNX: the nodes to order, and the buffers
+// to place in the best order.
 func TestWriteProblems(t *testing.T) {
 	if *problemsDir == "" {
 		t.Skip("-problems names no folder")
@@ -26,6 +28,7 @@ func TestWriteProblems(t *testing.T) {
 		for suffix, train := range map[string]*autodiff.Options{"": nil, "-train": {}} {
 			t.Run(name+suffix, func(t *testing.T) {
 				p := problemOf(t, path, train)
+				writeBuffers(t, filepath.Join(*problemsDir, name+suffix+".csv"), stateBefore(t, path, train, "place"))
 				f, err := os.Create(filepath.Join(*problemsDir, name+suffix+".json.gz"))
 				if err != nil {
 					t.Fatal(err)
@@ -42,5 +45,29 @@ func TestWriteProblems(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// writeBuffers writes the buffers of the main graph with all its in-place pairs.
+func writeBuffers(t *testing.T, path string, s *State) {
+	p := alloc.Problem{}
+	buffers, err := s.main.chains(s.main.loads.Taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range buffers {
+		if !b.resident && !b.host {
+			p.Buffers = append(p.Buffers, alloc.Buffer{Size: b.bytes, First: b.first, Last: b.last})
+		}
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WriteCSV(f, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -30,6 +30,7 @@ type solver struct {
 	without  map[string]bool // stages that are left out, by name
 	progress progress
 	clock    clock
+	work     *int64 // see Options
 
 	// withoutPairs solves the whole problem as if it had no in-place pairs and returns
 	// the order; nil if it has none.

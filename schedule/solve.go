@@ -30,6 +30,7 @@ type Options struct {
 	BoundTime *time.Duration // grows by the time that bounds take; nil: not measured
 
 	without []string // stages to leave out, by name: for tests and the ablation
+	work    *int64   // grows by the work of the search; nil: not counted
 }
 
 // Effort bounds the search by counted work, not by time: the same problem gives
@@ -141,7 +142,7 @@ func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 // solver returns a solver that does what the options ask for.
 func (opt Options) solver(ctx context.Context) *solver {
 	s := newSolver(ctx, opt.Effort.budgets())
-	s.goal, s.progress.tell, s.clock.spent = opt.Goal, opt.Progress, opt.BoundTime
+	s.goal, s.progress.tell, s.clock.spent, s.work = opt.Goal, opt.Progress, opt.BoundTime, opt.work
 	s.without = map[string]bool{}
 	for _, name := range opt.without {
 		s.without[name] = true
@@ -153,7 +154,7 @@ func (opt Options) solver(ctx context.Context) *solver {
 // order. It stops early once it has proven that no order has a peak below enough.
 func (s *solver) solveSeparately(g *indexed.Problem, enough int64) []int32 {
 	other := solverWith(s.meter.Separate(), s.budgets)
-	other.clock, other.enough, other.without = s.clock, enough, s.without
+	other.clock, other.enough, other.without, other.work = s.clock, enough, s.without, s.work
 	return other.optimize(g).best.order
 }
 

@@ -292,6 +292,9 @@ func (s *solver) optimize(g *indexed.Problem) *subproblem {
 	s.meter.Budget.Work = s.budgets.work(g.Nodes)
 	p := s.open(g, leastFirst(g))
 	p.run(whole)
+	if s.work != nil {
+		*s.work += s.meter.Work() + 100*int64(s.meter.Runs) // a node that a search runs costs as much as one that is placed
+	}
 	return p
 }
 

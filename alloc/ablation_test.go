@@ -1,0 +1,106 @@
+package alloc
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/internal/ablation"
+)
+
+var ablationProblems = flag.String("problems", "", "folder of the zoo's buffers for BenchmarkAblation")
+
+// ablationSets are the problems of the ablation, and the effort that goes into them.
+var ablationSets = []struct {
+	name, doc string
+	opt       Options
+	make      func(b *testing.B) []Problem
+}{
+	{"zoo", "plans of the zoo: inference and our own training steps", Options{Short: true}, func(b *testing.B) (all []Problem) {
+		list, _ := filepath.Glob(filepath.Join(*ablationProblems, "*.csv"))
+		for _, path := range list {
+			f, err := os.Open(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			p, err := ReadCSV(f)
+			if f.Close(); err != nil {
+				b.Fatal(err)
+			}
+			all = append(all, p)
+		}
+		return all
+	}},
+	{"instances", "instances of papers and compilers, of up to 65,000 buffers, with the effort of a planner", Options{Short: true}, func(b *testing.B) (all []Problem) {
+		for _, x := range instances(b, large) {
+			all = append(all, x.problem)
+		}
+		return all
+	}},
+	{"tight", "random problems without a byte to spare, of 24 to 120 buffers, a third of them with gaps", Options{Short: true}, func(*testing.B) (all []Problem) {
+		for seed := range uint64(60) {
+			p := tight(seed, []int{24, 48, 120}[seed/20])
+			if seed%3 == 2 {
+				withGaps(rand.New(rand.NewPCG(seed, 41)), p.Buffers)
+			}
+			all = append(all, p)
+		}
+		return all
+	}},
+}
+
+// withGaps gives every third buffer of three steps or more a gap in which half of its
+// bytes are free.
+func withGaps(r *rand.Rand, buffers []Buffer) {
+	for i := range buffers {
+		if b := &buffers[i]; b.Last-b.First >= 2 && r.IntN(3) == 0 {
+			b.Gaps = []Gap{{First: b.First + 1, Last: b.Last - 1, From: 0, To: b.Size / 2}}
+		}
+	}
+}
+
+// ablationParts are the parts of Solve that can be left out.
+func ablationParts() (names []string) {
+	for _, s := range Strategies {
+		if !s.Alone {
+			names = append(names, s.Name)
+		}
+	}
+	names = append(names, "gaps before", "gaps after")
+	for k := range gapOrders {
+		names = append(names, gapOrderName(k))
+	}
+	for k := range basePriorities {
+		names = append(names, priorityName(k))
+	}
+	names = append(names, "noisy priorities", "drawn priorities", "cores", "the bound", "halves", "quarters")
+	for _, a := range baseConfigs {
+		names = append(names, a.String())
+	}
+	return append(names, "noisy orders", "best fit first", "heads", "table", "backjumps", "splits", "twins", "forced", "boundaries")
+}
+
+// BenchmarkAblation places the problems of each set without each part in turn.
+func BenchmarkAblation(b *testing.B) {
+	for _, x := range ablationSets {
+		b.Run("set="+x.name, func(b *testing.B) {
+			problems := x.make(b)
+			if len(problems) == 0 {
+				b.Skip("no problems: see make ablation")
+			}
+			set := ablation.Set{Title: "Placement: " + x.name, Doc: x.doc, Proofs: "proofs", Values: "arenas", Cases: len(problems)}
+			ablation.Run(b, set, ablationParts(), func(b *testing.B, i int, without []string) (found ablation.Outcome) {
+				opt := x.opt
+				opt.without, opt.work = without, &found.Work
+				r, err := Solve(b.Context(), problems[i], opt)
+				if err != nil {
+					b.Fatal(err)
+				}
+				found.Value, found.Found, found.Bound, found.Proven = r.Arena, true, r.LowerBound, r.Optimal
+				return found
+			})
+		})
+	}
+}

@@ -1,0 +1,191 @@
+// Package ablation measures what a search loses without each of its parts, and keeps
+// the tables of all searches on one page. Benchmarks call [Run].
+package ablation
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	page = flag.String("ablation", "", "page to which the ablation benchmarks write their tables")
+	only = flag.String("parts", "", "parts to leave out in turn, separated by commas; empty: all")
+)
+
+// Set is a set of problems, a table of the page.
+type Set struct {
+	Title  string // of its section: unique on the page
+	Doc    string // what the problems are, after their number
+	Proofs string // heading of the column for Outcome.Proven
+	Values string // heading of the column for Outcome.Value
+	Cases  int
+}
+
+// Outcome is what a search found for a problem.
+type Outcome struct {
+	Value  int64 // the smaller, the better; counts only if Found
+	Found  bool
+	Bound  int64 // no value is smaller
+	Proven bool
+	Weak   bool  // the bound cannot be checked without a search
+	Work   int64 // counted by the search: the same on any machine
+}
+
+// loss compares the outcomes without a part with those of the whole search.
+type loss struct {
+	part             string
+	proofs, values   change
+	bounds, weak     change
+	largest, largely float64 // per cent: the largest rise of a value, and the largest fall
+	work             int64
+}
+
+// change counts what is worse and what is better.
+type change struct{ worse, better int }
+
+func (c *change) add(worse, better bool) {
+	if worse {
+		c.worse++
+	}
+	if better {
+		c.better++
+	}
+}
+
+func (l *loss) add(was, is Outcome) {
+	l.work += is.Work
+	l.proofs.add(was.Proven && !is.Proven, is.Proven && !was.Proven)
+	l.bounds.add(is.Bound < was.Bound, is.Bound > was.Bound)
+	if is.Bound == was.Bound {
+		l.weak.add(is.Weak && !was.Weak, was.Weak && !is.Weak)
+	}
+	if !was.Found || !is.Found {
+		l.values.add(was.Found && !is.Found, is.Found && !was.Found)
+		return
+	}
+	l.values.add(is.Value > was.Value, is.Value < was.Value)
+	percent := 100 * float64(is.Value-was.Value) / float64(max(was.Value, 1))
+	l.largest, l.largely = max(l.largest, percent), min(l.largely, percent)
+}
+
+// none reports whether nothing is lost or gained.
+func (l *loss) none() bool {
+	return l.proofs == change{} && l.values == change{} && l.bounds == change{} && l.weak == change{}
+}
+
+// Run solves all problems of a set, then again without each part in turn, and shows
+// what is lost. After each part it writes the table to the page, if one is named, so
+// a run that is stopped leaves what it has measured.
+func Run(b *testing.B, set Set, parts []string, solve func(b *testing.B, i int, without []string) Outcome) {
+	whole := make([]Outcome, set.Cases)
+	measure := func(part string, without []string) loss {
+		l := loss{part: part}
+		b.Run("without="+strings.ReplaceAll(part, " ", "_"), func(b *testing.B) {
+			for b.Loop() {
+				l = loss{part: part}
+				for i := range whole {
+					x := solve(b, i, without)
+					if without == nil {
+						whole[i] = x
+					}
+					l.add(whole[i], x)
+				}
+				b.ReportMetric(float64(l.proofs.worse), "proofs-lost")
+				b.ReportMetric(float64(l.values.worse), "values-worse")
+				b.ReportMetric(float64(l.bounds.worse), "bounds-weaker")
+				b.ReportMetric(float64(l.work), "work")
+			}
+		})
+		return l
+	}
+	table := []loss{measure("nothing", nil)}
+	for _, part := range parts {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), part) {
+			continue
+		}
+		table = append(table, measure(part, []string{part}))
+		if *page != "" {
+			if err := write(*page, set.Title, set.text(whole, table, parts)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// text returns the section of a set.
+func (s *Set) text(whole []Outcome, table []loss, parts []string) string {
+	proven := 0
+	for _, x := range whole {
+		if x.Proven {
+			proven++
+		}
+	}
+	var w strings.Builder
+	fmt.Fprintf(&w, "%d %s. The whole search: %d %s.\n\n", len(whole), s.Doc, proven, s.Proofs)
+	fmt.Fprintf(&w, "| without | %s lost | gained | %s worse | better | bounds weaker | stronger | certificates lost | gained | work |\n", s.Proofs, s.Values)
+	fmt.Fprintln(&w, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	count := func(n int, percent float64) string {
+		if percent == 0 {
+			return fmt.Sprint(n)
+		}
+		return fmt.Sprintf("%d (%+.2f %%)", n, percent)
+	}
+	var idle, rest []string
+	for i, l := range table {
+		if i > 0 && l.none() {
+			idle = append(idle, fmt.Sprintf("%s (%s)", l.part, millions(l.work)))
+			continue
+		}
+		fmt.Fprintf(&w, "| %s | %d | %d | %s | %s | %d | %d | %d | %d | %s |\n", l.part, l.proofs.worse, l.proofs.better,
+			count(l.values.worse, l.largest), count(l.values.better, l.largely),
+			l.bounds.worse, l.bounds.better, l.weak.worse, l.weak.better, millions(l.work))
+	}
+	for _, part := range parts {
+		if !slices.ContainsFunc(table, func(l loss) bool { return l.part == part }) {
+			rest = append(rest, part)
+		}
+	}
+	if len(idle) > 0 {
+		fmt.Fprintf(&w, "\nNothing changes without: %s.\n", strings.Join(idle, ", "))
+	}
+	if len(rest) > 0 {
+		fmt.Fprintf(&w, "\nNot left out here: %s.\n", strings.Join(rest, ", "))
+	}
+	return w.String()
+}
+
+func millions(work int64) string { return fmt.Sprintf("%.1f", float64(work)/1e6) }
+
+const head = `# Ablation
+
+Generated by ` + "`make ablation`" + `; do not edit. Each search is a list of parts: the stages of the order search (` + "`schedule/stages.go`" + `), the strategies, orders and rules of placement (` + "`alloc`" + `), the moves of recomputation and swapping (` + "`schedule/budget`" + `). Each part is left out in turn.
+
+"Lost" and "worse" count the problems that are worse without the part, "gained" and "better" those that are better: work that one part does not spend goes to others. The percentage is the largest change. A certificate is lost if only a search proves the bound then. Work is in millions of the search's own units, the same on any machine.
+`
+
+// write writes a section of the page, in place of the one that is there. Sections are
+// sorted by title.
+func write(path, title, text string) error {
+	sections := map[string]string{title: text}
+	if old, err := os.ReadFile(path); err == nil {
+		for _, section := range strings.Split(string(old), "\n## ")[1:] {
+			if name, body, _ := strings.Cut(section, "\n"); name != title {
+				sections[name] = body
+			}
+		}
+	}
+	var titles []string
+	for name := range sections {
+		titles = append(titles, name)
+	}
+	slices.Sort(titles)
+	all := head
+	for _, name := range titles {
+		all += "\n## " + name + "\n\n" + strings.TrimSpace(sections[name]) + "\n"
+	}
+	return os.WriteFile(path, []byte(all), 0o644)
+}
