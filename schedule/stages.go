@@ -122,7 +122,7 @@ var stages = []stage{
 	},
 	{
 		On: open, Name: "alternate", Cost: "up to 12 orders, 6 cuts", When: reducible,
-		Why: "cheap orders of the problem as it is", Worth: "time alone",
+		Why: "cheap orders of the problem as it is", Worth: "time alone: four times as much for a training step of DenseNet-121",
 		Run: (*subproblem).alternate,
 	},
 	{
@@ -182,13 +182,8 @@ var stages = []stage{
 	},
 	{
 		On: early, Name: "early: sets", Cost: "at most 15 million edges", When: large,
-		Why: "on large parts they close what would take many states", Worth: "nothing on the problems measured",
+		Why: "on large parts they close what would take many states", Worth: "0.3 % of the bound of a tangled graph of 10,000 nodes",
 		Run: (*subproblem).sets,
-	},
-	{
-		On: early, Name: "early: long climb", Cost: "24 times a fifth of the states", When: large,
-		Why: "on large problems cuts of the whole take longer", Worth: "nothing on the problems measured",
-		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24, listsched.ByPlace) },
 	},
 
 	{
@@ -197,13 +192,8 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.run(cheap) },
 	},
 	{
-		On: thorough, Name: "climb", Cost: "12 times 400 states",
-		Why: "as above", Worth: "time alone",
-		Run: func(p *subproblem) { p.climb(400, 12) },
-	},
-	{
 		On: thorough, Name: "long climb", Cost: "24 times a fifth of the states",
-		Why: "as above, with more states", Worth: "a few bytes of the peak of a hard network",
+		Why: "as in the rows of early, with more states", Worth: "a few bytes of the peak of a hard network",
 		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24) },
 	},
 	{
@@ -218,7 +208,7 @@ var stages = []stage{
 	},
 	{
 		On: thorough, Name: "windows", Cost: "a tenth of the states each", When: searching,
-		Why: "better orders around the peak", Worth: "no peak and no proof of the problems measured, but other orders of the same peak",
+		Why: "better orders around the peak", Worth: "with the long ones, 5 % of the peak of a tangled graph of 1,000 nodes",
 		Run: func(p *subproblem) { p.windows(p.s.budgets.states / 10) },
 	},
 	{
@@ -244,19 +234,9 @@ var stages = []stage{
 	},
 
 	{
-		On: cheap, Name: "cheap: listing", Cost: "O(E), one cut",
-		Why: "the listing of the part", Worth: "time alone",
-		Run: func(p *subproblem) { _ = p.see(p.g.Listing()) || p.askPeak() },
-	},
-	{
 		On: cheap, Name: "cheap: least rise", Cost: "O(E log V), one cut",
 		Why: "the least rise", Worth: "a proof",
 		Run: func(p *subproblem) { _ = p.forward(p.g.Listing(), infinite, listsched.ByRise) || p.askPeak() },
-	},
-	{
-		On: cheap, Name: "cheap: within the bound", Cost: "O(E log V)",
-		Why: "the least rise of what fits below the bound", Worth: "time alone",
-		Run: func(p *subproblem) { p.forward(p.g.Listing(), p.bound, listsched.ByRise) },
 	},
 	{
 		On: cheap, Name: "cheap: alternate", Cost: "up to 12 orders, 6 cuts",
