@@ -71,14 +71,12 @@ bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (
 	bench/memory.py | tee bench/$(NAME)-memory.txt
 
 .PHONY: ablation
-ablation: ## what the order search loses without each of its stages, into docs/ablation.md (an hour)
+ablation: ## what a search loses without each of its parts, into docs/ablation.md (hours); SEARCH=./alloc SET=zoo PARTS=twins,splits: these alone
 	@mkdir -p build/problems
 	go test ./passes -run '^TestWriteProblems$$' -args -problems $(CURDIR)/build/problems
-	go test ./schedule -run '^$$' -bench '^BenchmarkAblation$$' -benchtime 1x -timeout 0 -args -problems $(CURDIR)/build/problems -ablation $(CURDIR)/docs/ablation.md
-
-.PHONY: results
-results: build ## the generated tables of docs/results; ARGS='PAGE PAGE/TABLE ...': only these, slow ones too; ARGS=--list
-	@bench/results.py $(ARGS)
+	@for search in $(or $(SEARCH),./schedule ./alloc ./schedule/budget); do \
+		go test $$search -run '^$$' -bench '^BenchmarkAblation$$/set=$(SET)' -benchtime 1x -timeout 0 -args \
+			-problems $(CURDIR)/build/problems -ablation $(CURDIR)/docs/ablation.md -parts '$(PARTS)'; done
 
 .PHONY: crosscheck
 crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime, optima against HiGHS, training steps against PyTorch; ARGS=--help

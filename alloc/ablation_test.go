@@ -1,7 +1,6 @@
 package alloc
 
 import (
-	"flag"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -10,8 +9,6 @@ import (
 	"github.com/onnxmem/onnxmem/internal/ablation"
 )
 
-var ablationProblems = flag.String("problems", "", "folder of the zoo's buffers for BenchmarkAblation")
-
 // ablationSets are the problems of the ablation, and the effort that goes into them.
 var ablationSets = []struct {
 	name, doc string
@@ -19,7 +16,7 @@ var ablationSets = []struct {
 	make      func(b *testing.B) []Problem
 }{
 	{"zoo", "plans of the zoo: inference and our own training steps", Options{Short: true}, func(b *testing.B) (all []Problem) {
-		list, _ := filepath.Glob(filepath.Join(*ablationProblems, "*.csv"))
+		list, _ := filepath.Glob(filepath.Join(*ablation.Problems, "*.csv"))
 		for _, path := range list {
 			f, err := os.Open(path)
 			if err != nil {
@@ -33,15 +30,15 @@ var ablationSets = []struct {
 		}
 		return all
 	}},
-	{"instances", "instances of papers and compilers, of up to 65,000 buffers, with the effort of a planner", Options{Short: true}, func(b *testing.B) (all []Problem) {
-		for _, x := range instances(b, large) {
+	{"instances", "instances of papers and compilers, of up to 20,000 buffers", Options{Short: true}, func(b *testing.B) (all []Problem) {
+		for _, x := range instances(b, 20_000) {
 			all = append(all, x.problem)
 		}
 		return all
 	}},
-	{"tight", "random problems without a byte to spare, of 24 to 120 buffers, a third of them with gaps", Options{Short: true}, func(*testing.B) (all []Problem) {
-		for seed := range uint64(60) {
-			p := tight(seed, []int{24, 48, 120}[seed/20])
+	{"tight", "random problems without a byte to spare, of 24 and 48 buffers, a third of them with gaps", Options{Short: true}, func(*testing.B) (all []Problem) {
+		for seed := range uint64(30) {
+			p := tight(seed, []int{24, 24, 48}[seed/10])
 			if seed%3 == 2 {
 				withGaps(rand.New(rand.NewPCG(seed, 41)), p.Buffers)
 			}

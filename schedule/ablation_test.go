@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
-var ablationProblems = flag.String("problems", "", "folder of the zoo's problems for BenchmarkAblation")
-
 // ablationSets are the problems of the ablation.
 var ablationSets = []struct {
 	name, doc string
@@ -24,7 +21,7 @@ var ablationSets = []struct {
 		return ablationFiles(b, datafolder.Path(b, "training"))
 	}},
 	{"zoo", "models of the zoo: inference and our own training steps, with in-place pairs", func(b *testing.B) []*Problem {
-		return ablationFiles(b, *ablationProblems)
+		return ablationFiles(b, *ablation.Problems)
 	}},
 	{"random", "random graphs of up to 15 and up to 60 nodes", func(b *testing.B) (all []*Problem) {
 		for i := range 600 {

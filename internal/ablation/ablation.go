@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// Problems is the folder of the zoo's bare problems, which the tests of passes write.
+var Problems = flag.String("problems", "", "folder of the zoo's problems for the ablation benchmarks")
+
 var (
 	page = flag.String("ablation", "", "page to which the ablation benchmarks write their tables")
 	only = flag.String("parts", "", "parts to leave out in turn, separated by commas; empty: all")

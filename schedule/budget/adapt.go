@@ -16,7 +16,7 @@ import (
 // recomputation: on our own ResNet-50 at 50 % of its peak, plans in such orders cost
 // 5.34 %, plans in adapted orders 5.00 % (lower bound 4.91).
 func (s *Solver) adapt(w *work, all []*chainer, grid []int64, adapted []entry, pace *pacer) []*chainer {
-	if s.opt.NoBound || s.opt.KeepOrders || s.rules.overwrite(s.p) {
+	if s.opt.NoBound || s.opt.KeepOrders || w.leavesOut("adapt") || s.rules.overwrite(s.p) {
 		return all
 	}
 	try := func(c *chainer, plan recomputeSet, how greedyOptions) {

@@ -25,6 +25,8 @@ type Options struct {
 	// order that the tensors do not imply. Otherwise the solver also searches for
 	// orders that suit a plan.
 	KeepOrders bool
+
+	without []string // parts of the search to leave out, by name: for the ablation
 }
 
 // Verdict says whether a plan within a limit exists.
@@ -109,6 +111,7 @@ type Solver struct {
 	filled   bool
 	bound    *bound
 	sharedBy int64 // the number of solvers that share the work of one
+	spent    int64 // the work of all calls so far
 }
 
 // New checks the problem and the orders to plan from: at least one topological order
@@ -154,7 +157,7 @@ func (s *Solver) Solve(ctx context.Context, limit int64) *Plan {
 
 // Frontier returns a plan for each limit.
 func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
-	w := &work{ctx: ctx, most: math.MaxInt64}
+	w := &work{ctx: ctx, most: math.MaxInt64, without: s.opt.without}
 	if s.opt.Effort == schedule.EffortFast {
 		s.fast(w, limits)
 	} else if slices.ContainsFunc(limits, func(l int64) bool { return l < s.best }) && !s.filled {
@@ -164,6 +167,7 @@ func (s *Solver) Frontier(ctx context.Context, limits []int64) []*Plan {
 	for i, limit := range limits {
 		plans[i] = s.plan(w, limit)
 	}
+	s.spent += w.done
 	return plans
 }
 

@@ -1,5 +1,7 @@
 package budget
 
+import "fmt"
+
 // At fast effort the search for a limit ends after fastWork if it has found a plan,
 // and after lastWork in any case. The bound's work is nodes²/fastCuts, but at most
 // that of default effort; one cut costs about as much work as there are nodes.
@@ -44,6 +46,9 @@ func (s *Solver) planFast(w *work, all []*chainer, limit int64) {
 	for i, batch := range [...]float64{0.5, 0.25, 0.1, 0} {
 		for _, c := range all {
 			c.limit = limit
+			if i > 0 && w.leavesOut(batchName(batch)) {
+				continue
+			}
 			if i > 0 || !done(most/2) {
 				try(c, nil, greedyOptions{batch: batch, thresholds: plain})
 			}
@@ -61,6 +66,9 @@ var (
 	plain   = []float64{0, 0.6}
 	guided  = []float64{0, 0.6, byCut}
 )
+
+// batchName is what Options.without calls a batch.
+func batchName(batch float64) string { return fmt.Sprint("batch ", batch) }
 
 const maxRounds = 4000
 

@@ -53,6 +53,9 @@ func (s *Solver) fill(w *work) {
 		rounds = fillRounds // part of a larger search that shares the work
 	}
 	for round := range rounds {
+		if round >= fillRounds && w.leavesOut("far neighbours") {
+			break
+		}
 		pace = pacer{w, w.done, s.effort(adaptWork) / fillRounds, len(grid), 0}
 		all = s.adapt(w, all, grid, adapted, &pace)
 		s.pruneLower(all, grid)
@@ -60,6 +63,9 @@ func (s *Solver) fill(w *work) {
 		pace = pacer{w, w.done, s.effort(neighbourWork) / fillRounds * int64(1+far), len(grid), 0}
 		for i := len(grid) - 1; i >= 0; i-- {
 			pace.next()
+			if w.leavesOut("neighbours") {
+				break
+			}
 			starts := s.starts(all, grid[i], 1+far)
 			for k, x := range starts {
 				c := all[x.line]
@@ -152,7 +158,10 @@ func (s *Solver) chainers(w *work) (all []*chainer) {
 // bestLines returns the two lines with the best quick plans at a few limits. Orders of
 // equal peak differ at the other steps, which matter once the limit is below the peak.
 func (s *Solver) bestLines(all []*chainer, grid []int64) []*chainer {
-	const wanted = 2
+	wanted := 2
+	if all[0].leavesOut("second order") {
+		wanted = 1
+	}
 	if len(all) <= wanted {
 		return all
 	}
@@ -212,11 +221,14 @@ func (s *Solver) descend(c *chainer, grid []int64, pace *pacer) {
 			}
 		}
 		try(c, nil, greedyOptions{batch: batches[0], thresholds: plain})
-		if last != nil {
+		if last != nil && !c.leavesOut("previous limit") {
 			try(c, slices.Clone(last), greedyOptions{batch: 0.5, thresholds: plain})
 		}
 		s.tryGuided(c, limit, pace.spent, try)
 		for _, batch := range batches[1:] {
+			if c.leavesOut(batchName(batch)) {
+				continue
+			}
 			try(c, nil, greedyOptions{batch: batch, thresholds: plain})
 		}
 		if x := best.cheapest(limit); x != nil {
@@ -240,6 +252,9 @@ func (h *hull) near(limit int64) []corner {
 // pruneLower prunes, against each limit of the grid, the plans of the next maxLower
 // lower limits.
 func (s *Solver) pruneLower(lines []*chainer, grid []int64) {
+	if lines[0].leavesOut("prune lower") {
+		return
+	}
 	for i := len(grid) - 1; i >= 0; i-- {
 		for k := i + 1; k < len(grid) && k <= i+maxLower; k++ {
 			x := s.archive.cheapest(grid[k])

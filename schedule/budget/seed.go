@@ -10,7 +10,7 @@ import (
 // plan that recomputes all buffers the cut does not hold, unless the work is spent,
 // and once from the empty plan.
 func (s *Solver) tryGuided(c *chainer, limit int64, spent func() bool, try func(c *chainer, plan recomputeSet, how greedyOptions)) {
-	if spent() {
+	if spent() || c.leavesOut("guided") {
 		return
 	}
 	c.run(nil, false)
@@ -20,7 +20,7 @@ func (s *Solver) tryGuided(c *chainer, limit int64, spent func() bool, try func(
 			return
 		}
 		c.hold(s.bound.heldTensors())
-		if !spent() {
+		if !spent() && !c.leavesOut("guided seed") {
 			try(c, c.seed(at, spent), greedyOptions{batch: 0.25, thresholds: guided})
 		}
 		try(c, nil, greedyOptions{batch: 0.25, thresholds: guided[2:]})

@@ -27,6 +27,8 @@ type SwapOptions struct {
 	// Stays marks the tensors of the problem that must not be swapped out; nil marks
 	// none.
 	Stays []bool
+
+	without []string // parts of the search to leave out, by name: for the ablation
 }
 
 // Swap is a tensor that is copied to the host, freed, and copied back later. All steps
@@ -80,7 +82,7 @@ func NewSwapper(p *schedule.Problem, orders [][]int32, opt SwapOptions) (*Swappe
 	if opt.Link <= 0 {
 		return nil, fmt.Errorf("link of %d bytes per second: expected more than 0", opt.Link)
 	}
-	recomputeOnly, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true})
+	recomputeOnly, err := New(p, orders, Options{Effort: opt.Effort, NoBound: true, without: opt.without})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func (s *Swapper) Solve(ctx context.Context, limit int64) *SwapPlan {
 // or does both. Except at [schedule.EffortFast], each of the three kinds has an archive
 // that does not depend on the limits, so the larger of two limits never costs more.
 func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
-	work := &work{ctx: ctx}
+	work := &work{ctx: ctx, without: s.opt.without}
 	found := make([]*SwapPlan, len(limits))
 	below := slices.ContainsFunc(limits, func(l int64) bool { return l < s.recomputeOnly.best })
 	if below {
@@ -131,6 +133,9 @@ func (s *Swapper) Frontier(ctx context.Context, limits []int64) []*SwapPlan {
 
 // planSwapOnly fills swapOnly.
 func (s *Swapper) planSwapOnly(w *work, limits []int64) {
+	if w.leavesOut("swap alone") {
+		return
+	}
 	if s.opt.Effort == schedule.EffortFast {
 		s.swapOnly = s.swapOnly[:0]
 		for _, limit := range limits {
@@ -196,6 +201,12 @@ func (s *Swapper) addRecompute(ctx context.Context, limits []int64, found []*Swa
 	if s.combined == nil {
 		w := &work{ctx: ctx, most: math.MaxInt64}
 		s.combined = append([]combined{{solver: s.recomputeOnly, swapProblem: swapProblem{problem: s.p}}}, s.bestForRecompute(w).combinedProblems(w, s.recomputeOnly)...)
+		if slices.Contains(s.opt.without, "swap and recompute") {
+			s.combined = s.combined[:1]
+		}
+		if slices.Contains(s.opt.without, "recompute alone") {
+			s.combined = s.combined[1:]
+		}
 	}
 	plans := make([][]*Plan, len(s.combined))
 	var all bug.Group

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -227,6 +228,9 @@ func (h *lineSwapper) autoSwap(w *work, limit int64, draws, exchanges int, draw 
 	var center weights
 	for k := range scores {
 		alone[k] = math.MaxInt64
+		if w.leavesOut(fmt.Sprint("score ", k+1)) {
+			continue
+		}
 		by := weights{}
 		by[k] = 1
 		if set, ok := h.choose(w, by, limit); ok {
@@ -239,7 +243,7 @@ func (h *lineSwapper) autoSwap(w *work, limit int64, draws, exchanges int, draw 
 	plain := h.begin[len(h.order)]
 	done := func() bool { return best.end <= plain || w.halted() || w.done > most }
 	for i := range draws {
-		if done() {
+		if done() || w.leavesOut("weights") {
 			break
 		}
 		var by weights
@@ -258,7 +262,7 @@ func (h *lineSwapper) autoSwap(w *work, limit int64, draws, exchanges int, draw 
 	}
 	searched = best
 	for range exchanges {
-		if done() || best.end == math.MaxInt64 {
+		if done() || best.end == math.MaxInt64 || w.leavesOut("exchanges") {
 			break
 		}
 		set := slices.Clone(best.set)

@@ -1,6 +1,9 @@
 package budget
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // work counts the work done so far. The search ends when the count reaches a limit,
 // so that the same problem gives the same result on any machine, or when the context
@@ -10,7 +13,11 @@ type work struct {
 	done  int64 // in units of one sweep position
 	most  int64 // the limit of done; past it, a search returns its best result so far
 	ended bool
+
+	without []string // parts of the search to leave out, by name: for the ablation
 }
+
+func (w *work) leavesOut(part string) bool { return slices.Contains(w.without, part) }
 
 func (w *work) count(n int) { w.done += int64(n) }
 
