@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// TestNodeTestsAgainstReference holds every node that ONNX's operator tests run,
-// those of functions written out among them, against the plain evaluator.
+// TestNodeTestsAgainstReference compares every node that ONNX's operator tests run,
+// including those of inlined functions, with the plain evaluator.
 func TestNodeTestsAgainstReference(t *testing.T) {
 	compared, worst := 0, 0.0
 	uncompared := map[string]int{}
@@ -48,7 +48,7 @@ func (k *nodeTest) reference() (r *vm.ReferenceCheck, err error) {
 	return r, err
 }
 
-// against plans the test's model and gives it and its inputs to a check.
+// against plans the test's model and passes it and its inputs to a check.
 func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) error {
 	p, err := k.program()
 	if err != nil {
@@ -65,14 +65,14 @@ func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) e
 		return err
 	}
 	err = check(p, inputs)
-	if errors.Is(err, vm.ErrUnsupported) { // of a node that is prepared when it runs
+	if errors.Is(err, vm.ErrUnsupported) { // a node that is prepared at run time
 		return fmt.Errorf("%w: %w", errUnclaimed, err)
 	}
 	return err
 }
 
-// TestNodeTestsPoisoned: no kernel that ONNX's operator tests run leans on what its
-// scratch held, on bytes around its inputs, or on where its tensors lie.
+// TestNodeTestsPoisoned: no kernel that ONNX's operator tests run depends on the initial
+// content of its scratch, on bytes around its inputs, or on the places of its tensors.
 func TestNodeTestsPoisoned(t *testing.T) {
 	for _, k := range readNodeTests(t) {
 		err := k.against(func(p *vm.Program, inputs map[string]vm.Value) error {

@@ -17,7 +17,7 @@ import (
 
 // BenchmarkStep runs models of $ONNXMEM_ZOO, a folder with weights.bin, on one
 // thread. best-ms is the fastest step: the machine may have other work.
-// bench/kernels.py sets ONNX Runtime's time beside it.
+// bench/kernels.py compares it with ONNX Runtime's time.
 func BenchmarkStep(b *testing.B) {
 	dir := os.Getenv("ONNXMEM_ZOO")
 	if dir == "" {
@@ -48,7 +48,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// noise gives every input of a program a value: numbers in [0, 1), integers and
+// noise returns a value for every input of a program: numbers in [0, 1), integers and
 // booleans 1.
 func noise(p *vm.Program) map[string]vm.Value {
 	r := rand.New(rand.NewPCG(1, 2))

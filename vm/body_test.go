@@ -11,21 +11,21 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// scene is a graph as text, a line each:
+// graphText reads a graph from text, line by line:
 //
-//	in NAME [DTYPE LENGTH ...]     ? is a length that nobody knows
+//	in NAME [DTYPE LENGTH ...]     ? is an unknown length
 //	init NAME DTYPE LENGTH ...     an initializer of zeros
 //	a, b = Op(x, y) key=1 list=1,2
 //	out NAME
 //
-// with bodies by the first output of their node and the attribute. A body
-// captures what it does not make.
-type scene struct {
+// Bodies are found by the first output of their node and the attribute. A body captures
+// the tensors that it does not make.
+type graphText struct {
 	main   string
 	bodies map[string]string
 }
 
-func (x *scene) graph(lines string) *graph.Graph {
+func (x *graphText) graph(lines string) *graph.Graph {
 	g := &graph.Graph{Name: "g"}
 	names := map[string]graph.TensorID{"": graph.None}
 	id := func(name string) graph.TensorID {
@@ -65,7 +65,7 @@ func (x *scene) graph(lines string) *graph.Graph {
 	return g
 }
 
-// stated is the type of an input as the file states it.
+// stated is the declared type of an input.
 func stated(words []string) *graph.Declared {
 	if len(words) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func stated(words []string) *graph.Declared {
 	return d
 }
 
-func (x *scene) node(g *graph.Graph, line string, id func(string) graph.TensorID) {
+func (x *graphText) node(g *graph.Graph, line string, id func(string) graph.TensorID) {
 	outs, call, _ := strings.Cut(line, "=")
 	op, rest, _ := strings.Cut(call, "(")
 	ins, attrs, _ := strings.Cut(rest, ")")
@@ -135,13 +135,13 @@ type bodyCase struct {
 	values map[string]vm.Value
 	want   string // a part of the error; "": it runs
 	gives  []float64
-	of     int // which output gives is of
+	of     int // index of the output that gives describes
 }
 
 func runBodies(t *testing.T, cases []bodyCase) {
 	t.Helper()
 	for _, k := range cases {
-		x := scene{k.main, k.bodies}
+		x := graphText{k.main, k.bodies}
 		got, err := runGraph(x.graph(k.main), []graph.Opset{{Version: 21}}, k.values, k.of)
 		switch {
 		case k.want == "" && err != nil:
@@ -156,14 +156,14 @@ func runBodies(t *testing.T, cases []bodyCase) {
 	}
 }
 
-// without is values but for one.
+// without returns all values but one.
 func without(values map[string]vm.Value, name string) map[string]vm.Value {
 	rest := maps.Clone(values)
 	delete(rest, name)
 	return rest
 }
 
-// late gives a value under a shape that only the data tell: as NAME, made of
+// late adds a value whose shape is known only at run time: NAME is reshaped from
 // NAME.flat and NAME.shape.
 func late(values map[string]vm.Value, name string, v vm.Value) map[string]vm.Value {
 	dims := make([]int64, len(v.Shape))
@@ -179,7 +179,7 @@ func late(values map[string]vm.Value, name string, v vm.Value) map[string]vm.Val
 	return all
 }
 
-// What a body is given and makes is seen while it runs: types, shapes that change
+// The inputs and outputs of a body are checked at run time: types, shapes that change
 // from one iteration to the next, conditions without an element.
 func TestBodiesAtTheEdge(t *testing.T) {
 	three, no := vm.Int64s([]int64{3}), octets(graph.Bool, []int{1}, 0)

@@ -16,8 +16,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// chain is x, a = Exp(x), b = Sigmoid(a), c = Add(a, b), y = Tanh(c): a lives on
-// while b is made.
+// chain is x, a = Exp(x), b = Sigmoid(a), c = Add(a, b), y = Tanh(c): a is still live
+// when b is computed.
 func chain(t testing.TB) string {
 	n := newNet()
 	n.input("x", 4, 64)
@@ -31,7 +31,7 @@ func chain(t testing.TB) string {
 	return path
 }
 
-// planned plans a model, every tensor in a buffer of its own.
+// planned plans a model with every tensor in its own buffer.
 func planned(t testing.TB, path string) (*vm.Program, *plan.Plan) {
 	t.Helper()
 	p, r := program(t, path, passes.Options{NoInplace: true})
@@ -49,8 +49,8 @@ func bufferOf(t testing.TB, p *plan.Plan, name string) *plan.Buffer {
 	return nil
 }
 
-// A plan that is wrong, which New would refuse (here it is changed afterwards),
-// is found by running it, and the node is named.
+// CheckRun detects a wrong plan and names the node. New would refuse the plan, so the test
+// changes it afterwards.
 func TestCheckRunFindsWrongPlans(t *testing.T) {
 	inputs := []map[string]vm.Value{{"x": ramp([]graph.Dim{4, 64})}}
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestCheckRunFindsWrongPlans(t *testing.T) {
 		{name: "a tensor is made before its buffer lives", poison: true, stray: `node "b" \(Sigmoid\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 2-2\)`, spoil: func(p *plan.Plan) {
 			b := bufferOf(t, p, "b")
 			b.First = 2
-			b.Offset = p.Pools[0].Bytes // where nobody else is
+			b.Offset = p.Pools[0].Bytes // unused by other buffers
 			p.Pools[0].Bytes += b.Bytes
 		}},
 		{name: "and long before, so that the node is not the last that ran", poison: true, stray: `node "b" \(Sigmoid\).*stray write at step 1: byte \d+ .*\(tensor "b" has it at steps 3-3\)`, spoil: func(p *plan.Plan) {
@@ -104,7 +104,7 @@ func TestCheckRunFindsWrongPlans(t *testing.T) {
 	}
 }
 
-// What does not fit is refused before anything runs, and says why.
+// Plans, operators and inputs that do not fit are refused before anything runs.
 func TestRefusals(t *testing.T) {
 	n := newNet()
 	n.input("x", 4, 64)
@@ -174,12 +174,12 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if err := run(map[string]vm.Value{"x": x}); err != nil { // none of it has harmed the session
+	if err := run(map[string]vm.Value{"x": x}); err != nil { // the session still works
 		t.Error(err)
 	}
 }
 
-// Several sessions share what is packed: the second one packs nothing.
+// Several sessions share packed weights: the second session packs nothing.
 func TestSessionsSharePackedWeights(t *testing.T) {
 	p, s := session(t, classifier(t), passes.Options{}, vm.Options{Workers: 1})
 	packed := s.Memory().PackedBytes
@@ -191,9 +191,9 @@ func TestSessionsSharePackedWeights(t *testing.T) {
 	}
 }
 
-// A check with poison sees a kernel that reads what it must not: what lies behind an
-// input, in place of the elements that it should have repeated (so Sum, Mean, Max
-// and Min of three inputs once did), and scratch that it has not written.
+// A check with poison detects a kernel that reads bytes behind an input, as Sum, Mean, Max
+// and Min of three inputs once did instead of repeating elements, or scratch that it has
+// not written.
 func TestPoisonShowsWhatAKernelLeansOn(t *testing.T) {
 	n := newNet()
 	n.input("a", 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// TestClosedSessionIsCollected: a program that runs many models keeps nothing of a
-// session that it has closed.
+// TestClosedSessionIsCollected: a process that runs many models keeps no memory of a
+// closed session.
 func TestClosedSessionIsCollected(t *testing.T) {
 	n := newNet()
 	n.input("x", 4)
@@ -34,7 +34,7 @@ func TestClosedSessionIsCollected(t *testing.T) {
 		}
 		return weak.Make(s)
 	}()
-	for range 5 { // what has a cleanup goes with a later collection
+	for range 5 { // objects with a cleanup are freed by a later collection
 		runtime.GC()
 	}
 	if closed.Value() != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// A mapped file whose bytes cannot be had is an error of the run, not the end of the
-// process.
+// If bytes of a mapped file cannot be read, the run fails, and the process goes on.
 func TestSwapFaults(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no file that is mapped can be cut off")

@@ -16,8 +16,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// cutNet is a network whose weights take 256 KiB, in the model's file or in one
-// beside it, and the file that holds them.
+// cutNet writes a network with 256 KiB of weights, in the model's file or in one beside
+// it. It returns the model and the file that holds the weights.
 func cutNet(t *testing.T, external bool) (path, weights string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -43,17 +43,17 @@ func cutNet(t *testing.T, external bool) (path, weights string) {
 	return path, weights
 }
 
-// A file of weights that is cut ends what reads it with an error that names the
-// file, at each stage, on each worker, whether bytes are missing or only the last
-// of a page.
+// If a file of weights is truncated, every reader fails with an error that names the
+// file, at each stage and on each worker, whether whole pages are missing or only the
+// last byte of a page.
 func TestWeightsAreCut(t *testing.T) {
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{4, 256})}
 	for _, external := range []bool{false, true} {
 		for _, c := range []struct {
 			name   string
-			before string // which stage the file is cut
+			before string // the stage before which the file is truncated
 			opt    vm.Options
-			all    bool // but for one byte nothing is cut
+			all    bool // only the last byte is cut
 		}{
 			{"before a session is built, which packs them", "session", vm.Options{Workers: 2}, false},
 			{"before a guarded session is built, which copies them", "session", vm.Options{Guard: vm.GuardEnd}, false},
@@ -81,7 +81,7 @@ func TestWeightsAreCut(t *testing.T) {
 					}
 				}
 				if external && c.before == "session" {
-					// The file must be mapped: another session did that.
+					// Another session maps the file first.
 					newSession(t, p, vm.Options{NoPack: true})
 				}
 				cut("session")
@@ -104,7 +104,7 @@ func TestWeightsAreCut(t *testing.T) {
 	}
 }
 
-// So it is with a model that is planned, verified, or inferred.
+// The same holds for a model that is being planned, verified, or inferred.
 func TestModelIsCut(t *testing.T) {
 	for name, use := range map[string]func(m *graph.Model, p *plan.Plan) error{
 		"Optimize": func(m *graph.Model, _ *plan.Plan) error {
@@ -156,7 +156,7 @@ func TestModelIsCut(t *testing.T) {
 	}
 }
 
-// And so with the source that a plan is held against.
+// The same holds for the source with which a plan is compared.
 func TestSourceIsCut(t *testing.T) {
 	path, _ := cutNet(t, false)
 	text, err := os.ReadFile(path)

@@ -5,15 +5,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// SetMostInline changes how many bytes of elements a file holds itself, and
-// gives the former number.
+// SetMostInline changes the number of bytes of elements that a model file may hold, and
+// returns the old number.
 func SetMostInline(n int64) int64 {
 	was := mostInline
 	mostInline = n
 	return was
 }
 
-// SetRun puts another function in the place of the kernel of a node, until undo.
+// SetRun replaces the kernel of a node until undo is called.
 func (s *Session) SetRun(node int, run func(c *kernel.Invocation, w *work.Pool) error) (undo func()) {
 	st := s.main.steps[node]
 	was := st.run

@@ -11,9 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// An activation that overwrites a product is done by the step that makes it,
-// unless somebody else reads the product; the profile names both, and the bits
-// are those of a run in which nothing is overwritten.
+// The step that computes a product applies an activation that overwrites it, unless
+// another node reads the product. The profile names both steps, and the bits are those of
+// a run without in-place results.
 func TestActivationsAreFused(t *testing.T) {
 	n := newNet()
 	n.input("x", 4, 8)

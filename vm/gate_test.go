@@ -14,8 +14,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// lone is one node with the inputs that it is given.
-type lone struct {
+// nodeCase is a single node with its inputs and the expected result.
+type nodeCase struct {
 	doc     string
 	op      string // with its domain, if it has one
 	version int64  // of ai.onnx; 0: 21
@@ -24,15 +24,15 @@ type lone struct {
 	outs    int        // 0: 1
 	want    string     // a part of the error; "": it runs
 	gives   []float64  // the elements of an output; nil: whatever they are
-	of      int        // which output
+	of      int        // index of the output that gives describes
 }
 
-// ways names the two ways to run such a node: its inputs have shapes that the model
-// states, or that only a Reshape finds when it runs.
-var ways = map[bool]string{false: "stated", true: "late"}
+// shapeModes names the two ways to run a nodeCase: the model declares the shapes of the
+// inputs, or a Reshape finds them at run time.
+var shapeModes = map[bool]string{false: "stated", true: "late"}
 
 // plan makes a program of the node, and the values of its inputs.
-func (k *lone) plan(t testing.TB, late bool) (*vm.Program, map[string]vm.Value, error) {
+func (k *nodeCase) plan(t testing.TB, late bool) (*vm.Program, map[string]vm.Value, error) {
 	t.Helper()
 	n := newNet()
 	node := &graph.Node{Name: "k", Op: k.op, Attrs: k.attrs}
@@ -91,7 +91,7 @@ func (k *lone) plan(t testing.TB, late bool) (*vm.Program, map[string]vm.Value, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "lone.onnx")
+	path := filepath.Join(t.TempDir(), "nodeCase.onnx")
 	if err := onnx.Write(path, m, im, onnx.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (k *lone) plan(t testing.TB, late bool) (*vm.Program, map[string]vm.Value, 
 }
 
 // run plans a model of the node, and runs it.
-func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
+func (k *nodeCase) run(t *testing.T, late bool) (vm.Value, error) {
 	t.Helper()
 	p, inputs, err := k.plan(t, late)
 	if err != nil {
@@ -120,11 +120,11 @@ func (k *lone) run(t *testing.T, late bool) (vm.Value, error) {
 	return out[fmt.Sprintf("y%d", k.of)].Clone(), err
 }
 
-// runLone runs each node in both ways: it ends as it should in both.
-func runLone(t *testing.T, cases []lone) {
+// runNodeCases runs each node in both ways, and expects the same result.
+func runNodeCases(t *testing.T, cases []nodeCase) {
 	t.Helper()
 	for _, k := range cases {
-		for late, way := range ways {
+		for late, way := range shapeModes {
 			t.Run(k.op+"/"+k.doc+"/"+way, func(t *testing.T) {
 				got, err := k.run(t, late)
 				switch {
@@ -142,7 +142,7 @@ func runLone(t *testing.T, cases []lone) {
 	}
 }
 
-// floats are small numbers in a shape.
+// floats returns small numbers in a shape.
 func floats(shape ...int) vm.Value {
 	dims := make([]graph.Dim, len(shape))
 	for i, d := range shape {
@@ -161,10 +161,10 @@ func axisAttr(k int64) []*graph.Attr {
 	return []*graph.Attr{{Name: "axis", Type: graph.AttrInt, Int: k}}
 }
 
-// Indices are data: those that lie outside are found before anything is read or
-// written there, on every axis.
+// Indices are data: an index that is out of range is detected before any access, on every
+// axis.
 func TestIndicesOutside(t *testing.T) {
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "right", op: "Gather", in: []vm.Value{floats(3, 4), numbers([]int{2}, -3, 2)}},
 		{doc: "too large", op: "Gather", in: []vm.Value{floats(3, 4), numbers([]int{2}, 0, 3)}, want: "index 3 (element 1 of the indices): expected one in [-3, 3)"},
 		{doc: "the least number", op: "Gather", in: []vm.Value{floats(3, 4), numbers([]int{1}, -1<<63)}, want: "index -9223372036854775808 (element 0 of the indices)"},
@@ -188,7 +188,7 @@ func TestIndicesOutside(t *testing.T) {
 		{doc: "behind the cache", op: "TensorScatter", version: 24, in: []vm.Value{floats(1, 3, 4), floats(1, 2, 4), numbers([]int{1}, 2)}, want: "write index 2 (element 0): expected one in [0, 1], so that 2 places fit a cache of 3"},
 		{doc: "before it", op: "TensorScatter", version: 24, in: []vm.Value{floats(1, 3, 4), floats(1, 2, 4), numbers([]int{1}, -1)}, want: "write index -1 (element 0): expected one in [0, 1]"},
 
-		{doc: "beyond the depth", op: "OneHot", in: []vm.Value{numbers([]int{3}, -4, 2, 1<<62), numbers([]int{}, 3), floats(2)}}, // all off there
+		{doc: "beyond the depth", op: "OneHot", in: []vm.Value{numbers([]int{3}, -4, 2, 1<<62), numbers([]int{}, 3), floats(2)}}, // all out of range
 		{doc: "no number", op: "OneHot", in: []vm.Value{vm.Float32s([]float32{float32(math.NaN()), 1}, 2), numbers([]int{}, 3), floats(2)}},
 		{doc: "values of another length", op: "OneHot", in: []vm.Value{numbers([]int{1}, 0), numbers([]int{}, 3), floats(1)}, want: "the values for off and on"},
 		{doc: "two depths", op: "OneHot", in: []vm.Value{numbers([]int{1}, 0), numbers([]int{2}, 3, 4), floats(2)}, want: "expected one element"},
@@ -196,9 +196,9 @@ func TestIndicesOutside(t *testing.T) {
 	})
 }
 
-// What has no element to make reaches no kernel, and makes its empty tensors.
+// A node without output elements reaches no kernel, and gets its empty tensors.
 func TestNothingToMake(t *testing.T) {
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "an image without columns", op: "Conv", in: []vm.Value{floats(1, 1, 5, 0), floats(2, 1, 3, 3)}},
 		{doc: "no image", op: "Conv", in: []vm.Value{floats(0, 1, 5, 5), floats(2, 1, 3, 3)}},
 		{doc: "the best of no lines", op: "ArgMax", in: []vm.Value{floats(0, 0)}, attrs: axisAttr(1)},
@@ -206,14 +206,14 @@ func TestNothingToMake(t *testing.T) {
 	})
 }
 
-// A kernel sees outputs of known shapes only: where they cannot be told from the
-// inputs, the node is refused.
+// A kernel sees only outputs with known shapes: if they do not follow from the inputs, the
+// node is refused.
 func TestShapesThatDoNotFollow(t *testing.T) {
 	ones := make([]int64, 5000) // more axes than shape arithmetic follows
 	for i := range ones {
 		ones[i] = 1
 	}
-	runLone(t, []lone{{op: "Reshape", in: []vm.Value{floats(1), numbers([]int{5000}, ones...)}, want: `the shape of output 0 "y0" does not follow from the inputs`}})
+	runNodeCases(t, []nodeCase{{op: "Reshape", in: []vm.Value{floats(1), numbers([]int{5000}, ones...)}, want: `the shape of output 0 "y0" does not follow from the inputs`}})
 }
 
 func attr(name string, v any) *graph.Attr {
@@ -235,22 +235,22 @@ func attrs(list ...*graph.Attr) []*graph.Attr { return list }
 // rowOf is a list of float32.
 func rowOf(list ...float32) vm.Value { return vm.Float32s(list, len(list)) }
 
-// Regions, scales and boxes are data: they may lie anywhere, or be no numbers.
+// Regions, scales and boxes are data: they may lie anywhere, or be NaN.
 func TestResizeOfAnything(t *testing.T) {
 	none, huge, inf, nan := vm.Value{}, float32(1e30), float32(math.Inf(1)), float32(math.NaN())
 	crop := attr("coordinate_transformation_mode", "tf_crop_and_resize")
-	var rows []lone
+	var rows []nodeCase
 	for _, mode := range []string{"nearest", "linear", "cubic"} {
 		for _, roi := range [][]float32{{0, 0, 1, 1}, {-huge, 0, huge, 1}, {0, 0, 0, 0}, {nan, nan, nan, nan}, {inf, -inf, -inf, inf}} {
-			rows = append(rows, lone{doc: fmt.Sprintf("%s of %v", mode, roi), op: "Resize", attrs: attrs(crop, attr("mode", mode)), in: []vm.Value{floats(5, 7), rowOf(roi...), none, numbers([]int{2}, 3, 9)}})
+			rows = append(rows, nodeCase{doc: fmt.Sprintf("%s of %v", mode, roi), op: "Resize", attrs: attrs(crop, attr("mode", mode)), in: []vm.Value{floats(5, 7), rowOf(roi...), none, numbers([]int{2}, 3, 9)}})
 		}
 		rows = append(rows,
-			lone{doc: mode + " from a scale of almost nothing", op: "Resize", attrs: attrs(attr("mode", mode)), in: []vm.Value{floats(5, 7), none, rowOf(1e-30, 1)}},
-			lone{doc: mode + " of the leading axis", op: "Resize", attrs: attrs(attr("mode", mode), attr("coordinate_transformation_mode", "asymmetric"), attr("nearest_mode", "floor")), in: []vm.Value{floats(5, 2, 2), none, rowOf(1.1, 1, 1)}},
-			lone{doc: mode + " of a region that is far larger", op: "Resize", attrs: attrs(crop, attr("mode", mode), attr("antialias", 1), attr("exclude_outside", 1)), in: []vm.Value{floats(5), rowOf(0, 1e9), rowOf(1e-9)}, want: map[string]string{"linear": "no kernel for a scale of 9.99", "cubic": "no kernel for a scale of 9.99"}[mode]},
+			nodeCase{doc: mode + " from a scale of almost nothing", op: "Resize", attrs: attrs(attr("mode", mode)), in: []vm.Value{floats(5, 7), none, rowOf(1e-30, 1)}},
+			nodeCase{doc: mode + " of the leading axis", op: "Resize", attrs: attrs(attr("mode", mode), attr("coordinate_transformation_mode", "asymmetric"), attr("nearest_mode", "floor")), in: []vm.Value{floats(5, 2, 2), none, rowOf(1.1, 1, 1)}},
+			nodeCase{doc: mode + " of a region that is far larger", op: "Resize", attrs: attrs(crop, attr("mode", mode), attr("antialias", 1), attr("exclude_outside", 1)), in: []vm.Value{floats(5), rowOf(0, 1e9), rowOf(1e-9)}, want: map[string]string{"linear": "no kernel for a scale of 9.99", "cubic": "no kernel for a scale of 9.99"}[mode]},
 		)
 	}
-	runLone(t, append(rows, []lone{
+	runNodeCases(t, append(rows, []nodeCase{
 		{doc: "something out of nothing", op: "Resize", in: []vm.Value{floats(0, 7), none, none, numbers([]int{2}, 3, 9)}, want: "expected elements on axis 0, which is resized to 3"},
 		{doc: "a region of too few axes", op: "Resize", attrs: attrs(crop), in: []vm.Value{floats(5, 7), rowOf(0, 1), none, numbers([]int{2}, 3, 9)}, want: "expected [4]: the starts, then the ends of the region"},
 		{doc: "no region", op: "Resize", attrs: attrs(crop), in: []vm.Value{floats(5, 7), none, none, numbers([]int{2}, 3, 9)}},
@@ -274,11 +274,11 @@ func reals4(x1, y1, x2, y2 float32) vm.Value {
 	return vm.Float32s([]float32{x1, y1, x2, y2}, 1, 4)
 }
 
-// Of a region that is larger than its image, only the samples in the image are
-// looked at: the results are those of all samples.
+// If a region is larger than its image, only the samples in the image are read, and the
+// result is that of all samples.
 func TestRoiAlignBeyondTheImage(t *testing.T) {
 	for mode, want := range map[string]float32{"avg": 6 * 6 * 0.5 / (2000 * 2000), "max": 0.5} {
-		k := lone{op: "RoiAlign", attrs: attrs(attr("mode", mode)), in: []vm.Value{vm.Float32s([]float32{.5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5}, 1, 1, 4, 4), reals4(-1000, -1000, 1000, 1000), numbers([]int{1}, 0)}}
+		k := nodeCase{op: "RoiAlign", attrs: attrs(attr("mode", mode)), in: []vm.Value{vm.Float32s([]float32{.5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5, .5}, 1, 1, 4, 4), reals4(-1000, -1000, 1000, 1000), numbers([]int{1}, 0)}}
 		got, err := k.run(t, false)
 		if err != nil {
 			t.Fatal(err)
@@ -289,25 +289,25 @@ func TestRoiAlignBeyondTheImage(t *testing.T) {
 	}
 }
 
-// Strides, pads and kernels are as large as attributes say; time and memory follow
-// from the tensors.
+// Attributes may give strides, pads and kernels any size; time and memory still depend
+// only on the tensors.
 func TestWindowsOfAnySize(t *testing.T) {
 	lists := func(kernel, strides, pads []int64) []*graph.Attr {
 		return attrs(attr("kernel_shape", kernel), attr("strides", strides), attr("pads", pads))
 	}
 	const huge = 1<<31 - 1
-	var rows []lone
+	var rows []nodeCase
 	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
 		rows = append(rows,
-			lone{doc: "a huge kernel in huge pads", op: op, attrs: lists([]int64{huge}, []int64{1}, []int64{1 << 30, 1 << 30}), in: []vm.Value{floats(1, 1, 4)}},
-			lone{doc: "a huge kernel at many places", op: op, attrs: lists([]int64{1 << 29}, []int64{1 << 20}, []int64{1 << 29, 1 << 29}), in: []vm.Value{floats(1, 1, 4)}},
-			lone{doc: "a huge stride", op: op, attrs: lists([]int64{2, 2}, []int64{1, huge}, []int64{0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 4, 4)}},
-			lone{doc: "an empty image in pads", op: op, attrs: lists([]int64{2, 2}, []int64{1, 1}, []int64{1, 1, 1, 1}), in: []vm.Value{floats(1, 1, 0, 4)}},
-			lone{doc: "four axes", op: op, attrs: lists([]int64{1, 1, 1, 1}, []int64{1, 1, 1, 1}, []int64{0, 0, 0, 0, 0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 1, 1, 1, 2)}, want: "no kernel for 4 spatial axes, more than 3"},
-			lone{doc: "lists without elements", op: op, attrs: lists([]int64{2, 2}, []int64{}, []int64{}), in: []vm.Value{floats(1, 1, 4, 4)}},
+			nodeCase{doc: "a huge kernel in huge pads", op: op, attrs: lists([]int64{huge}, []int64{1}, []int64{1 << 30, 1 << 30}), in: []vm.Value{floats(1, 1, 4)}},
+			nodeCase{doc: "a huge kernel at many places", op: op, attrs: lists([]int64{1 << 29}, []int64{1 << 20}, []int64{1 << 29, 1 << 29}), in: []vm.Value{floats(1, 1, 4)}},
+			nodeCase{doc: "a huge stride", op: op, attrs: lists([]int64{2, 2}, []int64{1, huge}, []int64{0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 4, 4)}},
+			nodeCase{doc: "an empty image in pads", op: op, attrs: lists([]int64{2, 2}, []int64{1, 1}, []int64{1, 1, 1, 1}), in: []vm.Value{floats(1, 1, 0, 4)}},
+			nodeCase{doc: "four axes", op: op, attrs: lists([]int64{1, 1, 1, 1}, []int64{1, 1, 1, 1}, []int64{0, 0, 0, 0, 0, 0, 0, 0}), in: []vm.Value{floats(1, 1, 1, 1, 1, 2)}, want: "no kernel for 4 spatial axes, more than 3"},
+			nodeCase{doc: "lists without elements", op: op, attrs: lists([]int64{2, 2}, []int64{}, []int64{}), in: []vm.Value{floats(1, 1, 4, 4)}},
 		)
 	}
-	runLone(t, append(rows, []lone{
+	runNodeCases(t, append(rows, []nodeCase{
 		{doc: "no channels", op: "Conv", in: []vm.Value{floats(1, 0, 4, 4), floats(2, 0, 3, 3), floats(2)}},
 		{doc: "a large dilation", op: "Conv", attrs: attrs(attr("dilations", []int64{1 << 20}), attr("pads", []int64{1 << 19, 1 << 19})), in: []vm.Value{floats(1, 2, 4), floats(2, 2, 2)}},
 		{doc: "an empty image in pads", op: "Conv", attrs: attrs(attr("pads", []int64{1, 1, 1, 1})), in: []vm.Value{floats(1, 2, 0, 4), floats(2, 2, 2, 2)}},
@@ -321,7 +321,7 @@ func TestWindowsOfAnySize(t *testing.T) {
 	}...))
 }
 
-// Starts, axes and limits are data, and empty tensors may have axes without end.
+// Starts, axes and limits are data, and empty tensors may have very long axes.
 func TestCutsAndChoices(t *testing.T) {
 	slice := func(start, end, step int64) []vm.Value {
 		return []vm.Value{floats(3, 2), numbers([]int{1}, start), numbers([]int{1}, end), numbers([]int{1}, 0), numbers([]int{1}, step)}
@@ -329,7 +329,7 @@ func TestCutsAndChoices(t *testing.T) {
 	const least, most = -1 << 63, 1<<63 - 1
 	long := vm.Value{Type: graph.Float32, Shape: []int{1 << 40, 1 << 10, 0}}
 	bytes := func(shape []int, list ...byte) vm.Value { return vm.Value{Type: graph.Bool, Shape: shape, Data: list} }
-	rows := []lone{
+	rows := []nodeCase{
 		{doc: "behind the last", op: "Pad", attrs: attrs(attr("mode", "reflect")), in: []vm.Value{floats(2, 3), numbers([]int{4}, 0, 7, 5, 9)}},
 		{doc: "wrapped", op: "Pad", attrs: attrs(attr("mode", "wrap")), in: []vm.Value{floats(2, 3), numbers([]int{4}, 5, -2, 5, 9)}},
 		{doc: "cut off altogether", op: "Pad", in: []vm.Value{floats(2, 3), numbers([]int{4}, -5, 0, 5, 0)}},
@@ -351,35 +351,35 @@ func TestCutsAndChoices(t *testing.T) {
 	for _, start := range []int64{least, -4, 0, most} {
 		for _, end := range []int64{least, 0, 2, most} {
 			for _, step := range []int64{least, -1, 2, most} {
-				rows = append(rows, lone{doc: fmt.Sprint(start, end, step), op: "Slice", in: slice(start, end, step)})
+				rows = append(rows, nodeCase{doc: fmt.Sprint(start, end, step), op: "Slice", in: slice(start, end, step)})
 			}
 		}
 	}
-	runLone(t, rows)
+	runNodeCases(t, rows)
 }
 
-// What is cut, padded and chosen is what the operators say.
+// Operators that cut, pad and choose give the right elements.
 func TestCutsAndChoicesAreRight(t *testing.T) {
 	bools := func(list ...byte) vm.Value { return vm.Value{Type: graph.Bool, Shape: []int{len(list)}, Data: list} }
 	line := vm.Int64s([]int64{0, 1, 2}, 3)
 	list := func(v ...int64) vm.Value { return vm.Int64s(v, len(v)) }
 	for _, c := range []struct {
-		lone
+		nodeCase
 		gives []float64
 	}{
-		{lone{doc: "from before the first, backwards", op: "Slice", in: []vm.Value{line, list(-100), list(-100), list(0), list(-1)}}, []float64{0}},
-		{lone{doc: "reflected twice", op: "Pad", attrs: attrs(attr("mode", "reflect")), in: []vm.Value{line, list(1, 5)}}, []float64{1, 0, 1, 2, 1, 0, 1, 2, 1}},
-		{lone{doc: "wrapped twice", op: "Pad", attrs: attrs(attr("mode", "wrap")), in: []vm.Value{line, list(4, 1)}}, []float64{2, 0, 1, 2, 0, 1, 2, 0}},
-		{lone{doc: "the edge", op: "Pad", attrs: attrs(attr("mode", "edge")), in: []vm.Value{line, list(-1, 2)}}, []float64{1, 2, 2, 2}},
-		{lone{doc: "moved out", op: "Pad", in: []vm.Value{line, list(5, -4), numbers([]int{}, 7)}}, []float64{7, 7, 7, 7}},
-		{lone{doc: "above all", op: "Trilu", in: []vm.Value{numbers([]int{2, 2}, 1, 2, 3, 4), numbers([]int{}, 1<<63-1)}}, []float64{0, 0, 0, 0}},
-		{lone{doc: "bytes of truth", op: "Compress", in: []vm.Value{line, bools(2, 0, 255)}}, []float64{0, 2}},
-		{lone{doc: "bytes of truth", op: "Not", in: []vm.Value{bools(2, 0, 255)}}, []float64{0, 1, 0}},
-		{lone{doc: "bytes of truth", op: "Equal", in: []vm.Value{bools(2, 0, 255), bools(1, 0, 4)}}, []float64{1, 1, 1}},
-		{lone{doc: "bytes of truth", op: "And", in: []vm.Value{bools(2, 0, 4), bools(1, 2, 3)}}, []float64{1, 0, 1}},
-		{lone{doc: "beyond 53 bits", op: "ArgMax", in: []vm.Value{list(1<<53, 1<<53+1)}}, []float64{1}},
-		{lone{doc: "beyond 63 bits", op: "TopK", outs: 2, in: []vm.Value{{Type: graph.Uint64, Shape: []int{2}, Data: list(1, -1).Data}, list(1)}}, []float64{1<<64 - 1}},
-		{lone{doc: "an n-gram with skips", op: "TfIdfVectorizer", attrs: attrs(attr("mode", "TF"), attr("min_gram_length", 2), attr("max_gram_length", 2), attr("max_skip_count", 9), attr("ngram_counts", []int64{0, 0}), attr("ngram_indexes", []int64{0}), attr("pool_int64s", []int64{1, 3})), in: []vm.Value{list(1, 3, 3, 3)}}, []float64{3}},
+		{nodeCase{doc: "from before the first, backwards", op: "Slice", in: []vm.Value{line, list(-100), list(-100), list(0), list(-1)}}, []float64{0}},
+		{nodeCase{doc: "reflected twice", op: "Pad", attrs: attrs(attr("mode", "reflect")), in: []vm.Value{line, list(1, 5)}}, []float64{1, 0, 1, 2, 1, 0, 1, 2, 1}},
+		{nodeCase{doc: "wrapped twice", op: "Pad", attrs: attrs(attr("mode", "wrap")), in: []vm.Value{line, list(4, 1)}}, []float64{2, 0, 1, 2, 0, 1, 2, 0}},
+		{nodeCase{doc: "the edge", op: "Pad", attrs: attrs(attr("mode", "edge")), in: []vm.Value{line, list(-1, 2)}}, []float64{1, 2, 2, 2}},
+		{nodeCase{doc: "moved out", op: "Pad", in: []vm.Value{line, list(5, -4), numbers([]int{}, 7)}}, []float64{7, 7, 7, 7}},
+		{nodeCase{doc: "above all", op: "Trilu", in: []vm.Value{numbers([]int{2, 2}, 1, 2, 3, 4), numbers([]int{}, 1<<63-1)}}, []float64{0, 0, 0, 0}},
+		{nodeCase{doc: "bytes of truth", op: "Compress", in: []vm.Value{line, bools(2, 0, 255)}}, []float64{0, 2}},
+		{nodeCase{doc: "bytes of truth", op: "Not", in: []vm.Value{bools(2, 0, 255)}}, []float64{0, 1, 0}},
+		{nodeCase{doc: "bytes of truth", op: "Equal", in: []vm.Value{bools(2, 0, 255), bools(1, 0, 4)}}, []float64{1, 1, 1}},
+		{nodeCase{doc: "bytes of truth", op: "And", in: []vm.Value{bools(2, 0, 4), bools(1, 2, 3)}}, []float64{1, 0, 1}},
+		{nodeCase{doc: "beyond 53 bits", op: "ArgMax", in: []vm.Value{list(1<<53, 1<<53+1)}}, []float64{1}},
+		{nodeCase{doc: "beyond 63 bits", op: "TopK", outs: 2, in: []vm.Value{{Type: graph.Uint64, Shape: []int{2}, Data: list(1, -1).Data}, list(1)}}, []float64{1<<64 - 1}},
+		{nodeCase{doc: "an n-gram with skips", op: "TfIdfVectorizer", attrs: attrs(attr("mode", "TF"), attr("min_gram_length", 2), attr("max_gram_length", 2), attr("max_skip_count", 9), attr("ngram_counts", []int64{0, 0}), attr("ngram_indexes", []int64{0}), attr("pool_int64s", []int64{1, 3})), in: []vm.Value{list(1, 3, 3, 3)}}, []float64{3}},
 	} {
 		got, err := c.run(t, true)
 		if list, _ := got.Reals(); err != nil || !slices.Equal(list, c.gives) {

@@ -17,13 +17,13 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// peek is n bytes at an offset of a tensor, inside of it or not.
+// peek returns n bytes at an offset from a tensor, inside of it or not.
 func peek(t *kernel.Tensor, off, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(t.At, off)), n)
 }
 
-// A kernel that reads or writes outside of its tensors is found, with the node,
-// the tensor and the byte, whichever way it does so.
+// A guard detects every kind of access outside of a kernel's tensors, and names the node,
+// the tensor and the byte.
 func TestGuardFindsAccesses(t *testing.T) {
 	n := newNet()
 	n.input("x", 3, 33)
@@ -109,7 +109,7 @@ func TestGuardFindsAccesses(t *testing.T) {
 	}
 }
 
-// Without a guard, too, a fault ends the run and not the process.
+// Without a guard, too, a fault ends only the run, and not the process.
 func TestFaultIsAnError(t *testing.T) {
 	n := newNet()
 	n.input("x", 3, 4)
@@ -130,7 +130,7 @@ func TestFaultIsAnError(t *testing.T) {
 	}
 }
 
-// A guarded run gives the bits of one that is not.
+// A guarded run gives the same bits as an unguarded one.
 func TestGuardedLightNetworks(t *testing.T) {
 	for _, file := range lightNetworks(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestGuardedNodeTests(t *testing.T) {
 	for _, k := range readNodeTests(t) {
 		p, err := k.program()
 		if err != nil {
-			continue // TestNodeTests says so
+			continue // TestNodeTests reports it
 		}
 		for _, opt := range []vm.Options{
 			{Guard: vm.GuardEnd, Workers: 1},

@@ -11,9 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// handed runs a model with the comparer of CheckReference; spoil changes the steps
-// of the main graph before.
-func handed(t *testing.T, m *graph.Model, inputs map[string]Value, spoil func(st *step)) *ReferenceCheck {
+// checkHandovers runs a model with the comparer of CheckReference, after spoil has changed
+// the steps of the main graph.
+func checkHandovers(t *testing.T, m *graph.Model, inputs map[string]Value, spoil func(st *step)) *ReferenceCheck {
 	t.Helper()
 	r, err := passes.Optimize(t.Context(), m, passes.Options{})
 	if err != nil {
@@ -39,8 +39,8 @@ func handed(t *testing.T, m *graph.Model, inputs map[string]Value, spoil func(st
 	return w.count()
 }
 
-// spoilOutput changes the last byte of an output of a step after each run.
-func spoilOutput(st *step, i int) {
+// corruptOutput makes a step change the last byte of an output after each run.
+func corruptOutput(st *step, i int) {
 	run := st.run
 	st.run = func(w *work.Pool) error {
 		err := run(w)
@@ -50,8 +50,8 @@ func spoilOutput(st *step, i int) {
 	}
 }
 
-// What Loop, Scan, If and calls copy to and from bodies must be the same bits; a
-// loop may not end early.
+// Loop, Scan, If and calls must copy tensors to and from bodies bit for bit, and a loop
+// must not end early.
 func TestReferenceSeesWhatIsHanded(t *testing.T) {
 	read := func(name string) *graph.Model {
 		f, err := onnx.Open(filepath.Join("..", "testdata", "functions", name+".onnx"), onnx.ReadOptions{})
@@ -72,12 +72,12 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 		spoil                 func(st *step)
 	}{
 		{"sound", "calls", "", "", func(*step) {}},
-		{"the second result of a call", "calls", "Thru", `(Thru, loc): tensor "c": byte 23 differs from the copied tensor`, func(st *step) { spoilOutput(st, 1) }},
+		{"the second result of a call", "calls", "Thru", `(Thru, loc): tensor "c": byte 23 differs from the copied tensor`, func(st *step) { corruptOutput(st, 1) }},
 		{"sound bodies", "bodies", "", "", func(*step) {}},
-		{"the result of a call", "bodies", "Cond", `(Cond, loc): tensor "h": byte 23 differs`, func(st *step) { spoilOutput(st, 0) }},
+		{"the result of a call", "bodies", "Cond", `(Cond, loc): tensor "h": byte 23 differs`, func(st *step) { corruptOutput(st, 0) }},
 		{"sound loops", "loops", "", "", func(*step) {}},
-		{"what a Loop carried", "loops", "Loop", `(Loop): tensor "last": byte 11 differs`, func(st *step) { spoilOutput(st, 0) }},
-		{"what a Loop stacked", "loops", "Loop", `(Loop): tensor "rows": the row of pass 3 is wrong`, func(st *step) { spoilOutput(st, 1) }},
+		{"what a Loop carried", "loops", "Loop", `(Loop): tensor "last": byte 11 differs`, func(st *step) { corruptOutput(st, 0) }},
+		{"what a Loop stacked", "loops", "Loop", `(Loop): tensor "rows": the row of pass 3 is wrong`, func(st *step) { corruptOutput(st, 1) }},
 		{"a Loop that ends early", "loops", "Loop", `(Loop): tensor "last": the loop ends after 2 iterations`, func(st *step) {
 			run := st.run
 			st.run = func(w *work.Pool) error {
@@ -87,12 +87,12 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 				return run(w)
 			}
 		}},
-		{"what a Scan carried", "loops", "Scan", `(Scan): tensor "sum": byte 7 differs`, func(st *step) { spoilOutput(st, 0) }},
-		{"what a Scan laid", "loops", "Scan", `(Scan): tensor "laid": the row of pass 0 is wrong`, func(st *step) { spoilOutput(st, 1) }},
+		{"what a Scan carried", "loops", "Scan", `(Scan): tensor "sum": byte 7 differs`, func(st *step) { corruptOutput(st, 0) }},
+		{"what a Scan laid", "loops", "Scan", `(Scan): tensor "laid": the row of pass 0 is wrong`, func(st *step) { corruptOutput(st, 1) }},
 		{"a slice that a Scan took", "loops", "Scan", `(Scan): tensor "b": byte 7 differs`, func(st *step) {
 			run := st.run
 			st.run = func(w *work.Pool) error {
-				bytesOf(st.in[2])[31] ^= 1 // after it was noted down
+				bytesOf(st.in[2])[31] ^= 1 // after the comparer has saved it
 				return run(w)
 			}
 		}},
@@ -103,7 +103,7 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 			if c.model == "loops" {
 				x = loops
 			}
-			r := handed(t, read(c.model), x, func(st *step) {
+			r := checkHandovers(t, read(c.model), x, func(st *step) {
 				if st.call.Node.Op == c.op && !done {
 					done = true
 					c.spoil(st)

@@ -14,7 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// runGraph plans and runs a graph, by way of a file; the result is output of.
+// runGraph writes a graph to a file, plans it and runs it. It returns output of.
 func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value, of int) (vm.Value, error) {
 	p, err := planGraph(g, opsets)
 	if err != nil {
@@ -33,7 +33,7 @@ func runGraph(g *graph.Graph, opsets []graph.Opset, values map[string]vm.Value, 
 	return out[p.Outputs()[of].Name].Clone(), nil
 }
 
-// planGraph plans a graph, by way of a file.
+// planGraph writes a graph to a file and plans it.
 func planGraph(g *graph.Graph, opsets []graph.Opset) (*vm.Program, error) {
 	g.Link()
 	image, err := onnx.Encode(&graph.Model{IRVersion: 8, Opsets: opsets, Graph: g})
@@ -55,10 +55,10 @@ func planGraph(g *graph.Graph, opsets []graph.Opset) (*vm.Program, error) {
 	return vm.New(r.Model, r.Plan)
 }
 
-// absent is an input that is left out.
+// absent stands for an omitted input.
 var absent vm.Value
 
-// zeros is a value of zeros.
+// zeros returns a value of zeros.
 func zeros(d graph.DType, shape ...int) vm.Value {
 	n := int64(1)
 	for _, k := range shape {
@@ -67,15 +67,15 @@ func zeros(d graph.DType, shape ...int) vm.Value {
 	return vm.Value{Type: d, Shape: append([]int{}, shape...), Data: make([]byte, (n*d.Bits()+7)/8)}
 }
 
-// shaped is a value of so many float32.
+// shaped returns a float32 value of a shape.
 func shaped(shape []int, list ...float32) vm.Value { return vm.Float32s(list, shape...) }
 
-// octets is a value of bytes: of an 8-bit type, or bool.
+// octets returns a value of an 8-bit type, or bool.
 func octets(d graph.DType, shape []int, list ...byte) vm.Value {
 	return vm.Value{Type: d, Shape: shape, Data: list}
 }
 
-// int32s is a value of so many int32.
+// int32s returns an int32 value of a shape.
 func int32s(shape []int, list ...int32) vm.Value {
 	v := vm.Value{Type: graph.Int32, Shape: shape}
 	for _, x := range list {
@@ -86,7 +86,7 @@ func int32s(shape []int, list ...int32) vm.Value {
 
 func TestProductsAtTheEdge(t *testing.T) {
 	u8 := graph.Uint8
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "one column and a number as bias", op: "Gemm", in: []vm.Value{shaped([]int{2, 1}, 1, 2), shaped([]int{1, 1}, 3), shaped([]int{}, 4)}, gives: []float64{7, 10}},
 		{doc: "a depth of 0 and a bias", op: "Gemm", in: []vm.Value{zeros(graph.Float32, 2, 0), zeros(graph.Float32, 0, 2), shaped([]int{2}, 4, 5)}, gives: []float64{4, 5, 4, 5}},
 		{doc: "shapes that do not multiply", op: "MatMul", in: []vm.Value{zeros(graph.Float32, 2, 3), zeros(graph.Float32, 4, 2)}, want: `has shape [4,2], expected 3 rows`},
@@ -104,7 +104,7 @@ func TestProductsAtTheEdge(t *testing.T) {
 
 func TestQuantizersAtTheEdge(t *testing.T) {
 	s := shaped([]int{1, 1}, 0.5)
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "a scale for each element of a list", op: "QuantizeLinear", in: []vm.Value{shaped([]int{2}, 1, 2), shaped([]int{2}, 0.5, 0.25)}, gives: []float64{2, 8}},
 		{doc: "one scale of two axes", op: "QuantizeLinear", in: []vm.Value{shaped([]int{2, 2}, 1, 2, 3, 4), s}, gives: []float64{2, 4, 6, 8}},
 		{doc: "blocks longer than the axis", op: "QuantizeLinear", attrs: attrs(attr("block_size", math.MaxInt64)), in: []vm.Value{shaped([]int{1, 2}, 1, 2), s}, gives: []float64{2, 4}},
@@ -121,13 +121,13 @@ func TestRecurrentAtTheEdge(t *testing.T) {
 	for _, direction := range []string{"forward", "reverse"} {
 		lens := func(n ...int32) []vm.Value { return []vm.Value{x, w, r, absent, int32s([]int{2}, n...)} }
 		attrs := attrs(size, attr("direction", direction))
-		runLone(t, []lone{
+		runNodeCases(t, []nodeCase{
 			{doc: "lengths", op: "GRU", attrs: attrs, in: lens(3, 0)},
 			{doc: "a sequence longer than the input", op: "GRU", attrs: attrs, in: lens(3, 4), want: "input 4: sequence 1 has length 4, expected one in [0, 3]"},
 			{doc: "a negative length", op: "GRU", attrs: attrs, in: lens(-1, 3), want: "input 4: sequence 0 has length -1, expected one in [0, 3]"},
 		})
 	}
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "a state for another batch", op: "GRU", attrs: attrs(size), in: []vm.Value{x, w, r, absent, absent, zeros(f, 1, 3, 5)}, want: `has shape [1,3,5], expected [1,2,5]`},
 		{doc: "weights of another size", op: "GRU", attrs: attrs(size), in: []vm.Value{x, w, zeros(f, 1, 15, 6)}, want: `has shape [1,15,6], expected [1,15,5]`},
 		{doc: "a bias of half the length", op: "GRU", attrs: attrs(size), in: []vm.Value{x, w, r, zeros(f, 1, 15)}, want: `has shape [1,15], expected [1,30]`},
@@ -150,7 +150,7 @@ func TestAttentionAtTheEdge(t *testing.T) {
 	masked := func(m vm.Value) []vm.Value { return []vm.Value{zeros(f, 1, 2, 2), merged, zeros(f, 6), m} }
 	one := attr("num_heads", 1)
 	skipped := []vm.Value{shaped([]int{1, 2}, 1, 3), shaped([]int{2}, 0, 2), shaped([]int{2}, 1, 1)}
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "numbers of keys", op: "Attention", version: 24, in: keys(1, 2), gives: []float64{1, 1, 6, 6}},
 		{doc: "more keys than there are", op: "Attention", version: 24, in: keys(1, 3), want: "input 6: batch 1 has 3 keys, expected a number in [0, 2]"},
 		{doc: "fewer keys than none", op: "Attention", version: 24, in: keys(math.MinInt64, 1), want: "input 6: batch 0 has -9223372036854775808 keys"},
@@ -176,7 +176,7 @@ func TestAttentionAtTheEdge(t *testing.T) {
 func TestNormalizationAtTheEdge(t *testing.T) {
 	f := graph.Float32
 	one := shaped([]int{1}, 1)
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "a list is of one channel", op: "BatchNormalization", in: []vm.Value{shaped([]int{2}, 1, 2), shaped([]int{1}, 2), one, zeros(f, 1), one}, attrs: attrs(attr("epsilon", float32(0))), gives: []float64{3, 5}},
 		{doc: "statistics of another dtype", op: "BatchNormalization", in: []vm.Value{zeros(graph.Float64, 1, 1, 2), zeros(graph.Float64, 1), zeros(graph.Float64, 1), one, one}, want: "no kernel for statistics of dtype float32 beside float64"},
 		{doc: "a scale of another dtype", op: "RMSNormalization", version: 23, in: []vm.Value{zeros(graph.Float64, 2, 3), zeros(f, 3)}, want: "no kernel for a scale of dtype float32 beside float64"},
@@ -200,7 +200,7 @@ func TestElementwiseAtTheEdge(t *testing.T) {
 	f := graph.Float32
 	square, pair := shaped([]int{2, 2}, 1, 2, 3, 4), shaped([]int{2}, 10, 20)
 	old := func(axis int) []*graph.Attr { return attrs(attr("broadcast", 1), attr("axis", axis)) }
-	runLone(t, []lone{
+	runNodeCases(t, []nodeCase{
 		{doc: "from an axis on, as of old", op: "Add", version: 6, attrs: old(0), in: []vm.Value{square, pair}, gives: []float64{11, 12, 23, 24}},
 		{doc: "from the last axis on", op: "Add", version: 6, attrs: old(-1), in: []vm.Value{square, pair}, gives: []float64{11, 22, 13, 24}},
 		{doc: "the last axes", op: "Sub", version: 6, attrs: attrs(attr("broadcast", 1)), in: []vm.Value{square, pair}, gives: []float64{-9, -18, -7, -16}},
@@ -228,7 +228,7 @@ func TestElementwiseAtTheEdge(t *testing.T) {
 	})
 }
 
-// halves is float16 of float32.
+// halves converts a float32 value to float16.
 func halves(v vm.Value) vm.Value {
 	list, _ := v.Reals()
 	h := vm.Value{Type: graph.Float16, Shape: v.Shape}

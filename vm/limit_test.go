@@ -12,8 +12,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// A limit below what the session takes is refused when it is made; one byte more
-// and it runs.
+// A limit one byte below the session's memory fails when the session is created; with one
+// byte more, the session runs.
 func TestMemoryLimit(t *testing.T) {
 	p, r := trained(t, classifier(t))
 	s := newSession(t, p, vm.Options{Workers: 1})
@@ -41,7 +41,7 @@ func TestMemoryLimit(t *testing.T) {
 	advance(t, s, 1)
 }
 
-// A planned tensor that is beyond the limit by itself is named.
+// The error names a planned tensor that exceeds the limit by itself.
 func TestHugePlannedTensorsAreNamed(t *testing.T) {
 	g := &graph.Graph{Name: "g"}
 	shape, y := g.NewTensor("shape"), g.NewTensor("y")
@@ -63,7 +63,7 @@ func TestHugePlannedTensorsAreNamed(t *testing.T) {
 	}
 }
 
-// The sessions of a program share its limit, and give back what they took.
+// The sessions of a program share its limit, and return their memory when they close.
 func TestSessionsShareALimit(t *testing.T) {
 	p, _ := trained(t, classifier(t))
 	first := newSession(t, p, vm.Options{Workers: 1})
@@ -103,8 +103,7 @@ func TestCheckCountsBothSessions(t *testing.T) {
 	}
 }
 
-// What is packed beside the plan counts, and a session says that it would fit
-// without.
+// Packed weights count, and the error says that the session would fit without them.
 func TestPackedWeightsCount(t *testing.T) {
 	p, s := session(t, classifier(t), passes.Options{}, vm.Options{Workers: 1, NoPack: true})
 	needed := s.Memory()
@@ -124,15 +123,15 @@ func TestPackedWeightsCount(t *testing.T) {
 	}
 }
 
-// A tensor whose size depends on data is refused before it is taken, with the node,
-// the tensor, the bytes and the limit. A shape that overflows is an error of its
-// own: no limit would do.
+// A tensor whose size depends on data is refused before it is allocated, and the error
+// names the node, the tensor, the bytes and the limit. A shape that overflows has a
+// separate error: no limit would help.
 func TestDynamicTensorsAreLimited(t *testing.T) {
 	const huge = 1 << 40
 	for _, c := range []struct {
 		op    string
-		in    func(n int64) []vm.Value // with n as the length that is asked for
-		bytes int64                    // of a length of huge
+		in    func(n int64) []vm.Value // inputs that demand length n
+		bytes int64                    // for length huge
 	}{
 		{"ConstantOfShape", func(n int64) []vm.Value { return list(vm.Int64s([]int64{n, 2}, 2)) }, huge * 8},
 		{"Expand", func(n int64) []vm.Value { return list(vm.Float32s([]float32{1}), vm.Int64s([]int64{n}, 1)) }, huge * 4},
@@ -152,9 +151,9 @@ func TestDynamicTensorsAreLimited(t *testing.T) {
 			return list(vm.Int64s([]int64{n}), vm.Int64s([]int64{2}), vm.Int64s([]int64{8}), vm.Float32s([]float32{0}), vm.Float32s([]float32{4}))
 		}, huge * 8},
 	} {
-		p, values := prepared(t, &lone{op: c.op, in: c.in(huge)})
+		p, values := prepared(t, &nodeCase{op: c.op, in: c.in(huge)})
 		s := newSession(t, p, vm.Options{MemoryLimit: 1 << 20})
-		for range 2 { // none of it has harmed the session
+		for range 2 { // the session still works
 			_, err := s.Run(t.Context(), values)
 			var over *vm.LimitError
 			var at *graph.Error
@@ -165,7 +164,7 @@ func TestDynamicTensorsAreLimited(t *testing.T) {
 				t.Errorf("%s: got %v, want the node and the tensor", c.op, err)
 			}
 		}
-		p, values = prepared(t, &lone{op: c.op, in: c.in(math.MaxInt64 - 1)})
+		p, values = prepared(t, &nodeCase{op: c.op, in: c.in(math.MaxInt64 - 1)})
 		_, err := newSession(t, p, vm.Options{}).Run(t.Context(), values)
 		if err == nil || errors.As(err, new(*vm.LimitError)) || strings.Contains(err.Error(), "internal") {
 			t.Errorf("%s beyond all bounds: got %v, want an error about the shape", c.op, err)
@@ -175,8 +174,8 @@ func TestDynamicTensorsAreLimited(t *testing.T) {
 
 func list(v ...vm.Value) []vm.Value { return v }
 
-// prepared is the program of a node, and the values of its inputs.
-func prepared(t testing.TB, k *lone) (*vm.Program, map[string]vm.Value) {
+// prepared returns the program of a node and the values of its inputs.
+func prepared(t testing.TB, k *nodeCase) (*vm.Program, map[string]vm.Value) {
 	t.Helper()
 	p, values, err := k.plan(t, false)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// BenchmarkTouched runs a planned model of $ONNXMEM_PLANNED ten times and tells
-// what of the process's memory is resident afterwards: all but the mapped model
-// and weights, less what was resident after a model of four nodes had run, beside
-// what the plan and the session's figures allow. bench/memory.py makes the table.
+// BenchmarkTouched runs the planned model $ONNXMEM_PLANNED ten times and reports the
+// process's resident memory afterwards, without the mapped model and weights and without
+// the memory that was resident after a run of a four-node model. Beside it, it reports
+// the memory according to the plan and the session. bench/memory.py makes the table.
 func BenchmarkTouched(b *testing.B) {
 	file := os.Getenv("ONNXMEM_PLANNED")
 	if file == "" {
@@ -58,7 +58,7 @@ func BenchmarkTouched(b *testing.B) {
 	const runs = 10
 	var before, after runtime.MemStats
 	for i := range runs {
-		if i == 1 { // the first finds the shapes of dynamic tensors
+		if i == 1 { // the first run finds the shapes of dynamic tensors
 			runtime.ReadMemStats(&before)
 		}
 		if _, err := s.Run(context.Background(), inputs); err != nil {
@@ -78,8 +78,7 @@ func BenchmarkTouched(b *testing.B) {
 	b.ReportMetric(float64(len(p.Steps)), "nodes")
 }
 
-// resident is how many bytes of the process are resident, but for mapped files
-// that are models or weights.
+// resident returns the process's resident bytes, without mapped models and weights.
 func resident(t testing.TB) int64 {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")

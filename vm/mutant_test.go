@@ -16,9 +16,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// spoilt makes kernels of an operator wrong until the test ends: spoil sees each
-// node after it has run.
-func spoilt(t *testing.T, domain, op string, spoil func(c *kernel.Invocation)) {
+// mutateKernel makes the kernels of an operator wrong until the test ends: spoil can change
+// the result of each node after it has run.
+func mutateKernel(t *testing.T, domain, op string, spoil func(c *kernel.Invocation)) {
 	t.Helper()
 	k := kernel.Lookup(domain, op)
 	was := *k
@@ -38,12 +38,11 @@ func spoilt(t *testing.T, domain, op string, spoil func(c *kernel.Invocation)) {
 	}
 }
 
-// bytesOf is the elements of a tensor.
+// bytesOf returns the bytes of a tensor's elements.
 func bytesOf(t *kernel.Tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
 
-// wrongElement changes the middle element of the first output by a thousandth of
-// the largest, or by what dtype d, of the output as the model has it, can tell
-// apart.
+// wrongElement changes the middle element of the first output by a thousandth of the
+// largest element, or by the resolution of d, the output's dtype in the model.
 func wrongElement(c *kernel.Invocation, d graph.DType) {
 	out := c.Out[0]
 	x, err := reference.Decode(out.Type, out.Shape, bytesOf(out))
@@ -80,13 +79,12 @@ func wrongElement(c *kernel.Invocation, d graph.DType) {
 	copy(bytesOf(out), reference.Output{Tensor: x}.Stored().Encode())
 }
 
-// undecided are operator tests of whose middle element another value is as right: a
-// number lies halfway between two integers, and which of them is next to it
-// depends on a rounding.
+// undecided matches the operator tests whose middle element has two right values: a number
+// lies halfway between two integers, and the nearer one depends on a rounding.
 var undecided = regexp.MustCompile(`^test_(dynamicquantizelinear|gridsample_(volumetric_)?nearest_.*)$`)
 
-// TestReferenceSeesWrongElements: of every operator test, one element of one
-// result is made wrong, and the check must say so.
+// TestReferenceSeesWrongElements makes one element of one result of every operator test
+// wrong, and expects the check to detect it.
 func TestReferenceSeesWrongElements(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range readNodeTests(t) {
@@ -100,7 +98,7 @@ func TestReferenceSeesWrongElements(t *testing.T) {
 		}
 		t.Run(k.name, func(t *testing.T) {
 			changed := false
-			spoilt(t, n.Domain, n.Op, func(c *kernel.Invocation) {
+			mutateKernel(t, n.Domain, n.Op, func(c *kernel.Invocation) {
 				was := bytes.Clone(bytesOf(c.Out[0]))
 				wrongElement(c, m.Graph.Tensors[n.Outputs[0]].Type.Elem)
 				changed = changed || !bytes.Equal(was, bytesOf(c.Out[0]))
@@ -124,7 +122,7 @@ func TestReferenceSeesWrongElements(t *testing.T) {
 	}
 }
 
-// blind is a kernel that takes element i of input 1 for 0.
+// blind makes a kernel that reads 0 for element i of input 1.
 func blind(make func(*kernel.Invocation) (kernel.Run, error), i int) func(*kernel.Invocation) (kernel.Run, error) {
 	return func(c *kernel.Invocation) (kernel.Run, error) {
 		run, err := make(c)

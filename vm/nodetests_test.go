@@ -81,7 +81,7 @@ func readNodeTests(t testing.TB) []*nodeTest {
 	return list
 }
 
-// errUnclaimed says that the VM does not claim to run a test.
+// errUnclaimed is the error of a test that the VM does not claim to run.
 var errUnclaimed = errors.New("not claimed")
 
 // program plans the test's model.
@@ -152,7 +152,7 @@ func (k *nodeTest) runIn(p *vm.Program, opt vm.Options) error {
 	return nil
 }
 
-// compare holds a value against the one that is wanted.
+// compare compares a value with the expected one.
 func compare(got, want vm.Value, relative, absolute float64) error {
 	if got.String() != want.String() {
 		return fmt.Errorf("got %v, want %v", got, want)
@@ -182,7 +182,7 @@ func compare(got, want vm.Value, relative, absolute float64) error {
 	return nil
 }
 
-// TestNodeTests runs ONNX's operator tests. Every one that is claimed must pass.
+// TestNodeTests runs ONNX's operator tests. Every claimed test must pass.
 func TestNodeTests(t *testing.T) {
 	passed, claimed, runtimes, both := 0, 0, 0, 0
 	missing := map[string]int{}
@@ -219,7 +219,7 @@ func TestNodeTests(t *testing.T) {
 	}
 }
 
-// reason is why a test is not claimed, without names.
+// reason returns the reason that a test is not claimed, without names.
 func reason(err error) string {
 	text := err.Error()
 	if i := strings.Index(text, "("); i >= 0 {

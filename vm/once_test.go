@@ -10,9 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// A constant's transpose that products alone read is made when the session is
-// built, and given back once it is packed: the memory is that of a weight that
-// stands in the file as it is read, and so are the bits.
+// The transpose of a constant that only products read is computed when the session is
+// built, and freed once it is packed. The memory and the bits are the same as for a weight
+// that is stored transposed.
 func TestConstantsAreMadeOnce(t *testing.T) {
 	build := func(name string, transposed, alsoRead bool) (*vm.Program, *vm.Session) {
 		n := newNet()
@@ -20,7 +20,7 @@ func TestConstantsAreMadeOnce(t *testing.T) {
 		weight := "w"
 		n.weight("w", 32, 32)
 		if transposed {
-			// Twice, so the numbers are where they were.
+			// Two transposes leave the numbers in their places.
 			n.node("Transpose", "wt", "w")
 			n.node("Transpose", "wtt", "wt")
 			weight = "wtt"
@@ -52,7 +52,7 @@ func TestConstantsAreMadeOnce(t *testing.T) {
 		if got := run(s); !bytes.Equal(got, want) {
 			t.Errorf("other bits (also read: %v)", alsoRead)
 		}
-		// What others read is made at every step, and packed at every step.
+		// A constant that other nodes read, too, is computed and packed at every step.
 		expected := packed
 		if alsoRead {
 			expected = 0

@@ -25,8 +25,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// bridge is a backend of onnx-go that runs what it is given in a session: its
-// decoder makes the graph, vertex by vertex.
+// bridge is a backend of onnx-go that runs a graph in a session. onnx-go's decoder builds
+// the graph, vertex by vertex.
 type bridge struct {
 	list  []*vertex
 	reads map[int64][]gonum.WeightedEdge
@@ -35,7 +35,7 @@ type bridge struct {
 
 var _ backend.ComputationBackend = (*bridge)(nil)
 
-// vertex is a tensor on onnx-go's side.
+// vertex is a tensor of onnx-go's graph.
 type vertex struct {
 	id   int64
 	name string
@@ -48,8 +48,8 @@ func (v *vertex) SetName(name string)      { v.name = name }
 func (v *vertex) GetName() string          { return v.name }
 func (v *vertex) GetTensor() tensor.Tensor { return v.data }
 
-// SetTensor keeps a tensor: at first an empty one of the declared type, then its
-// elements. The test bench writes integers down as float32, so the first counts.
+// SetTensor sets a tensor: first an empty one of the declared type, then its elements. The
+// test bench stores integers as float32, so the first type counts.
 func (v *vertex) SetTensor(d tensor.Tensor) error {
 	if x, ok := d.Data().([]float32); ok && v.data != nil && v.data.Dtype() != d.Dtype() {
 		to := v.data.Dtype().Type
@@ -73,7 +73,7 @@ func (b *bridge) NewWeightedEdge(from, to gonum.Node, w float64) gonum.WeightedE
 	return simple.WeightedEdge{F: from, T: to, W: w}
 }
 
-// SetWeightedEdge keeps every edge: a node may read a tensor twice.
+// SetWeightedEdge adds every edge: a node may read a tensor twice.
 func (b *bridge) SetWeightedEdge(e gonum.WeightedEdge) {
 	if b.reads == nil {
 		b.reads = map[int64][]gonum.WeightedEdge{}
@@ -81,7 +81,7 @@ func (b *bridge) SetWeightedEdge(e gonum.WeightedEdge) {
 	b.reads[e.From().ID()] = append(b.reads[e.From().ID()], e)
 }
 
-// The graph as others see it; onnx-go's decoder does not look.
+// The rest of the graph interface, which onnx-go's decoder does not use.
 
 func (b *bridge) Nodes() gonum.Nodes { return iterator.NewOrderedNodes(nil) }
 
@@ -94,7 +94,7 @@ func (b *bridge) Edge(int64, int64) gonum.Edge                 { return nil }
 func (b *bridge) WeightedEdge(int64, int64) gonum.WeightedEdge { return nil }
 func (b *bridge) Weight(int64, int64) (float64, bool)          { return 0, false }
 
-// ApplyOperation adds a node. Vertices are tensors, by number.
+// ApplyOperation adds a node. Vertices are tensors, identified by number.
 func (b *bridge) ApplyOperation(op onnxgo.Operation, made ...gonum.Node) error {
 	n := &graph.Node{Op: op.Name, Name: fmt.Sprintf("%s_%d", op.Name, len(b.nodes))}
 	for _, v := range made {
@@ -107,7 +107,7 @@ func (b *bridge) ApplyOperation(op onnxgo.Operation, made ...gonum.Node) error {
 		if v.name == "" {
 			id = graph.None
 		}
-		if !strings.HasSuffix(v.name, "/input") { // what the decoder gives to nodes that read nothing
+		if !strings.HasSuffix(v.name, "/input") { // the decoder's input for nodes without inputs
 			n.Inputs = append(n.Inputs, id)
 		}
 	}
@@ -123,7 +123,7 @@ func (b *bridge) ApplyOperation(op onnxgo.Operation, made ...gonum.Node) error {
 	return nil
 }
 
-// attribute gives an attribute its type back.
+// attribute restores the type of an attribute.
 func attribute(name string, x any) (*graph.Attr, error) {
 	a := &graph.Attr{Name: name}
 	switch x := x.(type) {
@@ -159,7 +159,7 @@ func dataOf(name string, v vm.Value) *graph.Data {
 	return d
 }
 
-// Run plans the graph, runs it and puts the results into their vertices.
+// Run plans the graph, runs it and stores the results in their vertices.
 func (b *bridge) Run() error {
 	g := &graph.Graph{Name: "bridge", Nodes: b.nodes}
 	read := map[graph.TensorID]bool{}
@@ -169,7 +169,7 @@ func (b *bridge) Run() error {
 		}
 	}
 	inputs := map[string]vm.Value{}
-	tensors := map[graph.TensorID]graph.TensorID{graph.None: graph.None} // of vertices, those that are used
+	tensors := map[graph.TensorID]graph.TensorID{graph.None: graph.None} // the vertices that are used
 	results := map[string]*vertex{}
 	for _, v := range b.list {
 		if !v.made && !read[graph.TensorID(v.id)] {
@@ -232,7 +232,7 @@ func (b *bridge) Run() error {
 	return nil
 }
 
-// valueOf copies one of gorgonia's tensors.
+// valueOf converts a tensor of gorgonia.
 func valueOf(t tensor.Tensor) (vm.Value, error) {
 	shape := slices.Clone([]int(t.Shape()))
 	data := reflect.ValueOf(t.Data())
@@ -271,7 +271,7 @@ func valueOf(t tensor.Tensor) (vm.Value, error) {
 	return vm.Value{}, fmt.Errorf("a tensor of %v", t.Dtype())
 }
 
-// tensorOf makes one of gorgonia's tensors.
+// tensorOf makes a tensor of gorgonia.
 func tensorOf(v vm.Value) (tensor.Tensor, error) {
 	reals, ok := v.Reals()
 	if !ok {
@@ -305,7 +305,7 @@ func tensorOf(v vm.Value) (tensor.Tensor, error) {
 	return tensor.New(tensor.WithShape(v.Shape...), tensor.WithBacking(backing)), nil
 }
 
-// beyond are the tests that do not pass, but for operators without a kernel.
+// beyond lists the tests that fail for other reasons than a missing kernel.
 var beyond = map[string]string{
 	"TestScan9Sum":                          "onnx-go decodes no attributes that are graphs",
 	"TestSize":                              "expects a vector of one element where the operator gives a scalar",

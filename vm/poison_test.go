@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The pattern lies in whole words of the block, wherever bytes begin and end.
+// The pattern is aligned to the words of the block, wherever the bytes begin and end.
 func TestSpoil(t *testing.T) {
 	for off := range int64(9) {
 		p := []poison{signalling, enormous}[off%2]

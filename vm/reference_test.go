@@ -12,7 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
-// loopInputs are values for loops.onnx: four turns of a Loop, a Scan of four slices.
+// loopInputs are values for loops.onnx: a Loop with four iterations, a Scan of four slices.
 func loopInputs() map[string]vm.Value {
 	return map[string]vm.Value{
 		"trips": {Type: graph.Int64, Shape: []int{}, Data: []byte{4, 0, 0, 0, 0, 0, 0, 0}}, "begin": {Type: graph.Bool, Shape: []int{}, Data: []byte{1}},
@@ -21,8 +21,8 @@ func loopInputs() map[string]vm.Value {
 	}
 }
 
-// Nodes of bodies are compared as they run, and so is what is handed to bodies
-// and from there on.
+// Nodes of bodies are compared as they run, and so are the tensors that are copied to and
+// from bodies.
 func TestReferenceSeesBodies(t *testing.T) {
 	check := func() *vm.ReferenceCheck {
 		p, _ := program(t, filepath.Join("..", "testdata", "functions", "loops.onnx"), passes.Options{})
@@ -43,7 +43,7 @@ func TestReferenceSeesBodies(t *testing.T) {
 		"Exp": `node 2 \(Exp\) within node "scan" \(Scan\): tensor "e": element 1 `,
 	} {
 		t.Run(op, func(t *testing.T) {
-			spoilt(t, "", op, func(c *kernel.Invocation) { wrongElement(c, graph.Float32) })
+			mutateKernel(t, "", op, func(c *kernel.Invocation) { wrongElement(c, graph.Float32) })
 			r := check()
 			if r.Wrong != 1 || r.First == nil || !regexp.MustCompile(want).MatchString(r.First.Error()) {
 				t.Errorf("%d wrong: %v, want %s", r.Wrong, r.First, want)
@@ -52,9 +52,8 @@ func TestReferenceSeesBodies(t *testing.T) {
 	}
 }
 
-// A convolution or product that does the work of the activation behind it is
-// compared with it as one, and one whose weights are made once before the first
-// run with what makes them.
+// A convolution or product is compared together with the activation that is fused into
+// it, and together with nodes that compute its weights before the first run.
 func TestReferenceSeesWhatIsFused(t *testing.T) {
 	n := newNet()
 	n.input("x", 5, 16)
@@ -76,10 +75,10 @@ func TestReferenceSeesWhatIsFused(t *testing.T) {
 	} {
 		t.Run(c.op, func(t *testing.T) {
 			if c.op != "" {
-				spoilt(t, "", c.op, func(c *kernel.Invocation) { wrongElement(c, graph.Float32) })
+				mutateKernel(t, "", c.op, func(c *kernel.Invocation) { wrongElement(c, graph.Float32) })
 			}
 			p, _ := program(t, path, passes.Options{})
-			for range 2 { // the constant that is made once is gone the second time
+			for range 2 { // the second time the computed constant has been freed
 				r, err := p.CheckReference(t.Context(), x, vm.Options{})
 				if err != nil {
 					t.Fatal(err)
@@ -95,7 +94,7 @@ func TestReferenceSeesWhatIsFused(t *testing.T) {
 	}
 }
 
-// A term that is left out of a sum is seen, though it is a small part of it.
+// A missing term of a sum is detected, although it is a small part of the sum.
 func TestReferenceSeesLostTerms(t *testing.T) {
 	for _, c := range []struct {
 		op    string
@@ -118,7 +117,7 @@ func TestReferenceSeesLostTerms(t *testing.T) {
 		t.Run(c.op, func(t *testing.T) {
 			p, _ := program(t, path, passes.Options{})
 			for _, lost := range []bool{false, true} {
-				// The weight that is left out is of middling size.
+				// The weight of the missing term has a medium size.
 				if lost {
 					was := kernel.Lookup("", c.op).Make
 					t.Cleanup(func() { kernel.Lookup("", c.op).Make = was })
@@ -136,8 +135,8 @@ func TestReferenceSeesLostTerms(t *testing.T) {
 	}
 }
 
-// A node that computes another operator gives the same bits planned and unplanned;
-// only the reference can tell.
+// A node that computes the wrong operator gives the same bits planned and unplanned; only
+// the reference detects it.
 func TestOnlyTheReferenceSeesAnotherOperator(t *testing.T) {
 	n := newNet()
 	n.input("x", 1, 3, 5, 5)
@@ -165,8 +164,8 @@ func TestOnlyTheReferenceSeesAnotherOperator(t *testing.T) {
 	}
 }
 
-// Nodes for which there is not enough memory beside the session's are not
-// compared, and it is said why.
+// Nodes for which the session leaves too little memory are not compared, and the reason
+// is reported.
 func TestReferenceKeepsToTheLimit(t *testing.T) {
 	n := newNet()
 	n.input("x", 100, 100)
@@ -183,7 +182,7 @@ func TestReferenceKeepsToTheLimit(t *testing.T) {
 	own := s.Memory().Bytes()
 	s.Close()
 	for _, c := range []struct {
-		beside   int64 // bytes for the evaluator
+		beside   int64 // bytes left for the evaluator
 		compared int
 	}{{1 << 10, 0}, {1 << 20, 1}} {
 		r, err := p.CheckReference(t.Context(), x, vm.Options{Workers: 1, MemoryLimit: own + c.beside})

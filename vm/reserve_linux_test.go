@@ -12,10 +12,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// TestHostFileWithoutRoom: where there is no room for the host pool, a session says so
-// before it runs, and leaves no file. A mapped file without blocks would fault later.
+// TestHostFileWithoutRoom: if the disk has no room for the host pool, NewSession fails and
+// leaves no file. A mapped file without blocks would fault later.
 func TestHostFileWithoutRoom(t *testing.T) {
-	// The limit holds for the whole process, and would cut the log of the tests.
+	// The limit applies to the whole process, and would truncate the log of the tests.
 	const limited = "ONNXMEM_TEST_WITHOUT_ROOM"
 	if os.Getenv(limited) == "" {
 		c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -25,14 +25,14 @@ func TestHostFileWithoutRoom(t *testing.T) {
 		}
 		return
 	}
-	program, _ := hauled(t, hauling(t, true))
+	program, _ := planListed(t, swapModel(t, true))
 	path := filepath.Join(t.TempDir(), "host")
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
-	// Less than the pool, and more than the file in which package testing notes the
-	// files that are opened, such as those that tell of free memory.
+	// Less than the pool, and more than the file in which package testing logs the files
+	// that a test opens.
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 18, Max: old.Max}); err != nil {
 		t.Skip(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWriteZeros: where a file system reserves nothing, zeros are written.
+// TestWriteZeros: if a file system cannot reserve blocks, zeros are written.
 func TestWriteZeros(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "host"))
 	if err != nil {

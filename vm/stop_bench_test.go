@@ -10,9 +10,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// stopCases are nodes that take long: in one part of their kernel, in one long
-// row, or in what lies between parts.
-var stopCases = []lone{
+// stopCases are nodes that take long: in one part of their kernel, in one long row, or
+// between parts.
+var stopCases = []nodeCase{
 	{doc: "square", op: "MatMul", in: list(zeros(graph.Float32, 8192, 8192), zeros(graph.Float32, 8192, 8192))},
 	{doc: "deep", op: "MatMul", in: list(zeros(graph.Float32, 1, 1<<27), zeros(graph.Float32, 1<<27, 1))},
 	{doc: "many", op: "MatMul", in: list(zeros(graph.Float32, 1<<20, 4, 4), zeros(graph.Float32, 1<<20, 4, 4))},
@@ -112,7 +112,7 @@ func integers(name string, list ...int64) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: list}
 }
 
-// randoms is a value of numbers in [-1, 1), all different enough to be sorted.
+// randoms returns numbers in [-1, 1), in random order for sorting.
 func randoms(shape ...int) vm.Value {
 	v := zeros(graph.Float32, shape...)
 	x := uint32(1)
@@ -123,9 +123,9 @@ func randoms(shape ...int) vm.Value {
 	return v
 }
 
-// BenchmarkStop measures how long a run goes on once its context has ended, in the
-// middle of a node that takes long: stop-ms is the longest of some attempts, and
-// stopped how many came before the node was done.
+// BenchmarkStop measures how long a run continues after its context has ended in the
+// middle of a long node. stop-ms is the longest time of some attempts; stopped is the
+// number of attempts that ended before the node did.
 func BenchmarkStop(b *testing.B) {
 	for i := range stopCases {
 		k := &stopCases[i]
@@ -137,7 +137,7 @@ func BenchmarkStop(b *testing.B) {
 	}
 }
 
-func (k *lone) stop(b *testing.B) {
+func (k *nodeCase) stop(b *testing.B) {
 	p, values := prepared(b, k)
 	worst, stopped := time.Duration(0), 0
 	for range b.N {

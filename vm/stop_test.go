@@ -17,8 +17,8 @@ import (
 
 var errEnough = errors.New("that is enough")
 
-// A run whose context ends in the middle of a node ends with the node's name and
-// the context's cause; the session gives the same bits as before afterwards.
+// If the context ends in the middle of a node, the run's error names the node and the
+// context's cause. Afterwards the session gives the same bits as before.
 func TestRunStops(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		p, s := session(t, chain(t), passes.Options{}, vm.Options{Workers: workers})
@@ -37,7 +37,7 @@ func TestRunStops(t *testing.T) {
 				w.For(100, func(int, int) {})
 			}
 		})
-		for range 2 { // a context that is over ends every run
+		for range 2 { // a context that has ended stops every run
 			_, err = s.Run(ctx, inputs)
 			if !errors.Is(err, vm.ErrStopped) || !errors.Is(err, errEnough) || !strings.Contains(err.Error(), "stopped: that is enough") {
 				t.Fatalf("got %v", err)
@@ -67,9 +67,8 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
-// endless is a Loop without a trip count whose condition stays true. The body hands
-// the condition on, by a node or without any; it lays a number behind those of the
-// iterations before.
+// endless is a Loop without a trip count whose condition stays true. The body passes the
+// condition on, with or without a node, and appends a number to a scan output.
 func endless(t *testing.T, node bool, limit ...int64) *vm.Session {
 	t.Helper()
 	body := &graph.Graph{Name: "body"}
@@ -105,7 +104,7 @@ func endless(t *testing.T, node bool, limit ...int64) *vm.Session {
 	return newSession(t, p, opt)
 }
 
-// A loop that never ends is stopped between two iterations.
+// An endless loop is stopped between two iterations.
 func TestEndlessLoopsStop(t *testing.T) {
 	for _, node := range []bool{true, false} {
 		s := endless(t, node)
@@ -127,8 +126,8 @@ func TestEndlessLoopsStop(t *testing.T) {
 	}
 }
 
-// A training step that fails after it began to update parameters leaves none that
-// could be used; one that fails before leaves all.
+// A training step that fails after it began to update parameters loses all of them; a step
+// that fails earlier keeps them.
 func TestTornStates(t *testing.T) {
 	p, r := trained(t, classifier(t))
 	s := newSession(t, p, vm.Options{Workers: 1})
@@ -168,27 +167,27 @@ func TestTornStates(t *testing.T) {
 	advance(t, s, 1)
 }
 
-// enough is a context that ends when it was asked so many times whether it has.
-type enough struct {
+// countedContext is a context that ends after a number of calls of Err.
+type countedContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	left   int
 }
 
-func after(t *testing.T, asked int) *enough {
+func after(t *testing.T, asked int) *countedContext {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	return &enough{ctx, cancel, asked}
+	return &countedContext{ctx, cancel, asked}
 }
 
-func (e *enough) Err() error {
+func (e *countedContext) Err() error {
 	if e.left--; e.left == 0 {
 		e.cancel(errEnough)
 	}
 	return e.Context.Err()
 }
 
-// What a run that was stopped has taken for dynamic tensors is used again: here
-// the rows that a loop has laid behind each other.
+// The memory that a stopped run allocated for dynamic tensors, here the rows of a loop, is
+// reused.
 func TestStoppedRunsLeaveNoMemory(t *testing.T) {
 	s := endless(t, true)
 	var taken int64
@@ -209,7 +208,7 @@ func TestStoppedRunsLeaveNoMemory(t *testing.T) {
 	}
 }
 
-// Rows that a loop lays behind each other are refused when they pass the limit.
+// A loop fails when its rows exceed the memory limit.
 func TestEndlessRowsAreLimited(t *testing.T) {
 	s := endless(t, true, 1<<20)
 	_, err := s.Run(after(t, 1<<20), map[string]vm.Value{"cond": octets(graph.Bool, []int{}, 1), "x": shaped([]int{}, 1)})

@@ -14,9 +14,9 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// hauling is a net whose tensors leave and return in all the ways that there are;
-// swaps false: the same without, by Identity.
-func hauling(t testing.TB, swaps bool) string {
+// swapModel writes a model whose tensors are swapped out and back in all possible ways.
+// Without swaps it has Identity instead.
+func swapModel(t testing.TB, swaps bool) string {
 	n := newNet()
 	out, in := graph.SwapOut, graph.SwapIn
 	if !swaps {
@@ -26,50 +26,50 @@ func hauling(t testing.TB, swaps bool) string {
 	n.node(out, "x.host", "x") // a graph input
 	n.node("Relu", "a", "x")
 	n.node("Sigmoid", "b", "a")
-	n.node(out, "a.host", "a") // begins at its own step
+	n.node(out, "a.host", "a") // the transfer begins at its own step
 	n.node("Tanh", "c", "b")
 	n.node("Exp", "d", "c")
-	n.node(out, "b.host", "b") // may begin a step before
+	n.node(out, "b.host", "b") // the transfer may begin a step earlier
 	n.node(in, "a.back", "a.host")
-	n.node(out, "a.host2", "a.back") // leaves again as soon as it has returned
+	n.node(out, "a.host2", "a.back") // out again as soon as it is back
 	n.node("Sigmoid", "e", "d")
 	n.node(in, "b.back", "b.host")
-	n.node(in, "b.back2", "b.host") // two of one
+	n.node(in, "b.back2", "b.host") // back twice from one copy
 	n.node(in, "a.back2", "a.host2")
 	n.node("Add", "f", "e", "b.back")
 	n.node("Mul", "g", "f", "a.back2")
 	n.node("Add", "h", "g", "b.back2")
 	n.node(in, "x.back", "x.host")
 	n.node("Sub", "y", "h", "x.back")
-	n.node("NonZero", "places", "y") // its size is known at run time only
+	n.node("NonZero", "places", "y") // its size is known only at run time
 	n.node(out, "places.host", "places")
 	n.node(in, "places.back", "places.host")
 	n.node("Size", "count", "places.back")
 	n.node(out, "y.host", "y")
-	n.node(in, "unread", "y.host") // nobody waits for it
+	n.node(in, "unread", "y.host") // no step waits for it
 	n.output("y", 64, 1024)
 	n.output("unread", 64, 1024)
 	n.declare("count").Declared.Type = graph.TensorOf(graph.Int64)
 	n.g.Tensors[n.tensor("count")].Output = true
 	n.g.Outputs = append(n.g.Outputs, n.tensor("count"))
-	path := filepath.Join(t.TempDir(), fmt.Sprintf("hauling-%t.onnx", swaps))
+	path := filepath.Join(t.TempDir(), fmt.Sprintf("swap-%t.onnx", swaps))
 	n.write(t, path)
 	return path
 }
 
-// hauled plans a net in the order that it is written down in.
-func hauled(t testing.TB, path string) (*vm.Program, *plan.Plan) {
+// planListed plans a model in the order of its file.
+func planListed(t testing.TB, path string) (*vm.Program, *plan.Plan) {
 	t.Helper()
 	p, r := program(t, path, passes.Options{Schedule: "program"})
 	return p, r.Plan
 }
 
-// TestSwap: what leaves and returns, in the background, is the same bits; in memory
-// and in a file, run after run.
+// TestSwap: swapped tensors come back with the same bits, with the host pool in memory and
+// in a file, run after run.
 func TestSwap(t *testing.T) {
-	plainProgram, _ := hauled(t, hauling(t, false))
+	plainProgram, _ := planListed(t, swapModel(t, false))
 	plain := newSession(t, plainProgram, vm.Options{})
-	program, p := hauled(t, hauling(t, true))
+	program, p := planListed(t, swapModel(t, true))
 	if pool := p.Pools[2]; pool.Name != plan.Host || pool.Bytes == 0 {
 		t.Fatalf("pools %v", p.Pools)
 	}
@@ -112,9 +112,9 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// TestSwapHostFile: the file of the host is a new one, and nothing of it is left.
+// TestSwapHostFile: the host file must be new, and is removed afterwards.
 func TestSwapHostFile(t *testing.T) {
-	program, _ := hauled(t, hauling(t, true))
+	program, _ := planListed(t, swapModel(t, true))
 	path := filepath.Join(t.TempDir(), "host")
 	s, err := program.NewSession(vm.Options{HostFile: path})
 	if err != nil {
@@ -140,8 +140,8 @@ func TestSwapHostFile(t *testing.T) {
 	}
 }
 
-// TestSwapAfterFailure: a run that fails leaves no transfer behind, and the next one
-// is right.
+// TestSwapAfterFailure: a failed run leaves no transfer in progress, and the next run is
+// right.
 func TestSwapAfterFailure(t *testing.T) {
 	n := newNet()
 	n.input("x", 64, 1024)
@@ -150,14 +150,14 @@ func TestSwapAfterFailure(t *testing.T) {
 	n.g.Tensors[n.tensor("i")].Input = true
 	n.node("Relu", "a", "x")
 	n.node("Sigmoid", "b", "a")
-	n.node("Gather", "c", "b", "i") // fails where i is outside
+	n.node("Gather", "c", "b", "i") // fails if i is out of range
 	n.node(graph.SwapOut, "a.host", "a")
 	n.node(graph.SwapIn, "a.back", "a.host")
 	n.node("Add", "y", "a.back", "c")
 	n.output("y", 64, 1024)
 	path := filepath.Join(t.TempDir(), "failing.onnx")
 	n.write(t, path)
-	program, p := hauled(t, path)
+	program, p := planListed(t, path)
 	if b := bufferOf(t, p, "a.host"); b.First >= int(n.g.Tensors[n.tensor("a.host")].Maker) {
 		t.Fatalf("a leaves from step %d on: expected earlier than SwapOut", b.First)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// net writes a model in memory down; names stand for tensors.
+// net builds a model in memory. Tensors are identified by name.
 type net struct {
 	g     *graph.Graph
 	named map[string]graph.TensorID
@@ -83,7 +83,7 @@ func domainOf(op string) string {
 	return ""
 }
 
-// write puts the model into a file.
+// write writes the model to a file.
 func (n *net) write(t testing.TB, path string) {
 	t.Helper()
 	n.g.Link()
@@ -100,7 +100,7 @@ func (n *net) write(t testing.TB, path string) {
 	}
 }
 
-// classifier is two dense layers; labels of its training step are of 3 classes.
+// classifier writes a model of two dense layers with 3 classes.
 func classifier(t testing.TB) string {
 	n := newNet()
 	n.input("x", 4, 8)
@@ -117,7 +117,7 @@ func classifier(t testing.TB) string {
 	return path
 }
 
-// open reads a model until the end of the test.
+// open opens a model until the end of the test.
 func open(t testing.TB, path string) *onnx.File {
 	t.Helper()
 	f, err := onnx.Open(path, onnx.ReadOptions{})
@@ -128,7 +128,7 @@ func open(t testing.TB, path string) *onnx.File {
 	return f
 }
 
-// trained is the classifier's training step.
+// trained returns the classifier's training step.
 func trained(t testing.TB, path string) (*vm.Program, *passes.Result) {
 	t.Helper()
 	return program(t, path, passes.Options{Train: &autodiff.Options{Optimizer: "adam"}})
@@ -144,14 +144,14 @@ func newSession(t testing.TB, p *vm.Program, opt vm.Options) *vm.Session {
 	return s
 }
 
-// batch is the data of one step.
+// batch returns the data of one step.
 func batch() map[string]vm.Value {
 	return map[string]vm.Value{
 		"x": ramp([]graph.Dim{4, 8}), "labels": vm.Int64s([]int64{0, 1, 2, 0}, 4), "learning_rate": vm.Float32s([]float32{0.01}),
 	}
 }
 
-// advance runs steps; the loss of each.
+// advance runs steps and returns the loss of each.
 func advance(t testing.TB, s *vm.Session, steps int) []float64 {
 	t.Helper()
 	var losses []float64
@@ -166,8 +166,8 @@ func advance(t testing.TB, s *vm.Session, steps int) []float64 {
 	return losses
 }
 
-// A session that goes on from what another saved takes the same steps, bit for
-// bit, whether the elements lie in the file or beside it.
+// A session that continues from another's saved parameters takes the same steps, bit for
+// bit, whether their elements lie in the file or beside it.
 func TestSaveAndLoad(t *testing.T) {
 	p, r := trained(t, classifier(t))
 	through := newSession(t, p, vm.Options{})
@@ -208,8 +208,8 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// SaveModel writes the inference model with the trained parameters: its file
-// differs in their elements alone, and it gives the logits that they give.
+// SaveModel writes the inference model with the trained parameters: its file differs only
+// in their elements, and it computes the logits of the trained model.
 func TestSaveModel(t *testing.T) {
 	path := classifier(t)
 	p, r := trained(t, path)
@@ -249,12 +249,12 @@ func TestSaveModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The loss of the step above is that of the parameters that were saved.
+		// The step above ran with the saved parameters.
 		loss, _ := out["loss"].Reals()
 		if want := crossEntropy(logits["logits"]); math.Abs(loss[0]-want) > 1e-6 {
 			t.Errorf("the saved model's loss is %v, the session's %v", want, loss[0])
 		}
-		if err := s.SaveModel(target, source.Model); err != nil { // over itself
+		if err := s.SaveModel(target, source.Model); err != nil { // overwrites itself
 			t.Fatal(err)
 		}
 	}
@@ -283,7 +283,7 @@ func crossEntropy(v vm.Value) float64 {
 	return total / 4
 }
 
-// What is saved into another model than that which was trained is refused.
+// SaveModel refuses a model other than the trained one.
 func TestSaveModelRefuses(t *testing.T) {
 	p, r := trained(t, classifier(t))
 	s := newSession(t, p, vm.Options{})
@@ -321,7 +321,7 @@ func TestSaveModelRefuses(t *testing.T) {
 	}
 }
 
-// Steps that are checked go on from their parameters on either side.
+// In CheckRun, each side continues from its own parameters.
 func TestCheckRunsOfTraining(t *testing.T) {
 	p, r := trained(t, classifier(t))
 	i, err := vm.OpenInitializers(r.Step.Params)
@@ -345,8 +345,7 @@ func TestCheckRunsOfTraining(t *testing.T) {
 	}
 }
 
-// Sessions share the mapped weights and nothing else: each goes its own way, at
-// the same time.
+// Sessions share the mapped weights and nothing else, even if they run at the same time.
 func TestSessionsShareWeights(t *testing.T) {
 	p, r := trained(t, classifier(t))
 	found := make(chan string)

@@ -31,7 +31,7 @@ func lightNetworks(t testing.TB) []string {
 	return files
 }
 
-// ramp is arange(n)/n in a shape, float32.
+// ramp returns arange(n)/n in a shape, as float32.
 func ramp(shape []graph.Dim) vm.Value {
 	v := vm.Value{Type: graph.Float32}
 	n := 1
@@ -60,7 +60,7 @@ func program(t testing.TB, path string, opt passes.Options) (*vm.Program, *passe
 	return p, r
 }
 
-// session plans a model and makes a session of it.
+// session plans a model and creates a session of it.
 func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm.Program, *vm.Session) {
 	t.Helper()
 	p, _ := program(t, file, opt)
@@ -72,7 +72,7 @@ func session(t testing.TB, file string, opt passes.Options, run vm.Options) (*vm
 	return p, s
 }
 
-// ONNX's own light networks, planned, give the outputs that ONNX expects.
+// ONNX's own light networks, when planned, give the outputs that ONNX expects.
 func TestLightNetworks(t *testing.T) {
 	for _, file := range lightNetworks(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {

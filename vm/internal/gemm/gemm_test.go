@@ -27,7 +27,7 @@ func eachLevel(t *testing.T, f func(t *testing.T)) {
 
 func at[T any](list []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(list)) }
 
-// floats are numbers in [-1, 1), with a margin behind that must not be touched.
+// floats returns numbers in [-1, 1), followed by a margin that must not be touched.
 func floats(r *rand.Rand, n int) []float32 {
 	list := make([]float32, n)
 	for i := range list {
@@ -36,7 +36,7 @@ func floats(r *rand.Rand, n int) []float32 {
 	return list
 }
 
-// scratch is full of NaN at first, which must not reach a result.
+// scratch is initially full of NaN, which must not reach a result.
 var scratch = func() []float32 {
 	list := make([]float32, ScratchBytes/4)
 	for i := range list {
@@ -45,15 +45,15 @@ var scratch = func() []float32 {
 	return list
 }()
 
-// run computes a product, its tiles in an order of their own.
+// run computes a product, with its tiles in random order.
 func run(p *Product, c, bias []float32, r *rand.Rand) {
 	for _, tile := range r.Perm(p.Tiles()) {
 		p.Tile(tile, at(c), at(bias), at(scratch))
 	}
 }
 
-// naive is the product in float64, and the sum of the absolute values of its
-// terms, which the error is held against.
+// naive returns the product in float64, and the sums of the absolute values of its terms,
+// to which the error is relative.
 func naive(p *Product, a, b func(i, k int) float64, c, bias []float32) (want, size []float64) {
 	want, size = make([]float64, p.M*p.N), make([]float64, p.M*p.N)
 	for i := range p.M {
@@ -86,7 +86,7 @@ func naive(p *Product, a, b func(i, k int) float64, c, bias []float32) (want, si
 	return want, size
 }
 
-// compare fails where got is further from want than rounding explains.
+// compare fails if rounding does not explain the difference of got and want.
 func compare(t *testing.T, p *Product, got []float32, want, size []float64) {
 	t.Helper()
 	tolerance := 6e-8 * (3 + math.Sqrt(float64(p.K)))
@@ -100,8 +100,8 @@ func compare(t *testing.T, p *Product, got []float32, want, size []float64) {
 	}
 }
 
-// TestProduct multiplies matrices of all shapes around the sizes of the blocks,
-// as they lie in memory (transposed or not) and packed, with every epilogue.
+// TestProduct multiplies matrices of all shapes around the block sizes, transposed or not,
+// packed or not, with every epilogue.
 func TestProduct(t *testing.T) {
 	var sizes [][3]int
 	for m := 1; m <= 13; m++ {
@@ -181,8 +181,8 @@ func same(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// Operands of 16 bits give what the same numbers in float32 give, however they
-// lie, packed or not.
+// 16-bit operands give the same result as the same numbers in float32, transposed or not,
+// packed or not.
 func TestHalfOperands(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 9))
@@ -222,8 +222,8 @@ func TestHalfOperands(t *testing.T) {
 	})
 }
 
-// The order of the terms depends on K alone: a part of a product has the bits
-// that it has in the whole, and both sets of assembly give the same.
+// The order of the terms depends only on K: a part of a product has the same bits as in the
+// whole, and both sets of assembly give the same bits.
 func TestBitsDoNotDependOnCuts(t *testing.T) {
 	const m, n, k = 251, 131, 700
 	r := rand.New(rand.NewPCG(3, 4))
@@ -258,8 +258,7 @@ func TestBitsDoNotDependOnCuts(t *testing.T) {
 	})
 }
 
-// Numbers that are none spread as IEEE 754 says, small ones stay, and the
-// activations keep NaN.
+// NaN and infinity propagate as in IEEE 754, denormals stay, and the activations keep NaN.
 func TestSpecialNumbers(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	tiny := math.Float32frombits(3) // denormal
@@ -316,7 +315,7 @@ func TestBetaZeroIgnoresC(t *testing.T) {
 	})
 }
 
-// rate reports the best run of f: the machine may have other work.
+// rate reports the fastest run of f, because the machine may have other work.
 func rate(b *testing.B, products int, f func()) {
 	best := time.Duration(math.MaxInt64)
 	for b.Loop() {
@@ -327,8 +326,8 @@ func rate(b *testing.B, products int, f func()) {
 	b.ReportMetric(2*float64(products)/1e9/best.Seconds(), "GFLOP/s")
 }
 
-// BenchmarkProduct multiplies squares and what BERT-base does, with either side
-// packed before or none.
+// BenchmarkProduct multiplies square matrices and those of BERT-base, with one side packed
+// in advance or none.
 func BenchmarkProduct(b *testing.B) {
 	before := Level()
 	b.Cleanup(func() { _ = Use(before) })

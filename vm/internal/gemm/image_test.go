@@ -9,7 +9,7 @@ import (
 // window is a convolution of one group of an image.
 type window struct {
 	channels                              int
-	in, kernel, stride, dilation, pad, to [3]int // to: pads behind the image
+	in, kernel, stride, dilation, pad, to [3]int // to: padding after the image
 }
 
 func (w *window) out() (out [3]int) {
@@ -26,7 +26,7 @@ func (w *window) image(x []float32) *Image {
 	}
 }
 
-// seen is the im2col matrix, element by element.
+// seen is an element of the im2col matrix.
 func (w *window) seen(x []float32, j, k int) float64 {
 	out, taps := w.out(), w.kernel[0]*w.kernel[1]*w.kernel[2]
 	tap := [3]int{k % taps / w.kernel[2] / w.kernel[1], k % taps / w.kernel[2] % w.kernel[1], k % w.kernel[2]}
@@ -60,7 +60,7 @@ var windows = []window{
 	{2, [3]int{4, 5, 8}, [3]int{2, 3, 3}, [3]int{1, 2, 2}, [3]int{1, 1, 1}, [3]int{1, 0, 2}, [3]int{1, 1, 1}},
 }
 
-// TestConvolution multiplies weights with images of all kinds of windows.
+// TestConvolution multiplies weights with images, for all kinds of windows.
 func TestConvolution(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))
@@ -84,7 +84,7 @@ func TestConvolution(t *testing.T) {
 	})
 }
 
-// sameAcross: with pixels down and channels across, the bits are the same.
+// sameAcross checks that a transposed product (Product.Across) has the same bits.
 func sameAcross(t *testing.T, p *Product, w *window, x, want, bias []float32, r *rand.Rand) {
 	b := PackB(at(make([]float32, PackedBBytes(p.M, p.K)/4+1)), p.A, p.M, p.K, nil)
 	q := &Product{M: p.N, N: p.M, K: p.K, Alpha: 1, ColBias: true, Stride: p.N, B: &b, Across: true}
@@ -106,7 +106,7 @@ func sameAcross(t *testing.T, p *Product, w *window, x, want, bias []float32, r 
 	}
 }
 
-// BenchmarkConvolution is the convolutions of ResNet-50.
+// BenchmarkConvolution runs the convolutions of ResNet-50.
 func BenchmarkConvolution(b *testing.B) {
 	before := Level()
 	b.Cleanup(func() { _ = Use(before) })

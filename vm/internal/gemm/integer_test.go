@@ -7,8 +7,7 @@ import (
 	"unsafe"
 )
 
-// draw gives n bytes, their ends and neighbours among them more often than by
-// chance.
+// draw returns n random bytes, in which extreme values are more frequent.
 func draw(r *rand.Rand, n int) []byte {
 	list := make([]byte, n)
 	for i := range list {
@@ -27,7 +26,7 @@ func number(b byte, signed bool) int32 {
 	return int32(b)
 }
 
-// zeroPoints are one or n of them.
+// zeroPoints returns one or n random zero points.
 func zeroPoints(r *rand.Rand, n int, signed bool) []int16 {
 	list := make([]int16, 1+(n-1)*r.IntN(2))
 	for i := range list {
@@ -48,8 +47,8 @@ func runInteger(p *Integer, c []int32, stride int, r *rand.Rand) {
 	}
 }
 
-// TestInteger: every product is exact, for all types, zero points, transposed
-// sides, and packed ones.
+// TestInteger: every product is exact, for all types and zero points, with transposed and
+// packed operands.
 func TestInteger(t *testing.T) {
 	sizes := [][3]int{{1, 1, 1}, {1, 1000, 301}, {300, 1, 17}, {25, 49, 513}, {241, 17, 256}, {7, 65, 1025}, {13, 48, 511}, {64, 130, 2048}}
 	for m := 1; m <= 13; m++ {
@@ -101,8 +100,8 @@ func TestInteger(t *testing.T) {
 	})
 }
 
-// TestByteImage: columns of an image are what a convolution sees, the zero point
-// outside of it.
+// TestByteImage: the columns of an image hold the elements that a convolution reads, with
+// the zero point outside of the image.
 func TestByteImage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	eachLevel(t, func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestByteImage(t *testing.T) {
 	})
 }
 
-// BenchmarkInteger multiplies what BERT-base does, B packed before.
+// BenchmarkInteger multiplies the matrices of BERT-base, with B packed in advance.
 func BenchmarkInteger(b *testing.B) {
 	before := Level()
 	b.Cleanup(func() { _ = Use(before) })

@@ -11,7 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// broadcasting are the operators whose inputs broadcast.
+// broadcasting lists the operators whose inputs broadcast.
 var broadcasting = []struct {
 	op          string
 	least, most int // inputs
@@ -48,9 +48,9 @@ var broadcasting = []struct {
 	{"MatMul", 2, 2, 'm'},
 }
 
-// TestBroadcasting holds operators against the evaluator for shapes drawn at
-// random: of any number of inputs, none of which need have the output's shape.
-// The elements are small integers, so that every dtype computes exactly.
+// TestBroadcasting compares operators with the evaluator for random shapes: of any number
+// of inputs, none of which has to have the output's shape. The elements are small
+// integers, so that every dtype computes exactly.
 func TestBroadcasting(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 6000 {
@@ -92,21 +92,21 @@ func TestBroadcasting(t *testing.T) {
 			}
 		case 'k':
 			k.in[1], k.in[2] = small(r, []int{}, d), small(r, []int{}, d)
-		case 'd': // no zeros to divide by, and no fractions
+		case 'd': // no division by zero, and no fractions
 			k.in[1] = transformed(k.in[1], func(v float64) float64 { return math.Copysign(math.Exp2(math.Abs(v)), v) })
 			if b.op == "Div" && !d.Integer() {
 				k.in[0] = transformed(k.in[0], func(v float64) float64 { return 8 * v })
 			}
 		case 'p':
 			if !d.Integer() && r.IntN(2) == 0 {
-				k.in[1] = small(r, shapes[1], graph.Int64) // of another dtype
+				k.in[1] = small(r, shapes[1], graph.Int64) // a different dtype
 			}
 			k.in[1] = transformed(k.in[1], math.Abs)
-			if d.Integer() && r.IntN(2) == 0 { // halves, of squares
+			if d.Integer() && r.IntN(2) == 0 { // square roots of squares
 				k.in[0] = transformed(k.in[0], func(v float64) float64 { return v * v })
 				k.in[1] = transformed(small(r, shapes[1], graph.Float64), func(v float64) float64 { return math.Abs(v) / 2 })
 			}
-		case 's': // the slope broadcasts to the other input alone
+		case 's': // the slope broadcasts to the other input only
 			k.in[0] = small(r, spreadShape(shapes), d)
 			k.in[1] = small(r, shapes[1], d)
 		case 'e':
@@ -129,8 +129,8 @@ func TestBroadcasting(t *testing.T) {
 	}
 }
 
-// broadcastShapes are shapes that broadcast, each with lengths of 1 and missing
-// axes of its own.
+// broadcastShapes returns shapes that broadcast, each with its own axes of length 1 and
+// missing axes.
 func broadcastShapes(r *rand.Rand, n int) [][]int {
 	whole := make([]int, r.IntN(5))
 	for a := range whole {
@@ -163,7 +163,7 @@ func spreadShape(shapes [][]int) []int {
 	return out
 }
 
-// small is whole numbers from -3 to 3.
+// small returns integers from -3 to 3.
 func small(r *rand.Rand, shape []int, d graph.DType) *reference.Tensor {
 	t := &reference.Tensor{Type: d, Shape: shape}
 	for range count(shape) {
@@ -194,8 +194,8 @@ func transformed(t *reference.Tensor, f func(float64) float64) *reference.Tensor
 	return t
 }
 
-// exact computes the case with one worker and with three, in surroundings that
-// no element may come from, and expects the evaluator's very elements.
+// exact computes the case with one worker and with three, with NaN around the tensors, and
+// expects exactly the evaluator's elements.
 func (k *nodeCase) exact(t *testing.T, d graph.DType) {
 	t.Helper()
 	n, want, err := k.node(k.in)

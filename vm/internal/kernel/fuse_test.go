@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// TestFusedActivations: a node that does the work of the activation after it
-// makes the bits of the two.
+// TestFusedActivations: a node with a fused activation gives the same bits as the two nodes
+// separately.
 func TestFusedActivations(t *testing.T) {
 	activations := []struct {
 		op     string
@@ -75,8 +75,8 @@ func TestFusedActivations(t *testing.T) {
 			}
 		}
 	}
-	// Each case packed and not; of float16 the three clamps alone. Of Gemm the
-	// case that adds a column does so after the product.
+	// Each case runs packed and unpacked; for float16 only the three clamps fuse. The
+	// Gemm that adds a column does so after the product, so it does not fuse.
 	for what, want := range map[string]int{"Conv float32": 120, "Gemm float32": 20, "MatMul float32": 40, "Conv float16": 36, "MatMul float16": 12, "Gemm float16": 6} {
 		if taken[what] != want {
 			t.Errorf("%s: %d fused, want %d", what, taken[what], want)
@@ -84,7 +84,7 @@ func TestFusedActivations(t *testing.T) {
 	}
 }
 
-// inPlace runs an activation over its input.
+// inPlace runs an activation in place.
 func inPlace(t *testing.T, c *Invocation) {
 	t.Helper()
 	f, err := Lookup("", c.Node.Op).Prepare(c)
@@ -99,7 +99,7 @@ func inPlace(t *testing.T, c *Invocation) {
 	}
 }
 
-// Bounds that are known only when the node runs are not fused.
+// An activation whose bounds are known only at run time is not fused.
 func TestBoundsThatAreNotKnown(t *testing.T) {
 	c := &Invocation{Node: &graph.Node{Op: "Clip"}, Runtime: alone{}, In: []*Tensor{blank(graph.Float32, []int{4}), store(scalar(1), graph.Float32)}}
 	if finishClip(c) != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// nodeCase is a node at a size at which the ways that kernels have for large
-// tensors are taken: ONNX's own tests are small.
+// nodeCase is a node that is large enough for the kernels' code for large tensors: ONNX's
+// own tests are small.
 type nodeCase struct {
 	op        string // with its domain, if it has one: "com.microsoft.Attention"
 	version   int64  // 0: 18
 	attrs     []*graph.Attr
-	in        []*reference.Tensor // nil where one is left out
+	in        []*reference.Tensor // nil for an omitted input
 	outputs   int                 // 0: 1
 	tolerance float64             // of the largest element; 0: 2e-6
 }
 
 var draws = rand.New(rand.NewPCG(1, 2))
 
-// noise is numbers of a float32 in [-2, 2).
+// noise returns float32 numbers in [-2, 2).
 func noise(shape ...int) *reference.Tensor {
 	list := make([]float64, count(shape))
 	for i := range list {
@@ -36,7 +36,7 @@ func noise(shape ...int) *reference.Tensor {
 	return reference.Reals(shape, list...)
 }
 
-// positive are numbers in [0.5, 1.5).
+// positive returns numbers in [0.5, 1.5).
 func positive(shape ...int) *reference.Tensor {
 	t := noise(shape...)
 	for i := range t.F {
@@ -69,7 +69,7 @@ func attrs(list ...*graph.Attr) []*graph.Attr { return list }
 
 func args(list ...*reference.Tensor) []*reference.Tensor { return list }
 
-// store is a reference tensor as kernels see it; reals become those of dtype d.
+// store converts a reference tensor to a kernel's tensor; reals get dtype d.
 func store(t *reference.Tensor, d graph.DType) *Tensor {
 	if t.F == nil || d.Integer() {
 		d = t.Type
@@ -86,8 +86,7 @@ func store(t *reference.Tensor, d graph.DType) *Tensor {
 	return x
 }
 
-// blank is a tensor whose bytes, and some around them, are those of NaN: no
-// result may come from there.
+// blank returns a tensor filled and surrounded with NaN, which must not reach a result.
 func blank(d graph.DType, shape []int) *Tensor {
 	x := &Tensor{Type: d, Shape: append([]int{}, shape...)}
 	list := make([]uint64, x.Bytes()/8+17)
@@ -118,7 +117,7 @@ func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer
 	return at, true
 }
 
-// node is the case as a node of a graph of its own, and the outputs it must have.
+// node returns the case as a node of its own graph, and the expected outputs.
 func (k *nodeCase) node(in []*reference.Tensor) (*graph.Node, []*reference.Tensor, error) {
 	domain, op := "", k.op
 	if i := strings.LastIndex(k.op, "."); i >= 0 {
@@ -158,13 +157,13 @@ func (k *nodeCase) opset() int64 {
 	return k.version
 }
 
-// run computes the node with so many workers.
+// run computes the node with the given number of workers.
 func (k *nodeCase) run(n *graph.Node, in []*Tensor, want []*reference.Tensor, d graph.DType, workers int, r alone) ([]*Tensor, error) {
 	c := &Invocation{Node: n, Version: k.opset(), In: in, Runtime: r}
 	return k.call(c, want, d, workers)
 }
 
-// call makes the outputs of a call and computes them.
+// call allocates the outputs of an invocation and computes them.
 func (k *nodeCase) call(c *Invocation, want []*reference.Tensor, d graph.DType, workers int) ([]*Tensor, error) {
 	for _, w := range want {
 		e := w.Type
@@ -191,7 +190,7 @@ func (k *nodeCase) call(c *Invocation, want []*reference.Tensor, d graph.DType, 
 		return unsafe.Pointer(unsafe.SliceData(list))
 	}
 	pool.SetScratch(nan(c.SharedBytes), nan(workers*stride), stride)
-	for range 2 { // a kernel is run at every step
+	for range 2 { // a prepared kernel runs many times
 		if err := f(pool); err != nil {
 			return nil, err
 		}
@@ -199,9 +198,9 @@ func (k *nodeCase) call(c *Invocation, want []*reference.Tensor, d graph.DType, 
 	return c.Out, nil
 }
 
-// TestAgainstReference: kernels at some size agree with the plain evaluator in
-// float64, in float32 and (within its precision) float16, with constants packed
-// or not, and give the same bits for any number of workers.
+// TestAgainstReference: kernels on larger tensors agree with the plain float64 evaluator,
+// in float32 and (within its precision) in float16, with constants packed or not, and give
+// the same bits for any number of workers.
 func TestAgainstReference(t *testing.T) {
 	for i := range nodeCases {
 		k := &nodeCases[i]

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// everySample is a bin of a region, all its samples one after the other: those
-// outside of the image count as 0.
+// everySample computes a bin of a region from all its samples: those outside of the image
+// count as 0.
 func everySample(v *roiAlign, r, bin int, plane []float32, h, w int) float32 {
 	high, wide := v.axes(r)
 	n := int(high.samples) * int(wide.samples)
@@ -31,9 +31,8 @@ func everySample(v *roiAlign, r, bin int, plane []float32, h, w int) float32 {
 	return sum / float32(n)
 }
 
-// RoiAlign looks at those samples alone that lie in the image, and gives what all
-// would: for regions within the image, far larger than it, beside it, and upside
-// down.
+// RoiAlign reads only the samples that lie in the image, and gives the result of all
+// samples: for regions inside the image, far larger than it, beside it, and upside down.
 func TestRoiAlignLeavesOutWhatIsOutside(t *testing.T) {
 	draw := rand.New(rand.NewPCG(7, 7))
 	const h, w, regions, rows, columns = 6, 9, 40, 2, 3

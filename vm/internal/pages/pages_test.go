@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// fault is the address at which f faults, 0 if it does not.
+// fault returns the address at which f faults, or 0 if it does not.
 func fault(t *testing.T, f func()) (at uintptr) {
 	t.Helper()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -23,8 +23,8 @@ func fault(t *testing.T, f func()) (at uintptr) {
 	return 0
 }
 
-// Runs can be used to the last byte; what lies beside them cannot be read, and
-// a sealed one cannot be written.
+// Runs can be used to the last byte; the bytes beside them cannot be read, and a sealed
+// run cannot be written.
 func TestWalls(t *testing.T) {
 	for range 2 { // the second time it is the same block
 		b, err := Take(1, 3)
@@ -65,7 +65,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// What is beyond the bound is not kept.
+// Freed blocks beyond the bound are not kept.
 func TestKept(t *testing.T) {
 	var list []*Block
 	for range 5 {

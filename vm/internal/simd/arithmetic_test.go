@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The vectors have the bits of Go's operators, whatever the length, also in place.
+// The vectors give the bits of Go's operators, for every length, and in place, too.
 func TestArithmetic(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := values()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every number of 16 bits survives the way to float32 and back, and the vectors
-// have the bits of the functions of one number.
+// Every 16-bit number survives the conversion to float32 and back, and the vectors give
+// the bits of the scalar functions.
 func TestHalf(t *testing.T) {
 	all := make([]uint16, 1<<16)
 	for i := range all {
@@ -29,7 +29,7 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// Rounding: to the nearest, ties to even, also from between any two neighbours.
+// Round rounds to the nearest number, ties to even, between any two neighbours.
 func TestRound(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	src := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 65504, 65519.99, 65520, 1e-8, 2.9802322e-08, 2.98023259e-08, 5.9604645e-08, 3.4e38}

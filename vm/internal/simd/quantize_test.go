@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// want is the byte of a real, by float64 and in words: round, add, cut off.
+// want computes the byte of a real in float64 by the definition: round, add, saturate.
 func (b Byte) want(units float64) byte {
 	low, high := 0.0, 255.0
 	if b.Signed {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// values are numbers of all sizes, and those that are none.
+// values returns numbers of all magnitudes, infinities and NaN.
 func values() []float32 {
 	list := []float32{
 		0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
@@ -17,10 +17,10 @@ func values() []float32 {
 	return list
 }
 
-// denormal is about the least of all numbers.
+// denormal is about the smallest positive float32.
 const denormal = 2e-45
 
-// check allows an error of so many units in the last place, and tiny.
+// check allows an error of places units in the last place, plus tiny.
 func check(t *testing.T, f func(dst, src []float32, scale, shift float32), want func(float64) float64, places, tiny float64) {
 	t.Helper()
 	for _, arg := range [][2]float32{{1, 0}, {-0.5, 0}, {1, -2.5}} {
@@ -42,7 +42,7 @@ func check(t *testing.T, f func(dst, src []float32, scale, shift float32), want 
 			}
 		}
 	}
-	// In place, and of any length.
+	// In place, and for any length.
 	for n := range 20 {
 		list := values()[:n]
 		got := make([]float32, n)
@@ -70,8 +70,8 @@ func TestActivations(t *testing.T) {
 		}
 	}
 	check(t, plain(Tanh), math.Tanh, 3, denormal)
-	check(t, plain(Sigmoid), sigmoid, 3, 0x1p-126) // what is smaller may be 0
-	// These cancel: their error is that of a number of the argument's size.
+	check(t, plain(Sigmoid), sigmoid, 3, 0x1p-126) // smaller results may be 0
+	// These functions cancel: their error is relative to the argument's size.
 	near := func(name string, f func(dst, src []float32), want func(x float64) float64) {
 		t.Helper()
 		src := values()
@@ -106,7 +106,7 @@ func TestActivations(t *testing.T) {
 	})
 }
 
-// Clamp is Go's min and max but for -0, which becomes 0.
+// Clamp is Go's min and max, except that -0 becomes 0.
 func TestClamp(t *testing.T) {
 	for _, r := range [][2]float32{{0, float32(math.Inf(1))}, {0, 6}, {-1, 1}, {2, -2}} {
 		src := values()

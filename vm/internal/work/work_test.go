@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
-// stopped runs f and reports whether it was ended by Stop.
+// stopped runs f and reports whether Stop ended it.
 func stopped(t *testing.T, f func()) (is bool) {
 	t.Helper()
 	defer func() {
@@ -21,8 +21,7 @@ func stopped(t *testing.T, f func()) (is bool) {
 	return false
 }
 
-// A pool that is told to stop ends For with few more parts, and works again when
-// it is told to.
+// A stopped pool ends For after few more parts, and runs again after Resume.
 func TestForStops(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		p := New(workers)
@@ -35,7 +34,7 @@ func TestForStops(t *testing.T) {
 					}
 				})
 			})
-			// The others may be in the middle of a part.
+			// The other workers may be in the middle of a part.
 			if n := ran.Load(); n < at+1 || n > at+int64(workers) || !is {
 				t.Errorf("%d workers, told in part %d: %d parts, stopped: %v", workers, at, n, is)
 			}
@@ -52,7 +51,7 @@ func TestForStops(t *testing.T) {
 	}
 }
 
-// A part may poll by itself, on any worker.
+// A part may poll, on any worker.
 func TestPartsPoll(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		p := New(workers)
@@ -71,7 +70,7 @@ func TestPartsPoll(t *testing.T) {
 	}
 }
 
-// A fault of a part is told, whether the pool was told to stop or not.
+// A fault in a part is reported, whether the pool was stopped or not.
 func TestFaultsAreTold(t *testing.T) {
 	p := New(2)
 	defer p.Close()
@@ -86,7 +85,7 @@ func TestFaultsAreTold(t *testing.T) {
 	})
 }
 
-// Steps asks before each piece, and covers all elements once.
+// Steps polls before each piece, and covers all elements once.
 func TestSteps(t *testing.T) {
 	p := New(1)
 	defer p.Close()
