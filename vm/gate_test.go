@@ -20,7 +20,7 @@ type nodeCase struct {
 	op      string // with its domain, if it has one
 	version int64  // of ai.onnx; 0: 21
 	attrs   []*graph.Attr
-	in      []vm.Value // of no type: left out
+	in      []vm.Value // a zero Value is an omitted input
 	outs    int        // 0: 1
 	want    string     // a part of the error; "": it runs
 	gives   []float64  // the elements of an output; nil: whatever they are

@@ -79,10 +79,10 @@ type Session struct {
 	watcher  *watcher   // of Options.Poison
 	guard    *guard     // of Options.Guard
 	consts   *constants // the program's, or those of a guarded session
-	comparer *comparer  // of CheckReference; nil: nobody compares
+	comparer *comparer  // of CheckReference; else nil
 
 	arena, resident    *block
-	host               *block   // what has left the arena; nil: nothing does
+	host               *block   // the host pool; nil: there is none
 	own                []*block // of Options.Separate
 	side               sidePool // dynamic tensors
 	scratch            *block
