@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
-// Evaluation is what an order costs.
+// Evaluation has the loads of an order.
 type Evaluation struct {
 	Loads    []int64 // bytes live at each step
 	Peak     int64   // the largest load; without nodes, the bytes of the inputs
@@ -23,26 +23,24 @@ const (
 )
 
 // Evaluate returns the load at each step of an order, with as many bytes saved
-// by in-place pairs as the order allows. The order must hold each node once,
-// after all whose tensors it reads. O(E) beside the matchings, which are small:
-// see [Problem.EvaluateSharing].
+// by in-place pairs as the order allows. It fails unless the order contains each node
+// once, after its predecessors. O(E), besides the matchings, which are small: see
+// [Problem.EvaluateSharing].
 //
-// A tensor made by no node is live from step 0 to its last reader, or at step 0
-// alone if it has none. One that a node makes is live from there to its last
-// reader, or at that step alone if it has none. An output is live to the last
-// step. Resident tensors and those of 0 bytes count nothing.
+// A tensor is live from the step that makes it, an input from step 0, to the step of its
+// last reader. If it has no reader, it is live at that first step only. An output is live
+// to the last step. Resident tensors do not count.
 func (p *Problem) Evaluate(order []int32) (Evaluation, error) {
 	return p.EvaluateSharing(order, AllPairs)
 }
 
-// EvaluateSharing is [Problem.Evaluate] with in-place pairs taken only at the
-// steps whose load without them would exceed above. With above = [AllPairs] it
-// takes all, with [NoPairs] none, with the order's own peak no more than that
-// peak needs: each pair ties two tensors to one place, which can cost more in
-// fragmentation than it saves.
+// EvaluateSharing is [Problem.Evaluate] with in-place pairs taken only at the steps whose
+// load without them exceeds above. With above = [AllPairs] it takes all pairs, with
+// [NoPairs] none, and with the order's own peak only those that the peak needs: each pair
+// gives two tensors one offset, which can cost more in fragmentation than it saves.
 //
-// At each such step the node takes a largest matching of its pairs whose
-// tensor has no other reader left. Ties fall to the smaller tensor indices.
+// At each such step the node takes a largest matching of those of its pairs whose
+// overwritten tensor has no other reader left. Ties fall to the smaller tensor indices.
 func (p *Problem) EvaluateSharing(order []int32, above int64) (Evaluation, error) {
 	if err := p.Validate(); err != nil {
 		return Evaluation{}, err
@@ -54,7 +52,7 @@ func (p *Problem) EvaluateSharing(order []int32, above int64) (Evaluation, error
 	return evaluate(f, order, above), nil
 }
 
-// checkOrder says where an order is not a topological order of all nodes.
+// checkOrder returns an error if order is not a topological order of all nodes.
 func (p *Problem) checkOrder(f *indexed.Graph, order []int32) error {
 	if len(order) != f.Nodes {
 		return fmt.Errorf("order: expected %d nodes, found %d", f.Nodes, len(order))
@@ -65,7 +63,7 @@ func (p *Problem) checkOrder(f *indexed.Graph, order []int32) error {
 			return fmt.Errorf("order: step %d: expected a node below %d, found %d", i, f.Nodes, v)
 		}
 		if step[v] != 0 {
-			return fmt.Errorf("order: step %d: %s stands at step %d too", i, p.node(v), step[v]-1)
+			return fmt.Errorf("order: step %d: %s is at step %d as well", i, p.node(v), step[v]-1)
 		}
 		step[v] = i + 1
 		for _, t := range f.Reads.Of(v) {

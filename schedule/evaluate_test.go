@@ -117,7 +117,7 @@ func TestEvaluateRefusesAnOrder(t *testing.T) {
 		{[]int32{0}, "expected 2 nodes, found 1"},
 		{[]int32{0, 2}, "step 1: expected a node below 2, found 2"},
 		{[]int32{0, -1}, "step 1: expected a node below 2, found -1"},
-		{[]int32{0, 0}, `step 1: node "a" (A) stands at step 0 too`},
+		{[]int32{0, 0}, `step 1: node "a" (A) is at step 0 as well`},
 		{[]int32{1, 0}, `step 0: node "b" (B) reads tensor 1 "a": expected node "a" (A) before it`},
 	} {
 		if _, err := p.Evaluate(c.order); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -24,34 +24,34 @@ type Problem struct {
 type Node struct {
 	Name      string  `json:"name"`
 	Op        string  `json:"op"`
-	Workspace int64   `json:"workspace"`        // bytes, live while the node runs
+	Workspace int64   `json:"workspace"`        // bytes that are live while the node runs
 	Cost      int64   `json:"cost,omitempty"`   // nanoseconds
-	Once      bool    `json:"once,omitempty"`   // random or stateful: no plan below a limit runs it again
+	Once      bool    `json:"once,omitempty"`   // random or stateful: a plan must not run it again
 	Args      []int32 `json:"args,omitempty"`   // tensors read, in argument order
 	Writes    []int32 `json:"writes,omitempty"` // tensors overwritten in place
 }
 
-// Tensor is one storage. Views are merged into what they view. A tensor of 0
-// bytes carries precedence and nothing else.
+// Tensor is one storage. A view is part of the tensor that it views. A tensor of 0 bytes
+// carries only precedence.
 type Tensor struct {
 	Name      string  `json:"name"`
 	Bytes     int64   `json:"bytes"`
-	Producer  int32   `json:"producer"`  // the node that makes it; -1: none
-	Consumers []int32 `json:"consumers"` // its readers, in any order; repeats and the producer itself count for nothing
+	Producer  int32   `json:"producer"`  // the node that makes it; -1: an input
+	Consumers []int32 `json:"consumers"` // its readers, in any order; repeats and the producer are ignored
 	Kind      string  `json:"kind"`
-	Resident  bool    `json:"resident"` // counts nowhere, but for its precedence
-	Output    bool    `json:"output"`   // lives to the last step
+	Resident  bool    `json:"resident"` // only its precedence counts
+	Output    bool    `json:"output"`   // it is live to the last step
 	Reuses    Reuses  `json:"reuses,omitempty"`
 }
 
-// UnmarshalJSON reads a tensor. One without a producer is made by no node.
+// UnmarshalJSON reads a tensor. Without a producer it is an input.
 func (t *Tensor) UnmarshalJSON(b []byte) error {
 	type plain Tensor
 	p := plain{Producer: -1}
 	err := json.Unmarshal(b, &p)
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) {
-		// The offset counts from the tensor's first byte: its name says more.
+		// The offset in typ counts from the tensor's first byte, so name the tensor.
 		what := strictjson.Mismatch(typ)
 		if typ.Field != "" {
 			what = typ.Field + ": " + what
@@ -105,11 +105,10 @@ func (e *Error) Error() string {
 	return e.Where + ": " + e.What
 }
 
-// Validate returns an *Error that names the first fault of the problem, or nil
-// if every order can be evaluated without surprise: all indices are in range,
-// no size is negative, all sizes together fit into an int64, and the nodes form
-// no cycle. Everything else in this package but [ReadProblem] takes a problem
-// that is valid, or checks it first. O(E).
+// Validate returns an *Error that names the first fault of the problem, or nil if it is
+// valid: all indices are in range, no size is negative, the sum of all sizes fits into an
+// int64, and the nodes form no cycle. All other functions of this package expect a valid
+// problem or call Validate first. O(E).
 func (p *Problem) Validate() error {
 	if len(p.Nodes) > math.MaxInt32 || len(p.Tensors) > math.MaxInt32 {
 		return &Error{-1, -1, "", fmt.Sprintf("%d nodes and %d tensors: expected at most %d of each", len(p.Nodes), len(p.Tensors), math.MaxInt32)}
@@ -184,9 +183,9 @@ func (p *Problem) validateTensor(id int32, total *int64) error {
 	return nil
 }
 
-// validateAcyclic names one cycle if there is one. A node that no topological
-// order reaches waits for another such node, so a walk from any of them towards
-// what it waits for comes back to where it has been.
+// validateAcyclic names a cycle if there is one. A node that breadthFirst omits has a
+// predecessor that it omits as well. So a path from any of them, always to such a
+// predecessor, comes back to one of its own nodes.
 func (p *Problem) validateAcyclic() error {
 	f := index(p)
 	ran := make([]bool, f.Nodes)
@@ -201,11 +200,11 @@ func (p *Problem) validateAcyclic() error {
 	for ran[v] {
 		v++
 	}
-	at := make([]int, f.Nodes) // 1 + the node's place on the walk
-	var walk []int32
+	at := make([]int, f.Nodes) // 1 + the node's place on the path
+	var path []int32
 	for at[v] == 0 {
-		walk = append(walk, v)
-		at[v] = len(walk)
+		path = append(path, v)
+		at[v] = len(path)
 		for _, t := range f.Reads.Of(v) {
 			if m := f.Producer[t]; m >= 0 && !ran[m] {
 				v = m
@@ -213,7 +212,7 @@ func (p *Problem) validateAcyclic() error {
 			}
 		}
 	}
-	cycle := walk[at[v]-1:]
+	cycle := path[at[v]-1:]
 	return &Error{v, -1, "", "nodes form a cycle: " + p.spell(cycle)}
 }
 
@@ -255,9 +254,9 @@ func (p *Problem) label(v int32) string {
 	return fmt.Sprint(v)
 }
 
-// Rounded returns the problem with all sizes rounded up to multiples of n bytes.
-// It fails if n is below 1 or a size or their sum passes an int64. The problem
-// itself stays.
+// Rounded returns the problem with all sizes rounded up to multiples of n bytes. It fails
+// if n is below 1, or if a size or the sum of all sizes exceeds an int64. It does not
+// change p.
 func (p *Problem) Rounded(n int64) (*Problem, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("alignment: expected 1 or more bytes, found %d", n)

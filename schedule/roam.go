@@ -12,7 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
 )
 
-// Bounds of [Roam]: on one problem, and on one segment of it.
+// These bound the work of [Roam] on one problem and on one segment of it.
 const (
 	roamMoves        = 200_000
 	roamSegmentMoves = 20_000
@@ -21,26 +21,27 @@ const (
 // Roam returns an order after Shu et al. 2023, "ROAM: memory-efficient large DNN training
 // via optimized operator ordering and memory layout":
 //
-//  1. Weight updates, which may run nearly anywhere and so tie the whole graph together,
-//     are taken out (see [Problem.updates]).
-//  2. The rest falls into segments between nodes that are ordered with all others (the
-//     paper's memory-insensitive operators): the peak of the whole is the largest of the
-//     segments' peaks, whatever the order within.
-//  3. Each update goes to the first segment that makes all that it needs. If it would set a
-//     new peak there, it goes to the segment from which it raises the peak least.
-//  4. The segments are ordered apart, the segment of the largest peak first.
+//  1. Weight updates are set aside. They may run nearly anywhere, so with them hardly any
+//     node is ordered with all others (see [Problem.updates]).
+//  2. The other nodes form segments between nodes that are ordered with all others (the
+//     paper's memory-insensitive operators). The peak of the whole is the largest of the
+//     segments' peaks, whatever the orders within them.
+//  3. Each update joins the first segment after which all its inputs exist. If it would
+//     raise the peak there, it joins the segment in which it raises the peak least.
+//  4. The segments are ordered one by one, the segment of the largest peak first.
 //
-// This is the paper's order alone, without its layout of memory and the tree of tasks that
-// it solves for both. It differs in three things. The paper orders a segment by an integer
-// program, split until it has few nodes; this function uses the dynamic programming of
-// [Serenity] with at most 20,000 moves, and 200,000 in all, and if that does not end, the
-// better of the listing and the order of least increase. The paper knows operators; this
-// function decides from a bare problem what an update is and to which segment it goes, by
-// the rules above and of [Problem.updates], looking at most 1,000 segments ahead. And
-// workspace and in-place pairs count, as everywhere here.
+// This is only the order of the paper, without its memory layout and the tree of tasks that
+// it solves for both. There are three differences. The paper orders a segment by an integer
+// program, divided until it has few nodes. This function uses the dynamic programming of
+// [Serenity] with at most 20,000 moves for a segment and 200,000 in all; if that does not
+// end, it takes the better of the listing and the order of least increase. The paper knows
+// operators. This function decides from the bare problem which nodes are updates and which
+// segments they join, by the rules above and those of [Problem.updates], and looks at most
+// 1,000 segments ahead. Finally, workspaces and in-place pairs count, as everywhere in this
+// package.
 //
-// A segment whose peak is below one that is proven least is left as it is. Ties fall to the
-// listing. O(moves x degree + E log V).
+// A segment keeps its order if its peak is at most the proven least peak of another. Ties
+// fall to the listing. O(moves x degree + E log V).
 func Roam(p *Problem) []int32 {
 	f := index(p)
 	g := indexed.NewProblem(f)
@@ -78,11 +79,11 @@ func Roam(p *Problem) []int32 {
 	return order
 }
 
-// updates returns which nodes are weight updates, or lead to nothing but updates. An update
-// is a node that reads resident state, or reads a resident tensor and makes no bytes, or
-// reads only results of updates; only updates follow it. A gradient that only updates read
-// goes with them, as long as its inputs have other readers: so the chain of the backward
-// pass stays.
+// updates marks the nodes that are weight updates or whose results only updates read. An
+// update is a node that reads resident state, or reads a resident tensor and makes no
+// bytes, or reads only results of updates; all its descendants are updates. A gradient
+// that only updates read is marked as well if its inputs have other readers, so the chain
+// of the backward pass is not.
 func (p *Problem) updates(g *indexed.Problem) []bool {
 	in := make([]bool, g.Nodes)
 	makes := make([]bool, g.Nodes)
@@ -140,7 +141,7 @@ type roam struct {
 	groups  [][]int32 // updates that hang together, in the order of the listing
 }
 
-// assign returns an order, segment by segment, and where the segments end.
+// assign returns an order, segment by segment, and the ends of the segments in it.
 func (r *roam) assign() (order []int32, ends []int) {
 	listing := r.g.Listing()
 	var trunk []int32
@@ -213,7 +214,7 @@ func (r *roam) group(listing []int32) {
 	}
 }
 
-// order lists the segments, in each the trunk and then the updates.
+// order lists the segments, each with its trunk before its updates.
 func (r *roam) order(trunk []int32, segments int) (order []int32, ends []int) {
 	parts := make([][]int32, segments)
 	for _, v := range trunk {
@@ -230,13 +231,13 @@ func (r *roam) order(trunk []int32, segments int) (order []int32, ends []int) {
 	return order, ends
 }
 
-// maxDelay is how many segments an update looks ahead, so that thousands of
-// updates and segments take no quadratic time.
+// maxDelay is the number of segments that are tried for an update, so that thousands of
+// updates and segments do not take quadratic time.
 const maxDelay = 1000
 
-// delay moves updates that would set a new peak, the largest first, behind the segment from
-// which they raise the peak least, the first of several. The bytes that they free are held
-// until then and lift the segments in between.
+// delay moves each update that would raise the peak to a later segment, in which it raises
+// the peak least; the first of several. Updates of larger loads move first. The bytes that
+// an update frees are held until then, so they raise the loads of the segments between.
 func (r *roam) delay(trunk []int32, segments int) {
 	order, _ := r.order(trunk, segments)
 	loads := r.g.Loads(order, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
 )
 
-// Bounds of [Serenity] on one problem: some tenths of a second.
+// These bound the work of [Serenity] on one problem to some tenths of a second.
 const (
 	serenityWidth = 1000
 	serenityMoves = 200_000
@@ -15,23 +15,24 @@ const (
 // Serenity returns the order of Ahn et al. 2020, "Ordering Chaos: Memory-Aware
 // Scheduling of Irregularly Wired Neural Networks for Edge Devices". It implements
 //
-//   - the dynamic programming over sets of nodes that have run (algorithm 1). The paper
-//     names a set by the nodes that are ready, this function by a hash of the nodes that
-//     have run; each determines the other.
+//   - the dynamic programming over states, the sets of nodes that have run (algorithm 1).
+//     The paper identifies a state by the nodes that are ready, this function by a hash of
+//     the nodes that have run; each determines the other.
 //   - the adaptive soft budget (algorithm 2). Its first value is the peak of
-//     [BreadthFirst], which is Kahn's order. A budget that no order keeps is raised, a
-//     budget that leaves too many states is lowered, each to the middle of the interval
-//     left.
+//     [BreadthFirst], which is Kahn's order. A budget that no order keeps is raised, and
+//     one with too many states is lowered, to the middle of the remaining interval.
 //   - the division at nodes that are ordered with all others.
 //
 // It leaves out the paper's rewriting of the graph, which changes the computation.
-// Workspace and in-place pairs count, as everywhere here. The paper gives each step a time;
-// here each step has 1,000 states and the whole problem 200,000 moves from a state to the
-// next. A part that needs more keeps the order of BreadthFirst.
+// Workspaces and in-place pairs count, as everywhere in this package. The paper limits the
+// time of each step; this function limits each step to 1,000 states and the whole problem
+// to 200,000 moves from a state to the next. A part that needs more keeps the order of
+// BreadthFirst.
 //
 // So the order is optimal if every part is solved, and never worse than BreadthFirst. On
-// training graphs most parts are not solved: the updates are ordered with hardly any node.
-// Ties fall to the first state found, nodes in the sequence in which they become ready.
+// training graphs most parts are not solved, because updates are ordered with hardly any
+// other node. Ties fall to the first state found, with nodes in the order in which they
+// become ready.
 // O(moves x degree).
 func Serenity(p *Problem) []int32 {
 	order, _, _ := serenity(p)
@@ -58,13 +59,13 @@ func serenity(p *Problem) (order []int32, parts, left int) {
 	return order, parts, left
 }
 
-// division is a part of a problem that is ordered apart.
+// division is a part of a problem that is ordered by itself.
 type division struct {
 	g     *indexed.Problem
-	nodes []int32 // node of the part -> node of the whole, a piece of its order
+	nodes []int32 // node of the part -> node of the whole; a slice of the whole order
 }
 
-// reorder puts the nodes of the part into another order, in the whole.
+// reorder changes the order of the part's nodes within the whole order.
 func (d division) reorder(order []int32) {
 	moved := make([]int32, len(order))
 	for i, v := range order {

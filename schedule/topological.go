@@ -6,15 +6,16 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 )
 
-// Program returns the order of the listing, if it is topological; else the one
-// that always runs the ready node of the smallest index (Kahn 1962 with a heap,
-// the lexicographically smallest topological order). O(E + V log V).
+// Program returns program order, the order in which the problem lists its nodes, if that is
+// topological. Otherwise it returns the order that always runs the ready node of the
+// smallest index (Kahn 1962 with a heap), which is the lexicographically smallest
+// topological order. O(E + V log V).
 func Program(p *Problem) []int32 {
 	return kahn(index(p), func(a, b int32) bool { return a < b })
 }
 
-// kahn returns the order that always runs the first of the ready nodes by less,
-// which must order all nodes.
+// kahn returns the order that always runs the least of the ready nodes; less must be a
+// total order.
 func kahn(f *indexed.Graph, less func(a, b int32) bool) []int32 {
 	waits := f.Waits()
 	ready := indexed.Heap[int32]{Less: less}
@@ -32,12 +33,12 @@ func kahn(f *indexed.Graph, less func(a, b int32) bool) []int32 {
 	return order
 }
 
-// BreadthFirst returns the nodes in the order in which they become ready (Kahn
-// 1962): first those that wait for nothing, by index; then, after each node,
-// those that waited for it alone, by index. O(E log V).
+// BreadthFirst returns the nodes in the order in which they become ready (Kahn 1962): first
+// the nodes without predecessors, then, after each node, those that become ready by it.
+// Ties fall to the smaller index. O(E log V).
 func BreadthFirst(p *Problem) []int32 { return breadthFirst(index(p)) }
 
-// breadthFirst leaves out the nodes of cycles and all that wait for them.
+// breadthFirst omits the nodes of cycles and all their descendants.
 func breadthFirst(f *indexed.Graph) []int32 {
 	waits := f.Waits()
 	order := make([]int32, 0, f.Nodes)
@@ -54,9 +55,9 @@ func breadthFirst(f *indexed.Graph) []int32 {
 	return order
 }
 
-// DepthFirst returns the nodes in post-order (Tarjan 1976): for each sink, by
-// index, first all that it needs, depth first, its inputs in the order of their
-// listing. A branch is thus finished before the next is begun. O(E).
+// DepthFirst returns the nodes in post-order (Tarjan 1976): for each sink, by index, first
+// its ancestors, depth first, with the inputs of a node in the order of their listing. So
+// one branch ends before the next begins. O(E).
 func DepthFirst(p *Problem) []int32 {
 	f := index(p)
 	var needs indexed.Lists
@@ -71,7 +72,7 @@ func DepthFirst(p *Problem) []int32 {
 	return postOrder(sinks(f), needs.Finish())
 }
 
-// sinks returns the nodes of whose tensors none is read, by index.
+// sinks returns the nodes whose tensors nobody reads, by index.
 func sinks(f *indexed.Graph) (sinks []int32) {
 	for v := range int32(f.Nodes) {
 		if f.IsSink(v) {
@@ -81,15 +82,16 @@ func sinks(f *indexed.Graph) (sinks []int32) {
 	return sinks
 }
 
-// postOrder returns all nodes that the roots need, each after those that it
-// needs itself: from each root in turn, depth first, along needs in their order.
+// postOrder returns the roots and their ancestors, each after its own predecessors. It
+// visits the roots in turn, depth first, and the predecessors of a node in the order in
+// which needs lists them.
 func postOrder(roots []int32, needs indexed.Lists) []int32 {
 	nodes := len(needs.Start) - 1
 	order := make([]int32, 0, nodes)
 	reached := make([]bool, nodes)
 	type frame struct {
 		node int32
-		next int // the next of its needs to look at
+		next int // the index of the next predecessor to visit
 	}
 	var stack []frame
 	for _, root := range roots {
