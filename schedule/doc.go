@@ -65,9 +65,9 @@
 // The certificate. [Solve] returns the bound as a [Certificate]: kind "cut", node D, 16
 // bytes. It holds nothing else, because the network follows from the problem and the
 // node. To check it, build the network from the definition of [CutBound]: the minimum cut
-// is 10, and the transient of D adds 6. Package plan/verify does so for every plan, with a
-// maximum flow of its own. A faulty search could therefore report a bound that is too
-// small, but not one that is too large.
+// is 10, and the transient of D adds 6. Package plan/verify does so when it checks a plan,
+// and shares no code with this package. So the search need not be trusted: its faults can
+// make a bound too small, but a bound that is too large fails the check.
 //
 // The order. Its peak is 16 and the bound is 16: it is proven optimal, and the search ends.
 //
