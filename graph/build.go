@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// NewTensor adds a tensor that nothing makes or reads yet.
+// NewTensor adds a tensor without a maker or readers.
 func (g *Graph) NewTensor(name string) TensorID {
 	g.Tensors = append(g.Tensors, &Tensor{Name: name, Maker: None})
 	return TensorID(len(g.Tensors) - 1)
 }
 
-// Tensor gives the tensor of that index, nil for None.
+// Tensor returns the tensor with that index, nil for None.
 func (g *Graph) Tensor(t TensorID) *Tensor {
 	if t < 0 {
 		return nil
@@ -21,8 +21,8 @@ func (g *Graph) Tensor(t TensorID) *Tensor {
 	return g.Tensors[t]
 }
 
-// Reads calls f for every tensor that node n reads: its inputs, then what its
-// bodies capture. A tensor may come more than once.
+// Reads calls f for every tensor that node n reads: its inputs, then the captures
+// of its bodies. A tensor may occur more than once.
 func (n *Node) Reads(f func(TensorID)) {
 	for _, t := range n.Inputs {
 		if t >= 0 {
@@ -34,9 +34,9 @@ func (n *Node) Reads(f func(TensorID)) {
 	}
 }
 
-// Link fills in what tensors say of the graph around them: Maker, Out and
-// Readers from the nodes, Input and Output from the graph's lists. Nodes must
-// make each tensor once.
+// Link sets the fields of tensors that follow from the graph: Maker, Out and
+// Readers from the nodes, Input and Output from the graph's lists. No two nodes
+// may make the same tensor.
 func (g *Graph) Link() {
 	for _, t := range g.Tensors {
 		t.Maker, t.Out, t.Readers, t.Input, t.Output = None, 0, nil, false, false
@@ -62,9 +62,9 @@ func (g *Graph) Link() {
 	}
 }
 
-// Topological gives a topological order of g's nodes: program order where it
-// is one already, else the stable one that takes the smallest index first. A
-// cycle is an error of type *CycleError. It takes O(E + V log V) time.
+// Topological returns a topological order of g's nodes: program order if it is
+// topological, else the order that always takes the ready node with the smallest
+// index. A cycle is an error of type *CycleError. It takes O(E + V log V) time.
 func (g *Graph) Topological() ([]NodeID, error) {
 	waiting := make([]int32, len(g.Nodes))
 	sorted := true
@@ -118,12 +118,12 @@ func (g *Graph) Topological() ([]NodeID, error) {
 	return order, nil
 }
 
-// CycleError says that nodes wait for each other.
+// CycleError reports nodes that depend on each other.
 type CycleError struct {
-	Nodes []string // the cycle, as messages name nodes; the first is not repeated
+	Nodes []string // the cycle, in the form of messages; the first node is not repeated
 }
 
-// Error prints the cycle; of a long one its ends.
+// Error prints the cycle, or the ends of a long one.
 func (e *CycleError) Error() string {
 	names := e.Nodes
 	gap := ""
@@ -150,8 +150,8 @@ func (e *CycleError) Error() string {
 	return b.String()
 }
 
-// findCycle walks back from a node that still waits, through makers that wait
-// too, until one comes again.
+// findCycle walks from a waiting node back through waiting makers until a node
+// occurs again.
 func (g *Graph) findCycle(waiting []int32) error {
 	start := slices.IndexFunc(waiting, func(w int32) bool { return w > 0 })
 	place := map[NodeID]int{}
@@ -172,8 +172,8 @@ func (g *Graph) findCycle(waiting []int32) error {
 		at = next
 	}
 	slices.Reverse(path)
-	// Start at the node that stands first in the file, so that the message
-	// does not depend on where the walk began.
+	// Start at the node with the smallest index, so that the message does not
+	// depend on the start of the walk.
 	least := 0
 	for i, n := range path {
 		if n < path[least] {
@@ -193,7 +193,7 @@ func (g *Graph) findCycle(waiting []int32) error {
 }
 
 // Reorder puts the nodes of g into the given order, a permutation of their
-// indices, and links the graph anew.
+// indices, and links the graph again.
 func (g *Graph) Reorder(order []NodeID) {
 	nodes := make([]*Node, len(order))
 	for i, n := range order {
@@ -203,8 +203,8 @@ func (g *Graph) Reorder(order []NodeID) {
 	g.Link()
 }
 
-// Clone copies g, its nodes, tensors, attributes and bodies, so that inference
-// on the copy leaves g as it is. Data and declared types are shared.
+// Clone copies g with its nodes, tensors, attributes and bodies, so that
+// inference on the copy does not change g. Data and declared types are shared.
 func (g *Graph) Clone() *Graph {
 	c := *g
 	c.Inputs, c.Outputs, c.Captures = slices.Clone(g.Inputs), slices.Clone(g.Outputs), slices.Clone(g.Captures)
@@ -244,7 +244,7 @@ func (a *Attr) Clone() *Attr {
 	return &b
 }
 
-// SetCaptures collects what the node's bodies read from outside.
+// SetCaptures collects the tensors that the node's bodies capture.
 func (n *Node) SetCaptures() {
 	n.Captures = n.Captures[:0]
 	for _, a := range n.Bodies() {
@@ -297,8 +297,8 @@ func (h *idHeap) pop() NodeID {
 	return top
 }
 
-// DropTensors takes out the tensors for which gone is true. No node, capture,
-// input or output may name them. All indices of tensors change.
+// DropTensors removes the tensors for which gone is true. No node, capture, input
+// or output may refer to them. Indices of other tensors change.
 func (g *Graph) DropTensors(gone func(TensorID) bool) {
 	to := make([]TensorID, len(g.Tensors))
 	kept := g.Tensors[:0:0]

@@ -7,8 +7,7 @@ import (
 )
 
 // Builder builds a model by hand. Its methods add inputs, initializers and nodes
-// in the order of the calls and return the tensors that they make, for later
-// calls to read:
+// in the order of the calls and return their tensors, which later calls may read:
 //
 //	b := graph.NewBuilder("net", 17)
 //	x := b.Input("x", graph.TensorOf(graph.Float32, 1, 4))
@@ -16,19 +15,18 @@ import (
 //	b.Output(b.Node("MatMul", "y", x, w))
 //	m, err := b.Model()
 //
-// A name that is taken gets a number behind it. Nothing is checked before
-// [Builder.Model].
+// A name that is already in use gets a number as suffix. Nothing is checked
+// before [Builder.Model].
 type Builder struct {
 	model *Model
 	taken names
 }
 
-// builtIR is the IR version of a model built by hand: the first that no runtime
-// of today refuses and that has all that Builder writes.
+// builtIR is the IR version of a model built by hand: the first that has
+// everything that Builder writes, which all current runtimes accept.
 const builtIR = 8
 
-// NewBuilder begins a model of one graph, whose operators are those of that
-// version of ai.onnx.
+// NewBuilder begins a model of one graph, with the given version of ai.onnx.
 func NewBuilder(name string, opset int64) *Builder {
 	return &Builder{
 		model: &Model{IRVersion: builtIR, Producer: "onnxmem", Opsets: []Opset{{Version: opset}}, Graph: &Graph{Name: name}},
@@ -36,13 +34,13 @@ func NewBuilder(name string, opset int64) *Builder {
 	}
 }
 
-// Import adds the operators of another domain, at a version.
+// Import adds another domain of operators, with its version.
 func (b *Builder) Import(domain string, version int64) {
 	b.model.Opsets = append(b.model.Opsets, Opset{Domain: domain, Version: version})
 }
 
 // Input adds a graph input. symbols name the axes whose length is [Unknown]; ""
-// stands for an axis without a name, and those at the end may be left out.
+// is an axis without a name, and trailing symbols may be left out.
 func (b *Builder) Input(name string, t Type, symbols ...string) TensorID {
 	id := b.tensor(name)
 	b.Declare(id, t, symbols...)
@@ -50,8 +48,8 @@ func (b *Builder) Input(name string, t Type, symbols ...string) TensorID {
 	return id
 }
 
-// Initializer adds a tensor whose elements stand in the file. The name and, for
-// types of a fixed size, the bytes of d are set.
+// Initializer adds a tensor with the given elements. It sets the name and, for
+// types of a fixed size, the bytes of d.
 func (b *Builder) Initializer(name string, d *Data) TensorID {
 	id := b.tensor(name)
 	d.Name = b.model.Graph.Tensors[id].Name
@@ -80,8 +78,8 @@ func (b *Builder) Ints(name string, dims []int64, elements []int64) TensorID {
 	return b.Initializer(name, &Data{Type: Int64, Dims: dims, Raw: raw})
 }
 
-// Node adds a node of an operator of ai.onnx with one output. Both have the
-// name; "" is the operator's in lower case.
+// Node adds a node with an operator of ai.onnx and one output. Both get the name;
+// "" stands for the operator in lower case.
 func (b *Builder) Node(op, name string, inputs ...TensorID) TensorID {
 	if name == "" {
 		name = strings.ToLower(op)
@@ -92,8 +90,8 @@ func (b *Builder) Node(op, name string, inputs ...TensorID) TensorID {
 	return out
 }
 
-// Add adds a node with all that is set in it: domain, attributes, any number of
-// outputs. The outputs are new tensors of the given names; "" leaves one out.
+// Add adds the node n with its domain and attributes and any number of outputs.
+// The outputs are new tensors with the given names; "" leaves one out.
 func (b *Builder) Add(n *Node, outputs ...string) []TensorID {
 	n.Outputs = make([]TensorID, len(outputs))
 	for k, name := range outputs {
@@ -105,8 +103,9 @@ func (b *Builder) Add(n *Node, outputs ...string) []TensorID {
 	return n.Outputs
 }
 
-// Declare states the type of a tensor, as value_info does in a file: for outputs
-// of operators that onnxmem does not know. For symbols see [Builder.Input].
+// Declare sets the declared type of a tensor, like value_info in a file: for
+// outputs of operators that onnxmem does not know. See [Builder.Input] for
+// symbols.
 func (b *Builder) Declare(t TensorID, of Type, symbols ...string) {
 	if g := b.model.Graph; g.has(t) {
 		all := make([]string, max(len(of.Shape), len(symbols)))
@@ -125,7 +124,7 @@ func (b *Builder) Output(tensors ...TensorID) {
 func (b *Builder) Model() (*Model, error) {
 	g := b.model.Graph
 	c := checker{seen: map[any]bool{}}
-	if err := c.parts(g); err != nil { // Link takes indices as they are
+	if err := c.parts(g); err != nil { // Link does not check indices
 		return nil, err
 	}
 	for _, n := range g.Nodes {

@@ -8,11 +8,11 @@ import (
 )
 
 // Check reports the first fault in the structure of a model, as an *Error that
-// names the node or the tensor: an index out of range, a tensor that two nodes
-// make or that nothing makes, links that are not those of [Graph.Link], a type
-// that cannot be, a cycle. It holds for a model read from a file; a model made
-// or changed by hand needs it. A model that passes it can be planned, or is
-// refused for what its operators mean. O(E).
+// names the node or the tensor: an index out of range, a tensor with two makers
+// or without one, links that differ from those of [Graph.Link], an impossible
+// type, a cycle. A model read from a file passes; call Check on a model that was
+// made or changed by hand. A model that passes can be planned, unless its
+// operators are used wrongly. It takes O(E) time.
 func Check(m *Model) error {
 	if m == nil || m.Graph == nil {
 		return Errorf("a model without a graph: expected one")
@@ -32,10 +32,11 @@ func Check(m *Model) error {
 	return nil
 }
 
-// checker holds what must not stand in two places: graphs, nodes, tensors.
+// checker remembers graphs, nodes and tensors, which must not occur in two
+// places.
 type checker struct{ seen map[any]bool }
 
-// once reports whether this is the first place where thing stands.
+// once reports whether it sees thing for the first time.
 func (c *checker) once(thing any) bool {
 	if c.seen[thing] {
 		return false
@@ -44,7 +45,7 @@ func (c *checker) once(thing any) bool {
 	return true
 }
 
-// graph checks one scope and the bodies within it; outer is the graph around it.
+// graph checks one scope and the bodies within it; outer is the outer graph.
 func (c *checker) graph(g, outer *Graph) error {
 	if !c.once(g) {
 		return Errorf("graph %q stands in two places: expected a copy (Graph.Clone)", Short(g.Name))
@@ -76,8 +77,8 @@ func (c *checker) graph(g, outer *Graph) error {
 	return nil
 }
 
-// parts checks the tensors, the nodes and the lists of a graph: all that Link
-// takes for granted.
+// parts checks the tensors, the nodes and the lists of a graph: everything on
+// which Link relies.
 func (c *checker) parts(g *Graph) error {
 	if err := c.tensors(g); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (c *checker) parts(g *Graph) error {
 	return checkLists(g)
 }
 
-// within puts the place of a body before an error inside it.
+// within adds the place of a body to an error inside it.
 func within(err error, place string) error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -138,10 +139,10 @@ func (c *checker) tensors(g *Graph) error {
 	return nil
 }
 
-// mostNested bounds types within types (a sequence of optionals of ...).
+// mostNested limits nested types (a sequence of optionals of ...).
 const mostNested = 64
 
-// checkType checks that a type is one that ONNX has.
+// checkType checks that ONNX has the type.
 func checkType(t *Type, depth int) error {
 	switch {
 	case t.Kind < KindUnknown || t.Kind > KindOpaque:
@@ -156,8 +157,8 @@ func checkType(t *Type, depth int) error {
 	return nil
 }
 
-// checkData checks that the elements of an initializer can be counted, and that
-// those which stand in memory are as many as its shape says.
+// checkData checks that the number of elements of an initializer is valid, and
+// that elements in memory match its shape.
 func checkData(d *Data) error {
 	if !d.Type.Valid() {
 		return fmt.Errorf("%v: expected an element type that ONNX has", d.Type)
@@ -247,8 +248,8 @@ func (c *checker) nodes(g *Graph) error {
 // has reports whether t is one of the graph's tensors.
 func (g *Graph) has(t TensorID) bool { return t >= 0 && int(t) < len(g.Tensors) }
 
-// checkLists checks the graph's inputs and outputs, and that every tensor which
-// is read, or is an output, comes from somewhere.
+// checkLists checks the graph's inputs and outputs, and that every tensor that is
+// read, or is an output, has a source.
 func checkLists(g *Graph) error {
 	made := make([]bool, len(g.Tensors))
 	for _, n := range g.Nodes {
@@ -291,7 +292,7 @@ func checkLists(g *Graph) error {
 	return nil
 }
 
-// checkCaptures checks what a body reads from the graph around it.
+// checkCaptures checks the tensors that a body captures from the outer graph.
 func checkCaptures(g, outer *Graph) error {
 	listed := make([]bool, len(g.Tensors))
 	for k, c := range g.Captures {
@@ -313,7 +314,7 @@ func checkCaptures(g, outer *Graph) error {
 	return nil
 }
 
-// checkNodeCaptures checks that a node reads what its bodies do.
+// checkNodeCaptures checks that a node's captures are those of its bodies.
 func checkNodeCaptures(g *Graph, i NodeID) error {
 	n := Node{Attrs: g.Nodes[i].Attrs}
 	n.SetCaptures()
@@ -323,7 +324,7 @@ func checkNodeCaptures(g *Graph, i NodeID) error {
 	return nil
 }
 
-// checkLinks checks that the tensors say of the graph what Link would.
+// checkLinks checks that the tensors have the links that Link would set.
 func checkLinks(g *Graph) error {
 	linked := &Graph{Nodes: g.Nodes, Inputs: g.Inputs, Outputs: g.Outputs, Tensors: make([]*Tensor, len(g.Tensors))}
 	for i := range g.Tensors {

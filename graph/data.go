@@ -6,39 +6,39 @@ import (
 	"math"
 )
 
-// SmallData is the number of elements up to which the elements of an
-// initializer that stands in typed fields (int64_data and its kin) are decoded
-// when the file is read. It is far above what shape arithmetic needs.
+// SmallData is the largest number of elements of an initializer that are decoded
+// when the file is read, if they are in typed fields (int64_data and the like).
+// It is far above what shape arithmetic needs.
 const SmallData = 1 << 16
 
-// External says where the elements of a tensor lie outside the file.
+// External is the place of a tensor's elements in another file.
 type External struct {
-	Location string // as the file states it, relative to the model's folder
+	Location string // as in the model, relative to the model's folder
 	Offset   int64  // bytes
 	Length   int64  // bytes
 }
 
-// Data is the elements of an initializer or of a tensor attribute. They are
+// Data holds the elements of an initializer or of a tensor attribute. They are
 // not copied: Raw is part of the mapped file.
 type Data struct {
 	Name string
 	Type DType
 	Dims []int64
 
-	Raw      []byte                  // little-endian elements, when they stand in raw_data
+	Raw      []byte                  // little-endian elements, if they are in raw_data
 	Ints     []int64                 // decoded typed fields, integer and bool types, at most SmallData
 	Floats   []float64               // decoded typed fields, floating-point types, at most SmallData
-	External *External               // elements lie in another file
-	Generate func(w io.Writer) error // writes the Bytes elements of a tensor that was built, not read
-	Sparse   *Sparse                 // a sparse initializer: Type and Dims are those of the dense tensor
+	External *External               // the elements are in another file
+	Generate func(w io.Writer) error // writes the Bytes elements of a tensor that was built in memory
+	Sparse   *Sparse                 // a sparse initializer; Type and Dims are those of the dense tensor
 
-	Bytes int64 // of all elements, packed types rounded up; strings: of the texts
+	Bytes int64 // of all elements, packed types rounded up; for strings, of the texts
 
 	Span    Span   // the message
-	Payload []Span // the bytes of its data fields, tags and lengths not included
+	Payload []Span // the bytes of its data fields, without tags and lengths
 }
 
-// Sparse is a sparse tensor: its values and where they stand.
+// Sparse is a sparse tensor: its values and their indices.
 type Sparse struct {
 	Values, Indices *Data
 	Dims            []int64
@@ -62,8 +62,8 @@ func (d *Data) TensorType() Type {
 	return TensorOf(d.Type, shape...)
 }
 
-// Integers gives the elements of an integer or bool tensor, if they stand in
-// the file and are at most most.
+// Integers returns the elements of an integer or bool tensor, if they are in the
+// file and there are at most most.
 func (d *Data) Integers(most int64) ([]int64, bool) {
 	n := d.Elements()
 	if n > most || d.External != nil || d.Generate != nil || d.Sparse != nil || !d.Type.Integer() && d.Type != Bool || d.Type.Bits() < 8 {
@@ -99,8 +99,8 @@ func (d *Data) Integers(most int64) ([]int64, bool) {
 	return v, true
 }
 
-// Reals gives the elements of a float32 or float64 tensor, if they stand in
-// the file and are at most most.
+// Reals returns the elements of a float32 or float64 tensor, if they are in the
+// file and there are at most most.
 func (d *Data) Reals(most int64) ([]float64, bool) {
 	n := d.Elements()
 	if n > most || d.External != nil || d.Generate != nil || d.Sparse != nil || d.Type != Float32 && d.Type != Float64 {

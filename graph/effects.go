@@ -1,9 +1,10 @@
 package graph
 
-// Effects reports for each node of a graph whether its place among others like
-// it may matter: its result differs from run to run, it has an effect beside its
-// outputs, or it may have, since nobody knows its operator. A node is as its
-// bodies and its function are. The graph must have been inferred. O(nodes).
+// Effects reports for each node of a graph whether its position relative to other
+// such nodes may matter: its result is random, it has an effect besides its
+// outputs, or its operator is unknown, so it may have. A node with bodies or a
+// function is like the nodes in them. The graph must have been inferred. It takes
+// O(nodes) time.
 func Effects(g *Graph) []bool {
 	e := effects{calls: map[*Call]bool{}}
 	list := make([]bool, len(g.Nodes))
@@ -14,7 +15,7 @@ func Effects(g *Graph) []bool {
 }
 
 type effects struct {
-	calls map[*Call]bool // functions call each other without a cycle
+	calls map[*Call]bool // functions do not call each other in cycles
 }
 
 func (e effects) of(n *Node) bool {

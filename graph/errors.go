@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Error says what is wrong with an input and where. Its text is
-// "FILE: WHERE: what is wrong".
+// Error says what is wrong with an input and where. Its text is "FILE: WHERE:
+// what is wrong".
 type Error struct {
 	File   string // as the user named it
-	Node   string // as Graph.Label prints it, "" when no node is to blame
-	Tensor string // a tensor's name, "" when none is to blame
-	Offset int64  // byte in the file, -1 when none is to blame
+	Node   string // in the form of Graph.Label; "" if the error concerns no node
+	Tensor string // name of the tensor; "" if the error concerns none
+	Offset int64  // byte in the file; -1 if the error concerns none
 	Err    error
 }
 
-// Errorf makes an Error about no place in particular.
+// Errorf returns an Error without a place.
 func Errorf(format string, args ...any) *Error {
 	return &Error{Offset: -1, Err: fmt.Errorf(format, args...)}
 }
 
-// AtNode is e with the node to blame, if it has none yet.
+// AtNode sets the node that e concerns, if e has none, and returns e.
 func (e *Error) AtNode(label string) *Error {
 	if e.Node == "" {
 		e.Node = label
@@ -46,5 +46,5 @@ func (e *Error) Error() string {
 	return strings.Join(append(parts, e.Err.Error()), ": ")
 }
 
-// Unwrap gives the fault without its place.
+// Unwrap returns the fault without its place.
 func (e *Error) Unwrap() error { return e.Err }

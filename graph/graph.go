@@ -1,17 +1,19 @@
-// Package graph holds a neural network as a graph of nodes and tensors, as
+// Package graph represents a neural network as a graph of nodes and tensors, as
 // ONNX describes it, in a form that passes can work on.
 //
 //	Model    one file: opset imports, the main Graph, local Functions, metadata
 //	Graph    nodes and tensors of one scope; bodies of If, Loop and Scan are Graphs too
 //	Node     one operator invocation
 //	Tensor   a value: a graph input, an initializer, or one output of one node
-//	Type     what a tensor is: dtype and shape, or a sequence, optional or map
-//	Dim      one axis: exact, bounded, or unknown before the data are there
+//	Type     the type of a value: dtype and shape, or a sequence, optional or map
+//	Dim      one axis: exact, bounded, or unknown until the model runs
 //	Data     the elements of an initializer or of a tensor attribute
 //
-// Nodes and tensors are known by dense indices (NodeID, TensorID) into
-// Graph.Nodes and Graph.Tensors. A thing that was read from a file keeps the
-// Span of the bytes it came from, so that a writer can copy it untouched.
+// Package onnx reads models from files, and [Builder] builds them by hand;
+// [Check] tests either. Nodes and tensors have dense indices (NodeID, TensorID)
+// into Graph.Nodes and Graph.Tensors. Whatever was read from a file keeps the
+// Span of its bytes, so that a writer can copy it unchanged. [Inline] and
+// [Graph.Repeat] make new graphs of a graph.
 package graph
 
 import (
@@ -28,12 +30,12 @@ type NodeID int32
 // TensorID is an index into Graph.Tensors.
 type TensorID int32
 
-// None stands for "no node" and "no tensor": an optional input or output left
-// out, or the maker of a tensor that no node makes.
+// None is "no node" or "no tensor": an optional input or output that is left out,
+// or the maker of a tensor that no node makes.
 const None = -1
 
-// Span is a run of bytes of the file a thing was read from. The zero Span
-// means that the thing was not read from a file.
+// Span is a range of bytes in the file from which something was read. The zero
+// Span means that it was not read from a file.
 type Span struct{ Off, Len int64 }
 
 // IsZero reports whether s refers to nothing.
@@ -51,21 +53,21 @@ type Opset struct {
 	Version int64
 }
 
-// Source is the file a model was read from: its name for messages, its folder
-// for external data, and its bytes, usually a read-only mapping.
+// Source is the file from which a model was read: its name for messages, its
+// folder for external data, and its bytes, usually a read-only mapping.
 type Source struct {
-	Name  string // as the user wrote it
-	Dir   string // folder that external data are looked for in
+	Name  string // as given by the user
+	Dir   string // folder of external data
 	Bytes []byte
-	File  *os.File // nil when the bytes came from elsewhere (standard input)
+	File  *os.File // nil if the bytes have another source (standard input)
 
-	// Check fails if the file is no longer as it was when it was mapped; nil
-	// where nothing is mapped.
+	// Check fails if the file has changed since it was mapped; nil if nothing is
+	// mapped.
 	Check func() error
 }
 
-// Unchanged fails, with an error of type *Error, if the file was cut or written
-// since it was mapped: what was read from it may be wrong.
+// Unchanged fails, with an error of type *Error, if the file was truncated or
+// overwritten since it was mapped: what was read from it may be wrong.
 func (s *Source) Unchanged() error {
 	if s == nil || s.Check == nil {
 		return nil
@@ -82,13 +84,14 @@ type Model struct {
 	Functions []*Function
 	Props     []Prop // metadata_props of the model
 
-	Source *Source // nil for a model that was built in memory
+	Source *Source // nil for a model built in memory
 }
 
-// Opset gives the version of domain that the model imports, 0 if it imports none.
+// Opset returns the version of domain that the model imports, 0 if it imports
+// none.
 func (m *Model) Opset(domain string) int64 { return FindOpset(m.Opsets, domain) }
 
-// FindOpset gives the version that opsets hold for domain, 0 if they hold none.
+// FindOpset returns the version of domain in opsets, 0 if there is none.
 func FindOpset(opsets []Opset, domain string) int64 {
 	for _, o := range opsets {
 		if o.Domain == domain {
@@ -101,11 +104,12 @@ func FindOpset(opsets []Opset, domain string) int64 {
 // Prop returns the value of a metadata entry of the model.
 func (m *Model) Prop(key string) (string, bool) { return findProp(m.Props, key) }
 
-// SetProp sets a metadata entry of the model, keeping the place of an old one.
+// SetProp sets a metadata entry of the model. An existing entry keeps its
+// position.
 func (m *Model) SetProp(key, value string) { m.Props = setProp(m.Props, key, value) }
 
-// Function is a model-local function. Its body is a Graph whose inputs have
-// no types: they are those of each call.
+// Function is a model-local function. The inputs of its body have no types: they
+// depend on the call.
 type Function struct {
 	Domain, Name, Overload string
 	Opsets                 []Opset
@@ -122,19 +126,19 @@ type Graph struct {
 	Nodes   []*Node
 	Tensors []*Tensor
 
-	Inputs  []TensorID // in the file's order; initializers that are listed as inputs too are left out
-	Outputs []TensorID // in the file's order; one tensor may stand twice
+	Inputs  []TensorID // in the file's order, without initializers that are also listed as inputs
+	Outputs []TensorID // in the file's order; a tensor may occur twice
 
-	// Captures lists what a body reads from the scope around it.
+	// Captures lists the tensors that a body reads from the outer scope.
 	Captures []Capture
 
 	Span Span
 }
 
-// Capture is a tensor of an outer scope as a body sees it.
+// Capture is a tensor of an outer scope, as a body sees it.
 type Capture struct {
 	Inner TensorID // in this graph
-	Outer TensorID // in the graph around it
+	Outer TensorID // in the outer graph
 }
 
 // Node is one operator invocation.
@@ -148,8 +152,8 @@ type Node struct {
 	Attrs    []*Attr
 	Props    []Prop // metadata_props
 
-	// Captures are the tensors of this graph that the node's bodies read
-	// from outside. They count as inputs. Ascending, each once.
+	// Captures are the tensors of this graph that the node's bodies capture. They
+	// count as inputs. Ascending, without duplicates.
 	Captures []TensorID
 
 	// Semantics is set by shape inference (package ops).
@@ -158,27 +162,27 @@ type Node struct {
 	Span Span
 }
 
-// Semantics is what inference knows about a node besides the types of its outputs.
+// Semantics is what inference knows of a node besides its outputs' types.
 type Semantics struct {
-	Known   bool    // the operator is known; false when only value_info described it
+	Known   bool    // the operator is known; false if only value_info describes the outputs
 	Random  bool    // its result differs from run to run, or it has an effect
-	Views   []Alias // outputs that are an input with another shape
-	Inplace []Alias // outputs that may be written over an input that the node is the last to read
+	Views   []Alias // outputs that are views of an input
+	Inplace []Alias // outputs that may overwrite an input that dies there
 	Call    *Call   // the instance of a local function that the node calls
-	FLOPs   int64   // floating-point operations; 0: none, or not known
+	FLOPs   int64   // floating-point operations; 0 if there are none or the number is unknown
 }
 
 // Alias relates an output of a node to one of its inputs, by position.
 type Alias struct{ Out, In int }
 
-// Call is a local function with the types of one call put in. Calls with the
-// same types share one instance.
+// Call is a local function with the types of one call. Calls with the same types
+// share one instance.
 type Call struct {
 	Function *Function
 	Body     *Graph
 }
 
-// Attr gives the attribute of that name, nil if there is none.
+// Attr returns the attribute with that name, nil if there is none.
 func (n *Node) Attr(name string) *Attr {
 	for _, a := range n.Attrs {
 		if a.Name == name {
@@ -194,10 +198,10 @@ func (n *Node) Prop(key string) (string, bool) { return findProp(n.Props, key) }
 // SetProp sets a metadata entry of the node.
 func (n *Node) SetProp(key, value string) { n.Props = setProp(n.Props, key, value) }
 
-// DropProp removes a metadata entry of the node, however often it stands there.
+// DropProp removes all metadata entries of the node with that key.
 func (n *Node) DropProp(key string) { n.Props = dropProp(n.Props, key) }
 
-// All gives the graphs that the attribute holds: those of a list, or the one.
+// All returns the graphs of the attribute: one, or those of a list.
 func (a *Attr) All() []*Graph {
 	if a.Graph == nil {
 		return a.Graphs
@@ -205,7 +209,7 @@ func (a *Attr) All() []*Graph {
 	return append(a.Graphs[:len(a.Graphs):len(a.Graphs)], a.Graph)
 }
 
-// Bodies gives the attributes of n that hold graphs, in order.
+// Bodies returns the attributes of n that hold graphs, in order.
 func (n *Node) Bodies() []*Attr {
 	var bodies []*Attr
 	for _, a := range n.Attrs {
@@ -216,7 +220,7 @@ func (n *Node) Bodies() []*Attr {
 	return bodies
 }
 
-// OpName is the operator with its domain, as messages show it.
+// OpName is the operator with its domain, in the form of messages.
 func (n *Node) OpName() string {
 	if n.Domain == "" {
 		return n.Op
@@ -228,25 +232,25 @@ func (n *Node) OpName() string {
 type Tensor struct {
 	Name string
 
-	// Link fills these in from the graph's nodes, Inputs and Outputs.
+	// Link sets these from the graph's nodes, Inputs and Outputs.
 	Maker   NodeID   // the node that makes it, None for inputs, initializers and captures
-	Out     int      // which output of Maker it is
-	Readers []NodeID // nodes that read it, bodies included; ascending, each once
+	Out     int      // index among the outputs of Maker
+	Readers []NodeID // nodes that read it, directly or in bodies; ascending, without duplicates
 	Input   bool     // a graph input
 	Output  bool     // a graph output
 
 	Capture bool  // of an outer scope
 	Data    *Data // the elements, for an initializer
 
-	Declared *Declared // what the file says of it (input, output, value_info), nil if nothing
+	Declared *Declared // the declared type (input, output, value_info), nil if there is none
 
-	// Type is what inference found. Its zero value is "not known".
+	// Type is the inferred type; the zero Type if it is not known.
 	Type Type
-	// Dynamic says why the tensor has no size before the data are there; ""
-	// for all that can be planned.
+	// Dynamic is the reason why the size is not known before the model runs; ""
+	// for tensors that can be planned.
 	Dynamic string
-	// Bytes is the size of its elements: of the largest it can have where
-	// Bounded. 0 for a dynamic tensor.
+	// Bytes is the size of the elements; if Bounded, the largest possible size. 0
+	// for a dynamic tensor.
 	Bytes   int64
 	Bounded bool
 }
@@ -254,7 +258,7 @@ type Tensor struct {
 // Initializer reports whether the tensor's elements stand in the file.
 func (t *Tensor) Initializer() bool { return t.Data != nil }
 
-// AttrType says which of an attribute's fields holds its value, with ONNX's numbers.
+// AttrType says which field of an attribute holds its value, with ONNX's numbers.
 type AttrType int32
 
 // The kinds of attributes, numbered as AttributeProto.AttributeType.
@@ -280,7 +284,7 @@ const (
 type Attr struct {
 	Name    string
 	Type    AttrType
-	Ref     string // name of the function's attribute it stands for (inside a function body)
+	Ref     string // inside a function body: name of the function's attribute that gives the value
 	Float   float32
 	Int     int64
 	String  string
@@ -297,7 +301,7 @@ type Attr struct {
 	Span Span
 }
 
-// Label is how messages name node i of g: by its name, else by its index.
+// Label is the name of node i of g in messages: its name, or else its index.
 func (g *Graph) Label(i NodeID) string {
 	n := g.Nodes[i]
 	if n.Name == "" {
@@ -306,7 +310,7 @@ func (g *Graph) Label(i NodeID) string {
 	return fmt.Sprintf("node %q (%s)", Short(n.Name), n.OpName())
 }
 
-// Short cuts a name that would fill the screen. It is for names that are quoted.
+// Short shortens a long name, for messages that quote it.
 func Short(s string) string { return printable.Cut(s) }
 
 func findProp(props []Prop, key string) (string, bool) {
@@ -318,7 +322,7 @@ func findProp(props []Prop, key string) (string, bool) {
 	return "", false
 }
 
-// setProp keeps the first entry of that key only.
+// setProp keeps only the first entry with that key.
 func setProp(props []Prop, key, value string) []Prop {
 	i := slices.IndexFunc(props, func(p Prop) bool { return p.Key == key })
 	if i < 0 {

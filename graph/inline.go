@@ -4,16 +4,16 @@ import (
 	"slices"
 )
 
-// maxInlined bounds the nodes and tensors that Inline adds: functions that call
-// functions multiply.
+// maxInlined limits the nodes and tensors that Inline adds: nested calls
+// multiply.
 const maxInlined = 1_000_000
 
-// Inline gives a model in which every call of a local function is replaced by
-// the nodes of its body, in control-flow bodies too: m without functions. What it
-// adds is named CALL/NAME, after the call. Attributes of the call, or their
-// defaults, stand where the body refers to them; nodes
-// take over the call's metadata that they have none of their own for. m is left as it is; without
-// local functions it is given back. Errors are of type *Error.
+// Inline returns a model in which every call of a local function, also in
+// control-flow bodies, is replaced by the nodes of the function's body. New names
+// are CALL/NAME, after the call. Attributes of the call, or their defaults,
+// replace references in the body; nodes inherit metadata entries of the call that
+// they do not have. m does not change; if it has no local functions, Inline
+// returns it. Errors are of type *Error.
 func Inline(m *Model) (*Model, error) {
 	if len(m.Functions) == 0 {
 		return m, nil
@@ -32,16 +32,16 @@ func Inline(m *Model) (*Model, error) {
 		return nil, err
 	}
 	nameCaptures(out.Graph)
-	out.Graph.Span = Span{} // it is written anew: its model has other imports
+	out.Graph.Span = Span{} // it is encoded again, since its model has other imports
 	out.Functions, out.Opsets = nil, in.opsets
-	out.IRVersion = max(m.IRVersion, 8) // initializers need not be inputs
+	out.IRVersion = max(m.IRVersion, 8) // from version 4 on, initializers need not be inputs
 	return &out, nil
 }
 
-// callee is what a node calls a local function by.
+// callee identifies the local function that a node calls.
 type callee struct{ domain, name, overload string }
 
-// inliner carries what is shared by all scopes of one Inline.
+// inliner is the state shared by all scopes of one Inline.
 type inliner struct {
 	functions map[callee]*Function
 	opsets    []Opset
@@ -50,7 +50,7 @@ type inliner struct {
 	added     int
 }
 
-// graph inlines the calls of a scope; changed says that there was one.
+// graph inlines the calls of a scope; changed reports whether there was one.
 func (in *inliner) graph(g *Graph) (changed bool, err error) {
 	nodes := g.Nodes
 	g.Nodes = make([]*Node, 0, len(nodes))
@@ -67,7 +67,7 @@ func (in *inliner) graph(g *Graph) (changed bool, err error) {
 	return changed, nil
 }
 
-// node puts a node into g, or what it stands for.
+// node adds a node, or its replacement, to g.
 func (in *inliner) node(g *Graph, n *Node) (changed bool, err *Error) {
 	for _, a := range n.Bodies() {
 		for _, b := range a.All() {
@@ -75,7 +75,7 @@ func (in *inliner) node(g *Graph, n *Node) (changed bool, err *Error) {
 			if err != nil {
 				return false, asError(err)
 			}
-			if is { // all around it is written anew
+			if is { // everything around it is encoded again
 				b.Span, a.Span, n.Span = Span{}, Span{}, Span{}
 				changed = true
 			}
@@ -94,7 +94,7 @@ func (in *inliner) node(g *Graph, n *Node) (changed bool, err *Error) {
 	return true, in.call(g, n, f)
 }
 
-// asError is an error of ours.
+// asError converts an error to an *Error.
 func asError(err error) *Error {
 	if e, ours := err.(*Error); ours {
 		return e
@@ -102,7 +102,7 @@ func asError(err error) *Error {
 	return Errorf("%w", err)
 }
 
-// agree makes sure that a node means in the model what it means in the function
+// agree checks that a node has the same meaning in the model as in the function
 // that it comes from.
 func (in *inliner) agree(n *Node) *Error {
 	f := in.active[len(in.active)-1]
@@ -124,7 +124,7 @@ func domainName(domain string) string {
 	return domain
 }
 
-// call puts the body of a function in the place of its call.
+// call replaces a call by the body of the function.
 func (in *inliner) call(g *Graph, call *Node, f *Function) *Error {
 	if slices.Contains(in.active, f) {
 		return Errorf("function %q calls itself", Short(f.Name))
@@ -166,7 +166,7 @@ func (in *inliner) call(g *Graph, call *Node, f *Function) *Error {
 	return nil
 }
 
-// callName is what a call is called by: its own name, else its first output's.
+// callName is the name of a call: its own, or else that of its first output.
 func callName(g *Graph, call *Node) string {
 	for _, t := range call.Outputs {
 		if call.Name == "" && t != None {
@@ -186,19 +186,19 @@ func nodeName(n *Node) string {
 	return n.Name
 }
 
-// inlining is one call while its body is copied.
+// inlining is the state of one call while its body is copied.
 type inlining struct {
 	in     *inliner
-	g      *Graph // that the call stands in
+	g      *Graph // the graph of the call
 	call   *Node
 	f      *Function
 	prefix string
-	to     []TensorID // of each tensor of the body: that of g
+	to     []TensorID // from tensors of the body to those of g
 }
 
-// tensors finds or makes a tensor of g for each of the body. Outputs that the
-// body does not make by themselves (an input, or one that stands twice) are
-// given as pairs: from, to.
+// tensors maps each tensor of the body to one of g, which it adds if necessary.
+// For outputs that the body does not make (an input, or an output that is listed
+// twice) it returns pairs: from, to.
 func (s *inlining) tensors() (copied [][2]TensorID) {
 	body := s.f.Body
 	s.to = make([]TensorID, len(body.Tensors))
@@ -241,8 +241,8 @@ func (s *inlining) moved(list []TensorID) []TensorID {
 	return out
 }
 
-// attributes gives a copied node attributes of its own, those of the call where
-// they refer to it. to maps the tensors around its bodies.
+// attributes gives a copied node its own attributes, with references replaced by
+// those of the call. to maps the tensors around its bodies.
 func (s *inlining) attributes(n *Node, to []TensorID) *Error {
 	var attrs []*Attr
 	for _, a := range n.Attrs {
@@ -254,7 +254,7 @@ func (s *inlining) attributes(n *Node, to []TensorID) *Error {
 				}
 			}
 			if given == nil {
-				continue // stays at the operator's own default
+				continue // the operator's default applies
 			}
 			put := given.Clone()
 			put.Name = a.Name
@@ -279,8 +279,8 @@ func (s *inlining) attributes(n *Node, to []TensorID) *Error {
 	return nil
 }
 
-// body makes a copied control-flow body part of the graph around it: names that
-// nothing else has, captures of the new tensors.
+// body adapts a copied control-flow body to the graph around it: unique names,
+// and captures of the new tensors.
 func (s *inlining) body(b *Graph, to []TensorID) *Error {
 	b.Span = Span{}
 	if s.in.added += len(b.Nodes) + len(b.Tensors); s.in.added > maxInlined {
@@ -293,7 +293,7 @@ func (s *inlining) body(b *Graph, to []TensorID) *Error {
 	}
 	for i, c := range b.Captures {
 		if to == nil {
-			break // the graph around it is a body too, and keeps its indices
+			break // the outer graph is a body too, and keeps its indices
 		}
 		if to[c.Outer] == None {
 			return Errorf("function %q: a body reads input %q, which the call leaves out: expected it to be given", Short(s.f.Name), Short(b.Tensors[c.Inner].Name))
@@ -312,7 +312,8 @@ func (s *inlining) body(b *Graph, to []TensorID) *Error {
 	return nil
 }
 
-// nameCaptures gives what a body reads from outside the names that it has there.
+// nameCaptures gives captured tensors the names that they have in the outer
+// graph.
 func nameCaptures(g *Graph) {
 	for _, n := range g.Nodes {
 		for _, a := range n.Bodies() {

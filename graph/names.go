@@ -2,11 +2,10 @@ package graph
 
 import "strconv"
 
-// names are the names that the nodes and tensors of a model have, and how often
-// each was asked for.
+// names counts how often each name of a node or tensor of a model was asked for.
 type names map[string]int
 
-// note takes the names of a graph and of the bodies within.
+// note adds the names of a graph and of the bodies within it.
 func (s names) note(g *Graph) {
 	for _, t := range g.Tensors {
 		s[t.Name] = 1
@@ -21,8 +20,8 @@ func (s names) note(g *Graph) {
 	}
 }
 
-// unique gives a name that nothing has: the one asked for, or with a number behind
-// it.
+// unique returns a name that is not in use: the one asked for, possibly with a
+// number as suffix.
 func (s names) unique(name string) string {
 	s[name]++
 	for try := name; ; s[name]++ {
@@ -36,8 +35,8 @@ func (s names) unique(name string) string {
 	}
 }
 
-// Unique gives a name that nothing in g has: the one asked for, or with a number
-// behind it. It looks at all of g.
+// Unique returns a name that nothing in g has: the one asked for, possibly with a
+// number as suffix. It scans all of g.
 func (g *Graph) Unique(name string) string {
 	taken := names{}
 	taken.note(g)

@@ -6,51 +6,51 @@ import (
 	"strconv"
 )
 
-// RepeatOptions says what Repeat may make of a graph. Nodes and tensors are those
-// of the graph as it was.
+// RepeatOptions are the options of Repeat. Nodes and tensors are those of the
+// graph before it.
 type RepeatOptions struct {
-	// Views: a view lies where its input lies, so that one instance of what it
-	// views has views of its own. Otherwise views are nodes like any other.
+	// Views: a view shares the storage of its base, so each instance of the base
+	// has its own views. Otherwise views are nodes like any other.
 	Views bool
 	// Optional reports whether a node may leave out an output that nobody reads.
-	// Nil: none may.
+	// Nil: no output may be left out.
 	Optional func(n *Node, out int) bool
-	// Instead gives what a repetition of node n reads instead of input in, and true
-	// where that is something else: the node works without, and has written over it.
-	// What was made first is meant. Nil: nothing.
+	// Instead returns the tensor that repetitions of node n read instead of input
+	// in, and whether there is one: for an input that the first run overwrites
+	// and that the repeated outputs do not depend on. Nil: none.
 	Instead func(n NodeID, in int) (TensorID, bool)
-	// Swaps are tensors that leave for a host and return: of the k-th the sequence
-	// names the node that takes it away as len(Nodes)+2k, the one that brings it back
-	// as len(Nodes)+2k+1. None may be a view or a graph output.
+	// Swaps are tensors to swap out and in. For the k-th, the sequence contains
+	// len(Nodes)+2k, which swaps it out, and len(Nodes)+2k+1, which swaps it in.
+	// None may be a view or a graph output.
 	Swaps []TensorID
-	// Byproduct reports whether nobody shall read what a repetition of node n makes
-	// as output out. Nil: all is read.
+	// Byproduct reports whether nobody may read output out of a repetition of
+	// node n. Nil: all outputs may be read.
 	Byproduct func(n NodeID, out int) bool
 }
 
-// Repetition says what Repeat has made of a graph.
+// Repetition describes the result of Repeat.
 type Repetition struct {
-	First []NodeID // of each node as it was: where it runs first
-	Of    []NodeID // of each node as it is: the node that it repeats, as it is, or itself
+	First []NodeID // of each node before: its first run
+	Of    []NodeID // of each node now: the first node of the same runs, or itself
 }
 
-// Repeat makes of g the graph whose nodes run in the given sequence, in which some
-// stand more than once: those are copied. Of a tensor that is made several times
-// each reader reads the newest instance, and a graph output is the last of them.
-// The k-th repetition of a node is named NODE/again<k> and makes TENSOR/again<k>;
-// of a graph output the last instance has the name, and the first is TENSOR/again0.
-// Before a reader stand the views that it reads, where the newest instance of what
-// they view has none yet; a step that would only make views again that are there is
-// left out. What a repetition makes and nobody reads is left out where that is
-// allowed.
+// Repeat changes g into the graph whose nodes run in the given sequence, in which
+// a node may occur more than once: it is then copied. If a tensor is made several
+// times, each reader reads the newest instance, and a graph output is the last
+// one. The k-th repetition of a node is named NODE/again<k> and makes
+// TENSOR/again<k>; for a graph output, the last instance has the name, and the
+// first is TENSOR/again0. Views are inserted before their readers if the newest
+// instance of their base has none yet; a step that would only make existing views
+// again is skipped. Outputs of a repetition that nobody reads are left out if
+// that is allowed.
 //
-// A tensor T that leaves is read by the node T/out, SwapOut, which makes T/host;
-// T/in, SwapIn, makes T/back of that, the newest instance of T from there on.
+// If a tensor T is swapped, the node T/out (SwapOut) reads T and makes T/host;
+// T/in (SwapIn) makes T/back from that, which is then the newest instance of T.
 //
-// Types, meanings, attributes and metadata are those of the node that is repeated.
-// Each node must stand in the sequence, behind those that make what it reads;
-// otherwise g is left as it was and the error says where. It takes O(E) time for
-// the E inputs and outputs of all steps.
+// Types, meanings, attributes and metadata of a repetition are those of the
+// repeated node. Each node must occur in the sequence, after the makers of its
+// inputs; otherwise g does not change and the error names the step. It takes O(E)
+// time for the E inputs and outputs of all steps.
 func (g *Graph) Repeat(steps []NodeID, opt RepeatOptions) (*Repetition, error) {
 	r := newRepeater(g, opt)
 	for i, n := range steps {
@@ -79,41 +79,41 @@ func (g *Graph) Repeat(steps []NodeID, opt RepeatOptions) (*Repetition, error) {
 	return &Repetition{First: r.first, Of: r.of()}, nil
 }
 
-// repeater is one run of Repeat. Old nodes and tensors are those of g as it was;
-// an old tensor has the same index afterwards.
+// repeater is the state of one Repeat. Old nodes and tensors are those of g
+// before; an old tensor keeps its index.
 type repeater struct {
 	g     *Graph
 	opt   RepeatOptions
 	nodes []stepNode
 	first []NodeID // by old node
-	runs  []int    // by old node: how often it has run
+	runs  []int    // by old node: number of runs so far
 
 	tensors []instance
-	now     []TensorID // by old tensor: the newest instance, None where there is none yet
+	now     []TensorID // by old tensor: the newest instance, None if there is none yet
 	views   []view     // by old tensor
-	hosts   []TensorID // by swap: what was made on the host, None before
+	hosts   []TensorID // by swap: the copy on the host, None before the swap
 }
 
-// stepNode is a step: a run of an old node.
+// stepNode is a step: a run of an old node, or a swap.
 type stepNode struct {
 	node *Node
-	old  NodeID // None: it takes a tensor away, or brings it back
-	run  int    // 0: the first
+	old  NodeID // None for a swap
+	run  int    // 0 is the first
 }
 
-// instance is a tensor as one run of its maker makes it.
+// instance is a tensor made by one run of its maker.
 type instance struct {
 	tensor *Tensor
 	old    TensorID
 	run    int
-	root   TensorID // of a view: the instance of the root that it views
-	suffix string   // of what a swap makes: its name, but for the old one's
+	root   TensorID // of a view: the instance of its root
+	suffix string   // of a tensor made by a swap: added to the old name
 }
 
-// view says what an old tensor is a view of.
+// view says of which tensor an old tensor is a view.
 type view struct {
-	of   TensorID // what its maker views; None: it is no view
-	root TensorID // what that is a view of in the end; itself for all that is no view
+	of   TensorID // its base; None if it is not a view
+	root TensorID // the root of the chain of views; itself if it is not a view
 }
 
 func newRepeater(g *Graph, opt RepeatOptions) *repeater {
@@ -138,11 +138,12 @@ func newRepeater(g *Graph, opt RepeatOptions) *repeater {
 	return r
 }
 
-// findViews finds out what is a view of what. A view stands behind what it views.
+// findViews finds the base and the root of each view. A view comes after its
+// base.
 func (r *repeater) findViews() {
 	order, err := r.g.Topological()
 	if err != nil {
-		return // no sequence will do
+		return // no sequence is valid
 	}
 	for _, id := range order {
 		n := r.g.Nodes[id]
@@ -158,8 +159,8 @@ func (r *repeater) findViews() {
 	}
 }
 
-// current reports whether all that an old node makes are views that are there of
-// the newest instances.
+// current reports whether all outputs of an old node are views that already exist
+// for the newest instances.
 func (r *repeater) current(n NodeID) bool {
 	for _, t := range r.g.Nodes[n].Outputs {
 		if t >= 0 && (r.views[t].of == None || !r.fresh(t)) {
@@ -169,14 +170,14 @@ func (r *repeater) current(n NodeID) bool {
 	return true
 }
 
-// fresh reports whether the newest instance of a view views the newest instance of
-// its root.
+// fresh reports whether the newest instance of a view is a view of the newest
+// instance of its root.
 func (r *repeater) fresh(t TensorID) bool {
 	return r.now[t] != None && r.tensors[r.now[t]].root == r.now[r.views[t].root]
 }
 
-// newest gives the newest instance of an old tensor, and makes views of it on the
-// way.
+// newest returns the newest instance of an old tensor, making views on the way if
+// necessary.
 func (r *repeater) newest(t TensorID) (TensorID, error) {
 	maker := r.g.Tensors[t].Maker
 	if r.now[t] == None {
@@ -190,7 +191,7 @@ func (r *repeater) newest(t TensorID) (TensorID, error) {
 	return r.now[t], nil
 }
 
-// run puts an old node behind those that have run.
+// run appends a run of an old node.
 func (r *repeater) run(id NodeID) error {
 	n := *r.g.Nodes[id]
 	run := r.runs[id]
@@ -226,7 +227,7 @@ func (r *repeater) run(id NodeID) error {
 	return nil
 }
 
-// make makes the next instance of an old tensor; the first is itself.
+// make makes the next instance of an old tensor; the first is the tensor itself.
 func (r *repeater) make(n NodeID, out int, t TensorID) TensorID {
 	id, run := t, r.runs[n]
 	if run > 0 {
@@ -244,8 +245,7 @@ func (r *repeater) make(n NodeID, out int, t TensorID) TensorID {
 	return id
 }
 
-// swap puts a node that takes a tensor to the host, or brings it back, behind those
-// that have run.
+// swap appends a node that swaps a tensor out or in.
 func (r *repeater) swap(k int, back bool) error {
 	t := r.opt.Swaps[k]
 	old := r.g.Tensors[t]
@@ -276,7 +276,7 @@ func (r *repeater) swap(k int, back bool) error {
 	return nil
 }
 
-// bodies gives a node bodies of its own, which read the newest instances.
+// bodies gives a node copies of its bodies that read the newest instances.
 func (r *repeater) bodies(n *Node) error {
 	if len(n.Bodies()) == 0 {
 		return nil
@@ -298,7 +298,7 @@ func (r *repeater) bodies(n *Node) error {
 	return nil
 }
 
-// of gives, for each node as it is, the one that it repeats.
+// of returns for each new node the node that it repeats.
 func (r *repeater) of() []NodeID {
 	list := make([]NodeID, len(r.nodes))
 	for i, s := range r.nodes {
@@ -309,7 +309,7 @@ func (r *repeater) of() []NodeID {
 	return list
 }
 
-// commit makes g what has been put together.
+// commit replaces the content of g by the result.
 func (r *repeater) commit() {
 	g := r.g
 	r.rename()
@@ -329,7 +329,7 @@ func (r *repeater) commit() {
 	r.leaveOut()
 }
 
-// rename gives repetitions, and what they make, names of their own.
+// rename gives repetitions and their outputs names.
 func (r *repeater) rename() {
 	taken := names{}
 	taken.note(r.g)
@@ -366,7 +366,7 @@ func (r *repeater) rename() {
 	}
 }
 
-// leaveOut takes away what repetitions make and nobody reads.
+// leaveOut removes outputs of repetitions that nobody reads.
 func (r *repeater) leaveOut() {
 	if r.opt.Optional == nil {
 		return

@@ -1,9 +1,9 @@
 package graph
 
-// SwapDomain is the domain of the operators by which a tensor leaves the arena for
-// a host memory and returns. SwapOut makes the copy on the host, SwapIn makes the
-// tensor anew from it. Both are functions of the model whose bodies are Identity,
-// so that a runtime that knows nothing of them computes the same.
+// SwapDomain is the domain of the operators that swap a tensor to host memory and
+// back. SwapOut makes the copy on the host, SwapIn restores the tensor from it.
+// Both are functions of the model whose body is Identity, so a runtime without
+// support for swaps computes the same.
 const (
 	SwapDomain  = "onnxmem"
 	SwapOut     = "SwapOut"
@@ -11,17 +11,17 @@ const (
 	swapVersion = 1
 )
 
-// leastSwapIR is the first version of ONNX's file format that has functions.
+// leastSwapIR is the first version of ONNX's file format with functions.
 const leastSwapIR = 8
 
-// IsSwapOut reports whether a node of an inferred graph takes a tensor to the host.
-// A call of a function that is named so and does something else is none.
+// IsSwapOut reports whether a node of an inferred graph swaps a tensor out. A
+// call of a function that has the name but another body does not count.
 func (n *Node) IsSwapOut() bool { return n.isSwap(SwapOut) }
 
-// IsSwapIn reports whether a node of an inferred graph brings a tensor back.
+// IsSwapIn reports whether a node of an inferred graph swaps a tensor in.
 func (n *Node) IsSwapIn() bool { return n.isSwap(SwapIn) }
 
-// IsSwap reports whether it does either.
+// IsSwap reports whether a node is a SwapOut or a SwapIn.
 func (n *Node) IsSwap() bool { return n.IsSwapOut() || n.IsSwapIn() }
 
 func (n *Node) isSwap(op string) bool {
@@ -29,8 +29,8 @@ func (n *Node) isSwap(op string) bool {
 		len(n.Inputs) == 1 && len(n.Outputs) == 1 && n.Inputs[0] >= 0 && n.Outputs[0] >= 0
 }
 
-// IsSwap reports whether a function is what SwapOut and SwapIn have to be: named so,
-// and nothing but Identity.
+// IsSwap reports whether a function is SwapOut or SwapIn by name, and its body is
+// one Identity.
 func (f *Function) IsSwap() bool {
 	if f.Domain != SwapDomain || f.Overload != "" || f.Name != SwapOut && f.Name != SwapIn {
 		return false
@@ -44,15 +44,16 @@ func (f *Function) IsSwap() bool {
 		n.Inputs[0] == b.Inputs[0] && n.Outputs[0] == b.Outputs[0]
 }
 
-// AddSwaps gives a model the functions SwapOut and SwapIn, where it lacks them, and
-// what it needs to have functions. It fails where it has others of these names.
+// AddSwaps adds the functions SwapOut and SwapIn to a model, with the imports and
+// the IR version that they need. It fails if the model has other functions with
+// these names.
 func (m *Model) AddSwaps() error {
 	for _, name := range []string{SwapOut, SwapIn} {
 		there := false
 		for _, f := range m.Functions {
 			if f.Domain == SwapDomain && f.Name == name && f.Overload == "" {
 				if there = f.IsSwap(); !there {
-					return Errorf("function %q of domain %s is not ours: expected one whose body is Identity, or none", name, SwapDomain)
+					return Errorf("function %q of domain %s has another body: expected Identity, or no such function", name, SwapDomain)
 				}
 			}
 		}
@@ -69,7 +70,7 @@ func (m *Model) AddSwaps() error {
 
 func swapFunction(name string, version int64) *Function {
 	if version == 0 {
-		version = 13 // any that has Identity
+		version = 13 // any version with Identity
 	}
 	b := &Graph{}
 	x, y := b.NewTensor("x"), b.NewTensor("y")

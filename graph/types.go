@@ -104,7 +104,7 @@ func (d DType) Floating() bool {
 // ErrTooLarge is returned for a size that does not fit 63 bits.
 var ErrTooLarge = errors.New("size overflows 63 bits")
 
-// SizeBytes gives the bytes that n elements of type d take, rounded up to
+// SizeBytes returns the size in bytes of n elements of type d, rounded up to
 // whole bytes for packed types. It fails with ErrTooLarge on overflow.
 func (d DType) SizeBytes(n int64) (int64, error) {
 	hi, lo := bits.Mul64(uint64(n), uint64(d.Bits()))
@@ -123,16 +123,16 @@ func (d DType) SizeBytes(n int64) (int64, error) {
 	return int64(b), nil
 }
 
-// Dim is the length of one axis: exact (n >= 0), bounded from above (AtMost),
-// or not known before the data are there (Unknown). A bounded length may have an
-// identity: two that have the same are equal at run time.
+// Dim is the length of one axis: exact (n >= 0), bounded from above (AtMost), or
+// not known until the model runs (Unknown). A bounded length may have an
+// identity: lengths with the same identity are equal at run time.
 type Dim int64
 
 // Unknown is a length about which nothing is known.
 const Unknown Dim = -1
 
-// A bounded length is -2-v, where v holds the bound in its low bits and the
-// identity above them. Bounds that do not fit go without an identity, behind
+// A bounded length is -2-v, where the low bits of v hold the bound and the bits
+// above them the identity. Bounds that do not fit have no identity and start at
 // wideBound.
 const (
 	boundBits = 40
@@ -141,8 +141,8 @@ const (
 	wideBound      int64 = 1 << 62
 )
 
-// AtMost is a length that is known at run time only and not larger than n >= 0.
-// A bound of 2^62 or more says as little as none.
+// AtMost is a length that is known only at run time and is at most n >= 0. A
+// bound of 2^62 or more is no bound.
 func AtMost(n int64) Dim {
 	switch {
 	case n < 1<<boundBits:
@@ -153,9 +153,9 @@ func AtMost(n int64) Dim {
 	return Unknown
 }
 
-// WithIdentity gives a bounded length the identity id, from 1 to
-// MostIdentities; 0 takes it away. Other lengths, and those with a very large
-// bound, stay as they are.
+// WithIdentity sets the identity of a bounded length to id, from 1 to
+// MostIdentities; 0 removes it. Other lengths, and those with a very large bound,
+// are returned unchanged.
 func (d Dim) WithIdentity(id int64) Dim {
 	n, ok := d.Max()
 	if d.Exact() || !ok || n >= 1<<boundBits || id < 0 || id > MostIdentities {
@@ -164,8 +164,7 @@ func (d Dim) WithIdentity(id int64) Dim {
 	return Dim(-2 - (n | id<<boundBits))
 }
 
-// Identity is what a bounded length shares with those that equal it at run
-// time; 0 where there is none.
+// Identity is the identity of a bounded length, 0 if it has none.
 func (d Dim) Identity() int64 {
 	if v := -2 - int64(d); v >= 0 && v < wideBound {
 		return v >> boundBits
@@ -176,7 +175,8 @@ func (d Dim) Identity() int64 {
 // Exact reports whether the length is known.
 func (d Dim) Exact() bool { return d >= 0 }
 
-// Max gives the largest length the axis can have; false if there is no bound.
+// Max returns the largest possible length of the axis; false if there is no
+// bound.
 func (d Dim) Max() (int64, bool) {
 	if d >= 0 {
 		return int64(d), true
@@ -203,7 +203,7 @@ func (d Dim) String() string {
 	}
 }
 
-// Kind says what sort of value a tensor's name stands for.
+// Kind is the kind of a value.
 type Kind int8
 
 // The kinds of values. KindUnknown is the zero value: nothing is known.
@@ -222,13 +222,13 @@ func (k Kind) String() string {
 	return [...]string{"unknown", "tensor", "sparse tensor", "sequence", "optional", "map", "opaque"}[k]
 }
 
-// Type is what is known of a value.
+// Type is what is known of the type of a value.
 type Type struct {
 	Kind   Kind
-	Elem   DType // of a tensor; Undefined when not known
+	Elem   DType // of a tensor; Undefined if not known
 	Ranked bool  // Shape is meaningful; a scalar has an empty Shape
 	Shape  []Dim
-	Of     *Type // element of a sequence or optional; nil when not known
+	Of     *Type // element of a sequence or optional; nil if not known
 }
 
 // TensorOf is the type of a tensor of known rank.
@@ -247,7 +247,7 @@ func (t Type) Rank() int {
 	return len(t.Shape)
 }
 
-// Exact reports whether t is a tensor whose every length is known.
+// Exact reports whether t is a tensor with exact lengths.
 func (t Type) Exact() bool {
 	if t.Kind != KindTensor || !t.Ranked {
 		return false
@@ -260,10 +260,10 @@ func (t Type) Exact() bool {
 	return true
 }
 
-// Size gives the bytes of a dense tensor of type t: of the largest it can have
-// when a length is bounded (exact false). ok is false when it has no fixed
-// size: a length without bound, strings, or a value that is not a tensor.
-// It fails with ErrTooLarge when the size does not fit 63 bits.
+// Size returns the bytes of a dense tensor of type t; if a length is bounded
+// (exact is false), the largest possible size. ok is false if there is no fixed
+// size: a length without bound, strings, or a value that is not a tensor. It
+// fails with ErrTooLarge if the size does not fit 63 bits.
 func (t Type) Size() (bytes int64, exact, ok bool, err error) {
 	if t.Kind != KindTensor || !t.Ranked || t.Elem.Bits() == 0 {
 		return 0, false, false, nil
@@ -299,7 +299,7 @@ func (t Type) Size() (bytes int64, exact, ok bool, err error) {
 	return bytes, exact, true, nil
 }
 
-// Elements gives the number of elements when every length is exact.
+// Elements returns the number of elements if every length is exact.
 func (t Type) Elements() (int64, bool) {
 	if !t.Exact() {
 		return 0, false
@@ -359,8 +359,8 @@ func ShapeString(shape []Dim) string {
 	return b.String()
 }
 
-// Declared is a type as a file states it, symbols included.
+// Declared is a type as declared in a file, including symbols.
 type Declared struct {
 	Type    Type     // a symbolic or missing length is Unknown
-	Symbols []string // parallel to Type.Shape: dim_param, "" where there is none
+	Symbols []string // parallel to Type.Shape: dim_param, "" if there is none
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // model emits a ModelProto that was built in memory. Its nodes, tensors and
-// functions may be parts of a file.
+// functions may come from a file.
 func (e *encoder) model(p *pieces, m *graph.Model) error {
 	var b []byte
 	b = appendInt(b, 1, m.IRVersion)
@@ -76,7 +76,7 @@ func (e *encoder) graph(p *pieces, g *graph.Graph) error {
 	return nil
 }
 
-// function emits a FunctionProto. One that was read is copied.
+// function emits a FunctionProto, copied if it was read from a file.
 func (e *encoder) function(p *pieces, f *graph.Function) error {
 	if !f.Span.IsZero() {
 		p.span(f.Span)
@@ -130,7 +130,7 @@ func (e *encoder) node(p *pieces, g *graph.Graph, n *graph.Node) error {
 	return nil
 }
 
-// appendNames appends a node's name and those of what it reads and makes.
+// appendNames appends a node's name and the names of its inputs and outputs.
 func appendNames(b []byte, g *graph.Graph, n *graph.Node) []byte {
 	for _, t := range n.Inputs {
 		b = appendString(b, 1, tensorName(g, t))
@@ -141,7 +141,7 @@ func appendNames(b []byte, g *graph.Graph, n *graph.Node) []byte {
 	return appendText(b, 3, n.Name)
 }
 
-// tensorName is a tensor's name, "" for one that is left out.
+// tensorName is a tensor's name, "" if it is left out.
 func tensorName(g *graph.Graph, t graph.TensorID) string {
 	if t < 0 {
 		return ""
@@ -149,8 +149,9 @@ func tensorName(g *graph.Graph, t graph.TensorID) string {
 	return g.Tensors[t].Name
 }
 
-// attr emits an AttributeProto. One that was read is copied, its graphs revised;
-// one that stands in for a function's attribute may have another name there.
+// attr emits an AttributeProto. If it was read from a file, it is copied, with
+// its graphs revised, and possibly under the name of the attribute that it
+// replaces.
 func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 	if !a.Span.IsZero() {
 		if e.attrChanged(a) {
@@ -206,7 +207,7 @@ func (e *encoder) attr(p *pieces, a *graph.Attr) error {
 	return nil
 }
 
-// renamed emits a message that was read, under its name or another.
+// renamed emits a message that was read, possibly under another name.
 func (e *encoder) renamed(p *pieces, s graph.Span, what string, num protowire.Number, name string) error {
 	same := false
 	err := e.r.walk(s, what, func(f field) error {
@@ -226,9 +227,8 @@ func (e *encoder) renamed(p *pieces, s graph.Span, what string, num protowire.Nu
 	})
 }
 
-// tensor emits a TensorProto. One that was read is copied; the elements of one
-// that was built stand in raw_data. They are a weight where it is an initializer
-// of the main graph.
+// tensor emits a TensorProto. It is copied if it was read from a file; otherwise
+// its elements are in raw_data. weight: it is an initializer of the main graph.
 func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) error {
 	if !d.Span.IsZero() && d.Sparse == nil {
 		return e.renamed(p, d.Span, "TensorProto", 8, name)
@@ -260,8 +260,8 @@ func (e *encoder) tensor(p *pieces, d *graph.Data, name string, weight bool) err
 	return nil
 }
 
-// EncodeTensor gives the TensorProto of a tensor that stands alone, as [ParseTensor]
-// reads it. Its elements are those of Raw.
+// EncodeTensor returns the TensorProto of a single tensor, as [ParseTensor] reads
+// it. Its elements are those of Raw.
 func EncodeTensor(d *graph.Data) []byte {
 	b := tensorHead(d, d.Name)
 	return protowire.AppendBytes(protowire.AppendTag(b, 9, protowire.BytesType), d.Raw)

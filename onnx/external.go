@@ -97,8 +97,8 @@ func externalSize(root *os.Root, location string) (int64, error) {
 	return info.Size(), nil
 }
 
-// linkOutside finds the symbolic link by which a path leads out of a folder, and where
-// it leads; "" if there is none.
+// linkOutside returns the symbolic link by which a path leads out of a folder,
+// and its target; "" if there is none.
 func linkOutside(root *os.Root, name string) (link, to string) {
 	parts := strings.Split(filepath.ToSlash(name), "/")
 	for i := range parts {
@@ -114,8 +114,8 @@ func linkOutside(root *os.Root, name string) (link, to string) {
 	return "", ""
 }
 
-// eachData calls f for every tensor that the model's file holds: initializers
-// and attributes of the main graph, of bodies and of functions.
+// eachData calls f for every tensor in the model's file: initializers and
+// attributes of the main graph, of bodies and of functions.
 func eachData(m *graph.Model, f func(*graph.Data)) {
 	eachGraphData(m.Graph, f)
 	for _, fn := range m.Functions {
@@ -177,19 +177,19 @@ func Locations(m *graph.Model) []string {
 	return list
 }
 
-// ExternalMode says what becomes of external data when the output lies in
-// another folder than the input.
+// ExternalMode says what to do with external data if the output is in another
+// folder than the input.
 type ExternalMode string
 
 // The modes.
 const (
-	ExternalCopy ExternalMode = "copy" // a copy; a reflink where the file system can
+	ExternalCopy ExternalMode = "copy" // a copy; a reflink if the file system supports it
 	ExternalLink ExternalMode = "link" // a hard link
-	ExternalKeep ExternalMode = "keep" // nothing: the caller sees to it
+	ExternalKeep ExternalMode = "keep" // nothing: the caller copies the files
 )
 
-// StageExternal begins the external data of m beside an output in dir: the
-// files that Commit puts in their places together with the model.
+// StageExternal prepares the external data of m beside an output in dir: files
+// that are committed together with the model.
 func StageExternal(m *graph.Model, dir string, mode ExternalMode) ([]*atomicfile.File, error) {
 	if mode == ExternalKeep || m.Source == nil {
 		return nil, nil
@@ -217,8 +217,8 @@ func StageExternal(m *graph.Model, dir string, mode ExternalMode) ([]*atomicfile
 	return staged, nil
 }
 
-// stageExternal begins one file; nil where it is there already, or missing and
-// Open allowed it.
+// stageExternal prepares one file; nil if it already exists, or is missing and
+// Open allowed that.
 func stageExternal(from, to string, mode ExternalMode) (*atomicfile.File, error) {
 	src, err := os.Stat(from)
 	if errors.Is(err, os.ErrNotExist) {
@@ -233,7 +233,7 @@ func stageExternal(from, to string, mode ExternalMode) (*atomicfile.File, error)
 		}
 		same, err := sameContents(from, to, src.Size(), dst.Size())
 		if err == nil && !same {
-			err = fmt.Errorf("%s: is there already and differs from %s: expected no such file (choose another folder, or --external-data keep)", to, from)
+			err = fmt.Errorf("%s: exists and differs from %s: expected no such file (choose another folder, or --external-data keep)", to, from)
 		}
 		return nil, err
 	}
@@ -246,8 +246,8 @@ func stageExternal(from, to string, mode ExternalMode) (*atomicfile.File, error)
 	return stageCopy(from, to)
 }
 
-// stageCopy begins a copy. io.Copy between files uses copy_file_range, which
-// shares blocks where the file system can.
+// stageCopy prepares a copy. io.Copy between files uses copy_file_range, which
+// shares blocks if the file system supports it.
 func stageCopy(from, to string) (*atomicfile.File, error) {
 	src, err := os.Open(from)
 	if err != nil {
@@ -273,7 +273,7 @@ func stageCopy(from, to string) (*atomicfile.File, error) {
 	return p, nil
 }
 
-// stillAs fails if a file of which n bytes were copied is not as info says.
+// stillAs fails if a file, of which n bytes were copied, does not match info.
 func stillAs(f *os.File, info os.FileInfo, n int64) error {
 	now, err := f.Stat()
 	if err == nil && (n != info.Size() || now.Size() != n || !now.ModTime().Equal(info.ModTime())) {
@@ -284,9 +284,9 @@ func stillAs(f *os.File, info os.FileInfo, n int64) error {
 	return err
 }
 
-// HoldsExternal reports whether path is a file with external data of m, or
-// where such a file belongs beside an output in dir: writing there would
-// destroy weights.
+// HoldsExternal reports whether path is a file with external data of m, or the
+// place of such a file beside an output in dir: writing there would destroy
+// weights.
 func HoldsExternal(m *graph.Model, dir, path string) bool {
 	if m.Source == nil {
 		return false

@@ -8,18 +8,18 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// maxGraphDepth bounds If within If. Protobuf's own limit of 100 nested
-// messages stops other readers at 33 levels.
+// maxGraphDepth limits nested bodies. Protobuf's own limit of 100 nested messages
+// stops other readers at 33 levels.
 const maxGraphDepth = 100
 
-// scope is a graph while its names are being resolved.
+// scope is a graph whose names are being resolved.
 type scope struct {
 	g     *graph.Graph
 	names map[string]graph.TensorID
 	outer *scope
 	depth int
-	// bodies are attributes that hold graphs, decoded once all names of this
-	// scope are known: a body may read what a later node makes.
+	// bodies are attributes with graphs. They are decoded once all names of this
+	// scope are known, since a body may read the output of a later node.
 	bodies []pendingBody
 }
 
@@ -37,8 +37,8 @@ func newScope(outer *scope) *scope {
 	return s
 }
 
-// find gives the tensor of that name: of this scope, or captured from one
-// around it.
+// find returns the tensor with that name: of this scope, or captured from an
+// outer one.
 func (s *scope) find(name string) (graph.TensorID, bool) {
 	if id, ok := s.names[name]; ok {
 		return id, true
@@ -62,7 +62,7 @@ func (s *scope) define(name string) graph.TensorID {
 	return id
 }
 
-// graphParts is what a GraphProto holds, by field.
+// graphParts holds the fields of a GraphProto.
 type graphParts struct {
 	nodes, initializers, sparse    []graph.Span
 	inputs, outputs, values        []valueInfo
@@ -200,7 +200,7 @@ func (r *reader) twice(off int64, name, one, other string) error {
 	return e
 }
 
-// inputs defines the graph inputs that are no initializers.
+// inputs defines the graph inputs that are not initializers.
 func (r *reader) inputs(s *scope, p *graphParts) error {
 	for _, name := range p.functionInputs {
 		p.inputs = append(p.inputs, valueInfo{name: name, at: s.g.Span.Off})
@@ -226,8 +226,8 @@ func (r *reader) inputs(s *scope, p *graphParts) error {
 	return nil
 }
 
-// nodes decodes the nodes and defines what they make. It returns the names of
-// each node's inputs.
+// nodes decodes the nodes and defines their outputs. It returns the names of each
+// node's inputs.
 func (r *reader) nodes(s *scope, spans []graph.Span) ([][]string, error) {
 	g := s.g
 	all := make([][]string, len(spans))
@@ -258,7 +258,7 @@ func (r *reader) nodes(s *scope, spans []graph.Span) ([][]string, error) {
 	return all, nil
 }
 
-// maker says what makes a tensor, for messages.
+// maker describes the maker of a tensor, for messages.
 func maker(g *graph.Graph, id graph.TensorID) string {
 	t := g.Tensors[id]
 	switch {
@@ -311,7 +311,7 @@ func (r *reader) node(s *scope, id graph.NodeID, n *graph.Node, inputs, outputs 
 	})
 }
 
-// domain spells the standard domain "".
+// domain spells the standard domain as "".
 func domain(s string) string {
 	if s == "ai.onnx" {
 		return ""
@@ -337,7 +337,7 @@ func (r *reader) attribute(s *scope, id graph.NodeID, n *graph.Node, names map[s
 	return nil
 }
 
-// attributeFields decodes all of an attribute but its graphs, whose places it
+// attributeFields decodes an attribute except for its graphs, whose spans it
 // returns.
 func (r *reader) attributeFields(a *graph.Attr) (graphs []graph.Span, err error) {
 	const what = "AttributeProto"
@@ -410,7 +410,7 @@ func (r *reader) attributeFields(a *graph.Attr) (graphs []graph.Span, err error)
 		return err
 	})
 	if a.Type == graph.AttrUndefined {
-		a.Type = kind // files of IR version 1 leave the type out
+		a.Type = kind // files of IR version 1 have no type
 	}
 	if err == nil && a.Type == graph.AttrGraph && len(graphs) > 1 {
 		err = r.errorAt(a.Span.Off, "attribute %s holds %d graphs, expected one", quoted(a.Name), len(graphs))

@@ -15,15 +15,15 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
-// Image is the bytes of an ONNX file as a list of pieces: spans of the file
-// that the model was read from, and new bytes. Nothing is copied until it is
+// Image is the content of an ONNX file as a list of pieces: spans of the file
+// from which the model was read, and new bytes. Nothing is copied until it is
 // written.
 type Image struct {
 	Size   int64 // bytes
 	source *graph.Source
 	pieces []piece
-	// weights are the spans of the source that hold the elements of the main
-	// graph's initializers, ascending.
+	// weights are the spans of the source with the elements of the main graph's
+	// initializers, ascending.
 	weights []graph.Span
 }
 
@@ -34,17 +34,17 @@ type piece struct {
 	gen  func(w io.Writer) error
 	size int64
 	// weight marks the elements of an initializer of the main graph that was
-	// built, not read.
+	// built in memory.
 	weight bool
 }
 
-// Encode gives the file of a model: the nodes in the order of Graph.Nodes, with
-// the metadata entries under "onnxmem." as they stand in the model, and the
-// elements of initializers whose Data was not read (its Span is zero). All else
-// is as in the file that the model was read from; without any change the image
-// is that file, byte for byte. A model that was built in memory is written from
-// scratch; so is one whose graph was, out of parts of a file: those parts (nodes,
-// attributes, tensors, functions that still have their Span) are copied.
+// Encode returns the file of a model: the nodes in the order of Graph.Nodes, with
+// the model's metadata entries under "onnxmem." and the elements of initializers
+// whose Data was not read (its Span is zero). Everything else is as in the file
+// from which the model was read; without any change the image equals that file,
+// byte for byte. A model, or a graph, that was built in memory is encoded from
+// scratch, except for parts that come from a file (nodes, attributes, tensors and
+// functions with a Span), which are copied.
 func Encode(m *graph.Model) (_ *Image, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	e := &encoder{}
@@ -107,7 +107,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Bytes gives the image as one slice.
+// Bytes returns the image as one slice.
 func (im *Image) Bytes() ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(im.Size))
@@ -116,9 +116,9 @@ func (im *Image) Bytes() ([]byte, error) {
 }
 
 // GraphSHA256 is the SHA-256 of the image without the elements of the main
-// graph's initializers (the payload of their data fields, tags and lengths
-// kept), in hexadecimal. It does not read them. It panics with an error of type
-// *graph.Error if the file that the model was read from was cut meanwhile.
+// graph's initializers (without the payload of their data fields, but with tags
+// and lengths), in hexadecimal. It does not read them. It panics with an error of
+// type *graph.Error if the source file was truncated meanwhile.
 func (im *Image) GraphSHA256() string {
 	defer mapped.Raise(mapped.Watch())
 	h := sha256.New()
@@ -150,15 +150,15 @@ func (im *Image) GraphSHA256() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// GraphSHA256 is that of the file which the model was read from. It panics as
-// [Image.GraphSHA256] does.
+// GraphSHA256 is the digest of the file from which the model was read. It panics
+// as [Image.GraphSHA256] does.
 func GraphSHA256(m *graph.Model) string {
 	whole := piece{span: graph.Span{Len: int64(len(m.Source.Bytes))}}
 	im := &Image{source: m.Source, pieces: []piece{whole}, weights: initializerSpans(m.Graph)}
 	return im.GraphSHA256()
 }
 
-// initializerSpans gives the places of the elements of a graph's dense
+// initializerSpans returns the spans of the elements of a graph's dense
 // initializers, ascending.
 func initializerSpans(g *graph.Graph) []graph.Span {
 	var spans []graph.Span
@@ -171,7 +171,7 @@ func initializerSpans(g *graph.Graph) []graph.Span {
 	return spans
 }
 
-// pieces collects the pieces of a message, adjacent spans joined.
+// pieces collects the pieces of a message and joins adjacent spans.
 type pieces struct {
 	list []piece
 	size int64
@@ -217,7 +217,7 @@ func (p *pieces) message(num protowire.Number, m *pieces) {
 	}
 }
 
-// checkSize fails when an image is not what was announced.
+// checkSize fails if an image does not have the announced size.
 func (im *Image) checkSize(n int64) error {
 	if n != im.Size {
 		return fmt.Errorf("wrote %d bytes, expected %d", n, im.Size)

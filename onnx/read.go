@@ -16,32 +16,32 @@ import (
 	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
-// ReadOptions says what Open and Parse accept.
+// ReadOptions are the options of Open and Parse.
 type ReadOptions struct {
-	// AllowMissingWeights reads a model whose external data are not there.
-	// Planning needs no weight.
+	// AllowMissingWeights reads a model whose external data are missing. Planning
+	// needs no weights.
 	AllowMissingWeights bool
 }
 
-// File is an open ONNX file: the model and the mapping that it lies in.
+// File is an open ONNX file: the model and its mapping.
 type File struct {
 	*graph.Model
 	Path string
 
-	// Missing names external data that are not there, when that is allowed.
+	// Missing lists missing external data, if that is allowed.
 	Missing []string
 
 	mapped *mapped.File
 }
 
 // Open maps the file at path and decodes it; "-" reads standard input, and a pipe
-// is read to its end. Errors about the file's contents are of type *Error. The
-// caller closes the File when neither the model nor what was made from it is needed
-// any more. If somebody cuts or overwrites the file until then, functions that read
-// from it fail with an error that says so.
+// is read to its end. Errors about the file's content are of type *Error. The
+// caller closes the File when it needs neither the model nor anything made from
+// it any more. If another process truncates or overwrites the file before that,
+// functions that read it fail with an error that says so.
 //
-// If a process of this module was killed while it replaced the file and others that
-// belong to it, such as its plan, Open has that finished first.
+// If a process of this module was killed while it replaced the file and its
+// companions, such as its plan, Open first completes the replacement.
 func Open(path string, opt ReadOptions) (*File, error) {
 	if path == "-" {
 		b, err := io.ReadAll(os.Stdin)
@@ -89,8 +89,8 @@ func Open(path string, opt ReadOptions) (*File, error) {
 	return file, nil
 }
 
-// notFound is the error of a file that cannot be opened, or read. One that is not there
-// is a refused input.
+// notFound is the error of a file that cannot be opened or read. A file that does
+// not exist is a refused input.
 func notFound(path string, err error) error {
 	e := graph.Errorf("%w", oserr.Reason(err))
 	var other *readable.KindError
@@ -101,7 +101,7 @@ func notFound(path string, err error) error {
 	return e
 }
 
-// Parse decodes a model from memory. name is what errors call it.
+// Parse decodes a model from memory. name is its name in errors.
 func Parse(name string, b []byte) (*graph.Model, error) {
 	f, err := parse(&graph.Source{Name: name, Dir: ".", Bytes: b}, name, nil, ReadOptions{AllowMissingWeights: true})
 	if err != nil {
@@ -135,7 +135,7 @@ func parse(src *graph.Source, path string, from *mapped.File, opt ReadOptions) (
 	return f, nil
 }
 
-// named puts the file's name into an error that lacks it.
+// named adds the file's name to an error that lacks it.
 func (r *reader) named(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.File == "" {
@@ -144,12 +144,12 @@ func (r *reader) named(err error) error {
 	return err
 }
 
-// maxOpsets bounds the opset imports of a model or function: each node looks
-// its domain up in the list.
+// maxOpsets limits the opset imports of a model or function: each node looks its
+// domain up in the list.
 const maxOpsets = 1000
 
-// maxOpset is far above any version of ai.onnx to come; custom domains may
-// count as they like.
+// maxOpset is far above any future version of ai.onnx; custom domains may use any
+// version.
 const maxOpset = 1000
 
 // model decodes a ModelProto.
@@ -176,7 +176,7 @@ func (r *reader) model() (*graph.Model, error) {
 			m.Producer += " " + r.text(f.payload)
 		case 7:
 			if !main.IsZero() {
-				return r.errorAt(f.span.Off, "the graph stands twice in the model: expected one graph")
+				return r.errorAt(f.span.Off, "the model has two graphs: expected one graph")
 			}
 			main = f.payload
 		case 8:
@@ -207,7 +207,7 @@ func (r *reader) model() (*graph.Model, error) {
 		}
 		id := [3]string{f.Domain, f.Name, f.Overload}
 		if seen[id] {
-			return nil, r.errorAt(at.Off, "function %s of domain %s stands twice", quoted(f.Name), quoted(f.Domain))
+			return nil, r.errorAt(at.Off, "function %s of domain %s is defined twice", quoted(f.Name), quoted(f.Domain))
 		}
 		seen[id] = true
 		m.Functions = append(m.Functions, f)

@@ -9,11 +9,11 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// encoder writes messages: as they were where nothing changed, else revised.
+// encoder emits messages: copied if they did not change, otherwise revised.
 type encoder struct{ r *reader }
 
-// ownProps returns the entries of a metadata list whose keys begin with [Prefix],
-// without the padding, which graph.Model does not hold.
+// ownProps selects the metadata entries that onnxmem owns, except for the padding,
+// which is not part of a model.
 func ownProps(props []graph.Prop) []graph.Prop {
 	var list []graph.Prop
 	for _, p := range props {
@@ -24,11 +24,11 @@ func ownProps(props []graph.Prop) []graph.Prop {
 	return list
 }
 
-// reviseModel emits the fields of the source's ModelProto, the graph and our
-// metadata entries revised. The entries stand at the end, or, when large spans
-// of the source follow in the graph, before it, with padding that keeps those
-// spans where they were within a block. Opset imports and functions that the
-// source does not have follow at the end.
+// reviseModel emits the fields of the source's ModelProto, with the graph and our
+// metadata entries revised. The entries come last or, if large spans of the
+// source follow in the graph, before it, with padding that keeps the offset of
+// those spans within a block. Opset imports and functions that the source does
+// not have follow at the end.
 func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 	whole := graph.Span{Len: int64(len(e.r.b))}
 	changed := e.graphChanged(m.Graph)
@@ -99,7 +99,7 @@ func (e *encoder) reviseModel(p *pieces, m *graph.Model) error {
 	return nil
 }
 
-// child emits a field that holds a message: as it is, or revised.
+// child emits a field that holds a message: copied, or revised.
 func (e *encoder) child(p *pieces, f field, revise func(q *pieces) error, changed bool) error {
 	if !changed {
 		p.span(f.span)
@@ -114,7 +114,7 @@ func (e *encoder) child(p *pieces, f field, revise func(q *pieces) error, change
 }
 
 // propsKept reports whether the entries under "onnxmem." of a message of the
-// source are those that the model now holds.
+// source equal those of the model.
 func (e *encoder) propsKept(s graph.Span, num protowire.Number, props []graph.Prop) (bool, error) {
 	var old []graph.Prop
 	err := e.r.walk(s, "message", func(f field) error {
@@ -128,7 +128,7 @@ func (e *encoder) propsKept(s graph.Span, num protowire.Number, props []graph.Pr
 	return slices.Equal(ownProps(old), ownProps(props)), err
 }
 
-// dropOwn emits a metadata entry unless its key begins with [Prefix].
+// dropOwn emits a metadata entry unless onnxmem owns it.
 func (e *encoder) dropOwn(p *pieces, f field) error {
 	entry, err := e.r.prop(f.payload, "metadata_props")
 	if err == nil && !strings.HasPrefix(entry.Key, Prefix) {
@@ -183,8 +183,8 @@ func (e *encoder) nodeChanged(g *graph.Graph, n *graph.Node) bool {
 	return false
 }
 
-// namesKept reports whether a node has the name that it has in the source, and
-// reads and makes what it does there.
+// namesKept reports whether a node has the name, inputs and outputs that it has
+// in the source.
 func (e *encoder) namesKept(g *graph.Graph, n *graph.Node) bool {
 	name, inputs, outputs := "", 0, 0
 	is := func(list []graph.TensorID, k int, name string) bool {
@@ -216,7 +216,7 @@ func (e *encoder) attrChanged(a *graph.Attr) bool {
 	return false
 }
 
-// replacedData gives the dense initializers of a graph whose elements were not
+// replacedData returns the dense initializers of a graph whose elements were not
 // read from its source, by name.
 func replacedData(g *graph.Graph) map[string]*graph.Data {
 	var list map[string]*graph.Data
@@ -232,10 +232,10 @@ func replacedData(g *graph.Graph) map[string]*graph.Data {
 	return list
 }
 
-// reviseGraph emits the fields of a GraphProto with the k-th node in the place
-// where the k-th node stood, and elements of initializers that were replaced.
-// Fields between nodes stay where they are. What is declared of tensors that the
-// source does not have follows at the end.
+// reviseGraph emits the fields of a GraphProto. The k-th node replaces the k-th
+// node of the source; elements of initializers may be replaced. Fields between
+// nodes keep their positions. Declared types of tensors that the source does not
+// have follow at the end.
 func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 	replaced := replacedData(g)
 	next := 0
@@ -270,9 +270,9 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 	return err
 }
 
-// reviseInitializer emits a TensorProto as it is, or with its new elements in
-// raw_data, or in another file, in the place of those that it had. Its name, doc
-// string and metadata stay.
+// reviseInitializer emits a TensorProto, copied or with its elements replaced, by
+// new ones in raw_data or in another file. Its name, doc string and metadata
+// stay.
 func (e *encoder) reviseInitializer(p *pieces, f field, replaced map[string]*graph.Data) error {
 	name := ""
 	var kept []graph.Span

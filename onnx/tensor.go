@@ -11,15 +11,15 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// ParseTensor decodes a TensorProto that stands alone, such as a .pb file of
-// ONNX's operator tests.
+// ParseTensor decodes a single TensorProto, such as a .pb file of ONNX's operator
+// tests.
 func ParseTensor(name string, b []byte) (*graph.Data, error) {
 	r := &reader{name, b}
 	return r.tensor(graph.Span{Len: int64(len(b))})
 }
 
-// tensor decodes a TensorProto and checks that its data have the size that its
-// shape and type call for. The elements are not copied.
+// tensor decodes a TensorProto and checks that its data have the size that
+// follows from its shape and type. The elements are not copied.
 func (r *reader) tensor(s graph.Span) (*graph.Data, error) {
 	const what = "TensorProto"
 	d := &graph.Data{Span: s}
@@ -84,10 +84,10 @@ func (r *reader) tensor(s graph.Span) (*graph.Data, error) {
 	switch {
 	case external:
 		if raw != nil || len(typed) > 0 {
-			return fail("its data lie both in the file and outside: expected one of them")
+			return fail("its data are both in the file and outside: expected one of them")
 		}
 		if d.Type == graph.String {
-			return fail("strings cannot lie in external data")
+			return fail("strings cannot be in external data")
 		}
 		if d.External, err = externalOf(location, d.Bytes); err != nil {
 			return fail("%v", err)
@@ -96,7 +96,7 @@ func (r *reader) tensor(s graph.Span) (*graph.Data, error) {
 		return fail("has both raw_data and field %d: expected one of them", typed[0].num)
 	case raw != nil && len(typed) == 0:
 		if d.Type == graph.String {
-			return fail("strings cannot lie in raw_data: expected string_data")
+			return fail("strings cannot be in raw_data: expected string_data")
 		}
 		if raw.payload.Len != d.Bytes {
 			return fail("raw_data has %d bytes, expected %d for %v", raw.payload.Len, d.Bytes, d.TensorType())
@@ -111,8 +111,8 @@ func (r *reader) tensor(s graph.Span) (*graph.Data, error) {
 	return d, nil
 }
 
-// dataField gives the field of TensorProto that holds elements of type d, its
-// name, and how many of its numbers n elements take.
+// dataField returns the field of TensorProto for elements of type d, its name,
+// and how many of its numbers n elements take.
 func dataField(d graph.DType, n int64) (num protowire.Number, name string, numbers int64) {
 	switch d {
 	case graph.Float32:
@@ -143,7 +143,7 @@ func (r *reader) typedData(d *graph.Data, fields []field, n int64) error {
 	found := int64(0)
 	for _, f := range fields {
 		if f.num != num {
-			return fmt.Errorf("%v data stand in field %d: expected field %d (%s)", d.Type, f.num, num, name)
+			return fmt.Errorf("%v data are in field %d: expected field %d (%s)", d.Type, f.num, num, name)
 		}
 		k, err := r.countNumbers(f)
 		if err != nil {
@@ -194,7 +194,8 @@ func (r *reader) typedData(d *graph.Data, fields []field, n int64) error {
 	return nil
 }
 
-// countNumbers gives how many numbers a data field holds without decoding them.
+// countNumbers returns how many numbers a data field holds, without decoding
+// them.
 func (r *reader) countNumbers(f field) (int64, error) {
 	const what = "TensorProto"
 	width, single := int64(0), protowire.VarintType
@@ -231,7 +232,8 @@ func (r *reader) countNumbers(f field) (int64, error) {
 	return count, nil
 }
 
-// externalOf reads the entries of external_data. size is what the shape calls for.
+// externalOf reads the entries of external_data. size is the size that follows
+// from the shape.
 func externalOf(props []graph.Prop, size int64) (*graph.External, error) {
 	x := &graph.External{Length: -1}
 	stated := false
@@ -263,7 +265,7 @@ func externalOf(props []graph.Prop, size int64) (*graph.External, error) {
 	return x, nil
 }
 
-// sparse decodes a SparseTensorProto as the data of the dense tensor it means.
+// sparse decodes a SparseTensorProto as the data of the dense tensor.
 func (r *reader) sparse(s graph.Span) (*graph.Data, error) {
 	const what = "SparseTensorProto"
 	sp := &graph.Sparse{}
@@ -325,7 +327,7 @@ func (r *reader) sparse(s graph.Span) (*graph.Data, error) {
 	}
 	indices, ok := sp.Indices.Integers(math.MaxInt64)
 	if !ok {
-		return d, nil // external, or too many to have been decoded
+		return d, nil // external, or too many to be decoded
 	}
 	for i, at := range indices {
 		most := total
@@ -339,7 +341,7 @@ func (r *reader) sparse(s graph.Span) (*graph.Data, error) {
 	return d, nil
 }
 
-// elements multiplies lengths; false on a negative one or on overflow.
+// elements multiplies lengths; false if one is negative or the product overflows.
 func elements(dims []int64) (int64, bool) {
 	n := int64(1)
 	for _, d := range dims {
@@ -363,7 +365,7 @@ func elements(dims []int64) (int64, bool) {
 	return n, true
 }
 
-// short cuts a shape that would fill the screen.
+// short shortens a long shape.
 func short(dims []int64) string {
 	if len(dims) > 16 {
 		return fmt.Sprintf("%v… (%d axes)", dims[:16], len(dims))

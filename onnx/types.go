@@ -8,13 +8,13 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// maxTypeDepth bounds sequences of sequences; nothing real has more than three.
+// maxTypeDepth limits nested types; no real model has more than three levels.
 const maxTypeDepth = 32
 
 // valueInfo is a ValueInfoProto.
 type valueInfo struct {
 	name     string
-	declared *graph.Declared // nil when it has no type
+	declared *graph.Declared // nil if it has no type
 	at       int64
 }
 
@@ -51,7 +51,7 @@ func (r *reader) valueInfo(s graph.Span) (valueInfo, error) {
 	return v, err
 }
 
-// utf8 refuses a name that is not UTF-8: it could not be told in a plan.
+// utf8 refuses a name that is not UTF-8, since a plan could not hold it.
 func (r *reader) utf8(f field, s string) error {
 	if utf8.ValidString(s) {
 		return nil
@@ -59,7 +59,7 @@ func (r *reader) utf8(f field, s string) error {
 	return r.errorAt(f.payload.Off, "the name %s is not UTF-8", quoted(s))
 }
 
-// typeProto decodes a TypeProto. It is nil when no kind of value is set.
+// typeProto decodes a TypeProto; nil if it is empty.
 func (r *reader) typeProto(s graph.Span, depth int) (*graph.Declared, error) {
 	const what = "TypeProto"
 	if depth > maxTypeDepth {

@@ -10,12 +10,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// field is one field of a protobuf message with its place in the file.
+// field is a field of a protobuf message with its place in the file.
 type field struct {
 	num     protowire.Number
 	typ     protowire.Type
 	span    graph.Span // tag, length and payload
-	payload graph.Span // a message, text or packed list; for numbers the number itself
+	payload graph.Span // a message, text or packed list; for a number, the number itself
 	value   uint64     // of a number
 }
 
@@ -25,7 +25,7 @@ type reader struct {
 	b    []byte
 }
 
-// errorAt makes an error about a byte of the file.
+// errorAt returns an error about a byte of the file.
 func (r *reader) errorAt(off int64, format string, args ...any) *Error {
 	e := graph.Errorf(format, args...)
 	e.File, e.Offset = r.name, off
@@ -38,8 +38,8 @@ func (r *reader) bytes(s graph.Span) []byte { return r.b[s.Off:s.End():s.End()] 
 // text is the part of the file that s spans, as a string.
 func (r *reader) text(s graph.Span) string { return string(r.bytes(s)) }
 
-// walk calls f for every field of the message that lies at s. what names the
-// message in errors.
+// walk calls f for every field of the message at s. what names the message in
+// errors.
 func (r *reader) walk(s graph.Span, what string, f func(field) error) error {
 	for at := s.Off; at < s.End(); {
 		fd, err := r.field(at, s.End(), what)
@@ -105,7 +105,7 @@ func endOf(end, file int64, what string) string {
 	return what
 }
 
-// wireError says in plain words what protowire found.
+// wireError describes an error code of protowire.
 func wireError(n int) string {
 	err := protowire.ParseError(n)
 	if err == nil {
@@ -114,13 +114,13 @@ func wireError(n int) string {
 	if errors.Is(err, errUnexpectedEOF) {
 		return "the data end in the middle of it (truncated?)"
 	}
-	// Behind "proto:" stands a blank of one kind or another, by the build.
+	// The space after "proto:" varies between builds.
 	return strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
 }
 
 var errUnexpectedEOF = protowire.ParseError(-1)
 
-// want fails unless the field has the wire type that its number calls for.
+// want fails unless the field has the expected wire type.
 func (r *reader) want(f field, typ protowire.Type, what string) error {
 	if f.typ == typ {
 		return nil
@@ -128,7 +128,7 @@ func (r *reader) want(f field, typ protowire.Type, what string) error {
 	return r.errorAt(f.span.Off, "field %d of %s has wire type %d, expected %d", f.num, what, f.typ, typ)
 }
 
-// message is want for fields that hold a message or a text.
+// message is want for a field that holds a message or a text.
 func (r *reader) message(f field, what string) error {
 	return r.want(f, protowire.BytesType, what)
 }
@@ -192,5 +192,5 @@ func (r *reader) prop(s graph.Span, what string) (graph.Prop, error) {
 	return p, err
 }
 
-// quoted cuts and quotes a name for a message.
+// quoted shortens and quotes a name for a message.
 func quoted(s string) string { return fmt.Sprintf("%q", graph.Short(s)) }

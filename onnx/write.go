@@ -11,22 +11,21 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
-// kernelCopy is the size from which on a span of the source goes from file to
-// file by copy_file_range, which shares blocks where the file system can. Below
-// it a write from the mapping is as fast.
+// kernelCopy is the size of a span from which on it is copied from file to file
+// by copy_file_range, which shares blocks if the file system supports it. For
+// smaller spans a write from the mapping is as fast.
 const kernelCopy = 1 << 20
 
-// WriteOptions says how Write writes.
+// WriteOptions are the options of Write.
 type WriteOptions struct {
-	External ExternalMode // what becomes of external data in another folder; "" is copy
-	Sync     bool         // wait for the disk even when no file is replaced
+	External ExternalMode // what to do with external data if the folder differs; "" is copy
+	Sync     bool         // wait for the disk even if no file is replaced
 }
 
-// Write puts an image of m into the file at path ("-": standard output), by way
-// of a temporary file in the same folder, and brings the external data along.
-// The file is there whole or not at all. The model's File must still be open.
-// On Windows a file that is mapped cannot be replaced: use Stage, close the
-// model, then commit.
+// Write writes an image of m to the file at path ("-": standard output), through
+// a temporary file in the same folder, and copies the external data. The file is
+// written completely or not at all. The model's File must still be open. Windows
+// cannot replace a mapped file: there, use Stage, close the model, then commit.
 func Write(path string, m *graph.Model, im *Image, opt WriteOptions) error {
 	if path == "-" {
 		_, err := im.WriteTo(os.Stdout)
@@ -34,7 +33,7 @@ func Write(path string, m *graph.Model, im *Image, opt WriteOptions) error {
 	}
 	dir := filepath.Dir(path)
 	if HoldsExternal(m, dir, path) {
-		return fmt.Errorf("%s: holds external data of the model: expected another name", path)
+		return fmt.Errorf("%s: holds external data of the model: expected another path", path)
 	}
 	p, err := Stage(path, im)
 	if err != nil {
@@ -48,8 +47,8 @@ func Write(path string, m *graph.Model, im *Image, opt WriteOptions) error {
 	return atomicfile.Commit(opt.Sync, append([]*atomicfile.File{p}, files...)...)
 }
 
-// Stage writes an image into a temporary file beside path. Commit puts it in
-// its place.
+// Stage writes an image to a temporary file beside path; Commit renames it to
+// path.
 func Stage(path string, im *Image) (*atomicfile.File, error) {
 	p, err := atomicfile.Create(path, im.mode())
 	if err != nil {
@@ -62,7 +61,7 @@ func Stage(path string, im *Image) (*atomicfile.File, error) {
 	return p, nil
 }
 
-// mode is that of a new file: of the source, where the image is of a file.
+// mode is the mode of a new file: that of the source, if there is one.
 func (im *Image) mode() os.FileMode {
 	if im.source != nil && im.source.File != nil {
 		if info, err := im.source.File.Stat(); err == nil {
@@ -72,7 +71,7 @@ func (im *Image) mode() os.FileMode {
 	return 0o666
 }
 
-// writeFile writes the image's pieces: large spans by the kernel, the rest
+// writeFile writes the image's pieces: large spans by the kernel, the others
 // through one buffer.
 func (im *Image) writeFile(f *atomicfile.File) (err error) {
 	defer mapped.Recover(&err, mapped.Watch())
