@@ -1,4 +1,7 @@
-// Package report shows a plan to people.
+// Package report presents plans: as text ([Summary], [TextCurve], [Changes],
+// [Gate]), as an HTML page ([Page]), as pictures ([Pictures], [PlacementSVG]),
+// and in the formats of other tools ([Exports]). Its functions take a consistent
+// plan (plan.Check) and write to an io.Writer; equal plans give equal bytes.
 package report
 
 import (
@@ -22,8 +25,8 @@ func FragmentationOf(arena, peak int64) float64 {
 	return 100 * float64(arena-peak) / float64(arena)
 }
 
-// Summary prints what a plan does for its user: before and after, the bound,
-// the arena, and what lives at the peak.
+// Summary prints the benefit of a plan: before and after, the bound, the arena,
+// and the buffers at the peak.
 func Summary(w io.Writer, p *plan.Plan) {
 	s := &p.Summary
 	fmt.Fprintf(w, "every buffer apart   %s\n", units.Bytes(s.NaiveBytes))
@@ -49,17 +52,17 @@ func Summary(w io.Writer, p *plan.Plan) {
 	}
 }
 
-// limited says what a limit costs.
+// limited describes the cost of a limit.
 func limited(l *plan.Limited) string {
 	text := fmt.Sprintf("%s, %.1f %% of the peak without: ", units.Bytes(l.LimitBytes), percentOf(l.LimitBytes, l.PlainPeakBytes))
 	if l.RecomputedNodes == 0 && l.SwappedBuffers == 0 {
-		return text + "the order keeps it, for nothing"
+		return text + "the order meets it, at no cost"
 	}
 	if l.RecomputedNodes > 0 || l.SwappedBuffers == 0 {
 		text += fmt.Sprintf("%d nodes run again, ", l.RecomputedNodes)
 	}
 	if l.SwappedBuffers > 0 {
-		text += fmt.Sprintf("%d tensors leave for the host and return, ", l.SwappedBuffers)
+		text += fmt.Sprintf("%d tensors are swapped, ", l.SwappedBuffers)
 	}
 	text += fmt.Sprintf("%.2f %% more time by estimate", l.ExtraCostPercent)
 	if l.ExtraCostBound != nil {
@@ -68,8 +71,8 @@ func limited(l *plan.Limited) string {
 	return text
 }
 
-// Link says over what tensors leave for the host, and how long steps wait for them;
-// "" where that is not known.
+// Link describes the link over which tensors are swapped, and how long steps wait
+// for it; "" if that is not known.
 func Link(l *plan.Limited) string {
 	if l.HostLink == 0 {
 		return ""
@@ -77,7 +80,7 @@ func Link(l *plan.Limited) string {
 	return fmt.Sprintf(" over %v each way: steps wait %.2f %% of a step for it", units.Rate(l.HostLink), l.WaitingPercent)
 }
 
-// percentOf is part of whole in per cent, 0 of nothing.
+// percentOf is part as a percentage of whole, 0 if whole is 0.
 func percentOf(part, whole int64) float64 {
 	if whole == 0 {
 		return 0
@@ -108,8 +111,8 @@ func verdict(s *plan.Summary) string {
 	return fmt.Sprintf("not met, gap %.2f %% of the peak", 100*float64(s.PeakBytes-s.LowerBoundBytes)/float64(s.PeakBytes))
 }
 
-// placement says what is known of an arena that is larger than the peak: an
-// arena as small as the peak needs no word.
+// placement says what is known of an arena that is larger than the peak; "" if it
+// is not.
 func placement(s *plan.Summary) string {
 	switch {
 	case s.ArenaBytes == s.PeakBytes:
@@ -129,8 +132,8 @@ func StepName(p *plan.Plan, step int) string {
 	return units.Name(s.Name) + ", " + units.Name(s.Op)
 }
 
-// LiveAt gives the buffers that are live at a step outside the resident and
-// host pools, the largest first, at most most of them.
+// LiveAt returns the largest buffers, at most most, that are live at a step
+// outside the resident and host pools.
 func LiveAt(p *plan.Plan, step, most int) []*plan.Buffer {
 	var live []*plan.Buffer
 	for i := range p.Buffers {

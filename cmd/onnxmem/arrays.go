@@ -12,10 +12,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// maxArray bounds an array that is read.
+// maxArray limits the bytes of an array that is read.
 const maxArray = 1 << 36
 
-// readArrays reads a .npz file, of at most that many bytes of elements.
+// readArrays reads a .npz file whose elements take at most room bytes.
 func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
@@ -23,7 +23,7 @@ func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	}
 	defer f.Close()
 	if f.IsPipe() {
-		return nil, refusedf(path, "is a pipe, expected a file: a .npz file is read from its end")
+		return nil, refusedf(path, "is a pipe, expected a file: a .npz file has its table of contents at the end")
 	}
 	arrays, err := npy.ReadZip(f, f.Info.Size(), min(room, maxArray))
 	if err != nil {
@@ -38,7 +38,8 @@ func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	return values, nil
 }
 
-// readValue reads a .npy file, or a TensorProto, of at most that many bytes.
+// readValue reads a .npy file, or a TensorProto, whose elements take at most room
+// bytes.
 func readValue(name, path string, room int64) (vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
@@ -90,7 +91,7 @@ func writeValue(path, name string, v vm.Value) error {
 	})
 }
 
-// writeWith writes a file whole, or not at all.
+// writeWith writes a complete file, or none.
 func writeWith(path string, write func(io.Writer) error) error {
 	f, err := atomicfile.Create(path, 0o666)
 	if err != nil {
@@ -111,7 +112,7 @@ var descrs = map[graph.DType]string{
 	graph.Complex64: "<c8", graph.Complex128: "<c16",
 }
 
-// fromArray converts an array that was read from one of numpy's files.
+// fromArray converts an array from one of numpy's files.
 func fromArray(a *npy.Array) (vm.Value, error) {
 	for d, name := range descrs {
 		if a.Descr == name || len(name) > 1 && name[0] == '|' && a.Descr[1:] == name[1:] {

@@ -19,25 +19,25 @@ import (
 
 // batchCmd plans many models.
 type batchCmd struct {
-	In []string `arg:"" name:"in" help:"Folders, models or patterns, or - for a list on standard input; last, the folder that the planned models go to."`
+	In []string `arg:"" name:"in" help:"Folders, models or patterns, or - for a list on standard input; last, the folder for the planned models."`
 
-	Jobs      int           `placeholder:"N" help:"Models at a time (default: the cores)."`
-	Memory    units.Size    `placeholder:"SIZE" help:"Memory that those may take together, estimated from their files, such as 8GiB (default: any)."`
-	ModelTime time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; what takes longer has failed (default: any)."`
-	Shard     string        `placeholder:"I/N" help:"The I-th of N equal parts of the list, for one of N machines."`
+	Jobs      int           `placeholder:"N" help:"Models planned at a time (default: number of cores)."`
+	Memory    units.Size    `placeholder:"SIZE" help:"Memory that these may take together, estimated from their files, such as 8GiB (default: no limit)."`
+	ModelTime time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; a model that takes longer fails (default: no limit)."`
+	Shard     string        `placeholder:"I/N" help:"Plan the I-th of N equal parts of the list, on one of N machines."`
 	Reports   bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
 
-	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as optimize has it."`
-	MaxArena        *units.Size `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
-	MaxPeak         *units.Size `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
+	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as for optimize."`
+	MaxArena        *units.Size `placeholder:"SIZE" help:"A model with a larger arena fails."`
+	MaxPeak         *units.Size `placeholder:"SIZE" help:"A model with a larger peak fails."`
 	Sync            bool        `help:"Wait until the files are on the disk."`
-	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, as optimize has it."`
+	InlineFunctions bool        `help:"Replace calls of local functions by their bodies first, as for optimize."`
 	limitFlags
 	trainFlags
 	planFlags
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (batchCmd) Help() string {
 	return `onnxmem batch IN... OUT: IN/a/b.onnx becomes OUT/a/b.onnx. OUT/journal.jsonl has one line a model; a
 second run does only what changed, failed or was cut off. Exit status 1 if a model failed.
@@ -47,8 +47,8 @@ Examples:
   find . -name '*.onnx' | onnxmem batch - planned/ --shard 2/8`
 }
 
-// Run plans all models, each in a process of its own: one that breaks, or takes
-// all memory, stops nothing.
+// Run plans all models, each in a process of its own: a model that crashes it, or
+// takes all memory, does not affect the others.
 func (c *batchCmd) Run(e *env) error {
 	if len(c.In) < 2 {
 		return usagef("expected IN and OUT")
@@ -81,10 +81,10 @@ func (c *batchCmd) Run(e *env) error {
 	}
 	defer j.Close()
 	if n := j.Damaged(); n > 0 {
-		fmt.Fprintf(e.stderr, "onnxmem: %s: %d lines are no entries: passed over\n", filepath.Join(units.Name(out), "journal.jsonl"), n)
+		fmt.Fprintf(e.stderr, "onnxmem: %s: %d lines are not entries: ignored\n", filepath.Join(units.Name(out), "journal.jsonl"), n)
 	}
 	if j.NoLocks {
-		fmt.Fprintf(e.stderr, "onnxmem: %s: the file system has no locks: expected no other batch to use this folder at the same time\n", units.Name(out))
+		fmt.Fprintf(e.stderr, "onnxmem: %s: the file system has no locks: no other batch may use this folder at the same time\n", units.Name(out))
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -96,8 +96,8 @@ func (c *batchCmd) Run(e *env) error {
 	return b.run(ctx, e, models)
 }
 
-// models lists what may be planned, without what an earlier run wrote to out, and
-// names what is none.
+// models lists the models to plan, without files that an earlier run wrote to
+// out, and reports other files.
 func (c *batchCmd) models(e *env, out string) ([]batch.Model, error) {
 	found, err := batch.Find(c.In[:len(c.In)-1], os.Stdin)
 	if err != nil {
@@ -113,12 +113,12 @@ func (c *batchCmd) models(e *env, out string) ([]batch.Model, error) {
 		}
 	}
 	if len(found.Models) > 0 && len(kept) == 0 {
-		return nil, usagef("%s: all models lie there: expected another place for the results", out)
+		return nil, usagef("%s: contains all models: expected another folder for the results", out)
 	}
 	return kept, nil
 }
 
-// part is the shard that was asked for.
+// part returns the shard that was asked for.
 func (c *batchCmd) part(models []batch.Model) ([]batch.Model, error) {
 	if c.Shard == "" {
 		return models, nil
@@ -138,12 +138,12 @@ type batchRun struct {
 	stderr    io.Writer
 	all       []batch.Model // of all shards
 
-	keys  map[string]string      // of what is to be done, by Model.Rel
-	first map[string]batch.Entry // the newest when this run began
+	keys  map[string]string      // hashes of the inputs to plan, by Model.Rel
+	first map[string]batch.Entry // the newest entries when this run began
 
 	mu  sync.Mutex
 	ran int   // models that this run worked on
-	err error // the first that is not about a model
+	err error // the first error that does not concern a model
 }
 
 func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error {
@@ -164,13 +164,13 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 		return b.err
 	}
 	if ctx.Err() != nil {
-		return &failure{exitFailed, "stopped: the same command goes on where this one ended"}
+		return &failure{exitFailed, "stopped: run the same command to continue"}
 	}
 	return b.conclude(e, models)
 }
 
-// pass plans models, several at a time. Those that another run has hold of are
-// waited for, if wait is set, or given back for later.
+// pass plans models, several at a time. If another run has claimed a model, pass
+// waits for it if wait is set, and otherwise returns it in busy.
 func (b *batchRun) pass(ctx context.Context, models []batch.Model, wait bool, shown *batchProgress) (busy []batch.Model) {
 	jobs := b.Jobs
 	if jobs <= 0 {
@@ -197,9 +197,9 @@ func (b *batchRun) pass(ctx context.Context, models []batch.Model, wait bool, sh
 	return busy
 }
 
-// claimed plans a model while no other run does, and says so in the journal. had
-// is false where another run has hold of it; what that has done since this run began
-// is not done again. ctx ends the run.
+// claimed plans a model if no other run has claimed it, and adds an entry to the
+// journal. had is false if another run has claimed it; a model that the other run
+// has finished since this run began is not planned again. ctx ends the run.
 func (b *batchRun) claimed(ctx context.Context, m batch.Model, wait bool) (entry batch.Entry, had bool, err error) {
 	release, err := batch.Claim(ctx, b.out, m, wait)
 	if release == nil || err != nil {
@@ -230,14 +230,14 @@ func (b *batchRun) claimed(ctx context.Context, m batch.Model, wait bool) (entry
 	return entry, true, b.journal.Add(entry)
 }
 
-// done reports whether the results of a model are there, as the last line of the
-// journal about it says.
+// done reports whether the results of a model exist and match the last entry of
+// the journal.
 func (b *batchRun) done(m batch.Model) (batch.Entry, bool) {
 	last, ok := b.journal.Last(m.Rel)
 	return last, ok && last.Key == b.keys[m.Rel] && last.Status == batch.StatusOK && b.written(m)
 }
 
-// job is the work on a model.
+// job returns the job that plans a model.
 func (c *batchCmd) job(in, out string) optimize.Job {
 	j := optimize.Job{
 		In: in, Out: out, ExternalData: c.ExternalData, Sync: c.Sync, MaxArena: c.MaxArena, MaxPeak: c.MaxPeak,
@@ -249,12 +249,12 @@ func (c *batchCmd) job(in, out string) optimize.Job {
 	return j
 }
 
-// of is the work on one of the models.
+// of returns the job of one of the models.
 func (b *batchRun) of(m batch.Model) optimize.Job {
 	return b.job(m.Path, filepath.Join(b.out, m.Rel))
 }
 
-// written reports whether the results of a model are there.
+// written reports whether the results of a model exist.
 func (b *batchRun) written(m batch.Model) bool {
 	for _, name := range b.of(m).Files() {
 		if _, err := os.Stat(name); err != nil {
@@ -273,9 +273,9 @@ func (b *batchRun) plan(ctx context.Context, m batch.Model) batch.Entry {
 	return batch.Plan(ctx, b.self, job, b.ModelTime)
 }
 
-// expectedMemory is what planning a model takes at most, by its file: 111 MiB
-// for 24,000 nodes in 0.8 MiB, 18 MiB for a file of 4.7 MiB that is mostly
-// weights, which stay where they are.
+// expectedMemory is an upper estimate of the memory for planning a model, from
+// the size of its file: it takes 111 MiB for 24,000 nodes in 0.8 MiB, and 18 MiB
+// for a file of 4.7 MiB that is mostly weights, which are not loaded.
 func expectedMemory(m batch.Model) int64 {
 	info, err := os.Stat(m.Path)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
-// batchProgress shows a batch: a bar on a terminal, a line a model elsewhere.
+// batchProgress shows the progress of a batch: a bar on a terminal, otherwise one
+// line per model.
 type batchProgress struct {
 	w        io.Writer
 	of, have int
@@ -56,7 +57,8 @@ func (s *batchProgress) done(e batch.Entry) {
 	}
 }
 
-// message is an entry's error without the model's name, which stands before it.
+// message is an entry's error without the name of the model, which is printed
+// before it.
 func message(e batch.Entry) string {
 	path, rest, found := strings.Cut(e.Error, ": ")
 	if found && strings.HasSuffix(filepath.ToSlash(path), printable.Escape(filepath.ToSlash(e.Model))) {
@@ -72,7 +74,7 @@ func (s *batchProgress) stop() {
 	}
 }
 
-// conclude writes results.csv and index.html and prints the totals; it fails if
+// conclude writes results.csv and index.html and prints the totals. It fails if
 // any model did.
 func (b *batchRun) conclude(e *env, models []batch.Model) error {
 	var mine, whole *batch.Table
@@ -111,7 +113,7 @@ func (b *batchRun) conclude(e *env, models []batch.Model) error {
 	return nil
 }
 
-// entriesOf are the entries of models that have one.
+// entriesOf lists the entries of the models that have one.
 func entriesOf(entries map[string]batch.Entry, models []batch.Model) (list []batch.Entry) {
 	for _, m := range models {
 		if entry, ok := entries[m.Rel]; ok {
@@ -121,8 +123,8 @@ func entriesOf(entries map[string]batch.Entry, models []batch.Model) (list []bat
 	return list
 }
 
-// everything is what the tables show: the models of all shards, and those of other
-// runs whose results lie in the folder.
+// everything lists the rows of the tables: models of all shards, and of other
+// runs with results in the folder.
 func (b *batchRun) everything(entries map[string]batch.Entry) []batch.Entry {
 	list := entriesOf(entries, b.all)
 	for _, entry := range list {
@@ -140,7 +142,7 @@ func (b *batchRun) everything(entries map[string]batch.Entry) []batch.Entry {
 	return list
 }
 
-// write puts the tables in their places.
+// write writes the tables to their files.
 func (b *batchRun) write(texts map[string][]byte) error {
 	var files []*atomicfile.File
 	for _, name := range slices.Sorted(maps.Keys(texts)) {

@@ -12,29 +12,29 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// checkCmd holds a plan against limits.
+// checkCmd compares a plan with limits.
 type checkCmd struct {
 	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the check, not written); - is standard input."`
 
-	MaxArena  *units.Size `placeholder:"SIZE" help:"The arena may be no larger, such as 512KiB."`
-	MaxPeak   *units.Size `placeholder:"SIZE" help:"The peak may be no larger."`
-	MaxTotal  *units.Size `placeholder:"SIZE" help:"Arena and resident together may be no larger."`
-	Baseline  string      `in:"the baseline" placeholder:"PLAN" help:"An older plan: peak, arena and total may be no larger than there."`
-	MaxGrowth *percent    `placeholder:"PERCENT" help:"But for so much: 2% (default 0%)."`
-	Format    string      `enum:"text,github" default:"text" help:"text, or github: what is not met as workflow annotations."`
+	MaxArena  *units.Size `placeholder:"SIZE" help:"Largest arena, such as 512KiB."`
+	MaxPeak   *units.Size `placeholder:"SIZE" help:"Largest peak."`
+	MaxTotal  *units.Size `placeholder:"SIZE" help:"Largest sum of arena and resident."`
+	Baseline  string      `in:"the baseline" placeholder:"PLAN" help:"An older plan whose peak, arena and total must not be exceeded."`
+	MaxGrowth *percent    `placeholder:"PERCENT" help:"Growth allowed over the baseline, such as 2% (default 0%)."`
+	Format    string      `enum:"text,github" default:"text" help:"text, or github: exceeded limits as workflow annotations."`
 	sourceFlags
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (checkCmd) Help() string {
-	return `One line for each limit. One that is not met says why, and the exit status is 1.
+	return `Prints one line for each limit. If one is exceeded, its line says why, and the exit status is 1.
 
 Examples:
   onnxmem check model.onnx --max-arena 512KiB
   onnxmem check model.onnx --baseline model.plan.json --max-growth 2% --format github`
 }
 
-// Run plans or reads, and checks.
+// Run reads or makes the plan, and compares.
 func (c *checkCmd) Run(e *env) error {
 	if err := c.usage(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *checkCmd) Run(e *env) error {
 	return nil
 }
 
-// usage looks at the command line by itself.
+// usage checks the command line by itself.
 func (c *checkCmd) usage() error {
 	switch {
 	case c.MaxArena == nil && c.MaxPeak == nil && c.MaxTotal == nil && c.Baseline == "":
@@ -100,7 +100,7 @@ func (c *checkCmd) baseline() (*plan.Plan, error) {
 	return p, nil
 }
 
-// print says of each gate whether it is met.
+// print says for each gate whether it is met.
 func (c *checkCmd) print(e *env, s *source, gates []plan.Gate, met bool) error {
 	if c.JSON {
 		return writeJSON(e.stdout, struct {
@@ -124,7 +124,7 @@ func (c *checkCmd) print(e *env, s *source, gates []plan.Gate, met bool) error {
 	return nil
 }
 
-// annotation is an error as GitHub's workflows print it beside a file.
+// annotation is an error in the form that GitHub's workflows show beside a file.
 func annotation(file, figure, message string) string {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -135,18 +135,18 @@ func annotation(file, figure, message string) string {
 	return fmt.Sprintf("::error %stitle=%s::%s", where, property.Replace("onnxmem: "+figure), data.Replace(message))
 }
 
-// percent is a share as people write it: 2%, 0.5 %.
+// percent is a percentage as users write it: 2%, 0.5 %.
 type percent float64
 
-// mostPercent bounds a share: more growth is no limit.
+// mostPercent is the largest percentage: more growth is no limit.
 const mostPercent = 1e6
 
-// UnmarshalText reads a share.
+// UnmarshalText parses a percentage.
 func (p *percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil || v < 0 || v > mostPercent || math.IsNaN(v) {
-		return fmt.Errorf("%q is no share: expected per cent such as 2%%", text)
+		return fmt.Errorf("%q is not a percentage: expected one such as 2%%", text)
 	}
 	*p = percent(v)
 	return nil

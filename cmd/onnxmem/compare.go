@@ -23,22 +23,22 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// compareCmd holds strategies against each other.
+// compareCmd compares strategies.
 type compareCmd struct {
 	File string `arg:"" in:"the input" help:"A model, a bare problem (JSON) or buffers (CSV or JSON), gzipped or not; - is standard input."`
 
 	modelFlags
 	Align     int64         `placeholder:"N" help:"Alignment of offsets and sizes in bytes (default: 64 for a model, else 1)."`
-	Effort    string        `enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches: fast, default or max; with max also strategies that take minutes."`
-	TimeLimit time.Duration `placeholder:"TIME" help:"Begin no strategy after TIME, such as 60s, and end onnxmem's own searches then."`
+	Effort    string        `enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches: fast, default or max; max also runs strategies that take minutes."`
+	TimeLimit time.Duration `placeholder:"TIME" help:"After TIME, such as 60s, start no strategy and end onnxmem's own searches."`
 	CSV       bool          `name:"csv" xor:"form" help:"Print the table as CSV."`
 	JSON      bool          `name:"json" xor:"form" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (compareCmd) Help() string {
-	return `Orders are placed by onnxmem; placements, shared objects and allocators are those of the best order.
-A star marks what needs the least. Weights are not read.
+	return `onnxmem places each order; placements, shared objects and allocators are for the best order.
+A star marks the rows that need the least. Weights are not read.
 
 Examples:
   onnxmem compare model.onnx --dim batch=8
@@ -80,7 +80,7 @@ func (c *compareCmd) Run(e *env) error {
 	return nil
 }
 
-// compare reads the file, whatever it is, and compares.
+// compare determines what the file holds, reads it and compares.
 func (c *compareCmd) compare(ctx context.Context, opt passes.CompareOptions) (name string, t *passes.Comparison, err error) {
 	if c.File != "-" && strings.HasSuffix(c.File, ".onnx") {
 		return c.compareModel(ctx, opt)
@@ -130,14 +130,15 @@ func (c *compareCmd) compareModel(ctx context.Context, opt passes.CompareOptions
 	return c.File, t, err
 }
 
-// isCSV says whether the first line could be a header: text with a comma in it.
+// isCSV reports whether the first line could be a header: text with a comma in
+// it.
 func (in *input) isCSV() bool {
 	head, _ := in.Peek(512)
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	return bytes.ContainsRune(line, ',') && !bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' })
 }
 
-// isProblem says whether a JSON text, of which the head may do, is a scheduling
+// isProblem reports whether the beginning of a JSON text is that of a scheduling
 // problem: an object with nodes before any buffers.
 func isProblem(text []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -159,7 +160,7 @@ func isProblem(text []byte) bool {
 	return false
 }
 
-// groupTitles say what the rows of a group are, and their bound.
+// groupTitles has the title of each group and its lower bound.
 var groupTitles = []struct {
 	group passes.Group
 	title string
@@ -207,7 +208,7 @@ func compareText(w io.Writer, name string, t *passes.Comparison) {
 	}
 }
 
-// compareCSV prints a line per row; what was left out has no figures.
+// compareCSV prints a line per row; strategies that were not run have no figures.
 func compareCSV(w io.Writer, t *passes.Comparison) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{{"group", "strategy", "peak_bytes", "arena_bytes", "over_bound_percent", "fragmentation_percent", "ms", "best", "left_out"}}

@@ -15,7 +15,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (completionCmd) Help() string {
 	return `Examples:
   source <(onnxmem completion bash)
@@ -56,7 +56,8 @@ func commands(app *kong.Application) []*kong.Node {
 	return list
 }
 
-// valuesOf lists what a flag of a command takes; nothing where that is open.
+// valuesOf lists the values of a flag of a command; nothing if any value is
+// allowed.
 func valuesOf(n *kong.Node, f *kong.Flag) []string {
 	names := ""
 	switch {

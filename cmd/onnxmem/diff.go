@@ -5,18 +5,18 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// diffCmd says what changed between two plans.
+// diffCmd lists the changes between two plans.
 type diffCmd struct {
 	Before string `arg:"" in:"the old plan" help:"The old plan: a plan, a planned model or a model; - is standard input."`
-	After  string `arg:"" in:"the new plan" help:"The new one, likewise."`
+	After  string `arg:"" in:"the new plan" help:"The new plan, in the same forms."`
 	planFlags
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (diffCmd) Help() string {
 	return `Peak, arena and bound before and after; what moved the peak; nodes and tensors that appeared,
-vanished, moved or changed size. Nodes and tensors are the same where their names are. The flags are
-for models that are planned for the look. Exit status 0 also where the plans differ.
+vanished, moved or changed size. Nodes and tensors are identified by their names. The flags apply to
+models, which are planned for the comparison. The exit status is 0 even if the plans differ.
 
 Examples:
   onnxmem diff old.plan.json new.plan.json
@@ -29,7 +29,7 @@ func (c *diffCmd) Run(e *env) error {
 		return usagef("the plans cannot both come from standard input")
 	}
 	var plans [2]*plan.Plan
-	planned := false // by the flags
+	planned := false // with the given flags
 	for i, path := range []string{c.Before, c.After} {
 		flags := sourceFlags{planFlags: c.planFlags}
 		s, err := flags.open(e, path)
@@ -40,7 +40,7 @@ func (c *diffCmd) Run(e *env) error {
 		plans[i], planned = s.plan, planned || s.trust == plannedHere
 	}
 	if len(c.Dim) > 0 && !planned {
-		return usagef("both are planned already: --dim is for a model that is not")
+		return usagef("both are planned already: --dim is for a model without a plan")
 	}
 	d := plans[0].Diff(plans[1])
 	if c.JSON {

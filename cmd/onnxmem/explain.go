@@ -16,19 +16,19 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// explainCmd says why the peak is what it is.
+// explainCmd explains why the peak is what it is.
 type explainCmd struct {
-	File string `arg:"" in:"the input" help:"A model (planned for the look, not written), a planned model or its plan (verified first), or a bare problem (JSON, gzipped or not); - is standard input."`
+	File string `arg:"" in:"the input" help:"A model (planned for the explanation, not written), a planned model or its plan (verified first), or a bare problem (JSON, gzipped or not); - is standard input."`
 
-	Top int `default:"5" placeholder:"N" help:"How many of the largest tensors at the peak are looked at for what would lower it (default 5)."`
+	Top int `default:"5" placeholder:"N" help:"Number of tensors at the peak, the largest first, for which to say how much the peak would fall without them (default 5)."`
 	sourceFlags
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (explainCmd) Help() string {
-	return `What lives at the peak and who keeps it alive; why no order does better; and for each of the
-largest tensors there the proven bound, and the peak of an order that was found, if it took no
-memory at the peak (made again when needed, moved out and back, written over another) or half.
+	return `The buffers at the peak and the nodes that keep them alive; why no order does better; and for each of the
+largest tensors there the proven bound, and the peak of the order found, if it took no
+memory at the peak (recomputed, swapped, or written over another) or half of it.
 
 Examples:
   onnxmem explain model.onnx --dim batch=8
@@ -53,7 +53,7 @@ func (c *explainCmd) Run(e *env) error {
 	return nil
 }
 
-// options are those of the searches for relief.
+// options are the options of the searches for relief.
 func (c *explainCmd) options() (ctx context.Context, opt schedule.ExplainOptions, release func()) {
 	ctx, release = context.Background(), func() {}
 	if c.TimeLimit > 0 {
@@ -64,7 +64,7 @@ func (c *explainCmd) options() (ctx context.Context, opt schedule.ExplainOptions
 	return ctx, opt, release
 }
 
-// explain explains FILE, whatever it is.
+// explain determines what FILE is, and explains it.
 func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	kind, text, err := peek(c.File)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 			if in, err = openInput(c.File); err != nil {
 				return nil, "", err
 			}
-			packed = false // no more
+			packed = false // the text has been unpacked
 		}
 		defer in.close()
 		if packed || in.isProblem() {
@@ -115,7 +115,7 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	return x, s.name, nil
 }
 
-// beside opens the model that a plan is for: it stands in the plan's folder.
+// beside opens the model of a plan, in the plan's folder.
 func (c *explainCmd) beside(e *env, s *source) (*source, error) {
 	file := s.plan.Model.File
 	refused := func(what string) error {
@@ -157,7 +157,7 @@ func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
 	return &explained{x, p, r.Order, nil}, nil
 }
 
-// explained is an explanation of an order of a problem.
+// explained is the explanation of an order of a problem.
 type explained struct {
 	*schedule.Explanation
 	p     *schedule.Problem

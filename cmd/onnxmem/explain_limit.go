@@ -12,29 +12,29 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// explainLimit is what a plan below a limit makes again and sends to a host, and what
-// other limits cost.
+// explainLimit lists the recomputations and swaps of a plan below a limit, and
+// the cost of other limits.
 type explainLimit struct {
 	plan.Limited
-	Again  []explainAgain      `json:"again"`            // the dearest first
+	Again  []explainAgain      `json:"again"`            // the most expensive first
 	Swaps  []explainSwap       `json:"swaps,omitempty"`  // the largest first
 	Larger *plan.FrontierPoint `json:"larger,omitempty"` // the next limit that costs less
-	Lower  *plan.FrontierPoint `json:"lower,omitempty"`  // the next limit below
+	Lower  *plan.FrontierPoint `json:"lower,omitempty"`  // the next lower limit
 }
 
-// explainAgain is a step that repeats another.
+// explainAgain is a step that repeats another one.
 type explainAgain struct {
 	Node  string `json:"node"`
 	Op    string `json:"op"`
 	Step  int    `json:"step"`
 	First int    `json:"first_step"`
 	Cost  int64  `json:"cost_ns"`
-	Bytes int64  `json:"bytes"` // of what it makes
+	Bytes int64  `json:"bytes"` // sum of its outputs
 }
 
-// explainSwap is a tensor that leaves for the host and returns. Step Out ends the
-// transfer out, which may begin at step Leaves, step In begins the one back, which
-// has ended when step Read begins.
+// explainSwap is a tensor that is swapped out and in. The transfer out may begin
+// at step Leaves and ends with step Out; the transfer back begins with step In
+// and ends before step Read.
 type explainSwap struct {
 	Tensor string `json:"tensor"`
 	Bytes  int64  `json:"bytes"`
@@ -44,7 +44,7 @@ type explainSwap struct {
 	Read   int    `json:"read_step"`
 }
 
-// swapsOf lists what leaves in a planned graph, the largest first.
+// swapsOf lists the swaps of a planned graph, the largest first.
 func swapsOf(g *graph.Graph, p *plan.Plan) []explainSwap {
 	host := map[string]*plan.Buffer{}
 	for i := range p.Buffers {
@@ -72,7 +72,7 @@ func swapsOf(g *graph.Graph, p *plan.Plan) []explainSwap {
 	return list
 }
 
-// limitOf explains the limit of a plan for a graph; nil where it has none.
+// limitOf explains the limit of a plan for a graph; nil if it has none.
 func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 	if p == nil || p.Summary.Limited == nil {
 		return nil
@@ -90,7 +90,7 @@ func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 		}
 	}
 	slices.SortStableFunc(x.Again, func(a, b explainAgain) int { return cmp.Compare(b.Cost, a.Cost) })
-	for i := range p.Frontier { // the largest limit first
+	for i := range p.Frontier { // in descending order of limits
 		f := &p.Frontier[i]
 		switch {
 		case f.LimitBytes > x.LimitBytes && f.ExtraCostPercent != nil && *f.ExtraCostPercent < x.ExtraCostPercent:
@@ -106,18 +106,18 @@ func limitOf(g *graph.Graph, p *plan.Plan) *explainLimit {
 	return x
 }
 
-// print explains in words.
+// print prints the explanation.
 func (x *explainLimit) print(out io.Writer) {
 	fmt.Fprintf(out, "\nthe limit is %s, the peak without it %s: ", units.Bytes(x.LimitBytes), units.Bytes(x.PlainPeakBytes))
 	switch {
 	case len(x.Again) > 0 && len(x.Swaps) > 0:
-		fmt.Fprintf(out, "%d nodes run again and %d tensors leave for a host and return, %.2f %% more time by estimate; the dearest nodes:\n", len(x.Again), len(x.Swaps), x.ExtraCostPercent)
+		fmt.Fprintf(out, "%d nodes run again and %d tensors are swapped, %.2f %% more time by estimate; the most expensive nodes:\n", len(x.Again), len(x.Swaps), x.ExtraCostPercent)
 	case len(x.Again) > 0:
-		fmt.Fprintf(out, "%d nodes run again, %.2f %% more time by estimate; the dearest:\n", len(x.Again), x.ExtraCostPercent)
+		fmt.Fprintf(out, "%d nodes run again, %.2f %% more time by estimate; the most expensive:\n", len(x.Again), x.ExtraCostPercent)
 	case len(x.Swaps) > 0:
-		fmt.Fprintf(out, "%d tensors leave for a host and return, %.2f %% more time by estimate\n", len(x.Swaps), x.ExtraCostPercent)
+		fmt.Fprintf(out, "%d tensors are swapped, %.2f %% more time by estimate\n", len(x.Swaps), x.ExtraCostPercent)
 	default:
-		fmt.Fprintln(out, "the order keeps it, and nothing runs again")
+		fmt.Fprintln(out, "the order meets it, and no node runs again")
 	}
 	var rest int64
 	for i, a := range x.Again {
@@ -149,26 +149,26 @@ func (x *explainLimit) print(out io.Writer) {
 	}
 }
 
-// printSwaps says what leaves when.
+// printSwaps lists the swapped tensors with their steps.
 func (x *explainLimit) printSwaps(out io.Writer) {
 	if len(x.Swaps) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "%s leave%s; the largest:\n", units.Bytes(x.SwappedBytes), report.Link(&x.Limited))
+	fmt.Fprintf(out, "%s are swapped%s; the largest:\n", units.Bytes(x.SwappedBytes), report.Link(&x.Limited))
 	var rest int64
 	for i, s := range x.Swaps {
 		if i >= mostHeld {
 			rest += s.Bytes
 			continue
 		}
-		fmt.Fprintf(out, "  %12s  %s leaves at steps %d-%d, is back from step %d on and read at step %d\n", units.Short(s.Bytes), units.Name(s.Tensor), s.Leaves, s.Out, s.In, s.Read)
+		fmt.Fprintf(out, "  %12s  %s is swapped out at steps %d-%d, swapped in from step %d on and read at step %d\n", units.Short(s.Bytes), units.Name(s.Tensor), s.Leaves, s.Out, s.In, s.Read)
 	}
 	if n := len(x.Swaps) - mostHeld; n > 0 {
 		fmt.Fprintf(out, "  %12s  in %d more\n", units.Short(rest), n)
 	}
 }
 
-// duration prints nanoseconds.
+// duration formats nanoseconds.
 func duration(ns int64) string {
 	if ns < 1_000_000 {
 		return fmt.Sprintf("%.1f µs", float64(ns)/1e3)

@@ -14,7 +14,7 @@ import (
 type explainer struct {
 	*explained
 	file string
-	step []int // of each node
+	step []int // of each node: its step
 }
 
 func newExplainer(file string, x *explained) *explainer {
@@ -25,7 +25,7 @@ func newExplainer(file string, x *explained) *explainer {
 	return w
 }
 
-// print explains in words.
+// print prints the explanation.
 func (w *explainer) print(out io.Writer) {
 	gap := "no order does better"
 	if w.Bound < w.Peak {
@@ -36,7 +36,7 @@ func (w *explainer) print(out io.Writer) {
 	if w.PeakNode >= 0 {
 		where = fmt.Sprintf("it is first reached at step %d of %d, %s; ", w.PeakStep, len(w.order), w.node(w.PeakNode))
 	}
-	fmt.Fprintf(out, "\n%swhat lives there:\n", where)
+	fmt.Fprintf(out, "\n%slive buffers:\n", where)
 	w.holdings(out, w.Live, w.PeakNode)
 	w.proofs(out)
 	if w.limit != nil {
@@ -45,10 +45,10 @@ func (w *explainer) print(out io.Writer) {
 	w.relief(out)
 }
 
-// mostHeld is how many buffers a list shows.
+// mostHeld is the number of buffers that a list shows.
 const mostHeld = 8
 
-// holdings lists buffers, each with who makes it and who keeps it alive.
+// holdings lists buffers, each with its maker and the readers that keep it alive.
 func (w *explainer) holdings(out io.Writer, live []schedule.Holding, here int32) {
 	var rest int64
 	for i, h := range live {
@@ -63,7 +63,7 @@ func (w *explainer) holdings(out io.Writer, live []schedule.Holding, here int32)
 	}
 }
 
-// buffer names what lies in a buffer.
+// buffer names the tensors of a buffer.
 func (w *explainer) buffer(h schedule.Holding) string {
 	var names []string
 	for _, t := range h.Tensors {
@@ -95,14 +95,14 @@ func (w *explainer) node(v int32) string {
 	return name
 }
 
-// life says where a buffer comes from and what keeps it while a node runs.
+// life says where a buffer comes from and what keeps it alive while a node runs.
 func (w *explainer) life(h schedule.Holding, here int32) string {
 	var parts []string
 	switch {
 	case len(h.Tensors) == 0:
 		return "of " + w.node(h.Maker)
 	case h.Maker < 0:
-		parts = append(parts, "there from the start")
+		parts = append(parts, "live from the start")
 	case h.Maker == here:
 		parts = append(parts, "made here")
 	default:
@@ -162,14 +162,14 @@ func (w *explainer) proofs(out io.Writer) {
 	}
 }
 
-// proof tells one certificate: which nodes must have run, and what they leave
-// alive.
+// proof explains one certificate: the nodes that must have run, and the buffers
+// that they leave live.
 func (w *explainer) proof(out io.Writer, f schedule.Proof) {
 	switch f.Kind {
 	case schedule.KindFirst:
-		fmt.Fprintf(out, "  of %s one runs first, before any other of them; at the least load that is\n", w.set(f.Nodes))
+		fmt.Fprintf(out, "  of %s one runs first, before the others; at the least load that is\n", w.set(f.Nodes))
 	case schedule.KindLast:
-		fmt.Fprintf(out, "  of %s one runs last, when the others have run; at the least load that is\n", w.set(f.Nodes))
+		fmt.Fprintf(out, "  of %s one runs last, after the others; at the least load that is\n", w.set(f.Nodes))
 	}
 	fmt.Fprintf(out, "  %s: %s must run before it, %s only after it\n", w.node(f.Node), nodes(f.Before), nodes(f.After))
 	var forced, chosen []schedule.Holding
@@ -183,14 +183,14 @@ func (w *explainer) proof(out io.Writer, f schedule.Proof) {
 			chosen = append(chosen, h)
 		}
 	}
-	fmt.Fprintf(out, "  whatever the order, while it runs there live %s:\n", units.Bytes(sum))
+	fmt.Fprintf(out, "  in every order, %s are live while it runs:\n", units.Bytes(sum))
 	w.holdings(out, forced, f.Node)
 	if len(chosen) > 0 {
 		fmt.Fprintf(out, "  and at least %s more; the cheapest state, in which %s, holds\n", units.Bytes(f.Value-sum), haveRun(f.Ran))
 		w.holdings(out, chosen, f.Node)
 	}
 	if total > f.Value {
-		fmt.Fprintf(out, "  of which writing in place may save %s\n", units.Bytes(total-f.Value))
+		fmt.Fprintf(out, "  of which in-place results may save %s\n", units.Bytes(total-f.Value))
 	}
 	fmt.Fprintf(out, "  together %s\n", units.Bytes(f.Value))
 }
@@ -223,12 +223,12 @@ func (w *explainer) set(list []int32) string {
 	return text
 }
 
-// relief says what would lower the bound and the peak.
+// relief says how much less memory for a tensor lowers the bound and the peak.
 func (w *explainer) relief(out io.Writer) {
 	if len(w.Relief) == 0 {
 		return
 	}
-	fmt.Fprint(out, "\nwhat would lower it, by the proven bound (and the peak of an order that was found):\n")
+	fmt.Fprint(out, "\nwhat would lower it: the proven bound (and the peak of an order found):\n")
 	fmt.Fprintf(out, "  %15s %15s %15s %15s\n", "without it", "(found)", "half of it", "(found)")
 	for _, r := range w.Relief {
 		absent, foundAbsent := w.outlook(r.Absent)
@@ -237,8 +237,8 @@ func (w *explainer) relief(out io.Writer) {
 	}
 }
 
-// outlook prints a bound and a peak. A smaller tensor can make things worse: what
-// is written over it, or it over another, no longer fits.
+// outlook formats a bound and a peak. A smaller tensor can raise the peak,
+// because it no longer fits the tensor that it overwrites, or that overwrites it.
 func (w *explainer) outlook(o schedule.Outlook) (bound, peak string) {
 	if o.Bound >= w.Peak {
 		return "no gain", ""
@@ -265,7 +265,7 @@ type (
 		Tensors []string `json:"tensors"`
 		Kind    string   `json:"kind,omitempty"`
 		Bytes   int64    `json:"bytes"`
-		Maker   *place   `json:"maker"` // null: there from the start
+		Maker   *place   `json:"maker"` // null: live from the start
 		Keepers []place  `json:"keepers"`
 		Output  bool     `json:"output"`
 		Forced  bool     `json:"forced"`

@@ -12,23 +12,23 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// exportCmd gives a plan to other tools.
+// exportCmd writes a plan in a format of other tools.
 type exportCmd struct {
 	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the export, not written); - is standard input."`
 
 	To  string `required:"" enum:"${exports}" placeholder:"FORMAT" help:"perfetto: a trace, lifetimes as slices and the load as a counter. c-header: C99, an offset for each tensor. csv: MiniMalloc's. memory-viz: PyTorch's snapshot."`
-	Out string `short:"o" default:"-" out:"the export" placeholder:"PATH" help:"Where it goes (default: standard output)."`
+	Out string `short:"o" default:"-" out:"the export" placeholder:"PATH" help:"The file to write (default: standard output)."`
 	sourceFlags
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (exportCmd) Help() string {
 	return `Examples:
   onnxmem export --to perfetto out.plan.json -o out.trace.json
   onnxmem export --to c-header out.plan.json -o plan.h`
 }
 
-// exportNames lists the forms for --to.
+// exportNames lists the formats for --to.
 func exportNames() (names []string) {
 	for _, x := range report.Exports {
 		names = append(names, x.Name)
@@ -36,7 +36,7 @@ func exportNames() (names []string) {
 	return names
 }
 
-// Run reads or plans, and writes.
+// Run reads or makes the plan, and writes it.
 func (c *exportCmd) Run(e *env) error {
 	if c.JSON && c.Out == "-" {
 		return usagef("the export and --json cannot both go to standard output")

@@ -19,11 +19,11 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// namedFiles are the files that the command line of a command names: its arguments
-// and flags have a tag in or out that says in messages what the file is, and over
-// lists what an output may take the place of. Commands add what follows from those:
-// a plan beside its model, external data. The error is a *files.Conflict, or says why
-// one of the outputs cannot be written.
+// namedFiles lists the files on the command line of a command. Its arguments and
+// flags have a tag in or out with the name of the file for messages; the tag over
+// lists the inputs that an output may replace. Commands add files that follow
+// from those: a plan beside its model, external data. The error is a
+// *files.Conflict, or says why an output cannot be written.
 func namedFiles(command *kong.Node) (*files.Set, error) {
 	set := &files.Set{}
 	var outputs []string
@@ -55,8 +55,9 @@ func namedFiles(command *kong.Node) (*files.Set, error) {
 	return set, nil
 }
 
-// writable fails where a file cannot be written, before hours of work for it. Pipes
-// and devices are left alone: opening one is a sign to who reads it.
+// writable fails if a file cannot be written, before hours of work for it. It
+// leaves pipes and devices alone, since their readers notice when they are
+// opened.
 func writable(path string) error {
 	if info, err := os.Stat(path); path == "" || path == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil
@@ -68,8 +69,8 @@ func writable(path string) error {
 	return err
 }
 
-// pathsOf lists the paths that an argument or a flag has, each with what its name
-// adds to that of the flag. A number that stands for an input is no path.
+// pathsOf lists the paths in an argument or a flag, each with what its name adds
+// to that of the flag. A number that replaces an input is not a path.
 func pathsOf(v reflect.Value) map[string]string {
 	switch paths := v.Interface().(type) {
 	case string:
@@ -86,8 +87,8 @@ func pathsOf(v reflect.Value) map[string]string {
 	return nil
 }
 
-// uses adds the files of a batch that plans models into the folder out. Where what
-// is planned goes is known by name alone before, and a link may lead back to a model.
+// uses adds the files of a batch that plans models into the folder out. The
+// outputs are known by name only, and a link may lead back to a model.
 func (c *batchCmd) uses(e *env, out string, models []batch.Model) error {
 	for _, m := range models {
 		e.files.Reads("the model "+printable.Text(m.Rel), m.Path)
@@ -103,8 +104,8 @@ func (c *batchCmd) uses(e *env, out string, models []batch.Model) error {
 	return e.files.Err()
 }
 
-// readsExternal adds the files that hold a model's external data. whose is the model
-// in messages.
+// readsExternal adds the files with a model's external data. whose names the
+// model in messages.
 func (e *env) readsExternal(whose string, m *graph.Model) {
 	if m.Source == nil {
 		return

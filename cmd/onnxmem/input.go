@@ -15,18 +15,18 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// input is a text that is being read, unpacked if it is gzipped.
+// input is a text that is being read; it is unpacked if it is gzipped.
 type input struct {
 	*bufio.Reader
 	name  string // for messages
 	close func() error
 }
 
-// headBytes is how much of a text is looked at to say what it is.
+// headBytes is the number of bytes that are examined to determine what a text is.
 const headBytes = 64 << 10
 
-// openInput opens a file; "-" is standard input. What is wrong with it is told
-// by errors of type *graph.Error, as by those of refuse.
+// openInput opens a file; "-" is standard input. Errors about it are of type
+// *graph.Error, like those of refuse.
 func openInput(path string) (*input, error) {
 	file := &counted{Reader: os.Stdin}
 	in := &input{name: "standard input", close: func() error { return nil }}
@@ -50,7 +50,7 @@ func openInput(path string) (*input, error) {
 	return in, nil
 }
 
-// refuse puts the file's name into an error.
+// refuse adds the file's name to an error.
 func (in *input) refuse(err error) error {
 	if err == nil {
 		return nil
@@ -58,14 +58,16 @@ func (in *input) refuse(err error) error {
 	return &graph.Error{File: in.name, Offset: -1, Err: err}
 }
 
-// isJSON says whether the first byte that is no blank begins an object or a list.
+// isJSON reports whether the first byte that is not white space begins an object
+// or a list.
 func (in *input) isJSON() bool {
 	head, _ := in.Peek(512)
 	head = bytes.TrimLeft(head, " \t\r\n")
 	return len(head) > 0 && (head[0] == '{' || head[0] == '[')
 }
 
-// isProblem says whether a JSON text is a scheduling problem, as far as its head says.
+// isProblem reports whether a JSON text is a scheduling problem, judging by its
+// beginning.
 func (in *input) isProblem() bool {
 	head, _ := in.Peek(headBytes)
 	return isProblem(head)
@@ -78,8 +80,9 @@ func (in *input) problem() (*schedule.Problem, error) {
 	return p, in.refuse(err)
 }
 
-// leanly has the collector keep garbage small while something large is read: it takes
-// a tenth more time, and a third less memory. The function that it returns ends that.
+// leanly makes the collector keep garbage small while a large file is read: this
+// takes a tenth more time, and a third less memory. The returned function ends
+// that.
 func leanly() func() {
 	before := debug.SetGCPercent(20)
 	return func() { debug.SetGCPercent(before) }
@@ -109,8 +112,8 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// inflated reads what was packed, and fails where a small file goes on without
-// end: beyond 4 MiB it may inflate a hundredfold, where real ones do so 30 times.
+// inflated reads an unpacked text, and fails if a small file goes on without end:
+// beyond 4 MiB it may inflate a hundredfold; real ones inflate up to 30-fold.
 type inflated struct {
 	counted
 	packed *counted

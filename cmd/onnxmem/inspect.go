@@ -17,21 +17,21 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// inspectCmd says what a model is.
+// inspectCmd describes a model.
 type inspectCmd struct {
 	Model   string `arg:"" in:"the model" help:"The model; - is standard input."`
 	Tensors bool   `help:"List every tensor of the main graph with its type and size."`
 	planFlags
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (inspectCmd) Help() string {
 	return `Examples:
   onnxmem inspect model.onnx
   onnxmem inspect model.onnx --dim batch=8 --tensors --json`
 }
 
-// Run reads, plans in program order, and prints.
+// Run reads the model, plans it in program order, and prints.
 func (c *inspectCmd) Run(e *env) error {
 	f, err := onnx.Open(c.Model, onnx.ReadOptions{AllowMissingWeights: true})
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *inspectCmd) Run(e *env) error {
 	if errors.As(in.Refused, &option) {
 		return option
 	}
-	if errors.Is(in.Refused, mapped.ErrChanged) { // what else there is may be wrong
+	if errors.Is(in.Refused, mapped.ErrChanged) { // other findings may be wrong
 		return in.Refused
 	}
 	if c.JSON {

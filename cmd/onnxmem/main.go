@@ -1,23 +1,27 @@
 // Command onnxmem plans the memory of neural networks in ONNX files.
 //
 //	onnxmem optimize in.onnx out.onnx    plan a model, write it and out.plan.json
-//	onnxmem inspect model.onnx           say what a model is
-//	onnxmem compare FILE                 hold all strategies against each other
+//	onnxmem inspect model.onnx           describe a model
+//	onnxmem compare FILE                 compare all strategies
 //	onnxmem order problem.json           order the nodes of a bare problem
 //	onnxmem pack buffers.csv             place buffers, draw the placement
 //	onnxmem verify out.onnx              check a plan against its model
 //	onnxmem report FILE                  show a plan in one HTML page
-//	onnxmem explain FILE                 say why the peak is what it is
-//	onnxmem check FILE                   hold a plan against limits, for CI
-//	onnxmem diff A B                     say what changed between two plans
-//	onnxmem export --to FORMAT FILE      give a plan to other tools
+//	onnxmem explain FILE                 explain why the peak is what it is
+//	onnxmem check FILE                   compare a plan with limits, for CI
+//	onnxmem diff A B                     list the changes between two plans
+//	onnxmem export --to FORMAT FILE      write a plan in a format of other tools
 //	onnxmem run out.onnx                 run a planned model inside its arena
 //	onnxmem batch IN OUT                 plan all models below a folder
 //	onnxmem model [NAME out.onnx]        list the built-in networks, or write one
 //
 // Results go to standard output, everything else to standard error. The exit
-// status is 0 when all is done, 1 when the work failed, 2 when the command line
-// was wrong, 3 when the input was refused.
+// status is 0 for success, 1 if the work failed, 2 if the command line was wrong,
+// 3 if the input was refused.
+//
+// main.go holds the list of commands; each command is a struct with its flags and
+// a Run method, in a file of its name. source.go reads or makes the plan for
+// commands that take a FILE.
 package main
 
 import (
@@ -44,7 +48,7 @@ import (
 // version is set when the binary is built by make.
 var version = ""
 
-// The exit statuses.
+// Exit statuses.
 const (
 	exitFailed  = 1
 	exitUsage   = 2
@@ -54,16 +58,16 @@ const (
 // cli is the command line.
 type cli struct {
 	Optimize   optimizeCmd   `cmd:"" help:"Plan a model: write it in the planned order, and its plan."`
-	Inspect    inspectCmd    `cmd:"" help:"Say what a model is: operators, sizes, dimensions, peak."`
+	Inspect    inspectCmd    `cmd:"" help:"Describe a model: operators, sizes, dimensions, peak."`
 	Report     reportCmd     `cmd:"" help:"Show a plan: an HTML page, pictures, or in the terminal."`
-	Explain    explainCmd    `cmd:"" help:"Say why the peak is what it is, and what would lower it."`
+	Explain    explainCmd    `cmd:"" help:"Explain why the peak is what it is, and what would lower it."`
 	Verify     verifyCmd     `cmd:"" help:"Check a plan against its model, trusting nothing."`
-	Check      checkCmd      `cmd:"" help:"Hold a plan against limits or an older plan, for CI."`
-	Diff       diffCmd       `cmd:"" help:"Say what changed between two plans, what moved the peak."`
-	Export     exportCmd     `cmd:"" help:"Give a plan to Perfetto, C, MiniMalloc, PyTorch's viewer."`
-	Batch      batchCmd      `cmd:"" help:"Plan all models below a folder, side by side, resumable."`
+	Check      checkCmd      `cmd:"" help:"Compare a plan with limits or an older plan, for CI."`
+	Diff       diffCmd       `cmd:"" help:"List the changes between two plans, and what moved the peak."`
+	Export     exportCmd     `cmd:"" help:"Write a plan for Perfetto, C, MiniMalloc, PyTorch's viewer."`
+	Batch      batchCmd      `cmd:"" help:"Plan all models below a folder, in parallel, resumable."`
 	Run        runCmd        `cmd:"" help:"Run a planned model inside its arena, check its results."`
-	Compare    compareCmd    `cmd:"" help:"Hold all orders and placements against each other."`
+	Compare    compareCmd    `cmd:"" help:"Compare all order and placement strategies."`
 	Order      orderCmd      `cmd:"" help:"Order the nodes of a bare problem: sizes and precedence."`
 	Pack       packCmd       `cmd:"" help:"Place the buffers of a CSV: sizes and lifetimes."`
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
@@ -72,18 +76,18 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// env is what commands print to, and what they share.
+// env holds the output streams and other things that commands share.
 type env struct {
 	stdout  people    // results
-	data    *stream   // the same, for data of a format
-	stderr  io.Writer // a line that moves, on a terminal; messages go by say
+	data    *stream   // the same, for data in a format
+	stderr  io.Writer // the line that shows progress, on a terminal only; messages go through say
 	app     *kong.Application
-	files   *files.Set // that the command reads and writes
+	files   *files.Set // files that the command reads and writes
 	signals *signals
 }
 
-// failure is an error with an exit status of its own. An empty text prints
-// nothing: the command has said all.
+// failure is an error with an exit status of its own. If the text is empty,
+// nothing is printed: the command has already reported it.
 type failure struct {
 	status int
 	text   string
@@ -91,18 +95,18 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// usagef is the failure of a command line that is wrong whatever the files hold;
-// [conclude] adds where to read on.
+// usagef is the failure of a command line that is wrong whatever the files
+// contain; [conclude] adds a reference to --help.
 func usagef(format string, args ...any) error {
 	return &optimize.UsageError{Text: fmt.Sprintf(format, args...)}
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the command without the process around it.
+// run runs the command line without ending the process.
 func run(args []string, stdout, stderr io.Writer) (status int) {
-	// A panic of ours, or of what we use, is one line for the user. So is a fault in a
-	// mapped file.
+	// A panic, which is a bug, becomes one line for the user. So does a fault in
+	// a mapped file.
 	debug.SetPanicOnFault(true)
 	defer func() {
 		if r := recover(); r != nil {
@@ -123,7 +127,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 	return conclude(stderr, command, err)
 }
 
-// dispatch runs the command that is named. It gives back what it is called.
+// dispatch runs the command that args name, and returns its name.
 func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals) (command string, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	if len(args) == 0 {
@@ -154,7 +158,7 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 	return command, k.Run(&env{people{stdout}, stdout, stderr, parser.Model, named, signals})
 }
 
-// newParser reads command lines into c.
+// newParser returns a parser of command lines into c.
 func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(c, append(append(options, bytesAsTheyAre...),
 		kong.Name("onnxmem"),
@@ -165,7 +169,7 @@ func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
 	)...)
 }
 
-// conclude prints an error of a command and gives the exit status that it means.
+// conclude prints the error of a command and returns the exit status.
 func conclude(stderr io.Writer, command string, err error) int {
 	if err == nil {
 		return 0
@@ -203,7 +207,7 @@ func conclude(stderr io.Writer, command string, err error) int {
 	return exitFailed
 }
 
-// toolVersion is the version that make or go install gave the binary.
+// toolVersion is the version that make or go install set in the binary.
 func toolVersion() string {
 	if version != "" {
 		return version
@@ -214,5 +218,5 @@ func toolVersion() string {
 	return "(devel)"
 }
 
-// tool names this program in plans.
+// tool is the name of this program in plans.
 func tool() string { return "onnxmem " + toolVersion() }

@@ -13,7 +13,7 @@ import (
 // modelCmd lists the built-in networks or writes one.
 type modelCmd struct {
 	Name string `arg:"" optional:"" help:"The network (default: list them all)."`
-	Out  string `arg:"" optional:"" out:"the network" help:"The file to write; - is standard output (default: say what the network takes)."`
+	Out  string `arg:"" optional:"" out:"the network" help:"The file to write; - is standard output (default: describe the network)."`
 
 	Dim  map[string]int64  `placeholder:"NAME=N" help:"Fix the length of a dimension; the others stay symbolic. May be repeated."`
 	Set  map[string]string `placeholder:"NAME=VALUE" help:"Change a setting, such as width=0.5. May be repeated."`
@@ -21,7 +21,7 @@ type modelCmd struct {
 	JSON bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (modelCmd) Help() string {
 	return `Examples:
   onnxmem model
@@ -85,7 +85,7 @@ func (c *modelCmd) list(w io.Writer) error {
 	for _, n := range models.Networks() {
 		fmt.Fprintf(w, "%-16s %14s  %s\n", n.Name, units.Group(n.Parameters()), n.Doc)
 	}
-	fmt.Fprintln(w, "\nThe number is that of trainable parameters. onnxmem model NAME says what a network takes.")
+	fmt.Fprintln(w, "\nThe number is that of trainable parameters. onnxmem model NAME describes a network.")
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// The flags of commands that read a model, and that make a training graph.
+// Flags of commands that read a model, and of those that make a training graph.
 type (
 	modelFlags = optimize.ModelFlags
 	trainFlags = optimize.TrainFlags
@@ -38,7 +38,7 @@ func (f *planFlags) options(e *env) passes.Options {
 	return opt
 }
 
-// trace lists the passes, if that is asked for.
+// trace returns a function that lists the passes, if that is asked for.
 func (f *planFlags) trace(e *env) func(passes.Pass, time.Duration) {
 	if !f.Verbose {
 		return nil
@@ -51,18 +51,18 @@ func (f *planFlags) trace(e *env) func(passes.Pass, time.Duration) {
 // optimizeCmd plans a model.
 type optimizeCmd struct {
 	In  string `arg:"" in:"the model" help:"The model; - is standard input."`
-	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output and asks for --plan. None with --frontier or --max-batch: nothing is written."`
+	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output and needs --plan. May be left out with --frontier or --max-batch: nothing is written."`
 
-	Plan            string       `out:"the plan" placeholder:"PATH" help:"Where the plan goes; - is standard output (default: OUT with .plan.json for .onnx)."`
-	ExternalData    string       `enum:"copy,link,keep" default:"copy" help:"External data when OUT lies in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
-	MaxArena        *units.Size  `placeholder:"SIZE" help:"Exit with 1 when the arena is larger, such as 512KiB."`
-	MaxPeak         *units.Size  `placeholder:"SIZE" help:"Exit with 1 when the peak is larger."`
+	Plan            string       `out:"the plan" placeholder:"PATH" help:"The file for the plan; - is standard output (default: OUT with .plan.json for .onnx)."`
+	ExternalData    string       `enum:"copy,link,keep" default:"copy" help:"External data if OUT is in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
+	MaxArena        *units.Size  `placeholder:"SIZE" help:"Exit with status 1 if the arena is larger, such as 512KiB."`
+	MaxPeak         *units.Size  `placeholder:"SIZE" help:"Exit with status 1 if the peak is larger."`
 	Sync            bool         `help:"Wait until the files are on the disk."`
-	Params          string       `out:"the parameters" placeholder:"PATH" help:"With --train: where the first values of the parameters go (default: OUT with .params.onnx for .onnx)."`
+	Params          string       `out:"the parameters" placeholder:"PATH" help:"With --train: the file for the initial values of the parameters (default: OUT with .params.onnx for .onnx)."`
 	InlineFunctions bool         `help:"Replace calls of local functions by their bodies first, for runtimes that do so."`
-	FrontierSVG     string       `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it."`
-	MaxBatch        bool         `seldom:"" help:"With --limit: look for the largest batch that fits at no more than --extra."`
-	Extra           *units.Limit `seldom:"" placeholder:"N%" help:"With --max-batch: the most extra time (default 10%)."`
+	FrontierSVG     string       `seldom:"" name:"frontier-svg" out:"the picture of the frontier" placeholder:"FILE" help:"With --frontier: draw it to this file."`
+	MaxBatch        bool         `seldom:"" help:"With --limit: find the largest batch that fits at an extra time of at most --extra."`
+	Extra           *units.Limit `seldom:"" placeholder:"N%" help:"With --max-batch: the largest extra time (default 10%)."`
 	BatchDim        string       `seldom:"" placeholder:"NAME" help:"With --max-batch: the symbolic dimension (default: batch, else the first axis of the first input)."`
 	limitFlags
 	trainFlags
@@ -72,7 +72,7 @@ type optimizeCmd struct {
 	batch     int64
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (optimizeCmd) Help() string {
 	return `Examples:
   onnxmem optimize resnet50.onnx planned.onnx --dim batch=8
@@ -135,7 +135,7 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 	if !c.JSON || !errors.As(err, &limit) {
 		return err
 	}
-	var feasible *bool // not known
+	var feasible *bool // null: not known
 	if limit.Impossible {
 		feasible = new(bool)
 	}
@@ -153,7 +153,7 @@ func (c *optimizeCmd) infeasible(e *env, err error) error {
 	return err
 }
 
-// batched is the job, with the largest batch if that is asked for.
+// batched returns the job, with the largest batch if that is asked for.
 func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	job := c.job()
 	switch {
@@ -174,7 +174,7 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	case c.Extra.Percent == 0:
 		return job, usagef("--extra: expected a share such as 10%%")
 	}
-	bar.step("look for the largest batch")
+	bar.step("find the largest batch")
 	name, length, err := job.MaxBatch(c.BatchDim, c.Extra.Percent)
 	if err != nil {
 		return job, err
@@ -187,7 +187,7 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	return job, nil
 }
 
-// job is what the command line asks for.
+// job returns the job that the command line asks for.
 func (c *optimizeCmd) job() optimize.Job {
 	return optimize.Job{
 		In: c.In, Out: c.Out, Plan: c.Plan, Params: c.Params, ExternalData: c.ExternalData, Sync: c.Sync, InPlace: true,
@@ -196,7 +196,7 @@ func (c *optimizeCmd) job() optimize.Job {
 	}
 }
 
-// warn tells what was assumed and what contradicts without harm.
+// warn reports assumed dimensions and harmless contradictions.
 func warn(e *env, dims map[string]plan.Dim, warnings []string) {
 	var assumed []string
 	for name, d := range dims {
@@ -218,11 +218,11 @@ func warn(e *env, dims map[string]plan.Dim, warnings []string) {
 	}
 }
 
-// print shows the result: as one JSON object, or in a few lines.
+// print prints the result: one JSON object, or a few lines.
 func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 	var out io.Writer = e.stdout
 	if t.Out == "-" || t.Job.Plan == "-" {
-		out = e.messages() // the model, or the plan, has standard output to itself
+		out = e.messages() // standard output is for the model or the plan
 	}
 	if c.JSON {
 		o := t.Outcome()
@@ -231,7 +231,7 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 	}
 	r := t.Result
 	if c.MaxBatch {
-		fmt.Fprintf(out, "largest batch        %s = %d, at no more than %g %% more time\n", units.Name(c.batchName), c.batch, c.Extra.Percent)
+		fmt.Fprintf(out, "largest batch        %s = %d, at most %g %% more time\n", units.Name(c.batchName), c.batch, c.Extra.Percent)
 	}
 	if c.Frontier {
 		defer func() {

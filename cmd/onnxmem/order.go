@@ -21,30 +21,30 @@ import (
 type orderCmd struct {
 	Problem string `arg:"" in:"the problem" help:"Sizes and precedence as JSON, gzipped or not (docs/formats.md); - is standard input."`
 
-	Out                string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without the times; - is standard output."`
+	Out                string       `out:"the order" placeholder:"FILE" help:"Write the order: the object that --json prints, without times; - is standard output."`
 	LP                 string       `name:"lp" out:"the integer program" placeholder:"FILE" help:"Write the problem as an integer program (OLLA's, CPLEX LP format) for a solver to check the optimum; for small graphs."`
-	Strategy           string       `aliases:"schedule" placeholder:"NAME" help:"Run one strategy alone (also --schedule): ${schedules} (default: search)."`
-	ScheduleGoal       string       `enum:"peak,area" default:"peak" help:"Among orders of the smallest peak: peak takes the least area (the sum of the loads) of the five that are at hand, area looks for less."`
+	Strategy           string       `aliases:"schedule" placeholder:"NAME" help:"Run only one strategy (also --schedule): ${schedules} (default: search)."`
+	ScheduleGoal       string       `enum:"peak,area" default:"peak" help:"Among orders with the smallest peak: peak takes the least area (the sum of the loads) of the five orders found, area searches for less."`
 	Limit              *units.Limit `placeholder:"BYTES|PERCENT%" help:"Let nodes run again so that the peak is at most this, such as 8GiB or 60% of the best order's peak, at the least extra time; exit 1 if that is impossible or not found."`
 	Frontier           bool         `help:"List the extra time, and its lower bound, for limits from 95% of the best order's peak down."`
 	optimize.HostFlags `embed:""`
-	Effort             string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
-	TimeLimit          time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Gives up determinism."`
+	Effort             string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
+	TimeLimit          time.Duration `placeholder:"TIME" help:"End the search after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
 	Align              int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes (default 1)."`
 	JSON               bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (orderCmd) Help() string {
 	return `A signal (Ctrl-C) during the search ends it with the best order so far, which is printed and written
-as usual: exit status 0, and a word on standard error. A second one stops at once.
+as usual, with exit status 0 and a note on standard error. A second signal stops at once.
 
 Examples:
   onnxmem order problem.json.gz --out order.json
   onnxmem order problem.json --limit 50% --json`
 }
 
-// ordering is a run of the command.
+// ordering is the state of the command.
 type ordering struct {
 	cmd     *orderCmd
 	file    string // for messages
@@ -95,7 +95,7 @@ func (c *orderCmd) Run(e *env) error {
 	return o.limited.verdict(&o)
 }
 
-// check looks at the command line by itself.
+// check checks the command line by itself.
 func (c *orderCmd) check() error {
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(schedule.Strategies, func(s schedule.Strategy) bool { return s.Name == c.Strategy }):
@@ -133,8 +133,8 @@ func (o *ordering) load() error {
 	return nil
 }
 
-// solve searches until it is done or told to end, and takes the order of least
-// area of those that it finds.
+// solve searches until it is done or told to end, and takes the order with the
+// least area of those that it finds.
 func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 	began := time.Now()
 	ctx, release := e.signals.context()
@@ -167,7 +167,7 @@ func (o *ordering) solve(e *env, progress func(bound, peak int64)) (err error) {
 	return o.limit(ctx)
 }
 
-// endedBy says what ended the search early, or nothing.
+// endedBy says what ended the search early; "" if nothing did.
 func (o *ordering) endedBy() string {
 	err := o.found.Ended
 	for _, p := range append(o.limited.frontier, o.limited.plan) {
@@ -184,7 +184,7 @@ func (o *ordering) endedBy() string {
 	return "time limit"
 }
 
-// write puts the order and the integer program in their places, both or none.
+// write writes the order and the integer program to their files, both or none.
 func (o *ordering) write(e *env) error {
 	var staged []*atomicfile.File
 	for _, file := range []struct {
@@ -244,7 +244,7 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 	order := append([]int32{}, r.Order...)
 	peak, bound, listed := r.Evaluation.Peak, r.Bound, &order
 	if p := o.limited.plan; p != nil && p.Feasible == budget.Found {
-		peak, bound, listed = p.PeakBytes, p.LeastBytes, nil // steps stand for the order
+		peak, bound, listed = p.PeakBytes, p.LeastBytes, nil // steps replace the order
 		proofs = []proof{}
 	}
 	return writeJSON(w, struct {
@@ -269,7 +269,7 @@ func (o *ordering) json(w io.Writer, timed bool) error {
 	})
 }
 
-// text prints what was found in a few lines.
+// text prints the result in a few lines.
 func (o *ordering) text(w io.Writer) {
 	r := o.found
 	name := o.problem.Name
@@ -288,7 +288,7 @@ func (o *ordering) text(w io.Writer) {
 	o.limitText(w)
 }
 
-// verdict says how far the peak is from the bound, and what proves that.
+// verdict compares the peak with the bound and names the proof.
 func (o *ordering) verdict() string {
 	r := o.found
 	if !r.Optimal {

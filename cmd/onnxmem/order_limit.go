@@ -13,21 +13,21 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// limited is what "order --limit" and "order --frontier" add to an ordering.
+// limited is the part of an ordering for "order --limit" and "order --frontier".
 type limited struct {
 	plan     *budget.Plan     // nil without --limit
-	swap     *budget.SwapPlan // nil without --limit and a host; plan is its
+	swap     *budget.SwapPlan // nil without --limit and a host; plan is then its Plan
 	frontier []*budget.Plan   // nil without --frontier
-	host     bool             // tensors may leave: no bound is known
-	peak     int64            // the best order's, which per cent are of
+	host     bool             // tensors may be swapped: no bound is known
+	peak     int64            // the best order's peak, to which percentages refer
 	took     time.Duration
 }
 
-// frontierStep is the distance of the frontier's limits, in per cent of the best
-// order's peak: that of the limits that package budget fills its archive for.
+// frontierStep is the step between the limits of the frontier, in per cent of the
+// best order's peak: package budget fills its archive for these limits.
 const frontierStep = 5
 
-// limit plans steps with repetitions from the orders found.
+// limit makes plans with repetitions from the orders found.
 func (o *ordering) limit(ctx context.Context) error {
 	began := time.Now()
 	o.limited.peak = o.found.Evaluation.Peak
@@ -47,8 +47,8 @@ func (o *ordering) limit(ctx context.Context) error {
 	return nil
 }
 
-// limits returns those of the frontier, or the one of --limit; nil: none is
-// asked for.
+// limits returns the limits of the frontier, or the one of --limit; nil if none
+// is asked for.
 func (o *ordering) limits(frontier bool) (limits []int64) {
 	switch {
 	case frontier && o.cmd.Frontier:
@@ -61,7 +61,7 @@ func (o *ordering) limits(frontier bool) (limits []int64) {
 	return limits
 }
 
-// repeatLimit plans steps with repetitions alone.
+// repeatLimit makes plans with repetitions only.
 func (o *ordering) repeatLimit(ctx context.Context) error {
 	solver, err := budget.New(o.problem, o.found.Orders, budget.Options{
 		Effort: optimize.Efforts[o.cmd.Effort], KeepOrders: o.cmd.Strategy != "",
@@ -78,7 +78,7 @@ func (o *ordering) repeatLimit(ctx context.Context) error {
 	return nil
 }
 
-// limitBytes returns the limit in bytes, a share of a peak rounded down.
+// limitBytes returns the limit in bytes; a share of a peak is rounded down.
 func (c *orderCmd) limitBytes(peak int64) int64 {
 	if c.Limit.Percent > 0 {
 		return share(peak, c.Limit.Percent)
@@ -86,7 +86,7 @@ func (c *orderCmd) limitBytes(peak int64) int64 {
 	return c.Limit.Bytes
 }
 
-// share returns some per cent of a size, rounded down.
+// share returns a percentage of a size, rounded down.
 func share(size int64, percent float64) int64 {
 	if whole := int64(percent); float64(whole) == percent {
 		return size/100*whole + size%100*whole/100
@@ -97,13 +97,13 @@ func share(size int64, percent float64) int64 {
 // kept reports whether there is a plan below the limit, or no limit.
 func (l *limited) kept() bool { return l.plan == nil || l.plan.Feasible == budget.Found }
 
-// limitJSON is what --limit adds to the object that --json prints.
+// limitJSON has the fields that --limit adds to the object of --json.
 type limitJSON struct {
 	Limit      int64    `json:"limit_bytes"`
 	Feasible   *bool    `json:"feasible"` // null: none found
 	BestOrder  int64    `json:"best_order_peak_bytes"`
 	ExtraCost  *float64 `json:"extra_cost_percent"`             // null without steps
-	LowerBound *float64 `json:"extra_cost_lower_bound_percent"` // null where no plan is possible
+	LowerBound *float64 `json:"extra_cost_lower_bound_percent"` // null if no plan is possible
 	Repeated   int      `json:"repeated_nodes"`
 	Steps      []int    `json:"steps,omitempty"`
 }
@@ -156,7 +156,7 @@ func repeated(p *budget.Plan) int {
 	return len(p.Steps) - len(nodes)
 }
 
-// limitText prints the plan and the frontier in words.
+// limitText prints the plan and the frontier.
 func (o *ordering) limitText(w io.Writer) {
 	l := &o.limited
 	if p := l.plan; p != nil {
@@ -188,16 +188,16 @@ func (o *ordering) limitText(w io.Writer) {
 	}
 }
 
-// verdict ends with status 1 where the limit is not kept.
+// verdict ends the command with status 1 if the limit is not met.
 func (l *limited) verdict(o *ordering) error {
 	if l.kept() {
 		return nil
 	}
 	p := l.plan
 	if p.Feasible == budget.NoneFound {
-		return &failure{exitFailed, fmt.Sprintf("%s: no plan found within %s, and none is proven impossible: the smallest peak found is %s (with more --effort it may be found)", o.file, units.Bytes(p.Limit), units.Bytes(p.Lowest))}
+		return &failure{exitFailed, fmt.Sprintf("%s: no plan found within %s, but it is not proven impossible: the smallest peak found is %s (try more --effort)", o.file, units.Bytes(p.Limit), units.Bytes(p.Lowest))}
 	}
-	return &failure{exitFailed, fmt.Sprintf("%s: no plan keeps within %s, whatever runs again: %s needs %s%s", o.file, units.Bytes(p.Limit), o.label(p.Obstacle.Node), units.Bytes(p.Obstacle.Bytes), o.largest(p.Obstacle.Tensors))}
+	return &failure{exitFailed, fmt.Sprintf("%s: no plan fits %s, whatever is recomputed: %s needs %s%s", o.file, units.Bytes(p.Limit), o.label(p.Obstacle.Node), units.Bytes(p.Obstacle.Bytes), o.largest(p.Obstacle.Tensors))}
 }
 
 // largest names the largest of some tensors.

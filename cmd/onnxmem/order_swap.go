@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule/budget"
 )
 
-// swapLimit plans steps with transfers, and repetitions, from the orders found.
+// swapLimit makes plans with transfers and repetitions from the orders found.
 func (o *ordering) swapLimit(ctx context.Context) error {
 	solver, err := budget.NewSwapper(o.problem, o.found.Orders, budget.SwapOptions{
 		Effort: optimize.Efforts[o.cmd.Effort], Link: int64(o.cmd.HostLink), NoRecompute: o.cmd.NoRecompute,
@@ -30,7 +30,7 @@ func (o *ordering) swapLimit(ctx context.Context) error {
 	return nil
 }
 
-// swapJSON is what --host-link adds to limitJSON.
+// swapJSON has the fields that --host-link adds to limitJSON.
 type swapJSON struct {
 	Link    int64       `json:"host_link_bytes_per_second"`
 	Swapped int         `json:"swapped_buffers"`
@@ -39,7 +39,8 @@ type swapJSON struct {
 	Swaps   []leaveJSON `json:"swaps"`
 }
 
-// leaveJSON is a tensor that leaves and returns; out and in are places in steps.
+// leaveJSON is a tensor that is swapped out and in; out and in are indices into
+// steps.
 type leaveJSON struct {
 	Tensor int32 `json:"tensor"`
 	Bytes  int64 `json:"bytes"`
@@ -63,7 +64,7 @@ func (l *limited) waitingPercent() float64 {
 	return 100 * float64(l.swap.Waiting) / float64(max(l.swap.PlainCost, 1))
 }
 
-// swapText says in words what leaves.
+// swapText describes the swaps.
 func (o *ordering) swapText(w io.Writer) {
 	l := &o.limited
 	var bytes int64

@@ -21,17 +21,17 @@ import (
 type packCmd struct {
 	Buffers string `arg:"" in:"the file of buffers" help:"CSV of buffers (id,lower,upper,size and MiniMalloc's other columns) or its JSON form, gzipped or not; - is standard input."`
 
-	Capacity  *units.Size   `placeholder:"SIZE" help:"Any arena up to SIZE will do, such as 1MiB. Not fitting, or not known to fit: exit status 1, and nothing is written."`
-	Strategy  string        `placeholder:"NAME" help:"Run one strategy alone: ${placements} (default: all, then the searches)."`
-	Effort    string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
+	Capacity  *units.Size   `placeholder:"SIZE" help:"Accept any arena up to SIZE, such as 1MiB. If none is found: exit status 1, and nothing is written."`
+	Strategy  string        `placeholder:"NAME" help:"Run only one strategy: ${placements} (default: all, then the searches)."`
+	Effort    string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
 	TimeLimit time.Duration `placeholder:"TIME" help:"Stop after TIME, such as 3s, with the best so far."`
-	Align     int64         `default:"1" placeholder:"N" help:"Round sizes up to multiples of N bytes, and place them at such (default 1)."`
+	Align     int64         `default:"1" placeholder:"N" help:"Round sizes and offsets up to multiples of N bytes (default 1)."`
 	Out       string        `out:"the placed buffers" placeholder:"FILE" help:"Write the buffers with their offsets: in the columns of the input, or as JSON if FILE ends in .json; - is standard output."`
 	SVG       string        `name:"svg" out:"the picture" placeholder:"FILE" help:"Draw the placement: steps to the right, offsets upwards; - is standard output."`
 	JSON      bool          `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (packCmd) Help() string {
 	return `Examples:
   onnxmem pack buffers.csv --out placed.csv --svg picture.svg
@@ -42,13 +42,13 @@ var placementEfforts = map[string]alloc.Effort{
 	"fast": alloc.EffortFast, "default": alloc.EffortDefault, "max": alloc.EffortMax,
 }
 
-// packing is a run of the command.
+// packing is the state of the command.
 type packing struct {
 	cmd     *packCmd
 	name    string        // of the file, for messages
-	given   alloc.Problem // as the file has it
+	given   alloc.Problem // as in the file
 	dialect alloc.Dialect // of the file; nil for JSON
-	problem alloc.Problem // rounded
+	problem alloc.Problem // with sizes rounded up
 	found   alloc.Result
 	fit     alloc.Fit
 	read    time.Duration
@@ -86,7 +86,7 @@ func (c *packCmd) Run(e *env) error {
 	return k.verdict()
 }
 
-// check looks at the command line by itself.
+// check checks the command line by itself.
 func (c *packCmd) check() error {
 	switch {
 	case c.Strategy != "" && !slices.ContainsFunc(alloc.Strategies, func(s alloc.Strategy) bool { return s.Name == c.Strategy }):
@@ -123,7 +123,7 @@ func (k *packing) load() (err error) {
 	return nil
 }
 
-// solve places the buffers and has the placement checked by what shares nothing
+// solve places the buffers and checks the placement with code that shares nothing
 // with the search.
 func (k *packing) solve() (err error) {
 	began := time.Now()
@@ -141,12 +141,12 @@ func (k *packing) solve() (err error) {
 	k.place = time.Since(began)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: no placement within %v", k.name, k.cmd.TimeLimit)
+		return fmt.Errorf("%s: no placement found within %v", k.name, k.cmd.TimeLimit)
 	case err != nil:
 		return err
 	}
 	if k.cmd.Capacity != nil {
-		// A capacity of 0 is one, too.
+		// A capacity of 0 is a limit, too.
 		switch c := int64(*k.cmd.Capacity); {
 		case k.found.Arena <= c:
 			k.fit = alloc.FitFound
@@ -160,7 +160,7 @@ func (k *packing) solve() (err error) {
 	return nil
 }
 
-// write puts the buffers and the picture in their places, both or none.
+// write writes the buffers and the picture to their files, both or none.
 func (k *packing) write(e *env) error {
 	var files []*atomicfile.File
 	defer func() {
@@ -194,7 +194,7 @@ func (k *packing) write(e *env) error {
 	return atomicfile.Commit(false, files...)
 }
 
-// writeBuffers writes the buffers as they were given, with their offsets.
+// writeBuffers writes the buffers as given, with their offsets.
 func (k *packing) writeBuffers(w io.Writer) error {
 	a := &k.found.Placement
 	switch {
@@ -217,7 +217,7 @@ func (k *packing) writeSVG(w io.Writer) error {
 	return report.PlacementSVG(w, title, k.rects(), lines)
 }
 
-// rects are the buffers as the picture shows them, without their gaps.
+// rects are the buffers as rectangles of the picture, without their gaps.
 func (k *packing) rects() []report.Rect {
 	var list []report.Rect
 	for i := range k.problem.Buffers {
@@ -264,7 +264,7 @@ func (k *packing) json(w io.Writer) error {
 	})
 }
 
-// infeasible names buffers that alone do not fit.
+// infeasible names buffers that do not fit even alone.
 func (k *packing) infeasible() (names []string) {
 	for _, i := range k.found.Infeasible {
 		name := k.problem.Buffers[i].ID
@@ -276,7 +276,7 @@ func (k *packing) infeasible() (names []string) {
 	return names
 }
 
-// text prints what was found in a few lines.
+// text prints the result in a few lines.
 func (k *packing) text(w io.Writer) {
 	r, fixed := &k.found, 0
 	for i := range k.problem.Buffers {
@@ -311,7 +311,7 @@ func (k *packing) text(w io.Writer) {
 		if len(names) > most {
 			names, more = names[:most], fmt.Sprintf(" and %s more", units.Group(int64(len(names)-most)))
 		}
-		fmt.Fprintf(w, "infeasible    %s%s: these alone do not fit\n", strings.Join(names, ", "), more)
+		fmt.Fprintf(w, "infeasible    %s%s: these do not fit even alone\n", strings.Join(names, ", "), more)
 	}
 	if files := k.files(); len(files) > 0 {
 		fmt.Fprintf(w, "wrote         %s, placed in %.1f ms\n", strings.Join(files, ", "), optimize.Milliseconds(k.place))
@@ -320,13 +320,13 @@ func (k *packing) text(w io.Writer) {
 	}
 }
 
-// bound says how far the arena is from the lower bound.
+// bound compares the arena with the lower bound.
 func (k *packing) bound() string {
 	switch r := &k.found; {
 	case r.Optimal:
 		return "met, no placement does better"
 	case k.fit == alloc.FitFound:
-		return "the arena is within the capacity, nothing smaller was looked for"
+		return "the arena fits the capacity, so the search ended"
 	case k.fit == alloc.FitNever:
 		return "above the capacity"
 	default:
@@ -334,7 +334,7 @@ func (k *packing) bound() string {
 	}
 }
 
-// files are those that were written.
+// files lists the files that were written.
 func (k *packing) files() (list []string) {
 	if k.cmd.Capacity != nil && k.fit != alloc.FitFound {
 		return nil
@@ -347,18 +347,18 @@ func (k *packing) files() (list []string) {
 	return list
 }
 
-// verdict ends with status 1 where the capacity is not met.
+// verdict ends the command with status 1 if the capacity is not met.
 func (k *packing) verdict() error {
 	if k.cmd.Capacity == nil || k.fit == alloc.FitFound {
 		return nil
 	}
 	capacity := units.Bytes(int64(*k.cmd.Capacity))
 	if k.fit == alloc.FitNever {
-		return &failure{exitFailed, fmt.Sprintf("%s: does not fit into %s: proven, at least %s are needed", k.name, capacity, units.Bytes(k.found.LowerBound))}
+		return &failure{exitFailed, fmt.Sprintf("%s: does not fit into %s: proven: at least %s are needed", k.name, capacity, units.Bytes(k.found.LowerBound))}
 	}
-	spent := "with more --effort it may be found"
+	spent := "try more --effort"
 	if k.cmd.Strategy != "" {
-		spent = "without --strategy it may be found"
+		spent = "try without --strategy"
 	}
 	return &failure{exitFailed, fmt.Sprintf("%s: not known to fit into %s: the smallest arena found is %s; %s", k.name, capacity, units.Bytes(k.found.Arena), spent)}
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 )
 
-// progressDelay is how long work must take before a line is drawn for it.
+// progressDelay is the time after which the line of a long computation is drawn.
 const progressDelay = time.Second
 
-// progress is one line that moves, on a terminal only, for work that takes long.
+// progress is a line that shows the progress of long work, on a terminal only.
 type progress struct {
 	w     io.Writer
 	total int
-	wait  *time.Timer // until the line is drawn; nil: never
+	wait  *time.Timer // draws the line; nil: never
 
-	mu      sync.Mutex // the line is drawn by a goroutine of its own
+	mu      sync.Mutex // a goroutine of its own draws the line
 	done    int
 	name    string
-	note    string // what is known so far
+	note    string // results so far
 	stopped bool
 	p       *mpb.Progress
 	bar     *mpb.Bar
@@ -64,7 +64,7 @@ func (p *progress) text() string {
 	return p.name + ": " + p.note + " "
 }
 
-// step says what is done next.
+// step sets the name of the present work.
 func (p *progress) step(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *progress) step(name string) {
 	}
 }
 
-// follow has the line follow the passes of a plan in the making.
+// follow shows the passes of planning in the line.
 func (p *progress) follow(opt *passes.Options) {
 	opt.Progress = p.searched
 	trace, done, list := opt.Trace, 0, passes.Default()
@@ -90,14 +90,14 @@ func (p *progress) follow(opt *passes.Options) {
 	}
 }
 
-// searched says what a search for an order knows so far.
+// searched shows the state of a search for an order.
 func (p *progress) searched(bound, peak int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note = fmt.Sprintf("bound %s, peak %s, gap %.2f %%", units.Short(bound), units.Short(peak), gapPercent(bound, peak))
 }
 
-// gapPercent is by how many per cent of itself a peak is above a bound.
+// gapPercent is the distance from a bound to a peak, in per cent of the peak.
 func gapPercent(bound, peak int64) float64 {
 	if peak == 0 {
 		return 0
@@ -105,7 +105,7 @@ func gapPercent(bound, peak int64) float64 {
 	return 100 * float64(peak-bound) / float64(peak)
 }
 
-// stop takes the line away.
+// stop removes the line.
 func (p *progress) stop() {
 	if p.wait == nil {
 		return

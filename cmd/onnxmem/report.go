@@ -21,19 +21,19 @@ import (
 
 // reportCmd shows a plan.
 type reportCmd struct {
-	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the look, not written); - is standard input."`
+	File string `arg:"" in:"the input" help:"A plan, a planned model (its plan is verified first) or a model (planned for the report, not written); - is standard input."`
 
-	Out  string `short:"o" out:"the report" placeholder:"PATH" help:"Where it goes; - is standard output (default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; of --text: standard output)."`
+	Out  string `short:"o" out:"the report" placeholder:"PATH" help:"The file to write; - is standard output (default: FILE with .report.html, or .report.svg, for .plan.json or .onnx; with --text: standard output)."`
 	Open bool   `help:"Open it in the browser."`
-	SVG  bool   `name:"svg" xor:"form" help:"The two pictures alone, as one SVG."`
+	SVG  bool   `name:"svg" xor:"form" help:"Only the two pictures, as one SVG."`
 	Text bool   `xor:"form" help:"The load curve and the summary, for a terminal."`
 	sourceFlags
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (reportCmd) Help() string {
-	return `One HTML page that needs nothing else: the load over the steps in program order and in planned
-order, the arena as a map, what lives at the peak, search.
+	return `One self-contained HTML page: the load over the steps in program order and in planned
+order, the arena as a map, the buffers at the peak, a search field.
 
 Examples:
   onnxmem report out.plan.json --open
@@ -76,14 +76,14 @@ func (c *reportCmd) Run(e *env) error {
 	return nil
 }
 
-// path is where the report goes.
+// path is the file of the report.
 func (c *reportCmd) path() (string, error) {
 	path := c.Out
 	switch {
 	case path == "" && c.Text:
 		path = "-"
 	case path == "" && c.File == "-":
-		return "", usagef("FILE is standard input: say with -o where the report goes")
+		return "", usagef("FILE is standard input: expected -o with the file for the report")
 	case path == "":
 		path = strings.TrimSuffix(strings.TrimSuffix(c.File, ".plan.json"), ".onnx") + ".report.html"
 		if c.SVG {
@@ -99,7 +99,7 @@ func (c *reportCmd) path() (string, error) {
 	return path, nil
 }
 
-// write makes the report in the form that was asked for.
+// write writes the report in the requested form.
 func (c *reportCmd) write(w io.Writer, s *source, colour bool) error {
 	switch {
 	case c.Text:
@@ -115,7 +115,7 @@ func (c *reportCmd) write(w io.Writer, s *source, colour bool) error {
 	return nil
 }
 
-// print says what was written.
+// print reports the file that was written.
 func (c *reportCmd) print(e *env, p *plan.Plan, path string, bytes int) error {
 	if c.JSON {
 		return writeJSON(e.stdout, struct {
@@ -129,7 +129,7 @@ func (c *reportCmd) print(e *env, p *plan.Plan, path string, bytes int) error {
 	return nil
 }
 
-// columns is the width of the terminal, 100 where there is none.
+// columns is the width of the terminal, 100 if there is none.
 func columns() int {
 	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w > 0 {
 		return w
@@ -137,7 +137,7 @@ func columns() int {
 	return 100
 }
 
-// colours says whether a stream takes colours.
+// colours reports whether a stream shows colours.
 func colours(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

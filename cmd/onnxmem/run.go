@@ -23,36 +23,36 @@ import (
 
 // runCmd runs a planned model inside its arena.
 type runCmd struct {
-	Model string `arg:"" in:"the model" help:"The planned model; its external data lie in its folder."`
+	Model string `arg:"" in:"the model" help:"The planned model; its external data are in its folder."`
 
 	Plan        string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 	Inputs      string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name."`
 	Input       map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it; may be given again. Inputs without a value are random, learning_rate 0.001."`
-	Seed        uint64            `default:"0" help:"Of random inputs and of operators that draw at random (default 0)."`
-	Params      string            `in:"the parameters" placeholder:"FILE" help:"First values of a training graph's parameters and states (default: MODEL with .params.onnx, if it is there)."`
+	Seed        uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
+	Params      string            `in:"the parameters" placeholder:"FILE" help:"Initial values of a training graph's parameters and states (default: MODEL with .params.onnx, if it exists)."`
 	Outputs     string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step."`
-	Output      map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one of them: .npy or .pb (TensorProto); may be given again."`
-	Save        string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, as --params takes them."`
-	SaveModel   string            `out:"the trained model" placeholder:"FILE" help:"Write the model that the training graph was made of, with the trained parameters."`
-	Source      string            `in:"the model that was trained" placeholder:"FILE" help:"That model, for --save-model (default: by the plan, beside MODEL)."`
-	Steps       int               `default:"1" placeholder:"N" help:"Run so many steps; a training graph goes on from its new parameters (default 1)."`
+	Output      map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one of them: .npy or .pb (TensorProto); may be repeated."`
+	Save        string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, in the form of --params."`
+	SaveModel   string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`
+	Source      string            `in:"the model that was trained" placeholder:"FILE" help:"That model, for --save-model (default: the one that the plan names, beside MODEL)."`
+	Steps       int               `default:"1" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1)."`
 	Check       checkMode         `help:"Run all steps once more. --check or --check=bits: with every tensor apart and in another order; the outputs must be the same bits. --check=reference: every node is computed again, plainly, in float64, from the inputs that it had; no element may be off by more than rounding. Slow."`
-	Poison      bool              `help:"Spoil bytes as soon as they die, and kernels' scratch before each node, and look after every step whether a byte that is not live was written. Slow."`
+	Poison      bool              `help:"Overwrite bytes as soon as they are dead, and kernels' scratch before each node; check after every step that no dead byte was written. Slow."`
 	Guard       guardFlag         `placeholder:"SIDE" help:"Lay every tensor between pages that cannot be accessed, so that a read or write outside of it is an error that names it: end (default), where its last byte lies before such a page, or front. Slow."`
 	Profile     string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
 	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
 	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
 	HostFile    string            `out:"the host pool" placeholder:"FILE" help:"Where the host pool of a plan made with --host-link lies: a new file, removed afterwards (default: in memory)."`
-	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Memory that the run may take in all, such as 8GiB; what is more is refused before it is taken (default: what the machine, or its container, has free)."`
+	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Memory that the run may take, such as 8GiB; more is refused before it is allocated (default: the free memory of the machine or its container)."`
 	TimeLimit   time.Duration     `placeholder:"TIME" help:"End the run after TIME, such as 60s, and say which node ran (default: never)."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (runCmd) Help() string {
-	return `Every tensor lies at its planned place in one block of memory; weights are read where they lie in
-their files. Outputs or nodes that --check finds to differ: exit status 1.
+	return `Every tensor is at its planned place in one block of memory; weights are read directly from
+their files. If --check finds that outputs or nodes differ, the exit status is 1.
 
 Examples:
   onnxmem run planned.onnx --inputs in.npz --outputs out.npz
@@ -62,7 +62,7 @@ Examples:
   onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01 --save-model trained.onnx`
 }
 
-// checkMode is what --check asks for; "" is no check.
+// checkMode is the value of --check; "" is no check.
 type checkMode string
 
 const (
@@ -70,7 +70,7 @@ const (
 	checkReference checkMode = "reference"
 )
 
-// Decode reads the flag, which may stand without a value.
+// Decode parses the flag, whose value may be left out.
 func (m *checkMode) Decode(ctx *kong.DecodeContext) error {
 	if ctx.Scan.Peek().Type != kong.FlagValueToken {
 		*m = checkBits
@@ -89,17 +89,17 @@ func (m *checkMode) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// IsBool tells the parser that what follows the flag is not its value.
+// IsBool tells the parser that the next argument is not the flag's value.
 func (*checkMode) IsBool() bool { return true }
 
-// runOutput is one output in --json; the comparison stands there with --check.
+// runOutput is one output in --json; the comparison is there with --check.
 type runOutput struct {
 	Name        string   `json:"name"`
 	Type        string   `json:"type"`
 	Identical   *bool    `json:"identical,omitempty"`
 	MaxAbsError *float64 `json:"max_abs_error,omitempty"`
 
-	updated bool // the new value of a parameter or of a state
+	updated bool // the updated value of a parameter or state
 }
 
 // runResult is what --json prints.
@@ -125,10 +125,10 @@ type runResult struct {
 // guardFlag is --guard or --guard=SIDE.
 type guardFlag vm.Guard
 
-// IsBool tells kong that the flag may stand without a value.
+// IsBool tells kong that the flag's value may be left out.
 func (guardFlag) IsBool() bool { return true }
 
-// Decode reads the value, if there is one.
+// Decode parses the value, if there is one.
 func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 	*g = guardFlag(vm.GuardEnd)
 	if ctx.Scan.Peek().Type != kong.FlagValueToken {
@@ -144,14 +144,14 @@ func (g *guardFlag) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// runReference is what --check=reference found, in --json.
+// runReference is the result of --check=reference, in --json.
 type runReference struct {
 	Compared   int            `json:"compared_nodes"`
 	Uncompared map[string]int `json:"uncompared"` // nodes by operator
-	Idle       int            `json:"idle_nodes"` // of branches that were not taken
+	Idle       int            `json:"idle_nodes"` // in branches that were not taken
 	Wrong      int            `json:"wrong_nodes"`
 	First      string         `json:"first_wrong,omitempty"`
-	Worst      float64        `json:"worst"` // of the elements that are right: the largest part of its tolerance that one is off
+	Worst      float64        `json:"worst"` // of the correct elements: the largest deviation, as a part of its tolerance
 	WorstAt    string         `json:"worst_node,omitempty"`
 	Seconds    float64        `json:"seconds"`
 }
@@ -163,7 +163,7 @@ func (c *runCmd) Run(e *env) error {
 	err := limitFailure(c.run(ctx, e, d))
 	var b *bug.Error
 	switch {
-	case errors.As(err, &b): // whatever it wraps, its stack tells more
+	case errors.As(err, &b): // whatever it wraps, its stack is more useful
 	case errors.Is(err, vm.ErrStray), errors.Is(err, vm.ErrFault), errors.Is(err, vm.ErrHost): // the input is not to blame
 		return &failure{exitFailed, err.Error()}
 	}
@@ -234,7 +234,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	defer s.Close()
 	d.running.Store(s)
 	if c.HostFile != "" && s.Memory().HostBytes == 0 && c.Guard == 0 {
-		e.say("nothing of this plan leaves for a host: %s is not made", c.HostFile)
+		e.say("this plan swaps no tensors: %s is not created", c.HostFile)
 	}
 	r := &runResult{}
 	r.Times.Prepare = millis(time.Since(began))
@@ -260,13 +260,13 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	if err := verdict(bits, found); err != nil {
 		return err
 	}
-	if err := params.Close(); err != nil { // it may be what is replaced now
+	if err := params.Close(); err != nil { // the file may be replaced now
 		return err
 	}
 	return c.save(s, source)
 }
 
-// check runs the steps once more, if that was asked for.
+// check runs the steps again, if that was asked for.
 func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
 	if c.Check != checkBits {
 		return nil, nil
@@ -284,7 +284,7 @@ func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options,
 	return check, nil
 }
 
-// again is the inputs of all steps.
+// again lists the inputs of all steps.
 func (c *runCmd) again(first, inputs map[string]vm.Value) []map[string]vm.Value {
 	runs := []map[string]vm.Value{first}
 	for range c.Steps - 1 {
@@ -293,15 +293,16 @@ func (c *runCmd) again(first, inputs map[string]vm.Value) []map[string]vm.Value 
 	return runs
 }
 
-// besideSession are the options of a check beside a session that has run.
+// besideSession returns the options of a check that runs beside an existing
+// session.
 func besideSession(opt vm.Options) vm.Options {
-	if opt.HostFile != "" { // that of the session lies there
+	if opt.HostFile != "" { // the file of the session is there
 		opt.HostFile += ".check"
 	}
 	return opt
 }
 
-// reference compares every node with the plain evaluator, if the user asked for it.
+// reference compares every node with the plain evaluator, if that was asked for.
 func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.ReferenceCheck, error) {
 	if c.Check != checkReference {
 		return nil, nil
@@ -315,7 +316,7 @@ func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Opti
 	return found, nil
 }
 
-// summarize converts the findings to what --json prints.
+// summarize converts the findings to the form of --json.
 func summarize(found *vm.ReferenceCheck, took time.Duration) *runReference {
 	r := &runReference{
 		Compared: found.Compared, Uncompared: found.Uncompared, Idle: found.Idle, Wrong: found.Wrong,
@@ -327,7 +328,7 @@ func summarize(found *vm.ReferenceCheck, took time.Duration) *runReference {
 	return r
 }
 
-// verdict fails, with exit status 1, where one of the checks found a difference. A
+// verdict fails, with exit status 1, if one of the checks found a difference. A
 // check that did not run is nil.
 func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 	switch {
@@ -344,12 +345,12 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 func (c *runCmd) options() vm.Options {
 	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
-		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would be what is free
+		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}
 	return opt
 }
 
-// steps runs the planned model and writes what was asked for.
+// steps runs the planned model and writes the requested files.
 func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.Session, inputs map[string]vm.Value, r *runResult) error {
 	var profile *vm.Profile
 	if c.Profile != "" || c.CostsOut != "" {
@@ -421,7 +422,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 	updated, differ := 0, 0
 	for _, o := range r.Outputs {
 		same := o.Identical == nil || *o.Identical
-		if o.updated { // a training step has hundreds, all alike
+		if o.updated { // a training step has hundreds, which need no line each
 			updated++
 			if same {
 				continue
@@ -457,14 +458,14 @@ func (c *runCmd) print(e *env, r *runResult) error {
 	return nil
 }
 
-// print says how many nodes were compared, and which were not.
+// print prints how many nodes were compared, and which were not.
 func (r *runReference) print(w io.Writer) {
-	verdict := "all right"
+	verdict := "all correct"
 	if r.Wrong > 0 {
 		verdict = fmt.Sprintf("%d wrong", r.Wrong)
 	}
 	if r.Worst > 0 {
-		verdict += fmt.Sprintf("; the farthest off by %.2g of its tolerance: %s", r.Worst, units.Name(r.WorstAt))
+		verdict += fmt.Sprintf("; the largest deviation is %.2g of its tolerance: %s", r.Worst, units.Name(r.WorstAt))
 	}
 	fmt.Fprintf(w, "%-20s %d nodes: %s\n", "reference", r.Compared, verdict)
 	var left []string
@@ -490,8 +491,7 @@ func besides(n int) string {
 	return fmt.Sprintf(" (and %d more nodes)", n)
 }
 
-// verdict says how the output compares with that of an unplanned run, if there was
-// one.
+// verdict compares the output with that of an unplanned run, if there was one.
 func (o *runOutput) verdict() string {
 	switch {
 	case o.Identical == nil:

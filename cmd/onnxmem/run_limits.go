@@ -17,19 +17,19 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// grace is how long a run may take to end by itself once it is told to. The process
-// ends then, whatever runs.
+// grace is the time that a run has to end once it is told to. Afterwards the
+// process ends.
 const grace = 80 * time.Millisecond
 
 // deadline ends a run at the time limit, or when the process is told to end.
 type deadline struct {
-	running atomic.Pointer[vm.Session] // to say which node runs
+	running atomic.Pointer[vm.Session] // to name the node that runs
 	over    chan struct{}
-	ending  sync.Mutex // held by the one that ends the work: itself, or quit for ever
+	ending  sync.Mutex // held by the one that ends the work: the work itself, or quit for ever
 }
 
-// deadline gives the context of the work, which counts from now on; end is to be
-// called when the work is done.
+// deadline returns the context of the work, whose time limit starts now. The
+// caller must call end when the work is done.
 func (c *runCmd) deadline(e *env) (ctx context.Context, d *deadline, end func()) {
 	ctx, release := e.signals.context()
 	cancel := context.CancelFunc(func() {})
@@ -60,7 +60,7 @@ func (c *runCmd) deadline(e *env) (ctx context.Context, d *deadline, end func())
 	}
 }
 
-// quit ends the process in the middle of what does not look at its context: reading
+// quit ends the process during work that does not poll its context: reading
 // files, preparing kernels.
 func (d *deadline) quit(e *env, file string, cause error) {
 	atomicfile.Stop()
@@ -72,7 +72,7 @@ func (d *deadline) quit(e *env, file string, cause error) {
 	os.Exit(exitFailed)
 }
 
-// room is how many bytes values that are read or drawn may take.
+// room is the number of bytes that values may take that are read or drawn.
 func (c *runCmd) room() int64 {
 	if c.MemoryLimit != nil {
 		return int64(*c.MemoryLimit)
@@ -83,8 +83,8 @@ func (c *runCmd) room() int64 {
 	return maxArray
 }
 
-// fits fails where the values that are drawn for inputs would take more than there
-// is room for.
+// fits fails if the values drawn for inputs would take more bytes than room
+// allows.
 func (c *runCmd) fits(program *vm.Program, given map[string]vm.Value) error {
 	var sum int64
 	for _, t := range program.Inputs() {
@@ -99,7 +99,7 @@ func (c *runCmd) fits(program *vm.Program, given map[string]vm.Value) error {
 	return nil
 }
 
-// held is what values take that are there while the model runs.
+// held is the memory of values that stay while the model runs.
 func held(values map[string]vm.Value) int64 {
 	var sum int64
 	for _, v := range values {
@@ -108,7 +108,7 @@ func held(values map[string]vm.Value) int64 {
 	return sum
 }
 
-// limitFailure makes failures of errors that tell of a limit, of time or memory: the
+// limitFailure makes a failure of an error about a limit of time or memory: the
 // input is not to blame.
 func limitFailure(err error) error {
 	var over *vm.LimitError

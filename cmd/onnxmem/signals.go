@@ -13,26 +13,25 @@ import (
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
 )
 
-// errInterrupted is why a search ended that was told to by a signal.
+// errInterrupted is the reason for the end of a search that a signal ended.
 var errInterrupted = errors.New("interrupted")
 
-// stopping are the signals that end the process. Go would print all goroutines on
-// SIGQUIT and SIGABRT.
+// stopping lists the signals that end the process. Go would print all goroutines
+// on SIGQUIT and SIGABRT.
 var stopping = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT}
 
-// signals ends the process when it is told to: at once, whatever it reads or
-// computes, with no half-written file left. Work that has a result at any time
-// may ask for a context instead, which the first signal ends; the next one ends
-// the process.
+// signals ends the process on a signal, at once and without leaving a
+// half-written file. Work that always has a result may ask for a context instead,
+// which the first signal ends; the next one ends the process.
 type signals struct {
 	stderr io.Writer
 	mu     sync.Mutex
-	cancel context.CancelCauseFunc // of the work under way, or nil
+	cancel context.CancelCauseFunc // of the present work, or nil
 }
 
-// watch begins; the function it returns ends it. What the caller of the program has
-// ignored, as nohup does, stays ignored. With ONNXMEM_DEBUG, SIGQUIT and SIGABRT show
-// the goroutines.
+// watch begins to handle signals; the returned function ends that. Signals that
+// the parent process ignores, as nohup does, stay ignored. With ONNXMEM_DEBUG,
+// SIGQUIT and SIGABRT print the goroutines.
 func (s *signals) watch() (end func()) {
 	came, done := make(chan os.Signal, 1), make(chan struct{})
 	for _, sig := range stopping {
@@ -40,8 +39,8 @@ func (s *signals) watch() (end func()) {
 			signal.Notify(came, sig)
 		}
 	}
-	// Who asks for it gets an error from a pipe that nobody reads, instead of a signal
-	// that would leave temporary files.
+	// A program that handles this signal gets an error from a pipe that nobody
+	// reads; otherwise the signal would end it and leave temporary files.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	go func() {
@@ -66,7 +65,7 @@ func (s *signals) watch() (end func()) {
 	}
 }
 
-// interrupt ends the work under way, and reports whether there was any to end.
+// interrupt ends the present work, and reports whether there was any to end.
 func (s *signals) interrupt() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +77,7 @@ func (s *signals) interrupt() bool {
 	return true
 }
 
-// context is for work that a signal may end. release gives signals back.
+// context returns a context for work that a signal may end. release ends that.
 func (s *signals) context() (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.mu.Lock()

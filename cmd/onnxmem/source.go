@@ -19,36 +19,35 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// sourceFlags are the flags of the commands that look at a plan, wherever it
-// comes from.
+// sourceFlags are the flags of commands that read a plan from any kind of FILE.
 type sourceFlags struct {
 	PlanPath string `name:"plan" in:"the plan" placeholder:"PATH" help:"The plan of a planned model (default: FILE with .plan.json for .onnx)."`
 	limitFlags
 	planFlags
 }
 
-// source is a plan, and the model that it is for where FILE is one.
+// source is a plan and, if FILE is a model, that model.
 type source struct {
-	name  string // of FILE, for messages
+	name  string // name of FILE, for messages
 	plan  *plan.Plan
-	model *graph.Model // in the planned order; nil: FILE is a plan
+	model *graph.Model // in the planned order; nil if FILE is a plan
 	trust trust
 	file  *onnx.File
 }
 
-// trust says what is known of a plan.
+// trust says how far a plan has been checked.
 type trust string
 
 const (
-	asWritten   trust = "as the plan says it, not held against its model"
+	asWritten   trust = "as in the plan, not verified against its model"
 	verified    trust = "verified against its model"
-	plannedHere trust = "planned from the model for this look, not written"
+	plannedHere trust = "planned from the model for this command, not written"
 )
 
-// open makes a plan of FILE: a plan is read, a planned model's plan is read and
-// verified first, any other model is planned as by optimize, with nothing written.
-// "-" is standard input. The caller closes the source when neither plan nor model
-// is needed any more.
+// open reads or makes the plan of FILE: a plan is read, a planned model's plan is
+// read and verified, any other model is planned as by optimize, and nothing is
+// written. "-" is standard input. The caller closes the source when it needs
+// neither plan nor model any more.
 func (f *sourceFlags) open(e *env, path string) (*source, error) {
 	kind, text, err := peek(path)
 	if err != nil {
@@ -57,7 +56,8 @@ func (f *sourceFlags) open(e *env, path string) (*source, error) {
 	return f.opened(e, path, kind, text)
 }
 
-// opened is open for a file whose kind is known; text is what was read of it.
+// opened is open for a file of known kind; text is its content if that has been
+// read.
 func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) (_ *source, err error) {
 	s := &source{name: path}
 	if path == "-" {
@@ -107,33 +107,34 @@ func (f *sourceFlags) openOnly(e *env, path string) (*source, error) {
 	return s, f.only(s)
 }
 
-// only refuses lengths of dimensions for the one FILE that is planned already, as
-// its figures would not be what was asked for, and closes it.
+// only refuses lengths of dimensions if the only FILE is already planned, since
+// its figures would ignore them. It then closes s.
 func (f *sourceFlags) only(s *source) error {
 	if s.trust == plannedHere || len(f.Dim) == 0 {
 		return nil
 	}
-	refused := usagef("%s is planned already: --dim is for a model that is not", s.name)
+	refused := usagef("%s is planned already: --dim is for a model without a plan", s.name)
 	return errors.Join(refused, s.close())
 }
 
 func (s *source) close() error {
-	if s.file == nil { // a plan alone, or a model that is there no more
+	if s.file == nil { // a plan alone, or a model that has been closed
 		return nil
 	}
 	return s.file.Close()
 }
 
-// What a file holds, by its first byte.
+// Kinds of files, by their first bytes.
 type sourceKind int
 
 const (
 	isModel  sourceKind = iota // a file that can be mapped
-	isStream                   // a model that can be had only by reading
+	isStream                   // a model from a stream
 	isPlan
 )
 
-// peek tells plans from models. What can be read but once is read to its end.
+// peek distinguishes plans from models. A stream that can be read only once is
+// read to its end.
 func peek(path string) (sourceKind, []byte, error) {
 	var in io.Reader = os.Stdin
 	if path != "-" {
@@ -162,7 +163,7 @@ func peek(path string) (sourceKind, []byte, error) {
 	return isStream, text, nil
 }
 
-// beginsObject says whether a text is a JSON object; no ONNX file begins so.
+// beginsObject reports whether a text begins a JSON object; no ONNX file does.
 func beginsObject(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	return len(text) > 0 && text[0] == '{'
@@ -185,7 +186,7 @@ func (s *source) readPlan(path string, text []byte) (err error) {
 	return nil
 }
 
-// verify reads the plan of a planned model and holds the one against the other.
+// verify reads the plan of a planned model and verifies it.
 func (s *source) verify(e *env, f *sourceFlags) (err error) {
 	if f.Limit != nil {
 		return usagef("%s is planned already: expected no --limit", s.name)
@@ -193,7 +194,7 @@ func (s *source) verify(e *env, f *sourceFlags) (err error) {
 	path := f.PlanPath
 	if path == "" {
 		if s.file.Path == "-" {
-			return usagef("the planned model comes from standard input: say with --plan where its plan is")
+			return usagef("the planned model comes from standard input: expected --plan with its plan")
 		}
 		path = optimize.PlanPath(s.file.Path)
 	}

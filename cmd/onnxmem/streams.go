@@ -13,8 +13,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
-// stream is standard output or standard error. It keeps its first error, as who
-// prints a table looks at none.
+// stream is standard output or standard error. It keeps its first error, since
+// code that prints does not check errors.
 type stream struct {
 	io.Writer
 	name string // for messages
@@ -36,7 +36,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// named is an error with the stream's name in the place of the file's.
+// named is an error with the stream's name instead of the file's.
 func (s *stream) named(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -45,7 +45,7 @@ func (s *stream) named(err error) error {
 	return &streamError{s.name, err}
 }
 
-// streamError says that a stream cannot be written.
+// streamError reports that a stream cannot be written.
 type streamError struct {
 	name string
 	err  error
@@ -54,16 +54,15 @@ type streamError struct {
 func (e *streamError) Error() string { return fmt.Sprintf("%s: cannot be written: %v", e.name, e.err) }
 func (e *streamError) Unwrap() error { return e.err }
 
-// failed is the first error.
+// failed returns the first error.
 func (s *stream) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// people is a stream of lines for people: what would steer a terminal is escaped,
-// whatever names from models and disks stand in them. Data of a format are written
-// to the stream itself.
+// people is a stream of lines for people: control characters in names from models
+// and disks are escaped. Data in a format are written to the stream itself.
 type people struct{ *stream }
 
 // Write writes whole lines, or parts of them.
@@ -78,17 +77,17 @@ func (p people) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// messages is where results go while standard output has data to itself.
+// messages is the stream for results while standard output is for data.
 func (e *env) messages() people { return people{&stream{Writer: e.stderr, name: "standard error"}} }
 
-// say prints a message.
+// say prints a message to standard error.
 func (e *env) say(format string, args ...any) {
 	fmt.Fprintf(e.stderr, "onnxmem: %s\n", printable.Line(fmt.Sprintf(format, args...)))
 }
 
-// printableJSON has escapes in a JSON text for what a terminal might obey, such as
-// C1 controls, which encoding/json leaves as they are. It means the same: such
-// characters stand in strings alone.
+// printableJSON escapes characters in a JSON text that a terminal might obey,
+// such as C1 controls, which encoding/json leaves unescaped. The meaning stays:
+// such characters occur in strings only.
 func printableJSON(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range string(text) {

@@ -9,7 +9,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// warnTraining tells what is not trained, and what looks odd.
+// warnTraining reports tensors that are not trained, and oddities.
 func warnTraining(e *env, r *passes.Result) {
 	if r.Step == nil {
 		return
@@ -31,7 +31,7 @@ func warnTraining(e *env, r *passes.Result) {
 	}
 }
 
-// printStep says what a training graph is.
+// printStep describes a training graph.
 func printStep(w io.Writer, r *passes.Result) {
 	var parameters, states int64
 	for _, b := range r.Plan.Buffers {

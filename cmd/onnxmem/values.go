@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// bytesAsTheyAre takes the values of texts from the command line as they stand there:
-// kong sends them through JSON, which has no names of files that are not UTF-8.
+// bytesAsTheyAre passes texts of the command line on unchanged: kong would send
+// them through JSON, which cannot hold names of files that are not UTF-8.
 var bytesAsTheyAre = []kong.Option{
 	kong.KindMapper(reflect.String, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		text, err := popText(ctx)

@@ -22,25 +22,25 @@ type verifyCmd struct {
 	Model string `arg:"" in:"the model" help:"The planned model; - is standard input."`
 	Plan  string `arg:"" optional:"" in:"the plan" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 
-	Replay              bool   `help:"Repeat the search where the bound rests on one, by another method: up to a minute or so."`
-	Source              string `in:"the model that was planned" placeholder:"FILE" help:"The model that was planned: checks source and program_order (default: the file that the plan names, beside MODEL, if it is that)."`
-	AllowMissingWeights bool   `help:"Check without external data that are not there."`
+	Replay              bool   `help:"If the bound rests on a search, repeat it by another method: up to a minute or so."`
+	Source              string `in:"the model that was planned" placeholder:"FILE" help:"The model that was planned: checks source and program_order (default: the file that the plan names, beside MODEL, if it is the same)."`
+	AllowMissingWeights bool   `help:"Check without external data that are missing."`
 	JSON                bool   `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (verifyCmd) Help() string {
 	return `The plan is checked against the ONNX file alone: sizes, lifetimes, loads, overlaps, sharing, the
-lower bound and the annotations are computed anew. A bound may rest on an exhausted search; that is
-"claimed by search", and proven or refuted with --replay. What nothing can be computed from, such as
-measured costs, is listed as claimed, not checked. Not valid: exit status 1.
+lower bound and the annotations are recomputed. A bound may rest on an exhausted search; it is then
+"claimed by search", and --replay proves or refutes it. Fields that the file does not determine, such as
+measured costs, are listed as claimed, not checked. If the plan is not valid, the exit status is 1.
 
 Examples:
   onnxmem verify planned.onnx
   onnxmem verify planned.onnx elsewhere/planned.plan.json --json`
 }
 
-// Run reads both files and compares.
+// Run reads both files and verifies.
 func (c *verifyCmd) Run(e *env) error {
 	path := c.Plan
 	if path == "-" && c.Model == "-" {
@@ -86,16 +86,16 @@ func (c *verifyCmd) Run(e *env) error {
 	return nil
 }
 
-// planned is the file that was planned, if it is at hand.
+// planned is the file that was planned, if it is available.
 type planned struct {
 	file  *onnx.File
-	other string // a file that has its name and is another
+	other string // a different file with its name
 	err   error
 }
 
-// source opens the file that was planned: the one that the user names, or one beside
-// the model that is what the plan says. Another file of that name proves nothing: the
-// source may have changed since.
+// source opens the file that was planned: the one given by the user, or one
+// beside the model that matches the plan. A different file of that name is no
+// violation: it may have changed since.
 func (c *verifyCmd) source(p *plan.Plan) (s planned) {
 	opt := onnx.ReadOptions{AllowMissingWeights: true}
 	if c.Source != "" {
@@ -128,7 +128,7 @@ func (c *verifyCmd) source(p *plan.Plan) (s planned) {
 	return s
 }
 
-// openPlanned reads a plan and opens its model as they stood at one moment: somebody
+// openPlanned reads a plan and opens its model as of one moment: another process
 // may be replacing them.
 func openPlanned(path, model string, opt onnx.ReadOptions) (p *plan.Plan, f *onnx.File, err error) {
 	read := func() (err error) {
@@ -142,14 +142,14 @@ func openPlanned(path, model string, opt onnx.ReadOptions) (p *plan.Plan, f *onn
 		return err
 	}
 	if info, statErr := os.Stat(path); path == "-" || statErr == nil && !info.Mode().IsRegular() {
-		err = read() // it can be read but once
+		err = read() // it can be read only once
 	} else {
 		err = atomicfile.Steady(model, read)
 	}
 	return p, f, err
 }
 
-// readPlan reads a plan; one that cannot be read is a refused input.
+// readPlan reads a plan; one that cannot be read is refused.
 func readPlan(path string) (*plan.Plan, error) {
 	var in io.Reader = os.Stdin
 	if path != "-" {
@@ -159,7 +159,7 @@ func readPlan(path string) (*plan.Plan, error) {
 		f, err := readable.Open(path)
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				err = errors.New("not found: expected a plan, as onnxmem optimize writes it")
+				err = errors.New("not found: expected a plan written by onnxmem optimize")
 			}
 			return nil, &graph.Error{File: path, Offset: -1, Err: err}
 		}

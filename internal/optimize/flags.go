@@ -12,12 +12,12 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// ModelFlags say what a model is taken for.
+// ModelFlags bind a model's dimensions and choose what may share memory.
 type ModelFlags struct {
 	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
 	StrictDims bool             `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
 	NoInplace  bool             `seldom:"" help:"Write no result over an input."`
-	NoViews    bool             `seldom:"" help:"Give every view (Reshape and its kin) storage of its own."`
+	NoViews    bool             `seldom:"" help:"Give every view (Reshape and the like) storage of its own."`
 }
 
 // PlanFlags say how a model is planned.
@@ -26,13 +26,13 @@ type PlanFlags struct {
 	Align               int64         `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
 	Schedule            string        `seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
 	Placement           string        `seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
-	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Of the orders of the smallest peak: peak takes that of the smallest arena, area that of the least sum of loads."`
-	KeepRandomOrder     bool          `seldom:"" help:"Leave random operators, and those that nobody knows, in their order among each other."`
-	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Gives up determinism."`
-	Effort              string        `enum:"fast,default,max" default:"default" help:"Work before a gap to the bound is left open: fast, default or max. Counted, not timed: same result everywhere."`
-	AllowMissingWeights bool          `help:"Plan without external data that are not there."`
-	DebugPasses         bool          `seldom:"" help:"Check the invariants between any two passes."`
-	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Leave out an optional pass."`
+	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Among the orders with the smallest peak: peak takes the smallest arena, area the least sum of loads."`
+	KeepRandomOrder     bool          `seldom:"" help:"Keep the relative order of random and unknown operators."`
+	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
+	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
+	AllowMissingWeights bool          `help:"Plan without external data that are missing."`
+	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`
+	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
 }
 
 // TrainFlags make a training graph.
@@ -44,15 +44,15 @@ type TrainFlags struct {
 	Probabilities    bool               `seldom:"" help:"The output of --loss bce is a probability, not a logit."`
 	Optimizer        string             `default:"sgd" placeholder:"NAME" help:"${optimizers} (default sgd)."`
 	OptimizerSet     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
-	Trainable        string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are trained (default: by what reads them)."`
-	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers taken off again; nothing is made for what only they need."`
+	Trainable        string             `seldom:"" placeholder:"REGEXP" help:"Initializers to train (default: chosen by the operators that read them)."`
+	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; no gradient is computed for them alone."`
 	FreezeStatistics bool               `seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
-	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is there."`
-	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is there (interleaved), or all of them last, for comparison."`
+	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is computed."`
+	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is computed (interleaved), or all of them last, for comparison."`
 	KeepGradients    bool               `seldom:"" help:"Gradients of parameters are outputs."`
-	NoLean           []string           `seldom:"" placeholder:"NAME" help:"Leave out ways in which gradients need less memory: ${leaners}."`
-	FusedGradients   bool               `seldom:"" help:"The larger gradients are calls of functions of domain onnxmem, whose bodies stand in the model."`
-	DecayAll         bool               `seldom:"" help:"Weight decay of biases and normalisation weights too."`
+	NoLean           []string           `seldom:"" placeholder:"NAME" help:"Switch off techniques by which gradients need less memory: ${leaners}."`
+	FusedGradients   bool               `seldom:"" help:"The larger gradients are calls of functions of domain onnxmem, whose bodies are in the model."`
+	DecayAll         bool               `seldom:"" help:"Apply weight decay to biases and normalisation weights, too."`
 }
 
 // Efforts are the values of --effort.

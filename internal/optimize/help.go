@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Help has --help leave out the flags that are tagged as seldom, so that it fits a
-// screen; --help-all in args, which becomes --help, shows all.
+// Help returns an option that omits flags tagged as seldom from --help, so that
+// it fits a screen. --help-all in args, which becomes --help, shows all flags.
 func Help(args []string) (rest []string, option kong.Option) {
 	end := slices.Index(args, "--")
 	if end < 0 {
@@ -39,7 +39,7 @@ func Help(args []string) (rest []string, option kong.Option) {
 	})
 }
 
-// WrongLine is what is said of a command line that err is about.
+// WrongLine is the message for a command line that causes err.
 func WrongLine(name string, err error) string {
 	path := name
 	var parse *kong.ParseError
@@ -49,12 +49,12 @@ func WrongLine(name string, err error) string {
 	return fmt.Sprintf("%v (see %s --help)", err, path)
 }
 
-// selected is the command that is meant, as far as that is known.
+// selected is the command on the command line, as far as it was parsed.
 func selected(ctx *kong.Context) *kong.Node {
 	if n := ctx.Selected(); n != nil {
 		return n
 	}
-	for i := len(ctx.Path) - 1; i >= 0; i-- { // an argument is missing
+	for i := len(ctx.Path) - 1; i >= 0; i-- { // if an argument is missing, the command is further up
 		if c := ctx.Path[i].Command; c != nil {
 			return c
 		}

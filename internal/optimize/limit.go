@@ -10,28 +10,28 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 )
 
-// LimitFlags say what a plan shall fit into, and what a node costs that runs again.
+// LimitFlags set a limit and the costs of recomputation.
 type LimitFlags struct {
 	Limit      *units.Limit `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
-	Frontier   bool         `seldom:"" help:"Say what other limits cost, too, in steps of 5% of the best order's peak."`
-	LimitArena bool         `seldom:"" help:"With --limit: the arena, not only the peak, fits."`
+	Frontier   bool         `seldom:"" help:"Also compute the cost of other limits, in steps of 5% of the best order's peak."`
+	LimitArena bool         `seldom:"" help:"With --limit: the arena, too, must fit, not only the peak."`
 	HostFlags
-	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"What costs are modelled for: flops=15e12,bandwidth=700e9 a second (the default)."`
-	Costs  string             `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are modelled."`
+	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Device for which costs are estimated: flops=15e12,bandwidth=700e9 per second (the default)."`
+	Costs  string             `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are estimated."`
 }
 
-// HostFlags say what a host memory may be used for.
+// HostFlags describe a host memory for swapped tensors.
 type HostFlags struct {
-	HostLink    units.Rate `json:",omitempty" seldom:"" placeholder:"RATE" help:"With --limit or --frontier: tensors may also leave for a host memory and return, over a link of RATE each way, such as 12GB/s."`
-	NoSwap      bool       `seldom:"" help:"With --host-link: no tensor leaves."`
-	NoRecompute bool       `seldom:"" help:"With --host-link: no node runs again."`
+	HostLink    units.Rate `json:",omitempty" seldom:"" placeholder:"RATE" help:"With --limit or --frontier: tensors may also be swapped to host memory and back, over a link of RATE each way, such as 12GB/s."`
+	NoSwap      bool       `seldom:"" help:"With --host-link: swap no tensor."`
+	NoRecompute bool       `seldom:"" help:"With --host-link: recompute no node."`
 }
 
-// Linked reports whether tensors may leave.
+// Linked reports whether tensors may be swapped.
 func (f *HostFlags) Linked() bool { return f.HostLink > 0 && !f.NoSwap }
 
-// Wrong says what is amiss with the flags by themselves; "" if nothing is. limited:
-// they stand with a limit.
+// Wrong says what is wrong with the flags by themselves; "" if nothing is.
+// limited: there is a limit or a frontier.
 func (f *HostFlags) Wrong(limited bool) string {
 	switch {
 	case f.HostLink > 0 && !limited:
@@ -44,7 +44,7 @@ func (f *HostFlags) Wrong(limited bool) string {
 	return ""
 }
 
-// Limits puts the flags into the options of the passes.
+// Limits sets the options of the passes from the flags.
 func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	switch {
 	case f.Limit != nil:
@@ -86,10 +86,10 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	return err
 }
 
-// maxCosts bounds the file of costs that is read.
+// maxCosts limits the size of the file of costs.
 const maxCosts = 1 << 30
 
-// mostCost bounds what a node may take: eleven days.
+// mostCost is the largest cost of a node: eleven days.
 const mostCost = 1e15
 
 // readCosts reads {"node name": nanoseconds}.

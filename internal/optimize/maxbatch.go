@@ -12,15 +12,16 @@ import (
 	"github.com/onnxmem/onnxmem/passes"
 )
 
-// mostBatch ends the search for the largest batch.
+// mostBatch is the largest batch that the search tries.
 const mostBatch = 1 << 20
 
-// MaxBatch gives the largest length of a dimension with which a plan fits the job's
-// limit at no more than so much extra time, in per cent. dim "" is the one called
-// batch, or else the first axis of the first input. What fits at one length is taken
-// to fit at all smaller ones: it doubles, then halves the distance. Plans are made
-// with little effort until the last, which is made as the job has it. Nothing is
-// written. No length at all is a *passes.LimitError, or that of the extra time.
+// MaxBatch returns the largest length of a dimension for which a plan fits the
+// job's limit with at most extra per cent of extra time. If dim is "", it is the
+// dimension named batch, or else the first axis of the first input. The search
+// assumes that a length fits if a larger one does: it doubles the length, then
+// bisects. It plans with the least effort, except for the last plan, and writes
+// nothing. If not even length 1 fits, the error is a *passes.LimitError, or one
+// about the extra time.
 func (j Job) MaxBatch(dim string, extra float64) (name string, length int64, err error) {
 	if j.Limit == nil || j.Limit.Percent > 0 {
 		return "", 0, &UsageError{"--max-batch: expected --limit with a number of bytes"}
@@ -62,7 +63,7 @@ func (j Job) MaxBatch(dim string, extra float64) (name string, length int64, err
 	return name, fits, nil
 }
 
-// doesNotFit says that a length is too large.
+// doesNotFit reports that a length is too large.
 type doesNotFit struct{ error }
 
 func (e *doesNotFit) Unwrap() error { return e.error }
@@ -98,7 +99,7 @@ func (j Job) tryBatch(name string, length int64, effort string, extra float64) e
 	case err != nil:
 		return fmt.Errorf("%s=%d: %w", name, length, err)
 	case r.Plan.Summary.ExtraCostPercent > extra:
-		return &doesNotFit{fmt.Errorf("%s=%d fits the limit at %.2f %% more time: expected at most %g %%", name, length, r.Plan.Summary.ExtraCostPercent, extra)}
+		return &doesNotFit{fmt.Errorf("%s=%d fits the limit with %.2f %% extra time: expected at most %g %%", name, length, r.Plan.Summary.ExtraCostPercent, extra)}
 	}
 	return nil
 }

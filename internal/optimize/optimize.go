@@ -1,11 +1,14 @@
-// Package optimize makes a planned file of a model's file: what "onnxmem
-// optimize", "onnxmem batch" and the Beam pipeline do with one model.
+// Package optimize plans one model, from its file to the planned file: a [Job]
+// names the files and options, and [Job.Do] carries it out and returns an
+// [Outcome]. The commands optimize and batch and the Beam pipeline use it.
 //
-//	flags.go     what the command line says of it
-//	limit.go     the same of a limit, and of what nodes cost
+//	flags.go     the flags of planning and training
+//	limit.go     the flags of limits and of the costs of nodes
 //	optimize.go  a job, from reading to the report
 //	write.go     the files that it leaves, all or none
-//	params.go    the first values of a training step's parameters
+//	params.go    the initial values of a training step's parameters
+//	maxbatch.go  the largest batch that fits a limit
+//	help.go      which flags --help shows
 package optimize
 
 import (
@@ -26,12 +29,12 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Job says what is made of one model.
+// Job describes the planning of one model.
 type Job struct {
-	In, Out      string // "-" is standard input, standard output; no Out: nothing is written
-	Plan         string // where the plan goes, "-" is standard output; "": beside Out
-	Params       string // where the first values of a training step's parameters go; "": beside Out
-	Report       string // where the report goes; "": none is made
+	In, Out      string // "-" is standard input or output; if Out is "", nothing is written
+	Plan         string // file of the plan, "-" is standard output; "": beside Out
+	Params       string // file of the initial values of a training step's parameters; "": beside Out
+	Report       string // file of the report; "": none
 	ExternalData string // copy, link, keep
 	Sync         bool   // wait until the files are on the disk
 	InPlace      bool   `json:",omitempty"` // Out may be In
@@ -45,27 +48,27 @@ type Job struct {
 	PlanFlags
 }
 
-// Around is what a job is done in. It is apart from the job, of which another process
-// can be told.
+// Around is the environment of a job. It is separate from Job, which is sent to
+// other processes.
 type Around struct {
-	Stdout io.Writer // for a job whose Out or Plan is "-"
+	Stdout io.Writer // used if Out or Plan is "-"
 
-	// Taken is the files of the command. Open adds the job's, and refuses one that
-	// would write over what is read. nil: the job stands alone.
+	// Taken lists the files of the command. Open adds those of the job, and
+	// refuses to overwrite an input. nil: there are no others.
 	Taken *files.Set
 }
 
-// UsageError says that a job is not what it should be, whatever the model.
+// UsageError reports a job that is wrong whatever the model.
 type UsageError struct{ Text string }
 
 func (e *UsageError) Error() string { return e.Text }
 
-// PlanPath is where the plan of a model at out is expected: OUT with .onnx
-// replaced, else followed, by .plan.json.
+// PlanPath is the default path of the plan of a model at out: with .onnx replaced
+// by, or else followed by, .plan.json.
 func PlanPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".plan.json" }
 
-// SettlePlan finishes what a killed process has left undone with the plan at path
-// and its model, before it is read (see atomicfile.Settle).
+// SettlePlan completes the replacement of the plan at path and its model that a
+// killed process left unfinished (see atomicfile.Settle).
 func SettlePlan(path string) error {
 	err := atomicfile.Settle(path)
 	if out, ok := strings.CutSuffix(path, ".plan.json"); ok && err == nil {
@@ -74,15 +77,15 @@ func SettlePlan(path string) error {
 	return err
 }
 
-// ParamsPath is where the first values of the parameters of a training step at
-// out are expected.
+// ParamsPath is the default path of the initial parameters of a training step at
+// out.
 func ParamsPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".params.onnx" }
 
-// ReportPath is where the report of a model at out is expected.
+// ReportPath is the default path of the report of a model at out.
 func ReportPath(out string) string { return strings.TrimSuffix(out, ".onnx") + ".report.html" }
 
-// Check says whether the options of a job are wrong, whatever the model: it plans
-// a small network by them.
+// Check finds options that are wrong whatever the model: it plans a small network
+// with them.
 func (j Job) Check() error {
 	m, err := models.Build("mobilenet_v1", models.Options{Set: map[string]string{"width": "0.25", "size": "32", "classes": "2"}})
 	if err != nil {
@@ -97,10 +100,10 @@ func (j Job) Check() error {
 	if err := t.Plan(opt); errors.As(err, &wrong) {
 		return wrong
 	}
-	return nil // what another error means depends on the model
+	return nil // any other error depends on the model
 }
 
-// Files are those that a job leaves, but for external data.
+// Files lists the outputs of a job, except external data.
 func (j Job) Files() []string {
 	files := []string{j.Out, j.Plan}
 	if j.Plan == "" {
@@ -117,7 +120,7 @@ func (j Job) Files() []string {
 	return files
 }
 
-// Task is a job under way: its model is read.
+// Task is a job whose model has been read.
 type Task struct {
 	Job
 	Around
@@ -160,7 +163,7 @@ func (j Job) Open(a Around) (*Task, error) {
 // Close ends the reading of the model.
 func (t *Task) Close() error { return t.File.Close() }
 
-// Options are those of the passes, as the job has them.
+// Options returns the options of the passes for the job.
 func (t *Task) Options() (passes.Options, error) {
 	opt := t.PlanFlags.Options()
 	opt.InlineFunctions, opt.SpareDims = t.InlineFunctions, t.SpareDims
@@ -188,8 +191,8 @@ func (t *Task) Plan(opt passes.Options) (err error) {
 	return nil
 }
 
-// Do does a job from beginning to end. What it made counts also where a limit is
-// not met, which is an error: the files are written then.
+// Do carries out a job. If a limit is not met, that is an error, but the files
+// are written and the outcome is returned.
 func (j Job) Do() (_ *Outcome, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	t, err := j.Open(Around{})
@@ -210,7 +213,7 @@ func (j Job) Do() (_ *Outcome, err error) {
 	return t.Outcome(), t.Gates()
 }
 
-// Outcome is what is known of a model that was planned: what --json prints.
+// Outcome describes a planned model: the object that --json prints.
 type Outcome struct {
 	plan.Summary
 	Frontier []plan.FrontierPoint `json:"frontier,omitempty"`
@@ -218,12 +221,12 @@ type Outcome struct {
 	Times    Times                `json:"times_ms"`
 }
 
-// Outcome is what is known once all is written.
+// Outcome describes the planned model, after Write.
 func (t *Task) Outcome() *Outcome {
 	return &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
 }
 
-// Times are those of the parts of a job, in milliseconds of wall clock.
+// Times are the durations of the parts of a job, in milliseconds of wall clock.
 type Times struct {
 	Read     float64 `json:"read"`
 	Autodiff float64 `json:"autodiff,omitempty"`
@@ -239,7 +242,7 @@ func Milliseconds(d time.Duration) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
-// Gates fails when a limit is not met.
+// Gates fails if a limit is not met.
 func (t *Task) Gates() error {
 	s := t.Result.Plan.Summary
 	for _, g := range []struct {

@@ -9,16 +9,16 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// mostInline is what a file of parameters may hold itself: writing zeros takes a
-// few seconds a gigabyte, and protobuf allows 2 GiB.
+// mostInline is the largest size of values within a parameter file: writing zeros
+// takes a few seconds per gigabyte, and protobuf allows 2 GiB.
 const mostInline = 256 << 20
 
-// zerosSuffix makes the name of the file beside the parameters that holds zeros.
+// zerosSuffix is the suffix of the file of zeros beside the parameters.
 const zerosSuffix = ".zeros"
 
-// stageParams writes the first values of parameters and states beside path.
-// States, which are zero at first, lie in a file of their own where they are
-// large: all in the same zeros.
+// stageParams writes the initial values of parameters and states beside path.
+// Large states, which are zero, refer to one region of zeros in a file of their
+// own.
 func stageParams(path string, step *autodiff.Step) ([]*atomicfile.File, error) {
 	im, err := onnx.Encode(step.Params)
 	if err != nil {
@@ -42,8 +42,8 @@ func stageParams(path string, step *autodiff.Step) ([]*atomicfile.File, error) {
 	return append(files, p), nil
 }
 
-// stageZeros moves all tensors that are generated, which are zeros, into one
-// region of a file.
+// stageZeros makes all generated tensors, which are zeros, refer to one region of
+// a file.
 func stageZeros(path string, g *graph.Graph) (*atomicfile.File, error) {
 	size := int64(0)
 	for _, t := range g.Tensors {

@@ -15,11 +15,11 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// asPlanned says in a report how far its plan is to be trusted.
-const asPlanned = "as it was planned, not held against its model"
+// asPlanned says in a report how far its plan was checked.
+const asPlanned = "as planned, not verified against its model"
 
-// Write puts the model, its external data, the plan and what belongs to them in
-// their places, all or none.
+// Write writes the model, its external data, the plan and their companions, all
+// or none.
 func (t *Task) Write() error {
 	began := time.Now()
 	im, err := onnx.Encode(t.Result.Model)
@@ -40,7 +40,7 @@ func (t *Task) Write() error {
 	if err != nil {
 		return err
 	}
-	// Windows replaces no file that is mapped.
+	// Windows cannot replace a file that is mapped.
 	if err := t.Close(); err != nil {
 		return err
 	}
@@ -51,9 +51,9 @@ func (t *Task) Write() error {
 	return nil
 }
 
-// stage writes all files under temporary names, in the order in which they take
-// their places: the plan after what it speaks of. What goes to standard output
-// is written there. Files are given back with an error, too.
+// stage writes all files under temporary names, in the order in which they will
+// be renamed: the plan after the files that it describes. Output to standard
+// output is written at once. Files are returned even with an error.
 func (t *Task) stage(im *onnx.Image) (files []*atomicfile.File, err error) {
 	if t.Out == "-" {
 		if _, err := im.WriteTo(t.Stdout); err != nil {
@@ -104,7 +104,7 @@ func (t *Task) stage(im *onnx.Image) (files []*atomicfile.File, err error) {
 	return append(files, p), nil
 }
 
-// Stage begins a file at path that holds text.
+// Stage starts a file at path with the given content.
 func Stage(path string, text []byte) (*atomicfile.File, error) {
 	p, err := atomicfile.Create(path, 0o666)
 	if err != nil {
@@ -117,12 +117,11 @@ func Stage(path string, text []byte) (*atomicfile.File, error) {
 	return p, nil
 }
 
-// TheModel is what a job calls the model that it reads, in its Files.
+// TheModel is the name of the job's input in its Files.
 const TheModel = "the model"
 
-// checkFiles fails when an output would take the place of what is read, or of
-// another output. What is planned may take the place of its model only where
-// InPlace says so.
+// checkFiles fails if an output would replace an input or another output. The
+// planned model may replace its source only if InPlace is set.
 func (t *Task) checkFiles() error {
 	if t.Taken == nil {
 		t.Taken = &files.Set{}
@@ -156,14 +155,14 @@ func (t *Task) checkFiles() error {
 	}
 	dir := filepath.Dir(t.Out)
 	for _, location := range onnx.Locations(m) {
-		// A file that is there stays as it is.
+		// A file that exists is left as it is.
 		to, use := filepath.Join(dir, filepath.FromSlash(location)), s.Reads
 		if !exists(to) {
 			use = func(what, path string) { s.Writes(what, path) }
 		}
 		use("the external data beside the planned model", to)
 		if t.Train && filepath.Dir(t.Params) != dir {
-			return &UsageError{fmt.Sprintf("%s: the external data of the parameters lie beside the planned model: expected another place for the parameters", t.Params)}
+			return &UsageError{fmt.Sprintf("%s: the external data of the parameters are beside the planned model: expected another path for the parameters", t.Params)}
 		}
 	}
 	return s.Err()
