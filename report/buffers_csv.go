@@ -9,10 +9,11 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// BuffersCSV writes the buffers of the arena as MiniMalloc reads them: id, lower
-// and upper (half-open lifetimes), size, and offset, the plan's own. An id is the
-// buffer's first tensor, with "_" for what would end a field or a line and for
-// blanks around it, and a number behind it where that is taken.
+// BuffersCSV writes the buffers of the arena in MiniMalloc's format: id, lower
+// and upper (half-open lifetimes), size, and the plan's offset. An id is the
+// buffer's first tensor, with "_" for surrounding spaces and for characters that
+// would end a field or a line, and with a number as suffix if it is already in
+// use.
 func BuffersCSV(w io.Writer, p *plan.Plan) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "id,lower,upper,size,offset")
@@ -27,12 +28,12 @@ func BuffersCSV(w io.Writer, p *plan.Plan) error {
 	return out.Flush()
 }
 
-// maxField bounds the bytes of an id.
+// maxField is the largest number of bytes of an id.
 const maxField = 1 << 16
 
 var fieldEnds = strings.NewReplacer(",", "_", "\n", "_", "\r", "_", `"`, "_")
 
-// fieldOf is a name that can stand in a CSV without quotes.
+// fieldOf returns a name that needs no quotes in a CSV.
 func fieldOf(name string) string {
 	name = fieldEnds.Replace(strings.ToValidUTF8(name, "_"))
 	if trimmed := strings.TrimSpace(name); trimmed != name || name == "" {
@@ -41,11 +42,11 @@ func fieldOf(name string) string {
 	return name
 }
 
-// unique hands out each name once.
+// unique returns each name only once.
 type unique map[string]bool
 
-// name gives a name of at most most bytes that nobody has: the one that is
-// asked for, or with the first number behind it that is free.
+// name returns an unused name of at most most bytes: the one asked for, or with
+// the first free number as suffix.
 func (u unique) name(want string, most int) string {
 	if len(want) > most {
 		want = strings.ToValidUTF8(want[:most], "")

@@ -33,7 +33,7 @@ func CHeader(w io.Writer, p *plan.Plan) error {
 	return h.Flush()
 }
 
-// header is a header that is being written.
+// header is a header being written.
 type header struct {
 	*bufio.Writer
 	p          *plan.Plan
@@ -46,10 +46,10 @@ type headerTensor struct {
 	b        *plan.Buffer
 }
 
-// longestIdentifier is how many characters of a macro C99 tells apart.
+// longestIdentifier is the number of significant characters of a macro in C99.
 const longestIdentifier = 63
 
-// names gives every tensor, and every workspace, an identifier.
+// names assigns an identifier to every tensor and every workspace.
 func (h *header) names() {
 	ids := unique{}
 	most := longestIdentifier - len(h.NAME+"_OFFSET_")
@@ -69,8 +69,8 @@ func (h *header) names() {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// identifier is a name with "_" for each byte that cannot stand in an
-// identifier. It may begin with a digit: something always stands before it.
+// identifier is a name with "_" for each byte that an identifier cannot have. It
+// may begin with a digit: there is always a prefix.
 func identifier(name string) string {
 	b := []byte(name)
 	for i, c := range b {
@@ -92,7 +92,7 @@ func inComment(s string) string {
 	return strings.NewReplacer("*", `\x2a`, "?", `\x3f`).Replace(q)
 }
 
-// inString is a C string: printable ASCII as it stands, all else in octal.
+// inString is a C string: printable ASCII unchanged, other bytes in octal.
 func inString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -107,7 +107,7 @@ func inString(s string) string {
 	return b.String()
 }
 
-// literal is an unsigned constant that C99 takes whatever the width of int.
+// literal is an unsigned constant that C99 accepts whatever the width of int.
 func literal(n int64) string {
 	if n > 1<<32-1 {
 		return fmt.Sprintf("%dULL", n)
@@ -115,7 +115,7 @@ func literal(n int64) string {
 	return fmt.Sprintf("%dUL", n)
 }
 
-// hostBytes is what the host has to have for what leaves the arena.
+// hostBytes is the size of the host memory for swapped tensors.
 func (h *header) hostBytes() int64 {
 	for _, pool := range h.p.Pools {
 		if pool.Name == plan.Host {
@@ -125,7 +125,7 @@ func (h *header) hostBytes() int64 {
 	return 0
 }
 
-// macros writes all that needs no memory.
+// macros writes everything that needs no memory.
 func (h *header) macros() {
 	s := &h.p.Summary
 	fmt.Fprintf(h, "/* The memory plan of %s, by %s. Offsets and sizes are bytes;\n", inComment(h.p.Model.File), inComment(h.p.Tool))
@@ -157,8 +157,8 @@ func (h *header) macros() {
 	}
 }
 
-// tables writes the types and the tables, whose definitions stand where the one
-// file of the program wants them.
+// tables writes the types and the tables, whose definitions one file of the
+// program enables.
 func (h *header) tables() {
 	fmt.Fprintf(h, `
 struct %[1]s_tensor {
@@ -187,7 +187,7 @@ struct %[1]s_step {
 	fmt.Fprintf(h, "\n#endif /* %s_PLAN_H */\n", h.NAME)
 }
 
-// table writes a table, unless it is empty: C99 knows no empty arrays.
+// table writes a table, unless it is empty: C99 has no empty arrays.
 func (h *header) table(what string, n int, row func(i int)) {
 	if n == 0 {
 		return

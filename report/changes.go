@@ -9,11 +9,11 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// mostListed is how many nodes, tensors or causes a list shows.
+// mostListed is the number of nodes, tensors or causes that a list shows.
 const mostListed = 10
 
-// Changes prints what changed between two plans: the figures, what moved the
-// peak, then nodes and tensors, the first ten of each kind.
+// Changes prints the changes between two plans: the figures, the causes of the
+// new peak, then nodes and tensors, the first ten of each kind.
 func Changes(w io.Writer, d *plan.Diff) {
 	a, b := &d.Before, &d.After
 	fmt.Fprintf(w, "%-20s %15s %15s %15s\n", "bytes", "before", "after", "change")
@@ -48,7 +48,7 @@ func Changes(w io.Writer, d *plan.Diff) {
 	tensorChanges(w, "changed place", d.Tensors.Moved)
 }
 
-// Setting says in a few words what two plans were not made with alike.
+// Setting describes a setting that differs between two plans.
 func Setting(s plan.SettingChange) string {
 	return fmt.Sprintf("not planned alike: %s is %s, was %s", units.Name(s.Name), orNone(s.After), orNone(s.Before))
 }
@@ -68,7 +68,7 @@ func signed(n int64) string {
 	return units.Group(n)
 }
 
-// percent prints a change in per cent of what was, if there was anything.
+// percent formats a change in per cent of the old figure, if that is not 0.
 func percent(before, after int64) string {
 	if before == 0 || before == after {
 		return ""
@@ -76,7 +76,7 @@ func percent(before, after int64) string {
 	return fmt.Sprintf("%+.2f %%", 100*(float64(after)-float64(before))/float64(before))
 }
 
-// peakChanges says what moved the peak.
+// peakChanges prints the causes of the new peak.
 func peakChanges(w io.Writer, d *plan.Diff) {
 	p := &d.Peak
 	if d.Before.PeakBytes == d.After.PeakBytes {
@@ -150,7 +150,8 @@ func tensorChanges(w io.Writer, what string, list []plan.TensorChange) {
 	}
 }
 
-// signedOrSize is by how much a tensor changed; of one that only moved, its size.
+// signedOrSize formats the change of a tensor's size, or its size if it only
+// moved.
 func signedOrSize(c plan.TensorChange) string {
 	if n := c.Bytes(); n != 0 || c.Before == nil || c.After == nil {
 		return signed(n)
@@ -158,7 +159,7 @@ func signedOrSize(c plan.TensorChange) string {
 	return units.Group(c.After.Bytes)
 }
 
-// places says where a tensor lies, and where it lay.
+// places formats the new and the old place of a tensor.
 func places(c plan.TensorChange) string {
 	at := func(p *plan.Place) string {
 		return fmt.Sprintf("%s at %s, steps %d-%d", units.Name(p.Pool), units.Group(p.Offset), p.First, p.Last)
@@ -172,7 +173,7 @@ func places(c plan.TensorChange) string {
 	return fmt.Sprintf("%s, was %s", at(c.After), at(c.Before))
 }
 
-// Gate says in a line whether a plan keeps to a limit, and if not, why.
+// Gate says in one line whether a plan meets a limit, and if not, why.
 func Gate(p *plan.Plan, g plan.Gate) string {
 	text := fmt.Sprintf("%s is %s", g.Figure, units.Bytes(g.Bytes))
 	if g.Baseline != nil {

@@ -14,11 +14,11 @@ import (
 // 2^53 - 1.
 const mostBytes = 1<<53 - 1
 
-// pageData is a plan as its page's script reads it: columns instead of objects,
-// small numbers instead of large ones. Of 50,000 buffers it takes about a tenth
-// of the plan's bytes.
+// pageData is a plan in the form of its page's script: columns instead of
+// objects, small numbers instead of large ones. For 50,000 buffers it takes about
+// a tenth of the plan's bytes.
 type pageData struct {
-	Unit     int64       `json:"unit"` // all bytes are multiples of it, and given as such
+	Unit     int64       `json:"unit"` // divides all bytes, which are given as multiples of it
 	Steps    pageSteps   `json:"steps"`
 	Program  pageProgram `json:"program"`
 	Pools    []pagePool  `json:"pools"`
@@ -55,21 +55,21 @@ type pageBuffers struct {
 	Offset  []int64 `json:"offset"`
 	Bytes   []int64 `json:"bytes"`
 	Node    []int   `json:"node"`    // of a workspace: 1 + the step of its node
-	Count   []int   `json:"count"`   // of tensors
-	Tensor  names   `json:"tensor"`  // of all buffers, one after the other
-	Bounded []int   `json:"bounded"` // which
+	Count   []int   `json:"count"`   // number of tensors
+	Tensor  names   `json:"tensor"`  // of all buffers, concatenated
+	Bounded []int   `json:"bounded"` // indices of bounded buffers
 }
 
-// names are texts of which each often begins as the one before it: how many
-// bytes they share, and what follows these.
+// names are texts that often share a prefix with the preceding one: the length of
+// that prefix in bytes, and the rest.
 type names struct {
 	Same []int    `json:"same"`
 	Rest []string `json:"rest"`
 	last string
 }
 
-// add takes a name as it is shown. The part that is shared is ASCII, so that its
-// bytes are the units in which scripts count.
+// add adds a name as it is shown. The shared prefix is ASCII, so that its bytes
+// are the units in which scripts count.
 func (n *names) add(name string) {
 	name = units.Name(name)
 	same := 0
@@ -81,8 +81,8 @@ func (n *names) add(name string) {
 	n.last = name
 }
 
-// dataOf gives the data of a plan that agrees with itself (plan.Check). It fails
-// where figures are beyond what scripts count exactly.
+// dataOf returns the data of a consistent plan (plan.Check). It fails if figures
+// exceed the integers of scripts.
 func dataOf(p *plan.Plan) (*pageData, error) {
 	s := &p.Summary
 	if most := max(s.TotalBytes, s.NaiveBytes, s.ProgramPeakBytes); most > mostBytes {
@@ -175,14 +175,14 @@ func (d *pageData) buffers(p *plan.Plan) {
 	differences(out.First)
 }
 
-// differences replaces each number by what it is above the one before it.
+// differences replaces each number by its difference from the preceding one.
 func differences[T int | int64](list []T) {
 	for i := len(list) - 1; i > 0; i-- {
 		list[i] -= list[i-1]
 	}
 }
 
-// index numbers texts in the order in which they come.
+// index numbers texts in the order of their first occurrence.
 type index struct {
 	list []string
 	at   map[string]int
@@ -201,8 +201,8 @@ func (x *index) of(text string) int {
 	return i
 }
 
-// marshal gives the data as JSON that holds no "<", ">" or "&", wherever the
-// names come from: it can end no element. Empty columns are null.
+// marshal returns the data as JSON without "<", ">" or "&", whatever the names
+// contain, so it cannot end an HTML element. Empty columns are null.
 func (d *pageData) marshal() (string, error) {
 	b, err := json.Marshal(d)
 	return string(b), err

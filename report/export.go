@@ -6,14 +6,14 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// Export is a form in which other tools take a plan.
+// Export is a format of other tools.
 type Export struct {
 	Name  string
 	Doc   string
 	Write func(io.Writer, *plan.Plan) error
 }
 
-// Exports lists the forms. Each takes a plan that agrees with itself (see
+// Exports lists the formats. Each takes a consistent plan (see
 // [plan.Plan.Check]). Equal plans give equal bytes.
 var Exports = []Export{
 	{"perfetto", "a trace for ui.perfetto.dev or chrome://tracing", Perfetto},

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// pickler writes Python's pickle format, protocol 2: of its opcodes those that
-// PyTorch's viewer reads as well. Values are dicts, lists, strings and integers.
+// pickler writes Python's pickle format, protocol 2, with the opcodes that
+// PyTorch's viewer supports. Values are dicts, lists, strings and integers.
 type pickler struct{ w *bufio.Writer }
 
 func newPickler(w io.Writer) *pickler {
@@ -23,18 +23,18 @@ func (p *pickler) end() error {
 	return p.w.Flush()
 }
 
-// dict writes a dict whose entries fill writes, each by entry.
+// dict writes a dict; fill writes its entries, each by entry.
 func (p *pickler) dict(fill func()) {
 	p.w.WriteString("}(")
 	fill()
 	p.w.WriteByte('u')
 }
 
-// entry writes a key; its value is what is written next.
+// entry writes a key; the next value written belongs to it.
 func (p *pickler) entry(key string) { p.text(key) }
 
-// list writes a list of n items, a thousand at a time, as Python does: the viewer
-// hands each batch to one call.
+// list writes a list of n items, in batches of a thousand, as Python does: the
+// viewer passes each batch to one call.
 func (p *pickler) list(n int, item func(i int)) {
 	const batch = 1000
 	p.w.WriteByte(']')

@@ -10,13 +10,14 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// The pictures in pixels, one above the other over the same steps.
+// Sizes of the pictures in pixels: one above the other, over the same steps.
 const (
 	curveTop, curveTall = 56, 190
 	mapTop, mapTall     = 318, 340
 )
 
-// hues are those of the kinds of buffers, as in the page: hue and saturation.
+// hues are the colours of the kinds of buffers, as in the page: hue and
+// saturation.
 var hues = []struct{ kind, hue string }{
 	{plan.KindInput, "172 45%"},
 	{plan.KindOutput, "130 38%"},
@@ -29,9 +30,9 @@ var hues = []struct{ kind, hue string }{
 }
 
 // Pictures draws a plan as one SVG: the load over the steps in program order and
-// in planned order with the lower bound, and below it where each buffer of the
-// arena lies. p must agree with itself (plan.Check). Light or dark is the viewer's
-// choice; of more than 50,000 buffers it shows the largest.
+// in planned order with the lower bound, and below it the place of each buffer of
+// the arena. p must be consistent (plan.Check). The viewer chooses a light or
+// dark style. Of more than 50,000 buffers, the picture shows the largest.
 func Pictures(w io.Writer, p *plan.Plan) error {
 	var out strings.Builder
 	const width, height = left + plotWidth + right, mapTop + mapTall + bottom
@@ -70,7 +71,7 @@ text{fill:currentColor}.title{font-size:15px;font-weight:600}.note{opacity:.7}
 	return b.String()
 }
 
-// class is that of a kind in one of three shades, so that neighbours differ.
+// class is the style of a kind in one of three shades, so that neighbours differ.
 func class(kind string, i int) string { return fmt.Sprintf("%s%d", kind[:3], i%3) }
 
 // drawLoads draws the curves and the bound.
@@ -129,8 +130,8 @@ func drawArena(out *strings.Builder, p *plan.Plan) {
 	}
 }
 
-// envelope gives a load in at most as many columns as there are pixels: where
-// there are more steps, the largest of each column.
+// envelope reduces a load to at most one column per pixel: if there are more
+// steps, a column has their largest load.
 func envelope(load []int64) []int64 {
 	columns := make([]int64, min(len(load), plotWidth))
 	for c := range columns {
@@ -139,8 +140,8 @@ func envelope(load []int64) []int64 {
 	return columns
 }
 
-// round gives four to nine round numbers from 0 to most: multiples of a power of
-// the base, or of 2 or 5 times one.
+// round returns four to nine round numbers from 0 to most: multiples of a power
+// of the base, or of 2 or 5 times one.
 func round(most, base float64) []float64 {
 	unit := 1.0
 	for _, factor := range []float64{1, 2, 5} {

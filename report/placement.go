@@ -19,7 +19,7 @@ type Rect struct {
 	Bytes       int64
 	First, Last int // steps, both included
 
-	class string // of its colour; none: by its index
+	class string // class of its colour; "": chosen by its index
 }
 
 // Line is a height that a picture marks.
@@ -28,21 +28,21 @@ type Line struct {
 	Bytes int64
 }
 
-// The picture in pixels: the plot and the margins around it.
+// Sizes of the picture in pixels: the plot and the margins around it.
 const (
 	plotWidth, plotHeight = 1000, 560
 	left, top             = 84, 40
 	right, bottom         = 16, 44
 	colours               = 12
-	mostDrawn             = 50_000 // rectangles; beyond, the smallest are left out
+	mostDrawn             = 50_000 // rectangles; if there are more, the smallest are left out
 )
 
 // PlacementSVG draws buffers as rectangles, steps to the right and offsets
 // upwards, with the load as a line over them and the given heights marked. Each
-// rectangle tells its name, size, lifetime and offset when it is pointed at; the
-// large ones bear their names. Light or dark is the viewer's choice. The file has
-// some 150 bytes for each buffer; of more than 50,000 it shows the largest, and
-// says so. O(n log n).
+// rectangle has a tooltip with its name, size, lifetime and offset; large ones
+// show their names. The viewer chooses a light or dark style. The file has some
+// 150 bytes per buffer; of more than 50,000 buffers, it shows the largest, and
+// says so. It takes O(n log n) time.
 func PlacementSVG(w io.Writer, title string, rects []Rect, lines []Line) error {
 	var out strings.Builder
 	s := scaleOf(rects, lines)
@@ -96,7 +96,7 @@ type scale struct {
 	height       float64 // bytes
 	lastStep     int
 	firstStep    int
-	top, tall    float64 // pixels: where the plot begins, and its height
+	top, tall    float64 // pixels: the top of the plot, and its height
 }
 
 func scaleOf(rects []Rect, lines []Line) scale {
@@ -120,7 +120,7 @@ func (s *scale) x(step float64) float64 { return left + (step-s.first)/s.steps*p
 
 func (s *scale) y(bytes float64) float64 { return s.top + (1-bytes/s.height)*s.tall }
 
-// axes draws the grid and what it measures.
+// axes draws the grid and the labels of the axes.
 func (s *scale) axes(out *strings.Builder) {
 	const ticks = 4
 	var heights, steps []float64
@@ -155,8 +155,8 @@ func (s *scale) box(r Rect) (x, y, width, height float64) {
 	return x, y, s.x(float64(r.Last)+1) - x, s.y(float64(r.Offset)) - y
 }
 
-// largest returns the rectangles that cover the most of the picture, at most
-// most of them, in the order given.
+// largest returns the rectangles that cover most of the picture, at most most of
+// them, in the given order.
 func (s *scale) largest(rects []Rect, most int) []Rect {
 	if len(rects) <= most {
 		return rects
@@ -180,7 +180,7 @@ func (s *scale) largest(rects []Rect, most int) []Rect {
 	return list
 }
 
-// rects draws the buffers, each at least thick enough to be seen.
+// rects draws the buffers, each at least thick enough to be visible.
 func (s *scale) rects(out *strings.Builder, rects []Rect) {
 	const seen = 0.3
 	out.WriteString(`<g class="b">` + "\n")
@@ -203,7 +203,7 @@ func (s *scale) rects(out *strings.Builder, rects []Rect) {
 	out.WriteString("</g>\n")
 }
 
-// names writes the names of buffers into rectangles that have room for them.
+// names writes the names of buffers into rectangles with enough room.
 func (s *scale) names(out *strings.Builder, rects []Rect) {
 	const letter, line, margin = 6.0, 13.0, 6.0
 	out.WriteString(`<g class="n">` + "\n")
@@ -218,8 +218,8 @@ func (s *scale) names(out *strings.Builder, rects []Rect) {
 	out.WriteString("</g>\n")
 }
 
-// load draws the sum of the live bytes: at each step, or where there are more
-// steps than pixels, the largest within a pixel.
+// load draws the sum of the live bytes at each step; if there are more steps than
+// pixels, the largest sum within a pixel.
 func (s *scale) load(out *strings.Builder, rects []Rect) {
 	type event struct {
 		step  float64
@@ -247,7 +247,7 @@ func (s *scale) load(out *strings.Builder, rects []Rect) {
 	fmt.Fprintf(out, `<path class="load" d="%s"><title>load</title></path>`+"\n", s.curve(largest))
 }
 
-// curve is the path of a load that is given for columns of equal width.
+// curve is the path of a load given by columns of equal width.
 func (s *scale) curve(columns []int64) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "M%d %.0f", left, s.y(0))
@@ -277,9 +277,9 @@ func (s *scale) lines(out *strings.Builder, lines []Line) {
 	out.WriteString("</g>\n")
 }
 
-// escape makes a text safe within XML.
+// escape escapes a text for XML.
 func escape(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes all
+	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder never fails
 	return b.String()
 }

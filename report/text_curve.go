@@ -11,10 +11,10 @@ import (
 )
 
 // TextCurve draws the load over the steps for a terminal of the given width in
-// characters: the planned order as blocks, the program order as dots where it lies
-// above, the lower bound as a line. Where there are more steps than columns, a
-// column shows the largest load of its steps. p must agree with itself
-// (plan.Check). With colour it uses the terminal's.
+// characters: the planned order as blocks, the program order as dots where it is
+// higher, the lower bound as a line. If there are more steps than columns, a
+// column shows the largest load of its steps. p must be consistent (plan.Check).
+// With colour it uses the terminal's colours.
 func TextCurve(w io.Writer, p *plan.Plan, width int, colour bool) {
 	if len(p.Steps) == 0 {
 		return
@@ -53,7 +53,7 @@ func TextCurve(w io.Writer, p *plan.Plan, width int, colour bool) {
 	fmt.Fprintf(w, "%*s  %s%s lower bound\n", label, "", key, c.paint("─", red))
 }
 
-// The colours of a terminal, as it has them.
+// Escape sequences of the terminal's colours.
 const (
 	blue   = "34"
 	yellow = "33"
@@ -68,7 +68,7 @@ type textCurve struct {
 	colour           bool
 }
 
-// columnsOf spreads a load over columns: the largest of each, or the nearest.
+// columnsOf maps a load to columns: the largest of each, or the nearest.
 func columnsOf(load []int64, columns int) []int64 {
 	if len(load) == 0 {
 		return nil
@@ -82,7 +82,8 @@ func columnsOf(load []int64, columns int) []int64 {
 	return out
 }
 
-// eighths is the height of a load in eighths of rows; what is there is seen.
+// eighths is the height of a load in eighths of rows; a load that is not 0 has at
+// least one.
 func (c *textCurve) eighths(bytes int64) int {
 	n := int(float64(bytes) / c.top * float64(8*c.rows))
 	if n == 0 && bytes > 0 {
@@ -91,7 +92,7 @@ func (c *textCurve) eighths(bytes int64) int {
 	return min(n, 8*c.rows)
 }
 
-// row is the row that the top of a load lies in.
+// row is the row of the top of a load.
 func (c *textCurve) row(bytes int64) int { return max(0, (c.eighths(bytes)-1)/8) }
 
 // line is one row.
