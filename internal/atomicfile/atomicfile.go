@@ -75,26 +75,25 @@ import (
 // Prefix begins the names of temporary files.
 const Prefix = ".onnxmem-"
 
-// File is a file in the making.
+// File is a file being written.
 type File struct {
 	*os.File // nil for a link
 	tmp      string
 	path     string
-	name     string // of path, as the caller has it: for messages
-	owner    *owner // of tmp; nil where it is written in place
-	replaces bool   // another file stood at path
+	name     string // path as given by the caller, for messages
+	owner    *owner // of tmp; nil if the file is written in place
+	replaces bool   // path already existed
 }
 
-// open is every temporary file that is neither committed nor aborted.
+// open holds every temporary file that is neither committed nor aborted.
 var open struct {
 	sync.Mutex
 	files  map[*File]bool
 	owners map[string]*owner // by folder
 }
 
-// Create begins a file that will stand at path, with the given mode less the
-// umask. A symbolic link at path is followed; the mode of a file that is
-// replaced is kept.
+// Create begins a file that will be at path, with the given mode less the umask.
+// A symbolic link at path is followed; a file that is replaced keeps its mode.
 func Create(path string, mode os.FileMode) (*File, error) {
 	name, replaces := path, false
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -126,19 +125,19 @@ func Create(path string, mode os.FileMode) (*File, error) {
 		return nil, cannot(name, "written", oserr.Writing(filepath.Dir(path), err))
 	}
 	if replaces {
-		// The umask has taken from the mode; a file system without modes is
-		// no reason to fail.
+		// The umask has reduced the mode; a file system without modes is not an
+		// error.
 		_ = f.Chmod(mode)
 	}
 	p.File, p.replaces = f, replaces
 	return p, nil
 }
 
-// Like is the mode of a new file that holds what a file of the given mode holds:
-// who may not read that may not read this.
+// Like is the mode of a new file with the content of a file of the given mode:
+// users who may not read that file may not read this one.
 func Like(mode os.FileMode) os.FileMode { return mode.Perm() | 0o200 }
 
-// Link begins a hard link to from that will stand at path, where no file is.
+// Link begins a hard link to from at path, where no file exists.
 func Link(from, path string) (*File, error) {
 	p, err := begin(path, path, func(tmp string) error { return os.Link(from, tmp) })
 	if err != nil {
@@ -147,7 +146,7 @@ func Link(from, path string) (*File, error) {
 	return p, nil
 }
 
-// begin begins a file at path, which make makes under its temporary name.
+// begin begins a file at path; make creates it under its temporary name.
 func begin(name, path string, make func(tmp string) error) (*File, error) {
 	dir := filepath.Dir(path)
 	sweepOnce(dir)
@@ -169,7 +168,7 @@ func begin(name, path string, make func(tmp string) error) (*File, error) {
 	return p, nil
 }
 
-// finish closes the file, its bytes on the disk where that is called for.
+// finish closes the file and, if sync is set, flushes it to the disk.
 func (p *File) finish(sync bool) error {
 	if p.File == nil {
 		return nil
@@ -181,7 +180,7 @@ func (p *File) finish(sync bool) error {
 	return errors.Join(err, p.Close())
 }
 
-// Abort removes what was written. It does nothing after a Commit.
+// Abort removes the temporary file. It does nothing after a Commit.
 func (p *File) Abort() {
 	open.Lock()
 	defer open.Unlock()
@@ -198,7 +197,7 @@ func (p *File) abort() {
 	}
 }
 
-// forget is called when nothing stands under the temporary name any more.
+// forget is called when no file has the temporary name any more.
 func (p *File) forget() {
 	delete(open.files, p)
 	p.owner.done()
@@ -213,8 +212,8 @@ func AbortAll() {
 	}
 }
 
-// Stop is AbortAll for a program that ends at once: it lets no other file be
-// put in its place afterwards.
+// Stop is AbortAll for a program that ends at once: afterwards no file is
+// committed.
 func Stop() {
 	open.Lock() // and never unlocked
 	for p := range open.files {

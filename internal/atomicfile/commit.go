@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Commit puts the file in its place. It is written through to the disk first
-// when it replaces another file, or when sync is set.
+// Commit renames the file to its path. It is flushed to the disk before that if
+// it replaces another file, or if sync is set.
 func (p *File) Commit(sync bool) error { return Commit(sync, p) }
 
-// Commit puts files in their places, in order: all of them, or none if one
-// cannot be put there. What takes long and can fail is done before the first is
-// renamed. The first is the one that [Settle] is called for after a kill.
+// Commit renames files to their paths, in order: all of them, or none if one
+// cannot be renamed. Slow steps that may fail are done before the first rename.
+// After a kill, [Settle] must be called for the first file.
 func Commit(sync bool, files ...*File) (err error) {
 	defer func() {
 		if err != nil {
@@ -43,7 +43,7 @@ func Commit(sync bool, files ...*File) (err error) {
 	return r.commit(sync, files)
 }
 
-// place renames the file. open is locked.
+// place renames the file. open must be locked.
 func (p *File) place() error {
 	if !open.files[p] {
 		return p.named(os.ErrClosed) // aborted meanwhile
@@ -55,7 +55,7 @@ func (p *File) place() error {
 	return nil
 }
 
-// commit is steps 3 and 4 of the package comment. open is locked.
+// commit is steps 3 and 4 of the package comment. open must be locked.
 func (r *record) commit(sync bool, files []*File) error {
 	for _, p := range files {
 		if !open.files[p] {
@@ -68,15 +68,16 @@ func (r *record) commit(sync bool, files []*File) error {
 		return files[0].named(err)
 	}
 	for _, p := range files {
-		// A file is forgotten only when all stand: until then its owner's lock
-		// keeps others from sweeping what the record names.
+		// No file is forgotten before all have been renamed: until then the
+		// owner's lock keeps other processes from sweeping files that the record
+		// names.
 		err := os.Rename(p.tmp, p.path)
 		if err == nil {
 			continue
 		}
 		err = p.named(err)
-		// Without that line a kill on the way back would be followed by the way
-		// forth, which cannot be gone.
+		// Without that line, a kill on the way back would make Settle go forward,
+		// which is impossible.
 		failed := r.write(true, sync)
 		if failed == nil {
 			failed = r.back()

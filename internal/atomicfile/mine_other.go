@@ -4,6 +4,6 @@ package atomicfile
 
 import "os"
 
-// mine reports whether this user owns a file: who may write to a folder is settled
-// by its access list there.
+// mine reports whether this user owns a file: here the folder's access list
+// decides who may write to it.
 func mine(os.FileInfo) bool { return true }

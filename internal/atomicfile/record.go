@@ -17,30 +17,30 @@ import (
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
-// Notice hears, where it is set, of what Settle found to do, in a line each.
+// Notice, if set, is called with a line for each repair that Settle makes.
 var Notice func(line string)
 
-// record says which files a Commit puts in which places.
+// record lists the files of a Commit and their paths.
 type record struct {
-	path   string         // where it lies
+	path   string         // path of the record
 	home   string         // its folder
 	held   *lockfile.Held // nil where the file system has no locks
 	undone bool           // the way back has failed
-	Back   bool           `json:"back,omitempty"` // a file could not be put in its place
+	Back   bool           `json:"back,omitempty"` // a file could not be renamed
 	Files  []place        `json:"files"`
 }
 
 // place is one file of a record.
 type place struct {
-	Dir  bytesName `json:"dir,omitempty"` // its folder; none: that of the record
+	Dir  bytesName `json:"dir,omitempty"` // its folder; none: the folder of the record
 	Name bytesName `json:"name"`
 	Tmp  bytesName `json:"tmp"`
-	Old  bytesName `json:"old,omitempty"` // a second name of what is replaced
-	Was  string    `json:"was"`           // the stamp of what stood there
-	New  string    `json:"new"`           // of the file that comes there
+	Old  bytesName `json:"old,omitempty"` // a second name of the replaced file
+	Was  string    `json:"was"`           // the stamp of the replaced file
+	New  string    `json:"new"`           // the stamp of the new file
 }
 
-// bytesName is a name in JSON, where it may be any bytes: as Base64.
+// bytesName is a name of arbitrary bytes, in JSON as Base64.
 type bytesName string
 
 func (n bytesName) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(n)) }
@@ -59,11 +59,11 @@ func (r *record) at(p *place, name bytesName) string {
 	return filepath.Join(r.home, string(name))
 }
 
-// nothing is the stamp of a place where no file is.
+// nothing is the stamp of a path without a file.
 const nothing = "nothing"
 
-// stamp tells a file from any that is written later: by size and time. It is
-// empty where there is none to be had.
+// stamp distinguishes a file from any written later, by size and time. It is
+// empty if these are not available.
 func stamp(path string) string {
 	info, err := os.Lstat(path)
 	switch {
@@ -77,8 +77,8 @@ func stamp(path string) string {
 	return fmt.Sprintf("%d bytes of %d", info.Size(), info.ModTime().UnixNano())
 }
 
-// key is a file's part of the names that are made of it: names may be as long as
-// the file system lets them.
+// key is the part of a record's name that depends on the path of a file, which
+// may be too long for a name.
 func key(path string) string {
 	sum := sha256.Sum256([]byte(filepath.Base(path)))
 	return hex.EncodeToString(sum[:8])
@@ -88,8 +88,8 @@ func recordPath(path string) string {
 	return filepath.Join(filepath.Dir(path), Prefix+key(path)+commitSuffix)
 }
 
-// take locks the record of a Commit whose first file goes to path, and finishes
-// what is left in it.
+// take locks the record of a Commit whose first file goes to path, and completes
+// an earlier Commit that left it.
 func take(path string) *record {
 	r := &record{path: recordPath(path), home: filepath.Dir(path)}
 	for range 2 {
@@ -101,8 +101,8 @@ func take(path string) *record {
 			return r
 		}
 		if info, err := held.Stat(); err == nil && mine(info) {
-			// Where it cannot be finished this Commit makes it void: both are
-			// about the same files.
+			// If it cannot be completed, this Commit makes it void: both concern
+			// the same files.
 			if err := settle(held); err != nil {
 				notice("%v", err)
 			}
@@ -111,10 +111,10 @@ func take(path string) *record {
 		}
 		held.Release() // another user's, who was killed: void, too
 	}
-	return r // it cannot be removed: without a record, then
+	return r // it cannot be removed, so there is no record
 }
 
-// release ends a Commit. A record by which something is still to be done stays.
+// release ends a Commit. A record of unfinished work stays.
 func (r *record) release() {
 	switch {
 	case r.held == nil:
@@ -125,7 +125,8 @@ func (r *record) release() {
 	}
 }
 
-// add adds a file. What it replaces gets a second name, where the file system can.
+// add adds a file. A replaced file gets a second name, if the file system
+// supports that.
 func (r *record) add(p *File) {
 	dir, name := filepath.Split(p.path)
 	e := place{Name: bytesName(name), Tmp: bytesName(filepath.Base(p.tmp)), Was: stamp(p.path), New: stamp(p.tmp)}
@@ -140,7 +141,7 @@ func (r *record) add(p *File) {
 		}
 	}
 	if e.Dir != "" && r.held != nil && p.owner.held != nil {
-		// Who sweeps that folder does not see the record.
+		// A process that sweeps that folder does not see the record.
 		if abs, err := filepath.Abs(r.path); err == nil && p.owner.held.Truncate(0) == nil {
 			_, _ = p.owner.held.WriteAt([]byte(abs), 0)
 		}
@@ -157,7 +158,7 @@ func sameFolder(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// write adds a line to the record that says how things stand. The last whole one
+// write adds a line with the present state to the record. The last complete line
 // counts.
 func (r *record) write(back, sync bool) error {
 	r.Back = back
@@ -185,10 +186,10 @@ func (r *record) write(back, sync bool) error {
 	return nil
 }
 
-// mostRecord bounds the record that is read: that of some ten thousand files.
+// mostRecord is the largest record that is read: that of some ten thousand files.
 const mostRecord = 4 << 20
 
-// read reads the last whole line of a record; nil if there is none.
+// read reads the last complete line of a record; nil if there is none.
 func read(held *lockfile.Held) *record {
 	text, err := io.ReadAll(io.NewSectionReader(held, 0, mostRecord))
 	if err != nil {
@@ -209,8 +210,8 @@ func read(held *lockfile.Held) *record {
 	return last
 }
 
-// plain reports whether the record renames nothing but temporary files, and those
-// within their folders.
+// plain reports whether the record renames only temporary files, within their
+// folders.
 func (r *record) plain() bool {
 	is := func(name bytesName) bool {
 		n := string(name)
@@ -226,10 +227,10 @@ func (r *record) plain() bool {
 	return len(r.Files) > 0
 }
 
-// Settle finishes what a killed process has left undone with the file at path and
-// those that belong to it, and waits while a living one is at it. It is to be
-// called before such a file is read. It costs a look at one name where there is
-// nothing to do. The error says what can be done where that cannot be finished.
+// Settle completes the Commit of a killed process that includes the file at path,
+// and waits while a living process is committing. Call it before reading such a
+// file. If there is nothing to do, it only looks up one name. If the Commit
+// cannot be completed, the error says what to do.
 func Settle(path string) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -240,7 +241,7 @@ func Settle(path string) error {
 	}
 	held, err := lockfile.TakeOld(name)
 	if err != nil {
-		return nil // there is none any more, or it is none of ours
+		return nil // it is gone, or belongs to another user
 	}
 	return settleAndRelease(held)
 }
@@ -255,11 +256,11 @@ func settleAndRelease(held *lockfile.Held) error {
 	return nil
 }
 
-// Steady calls read, which reads the file at path and others that belong to it, and
-// calls it again if they were replaced while it did, so that what it read last is of
-// one moment. It settles them before. What is no regular file is read once.
+// Steady calls read, which reads the file at path and its companions, again if
+// they were replaced meanwhile, so that the last call read files of one moment.
+// It settles them first. A file that is not regular is read once.
 func Steady(path string, read func() error) error {
-	const most = 100 // nobody replaces a file that often while a few are opened
+	const most = 100 // nobody replaces a file this often while a few are opened
 	for n := 1; ; n++ {
 		if err := Settle(path); err != nil {
 			return err
@@ -270,8 +271,8 @@ func Steady(path string, read func() error) error {
 		if err != nil || !before.Mode().IsRegular() || n == most {
 			return failed
 		}
-		// A Commit that began after quiet was had has a record until it has replaced
-		// all, the file at path among them.
+		// A Commit that began after quiet was set has a record until it has
+		// replaced all files, including the one at path.
 		quiet = quiet && !underWay(path)
 		after, err := os.Stat(path)
 		if quiet && err == nil && os.SameFile(before, after) && before.ModTime().Equal(after.ModTime()) {
@@ -280,7 +281,7 @@ func Steady(path string, read func() error) error {
 	}
 }
 
-// underWay reports whether there is a record about the file at path.
+// underWay reports whether a record for the file at path exists.
 func underWay(path string) bool {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -289,11 +290,11 @@ func underWay(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// settle does what the record that is held says.
+// settle carries out the record, which is locked.
 func settle(held *lockfile.Held) error {
 	r := read(held)
 	if r == nil {
-		return nil // killed before the files counted
+		return nil // killed before the new files counted
 	}
 	cannot := func(err error) error {
 		return fmt.Errorf("%s: an earlier run was killed while it replaced them, which cannot be finished: %w", r.names(), err)
@@ -333,7 +334,7 @@ func settle(held *lockfile.Held) error {
 	return nil
 }
 
-// forth renames what is left to rename.
+// forth renames the remaining files.
 func (r *record) forth(todo []place) error {
 	for i := range todo {
 		if err := r.rename(&todo[i], todo[i].Tmp); err != nil {
@@ -343,7 +344,7 @@ func (r *record) forth(todo []place) error {
 	return nil
 }
 
-// back puts what was replaced in its place again.
+// back restores the replaced files.
 func (r *record) back() error {
 	var failed []error
 	for i := range r.Files {
@@ -373,15 +374,16 @@ func (r *record) back() error {
 	return errors.Join(failed...)
 }
 
-// replaced reports whether another file than the old one stands in its place, where
-// that still has its second name: two files of a moment may have one stamp.
+// replaced reports whether a file other than the old one is at the path, if the
+// old one still has its second name: two files of one moment may have equal
+// stamps.
 func (r *record) replaced(p *place) bool {
 	old, errOld := os.Lstat(r.at(p, p.Old))
 	now, errNow := os.Lstat(r.at(p, p.Name))
 	return p.Old != "" && errOld == nil && errNow == nil && !os.SameFile(old, now)
 }
 
-// rename puts a temporary file of a record in its place.
+// rename renames a temporary file of a record to its path.
 func (r *record) rename(p *place, tmp bytesName) error {
 	if err := r.allowed(p, tmp); err != nil {
 		return err
@@ -392,9 +394,9 @@ func (r *record) rename(p *place, tmp bytesName) error {
 	return nil
 }
 
-// allowed reports whether this user owns the record and the file that it names,
-// and, for a file of another folder, whether the lock of its owner there names the
-// record in turn: else a record could be written to move files of any folder.
+// allowed reports whether this user owns the record and the file that it names
+// and, for a file of another folder, whether the lock of its owner there names
+// the record. Otherwise a record could move files of any folder.
 func (r *record) allowed(p *place, name bytesName) error {
 	for _, path := range []string{r.path, r.at(p, name)} {
 		info, err := os.Lstat(path)
@@ -416,8 +418,8 @@ func (r *record) allowed(p *place, name bytesName) error {
 	return nil
 }
 
-// namesRecord reports whether the lock of an owner of temporary files names a record
-// that lies in another folder.
+// namesRecord reports whether the lock of an owner of temporary files names a
+// record in another folder.
 func namesRecord(lock, record string) bool {
 	named := recordOf(lock)
 	if named == "" {
@@ -428,7 +430,7 @@ func namesRecord(lock, record string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// recordOf is the record of another folder that an owner's lock names; "" if it
+// recordOf is the record in another folder that an owner's lock names; "" if it
 // names none.
 func recordOf(lock string) string {
 	const longest = 1 << 16
@@ -453,7 +455,7 @@ func (r *record) removeOld() {
 	}
 }
 
-// names lists the files for messages, but for those at the end of a long list.
+// names lists the files for messages; a long list is cut.
 func (r *record) names() string {
 	const most = 4
 	var list []string

@@ -13,21 +13,21 @@ import (
 	"github.com/onnxmem/onnxmem/internal/lockfile"
 )
 
-// ClaimPath is the name of a lock in a folder for what concerns neither of its
-// files alone; Sweep removes it once its holder has died.
+// ClaimPath is the path of a lock in a folder, for resources other than files.
+// Sweep removes it when its holder has died.
 func ClaimPath(dir, what string) string {
 	sum := sha256.Sum256([]byte(what))
 	return filepath.Join(dir, fmt.Sprintf("%s%x%s", Prefix, sum[:8], claimSuffix))
 }
 
-// swept is the folders that need no sweeping by this process.
+// swept holds the folders that this process need not sweep.
 var swept struct {
 	sync.Mutex
 	all  bool
 	dirs map[string]bool
 }
 
-// sweepOnce sweeps a folder before this process writes to it for the first time.
+// sweepOnce sweeps a folder before this process first writes to it.
 func sweepOnce(dir string) {
 	swept.Lock()
 	defer swept.Unlock()
@@ -41,15 +41,15 @@ func sweepOnce(dir string) {
 	Sweep(dir)
 }
 
-// Swept says that all folders are swept: by who started this process, one of
-// thousands that write to the same folder, each of which would list it.
+// Swept marks all folders as swept. A process that starts thousands of writers to
+// one folder calls it in them, since each would otherwise list the folder.
 func Swept() {
 	swept.Lock()
 	defer swept.Unlock()
 	swept.all = true
 }
 
-// SweepTree is Sweep for a folder and all below it.
+// SweepTree is Sweep for a folder and all folders below it.
 func SweepTree(root string) {
 	dir := ""
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -61,10 +61,10 @@ func SweepTree(root string) {
 	})
 }
 
-// Sweep takes away what processes that have died left in a folder, and finishes
-// what they had begun to put in place. Create and Link do so before the first file
-// that a process makes in a folder. Whatever belongs to a living process, of
-// this machine or, on a network file system with locks, of another, stays.
+// Sweep removes the temporary files of dead processes from a folder, and
+// completes their Commits. Create and Link call it before a process's first file
+// in a folder. Files of living processes stay, also those of other machines on a
+// network file system with locks.
 func Sweep(dir string) {
 	s := sweep{dir: dir, alive: map[string]bool{}}
 	defer s.release()
@@ -84,9 +84,9 @@ func Sweep(dir string) {
 			}
 		}
 	}
-	// A dead process writes no more records. While another process holds a record, it
-	// may complete that of a dead process, which needs the stale files; the same holds
-	// for a record that cannot be completed.
+	// A dead process writes no more records. A locked record may be that of a
+	// dead process, whose files are then still needed; so may one that could not
+	// be completed.
 	for _, name := range leftovers(dir) {
 		if !strings.HasSuffix(name, commitSuffix) {
 			continue
@@ -104,7 +104,7 @@ func Sweep(dir string) {
 	s.swept = true
 }
 
-// leftovers lists the files in a folder that are ours by their names.
+// leftovers lists the files in a folder whose names begin with Prefix.
 func leftovers(dir string) (names []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -115,7 +115,7 @@ func leftovers(dir string) (names []string) {
 	return names
 }
 
-// sweep is the sweeping of one folder.
+// sweep is the state of sweeping one folder.
 type sweep struct {
 	dir   string
 	alive map[string]bool  // the owner of temporary files
@@ -135,7 +135,7 @@ func (s *sweep) lives(id string) bool {
 	alive := true
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		// The lock is there before the first temporary file and until the last is
+		// The lock exists before the first temporary file and until the last is
 		// gone.
 		alive = false
 	case held == nil:
@@ -157,8 +157,7 @@ func standing(record string) bool {
 	return err == nil
 }
 
-// release gives the locks of the dead back, and removes them if nothing of theirs
-// is left.
+// release releases the locks of dead owners, and removes those without files.
 func (s *sweep) release() {
 	for _, held := range s.locks {
 		if s.swept {

@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/oserr"
 )
 
-// The methods below are those of os.File, but that their errors name the file as the
-// caller does, in the place of its temporary name, and say what to do.
+// The methods below are those of os.File, but their errors name the file as the
+// caller does, instead of its temporary name, and say what to do.
 
 // Write writes bytes.
 func (p *File) Write(b []byte) (int, error) {
@@ -24,23 +24,23 @@ func (p *File) WriteString(s string) (int, error) {
 	return n, p.named(err)
 }
 
-// ReadFrom writes what r holds, within the kernel where r is a file.
+// ReadFrom writes the content of r, within the kernel if r is a file.
 func (p *File) ReadFrom(r io.Reader) (int64, error) {
 	n, err := p.File.ReadFrom(r)
 	return n, p.named(err)
 }
 
-// Seek goes to a place in the file.
+// Seek sets the position in the file.
 func (p *File) Seek(offset int64, whence int) (int64, error) {
 	n, err := p.File.Seek(offset, whence)
 	return n, p.named(err)
 }
 
-// Truncate makes the file that long.
+// Truncate sets the length of the file.
 func (p *File) Truncate(size int64) error { return p.named(p.File.Truncate(size)) }
 
-// named puts the file's name and what to do into an error of the system. One that
-// has them, or that is about what is copied into the file, keeps its own.
+// named adds the file's name, and what to do, to a system error. An error that
+// has them, or that concerns the source of a copy, stays.
 func (p *File) named(err error) error {
 	var path *fs.PathError
 	var other *unwritable
@@ -53,8 +53,7 @@ func (p *File) named(err error) error {
 	return cannot(p.name, "written", oserr.Writing(filepath.Dir(p.path), err))
 }
 
-// unwritable says what cannot be done with a file, by the name that the caller has for
-// it.
+// unwritable says what failed for a file, under the name that the caller uses.
 type unwritable struct {
 	name, what string
 	err        error

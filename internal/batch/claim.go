@@ -12,14 +12,14 @@ import (
 	"github.com/onnxmem/onnxmem/internal/lockfile"
 )
 
-// Claim takes hold of a model among all runs that write to the folder out: one at a
-// time plans it and says so in the journal, so that its last line there is about the
-// files that stand in out. Where another run has hold of it, Claim waits for that,
-// or until ctx ends, if wait is set. release is nil where the model was not had.
-// The claims of a run that dies end with it. Where the file system has no locks,
-// every claim is had.
+// Claim claims a model among all runs that write to the folder out, so that one
+// run at a time plans it and adds the entry to the journal; the last entry then
+// describes the files in out. If another run has claimed the model, Claim waits
+// for it, or until ctx ends, if wait is set. release is nil if the model could
+// not be claimed. The claims of a run that dies end with it. If the file system
+// has no locks, every claim succeeds.
 func Claim(ctx context.Context, out string, m Model, wait bool) (release func(), err error) {
-	// A lock does not end its waiting with ctx, and models take seconds.
+	// Waiting for a lock does not end with ctx, and a model takes seconds.
 	const patience = 50 * time.Millisecond
 	path := atomicfile.ClaimPath(out, m.Rel)
 	for {
@@ -31,7 +31,7 @@ func Claim(ctx context.Context, out string, m Model, wait bool) (release func(),
 		case err != nil:
 			var inner *os.PathError
 			if errors.As(err, &inner) {
-				err = inner.Err // without a name that says nothing to a user
+				err = inner.Err // without a name that means nothing to a user
 			}
 			return nil, fmt.Errorf("%s: cannot be planned there: %w", filepath.Join(out, m.Rel), err)
 		case held != nil:

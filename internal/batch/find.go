@@ -1,10 +1,15 @@
-// Package batch does the same work on many models, side by side, so that one
-// that fails stops nothing and a run that was cut off goes on where it was. Runs
-// that share a folder share its journal and its models.
+// Package batch plans many models in parallel. A model that fails does not affect
+// the others, and an interrupted run can be continued. Runs that share an output
+// folder share its journal and its models.
+//
+// [Find] lists the models, [Run] carries out a [Task] for each, and a [Journal]
+// keeps an [Entry] per model; [Plan] is the task that plans one model in a worker
+// process.
 //
 //	find.go     which models
 //	claim.go    which run works on a model
-//	journal.go  what is done: one line a model
+//	key.go      a digest of a model and its options
+//	journal.go  results: one line per model
 //	run.go      workers, limits of memory and time
 //	worker.go   the work on one model, in a process of its own
 //	tables.go   results.csv and index.html
@@ -24,23 +29,23 @@ import (
 	"github.com/onnxmem/onnxmem/internal/readable"
 )
 
-// Model is a file to work on.
+// Model is a model file to plan.
 type Model struct {
-	Path string // where it is
-	Rel  string // its path below what was named: where its result goes
+	Path string // path of the file
+	Rel  string // its path below the named folder, and so below the output folder
 }
 
-// Found is the models that names stand for.
+// Found lists the models that Find found.
 type Found struct {
 	Models []Model // sorted by Rel
-	// Skipped says of paths that are no files what they are instead: pipes, devices
-	// and sockets, which nobody opens here, as that may take for ever or do anything.
+	// Skipped lists pipes, devices and sockets, with what they are: opening one
+	// may take for ever or have effects.
 	Skipped []string
 }
 
-// Find lists the models that names stand for: a folder is all files ending in
-// .onnx below it, a pattern (*, ?, [) what it matches, "-" the names that list
-// holds, one a line; anything else is a file. Two models with one Rel are an error.
+// Find lists models: a folder stands for all files ending in .onnx below it, a
+// pattern (*, ?, [) for its matches, "-" for the names in list, one per line; any
+// other name is a file. Two models with one Rel are an error.
 func Find(names []string, list io.Reader) (*Found, error) {
 	f := &Found{}
 	for _, name := range names {
@@ -77,7 +82,7 @@ func (f *Found) find(name string, list io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", printable.Text(name), err)
 	}
-	// What a pattern names literally is the folder that results lie below.
+	// The folder in the literal part of the pattern is the root of the results.
 	root := filepath.Dir(name[:strings.IndexAny(name, "*?[")] + "x")
 	for _, p := range paths {
 		if info, err := os.Stat(p); err != nil || info.IsDir() {
@@ -92,8 +97,8 @@ func (f *Found) find(name string, list io.Reader) error {
 	return nil
 }
 
-// add adds a path, whatever it leads to. One that leads nowhere, or to a folder, is
-// a model that will be refused.
+// add adds a path. A path that leads nowhere, or to a folder, is a model that
+// will be refused.
 func (f *Found) add(path, rel string) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f.Skipped = append(f.Skipped, fmt.Sprintf("%s: is %s, expected a model", printable.Text(path), readable.Kind(info.Mode())))
@@ -102,8 +107,7 @@ func (f *Found) add(path, rel string) {
 	f.Models = append(f.Models, Model{path, rel})
 }
 
-// below lists the models in a folder and the folders in it. Hidden ones are
-// left out.
+// below lists the models in a folder and its subfolders, except hidden ones.
 func (f *Found) below(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -126,8 +130,8 @@ func (f *Found) below(root string) error {
 	})
 }
 
-// listed reads names, one a line. The result of one that leads outside has its
-// last part as name.
+// listed reads names, one per line. The result of a path that leads outside is
+// named after its last part.
 func (f *Found) listed(r io.Reader) error {
 	s := bufio.NewScanner(r)
 	for s.Scan() {
@@ -144,7 +148,7 @@ func (f *Found) listed(r io.Reader) error {
 	return s.Err()
 }
 
-// Shard keeps every n-th model, beginning with the i-th (from 1).
+// Shard keeps every n-th model, starting with the i-th (from 1).
 func Shard(models []Model, i, n int) []Model {
 	var kept []Model
 	for k, m := range models {

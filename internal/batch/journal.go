@@ -21,45 +21,45 @@ import (
 // The values of Entry.Status.
 const (
 	StatusOK      = "ok"
-	StatusFailed  = "failed"   // a limit not met, or the work itself
-	StatusRefused = "refused"  // the model
-	StatusTimeout = "time-out" // it took longer than it may
+	StatusFailed  = "failed"   // a limit was not met, or planning failed
+	StatusRefused = "refused"  // the model was refused
+	StatusTimeout = "time-out" // it took longer than allowed
 )
 
-// Entry is one line of a journal: what became of a model.
+// Entry is one line of a journal: the result for a model.
 type Entry struct {
 	Model  string // Model.Rel: any bytes
-	Key    string // of its contents and the options
+	Key    string // digest of its content and the options
 	Status string
 	Error  string
 	MS     float64
 	// Result is what the work printed about the model, as JSON.
 	Result json.RawMessage
 
-	line int // of its journal, from 1; 0: of none
+	line int // line number in its journal, from 1; 0: none
 }
 
-// After reports whether an entry of a journal was added after another of the same
-// model.
+// After reports whether an entry was added to a journal after another entry of
+// the same model.
 func (e Entry) After(other Entry) bool { return e.line > other.line }
 
-// cutOff is what an entry says that was added before the work on a model.
+// cutOff is the error of an entry that is added before the work on a model.
 const cutOff = "the run that planned it was ended before that was done"
 
-// Begun is the entry of a model whose results are about to be replaced: if that is
-// cut off, what stands there may not be that of the entry before.
+// Begun is the entry of a model whose results are about to be replaced: if the
+// work is interrupted, the files there may not be those of the previous entry.
 func Begun(model, key string) Entry {
 	return Entry{Model: model, Key: key, Status: StatusFailed, Error: cutOff}
 }
 
-// Ended reports whether an entry says what became of the work on a model.
+// Ended reports whether an entry is the result of finished work on a model.
 func (e Entry) Ended() bool { return e.Error != cutOff }
 
-// line is an entry as it stands in a file.
+// line is an entry in the form of the file.
 type line struct {
 	Model string `json:"model"`
-	// Bytes is the model's path where that is not UTF-8, which JSON cannot hold, in
-	// Base64; Model then is the path with such bytes as \xff, for people.
+	// Bytes is the model's path in Base64 if it is not UTF-8, which JSON cannot
+	// hold. Model then shows such bytes as \xff, for people.
 	Bytes  []byte          `json:"model_bytes,omitempty"`
 	Key    string          `json:"key"`
 	Status string          `json:"status"`
@@ -90,10 +90,10 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Journal is a file of entries, one JSON object a line, that only grows. Of
-// several entries of a model the last counts. Runs in other processes may add to it
-// meanwhile: all reading and writing is done under a lock of the file, so a line
-// that is not whole was left by a process that has died.
+// Journal is a file of entries, one JSON object per line, that only grows. The
+// last entry of a model counts. Other processes may add entries: all reading and
+// writing is done under a lock of the file, so an incomplete line was left by a
+// process that has died.
 type Journal struct {
 	// NoLocks is set where the file system has no locks: no other run may use the file.
 	NoLocks bool
@@ -102,14 +102,14 @@ type Journal struct {
 	mu      sync.Mutex
 	f       *os.File
 	last    map[string]Entry
-	read    int64 // bytes of whole lines so far
+	read    int64 // bytes of complete lines so far
 	lines   int
-	damaged int // lines that are no entries
+	damaged int // lines that are not entries
 }
 
-// OpenJournal reads the journal at path, or begins one. A last line that was cut off
-// is taken away; other lines that are no entries are passed over, and their models
-// have none. A file without any entry among its lines is no journal, an error.
+// OpenJournal reads the journal at path, or creates it. An incomplete last line
+// is removed; other lines that are not entries are ignored. It is an error if no
+// line is an entry.
 func OpenJournal(path string) (*Journal, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is %s, expected a journal", path, readable.Kind(info.Mode()))
@@ -136,14 +136,14 @@ func (j *Journal) open() (err error) {
 // begin forgets what was read.
 func (j *Journal) begin() { j.last, j.read, j.lines, j.damaged = map[string]Entry{}, 0, 0, 0 }
 
-// Damaged is how many lines were passed over.
+// Damaged is the number of lines that were ignored.
 func (j *Journal) Damaged() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.damaged
 }
 
-// Last gives the newest entry of a model.
+// Last returns the newest entry of a model.
 func (j *Journal) Last(model string) (Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -151,7 +151,7 @@ func (j *Journal) Last(model string) (Entry, bool) {
 	return e, ok
 }
 
-// Refresh reads what others have added.
+// Refresh reads the lines that others have added.
 func (j *Journal) Refresh() error {
 	return j.locked(func() error { return nil })
 }
@@ -165,7 +165,7 @@ func (j *Journal) Add(e Entry) error {
 	text = append(bytes.ReplaceAll(text, []byte("\n"), nil), '\n')
 	return j.locked(func() error {
 		if _, err := j.f.Write(text); err != nil {
-			return errors.Join(err, os.Truncate(j.path, j.read)) // the disk is full: no half line stays
+			return errors.Join(err, os.Truncate(j.path, j.read)) // the disk is full: leave no incomplete line
 		}
 		j.read += int64(len(text))
 		j.lines++
@@ -175,14 +175,13 @@ func (j *Journal) Add(e Entry) error {
 	})
 }
 
-// With has do look at all entries, by model, while nobody adds any: what it writes
-// from them is not older than what another run writes so.
+// With calls do with all entries, by model, while no other process can add any:
+// files that do writes from them are not older than those of another run.
 func (j *Journal) With(do func(entries map[string]Entry) error) error {
 	return j.locked(func() error { return do(maps.Clone(j.last)) })
 }
 
-// locked does something under the lock of the file, all of whose lines are read
-// then.
+// locked calls do under the lock of the file, after reading all its lines.
 func (j *Journal) locked(do func() error) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -196,7 +195,7 @@ func (j *Journal) locked(do func() error) (err error) {
 		if j.stands() {
 			break
 		}
-		// Somebody has taken the file away, or put another in its place.
+		// The file was removed or replaced.
 		j.f.Close()
 		if err := j.open(); err != nil {
 			return err
@@ -211,20 +210,20 @@ func (j *Journal) locked(do func() error) (err error) {
 	return do()
 }
 
-// stands reports whether the file that is open is the one at the path.
+// stands reports whether the open file is still the one at the path.
 func (j *Journal) stands() bool {
 	there, errThere := os.Stat(j.path)
 	here, errHere := j.f.Stat()
 	return errThere == nil && errHere == nil && os.SameFile(there, here)
 }
 
-// readOn reads the lines that are new.
+// readOn reads the new lines.
 func (j *Journal) readOn() error {
 	info, err := j.f.Stat()
 	if err != nil {
 		return err
 	}
-	if info.Size() < j.read { // somebody has shortened it
+	if info.Size() < j.read { // the file was shortened
 		j.begin()
 	}
 	r := bufio.NewReader(io.NewSectionReader(j.f, j.read, info.Size()-j.read))
@@ -236,14 +235,14 @@ func (j *Journal) readOn() error {
 		case !errors.Is(err, io.EOF):
 			return err
 		case len(text) > 0:
-			return os.Truncate(j.path, j.read) // cut off by a kill, or a crash
+			return os.Truncate(j.path, j.read) // interrupted by a kill or a crash
 		default:
 			return nil
 		}
 	}
 }
 
-// take takes a whole line.
+// take adds a complete line.
 func (j *Journal) take(text []byte) {
 	j.read += int64(len(text))
 	j.lines++

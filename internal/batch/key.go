@@ -13,13 +13,14 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// Key is that of the contents of the model at path and of what is made of it: its
-// graph, the sizes and times of its external files, the options and this version.
-// Where the files lie does not count. "" stands for a model that cannot be read.
+// Key is a digest of the model at path and the job: its graph, the sizes and
+// times of its external files, the options and this version of the program. The
+// place of the files does not matter. "" is the key of a model that cannot be
+// read.
 func Key(path string, job optimize.Job) string {
 	key, err := keyOf(path, job)
 	if err != nil {
-		return "" // a worker says why
+		return "" // a worker reports why
 	}
 	return key
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/onnxmem/onnxmem/internal/bug"
 )
 
-// Limits bound what runs at a time.
+// Limits limit the work that runs at one time.
 type Limits struct {
 	Jobs   int   // models at a time
-	Memory int64 // bytes that those may be expected to take together; 0: any
+	Memory int64 // bytes that these models may take together, by estimate; 0: no limit
 }
 
 // Task is the work on one model. It returns when ctx ends.
 type Task func(ctx context.Context, m Model) Entry
 
-// try is the task, whose panic is an entry, too: it stops nothing else.
+// try runs the task and turns a panic into an entry.
 func (t Task) try(ctx context.Context, m Model) (e Entry) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -26,11 +26,11 @@ func (t Task) try(ctx context.Context, m Model) (e Entry) {
 	return t(ctx, m)
 }
 
-// Run does the task for every model, as many at a time as the limits let, in the
-// order of the list, and hands each entry to done, one at a time. expect is the
-// memory that a model will take; one that takes more than there is runs alone.
-// When ctx ends, what runs is ended and nothing more begun; done hears of
-// neither.
+// Run runs the task for every model, in the order of the list, with as many at a
+// time as the limits allow, and passes each entry to done, one at a time. expect
+// estimates the memory for a model; a model that exceeds the limit runs alone.
+// When ctx ends, running tasks are stopped and no others started; done is called
+// for neither.
 func Run(ctx context.Context, models []Model, l Limits, expect func(Model) int64, task Task, done func(Entry)) {
 	var (
 		mu      sync.Mutex

@@ -21,41 +21,41 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// Table is what is known of all models of a batch.
+// Table is the result of a batch.
 type Table struct {
 	rows         []row
 	count        map[string]int // by status
-	Ran          int            // models that this run worked on
-	ArenaBytes   int64          // of all together
-	ProgramBytes int64          // peaks in program order, likewise
+	Ran          int            // number of models that this run worked on
+	ArenaBytes   int64          // sum over all models
+	ProgramBytes int64          // sum of the peaks in program order
 }
 
 // row is a model in the tables.
 type row struct {
 	Entry
 	plan.Summary
-	Report string // its report, relative to OUT; "" where there is none
+	Report string // path of its report, relative to OUT; "" if there is none
 }
 
-// Fragmentation is that of the arena, in per cent.
+// Fragmentation is the fragmentation of the arena, in per cent.
 func (r row) Fragmentation() string { return fmt.Sprintf("%.2f", report.Fragmentation(r.Summary)) }
 
-// Less is by how much the planned peak is below the file's.
+// Less says by how much the planned peak is below that of the file.
 func (r row) Less() string {
 	return strings.TrimPrefix(report.Less(r.ProgramPeakBytes, r.PeakBytes), ", ")
 }
 
-// Name is the model for people.
+// Name is the model's name for people.
 func (r row) Name() string { return printable.Text(r.Model) }
 
-// Link is the path of its report as a link: a name may hold any bytes.
+// Link is the URL of its report: a name may hold any bytes.
 func (r row) Link() string { return (&url.URL{Path: r.Report}).String() }
 
-// Size is a number of bytes for people.
+// Size formats a number of bytes for people.
 func (r row) Size(n int64) string { return units.Short(n) }
 
-// NewTable makes the table of entries, in their order. reports says that each
-// model has a report beside it.
+// NewTable makes the table of entries, in their order. reports: each model has a
+// report.
 func NewTable(entries []Entry, reports bool) (*Table, error) {
 	t := &Table{count: map[string]int{}}
 	for _, e := range entries {
@@ -76,10 +76,10 @@ func NewTable(entries []Entry, reports bool) (*Table, error) {
 	return t, nil
 }
 
-// Models is how many there are.
+// Models is the number of models.
 func (t *Table) Models() int { return len(t.rows) }
 
-// Failed is how many models are not planned.
+// Failed is the number of models that were not planned.
 func (t *Table) Failed() int { return len(t.rows) - t.count[StatusOK] }
 
 // Totals are the sums as a JSON object.
@@ -91,7 +91,7 @@ func (t *Table) Totals() map[string]any {
 	}
 }
 
-// Print writes the sums for people.
+// Print prints the sums.
 func (t *Table) Print(w io.Writer) {
 	fmt.Fprintf(w, "models               %d, %d done now\n", len(t.rows), t.Ran)
 	fmt.Fprintf(w, "planned              %d, arenas of %s together, peaks in program order %s\n",
@@ -103,7 +103,7 @@ func (t *Table) Print(w io.Writer) {
 	}
 }
 
-// Files are results.csv and index.html, by name.
+// Files returns results.csv and index.html, by name.
 func (t *Table) Files() (map[string][]byte, error) {
 	var table, page bytes.Buffer
 	w := csv.NewWriter(&table)
@@ -113,14 +113,14 @@ func (t *Table) Files() (map[string][]byte, error) {
 	})
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
 	for _, r := range t.rows {
-		figures := make([]string, 8) // empty where nothing is known
+		figures := make([]string, 8) // empty if not known
 		if r.Result != nil {
 			figures = []string{
 				strconv.Itoa(r.Nodes), n(r.ProgramPeakBytes), n(r.PeakBytes), n(r.LowerBoundBytes), n(r.ArenaBytes),
 				n(r.ResidentBytes), strconv.FormatBool(r.ScheduleOptimal), strconv.FormatBool(r.PlacementOptimal),
 			}
 		}
-		// The journal has names as they are; this is a table for spreadsheets.
+		// The journal has the names unchanged; this table is for spreadsheets.
 		model, message := cell.Text(printable.Escape(r.Model)), cell.Text(printable.Escape(r.Error))
 		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message}))
 	}

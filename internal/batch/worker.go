@@ -21,12 +21,12 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 )
 
-// WorkerArg is the argument that makes a program a worker: it is to call Serve
-// then, before it looks at anything else.
+// WorkerArg is the argument that makes a program a worker: it must then call
+// Serve before anything else.
 const WorkerArg = "batch-worker"
 
-// request is what a worker is asked: a job, its paths apart, as JSON can hold no
-// bytes that are not UTF-8.
+// request is the request to a worker: a job, with its paths separate, since JSON
+// cannot hold bytes that are not UTF-8.
 type request struct {
 	Job                           optimize.Job
 	In, Out, Plan, Params, Report []byte
@@ -44,17 +44,17 @@ func (r *request) job() optimize.Job {
 	return j
 }
 
-// reply is what a worker answers.
+// reply is the answer of a worker.
 type reply struct {
 	Outcome json.RawMessage `json:"outcome,omitempty"`
 	Status  string          `json:"status"`
 	Error   string          `json:"error,omitempty"`
 }
 
-// Plan does a job in a process of its own, so that a model that takes all memory
-// or time, or meets a fault of ours, takes nothing else along. program is one that
-// serves when its argument is WorkerArg; most is the time that it may take, 0: any.
-// The entry has neither model nor key; what went wrong stands in it.
+// Plan carries out a job in a process of its own, so that a model that takes all
+// memory or time, or causes a crash, does not affect others. program must call
+// Serve if its argument is WorkerArg; most is the time limit, 0: none. The entry
+// has neither model nor key, and holds the error if there is one.
 func Plan(ctx context.Context, program string, job optimize.Job, most time.Duration) Entry {
 	began := time.Now()
 	if most > 0 {
@@ -108,9 +108,9 @@ func ask(ctx context.Context, program string, job optimize.Job) (answer reply) {
 	return failed(errors.New("the process gave no answer"))
 }
 
-// Serve is a worker: it does the one job that in holds, writes the answer to out
-// and gives the exit status. Signals and the end of in stop it, with no
-// half-written file left.
+// Serve is the worker: it carries out the job in in, writes the answer to out and
+// returns the exit status. Signals and the end of in stop it, without leaving a
+// half-written file.
 func Serve(in io.Reader, out io.Writer) int {
 	atomicfile.Swept()
 	stop := func() {
@@ -146,7 +146,7 @@ func Serve(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// replyOf is the answer that an error makes.
+// replyOf is the answer for an error.
 func replyOf(err error) reply {
 	var refused *graph.Error
 	switch {

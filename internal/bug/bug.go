@@ -1,5 +1,5 @@
-// Package bug tells panics, which are faults of ours and of no input, as errors: a
-// user gets one line, and the stack where it is asked for.
+// Package bug turns panics, which are bugs and never the fault of an input, into
+// errors: a user gets one line, and the stack on request.
 package bug
 
 import (
@@ -10,13 +10,14 @@ import (
 
 // Error is a panic.
 type Error struct {
-	Where string // what was done, as in "pass order"; "": no more is known
-	Value any    // what it panicked with
+	Where string // what was being done, as in "pass order"; "": not known
+	Value any    // the value of the panic
 	Stack []byte // of the goroutine
 }
 
-// Recovered makes an Error of what recover gave, in the function that was deferred. A
-// panic that another goroutine has handed on as an *Error keeps its stack.
+// Recovered makes an Error of a value that recover returned in a deferred
+// function. A panic that another goroutine passed on as an *Error keeps its
+// stack.
 func Recovered(where string, value any) *Error {
 	var inner *Error
 	if err, ok := value.(error); ok && errors.As(err, &inner) {
@@ -25,7 +26,7 @@ func Recovered(where string, value any) *Error {
 	return &Error{where, value, debug.Stack()}
 }
 
-// Error says what the panic was, without its stack.
+// Error describes the panic, without its stack.
 func (e *Error) Error() string {
 	if e.Where == "" {
 		return fmt.Sprintf("internal error: %v", e.Value)
@@ -33,7 +34,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("internal error in %s: %v", e.Where, e.Value)
 }
 
-// Unwrap gives the error that it panicked with, if it is one.
+// Unwrap returns the panic's value if it is an error.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// Group is goroutines whose panics reach the one that waits for them, which can be
-// recovered. The zero value is an empty group.
+// Group is a group of goroutines whose panics are passed on to the goroutine that
+// waits for them, where they can be recovered. The zero value is an empty group.
 type Group struct {
 	wait  sync.WaitGroup
 	first atomic.Pointer[Error]
 }
 
-// Go calls f in a goroutine.
+// Go runs f in a goroutine.
 func (g *Group) Go(f func()) {
 	g.wait.Go(func() {
 		defer func() {
@@ -24,8 +24,8 @@ func (g *Group) Go(f func()) {
 	})
 }
 
-// Wait waits for all goroutines. If one has panicked, it panics with an *Error, which
-// has the stack of the goroutine.
+// Wait waits for all goroutines. If one has panicked, Wait panics with an *Error
+// that has the stack of that goroutine.
 func (g *Group) Wait() {
 	g.wait.Wait()
 	if b := g.first.Swap(nil); b != nil {

@@ -1,6 +1,6 @@
-// Package cell keeps names in the cells of a CSV from being taken for formulas: a
-// spreadsheet computes what begins with =, +, - or @, and quotes do not keep it
-// from that. A model's author chooses such names, its user opens the table.
+// Package cell protects names in CSV cells: a spreadsheet evaluates a cell that
+// begins with =, +, - or @, even in quotes. A model's author chooses such names,
+// and its user opens the table.
 package cell
 
 import (
@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Text is s as a cell that is shown as it stands: with an apostrophe before what
-// would be a formula, or begins with a tab or a line end, behind which spreadsheets
-// find one. Numbers stay as they are. [Name] takes the apostrophe away again.
+// Text returns s as a cell that is shown literally: with an apostrophe before a
+// text that would be a formula, or that begins with a tab or a line end, after
+// which spreadsheets look for one. Numbers are unchanged. [Name] removes the
+// apostrophe.
 func Text(s string) string {
 	if isFormula(s) {
 		return "'" + s
@@ -18,8 +19,7 @@ func Text(s string) string {
 	return s
 }
 
-// Name is what a cell that Text has made stands for: Name(Text(s)) is s for every s.
-// Other cells are left as they are.
+// Name reverses Text: Name(Text(s)) is s for every s. Other cells are unchanged.
 func Name(cell string) string {
 	if rest, ok := strings.CutPrefix(cell, "'"); ok && isFormula(rest) {
 		return rest
@@ -27,13 +27,13 @@ func Name(cell string) string {
 	return cell
 }
 
-// number is what a spreadsheet shows as a number.
+// number matches text that a spreadsheet shows as a number.
 var number = regexp.MustCompile(`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 
-// isFormula reports whether a cell needs an apostrophe, or already has one that
-// would otherwise be taken for ours.
+// isFormula reports whether a cell needs an apostrophe, or begins with one that
+// Name would remove.
 func isFormula(s string) bool {
 	s = strings.TrimLeft(s, "'")
-	// The last four are those of East Asian width, which some spreadsheets take, too.
+	// The last four have East Asian width; some spreadsheets accept them as well.
 	return strings.IndexAny(s, "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20") == 0 && !number.MatchString(s)
 }

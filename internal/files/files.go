@@ -1,5 +1,5 @@
-// Package files knows which files a command reads and which it writes, and
-// refuses a command that would write over what it reads, or two things into one
+// Package files tracks the files that a command reads and writes, and refuses a
+// command that would overwrite one of its inputs, or write two outputs to one
 // file.
 package files
 
@@ -15,25 +15,26 @@ import (
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
-// Set is the files of one command. Files are the same by identity: links, hard
-// links and other spellings of a path name one file. What cannot be written over
-// (devices, pipes, "-" for the standard streams) is in no set. The zero value is an
-// empty set.
+// Set is the files of one command. Files are compared by identity: links, hard
+// links and other spellings of a path are one file. Files that cannot be
+// overwritten (devices, pipes, "-" for the standard streams) are not in the set.
+// The zero value is an empty set.
 type Set struct {
 	entries map[key][]entry
 	err     error
 }
 
-// entry is a file with what it is in messages, such as "the model".
+// entry is a file with its name in messages, such as "the model".
 type entry struct {
 	what, path string
-	info       fs.FileInfo // nil: it is not there yet
+	info       fs.FileInfo // nil: it does not exist yet
 	written    bool
-	over       []string // what it may be written over
+	over       []string // the inputs that it may replace
 }
 
-// key finds the entries that may be the same file, where a command has thousands: by
-// size where it is there (os.SameFile decides), else by its path.
+// key narrows down the entries that may be the same file, since a command may
+// have thousands: the size if the file exists (os.SameFile decides), else its
+// path.
 type key struct {
 	path string
 	size int64
@@ -44,16 +45,16 @@ type Conflict struct{ text string }
 
 func (c *Conflict) Error() string { return c.text }
 
-// Reads adds a file that is read; what names it in messages, such as "the model".
+// Reads adds an input; what names it in messages, such as "the model".
 func (s *Set) Reads(what, path string) { s.add(entry{what: what, path: path}) }
 
-// Writes adds a file that is written, which may take the place of what over lists.
-// The same thing may be added twice.
+// Writes adds an output, which may replace the inputs in over. The same file may
+// be added twice under one name.
 func (s *Set) Writes(what, path string, over ...string) {
 	s.add(entry{what: what, path: path, written: true, over: over})
 }
 
-// Err is the first *Conflict of files that were added, or nil.
+// Err returns the first *Conflict of the added files, or nil.
 func (s *Set) Err() error { return s.err }
 
 func (s *Set) add(e entry) {
@@ -75,7 +76,7 @@ func (s *Set) add(e entry) {
 	s.entries[k] = append(s.entries[k], e)
 }
 
-// identify looks at the file; not ok: it is none that can be written over.
+// identify finds out which file it is; not ok: it cannot be overwritten.
 func (e *entry) identify() (key, bool) {
 	info, err := os.Stat(e.path)
 	if err == nil {
@@ -85,9 +86,9 @@ func (e *entry) identify() (key, bool) {
 	return key{path: place(e.path)}, true
 }
 
-// place is the path of a file that is not there, the same for all spellings: its
-// folder without links. A link that leads nowhere is replaced by what is written
-// there, so it stands for itself.
+// place is the path of a file that does not exist yet, the same for all
+// spellings: its folder without links. A dangling link is replaced by the output,
+// so it stands for itself.
 func place(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -95,7 +96,7 @@ func place(path string) string {
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		path = filepath.Join(dir, filepath.Base(path))
 	}
-	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" { // as a rule, A and a are one file
+	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" { // usually A and a are one file there
 		path = strings.ToLower(path)
 	}
 	return path
@@ -103,12 +104,12 @@ func place(path string) string {
 
 func (e *entry) same(other *entry) bool {
 	if e.info == nil || other.info == nil {
-		return e.info == nil && other.info == nil // their keys are the same path
+		return e.info == nil && other.info == nil // equal keys mean equal paths
 	}
 	return os.SameFile(e.info, other.info)
 }
 
-// conflict says what is wrong with two uses of one file, if anything is.
+// conflict returns the error of two uses of one file; nil if they are compatible.
 func conflict(a, b *entry) error {
 	if a.written && !b.written {
 		a, b = b, a
@@ -122,8 +123,7 @@ func conflict(a, b *entry) error {
 	return &Conflict{fmt.Sprintf("%s: it is %s: expected another place for %s", shown(b, a), a.what, b.what)}
 }
 
-// shown is a path, with the other one that names the same file where that is not
-// plain to see.
+// shown is a path, with the other path of the same file if they differ.
 func shown(e, other *entry) string {
 	path := printable.Text(e.path)
 	if filepath.Clean(e.path) != filepath.Clean(other.path) {
@@ -132,8 +132,8 @@ func shown(e, other *entry) string {
 	return path
 }
 
-// Same reports whether two paths name one file that can be written over, whether it
-// is there yet or not.
+// Same reports whether two paths name one file that can be overwritten, whether
+// or not it exists yet.
 func Same(a, b string) bool {
 	x, y := entry{path: a}, entry{path: b}
 	k, okX := x.identify()

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// careful are flags for opening a name that anyone may have made: no symbolic link is
-// followed, and a pipe is not waited for.
+// careful are flags for opening a name that anyone may have created: they follow
+// no symbolic link and do not wait for a pipe.
 const careful = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
 func lock(f *os.File, wait bool) (bool, error) {

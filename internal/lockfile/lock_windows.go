@@ -9,8 +9,8 @@ import (
 
 const careful = 0
 
-// Locks of Windows keep others from reading what they cover: this is one byte
-// where no file has any.
+// Locks of Windows prevent reading of the locked bytes, so this locks a byte
+// beyond the end of any file.
 func region() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
 func lock(f *os.File, wait bool) (bool, error) {

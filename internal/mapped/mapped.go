@@ -28,7 +28,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// File is a file that is mapped to be read. It stays open as long.
+// File is a file mapped for reading. It stays open until Close.
 type File struct {
 	Bytes []byte
 
@@ -38,20 +38,20 @@ type File struct {
 	was  state
 }
 
-// state is what tells that a file was changed.
+// state shows whether a file was changed.
 type state struct {
 	size int64
 	time int64 // of the last change, in nanoseconds
 }
 
-// files are those that are mapped, by their first byte.
+// files holds the mapped files, by the address of their first byte.
 var files struct {
 	sync.Mutex
 	at map[uintptr]*File
 }
 
-// Map maps a whole file, which must not be empty. name is what errors call it.
-// Close closes f too; where Map fails, f stays open.
+// Map maps a whole file, which must not be empty. name is its name in errors.
+// Close also closes f; if Map fails, f stays open.
 func Map(f *os.File, name string) (*File, error) {
 	was, err := stateOf(f)
 	if err != nil {
@@ -73,7 +73,7 @@ func Map(f *os.File, name string) (*File, error) {
 
 func (f *File) base() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(f.m))) }
 
-// Close unmaps and closes the file; a second time it does nothing.
+// Close unmaps and closes the file; a second call does nothing.
 func (f *File) Close() error {
 	if f == nil || f.m == nil {
 		return nil
@@ -86,8 +86,8 @@ func (f *File) Close() error {
 	return err
 }
 
-// ErrChanged is what the error of a file that was changed while it was in use
-// wraps.
+// ErrChanged is wrapped by the error of a file that was changed while it was in
+// use.
 var ErrChanged = errors.New("changed while it was in use")
 
 // changed is an error that wraps ErrChanged, with a text of its own.
@@ -95,15 +95,15 @@ type changed struct{ text string }
 
 func (c *changed) Error() string { return c.text }
 
-// Unwrap gives ErrChanged.
+// Unwrap returns ErrChanged.
 func (c *changed) Unwrap() error { return ErrChanged }
 
 func (f *File) changed(format string, args ...any) error {
 	return &graph.Error{File: f.name, Offset: -1, Err: &changed{fmt.Sprintf(format, args...)}}
 }
 
-// Check fails, with an error of type *graph.Error, if the file is not as it was
-// when it was mapped: what was read from it meanwhile may be wrong.
+// Check fails, with an error of type *graph.Error, if the file has changed since
+// it was mapped: what was read from it may be wrong.
 func (f *File) Check() error {
 	if f == nil || f.m == nil {
 		return nil
@@ -134,12 +134,12 @@ func (f *File) fault(off int64) error {
 	return f.changed("byte %d can no longer be read: an error of the disk or of the network that it lies on", off)
 }
 
-// Watch makes a panic of a fault on this goroutine, and tells whether it was one
-// before: that is for Recover.
+// Watch turns faults on this goroutine into panics. It returns the previous
+// setting, for Recover.
 func Watch() (was bool) { return debug.SetPanicOnFault(true) }
 
-// Recover, which is to be deferred, puts what happened to a mapped file into err.
-// Another panic goes on.
+// Recover, which must be deferred, sets err if a mapped file caused the panic.
+// Other panics continue.
 func Recover(err *error, was bool) {
 	debug.SetPanicOnFault(was)
 	r := recover()
@@ -153,8 +153,8 @@ func Recover(err *error, was bool) {
 	*err = e
 }
 
-// ErrorOf is what happened to a mapped file, if that is what a panic tells; else
-// nil.
+// ErrorOf returns the error of a mapped file that caused the panic with value r;
+// nil if none did.
 func ErrorOf(r any) error {
 	err, ok := r.(error)
 	if !ok {
@@ -167,7 +167,7 @@ func ErrorOf(r any) error {
 	switch {
 	case errors.Is(err, ErrChanged):
 		return err
-	case !errors.As(err, &e): // another goroutine may have handed it on
+	case !errors.As(err, &e): // another goroutine may have passed it on
 		return nil
 	}
 	files.Lock()
@@ -180,9 +180,9 @@ func ErrorOf(r any) error {
 	return nil
 }
 
-// Raise, which is to be deferred by a function without an error, makes a panic
-// with an error of type *graph.Error, which Recover takes, of what happened to a
-// mapped file. Another panic goes on.
+// Raise must be deferred by a function without an error result. If a mapped file
+// caused the panic, it panics with an error of type *graph.Error, which Recover
+// handles. Other panics continue.
 func Raise(was bool) {
 	debug.SetPanicOnFault(was)
 	if r := recover(); r != nil {
