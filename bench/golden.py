@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plans of all test data, a line each: what a change that should change no plan leaves alone.
+"""The plans of all test data, one line each, to check that a change leaves them as they are.
 
 Models of the zoo, planned as they are, as training steps, below a limit, with a host pool, and
 with every order strategy; bare problems, ordered and below a limit; buffers, placed. Each line

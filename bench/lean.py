@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What leaner gradients save of a training step's peak, beside PyTorch's.
+"""Measure how much leaner gradients reduce the peak of a training step, next to PyTorch's.
 
 For each network: the peak of the step that PyTorch makes of it (folder training of the test data),
 in its own order and in the best one, then that of ours in the best order found

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the memory that a running plan really touches, beside what it promises.
+"""Compare the memory that a running plan really touches with the plan's figures.
 
     bench/memory.py [--work build/bench]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long MiniMalloc and onnxmem pack take on the same instances, by turns.
+"""Time MiniMalloc and onnxmem pack on the same instances, in turns.
 
 MiniMalloc (github.com/google/minimalloc) is built by its own README (cmake,
 Release); its repository holds the instances, named LETTER.CAPACITY.csv. Each

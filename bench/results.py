@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the generated tables of docs/results, each from the command that makes it.
+"""Regenerate the tables of docs/results from the commands that make them.
 
     bench/results.py                       # all tables that take less than some minutes
     bench/results.py orders limits/steps   # those of a page, one table

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure the way through optimize as whole processes, all in one run.
+"""Measure optimize as a whole process, all cases in one run.
 
 Weights: a model with 1 GiB of weights in the file, planned, against cp of the
 same file, in turns; the time's ratio, and the memory of its own that optimize

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training steps made by onnxmem beside those that PyTorch makes.
+"""Compare training steps made by onnxmem with those made by PyTorch.
 
 For each network and batch: the arena that the step needs with updates last in
 program order, in our order with updates interleaved, the bound, and what

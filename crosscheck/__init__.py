@@ -1,4 +1,4 @@
-"""Hold what onnxmem writes against onnx.checker and ONNX Runtime.
+"""Check the output of onnxmem with onnx.checker and ONNX Runtime.
 
     make crosscheck                             every model
     make crosscheck ARGS=--subset               a few small ones, for CI

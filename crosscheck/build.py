@@ -1,6 +1,6 @@
-"""Networks that neither the zoo nor the command has, written down with onnx.helper.
+"""Networks that neither the zoo nor the command has, built with onnx.helper.
 
-Each function gives a model with symbolic-free shapes; weights are drawn later.
+Each function returns a model without symbolic dimensions; weights are drawn later.
 """
 
 import numpy as np

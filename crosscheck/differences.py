@@ -1,4 +1,4 @@
-"""Gradients against central differences of the loss."""
+"""Compare gradients with central differences of the loss."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Plans below a limit, in which nodes run again or tensors leave for a host, against those without: the same bits in ONNX Runtime and in onnxmem run."""
+"""Plans below a limit, in which nodes are recomputed or tensors swapped, against those without: the same bits in ONNX Runtime and in onnxmem run."""
 
 import time
 

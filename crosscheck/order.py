@@ -1,4 +1,4 @@
-"""The order in which the runtime ran the nodes, against the file's."""
+"""Compare the order in which the runtime ran the nodes with the file's."""
 
 import bisect
 import dataclasses

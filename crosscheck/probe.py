@@ -1,5 +1,4 @@
-"""Copies of a model that ONNX Runtime can tell more about. They lie beside it,
-so that external data are found."""
+"""Copies of a model that make ONNX Runtime reveal more. They are in its folder, so that external data are found."""
 
 import onnx
 

@@ -1,4 +1,4 @@
-"""The orders that ONNX Runtime really runs, against the strategies that claim to be them."""
+"""Compare the orders that ONNX Runtime runs with the strategies that reproduce them."""
 
 import time
 

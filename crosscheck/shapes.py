@@ -1,4 +1,4 @@
-"""The shapes that the runtime sees, against those that the plan was made for."""
+"""Compare the shapes in the runtime with those for which the plan was made."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""The checks must catch what they are there for: python -m unittest crosscheck.test_crosscheck"""
+"""Each check must find the fault that it is meant to find: python -m unittest crosscheck.test_crosscheck"""
 
 import pathlib
 import tempfile

@@ -1,4 +1,4 @@
-"""The folder where models and weights lie side by side.
+"""The folder that holds models and weights side by side.
 
 External data must not lead out of a model's folder, so symbolic links are of no
 use; onnx refuses hard links, too. Models are copied, and the zoo's weights made

@@ -51,19 +51,19 @@ func (b *builder) softmax(x value) value {
 	return b.node("Softmax", "softmax", x.shape, list(attrInt("axis", -1)), x)
 }
 
-// embedding takes the rows of a table that ids name.
+// embedding selects the rows of a table by ids.
 func (b *builder) embedding(name string, table, ids value) value {
 	return b.node("Gather", name, append(append([]int64(nil), ids.shape...), table.shape[1]), list(attrInt("axis", 0)), table, ids)
 }
 
-// attention says what one multi-head attention is.
+// attention holds the parameters of a multi-head attention.
 type attention struct {
 	heads         int64
 	mask          *value // added to the scores; nil: every position sees every other
 	weights, bias initializer
 }
 
-// attention lets the positions of x look at those of memory, which is x for
+// attention lets the positions of x attend to those of memory, which is x for
 // self-attention (Vaswani et al. 2017, section 3.2).
 func (b *builder) attention(x, memory value, a attention) value {
 	hidden := x.shape[2]
@@ -87,7 +87,7 @@ func (b *builder) attention(x, memory value, a attention) value {
 	return b.dense(y, "output", hidden, a.weights, a.bias)
 }
 
-// heads is the setting of that name, which must divide the hidden length.
+// heads returns the number of heads, which must divide the hidden length.
 func (b *builder) heads() int64 {
 	h, hidden := b.whole("heads"), b.whole("hidden")
 	if hidden%h != 0 {
@@ -97,8 +97,8 @@ func (b *builder) heads() int64 {
 	return h
 }
 
-// tokens is an input of token ids. A length beyond what the table of positions
-// has rows for is an error.
+// tokens adds an input of token ids. It is an error if the sequence is longer
+// than the table of positions.
 func (b *builder) tokens(name, sequence string, positions int64) value {
 	n := b.dim(sequence)
 	if n > positions {

@@ -2,7 +2,7 @@ package models
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// roberta says in what BERT's descendants differ from it.
+// roberta holds the differences between BERT and its descendants.
 type roberta struct {
 	segments int64   // kinds of text; BERT's inputs say which token is of which
 	padding  int64   // rows of the table of positions that stand before the first; 0: positions are not counted
@@ -11,8 +11,8 @@ type roberta struct {
 
 func bert(b *builder) { bidirectional(b, roberta{segments: 2, epsilon: 1e-12}) }
 
-// xlmr is RoBERTa's form: one kind of text, and positions that count what the
-// mask keeps, from 2.
+// xlmr is RoBERTa's form: one kind of text, and positions that count unmasked
+// tokens, starting from 2.
 func xlmr(b *builder) { bidirectional(b, roberta{segments: 1, padding: 2, epsilon: 1e-5}) }
 
 // bidirectional is the encoder of section 3 of BERT's paper: post-norm, GELU,
@@ -62,8 +62,8 @@ func bidirectional(b *builder, r roberta) {
 	b.output("pooler_output", y)
 }
 
-// positions is the rows of the table for every token: the first ones, or
-// counted along the mask, with the row before the first for what it hides.
+// positions returns the row of the table for each token: the first rows in order,
+// or counted along the mask, with the row before the first for masked tokens.
 func (b *builder) positions(table, attend value, padding int64) value {
 	if padding == 0 {
 		return b.first(table, "positions", attend.shape[1])

@@ -9,20 +9,19 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// maxWeightBytes is what the weights of one model may take: an ONNX file of
-// 2 GiB is the largest that protobuf lets a runtime load. The rest is for the
-// graph.
+// maxWeightBytes limits the weights of one model: protobuf lets runtimes load
+// ONNX files of up to 2 GiB. The difference is for the graph.
 const maxWeightBytes = 1<<31 - 16<<20
 
-// builder makes one model. Its methods add nodes in the order of the calls and
-// give what they make. The first thing that goes wrong is kept in err; from
-// then on what they give is of no meaning, and Build throws it away.
+// builder builds one model. Its methods add nodes in the order of the calls and
+// return their outputs. err keeps the first error; afterwards the returned values
+// have no meaning, and Build discards them.
 type builder struct {
 	*state
 	scope string // begins all names: "layer1.0."
 }
 
-// state is what the builders of all scopes of a model share.
+// state is shared by the builders of all scopes of a model.
 type state struct {
 	g        *graph.Graph
 	seed     uint64
@@ -31,7 +30,7 @@ type state struct {
 	err      error
 
 	names      map[string]int   // of tensors and nodes: how often it was asked for
-	constants  map[string]value // by their name, which says what they hold
+	constants  map[string]value // by name, which describes the content
 	carriers   map[int64]place  // of a symbolic length: the input that has it
 	parameters int64            // elements of trainable weights
 	bytes      int64            // of all weights
@@ -60,7 +59,7 @@ func newBuilder(name string, seed uint64) *builder {
 	}}
 }
 
-// model is what was built.
+// model returns the finished model.
 func (b *builder) model() *graph.Model {
 	b.g.Link()
 	return &graph.Model{
@@ -83,10 +82,10 @@ func (b *builder) fail(format string, args ...any) {
 	}
 }
 
-// whole is the value of a setting without fractions.
+// whole returns the value of an integer setting.
 func (b *builder) whole(setting string) int64 { return int64(b.real(setting)) }
 
-// real is the value of a setting.
+// real returns the value of a setting.
 func (b *builder) real(setting string) float64 {
 	v, ok := b.settings[setting]
 	if !ok {
@@ -130,7 +129,7 @@ func (b *builder) output(name string, v value) {
 	b.g.Outputs = append(b.g.Outputs, v.id)
 }
 
-// declared is a type as a file states it.
+// declared returns a type in declared form.
 func (b *builder) declared(elem graph.DType, shape []int64) *graph.Declared {
 	d := &graph.Declared{Type: graph.TensorOf(elem), Symbols: make([]string, len(shape))}
 	for i, n := range shape {
@@ -221,8 +220,8 @@ func (b *builder) unique(name string) string {
 	return b.unique(name + "_" + strconv.Itoa(k))
 }
 
-// elements is the product of lengths that are known. Each comes from settings
-// within their limits; a product beyond what could ever be stored is cut off.
+// elements is the product of the known lengths. Each is limited by its setting; a
+// product larger than any stored tensor is capped.
 func elements(shape []int64) int64 {
 	const most = 1 << 40
 	n := int64(1)

@@ -51,8 +51,8 @@ func (b *builder) mbConv(x value, row inverted, k int64) value {
 	return y
 }
 
-// squeezeExcite weights each channel by what all of them hold on average (Hu et
-// al. 2018).
+// squeezeExcite weights each channel by a function of the averages of all
+// channels (Hu et al. 2018).
 func (b *builder) squeezeExcite(x value, inner int64) value {
 	y := b.globalAveragePool(x, "avgpool")
 	y = b.silu(b.conv(y, "reduce", conv{out: inner, kernel: all(1), bias: zeros}))

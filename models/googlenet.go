@@ -1,7 +1,7 @@
 package models
 
-// inception is the channels of one module: of the branch of 1x1, of those of
-// 3x3 and 5x5 (reduced, then expanded), and after the pooling.
+// inception holds the channels of one module: of the 1x1 branch, of the 3x3 and
+// 5x5 branches (reduced, then expanded), and of the branch after the pooling.
 type inception struct {
 	name                                            string
 	one, threeReduce, three, fiveReduce, five, pool int64

@@ -44,7 +44,7 @@ func uniformOut(f fan) draw { return flat(1 / math.Sqrt(float64(f.out))) }
 // normal is a normal distribution of that deviation.
 func normal(std float64) initializer { return func(fan) draw { return gaussian(std) } }
 
-// truncatedNormal is normal, with what is beyond two deviations drawn again.
+// truncatedNormal is normal, but values beyond two deviations are drawn again.
 func truncatedNormal(std float64) initializer { return func(fan) draw { return truncated(std) } }
 
 // zeros and ones are the constants, each element off by up to jitter.

@@ -6,8 +6,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// conv says what a convolution is, and window what a pooling is. A list of one
-// number stands for all axes; none for strides of 1 and padding of 0.
+// conv holds the parameters of a convolution, and window those of a pooling. A
+// list of one number applies to all axes; an empty list means strides of 1 and
+// padding of 0.
 type conv struct {
 	out                 int64
 	kernel, stride, pad []int64
@@ -18,7 +19,7 @@ type conv struct {
 
 type window struct {
 	kernel, stride, pad []int64
-	ceil                bool // a window that stands out at the end counts
+	ceil                bool // a window that extends beyond the end counts
 }
 
 // all is one number for all axes.
@@ -48,8 +49,8 @@ func (b *builder) conv(x value, name string, c conv) value {
 	return b.node("Conv", name, shape, attrs, inputs...)
 }
 
-// batchNorm adds a BatchNormalization in its inference form. Its running
-// statistics are those before any training: 0 and 1.
+// batchNorm adds a BatchNormalization in inference form. Its running statistics
+// are those before training: 0 and 1.
 func (b *builder) batchNorm(x value, name string, epsilon float32) value {
 	c := x.shape[1]
 	return b.node("BatchNormalization", name, x.shape, list(attrFloat("epsilon", epsilon)), x,

@@ -1,7 +1,7 @@
 package models
 
-// mnasNet is MNASNet-B1: what the search of the paper found without squeeze
-// and excitation.
+// mnasNet is MNASNet-B1: the network that the search of the paper found without
+// squeeze and excitation.
 func mnasNet(b *builder) {
 	x := b.imageInput()
 	x = b.in("stem.0").convNorm(x, conv{out: b.channels(32), kernel: all(3), stride: all(2), pad: all(1)})

@@ -6,8 +6,8 @@
 //	params.go       Param: a dimension or a setting, its limits, its parsing
 //	builder.go      names, nodes, weights, inputs and outputs of one model
 //	shape.go        reshapes and lengths that are symbolic in the file
-//	layers.go       what vision networks are made of
-//	attention.go    what Transformers are made of
+//	layers.go       the layers of vision networks
+//	attention.go    the layers of Transformers
 //	init.go         how weights are drawn
 //	alexnet.go …    one network, one file
 //
@@ -34,15 +34,15 @@ import (
 // Network is a network that Build can build.
 type Network struct {
 	Name     string
-	Doc      string  // what it is, in a line, with the paper
+	Doc      string  // description in one line, with the paper
 	Dims     []Param // symbolic in the file unless Options.Dims gives a length
-	Settings []Param // what Options.Set can change
+	Settings []Param // settings that Options.Set can change
 
 	build func(b *builder)
 }
 
-// Networks lists the networks by name. Their names are those of torchvision
-// where it has them.
+// Networks lists the networks by name. The names are torchvision's for networks
+// that it has.
 func Networks() []Network {
 	return []Network{
 		{"alexnet", "AlexNet, on one GPU (Krizhevsky 2014, One weird trick)", batch, image(224), alexNet},
@@ -64,8 +64,8 @@ func Networks() []Network {
 
 // Options says which form of a network Build builds.
 type Options struct {
-	Dims map[string]int64  // lengths for symbolic dimensions; those not named stay symbolic
-	Set  map[string]string // values for settings; those not named keep their default
+	Dims map[string]int64  // lengths of symbolic dimensions; the others stay symbolic
+	Set  map[string]string // values of settings; the others keep their defaults
 	Seed uint64            // of the weights
 }
 

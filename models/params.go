@@ -19,8 +19,8 @@ type Param struct {
 	Whole     bool    // no fractions
 }
 
-// The dimensions of the networks. A length of 1<<20 is far above what anyone
-// runs, and keeps the products of a few of them within 63 bits.
+// Dimensions of the networks. The largest length, 1<<20, is far above any in use,
+// and keeps products of a few lengths within 63 bits.
 var (
 	batch = []Param{dimension("batch", "images at once")}
 	text  = []Param{dimension("batch", "texts at once"), dimension("sequence", "tokens of each")}
@@ -95,7 +95,7 @@ func whole(name, doc string, byDefault, most float64) Param {
 
 func dimension(name, doc string) Param { return whole(name, doc, 0, 1<<20) }
 
-// expected says in messages what p accepts.
+// expected describes the values that p accepts, for messages.
 func (p Param) expected() string {
 	kind := "number"
 	if p.Whole {
@@ -154,7 +154,7 @@ func bindSettings(params []Param, given map[string]string) (map[string]float64, 
 	return values, nil
 }
 
-// known refuses what stands in given and not in params: the first by name.
+// known refuses a name in given that is not in params: the first in order.
 func known[V any](kind string, params []Param, given map[string]V) error {
 	var names []string
 	for _, p := range params {

@@ -29,7 +29,7 @@ func transformer(b *builder) {
 	}
 	memory := x
 
-	// -1e9 above the diagonal: a position sees itself and those before it.
+	// -1e9 above the diagonal: a position sees itself and earlier ones.
 	mask := b.node("ConstantOfShape", "mask.full", []int64{n, n}, list(attrTensor("value", -1e9)), b.lengths(n, n))
 	mask = b.node("Trilu", "mask", mask.shape, list(attrInt("upper", 1)), mask, b.index(1))
 	x = b.in("decoder").embedded(table, sines, target)
@@ -47,7 +47,7 @@ func transformer(b *builder) {
 	b.output("logits", b.reshape(x, "unrows", b.dim("batch"), n, vocab))
 }
 
-// stack is what the layers of both stacks have in common.
+// stack holds the parameters that both stacks share.
 type stack struct{ heads, inner int64 }
 
 // attend adds attention, residual and normalization.

@@ -33,8 +33,8 @@ func network() (*graph.Model, error) {
 	return b.Model()
 }
 
-// deadCode drops the nodes that no output needs: one sweep from the last node to
-// the first, since a node of this graph stands behind all that it reads.
+// deadCode removes the nodes that no output needs, in one sweep from the last
+// node to the first: a node of this graph comes after the makers of its inputs.
 func deadCode(_ context.Context, s *passes.State) error {
 	g := s.Model().Graph
 	needed := make([]bool, len(g.Tensors))

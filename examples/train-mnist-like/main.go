@@ -5,8 +5,8 @@
 //
 //	go run ./examples/train-mnist-like -steps 100 -dir out
 //
-// The pictures are drawn here, from the seed: nothing is fetched. In the folder
-// stand afterwards net.onnx, the training step (train.onnx, its plan and its first
+// The pictures are drawn here, from the seed: nothing is fetched. The folder
+// then contains net.onnx, the training step (train.onnx, its plan and its first
 // parameters, which onnxmem run takes, too), params.onnx to go on from, and
 // trained.onnx. With -record, also the data and the loss of every step, for
 // another runtime to repeat: images.f32, labels.i64, losses.f64, row by row,
@@ -84,7 +84,7 @@ func run(ctx context.Context, c settings, out io.Writer) error {
 	return nil
 }
 
-// train makes a training step of a model, runs it, and saves what it has come to.
+// train makes a training step of a model, runs it, and saves the result.
 func train(ctx context.Context, c settings, source string, out io.Writer) error {
 	f, err := onnx.Open(source, onnx.ReadOptions{})
 	if err != nil {
@@ -205,7 +205,7 @@ func writeStep(dir string, step *passes.Result) error {
 	if err := onnx.Write(path, step.Model, im, onnx.WriteOptions{}); err != nil {
 		return err
 	}
-	p := *step.Plan // of the file; step.Plan is that of the model in memory
+	p := *step.Plan // the plan of the file; step.Plan is that of the model in memory
 	p.Model = plan.ImageOf("train.onnx", im)
 	text, err := p.Marshal()
 	if err != nil {

@@ -33,8 +33,8 @@ func network(seed uint64) *graph.Model {
 	return &graph.Model{IRVersion: 8, Producer: "train-mnist-like", Opsets: []graph.Opset{{Version: 17}}, Graph: b.g}
 }
 
-// builder writes a graph down; names stand for tensors, and a node has the name
-// of what it makes.
+// builder builds a graph; names stand for tensors, and a node has the name of its
+// output.
 type builder struct {
 	g     *graph.Graph
 	named map[string]graph.TensorID
