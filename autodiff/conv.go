@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
-// convRules slide a kernel of weights over an image.
+// convRules are the rules of the convolutions.
 var convRules = []Rule{
 	{Op: "Conv", Fused: true, Grad: convGrad},
 	{Op: "ConvTranspose", Fused: true, Grad: convTransposeGrad},
@@ -73,8 +73,8 @@ func (w *window) attrs() attrs {
 	}
 }
 
-// back is the transposed convolution that spreads d over what a window read: a
-// tensor with the spatial axes in.
+// back is the transposed convolution that adds each element of d to all elements
+// that its window read; in are the spatial lengths of the result.
 func (c *Backward) back(w window, d, weights ID, in []int64) ID {
 	a := w.attrs()
 	out := c.shape(d)[2:]
@@ -82,8 +82,8 @@ func (c *Backward) back(w window, d, weights ID, in []int64) ID {
 	for i := range in {
 		extra[i] = in[i] - ((out[i]-1)*w.Stride[i] + w.Reach(i) - w.Before[i] - w.After[i])
 	}
-	// What no window covers lies at the end. A kernel may add less than a stride
-	// of it; what is more was padding that nothing read.
+	// The elements that no window covers are the last ones. A kernel may add fewer
+	// of them than the stride; the others were padding that no window read.
 	for i := range extra {
 		if extra[i] < 0 {
 			c.Failf("window reaches %d beyond its input along axis %d", -extra[i], i)
@@ -94,10 +94,9 @@ func (c *Backward) back(w window, d, weights ID, in []int64) ID {
 	return c.with("ConvTranspose", a, d, weights)
 }
 
-// convGrad: dX is a transposed convolution of d with W; dW a product where the
-// kernel is 1x1 or, for few kernel positions, one product for each of them; else
-// a convolution of X with d as the kernel, batch and channels exchanged. dB is a
-// sum.
+// convGrad: dX is a transposed convolution of d with W. dW is a product if the
+// kernel is 1x1, otherwise a convolution of X with d as the kernel, with batch and
+// channels exchanged. dB is a sum.
 func convGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	k := c.shape(c.X(1))
@@ -119,8 +118,8 @@ func convGrad(c *Backward) {
 	}
 }
 
-// weightGrad is the gradient, of shape k, of the weights by which a convolution
-// with window w reads x where its result has the gradient d.
+// weightGrad is the gradient, of shape k, of the weights of a convolution of x
+// with window w; d is the gradient of its result.
 func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 	xs, ds := c.shape(x), c.shape(d)
 	if c.err != nil {
@@ -130,8 +129,8 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 		return c.pointwiseGrad(c.strided(x, w.Stride, ds[2:]), d, k)
 	}
 	n, g, spatial := xs[0], w.group, len(w.Kernel)
-	// Rows that no window covers come off the end: off its padding, and where
-	// there is too little of that, off x.
+	// The last rows, which no window covers, are removed: from the padding, and if
+	// there is too little of it, from x.
 	end := make([]int64, spatial)
 	var over, ends []int64
 	for i := range end {
@@ -165,7 +164,7 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 	return c.transpose(out, concat([]int64{1, 0}, axes(2, spatial))...)
 }
 
-// within reports whether windows of one element read nothing but x.
+// within reports whether windows of one element read x alone, no padding.
 func (c *Backward) within(w window, x, y []int64) bool {
 	for i := range x {
 		if w.Before[i] != 0 || (y[i]-1)*w.Stride[i] >= x[i] || w.Stride[i] > 1 && !c.saves(savingProduct) {
@@ -175,7 +174,8 @@ func (c *Backward) within(w window, x, y []int64) bool {
 	return true
 }
 
-// strided is what windows of one element read: out elements along each axis.
+// strided is the part of x that windows of one element read: out elements along
+// each axis.
 func (c *Backward) strided(x ID, strides, out []int64) ID {
 	shape := c.shape(x)
 	if c.err != nil || slices.Equal(shape[2:], out) {
@@ -212,8 +212,8 @@ func (c *Backward) pointwiseGrad(x, d ID, k []int64) ID {
 	return c.reshape(c.sum(p, []int64{0}, false), k)
 }
 
-// convTransposeGrad: dX is the convolution of d with W; dW is that of a
-// convolution whose input is d and whose result has the gradient X.
+// convTransposeGrad: dX is the convolution of d with W. dW is the weight gradient
+// of the convolution whose input is d and whose result has the gradient X.
 func convTransposeGrad(c *Backward) {
 	x, y, k := c.shape(c.X(0)), c.shape(c.Y(0)), c.shape(c.X(1))
 	if c.err != nil {
@@ -235,7 +235,8 @@ func convTransposeGrad(c *Backward) {
 	}
 }
 
-// cropped takes off the end of d what a window that makes out does not read.
+// cropped removes the last elements of d, which no window reads that makes a result
+// of lengths out.
 func (c *Backward) cropped(w window, d ID, out []int64) ID {
 	shape := c.shape(d)
 	var over, ends []int64

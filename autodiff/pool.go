@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// poolRules reduce windows of an image.
+// poolRules are the rules of the pools.
 var poolRules = []Rule{
 	{Op: "MaxPool", Suffixes: []string{1: ".indices"}, Grad: maxPoolGrad},
 	{Op: "AveragePool", Fused: true, Grad: averagePoolGrad},
@@ -18,8 +18,8 @@ var poolRules = []Rule{
 	{Op: "MaxUnpool", Inputs: []int{0}, Grad: maxUnpoolGrad},
 }
 
-// maxPoolGrad adds d into zeros where the maxima were found; windows that overlap
-// add up. A Relu before it lets no gradient through where the maximum is 0.
+// maxPoolGrad adds d to zeros at the indices of the maxima; windows that overlap
+// add up. A Relu before the pool passes no gradient where the maximum is 0.
 func maxPoolGrad(c *Backward) {
 	if c.Int("storage_order", 0) != 0 {
 		c.Failf("storage_order is 1: expected 0")
@@ -53,11 +53,11 @@ func maxPoolGrad(c *Backward) {
 	c.Set(0, c.reshape(d, x))
 }
 
-// maximaInPlane gives, for each plane of y, where in the plane of x each maximum
-// lay, int32. What is kept from forward to backward is how far each lies from the
+// maximaInPlane returns the index of each maximum in its plane of x, int32. From
+// the forward to the backward pass it keeps the distance of each maximum from the
 // first element of its window, in the narrowest type that holds it: one byte for
-// windows of 3 in planes 127 wide, or of 2 in planes 254 wide, else two, where
-// MaxPool's own indices take eight.
+// windows of 3 in planes 127 wide or of 2 in planes 254 wide, usually two
+// otherwise. MaxPool's own indices take eight.
 func (c *Backward) maximaInPlane(w window, x, y []int64) ID {
 	spatial := len(w.Kernel)
 	area, reach := elements(x[2:]), int64(0)
@@ -94,8 +94,8 @@ func (c *Backward) maximaInPlane(w window, x, y []int64) ID {
 	return c.reshape(at, []int64{planes, elements(y[2:])})
 }
 
-// averagePoolGrad spreads d, divided by the number of elements that made each
-// average.
+// averagePoolGrad divides d by the number of elements of each average and adds it
+// to all of them.
 func averagePoolGrad(c *Backward) {
 	x, y := c.shape(c.X(0)), c.shape(c.Y(0))
 	if c.err != nil {
@@ -108,8 +108,8 @@ func averagePoolGrad(c *Backward) {
 	c.Set(0, c.spreadOver(w, c.div(c.D(0), c.averageCounts(w, x[2:], y[2:])), x))
 }
 
-// spreadOver adds each element of d to all that its window covers of a tensor of
-// shape x: a transposed convolution with a kernel of ones, channel by channel.
+// spreadOver adds each element of d to all elements that its window covers in a
+// tensor of shape x: a transposed convolution of each channel with a kernel of ones.
 func (c *Backward) spreadOver(w window, d ID, x []int64) ID {
 	y := c.shape(d)
 	if c.err != nil {
@@ -141,7 +141,7 @@ func lpPoolGrad(c *Backward) {
 	c.Set(0, c.mul(c.rootSlope(p), c.spreadOver(w, c.rootShare(p), x)))
 }
 
-// globalLpPoolGrad is lpPoolGrad with one window.
+// globalLpPoolGrad is lpPoolGrad for a single window.
 func globalLpPoolGrad(c *Backward) {
 	p := float64(c.Int("p", 2))
 	c.Set(0, c.expand(c.mul(c.rootSlope(p), c.rootShare(p)), c.shape(c.X(0))))
@@ -187,7 +187,7 @@ func maxUnpoolGrad(c *Backward) {
 	c.Set(0, c.reshape(c.op("Gather", c.reshape(c.D(0), []int64{elements(y)}), c.X(1)), x))
 }
 
-// averageCounts is what each average was divided by: a number, or a map where
+// averageCounts is the number of elements of each average: one number, or a map if
 // windows at the borders have fewer elements.
 func (c *Backward) averageCounts(w window, in, out []int64) ID {
 	padded := c.Int("count_include_pad", 0) != 0

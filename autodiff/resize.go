@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
-// resizeRules resample an image.
+// resizeRules are the rules of the operators that resample an image.
 var resizeRules = []Rule{
 	{Op: "Resize", Inputs: []int{0}, Fused: true, Grad: resizeGrad},
 }

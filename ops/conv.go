@@ -2,7 +2,7 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// convolution slide a kernel of weights over an image.
+// convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
 	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), FLOPs: convFLOPs(1), Weights: []int{1, 2}, Biases: []int{2}},
 	{Name: "ConvTranspose", Infer: convTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Biases: []int{2}},
@@ -11,7 +11,7 @@ var convolution = family{"", []Op{
 	{Name: "CausalConvWithState", Infer: causalConv, FLOPs: causalConvFLOPs},
 }}
 
-// imageLayout says where the channels stand.
+// imageLayout is the position of the channels among the axes.
 type imageLayout bool
 
 const (
@@ -19,7 +19,7 @@ const (
 	channelsLast  imageLayout = true  // N D1 D2 … C
 )
 
-// split gives the channels and the spatial lengths of an image.
+// split returns the channels and the spatial lengths of an image.
 func (l imageLayout) split(shape []graph.Dim) (channels graph.Dim, spatial []graph.Dim) {
 	if l == channelsLast {
 		return shape[len(shape)-1], shape[1 : len(shape)-1]
@@ -27,7 +27,7 @@ func (l imageLayout) split(shape []graph.Dim) (channels graph.Dim, spatial []gra
 	return shape[1], shape[2:]
 }
 
-// join is the shape of a batch of images.
+// join returns the shape of a batch of images.
 func (l imageLayout) join(batch, channels graph.Dim, spatial []graph.Dim) []graph.Dim {
 	shape := make([]graph.Dim, 0, len(spatial)+2)
 	shape = append(shape, batch)
@@ -41,8 +41,8 @@ func (l imageLayout) join(batch, channels graph.Dim, spatial []graph.Dim) []grap
 	return shape
 }
 
-// convAs gives the Infer of a convolution whose image, weights and bias are
-// the inputs of those places. The output has the image's element type.
+// convAs returns the Infer of a convolution; x, w and bias are the indices of its
+// image, weights and bias among the inputs. The output has the image's element type.
 func convAs(x, w, bias int, l imageLayout) func(c *Call) error {
 	return func(c *Call) error {
 		if err := c.Tensors(max(x, w) + 1); err != nil {
@@ -112,7 +112,7 @@ func convShape(c *Call, elem graph.DType, x, w, bias int, l imageLayout) error {
 	return nil
 }
 
-// imageRank is the rank of an image, from itself or its weights.
+// imageRank is the rank of an image, known from the image or from the weights.
 func imageRank(c *Call, x, w int) (int, bool) {
 	if c.In[x].Ranked {
 		return len(c.In[x].Shape), true
@@ -132,11 +132,11 @@ func convFLOPs(w int) func(c *Call) int64 {
 }
 
 // convTranspose covers ConvTranspose: image [N C D1…], weights [C M/group K1…].
-// The output's spatial lengths are stated by output_shape, or D·stride under
-// auto_pad SAME, else what undoes Conv. As in ONNX Runtime, output_padding does
-// not add to either of the first two. (Under SAME that runtime makes less than
-// D·stride, against the specification, where the kernel is shorter than the
-// stride.)
+// output_shape states the spatial lengths of the output; under auto_pad SAME they
+// are D·stride; otherwise they are those that Conv would reduce to D. As in ONNX
+// Runtime, output_padding does not add to the first two. (Under SAME and with a
+// kernel shorter than the stride, that runtime makes less than D·stride, against
+// the specification.)
 func convTranspose(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
@@ -242,8 +242,8 @@ func deformConv(c *Call) error {
 	return c.WantShape(4, "a factor per element of the kernel", with(out, 1, points)...)
 }
 
-// col2Im covers Col2Im: input [N C·Π(block) L], image [H W …] and block as
-// values; the output is [N C H W …].
+// col2Im covers Col2Im: input 0 is [N C·Π(block) L], inputs 1 and 2 hold the
+// lengths of the image [H W …] and of a block; the output is [N C H W …].
 func col2Im(c *Call) error {
 	if err := c.Tensors(3); err != nil {
 		return err
@@ -307,9 +307,9 @@ func col2Im(c *Call) error {
 	return nil
 }
 
-// causalConv covers CausalConvWithState: input [N C L], weights [C 1 k]; the
-// state that is carried on is [N C k-1]. The variant of com.microsoft with
-// other layouts is a function of its own.
+// causalConv covers CausalConvWithState: input [N C L], weights [C 1 k], state
+// [N C k-1]. The variant of com.microsoft, which has other layouts, has a function
+// of its own.
 func causalConv(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err

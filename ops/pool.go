@@ -2,7 +2,7 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// pooling reduce windows of an image.
+// pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Op{
 	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst},
 	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
@@ -13,9 +13,8 @@ var pooling = family{"", []Op{
 	{Name: "MaxUnpool", Infer: maxUnpool},
 }}
 
-// poolAs gives the Infer of a pooling operator in any version: dilations and
-// ceil_mode are at their defaults where a version does not have them. MaxPool's
-// second output holds indices.
+// poolAs returns the Infer of a pooling operator in any version: a version without
+// dilations and ceil_mode has their defaults. MaxPool's second output holds indices.
 //
 // auto_pad VALID with ceil_mode counts as pads of 0 do, as in ONNX's shape
 // inference and ONNX Runtime; the formula in the operator's text would drop the
@@ -58,8 +57,8 @@ func poolAs(l imageLayout) func(c *Call) error {
 	}
 }
 
-// checkMaxPool: where places are wanted, every window sees an element that has
-// one.
+// checkMaxPool: if the indices of the maxima are an output, every window must
+// cover an element of the image.
 func checkMaxPool(c *Call) error {
 	if len(c.Out) < 2 || !c.Out[1].Present {
 		return nil
@@ -86,7 +85,7 @@ func checkMaxPool(c *Call) error {
 	return nil
 }
 
-// checkPower: the power of a norm, a real number in opset 1.
+// checkPower: the power of a norm is positive; in opset 1 it is a float.
 func checkPower(c *Call) error {
 	switch a := c.Node.Attr("p"); {
 	case a == nil:
@@ -128,8 +127,8 @@ func globalPool(c *Call) error {
 	return nil
 }
 
-// maxUnpool covers MaxUnpool: the spatial lengths are those of the input
-// output_shape, else what undoes MaxPool.
+// maxUnpool covers MaxUnpool: the input output_shape states the lengths; without
+// it, they are the lengths that MaxPool would reduce to those of the input.
 func maxUnpool(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
-// sampling resample an image.
+// sampling lists the operators that resample an image.
 var sampling = family{"", []Op{
 	{Name: "Resize", Infer: inferResize, Views: viewResize, Check: checkResize},
 	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample, Check: checkResize},
@@ -159,7 +159,7 @@ func perAxis(c *Call, list Arg, what string) (*resizing, error) {
 }
 
 // takeRegion reads the region of interest: the starts of the axes, then their
-// ends. It scales the output.
+// ends. The scales apply to its extent.
 func (r *resizing) takeRegion(c *Call) {
 	r.roi = make([]Scalar, 2*len(c.In[0].Shape))
 	for k := range c.In[0].Shape {
@@ -272,7 +272,7 @@ func viewResize(c *Call) []graph.Alias {
 	return nil // regions, and tf_half_pixel_for_nn, which is half a pixel off
 }
 
-// view: all scales are 1, or all sizes those of the input.
+// view: the result is a view if all scales are 1, or all sizes those of the image.
 func (r *resizing) view(c *Call) []graph.Alias {
 	for _, e := range r.scales {
 		if e.State != Known || e.F != 1 {
@@ -285,7 +285,8 @@ func (r *resizing) view(c *Call) []graph.Alias {
 	return firstView(c)
 }
 
-// viewIfSameShape: output 0 is input 0 if both are exact and equal in shape.
+// viewIfSameShape makes output 0 a view of input 0 if their shapes are exact and
+// equal.
 func viewIfSameShape(c *Call) []graph.Alias {
 	if len(c.Out) > 0 && c.Out[0].Exact() && c.fits(0, 0) {
 		return firstView(c)
@@ -293,8 +294,8 @@ func viewIfSameShape(c *Call) []graph.Alias {
 	return nil
 }
 
-// inferUpsample: scales are attributes, height_scale and width_scale of an
-// image in opset 1, and an input from opset 9 on.
+// inferUpsample: the scales are the attributes height_scale and width_scale in
+// opset 1, a list attribute in opset 7, and an input from opset 9 on.
 func inferUpsample(c *Call) error {
 	if err := c.Tensors(1); err != nil {
 		return err

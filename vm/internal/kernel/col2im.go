@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// makeCol2Im adds up blocks into an image: the adjoint of taking the blocks out.
+// makeCol2Im adds up blocks into an image: the adjoint of extracting the blocks.
 func makeCol2Im(c *Invocation) (Run, error) {
 	block, err := c.Value(2)
 	if err != nil {
@@ -40,7 +40,7 @@ func col2Im[T floating](c *Invocation, block []int) (Run, error) {
 	part := func(p, _ int) {
 		d := span[T](element[T](out, p*v.inputs()), v.inputs())
 		fillAll(c, d, 0)
-		// Tap by tap, as a window of one place that is shifted.
+		// Each tap is a window of one element with its own padding.
 		w := *v
 		w.kernel = [3]int{1, 1, 1}
 		for tap := range v.taps() {

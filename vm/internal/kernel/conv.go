@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// convolution slide a kernel of weights over an image.
+// convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Kernel{
 	{Name: "Conv", Make: makeConv, Half: true, Fuses: true},
 	{Name: "ConvTranspose", Make: makeConvTranspose},
@@ -15,7 +15,8 @@ var convolution = family{"", []Kernel{
 }}
 
 // makeConv: each group of each image is a product of the weights [out/group,
-// in/group·kernel] with what the kernel sees of the image.
+// in/group·taps] with the matrix of the elements under the kernel [in/group·taps,
+// outputs].
 func makeConv(c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	group := c.Int("group", 1)
@@ -44,9 +45,9 @@ func makeConv(c *Invocation) (Run, error) {
 	return nil, unsupported(out.Type)
 }
 
-// packedConv goes through the packed micro-kernel. An image of 16 bits of which
-// more than points are taken is widened before, as each number is read for many
-// of them.
+// packedConv uses the packed micro-kernel. It first widens an image of 16-bit
+// floats to float32, unless the kernel is a single element: each number is read
+// once for each tap.
 func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	x, weight := c.In[0], c.In[1]
 	m, ch := weight.Shape[0]/group, weight.Shape[1]
@@ -83,7 +84,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 		case s.packed.At == nil:
 		case !across:
 			q.A = &s.packed
-		case packed == parts: // all are cut alike
+		case packed == parts: // all have the same form
 			q.M, q.N, q.A, q.B, q.Across = q.N, q.M, q.B, &s.packed, true
 			q.RowBias, q.ColBias = false, q.RowBias
 		}
@@ -113,8 +114,8 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	return p.run(c.in(2), m)
 }
 
-// vectorDepthwise is a convolution of each channel by itself, in float32; each is
-// the offset of a worker's scratch.
+// vectorDepthwise convolves each channel separately, in float32 and with vector
+// instructions; each is the offset of a worker's scratch.
 func vectorDepthwise(c *Invocation, v *window, d *gemm.Depthwise, each int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
@@ -144,7 +145,7 @@ func vectorDepthwise(c *Invocation, v *window, d *gemm.Depthwise, each int) (Run
 	}, nil
 }
 
-// depthwise is a convolution of each channel by itself.
+// depthwise convolves each channel separately.
 func depthwise[T floating](c *Invocation, v *window) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels := weight.Shape[0]
@@ -164,7 +165,7 @@ func depthwise[T floating](c *Invocation, v *window) (Run, error) {
 	}, nil
 }
 
-// plainConv adds up the channels one after the other.
+// plainConv adds up the channels one after another.
 func plainConv[T floating](c *Invocation, v *window, group int) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	channels, ch := weight.Shape[0], weight.Shape[1]
@@ -207,8 +208,8 @@ func convolve[T floating](c *Invocation, d, x, weight []T, v *window) {
 	}
 }
 
-// addTap adds to d what one tap of a kernel sees: of output rows [first, last),
-// counted over the first two axes, the places [from, to).
+// addTap adds to d the products with one tap of a kernel, at the positions [from,
+// to) of the output rows [first, last), counted over the first two axes.
 func addTap[T floating](d, x []T, f T, v *window, kd, kh, kw, first, last, from, to int) {
 	for o := first; o < last && from < to; {
 		od := 0
@@ -240,9 +241,9 @@ func addTap[T floating](d, x []T, f T, v *window, kd, kh, kw, first, last, from,
 	}
 }
 
-// eachBlock cuts what tap k of the third axis sees, where that is much, into blocks
-// between which a meter counts: output rows [first, last), counted over the first two axes, and
-// their places [from, to).
+// eachBlock divides the output positions of tap k of the third axis into blocks,
+// so that the meter can poll between them: output rows [first, last), counted over
+// the first two axes, and their positions [from, to).
 func (v *window) eachBlock(m *meter, k int, block func(first, last, from, to int)) {
 	rows := v.out[0] * v.out[1]
 	for from, end := v.within(2, k); from < end; {

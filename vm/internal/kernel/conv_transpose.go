@@ -19,9 +19,8 @@ func makeConvTranspose(c *Invocation) (Run, error) {
 	return nil, unsupported(c.Out[0].Type)
 }
 
-// convTranspose gathers: each element of the output adds up the inputs that a
-// convolution from the output to the input would have spread it over. One plane
-// of the output is one part.
+// convTranspose computes each plane of the output on its own, as one part: it adds
+// up the planes of the input, each spread by the taps of its weights.
 func convTranspose[T floating](c *Invocation) (Run, error) {
 	x, weight, out := c.In[0], c.In[1], c.Out[0]
 	v, err := transposedWindow(c)
@@ -51,12 +50,13 @@ func convTranspose[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// transposedLen is about how many products of a transposed convolution are put
-// aside at once, before they are spread over the output: they stay in the cache.
+// transposedLen is about how many products of a transposed convolution are stored
+// at once, before they are spread over the output: they stay in the cache.
 const transposedLen = 1 << 16
 
-// leastAside is how many products are put aside whatever the tensors: of a kernel
-// that is far larger than the image, one row makes far more than both have.
+// leastAside is a number of products that may always be stored. A kernel that is
+// far larger than the image makes more products of one row than the image and the
+// output have elements; beyond this limit, the plain form runs.
 const leastAside = 1 << 24
 
 // packedTranspose multiplies the weights of some output channels, tap by tap, by
@@ -70,7 +70,7 @@ func packedTranspose(c *Invocation) (Run, error) {
 	}
 	group := c.Int("group", 1)
 	ch, per, taps := x.Shape[1]/group, weight.Shape[1], v.taps()
-	// So many channels that packing the input costs little beside multiplying.
+	// Enough channels that packing the input costs little compared with the products.
 	together := min(per, max(1, cuts(96, taps)))
 	blocks := cuts(per, together)
 	lines := v.out[0] * v.out[1]
@@ -142,7 +142,8 @@ func packedTranspose(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// spreadTap adds to the image d what one tap spreads out of y: rows from line on.
+// spreadTap adds y, the products with one tap for the rows from line on, to the
+// image d.
 func spreadTap(d, y []float32, v *window, tap, line int) {
 	kd, kh, kw := tap/v.kernel[2]/v.kernel[1], tap/v.kernel[2]%v.kernel[1], tap%v.kernel[2]
 	from, to := v.within(2, kw)
@@ -166,7 +167,7 @@ func spreadTap(d, y []float32, v *window, tap, line int) {
 	}
 }
 
-// spread adds to the image d what a window spreads out of y: the adjoint of
+// spread adds y, spread by the taps of a window, to the image d: the adjoint of
 // convolve.
 func spread[T floating](c *Invocation, d, y, weight []T, v *window) {
 	m, tap, rows := meter{c: c}, 0, v.out[0]*v.out[1]

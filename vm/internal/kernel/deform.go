@@ -9,9 +9,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// makeDeformConv is a convolution of which each tap at each place is shifted, by
-// fractions too (Dai et al. 2017), and weighed (Zhu et al. 2019). What the taps
-// of one image see is put aside as a matrix.
+// makeDeformConv is a convolution that shifts each tap at each output position,
+// also by fractions (Dai et al. 2017), and can weight it (Zhu et al. 2019). The
+// shifted elements of one image are stored as a matrix, which the weights then
+// multiply.
 func makeDeformConv(c *Invocation) (Run, error) {
 	x, weight, shift, out := c.In[0], c.In[1], c.In[2], c.Out[0]
 	if x.Type != graph.Float32 || x.rank() != 4 {
@@ -78,7 +79,7 @@ func makeDeformConv(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// between is an image at (y, x), between its elements; around it are zeros.
+// between interpolates a plane at (y, x); outside of it are zeros.
 func between(plane []float32, h, w int, y, x float32) float32 {
 	if !(y > -1 && y < float32(h) && x > -1 && x < float32(w)) {
 		return 0

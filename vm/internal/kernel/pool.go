@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// pooling reduce windows of an image.
+// pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Kernel{
 	{Name: "MaxPool", Make: makeMaxPool},
 	{Name: "AveragePool", Make: makeAveragePool},
@@ -35,8 +35,8 @@ func makeMaxPool(c *Invocation) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-// maxPool gives the largest element of each window and, if wanted, its index in
-// the whole tensor.
+// maxPool computes the largest element of each window and, if output 1 is there,
+// its index in the whole tensor.
 func maxPool[T number](c *Invocation, least T) (Run, error) {
 	v, err := poolWindow(c)
 	if err != nil {
@@ -67,7 +67,7 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 				}
 			})
 			d[o] = best
-			if at != nil { // the window sees something
+			if at != nil { // some tap lies within the image: ops.Check
 				if byColumn {
 					place = v.columnMajor(place)
 				}
@@ -81,23 +81,23 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 	}, nil
 }
 
-// columnMajor is a position of the image counted with the first axis fastest.
+// columnMajor converts an index in the image to column-major order.
 func (v *window) columnMajor(i int) int {
 	w, h, d := i%v.in[2], i/v.in[2]%v.in[1], i/v.in[2]/v.in[1]
 	return d + v.in[0]*(h+v.in[1]*w)
 }
 
-// reached is what a window sees of the image: per axis the first position and the
-// taps [from, to) that lie within.
+// reached is the part of a window that lies within the image: along each axis, its
+// first position and the taps [from, to).
 type reached struct{ start, from, to [3]int }
 
-// index is the element at taps (d, h) of the first two axes and 0 of the third.
+// index is the index in the image of taps (d, h, w).
 func (t *reached) index(v *window, d, h, w int) int {
 	return ((t.start[0]+d*v.dil[0])*v.in[1]+t.start[1]+h*v.dil[1])*v.in[2] + t.start[2] + w*v.dil[2]
 }
 
-// rows calls f for every row of taps that lies within the image, piece by piece:
-// taps [from, to) of the third axis, counted from element row on.
+// rows calls f for every row of taps within the image, piece by piece: taps [from,
+// to) of the third axis, where row is the index of its tap 0.
 func (t *reached) rows(v *window, m *meter, f func(row, from, to int)) {
 	m.add(1)
 	for id := t.from[0]; id < t.to[0]; id++ {
@@ -140,15 +140,15 @@ func makeAveragePool(c *Invocation) (Run, error) {
 	return nil, unsupported(c.In[0].Type)
 }
 
-// averagePool divides by the taps within the image, or, with
-// count_include_pad, within the image and its pads.
+// averagePool divides by the number of taps within the image or, with
+// count_include_pad, within the image and its padding.
 func averagePool[T floating](c *Invocation) (Run, error) {
 	v, err := poolWindow(c)
 	if err != nil {
 		return nil, err
 	}
 	include := c.Int("count_include_pad", 0) != 0
-	// taps is how many taps of a place count along an axis.
+	// taps is the number of taps that count along an axis at output position o.
 	taps := func(a, o int) int {
 		start, from, to := v.reach(a, o)
 		if include {
@@ -181,7 +181,7 @@ func averagePool[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// power is the attribute p of a norm; it is real in opset 1.
+// power is the attribute p of a norm, which is a float in opset 1.
 func (c *Invocation) power() float64 {
 	if a := c.Node.Attr("p"); a != nil && a.Type == graph.AttrFloat {
 		return float64(a.Float)
@@ -225,7 +225,7 @@ func lpPool[T floating](c *Invocation) (Run, error) {
 	}, nil
 }
 
-// global makes the kernel of a function of a whole plane.
+// global makes the kernel that applies a function to whole planes.
 func global(f func(m *meter, plane planeReader, n int) float64) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
@@ -238,7 +238,7 @@ func global(f func(m *meter, plane planeReader, n int) float64) func(*Invocation
 	}
 }
 
-// planeReader gives element i of a plane.
+// planeReader returns element i of a plane.
 type planeReader func(i int) float64
 
 func globalPool[T floating](c *Invocation, f func(*meter, planeReader, int) float64) (Run, error) {
@@ -254,7 +254,7 @@ func globalPool[T floating](c *Invocation, f func(*meter, planeReader, int) floa
 	}, nil
 }
 
-// makeGlobalAveragePool adds up float32 by vectors.
+// makeGlobalAveragePool adds up float32 with vector instructions.
 func makeGlobalAveragePool(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
 	if x.Type != graph.Float32 {

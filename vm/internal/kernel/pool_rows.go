@@ -8,28 +8,28 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// rowPool joins windows of float32 row by row: the rows that a window sees are
-// joined first, then the taps along the row, which the stride has been taken out
-// of, so that each sees neighbours.
+// rowPool pools float32 row by row: it first joins the rows under the kernel into
+// one, then the taps along that row. With a stride, it first separates the row by
+// residues, so that each tap reads neighbouring elements.
 type rowPool struct {
 	c      *Invocation
 	v      *window
 	start  float32
 	join   func(dst, a, b []float32)
-	finish func(row []float32, od, oh int) // of a row of the output; nil: it is done
-	length int                             // of a row of one residue of the stride
+	finish func(row []float32, od, oh int) // last step on a row of the output; may be nil
+	length int                             // of the row of one residue; 0: it is not separated
 	each   int
 
-	begin, end int // the taps along a row that see the image somewhere
+	begin, end int // the taps along a row that lie within the image somewhere
 }
 
-// mostResidues bounds the stride that is taken out of a row: of a larger one few
-// elements of a row are read.
+// mostResidues bounds the stride for which a row is separated: a larger stride
+// reads few elements of a row.
 const mostResidues = 64
 
-// byRows reports whether that goes: what is put aside is not far more than a row of
-// the image and one of the output. Pads, strides and a kernel can be as large as
-// attributes say.
+// byRows reports whether rowPool fits the window: its scratch is not far larger
+// than a row of the image and one of the output. Attributes alone decide how large
+// padding, strides and kernel are.
 func (v *window) byRows() bool {
 	most := 8*(v.in[2]+v.out[2]) + 64
 	return v.kernel[2] <= most && v.pads[2] <= most && v.stride[2] <= most && v.dil[2]*v.kernel[2] <= most && v.out[2]*v.stride[2] <= most
@@ -94,7 +94,7 @@ func (r *rowPool) run(x, out *Tensor) Run {
 	}
 }
 
-// add joins s to d, and polls where they are long.
+// add joins s to d and polls if they are long.
 func (r *rowPool) add(d, s []float32) {
 	if len(d) <= work.PollEvery {
 		r.join(d, d, s)
@@ -110,9 +110,9 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 	v := r.v
 	s := v.stride[2]
 	fillAll(r.c, row, r.start)
-	first := v.pads[2] / s // what lies before it is padding
+	first := v.pads[2] / s // smaller numbers are padding
 	if r.length > 0 {
-		// Number i of residue k is number (first+i)·s + k - pad of the row.
+		// Element i of residue k is element (first+i)·s + k - pad of the row.
 		for k := range s {
 			line := span[float32](unsafe.Add(scratch, 4*k*r.length), r.length)
 			i, x := 0, first*s+k-v.pads[2]
@@ -161,8 +161,8 @@ func maxPoolRows(c *Invocation, v *window) Run {
 	return newRowPool(c, v, float32(math.Inf(-1)), simd.Max).run(c.In[0], c.Out[0])
 }
 
-// averagePoolRows is averagePool of float32; taps tells how many count for a
-// place along an axis.
+// averagePoolRows is averagePool of float32; taps returns how many taps count at
+// an output position along an axis.
 func averagePoolRows(c *Invocation, v *window, taps func(axis, place int) int) Run {
 	r := newRowPool(c, v, 0, simd.Add)
 	along := numbersOf[float32](c, v.out[2])

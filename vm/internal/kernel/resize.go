@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// sampling resample an image.
+// sampling lists the operators that resample an image.
 var sampling = family{"", []Kernel{
 	{Name: "Resize", Make: makeResize},
 	{Name: "Upsample", Make: makeResize},
