@@ -230,7 +230,7 @@ func (v *kvCache) gather(w *work.Pool) unsafe.Pointer {
 			m.add(1)
 			if before > 0 {
 				n := before * v.size
-				v.c.copy(span[byte](to.of(b, h, 0), 4*n), span[byte](element[float32](v.past, (b*v.count+h)*n), 4*n))
+				copyAll(v.c, span[byte](to.of(b, h, 0), 4*n), span[byte](element[float32](v.past, (b*v.count+h)*n), 4*n))
 			}
 			for p := range v.positions {
 				m.add(v.size)

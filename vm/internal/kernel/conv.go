@@ -189,8 +189,14 @@ func plainConv[T floating](c *Invocation, v *window, group int) (Run, error) {
 	}, nil
 }
 
-// convolve adds one channel of an image to d, tap by tap.
+// convolve adds the convolution of x, one channel of an image, to d.
 func convolve[T floating](c *Invocation, d, x, weight []T, v *window) {
+	slide(c, d, x, weight, v, false)
+}
+
+// slide moves a kernel over one channel of an image. It adds the products of image
+// and weights to out; as the adjoint, the products of out and weights to image.
+func slide[T floating](c *Invocation, out, image, weight []T, v *window, adjoint bool) {
 	m, tap, rows := meter{c: c}, 0, v.out[0]*v.out[1]
 	for kd := range v.kernel[0] {
 		for kh := range v.kernel[1] {
@@ -199,18 +205,20 @@ func convolve[T floating](c *Invocation, d, x, weight []T, v *window) {
 				tap++
 				if from, to := v.within(2, kw); rows*(to-from) <= work.PollEvery {
 					m.add(rows*(to-from) + 1)
-					addTap(d, x, f, v, kd, kh, kw, 0, rows, from, to)
+					slideTap(out, image, f, v, kd, kh, kw, 0, rows, from, to, adjoint)
 					continue
 				}
-				v.eachBlock(&m, kw, func(first, last, from, to int) { addTap(d, x, f, v, kd, kh, kw, first, last, from, to) })
+				v.eachBlock(&m, kw, func(first, last, from, to int) {
+					slideTap(out, image, f, v, kd, kh, kw, first, last, from, to, adjoint)
+				})
 			}
 		}
 	}
 }
 
-// addTap adds to d the products with one tap of a kernel, at the positions [from,
-// to) of the output rows [first, last), counted over the first two axes.
-func addTap[T floating](d, x []T, f T, v *window, kd, kh, kw, first, last, from, to int) {
+// slideTap is slide for one tap, with the weight f, and the positions [from, to) of
+// the output rows [first, last), counted over the first two axes.
+func slideTap[T floating](out, image []T, f T, v *window, kd, kh, kw, first, last, from, to int, adjoint bool) {
 	for o := first; o < last && from < to; {
 		od := 0
 		if o > 0 {
@@ -226,18 +234,31 @@ func addTap[T floating](d, x []T, f T, v *window, kd, kh, kw, first, last, from,
 			if uint(ih) >= uint(v.in[1]) {
 				continue
 			}
-			row := d[o*v.out[2]:][from:to]
-			at := (id*v.in[1]+ih)*v.in[2] + from*v.stride[2] - v.pads[2] + kw*v.dil[2]
-			if v.stride[2] == 1 {
-				for p, y := range x[at : at+len(row)] {
-					row[p] += f * y
+			row := out[o*v.out[2]:][from:to]
+			seen := image[(id*v.in[1]+ih)*v.in[2]+from*v.stride[2]-v.pads[2]+kw*v.dil[2]:]
+			switch step := v.stride[2]; {
+			case adjoint && step == 1:
+				addProducts(seen[:len(row)], row, f)
+			case adjoint:
+				for p, y := range row {
+					seen[p*step] += f * y
 				}
-				continue
-			}
-			for p := range row {
-				row[p] += f * x[at+p*v.stride[2]]
+			case step == 1:
+				addProducts(row, seen[:len(row)], f)
+			default:
+				for p := range row {
+					row[p] += f * seen[p*step]
+				}
 			}
 		}
+	}
+}
+
+// addProducts adds f·x to d, of one length.
+func addProducts[T floating](d, x []T, f T) {
+	d = d[:len(x)]
+	for p, y := range x {
+		d[p] += f * y
 	}
 }
 

@@ -170,44 +170,5 @@ func spreadTap(d, y []float32, v *window, tap, line int) {
 // spread adds y, spread by the taps of a window, to the image d: the adjoint of
 // convolve.
 func spread[T floating](c *Invocation, d, y, weight []T, v *window) {
-	m, tap, rows := meter{c: c}, 0, v.out[0]*v.out[1]
-	for kd := range v.kernel[0] {
-		for kh := range v.kernel[1] {
-			for kw := range v.kernel[2] {
-				f := weight[tap]
-				tap++
-				if from, to := v.within(2, kw); rows*(to-from) <= work.PollEvery {
-					m.add(rows*(to-from) + 1)
-					returnTap(d, y, f, v, kd, kh, kw, 0, rows, from, to)
-					continue
-				}
-				v.eachBlock(&m, kw, func(first, last, from, to int) { returnTap(d, y, f, v, kd, kh, kw, first, last, from, to) })
-			}
-		}
-	}
-}
-
-// returnTap is the adjoint of addTap.
-func returnTap[T floating](d, y []T, f T, v *window, kd, kh, kw, first, last, from, to int) {
-	for o := first; o < last && from < to; {
-		od := 0
-		if o > 0 {
-			od = o / v.out[1]
-		}
-		end := min(last, (od+1)*v.out[1])
-		id, ih := od*v.stride[0]-v.pads[0]+kd*v.dil[0], (o-od*v.out[1])*v.stride[1]-v.pads[1]+kh*v.dil[1]
-		if uint(id) >= uint(v.in[0]) {
-			o = end
-			continue
-		}
-		for ; o < end; o, ih = o+1, ih+v.stride[1] {
-			if uint(ih) >= uint(v.in[1]) {
-				continue
-			}
-			at := (id*v.in[1]+ih)*v.in[2] + from*v.stride[2] - v.pads[2] + kw*v.dil[2]
-			for p, g := range y[o*v.out[2]:][from:to] {
-				d[at+p*v.stride[2]] += f * g
-			}
-		}
-	}
+	slide(c, y, d, weight, v, true)
 }

@@ -83,7 +83,7 @@ func makeGather(c *Invocation) (Run, error) {
 	part := func(p, _ int) {
 		for r := p * group; r < min((p+1)*group, rows); r++ {
 			i, _ := get(r%many, n)
-			c.copy(span[byte](unsafe.Add(out.At, r*inner), inner), span[byte](unsafe.Add(in.At, (r/many*n+i)*inner), inner))
+			copyAll(c, span[byte](unsafe.Add(out.At, r*inner), inner), span[byte](unsafe.Add(in.At, (r/many*n+i)*inner), inner))
 		}
 	}
 	return func(w *work.Pool) error {
@@ -182,7 +182,7 @@ func makeGatherND(c *Invocation) (Run, error) {
 				return err
 			}
 			off += i / (tuples / batches) * whole
-			c.copy(span[byte](unsafe.Add(out.At, i*inner*width), inner*width), span[byte](unsafe.Add(in.At, off*width), inner*width))
+			copyAll(c, span[byte](unsafe.Add(out.At, i*inner*width), inner*width), span[byte](unsafe.Add(in.At, off*width), inner*width))
 		}
 		return nil
 	}, nil

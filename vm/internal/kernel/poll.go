@@ -66,17 +66,6 @@ func (c *Invocation) pieces(n int) iter.Seq2[int, int] {
 	}
 }
 
-// copy copies bytes, and polls where they are many.
-func (c *Invocation) copy(to, from []byte) {
-	if len(from) <= work.PollEvery {
-		copy(to, from)
-		return
-	}
-	for i, j := range c.pieces(min(len(to), len(from))) {
-		copy(to[i:j], from[i:j])
-	}
-}
-
 // clear makes all bytes 0.
 func (c *Invocation) clear(b []byte) {
 	for i, j := range c.pieces(len(b)) {
@@ -95,13 +84,14 @@ func sumOf(c *Invocation, x []float32) float64 {
 	return sum + simd.Sum(x)
 }
 
-// copyAll copies elements, with polls where they are many.
+// copyAll is copy, with polls if there is much to copy.
 func copyAll[T any](c *Invocation, d, s []T) {
-	if len(s) <= work.PollEvery {
+	n := min(len(d), len(s))
+	if n <= work.PollEvery {
 		copy(d, s)
 		return
 	}
-	for i, j := range c.pieces(len(s)) {
+	for i, j := range c.pieces(n) {
 		copy(d[i:j], s[i:j])
 	}
 }

@@ -73,7 +73,7 @@ func joinAs[T number](kind int) scatterJoin {
 // copyFirst copies input 0 to the output, unless both have the same address.
 func copyFirst(c *Invocation) {
 	if c.Out[0].At != c.In[0].At {
-		c.copy(raw(c.Out[0]), raw(c.In[0]))
+		copyAll(c, raw(c.Out[0]), raw(c.In[0]))
 	}
 }
 
@@ -178,7 +178,7 @@ func makeTensorScatter(c *Invocation) (Run, error) {
 			for i := range fresh {
 				m.add(inner)
 				at := (first + i) % length
-				c.copy(raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
+				copyAll(c, raw(out)[(p*length+at)*inner:][:inner], raw(update)[(p*fresh+i)*inner:])
 			}
 		}
 		return nil

@@ -106,7 +106,7 @@ func makeCompress(c *Invocation) (Run, error) {
 				m.add(1)
 				if b != 0 {
 					m.add(inner)
-					c.copy(span[byte](unsafe.Add(c.Out[0].At, to), inner), span[byte](unsafe.Add(in.At, (o*n+i)*inner), inner))
+					copyAll(c, span[byte](unsafe.Add(c.Out[0].At, to), inner), span[byte](unsafe.Add(in.At, (o*n+i)*inner), inner))
 					to += inner
 				}
 			}
