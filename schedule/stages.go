@@ -54,7 +54,7 @@ var stages = []stage{
 	},
 	{
 		On: whole, Name: "listing bound", Cost: "one cut",
-		Why: "the node at the peak proves it if any node does", Worth: "time alone",
+		Why: "the node at the peak proves it if any node does", Worth: "time alone: 5 % of the work on traced networks",
 		Run: func(p *subproblem) { p.askPeak() },
 	},
 	{
@@ -64,7 +64,7 @@ var stages = []stage{
 	},
 	{
 		On: whole, Name: "least rise bound", Cost: "one cut",
-		Why: "as after the listing", Worth: "time alone",
+		Why: "as after the listing", Worth: "time alone: 3 % of the work on traced networks",
 		Run: func(p *subproblem) { p.askPeak() },
 	},
 	{
@@ -177,7 +177,7 @@ var stages = []stage{
 	},
 	{
 		On: early, Name: "early: climb", Cost: "12 times 400 states",
-		Why: "enough for all traced networks but two", Worth: "time alone",
+		Why: "enough for all traced networks but two", Worth: "time alone: a third of the work on traced networks",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
 	{
