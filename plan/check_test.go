@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 		{"a bound above the peak", "summary: lower_bound_bytes is", func(p *plan.Plan) { p.Summary.LowerBoundBytes = p.Summary.PeakBytes + 1 }},
 		{"another peak", "summary: peak_bytes is 0", func(p *plan.Plan) { p.Summary.PeakBytes = 0 }},
 		{"another arena", "summary: arena_bytes is 1", func(p *plan.Plan) { p.Summary.ArenaBytes = 1 }},
-		{"sums beyond 63 bits", "pass 2^63 - 1 bytes", func(p *plan.Plan) {
+		{"sums beyond 63 bits", "exceeds 2^63 - 1 bytes", func(p *plan.Plan) {
 			p.Pools[0].Bytes = math.MaxInt64
 			for i := range p.Buffers {
 				p.Buffers[i].Offset, p.Buffers[i].Bytes = 0, math.MaxInt64
