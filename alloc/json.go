@@ -117,7 +117,7 @@ func (p *Problem) readField(d *jsonReader, seen map[string]bool) error {
 	}
 	key, _ := token.(string) // encoding/json accepts nothing else here
 	if seen[key] {
-		return fmt.Errorf("byte %d: key %.64q stands there twice", d.InputOffset(), key)
+		return fmt.Errorf("byte %d: key %.64q occurs twice", d.InputOffset(), key)
 	}
 	seen[key] = true
 	for _, known := range []string{"alignment", "buffers"} {

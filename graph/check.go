@@ -113,7 +113,7 @@ func (c *checker) tensors(g *Graph) error {
 			return Errorf("tensor %d is nil: expected a tensor", i)
 		}
 		if !c.once(t) {
-			return tensorError(t, "stands in the graph's tensors twice: expected one entry")
+			return tensorError(t, "is listed twice in the graph's tensors: expected one entry")
 		}
 		if t.Name == "" {
 			return Errorf("tensor %d has no name: expected one", i)
@@ -205,7 +205,7 @@ func (c *checker) nodes(g *Graph) error {
 			return Errorf(format, args...).AtNode(g.Label(NodeID(i)))
 		}
 		if !c.once(n) {
-			return fault("stands in the graph's nodes twice: expected one entry")
+			return fault("is listed twice in the graph's nodes: expected one entry")
 		}
 		if n.Op == "" {
 			return fault("no operator: expected its name")

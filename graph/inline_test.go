@@ -70,8 +70,8 @@ func TestInlineKeepsResults(t *testing.T) {
 	}
 }
 
-// TestInlineLeavesNothing: no function, no call and no name that stands twice,
-// in bodies neither.
+// TestInlineLeavesNothing: after inlining, neither the graph nor a body has a
+// function, a call, or two tensors of one name.
 func TestInlineLeavesNothing(t *testing.T) {
 	for _, name := range []string{"calls.onnx", "bodies.onnx"} {
 		_, after := inlined(t, name)
@@ -86,7 +86,7 @@ func TestInlineLeavesNothing(t *testing.T) {
 					continue
 				}
 				if seen[x.Name] {
-					t.Errorf("%s: tensor %q stands twice", name, x.Name)
+					t.Errorf("%s: two tensors are named %q", name, x.Name)
 				}
 				seen[x.Name] = true
 			}

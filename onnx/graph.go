@@ -327,7 +327,7 @@ func (r *reader) attribute(s *scope, id graph.NodeID, n *graph.Node, names map[s
 		return err
 	}
 	if names[a.Name] {
-		return r.errorAt(at.Off, "attribute %s stands twice in one node", quoted(a.Name))
+		return r.errorAt(at.Off, "attribute %s occurs twice in one node", quoted(a.Name))
 	}
 	names[a.Name] = true
 	n.Attrs = append(n.Attrs, a)

@@ -198,7 +198,7 @@ func (s *scanner) object(t *shape) *Error {
 }
 
 func (s *scanner) twice(at int, key []byte) *Error {
-	return s.fault(at, "key %q stands there twice", clip(string(key)))
+	return s.fault(at, "key %q occurs twice", clip(string(key)))
 }
 
 // missing says which field an object lacks.

@@ -61,7 +61,7 @@ func (s *Stream) Object(known []string, read func(key string) error) error {
 			return err
 		}
 		if !seen.add(key) {
-			return &Error{Offset: begin, What: fmt.Sprintf("key %q stands there twice", clip(key))}
+			return &Error{Offset: begin, What: fmt.Sprintf("key %q occurs twice", clip(key))}
 		}
 		for _, name := range known {
 			if name != key && strings.EqualFold(name, key) {

@@ -71,15 +71,15 @@ func TestUnmarshal(t *testing.T) {
 		{"numbers as null", `{"flag": null, "list": [null, {"bytes": null}]}`, ""},
 		{"what decodes itself", `{"id": {"x": [1, 2]}}`, ""},
 
-		{"a key twice", `{"name": "a", "flag": true, "name": "b"}`, `byte 28: key "name" stands there twice`},
-		{"a key twice, one spelled with an escape", `{"name": "a", "n\u0061me": "b"}`, `byte 14: key "name" stands there twice`},
-		{"a key twice, deep", `{"list": [{}, {"bytes": 1, "bytes": 2}]}`, `byte 27: list[1]: key "bytes" stands there twice`},
-		{"a key of a map twice", `{"dims": {"a b": {}, "a b": {}}}`, `byte 21: dims: key "a b" stands there twice`},
-		{"a key that is not known twice", `{"note": 1, "note": 2}`, `byte 12: key "note" stands there twice`},
-		{"a key twice within what is not known", `{"note": [{"deep": {"a": 1, "a": 2}}]}`, `byte 28: note[0].deep: key "a" stands there twice`},
-		{"many keys, one of them twice", manyKeys(50, 17), `byte 543: key "k17" stands there twice`},
-		{"a key within what decodes itself", `{"id": {"x": 1, "x": 2}}`, `byte 16: id: key "x" stands there twice`},
-		{"a key within what is kept as it is", `{"later": {"x": 1, "x": 2}}`, `byte 19: later: key "x" stands there twice`},
+		{"a key twice", `{"name": "a", "flag": true, "name": "b"}`, `byte 28: key "name" occurs twice`},
+		{"a key twice, one spelled with an escape", `{"name": "a", "n\u0061me": "b"}`, `byte 14: key "name" occurs twice`},
+		{"a key twice, deep", `{"list": [{}, {"bytes": 1, "bytes": 2}]}`, `byte 27: list[1]: key "bytes" occurs twice`},
+		{"a key of a map twice", `{"dims": {"a b": {}, "a b": {}}}`, `byte 21: dims: key "a b" occurs twice`},
+		{"a key that is not known twice", `{"note": 1, "note": 2}`, `byte 12: key "note" occurs twice`},
+		{"a key twice within what is not known", `{"note": [{"deep": {"a": 1, "a": 2}}]}`, `byte 28: note[0].deep: key "a" occurs twice`},
+		{"many keys, one of them twice", manyKeys(50, 17), `byte 543: key "k17" occurs twice`},
+		{"a key within what decodes itself", `{"id": {"x": 1, "x": 2}}`, `byte 16: id: key "x" occurs twice`},
+		{"a key within what is kept as it is", `{"later": {"x": 1, "x": 2}}`, `byte 19: later: key "x" occurs twice`},
 		{"another case", `{"Name": "a"}`, `byte 1: expected the key "name", found "Name"`},
 		{"another case beside the right one", `{"list": [{"bytes": 1, "BYTES": 2}]}`, `byte 23: list[0]: expected the key "bytes", found "BYTES"`},
 		{"another case, as encoding/json folds it", `{"li\u017ft": []}`, `byte 1: expected the key "list", found "liſt"`},
@@ -195,7 +195,7 @@ func TestRules(t *testing.T) {
 func TestOwn(t *testing.T) {
 	var u untagged
 	check(t, strictjson.Unmarshal([]byte(`{"model": "a", "Model": "b"}`), &u), "")
-	check(t, strictjson.Unmarshal([]byte(`{"model": "a", "model": "b"}`), &u), `byte 15: key "model" stands there twice`)
+	check(t, strictjson.Unmarshal([]byte(`{"model": "a", "model": "b"}`), &u), `byte 15: key "model" occurs twice`)
 	var g tagged
 	check(t, strictjson.Unmarshal([]byte(`{"Model": "a"}`), &g), `byte 1: expected the key "model", found "Model"`)
 }
@@ -258,7 +258,7 @@ func TestReadObject(t *testing.T) {
 }
 
 // judge is a second opinion, by the tokens of encoding/json: whether a text is one
-// value without a key that stands twice in an object.
+// value without a key that occurs twice in an object.
 func judge(text []byte) bool {
 	if !utf8.Valid(text) || !json.Valid(text) {
 		return false

@@ -217,7 +217,7 @@ var mutations = []mutation{
 	{name: "a training graph says twice what it is", of: updating, code: "annotation", file: func(m *graph.Model) {
 		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.mode", Value: "inference"})
 	}},
-	{name: "the list of updates stands twice", of: updating, code: "annotation", file: func(m *graph.Model) {
+	{name: "the list of updates occurs twice", of: updating, code: "annotation", file: func(m *graph.Model) {
 		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.updates", Value: "[]"})
 	}},
 	{name: "mode of a training graph", of: updating, code: "mode", plan: func(p *plan.Plan) { p.Mode = "inference" }},
@@ -272,7 +272,7 @@ var mutations = []mutation{
 	{name: "the resident pool is larger", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools[1].Bytes += 64 }},
 	{name: "the resident pool has a hole", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "w").Offset += 64 }},
 	{name: "a pool is missing", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = p.Pools[:1] }},
-	{name: "a pool stands twice", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, p.Pools[0]) }},
+	{name: "a pool is listed twice", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, p.Pools[0]) }},
 	{name: "a pool too many", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, plan.Pool{Name: "more"}) }},
 
 	{name: "a tensor is missing", of: plain, code: "missing-tensor", plan: func(p *plan.Plan) { drop(p, "b") }},
@@ -283,13 +283,13 @@ var mutations = []mutation{
 		b.Tensors = slices.DeleteFunc(b.Tensors, func(n string) bool { return n == "v" })
 	}},
 	{name: "a tensor stands in two buffers", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *buffer(p, "b")) }},
-	{name: "a tensor stands twice in a buffer", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { buffer(p, "b").Tensors = []string{"b", "b"} }},
+	{name: "a tensor occurs twice in a buffer", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { buffer(p, "b").Tensors = []string{"b", "b"} }},
 	{name: "a name that the graph lacks", of: plain, code: "unknown-tensor", plan: func(p *plan.Plan) { buffer(p, "b").Tensors[0] = "nobody" }},
 	{name: "tensors of a buffer out of order", of: shared, code: "tensor-order", plan: func(p *plan.Plan) { slices.Reverse(buffer(p, "y").Tensors) }},
 	{name: "a dynamic tensor is not listed", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic = p.Dynamic[1:] }},
 	{name: "a tensor is called dynamic", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, plan.Dynamic{Tensor: "j", Node: "make j"}) }},
 	{name: "a dynamic tensor has a buffer", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { b := buffer(p, "j"); b.Tensors = append(b.Tensors, "y") }},
-	{name: "a dynamic tensor stands twice", of: "dynamic and bounded tensors", code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, p.Dynamic[0]) }},
+	{name: "a dynamic tensor is listed twice", of: "dynamic and bounded tensors", code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, p.Dynamic[0]) }},
 	{name: "a dynamic tensor that the graph lacks", of: plain, code: "unknown-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, plan.Dynamic{Tensor: "nobody"}) }},
 	{name: "the maker of a dynamic tensor", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic[0].Node = "make j" }},
 
@@ -325,10 +325,10 @@ var mutations = []mutation{
 	}},
 	{name: "a parameter is updated before it is read", of: "update before the last reader", code: "inplace"},
 	{name: "a view of what is no view", of: "not a view", code: "inplace"},
-	{name: "an update that stands twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=h","w=w.new"]`) }},
+	{name: "an update that is listed twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=h","w=w.new"]`) }},
 	{name: "a gradient that the graph lacks", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", `["w=w.grad","x=x.grad"]`) }},
 	{name: "gradients that are no list", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", "w=w.grad") }},
-	{name: "the list of gradients stands twice", of: updating, code: "annotation", file: func(m *graph.Model) {
+	{name: "the list of gradients occurs twice", of: updating, code: "annotation", file: func(m *graph.Model) {
 		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.gradients", Value: "[]"})
 	}},
 	{name: "an update of something that is no input", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", "h=w.new") }},
@@ -363,7 +363,7 @@ var mutations = []mutation{
 	{name: "a workspace of a node that needs none", of: branchy, code: "workspace", plan: func(p *plan.Plan) { *workspace(p.Buffers).Node = 0 }},
 	{name: "a workspace of no node", of: branchy, code: "workspace", plan: func(p *plan.Plan) { *workspace(p.Buffers).Node = 7 }},
 	{name: "a workspace that names no node", of: branchy, code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Node = nil }},
-	{name: "a workspace stands twice", of: branchy, code: "workspace", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *workspace(p.Buffers)) }},
+	{name: "a workspace is listed twice", of: branchy, code: "workspace", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *workspace(p.Buffers)) }},
 	{name: "a workspace with a tensor", of: branchy, code: "kind", plan: func(p *plan.Plan) { workspace(p.Buffers).Tensors = []string{"a"} }},
 	{name: "a workspace lives too long", of: branchy, code: "lifetime", plan: func(p *plan.Plan) { workspace(p.Buffers).Last++ }},
 	{name: "a workspace is resident", of: branchy, code: "pool", plan: func(p *plan.Plan) { workspace(p.Buffers).Pool = "resident" }},
@@ -451,7 +451,7 @@ var mutations = []mutation{
 
 	{name: "a node's place is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.Graph.Nodes[0].SetProp("onnxmem.offset", "a=arena:0:64") }},
 	{name: "a node's place is missing", of: plain, code: "annotation", file: func(m *graph.Model) { m.Graph.Nodes[0].DropProp("onnxmem.offset") }},
-	{name: "a node's place stands twice", of: plain, code: "annotation", file: func(m *graph.Model) {
+	{name: "a node's place occurs twice", of: plain, code: "annotation", file: func(m *graph.Model) {
 		n := m.Graph.Nodes[0]
 		n.Props = append(n.Props, n.Props[0])
 	}},
