@@ -47,7 +47,7 @@ func TestHostFileWithoutRoom(t *testing.T) {
 		t.Errorf("the file is left: %v", err)
 	}
 	missing := filepath.Join(t.TempDir(), "no", "host")
-	if _, err := program.NewSession(vm.Options{HostFile: missing}); err == nil || !strings.Contains(err.Error(), "no such folder: make it first") {
+	if _, err := program.NewSession(vm.Options{HostFile: missing}); err == nil || !strings.Contains(err.Error(), "no such folder: create it first") {
 		t.Errorf("got %v", err)
 	}
 }

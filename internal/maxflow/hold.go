@@ -1,25 +1,25 @@
 package maxflow
 
-// held is a flow that questions start from. A question adds edges from a vertex of
-// its own, augments the flow from there, and takes all back.
+// held is a maximum flow that serves as the start of many questions. A question
+// adds edges from a new vertex, augments the flow from there, and undoes both.
 //
-// Vertices that do not reach the sink in the residual network never do while such
-// questions are asked: what augments runs between vertices that do, and so do the
-// edges that it opens. They are barred, and what is left is often a small part of
-// the network.
+// A vertex that does not reach the sink in the residual network cannot reach it
+// during such a question either: every augmenting path consists of vertices that
+// do, and so do the edges that the path opens. Such vertices are barred from the
+// search. The rest is often a small part of the network.
 type held struct {
-	left     []int64 // what the flow left of the edges
+	left     []int64 // edge -> residual capacity under the held flow
 	vertices int
 	from     int32      // the vertex of the question, or 0 while it has no edges
-	added    [][2]int32 // edges of the question
-	log      []int32    // edges of the paths since; while logging, all of them
+	added    [][2]int32 // the question's edges
+	log      []int32    // edges of all augmenting paths since; complete while logging
 	logging  bool
 }
 
-const barred = int32(1 << 30) // the level of a vertex that no flow may pass
+const barred = int32(1 << 30) // the level of a vertex that cannot reach the sink
 
-// Hold keeps the network with its flow, which must be a maximum, for questions. It
-// holds until Reach, Reset or Augment.
+// Hold prepares the network for questions. Its flow must be maximum. Reach, Reset
+// and Augment end that state.
 func (f *Network) Hold() {
 	h := &f.held
 	h.left = append(h.left[:0], f.Left...)
@@ -38,7 +38,8 @@ func (f *Network) Hold() {
 // Barred reports whether no edge from the source to a vertex could raise the flow.
 func (f *Network) Barred(v int32) bool { return f.Level[v] == barred }
 
-// Ask adds an edge to the question, from a vertex that the source stands for.
+// Ask adds an edge to the question. The edge starts at a vertex that acts as the
+// source.
 func (f *Network) Ask(v int32, capacity int64) {
 	if f.held.from == 0 {
 		f.held.from = f.NewVertex()
@@ -46,14 +47,16 @@ func (f *Network) Ask(v int32, capacity int64) {
 	f.AskFrom(f.held.from, v, capacity)
 }
 
-// AskFrom adds an edge to the question, from a vertex that was made for it.
+// AskFrom adds an edge to the question. The vertex u must belong to the question
+// (NewVertex).
 func (f *Network) AskFrom(u, v int32, capacity int64) {
 	f.Edge(u, v, capacity)
 	f.held.added = append(f.held.added, [2]int32{u, v})
 }
 
-// Answer returns by how much the edges of the question raise the maximum flow, or
-// something not below enough if it is not, and takes them back.
+// Answer removes the question's edges and returns by how much they raise the
+// maximum flow. It may stop early and return any lower figure that is at least
+// enough.
 func (f *Network) Answer(enough int64) (raised int64) {
 	h := &f.held
 	if h.from != 0 {
@@ -78,7 +81,8 @@ func (f *Network) Answer(enough int64) (raised int64) {
 	return raised
 }
 
-// note logs the edges of a path, unless it is less to take back all edges.
+// note logs the edges of a path until the log is as long as the list of all edges,
+// which is then cheaper to restore.
 func (h *held) note(path []int32) {
 	if h.logging {
 		h.log = append(h.log, path...)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A question raises the flow by as much as its edges do in a network that is built
-// with them, and leaves nothing behind for the next.
+// A question raises the flow by as much as the same edges do in a network that is
+// built with them, and it has no effect on the next question.
 func TestHold(t *testing.T) {
 	raised, barred := 0, 0
 	for i := range 2000 {
@@ -60,18 +60,18 @@ func TestHold(t *testing.T) {
 			}
 			got := held.Answer(enough)
 			if got > want || got < min(want, enough) {
-				t.Fatalf("network %d, question %d: the flow rises by %d, want %d, or %d of it", i, k, got, want, enough)
+				t.Fatalf("network %d, question %d: the flow rises by %d, want %d, or at least %d", i, k, got, want, enough)
 			}
 			if got > 0 {
 				raised++
 			}
 		}
 		if got := held.Answer(math.MaxInt64); got != 0 {
-			t.Fatalf("network %d: no question raises the flow by %d", i, got)
+			t.Fatalf("network %d: a question without edges raises the flow by %d", i, got)
 		}
 		held.Reach(Source)
 		if held.Level[Sink] >= 0 {
-			t.Fatalf("network %d: the flow that was held is no maximum", i)
+			t.Fatalf("network %d: the held flow is not maximum", i)
 		}
 	}
 	if raised == 0 || barred == 0 {

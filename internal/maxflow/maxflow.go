@@ -13,16 +13,16 @@ const Infinite = int64(math.MaxInt64 / 4)
 
 // Network is a network and a maximum flow in it, found by Dinic's algorithm
 // ("Algorithm for solution of a problem of maximum flow in networks with power
-// estimation", 1970) on arrays that are kept between networks. Edge e and its
-// reverse e^1 stand side by side. Vertex 0 is the source, 1 the sink.
+// estimation", 1970) on arrays that later networks reuse. Edge e and its reverse
+// e^1 are adjacent. Vertex 0 is the source, 1 the sink.
 type Network struct {
-	To    []int32 // edge -> the vertex that it leads to
-	Left  []int64 // edge -> capacity left
-	Level []int32 // vertex -> 0 or more if Reach, called last, got there, else -1
+	To    []int32 // edge -> its head
+	Left  []int64 // edge -> residual capacity
+	Level []int32 // vertex -> 0 or more if the last Reach visited it, else -1
 	Work  int64   // vertices and edges visited, over all networks
 
-	Halt   func() bool // ends Augment early; nil: never
-	Broken bool        // a flow ended so: what was added is no maximum
+	Halt   func() bool // makes Augment stop early; nil: never
+	Broken bool        // Augment has stopped early: the flow may not be maximum
 
 	first   []int32 // vertex -> its newest edge, or -1
 	next    []int32
@@ -30,14 +30,14 @@ type Network struct {
 	queue   []int32
 	path    []int32
 
-	levelled bool // levels are those of Augment: noLevel, or barred
+	levelled bool // Level holds what Augment expects: noLevel, or barred
 	held     held
 }
 
 // Source and Sink are the two ends of each network.
 const Source, Sink = int32(0), int32(1)
 
-// Reset empties the network, which then has vertices 0 to vertices-1.
+// Reset removes all edges; the network then has the vertices 0 to vertices-1.
 func (f *Network) Reset(vertices int) {
 	f.first = slices.Grow(f.first[:0], vertices)[:vertices]
 	for i := range f.first {
@@ -47,13 +47,13 @@ func (f *Network) Reset(vertices int) {
 	f.levelled, f.held.logging = false, false
 }
 
-// NewVertex returns a vertex more.
+// NewVertex adds a vertex and returns it.
 func (f *Network) NewVertex() int32 {
 	f.first = append(f.first, -1)
 	return int32(len(f.first) - 1)
 }
 
-// Edge adds an edge from u to v. Its index is len(To) before.
+// Edge adds an edge from u to v. Its index is the length of To before the call.
 func (f *Network) Edge(u, v int32, capacity int64) {
 	e := int32(len(f.To))
 	f.To = append(f.To, v, u)
@@ -62,8 +62,9 @@ func (f *Network) Edge(u, v int32, capacity int64) {
 	f.first[u], f.first[v] = e, e+1
 }
 
-// layers gives each vertex its distance in the residual network, and reports
-// whether the sink has one. No vertex must have a level before.
+// layers sets the level of each vertex to its distance in the residual network and
+// reports whether it reaches the sink. Before, no vertex may have a level of 0 or
+// more.
 func (f *Network) layers(from int32) bool {
 	f.Level[from], f.current[from] = 0, f.first[from]
 	queue := append(f.queue[:0], from)
@@ -83,7 +84,7 @@ func (f *Network) layers(from int32) bool {
 
 const noLevel = int32(-1)
 
-// unlevel takes back the levels of layers.
+// unlevel undoes layers.
 func (f *Network) unlevel() {
 	for _, v := range f.queue {
 		f.Level[v] = noLevel
@@ -103,9 +104,9 @@ func (f *Network) level() {
 	f.current = slices.Grow(f.current[:0], len(f.first))[:len(f.first)]
 }
 
-// Augment adds flow until the sink cannot be reached, or until it has added
-// enough, and returns what it added. It may follow edges added since the last
-// call. It looks every pollFlow steps whether it has to end early.
+// Augment adds flow until the sink is unreachable or at least enough has been
+// added, and returns the amount. The caller may add edges between calls. Augment
+// polls Halt every pollFlow steps.
 func (f *Network) Augment(enough int64) int64 { return f.augment(Source, enough) }
 
 func (f *Network) augment(from int32, enough int64) (added int64) {
@@ -164,7 +165,7 @@ func (f *Network) augment(from int32, enough int64) (added int64) {
 	return added
 }
 
-// pollFlow is how many steps along edges lie between two looks: microseconds.
+// pollFlow is the number of steps along edges between two polls: microseconds.
 const pollFlow = 4096
 
 func (f *Network) halted() bool {
@@ -172,8 +173,9 @@ func (f *Network) halted() bool {
 	return f.Broken
 }
 
-// Reach marks in Level, with 0, what the source reaches in the residual
-// network, or what reaches the sink; everything else has -1.
+// Reach sets the Level of vertices to 0 if the source reaches them in the residual
+// network (from is Source) or if they reach the sink (from is Sink), and to -1
+// otherwise.
 func (f *Network) Reach(from int32) {
 	f.Level, f.levelled = slices.Grow(f.Level[:0], len(f.first))[:len(f.first)], false
 	for i := range f.Level {
@@ -197,7 +199,7 @@ func (f *Network) Reach(from int32) {
 	f.queue = queue[:0]
 }
 
-// DropEdge takes back the newest edge, which runs from u to v.
+// DropEdge removes the newest edge, which must run from u to v.
 func (f *Network) DropEdge(u, v int32) {
 	e := len(f.To) - 2
 	f.first[u], f.first[v] = f.next[e], f.next[e+1]

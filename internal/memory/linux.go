@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// linux reads the figures of Linux from the files below root. It is built on all
+// linux reads the free memory from Linux's files below root. It is built on all
 // systems, so that its tests run on all of them.
 func linux(root fs.FS) (int64, bool) {
 	kib, ok := field(root, "proc/meminfo", "MemAvailable:")
@@ -26,18 +26,19 @@ func linux(root fs.FS) (int64, bool) {
 	return least, true
 }
 
-// group is a control group: its folder, and the names of its files, which are
-// others in version 1 and version 2.
+// group is a control group: its folder, and the names of its files, which differ
+// between version 1 and version 2.
 type group struct {
 	dir                    string
 	limit, usage, inactive string
 }
 
-// room is what a group's processes can still take. Its page cache counts as used
-// until the kernel needs it; the part that was not used lately goes first.
+// room returns how many bytes the group's processes can still allocate. The
+// group's usage includes page cache, which the kernel reclaims when it needs
+// memory, inactive pages first; so room counts inactive pages as free.
 func (g *group) room(root fs.FS) (bytes int64, limited bool) {
 	limit, ok := number(root, path.Join(g.dir, g.limit))
-	if !ok { // "max", or no file: the top group has none
+	if !ok { // "max", or no file, as in the root group
 		return 0, false
 	}
 	used, ok := number(root, path.Join(g.dir, g.usage))
@@ -48,8 +49,8 @@ func (g *group) room(root fs.FS) (bytes int64, limited bool) {
 	return max(limit-max(used-cache, 0), 0), true
 }
 
-// groups are the group of this process that counts memory, and those around it,
-// each of which limits it.
+// groups returns this process's control group and the groups that contain it. Each
+// of them limits the process's memory.
 func groups(root fs.FS) []group {
 	var list []group
 	for _, m := range mounts(root) {
@@ -71,12 +72,12 @@ func groups(root fs.FS) []group {
 	return list
 }
 
-// mount is a hierarchy of control groups: that of version 2, or the one of
+// mount is a mounted hierarchy of control groups: version 2, or the hierarchy of
 // version 1 that counts memory.
 type mount struct {
 	version int
 	root    string // the group that is mounted
-	dir     string // where
+	dir     string // the folder where it is mounted
 }
 
 // mounts reads proc/self/mountinfo, whose lines are
@@ -107,10 +108,10 @@ func mounts(root fs.FS) []mount {
 	return list
 }
 
-// below is the folder of this process's group, by proc/self/cgroup, whose lines
-// are "0::/a/b" (version 2) and "4:memory:/a/b" (version 1). Paths count from the
-// mounted group on; where a process sees its group from outside of what is
-// mounted, the mounted one is the nearest that it can look at.
+// below returns the folder of this process's group by proc/self/cgroup, whose
+// lines are "0::/a/b" (version 2) and "4:memory:/a/b" (version 1). The folder is
+// relative to the mounted group. If the process's group lies outside the mounted
+// hierarchy, below returns the mounted group: the nearest one it can read.
 func (m *mount) below(root fs.FS) (dir string, ok bool) {
 	lines(root, "proc/self/cgroup", func(line string) bool {
 		part := strings.SplitN(line, ":", 3)
@@ -127,7 +128,7 @@ func (m *mount) below(root fs.FS) (dir string, ok bool) {
 	return dir, ok
 }
 
-// contains reports whether a list separated by commas has a word.
+// contains reports whether a comma-separated list contains a word.
 func contains(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if w == word {
@@ -137,7 +138,8 @@ func contains(list, word string) bool {
 	return false
 }
 
-// number reads a file that holds one number. One beyond int64 is no limit.
+// number reads a file that holds one number. A number beyond int64 means that
+// there is no limit: ok is false.
 func number(root fs.FS, name string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -147,7 +149,7 @@ func number(root fs.FS, name string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
-// field reads the number behind a word that begins a line.
+// field reads the number that follows word on the line that begins with it.
 func field(root fs.FS, name, word string) (n int64, ok bool) {
 	lines(root, name, func(line string) bool {
 		f := strings.Fields(line)

@@ -2,8 +2,8 @@
 // the machine, or its container, runs out.
 package memory
 
-// Free is the number of bytes that this process can still allocate: the available
-// memory, without swap, limited by what its containers (control groups) leave of
-// their limits. Page cache that the system would release counts as free. ok is
-// false if the system does not tell.
+// Free returns the number of bytes that this process can still allocate: the
+// available memory without swap, or the room that its containers (control groups)
+// have below their limits, if that is less. Page cache that the system would
+// reclaim counts as free. ok is false if the system does not report the figure.
 func Free() (bytes int64, ok bool) { return free() }

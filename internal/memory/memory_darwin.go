@@ -2,8 +2,8 @@ package memory
 
 import "golang.org/x/sys/unix"
 
-// free is the share of memory that macOS says could be given out without swapping
-// (what memory_pressure prints), of all.
+// free returns the memory that macOS can give out without swapping. The kernel
+// reports it as a percentage of all memory, as memory_pressure prints it.
 func free() (int64, bool) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

@@ -12,15 +12,15 @@ type memoryStatus struct {
 	length                  uint32
 	load                    uint32
 	totalPhys, availPhys    uint64
-	totalPage, availPage    uint64 // what can be committed
+	totalPage, availPage    uint64 // memory that can be committed
 	totalVirtual, availVirt uint64
 	availExtended           uint64
 }
 
 var globalMemoryStatusEx = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemoryStatusEx")
 
-// free is the physical memory that is available, and no more than can be
-// committed.
+// free returns the available physical memory, or the memory that can still be
+// committed if that is less.
 func free() (int64, bool) {
 	s := memoryStatus{length: uint32(unsafe.Sizeof(memoryStatus{}))}
 	if globalMemoryStatusEx.Find() != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// integers are what an element or an attribute may become.
+// integers are the values that an element or an attribute may get.
 var integers = []int64{
 	0, 1, -1, 2, -2, 3, 4, 5, 7, 8, 16, 64, 255, 1000, -1000, 65535, 65536, 1 << 20,
 	math.MaxInt32, math.MinInt32, math.MaxInt32 + 1, 1 << 40, math.MaxInt64, math.MinInt64, math.MinInt64 + 1,
 }
 
-// reals are what a floating-point element or attribute may become.
+// reals are the values that a floating-point element or attribute may get.
 var reals = []float64{
 	0, math.Copysign(0, -1), 1, -1, 0.5, 2, 1e-30, 1e9, -1e9, 1e30, -1e30, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), 9.3e18, -9.3e18,
 }
 
-// changeElements gives some elements of an input other values.
+// changeElements changes the values of some elements of an input.
 func changeElements(k *mutant) string {
 	t := k.input()
 	if t == nil {
@@ -61,8 +61,8 @@ func putInteger(at []byte, x int64) {
 	copy(at, b[:])
 }
 
-// putReal writes a number of 2, 4 or 8 bytes. Numbers of 2 bytes are cut to the
-// upper half of a float32, which is a bfloat16 and some float16 or other.
+// putReal writes a number of 2, 4 or 8 bytes. For 2 bytes it writes the upper half
+// of a float32: that is the bfloat16, and an arbitrary float16.
 func putReal(at []byte, d graph.DType, x float64) {
 	switch {
 	case d == graph.Float64:
@@ -74,7 +74,8 @@ func putReal(at []byte, d graph.DType, x float64) {
 	}
 }
 
-// converted is v with elements of another type: the same numbers where they fit.
+// converted returns v with another element type, and the same numbers where the
+// type can hold them.
 func converted(v vm.Value, to graph.DType) vm.Value {
 	n := elements(v.Shape)
 	w := vm.Value{Type: to, Shape: slices.Clone(v.Shape), Data: make([]byte, (int64(n)*to.Bits()+7)/8)}
@@ -103,14 +104,14 @@ func converted(v vm.Value, to graph.DType) vm.Value {
 	return w
 }
 
-// words are what an attribute of text may become.
+// words are the values that a string attribute may get.
 var words = []string{
 	"", "x", "none", "linear", "nearest", "cubic", "constant", "edge", "reflect", "wrap", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET",
 	"forward", "reverse", "bidirectional", "add", "mul", "max", "min", "mean", "sum", "avg", "DCR", "CRD", "half_pixel", "align_corners",
 	"asymmetric", "tf_crop_and_resize", "pytorch_half_pixel", "floor", "ceil", "round_prefer_floor", "zeros", "border", "bilinear", "ij,jk->ik", "...i->i", "ii", "->", "tanh",
 }
 
-// changeAttribute gives an attribute another value, or takes it away.
+// changeAttribute changes the value of an attribute, or removes or adds one.
 func changeAttribute(k *mutant) string {
 	n := k.node()
 	if n == nil {
@@ -146,7 +147,7 @@ func changeAttribute(k *mutant) string {
 	return fmt.Sprintf("%s %s=%v", n.Op, a.Name, value(&a))
 }
 
-// value is what an attribute holds.
+// value returns the value of an attribute.
 func value(a *graph.Attr) any {
 	switch a.Type {
 	case graph.AttrInt:
@@ -163,7 +164,7 @@ func value(a *graph.Attr) any {
 	return a.Strings
 }
 
-// otherList changes an element of a list, or how many there are.
+// otherList changes one element of a list, or its length by one.
 func otherList[T any](k *mutant, list []T, fresh func() T) []T {
 	list = slices.Clone(list)
 	switch {
@@ -176,7 +177,7 @@ func otherList[T any](k *mutant, list []T, fresh func() T) []T {
 	return list
 }
 
-// attributes are some that operators know, by type.
+// attributes lists names of attributes that operators have, by type.
 var attributes = []struct {
 	typ   graph.AttrType
 	names []string
@@ -193,7 +194,7 @@ var attributes = []struct {
 	{graph.AttrString, []string{"mode", "auto_pad", "direction", "reduction", "nearest_mode", "coordinate_transformation_mode", "padding_mode", "equation", "keep_aspect_ratio_policy", "approximate", "interpolation_mode"}},
 }
 
-// addAttribute states an attribute that the node leaves out.
+// addAttribute adds an attribute that the node does not have.
 func addAttribute(k *mutant, n *graph.Node) string {
 	of := attributes[k.IntN(len(attributes))]
 	a := &graph.Attr{Type: of.typ, Name: of.names[k.IntN(len(of.names))]}

@@ -12,14 +12,14 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// large are operators at sizes at which kernels take their fast ways, which the
-// operator tests are too small for, and operators that have no such test. A "|"
-// joins a second operator behind the first, which may be done with it.
+// large lists operators at sizes at which kernels take their fast paths (the
+// operator tests are too small for that), and operators without an operator test.
+// A "|" appends a second operator, which may be fused with the first.
 var large = []struct {
 	op      string
 	attrs   []*graph.Attr
 	shapes  [][]int // of float32 inputs
-	outputs int     // 0 stands for 1
+	outputs int     // 0 means 1
 }{
 	{op: "Conv", attrs: attrs("pads", 1, 1, 1, 1), shapes: [][]int{{2, 5, 14, 19}, {7, 5, 3, 3}, {7}}},
 	{op: "Conv|Relu", attrs: attrs("pads", 1, 1, 1, 1), shapes: [][]int{{1, 12, 14, 14}, {70, 12, 3, 3}, {70}}},
@@ -66,7 +66,7 @@ var large = []struct {
 	{op: "com.microsoft.Attention", attrs: attrs("num_heads", 2), shapes: [][]int{{2, 7, 24}, {24, 96}, {96}}},
 }
 
-// attrs is one attribute: a whole number, or a list of them.
+// attrs returns one attribute: an integer, or a list of integers.
 func attrs(name string, v ...int64) []*graph.Attr {
 	if len(v) == 1 && name != "dilations" {
 		return []*graph.Attr{{Name: name, Type: graph.AttrInt, Int: v[0]}}
@@ -74,13 +74,12 @@ func attrs(name string, v ...int64) []*graph.Attr {
 	return []*graph.Attr{{Name: name, Type: graph.AttrInts, Ints: v}}
 }
 
-// integerInputs are inputs of large that hold other than float32.
+// integerInputs lists the inputs in large whose type is not float32.
 var integerInputs = map[string]map[int]graph.DType{
 	"CumSum": {1: graph.Int64}, "TopK": {1: graph.Int64}, "Where": {0: graph.Bool},
 }
 
-// largeSeeds are seeds of models of their own, at sizes at which kernels take
-// their fast ways.
+// largeSeeds returns a seed for each entry of large.
 func largeSeeds() ([]*Seed, error) {
 	var list []*Seed
 	for i := range large {
@@ -150,7 +149,7 @@ func largeSeed(i int) (*Seed, error) {
 	return s, nil
 }
 
-// noise is numbers between -1 and 1.
+// noise returns numbers between -1 and 1 that depend on salt.
 func noise(shape []int, salt int) vm.Value {
 	list := make([]float32, elements(shape))
 	for i := range list {

@@ -1,11 +1,11 @@
-// Package mutate makes hostile models out of sound ones: it takes an operator
-// test and changes shapes, element types, attributes, elements, what is left out,
-// what is known before the run and what the file claims. A mutant depends on the
-// test and a number alone, so that a finding is made again by its name.
+// Package mutate makes hostile models from valid ones. It takes an operator test
+// and changes shapes, element types, attributes and elements, omits inputs, hides
+// shapes until the run, and makes the file declare wrong types. A mutant depends
+// only on the test and a number, so its name is enough to reproduce a finding.
 //
-// Run plans and runs a mutant in guarded memory and says what came of it. A sound
-// program refuses a mutant with an error or runs it; everything else is a
-// Finding.
+// Run plans and runs a mutant in guarded memory and returns the result. A correct
+// program either refuses a mutant with an error or runs it; anything else is a
+// finding.
 package mutate
 
 import (
@@ -22,20 +22,20 @@ import (
 
 // Case is a model, as bytes of a file, and values for its inputs.
 type Case struct {
-	Name   string // of the test, with the number of the mutant
+	Name   string // the test's name and the mutant's number: NAME#N
 	Edits  []string
 	Model  []byte
 	Inputs map[string]vm.Value
 }
 
-// Seed is an operator test that mutants are made of.
+// Seed is an operator test from which mutants are made.
 type Seed struct {
 	test   *nodetests.Test
 	names  []string // of the inputs
 	inputs []vm.Value
 }
 
-// Seeds are those of a folder of operator tests, and the large ones.
+// Seeds returns the seeds of a folder of operator tests, and the large ones.
 func Seeds(dir string) ([]*Seed, error) {
 	tests, err := nodetests.Read(dir)
 	if err != nil {
@@ -53,10 +53,10 @@ func Seeds(dir string) ([]*Seed, error) {
 	return list, nil
 }
 
-// Name is the test's.
+// Name returns the test's name.
 func (s *Seed) Name() string { return s.test.Name }
 
-// newSeed takes a test whose inputs are all tensors; ok is false for others.
+// newSeed returns the seed of a test. ok is false unless all its inputs are tensors.
 func newSeed(t *nodetests.Test) (s *Seed, ok bool) {
 	m, err := onnx.Parse(t.Name, t.Model())
 	if err != nil {
@@ -73,7 +73,7 @@ func newSeed(t *nodetests.Test) (s *Seed, ok bool) {
 	return s, true
 }
 
-// mutant is a model while it is changed.
+// mutant is a model that is being changed.
 type mutant struct {
 	*rand.Rand
 	m      *graph.Model
@@ -81,8 +81,8 @@ type mutant struct {
 	edits  []string
 }
 
-// edit is one kind of change; it reports what it did, "" where it finds nothing
-// to change.
+// edit is one kind of change. apply returns a description of the change, or "" if
+// there was nothing to change.
 type edit struct {
 	name   string
 	weight int
@@ -103,7 +103,7 @@ var edits = []edit{
 	{"version", 1, changeVersion},
 }
 
-// Mutant makes mutant number n of the test: one to three changes.
+// Mutant makes mutant n of the test, with one to three changes.
 func (s *Seed) Mutant(n uint64) (*Case, error) {
 	m, err := onnx.Parse(s.test.Name, s.test.Model())
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Seed) Mutant(n uint64) (*Case, error) {
 	for range 1 + k.IntN(3) {
 		k.change()
 	}
-	m.Graph.Span = graph.Span{} // all of it is written anew
+	m.Graph.Span = graph.Span{} // nothing is copied from the file
 	for _, n := range m.Graph.Nodes {
 		n.Span = graph.Span{}
 	}
@@ -129,7 +129,7 @@ func (s *Seed) Mutant(n uint64) (*Case, error) {
 	return &Case{fmt.Sprintf("%s#%d", s.test.Name, n), k.edits, b.Bytes(), k.inputs}, nil
 }
 
-// sound is the test as it is.
+// sound returns the unchanged test.
 func (s *Seed) sound() *Case {
 	c := &Case{Name: s.test.Name, Model: s.test.Model(), Inputs: map[string]vm.Value{}}
 	for i, name := range s.names {
@@ -146,8 +146,8 @@ func hash(s string) uint64 {
 	return h
 }
 
-// change applies one edit, by weight; it tries again where there is nothing to
-// change.
+// change applies one edit, drawn by weight. If the edit finds nothing to change,
+// it draws another.
 func (k *mutant) change() {
 	total := 0
 	for _, e := range edits {
@@ -167,7 +167,7 @@ func (k *mutant) change() {
 	}
 }
 
-// unclaim takes the shapes of outputs away: most mutants have others.
+// unclaim removes the declared shapes of outputs, which are wrong for most mutants.
 func (k *mutant) unclaim() {
 	for _, id := range k.m.Graph.Outputs {
 		t := k.m.Graph.Tensors[id]
@@ -177,7 +177,7 @@ func (k *mutant) unclaim() {
 	}
 }
 
-// input picks a graph input; nil if there is none.
+// input picks a graph input, or nil if there is none.
 func (k *mutant) input() *graph.Tensor {
 	if len(k.m.Graph.Inputs) == 0 {
 		return nil
@@ -185,7 +185,7 @@ func (k *mutant) input() *graph.Tensor {
 	return k.m.Graph.Tensors[k.m.Graph.Inputs[k.IntN(len(k.m.Graph.Inputs))]]
 }
 
-// node picks a node.
+// node picks a node, or nil if there is none.
 func (k *mutant) node() *graph.Node {
 	if len(k.m.Graph.Nodes) == 0 {
 		return nil
@@ -193,7 +193,7 @@ func (k *mutant) node() *graph.Node {
 	return k.m.Graph.Nodes[k.IntN(len(k.m.Graph.Nodes))]
 }
 
-// length is another length than n.
+// length picks a length other than n.
 func (k *mutant) length(n int) int {
 	list := []int{0, 1, 2, 3, 5, 7, n - 1, n + 1, 2 * n, n / 2, n + 15, 33, 70}
 	for {
@@ -203,7 +203,7 @@ func (k *mutant) length(n int) int {
 	}
 }
 
-// set gives a graph input a value, and says so in the file.
+// set sets the value of a graph input and declares its type in the file.
 func (k *mutant) set(t *graph.Tensor, v vm.Value) {
 	k.inputs[t.Name] = v
 	dims := make([]graph.Dim, len(v.Shape))
@@ -213,10 +213,11 @@ func (k *mutant) set(t *graph.Tensor, v vm.Value) {
 	t.Declared = &graph.Declared{Type: graph.TensorOf(v.Type, dims...), Symbols: make([]string, len(dims))}
 }
 
-// most is how many bytes an input of a mutant may have.
+// most is the maximum size of a mutant's input in bytes.
 const most = 1 << 16
 
-// shaped is v under another shape: its elements, over and over.
+// shaped returns v with another shape, filled by repeating its elements. ok is
+// false if that takes more than most bytes.
 func shaped(v vm.Value, shape []int) (vm.Value, bool) {
 	n := 1
 	for _, d := range shape {
@@ -232,15 +233,15 @@ func shaped(v vm.Value, shape []int) (vm.Value, bool) {
 	return w, bytes <= most
 }
 
-// otherShape is a shape like another one.
+// otherShape returns a shape that differs from old in one respect.
 func (k *mutant) otherShape(old []int) []int {
 	shape := slices.Clone(old)
 	rank := len(shape)
 	switch what := k.IntN(5); {
-	case what == 0 && rank > 0: // an axis less
+	case what == 0 && rank > 0: // one axis less
 		i := k.IntN(rank)
 		return slices.Delete(shape, i, i+1)
-	case what == 1 || rank == 0: // an axis more
+	case what == 1 || rank == 0: // one axis more
 		return slices.Insert(shape, k.IntN(rank+1), 1+k.IntN(3))
 	case what == 2 && rank > 1:
 		i, j := k.IntN(rank), k.IntN(rank)
@@ -253,7 +254,7 @@ func (k *mutant) otherShape(old []int) []int {
 	}
 }
 
-// reshapeInput gives one input another shape.
+// reshapeInput changes the shape of one input.
 func reshapeInput(k *mutant) string {
 	t := k.input()
 	if t == nil {
@@ -268,8 +269,8 @@ func reshapeInput(k *mutant) string {
 	return fmt.Sprintf("%s %v -> %v", t.Name, old.Shape, v.Shape)
 }
 
-// changeLength gives every axis of one length another one, in all inputs: what
-// fitted still fits, mostly.
+// changeLength replaces one length by another on all axes of all inputs, so that
+// shapes that matched mostly still match.
 func changeLength(k *mutant) string {
 	t := k.input()
 	if t == nil || len(k.inputs[t.Name].Shape) == 0 {
@@ -296,8 +297,9 @@ func changeLength(k *mutant) string {
 	return fmt.Sprintf("%d -> %d", from, to)
 }
 
-// hidden puts a node between an input and its readers that gives it a shape which
-// only the data tell. It returns the tensor that they read now.
+// hidden inserts a Reshape between an input and its readers, so that the shape is
+// known only at run time. It returns the tensor that they then read, or nil if it
+// cannot.
 func (k *mutant) hidden(t *graph.Tensor) *graph.Tensor {
 	g := k.m.Graph
 	id := graph.TensorID(slices.Index(g.Tensors, t))
@@ -344,7 +346,7 @@ func elements(shape []int) int {
 	return n
 }
 
-// hideShape makes the shape of an input one that depends on data.
+// hideShape makes the shape of an input depend on data.
 func hideShape(k *mutant) string {
 	if t := k.input(); t != nil && k.hidden(t) != nil {
 		return t.Name
@@ -352,8 +354,8 @@ func hideShape(k *mutant) string {
 	return ""
 }
 
-// hideAndLie makes the shape of an input one that depends on data, gives it
-// another one, and has the file say it were as it was.
+// hideAndLie makes the shape of an input depend on data and changes it; half of
+// the time, the file still declares the old shape.
 func hideAndLie(k *mutant) string {
 	t := k.input()
 	if t == nil {
@@ -379,13 +381,13 @@ func hideAndLie(k *mutant) string {
 	return fmt.Sprintf("%s %v -> %v", t.Name, old.Shape, v.Shape)
 }
 
-// types are those that an input may get.
+// types are the element types that an input may get.
 var types = []graph.DType{
 	graph.Float32, graph.Float64, graph.Float16, graph.BFloat16, graph.Int64, graph.Int32, graph.Int16, graph.Int8,
 	graph.Uint64, graph.Uint32, graph.Uint16, graph.Uint8, graph.Bool, graph.Int4, graph.Uint4, graph.Float8E4M3FN,
 }
 
-// changeType gives an input, or all that have its type, another element type.
+// changeType changes the element type of an input, or of all inputs of that type.
 func changeType(k *mutant) string {
 	t := k.input()
 	if t == nil {
@@ -409,7 +411,7 @@ func changeType(k *mutant) string {
 	return fmt.Sprintf("%s to %v", t.Name, to)
 }
 
-// makeConstant makes an initializer of an input.
+// makeConstant turns an input into an initializer.
 func makeConstant(k *mutant) string {
 	t := k.input()
 	if t == nil {
@@ -431,7 +433,7 @@ func makeConstant(k *mutant) string {
 	return t.Name
 }
 
-// changeArity leaves an input or output out, or gives one twice.
+// changeArity omits, repeats or exchanges inputs of a node.
 func changeArity(k *mutant) string {
 	n := k.node()
 	if n == nil || len(n.Inputs) == 0 {
@@ -454,7 +456,7 @@ func changeArity(k *mutant) string {
 	return n.Op + " " + what
 }
 
-// claimOutput has the file say what is not so.
+// claimOutput declares an arbitrary type for an output.
 func claimOutput(k *mutant) string {
 	g := k.m.Graph
 	if len(g.Outputs) == 0 {
@@ -475,7 +477,7 @@ func claimOutput(k *mutant) string {
 	return fmt.Sprintf("%s is %v", t.Name, typ)
 }
 
-// changeVersion imports another version of a domain.
+// changeVersion changes the imported version of a domain.
 func changeVersion(k *mutant) string {
 	if len(k.m.Opsets) == 0 {
 		return ""

@@ -19,7 +19,7 @@ func seeds(t testing.TB) []*Seed {
 	return list
 }
 
-// TestLargeSeeds: what mutants are made of runs as it is.
+// TestLargeSeeds: the models from which mutants are made run unchanged.
 func TestLargeSeeds(t *testing.T) {
 	list, err := largeSeeds()
 	if err != nil {
@@ -27,12 +27,13 @@ func TestLargeSeeds(t *testing.T) {
 	}
 	for _, s := range list {
 		if r := Run(s.sound()); r.Stage != Ran {
-			t.Errorf("%s is refused when %s: %v %s", s.Name(), r.Stage, r.Refusal, r.Finding)
+			t.Errorf("%s is refused at stage %s: %v %s", s.Name(), r.Stage, r.Refusal, r.Finding)
 		}
 	}
 }
 
-// TestMutants: no mutant does what none may. "make mutants" runs more of them.
+// TestMutants: every mutant is refused or runs; none is a finding. "make mutants"
+// runs more of them.
 func TestMutants(t *testing.T) {
 	list := seeds(t)
 	var sum Summary
@@ -45,14 +46,14 @@ func TestMutants(t *testing.T) {
 	}
 	t.Log(&sum)
 	if len(sum.Findings) > 0 {
-		t.Error("a mutant did what none may: see the table")
+		t.Error("some mutants are findings: see the table")
 	}
 	if sum.Stages[Ran] < sum.Total/4 || sum.Stages[Started] == 0 || sum.Stages[Prepared] == 0 {
-		t.Errorf("the mutants are of one kind: %v", sum.Stages)
+		t.Errorf("too few mutants reach each stage: %v", sum.Stages)
 	}
 }
 
-// TestMutantAgain: a mutant is known by its test and number.
+// TestMutantAgain: the test and the number determine a mutant.
 func TestMutantAgain(t *testing.T) {
 	list := seeds(t)
 	for n := range uint64(200) {
@@ -67,7 +68,7 @@ func TestMutantAgain(t *testing.T) {
 		}
 		if !bytes.Equal(a.Model, b.Model) || !slices.Equal(a.Edits, b.Edits) ||
 			!maps.EqualFunc(a.Inputs, b.Inputs, func(x, y vm.Value) bool { return x.String() == y.String() && bytes.Equal(x.Data, y.Data) }) {
-			t.Errorf("%s: made twice, it differs: %v and %v", a.Name, a.Edits, b.Edits)
+			t.Errorf("%s: the second time, the mutant differs: %v and %v", a.Name, a.Edits, b.Edits)
 		}
 	}
 }

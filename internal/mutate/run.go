@@ -16,10 +16,10 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// Stage is how far a mutant came.
+// Stage says how far a mutant got.
 type Stage string
 
-// The stages. A mutant that is refused is so in one of the first four.
+// The stages. A mutant can be refused at each of the first four.
 const (
 	Read     Stage = "read"     // the model as a file
 	Planned  Stage = "planned"  // its plan
@@ -28,30 +28,31 @@ const (
 	Ran      Stage = "ran"
 )
 
-// Result is what came of a mutant.
+// Result is the result of a mutant.
 type Result struct {
-	Stage   Stage // the one at which it was refused, or Ran
+	Stage   Stage // the stage at which it was refused, or Ran
 	Refusal error
-	Finding string // what must not be: "" if nothing; its class, a colon, what was seen
+	Finding string // the fault, as "class: details"; "" if there is none
 	Outputs map[string]vm.Value
 }
 
-// patience is how long a mutant may take. They are small: one that takes longer
-// has found a way to ask for more than it shows. A machine with other work may take
-// that long once; the least of three tries counts.
+// patience is how long a mutant may take. Mutants are small, so one that takes
+// longer causes work out of proportion to its size. On a busy machine a single try
+// may take that long; the shortest of three tries counts.
 const (
 	patience = 10 * time.Second
 	tries    = 3
 )
 
-// A mutant that asks for more memory, or for more time, is refused.
+// A mutant that needs more memory or time is refused.
 const (
 	mostBytes = 1 << 29
 	mostTime  = 2 * time.Second
 )
 
-// options are those that a mutant runs under: one in two has the page that
-// nobody can access in front of its tensors, where a kernel reads too early.
+// options returns the options of a mutant's session. Half of the mutants have the
+// inaccessible page before each tensor, which catches accesses below its start; the
+// others have it after.
 func options(c *Case) vm.Options {
 	return vm.Options{Workers: 1, MemoryLimit: mostBytes, Guard: vm.GuardEnd + vm.Guard(hash(c.Name)%2)}
 }
@@ -128,7 +129,8 @@ func run(c *Case) (r *Result) {
 	return r
 }
 
-// site is the first line of ours in a stack, behind the panic.
+// site returns the place of the first frame after the panic in a stack that
+// belongs to this module.
 func site(stack []byte) string {
 	lines := strings.Split(string(stack), "\n")
 	last := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "panic(") })
@@ -149,7 +151,7 @@ type Summary struct {
 	Total    int
 	Stages   map[Stage]int
 	Findings map[string][]string // by class: the names of mutants
-	Texts    map[string]string   // by class: what the first one showed
+	Texts    map[string]string   // by class: the first finding
 }
 
 // Add counts one result.
@@ -168,8 +170,8 @@ func (s *Summary) Add(c *Case, r *Result) {
 	}
 }
 
-// class is what findings with one cause have in common: the operator and the
-// site, without numbers.
+// class returns the text that findings with the same cause share: the operator and
+// the site, without numbers.
 func class(r *Result) string {
 	text := strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
@@ -209,8 +211,8 @@ func (s *Summary) Merge(o *Summary) {
 	}
 }
 
-// String is a table: the stages, then the classes of findings, the most frequent
-// first.
+// String returns a table: the stages, then the classes of findings, the most
+// frequent first.
 func (s *Summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d mutants:", s.Total)

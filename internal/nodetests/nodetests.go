@@ -1,5 +1,5 @@
-// Package nodetests reads ONNX's operator tests from an archive: a model, its
-// inputs and its outputs for each, and what ONNX Runtime makes of it.
+// Package nodetests reads ONNX's operator tests from an archive. Each test has a
+// model, inputs, expected outputs, and the result of ONNX Runtime.
 package nodetests
 
 import (
@@ -21,20 +21,20 @@ import (
 type Test struct {
 	Name      string
 	Operators []string
-	Runtime   string // what ONNX Runtime makes of it: pass, differs, not run, not loaded; "" where nobody says
+	Runtime   string // the result of ONNX Runtime: pass, differs, not run, not loaded; "" if unknown
 	Files     map[string][]byte
 }
 
-// Model is the bytes of the model.
+// Model returns the bytes of the model.
 func (t *Test) Model() []byte { return t.Files["model.onnx"] }
 
-// Input is the bytes of input i, a TensorProto; nil if there is none.
+// Input returns the bytes of input i, a TensorProto, or nil if there is none.
 func (t *Test) Input(i int) []byte { return t.Files[fmt.Sprintf("input_%d.pb", i)] }
 
-// Output is the bytes of output i, a TensorProto; nil if there is none.
+// Output returns the bytes of output i, a TensorProto, or nil if there is none.
 func (t *Test) Output(i int) []byte { return t.Files[fmt.Sprintf("output_%d.pb", i)] }
 
-// Read reads node-tests.tar.gz and node-tests.csv of a folder; the tests are
+// Read reads node-tests.tar.gz and node-tests.csv in a folder. It returns the tests
 // sorted by name.
 func Read(dir string) ([]*Test, error) {
 	tests, err := readArchive(filepath.Join(dir, "node-tests.tar.gz"))
@@ -63,7 +63,8 @@ func Read(dir string) ([]*Test, error) {
 	return list, nil
 }
 
-// readArchive reads the files of every test: FOLDER/NAME/…/FILE.
+// readArchive reads the files of every test, FOLDER/NAME/…/FILE, and returns the
+// tests by name.
 func readArchive(name string) (map[string]*Test, error) {
 	f, err := os.Open(name)
 	if err != nil {

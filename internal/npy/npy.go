@@ -1,6 +1,6 @@
-// Package npy reads and writes numpy's array files: .npy (one array) and .npz
-// (a zip file of them, by name). Format versions 1 to 3, little-endian, C order
-// or Fortran order of at most one axis.
+// Package npy reads and writes numpy's array files: .npy (one array) and .npz (a
+// zip file of named arrays). It supports format versions 1 to 3, little-endian
+// elements, C order, and Fortran order if at most one axis is longer than 1.
 package npy
 
 import (
@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// Array is an array as it stands in a file.
+// Array is an array as a file holds it.
 type Array struct {
 	Descr string // numpy's name of the element type, such as "<f4"
 	Shape []int
 	Data  []byte // little-endian, row by row
 }
 
-// ErrTooLarge says that a file holds more than may be read of it.
+// ErrTooLarge means that an array has more bytes than the limit of Read.
 var ErrTooLarge = errors.New("more than the limit")
 
 // maxHeader bounds the header of an array.
@@ -33,11 +33,11 @@ var (
 	shapeOf = regexp.MustCompile(`'shape'\s*:\s*\(([^)]*)\)`)
 )
 
-// Read reads an array of at most limit bytes.
+// Read reads an array of at most limit bytes; a larger one is ErrTooLarge.
 func Read(r io.Reader, limit int64) (*Array, error) {
 	var head [10]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil || string(head[:6]) != "\x93NUMPY" {
-		return nil, fmt.Errorf("not an array of numpy")
+		return nil, fmt.Errorf("not a numpy array")
 	}
 	n := int(binary.LittleEndian.Uint16(head[8:]))
 	if head[6] > 1 {
@@ -73,8 +73,8 @@ func Read(r io.Reader, limit int64) (*Array, error) {
 	return a, err
 }
 
-// elements reads so many bytes, and takes memory as they come: what a header says
-// is not believed before.
+// elements reads size bytes. It allocates memory as the bytes arrive, because the
+// header may claim more than the file has.
 func elements(r io.Reader, size int64) ([]byte, error) {
 	b := make([]byte, 0, min(size, 1<<20))
 	for int64(len(b)) < size {
@@ -89,7 +89,7 @@ func elements(r io.Reader, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// header reads the dictionary that stands before the elements.
+// header parses the dictionary that precedes the elements.
 func header(text string) (*Array, error) {
 	d, o, s := descr.FindStringSubmatch(text), order.FindStringSubmatch(text), shapeOf.FindStringSubmatch(text)
 	if d == nil || o == nil || s == nil || d[1] == "" {
@@ -132,7 +132,8 @@ func Write(w io.Writer, a *Array) error {
 	return nil
 }
 
-// ReadZip reads all arrays of a .npz file, of at most limit bytes together.
+// ReadZip reads all arrays of a .npz file by name. Together they may have at most
+// limit bytes.
 func ReadZip(r io.ReaderAt, size, limit int64) (map[string]*Array, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -170,5 +171,5 @@ func (w *ZipWriter) Write(name string, a *Array) error {
 	return Write(f, a)
 }
 
-// Close ends the file.
+// Close writes the end of the .npz file. It does not close the writer below.
 func (w *ZipWriter) Close() error { return w.z.Close() }

@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 		return "\x93NUMPY\x01\x00" + string([]byte{byte(len(header)), 0}) + header + strings.Repeat("x", data)
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"something else", "PK\x03\x04", "not an array"},
+		{"something else", "PK\x03\x04", "not a numpy array"},
 		{"big-endian", file("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4), "little-endian"},
 		{"Fortran order", file("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", 16), "Fortran"},
 		{"cut short", file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", 15), "15 bytes"},

@@ -1,5 +1,5 @@
-// Package oserr says what the system refused in the words of who named the file, and
-// what to do.
+// Package oserr turns errors of the operating system into messages for a user: what
+// is wrong with the file that the user named, and what to do about it.
 package oserr
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
-// Error is a refusal of the system. Its text has neither the call nor the path that
-// the call was made with, which may be of a temporary file; who knows the name puts it
-// in front.
+// Error is an error of the operating system. Its text contains neither the system
+// call nor its path, which may belong to a temporary file; the caller adds the name
+// that the user knows.
 type Error struct {
 	text string
 	err  error
@@ -22,17 +22,17 @@ type Error struct {
 
 func (e *Error) Error() string { return e.text }
 
-// Unwrap gives the system's error.
+// Unwrap returns the system's error.
 func (e *Error) Unwrap() error { return e.err }
 
-// Reason says why a file cannot be read, or why a file cannot be written where no more
-// is known than the error.
+// Reason says why a file cannot be read, or, for callers that know only the error,
+// why it cannot be written.
 func Reason(err error) error { return reason(err, "") }
 
-// Writing says why a file cannot be written in a folder.
+// Writing says why a file in a folder cannot be written.
 func Writing(folder string, err error) error { return reason(err, folder) }
 
-// reason is the one of both; folder "" is none.
+// reason implements Reason (folder is "") and Writing.
 func reason(err error, folder string) error {
 	inner := cause(err)
 	if told := (*Error)(nil); errors.As(err, &told) {
@@ -61,14 +61,15 @@ func reason(err error, folder string) error {
 	case errors.Is(inner, syscall.ELOOP):
 		text = "symbolic links lead in a circle"
 	case errors.Is(inner, fs.ErrPermission) && folder != "":
-		text = "permission denied: no right to make files in " + printable.Text(folder) + ": choose another place"
+		text = "permission denied: no right to create files in " + printable.Text(folder) + ": choose another place"
 	case errors.Is(inner, fs.ErrPermission):
 		text = "permission denied: no right to read it"
 	}
 	return &Error{text, err}
 }
 
-// Folder says why files cannot be made in a folder as there is none; nil: there is one.
+// Folder returns nil if a folder exists, and otherwise an error that says why no
+// files can be created in it.
 func Folder(folder string) error {
 	if file := fileWithin(folder); file != "" {
 		return &Error{printable.Text(file) + ": is a file, expected a folder", syscall.ENOTDIR}
@@ -78,23 +79,24 @@ func Folder(folder string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return &Error{printable.Text(folder) + ": no such folder: make it first", err}
+		return &Error{printable.Text(folder) + ": no such folder: create it first", err}
 	}
 	return &Error{printable.Text(folder) + ": " + reason(err, folder).Error(), err}
 }
 
-// MakeFolder makes a folder and those that it lies in, where they are not there.
+// MakeFolder creates a folder and its parents unless they exist.
 func MakeFolder(folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		if file := fileWithin(folder); file != "" {
 			return &Error{printable.Text(file) + ": is a file, expected a folder", err}
 		}
-		return &Error{printable.Text(folder) + ": cannot be made: " + reason(err, filepath.Dir(folder)).Error(), err}
+		return &Error{printable.Text(folder) + ": cannot be created: " + reason(err, filepath.Dir(folder)).Error(), err}
 	}
 	return nil
 }
 
-// fileWithin is the part of a folder's path that is a file; "" if none is.
+// fileWithin returns the longest existing prefix of a folder's path if that is a
+// file, and "" otherwise.
 func fileWithin(folder string) string {
 	for {
 		if info, err := os.Stat(folder); err == nil {
@@ -111,7 +113,7 @@ func fileWithin(folder string) string {
 	}
 }
 
-// cause is an error without the call and the path that it was made with.
+// cause returns the error inside those that add a system call or a path.
 func cause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

@@ -1,5 +1,5 @@
-// Command mutants plans and runs mutants of ONNX's operator tests and prints what
-// came of them; exit status 1 if one did what none may.
+// Command mutants plans and runs mutants of ONNX's operator tests and prints a
+// summary. Its exit status is 1 if a mutant was neither refused nor run cleanly.
 //
 //	go run ./internal/mutate/mutants -data FOLDER -n 1000000
 //	go run ./internal/mutate/mutants -data FOLDER -only test_relu#17 -v
@@ -25,12 +25,12 @@ import (
 
 var (
 	data    = flag.String("data", os.Getenv("ONNXMEM_DATA"), "folder of node-tests.tar.gz")
-	number  = flag.Uint64("n", 50_000, "mutants")
-	first   = flag.Uint64("first", 0, "number of the first")
-	only    = flag.String("only", "", "one mutant, NAME#N, or the tests that have this in their names")
+	number  = flag.Uint64("n", 50_000, "number of mutants")
+	first   = flag.Uint64("first", 0, "number of the first mutant")
+	only    = flag.String("only", "", "run one mutant (NAME#N), or only tests whose names contain this text")
 	keep    = flag.String("keep", "", "folder for archives of the mutants that ran, with inputs and outputs")
-	current = flag.String("current", "", "folder that says what each worker is at, should the process end")
-	verbose = flag.Bool("v", false, "say what was changed, and what came of it")
+	current = flag.String("current", "", "folder in which each worker names its current mutant, in case the process dies")
+	verbose = flag.Bool("v", false, "print the changes and the result of each mutant")
 )
 
 func main() {
@@ -47,7 +47,7 @@ func main() {
 
 func run() (found bool, err error) {
 	if *data == "" {
-		return false, errors.New("no test data: set ONNXMEM_DATA or say -data")
+		return false, errors.New("no test data: set ONNXMEM_DATA or -data")
 	}
 	seeds, err := mutate.Seeds(*data)
 	if err != nil {
@@ -58,7 +58,7 @@ func run() (found bool, err error) {
 		return !strings.Contains(s.Name(), name) || single && s.Name() != name
 	})
 	if len(seeds) == 0 {
-		return false, fmt.Errorf("no test is called %q", *only)
+		return false, fmt.Errorf("no test is named %q", *only)
 	}
 	if single {
 		n, err := strconv.ParseUint(one, 10, 64)
@@ -70,7 +70,7 @@ func run() (found bool, err error) {
 	return each(seeds, *first, *first+*number)
 }
 
-// each runs mutants from number first to end: number n is of test n mod the
+// each runs the mutants first to end-1. Mutant n belongs to test n modulo the
 // number of tests.
 func each(seeds []*mutate.Seed, first, end uint64) (found bool, err error) {
 	var next atomic.Uint64
