@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// small is a model with an initializer, a node of several outputs, a left-out
-// input and names that are asked for twice.
+// small builds a model with an initializer, a node with several outputs, a left-out
+// input and names that are requested twice.
 func small(t *testing.T) *graph.Model {
 	t.Helper()
 	b := graph.NewBuilder("small", 18)
@@ -30,7 +30,7 @@ func small(t *testing.T) *graph.Model {
 	return m
 }
 
-// TestBuilder: what is built can be written, and is read as the same graph.
+// TestBuilder: a built graph can be written, and reading the file gives the same graph.
 func TestBuilder(t *testing.T) {
 	const want = "matmul=MatMul(x,w); y=Relu(matmul); y_2=Relu(y); left,right=Split(y_2,) -> left,right"
 	m := small(t)
@@ -61,7 +61,7 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
-// TestBuilderRefuses: what cannot be is an error of Model, not a panic on the way.
+// TestBuilderRefuses: Model returns an error for each wrong call; no call panics.
 func TestBuilderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, want string

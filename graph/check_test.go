@@ -9,9 +9,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestCheck: each fault that a hand can make has a message that names its place.
-// The graph is that of small: tensors x, w, matmul, y, y_2, left, right; nodes
-// matmul, y, y_2, split.
+// TestCheck: for each fault of a hand-built graph the message names its place. The graph
+// is that of small: tensors x, w, matmul, y, y_2, left, right; nodes matmul, y, y_2,
+// split.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLinkOutputs: the list of outputs is what counts, whatever tensors said.
+// TestLinkOutputs: the graph's list of outputs counts, whatever its tensors say.
 func TestLinkOutputs(t *testing.T) {
 	m := small(t)
 	m.Graph.Tensors[3].Output = true
@@ -66,6 +66,6 @@ func TestLinkOutputs(t *testing.T) {
 		t.Error(err)
 	}
 	if m.Graph.Tensors[3].Output || m.Graph.Tensors[5].Output || !m.Graph.Tensors[6].Output {
-		t.Error("tensors do not say what the list of outputs does")
+		t.Error("Tensor.Output disagrees with the list of outputs")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A node has an effect if it draws, or nobody knows it, or a node of its bodies
-// or its function has.
+// A node has an effect if it is random or unknown, or if a node of its bodies or its
+// function has an effect.
 func TestEffects(t *testing.T) {
 	plain := func() *Node { return &Node{Semantics: Semantics{Known: true}} }
 	draws := func() *Node { return &Node{Semantics: Semantics{Known: true, Random: true}} }

@@ -41,9 +41,9 @@ func inlined(t *testing.T, name string) (before, after *graph.Model) {
 	return before, after
 }
 
-// TestInlineKeepsResults: functions that call functions, with attributes stated,
-// defaulted and handed on under another name, outputs that are left out, inputs
-// that are left out.
+// TestInlineKeepsResults: inlining changes no result, for functions that call functions,
+// for attributes that are stated, defaulted, or passed on under another name, and for
+// inputs and outputs that are left out.
 func TestInlineKeepsResults(t *testing.T) {
 	before, after := inlined(t, "calls.onnx")
 	feeds := map[string]*reference.Tensor{"X": {Type: graph.Float32, Shape: []int{2, 3}, F: []float64{-1, 2, 0.5, 0.25, -3, 1}}}
@@ -108,7 +108,7 @@ func TestInlineLeavesNothing(t *testing.T) {
 	}
 }
 
-// function makes a local function x -> y of one node for each operator.
+// function returns a local function x -> y with one node for each operator.
 func function(name string, version int64, calls ...string) *graph.Function {
 	g := &graph.Graph{}
 	last := g.NewTensor("x")
@@ -127,7 +127,7 @@ func function(name string, version int64, calls ...string) *graph.Function {
 	return &graph.Function{Domain: "loc", Name: name, Body: g, Opsets: []graph.Opset{{Version: version}, {Domain: "loc", Version: 1}}}
 }
 
-// calling is a model that calls function a.
+// calling returns a model that calls function a.
 func calling(functions ...*graph.Function) *graph.Model {
 	m := function("main", 18, "a")
 	return &graph.Model{IRVersion: 8, Opsets: m.Opsets, Graph: m.Body, Functions: functions}
@@ -154,7 +154,8 @@ func TestInlineRefuses(t *testing.T) {
 	}
 }
 
-// TestInlineOfAnInputThatIsAnOutput: the call becomes an Identity.
+// TestInlineOfAnInputThatIsAnOutput: if a function's input is its output, the call
+// becomes an Identity.
 func TestInlineOfAnInputThatIsAnOutput(t *testing.T) {
 	m, err := graph.Inline(calling(function("a", 18)))
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestPropsStandOnce: a file may hold an entry twice; what is set stands once.
-func TestPropsStandOnce(t *testing.T) {
+// TestSetPropReplacesDuplicates: a file may hold a metadata entry twice; after the entry
+// is set, it occurs once.
+func TestSetPropReplacesDuplicates(t *testing.T) {
 	twice := func() *graph.Node {
 		return &graph.Node{Props: []graph.Prop{{Key: "a", Value: "1"}, {Key: "k", Value: "2"}, {Key: "b", Value: "3"}, {Key: "k", Value: "4"}}}
 	}

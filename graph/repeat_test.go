@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// parseGraph builds a graph from nodes such as "c,d=Op(a,b)"; what no node makes is
-// an input. Reshape and Identity make views. The node that makes c is called "n.c".
+// parseGraph builds a graph from nodes such as "c,d=Op(a,b)". A name without a producer
+// is an input. Reshape and Identity make views. The node that makes c is called "n.c".
 func parseGraph(text, outputs string) *graph.Graph {
 	g, ids := &graph.Graph{}, map[string]graph.TensorID{}
 	id := func(name string) graph.TensorID {
@@ -42,8 +42,8 @@ func parseGraph(text, outputs string) *graph.Graph {
 	return g
 }
 
-// TestRepeatSwaps: a tensor leaves and returns; who reads it afterwards reads what
-// has returned, through views of its own.
+// TestRepeatSwaps: later readers of a swapped tensor read the tensor that was swapped
+// in, also through views.
 func TestRepeatSwaps(t *testing.T) {
 	const text = "a=Relu(x);v=Reshape(a);b=Exp(v);c=Tanh(b);d=Add(v,c);y=Sub(d,a)"
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ func TestRepeatSwaps(t *testing.T) {
 		want  string
 	}{
 		{"with views", true, []graph.NodeID{0, 1, 2, 6, 3, 7, 4, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); c=Tanh(b); a/back=SwapIn(a/host); v/again1=Reshape(a/back); d=Add(v/again1,c); y=Sub(d,a/back) -> y`},
-		{"views are nodes like any other", false, []graph.NodeID{0, 1, 2, 6, 3, 7, 4, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); c=Tanh(b); a/back=SwapIn(a/host); d=Add(v,c); y=Sub(d,a/back) -> y`},
-		{"made again while it is away", true, []graph.NodeID{0, 1, 2, 6, 0, 3, 4, 7, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); a/again1=Relu(x); c=Tanh(b); v/again1=Reshape(a/again1); d=Add(v/again1,c); a/back=SwapIn(a/host); y=Sub(d,a/back) -> y`},
+		{"views are ordinary nodes", false, []graph.NodeID{0, 1, 2, 6, 3, 7, 4, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); c=Tanh(b); a/back=SwapIn(a/host); d=Add(v,c); y=Sub(d,a/back) -> y`},
+		{"recomputed while it is swapped out", true, []graph.NodeID{0, 1, 2, 6, 0, 3, 4, 7, 5}, `a=Relu(x); v=Reshape(a); b=Exp(v); a/host=SwapOut(a); a/again1=Relu(x); c=Tanh(b); v/again1=Reshape(a/again1); d=Add(v/again1,c); a/back=SwapIn(a/host); y=Sub(d,a/back) -> y`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := parseGraph(text, "y")
@@ -67,7 +67,7 @@ func TestRepeatSwaps(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			if out := g.Nodes[3]; out.Name != "a/out" || out.Domain != graph.SwapDomain {
-				t.Errorf("%q of domain %q takes it away", out.Name, out.Domain)
+				t.Errorf("node 3 is %q of domain %q, expected the SwapOut a/out", out.Name, out.Domain)
 			}
 		})
 	}
@@ -218,8 +218,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestRepeatOfBodies: a body reads the newest instance of what it captures, in each
-// copy of its node by itself, and in bodies within it.
+// TestRepeatOfBodies: each copy of a node has bodies that read the newest instance of
+// what they capture, and so have bodies within them.
 func TestRepeatOfBodies(t *testing.T) {
 	g := parseGraph("a=Op(x); b=If(c); d=Op(b); e=Op(d,b)", "e")
 	capture := func(outer graph.TensorID, name string) *graph.Graph {
@@ -268,7 +268,7 @@ func TestRepeatRefuses(t *testing.T) {
 			t.Errorf("%v: error %v, expected %s", c.steps, err, c.want)
 		}
 		if after := printGraph(g); after != before {
-			t.Errorf("%v: left as %s", c.steps, after)
+			t.Errorf("%v: after the error the graph is %s", c.steps, after)
 		}
 	}
 }

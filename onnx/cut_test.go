@@ -14,9 +14,9 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// A model that is cut while it is written to another file: whichever way its bytes
-// go (a buffer, a write from the mapping, the kernel's copy), the error says so,
-// and no file is left.
+// A model is truncated while it is written to another file. Whichever way its bytes are
+// copied (through a buffer, by a write from the mapping, by the kernel), the error says
+// so and no file is left.
 func TestWriteOfAModelThatIsCut(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a mapped file cannot be cut")
@@ -64,7 +64,7 @@ func TestWriteOfAModelThatIsCut(t *testing.T) {
 	}
 }
 
-// GraphSHA256, which has no error, panics with it.
+// GraphSHA256 returns no error, so it panics with it.
 func TestHashOfAModelThatIsCut(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a mapped file cannot be cut")

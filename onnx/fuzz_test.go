@@ -24,7 +24,7 @@ func seedModels(f *testing.F) {
 	}
 }
 
-// FuzzRead: no input makes the reader panic, and an error names the file.
+// FuzzRead: no input makes the reader panic, and every error names the file.
 func FuzzRead(f *testing.F) {
 	seedModels(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -41,8 +41,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip: what is read and not changed comes out byte for byte; with the
-// nodes in another order it can be read again and holds the same nodes.
+// FuzzRoundTrip: an unchanged model is written byte for byte as it was read. With its
+// nodes in another order, it can be read again and has the same nodes.
 func FuzzRoundTrip(f *testing.F) {
 	seedModels(f)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -10,8 +10,8 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// TestLongListsAreReadFast: what is looked up by name is not looked for in a
-// list that a file can make long.
+// TestLongListsAreReadFast: lookups by name do not scan lists whose length the file
+// determines.
 func TestLongListsAreReadFast(t *testing.T) {
 	const n = 200_000
 	message := func(b []byte, num protowire.Number, m []byte) []byte {

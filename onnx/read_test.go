@@ -11,7 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// models lists the ONNX files of a folder.
+// models lists the ONNX files in a folder.
 func models(t testing.TB, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.onnx"))

@@ -13,8 +13,8 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// TestEncodeLeavesOutRemovedNodes: the last node too, where the others stand as
-// they stood.
+// TestEncodeLeavesOutRemovedNodes: the last node can be removed, too, while the others
+// keep their places.
 func TestEncodeLeavesOutRemovedNodes(t *testing.T) {
 	f, err := onnx.Open("../testdata/light/light_squeezenet.onnx", onnx.ReadOptions{})
 	if err != nil {
@@ -32,8 +32,8 @@ func TestEncodeLeavesOutRemovedNodes(t *testing.T) {
 	}
 }
 
-// TestEncodeReplacesInitializers: elements that were not read stand in the place
-// of those of the file; the name, the doc string and all other fields stay.
+// TestEncodeReplacesInitializers: new elements replace those of the file; the name, the
+// doc string and all other fields stay.
 func TestEncodeReplacesInitializers(t *testing.T) {
 	field := func(num protowire.Number, b []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), b)
@@ -85,7 +85,7 @@ func TestEncodeReplacesInitializers(t *testing.T) {
 		t.Errorf("v is %v", d.Raw)
 	}
 	if im.GraphSHA256() != onnx.GraphSHA256(got) {
-		t.Error("the hash is not that of the file that was written")
+		t.Error("the image and the written file have different hashes")
 	}
 	b, err = set(&graph.Data{Name: "w", Type: graph.Float32, Dims: []int64{2}, Bytes: 8, External: &graph.External{Location: "w.bin", Offset: 64, Length: 8}}).Bytes()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// chain builds x -> Relu -> ... with one weight of the given bytes added.
+// chain builds Relu(x + w) with a weight w of weightBytes bytes.
 func chain(t testing.TB, weightBytes int64) *graph.Model {
 	t.Helper()
 	g := &graph.Graph{Name: "chain"}
@@ -55,8 +55,8 @@ func TestBuiltModelReadsBack(t *testing.T) {
 	}
 }
 
-// TestLargeWeightsKeepTheirPlaceInABlock: what follows the annotations lies as
-// it did within a copy chunk, so that the kernel can copy or share it whole.
+// TestLargeWeightsKeepTheirPlaceInABlock: the bytes after the annotations keep their
+// offset modulo the copy unit, so that the kernel can copy or share whole blocks.
 func TestLargeWeightsKeepTheirPlaceInABlock(t *testing.T) {
 	for _, c := range []struct{ bytes, unit int64 }{{2 << 20, 4 << 10}, {40 << 20, 64 << 10}} {
 		for name := 1; name < 9000; name += 2999 {
@@ -91,8 +91,7 @@ func weight(m *graph.Model) *graph.Data {
 	return nil
 }
 
-// TestPlanningAgainReplaces: what an earlier plan wrote is replaced, not kept
-// beside the new.
+// TestPlanningAgainReplaces: a new plan's metadata replace those of an earlier plan.
 func TestPlanningAgainReplaces(t *testing.T) {
 	m := chain(t, 64)
 	m.SetProp("other", "kept")
@@ -116,8 +115,7 @@ func TestPlanningAgainReplaces(t *testing.T) {
 	}
 }
 
-// TestGraphHashLeavesWeightsOut: the hash is that of the graph, whatever the
-// values of the weights.
+// TestGraphHashLeavesWeightsOut: the hash does not depend on the values of the weights.
 func TestGraphHashLeavesWeightsOut(t *testing.T) {
 	b := encode(t, chain(t, 64))
 	m, err := onnx.Parse("a.onnx", b)
@@ -149,7 +147,7 @@ func TestGraphHashLeavesWeightsOut(t *testing.T) {
 	}
 }
 
-// external writes a model whose weight lies in dir/data/w.bin.
+// external writes a model whose weight is in dir/data/w.bin.
 func external(t testing.TB, dir string) string {
 	t.Helper()
 	m := chain(t, 64)
@@ -193,18 +191,17 @@ func TestExternalData(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			// Once more: the same data are there already, and that is fine.
+			// A second write finds the same data in place and succeeds.
 			if err := onnx.Write(target, f.Model, im, onnx.WriteOptions{External: mode}); err != nil {
 				t.Errorf("writing twice: %v", err)
 			}
-			// Other data under that name are not overwritten, and nothing new
-			// is left behind.
+			// A write does not replace other data under that name, and leaves no new file.
 			data := filepath.Join(out, "data", "w.bin")
 			os.Remove(data)
 			os.WriteFile(data, []byte("mine"), 0o666)
 			os.Remove(target)
 			if err := onnx.Write(target, f.Model, im, onnx.WriteOptions{External: mode}); err == nil {
-				t.Errorf("a file of another's was taken for the external data")
+				t.Errorf("the write accepted a foreign file as the external data")
 			}
 			if left, _ := filepath.Glob(filepath.Join(out, "*")); len(left) != 1 {
 				t.Errorf("left behind: %q, expected the data folder alone", left)
@@ -213,7 +210,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// TestReplaceSource: the output may be the input.
+// TestReplaceSource: the output may overwrite the input.
 func TestReplaceSource(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	if err := os.WriteFile(path, encode(t, chain(t, 3<<20)), 0o640); err != nil {
