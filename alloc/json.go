@@ -43,7 +43,7 @@ func (id *jsonID) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(b, &number); err != nil {
-		return fmt.Errorf("id: expected a text or a number, found %.64s", b)
+		return fmt.Errorf("id: expected a string or a number, found %.64s", b)
 	}
 	*id = jsonID(number)
 	return nil

@@ -26,7 +26,7 @@ func TestReadJSON(t *testing.T) {
 		{"no list", `{"buffers":{}}`, Problem{}, `buffers: expected a list, found {`},
 		{"cut short", `{"buffers":[{"id":"a","lower":0`, Problem{}, "byte 12: buffers[0]: unexpected EOF"},
 		{"no size", `[{"id":"a","lower":0,"upper":2}]`, Problem{}, "buffers[0]: expected lower, upper and size"},
-		{"an unknown key", `[{"id":"a","lower":0,"upper":2,"size":4,"aligment":8}]`, Problem{}, `buffers[0]: byte 40: no field "aligment" is known here`},
+		{"an unknown key", `[{"id":"a","lower":0,"upper":2,"size":4,"aligment":8}]`, Problem{}, `buffers[0]: byte 40: unknown field "aligment"`},
 		{"a key twice", `[{"id":"a","lower":0,"upper":2,"size":4,"size":8}]`, Problem{}, `buffers[0]: byte 40: key "size" occurs twice`},
 		{"a key twice in a gap", `[{"lower":2,"upper":5,"size":4},{"lower":2,"upper":5,"size":4,"gaps":[{"lower":3,"upper":4,"lower":2}]}]`, Problem{}, `buffers[1]: byte 91: gaps[0]: key "lower" occurs twice`},
 		{"another case", `[{"id":"a","Lower":0,"upper":2,"size":4}]`, Problem{}, `buffers[0]: byte 11: expected the key "lower", found "Lower"`},
@@ -37,7 +37,7 @@ func TestReadJSON(t *testing.T) {
 		{"half a surrogate pair", `[{"id":"\ud800","lower":0,"upper":2,"size":4}]`, Problem{}, `buffers[0]: byte 8: id: expected both halves of a surrogate pair, found "\\ud800" alone`},
 		{"an empty lifetime", `[{"lower":2,"upper":2,"size":4}]`, Problem{}, "buffers[0]: expected a lifetime of at least one step from 2 on, found 2"},
 		{"a negative size", `[{"lower":2,"upper":3,"size":-4}]`, Problem{}, "buffer 0: size: expected 0 or more bytes, found -4"},
-		{"a list as ID", `[{"id":[],"lower":2,"upper":3,"size":4}]`, Problem{}, "buffers[0]: id: expected a text or a number, found []"},
+		{"a list as ID", `[{"id":[],"lower":2,"upper":3,"size":4}]`, Problem{}, "buffers[0]: id: expected a string or a number, found []"},
 		{"an empty gap", `[{"lower":2,"upper":5,"size":4,"gaps":[{"lower":3,"upper":3}]}]`, Problem{}, "buffers[0]: gap 0: expected at least one step from 3 on, found 3"},
 		{"more after the end", `[] []`, Problem{}, "byte 4: expected the end of the file"},
 	} {

@@ -29,7 +29,7 @@ func modelFiles(t testing.TB) []string {
 	patterns := []string{"../testdata/light/*.onnx", "../testdata/zoo/*.onnx", "../testdata/nodes/*/model.onnx"}
 	root := datafolder.Lookup()
 	if root == "" {
-		t.Logf("no test data: set %s to their folder", datafolder.Variable)
+		t.Logf("no test data: set %s to its folder", datafolder.Variable)
 	} else {
 		patterns = append(patterns, filepath.Join(root, "zoo", "*.onnx"), filepath.Join(root, "light", "*.onnx"))
 	}

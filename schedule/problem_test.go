@@ -188,7 +188,7 @@ func TestReadProblemRefuses(t *testing.T) {
 		{`{"nodes":[],"more":[{"x":1,"x":2}]}`, `byte 27: more[0]: key "x" occurs twice`},
 		{`{"nodes":[{"workspace":"3"}]}`, "byte 26: nodes.workspace: expected a whole number of 64 bits, found string"},
 		{`{"nodes":[],"tensors":[{"bytes":9223372036854775808}]}`, `tensor "": bytes: expected a whole number of 64 bits, found number 9223372036854775808`},
-		{`{"nodes":[],"tensors":[{"name":"a","kind":3}]}`, `tensor "a": kind: expected a text, found number`},
+		{`{"nodes":[],"tensors":[{"name":"a","kind":3}]}`, `tensor "a": kind: expected a string, found number`},
 		{`{"nodes":[],"tensors":[{"bytes":1,"consumers":[0]}]}`, `tensor 0 "": consumers[0]: expected a node below 0, found 0`},
 		{`{"nodes":[],"tensors":[{"reuses":"x"}]}`, `reuses: expected the index of a tensor or a list of them, found "x"`},
 		{`{"nodes":[3]}`, "byte 11: nodes: expected an object, found number"},

@@ -172,7 +172,7 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	case c.Extra == nil:
 		c.Extra = &units.Limit{Percent: 10}
 	case c.Extra.Percent == 0:
-		return job, usagef("--extra: expected a share such as 10%%")
+		return job, usagef("--extra: expected a percentage such as 10%%")
 	}
 	bar.step("find the largest batch")
 	name, length, err := job.MaxBatch(c.BatchDim, c.Extra.Percent)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A part without which one problem is worse gets a row, one that changes nothing does
-// not, and the sections of other sets stay.
+// A part whose absence makes a problem worse gets a row, a part that makes no
+// difference gets none, and the sections of other sets do not change.
 func TestPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	if err := write(path, "other", "kept\n"); err != nil {

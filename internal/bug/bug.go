@@ -1,5 +1,5 @@
-// Package bug turns panics, which are bugs and never the fault of an input, into
-// errors: a user gets one line, and the stack on request.
+// Package bug turns panics into errors. A panic is always a bug of ours, never the
+// fault of an input. The user gets one line, and the stack on request.
 package bug
 
 import (
@@ -10,14 +10,14 @@ import (
 
 // Error is a panic.
 type Error struct {
-	Where string // what was being done, as in "pass order"; "": not known
+	Where string // the work in progress, such as "pass order"; "": unknown
 	Value any    // the value of the panic
 	Stack []byte // of the goroutine
 }
 
-// Recovered makes an Error of a value that recover returned in a deferred
-// function. A panic that another goroutine passed on as an *Error keeps its
-// stack.
+// Recovered turns the value that recover returned in a deferred function into an
+// Error. If the value is already an *Error, passed on from another goroutine,
+// Recovered returns it with its stack.
 func Recovered(where string, value any) *Error {
 	var inner *Error
 	if err, ok := value.(error); ok && errors.As(err, &inner) {
@@ -26,7 +26,7 @@ func Recovered(where string, value any) *Error {
 	return &Error{where, value, debug.Stack()}
 }
 
-// Error describes the panic, without its stack.
+// Error returns a message without the stack.
 func (e *Error) Error() string {
 	if e.Where == "" {
 		return fmt.Sprintf("internal error: %v", e.Value)

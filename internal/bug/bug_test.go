@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestGroup: a panic in a goroutine reaches who waits, with the stack of where it was.
+// TestGroup: a panic in a goroutine reaches the goroutine that waits, with the stack
+// of the first.
 func TestGroup(t *testing.T) {
 	cause := errors.New("index out of range")
 	var g Group
@@ -27,7 +28,7 @@ func TestGroup(t *testing.T) {
 		t.Errorf("the stack is %s", b.Stack)
 	}
 	g.Go(func() {})
-	g.Wait() // the group is as new
+	g.Wait() // the group can be used again
 	if text := Recovered("pass order", "x").Error(); text != "internal error in pass order: x" {
 		t.Error(text)
 	}

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Group is a group of goroutines whose panics are passed on to the goroutine that
-// waits for them, where they can be recovered. The zero value is an empty group.
+// Group is a group of goroutines. It passes a panic of one of them on to the
+// goroutine that waits, which can recover it. The zero value is an empty group.
 type Group struct {
 	wait  sync.WaitGroup
 	first atomic.Pointer[Error]
@@ -25,7 +25,7 @@ func (g *Group) Go(f func()) {
 }
 
 // Wait waits for all goroutines. If one has panicked, Wait panics with an *Error
-// that has the stack of that goroutine.
+// that holds the stack of the first that did.
 func (g *Group) Wait() {
 	g.wait.Wait()
 	if b := g.first.Swap(nil); b != nil {

@@ -17,7 +17,7 @@ func TestLookup(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := Lookup("b.onnx"); got != "" {
-		t.Errorf("got %q for a file that is not there", got)
+		t.Errorf("got %q for a missing file", got)
 	}
 	if got, want := Glob(t, "*.onnx"), []string{filepath.Join(root, "a.onnx")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -28,7 +28,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// Without the data a test is skipped; it neither passes nor fails.
+// Without the data, a test is skipped: it neither passes nor fails.
 func TestSkips(t *testing.T) {
 	for name, root := range map[string]string{"unset": "", "empty": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// skipped notes that a test is skipped, and goes on.
+// skipped is a test that records a skip instead of ending.
 type skipped struct {
 	testing.TB
 	skips bool

@@ -5,17 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// longest bounds the characters of a [Line].
+// longest is the maximum number of characters of a [Line].
 const longest = 2000
 
-// Line is a message fit for one line of a terminal or of a log, whatever names stand
-// in it: with escapes, no word of more than 200 characters, and no more than 2,000
-// characters in all. What is too long is cut in the middle.
+// Line makes a message fit on one line of a terminal or log, whatever names it
+// contains: it escapes characters that are not printable, and shortens words to 200
+// characters and the whole to 2,000 by cutting out their middles.
 func Line(s string) string {
 	if len(s) <= most && isPrintable(s) {
 		return s
 	}
-	if len(s) > 4*longest { // no escape makes less of a byte than a quarter of a character
+	if len(s) > 4*longest { // each byte yields at least a quarter of a character
 		s = s[:2*longest] + "…" + s[len(s)-2*longest:]
 	}
 	words := strings.Split(s, " ")
@@ -25,8 +25,8 @@ func Line(s string) string {
 	return cut(strings.Join(words, " "), longest)
 }
 
-// Cut is s without its middle, where a "…" stands, if it has more than 200
-// characters. It is for texts that are quoted afterwards, which makes escapes.
+// Cut shortens s to 200 characters by replacing its middle by "…". It is meant for
+// texts that are quoted later: quoting escapes them.
 func Cut(s string) string { return cut(s, most) }
 
 func cut(s string, most int) string {

@@ -1,6 +1,6 @@
-// Package printable makes names and paths from models and disks fit for a
-// terminal: they may hold what moves its cursor, changes its colours, reverses
-// the direction of writing or fills its screen.
+// Package printable makes names and paths safe to print on a terminal. Those of
+// models and disks may contain characters that move the cursor, change colours,
+// reverse the direction of writing or fill the screen.
 package printable
 
 import (
@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// most is the number of characters that [Text] keeps, the mark of the cut
-// included. It keeps more than half of them from the end: that is where paths,
-// and names of exported nodes, differ.
+// most is the maximum number of characters of a [Text], with the "…". Text keeps
+// more characters of the end than of the beginning, because paths and names of
+// exported nodes differ at the end.
 const (
 	most = 200
 	tail = most / 2
 	head = most - tail - 1
 )
 
-// Text is s with escapes, as of [Escape], and cut in the middle, where a "…"
-// stands, if it would have more than 200 characters. No escape is cut.
+// Text escapes s like [Escape] and shortens it to 200 characters by replacing its
+// middle by "…". It does not split an escape.
 func Text(s string) string {
 	if len(s) <= most && isPrintable(s) {
 		return s
@@ -34,8 +34,8 @@ func Text(s string) string {
 		}
 		front, used, rest = front+text, used+n, rest[bytes:]
 	}
-	// What follows needs more room than is left only if it has more than tail+1
-	// characters, and every byte of valid text makes at least a quarter of one.
+	// If rest is longer than this, it has more than tail+1 characters, since each
+	// byte yields at least a quarter of a character: then it does not fit.
 	if len(rest) <= 4*(tail+1) {
 		if end := Escape(rest); used+utf8.RuneCountInString(end) <= most {
 			return front + end
@@ -52,10 +52,10 @@ func Text(s string) string {
 	}
 }
 
-// Escape is s with what is not printable escaped as in Go's strings, such as \n,
-// \x1b or \u202e, on one line then; bytes that are not UTF-8 are \xff. Quotes and
-// backslashes stay as they are, so that paths can be copied and a text that was
-// escaped before stays the same.
+// Escape escapes the characters of s that are not printable as Go string literals
+// do (\n, \x1b, \u202e), and bytes that are not UTF-8 as \xff. The result is one
+// line. Quotes and backslashes are not escaped, so that paths can be copied and a
+// text that is already escaped does not change.
 func Escape(s string) string {
 	if isPrintable(s) {
 		return s
@@ -69,7 +69,7 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// isPrintable reports whether Escape changes nothing.
+// isPrintable reports whether Escape leaves s unchanged.
 func isPrintable(s string) bool {
 	for i, r := range s {
 		if !strconv.IsPrint(r) || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
@@ -79,14 +79,14 @@ func isPrintable(s string) bool {
 	return true
 }
 
-// first is the first character of s, which is not empty, as it is shown, and how
-// many bytes it takes in s.
+// first returns the first character of s, escaped, and its length in s in bytes. s
+// must not be empty.
 func first(s string) (string, int) {
 	r, n := utf8.DecodeRuneInString(s)
 	return shown(s[:n], r), n
 }
 
-// last is first for the last character.
+// last does for the last character what first does for the first.
 func last(s string) (string, int) {
 	r, n := utf8.DecodeLastRuneInString(s)
 	return shown(s[len(s)-n:], r), n

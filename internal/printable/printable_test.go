@@ -14,9 +14,9 @@ func TestText(t *testing.T) {
 		{"lines", "a\r\nb\tc\u2028d", `a\r\nb\tc\u2028d`},
 		{"C1 controls, as UTF-8 and as bytes", "\u009b31m\x9b", `\u009b31m\x9b`},
 		{"the direction of writing", "ab\u202egnp.onnx", `ab\u202egnp.onnx`},
-		{"what cannot be seen", "a\u200bb\u00a0c\U000e0001", `a\u200bb\u00a0c\U000e0001`},
+		{"invisible characters", "a\u200bb\u00a0c\U000e0001", `a\u200bb\u00a0c\U000e0001`},
 		{"not UTF-8", "caf\xe9\xff", `caf\xe9\xff`},
-		{"the character that stands for what is not UTF-8", "\ufffd", "\ufffd"},
+		{"the replacement character", "\ufffd", "\ufffd"},
 		{"200 characters", strings.Repeat("é", 200), strings.Repeat("é", 200)},
 		{"201 characters", strings.Repeat("a", 100) + "b" + strings.Repeat("c", 100), strings.Repeat("a", 99) + "…" + strings.Repeat("c", 100)},
 		{"escapes are not cut", "a" + strings.Repeat("\x1b", 100), "a" + strings.Repeat(`\x1b`, 24) + "…" + strings.Repeat(`\x1b`, 25)},
@@ -41,8 +41,8 @@ func TestEscapeKeepsAll(t *testing.T) {
 	}
 }
 
-// Whatever stands in a name: at most 200 characters, all of them printable, and
-// no more work than a few characters need.
+// For any name, Text returns at most 200 characters, all of them printable, and
+// does not look at more of the name than it needs.
 func FuzzText(f *testing.F) {
 	f.Add("a\x1b[2Jb")
 	f.Add(strings.Repeat("\u202e", 300))

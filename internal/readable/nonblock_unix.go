@@ -4,5 +4,5 @@ package readable
 
 import "syscall"
 
-// nonblock keeps the opening of a pipe from waiting for who writes to it.
+// nonblock lets a pipe be opened without waiting for a writer.
 const nonblock = syscall.O_NONBLOCK

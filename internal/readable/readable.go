@@ -1,6 +1,6 @@
-// Package readable opens what can be read to its end: files, and pipes that somebody
-// writes to. A path may lead to anything; opening a pipe waits for a writer who may
-// never come, and opening a device may do what nobody asked for.
+// Package readable opens files and pipes that can be read to their end. A path from
+// a user may lead to anything: opening a pipe can wait for a writer forever, and
+// opening a device can have side effects.
 package readable
 
 import (
@@ -16,12 +16,12 @@ import (
 type File struct {
 	*os.File
 	Info os.FileInfo
-	some bool // has been read
+	some bool // at least one byte was read
 }
 
-// Open opens the file or pipe at path. It never waits. Folders, devices and sockets
-// are refused before they are opened, and so is a pipe that nobody has open for
-// writing when it is read, by a *KindError. The text of an error has no path.
+// Open opens the file or pipe at path without waiting. It refuses folders, devices
+// and sockets with a *KindError, before it opens them. Reading a pipe that has no
+// writer is a *KindError, too. Error texts do not contain the path.
 func Open(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -34,7 +34,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, oserr.Reason(err)
 	}
-	if info, err = f.Stat(); err == nil { // it may be another by now
+	if info, err = f.Stat(); err == nil { // the path may have been replaced meanwhile
 		err = refuse(info.Mode())
 	}
 	if err != nil {
@@ -43,11 +43,12 @@ func Open(path string) (*File, error) {
 	return &File{File: f, Info: info}, nil
 }
 
-// IsPipe reports whether the file can be had only by reading it.
+// IsPipe reports whether the file is a pipe, which can only be read from start to
+// end.
 func (f *File) IsPipe() bool { return !f.Info.Mode().IsRegular() }
 
-// Read reads from the file. A pipe that is at its end before its first byte has no
-// writer.
+// Read reads from the file. If a pipe ends before its first byte, it has no writer:
+// a *KindError.
 func (f *File) Read(b []byte) (int, error) {
 	n, err := f.File.Read(b)
 	if n == 0 && err == io.EOF && !f.some && f.IsPipe() {
@@ -60,7 +61,7 @@ func (f *File) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// refuse fails for what is neither a file nor a pipe.
+// refuse returns an error for anything but a regular file or a pipe.
 func refuse(mode os.FileMode) error {
 	if mode.IsRegular() || mode&os.ModeNamedPipe != 0 {
 		return nil
@@ -68,12 +69,12 @@ func refuse(mode os.FileMode) error {
 	return &KindError{Kind(mode)}
 }
 
-// KindError says that a path leads to something else than a file.
+// KindError means that a path does not lead to a file that can be read.
 type KindError struct{ Kind string }
 
 func (e *KindError) Error() string { return fmt.Sprintf("is %s, expected a file", e.Kind) }
 
-// Kind is what a file is, for messages.
+// Kind describes the type of a file for messages.
 func Kind(mode os.FileMode) string {
 	switch {
 	case mode.IsRegular():
@@ -87,5 +88,5 @@ func Kind(mode os.FileMode) string {
 	case mode&os.ModeDevice != 0:
 		return "a device"
 	}
-	return "no regular file"
+	return "not a regular file"
 }

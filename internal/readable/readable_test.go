@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// None of these may be waited for; a test that hangs here fails.
+// Open and Read must not wait for any of these; if they do, the test hangs.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 		f, err := Open(path)
 		if err == nil {
 			if path == at("written") {
-				writer.Close() // its end
+				writer.Close() // ends the pipe
 			}
 			text, err = io.ReadAll(f)
 			f.Close()

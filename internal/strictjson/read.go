@@ -7,12 +7,12 @@ import (
 	"io/fs"
 )
 
-// mostGrown is how many bytes are taken at once because a file is said to be so long.
+// mostGrown limits the buffer that is allocated at once for the length of a file.
 const mostGrown = 256 << 20
 
-// ReadObject reads a text of at most most bytes that begins an object. What begins
-// otherwise, such as a model that somebody gave in the place of its plan, is refused
-// before the rest of it is read. An error about the text is an *Error.
+// ReadObject reads a text of at most most bytes that begins like an object. It
+// refuses any other text, such as a model given instead of its plan, after the first
+// 512 bytes. Errors about the text are of type *Error.
 func ReadObject(r io.Reader, most int64) ([]byte, error) {
 	var b bytes.Buffer
 	if f, ok := r.(interface{ Stat() (fs.FileInfo, error) }); ok {

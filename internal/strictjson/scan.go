@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanner goes through a text once. Numbers, true, false and escapes are left to
-// encoding/json, which reads all of the text after it.
+// scanner scans a text once. It leaves the syntax of numbers, literals and escapes
+// to encoding/json, which parses the whole text afterwards.
 type scanner struct {
 	text  []byte
 	at    int
@@ -20,13 +20,13 @@ type scanner struct {
 	rules Rules
 }
 
-// errSyntax stands for a text that is not JSON: encoding/json says why.
+// errSyntax means that the text is not JSON. The error of encoding/json replaces it.
 var errSyntax = &Error{What: "not JSON"}
 
-// generic is the shape of what is not known.
+// generic is the shape of unknown fields.
 var generic = &shape{nulls: true}
 
-// document scans a text that is one value.
+// document scans a text that consists of one value.
 func (s *scanner) document(t *shape) *Error {
 	s.space()
 	if err := s.value(t); err != nil {
@@ -42,12 +42,12 @@ func (s *scanner) fault(at int, format string, args ...any) *Error {
 	return &Error{Offset: int64(at), What: fmt.Sprintf(format, args...)}
 }
 
-// glimpse is the begin of what stands at a place.
+// glimpse returns the first bytes of the text at a place, for a message.
 func (s *scanner) glimpse(at int) string {
 	return strings.ToValidUTF8(string(s.text[at:min(at+8, len(s.text))]), "\uFFFD")
 }
 
-// peek is the next byte, 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (s *scanner) peek() byte {
 	if s.at < len(s.text) {
 		return s.text[s.at]
@@ -66,7 +66,7 @@ func (s *scanner) space() {
 	}
 }
 
-// value scans the value that begins here.
+// value scans the value at s.at.
 func (s *scanner) value(t *shape) *Error {
 	switch c := s.peek(); c {
 	case '{', '[':
@@ -99,7 +99,7 @@ func (s *scanner) value(t *shape) *Error {
 	return nil
 }
 
-// ends are the bytes that no number and no name goes beyond.
+// ends holds the bytes that end a number or a literal.
 var ends = [256]bool{' ': true, '\t': true, '\r': true, '\n': true, ',': true, ':': true, ']': true, '}': true, '[': true, '{': true, '"': true}
 
 func (s *scanner) list(t *shape) *Error {
@@ -131,9 +131,9 @@ func (s *scanner) list(t *shape) *Error {
 }
 
 func (s *scanner) object(t *shape) *Error {
-	var seen uint64  // the fields that were found, as bits
+	var seen uint64  // the known fields found so far, as bits
 	var others names // all other keys
-	next := 0        // the field that is likely to come, for ours stand in order
+	next := 0        // the likely next field: our own files list them in order
 	s.at++
 	s.space()
 	if s.peek() == '}' {
@@ -168,7 +168,7 @@ func (s *scanner) object(t *shape) *Error {
 				return s.fault(begin, "expected the key %q, found %q", other, clip(string(key)))
 			}
 			if s.rules.Known {
-				return s.fault(begin, "no field %q is known here", clip(string(key)))
+				return s.fault(begin, "unknown field %q", clip(string(key)))
 			}
 		case t.elem != nil:
 			inner = t.elem
@@ -201,12 +201,12 @@ func (s *scanner) twice(at int, key []byte) *Error {
 	return s.fault(at, "key %q occurs twice", clip(string(key)))
 }
 
-// missing says which field an object lacks.
+// missing returns an error that names a required field that the object lacks, if any.
 func (s *scanner) missing(t *shape, seen uint64) *Error {
 	if !s.rules.Complete || bits.OnesCount64(seen) == len(t.fields) {
 		return nil
 	}
-	var groups uint64 // of which some field is there
+	var groups uint64 // groups with at least one field present
 	for k := range t.fields {
 		if seen&(1<<k) != 0 {
 			groups |= 1 << t.fields[k].group
@@ -221,7 +221,7 @@ func (s *scanner) missing(t *shape, seen uint64) *Error {
 	return nil
 }
 
-// find gives the field of a key; next is where to look first.
+// find returns the index of the field named key. It tries next first.
 func (t *shape) find(key []byte, next int) (int, bool) {
 	if next < len(t.fields) && t.fields[next].name == string(key) {
 		return next, true
@@ -230,8 +230,8 @@ func (t *shape) find(key []byte, next int) (int, bool) {
 	return k, known
 }
 
-// folded gives the field whose name is the key in another case: that is what
-// encoding/json would take it for.
+// folded returns the name of the field that equals the key but for case, or "".
+// encoding/json would accept the key for that field.
 func (t *shape) folded(key []byte) string {
 	for k := range t.fields {
 		if strings.EqualFold(t.fields[k].name, string(key)) {
@@ -241,7 +241,7 @@ func (t *shape) folded(key []byte) string {
 	return ""
 }
 
-// string scans a text and gives what stands between its quotes.
+// string scans a string and returns the bytes between its quotes.
 func (s *scanner) string() (raw []byte, escaped bool, err *Error) {
 	if s.peek() != '"' {
 		return nil, false, errSyntax
@@ -270,12 +270,12 @@ func (s *scanner) string() (raw []byte, escaped bool, err *Error) {
 	return nil, false, errSyntax
 }
 
-// escape scans one escape, or the two of a surrogate pair.
+// escape scans one escape, or both escapes of a surrogate pair.
 func (s *scanner) escape() *Error {
 	begin := s.at
 	r, ok := s.hex()
 	if !ok {
-		s.at = begin + 2 // encoding/json knows which letters may stand there
+		s.at = begin + 2 // encoding/json checks the letter
 		return nil
 	}
 	if !utf16.IsSurrogate(r) {
@@ -300,7 +300,7 @@ func (s *scanner) hex() (rune, bool) {
 	return rune(n), true
 }
 
-// validPrefix is how many bytes from the first on are UTF-8.
+// validPrefix returns the length of the longest prefix that is UTF-8.
 func validPrefix(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
@@ -312,7 +312,7 @@ func validPrefix(b []byte) int {
 	return len(b)
 }
 
-// within puts a step of the path before the place of an error.
+// within prepends a step to the path of an error.
 func (e *Error) within(step string) *Error {
 	const most = 200
 	if e == errSyntax || len(e.Where) > most {
@@ -327,7 +327,7 @@ func (e *Error) within(step string) *Error {
 	return e
 }
 
-// label is a key as a step of a path: quoted where it is more than a plain name.
+// label returns a key as a step of a path, quoted unless it is a plain name.
 func label(key []byte) string {
 	text := clip(string(key))
 	for i := range len(text) {
@@ -338,16 +338,16 @@ func label(key []byte) string {
 	return text
 }
 
-// names is a set of keys: a list while they are few, as in most objects.
+// names is a set of keys. It is a list while it is small, as in most objects.
 type names struct {
 	list []string
 	set  map[string]struct{}
 }
 
-// fewNames is how many keys are compared one by one.
+// fewNames is the number of keys up to which names is a list.
 const fewNames = 8
 
-// add adds a key, and reports whether it was not there.
+// add adds a key and reports whether it is new.
 func (n *names) add(key string) bool {
 	if n.set != nil {
 		_, there := n.set[key]

@@ -7,27 +7,27 @@ import (
 	"sync"
 )
 
-// shape is what the scan knows of a Go type: nothing of texts, numbers and what
-// decodes itself.
+// shape is the part of a Go type that the scan needs. It is empty for strings,
+// numbers and types with an UnmarshalJSON method.
 type shape struct {
 	fields []field        // of a struct
-	index  map[string]int // of a field by its name; nil: no struct
-	elem   *shape         // of a list, or of an object of any keys
-	nulls  bool           // null may stand for it
+	index  map[string]int // name of a field -> its index; nil: not a struct
+	elem   *shape         // of a list or a map
+	nulls  bool           // null is a valid value
 }
 
 type field struct {
 	name     string
 	shape    *shape
 	required bool
-	group    int // of the embedded pointer that it belongs to; 0: none
+	group    int // the embedded pointer that it belongs to; 0: none
 }
 
-// maxFields is how many fields a struct may have: the scan keeps a bit for each.
+// maxFields limits the fields of a struct: the scan keeps a bit for each.
 const maxFields = 64
 
 var (
-	shapes      sync.Map // of reflect.Type
+	shapes      sync.Map // reflect.Type -> *shape
 	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 )
 
@@ -40,7 +40,8 @@ func shapeOf(t reflect.Type) *shape {
 	return s
 }
 
-// build makes the shape of a type; known has those that are under way.
+// build makes the shape of a type. known holds the shapes that are being built, for
+// recursive types.
 func build(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	if s := known[t]; s != nil {
 		return s
@@ -54,7 +55,7 @@ func build(t reflect.Type, known map[reflect.Type]*shape) *shape {
 		s.nulls = true
 	case reflect.Struct:
 		if own && !tagged(t) {
-			break // what it reads is not known
+			break // the fields that its UnmarshalJSON reads are unknown
 		}
 		s.index = map[string]int{}
 		groups := 0
@@ -64,7 +65,7 @@ func build(t reflect.Type, known map[reflect.Type]*shape) *shape {
 		}
 	case reflect.Slice, reflect.Array:
 		s.nulls = t.Kind() == reflect.Slice
-		if !own && t.Elem().Kind() != reflect.Uint8 { // bytes are a text
+		if !own && t.Elem().Kind() != reflect.Uint8 { // []byte is a string in JSON
 			s.elem = build(t.Elem(), known)
 		}
 	case reflect.Map:
@@ -78,8 +79,8 @@ func build(t reflect.Type, known map[reflect.Type]*shape) *shape {
 	return s
 }
 
-// tagged reports whether all fields of a struct have names in JSON: then one that
-// decodes itself reads these.
+// tagged reports whether all fields of a struct have JSON tags. If such a struct has
+// an UnmarshalJSON method, the scan assumes that it reads these fields.
 func tagged(t reflect.Type) bool {
 	for f := range t.Fields() {
 		if f.IsExported() && f.Tag.Get("json") == "" {
@@ -89,7 +90,7 @@ func tagged(t reflect.Type) bool {
 	return t.NumField() > 0
 }
 
-// add adds the fields of a struct, those of embedded structs among them.
+// add adds the fields of a struct, including those of embedded structs.
 func (s *shape) add(t reflect.Type, group int, groups *int, known map[reflect.Type]*shape) {
 	for i := range t.NumField() {
 		f := t.Field(i)

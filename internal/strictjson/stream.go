@@ -11,28 +11,29 @@ import (
 	"strings"
 )
 
-// Stream reads an object from a text that is not held as a whole: the values of its
-// keys, and of lists there a few elements at a time.
+// Stream reads an object without holding the whole text in memory: one value after
+// another, and lists a few elements at a time.
 type Stream struct {
 	r     *bufio.Reader
-	at    int64  // of the next byte
-	most  int    // bytes of a value
+	at    int64  // offset of the next byte
+	most  int    // maximum bytes of a value
 	batch int    // bytes of a list that are decoded at once
-	kept  []byte // what was read since begin
+	kept  []byte // the bytes read since begin
 	keep  bool
 }
 
-// NewStream reads from r values of at most most bytes.
+// NewStream returns a Stream that reads from r and refuses values of more than most
+// bytes.
 func NewStream(r io.Reader, most int) *Stream {
 	return &Stream{r: bufio.NewReaderSize(r, 64<<10), most: most, batch: batchBytes}
 }
 
-// Offset is the byte that is read next, from 0.
+// Offset returns the offset of the next byte.
 func (s *Stream) Offset() int64 { return s.at }
 
-// Object reads the object that the text is, to its end. For every key it calls read,
-// which calls List or Decode once. known are the keys that may stand there in no other
-// case. An error is an *Error, one of r, or what read returned.
+// Object reads the text, which must be one object. For every key it calls read, which
+// must call List or Decode once. It refuses a key that equals one of known but for
+// case. An error is an *Error, an error of the reader, or the error of read.
 func (s *Stream) Object(known []string, read func(key string) error) error {
 	c, err := s.next()
 	if err != nil {
@@ -90,13 +91,13 @@ func (s *Stream) Object(known []string, read func(key string) error) error {
 	}
 }
 
-// batchBytes is how much of a list is decoded at once: a call costs as much as some
-// hundred bytes do.
+// batchBytes is how much of a list is decoded at once. The overhead of a call equals
+// the cost of some hundred bytes.
 const batchBytes = 64 << 10
 
-// List reads the list that is the value of a key. It decodes some elements at a time
-// into what v points to, a slice whose memory it uses again, and calls read with the
-// index of the first of them. It reports whether there is a list: null is none.
+// List reads a list, the value of a key. It decodes a few elements at a time into the
+// slice that v points to, whose memory it reuses, and calls read with the index of
+// the first of them. It reports whether there is a list: false for null.
 func (s *Stream) List(key string, v any, read func(first int) error) (bool, error) {
 	c, err := s.next()
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Stream) List(key string, v any, read func(first int) error) (bool, erro
 			}
 			if last = c == ']'; !last && c != ',' {
 				s.kept = append(s.kept, ']')
-				if err := s.decode(v, begin, Rules{}); err != nil { // what comes before may be to blame
+				if err := s.decode(v, begin, Rules{}); err != nil { // the fault may be earlier
 					return true, inList(err, key, first)
 				}
 				return true, s.unexpected(`"," or "]"`)
@@ -152,8 +153,8 @@ func (s *Stream) List(key string, v any, read func(first int) error) (bool, erro
 	return true, nil
 }
 
-// inList puts the place of an element into an error: its index, which the error has
-// within some elements of which one is the first, and the list's key.
+// inList corrects the place in an error about a batch of elements: it adds the index
+// of the batch's first element to the index in the error, and prepends the list's key.
 func inList(err error, key string, first int) error {
 	e := (*Error)(nil)
 	if !errors.As(err, &e) {
@@ -169,7 +170,7 @@ func inList(err error, key string, first int) error {
 	return err
 }
 
-// Decode decodes the next value into what v points to. key is for messages.
+// Decode decodes the next value into *v. Messages contain key.
 func (s *Stream) Decode(v any, key string, rules Rules) error {
 	c, err := s.next()
 	if err != nil {
@@ -187,7 +188,7 @@ func (s *Stream) Decode(v any, key string, rules Rules) error {
 	return err
 }
 
-// decode decodes what was kept, which begins at a byte of the text.
+// decode decodes the kept bytes, which begin at offset begin of the text.
 func (s *Stream) decode(v any, begin int64, rules Rules) error {
 	err := rules.Unmarshal(s.kept, v)
 	if e := (*Error)(nil); errors.As(err, &e) {
@@ -196,7 +197,8 @@ func (s *Stream) decode(v any, begin int64, rules Rules) error {
 	return err
 }
 
-// value reads the value that begins with c. Whether it is JSON shows when it is decoded.
+// value reads the value that begins with c. Decoding it tells later whether it is
+// valid.
 func (s *Stream) value(c byte) error {
 	scalar, depth, quoted, escaped := c != '{' && c != '[' && c != '"', 0, false, false
 	if scalar && ends[c] {
@@ -239,7 +241,7 @@ func (s *Stream) value(c byte) error {
 	}
 }
 
-// next is the next byte that is no blank; it stays to be read.
+// next skips white space and returns the next byte without consuming it.
 func (s *Stream) next() (byte, error) {
 	for {
 		b, err := s.peek()
@@ -254,7 +256,7 @@ func (s *Stream) next() (byte, error) {
 	}
 }
 
-// end fails where more than blanks stands behind the object.
+// end returns an error if anything but white space follows the object.
 func (s *Stream) end() error {
 	for {
 		b, err := s.peek()
@@ -277,7 +279,7 @@ func (s *Stream) unexpected(want string) error {
 	return &Error{Offset: s.at, What: fmt.Sprintf("expected %s, found %q", want, strings.ToValidUTF8(string(b), "\uFFFD"))}
 }
 
-// ended is the error of a text that is cut off, or that cannot be read.
+// ended returns the error for a text that ends too early or cannot be read.
 func (s *Stream) ended(err error) error {
 	if err == io.EOF {
 		return &Error{Offset: s.at, What: "unexpected end of JSON input"}
@@ -285,10 +287,10 @@ func (s *Stream) ended(err error) error {
 	return err
 }
 
-// begin keeps what is read from here on.
+// begin starts keeping the bytes that are read.
 func (s *Stream) begin() { s.keep, s.kept = true, s.kept[:0] }
 
-// peek gives bytes that are there, at least one.
+// peek returns the buffered bytes, at least one.
 func (s *Stream) peek() ([]byte, error) {
 	if s.keep && len(s.kept) > s.most {
 		return nil, &Error{Offset: s.at, What: fmt.Sprintf("expected at most %d bytes in a value, found more", s.most)}
@@ -299,7 +301,7 @@ func (s *Stream) peek() ([]byte, error) {
 	return s.r.Peek(s.r.Buffered())
 }
 
-// discard goes on by bytes that peek has given.
+// discard consumes n bytes that peek has returned.
 func (s *Stream) discard(n int) {
 	if s.keep {
 		b, _ := s.r.Peek(n)

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// streamed is an object with a list that is read some elements at a time.
+// streamed is an object with a list that is read a few elements at a time.
 type streamed struct {
 	Name string
 	List []streamedElement
@@ -22,7 +22,7 @@ type streamedElement struct {
 	More map[string]any `json:"more"`
 }
 
-// readStreamed reads an object with batches of some bytes.
+// readStreamed reads an object with batches of at least batch bytes.
 func readStreamed(r io.Reader, batch int) (v streamed, err error) {
 	s := NewStream(r, 1<<20)
 	s.batch = batch
@@ -34,7 +34,7 @@ func readStreamed(r io.Reader, batch int) (v streamed, err error) {
 			var some []streamedElement
 			found, err := s.List(key, &some, func(first int) error {
 				if first != len(v.List) {
-					return errors.New("the index is another")
+					return errors.New("the index of the first element is wrong")
 				}
 				v.List = append(v.List, some...)
 				return nil
@@ -101,14 +101,14 @@ func TestStreamRefuses(t *testing.T) {
 	}
 }
 
-// FuzzStream: what is read in parts is what is read at once.
+// FuzzStream: reading in parts and at once gives the same result.
 func FuzzStream(f *testing.F) {
 	f.Add(`{"Name":"a","List":[{"n":1,"args":[1,2]},{"text":"\u00e9"},{}]}`, 5)
 	f.Add(`{"List":null,"x":[[{}]]}`, 1)
 	f.Add(` {"List" : [ {} , {"more":{"a":1,"a":2}} ]}`, 20)
 	f.Fuzz(func(t *testing.T, text string, batch int) {
 		if strings.Count(text, "[")+strings.Count(text, "{") > MaxDepth-2 || strings.TrimLeft(text, " \t\r\n") == "null" {
-			return // what is read in parts may be as deep in each, and null is no object
+			return // each part may have the full depth, and Object refuses null
 		}
 		var want struct {
 			Name string

@@ -1,16 +1,15 @@
 // Package strictjson decodes JSON that has one meaning for every reader.
 //
-// Package encoding/json takes the last of two equal keys, takes "Offset" for
-// "offset", puts U+FFFD in the place of bytes that are not UTF-8 and of halves of
-// surrogate pairs, and lets null stand for any number. Another reader of the same
-// file takes the first key, or another field: a plan that one program has checked is
-// not the plan that the next one runs. Here all of that is an error, in known fields
-// and in those that are not known. A scan of the text compares it with the Go type
-// that it is read into; then encoding/json decodes it.
+// Package encoding/json uses the last of two equal keys, accepts "Offset" for
+// "offset", replaces bytes that are not UTF-8 and unpaired surrogates by U+FFFD, and
+// accepts null for any number. Another reader may use the first key or another
+// field, so the plan that one program checks may not be the plan that the next one
+// runs. In this package all of that is an error, in known and in unknown fields. A
+// scan compares the text with the Go type of the result; then encoding/json decodes
+// it.
 //
-// The scan takes O(n) time. It keeps the keys of the objects around a place, and
-// refuses deeper nesting than [MaxDepth]: nothing that it takes grows faster than the
-// text.
+// The scan takes O(n) time. It keeps the keys of the enclosing objects and refuses
+// nesting beyond [MaxDepth], so its memory is proportional to the text.
 package strictjson
 
 import (
@@ -21,26 +20,26 @@ import (
 	"strings"
 )
 
-// MaxDepth is how deep lists and objects may stand in each other. Our own files
-// need six levels; what others add beside our fields may take the rest.
+// MaxDepth is the maximum nesting of lists and objects. Our own files need six
+// levels; the rest is for fields that others add.
 const MaxDepth = 200
 
-// Rules say what a text must keep to beside the rules that hold for every text.
+// Rules are requirements beyond those that hold for every text.
 type Rules struct {
-	// Complete: all fields without omitempty stand there, none of them null but
-	// lists, objects of any keys, and pointers. Of the fields of an embedded pointer
-	// all stand there or none does. A text of n bytes then decodes into a small
-	// multiple of n bytes: no value is shorter in JSON than its keys.
+	// Complete: all fields without omitempty are present, and only lists, maps and
+	// pointers may be null. The fields of an embedded pointer are all present or all
+	// absent. A text of n bytes then decodes into a small multiple of n bytes, since
+	// every object in it contains its keys.
 	Complete bool
-	// Known: no other fields stand there.
+	// Known: there are no unknown fields.
 	Known bool
 }
 
-// Unmarshal decodes one JSON value into what v points to. An error is an *Error,
-// or one that an UnmarshalJSON of v's has made.
+// Unmarshal decodes one JSON value into *v. An error is an *Error, or the error of an
+// UnmarshalJSON method.
 func Unmarshal(text []byte, v any) error { return Rules{}.Unmarshal(text, v) }
 
-// Unmarshal decodes one JSON value that keeps to the rules.
+// Unmarshal decodes one JSON value into *v if it satisfies the rules.
 func (r Rules) Unmarshal(text []byte, v any) error {
 	s := scanner{text: text, rules: r}
 	fault := s.document(shapeOf(reflect.TypeOf(v).Elem()))
@@ -51,12 +50,12 @@ func (r Rules) Unmarshal(text []byte, v any) error {
 		return explain(err, len(text))
 	}
 	if fault != nil {
-		return &Error{Offset: int64(s.at), What: "not JSON"} // not reached: encoding/json refuses what the scan cannot read
+		return &Error{Offset: int64(s.at), What: "not JSON"} // unreachable: encoding/json refuses every text that the scan cannot parse
 	}
 	return nil
 }
 
-// Error says what is wrong with a text, and where.
+// Error is a fault in a text, and its place.
 type Error struct {
 	Offset int64  // of the byte, from 0
 	Where  string // the place as a path of keys, such as buffers[3].offset; "" for the whole
@@ -71,11 +70,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("byte %d: %s: %s", e.Offset, e.Where, e.What)
 }
 
-// explain turns an error of encoding/json into one of ours.
+// explain turns an error of encoding/json into an *Error where possible.
 func explain(err error, length int) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		at := max(syntax.Offset-1, 0) // it counts the byte that is wrong
+		at := max(syntax.Offset-1, 0) // Offset includes the wrong byte
 		if syntax.Error() == "unexpected end of JSON input" {
 			at = int64(length)
 		}
@@ -88,7 +87,7 @@ func explain(err error, length int) error {
 	return err
 }
 
-// Mismatch says in our words what was expected and what was found.
+// Mismatch describes in plain words which type was expected and which was found.
 func Mismatch(err *json.UnmarshalTypeError) string {
 	want := err.Type.String()
 	switch err.Type.Kind() {
@@ -99,7 +98,7 @@ func Mismatch(err *json.UnmarshalTypeError) string {
 	case reflect.Bool:
 		want = "true or false"
 	case reflect.String:
-		want = "a text"
+		want = "a string"
 	case reflect.Struct, reflect.Map:
 		want = "an object"
 	case reflect.Slice:
@@ -108,7 +107,7 @@ func Mismatch(err *json.UnmarshalTypeError) string {
 	return fmt.Sprintf("expected %s, found %s", want, clip(err.Value))
 }
 
-// clip shortens what a text says to what a line of a message holds.
+// clip shortens a part of the text for a message.
 func clip(s string) string {
 	const most = 60
 	if len(s) <= most {

@@ -29,17 +29,17 @@ type Extra struct {
 	Link  int64    `json:"link,omitempty"`
 }
 
-// ID decodes itself.
+// ID has an UnmarshalJSON method.
 type ID string
 
 func (id *ID) UnmarshalJSON(b []byte) error { *id = ID(b); return nil }
 
-// untagged decodes itself from other names than its own.
+// untagged has an UnmarshalJSON method and no tags.
 type untagged struct{ Model string }
 
 func (u *untagged) UnmarshalJSON([]byte) error { return nil }
 
-// tagged decodes itself from its own names.
+// tagged has an UnmarshalJSON method and tags.
 type tagged struct {
 	Model string `json:"model"`
 }
@@ -64,27 +64,27 @@ func TestUnmarshal(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"ours", whole, ""},
 		{"spaces", " \r\n\t" + whole + "\n", ""},
-		{"nothing at all is there", `{}`, ""},
-		{"fields that are not known", `{"note": {"Name": 1, "name": [{}, {"a": null}]}, "Note": 2}`, ""},
+		{"an empty object", `{}`, ""},
+		{"unknown fields", `{"note": {"Name": 1, "name": [{}, {"a": null}]}, "Note": 2}`, ""},
 		{"keys of a map that differ in case", `{"dims": {"n": {}, "N": {}}}`, ""},
 		{"a text with all its escapes", `{"name": "\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é"}`, ""},
 		{"numbers as null", `{"flag": null, "list": [null, {"bytes": null}]}`, ""},
-		{"what decodes itself", `{"id": {"x": [1, 2]}}`, ""},
+		{"a type with its own UnmarshalJSON", `{"id": {"x": [1, 2]}}`, ""},
 
 		{"a key twice", `{"name": "a", "flag": true, "name": "b"}`, `byte 28: key "name" occurs twice`},
 		{"a key twice, one spelled with an escape", `{"name": "a", "n\u0061me": "b"}`, `byte 14: key "name" occurs twice`},
 		{"a key twice, deep", `{"list": [{}, {"bytes": 1, "bytes": 2}]}`, `byte 27: list[1]: key "bytes" occurs twice`},
 		{"a key of a map twice", `{"dims": {"a b": {}, "a b": {}}}`, `byte 21: dims: key "a b" occurs twice`},
-		{"a key that is not known twice", `{"note": 1, "note": 2}`, `byte 12: key "note" occurs twice`},
-		{"a key twice within what is not known", `{"note": [{"deep": {"a": 1, "a": 2}}]}`, `byte 28: note[0].deep: key "a" occurs twice`},
+		{"an unknown key twice", `{"note": 1, "note": 2}`, `byte 12: key "note" occurs twice`},
+		{"a key twice within an unknown field", `{"note": [{"deep": {"a": 1, "a": 2}}]}`, `byte 28: note[0].deep: key "a" occurs twice`},
 		{"many keys, one of them twice", manyKeys(50, 17), `byte 543: key "k17" occurs twice`},
-		{"a key within what decodes itself", `{"id": {"x": 1, "x": 2}}`, `byte 16: id: key "x" occurs twice`},
-		{"a key within what is kept as it is", `{"later": {"x": 1, "x": 2}}`, `byte 19: later: key "x" occurs twice`},
+		{"a key twice within a type with its own UnmarshalJSON", `{"id": {"x": 1, "x": 2}}`, `byte 16: id: key "x" occurs twice`},
+		{"a key twice within raw JSON", `{"later": {"x": 1, "x": 2}}`, `byte 19: later: key "x" occurs twice`},
 		{"another case", `{"Name": "a"}`, `byte 1: expected the key "name", found "Name"`},
 		{"another case beside the right one", `{"list": [{"bytes": 1, "BYTES": 2}]}`, `byte 23: list[0]: expected the key "bytes", found "BYTES"`},
 		{"another case, as encoding/json folds it", `{"li\u017ft": []}`, `byte 1: expected the key "list", found "liſt"`},
 		{"another case of an embedded field", `{"Most": 1}`, `byte 1: expected the key "most", found "Most"`},
-		{"more behind the end", whole + " {}", `byte 151: expected the end of the text, found "{}"`},
+		{"text after the end", whole + " {}", `byte 151: expected the end of the text, found "{}"`},
 		{"a second value", `{} {}`, `byte 3: expected the end of the text, found "{}"`},
 		{"not UTF-8", "{\"name\": \"a\xff\"}", "byte 11: name: expected UTF-8, found byte 0xff"},
 		{"a key that is not UTF-8", "{\"\xc3\x28\": 1}", "byte 2: expected UTF-8, found byte 0xc3"},
@@ -98,12 +98,12 @@ func TestUnmarshal(t *testing.T) {
 		{"space", "  ", "byte 2: unexpected end of JSON input"},
 		{"cut short", `{"name": "a`, "byte 11: unexpected end of JSON input"},
 		{"cut short in an escape", `{"name": "a\`, `byte 11: invalid character ' ' in string escape code`},
-		{"no JSON", "ONNX", "byte 0: invalid character 'O' looking for beginning of value"},
+		{"not JSON", "ONNX", "byte 0: invalid character 'O' looking for beginning of value"},
 		{"a comma too many", `{"name": "a",}`, "byte 13: invalid character '}' looking for beginning of object key string"},
 		{"no colon", `{"name" "a"}`, `byte 8: invalid character '"' after object key`},
 		{"a control character", "{\"name\": \"a\nb\"}", `byte 11: invalid character '\n' in string literal`},
 		{"a byte order mark", "\xef\xbb\xbf{}", "byte 0: invalid character 'ï' looking for beginning of value"},
-		{"a number that is none", `{"rate": 01}`, "byte 10: invalid character '1' after object key:value pair"},
+		{"a malformed number", `{"rate": 01}`, "byte 10: invalid character '1' after object key:value pair"},
 		{"another type", `{"flag": "yes"}`, "byte 14: flag: expected true or false, found string"},
 		{"a fraction", `{"list": [{"bytes": 1.5}]}`, "byte 23: list.bytes: expected a whole number of 64 bits, found number 1.5"},
 		{"too large", `{"list": [{"bytes": 9223372036854775808}]}`, "byte 39: list.bytes: expected a whole number of 64 bits, found number 9223372036854775808"},
@@ -168,7 +168,7 @@ func TestRules(t *testing.T) {
 		want  string
 	}{
 		{"complete", complete, whole, ""},
-		{"complete, with more", complete, strings.Replace(whole, "{", `{"note": null, `, 1), ""},
+		{"complete, with unknown fields", complete, strings.Replace(whole, "{", `{"note": null, `, 1), ""},
 		{"a field is missing", complete, strings.Replace(whole, `, "flag": false`, "", 1), `"flag" is missing`},
 		{"a field deep inside is missing", complete, strings.Replace(whole, `"bytes": 2, `, "", 1), `byte 78: list[1]: "bytes" is missing`},
 		{"a field in a map is missing", complete, strings.Replace(whole, `"bytes": 0, `, "", 1), `dims.n: "bytes" is missing`},
@@ -176,12 +176,12 @@ func TestRules(t *testing.T) {
 		{"null for a number", complete, strings.Replace(whole, `"bytes": 1`, `"bytes": null`, 1), `byte 33: list[0].bytes: expected a value, found null`},
 		{"null for an object", complete, strings.Replace(whole, `{"bytes": 1, "names": ["x"]}`, "null", 1), `list[0]: expected a value, found null`},
 		{"null for a text", complete, strings.Replace(whole, `["x"]`, "[null]", 1), `list[0].names[0]: expected a value, found null`},
-		{"null for what may be absent", complete, strings.Replace(whole, `"node": 3`, `"node": null`, 1), ""},
+		{"null for an optional field", complete, strings.Replace(whole, `"node": 3`, `"node": null`, 1), ""},
 		{"all embedded fields", complete, strings.Replace(whole, "{", `{"most": 1, "bound": null, `, 1), ""},
 		{"some embedded fields", complete, strings.Replace(whole, "{", `{"most": 1, `, 1), `"bound" is missing`},
-		{"an embedded field that may be absent, alone", complete, strings.Replace(whole, "{", `{"link": 1, `, 1), `"most" is missing`},
+		{"an optional embedded field alone", complete, strings.Replace(whole, "{", `{"link": 1, `, 1), `"most" is missing`},
 		{"known", known, whole, ""},
-		{"a field that is not known", known, `{"list": [{"byte": 1}]}`, `byte 11: list[0]: no field "byte" is known here`},
+		{"an unknown field", known, `{"list": [{"byte": 1}]}`, `byte 11: list[0]: unknown field "byte"`},
 		{"keys of a map", known, `{"dims": {"anything": {}}}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -191,7 +191,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestOwn: of a type that decodes itself the names are known where its tags say them.
+// TestOwn: the scan knows the keys of a type with an UnmarshalJSON method if the type
+// has tags.
 func TestOwn(t *testing.T) {
 	var u untagged
 	check(t, strictjson.Unmarshal([]byte(`{"model": "a", "Model": "b"}`), &u), "")
@@ -257,8 +258,8 @@ func TestReadObject(t *testing.T) {
 	}
 }
 
-// judge is a second opinion, by the tokens of encoding/json: whether a text is one
-// value without a key that occurs twice in an object.
+// judge is a second opinion, based on the tokens of encoding/json: it reports whether
+// a text is one value and no object in it has the same key twice.
 func judge(text []byte) bool {
 	if !utf8.Valid(text) || !json.Valid(text) {
 		return false
@@ -293,7 +294,7 @@ func judge(text []byte) bool {
 	return value()
 }
 
-// FuzzUnmarshal holds the scan against the tokens of encoding/json.
+// FuzzUnmarshal compares the scan with the tokens of encoding/json.
 func FuzzUnmarshal(f *testing.F) {
 	for _, text := range []string{whole, `{"a": [1, -2.5e3, "x\n", true, null, {}]}`, `{"a": 1, "\u0061": 2}`, `[[[]]]`, `"\ud83d\ude00"`, `1`, ` nul`} {
 		f.Add([]byte(text))

@@ -1,9 +1,9 @@
-// Command testreport reads what "go test -json" prints and shows what go test would
-// without -json: a line for each package, and all that a test that failed has printed.
-// At the end it lists, by reason, the tests that were skipped: a run without the test
-// data must not look like a whole one.
+// Command testreport reads the output of "go test -json" and prints what go test
+// prints without -json: a line for each package, and the output of failed tests. At
+// the end it lists the skipped tests by reason, so that a run without the test data
+// does not look complete.
 //
-// Its exit status is 1 where a test failed.
+// Its exit status is 1 if a test failed.
 package main
 
 import (
@@ -29,7 +29,8 @@ func main() {
 	}
 }
 
-// report copies what matters of a stream of events and says whether all tests passed.
+// report prints the important parts of a stream of events and reports whether all
+// tests passed.
 func report(in io.Reader, out io.Writer) (passed bool) {
 	type key struct{ pkg, test string }
 	printed := map[key][]string{} // what each test has printed so far
@@ -40,7 +41,7 @@ func report(in io.Reader, out io.Writer) (passed bool) {
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
-			fmt.Fprintln(out, lines.Text()) // of the go command itself
+			fmt.Fprintln(out, lines.Text()) // a line of the go command itself
 			continue
 		}
 		k := key{e.Package, e.Test}
@@ -83,10 +84,10 @@ func report(in io.Reader, out io.Writer) (passed bool) {
 	return passed
 }
 
-// place is what go test puts before the text of a skip.
+// place matches the prefix that go test adds to the text of a skip.
 var place = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)
 
-// reason is why a test says that it is skipped.
+// reason returns the text of a test's call of Skip.
 func reason(printed []string) string {
 	for _, line := range slices.Backward(printed) {
 		if at := place.FindString(line); at != "" {
@@ -96,7 +97,7 @@ func reason(printed []string) string {
 	return "no reason given"
 }
 
-// shortened is a list of names, or of its first.
+// shortened joins the names, or the first six if there are more.
 func shortened(names []string) string {
 	const most = 6
 	if len(names) <= most {

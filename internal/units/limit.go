@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// Limit is a number of bytes as people write it, or a share of something: 8GiB,
-// 60%.
+// Limit is a number of bytes as people write it, or a percentage: 8GiB, 60%.
 type Limit struct {
 	Bytes   int64
-	Percent float64 // more than 0 and at most 100 where it is a share
+	Percent float64 // more than 0 and at most 100 for a percentage, else 0
 }
 
 // UnmarshalText reads a limit.
@@ -19,20 +18,20 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	if share {
 		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if err != nil || !(v > 0 && v <= 100) {
-			return fmt.Errorf("%q is no share: expected more than 0%% and at most 100%%", text)
+			return fmt.Errorf("%q is not a percentage: expected more than 0%% and at most 100%%", text)
 		}
 		*l = Limit{Percent: v}
 		return nil
 	}
 	var s Size
 	if err := s.UnmarshalText(text); err != nil {
-		return fmt.Errorf("%w, or a share such as 60%%", err)
+		return fmt.Errorf("%w, or a percentage such as 60%%", err)
 	}
 	*l = Limit{Bytes: int64(s)}
 	return nil
 }
 
-// MarshalText writes a limit so that it reads back as itself.
+// MarshalText writes a limit in a form that UnmarshalText reads back unchanged.
 func (l Limit) MarshalText() ([]byte, error) {
 	if l.Percent > 0 {
 		return []byte(strconv.FormatFloat(l.Percent, 'g', -1, 64) + "%"), nil

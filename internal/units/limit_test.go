@@ -17,7 +17,7 @@ func TestLimit(t *testing.T) {
 	}
 	for _, text := range []string{"", "%", "0%", "-5%", "101%", "NaN%", "8XB", "-1"} {
 		if err := new(Limit).UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
-// Name prints a name from a file without quotes: what would break the line or steer
-// a terminal escaped, and no more than 200 characters of it.
+// Name returns a name from a file for printing without quotes. It escapes characters
+// that would break the line or control a terminal, and shortens the name to 200
+// characters.
 func Name(s string) string { return printable.Text(s) }
 
-// OneLine keeps a message on one line of a terminal, whatever names stand in it.
-// Where several errors were joined, it has them all.
+// OneLine returns the message of an error on one line of a terminal, whatever names
+// it contains. It separates joined errors by semicolons.
 func OneLine(err error) string {
 	text := err.Error()
 	if joins(err) {
@@ -21,7 +22,7 @@ func OneLine(err error) string {
 	return printable.Line(text)
 }
 
-// joins reports whether an error is made of several.
+// joins reports whether an error, or one that it wraps, joins several errors.
 func joins(err error) bool {
 	for err != nil {
 		switch e := err.(type) {

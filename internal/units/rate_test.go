@@ -14,7 +14,7 @@ func TestRate(t *testing.T) {
 	}
 	for _, text := range []string{"", "12GB", "/s", "0GB/s", "-1GB/s", "NaN/s", "1e300GB/s"} {
 		if err := new(Rate).UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 	if got := Rate(12_500_000_000).String(); got != "12.5 GB/s" {

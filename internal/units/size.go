@@ -42,11 +42,11 @@ func (s *Size) UnmarshalText(text []byte) error {
 	}
 	v, err := strconv.ParseFloat(t, 64)
 	if err != nil || v < 0 || v*factor >= math.MaxInt64 || math.IsNaN(v) {
-		return fmt.Errorf("%q is no size: expected a number of bytes such as 4096, 512KiB or 8GB", text)
+		return fmt.Errorf("%q is not a size: expected a number of bytes such as 4096, 512KiB or 8GB", text)
 	}
 	*s = Size(v * factor)
 	return nil
 }
 
-// MarshalText writes a size so that it can be read again.
+// MarshalText writes a size in a form that UnmarshalText reads back unchanged.
 func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(s), 10), nil }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Bytes prints a size with its exact figure, as "7.66 MiB (8,028,160 B)"; below
-// 1 KiB as "512 B".
+// Bytes returns a size with its exact figure, as "7.66 MiB (8,028,160 B)", or as
+// "512 B" below 1 KiB.
 func Bytes(n int64) string {
 	if n < 1024 && n > -1024 {
 		return fmt.Sprintf("%d B", n)
@@ -15,7 +15,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%s (%s B)", Short(n), Group(n))
 }
 
-// Short prints a size in binary units with two decimals, as "7.66 MiB".
+// Short returns a size in binary units with two decimals, as "7.66 MiB".
 func Short(n int64) string {
 	if n < 1024 && n > -1024 {
 		return fmt.Sprintf("%d B", n)
@@ -28,7 +28,7 @@ func Short(n int64) string {
 	return fmt.Sprintf("%.2f %ciB", v, " KMGTPE"[unit])
 }
 
-// Group prints a number with commas between thousands.
+// Group returns a number with commas between groups of three digits.
 func Group(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
