@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestHostileInputs calls every operator with inputs of any number, kind, rank
-// and value and with outputs left out: it may refuse them, and must return.
+// TestHostileInputs calls every operator with inputs of any number, kind, rank and
+// value, and with outputs left out. The operator may refuse them, but must return.
 func TestHostileInputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(v ...int64) int64 { return v[r.IntN(len(v))] }

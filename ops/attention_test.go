@@ -51,7 +51,7 @@ func TestAttention(t *testing.T) {
 	})
 }
 
-// What stands before the kernels of attention.
+// Checks that precede the kernels of attention.
 func TestCheckAttention(t *testing.T) {
 	x := func(dims ...graph.Dim) Arg { return arg(f32, dims...) }
 	i64 := func(dims ...graph.Dim) Arg { return arg(graph.Int64, dims...) }

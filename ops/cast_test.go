@@ -41,8 +41,8 @@ func TestCast(t *testing.T) {
 	})
 }
 
-// TestBoundThroughReals follows a count through what exporters write for
-// ceil(n / 2): the bound survives.
+// TestBoundThroughReals: a bound survives the nodes that exporters write for ceil(n /
+// 2).
 func TestBoundThroughReals(t *testing.T) {
 	a := argDims(graph.AtMost(7), 7)
 	for _, step := range []opCase{

@@ -105,8 +105,8 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestLoopBodyHoldsForAllIterations: what stays in the body's tensors after
-// following a loop is the largest of any iteration.
+// TestLoopBodyHoldsForAllIterations: after inference, the tensors of a loop's body have
+// the largest type of any iteration.
 func TestLoopBodyHoldsForAllIterations(t *testing.T) {
 	m, got := graphSpec{
 		in: "x", out: "y", nodes: "y=Loop(five,,x)", types: tensors{"x": floats(2)}, data: constants{"five": ints(nil, 5)},
@@ -181,8 +181,8 @@ func TestSequenceMap(t *testing.T) {
 	})
 }
 
-// A loop whose end nobody knows leaves its body with types that hold in every
-// iteration, not with those of the last one that was looked at.
+// If the number of iterations is unknown, the types in the body hold for every
+// iteration, not only for the last one that inference followed.
 func TestLoopWithoutEnd(t *testing.T) {
 	m, got := graphSpec{
 		in: "m x", out: "y", nodes: "y=Loop(m,,x)", types: tensors{"m": graph.TensorOf(graph.Int64), "x": floats(2)},

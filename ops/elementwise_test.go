@@ -90,7 +90,7 @@ func TestElementwiseFolding(t *testing.T) {
 	})
 }
 
-// TestNarrowIntegers holds arithmetic of each integer type against Go's.
+// TestNarrowIntegers compares the arithmetic of each integer type with Go's.
 func TestNarrowIntegers(t *testing.T) {
 	of := func(elem graph.DType, v int64) Arg {
 		return Arg{true, graph.TensorOf(elem), &Value{Shape: []int64{}, Elems: []Scalar{{I: v}}}}
@@ -114,7 +114,7 @@ func TestNarrowIntegers(t *testing.T) {
 	}
 }
 
-// TestRoundMantissa holds the rounding to bfloat16 against one of bits.
+// TestRoundMantissa compares the rounding to bfloat16 with one on bits.
 func TestRoundMantissa(t *testing.T) {
 	for bits := uint32(0); bits < 1<<32-1<<20; bits += 65_537 * 3 {
 		x := math.Float32frombits(bits)

@@ -2,8 +2,8 @@ package ops
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// InferValues is Infer, and gives the folded values of the main graph's
-// tensors by TensorID.
+// InferValues calls Infer and returns the folded values of the main graph's tensors, by
+// TensorID.
 func InferValues(m *graph.Model, opt Options) ([]*Value, error) {
 	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[callID]*instance{}}
 	if err := inf.collectFunctions(); err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// FuzzInfer draws models from bytes: any operator with any inputs, attributes
-// and bodies. Infer refuses them or not; it never panics, and needs neither
-// much time nor much memory.
+// FuzzInfer draws models from bytes: any operator with any inputs, attributes and
+// bodies. Infer may refuse them, but never panics, and needs little time and memory.
 func FuzzInfer(f *testing.F) {
 	f.Add([]byte{})
 	for i := range 16 {
@@ -27,8 +26,8 @@ func FuzzInfer(f *testing.F) {
 		}
 		m := (&drawn{b: b}).model()
 		before, start := allocated(), time.Now()
-		// A panic, not an error: the fuzzer itself waits for ever.
-		watch := time.AfterFunc(8*time.Second, func() { panic("Infer does not come back") })
+		// A panic instead of an error: without it the fuzzer would wait forever.
+		watch := time.AfterFunc(8*time.Second, func() { panic("Infer does not return") })
 		_, _ = Infer(m, Options{})
 		watch.Stop()
 		if took := time.Since(start); took > 4*time.Second {
@@ -40,14 +39,14 @@ func FuzzInfer(f *testing.F) {
 	})
 }
 
-// allocated is the bytes that were ever allocated.
+// allocated returns the number of bytes that the process has allocated so far.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// drawn reads decisions from bytes; when they are used up, every one is 0.
+// drawn reads decisions from bytes; after the last byte, every decision is 0.
 type drawn struct {
 	b      []byte
 	nodes  int
@@ -75,7 +74,7 @@ var (
 		"scan_output_axes", "new_axis", "dtype", "value", "shape", "split", "num_outputs", "group", "maxsplit", "ngram_indexes", "type",
 		"equation", "mode", "hidden_size", "num_heads", "direction", "time", "allowzero", "start", "end", "k", "largest", "body", "then_branch",
 	}
-	// Operators that carry shapes about, with the inputs that they mostly have.
+	// Operators that move shapes, with the inputs that they usually have.
 	drawnFolds = []struct {
 		name   string
 		inputs int
@@ -132,7 +131,7 @@ func (d *drawn) model() *graph.Model {
 	return m
 }
 
-// graph draws a scope with that many inputs and outputs.
+// graph draws a scope with the given numbers of inputs and outputs.
 func (d *drawn) graph(outer *graph.Graph, ins, outs, depth int) *graph.Graph {
 	g := &graph.Graph{}
 	for range ins {
@@ -193,7 +192,7 @@ func (d *drawn) node(g *graph.Graph, depth int) {
 		if n.Op = k.name; n.Op[0] == 'f' {
 			n.Domain, n.Op = "f", n.Op[2:]
 			if n.Op <= d.within && d.next(16) > 0 {
-				n.Domain, n.Op = "", "Relu" // seldom a function that calls itself
+				n.Domain, n.Op = "", "Relu" // a function rarely calls itself
 			}
 		}
 		if d.next(8) > 0 {
@@ -259,7 +258,7 @@ func (d *drawn) declared() *graph.Declared {
 	return &graph.Declared{Type: graph.TensorOf(elem, shape...), Symbols: make([]string, len(shape))}
 }
 
-// length is mostly 1 to 3, sometimes absurd.
+// length draws a length: usually 1 to 3, sometimes absurd.
 func (d *drawn) length() int64 {
 	if d.next(6) > 0 {
 		return int64(1 + d.next(3))
@@ -293,7 +292,7 @@ func (d *drawn) attr() *graph.Attr {
 	return a
 }
 
-// TestDrawnModels runs some of what the fuzzer draws, the same every time.
+// TestDrawnModels infers a fixed sample of what the fuzzer draws.
 func TestDrawnModels(t *testing.T) {
 	seed := uint32(1)
 	accepted, drawings := 0, 5000
@@ -309,6 +308,6 @@ func TestDrawnModels(t *testing.T) {
 	}
 	t.Logf("%d of %d models are accepted", accepted, drawings)
 	if accepted < drawings/50 {
-		t.Errorf("%d of %d models are accepted: the drawing is too wild to test much", accepted, drawings)
+		t.Errorf("%d of %d models are accepted: too few to test much", accepted, drawings)
 	}
 }

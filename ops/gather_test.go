@@ -63,7 +63,7 @@ func TestScatter(t *testing.T) {
 	})
 }
 
-// What only a kernel must not see.
+// Inputs that inference accepts and a kernel must not get.
 func TestScatterChecks(t *testing.T) {
 	x, places, updates := arg(f32, 5, 3), arg(i64, 2, 2), arg(f32, 2, 2)
 	runGate(t, []opCase{

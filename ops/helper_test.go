@@ -10,12 +10,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// newest is an opset version that no operator has outgrown.
+// newest is an opset version above that of every change to an operator.
 const newest = 1000
 
-// callOp runs one operator by itself: Infer, then Fold and sharing as in a
-// model. The name may start with a domain ("com.microsoft.Gelu"). The result
-// is in the call's Out and in its node's Semantics.
+// callOp runs one operator by itself: Infer, then Fold and sharing, as in a model. The
+// name may start with a domain ("com.microsoft.Gelu"). The result is in the call's Out
+// and in its node's Semantics.
 func callOp(name string, version int64, in []Arg, outs int, attrs ...*graph.Attr) (*Call, error) {
 	domain := ""
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
@@ -47,11 +47,11 @@ func callOp(name string, version int64, in []Arg, outs int, attrs ...*graph.Attr
 type opCase struct {
 	doc     string
 	op      string
-	version int64 // 0 stands for newest
+	version int64 // 0: newest
 	in      []Arg
-	outs    int // 0 stands for 1
+	outs    int // 0: one
 	attrs   []*graph.Attr
-	want    string // the outputs as showCall prints them; "error: TEXT" for a refusal whose message holds TEXT
+	want    string // the outputs as showCall prints them; "error: TEXT" if the call must fail with a message that contains TEXT
 }
 
 // runCases runs a table of calls.
@@ -78,8 +78,8 @@ func runCases(t *testing.T, cases []opCase) {
 	}
 }
 
-// runGate runs a table of calls through the gate, with outputs that follow from the
-// inputs. A row that wants nothing passes, whatever its outputs are.
+// runGate runs a table of calls through Check, with outputs inferred from the inputs. A
+// row without an expectation must pass, whatever its outputs are.
 func runGate(t *testing.T, cases []opCase) {
 	t.Helper()
 	for _, k := range cases {
@@ -106,7 +106,7 @@ func runGate(t *testing.T, cases []opCase) {
 	}
 }
 
-// showCall prints the outputs' types and values, then what they may share:
+// showCall prints the types and values of the outputs, then what they may share:
 // "float32[2,3]", "int64[2] = 2 <=3", "float32[6] view 0<0", "float32[6] over 0<0 0<1".
 func showCall(c *Call) string {
 	var parts []string
@@ -140,41 +140,41 @@ func showValue(elem graph.DType, v *Value) string {
 	return strings.Join(parts, " ")
 }
 
-// The arguments of calls.
+// Arguments of calls.
 
-// arg is an input of known rank.
+// arg returns an input of known rank.
 func arg(elem graph.DType, shape ...graph.Dim) Arg {
 	return Arg{Present: true, Type: graph.TensorOf(elem, shape...)}
 }
 
-// argUnranked is an input of unknown rank.
+// argUnranked returns an input of unknown rank.
 func argUnranked(elem graph.DType) Arg {
 	return Arg{Present: true, Type: graph.Type{Kind: graph.KindTensor, Elem: elem}}
 }
 
-// argInts is a known vector of int64.
+// argInts returns a known vector of int64.
 func argInts(v ...int64) Arg {
 	a := arg(graph.Int64, graph.Dim(len(v)))
 	a.Value = NewInts(v...)
 	return a
 }
 
-// argInt is a known scalar of int64.
+// argInt returns a known scalar of int64.
 func argInt(v int64) Arg {
 	a := arg(graph.Int64)
 	a.Value = &Value{Shape: []int64{}, Elems: []Scalar{{I: v}}}
 	return a
 }
 
-// argFloat is a known scalar of a floating-point type.
+// argFloat returns a known scalar of a floating-point type.
 func argFloat(elem graph.DType, v float64) Arg {
 	a := arg(elem)
 	a.Value = &Value{Shape: []int64{}, Elems: []Scalar{{F: v}}}
 	return a
 }
 
-// argDims is a vector of int64 as Shape would give it: exact lengths are known
-// elements, bounded ones bounded, unknown ones hidden.
+// argDims returns a vector of int64 as Shape makes it: exact lengths are known elements,
+// bounded ones bounded, unknown ones hidden.
 func argDims(dims ...graph.Dim) Arg {
 	a := arg(graph.Int64, graph.Dim(len(dims)))
 	a.Value = &Value{Shape: []int64{int64(len(dims))}}
@@ -184,7 +184,7 @@ func argDims(dims ...graph.Dim) Arg {
 	return a
 }
 
-// argBool is a known scalar of bool.
+// argBool returns a known scalar of bool.
 func argBool(b bool) Arg {
 	a := arg(graph.Bool)
 	a.Value = &Value{Shape: []int64{}, Elems: []Scalar{{}}}
@@ -194,7 +194,7 @@ func argBool(b bool) Arg {
 	return a
 }
 
-// The attributes of calls.
+// Attributes of calls.
 
 func attrInt(name string, v int64) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrInt, Int: v}
@@ -212,8 +212,8 @@ func attrString(name, v string) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
 }
 
-// TestHostileAttributes calls every operator with attributes of wrong types
-// and absurd values: it may refuse them, and must return.
+// TestHostileAttributes calls every operator with attributes of wrong types and absurd
+// values. The operator may refuse them, but must return.
 func TestHostileAttributes(t *testing.T) {
 	names := []string{
 		"axis", "axes", "k", "to", "dtype", "shape", "perm", "pads", "strides", "dilations", "kernel_shape",

@@ -10,8 +10,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// A model as tests write it: "y=Relu(x); z=Add(y,x)" with attributes and bodies
-// by the name of the node's first output.
+// Tests write a model as "y=Relu(x); z=Add(y,x)"; attributes and bodies are keyed by the
+// name of the node's first output.
 
 // graphSpec is one scope.
 type graphSpec struct {
@@ -183,11 +183,12 @@ func TestFunctionsAreInferredByLookingInside(t *testing.T) {
 		t.Errorf("a call takes %d operations, expected 12", a.FLOPs)
 	}
 	if f := twice.Body.Tensors[0]; f.Type.Kind != graph.KindUnknown {
-		t.Error("the function itself was changed")
+		t.Error("inference changed the function itself")
 	}
 }
 
-// TestInstanceDependsOnAllAxes: two calls that differ in axis 17 alone are two.
+// TestInstanceDependsOnAllAxes: two calls that differ only in axis 17 get separate
+// instances of the function.
 func TestInstanceDependsOnAllAxes(t *testing.T) {
 	relu := function("F", graphSpec{in: "a", out: "y", nodes: "y=Relu(a)"})
 	long := func(last graph.Dim) graph.Type { return floats(append(slices.Repeat([]graph.Dim{1}, 17), last)...) }
@@ -215,7 +216,8 @@ func TestFunctionAttributes(t *testing.T) {
 	}
 }
 
-// TestFunctionInputLeftOut: what a call leaves out is left out inside too.
+// TestFunctionInputLeftOut: an input that a call leaves out is left out in the body,
+// too.
 func TestFunctionInputLeftOut(t *testing.T) {
 	f := function("F", graphSpec{in: "a b", out: "y", nodes: "y=OptionalHasElement(b)"})
 	m, got := graphSpec{
@@ -251,7 +253,7 @@ func TestRecursion(t *testing.T) {
 	}
 }
 
-// TestDeepDoubling: 60 functions, each calling the next twice, are 60 instances.
+// TestDeepDoubling: 60 functions that each call the next one twice give 60 instances.
 func TestDeepDoubling(t *testing.T) {
 	var fs []*graph.Function
 	for i := range 60 {
@@ -271,8 +273,8 @@ func TestDeepDoubling(t *testing.T) {
 	}
 }
 
-// TestNestedLoopsAreBounded: each level of loops is inferred several times by
-// the one around it.
+// TestNestedLoopsAreBounded: a loop infers its body several times, so the work grows
+// with the depth of nested loops; it must stay bounded.
 func TestNestedLoopsAreBounded(t *testing.T) {
 	body := graphSpec{in: "i c v", out: "c w", nodes: "w=Concat(v,v)", attrs: map[string][]*graph.Attr{"w": {attrInt("axis", 0)}}}
 	for range 20 {
@@ -288,7 +290,8 @@ func TestNestedLoopsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFoldedElementsAreBounded: values are dropped when there are too many.
+// TestFoldedElementsAreBounded: if there are too many folded values, inference drops
+// some.
 func TestFoldedElementsAreBounded(t *testing.T) {
 	inf := &inferrer{}
 	big := Arg{Type: graph.TensorOf(graph.Int64, FoldLimit), Value: &Value{Shape: []int64{FoldLimit}, Elems: make([]Scalar, FoldLimit)}}

@@ -7,8 +7,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestInplaceSparesOtherInputs: a result is not written over an input whose
-// storage another input lies in too, unless both are read element by element.
+// TestInplaceSparesOtherInputs: a result does not overwrite an input that shares its
+// storage with another input, unless the node reads both element by element.
 func TestInplaceSparesOtherInputs(t *testing.T) {
 	types := tensors{"x": floats(4, 4), "y": floats(4, 4), "i": graph.TensorOf(graph.Int64, 4, 4), "k": graph.TensorOf(graph.Int64, 4, 1)}
 	shape := constants{"s": ints([]int64{2}, 4, 4)}

@@ -12,10 +12,10 @@ const u = graph.Unknown
 
 var upTo5 = graph.AtMost(5)
 
-// argHidden is a vector of n int64 of which nothing is known.
+// argHidden returns a vector of n int64 elements with unknown values.
 func argHidden(n graph.Dim) Arg { return arg(i64, n) }
 
-// argValue is a known tensor of int64.
+// argValue returns a known tensor of int64.
 func argValue(shape []int64, v ...int64) Arg {
 	a := argInts(v...)
 	a.Value = a.Value.Reshaped(shape)
@@ -164,8 +164,8 @@ func TestSlice(t *testing.T) {
 	})
 }
 
-// TestSliceBounds holds the bounds of cuts of bounded and unknown axes against
-// all lengths that the axis can have.
+// TestSliceBounds compares the bounds of slices of bounded and unknown axes with all
+// lengths that the axis can have.
 func TestSliceBounds(t *testing.T) {
 	ends := []int64{math.MinInt64, -9, -4, -3, -2, -1, 0, 1, 2, 3, 4, 9, math.MaxInt64}
 	for _, start := range ends {

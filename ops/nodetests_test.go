@@ -26,13 +26,13 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// exceptions are the node tests whose output shape is not fixed by the shapes
-// of the inputs alone. In the first run only the inputs' shapes are known, in
-// the second their values too where they are small (as if they were
-// initializers): what is left there is open for any planner.
+// exceptions are the node tests whose output shape is not fixed by the shapes of the
+// inputs alone. In the first run only the shapes of the inputs are known; in the second
+// run small inputs also have known values, as if they were initializers. A shape that is
+// still open then is open for every planner.
 var exceptions = []struct {
 	tests  string // a regular expression for the whole name, without "test_"
-	values bool   // it stays open when the values of small inputs are known
+	values bool   // the shape stays open even if the values of small inputs are known
 	reason string
 }{
 	{`strnormalizer_export_.*`, true, "how many stop words there are depends on the strings"},
@@ -69,8 +69,8 @@ var patterns = func() []*regexp.Regexp {
 	return list
 }()
 
-// TestNodeTests infers every operator test of ONNX from the types of its inputs
-// and holds the result against the outputs that come with it.
+// TestNodeTests infers every operator test of ONNX from the types of its inputs and
+// compares the result with the expected outputs.
 func TestNodeTests(t *testing.T) {
 	tests := readNodeTests(t)
 	for _, values := range []bool{false, true} {
@@ -98,7 +98,7 @@ func runNodeTests(t *testing.T, tests []nodeTest, values bool) {
 	for _, k := range tests {
 		outcome, err := k.run(values)
 		if err == nil && outcome != exact && allowed(k.name) == "" {
-			err = fmt.Errorf("%s: expected exact types (is the test missing in the table of exceptions?)", outcome)
+			err = fmt.Errorf("%s: expected exact types (or add the test to exceptions)", outcome)
 		}
 		if err == nil && outcome == exact && allowed(k.name) != "" {
 			err = errors.New("exact, but in the table of exceptions")
@@ -126,7 +126,7 @@ func runNodeTests(t *testing.T, tests []nodeTest, values bool) {
 	}
 }
 
-// The outcomes of a test.
+// Outcomes of a test.
 const (
 	exact   = "exact"
 	bounded = "bounded"
@@ -138,7 +138,7 @@ type nodeTest struct {
 	name            string
 	operators       []string
 	model           []byte
-	inputs, outputs [][]byte // TensorProto, SequenceProto or OptionalProto; nil where there is none
+	inputs, outputs [][]byte // TensorProto, SequenceProto or OptionalProto; nil: none
 }
 
 func readNodeTests(t testing.TB) []nodeTest {
@@ -206,8 +206,8 @@ func readCSV(t testing.TB, path string) []map[string]string {
 	return list
 }
 
-// run infers the test's model and compares. Inputs whose declared shape is
-// open are bound to the shapes that they have.
+// run infers the test's model and compares. Inputs with an open declared shape are bound
+// to their actual shapes.
 func (k *nodeTest) run(values bool) (string, error) {
 	m, err := onnx.Parse(k.name+".onnx", k.model)
 	if err != nil {
@@ -258,8 +258,8 @@ func (k *nodeTest) run(values bool) (string, error) {
 	return outcome, nil
 }
 
-// forget drops what the file declares of tensors that are no inputs, so that
-// nothing but the operators speaks, and gives it.
+// forget drops the file's declarations of all tensors but the inputs, so that only the
+// operators determine the types, and returns them.
 func forget(g *graph.Graph) map[graph.TensorID]*graph.Declared {
 	declared := map[graph.TensorID]*graph.Declared{}
 	for id, t := range g.Tensors {
@@ -271,8 +271,8 @@ func forget(g *graph.Graph) map[graph.TensorID]*graph.Declared {
 	return declared
 }
 
-// typeOf gives the type of a stored value. Of a sequence it is that of its
-// items together.
+// typeOf returns the type of a stored value; for a sequence, the least type that holds
+// all items.
 func (k *nodeTest) typeOf(d *graph.Declared, b []byte) (graph.Type, error) {
 	switch d.Type.Kind {
 	case graph.KindTensor:
@@ -300,7 +300,7 @@ func (k *nodeTest) typeOf(d *graph.Declared, b []byte) (graph.Type, error) {
 	return graph.Type{Kind: d.Type.Kind}, nil
 }
 
-// messages gives the payloads of a message's field.
+// messages returns the payloads of one field of a message.
 func messages(b []byte, field protowire.Number) ([][]byte, error) {
 	var list [][]byte
 	for len(b) > 0 {
@@ -321,15 +321,15 @@ func messages(b []byte, field protowire.Number) ([][]byte, error) {
 	return list, nil
 }
 
-// holds compares an inferred type with a true one.
+// holds compares an inferred type with the actual one.
 func holds(got, want graph.Type) (string, bool) {
 	if got.Kind != want.Kind {
 		return "", false
 	}
 	if got.Kind != graph.KindTensor {
 		if got.Of != nil && want.Of != nil {
-			// The items of a sequence are never planned: they may be less
-			// well known, but not differ.
+			// Items of a sequence are never planned, so their types may be less exact, but
+			// must not contradict.
 			_, ok := holds(*got.Of, *want.Of)
 			return exact, ok
 		}
@@ -358,9 +358,9 @@ func holds(got, want graph.Type) (string, bool) {
 	return outcome, true
 }
 
-// TestZoo infers whole networks from the shapes of their inputs. Nothing in
-// them is dynamic but what works on detections, and what the files declare of
-// inner tensors is what is inferred.
+// TestZoo infers whole networks from the shapes of their inputs. Only the tensors of
+// detection models are dynamic, and the declared types of inner tensors agree with the
+// inferred ones.
 func TestZoo(t *testing.T) {
 	dir := datafolder.Path(t)
 	paths, err := filepath.Glob(filepath.Join(dir, "light", "*.onnx"))
@@ -418,7 +418,7 @@ func maker(g *graph.Graph, t *graph.Tensor) string {
 	return g.Label(t.Maker)
 }
 
-// bind reads input shapes such as "x=2x3;steps=scalar" into lengths of
+// bind reads input shapes such as "x=2x3;steps=scalar" and returns the lengths of the
 // symbolic dimensions.
 func bind(t *testing.T, g *graph.Graph, text string) map[string]int64 {
 	t.Helper()
@@ -451,8 +451,8 @@ func bind(t *testing.T, g *graph.Graph, text string) map[string]int64 {
 	return dims
 }
 
-// TestBadModels: what can be known from the graph alone is refused, and what
-// is odd but sound is not. Files that the reader refuses are its own matter.
+// TestBadModels: inference refuses models whose fault shows in the graph alone, and
+// accepts odd but sound ones. The reader's tests cover files that the reader refuses.
 func TestBadModels(t *testing.T) {
 	dir := datafolder.Path(t, "bad")
 	for _, row := range readCSV(t, filepath.Join(dir, "expected.csv")) {

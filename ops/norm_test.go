@@ -34,7 +34,7 @@ func TestNormalization(t *testing.T) {
 	})
 }
 
-// What stands before the kernels of normalizations.
+// Checks that precede the kernels of normalizations.
 func TestCheckNormalization(t *testing.T) {
 	f := func(shape ...graph.Dim) Arg { return arg(graph.Float32, shape...) }
 	image, c := f(2, 3, 4, 4), f(3)

@@ -57,7 +57,7 @@ func TestQLinear(t *testing.T) {
 	})
 }
 
-// What stands before the kernels of quantized products and convolutions.
+// Checks that precede the kernels of quantized products and convolutions.
 func TestCheckQuantized(t *testing.T) {
 	u8, i8 := graph.Uint8, graph.Int8
 	q := func(dims ...graph.Dim) Arg { return arg(u8, dims...) }

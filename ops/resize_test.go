@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// argFloats is a known vector of float32.
+// argFloats returns a known vector of float32.
 func argFloats(v ...float32) Arg {
 	a := arg(f32, graph.Dim(len(v)))
 	a.Value = &Value{Shape: []int64{int64(len(v))}, Elems: make([]Scalar, len(v))}

@@ -15,8 +15,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// tables are the packages that have a table with a row per operator, and the type
-// of a row. A table for another device joins with a line here.
+// tables are the packages that have a table with a row per operator, and the type of a
+// row. A kernel table for another device adds a line here.
 var tables = []struct{ dir, row string }{
 	{".", "Op"},
 	{"../autodiff", "Rule"},
@@ -24,9 +24,9 @@ var tables = []struct{ dir, row string }{
 	{"../internal/reference", "operator"},
 }
 
-// TestEqualRowsHaveEqualFiles: the row of an operator stands in a file of the same
-// name in every package that has one. A reader who has found the operator's
-// definition also knows where its kernel, its gradient and its reference are.
+// TestEqualRowsHaveEqualFiles: every package has the row of an operator in a file of the
+// same name. So a reader who has found the operator's definition also knows where its
+// kernel, its gradient and its reference are.
 func TestEqualRowsHaveEqualFiles(t *testing.T) {
 	defined := rowFiles(t, tables[0].dir, tables[0].row)
 	for _, other := range tables[1:] {
@@ -38,7 +38,7 @@ func TestEqualRowsHaveEqualFiles(t *testing.T) {
 			if want, ok := defined[op]; !ok {
 				t.Errorf("%s: %s has a row in %s, but ops has none", other.dir, op, rows[op])
 			} else if rows[op] != want {
-				t.Errorf("%s: the row of %s stands in %s, expected %s, where ops has it", other.dir, op, rows[op], want)
+				t.Errorf("%s: the row of %s is in %s, expected %s as in ops", other.dir, op, rows[op], want)
 			}
 		}
 	}
@@ -62,8 +62,8 @@ func rowFiles(t *testing.T, dir, row string) map[string]string {
 		file string
 		rows []ast.Expr
 	}
-	tables := map[string]table{}   // by the variable that holds it
-	domains := map[string]string{} // likewise
+	tables := map[string]table{}   // by variable
+	domains := map[string]string{} // by variable
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
@@ -117,7 +117,7 @@ func rowFiles(t *testing.T, dir, row string) map[string]string {
 	return files
 }
 
-// identifier is the name that an expression is, "" if it is none.
+// identifier returns the name that an expression consists of, or "".
 func identifier(e ast.Expr) string {
 	if id, ok := e.(*ast.Ident); ok {
 		return id.Name
@@ -125,7 +125,7 @@ func identifier(e ast.Expr) string {
 	return ""
 }
 
-// text is the string that an expression stands for.
+// text returns the string that an expression denotes.
 func text(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -138,7 +138,7 @@ func text(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// rowName is the operator of a row: the string that it begins with.
+// rowName returns the operator of a row: the string at its beginning.
 func rowName(row ast.Expr) (string, bool) {
 	lit, ok := row.(*ast.CompositeLit)
 	if !ok || len(lit.Elts) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestSignatures: every operator that this package knows has a signature, every
-// symbol stands for some types, and every dtype is one of ours.
+// TestSignatures: every operator of this package has a signature, every symbol has some
+// types, and every dtype exists in package graph.
 func TestSignatures(t *testing.T) {
 	for k := range table {
 		if _, f := signatureOf(k.domain, k.name, 1); f == nil {
@@ -20,14 +20,14 @@ func TestSignatures(t *testing.T) {
 		for symbol, types := range s.symbols {
 			for _, d := range types {
 				if !d.Valid() {
-					t.Errorf("%s.%s: symbol %s stands for a type that is none of ours", k.domain, k.name, symbol)
+					t.Errorf("%s.%s: symbol %s has a type that package graph lacks", k.domain, k.name, symbol)
 				}
 			}
 		}
 		for _, f := range s.forms {
 			for _, p := range append(append([]parameter{}, f.in...), f.out...) {
 				if p.symbol != "" && len(s.symbols[p.symbol]) == 0 {
-					t.Errorf("%s.%s: symbol %q stands for nothing", k.domain, k.name, p.symbol)
+					t.Errorf("%s.%s: symbol %q has no types", k.domain, k.name, p.symbol)
 				}
 			}
 		}
@@ -55,13 +55,13 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// checkCase is one row of a table of calls that stand before a kernel.
+// checkCase is one row of a table of calls that Check accepts or refuses.
 type checkCase struct {
 	doc     string
-	op      string // as of callOp
-	version int64  // 0 stands for newest
+	op      string // as for callOp
+	version int64  // 0: newest
 	in      []Arg
-	out     []Arg // nil: one of which nothing is known
+	out     []Arg // nil: one unknown output
 	attrs   []*graph.Attr
 	open    bool
 	want    string // a part of the error; "": none

@@ -7,8 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestDimsThatAreRefused: a length below 0 would be read as a bound, and
-// StrictDims holds for what only an unknown operator's output declares.
+// TestDimsThatAreRefused: a negative length is refused, because it would be read as a
+// bound. StrictDims also applies to dimensions that are declared only for the output of
+// an unknown operator.
 func TestDimsThatAreRefused(t *testing.T) {
 	declared := &graph.Declared{Type: graph.TensorOf(graph.Float32, graph.Unknown), Symbols: []string{"n"}}
 	for _, c := range []struct {

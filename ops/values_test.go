@@ -9,10 +9,9 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// TestNodeTestValues folds every operator test of ONNX whose inputs are small
-// and holds the elements that come out against those that come with the test:
-// a known one is equal (a real one to the last bits of its type), a bounded
-// one not smaller.
+// TestNodeTestValues folds every operator test of ONNX with small inputs and compares
+// the elements with the expected ones: a known element is equal (a floating-point one up
+// to the last bits of its type), a bounded one is not smaller.
 func TestNodeTestValues(t *testing.T) {
 	folded := map[string]bool{}
 	for _, k := range readNodeTests(t) {
@@ -35,7 +34,7 @@ func TestNodeTestValues(t *testing.T) {
 		m.Graph.Inputs = open
 		values, err := ops.InferValues(m, ops.Options{IgnoreDeclared: true})
 		if err != nil {
-			continue // TestNodeTests says so
+			continue // TestNodeTests reports it
 		}
 		for i, id := range m.Graph.Outputs {
 			v := values[id]
@@ -65,8 +64,8 @@ func TestNodeTestValues(t *testing.T) {
 	}
 }
 
-// compareValue reports whether some element is known, and faults those that
-// are not what they should be.
+// compareValue reports whether some element is known, and reports wrong elements as
+// errors.
 func compareValue(t *testing.T, name string, v *ops.Value, want *graph.Data) bool {
 	t.Helper()
 	const most = ops.FoldLimit
