@@ -11,12 +11,12 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestSpellings: two spellings of the same attributes give the same gradient. An
-// empty string or list stands for the default.
+// TestSpellings: two spellings of the same attributes give the same gradient. An empty
+// string or list means the default.
 func TestSpellings(t *testing.T) {
 	conv := []operand{param(1, 2, 5), param(2, 2, 3)}
-	image := []operand{param(4, 4), left, left, list(3, 5)}
-	whole := []operand{param(4, 4), factors(0, 0, 1, 1), left, list(3, 5)}
+	image := []operand{param(4, 4), omitted, omitted, list(3, 5)}
+	whole := []operand{param(4, 4), factors(0, 0, 1, 1), omitted, list(3, 5)}
 	for _, c := range []struct{ got, want ruleCase }{
 		{
 			ruleCase{op: "Conv", in: conv, attrs: attrs{"auto_pad": "", "strides": []int64{}, "dilations": []int64{}, "pads": []int64{}}},
@@ -50,8 +50,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// backwardText lists the nodes of the backward pass, each with its attributes and
-// the constants that it reads.
+// backwardText lists the nodes of the backward pass with their attributes and the
+// constants that they read.
 func backwardText(t *testing.T, c *ruleCase) []string {
 	t.Helper()
 	r, err := Train(c.squared(18), Options{Loss: "none:objective", Trainable: regexp.MustCompile(`^p\d+$`)})

@@ -15,7 +15,7 @@ var attentionCases = func() []ruleCase {
 		{op: "Attention", name: "mask", in: append(four(2), param(2, 3)), opsets: at},
 		{op: "Attention", name: "mask of flags", in: append(four(2), flags([]int{2, 3}, 1, 0, 1, 1, 1, 0)), opsets: at},
 		{op: "Attention", name: "causal", in: []operand{param(1, 2, 3, 2), param(1, 2, 3, 2), param(1, 2, 3, 2)}, attrs: attrs{"is_causal": 1}, opsets: at},
-		{op: "Attention", name: "past", in: append(four(2), left, param(2, 2, 1, 2), param(2, 2, 1, 2)), outputs: 3, opsets: at},
+		{op: "Attention", name: "past", in: append(four(2), omitted, param(2, 2, 1, 2), param(2, 2, 1, 2)), outputs: 3, opsets: at},
 		{op: "Attention", name: "keys and values are outputs", in: three(), attrs: attrs{"q_num_heads": 2, "kv_num_heads": 2}, outputs: 3, opsets: at},
 		{op: "Attention", name: "products as well", in: four(2), outputs: 4, use: []int{0, 3}, opsets: at},
 		{op: "Attention", name: "probabilities as well", in: four(2), attrs: attrs{"qk_matmul_output_mode": 3}, outputs: 4, use: []int{0, 3}, opsets: at},
@@ -33,7 +33,7 @@ var attentionCases = func() []ruleCase {
 	)
 }()
 
-// contribExpansionCases are operators of com.microsoft that are written out.
+// contribExpansionCases are operators of com.microsoft that are expanded into others.
 var contribExpansionCases = func() []ruleCase {
 	ids := func(shape []int, v ...int64) operand {
 		o := indices(shape, v...)
@@ -64,11 +64,11 @@ var contribExpansionCases = func() []ruleCase {
 		{op: "Attention", name: "mask of keys", in: append(merged(), ids([]int{2, 3}, 1, 0, 1, 1, 1, 0)), attrs: two},
 		{op: "Attention", name: "number of keys", in: append(merged(), ids([]int{2}, 2, 3)), attrs: two},
 		{op: "Attention", name: "unidirectional", in: merged(), attrs: attrs{"num_heads": 2, "unidirectional": 1}},
-		{op: "Attention", name: "bias of scores", in: append(merged(), left, left, param(2, 2, 3, 3)), attrs: two},
+		{op: "Attention", name: "bias of scores", in: append(merged(), omitted, omitted, param(2, 2, 3, 3)), attrs: two},
 		{op: "Attention", name: "keys and values as well", in: merged(), attrs: two, outputs: 2},
 		{op: "MultiHeadAttention", in: apart(), attrs: two},
 		{op: "MultiHeadAttention", name: "bias, mask", in: append(apart(), param(12), ids([]int{2, 3}, 1, 1, 0, 1, 1, 1)), attrs: two},
-		{op: "MultiHeadAttention", name: "bias of scores, scale", in: append(apart(), left, left, param(1, 2, 2, 3)), attrs: attrs{"num_heads": 2, "scale": 0.3}},
+		{op: "MultiHeadAttention", name: "bias of scores, scale", in: append(apart(), omitted, omitted, param(1, 2, 2, 3)), attrs: attrs{"num_heads": 2, "scale": 0.3}},
 		{op: "MultiHeadAttention", name: "keys and values as well", in: apart(), attrs: two, outputs: 3},
 		{op: "RotaryEmbedding", name: "first place", in: []operand{param(2, 3, 8), list(1).fed(), param(5, 2), param(5, 2)}},
 		{op: "RotaryEmbedding", name: "places, interleaved", in: []operand{param(2, 2, 3, 4), indices([]int{2, 3}, 0, 4, 1, 2, 2, 3), param(5, 2), param(5, 2)}, attrs: attrs{"interleaved": 1}},

@@ -2,13 +2,13 @@ package autodiff
 
 import "github.com/onnxmem/onnxmem/graph"
 
-// smooth is a case of an operator with one input.
+// smooth returns a case of an operator with one input.
 func smooth(op string, x operand) ruleCase { return ruleCase{op: op, in: []operand{x}} }
 
-// flat is one of an operator that no gradient flows through.
+// flat returns a case of an operator that passes no gradient.
 func flat(op string, x operand) ruleCase { return ruleCase{op: op, in: []operand{x}, zero: true} }
 
-// fourSides are elements on all sides of the bends of the activations.
+// fourSides has elements on all sides of the kinks of the activations.
 var fourSides = param(2, 5).of(-4.2, -2.6, -1.2, -0.7, -0.3, 0.4, 0.9, 1.3, 2.7, 4.6)
 
 var elementwiseCases = []ruleCase{
@@ -71,7 +71,7 @@ var elementwiseCases = []ruleCase{
 	{op: "Clip", name: "low is an attribute", in: []operand{fourSides}, attrs: attrs{"min": -1.0}, opsets: []int64{7}},
 	{op: "Clip", name: "high is an attribute", in: []operand{fourSides}, attrs: attrs{"max": 1.0}, opsets: []int64{7}},
 	{op: "Clip", name: "low alone", in: []operand{fourSides, scalar(-1)}},
-	{op: "Clip", name: "high alone", in: []operand{fourSides, left, scalar(2)}},
+	{op: "Clip", name: "high alone", in: []operand{fourSides, omitted, scalar(2)}},
 	{op: "Clip", name: "no bounds", in: []operand{fourSides}, opsets: []int64{7, 18}},
 	{op: "Dropout", name: "ratio is an attribute", in: []operand{param(4, 8)}, attrs: attrs{"ratio": 0.25}, opsets: []int64{7, 10}, training: true},
 	{op: "Dropout", name: "default ratio", in: []operand{param(4, 8)}, opsets: []int64{7, 10, 12, 13, 18, 22}, training: true},
@@ -94,7 +94,7 @@ var elementwiseCases = []ruleCase{
 	{op: "ConstantOfShape", in: []operand{list(2, 3)}, zero: true},
 }
 
-// scalar is a constant float64 without axes.
+// scalar returns a constant float64 scalar.
 func scalar(v float64) operand {
 	return operand{shape: []int{}, reals: []float64{v}, elem: graph.Float64, known: true}
 }

@@ -8,7 +8,7 @@ var padCases = []ruleCase{
 	{op: "Pad", name: "constant", in: []operand{param(2, 3), list(1, 0, 2, 1)}, opsets: []int64{11, 13, 18, 19, 21}},
 	{op: "Pad", name: "value", in: []operand{param(2, 3), list(1, 0, 2, 1), param(1)}},
 	{op: "Pad", name: "value alone", in: []operand{param(2, 3).fed(), list(1, 0, 2, 1), param(1)}},
-	{op: "Pad", name: "axes", in: []operand{param(2, 3, 2), list(1, 2, 0, 1), left, list(-1, 0)}},
+	{op: "Pad", name: "axes", in: []operand{param(2, 3, 2), list(1, 2, 0, 1), omitted, list(-1, 0)}},
 	{op: "Pad", name: "crops", in: []operand{param(4, 5), list(-1, 2, 1, -2)}},
 	{op: "Pad", name: "crops with a value", in: []operand{param(4, 5), list(-1, 2, 1, -2), param(1)}},
 	{op: "Pad", name: "nothing", in: []operand{param(4, 5), list(0, 0, 0, 0)}},
@@ -23,7 +23,7 @@ var padCases = []ruleCase{
 	{op: "ReverseSequence", name: "batch first", in: []operand{param(3, 4), indices([]int{3}, 1, 4, 3)}, attrs: attrs{"batch_axis": 0, "time_axis": 1}},
 }
 
-// factors are constant scales of a Resize.
+// factors returns the constant scales of a Resize.
 func factors(v ...float64) operand {
 	return operand{shape: []int{len(v)}, reals: v, elem: graph.Float32, known: true}
 }
@@ -34,23 +34,23 @@ var resizeCases = func() []ruleCase {
 		{op: "Upsample", rule: "Resize", name: "linear", in: []operand{param(1, 2, 3, 2), factors(1, 1, 2, 1.5)}, attrs: attrs{"mode": "linear"}, opsets: []int64{9}},
 		{op: "Resize", name: "scales are input 1", in: []operand{param(1, 2, 3, 2), factors(1, 1, 2, 3)}, attrs: attrs{"mode": "nearest"}, opsets: []int64{10}},
 		{op: "Resize", name: "scales are input 1, linear", in: []operand{param(1, 2, 3, 2), factors(1, 1, 2, 1.5)}, attrs: attrs{"mode": "linear"}, opsets: []int64{10}},
-		{op: "Resize", name: "nearest by whole numbers", in: []operand{param(1, 2, 3, 2), left, factors(1, 1, 2, 3)}, attrs: attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, opsets: []int64{13, 18, 19, 21}},
+		{op: "Resize", name: "nearest by whole numbers", in: []operand{param(1, 2, 3, 2), omitted, factors(1, 1, 2, 3)}, attrs: attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, opsets: []int64{13, 18, 19, 21}},
 		{op: "Resize", name: "empty roi and scales, sizes", in: []operand{param(1, 2, 3, 2), factors(), factors(), list(1, 2, 5, 3)}, opsets: []int64{11, 13}},
-		{op: "Resize", name: "all axes", in: []operand{param(2, 3, 2), left, factors(1.5, 2, 0.5)}, attrs: attrs{"mode": "linear"}},
-		{op: "Resize", name: "axes, sizes", in: []operand{param(1, 2, 3, 4), left, left, list(6, 5)}, attrs: attrs{"mode": "linear", "axes": []int64{-1, 2}}},
-		{op: "Resize", name: "not larger", in: []operand{param(1, 1, 3, 4), left, left, list(6, 5)}, attrs: attrs{"mode": "linear", "axes": []int64{2, 3}, "keep_aspect_ratio_policy": "not_larger"}},
-		{op: "Resize", name: "not smaller", in: []operand{param(1, 1, 3, 4), left, left, list(6, 5)}, attrs: attrs{"mode": "linear", "axes": []int64{2, 3}, "keep_aspect_ratio_policy": "not_smaller"}},
-		{op: "Resize", name: "exclude outside", in: []operand{param(1, 1, 4, 4), left, factors(1, 1, 1.5, 0.75)}, attrs: attrs{"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}},
-		{op: "Resize", name: "crop", in: []operand{param(4, 4), factors(0.25, 0, 0.75, 1.25), left, list(3, 5)}, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.0}},
-		{op: "Resize", name: "corners of a length that is rounded", in: []operand{param(1, 1, 4, 5), left, factors(1, 1, 1.7, 0.7)}, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "align_corners"}},
-		{op: "Resize", name: "no change", in: []operand{param(2, 3), left, factors(1, 1)}, attrs: attrs{"mode": "linear"}},
+		{op: "Resize", name: "all axes", in: []operand{param(2, 3, 2), omitted, factors(1.5, 2, 0.5)}, attrs: attrs{"mode": "linear"}},
+		{op: "Resize", name: "axes, sizes", in: []operand{param(1, 2, 3, 4), omitted, omitted, list(6, 5)}, attrs: attrs{"mode": "linear", "axes": []int64{-1, 2}}},
+		{op: "Resize", name: "not larger", in: []operand{param(1, 1, 3, 4), omitted, omitted, list(6, 5)}, attrs: attrs{"mode": "linear", "axes": []int64{2, 3}, "keep_aspect_ratio_policy": "not_larger"}},
+		{op: "Resize", name: "not smaller", in: []operand{param(1, 1, 3, 4), omitted, omitted, list(6, 5)}, attrs: attrs{"mode": "linear", "axes": []int64{2, 3}, "keep_aspect_ratio_policy": "not_smaller"}},
+		{op: "Resize", name: "exclude outside", in: []operand{param(1, 1, 4, 4), omitted, factors(1, 1, 1.5, 0.75)}, attrs: attrs{"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}},
+		{op: "Resize", name: "crop", in: []operand{param(4, 4), factors(0.25, 0, 0.75, 1.25), omitted, list(3, 5)}, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 2.0}},
+		{op: "Resize", name: "corners of a length that is rounded", in: []operand{param(1, 1, 4, 5), omitted, factors(1, 1, 1.7, 0.7)}, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "align_corners"}},
+		{op: "Resize", name: "no change", in: []operand{param(2, 3), omitted, factors(1, 1)}, attrs: attrs{"mode": "linear"}},
 	}
 	for _, mode := range []string{"nearest", "linear", "cubic"} {
 		for _, coordinates := range []string{"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"} {
 			opset := []int64{19}
 			for name, scales := range map[string]operand{"larger": factors(1, 1, 2, 1.6), "smaller": factors(1, 1, 0.5, 0.8)} {
 				cases = append(cases, ruleCase{
-					op: "Resize", name: mode + ", " + coordinates + ", " + name, in: []operand{param(1, 1, 4, 5), left, scales},
+					op: "Resize", name: mode + ", " + coordinates + ", " + name, in: []operand{param(1, 1, 4, 5), omitted, scales},
 					attrs: attrs{"mode": mode, "coordinate_transformation_mode": coordinates}, opsets: opset,
 				})
 			}
@@ -58,7 +58,7 @@ var resizeCases = func() []ruleCase {
 	}
 	for _, nearest := range []string{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"} {
 		cases = append(cases, ruleCase{
-			op: "Resize", name: nearest, in: []operand{param(3, 5), left, factors(2, 0.7)}, attrs: attrs{"nearest_mode": nearest},
+			op: "Resize", name: nearest, in: []operand{param(3, 5), omitted, factors(2, 0.7)}, attrs: attrs{"nearest_mode": nearest},
 		})
 	}
 	return cases

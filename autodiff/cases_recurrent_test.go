@@ -8,7 +8,7 @@ var recurrentCases = func() []ruleCase {
 			return []operand{param(3, 2, 2), param(directions, gates*2, 2), param(directions, gates*2, 2)}
 		}
 		bias := func(directions int) []operand { return append(weights(directions), param(directions, 2*gates*2)) }
-		initial := func(directions int) []operand { return append(bias(directions), left, param(directions, 2, 2)) }
+		initial := func(directions int) []operand { return append(bias(directions), omitted, param(directions, 2, 2)) }
 		outputs := 2
 		all := initial(1)
 		if op == "LSTM" {

@@ -15,7 +15,7 @@ var reduceCases = func() []ruleCase {
 		if op == "ReduceLogSum" {
 			x = positive
 		}
-		since := int64(18) // axes are an input
+		since := int64(18) // the axes are an input since then
 		if op == "ReduceSum" {
 			since = 13
 		}

@@ -1,6 +1,6 @@
 package autodiff
 
-const beyond = 1 << 40 // an end beyond all axes
+const beyond = 1 << 40 // an end beyond every axis
 
 var shapeCases = []ruleCase{
 	{op: "Reshape", in: []operand{param(2, 6), list(3, 4)}, opsets: []int64{7, 13, 14, 18, 21}},

@@ -7,9 +7,9 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// spell builds nodes on a float32 input x and gives the composite that stands
-// for them, and how many nodes are left.
-func spell(t *testing.T, build func(e *emitter, x ID) ID) (op string, left int) {
+// composed builds nodes on a float32 input x, replaces composites, and returns the last
+// operator and the number of nodes left.
+func composed(t *testing.T, build func(e *emitter, x ID) ID) (op string, left int) {
 	t.Helper()
 	g := &graph.Graph{}
 	e := newEmitter(g, []graph.Opset{{Version: 20}}, nil)
@@ -54,7 +54,7 @@ func TestComposites(t *testing.T) {
 		}, "Mul", 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if op, left := spell(t, c.build); op != c.op || left != c.left {
+			if op, left := composed(t, c.build); op != c.op || left != c.left {
 				t.Errorf("got %s as the last of %d nodes, want %s of %d", op, left, c.op, c.left)
 			}
 		})

@@ -20,15 +20,15 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// refusals are what upgrade and expansion may say of an operator test; all else
-// is an error.
+// refusals are the messages with which upgrade and expansion may refuse an operator
+// test; any other is an error.
 var refusals = []string{
 	"expected opset 7 or later", "attribute clip is set", "sequence_lens", "nonpad_kv_seqlen", "window", "attn_mask) covers",
 	"qk_matmul_output_mode", "depends on data", "spatial is 0", "is read: expected running statistics",
 }
 
-// TestForward holds graphs that were brought to a newer opset, or whose operators
-// were written out, against what ONNX's operator tests expect.
+// TestForward evaluates graphs that were upgraded to a newer opset, or whose operators
+// were expanded, and compares with the results that ONNX's operator tests expect.
 func TestForward(t *testing.T) {
 	files := nodeTests(t)
 	names := []string{}
@@ -68,8 +68,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// changes says what upgrade or expansion does to a model: the operator that is
-// written out, the opset it is brought from, or "" for nothing.
+// changes returns what upgrade or expansion does to a model: the operator that it
+// expands, the opset that it upgrades from, or "" for nothing.
 func changes(m *graph.Model) string {
 	for _, n := range m.Graph.Nodes {
 		if trainingModes[ruleKey{n.Domain, n.Op}] != nil || len(n.Bodies()) > 0 {
@@ -89,8 +89,8 @@ func changes(m *graph.Model) string {
 
 var errNotHeld = errors.New("type not held")
 
-// forwardTest makes constants of the inputs that are no floating-point numbers,
-// runs upgrade and forward, evaluates, and compares.
+// forwardTest makes inputs that are not floating-point numbers constants, runs upgrade
+// and forward, evaluates the graph, and compares.
 func forwardTest(m *graph.Model, name string, files map[string][]byte) error {
 	read := func(kind string, i int) (*reference.Tensor, *graph.Data, error) {
 		b, ok := files[fmt.Sprintf("%s/test_data_set_0/%s_%d.pb", name, kind, i)]
@@ -168,8 +168,8 @@ func forwardTest(m *graph.Model, name string, files map[string][]byte) error {
 	return nil
 }
 
-// TestUpgradeOfBodies: what stands in a branch is brought to opset 18 too, and the
-// file that holds it can be read again.
+// TestUpgradeOfBodies: upgrade also brings the nodes of a branch to opset 18, and the
+// written file can be read again.
 func TestUpgradeOfBodies(t *testing.T) {
 	branch := func(name string) *graph.Graph {
 		g := &graph.Graph{Name: name}
@@ -230,8 +230,8 @@ func TestUpgradeOfBodies(t *testing.T) {
 	}
 }
 
-// nearly compares with what ONNX's own tests allow: rtol 1e-3; for types of 16
-// bits with a unit in the last place or two.
+// nearly compares as ONNX's own tests do: rtol 1e-3, and for 16-bit types one or two
+// units in the last place.
 func nearly(got, want *reference.Tensor) error {
 	if got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("got %v%v, want %v%v", got.Type, got.Shape, want.Type, want.Shape)

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// TestFusedGradients: as calls of functions, and with these inlined again, the
-// gradients of all cases are the same bits.
+// TestFusedGradients: gradients as calls of functions, and with these functions inlined
+// again, have the same bits as plain gradients, in all cases.
 func TestFusedGradients(t *testing.T) {
 	fused := map[ruleKey]bool{}
 	for _, c := range allRuleCases() {
@@ -72,9 +72,9 @@ func TestFusedGradients(t *testing.T) {
 	}
 }
 
-// TestFusedFunctions: two convolutions of one kind share a function; the
-// gradients of weights and of the input are apart; the shapes of what functions
-// make are declared.
+// TestFusedFunctions: two convolutions of one kind share a function, the gradients of
+// weights and of the input are separate calls, and the shapes of the functions' outputs
+// are declared.
 func TestFusedFunctions(t *testing.T) {
 	b := newBuilder("fused", 18)
 	x := b.input("x", b.value(operand{shape: []int{2, 3, 6, 6}, elem: graph.Float32}))

@@ -5,12 +5,12 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// The networks of these tests have random float32 parameters, all different.
+// The networks of these tests have random float32 parameters, no two alike.
 
 // real draws a float32 tensor.
 func (b *builder) real(shape ...int) *reference.Tensor {
 	x := b.value(operand{shape: shape, elem: graph.Float32})
-	for i, v := range x.F { // as the file will hold it
+	for i, v := range x.F { // as the file stores it
 		x.F[i] = float64(float32(v / 2))
 	}
 	return x
@@ -21,7 +21,7 @@ func (b *builder) weights(name string, shape ...int) ID {
 	return b.initializer(name, b.real(shape...))
 }
 
-// classes feeds labels.
+// classes draws labels.
 func (b *builder) classes(shape []int, most int) {
 	x := &reference.Tensor{Type: graph.Int64, Shape: shape}
 	n := 1
@@ -34,7 +34,7 @@ func (b *builder) classes(shape []int, most int) {
 	b.feeds[labelsName] = x
 }
 
-// perceptron has two layers, the second without Gemm, and a Dropout or two.
+// perceptron has two layers, the second without Gemm, and, if asked, Dropouts.
 func perceptron(dropouts int) (*graph.Model, map[string]*reference.Tensor) {
 	b := newBuilder("perceptron", 13)
 	h := b.op("h", "Gemm", attrs{"transB": 1}, b.input("x", b.real(5, 4)), b.weights("fc1.weight", 6, 4), b.weights("fc1.bias", 6))
@@ -48,8 +48,8 @@ func perceptron(dropouts int) (*graph.Model, map[string]*reference.Tensor) {
 	return b.finish(y), b.feeds
 }
 
-// convolutional has a strided and a grouped convolution with batch
-// normalisation, pooling that overlaps, and a shortcut.
+// convolutional has a strided and a grouped convolution with batch normalization,
+// overlapping pooling, and a shortcut.
 func convolutional() (*graph.Model, map[string]*reference.Tensor) {
 	b := newBuilder("convolutional", 17)
 	norm := func(name string, x ID, channels int) ID {
@@ -73,8 +73,8 @@ func convolutional() (*graph.Model, map[string]*reference.Tensor) {
 	return b.finish(y), b.feeds
 }
 
-// transformer is one block of attention and perceptron; the table of embeddings
-// makes the logits as well.
+// transformer is one block of attention and perceptron; the embedding table also makes
+// the logits.
 func transformer() (*graph.Model, map[string]*reference.Tensor) {
 	b := newBuilder("transformer", 20)
 	const batch, places, width, heads, words = 2, 3, 4, 2, 7

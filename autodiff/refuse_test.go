@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestRefused: what cannot be differentiated is refused with the node, and the
-// tensor where one is to blame.
+// TestRefused: Train refuses what it cannot differentiate, and names the node and, if
+// one is the cause, the tensor.
 func TestRefused(t *testing.T) {
 	none := attrs{}
 	for _, k := range []struct {
@@ -23,9 +23,9 @@ func TestRefused(t *testing.T) {
 		{ruleCase{op: "ScatterND", in: []operand{param(3), indices([]int{1, 1}, 1), param(1)}, attrs: attrs{"reduction": "max"}}, 18, `reduction "max" has no gradient rule`},
 		{ruleCase{op: "MaxPool", in: []operand{param(1, 1, 4, 4)}, attrs: attrs{"kernel_shape": []int64{2, 2}, "storage_order": 1}}, 18, `storage_order is 1`},
 		{ruleCase{op: "Slice", in: []operand{param(4), list(0).fed(), list(2).fed()}}, 18, `expected a fixed shape on a path to the loss`},
-		{ruleCase{op: "Resize", in: []operand{param(1, 1, 4, 4), left, factors(1, 1, 0.5, 0.5)}, attrs: attrs{"mode": "linear", "antialias": 1}}, 18, `antialias is 1`},
+		{ruleCase{op: "Resize", in: []operand{param(1, 1, 4, 4), omitted, factors(1, 1, 0.5, 0.5)}, attrs: attrs{"mode": "linear", "antialias": 1}}, 18, `antialias is 1`},
 		{ruleCase{op: "LSTM", in: []operand{param(3, 2, 2), param(1, 8, 2), param(1, 8, 2)}, attrs: attrs{"hidden_size": 2, "clip": 1.0}}, 18, `attribute clip is set`},
-		{ruleCase{op: "LSTM", in: []operand{param(3, 2, 2), param(1, 8, 2), param(1, 8, 2), left, list32(2, 3).fed()}, attrs: attrs{"hidden_size": 2}}, 18, `input 4 (sequence_lens)`},
+		{ruleCase{op: "LSTM", in: []operand{param(3, 2, 2), param(1, 8, 2), param(1, 8, 2), omitted, list32(2, 3).fed()}, attrs: attrs{"hidden_size": 2}}, 18, `input 4 (sequence_lens)`},
 		{ruleCase{op: "BatchNormalization", in: []operand{param(2, 3), param(3), param(3), param(3).fixed(), param(3).in(1, 2).fixed()}, attrs: attrs{"spatial": 0}}, 7, `spatial is 0`},
 		{ruleCase{op: "Add", in: []operand{param(2), param(2)}, attrs: none}, 6, `is of opset 6: expected opset 7 or later`},
 	} {
@@ -38,8 +38,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// squared builds a model whose loss is the sum of the squares of output 0. Unlike
-// model, it does not run the node.
+// squared builds a model whose loss is the sum of the squares of output 0. Unlike model,
+// it does not run the node.
 func (c *ruleCase) squared(opset int64) *graph.Model {
 	b := newBuilder(c.op, opset)
 	var in []ID
@@ -59,12 +59,12 @@ func (c *ruleCase) squared(opset int64) *graph.Model {
 	return b.finish(b.op("objective", "ReduceSum", attrs{"keepdims": 0}, b.op("square", "Mul", nil, y, y)))
 }
 
-// TestOptionsRefused: options that fit no model, or not this one.
+// TestOptionsRefused: Train refuses options that fit no model, or not this one.
 func TestOptionsRefused(t *testing.T) {
 	axis := 7
 	for _, k := range []struct {
 		opt    Options
-		option bool // the fault is the option's alone
+		option bool // the option is wrong for every model
 		expect string
 	}{
 		{Options{Loss: "hinge"}, true, `loss "hinge": expected one of cross-entropy, mse`},
@@ -89,7 +89,7 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
-// TestLossOnUnknownShape: the shape is to blame, not the class axis.
+// TestLossOnUnknownShape: the error blames the shape, not the class axis.
 func TestLossOnUnknownShape(t *testing.T) {
 	b := newBuilder("slice", 18)
 	in := []ID{b.initializer("p0", b.value(param(4, 3))), b.input("x1", b.value(list(0).fed())), b.input("x2", b.value(list(2).fed()))}

@@ -16,19 +16,19 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// ruleCase is one node. A sum of its outputs, each element times a fixed random
-// number, is the loss; its gradients with respect to the operands that are
-// parameters are held against central differences.
+// ruleCase is one node. The loss is a sum over the elements of its outputs, each times a
+// fixed random number. The gradients of the loss with respect to the operands that are
+// parameters are compared with central differences.
 type ruleCase struct {
 	domain, op string
-	name       string  // what it shows
+	name       string  // what the case shows
 	rule       string  // the operator that an upgrade makes of op; "": op itself
 	opsets     []int64 // of ai.onnx; none: 18
 	in         []operand
 	attrs      attrs
 	outputs    int   // of the node; 0: one
 	use        []int // outputs that the loss reads; nil: all
-	training   bool  // the node behaves otherwise in training: the loss is not the model's
+	training   bool  // the node behaves differently in training: its loss is not the model's
 	freeze     bool  // Options.FreezeStatistics
 	zero       bool  // no gradient flows through the node
 }
@@ -36,85 +36,85 @@ type ruleCase struct {
 // operand is an input of the node.
 type operand struct {
 	shape     []int
-	low, high float64 // of random elements; both 0: from ±[0.2, 0.9]
+	low, high float64 // range of random elements; both 0: ±[0.2, 0.9]
 	reals     []float64
 	ints      []int64
 	elem      graph.DType
-	param     bool // an initializer that is trained
-	known     bool // an initializer that is not; else a graph input
-	like      int  // 1 + the operand that it is the same tensor as
+	param     bool // a trained initializer
+	known     bool // an untrained initializer; otherwise a graph input
+	like      int  // 1 + the index of the operand that is the same tensor
 	absent    bool
 }
 
-// param is a float64 parameter, its elements away from 0 and from integers.
+// param returns a float64 parameter whose elements keep away from 0 and from integers.
 func param(shape ...int) operand {
 	return operand{shape: shape, elem: graph.Float64, param: true}
 }
 
-// in draws the elements from an interval.
+// in returns o with elements drawn from an interval.
 func (o operand) in(low, high float64) operand {
 	o.low, o.high = low, high
 	return o
 }
 
-// of states the elements.
+// of returns o with the given elements.
 func (o operand) of(v ...float64) operand {
 	o.reals = v
 	return o
 }
 
-// as has another floating-point type.
+// as returns o with another floating-point type.
 func (o operand) as(elem graph.DType) operand {
 	o.elem = elem
 	return o
 }
 
-// fed makes it a graph input.
+// fed returns o as a graph input.
 func (o operand) fed() operand {
 	o.param, o.known = false, false
 	return o
 }
 
-// fixed makes it an initializer that is not trained.
+// fixed returns o as an untrained initializer.
 func (o operand) fixed() operand {
 	o.param, o.known = false, true
 	return o
 }
 
-// list is a constant int64 list.
+// list returns a constant int64 list.
 func list(v ...int64) operand {
 	return operand{shape: []int{len(v)}, ints: v, elem: graph.Int64, known: true}
 }
 
-// list32 is a constant int32 list.
+// list32 returns a constant int32 list.
 func list32(v ...int64) operand {
 	o := list(v...)
 	o.elem = graph.Int32
 	return o
 }
 
-// number is a constant int64 without axes.
+// number returns a constant int64 scalar.
 func number(v int64) operand {
 	return operand{ints: []int64{v}, elem: graph.Int64, known: true}
 }
 
-// indices are int64 that come with the data.
+// indices returns an int64 graph input.
 func indices(shape []int, v ...int64) operand {
 	return operand{shape: shape, ints: v, elem: graph.Int64}
 }
 
-// flags are bools that come with the data.
+// flags returns a bool graph input.
 func flags(shape []int, v ...int64) operand {
 	return operand{shape: shape, ints: v, elem: graph.Bool}
 }
 
-// same is the tensor of an earlier operand.
+// same returns the tensor of an earlier operand.
 func same(i int) operand { return operand{like: i + 1} }
 
-// left is an optional input left out.
-var left = operand{absent: true}
+// omitted is an optional input that the node leaves out.
+var omitted = operand{absent: true}
 
-// allRuleCases are those of all families.
+// allRuleCases returns the cases of all families.
 func allRuleCases() []ruleCase {
 	return slices.Concat(
 		elementwiseCases, arithmeticCases, reduceCases, matmulCases, convCases, poolCases, normCases,
@@ -123,8 +123,8 @@ func allRuleCases() []ruleCase {
 	)
 }
 
-// TestRules differentiates every case and compares. With -v it lists the operators:
-// cases, the largest error.
+// TestRules differentiates every case and compares. With -v it prints the number of
+// cases and the largest error of each operator.
 func TestRules(t *testing.T) {
 	type figure struct {
 		cases int
@@ -157,8 +157,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesAreCovered: each rule and each expansion has a case, and each input that its gradient
-// flows to is a parameter in one.
+// TestRulesAreCovered: each rule and each expansion has a case, and each input with a
+// gradient is a parameter in some case.
 func TestRulesAreCovered(t *testing.T) {
 	cases := map[ruleKey][]ruleCase{}
 	for _, c := range allRuleCases() {
@@ -193,7 +193,7 @@ func TestRulesAreCovered(t *testing.T) {
 	}
 	for k := range expansions {
 		if len(cases[k]) == 0 {
-			t.Errorf("%s %s is written out: no case", k.domain, k.op)
+			t.Errorf("expansion of %s %s: no case", k.domain, k.op)
 		}
 	}
 	for k := range cases {
@@ -251,7 +251,7 @@ func (b *builder) input(name string, x *reference.Tensor) ID {
 	return id
 }
 
-// initializer adds a tensor that the model holds.
+// initializer adds an initializer.
 func (b *builder) initializer(name string, x *reference.Tensor) ID {
 	id := b.m.Graph.NewTensor(name)
 	d := dataOf(x)
@@ -260,7 +260,7 @@ func (b *builder) initializer(name string, x *reference.Tensor) ID {
 	return id
 }
 
-// node adds a node with outputs of those names; "" leaves one out.
+// node adds a node with outputs of the given names; "" leaves one out.
 func (b *builder) node(domain, op string, a attrs, in []ID, outputs ...string) []ID {
 	n := &graph.Node{Name: outputs[0] + "/" + op, Op: op, Domain: domain, Inputs: in, Attrs: attributes(a)}
 	for _, name := range outputs {
@@ -274,7 +274,7 @@ func (b *builder) node(domain, op string, a attrs, in []ID, outputs ...string) [
 	return slices.Clone(n.Outputs)
 }
 
-// attributes are those of a node; lists of floats and of strings among them.
+// attributes returns the attributes of a node, including lists of floats and of strings.
 func attributes(a attrs) []*graph.Attr {
 	a = maps.Clone(a)
 	var more []*graph.Attr
@@ -299,7 +299,7 @@ func attributes(a attrs) []*graph.Attr {
 // op adds a node of ai.onnx with one output.
 func (b *builder) op(name, op string, a attrs, in ...ID) ID { return b.node("", op, a, in, name)[0] }
 
-// finish makes outputs of some tensors.
+// finish makes the given tensors graph outputs.
 func (b *builder) finish(outputs ...ID) *graph.Model {
 	g := b.m.Graph
 	g.Outputs = outputs
@@ -310,7 +310,7 @@ func (b *builder) finish(outputs ...ID) *graph.Model {
 	return b.m
 }
 
-// dataOf is a tensor as an initializer.
+// dataOf returns a tensor as an initializer.
 func dataOf(x *reference.Tensor) *graph.Data {
 	d := &graph.Data{Type: x.Type, Dims: make([]int64, len(x.Shape)), Raw: []byte{}}
 	for i, n := range x.Shape {
@@ -398,7 +398,7 @@ func (c *ruleCase) model(t *testing.T, opset int64) *builder {
 	for _, k := range use {
 		weighted(names[k], outputs[k], made[names[k]])
 	}
-	if c.zero { // a way to the loss besides the node
+	if c.zero { // a path to the loss besides the node
 		x := b.value(param(3))
 		weighted("aside", b.initializer("p99", x), x)
 		for i, o := range c.in {
@@ -415,8 +415,8 @@ func (c *ruleCase) model(t *testing.T, opset int64) *builder {
 	return b
 }
 
-// check trains one step of the case's model and compares. It gives the largest
-// error of an element.
+// check trains one step of the case's model, compares the gradients, and returns the
+// largest error of an element.
 func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) float64 {
 	t.Helper()
 	b := c.model(t, opset)
@@ -438,7 +438,7 @@ func (c *ruleCase) check(t *testing.T, opset int64, noLean ...string) float64 {
 	return worst
 }
 
-// residents are the first values of what a step feeds back.
+// residents returns the initial values of parameters and states.
 func residents(t *testing.T, step *Step) map[string]*reference.Tensor {
 	t.Helper()
 	first := map[string]*reference.Tensor{}
@@ -452,10 +452,10 @@ func residents(t *testing.T, step *Step) map[string]*reference.Tensor {
 	return first
 }
 
-// checkGradients holds the gradients of all parameters against central
-// differences of the loss, at most so many elements of each. It gives the loss
-// and the gradients, and the largest difference, over the largest element of the
-// gradient where that is above 1.
+// checkGradients compares the gradients of all parameters with central differences of
+// the loss, at most the given number of elements of each. It returns the loss, the
+// gradients, and the largest difference, relative to the largest element of the gradient
+// if that is above 1.
 func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor, most int) (_ map[string]*reference.Tensor, worst float64) {
 	t.Helper()
 	feeds := residents(t, step)
@@ -489,7 +489,7 @@ func checkGradients(t *testing.T, step *Step, data map[string]*reference.Tensor,
 		const h, tolerance = 1e-6, 1e-6
 		for k := range min(len(x.F), most) {
 			i := k
-			if len(x.F) > most { // here and there
+			if len(x.F) > most { // a sample
 				i = k * 7919 % len(x.F)
 			}
 			v := x.F[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestSaved: the backward pass of a node reads no more of the forward graph than
-// its formula needs, so that the rest may die early. Inputs are p0, p1, …, the
+// TestSaved: the backward pass of a node reads no more of the forward graph than its
+// formula needs, so that the other tensors can be freed early. Inputs are p0, p1, …,
 // outputs y0, y1, ….
 func TestSaved(t *testing.T) {
 	pair := []operand{param(2, 3), param(2, 3)}
@@ -88,12 +88,12 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// TestNothingForFrozen: no gradient is emitted for data, nor for what only frozen
-// parameters need.
+// TestNothingForFrozen: no gradient is emitted for data, nor for tensors that only
+// frozen parameters need.
 func TestNothingForFrozen(t *testing.T) {
 	for _, k := range []struct {
 		freeze string
-		silent []string // forward nodes without anything backward
+		silent []string // forward nodes without backward nodes
 		sparse []string // nodes whose input needs no gradient: no ConvTranspose
 	}{
 		{`^$`, nil, []string{"conv1/Conv"}},
@@ -116,11 +116,11 @@ func TestNothingForFrozen(t *testing.T) {
 		}
 		for _, n := range k.sparse {
 			if len(backward[n]) == 0 || slices.Contains(backward[n], "ConvTranspose") {
-				t.Errorf("freeze %s: backward of %s: %v, expected the weights' gradient alone", k.freeze, n, backward[n])
+				t.Errorf("freeze %s: backward of %s: %v, expected only the weights' gradient", k.freeze, n, backward[n])
 			}
 		}
 		if len(backward) == 0 {
-			t.Errorf("freeze %s: nothing is backward", k.freeze)
+			t.Errorf("freeze %s: no node is backward", k.freeze)
 		}
 	}
 }

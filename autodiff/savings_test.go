@@ -25,14 +25,14 @@ func TestRulesWithoutSavings(t *testing.T) {
 	}
 }
 
-// savingCase is a network in which some of the leaner gradients apply.
+// savingCase is a network to which some of the leaner gradients apply.
 type savingCase struct {
 	name    string
-	build   func(b *builder, x ID) ID // float64 parameter x to the result
+	build   func(b *builder, x ID) ID // returns the result of a float64 parameter x
 	shape   []int
-	saved   string // what of the forward pass the backward pass reads
+	saved   string // tensors of the forward pass that the backward pass reads
 	saving  string // its name
-	without string // what it reads without that saving
+	without string // the same without this saving
 }
 
 var savingCases = []savingCase{
@@ -113,7 +113,7 @@ var savingCases = []savingCase{
 	},
 }
 
-// rmsNorm is that of x along the last axis, spelled out.
+// rmsNorm builds the RMS norm of x along the last axis from basic operators.
 func rmsNorm(b *builder, x ID, inverse bool) ID {
 	number := func(name string, v float64) ID {
 		return b.initializer(name, &reference.Tensor{Type: graph.Float64, Shape: []int{}, F: []float64{v}})
@@ -129,9 +129,9 @@ func rmsNorm(b *builder, x ID, inverse bool) ID {
 	return b.op("scaled", "Mul", nil, b.initializer("p2", b.value(operand{shape: []int{4}, elem: graph.Float64})), q)
 }
 
-// TestSavings: gradients are right with each switch on and off, and keep alive
-// what is expected. Rows that a mask hides have no gradient, which no difference
-// would tell from the NaN that Softmax gives there.
+// TestSavings: with each saving on and off, gradients are right, and the backward pass
+// reads the expected tensors. Fully masked rows have no gradient; differences cannot
+// show that, because Softmax gives NaN there.
 func TestSavings(t *testing.T) {
 	for _, k := range savingCases {
 		t.Run(k.name, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestSavings(t *testing.T) {
 	}
 }
 
-// savedBy lists what of the forward graph the gradients read, without constants
-// and the result that the objective is made of.
+// savedBy lists the forward tensors that the gradients read, without constants and
+// without the input of the objective.
 func savedBy(step *Step, forward *graph.Graph) string {
 	g := step.Model.Graph
 	made := map[ID]bool{}
@@ -187,8 +187,8 @@ func savedBy(step *Step, forward *graph.Graph) string {
 	return strings.Join(slices.Compact(names), " ")
 }
 
-// TestMaximaAreNarrow: what is kept of a MaxPool between the passes has the
-// narrowest type that holds it.
+// TestMaximaAreNarrow: the indices of a MaxPool are kept in the narrowest type that
+// holds them.
 func TestMaximaAreNarrow(t *testing.T) {
 	for _, k := range []struct {
 		shape []int
@@ -217,7 +217,8 @@ func TestMaximaAreNarrow(t *testing.T) {
 	}
 }
 
-// TestMaskIsDrawnAgain: of the mask of a Dropout with a seed one element is kept.
+// TestMaskIsDrawnAgain: for a Dropout with a seed, the step keeps only one element of
+// the mask.
 func TestMaskIsDrawnAgain(t *testing.T) {
 	b := newBuilder("again", 18)
 	y := b.op("drop", "Dropout", attrs{"seed": 3}, b.op("x", "Identity", nil, b.initializer("p", b.value(operand{shape: []int{4, 8}, elem: graph.Float32}))))
@@ -236,7 +237,7 @@ func TestMaskIsDrawnAgain(t *testing.T) {
 	}
 }
 
-// TestNoLeanNames: a name that is none is refused.
+// TestNoLeanNames: an unknown name is refused.
 func TestNoLeanNames(t *testing.T) {
 	m, _ := perceptron(0)
 	_, err := Train(m, Options{NoLean: []string{"fat"}})

@@ -7,9 +7,10 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// TestSharedStatistics: two normalisations whose equal statistics an exporter
-// merged, one reading them through Identity, are trained apart; one whose
-// statistics are computed stays as it is, and that is said.
+// TestSharedStatistics: if an exporter merged the equal statistics of two
+// normalizations, and one reads them through Identity, each is trained with its own. A
+// normalization with computed statistics stays in inference mode. Both come with a
+// warning.
 func TestSharedStatistics(t *testing.T) {
 	g := &graph.Graph{}
 	e := newEmitter(g, []graph.Opset{{Version: 18}}, nil)

@@ -12,7 +12,7 @@ import (
 
 var everything = regexp.MustCompile(`.`)
 
-// newTestTape is a tape with one leaf.
+// newTestTape returns a tape with one leaf.
 func newTestTape() (*tape, *gorgonia.Node) {
 	g := &graph.Graph{}
 	x := g.NewTensor("x")
@@ -20,8 +20,8 @@ func newTestTape() (*tape, *gorgonia.Node) {
 	return t, t.leaf(x)
 }
 
-// TestEqualHashes: an operator whose hash gorgonia has seen is not merged with
-// the earlier one: it is given another hash.
+// TestEqualHashes: an operator with a hash that gorgonia has already seen gets another
+// hash, so that gorgonia does not merge the two.
 func TestEqualHashes(t *testing.T) {
 	tp, x := newTestTape()
 	first, err := tp.apply(&operator{kind: term}, x)
@@ -38,7 +38,7 @@ func TestEqualHashes(t *testing.T) {
 	}
 }
 
-// TestLostTerm: a term of a gradient that gorgonia drops is noticed.
+// TestLostTerm: the tape notices if gorgonia drops a term of a gradient.
 func TestLostTerm(t *testing.T) {
 	tp, x := newTestTape()
 	value := tp.g.NewTensor("d")
@@ -62,8 +62,8 @@ func TestLostTerm(t *testing.T) {
 	}
 }
 
-// TestAgainWithOtherHashes: what failed because gorgonia merged nodes is tried
-// with other hashes, a few times; other errors are final.
+// TestAgainWithOtherHashes: if gorgonia merged nodes, differentiation is repeated a few
+// times with other hashes; other errors are final.
 func TestAgainWithOtherHashes(t *testing.T) {
 	salts := 0
 	if err := untilUnmerged(func(salt int) error {

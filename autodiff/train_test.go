@@ -36,8 +36,7 @@ func train(t *testing.T, m *graph.Model, opt Options) *Step {
 	return step
 }
 
-// TestNets: the gradients of all parameters of whole networks are slopes of the
-// loss.
+// TestNets: the gradients of all parameters of whole networks are slopes of the loss.
 func TestNets(t *testing.T) {
 	for _, net := range nets {
 		t.Run(net.name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestNets(t *testing.T) {
 	}
 }
 
-// TestLosses: every loss on the same network, and what is trained of it.
+// TestLosses: every loss on the same network, and which parameters it trains.
 func TestLosses(t *testing.T) {
 	last := -1
 	for _, k := range []struct {
@@ -92,7 +91,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// lossByHand is the mean over all elements, of cross-entropy over all rows.
+// lossByHand returns the mean loss over all elements, for cross-entropy over all rows.
 func lossByHand(name string, y, labels *reference.Tensor) float64 {
 	total, n := 0.0, len(y.F)
 	switch name {
@@ -122,9 +121,8 @@ func lossByHand(name string, y, labels *reference.Tensor) float64 {
 	return total / float64(n)
 }
 
-// formula is one update of a parameter as PyTorch's documentation has it
-// (torch.optim: SGD, Adam, AdamW), one element at a time. state is of two
-// elements, zero at first.
+// formula is one update of a parameter as in PyTorch's documentation (torch.optim: SGD,
+// Adam, AdamW), one element at a time. state has two elements, initially zero.
 type formula func(w, d, rate, decay float64, step int, state []float64) float64
 
 func adamMoments(d float64, step int, state []float64) float64 {
@@ -149,8 +147,8 @@ var formulas = map[string]formula{
 	},
 }
 
-// TestOptimizers runs five steps of each optimizer, with and without weight
-// decay and clipping, beside its formula.
+// TestOptimizers runs five steps of each optimizer, with and without weight decay and
+// clipping, and compares with its formula.
 func TestOptimizers(t *testing.T) {
 	for _, name := range Optimizers() {
 		for _, k := range []struct {
@@ -219,7 +217,8 @@ func followOptimizer(t *testing.T, opt Options) {
 	}
 }
 
-// updatePairs reads onnxmem.updates: the tensor that replaces each resident one.
+// updatePairs reads onnxmem.updates: for each resident tensor, the tensor that replaces
+// it.
 func updatePairs(t *testing.T, step *Step) map[string]string {
 	return pairsOf(t, step, "onnxmem.updates")
 }
@@ -260,7 +259,7 @@ func gradientsAt(t *testing.T, step *Step, feeds map[string]*reference.Tensor, w
 	return grads
 }
 
-// clipByHand is torch.nn.utils.clip_grad_norm_.
+// clipByHand computes torch.nn.utils.clip_grad_norm_.
 func clipByHand(grads map[string]*reference.Tensor, most float64) {
 	total := 0.0
 	for _, d := range grads {
@@ -276,8 +275,8 @@ func clipByHand(grads map[string]*reference.Tensor, most float64) {
 	}
 }
 
-// TestStatistics: running statistics move towards those of the batch, by the
-// population's variance.
+// TestStatistics: running statistics move towards those of the batch, with the
+// population variance.
 func TestStatistics(t *testing.T) {
 	m, data := convolutional()
 	step := train(t, m, Options{})
@@ -310,7 +309,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// TestSameBytes: the same model gives the same file, on any number of cores.
+// TestSameBytes: equal models give equal files, on any number of cores.
 func TestSameBytes(t *testing.T) {
 	for _, net := range nets {
 		var want []byte
@@ -341,8 +340,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestDropoutsStayApart: two Dropouts with the same attributes that read the
-// same tensor stay two, each with a mask of its own in the backward pass.
+// TestDropoutsStayApart: two Dropouts with the same attributes and the same input are
+// not merged; each has its own mask in the backward pass.
 func TestDropoutsStayApart(t *testing.T) {
 	b := newBuilder("twins", 13)
 	x := b.weights("w", 4, 8)
@@ -365,8 +364,8 @@ func TestDropoutsStayApart(t *testing.T) {
 	checkGradients(t, step, nil, math.MaxInt)
 }
 
-// TestManyReaders: a tensor with k readers gets k-1 additions, one after the
-// other, and no term is lost.
+// TestManyReaders: a tensor with k readers gets k-1 additions in a chain, and no term is
+// lost.
 func TestManyReaders(t *testing.T) {
 	const readers = 40
 	b := newBuilder("fan", 18)
@@ -394,8 +393,8 @@ func TestManyReaders(t *testing.T) {
 	checkGradients(t, step, nil, math.MaxInt)
 }
 
-// TestLocalFunctions: a gradient goes through calls of local functions, whose
-// attributes and constants each call has for itself.
+// TestLocalFunctions: gradients pass through calls of local functions; each call has its
+// own attributes and constants.
 func TestLocalFunctions(t *testing.T) {
 	body := &graph.Graph{}
 	x, w, a, y := body.NewTensor("x"), body.NewTensor("w"), body.NewTensor("a"), body.NewTensor("y")
@@ -421,7 +420,7 @@ func TestLocalFunctions(t *testing.T) {
 	}
 }
 
-// TestScalarsOnTheWay: gradients of tensors without axes.
+// TestScalarsOnTheWay: gradients pass through tensors without axes.
 func TestScalarsOnTheWay(t *testing.T) {
 	b := newBuilder("scalars", 18)
 	w := b.weights("w", 2, 3)
@@ -433,8 +432,8 @@ func TestScalarsOnTheWay(t *testing.T) {
 	checkGradients(t, train(t, m, Options{Loss: "none:total", Trainable: everything, KeepGradients: true}), nil, math.MaxInt)
 }
 
-// TestSixteenBits: what is emitted for 16-bit parameters is well typed, has their
-// type, and comes near the gradients of float32.
+// TestSixteenBits: the nodes for 16-bit parameters are well typed, have the parameters'
+// type, and give nearly the gradients of float32.
 func TestSixteenBits(t *testing.T) {
 	for _, elem := range []graph.DType{graph.Float16, graph.BFloat16} {
 		for _, make := range []func() (*graph.Model, map[string]*reference.Tensor){
@@ -480,7 +479,7 @@ func allGradients(t *testing.T, m *graph.Model, feeds map[string]*reference.Tens
 	return got
 }
 
-// narrow gives all float32 tensors of a model another type.
+// narrow changes all float32 tensors of a model to another type.
 func narrow(m *graph.Model, feeds map[string]*reference.Tensor, elem graph.DType) {
 	for _, x := range m.Graph.Tensors {
 		if x.Declared != nil && x.Declared.Type.Elem == graph.Float32 {
@@ -506,8 +505,8 @@ func narrow(m *graph.Model, feeds map[string]*reference.Tensor, elem graph.DType
 	}
 }
 
-// TestConstantBits: constants of 16-bit types are rounded to the nearest number
-// that the type has, to even in between.
+// TestConstantBits: constants of 16-bit types are rounded to the nearest number of the
+// type, ties to even.
 func TestConstantBits(t *testing.T) {
 	rnd := newBuilder("bits", 18).rnd
 	for _, elem := range []graph.DType{graph.Float16, graph.BFloat16} {
@@ -518,7 +517,7 @@ func TestConstantBits(t *testing.T) {
 		}
 		for range 20000 {
 			v := math.Ldexp(rnd.Float64()*2-1, rnd.IntN(45)-30)
-			if rnd.IntN(2) == 0 { // ties and numbers that the type has
+			if rnd.IntN(2) == 0 { // ties, and numbers of the type
 				_, exp := math.Frexp(v)
 				unit := math.Ldexp(1, max(exp-digits, smallest)-1)
 				v = math.Round(v/unit) * unit
@@ -541,14 +540,14 @@ func TestConstantBits(t *testing.T) {
 	}
 }
 
-// TestRandomGraphs: networks of nodes that read any earlier tensor, twice too,
-// and of whose outputs some are read and some are not.
+// TestRandomGraphs: networks of nodes that read any earlier tensors, also one twice, and
+// whose outputs are read or not.
 func TestRandomGraphs(t *testing.T) {
 	for seed := range 60 {
 		b := newBuilder(fmt.Sprint("random", seed), 18)
 		made := []ID{b.weights("p0", 4, 3), b.weights("p1", 4, 3), b.weights("p2", 1, 3), b.input("x", b.real(4, 3))}
 		pick := func() ID { return made[b.rnd.IntN(len(made))] }
-		wide := func(name string, x ID) ID { // [4, 3], whatever broadcasts
+		wide := func(name string, x ID) ID { // broadcast to [4, 3]
 			return b.op(name, "Expand", nil, x, b.initializer(name+".shape", reference.Ints([]int{2}, 4, 3)))
 		}
 		for k := range 12 {
@@ -564,7 +563,7 @@ func TestRandomGraphs(t *testing.T) {
 				made = append(made, b.op(name, "Mul", nil, pick(), pick()))
 			case 4:
 				made = append(made, b.op(name, "Sub", nil, pick(), pick()))
-			case 5: // the first part is read, the last perhaps not
+			case 5: // the first part is read, the last may be unread
 				parts := b.node("", "Split", attrs{"axis": 0, "num_outputs": 2}, []ID{wide(name+".in", pick())}, name+".0", name+".1")
 				order := []ID{parts[0], parts[b.rnd.IntN(2)]}
 				made = append(made, b.op(name, "Concat", attrs{"axis": 0}, order...))

@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/reference"
 )
 
-// TestMasksAreNotTrained: what is added to hide places from an attention looks
-// like a bias, but for its values.
+// TestMasksAreNotTrained: a mask that is added in an attention looks like a bias, except
+// for its values.
 func TestMasksAreNotTrained(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -42,8 +42,8 @@ func TestMasksAreNotTrained(t *testing.T) {
 	}
 }
 
-// TestWhatIsTrainedByDefault: what PyTorch would train, as far as names, readers
-// and values tell.
+// TestWhatIsTrainedByDefault: names, readers and values select the parameters that
+// PyTorch would train.
 func TestWhatIsTrainedByDefault(t *testing.T) {
 	sines := make([]float64, 0, 24)
 	for place := range 6 {
