@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What limits below the best order's peak cost: the tables of docs/results/limits.md.
+"""Measure the cost of limits below the best order's peak: the tables of docs/results/limits.md.
 
     bench/frontier.py traced          steps traced from PyTorch (folder budget of the test data)
     bench/frontier.py steps           steps that onnxmem makes, batch 32
-    bench/frontier.py host            the same, whose tensors may leave for a host
+    bench/frontier.py host            the same steps, with swapping to a host
     bench/frontier.py traced --only resnet50-train-bs1
 
-Extra time in per cent at limits in per cent of the peak, in brackets what no plan
-costs. Modelled costs, default effort. Seconds are of processor time. Python's
-standard library only; ONNXMEM_DATA names the folder of the test data.
+The tables show the extra time in per cent at limits in per cent of the peak, and
+its lower bound in brackets. Costs are modelled; the effort is the default. Seconds
+are processor time. Needs only Python's standard library; ONNXMEM_DATA names the
+folder of the test data.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import harness
 LIMITS = (90, 80, 70, 60, 50, 40, 30)
 LINKS = (12, 25)  # GB/s
 
-# A title, where the network comes from, its other dimensions.
+# A title, the source of the network, its other dimensions.
 STEPS = (
     ("resnet50", "model/resnet50", ()),
     ("mobilenet_v2", "model/mobilenet_v2", ()),
@@ -70,7 +71,7 @@ def main():
 
 
 def spent(*args):
-    """The answer of onnxmem, and the seconds of processor time that it took."""
+    """Run onnxmem; return its result and the seconds of processor time that it took."""
     before = os.times()
     found = harness.answer(*args)
     after = os.times()
@@ -78,7 +79,7 @@ def spent(*args):
 
 
 def model(source, folder):
-    """The file of a network, written where it is a built-in one."""
+    """Return the file of a network; write it first if the network is built in."""
     kind, _, name = source.partition("/")
     if kind == "zoo":
         return harness.data(f"{source}.onnx")
@@ -88,7 +89,7 @@ def model(source, folder):
 
 
 def points(found):
-    """The points of the curve at LIMITS. It has one for every 5 per cent, down to the first that is proven impossible."""
+    """Return the points of the curve at LIMITS. It has one every 5 per cent, down to the first that is proven impossible."""
     by_percent = {round(100 * p["limit_bytes"] / found["peak_bytes"]): p for p in found["frontier"]}
     return [by_percent.get(limit) for limit in LIMITS]
 

@@ -1,7 +1,7 @@
-"""Tables from what "go test" prints: benchmarks and logs of tests.
+"""Make tables from the output of "go test": from benchmarks and logs of tests.
 
-A function takes the output, and the table's name, which it ignores; it returns the
-table's lines.
+Each function takes the output and the table's name, which it ignores, and returns
+the lines of the table.
 """
 
 import re
@@ -12,12 +12,12 @@ _LOGGED = re.compile(r"^\s+\w+_test\.go:\d+: ")
 
 
 def unlogged(text):
-    """A line of a test's log without the place that go test puts before it."""
+    """Return a line of a test's log without the file and line that go test puts before it."""
     return _LOGGED.sub("", text).rstrip()
 
 
 def benchmarks(output, name):
-    """Of each run of a benchmark, its keys and its metrics by unit: NAME/key=value/word-2  1  5 ns/op."""
+    """Yield the keys and the metrics by unit of each run of a benchmark: NAME/key=value/word-2  1  5 ns/op."""
     for text in output.splitlines():
         words = text.split()
         if not words or not re.match(rf"Benchmark{name}(/|-\d+$|$)", words[0]) or len(words) < 4:
@@ -79,7 +79,7 @@ def instances(output, _):
 
 
 def simulators(output, _):
-    """Allocators on three of the instances."""
+    """Compare allocators on three of the instances."""
     shown = ("somas-resnet50", "somas-pangu_2.6B", "tflite-inception_v3")
     cells = {}
     for text in map(unlogged, output.splitlines()):
@@ -90,16 +90,16 @@ def simulators(output, _):
 
 
 def budget_optima(output, _):
-    """Plans against the optimum of random graphs."""
-    said = re.compile(
+    """Compare plans with the optimum of random graphs."""
+    logged = re.compile(
         r"(.+): (\d+) graphs: (\d+) feasible, plan = optimum (\d+), no plan found (\d+); "
         r"sums of bounds (\d+), optima (\d+), plans (\d+); impossible (\d+), proven (\d+)")
     head = ("family", "graphs", "feasible limits", "plan = optimum", "no plan found", "sum of bounds", "of optima", "of plans", "impossible limits", "of them proven")
-    return _table(head, [m.groups() for text in output.splitlines() if (m := said.fullmatch(unlogged(text)))])
+    return _table(head, [m.groups() for text in output.splitlines() if (m := logged.fullmatch(unlogged(text)))])
 
 
 def swaps(output, _):
-    """The lowest limit that each link serves, and the extra time at two limits."""
+    """Show the lowest limit that is feasible with each link, and the extra time at two limits."""
     found = {}
     for keys, metrics in benchmarks(output, "Swap"):
         if "link" in keys:
@@ -114,21 +114,21 @@ def swaps(output, _):
 
 
 def operator_tests(output, _):
-    """How many of ONNX's operator tests a session passes."""
-    said = re.search(r"(\d+) tests: (\d+) claimed, (\d+) pass; of (\d+) that ONNX Runtime passes, (\d+) pass \(([\d.]+ %)\)", output)
-    if not said:
+    """Count ONNX's operator tests that a session passes."""
+    logged = re.search(r"(\d+) tests: (\d+) claimed, (\d+) pass; of (\d+) that ONNX Runtime passes, (\d+) pass \(([\d.]+ %)\)", output)
+    if not logged:
         return []
-    every, claimed, passed, runtimes, both, share = said.groups()
+    every, claimed, passed, runtimes, both, share = logged.groups()
     rows = [("all", every), ("claimed by `vm`", claimed), ("pass", passed), ("passed by ONNX Runtime", runtimes), ("of these, passed by `vm`", f"{both} ({share})")]
     return _table(("", "tests"), rows)
 
 
 def report_pages(output, _):
-    """Sizes of the report's page, and what it takes to draw it."""
-    said = re.compile(
+    """Show the sizes of the report's page and the time and memory that it takes to draw it."""
+    logged = re.compile(
         r"(\d+) buffers, a page of (\d+) bytes: both pictures are drawn in ([\d.]+) ms \(least of 40; median ([\d.]+),.*"
         r"the marks under the cursor in ([\d.]+) ms \(median ([\d.]+)\)")
-    rows = [(int(m[1]), int(m[2]), *m.groups()[2:]) for m in said.finditer(output)]
+    rows = [(int(m[1]), int(m[2]), *m.groups()[2:]) for m in logged.finditer(output)]
     rows += [(int(n), int(size), "", "", "", "") for n, size in re.findall(r": (\d+) nodes: (\d+) bytes$", output, re.MULTILINE)]
     known = {buffers: row for row in reversed(rows) for buffers in [row[0]]}
     head = ("buffers", "page", "a draw: least", "median", "under the cursor: least", "median")
@@ -140,7 +140,7 @@ def _table(head, rows):
 
 
 def _pivot(first, cells, columns, content):
-    """cells: of a row's title, of a column's number."""
+    """Make a table; cells maps a row's title to the column's number to the text."""
     numbers = sorted({n for row in cells.values() for n in row})
     head = [first, *(title for n in numbers for title in columns(n))]
     return _table(head, [(title, *(c for n in numbers for c in content(row[n]))) for title, row in cells.items()])

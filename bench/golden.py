@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The plans of all test data, one line each, to check that a change leaves them as they are.
+"""Print one line for each plan of the test data, to check that a change affects none of them.
 
-Models of the zoo, planned as they are, as training steps, below a limit, with a host pool, and
-with every order strategy; bare problems, ordered and below a limit; buffers, placed. Each line
-has the case, the digest of the files that were written (without the tool's name and times),
-and the figures.
+The cases are models of the zoo, planned as they are, as training steps, below a limit, with a
+host pool, and with every order strategy; bare problems, ordered and below a limit; and buffers.
+Each line has the case, the digest of the files that were written (without the tool's name and
+times), and the figures.
 
     bench/golden.py > before.txt                                # the base, bin/onnxmem
     bench/golden.py --binary PATH --against before.txt          # the change; exit 1: lines differ
     bench/golden.py --only 'zoo/resnet.*'
 
-Python's standard library only. ONNXMEM_DATA names the folder of the test data.
+Needs only Python's standard library. ONNXMEM_DATA names the folder of the test data.
 """
 
 import argparse
@@ -34,7 +34,7 @@ FIGURES = ("program_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "arena
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", type=pathlib.Path, default=harness.BINARY)
-    parser.add_argument("--against", type=pathlib.Path, help="lines of another run: print what differs")
+    parser.add_argument("--against", type=pathlib.Path, help="lines of another run: print the differences")
     parser.add_argument("--only", default="", help="regular expression of the cases")
     args = parser.parse_args()
     jobs = [(name, command) for name, command in cases(harness.data()) if re.search(args.only, name)]
@@ -52,7 +52,7 @@ def main():
 
 
 def cases(data):
-    """(name, arguments) of each case; OUT stands for a file of the case's own."""
+    """Return (name, arguments) of each case; OUT stands for the case's own output file."""
     models = sorted((data / "zoo").glob("*.onnx")) + sorted((data / "light").glob("*.onnx"))
     for model in models:
         plan = ("optimize", model, "OUT.onnx", "--allow-missing-weights", "--json")

@@ -1,7 +1,7 @@
-"""What the scripts of this folder share: where things are, the command's answers, tables.
+"""Functions that the scripts of this folder share: paths, results of the command, tables.
 
-ONNXMEM_DATA alone names the folder of the test data; the Makefile sets it.
-Python's standard library only.
+Only ONNXMEM_DATA names the folder of the test data; the Makefile sets it. Needs only
+Python's standard library.
 """
 
 import json
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def find_data(*parts):
-    """The path of a file or folder of the test data, None if it is not there."""
+    """Return the path of a file or folder of the test data, or None if it does not exist."""
     if not (root := os.environ.get("ONNXMEM_DATA")):
         return None
     path = pathlib.Path(root, *parts)
@@ -24,7 +24,7 @@ def find_data(*parts):
 
 
 def data(*parts):
-    """The path of a file or folder of the test data; the script ends if it is not there."""
+    """Return the path of a file or folder of the test data; end the script if it does not exist."""
     if path := find_data(*parts):
         return path
     name = "/".join(parts) or "the folder"
@@ -32,7 +32,7 @@ def data(*parts):
 
 
 def zoo(work, *names):
-    """A folder with copies of the named models of the zoo and their weights (818 MiB, made once)."""
+    """Return a folder with copies of the named models of the zoo and their weights (818 MiB, made once)."""
     source, folder = data("zoo"), work / "zoo"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "weights.bin").exists():
@@ -43,7 +43,7 @@ def zoo(work, *names):
 
 
 def answer(*args, binary=BINARY, accept=(0,)):
-    """What onnxmem says with --json; the script ends if it fails."""
+    """Run onnxmem with --json and return its result; end the script if it fails."""
     done = subprocess.run([binary, *map(str, args), "--json"], capture_output=True, text=True, check=False)
     if done.returncode not in accept:
         sys.exit(f"onnxmem {' '.join(map(str, args))}: exit {done.returncode}: {done.stderr.strip()}")
@@ -61,11 +61,11 @@ def row(*cells):
 
 
 def head_lines(columns):
-    """The two lines of a head. The first column and those whose titles end with a colon hold words, the others numbers."""
+    """Return the two lines of a head. The first column and those whose titles end with a colon hold words, the others numbers."""
     rule = ("---" if i == 0 or c.endswith(":") else "---:" for i, c in enumerate(columns))
     return [line(c.removesuffix(":") for c in columns), line(rule)]
 
 
 def line(cells):
-    """A line of a Markdown table."""
+    """Return a line of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |\n"

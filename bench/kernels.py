@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measure products, convolutions and whole models beside ONNX Runtime, one thread.
+"""Compare products, convolutions and whole models with ONNX Runtime on one thread.
 
     bench/kernels.py [--models] [--level avx2] [--seconds 0.2]
 
-Products and convolutions (those of ResNet-50 and BERT-base, and squares):
-GFLOP/s of the best run of many, which is the machine's own where it has other
-work; constant weights are packed before on both sides. Models of the zoo: processor time of a step, the mean of 20, which other work hardly
-changes. Needs onnx, onnxruntime and numpy: "crosscheck/run bench/kernels.py" has them.
+For products and convolutions (those of ResNet-50 and BERT-base, and square ones) it
+prints the GFLOP/s of the best of many runs, which other load on the machine affects
+least; both sides pack constant weights beforehand. For models of the zoo it prints
+the processor time of a step, the mean of 20, which other load hardly affects. Needs
+onnx, onnxruntime and numpy: "crosscheck/run bench/kernels.py" provides them.
 """
 
 import argparse
@@ -36,7 +37,7 @@ def main():
 
 
 def kernels(args):
-    """One row for each benchmark of package gemm."""
+    """Print one row for each benchmark of package gemm."""
     print(f"<!-- table: kernels/{args.level} -->\n")
     harness.head("product (rows x columns x depth), convolution", "ours", "ONNX Runtime", "ratio")
     out = subprocess.run(
@@ -63,7 +64,7 @@ def session(model):
 
 
 def rate(op, attributes, data, weights, out, products, seconds):
-    """GFLOP/s of the best run of one node."""
+    """Return the GFLOP/s of the best run of one node."""
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
         [helper.make_node(op, ["x", "w"], ["y"], **attributes)], "g", [info("x", TensorProto.FLOAT, data)],
@@ -104,7 +105,7 @@ def models(args):
 
 
 def ours(test, folder, name, pack, few=2, many=22):
-    """The difference of two runs leaves what comes before the first step out."""
+    """Subtract two runs of different length, which leaves out the work before the first step."""
     def spent(steps):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(

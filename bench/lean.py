@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measure how much leaner gradients reduce the peak of a training step, next to PyTorch's.
 
-For each network: the peak of the step that PyTorch makes of it (folder training of the test data),
-in its own order and in the best one, then that of ours in the best order found
-without leaner gradients (--no-lean all), with them, and with all but one of
-them, where that tells. SGD, batch 32, MB (1e6 bytes) without parameters and
-states.
+For each network it prints the peak of the step that PyTorch makes (folder training of
+the test data), in PyTorch's order and in the best one, and the peak of our step in the
+best order found: without leaner gradients (--no-lean all), with all of them, and with
+all but one if that makes a difference. SGD, batch 32, MB (1e6 bytes) without
+parameters and states.
 
     bench/lean.py [--effort default] [NAME...]
 """
@@ -18,7 +18,7 @@ import tempfile
 
 import harness
 
-# A title, where the network comes from, its other dimensions, PyTorch's step.
+# A title, the source of the network, its other dimensions, PyTorch's step.
 NETWORKS = [
     ("resnet50", "model/resnet50", [], "resnet50"),
     ("mobilenet_v2", "model/mobilenet_v2", [], "mobilenet_v2"),

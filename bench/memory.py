@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Compare the memory that a running plan really touches with the plan's figures.
+"""Compare the memory that a running plan touches with the plan's figures.
 
     bench/memory.py [--work build/bench]
 
-Each model is planned, then run ten times in a process of its own, on one
-thread. touched: what is resident of the process afterwards, but for the mapped
-files of model and weights, less what was resident after a model of four nodes
-had run. It must be at most the arena, the parameters and states, what the
-session says of dynamic tensors, packed weights, decoded constants and scratch,
-and 32 MiB. Exit status 1 where it is more. Linux only; Python's standard
-library only. ONNXMEM_DATA names the folder of the test data.
+Each model is planned and then run ten times in its own process, on one thread. The
+column "touched" is the resident memory of the process afterwards, without the mapped
+files of model and weights, minus that of a process that ran a model of four nodes. It
+must be at most the sum of the arena, the parameters and states, the dynamic tensors,
+packed weights, decoded constants and scratch as the session reports them, and 32 MiB.
+If it is more, the exit status is 1. Linux only; needs only Python's standard library.
+ONNXMEM_DATA names the folder of the test data.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main():
 
 
 def measure(test, target, name, batch):
-    """Print a row; the bytes that were touched beyond the promised ones."""
+    """Print a row; return the number of bytes touched beyond the plan's figures."""
     done = subprocess.run(
         [test, "-test.run", "^$", "-test.bench", "Touched", "-test.benchtime", "1x"],
         cwd=harness.ROOT / "vm", env=os.environ | {"ONNXMEM_PLANNED": str(target)}, capture_output=True, text=True)

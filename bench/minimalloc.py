@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Time MiniMalloc and onnxmem pack on the same instances, in turns.
+"""Time MiniMalloc and onnxmem pack on the same instances, alternately.
 
-MiniMalloc (github.com/google/minimalloc) is built by its own README (cmake,
-Release); its repository holds the instances, named LETTER.CAPACITY.csv. Each
-run is a process, on one core; the time is the wall clock that the program says
-it took to solve, reading included for onnxmem and not for MiniMalloc. Least of
-RUNS; the programs take turns, so that both see the same machine. A run of
-MiniMalloc that would take longer than LIMIT seconds is stopped, and counts as
-LIMIT.
+Build MiniMalloc (github.com/google/minimalloc) as its README says (cmake, Release);
+its repository holds the instances, named LETTER.CAPACITY.csv. Each run is a process
+on one core. The time is the wall-clock time that the program reports for solving; for
+onnxmem it includes reading, for MiniMalloc it does not. The table shows the minimum
+of RUNS. The programs alternate, so that both see the same load. A run of MiniMalloc
+is stopped after LIMIT seconds, and counts as LIMIT.
 
     bench/minimalloc.py MINIMALLOC/build/minimalloc MINIMALLOC/benchmarks/challenging/*.csv
 """
@@ -25,7 +24,7 @@ import harness
 
 
 def theirs(binary, path, capacity, limit, out):
-    """Seconds, and whether it gave a placement."""
+    """Return the seconds and whether the program found a placement."""
     command = ["timeout", str(limit), binary, f"--capacity={capacity}", f"--input={path}", f"--output={out}"]
     done = subprocess.run(command, capture_output=True, text=True)
     said = re.search(r"Elapsed time ([\d.]+)s", done.stdout + done.stderr)

@@ -3,10 +3,10 @@
 
     bench/placement.py zoo=$ONNXMEM_DATA/zoo/*.onnx train=$ONNXMEM_DATA/training/*-train-*.json*
 
-runs `bin/onnxmem compare --json` on each file and prints a Markdown table: how
-often a strategy takes no more than the peak, and how many times the peak it
-takes, at the median and at most. --each adds a row per file: the fragmentation
-of our arena and of allocators in per cent. Times are wall clock.
+runs `bin/onnxmem compare --json` on each file and prints a Markdown table: how often a
+strategy's arena equals the peak, and the ratio of arena to peak, median and maximum.
+--each adds a row per file with the fragmentation of our arena and of allocators in per
+cent. Times are wall-clock times.
 """
 
 import argparse

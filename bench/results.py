@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Regenerate the tables of docs/results from the commands that make them.
 
-    bench/results.py                       # all tables that take less than some minutes
-    bench/results.py orders limits/steps   # those of a page, one table
-    bench/results.py --list                # names, commands, what is slow
+    bench/results.py                       # all tables that take at most a few minutes
+    bench/results.py orders limits/steps   # the tables of one page, and one table
+    bench/results.py --list                # names, commands, and which tables are slow
 
-A generated table stands on its page below a line
+A generated table follows, on its page, a line
 
     *By `make results ARGS=PAGE/TABLE`: ...*
 
-which this script writes, too: the command, and for measured times the date and the
-machine. The line stays as it is while the figures do. Text around tables is written
-by hand, and so are the tables below a line that begins with "*By hand".
+which this script writes, too. It has the command and, for measured times, the date and
+the machine; it changes only when a figure changes. The text around the tables is
+written by hand, and so are tables below a line that begins with "*By hand".
 
-Python's standard library only. ONNXMEM_DATA names the folder of the test data.
+Needs only Python's standard library. ONNXMEM_DATA names the folder of the test data.
 """
 
 import argparse
@@ -37,17 +37,17 @@ LINE = re.compile(r"^\*By `make results ARGS=(?P<name>[\w/-]+)`.*\*\n\n(?P<table
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table of a page: the command that makes it, and how the command's output becomes the table's lines."""
+    """A table of a page: the command, and the function that makes the table's lines from its output."""
 
     name: str  # PAGE/TABLE
     command: str
-    lines: typing.Callable = None  # of the output; None: the output has the table, below <!-- table: NAME --> or alone
-    slow: str = ""  # what it takes, where that is not minutes and the test data alone
-    timed: bool = False  # it has times, which hold for a machine
+    lines: typing.Callable = None  # output -> lines; None: the output contains the table, below <!-- table: NAME --> or alone
+    slow: str = ""  # what it needs, if that is more than minutes and the test data
+    timed: bool = False  # it contains times, which depend on the machine
 
 
 def with_head(*columns):
-    """The rows that a Go test logs, below a head."""
+    """Return a head and the rows that a Go test logs."""
     return lambda output, name: harness.head_lines(columns) + printed(output, name)
 
 
@@ -119,7 +119,7 @@ def main():
 
 
 def run(command):
-    """What a command prints; the script ends if it fails."""
+    """Return the output of a command; end the script if it fails."""
     print(f"results: {command}", file=sys.stderr)
     done = subprocess.run(["bash", "-ec", command], cwd=harness.ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -128,7 +128,7 @@ def run(command):
 
 
 def write(table, output):
-    """Replace a table on its page, and the line above it where a figure has changed."""
+    """Replace a table on its page, and the line above it if a figure has changed."""
     lines = (table.lines or printed)(output, table.name)
     if len(lines) < 3:
         sys.exit(f"results: {table.name}: no rows in the output of {table.command}")
@@ -143,14 +143,14 @@ def write(table, output):
 
 
 def source(table):
-    """The line above a table: how it is made, and of times, when and where."""
+    """Return the line above a table: the command, and for times, the date and the machine."""
     taken = f" ({table.slow})" if table.slow else ""
     when = f"; {datetime.date.today()}, {machine()}" if table.timed or table.slow else ""
     return f"*By `make results ARGS={table.name}`{taken}: `{table.command}`{when}*"
 
 
 def machine():
-    """The processor's name and the number of cores."""
+    """Return the processor's name and the number of cores."""
     name = platform.processor() or platform.machine()
     info = pathlib.Path("/proc/cpuinfo")
     if info.exists() and (said := re.search(r"^model name\s*: (.*)$", info.read_text(encoding="utf-8"), re.MULTILINE)):
@@ -159,7 +159,7 @@ def machine():
 
 
 def printed(output, name):
-    """The lines of the table of that name in an output; without names, of the only table."""
+    """Return the lines of the table of that name in an output, or of the only table if it has no names."""
     tables, current = {"": []}, ""
     for line in output.splitlines():
         line = gobench.unlogged(line)

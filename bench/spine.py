@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measure optimize as a whole process, all cases in one run.
+"""Measure the whole process of optimize, all cases in one run.
 
-Weights: a model with 1 GiB of weights in the file, planned, against cp of the
-same file, in turns; the time's ratio, and the memory of its own that optimize
-needs (anonymous pages; those of the mapped file are the page cache's).
+Weights: optimize of a model with 1 GiB of weights in the file, alternating with cp of
+the same file; it prints the ratio of the times, and the memory that optimize itself
+needs (anonymous pages; the pages of the mapped file belong to the page cache).
 Time: optimize of three models of the zoo, whose weights are external data.
 
     bench/spine.py [--runs 7] [--work build/bench]
 
-Python's standard library only. Memory is sampled on Linux alone. ONNXMEM_DATA
+Needs only Python's standard library. Memory is sampled on Linux only. ONNXMEM_DATA
 names the folder of the test data.
 """
 
@@ -48,8 +48,8 @@ def weights(args):
     turns = {copy: ("cp", source, copy), planned: (args.binary, "optimize", source, planned)}
     runs = {copy: [], planned: []}
     for i in range(args.runs + 1):
-        # Each starts with the same free memory and nothing left to write back,
-        # and each goes first in every other turn.
+        # Each run starts with the same free memory and nothing to write back, and
+        # the two programs take turns in going first.
         for target in (copy, planned) if i % 2 else (planned, copy):
             for path in turns:
                 path.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ def zoo(args):
 
 
 class Run:
-    """One process: seconds, and the most anonymous bytes that it held (None: not known)."""
+    """Run one process; return the seconds and its maximum of anonymous bytes (None: unknown)."""
 
     def __init__(self, seconds, memory):
         self.seconds, self.memory = seconds, memory
@@ -99,14 +99,14 @@ def measure(*command):
 
 
 def sample(pid, peak):
-    """Note a process's anonymous bytes every millisecond until it ends."""
+    """Sample a process's anonymous bytes every millisecond until it ends."""
     while True:
         try:
             with open(f"/proc/{pid}/status", encoding="ascii") as f:
                 lines = [line for line in f if line.startswith("RssAnon:")]
         except (FileNotFoundError, ProcessLookupError):
             return
-        if not lines:  # a zombie: it has ended and nobody has asked for its status yet
+        if not lines:  # a zombie: it has ended, but its parent has not read its status
             return
         peak.append(int(lines[0].split()[1]) * 1024)
         time.sleep(0.001)
@@ -120,8 +120,8 @@ def row(title, runs):
 
 
 def write_chain(path):
-    """A chain of LAYERS times MatMul and Relu, its weights in raw_data, by hand:
-    field numbers are those of onnx.proto."""
+    """Write a chain of LAYERS times MatMul and Relu with its weights in raw_data, by
+    the field numbers of onnx.proto."""
     rng = random.Random(1)
     block = rng.randbytes(harness.MIB)
     raw = WIDTH * WIDTH * 4
@@ -144,7 +144,7 @@ def write_chain(path):
 
 
 def value(name):
-    """A ValueInfoProto: WIDTH floats in a row."""
+    """Return a ValueInfoProto: one row of WIDTH floats."""
     dims = field(1, number(1, 1)) + field(1, number(1, WIDTH))
     return field(1, name) + field(2, field(1, number(1, 1) + field(2, dims)))
 

@@ -1,4 +1,4 @@
-"""python3 -m unittest discover -s bench: tables from what "go test" prints."""
+"""Test the tables made from the output of "go test": python3 -m unittest discover -s bench"""
 
 import unittest
 

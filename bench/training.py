@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compare training steps made by onnxmem with those made by PyTorch.
 
-For each network and batch: the arena that the step needs with updates last in
-program order, in our order with updates interleaved, the bound, and what
-PyTorch's own step needs (training/expected.csv of the test data: its program order, and what
-its allocator reserves, without parameters and optimizer states). SGD, MiB.
+For each network and batch it prints the arena of our step with updates last in
+program order, the arena in our order with updates interleaved, the bound, and the
+memory of PyTorch's own step (training/expected.csv of the test data: in program
+order, and as its allocator reserves it, without parameters and optimizer states).
+SGD, MiB.
 
     bench/training.py [--batch 1 --batch 32] [NAME...]
 """
@@ -16,7 +17,7 @@ import tempfile
 
 import harness
 
-# Our network, the file it is written from, its other dimensions, and the name of
+# Our network, its source file, its other dimensions, and the name of
 # PyTorch's in expected.csv.
 NETWORKS = [
     ("alexnet", [], "alexnet"),
@@ -40,7 +41,7 @@ def mib(n):
 
 
 def optimize(model, out, dims, *flags):
-    """The figures of one step."""
+    """Return the figures of one step."""
     return harness.answer("optimize", "--train", model, out, *flags, *(f"--dim={d}" for d in dims))
 
 
