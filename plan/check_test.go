@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// What optimize writes agrees with itself; what Check refuses is named.
+// Check accepts the plans that optimize writes, and names what it refuses.
 func TestCheck(t *testing.T) {
 	for _, c := range planned {
 		if err := c.plan(t).Check(); err != nil {

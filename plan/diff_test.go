@@ -12,11 +12,11 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// sketch makes a plan that agrees with itself from lines such as
+// sketch makes a consistent plan from lines such as
 //
 //	A B C            the nodes; A:Relu has an operator, :Relu no name
 //	x 64 @0 0-1      a tensor of 64 bytes at offset 0, live at steps 0 to 1
-//	a,b 64 @64 1-2   two that share a buffer
+//	a,b 64 @64 1-2   two tensors that share a buffer
 //	w 64 @0 resident
 //	ws 64 @0 1       workspace of the node of step 1
 func sketch(t testing.TB, text string) *plan.Plan {
@@ -78,12 +78,12 @@ func sketch(t testing.TB, text string) *plan.Plan {
 	s.ProgramPeakBytes = s.PeakBytes
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: s.ArenaBytes}, {Name: plan.Resident, Bytes: s.ResidentBytes}}
 	if err := p.Check(); err != nil {
-		t.Fatalf("the sketch does not agree with itself: %v", err)
+		t.Fatalf("the sketch is not consistent: %v", err)
 	}
 	return p
 }
 
-// spellDiff writes a difference in a few words.
+// spellDiff describes a difference in a few words.
 func spellDiff(d *plan.Diff) string {
 	var b strings.Builder
 	for _, l := range []struct {
@@ -166,7 +166,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// The causes add up to the change of the load, between any two plans.
+// Between any two plans, the causes add up to the change of the load.
 func TestDiffAddsUp(t *testing.T) {
 	var all []*plan.Plan
 	for _, c := range planned {
@@ -269,7 +269,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// A limit of growth does not pass 63 bits.
+// A limit on growth does not overflow int64.
 func TestGatesOfHugePlans(t *testing.T) {
 	p := sketch(t, fmt.Sprintf("A\nx %d @0 0-0", int64(math.MaxInt64)))
 	for _, g := range p.Gates(plan.Limits{Baseline: p, Growth: 1e6}) {

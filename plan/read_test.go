@@ -14,8 +14,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// planned are the valid plans of the verifier's tests, which write them here
-// (go test ./plan/verify -update).
+// planned are the valid plans of the verifier's tests, which write them here (go test
+// ./plan/verify -update).
 var planned = func() (list []example) {
 	files, err := filepath.Glob(filepath.Join("testdata", "planned", "*.plan.json"))
 	if err != nil || len(files) == 0 {
@@ -37,7 +37,7 @@ type example struct {
 	text []byte
 }
 
-// plan reads the plan.
+// plan reads the plan of x.
 func (x example) plan(t testing.TB) *plan.Plan {
 	t.Helper()
 	p, err := plan.Read(bytes.NewReader(x.text))
@@ -47,7 +47,7 @@ func (x example) plan(t testing.TB) *plan.Plan {
 	return p
 }
 
-// named gives the plan of that name.
+// named returns the plan of that name.
 func named(t testing.TB, name string) example {
 	t.Helper()
 	i := slices.IndexFunc(planned, func(x example) bool { return x.name == name })
@@ -57,8 +57,7 @@ func named(t testing.TB, name string) example {
 	return planned[i]
 }
 
-// marshal gives the JSON of every valid plan, that of a plan in which nothing is
-// shared first.
+// marshal returns the JSON of every valid plan, first that of a plan without sharing.
 func marshal(t testing.TB) [][]byte {
 	t.Helper()
 	all := [][]byte{named(t, "nothing-is-shared").text}
@@ -123,7 +122,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// TestReadAdded: fields that somebody has added are skipped, wherever they stand.
+// TestReadAdded: Read skips unknown fields, wherever they are.
 func TestReadAdded(t *testing.T) {
 	for _, x := range planned {
 		if len(x.plan(t).Dims) > 0 {
@@ -144,8 +143,8 @@ func TestReadAdded(t *testing.T) {
 	}
 }
 
-// TestReadBounded: what is read takes memory in proportion to its bytes. Lists of
-// empty objects are refused before they are decoded.
+// TestReadBounded: a plan takes memory in proportion to its text. Lists of empty objects
+// are refused before they are decoded.
 func TestReadBounded(t *testing.T) {
 	good := string(marshal(t)[0])
 	list := func(field, item string) string {
@@ -170,8 +169,8 @@ func TestReadBounded(t *testing.T) {
 			t.Errorf("%s: error %v, expected one: %t", c.name, err, c.refused)
 		}
 		runtime.ReadMemStats(&after)
-		// The text is copied while it is read, a slice that grows a few times on
-		// the way; an empty name is three bytes of text and sixteen in memory.
+		// Reading copies the text into a slice that grows a few times; an empty name is
+		// three bytes of text and sixteen in memory.
 		if used, most := after.TotalAlloc-before.TotalAlloc, uint64(48*len(c.text)); used > most {
 			t.Errorf("%s: %d bytes of text took %d bytes of memory, expected at most %d", c.name, len(c.text), used, most)
 		} else {
@@ -180,7 +179,8 @@ func TestReadBounded(t *testing.T) {
 	}
 }
 
-// FuzzRead: the reader never panics, and what it takes it writes again.
+// FuzzRead: the reader never panics, and a plan that it accepts can be written and read
+// again.
 func FuzzRead(f *testing.F) {
 	for _, b := range marshal(f) {
 		f.Add(b)

@@ -11,9 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// randomScope makes a small graph with all that bears on bounds: several outputs
-// and readers, views of views, in-place results, dynamic tensors, tensors of 0
-// bytes, unread ones, constants, workspaces, and parameters that are updated.
+// randomScope makes a small graph with everything that affects bounds: several outputs
+// and readers, views of views, in-place results, dynamic tensors, tensors of 0 bytes,
+// unread tensors, constants, workspaces, and parameters that are updated.
 func randomScope(r *rand.Rand) *scope { return randomScopeOf(r, 2+r.IntN(7)) }
 
 func randomScopeOf(r *rand.Rand, nodes int) *scope {
@@ -35,7 +35,7 @@ func randomScopeOf(r *rand.Rand, nodes int) *scope {
 	for n := range nodes {
 		node := &graph.Node{Name: fmt.Sprint("n", n)}
 		for range r.IntN(4) {
-			// Late tensors are likelier, so that there are chains.
+			// Late tensors are more likely, to make chains.
 			a, b := r.IntN(len(g.Tensors)), r.IntN(len(g.Tensors))
 			node.Inputs = append(node.Inputs, graph.TensorID(max(a, b)))
 		}
@@ -83,14 +83,14 @@ func randomScopeOf(r *rand.Rand, nodes int) *scope {
 	return s
 }
 
-// states looks at every downset of a small scope.
+// states enumerates the downsets of a small scope.
 type states struct {
 	s     *scope
 	must  []int // by node: the nodes that must run before it, as bits
 	pairs [][]pair
 }
 
-// newStates knows of precedence only what the orders that it accepts know.
+// newStates derives precedence from the same facts as the orders that it accepts.
 func newStates(s *scope) *states {
 	q := &states{s: s, must: make([]int, len(s.g.Nodes)), pairs: make([][]pair, len(s.g.Nodes))}
 	for i, n := range s.g.Nodes {
@@ -121,7 +121,7 @@ func (q *states) downset(set int) bool {
 	return true
 }
 
-// load is that of node n when it runs from a set, without inputs that nobody
+// load returns the load of node n when it runs in a state, without inputs that nobody
 // reads.
 func (q *states) load(n, set int) int64 {
 	load := q.s.work[n]
@@ -149,7 +149,7 @@ func (q *states) load(n, set int) int64 {
 	return load - q.s.saved(ready)
 }
 
-// least is the least load of node n over the states that keep accepts.
+// least returns the least load of node n over the states that keep accepts.
 func (q *states) least(n int, idle int64, keep func(set int) bool) int64 {
 	least, empty := int64(math.MaxInt64), true
 	for set := range 1 << len(q.must) {
@@ -159,25 +159,26 @@ func (q *states) least(n int, idle int64, keep func(set int) bool) int64 {
 		}
 	}
 	if empty && least < math.MaxInt64 {
-		least += idle // it can only run at step 0
+		least += idle // it can run only at step 0
 	}
 	return least
 }
 
-// TestBoundsAreExact holds the bounds of one node, and of the first and the last
-// of a set, against a look at every state, and against the orders that there are.
+// TestBoundsAreExact compares the bounds of one node, and of the first and the last of a
+// set, with the least load over all states and with the peaks of all orders.
 func TestBoundsAreExact(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 300
 	}
-	var met, paired, several int // what was tested
+	var met, paired, several int // numbers of tested cases
 	for seed := range rounds {
 		r := rand.New(rand.NewPCG(uint64(seed), 5))
 		s := randomScope(r)
 		b, q := newBounds(s), newStates(s)
 		n := len(s.g.Nodes)
-		// A bound is accepted and no more: sizes are multiples of 64.
+		// Sizes are multiples of 64, so the bound is accepted and anything above it is
+		// not.
 		check := func(what string, bound func(target int64) answer, want int64) {
 			t.Helper()
 			if got := bound(want); got.unknown || got.bytes < want {
@@ -222,7 +223,7 @@ func TestBoundsAreExact(t *testing.T) {
 			least = min(least, peak)
 		}
 		if best > least {
-			t.Fatalf("seed %d: a bound of %d bytes, an order of %d", seed, best, least)
+			t.Fatalf("seed %d: a bound of %d bytes, but an order of %d", seed, best, least)
 		}
 		if best == least {
 			met++
@@ -230,7 +231,7 @@ func TestBoundsAreExact(t *testing.T) {
 	}
 	t.Logf("%d graphs, %d whose bound an order meets; %d nodes with in-place pairs, %d of them with several matchings", rounds, met, paired, several)
 	if met < rounds/2 || paired < rounds/3 || several < rounds/40 {
-		t.Errorf("too little is tested")
+		t.Errorf("too few cases are tested")
 	}
 }
 
@@ -248,7 +249,7 @@ func randomOrder(r *rand.Rand, q *states) []graph.NodeID {
 	return order
 }
 
-// TestMaximal holds the matchings against all sets of pairs.
+// TestMaximal compares the matchings with all sets of pairs.
 func TestMaximal(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -294,15 +295,15 @@ func TestMaximal(t *testing.T) {
 			}
 			for _, m := range got {
 				if !slices.ContainsFunc(want, func(x []pair) bool { return slices.Equal(x, m) }) {
-					t.Fatalf("%v: %v is no maximal matching", pairs, m)
+					t.Fatalf("%v: %v is not a maximal matching", pairs, m)
 				}
 			}
 		}
 	}
 }
 
-// TestReduce holds the flow of networks that are made smaller, or that flow has
-// been pushed through, against gonum's through the whole.
+// TestReduce compares the flow through a network that was reduced, or through which flow
+// was pushed, with gonum's flow through the whole network.
 func TestReduce(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -324,7 +325,7 @@ func TestReduce(t *testing.T) {
 					w.take(v, units)
 				case v < u:
 					w.edges = append(w.edges, edge{v, u, units})
-				case v > u: // in one direction, as precedence is
+				case v > u: // in one direction, like precedence
 					w.edges = append(w.edges, edge{v, u, unlimited})
 				}
 			}
@@ -366,7 +367,7 @@ func TestReduce(t *testing.T) {
 	}
 }
 
-// TestTooLarge: what floating point cannot hold exactly is not claimed to be.
+// TestTooLarge: a flow that float64 cannot hold exactly is not reported as exact.
 func TestTooLarge(t *testing.T) {
 	for _, c := range []struct {
 		units int64
@@ -382,8 +383,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestTooMuch: a plan that asks for more flows than a verifier has time for is
-// not refused, but proves nothing either.
+// TestTooMuch: a plan that needs more flows than the verifier's budget is not refused,
+// but proves nothing.
 func TestTooMuch(t *testing.T) {
 	s := randomScope(rand.New(rand.NewPCG(1, 5)))
 	b := newBounds(s)

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// twins are two branches of one size, so that a program order that begins with the
-// other has the same loads.
+// twins has two branches of one size, so a program order that begins with the other
+// branch has the same loads.
 var twins = text{main: `
 	in x float32 64
 	a = Relu(x)
@@ -23,8 +23,8 @@ var twins = text{main: `
 	out y
 `}
 
-// TestClaims: lies that agree with themselves, in several fields at once. What nothing
-// can be computed from is claimed, by name; with the source at hand it is refuted.
+// TestClaims: consistent false statements, in several fields at once. A field that
+// cannot be computed is listed as claimed; with the source at hand, it is refuted.
 func TestClaims(t *testing.T) {
 	exchange := func(p *plan.Plan) {
 		o := p.ProgramOrder.Steps
@@ -44,9 +44,9 @@ func TestClaims(t *testing.T) {
 		x       text
 		opt     passes.Options
 		change  func(p *plan.Plan)
-		source  bool   // it is at hand
-		replay  bool   // searches are repeated
-		claimed string // but for tool
+		source  bool   // the source is at hand
+		replay  bool   // verify.Options.Replay
+		claimed string // besides tool
 		code    string // of the violation; "": valid
 	}{
 		{name: "nothing, with the source at hand", x: twins, opt: all, source: true},
@@ -62,7 +62,7 @@ func TestClaims(t *testing.T) {
 		{name: "below a limit", x: tower, opt: passes.Options{Limit: &passes.Limit{Percent: 70}}, source: true, claimed: "plain_peak_bytes extra_cost_lower_bound_percent steps.cost_ns frontier"},
 		{
 			name: "below a limit, the source in another order", x: tower, opt: passes.Options{Limit: &passes.Limit{Percent: 70}}, source: true, code: verify.CodeProgram,
-			change: func(p *plan.Plan) { exchange(p) }, // no order at all, here
+			change: func(p *plan.Plan) { exchange(p) }, // not a topological order of this model
 		},
 		{name: "a host", x: tower, opt: passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9}}, source: true, claimed: "plain_peak_bytes host_link_bytes_per_second steps.cost_ns frontier"},
 		{name: "another device", x: tower, opt: passes.Options{Limit: &passes.Limit{Percent: 70}}, source: true, claimed: "plain_peak_bytes extra_cost_lower_bound_percent steps.cost_ns frontier", change: func(p *plan.Plan) {
@@ -84,7 +84,7 @@ func TestClaims(t *testing.T) {
 		{name: "functions that were inlined", x: models["functions"], opt: passes.Options{InlineFunctions: true}, source: true, claimed: "program_order"},
 		{name: "dynamic for another reason", x: models["dynamic"], source: true, claimed: "dynamic.reason", change: func(p *plan.Plan) { p.Dynamic[0].Reason = "it is large" }},
 		{name: "an arena that could be smaller", x: twins, source: true, claimed: "placement_optimal", change: func(p *plan.Plan) {
-			// The last buffer of the arena goes 64 bytes up, and all that says so.
+			// The last buffer of the arena moves up by 64 bytes, and all figures follow.
 			for _, b := range []*int64{&p.Summary.ArenaBytes, &p.Summary.TotalBytes, &p.Pools[0].Bytes} {
 				*b += 64
 			}
@@ -106,7 +106,7 @@ func TestClaims(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Violations = slices.DeleteFunc(r.Violations, func(v verify.Violation) bool {
-				return v.Code == verify.CodeAnnotation // a liar writes the file, too
+				return v.Code == verify.CodeAnnotation // a forger could also change the file
 			})
 			if c.code != "" {
 				if !slices.ContainsFunc(r.Violations, func(v verify.Violation) bool { return v.Code == c.code }) {
@@ -124,7 +124,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestUnproven: a bound that nobody asked to prove is claimed.
+// TestUnproven: with a bound that was not proven, the bound is listed as claimed.
 func TestUnproven(t *testing.T) {
 	_, file, p := planReal(t, twins, passes.Options{})
 	r, err := verify.Plan(parse(t, file), p, verify.Options{SkipBounds: true})
@@ -133,8 +133,9 @@ func TestUnproven(t *testing.T) {
 	}
 }
 
-// TestManyCertificates: a plan that asks for more proofs than there is work for does
-// not wait for all of them, and what it claims beyond is no more than its own peak.
+// TestManyCertificates: if a plan has more certificates than the work limit covers, the
+// verifier leaves some unproven, and refuses those that claim more than the plan's own
+// peak.
 func TestManyCertificates(t *testing.T) {
 	var x strings.Builder
 	x.WriteString("in t0 float32 16\n")
@@ -165,7 +166,7 @@ func TestManyCertificates(t *testing.T) {
 	}
 }
 
-// TestClaimsListed: what may be claimed is told in the plan's terms.
+// TestClaimsListed: the names of claims are fields of a plan.
 func TestClaimsListed(t *testing.T) {
 	known := map[string]bool{}
 	for _, path := range planPaths() {
@@ -173,7 +174,7 @@ func TestClaimsListed(t *testing.T) {
 	}
 	for _, name := range verify.Claims {
 		if !known[name] {
-			t.Errorf("%q is no field of a plan", name)
+			t.Errorf("%q is not a field of a plan", name)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// TestFormats checks the worked example of docs/formats.md: its plan is valid
-// for its model, and its model says of itself what the page says.
+// TestFormats checks the worked example of docs/formats.md: its plan is valid for its
+// model, and the model's metadata are those on the page.
 func TestFormats(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats.md"))
 	if err != nil {
@@ -32,7 +32,7 @@ func TestFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The source, in its own order; then the planned file.
+	// First the source, in its own order; then the planned file.
 	_, example, _ := strings.Cut(page, "## A worked example")
 	_, example, _ = strings.Cut(example, "\n```\n")
 	example, _, _ = strings.Cut(example, "\n```\n")
@@ -84,7 +84,7 @@ func TestFormats(t *testing.T) {
 	_, claims, _ := strings.Cut(page, "### What is claimed")
 	for _, name := range verify.Claims {
 		if !strings.Contains(claims, "`"+name+"`") {
-			t.Errorf("the page lacks %q, which may be claimed", name)
+			t.Errorf("the page lacks %q, a possible claim", name)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// FuzzPlan: no plan, however hostile, makes the verifier panic, and none that
-// differs in meaning from the plan of a file is valid with another arena.
+// FuzzPlan: no plan makes the verifier panic, and no plan with another arena than the
+// file's own plan is valid.
 func FuzzPlan(f *testing.F) {
 	type file struct {
 		onnx []byte
@@ -36,12 +36,12 @@ func FuzzPlan(f *testing.F) {
 		x := files[int(which)%len(files)]
 		r, err := verify.Plan(parse(t, x.onnx), p, verify.Options{})
 		if err != nil {
-			t.Fatalf("a model that is refused: %v", err)
+			t.Fatalf("the model is refused: %v", err)
 		}
 		if r.Valid != (len(r.Violations) == 0) {
 			t.Fatalf("valid %t with %d violations", r.Valid, len(r.Violations))
 		}
-		// The annotations fix every offset that a node makes, hence these.
+		// The annotations fix every offset of a node's output, so these cannot change.
 		if want := x.good.Summary; r.Valid && (p.Summary.PeakBytes != want.PeakBytes || p.Summary.ArenaBytes != want.ArenaBytes || p.Summary.ResidentBytes != want.ResidentBytes) {
 			t.Fatalf("valid with summary %+v, expected %+v", p.Summary, want)
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// TestHostile changes plans at random places, in values that keep their types,
-// and expects a verdict: never a panic, and valid only where nothing that counts
-// was changed.
+// TestHostile changes plans at random places, in values that keep their types. The
+// verifier never panics, and accepts a changed plan only if nothing that matters has
+// changed.
 func TestHostile(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	rounds := 150
@@ -70,7 +70,7 @@ func corrupt(t testing.TB, r *rand.Rand, text []byte) []byte {
 
 var hostile = []int64{0, 1, -1, 2, 7, 63, 64, 65, -64, 1 << 20, 1 << 31, 1 << 62, math.MaxInt64, math.MaxInt64 - 63, math.MinInt64}
 
-// change goes down a random path and changes what it finds there.
+// change follows a random path and changes the value at its end.
 func change(r *rand.Rand, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -109,8 +109,7 @@ func pick(r *rand.Rand, list []string) string {
 	return list[r.IntN(len(list))]
 }
 
-// TestCheckHostile: whatever a plan says, Plan.Check gives a verdict and does not
-// fail itself.
+// TestCheckHostile: Plan.Check returns a verdict on every plan and never panics.
 func TestCheckHostile(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
 	_, p := mutation{of: "nothing is shared"}.base(t)

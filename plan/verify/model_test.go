@@ -16,11 +16,11 @@ import (
 //	in x float32 batch 16       a graph input: type, lengths or symbols
 //	weight w float32 16         an initializer
 //	a, b = Split(x) axis=1      a node "make a"; attributes are integers
-//	y = local::Twice(x)         one of another domain
+//	y = local::Twice(x)         a node of another domain
 //	out y                       a graph output
 //
-// A name that nothing makes is captured. bodies are keyed by "OUTPUT.ATTRIBUTE"
-// of the node that they belong to, functions by their name in domain local, or by "DOMAIN::NAME".
+// A name without a producer is captured. bodies are keyed by "OUTPUT.ATTRIBUTE" of their
+// node, functions by their name in domain local, or by "DOMAIN::NAME".
 type text struct {
 	main      string
 	bodies    map[string]string
@@ -28,7 +28,7 @@ type text struct {
 	props     map[string]string // metadata of the model
 }
 
-// build makes the file of a text, as onnx reads it.
+// build returns the file of a text, as onnx reads it.
 func (x text) build(t testing.TB) *graph.Model {
 	t.Helper()
 	m := &graph.Model{
@@ -201,7 +201,7 @@ func (x text) node(t testing.TB, g *graph.Graph, line string, id func(string) gr
 	g.Nodes = append(g.Nodes, n)
 }
 
-// list splits "a, b" at the commas; "" is nothing at all.
+// list splits "a, b" at the commas; "" has no elements.
 func list(s string) []string {
 	if strings.TrimSpace(s) == "" {
 		return nil
@@ -213,7 +213,7 @@ func list(s string) []string {
 	return names
 }
 
-// models are small models by what they have.
+// models are small models, named after what they contain.
 var models = map[string]text{
 	"chain": {main: `
 		in x float32 1 16
@@ -355,7 +355,7 @@ var models = map[string]text{
 }
 
 func init() {
-	// A step after a step after a step.
+	// Three training steps in a row.
 	var b strings.Builder
 	b.WriteString("in x float32 16\n")
 	from := "x"

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// mutation is one corruption of a valid plan, or of the file that it is for,
-// and the code of the violation that must come of it.
+// mutation is one corruption of a valid plan, or of its file, and the code of the
+// violation that it must cause.
 type mutation struct {
 	name string // what is wrong
 	of   string // in planned
@@ -30,7 +30,7 @@ type mutation struct {
 	file func(m *graph.Model)
 }
 
-// buffer finds the buffer of the main graph whose first tensor has that name.
+// buffer returns the buffer of the main graph whose first tensor has that name.
 func buffer(p *plan.Plan, name string) *plan.Buffer {
 	for k := range p.Buffers {
 		if b := &p.Buffers[k]; len(b.Tensors) > 0 && b.Tensors[0] == name {
@@ -40,7 +40,7 @@ func buffer(p *plan.Plan, name string) *plan.Buffer {
 	panic("no buffer " + name)
 }
 
-// within finds a buffer of some body.
+// within returns a buffer of some body.
 func within(p *plan.Plan, name string) *plan.Buffer {
 	for _, s := range p.Subgraphs {
 		for k := range s.Buffers {
@@ -66,7 +66,7 @@ func drop(p *plan.Plan, name string) {
 	p.Buffers = slices.DeleteFunc(p.Buffers, func(b plan.Buffer) bool { return len(b.Tensors) > 0 && b.Tensors[0] == name })
 }
 
-// join puts the second buffer's tensors behind the first's.
+// join appends the second buffer's tensors to the first's.
 func join(p *plan.Plan, first, second string) {
 	tensors := buffer(p, second).Tensors
 	last := buffer(p, second).Last
@@ -86,7 +86,7 @@ const (
 	swapped  = "tensors leave and return"
 )
 
-// again gives the step of the node that makes a tensor, for who repeats it.
+// again returns the step of the node that makes a tensor, as Step.Again needs it.
 func again(p *plan.Plan, made string) *plan.Step {
 	for i := range p.Steps {
 		if p.Steps[i].Name == "make "+made {
@@ -96,12 +96,12 @@ func again(p *plan.Plan, made string) *plan.Step {
 	panic("no step makes " + made)
 }
 
-// maker gives the node that makes a tensor.
+// maker returns the node that makes a tensor.
 func maker(m *graph.Model, made string) *graph.Node {
 	for _, t := range m.Graph.Tensors {
 		if t.Name == made {
 			n := m.Graph.Nodes[t.Maker]
-			n.Span = graph.Span{} // it is written anew
+			n.Span = graph.Span{} // so that the encoder rewrites it
 			return n
 		}
 	}
@@ -109,23 +109,23 @@ func maker(m *graph.Model, made string) *graph.Node {
 }
 
 var mutations = []mutation{
-	{name: "the arena's bytes are free before the transfer has ended", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a").Last-- }},
-	{name: "a tensor is there before its transfer begins to bring it", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.back").First++ }},
-	{name: "the host has no room when the transfer may begin", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.host").First++ }},
-	{name: "the host gives its bytes away while they return", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.host").Last-- }},
-	{name: "what has left lies in the arena", of: swapped, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a.host").Pool = "arena" }},
-	{name: "what has returned lies on the host", of: swapped, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a.back").Pool = "host" }},
+	{name: "the arena's bytes are freed before the transfer ends", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a").Last-- }},
+	{name: "a tensor is live before its transfer back begins", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.back").First++ }},
+	{name: "the host buffer begins too late", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.host").First++ }},
+	{name: "the host buffer ends before the transfer back", of: swapped, code: "lifetime", plan: func(p *plan.Plan) { buffer(p, "a.host").Last-- }},
+	{name: "a tensor on the host is in the arena", of: swapped, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a.host").Pool = "arena" }},
+	{name: "a swapped-in tensor is on the host", of: swapped, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a.back").Pool = "host" }},
 	{name: "the pool of the host is larger", of: swapped, code: "pool", plan: func(p *plan.Plan) { p.Pools[2].Bytes += 64 }},
 	{name: "the pool of the host is missing", of: swapped, code: "pool", plan: func(p *plan.Plan) { p.Pools = p.Pools[:2] }},
 	{name: "the host counts in the total", of: swapped, code: "summary", plan: func(p *plan.Plan) { p.Summary.TotalBytes += p.Pools[2].Bytes }},
 	{name: "the host counts as a buffer of its own", of: swapped, code: "summary", plan: func(p *plan.Plan) { p.Summary.NaiveBytes += p.Pools[2].Bytes }},
-	{name: "what leaves and its copy share a buffer", of: swapped, code: "inplace", plan: func(p *plan.Plan) { join(p, "a", "a.host") }},
-	{name: "less waiting than there is", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.WaitingPercent /= 2 }},
+	{name: "a swapped tensor and its copy share a buffer", of: swapped, code: "inplace", plan: func(p *plan.Plan) { join(p, "a", "a.host") }},
+	{name: "waiting is understated", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.WaitingPercent /= 2 }},
 	{name: "a faster link", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.HostLink *= 2 }},
 	{name: "a link that takes away", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.HostLink = -1 }},
 	{name: "no transfer is counted", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.SwappedBuffers = 0 }},
-	{name: "fewer bytes leave", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.SwappedBytes-- }},
-	{name: "a bound where tensors may leave", of: swapped, code: "limit", plan: func(p *plan.Plan) { b := 0.0; p.Summary.ExtraCostBound = &b }},
+	{name: "swapped bytes are understated", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.SwappedBytes-- }},
+	{name: "a cost bound although tensors are swapped", of: swapped, code: "limit", plan: func(p *plan.Plan) { b := 0.0; p.Summary.ExtraCostBound = &b }},
 	{name: "a transfer repeats a node", of: swapped, code: "repetition", plan: func(p *plan.Plan) { first := 0; p.Steps[5].Again = &first }},
 	{name: "the input file had the transfer back", of: swapped, code: "program-order", plan: func(p *plan.Plan) {
 		p.ProgramOrder.Steps = []int{0, 1, 2, 4, 5, 6, 7}
@@ -140,7 +140,7 @@ var mutations = []mutation{
 	{name: "SwapIn is another function", of: swapped, code: "workspace", file: func(m *graph.Model) {
 		transferFunction(m, "SwapIn").Body.Nodes[0].Op = "Softmax"
 	}},
-	{name: "nobody says what SwapIn is", of: swapped, code: "swap", file: func(m *graph.Model) {
+	{name: "the function SwapIn is missing", of: swapped, code: "swap", file: func(m *graph.Model) {
 		transferFunction(m, "SwapIn").Name = "SwapBack"
 	}},
 	{name: "a repetition of itself", of: repeated, code: "repetition", plan: func(p *plan.Plan) { *again(p, "a2").Again = 4 }},
@@ -166,28 +166,28 @@ var mutations = []mutation{
 		n.Inputs = n.Inputs[:1]
 		m.Graph.Link()
 	}},
-	{name: "a random node is said to give the same again", of: repeated, code: "repetition", plan: func(p *plan.Plan) {
+	{name: "a random node is repeated", of: repeated, code: "repetition", plan: func(p *plan.Plan) {
 		first := 2
 		again(p, "r2").Again = &first
 	}},
-	{name: "a repetition is not said to be one", of: repeated, code: "program-order", plan: func(p *plan.Plan) { again(p, "a2").Again = nil }},
+	{name: "a repetition is not marked", of: repeated, code: "program-order", plan: func(p *plan.Plan) { again(p, "a2").Again = nil }},
 	{name: "program order holds a repetition", of: repeated, code: "program-order", plan: func(p *plan.Plan) { p.ProgramOrder.Steps[4] = 4 }},
-	{name: "no limit where nodes run again", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.Limited = nil }},
+	{name: "no limit although nodes run again", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.Limited = nil }},
 	{name: "a limit below the peak", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.LimitBytes-- }},
 	{name: "a limit below the arena", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.LimitArena = true }},
 	{name: "extra cost is understated", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.ExtraCostPercent /= 2 }},
-	{name: "a step costs less than nothing", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Steps[0].CostNS = -1 }},
+	{name: "a step has a negative cost", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Steps[0].CostNS = -1 }},
 	{name: "a bound above the cost", of: repeated, code: "limit", plan: func(p *plan.Plan) { b := 101.0; p.Summary.ExtraCostBound = &b }},
-	{name: "fewer repetitions than there are", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.RecomputedNodes-- }},
+	{name: "repetitions are understated", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.RecomputedNodes-- }},
 	{name: "a bound below 0", of: repeated, code: "limit", plan: func(p *plan.Plan) { b := -1.0; p.Summary.ExtraCostBound = &b }},
 	{name: "a peak without the limit that one node does not fit into", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.PlainPeakBytes = 64 }},
 	{name: "a peak without the limit that is below the limit", of: repeated, code: "limit", plan: func(p *plan.Plan) { p.Summary.PlainPeakBytes = p.Summary.LimitBytes }},
-	{name: "another peak without a limit that is kept anyway", of: plain, code: "limit", plan: func(p *plan.Plan) {
+	{name: "another peak without the limit, which is met anyway", of: plain, code: "limit", plan: func(p *plan.Plan) {
 		p.Summary.Limited = &plan.Limited{LimitBytes: 1 << 20, PlainPeakBytes: p.Summary.PeakBytes + 64}
 	}},
 	{name: "costs without a limit", of: plain, code: "limit", plan: func(p *plan.Plan) { p.Steps[1].CostNS, p.Steps[2].CostNS = 5, 5 }},
-	{name: "a transfer that costs", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Steps[3].CostNS = 1 }},
-	{name: "no limit where tensors leave", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.Limited = nil }},
+	{name: "a transfer has a cost", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Steps[3].CostNS = 1 }},
+	{name: "no limit although tensors are swapped", of: swapped, code: "limit", plan: func(p *plan.Plan) { p.Summary.Limited = nil }},
 	{name: "a node of a body runs again", of: "a loop", code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[0].Steps[1].Again = new(int) }},
 	{name: "a node of a body has a cost", of: "a loop", code: "subgraph", plan: func(p *plan.Plan) { p.Subgraphs[0].Steps[1].CostNS = 7 }},
 
@@ -214,14 +214,14 @@ var mutations = []mutation{
 	{name: "the source's hash is short", of: plain, code: "source", plan: func(p *plan.Plan) { p.Source.GraphSHA256 = p.Source.GraphSHA256[1:] }},
 	{name: "version", of: plain, code: "format", plan: func(p *plan.Plan) { p.Version = 2 }},
 	{name: "mode of an inference model", of: plain, code: "mode", plan: func(p *plan.Plan) { p.Mode = "training" }},
-	{name: "a training graph says twice what it is", of: updating, code: "annotation", file: func(m *graph.Model) {
+	{name: "a training graph states its mode twice", of: updating, code: "annotation", file: func(m *graph.Model) {
 		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.mode", Value: "inference"})
 	}},
 	{name: "the list of updates occurs twice", of: updating, code: "annotation", file: func(m *graph.Model) {
 		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.updates", Value: "[]"})
 	}},
 	{name: "mode of a training graph", of: updating, code: "mode", plan: func(p *plan.Plan) { p.Mode = "inference" }},
-	{name: "alignment is no power of two", of: plain, code: "alignment", plan: func(p *plan.Plan) { p.Alignment = 48 }},
+	{name: "alignment is not a power of two", of: plain, code: "alignment", plan: func(p *plan.Plan) { p.Alignment = 48 }},
 	{name: "alignment is 0", of: plain, code: "alignment", plan: func(p *plan.Plan) { p.Alignment = 0 }},
 
 	{name: "a dimension has another length", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["other"] = plan.Dim{Value: 2, Assumed: true} }},
@@ -257,7 +257,7 @@ var mutations = []mutation{
 	{name: "kind of a parameter that is called a state", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "w").Kind = "state" }},
 	{name: "kind of a parameter", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "w").Kind = "constant" }},
 	{name: "kind of a gradient", of: updating, code: "kind", plan: func(p *plan.Plan) { buffer(p, "h").Kind = "activation" }},
-	{name: "kind of no meaning", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "a").Kind = "scratch" }},
+	{name: "an unknown kind", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "a").Kind = "scratch" }},
 	{name: "a buffer of tensors names a node", of: plain, code: "kind", plan: func(p *plan.Plan) { buffer(p, "a").Node = new(int) }},
 	{name: "a buffer without tensors", of: plain, code: "kind", plan: func(p *plan.Plan) {
 		p.Buffers = append(p.Buffers, plan.Buffer{Pool: "arena", Kind: "activation", Tensors: []string{}})
@@ -267,12 +267,12 @@ var mutations = []mutation{
 	{name: "an activation is resident", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "resident" }},
 	{name: "a constant lies in the arena", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "w").Pool = "arena" }},
 	{name: "an activation lies on the host", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "host" }},
-	{name: "a pool of no meaning", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "elsewhere" }},
+	{name: "an unknown pool", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "a").Pool = "elsewhere" }},
 	{name: "the arena is smaller", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools[0].Bytes -= 64 }},
 	{name: "the resident pool is larger", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools[1].Bytes += 64 }},
 	{name: "the resident pool has a hole", of: plain, code: "pool", plan: func(p *plan.Plan) { buffer(p, "w").Offset += 64 }},
 	{name: "a pool is missing", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = p.Pools[:1] }},
-	{name: "a pool is listed twice", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, p.Pools[0]) }},
+	{name: "a pool occurs twice", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, p.Pools[0]) }},
 	{name: "a pool too many", of: plain, code: "pool", plan: func(p *plan.Plan) { p.Pools = append(p.Pools, plan.Pool{Name: "more"}) }},
 
 	{name: "a tensor is missing", of: plain, code: "missing-tensor", plan: func(p *plan.Plan) { drop(p, "b") }},
@@ -282,23 +282,23 @@ var mutations = []mutation{
 		b := buffer(p, "y")
 		b.Tensors = slices.DeleteFunc(b.Tensors, func(n string) bool { return n == "v" })
 	}},
-	{name: "a tensor stands in two buffers", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *buffer(p, "b")) }},
+	{name: "a tensor is in two buffers", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *buffer(p, "b")) }},
 	{name: "a tensor occurs twice in a buffer", of: plain, code: "duplicate-tensor", plan: func(p *plan.Plan) { buffer(p, "b").Tensors = []string{"b", "b"} }},
 	{name: "a name that the graph lacks", of: plain, code: "unknown-tensor", plan: func(p *plan.Plan) { buffer(p, "b").Tensors[0] = "nobody" }},
 	{name: "tensors of a buffer out of order", of: shared, code: "tensor-order", plan: func(p *plan.Plan) { slices.Reverse(buffer(p, "y").Tensors) }},
 	{name: "a dynamic tensor is not listed", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic = p.Dynamic[1:] }},
 	{name: "a tensor is called dynamic", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, plan.Dynamic{Tensor: "j", Node: "make j"}) }},
 	{name: "a dynamic tensor has a buffer", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { b := buffer(p, "j"); b.Tensors = append(b.Tensors, "y") }},
-	{name: "a dynamic tensor is listed twice", of: "dynamic and bounded tensors", code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, p.Dynamic[0]) }},
+	{name: "a dynamic tensor occurs twice", of: "dynamic and bounded tensors", code: "duplicate-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, p.Dynamic[0]) }},
 	{name: "a dynamic tensor that the graph lacks", of: plain, code: "unknown-tensor", plan: func(p *plan.Plan) { p.Dynamic = append(p.Dynamic, plan.Dynamic{Tensor: "nobody"}) }},
 	{name: "the maker of a dynamic tensor", of: "dynamic and bounded tensors", code: "dynamic", plan: func(p *plan.Plan) { p.Dynamic[0].Node = "make j" }},
 
 	{name: "in place while another reads later", of: shared, code: "inplace", plan: func(p *plan.Plan) { join(p, "x", "y") }},
 	{name: "in place without sharing", of: plain, code: "inplace", plan: func(p *plan.Plan) { join(p, "x", "a") }},
-	{name: "in place over what was not read", of: viewed, code: "inplace", plan: func(p *plan.Plan) { p.Sharing.Inplace = true; join(p, "x", "c") }},
+	{name: "in place over a tensor that was not read", of: viewed, code: "inplace", plan: func(p *plan.Plan) { p.Sharing.Inplace = true; join(p, "x", "c") }},
 	{name: "in place over an initializer", of: "in place over a constant", code: "inplace"},
 	{name: "in place over a graph output", of: "in place over an output", code: "inplace"},
-	{name: "in place over a tensor that a later node reads", of: "in place over what is read later", code: "inplace"},
+	{name: "in place over a tensor that a later node reads", of: "in place over a tensor that is read later", code: "inplace"},
 	{name: "in place over another size", of: "in place over another size", code: "inplace"},
 	{name: "two inputs in one buffer", of: plain, code: "inplace", plan: func(p *plan.Plan) { join(p, "x", "y") }},
 	{name: "in place over a captured tensor", of: "a body reads from outside", code: "unknown-tensor", plan: func(p *plan.Plan) {
@@ -306,17 +306,17 @@ var mutations = []mutation{
 		b.Tensors = append([]string{"x"}, b.Tensors...)
 	}},
 	{name: "a view without sharing", of: plain, code: "view", plan: func(p *plan.Plan) { join(p, "b", "v") }},
-	{name: "a view stands apart", of: viewed, code: "view", plan: func(p *plan.Plan) {
+	{name: "a view has its own buffer", of: viewed, code: "view", plan: func(p *plan.Plan) {
 		b := buffer(p, "b")
 		b.Tensors = b.Tensors[:1]
 		c := *b
 		c.Tensors = []string{"v"}
 		p.Buffers = append(p.Buffers, c)
 	}},
-	{name: "views that the plan does not allow itself", of: viewed, code: "view", plan: func(p *plan.Plan) { p.Sharing.Views = false }},
-	{name: "in-place results that the plan does not allow itself", of: shared, code: "inplace", plan: func(p *plan.Plan) { p.Sharing.Inplace = false }},
+	{name: "views that sharing forbids", of: viewed, code: "view", plan: func(p *plan.Plan) { p.Sharing.Views = false }},
+	{name: "in-place results that sharing forbids", of: shared, code: "inplace", plan: func(p *plan.Plan) { p.Sharing.Inplace = false }},
 
-	{name: "what takes a parameter's place lies elsewhere", of: updating, code: "update", plan: func(p *plan.Plan) {
+	{name: "an updated parameter has its own buffer", of: updating, code: "update", plan: func(p *plan.Plan) {
 		b := buffer(p, "w")
 		b.Tensors = b.Tensors[:1]
 		c := *b
@@ -325,13 +325,13 @@ var mutations = []mutation{
 	}},
 	{name: "a parameter is updated before it is read", of: "update before the last reader", code: "inplace"},
 	{name: "a view of what is no view", of: "not a view", code: "inplace"},
-	{name: "an update that is listed twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=h","w=w.new"]`) }},
+	{name: "an update that occurs twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=h","w=w.new"]`) }},
 	{name: "a gradient that the graph lacks", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", `["w=w.grad","x=x.grad"]`) }},
-	{name: "gradients that are no list", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", "w=w.grad") }},
+	{name: "gradients that are not a list", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", "w=w.grad") }},
 	{name: "the list of gradients occurs twice", of: updating, code: "annotation", file: func(m *graph.Model) {
 		m.Props = append(m.Props, graph.Prop{Key: "onnxmem.gradients", Value: "[]"})
 	}},
-	{name: "an update of something that is no input", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", "h=w.new") }},
+	{name: "an update of a tensor that is not an input", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", "h=w.new") }},
 
 	{name: "steps are exchanged", of: plain, code: "order", plan: func(p *plan.Plan) { p.Steps[1], p.Steps[2] = p.Steps[2], p.Steps[1] }},
 	{name: "a step is missing", of: plain, code: "order", plan: func(p *plan.Plan) { p.Steps = p.Steps[1:] }},
@@ -362,8 +362,8 @@ var mutations = []mutation{
 	{name: "a workspace is too large", of: branchy, code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Bytes += 64 }},
 	{name: "a workspace of a node that needs none", of: branchy, code: "workspace", plan: func(p *plan.Plan) { *workspace(p.Buffers).Node = 0 }},
 	{name: "a workspace of no node", of: branchy, code: "workspace", plan: func(p *plan.Plan) { *workspace(p.Buffers).Node = 7 }},
-	{name: "a workspace that names no node", of: branchy, code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Node = nil }},
-	{name: "a workspace is listed twice", of: branchy, code: "workspace", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *workspace(p.Buffers)) }},
+	{name: "a workspace without a node", of: branchy, code: "workspace", plan: func(p *plan.Plan) { workspace(p.Buffers).Node = nil }},
+	{name: "a workspace occurs twice", of: branchy, code: "workspace", plan: func(p *plan.Plan) { p.Buffers = append(p.Buffers, *workspace(p.Buffers)) }},
 	{name: "a workspace with a tensor", of: branchy, code: "kind", plan: func(p *plan.Plan) { workspace(p.Buffers).Tensors = []string{"a"} }},
 	{name: "a workspace lives too long", of: branchy, code: "lifetime", plan: func(p *plan.Plan) { workspace(p.Buffers).Last++ }},
 	{name: "a workspace is resident", of: branchy, code: "pool", plan: func(p *plan.Plan) { workspace(p.Buffers).Pool = "resident" }},
@@ -379,7 +379,7 @@ var mutations = []mutation{
 	{name: "a subgraph's tensor is missing", of: "a loop", code: "missing-tensor", plan: func(p *plan.Plan) { p.Subgraphs[0].Buffers = p.Subgraphs[0].Buffers[1:] }},
 	{name: "a subgraph's buffer lies in the arena", of: "a loop", code: "pool", plan: func(p *plan.Plan) { p.Subgraphs[0].Buffers[0].Pool = "arena" }},
 
-	{name: "a certificate says too much", of: plain, code: "certificate", plan: func(p *plan.Plan) {
+	{name: "a certificate claims too much", of: plain, code: "certificate", plan: func(p *plan.Plan) {
 		p.Certificates = []plan.Certificate{{Kind: "cut", Nodes: []string{"make d"}, Steps: []int{4}, ValueBytes: 256}}
 		p.Summary.LowerBoundBytes = 256
 	}},
@@ -427,7 +427,7 @@ var mutations = []mutation{
 	{name: "a search of nodes", of: plain, code: "certificate", plan: func(p *plan.Plan) {
 		p.Certificates = []plan.Certificate{{Kind: "search", Nodes: []string{"make d"}, Steps: []int{4}, ValueBytes: 64}}
 	}},
-	{name: "a certificate of no kind", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Certificates = []plan.Certificate{{Kind: "trust me", ValueBytes: 1}} }},
+	{name: "a certificate of unknown kind", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Certificates = []plan.Certificate{{Kind: "trust me", ValueBytes: 1}} }},
 	{name: "a lower bound without a certificate", of: plain, code: "certificate", plan: func(p *plan.Plan) { p.Summary.LowerBoundBytes = 64 }},
 	{name: "a lower bound above the peak", of: plain, code: "certificate", plan: func(p *plan.Plan) {
 		p.Certificates = []plan.Certificate{{Kind: "search", ValueBytes: 1 << 20}}
@@ -466,13 +466,13 @@ var mutations = []mutation{
 	{name: "the model's plan version is another", of: plain, code: "annotation", file: func(m *graph.Model) { m.SetProp("onnxmem.plan_version", "2") }},
 }
 
-// forged is a certificate that proves less than it says, beside a lower bound
+// forged gives a plan a certificate that proves less than it claims, and the lower bound
 // that it would prove.
 func forged(name, kind string, bytes int64, steps ...int) mutation {
 	return mutation{name: name, of: "competing nodes", code: "certificate", plan: func(p *plan.Plan) { certify(p, kind, bytes, steps...) }}
 }
 
-// frontier is a list of other limits that cannot be so, in a plan whose peak is 192.
+// frontier gives a plan with a peak of 192 an impossible list of other limits.
 func frontier(name string, points ...plan.FrontierPoint) mutation {
 	return mutation{name: "frontier: " + name, of: plain, code: "frontier", plan: func(p *plan.Plan) { p.Frontier = points }}
 }
@@ -491,8 +491,8 @@ func certify(p *plan.Plan, kind string, bytes int64, steps ...int) {
 	p.Summary.ScheduleOptimal = bytes == p.Summary.PeakBytes
 }
 
-// bases are plans that share what may not be shared, and add up otherwise; and
-// some that are valid.
+// bases are further plans: some share buffers that must not be shared, with figures to
+// match; some are valid.
 var bases = map[string]struct {
 	x text
 	naive
@@ -511,7 +511,7 @@ var bases = map[string]struct {
 		out a
 		out b
 	`}, naive{inplace: true, groups: []string{"x a b"}}},
-	"in place over what is read later": {text{main: `
+	"in place over a tensor that is read later": {text{main: `
 		in x float32 16
 		a = Sigmoid(x)
 		b = Relu(a)
@@ -526,8 +526,9 @@ var bases = map[string]struct {
 		out a
 		out y
 	`}, naive{inplace: true, groups: []string{"x a"}}},
-	// Of two nodes with large results one runs first, with what the other reads
-	// still there; of two others one runs last, with what came of the other.
+	// Of c1's and c2's readers with large results, one runs first, while the other's
+	// input is live. Of the two nodes on k, one runs last, while the other's result is
+	// live.
 	"competing nodes": {text{main: `
 		in x float32 96
 		in k float32 32
@@ -638,8 +639,8 @@ var bases = map[string]struct {
 			out y
 		`,
 	}},
-	// Step 3 waits 1500 ns for the transfer out, which begins at 2000 and takes 2500;
-	// the one back is under way from 5500 to 8000, and step 7 waits from 6500 on.
+	// The transfer out begins at 2000 ns and takes 2500, so step 3 waits 1500. The
+	// transfer back lasts from 5500 to 8000, and step 7 waits from 6500 on.
 	swapped: {text{
 		main: `
 			in x float32 16 16
@@ -686,7 +687,8 @@ var transfers = map[string]string{
 	"onnxmem::SwapIn":  "in x\ny = Identity(x)\nout y",
 }
 
-// transferFunction gives a function of a model anew, for who changes it.
+// transferFunction returns a function of a model after making the encoder rewrite it, so
+// that a mutation can change it.
 func transferFunction(m *graph.Model, name string) *graph.Function {
 	for _, f := range m.Functions {
 		if f.Name == name {
@@ -694,7 +696,7 @@ func transferFunction(m *graph.Model, name string) *graph.Function {
 			for _, n := range f.Body.Nodes {
 				n.Span = graph.Span{}
 			}
-			m.Graph.Span, m.Source = graph.Span{}, nil // all is written anew
+			m.Graph.Span, m.Source = graph.Span{}, nil // so that the encoder rewrites everything
 			for _, n := range m.Graph.Nodes {
 				n.Span = graph.Span{}
 			}
@@ -707,7 +709,7 @@ func transferFunction(m *graph.Model, name string) *graph.Function {
 	panic("no function " + name)
 }
 
-// base gives the file and the plan that a mutation starts from.
+// base returns the file and the plan that a mutation starts from.
 func (m mutation) base(t testing.TB) ([]byte, *plan.Plan) {
 	if b, ok := bases[m.of]; ok {
 		return b.plan(t, b.x)
@@ -721,8 +723,8 @@ func (m mutation) base(t testing.TB) ([]byte, *plan.Plan) {
 	return nil, nil
 }
 
-// TestMutations corrupts valid plans in one way each. Which violations come of
-// it stands in testdata/mutations.golden.
+// TestMutations corrupts valid plans in one way each. testdata/mutations.golden lists
+// the resulting violations.
 func TestMutations(t *testing.T) {
 	var golden strings.Builder
 	for _, c := range mutations {
@@ -751,7 +753,7 @@ func TestMutations(t *testing.T) {
 			}
 		})
 	}
-	hash := regexp.MustCompile("[1-9a-f][0-9a-f]{63}") // of what the encoder writes
+	hash := regexp.MustCompile("[1-9a-f][0-9a-f]{63}") // of files that the encoder writes
 	checkGolden(t, "mutations", hash.ReplaceAllString(golden.String(), "HASH"))
 	for _, code := range verify.Codes {
 		if !slices.ContainsFunc(mutations, func(c mutation) bool { return c.code == code }) {
@@ -773,7 +775,7 @@ func clone(t testing.TB, p *plan.Plan) *plan.Plan {
 	return c
 }
 
-// checkGolden holds a text against testdata/NAME.golden.
+// checkGolden compares a text with testdata/NAME.golden.
 func checkGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")

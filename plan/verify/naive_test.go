@@ -12,19 +12,19 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// naive is a planner for tests: the file's order, one place after the other. It
-// shares what it is told to share: each group is the tensors of one buffer of
-// the main graph. All in-place results that there can be must be told.
+// naive is a planner for tests: it keeps the file's order and places one buffer after
+// another. Each group lists the tensors that share a buffer of the main graph; groups
+// must contain all possible in-place results.
 type naive struct {
 	views, inplace bool
 	groups         []string
 	align          int64
 	dims           map[string]int64
-	again          map[string]string // what runs again, by its output, and that of its first run
-	plain          string            // the main graph without
-	hosts          map[string][2]int // what lies on the host, from which step to which
-	link           int64             // to the host, bytes a second
-	waiting        float64           // for transfers, nanoseconds
+	again          map[string]string // recomputed nodes: an output, and the same output of the first run
+	plain          string            // the main graph without recomputation and transfers
+	hosts          map[string][2]int // tensors on the host, with their first and last steps
+	link           int64             // speed of the link to the host, bytes per second
+	waiting        float64           // time spent waiting for transfers, nanoseconds
 
 	t        testing.TB
 	m        *graph.Model
@@ -33,7 +33,7 @@ type naive struct {
 	host     int64
 }
 
-// plan plans a model and gives the annotated file and the plan.
+// plan plans a model and returns the annotated file and the plan.
 func (nv naive) plan(t testing.TB, x text) ([]byte, *plan.Plan) {
 	t.Helper()
 	if nv.align == 0 {
@@ -75,7 +75,7 @@ func (nv naive) plan(t testing.TB, x text) ([]byte, *plan.Plan) {
 	return b, p
 }
 
-// bodies plans the bodies of g and gives each node's workspace.
+// bodies plans the bodies of g and returns each node's workspace.
 func (nv *naive) bodies(g *graph.Graph, parent *int) []int64 {
 	work := make([]int64, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -89,7 +89,7 @@ func (nv *naive) bodies(g *graph.Graph, parent *int) []int64 {
 			work[i] = max(work[i], s.Bytes)
 		}
 		if n.Semantics.Call != nil {
-			work[i] = 1 << 10 // more than any of the models' functions takes
+			work[i] = 1 << 10 // more than any function of the models needs
 		}
 	}
 	return work
@@ -200,7 +200,7 @@ func (nv *naive) scope(g *graph.Graph, pool string, groups []string, work []int6
 	return buffers, steps, dynamic, arena
 }
 
-// extend adds one tensor to a buffer's lifetime and kind.
+// extend adds one tensor's lifetime and kind to a buffer.
 func (nv *naive) extend(g *graph.Graph, b *plan.Buffer, t *graph.Tensor, end int) {
 	b.Bounded = b.Bounded || t.Bounded
 	first := max(int(t.Maker), 0)
@@ -254,7 +254,7 @@ func (nv *naive) summary(arena int64) {
 	}
 }
 
-// repeat says what runs again, and what leaves for the host.
+// repeat marks recomputed nodes and tensors on the host.
 func (nv *naive) repeat(x text) {
 	p := nv.p
 	l := &plan.Limited{LimitBytes: p.Summary.PeakBytes, PlainPeakBytes: 1 << 20}

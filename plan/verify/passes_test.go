@@ -12,12 +12,12 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// TestPasses: what passes plans is accepted, its bound with it; and is not once a
-// certificate says one unit more.
+// TestPasses: verify accepts the plans of package passes, with their bounds, and refuses
+// them once a certificate claims one unit more.
 func TestPasses(t *testing.T) {
 	list := map[string]text{}
 	for name, x := range models {
-		if x.props == nil { // a training graph is not planned from a file
+		if x.props == nil { // training graphs are not planned from a file here
 			list[name] = x
 		}
 	}
@@ -67,8 +67,8 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// fans is a model of several branches, each of which grows and shrinks as often
-// as it is long.
+// fans returns a model of several branches, each of which grows and shrinks as many
+// times as it is long.
 func fans(branches, length int) text {
 	var b strings.Builder
 	b.WriteString("in x float32 64\nt = Relu(x)\n")
@@ -87,8 +87,8 @@ func fans(branches, length int) text {
 	return text{main: b.String()}
 }
 
-// TestReplayedCertificates: a bound of kind search is believed, and said to be;
-// replayed it is proven, or refuted where it is one unit too high.
+// TestReplayedCertificates: a bound of kind search is accepted and reported as claimed.
+// Replay proves it, or refutes it if it is one unit too high.
 func TestReplayedCertificates(t *testing.T) {
 	judged := func(p *plan.Plan, x text, replay bool) *verify.Report {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestReplayedCertificates(t *testing.T) {
 		}
 		optimum := best.Plan.Summary.PeakBytes
 		if s := best.Plan.Summary; !s.ScheduleOptimal || worse.Plan.Summary.PeakBytes <= optimum+64 {
-			t.Fatalf("a peak of %d bytes, breadth first %d: nothing is tested", optimum, worse.Plan.Summary.PeakBytes)
+			t.Fatalf("a peak of %d bytes, breadth first %d: the test needs a gap", optimum, worse.Plan.Summary.PeakBytes)
 		}
 		claim := func(bytes int64) *plan.Plan {
 			p := clone(t, worse.Plan)
@@ -137,7 +137,7 @@ func TestReplayedCertificates(t *testing.T) {
 		for _, forged := range []int64{optimum + 64, peak} {
 			r := judged(claim(forged), x, true)
 			if len(r.Violations) == 0 || r.Violations[0].Code != verify.CodeCertificate || r.ScheduleOptimal {
-				t.Errorf("a bound of %d bytes, where %d is the least peak: %s, %s\n%v", forged, optimum, r.Replay, r.Schedule, r.Violations)
+				t.Errorf("a bound of %d bytes, the least peak is %d: %s, %s\n%v", forged, optimum, r.Replay, r.Schedule, r.Violations)
 			}
 		}
 		if r := judged(worse.Plan, x, true); r.Replay != "nothing to replay" {

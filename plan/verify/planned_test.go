@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPlannedFiles holds the plans that the tests of package plan read, one for
-// each plan of these tests, against what is planned here.
+// TestPlannedFiles: the files that the tests of package plan read are the plans of these
+// tests.
 func TestPlannedFiles(t *testing.T) {
 	for i, got := range marshal(t) {
 		name := planned[i].name
@@ -20,12 +20,12 @@ func TestPlannedFiles(t *testing.T) {
 			}
 		}
 		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: the plan in %s is another (%v): go test ./plan/verify -update writes it", name, path, err)
+			t.Errorf("%s: the plan in %s differs (%v): go test ./plan/verify -update writes it", name, path, err)
 		}
 	}
 }
 
-// marshal gives the JSON of every valid plan of these tests.
+// marshal returns the JSON of every valid plan of these tests.
 func marshal(t testing.TB) [][]byte {
 	t.Helper()
 	var all [][]byte

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// optimum is the least peak over all orders, by dynamic programming over all
-// sets of nodes.
+// optimum returns the least peak over all orders, by dynamic programming over sets of
+// nodes.
 func (q *states) optimum(idle int64) int64 {
 	n := len(q.must)
 	peak := make([]int64, 1<<n)
@@ -30,8 +30,8 @@ func (q *states) optimum(idle int64) int64 {
 	return peak[len(peak)-1]
 }
 
-// TestReplay holds the replay, with and without what a limit forces, against all
-// orders: it refutes every limit below the least peak, and finds an order at it.
+// TestReplay compares the replay, with and without forced precedence, with all orders:
+// it refutes every limit below the least peak, and finds an order at that peak.
 func TestReplay(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -92,6 +92,6 @@ func TestReplay(t *testing.T) {
 	}
 	t.Logf("%d graphs, %d with inputs that nobody reads; %d states, %d forced precedences, %d limits refuted by these alone, %d without small storages", rounds, idle, looked, forced, refuted, coarse)
 	if looked < rounds || idle < rounds/20 || forced < rounds || refuted < rounds/2 {
-		t.Errorf("too little is tested")
+		t.Errorf("too few cases are tested")
 	}
 }

@@ -84,8 +84,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// TestSchemaRequires: the reader misses the fields that the schema requires, and no
-// others.
+// TestSchemaRequires: the reader misses exactly the fields that the schema requires.
 func TestSchemaRequires(t *testing.T) {
 	s := schema(t)
 	plans := marshal(t)
@@ -115,7 +114,7 @@ func TestSchemaRequires(t *testing.T) {
 			root.write(&text)
 			x.undo()
 			_, read := plan.Read(bytes.NewReader(text.Bytes()))
-			// Which buffers and certificates have these is the verifier's to say.
+			// Only the verifier decides which buffers and certificates need these.
 			kind := strings.HasSuffix(x.path, "buffers[].node") || x.path == "certificates[].steps"
 			if valid := s.Validate(decode(t, text.Bytes())); (read == nil) != (valid == nil) && !kind {
 				t.Errorf("without %s: the reader says %v, the schema %v", x.path, read, valid)

@@ -17,7 +17,7 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// opinions are the bare problems of real graphs with the scopes that they are:
+// opinions returns the bare problems of real graphs with the scopes that they come from:
 // of one file, or of all.
 func opinions(t testing.TB, only string, each func(name string, s *scope, p *schedule.Problem)) {
 	t.Helper()
@@ -59,7 +59,7 @@ func opinions(t testing.TB, only string, each func(name string, s *scope, p *sch
 	}
 }
 
-// problemOf is the bare problem of a scope, for package schedule.
+// problemOf returns the bare problem of a scope, for package schedule.
 func problemOf(s *scope) *schedule.Problem {
 	p := &schedule.Problem{}
 	for i, n := range s.g.Nodes {
@@ -82,7 +82,7 @@ func problemOf(s *scope) *schedule.Problem {
 			p.Tensors[q.result].Reuses = append(p.Tensors[q.result].Reuses, q.over)
 		}
 	}
-	for _, t := range s.g.Tensors { // what views and dynamic tensors have to say
+	for _, t := range s.g.Tensors { // precedence through views and dynamic tensors
 		if t.Maker >= 0 && len(t.Readers) > 0 {
 			p.Tensors = append(p.Tensors, schedule.Tensor{Producer: int32(t.Maker), Consumers: steps(t.Readers)})
 		}
@@ -140,9 +140,9 @@ func scopeOf(p *schedule.Problem) *scope {
 	return s
 }
 
-// TestSecondOpinion holds the bounds of package schedule, with which this one
-// shares nothing, against those here: on all graphs of the test data, of nodes,
-// of sets of nodes, and of what certifies the orders found.
+// TestSecondOpinion compares the bounds of package schedule with the verifier's, which
+// share no code: for all graphs of the test data, the bounds of nodes, of sets of nodes,
+// and of the certificates of orders.
 func TestSecondOpinion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
@@ -182,7 +182,7 @@ func TestSecondOpinion(t *testing.T) {
 			check("last of", theirs, schedule.LastBound(p, theirs), func(target int64) answer { return b.lastOf(ours, target) })
 		}
 		if large {
-			return // its search takes longer than all the others together
+			return // its search takes longer than all others together
 		}
 		found, err := schedule.Solve(context.Background(), p, schedule.Options{})
 		if err != nil {
@@ -209,7 +209,7 @@ func TestSecondOpinion(t *testing.T) {
 	t.Logf("%d nodes, %d sets twice, %d certificates, %d of them of searches", nodes, sets, certificates, searched)
 }
 
-// BenchmarkCut proves the cut of nodes from everywhere in a graph.
+// BenchmarkCut proves the cuts of nodes from all parts of a graph.
 func BenchmarkCut(b *testing.B) {
 	for _, name := range []string{"layered_24k-dyn.onnx", "fasterrcnn_resnet50_fpn.onnx", "llama_8l-train-bs32.json"} {
 		b.Run("graph="+name, func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// rectangles makes a verifier's extents of plain buffers.
+// rectangles makes the verifier's extents of plain buffers.
 func rectangles(v *verifier, list []plan.Buffer) []extent {
 	s := v.newScope(&graph.Graph{}, mainGraph, "")
 	all := make([]extent, len(list))
@@ -22,7 +22,7 @@ func rectangles(v *verifier, list []plan.Buffer) []extent {
 	return all
 }
 
-// TestOverlapIsQuadratic holds the sweep against a look at every pair.
+// TestOverlapIsQuadratic compares the sweep with a check of every pair.
 func TestOverlapIsQuadratic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 12).Draw(t, "buffers")
@@ -84,7 +84,7 @@ func TestRanks(t *testing.T) {
 	})
 }
 
-// TestSaved holds the matching against all of them.
+// TestSaved compares the matching with all matchings.
 func TestSaved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &scope{}
@@ -121,7 +121,7 @@ func TestSaved(t *testing.T) {
 	})
 }
 
-// BenchmarkOverlap sweeps buffers of which many live at a time.
+// BenchmarkOverlap sweeps buffers with many live at a time.
 func BenchmarkOverlap(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("buffers=%d", n), func(b *testing.B) {

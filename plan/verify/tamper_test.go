@@ -21,11 +21,11 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// value is a JSON value whose objects keep their order, and may hold a key twice.
+// value is a JSON value whose objects keep their order and may hold a key twice.
 type value struct {
 	scalar string   // its text; "" for the others
 	list   []*value // of an object: the values of its keys
-	keys   []string // of an object, as they stand in the text
+	keys   []string // of an object, in the order of the text
 	open   byte     // '{', '[' or 0
 }
 
@@ -88,8 +88,8 @@ type tampering struct {
 	undo func()
 }
 
-// tamperings lists, for every scalar, object and list below a value, the ways in
-// which it is changed. They work on the value itself.
+// tamperings lists the changes of every scalar, object and list below a value. Each
+// works on the value itself.
 func (v *value) tamperings(path string, list []tampering) []tampering {
 	set := func(x *value, path, text string) {
 		old := *x
@@ -114,7 +114,7 @@ func (v *value) tamperings(path string, list []tampering) []tampering {
 	}
 	for i, x := range v.list {
 		if v.open == '[' && i >= 5 && i < len(v.list)-2 {
-			continue // those in the middle of a long list are like their neighbours
+			continue // a sample of a long list is enough
 		}
 		inner := path + "[]"
 		if v.open == '{' {
@@ -169,7 +169,7 @@ func (v *value) tamperings(path string, list []tampering) []tampering {
 	return list
 }
 
-// optional lists the fields that an object may lack, by its path.
+// optional lists the fields that an object may lack, by path.
 var optional = map[string][]string{}
 
 func init() {
@@ -186,7 +186,7 @@ func init() {
 
 func planFields() []field { return fields("", reflect.TypeFor[plan.Plan]()) }
 
-// field is one of the JSON of a plan.
+// field is a field of the JSON of a plan.
 type field struct {
 	path     string
 	optional bool
@@ -225,7 +225,7 @@ func fields(path string, t reflect.Type) (list []field) {
 	return list
 }
 
-// changes are other texts for a scalar.
+// changes returns other texts for a scalar.
 func changes(scalar string) []string {
 	if scalar == "true" || scalar == "false" {
 		return []string{map[string]string{"true": "false", "false": "true"}[scalar], "0", `"true"`}
@@ -262,12 +262,12 @@ func changes(scalar string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == scalar })
 }
 
-// real are plans as passes makes them, of every kind that there is.
+// real are plans of package passes, of every kind.
 var real = []struct {
 	name string
 	x    text
 	opt  passes.Options
-	has  func(p *plan.Plan) bool // what it is there for
+	has  func(p *plan.Plan) bool // the plan has the feature that the case is about
 }{
 	{"nothing is shared", models["chain"], passes.Options{NoViews: true, NoInplace: true, Tool: "onnxmem 1.0"}, func(p *plan.Plan) bool {
 		return len(p.Certificates) > 0 && p.Certificates[0].Kind == plan.CertificateCut
@@ -308,7 +308,7 @@ var real = []struct {
 	{"a host", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9, NoRecompute: true}, Frontier: true}, func(p *plan.Plan) bool { return p.Summary.SwappedBuffers > 0 && p.Summary.WaitingPercent > 0 }},
 }
 
-// classifier is the smallest network that has something to train.
+// classifier is the smallest network with something to train.
 var classifier = text{main: `
 	in x float32 batch 8
 	weight w float32 8 4
@@ -318,7 +318,7 @@ var classifier = text{main: `
 	out y
 `}
 
-// tower keeps four tensors of 2 MiB for its way back.
+// tower keeps four tensors of 2 MiB for its backward half.
 var tower = text{main: `
 	in x float32 512 1024
 	a = Relu(x)
@@ -333,7 +333,7 @@ var tower = text{main: `
 	out i
 `}
 
-// planReal plans a model as the command does, and gives both files.
+// planReal plans a model as the command does, and returns both files.
 func planReal(t testing.TB, x text, opt passes.Options) (source, file []byte, p *plan.Plan) {
 	t.Helper()
 	m := x.build(t)
@@ -350,23 +350,22 @@ func planReal(t testing.TB, x text, opt passes.Options) (source, file []byte, p 
 	return source, encode(t, found.Model), found.Plan
 }
 
-// stillTrue are changes of fields that are checked, after which what they say is
-// still so. Where a buffer lies, for one, is the plan's to say: all that verify can
-// ask is that nothing else lies there.
+// stillTrue are changes after which a checked field is still true. For example, a plan
+// may place a buffer anywhere; verify only checks that nothing else lies there.
 var stillTrue = []struct{ path, what, why string }{
-	{"alignment", "^to", "what is a multiple of 64 is one of 1, too"},
-	{"sharing.views", "^to", "nothing in the plan, nor its bound, makes use of it, or would if it might"},
+	{"alignment", "^to", "a multiple of 64 is a multiple of 1, too"},
+	{"sharing.views", "^to", "no tensors of the plan could share in this way, and the bound stays the same"},
 	{"sharing.inplace", "^to", "the same"},
 	{"keeps_random_order", "^(to false|dropped)", "it says less"},
 	{"keeps_random_order", "^added: true", "no node is random"},
-	{"pools[]", "^exchanged", "the order of the list means nothing"},
-	{"buffers[]", "^exchanged", "the order of the list means nothing"},
-	{"subgraphs[].buffers[]", "^exchanged", "the order of the list means nothing"},
-	{"dynamic[]", "^exchanged", "the order of the list means nothing"},
-	{"subgraphs[].dynamic[]", "^exchanged", "the order of the list means nothing"},
+	{"pools[]", "^exchanged", "the order of the list has no meaning"},
+	{"buffers[]", "^exchanged", "the order of the list has no meaning"},
+	{"subgraphs[].buffers[]", "^exchanged", "the order of the list has no meaning"},
+	{"dynamic[]", "^exchanged", "the order of the list has no meaning"},
+	{"subgraphs[].dynamic[]", "^exchanged", "the order of the list has no meaning"},
 	{"certificates[]", "^(twice|exchanged)", "each is a proof by itself"},
-	{"buffers[].offset", "^to", "it is free: where a buffer lies is the plan's to say"},
-	{"certificates[].kind", "^to .first-of-set", "of one node that is what a cut says"},
+	{"buffers[].offset", "^to", "the plan may choose any free place"},
+	{"certificates[].kind", "^to .first-of-set", "for a single node it says the same as a cut"},
 	{"summary.limit_bytes", "^to", "the peak is below that"},
 	{"summary.limit_arena", "^(to false|dropped)", "it says less"},
 	{"summary.limit_arena", "^added: true", "the arena is below the limit"},
@@ -377,22 +376,22 @@ var stillTrue = []struct{ path, what, why string }{
 
 var dimension = regexp.MustCompile(`^dims\.[^.]+`)
 
-// covers reports whether a name in Report.Claimed speaks of a path.
+// covers reports whether a name in Report.Claimed covers a path.
 func covers(claim, path string) bool {
 	path = strings.TrimPrefix(strings.ReplaceAll(path, "[]", ""), "summary.")
 	return path == claim || strings.HasPrefix(path, claim+".")
 }
 
-// TestTampered changes every value of plans of every kind in every way that there is
-// a name for, one at a time. Verify finds the change, or the field is one that it
-// lists as claimed, or what the plan says is still so, which stillTrue explains.
+// TestTampered changes every value of plans of every kind in every named way, one at a
+// time. Either verify finds the change, or it lists the field as claimed, or the plan is
+// still true, for a reason given in stillTrue.
 func TestTampered(t *testing.T) {
 	used := map[string]bool{}
 	for _, c := range real {
 		t.Run(c.name, func(t *testing.T) {
 			source, file, p := planReal(t, c.x, c.opt)
 			if c.has != nil && !c.has(p) {
-				t.Fatalf("the plan is not what it is there for: %+v", p)
+				t.Fatalf("the plan lacks the feature that the case is about: %+v", p)
 			}
 			tamper(t, file, p, verify.Options{}, used)
 			if p.Mode == "inference" {
@@ -411,7 +410,7 @@ func TestTampered(t *testing.T) {
 	}
 	for _, x := range stillTrue {
 		if !used[x.path+x.what] {
-			t.Errorf("stillTrue: nothing happens to %s", x.path)
+			t.Errorf("stillTrue: no change of %s occurred", x.path)
 		}
 	}
 	for _, f := range planFields() {
@@ -453,7 +452,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, used ma
 			continue
 		}
 		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") {
-			continue // the source says nothing of it
+			continue // the source does not determine it
 		}
 		used[dimension.ReplaceAllString(x.path, "dims.*")] = true
 		x.do()
@@ -475,8 +474,8 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, used ma
 			counts["the same"]++
 			continue
 		}
-		if again := verify(q, parse(t, file)); !again.Valid { // m has been inferred before
-			t.Errorf("%s %s: valid, and not valid for a model that was read anew: %v", x.path, x.what, again)
+		if again := verify(q, parse(t, file)); !again.Valid { // m was already inferred
+			t.Errorf("%s %s: valid, but not for a freshly read model: %v", x.path, x.what, again)
 		}
 		if slices.ContainsFunc(r.Claimed, func(claim string) bool { return covers(claim, x.path) }) {
 			counts["claimed"]++

@@ -12,9 +12,9 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// planned are plans of the small models: the ways in which a plan may be.
+// planned are plans of the small models, one for each feature of a plan.
 var planned = []struct {
-	name  string // what is special
+	name  string // the feature
 	model string
 	naive
 }{
@@ -55,7 +55,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// verified checks a plan of a small model after a change of it.
+// verified changes a plan of a small model and verifies it.
 func verified(t testing.TB, name string, change func(p *plan.Plan)) *verify.Report {
 	t.Helper()
 	b, p := mutation{of: name}.base(t)
@@ -99,10 +99,10 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestSets: what the first or the last of a set proves, and one of its nodes does
-// not. The figures: c1 or c2 and what is made of it, 192+576; the other one, 192,
-// or what came of it, 64; k, 128. Of k: 128+512, what came of it before, 64, and
-// of x, twice 64.
+// TestSets: bounds that need the first or the last of a set of nodes; no single node
+// proves them. For c1 and c2: one of them and its reader's result, 192+576; the other
+// one, 192, or its reduced result, 64; k, 128. For k: 128+512, the earlier reduced
+// result, 64, and twice 64 from x.
 func TestSets(t *testing.T) {
 	for _, c := range []struct {
 		kind  string
@@ -138,7 +138,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestRefused: a model that inference refuses is an error, not a violation.
+// TestRefused: if inference refuses a model, Plan returns an error, not a violation.
 func TestRefused(t *testing.T) {
 	m := text{main: `
 		in x float32 3
@@ -148,11 +148,11 @@ func TestRefused(t *testing.T) {
 	`}.build(t)
 	r, err := verify.Plan(m, &plan.Plan{Alignment: 64, Dims: map[string]plan.Dim{"x[0]": {Value: 7}}}, verify.Options{})
 	if e := (*graph.Error)(nil); r != nil || !errors.As(err, &e) {
-		t.Errorf("report %v, error %v: expected an error of the model", r, err)
+		t.Errorf("report %v, error %v: expected an error about the model", r, err)
 	}
 }
 
-// TestUnwritten: a model that was planned and not yet written.
+// TestUnwritten: a model that is planned but not yet written.
 func TestUnwritten(t *testing.T) {
 	_, p := mutation{of: "nothing is shared"}.base(t)
 	p.Model = plan.File{}
@@ -165,7 +165,7 @@ func TestUnwritten(t *testing.T) {
 	}
 }
 
-// TestMany: a report lists the first hundred violations and counts the rest.
+// TestMany: a report lists the first hundred violations and counts the others.
 func TestMany(t *testing.T) {
 	r := verified(t, "many steps", func(p *plan.Plan) {
 		for i := range p.Steps {
@@ -190,8 +190,7 @@ func TestReport(t *testing.T) {
 	checkGolden(t, "report", golden.String())
 }
 
-// TestInnerPeak: the workspace of a local function is the peak of its body, and
-// no less.
+// TestInnerPeak: the workspace of a local function is exactly the peak of its body.
 func TestInnerPeak(t *testing.T) {
 	for _, c := range []struct {
 		of      string
@@ -199,11 +198,11 @@ func TestInnerPeak(t *testing.T) {
 		bytes   int64
 	}{
 		{"a function of two steps", false, 128},
-		{"a function of two steps", true, 64}, // the second over the first
-		// While Outer runs Inner: q and what Inner takes, its f and s or s and t.
-		// Constants count; nothing here is of one size and dies where it is read.
+		{"a function of two steps", true, 64}, // the second result overwrites the first
+		// While Outer runs Inner: q and the memory of Inner, its f and s, or s and t.
+		// Constants count. No input here has a result's size and is dead after its reader.
 		{"local functions", false, 192},
-		// The body that is the larger one, whole: a branch has its input outside.
+		// The whole larger body; the input of a branch lies outside it.
 		{"a function with branches", false, 192},
 	} {
 		for _, bytes := range []int64{c.bytes - 64, c.bytes} {
@@ -240,7 +239,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// chainPlan plans a chain of n nodes without sharing, faster than naive does.
+// chainPlan plans a chain of n nodes without sharing, faster than naive.
 func chainPlan(t testing.TB, x text, n int) ([]byte, *plan.Plan) {
 	m := x.build(t)
 	file := encode(t, m)
