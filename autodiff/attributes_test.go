@@ -34,6 +34,10 @@ func TestSpellings(t *testing.T) {
 			ruleCase{op: "ConvTranspose", in: conv, attrs: attrs{"output_shape": []int64{1, 2, 8}, "strides": []int64{2}}},
 			ruleCase{op: "ConvTranspose", in: conv, attrs: attrs{"output_shape": []int64{8}, "strides": []int64{2}}},
 		},
+		{ // no window fits: the result has no elements
+			ruleCase{op: "AveragePool", in: []operand{param(2, 2, 2, 1)}, attrs: attrs{"kernel_shape": []int64{3, 1}, "pads": []int64{}}},
+			ruleCase{op: "AveragePool", in: []operand{param(2, 2, 2, 1)}, attrs: attrs{"kernel_shape": []int64{3, 1}}},
+		},
 		{
 			ruleCase{op: "Resize", in: image, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}},
 			ruleCase{op: "Resize", in: whole, attrs: attrs{"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}},

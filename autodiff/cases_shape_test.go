@@ -15,6 +15,7 @@ var shapeCases = []ruleCase{
 	{op: "Unsqueeze", name: "axes attribute", in: []operand{param(3, 2)}, attrs: attrs{"axes": []int64{0, 2}}, opsets: []int64{7, 11, 12}},
 	{op: "Unsqueeze", name: "axes input", in: []operand{param(3, 2), list(-1, 0)}, opsets: []int64{13, 18, 21}},
 	{op: "Transpose", in: []operand{param(2, 3, 4)}, attrs: attrs{"perm": []int64{2, 0, 1}}, opsets: []int64{7, 13, 18, 21}},
+	{op: "Transpose", name: "axes from the end", in: []operand{param(2, 3, 4)}, attrs: attrs{"perm": []int64{-1, -3, 1}}},
 	{op: "Transpose", name: "default", in: []operand{param(2, 3, 4)}},
 	{op: "Transpose", name: "no change", in: []operand{param(2, 3)}, attrs: attrs{"perm": []int64{0, 1}}},
 	{op: "Concat", in: []operand{param(2, 3), param(1, 3), param(2, 3)}, attrs: attrs{"axis": 0}, opsets: []int64{7, 11, 13, 18}},

@@ -1,6 +1,10 @@
 package autodiff
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/ops/attr"
+)
 
 // layoutRules cover operators that change the shape or the order of elements.
 var layoutRules = []Rule{
@@ -19,9 +23,12 @@ var layoutRules = []Rule{
 func reshapeGrad(c *Backward) { c.Set(0, c.reshape(c.D(0), c.shape(c.X(0)))) }
 
 func transposeGrad(c *Backward) {
-	perm := c.List("perm", nil)
-	if perm == nil {
-		perm = axes(0, c.rank(c.X(0)))
+	perm, err := attr.AxesOrAll(c.Node, "perm", c.rank(c.X(0)))
+	if err != nil {
+		c.Failf("%w", err)
+		return
+	}
+	if c.Node.Attr("perm") == nil {
 		slices.Reverse(perm)
 	}
 	inverse := make([]int64, len(perm))

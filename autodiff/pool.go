@@ -216,7 +216,7 @@ func (c *Backward) averageCounts(w window, in, out []int64) ID {
 		total = next
 	}
 	elem := c.typeOf(c.D(0)).Elem
-	if same {
+	if same && len(total) > 0 {
 		return c.reals(elem, nil, total[:1])
 	}
 	return c.reals(elem, out, total)

@@ -97,7 +97,7 @@ def _settle(target, tool, result):
     """
     training = step.Step(target)
     session, classes = training.session(), training.classes()
-    names = [f"{n}.grad" for n in training.trainable]
+    names = [training.gradients[n] for n in training.trainable]
     for seed in range(_DRAWS):
         given = {**training.data(classes, seed), step.RATE: np.array(0, np.float32)}
         _, got = tool.run(target, given, (), _SECONDS)

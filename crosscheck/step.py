@@ -22,6 +22,8 @@ class Step:
         self.trainable = json.loads(said["onnxmem.trainable"])
         pairs = [entry.rpartition("=") for entry in json.loads(said["onnxmem.updates"])]
         self.updates = {old: new for old, _, new in pairs}
+        pairs = [entry.rpartition("=") for entry in json.loads(said["onnxmem.gradients"])]
+        self.gradients = {name: gradient for name, _, gradient in pairs}
         params = onnx.load(str(path.with_suffix(".params.onnx")))
         self.values = {t.name: onnx.numpy_helper.to_array(t) for t in params.graph.initializer}
 

@@ -91,7 +91,7 @@ class _Examination:
     def differentiate(self, optimized):
         """Loss and gradients by ONNX Runtime."""
         session = self.step.session(optimized)
-        names = ["loss"] + [f"{n}.grad" for n in self.step.trainable]
+        names = ["loss"] + [self.step.gradients[n] for n in self.step.trainable]
         loss, *gradients = session.run(names, {**self.step.values, **self.given, step.RATE: np.array(0.01, np.float32)})
         return float(loss), dict(zip(self.step.trainable, gradients))
 

@@ -34,7 +34,7 @@ func Inline(m *Model) (*Model, error) {
 	nameCaptures(out.Graph)
 	out.Graph.Span = Span{} // it is encoded again, since its model has other imports
 	out.Functions, out.Opsets = nil, in.opsets
-	out.IRVersion = max(m.IRVersion, 8) // from version 4 on, initializers need not be inputs
+	out.IRVersion = max(m.IRVersion, 8) // the version of all that onnxmem writes; since 4, initializers need not be inputs
 	return &out, nil
 }
 

@@ -31,7 +31,7 @@ type RepeatOptions struct {
 // Repetition describes the result of Repeat.
 type Repetition struct {
 	First []NodeID // of each node before: its first run
-	Of    []NodeID // of each node now: the first node of the same runs, or itself
+	Of    []NodeID // of each node now: the node that it repeats, or itself
 }
 
 // Repeat changes g into the graph whose nodes run in the given sequence, in which

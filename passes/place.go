@@ -26,8 +26,8 @@ func (s *State) place(ctx context.Context, r *region) error {
 }
 
 // placeArena places the buffers of the arena. It first tries two choices of
-// in-place pairs with the least effort. If neither placement is proven optimal,
-// it spends the full effort on the better one.
+// in-place pairs with the least effort. If the better one is not proven optimal,
+// it spends the full effort on it.
 func (s *State) placeArena(ctx context.Context, r *region) error {
 	taken, err := s.placeQuickly(ctx, r)
 	late := s.timeIsUp()

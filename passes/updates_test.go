@@ -47,7 +47,8 @@ func TestGradientsByMetadata(t *testing.T) {
 		`{"w":"slope of w"}`:  "",
 		`["w=slope of w", 1]`: "",
 	} {
-		r, err := passes.Optimize(t.Context(), handMadeStep(t, gradients), passes.Options{NoInplace: true})
+		// With Check, Optimize runs the verifier.
+		r, err := passes.Optimize(t.Context(), handMadeStep(t, gradients), passes.Options{NoInplace: true, Check: true})
 		if want == "" {
 			if err == nil || !strings.Contains(err.Error(), "onnxmem.gradients") {
 				t.Errorf("%s: got error %v, expected one on onnxmem.gradients", gradients, err)
@@ -71,6 +72,19 @@ func TestGradientsByMetadata(t *testing.T) {
 		}
 		if found != want {
 			t.Errorf("%s: the gradient's buffer is of kind %q, expected %q", gradients, found, want)
+		}
+	}
+}
+
+// TestGradientsWithoutUpdates: a training graph that updates nothing has gradients,
+// too, for the planner and for the verifier.
+func TestGradientsWithoutUpdates(t *testing.T) {
+	m := handMadeStep(t, `["w=slope of w"]`)
+	m.SetProp("onnxmem.updates", `[]`)
+	_, p := accepted(t, file(t, m), passes.Options{NoInplace: true})
+	for _, b := range p.Buffers {
+		if want := plan.KindGradient; b.Tensors[0] == "slope of w" && b.Kind != want {
+			t.Errorf("the gradient's buffer is of kind %q, expected %q", b.Kind, want)
 		}
 	}
 }

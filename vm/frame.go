@@ -225,8 +225,7 @@ func (st *step) addOutput(f *frame, t graph.TensorID) {
 	st.out, st.call.Out = append(st.out, f.tensors[t]), append(st.call.Out, &f.tensors[t].Tensor)
 }
 
-// order is the planned order, or, if tensors are separate, an order that differs
-// from it as much as the graph allows.
+// order is the planned order, or, if tensors are separate, another one ([reversed]).
 func (b *builder) order(g *graph.Graph) ([]graph.NodeID, error) {
 	if !b.s.opt.Separate {
 		return g.Topological()

@@ -90,7 +90,7 @@ func (a *account) take(bytes int64, b bound) error {
 	if b.limit > 0 {
 		taken = plus(taken, b.held)
 	} else {
-		b.held = 0 // the free memory was measured without it
+		b.held = 0 // what is free does not include it
 	}
 	if b.limit == 0 {
 		if a.taken == 0 || !a.measured {

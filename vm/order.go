@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// reversed returns the topological order that always takes the ready node listed last:
-// an order as different from the listed one as the graph allows.
+// reversed returns the topological order that always takes, of the ready nodes, the one
+// listed last: an order that has little in common with the listed one.
 func reversed(g *graph.Graph) []graph.NodeID {
 	waiting := make([]int, len(g.Nodes))
 	readers := make([][]graph.NodeID, len(g.Nodes))

@@ -13,8 +13,8 @@ import (
 )
 
 // poison is an eight-byte pattern that fills bytes which nothing may read. signalling
-// is a signalling NaN both as a float32 and as a float64, and beyond every index as
-// an integer. Sessions with separate tensors use enormous, a finite number, so that
+// is a NaN as a float64 and as either float32, signalling in its lower half, and
+// beyond every index as an integer. Sessions with separate tensors use enormous, a finite number, so that
 // the two runs of a check differ if a kernel computes with poison.
 type poison uint64
 

@@ -109,7 +109,7 @@ func (h *hostCopier) begin(direction, at int) {
 	}
 }
 
-// settle waits for all transfers in progress: none is left after a run, even a
+// waitAll waits for all transfers in progress: none is left after a run, even a
 // failed one.
 func (h *hostCopier) waitAll() {
 	if h == nil {

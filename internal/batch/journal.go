@@ -108,8 +108,8 @@ type Journal struct {
 }
 
 // OpenJournal reads the journal at path, or creates it. An incomplete last line
-// is removed; other lines that are not entries are ignored. It is an error if no
-// line is an entry.
+// is removed; other lines that are not entries are ignored. It is an error if the
+// file has lines, but none is an entry.
 func OpenJournal(path string) (*Journal, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is %s, expected a journal", path, readable.Kind(info.Mode()))

@@ -6,8 +6,8 @@ import "fmt"
 // the tensors of a chain share one buffer. Element t of the result is the chain that
 // begins with tensor t, which is [t] if t is in no pair, and nil if t is written over
 // another tensor. The pairs must be in the order of their steps. Chains fails if a pair
-// names a tensor that is not one of the n, or if its result is not the end of a chain of
-// its own. O(n + pairs).
+// names a tensor that is not one of the n, or if its result is not a chain by itself: it
+// was in an earlier pair, or the pair closes a cycle. O(n + pairs).
 func Chains(n int, taken []Pair) ([][]int32, error) {
 	head := make([]int32, n) // tensor -> the first tensor of its chain
 	chains := make([][]int32, n)

@@ -41,7 +41,13 @@ var layoutOperators = []operator{
 		for k := range perm {
 			perm[k] = len(perm) - 1 - k
 		}
-		return one(c.x(0).permuted(c.ints("perm", perm)...))
+		perm = slices.Clone(c.ints("perm", perm))
+		for k, p := range perm {
+			if p < 0 { // counted from the end
+				perm[k] += len(perm)
+			}
+		}
+		return one(c.x(0).permuted(perm...))
 	}},
 	{"SpaceToDepth", func(c *evaluation) []*Tensor {
 		x, b := c.x(0), c.int("blocksize", 1)

@@ -371,7 +371,7 @@ func (s *scope) kindOf(p *placed) string {
 		st := &s.storages[i]
 		gradient := func(t graph.TensorID) bool { return s.v.gradients[s.g.Tensors[t].Name] }
 		switch {
-		case len(s.updated) > 0 && slices.ContainsFunc(st.tensors, gradient):
+		case s.g == s.v.m.Graph && slices.ContainsFunc(st.tensors, gradient):
 			return plan.KindGradient
 		case st.output:
 			return plan.KindOutput

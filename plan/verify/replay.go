@@ -58,7 +58,7 @@ type replay struct {
 
 	words    [][2]uint64         // by node, random for each replay: no plan can aim at a collision
 	dead     map[[2]uint64]int64 // states that do not reach the end, and the least live bytes that they reach
-	by       [][2]uint64         // states at which the active calls of explore started
+	by       [][2]uint64         // states that the active calls of explore have passed
 	reach    int64               // least live bytes that the last failed call reached
 	rises    []int64             // by node: change of the live bytes if it ran
 	left     []graph.NodeID      // by storage: the sum of the readers that have not run, which is the reader if only one is left

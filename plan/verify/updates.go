@@ -61,6 +61,7 @@ func (v *verifier) readGradients() {
 	var list []string
 	if json.Unmarshal([]byte(text), &list) != nil {
 		v.fault(CodeUpdate, "%s: expected a JSON list of PARAMETER=TENSOR, found %q", keyGradients, graph.Short(text))
+		return
 	}
 	exists := map[string]bool{}
 	for _, t := range v.m.Graph.Tensors {

@@ -20,9 +20,9 @@ import (
 // over, and the load of v would exceed the limit.
 //
 // What all choices with L <= limit force is forced. Only two kinds of x need a test: those
-// outside the largest minimiser are forced in, and those inside the smallest are forced
-// out. Any other x is inside one minimiser and outside another, so forcing it costs
-// nothing. A test adds one infinite edge to the network with its maximum flow and
+// outside the largest minimiser, which the test forces in, and those inside the smallest,
+// which it forces out. Any other x is inside one minimiser and outside another, so forcing
+// it either way leaves the least load as it is. A test adds one infinite edge to the network with its maximum flow and
 // augments the flow.
 //
 // Precedence forced by a limit need not hold within a larger limit.

@@ -6,8 +6,8 @@ import (
 )
 
 // Depthwise is the convolution of a single channel. It copies the image once, with
-// padding, into one plane for each residue of the strides. The rows of a plane are as
-// long as a row of the output plus the extent of the kernel. Whatever the strides and
+// padding, into one plane for each residue of the strides. A row of a plane
+// has the length of an output row plus (kernel-1)·dilation/stride. Whatever the strides and
 // dilations, the elements that a tap reads for a band of output rows are then contiguous,
 // across rows, too, so all outputs of the band are computed at once. That includes the
 // elements between two rows, which are computed and not copied.
