@@ -57,7 +57,7 @@ func (z Zoo) table(lines []string) (*batch.Table, error) {
 	entries := make([]batch.Entry, len(lines))
 	for i, line := range lines {
 		if err := json.Unmarshal([]byte(line), &entries[i]); err != nil {
-			return nil, fmt.Errorf("%s: line %d is no entry of a journal: %w", Journal, i+1, err)
+			return nil, fmt.Errorf("%s: line %d is not a journal entry: %w", Journal, i+1, err)
 		}
 	}
 	return batch.NewTable(entries, z.Reports)

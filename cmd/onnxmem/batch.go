@@ -21,8 +21,8 @@ import (
 type batchCmd struct {
 	In []string `arg:"" name:"in" help:"Folders, models or patterns, or - for a list on standard input; last, the folder for the planned models."`
 
-	Jobs      int           `placeholder:"N" help:"Models planned at a time (default: number of cores)."`
-	Memory    units.Size    `placeholder:"SIZE" help:"Memory that these may take together, estimated from their files, such as 8GiB (default: no limit)."`
+	Jobs      int           `placeholder:"N" help:"Number of models planned at the same time (default: number of cores)."`
+	Memory    units.Size    `placeholder:"SIZE" help:"Memory that they may use together, estimated from their files, such as 8GiB (default: no limit)."`
 	ModelTime time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; a model that takes longer fails (default: no limit)."`
 	Shard     string        `placeholder:"I/N" help:"Plan the I-th of N equal parts of the list, on one of N machines."`
 	Reports   bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
@@ -39,8 +39,9 @@ type batchCmd struct {
 
 // Help is the text below the flags.
 func (batchCmd) Help() string {
-	return `onnxmem batch IN... OUT: IN/a/b.onnx becomes OUT/a/b.onnx. OUT/journal.jsonl has one line a model; a
-second run does only what changed, failed or was cut off. Exit status 1 if a model failed.
+	return `onnxmem batch IN... OUT: IN/a/b.onnx becomes OUT/a/b.onnx. OUT/journal.jsonl has one line per model.
+A second run plans only the models that changed, failed or were interrupted. If a model fails,
+the exit status is 1.
 
 Examples:
   onnxmem batch zoo/ planned/ --dim batch=8 --jobs 4

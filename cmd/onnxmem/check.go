@@ -79,11 +79,11 @@ func (c *checkCmd) usage() error {
 	case c.MaxArena == nil && c.MaxPeak == nil && c.MaxTotal == nil && c.Baseline == "":
 		return usagef("nothing to check: expected --max-arena, --max-peak, --max-total or --baseline")
 	case c.MaxGrowth != nil && c.Baseline == "":
-		return usagef("--max-growth: expected a --baseline")
+		return usagef("--max-growth needs --baseline")
 	case c.Baseline == "-" && c.File == "-":
 		return usagef("FILE and the baseline cannot both come from standard input")
 	case c.JSON && c.Format != "text":
-		return usagef("--json and --format: expected one of them")
+		return usagef("expected at most one of --json and --format")
 	}
 	return nil
 }

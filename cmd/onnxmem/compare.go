@@ -30,7 +30,7 @@ type compareCmd struct {
 	modelFlags
 	Align     int64         `placeholder:"N" help:"Alignment of offsets and sizes in bytes (default: 64 for a model, else 1)."`
 	Effort    string        `enum:"fast,default,max" default:"default" help:"Work of onnxmem's own searches: fast, default or max; max also runs strategies that take minutes."`
-	TimeLimit time.Duration `placeholder:"TIME" help:"After TIME, such as 60s, start no strategy and end onnxmem's own searches."`
+	TimeLimit time.Duration `placeholder:"TIME" help:"After TIME, such as 60s, start no further strategy and end onnxmem's own searches."`
 	CSV       bool          `name:"csv" xor:"form" help:"Print the table as CSV."`
 	JSON      bool          `name:"json" xor:"form" help:"Print one JSON object on standard output, and nothing else there."`
 }

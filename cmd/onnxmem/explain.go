@@ -26,9 +26,10 @@ type explainCmd struct {
 
 // Help is the text below the flags.
 func (explainCmd) Help() string {
-	return `The buffers at the peak and the nodes that keep them alive; why no order does better; and for each of the
-largest tensors there the proven bound, and the peak of the order found, if it took no
-memory at the peak (recomputed, swapped, or written over another) or half of it.
+	return `Shows the buffers at the peak, the nodes that keep them alive, and why no order does better.
+For each of the largest tensors at the peak, it computes how far the peak and its proven bound
+would fall if that tensor took no memory there (because it is recomputed, swapped, or overwrites
+another one), or half of its memory.
 
 Examples:
   onnxmem explain model.onnx --dim batch=8

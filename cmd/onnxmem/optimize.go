@@ -51,7 +51,7 @@ func (f *planFlags) trace(e *env) func(passes.Pass, time.Duration) {
 // optimizeCmd plans a model.
 type optimizeCmd struct {
 	In  string `arg:"" in:"the model" help:"The model; - is standard input."`
-	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output and needs --plan. May be left out with --frontier or --max-batch: nothing is written."`
+	Out string `arg:"" optional:"" out:"the planned model" over:"the model" help:"The planned model; - is standard output and needs --plan. Optional with --frontier or --max-batch, which then write nothing."`
 
 	Plan            string       `out:"the plan" placeholder:"PATH" help:"The file for the plan; - is standard output (default: OUT with .plan.json for .onnx)."`
 	ExternalData    string       `enum:"copy,link,keep" default:"copy" help:"External data if OUT is in another folder: copy, link (hard link; onnx itself refuses to load those) or keep (do nothing)."`
@@ -160,13 +160,13 @@ func (c *optimizeCmd) batched(bar *progress) (optimize.Job, error) {
 	case c.Out == "" && !c.Frontier && !c.MaxBatch:
 		return job, usagef("expected OUT, --frontier or --max-batch")
 	case c.FrontierSVG != "" && !c.Frontier:
-		return job, usagef("--frontier-svg: expected --frontier with it")
+		return job, usagef("--frontier-svg needs --frontier")
 	case !c.MaxBatch && c.BatchDim != "":
-		return job, usagef("--batch-dim: expected --max-batch with it")
+		return job, usagef("--batch-dim needs --max-batch")
 	case !c.MaxBatch && c.Extra != nil:
-		return job, usagef("--extra: expected --max-batch with it")
+		return job, usagef("--extra needs --max-batch")
 	case !c.Train && c.Params != "":
-		return job, usagef("--params: expected --train with it")
+		return job, usagef("--params needs --train")
 	case !c.MaxBatch:
 		return job, nil
 	case c.Extra == nil:

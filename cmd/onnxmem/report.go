@@ -92,7 +92,7 @@ func (c *reportCmd) path() (string, error) {
 	}
 	switch {
 	case path == "-" && c.Open:
-		return "", usagef("the report goes to standard output: expected no --open")
+		return "", usagef("the report goes to standard output: --open needs a file")
 	case path == "-" && c.JSON:
 		return "", usagef("the report and --json cannot both go to standard output")
 	}

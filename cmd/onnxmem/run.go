@@ -27,25 +27,25 @@ type runCmd struct {
 
 	Plan        string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
 	Inputs      string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name."`
-	Input       map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it; may be given again. Inputs without a value are random, learning_rate 0.001."`
+	Input       map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
 	Seed        uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
 	Params      string            `in:"the parameters" placeholder:"FILE" help:"Initial values of a training graph's parameters and states (default: MODEL with .params.onnx, if it exists)."`
 	Outputs     string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step."`
-	Output      map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one of them: .npy or .pb (TensorProto); may be repeated."`
+	Output      map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step: .npy or .pb (TensorProto). May be repeated."`
 	Save        string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, in the form of --params."`
 	SaveModel   string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`
-	Source      string            `in:"the model that was trained" placeholder:"FILE" help:"That model, for --save-model (default: the one that the plan names, beside MODEL)."`
+	Source      string            `in:"the model that was trained" placeholder:"FILE" help:"With --save-model: the model from which the training graph was made (default: the file that the plan names, beside MODEL)."`
 	Steps       int               `default:"1" placeholder:"N" help:"Run N steps; each step of a training graph starts with the updated parameters (default 1)."`
-	Check       checkMode         `help:"Run all steps once more. --check or --check=bits: with every tensor apart and in another order; the outputs must be the same bits. --check=reference: every node is computed again, plainly, in float64, from the inputs that it had; no element may be off by more than rounding. Slow."`
-	Poison      bool              `help:"Overwrite bytes as soon as they are dead, and kernels' scratch before each node; check after every step that no dead byte was written. Slow."`
-	Guard       guardFlag         `placeholder:"SIDE" help:"Lay every tensor between pages that cannot be accessed, so that a read or write outside of it is an error that names it: end (default), where its last byte lies before such a page, or front. Slow."`
+	Check       checkMode         `help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
+	Poison      bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
+	Guard       guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
 	Profile     string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
-	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the nanoseconds that each node took, the least of all steps, for optimize --costs."`
-	Workers     int               `default:"0" placeholder:"N" help:"Goroutines that share the work of a kernel (default: one for each core). The results do not depend on it."`
-	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory beside the plan: yes, or no (slower)."`
-	HostFile    string            `out:"the host pool" placeholder:"FILE" help:"Where the host pool of a plan made with --host-link lies: a new file, removed afterwards (default: in memory)."`
-	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Memory that the run may take, such as 8GiB; more is refused before it is allocated (default: the free memory of the machine or its container)."`
-	TimeLimit   time.Duration     `placeholder:"TIME" help:"End the run after TIME, such as 60s, and say which node ran (default: never)."`
+	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the time of each node in nanoseconds, the minimum over the steps, for optimize --costs."`
+	Workers     int               `default:"0" placeholder:"N" help:"Number of goroutines that share the work of a kernel (default: one per core). The results do not depend on it."`
+	Pack        string            `default:"yes" enum:"yes,no" help:"Pack constant weights once for the micro-kernels, in memory outside the plan: yes, or no (slower)."`
+	HostFile    string            `out:"the host pool" placeholder:"FILE" help:"With a plan made with --host-link: put the host pool into this new file, which is removed afterwards (default: in memory)."`
+	MemoryLimit *units.Size       `placeholder:"SIZE" help:"Memory that the run may use, such as 8GiB; it is checked before each allocation (default: the free memory of the machine or its container)."`
+	TimeLimit   time.Duration     `placeholder:"TIME" help:"Stop the run after TIME, such as 60s, and name the node that was running (default: no limit)."`
 	JSON        bool              `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
@@ -92,7 +92,7 @@ func (m *checkMode) Decode(ctx *kong.DecodeContext) error {
 // IsBool tells the parser that the next argument is not the flag's value.
 func (*checkMode) IsBool() bool { return true }
 
-// runOutput is one output in --json; the comparison is there with --check.
+// runOutput is one output in --json, with the comparison if --check was given.
 type runOutput struct {
 	Name        string   `json:"name"`
 	Type        string   `json:"type"`
@@ -266,7 +266,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	return c.save(s, source)
 }
 
-// check runs the steps again, if that was asked for.
+// check runs the steps again if --check=bits was given.
 func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.Check, error) {
 	if c.Check != checkBits {
 		return nil, nil
@@ -296,13 +296,14 @@ func (c *runCmd) again(first, inputs map[string]vm.Value) []map[string]vm.Value 
 // besideSession returns the options of a check that runs beside an existing
 // session.
 func besideSession(opt vm.Options) vm.Options {
-	if opt.HostFile != "" { // the file of the session is there
+	if opt.HostFile != "" { // the session uses the file itself
 		opt.HostFile += ".check"
 	}
 	return opt
 }
 
-// reference compares every node with the plain evaluator, if that was asked for.
+// reference compares every node with the reference evaluator if --check=reference
+// was given.
 func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Options, first, inputs map[string]vm.Value, r *runResult) (*vm.ReferenceCheck, error) {
 	if c.Check != checkReference {
 		return nil, nil
@@ -422,7 +423,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 	updated, differ := 0, 0
 	for _, o := range r.Outputs {
 		same := o.Identical == nil || *o.Identical
-		if o.updated { // a training step has hundreds, which need no line each
+		if o.updated { // a training step has hundreds: too many for a line each
 			updated++
 			if same {
 				continue

@@ -34,7 +34,7 @@ func (c *runCmd) deadline(e *env) (ctx context.Context, d *deadline, end func())
 	ctx, release := e.signals.context()
 	cancel := context.CancelFunc(func() {})
 	if c.TimeLimit > 0 {
-		ctx, cancel = context.WithTimeoutCause(ctx, c.TimeLimit, fmt.Errorf("the time limit of %v is over", c.TimeLimit))
+		ctx, cancel = context.WithTimeoutCause(ctx, c.TimeLimit, fmt.Errorf("the time limit of %v has passed", c.TimeLimit))
 	}
 	d = &deadline{over: make(chan struct{})}
 	forget := context.AfterFunc(ctx, func() {

@@ -52,7 +52,7 @@ var stoppedLine = regexp.MustCompile(`^onnxmem: endless\.onnx: node "(forever" \
 func TestTimeLimit(t *testing.T) {
 	endless(t)
 	status, errs := onCommandLine("run endless.onnx --time-limit 20ms")
-	if m := stoppedLine.FindStringSubmatch(errs); status != exitFailed || m == nil || m[2] != "the time limit of 20ms is over" {
+	if m := stoppedLine.FindStringSubmatch(errs); status != exitFailed || m == nil || m[2] != "the time limit of 20ms has passed" {
 		t.Errorf("exit status %d: %q", status, errs)
 	}
 	if status, errs := onCommandLine("run endless.onnx --time-limit=-1s"); status != exitUsage || !strings.Contains(errs, "--time-limit -1s: expected 0 or more") {

@@ -66,7 +66,7 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	switch kind {
 	case isPlan:
 		if f.PlanPath != "" {
-			return nil, usagef("%s is a plan itself: expected no --plan", path)
+			return nil, usagef("%s is a plan already: --plan is for a planned model", path)
 		}
 		if err := s.readPlan(path, text); err != nil {
 			return nil, err
@@ -189,12 +189,12 @@ func (s *source) readPlan(path string, text []byte) (err error) {
 // verify reads the plan of a planned model and verifies it.
 func (s *source) verify(e *env, f *sourceFlags) (err error) {
 	if f.Limit != nil {
-		return usagef("%s is planned already: expected no --limit", s.name)
+		return usagef("%s is planned already: --limit is for a model without a plan", s.name)
 	}
 	path := f.PlanPath
 	if path == "" {
 		if s.file.Path == "-" {
-			return usagef("the planned model comes from standard input: expected --plan with its plan")
+			return usagef("the planned model comes from standard input: name its plan with --plan")
 		}
 		path = optimize.PlanPath(s.file.Path)
 	}

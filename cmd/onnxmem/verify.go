@@ -24,7 +24,7 @@ type verifyCmd struct {
 
 	Replay              bool   `help:"If the bound rests on a search, repeat it by another method: up to a minute or so."`
 	Source              string `in:"the model that was planned" placeholder:"FILE" help:"The model that was planned: checks source and program_order (default: the file that the plan names, beside MODEL, if it is the same)."`
-	AllowMissingWeights bool   `help:"Check without external data that are missing."`
+	AllowMissingWeights bool   `help:"Accept missing external data."`
 	JSON                bool   `name:"json" help:"Print one JSON object on standard output, and nothing else there."`
 }
 
@@ -48,7 +48,7 @@ func (c *verifyCmd) Run(e *env) error {
 	}
 	if path == "" {
 		if c.Model == "-" {
-			return usagef("the model comes from standard input: say which plan")
+			return usagef("the model comes from standard input: name its plan")
 		}
 		path = optimize.PlanPath(c.Model)
 	}

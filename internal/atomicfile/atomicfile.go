@@ -9,8 +9,8 @@
 //
 // # The names
 //
-// All begin with [Prefix] and lie in the folder of what they are for. ID is drawn
-// anew by every process, KEY is made of a file's name.
+// All names begin with [Prefix]; the files lie in the folder that they serve. Every
+// process draws its own ID; KEY is derived from a file's name.
 //
 //	.onnxmem-ID.lock      locked while its process has temporary files there
 //	.onnxmem-ID-N         a temporary file of that process

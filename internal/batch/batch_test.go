@@ -244,7 +244,7 @@ func TestJournalIsShared(t *testing.T) {
 	}
 }
 
-// A journal that somebody takes away is begun anew.
+// If the journal is removed, a new one is started.
 func TestJournalIsTakenAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	j, err := OpenJournal(path)
@@ -289,7 +289,7 @@ func TestJournalRefusesWhatIsNone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{}\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), "line 1 is no entry") {
+	if _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), "line 1 is not a journal entry") {
 		t.Errorf("got %v", err)
 	}
 }

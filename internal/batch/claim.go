@@ -33,7 +33,7 @@ func Claim(ctx context.Context, out string, m Model, wait bool) (release func(),
 			if errors.As(err, &inner) {
 				err = inner.Err // without a name that means nothing to a user
 			}
-			return nil, fmt.Errorf("%s: cannot be planned there: %w", filepath.Join(out, m.Rel), err)
+			return nil, fmt.Errorf("%s: its result cannot be locked: %w", filepath.Join(out, m.Rel), err)
 		case held != nil:
 			return held.Release, nil
 		case !wait:

@@ -122,7 +122,7 @@ func OpenJournal(path string) (*Journal, error) {
 		return nil, errors.Join(err, j.Close())
 	}
 	if len(j.last) == 0 && j.damaged > 0 {
-		return nil, errors.Join(fmt.Errorf("%s: line 1 is no entry of a journal: expected one JSON object with a model (take the file away to begin anew)", path), j.Close())
+		return nil, errors.Join(fmt.Errorf("%s: line 1 is not a journal entry: expected one JSON object with a model (remove the file to start again)", path), j.Close())
 	}
 	return j, nil
 }

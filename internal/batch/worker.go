@@ -105,7 +105,7 @@ func ask(ctx context.Context, program string, job optimize.Job) (answer reply) {
 	case err != nil:
 		return failed(err)
 	}
-	return failed(errors.New("the process gave no answer"))
+	return failed(errors.New("the process ended without a result"))
 }
 
 // Serve is the worker: it carries out the job in in, writes the answer to out and

@@ -94,7 +94,7 @@ func TestPlanOutlivesItsWorker(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo 'fatal error: out of memory' >&2; echo more >&2; exit 2": "fatal error: out of memory",
 		"kill -9 $$": "killed: out of memory?",
-		"exit 0":     "no answer",
+		"exit 0":     "without a result",
 	} {
 		program := filepath.Join(t.TempDir(), "worker")
 		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {

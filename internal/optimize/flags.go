@@ -16,8 +16,8 @@ import (
 type ModelFlags struct {
 	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
 	StrictDims bool             `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
-	NoInplace  bool             `seldom:"" help:"Write no result over an input."`
-	NoViews    bool             `seldom:"" help:"Give every view (Reshape and the like) storage of its own."`
+	NoInplace  bool             `seldom:"" help:"Never write a result over an input."`
+	NoViews    bool             `seldom:"" help:"Give every view (Reshape and similar) its own storage."`
 }
 
 // PlanFlags say how a model is planned.
@@ -26,11 +26,11 @@ type PlanFlags struct {
 	Align               int64         `default:"64" placeholder:"N" help:"Alignment of offsets and sizes in bytes, a power of two (default 64)."`
 	Schedule            string        `seldom:"" placeholder:"NAME" help:"Order strategy: ${schedules} (default: the best)."`
 	Placement           string        `seldom:"" placeholder:"NAME" help:"Placement strategy: ${placements} (default: the best)."`
-	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Among the orders with the smallest peak: peak takes the smallest arena, area the least sum of loads."`
+	ScheduleGoal        string        `seldom:"" enum:"peak,area" default:"peak" help:"Choice among the orders with the smallest peak: peak takes the smallest arena, area the smallest sum of loads."`
 	KeepRandomOrder     bool          `seldom:"" help:"Keep the relative order of random and unknown operators."`
 	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
 	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
-	AllowMissingWeights bool          `help:"Plan without external data that are missing."`
+	AllowMissingWeights bool          `help:"Accept missing external data: a plan does not depend on it."`
 	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`
 	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
 }
@@ -45,13 +45,13 @@ type TrainFlags struct {
 	Optimizer        string             `default:"sgd" placeholder:"NAME" help:"${optimizers} (default sgd)."`
 	OptimizerSet     map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Constants of the optimizer: momentum, beta1, beta2, epsilon, weight_decay."`
 	Trainable        string             `seldom:"" placeholder:"REGEXP" help:"Initializers to train (default: chosen by the operators that read them)."`
-	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; no gradient is computed for them alone."`
+	Freeze           string             `seldom:"" placeholder:"REGEXP" help:"Initializers that are not trained; gradients that only they need are not computed."`
 	FreezeStatistics bool               `seldom:"" help:"BatchNormalization keeps its running statistics and uses them."`
-	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their common norm is at most X. Keeps every gradient until the last is computed."`
-	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"Each update as soon as its gradient is computed (interleaved), or all of them last, for comparison."`
-	KeepGradients    bool               `seldom:"" help:"Gradients of parameters are outputs."`
-	NoLean           []string           `seldom:"" placeholder:"NAME" help:"Switch off techniques by which gradients need less memory: ${leaners}."`
-	FusedGradients   bool               `seldom:"" help:"The larger gradients are calls of functions of domain onnxmem, whose bodies are in the model."`
+	ClipNorm         float64            `seldom:"" placeholder:"X" help:"Scale all gradients so that their global norm is at most X. This keeps every gradient until the last is computed."`
+	Updates          string             `seldom:"" enum:"interleaved,last" default:"interleaved" help:"interleaved: each update as soon as its gradient is computed; last: all updates at the end, for comparison."`
+	KeepGradients    bool               `seldom:"" help:"Make the gradients of the parameters outputs."`
+	NoLean           []string           `seldom:"" placeholder:"NAME" help:"Disable techniques that reduce the memory of gradients: ${leaners}."`
+	FusedGradients   bool               `seldom:"" help:"Write larger gradients as calls of local functions of domain onnxmem."`
 	DecayAll         bool               `seldom:"" help:"Apply weight decay to biases and normalisation weights, too."`
 }
 
@@ -144,7 +144,7 @@ func (f *TrainFlags) check() error {
 		{"--probabilities", f.Probabilities, bce, "--loss bce"},
 	} {
 		if p.given && !p.means {
-			return &UsageError{fmt.Sprintf("%s: expected %s with it", p.flag, p.with)}
+			return &UsageError{fmt.Sprintf("%s needs %s", p.flag, p.with)}
 		}
 	}
 	return nil

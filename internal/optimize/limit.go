@@ -14,7 +14,7 @@ import (
 type LimitFlags struct {
 	Limit      *units.Limit `placeholder:"SIZE|N%" help:"Run nodes again until the peak is at most 8GiB, or 60% of the best order's, at the least extra time."`
 	Frontier   bool         `seldom:"" help:"Also compute the cost of other limits, in steps of 5% of the best order's peak."`
-	LimitArena bool         `seldom:"" help:"With --limit: the arena, too, must fit, not only the peak."`
+	LimitArena bool         `seldom:"" help:"With --limit: keep the arena within the limit, too, not only the peak."`
 	HostFlags
 	Device map[string]float64 `seldom:"" placeholder:"K=V" mapsep:"," help:"Device for which costs are estimated: flops=15e12,bandwidth=700e9 per second (the default)."`
 	Costs  string             `in:"the costs of nodes" seldom:"" placeholder:"FILE.json" help:"Costs of nodes by name in nanoseconds, as run --costs-out measures them; others are estimated."`
@@ -23,8 +23,8 @@ type LimitFlags struct {
 // HostFlags describe a host memory for swapped tensors.
 type HostFlags struct {
 	HostLink    units.Rate `json:",omitempty" seldom:"" placeholder:"RATE" help:"With --limit or --frontier: tensors may also be swapped to host memory and back, over a link of RATE each way, such as 12GB/s."`
-	NoSwap      bool       `seldom:"" help:"With --host-link: swap no tensor."`
-	NoRecompute bool       `seldom:"" help:"With --host-link: recompute no node."`
+	NoSwap      bool       `seldom:"" help:"With --host-link: only recompute, never swap."`
+	NoRecompute bool       `seldom:"" help:"With --host-link: only swap, never recompute."`
 }
 
 // Linked reports whether tensors may be swapped.
@@ -35,11 +35,11 @@ func (f *HostFlags) Linked() bool { return f.HostLink > 0 && !f.NoSwap }
 func (f *HostFlags) Wrong(limited bool) string {
 	switch {
 	case f.HostLink > 0 && !limited:
-		return "--host-link: expected --limit or --frontier with it"
+		return "--host-link needs --limit or --frontier"
 	case f.NoSwap && f.NoRecompute:
 		return "--no-swap and --no-recompute: expected at most one of them"
 	case (f.NoSwap || f.NoRecompute) && f.HostLink == 0:
-		return "--no-swap, --no-recompute: expected --host-link with them"
+		return "--no-swap and --no-recompute need --host-link"
 	}
 	return ""
 }
@@ -50,7 +50,7 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	case f.Limit != nil:
 		opt.Limit = &passes.Limit{Bytes: f.Limit.Bytes, Percent: f.Limit.Percent, Arena: f.LimitArena}
 	case f.LimitArena:
-		return &UsageError{"--limit-arena: expected --limit with it"}
+		return &UsageError{"--limit-arena needs --limit"}
 	}
 	opt.Frontier = f.Frontier
 	limited := f.Limit != nil || f.Frontier
@@ -76,9 +76,9 @@ func (f *LimitFlags) Limits(opt *passes.Options) (err error) {
 	switch {
 	case limited:
 	case len(f.Device) > 0:
-		return &UsageError{"--device: expected --limit or --frontier with it"}
+		return &UsageError{"--device needs --limit or --frontier"}
 	case f.Costs != "":
-		return &UsageError{"--costs: expected --limit or --frontier with it"}
+		return &UsageError{"--costs needs --limit or --frontier"}
 	}
 	if f.Costs != "" {
 		opt.Costs, err = readCosts(f.Costs)
