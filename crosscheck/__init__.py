@@ -4,39 +4,38 @@
     make crosscheck ARGS=--subset               a few small ones, for CI
     make crosscheck ARGS='--only gru_lm-dyn'    one
 
-A model goes through the command (optimize, verify, inspect) as a user would
-send it. Then onnx.checker must accept the planned file; ONNX Runtime must load
-it, give the same bytes as the file that it came from for the same inputs, run
-its nodes in the file's order, and make every tensor in the shape and size that
-the plan gives it.
+Each model is processed by the command (optimize, verify, inspect) as by a user.
+Then onnx.checker must accept the planned file. ONNX Runtime must load it, compute
+the same bytes as with the source file from the same inputs, run the nodes in the
+file's order, and produce every tensor with the shape and size of the plan.
 
-The way of a model through the modules:
+The modules, in the order in which a model passes through them:
 
-    cases.py    which models, with which input shapes and symbol values
-    workdir.py  the folder where models and weights lie
-    apart.py    one model at a time, each in a process of its own
+    cases.py    the models, with input shapes and symbol values
+    workdir.py  the folder for models and weights
+    apart.py    one model at a time, each in its own process
   examine.py  one model
       command.py    onnxmem itself
-      probe.py      copies of a model that ONNX Runtime can tell more about
+      probe.py      copies of a model that make ONNX Runtime reveal more
       feeds.py      random inputs that a model accepts
       runtime.py    ONNX Runtime: run, profile
-      order.py      executed order against the file's
-      shapes.py     the runtime's shapes against the plan's
-    table.py    the results as text; pages.py as the tables of docs/results
+      order.py      compares the executed order with the file's
+      shapes.py     compares the runtime's shapes with the plan's
+    table.py    the results as text; pages.py: the tables of docs/results
 
-Training steps (--kind training) are held against torch in float64 and against
-central differences:
+Training steps (--kind training) are compared with torch in float64 and with central
+differences:
 
-    networks.py    which networks, made small, with which loss; build.py those of our own
-    training.py    one of them
+    networks.py    the networks, reduced in size, with their losses; build.py: our own networks
+    training.py    one network
       step.py        the training graph in ONNX Runtime
-      torchgraph.py  the inference model in torch; autograd.py its gradients
-      kinks.py       data that leave no doubt which gradient is right
+      torchgraph.py  the inference model in torch; autograd.py: its gradients
+      kinks.py       data for which the gradient does not depend on rounding
       differences.py central differences
-    optimizers.py  five steps of each optimizer; torchsteps.py those of torch
+    optimizers.py  five steps of each optimizer; torchsteps.py: the same steps in torch
 
-Plans that run (--kind run) are held against ONNX Runtime, against themselves
-unplanned, and against poison:
+Runs of plans (--kind run) are compared with ONNX Runtime and with unplanned runs, and
+checked by poisoning dead bytes:
 
     running.py     one model or training step
     learn.py       a loop whose loss falls: examples/train-mnist-like

@@ -1,4 +1,4 @@
-"""python -m crosscheck: every model and every small problem, a table, exit status 1 on any failure."""
+"""python -m crosscheck: check every model and every small problem, print a table; exit status 1 on any failure."""
 
 import argparse
 import concurrent.futures
@@ -50,12 +50,12 @@ def main():
 
 
 def _arguments():
-    parser = argparse.ArgumentParser(prog="crosscheck", description="Hold onnxmem's files against onnx.checker and ONNX Runtime.")
-    parser.add_argument("--only", action="append", metavar="NAME", help="only what has NAME in its name; may be repeated")
+    parser = argparse.ArgumentParser(prog="crosscheck", description="Check onnxmem's files with onnx.checker and ONNX Runtime.")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only cases whose names contain NAME; may be repeated")
     parser.add_argument("--subset", action="store_true", help="a few small but varied models (CI)")
-    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "limit", "step", "reference"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (its own orders), training (by torch) run (onnxmem run), limit (nodes that run again) step (the training step of every model at its full size) or reference (every node of models and steps by the plain evaluator)")
+    parser.add_argument("--kind", action="append", choices=("zoo", "light", "model", "optimum", "runtime", "training", "run", "limit", "step", "reference"), help="zoo, light, model (built-in networks), optimum (by HiGHS), runtime (orders of ONNX Runtime), training (by torch), run (onnxmem run), limit (recomputation), step (the training step of every model at full size) or reference (every node of models and steps, by the reference evaluator)")
     parser.add_argument("--markdown", action="store_true", help="print the tables of docs/results, too")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: cores)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of models at the same time (default: cores)")
     parser.add_argument("--binary", type=pathlib.Path, default=_ROOT / "bin/onnxmem", help="the command to check")
     parser.add_argument("--work", type=pathlib.Path, default=_ROOT / "build/crosscheck", help="folder for models and weights")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("ONNXMEM_DATA") or None, help="folder that holds zoo/ and light/ (default: $ONNXMEM_DATA)")
@@ -71,7 +71,7 @@ def _networks(tool):
 
 
 def _choose(found, args):
-    """The cases that the command line asks for."""
+    """Return the cases that the command line selects."""
     if args.subset:
         found = [c for c in found if c.title in cases.SUBSET]
     if args.kind:
@@ -82,7 +82,7 @@ def _choose(found, args):
 
 
 def _others(kind, files, examiner, args, tool, work):
-    """Examine files that are no cases; print a row for each."""
+    """Examine files outside the list of cases; print a row for each."""
     if args.kind and kind not in args.kind:
         return []
     results = []
@@ -105,7 +105,7 @@ def _training(args, data, work):
 
 
 def _whole(args, tool, data, work):
-    """Run the training step of every model. Only where it is asked for: twenty minutes."""
+    """Run the training step of every model, only if requested: it takes twenty minutes."""
     if "step" not in (args.kind or ()):
         return []
     chosen = [c for c in cases.find(data, _networks(tool)) if not args.only or any(name in c.title for name in args.only)]
@@ -126,7 +126,7 @@ def _running(args, data, work):
 
 
 def _plain(args, tool, data, work):
-    """Compare every node of models and their steps with the plain evaluator. Only where it is asked for: an hour."""
+    """Compare every node of models and their steps with the reference evaluator, only if requested: it takes an hour."""
     if "reference" not in (args.kind or ()):
         return []
     networks = _networks(tool)
@@ -138,7 +138,7 @@ def _plain(args, tool, data, work):
 
 
 def _each(module, titles, row, args, data, work, options=None, seconds=_MODEL_SECONDS):
-    """Examine what is known by its title, each in a process of its own; print a row for each."""
+    """Examine each title in its own process; print a row for each."""
     results = []
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         pending = [pool.submit(apart.run, module, title, args.binary, work, data, options or {}, seconds) for title in titles]
@@ -149,7 +149,7 @@ def _each(module, titles, row, args, data, work, options=None, seconds=_MODEL_SE
 
 
 def _print(row, result):
-    """One row, and the faults below it."""
+    """Print one row, and the faults below it."""
     print(row(result), flush=True)
     for text in result["faults"]:
         print(f"    {text}", flush=True)

@@ -1,9 +1,9 @@
-"""Each model is examined in a process of its own: a crash of the runtime is then one
-line of the table, and memory goes back.
+"""Examine each model in its own process, so that a crash of the runtime costs one line of
+the table, and all memory is freed.
 
-A module that can be run so has a function examine(title, tool, work, data, result),
-which writes its verdict into result, a dict of JSON values, and ends with
-apart.main(examine). run() starts it, and result() does the same without a process.
+A module that runs this way has a function examine(title, tool, work, data, result), which
+writes its verdict into result, a dict of JSON values, and ends with apart.main(examine).
+run() starts it in a process; result() calls it directly.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def run(module, title, binary, work, data, options, seconds):
-    """The result of one title. The process is ended after the given seconds."""
+    """Return the result of one title. The process is killed after the given seconds."""
     began = time.monotonic()
     paths = ["--binary", str(binary), "--work", str(work), "--data", str(data)]
     flags = [f"--{name}={json.dumps(value)}" for name, value in options.items()]
@@ -42,7 +42,7 @@ def run(module, title, binary, work, data, options, seconds):
 
 
 def main(examine, **options):
-    """The whole command line of a module: print the result of one title as JSON.
+    """Implement the command line of a module: print the result of one title as JSON.
 
     The options are further arguments of examine, with their defaults.
     """
@@ -58,19 +58,19 @@ def main(examine, **options):
 
 
 def result(examine, title, tool, work, data, **options):
-    """The result of one title as a dict; no faults mean that all is well."""
+    """Return the result of one title as a dict; without faults, it has passed."""
     began = time.monotonic()
     found = {"title": title, "faults": []}
     try:
         examine(title, tool, work, data, found, **options)
     except command.Failed as err:
         found["faults"].append(str(err))
-    except Exception as err:  # an error that nobody foresaw is a fault of this model, not of the run
+    except Exception as err:  # an unexpected error counts as a fault of this model and does not end the run
         found["faults"].append(f"{type(err).__name__}: {first_line(err)}")
     found["seconds"] = round(time.monotonic() - began, 1)
     return found
 
 
 def first_line(err):
-    """What an error says, in one line."""
+    """Return the message of an error in one line."""
     return (str(err).strip().splitlines() or ["without a word"])[0]

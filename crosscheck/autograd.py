@@ -1,4 +1,4 @@
-"""Loss and gradients of an inference model by torch's autograd in float64."""
+"""Compute loss and gradients of an inference model by torch's autograd in float64."""
 
 import dataclasses
 
@@ -7,9 +7,9 @@ import torch.nn.functional as F
 
 from . import torchgraph
 
-# A gradient that is below this part of the network's largest is zero by
-# structure: the bias of a convolution before BatchNormalization, that of the
-# keys of an attention. float64 leaves 1e-16 or so of it.
+# A gradient below this fraction of the network's largest is structurally zero, such
+# as that of the bias of a convolution before BatchNormalization or of the keys of an
+# attention. In float64, about 1e-16 remains of it.
 VANISHING = 1e-10
 
 
@@ -23,7 +23,7 @@ class Reference:
         return max(float(abs(g).max()) for g in self.gradients.values())
 
     def vanishing(self):
-        """The parameters whose gradient is zero by structure."""
+        """Return the parameters whose gradient is structurally zero."""
         floor = VANISHING * self.largest()
         return [name for name, g in self.gradients.items() if float(abs(g).max()) <= floor]
 
@@ -42,11 +42,11 @@ class Run:
         self.known, self.loss = evaluate(self.graph, given, loss, probabilities)
 
     def arrays(self, names):
-        """Tensors of the forward pass."""
+        """Return tensors of the forward pass."""
         return {name: self.known[name].detach().numpy() for name in names}
 
     def differentiate(self):
-        """What torch says of the step."""
+        """Return the step's loss and gradients by torch."""
         self.loss.backward()
         gradients = {}
         for name in self.trainable:
@@ -58,7 +58,7 @@ class Run:
 
 
 def evaluate(graph, given, loss, probabilities=False):
-    """All tensors of a graph, and the loss: torch's own function on the model's first output."""
+    """Return all tensors of a graph, and the loss: torch's own function of the model's first output."""
     labels = torchgraph.tensor(given["labels"]) if "labels" in given else None
     output = graph.model.graph.output[0].name
     known = graph.run({n: a for n, a in given.items() if n != "labels"})
@@ -73,7 +73,7 @@ def evaluate(graph, given, loss, probabilities=False):
 
 
 def cross_entropy(graph, y, output, labels):
-    """Of logits, or of the probabilities that a Softmax at the end makes of them; classes last where the rank is 3."""
+    """Compute cross-entropy from logits, or from the output of a final Softmax; at rank 3, the class axis is last."""
     if y.dim() == 3:
         y = y.movedim(-1, 1)
     last = next(n for n in graph.model.graph.node if output in n.output)

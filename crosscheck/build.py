@@ -1,4 +1,4 @@
-"""Networks that neither the zoo nor the command has, built with onnx.helper.
+"""Build networks that neither the zoo nor the command provides, with onnx.helper.
 
 Each function returns a model without symbolic dimensions; weights are drawn later.
 """
@@ -21,7 +21,7 @@ class Builder:
         return name
 
     def weight(self, name, *shape):
-        """A parameter, zero for now."""
+        """Add a parameter, zero for now."""
         self.initializers.append(onnx.numpy_helper.from_array(np.zeros(shape, np.float32), name))
         return name
 
@@ -40,7 +40,7 @@ class Builder:
         graph = helper.make_graph(self.nodes, "g", self.inputs, [made], self.initializers)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=9)
 
-    # What several networks are made of.
+    # Parts that several networks share.
 
     def reshape(self, x, *shape):
         return self.op("Reshape", x, self.constant(shape))
@@ -124,7 +124,7 @@ def swin(batch=2, size=32, patch=4, width=24, heads=3, window=4, classes=10):
 
 
 def _roll(b, x, shift, axis):
-    """x with its first `shift` places at the end."""
+    """Return x rotated: its first `shift` positions move to the end."""
     first = b.op("Slice", x, b.constant([0]), b.constant([shift]), b.constant([axis]))
     rest = b.op("Slice", x, b.constant([shift]), b.constant([np.iinfo(np.int64).max]), b.constant([axis]))
     return b.op("Concat", rest, first, axis=axis)
@@ -223,7 +223,7 @@ def t5(batch=2, source=9, target=7, width=32, heads=4, ff=64, vocab=50, layers=2
 
 
 def recurrent(op, batch=3, length=6, width=10, hidden=8, classes=7, gates=4, direction="bidirectional", **attributes):
-    """An embedding, a recurrent operator in both directions, one in one, a dense layer."""
+    """An embedding, a bidirectional recurrent operator, a unidirectional one, a dense layer."""
     b = Builder()
     x = b.op("Gather", b.weight("table", 20, width), b.input("ids", [length, batch], TensorProto.INT64))
     for i, (side, directions) in enumerate(((direction, 2), ("forward", 1))):

@@ -1,13 +1,12 @@
-"""Which models are checked, with which input shapes and symbol values."""
+"""The models to check, with their input shapes and symbol values."""
 
 import csv
 import dataclasses
 import pathlib
 import re
 
-# Small models that between them hold both exporters, functions, subgraphs,
-# sparse and quantized weights, 16-bit floats, contrib operators and past
-# states: what CI runs.
+# Small models for CI. Together they cover both exporters, functions, subgraphs,
+# sparse and quantized weights, 16-bit floats, contrib operators and past states.
 SUBSET = (
     "zoo/bert_base-contrib-b1",
     "zoo/densenet121-dyn",
@@ -31,8 +30,8 @@ SUBSET = (
 _TINY = {"layers": "2", "hidden": "64", "heads": "4", "ff": "128"}
 _TEXT = {**_TINY, "vocab": "100", "positions": "32"}
 
-# The built-in networks at small settings: lengths for the dimensions, which
-# stay symbolic in the file, and settings.
+# The built-in networks at small settings: settings, and lengths for the dimensions,
+# which stay symbolic in the file.
 BUILT_IN = {
     "alexnet": ({"batch": 2}, {"classes": "10", "width": "0.5"}),
     "bert": ({"batch": 2, "sequence": 16}, _TEXT),
@@ -50,7 +49,7 @@ BUILT_IN = {
     "xlmr": ({"batch": 2, "sequence": 16}, _TEXT),
 }
 
-# Factors on the random inputs: with a smaller one, the detector finds nothing.
+# Factors on the random inputs: with smaller ones, the detector finds nothing.
 SCALES = {"zoo/fasterrcnn_resnet50_fpn": 30.0}
 
 _SYMBOL = re.compile(r"[^\W\d][\w.]*")  # as opposed to an expression such as "past + 1"
@@ -77,11 +76,11 @@ class Case:
         return SCALES.get(self.title, 1.0)
 
     def source(self, work):
-        """Where the model lies in the working folder."""
+        """Return the path of the model in the working folder."""
         return work / (self.file or f"{self.kind}/{self.name}.onnx")
 
     def settle(self, declared):
-        """The shapes of all inputs, those that the case leaves open among them, and the symbols' values."""
+        """Return the shapes of all inputs, including those that the case leaves open, and the symbols' values."""
         shapes = dict(self.shapes)
         for name, dims in declared.items():
             shapes.setdefault(name, tuple(d if isinstance(d, int) else self.dims.get(d, 1) for d in dims))
@@ -89,7 +88,7 @@ class Case:
 
 
 def find(data: pathlib.Path, networks):
-    """All cases: the models below data, then the built-in networks."""
+    """Return all cases: the models below data, then the built-in networks."""
     cases = list(_zoo(data)) + list(_light(data))
     for name in networks:
         dims, settings = BUILT_IN.get(name, ({}, {}))
@@ -98,10 +97,10 @@ def find(data: pathlib.Path, networks):
 
 
 def _zoo(data):
-    """Every line of expected.csv, then the models that it does not name.
+    """Return a case for every line of expected.csv, then for the models that it does not name.
 
-    None without that file: testdata/ has a model alone, whose shapes nobody says
-    and whose weights cannot be made.
+    Without that file there are none: testdata/ has only a model, without shapes and
+    without weights.
     """
     if not (data / "zoo/expected.csv").exists():
         return
@@ -119,7 +118,7 @@ def _light(data):
 
 
 def parse_shapes(text):
-    """expected.csv's inputs: "a=2x3;n=scalar" is {"a": (2, 3), "n": ()}."""
+    """Parse expected.csv's inputs: "a=2x3;n=scalar" is {"a": (2, 3), "n": ()}."""
     shapes = {}
     for part in filter(None, text.split(";")):
         name, _, shape = part.rpartition("=")
@@ -128,11 +127,11 @@ def parse_shapes(text):
 
 
 def symbols(declared, shapes):
-    """The symbol values under which the declared shapes are the given ones.
+    """Return the symbol values that turn the declared shapes into the given ones.
 
-    declared holds for each input a list of ints, symbol names, or None for a
-    dimension without a name, which is called by its place: x[0]. Expressions
-    follow from their symbols and are not given.
+    declared maps each input to a list of ints, symbol names, or None for an unnamed
+    dimension, which is identified by its place: x[0]. Expressions follow from their
+    symbols and are left out.
     """
     values = {}
     for name, dims in declared.items():

@@ -1,4 +1,4 @@
-"""onnxmem, as a user runs it."""
+"""Run onnxmem as a user does."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ _TRAIN = re.compile(r"^train +([0-9.]+) ms", re.MULTILINE)  # a line of --verbos
 
 
 class Failed(Exception):
-    """The command ended with another status than 0."""
+    """The command's exit status was not 0."""
 
 
 class Command:
@@ -22,7 +22,7 @@ class Command:
         self.binary = str(binary)
 
     def networks(self):
-        """The names of the built-in networks."""
+        """Return the names of the built-in networks."""
         return [n["name"] for n in self._json("model", "--json")["networks"]]
 
     def model(self, name, path, settings):
@@ -30,17 +30,17 @@ class Command:
         self._run("model", name, str(path), *[f"--set={k}={v}" for k, v in settings.items()])
 
     def optimize(self, source, target, dims, schedule=""):
-        """Plan source into target; the plan's summary."""
+        """Plan source into target; return the plan's summary."""
         strategy = [f"--schedule={schedule}"] if schedule else []
         return self._json("optimize", str(source), str(target), "--json", *strategy, *_dims(dims))
 
     def train(self, source, target, flags):
-        """Make a training step of source; the milliseconds that differentiation took."""
+        """Make a training step of source; return the milliseconds that differentiation took."""
         done = self._run("optimize", str(source), str(target), "--train", "--effort=fast", "--verbose", *flags)
         return float(_TRAIN.search(done.stderr)[1])
 
     def verify(self, target):
-        """The independent check of a planned file; the violations."""
+        """Verify a planned file; return the violations."""
         done = self._start("verify", str(target), "--json")
         try:
             report = json.loads(done.stdout)
@@ -51,7 +51,7 @@ class Command:
         return [f"{v['code']}: {v['message']}" for v in report.get("violations") or []] or [_last_line(done)]
 
     def tensors(self, path, dims):
-        """Every tensor of the main graph, by name, as inference sees it."""
+        """Return every tensor of the main graph, by name, as inference sees it."""
         found = self._json("inspect", str(path), "--tensors", "--json", *_dims(dims))
         if found.get("refused"):
             raise Failed(found["refused"])
@@ -66,7 +66,7 @@ class Command:
         return self._json("order", str(problem), "--lp", str(program), "--json")
 
     def run(self, target, given, flags, seconds):
-        """Run a planned model; the report, and the outputs by name. Outputs that --check finds to differ stand in the report."""
+        """Run a planned model; return the report and the outputs by name. The report lists outputs that --check finds to differ."""
         with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent) as folder:
             inputs, outputs = pathlib.Path(folder, "in.npz"), pathlib.Path(folder, "out.npz")
             np.savez(inputs, **given)
@@ -77,7 +77,7 @@ class Command:
                 return json.loads(done.stdout), dict(arrays)
 
     def reference(self, target, given, seconds):
-        """Run a planned model once and compare every node with the plain evaluator; the report."""
+        """Run a planned model once, compare every node with the reference evaluator, and return the report."""
         with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent) as folder:
             inputs = pathlib.Path(folder, "in.npz")
             np.savez(inputs, **given)

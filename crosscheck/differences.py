@@ -3,21 +3,21 @@
 import numpy as np
 
 DIRECTIONS = 5
-CHANGES = (3e-3, 1e-3, 3e-4)  # of the loss, relative, that a step should make
+CHANGES = (3e-3, 1e-3, 3e-4)  # relative change of the loss that a step should cause
 LONGEST = 1e-2  # step, in units of each parameter's size
 
 
 def errors(loss, at, values, gradients):
-    """The relative errors of the gradients along random directions.
+    """Return the relative errors of the gradients along random directions.
 
-    loss gives the loss for changed parameters, at is what it is now; values and gradients are arrays
-    by parameter. A direction moves every element of a parameter by a random
-    part of the parameter's root mean square, and half of those that would go
-    downhill by the gradient the other way: else the slope would be a small
-    difference of large parts, lost in the rounding of a float32 loss. Of
-    three lengths of a step the two neighbours count that agree best with each
-    other, whatever the gradients say: longer ones suffer from curvature and
-    kinks, shorter ones from rounding.
+    loss computes the loss for changed parameters; at is the current loss; values and
+    gradients are arrays by parameter. A direction moves every element of a parameter
+    by a random fraction of the parameter's root mean square. Half of the elements
+    that would move downhill by the gradient move the other way: otherwise the slope
+    would be a small difference of large terms, lost in the rounding of a float32
+    loss. We try three lengths of the step and use the two neighbours that agree best
+    with each other, regardless of the gradients: long steps suffer from curvature and
+    kinks, short ones from rounding.
     """
     rng = np.random.default_rng(1)
     found = []

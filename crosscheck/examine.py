@@ -1,4 +1,4 @@
-"""What the plan of one model is held against; run in a process of its own."""
+"""Check the plan of one model; runs in its own process."""
 
 import gc
 import json
@@ -18,7 +18,7 @@ def examine(title, tool, work, data, result, threads):
 
 
 class _Examination:
-    """The steps in their order; each writes its verdict into result."""
+    """Run the steps in order; each writes its verdict into result."""
 
     def __init__(self, case, work, tool, threads, result):
         self.case, self.tool, self.threads, self.result = case, tool, threads, result
@@ -49,7 +49,7 @@ class _Examination:
         self.result["faults"].append(text)
 
     def settle_shapes(self, source):
-        """The input shapes that the case leaves open, and the symbols' values."""
+        """Determine the input shapes that the case leaves open, and the symbols' values."""
         self.shapes, self.dims = self.case.settle(feeds.declared(source.graph))
 
     def optimize(self):
@@ -77,7 +77,7 @@ class _Examination:
             self.fault(f"onnx.checker: {fault}")
 
     def check_snapshot(self):
-        """The plan as PyTorch's viewer takes it."""
+        """Check the plan's snapshot for PyTorch's viewer."""
         plan = self.target.with_name(f"{self.case.name}.planned.plan.json")
         target = self.target.with_suffix(".pickle")
         try:
@@ -109,7 +109,7 @@ class _Examination:
             self.compare_expected(got)
 
     def compare_expected(self, got):
-        """The output that comes with the network, by the tolerance of ONNX's own tests."""
+        """Compare with the output that comes with the network, by the tolerance of ONNX's own tests."""
         with open(self.case.expected, "rb") as f:
             want = onnx.numpy_helper.to_array(onnx.TensorProto.FromString(f.read()))
         if not np.allclose(next(iter(got.values())), want, rtol=1e-3, atol=1e-7):
@@ -122,9 +122,9 @@ class _Examination:
         known = {n.name for n in probe.nodes_of(self.planned)}
         found = order.compare(self.planned.graph.node, self.events, known)
         lost = [n.name for n in found.missing if not _may_vanish(n, self.planned)]
-        # What the runtime inserts has no place in the file, and what reads it
-        # waits for it: casts around kernels without a 16-bit form, a
-        # DequantizeLinear for each of several readers.
+        # The runtime inserts nodes that the file does not have, and their readers wait
+        # for them: casts around kernels without a 16-bit form, and a DequantizeLinear
+        # for each of several readers.
         moved = found.moved
         if moved and found.inserted and order.follows(self.planned.graph.node, self.events, self.own_graph()):
             moved = []
@@ -134,7 +134,7 @@ class _Examination:
         self.several("out of order", moved)
 
     def compare_shapes(self):
-        """The profile tells most shapes; what it does not, is fetched."""
+        """Take most shapes from the profile; fetch the missing tensors."""
         tensors = self.tool.tensors(self.target, self.dims)
         plan = json.loads(self.target.with_name(f"{self.case.name}.planned.plan.json").read_text(encoding="utf-8"))
         names = list(self.feeds) + [o for n in self.planned.graph.node for o in n.output if o]
@@ -151,7 +151,7 @@ class _Examination:
         self.several("shape not seen", found.unseen)
 
     def profiled(self):
-        """Shapes by tensor name, of the nodes whose outputs are all there and all tensors."""
+        """Return shapes by tensor name, for nodes whose outputs are all present and all tensors."""
         outputs = {n.name: list(n.output) for n in self.planned.graph.node}
         seen = {}
         for event in self.events:
@@ -179,7 +179,7 @@ class _Examination:
         return got
 
     def own_graph(self):
-        """The runtime's own nodes for the file whose run self.events tells of."""
+        """Return the nodes of the runtime's own graph for the file that self.events describes."""
         if self.clear:
             return runtime.own_graph(self.target)
         path = self.target.with_name(f"{self.case.name}.own.onnx")
@@ -197,15 +197,15 @@ class _Examination:
 
 
 def _to_fetch(seen, tensor):
-    """Whether the profile does not tell a tensor's shape, or tells the wider type in which a kernel computed it."""
+    """Report whether the profile lacks a tensor's shape, or has the wider type in which a kernel computed it."""
     if tensor is None or tensor["dynamic"]:
         return False
     return seen is None or seen[0] == "float32" and tensor["type"] in ("float16", "bfloat16")
 
 
 def _may_vanish(node, model):
-    """Whether the runtime may run a node without its name: of casts in a row
-    it keeps one, and functions run as their parts."""
+    """Report whether the runtime may not run a node under its name: it merges consecutive
+    casts, and it runs the parts of functions."""
     if node.op_type == "Cast" or any((f.domain, f.name) == (node.domain, node.op_type) for f in model.functions):
         return True
     version = next((o.version for o in model.opset_import if o.domain == node.domain), 0)
@@ -217,12 +217,12 @@ def _may_vanish(node, model):
 
 
 def checked(source, target):
-    """What onnx.checker holds against target; with shape inference where it accepts the source so."""
+    """Return onnx.checker's error for target; check with shape inference if the source passes that."""
     return _checked(target, full=False) or ("" if _checked(source, full=True) else _checked(target, full=True))
 
 
 def _checked(path, full):
-    """What onnx.checker holds against a file; empty if nothing."""
+    """Return onnx.checker's error for a file, or an empty string."""
     try:
         onnx.checker.check_model(str(path), full_check=full)
     except Exception as err:  # the checker raises several unrelated types

@@ -1,30 +1,30 @@
-"""Random inputs that a model accepts, the same ones for the same names."""
+"""Draw random inputs that a model accepts; the same names give the same inputs."""
 
 import zlib
 
 import numpy as np
 import onnx
 
-# What keeps every element in its place, or at least its value: token ids reach
+# Operators that keep every element in place, or at least its value: token ids reach
 # their table through these.
 _CARRIERS = {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Clip", "Where", "Add"}
 
-_SMALL = 5  # below this lie integers that index no table, such as a number of steps
+_SMALL = 5  # range of integers that index no table, such as a number of steps
 
 
 def declared(graph):
-    """Input name to its declared dimensions: int, symbol, or None. Initializers are no inputs."""
+    """Map the names of inputs to their declared dimensions: int, symbol, or None. Initializers do not count as inputs."""
     return {v.name: [_dim(d) for d in v.type.tensor_type.shape.dim] for v in inputs(graph)}
 
 
 def inputs(graph):
-    """The graph's inputs that are no initializers."""
+    """Return the graph's inputs that are not initializers."""
     known = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     return [v for v in graph.input if v.name not in known]
 
 
 def make(graph, shapes, scale=1.0, seed=0):
-    """One array for each input, in the shapes given; scale is a factor on what is no integer."""
+    """Return an array of the given shape for each input; non-integers are multiplied by scale."""
     feeds = {}
     for value in inputs(graph):
         dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
@@ -36,7 +36,7 @@ def make(graph, shapes, scale=1.0, seed=0):
 
 
 def ramp(graph, shapes):
-    """arange(n) / n in every input's shape: what ONNX's light networks expect."""
+    """Return arange(n) / n in every input's shape, as ONNX's light networks expect."""
     feeds = {}
     for value in inputs(graph):
         count = int(np.prod(shapes[value.name]))
@@ -58,7 +58,7 @@ def _array(graph, name, dtype, shape, scale, seed):
 
 
 def _table_length(graph, name):
-    """The length of the shortest table that the values of an input index."""
+    """Return the length of the shortest table that an input's values index."""
     sizes = {t.name: list(t.dims) for t in graph.initializer}
     shortest, reached = None, {name}
     for node in graph.node:

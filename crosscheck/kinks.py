@@ -1,13 +1,13 @@
-"""On which side of their kinks the operators of a network are.
+"""Determine on which side of its kinks each operator of a network is.
 
-Where float32 and float64 disagree on that for a single element (a Relu whose
-input is 1e-8), both gradients are right, and they differ. Such data prove
-nothing about a rule, so they are not used.
+If float32 and float64 disagree on the side for a single element (a Relu whose input is
+1e-8), both gradients are right, yet they differ. Such data prove nothing about a rule,
+so we do not use them.
 """
 
 import numpy as np
 
-# From input and output of a node: which piece of the function each element is on.
+# From a node's input and output: the piece of the function on which each element lies.
 _SIDES = {
     "Abs": lambda x, y: x > 0,
     "Clip": lambda x, y: x == y,
@@ -20,17 +20,17 @@ _SIDES = {
 
 
 def nodes(model):
-    """The nodes of a model that have kinks."""
+    """Return the nodes of a model that have kinks."""
     return [n for n in model.graph.node if n.op_type in _SIDES]
 
 
 def tensors(kinked):
-    """The names of what such nodes read and make."""
+    """Return the names of the tensors that such nodes read and make."""
     return sorted({t for n in kinked for t in (n.input[0], n.output[0])})
 
 
 def disagreements(kinked, a, b):
-    """How many elements are on different sides in two runs, each given as arrays by tensor."""
+    """Count the elements on different sides in two runs, each given as arrays by tensor."""
     count = 0
     for n in kinked:
         side, x, y = _SIDES[n.op_type], n.input[0], n.output[0]

@@ -2,10 +2,10 @@
 
     python -m crosscheck.learn --work build/learn
 
-The Go example examples/train-mnist-like makes the network, its training step and
-its pictures, trains in place, and records data and losses. Here ONNX Runtime
-takes the same steps from the same start, by the loop that the file's metadata
-ask for: feed, run, copy each x.new over x. Both curves must agree.
+The Go example examples/train-mnist-like makes the network, its training step and its
+pictures, trains in place, and records data and losses. Here ONNX Runtime takes the same
+steps from the same initial values, by the loop that the file's metadata describes:
+feed, run, copy each x.new over x. Both curves must agree.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from . import step
 
 STEPS = 100
 _RATE = 0.05
-_TOLERANCE = 1e-4  # of a loss, relative where it is above 1
+_TOLERANCE = 1e-4  # of a loss; relative above 1
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def learn(work):
-    """The loss of every step: ours, ONNX Runtime's."""
+    """Return the loss of every step: ours, and ONNX Runtime's."""
     folder = (work / "learn").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     command = ["go", "run", "./examples/train-mnist-like", f"-dir={folder}", f"-steps={STEPS}", f"-rate={_RATE}", "-record"]
@@ -40,7 +40,7 @@ def learn(work):
 
 
 def check(work, result):
-    """The loss must fall to less than half, on the same curve."""
+    """Check that both losses fall to less than half, on the same curve."""
     ours, theirs = learn(work)
     error = float((abs(ours - theirs) / np.maximum(1, abs(theirs))).max())
     first, last = ours[:10].mean(), ours[-10:].mean()

@@ -1,4 +1,4 @@
-"""Plans below a limit, in which nodes are recomputed or tensors swapped, against those without: the same bits in ONNX Runtime and in onnxmem run."""
+"""Compare plans below a limit, which recompute or swap tensors, with plans without: ONNX Runtime and onnxmem run must return the same bits."""
 
 import time
 
@@ -10,7 +10,7 @@ from . import command, networks, step
 _DIMS = {"batch": 4}
 _SMALL = {"size": "64", "classes": "10"}
 
-# Networks whose activations outweigh what a single node needs, how much of the peak is left to them, and the host's link.
+# Networks whose activations need more memory than any single node; the limit as a fraction of the peak; the host's link.
 _NETWORKS = {
     "efficientnet_b0": (_SMALL | {"width": "0.5"}, "75%", None),
     "mobilenet_v2": (_SMALL | {"width": "0.5"}, "60%", None),
@@ -71,7 +71,7 @@ def examine(path, tool, work):
 
 
 def _outcome(tool, path):
-    """All outputs of one step, by ONNX Runtime without optimizations and by onnxmem."""
+    """Return all outputs of one step, by ONNX Runtime without optimizations and by onnxmem."""
     made = step.Step(path)
     given = {**made.values, **made.data(made.classes()), step.RATE: np.array(0.01, np.float32)}
     session = made.session()
@@ -82,5 +82,5 @@ def _outcome(tool, path):
 
 
 def row(result):
-    """One line of text."""
+    """Return one line of text."""
     return f"{result['title']:34} {result.get('again', 0)} nodes run again, {result.get('left', 0)} tensors leave at {result['limit']}, the same bits: {'NO' if result['faults'] else 'yes'}, {result.get('seconds', 0)} s"

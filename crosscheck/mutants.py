@@ -1,9 +1,9 @@
-"""Mutants of the operator tests that onnxmem ran, as ONNX Runtime judges them.
+"""Compare the mutants of operator tests that onnxmem ran with ONNX Runtime.
 
     crosscheck/run mutants [--number N] [--first K]
 
-A mutant is judged where ONNX Runtime accepts it, without optimizations. It may end the
-process that runs it: mutants are judged in processes of their own.
+A mutant counts if ONNX Runtime accepts it, without optimizations. A mutant can crash
+the process that runs it, so chunks of mutants run in separate processes.
 """
 
 import argparse
@@ -25,8 +25,8 @@ _RANDOM = ("random", "bernoulli", "dropout", "multinomial")
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="crosscheck mutants", description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--number", type=int, default=50_000, help="mutants to make (default: 50000)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first")
+    parser.add_argument("--number", type=int, default=50_000, help="number of mutants (default: 50000)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first mutant")
     parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("ONNXMEM_DATA") or None, help="folder of node-tests.tar.gz (default: $ONNXMEM_DATA)")
     args = parser.parse_args(argv)
     if not args.data:
@@ -62,7 +62,7 @@ def _chunks(archive):
 
 
 def _judge(job):
-    """The verdicts of a chunk; a process that ends early has one that crashed it."""
+    """Return the verdicts of a chunk; if its process ends early, a mutant has crashed it."""
     archive, names = job
     verdicts = []
     while names:
@@ -111,7 +111,7 @@ def _judge_here(archive):
             feeds = {i.name: ort.OrtValue.ortvalue_from_numpy(value(inputs[i.name])) for i in session.get_inputs()}
             names = [o.name for o in session.get_outputs()]
             made = dict(zip(names, session.run_with_ort_values(names, feeds)))
-        except Exception as e:  # whatever the runtime says, it does not accept the mutant
+        except Exception as e:  # any error means that the runtime does not accept the mutant
             return result | {"verdict": "refuses", "what": str(e)[:200]}
         for output, data in want.items():
             here = value(data)
@@ -133,7 +133,7 @@ def _judge_here(archive):
 
 
 def _difference(np, here, there):
-    """What differs between two results; "" if nothing does."""
+    """Describe the difference between two results; "" if there is none."""
     if here.shape != there.shape or here.dtype.itemsize != there.dtype.itemsize:
         return f"{here.dtype}{list(here.shape)} here, {there.dtype}{list(there.shape)} there"
     if here.dtype.kind not in "fV" and there.dtype.kind not in "fV":

@@ -1,8 +1,8 @@
-"""The networks whose training graphs are checked: where each comes from, how it is made small, what loss fits.
+"""The networks whose training graphs are checked: their sources, their reduced sizes, their losses.
 
-A network of the zoo keeps its graph; its pictures, sequences and vocabularies
-become smaller, and its weights are drawn anew by what reads them, so that
-signals neither die nor explode and no two weights are alike.
+A network of the zoo keeps its graph; its pictures, sequences and vocabularies become
+smaller. Its weights are replaced by random ones, scaled for the operator that reads
+them, so that signals neither vanish nor explode and no two weights are equal.
 """
 
 import dataclasses
@@ -88,14 +88,14 @@ NETWORKS = (
     Network("loss-none", "mlp-loss", loss="none:"),
 )
 
-# What CI checks, by central differences alone.
+# The networks for CI, which checks them by central differences only.
 SUBSET = ("training/cnn", "training/swin", "training/t5")
 
 _BUILT = {"mlp-softmax": lambda: build.mlp(last="Softmax"), "mlp-sigmoid": lambda: build.mlp(last="Sigmoid"), "mlp-loss": lambda: build.mlp(last="ReduceL2")}
 
 
 def write(network, path, tool, data):
-    """The network as a file with its weights inside."""
+    """Write the network as a file that contains its weights."""
     kind, _, name = network.source.partition("/")
     if kind == "model":
         tool.model(name, path, network.settings)
@@ -110,7 +110,7 @@ def write(network, path, tool, data):
 
 
 def shrink(graph, shapes, lengths):
-    """Give the inputs other shapes, and the initializers' axes other lengths."""
+    """Change the shapes of the inputs and the lengths of the initializers' axes."""
     for value in graph.input:
         if value.name in shapes:
             dims = value.type.tensor_type.shape.dim
@@ -128,8 +128,8 @@ def shrink(graph, shapes, lengths):
             t.dims[:] = [lengths.get(n, n) for n in t.dims]
 
 
-# What an input of an operator is, where it is an initializer. Add and Mul read
-# parameters as well as constants: there the size decides.
+# The role of an operator's input if it is an initializer. Add and Mul read parameters
+# as well as constants: there the size decides.
 _ROLES = {
     "Conv": {1: "weight", 2: "bias"},
     "ConvTranspose": {1: "columns", 2: "bias"},
@@ -150,9 +150,9 @@ _EXPORTERS = re.compile(r"val_\d+|_to_copy.*|constant\d+|.*Constant.*|onnx::(Mul
 
 
 def draw_weights(model):
-    """Random values for all parameters, the same ones for the same names."""
+    """Draw random values for all parameters; the same names give the same values."""
     graph, roles = model.graph, {}
-    # Within a function, too, a parameter is what reads it.
+    # The reader determines a parameter's role within a function, too.
     for node in (onnx.inliner.inline_local_functions(model) if model.functions else model).graph.node:
         for place, role in _ROLES.get(node.op_type, {}).items():
             if place < len(node.input):

@@ -1,4 +1,4 @@
-"""Five steps of each optimizer against torch.optim in float64."""
+"""Compare five steps of each optimizer with torch.optim in float64."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import onnx
 from . import build, networks, step
 
 _STEPS = 5
-_RATES = (0.01, 0.02, 0.01, 0.005, 0.01)  # of each step: a schedule is the caller's affair
+_RATES = (0.01, 0.02, 0.01, 0.005, 0.01)  # of each step: the caller is responsible for a schedule
 _TOLERANCE = 1e-5  # relative to the parameter's largest element
 _DECAY = 0.02
 
@@ -27,9 +27,9 @@ class Case:
         return f"training/{self.name}"
 
     def flags(self):
-        """Of onnxmem optimize. Adam divides a gradient by its own size: of one that
-        is zero by structure, rounding noise by itself, and no two runs agree. So
-        the bias before a BatchNormalization is not trained there."""
+        """Return the flags for onnxmem optimize. Adam divides a gradient by its own size. If the
+        gradient is structurally zero, that divides rounding noise by itself, and no two
+        runs agree; so the bias before a BatchNormalization is not trained."""
         freeze = ["--freeze=^conv2.bias$"] if self.optimizer.startswith("adam") else []
         set_ = [f"--optimizer-set={','.join(f'{k}={v}' for k, v in self.constants.items())}"] if self.constants else []
         clip = [f"--clip-norm={self.clip}"] if self.clip else []
@@ -51,8 +51,8 @@ CASES = (
 
 
 def check(case, work, tool, result):
-    """Five steps on new data each; what differs goes into result."""
-    from . import torchsteps  # torch is there for this alone
+    """Take five steps, each on new data; write differences into result."""
+    from . import torchsteps  # only this check needs torch
 
     source = work / "training" / f"{case.name}.onnx"
     target = source.with_name(f"{case.name}.step.onnx")

@@ -1,4 +1,4 @@
-"""Small problems whose optimum HiGHS confirms, by the integer program of `onnxmem order --lp`."""
+"""Confirm the optimum of small problems with HiGHS, by the integer program of `onnxmem order --lp`."""
 
 import math
 import pathlib
@@ -27,12 +27,12 @@ _UNIT = re.compile(r"^\\ .*One unit is (\d+) bytes\.$", re.MULTILINE)
 
 
 def find():
-    """The problems: sizes and precedence of up to 23 nodes."""
+    """Return the problems: sizes and precedence of up to 23 nodes."""
     return [_FOLDER / f"{name}.json" for name in _PROBLEMS]
 
 
 def examine(problem, tool, work):
-    """Order a problem, and hold the peak against the optimum of a solver."""
+    """Order a problem and compare the peak with the optimum of a solver."""
     began = time.process_time()
     result = {"title": f"optimum/{problem.stem}", "has": _PROBLEMS.get(problem.stem, ""), "faults": []}
     try:
@@ -51,10 +51,10 @@ def examine(problem, tool, work):
 
 
 def solve(program):
-    """The optimum of an integer program in bytes, exact.
+    """Return the exact optimum of an integer program in bytes.
 
-    Sizes are multiples of the unit and the peak counts units, so a gap below one
-    is none: the tolerances of the solver, which are relative, cannot hide a byte.
+    Sizes are multiples of the unit and the peak counts units, so a gap below one unit
+    is zero: the solver's relative tolerances cannot hide a byte.
     """
     unit = _UNIT.search(program.read_text(encoding="utf-8"))
     if not unit:
@@ -76,5 +76,5 @@ def solve(program):
 
 
 def row(result):
-    """One line of text."""
+    """Return one line of text."""
     return f"{result['title']:34} peak {result.get('peak', '-')}, HiGHS {result.get('optimum', '-')}, {result['seconds']} s"

@@ -4,19 +4,19 @@ import bisect
 import dataclasses
 import heapq
 
-# What ONNX Runtime runs as early as it can, whatever the order; it holds a few bytes.
+# Operators that ONNX Runtime runs as early as it can, whatever the order; their results have a few bytes.
 EARLY = {"Shape", "Size"}
 
 
 @dataclasses.dataclass
 class Order:
-    """ran and missing count nodes of the main graph; moved names those that ran
-    out of the file's order, as few as explain what happened."""
+    """ran and missing count nodes of the main graph; moved is a smallest set of nodes
+    that explains the difference from the file's order."""
 
     ran: int
     missing: list
     moved: list
-    inserted: int  # nodes that the runtime put in
+    inserted: int  # nodes that the runtime inserted
 
 
 def compare(nodes, events, known):
@@ -30,10 +30,10 @@ def compare(nodes, events, known):
 
 
 def follows(nodes, events, own):
-    """Whether the nodes ran in the file's order as far as what the runtime put in
-    lets them: own is its own graph. It puts nodes at the end of the list, so what
-    reads them waits, and what is ready meanwhile runs; the order is then that of
-    the ready node that stands first."""
+    """Report whether the nodes ran in the file's order as far as the inserted nodes
+    permit. own is the runtime's own graph. The runtime appends inserted nodes to the
+    list, so their readers wait while nodes that are ready run: at each step, the
+    ready node that is first in the list must run."""
     place = {n.name: i for i, n in enumerate(nodes)}
     maker = {t: i for i, n in enumerate(own) for t in n.output if t}
     waits, readers = [0] * len(own), [[] for _ in own]
@@ -60,8 +60,8 @@ def follows(nodes, events, own):
 
 
 def outside_longest_run(sequence):
-    """The members of a sequence of distinct numbers that do not belong to one
-    longest increasing subsequence: the fewest whose removal leaves it sorted."""
+    """Return the members of a sequence of distinct numbers outside one longest increasing
+    subsequence: a smallest set whose removal leaves the sequence sorted."""
     tails, links, at = [], {}, []
     for x in sequence:
         k = bisect.bisect_left(tails, x)

@@ -1,11 +1,11 @@
-"""The tables of docs/results that come from a crosscheck, in Markdown.
+"""Write the tables of docs/results that come from a crosscheck, in Markdown.
 
-Each is named by a comment, <!-- table: NAME -->, by which bench/results.py finds it.
+A comment <!-- table: NAME --> names each table for bench/results.py.
 """
 
 
 def tables(results):
-    """The lines of all tables for which there are results."""
+    """Return the lines of all tables for which there are results."""
     lines = []
     for name, head, make in _TABLES:
         if rows := make(results):
@@ -18,11 +18,11 @@ def _line(cells):
     return f"| {' | '.join(map(str, cells))} |"
 
 
-_WORDS = {"what it has", "bits", "poison"}  # columns that hold no numbers
+_WORDS = {"what it has", "bits", "poison"}  # columns that contain words, not numbers
 
 
 def _of(results, *kinds):
-    """Title without its kind, and result, of the given kinds; those with faults are left out."""
+    """Return the title without its kind and the result, for the given kinds, without results that have faults."""
     for result in results:
         kind, _, name = result["title"].partition("/")
         if kind in kinds and not result["faults"]:
@@ -62,7 +62,7 @@ def _steps(results):
 
 
 def _nodes(results):
-    """Of each model, and of its training step where that was compared."""
+    """Make a row of each model and, if it was compared, of its training step."""
     found = {name: r for name, r in _of(results, "reference") if "compared_nodes" in r}
     rows, sums = [], [[0, 0.0], [0, 0.0]]
     for name in found:

@@ -1,6 +1,6 @@
-"""Every node of every model, and of its training step, against onnxmem's plain evaluator in float64.
+"""Compare every node of every model, and of its training step, with onnxmem's reference evaluator in float64.
 
-One model at a time, in a process of its own: python -m crosscheck.plain.
+One model at a time, in its own process: python -m crosscheck.plain.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ _LOSSES = ("cross-entropy", "mse")  # the first that the output allows
 
 
 def find(subset, data, networks):
-    """The titles: a model, and the training step of it."""
+    """Return the titles: each model, and its training step."""
     found = [c for c in cases.find(data, networks) if not subset or c.title in cases.SUBSET]
     return [f"reference/{c.title}" for c in found] + [f"reference/step/{c.title}" for c in found]
 
@@ -43,7 +43,7 @@ def examine(title, tool, work, data, result):
 
 
 def _step(source, target, model, dims, tool, result):
-    """Make the training step of a model; data for it, None where there is none."""
+    """Make the training step of a model; return data for it, or None if it has no training step."""
     said = ""
     for loss in _LOSSES:
         try:
@@ -66,7 +66,7 @@ def _compare(report, result):
 
 
 def row(result):
-    """One line of text."""
+    """Return one line of text."""
     if "refused" in result:
         return f"{result['title']:44} refused: {result['refused']}"
     if "compared_nodes" not in result:
@@ -79,7 +79,7 @@ def row(result):
 
 
 def header():
-    """The line above the rows."""
+    """Return the line above the rows."""
     return f"{'model':44}{'compared':>8}  {'not compared':20}{'worst':>8}{'check':>9}{'in all':>9}"
 
 

@@ -1,15 +1,15 @@
-"""Copies of a model that make ONNX Runtime reveal more. They are in its folder, so that external data are found."""
+"""Make copies of a model that make ONNX Runtime reveal more. They lie in the model's folder, so that external data is found."""
 
 import onnx
 
 
 def load(path):
-    """The model without its external data."""
+    """Return the model without its external data."""
     return onnx.load(str(path), load_external_data=False)
 
 
 def nodes_of(model):
-    """All nodes: of the main graph, of bodies, of functions, bodies after their node."""
+    """Yield all nodes of the main graph, of bodies and of functions; bodies follow their node."""
 
     def walk(nodes):
         for node in nodes:
@@ -24,19 +24,19 @@ def nodes_of(model):
 
 
 def tells_nodes_apart(model):
-    """Whether every node has a name, and one of its own: the profile knows them by name only."""
+    """Report whether every node has a unique name: the profile identifies nodes only by name."""
     names = [n.name for n in nodes_of(model)]
     return all(names) and len(set(names)) == len(names)
 
 
 def rename(model):
-    """Give every node a name of its own."""
+    """Give every node a unique name."""
     for i, node in enumerate(nodes_of(model)):
         node.name = f"node{i}"
 
 
 def expose(model, names):
-    """Make the named tensors graph outputs, after those that are."""
+    """Append the named tensors to the graph outputs."""
     there = {v.name for v in model.graph.output}
     for name in names:
         if name not in there:
@@ -44,7 +44,7 @@ def expose(model, names):
 
 
 def constants(model):
-    """Name to (type, shape) of what Constant nodes of the main graph make: no runtime runs them."""
+    """Map the results of the main graph's Constant nodes to (type, shape): the runtime does not run these nodes."""
     found = {}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
@@ -69,6 +69,6 @@ def _constant(attribute):
 
 
 def type_name(elem):
-    """An element type as onnxmem writes it: float32, int64, …"""
+    """Return an element type as onnxmem writes it: float32, int64, …"""
     name = onnx.TensorProto.DataType.Name(elem).lower()
     return {"float": "float32", "double": "float64"}.get(name, name)
