@@ -1,8 +1,7 @@
-"""Plans that run: onnxmem run against ONNX Runtime, against itself unplanned, and against poison.
+"""Run plans: compare onnxmem run with ONNX Runtime and with an unplanned run, and poison dead bytes.
 
-One model at a time, in a process of its own: python -m crosscheck.running. A
-case is a model of the zoo, a training step of a network of networks.py, or the
-loop of learn.py.
+One model at a time, in its own process: python -m crosscheck.running. A case is a
+model of the zoo, a training step of a network of networks.py, or the loop of learn.py.
 """
 
 import numpy as np
@@ -12,21 +11,21 @@ from . import apart, cases, feeds, learn, networks, probe, runtime, step
 
 # Largest difference of an output, relative to its largest element.
 _TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2}
-_STEP = 2e-2  # with 8-bit activations: rounding puts an element into the next of 256 steps
+_STEP = 2e-2  # with 8-bit activations: rounding can move an element to the next of 256 steps
 _INTEGER = {"MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"}
 _QUANTIZED = _INTEGER | {"QuantizeLinear", "DynamicQuantizeLinear"}
 _LOOP = "run/learn"
-_SECONDS = 900  # of one run of ours
+_SECONDS = 900  # of one run of onnxmem
 _STEPS = 3  # of training
-_PART = 0.1  # of the loss that a step takes away, as far as its gradients tell
-_DRAWS = 32  # of data; for the most sensitive network 11 of 70 are settled, the first is the 15th
-_VANISHING = 1e-5  # a gradient below this part of the largest one is zero
-_REPEATS = 5  # of a run whose time is taken; the least counts
+_PART = 0.1  # the fraction of the loss that a step removes, to first order
+_DRAWS = 32  # attempts to draw data; for the most sensitive network 11 of 70 work, the first is the 15th
+_VANISHING = 1e-5  # a gradient below this fraction of the largest one counts as zero
+_REPEATS = 5  # repetitions of a timed run; the minimum counts
 _EXAMPLES = 4  # of a kind of fault are told in full
 
 
 def find(subset, data):
-    """The titles of what is run. Without the zoo's files, what needs none."""
+    """Return the titles to run. Without the zoo's files, those that need none."""
     zoo = [c for c in cases.find(data, []) if c.kind == "zoo"]
     models = [f"run/{c.name}" for c in zoo if not subset or c.title in cases.SUBSET]
     steps = [f"run/train-{n.name}" for n in networks.NETWORKS if zoo or not n.source.startswith("zoo/")]
@@ -46,7 +45,7 @@ def examine(title, tool, work, data, result):
 
 
 def _infer(case, work, tool, result):
-    """A model of the zoo, planned for the shapes of its case."""
+    """Run a model of the zoo, planned for the shapes of its case."""
     source = work / case.file
     target = source.with_name(f"{case.name}.run.onnx")
     model = probe.load(source)
@@ -67,7 +66,7 @@ def _infer(case, work, tool, result):
 
 
 def tolerance(model):
-    """What outputs may be off by, whatever their dtype; 0: by dtype. One in float32 is no closer than what it is made of."""
+    """Return the tolerance for all outputs; 0: by dtype. A float32 output is no more exact than the values it is computed from."""
     if {n.op_type for n in probe.nodes_of(model)} & _QUANTIZED:
         return _STEP
     if any(t.data_type in (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16) for t in model.graph.initializer):
@@ -76,7 +75,7 @@ def tolerance(model):
 
 
 def _train(network, work, tool, data, result):
-    """Steps of training: the gradients of the first, the losses of all."""
+    """Run steps of training; compare the gradients of the first and the losses of all."""
     source = work / "run" / f"{network.name}.onnx"
     target = source.with_name(f"{network.name}.step.onnx")
     source.parent.mkdir(parents=True, exist_ok=True)
@@ -89,11 +88,11 @@ def _train(network, work, tool, data, result):
 
 
 def _settle(target, tool, result):
-    """Data for which our gradients and losses are ONNX Runtime's.
+    """Find data for which our gradients and losses equal ONNX Runtime's.
 
-    Where rounding puts an element on the other side of a kink (Relu, Clip,
-    MaxPool), two right gradients differ, and so does what follows from them;
-    data are then drawn anew. A wrong gradient agrees on none.
+    If rounding puts an element on the other side of a kink (Relu, Clip, MaxPool), two
+    correct gradients differ, and so do all later steps; then we draw other data. A
+    wrong gradient agrees on no data.
     """
     training = step.Step(target)
     session, classes = training.session(), training.classes()
@@ -116,31 +115,31 @@ def _settle(target, tool, result):
 
 
 def _rate(loss, gradients):
-    """A learning rate that is felt, and small enough for the loss to fall."""
+    """Return a learning rate that has a visible effect and is small enough for the loss to fall."""
     return np.array(_PART * abs(loss) / sum(float(np.square(g, dtype=np.float64).sum()) for g in gradients), np.float32)
 
 
 def _losses(target, given):
-    """ONNX Runtime's, of all steps."""
+    """Return ONNX Runtime's results of all steps."""
     training = step.Step(target)
     session = training.session()
     return np.array([training.advance(session, given, given[step.RATE]) for _ in range(_STEPS)])
 
 
 def gradient_error(got, want):
-    """The largest difference of a gradient, relative to the largest element of its tensor; to that of all
-    tensors where it is zero but for rounding."""
+    """Return the largest difference of a gradient, relative to the largest element of its tensor, or of all
+    tensors if the gradient is zero but for rounding."""
     largest = max(float(abs(a).max(initial=0)) for a in want.values())
     scales = {n: float(abs(a).max(initial=0)) for n, a in want.items()}
     return max(float(abs(got[n] - a).max(initial=0)) / (scales[n] if scales[n] > _VANISHING * largest else largest) for n, a in want.items())
 
 
 def _run(tool, target, given, result, flags=()):
-    """Run planned, unplanned and poisoned; the outputs of the planned run."""
+    """Run planned, unplanned and poisoned; return the outputs of the planned run."""
     report, got = tool.run(target, given, ("--check", "--poison", *flags), _SECONDS)
     different = [o["name"] for o in report["outputs"] if not o["identical"]]
     result["identical"] = not different
-    result["poison"] = True  # it ends with an error otherwise
+    result["poison"] = True  # raises an error if the check fails
     if different:
         result["faults"].append(f"differs from an unplanned run: {', '.join(different[:_EXAMPLES])}")
     for key in ("arena_bytes", "dynamic_bytes", "scratch_bytes", "packed_bytes", "heap_allocs_per_step"):
@@ -149,7 +148,7 @@ def _run(tool, target, given, result, flags=()):
 
 
 def _compare(got, want, result, tolerance=0):
-    """The largest error of all outputs goes into the result. A tolerance is for all dtypes, those of _TOLERANCE are for each."""
+    """Write the largest error of all outputs into the result. tolerance holds for all dtypes; _TOLERANCE is by dtype."""
     worst = result.get("error", 0.0)
     for name, array in want.items():
         fault, error = compare(got.get(name), array, tolerance)
@@ -160,7 +159,7 @@ def _compare(got, want, result, tolerance=0):
 
 
 def compare(got, want, tolerance=0):
-    """What is wrong with an output, if anything, and its largest error relative to its largest element."""
+    """Return the fault of an output, if any, and its largest error relative to its largest element."""
     if got is None or got.shape != want.shape or got.dtype != want.dtype:
         return f"expected {want.dtype}{list(want.shape)}, found {'nothing' if got is None else f'{got.dtype}{list(got.shape)}'}", 0.0
     if want.size == 0:
@@ -176,7 +175,7 @@ def compare(got, want, tolerance=0):
 
 
 def row(result):
-    """One line of text."""
+    """Return one line of text."""
     said = [result["title"].ljust(34), f"{result.get('nodes', '-'):>6}"]
     said.append(f"{result['error']:9.1e}" if "error" in result else "        -")
     said += [f"{ {True: 'yes', False: 'NO', None: '-'}[result.get(v)]:>6}" for v in ("identical", "poison")]
@@ -191,7 +190,7 @@ def row(result):
 
 
 def header():
-    """The line above the rows."""
+    """Return the line above the rows."""
     return f"{'model':34}{'nodes':>6}{'error':>9}{'bits':>6}{'poison':>6}{'ms':>10}{'ORT':>10}{'ratio':>7}{'dynamic':>12}{'allocations':>12}"
 
 

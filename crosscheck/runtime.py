@@ -14,7 +14,7 @@ _KERNEL = "_kernel_time"
 
 @dataclasses.dataclass
 class Event:
-    """One node that ran: its name, its operator, type and shape of each tensor that it made."""
+    """A node that ran: its name, its operator, type and shape of each tensor that it produced."""
 
     name: str
     op: str
@@ -22,10 +22,10 @@ class Event:
 
 
 def run(path, feeds, threads, follow_order=False, profile=None):
-    """The outputs by name, and the nodes as they ran (profile: a path prefix for the trace).
+    """Run a model; return the outputs by name, and the nodes in the order in which they ran (profile: a path prefix for the trace).
 
-    Nothing is optimized away: the graph that runs is the file's. follow_order
-    asks for the file's order.
+    Optimizations are off: the runtime runs the file's graph. follow_order requests the
+    file's order.
     """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -43,8 +43,8 @@ def run(path, feeds, threads, follow_order=False, profile=None):
 
 
 def run_exactly(path, feeds):
-    """The outputs by name of a model with 8-bit products. Without this setting the runtime's sums of two such
-    products saturate at 16 bits on processors with AVX2 alone; it asks for the runtime's optimizations."""
+    """Return the outputs by name of a model with 8-bit products. Without this setting, the runtime's sums of two such
+    products saturate at 16 bits on processors that have AVX2 only; the setting requires the runtime's optimizations."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
@@ -55,7 +55,7 @@ def run_exactly(path, feeds):
 
 
 def best_time(path, feeds, repeats):
-    """The least milliseconds of some runs on one thread, optimized as the runtime does by itself."""
+    """Return the minimum of the milliseconds of some runs on one thread, with the runtime's default optimizations."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -69,7 +69,7 @@ def best_time(path, feeds, repeats):
 
 
 def own_graph(path):
-    """The nodes as the runtime runs the file: with what it puts in."""
+    """Return the nodes that the runtime runs for the file, including those that it inserts."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
@@ -84,12 +84,12 @@ def own_graph(path):
 
 
 def _events(trace):
-    """The kernels of a trace in the order in which they began."""
+    """Return the kernels of a trace in the order in which they began."""
     with open(trace, encoding="utf-8") as f:
         records = json.load(f)
     pathlib.Path(trace).unlink()
     kernels = [r for r in records if r.get("cat") == "Node" and r["name"].endswith(_KERNEL)]
-    kernels.sort(key=lambda r: r["ts"])  # stable: of two in one microsecond, the first recorded
+    kernels.sort(key=lambda r: r["ts"])  # stable: within one microsecond, the order of the records
     return [Event(r["name"][: -len(_KERNEL)], r["args"]["op_name"], [_shape(o) for o in r["args"]["output_type_shape"]]) for r in kernels]
 
 
@@ -99,7 +99,7 @@ def _shape(entry):
 
 
 def identical(a, b):
-    """Whether two results are the same bytes."""
+    """Report whether two results have the same bytes."""
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(identical, a, b))
     if not isinstance(a, np.ndarray):
@@ -110,8 +110,8 @@ def identical(a, b):
 
 
 def telling(value):
-    """Whether an array can tell a right result from a wrong one: it is not
-    empty, finite, and not the same number all over."""
+    """Report whether an array can tell a right result from a wrong one: it is not
+    empty, finite, and not constant."""
     if not isinstance(value, np.ndarray) or value.dtype == object:
         return True
     if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value.astype(np.float32)).all():

@@ -1,4 +1,4 @@
-"""Compare the orders that ONNX Runtime runs with the strategies that reproduce them."""
+"""Compare the orders in which ONNX Runtime runs nodes with the strategies that reproduce them."""
 
 import time
 
@@ -11,7 +11,7 @@ _STRATEGIES = (("reverse-dfs", False), ("ort-priority", True))  # and whether th
 
 
 def find(tool, data, work):
-    """Models with branches, and no weights elsewhere."""
+    """Return models with branches and without external data."""
     found = [data / "light/light_squeezenet.onnx"]
     for name in _NETWORKS:
         found.append(work / f"{name}.order.onnx")
@@ -20,7 +20,7 @@ def find(tool, data, work):
 
 
 def examine(path, tool, work):
-    """Plan a model by each strategy, run it as it was, and compare the orders."""
+    """Plan a model by each strategy, run the source model, and compare the orders."""
     began = time.process_time()
     name = path.name.split(".")[0]
     result = {"title": f"runtime/{name}", "faults": []}
@@ -48,7 +48,7 @@ def examine(path, tool, work):
 
 
 def differs(planned, ran):
-    """Where two orders part, or nothing."""
+    """Describe where two orders first differ, or return nothing."""
     if planned == ran:
         return ""
     for step, (a, b) in enumerate(zip(planned, ran)):
@@ -58,5 +58,5 @@ def differs(planned, ran):
 
 
 def row(result):
-    """One line of text."""
+    """Return one line of text."""
     return f"{result['title']:34} {result['nodes']} nodes, {' and '.join(s for s, _ in _STRATEGIES)} as they ran: {'NO' if result['faults'] else 'yes'}, {result['seconds']} s"

@@ -1,4 +1,4 @@
-"""Compare the shapes in the runtime with those for which the plan was made."""
+"""Compare the shapes in the runtime with those of the plan."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ _BITS = {"bool": 8, "float32": 32, "float64": 64, "float16": 16, "bfloat16": 16,
 
 @dataclasses.dataclass
 class Shapes:
-    """How many tensors are planned at their size, at a bound, or left to the runtime."""
+    """Counts of tensors that are planned at their size, at a bound, or left to the runtime."""
 
     equal: int = 0
     bounded: int = 0
@@ -21,10 +21,10 @@ class Shapes:
 
 
 def compare(inferred, plan, seen, names):
-    """Hold the tensors called names to what the runtime saw.
+    """Compare the named tensors with the runtime's.
 
-    inferred: onnxmem's list of tensors by name; plan: the sidecar; seen: name
-    to (type, shape).
+    inferred: onnxmem's list of tensors by name; plan: the sidecar; seen: name to
+    (type, shape) in the runtime.
     """
     result = Shapes()
     buffers = {name: b for b in plan["buffers"] for name in b.get("tensors") or []}
@@ -53,7 +53,7 @@ def _absent(tensor, place):
 
 
 def mismatch(tensor, place, alignment, elem, shape):
-    """What is wrong with a planned tensor whose true type and shape are given; None if nothing is."""
+    """Return the fault of a planned tensor, given its true type and shape; None if there is none."""
     found = f"{tensor['type']} {tensor['shape']}"
     if tensor["type"] != elem or tensor["shape"] is None or len(tensor["shape"]) != len(shape):
         return f"inferred as {found}, ONNX Runtime made {elem} {list(shape)}"
@@ -82,7 +82,7 @@ def _fits(inferred, true):
 
 
 def size(elem, shape):
-    """Bytes of a dense tensor; None where the element type has no fixed size."""
+    """Return the bytes of a dense tensor; None if the element type has no fixed size."""
     bits = _BITS.get(elem)
     if bits is None and elem.startswith("float8"):
         bits = 8

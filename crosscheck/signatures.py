@@ -1,5 +1,5 @@
-"""Write ops/signatures.txt: how many inputs and outputs each operator has, and which
-of their element types agree, as the onnx package and ONNX Runtime define them.
+"""Write ops/signatures.txt: the numbers of inputs and outputs of each operator, and which
+of their element types must agree, as the onnx package and ONNX Runtime define them.
 
     crosscheck/run signatures
 """
@@ -30,7 +30,7 @@ DTYPES = {"float": "float32", "double": "float64"}
 
 
 def dtype(text):
-    """The dtype of a type such as tensor(float); None for what is no tensor."""
+    """Return the dtype of a type such as tensor(float); None if it is not a tensor."""
     if not text.startswith("tensor("):
         return None
     name = text.removeprefix("tensor(").removesuffix(")")
@@ -38,7 +38,7 @@ def dtype(text):
 
 
 def parameter(name, option, homogeneous, types, symbols):
-    """One input or output: its symbol, where that stands for tensors, and how often it stands."""
+    """Return the text of one input or output: its symbol if it is a tensor, and how often it may occur."""
     if name in types:
         allowed = [dtype(t) for t in types[name]]
         text = name

@@ -1,10 +1,10 @@
-"""PyTorch's memory snapshot of a plan: loaded as its viewer loads it, and played back."""
+"""Check the PyTorch memory snapshot of a plan: load it as the viewer does, and replay it."""
 
 import pickle
 
 
 class _Plain(pickle.Unpickler):
-    """Loads builtin values alone, as the viewer does."""
+    """An unpickler that loads only builtin values, as the viewer does."""
 
     def find_class(self, module, name):
         raise pickle.UnpicklingError(f"{module}.{name}: expected plain values")
@@ -16,7 +16,7 @@ def load(path):
 
 
 def faults(snapshot, plan):
-    """What is wrong with a snapshot, compared with the plan that it was made of."""
+    """Return the faults of a snapshot, compared with its plan."""
     return [*_segments(snapshot, plan), *_trace(snapshot, plan)]
 
 
@@ -46,7 +46,7 @@ def _trace(snapshot, plan):
     arena = plan["summary"]["arena_bytes"]
     for e in snapshot["device_traces"][0]:
         place, size = e["addr"], e["size"]
-        inside = size if place < arena else 0  # the host's buffers are no load
+        inside = size if place < arena else 0  # the host's buffers do not count as load
         if e["action"] == "alloc":
             if any(place < other + bytes_ and other < place + size for other, bytes_ in live.items()):
                 yield f"step {e['time_us']}: two allocations at {place}"

@@ -1,4 +1,4 @@
-"""A training graph in ONNX Runtime: its first values, its inputs, its loop."""
+"""Run a training graph in ONNX Runtime: initial values, inputs, loop."""
 
 import json
 
@@ -13,7 +13,7 @@ _FEWEST_CLASSES = 2  # where onnx cannot infer how many there are
 
 
 class Step:
-    """What onnxmem optimize --train wrote."""
+    """The files that onnxmem optimize --train wrote."""
 
     def __init__(self, path):
         self.path = path
@@ -38,14 +38,14 @@ class Step:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
     def advance(self, session, given, rate):
-        """One step: feed, run, put each x.new in the place of x. The loss."""
+        """Run one step: feed, run, replace each x by x.new; return the loss."""
         names = ["loss", *self.updates.values()]
         loss, *new = session.run(names, {**self.values, **given, RATE: np.array(rate, np.float32)})
         self.values = dict(zip(self.updates, new))
         return float(loss)
 
     def classes(self):
-        """The length of the class axis: the emitted loss says it; 0 where it has none."""
+        """Return the length of the class axis, from the emitted loss; 0 if it has none."""
         inferred = onnx.shape_inference.infer_shapes(forward(self.model), data_prop=True).graph
         for node in inferred.node:
             if node.op_type in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
@@ -54,7 +54,7 @@ class Step:
         return 0
 
     def data(self, classes, seed=0):
-        """Random data and labels for the inputs that are no parameters; integer labels are below classes."""
+        """Draw random data and labels for the inputs that are not parameters; integer labels are below classes."""
         graph = onnx.GraphProto()
         graph.CopyFrom(self.model.graph)
         names = {v.name: v for v in graph.input if v.name not in self.values and v.name != RATE}
@@ -75,10 +75,10 @@ def _labels(like, classes, seed):
 
 
 def forward(model, output="loss"):
-    """The part of a model that makes one output, as a model of its own.
+    """Return the part of a model that computes one output, as a separate model.
 
-    Running statistics stay outputs: ONNX Runtime writes those that nobody asks
-    for over the arrays that it is fed.
+    Running statistics remain outputs: ONNX Runtime writes those that are not requested
+    over the arrays that it is fed.
     """
     maker = {t: i for i, n in enumerate(model.graph.node) for t in n.output if t}
     needed, waiting = set(), [output]

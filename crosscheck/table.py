@@ -1,4 +1,4 @@
-"""The results as text."""
+"""Print the results as text."""
 
 _COLUMNS = ("model", "nodes", "planned", "verified", "checker", "identical", "order", "shapes", "seconds")
 _VERDICTS = ("planned", "verified", "checker", "identical", "order")
@@ -34,7 +34,7 @@ def _verdict(value):
 
 
 def summary(results, optima, orders, steps, runs):
-    """The closing lines."""
+    """Return the closing lines."""
     count = {v: sum(bool(r.get(v)) for r in results) for v in (*_VERDICTS, "shapes")}
     everything = [*results, *optima, *orders, *steps, *runs]
     passed = _sound(everything)

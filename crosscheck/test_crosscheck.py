@@ -1,4 +1,4 @@
-"""Each check must find the fault that it is meant to find: python -m unittest crosscheck.test_crosscheck"""
+"""Test that each check finds the faults that it is meant to find: python -m unittest crosscheck.test_crosscheck"""
 
 import pathlib
 import tempfile

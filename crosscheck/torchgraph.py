@@ -1,9 +1,9 @@
 """Run an ONNX graph in torch, so that autograd can differentiate it.
 
-This is the second opinion on training graphs: it reads the inference model, not
-what onnxmem made of it, knows only forward operators, and leaves the gradients
-to torch. All that is floating-point is float64. A BatchNormalization is in
-training mode, as in a training graph; there is no Dropout in the networks.
+This is the second opinion on training graphs: it reads the inference model, not the
+training graph that onnxmem makes, implements only forward operators, and leaves the
+gradients to torch. All floating-point values are float64. BatchNormalization is in
+training mode, as in a training graph; the networks have no Dropout.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ OPERATORS = {}
 
 
 def operator(*names):
-    """Register the meaning of operators: a function of node and inputs that gives the outputs."""
+    """Register the implementation of operators: a function of the node and its inputs that returns the outputs."""
 
     def register(function):
         for name in names:
@@ -47,10 +47,10 @@ class Graph:
         self.model = inlined(model)
         self.version = next(o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx"))
         self.values = {t.name: tensor(onnx.numpy_helper.to_array(t)) for t in self.model.graph.initializer}
-        self.statistics = {}  # of BatchNormalization, as the last run leaves them, by name of the old ones
+        self.statistics = {}  # running statistics after the last run, by the names of the old ones
 
     def run(self, feeds):
-        """Every tensor of the graph by name."""
+        """Run the graph; return every tensor by name."""
         self.statistics = {}
         known = {"": None, **self.values, **{name: tensor(a) for name, a in feeds.items()}}
         for proto in self.model.graph.node:
@@ -66,18 +66,18 @@ class Graph:
 
 
 def inlined(model):
-    """The model with its local functions in place."""
+    """Return the model with its local functions inlined."""
     return onnx.inliner.inline_local_functions(model) if model.functions else model
 
 
 def tensor(array):
-    """A torch tensor; floating-point ones in float64."""
+    """Return a torch tensor; floating-point elements become float64."""
     t = torch.from_numpy(np.array(array))
     return t.double() if t.is_floating_point() else t
 
 
 def numbers(t):
-    """A small integer tensor as a list, or None."""
+    """Return a small integer tensor as a list, or None."""
     return None if t is None else [int(v) for v in t.reshape(-1)]
 
 
@@ -171,7 +171,7 @@ def _einsum(node, *inputs):
 
 
 def window(node, x, kernel):
-    """Strides, dilations, begin and end paddings of a convolution or a pooling."""
+    """Return strides, dilations, begin and end paddings of a convolution or a pooling."""
     rank = x.dim() - 2
     strides, dilations = node.get("strides", [1] * rank), node.get("dilations", [1] * rank)
     pads = node.get("pads", [0] * 2 * rank)
@@ -186,7 +186,7 @@ def window(node, x, kernel):
 
 
 def padded(x, begins, ends, value=0.0):
-    """x with its spatial axes lengthened."""
+    """Return x with its spatial axes padded."""
     flat = [p for pair in zip(reversed(begins), reversed(ends)) for p in pair]
     return F.pad(x, flat, value=value) if any(flat) else x
 
@@ -208,7 +208,7 @@ def _conv_transpose(node, x, w, b=None):
 
 
 def last_window(node, x, kernel, strides, dilations, begins, ends):
-    """How much further the end padding reaches with ceil_mode, so that the last window that begins inside fits."""
+    """Return the additional end padding with ceil_mode that makes the last window that begins inside fit."""
     extra = []
     for n, k, s, d, b, e in zip(x.shape[2:], kernel, strides, dilations, begins, ends):
         free = n + b + e - (k - 1) * d - 1
@@ -257,7 +257,7 @@ def _global_max_pool(node, x):
 
 @operator("BatchNormalization")
 def _batch_normalization(node, x, scale, bias, mean, variance):
-    """In training mode. Torch's running variance is the unbiased one, ONNX's that of the population."""
+    """Run BatchNormalization in training mode. Torch's running variance is unbiased; ONNX uses the population variance."""
     count, momentum = x.numel() // x.shape[1], 1 - node.get("momentum", 0.9)
     new_mean, unbiased = mean.detach().clone(), torch.zeros_like(variance.detach())
     y = F.batch_norm(x, new_mean, unbiased, scale, bias, True, momentum, node.get("epsilon", 1e-5))
@@ -465,7 +465,7 @@ def _trilu(node, x, k=None):
 def steps(node, x, weights, hidden, cell):
     """Run a recurrent operator of one layer in each of its directions.
 
-    cell takes (x_t W^T + bias, states, R, recurrence bias) and gives the new states.
+    cell takes (x_t W^T + bias, states, R, recurrence bias) and returns the new states.
     """
     w, r, b, first = weights
     outputs, lasts = [], []

@@ -1,4 +1,4 @@
-"""Steps of torch.optim on an inference model, in float64."""
+"""Take steps of torch.optim on an inference model, in float64."""
 
 import torch
 
@@ -13,7 +13,7 @@ class Steps:
         self.optimizer, self.parameters, self.statistics = None, {}, {}  # none before the first step
 
     def advance(self, given, trainable, rate):
-        """One step."""
+        """Take one step."""
         run = autograd.Run(self.model, given, trainable, "cross-entropy", values={**self.parameters, **self.statistics})
         if not self.optimizer:
             self.parameters = {name: run.graph.values[name] for name in trainable}
@@ -28,12 +28,12 @@ class Steps:
         self.statistics = {n: torch.from_numpy(v) for n, v in said.statistics.items()}
 
     def values(self):
-        """Parameters and running statistics."""
+        """Return parameters and running statistics."""
         return {n: p.detach().numpy() for n, p in {**self.parameters, **self.statistics}.items()}
 
 
 def _optimizer(case, parameters):
-    """torch's own, with weight decay on matrices and kernels only, unless all decay."""
+    """Return torch's optimizer, with weight decay on matrices and kernels only, unless all parameters decay."""
     known = dict(case.constants)
     decay = known.get("weight_decay", 0.01 if case.optimizer == "adamw" else 0.0)
     groups = [

@@ -1,6 +1,6 @@
-"""Training graphs: what onnxmem optimize --train makes of a network, against torch and central differences.
+"""Compare training graphs that onnxmem optimize --train makes with torch and central differences.
 
-One network at a time, in a process of its own: python -m crosscheck.training.
+One network at a time, in its own process: python -m crosscheck.training.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ _EXAMPLES = 4  # of a kind of fault are told in full
 
 
 def find(subset, data):
-    """The titles of what is checked: networks, optimizers; for CI, a few networks.
-    Without the zoo's files, what needs none."""
+    """Return the titles to check: networks, optimizers; for CI, a few networks. Without
+    the zoo's files, those that need none."""
     zoo = (data / "zoo/expected.csv").exists()
     found = [n.title for n in networks.NETWORKS if zoo or not n.source.startswith("zoo/")]
     if subset:
@@ -25,7 +25,7 @@ def find(subset, data):
 
 
 def examine(title, tool, work, data, result, torch):
-    """Check an optimizer, or a network; the latter without torch by central differences alone."""
+    """Check an optimizer or a network. Without torch, a network is checked only by central differences."""
     for case in optimizers.CASES:
         if case.title == title:
             return optimizers.check(case, work, tool, result)
@@ -34,7 +34,7 @@ def examine(title, tool, work, data, result, torch):
 
 
 class _Examination:
-    """The steps in their order; each writes its verdict into result."""
+    """Run the steps in order; each writes its verdict into result."""
 
     def __init__(self, network, work, tool, data, result):
         self.network, self.tool, self.data, self.result = network, tool, data, result
@@ -68,12 +68,12 @@ class _Examination:
         self.result["faults"].append(text)
 
     def settle_data(self, torch):
-        """Data for which ONNX Runtime and torch, if it is there, are on the same side of every kink."""
+        """Find data for which ONNX Runtime and torch, if installed, are on the same side of every kink."""
         classes = self.step.classes()
         self.given = self.step.data(classes)
         if not torch:
             return
-        from . import autograd  # torch is there for this alone
+        from . import autograd  # only this check needs torch
 
         kinked = kinks.nodes(self.model)
         names = kinks.tensors(kinked)
@@ -89,7 +89,7 @@ class _Examination:
                 return
 
     def differentiate(self, optimized):
-        """Loss and gradients by ONNX Runtime."""
+        """Compute loss and gradients by ONNX Runtime."""
         session = self.step.session(optimized)
         names = ["loss"] + [self.step.gradients[n] for n in self.step.trainable]
         loss, *gradients = session.run(names, {**self.step.values, **self.given, step.RATE: np.array(0.01, np.float32)})
@@ -129,7 +129,7 @@ class _Examination:
         self.compare_statistics(want.statistics)
 
     def compare_statistics(self, want):
-        """The new running statistics."""
+        """Compare the new running statistics."""
         names = [n for n in want if n in self.step.updates]
         session = self.step.session()
         got = session.run([self.step.updates[n] for n in names], {**self.step.values, **self.given, step.RATE: np.array(0.01, np.float32)}) if names else []
@@ -150,7 +150,7 @@ _COLUMNS = (
 
 
 def row(result):
-    """One line of text."""
+    """Return one line of text."""
     said = [form.format(result[key]) for key, form in _COLUMNS if key in result]
     return f"{result['title']:34} " + ", ".join([*said, f"{result['seconds']} s"])
 

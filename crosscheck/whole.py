@@ -1,7 +1,7 @@
-"""The training step of every model as it stands, at its full size: onnx.checker takes it, ONNX Runtime runs it.
+"""Check the training step of every model at its full size: onnx.checker accepts it, ONNX Runtime runs it.
 
-What PyTorch says of the gradients is asked on smaller networks (training.py).
-One model at a time, in a process of its own: python -m crosscheck.whole.
+Gradients are compared with PyTorch's on smaller networks (training.py). One model at a
+time, in its own process: python -m crosscheck.whole.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import onnxruntime
 
 from . import apart, cases, command, examine, feeds, probe, step
 
-# What --train refuses, by what stands in the model; nothing else may be refused.
+# Reasons why --train may refuse a model, by its contents; any other refusal is a fault.
 _REFUSED = {
     "control flow": {"If", "Loop", "Scan", "SequenceMap"},
     "integer arithmetic": {"QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QuantizeLinear", "DequantizeLinear"},
@@ -54,7 +54,7 @@ def examination(title, tool, work, data, result):
 
 
 def refusals(model):
-    """Why a model may be refused: words, empty where there is no reason."""
+    """Return the reason why a model may be refused, or an empty string."""
     found = {n.op_type for n in probe.nodes_of(model)}
     reasons = [why for why, operators in _REFUSED.items() if operators & found]
     if not any(t.data_type == onnx.TensorProto.FLOAT for t in model.graph.initializer):
@@ -95,7 +95,7 @@ _COLUMNS = (
 
 
 def row(result):
-    """One line of text."""
+    """Return one line of text."""
     said = [form.format(result[key]) for key, form in _COLUMNS if key in result]
     return f"{result['title']:40} " + ", ".join([*said, f"{result['seconds']} s"])
 

@@ -1,9 +1,8 @@
-"""The folder that holds models and weights side by side.
+"""Set up the folder that holds models and weights.
 
-External data must not lead out of a model's folder, so symbolic links are of no
-use; onnx refuses hard links, too. Models are copied, and the zoo's weights made
-once. Planned models are written beside their sources, where the external data
-stay as they are.
+External data must lie in the model's folder. onnx refuses symbolic links that leave it,
+and hard links, too, so models are copied, and the zoo's weights are made once. Planned
+models are written beside their sources, where they find the same external data.
 """
 
 import filecmp
@@ -16,7 +15,7 @@ WEIGHTS = "weights.bin"
 
 
 def prepare(work: pathlib.Path, data: pathlib.Path, cases):
-    """Lay out work for the cases; what is there already and fresh stays."""
+    """Fill the folder for the cases; files that exist and are up to date stay."""
     for case in cases:
         (work / case.kind).mkdir(parents=True, exist_ok=True)
         if not case.file:
@@ -29,7 +28,7 @@ def prepare(work: pathlib.Path, data: pathlib.Path, cases):
 
 
 def make_weights(folder, script):
-    """The external data of every zoo model, in one file."""
+    """Write the external data of every zoo model, in one file."""
     if (folder / WEIGHTS).exists() or not script.exists():
         return
     print(f"crosscheck: making {folder / WEIGHTS}", file=sys.stderr)
