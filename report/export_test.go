@@ -344,10 +344,10 @@ func TestMemoryViz(t *testing.T) {
 	}
 }
 
-// Pools that pass the last address are refused.
+// Pools that exceed the address space are refused.
 func TestMemoryVizRefuses(t *testing.T) {
 	p := &plan.Plan{Pools: []plan.Pool{{Name: plan.Arena, Bytes: math.MaxInt64 - 5}, {Name: plan.Resident, Bytes: 5}}}
-	if err := MemoryViz(&bytes.Buffer{}, p); err == nil || !strings.Contains(err.Error(), "the pools pass the last address") {
+	if err := MemoryViz(&bytes.Buffer{}, p); err == nil || !strings.Contains(err.Error(), "the pools exceed the address space") {
 		t.Errorf("found %v", err)
 	}
 }

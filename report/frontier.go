@@ -10,7 +10,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// plainPeak is the peak of the best order with nothing run again.
+// plainPeak returns the peak of the best order without recomputation.
 func plainPeak(p *plan.Plan) int64 {
 	if l := p.Summary.Limited; l != nil {
 		return l.PlainPeakBytes
@@ -18,7 +18,7 @@ func plainPeak(p *plan.Plan) int64 {
 	return p.Summary.PeakBytes
 }
 
-// Frontier prints what limits cost: a line for each point of the plan's frontier.
+// Frontier prints the cost of limits: a line for each point of the plan's frontier.
 func Frontier(w io.Writer, p *plan.Plan) {
 	peak := plainPeak(p)
 	fmt.Fprintf(w, "%-34s %9s %12s %15s\n", "limit", "of peak", "extra time", "no plan below")
@@ -28,7 +28,7 @@ func Frontier(w io.Writer, p *plan.Plan) {
 	}
 }
 
-// costOf says what a limit costs, and that no plan costs less than some.
+// costOf returns the extra time at a limit, and the lower bound on it.
 func costOf(x plan.FrontierPoint) string {
 	extra, bound := "none found", ""
 	if x.ExtraCostPercent != nil {
@@ -46,16 +46,16 @@ func costOf(x plan.FrontierPoint) string {
 // The curve of a frontier in pixels.
 const frontierTop, frontierTall = 56, 240
 
-// FrontierPicture draws a plan's frontier as SVG: to the right the limits, from the
-// best order's peak down, upwards the extra time of the plans that were found and
-// of the bound below which there is none. Light or dark is the viewer's choice.
+// FrontierPicture draws a plan's frontier as SVG. The x-axis has the limits, from the
+// best order's peak down; the y-axis has the extra time of the plans found and its
+// lower bound. The colours follow the viewer's light or dark scheme.
 func FrontierPicture(w io.Writer, p *plan.Plan) error {
 	_, err := io.WriteString(w, frontierPicture(p, frontierPaper))
 	return err
 }
 
-// frontierStyle speaks of the picture alone: it stands in a page, too, and takes its
-// colours from there.
+// frontierStyle applies only to the picture, because the picture is also part of the
+// page, whose colours it then takes.
 const frontierStyle = `<style>
 .frontier{color:var(--fg,#17212b);font:12px system-ui,sans-serif}
 .frontier text{fill:currentColor}.frontier .title{font-size:15px;font-weight:600}.frontier .small{opacity:.7}
@@ -65,14 +65,15 @@ const frontierStyle = `<style>
 </style>
 `
 
-// frontierPaper is what the picture stands on by itself.
+// frontierPaper is the background of the picture in a file of its own.
 const frontierPaper = `<style>.paper{fill:#fff}
 @media (prefers-color-scheme:dark){.paper{fill:#0d1117}.frontier{--fg:#e3eaf0;--planned:#58a6ff;--bound:#ff7b72}}
 </style>
 <rect class="paper" width="100%" height="100%"/>
 `
 
-// frontierPicture is the picture as text, on paper; empty where there is no frontier.
+// frontierPicture returns the picture as text, on the given background, or "" if the
+// plan has no frontier.
 func frontierPicture(p *plan.Plan, paper string) string {
 	if len(p.Frontier) == 0 {
 		return ""

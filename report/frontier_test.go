@@ -12,7 +12,7 @@ import (
 	"github.com/onnxmem/onnxmem/report"
 )
 
-// curve is a plan with a frontier of three points, the last impossible.
+// curve returns a plan with a frontier of three points, the last impossible.
 func curve() *plan.Plan {
 	v := func(x float64) *float64 { return &x }
 	p := &plan.Plan{Model: plan.File{File: "a<b>&c.onnx"}}
@@ -39,8 +39,8 @@ func TestFrontier(t *testing.T) {
 	}
 }
 
-// TestFrontierPicture: well-formed XML whatever the model is called, with a point
-// for each plan and each bound.
+// TestFrontierPicture: whatever the model's name, the picture is well-formed XML with a
+// point for each plan and each bound.
 func TestFrontierPicture(t *testing.T) {
 	var out bytes.Buffer
 	if err := report.FrontierPicture(&out, curve()); err != nil {

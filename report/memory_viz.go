@@ -13,11 +13,12 @@ import (
 )
 
 // MemoryViz writes a plan as a snapshot of PyTorch's allocator, a pickle that
-// pytorch.org/memory_viz and torch.cuda._memory_viz read: each pool is a segment;
-// each buffer of the arena an allocation with the node that makes it as its
-// frame; the time is the step. Addresses in the arena are offsets. What lives to
-// the last step is there when the snapshot is taken; resident buffers were there
-// before the trace begins. O(n log n).
+// pytorch.org/memory_viz and torch.cuda._memory_viz read. Each pool is a segment, and
+// each buffer of the arena is an allocation whose stack frame is the node that makes
+// it. The time is the step; addresses in the arena are offsets. Buffers that live to
+// the last step are allocated at the time of the snapshot; resident buffers were
+// allocated before the trace begins. It takes O(n log n) time. It fails if the pools
+// together exceed the address space.
 func MemoryViz(w io.Writer, p *plan.Plan) error {
 	segments, err := segmentsOf(p)
 	if err != nil {
@@ -38,14 +39,14 @@ func MemoryViz(w io.Writer, p *plan.Plan) error {
 	return out.end()
 }
 
-// segment is a pool, at an address.
+// segment is a pool with its address.
 type segment struct {
 	plan.Pool
 	address int64
 }
 
-// segmentsOf puts the pools behind each other, the arena first, at multiples of
-// 2 MiB as PyTorch's.
+// segmentsOf places the pools one after the other, the arena first, at multiples of
+// 2 MiB, as PyTorch does.
 func segmentsOf(p *plan.Plan) (list []segment, err error) {
 	const grain = 2 << 20
 	at := int64(0)
@@ -54,7 +55,7 @@ func segmentsOf(p *plan.Plan) (list []segment, err error) {
 			continue
 		}
 		if pool.Bytes > math.MaxInt64-at-grain {
-			return nil, fmt.Errorf("pool %q: %d bytes: the pools pass the last address", graph.Short(pool.Name), pool.Bytes)
+			return nil, fmt.Errorf("pool %q: %d bytes: the pools exceed the address space", graph.Short(pool.Name), pool.Bytes)
 		}
 		list = append(list, segment{pool, at})
 		at += (pool.Bytes + grain - 1) / grain * grain
@@ -62,9 +63,9 @@ func segmentsOf(p *plan.Plan) (list []segment, err error) {
 	return list, nil
 }
 
-// atEnd lists the buffers of a pool that live when the last step ends, by
-// offset. Those of a plan that is not valid may overlap: the later ones of these
-// are left out.
+// atEnd returns the buffers of a pool that are live at the end of the last step,
+// sorted by offset. In an invalid plan they may overlap; then the later one is left
+// out.
 func (s *segment) atEnd(p *plan.Plan) (list []*plan.Buffer) {
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Pool == s.Name && b.Bytes > 0 && b.Last >= len(p.Steps)-1 {
@@ -143,8 +144,9 @@ type allocEvent struct {
 	b       *plan.Buffer
 }
 
-// eventsOf lists what happens in the arena and on the host, by step: at each what
-// died with the step before is freed, then what begins is allocated.
+// eventsOf lists the events of the arena and the host pool by step. Each step first
+// frees the buffers whose last step was the previous one and then allocates those
+// whose first step it is.
 func eventsOf(p *plan.Plan, segments []segment) (list []allocEvent) {
 	births, deaths := make([][]allocEvent, len(p.Steps)+1), make([][]allocEvent, len(p.Steps)+1)
 	for _, s := range segments {
@@ -184,8 +186,8 @@ func (e *allocEvent) write(out *pickler, p *plan.Plan) {
 	})
 }
 
-// frames writes what stands for the call stack of a buffer: its tensors, and the
-// step at which it begins.
+// frames writes a stack of one frame for a buffer: its tensors, its first step, and
+// the node that runs there.
 func frames(out *pickler, p *plan.Plan, b *plan.Buffer) {
 	out.entry("frames")
 	if b == nil {

@@ -18,15 +18,14 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// scripts make the page's one script, in this order.
+// scripts are joined into the page's single script, in this order.
 var scripts = []string{"plan.js", "view.js", "chart.js", "map.js", "table.js", "search.js", "main.js"}
 
-// Page writes a plan as one HTML page that needs nothing else: the summary, the
-// load over the steps in both orders, the arena as a map of steps and offsets,
-// what lives at the peak. origin says where the plan comes from and how far it
-// is to be trusted. p must agree with itself (plan.Check). The page runs its own
-// script alone, by a hash in its security policy, and reaches no network, whatever
-// the names in the plan are.
+// Page writes a plan as one self-contained HTML page: the summary, the load over the
+// steps in both orders, the arena as a map of steps and offsets, and the buffers at
+// the peak. origin says where the plan comes from and whether it was verified. p must
+// be consistent (plan.Check). Whatever names the plan contains, the page runs only
+// its own script, by a hash in its security policy, and accesses no network.
 func Page(w io.Writer, p *plan.Plan, origin string) error {
 	d, err := dataOf(p)
 	if err != nil {
@@ -46,7 +45,7 @@ func Page(w io.Writer, p *plan.Plan, origin string) error {
 	return pageTemplate.Execute(w, v)
 }
 
-// Title names a plan by its model's file.
+// Title returns a title for a plan: the name of its model's file.
 func Title(p *plan.Plan) string {
 	name := p.Model.File
 	if name == "" {
@@ -63,7 +62,7 @@ func asset(list ...string) string {
 	for _, name := range list {
 		text, err := assets.ReadFile("assets/" + name)
 		if err != nil {
-			panic(err) // it is not embedded
+			panic(err) // the asset is not embedded
 		}
 		b.Write(text)
 	}
@@ -74,7 +73,7 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"bytes": units.Bytes, "short": units.Short, "exact": units.Group, "group": func(n int) string { return units.Group(int64(n)) }, "name": units.Name,
 }).ParseFS(assets, "assets/page.html"))
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Plan    *plan.Plan
 	Sum     *plan.Summary
@@ -87,10 +86,10 @@ type page struct {
 	Licence string
 }
 
-// Lead is the summary in one or two sentences.
+// Lead returns the summary in one sentence.
 func (v *page) Lead() string {
 	s := v.Sum
-	text := fmt.Sprintf("Beside its weights, this model needs %s of memory", units.Short(s.ArenaBytes))
+	text := fmt.Sprintf("Apart from its weights, this model needs %s of memory", units.Short(s.ArenaBytes))
 	switch before := s.ProgramPeakBytes; {
 	case s.ArenaBytes < before:
 		text += fmt.Sprintf("%s than the %s that the order of its file needs", Less(before, s.ArenaBytes), units.Short(before))
@@ -98,29 +97,29 @@ func (v *page) Lead() string {
 		text += ", as much as in the order of its file"
 	}
 	if s.NaiveBytes > s.ArenaBytes {
-		text += fmt.Sprintf("; with a place of its own for every buffer it would be %s", units.Short(s.NaiveBytes))
+		text += fmt.Sprintf("; without sharing memory between buffers, it would need %s", units.Short(s.NaiveBytes))
 	}
 	return text + "."
 }
 
-// Verdict says whether there is room below.
+// Verdict says whether less memory is possible.
 func (v *page) Verdict() string {
 	s := v.Sum
 	switch {
 	case s.PeakBytes == 0:
 		return "There is nothing to order."
 	case !s.ScheduleOptimal:
-		return fmt.Sprintf("No order needs less than %s, %.2f %% below this peak; what lies between is open.",
+		return fmt.Sprintf("No order needs less than %s, %.2f %% below this peak; whether an order between them exists is open.",
 			units.Short(s.LowerBoundBytes), 100*float64(s.PeakBytes-s.LowerBoundBytes)/float64(s.PeakBytes))
 	case s.ArenaBytes == s.PeakBytes:
-		return "No order of its nodes, and no placement, needs less: that is proven."
+		return "It is proven that no order of its nodes and no placement needs less."
 	case s.PlacementOptimal:
-		return "No order of its nodes needs less, and no placement of these buffers takes less: that is proven."
+		return "It is proven that no order of its nodes has a lower peak, and that no placement of these buffers needs less."
 	}
-	return fmt.Sprintf("No order of its nodes needs less: that is proven. Placement takes %.2f %% on top.", Fragmentation(*s))
+	return fmt.Sprintf("It is proven that no order of its nodes has a lower peak. Placement adds %.2f %%.", Fragmentation(*s))
 }
 
-// Settled says whether nothing smaller is possible.
+// Settled reports whether the arena is proven to be the smallest possible.
 func (v *page) Settled() bool {
 	return v.Sum.ScheduleOptimal && (v.Sum.ArenaBytes == v.Sum.PeakBytes || v.Sum.PlacementOptimal)
 }
@@ -132,7 +131,7 @@ type Figure struct {
 	Note     string
 }
 
-// Figures are the tiles.
+// Figures returns the tiles of the summary.
 func (v *page) Figures() []Figure {
 	s := v.Sum
 	placed := fmt.Sprintf("fragmentation %.2f %%", Fragmentation(*s))
@@ -146,14 +145,14 @@ func (v *page) Figures() []Figure {
 	}
 }
 
-// Share is what one kind of buffers takes at the peak.
+// Share is the memory of one kind of buffers at the peak.
 type Share struct {
 	Kind    string
 	Bytes   int64
 	Percent float64
 }
 
-// AtPeak gives the kinds of buffers at the peak, the largest first.
+// AtPeak returns the kinds of buffers at the peak, the largest share first.
 func (v *page) AtPeak() []Share {
 	kinds := map[string]int64{}
 	for _, b := range LiveAt(v.Plan, v.Sum.PeakStep, len(v.Plan.Buffers)) {
@@ -167,7 +166,7 @@ func (v *page) AtPeak() []Share {
 	return list
 }
 
-// PeakNode names the node at the peak.
+// PeakNode returns the name of the node at the peak.
 func (v *page) PeakNode() string {
 	if len(v.Plan.Steps) == 0 {
 		return ""
@@ -175,7 +174,7 @@ func (v *page) PeakNode() string {
 	return StepName(v.Plan, v.Sum.PeakStep)
 }
 
-// Dims are the dimensions, sorted.
+// Dims returns the dimensions with their lengths, sorted by name.
 func (v *page) Dims() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(v.Plan.Dims)) {
@@ -188,7 +187,7 @@ func (v *page) Dims() []string {
 	return list
 }
 
-// Proofs are the certificates in words.
+// Proofs returns the certificates in words.
 func (v *page) Proofs() []string {
 	var list []string
 	for _, c := range v.Plan.Certificates {
@@ -201,13 +200,13 @@ func (v *page) Proofs() []string {
 		what := ""
 		switch c.Kind {
 		case plan.CertificateCut:
-			what = fmt.Sprintf("whatever the order, %s live while %s runs", units.Bytes(c.ValueBytes), node)
+			what = fmt.Sprintf("in every order, %s are live while %s runs", units.Bytes(c.ValueBytes), node)
 		case plan.CertificateFirst:
-			what = fmt.Sprintf("whichever of %d nodes runs first, %s live by then", len(c.Nodes), units.Bytes(c.ValueBytes))
+			what = fmt.Sprintf("whichever of %d nodes runs first, %s are live then", len(c.Nodes), units.Bytes(c.ValueBytes))
 		case plan.CertificateLast:
-			what = fmt.Sprintf("whichever of %d nodes runs last, %s live then", len(c.Nodes), units.Bytes(c.ValueBytes))
+			what = fmt.Sprintf("whichever of %d nodes runs last, %s are live then", len(c.Nodes), units.Bytes(c.ValueBytes))
 		case plan.CertificateSearch:
-			what = fmt.Sprintf("a search went through all orders that could stay below %s and found none", units.Bytes(c.ValueBytes))
+			what = fmt.Sprintf("an exhaustive search found no order below %s", units.Bytes(c.ValueBytes))
 		default:
 			what = fmt.Sprintf("%s: %s", units.Name(c.Kind), units.Bytes(c.ValueBytes))
 		}
@@ -216,11 +215,11 @@ func (v *page) Proofs() []string {
 	return list
 }
 
-// Frontier is the picture of what limits cost; empty where that was not asked for.
-// It holds no text from a file that is not escaped.
+// Frontier returns the picture of the cost of limits, or nothing if the plan has no
+// frontier. All text from files in it is escaped.
 func (v *page) Frontier() template.HTML { return template.HTML(frontierPicture(v.Plan, "")) }
 
-// Limited says what the plan's limit costs; empty where there is none.
+// Limited describes the cost of the plan's limit; empty if it has none.
 func (v *page) Limited() string {
 	if v.Sum.Limited == nil {
 		return ""
@@ -232,8 +231,8 @@ func (v *page) Limited() string {
 	return text
 }
 
-// Left are the tensors that are left to the runtime, the first hundred.
+// Left returns the first hundred tensors that are left to the runtime.
 func (v *page) Left() []plan.Dynamic { return v.Plan.Dynamic[:min(len(v.Plan.Dynamic), 100)] }
 
-// LeftOut counts those beyond.
+// LeftOut returns the number of the other tensors that are left to the runtime.
 func (v *page) LeftOut() int { return len(v.Plan.Dynamic) - len(v.Left()) }

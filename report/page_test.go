@@ -20,8 +20,8 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// lanes is a plan of n buffers that agrees with itself: each lies in one of some
-// lanes of the arena, one after the other, and a node makes each.
+// lanes returns a consistent plan of n buffers. Each buffer lies in one of several
+// lanes of the arena, one after the other in time, and a node makes each.
 func lanes(t testing.TB, n, lanes int) *plan.Plan {
 	t.Helper()
 	p := &plan.Plan{
@@ -85,7 +85,7 @@ func pageOf(t testing.TB, p *plan.Plan) string {
 	return b.String()
 }
 
-// between gives the text between two others.
+// between returns the text between begin and end.
 func between(t testing.TB, text, begin, end string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(text, begin)
@@ -96,7 +96,7 @@ func between(t testing.TB, text, begin, end string) string {
 	return inner
 }
 
-// The page's data say what the plan says.
+// The page's data equals the plan's.
 func TestPageData(t *testing.T) {
 	p := lanes(t, 2000, 24)
 	node := 3
@@ -164,7 +164,7 @@ var attacks = []string{
 	strings.Repeat("n", 100_000),
 }
 
-// hostile is a plan whose every name is an attack.
+// hostile returns a plan in which every name is an attack.
 func hostile(t testing.TB) *plan.Plan {
 	t.Helper()
 	p := lanes(t, len(attacks), 4)
@@ -186,8 +186,8 @@ func hostile(t testing.TB) *plan.Plan {
 	return p
 }
 
-// Names stay text: the page has the elements that its template has, its script
-// is the one that its policy names, and nothing is fetched.
+// Names remain text: the page has exactly the elements of its template, its policy
+// permits exactly its script, and it fetches nothing.
 func TestPageIsSafe(t *testing.T) {
 	tags := func(page string) map[string]int {
 		count := map[string]int{}
@@ -213,7 +213,7 @@ func TestPageIsSafe(t *testing.T) {
 		t.Errorf("the policy %s does not name the script", policy)
 	}
 	if !strings.HasPrefix(policy, "default-src &#39;none&#39;") {
-		t.Errorf("the policy %s allows more than nothing", policy)
+		t.Errorf("the policy %s does not forbid everything by default", policy)
 	}
 	for _, link := range regexp.MustCompile(`(?:src|href)="[^"]*"`).FindAllString(attacked, -1) {
 		if link != `href="#load"` && link != `href="data:,"` {
@@ -222,7 +222,7 @@ func TestPageIsSafe(t *testing.T) {
 	}
 }
 
-// What a page cannot show exactly is refused.
+// A plan with figures that a page cannot show exactly is refused.
 func TestPageRefuses(t *testing.T) {
 	p := lanes(t, 10, 2)
 	p.Pools = append(p.Pools, plan.Pool{Name: "far", Bytes: math.MaxInt64})
@@ -251,13 +251,12 @@ func TestEmptyPlans(t *testing.T) {
 		}
 		TextCurve(&text, p, 80, false)
 		if page := pageOf(t, p); strings.Contains(page+svg.String()+text.String(), "NaN") {
-			t.Error("a figure is no number")
+			t.Error("a figure is not a number")
 		}
 	}
 }
 
-// A plan that was changed anywhere is refused by Check, or is shown: nothing
-// panics.
+// A plan with any change is refused by Check or shown; nothing panics.
 func TestChangedPlans(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	text, err := lanes(t, 12, 3).Marshal()
@@ -311,13 +310,13 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s: want - got + (-update writes it anew):\n%s", name, d)
+			t.Errorf("%s: want - got + (-update rewrites it):\n%s", name, d)
 		}
 	}
 }
 
-// Coloured or not, the curve is the same; a narrow terminal and a wide one have
-// the peak.
+// The curve is the same with and without colours, and both a narrow and a wide
+// terminal show the peak.
 func TestTextCurve(t *testing.T) {
 	p := lanes(t, 3000, 16)
 	for _, width := range []int{1, 20, 80, 400} {

@@ -29,10 +29,10 @@ const (
 	tracePools // and one more for each pool
 )
 
-// Perfetto writes a plan as a trace: the nodes as slices of one track, the loads
-// in planned and in program order and the lower bound as counters, and the
-// lifetime of every buffer outside the resident pool as a slice of the first of
-// the pool's tracks that is free. O(n log n).
+// Perfetto writes a plan as a trace. The nodes are slices of one track; the loads in
+// planned and in program order and the lower bound are counters; the lifetime of every
+// buffer outside the resident pool is a slice on the first free track of its pool. It
+// takes O(n log n) time.
 func Perfetto(w io.Writer, p *plan.Plan) error {
 	t := &tracer{w: bufio.NewWriter(w)}
 	fmt.Fprint(t.w, `{"displayTimeUnit":"ns","otherData":{"tool":`)
@@ -76,7 +76,7 @@ func Perfetto(w io.Writer, p *plan.Plan) error {
 // tracer writes a trace.
 type tracer struct {
 	w   *bufio.Writer
-	any bool // an event stands there
+	any bool // at least one event was written
 	err error
 }
 
@@ -132,8 +132,9 @@ func (t *tracer) pool(p *plan.Plan, pid int, pool plan.Pool) {
 	}
 }
 
-// tracks hands out tracks to lifetimes that come by their first steps: a heap of
-// those in use by their last steps, and one of the free ones by number.
+// tracks assigns tracks to lifetimes, which come in the order of their first steps. It
+// has a heap of the tracks in use by their last steps, and a heap of the free tracks by
+// number.
 type tracks struct {
 	used [][2]int // last step, track
 	free []int

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // The four buffers of package alloc's picture.
 var four = []Rect{{Name: "a", Offset: 0, Bytes: 4, First: 0, Last: 1}, {Name: "b", Offset: 4, Bytes: 2, First: 0, Last: 1}, {Name: "c", Offset: 6, Bytes: 1, First: 1, Last: 2}, {Name: "d", Offset: 0, Bytes: 4, First: 2, Last: 3}}
@@ -37,12 +37,12 @@ func TestPlacementSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), got.String()); d != "" {
-		t.Errorf("want - got + (-update writes it anew):\n%s", d)
+		t.Errorf("want - got + (-update rewrites it):\n%s", d)
 	}
 }
 
-// Any picture is well-formed XML in which each buffer that has bytes is drawn,
-// up to the number that an eye can tell apart; names cannot break out.
+// Every picture is well-formed XML that shows each buffer of more than 0 bytes, up to
+// the number that an eye can distinguish; names cannot become elements.
 func TestPlacementSVGIsXML(t *testing.T) {
 	many := make([]Rect, 60_000)
 	for i := range many {
@@ -65,7 +65,7 @@ func TestPlacementSVGIsXML(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := got.String(); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-			t.Errorf("%s: a coordinate is no number", c.name)
+			t.Errorf("%s: a coordinate is not a number", c.name)
 		}
 		rects := 0
 		for d := xml.NewDecoder(&got); ; {
