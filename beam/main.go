@@ -1,5 +1,5 @@
 // Command onnxmem-beam plans a zoo of models with Apache Beam: on this machine
-// (Prism, the default), on Flink, Spark or Dataflow.
+// (Prism, the default), or on Flink, Spark or Dataflow.
 //
 //	onnxmem-beam [flags of Beam] IN... OUT [flags]
 //
@@ -32,22 +32,22 @@ import (
 // version is set when the binary is built by make.
 var version = ""
 
-// The exit statuses: those of onnxmem.
+// The exit statuses are those of onnxmem.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// command is the command line behind Beam's flags.
+// command is the command line after Beam's flags.
 type command struct {
-	In []string `arg:"" help:"Patterns of models on any of Beam's file systems (a path, gs://, s3://), then the folder that the planned models go to."`
+	In []string `arg:"" help:"Patterns of models on any of Beam's file systems (a path, gs://, s3://); last, the folder for the planned models."`
 
-	List            string        `placeholder:"FILE" help:"A file with a path of a model a line; the workers read it. The result of gs://zoo/a.onnx is OUT/zoo/a.onnx."`
-	ModelTime       time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; what takes longer has failed (default: any)."`
+	List            string        `placeholder:"FILE" help:"A file with the path of one model per line; the workers read it. The result of gs://zoo/a.onnx is OUT/zoo/a.onnx."`
+	ModelTime       time.Duration `placeholder:"TIME" help:"Time for one model, such as 5m; a model that takes longer fails (default: no limit)."`
 	Reports         bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
 	ExternalData    string        `enum:"copy,keep" default:"copy" help:"External data: copy, or keep (do nothing)."`
-	MaxArena        *units.Size   `placeholder:"SIZE" help:"A model whose arena is larger has failed."`
-	MaxPeak         *units.Size   `placeholder:"SIZE" help:"A model whose peak is larger has failed."`
+	MaxArena        *units.Size   `placeholder:"SIZE" help:"A model with a larger arena fails."`
+	MaxPeak         *units.Size   `placeholder:"SIZE" help:"A model with a larger peak fails."`
 	InlineFunctions bool          `help:"Replace calls of local functions by their bodies first."`
 	optimize.TrainFlags
 	optimize.LimitFlags
@@ -56,11 +56,11 @@ type command struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// Help is shown below the flags.
+// Help is the text below the flags.
 func (command) Help() string {
-	return `Flags of Beam come first: --runner flink --endpoint HOST:PORT, --runner dataflow --project ...; all of
-them with --beam-help. OUT/.journal has a line for each model: a second run does only what changed,
-failed or was cut off. At the end OUT has journal.jsonl, results.csv and index.html.
+	return `Beam's flags come first: --runner flink --endpoint HOST:PORT, --runner dataflow --project ...;
+--beam-help lists them. OUT/.journal has a line for each model: a second run plans only the models
+that changed, failed or were interrupted. At the end, OUT has journal.jsonl, results.csv and index.html.
 
 Examples:
   onnxmem-beam 'zoo/*.onnx' planned --dim batch=8
@@ -75,7 +75,7 @@ func run() int {
 		return batch.Serve(os.Stdin, os.Stdout)
 	}
 	own := ownArgs()
-	beam.Init() // a worker of a runner never gets beyond it
+	beam.Init() // in a runner's worker, it does not return
 	c, status := parse(own)
 	if c == nil {
 		return status
@@ -91,11 +91,11 @@ func run() int {
 	return 0
 }
 
-// ownArgs parses Beam's flags and gives what stands behind them.
+// ownArgs parses Beam's flags and returns the arguments after them.
 func ownArgs() []string {
 	beamHelp := flag.Bool("beam-help", false, "List the flags of Beam.")
 	own := split(os.Args[1:], flag.Lookup)
-	_ = flag.CommandLine.Parse(os.Args[1 : len(os.Args)-len(own)]) // it ends the program on an error
+	_ = flag.CommandLine.Parse(os.Args[1 : len(os.Args)-len(own)]) // exits on an error
 	if *beamHelp {
 		flag.CommandLine.SetOutput(os.Stdout)
 		flag.PrintDefaults()
@@ -104,8 +104,8 @@ func ownArgs() []string {
 	return own
 }
 
-// split gives the arguments from the first on that is no flag of Beam, nor the
-// value of one.
+// split returns the arguments from the first one that is neither a flag of Beam nor
+// the value of one.
 func split(args []string, lookup func(name string) *flag.Flag) []string {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -123,7 +123,8 @@ func split(args []string, lookup func(name string) *flag.Flag) []string {
 	return nil
 }
 
-// parse parses what stands behind Beam's flags; nil when all is said.
+// parse parses the arguments after Beam's flags. If there is nothing left to do, as
+// after --help or an error, it returns nil and the exit status.
 func parse(args []string) (*command, int) {
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -153,7 +154,7 @@ func parse(args []string) (*command, int) {
 	return &c, 0
 }
 
-// zoo is what the command line asks for.
+// zoo returns the work that the command line requests.
 func (c *command) zoo() (zoo.Zoo, error) {
 	last := len(c.In) - 1
 	z := zoo.Zoo{
@@ -172,7 +173,7 @@ func (c *command) zoo() (zoo.Zoo, error) {
 	return z, nil
 }
 
-// run runs the pipeline and says what came of it.
+// run runs the pipeline and prints a summary.
 func (c *command) run(ctx context.Context) error {
 	z, err := c.zoo()
 	if err != nil {
@@ -203,7 +204,7 @@ func (c *command) run(ctx context.Context) error {
 	return nil
 }
 
-// toolVersion is the version that make or go install gave the binary.
+// toolVersion returns the version that make or go install put into the binary.
 func toolVersion() string {
 	if version != "" {
 		return version

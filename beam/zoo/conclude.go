@@ -14,19 +14,19 @@ import (
 	"github.com/onnxmem/onnxmem/internal/batch"
 )
 
-// Journal is the file in OUT that has a line for each model.
+// Journal is the name of the file in OUT with a line for each model.
 const Journal = "journal.jsonl"
 
-// concludeFn writes journal.jsonl, results.csv and index.html of all models.
+// concludeFn writes journal.jsonl, results.csv and index.html for all models.
 type concludeFn struct {
 	Zoo   Zoo
 	files files
 }
 
-// Teardown ends the use of file systems.
+// Teardown closes the file systems.
 func (f *concludeFn) Teardown() { f.files.close() }
 
-// ProcessElement has all outcomes.
+// ProcessElement receives all outcomes and writes the files.
 func (f *concludeFn) ProcessElement(ctx context.Context, _ int, outcomes func(*outcome) bool) error {
 	var lines []string
 	var o outcome
@@ -51,7 +51,7 @@ func (f *concludeFn) ProcessElement(ctx context.Context, _ int, outcomes func(*o
 	return nil
 }
 
-// table is that of lines of the journal, which it sorts by model.
+// table makes the table from lines of the journal, which it sorts by model.
 func (z Zoo) table(lines []string) (*batch.Table, error) {
 	slices.Sort(lines) // the model is the first field
 	entries := make([]batch.Entry, len(lines))
@@ -63,7 +63,7 @@ func (z Zoo) table(lines []string) (*batch.Table, error) {
 	return batch.NewTable(entries, z.Reports)
 }
 
-// Table reads what the pipeline wrote.
+// Table reads the journal that the pipeline wrote.
 func (z Zoo) Table(ctx context.Context) (*batch.Table, error) {
 	var f files
 	defer f.close()
@@ -75,7 +75,7 @@ func (z Zoo) Table(ctx context.Context) (*batch.Table, error) {
 	return z.table(strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"))
 }
 
-// Ran is how many models a run of the pipeline worked on, by the runner's
+// Ran returns the number of models that a run of the pipeline planned, by the runner's
 // counters.
 func Ran(r beam.PipelineResult) int {
 	if r == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/batch"
 )
 
-// schemeOf is what stands before :// in a path; "" for a path of this machine.
+// schemeOf returns the part of a path before "://", or "" for a local path.
 func schemeOf(name string) string {
 	scheme, _, found := strings.Cut(name, "://")
 	if !found {
@@ -26,7 +26,7 @@ func schemeOf(name string) string {
 	return scheme
 }
 
-// join is a path below a folder of any file system; rel has slashes.
+// join returns the path of rel, which has slashes, below a folder of any file system.
 func join(dir, rel string) string {
 	if schemeOf(dir) == "" {
 		return filepath.Join(dir, filepath.FromSlash(rel))
@@ -34,7 +34,7 @@ func join(dir, rel string) string {
 	return strings.TrimRight(dir, "/") + "/" + path.Clean(rel)
 }
 
-// dirOf is the folder of a file of any file system.
+// dirOf returns the folder of a file of any file system.
 func dirOf(name string) string {
 	if schemeOf(name) == "" {
 		return filepath.Dir(name)
@@ -42,8 +42,8 @@ func dirOf(name string) string {
 	return name[:strings.LastIndexByte(name, '/')]
 }
 
-// relOf is where the result of a listed path goes, below the folder of all: the
-// path itself, without scheme, root and what leads upwards.
+// relOf returns where the result of a listed path goes below OUT: the path without its
+// scheme, its root and leading "..".
 func relOf(name string) string {
 	if scheme := schemeOf(name); scheme != "" {
 		name = name[len(scheme)+len("://"):]
@@ -51,8 +51,8 @@ func relOf(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/")
 }
 
-// expand lists the models that patterns match, each with its path below what its
-// pattern names literally.
+// expand returns the models that match the patterns, each with its path below the
+// literal part of its pattern.
 func expand(ctx context.Context, patterns []string) ([]batch.Model, error) {
 	var models []batch.Model
 	for _, p := range patterns {
@@ -81,7 +81,7 @@ func expand(ctx context.Context, patterns []string) ([]batch.Model, error) {
 	return models, nil
 }
 
-// readable says whether a file is there.
+// readable returns an error if a file does not exist or cannot be read.
 func readable(ctx context.Context, name string) error {
 	var f files
 	defer f.close()
@@ -94,7 +94,7 @@ func readable(ctx context.Context, name string) error {
 	return nil
 }
 
-// files are file systems that were opened, by scheme.
+// files holds the open file systems by scheme.
 type files struct {
 	open map[string]filesystem.Interface
 }
@@ -122,8 +122,8 @@ func (f *files) close() {
 	f.open = nil
 }
 
-// size gives a file's bytes, and whether it is there. What cannot be told is an
-// error.
+// size returns a file's size in bytes and whether it exists, or an error if that cannot
+// be determined.
 func (f *files) size(ctx context.Context, name string) (bytes int64, there bool, err error) {
 	fs, err := f.of(ctx, name)
 	if err != nil {
@@ -132,7 +132,7 @@ func (f *files) size(ctx context.Context, name string) (bytes int64, there bool,
 	if bytes, err = fs.Size(ctx, name); err == nil {
 		return bytes, true, nil
 	}
-	// File systems differ in what they say of a file that is not there.
+	// For a missing file, some file systems return an error and others an empty list.
 	found, listing := fs.List(ctx, name)
 	if listing == nil && len(found) == 0 {
 		return 0, false, nil
@@ -140,8 +140,8 @@ func (f *files) size(ctx context.Context, name string) (bytes int64, there bool,
 	return 0, false, err
 }
 
-// modified is when a file was last changed; zero where its file system does not
-// say.
+// modified returns the time of a file's last change, or the zero time if its file
+// system does not report it.
 func (f *files) modified(ctx context.Context, name string) time.Time {
 	fs, err := f.of(ctx, name)
 	if err != nil {
@@ -191,12 +191,13 @@ func (f *files) fetch(ctx context.Context, name, local string) error {
 	return w.Close()
 }
 
-// temporary begins the names of temporary files. They have no lock, which few file
-// systems have: onnxmem sweeps those of its own that have none.
+// temporary is the prefix of temporary files. It differs from onnxmem's own prefix:
+// onnxmem removes its temporary files that have no lock, and few of Beam's file systems
+// have locks.
 const temporary = ".onnxmem.beam-"
 
-// write writes a file of any file system, whole or not at all: object stores keep
-// what is closed; on a disk the file is renamed when it is whole.
+// write writes a file of any file system completely or not at all. An object store
+// keeps an object only once it is closed; on a disk, the complete file is renamed.
 func (f *files) write(ctx context.Context, name string, text io.Reader) error {
 	fs, err := f.of(ctx, name)
 	if err != nil {
@@ -215,7 +216,7 @@ func (f *files) write(ctx context.Context, name string, text io.Reader) error {
 	}
 	_, err = io.Copy(w, text)
 	if err != nil {
-		cancel() // what is closed after that is not kept
+		cancel() // then Close does not keep the object
 	}
 	if closed := w.Close(); err == nil {
 		err = closed
@@ -229,7 +230,7 @@ func (f *files) write(ctx context.Context, name string, text io.Reader) error {
 	return err
 }
 
-// put writes a file of this machine to any file system.
+// put copies a local file to any file system.
 func (f *files) put(ctx context.Context, local, name string) error {
 	r, err := os.Open(local)
 	if err != nil {
@@ -239,8 +240,8 @@ func (f *files) put(ctx context.Context, local, name string) error {
 	return f.write(ctx, name, r)
 }
 
-// copy copies from any file system to any other. A file of the same size that is
-// not older is left as it is: models share their external data.
+// copy copies from any file system to any other. It skips a file whose target has the
+// same size and is not older, because models share external data.
 func (f *files) copy(ctx context.Context, from, to string) error {
 	bytes, there, err := f.size(ctx, from)
 	if err != nil || !there || from == to {

@@ -18,24 +18,25 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// Counters of models: those worked on in this run, and those left as an earlier
-// run made them.
+// Counters of models: those planned in this run, and those whose results of an
+// earlier run are still valid.
 var (
 	ranCounter  = beam.NewCounter("onnxmem", "ran")
 	leftCounter = beam.NewCounter("onnxmem", "left")
 )
 
-// planFn plans the models of one name. What goes wrong with a model stands in its
-// line of the journal; it does not end the pipeline.
+// planFn plans the models of one name. An error with a model goes into its line of
+// the journal; it does not end the pipeline.
 type planFn struct {
 	Zoo   Zoo
 	files files
 }
 
-// Teardown ends the use of file systems.
+// Teardown closes the file systems.
 func (f *planFn) Teardown() { f.files.close() }
 
-// ProcessElement plans the model of a name, if it is one.
+// ProcessElement plans the model of a name. Several models of one name are an error
+// of that name.
 func (f *planFn) ProcessElement(ctx context.Context, rel string, paths func(*string) bool, emit func(outcome)) {
 	var name, p string
 	for paths(&p) {
@@ -57,8 +58,8 @@ func (f *planFn) ProcessElement(ctx context.Context, rel string, paths func(*str
 	emit(outcome{line, ran})
 }
 
-// plan gives a model's line of the journal: that of an earlier run, if it planned
-// the same model in the same way, else that of planning it.
+// plan returns a model's line of the journal. If an earlier run planned the same model
+// with the same options, it returns that run's line; otherwise it plans the model.
 func (f *planFn) plan(ctx context.Context, rel, name string) (line string, ran bool) {
 	began := time.Now()
 	t := &task{planFn: f, rel: rel, name: name}
@@ -84,19 +85,19 @@ func (f *planFn) plan(ctx context.Context, rel, name string) (line string, ran b
 	return line, true
 }
 
-// journalFolder is the folder in OUT that has a line for each model, from which a
-// pipeline that was ended goes on.
+// journalFolder is the folder in OUT with a line for each model. An interrupted
+// pipeline resumes from it.
 const journalFolder = ".journal"
 
 func lineOf(e batch.Entry) string {
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // its one part that could be wrong is JSON that was read
+		panic(err) // impossible: the only raw JSON in it was decoded before
 	}
 	return string(text)
 }
 
-// task is the work on one model, in a folder of this machine.
+// task is the work on one model, in a local folder.
 type task struct {
 	*planFn
 	rel, name string // below OUT; on its file system
@@ -105,8 +106,8 @@ type task struct {
 	external  []string // files beside the model that hold its external data
 }
 
-// fetch brings the model to this machine, and stand-ins for its external data: of
-// the same size and time, and empty, as planning needs no weight.
+// fetch copies the model to this machine. For its external data it creates sparse
+// files of the same size and time, because planning needs no weights.
 func (t *task) fetch(ctx context.Context) (err error) {
 	if t.dir, err = os.MkdirTemp("", atomicfile.Prefix); err != nil {
 		return err
@@ -153,7 +154,7 @@ func (t *task) fetch(ctx context.Context) (err error) {
 	return nil
 }
 
-// standIn makes a file of a size that takes no room.
+// standIn creates a sparse file of a size.
 func standIn(name string, bytes int64, modified time.Time) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
@@ -172,8 +173,8 @@ func standIn(name string, bytes int64, modified time.Time) error {
 	return os.Chtimes(name, modified, modified)
 }
 
-// stands reports whether the line of an earlier run still holds: for the same
-// work, whose results are there.
+// stands reports whether the line of an earlier run is still valid: it is for the same
+// work, and the results exist.
 func (t *task) stands(ctx context.Context, line []byte, key string) bool {
 	var e batch.Entry
 	if json.Unmarshal(line, &e) != nil || e.Status != batch.StatusOK || e.Key != key || e.Model != t.rel {
@@ -187,10 +188,10 @@ func (t *task) stands(ctx context.Context, line []byte, key string) bool {
 	return true
 }
 
-// target is where a file goes that lies beside the planned model.
+// target returns the path of a file beside the planned model.
 func (t *task) target(name string) string { return join(dirOf(join(t.Zoo.Out, t.rel)), name) }
 
-// plan plans the model by a process of its own and puts what that made in place.
+// plan plans the model in a separate process and copies the results to OUT.
 func (t *task) plan(ctx context.Context, key string) batch.Entry {
 	program, err := os.Executable()
 	if err != nil {
@@ -198,7 +199,7 @@ func (t *task) plan(ctx context.Context, key string) batch.Entry {
 	}
 	e := batch.Plan(ctx, program, t.job, t.Zoo.ModelTime)
 	e.Key = key
-	// Messages name files where the user knows them.
+	// Messages name files by the paths that the user knows.
 	e.Error = strings.NewReplacer(
 		filepath.Dir(t.job.In), dirOf(t.name), filepath.Dir(t.job.Out), dirOf(join(t.Zoo.Out, t.rel)),
 	).Replace(e.Error)
@@ -211,8 +212,8 @@ func (t *task) plan(ctx context.Context, key string) batch.Entry {
 	return e
 }
 
-// put puts external data and all files that were made in their places: the plan
-// last, as it speaks of the others.
+// put copies external data and all results to OUT, the plan last, because it refers to
+// the others.
 func (t *task) put(ctx context.Context) error {
 	if t.Zoo.Job.ExternalData == string(onnx.ExternalCopy) {
 		for _, name := range t.external {
@@ -240,7 +241,7 @@ func (t *task) put(ctx context.Context) error {
 	return nil
 }
 
-// remove takes the folder away.
+// remove removes the local folder.
 func (t *task) remove() {
 	if t.dir != "" {
 		os.RemoveAll(t.dir)

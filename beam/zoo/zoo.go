@@ -1,8 +1,8 @@
-// Package zoo plans many models with Apache Beam, on one machine or on many: what
-// "onnxmem batch" does for a folder, for models on any of Beam's file systems.
+// Package zoo plans many models with Apache Beam, on one machine or many. It does for
+// models on any of Beam's file systems what "onnxmem batch" does for a folder.
 //
 //	zoo.go       the pipeline
-//	plan.go      the work on one model: fetched, planned, put in its place
+//	plan.go      the work on one model: fetch it, plan it, copy the results
 //	conclude.go  journal and tables of all models
 //	files.go     files of any file system
 package zoo
@@ -21,15 +21,15 @@ import (
 	"github.com/onnxmem/onnxmem/internal/optimize"
 )
 
-// Zoo says which models are planned, and how.
+// Zoo says which models to plan, and how.
 type Zoo struct {
-	Patterns []string // of models; what a pattern names literally is the folder that results lie below
-	List     string   // a file with a path a line; "" for none
-	Out      string   // the folder of the results
+	Patterns []string // of models; results lie in OUT by their paths below a pattern's literal part
+	List     string   // a file with one path per line; "" for none
+	Out      string   // the folder for the results
 
-	Job       optimize.Job  // its paths do not count; ExternalData is copy or keep
-	Reports   bool          // a report beside each plan
-	ModelTime time.Duration // for one model; 0: any
+	Job       optimize.Job  // its paths are ignored; ExternalData is copy or keep
+	Reports   bool          // write a report beside each plan
+	ModelTime time.Duration // limit for one model; 0: none
 }
 
 func init() {
@@ -45,8 +45,8 @@ func init() {
 	}
 }
 
-// Build adds the pipeline to a scope. Patterns are expanded here, where it is
-// started; one that matches nothing is an error. The list is read by the workers.
+// Build adds the pipeline to a scope. It expands the patterns on the machine that starts
+// the pipeline; a pattern without matches is an error. The workers read the list.
 func (z Zoo) Build(ctx context.Context, s beam.Scope) error {
 	var named []beam.PCollection
 	if len(z.Patterns) > 0 {
@@ -65,8 +65,8 @@ func (z Zoo) Build(ctx context.Context, s beam.Scope) error {
 	if len(named) == 0 {
 		return errors.New("no models: expected patterns or a list")
 	}
-	// Models of one name would be written to one place: they meet here, and the
-	// work is spread by name.
+	// Models of one name have the same target. Grouping by name detects that, and
+	// distributes the work.
 	models := beam.GroupByKey(s, beam.Flatten(s, named...))
 	outcomes := beam.ParDo(s.Scope("plan"), &planFn{Zoo: z}, models)
 	all := beam.GroupByKey(s, beam.AddFixedKey(s, outcomes))
@@ -74,10 +74,10 @@ func (z Zoo) Build(ctx context.Context, s beam.Scope) error {
 	return nil
 }
 
-// outcome is what became of a model.
+// outcome is the result of a model.
 type outcome struct {
-	Line string // of the journal
-	Ran  bool   // in this run, not in an earlier one
+	Line string // its line of the journal
+	Ran  bool   // planned in this run, not in an earlier one
 }
 
 func namedByMatch(m batch.Model) (rel, path string) { return m.Rel, m.Path }

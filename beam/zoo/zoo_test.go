@@ -26,8 +26,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// TestMain runs pipelines on Prism, and makes this program a worker when it is
-// called as one.
+// TestMain runs pipelines on Prism. If the program is started as a worker, it is one.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == batch.WorkerArg {
 		os.Exit(batch.Serve(os.Stdin, os.Stdout))
@@ -35,7 +34,7 @@ func TestMain(m *testing.M) {
 	ptest.Main(m)
 }
 
-// network writes a small network.
+// network writes a small network to a file.
 func network(t *testing.T, path, size string) {
 	t.Helper()
 	m, err := models.Build("mobilenet_v1", models.Options{Set: map[string]string{"width": "0.25", "size": size, "classes": "10"}})
@@ -54,7 +53,7 @@ func network(t *testing.T, path, size string) {
 	}
 }
 
-// externalNetwork is a small network whose parameters lie in weights.bin, and the
+// externalNetwork returns a small network whose parameters lie in weights.bin, and the
 // size of that file.
 func externalNetwork(t *testing.T) (text []byte, weights int64) {
 	t.Helper()
@@ -79,7 +78,7 @@ func externalNetwork(t *testing.T) (text []byte, weights int64) {
 	return b.Bytes(), weights
 }
 
-// zooOf is one with sound options.
+// zooOf returns a Zoo with usual options.
 func zooOf(out string, patterns ...string) Zoo {
 	z := Zoo{Patterns: patterns, Out: out, Reports: true, Job: optimize.Job{ExternalData: "copy", Tool: "onnxmem test"}}
 	z.Job.Dim = map[string]int64{"batch": 2}
@@ -87,8 +86,8 @@ func zooOf(out string, patterns ...string) Zoo {
 	return z
 }
 
-// run runs the pipeline and gives the journal by model, and how many models were
-// worked on.
+// run runs the pipeline and returns the journal by model, and the number of models that
+// were planned.
 func run(t *testing.T, z Zoo) (map[string]batch.Entry, int) {
 	t.Helper()
 	p, s := beam.NewPipelineWithRoot()
@@ -119,9 +118,8 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
-// What the pipeline leaves of a model is, byte for byte, what onnxmem optimize
-// leaves, its line of the journal has batch's key, and a model that is broken
-// stops nothing.
+// The pipeline writes the same bytes for a model as onnxmem optimize, its line of the
+// journal has the same key as batch's, and a broken model does not stop the others.
 func TestPipelineIsBatch(t *testing.T) {
 	dir := t.TempDir()
 	in, out, direct := filepath.Join(dir, "in"), filepath.Join(dir, "out"), filepath.Join(dir, "direct")
@@ -171,7 +169,7 @@ func TestPipelineIsBatch(t *testing.T) {
 		}
 	}
 
-	// Again: what failed is tried, what changed is planned, the rest stands.
+	// A second run plans the models that failed or changed, and keeps the others.
 	network(t, filepath.Join(in, "a.onnx"), "96")
 	before := entries["deep/b.onnx"]
 	entries, ran = run(t, z)
@@ -232,7 +230,7 @@ func TestPipelineOnAnotherFileSystem(t *testing.T) {
 	if got := read(t, "memfs://bucket/out/bucket/zoo/ext/weights.bin"); int64(len(got)) != weights {
 		t.Errorf("external data of %d bytes, expected %d", len(got), weights)
 	}
-	// A planned model is whole where it lies.
+	// A planned model is complete, with its external data.
 	dir := t.TempDir()
 	for _, name := range []string{"b.onnx", "b.plan.json", "weights.bin"} {
 		if err := os.WriteFile(filepath.Join(dir, name), read(t, "memfs://bucket/out/bucket/zoo/ext/"+name), 0o666); err != nil {
@@ -256,7 +254,7 @@ func TestPipelineOnAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// Limits are those of batch; names that meet are told.
+// Limits work as in batch; two models with the same target are reported.
 func TestPipelineLimits(t *testing.T) {
 	dir := t.TempDir()
 	network(t, filepath.Join(dir, "a", "m.onnx"), "32")
@@ -314,7 +312,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What is not written whole does not stand under its name.
+// A file that is not written completely does not appear under its name.
 func TestWriteIsWholeOrNothing(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "new", "file")
@@ -331,7 +329,7 @@ func TestWriteIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// failing is a text that ends in an error.
+// failing is a reader that ends with an error.
 type failing struct{ begun bool }
 
 func (r *failing) Read(b []byte) (int, error) {
