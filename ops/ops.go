@@ -24,7 +24,7 @@ import (
 )
 
 // Op is the meaning of one operator in all its opset versions; Call.Version is
-// the version at hand.
+// the version of the call.
 type Op struct {
 	Name string
 

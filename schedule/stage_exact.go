@@ -33,7 +33,7 @@ func (s *solver) exact(g *indexed.Problem, follow []int32) *exact.Search {
 }
 
 // climb closes the gap by exact decisions of a few states each: first at the largest
-// limit below the peak, where a failure proves the best order optimal, then by turns
+// limit below the peak, where a failure proves the best order optimal, then alternately
 // in the middle, at the bound and below the peak. It gives up when the states did not
 // suffice twice. It takes all rules if none is given.
 func (p *subproblem) climb(states, tries int, by ...listsched.Rule) {

@@ -102,7 +102,7 @@ var stages = []stage{
 		Run:  func(p *subproblem) { p.alternatives = p.s.lists.LessArea(p.g, p.alternatives) },
 	},
 
-	// The whole problem and its contraction, by turns: the contraction closes most
+	// The whole problem and its contraction alternate: the contraction closes most
 	// gaps; a bound of the problem as it is has a certificate.
 	{
 		On: open, Name: "direct", Cost: "its rows",
@@ -240,7 +240,7 @@ var stages = []stage{
 	},
 	{
 		On: cheap, Name: "cheap: alternate", Cost: "up to 12 orders, 6 cuts",
-		Why: "forward and backward by turns", Worth: "a proof, 5 % of its peak",
+		Why: "forward and backward alternately", Worth: "a proof, 5 % of its peak",
 		Run: (*subproblem).alternate,
 	},
 	{

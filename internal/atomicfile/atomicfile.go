@@ -50,8 +50,8 @@
 // nor the new one, somebody has written it since, and nothing more is replaced.
 // A kill in the middle of Settle leaves the same record to the next one. Readers
 // call Settle before they open the first of the files ([onnx.Open] does); while a
-// Commit is under way it waits. Who reads several of them by way of [Steady] never
-// has one part new and another old.
+// Commit is in progress, it waits. A reader that opens several of them through
+// [Steady] never sees one new and another old.
 //
 // A record is obeyed only if this user owns it and the files that it names, and a
 // temporary file is renamed only within its folder: a folder from elsewhere can

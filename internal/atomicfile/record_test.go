@@ -452,7 +452,7 @@ func TestTakenBackAtOnce(t *testing.T) {
 	}
 }
 
-// Who reads while others replace has files of one moment, however often that is.
+// A reader gets files of the same moment, however often others replace them.
 func TestSteady(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")

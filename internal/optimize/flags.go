@@ -115,8 +115,7 @@ func (f *TrainFlags) Training() (*autodiff.Options, error) {
 	return opt, nil
 }
 
-// check refuses flags that would change nothing: who gives one expects that it
-// does.
+// check refuses flags that would have no effect, because their user expects one.
 func (f *TrainFlags) check() error {
 	crossEntropy, bce := f.Loss == "" || f.Loss == "cross-entropy", f.Loss == "bce"
 	for _, p := range []struct {

@@ -24,7 +24,7 @@ var twins = text{main: `
 `}
 
 // TestClaims: consistent false statements, in several fields at once. A field that
-// cannot be computed is listed as claimed; with the source at hand, it is refuted.
+// cannot be computed is listed as claimed; if the source is available, it is refuted.
 func TestClaims(t *testing.T) {
 	exchange := func(p *plan.Plan) {
 		o := p.ProgramOrder.Steps
@@ -44,18 +44,18 @@ func TestClaims(t *testing.T) {
 		x       text
 		opt     passes.Options
 		change  func(p *plan.Plan)
-		source  bool   // the source is at hand
+		source  bool   // the source is available
 		replay  bool   // verify.Options.Replay
 		claimed string // besides tool
 		code    string // of the violation; "": valid
 	}{
-		{name: "nothing, with the source at hand", x: twins, opt: all, source: true},
+		{name: "nothing, with the source", x: twins, opt: all, source: true},
 		{name: "nothing, without", x: twins, opt: all, claimed: "source program_order"},
 		{name: "the source had its nodes in another order", x: twins, opt: all, change: exchange, claimed: "source program_order"},
-		{name: "the source, at hand, had its nodes in another order", x: twins, opt: all, change: exchange, source: true, code: verify.CodeProgram},
+		{name: "the source, available, had its nodes in another order", x: twins, opt: all, change: exchange, source: true, code: verify.CodeProgram},
 		{name: "the source is another file", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.GraphSHA256 = strings.Repeat("0", 64) }, claimed: "source program_order"},
-		{name: "the source, at hand, is another file", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.GraphSHA256 = strings.Repeat("0", 64) }, source: true, code: verify.CodeSource},
-		{name: "the source, at hand, is longer", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.Bytes++ }, source: true, code: verify.CodeSource},
+		{name: "the source, available, is another file", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.GraphSHA256 = strings.Repeat("0", 64) }, source: true, code: verify.CodeSource},
+		{name: "the source, available, is longer", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.Bytes++ }, source: true, code: verify.CodeSource},
 		{name: "the source had another name", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.File = "before.onnx" }, source: true, claimed: "source.file"},
 		{name: "the file had another name", x: twins, opt: all, change: func(p *plan.Plan) { p.Model.File = "before.onnx" }, source: true, claimed: "model.file"},
 		{name: "no source", x: twins, opt: all, change: func(p *plan.Plan) { p.Source = plan.File{} }, claimed: "program_order"},
@@ -79,7 +79,7 @@ func TestClaims(t *testing.T) {
 		{name: "a search above the peak", x: fans(4, 5), opt: worse, source: true, change: search(64), code: verify.CodeCertificate},
 		{name: "a search, repeated", x: fans(2, 2), source: true, replay: true},
 		{name: "random nodes in their order", x: real[12].x, opt: passes.Options{KeepRandomOrder: true}, claimed: "source keeps_random_order program_order"},
-		{name: "random nodes in their order, the source at hand", x: real[12].x, opt: passes.Options{KeepRandomOrder: true}, source: true},
+		{name: "random nodes in their order, with the source", x: real[12].x, opt: passes.Options{KeepRandomOrder: true}, source: true},
 		{name: "a training step", x: classifier, opt: real[13].opt, claimed: "source dims program_order", change: func(p *plan.Plan) {}},
 		{name: "functions that were inlined", x: models["functions"], opt: passes.Options{InlineFunctions: true}, source: true, claimed: "program_order"},
 		{name: "dynamic for another reason", x: models["dynamic"], source: true, claimed: "dynamic.reason", change: func(p *plan.Plan) { p.Dynamic[0].Reason = "it is large" }},

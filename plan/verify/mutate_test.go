@@ -18,7 +18,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // mutation is one corruption of a valid plan, or of its file, and the code of the
 // violation that it must cause.
