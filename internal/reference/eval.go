@@ -7,17 +7,17 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 )
 
-// operator is one operator and what computes it, in all its opset versions.
+// operator is one operator and its implementation for all opset versions.
 type operator struct {
 	name string
 	eval func(c *evaluation) []*Tensor
 }
 
-// family is the operators of one file.
+// family holds the operators of one file.
 type family struct {
 	domain    string
 	operators []operator
-	exact     bool // they move elements, or compare them, and compute none
+	exact     bool // they only move or compare elements
 }
 
 type key struct{ domain, name string }
@@ -41,12 +41,12 @@ func init() {
 	}
 }
 
-// Knows reports whether the evaluator has an operator.
+// Knows reports whether the evaluator implements an operator.
 func Knows(domain, op string) bool { return table[key{domain, op}] != nil }
 
-// Eval gives the tensors of the main graph that want names; its outputs if it
-// names none. feeds are the graph's inputs; one with the name of an initializer
-// takes its place. Only what is wanted is computed.
+// Eval computes the named tensors of the main graph, or its outputs if no name is
+// given, and only the nodes that they need. feeds holds the graph's inputs; a feed
+// with the name of an initializer replaces it.
 func Eval(m *graph.Model, feeds map[string]*Tensor, want ...string) (out map[string]*Tensor, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	defer caught(&err)
@@ -73,16 +73,17 @@ func Eval(m *graph.Model, feeds map[string]*Tensor, want ...string) (out map[str
 	}
 	for name := range wanted {
 		if out[name] == nil {
-			return nil, fmt.Errorf("tensor %q is not there", name)
+			return nil, fmt.Errorf("tensor %q does not exist", name)
 		}
 	}
 	return out, nil
 }
 
-// fault is what an operator cannot do; Eval gives it as an error.
+// fault is the panic of an operator that cannot be computed; Eval returns it as an
+// error.
 type fault struct{ error }
 
-// caught makes an error of a fault.
+// caught turns a fault into an error.
 func caught(err *error) {
 	if r := recover(); r != nil {
 		f, ours := r.(fault)
@@ -97,7 +98,7 @@ func fail(format string, args ...any) {
 	panic(fault{fmt.Errorf(format, args...)})
 }
 
-// scope is a graph while it is evaluated.
+// scope is a graph that is being evaluated.
 type scope struct {
 	model  *graph.Model
 	g      *graph.Graph
@@ -119,7 +120,7 @@ func newScope(m *graph.Model, g *graph.Graph, opsets []graph.Opset) *scope {
 	return s
 }
 
-// value computes a tensor, and what it needs first.
+// value computes a tensor and, before it, the tensors that it needs.
 func (s *scope) value(id graph.TensorID) *Tensor {
 	if id == graph.None {
 		return nil
@@ -179,7 +180,7 @@ func (s *scope) node(n *graph.Node) {
 	}
 }
 
-// function finds the local function that a node calls, nil if it calls none.
+// function returns the local function that a node calls, or nil.
 func (s *scope) function(n *graph.Node) *graph.Function {
 	for _, f := range s.model.Functions {
 		if f.Domain == n.Domain && f.Name == n.Op && f.Overload == n.Overload {
@@ -213,8 +214,8 @@ func (s *scope) call(n *graph.Node, f *graph.Function, in []*Tensor) []*Tensor {
 	return out
 }
 
-// attr puts the function's attribute in the place of one that refers to it; nil
-// if the call leaves it out.
+// attr resolves an attribute that refers to an attribute of the function; nil if the
+// call omits that.
 func (s *scope) attr(a *graph.Attr) *graph.Attr {
 	if a.Ref == "" {
 		return a
@@ -236,10 +237,10 @@ type evaluation struct {
 	in      []*Tensor
 	outputs int
 	bounds  []bound // by output; for Node
-	alone   bool    // for Node: nothing is drawn
+	alone   bool    // for Node: random numbers are refused
 }
 
-// x is input i, nil if it is left out.
+// x returns input i, or nil if it is omitted.
 func (c *evaluation) x(i int) *Tensor {
 	if i >= len(c.in) {
 		return nil
@@ -247,7 +248,7 @@ func (c *evaluation) x(i int) *Tensor {
 	return c.in[i]
 }
 
-// attr is an attribute, nil if the node has none of that name.
+// attr returns an attribute, or nil if the node has none of that name.
 func (c *evaluation) attr(name string) *graph.Attr {
 	a := c.Attr(name)
 	if a == nil {
@@ -287,7 +288,7 @@ func (c *evaluation) ints(name string, otherwise []int) []int {
 	return toInts(a.Ints)
 }
 
-// list is the elements of integer input i, nil if it is left out.
+// list returns the elements of integer input i, or nil if it is omitted.
 func (c *evaluation) list(i int) []int {
 	if c.x(i) == nil {
 		return nil
@@ -295,8 +296,8 @@ func (c *evaluation) list(i int) []int {
 	return append([]int{}, toInts(c.x(i).I)...)
 }
 
-// listOr is attribute name before an opset, input i from then on; nil if it is
-// left out.
+// listOr returns the attribute of that name before an opset, and input i from that
+// opset on; nil if it is omitted.
 func (c *evaluation) listOr(name string, i int, since int64) []int {
 	a := c.attr(name)
 	switch {
@@ -312,7 +313,7 @@ func (c *evaluation) listOr(name string, i int, since int64) []int {
 	return nil
 }
 
-// axis is an attribute that names an axis, brought into [0, rank).
+// axis returns an attribute that names an axis, normalized to [0, rank).
 func (c *evaluation) axis(name string, otherwise, rank int) int {
 	return wrapAxis(c.int(name, otherwise), rank)
 }
@@ -343,7 +344,7 @@ func toInt64s(v []int) []int64 {
 	return out
 }
 
-// filled is n times v.
+// filled returns a list of n times v.
 func filled(v, n int) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -352,5 +353,5 @@ func filled(v, n int) []int {
 	return list
 }
 
-// one is a result of one tensor.
+// one returns a result that consists of one tensor.
 func one(x *Tensor) []*Tensor { return []*Tensor{x} }

@@ -9,38 +9,38 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// ErrUnknown says that the evaluator lacks an operator.
+// ErrUnknown means that the evaluator lacks an operator.
 var ErrUnknown = errors.New("operator not known")
 
-// ErrRandom says that a node draws at random.
+// ErrRandom means that a node draws random numbers, so that its result is not known.
 var ErrRandom = errors.New("draws at random")
 
-// Output is one result of a node, as real numbers: floating-point elements are not
-// rounded to the type. How far an element of another implementation may be from
-// it follows from the sizes of what was added up for it, since that is what each
-// rounding is relative to: a sum of 1 and -1 may be off by the rounding of 1.
+// Output is one result of a node in real numbers: floating-point elements are not
+// rounded to the type. How far another implementation may deviate depends on the
+// magnitudes of the terms that are summed, since each rounding error is relative to
+// those: the sum of 1 and -1 may be off by the rounding error of 1.
 type Output struct {
 	*Tensor
-	// Exact: elements are taken as they are, or compared, and nothing is rounded.
+	// Exact: elements are only moved or compared, so nothing is rounded.
 	Exact bool
 	// Mass is the sum of the magnitudes of the terms of each element; nil: the
 	// magnitudes of the elements.
 	Mass []float64
-	// Near is, of integers that were rounded, the numbers before that, within the
-	// type's range; nil: none was.
+	// Near holds the numbers before they were rounded to integers, within the type's
+	// range; nil: nothing was rounded to integers.
 	Near []float64
-	// Open are elements that the specification leaves open; nil: none.
+	// Open marks elements that the specification leaves undefined; nil: none.
 	Open []bool
 }
 
-// bound is what an operator says of an output besides its elements.
+// bound is the information about an output that determines its tolerance.
 type bound struct {
 	mass, near []float64
 	open       []bool
 	exact      bool
 }
 
-// bounded is what is said of output k.
+// bounded returns the bound of output k, to be filled.
 func (c *evaluation) bounded(k int) *bound {
 	for len(c.bounds) <= k {
 		c.bounds = append(c.bounds, bound{})
@@ -48,16 +48,16 @@ func (c *evaluation) bounded(k int) *bound {
 	return &c.bounds[k]
 }
 
-// terms says of output k what the terms of its elements come to.
+// terms sets the mass of output k.
 func (c *evaluation) terms(k int, mass []float64) {
 	if len(mass) > 0 {
 		c.bounded(k).mass = mass
 	}
 }
 
-// Node computes one node from its inputs, nil where one is left out. It fails with
-// ErrUnknown or ErrRandom where it cannot know the result, and with other errors
-// where it holds the node to be wrong or lacks some form of it.
+// Node computes one node from its inputs; an omitted input is nil. It returns
+// ErrUnknown or ErrRandom if it cannot know the result, and another error if the node
+// is invalid or has a form that the evaluator lacks.
 func Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -82,7 +82,7 @@ func Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) 
 			continue
 		}
 		if i >= len(made) || made[i] == nil {
-			return nil, fmt.Errorf("output %d is not made", i)
+			return nil, fmt.Errorf("output %d is not computed", i)
 		}
 		b := *c.bounded(i)
 		for j, v := range made[i].I {
@@ -93,9 +93,9 @@ func Node(n *graph.Node, version int64, in []*Tensor) (out []Output, err error) 
 	return out, nil
 }
 
-// After is o, the result of a node that reads nothing but what made is of another,
-// with the terms of both: an activation carries the errors of its input on, none
-// by more than half as much again.
+// After returns o with the terms of made added, where o is the result of a node that
+// reads only made. An activation propagates the errors of its input, and amplifies
+// none by more than half.
 func (o Output) After(made Output) Output {
 	y := o
 	y.Exact, y.Mass = false, make([]float64, len(o.F))
@@ -112,7 +112,7 @@ func (o Output) After(made Output) Output {
 	return y
 }
 
-// Stored is the tensor as its type holds it.
+// Stored returns the tensor rounded to its type.
 func (o Output) Stored() *Tensor {
 	x := o.clone().rounded()
 	if x.Type == graph.Float32 {
@@ -123,8 +123,8 @@ func (o Output) Stored() *Tensor {
 	return x
 }
 
-// Deviation is the element of an output that is farthest from what it should be,
-// measured by its tolerance.
+// Deviation describes the element of an output with the largest error relative to its
+// tolerance.
 type Deviation struct {
 	Element         int
 	Expected, Found float64
@@ -132,16 +132,15 @@ type Deviation struct {
 	Ratio           float64 // of the distance to the tolerance: above 1, the element is wrong
 }
 
-// roundings is how many roundings of its terms' sum an element may be off by.
+// roundings is the number of rounding errors of its mass by which an element may be off.
 const roundings = 16
 
-// sums says of output k that its elements are sums of n terms each, which come to
-// mass. Added one after the other, each with an error of its own, they are off by
-// about the square root of n roundings of their sum (Higham & Mary 2019). Terms
-// that are alike are rounded one way again and again, half a rounding each, up to
-// the end of a block, of which 256 is a usual length. What is allowed, the larger
-// of the two, four times the root, still tells a sum of 25,000 equal terms from
-// that of one fewer.
+// sums sets the bound of output k, whose elements are sums of n terms with the given
+// mass. With independent rounding errors, a sum of n terms is off by about √n rounding
+// errors (Higham & Mary 2019). Equal terms are rounded in the same direction, half an
+// error each, within a block, for which 256 is a usual length. The tolerance, the
+// larger of the two, four times the root, still distinguishes a sum of 25,000 equal
+// terms from a sum of 24,999.
 func (c *evaluation) sums(k int, mass []float64, n int) {
 	more := max(4*math.Sqrt(float64(n)), float64(min(n, 256))/2)
 	for i := range mass {
@@ -150,8 +149,9 @@ func (c *evaluation) sums(k int, mass []float64, n int) {
 	c.terms(k, mass)
 }
 
-// Compare holds what was found for an output against it: types, shapes, all
-// elements.
+// Compare compares the result of another implementation with the output: type, shape
+// and all elements. It returns the largest deviation, and an error if the type or the
+// shape differs.
 func (o *Output) Compare(got *Tensor) (Deviation, error) {
 	worst := Deviation{Element: -1}
 	if got.Type != o.Type {
@@ -172,7 +172,7 @@ func (o *Output) Compare(got *Tensor) (Deviation, error) {
 	return worst, nil
 }
 
-// deviation is that of one element.
+// deviation returns the deviation of one element.
 func (o *Output) deviation(got *Tensor, i int, p *precision) Deviation {
 	d := Deviation{Element: i, Expected: o.real(i), Found: got.real(i)}
 	mass := math.Abs(d.Expected)
@@ -193,7 +193,7 @@ func (o *Output) deviation(got *Tensor, i int, p *precision) Deviation {
 	default:
 		d.Tolerance = p.own*math.Abs(d.Expected) + roundings*p.inner*mass + p.least
 		if math.IsInf(d.Found, 0) && d.Found*d.Expected > 0 && math.Abs(d.Expected)+d.Tolerance > p.most {
-			distance = 0 // its type has nothing as large
+			distance = 0 // beyond the range of its type
 		}
 	}
 	switch {
@@ -206,7 +206,7 @@ func (o *Output) deviation(got *Tensor, i int, p *precision) Deviation {
 	return d
 }
 
-// precision is how a floating-point type rounds.
+// precision describes the rounding of a floating-point type.
 type precision struct {
 	own   float64 // half a unit in the last place of 1
 	inner float64 // of what an implementation computes in

@@ -14,20 +14,20 @@ type Tensor struct {
 	Type  graph.DType
 	Shape []int
 	F     []float64 // of a floating-point type
-	I     []int64   // of an integer type, that of uint64 by its bits; of bool: 0 and 1
+	I     []int64   // of an integer type, uint64 by its bits; of bool: 0 and 1
 }
 
-// Reals is a float64 tensor.
+// Reals returns a float64 tensor.
 func Reals(shape []int, v ...float64) *Tensor {
 	return &Tensor{Type: graph.Float64, Shape: shape, F: v}
 }
 
-// Ints is an int64 tensor.
+// Ints returns an int64 tensor.
 func Ints(shape []int, v ...int64) *Tensor {
 	return &Tensor{Type: graph.Int64, Shape: shape, I: v}
 }
 
-// Holds reports whether the evaluator can hold elements of a type.
+// Holds reports whether the evaluator supports elements of a type.
 func Holds(t graph.DType) bool {
 	switch t {
 	case graph.Float16, graph.BFloat16, graph.Float32, graph.Float64:
@@ -38,7 +38,7 @@ func Holds(t graph.DType) bool {
 
 func isFloat(t graph.DType) bool { return t.Floating() }
 
-// zeros is a tensor of zeros.
+// zeros returns a tensor of zeros.
 func zeros(t graph.DType, shape []int) *Tensor {
 	x := &Tensor{Type: t, Shape: append([]int{}, shape...)}
 	if isFloat(t) {
@@ -89,8 +89,8 @@ func FromData(d *graph.Data) (*Tensor, error) {
 	return x, nil
 }
 
-// Decode reads elements that lie little-endian, row by row; those of fewer than 8
-// bits from the low bits of each byte on.
+// Decode reads little-endian elements in row-major order; elements of fewer than 8
+// bits fill each byte from its low bits.
 func Decode(t graph.DType, shape []int, raw []byte) (*Tensor, error) {
 	if !Holds(t) {
 		return nil, fmt.Errorf("type %v: not held", t)
@@ -135,8 +135,8 @@ func Decode(t graph.DType, shape []int, raw []byte) (*Tensor, error) {
 	return x, nil
 }
 
-// Encode writes elements as Decode reads them. Those of a floating-point type must
-// be such as the type holds.
+// Encode writes elements in the form that Decode reads. Floating-point elements must be
+// values of the type.
 func (x *Tensor) Encode() []byte {
 	bits := int(x.Type.Bits())
 	raw := make([]byte, (size(x.Shape)*bits+7)/8)
@@ -153,7 +153,7 @@ func (x *Tensor) Encode() []byte {
 	return raw
 }
 
-// code is the bits of element i.
+// code returns the bits of element i.
 func (x *Tensor) code(i int) uint64 {
 	if !isFloat(x.Type) {
 		return uint64(x.I[i])
@@ -212,7 +212,8 @@ func halfValue(b uint16) float64 {
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-// round rounds to an element type of 16 bits, to even; others keep their digits.
+// round rounds to a floating-point type of 16 bits, ties to even; it returns values of
+// other types unchanged.
 func round(t graph.DType, v float64) float64 {
 	var digits, low int // of the significand; the exponent of the smallest subnormal
 	var largest float64
@@ -270,7 +271,7 @@ func wrap(t graph.DType, v int64) int64 {
 	return v
 }
 
-// rounded makes the elements what the type can hold.
+// rounded rounds or wraps the elements to the type.
 func (x *Tensor) rounded() *Tensor {
 	for i, v := range x.F {
 		x.F[i] = round(x.Type, v)
@@ -281,7 +282,7 @@ func (x *Tensor) rounded() *Tensor {
 	return x
 }
 
-// size is the number of elements of a shape.
+// size returns the number of elements of a shape.
 func size(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -311,7 +312,7 @@ func each(shape []int, visit func(at []int)) {
 	}
 }
 
-// index is the number of the element at a position.
+// index returns the index of the element at a position.
 func index(shape, at []int) int {
 	i := 0
 	for k, p := range at {
@@ -320,8 +321,8 @@ func index(shape, at []int) int {
 	return i
 }
 
-// pick makes a tensor of that shape out of the elements whose numbers from
-// lists; -1 stands for a zero.
+// pick returns a tensor of that shape with the elements of x whose indices from lists;
+// -1 means zero.
 func (x *Tensor) pick(shape []int, from []int) *Tensor {
 	y := zeros(x.Type, shape)
 	for j, i := range from {
@@ -341,8 +342,8 @@ func (y *Tensor) copy(j int, x *Tensor, i int) {
 	}
 }
 
-// moved makes a tensor of that shape whose element at a position is the one of
-// x at the position that source writes; a zero where it gives false.
+// moved returns a tensor of that shape. source writes the position in x of each
+// element; if it returns false, the element is zero.
 func (x *Tensor) moved(shape []int, source func(at, src []int) bool) *Tensor {
 	from := make([]int, 0, size(shape))
 	src := make([]int, len(x.Shape))
@@ -356,8 +357,8 @@ func (x *Tensor) moved(shape []int, source func(at, src []int) bool) *Tensor {
 	return x.pick(shape, from)
 }
 
-// walked makes a tensor of that shape whose element at a position is number
-// start + the sum of position times stride, axis by axis, of x.
+// walked returns a tensor of that shape whose element at a position is the element of
+// x at index start + Σ position[axis]·stride[axis].
 func (x *Tensor) walked(shape, strides []int, start int) *Tensor {
 	y := zeros(x.Type, shape)
 	if size(shape) == 0 {
@@ -389,7 +390,7 @@ func (x *Tensor) walked(shape, strides []int, start int) *Tensor {
 	return y
 }
 
-// strides are how far the neighbours along each axis lie apart.
+// strides returns the distance between neighbours along each axis, in elements.
 func strides(shape []int) []int {
 	s, step := make([]int, len(shape)), 1
 	for k := len(shape) - 1; k >= 0; k-- {
@@ -399,7 +400,7 @@ func strides(shape []int) []int {
 	return s
 }
 
-// spread repeats x to a shape that it broadcasts to.
+// spread broadcasts x to a shape.
 func (x *Tensor) spread(shape []int) *Tensor {
 	lead := len(shape) - len(x.Shape)
 	steps := make([]int, len(shape))
@@ -411,14 +412,14 @@ func (x *Tensor) spread(shape []int) *Tensor {
 	return x.walked(shape, steps, 0)
 }
 
-// shaped is x under another shape of as many elements.
+// shaped returns x with another shape of the same number of elements.
 func (x *Tensor) shaped(shape ...int) *Tensor {
 	y := *x
 	y.Shape = append([]int{}, shape...)
 	return &y
 }
 
-// permuted exchanges axes: axis k of the result is axis perm[k] of x.
+// permuted permutes the axes: axis k of the result is axis perm[k] of x.
 func (x *Tensor) permuted(perm ...int) *Tensor {
 	shape, steps := make([]int, len(perm)), make([]int, len(perm))
 	s := strides(x.Shape)
@@ -428,7 +429,7 @@ func (x *Tensor) permuted(perm ...int) *Tensor {
 	return x.walked(shape, steps, 0)
 }
 
-// real is element i as a float64, whatever the type.
+// real returns element i as a float64, whatever the type.
 func (x *Tensor) real(i int) float64 {
 	switch {
 	case isFloat(x.Type):
@@ -439,7 +440,7 @@ func (x *Tensor) real(i int) float64 {
 	return float64(x.I[i])
 }
 
-// set sets element i, whatever the type; floats are cut towards zero.
+// set sets element i, whatever the type; for integer types it truncates v.
 func (x *Tensor) set(i int, v float64) {
 	switch {
 	case isFloat(x.Type):
@@ -451,7 +452,7 @@ func (x *Tensor) set(i int, v float64) {
 	}
 }
 
-// clone copies x.
+// clone returns a copy of x.
 func (x *Tensor) clone() *Tensor {
 	return &Tensor{Type: x.Type, Shape: append([]int{}, x.Shape...), F: append([]float64(nil), x.F...), I: append([]int64(nil), x.I...)}
 }
