@@ -43,7 +43,7 @@ func reluReal(a float64) float64    { return max(a, 0) }
 // always has the shape of the first.
 func overFirstOrEqual(c *Call) []graph.Alias {
 	pairs := overFirst(c)
-	if c.fits(0, 1) && c.Out[0].Exact() {
+	if c.sameShapeAndSize(0, 1) && c.Out[0].Exact() {
 		pairs = append(pairs, graph.Alias{Out: 0, In: 1})
 	}
 	return pairs
@@ -121,7 +121,7 @@ func inferClip(c *Call) error {
 		return err
 	}
 	for i := 1; i < len(c.In); i++ {
-		if err := c.wantOne(i, "limit"); err != nil {
+		if err := c.needOneElement(i, "limit"); err != nil {
 			return err
 		}
 	}
@@ -129,8 +129,8 @@ func inferClip(c *Call) error {
 	return nil
 }
 
-// wantOne fails if input i is there and is known not to have one element.
-func (c *Call) wantOne(i int, what string) error {
+// needOneElement fails if input i is there and is known not to have one element.
+func (c *Call) needOneElement(i int, what string) error {
 	a := c.Arg(i)
 	if n := Product(a.Shape); a.Ranked && n.Exact() && n != 1 {
 		return c.BadInput(i, "one element, the %s", what)
@@ -203,13 +203,13 @@ func inferDropout(c *Call) error {
 	if err := c.takes(1, most); err != nil {
 		return err
 	}
-	if err := c.wantOne(1, "ratio"); err != nil {
+	if err := c.needOneElement(1, "ratio"); err != nil {
 		return err
 	}
-	if err := c.wantOne(2, "training mode"); err != nil {
+	if err := c.needOneElement(2, "training mode"); err != nil {
 		return err
 	}
-	if err := c.wantElem(2, graph.Bool); err != nil {
+	if err := c.needElem(2, graph.Bool); err != nil {
 		return err
 	}
 	c.setLike(0, 0, c.In[0].Elem)

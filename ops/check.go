@@ -37,7 +37,7 @@ func Check(c *Call) (open bool, err error) {
 			return true, s.check(f, c)
 		}
 	}
-	if open, err = c.settle(op); err != nil {
+	if open, err = c.inferAndCompare(op); err != nil {
 		return false, err
 	}
 	if err := s.check(f, c); err != nil {
@@ -46,7 +46,7 @@ func Check(c *Call) (open bool, err error) {
 	if err := c.checkFlags(); err != nil {
 		return false, err
 	}
-	if op.Check != nil && c.makes() {
+	if op.Check != nil && c.makesElements() {
 		err = op.Check(c)
 	}
 	return open, err
@@ -74,9 +74,9 @@ func (c *Call) checkFlags() error {
 	return nil
 }
 
-// makes reports whether some output has, or may have, an element. Kernels run
+// makesElements reports whether some output has, or may have, an element. Kernels run
 // only then.
-func (c *Call) makes() bool {
+func (c *Call) makesElements() bool {
 	for k := range c.Out {
 		if c.Out[k].Present && elements(c.Out[k].Type) != 0 {
 			return true
@@ -85,8 +85,8 @@ func (c *Call) makes() bool {
 	return false
 }
 
-// settle infers the outputs and compares them with the given types.
-func (c *Call) settle(op *Op) (open bool, err error) {
+// inferAndCompare infers the outputs and compares them with the given types.
+func (c *Call) inferAndCompare(op *Op) (open bool, err error) {
 	fresh := *c
 	fresh.Out = make([]Arg, len(c.Out))
 	for k := range c.Out {

@@ -43,7 +43,7 @@ func inferCompare(c *Call) error {
 // inferLogical: two inputs of bool, broadcast.
 func inferLogical(c *Call) error {
 	for i := range 2 {
-		if err := c.wantElem(i, graph.Bool); err != nil {
+		if err := c.needElem(i, graph.Bool); err != nil {
 			return err
 		}
 	}
@@ -51,7 +51,7 @@ func inferLogical(c *Call) error {
 }
 
 func inferNot(c *Call) error {
-	if err := c.wantElem(0, graph.Bool); err != nil {
+	if err := c.needElem(0, graph.Bool); err != nil {
 		return err
 	}
 	return unaryToBool(c)
@@ -77,7 +77,7 @@ func inferWhere(c *Call) error {
 	if err := c.takes(3, 3); err != nil {
 		return err
 	}
-	if err := c.wantElem(0, graph.Bool); err != nil {
+	if err := c.needElem(0, graph.Bool); err != nil {
 		return err
 	}
 	if err := c.sameElem(1, 2); err != nil {

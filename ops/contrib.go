@@ -75,7 +75,7 @@ func overAddend2(c *Call) []graph.Alias { return overInput(c, 0, 2) }
 func overInput(c *Call, o int, inputs ...int) []graph.Alias {
 	var pairs []graph.Alias
 	for _, i := range inputs {
-		if c.fits(o, i) && c.Out[o].Exact() {
+		if c.sameShapeAndSize(o, i) && c.Out[o].Exact() {
 			pairs = append(pairs, graph.Alias{Out: o, In: i})
 		}
 	}
@@ -101,7 +101,7 @@ func skipNorm(vectors ...int) func(c *Call) error {
 		if err := c.WantRank(0, 2, 3); err != nil {
 			return err
 		}
-		if err := c.wantBroadcast(1, 0); err != nil {
+		if err := c.needBroadcast(1, 0); err != nil {
 			return err
 		}
 		for _, i := range vectors {

@@ -229,7 +229,7 @@ func inferSequenceMap(c *Call) error {
 // mayUnroll reports whether a body may be inferred once more to follow a loop,
 // and counts that.
 func (inf *inferrer) mayUnroll(body *graph.Graph) bool {
-	inf.unrolled += weigh(body)
+	inf.unrolled += sizeOf(body)
 	return inf.unrolled <= maxUnrolled
 }
 

@@ -60,7 +60,7 @@ func foldCumulate(start Scalar, onInts func(a, b int64) (int64, bool), onReals f
 				*place = sum
 			}
 			sums[key] = e
-			next(index, v.Shape)
+			nextIndex(index, v.Shape)
 		}
 		c.fill(0, out.at)
 	}

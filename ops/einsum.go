@@ -65,7 +65,7 @@ func readEinsum(c *Call) (*einsum, error) {
 		if err := c.sameElem(0, i); err != nil {
 			return nil, err
 		}
-		if err := e.take(c, i, term); err != nil {
+		if err := e.readTerm(c, i, term); err != nil {
 			return nil, err
 		}
 	}
@@ -75,8 +75,8 @@ func readEinsum(c *Call) (*einsum, error) {
 	return e, e.checkOutput(c)
 }
 
-// take reads the term of input i.
-func (e *einsum) take(c *Call, i int, term string) error {
+// readTerm reads the term of input i.
+func (e *einsum) readTerm(c *Call, i int, term string) error {
 	before, after, dots := strings.Cut(term, "...")
 	for _, b := range []byte(before + after) {
 		if !isLetter(b) {

@@ -89,8 +89,8 @@ func (c *Call) sameElem(inputs ...int) error {
 	return nil
 }
 
-// wantElem fails unless input i, if present, has elements of that type.
-func (c *Call) wantElem(i int, elem graph.DType) error {
+// needElem fails unless input i, if present, has elements of that type.
+func (c *Call) needElem(i int, elem graph.DType) error {
 	if have := c.Arg(i).Elem; have != graph.Undefined && have != elem {
 		return c.Errf("input %d%s has elements of type %v, expected %v", i, c.inputName(i), have, elem)
 	}
@@ -156,7 +156,7 @@ func viewOfOnly(c *Call) []graph.Alias {
 
 // overFirst: output 0 may overwrite input 0.
 func overFirst(c *Call) []graph.Alias {
-	if c.fits(0, 0) {
+	if c.sameShapeAndSize(0, 0) {
 		return []graph.Alias{{Out: 0, In: 0}}
 	}
 	return nil
@@ -177,7 +177,7 @@ func overAny(c *Call) []graph.Alias {
 func overInputs(c *Call, inputs ...int) []graph.Alias {
 	var pairs []graph.Alias
 	for _, i := range inputs {
-		if c.fits(0, i) && (identified(c.Out[0].Shape) || c.alone(i)) {
+		if c.sameShapeAndSize(0, i) && (identified(c.Out[0].Shape) || c.othersAreSingle(i)) {
 			pairs = append(pairs, graph.Alias{Out: 0, In: i})
 		}
 	}
@@ -190,9 +190,9 @@ func identified(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return !d.Exact() && d.Identity() == 0 })
 }
 
-// alone reports whether every other input has exactly one element and no more
+// othersAreSingle reports whether every other input has exactly one element and no more
 // axes than input i.
-func (c *Call) alone(i int) bool {
+func (c *Call) othersAreSingle(i int) bool {
 	for k, a := range c.In {
 		if k != i && a.Present && !(a.Ranked && len(a.Shape) <= len(c.In[i].Shape) && isOne(a.Shape)) {
 			return false
@@ -201,8 +201,8 @@ func (c *Call) alone(i int) bool {
 	return true
 }
 
-// fits reports whether output o and input i have equal shapes and element sizes.
-func (c *Call) fits(o, i int) bool {
+// sameShapeAndSize reports whether output o and input i have equal shapes and element sizes.
+func (c *Call) sameShapeAndSize(o, i int) bool {
 	if o >= len(c.Out) || !c.Out[o].Present || !c.Has(i) {
 		return false
 	}

@@ -87,7 +87,7 @@ func inferTile(c *Call) error {
 	}
 	shape := make([]graph.Dim, len(in.Shape))
 	for k, e := range repeats.elems {
-		if shape[k], err = tiled(c, in.Shape[k], e, k); err != nil {
+		if shape[k], err = repeatedLength(c, in.Shape[k], e, k); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func inferTileOne(c *Call) error {
 	if err != nil {
 		return err
 	}
-	d, err := tiled(c, in.Shape[k], times, k)
+	d, err := repeatedLength(c, in.Shape[k], times, k)
 	if err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func inferTileOne(c *Call) error {
 	return nil
 }
 
-// tiled is the length of an axis that is repeated.
-func tiled(c *Call, d graph.Dim, repeats Scalar, axis int) (graph.Dim, error) {
+// repeatedLength is the length of an axis that is repeated.
+func repeatedLength(c *Call, d graph.Dim, repeats Scalar, axis int) (graph.Dim, error) {
 	if repeats.State == Known && repeats.I < 0 {
 		return 0, c.Errf("axis %d is repeated %d times, expected 0 or more", axis, repeats.I)
 	}

@@ -137,7 +137,7 @@ func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	if len(inf.calls) >= maxCalls {
 		return c.Errf("function %s: more than %d calls with different types", graph.Short(f.Name), maxCalls)
 	}
-	if inf.cloned += weigh(f.Body); inf.cloned > maxCloned {
+	if inf.cloned += sizeOf(f.Body); inf.cloned > maxCloned {
 		return c.Errf("function %s: the calls of functions with different types have more than %d nodes and tensors", graph.Short(f.Name), maxCloned)
 	}
 	body := f.Body.Clone()
@@ -162,17 +162,17 @@ func (inf *inferrer) call(c *Call, f *graph.Function) error {
 	return nil
 }
 
-// weigh counts the nodes and tensors of g and of the bodies within it.
-func weigh(g *graph.Graph) int {
+// sizeOf counts the nodes and tensors of g and of the bodies within it.
+func sizeOf(g *graph.Graph) int {
 	if g == nil {
 		return 0
 	}
 	w := 1 + len(g.Nodes) + len(g.Tensors)
 	for _, n := range g.Nodes {
 		for _, a := range n.Attrs {
-			w += weigh(a.Graph)
+			w += sizeOf(a.Graph)
 			for _, b := range a.Graphs {
-				w += weigh(b)
+				w += sizeOf(b)
 			}
 		}
 	}

@@ -242,7 +242,7 @@ func (c *Call) lengthArg(i int, what string) (graph.Dim, error) {
 	if c.In[i].Elem.Floating() {
 		return 0, c.Errf("input %d%s, the %s, has elements of type %v, expected integers", i, c.inputName(i), what, c.In[i].Elem)
 	}
-	if err := c.wantOne(i, what); err != nil {
+	if err := c.needOneElement(i, what); err != nil {
 		return 0, err
 	}
 	s := c.scalarArg(i)

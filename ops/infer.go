@@ -166,7 +166,7 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 		if err := inf.size(s, t); err != nil {
 			return err
 		}
-		if t.Dynamic == "" && !planned(t) {
+		if t.Dynamic == "" && !sizeKnown(t) {
 			t.Dynamic = dynamicInput(t.Type)
 		}
 	}
@@ -201,8 +201,8 @@ func dynamicInput(t graph.Type) string {
 	return "its shape is that of the values it is given at run time"
 }
 
-// planned reports whether the size of a tensor is known before the model runs.
-func planned(t *graph.Tensor) bool {
+// sizeKnown reports whether the size of a tensor is known before the model runs.
+func sizeKnown(t *graph.Tensor) bool {
 	_, _, ok, err := t.Type.Size()
 	return ok && err == nil
 }
@@ -295,7 +295,7 @@ func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 		if err := inf.size(s, out); err != nil {
 			return err
 		}
-		if !planned(out) {
+		if !sizeKnown(out) {
 			if err := inf.dynamic(s, id, out, k); err != nil {
 				return err
 			}
@@ -371,7 +371,7 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 	n := c.Node
 	if op.Views != nil {
 		for _, a := range op.Views(c) {
-			if c.sized(a) && c.Out[a.Out].Exact() == c.In[a.In].Exact() {
+			if c.sameSize(a) && c.Out[a.Out].Exact() == c.In[a.In].Exact() {
 				n.Semantics.Views = append(n.Semantics.Views, a)
 				if c.scope != nil {
 					c.scope.stored[n.Outputs[a.Out]] = c.scope.stored[n.Inputs[a.In]]
@@ -382,19 +382,19 @@ func (inf *inferrer) sharing(c *Call, op *Op) {
 	if op.Inplace == nil {
 		return
 	}
-	for _, a := range c.spare(op.Inplace(c)) {
+	for _, a := range c.safePairs(op.Inplace(c)) {
 		isView := slices.ContainsFunc(n.Semantics.Views, func(v graph.Alias) bool { return v.Out == a.Out })
-		if !isView && c.sized(a) {
+		if !isView && c.sameSize(a) {
 			n.Semantics.Inplace = append(n.Semantics.Inplace, a)
 		}
 	}
 }
 
-// spare drops in-place pairs that would overwrite another input which shares the
+// safePairs drops in-place pairs that would overwrite another input which shares the
 // storage and may be read later, as the updates in ScatterElements(x,i,x). Pairs
 // stay if the output may overwrite all inputs in that storage: these are read
 // element by element, as in Mul(x,x).
-func (c *Call) spare(pairs []graph.Alias) []graph.Alias {
+func (c *Call) safePairs(pairs []graph.Alias) []graph.Alias {
 	if c.scope == nil || len(pairs) == 0 || len(c.Node.Inputs) == 1 {
 		return pairs
 	}
@@ -418,8 +418,8 @@ func (c *Call) spare(pairs []graph.Alias) []graph.Alias {
 	})
 }
 
-// sized reports whether both tensors of a have the same size.
-func (c *Call) sized(a graph.Alias) bool {
+// sameSize reports whether both tensors of a have the same size.
+func (c *Call) sameSize(a graph.Alias) bool {
 	if a.Out >= len(c.Out) || !c.Out[a.Out].Present || !c.Has(a.In) {
 		return false
 	}

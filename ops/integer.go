@@ -47,23 +47,23 @@ func qlinearConv(c *Call) error {
 // checkMatMulInteger: the zero point of A, input 2, has one element or one per
 // row; that of B, input 3, one or one per column.
 func checkMatMulInteger(c *Call) error {
-	if err := c.wantPerLine(2, 0, 2, "row"); err != nil {
+	if err := c.needPerLine(2, 0, 2, "row"); err != nil {
 		return err
 	}
-	return c.wantPerLine(3, 1, 1, "column")
+	return c.needPerLine(3, 1, 1, "column")
 }
 
 // checkQLinearMatMul: scales and zero points as in checkMatMulInteger; those of
 // the output have one element.
 func checkQLinearMatMul(c *Call) error {
 	for i := 1; i < 3; i++ {
-		if err := c.wantPerLine(i, 0, 2, "row"); err != nil {
+		if err := c.needPerLine(i, 0, 2, "row"); err != nil {
 			return err
 		}
-		if err := c.wantPerLine(3+i, 3, 1, "column"); err != nil {
+		if err := c.needPerLine(3+i, 3, 1, "column"); err != nil {
 			return err
 		}
-		if err := c.wantOne(5+i, "scale or zero point of the output"); err != nil {
+		if err := c.needOneElement(5+i, "scale or zero point of the output"); err != nil {
 			return err
 		}
 	}
@@ -73,22 +73,22 @@ func checkQLinearMatMul(c *Call) error {
 // checkConvInteger: the zero point of the image has one element, that of the
 // weights one, or one per output channel.
 func checkConvInteger(c *Call) error {
-	if err := c.wantOne(2, "zero point of the image"); err != nil {
+	if err := c.needOneElement(2, "zero point of the image"); err != nil {
 		return err
 	}
-	return c.wantOneOr(3, c.DimOf(1, 0), "output channel")
+	return c.needOneElementOr(3, c.DimOf(1, 0), "output channel")
 }
 
 // checkQLinearConv: the same for scales and zero points; those of the output have
 // one element.
 func checkQLinearConv(c *Call) error {
 	for _, i := range []int{1, 2, 6, 7} {
-		if err := c.wantOne(i, "scale or zero point"); err != nil {
+		if err := c.needOneElement(i, "scale or zero point"); err != nil {
 			return err
 		}
 	}
 	for i := 4; i < 6; i++ {
-		if err := c.wantOneOr(i, c.DimOf(3, 0), "output channel"); err != nil {
+		if err := c.needOneElementOr(i, c.DimOf(3, 0), "output channel"); err != nil {
 			return err
 		}
 	}

@@ -206,15 +206,15 @@ func (c *Call) fill(o int, f func(index []int64) Scalar) {
 	for at := range out.Elems {
 		out.Elems[at] = f(index)
 		known = known || out.Elems[at].State != Hidden
-		next(index, shape)
+		nextIndex(index, shape)
 	}
 	if known {
 		c.SetValue(o, out)
 	}
 }
 
-// next steps to the following index of a shape, the last axis first.
-func next(index, shape []int64) {
+// nextIndex steps to the following index of a shape, the last axis first.
+func nextIndex(index, shape []int64) {
 	for k := len(index) - 1; k >= 0; k-- {
 		if index[k]++; index[k] < shape[k] {
 			return

@@ -63,11 +63,11 @@ func (l *loop) kept(i, o int) bool {
 	return false
 }
 
-// settle infers the body with types of the carried values that hold in every
+// fixpoint infers the body with types of the carried values that hold in every
 // iteration, and returns the body's outputs. It starts with the initial types and
 // widens those that the body changes: to a bound, then to unknown lengths, then
 // to an unknown rank. Values remain only if the body does not change them.
-func (l *loop) settle() (ins, outs []Arg, err error) {
+func (l *loop) fixpoint() (ins, outs []Arg, err error) {
 	c := l.c
 	ins = slices.Clone(l.carried)
 	for i := range ins {
@@ -198,7 +198,7 @@ func inferLoop(c *Call) error {
 	if !c.Has(1) && condKept {
 		l.lead[1].Value = scalarOf(Scalar{I: 1})
 	}
-	ins, outs, err := l.settle()
+	ins, outs, err := l.fixpoint()
 	if err != nil {
 		if !never {
 			return err
@@ -209,7 +209,7 @@ func inferLoop(c *Call) error {
 	}
 	result := loopResult{outs: outs}
 	if never {
-		result.settled(l, 0, true)
+		result.fill(l, 0, true)
 	} else {
 		v, known := outs[0].Value.Int()
 		always := start == Known && known && v != 0
@@ -230,7 +230,7 @@ func inferLoop(c *Call) error {
 				return err
 			}
 		} else {
-			result.settled(l, loopLength(trips, always), start == Known && trips.Exact() && trips > 0)
+			result.fill(l, loopLength(trips, always), start == Known && trips.Exact() && trips > 0)
 		}
 	}
 	for i := range l.carried {
@@ -264,9 +264,9 @@ type loopResult struct {
 	scans   [][]Arg // each scan output of each iteration, when all ran for certain
 }
 
-// settled fills in the result from the types that hold in every iteration.
+// fill fills in the result from the types that hold in every iteration.
 // atLeastOnce: the body is run for certain.
-func (r *loopResult) settled(l *loop, length graph.Dim, atLeastOnce bool) {
+func (r *loopResult) fill(l *loop, length graph.Dim, atLeastOnce bool) {
 	r.length = length
 	for i, a := range l.carried {
 		out := r.outs[l.first+i]

@@ -86,7 +86,7 @@ func checkBatchNorm(c *Call) error {
 func overStatistics(c *Call) []graph.Alias {
 	var pairs []graph.Alias
 	for _, p := range []graph.Alias{{Out: 0, In: 0}, {Out: 1, In: 3}, {Out: 2, In: 4}} {
-		if c.fits(p.Out, p.In) {
+		if c.sameShapeAndSize(p.Out, p.In) {
 			pairs = append(pairs, p)
 		}
 	}
@@ -140,7 +140,7 @@ func layerNorm(statistics ...int) func(c *Call) error {
 			return err
 		}
 		for i := 1; i < 3 && i < len(c.In); i++ {
-			if err := c.wantBroadcast(i, 0); err != nil {
+			if err := c.needBroadcast(i, 0); err != nil {
 				return err
 			}
 		}
@@ -156,9 +156,9 @@ func layerNorm(statistics ...int) func(c *Call) error {
 	}
 }
 
-// wantBroadcast fails if input i is present and does not broadcast to the shape
+// needBroadcast fails if input i is present and does not broadcast to the shape
 // of input to.
-func (c *Call) wantBroadcast(i, to int) error {
+func (c *Call) needBroadcast(i, to int) error {
 	if !c.Has(i) || !c.In[i].Ranked || !c.In[to].Ranked {
 		return nil
 	}

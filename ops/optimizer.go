@@ -54,7 +54,7 @@ func overParameters(c *Call) []graph.Alias {
 	n := len(c.In) - 2 - len(c.Out)
 	var pairs []graph.Alias
 	for k := range c.Out {
-		if i := updated(k, n); c.fits(k, i) {
+		if i := updated(k, n); c.sameShapeAndSize(k, i) {
 			pairs = append(pairs, graph.Alias{Out: k, In: i})
 		}
 	}

@@ -130,19 +130,19 @@ func checkScales(c *Call) error {
 	return nil
 }
 
-// wantOneOr fails unless input i, if present, has one element or is a list of n,
+// needOneElementOr fails unless input i, if present, has one element or is a list of n,
 // one for each what.
-func (c *Call) wantOneOr(i int, n graph.Dim, what string) error {
+func (c *Call) needOneElementOr(i int, n graph.Dim, what string) error {
 	if a := c.Arg(i); !a.Present || !a.Ranked || isOne(a.Shape) || len(a.Shape) == 1 && !differ(a.Shape[0], n) {
 		return nil
 	}
 	return c.BadInput(i, "one element or [%v]: one for each %s", n, what)
 }
 
-// wantPerLine fails unless input i, if present, has one element, or one for each
+// needPerLine fails unless input i, if present, has one element, or one for each
 // row (end 2) or column (end 1) of the matrices of input of: as a list or, with
 // the axes of that input, for each of its matrices.
-func (c *Call) wantPerLine(i, of, end int, what string) error {
+func (c *Call) needPerLine(i, of, end int, what string) error {
 	a, x := c.Arg(i), c.In[of]
 	if !a.Present || !a.Ranked || !x.Ranked || isOne(a.Shape) {
 		return nil
@@ -232,7 +232,7 @@ func inferQLinearWhere(c *Call) error {
 	if err := c.takes(9, 9); err != nil {
 		return err
 	}
-	if err := c.wantElem(0, graph.Bool); err != nil {
+	if err := c.needElem(0, graph.Bool); err != nil {
 		return err
 	}
 	if err := c.sameElem(1, 3, 4, 6, 8); err != nil {

@@ -16,7 +16,7 @@ func inferRange(c *Call) error {
 		return err
 	}
 	for i, what := range []string{"start", "limit", "delta"} {
-		if err := c.wantOne(i, what); err != nil {
+		if err := c.needOneElement(i, what); err != nil {
 			return err
 		}
 	}

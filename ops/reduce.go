@@ -153,7 +153,7 @@ func foldReduce(start Scalar, onInts func(a, b int64) (int64, bool), onReals fun
 				e = combine(c.In[0].Elem, out.Elems[to], e, onInts, onReals)
 			}
 			out.Elems[to], seen[to] = e, true
-			next(index, v.Shape)
+			nextIndex(index, v.Shape)
 		}
 		c.SetValue(0, out.Reshaped(to))
 	}

@@ -43,7 +43,7 @@ func inferResize(c *Call) error {
 		if r.scales != nil {
 			shape[k], err = r.scaled(c, d, k)
 		} else {
-			shape[k] = r.sized(d, k)
+			shape[k] = r.statedLength(d, k)
 		}
 		if err != nil {
 			return err
@@ -207,8 +207,8 @@ func (r *resizing) scaled(c *Call, d graph.Dim, axis int) (graph.Dim, error) {
 	return upTo(graph.Dim(x)), nil
 }
 
-// sized is the stated size; if none is stated, the length of the image.
-func (r *resizing) sized(d graph.Dim, axis int) graph.Dim {
+// statedLength is the stated size; if none is stated, the length of the image.
+func (r *resizing) statedLength(d graph.Dim, axis int) graph.Dim {
 	if e := r.sizes[axis]; e != (Scalar{F: 1}) {
 		return e.Dim()
 	}
@@ -288,7 +288,7 @@ func (r *resizing) view(c *Call) []graph.Alias {
 // viewIfSameShape makes output 0 a view of input 0 if their shapes are exact and
 // equal.
 func viewIfSameShape(c *Call) []graph.Alias {
-	if len(c.Out) > 0 && c.Out[0].Exact() && c.fits(0, 0) {
+	if len(c.Out) > 0 && c.Out[0].Exact() && c.sameShapeAndSize(0, 0) {
 		return firstView(c)
 	}
 	return nil

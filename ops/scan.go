@@ -65,7 +65,7 @@ func inferScan(c *Call) error {
 	if _, err := newLoop(l); err != nil {
 		return err
 	}
-	_, outs, err := l.settle()
+	_, outs, err := l.fixpoint()
 	if err != nil {
 		if length != 0 {
 			return err
@@ -74,7 +74,7 @@ func inferScan(c *Call) error {
 		outs = make([]Arg, len(body.Outputs))
 	}
 	r := loopResult{outs: outs}
-	r.settled(l, length, length.Exact())
+	r.fill(l, length, length.Exact())
 	for i, a := range r.carried {
 		if batched {
 			c.SetType(i, stacked(a.Type, 0, batch))

@@ -193,7 +193,7 @@ func scatter(c *Call, data *Value, shape []int64, update func(at []int64) (to []
 		default:
 			return
 		}
-		next(at, shape)
+		nextIndex(at, shape)
 	}
 	c.fill(0, out.at)
 }

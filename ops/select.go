@@ -57,7 +57,7 @@ func inferCompress(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
 	}
-	if err := c.wantElem(1, graph.Bool); err != nil {
+	if err := c.needElem(1, graph.Bool); err != nil {
 		return err
 	}
 	if err := c.WantRank(1, 1); err != nil {
@@ -172,7 +172,7 @@ func nonZeros(in Arg) graph.Dim {
 		if e.State != Known {
 			exact = false
 		}
-		if e.State != Known || !nought(e) {
+		if e.State != Known || !isZero(e) {
 			n++
 		}
 	}
@@ -182,8 +182,8 @@ func nonZeros(in Arg) graph.Dim {
 	return upTo(graph.Dim(n))
 }
 
-// nought reports whether a known element is 0 or false.
-func nought(e Scalar) bool { return e.I == 0 && e.F == 0 }
+// isZero reports whether a known element is 0 or false.
+func isZero(e Scalar) bool { return e.I == 0 && e.F == 0 }
 
 func foldNonZero(c *Call) {
 	v := c.Arg(0).Value
@@ -193,10 +193,10 @@ func foldNonZero(c *Call) {
 	var places []int64 // the index of each, concatenated
 	index := make([]int64, len(v.Shape))
 	for _, e := range v.Elems {
-		if !nought(e) {
+		if !isZero(e) {
 			places = append(places, index...)
 		}
-		next(index, v.Shape)
+		nextIndex(index, v.Shape)
 	}
 	c.fill(0, func(at []int64) Scalar {
 		if i := at[1]*int64(len(index)) + at[0]; i < int64(len(places)) {
@@ -254,7 +254,7 @@ func distinct(v *Value, axis int, n graph.Dim) graph.Dim {
 			i = int(index[axis])
 		}
 		lines[i] = fmt.Appendf(lines[i], "%d %v ", e.I, e.F)
-		next(index, v.Shape)
+		nextIndex(index, v.Shape)
 	}
 	seen := map[string]bool{}
 	for _, l := range lines {

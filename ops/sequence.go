@@ -373,7 +373,7 @@ func inferSplitToSequence(c *Call) error {
 		return nil
 	}
 	if slices.ContainsFunc(parts, func(n int64) bool { return n < 0 || n == 0 && len(split.Shape) == 0 }) {
-		return c.Errf("split is %v, expected positive lengths", brief(parts))
+		return c.Errf("split is %v, expected positive lengths", shortened(parts))
 	}
 	if len(split.Shape) == 0 {
 		c.setParts(part(graph.Dim(parts[0])), length, parts[0])
@@ -386,7 +386,7 @@ func inferSplitToSequence(c *Call) error {
 		}
 	}
 	if !ok || !SameDim(length, graph.Dim(sum)) {
-		return c.Errf("split is %v, expected lengths that add up to %v, the length of axis %d", brief(parts), length, axis)
+		return c.Errf("split is %v, expected lengths that add up to %v, the length of axis %d", shortened(parts), length, axis)
 	}
 	if len(parts) > maxItems || len(parts) == 0 {
 		setSequence(c, part(graph.AtMost(sum)).Type, nil, false)
@@ -435,8 +435,8 @@ func (c *Call) shorter(one Arg, n graph.Dim) Arg {
 	return one
 }
 
-// brief shortens a list for a message.
-func brief(list []int64) []int64 { return list[:min(len(list), 16)] }
+// shortened shortens a list for a message.
+func shortened(list []int64) []int64 { return list[:min(len(list), 16)] }
 
 // inferOptional: an optional of the input, or an empty one of the type in the
 // attribute.

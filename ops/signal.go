@@ -171,7 +171,7 @@ func inferMelWeightMatrix(c *Call) error {
 		return err
 	}
 	for i := 2; i < 5; i++ {
-		if err := c.wantOne(i, "frequency"); err != nil {
+		if err := c.needOneElement(i, "frequency"); err != nil {
 			return err
 		}
 	}
