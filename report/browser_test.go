@@ -20,10 +20,10 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// screenshots is where pictures of the pages go, for people to look at.
+// screenshots is the folder for pictures of the pages, for people to look at.
 var screenshots = filepath.Join("..", "build", "screenshots")
 
-// startBrowser starts a real browser, or skips the test and says so.
+// startBrowser starts a real browser, or skips the test with a reason.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
@@ -61,10 +61,11 @@ type tab struct {
 	bytes int // of the page
 
 	mu     sync.Mutex
-	faults []string // what the console, the script or the security policy complained of
+	faults []string // complaints of the console, the script or the security policy
 }
 
-// open writes a plan's page and opens it in a tab, in front: no other draws.
+// open writes a plan's page and opens it in a tab in front; a tab in the background does
+// not draw.
 func open(t *testing.T, browser context.Context, p *plan.Plan) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
@@ -80,7 +81,7 @@ func open(t *testing.T, browser context.Context, p *plan.Plan) *tab {
 				fault = fmt.Sprint("console: ", string(ev.Args[0].Value))
 			}
 		case *log.EventEntryAdded:
-			if ev.Entry.Level == log.LevelError { // what the security policy stops, too
+			if ev.Entry.Level == log.LevelError { // includes requests that the security policy blocks
 				fault = "log: " + ev.Entry.Text
 			}
 		case *cdppage.EventJavascriptDialogOpening:
@@ -115,7 +116,7 @@ func (b *tab) run(actions ...chromedp.Action) {
 	}
 }
 
-// eval gives what an expression is in the page.
+// eval returns the value of an expression in the page.
 func eval[T any](b *tab, format string, args ...any) T {
 	b.Helper()
 	var v T
@@ -126,7 +127,7 @@ func eval[T any](b *tab, format string, args ...any) T {
 	return v
 }
 
-// text is what an element shows.
+// text returns the text of an element.
 func (b *tab) text(selector string) string {
 	b.Helper()
 	return eval[string](b, "document.querySelector(%s).innerText", quoted(selector))
@@ -137,14 +138,14 @@ func quoted(s string) string {
 	return string(q)
 }
 
-// settle waits until what changed is drawn.
-func (b *tab) settle() {
+// waitForDraw waits until the page has drawn its changes.
+func (b *tab) waitForDraw() {
 	b.Helper()
 	b.run(chromedp.Evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => 0)", nil,
 		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 }
 
-// mouse sends an event at a place of the page, scrolled into sight.
+// mouse scrolls a place of the page into view and sends an event there.
 func (b *tab) mouse(kind input.MouseType, x, y float64, more ...func(*input.DispatchMouseEventParams)) {
 	b.Helper()
 	e := input.DispatchMouseEvent(kind, x, y)
@@ -154,7 +155,7 @@ func (b *tab) mouse(kind input.MouseType, x, y float64, more ...func(*input.Disp
 	b.run(e)
 }
 
-// screenshot keeps a picture of the page.
+// screenshot saves a picture of the page.
 func (b *tab) screenshot(name string) {
 	b.Helper()
 	var png []byte
@@ -173,7 +174,7 @@ func (b *tab) keep(name string, bytes []byte) {
 	}
 }
 
-// screenshotOf keeps a picture of what is in sight.
+// screenshotOf saves a picture of the visible part.
 func (b *tab) screenshotOf(selector, name string) {
 	b.Helper()
 	var png []byte

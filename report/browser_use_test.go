@@ -34,7 +34,7 @@ func network(t *testing.T, name string, opt passes.Options) *plan.Plan {
 	return r.Plan
 }
 
-// TestBrowser opens pages in a real browser and uses them as people do. It leaves
+// TestBrowser opens pages in a real browser and uses them as people do. It saves
 // pictures of them in build/screenshots.
 func TestBrowser(t *testing.T) {
 	browser := startBrowser(t)
@@ -54,7 +54,7 @@ func TestBrowser(t *testing.T) {
 		p := hostile(t)
 		b := open(t, browser, p)
 		b.run(chromedp.SendKeys("#find", "<"))
-		b.settle()
+		b.waitForDraw()
 		if n := eval[int](b, "document.querySelectorAll('#found li').length"); n == 0 {
 			t.Error("names are not found")
 		}
@@ -84,7 +84,7 @@ func TestBrowser(t *testing.T) {
 	})
 }
 
-// figures: what is shown is what the plan says.
+// figures: the page shows the figures of the plan.
 func (b *tab) figures(p *plan.Plan) {
 	b.Helper()
 	s := p.Summary
@@ -113,7 +113,7 @@ func (b *tab) figures(p *plan.Plan) {
 	}
 }
 
-// point gives the middle of a buffer on the screen.
+// point returns the middle of a buffer on the screen.
 func (b *tab) point(i int) (x, y float64) {
 	b.Helper()
 	b.run(chromedp.ScrollIntoView("#map"))
@@ -122,7 +122,7 @@ func (b *tab) point(i int) (x, y float64) {
 	return at[0], at[1]
 }
 
-// hover: pointing at a buffer tells all about it.
+// hover: pointing at a buffer shows its details.
 func (b *tab) hover(p *plan.Plan) {
 	b.Helper()
 	live := LiveAt(p, p.Summary.PeakStep, 3)
@@ -130,7 +130,7 @@ func (b *tab) hover(p *plan.Plan) {
 		i := eval[int](b, "onnxmem.buffers.tensors.findIndex((t) => t[0] === %s)", quoted(want.Tensors[0]))
 		x, y := b.point(i)
 		b.mouse(input.MouseMoved, x, y)
-		b.settle()
+		b.waitForDraw()
 		tip := b.text("#tip")
 		for _, text := range []string{
 			want.Tensors[0], units.Bytes(want.Bytes), fmt.Sprintf("steps %d–%d", want.First, want.Last),
@@ -143,18 +143,18 @@ func (b *tab) hover(p *plan.Plan) {
 	}
 	b.screenshotOf("#map", "hover")
 	b.mouse(input.MouseMoved, 2, 2)
-	b.settle()
+	b.waitForDraw()
 	if !eval[bool](b, "document.querySelector('#tip').hidden") {
 		b.Error("the tip stays when nothing is pointed at")
 	}
 }
 
-// search: a part of a name marks what has it in both pictures; Enter shows one.
+// search: a part of a name marks the matching buffers in both pictures; Enter shows one.
 func (b *tab) search(p *plan.Plan) {
 	b.Helper()
 	before := b.pixels()
 	b.run(chromedp.SendKeys("#find", "layer2.0"))
-	b.settle()
+	b.waitForDraw()
 	tensors, nodes := 0, 0
 	for i := range p.Buffers {
 		for _, t := range p.Buffers[i].Tensors {
@@ -180,18 +180,18 @@ func (b *tab) search(p *plan.Plan) {
 	}
 	b.screenshot("search")
 	b.run(chromedp.SendKeys("#find", strings.Repeat(kb.Backspace, 8)+"layer1.0.conv3"+kb.Enter))
-	b.settle()
+	b.waitForDraw()
 	if got := b.text("#picked"); !strings.Contains(got, "layer1.0.conv3") || !strings.Contains(got, "Size") {
 		b.Errorf("Enter shows %q", got)
 	}
 	b.run(chromedp.SendKeys("#find", kb.Escape+kb.Escape))
-	b.settle()
+	b.waitForDraw()
 	if got := b.text("#count") + b.text("#picked"); got != "" {
 		b.Errorf("Escape leaves %q", got)
 	}
 }
 
-// pixels are sums over what both pictures show.
+// pixels returns sums over the pixels of both pictures.
 func (b *tab) pixels() []float64 {
 	b.Helper()
 	return eval[[]float64](b, `["#load canvas", "#map canvas:nth-of-type(2)"].map((s) => {
@@ -199,7 +199,7 @@ func (b *tab) pixels() []float64 {
 		return d.reduce((sum, v, i) => sum + v * (1 + i %% 7), 0); })`)
 }
 
-// table: what is live at the peak, all of it; its columns sort.
+// table: it lists all buffers that are live at the peak, and its columns sort.
 func (b *tab) table(p *plan.Plan) {
 	b.Helper()
 	live := LiveAt(p, p.Summary.PeakStep, len(p.Buffers))
@@ -244,7 +244,7 @@ func (b *tab) linkedZoom() {
 	b.Helper()
 	type seen struct{ X0, X1, C0, C1 float64 }
 	look := func() seen {
-		b.settle()
+		b.waitForDraw()
 		return eval[seen](b, "({X0: onnxmem.view.x0, X1: onnxmem.view.x1, C0: onnxmem.chart().scales.x.min, C1: onnxmem.chart().scales.x.max})")
 	}
 	middle := func(selector string) (x, y float64) {
@@ -288,15 +288,15 @@ func (b *tab) linkedZoom() {
 	check("All", look(), false)
 }
 
-// keyboard: the pictures can be walked without a mouse.
+// keyboard: the pictures can be used without a mouse.
 func (b *tab) keyboard(p *plan.Plan) {
 	b.Helper()
 	press := func(selector, keys string) {
 		b.run(chromedp.Focus(selector), chromedp.KeyEvent(keys))
-		b.settle()
+		b.waitForDraw()
 	}
 	press("#load", "\u001b")
-	press("#load", kb.Escape) // nothing is pointed at
+	press("#load", kb.Escape) // points at nothing
 	press("#load", kb.ArrowRight)
 	if got, want := b.text("#at"), fmt.Sprintf("Step %d", p.Summary.PeakStep+1); !strings.Contains(got, want) {
 		b.Errorf("an arrow to the right from the peak shows %q, expected %s", got, want)
@@ -317,22 +317,21 @@ func (b *tab) keyboard(p *plan.Plan) {
 	press("#map", kb.Escape)
 }
 
-// looks keeps pictures of the page as people have it: light, dark, narrow, on
-// paper.
+// looks saves pictures of the page in several forms: light, dark, narrow, on paper.
 func (b *tab) looks() {
 	b.Helper()
 	b.run(chromedp.Evaluate("document.activeElement.blur(), scrollTo(0, 0)", nil))
-	b.settle()
+	b.waitForDraw()
 	b.screenshot("light")
 	light := eval[string](b, "getComputedStyle(document.body).backgroundColor")
 	b.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
-	b.settle()
+	b.waitForDraw()
 	if dark := eval[string](b, "getComputedStyle(document.body).backgroundColor"); dark == light {
 		b.Errorf("dark looks as light does: %s", dark)
 	}
 	b.screenshot("dark")
 	b.run(chromedp.EmulateViewport(390, 844))
-	b.settle()
+	b.waitForDraw()
 	if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 390 {
 		b.Errorf("on a narrow screen the page is %d pixels wide", wide)
 	}
@@ -345,8 +344,8 @@ func (b *tab) looks() {
 	b.keep("print.pdf", pdf)
 }
 
-// frames moves over all buffers and says how long a frame takes. It asserts
-// nothing: time depends on the machine.
+// frames moves over all buffers and logs the time of a frame. It asserts nothing,
+// because time depends on the machine.
 func (b *tab) frames() {
 	b.Helper()
 	const script = `(async () => {

@@ -17,7 +17,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// odd is a plan whose names are made to break out of where they stand.
+// odd is a plan with names that try to break out of their context.
 func odd(t testing.TB) *plan.Plan {
 	t.Helper()
 	names := []string{
@@ -42,7 +42,7 @@ func odd(t testing.TB) *plan.Plan {
 	return p
 }
 
-// exported are plans of all sorts: many buffers, odd names, none.
+// exported are plans of several kinds: many buffers, odd names, none.
 func exported(t testing.TB) map[string]*plan.Plan {
 	empty := &plan.Plan{
 		Pools:   []plan.Pool{{Name: plan.Arena, Bytes: 64}},
@@ -73,8 +73,8 @@ func export(t testing.TB, name string, p *plan.Plan) []byte {
 	return nil
 }
 
-// The trace is JSON whose slices never overlap on a track, and whose counters are
-// the loads.
+// The trace is JSON. Its slices never overlap on a track, and its counters are the
+// loads.
 func TestPerfetto(t *testing.T) {
 	for name, p := range exported(t) {
 		var trace struct {
@@ -122,7 +122,7 @@ func TestPerfetto(t *testing.T) {
 	}
 }
 
-// The CSV is read back as the arena's buffers, in their places.
+// The CSV can be read back, and has the arena's buffers at their places.
 func TestBuffersCSV(t *testing.T) {
 	for name, p := range exported(t) {
 		text := export(t, "csv", p)
@@ -151,8 +151,8 @@ func TestBuffersCSV(t *testing.T) {
 	}
 }
 
-// The header compiles without a warning, alone and with its tables, whatever the
-// names are; its macros and tables hold the plan's figures.
+// The header compiles without a warning, with and without its tables, whatever the names
+// are. Its macros and tables hold the plan's figures.
 func TestCHeader(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -217,7 +217,7 @@ func TestCHeader(t *testing.T) {
 	}
 }
 
-// unpickle reads what pickler writes: the opcodes that PyTorch's viewer knows.
+// unpickle reads the output of pickler: the opcodes that PyTorch's viewer knows.
 func unpickle(t testing.TB, b []byte) any {
 	t.Helper()
 	var stack []any
@@ -272,9 +272,9 @@ func unpickle(t testing.TB, b []byte) any {
 	}
 }
 
-// The snapshot, played back, has the loads of the plan after the events of each
-// step and never two allocations at one place; its blocks fill the segments, and
-// those of the arena are what is allocated at the end.
+// The snapshot, replayed, has the plan's load after the events of each step, and never
+// two allocations at one place. Its blocks fill the segments, and the allocated blocks
+// of the arena are those still allocated at the end.
 func TestMemoryViz(t *testing.T) {
 	for name, p := range exported(t) {
 		snapshot := unpickle(t, export(t, "memory-viz", p)).(map[string]any)
@@ -338,7 +338,7 @@ func TestMemoryViz(t *testing.T) {
 		}
 		for addr, size := range left {
 			if blocks[addr] != size {
-				t.Fatalf("%s: %d bytes at %d are left, no block says so", name, size, addr)
+				t.Fatalf("%s: %d bytes at %d are still allocated, but no block is", name, size, addr)
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func lanes(t testing.TB, n, lanes int) *plan.Plan {
 	for i := range p.Steps {
 		load += change[i]
 		p.Steps[i].LoadBytes = load
-		p.ProgramOrder.Steps = append(p.ProgramOrder.Steps, min(n-1, i^1)) // neighbours change places
+		p.ProgramOrder.Steps = append(p.ProgramOrder.Steps, min(n-1, i^1)) // neighbours are exchanged
 		p.ProgramOrder.LoadBytes = append(p.ProgramOrder.LoadBytes, load+64*int64(i%5000))
 		if load > p.Summary.PeakBytes {
 			p.Summary.PeakBytes, p.Summary.PeakStep = load, i
@@ -146,7 +146,7 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// attacks are names that try to become something else in a page.
+// attacks are names that try to become markup or script in a page.
 var attacks = []string{
 	`</script><script>window.pwned=1</script>`,
 	`<img src=x onerror="window.pwned=2">`,
@@ -204,7 +204,7 @@ func TestPageIsSafe(t *testing.T) {
 		t.Errorf("%d ends of scripts, expected 2", n)
 	}
 	if len(attacked) > len(plain)+100_000 {
-		t.Errorf("long names are not cut: %d bytes", len(attacked))
+		t.Errorf("long names are not shortened: %d bytes", len(attacked))
 	}
 	script := between(t, attacked, "<script>", "</script>")
 	sum := sha256.Sum256([]byte(script))
@@ -232,7 +232,7 @@ func TestPageRefuses(t *testing.T) {
 	}
 }
 
-// A plan without nodes, and one of nothing, have a page, pictures and a curve.
+// A plan without nodes, and an empty plan, have a page, pictures and a curve.
 func TestEmptyPlans(t *testing.T) {
 	for _, p := range []*plan.Plan{
 		{},
@@ -277,7 +277,7 @@ func TestChangedPlans(t *testing.T) {
 		shown++
 		var page, svg, curve, summary bytes.Buffer
 		if err := Page(&page, p, ""); err != nil {
-			continue // figures beyond a script's
+			continue // figures that a script cannot represent
 		}
 		if err := Pictures(&svg, p); err != nil {
 			t.Fatal(err)

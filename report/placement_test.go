@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The four buffers of package alloc's picture.
+// The four buffers of the picture in package alloc.
 var four = []Rect{{Name: "a", Offset: 0, Bytes: 4, First: 0, Last: 1}, {Name: "b", Offset: 4, Bytes: 2, First: 0, Last: 1}, {Name: "c", Offset: 6, Bytes: 1, First: 1, Last: 2}, {Name: "d", Offset: 0, Bytes: 4, First: 2, Last: 3}}
 
 func TestPlacementSVG(t *testing.T) {

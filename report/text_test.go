@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/plan"
 )
 
-// The summary says what is proven of the arena.
+// The summary says how far the arena is proven.
 func TestSummaryOfThePlacement(t *testing.T) {
 	for _, c := range []struct {
 		name    string

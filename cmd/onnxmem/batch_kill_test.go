@@ -24,12 +24,12 @@ import (
 	"github.com/onnxmem/onnxmem/plan/verify"
 )
 
-// TestBatchIsKilled kills batches and their children fifty times (ONNXMEM_KILLS
-// times), each a little later than the one before, every other time two that plan
-// the same models by other options into the same folder. Whatever the moment, each
-// model and its plan belong together once they are opened, what the journal says of
-// a model is true of its files, and the next run goes on; at the end all is done and
-// no temporary is left.
+// TestBatchIsKilled kills batches and their children fifty times (or ONNXMEM_KILLS
+// times), each a little later than the one before. Every other time, two batches plan
+// the same models with different options into the same folder. After each kill, a model
+// and its plan belong together once they are opened, the journal's entry for a model is
+// true of its files, and the next run continues. At the end all models are planned and
+// no temporary file is left.
 func TestBatchIsKilled(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("ONNXMEM_KILLS"))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestBatchIsKilled(t *testing.T) {
 	for i := range kills {
 		var running []*exec.Cmd
 		for k := range 1 + i%2 {
-			// Other options each time, so that there is always all to do.
+			// Other options each time, so that all models need planning.
 			c := z.command("batch", z.in, z.out, "--effort", "fast", "--dim", "batch="+strconv.Itoa(1+(2*i+k)%9), "--jobs", "2")
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
@@ -76,8 +76,8 @@ func TestBatchIsKilled(t *testing.T) {
 	z.clean()
 }
 
-// TestBatchesShareAFolder runs batches side by side: each model is planned by one of
-// them, the last to end writes the tables of all, and nobody takes what is another's.
+// TestBatchesShareAFolder runs batches in parallel: each model is planned by one of
+// them, the last to end writes the tables of all, and none takes another's model.
 func TestBatchesShareAFolder(t *testing.T) {
 	for name, each := range map[string][]string{
 		"the same models": {"", "", ""},
@@ -123,7 +123,7 @@ func TestBatchesShareAFolder(t *testing.T) {
 	}
 }
 
-// zoo is a folder of small models, and where they are planned.
+// zoo is a folder of small models, and the folder of their results.
 type zoo struct {
 	*testing.T
 	exe, in, out string
@@ -158,7 +158,7 @@ func newZoo(t *testing.T, names ...string) *zoo {
 	return z
 }
 
-// command is onnxmem in a process group of its own.
+// command returns onnxmem in its own process group.
 func (z *zoo) command(args ...string) *exec.Cmd {
 	c := exec.Command(z.exe, args...)
 	c.Args[0] = "onnxmem"
@@ -166,8 +166,8 @@ func (z *zoo) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// check looks at what stands in the folder, killed or not, and gives the number of
-// models that the journal says are planned.
+// check inspects the folder of results, after a kill or not, and returns the number of
+// models that the journal lists as planned.
 func (z *zoo) check() (planned int) {
 	z.Helper()
 	last := map[string]batch.Entry{}
@@ -203,7 +203,7 @@ func (z *zoo) check() (planned int) {
 	return planned
 }
 
-// clean fails where something is left that a run has for itself.
+// clean fails if a run has left temporary files.
 func (z *zoo) clean() {
 	z.Helper()
 	_ = filepath.WalkDir(z.out, func(path string, d fs.DirEntry, err error) error {

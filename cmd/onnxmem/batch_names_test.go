@@ -21,8 +21,8 @@ import (
 	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
-// Models may have any name: each is planned, found again by the next run, and shown
-// without steering a terminal, a spreadsheet or a browser.
+// Models may have any name: each is planned, the next run finds it again, and its name
+// is shown without controlling a terminal, a spreadsheet or a browser.
 func TestBatchTakesAnyName(t *testing.T) {
 	names := []string{
 		"caf\xe9", "dir\xff/b", "esc\x1b[31m", "new\nline", "a:b", "javascript:alert(1)", "100%25", "q?x#y", "<b>&amp;", `back\slash`,

@@ -15,8 +15,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// TestBugIsOneLine: a panic, wherever it comes from, is one line for the user, and a
-// stack only where it is asked for.
+// TestBugIsOneLine: a panic, wherever it occurs, prints one line; it prints a stack only
+// on request.
 func TestBugIsOneLine(t *testing.T) {
 	broken := writer(func([]byte) (int, error) { panic(errors.New("index\n\x1b[31mout of range")) })
 	t.Setenv(debugVariable, "")
@@ -36,8 +36,8 @@ func TestBugIsOneLine(t *testing.T) {
 	}
 }
 
-// TestResultsThatCannotBeWritten: who prints a table looks at no error, yet the
-// command fails where it is lost.
+// TestResultsThatCannotBeWritten: code that prints results does not check errors, yet
+// the command fails if its output is lost.
 func TestResultsThatCannotBeWritten(t *testing.T) {
 	for _, line := range []string{"model", "model --json", "--help", "--version", "completion zsh"} {
 		var errs bytes.Buffer

@@ -14,9 +14,9 @@ import (
 	"github.com/onnxmem/onnxmem/internal/npy"
 )
 
-// A model or a file of weights that is cut while a command has it mapped is a
-// refused input, and nothing is written. The command reads a pipe, so that the cut
-// comes once its model is open.
+// If a model or a file of weights is truncated while a command has it mapped, the
+// command refuses it and writes nothing. The command also reads a pipe, so the test can
+// truncate the file once the model is open.
 func TestFilesCutWhileInUse(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -40,11 +40,11 @@ func TestFilesCutWhileInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		cut  string // the file
+		cut  string // the truncated file
 		args []string
-		pipe string // the last argument, less the pipe
-		text string // that the pipe gives
-		out  string // what must not be there
+		pipe string // the last argument, without the pipe
+		text string // content of the pipe
+		out  string // the file that must not exist
 	}{
 		{"planned.onnx", []string{"run", in("planned.onnx"), "--outputs", in("o.npz"), "--input"}, "image=", image.String(), "o.npz"},
 		{"train.onnx", []string{"run", in("train.onnx"), "--outputs", in("o.npz"), "--input"}, "image=", image.String(), "o.npz"},
@@ -60,13 +60,13 @@ func TestFilesCutWhileInUse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := os.OpenFile(pipe, os.O_RDWR, 0) // waits for nobody
+			w, err := os.OpenFile(pipe, os.O_RDWR, 0) // O_RDWR does not wait for a reader
 			if err != nil {
 				t.Fatal(err)
 			}
 			cut := make(chan error, 1)
 			go func() {
-				// A pipe holds less than half of the text: once that is written, the
+				// A pipe holds less than half of the text, so once that much is written, the
 				// command reads it.
 				half := len(c.text) / 2
 				_, err := w.WriteString(c.text[:half])
@@ -79,7 +79,7 @@ func TestFilesCutWhileInUse(t *testing.T) {
 				cut <- errors.Join(err, w.Close())
 			}()
 			status, stderr := do(append(c.args, c.pipe+pipe)...)
-			w.Close() // a command that did not get to the pipe leaves the writing waiting
+			w.Close() // if the command never read the pipe, the write still waits
 			if err := <-cut; err != nil && !errors.Is(err, os.ErrClosed) {
 				t.Fatal(err)
 			}

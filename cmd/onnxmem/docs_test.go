@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPages runs every command of the pages, each block in a folder of its own.
+// TestPages runs every command of the pages, each block in its own folder.
 func TestPages(t *testing.T) {
 	for _, page := range []string{"recipes.md", "zoo.md"} {
 		t.Run(page, func(t *testing.T) { runPage(t, filepath.Join("..", "..", "docs", page)) })
@@ -41,8 +41,7 @@ func runPage(t *testing.T, path string) {
 	}
 }
 
-// runRecipe runs a line that begins with onnxmem, or with mkdir; after "! " it
-// must fail.
+// runRecipe runs a line that begins with onnxmem or mkdir; after "! " it must fail.
 func runRecipe(t *testing.T, line string) {
 	t.Helper()
 	want := 0
@@ -65,8 +64,8 @@ func runRecipe(t *testing.T, line string) {
 	}
 }
 
-// TestRecipesCode: the Go code of docs/recipes.md is that of examples, which are
-// run by tests of their own.
+// TestRecipesCode: the Go code of docs/recipes.md occurs in examples, which have tests
+// of their own.
 func TestRecipesCode(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
 	if err != nil {
@@ -84,7 +83,7 @@ func TestRecipesCode(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	for _, b := range blocks {
 		if !strings.Contains(examples, words(b[1])) {
-			t.Errorf("in no example:\n%s", b[1])
+			t.Errorf("no example contains:\n%s", b[1])
 		}
 	}
 	if len(blocks) < 2 {
@@ -92,8 +91,8 @@ func TestRecipesCode(t *testing.T) {
 	}
 }
 
-// TestCommandsAreKnown: what a page says of a command, this command has: each flag
-// that stands behind it in one piece of code.
+// TestCommandsAreKnown: the commands on the pages exist and have the flags that follow
+// them in the same piece of code.
 func TestCommandsAreKnown(t *testing.T) {
 	parser, err := newParser(&cli{})
 	if err != nil {
@@ -140,7 +139,7 @@ func TestCommandsAreKnown(t *testing.T) {
 	}
 }
 
-// readme is the text of the README.
+// readme returns the text of the README.
 func readme(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
@@ -150,12 +149,12 @@ func readme(t *testing.T) string {
 	return string(page)
 }
 
-// TestReadmeScreen: the README's first commands print what stands below them; a
-// line of … stands for any others.
+// TestReadmeScreen: the README's first commands print the lines below them; a line with
+// … matches any lines.
 func TestReadmeScreen(t *testing.T) {
 	page := readme(t)
 	t.Chdir(t.TempDir())
-	var shown []string // what is still to come of the output
+	var shown []string // the rest of the output
 	commands := 0
 	for _, line := range strings.Split(page, "\n") {
 		line, ok := strings.CutPrefix(line, "    ")
@@ -183,7 +182,7 @@ func TestReadmeScreen(t *testing.T) {
 	}
 }
 
-// TestReadmeWorkflow: the command of the README's workflow does what it says.
+// TestReadmeWorkflow: the command of the README's workflow works.
 func TestReadmeWorkflow(t *testing.T) {
 	page := readme(t)
 	_, workflow, found := strings.Cut(page, "```yaml\n")

@@ -14,7 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// noFiles are the arguments and flags of texts that name no file.
+// noFiles are the text arguments and flags that are not file names.
 var noFiles = []string{
 	"schedule", "placement", "strategy", "disable-pass", "effort", "schedule-goal", "format", "to", "shell", "pack", // choices
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", // of a training graph
@@ -40,8 +40,8 @@ func fileValues(command *kong.Node) []*kong.Value {
 	return list
 }
 
-// TestFilesAreKnown: what a command reads or writes says so in a tag, so that the
-// command can refuse to write over it.
+// TestFilesAreKnown: a tag marks every input and output file of a command, so that the
+// command can refuse to overwrite an input.
 func TestFilesAreKnown(t *testing.T) {
 	parser, err := newParser(&cli{})
 	if err != nil {
@@ -59,8 +59,8 @@ func TestFilesAreKnown(t *testing.T) {
 	}
 }
 
-// outputLines has a command line for every output of every command: @ stands for the
-// output, and inputs are the files that it may not take the place of.
+// outputLines has a command line for every output of every command: @ is the output, and
+// inputs are the files that it must not overwrite.
 var outputLines = []struct{ output, line, inputs string }{
 	{"optimize out", "optimize m.onnx @", "external.bin"},
 	{"optimize plan", "optimize m.onnx out.onnx --limit 99% --costs costs.json --plan @", "m.onnx external.bin costs.json"},
@@ -89,7 +89,7 @@ var outputLines = []struct{ output, line, inputs string }{
 	{"model out", "model mobilenet_v1 @", ""},
 }
 
-// someFiles puts files of every kind into a new folder, which it goes to.
+// someFiles makes a folder with files of every kind and changes to it.
 func someFiles(t *testing.T) {
 	t.Helper()
 	bad, err := filepath.Abs(filepath.Join("..", "..", "testdata", "bad"))
@@ -130,7 +130,7 @@ func someFiles(t *testing.T) {
 			t.Fatalf("%s: exit status %d: %s", line, status, errs)
 		}
 	}
-	copyFile("in.npz", "x.npy") // nothing is read of it
+	copyFile("in.npz", "x.npy") // its content is not read
 }
 
 func onCommandLine(line string) (status int, errs string) {
@@ -139,7 +139,7 @@ func onCommandLine(line string) (status int, errs string) {
 	return status, text.String()
 }
 
-// contents are those of the files of this folder.
+// contents returns the contents of the files in this folder.
 func contents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -157,9 +157,8 @@ func contents(t *testing.T) map[string]string {
 	return all
 }
 
-// TestNoOutputReplacesAnInput: whatever an output is called, links and other
-// spellings included, it takes the place of nothing that the command reads, and the
-// command does nothing then.
+// TestNoOutputReplacesAnInput: if an output names an input of the command, also by a
+// link or another spelling, the command refuses and changes nothing.
 func TestNoOutputReplacesAnInput(t *testing.T) {
 	parser, err := newParser(&cli{})
 	if err != nil {
@@ -179,7 +178,7 @@ func TestNoOutputReplacesAnInput(t *testing.T) {
 	someFiles(t)
 	for _, l := range outputLines {
 		if !slices.Contains(known, l.output) {
-			t.Errorf("%s: is no output of a command", l.output)
+			t.Errorf("%s: not an output of any command", l.output)
 		}
 		for _, input := range strings.Fields(l.inputs) {
 			ext := filepath.Ext(input)
@@ -213,7 +212,7 @@ func TestNoOutputReplacesAnInput(t *testing.T) {
 	}
 }
 
-// TestNoOutputTwice: two outputs are two files.
+// TestNoOutputTwice: two outputs must be two files.
 func TestNoOutputTwice(t *testing.T) {
 	someFiles(t)
 	for _, line := range []string{
@@ -240,7 +239,7 @@ func TestNoOutputTwice(t *testing.T) {
 	}
 	for _, line := range []string{
 		"optimize m.onnx m.onnx",                   // plans in place
-		"run t.onnx --params q.onnx --save q.onnx", // goes on training
+		"run t.onnx --params q.onnx --save q.onnx", // continues training
 		"run t.onnx --save t.params.onnx",
 		"run p.onnx --profile /dev/null --costs-out /dev/null",
 		"run p.onnx --input x=1 --outputs 1",
@@ -263,8 +262,8 @@ func cwd(t *testing.T) string {
 	return dir
 }
 
-// TestBatchReplacesNoModel: a link in the folder of results that leads back to a
-// model, or that folder being the models' by another name.
+// TestBatchReplacesNoModel: a link in the results folder may lead back to a model, or
+// the results folder may be the models' folder under another name.
 func TestBatchReplacesNoModel(t *testing.T) {
 	someFiles(t)
 	if err := os.Mkdir("zoo", 0o777); err != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/onnxmem/onnxmem/internal/datafolder"
 )
 
-// broken are what no user may see of us, whatever the file.
+// broken are texts that no user may see, whatever the file.
 var broken = regexp.MustCompile(`goroutine \d|panic|internal error|runtime error|fatal error|SIG[A-Z]{2,}|memory fault`)
 
-// hostile runs the command on a file that means harm: it ends by itself, with a
-// result, or with a clear error.
+// hostile runs the command on a hostile file: it must end by itself, with a result or a
+// clear error.
 func hostile(t *testing.T, exe string, args ...string) (status int, stderr string) {
 	t.Helper()
 	c := exec.Command(exe, args...)
 	c.Args[0] = "onnxmem"
 	var errs bytes.Buffer
 	c.Stderr = &errs
-	_ = c.Run() // its status says all
+	_ = c.Run() // ProcessState has the status
 	status, stderr = c.ProcessState.ExitCode(), errs.String()
 	if status != 0 && status != exitFailed && status != exitRefused || broken.MatchString(stderr) ||
 		status != 0 && strings.Count(stderr, "\n") != 1 {
@@ -41,8 +41,8 @@ func hostile(t *testing.T, exe string, args ...string) (status int, stderr strin
 }
 
 // TestHostileFiles plans and runs every model of a folder of hostile ones, with the
-// inputs beside it where there are some. None of them takes 10 s: those that
-// compute for ever end with that.
+// inputs beside it if there are any. None may take 10 s; endless models end with an
+// error.
 func TestHostileFiles(t *testing.T) {
 	files := datafolder.Glob(t, "hostile", "*.onnx")
 	exe, err := os.Executable()

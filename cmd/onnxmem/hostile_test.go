@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// hostileNames rename what a built-in network calls its tensors, nodes and
-// dimensions: colours, a cleared screen, C1 controls, the direction of writing, line
-// ends of all kinds.
+// hostileNames replaces the names of a built-in network's tensors, nodes and dimensions:
+// colours, a cleared screen, C1 controls, the direction of writing, line ends of all
+// kinds.
 var hostileNames = strings.NewReplacer(
 	"logits", "\x1b\u202e\n\x7f",
 	"image", "\u009b\u2028",
@@ -22,8 +22,8 @@ var hostileNames = strings.NewReplacer(
 	"conv", "\x07\r\x1b[",
 )
 
-// TestNamesSteerNoTerminal: whatever names from models, plans, arrays and disks a
-// command prints, they move no cursor and begin no line.
+// TestNamesSteerNoTerminal: names from models, plans, arrays and disks never move the
+// cursor and never begin a line.
 func TestNamesSteerNoTerminal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if status, errs := onCommandLine("model mobilenet_v1 plain.onnx --set width=0.25 --set size=32 --set classes=10"); status != 0 {
@@ -61,7 +61,7 @@ func TestNamesSteerNoTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if runtime.GOOS != "windows" { // names on a disk
+	if runtime.GOOS != "windows" { // names of files
 		for _, name := range []string{"d\x1b[2J\n.onnx", "not\xffUTF-8.onnx", strings.Repeat("x", 250)} {
 			if err := os.WriteFile(name, plain, 0o666); err != nil {
 				t.Fatal(err)

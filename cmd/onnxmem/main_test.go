@@ -20,8 +20,8 @@ import (
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
-// lineVariable is the environment variable that makes the test binary run the command
-// line that stands in it, words parted by newlines.
+// lineVariable is an environment variable: the test binary runs the command line in it,
+// words separated by newlines.
 const lineVariable = "ONNXMEM_TEST_LINE"
 
 func TestMain(m *testing.M) {
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/script/*.txtar: one file per behaviour of the
-// command. $DATA is the small test data of this repository.
+// TestScripts runs testdata/script/*.txtar: one file per behaviour of the command. $DATA
+// is the small test data of this repository.
 func TestScripts(t *testing.T) {
 	data, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
 	if err != nil {
@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// expectStatus is the script command "status N COMMAND ARG...": exec that
+// expectStatus is the script command "status N COMMAND ARG...": like exec, but it
 // expects exit status N.
 func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -66,10 +66,10 @@ func expectStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestSignalEndsASearch: a signal during a search ends it with the best order so
-// far, which is printed, and does not end the process.
+// TestSignalEndsASearch: a signal during a search ends it with the best order so far,
+// which is printed, and does not kill the process.
 func TestSignalEndsASearch(t *testing.T) {
-	// Random reads without end: no bound meets any order that is found.
+	// Random reads without end: no bound meets the peak of any order.
 	r := rand.New(rand.NewPCG(1, 300))
 	p := schedule.Problem{Nodes: make([]schedule.Node, 4000)}
 	p.Tensors = append(p.Tensors, schedule.Tensor{Bytes: 1 << 16, Producer: -1})
@@ -94,7 +94,7 @@ func TestSignalEndsASearch(t *testing.T) {
 	go func() {
 		ended <- (&orderCmd{Problem: file, Effort: "max", ScheduleGoal: "peak", Align: 1, JSON: true}).Run(e)
 	}()
-	for !e.signals.interrupt() { // until the search is under way
+	for !e.signals.interrupt() { // until the search has started
 		runtime.Gosched()
 	}
 	if err := <-ended; err != nil {
@@ -117,12 +117,12 @@ func TestSignalEndsASearch(t *testing.T) {
 		t.Errorf("got %q, want %q", &errs, want)
 	}
 	if e.signals.interrupt() {
-		t.Error("a search is still under way")
+		t.Error("a search is still running")
 	}
 }
 
-// TestOrderTakesAllTrainingSteps: every bare problem of the big data is ordered
-// and proven; what differs between two runs is times.
+// TestOrderTakesAllTrainingSteps: every bare problem of the large test data is ordered
+// and proven; two runs differ only in times.
 func TestOrderTakesAllTrainingSteps(t *testing.T) {
 	for _, file := range datafolder.Glob(t, "training", "*.json*") {
 		var out, errs bytes.Buffer
@@ -147,8 +147,8 @@ func TestOrderTakesAllTrainingSteps(t *testing.T) {
 	}
 }
 
-// badFolders are the folders of broken files: that of this repository, and that of the
-// test data where it is.
+// badFolders returns the folders of broken files: that of this repository, and that of
+// the test data if they are there.
 func badFolders(t *testing.T) []string {
 	folders := []string{filepath.Join("..", "..", "testdata", "bad")}
 	big := datafolder.Lookup("bad")
@@ -159,9 +159,9 @@ func badFolders(t *testing.T) []string {
 	return append(folders, big)
 }
 
-// TestBadInput: hostile, broken and odd files get the answer that expected.csv
-// says: refused with one line that names the file and exit status 3, or
-// planned. A refused file leaves nothing behind. None takes much memory.
+// TestBadInput: hostile, broken and odd files get the answer in expected.csv: they are
+// planned, or refused with exit status 3 and one line that names the file. A refused
+// file leaves nothing behind. None needs much memory.
 func TestBadInput(t *testing.T) {
 	const mostAllocated = 200 << 20
 	for _, folder := range badFolders(t) {

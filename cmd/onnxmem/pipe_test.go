@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A pipe without a writer, and a device, are refused by every command that reads
-// them, in the place of a wait without end.
+// Every command refuses a pipe without a writer, and a device, instead of waiting
+// forever.
 func TestPipesWithoutWriters(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestPipesWithoutWriters(t *testing.T) {
 	}
 	dir := t.TempDir()
 	onnxmem := func(line string) (string, int) {
-		// The test fails at once where this time is needed.
+		// The timeout only bounds the time of a failing test.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		c := exec.CommandContext(ctx, exe, strings.Fields(line)...)

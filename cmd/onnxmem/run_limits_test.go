@@ -9,8 +9,8 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// endless writes endless.onnx, planned: a loop without a trip count whose condition
-// stays as it is given, with its plan beside it.
+// endless writes endless.onnx with its plan: a loop without a trip count whose condition
+// never changes.
 func endless(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -44,11 +44,10 @@ func endless(t *testing.T) {
 	}
 }
 
-// stoppedLine is what a run says that was stopped: the file, the node, and why.
+// stoppedLine is the message of a stopped run: the file, the node, and the reason.
 var stoppedLine = regexp.MustCompile(`^onnxmem: endless\.onnx: node "(forever" \(Loop|step" \(Neg)\): stopped: (.*)\n$`)
 
-// TestTimeLimit: a run that would never end ends at the time limit, and says which
-// node ran.
+// TestTimeLimit: an endless run ends at the time limit and names the node that ran.
 func TestTimeLimit(t *testing.T) {
 	endless(t)
 	status, errs := onCommandLine("run endless.onnx --time-limit 20ms")

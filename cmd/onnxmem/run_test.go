@@ -11,8 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// A check that finds a difference ends the run with status 1, and the message names
-// the node.
+// If a check finds a difference, the run ends with status 1 and names the node.
 func TestRunFailsWhereACheckDiffers(t *testing.T) {
 	node := errors.New(`planned.onnx: node "pool" (GlobalAveragePool): tensor "y": element 3 is 2, expected 1`)
 	for _, c := range []struct {

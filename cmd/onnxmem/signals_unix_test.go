@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// process is this program with another command line, which is killed in the end.
+// process is this program with another command line; the test kills it at its end.
 func process(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -33,8 +33,8 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// TestSignalEndsTheWork: a command that reads its input ends at once when it is told
-// to, with one line and no file left, and not with all its goroutines.
+// TestSignalEndsTheWork: on a signal, a command that reads its input ends at once, with
+// one line, no file left, and no goroutine dump.
 func TestSignalEndsTheWork(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGABRT} {
 		dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestSignalEndsTheWork(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := in.Write(make([]byte, 1<<20)); err != nil { // more than a pipe holds: it reads
+		if _, err := in.Write(make([]byte, 1<<20)); err != nil { // more than a pipe holds, so the command has read some
 			t.Fatal(err)
 		}
 		if err := c.Process.Signal(sig); err != nil {
@@ -64,7 +64,7 @@ func TestSignalEndsTheWork(t *testing.T) {
 	}
 }
 
-// TestSignalEndsARun: so does one whose kernels run on all cores.
+// TestSignalEndsARun: on a signal, a run with kernels on all cores ends at once, too.
 func TestSignalEndsARun(t *testing.T) {
 	dir := t.TempDir()
 	model, step := filepath.Join(dir, "m.onnx"), filepath.Join(dir, "t.onnx")
@@ -106,8 +106,8 @@ func TestSignalEndsARun(t *testing.T) {
 	}
 }
 
-// TestNobodyReads: a command whose standard output is a pipe that nobody reads ends
-// by a signal, as others do, without a word, and leaves no file half written.
+// TestNobodyReads: a command that writes to a pipe without a reader dies by SIGPIPE like
+// other programs, silently, and leaves no partial file.
 func TestNobodyReads(t *testing.T) {
 	dir := t.TempDir()
 	buffers := filepath.Join(dir, "buffers.csv")
