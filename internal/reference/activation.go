@@ -92,7 +92,7 @@ func tanhGelu(v float64) float64 {
 	return 0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
 }
 
-// clip has its bounds as attributes up to opset 10.
+// clip reads its bounds from attributes up to opset 10, from inputs since.
 func clip(c *evaluation) []*Tensor {
 	y := c.x(0).clone()
 	low, high := (*Tensor)(nil), (*Tensor)(nil)
@@ -123,7 +123,7 @@ func clip(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// dropout draws its mask; before opset 12 it is the identity.
+// dropout draws a mask in training; before opset 12 it is the identity.
 func dropout(c *evaluation) []*Tensor {
 	x := c.x(0)
 	ratio, training := c.float("ratio", 0.5), false

@@ -14,19 +14,19 @@ var attentionOperators = []operator{
 	}},
 }
 
-// heads cuts [batch, places, heads·size] into [batch, heads, places, size].
+// heads reshapes [batch, positions, heads·size] to [batch, heads, positions, size].
 func (x *Tensor) heads(n int) *Tensor {
 	return x.shaped(x.Shape[0], x.Shape[1], n, x.Shape[2]/n).permuted(0, 2, 1, 3)
 }
 
-// merged undoes heads.
+// merged is the inverse of heads.
 func (x *Tensor) merged() *Tensor {
 	s := x.Shape
 	return x.permuted(0, 2, 1, 3).shaped(s[0], s[2], s[1]*s[3])
 }
 
-// attention has queries, keys and values of three or four axes, a mask, a past
-// before the keys and values, and how many keys there are.
+// attention computes Attention: queries, keys and values of three or four axes, a mask,
+// past keys and values, and the number of valid keys.
 func attention(c *evaluation) []*Tensor {
 	q, k, v := c.x(0), c.x(1), c.x(2)
 	flat := len(q.Shape) == 3
@@ -57,10 +57,11 @@ func attention(c *evaluation) []*Tensor {
 	return []*Tensor{y, k.clone(), v.clone(), stages[c.int("qk_matmul_output_mode", 0)]}
 }
 
-// attend gives the values, mixed by the softmax of the scores of their keys: the
-// scaled product, capped, and what mask adds for a batch, head, query and key.
-// These stages and the probabilities come with it. Several heads of queries may
-// share one of keys and values. The terms are those of outputs 0 and 3.
+// attend returns the values weighted by the softmax of their scores. A score is the
+// scaled product of query and key, capped, plus the mask for the batch, head, query and
+// key. attend also returns these intermediate results and the probabilities. Several
+// heads of queries may share a head of keys and values. It sets the terms of outputs 0
+// and 3.
 func (c *evaluation) attend(q, k, v *Tensor, scale, softcap float64, mask func(b, h, i, j int) float64) (y *Tensor, stages []*Tensor) {
 	batch, heads, queries, keys := q.Shape[0], q.Shape[1], q.Shape[2], k.Shape[2]
 	for range 4 {
@@ -103,13 +104,13 @@ func (c *evaluation) attend(q, k, v *Tensor, scale, softcap float64, mask func(b
 		for j := range keys {
 			p := math.Exp(row[j] - lse)
 			if math.IsInf(lse, -1) {
-				p = 0 // nothing to attend to
+				p = 0 // all keys are masked
 			}
 			stages[3].F[first+j] = p
 			for d := range tall {
 				w := v.F[(shared*keys+j)*tall+d]
 				y.F[part*tall+d] += p * w
-				// A score that is off by a rounding of its terms makes its power so by as much.
+				// An absolute error of a score is a relative error of its exponential.
 				mass[part*tall+d] += p * math.Abs(w) * (1 + 2*uncertain)
 			}
 			if c.int("qk_matmul_output_mode", 0) == 3 {
@@ -122,7 +123,7 @@ func (c *evaluation) attend(q, k, v *Tensor, scale, softcap float64, mask func(b
 	return y, stages
 }
 
-// masked is what the masks add to the score of query i and key j.
+// masked returns the sum of the masks for the score of query i and key j.
 func (c *evaluation) masked(mask *Tensor, b, h, i, j, past, queries int) float64 {
 	if n := c.x(6); n != nil {
 		if j >= int(n.I[b]) {
@@ -153,8 +154,8 @@ func (c *evaluation) masked(mask *Tensor, b, h, i, j, past, queries int) float64
 	return mask.real(at)
 }
 
-// rotary turns pairs of elements of each head by angles whose cosines and sines
-// are given for each place.
+// rotary rotates pairs of elements of each head by angles whose cosines and sines are
+// given for each position.
 func (c *evaluation) rotary(x, cos, sin, position *Tensor, heads int) *Tensor {
 	t, flat := x, len(x.Shape) == 3
 	if flat {

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// castOperators change the element type, or nothing.
+// castOperators change the element type, or copy their input.
 var castOperators = []operator{
 	{"Cast", func(c *evaluation) []*Tensor { return one(c.cast(graph.DType(c.int("to", 0)))) }},
 	{"CastLike", func(c *evaluation) []*Tensor { return one(c.cast(c.x(1).Type)) }},
@@ -14,8 +14,8 @@ var castOperators = []operator{
 	{"Identity", chosen(func(c *evaluation) []*Tensor { return one(c.x(0).clone()) })},
 }
 
-// cast is cast with the node's attribute. What a number that the integers of a
-// type cannot hold becomes, nobody says.
+// cast converts to the type that an attribute names. The result for a number outside
+// the range of an integer type is undefined.
 func (c *evaluation) cast(to graph.DType) *Tensor {
 	x, saturate := c.x(0), c.int("saturate", 1) != 0
 	y := x.cast(to)
@@ -30,11 +30,11 @@ func (c *evaluation) cast(to graph.DType) *Tensor {
 			open[i] = !fits(to, math.Trunc(v))
 		}
 	}
-	*c.bounded(0) = bound{mass: make([]float64, size(x.Shape)), exact: m != nil, open: open} // it is rounded once
+	*c.bounded(0) = bound{mass: make([]float64, size(x.Shape)), exact: m != nil, open: open} // rounded once
 	return y
 }
 
-// fits reports whether an integer type holds a whole number.
+// fits reports whether an integer is in the range of a type.
 func fits(t graph.DType, v float64) bool {
 	bits := int(t.Bits())
 	switch t {
@@ -44,8 +44,8 @@ func fits(t graph.DType, v float64) bool {
 	return v >= -math.Ldexp(1, bits-1) && v < math.Ldexp(1, bits-1)
 }
 
-// cast gives x another element type. Only types of 16 bits and fewer round (see
-// the package); what is too large for float32 is infinite.
+// cast converts x to another element type. Only types of 16 bits and fewer round (see
+// the package comment); a value too large for float32 becomes infinite.
 func (x *Tensor) cast(to graph.DType) *Tensor {
 	if !Holds(to) {
 		fail("type %v: not held", to)
@@ -73,7 +73,7 @@ func (x *Tensor) cast(to graph.DType) *Tensor {
 	return y
 }
 
-// bitCast reads the bits of elements as those of another type of as many.
+// bitCast reinterprets the bits of the elements as another type of the same width.
 func bitCast(c *evaluation) []*Tensor {
 	x, to := c.x(0), graph.DType(c.int("to", 0))
 	if !Holds(to) || x.Type.Bits() != to.Bits() {

@@ -85,8 +85,7 @@ func test1(f func(float64) bool) func(*evaluation) []*Tensor {
 	}
 }
 
-// compare makes a bool of each pair, by its order: -1, 0 or 1, or 2 if one is no
-// number.
+// compare returns a bool for each pair by its order: -1, 0, 1, or 2 if one is NaN.
 func compare(holds func(order int) bool) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		shape := broadcast(c.x(0).Shape, c.x(1).Shape)
@@ -101,7 +100,7 @@ func compare(holds func(order int) bool) func(*evaluation) []*Tensor {
 	}
 }
 
-// order is that of element i and element j of y.
+// order compares element i of x with element j of y.
 func (x *Tensor) order(i int, y *Tensor, j int) int {
 	switch {
 	case !isFloat(x.Type) && x.Type == graph.Uint64:
@@ -114,7 +113,7 @@ func (x *Tensor) order(i int, y *Tensor, j int) int {
 	return cmp.Compare(x.F[i], y.F[j])
 }
 
-// logical makes a bool of two.
+// logical combines two bools.
 func logical(f func(a, b bool) bool) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		shape := broadcast(c.x(0).Shape, c.x(1).Shape)

@@ -8,7 +8,7 @@ var concatOperators = []operator{
 	{"Split", split},
 }
 
-// concat puts tensors one behind the other along an axis.
+// concat joins tensors along an axis.
 func concat(axis int, parts ...*Tensor) *Tensor {
 	shape := append([]int{}, parts[0].Shape...)
 	shape[axis] = 0
@@ -30,7 +30,7 @@ func concat(axis int, parts ...*Tensor) *Tensor {
 	return y
 }
 
-// part is the elements [start, start+n) along an axis.
+// part returns the elements [start, start+n) along an axis.
 func (x *Tensor) part(axis, start, n int) *Tensor {
 	shape := append([]int{}, x.Shape...)
 	shape[axis] = n
@@ -41,7 +41,7 @@ func (x *Tensor) part(axis, start, n int) *Tensor {
 	})
 }
 
-// split: into equal parts where nothing else is said; the last may be smaller.
+// split splits into equal parts by default; the last one may be smaller.
 func split(c *evaluation) []*Tensor {
 	x := c.x(0)
 	axis := c.axis("axis", 0, len(x.Shape))

@@ -7,7 +7,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Operators of com.microsoft, as ONNX Runtime's documentation of them reads.
+// Operators of com.microsoft, by ONNX Runtime's documentation.
 var contribOperators = []operator{
 	{"Gelu", func(c *evaluation) []*Tensor {
 		c.massOf(0, c.x(0), math.Abs)
@@ -80,7 +80,7 @@ var contribOperators = []operator{
 	{"Inverse", func(c *evaluation) []*Tensor { return one(inverse(c.x(0))) }},
 }
 
-// biased is input 0 with input 1, if that is there, added.
+// biased returns input 0 plus input 1, if there is one.
 func (c *evaluation) biased() *Tensor {
 	if c.x(1) == nil {
 		c.massOf(0, c.x(0), math.Abs)
@@ -90,8 +90,8 @@ func (c *evaluation) biased() *Tensor {
 	return plus(c.x(0), c.x(1))
 }
 
-// magnitude is the sum of the absolute values, which broadcast to those of the
-// first; nil are none.
+// magnitude returns the sum of the absolute values of the tensors, which broadcast to
+// the first; nil tensors are skipped.
 func magnitude(first *Tensor, others ...*Tensor) *Tensor {
 	y := &Tensor{Type: first.Type, Shape: first.Shape, F: magnitudes(first.F)}
 	for _, x := range others {
@@ -111,8 +111,8 @@ func (c *evaluation) inner(in ...*Tensor) *evaluation {
 	return &evaluation{Node: &n, scope: c.scope, in: in}
 }
 
-// skipNorm normalises a sum, which comes with the result: output number 2 is the
-// inverse of the deviation.
+// skipNorm normalises a sum and returns the sum, too. Output 2 is the inverse of the
+// standard deviation.
 func skipNorm(c *evaluation, bias int, norm func(inner *evaluation) []*Tensor) []*Tensor {
 	sum := plus(c.x(0), c.x(1))
 	if c.x(bias) != nil {
@@ -135,7 +135,7 @@ func skipNorm(c *evaluation, bias int, norm func(inner *evaluation) []*Tensor) [
 	return append(out[:3:3], sum)
 }
 
-// embedNorm normalises the sum of the embeddings of words, places and segments.
+// embedNorm normalises the sum of the embeddings of words, positions and segments.
 func embedNorm(c *evaluation) []*Tensor {
 	ids := c.x(0)
 	batch, places, width := ids.Shape[0], ids.Shape[1], c.x(2).Shape[1]
@@ -165,7 +165,7 @@ func embedNorm(c *evaluation) []*Tensor {
 	return []*Tensor{out[0], counts, sum}
 }
 
-// fusedActivation is the function that attribute activation names.
+// fusedActivation returns the function that attribute activation names.
 func (c *evaluation) fusedActivation(params []float32) func(float64) float64 {
 	param := func(i int, otherwise float64) float64 {
 		if i < len(params) {
@@ -201,7 +201,7 @@ func plus(a, b *Tensor) *Tensor {
 	return y
 }
 
-// transposed exchanges the last two axes.
+// transposed swaps the last two axes.
 func (x *Tensor) transposed() *Tensor {
 	perm := make([]int, len(x.Shape))
 	for k := range perm {
@@ -230,7 +230,7 @@ func fusedMatMul(c *evaluation) []*Tensor {
 	return one(y.each(func(v float64) float64 { return alpha * v }))
 }
 
-// inverse is that of each matrix, by elimination without a choice of pivots.
+// inverse inverts each matrix by Gaussian elimination without pivoting.
 func inverse(x *Tensor) *Tensor {
 	n := x.Shape[len(x.Shape)-1]
 	y := zeros(x.Type, x.Shape)

@@ -20,7 +20,7 @@ var contribAttentionOperators = []operator{
 		k := merged.part(2, sizes[0], sizes[1])
 		v := merged.part(2, sizes[0]+sizes[1], sizes[2])
 		y, k, v := c.contribAttention(q, k, v, c.x(3), c.x(5))
-		// What queries, keys and values are sums of is larger than they are.
+		// The terms of queries, keys and values may be larger than their sums.
 		c.sums(0, c.bounds[0].mass, c.x(1).Shape[0])
 		for i, part := 0, slices.Max(terms)/max(slices.Max(magnitudes(merged.F)), 1e-300); i < len(c.bounds[0].mass); i++ {
 			c.bounds[0].mass[i] *= max(part, 1)
@@ -42,7 +42,7 @@ var contribAttentionOperators = []operator{
 	}},
 	{"RotaryEmbedding", func(c *evaluation) []*Tensor {
 		x, position := c.x(0), c.x(1)
-		if len(position.Shape) == 1 { // of the first place
+		if len(position.Shape) == 1 { // only the first position
 			batch, places := x.Shape[0], x.Shape[len(x.Shape)-2]
 			all := Ints([]int{batch, places})
 			for range batch {
@@ -60,9 +60,9 @@ var contribAttentionOperators = []operator{
 	}},
 }
 
-// contribAttention attends where the mask is not 0; elsewhere the scores are
-// mask_filter_value lower. The mask is one for each key, [batch, keys] or [batch,
-// queries, keys], or the number of keys, [batch].
+// contribAttention adds mask_filter_value to the scores where the mask is 0. The mask
+// has a value for each key, [batch, keys] or [batch, queries, keys], or it is the
+// number of keys, [batch].
 func (c *evaluation) contribAttention(q, k, v, mask, bias *Tensor) (y, keys, values *Tensor) {
 	n := c.int("num_heads", 0)
 	q, k, v = q.heads(n), k.heads(n), v.heads(n)

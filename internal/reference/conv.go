@@ -15,12 +15,12 @@ var convOperators = []operator{
 	{"Col2Im", col2Im},
 }
 
-// window is how a kernel moves over the spatial axes.
+// window describes how a kernel moves over the spatial axes.
 type window struct {
 	kernel, strides, dilations, begin, end []int
 }
 
-// window reads the attributes; in is the lengths of the input's spatial axes.
+// window reads the attributes; in holds the lengths of the input's spatial axes.
 func (c *evaluation) window(in, kernel []int) window {
 	n := len(kernel)
 	w := window{kernel: kernel, strides: c.ints("strides", filled(1, n)), dilations: c.ints("dilations", filled(1, n))}
@@ -43,12 +43,12 @@ func (c *evaluation) window(in, kernel []int) window {
 	return w
 }
 
-// reach is how many elements lie between a window's first and its last, both
+// reach returns the number of elements from a window's first to its last element, both
 // included.
 func (w window) reach(k int) int { return (w.kernel[k]-1)*w.dilations[k] + 1 }
 
-// out is the number of windows along each axis. With ceil, a window may reach
-// beyond the end, but none begins in the padding there.
+// out returns the number of windows along each axis. With ceil, a window may extend
+// beyond the end, but none begins in the padding at the end.
 func (w window) out(in []int, ceil bool) []int {
 	out := make([]int, len(in))
 	for k, n := range in {
@@ -67,9 +67,9 @@ func (w window) out(in []int, ceil bool) []int {
 	return out
 }
 
-// slide visits, for the element e of the kernel, the outputs whose window has it
-// inside of the input: runs along the last axis of n outputs, the first of them
-// number to, which read the input from number from on, every step-th.
+// slide visits the outputs for which element e of the kernel lies inside the input, in
+// runs along the last axis: n outputs beginning at index to, which read the inputs at
+// from, from+step, and so on.
 func (w window) slide(in, out, e []int, visit func(to, from, n, step int)) {
 	last := len(in) - 1
 	first, end := make([]int, len(in)), make([]int, len(in))
@@ -106,9 +106,9 @@ func (w window) slide(in, out, e []int, visit func(to, from, n, step int)) {
 // terms are sums of products, and of their absolute values.
 type terms struct{ sum, mass []float64 }
 
-// add adds to n sums, from number to on, every step-th, the products of up to four
-// numbers and the elements, from number from on, every stride-th, of as many lists.
-// Four at a time: most of the time goes into reading and writing the sums.
+// add adds to n sums, at to, to+step and so on, the products of up to four factors with
+// the elements of as many lists, at from, from+stride and so on. It takes four at a
+// time because most of the time goes into reading and writing the sums.
 func (t *terms) add(to, step int, v []float64, from, stride, n int, list func(int) []float64) {
 	if n == 0 {
 		return
@@ -134,7 +134,7 @@ func (t *terms) add(to, step int, v []float64, from, stride, n int, list func(in
 	}
 }
 
-// convolved is a convolution of numbers; mass is that of the absolute values.
+// convolved returns a convolution; mass is the convolution of the absolute values.
 func (c *evaluation) convolved(x, weights *Tensor, bias []float64) (y *Tensor, mass []float64) {
 	group, in := c.int("group", 1), x.Shape[2:]
 	w := c.window(in, weights.Shape[2:])
@@ -181,8 +181,8 @@ func conv(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// convTranspose adds each input element, times the kernel, to what a convolution
-// of the result would have read for it.
+// convTranspose adds each input element, times the kernel, to the elements of the result
+// that a convolution of the result would read for it.
 func convTranspose(c *evaluation) []*Tensor {
 	x, weights := c.x(0), c.x(1)
 	group, in := c.int("group", 1), x.Shape[2:]
@@ -245,8 +245,8 @@ func convTranspose(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// deformConv shifts each element of each window, by fractions too, and weighs it;
-// between elements it interpolates, and around the image stand zeros.
+// deformConv shifts each element of each window by an offset, which may be fractional,
+// and weights it. It interpolates between elements and pads the image with zeros.
 func deformConv(c *evaluation) []*Tensor {
 	x, weights, shifts, weighs := c.x(0), c.x(1), c.x(2), c.x(4)
 	if len(x.Shape) != 4 {
@@ -288,7 +288,7 @@ func deformConv(c *evaluation) []*Tensor {
 						if rr >= 0 && rr < float64(h) && kk >= 0 && kk < float64(width) {
 							v := x.F[((n*channels+ch)*h+int(rr))*width+int(kk)]
 							total += factor * (1 - math.Abs(row-rr)) * (1 - math.Abs(column-kk)) * v
-							// A place far out is known less well.
+							// The error of a position is proportional to its distance.
 							sum += math.Abs(factor*v) * (1 + math.Abs(row) + math.Abs(column))
 						}
 					}
@@ -303,7 +303,7 @@ func deformConv(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// col2Im adds up the columns of blocks where the blocks lie in the image.
+// col2Im adds the columns of blocks at the positions of the blocks in the image.
 func col2Im(c *evaluation) []*Tensor {
 	x, image, block := c.x(0), c.list(1), c.list(2)
 	w := c.window(image, block)

@@ -11,7 +11,7 @@ var cumulateOperators = []operator{
 	{"CumProd", cumulate(1, func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b })},
 }
 
-// cumulate joins each element with all before it, or behind it.
+// cumulate combines each element with all elements before it, or after it.
 func cumulate(start int64, f func(a, b float64) float64, g func(a, b int64) int64) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		x := c.x(0)
@@ -49,7 +49,7 @@ func cumulate(start int64, f func(a, b float64) float64, g func(a, b int64) int6
 	}
 }
 
-// put sets element i to what fits its type.
+// put sets element i, wrapped or rounded to its type.
 func (x *Tensor) put(i int, real float64, whole int64) {
 	if isFloat(x.Type) {
 		x.F[i] = real

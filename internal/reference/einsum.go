@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// einsumOperators multiply and sum any tensors by an equation.
+// einsumOperators multiply tensors and sum the products by an equation.
 var einsumOperators = []operator{{"Einsum", einsum}}
 
-// einsum sums over all values of all labels that the output does not name. The
-// axes of an ellipsis get capital labels of their own, from the right.
+// einsum sums over all labels that the output does not name. The axes of an ellipsis
+// get capital labels, counted from the right.
 func einsum(c *evaluation) []*Tensor {
 	left, right, stated := strings.Cut(strings.ReplaceAll(c.str("equation", ""), " ", ""), "->")
 	terms := strings.Split(left, ",")

@@ -61,7 +61,7 @@ func (x *Tensor) each(f func(float64) float64) *Tensor {
 	return y
 }
 
-// massOf says what the terms of output k come to, by the elements of x.
+// massOf sets the mass of output k as a function of the elements of x.
 func (c *evaluation) massOf(k int, x *Tensor, f func(float64) float64) {
 	mass := make([]float64, size(x.Shape))
 	for i := range mass {
@@ -75,7 +75,7 @@ func real1(f func(float64) float64) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor { return one(c.x(0).each(f)) }
 }
 
-// real1With is one with attributes.
+// real1With is a real1 whose function depends on attributes.
 func real1With(f func(*evaluation) func(float64) float64) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor { return one(c.x(0).each(f(c))) }
 }
@@ -108,11 +108,11 @@ func sign(v float64) float64 {
 	case v < 0:
 		return -1
 	}
-	return v // zero, and what is no number
+	return v // zero or NaN
 }
 
-// fold combines all inputs, the first two first; mean divides by their number. u
-// is for uint64; nil: as g.
+// fold combines all inputs from left to right; mean divides by their number. u is for
+// uint64; nil: g.
 func fold(f func(a, b float64) float64, g func(a, b int64) int64, u func(a, b uint64) uint64, mean bool) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		var shapes [][]int
@@ -159,7 +159,7 @@ func magnitudes(v []float64) []float64 {
 	return m
 }
 
-// broadcast is the shape that shapes broadcast to.
+// broadcast returns the shape to which the shapes broadcast.
 func broadcast(shapes ...[]int) []int {
 	var out []int
 	for _, s := range shapes {
@@ -178,7 +178,7 @@ func broadcast(shapes ...[]int) []int {
 	return out
 }
 
-// chosen says that elements are taken as they are.
+// chosen declares that output elements are exact copies.
 func chosen(eval func(*evaluation) []*Tensor) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		c.bounded(0).exact = true
@@ -186,7 +186,7 @@ func chosen(eval func(*evaluation) []*Tensor) func(*evaluation) []*Tensor {
 	}
 }
 
-// quotients leaves elements open where integers are divided by zero.
+// quotients marks elements as undefined where an integer is divided by zero.
 func quotients(eval func(*evaluation) []*Tensor) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		y := eval(c)
@@ -202,7 +202,7 @@ func quotients(eval func(*evaluation) []*Tensor) func(*evaluation) []*Tensor {
 	}
 }
 
-// floorMod has the sign of b.
+// floorMod returns the remainder with the sign of b.
 func floorMod(a, b float64) float64 {
 	m := math.Mod(a, b)
 	if m != 0 && (m < 0) != (b < 0) {
@@ -211,7 +211,7 @@ func floorMod(a, b float64) float64 {
 	return m
 }
 
-// divide cuts towards zero. What a division by zero gives, nobody says.
+// divide truncates towards zero. The result of a division by zero is undefined.
 func divide[T int64 | uint64](a, b T) T {
 	if b == 0 {
 		return 0
@@ -226,7 +226,8 @@ func remainder[T int64 | uint64](a, b T) T {
 	return a % b
 }
 
-// power: the exponent may have another type than the base, which the result has.
+// power raises to a power. The result has the type of the base; the exponent may have
+// another one.
 func power(c *evaluation) []*Tensor {
 	shape := broadcast(c.x(0).Shape, c.x(1).Shape)
 	a, b := c.x(0).spread(shape), c.x(1).spread(shape)
