@@ -127,14 +127,14 @@ func geluSlope(c *Backward, x ID, tanh bool) ID {
 // of the bytes that a float factor would take while both are live.
 func reluGrad(c *Backward) {
 	if c.saves(savingMask) {
-		c.Set(0, c.passed(c.Y(0)))
+		c.Set(0, c.throughRelu(c.Y(0)))
 		return
 	}
 	c.Set(0, c.mul(c.D(0), c.op("Sign", c.Y(0))))
 }
 
-// passed is d where the result y of a Relu is not 0.
-func (c *Backward) passed(y ID) ID {
+// throughRelu is d where the result y of a Relu is not 0.
+func (c *Backward) throughRelu(y ID) ID {
 	return c.where(c.positive(y), c.D(0), c.scalar(c.D(0), 0))
 }
 
@@ -146,20 +146,20 @@ func clipGrad(c *Backward) {
 	zero := c.scalar(d, 0)
 	switch {
 	case !c.saves(savingMask):
-		if c.given(low) {
+		if c.present(low) {
 			d = c.where(c.op("Less", x, low), zero, d)
 		}
-		if c.given(high) {
+		if c.present(high) {
 			d = c.where(c.op("Greater", x, high), zero, d)
 		}
 	case c.is(low, 0) && c.is(high, 6):
 		y := c.Y(0)
 		d = c.where(c.op("And", c.positive(y), c.op("Less", y, high)), d, zero)
-	case c.given(low) && c.given(high):
+	case c.present(low) && c.present(high):
 		d = c.where(c.op("Or", c.op("Less", x, low), c.op("Greater", x, high)), zero, d)
-	case c.given(low):
+	case c.present(low):
 		d = c.where(c.op("Less", x, low), zero, d)
-	case c.given(high):
+	case c.present(high):
 		d = c.where(c.op("Greater", x, high), zero, d)
 	}
 	c.Set(0, d)
@@ -167,7 +167,7 @@ func clipGrad(c *Backward) {
 
 // is reports whether an input is a known number equal to v.
 func (c *Backward) is(t ID, v float64) bool {
-	if !c.given(t) {
+	if !c.present(t) {
 		return false
 	}
 	list, ok := c.values[t].Floats()
@@ -178,7 +178,7 @@ func (c *Backward) is(t ID, v float64) bool {
 func dropoutGrad(c *Backward) {
 	training, known := c.ints(c.X(2))
 	switch {
-	case !c.given(c.X(2)) || known && training[0] == 0:
+	case !c.present(c.X(2)) || known && training[0] == 0:
 		c.Set(0, c.D(0))
 		return
 	case !known:
@@ -186,7 +186,7 @@ func dropoutGrad(c *Backward) {
 		return
 	}
 	ratio := 0.5
-	if c.given(c.X(1)) {
+	if c.present(c.X(1)) {
 		v, ok := c.values[c.X(1)].Floats()
 		if !ok {
 			c.Failf("input 1 (ratio) depends on data: expected a constant")
@@ -200,20 +200,20 @@ func dropoutGrad(c *Backward) {
 	}
 	mask := c.Y(1)
 	if seed := c.Node.Attr("seed"); seed != nil && c.saves(savingDropout) {
-		mask = c.drawnAgain(seed.Int)
+		mask = c.repeatedDropout(seed.Int)
 	}
 	c.Set(0, c.where(mask, c.times(c.D(0), 1/(1-ratio)), c.scalar(c.D(0), 0)))
 }
 
-// drawnAgain recomputes the mask of a Dropout with a seed by a second Dropout
+// repeatedDropout recomputes the mask of a Dropout with a seed by a second Dropout
 // with that seed, applied to the gradient, which has the shape of the input. ONNX
 // Runtime's optimizer removes a Dropout whose mask nobody reads, even in training
 // mode: so the ratio of the second is made to depend on one element of the
 // first's output.
-func (c *Backward) drawnAgain(seed int64) ID {
+func (c *Backward) repeatedDropout(seed int64) ID {
 	one := c.op("Gather", c.reshape(c.Y(1), []int64{elements(c.shape(c.D(0)))}), c.index(0))
 	r := c.X(1)
-	if !c.given(r) {
+	if !c.present(r) {
 		r = c.number(0.5)
 	}
 	return c.emit("Dropout", attrs{"seed": seed}, 2, c.D(0), c.where(one, r, r), c.X(2))[1]

@@ -109,7 +109,7 @@ func expandAttention(c *Backward) []ID {
 			return nil
 		}
 	}
-	if c.given(c.X(6)) {
+	if c.present(c.X(6)) {
 		c.Failf("input 6 (nonpad_kv_seqlen) is given: expected keys without padding on a path to the loss")
 		return nil
 	}
@@ -120,11 +120,11 @@ func expandAttention(c *Backward) []ID {
 		q, k, v = c.heads(q, c.Int("q_num_heads", 0)), c.heads(k, kv), c.heads(v, kv)
 	}
 	past := int64(0)
-	if c.given(c.X(4)) {
+	if c.present(c.X(4)) {
 		past = c.shape(c.X(4))[2]
 		k, v = c.joined([]ID{c.X(4), k}, 2), c.joined([]ID{c.X(5), v}, 2)
 	} else { // they are outputs as well
-		k, v = c.own(k, 1), c.own(v, 2)
+		k, v = c.outputCopy(k, 1), c.outputCopy(v, 2)
 	}
 	qs, ks := c.shape(q), c.shape(k)
 	if c.err != nil {
@@ -134,7 +134,7 @@ func expandAttention(c *Backward) []ID {
 	if p := c.Int("softmax_precision", 0); p != 0 {
 		s.elem = graph.DType(p)
 	}
-	if m := c.X(3); c.given(m) {
+	if m := c.X(3); c.present(m) {
 		if have := c.shape(m); have[len(have)-1] < ks[2] {
 			c.Failf("input 3 (attn_mask) covers %d of %d keys: expected all of them", have[len(have)-1], ks[2])
 			return nil
@@ -168,9 +168,9 @@ func expandAttention(c *Backward) []ID {
 	return out
 }
 
-// own returns a tensor that becomes output k, if there is one, separate from its
+// outputCopy returns a tensor that becomes output k, if there is one, separate from its
 // source.
-func (c *Backward) own(t ID, k int) ID {
+func (c *Backward) outputCopy(t ID, k int) ID {
 	if k < len(c.Node.Outputs) && c.Node.Outputs[k] != graph.None {
 		return c.op("Identity", t)
 	}
@@ -197,7 +197,7 @@ func (c *Backward) rotate(x, cos, sin, position ID, numHeads string) []ID {
 		t = c.transpose(x, 0, 2, 1, 3)
 	}
 	s := c.shape(t) // [batch, sequence, heads, size]
-	if c.given(position) {
+	if c.present(position) {
 		cos, sin = c.op("Gather", cos, position), c.op("Gather", sin, position)
 	}
 	if cs := c.shape(cos); c.err == nil {
@@ -228,7 +228,7 @@ func (c *Backward) rotate(x, cos, sin, position ID, numHeads string) []ID {
 		one = concat(s[:3], []int64{size / 2, 1})
 	}
 	t = c.reshape(c.joined([]ID{c.reshape(real, one), c.reshape(imag, one)}, axis), concat(s[:3], []int64{size}))
-	if c.given(rest) {
+	if c.present(rest) {
 		t = c.joined([]ID{t, rest}, 3)
 	}
 	if flat {

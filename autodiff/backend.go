@@ -14,7 +14,7 @@ import (
 )
 
 // tape is a backend of onnx-go: it receives the graph node by node and edge by
-// edge, then the operation that makes each node. feed drives it with the nodes
+// edge, then the operation that makes each node. feedBackend drives it with the nodes
 // that our reader decoded; onnx-go's decoder can drive it as well.
 var _ onnxgo.Backend = (*tape)(nil)
 
@@ -101,9 +101,9 @@ func (t *tape) ApplyOperation(op onnxgo.Operation, made ...gonum.Node) error {
 	return t.record(n)
 }
 
-// feed passes the part of the forward graph through which gradients flow to the
+// feedBackend passes the part of the forward graph through which gradients flow to the
 // backend; all other tensors are leaves.
-func (t *tape) feed(nodes []*graph.Node) error {
+func (t *tape) feedBackend(nodes []*graph.Node) error {
 	at := map[ID]*vertex{}
 	find := func(id ID) *vertex {
 		v := at[id]

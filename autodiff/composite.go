@@ -102,9 +102,9 @@ func (m *matcher) private(n *graph.Node, inner []*graph.Node, last *graph.Node) 
 	return true
 }
 
-// only returns the node that reads t, if it is the only reader and has that
+// onlyReader returns the node that reads t, if it is the only reader and has that
 // operator.
-func (m *matcher) only(t ID, op string) (*graph.Node, bool) {
+func (m *matcher) onlyReader(t ID, op string) (*graph.Node, bool) {
 	r := m.readers[t]
 	if len(r) == 0 || r[0] == nil || r[0].Op != op || r[0].Domain != "" {
 		return nil, false
@@ -117,8 +117,8 @@ func (m *matcher) only(t ID, op string) (*graph.Node, bool) {
 	return r[0], true
 }
 
-// other returns the operand of a binary node that is not t.
-func other(n *graph.Node, t ID) ID {
+// otherOperand returns the operand of a binary node that is not t.
+func otherOperand(n *graph.Node, t ID) ID {
 	if len(n.Inputs) != 2 {
 		return graph.None
 	}
@@ -168,8 +168,8 @@ func swishGroup(m *matcher, n *graph.Node) (group, bool) {
 	if op == "" {
 		return group{}, false
 	}
-	last, ok := m.only(n.Outputs[0], "Mul")
-	if !ok || other(last, n.Outputs[0]) != n.Inputs[0] {
+	last, ok := m.onlyReader(n.Outputs[0], "Mul")
+	if !ok || otherOperand(last, n.Outputs[0]) != n.Inputs[0] {
 		return group{}, false
 	}
 	return group{op: op, x: n.Inputs[0], inner: []*graph.Node{n}, last: last}, true
@@ -192,28 +192,28 @@ func geluGroup(m *matcher, n *graph.Node) (group, bool) {
 	if !ok {
 		return g, false
 	}
-	sum, ok := m.only(n.Outputs[0], "Add")
-	if !ok || !m.isNumber(other(sum, n.Outputs[0]), 1) {
+	sum, ok := m.onlyReader(n.Outputs[0], "Add")
+	if !ok || !m.isNumber(otherOperand(sum, n.Outputs[0]), 1) {
 		return g, false
 	}
 	// Two of the three factors x, one half and the sum are multiplied first.
-	first, ok := m.only(sum.Outputs[0], "Mul")
+	first, ok := m.onlyReader(sum.Outputs[0], "Mul")
 	if !ok {
 		return g, false
 	}
 	g.inner = append(g.inner, sum)
-	beside := other(first, sum.Outputs[0])
+	beside := otherOperand(first, sum.Outputs[0])
 	if x, half, ok := m.factor(beside, 0.5); ok && x == g.x {
 		g.inner = append(g.inner, half)
 		g.last = first
 		return g, true
 	}
-	last, ok := m.only(first.Outputs[0], "Mul")
+	last, ok := m.onlyReader(first.Outputs[0], "Mul")
 	if !ok {
 		return g, false
 	}
 	g.inner, g.last = append(g.inner, first), last
-	rest := other(last, first.Outputs[0])
+	rest := otherOperand(last, first.Outputs[0])
 	return g, beside == g.x && m.isNumber(rest, 0.5) || m.isNumber(beside, 0.5) && rest == g.x
 }
 
@@ -252,8 +252,8 @@ func crossEntropyGroup(m *matcher, n *graph.Node) (group, bool) {
 	if n.Op != "LogSoftmax" || !m.saves(savingCrossEntropy) {
 		return group{}, false
 	}
-	last, ok := m.only(n.Outputs[0], "NegativeLogLikelihoodLoss")
-	if !ok || last.Inputs[0] != n.Outputs[0] || !m.along(n, 1) {
+	last, ok := m.onlyReader(n.Outputs[0], "NegativeLogLikelihoodLoss")
+	if !ok || last.Inputs[0] != n.Outputs[0] || !m.hasAxis(n, 1) {
 		return group{}, false
 	}
 	return group{
@@ -262,8 +262,8 @@ func crossEntropyGroup(m *matcher, n *graph.Node) (group, bool) {
 	}, true
 }
 
-// along reports whether a node's axis, by default the last, equals axis.
-func (m *matcher) along(n *graph.Node, axis int64) bool {
+// hasAxis reports whether a node's axis, by default the last, equals axis.
+func (m *matcher) hasAxis(n *graph.Node, axis int64) bool {
 	rank := int64(m.rank(n.Inputs[0]))
 	at := int64(-1)
 	if a := n.Attr("axis"); a != nil {
@@ -304,7 +304,7 @@ func poolGroup(m *matcher, n *graph.Node) (group, bool) {
 	if n.Op != "Relu" || !m.saves(savingPool) {
 		return group{}, false
 	}
-	last, ok := m.only(n.Outputs[0], "MaxPool")
+	last, ok := m.onlyReader(n.Outputs[0], "MaxPool")
 	if !ok || len(last.Outputs) > 1 && last.Outputs[1] != graph.None {
 		return group{}, false
 	}

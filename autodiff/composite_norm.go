@@ -12,7 +12,7 @@ import (
 // the quotient.
 func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 	g := group{op: "RMSNormalization", attrs: attrs{"axis": -1}}
-	if n.Op != "ReduceMean" || !m.saves(savingNorm) || !m.overLast(n) {
+	if n.Op != "ReduceMean" || !m.saves(savingNorm) || !m.reducesLastAxis(n) {
 		return g, false
 	}
 	square := m.maker[n.Inputs[0]]
@@ -24,20 +24,20 @@ func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 	default:
 		return g, false
 	}
-	sum, ok := m.only(n.Outputs[0], "Add")
+	sum, ok := m.onlyReader(n.Outputs[0], "Add")
 	if !ok {
 		return g, false
 	}
-	epsilon, known := m.numberIn(other(sum, n.Outputs[0]))
-	root, ok := m.only(sum.Outputs[0], "Sqrt")
+	epsilon, known := m.scalarConstant(otherOperand(sum, n.Outputs[0]))
+	root, ok := m.onlyReader(sum.Outputs[0], "Sqrt")
 	if !ok || !known {
 		return g, false
 	}
 	g.attrs["epsilon"] = epsilon
 	g.inner = []*graph.Node{square, n, sum, root}
-	quotient, ok := m.only(root.Outputs[0], "Div")
+	quotient, ok := m.onlyReader(root.Outputs[0], "Div")
 	if !ok || quotient.Inputs[0] != g.x {
-		inverse, isInverse := m.only(root.Outputs[0], "Reciprocal")
+		inverse, isInverse := m.onlyReader(root.Outputs[0], "Reciprocal")
 		if ok && m.isNumber(quotient.Inputs[0], 1) {
 			inverse, isInverse = quotient, true
 		}
@@ -45,22 +45,22 @@ func rmsNormGroup(m *matcher, n *graph.Node) (group, bool) {
 			return g, false
 		}
 		g.inner = append(g.inner, inverse)
-		if quotient, ok = m.only(inverse.Outputs[0], "Mul"); !ok || other(quotient, inverse.Outputs[0]) != g.x {
+		if quotient, ok = m.onlyReader(inverse.Outputs[0], "Mul"); !ok || otherOperand(quotient, inverse.Outputs[0]) != g.x {
 			return g, false
 		}
 	}
-	if g.last, ok = m.only(quotient.Outputs[0], "Mul"); !ok {
+	if g.last, ok = m.onlyReader(quotient.Outputs[0], "Mul"); !ok {
 		return g, false
 	}
 	g.inner = append(g.inner, quotient)
-	scale := other(g.last, quotient.Outputs[0])
+	scale := otherOperand(g.last, quotient.Outputs[0])
 	shape := m.shape(g.x)
 	g.rest = []ID{scale}
 	return g, len(shape) > 0 && slices.Equal(m.shape(scale), shape[len(shape)-1:])
 }
 
-// overLast reports whether a reduction is over the last axis and keeps that axis.
-func (m *matcher) overLast(n *graph.Node) bool {
+// reducesLastAxis reports whether a reduction is over the last axis and keeps that axis.
+func (m *matcher) reducesLastAxis(n *graph.Node) bool {
 	if len(n.Inputs) < 2 {
 		return false
 	}
@@ -71,8 +71,8 @@ func (m *matcher) overLast(n *graph.Node) bool {
 	return list[0] == -1 || list[0] == int64(m.rank(n.Inputs[0]))-1
 }
 
-// numberIn returns the element of a constant that has only one.
-func (m *matcher) numberIn(t ID) (float64, bool) {
+// scalarConstant returns the element of a constant that has only one.
+func (m *matcher) scalarConstant(t ID) (float64, bool) {
 	if t == graph.None {
 		return 0, false
 	}

@@ -41,7 +41,7 @@ var contribExpansions = expansionsOf("com.microsoft", map[string]func(*Backward)
 // for FastGelu.
 func biasedGeluGrad(c *Backward, tanh bool) {
 	x := c.X(0)
-	if c.given(c.X(1)) {
+	if c.present(c.X(1)) {
 		x = c.add(x, c.X(1))
 	}
 	d := c.mul(c.D(0), geluSlope(c, x, tanh))
@@ -97,7 +97,7 @@ func expandSkipNorm(c *Backward) []ID {
 		bias = 3
 	}
 	sum := c.add(c.X(0), c.X(1))
-	if b := c.X(bias); c.given(b) {
+	if b := c.X(bias); c.present(b) {
 		sum = c.add(sum, b)
 	}
 	a := attrs{"axis": -1, "epsilon": c.Float("epsilon", 1e-12)}
@@ -135,18 +135,18 @@ func expandEmbedNorm(c *Backward) []ID {
 		return nil
 	}
 	at := c.X(3)
-	if c.given(c.X(8)) {
+	if c.present(c.X(8)) {
 		at = c.op("Gather", at, c.X(8))
 	} else {
 		at = c.slice(at, []int64{0}, []int64{0}, []int64{ids[1]})
 	}
 	sum := c.add(c.op("Gather", c.X(2), c.X(0)), at)
-	if c.given(c.X(1)) && c.given(c.X(4)) {
+	if c.present(c.X(1)) && c.present(c.X(4)) {
 		sum = c.add(sum, c.op("Gather", c.X(4), c.X(1)))
 	}
 	y := c.with("LayerNormalization", attrs{"axis": -1, "epsilon": c.Float("epsilon", 1e-12)}, sum, c.X(5), c.X(6))
 	index := c.expand(c.reals(graph.Int32, nil, []float64{0}), ids[:1])
-	if c.given(c.X(7)) && c.Int("mask_index_type", 1) == 1 {
+	if c.present(c.X(7)) && c.Int("mask_index_type", 1) == 1 {
 		index = c.sum(c.X(7), []int64{1}, false)
 	}
 	return []ID{y, index, sum}
@@ -171,7 +171,7 @@ func expandFusedConv(c *Backward) []ID {
 	}
 	a["group"], a["auto_pad"] = c.Int("group", 1), c.Str("auto_pad", "NOTSET")
 	y := c.with("Conv", a, c.X(0), c.X(1), c.X(2))
-	if c.given(c.X(3)) {
+	if c.present(c.X(3)) {
 		y = c.add(y, c.X(3))
 	}
 	var params []float32

@@ -10,7 +10,7 @@ import (
 // merged weights, split into query, key and value. Inputs: input weights bias
 // mask_index past attention_bias.
 func expandProjectedAttention(c *Backward) []ID {
-	if c.given(c.X(4)) || c.given(c.X(6)) {
+	if c.present(c.X(4)) || c.present(c.X(6)) {
 		c.Failf("input 4 (past) is given: expected attention without a past on a path to the loss")
 		return nil
 	}
@@ -27,7 +27,7 @@ func expandProjectedAttention(c *Backward) []ID {
 		sizes = filled(merged[1]/3, 3)
 	}
 	t := c.op("MatMul", c.X(0), c.X(1))
-	if c.given(c.X(2)) {
+	if c.present(c.X(2)) {
 		t = c.add(t, c.X(2))
 	}
 	var parts []ID
@@ -47,16 +47,16 @@ func expandProjectedAttention(c *Backward) []ID {
 // attention_bias past_key past_value.
 func expandMultiHeadAttention(c *Backward) []ID {
 	heads := c.Int("num_heads", 0)
-	if !c.given(c.X(1)) || !c.given(c.X(2)) || c.rank(c.X(0)) != 3 || c.rank(c.X(1)) != 3 || c.rank(c.X(2)) != 3 {
+	if !c.present(c.X(1)) || !c.present(c.X(2)) || c.rank(c.X(0)) != 3 || c.rank(c.X(1)) != 3 || c.rank(c.X(2)) != 3 {
 		c.Failf("query, key and value are packed: expected three tensors of three axes on a path to the loss")
 		return nil
 	}
-	if c.given(c.X(6)) || c.given(c.X(7)) {
+	if c.present(c.X(6)) || c.present(c.X(7)) {
 		c.Failf("input 6 (past_key) is given: expected attention without a past on a path to the loss")
 		return nil
 	}
 	biases := []ID{graph.None, graph.None, graph.None}
-	if c.given(c.X(3)) {
+	if c.present(c.X(3)) {
 		var sizes []int64
 		for i := range 3 {
 			sizes = append(sizes, c.shape(c.X(i))[2])
@@ -66,13 +66,13 @@ func expandMultiHeadAttention(c *Backward) []ID {
 	var parts []ID
 	for i, b := range biases {
 		t := c.X(i)
-		if c.given(b) {
+		if c.present(b) {
 			t = c.add(t, b)
 		}
 		parts = append(parts, c.heads(t, heads))
 	}
 	y := c.scoredAttention(parts[0], parts[1], parts[2], c.X(4), c.X(5))
-	return []ID{y, c.own(parts[1], 1), c.own(parts[2], 2)}
+	return []ID{y, c.outputCopy(parts[1], 1), c.outputCopy(parts[2], 2)}
 }
 
 // scoredAttention applies the masks of com.microsoft: 0 for keys that are hidden,
@@ -87,10 +87,10 @@ func (c *Backward) scoredAttention(q, k, v, mask, bias ID) ID {
 	if s.scale == 0 {
 		s.scale = 1 / math.Sqrt(float64(qs[3]))
 	}
-	if c.given(bias) {
+	if c.present(bias) {
 		s.bias = append(s.bias, bias)
 	}
-	if c.given(mask) {
+	if c.present(mask) {
 		m := c.shape(mask)
 		switch {
 		case len(m) == 1 && m[0] == qs[0]:

@@ -73,9 +73,9 @@ func (w *window) attrs() attrs {
 	}
 }
 
-// back is the transposed convolution that adds each element of d to all elements
+// transposedConv is the transposed convolution that adds each element of d to all elements
 // that its window read; in are the spatial lengths of the result.
-func (c *Backward) back(w window, d, weights ID, in []int64) ID {
+func (c *Backward) transposedConv(w window, d, weights ID, in []int64) ID {
 	a := w.attrs()
 	out := c.shape(d)[2:]
 	extra := make([]int64, len(in))
@@ -108,7 +108,7 @@ func convGrad(c *Backward) {
 		return
 	}
 	if c.Needs(0) {
-		c.Set(0, c.back(w, c.D(0), c.X(1), x[2:]))
+		c.Set(0, c.transposedConv(w, c.D(0), c.X(1), x[2:]))
 	}
 	if c.Needs(1) {
 		c.Set(1, c.weightGrad(w, c.X(0), c.D(0), k))

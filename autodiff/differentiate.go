@@ -26,11 +26,11 @@ func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, e
 			asked = append(asked, t.leaf(id))
 		}
 	}
-	if err := t.feed(nodes); err != nil {
+	if err := t.feedBackend(nodes); err != nil {
 		return nil, err
 	}
 	made := t.tokens[loss]
-	seed, err := t.hand(made, e.reals(e.typeOf(loss).Elem, nil, []float64{1}), 0)
+	seed, err := t.passTerm(made, e.reals(e.typeOf(loss).Elem, nil, []float64{1}), 0)
 	if err == nil {
 		err = e.err
 	}
@@ -59,7 +59,7 @@ func (e *emitter) differentiate(nodes []*graph.Node, loss ID, wrt []ID) ([]ID, e
 		}
 		t.of = e.g.Tensors[id].Name
 		t.scope = t.of + ".grad/"
-		if grads[i], err = t.total(t.tokens[id], found[next]); err != nil {
+		if grads[i], err = t.sumTerms(t.tokens[id], found[next]); err != nil {
 			return nil, err
 		}
 		next++
@@ -93,7 +93,7 @@ func (t *tape) analyse(nodes []*graph.Node, loss ID, wrt []ID) error {
 	t.reached[loss] = true
 	for k := len(nodes) - 1; k >= 0; k-- {
 		n := nodes[k]
-		if !t.makesReached(n) {
+		if !t.outputReached(n) {
 			continue
 		}
 		r := LookupRule(n.Domain, n.Op)

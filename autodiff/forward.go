@@ -71,7 +71,7 @@ func (s *trainer) expandNode(n *graph.Node, f func(c *Backward) []ID) {
 	if s.of == "" {
 		s.scope = s.g.Tensors[firstOutput(n)].Name + "/"
 	}
-	s.noteRoles(n)
+	s.recordRoles(n)
 	made := f(&Backward{emitter: s.emitter, Node: n})
 	s.scope = ""
 	if s.err != nil {

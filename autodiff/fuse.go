@@ -24,11 +24,11 @@ type fuser struct {
 // function body; a larger constant is an input of the function.
 const fusedConstants = 64
 
-// gradOf emits the gradient of c's node by its rule; a gradient of several nodes
+// emitGradient emits the gradient of c's node by its rule; a gradient of several nodes
 // becomes calls of functions. Parts that share no tensor become separate calls:
 // the gradients of a convolution's input and of its weights are needed, and
 // freed, at different times.
-func (t *tape) gradOf(c *Backward) {
+func (t *tape) emitGradient(c *Backward) {
 	if t.fuse == nil || !c.rule.Fused {
 		c.rule.Grad(c)
 		return
@@ -128,7 +128,7 @@ func (t *tape) fused(c *Backward, nodes []*graph.Node) *graph.Node {
 		for _, id := range n.Inputs {
 			if id != graph.None && !made[id] && !read[id] {
 				read[id] = true
-				if !slices.Contains(in, id) && !t.small(id) {
+				if !slices.Contains(in, id) && !t.fitsInBody(id) {
 					in = append(in, id)
 				}
 			}
@@ -181,9 +181,9 @@ func padded(list []ID, n int) []ID {
 	return out
 }
 
-// small reports whether a tensor is a constant of the emitter that may stand in a
+// fitsInBody reports whether a tensor is a constant of the emitter that may stand in a
 // body.
-func (e *emitter) small(id ID) bool {
+func (e *emitter) fitsInBody(id ID) bool {
 	t := e.g.Tensors[id]
 	return t.Data != nil && e.made[id] && elements(t.Data.Dims) <= fusedConstants
 }

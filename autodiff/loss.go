@@ -84,11 +84,11 @@ func (c *Backward) labelWeights() (labels, d ID) {
 		ignored := c.op("Equal", labels, c.reals(c.typeOf(labels).Elem, nil, []float64{float64(ignore.Int)}))
 		labels = c.where(ignored, c.reals(c.typeOf(labels).Elem, nil, []float64{0}), labels)
 		one := c.scalar(d, 1)
-		if c.given(c.X(2)) {
+		if c.present(c.X(2)) {
 			one = c.op("Gather", c.X(2), labels)
 		}
 		weights = c.where(ignored, c.scalar(d, 0), one)
-	} else if c.given(c.X(2)) {
+	} else if c.present(c.X(2)) {
 		weights = c.op("Gather", c.X(2), labels)
 	}
 	if c.err != nil {

@@ -127,7 +127,7 @@ func gemmGrad(c *Backward) {
 			c.Set(1, product(c.D(0), c.X(0), 1, ta))
 		}
 	}
-	if c.Needs(2) && c.given(c.X(2)) {
+	if c.Needs(2) && c.present(c.X(2)) {
 		d := c.unbroadcast(c.D(0), c.X(2))
 		if beta != 1 {
 			d = c.times(d, beta)

@@ -73,7 +73,7 @@ func (s *trainer) objective() error {
 	if s.loss == y || s.g.Tensors[s.loss].Name == s.g.Tensors[y].Name {
 		s.loss = s.op("Identity", y) // so that y keeps its own name
 	}
-	return s.reserve(s.loss, lossName)
+	return s.claimName(s.loss, lossName)
 }
 
 // output finds an output of the model by name; "" is the first.
@@ -94,8 +94,8 @@ func (s *trainer) output(name string) (ID, error) {
 	return graph.None, graph.Errorf("output %q not found: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// reserve gives a tensor one of the names that a training graph adds.
-func (s *trainer) reserve(t ID, name string) error {
+// claimName gives a tensor one of the names that a training graph adds.
+func (s *trainer) claimName(t ID, name string) error {
 	if s.taken[name] > 0 {
 		e := graph.Errorf("the name is reserved for training graphs: expected another name in the model")
 		e.Tensor = name
@@ -113,7 +113,7 @@ func (s *trainer) input(name string, elem graph.DType, shape []int64) ID {
 		dims[i] = graph.Dim(n)
 	}
 	t := s.newTensor("", graph.TensorOf(elem, dims...), nil)
-	if err := s.reserve(t, name); err != nil {
+	if err := s.claimName(t, name); err != nil {
 		s.fail(err)
 		return t
 	}

@@ -53,7 +53,7 @@ func padGrad(c *Backward) {
 func (c *Backward) padding(rank int) (before, after []int64) {
 	pads := c.Lengths(1)
 	over := axes(0, rank)
-	if c.given(c.X(3)) {
+	if c.present(c.X(3)) {
 		over = c.Axes(3, 0)
 	}
 	before, after = make([]int64, rank), make([]int64, rank)

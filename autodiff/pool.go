@@ -31,7 +31,7 @@ func maxPoolGrad(c *Backward) {
 	}
 	d := c.D(0)
 	if c.Int(reluAttr, 0) != 0 {
-		d = c.passed(c.Y(0))
+		d = c.throughRelu(c.Y(0))
 	}
 	if area := elements(x[2:]); c.saves(savingPool) && area <= math.MaxInt32 {
 		planes := x[0] * x[1]
@@ -105,12 +105,12 @@ func averagePoolGrad(c *Backward) {
 	if c.err != nil {
 		return
 	}
-	c.Set(0, c.spreadOver(w, c.div(c.D(0), c.averageCounts(w, x[2:], y[2:])), x))
+	c.Set(0, c.spreadOverWindows(w, c.div(c.D(0), c.averageCounts(w, x[2:], y[2:])), x))
 }
 
-// spreadOver adds each element of d to all elements that its window covers in a
+// spreadOverWindows adds each element of d to all elements that its window covers in a
 // tensor of shape x: a transposed convolution of each channel with a kernel of ones.
-func (c *Backward) spreadOver(w window, d ID, x []int64) ID {
+func (c *Backward) spreadOverWindows(w window, d ID, x []int64) ID {
 	y := c.shape(d)
 	if c.err != nil {
 		return graph.None
@@ -123,7 +123,7 @@ func (c *Backward) spreadOver(w window, d ID, x []int64) ID {
 	kernel := w.KernelShape()
 	ones := c.reals(c.typeOf(d).Elem, concat([]int64{1, 1}, kernel), filledReals(1, elements(kernel)))
 	d = c.reshape(d, concat([]int64{x[0] * x[1], 1}, y[2:]))
-	return c.reshape(c.back(w, d, ones, x[2:]), x)
+	return c.reshape(c.transposedConv(w, d, ones, x[2:]), x)
 }
 
 // lpPoolGrad: y is the p-th root of a sum of p-th powers, so that the gradient is
@@ -138,7 +138,7 @@ func lpPoolGrad(c *Backward) {
 		return
 	}
 	p := float64(c.Int("p", 2))
-	c.Set(0, c.mul(c.rootSlope(p), c.spreadOver(w, c.rootShare(p), x)))
+	c.Set(0, c.mul(c.rootSlope(p), c.spreadOverWindows(w, c.rootShare(p), x)))
 }
 
 // globalLpPoolGrad is lpPoolGrad for a single window.
@@ -180,7 +180,7 @@ func maxUnpoolGrad(c *Backward) {
 	if c.err != nil {
 		return
 	}
-	if c.given(c.X(2)) { // the indices are for the shape that the pool read
+	if c.present(c.X(2)) { // the indices are for the shape that the pool read
 		c.Failf("input 2 (output_shape) is stated: expected the shape that the attributes give")
 		return
 	}

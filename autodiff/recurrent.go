@@ -63,7 +63,7 @@ func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 	initial := make([][]ID, states)
 	for k := range initial {
 		t := c.X(5 + k)
-		if batchFirst && c.given(t) {
+		if batchFirst && c.present(t) {
 			t = c.transpose(t, 1, 0, 2)
 		}
 		initial[k] = c.perDirection(t, dirs)
@@ -83,7 +83,7 @@ func (c *Backward) unroll(gates int64, activations []string, step cell) []ID {
 		if c.Node.Op == "GRU" {
 			d.recurrent = c.split(r[k], 0, 2*hidden, hidden)
 		}
-		if c.given(p[k]) {
+		if c.present(p[k]) {
 			d.peepholes = c.split(p[k], 0, filled(hidden, 3)...)
 		}
 		in := c.with("Gemm", attrs{"transB": 1}, flat, w[k], c.recurrentBias(d, b[k], gates))
@@ -130,7 +130,7 @@ func (c *Backward) unrollable(shape []int64, dirs int64) bool {
 		c.Failf("%d steps in %d directions: expected 1 to %d to unroll", shape[0], dirs, maxUnrolled)
 		return false
 	}
-	if !c.given(c.X(4)) {
+	if !c.present(c.X(4)) {
 		return true
 	}
 	lengths, known := c.ints(c.X(4))
@@ -144,7 +144,7 @@ func (c *Backward) unrollable(shape []int64, dirs int64) bool {
 // perDirection splits a tensor along its first axis, one part for each direction;
 // graph.None if it is left out.
 func (c *Backward) perDirection(t ID, dirs int64) []ID {
-	if !c.given(t) {
+	if !c.present(t) {
 		return slices.Repeat([]ID{graph.None}, int(dirs))
 	}
 	shape := c.shape(t)
@@ -161,7 +161,7 @@ func (c *Backward) perDirection(t ID, dirs int64) []ID {
 // recurrentBias is the bias added to X·Wᵀ: the biases of W and of R, except the
 // one of a GRU's hidden gate if the reset gate applies to it.
 func (c *Backward) recurrentBias(d *direction, b ID, gates int64) ID {
-	if !c.given(b) {
+	if !c.present(b) {
 		return graph.None
 	}
 	rows := gates * d.hidden
@@ -177,7 +177,7 @@ func (c *Backward) recurrentBias(d *direction, b ID, gates int64) ID {
 
 // gates splits in + h·Rᵀ into n gates.
 func (c *Backward) gates(d *direction, in, h ID, n int) []ID {
-	if c.given(h) {
+	if c.present(h) {
 		in = c.with("Gemm", attrs{"transB": 1}, h, d.recurrent[0], in)
 	}
 	return c.split(in, 1, filled(d.hidden, n)...)
@@ -188,14 +188,14 @@ func lstmCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	h, cell := states[0], states[1]
 	g := c.gates(d, in, h, 4)
 	peep := func(gate ID, k int, state ID) ID {
-		if d.peepholes == nil || !c.given(state) {
+		if d.peepholes == nil || !c.present(state) {
 			return gate
 		}
 		return c.add(gate, c.mul(state, d.peepholes[k]))
 	}
 	i := d.activations[0](peep(g[0], 0, cell))
 	updated := c.mul(i, d.activations[1](g[3]))
-	if c.given(cell) {
+	if c.present(cell) {
 		var f ID
 		if d.coupled {
 			f = c.sub(c.scalar(i, 1), i)
@@ -214,10 +214,10 @@ func gruCell(c *Backward, d *direction, in ID, states []ID) []ID {
 	h := states[0]
 	f, g := d.activations[0], d.activations[1]
 	part := c.split(in, 1, 2*d.hidden, d.hidden)
-	if !c.given(h) {
+	if !c.present(h) {
 		zr := c.split(part[0], 1, d.hidden, d.hidden)
 		candidate := part[1]
-		if c.given(d.bias) {
+		if c.present(d.bias) {
 			candidate = c.add(candidate, c.mul(f(zr[1]), d.bias))
 		}
 		return []ID{c.mul(c.sub(c.scalar(in, 1), f(zr[0])), g(candidate))}

@@ -35,7 +35,7 @@ func reduceGrad(f func(c *Backward, r reduced) ID) func(*Backward) {
 	return func(c *Backward) {
 		shape := c.shape(c.X(0))
 		over := axes(0, len(shape))
-		if c.given(c.X(1)) {
+		if c.present(c.X(1)) {
 			over = c.AxisSet(1, 0)
 		}
 		if len(over) == 0 && c.X(1) != graph.None && c.Int("noop_with_empty_axes", 0) == 0 {

@@ -99,14 +99,14 @@ func (c *Backward) resizedAxes(r *attr.Resize, x, y []int64) []attr.ResizedAxis 
 	var scales, roi []float64
 	var sizes []int64
 	var ok bool
-	if r.Crops() && c.given(c.X(1)) && elements(c.shape(c.X(1))) > 0 {
+	if r.Crops() && c.present(c.X(1)) && elements(c.shape(c.X(1))) > 0 {
 		if roi, ok = c.values[c.X(1)].Floats(); !ok || len(roi) != 2*len(r.Axes) {
 			c.Failf("input 1 (roi) depends on data: expected a constant")
 			return nil
 		}
 	}
 	switch {
-	case c.given(c.X(2)) && elements(c.shape(c.X(2))) > 0:
+	case c.present(c.X(2)) && elements(c.shape(c.X(2))) > 0:
 		if scales, ok = c.values[c.X(2)].Floats(); !ok {
 			c.Failf("input 2 (scales) depends on data: expected a constant")
 			return nil

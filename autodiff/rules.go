@@ -237,8 +237,8 @@ func (c *Backward) Lengths(i int) []int64 {
 // is piecewise constant, or does not depend on the elements of its inputs.
 var none = []int{}
 
-// given reports whether an optional input is there.
-func (c *Backward) given(t ID) bool { return t != graph.None }
+// present reports whether an optional input is there.
+func (c *Backward) present(t ID) bool { return t != graph.None }
 
 // setUnbroadcast sets the gradient of input i to d, summed to its shape.
 func (c *Backward) setUnbroadcast(i int, d ID) {

@@ -13,10 +13,10 @@ func sliceGrad(c *Backward) {
 	shape := c.shape(c.X(0))
 	starts := c.Lengths(1)
 	over, steps := axes(0, len(starts)), filled(1, len(starts))
-	if c.given(c.X(3)) {
+	if c.present(c.X(3)) {
 		over = c.Axes(3, 0)
 	}
-	if c.given(c.X(4)) {
+	if c.present(c.X(4)) {
 		steps = c.Lengths(4)
 	}
 	if c.err != nil {

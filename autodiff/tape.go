@@ -94,9 +94,9 @@ func (o *operator) WriteHash(h hash.Hash) { fmt.Fprintf(h, "onnxmem %d %d", o.t.
 // their 32-bit hashes are equal.
 var errMerged = errors.New("gorgonia merged nodes with equal hashes")
 
-// untilUnmerged tries again with other hashes if gorgonia merged nodes. With n
+// retryIfMerged tries again with other hashes if gorgonia merged nodes. With n
 // additions, that happens in one of 2³³/n² models.
-func untilUnmerged(try func(salt int) error) error {
+func retryIfMerged(try func(salt int) error) error {
 	const most = 8
 	for salt := 0; ; salt++ {
 		if err := try(salt); !errors.Is(err, errMerged) || salt == most {
@@ -200,14 +200,14 @@ func (o *operator) DiffWRT(inputs int) []bool {
 // flows reports whether input i of a node needs a gradient.
 func (t *tape) flows(n *graph.Node, i int) bool {
 	id := n.Inputs[i]
-	if id == graph.None || !t.need[id] || !t.makesReached(n) {
+	if id == graph.None || !t.need[id] || !t.outputReached(n) {
 		return false
 	}
 	r := LookupRule(n.Domain, n.Op)
 	return r != nil && r.flows(i, t.g.Tensors[id].Type.Elem)
 }
 
-func (t *tape) makesReached(n *graph.Node) bool {
+func (t *tape) outputReached(n *graph.Node) bool {
 	for _, id := range n.Outputs {
 		if id != graph.None && t.reached[id] {
 			return true
@@ -219,14 +219,14 @@ func (t *tape) makesReached(n *graph.Node) bool {
 // SymDiff emits the gradients of the children of one operator.
 func (o *operator) SymDiff(children gorgonia.Nodes, made, grad *gorgonia.Node) (gorgonia.Nodes, error) {
 	t := o.t
-	defer t.focus(o.node)()
+	defer t.attributeTo(o.node)()
 	out := make(gorgonia.Nodes, len(children))
 	if o.kind == projection {
-		total, err := t.total(made, grad)
+		total, err := t.sumTerms(made, grad)
 		if err != nil {
 			return nil, err
 		}
-		out[0], err = t.hand(children[0], total, o.slot)
+		out[0], err = t.passTerm(children[0], total, o.slot)
 		return out, err
 	}
 	c := &Backward{emitter: t.emitter, Node: o.node, rule: LookupRule(o.node.Domain, o.node.Op)}
@@ -235,7 +235,7 @@ func (o *operator) SymDiff(children gorgonia.Nodes, made, grad *gorgonia.Node) (
 		c.d[k] = graph.None
 	}
 	if len(o.node.Outputs) == 1 {
-		total, err := t.total(made, grad)
+		total, err := t.sumTerms(made, grad)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +254,7 @@ func (o *operator) SymDiff(children gorgonia.Nodes, made, grad *gorgonia.Node) (
 		c.needs[i], c.grads[i] = t.flows(o.node, i), graph.None
 	}
 	t.phase = phaseBackward
-	t.gradOf(c)
+	t.emitGradient(c)
 	for j, i := range o.inputs {
 		if t.err != nil {
 			return nil, t.err
@@ -267,16 +267,16 @@ func (o *operator) SymDiff(children gorgonia.Nodes, made, grad *gorgonia.Node) (
 			return nil, t.err
 		}
 		var err error
-		if out[j], err = t.hand(children[j], c.grads[i], 0); err != nil {
+		if out[j], err = t.passTerm(children[j], c.grads[i], 0); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// focus attributes the nodes emitted from now on to a forward node, until the
+// attributeTo attributes the nodes emitted from now on to a forward node, until the
 // returned function is called.
-func (t *tape) focus(n *graph.Node) func() {
+func (t *tape) attributeTo(n *graph.Node) func() {
 	scope, of, phase := t.scope, t.of, t.phase
 	t.of = n.Name
 	if t.of == "" {
@@ -286,8 +286,8 @@ func (t *tape) focus(n *graph.Node) func() {
 	return func() { t.scope, t.of, t.phase = scope, of, phase }
 }
 
-// hand passes one term of the gradient of child to gorgonia.
-func (t *tape) hand(child *gorgonia.Node, value ID, slot int) (*gorgonia.Node, error) {
+// passTerm passes one term of the gradient of child to gorgonia.
+func (t *tape) passTerm(child *gorgonia.Node, value ID, slot int) (*gorgonia.Node, error) {
 	t.pending[child]++
 	return t.apply(&operator{kind: term, slot: slot, value: value})
 }
@@ -320,9 +320,9 @@ func (t *tape) terms(made, grad *gorgonia.Node) ([]*operator, error) {
 	return list, nil
 }
 
-// total adds the terms of a gradient one after the other, so that each can be
+// sumTerms adds the terms of a gradient one after the other, so that each can be
 // freed at once.
-func (t *tape) total(made, grad *gorgonia.Node) (ID, error) {
+func (t *tape) sumTerms(made, grad *gorgonia.Node) (ID, error) {
 	terms, err := t.terms(made, grad)
 	if err != nil {
 		return graph.None, err

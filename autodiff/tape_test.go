@@ -42,11 +42,11 @@ func TestEqualHashes(t *testing.T) {
 func TestLostTerm(t *testing.T) {
 	tp, x := newTestTape()
 	value := tp.g.NewTensor("d")
-	first, err := tp.hand(x, value, 0)
+	first, err := tp.passTerm(x, value, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := tp.hand(x, value, 0)
+	second, err := tp.passTerm(x, value, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestLostTerm(t *testing.T) {
 // times with other hashes; other errors are final.
 func TestAgainWithOtherHashes(t *testing.T) {
 	salts := 0
-	if err := untilUnmerged(func(salt int) error {
+	if err := retryIfMerged(func(salt int) error {
 		if salts++; salt < 2 {
 			return errMerged
 		}
@@ -75,11 +75,11 @@ func TestAgainWithOtherHashes(t *testing.T) {
 		t.Errorf("error %v after %d tries, expected none after 3", err, salts)
 	}
 	salts = 0
-	if err := untilUnmerged(func(int) error { salts++; return errMerged }); !errors.Is(err, errMerged) || salts > 10 {
+	if err := retryIfMerged(func(int) error { salts++; return errMerged }); !errors.Is(err, errMerged) || salts > 10 {
 		t.Errorf("error %v after %d tries, expected %v soon", err, salts, errMerged)
 	}
 	salts = 0
-	if err := untilUnmerged(func(int) error { salts++; return errors.New("other") }); err == nil || salts != 1 {
+	if err := retryIfMerged(func(int) error { salts++; return errors.New("other") }); err == nil || salts != 1 {
 		t.Errorf("error %v after %d tries, expected another after 1", err, salts)
 	}
 }

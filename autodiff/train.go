@@ -69,7 +69,7 @@ const minOpset = 18
 // *graph.Error, errors in opt of type *OptionError.
 func Train(m *graph.Model, opt Options) (step *Step, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	err = untilUnmerged(func(salt int) error {
+	err = retryIfMerged(func(salt int) error {
 		s := &trainer{opt: opt, source: m, noDecay: map[ID]bool{}, expanded: map[ID]bool{}, corrected: [2]ID{graph.None, graph.None}}
 		var err error
 		step, err = s.run(salt)

@@ -19,9 +19,9 @@ func parameters(n *graph.Node) (weights, biases []int) {
 	return nil, nil
 }
 
-// noteRoles records which inputs of a node are weights, before other nodes
+// recordRoles records which inputs of a node are weights, before other nodes
 // replace it.
-func (s *trainer) noteRoles(n *graph.Node) {
+func (s *trainer) recordRoles(n *graph.Node) {
 	weights, biases := parameters(n)
 	for i, t := range n.Inputs {
 		if t == graph.None || !slices.Contains(weights, i) {
@@ -126,7 +126,7 @@ func (s *trainer) selectParameters() error {
 				e.Tensor = t.Name
 				return e
 			}
-			if elements(t.Data.Dims) > 1 && !isConstantOfOurs(t) {
+			if elements(t.Data.Dims) > 1 && !isEmittedConstant(t) {
 				s.step.LeftOut = append(s.step.LeftOut, fmt.Sprintf("%s: %s", graph.Short(t.Name), why))
 			}
 			continue
@@ -145,7 +145,7 @@ func (s *trainer) selectParameters() error {
 	return nil
 }
 
-func isConstantOfOurs(t *graph.Tensor) bool {
+func isEmittedConstant(t *graph.Tensor) bool {
 	return t.Data.Span.IsZero() && t.Data.Generate == nil && t.Data.External == nil
 }
 

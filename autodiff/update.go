@@ -87,7 +87,7 @@ func (s *trainer) update() error {
 	if s.optimizer.counts && len(s.parameters) > 0 {
 		old := s.newTensor("", graph.TensorOf(graph.Int64), nil)
 		s.g.Tensors[old].Data = &graph.Data{Type: graph.Int64, Raw: make([]byte, 8), Bytes: 8}
-		if err := s.reserve(old, stepName); err != nil {
+		if err := s.claimName(old, stepName); err != nil {
 			return err
 		}
 		s.of, s.scope = stepName, stepName+"/"
@@ -157,8 +157,8 @@ func (s *trainer) decay(o *optimizer, w ID) float64 {
 	return o.constants["weight_decay"]
 }
 
-// shrunk is w·(1 - rate·decay). It can overwrite w and needs no temporary.
-func (s *trainer) shrunk(o *optimizer, w ID) ID {
+// decayed is w·(1 - rate·decay). It can overwrite w and needs no temporary.
+func (s *trainer) decayed(o *optimizer, w ID) ID {
 	decay := s.decay(o, w)
 	if decay == 0 {
 		return w
@@ -168,7 +168,7 @@ func (s *trainer) shrunk(o *optimizer, w ID) ID {
 
 // sgd: w - rate·(d + decay·w).
 func sgd(s *trainer, o *optimizer, w, d ID, _ []ID) (ID, []ID) {
-	return s.sub(s.shrunk(o, w), s.mul(d, s.rateFor(w))), nil
+	return s.sub(s.decayed(o, w), s.mul(d, s.rateFor(w))), nil
 }
 
 // momentum: m' = momentum·m + d + decay·w; w - rate·m' (PyTorch's form, without
@@ -190,7 +190,7 @@ func adam(s *trainer, o *optimizer, w, d ID, states []ID) (ID, []ID) {
 	c := o.constants
 	from := w
 	if o.name == "adamw" {
-		from = s.shrunk(o, w)
+		from = s.decayed(o, w)
 	} else if decay := s.decay(o, w); decay != 0 {
 		d = s.add(d, s.times(w, decay))
 	}
