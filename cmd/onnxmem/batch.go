@@ -65,7 +65,7 @@ func (c *batchCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	models, err := c.part(all)
+	models, err := c.shard(all)
 	if err != nil {
 		return err
 	}
@@ -119,8 +119,8 @@ func (c *batchCmd) models(e *env, out string) ([]batch.Model, error) {
 	return kept, nil
 }
 
-// part returns the shard that was asked for.
-func (c *batchCmd) part(models []batch.Model) ([]batch.Model, error) {
+// shard returns the shard that was asked for.
+func (c *batchCmd) shard(models []batch.Model) ([]batch.Model, error) {
 	if c.Shard == "" {
 		return models, nil
 	}
@@ -158,8 +158,8 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 		}
 	}
 	shown := newBatchProgress(b.stderr, len(models), len(models)-len(todo))
-	busy := b.pass(ctx, todo, false, shown)
-	b.pass(ctx, busy, true, shown)
+	busy := b.planAll(ctx, todo, false, shown)
+	b.planAll(ctx, busy, true, shown)
 	shown.stop()
 	if b.err != nil {
 		return b.err
@@ -170,16 +170,16 @@ func (b *batchRun) run(ctx context.Context, e *env, models []batch.Model) error 
 	return b.conclude(e, models)
 }
 
-// pass plans models, several at a time. If another run has claimed a model, pass
+// planAll plans models, several at a time. If another run has claimed a model, planAll
 // waits for it if wait is set, and otherwise returns it in busy.
-func (b *batchRun) pass(ctx context.Context, models []batch.Model, wait bool, shown *batchProgress) (busy []batch.Model) {
+func (b *batchRun) planAll(ctx context.Context, models []batch.Model, wait bool, shown *batchProgress) (busy []batch.Model) {
 	jobs := b.Jobs
 	if jobs <= 0 {
 		jobs = runtime.NumCPU()
 	}
 	batch.Run(ctx, models, batch.Limits{Jobs: jobs, Memory: int64(b.Memory)}, expectedMemory,
 		func(ctx context.Context, m batch.Model) batch.Entry {
-			entry, had, err := b.claimed(ctx, m, wait)
+			entry, had, err := b.planUnclaimed(ctx, m, wait)
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			switch {
@@ -198,10 +198,10 @@ func (b *batchRun) pass(ctx context.Context, models []batch.Model, wait bool, sh
 	return busy
 }
 
-// claimed plans a model if no other run has claimed it, and adds an entry to the
+// planUnclaimed plans a model if no other run has claimed it, and adds an entry to the
 // journal. had is false if another run has claimed it; a model that the other run
 // has finished since this run began is not planned again. ctx ends the run.
-func (b *batchRun) claimed(ctx context.Context, m batch.Model, wait bool) (entry batch.Entry, had bool, err error) {
+func (b *batchRun) planUnclaimed(ctx context.Context, m batch.Model, wait bool) (entry batch.Entry, had bool, err error) {
 	release, err := batch.Claim(ctx, b.out, m, wait)
 	if release == nil || err != nil {
 		return entry, false, err

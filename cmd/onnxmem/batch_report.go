@@ -82,7 +82,7 @@ func (b *batchRun) conclude(e *env, models []batch.Model) error {
 		if mine, err = batch.NewTable(entriesOf(entries, models), b.Reports); err != nil {
 			return err
 		}
-		if whole, err = batch.NewTable(b.everything(entries), b.Reports); err != nil {
+		if whole, err = batch.NewTable(b.allEntries(entries), b.Reports); err != nil {
 			return err
 		}
 		texts, err := whole.Files()
@@ -123,9 +123,9 @@ func entriesOf(entries map[string]batch.Entry, models []batch.Model) (list []bat
 	return list
 }
 
-// everything lists the rows of the tables: models of all shards, and of other
+// allEntries lists the rows of the tables: models of all shards, and of other
 // runs with results in the folder.
-func (b *batchRun) everything(entries map[string]batch.Entry) []batch.Entry {
+func (b *batchRun) allEntries(entries map[string]batch.Entry) []batch.Entry {
 	list := entriesOf(entries, b.all)
 	for _, entry := range list {
 		delete(entries, entry.Model)

@@ -49,7 +49,7 @@ func (c *checkCmd) Run(e *env) error {
 			return err
 		}
 	}
-	s, err := c.openOnly(e, c.File)
+	s, err := c.openSingle(e, c.File)
 	if err != nil {
 		return err
 	}

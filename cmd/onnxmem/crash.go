@@ -15,9 +15,9 @@ const debugVariable = "ONNXMEM_DEBUG"
 // debugging reports whether errors print stacks.
 func debugging() bool { return os.Getenv(debugVariable) == "1" }
 
-// tellBug reports in one line that a bug of onnxmem ended the command: err is, or
+// reportBug reports in one line that a bug of onnxmem ended the command: err is, or
 // wraps, b.
-func tellBug(stderr io.Writer, err error, b *bug.Error) {
+func reportBug(stderr io.Writer, err error, b *bug.Error) {
 	fmt.Fprintf(stderr, "onnxmem: %s: please report it with the command line and its files at https://github.com/onnxmem/onnxmem/issues (%s=1 shows where)\n",
 		units.OneLine(err), debugVariable)
 	if debugging() {

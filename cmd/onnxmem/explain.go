@@ -48,7 +48,7 @@ func (c *explainCmd) Run(e *env) error {
 	}
 	w := newExplainer(name, x)
 	if c.JSON {
-		return writeJSON(e.stdout, w.object())
+		return writeJSON(e.stdout, w.explanation())
 	}
 	w.print(e.stdout)
 	return nil
@@ -86,7 +86,7 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 			return x, in.name, err
 		}
 	}
-	s, err := c.opened(e, c.File, kind, text)
+	s, err := c.openKind(e, c.File, kind, text)
 	if err != nil {
 		return nil, "", err
 	}
@@ -145,7 +145,7 @@ func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
 	bar.step("order")
 	ctx, opt, release := c.options()
 	defer release()
-	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: optimize.Efforts[c.Effort], Progress: bar.searched})
+	r, err := schedule.Solve(ctx, p, schedule.Options{Effort: optimize.Efforts[c.Effort], Progress: bar.showSearch})
 	if err != nil {
 		return nil, err
 	}

@@ -121,13 +121,13 @@ func (x *explainLimit) print(out io.Writer) {
 	}
 	var rest int64
 	for i, a := range x.Again {
-		if i >= mostHeld {
+		if i >= maxListed {
 			rest += a.Cost
 			continue
 		}
 		fmt.Fprintf(out, "  %12s  %s (%s) at step %d, first at step %d: %s\n", duration(a.Cost), units.Name(a.Node), units.Name(a.Op), a.Step, a.First, units.Short(a.Bytes))
 	}
-	if n := len(x.Again) - mostHeld; n > 0 {
+	if n := len(x.Again) - maxListed; n > 0 {
 		fmt.Fprintf(out, "  %12s  in %d more\n", duration(rest), n)
 	}
 	x.printSwaps(out)
@@ -157,13 +157,13 @@ func (x *explainLimit) printSwaps(out io.Writer) {
 	fmt.Fprintf(out, "%s are swapped%s; the largest:\n", units.Bytes(x.SwappedBytes), report.Link(&x.Limited))
 	var rest int64
 	for i, s := range x.Swaps {
-		if i >= mostHeld {
+		if i >= maxListed {
 			rest += s.Bytes
 			continue
 		}
 		fmt.Fprintf(out, "  %12s  %s is swapped out at steps %d-%d, swapped in from step %d on and read at step %d\n", units.Short(s.Bytes), units.Name(s.Tensor), s.Leaves, s.Out, s.In, s.Read)
 	}
-	if n := len(x.Swaps) - mostHeld; n > 0 {
+	if n := len(x.Swaps) - maxListed; n > 0 {
 		fmt.Fprintf(out, "  %12s  in %d more\n", units.Short(rest), n)
 	}
 }

@@ -37,7 +37,7 @@ func (w *explainer) print(out io.Writer) {
 		where = fmt.Sprintf("it is first reached at step %d of %d, %s; ", w.PeakStep, len(w.order), w.node(w.PeakNode))
 	}
 	fmt.Fprintf(out, "\n%slive buffers:\n", where)
-	w.holdings(out, w.Live, w.PeakNode)
+	w.listBuffers(out, w.Live, w.PeakNode)
 	w.proofs(out)
 	if w.limit != nil {
 		w.limit.print(out)
@@ -45,20 +45,20 @@ func (w *explainer) print(out io.Writer) {
 	w.relief(out)
 }
 
-// mostHeld is the number of buffers that a list shows.
-const mostHeld = 8
+// maxListed is the number of buffers that a list shows.
+const maxListed = 8
 
-// holdings lists buffers, each with its maker and the readers that keep it alive.
-func (w *explainer) holdings(out io.Writer, live []schedule.Holding, here int32) {
+// listBuffers lists buffers, each with its maker and the readers that keep it alive.
+func (w *explainer) listBuffers(out io.Writer, live []schedule.Holding, here int32) {
 	var rest int64
 	for i, h := range live {
-		if i >= mostHeld {
+		if i >= maxListed {
 			rest += h.Bytes
 			continue
 		}
-		fmt.Fprintf(out, "  %15s  %s: %s\n", units.Group(h.Bytes), w.buffer(h), w.life(h, here))
+		fmt.Fprintf(out, "  %15s  %s: %s\n", units.Group(h.Bytes), w.buffer(h), w.describeLife(h, here))
 	}
-	if n := len(live) - mostHeld; n > 0 {
+	if n := len(live) - maxListed; n > 0 {
 		fmt.Fprintf(out, "  %15s  in %d more\n", units.Group(rest), n)
 	}
 }
@@ -95,8 +95,8 @@ func (w *explainer) node(v int32) string {
 	return name
 }
 
-// life says where a buffer comes from and what keeps it alive while a node runs.
-func (w *explainer) life(h schedule.Holding, here int32) string {
+// describeLife says where a buffer comes from and what keeps it alive while a node runs.
+func (w *explainer) describeLife(h schedule.Holding, here int32) string {
 	var parts []string
 	switch {
 	case len(h.Tensors) == 0:
@@ -184,10 +184,10 @@ func (w *explainer) proof(out io.Writer, f schedule.Proof) {
 		}
 	}
 	fmt.Fprintf(out, "  in every order, %s are live while it runs:\n", units.Bytes(sum))
-	w.holdings(out, forced, f.Node)
+	w.listBuffers(out, forced, f.Node)
 	if len(chosen) > 0 {
-		fmt.Fprintf(out, "  and at least %s more; the cheapest state, in which %s, holds\n", units.Bytes(f.Value-sum), haveRun(f.Ran))
-		w.holdings(out, chosen, f.Node)
+		fmt.Fprintf(out, "  and at least %s more; the cheapest state, in which %s, holds\n", units.Bytes(f.Value-sum), nodesHaveRun(f.Ran))
+		w.listBuffers(out, chosen, f.Node)
 	}
 	if total > f.Value {
 		fmt.Fprintf(out, "  of which in-place results may save %s\n", units.Bytes(total-f.Value))
@@ -202,7 +202,7 @@ func nodes(n int) string {
 	return fmt.Sprintf("%s nodes", units.Group(int64(n)))
 }
 
-func haveRun(n int) string {
+func nodesHaveRun(n int) string {
 	if n == 1 {
 		return "1 node has run"
 	}
@@ -231,15 +231,15 @@ func (w *explainer) relief(out io.Writer) {
 	fmt.Fprint(out, "\nwhat would lower it: the proven bound (and the peak of an order found):\n")
 	fmt.Fprintf(out, "  %15s %15s %15s %15s\n", "without it", "(found)", "half of it", "(found)")
 	for _, r := range w.Relief {
-		absent, foundAbsent := w.outlook(r.Absent)
-		half, foundHalf := w.outlook(r.Half)
+		absent, foundAbsent := w.formatOutlook(r.Absent)
+		half, foundHalf := w.formatOutlook(r.Half)
 		fmt.Fprintf(out, "  %15s %15s %15s %15s  %s\n", absent, foundAbsent, half, foundHalf, w.buffer(r.Holding))
 	}
 }
 
-// outlook formats a bound and a peak. A smaller tensor can raise the peak,
+// formatOutlook formats a bound and a peak. A smaller tensor can raise the peak,
 // because it no longer fits the tensor that it overwrites, or that overwrites it.
-func (w *explainer) outlook(o schedule.Outlook) (bound, peak string) {
+func (w *explainer) formatOutlook(o schedule.Outlook) (bound, peak string) {
 	if o.Bound >= w.Peak {
 		return "no gain", ""
 	}
@@ -297,18 +297,18 @@ type (
 	}
 )
 
-// object is the explanation for --json.
-func (w *explainer) object() explanation {
+// explanation returns the object that --json prints.
+func (w *explainer) explanation() explanation {
 	x := explanation{
 		File: w.file, Nodes: len(w.order), Peak: w.Peak, Bound: w.Bound, Optimal: w.Peak == w.Bound, PeakStep: w.PeakStep,
-		Live: w.heldObjects(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Limit: w.limit,
+		Live: w.holdingsJSON(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Limit: w.limit,
 	}
 	if w.PeakNode >= 0 {
 		x.PeakNode = w.p.Nodes[w.PeakNode].Name
 	}
 	for _, f := range w.Proofs {
 		x.Proofs = append(x.Proofs, explainProof{
-			f.Kind, f.Value, w.places(f.Nodes), w.placeOf(f.Node), f.Before, f.After, f.Ran, w.heldObjects(f.Live),
+			f.Kind, f.Value, w.places(f.Nodes), w.placeOf(f.Node), f.Before, f.After, f.Ran, w.holdingsJSON(f.Live),
 		})
 	}
 	for _, r := range w.Relief {
@@ -321,7 +321,7 @@ func (w *explainer) object() explanation {
 	return x
 }
 
-func (w *explainer) heldObjects(live []schedule.Holding) []holding {
+func (w *explainer) holdingsJSON(live []schedule.Holding) []holding {
 	list := []holding{}
 	for _, h := range live {
 		kind := plan.KindWorkspace

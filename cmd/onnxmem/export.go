@@ -41,7 +41,7 @@ func (c *exportCmd) Run(e *env) error {
 	if c.JSON && c.Out == "-" {
 		return usagef("the export and --json cannot both go to standard output")
 	}
-	s, err := c.openOnly(e, c.File)
+	s, err := c.openSingle(e, c.File)
 	if err != nil {
 		return err
 	}

@@ -75,15 +75,15 @@ func (in *input) isProblem() bool {
 
 // problem reads a scheduling problem.
 func (in *input) problem() (*schedule.Problem, error) {
-	defer leanly()()
+	defer collectOften()()
 	p, err := schedule.ReadProblem(in)
 	return p, in.refuse(err)
 }
 
-// leanly makes the collector keep garbage small while a large file is read: this
+// collectOften makes the collector keep garbage small while a large file is read: this
 // takes a tenth more time, and a third less memory. The returned function ends
 // that.
-func leanly() func() {
+func collectOften() func() {
 	before := debug.SetGCPercent(20)
 	return func() { debug.SetGCPercent(before) }
 }
@@ -91,7 +91,7 @@ func leanly() func() {
 // buffers reads the buffers of a CSV or of its JSON form; the dialect is nil for
 // JSON.
 func (in *input) buffers() (p alloc.Problem, d alloc.Dialect, err error) {
-	defer leanly()()
+	defer collectOften()()
 	if in.isJSON() {
 		p, err = alloc.ReadJSON(in)
 	} else {

@@ -160,7 +160,7 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 
 // newParser returns a parser of command lines into c.
 func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
-	return kong.New(c, append(append(options, bytesAsTheyAre...),
+	return kong.New(c, append(append(options, unchangedText...),
 		kong.Name("onnxmem"),
 		kong.Description("Make neural networks need less memory, and prove it."),
 		kong.Vars{"version": toolVersion(), "exports": strings.Join(exportNames(), ",")},
@@ -189,7 +189,7 @@ func conclude(stderr io.Writer, command string, err error) int {
 	}
 	switch {
 	case errors.As(err, &b):
-		tellBug(stderr, err, b)
+		reportBug(stderr, err, b)
 		return exitFailed
 	case errors.As(err, &f):
 		if f.text != "" {

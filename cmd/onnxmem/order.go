@@ -69,7 +69,7 @@ func (c *orderCmd) Run(e *env) error {
 		return err
 	}
 	bar.step("order")
-	if err := o.solve(e, bar.searched); err != nil {
+	if err := o.solve(e, bar.showSearch); err != nil {
 		return err
 	}
 	bar.stop()

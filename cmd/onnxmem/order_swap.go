@@ -32,16 +32,16 @@ func (o *ordering) swapLimit(ctx context.Context) error {
 
 // swapJSON has the fields that --host-link adds to limitJSON.
 type swapJSON struct {
-	Link    int64       `json:"host_link_bytes_per_second"`
-	Swapped int         `json:"swapped_buffers"`
-	Bytes   int64       `json:"swapped_bytes"`
-	Waiting float64     `json:"waiting_percent"` // part of extra_cost_percent
-	Swaps   []leaveJSON `json:"swaps"`
+	Link    int64               `json:"host_link_bytes_per_second"`
+	Swapped int                 `json:"swapped_buffers"`
+	Bytes   int64               `json:"swapped_bytes"`
+	Waiting float64             `json:"waiting_percent"` // part of extra_cost_percent
+	Swaps   []swappedTensorJSON `json:"swaps"`
 }
 
-// leaveJSON is a tensor that is swapped out and in; out and in are indices into
+// swappedTensorJSON is a tensor that is swapped out and in; out and in are indices into
 // steps.
-type leaveJSON struct {
+type swappedTensorJSON struct {
 	Tensor int32 `json:"tensor"`
 	Bytes  int64 `json:"bytes"`
 	Out    int   `json:"out"`
@@ -52,10 +52,10 @@ func (l *limited) swapJSON(link units.Rate) *swapJSON {
 	if l.swap == nil {
 		return nil
 	}
-	s := &swapJSON{Link: int64(link), Swapped: len(l.swap.Swaps), Waiting: l.waitingPercent(), Swaps: []leaveJSON{}}
+	s := &swapJSON{Link: int64(link), Swapped: len(l.swap.Swaps), Waiting: l.waitingPercent(), Swaps: []swappedTensorJSON{}}
 	for _, x := range l.swap.Swaps {
 		s.Bytes += x.Bytes
-		s.Swaps = append(s.Swaps, leaveJSON{x.Tensor, x.Bytes, x.Out, x.In})
+		s.Swaps = append(s.Swaps, swappedTensorJSON{x.Tensor, x.Bytes, x.Out, x.In})
 	}
 	return s
 }

@@ -77,7 +77,7 @@ func (p *progress) step(name string) {
 
 // follow shows the passes of planning in the line.
 func (p *progress) follow(opt *passes.Options) {
-	opt.Progress = p.searched
+	opt.Progress = p.showSearch
 	trace, done, list := opt.Trace, 0, passes.Default()
 	p.step(list[0].Name)
 	opt.Trace = func(pass passes.Pass, d time.Duration) {
@@ -90,8 +90,8 @@ func (p *progress) follow(opt *passes.Options) {
 	}
 }
 
-// searched shows the state of a search for an order.
-func (p *progress) searched(bound, peak int64) {
+// showSearch shows the state of a search for an order.
+func (p *progress) showSearch(bound, peak int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note = fmt.Sprintf("bound %s, peak %s, gap %.2f %%", units.Short(bound), units.Short(peak), gapPercent(bound, peak))

@@ -47,7 +47,7 @@ func (c *reportCmd) Run(e *env) error {
 		return err
 	}
 	e.files.Writes("the report", path)
-	s, err := c.openOnly(e, c.File)
+	s, err := c.openSingle(e, c.File)
 	if err != nil {
 		return err
 	}

@@ -226,7 +226,7 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	}
 	began := time.Now()
 	opt := c.options()
-	opt.Held = held(inputs)
+	opt.Held = retainedBytes(inputs)
 	s, err := program.NewSession(opt)
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options,
 	if c.Check != checkBits {
 		return nil, nil
 	}
-	check, err := program.CheckRun(ctx, c.again(first, inputs), besideSession(opt))
+	check, err := program.CheckRun(ctx, c.stepInputs(first, inputs), besideSession(opt))
 	if err != nil {
 		return nil, err
 	}
@@ -284,8 +284,8 @@ func (c *runCmd) check(ctx context.Context, program *vm.Program, opt vm.Options,
 	return check, nil
 }
 
-// again lists the inputs of all steps.
-func (c *runCmd) again(first, inputs map[string]vm.Value) []map[string]vm.Value {
+// stepInputs lists the inputs of all steps.
+func (c *runCmd) stepInputs(first, inputs map[string]vm.Value) []map[string]vm.Value {
 	runs := []map[string]vm.Value{first}
 	for range c.Steps - 1 {
 		runs = append(runs, inputs)
@@ -309,7 +309,7 @@ func (c *runCmd) reference(ctx context.Context, program *vm.Program, opt vm.Opti
 		return nil, nil
 	}
 	began := time.Now()
-	found, err := program.CheckReference(ctx, c.again(first, inputs), besideSession(opt))
+	found, err := program.CheckReference(ctx, c.stepInputs(first, inputs), besideSession(opt))
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func summarize(found *vm.ReferenceCheck, took time.Duration) *runReference {
 func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 	switch {
 	case reference != nil && reference.First != nil:
-		return &failure{exitFailed, fmt.Sprintf("differs from the reference: %v%s", reference.First, besides(reference.Wrong-1))}
+		return &failure{exitFailed, fmt.Sprintf("differs from the reference: %v%s", reference.First, othersText(reference.Wrong-1))}
 	case bits == nil || bits.Identical():
 		return nil
 	case bits.First != nil:
@@ -481,8 +481,8 @@ func (r *runReference) print(w io.Writer) {
 	}
 }
 
-// besides counts the wrong nodes that are not named.
-func besides(n int) string {
+// othersText counts the wrong nodes that are not named.
+func othersText(n int) string {
 	switch {
 	case n < 1:
 		return ""

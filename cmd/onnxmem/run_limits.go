@@ -72,8 +72,8 @@ func (d *deadline) quit(e *env, file string, cause error) {
 	os.Exit(exitFailed)
 }
 
-// room is the number of bytes that values may take that are read or drawn.
-func (c *runCmd) room() int64 {
+// valueLimit is the number of bytes that values may take that are read or drawn.
+func (c *runCmd) valueLimit() int64 {
 	if c.MemoryLimit != nil {
 		return int64(*c.MemoryLimit)
 	}
@@ -91,7 +91,7 @@ func (c *runCmd) fits(program *vm.Program, given map[string]vm.Value) error {
 		if _, ok := given[t.Name]; ok || !t.Type.Exact() {
 			continue
 		}
-		if most := c.room(); t.Bytes > most-sum {
+		if most := c.valueLimit(); t.Bytes > most-sum {
 			return &graph.Error{File: c.Model, Tensor: t.Name, Offset: -1, Err: &vm.LimitError{Bytes: t.Bytes, Taken: sum, Limit: most, Free: c.MemoryLimit == nil}}
 		}
 		sum += t.Bytes
@@ -99,8 +99,8 @@ func (c *runCmd) fits(program *vm.Program, given map[string]vm.Value) error {
 	return nil
 }
 
-// held is the memory of values that stay while the model runs.
-func held(values map[string]vm.Value) int64 {
+// retainedBytes is the memory of values that stay while the model runs.
+func retainedBytes(values map[string]vm.Value) int64 {
 	var sum int64
 	for _, v := range values {
 		sum += int64(len(v.Data))

@@ -26,7 +26,7 @@ func TestRunFailsWhereACheckDiffers(t *testing.T) {
 		{"other bits, no node named", &vm.Check{Outputs: []vm.Difference{{}}}, nil, "differs from an unplanned run"},
 		{"all nodes right", nil, &vm.ReferenceCheck{Compared: 84}, ""},
 		{"one node wrong", nil, &vm.ReferenceCheck{Compared: 84, Wrong: 1, First: node}, "differs from the reference: " + node.Error()},
-		{"three nodes wrong", nil, &vm.ReferenceCheck{Compared: 84, Wrong: 3, First: node}, "differs from the reference: " + node.Error() + besides(2)},
+		{"three nodes wrong", nil, &vm.ReferenceCheck{Compared: 84, Wrong: 3, First: node}, "differs from the reference: " + node.Error() + othersText(2)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := verdict(c.bits, c.reference)

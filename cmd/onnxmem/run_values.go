@@ -16,15 +16,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm"
 )
 
-// firstValues are those of parameters and states, where they lie in their file.
-type firstValues struct {
+// initialValues are the initial values of parameters and states, mapped from their file.
+type initialValues struct {
 	values map[string]vm.Value
 	check  func() error // whether their file is as it was; nil without one
 	close  []func() error
 }
 
 // Close unmaps the file. It may be called twice.
-func (v *firstValues) Close() error {
+func (v *initialValues) Close() error {
 	var first error
 	for _, f := range v.close {
 		if err := f(); err != nil && first == nil {
@@ -36,7 +36,7 @@ func (v *firstValues) Close() error {
 }
 
 // set gives them to a session, but for those that are given as inputs.
-func (v *firstValues) set(s *vm.Session, given map[string]vm.Value) error {
+func (v *initialValues) set(s *vm.Session, given map[string]vm.Value) error {
 	for _, name := range slices.Sorted(maps.Keys(v.values)) {
 		if _, is := given[name]; is {
 			continue
@@ -52,8 +52,8 @@ func (v *firstValues) set(s *vm.Session, given map[string]vm.Value) error {
 }
 
 // params opens the first values of a training graph.
-func (c *runCmd) params(e *env, program *vm.Program) (*firstValues, error) {
-	v := &firstValues{values: map[string]vm.Value{}}
+func (c *runCmd) params(e *env, program *vm.Program) (*initialValues, error) {
+	v := &initialValues{values: map[string]vm.Value{}}
 	states := program.States()
 	if len(states) == 0 {
 		return v, nil
@@ -67,8 +67,8 @@ func (c *runCmd) params(e *env, program *vm.Program) (*firstValues, error) {
 		return nil, err
 	}
 	v.close = append(v.close, f.Close)
-	e.files.Reads(theParameters, path)
-	e.readsExternal(theParameters, f.Model)
+	e.files.Reads(parametersName, path)
+	e.readsExternal(parametersName, f.Model)
 	all, err := vm.OpenInitializers(f.Model)
 	if err != nil {
 		v.Close()
@@ -94,7 +94,7 @@ func (c *runCmd) paramsPath() string {
 func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error) {
 	given := map[string]vm.Value{}
 	if c.Inputs != "" {
-		all, err := readArrays(c.Inputs, c.room())
+		all, err := readArrays(c.Inputs, c.valueLimit())
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 			filled[name] = x
 			continue
 		}
-		v, err := readValue(name, c.Input[name], c.room())
+		v, err := readValue(name, c.Input[name], c.valueLimit())
 		if err != nil {
 			return nil, err
 		}
@@ -194,9 +194,9 @@ func (c *runCmd) source(e *env, program *vm.Program, p *plan.Plan) (*onnx.File, 
 	return f, nil
 }
 
-// theParameters is what messages call the first values of parameters and states.
-// Training may go on in their place.
-const theParameters = "the parameters"
+// parametersName is the name of the parameters' file in messages. --save may overwrite
+// that file to continue training.
+const parametersName = "the parameters"
 
 // writesBeside adds the files that --save and --save-model write beside those that
 // they name.
@@ -204,7 +204,7 @@ func (c *runCmd) writesBeside(e *env, source *onnx.File) {
 	if c.Save != "" {
 		var over []string
 		if files.Same(c.paramsPath(), c.Save) {
-			over = []string{"external data of " + theParameters}
+			over = []string{"external data of " + parametersName}
 		}
 		e.files.Writes("the data of the saved parameters", vm.DataPath(c.Save), over...)
 	}

@@ -53,12 +53,11 @@ func (f *sourceFlags) open(e *env, path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.opened(e, path, kind, text)
+	return f.openKind(e, path, kind, text)
 }
 
-// opened is open for a file of known kind; text is its content if that has been
-// read.
-func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) (_ *source, err error) {
+// openKind opens a file of known kind; text is its content if it was already read.
+func (f *sourceFlags) openKind(e *env, path string, kind sourceKind, text []byte) (_ *source, err error) {
 	s := &source{name: path}
 	if path == "-" {
 		s.name = "standard input"
@@ -98,8 +97,8 @@ func (f *sourceFlags) opened(e *env, path string, kind sourceKind, text []byte) 
 	return s, nil
 }
 
-// openOnly is open for a command that takes one FILE.
-func (f *sourceFlags) openOnly(e *env, path string) (*source, error) {
+// openSingle opens FILE for a command that takes only one.
+func (f *sourceFlags) openSingle(e *env, path string) (*source, error) {
 	s, err := f.open(e, path)
 	if err != nil {
 		return nil, err

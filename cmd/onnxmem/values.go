@@ -8,9 +8,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// bytesAsTheyAre passes texts of the command line on unchanged: kong would send
+// unchangedText passes texts of the command line on unchanged: kong would send
 // them through JSON, which cannot hold names of files that are not UTF-8.
-var bytesAsTheyAre = []kong.Option{
+var unchangedText = []kong.Option{
 	kong.KindMapper(reflect.String, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		text, err := popText(ctx)
 		if err == nil {
