@@ -1,7 +1,15 @@
-// Package report presents plans: as text ([Summary], [TextCurve], [Changes],
-// [Gate]), as an HTML page ([Page]), as pictures ([Pictures], [PlacementSVG]),
-// and in the formats of other tools ([Exports]). Its functions take a consistent
-// plan (plan.Check) and write to an io.Writer; equal plans give equal bytes.
+// Package report presents plans. Its functions take a consistent plan
+// ([plan.Plan.Check]) and write to an io.Writer; equal plans give equal bytes.
+//
+//	text.go, text_curve.go  Summary and TextCurve, for a terminal
+//	changes.go              Changes and Gate: a difference of two plans, a limit
+//	page.go, data.go        Page: one HTML page, its template, scripts and data
+//	picture.go              Pictures: the load over the steps, the map of the arena
+//	placement.go            PlacementSVG: any placement, without a plan
+//	frontier.go             Frontier and FrontierPicture: the cost of limits
+//	export.go               Exports, the table of formats for other tools
+//	perfetto.go, c_header.go, buffers_csv.go, memory_viz.go, pickle.go
+//	                        one format each; memory_viz writes a pickle
 package report
 
 import (

@@ -1,65 +1,64 @@
-// Package atomicfile writes files that are there whole or not at all, also several
-// that belong together, such as a model and its plan, whenever the process ends.
+// Package atomicfile writes files that exist either whole or not at all, even if the
+// process is killed. That holds for several files together, too, such as a model and
+// its plan.
 //
-//	atomicfile.go  files in the making: temporary files beside their places
-//	owner.go       whose temporary files those are
-//	commit.go      putting files in their places, one or several
-//	record.go      the record by which a killed Commit is finished
-//	sweep.go       taking away what dead processes left
+//	atomicfile.go  temporary files beside the files that they will become
+//	owner.go       which process owns a temporary file
+//	commit.go      Commit: renames one or several files
+//	record.go      the record with which the next process completes a killed Commit
+//	sweep.go       Sweep: removes the temporary files of dead processes
 //
 // # The names
 //
-// All names begin with [Prefix]; the files lie in the folder that they serve. Every
-// process draws its own ID; KEY is derived from a file's name.
+// All names begin with [Prefix] and lie in the folder of the file that they serve.
+// Every process draws its own ID; KEY is derived from a file's name.
 //
 //	.onnxmem-ID.lock      locked while its process has temporary files there
 //	.onnxmem-ID-N         a temporary file of that process
-//	.onnxmem-KEY.commit   the record of a Commit, locked while that is under way
-//	.onnxmem-KEY.claim    a lock that others take by way of [Claim]
+//	.onnxmem-KEY.commit   the record of a Commit, locked while the Commit runs
+//	.onnxmem-KEY.claim    a lock that callers take through [Claim]
 //
-// Locks end with their process, so a temporary file without a locked .lock file
-// beside it is one that nobody will finish.
+// Locks end with their process. So a temporary file without a locked .lock file
+// beside it belongs to a dead process.
 //
 // # One file
 //
-// It is written under its temporary name, brought to the disk if it replaces
-// another, and renamed. The rename is the moment at which the new file stands; a
-// kill before it leaves the old one, and a temporary file for [Sweep].
+// The file is written under its temporary name, synced if it replaces another, and
+// renamed. From the rename on, the new file is there. A kill before it leaves the old
+// file, and a temporary file for [Sweep].
 //
 // # Several files
 //
-// No system renames two files at once. [Commit] therefore goes through these
-// steps, of which the third is the moment at which the new files count:
+// No system renames two files at once. So [Commit] goes through these steps; after
+// the third, the new files count:
 //
-//  1. All files are written under their temporary names and, if one of them
-//     replaces another file, are on the disk.
-//  2. The lock of the record is taken, whose name is made of the first file's:
-//     two processes never put the same files in place at the same time. What a
-//     killed process left in the record is finished first (below).
-//  3. The record gets one line with a checksum: of each file its temporary name,
-//     its place, the size and time of what stands there and of what will.
-//  4. Each file is renamed. The files that are replaced keep a second name until
-//     all are: if a rename fails, a second line of the record says so, and those
-//     that were replaced come back.
-//  5. The record is removed.
+//  1. Write all files under their temporary names and, if one of them replaces
+//     another file, sync them.
+//  2. Lock the record, whose name is derived from the first file's, so that two
+//     processes never replace the same files at the same time. Complete the Commit
+//     of a killed process first, if its record is there (below).
+//  3. Write one line with a checksum into the record. It has, for each file, its
+//     temporary name, its place, and the sizes and times of the old and the new file.
+//  4. Rename each file. The old files keep a second name until all are replaced: if a
+//     rename fails, Commit writes a second line into the record and restores them.
+//  5. Remove the record.
 //
-// After a kill in steps 1 and 2, or in 3 before the line is whole, all files are
-// the old ones. After a kill in 4 or 5, [Settle] finds the record, which nobody
-// has locked, and renames the rest: all files are the new ones. Settle does only
-// what the record still describes: if a file is neither what stood there before
-// nor the new one, somebody has written it since, and nothing more is replaced.
-// A kill in the middle of Settle leaves the same record to the next one. Readers
-// call Settle before they open the first of the files ([onnx.Open] does); while a
-// Commit is in progress, it waits. A reader that opens several of them through
-// [Steady] never sees one new and another old.
+// After a kill in steps 1 and 2, or in step 3 before the line is complete, all files
+// are the old ones. After a kill in step 4 or 5, [Settle] finds the unlocked record
+// and renames the remaining files: all files are the new ones. Settle follows the
+// record only as far as it still applies: if a file is neither the old nor the new
+// one, somebody has written it since, and Settle replaces nothing more. A kill during
+// Settle leaves the record for the next call. Readers call Settle before they open the
+// first of the files, as [onnx.Open] does; it waits while a Commit runs. A reader that
+// opens several files through [Steady] never gets a mixture of new and old.
 //
-// A record is obeyed only if this user owns it and the files that it names, and a
-// temporary file is renamed only within its folder: a folder from elsewhere can
-// replace nothing but what lies in it.
+// Settle follows a record only if this user owns it and the files that it names, and
+// renames a temporary file only within its folder. So a folder from somebody else can
+// cause changes only inside itself.
 //
-// Where the file system has no locks, there is no record: a kill between two
-// renames leaves some files old, which the digest in a plan shows, and temporary
-// files are never swept.
+// On a file system without locks there is no record. A kill between two renames then
+// leaves some files old, which the digest in a plan reveals, and temporary files are
+// never removed.
 package atomicfile
 
 import (

@@ -1,16 +1,16 @@
-// Package mapped maps files to be read, and makes an error of what happens to a
-// file while it is mapped.
+// Package mapped maps files for reading, and turns faults on mapped memory into
+// errors.
 //
-// A file that is cut while it is mapped leaves pages that cannot be read: the
-// processor faults where such a byte is touched, which would end the process.
-// Go turns the fault into a panic on a goroutine that asks for it
-// (debug.SetPanicOnFault). So every function that reads mapped bytes begins with
+// If another process truncates a mapped file, an access to a missing page faults,
+// which would end the process. Go turns the fault into a panic on goroutines that ask
+// for that (debug.SetPanicOnFault). So every function that reads mapped bytes begins
+// with
 //
 //	defer mapped.Recover(&err, mapped.Watch())
 //
-// on every goroutine that reads them. What lies behind the end of a file in its
-// last page reads as zeros, without a fault, and bytes may be overwritten in
-// place: Check finds both, by the size and the time of the last change.
+// on every goroutine that reads them. Two changes cause no fault: the bytes after the
+// end of a file in its last page read as zeros, and bytes may be overwritten in place.
+// Check detects both by the size and the time of the last change.
 package mapped
 
 import (

@@ -1,5 +1,7 @@
-// Package match has in-place pairs: the largest matching of those that one node may use,
-// and the chains that the pairs of all nodes form.
+// Package match works on in-place pairs (a result and a tensor that it may overwrite).
+// A [Matcher] returns the pairs of one node that save the most bytes, each tensor used
+// once. [Chains] returns the buffers that the pairs of all nodes form: tensors that
+// overwrite each other one after another.
 package match
 
 // Pair is an in-place pair: Node writes tensor Result over tensor Over, and the

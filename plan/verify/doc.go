@@ -1,18 +1,27 @@
-// Package verify checks a plan against the ONNX file alone.
+// Package verify checks a plan against its ONNX file, and trusts nothing in the plan.
 //
-// [Plan] infers the shapes of the planned file, derives from package ops which
-// tensors may share a buffer, and recomputes everything that the plan says:
-// lifetimes, loads, peak, arena, annotations. It re-proves each certificate: it
-// builds the network of the bound from its definition and takes the maximum flow
-// of it. What the planner does by search, the verifier checks by definition; it
-// shares no code with schedule or alloc.
+// [Plan] takes the planned file and the plan, and returns a [Report]: the violations,
+// the recomputed summary, how far bound and placement are proven, and the fields that
+// cannot be checked. It infers the shapes of the planned file, derives from package
+// ops which tensors may share a buffer, and recomputes lifetimes, loads, peak, arena
+// and annotations. It proves each certificate again, as the maximum flow of a network
+// that it builds from the definition of the bound. It shares no code with schedule or
+// alloc, and searches only to replay a search.
 //
-//	verify.go        Plan, and the order of the checks
-//	report.go        Report: violations with their codes, the recomputed summary
-//	storages.go      scopes: the tensors of a graph, merged into storages
-//	buffers.go       every tensor stands in one buffer, or is dynamic
-//	loads.go         lifetimes and loads of the planned order
-//	certificates.go  the bounds, from their kinds and nodes alone
-//	replay.go        a bounded search that repeats certificates of kind search
-//	repetitions.go   plans below a limit: which step repeats which
+//	verify.go         Plan, and the order of the checks
+//	report.go         Report; claims.go: the fields that are claimed, not checked
+//	storages.go       the tensors of a graph, merged into storages
+//	buffers.go        every tensor is in one buffer, or dynamic
+//	updates.go        parameters and gradients of training graphs
+//	loads.go          lifetimes and loads of the planned order
+//	overlap.go        buffers that share bytes at a step
+//	subgraphs.go      bodies; their memory is the workspace of their node
+//	certificates.go   certificates, by their kinds and nodes alone
+//	bound.go          the bounds of one node and of sets of nodes
+//	network.go        their flow networks; reduce.go shrinks them, flow.go solves them
+//	replay.go         a search that repeats certificates of kind search (replay_*.go)
+//	repetitions.go    plans below a limit: which step repeats which (same.go)
+//	swaps.go          tensors on a host, and the time spent waiting for them
+//	summary.go        the figures of the summary
+//	annotations.go    the metadata of the planned file
 package verify

@@ -1,5 +1,15 @@
-// Package exact finds orders of least peak by exhaustive search: [Search] decides about a
-// limit, [Downsets] is dynamic programming.
+// Package exact finds orders of least peak by exhaustive search.
+//
+// [Search] takes an indexed problem and decides whether an order exists within a
+// limit of bytes: it returns such an order, or a lower bound above the limit, or
+// neither if its budget of states is spent. [Downsets] returns an order of the
+// smallest peak by dynamic programming, for problems with few states per step.
+//
+//	search.go     Search: the depth-first search and its two rules
+//	state.go      a state: the nodes that have run, and what is live then
+//	lookahead.go  states from which some node can no longer meet the limit
+//	postpone.go   nodes that need not be tried yet
+//	downsets.go   Downsets
 package exact
 
 import (

@@ -1,5 +1,10 @@
-// Package indexed holds a scheduling problem in dense slices: nodes and tensors are indices.
-// [Graph] has every tensor of the problem; [Problem] only those that can change the load.
+// Package indexed holds a scheduling problem in dense slices: nodes and tensors are
+// indices of type int32. The other packages of the search work on it.
+//
+//	graph.go    Graph: every tensor of the problem, at its index in the problem
+//	problem.go  Problem: only the tensors that can change the load
+//	savings.go  what in-place pairs can save while a node runs
+//	lists.go    Lists, many short lists in one slice; heaps and buffers
 package indexed
 
 import (

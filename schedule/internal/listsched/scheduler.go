@@ -1,5 +1,16 @@
-// Package listsched orders the nodes of a problem by list scheduling: at each step it
-// places one of the nodes that can run, chosen by a [Rule].
+// Package listsched orders the nodes of an indexed problem by list scheduling: at
+// each step it places one of the nodes that can run, chosen by a [Rule].
+//
+// [Scheduler.Forward] builds an order from its first step, [Scheduler.Backward] from
+// its last; both follow a given order where the rule leaves a choice. The other
+// functions improve an order that was found: [ByGoals] runs what frees memory early,
+// [Scheduler.LessArea] lowers the sum of the loads at the same peak, and
+// [Scheduler.Alternatives] returns different orders of one peak. No result is proven
+// optimal; the valley lemma at [Scheduler] says which choices are safe.
+//
+//	scheduler.go   Scheduler, the lemma, Forward and Backward
+//	candidates.go  the nodes that can be placed next, by the bytes that they need
+//	orders.go      the rules, and orders made from other orders
 package listsched
 
 import (

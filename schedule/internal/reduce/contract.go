@@ -1,5 +1,16 @@
-// Package reduce makes problems smaller: by contraction, which keeps the optimum; without
-// small tensors, which keeps bounds; and by parts that can be solved separately.
+// Package reduce makes indexed problems smaller, in three ways.
+//
+// [Contract] merges nodes that some optimal order runs one right after another; the
+// optimum stays the same, and an order of the contracted problem expands to one of
+// the problem. [Coarse] sets small tensors to 0 bytes; bounds of the result are
+// bounds of the problem. [Bridges] and [Extractor] split a problem into parts that
+// can be solved separately.
+//
+//	contract.go  Contract: applies the rules until nothing changes
+//	merge.go     when a node may be merged into a neighbour, with proofs
+//	rules.go     the other rules: idle nodes, delayed nodes, siblings
+//	coarse.go    Coarse
+//	parts.go     Bridges and Extractor
 package reduce
 
 import (
