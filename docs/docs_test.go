@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"iter"
 	"maps"
 	"os"
@@ -20,7 +21,7 @@ import (
 
 const module = "github.com/onnxmem/onnxmem/"
 
-// TestImports: the list of docs/architecture.md is what go list says, and its arrows
+// TestImports: the list in docs/architecture.md agrees with go list, and its arrows
 // point down.
 func TestImports(t *testing.T) {
 	text, err := os.ReadFile("architecture.md")
@@ -29,7 +30,7 @@ func TestImports(t *testing.T) {
 	}
 	written, above := map[string][]string{}, map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^    (\S+) +──▶ ?(.*)$`).FindAllStringSubmatch(string(text), -1) {
-		list, _, _ := strings.Cut(m[2], "   ") // what comes from elsewhere stands behind
+		list, _, _ := strings.Cut(m[2], "   ") // imports from other modules follow
 		imports := []string{}
 		for name := range strings.SplitSeq(list, ", ") {
 			if name = strings.TrimSpace(name); name != "" {
@@ -41,7 +42,7 @@ func TestImports(t *testing.T) {
 	for name, imports := range imports(t) {
 		got, is := written[name]
 		if !is {
-			t.Errorf("%s is missing in the list of imports: expected %q", name, imports)
+			t.Errorf("%s is missing from the list of imports: expected %q", name, imports)
 			continue
 		}
 		if !slices.Equal(got, imports) {
@@ -49,13 +50,14 @@ func TestImports(t *testing.T) {
 		}
 		for _, i := range imports {
 			if above[i] <= above[name] {
-				t.Errorf("%s imports %s, which stands above it", name, i)
+				t.Errorf("%s imports %s, which is above it", name, i)
 			}
 		}
 	}
 }
 
-// imports are the public packages of the module, each with the others that it imports.
+// imports returns the public packages of the module, each with the others that it
+// imports.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,GoFiles", module+"...").Output()
@@ -89,7 +91,7 @@ func imports(t *testing.T) map[string][]string {
 	}
 }
 
-// TestFilesAreThere: files and folders of the repository that pages name exist, and
+// TestFilesAreThere: the files and folders of the repository that pages name exist, and
 // so do the targets of their links.
 func TestFilesAreThere(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
@@ -107,21 +109,21 @@ func TestFilesAreThere(t *testing.T) {
 		for _, m := range regexp.MustCompile("`([a-zA-Z0-9_./-]+)`").FindAllStringSubmatch(string(text), -1) {
 			first, _, deep := strings.Cut(m[1], "/")
 			if path.Base(page) == "CHANGELOG.md" {
-				break // it names what was
+				break // it also names what existed before
 			}
 			if deep && folders[first] && !exists(path.Join("..", m[1])) {
-				t.Errorf("%s names %s, which is not there", page, m[1])
+				t.Errorf("%s names %s, which does not exist", page, m[1])
 			}
 		}
 		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
 			if !exists(path.Join(path.Dir(page), m[1])) {
-				t.Errorf("%s links to %s, which is not there", page, m[1])
+				t.Errorf("%s links to %s, which does not exist", page, m[1])
 			}
 		}
 	}
 }
 
-// folders are those at the top of the repository that hold sources.
+// folders returns the folders at the top of the repository that hold sources.
 func folders(t *testing.T) map[string]bool {
 	t.Helper()
 	entries, err := os.ReadDir("..")
@@ -137,8 +139,8 @@ func folders(t *testing.T) map[string]bool {
 	return found
 }
 
-// exists reports whether there is a file of that name, or one that goes on with it:
-// a package's name may stand for a declaration in it (vm.New), a test for a function.
+// exists reports whether a file of that name exists. A package's name may precede a
+// declaration in it, as in vm.New.
 func exists(name string) bool {
 	if _, err := os.Stat(name); err == nil {
 		return true
@@ -149,6 +151,46 @@ func exists(name string) bool {
 		return err == nil
 	}
 	return false
+}
+
+// TestNamedTestsExist: the tests and benchmarks that pages run with go test exist.
+func TestNamedTestsExist(t *testing.T) {
+	found := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)`)
+	names := map[string][]string{} // by folder
+	if err := filepath.WalkDir("..", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(file)
+		for _, m := range found.FindAllStringSubmatch(string(source), -1) {
+			dir := path.Dir(filepath.ToSlash(file))
+			names[dir] = append(names[dir], m[1])
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pages, _ := filepath.Glob("*.md")
+	more, _ := filepath.Glob("results/*.md")
+	for _, page := range append(pages, more...) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range regexp.MustCompile("go test \\./(\\S+)([^`;]*)").FindAllStringSubmatch(string(text), -1) {
+			for _, m := range regexp.MustCompile(`-(?:run|bench) ('[^']+'|\S+)`).FindAllStringSubmatch(command[2], -1) {
+				pattern, _, _ := strings.Cut(strings.Trim(m[1], "'"), "/") // subtests follow the slash
+				for alternative := range strings.SplitSeq(pattern, "|") {
+					name, err := regexp.Compile(alternative)
+					if err != nil {
+						t.Errorf("%s: %s: %v", page, command[0], err)
+					} else if alternative != "^$" && !slices.ContainsFunc(names["../"+command[1]], name.MatchString) {
+						t.Errorf("%s: %s: no test or benchmark matches %q", page, command[0], alternative)
+					}
+				}
+			}
+		}
+	}
 }
 
 // TestPassesAreListed: docs/architecture.md lists the passes, in order.
@@ -166,7 +208,7 @@ func TestPassesAreListed(t *testing.T) {
 	}
 }
 
-// TestTablesSayHowTheyAreMade: above each table of docs/results a line names its
+// TestTablesSayHowTheyAreMade: the line above each table of docs/results names its
 // generator in bench/results.py, or says that it was made by hand, and how.
 func TestTablesSayHowTheyAreMade(t *testing.T) {
 	source, err := os.ReadFile("../bench/results.py")
@@ -209,14 +251,14 @@ func TestTablesSayHowTheyAreMade(t *testing.T) {
 		}
 	}
 	for name := range unused {
-		t.Errorf("bench/results.py generates %s, which is on no page", name)
+		t.Errorf("bench/results.py generates %s, which no page has", name)
 	}
 }
 
 // block is a table of a page: its first line, and the paragraph above it.
 type block struct{ above, head string }
 
-// blocks are the tables of a page.
+// blocks returns the tables of a page.
 func blocks(text string) iter.Seq[block] {
 	return func(yield func(block) bool) {
 		above := ""
