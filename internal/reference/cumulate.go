@@ -49,7 +49,7 @@ func cumulate(start int64, f func(a, b float64) float64, g func(a, b int64) int6
 	}
 }
 
-// put sets element i, wrapped or rounded to its type.
+// put sets element i to real or to whole, as its type requires.
 func (x *Tensor) put(i int, real float64, whole int64) {
 	if isFloat(x.Type) {
 		x.F[i] = real

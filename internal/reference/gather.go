@@ -2,7 +2,7 @@ package reference
 
 import "slices"
 
-// gatherOperators read elements whose places an input gives.
+// gatherOperators read elements at positions that an input gives.
 var gatherOperators = []operator{
 	{"Gather", func(c *evaluation) []*Tensor {
 		x, index := c.x(0), c.x(1)
@@ -54,7 +54,8 @@ var gatherOperators = []operator{
 	}},
 }
 
-// place is the index that stands at a position, from the end if it is negative.
+// place returns the index at a position of the indices; a negative one counts from the
+// end.
 func (x *Tensor) place(at []int, n int) int {
 	i := int(x.I[index(x.Shape, at)])
 	if i < 0 {

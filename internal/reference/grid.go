@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// gridOperators sample an image at places that an input gives.
+// gridOperators sample an image at positions that an input gives.
 var gridOperators = []operator{
 	{"GridSample", gridSample},
 	{"AffineGrid", affineGrid},
 }
 
-// gridSample interpolates an image at the places of a grid, whose coordinates go
-// from -1 to 1 and stand last axis first.
+// gridSample interpolates an image at the positions of a grid. Its coordinates range
+// from -1 to 1, the last axis first.
 func gridSample(c *evaluation) []*Tensor {
 	x, grid := c.x(0), c.x(1)
 	axes := len(x.Shape) - 2
@@ -84,7 +84,7 @@ func gridSample(c *evaluation) []*Tensor {
 					w *= weight[a][k]
 				}
 				y.F[j] += w * plane[place]
-				// A weight is off by as much as the place it is made of.
+				// A weight has the absolute error of the position from which it is computed.
 				mass[j] += math.Abs(plane[place]) * (math.Abs(w) + far)
 			})
 		}
@@ -96,7 +96,7 @@ func gridSample(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// reflected throws p back at two ends until it lies between them.
+// reflected reflects p at two ends until it lies between them.
 func reflected(p, least, most float64) float64 {
 	length := most - least
 	if length == 0 {
@@ -121,7 +121,7 @@ func keys(d float64) float64 {
 	return 0
 }
 
-// affineGrid maps the places of an image, spread evenly over [-1, 1].
+// affineGrid maps the positions of an image, which are evenly spaced in [-1, 1].
 func affineGrid(c *evaluation) []*Tensor {
 	theta, shape := c.x(0), c.list(1)
 	axes := len(shape) - 2

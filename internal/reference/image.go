@@ -11,9 +11,8 @@ var imageOperators = []operator{
 	{"NonMaxSuppression", nonMaxSuppression},
 }
 
-// nonMaxSuppression picks boxes of each class of each image by their scores, the
-// best first, but for those that cover one already picked by more than a
-// threshold.
+// nonMaxSuppression selects boxes of each class of each image by descending score. It
+// skips boxes whose overlap with a selected one exceeds a threshold.
 func nonMaxSuppression(c *evaluation) []*Tensor {
 	boxes, scores := c.x(0), c.x(1)
 	input := func(i int, otherwise float64) float64 {

@@ -43,7 +43,7 @@ var integerOperators = []operator{
 	}},
 }
 
-// rowsOf is input i, where it is a list one for each row of input a.
+// rowsOf returns input i; if it is a list, it has one element for each row of input a.
 func (c *evaluation) rowsOf(i, a int) *Tensor {
 	if z := c.x(i); z == nil || len(z.Shape) != 1 || len(c.x(a).Shape) < 2 {
 		return z
@@ -51,7 +51,8 @@ func (c *evaluation) rowsOf(i, a int) *Tensor {
 	return c.x(i).shaped(c.x(i).Shape[0], 1)
 }
 
-// firstAxis is input i, one for all of x or one for each place of its first axis.
+// firstAxis returns input i: one element for all of x, or one for each index of its
+// first axis.
 func (c *evaluation) firstAxis(i int, x *Tensor) *Tensor {
 	z := c.x(i)
 	if z == nil || size(z.Shape) == 1 {
@@ -60,7 +61,8 @@ func (c *evaluation) firstAxis(i int, x *Tensor) *Tensor {
 	return z.shaped(slices.Concat([]int{size(z.Shape)}, filled(1, len(x.Shape)-1))...)
 }
 
-// less is x, less zero points that broadcast to it, as reals; nil are none.
+// less returns x minus its zero points, which broadcast to it, as reals; nil means no
+// zero points.
 func (x *Tensor) less(zero *Tensor) *Tensor {
 	y := zeros(graph.Float64, x.Shape)
 	if zero != nil {
@@ -78,7 +80,7 @@ func (x *Tensor) less(zero *Tensor) *Tensor {
 	return y
 }
 
-// wholes is x, whole numbers, as integers of a type, in which sums wrap.
+// wholes returns x, which has integral values, as integers of a type in which sums wrap.
 func (x *Tensor) wholes(t graph.DType) *Tensor {
 	y := zeros(t, x.Shape)
 	for i, v := range x.F {

@@ -2,7 +2,7 @@ package reference
 
 import "slices"
 
-// layoutOperators give the same elements another shape or order.
+// layoutOperators change the shape or the order of elements.
 var layoutOperators = []operator{
 	{"Reshape", reshape},
 	{"Flatten", func(c *evaluation) []*Tensor {
@@ -72,7 +72,8 @@ var layoutOperators = []operator{
 	}},
 }
 
-// reshape: 0 keeps a length (unless allowzero), -1 follows from the rest.
+// reshape changes the shape: 0 keeps a length (unless allowzero is set), and -1 follows
+// from the other lengths.
 func reshape(c *evaluation) []*Tensor {
 	x, shape := c.x(0), c.list(1)
 	rest := -1

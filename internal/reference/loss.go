@@ -16,9 +16,8 @@ var lossOperators = []operator{
 	}},
 }
 
-// likelihood is minus the logarithms that the labels pick, each times the weight
-// of its class; the mean divides by the sum of the weights. mass is what the
-// terms of p come to.
+// likelihood returns the negative logarithms that the labels select, each times the
+// weight of its class; the mean divides by the sum of the weights. mass is that of p.
 func (c *evaluation) likelihood(p *Tensor, mass []float64) *Tensor {
 	labels, weights := c.x(1), c.x(2)
 	y, m := zeros(p.Type, labels.Shape), make([]float64, size(labels.Shape))

@@ -52,16 +52,16 @@ func gemm(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// matmul is the product of a and b as output 0.
+// matmul returns the product of a and b as output 0.
 func (c *evaluation) matmul(a, b *Tensor) *Tensor {
 	y, mass := matmul(a, b)
 	c.sums(0, mass, a.Shape[len(a.Shape)-1])
 	return y
 }
 
-// matmul multiplies the last two axes and broadcasts the others; a vector is a
-// row on the left, a column on the right. mass is the product of the absolute
-// values, nil for integers, which wrap.
+// matmul multiplies matrices in the last two axes and broadcasts the others. A vector is
+// a row on the left and a column on the right. mass is the product of the absolute
+// values; nil for integers, which wrap.
 func matmul(a, b *Tensor) (y *Tensor, mass []float64) {
 	row, column := len(a.Shape) == 1, len(b.Shape) == 1
 	if row {
@@ -111,7 +111,7 @@ func matmul(a, b *Tensor) (y *Tensor, mass []float64) {
 	return y.shaped(shape...), mass
 }
 
-// numbered is 0, 1, 2 and so on.
+// numbered returns 0, 1, 2 and so on.
 func numbered(shape []int) *Tensor {
 	x := zeros(graph.Int64, shape)
 	for i := range x.I {
@@ -120,7 +120,7 @@ func numbered(shape []int) *Tensor {
 	return x
 }
 
-// det is by elimination; what is added up is bounded by Hadamard's inequality.
+// det computes determinants by elimination. Hadamard's inequality bounds the mass.
 func det(c *evaluation) []*Tensor {
 	x := c.x(0)
 	r := len(x.Shape)

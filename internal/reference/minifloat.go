@@ -9,8 +9,8 @@ import (
 // minifloat is a floating-point type of a byte or less: the value of each code.
 type minifloat struct {
 	values   []float64
-	overflow float64 // what is too large and not cut off
-	nan      float64 // what is no number: NaN, or -0 where there is none
+	overflow float64 // result for numbers that are too large, if they do not saturate
+	nan      float64 // result for NaN: NaN, or -0 in formats without NaN
 }
 
 // minifloats are the formats of OCP (2023) and of Noune et al. (2022, fnuz), as
@@ -35,8 +35,8 @@ func nanAt(is bool) float64 {
 	return 0
 }
 
-// newMinifloat decodes all codes; special gives those that stand for no finite
-// number, 0 for others.
+// newMinifloat decodes all codes; special returns the value of a code that does not mean
+// a finite number, and 0 for others.
 func newMinifloat(exponent, fraction, bias int, special func(code int) float64) *minifloat {
 	m := &minifloat{overflow: math.NaN(), nan: math.Copysign(0, -1)}
 	for code := range 2 << (exponent + fraction) {
@@ -62,8 +62,8 @@ func newMinifloat(exponent, fraction, bias int, special func(code int) float64) 
 	return m
 }
 
-// nearest is the value next to v, of two the one with the even code. What is too
-// large becomes the largest if saturate, else what stands for it.
+// nearest returns the value nearest to v; ties go to the even code. A number that is too
+// large becomes the largest value if saturate is set, and overflow otherwise.
 func (m *minifloat) nearest(v float64, saturate bool) float64 {
 	if math.IsNaN(v) {
 		return m.nan
@@ -80,7 +80,7 @@ func (m *minifloat) nearest(v float64, saturate bool) float64 {
 		most = code
 	}
 	if !saturate {
-		// Where the next value would stand, if there were one.
+		// The next value, if the format had one.
 		end := m.values[most] + (m.values[most]-m.values[most-1])/2
 		if a > end || a == end && most%2 == 1 {
 			return math.Copysign(m.overflow, v)

@@ -22,16 +22,16 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// leftOut are operator tests that the evaluator does not claim, though it knows
-// their operators.
+// leftOut lists operator tests that the evaluator does not claim to pass, although it
+// implements their operators.
 var leftOut = []struct{ tests, reason string }{
 	{`training_dropout(_default)?(_mask)?`, "the mask is drawn at random"},
 	{`bernoulli.*`, "the result is drawn at random"},
 	{`dynamicquantizelinear_expanded`, "a quotient rounds to a tie in float32"},
 }
 
-// TestNodeTests holds the evaluator against all operator tests of ONNX whose
-// operators it knows and whose elements it holds.
+// TestNodeTests compares the evaluator with all operator tests of ONNX whose operators
+// and element types it supports.
 func TestNodeTests(t *testing.T) {
 	files := readTar(t, datafolder.Path(t, "node-tests.tar.gz"))
 	table, err := os.ReadFile(datafolder.Path(t, "node-tests.csv"))
@@ -111,7 +111,7 @@ type handCase struct {
 	out        *Tensor
 }
 
-// byHand are operators that no test of ONNX covers, worked out with a calculator.
+// byHand lists operators that no test of ONNX covers, with results computed by hand.
 var byHand = []handCase{
 	{graph.SwapDomain, graph.SwapOut, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
 	{graph.SwapDomain, graph.SwapIn, nil, []*Tensor{row(-2, 0, 3)}, row(-2, 0, 3)},
@@ -198,7 +198,7 @@ func readTar(t *testing.T, path string) map[string][]byte {
 	}
 }
 
-// claimed reports whether the evaluator knows all operators of a model.
+// claimed reports whether the evaluator implements all operators of a model.
 func claimed(m *graph.Model) bool {
 	for _, n := range m.Graph.Nodes {
 		local := slices.ContainsFunc(m.Functions, func(f *graph.Function) bool { return f.Domain == n.Domain && f.Name == n.Op })
@@ -211,8 +211,8 @@ func claimed(m *graph.Model) bool {
 
 var errNotHeld = errors.New("type not held")
 
-// runNodeTest compares with what ONNX's own tests allow: rtol 1e-3, atol 1e-7;
-// for types of 16 bits with a unit in the last place or two.
+// runNodeTest compares with the tolerance of ONNX's own tests: rtol 1e-3, atol 1e-7; for
+// types of 16 bits, one or two units in the last place.
 func runNodeTest(m *graph.Model, name string, files map[string][]byte) error {
 	read := func(kind string, i int) (*Tensor, bool, error) {
 		b, ok := files[fmt.Sprintf("%s/test_data_set_0/%s_%d.pb", name, kind, i)]
@@ -297,8 +297,8 @@ func near(got, want *Tensor) error {
 	return nil
 }
 
-// TestRandom: random operators draw the same numbers again for the same name,
-// others for another name, and spread them as they should.
+// TestRandom: random operators draw the same numbers for the same name and different
+// numbers for another name, with the right mean and variance.
 func TestRandom(t *testing.T) {
 	const n = 4000
 	x := zeros(graph.Float64, []int{1, n}).each(func(float64) float64 { return 0.25 })

@@ -61,12 +61,12 @@ func variance(v []float64) float64 {
 	return sumOf(v, func(x float64) float64 { return square(x - m) }) / float64(len(v))
 }
 
-// moments are the mean and the variance over some axes, which stay with length 1.
+// moments returns the mean and the variance over some axes, which keep length 1.
 func (x *Tensor) moments(over []bool) (m, v *Tensor) {
 	return x.reduced(over, true, mean), x.reduced(over, true, variance)
 }
 
-// from marks the axes from the first one on.
+// from marks the axes from first to the last.
 func from(first, rank int) []bool {
 	over := make([]bool, rank)
 	for k := range over {
@@ -75,15 +75,15 @@ func from(first, rank int) []bool {
 	return over
 }
 
-// channel gives a list the shape that broadcasts along axis 1.
+// channel reshapes a list so that it broadcasts along axis 1.
 func (x *Tensor) channel(rank int) *Tensor {
 	shape := filled(1, rank)
 	shape[1] = len(x.F)
 	return x.shaped(shape...)
 }
 
-// batchNorm normalises by the running statistics, or in training by those of the
-// batch, which it then mixes into them.
+// batchNorm normalises by the running statistics. In training it normalises by the
+// statistics of the batch and updates the running statistics with them.
 func batchNorm(c *evaluation) []*Tensor {
 	x := c.x(0)
 	rank := len(x.Shape)
@@ -119,7 +119,7 @@ func batchNorm(c *evaluation) []*Tensor {
 	return append([]*Tensor{y}, out...)
 }
 
-// layerNorm gives out the mean and the inverse of the deviation as well.
+// layerNorm also returns the mean and the inverse of the standard deviation.
 func layerNorm(c *evaluation) []*Tensor {
 	x := c.x(0)
 	eps := c.float("epsilon", float64(float32(1e-5)))

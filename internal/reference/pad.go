@@ -40,8 +40,8 @@ var padOperators = []operator{
 	}},
 }
 
-// pad: negative pads crop; where a mode names an element outside, it goes by the
-// input as it was.
+// pad pads the input; negative pads crop. Modes that refer to elements use those of the
+// uncropped input.
 func pad(c *evaluation) []*Tensor {
 	x := c.x(0)
 	mode := c.str("mode", "constant")

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// parallel calls f for each of n parts, on all cores. What one panics with, it
-// panics with.
+// parallel calls f for each of n parts, on all cores. If a call panics, parallel panics
+// with the same value.
 func parallel(n int, f func(part int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	var next atomic.Int64

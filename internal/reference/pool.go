@@ -33,7 +33,7 @@ func (x *Tensor) overSpace(f func([]float64) float64) *Tensor {
 	return x.reduced(over, true, f)
 }
 
-// maxPool: the first of equal maxima; the indices are flat over the tensor.
+// maxPool takes the first of equal maxima; indices are flat over the whole tensor.
 func maxPool(c *evaluation) []*Tensor {
 	x := c.x(0)
 	in := x.Shape[2:]
@@ -58,12 +58,12 @@ func maxPool(c *evaluation) []*Tensor {
 		for o, i := range best {
 			j := plane*size(out) + o
 			if open[j] = i < 0; i < 0 {
-				y.set(j, math.Inf(-1)) // a window beside the image
+				y.set(j, math.Inf(-1)) // the window lies outside the image
 				continue
 			}
 			y.copy(j, x, i)
 			where.I[j] = int64(i)
-			if columns { // the first spatial axis runs fastest
+			if columns { // the first spatial axis varies fastest
 				at, rest := 0, i-first
 				place := make([]int, len(in))
 				for k := len(in) - 1; k >= 0; k-- {
@@ -81,8 +81,8 @@ func maxPool(c *evaluation) []*Tensor {
 	return []*Tensor{y, where}
 }
 
-// averagePool divides by the elements inside, or with count_include_pad by those
-// inside or in the stated padding.
+// averagePool divides by the number of elements in the image, or with count_include_pad
+// by the number in the image and its padding.
 func averagePool(c *evaluation) []*Tensor {
 	x := c.x(0)
 	in := x.Shape[2:]
@@ -119,7 +119,7 @@ func averagePool(c *evaluation) []*Tensor {
 		for o, n := range counts {
 			yy[o] /= float64(n)
 			mm[o] /= float64(n)
-			open[plane*size(out)+o] = n == 0 // a window beside the image
+			open[plane*size(out)+o] = n == 0 // the window lies outside the image
 		}
 	})
 	c.bounded(0).open = open
@@ -127,7 +127,7 @@ func averagePool(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// lpNorm is the p-th root of the sum of p-th powers.
+// lpNorm returns the p-th root of the sum of p-th powers.
 func lpNorm(v []float64, p float64) float64 {
 	return math.Pow(sumOf(v, func(x float64) float64 { return math.Pow(math.Abs(x), p) }), 1/p)
 }
@@ -154,8 +154,8 @@ func lpPool(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// maxUnpool puts elements where indices, flat over the tensor that was pooled,
-// point; a larger output has that tensor in its first corner.
+// maxUnpool writes elements to indices that are flat over the tensor before pooling. If
+// the output is larger than that tensor, the tensor is at its origin.
 func maxUnpool(c *evaluation) []*Tensor {
 	x := c.x(0)
 	w := c.window(x.Shape[2:], c.ints("kernel_shape", nil))

@@ -42,7 +42,7 @@ var quantizeOperators = []operator{
 		for _, v := range x.F {
 			low, high = min(low, v), max(high, v)
 		}
-		// The scale is rounded before anything is divided by it.
+		// The scale is rounded before the division.
 		scale := float64(float32((high - low) / 255))
 		zero := c.quantized(2, graph.Uint8, []int{}, []float64{float64(float32(-low / branch(scale == 0, 1, scale)))}, nil)
 		near := make([]float64, len(x.F))
@@ -54,8 +54,8 @@ var quantizeOperators = []operator{
 	}},
 }
 
-// quotient is element i over a scale, in the type of the element: the rounding to
-// an integer starts from there.
+// quotient returns element i divided by a scale, in the type of the element, from which
+// it is then rounded to an integer.
 func quotient(x *Tensor, i int, scale float64) float64 {
 	if x.Type == graph.Float32 {
 		return float64(float32(x.F[i] / scale))
@@ -63,8 +63,8 @@ func quotient(x *Tensor, i int, scale float64) float64 {
 	return x.real(i) / scale
 }
 
-// blocked gives each element of a shape its scale or zero point: one for all, one
-// for each place along attribute axis, or one for each block of block_size places.
+// blocked broadcasts scales or zero points to a shape: one for all elements, one for each
+// index along attribute axis, or one for each block of block_size indices.
 func (x *Tensor) blocked(c *evaluation, shape []int) *Tensor {
 	switch {
 	case x == nil:
@@ -85,9 +85,8 @@ func (x *Tensor) blocked(c *evaluation, shape []int) *Tensor {
 	})
 }
 
-// quantized rounds to an integer type, of output k, ties to even, adds the zero
-// points and cuts off what the type cannot hold. A floating-point type of a byte
-// has no zero points.
+// quantized rounds to the integer type of output k, ties to even, adds the zero points
+// and saturates. Floating-point types of a byte have no zero points.
 func (c *evaluation) quantized(k int, to graph.DType, shape []int, near []float64, zero *Tensor) *Tensor {
 	y := zeros(to, shape)
 	if isFloat(to) {
@@ -114,7 +113,7 @@ func (c *evaluation) quantized(k int, to graph.DType, shape []int, near []float6
 	return y
 }
 
-// most is the largest finite value.
+// most returns the largest finite value.
 func (m *minifloat) most() float64 {
 	most := 0.0
 	for _, v := range m.values {

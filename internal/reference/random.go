@@ -8,7 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// Random operators draw from a generator that starts from the node's name: the
+// Random operators draw from a generator seeded by the node's name, so they draw the
 // same numbers each time.
 var randomOperators = []operator{
 	{"Bernoulli", func(c *evaluation) []*Tensor {
@@ -53,13 +53,13 @@ var randomOperators = []operator{
 	}},
 }
 
-// like is zeros of the shape of input 0, and of its type unless dtype says more.
+// like returns zeros with the shape of input 0, and with its type unless dtype is set.
 func (c *evaluation) like() *Tensor {
 	return zeros(graph.DType(c.int("dtype", int(c.x(0).Type))), c.x(0).Shape)
 }
 
-// draws gives numbers from [0, 1), one a call: the same ones to all nodes of one
-// seed, else to each its own.
+// draws returns a generator of numbers in [0, 1). Nodes with the same seed get the same
+// numbers; without a seed, each node gets its own.
 func (c *evaluation) draws() func() float64 {
 	if c.alone {
 		panic(fault{ErrRandom})

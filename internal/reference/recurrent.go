@@ -17,15 +17,15 @@ var recurrentOperators = []operator{
 type cell struct {
 	c       *evaluation
 	hidden  int
-	fromX   func(gate, unit int, x []float64) float64 // W·x + its bias
-	fromH   func(gate, unit int, h []float64) float64 // R·h + its bias
+	fromX   func(gate, unit int, x []float64) float64 // W·x + bias
+	fromH   func(gate, unit int, h []float64) float64 // R·h + bias
 	peep    func(gate, unit int) float64
 	act     []func(float64) float64
 	clipped func(float64) float64
 	widest  float64 // the largest sum of terms of a gate so far
 }
 
-// gate is a gate's activation number a of what x and h give, and of more.
+// gate applies activation number a to the sum of the contributions of x and h, and more.
 func (l *cell) gate(a, g, unit int, x, h []float64, more float64) float64 {
 	return l.act[a](l.clipped(l.fromX(g, unit, x) + l.fromH(g, unit, h) + more))
 }
@@ -37,7 +37,7 @@ func rnnStep(l *cell, x, h, _ []float64) (next, _ []float64) {
 	return next, nil
 }
 
-// gruStep has the gates z, r, h.
+// gruStep computes a step with the gates z, r, h.
 func gruStep(l *cell, x, h, _ []float64) (next, _ []float64) {
 	reset := make([]float64, l.hidden)
 	gated := make([]float64, l.hidden)
@@ -57,7 +57,7 @@ func gruStep(l *cell, x, h, _ []float64) (next, _ []float64) {
 	return next, nil
 }
 
-// lstmStep has the gates i, o, f, c; the peepholes i, o, f.
+// lstmStep computes a step with the gates i, o, f, c and the peepholes i, o, f.
 func lstmStep(l *cell, x, h, state []float64) (next, nextState []float64) {
 	for u := range l.hidden {
 		in := l.gate(0, 0, u, x, h, l.peep(0, u)*state[u])
@@ -72,7 +72,7 @@ func lstmStep(l *cell, x, h, state []float64) (next, nextState []float64) {
 	return next, nextState
 }
 
-// activation is one of the functions that recurrent operators name.
+// activation returns one of the functions that recurrent operators name.
 func activation(name string) func(float64) float64 {
 	switch strings.ToLower(name) {
 	case "sigmoid":
@@ -90,8 +90,8 @@ func activation(name string) func(float64) float64 {
 	return nil
 }
 
-// recurrent walks each sample through its sequence, forwards, backwards or both;
-// behind the end of a short sequence stand zeros.
+// recurrent runs each sample through its sequence, forwards, backwards or both. The
+// outputs after the end of a short sequence are zero.
 func recurrent(gates, activations int, step func(l *cell, x, h, state []float64) (next, nextState []float64), usual ...string) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		x, w, r := c.x(0), c.x(1), c.x(2)
@@ -179,8 +179,8 @@ func recurrent(gates, activations int, step func(l *cell, x, h, state []float64)
 		if batchFirst {
 			y, last, lastState = y.permuted(2, 0, 1, 3), last.permuted(1, 0, 2), lastState.permuted(1, 0, 2)
 		}
-		// A step is off by a rounding of what its gates add up, and by what the
-		// steps before it were off, which the gates keep from growing.
+		// The error of a step is the rounding error of its gates' sums, plus the errors of
+		// the previous steps, which the gates do not amplify.
 		for k, t := range []*Tensor{y, last, lastState} {
 			c.massOf(k, t, func(v float64) float64 { return (1 + math.Abs(v)) * (1 + widest) })
 		}

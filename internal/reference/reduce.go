@@ -62,11 +62,11 @@ var reduceOperators = []operator{
 	{"ReduceLogSumExp", reduction{real: logSumExp, mass: func(v []float64) float64 { return math.Abs(logSumExp(v)) + 1 }}.eval},
 }
 
-// reduction makes one element of many.
+// reduction combines many elements into one.
 type reduction struct {
 	real  func([]float64) float64
-	whole func(v []int64, t graph.DType) int64 // of integers; nil: real
-	mass  func([]float64) float64              // nil: that of the result
+	whole func(v []int64, t graph.DType) int64 // for integers; nil: real
+	mass  func([]float64) float64              // nil: the magnitude of the result
 	exact bool
 }
 
@@ -82,7 +82,7 @@ func sumOf(v []float64, f func(float64) float64) float64 {
 
 func sum(v []float64) float64 { return sumOf(v, func(x float64) float64 { return x }) }
 
-// total is the sum of the magnitudes.
+// total returns the sum of the magnitudes.
 func total(v []float64) float64 { return sumOf(v, math.Abs) }
 
 func wholeSum(v []int64, _ graph.DType) int64 {
@@ -93,8 +93,8 @@ func wholeSum(v []int64, _ graph.DType) int64 {
 	return n
 }
 
-// extreme is the largest integer, or with sign -1 the least; of none, the other
-// end of the type.
+// extreme returns the largest integer, or the smallest if sign is -1; for an empty list,
+// the opposite end of the type's range.
 func extreme(v []int64, t graph.DType, sign int) int64 {
 	list := &Tensor{Type: t, I: v}
 	if len(v) == 0 {
@@ -113,8 +113,8 @@ func extreme(v []int64, t graph.DType, sign int) int64 {
 	return v[best]
 }
 
-// limits are the least and the largest of an integer type, that of uint64 by its
-// bits.
+// limits returns the smallest and the largest value of an integer type; for uint64, the
+// largest by its bits.
 func limits(t graph.DType) (low, high int64) {
 	switch bits := t.Bits(); t {
 	case graph.Bool:
@@ -172,7 +172,7 @@ func (r reduction) eval(c *evaluation) []*Tensor {
 	return one(x.reduced(over, keep, r.real))
 }
 
-// reals is x as float64.
+// reals returns the elements of x as float64.
 func (x *Tensor) reals() *Tensor {
 	if isFloat(x.Type) {
 		return &Tensor{Type: graph.Float64, Shape: x.Shape, F: x.F}
@@ -184,8 +184,8 @@ func (x *Tensor) reals() *Tensor {
 	return y
 }
 
-// grouped brings the elements along some axes together, and gives the shape
-// without them, or with keep that in which they have length 1.
+// grouped groups the elements along some axes. It returns the shape without these axes,
+// or, with keep, the shape in which they have length 1.
 func (x *Tensor) grouped(over []bool, keep bool) (lines *Tensor, shape []int) {
 	var outer, inner []int
 	shape = []int{}
@@ -202,7 +202,7 @@ func (x *Tensor) grouped(over []bool, keep bool) (lines *Tensor, shape []int) {
 	return x.permuted(slices.Concat(outer, inner)...), shape
 }
 
-// reduced makes one element of those along axes.
+// reduced reduces the elements along axes to one.
 func (x *Tensor) reduced(over []bool, keep bool, f func([]float64) float64) *Tensor {
 	lines, shape := x.grouped(over, keep)
 	all := lines.reals().F

@@ -20,8 +20,8 @@ type resizing struct {
 	start, end float64 // roi
 }
 
-// resize interpolates along one axis after the other. Before opset 11 it has no
-// choice of coordinates: asymmetric, nearest downwards.
+// resize interpolates along one axis after the other. Before opset 11, coordinates are
+// asymmetric and nearest rounds down.
 func resize(c *evaluation) []*Tensor {
 	x := c.x(0)
 	old := c.version < 11
@@ -95,7 +95,7 @@ func resize(c *evaluation) []*Tensor {
 	return one(y.clone())
 }
 
-// coordinate is where output element o lies among the inputs.
+// coordinate returns the position of output element o in the input.
 func (r resizing) coordinate(o int, mode string) float64 {
 	x, in, width := float64(o), float64(r.in), r.scale*float64(r.in)
 	switch mode {
@@ -124,8 +124,8 @@ func (r resizing) coordinate(o int, mode string) float64 {
 	return (x+0.5)/r.scale - 0.5
 }
 
-// weights are those of the elements around a point that lies ratio, in (0, 1],
-// behind element number (len-1)/2 of them.
+// weights returns the weights of the elements around a point that lies ratio, in (0, 1],
+// after the element with index (len-1)/2.
 func (r resizing) weights(c *evaluation, ratio float64, mode, nearest string) []float64 {
 	scale := 1.0
 	if c.int("antialias", 0) != 0 {
@@ -171,9 +171,9 @@ func (r resizing) weights(c *evaluation, ratio float64, mode, nearest string) []
 	return w
 }
 
-// resized interpolates along one axis. Beyond the ends stand copies of the first
-// and of the last element, unless exclude_outside. mass has it add up the
-// magnitudes of terms instead, which depend on a place that is rounded, too.
+// resized interpolates along one axis. The first and the last element are repeated
+// beyond the ends, unless exclude_outside is set. With mass, it sums the magnitudes of
+// the terms instead; these include the rounding error of the position.
 func (x *Tensor) resized(c *evaluation, axis int, r resizing, mode, coordinates, nearest string, mass bool) *Tensor {
 	shape := slices.Clone(x.Shape)
 	shape[axis] = r.out

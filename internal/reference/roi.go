@@ -7,8 +7,8 @@ var roiOperators = []operator{
 	{"RoiAlign", roiAlign},
 }
 
-// roiAlign takes the mean, or the largest, of what is interpolated at places
-// spread evenly over each part of each region.
+// roiAlign takes the mean or the maximum of values that are interpolated at evenly spaced
+// points of each bin of each region.
 func roiAlign(c *evaluation) []*Tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	high, wide := c.int("output_height", 1), c.int("output_width", 1)
@@ -28,7 +28,7 @@ func roiAlign(c *evaluation) []*Tensor {
 		width, height := max(box[2]*scale-shift-left, least), max(box[3]*scale-shift-top, least)
 		partH, partW := height/float64(high), width/float64(wide)
 		rows, columns := ratio, ratio
-		near := false // to another number of places
+		near := false // a rounding error could change the number of points
 		if ratio <= 0 {
 			rows, columns = int(math.Ceil(partH)), int(math.Ceil(partW))
 			near = math.Abs(partH-math.Round(partH)) < 1e-5*(1+math.Abs(top)) || math.Abs(partW-math.Round(partW)) < 1e-5*(1+math.Abs(left))

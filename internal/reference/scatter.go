@@ -2,7 +2,7 @@ package reference
 
 import "math"
 
-// scatterOperators replace elements whose places an input gives.
+// scatterOperators replace elements at positions that an input gives.
 var scatterOperators = []operator{
 	{"ScatterElements", scatterElements},
 	{"Scatter", func(c *evaluation) []*Tensor {
@@ -33,8 +33,7 @@ var scatterOperators = []operator{
 	{"TensorScatter", tensorScatter},
 }
 
-// scattered is a copy of input 0 and, where what is scattered is joined with it,
-// its terms.
+// scattered returns a copy of input 0 and, if updates are combined with it, its mass.
 func (c *evaluation) scattered() (y *Tensor, mass []float64) {
 	y = c.x(0).clone()
 	switch c.str("reduction", "none") {
@@ -47,8 +46,8 @@ func (c *evaluation) scattered() (y *Tensor, mass []float64) {
 	return y, mass
 }
 
-// tensorScatter writes over places of a cache, in each element of the batch from
-// a place of its own on.
+// tensorScatter overwrites positions of a cache. Each element of the batch has its own
+// first position.
 func tensorScatter(c *evaluation) []*Tensor {
 	x, updates, first := c.x(0), c.x(1), c.x(2)
 	axis := c.axis("axis", -2, len(x.Shape))
@@ -87,7 +86,7 @@ func scatterElements(c *evaluation) []*Tensor {
 	return one(y)
 }
 
-// combine brings element i of u into element j, whose terms come to mass.
+// combine combines element i of u with element j, and adds to its mass.
 func (y *Tensor) combine(reduction string, j int, u *Tensor, i int, mass []float64) {
 	switch reduction {
 	case "none":

@@ -6,7 +6,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// selectOperators select elements, or find their places, by value.
+// selectOperators select elements, or find their positions, by value.
 var selectOperators = []operator{
 	{"TopK", topK},
 	{"ArgMax", argExtreme(1)},
@@ -66,8 +66,8 @@ var selectOperators = []operator{
 	}},
 }
 
-// rows visits the lines of a tensor along an axis: the numbers of their
-// elements, and of the line itself when the axis has length 1.
+// rows visits the lines of a tensor along an axis: the indices of their elements, and the
+// index of the line in the tensor whose axis has length 1.
 func rows(shape []int, axis int, visit func(line []int, number int)) {
 	outer := slices.Clone(shape)
 	outer[axis] = 1
@@ -84,7 +84,8 @@ func rows(shape []int, axis int, visit func(line []int, number int)) {
 	})
 }
 
-// topK: equal elements stand in the order of their indices.
+// topK selects the k largest or smallest elements; equal elements keep the order of
+// their indices.
 func topK(c *evaluation) []*Tensor {
 	x := c.x(0)
 	axis := c.axis("axis", -1, len(x.Shape))
@@ -121,8 +122,7 @@ func topK(c *evaluation) []*Tensor {
 	return []*Tensor{values, at}
 }
 
-// argExtreme is the index of the first, or the last, element whose order to
-// others is better.
+// argExtreme returns the index of the first, or the last, extreme element.
 func argExtreme(better int) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		x := c.x(0)

@@ -15,7 +15,7 @@ var signalOperators = []operator{
 	{"MelWeightMatrix", melWeights},
 }
 
-// cosines is constant - once·cos(x) + twice·cos(2x) over a period.
+// cosines returns constant - once·cos(x) + twice·cos(2x) over a period.
 func cosines(constant, once, twice float64) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		n := int(c.x(0).real(0))
@@ -33,8 +33,8 @@ func cosines(constant, once, twice float64) func(*evaluation) []*Tensor {
 	}
 }
 
-// melWeights are triangles whose corners lie evenly on the mel scale, at the bins
-// of a spectrum.
+// melWeights returns triangles at the bins of a spectrum; their corners are evenly spaced
+// on the mel scale.
 func melWeights(c *evaluation) []*Tensor {
 	bands, length, rate := int(c.x(0).real(0)), c.x(1).real(0), c.x(2).real(0)
 	mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }

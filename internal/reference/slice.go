@@ -5,7 +5,8 @@ var sliceOperators = []operator{
 	{"Slice", sliceOf},
 }
 
-// sliceOf: starts and ends are clamped to the axis; steps may be negative.
+// sliceOf returns a slice; starts and ends are clamped to the axis, and steps may be
+// negative.
 func sliceOf(c *evaluation) []*Tensor {
 	x := c.x(0)
 	starts, ends := c.listOr("starts", 1, 10), c.listOr("ends", 2, 10)

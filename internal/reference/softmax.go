@@ -9,7 +9,7 @@ import (
 var softmaxOperators = []operator{
 	{"Softmax", softmax(
 		func(v, sum float64) float64 { return math.Exp(v) / sum },
-		// The difference is off by a rounding, which the power makes relative.
+		// The absolute rounding error of the difference is a relative error of its exponential.
 		func(v, sum float64) float64 { return math.Exp(v) / sum * logMass(v, sum) },
 	)},
 	{"LogSoftmax", softmax(
@@ -38,7 +38,7 @@ var softmaxOperators = []operator{
 	}},
 }
 
-// softmax goes along one axis; up to opset 12 along all from that axis on.
+// softmax normalises along one axis; up to opset 12, along that axis and all after it.
 func softmax(f, mass func(v, sum float64) float64) func(*evaluation) []*Tensor {
 	return func(c *evaluation) []*Tensor {
 		x := c.x(0)
@@ -54,11 +54,11 @@ func softmax(f, mass func(v, sum float64) float64) func(*evaluation) []*Tensor {
 	}
 }
 
-// logMass is what the terms of a logarithm of softmax come to.
+// logMass returns the mass of a logarithm of softmax.
 func logMass(v, sum float64) float64 { return math.Abs(v) + 2*math.Abs(math.Log(sum)) + 1 }
 
-// alongAxis gives each element what f makes of v, the element less the largest of
-// its line, and of the sum of the exponentials of those.
+// alongAxis replaces each element by f(v, sum): v is the element minus the maximum of its
+// line, and sum is the sum of exp(v) over the line.
 func (x *Tensor) alongAxis(axis int, f func(v, sum float64) float64) *Tensor {
 	y := zeros(x.Type, x.Shape)
 	n, step := x.Shape[axis], size(x.Shape[axis+1:])

@@ -27,7 +27,7 @@ func tfIdf(c *evaluation) []*Tensor {
 		shape = []int{rows, columns}
 	}
 	y := zeros(graph.Float32, shape)
-	gram := 0 // the number of the n-gram, of all lengths
+	gram := 0 // the index of the n-gram among those of all lengths
 	for length := 1; length <= len(starts); length++ {
 		end := len(pool)
 		if length < len(starts) {

@@ -6,8 +6,8 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// alike are the operators of ai.onnx whose inputs at some positions have one
-// element type; nil: all of them.
+// alike lists the operators of ai.onnx whose inputs at certain positions must have the
+// same element type; nil: at all positions.
 var alike = map[string][]int{
 	"Add": nil, "Sub": nil, "Mul": nil, "Div": nil, "Max": nil, "Min": nil, "Sum": nil, "Mean": nil, "Mod": nil,
 	"Equal": nil, "Less": nil, "LessOrEqual": nil, "Greater": nil, "GreaterOrEqual": nil, "And": nil, "Or": nil, "Xor": nil,
@@ -17,16 +17,16 @@ var alike = map[string][]int{
 	"RNN": {0, 1, 2, 3, 5}, "GRU": {0, 1, 2, 3, 5}, "LSTM": {0, 1, 2, 3, 5, 6, 7},
 }
 
-// integers are inputs that are int64, by operator; a gather or scatter along one
-// axis takes int32 as well.
+// integers lists the inputs that must be int64, by operator; a gather or scatter along
+// one axis also accepts int32.
 var integers = map[string][]int{
 	"Reshape": {1}, "Expand": {1}, "Tile": {1}, "ConstantOfShape": {0}, "Split": {1}, "Squeeze": {1}, "Unsqueeze": {1},
 	"Pad": {1}, "TopK": {1}, "GatherND": {1}, "ScatterND": {1}, "ReduceSum": {1}, "ReduceMean": {1}, "ReduceMax": {1},
 	"ReduceMin": {1}, "ReduceProd": {1}, "ReduceL1": {1}, "ReduceL2": {1}, "ReduceSumSquare": {1}, "ReduceLogSum": {1}, "ReduceLogSumExp": {1},
 }
 
-// checkTypes refuses inputs of types that the specification does not allow,
-// though they could be computed with.
+// checkTypes refuses inputs of types that the specification does not allow, even if the
+// evaluator could compute with them.
 func (c *evaluation) checkTypes() {
 	if c.Domain != "" {
 		return
