@@ -38,7 +38,7 @@ func (c *Backward) windowOf(in, out, kernel []int64) window {
 	return c.window(w, err)
 }
 
-// poolWindow is that of a pool.
+// poolWindow returns the window of a pool.
 func (c *Backward) poolWindow(in, out []int64) window {
 	w, err := attr.ReadPool(c.Node)
 	if err == nil {
@@ -47,8 +47,8 @@ func (c *Backward) poolWindow(in, out []int64) window {
 	return c.window(w, err)
 }
 
-// transposedWindow is that of a transposed convolution: the window of the
-// convolution that leads from out to in.
+// transposedWindow returns the window of a transposed convolution: the window of the
+// convolution from its output to its input.
 func (c *Backward) transposedWindow(in, out, kernel []int64) window {
 	w, err := attr.ReadTransposed(c.Node, toDims(kernel))
 	if err == nil {
@@ -164,7 +164,7 @@ func (c *Backward) weightGrad(w window, x, d ID, k []int64) ID {
 	return c.transpose(out, concat([]int64{1, 0}, axes(2, spatial))...)
 }
 
-// within reports whether windows of one element read x alone, no padding.
+// within reports whether windows of one element read only x, no padding.
 func (c *Backward) within(w window, x, y []int64) bool {
 	for i := range x {
 		if w.Before[i] != 0 || (y[i]-1)*w.Stride[i] >= x[i] || w.Stride[i] > 1 && !c.saves(savingProduct) {
@@ -188,10 +188,10 @@ func (c *Backward) strided(x ID, strides, out []int64) ID {
 	return c.op("Slice", x, c.list(filled(0, len(out))...), c.list(ends...), c.list(axes(2, len(out))...), c.list(strides...))
 }
 
-// pointwiseGrad is that of a 1x1 kernel: d·Xᵀ, summed over the batch. It took a
-// tenth of the convolution's time. The sum is the product's
-// own, over channels that stand first, where a product for each example would
-// take more than d does.
+// pointwiseGrad returns the gradient of the weights of a 1x1 kernel: d·Xᵀ, summed over
+// the batch. It took a tenth of the convolution's time. If a product for each example
+// would take more memory than d, one product computes the sum, over channels moved to
+// the front.
 func (c *Backward) pointwiseGrad(x, d ID, k []int64) ID {
 	xs := c.shape(x)
 	if c.err != nil {

@@ -181,7 +181,7 @@ func padded(list []ID, n int) []ID {
 	return out
 }
 
-// fitsInBody reports whether a tensor is a constant of the emitter that may stand in a
+// fitsInBody reports whether a tensor is a constant of the emitter that may be part of a
 // body.
 func (e *emitter) fitsInBody(id ID) bool {
 	t := e.g.Tensors[id]

@@ -15,8 +15,7 @@ const (
 	stepName   = "step"
 )
 
-// Losses are the values of Options.Loss; after "none:" stands the name of the
-// output.
+// Losses are the values of Options.Loss. The name of the output follows "none:".
 var Losses = []string{"cross-entropy", "mse", "bce", "l1", "none:OUTPUT"}
 
 // objective adds the loss to an output of the model: a float32 scalar, the mean

@@ -25,7 +25,7 @@ type Rule struct {
 	//
 	// Operators that scatter into zeros (Gather, MaxPool) are not fused: in the
 	// graph the scatter overwrites the zeros, which is impossible across the
-	// boundary of a function, and BERT's embedding alone would double the peak.
+	// boundary of a function. BERT's embedding by itself would double the peak.
 	// Nor is cross-entropy, whose gradient overwrites the log-probabilities, the
 	// largest tensor of a language model.
 	Fused bool

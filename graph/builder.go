@@ -79,7 +79,7 @@ func (b *Builder) Ints(name string, dims []int64, elements []int64) TensorID {
 }
 
 // Node adds a node with an operator of ai.onnx and one output. Both get the name;
-// "" stands for the operator in lower case.
+// if name is "", the operator in lower case.
 func (b *Builder) Node(op, name string, inputs ...TensorID) TensorID {
 	if name == "" {
 		name = strings.ToLower(op)

@@ -67,7 +67,7 @@ type Source struct {
 }
 
 // Unchanged fails, with an error of type *Error, if the file was truncated or
-// overwritten since it was mapped: what was read from it may be wrong.
+// overwritten since it was mapped: data that were read from it may be wrong.
 func (s *Source) Unchanged() error {
 	if s == nil || s.Check == nil {
 		return nil
@@ -255,7 +255,7 @@ type Tensor struct {
 	Bounded bool
 }
 
-// Initializer reports whether the tensor's elements stand in the file.
+// Initializer reports whether the file has the tensor's elements.
 func (t *Tensor) Initializer() bool { return t.Data != nil }
 
 // AttrType says which field of an attribute holds its value, with ONNX's numbers.

@@ -71,7 +71,7 @@ func (d DType) String() string {
 }
 
 // Bits is the size of one element in bits, 0 if it has no fixed size (string).
-// Types of 2 and 4 bits are packed; those of 6 take a byte each.
+// Types of 2 and 4 bits are packed; types of 6 bits take a byte each.
 func (d DType) Bits() int64 {
 	if !d.Valid() {
 		return 0

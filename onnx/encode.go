@@ -295,7 +295,7 @@ func rawOf(d *graph.Data) []byte {
 	return b
 }
 
-// appendValueInfo emits what is declared of a tensor: its name at least.
+// appendValueInfo emits the declaration of a tensor: at least its name.
 func appendValueInfo(b []byte, num protowire.Number, t *graph.Tensor) []byte {
 	m := appendText(nil, 1, t.Name)
 	if t.Declared != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // checkExternal looks whether every external tensor lies where the file says,
-// within the model's folder. It returns what is missing, when that is allowed.
+// within the model's folder. It returns the missing files, if they may be missing.
 func checkExternal(m *graph.Model, allowMissing bool) ([]string, error) {
 	var all []*graph.Data
 	eachData(m, func(d *graph.Data) {

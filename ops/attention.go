@@ -11,7 +11,7 @@ var attentions = family{"", []Op{
 	{Name: "LinearAttention", Infer: linearAttention},
 }}
 
-// previewAttentions is those of ai.onnx.preview.
+// previewAttentions lists the attention operators of ai.onnx.preview.
 var previewAttentions = family{"ai.onnx.preview", []Op{
 	{Name: "FlexAttention", Infer: flexAttention, FLOPs: attentionFLOPs},
 }}

@@ -82,13 +82,12 @@ func broadcastLegacy(c *Call, elem graph.DType) error {
 	return nil
 }
 
-// isOne reports whether a shape is that of a single element.
+// isOne reports whether a shape has exactly one element.
 func isOne(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d != 1 })
 }
 
-// mayBeOne reports whether a shape is, or may be at run time, that of a single
-// element.
+// mayBeOne reports whether a shape has one element, or may have one at run time.
 func mayBeOne(shape []graph.Dim) bool {
 	return !slices.ContainsFunc(shape, func(d graph.Dim) bool { return !SameDim(d, 1) })
 }

@@ -70,8 +70,7 @@ func overAddend(c *Call) []graph.Alias { return overInput(c, 0, 3) }
 // overAddend2: a matrix product may overwrite the tensor that is added to it.
 func overAddend2(c *Call) []graph.Alias { return overInput(c, 0, 2) }
 
-// overInput: output o may overwrite those of the inputs that have exactly its
-// shape.
+// overInput: output o may overwrite each of the inputs that has exactly its shape.
 func overInput(c *Call, o int, inputs ...int) []graph.Alias {
 	var pairs []graph.Alias
 	for _, i := range inputs {
@@ -122,8 +121,8 @@ func skipNorm(vectors ...int) func(c *Call) error {
 	}
 }
 
-// checkSkipNorm: what is added has the shape of the input, or of its last axes,
-// as in ONNX Runtime.
+// checkSkipNorm: the added tensor has the shape of the input, or of its last axes, as in
+// ONNX Runtime.
 func checkSkipNorm(c *Call) error {
 	x, skip := c.In[0].Shape, c.In[1].Shape
 	for len(skip) > 1 && skip[0] == 1 {

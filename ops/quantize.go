@@ -16,7 +16,7 @@ var quantizers = family{"", []Op{
 	{Name: "DynamicQuantizeLinear", Infer: inferDynamicQuantize},
 }}
 
-// contribQuantizers lists those of ONNX Runtime, and its operators on quantized
+// contribQuantizers lists ONNX Runtime's quantizers, and its operators on quantized
 // tensors: each tensor is followed by a scale and a zero point.
 var contribQuantizers = family{"com.microsoft", []Op{
 	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},

@@ -77,7 +77,7 @@ func checkResize(c *Call) error {
 }
 
 // readResize reads what is stated for each axis of input 0; if its rank is not
-// known, the attributes alone.
+// known, only the attributes.
 func readResize(c *Call) (*resizing, error) {
 	if attr.IsUpsample(c.Node, c.Version) {
 		if err := c.Need(2); err != nil {

@@ -15,12 +15,12 @@ func (c *Call) window(kernel []graph.Dim) (window, error) {
 	return c.boundedWindow(attr.ReadWindow(c.Node, kernel))
 }
 
-// transposedWindow reads that of a transposed convolution.
+// transposedWindow reads the window of a transposed convolution.
 func (c *Call) transposedWindow(kernel []graph.Dim) (window, error) {
 	return c.boundedWindow(attr.ReadTransposed(c.Node, kernel))
 }
 
-// poolWindow reads that of a pool or of MaxUnpool.
+// poolWindow reads the window of a pool or of MaxUnpool.
 func (c *Call) poolWindow() (window, error) {
 	return c.boundedWindow(attr.ReadPool(c.Node))
 }

@@ -84,8 +84,8 @@ func identifier(name string) string {
 	return string(b)
 }
 
-// inComment is text that neither ends a comment nor means anything else in C:
-// printable ASCII, all else escaped, stars and question marks (trigraphs) too.
+// inComment escapes a text for a C comment: printable ASCII, with stars and question
+// marks (trigraphs) escaped, too.
 func inComment(s string) string {
 	const most = 200
 	q := strconv.QuoteToASCII(s[:min(len(s), most)])

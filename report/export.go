@@ -22,7 +22,7 @@ var Exports = []Export{
 	{"memory-viz", "a snapshot for PyTorch's pytorch.org/memory_viz", MemoryViz},
 }
 
-// bufferLabel names a buffer in a few words, as it stands in the file.
+// bufferLabel names a buffer in a few words, unescaped.
 func bufferLabel(p *plan.Plan, b *plan.Buffer) string {
 	if len(b.Tensors) == 0 && b.Node != nil {
 		return "workspace of " + stepLabel(p, *b.Node)

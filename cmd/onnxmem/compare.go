@@ -138,7 +138,7 @@ func (in *input) isCSV() bool {
 	return bytes.ContainsRune(line, ',') && !bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' })
 }
 
-// isProblem reports whether the beginning of a JSON text is that of a scheduling
+// isProblem reports whether a JSON text begins like a scheduling
 // problem: an object with nodes before any buffers.
 func isProblem(text []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -83,7 +83,7 @@ func (c *orderCmd) Run(e *env) error {
 	}
 	var out io.Writer = e.stdout
 	if c.Out == "-" || c.LP == "-" {
-		out = e.messages() // what is written has standard output to itself
+		out = e.messages() // standard output is for the written file
 	}
 	if c.JSON {
 		if err := o.json(out, true); err != nil {

@@ -74,7 +74,7 @@ func (c *packCmd) Run(e *env) error {
 	}
 	var out io.Writer = e.stdout
 	if c.Out == "-" || c.SVG == "-" {
-		out = e.messages() // what is written has standard output to itself
+		out = e.messages() // standard output is for the written file
 	}
 	if c.JSON {
 		if err := k.json(out); err != nil {

@@ -35,7 +35,7 @@ func (v *initialValues) Close() error {
 	return first
 }
 
-// set gives them to a session, but for those that are given as inputs.
+// set passes the values to a session, except those that are given as inputs.
 func (v *initialValues) set(s *vm.Session, given map[string]vm.Value) error {
 	for _, name := range slices.Sorted(maps.Keys(v.values)) {
 		if _, is := given[name]; is {
@@ -51,7 +51,7 @@ func (v *initialValues) set(s *vm.Session, given map[string]vm.Value) error {
 	return v.check()
 }
 
-// params opens the first values of a training graph.
+// params opens the initial values of a training graph.
 func (c *runCmd) params(e *env, program *vm.Program) (*initialValues, error) {
 	v := &initialValues{values: map[string]vm.Value{}}
 	states := program.States()
@@ -60,7 +60,7 @@ func (c *runCmd) params(e *env, program *vm.Program) (*initialValues, error) {
 	}
 	path := c.paramsPath()
 	if _, err := os.Stat(path); err != nil && c.Params == "" {
-		return v, nil // they stand among the inputs, or are missed
+		return v, nil // they are inputs, or the session reports them
 	}
 	f, err := onnx.Open(path, onnx.ReadOptions{})
 	if err != nil {
@@ -198,8 +198,8 @@ func (c *runCmd) source(e *env, program *vm.Program, p *plan.Plan) (*onnx.File, 
 // that file to continue training.
 const parametersName = "the parameters"
 
-// writesBeside adds the files that --save and --save-model write beside those that
-// they name.
+// writesBeside adds the data files that --save and --save-model write beside the files
+// that they name.
 func (c *runCmd) writesBeside(e *env, source *onnx.File) {
 	if c.Save != "" {
 		var over []string

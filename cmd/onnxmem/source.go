@@ -117,7 +117,7 @@ func (f *sourceFlags) only(s *source) error {
 }
 
 func (s *source) close() error {
-	if s.file == nil { // a plan alone, or a model that has been closed
+	if s.file == nil { // only a plan, or a closed model
 		return nil
 	}
 	return s.file.Close()

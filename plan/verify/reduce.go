@@ -10,7 +10,7 @@ import "slices"
 //   - The supply fills all arcs out of v: some minimum cut has v on the source side,
 //     so v is merged with the source.
 //   - The demand absorbs all that the arcs into v can carry: likewise the sink.
-//   - v has one neighbour, or two and neither supply nor demand: v is replaced by one
+//   - v has one neighbour, or two neighbours and no supply or demand: v is replaced by one
 //     arc, as wide as the narrower of its two.
 //   - Some minimum cut has v and its neighbour u on one side, because "if v is on the
 //     source side, so is u" and "if u is, so is v" both hold: they become one vertex.
