@@ -1,172 +1,280 @@
-// Package schedule orders the nodes of a neural network so that the largest load over
-// all steps is small, and proves how small it can be.
+// Package schedule orders the nodes of a neural network so that the largest load over all
+// steps is small, and proves how small it can be.
 //
-// It knows nothing of ONNX. A [Problem] consists of sizes and precedence: nodes, and
-// tensors that one node makes and other nodes read. A tensor that no node makes is an
-// input and is made before step 0. An order is a topological order of the nodes; the node
-// at position i runs at step i. A tensor is live from the step that makes it to the step
-// of its last reader. A tensor that nobody reads is live at the step that makes it only
-// (an input: at step 0), and an output of the problem stays live to the last step.
-// Resident tensors (parameters) are always live and are not counted. The load at a step
-// is the sum of the live bytes and the workspace of the node that runs. The peak of an
-// order is its largest load.
+// # The problem
 //
-// # One example
+// The package knows nothing of ONNX. A [Problem] has nodes, and tensors of given sizes. One
+// node makes a tensor, its maker, and other nodes read it, after its maker has run. A tensor
+// without a maker is an input. An order is a topological order of the nodes; the node at
+// position i runs at step i.
 //
-// Six nodes, a training step in small: A and B compute forward, D makes a gradient d, W the
-// gradient w of the parameter p, U updates p with it, and G makes the output g. The numbers
-// are bytes; W and G read a, U reads p.
+// A tensor is live from the step of its maker (an input: from step 0) to the step of its
+// last reader. An output of the problem stays live to the last step. A tensor that nobody
+// reads and that is no output is live at its first step only. Resident tensors (parameters)
+// are always live and are not counted. The load at a step is the sum of the live bytes and
+// the workspace of the node that runs. The peak of an order is its largest load, and the
+// optimum is the smallest peak of all orders. A bound is a number of bytes that is not above
+// the optimum. An order whose peak equals a proven bound is proven optimal.
 //
-//	x:2 ─▶ A ─▶ a:4 ─▶ B ─▶ b:6 ─▶ D ─▶ d:6 ─▶ W ─▶ w:5 ─▶ U      W and G read a as well
-//	                                     └────▶ G ─▶ g:2 (output)  p:9 is resident
+// # The example
 //
-//	program order   A   B   D   W   G   U        a better one   A   B   D   W   U   G
+// Six nodes, a training step in small. E and F compute the forward pass, D makes the
+// gradient d, W the gradient w of the parameter p, U updates p with it, and G makes the
+// output g. The numbers are bytes. Not drawn: W and G also read e; E and U read p, resident.
+//
+//	x:2 ─▶ E ─▶ e:4 ─▶ F ─▶ f:6 ─▶ D ─▶ d:6 ─▶ W ─▶ w:5 ─▶ U
+//	                                      └──▶ G ─▶ g:2 (output)
+//
+//	program order   E   F   D   W   G   U        a better one   E   F   D   W   U   G
 //	load            6  10  16  15  17   7        load           6  10  16  15  15  12
 //
-// In program order w is still live when G runs. The other order runs U first, and its peak
-// is 16. Can any order have a smaller one? The rest of the example answers that as [Solve]
-// does.
+// In program order w is still live when G runs. The other order runs U first, with a peak of
+// 16. Can any order have a smaller one?
 //
-// The indexed problem. Nodes and tensors become indices, and only tensors that can change
-// the load stay. Of resident tensors such as p and of tensors of 0 bytes, only the
-// precedence stays. A tensor that is live at every step is added to all figures as a base.
-// A tensor without readers that is no output counts, like a workspace, as part of what its
-// node adds while it runs. An input that nobody reads raises the load of the first step
-// only; bounds by cuts leave it out, which can only make them smaller. Let the state S be
-// the set of nodes that have run before v starts, and let live(S) be the bytes that are
-// held between two steps then: tensors whose maker is in S (inputs count as made before
-// the start) and that a node outside of S reads (outputs count as read after the end).
-// While v runs, its results join them:
+// # States and loads
 //
-//	load(v) = live(S) + transient(v)        transient: A 4, B 6, D 6, W 5, G 2, U 0
+// A state is the set S of the nodes that have run at some moment between two steps. With
+// each node it contains all ancestors of it (it is a downset). live(S) is the size of the
+// tensors that must be held at that moment: the maker is in S or the tensor is an input,
+// and some reader is not in S or the tensor is an output. Let v run next. The tensors that
+// it reads are part of live(S), because v is not in S. What it makes is added:
 //
-// The cut. Whatever the order, the state S before D contains the ancestors of D, neither D
-// nor a descendant of it, and with each node all its ancestors: A and B are in S, the others
-// are not. So a and b are live, a because W and G run later and read it. D then needs
-// 4 + 6 + 6 = 16 bytes. (The tensors that D itself reads and makes have 12 bytes: that is
-// [NodeBound].) For W there is a choice: A, B and D run before it, U runs after it, and G
-// may run on either side.
+//	load(v) = live(S) + transient(v)
 //
-//	S = {A, B, D}      live a, d     10      the least: W needs 10 + 5 = 15
-//	S = {A, B, D, G}   live a, d, g  12
+// where transient(v) is the size of all tensors that v makes, read or not, and of its
+// workspace: E 4, F 6, D 6, W 5, G 2, U 0. Four kinds of tensors are special:
 //
-// Each tensor is a directed hyperedge from its maker to its readers, and it is live if S
-// cuts it: its maker is inside and some reader is outside. An edge of infinite capacity
-// from each reader to its maker keeps S closed: with a node it contains all its
-// ancestors. So the least live(S) over all such S is a minimum cut, however many nodes
-// may run on either side, and a maximum flow computes it. (In other words, live is
-// submodular. [CutBound] has the definition.)
+//   - Resident tensors and tensors of 0 bytes count only as precedence.
+//   - An input that is also an output is always live; its size, the base, is part of
+//     live(S) for every S.
+//   - A tensor that nobody reads and that is no output counts in the transient only.
+//   - An input that nobody reads adds to the load of step 0 only. The bounds by cuts below
+//     ignore it, which can make them smaller, but not wrong.
 //
-// Why the cut is a bound. In any order, the actual state before D is one of the sets S
-// over which the minimum is taken. So D runs with at least the least live(S) plus its
-// transient, 16 bytes, and no order has a smaller peak. The same holds for every other
-// node; the largest of these bounds counts.
+// # A bound from one node
 //
-// The certificate. [Solve] returns the bound as a [Certificate]: kind "cut", node D, 16
-// bytes. It holds nothing else, because the network follows from the problem and the
-// node. To check it, build the network from the definition of [CutBound]: the minimum cut
-// is 10, and the transient of D adds 6. Package plan/verify does so when it checks a plan,
-// and shares no code with this package. So the search need not be trusted: its faults can
-// make a bound too small, but a bound that is too large fails the check.
+// Whatever the order, the state before D contains the ancestors of D and neither D nor its
+// descendants. So it is {E, F}: e and f are live, 10 bytes, and the load of D is 10 + 6.
+// ([NodeBound] counts only what D reads and makes, 12.) So no order has a peak below 16.
+// For U there is a choice, since G may run before or after it:
 //
-// The order. Its peak is 16 and the bound is 16: it is proven optimal, and the search ends.
+//	S = {E, F, D, W}       live e, d, w   15
+//	S = {E, F, D, W, G}    live w, g       7     the least, so the bound from U is 7 + 0
 //
-// If the bound were below the peak, a contraction would make the problem smaller. It merges
-// two nodes if some optimal order runs one right after the other. Here U can always run
-// right after W: U makes nothing and frees w, so moving it there raises no load. All six
-// nodes become a single one, in the order above. If the contracted problem still has
-// several nodes, more orders and bounds are tried on it, and an exact search at last.
+// In general the bound from v is transient(v) plus the least live(S) over all S from which
+// v may run: states that contain all ancestors of v and neither v nor a descendant
+// ([CutBound]). The state before v is one of these in every order, so the load of v is
+// never below the bound. The bounds from E, F, D, W, G and U are 6, 10, 16, 15, 12 and 7.
 //
-// # How an order is proven
+// # The least live(S) as a minimum cut
 //
-// A bound is proven in one of four ways, the kind of its certificate. The certificate lists
-// the node, or the nodes of the set:
+// Nodes that are neither ancestors nor descendants of v are free: S may contain them or not.
+// There are exponentially many such S, but a maximum flow finds the least live(S). The
+// vertices of its network are the free nodes, the tensors, a source and a sink:
 //
-//   - "cut": one node needs so much in every order ([CutBound]).
-//   - "first-of-set": one node of a set A runs before all others of A. The state before it
-//     contains no node of A, and the bound is the least over the nodes that may be first
-//     ([FirstBound]). A cut by itself allows every costly node to be put off; not all of
-//     them can be.
-//   - "last-of-set": one node of A runs after all others of A, so the state before it
-//     contains all of them ([LastBound]).
-//   - "search": an exact search has shown that no order has a smaller peak.
+//	source                  stands for the ancestors of v, and for the makers of inputs
+//	sink                    stands for v, its descendants, and a reader of each output
+//	maker ─▶ tensor         capacity: the size of the tensor
+//	tensor ─▶ reader        infinite, one edge to each reader
+//	node ─▶ predecessor     infinite, one edge to each direct predecessor
 //
-// To check a set, compute one minimum cut for each of its nodes that may be first (or last),
-// as for "cut" but with the rest of A on the stated side, and take the least. To check a
-// search, repeat it: plan/verify does so on request, with a search that shares no code
-// with this one. Until then it reports the bound as claimed, not as proven.
+// S is what lies on the source's side of a cut; the cut costs the capacity of the edges from
+// there to the sink's side. An S with a node but without one of its predecessors costs an
+// infinite edge, so S is a state. If the maker of a tensor is in S and a reader is not, the
+// infinite edge to that reader keeps the tensor's vertex on the sink's side, and the edge
+// from the maker is cut: once, however many readers are missing. If all readers are in S,
+// the vertex can be on the source's side, and if the maker is not in S, on the sink's side,
+// at no cost. So S costs live(S), and the minimum cut is the least live(S). For U:
 //
-// The order is optimal if its peak equals the bound ([Result.Optimal]). If the budget of
-// work or the context ends earlier, Solve returns the best order and the best bound so
-// far. The order is valid and the bound is proven, but the optimum may be anywhere between
-// the two. An exact search that did not finish proves nothing.
+//	source ─4─▶ e ─▶ G                       without G, S costs 4 + 6 + 5 = 15
+//	source ─6─▶ d ─▶ G ─2─▶ g ─▶ sink        with G, S costs 2 + 5 = 7
+//	source ─5─▶ w ─▶ sink                    maximum flow: 2 + 5 = 7
 //
-// A reduced problem is one of three, and in each case a bound on it is a bound on the
-// problem itself, because its optimum is no larger:
+// # A bound from a set of nodes
 //
-//   - A contraction keeps the optimum. Each of its orders expands into an order of the
-//     problem whose peak is no larger, and some optimal order of the problem is among
-//     these. Each rule has its proof in package reduce. (Nodes without tensors may be taken
-//     out and run first or last; their loads there are then a bound as well.)
-//   - A part is the nodes between two bridges. A bridge is a node that is ordered with all
-//     others, so each order of the problem runs the parts one after another, and the peak
-//     is the largest of theirs.
-//   - The problem without its small tensors has smaller loads in every order. Its orders
-//     are tried on the problem itself, too.
+// The bound from v assumes of every free node what is best for v. Of a set A of costly nodes
+// not all can wait for the others: one runs first. Let K make i and j, 6 bytes each, let I
+// read i and J read j, each with 5 bytes of workspace. The bound from K is 12; those from I
+// and J are 6 + 5 = 11, as if the other had run. But the first of the two runs while both i
+// and j are live: 12 + 5 = 17, which is the optimum.
 //
-// Solve then looks for a cut or a set of the problem itself with the same value. If it
-// finds none, the kind is "search".
+// [FirstBound] is the least of transient(v) + live(S) over the nodes v of A that may run
+// first and over all S that contain the ancestors of v and neither a node of A nor a
+// descendant of one. A node may run first if none of its ancestors is in A. [LastBound] is
+// the mirror image: v may run last if none of its descendants is in A, and S contains the
+// rest of A and all ancestors of A's nodes, but neither v nor a descendant of v. In every
+// order one such v runs first (last), from one such S, so the peak is never below the
+// bound. Each v takes a minimum cut. For A = {W, G} in the example:
 //
-// The exact search decides whether an order with a peak of at most B exists. It explores
-// states from the empty set and drops a state for one of two reasons. Either some node
-// that has not run cannot meet B from there. Or the search has reached a state S' from the
-// dropped one's predecessor S, and S' has no more live bytes than any state between S and
-// S': then S' can be completed within B if S can, so other continuations of S are not
-// needed (the lemma and its proof are in package listsched). Loads are sums of sizes, so
-// they are multiples of the greatest common divisor g of all sizes and workspaces. If the
-// search with B = peak - g ends without an order, the peak is optimal.
+//	first   W needs 15 from {E, F, D}       G needs 12 from {E, F, D}          bound 12
+//	last    W needs 17 from {E, F, D, G}    G needs 12 from {E, F, D, W, U}    bound 12
 //
-// # The search
+// Any A gives a valid bound. Solve tries the nodes whose NodeBound, or whose transient,
+// reaches one of several thresholds; the largest predecessors of a successor, and successors
+// of a predecessor, of a node with a large load; and a node with a large load together with
+// free nodes that its minimum cut puts on the other side than the best order does.
 //
-// [Solve] works through a table of stages, from the cheapest to the most expensive, until
-// bound and peak meet or the budget of work is spent. stages.go is that table: for each
-// stage a name, the problem that it runs on, its cost and the reason for its place.
-// docs/ablation.md measures the worth of each. Work is counted, not timed, so the result
-// depends on the problem alone: not on map order, goroutines or time. In the code a limit
-// is an amount of bytes, and a budget is an amount of work.
+// # The certificate and its check
 //
-// The tools of the stages are packages below internal: the indexed problem, list scheduling,
-// bounds by cuts, reductions, exact search, and the meter of work.
+// [Solve] returns the bound with a [Certificate]: a kind, nodes and a value, here "cut", D
+// and 16. The flow is left out, because problem and nodes determine the network. Kinds:
+//
+//	"cut"            CutBound of the node is at least the value
+//	"first-of-set"   FirstBound of the nodes is at least the value
+//	"last-of-set"    LastBound of the nodes is at least the value
+//	"search"         any other proof; no nodes
+//
+// Package plan/verify checks a plan with code of its own. It recomputes the loads of the
+// plan's order, builds the networks of the certificate, and rejects a value above the least
+// load that it finds. It calls the order proven only if the recomputed peak equals a bound
+// that it has proven. So a fault in this package may make a peak too large or a bound too
+// small, but a bound that is too large fails the check.
+//
+// Two kinds of bounds, if not above the peak, pass unproven, and the report calls them
+// claimed: those whose flows take too much work, and those of kind "search". On request
+// verify repeats the search, by a method of its own, for an order with a peak below the
+// value. Only if that ends without an order is the bound proven.
+//
+// Kind "search" stands mostly for finished exact searches, bounds on a reduced problem (by any
+// proof), and precedence that a limit forces; all are explained below. A cut of a reduced
+// problem is no cut of the problem: each of its nodes can stand for several, which a cut of
+// the problem may separate, at a smaller value. So at the end Solve asks the nodes behind
+// such a bound, then others and sets, for the same value on the problem itself. If one of
+// them proves it, the certificate takes its kind.
+//
+// # Reduced problems
+//
+// If the optimum of a reduced problem is no larger than that of the problem, a bound on the
+// first is a bound on the second. Three reductions have this property.
+//
+// Contraction merges two nodes into one that runs both in direct succession. Each rule takes
+// any order, moves one node next to the other, and proves that precedence allows this and
+// that the peak does not rise. So every order, an optimal one too, turns into an order of the
+// merged nodes with no larger peak: the optimum does not rise. (Nor does it fall: an order of
+// the merged nodes is one of the problem, with no larger peak.) The rules look at precedence
+// and sizes only. The one that lets U run right after its predecessor W tests:
+//
+//	a. All other predecessors of U are ancestors of W.
+//	b. U leaves no more bytes than it surely frees, that is, of inputs that are no outputs
+//	   and whose other readers are W or ancestors of W. So the states that U joins when it
+//	   moves gain no live bytes, and no load between W and U's old place rises.
+//	c. Right after W, U has no larger load than W. U's own load may rise, as from 7 to 15
+//	   in the orders above, but not above W's: the peak does not.
+//
+// The mirror rule lets a node run right before its only successor, if it leaves no fewer
+// bytes than it might free (so that states gain no live bytes by its absence) and if its load
+// does not exceed the successor's. So the example becomes a single node. c leaves out live(S);
+// its right side is the transient of the merged node, so the last has a load of 2 + 14 = 16:
+//
+//	U after W             a: none   b: 0 <= 5 (w)               c: 5 + 0 <= 5
+//	W U after D           a: E      b: 0 <= 0 (w stays within)  c: 6 - 6 + 5 <= 6 (D frees f)
+//	G after D W U         a: E      b: 2 <= 10 (d and e)        c: 6 - 6 + 2 <= 6
+//	F before D W U G                b: 6 >= 0                   c: 6 <= 6 + 6
+//	E before F D W U G              b: 4 >= 2 (x)               c: 4 <= 4 - 2 + 12
+//
+// Further rules merge two nodes with the same inputs, predecessors and successors, and add
+// precedence that some optimal order obeys. Another takes out a node that reads and makes
+// nothing that counts in live(S), to run after all others if it has no successors (before
+// all if no predecessors), provided that its load there is at most one that no order avoids.
+// No other load depends on it, so the optimum is the larger of that load and the optimum of
+// the rest. Package reduce has all rules and proofs.
+//
+// Parts. A separator (in the code: bridge) is a node that is an ancestor or a descendant of
+// every other node. In every order the same nodes run before it, so the problem falls apart
+// after each separator, which belongs to the part that it ends. E, F and D are separators,
+// and the parts are {E}, {F}, {D} and {W, G, U}. A tensor that is needed after its part is
+// an output of it, an input of the part that reads it last, and base in the parts between
+// (an output of the problem: in all later ones). So the loads are those of the problem. The
+// optima of the parts are 6, 10, 16 and 15; the largest is the optimum of the problem, and a
+// bound on any part is a bound on it.
+//
+// Small tensors. If all tensors below some size count as 0 bytes, no load grows (those of an
+// in-place pair have the same size). Solve chooses a size below which they sum to at most
+// half of the gap between bound and peak (later: below which there is one size only).
+// Without x and g, of 2 bytes each, the better order has the loads 4, 10, 16, 15, 15 and 10.
+//
+// # The exact search
+//
+// It decides whether an order with a peak of at most B exists. From the empty state it goes
+// depth first from state to state, by nodes that fit: whose load is at most B. A state can
+// be completed if all nodes not in it can run from it one after another, each fitting.
+//
+// Lemma. Let nodes that fit lead from S to S', and let live(S') <= live(T) for all states T
+// with S ⊆ T ⊆ S', S itself included. If S can be completed, so can S'.
+//
+// Proof. Run from S' the nodes that complete S, in their sequence, without those in S'. A
+// node that ran from T runs from T ∪ S'. live is submodular: live(T ∪ S') + live(T ∩ S') <=
+// live(T) + live(S'), since no tensor counts more often on the left. As T ∩ S' lies between S
+// and S', live(S') <= live(T ∩ S'). So live(T ∪ S') <= live(T), and the node fits.
+//
+// S must be included: {E, F, D} has 10 live bytes and can be completed within 16, but with G
+// it has 12, and then W needs 17. From a state S the search drops
+//
+//   - all other nodes, if a ready node fits and does not raise the live bytes. This one runs
+//     at once: S' is S with it.
+//   - all other paths, once one has led to a state Y with live(Y) <= live(S). A minimum cut
+//     finds S', the largest state of least live bytes between S and Y. The path's nodes in S'
+//     lead to it: they run from T ∩ S' instead of T, and live(T ∩ S') <= live(T), as above.
+//   - S itself, if it is dead, that is, if no path leads to such a Y or to the end. The
+//     fewest live bytes that it reaches are remembered by a hash of 128 bits of the set, so
+//     that S is not explored in vain when another path leads to it.
+//   - S itself, if some node can no longer fit. Long searches on up to 1000 nodes test
+//     the node of the largest bound left: its minimum cut with S on the source's side.
+//   - a ready node that frees nothing and needs no more than it leaves behind, unless it soon
+//     leads to a successor or a freed tensor, or only such nodes are left (package exact).
+//
+// A search that ends without an order proves that there is none. The least load that it
+// refused is even a bound: with any B below that it would have gone the same way. Here B = 15
+// refuses D at 16 and ends, so 16 is a bound. A search that spends its budget proves nothing.
+//
+// All loads are multiples of the greatest common divisor of all sizes and workspaces, the
+// unit. The first B is one unit below the peak. Without an order, the peak is optimal; with
+// one, the peak falls. Then B is in turn the middle between bound and peak, the bound, and
+// one unit below the peak. At any B, a search that finishes lowers the peak or raises the
+// bound. Some stages first add precedence that B forces: within 16, W runs before G, since
+// W's minimum cut with G in S exceeds 16. It holds for this B only. If such precedence forms
+// a cycle, no order is within B.
 //
 // # In-place pairs
 //
-// A node v may write its result o over a tensor t that it reads (Tensor.Reuses): the two
-// then count once at that step and share one buffer. The pair counts only if t is neither
-// resident nor an output, v is among t's readers, and both have the same size, which is not
-// 0. The node gets t only when every other reader of t has run. So
+// A node v may write its result o over a tensor t that it reads (Tensor.Reuses), if every
+// other reader of t has run; the two then count once at that step. The pair counts only if t
+// is neither resident nor an output, and has the size of o, not 0. Then
 //
 //	load(v) = live(S) + transient(v) - saved(v, S)
 //
-// where saved is the most that v's pairs with a t that v gets can save, each o and t used
-// once. A pair changes the load of its own step only, so the best choice at each step is
-// the best for the order. The bound of v is the least over the ways to match its pairs:
-// all pairs of the matching save their bytes, and a hyperedge to the other readers of t
-// adds the bytes back if one of them is outside of S. So it holds for every choice of
-// pairs.
+// where saved(v, S) is the size of a largest matching (no o and no t twice) of those of v's
+// pairs whose other readers are all in S. No other load changes. If D may write d over f, D
+// needs 10, and the better order has a peak of 15, which is the bound from W.
 //
-// # What else is here
+// The bound from v is the least over the maximal matchings of its pairs. It subtracts the
+// sizes of the matching, and for each of its pairs a hyperedge adds the size again if another
+// reader of t is not in S: an edge of this capacity from the source (which stands for t's
+// maker, an ancestor of v) to a new vertex, and infinite ones from there to these readers.
+// The pairs that an order saves are part of a maximal matching, whose value is at most the
+// load. Let w have 6 bytes, and go over d. W needs 12 + 6 - 6 = 12 if G has run, else
+// 10 + 6 = 16. The new edge source ─6─▶ G and the edge G ─2─▶ g let 2 bytes flow, so the
+// bound is 10 + 2 + 6 - 6 = 12; without the pair it is 16.
 //
-//   - [Problem.Evaluate] gives the load at each step of an order.
-//   - [Strategies] lists named ways to find an order, without a proof.
-//   - [LowerBound] is a bound without cuts, [Bound] the best one within a little work.
-//   - [Explain] shows which tensors are live at an order's peak, a state that proves the
-//     bound, and what would lower both.
-//   - [WriteLP] writes the problem as an integer program, for any solver to check.
+// Solve and verify both try up to 16 matchings; if there are more, they subtract the largest
+// without hyperedges, which can only lower the bound. In a set each v is treated so. A merged
+// node keeps the pairs of one of its nodes; the conditions of the rules assume only savings
+// that are sure. In a part, a pair is void if t is needed after it. The lemma holds, as v
+// saves no less from T ∪ S' than from T, and the path to S' fits, as load(v) - live(S with v)
+// does not fall when S grows.
 //
-// # Cores
+// # What Solve does
 //
-// Solve is sequential: each stage uses the order and the bound of the stages before it.
-// Running the contraction and the last orders in parallel saved too little
-// (docs/rationale.md has the figures). Several problems can be solved in parallel, as
-// [Explain] does.
+// [Solve] goes through a table of stages (stages.go), from cheap to expensive, until bound
+// and peak meet or the budget of work is spent. In the example: program order, peak 17; the
+// cut of G, 12; the order that raises the live bytes least at each step, peak 16; the cut of
+// D, 16. If the budget is spent or the caller's context ends before that, order and bound are
+// valid, and the optimum is between bound and peak. Work is counted, not timed: unless the
+// context ends, problem and [Options] determine the result. Solve uses one core, since nearly
+// all stages need the order and the bound so far (docs/rationale.md). In the code a limit is
+// an amount of bytes, and a budget an amount of work.
+//
+// Of the rest, [Strategies] lists ways to find an order without a proof, [Explain] shows what
+// is live at a peak and why no peak is below the bound, and [WriteLP] writes the problem for
+// other solvers.
 package schedule
