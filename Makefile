@@ -4,7 +4,7 @@ SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Tools are built once into a cache folder of their own, by version and by Go's.
+# Each tool is built once, into a cache folder for its version and the version of Go.
 STATICCHECK_VERSION := v0.8.2
 GOFUMPT_VERSION     := v0.12.0
 BENCHSTAT_VERSION   := v0.0.0-20260908200009-22c9c6c9d4da
@@ -33,45 +33,45 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 .PHONY: build
-build: ## bin/onnxmem
+build: ## build bin/onnxmem
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/onnxmem
 
 .PHONY: test
-test: ## the tests; last, which of them were skipped, and why
+test: ## run the tests; ends with a list of skipped tests and the reasons
 	@go test -json ./... | go run ./internal/testreport
 
 .PHONY: beam
-beam: ## bin/onnxmem-beam, the pipeline for many machines (a module of its own): built, vetted, tested
+beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a separate module)
 	cd beam && CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .
 	cd beam && go vet ./... && go test ./...
 
 .PHONY: lint
-lint: $(STATICCHECK) $(GOFUMPT) ## go vet, staticcheck, gofumpt: all clean
+lint: $(STATICCHECK) $(GOFUMPT) ## run go vet, staticcheck and gofumpt; all must be clean
 	go vet ./...
 	$(STATICCHECK) ./...
 	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then echo "not formatted, see gofumpt -d:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (30s)
+fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: mutants
-mutants: ## MUTANTS (50000) hostile variants of the operator tests, each run in guarded memory
+mutants: ## run MUTANTS (50000) hostile variants of the operator tests, each in guarded memory
 	@if [ -e "$(ONNXMEM_DATA)/node-tests.tar.gz" ]; then go run ./internal/mutate/mutants -n $(MUTANTS); else echo "no operator tests in ONNXMEM_DATA: nothing is run"; fi
 
 .PHONY: audit
-audit: ## every module that the command links, its age and why it is there; govulncheck where its database can be reached
+audit: ## list every module that the command links, its date and what needs it; run govulncheck if its database is reachable
 	@.ci/audit
 
 .PHONY: bench
-bench: build $(BENCHSTAT) ## benchmarks, COUNT (10) times, into bench/NAME.txt (head); bench/spine.py and bench/memory.py beside it
+bench: build $(BENCHSTAT) ## run the benchmarks COUNT (10) times into bench/NAME.txt (head), and bench/spine.py and bench/memory.py
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bench/$(NAME).txt
 	$(BENCHSTAT) bench/$(NAME).txt
 	bench/spine.py | tee bench/$(NAME)-spine.txt
 	bench/memory.py | tee bench/$(NAME)-memory.txt
 
 .PHONY: ablation
-ablation: ## what a search loses without each of its parts, into docs/ablation.md (hours); SEARCH=./alloc SET=zoo PARTS=twins,splits: these alone
+ablation: ## measure the loss without each part of the searches, into docs/ablation.md (hours); SEARCH=./alloc SET=zoo PARTS=twins,splits: only these
 	@mkdir -p build/problems
 	go test ./passes -run '^TestWriteProblems$$' -args -problems $(CURDIR)/build/problems
 	@for search in $(or $(SEARCH),./schedule ./alloc ./schedule/budget); do \
@@ -79,7 +79,7 @@ ablation: ## what a search loses without each of its parts, into docs/ablation.m
 			-problems $(CURDIR)/build/problems -ablation $(CURDIR)/docs/ablation.md -parts '$(PARTS)'; done
 
 .PHONY: crosscheck
-crosscheck: build ## hold planned models against onnx.checker and ONNX Runtime, optima against HiGHS, training steps against PyTorch; ARGS=--help
+crosscheck: build ## check planned models with onnx.checker and ONNX Runtime, optima with HiGHS, training steps with PyTorch; ARGS=--help
 	@crosscheck/run $(ARGS)
 
 .PHONY: demo
@@ -94,7 +94,7 @@ cross: ## build for every platform
 	@for p in $(PLATFORMS); do echo "$$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build ./...; done
 
 .PHONY: clean
-clean: ## what was built
+clean: ## remove bin and build
 	rm -rf bin build
 
 $(STATICCHECK):
