@@ -8,8 +8,8 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// Inference finds the shape of every tensor, and of the outputs the one that
-// the builder declares: two ways to the same shapes that share no code.
+// Inference finds the shape of every tensor, and for the outputs the shape that the
+// builder declares. The two share no code.
 func TestInfer(t *testing.T) {
 	bound := map[string]int64{"batch": 3, "sequence": 7, "source": 6, "target": 5}
 	for _, n := range models.Networks() {
@@ -18,7 +18,7 @@ func TestInfer(t *testing.T) {
 			dims[p.Name] = bound[p.Name]
 		}
 		for _, set := range []map[string]string{nil, small[n.Name]} {
-			// The dimensions are bound in the file, or by whoever infers.
+			// The dimensions are bound in the file, or during inference.
 			fixed := build(t, n.Name, models.Options{Dims: dims, Set: set})
 			infer(t, fixed, nil)
 			symbolic := build(t, n.Name, models.Options{Set: set})
@@ -35,7 +35,7 @@ func TestInfer(t *testing.T) {
 	}
 }
 
-// infer fails where a tensor has no exact size.
+// infer fails if a tensor has no exact size.
 func infer(t *testing.T, m *graph.Model, dims map[string]int64) {
 	t.Helper()
 	found, err := ops.Infer(m, ops.Options{Dims: dims, StrictDims: true, IgnoreDeclared: true})

@@ -8,14 +8,14 @@ import (
 	"math/rand/v2"
 )
 
-// jitter is how far the elements of a constant weight may be off.
+// jitter is the maximum deviation of the elements of a constant weight.
 const jitter = 1e-3
 
 // fan is the number of values that one output of a layer reads (in), and that
 // one input reaches (out).
 type fan struct{ in, out int64 }
 
-// draw gives the next element of a weight.
+// draw returns the next element of a weight.
 type draw func(r *rand.Rand) float64
 
 // initializer says how the elements of a weight are drawn.
@@ -52,8 +52,8 @@ func zeros(fan) draw { return flat(jitter) }
 
 func ones(fan) draw {
 	off := flat(jitter)
-	// The conversion forbids a fused multiply-add, which some processors have
-	// and which rounds otherwise.
+	// The conversion prevents a fused multiply-add, which some processors have and
+	// which rounds differently.
 	return func(r *rand.Rand) float64 { return 1 + float64(off(r)) }
 }
 
@@ -75,8 +75,8 @@ func truncated(std float64) draw {
 	}
 }
 
-// stream gives the function that writes the n elements of a weight. Its random
-// numbers depend on the seed and the weight's name alone.
+// stream returns the function that writes the n elements of a weight. Its random numbers
+// depend only on the seed and the weight's name.
 func stream(seed uint64, name string, n int64, next draw) func(io.Writer) error {
 	return func(w io.Writer) error {
 		h := fnv.New64a()

@@ -22,7 +22,7 @@ type window struct {
 	ceil                bool // a window that extends beyond the end counts
 }
 
-// all is one number for all axes.
+// all returns a list of one number, which applies to all axes.
 func all(n int64) []int64 { return []int64{n} }
 
 // conv adds a convolution over channels and the axes after them.
@@ -49,8 +49,8 @@ func (b *builder) conv(x value, name string, c conv) value {
 	return b.node("Conv", name, shape, attrs, inputs...)
 }
 
-// batchNorm adds a BatchNormalization in inference form. Its running statistics
-// are those before training: 0 and 1.
+// batchNorm adds a BatchNormalization in inference form. Its running statistics have
+// their values before training, 0 and 1.
 func (b *builder) batchNorm(x value, name string, epsilon float32) value {
 	c := x.shape[1]
 	return b.node("BatchNormalization", name, x.shape, list(attrFloat("epsilon", epsilon)), x,
@@ -86,7 +86,7 @@ func (b *builder) pool(op string, x value, name string, w window) value {
 	return b.node(op, name, b.slide(x, name, x.shape[1], kernel, stride, pad, w.ceil), attrs, x)
 }
 
-// globalAveragePool leaves one element of each channel, the axes kept.
+// globalAveragePool averages each channel; the spatial axes keep length 1.
 func (b *builder) globalAveragePool(x value, name string) value {
 	shape := slices.Clone(x.shape)
 	for i := range shape[2:] {
@@ -98,7 +98,7 @@ func (b *builder) globalAveragePool(x value, name string) value {
 func (b *builder) relu(x value) value    { return b.node("Relu", "relu", x.shape, nil, x) }
 func (b *builder) sigmoid(x value) value { return b.node("Sigmoid", "sigmoid", x.shape, nil, x) }
 
-// relu6 cuts x off at 0 and 6.
+// relu6 clips x to [0, 6].
 func (b *builder) relu6(x value) value {
 	return b.node("Clip", "relu6", x.shape, nil, x, b.scalar(0), b.scalar(6))
 }
@@ -113,7 +113,7 @@ func (b *builder) binary(op, name string, x, y value) value {
 	return b.node(op, name, b.broadcast(x.shape, y.shape), nil, x, y)
 }
 
-// slide is the shape that a window leaves as it slides over x.
+// slide returns the shape of the result when a window slides over x.
 func (b *builder) slide(x value, name string, channels int64, kernel, stride, pad []int64, ceil bool) []int64 {
 	shape := []int64{x.shape[0], channels}
 	for i, n := range x.shape[2:] {

@@ -11,16 +11,15 @@
 //	init.go         how weights are drawn
 //	alexnet.go …    one network, one file
 //
-// Weights are never held in memory: each is written, when the model is, by a
-// generator of its own that depends on the seed and the weight's name alone.
-// They are drawn as the paper says, with one exception: where it says a
-// constant (a bias of 0, a BatchNorm scale of 1), every element is off by up to
-// 0.001, so that no two initializers of a file are equal. Runtimes merge equal
-// ones, and the file would then promise more resident bytes than a runtime
-// holds.
+// Weights are never held in memory. When the model is written, each weight comes from
+// its own generator, which depends only on the seed and the weight's name. The
+// distributions are those of the paper, with one exception: where the paper uses a
+// constant (a bias of 0, a BatchNorm scale of 1), every element is off by up to 0.001,
+// so that no two initializers of a file are equal. Runtimes merge equal initializers;
+// the plan would then have more resident bytes than the runtime.
 //
-// All is float32, in opset 17. Dropout, which does nothing in inference, is left
-// out, and so are the heads that serve training alone.
+// All tensors are float32; the opset is 17. The models omit Dropout, which has no effect
+// in inference, and heads that serve only training.
 package models
 
 import (
@@ -41,8 +40,7 @@ type Network struct {
 	build func(b *builder)
 }
 
-// Networks lists the networks by name. The names are torchvision's for networks
-// that it has.
+// Networks lists the networks by name. Networks of torchvision have its names.
 func Networks() []Network {
 	return []Network{
 		{"alexnet", "AlexNet, on one GPU (Krizhevsky 2014, One weird trick)", batch, image(224), alexNet},
@@ -71,8 +69,8 @@ type Options struct {
 
 // Build makes a network as a model in memory, for onnx.Encode to write. The
 // same arguments give the same bytes; another seed gives other weights and
-// nothing else. A name, dimension or setting that there is not, and values with
-// which the network cannot be built, are errors.
+// nothing else. Unknown names, dimensions and settings are errors, and so are values
+// with which the network cannot be built.
 func Build(name string, opt Options) (*graph.Model, error) {
 	n, err := find(name)
 	if err != nil {
@@ -85,8 +83,8 @@ func Build(name string, opt Options) (*graph.Model, error) {
 	return b.model(), nil
 }
 
-// Parameters is the number of trainable parameters with default settings: all
-// weights but the running statistics of BatchNorm and tables that are computed.
+// Parameters returns the number of trainable parameters with default settings: all
+// weights except the running statistics of BatchNorm and computed tables.
 func (n Network) Parameters() int64 {
 	b, err := n.run(Options{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/onnxmem/onnxmem/onnx"
 )
 
-// small gives settings under which a network takes a few megabytes at most.
+// small returns settings with which a network takes at most a few megabytes.
 var small = map[string]map[string]string{
 	"alexnet":         {"width": "0.1", "size": "64", "classes": "10"},
 	"bert":            transformer("vocab", "99", "positions", "16"),
@@ -40,7 +40,7 @@ func transformer(more ...string) map[string]string {
 	return set
 }
 
-// build makes a network, or ends the test.
+// build makes a network or fails the test.
 func build(t testing.TB, name string, opt models.Options) *graph.Model {
 	t.Helper()
 	m, err := models.Build(name, opt)
@@ -50,7 +50,7 @@ func build(t testing.TB, name string, opt models.Options) *graph.Model {
 	return m
 }
 
-// encode gives a model's file.
+// encode returns a model's file.
 func encode(t testing.TB, m *graph.Model) []byte {
 	t.Helper()
 	im, err := onnx.Encode(m)
@@ -182,7 +182,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// distinct fails where two initializers are equal.
+// distinct fails if two initializers are equal.
 func distinct(t *testing.T, g *graph.Graph) {
 	t.Helper()
 	seen := map[string]string{}
@@ -261,7 +261,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// The limits of every setting give a model or an error, and no panic.
+// The limits of every setting lead to a model or an error, never to a panic.
 func TestExtremes(t *testing.T) {
 	for _, n := range models.Networks() {
 		for _, p := range n.Settings {

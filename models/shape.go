@@ -8,10 +8,10 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// merged is the product of lengths of which one is symbolic.
+// merged is a product of lengths of which one is symbolic.
 const merged = math.MinInt64
 
-// product is the length of axes that become one.
+// product returns the length of axes that are merged.
 func product(lengths ...int64) int64 {
 	if slices.ContainsFunc(lengths, func(n int64) bool { return n < 0 }) {
 		return merged
@@ -19,9 +19,9 @@ func product(lengths ...int64) int64 {
 	return elements(lengths)
 }
 
-// reshape gives x another shape. The file states each length that is known, 0
-// for one that x has at the same axis and -1 for one that is left over. Only
-// where two are left over are lengths taken from the inputs at run time.
+// reshape changes the shape of x. The file has each known length as a number, 0 for a
+// length that x has on the same axis, and -1 for one other length. Only if two lengths
+// remain are they computed from the inputs at run time.
 func (b *builder) reshape(x value, name string, shape ...int64) value {
 	spec := slices.Clone(shape)
 	left := 0
@@ -40,13 +40,13 @@ func (b *builder) reshape(x value, name string, shape ...int64) value {
 	return b.node("Reshape", name, shape, nil, x, b.ints(spec...))
 }
 
-// lengths is a shape as a tensor: a constant if all of it is known, else put
-// together at run time.
+// lengths returns a shape as a tensor: a constant if all lengths are known, else computed
+// at run time.
 func (b *builder) lengths(shape ...int64) value {
 	if !slices.ContainsFunc(shape, func(n int64) bool { return n < 0 }) {
 		return b.ints(shape...)
 	}
-	top := &builder{state: b.state} // shared by all that ask, so in no scope
+	top := &builder{state: b.state} // shared by all scopes, so outside of them
 	parts := make([]value, len(shape))
 	for i, n := range shape {
 		if n < 0 {
@@ -61,8 +61,8 @@ func (b *builder) lengths(shape ...int64) value {
 	return b.node("Concat", "shape", []int64{int64(len(parts))}, list(attrInt("axis", 0)), parts...)
 }
 
-// length is a symbolic length as a list of one, measured on the input that has
-// it. It is made once.
+// length returns a symbolic length as a list of one element, taken from the shape of an
+// input that has it. It is computed once.
 func (b *builder) length(symbol int64) value {
 	name := "length." + b.dims[-1-symbol].name
 	v, ok := b.constants[name]
@@ -74,12 +74,12 @@ func (b *builder) length(symbol int64) value {
 	return v
 }
 
-// flatten makes one axis of all but the first.
+// flatten merges all axes but the first.
 func (b *builder) flatten(x value) value {
 	return b.node("Flatten", "flatten", []int64{x.shape[0], product(x.shape[1:]...)}, list(attrInt("axis", 1)), x)
 }
 
-// transpose gives axis i the place of axis perm[i].
+// transpose makes axis perm[i] of x axis i of the result.
 func (b *builder) transpose(x value, name string, perm ...int64) value {
 	shape := make([]int64, len(perm))
 	for i, from := range perm {
@@ -108,7 +108,7 @@ func (b *builder) first(table value, name string, n int64) value {
 	return b.node("Slice", name, shape, nil, table, b.ints(0), b.lengths(n), b.ints(0))
 }
 
-// at is x without an axis of which it keeps the row i.
+// at returns row i of x along an axis, without that axis.
 func (b *builder) at(x value, name string, axis int, i int64) value {
 	return b.node("Gather", name, slices.Delete(slices.Clone(x.shape), axis, axis+1), list(attrInt("axis", int64(axis))), x, b.index(i))
 }

@@ -21,7 +21,7 @@ func main() {
 	}
 }
 
-// network is y = Relu(x·w) + x·v, beside two nodes that no output needs.
+// network returns y = Relu(x·w) + x·v, with two more nodes that no output needs.
 func network() (*graph.Model, error) {
 	b := graph.NewBuilder("network", 17)
 	x := b.Input("x", graph.TensorOf(graph.Float32, 1, 64))

@@ -2,13 +2,13 @@ package main
 
 import "math/rand/v2"
 
-// side is the width and height of a picture, classes how many digits there are.
+// side is the width and height of a picture; classes is the number of digits.
 const (
 	side    = 28
 	classes = 10
 )
 
-// font is the digits of a dot-matrix display: seven rows of five dots.
+// font holds the digits of a dot-matrix display: seven rows of five dots.
 var font = [classes][7]string{
 	{".###.", "#...#", "#..##", "#.#.#", "##..#", "#...#", ".###."},
 	{"..#..", ".##..", "..#..", "..#..", "..#..", "..#..", ".###."},
@@ -22,12 +22,12 @@ var font = [classes][7]string{
 	{".###.", "#...#", "#...#", ".####", "....#", "...#.", ".##.."},
 }
 
-// digits draws pictures: a digit, larger or smaller, slanted, anywhere, in noise.
+// digits draws pictures of digits of random size, slant and position, with noise.
 type digits struct{ draw *rand.Rand }
 
 func newDigits(seed uint64) *digits { return &digits{rand.New(rand.NewPCG(seed, 28))} }
 
-// next gives so many pictures, row by row, and which digits they show.
+// next returns the given number of pictures, row by row, and the digits that they show.
 func (d *digits) next(count int) (images []float32, labels []int64) {
 	images = make([]float32, 0, count*side*side)
 	for range count {
@@ -43,7 +43,7 @@ func (d *digits) picture(label int) []float32 {
 	for i := range p {
 		p[i] = 0.2 * float32(d.draw.NormFloat64())
 	}
-	wide, high := 2+1.5*d.draw.Float64(), 2+1.2*d.draw.Float64() // pixels a dot
+	wide, high := 2+1.5*d.draw.Float64(), 2+1.2*d.draw.Float64() // pixels per dot
 	slant := 0.6*d.draw.Float64() - 0.3
 	left := 3 + d.draw.Float64()*(side-6-5*wide)
 	top := 2 + d.draw.Float64()*(side-4-7*high)

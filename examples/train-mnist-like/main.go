@@ -5,12 +5,12 @@
 //
 //	go run ./examples/train-mnist-like -steps 100 -dir out
 //
-// The pictures are drawn here, from the seed: nothing is fetched. The folder
-// then contains net.onnx, the training step (train.onnx, its plan and its first
-// parameters, which onnxmem run takes, too), params.onnx to go on from, and
-// trained.onnx. With -record, also the data and the loss of every step, for
-// another runtime to repeat: images.f32, labels.i64, losses.f64, row by row,
-// little-endian.
+// The program draws the pictures itself, from the seed; it downloads nothing. Afterwards
+// the folder contains net.onnx, the training step (train.onnx, its plan and its initial
+// parameters, which onnxmem run accepts, too), params.onnx for continuing the training,
+// and trained.onnx. With -record, it also contains the data and the loss of every step,
+// so that another runtime can repeat them: images.f32, labels.i64, losses.f64, row by
+// row, little-endian.
 package main
 
 import (
@@ -53,7 +53,7 @@ func main() {
 	flag.IntVar(&c.tests, "tests", 500, "pictures that the trained network is tested with")
 	flag.BoolVar(&c.record, "record", false, "write the data and the losses of all steps, too")
 	flag.Parse()
-	// Ctrl-C ends the step that runs.
+	// Ctrl-C stops the running step.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, c, os.Stdout); err != nil {
@@ -152,8 +152,8 @@ func train(ctx context.Context, c settings, source string, out io.Writer) error 
 	return session.SaveModel(filepath.Join(c.dir, "trained.onnx"), original.Model)
 }
 
-// test plans the trained model for one batch and counts the pictures that it
-// reads right.
+// test plans the trained model for one batch and counts the pictures that it classifies
+// correctly.
 func test(ctx context.Context, path string, count int, seed uint64) (int, error) {
 	f, err := onnx.Open(path, onnx.ReadOptions{})
 	if err != nil {
@@ -195,7 +195,7 @@ func test(ctx context.Context, path string, count int, seed uint64) (int, error)
 	return right, nil
 }
 
-// writeStep writes the training step, its plan and its first parameters.
+// writeStep writes the training step, its plan and its initial parameters.
 func writeStep(dir string, step *passes.Result) error {
 	im, err := onnx.Encode(step.Model)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// network is two convolutions, the first with BatchNormalization, each followed
-// by pooling, and a dense layer: 9,098 parameters. The batch is symbolic. It is
-// smooth, Tanh and averages as in LeNet-5, so that its loss curve is the same in
-// every runtime: at the kink of a Relu or a MaxPool, a rounding error decides
-// where the gradient goes, and a hundred steps with momentum make much of that.
+// network returns a network of two convolutions, the first with BatchNormalization, each
+// followed by pooling, and a dense layer: 9,098 parameters. The batch is symbolic. The
+// network is smooth (Tanh and average pooling, as in LeNet-5), so that its loss curve is
+// the same in every runtime: at the kink of a Relu or a MaxPool, a rounding error decides
+// where the gradient goes, and a hundred steps with momentum amplify the difference.
 func network(seed uint64) *graph.Model {
 	b := &builder{g: &graph.Graph{Name: "digits"}, named: map[string]graph.TensorID{}, draw: rand.New(rand.NewPCG(seed, 5))}
 	b.input("image", graph.Unknown, 1, side, side)
@@ -67,7 +67,7 @@ func (b *builder) output(name string, shape ...graph.Dim) {
 	b.g.Outputs = append(b.g.Outputs, b.declare(name, shape))
 }
 
-// spread draws around 0, about around a number; both with a standard deviation.
+// spread draws from a normal distribution around 0, about around a given mean.
 func spread(by float64) func(*rand.Rand) float64 { return about(0, by) }
 
 func about(center, by float64) func(*rand.Rand) float64 {
@@ -96,18 +96,18 @@ func (b *builder) node(op, out string, in ...string) *graph.Node {
 	return n
 }
 
-// conv is a convolution of 3 by 3 that keeps the size.
+// conv adds a 3x3 convolution that keeps the size.
 func (b *builder) conv(name, in string, from, to int64) {
 	b.weight(name+".weight", spread(1/math.Sqrt(9*float64(from))), to, from, 3, 3)
 	inputs := []string{in, name + ".weight"}
-	if name != "conv1" { // a bias before BatchNormalization does nothing
+	if name != "conv1" { // a bias before BatchNormalization has no effect
 		b.weight(name+".bias", spread(0.01), to)
 		inputs = append(inputs, name+".bias")
 	}
 	b.node("Conv", name, inputs...).Attrs = []*graph.Attr{ints("kernel_shape", 3, 3), ints("pads", 1, 1, 1, 1)}
 }
 
-// normal is BatchNormalization.
+// normal adds a BatchNormalization.
 func (b *builder) normal(name, in string, channels int64) {
 	b.weight(name+".scale", about(1, 0.01), channels)
 	b.weight(name+".bias", spread(0.01), channels)
@@ -116,7 +116,7 @@ func (b *builder) normal(name, in string, channels int64) {
 	b.node("BatchNormalization", name, in, name+".scale", name+".bias", name+".running_mean", name+".running_var")
 }
 
-// pool halves width and height.
+// pool adds a pooling that halves width and height.
 func (b *builder) pool(name, in string) {
 	b.node("AveragePool", name, in).Attrs = []*graph.Attr{ints("kernel_shape", 2, 2), ints("strides", 2, 2)}
 }

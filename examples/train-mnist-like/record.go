@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// record is the data and losses of all steps as they are written down.
+// record writes the data and losses of all steps to files.
 type record struct{ images, labels, losses *os.File }
 
-// newRecord begins the files; without -record it writes nothing.
+// newRecord creates the files; without -record, the record writes nothing.
 func newRecord(c settings) (*record, error) {
 	r := &record{}
 	if !c.record {
@@ -37,7 +37,7 @@ func (r *record) add(images []float32, labels []int64, loss float64) error {
 		binary.Write(r.losses, binary.LittleEndian, loss))
 }
 
-// close ends the files. What a disk may refuse, it refuses in add.
+// close closes the files. Errors of the disk have shown in add, which does not buffer.
 func (r *record) close() {
 	for _, f := range []*os.File{r.images, r.labels, r.losses} {
 		if f != nil {
