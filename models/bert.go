@@ -5,7 +5,7 @@ import "github.com/onnxmem/onnxmem/graph"
 // roberta holds the differences between BERT and its descendants.
 type roberta struct {
 	segments int64   // kinds of text; BERT's inputs say which token is of which
-	padding  int64   // rows of the table of positions that stand before the first; 0: positions are not counted
+	padding  int64   // rows of the table of positions before the first position; 0: positions are not counted
 	epsilon  float32 // of LayerNorm
 }
 
@@ -39,7 +39,7 @@ func bidirectional(b *builder, r roberta) {
 	x = e.add("sum", x, e.positions(table, attend, r.padding))
 	x = e.layerNorm(x, "norm", r.epsilon)
 
-	// 0 where a token may be seen, -10000 where not, for all heads and rows.
+	// 0 for visible tokens and -10000 for masked ones, for all heads and rows.
 	m := b.in("mask")
 	mask := m.node("Unsqueeze", "unsqueeze", []int64{ids.shape[0], 1, 1, ids.shape[1]}, nil, attend, b.ints(1, 2))
 	mask = m.cast(mask, "cast", graph.Float32)

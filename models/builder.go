@@ -70,7 +70,7 @@ func (b *builder) model() *graph.Model {
 	}
 }
 
-// in gives a builder whose names begin with one more part: in("layer%d", 1).
+// in returns a builder whose names begin with one more part: in("layer%d", 1).
 func (b *builder) in(format string, args ...any) *builder {
 	return &builder{b.state, b.scope + fmt.Sprintf(format, args...) + "."}
 }

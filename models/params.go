@@ -66,7 +66,7 @@ func vision(size float64) []Param {
 	}, layers(12, 768, 12, 3072)...)
 }
 
-// encoder is the settings of BERT and its kin.
+// encoder returns the settings of BERT and similar networks.
 func encoder(vocab, positions float64) []Param {
 	return append([]Param{
 		whole("vocab", "tokens in the vocabulary", vocab, 1<<22),
@@ -117,7 +117,7 @@ type bound struct {
 	length int64
 }
 
-// bindDims gives the dimensions in the order of params.
+// bindDims returns the dimensions in the order of params.
 func bindDims(params []Param, given map[string]int64) ([]bound, error) {
 	if err := known("dimension", params, given); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func bindDims(params []Param, given map[string]int64) ([]bound, error) {
 	return dims, nil
 }
 
-// bindSettings gives the value of every setting.
+// bindSettings returns the value of every setting.
 func bindSettings(params []Param, given map[string]string) (map[string]float64, error) {
 	if err := known("setting", params, given); err != nil {
 		return nil, err
