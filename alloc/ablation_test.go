@@ -61,7 +61,7 @@ func withGaps(r *rand.Rand, buffers []Buffer) {
 // ablationParts are the parts of Solve that can be left out.
 func ablationParts() (names []string) {
 	for _, s := range Strategies {
-		if !s.Alone {
+		if !s.OnRequest {
 			names = append(names, s.Name)
 		}
 	}

@@ -103,7 +103,7 @@ func Solve(ctx context.Context, p Problem, opt Options) (Result, error) {
 		v.p.work = maxGaps
 	}
 	for _, s := range strategies {
-		if opt.Strategy == "" && (len(p.Buffers) <= large && s.Alone || len(p.Buffers) > large && !s.Large || opt.leavesOut(s.Name)) {
+		if opt.Strategy == "" && (len(p.Buffers) <= large && s.OnRequest || len(p.Buffers) > large && !s.Large || opt.leavesOut(s.Name)) {
 			continue
 		}
 		if context.Cause(ctx) != nil {
