@@ -128,7 +128,7 @@
 // plan's order, builds the networks of the certificate, and rejects a value above the least
 // load that it finds. It calls the order proven only if the recomputed peak equals a bound
 // that it has proven. So a fault in this package may make a peak too large or a bound too
-// small, but a bound that is too large fails the check.
+// small, but a bound of the first three kinds that is too large fails the check.
 //
 // Two kinds of bounds, if not above the peak, pass unproven, and the report calls them
 // claimed: those whose flows take too much work, and those of kind "search". On request
@@ -172,8 +172,9 @@
 //	F before D W U G                b: 6 >= 0                   c: 6 <= 6 + 6
 //	E before F D W U G              b: 4 >= 2 (x)               c: 4 <= 4 - 2 + 12
 //
-// Further rules merge two nodes with the same inputs, predecessors and successors, and add
-// precedence that some optimal order obeys. Another takes out a node that reads and makes
+// Further rules merge two nodes that read the same tensors and have the same predecessors
+// and successors, if neither needs more when the other ran just before it, and add precedence
+// that some optimal order obeys. Another takes out a node that reads and makes
 // nothing that counts in live(S), to run after all others if it has no successors (before
 // all if no predecessors), provided that its load there is at most one that no order avoids.
 // No other load depends on it, so the optimum is the larger of that load and the optimum of
@@ -224,7 +225,8 @@
 //     leads to a successor or a freed tensor, or only such nodes are left (package exact).
 //
 // A search that ends without an order proves that there is none. The least load that it
-// refused is even a bound: with any B below that it would have gone the same way. Here B = 15
+// refused (of a dropped state, the bound of its cut) is even a bound: with any B below that it
+// would have gone the same way, unless precedence forced by B took part. Here B = 15
 // refuses D at 16 and ends, so 16 is a bound. A search that spends its budget proves nothing.
 //
 // All loads are multiples of the greatest common divisor of all sizes and workspaces, the
@@ -258,21 +260,22 @@
 //
 // Solve and verify both try up to 16 matchings; if there are more, they subtract the largest
 // without hyperedges, which can only lower the bound. In a set each v is treated so. A merged
-// node keeps the pairs of one of its nodes; the conditions of the rules assume only savings
-// that are sure. In a part, a pair is void if t is needed after it. The lemma holds, as v
-// saves no less from T ∪ S' than from T, and the path to S' fits, as load(v) - live(S with v)
-// does not fall when S grows.
+// node keeps the pairs of one of its nodes; the conditions of the rules count a saving only
+// where it is sure, and all that are possible where they would do harm. In a part, a pair is
+// void if t is needed after it. The lemma holds, as v saves no less from T ∪ S' than from T,
+// and the path to S' fits, as load(v) - live(S with v) does not fall when S grows.
 //
 // # What Solve does
 //
-// [Solve] goes through a table of stages (stages.go), from cheap to expensive, until bound
-// and peak meet or the budget of work is spent. In the example: program order, peak 17; the
-// cut of G, 12; the order that raises the live bytes least at each step, peak 16; the cut of
-// D, 16. If the budget is spent or the caller's context ends before that, order and bound are
-// valid, and the optimum is between bound and peak. Work is counted, not timed: unless the
-// context ends, problem and [Options] determine the result. Solve uses one core, since nearly
-// all stages need the order and the bound so far (docs/rationale.md). In the code a limit is
-// an amount of bytes, and a budget an amount of work.
+// [Solve] goes through a table of stages (stages.go), from cheap to expensive, until bound and
+// peak meet or the budget of work is spent. In the example: program order, peak 17; the cut of
+// G, the node at its peak, 12; the order that raises the live bytes least at each step, 17
+// again; program order, but a node that raises nothing runs at once (U), 16; the cut of D, now
+// at the peak, 16. If the budget is spent or the caller's context ends before that, order and
+// bound are valid, and the optimum is between bound and peak. Work is counted, not timed:
+// unless the context ends, problem and [Options] determine the result. Solve uses one core,
+// since nearly all stages need the order and the bound so far (docs/rationale.md). In the code
+// a limit is an amount of bytes, and a budget an amount of work.
 //
 // Of the rest, [Strategies] lists ways to find an order without a proof, [Explain] shows what
 // is live at a peak and why no peak is below the bound, and [WriteLP] writes the problem for
