@@ -131,11 +131,6 @@ var stages = []stage{
 		Run: (*subproblem).goals,
 	},
 	{
-		On: open, Name: "cuts", Cost: "up to 48 cuts that fail", When: reducible,
-		Why: "a bound with a certificate", Worth: "time alone",
-		Run: (*subproblem).cuts,
-	},
-	{
 		On: open, Name: "sets", Cost: "at most 15 million edges", When: reducible,
 		Why: "of many equal gradients one runs first, and one last", Worth: "a proof, 70 certificates",
 		Run: (*subproblem).sets,
