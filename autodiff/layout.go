@@ -1,8 +1,6 @@
 package autodiff
 
 import (
-	"slices"
-
 	"github.com/onnxmem/onnxmem/ops/attr"
 )
 
@@ -23,13 +21,10 @@ var layoutRules = []Rule{
 func reshapeGrad(c *Backward) { c.Set(0, c.reshape(c.D(0), c.shape(c.X(0)))) }
 
 func transposeGrad(c *Backward) {
-	perm, err := attr.AxesOrAll(c.Node, "perm", c.rank(c.X(0)))
+	perm, err := attr.Permutation(c.Node, c.rank(c.X(0)))
 	if err != nil {
 		c.Failf("%w", err)
 		return
-	}
-	if c.Node.Attr("perm") == nil {
-		slices.Reverse(perm)
 	}
 	inverse := make([]int64, len(perm))
 	for i, p := range perm {

@@ -336,18 +336,10 @@ func permutation(c *Call) ([]int, error) {
 		return nil, err
 	}
 	rank := len(c.In[0].Shape)
-	perm := make([]int, rank)
-	if !list.stated {
-		for k := range perm {
-			perm[k] = rank - 1 - k
-		}
-		return perm, nil
+	if list.stated && len(list.elems) != rank {
+		return nil, c.Errf("perm has %d axes, expected %d to match input 0 %s", len(list.elems), rank, graph.ShapeString(c.In[0].Shape))
 	}
-	axes, _ := list.ints()
-	if len(axes) != rank {
-		return nil, c.Errf("perm has %d axes, expected %d to match input 0 %s", len(axes), rank, graph.ShapeString(c.In[0].Shape))
-	}
-	return attr.Axes("perm", axes, rank)
+	return attr.Permutation(c.Node, rank)
 }
 
 func foldTranspose(c *Call) {

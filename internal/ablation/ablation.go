@@ -84,8 +84,11 @@ func (l *loss) none() bool {
 // Run solves all problems of a set with the whole search, and then without each part
 // in turn. It reports the losses as metrics of the benchmark. If -ablation names a
 // page, Run updates the table there after each part, so that a run that is stopped
-// leaves the results so far.
+// leaves the results so far. It skips b if the set has no problems.
 func Run(b *testing.B, set Set, parts []string, solve func(b *testing.B, i int, without []string) Outcome) {
+	if set.Cases == 0 {
+		b.Skip("no problems: see make ablation")
+	}
 	whole := make([]Outcome, set.Cases)
 	measure := func(part string, without []string) loss {
 		l := loss{part: part}

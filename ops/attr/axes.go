@@ -1,6 +1,10 @@
 package attr
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // Axis returns the axis of a tensor of the given rank that axis means: a
 // negative one counts from the back. It fails unless axis is in [-rank, rank).
@@ -69,4 +73,14 @@ func AxesOrAll(n *graph.Node, name string, rank int) ([]int, error) {
 		all[k] = int64(k)
 	}
 	return AxesOr(n, name, rank, all...)
+}
+
+// Permutation returns the attribute perm of a Transpose, each axis in [0, rank); all
+// axes in reverse if the node does not have it.
+func Permutation(n *graph.Node, rank int) ([]int, error) {
+	perm, err := AxesOrAll(n, "perm", rank)
+	if n.Attr("perm") == nil {
+		slices.Reverse(perm)
+	}
+	return perm, err
 }

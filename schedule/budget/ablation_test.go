@@ -65,7 +65,7 @@ var ablationSets = []struct {
 // BenchmarkAblation plans each training step without each part in turn. Its value is
 // the sum of the extra times within all limits, in nanoseconds.
 func BenchmarkAblation(b *testing.B) {
-	list, _ := filepath.Glob(filepath.Join(datafolder.Path(b, "budget"), "*.json.gz"))
+	list := datafolder.Glob(b, "budget", "*.json.gz")
 	problems := make([]*schedule.Problem, len(list))
 	orders := make([][][]int32, len(list))
 	peaks := make([]int64, len(list))

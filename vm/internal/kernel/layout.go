@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/ops/attr"
@@ -212,12 +211,9 @@ func makeTranspose(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	perm, err := attr.AxesOrAll(c.Node, "perm", in.rank())
+	perm, err := attr.Permutation(c.Node, in.rank())
 	if err != nil {
 		return nil, err
-	}
-	if c.Node.Attr("perm") == nil {
-		slices.Reverse(perm)
 	}
 	from := make([]int, len(perm))
 	s := strides(in.Shape)
