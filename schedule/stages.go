@@ -121,11 +121,6 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.solveContracted(early) },
 	},
 	{
-		On: open, Name: "alternate", Cost: "up to 12 orders, 6 cuts", When: reducible,
-		Why: "cheap orders of the problem as it is", Worth: "nothing measured",
-		Run: (*subproblem).alternate,
-	},
-	{
 		On: open, Name: "goals", Cost: "two orders", When: reducible,
 		Why: "finishes one sum after another: 12 % off the peak of layered random networks", Worth: "2 % of a peak of the zoo",
 		Run: (*subproblem).goals,
@@ -175,11 +170,6 @@ var stages = []stage{
 		Why: "enough for all traced networks but two", Worth: "time alone: a third of the work on traced networks",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
-	{
-		On: early, Name: "early: sets", Cost: "at most 15 million edges", When: large,
-		Why: "on large parts they close what would take many states", Worth: "nothing measured",
-		Run: (*subproblem).sets,
-	},
 
 	{
 		On: thorough, Name: "cheap", Cost: "its rows",
@@ -217,11 +207,6 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.bisect(p.s.budgets.states/4, p.s.budgets.flow) },
 	},
 	{
-		On: thorough, Name: "long windows", Cost: "all states each", When: searching,
-		Why: "as above, with all the states", Worth: "nothing measured alone",
-		Run: func(p *subproblem) { p.windows(p.s.budgets.states) },
-	},
-	{
 		On: thorough, Name: "last climb", Cost: "6 times 4 times the states",
 		Why: "what is left of the states; on small problems exhaust took more", Worth: "a proof",
 		When: func(p *subproblem) bool { return 4*p.s.budgets.states > p.s.budgets.exact/p.g.Nodes },
@@ -257,8 +242,6 @@ var stages = []stage{
 func reducible(p *subproblem) bool { return p.g.Idle == 0 }
 
 func small(p *subproblem) bool { return reducible(p) && p.g.Nodes <= maxExact }
-
-func large(p *subproblem) bool { return p.g.Nodes > smallGraph }
 
 func searching(p *subproblem) bool { return p.s.budgets.states > 0 }
 
