@@ -24,7 +24,9 @@ type solver struct {
 	loads []int64 // of the order seen last
 
 	stages   []stage
-	budgets  budgets
+	rounds   []budgets // the stages run once with each, if the gap stays open
+	round    int       // that runs
+	budgets  budgets   // of that round
 	goal     Goal
 	enough   int64           // a bound that ends the search
 	without  map[string]bool // stages that are left out, by name
@@ -39,11 +41,22 @@ type solver struct {
 	strategies func(try func(name string, order []int32))
 }
 
-func newSolver(ctx context.Context, b budgets) *solver { return solverWith(meter.New(ctx), b) }
+func newSolver(ctx context.Context, rounds ...budgets) *solver {
+	return solverWith(meter.New(ctx), rounds...)
+}
 
-func solverWith(m *meter.Meter, b budgets) *solver {
-	m.Budget.States, m.Budget.Runs = b.allStates, b.allRuns
-	return &solver{stages: stages, meter: m, cut: bounds.NewCutter(m), lists: listsched.New(m), budgets: b, enough: infinite}
+func solverWith(m *meter.Meter, rounds ...budgets) *solver {
+	s := &solver{stages: stages, meter: m, cut: bounds.NewCutter(m), lists: listsched.New(m), rounds: rounds, enough: infinite}
+	s.budgets = rounds[0]
+	m.Budget.States, m.Budget.Runs = s.budgets.allStates, s.budgets.allRuns
+	return s
+}
+
+// begin gives the search what a round may spend, beside what was spent before.
+func (s *solver) begin(round, nodes int) {
+	m, b := s.meter, s.rounds[round]
+	s.round, s.budgets = round, b
+	m.Budget = meter.Budget{Work: m.Work() + b.work(nodes), States: m.States + b.allStates, Runs: m.Runs + b.allRuns}
 }
 
 // budgets bound the search by counted work, never by time.
@@ -59,6 +72,18 @@ type budgets struct {
 	small, perNode int64
 }
 
+// rounds returns the budgets that an effort spends one after another. EffortMax begins
+// with a round of EffortDefault: the path of a search depends on its budgets, and more
+// of them may lead past the order that fewer find. So EffortMax ends with no greater
+// peak, also if time cuts it off after that round.
+func (e Effort) rounds() []budgets {
+	if e == EffortMax {
+		return []budgets{EffortDefault.budgets(), e.budgets()}
+	}
+	return []budgets{e.budgets()}
+}
+
+// budgets returns the budgets of the last round.
 func (e Effort) budgets() budgets {
 	switch e {
 	case EffortFast:

@@ -29,8 +29,9 @@ type Options struct {
 	Goal      Goal           // which orders of the smallest peak are preferred
 	BoundTime *time.Duration // grows by the time that bounds take; nil: not measured
 
-	without []string // stages to leave out, by name: for tests and the ablation
-	work    *int64   // grows by the work of the search; nil: not counted
+	rounds  []budgets // instead of those of Effort, for tests; nil: those
+	without []string  // stages to leave out, by name: for tests and the ablation
+	work    *int64    // grows by the work of the search; nil: not counted
 }
 
 // Effort bounds the search by counted work, not by time: the same problem gives
@@ -141,7 +142,11 @@ func Solve(ctx context.Context, p *Problem, opt Options) (*Result, error) {
 
 // solver returns a solver that does what the options ask for.
 func (opt Options) solver(ctx context.Context) *solver {
-	s := newSolver(ctx, opt.Effort.budgets())
+	rounds := opt.rounds
+	if rounds == nil {
+		rounds = opt.Effort.rounds()
+	}
+	s := newSolver(ctx, rounds...)
 	s.goal, s.progress.tell, s.clock.spent, s.work = opt.Goal, opt.Progress, opt.BoundTime, opt.work
 	s.without = map[string]bool{}
 	for _, name := range opt.without {
@@ -150,10 +155,11 @@ func (opt Options) solver(ctx context.Context) *solver {
 	return s
 }
 
-// solveSeparately solves another problem with a budget of its own and returns the best
-// order. It stops early once it has proven that no order has a peak below enough.
+// solveSeparately solves another problem with a budget of its own, that of the rounds so
+// far, and returns the best order. It stops early once it has proven that no order has a
+// peak below enough.
 func (s *solver) solveSeparately(g *indexed.Problem, enough int64) []int32 {
-	other := solverWith(s.meter.Separate(), s.budgets)
+	other := solverWith(s.meter.Separate(), s.rounds[:s.round+1]...)
 	other.clock, other.enough, other.without, other.work = s.clock, enough, s.without, s.work
 	return other.optimize(g).best.order
 }

@@ -24,11 +24,12 @@ type stage struct {
 type level int
 
 const (
-	whole    level = iota // the problem as it is
+	whole    level = iota // the problem as it is, once in each round
 	open                  // the same, if the rows of whole leave a gap
 	early                 // each part of the contracted problem, with little work
 	thorough              // each part of a contracted problem, with all work
 	cheap                 // the same parts, first of early and of thorough
+	last                  // the problem as it is, after all rounds
 	rules                 // within other rows
 )
 
@@ -50,7 +51,8 @@ var stages = []stage{
 	{
 		On: whole, Name: "listing", Cost: "O(E)", Always: true,
 		Why: "program order is optimal on most inference graphs", Worth: "the order that is kept if none is better",
-		Run: func(p *subproblem) { p.see(p.g.Listing()) },
+		When: func(p *subproblem) bool { return p.best.order == nil },
+		Run:  func(p *subproblem) { p.see(p.g.Listing()) },
 	},
 	{
 		On: whole, Name: "listing bound", Cost: "one cut",
@@ -73,10 +75,12 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.run(open) },
 	},
 	{
-		On: whole, Name: "without pairs", Cost: "as much as all of the above",
+		On: whole, Name: "without pairs", Cost: "as much as all of the above", Always: true,
 		Why: "sharing must never end worse than no sharing", Worth: "nothing on the problems measured: it keeps a promise",
-		When: func(p *subproblem) bool { return p.s.withoutPairs != nil },
-		Run:  func(p *subproblem) { p.see(p.s.withoutPairs(p.best.peak)) },
+		When: func(p *subproblem) bool {
+			return p.s.withoutPairs != nil && !p.closed() && p.bound < p.s.enough && !p.s.meter.Interrupted()
+		},
+		Run: func(p *subproblem) { p.see(p.s.withoutPairs(p.best.peak)) },
 	},
 	{
 		On: whole, Name: "strategies", Cost: "O(E log V) each", Always: true,
@@ -90,13 +94,13 @@ var stages = []stage{
 		},
 	},
 	{
-		On: whole, Name: "alternatives", Cost: "four orders", Always: true,
+		On: last, Name: "alternatives", Cost: "four orders", Always: true,
 		Why: "orders of one peak differ by up to 4 % in what placement makes of them", Worth: "up to 4 % of an arena",
 		When: func(p *subproblem) bool { return !p.s.meter.Interrupted() },
 		Run:  func(p *subproblem) { p.alternatives = p.s.lists.Alternatives(p.g, p.chosen(), p.g.Listing()) },
 	},
 	{
-		On: whole, Name: "area", Cost: "some dozens of orders", Always: true,
+		On: last, Name: "area", Cost: "some dozens of orders", Always: true,
 		Why: "asked for by Options.Goal", Worth: "what Options.Goal asks for",
 		When: func(p *subproblem) bool { return p.s.goal == GoalArea && len(p.alternatives) > 0 },
 		Run:  func(p *subproblem) { p.alternatives = p.s.lists.LessArea(p.g, p.alternatives) },
@@ -247,9 +251,13 @@ func searching(p *subproblem) bool { return p.s.budgets.states > 0 }
 
 // optimize works through the table on a problem of at least one node.
 func (s *solver) optimize(g *indexed.Problem) *subproblem {
-	s.meter.Budget.Work = s.budgets.work(g.Nodes)
 	p := s.open(g, leastFirst(g))
-	p.run(whole)
+	for k := range s.rounds {
+		if s.begin(k, g.Nodes); k == 0 || !p.done() {
+			p.run(whole)
+		}
+	}
+	p.run(last)
 	if s.work != nil {
 		*s.work += s.meter.Work() + 100*int64(s.meter.Runs) // a node that a search runs costs as much as one that is placed
 	}
