@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/internal/ablation"
@@ -30,9 +31,23 @@ var ablationSets = []struct {
 		}
 		return all
 	}},
-	{"instances", "instances of papers and compilers, of up to 20,000 buffers", Options{Short: true}, func(b *testing.B) (all []Problem) {
-		for _, x := range instances(b, 20_000) {
-			all = append(all, x.problem)
+	{"instances", "instances of papers and compilers, of up to 20,000 buffers", Options{Short: true}, func(b *testing.B) []Problem {
+		return ablationInstances(b, 20_000)
+	}},
+	{"instances, fast", "instances of papers and compilers, of up to 65,000 buffers, at fast effort", Options{Effort: EffortFast}, func(b *testing.B) []Problem {
+		return ablationInstances(b, 65_000)
+	}},
+	{"gaps", "random problems of up to 500 buffers, about a third of them with gaps", Options{Short: true}, func(*testing.B) (all []Problem) {
+		for seed := range uint64(60) {
+			r := rand.New(rand.NewPCG(seed, 42))
+			n := 100 + r.IntN(400)
+			p := Problem{Buffers: make([]Buffer, n)}
+			for i := range p.Buffers {
+				first := r.IntN(n)
+				p.Buffers[i] = Buffer{Size: int64(1 + r.IntN(1000)), First: first, Last: first + r.IntN(n/4)}
+			}
+			withGaps(r, p.Buffers)
+			all = append(all, p)
 		}
 		return all
 	}},
@@ -46,6 +61,13 @@ var ablationSets = []struct {
 		}
 		return all
 	}},
+}
+
+func ablationInstances(b *testing.B, n int) (all []Problem) {
+	for _, x := range instances(b, n) {
+		all = append(all, x.problem)
+	}
+	return all
 }
 
 // withGaps gives every third buffer of three steps or more a gap in which half of its
@@ -66,9 +88,6 @@ func ablationParts() (names []string) {
 		}
 	}
 	names = append(names, "gaps before", "gaps after")
-	for k := range gapOrders {
-		names = append(names, gapOrderName(k))
-	}
 	for k := range basePriorities {
 		names = append(names, priorityName(k))
 	}
@@ -82,7 +101,7 @@ func ablationParts() (names []string) {
 // BenchmarkAblation places the problems of each set without each part in turn.
 func BenchmarkAblation(b *testing.B) {
 	for _, x := range ablationSets {
-		b.Run("set="+x.name, func(b *testing.B) {
+		b.Run("set="+strings.ReplaceAll(x.name, ", ", "-"), func(b *testing.B) {
 			problems := x.make(b)
 			set := ablation.Set{Title: "Placement: " + x.name, Doc: x.doc, Proofs: "proofs", Values: "arenas", Cases: len(problems)}
 			ablation.Run(b, set, ablationParts(), func(b *testing.B, i int, without []string) (found ablation.Outcome) {

@@ -3,7 +3,6 @@ package alloc
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 )
 
@@ -11,24 +10,11 @@ import (
 // bytes in the lists.
 const maxConflicts = 4_000_000
 
-// placeInGaps looks for a smaller arena with buffers in the gaps of others, before
-// the searches, which ignore gaps. It places the buffers one by one, each at the
-// lowest offset where it overlaps none of those before it: first in the order of
-// the best offsets so far, then in each order of gapOrders.
-func (v *solver) placeInGaps(g *gapPlacer) {
-	v.offer(g.place(g.byOffset(v.best.Offsets)), "gaps")
-	for k, before := range gapOrders {
-		if v.done() || g.work <= 0 {
-			return
-		}
-		if v.opt.leavesOut(gapOrderName(k)) {
-			continue
-		}
-		order := slices.Clone(g.ids)
-		slices.SortStableFunc(order, func(i, j int) int { return before(&g.p.Buffers[i], &g.p.Buffers[j]) })
-		v.offer(g.place(order), "gaps")
-	}
-}
+// placeInGaps looks for a smaller arena with buffers in the gaps of others, before the
+// searches, which ignore gaps. It places the buffers one by one, in the order of the
+// best offsets so far, each at the lowest offset where it overlaps none of those before
+// it.
+func (v *solver) placeInGaps(g *gapPlacer) { v.offer(g.place(g.byOffset(v.best.Offsets)), "gaps") }
 
 // climbInGaps improves the best placement after the searches, by hill climbing over
 // the order in which buffers are placed. It starts from the order of the best
@@ -66,19 +52,6 @@ func (v *solver) climbInGaps(g *gapPlacer) {
 		v.offer(a, "gaps")
 	}
 }
-
-// gapOrders are the orders of placeInGaps. Ties go to the smaller index.
-var gapOrders = []func(a, b *Buffer) int{
-	func(a, b *Buffer) int { return -cmp.Compare(a.Size, b.Size) },
-	func(a, b *Buffer) int { return -cmp.Compare(duration(*a), duration(*b)) },
-	func(a, b *Buffer) int {
-		return -cmp.Compare(float64(a.Size)*float64(duration(*a)+1), float64(b.Size)*float64(duration(*b)+1))
-	},
-	func(a, b *Buffer) int { return cmp.Compare(a.First, b.First) },
-}
-
-// gapOrderName is what Options.without calls one of gapOrders.
-func gapOrderName(k int) string { return fmt.Sprint("gap order ", k+1) }
 
 // conflict is two areas that are live together, seen from one of their buffers: if
 // the other buffer is at offset 0, this one cannot be strictly between low and high.
