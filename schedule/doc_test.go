@@ -182,7 +182,7 @@ func Example_exact() {
 	}
 	s, t := stateOf(p, nodeE, nodeF, nodeD), stateOf(p, nodeE, nodeF, nodeD, nodeG)
 	fmt.Println("without and with G: live", g.Live(s), g.Live(t), "load of W", g.Live(s)+g.Transient[nodeW], g.Live(t)+g.Transient[nodeW])
-	_, later, _ := bounds.NewCutter(m).Forced(g, nodeW, 16, 1000)
+	_, later, _ := bounds.NewCutter(m).Forced(g, nodeW, 16, 1000, nil)
 	fmt.Println("within 16, W runs before", namesOf(p, later))
 	// Output:
 	// unit: 1

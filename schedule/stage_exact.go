@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
 	"github.com/onnxmem/onnxmem/schedule/internal/exact"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 	"github.com/onnxmem/onnxmem/schedule/internal/listsched"
+	"github.com/onnxmem/onnxmem/schedule/internal/reduce"
 )
 
 const (
@@ -101,9 +103,7 @@ func (p *subproblem) exhaust() {
 }
 
 // bisect closes the gap by attempts: at the bound, below the peak each time that it
-// falls, and then in the middle of what is not known. The first attempt that stays
-// unknown is repeated with all nodes instead of the 24 of largest load. Three that
-// stay unknown end it.
+// falls, and then in the middle of what is not known. Three that stay unknown end it.
 func (p *subproblem) bisect(states int, work int64) {
 	if p.s.budgets.states == 0 || p.g.Nodes > maxExact || p.g.Idle > 0 {
 		return
@@ -125,10 +125,7 @@ func (p *subproblem) bisect(states int, work int64) {
 			top = false
 		}
 		limit = min(max(limit, p.bound), p.best.peak-unit)
-		v, order := p.attempt(limit, 24, states/10, work)
-		if v == unknown && open == 0 && !p.done() {
-			v, order = p.attempt(limit, p.g.Nodes, states, 5*work)
-		}
+		v, order := p.attempt(limit, states, p.s.meter.Flow+5*work)
 		switch v {
 		case feasible:
 			p.see(order)
@@ -146,26 +143,49 @@ func (p *subproblem) bisect(states int, work int64) {
 	}
 }
 
+// forced attempts the limit just below the peak, as often as that lowers the peak: with
+// the precedence that this limit forces, few states decide.
+func (p *subproblem) forced(states int, work int64) {
+	if p.s.budgets.states == 0 || p.g.Nodes > 2*smallGraph || p.g.Idle > 0 {
+		return
+	}
+	unit := p.g.Granularity()
+	work = p.s.meter.Flow + min(work, p.s.meter.Budget.Work/16)
+	for range maxForced {
+		switch v, order := p.attempt(p.best.peak-unit, states, work); v {
+		case feasible:
+			p.see(order)
+		case infeasible:
+			p.raise(searched(p.best.peak))
+			return
+		case unknown:
+			return
+		}
+		if p.done() {
+			return
+		}
+	}
+}
+
+// maxForced is how often forced may lower the peak.
+const maxForced = 12
+
 // attempt asks for an order of a peak within a limit. Precedence that the limit forces
-// is added to the problem, which is then contracted further and searched. At most top
-// nodes, those of largest load, are asked what the limit forces.
-func (p *subproblem) attempt(limit int64, top, states int, work int64) (exact.Verdict, []int32) {
+// is added to the problem, which is then contracted further, cut into parts and searched.
+// Work is the reading of the meter's flow at which nothing more is forced.
+func (p *subproblem) attempt(limit int64, states int, work int64) (exact.Verdict, []int32) {
 	at := p.best.order // node of h -> node
 	h := p.s.parts.Relist(p.g, at)
-	work += p.s.meter.Flow
-	for range 6 {
+	for range maxRounds {
 		if p.s.without["precedence"] {
 			break
 		}
-		edges, v := p.force(h, limit, top, work)
+		added, v := p.force(h, limit, work)
 		if v == infeasible {
 			return infeasible, nil
 		}
-		if len(edges) == 0 || p.s.stopped() {
+		if !added || p.s.stopped() {
 			break
-		}
-		if !h.AddPrecedence(edges) {
-			return infeasible, nil
 		}
 		if p.s.stopped() {
 			return unknown, nil
@@ -189,44 +209,122 @@ func (p *subproblem) attempt(limit int64, top, states int, work int64) (exact.Ve
 	if c.Floor > limit {
 		return infeasible, nil
 	}
-	r := recursion{s: p.s, budget: int64(c.Problem.Nodes)*10 + 100_000}
-	if found := r.split(c.Problem, limit, 0); found.peak <= limit {
-		return feasible, compose(at, c.Expand(found.order))
+	v, order := p.s.decideParts(c.Problem, limit, states)
+	if v != feasible {
+		return v, nil
 	}
-	d := p.s.exact(c.Problem, indexed.Ascending(c.Problem.Nodes))
-	for _, d.Rule = range listsched.Rules {
-		if p.s.meter.Exhausted() {
-			break
+	return feasible, compose(at, c.Expand(order))
+}
+
+// decideParts cuts a problem at its bridges and asks for an order of each part within a
+// limit. If one part has none, the problem has none.
+func (s *solver) decideParts(g *indexed.Problem, limit int64, states int) (exact.Verdict, []int32) {
+	order := g.Listing()
+	joined := make([]int32, 0, g.Nodes)
+	live, unread := g.LiveFirst(), g.Unread(nil)
+	from, all := 0, feasible
+	for _, end := range reduce.Bridges(g, order) {
+		s.parts.PlaceAll(g, reduce.After)
+		for _, v := range order[:from] {
+			s.parts.Where[v] = reduce.Before
 		}
-		switch v, order, _ := d.Decide(limit, states); v {
-		case feasible:
-			return feasible, compose(at, c.Expand(order))
+		nodes := order[from:end]
+		part := s.parts.Extract(g, nodes, live)
+		switch v, found := s.decidePart(part, limit, states); v {
 		case infeasible:
 			return infeasible, nil
+		case unknown:
+			all = unknown // another part may have none
+		case feasible:
+			joined = append(joined, compose(nodes, found)...)
+		}
+		for _, v := range nodes {
+			live = g.LiveAfter(v, live, unread)
+		}
+		from = end
+	}
+	return all, joined
+}
+
+// decidePart asks for an order within a limit, first by recursion on cuts, then by exact
+// search.
+func (s *solver) decidePart(g *indexed.Problem, limit int64, states int) (exact.Verdict, []int32) {
+	r := recursion{s: s, budget: int64(g.Nodes)*10 + 100_000}
+	if found := r.split(g, limit, 0); found.peak <= limit {
+		return feasible, found.order
+	}
+	d := s.exact(g, indexed.Ascending(g.Nodes))
+	for _, d.Rule = range listsched.Rules {
+		if s.meter.Exhausted() {
+			break
+		}
+		if v, order, _ := d.Decide(limit, states); v != unknown {
+			return v, order
 		}
 	}
 	return unknown, nil
 }
 
-// force asks the nodes of largest load in the listing what the limit forces.
-func (p *subproblem) force(h *indexed.Problem, limit int64, top int, work int64) (edges [][2]int32, v exact.Verdict) {
-	loads := h.Loads(indexed.Ascending(h.Nodes), nil)
+// maxRounds is how often an attempt asks what the limit forces.
+const maxRounds = 8
+
+// force adds to the problem the precedence that the limit forces. What one node tells
+// counts for the next. It asks the nodes of the largest and of the smallest load in the
+// listing by turns, until too many in a row force nothing. A node of large load has little
+// slack. One of small load stands at an end of the listing, often with a choice among
+// thousands of states: to learn that it may not run last, or first, connects branches that
+// no node of large load connects.
+func (p *subproblem) force(h *indexed.Problem, limit int64, work int64) (added bool, v exact.Verdict) {
+	listing := indexed.Ascending(h.Nodes)
+	loads := h.Loads(listing, nil)
 	byLoad := indexed.Ascending(h.Nodes)
 	slices.SortStableFunc(byLoad, func(a, b int32) int { return cmp.Compare(loads[b], loads[a]) })
-	for _, v := range byLoad[:min(top, len(byLoad))] {
-		if p.s.meter.Flow > work || p.s.stopped() {
+	seen := p.s.placed(h, listing, limit)
+	var edges [][2]int32
+	failed, since := 0, p.s.meter.Flow
+	for i := range byLoad {
+		v := byLoad[i/2]
+		if i%2 == 1 {
+			v = byLoad[len(byLoad)-1-i/2]
+		}
+		if failed > maxFailedCuts && p.s.meter.Flow > since+maxFailedWork || p.s.meter.Flow > work || p.s.stopped() {
 			break
 		}
-		earlier, later, ok := p.s.cut.Forced(h, v, limit, work)
+		failed++
+		earlier, later, ok := p.s.cut.Forced(h, v, limit, work, seen)
 		if !ok {
-			return nil, infeasible
+			return added, infeasible
 		}
+		edges = edges[:0]
 		for _, x := range earlier {
 			edges = append(edges, [2]int32{x, v})
 		}
 		for _, x := range later {
 			edges = append(edges, [2]int32{v, x})
 		}
+		if len(edges) > 0 {
+			added, failed, since = true, 0, p.s.meter.Flow
+			if !h.AddPrecedence(edges) {
+				return added, infeasible
+			}
+		}
 	}
-	return edges, unknown
+	return added, unknown
+}
+
+// placed returns several orders of a problem, an order to follow among them.
+func (s *solver) placed(g *indexed.Problem, follow []int32, limit int64) (list []bounds.Placed) {
+	add := func(order []int32) []int32 {
+		x := bounds.Placed{Place: make([]int32, g.Nodes), Load: make([]int64, g.Nodes)}
+		s.loads = g.Loads(order, s.loads)
+		for i, v := range order {
+			x.Place[v], x.Load[v] = int32(i), s.loads[i]
+		}
+		list = append(list, x)
+		return order
+	}
+	add(follow)
+	add(s.lists.Forward(g, follow, limit, listsched.ByRise))
+	add(s.lists.Backward(g, follow, limit, listsched.ByRise))
+	return list
 }

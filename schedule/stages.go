@@ -174,6 +174,11 @@ var stages = []stage{
 		Why: "enough for all traced networks but two", Worth: "time alone: a third of the work on traced networks",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
+	{
+		On: early, Name: "early: forced", Cost: "up to 12 attempts, 25 million edges in all",
+		Why: "with the precedence that the limit below the peak forces, few states prove that there is no order", Worth: "5 proofs of hard networks",
+		Run: func(p *subproblem) { p.forced(400, 25_000_000) },
+	},
 
 	{
 		On: thorough, Name: "cheap", Cost: "its rows",
@@ -184,6 +189,11 @@ var stages = []stage{
 		On: thorough, Name: "long climb", Cost: "24 times a fifth of the states",
 		Why: "as in the rows of early, with more states", Worth: "up to 0.9 % of the peaks of 2 hard networks",
 		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24) },
+	},
+	{
+		On: thorough, Name: "forced", Cost: "up to 12 attempts, 25 million edges in all",
+		Why: "as in the rows of early, with more states", Worth: "?",
+		Run: func(p *subproblem) { p.forced(p.s.budgets.states/5, 5*p.s.budgets.flow) },
 	},
 	{
 		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes",

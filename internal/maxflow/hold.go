@@ -14,6 +14,7 @@ type held struct {
 	added    [][2]int32 // the question's edges
 	log      []int32    // edges of all augmenting paths since; complete while logging
 	logging  bool
+	visited  []int32 // vertices of the last search, which found no path
 }
 
 const barred = int32(1 << 30) // the level of a vertex that cannot reach the sink
@@ -54,11 +55,34 @@ func (f *Network) AskFrom(u, v int32, capacity int64) {
 	f.held.added = append(f.held.added, [2]int32{u, v})
 }
 
+// Reverse turns all edges round, under the flow that they carry: the source becomes the
+// sink, and the sink the source. A question then forces vertices to the side of what was
+// the sink. O(V + E).
+func (f *Network) Reverse() {
+	for e := 0; e < len(f.Left); e += 2 {
+		f.Left[e], f.Left[e+1] = f.Left[e+1], f.Left[e]
+	}
+	for e, v := range f.To {
+		if v == Source || v == Sink {
+			f.To[e] = Source + Sink - v
+		}
+	}
+	f.first[Source], f.first[Sink] = f.first[Sink], f.first[Source]
+	f.levelled = false
+}
+
+// Visited returns the vertices that the last question's edges reach under the flow that
+// answered it, if Answer did not stop early: with what the source reached before, they
+// are the source's side of a minimum cut. Vertices that are barred are left out. The list
+// is valid until the next call.
+func (f *Network) Visited() []int32 { return f.held.visited }
+
 // Answer removes the question's edges and returns by how much they raise the
 // maximum flow. It may stop early and return any lower figure that is at least
 // enough.
 func (f *Network) Answer(enough int64) (raised int64) {
 	h := &f.held
+	h.visited = h.visited[:0]
 	if h.from != 0 {
 		raised = f.augment(h.from, enough)
 	}

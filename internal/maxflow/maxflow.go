@@ -114,6 +114,9 @@ func (f *Network) augment(from int32, enough int64) (added int64) {
 	defer f.unlevel()
 	for steps := 0; added < enough && !f.halted(); {
 		if f.unlevel(); !f.layers(from) {
+			if from != Source {
+				f.held.visited = append(f.held.visited[:0], f.queue...)
+			}
 			break
 		}
 		path := f.path[:0]

@@ -41,6 +41,7 @@ type Cutter struct {
 	vertex []int32 // free node -> its vertex
 	free   []int32
 	stack  []int32
+	forced forcing
 }
 
 // NewCutter returns a cutter that counts its work in the meter.
