@@ -24,13 +24,14 @@ type stage struct {
 type level int
 
 const (
-	whole    level = iota // the problem as it is, once in each round
-	open                  // the same, if the rows of whole leave a gap
-	early                 // each part of the contracted problem, with little work
-	thorough              // each part of a contracted problem, with all work
-	cheap                 // the same parts, first of early and of thorough
-	last                  // the problem as it is, after all rounds
-	rules                 // within other rows
+	whole       level = iota // the problem as it is, once in each round
+	open                     // the same, if the rows of whole leave a gap
+	early                    // each part of the contracted problem, with little work
+	constrained              // the same parts, with the precedence that a limit forces
+	thorough                 // each part of a contracted problem, with all work
+	cheap                    // the same parts, first of early and of thorough
+	last                     // the problem as it is, after all rounds
+	rules                    // within other rows
 )
 
 // run works through the rows of a level, in their order, until the gap is closed or
@@ -140,6 +141,11 @@ var stages = []stage{
 		Run: (*subproblem).conflicts,
 	},
 	{
+		On: open, Name: "forced", Cost: "its rows", When: reducible,
+		Why: "before the rows that take long, and after those whose bounds have certificates", Worth: "see its rows",
+		Run: func(p *subproblem) { p.solveContracted(constrained) },
+	},
+	{
 		On: open, Name: "coarse", Cost: "O(E) and the rows of thorough",
 		Why: "scalars keep whole networks from contracting; the gap is larger than all of them", Worth: "a bound of the zoo, 2 % of the peak of a hard network",
 		When: small,
@@ -174,8 +180,9 @@ var stages = []stage{
 		Why: "enough for all traced networks but two", Worth: "time alone: a third of the work on traced networks",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
+
 	{
-		On: early, Name: "early: forced", Cost: "up to 12 attempts, 25 million edges in all",
+		On: constrained, Name: "early: forced", Cost: "up to 12 attempts, 25 million edges in all",
 		Why: "with the precedence that the limit below the peak forces, few states prove that there is no order", Worth: "5 proofs of hard networks",
 		Run: func(p *subproblem) { p.forced(400, 25_000_000) },
 	},
@@ -191,7 +198,7 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24) },
 	},
 	{
-		On: thorough, Name: "forced", Cost: "up to 12 attempts, 25 million edges in all",
+		On: thorough, Name: "long forced", Cost: "up to 12 attempts, 25 million edges in all",
 		Why: "as in the rows of early, with more states", Worth: "?",
 		Run: func(p *subproblem) { p.forced(p.s.budgets.states/5, 5*p.s.budgets.flow) },
 	},
