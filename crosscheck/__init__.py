@@ -40,5 +40,12 @@ checked by poisoning dead bytes:
     running.py     one model or training step
     learn.py       a loop whose loss falls: examples/train-mnist-like
 
+Scheduling problems from PyTorch modules (crosscheck/run corpus):
+
+    corpus.py      traces modules and orders the problems
+      modules.py     the modules: names and inputs
+      fromtorch.py   one module to a problem
+      storages.py    the problem compared with torch's own storages
+
 Torch takes 5.5 GB and is installed when a check needs it; --subset does not.
 """

@@ -1,0 +1,127 @@
+"""python -m crosscheck.corpus: trace the modules of modules.py and order them.
+
+    python -m crosscheck.corpus trace FOLDER [NAME ...]   write FOLDER/PACKAGE__NAME.MODE.PAIRS.json.gz
+    python -m crosscheck.corpus order FOLDER              order every problem of the folder; print the tables
+
+MODE is inference or training; PAIRS is plain (no results in place of operands) or inplace.
+"""
+
+import argparse
+import gc
+import json
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import fromtorch, modules, storages
+
+SECONDS = 60  # of processor time to build and trace a module in one mode
+BATCH = {"inference": 1, "training": 2}  # batch norm after a global pooling needs two
+
+
+class Unset(TorchDispatchMode):
+    """Leaves large tensors uninitialized: a module that is only traced needs no weights."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        if name in ("normal_", "uniform_", "erfinv_", "fill_", "zero_", "clamp_", "mul_", "add_") and args[0].numel() > 4096:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="crosscheck/run corpus", description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("trace", "order"))
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", help="of modules, as PACKAGE/NAME (default: all)")
+    parser.add_argument("--binary", default="bin/onnxmem")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    if args.what == "trace":
+        for m in modules.MODULES:
+            if not args.names or m.title in args.names:
+                trace(m, args.folder)
+    else:
+        orders = [order(args.binary, path) for path in sorted(args.folder.glob("*.json.gz"))]
+        print("\n".join(tables(orders, sorted(args.folder.glob("*.refused")))))
+
+
+def trace(module, folder):
+    """Write the four problems of a module, or the reason why it has none."""
+    stem = module.title.replace("/", "__")
+    for mode in ("inference", "training"):
+        paths = {pairs: folder / f"{stem}.{mode}.{pairs}.json.gz" for pairs in ("plain", "inplace")}
+        refused = folder / f"{stem}.{mode}.refused"
+        if all(p.exists() for p in paths.values()) or refused.exists():
+            continue
+        began = time.process_time()
+        signal.signal(signal.SIGPROF, _late)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            with Unset(), torch.no_grad():
+                built, args, kwargs = module.build(BATCH[mode])
+            traced = fromtorch.trace(built, args, kwargs, training=mode == "training")
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            for pairs, path in paths.items():
+                problem = fromtorch.problem(traced, module.title, pairs == "inplace")
+                fromtorch.write(problem, path)
+            wrong = storages.faults(traced, problem)
+            said = f"WRONG: {len(wrong)} times, first {wrong[0]}" if wrong else "traced"
+        except Exception as error:  # of any package: the reason is part of the result
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+            refused.write_text(said + "\n")
+        built = traced = problem = args = kwargs = None
+        gc.collect()
+        print(f"{module.title} {mode}: {said} ({time.process_time() - began:.1f} s)", flush=True)
+
+
+def _late(*_):
+    raise TimeoutError(f"more than {SECONDS} s")
+
+
+def order(binary, path):
+    """Order one problem at default effort; return the command's object."""
+    done = subprocess.run([binary, "order", path, "--json"], stdout=subprocess.PIPE, check=True)
+    result = json.loads(done.stdout)
+    _, result["mode"], result["pairs"] = path.name.removesuffix(".json.gz").rsplit(".", 2)
+    if not result["lower_bound_bytes"] <= result["peak_bytes"] <= result["program_order_peak_bytes"]:
+        sys.exit(f"{path}: bound, peak and program order contradict each other")
+    return result
+
+
+def tables(orders, refused):
+    """Return the lines of the tables of docs/results/corpus.md."""
+    lines = ["<!-- table: corpus/variants -->", "| problems | number | nodes, median | proven | median ms | 95 % ms | max ms | saved, median | max |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for mode in ("inference", "training"):
+        for pairs, title in (("plain", "no in-place results"), ("inplace", "in-place results")):
+            rows = [o for o in orders if (o["mode"], o["pairs"]) == (mode, pairs)]
+            if not rows:
+                continue
+            times = sorted(o["times_ms"]["total"] for o in rows)
+            saved = [100 - 100 * o["peak_bytes"] / o["program_order_peak_bytes"] for o in rows if o["program_order_peak_bytes"]]
+            late = times[min(len(times) - 1, len(times) * 95 // 100)]
+            lines.append(
+                f"| {mode}, {title} | {len(rows)} | {statistics.median(o['nodes'] for o in rows):.0f} | {sum(o['optimal'] for o in rows)}"
+                f" | {statistics.median(times):.2g} | {late:.0f} | {times[-1]:.0f} | {statistics.median(saved):.1f} % | {max(saved):.1f} % |"
+            )
+    lines += ["", "<!-- table: corpus/open -->", "| module | problem | nodes | bound | peak | gap |", "| --- | --- | ---: | ---: | ---: | ---: |"]
+    for o in orders:
+        if not o["optimal"]:
+            gap = 100 * (o["peak_bytes"] / o["lower_bound_bytes"] - 1)
+            lines.append(f"| {o['name']} | {o['mode']}, {o['pairs']} | {o['nodes']} | {o['lower_bound_bytes']} | {o['peak_bytes']} | {gap:.3f} % |")
+    lines += ["", "<!-- table: corpus/refused -->", "| module | reason |", "| --- | --- |"]
+    for path in refused:
+        name, mode = path.stem.rsplit(".", 1)
+        lines.append(f"| {name.replace('__', '/', 1)}, {mode} | {path.read_text().strip().replace('|', ' ')} |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
