@@ -276,7 +276,7 @@ func (s *solver) optimize(g *indexed.Problem) *subproblem {
 	}
 	p.run(last)
 	if s.work != nil {
-		*s.work += s.meter.Work() + 100*int64(s.meter.Runs) // a node that a search runs costs as much as one that is placed
+		*s.work += s.meter.Work()
 	}
 	return p
 }

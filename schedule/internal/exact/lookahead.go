@@ -36,7 +36,7 @@ const (
 // savings, those with the greatest bounds.
 func (a *lookAhead) build(g *indexed.Problem, m *meter.Meter) {
 	a.built = true
-	c := bounds.NewCutter(m.Separate())
+	c := bounds.NewCutter(m)
 	for i := range g.Nodes {
 		v := int32(i)
 		if choices, more := g.Choices(v); len(choices) == 1 && more == 0 {
@@ -47,7 +47,7 @@ func (a *lookAhead) build(g *indexed.Problem, m *meter.Meter) {
 	a.nodes = a.nodes[:min(len(a.nodes), maxTested)]
 	for i := range a.nodes {
 		x := &a.nodes[i]
-		x.cut = bounds.NewCutter(m.Separate())
+		x.cut = bounds.NewCutter(m)
 		x.cut.Node(g, x.node)
 		x.cut.Hold()
 	}

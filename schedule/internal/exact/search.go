@@ -93,7 +93,7 @@ func New(g *indexed.Problem, follow []int32, m *meter.Meter) *Search {
 
 // exhausted reports whether this search, or all searches, ran too many nodes.
 func (d *Search) exhausted() bool {
-	return d.at.steps > d.budget*200+d.at.g.Nodes*50 || d.meter.Runs+d.at.steps > d.meter.Budget.Runs || d.meter.Stop() != meter.Continue
+	return d.at.steps > d.budget*200+d.at.g.Nodes*50 || d.meter.Runs+d.at.steps > d.meter.Budget.Runs || d.meter.WorkWith(d.at.steps) > d.meter.Budget.Work || d.meter.Ended()
 }
 
 // Decide returns an order of a peak within the limit (Feasible), or a lower bound above

@@ -53,9 +53,15 @@ func (m *Meter) Separate() *Meter {
 	return &Meter{parent: m, Budget: Budget{Work: math.MaxInt64}}
 }
 
-// Work is the work so far, in vertices and edges of flows. Placing a node, with the
-// heaps that this takes, costs as much as some hundred of them.
-func (m *Meter) Work() int64 { return m.Flow + 100*m.Placed }
+// Work is the work so far, in vertices and edges of flows. To place a node in an order,
+// with the heaps that this takes, or to run one in an exact search costs as much as some
+// hundred of them: 100 million are the work of about a second.
+func (m *Meter) Work() int64 { return m.WorkWith(0) }
+
+// WorkWith is Work after so many further runs of nodes.
+func (m *Meter) WorkWith(runs int) int64 {
+	return m.Flow + 100*(m.Placed+int64(m.Runs)+int64(runs))
+}
 
 // Stop returns the reason to stop, or Continue.
 func (m *Meter) Stop() Reason {
