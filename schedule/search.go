@@ -87,7 +87,7 @@ func (e Effort) rounds() []budgets {
 func (e Effort) budgets() budgets {
 	switch e {
 	case EffortFast:
-		return budgets{small: 100_000_000, perNode: 1000}
+		return budgets{states: 2000, allStates: 20_000, allRuns: 250_000, exact: 2_000_000, flow: 500_000, small: 15_000_000, perNode: 500}
 	case EffortMax:
 		return budgets{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
 	}

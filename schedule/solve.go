@@ -38,7 +38,7 @@ type Options struct {
 // the same result on any machine.
 type Effort int
 
-// EffortFast stops after cheap orders and bounds, EffortMax takes at least 15 times
+// EffortFast does a twenty-fifth of the work of EffortDefault, EffortMax at least 15 times
 // the work of EffortDefault before it leaves a gap open.
 const (
 	EffortDefault Effort = iota

@@ -184,7 +184,7 @@ var stages = []stage{
 	{
 		On: constrained, Name: "early: forced", Cost: "up to 12 attempts, 25 million edges in all",
 		Why: "with the precedence that the limit below the peak forces, few states prove that there is no order", Worth: "5 proofs of hard networks",
-		Run: func(p *subproblem) { p.forced(400, 25_000_000) },
+		Run: func(p *subproblem) { p.forced(400, 5*p.s.budgets.flow) },
 	},
 
 	{
@@ -210,7 +210,7 @@ var stages = []stage{
 	{
 		On: thorough, Name: "bisection", Cost: "14 attempts, a million edges each",
 		Why: "precedence that a limit forces", Worth: "a bound of a hard network",
-		Run: func(p *subproblem) { p.bisect(4000, 1_000_000) },
+		Run: func(p *subproblem) { p.bisect(p.s.budgets.states/5, p.s.budgets.flow/5) },
 	},
 	{
 		On: thorough, Name: "windows", Cost: "a tenth of the states each", When: searching,

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxConflicted   = 8  // nodes v
-	maxOpponents    = 24 // nodes W of each
-	maxConflictWork = 10_000_000
+	maxConflicted   = 8          // nodes v
+	maxOpponents    = 24         // nodes W of each
+	maxConflictWork = 10_000_000 // if the budget allows
 )
 
 // Conflicts looks for sets of a node v at a step of large load and opponents W: nodes
@@ -40,7 +40,7 @@ const (
 // at such a load.
 func (c *Cutter) Conflicts(g *indexed.Problem, best Loaded, bound int64) iter.Seq[Certificate] {
 	return func(yield func(Certificate) bool) {
-		s := conflictSearch{cut: c, g: g, bound: bound, yield: yield, work: c.meter.Flow + maxConflictWork, place: make([]int32, g.Nodes)}
+		s := conflictSearch{cut: c, g: g, bound: bound, yield: yield, work: c.meter.Flow + c.meter.Part(maxConflictWork), place: make([]int32, g.Nodes)}
 		for i, v := range best.Order {
 			s.place[v] = int32(i)
 		}

@@ -17,7 +17,7 @@ const (
 	maxSteps  = 48 // whose neighbours are looked at
 	maxAround = 32 // nodes, next to one
 
-	// The flow work of all sets: some tenths of a second.
+	// The flow work of all sets, if the budget allows: some hundredths of a second.
 	maxSetsWork = 15_000_000
 )
 
@@ -36,7 +36,7 @@ type Loaded struct {
 // nodes of largest load.
 func (c *Cutter) Sets(g *indexed.Problem, recent []Loaded, bound int64) iter.Seq[Certificate] {
 	return func(yield func(Certificate) bool) {
-		s := setSearch{cut: c, g: g, recent: recent, bound: bound, yield: yield, work: c.meter.Flow + maxSetsWork}
+		s := setSearch{cut: c, g: g, recent: recent, bound: bound, yield: yield, work: c.meter.Flow + c.meter.Part(maxSetsWork)}
 		for _, x := range recent {
 			place := make([]int32, g.Nodes)
 			for i, v := range x.Order {
@@ -70,6 +70,9 @@ type setSearch struct {
 	work   int64 // that ends the search
 	tries  int   // that failed in a row
 }
+
+// left returns the work that the next set may take.
+func (s *setSearch) left() int64 { return min(SetWork, max(0, s.work-s.cut.meter.Flow)) }
 
 // tallest tries the nodes of the largest needs, one threshold after another.
 //
@@ -161,10 +164,10 @@ func (s *setSearch) try(e *setEnds, nodes []int32) bool {
 	over := false
 	set := slices.Sorted(slices.Values(nodes))
 	if first > bound {
-		over = s.take(s.cut.First(s.g, set, bound, SetWork))
+		over = s.take(s.cut.First(s.g, set, bound, s.left()))
 	}
 	if last > s.bound && !over && s.cut.meter.Stop() == meter.Continue {
-		over = s.take(s.cut.Last(s.g, set, s.bound, SetWork))
+		over = s.take(s.cut.Last(s.g, set, s.bound, s.left()))
 	}
 	if s.tries++; s.bound > bound {
 		s.tries = 0

@@ -63,6 +63,12 @@ func (m *Meter) WorkWith(runs int) int64 {
 	return m.Flow + 100*(m.Placed+int64(m.Runs)+int64(runs))
 }
 
+// Part returns at most a number of units of work, and at most a quarter of the budget
+// that is left: what a stage may take without those after it going short.
+func (m *Meter) Part(most int64) int64 {
+	return max(0, min(most, (m.Budget.Work-m.Work())/4))
+}
+
 // Stop returns the reason to stop, or Continue.
 func (m *Meter) Stop() Reason {
 	switch {
