@@ -69,7 +69,7 @@ func (p *subproblem) conflicts() {
 const maxHints = 16
 
 // certify looks for a certificate of a bound that a search, a reduced problem or a
-// part has proven, among the cuts and sets of the problem itself: a reader can check
+// part has proven, among the cuts, sets and conflicts of the problem itself: a reader can check
 // those. It takes a few cuts, as many as the bound might have taken to find.
 func (p *subproblem) certify() {
 	bound := p.bound
@@ -99,6 +99,9 @@ func (p *subproblem) certify() {
 	}
 	if p.bound < bound {
 		p.sets()
+	}
+	if p.bound < bound {
+		p.conflicts()
 	}
 	if p.bound < bound {
 		p.bound, p.proof = bound, searched(bound)

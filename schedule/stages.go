@@ -162,7 +162,7 @@ var stages = []stage{
 		Run: (*subproblem).solveFine,
 	},
 	{
-		On: open, Name: "certify", Cost: "some cuts, then sets", Always: true,
+		On: open, Name: "certify", Cost: "some cuts, then sets and conflicts", Always: true,
 		Why: "a reader can check a cut, not a search", Worth: "84 certificates",
 		When: func(p *subproblem) bool {
 			return p.proof.Kind == bounds.Search && p.bound != 0 && !p.s.meter.Ended()

@@ -107,6 +107,20 @@ func (c *Contracted) Reduce(order []int32) []int32 {
 // returns what is merged by then.
 func Contract(g *indexed.Problem, off Without, m *meter.Meter) *Contracted {
 	c := newContraction(g)
+	for range maxRounds {
+		if !c.mergeEach(off, m) || off.Delaying || !c.delayEach(m) || !c.delayAll() {
+			break
+		}
+	}
+	return c.finish()
+}
+
+// maxRounds is how often Contract merges nodes and delays others.
+const maxRounds = 4
+
+// mergeEach merges nodes and takes out idle ones until nothing changes. It reports false
+// if the context ends.
+func (c *contraction) mergeEach(off Without, m *meter.Meter) bool {
 	for _, c.useCredits = range [2]bool{false, true} {
 		if c.useCredits && off.Credits {
 			break
@@ -115,7 +129,7 @@ func Contract(g *indexed.Problem, off Without, m *meter.Meter) *Contracted {
 			changed = false
 			for i, v := range slices.Backward(c.listing) {
 				if m.Poll(i) {
-					return c.finish()
+					return false
 				}
 				if !c.gone[v] && (!off.IdleNodes && c.takeOut(v) || !off.Merging && c.mergeAll(v, off)) {
 					changed = true
@@ -123,18 +137,20 @@ func Contract(g *indexed.Problem, off Without, m *meter.Meter) *Contracted {
 			}
 		}
 	}
-	if off.Delaying {
-		return c.finish()
-	}
+	return true
+}
+
+// delayEach delays each node that can be delayed. It reports false if the context ends.
+func (c *contraction) delayEach(m *meter.Meter) bool {
 	for i, v := range slices.Backward(c.listing) {
 		if m.Poll(i) {
-			break
+			return false
 		}
 		if !c.gone[v] {
 			c.delay(v)
 		}
 	}
-	return c.finish()
+	return true
 }
 
 // mergeAll merges v with successors while it can.

@@ -1,6 +1,11 @@
 package reduce
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
+)
 
 // ends computes what the rule for idle nodes needs: the bytes live before the first step
 // and after the last, and a load that no order escapes.
@@ -107,6 +112,109 @@ func (c *contraction) waitsFor(u, y int32) bool {
 		}
 	}
 	return !slices.ContainsFunc(c.preds[y], func(p int32) bool { return p != u && c.place[p] > c.place[u] })
+}
+
+// delayAll makes each node u wait for all nodes that come before each successor of u, if b
+// and d of backward hold for every successor w. It reports whether any node waits for
+// more than before.
+//
+//	x ─▶ w1, w2          u ... x ... w1 ... w2      any order
+//	u ─▶ w1, w2          ... x ... u w1 ... w2      u moved
+//
+// Proof. Take any order. Of the successors of u let w run first, and move u to right before
+// w. As in the proof of backward, no load grows. All ancestors of w, x among them, then run
+// before u. The argument holds again for the problem with these edges.
+//
+// An index that several readers take may be computed at any time before the first of them.
+// As long as it may, the search runs through all moments at which it might be.
+//
+// The sets of ancestors take V²/8 bytes, so problems of more than maxSets nodes are left as
+// they are.
+func (c *contraction) delayAll() (changed bool) {
+	if c.left > maxSets {
+		return false
+	}
+	c.relist()
+	n := len(c.listing)
+	words := (n + 63) / 64
+	sets := make([]uint64, n*words) // place -> the places of the node and its ancestors
+	of := func(place int32) []uint64 { return sets[int(place)*words : int(place+1)*words] }
+	for i, v := range c.listing {
+		set := of(int32(i))
+		set[i/64] |= 1 << (i % 64)
+		for _, p := range c.preds[v] {
+			for k, x := range of(c.place[p]) {
+				set[k] |= x
+			}
+		}
+	}
+	common := make([]uint64, words)
+	for _, u := range slices.Backward(c.listing) {
+		if len(c.succs[u]) == 0 || slices.ContainsFunc(c.succs[u], func(w int32) bool { return !c.canWait(u, w) }) {
+			continue
+		}
+		for k := range common {
+			common[k] = ^uint64(0)
+		}
+		for _, w := range c.succs[u] {
+			at := c.place[w]
+			for k, x := range of(at) {
+				if k == int(at/64) {
+					x &^= 1 << (at % 64)
+				}
+				common[k] &= x
+			}
+		}
+		own := of(c.place[u])
+		for k := words - 1; k >= 0; k-- {
+			for left := common[k] &^ own[k]; left != 0; left = common[k] &^ own[k] {
+				// The last one left is no ancestor of another.
+				x := c.listing[k*64+bits.Len64(left)-1]
+				c.preds[u] = append(c.preds[u], x)
+				c.succs[x] = append(c.succs[x], u)
+				for i, y := range of(c.place[x]) {
+					own[i] |= y
+				}
+				changed = true
+			}
+		}
+	}
+	if changed {
+		c.relist()
+	}
+	return changed
+}
+
+// maxSets is the most nodes of which the sets of all ancestors are made.
+const maxSets = 6000
+
+// relist lists the nodes that are left in a topological order, as close to the present one
+// as it can be.
+func (c *contraction) relist() {
+	waits := make([]int32, len(c.place))
+	ready := indexed.Heap[int32]{Less: func(a, b int32) bool { return c.place[a] < c.place[b] }}
+	for _, v := range c.listing {
+		if c.gone[v] {
+			continue
+		}
+		if waits[v] = int32(len(c.preds[v])); waits[v] == 0 {
+			ready.Push(v)
+		}
+	}
+	listing := make([]int32, 0, c.left)
+	for len(ready.Items) > 0 {
+		v := ready.Pop()
+		listing = append(listing, v)
+		for _, w := range c.succs[v] {
+			if waits[w]--; waits[w] == 0 {
+				ready.Push(w)
+			}
+		}
+	}
+	c.listing = listing
+	for i, v := range listing {
+		c.place[v] = int32(i)
+	}
 }
 
 // pair merges v with a sibling of a later place: a node with the same predecessors,
