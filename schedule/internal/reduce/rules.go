@@ -14,7 +14,7 @@ func (c *contraction) ends() {
 	c.first, c.last = g.LiveFirst(), g.LiveLast()
 	for i := range g.Nodes {
 		v := int32(i)
-		load := g.Base + g.Transient[v] - c.mostGiven(v)
+		load := g.Base + c.trans[v] - c.mostGiven(v) // credits that are always given are off both
 		for _, t := range g.Reads.Of(v) {
 			load += g.Size[t]
 		}
