@@ -174,7 +174,8 @@
 //
 // Further rules merge two nodes that read the same tensors and have the same predecessors
 // and successors, if neither needs more when the other ran just before it, and add precedence
-// that some optimal order obeys. Another takes out a node that reads and makes
+// that some optimal order obeys: a fixed order of nodes that have one entry and one exit, if
+// it is at least as good as all their other orders. Another takes out a node that reads and makes
 // nothing that counts in live(S), to run after all others if it has no successors (before
 // all if no predecessors), provided that its load there is at most one that no order avoids.
 // No other load depends on it, so the optimum is the larger of that load and the optimum of

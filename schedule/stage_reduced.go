@@ -14,6 +14,7 @@ func (s *solver) contract(g *indexed.Problem) *reduce.Contracted {
 		IdleNodes: s.without["idle nodes"],
 		Delaying:  s.without["delaying"],
 		Credits:   s.without["credits"],
+		Modules:   s.without["modules"],
 	}, s.meter)
 }
 

@@ -9,6 +9,7 @@
 //	contract.go  Contract: applies the rules until nothing changes
 //	merge.go     when a node may be merged into a neighbour, with proofs
 //	rules.go     the other rules: idle nodes, delayed nodes, siblings
+//	modules.go   nodes between an entry and an exit, in a fixed order
 //	coarse.go    Coarse
 //	parts.go     Bridges and Extractor
 package reduce
@@ -68,6 +69,7 @@ type Without struct {
 	IdleNodes bool // run before or after all others: see takeOut
 	Delaying  bool // of nodes that gain nothing by an early run
 	Credits   bool // for inputs that a merged node may free
+	Modules   bool // run in a fixed order
 }
 
 // Expand returns the order of the problem that an order of the contracted problem stands
@@ -105,7 +107,45 @@ func (c *Contracted) Reduce(order []int32) []int32 {
 // without credits, then with them: that leaves fewer nodes. The nodes that remain keep the
 // sequence of the listing, by which list scheduling breaks ties. When the context ends it
 // returns what is merged by then.
+//
+// Then it fixes the order of modules, and applies the rules again.
 func Contract(g *indexed.Problem, off Without, m *meter.Meter) *Contracted {
+	c := contractOnce(g, off, m)
+	for range maxRounds {
+		if off.Modules || m.Ended() {
+			break
+		}
+		edges := Chains(c.Problem)
+		if len(edges) == 0 {
+			break
+		}
+		c.Problem.AddPrecedence(edges)
+		c = c.then(contractOnce(c.Problem, off, m))
+	}
+	return c
+}
+
+// then returns the contraction of a problem by c, and of its result by next.
+func (c *Contracted) then(next *Contracted) *Contracted {
+	nodes := func(runs [][]int32, list []int32) (all []int32) {
+		for _, v := range list {
+			all = append(all, runs[v]...)
+		}
+		return all
+	}
+	r := &Contracted{
+		Problem: next.Problem, Floor: max(c.Floor, next.Floor),
+		head: append(slices.Clip(c.head), nodes(c.Run, next.head)...),
+		tail: append(nodes(c.Run, next.tail), c.tail...),
+	}
+	for i := range next.Run {
+		r.Run = append(r.Run, nodes(c.Run, next.Run[i]))
+		r.anchors = append(r.anchors, nodes(c.anchors, next.anchors[i]))
+	}
+	return r
+}
+
+func contractOnce(g *indexed.Problem, off Without, m *meter.Meter) *Contracted {
 	c := newContraction(g)
 	for range maxRounds {
 		if !c.mergeEach(off, m) || off.Delaying || !c.delayEach(m) || !c.delayAll() {
