@@ -145,6 +145,7 @@ type subproblem struct {
 	recent  []bounds.Loaded // the last orders seen, the best first
 	ceiling []int64         // node -> the least load seen
 	asked   []bool          // node -> its cut bound is known
+	forces  []bool          // node -> it forced precedence within some limit
 
 	contracted   *reduce.Contracted // once a stage has asked for it
 	alternatives [][]int32          // orders of the best peak, once a stage has found them

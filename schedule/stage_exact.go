@@ -125,7 +125,7 @@ func (p *subproblem) bisect(states int, work int64) {
 			top = false
 		}
 		limit = min(max(limit, p.bound), p.best.peak-unit)
-		v, order := p.attempt(limit, states, p.s.meter.Flow+5*work)
+		v, order := p.attempt(limit, states, p.s.meter.Flow+5*work, work)
 		switch v {
 		case feasible:
 			p.see(order)
@@ -144,15 +144,18 @@ func (p *subproblem) bisect(states int, work int64) {
 }
 
 // forced attempts the limit just below the peak, as often as that lowers the peak: with
-// the precedence that this limit forces, few states decide.
+// the precedence that this limit forces, few states decide. It ends when the flows have done
+// the work; a third of it in which no node forces anything ends the search for precedence.
 func (p *subproblem) forced(states int, work int64) {
 	if p.s.budgets.states == 0 || p.g.Nodes > 2*smallGraph || p.g.Idle > 0 {
 		return
 	}
 	unit := p.g.Granularity()
-	work = p.s.meter.Flow + min(work, p.s.meter.Budget.Work/16)
+	work = min(work, p.s.meter.Budget.Work/5)
+	patience := work / 3
+	work += p.s.meter.Flow
 	for range maxForced {
-		switch v, order := p.attempt(p.best.peak-unit, states, work); v {
+		switch v, order := p.attempt(p.best.peak-unit, states, work, patience); v {
 		case feasible:
 			p.see(order)
 		case infeasible:
@@ -172,15 +175,16 @@ const maxForced = 12
 
 // attempt asks for an order of a peak within a limit. Precedence that the limit forces
 // is added to the problem, which is then contracted further, cut into parts and searched.
-// Work is the reading of the meter's flow at which nothing more is forced.
-func (p *subproblem) attempt(limit int64, states int, work int64) (exact.Verdict, []int32) {
+// Work is the reading of the meter's flow at which nothing more is forced; patience is the
+// work in which some node must force something.
+func (p *subproblem) attempt(limit int64, states int, work, patience int64) (exact.Verdict, []int32) {
 	at := p.best.order // node of h -> node
 	h := p.s.parts.Relist(p.g, at)
 	for range maxRounds {
 		if p.s.without["precedence"] {
 			break
 		}
-		added, v := p.force(h, limit, work)
+		added, v := p.force(h, at, limit, work, patience)
 		if v == infeasible {
 			return infeasible, nil
 		}
@@ -268,26 +272,39 @@ func (s *solver) decidePart(g *indexed.Problem, limit int64, states int) (exact.
 // maxRounds is how often an attempt asks what the limit forces.
 const maxRounds = 8
 
-// force adds to the problem the precedence that the limit forces. What one node tells
-// counts for the next. It asks the nodes of the largest and of the smallest load in the
-// listing by turns, until too many in a row force nothing. A node of large load has little
-// slack. One of small load stands at an end of the listing, often with a choice among
-// thousands of states: to learn that it may not run last, or first, connects branches that
-// no node of large load connects.
-func (p *subproblem) force(h *indexed.Problem, limit int64, work int64) (added bool, v exact.Verdict) {
+// force adds to the problem h the precedence that the limit forces; at says which nodes its
+// nodes are. What one node tells counts for the next.
+//
+// First it asks the nodes that forced something within another limit. Then it asks those of
+// the largest and of the smallest load in the listing by turns, until too many in a row
+// force nothing. A node of large load has little slack. One of small load stands at an end
+// of the listing, often with a choice among thousands of states: to learn that it may not
+// run last, or first, connects branches that no node of large load connects.
+func (p *subproblem) force(h *indexed.Problem, at []int32, limit, work, patience int64) (added bool, v exact.Verdict) {
+	if p.forces == nil {
+		p.forces = make([]bool, p.g.Nodes)
+	}
 	listing := indexed.Ascending(h.Nodes)
 	loads := h.Loads(listing, nil)
 	byLoad := indexed.Ascending(h.Nodes)
 	slices.SortStableFunc(byLoad, func(a, b int32) int { return cmp.Compare(loads[b], loads[a]) })
-	seen := p.s.placed(h, listing, limit)
-	var edges [][2]int32
-	failed, since := 0, p.s.meter.Flow
+	var list, others []int32
 	for i := range byLoad {
 		v := byLoad[i/2]
 		if i%2 == 1 {
 			v = byLoad[len(byLoad)-1-i/2]
 		}
-		if failed > maxFailedCuts && p.s.meter.Flow > since+maxFailedWork || p.s.meter.Flow > work || p.s.stopped() {
+		if p.forces[at[v]] {
+			list = append(list, v)
+		} else {
+			others = append(others, v)
+		}
+	}
+	seen := p.s.placed(h, listing, limit)
+	var edges [][2]int32
+	failed, since := 0, p.s.meter.Flow
+	for _, v := range append(list, others...) {
+		if failed > maxFailedCuts && p.s.meter.Flow > since+patience || p.s.meter.Flow > work || p.s.stopped() {
 			break
 		}
 		failed++
@@ -304,6 +321,7 @@ func (p *subproblem) force(h *indexed.Problem, limit int64, work int64) (added b
 		}
 		if len(edges) > 0 {
 			added, failed, since = true, 0, p.s.meter.Flow
+			p.forces[at[v]] = true
 			if !h.AddPrecedence(edges) {
 				return added, infeasible
 			}

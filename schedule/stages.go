@@ -198,9 +198,9 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24) },
 	},
 	{
-		On: thorough, Name: "long forced", Cost: "up to 12 attempts, 25 million edges in all",
-		Why: "as in the rows of early, with more states", Worth: "?",
-		Run: func(p *subproblem) { p.forced(p.s.budgets.states/5, 5*p.s.budgets.flow) },
+		On: thorough, Name: "long forced", Cost: "up to 12 attempts, 75 million edges in all",
+		Why: "as in the row of early, with more states and three times the work", Worth: "a proof of a hard network",
+		Run: func(p *subproblem) { p.forced(p.s.budgets.states/5, 15*p.s.budgets.flow) },
 	},
 	{
 		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes",
@@ -255,7 +255,7 @@ var stages = []stage{
 	{On: rules, Name: "idle nodes", Why: "counters destroy every bridge: they run before or after all others", Worth: "a proof"},
 	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes bridges", Worth: "11 proofs"},
 	{On: rules, Name: "credits", Why: "a merged node may free an input if it is the last to read it", Worth: "2 proofs"},
-	{On: rules, Name: "modules", Why: "a resize, and any nodes between an entry and an exit, run in a fixed order: see reduce/modules.go", Worth: "a proof of a hard network"},
+	{On: rules, Name: "modules", Why: "a resize, and any nodes between an entry and an exit, run in a fixed order: see reduce/modules.go", Worth: "2 proofs of hard networks"},
 	{On: rules, Name: "precedence", Why: "what a limit forces is added to the problem of an attempt", Worth: "two bounds of hard networks"},
 	{On: rules, Name: "postponing", Why: "the exact search runs a node that frees nothing only where it leads somewhere", Worth: "3 proofs"},
 	{On: rules, Name: "look-ahead", Why: "a state is dead if some node that has not run can no longer keep to the limit", Worth: "a proof"},

@@ -125,7 +125,7 @@ func TestAttempts(t *testing.T) {
 		sub := newSolver(t.Context(), limits).open(g, 0)
 		sub.see(g.Listing())
 		limit := best + r.Int64N(7) - 3
-		v, order := sub.attempt(limit, limits.states, indexed.Infinite/2)
+		v, order := sub.attempt(limit, limits.states, indexed.Infinite/2, indexed.Infinite/2)
 		check := func(what string, v exact.Verdict, order []int32) {
 			count[v]++
 			if v == infeasible && best <= limit || v == feasible && best > limit {

@@ -57,9 +57,11 @@ type modules struct {
 	place  []int32
 	words  int
 	before []uint64 // place -> the places of the node and its ancestors, as bits
-	first  []int32  // node -> the last node that all paths to it come through, or -1
-	last   []int32  // node -> the first node that all paths from it lead through, or -1
-	depth  []int32  // node -> how many nodes all paths from it lead through
+	preds  [][]int32
+	succs  [][]int32 // both without what follows from other precedence
+	first  []int32   // node -> the last node that all paths to it come through, or -1
+	last   []int32   // node -> the first node that all paths from it lead through, or -1
+	depth  []int32   // node -> how many nodes all paths from it lead through
 }
 
 // Chains returns precedence that fixes the order of modules. It leaves the optimum as it is.
@@ -96,6 +98,7 @@ func (m *modules) relate() {
 	n := m.g.Nodes
 	m.before = make([]uint64, n*m.words)
 	m.first, m.last, m.depth = make([]int32, n), make([]int32, n), make([]int32, n)
+	m.preds, m.succs = make([][]int32, n), make([][]int32, n)
 	up := make([]int32, n)
 	for i, v := range m.order {
 		m.place[v] = int32(i)
@@ -108,18 +111,40 @@ func (m *modules) relate() {
 				set[k] |= x
 			}
 		}
-		m.first[v] = dominator(m.g.Preds.Of(v), m.first, up)
+		m.preds[v] = m.direct(v)
+		for _, p := range m.preds[v] {
+			m.succs[p] = append(m.succs[p], v)
+		}
+		m.first[v] = dominator(m.preds[v], m.first, up)
 		if m.first[v] >= 0 {
 			up[v] = up[m.first[v]] + 1
 		}
 	}
 	for _, v := range slices.Backward(m.order) {
-		m.last[v] = dominator(m.g.Succs.Of(v), m.last, m.depth)
+		m.last[v] = dominator(m.succs[v], m.last, m.depth)
 		if m.last[v] >= 0 {
 			m.depth[v] = m.depth[m.last[v]] + 1
 		}
 	}
 }
+
+// direct returns the predecessors of v that are not ancestors of others: a path that takes a
+// short cut would hide an entry or an exit.
+func (m *modules) direct(v int32) (list []int32) {
+	preds := m.g.Preds.Of(v)
+	if len(preds) > maxDirect {
+		return preds
+	}
+	for _, p := range preds {
+		if !slices.ContainsFunc(preds, func(q int32) bool { return q != p && m.precedes(p, q) }) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// maxDirect is the most predecessors that are compared with each other.
+const maxDirect = 64
 
 // dominator returns the nearest node that dominates all neighbours (Cooper, Harvey and
 // Kennedy, "A simple, fast dominance algorithm", 2001), or -1.
@@ -162,7 +187,7 @@ func (m *modules) inside(x int32) (nodes []int32, e int32) {
 	}
 	nodes = []int32{x}
 	for i := 0; i < len(nodes); i++ {
-		for _, p := range m.g.Preds.Of(nodes[i]) {
+		for _, p := range m.preds[nodes[i]] {
 			switch {
 			case slices.Contains(nodes, p) || m.precedes(p, e):
 			case len(nodes) == maxModule || !m.precedes(e, p) || !m.leadsTo(p, x):
