@@ -170,6 +170,17 @@ func (p *subproblem) forced(states int, work int64) {
 	}
 }
 
+// forceAll is forced with all the states that fit a second or so, as exhaust has them: with
+// the precedence that a limit forces, fewer states suffice than without.
+func (p *subproblem) forceAll(work int64) {
+	budget := &p.s.meter.Budget
+	all, before := budget.States, p.s.meter.States
+	states := max(p.s.budgets.states/5, p.s.budgets.exact/p.g.Nodes)
+	budget.States = max(all, before+states)
+	p.forced(states, work)
+	budget.States = all + p.s.meter.States - before
+}
+
 // maxForced is how often forced may lower the peak.
 const maxForced = 12
 
@@ -251,17 +262,22 @@ func (s *solver) decideParts(g *indexed.Problem, limit int64, states int) (exact
 }
 
 // decidePart asks for an order within a limit, first by recursion on cuts, then by exact
-// search.
+// search. Only the first rule may take many states: to show that there is no order takes the
+// same states by any.
 func (s *solver) decidePart(g *indexed.Problem, limit int64, states int) (exact.Verdict, []int32) {
 	r := recursion{s: s, budget: int64(g.Nodes)*10 + 100_000}
 	if found := r.split(g, limit, 0); found.peak <= limit {
 		return feasible, found.order
 	}
 	d := s.exact(g, indexed.Ascending(g.Nodes))
-	for _, d.Rule = range listsched.Rules {
+	for i, rule := range listsched.Rules {
 		if s.meter.Exhausted() {
 			break
 		}
+		if i > 0 {
+			states = min(states, s.budgets.states/5)
+		}
+		d.Rule = rule
 		if v, order, _ := d.Decide(limit, states); v != unknown {
 			return v, order
 		}

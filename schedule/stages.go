@@ -200,7 +200,7 @@ var stages = []stage{
 	{
 		On: thorough, Name: "long forced", Cost: "up to 12 attempts, 75 million edges in all",
 		Why: "as in the row of early, with more states and three times the work", Worth: "a proof of a hard network",
-		Run: func(p *subproblem) { p.forced(p.s.budgets.states/5, 15*p.s.budgets.flow) },
+		Run: func(p *subproblem) { p.forceAll(15 * p.s.budgets.flow) },
 	},
 	{
 		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes",
