@@ -42,10 +42,14 @@ func (p *subproblem) solveFine() {
 	if h == nil {
 		return
 	}
+	c := p.s.contract(h)
+	if p.contracted != nil && c.Problem.Nodes >= p.contracted.Problem.Nodes {
+		return // it is as hard as the problem itself
+	}
 	b := &p.s.meter.Budget
 	b.States += b.States / 10
 	b.Runs += b.Runs / 10
-	p.solveReduced(p.s.contract(h), thorough)
+	p.solveReduced(c, thorough)
 }
 
 // solveReduced solves a reduced problem and takes the resulting order and bound.
