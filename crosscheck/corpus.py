@@ -28,6 +28,14 @@ BATCH = {"inference": 1, "training": 2}  # batch norm after a global pooling nee
 class Unset(TorchDispatchMode):
     """Leaves large tensors uninitialized: a module that is only traced needs no weights."""
 
+    def __enter__(self):
+        self.samples, torch.nn.init.trunc_normal_ = torch.nn.init.trunc_normal_, lambda t, *_, **__: t  # it samples until all is in range
+        return super().__enter__()
+
+    def __exit__(self, *raised):
+        torch.nn.init.trunc_normal_ = self.samples
+        return super().__exit__(*raised)
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.overloadpacket.__name__
         if name in ("normal_", "uniform_", "erfinv_", "fill_", "zero_", "clamp_", "mul_", "add_") and args[0].numel() > 4096:
@@ -63,6 +71,7 @@ def trace(module, folder):
         began = time.process_time()
         signal.signal(signal.SIGPROF, _late)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        gc.disable()  # it would visit every node of the graph again and again
         try:
             with Unset(), torch.no_grad():
                 built, args, kwargs = module.build(BATCH[mode])

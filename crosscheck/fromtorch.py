@@ -42,13 +42,15 @@ def trace(module, args=(), kwargs=None, training=False, loss=None, momentum=0.0)
     """Trace one forward pass in evaluation mode, or one training step.
 
     loss: function of the module's result that returns a scalar tensor; by default the sum of
-    the mean squares of all its floating-point tensors. momentum: that of SGD; 0 for none.
+    the mean squares of all its tensors that have a gradient. momentum: that of SGD; 0 for none.
     A parameter that the loss does not depend on is not updated. The module may be fake.
+    Errors are torch's: a module whose shapes or branches depend on data cannot be traced.
     """
     leaves, spec = pytree.tree_flatten((tuple(args), kwargs or {}))
     whole = _Whole(module, leaves, spec, (loss or mean_squares) if training else None)
-    was = module.training
+    was_training, was_compiling = module.training, torch.compiler._is_compiling_flag
     module.train(training)
+    torch.compiler._is_compiling_flag = True  # modules that know it keep nothing for a later run
     try:
         with whole.mode, torch.set_grad_enabled(training):
             export = functools.partial(aot_export_module, whole, whole.given, trace_joint=training, output_loss_index=0 if training else None)
@@ -60,8 +62,9 @@ def trace(module, args=(), kwargs=None, training=False, loss=None, momentum=0.0)
                 whole.freeze_unused()
                 graph, signature = export()
     finally:
-        module.train(was)
-    graph.graph.eliminate_dead_code()
+        module.train(was_training)
+        torch.compiler._is_compiling_flag = was_compiling
+    graph.graph.eliminate_dead_code(is_impure_node=lambda n: n.op in ("placeholder", "output"))  # random operators, too
     return _closed(graph, signature, whole, momentum)
 
 
@@ -133,6 +136,10 @@ def _closed(module, signature, whole, momentum):
     output = next(n for n in graph.nodes if n.op == "output")
     given = {n.name: n for n in graph.nodes if n.op == "placeholder"}
     places = {n: i for i, n in enumerate(graph.nodes)}
+    readers = {}  # of a storage, by identity: the last one
+    for n in graph.nodes:
+        if n is not output:
+            readers |= {identity(v): n for m in n.all_input_nodes for v in _values(m)}
     owned = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     by_name = {name: given[i] for i, name in owned.items()}
     kinds = dict.fromkeys(given, "input")
@@ -144,7 +151,7 @@ def _closed(module, signature, whole, momentum):
     new, results = results[: len(overwritten)], results[len(overwritten) :]
     for name, value in zip(overwritten, new):  # as early as the readers of the old content permit
         old = by_name.get(name) or given[name]
-        last = max([value, *old.users], key=lambda n: -1 if n is output else places.get(n, -1))
+        last = max(value, readers.get(identity(old.meta["val"]), old), key=places.get)
         with graph.inserting_after(last if last.op != "placeholder" else list(given.values())[-1]):
             _overwrite(graph, torch.ops.aten.copy_.default, old, value)
     loss = results[0] if whole.loss else None

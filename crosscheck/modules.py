@@ -130,8 +130,8 @@ def _shaped(package, *rows):
 
 _SHORT, _PAIR = {"num_hidden_layers": 4}, {"text_config.num_hidden_layers": 4, "vision_config.num_hidden_layers": 4}
 _TEXT, _PICTURE = {**_SHORT, "tokens": 128}, {**_SHORT, "pixels": (224, 224)}
-_BOTH = {"encoder_layers": 3, "decoder_layers": 3, "tokens": 128, "targets": 64}
-_SOUND = {**_SHORT, "sounds": ("input_values", 1, 32000)}
+_BOTH = {"encoder_layers": 3, "decoder_layers": 3, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0, "tokens": 128, "targets": 64}
+_SOUND = {**_SHORT, "sounds": ("input_values", 1, 32000), "apply_spec_augment": False, "layerdrop": 0.0}
 
 MODULES = (
     *_named("torchvision", "deeplabv3_resnet50 deeplabv3_mobilenet_v3_large fcn_resnet50 lraspp_mobilenet_v3_large"),
@@ -142,28 +142,6 @@ MODULES = (
     *_named("torchvision", "retinanet_resnet50_fpn fcos_resnet50_fpn ssd300_vgg16 ssdlite320_mobilenet_v3_large fasterrcnn_mobilenet_v3_large_fpn"),
     *_named("timm", "crossvit_15_dagger_240 crossvit_tiny_240 crossvit_9_240 hrnet_w18_small twins_pcpvt_small twins_svt_small pvt_v2_b0 pvt_v2_b2"),
     *_named("torchvision", "alexnet vgg11 vgg16_bn resnet18 resnet34 resnet50 resnext50_32x4d wide_resnet50_2 densenet121"),
-    *_named("torchvision", "squeezenet1_0 squeezenet1_1 googlenet inception_v3 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large"),
-    *_named("torchvision", "shufflenet_v2_x0_5 shufflenet_v2_x1_0 mnasnet0_5 mnasnet1_0 efficientnet_b0 convnext_tiny regnet_y_400mf"),
-    *_named("torchvision", "regnet_x_400mf vit_b_16 vit_b_32 swin_t swin_v2_t r3d_18 mc3_18 r2plus1d_18 raft_small"),
-    *_named("smp", "Unet-resnet18 UnetPlusPlus-resnet18 MAnet-resnet18 Linknet-resnet18 PSPNet-resnet18 DeepLabV3-resnet18"),
-    *_named("smp", "Unet-mobilenet_v2 UPerNet-mobilenet_v2 PAN-mobilenet_v2 DeepLabV3Plus-mobilenet_v2 Segformer-mobilenet_v2 Linknet-mobilenet_v2"),
-    *_named("smp", "Unet-efficientnet-b0 FPN-efficientnet-b0 UPerNet-efficientnet-b0 DeepLabV3Plus-efficientnet-b0 Unet-mit_b0 FPN-mit_b0 UPerNet-mit_b0"),
-    *_named("smp", "Segformer-mit_b0 Unet-vgg11 FPN-vgg11 UnetPlusPlus-vgg11 MAnet-mobilenet_v2"),
-    *_named("ultralytics", "yolo11n-seg yolo11n-pose yolo11n-obb yolov8n-cls yolov5n yolov3-tiny yolov9t yolov10n yolo12n"),
-    *_named("timm", "xcit_nano_12_p16_224 coat_lite_tiny coat_tiny levit_128s efficientformer_l1 efficientformerv2_s0 mobilevit_xxs mobilevitv2_050"),
-    *_named("timm", "edgenext_xx_small fastvit_t8 repvit_m0_9 ghostnet_100 ghostnetv2_100 mixer_s32_224 gmlp_ti16_224 resmlp_12_224 poolformer_s12"),
-    *_named("timm", "caformer_s18 convformer_s18 davit_tiny focalnet_tiny_srf maxvit_nano_rw_256 coatnet_nano_rw_224 visformer_tiny pit_ti_224"),
-    *_named("timm", "tnt_s_legacy_patch16_224 deit_tiny_patch16_224 deit_tiny_distilled_patch16_224 vit_tiny_patch16_224 beit_base_patch16_224"),
-    *_named("timm", "eva02_tiny_patch14_224 swin_tiny_patch4_window7_224 swinv2_tiny_window8_256 nest_tiny convit_tiny hiera_tiny_224 mvitv2_tiny"),
-    *_named("timm", "tiny_vit_5m_224 starnet_s1 inception_next_tiny inception_v4 xception41 dpn68 dla34 dla60 dla46x_c dla60_res2net"),
-    *_named("timm", "res2net50_26w_4s resnest14d resnest26d skresnet18 legacy_seresnet18 resnetv2_50 cspresnet50 cspdarknet53 ese_vovnet19b_dw"),
-    *_named("timm", "selecsls42b rexnet_100 hardcorenas_a mobilenetv3_small_100 mobilenetv4_conv_small mobilenetv4_hybrid_medium tf_efficientnet_lite0"),
-    *_named("timm", "efficientnetv2_rw_t mixnet_s fbnetc_100 spnasnet_100 mnasnet_100 semnasnet_100 tinynet_e lcnet_050 regnetx_002 regnety_002"),
-    *_named("timm", "regnetz_005 nf_regnet_b0 nfnet_f0 eca_nfnet_l0 gcresnet33ts halonet26t botnet26t_256 lambda_resnet26t bat_resnext26ts"),
-    *_named("timm", "sebotnet33ts_256 convnext_atto convnextv2_atto hgnet_tiny hgnetv2_b0 repvgg_a0 mobileone_s0 repghostnet_050 resnext26ts"),
-    *_named("timm", "resnet26d resnet10t ecaresnet26t gernet_s efficientvit_b0 efficientvit_m0 nextvit_small rdnet_tiny mambaout_femto fasternet_t0"),
-    *_named("timm", "shvit_s1 swiftformer_xs gcvit_xxtiny vitamin_small_224 densenetblur121d test_vit test_resnet test_convnext cait_xxs24_224 volo_d1_224"),
-    *_named("timm", "sequencer2d_s pvt_v2_b1 crossvit_small_240 crossvit_18_dagger_240 hrnet_w18_small_v2 hrnet_w18"),
     *_shaped("transformers", *((name, _TEXT) for name in (
         "BertModel", "BertForMaskedLM", "RobertaModel", "DistilBertModel", "AlbertModel", "ElectraModel", "DebertaV2Model", "MPNetModel", "GPT2LMHeadModel",
         "OPTForCausalLM", "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "GemmaForCausalLM", "PhiForCausalLM",
@@ -178,4 +156,25 @@ MODULES = (
     *_shaped("transformers", ("MaskFormerModel", {"pixels": (384, 384)}), ("VitPoseForPoseEstimation", {"pixels": (256, 192)})),
     *_shaped("transformers", ("Wav2Vec2Model", _SOUND), ("HubertModel", _SOUND), ("WavLMModel", _SOUND)),
     *_shaped("transformers", ("WhisperModel", {"encoder_layers": 3, "decoder_layers": 3, "targets": 64, "sounds": ("input_features", 1, 80, 3000)})),
+    *_named("torchvision", "squeezenet1_0 squeezenet1_1 googlenet inception_v3 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large"),
+    *_named("torchvision", "shufflenet_v2_x0_5 shufflenet_v2_x1_0 mnasnet0_5 mnasnet1_0 efficientnet_b0 convnext_tiny regnet_y_400mf"),
+    *_named("torchvision", "regnet_x_400mf vit_b_16 vit_b_32 swin_t r3d_18 mc3_18 r2plus1d_18 raft_small"),
+    *_named("timm", "test_vit test_resnet test_convnext resnet10t deit_tiny_patch16_224 deit_tiny_distilled_patch16_224"),
+    *_named("timm", "vit_tiny_patch16_224 pit_ti_224 mixer_s32_224 resmlp_12_224 convit_tiny poolformer_s12 legacy_seresnet18 skresnet18"),
+    *_named("timm", "resnest14d resnet26d ecaresnet26t dla34 dla46x_c ese_vovnet19b_dw selecsls42b gernet_s repvgg_a0 hgnet_tiny"),
+    *_named("timm", "hgnetv2_b0 convnext_atto mambaout_femto lcnet_050 tinynet_e mobilenetv3_small_100 mobilenetv4_conv_small"),
+    *_named("smp", "Unet-resnet18 UnetPlusPlus-resnet18 MAnet-resnet18 Linknet-resnet18 PSPNet-resnet18 DeepLabV3-resnet18"),
+    *_named("ultralytics", "yolo11n-seg yolo11n-pose yolo11n-obb yolov8n-cls yolov5n yolov3-tiny yolov10n"),
+    *_named("timm", "regnetx_002 regnety_002 starnet_s1 efficientvit_b0 fasternet_t0 resnext26ts nf_regnet_b0 mnasnet_100 spnasnet_100"),
+    *_named("timm", "semnasnet_100 fbnetc_100 hardcorenas_a tf_efficientnet_lite0 ghostnet_100 rexnet_100 repghostnet_050 mobileone_s0"),
+    *_named("timm", "visformer_tiny mobilevit_xxs mobilevitv2_050 edgenext_xx_small eva02_tiny_patch14_224 levit_128s efficientformer_l1"),
+    *_named("timm", "coat_lite_tiny xcit_nano_12_p16_224 gmlp_ti16_224 shvit_s1 resnetv2_50 cspresnet50 halonet26t botnet26t_256"),
+    *_named("timm", "lambda_resnet26t bat_resnext26ts regnetz_005 tnt_s_legacy_patch16_224 beit_base_patch16_224 pvt_v2_b1"),
+    *_named("timm", "hiera_tiny_224"),
+    *_named("smp", "Unet-mobilenet_v2 UPerNet-mobilenet_v2 PAN-mobilenet_v2 DeepLabV3Plus-mobilenet_v2 Segformer-mobilenet_v2 Linknet-mobilenet_v2"),
+    *_named("smp", "Unet-efficientnet-b0 FPN-efficientnet-b0 UPerNet-efficientnet-b0 DeepLabV3Plus-efficientnet-b0 Unet-mit_b0 FPN-mit_b0 UPerNet-mit_b0"),
+    *_named("smp", "Segformer-mit_b0 Unet-vgg11 FPN-vgg11 UnetPlusPlus-vgg11 MAnet-mobilenet_v2"),
+    *_named("timm", "coat_tiny swin_tiny_patch4_window7_224 inception_v4 xception41 dpn68 convformer_s18 caformer_s18 davit_tiny"),
+    *_named("timm", "maxvit_nano_rw_256 coatnet_nano_rw_224 tiny_vit_5m_224 nest_tiny res2net50_26w_4s ghostnetv2_100 mixnet_s"),
+    *_named("timm", "crossvit_18_dagger_240 hrnet_w18_small_v2 hrnet_w18"),
 )

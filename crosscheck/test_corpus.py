@@ -79,6 +79,26 @@ class FromTorch(unittest.TestCase):
                     self.assertLessEqual(set(readers), before[i])
             self.assertEqual(updates, 3 + 6 * (3 if momentum else 1))  # statistics, parameters
 
+    def test_a_buffer_is_overwritten_after_its_last_reader(self):
+        class Running(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("mean", torch.ones(4))
+
+            def forward(self, x):
+                old = self.mean.view(2, 2) * 1
+                y = x.exp() * self.mean.view(2, 2)
+                self.mean.copy_(x.view(4).sin())
+                return old + y + self.mean.view(2, 2)
+
+        theirs, ours, x = Running(), Running(), torch.randn(2, 2)
+        traced = fromtorch.trace(ours, (x,))
+        mean = torch.ones(4)
+        (y,) = traced.module(*[mean if traced.kinds[n.name] == "state" else x for n in traced.module.graph.nodes if n.op == "placeholder"])
+        torch.testing.assert_close(y, theirs(x))
+        torch.testing.assert_close(mean, theirs.mean)
+        self.assertEqual(storages.faults(traced, fromtorch.problem(traced, "running")), [])
+
     def test_shared_and_unused_parameters(self):
         module = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)])
         module[1].weight = module[0].weight
