@@ -1,13 +1,16 @@
-"""python -m crosscheck.corpus: trace the modules of modules.py and order them.
+"""crosscheck/run corpus: make bare problems of the modules of modules.py and order them.
 
-    python -m crosscheck.corpus trace FOLDER [NAME ...]   write FOLDER/PACKAGE__NAME.MODE.PAIRS.json.gz
-    python -m crosscheck.corpus order FOLDER              order every problem of the folder; print the tables
+    crosscheck/run corpus trace FOLDER [NAME ...]   write FOLDER/PACKAGE__NAME.MODE.PAIRS.json.gz
+    crosscheck/run corpus order FOLDER              order all problems of the folder; print the tables
 
 MODE is inference or training; PAIRS is plain (no results in place of operands) or inplace.
+A module that cannot be traced leaves a file PACKAGE__NAME.MODE.refused with the reason.
+Files that are there are kept.
 """
 
 import argparse
 import gc
+import gzip
 import json
 import pathlib
 import signal
@@ -57,7 +60,7 @@ def main():
                 trace(m, args.folder)
     else:
         orders = [order(args.binary, path) for path in sorted(args.folder.glob("*.json.gz"))]
-        print("\n".join(tables(orders, sorted(args.folder.glob("*.refused")))))
+        print("\n".join(tables(orders)))
 
 
 def trace(module, folder):
@@ -77,16 +80,17 @@ def trace(module, folder):
                 built, args, kwargs = module.build(BATCH[mode])
             traced = fromtorch.trace(built, args, kwargs, training=mode == "training")
             signal.setitimer(signal.ITIMER_PROF, 0)
+            made = {pairs: fromtorch.problem(traced, module.title, pairs == "inplace") for pairs in paths}
+            if wrong := storages.faults(traced, made["plain"]):
+                raise AssertionError(f"{len(wrong)} differences from torch's storages, the first: {wrong[0]}")
             for pairs, path in paths.items():
-                problem = fromtorch.problem(traced, module.title, pairs == "inplace")
-                fromtorch.write(problem, path)
-            wrong = storages.faults(traced, problem)
-            said = f"WRONG: {len(wrong)} times, first {wrong[0]}" if wrong else "traced"
+                fromtorch.write(made[pairs], path)
+            said = "traced"
         except Exception as error:  # of any package: the reason is part of the result
             signal.setitimer(signal.ITIMER_PROF, 0)
             said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
             refused.write_text(said + "\n")
-        built = traced = problem = args = kwargs = None
+        built = traced = made = args = kwargs = None
         gc.collect()
         print(f"{module.title} {mode}: {said} ({time.process_time() - began:.1f} s)", flush=True)
 
@@ -102,10 +106,14 @@ def order(binary, path):
     _, result["mode"], result["pairs"] = path.name.removesuffix(".json.gz").rsplit(".", 2)
     if not result["lower_bound_bytes"] <= result["peak_bytes"] <= result["program_order_peak_bytes"]:
         sys.exit(f"{path}: bound, peak and program order contradict each other")
+    if result["pairs"] == "plain":  # these loads were those of torch's storages when the problem was made
+        expected = max((load for *_, load in storages.steps(json.loads(gzip.decompress(path.read_bytes())))), default=0)
+        if result["program_order_peak_bytes"] != expected:
+            sys.exit(f"{path}: program order: expected {expected} bytes, found {result['program_order_peak_bytes']}")
     return result
 
 
-def tables(orders, refused):
+def tables(orders):
     """Return the lines of the tables of docs/results/corpus.md."""
     lines = ["<!-- table: corpus/variants -->", "| problems | number | nodes, median | proven | median ms | 95 % ms | max ms | saved, median | max |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for mode in ("inference", "training"):
@@ -125,10 +133,6 @@ def tables(orders, refused):
         if not o["optimal"]:
             gap = 100 * (o["peak_bytes"] / o["lower_bound_bytes"] - 1)
             lines.append(f"| {o['name']} | {o['mode']}, {o['pairs']} | {o['nodes']} | {o['lower_bound_bytes']} | {o['peak_bytes']} | {gap:.3f} % |")
-    lines += ["", "<!-- table: corpus/refused -->", "| module | reason |", "| --- | --- |"]
-    for path in refused:
-        name, mode = path.stem.rsplit(".", 1)
-        lines.append(f"| {name.replace('__', '/', 1)}, {mode} | {path.read_text().strip().replace('|', ' ')} |")
     return lines
 
 

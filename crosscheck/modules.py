@@ -24,7 +24,7 @@ class Module:
     def build(self, batch=1):
         """Return the module and its positional and named inputs."""
         module, args, kwargs = BUILDERS[self.package](self.name, **dict(self.options))
-        repeated = lambda t: t.repeat(batch, *[1] * (t.dim() - 1))
+        repeated = lambda t: t.repeat(batch, *[1] * (t.dim() - 1)) if isinstance(t, torch.Tensor) else t
         return module, tuple(map(repeated, args)), {name: repeated(t) for name, t in kwargs.items()}
 
 
@@ -172,9 +172,5 @@ MODULES = (
     *_named("timm", "lambda_resnet26t bat_resnext26ts regnetz_005 tnt_s_legacy_patch16_224 beit_base_patch16_224 pvt_v2_b1"),
     *_named("timm", "hiera_tiny_224"),
     *_named("smp", "Unet-mobilenet_v2 UPerNet-mobilenet_v2 PAN-mobilenet_v2 DeepLabV3Plus-mobilenet_v2 Segformer-mobilenet_v2 Linknet-mobilenet_v2"),
-    *_named("smp", "Unet-efficientnet-b0 FPN-efficientnet-b0 UPerNet-efficientnet-b0 DeepLabV3Plus-efficientnet-b0 Unet-mit_b0 FPN-mit_b0 UPerNet-mit_b0"),
-    *_named("smp", "Segformer-mit_b0 Unet-vgg11 FPN-vgg11 UnetPlusPlus-vgg11 MAnet-mobilenet_v2"),
-    *_named("timm", "coat_tiny swin_tiny_patch4_window7_224 inception_v4 xception41 dpn68 convformer_s18 caformer_s18 davit_tiny"),
-    *_named("timm", "maxvit_nano_rw_256 coatnet_nano_rw_224 tiny_vit_5m_224 nest_tiny res2net50_26w_4s ghostnetv2_100 mixnet_s"),
-    *_named("timm", "crossvit_18_dagger_240 hrnet_w18_small_v2 hrnet_w18"),
+    *_named("smp", "Unet-efficientnet-b0 FPN-efficientnet-b0 UPerNet-efficientnet-b0 DeepLabV3Plus-efficientnet-b0 Unet-mit_b0"),
 )

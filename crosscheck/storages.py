@@ -23,7 +23,7 @@ def faults(traced, problem):
     that it makes must be the same, and so must the load in program order.
     """
     seen = _run(traced)
-    said = _steps(problem)
+    said = steps(problem)
     if len(seen.steps) != len(said):
         return [f"{problem['name']}: expected {len(seen.steps)} nodes, found {len(said)}"]
     found = []
@@ -34,27 +34,27 @@ def faults(traced, problem):
     return found
 
 
-def _steps(problem):
+def steps(problem):
     """Return what each node of a problem reads and makes, and the load at its step of the program order."""
     count = len(problem["nodes"])
-    steps = [([], [], None) for _ in range(count)]
+    rows = [([], [], None) for _ in range(count)]
     change = [0] * (count + 1)
     for t in problem["tensors"]:
         if t["kind"] == "control":
             continue
         for c in t["consumers"]:
-            steps[c][0].append((t["producer"], t["bytes"]))
+            rows[c][0].append((t["producer"], t["bytes"]))
         if t["producer"] >= 0:
-            steps[t["producer"]][1].append(t["bytes"])
+            rows[t["producer"]][1].append(t["bytes"])
         if not t.get("resident"):
             first = max(t["producer"], 0)
             change[first] += t["bytes"]
             change[count if t.get("output") else max([first, *t["consumers"]]) + 1] -= t["bytes"]
     load = 0
-    for i, (reads, makes, _) in enumerate(steps):
+    for i, (reads, makes, _) in enumerate(rows):
         load += change[i]
-        steps[i] = sorted(reads), sorted(makes), load
-    return steps
+        rows[i] = sorted(reads), sorted(makes), load
+    return rows
 
 
 class _Recorder(TorchDispatchMode):
