@@ -20,7 +20,8 @@ def faults(traced, problem):
     """Return the differences between a problem and the run of its module, as sentences.
 
     For every node, the makers and sizes of the storages that it reads and the sizes of those
-    that it makes must be the same, and so must the load in program order.
+    that it makes must be the same, and so must the load in program order. Every other access
+    to a tensor must run before or after each write to it, as in program order.
     """
     seen = _run(traced)
     said = steps(problem)
@@ -31,6 +32,26 @@ def faults(traced, problem):
         for what, run, listed in (("reads", read, reads), ("makes", made, makes), ("load", load, expected)):
             if run != listed and not (what == "load" and load is None):
                 found.append(f"{problem['name']}: node {node['name']}: {what}: expected {run}, found {listed}")
+    return found + _unordered(problem)
+
+
+def _unordered(problem):
+    """Return the writes in place that could run on the wrong side of another access to their tensor."""
+    before, found = [set() for _ in problem["nodes"]], []
+    for t in problem["tensors"]:
+        for c in t["consumers"] if t["producer"] >= 0 else ():
+            before[c].add(t["producer"])
+    closed = []  # by node: all nodes that run before it in every order, as bits
+    for predecessors in before:
+        bits = 0
+        for p in predecessors:
+            bits |= closed[p] | 1 << p
+        closed.append(bits)
+    for i, node in enumerate(problem["nodes"]):
+        for t in node.get("writes", ()):
+            for c in problem["tensors"][t]["consumers"]:
+                if c != i and not closed[max(c, i)] >> min(c, i) & 1:
+                    found.append(f"{problem['name']}: node {node['name']}: expected an order of its write and node {problem['nodes'][c]['name']}")
     return found
 
 

@@ -54,7 +54,8 @@ class FromTorch(unittest.TestCase):
             values = {**dict(ours.named_parameters()), **dict(ours.named_buffers())}
             given = [n for n in traced.module.graph.nodes if n.op == "placeholder"]
             state = {i: values[title].detach().clone() for i, title in traced.titles.items()}
-            state |= {n.name: x if kind == "input" else torch.zeros(n.meta["val"].shape) for n in given if (kind := traced.kinds[n.name]) and n.name not in state}
+            for n in given:
+                state.setdefault(n.name, x if traced.kinds[n.name] == "input" else torch.zeros(n.meta["val"].shape))
             feeds = [state[n.name] for n in given]
             (loss,) = traced.module(*feeds)
             expected = fromtorch.mean_squares(theirs(x))
@@ -124,6 +125,10 @@ class FromTorch(unittest.TestCase):
                     wrong = copy.deepcopy(made)
                     wrong["tensors"][i] |= change
                     self.assertTrue(storages.faults(traced, wrong), t)
+        wrong = copy.deepcopy(made)
+        wrong["tensors"] = [t for t in made["tensors"] if t["kind"] != "control"]
+        self.assertLess(len(wrong["tensors"]), len(made["tensors"]))
+        self.assertTrue(storages.faults(traced, wrong))
 
     def test_random_operators_run_once(self):
         made = fromtorch.problem(fromtorch.trace(nn.Dropout(), (torch.ones(4, requires_grad=False),), training=False), "dropout")
