@@ -144,9 +144,10 @@ func (p *subproblem) bisect(states int, work int64) {
 }
 
 // forced attempts the limit just below the peak, as often as that lowers the peak: with
-// the precedence that this limit forces, few states decide. It ends when the flows have done
-// the work; a third of it in which no node forces anything ends the search for precedence.
-func (p *subproblem) forced(states int, work int64) {
+// the precedence that this limit forces, few states decide. It ends after some tries, or
+// when the flows have done the work; a third of it in which no node forces anything ends
+// the search for precedence.
+func (p *subproblem) forced(states, tries int, work int64) {
 	if p.s.budgets.states == 0 || p.g.Nodes > 2*smallGraph || p.g.Idle > 0 {
 		return
 	}
@@ -154,7 +155,7 @@ func (p *subproblem) forced(states int, work int64) {
 	work = min(work, p.s.meter.Budget.Work/5)
 	patience := work / 3
 	work += p.s.meter.Flow
-	for range maxForced {
+	for range tries {
 		switch v, order := p.attempt(p.best.peak-unit, states, work, patience); v {
 		case feasible:
 			p.see(order)
@@ -177,11 +178,11 @@ func (p *subproblem) forceAll(work int64) {
 	all, before := budget.States, p.s.meter.States
 	states := max(p.s.budgets.states/5, p.s.budgets.exact/p.g.Nodes)
 	budget.States = max(all, before+states)
-	p.forced(states, work)
+	p.forced(states, maxForced, work)
 	budget.States = all + p.s.meter.States - before
 }
 
-// maxForced is how often forced may lower the peak.
+// maxForced is how often forceAll may lower the peak.
 const maxForced = 12
 
 // attempt asks for an order of a peak within a limit. Precedence that the limit forces

@@ -182,9 +182,9 @@ var stages = []stage{
 	},
 
 	{
-		On: constrained, Name: "early: forced", Cost: "up to 12 attempts, 25 million edges in all",
+		On: constrained, Name: "early: forced", Cost: "up to 6 attempts, 25 million edges in all",
 		Why: "with the precedence that the limit below the peak forces, few states prove that there is no order", Worth: "5 proofs of hard networks",
-		Run: func(p *subproblem) { p.forced(400, 5*p.s.budgets.flow) },
+		Run: func(p *subproblem) { p.forced(400, 6, 5*p.s.budgets.flow) },
 	},
 
 	{
