@@ -38,6 +38,14 @@ var ablationSets = []struct {
 		}
 		return all
 	}},
+	{"large", "synthetic networks of 30,000 and 100,000 nodes", func(b *testing.B) (all []*Problem) {
+		for _, g := range synthetic {
+			for _, n := range []int{30_000, 100_000} {
+				all = append(all, g.make(n))
+			}
+		}
+		return all
+	}},
 	{"hard", "networks that earlier searches left open, of 834 that were traced", func(b *testing.B) []*Problem {
 		return ablationFiles(b, datafolder.Path(b, "open-orders"))
 	}},

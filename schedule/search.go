@@ -91,7 +91,7 @@ func (e Effort) budgets() budgets {
 	case EffortMax:
 		return budgets{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, small: 6_000_000_000, perNode: 40_000}
 	}
-	return budgets{states: 20_000, allStates: 400_000, allRuns: 2_500_000, exact: 20_000_000, flow: 5_000_000, small: 400_000_000, perNode: 4000}
+	return budgets{states: 20_000, allStates: 400_000, allRuns: 2_500_000, exact: 20_000_000, flow: 5_000_000, small: 400_000_000, perNode: 6000}
 }
 
 // smallGraph is the number of nodes up to which the search stays in the caches and
