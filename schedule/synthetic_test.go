@@ -360,6 +360,25 @@ func TestSynthetic(t *testing.T) {
 	}
 }
 
+// The orders of large networks are proven, except of tangled graphs: some stages pay only
+// at these sizes.
+func TestLargeNetworksAreProven(t *testing.T) {
+	for _, g := range synthetic {
+		for _, n := range []int{10_000, 30_000, 100_000} {
+			if g.name == "tangled" || n == 100_000 && (testing.Short() || g.name != "recurrent-adam") {
+				continue
+			}
+			r, err := Solve(t.Context(), g.make(n), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Optimal {
+				t.Errorf("%s, %d nodes: peak %d, bound %d", g.name, n, r.Evaluation.Peak, r.Bound)
+			}
+		}
+	}
+}
+
 // drawProblem draws a problem of up to maxNodes nodes. It has few distinct sizes, so that
 // tensors form pairs, and some are 0. It has workspaces, outputs, resident, unread and
 // control tensors, producers listed as readers of their own tensors, and readers listed
