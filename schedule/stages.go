@@ -131,7 +131,7 @@ var stages = []stage{
 		Run: (*subproblem).goals,
 	},
 	{
-		On: open, Name: "cuts", Cost: "up to 48 cuts that fail", When: func(p *subproblem) bool { return reducible(p) && large(p) },
+		On: open, Name: "cuts", Cost: "up to 48 cuts that fail", When: func(p *subproblem) bool { return reducible(p) && p.g.Nodes > maxExact },
 		Why: "a bound with a certificate", Worth: "27 % of the bound of a tangled graph of 30,000 nodes",
 		Run: (*subproblem).cuts,
 	},
