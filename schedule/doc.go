@@ -181,14 +181,14 @@
 // No other load depends on it, so the optimum is the larger of that load and the optimum of
 // the rest. Package reduce has all rules and proofs.
 //
-// Parts. A separator (in the code: bridge) is a node that is an ancestor or a descendant of
-// every other node. In every order the same nodes run before it, so the problem falls apart
-// after each separator, which belongs to the part that it ends. E, F and D are separators,
-// and the parts are {E}, {F}, {D} and {W, G, U}. A tensor that is needed after its part is
-// an output of it, an input of the part that reads it last, and base in the parts between
-// (an output of the problem: in all later ones). So the loads are those of the problem. The
-// optima of the parts are 6, 10, 16 and 15; the largest is the optimum of the problem, and a
-// bound on any part is a bound on it.
+// Parts. A separator is a node that is an ancestor or a descendant of every other node. In
+// every order the same nodes run before it, so the problem falls apart after each
+// separator, which belongs to the part that it ends. E, F and D are separators, and the
+// parts are {E}, {F}, {D} and {W, G, U}. A tensor that is needed after its part is an
+// output of it, an input of the part that reads it last, and base in the parts between (an
+// output of the problem: in all later ones). So the loads are those of the problem. The
+// optima of the parts are 6, 10, 16 and 15; the largest is the optimum of the problem, and
+// a bound on any part is a bound on it.
 //
 // Small tensors. If all tensors below some size count as 0 bytes, no load grows (those of an
 // in-place pair have the same size). Solve chooses a size below which they sum to at most

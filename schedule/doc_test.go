@@ -138,7 +138,7 @@ func Example_reduced() {
 	}
 
 	order := []int32{nodeE, nodeF, nodeD, nodeW, nodeU, nodeG}
-	ends := reduce.Bridges(g, order)
+	ends := reduce.Separators(g, order)
 	var parts reduce.Extractor
 	from := 0
 	for _, end := range ends {

@@ -155,7 +155,7 @@ func (r *roam) assign() (order []int32, ends []int) {
 	}
 	var parts reduce.Extractor
 	parts.PlaceAll(r.g, reduce.After)
-	ends = reduce.Bridges(parts.Extract(r.g, trunk, 0), indexed.Ascending(len(trunk)))
+	ends = reduce.Separators(parts.Extract(r.g, trunk, 0), indexed.Ascending(len(trunk)))
 	r.segment = make([]int32, r.g.Nodes)
 	from := 0
 	for k, end := range ends {

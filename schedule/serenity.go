@@ -45,7 +45,7 @@ func serenity(p *Problem) (order []int32, parts, left int) {
 	g := indexed.NewProblem(f)
 	order = breadthFirst(f)
 	d := &exact.Downsets{Width: serenityWidth, Moves: serenityMoves}
-	for _, part := range divide(g, order, reduce.Bridges(g, order)) {
+	for _, part := range divide(g, order, reduce.Separators(g, order)) {
 		parts++
 		first := indexed.Ascending(part.g.Nodes)
 		most, _ := indexed.Peak(part.g.Loads(first, nil))

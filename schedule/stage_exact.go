@@ -232,14 +232,14 @@ func (p *subproblem) attempt(limit int64, states int, work, patience int64) (exa
 	return feasible, compose(at, c.Expand(order))
 }
 
-// decideParts cuts a problem at its bridges and asks for an order of each part within a
+// decideParts cuts a problem at its separators and asks for an order of each part within a
 // limit. If one part has none, the problem has none.
 func (s *solver) decideParts(g *indexed.Problem, limit int64, states int) (exact.Verdict, []int32) {
 	order := g.Listing()
 	joined := make([]int32, 0, g.Nodes)
 	live, unread := g.LiveFirst(), g.Unread(nil)
 	from, all := 0, feasible
-	for _, end := range reduce.Bridges(g, order) {
+	for _, end := range reduce.Separators(g, order) {
 		s.parts.PlaceAll(g, reduce.After)
 		for _, v := range order[:from] {
 			s.parts.Where[v] = reduce.Before

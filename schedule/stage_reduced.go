@@ -73,18 +73,18 @@ type outcome struct {
 	proof bounds.Certificate
 }
 
-// solveParts cuts a problem at its bridges, the nodes that are ordered with all
+// solveParts cuts a problem at its separators, the nodes that are ordered with all
 // others, and runs the stages of a level on the parts one after another:
 //
-//	part 1 ... bridge | part 2 ... bridge | part 3
+//	part 1 ... separator | part 2 ... separator | part 3
 //
-// The same nodes run before a bridge in every order, so the optimum is the largest of
+// The same nodes run before a separator in every order, so the optimum is the largest of
 // the parts' optima, and a bound of one part is a bound of all: a part is done when
 // its peak is within the greatest bound of all parts. Known is an order of the
 // problem, floor a bound.
 func (s *solver) solveParts(g *indexed.Problem, floor int64, known []int32, l level) outcome {
 	order := g.Listing()
-	ends := reduce.Bridges(g, order)
+	ends := reduce.Separators(g, order)
 	if g.Idle > 0 || len(ends) == 1 {
 		p := s.open(g, floor)
 		if !p.see(known) {
@@ -107,7 +107,7 @@ func (s *solver) solveParts(g *indexed.Problem, floor int64, known []int32, l le
 	for k, end := range ends {
 		nodes[k] = order[from:end]
 		p := s.open(s.parts.Extract(g, nodes[k], live), out.proof.Value)
-		local := make([]int32, 0, end-from) // the same nodes, by the same bridges
+		local := make([]int32, 0, end-from) // the same nodes, by the same separators
 		for _, v := range known[from:end] {
 			local = append(local, s.parts.Where[v])
 		}

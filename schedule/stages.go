@@ -267,8 +267,8 @@ var stages = []stage{
 
 	{On: rules, Name: "merging", Why: "nodes that run next to each other become one: see reduce/merge.go", Worth: "6 proofs"},
 	{On: rules, Name: "siblings", Why: "two nodes that read the same and are read by the same become one", Worth: "a proof"},
-	{On: rules, Name: "idle nodes", Why: "counters destroy every bridge: they run before or after all others", Worth: "a proof"},
-	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes bridges", Worth: "11 proofs"},
+	{On: rules, Name: "idle nodes", Why: "counters destroy every separator: they run before or after all others", Worth: "a proof"},
+	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes separators", Worth: "11 proofs"},
 	{On: rules, Name: "credits", Why: "a merged node may free an input if it is the last to read it", Worth: "2 proofs"},
 	{On: rules, Name: "modules", Why: "a resize, and any nodes between an entry and an exit, run in a fixed order: see reduce/modules.go", Worth: "2 proofs of hard networks"},
 	{On: rules, Name: "precedence", Why: "what a limit forces is added to the problem of an attempt", Worth: "two bounds of hard networks"},

@@ -324,7 +324,7 @@ func (t *tape) wired(y int32, nodes int, bytes, size int64) int32 {
 
 // tangled is not a network. Each node reads up to three tensors of the 64 nodes before it,
 // sizes differ by a factor of up to 128, and a third of the tensors read may be written
-// over. It has no bridges and no structure that repeats, so bound and peak differ widely
+// over. It has no separators and no structure that repeats, so bound and peak differ widely
 // at any size.
 func tangled(n int) *Problem {
 	r := rand.New(rand.NewPCG(1, uint64(n)))

@@ -3,7 +3,7 @@
 // [Contract] merges nodes that some optimal order runs one right after another; the
 // optimum stays the same, and an order of the contracted problem expands to one of
 // the problem. [Coarse] sets small tensors to 0 bytes; bounds of the result are
-// bounds of the problem. [Bridges] and [Extractor] split a problem into parts that
+// bounds of the problem. [Separators] and [Extractor] split a problem into parts that
 // can be solved separately.
 //
 //	contract.go  Contract: applies the rules until nothing changes
@@ -11,7 +11,7 @@
 //	rules.go     the other rules: idle nodes, delayed nodes, siblings
 //	modules.go   nodes between an entry and an exit, in a fixed order
 //	coarse.go    Coarse
-//	parts.go     Bridges and Extractor
+//	parts.go     Separators and Extractor
 package reduce
 
 import (

@@ -154,12 +154,12 @@ func (p *Extractor) Relist(g *indexed.Problem, order []int32) *indexed.Problem {
 	return p.Extract(g, order, g.LiveFirst())
 }
 
-// Bridges returns where the parts of a topological order end: after each bridge, which is
+// Separators returns where the parts of a topological order end: after each separator, which is
 // a node that is ordered with all others, and at the end. The same nodes run before a
-// bridge in every order, so the parts can be solved separately. Two linear sweeps find the
-// bridges: a node is ordered with all nodes before it if, when it is placed, no other
+// separator in every order, so the parts can be solved separately. Two linear sweeps find the
+// separators: a node is ordered with all nodes before it if, when it is placed, no other
 // placed node is without a placed successor; the sweep from the end is the mirror image.
-func Bridges(g *indexed.Problem, order []int32) (ends []int) {
+func Separators(g *indexed.Problem, order []int32) (ends []int) {
 	n := len(order)
 	alone := make([]bool, n)
 	sweep := func(i int, placed []bool, open *int, back *indexed.Lists) bool {

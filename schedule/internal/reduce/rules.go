@@ -34,7 +34,7 @@ func (c *contraction) ends() {
 // the optimum is the larger of the rest's optimum and of the loads of the nodes taken out.
 //
 // Step counters are such nodes. They can run at any time: as long as they are there, no
-// node is ordered with all others, and the problem has no bridges.
+// node is ordered with all others, and the problem has no separators.
 func (c *contraction) takeOut(v int32) bool {
 	if len(c.reads[v]) > 0 || c.outs[v] > 0 || c.left == 1 {
 		return false
@@ -75,7 +75,7 @@ func (c *contraction) takeOut(v int32) bool {
 //
 // A node of the backward pass that reads a result of the forward pass may run at any time
 // between the two. As long as it may, no node of the forward pass is ordered with all
-// others, and there are no bridges.
+// others, and there are no separators.
 func (c *contraction) delay(u int32) {
 	if len(c.succs[u]) == 0 {
 		return
