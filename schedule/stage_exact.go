@@ -293,7 +293,7 @@ const maxRounds = 8
 // nodes are. What one node tells counts for the next.
 //
 // First it asks the nodes that forced something within another limit. Then it asks those of
-// the largest and of the smallest load in the listing by turns, until too many in a row
+// the largest and of the smallest load in the listing alternately, until too many in a row
 // force nothing. A node of large load has little slack. One of small load stands at an end
 // of the listing, often with a choice among thousands of states: to learn that it may not
 // run last, or first, connects branches that no node of large load connects.

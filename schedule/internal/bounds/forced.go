@@ -26,7 +26,8 @@ import (
 // another, so forcing it either way leaves the least load as it is.
 //
 // The lists leave out what follows from them: a node with an ancestor that runs after v,
-// or with a descendant that runs before v. Precedence forced by a limit need not hold within a larger limit.
+// or with a descendant that runs before v. Precedence forced by a limit need not hold
+// within a larger limit.
 func (c *Cutter) Forced(g *indexed.Problem, v int32, limit, work int64, seen []Placed) (earlier, later []int32, ok bool) {
 	c.Begin(g)
 	c.around(v)
