@@ -127,7 +127,7 @@ var stages = []stage{
 	},
 	{
 		On: open, Name: "goals", Cost: "two orders", When: reducible,
-		Why: "finishes one sum after another: 12 % off the peak of layered random networks", Worth: "2 % of a peak of the zoo",
+		Why: "finishes one sum after another: 12 % off the peak of layered random networks", Worth: "a proof and 2 % of a peak of the zoo",
 		Run: (*subproblem).goals,
 	},
 	{
@@ -137,12 +137,12 @@ var stages = []stage{
 	},
 	{
 		On: open, Name: "sets", Cost: "at most 15 million edges", When: reducible,
-		Why: "of many equal gradients one runs first, and one last", Worth: "a proof, 70 certificates",
+		Why: "of many equal gradients one runs first, and one last", Worth: "a proof, 9 certificates",
 		Run: (*subproblem).sets,
 	},
 	{
 		On: open, Name: "conflicts", Cost: "at most 10 million edges", When: reducible,
-		Why: "a large gradient waits for room and keeps its inputs live", Worth: "2 proofs, 3 certificates",
+		Why: "a large gradient waits for room and keeps its inputs live", Worth: "a certificate",
 		Run: (*subproblem).conflicts,
 	},
 	{
@@ -152,7 +152,7 @@ var stages = []stage{
 	},
 	{
 		On: open, Name: "coarse", Cost: "O(E) and the rows of thorough",
-		Why: "scalars keep whole networks from contracting; the gap is larger than all of them", Worth: "a bound of the zoo, 2 % of the peak of a hard network",
+		Why: "scalars keep whole networks from contracting; the gap is larger than all of them", Worth: "two bounds of the zoo",
 		When: small,
 		Run:  func(p *subproblem) { p.solveCoarse((p.best.peak - p.bound) / 2) },
 	},
@@ -182,7 +182,7 @@ var stages = []stage{
 	},
 	{
 		On: early, Name: "early: climb", Cost: "12 times 400 states",
-		Why: "enough for all traced networks but two", Worth: "time alone: a third of the work on traced networks",
+		Why: "enough for all traced networks but two", Worth: "time alone: three fifths of the work on traced networks",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
 	{
@@ -193,7 +193,7 @@ var stages = []stage{
 
 	{
 		On: constrained, Name: "early: forced", Cost: "up to 6 attempts, 25 million edges in all",
-		Why: "with the precedence that the limit below the peak forces, few states prove that there is no order", Worth: "5 proofs of hard networks",
+		Why: "with the precedence that the limit below the peak forces, few states prove that there is no order", Worth: "0.2 % of the peak of a hard network",
 		Run: func(p *subproblem) { p.forced(400, 6, 5*p.s.budgets.flow) },
 	},
 
@@ -209,22 +209,22 @@ var stages = []stage{
 	},
 	{
 		On: thorough, Name: "long climb", Cost: "24 times a fifth of the states",
-		Why: "as in the rows of early, with more states", Worth: "up to 0.9 % of the peaks of 2 hard networks",
+		Why: "as in the rows of early, with more states", Worth: "nothing measured since precedence is forced early",
 		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24) },
 	},
 	{
 		On: thorough, Name: "long forced", Cost: "up to 12 attempts, 75 million edges in all",
-		Why: "as in the row of early, with more states and three times the work", Worth: "a proof of a hard network",
+		Why: "as in the row of early, with more states and three times the work", Worth: "a proof of a hard network, a bound of the zoo",
 		Run: func(p *subproblem) { p.forceAll(15 * p.s.budgets.flow) },
 	},
 	{
 		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes",
-		Why: "better orders for large parts", Worth: "two bounds of hard networks",
+		Why: "better orders for large parts", Worth: "a bound of a hard network",
 		Run: (*subproblem).recurse,
 	},
 	{
 		On: thorough, Name: "bisection", Cost: "14 attempts, a million edges each",
-		Why: "precedence that a limit forces", Worth: "a bound of a hard network",
+		Why: "precedence that a limit forces", Worth: "nothing measured since precedence is forced early",
 		Run: func(p *subproblem) { p.bisect(p.s.budgets.states/5, p.s.budgets.flow/5) },
 	},
 	{
@@ -234,7 +234,7 @@ var stages = []stage{
 	},
 	{
 		On: thorough, Name: "exhaust", Cost: "a second or so",
-		Why: "decides small problems for good", Worth: "4 proofs",
+		Why: "decides small problems for good", Worth: "a proof, a bound of the zoo",
 		Run: (*subproblem).exhaust,
 	},
 	{
@@ -251,28 +251,28 @@ var stages = []stage{
 
 	{
 		On: cheap, Name: "cheap: least rise", Cost: "O(E log V), one cut",
-		Why: "the least rise", Worth: "a proof",
+		Why: "the least rise", Worth: "nothing measured since precedence is forced early",
 		Run: func(p *subproblem) { _ = p.forward(p.g.Listing(), infinite, listsched.ByRise) || p.askPeak() },
 	},
 	{
 		On: cheap, Name: "cheap: alternate", Cost: "up to 12 orders, 6 cuts",
-		Why: "forward and backward alternately", Worth: "a proof, 5 % of its peak",
+		Why: "forward and backward alternately", Worth: "a proof",
 		Run: (*subproblem).alternate,
 	},
 	{
 		On: cheap, Name: "cheap: dive", Cost: "up to 10 orders",
-		Why: "finds the one slice of a gradient that leads on, in unrolled networks", Worth: "a bound of the zoo, 1 % of the peak of a hard network",
+		Why: "finds the one slice of a gradient that leads on, in unrolled networks", Worth: "two bounds of the zoo",
 		Run: (*subproblem).dive,
 	},
 
-	{On: rules, Name: "merging", Why: "nodes that run next to each other become one: see reduce/merge.go", Worth: "6 proofs"},
-	{On: rules, Name: "siblings", Why: "two nodes that read the same and are read by the same become one", Worth: "a proof"},
-	{On: rules, Name: "idle nodes", Why: "counters destroy every separator: they run before or after all others", Worth: "a proof"},
-	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes separators", Worth: "11 proofs"},
+	{On: rules, Name: "merging", Why: "nodes that run next to each other become one: see reduce/merge.go", Worth: "14 proofs"},
+	{On: rules, Name: "siblings", Why: "two nodes that read the same and are read by the same become one", Worth: "nothing measured since precedence is forced early"},
+	{On: rules, Name: "idle nodes", Why: "counters destroy every separator: they run before or after all others", Worth: "nothing measured since precedence is forced early"},
+	{On: rules, Name: "delaying", Why: "a node that gains nothing by an early run waits, which makes separators", Worth: "10 proofs"},
 	{On: rules, Name: "credits", Why: "a merged node may free an input if it is the last to read it", Worth: "2 proofs"},
 	{On: rules, Name: "modules", Why: "a resize, and any nodes between an entry and an exit, run in a fixed order: see reduce/modules.go", Worth: "2 proofs of hard networks"},
-	{On: rules, Name: "precedence", Why: "what a limit forces is added to the problem of an attempt", Worth: "two bounds of hard networks"},
-	{On: rules, Name: "postponing", Why: "the exact search runs a node that frees nothing only where it leads somewhere", Worth: "3 proofs"},
+	{On: rules, Name: "precedence", Why: "what a limit forces is added to the problem of an attempt", Worth: "2 proofs of hard networks"},
+	{On: rules, Name: "postponing", Why: "the exact search runs a node that frees nothing only where it leads somewhere", Worth: "a bound of the zoo"},
 	{On: rules, Name: "look-ahead", Why: "a state is dead if some node that has not run can no longer keep to the limit", Worth: "a proof"},
 }
 
