@@ -131,11 +131,6 @@ var stages = []stage{
 		Run: (*subproblem).goals,
 	},
 	{
-		On: open, Name: "cuts", Cost: "up to 48 cuts that fail", When: func(p *subproblem) bool { return reducible(p) && p.g.Nodes > maxExact },
-		Why: "a bound with a certificate", Worth: "27 % of the bound of a tangled graph of 30,000 nodes",
-		Run: (*subproblem).cuts,
-	},
-	{
 		On: open, Name: "sets", Cost: "at most 15 million edges", When: reducible,
 		Why: "of many equal gradients one runs first, and one last", Worth: "a proof, 9 certificates",
 		Run: (*subproblem).sets,
@@ -185,11 +180,6 @@ var stages = []stage{
 		Why: "enough for all traced networks but two", Worth: "time alone: three fifths of the work on traced networks",
 		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
-	{
-		On: early, Name: "early: long climb", Cost: "24 times a fifth of the states", When: large,
-		Why: "on large problems cuts of the whole take longer", Worth: "a proof of a recurrent step of 100,000 nodes",
-		Run: func(p *subproblem) { p.climb(p.s.budgets.states/5, 24, listsched.ByPlace) },
-	},
 
 	{
 		On: constrained, Name: "early: forced", Cost: "up to 6 attempts, 25 million edges in all",
@@ -201,11 +191,6 @@ var stages = []stage{
 		On: thorough, Name: "cheap", Cost: "its rows",
 		Why: "from what takes least to what takes most", Worth: "see its rows",
 		Run: func(p *subproblem) { p.run(cheap) },
-	},
-	{
-		On: thorough, Name: "climb", Cost: "12 times 400 states",
-		Why: "as in the rows of early", Worth: "a proof of a recurrent step of 30,000 nodes",
-		Run: func(p *subproblem) { p.climb(400, 12) },
 	},
 	{
 		On: thorough, Name: "long climb", Cost: "24 times a fifth of the states",
@@ -279,8 +264,6 @@ var stages = []stage{
 func reducible(p *subproblem) bool { return p.g.Idle == 0 }
 
 func small(p *subproblem) bool { return reducible(p) && p.g.Nodes <= maxExact }
-
-func large(p *subproblem) bool { return p.g.Nodes > smallGraph }
 
 func searching(p *subproblem) bool { return p.s.budgets.states > 0 }
 
