@@ -78,6 +78,10 @@ ablation: ## measure the loss without each part of the searches, into docs/ablat
 		go test $$search -run '^$$' -bench '^BenchmarkAblation$$/set=$(SET)' -benchtime 1x -timeout 0 -args \
 			-problems $(CURDIR)/build/problems -ablation $(CURDIR)/docs/ablation.md -parts '$(PARTS)'; done
 
+.PHONY: results
+results: build ## write the generated tables of docs/results; ARGS='PAGE PAGE/TABLE ...': only these, slow ones too; ARGS=--list
+	@bench/results.py $(ARGS)
+
 .PHONY: crosscheck
 crosscheck: build ## check planned models with onnx.checker and ONNX Runtime, optima with HiGHS, training steps with PyTorch; ARGS=--help
 	@crosscheck/run $(ARGS)

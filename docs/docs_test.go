@@ -272,3 +272,33 @@ func blocks(text string) iter.Seq[block] {
 		}
 	}
 }
+
+// Each target of make that a page names stands in the Makefile.
+func TestMakeTargetsExist(t *testing.T) {
+	text, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z]+):`).FindAllStringSubmatch(string(text), -1) {
+		targets[m[1]] = true
+	}
+	pages, _ := filepath.Glob("results/*.md")
+	more, _ := filepath.Glob("*.md")
+	named := regexp.MustCompile("`make (?:-s )?([a-z]+)")
+	found := 0
+	for _, page := range append(append(pages, more...), "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			if found++; !targets[m[1]] {
+				t.Errorf("%s: make has no target %s", page, m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page names a target of make")
+	}
+}
