@@ -48,7 +48,7 @@ func Bound(p *Problem) Certificate {
 
 // boundOf returns the bound that cuts and sets prove, led by an order.
 func (s *solver) boundOf(g *indexed.Problem, order []int32) bounds.Certificate {
-	s.meter.Budget.Work = s.budgets.work(g.Nodes)
+	s.begin(0, g.Nodes)
 	p := s.open(g, leastFirst(g))
 	if !p.see(order) {
 		p.cuts()

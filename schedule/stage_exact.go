@@ -203,9 +203,6 @@ func (p *subproblem) attempt(limit int64, states int, work, patience int64) (exa
 		if !added || p.s.stopped() {
 			break
 		}
-		if p.s.stopped() {
-			return unknown, nil
-		}
 		forward := p.s.lists.Forward(h, indexed.Ascending(h.Nodes), limit, listsched.ByPlace)
 		backward := p.s.lists.Backward(h, forward, limit, listsched.ByPlace)
 		best := incumbent{}
@@ -237,27 +234,16 @@ func (p *subproblem) attempt(limit int64, states int, work, patience int64) (exa
 func (s *solver) decideParts(g *indexed.Problem, limit int64, states int) (exact.Verdict, []int32) {
 	order := g.Listing()
 	joined := make([]int32, 0, g.Nodes)
-	live, unread := g.LiveFirst(), g.Unread(nil)
-	from, all := 0, feasible
-	for _, end := range reduce.Separators(g, order) {
-		s.parts.PlaceAll(g, reduce.After)
-		for _, v := range order[:from] {
-			s.parts.Where[v] = reduce.Before
-		}
-		nodes := order[from:end]
-		part := s.parts.Extract(g, nodes, live)
-		switch v, found := s.decidePart(part, limit, states); v {
+	all := feasible
+	for _, part := range divide(g, order, reduce.Separators(g, order)) {
+		switch v, found := s.decidePart(part.g, limit, states); v {
 		case infeasible:
 			return infeasible, nil
 		case unknown:
 			all = unknown // another part may have none
 		case feasible:
-			joined = append(joined, compose(nodes, found)...)
+			joined = append(joined, compose(part.nodes, found)...)
 		}
-		for _, v := range nodes {
-			live = g.LiveAfter(v, live, unread)
-		}
-		from = end
 	}
 	return all, joined
 }
