@@ -55,8 +55,7 @@ type modules struct {
 	parts  Extractor
 	order  []int32
 	place  []int32
-	words  int
-	before []uint64 // place -> the places of the node and its ancestors, as bits
+	before ancestors
 	preds  [][]int32
 	succs  [][]int32 // both without what follows from other precedence
 	first  []int32   // node -> the last node that all paths to it come through, or -1
@@ -70,7 +69,7 @@ func Chains(g *indexed.Problem) (edges [][2]int32) {
 	if g.Nodes < 3 || g.Nodes > maxSets {
 		return nil
 	}
-	m := &modules{g: g, order: g.Listing(), place: make([]int32, g.Nodes), words: (g.Nodes + 63) / 64}
+	m := &modules{g: g, order: g.Listing(), place: make([]int32, g.Nodes)}
 	m.relate()
 	used := make([]bool, g.Nodes)
 	for _, x := range m.order {
@@ -96,21 +95,14 @@ func Chains(g *indexed.Problem) (edges [][2]int32) {
 // relate computes the ancestors and dominators of all nodes.
 func (m *modules) relate() {
 	n := m.g.Nodes
-	m.before = make([]uint64, n*m.words)
 	m.first, m.last, m.depth = make([]int32, n), make([]int32, n), make([]int32, n)
 	m.preds, m.succs = make([][]int32, n), make([][]int32, n)
 	up := make([]int32, n)
 	for i, v := range m.order {
 		m.place[v] = int32(i)
 	}
-	for i, v := range m.order {
-		set := m.ancestors(v)
-		set[i/64] |= 1 << (i % 64)
-		for _, p := range m.g.Preds.Of(v) {
-			for k, x := range m.ancestors(p) {
-				set[k] |= x
-			}
-		}
+	m.before = ancestorsOf(m.order, m.place, m.g.Preds.Of)
+	for _, v := range m.order {
 		m.preds[v] = m.direct(v)
 		for _, p := range m.preds[v] {
 			m.succs[p] = append(m.succs[p], v)
@@ -169,15 +161,10 @@ func dominator(neighbours, of, depth []int32) int32 {
 	return d
 }
 
-func (m *modules) ancestors(v int32) []uint64 {
-	at := int(m.place[v])
-	return m.before[at*m.words : (at+1)*m.words]
-}
-
 // precedes reports whether u is v or an ancestor of v.
 func (m *modules) precedes(u, v int32) bool {
 	at := m.place[u]
-	return m.ancestors(v)[at/64]>>(at%64)&1 == 1
+	return m.before.of(m.place[v])[at/64]>>(at%64)&1 == 1
 }
 
 // inside returns the nodes of the module that ends with x, x included, and its entry.

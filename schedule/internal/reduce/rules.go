@@ -135,20 +135,8 @@ func (c *contraction) delayAll() (changed bool) {
 		return false
 	}
 	c.relist()
-	n := len(c.listing)
-	words := (n + 63) / 64
-	sets := make([]uint64, n*words) // place -> the places of the node and its ancestors
-	of := func(place int32) []uint64 { return sets[int(place)*words : int(place+1)*words] }
-	for i, v := range c.listing {
-		set := of(int32(i))
-		set[i/64] |= 1 << (i % 64)
-		for _, p := range c.preds[v] {
-			for k, x := range of(c.place[p]) {
-				set[k] |= x
-			}
-		}
-	}
-	common := make([]uint64, words)
+	sets := ancestorsOf(c.listing, c.place, func(v int32) []int32 { return c.preds[v] })
+	common := make([]uint64, sets.words)
 	for _, u := range slices.Backward(c.listing) {
 		if len(c.succs[u]) == 0 || slices.ContainsFunc(c.succs[u], func(w int32) bool { return !c.canWait(u, w) }) {
 			continue
@@ -158,21 +146,21 @@ func (c *contraction) delayAll() (changed bool) {
 		}
 		for _, w := range c.succs[u] {
 			at := c.place[w]
-			for k, x := range of(at) {
+			for k, x := range sets.of(at) {
 				if k == int(at/64) {
 					x &^= 1 << (at % 64)
 				}
 				common[k] &= x
 			}
 		}
-		own := of(c.place[u])
-		for k := words - 1; k >= 0; k-- {
+		own := sets.of(c.place[u])
+		for k := sets.words - 1; k >= 0; k-- {
 			for left := common[k] &^ own[k]; left != 0; left = common[k] &^ own[k] {
 				// The last one left is no ancestor of another.
 				x := c.listing[k*64+bits.Len64(left)-1]
 				c.preds[u] = append(c.preds[u], x)
 				c.succs[x] = append(c.succs[x], u)
-				for i, y := range of(c.place[x]) {
+				for i, y := range sets.of(c.place[x]) {
 					own[i] |= y
 				}
 				changed = true
@@ -183,6 +171,32 @@ func (c *contraction) delayAll() (changed bool) {
 		c.relist()
 	}
 	return changed
+}
+
+// ancestors are the sets of ancestors of the nodes of an order, each with the node itself.
+type ancestors struct {
+	words int
+	bits  []uint64 // place -> the places of the node and its ancestors
+}
+
+func ancestorsOf(order, place []int32, preds func(v int32) []int32) ancestors {
+	a := ancestors{words: (len(order) + 63) / 64}
+	a.bits = make([]uint64, len(order)*a.words)
+	for i, v := range order {
+		set := a.of(int32(i))
+		set[i/64] |= 1 << (i % 64)
+		for _, p := range preds(v) {
+			for k, x := range a.of(place[p]) {
+				set[k] |= x
+			}
+		}
+	}
+	return a
+}
+
+// of returns the set of the node at a place.
+func (a ancestors) of(place int32) []uint64 {
+	return a.bits[int(place)*a.words : int(place+1)*a.words]
 }
 
 // maxSets is the most nodes of which the sets of all ancestors are made.
