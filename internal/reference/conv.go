@@ -134,6 +134,25 @@ func (t *terms) add(to, step int, v []float64, from, stride, n int, list func(in
 	}
 }
 
+// turned returns the window whose elements are the results of w, and whose results are the
+// elements of w: element e of result o reads the input at o*stride + e*dilation - begin.
+func (w window) turned(out []int) window {
+	return window{kernel: out, strides: w.dilations, dilations: w.strides, begin: w.begin, end: w.end}
+}
+
+// dot adds to one sum, at to, the products of n factors with elements of a list that are
+// stride apart.
+func (t *terms) dot(to int, v, list []float64, stride, n int) {
+	sum, mass := 0.0, 0.0
+	for i, k := 0, 0; i < n; i, k = i+1, k+stride {
+		p := v[i] * list[k]
+		sum += p
+		mass += math.Abs(p)
+	}
+	t.sum[to] += sum
+	t.mass[to] += mass
+}
+
 // convolved returns a convolution; mass is the convolution of the absolute values.
 func (c *evaluation) convolved(x, weights *Tensor, bias []float64) (y *Tensor, mass []float64) {
 	group, in := c.int("group", 1), x.Shape[2:]
@@ -152,6 +171,20 @@ func (c *evaluation) convolved(x, weights *Tensor, bias []float64) (y *Tensor, m
 			}
 		}
 		sums, taps := terms{yy, mm}, size(w.kernel)
+		if taps > size(out) { // as in the gradient of weights: the long runs are those of the kernel
+			turned := w.turned(out)
+			for ch := range part {
+				v, image := weights.F[(m*part+ch)*taps:], x.F[(n*x.Shape[1]+m/perGroup*part+ch)*size(in):]
+				to := 0
+				each(out, func(o []int) {
+					turned.slide(in, w.kernel, o, func(e, from, n, step int) {
+						sums.dot(to, v[e:], image[from:], step, n)
+					})
+					to++
+				})
+			}
+			return
+		}
 		for ch := 0; ch < part; ch += 4 {
 			first := (n*x.Shape[1] + m/perGroup*part + ch) * size(in)
 			tap := 0
