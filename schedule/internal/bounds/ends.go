@@ -14,8 +14,9 @@ import (
 // all candidates share is solved first; with what a node adds while it runs, it
 // bounds that node's load from below. Candidates are tried by this floor, least
 // first, until the next floor is not below the least load so far. The shared state
-// contains no node of the set, and a candidate adds only its ancestors to it: a
-// question to the network that is kept ([maxflow.Network.Hold]).
+// contains no node of the set, but all nodes that come before every candidate. A
+// candidate adds only the rest of its ancestors to it: a question to the network that
+// is kept ([maxflow.Network.Hold]).
 //
 // First stops at the first candidate whose load does not exceed enough: a set that
 // proves nothing new costs little more than one cut. Once the flows have visited
@@ -31,9 +32,9 @@ func (c *Cutter) First(g *indexed.Problem, set []int32, enough, work int64) Cert
 			may = append(may, candidate{v, g.Transient[v] - g.MostSaved(v)})
 		}
 	}
-	if v := meet(g, may, &g.Preds, 1); v >= 0 {
-		c.spread(v, Inside, &g.Preds)
-	}
+	backward := g.Listing()
+	slices.Reverse(backward)
+	c.share(may, Inside, backward, &g.Succs)
 	common := c.least(-1, nil, infinite)
 	c.flow.Hold()
 	return Certificate{First, set, c.cheapest(may, common, enough, work, func(v int32, enough int64) int64 {
@@ -60,9 +61,7 @@ func (c *Cutter) Last(g *indexed.Problem, set []int32, enough, work int64) Certi
 			may = append(may, candidate{v, c.leaves(v)})
 		}
 	}
-	if v := meet(g, may, &g.Succs, -1); v >= 0 {
-		c.spread(v, Outside, &g.Succs)
-	}
+	c.share(may, Outside, g.Listing(), &g.Preds)
 	common := c.least(-1, nil, infinite)
 	c.base = append(c.base[:0], c.Marks...)
 	return Certificate{Last, set, c.cheapest(may, common, enough, work, func(v int32, enough int64) int64 {
@@ -197,39 +196,40 @@ func (c *Cutter) leaves(v int32) int64 {
 	return above
 }
 
-// meet returns a node that comes before all candidates, or with the successors as
-// neighbours and sign -1 a node that comes after them all; -1 if it finds none. As
-// long as several nodes are left, it replaces the last of the listing by the last of
-// that node's predecessors. O(V log V).
-func meet(g *indexed.Problem, may []candidate, neighbours *indexed.Lists, sign int32) int32 {
-	place := make([]int32, g.Nodes)
-	for i, v := range g.Listing() {
-		place[v] = sign * int32(i)
-	}
-	later := func(a, b int32) bool { return place[a] > place[b] }
-	left, in := indexed.Heap[int32]{Less: later}, make([]bool, g.Nodes)
-	for _, x := range may {
-		left.Push(x.node)
-		in[x.node] = true
-	}
-	for met := false; ; met = true {
-		v := left.Pop()
-		if len(left.Items) == 0 && met {
-			return v
+// share marks the free nodes that come before all candidates: each state that is asked
+// about contains them. With the predecessors as next, and an order from first to last, it
+// marks those that come after all candidates. One pass over the order finds, for each
+// node, which of 64 candidates it leads to.
+//
+// What stays free, the cut of the shared state leaves out where that has fewer live bytes.
+// So if all candidates follow a forward pass, their floors are low without it.
+func (c *Cutter) share(may []candidate, m Mark, order []int32, next *indexed.Lists) {
+	to := make([]uint64, c.g.Nodes)
+	left := order
+	for len(may) > 0 && len(left) > 0 {
+		some := may[:min(len(may), 64)]
+		may = may[len(some):]
+		clear(to)
+		for i, x := range some {
+			to[x.node] = 1 << i
 		}
-		last := int32(-1)
-		for _, u := range neighbours.Of(v) {
-			if last < 0 || later(u, last) {
-				last = u
+		for _, v := range order {
+			for _, w := range next.Of(v) {
+				to[v] |= to[w]
 			}
 		}
-		if last < 0 {
-			return -1
+		all := ^uint64(0) >> (64 - len(some))
+		shared := make([]int32, 0, len(left))
+		for _, v := range left {
+			if to[v] == all && c.Marks[v] == Free {
+				shared = append(shared, v)
+			}
 		}
-		if !in[last] {
-			in[last] = true
-			left.Push(last)
-		}
+		left = shared
+		c.meter.Flow += int64(c.g.Nodes)
+	}
+	for _, v := range left {
+		c.Marks[v] = m
 	}
 }
 
