@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/schedule/internal/bounds"
 	"github.com/onnxmem/onnxmem/schedule/internal/indexed"
 	"github.com/onnxmem/onnxmem/schedule/internal/meter"
@@ -85,6 +86,41 @@ func TestSetsOfNeighbours(t *testing.T) {
 	}
 	if c := r.Certificates[0]; !r.Optimal || c.Kind != KindLast || !slices.Equal(c.Nodes, []int32{3, 4}) {
 		t.Errorf("bound %d, peak %d, certificate %v; want the last of nodes 3 and 4", r.Bound, r.Evaluation.Peak, c)
+	}
+}
+
+// The gradients of two weights wait for G, which frees b. One of them runs first, while the
+// other's inputs are live. No bound of a single node counts these, and a set of all nodes as
+// tall contains F, which runs before both.
+func TestSetsBeyondANode(t *testing.T) {
+	p := parse(t, `x:1; s:5, c:1=E(x); t:5, a:6, b:9=F(c) ws 40; d:4=L(a); e:4=G(d, b);
+		v:50=V(d, t); n:1=N(v); w:50=W(e, s); u:1=U(w); out n, u`)
+	s := newSolver(t.Context(), EffortDefault.budgets())
+	sub := s.open(indexed.NewProblem(index(p)), 0)
+	sub.see(Program(p))
+	for v := range p.Nodes {
+		sub.ask(int32(v))
+	}
+	alone := sub.bound
+	if sub.sets(); alone != 66 || sub.bound != 68 || sub.best.peak != 68 {
+		t.Errorf("bound of single nodes %d, of sets %d, peak %d; want 66, 68, 68", alone, sub.bound, sub.best.peak)
+	}
+	if c := sub.proof; c.Kind != KindFirst || !slices.Equal(c.Nodes, []int32{4, 6}) {
+		t.Errorf("%v: want the first of nodes 4 and 6", c)
+	}
+	checkCertificate(t, p, Certificate(sub.proof))
+}
+
+// In the training step of a network of two towers, the gradients of hundreds of weights wait
+// for the backward pass of the smaller tower.
+func TestTwoTowers(t *testing.T) {
+	paths := datafolder.Glob(t, "open-orders", "*PickScore*")
+	r, err := Solve(t.Context(), readFile(t, paths[0]), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Certificates[0]; !r.Optimal || c.Kind != KindFirst {
+		t.Errorf("bound %d, peak %d, certificate of kind %s; want a proof by the first of a set", r.Bound, r.Evaluation.Peak, c.Kind)
 	}
 }
 

@@ -110,8 +110,9 @@
 //	last    W needs 17 from {E, F, D, G}    G needs 12 from {E, F, D, W, U}    bound 12
 //
 // Any A gives a valid bound. Solve tries the nodes whose NodeBound, or whose transient,
-// reaches one of several thresholds; the largest predecessors of a successor, and successors
-// of a predecessor, of a node with a large load; and a node with a large load together with
+// reaches one of several thresholds, of all nodes or of those that are no ancestors (no
+// descendants) of a node with a large load; the largest predecessors of a successor, and
+// successors of a predecessor, of such a node; and a node with a large load together with
 // free nodes that its minimum cut puts on the other side than the best order does.
 //
 // # The certificate and its check

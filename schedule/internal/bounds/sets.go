@@ -16,6 +16,7 @@ const (
 	maxSets   = 12 // of the tallest nodes that may fail in a row
 	maxSteps  = 48 // whose neighbours are looked at
 	maxAround = 32 // nodes, next to one
+	maxBeyond = 4  // nodes, the others of which are looked at
 
 	// The flow work of all sets, if the budget allows: some hundredths of a second.
 	maxSetsWork = 15_000_000
@@ -32,8 +33,8 @@ type Loaded struct {
 // bound rises. Recent are orders seen, the best first. Only sets whose first (or
 // last) node exceeds the bound in every recent order can help.
 //
-// The sets are all nodes whose need reaches a threshold, and the neighbours of the
-// nodes of largest load.
+// The sets are all nodes whose need reaches a threshold, the neighbours of the nodes
+// of largest load, and the nodes beyond these whose need reaches a threshold.
 func (c *Cutter) Sets(g *indexed.Problem, recent []Loaded, bound int64) iter.Seq[Certificate] {
 	return func(yield func(Certificate) bool) {
 		s := setSearch{cut: c, g: g, recent: recent, bound: bound, yield: yield, work: c.meter.Flow + c.meter.Part(maxSetsWork)}
@@ -48,13 +49,14 @@ func (c *Cutter) Sets(g *indexed.Problem, recent []Loaded, bound int64) iter.Seq
 		for v := range s.need {
 			s.need[v] = g.LeastLoad(int32(v))
 		}
-		if s.tallest() || s.neighbours() {
+		if s.tallest(s.byNeed()) || s.neighbours() {
 			return
 		}
 		for v := range s.need {
 			s.need[v] = g.Transient[v] - g.MostSaved(int32(v))
 		}
-		s.tallest()
+		list := s.byNeed()
+		_ = s.tallest(list) || s.beyond(list)
 	}
 }
 
@@ -74,14 +76,48 @@ type setSearch struct {
 // left returns the work that the next set may take.
 func (s *setSearch) left() int64 { return min(SetWork, max(0, s.work-s.cut.meter.Flow)) }
 
+// byNeed returns all nodes, the largest need first.
+func (s *setSearch) byNeed() []int32 {
+	nodes := indexed.Ascending(s.g.Nodes)
+	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(s.need[b], s.need[a]) })
+	return nodes
+}
+
+// beyond tries the tallest of the nodes that are no ancestors of a node u of large load,
+// and of those that are no descendants of it.
+//
+//	f1 f2 f3 ... u ... w1 w2      f: as tall as u, but before it in every order
+//
+// In a training step u and the w are gradients of weights, each of which waits for room
+// that the backward pass makes. Some f of the forward pass are as tall. With them in the
+// set, the first of it is an f, at a load that says nothing of u.
+func (s *setSearch) beyond(byNeed []int32) bool {
+	best := s.recent[0]
+	for _, i := range steepest(best.Loads, s.bound, maxBeyond) {
+		u := best.Order[i]
+		for _, neighbours := range [2]*indexed.Lists{&s.g.Preds, &s.g.Succs} {
+			s.cut.Begin(s.g)
+			s.cut.spread(u, Inside, neighbours)
+			list := make([]int32, 0, len(byNeed))
+			for _, v := range byNeed {
+				if v == u || s.cut.Marks[v] == Free {
+					list = append(list, v)
+				}
+			}
+			if s.tallest(list) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // tallest tries the nodes of the largest needs, one threshold after another.
 //
 // A need is first the least load of a node: of a weight's gradient and the nodes
 // that use it up, as in Adam, only the last is as tall as all of them together. The
 // second time it is what a node adds alone.
-func (s *setSearch) tallest() bool {
-	byNeed := indexed.Ascending(s.g.Nodes)
-	slices.SortStableFunc(byNeed, func(a, b int32) int { return cmp.Compare(s.need[b], s.need[a]) })
+func (s *setSearch) tallest(byNeed []int32) bool {
 	e := s.ends()
 	s.tries = 0
 	for i, v := range byNeed {
