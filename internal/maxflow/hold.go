@@ -15,6 +15,8 @@ type held struct {
 	log      []int32    // edges of all augmenting paths since; complete while logging
 	logging  bool
 	visited  []int32 // vertices of the last search, which found no path
+	met      []int32 // vertex -> the search of Exceeds that last met it
+	search   int32
 }
 
 const barred = int32(1 << 30) // the level of a vertex that cannot reach the sink
@@ -71,9 +73,60 @@ func (f *Network) Reverse() {
 	f.levelled = false
 }
 
+// Exceeds tells in most cases, without a flow, whether an edge of infinite capacity from
+// the source to a vertex v would raise the flow by more than an amount. It must come
+// before the edges of a question. Let A be v and what it reaches by edges with more than
+// the amount left.
+//
+//	the sink is in A                              the flow rises by more
+//	the edges out of A have at most the amount    it does not, and Visited returns A
+//	else                                          not known
+//
+// Proof. On a path of such edges, more than the amount can flow. What a question adds to
+// the flow leaves A by its other edges, and none of it passes a barred vertex. So A and
+// all barred vertices are the source's side of a cut that costs no more than the amount
+// above the held flow.
+func (f *Network) Exceeds(v int32, amount int64) (yes, known bool) {
+	h := &f.held
+	h.visited = h.visited[:0]
+	if f.Barred(v) {
+		return false, true
+	}
+	for len(h.met) < len(f.first) {
+		h.met = append(h.met, 0)
+	}
+	h.search++
+	h.met[v] = h.search
+	a := append(h.visited, v)
+	for i := 0; i < len(a); i++ {
+		for e := f.first[a[i]]; e >= 0; e = f.next[e] {
+			if u := f.To[e]; f.Left[e] > amount && h.met[u] != h.search && f.Level[u] != barred {
+				h.met[u] = h.search
+				a = append(a, u)
+			}
+		}
+	}
+	h.visited = a[:0]
+	f.Work += 5 * int64(len(a))
+	if h.met[Sink] == h.search {
+		return true, true
+	}
+	for _, u := range a {
+		for e := f.first[u]; e >= 0; e = f.next[e] {
+			if w := f.To[e]; h.met[w] != h.search && f.Level[w] != barred {
+				if amount -= f.Left[e]; amount < 0 {
+					return false, false
+				}
+			}
+		}
+	}
+	h.visited = a
+	return false, true
+}
+
 // Visited returns the vertices that the last question's edges reach under the flow that
 // answered it, if Answer did not stop early: with what the source reached before, they
-// are the source's side of a minimum cut. Vertices that are barred are left out. The list
+// are the source's side of a minimum cut. After Exceeds, see there. Vertices that are barred are left out. The list
 // is valid until the next call.
 func (f *Network) Visited() []int32 { return f.held.visited }
 

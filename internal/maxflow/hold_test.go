@@ -3,13 +3,15 @@ package maxflow
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
 // A question raises the flow by as much as the same edges do in a network that is
-// built with them, and it has no effect on the next question.
+// built with them, and it has no effect on the next question. What Exceeds tells agrees
+// with a flow, and its cut costs what it says.
 func TestHold(t *testing.T) {
-	raised, barred := 0, 0
+	raised, barred, told := 0, 0, 0
 	for i := range 2000 {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		vertices := 3 + r.IntN(12)
@@ -38,6 +40,27 @@ func TestHold(t *testing.T) {
 		base := build(&held, nil)
 		held.Hold()
 		for k := range 6 {
+			v, amount := int32(2+r.IntN(vertices-2)), int64(r.IntN(12))
+			rises := build(&fresh, []edge{{Source, v, Infinite}}) - base
+			yes, known := held.Exceeds(v, amount)
+			if known && yes != (rises > amount) {
+				t.Fatalf("network %d, question %d: that a flow which rises by %d exceeds %d: %v", i, k, rises, amount, yes)
+			}
+			if known {
+				told++
+			}
+			if cut := held.Visited(); known && !yes && !held.Barred(v) {
+				side := func(u int32) bool { return u == Source || held.Barred(u) || slices.Contains(cut, u) }
+				cost := -base
+				for _, e := range edges {
+					if side(e.u) && !side(e.v) {
+						cost += e.capacity
+					}
+				}
+				if cost > amount || !side(v) || side(Sink) {
+					t.Fatalf("network %d, question %d: the cut costs %d more, want at most %d", i, k, cost, amount)
+				}
+			}
 			var more []edge
 			for range r.IntN(4) {
 				v, capacity := int32(2+r.IntN(vertices-2)), 1+int64(r.IntN(9))
@@ -74,7 +97,7 @@ func TestHold(t *testing.T) {
 			t.Fatalf("network %d: the held flow is not maximum", i)
 		}
 	}
-	if raised == 0 || barred == 0 {
-		t.Errorf("%d questions raised the flow, %d vertices were barred", raised, barred)
+	if raised == 0 || barred == 0 || told == 0 {
+		t.Errorf("%d questions raised the flow, %d vertices were barred, %d were told without a flow", raised, barred, told)
 	}
 }

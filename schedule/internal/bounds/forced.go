@@ -171,7 +171,7 @@ func (c *Cutter) stay(known []motion, may func(x int32) bool, along *indexed.Lis
 		}
 		tests++
 		x := todo[at]
-		if c.cost(x, slack+1) > slack && !c.Broken() {
+		if c.exceeds(x, slack) && !c.Broken() {
 			any = true
 			c.mark(x, known, along)
 		} else {
@@ -194,13 +194,17 @@ func (c *Cutter) stay(known []motion, may func(x int32) bool, along *indexed.Lis
 	return any
 }
 
-// cost returns by how much the minimum rises if x moves to the source's side; it may stop
-// early at enough.
-func (c *Cutter) cost(x int32, enough int64) int64 {
-	if !c.flow.Barred(c.vertex[x]) {
-		c.flow.Ask(c.vertex[x], infinite)
+// exceeds reports whether the minimum rises by more than the slack if x moves to the
+// source's side. If not, the network's Visited has nodes that may move, x among them.
+func (c *Cutter) exceeds(x int32, slack int64) bool {
+	before := c.flow.Work
+	yes, known := c.flow.Exceeds(c.vertex[x], slack)
+	c.meter.Flow += c.flow.Work - before
+	if known {
+		return yes
 	}
-	return c.Answer(enough)
+	c.Require(x)
+	return c.Answer(slack+1) > slack
 }
 
 // mark says that x stays and all untested nodes along with it.
