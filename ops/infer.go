@@ -20,6 +20,9 @@ type Options struct {
 	StrictDims bool
 	// SpareDims: Dims may name dimensions that the model does not have.
 	SpareDims bool
+	// Strict makes a declared shape that contradicts inference an error;
+	// otherwise it is a warning, and the inferred shape is used.
+	Strict bool
 	// IgnoreDeclared ignores declared types, except those of inputs. Tests of
 	// operators set it.
 	IgnoreDeclared bool
@@ -42,8 +45,9 @@ type Inference struct {
 
 // Infer binds the symbolic dimensions of m and sets Type, Bytes, Bounded and
 // Dynamic of every tensor and Semantics of every node, including those of bodies.
-// Declared types (value_info) are used if inference has no result and checked if
-// it has one. Errors are of type *graph.Error.
+// Declared types (value_info) are used if inference has no result. If it has one,
+// a declared element type that contradicts it is an error, a declared shape a
+// warning. Errors are of type *graph.Error.
 func Infer(m *graph.Model, opt Options) (_ *Inference, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[callID]*instance{}}
@@ -69,6 +73,9 @@ type inferrer struct {
 	total   int64 // bytes of all tensors of the main graph, to detect overflow
 
 	identities int64 // number of identities given to bounded lengths
+
+	contradictions map[*graph.Tensor]string // by declared shapes; "" if a later inference of the body found none
+	contradicted   []*graph.Tensor          // their keys in the order found
 
 	functions map[functionID]*graph.Function
 	calls     map[callID]*instance // instances of local functions
@@ -107,6 +114,7 @@ func (inf *inferrer) run() error {
 	if err := inf.graph(s, nil); err != nil {
 		return err
 	}
+	inf.warnDeclared()
 	inf.result.Values = s.values
 	sort.SliceStable(inf.result.Dims, func(i, j int) bool { return inf.result.Dims[i].Name < inf.result.Dims[j].Name })
 	return nil
@@ -128,6 +136,9 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 		if t.Data != nil {
 			t.Type = t.Data.TensorType()
 			s.values[id] = valueOf(t.Data)
+			if err := inf.declaredData(t); err != nil {
+				return err
+			}
 			if err := inf.size(s, t); err != nil {
 				return err
 			}

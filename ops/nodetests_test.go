@@ -386,7 +386,7 @@ func TestZoo(t *testing.T) {
 				}
 				defer func() { _ = f.Close() }()
 				dims := bind(t, f.Model.Graph, shapes[path])
-				inf, err := ops.Infer(f.Model, ops.Options{Dims: dims, StrictDims: true, IgnoreDeclared: ignore})
+				inf, err := ops.Infer(f.Model, ops.Options{Dims: dims, StrictDims: true, Strict: true, IgnoreDeclared: ignore})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -452,7 +452,8 @@ func bind(t *testing.T, g *graph.Graph, text string) map[string]int64 {
 }
 
 // TestBadModels: inference refuses models whose fault shows in the graph alone, and
-// accepts odd but sound ones. The reader's tests cover files that the reader refuses.
+// accepts odd but sound ones. A wrong declaration is refused, since Strict is set. The
+// reader's tests cover files that the reader refuses.
 func TestBadModels(t *testing.T) {
 	dir := datafolder.Path(t, "bad")
 	for _, row := range readCSV(t, filepath.Join(dir, "expected.csv")) {
@@ -461,7 +462,7 @@ func TestBadModels(t *testing.T) {
 			continue
 		}
 		start := time.Now()
-		_, err = ops.Infer(f.Model, ops.Options{})
+		_, err = ops.Infer(f.Model, ops.Options{Strict: true})
 		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("%s: took %v", row["file"], took)
 		}

@@ -19,6 +19,7 @@ type Options struct {
 	Dims       map[string]int64 // lengths of symbolic dimensions
 	StrictDims bool             // refuse a dimension that has no length
 	SpareDims  bool             // Dims may name dimensions that the model does not have
+	Strict     bool             // refuse a declared shape that contradicts inference, instead of a warning
 	Align      int64            // alignment of offsets and sizes in bytes, a power of two; 0 is 64
 	NoViews    bool             // give every view a buffer of its own
 	NoInplace  bool             // never write a result over an input
@@ -41,7 +42,7 @@ type Options struct {
 
 	InlineFunctions bool // replace calls of local functions by their bodies first
 
-	Train *autodiff.Options // first make a training graph; its Dims, StrictDims and SpareDims are taken from these options
+	Train *autodiff.Options // first make a training graph; its Dims, StrictDims, SpareDims and Strict are taken from these options
 
 	// UpdatesLast runs all updates of a training graph after all other nodes, as
 	// a runtime with a separate optimizer does.

@@ -13,7 +13,7 @@ func train(_ context.Context, s *State) error {
 		return nil
 	}
 	opt := *s.opt.Train
-	opt.Dims, opt.StrictDims, opt.SpareDims = s.opt.Dims, s.opt.StrictDims, s.opt.SpareDims
+	opt.Dims, opt.StrictDims, opt.SpareDims, opt.Strict = s.opt.Dims, s.opt.StrictDims, s.opt.SpareDims, s.opt.Strict
 	step, err := autodiff.Train(s.model, opt)
 	if err != nil {
 		var option *autodiff.OptionError

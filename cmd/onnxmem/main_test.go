@@ -161,7 +161,8 @@ func badFolders(t *testing.T) []string {
 
 // TestBadInput: hostile, broken and odd files get the answer in expected.csv: they are
 // planned, or refused with exit status 3 and one line that names the file. A refused
-// file leaves nothing behind. None needs much memory.
+// file leaves nothing behind. None needs much memory. Wrong declarations are refused,
+// since --strict is given.
 func TestBadInput(t *testing.T) {
 	const mostAllocated = 200 << 20
 	for _, folder := range badFolders(t) {
@@ -176,7 +177,7 @@ func TestBadInput(t *testing.T) {
 				var out, errs bytes.Buffer
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				status := run([]string{"optimize", in, filepath.Join(dir, "out.onnx")}, &out, &errs)
+				status := run([]string{"optimize", "--strict", in, filepath.Join(dir, "out.onnx")}, &out, &errs)
 				runtime.ReadMemStats(&after)
 				if n := after.TotalAlloc - before.TotalAlloc; n > mostAllocated {
 					t.Errorf("allocated %d bytes, expected at most %d", n, mostAllocated)

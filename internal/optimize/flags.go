@@ -16,6 +16,7 @@ import (
 type ModelFlags struct {
 	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
 	StrictDims bool             `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
+	Strict     bool             `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, instead of a warning."`
 	NoInplace  bool             `seldom:"" help:"Never write a result over an input."`
 	NoViews    bool             `seldom:"" help:"Give every view (Reshape and similar) its own storage."`
 }
@@ -82,7 +83,7 @@ func Vars() map[string]string {
 // Options are those of the passes.
 func (f *PlanFlags) Options() passes.Options {
 	return passes.Options{
-		Dims: f.Dim, StrictDims: f.StrictDims, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
+		Dims: f.Dim, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
 		Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
 		Check: f.DebugPasses, Disable: f.DisablePass,
