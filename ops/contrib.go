@@ -10,7 +10,7 @@ import (
 // contrib lists operators of ONNX Runtime (com.microsoft) that its optimizers and
 // quantizers put into models, except elementwise ones and attention.
 var contrib = family{"com.microsoft", []Op{
-	{Name: "FusedConv", Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1)},
+	{Name: "FusedConv", Infer: convAs(0, 1, 2, channelsFirst), Inplace: overAddend, FLOPs: convFLOPs(1), Check: checkFusedConv},
 	{Name: "NhwcConv", Infer: convAs(0, 1, 2, channelsLast), FLOPs: convFLOPs(1)},
 	{Name: "NhwcFusedConv", Infer: convAs(0, 1, 2, channelsLast), Inplace: overAddend, FLOPs: convFLOPs(1)},
 	{Name: "QLinearConv", Infer: qlinearConv, FLOPs: convFLOPs(3)},
@@ -66,6 +66,14 @@ var contrib = family{"com.microsoft", []Op{
 
 // overAddend: a convolution may overwrite the tensor that is added to it.
 func overAddend(c *Call) []graph.Alias { return overInput(c, 0, 3) }
+
+// checkFusedConv: the tensor that is added has the shape of the result.
+func checkFusedConv(c *Call) error {
+	if err := c.sameElem(0, 1, 2, 3); err != nil {
+		return err
+	}
+	return c.WantShape(3, "the shape of the result", c.Out[0].Shape...)
+}
 
 // overAddend2: a matrix product may overwrite the tensor that is added to it.
 func overAddend2(c *Call) []graph.Alias { return overInput(c, 0, 2) }

@@ -123,6 +123,9 @@ func fusedGemm(c *Call) error {
 	if err := c.Tensors(2); err != nil {
 		return err
 	}
+	if err := c.sameElem(0, 1, 2); err != nil {
+		return err
+	}
 	return gemmShape(c, 0, 1, 2, c.In[0].Elem)
 }
 

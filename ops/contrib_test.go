@@ -39,3 +39,15 @@ func TestContrib(t *testing.T) {
 		{doc: "table by length", op: "com.microsoft.RelativePositionBias", in: []Arg{f(32, 4), argInt(5), argInt(6)}, want: "float32[1,4,5,6]"},
 	})
 }
+
+// Checks that precede the kernels of fused products.
+func TestCheckFused(t *testing.T) {
+	x, w, b := arg(f32, 1, 2, 8, 8), arg(f32, 4, 2, 3, 3), arg(f32, 4)
+	sum := arg(f32, 1, 4, 6, 6)
+	runGate(t, []opCase{
+		{doc: "with a sum", op: "com.microsoft.FusedConv", version: 1, in: []Arg{x, w, b, sum}},
+		{doc: "a sum of another shape", op: "com.microsoft.FusedConv", version: 1, in: []Arg{x, w, b, arg(f32, 4, 6, 6)}, want: "error: input 3 has shape [4,6,6], expected [1,4,6,6]: the shape of the result"},
+		{doc: "a sum that broadcasts", op: "com.microsoft.FusedConv", version: 1, in: []Arg{x, w, {}, arg(f32, 1, 4, 1, 1)}, want: "error: input 3 has shape [1,4,1,1]"},
+		{doc: "a bias of another type", op: "com.microsoft.FusedGemm", version: 1, in: []Arg{arg(f32, 2, 3), arg(f32, 3, 4), arg(graph.Float16, 4)}, want: "error: input 2 has elements of type float16, expected float32"},
+	})
+}

@@ -61,6 +61,12 @@ var large = []struct {
 	{op: "GRU", attrs: attrs("hidden_size", 9), shapes: [][]int{{7, 3, 12}, {1, 27, 12}, {1, 27, 9}, {1, 54}}, outputs: 2},
 	{op: "Attention", shapes: [][]int{{2, 3, 50, 20}, {2, 3, 45, 20}, {2, 3, 45, 24}}},
 	{op: "GridSample", shapes: [][]int{{2, 3, 9, 11}, {2, 7, 5, 2}}},
+	{op: "com.microsoft.FusedConv", attrs: append(attrs("pads", 1, 1, 1, 1), named("activation", "Sigmoid")), shapes: [][]int{{1, 12, 14, 14}, {20, 12, 3, 3}, {20}, {1, 20, 14, 14}}},
+	{op: "com.microsoft.FusedConv", attrs: append(attrs("group", 9), named("activation", "Relu")), shapes: [][]int{{2, 9, 13, 21}, {9, 1, 3, 3}, {9}, {2, 9, 11, 19}}},
+	{op: "com.microsoft.FusedGemm", attrs: append(attrs("transB", 1), named("activation", "Relu")), shapes: [][]int{{30, 50}, {41, 50}, {30, 41}}},
+	{op: "com.microsoft.FusedMatMul", attrs: append(attrs("transA", 1), attrs("transBatchA", 1)...), shapes: [][]int{{19, 5, 33}, {5, 19, 8}}},
+	{op: "com.microsoft.FastGelu", shapes: [][]int{{7, 41}, {41}}},
+	{op: "com.microsoft.QuickGelu", shapes: [][]int{{333}}},
 	{op: "com.microsoft.BiasGelu", shapes: [][]int{{7, 41}, {41}}},
 	{op: "com.microsoft.SkipLayerNormalization", shapes: [][]int{{3, 7, 41}, {3, 7, 41}, {41}, {41}, {41}}, outputs: 4},
 	{op: "com.microsoft.Attention", attrs: attrs("num_heads", 2), shapes: [][]int{{2, 7, 24}, {24, 96}, {96}}},
@@ -72,6 +78,11 @@ func attrs(name string, v ...int64) []*graph.Attr {
 		return []*graph.Attr{{Name: name, Type: graph.AttrInt, Int: v[0]}}
 	}
 	return []*graph.Attr{{Name: name, Type: graph.AttrInts, Ints: v}}
+}
+
+// named returns an attribute that is a string.
+func named(name, v string) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
 }
 
 // integerInputs lists the inputs in large whose type is not float32.

@@ -180,6 +180,8 @@ func (c *evaluation) fusedActivation(params []float32) func(float64) float64 {
 		return func(v float64) float64 { return branch(v > 0, v, param(0, 0.01)*v) }
 	case "Elu":
 		return func(v float64) float64 { return branch(v > 0, v, param(0, 1)*math.Expm1(v)) }
+	case "ThresholdedRelu":
+		return func(v float64) float64 { return branch(v > param(0, 1), v, 0) }
 	case "HardSigmoid":
 		return func(v float64) float64 { return math.Max(0, math.Min(1, param(0, 0.2)*v+param(1, 0.5))) }
 	case "Clip":
@@ -212,22 +214,33 @@ func (x *Tensor) transposed() *Tensor {
 }
 
 func fusedMatMul(c *evaluation) []*Tensor {
-	if c.int("transBatchA", 0) != 0 || c.int("transBatchB", 0) != 0 {
-		fail("a transposed batch")
-	}
-	a, b := c.x(0), c.x(1)
-	if c.int("transA", 0) != 0 {
-		a = a.transposed()
-	}
-	if c.int("transB", 0) != 0 {
-		b = b.transposed()
-	}
-	y := c.matmul(a, b)
+	y := c.matmul(c.factor(0, "A"), c.factor(1, "B"))
 	alpha, mass := c.float("alpha", 1), c.bounded(0).mass
 	for i := range mass {
 		mass[i] *= math.Abs(alpha)
 	}
 	return one(y.each(func(v float64) float64 { return alpha * v }))
+}
+
+// factor returns operand i, the one that the attributes call side: with its first axis
+// behind the batch, and with its last axes swapped. A vector stays.
+func (c *evaluation) factor(i int, side string) *Tensor {
+	x := c.x(i)
+	rank := len(x.Shape)
+	if rank < 2 {
+		return x
+	}
+	if c.int("transBatch"+side, 0) != 0 {
+		var perm []int
+		for k := 1; k < rank-1; k++ {
+			perm = append(perm, k)
+		}
+		x = x.permuted(append(perm, 0, rank-1)...)
+	}
+	if c.int("trans"+side, 0) != 0 {
+		x = x.transposed()
+	}
+	return x
 }
 
 // inverse inverts each matrix by Gaussian elimination without pivoting.

@@ -8,26 +8,161 @@ import (
 
 // contrib lists operators of ONNX Runtime's own domain that its optimizer introduces.
 var contrib = family{"com.microsoft", []Kernel{
+	{Name: "FusedConv", Make: makeFusedConv},
+	{Name: "FusedGemm", Make: makeFusedGemm},
+	{Name: "FusedMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
+	{Name: "TransposeMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
+	{Name: "Gelu", Make: makeGelu, Finish: func(c *Invocation) *Finish { return rows(geluOf(c))(c) }},
+	{Name: "QuickGelu", Make: makeQuickGelu, Finish: func(c *Invocation) *Finish { return rows(quickGeluOf(c))(c) }},
+	{Name: "FastGelu", Make: makeFastGelu},
 	{Name: "BiasGelu", Make: makeBiasGelu},
 	{Name: "SkipLayerNormalization", Make: makeSkipLayerNorm},
 }}
 
-func makeBiasGelu(c *Invocation) (Run, error) {
+// makeFusedConv is a convolution, the sum with input 3, and an activation.
+func makeFusedConv(c *Invocation) (Run, error) {
+	var params []float32
+	if a := c.Node.Attr("activation_params"); a != nil {
+		params = a.Floats
+	}
+	conv := *c
+	if conv.In = c.In[:min(len(c.In), 3)]; c.Has(3) {
+		conv.added = c.In[3]
+	}
+	return activated(c, &conv, makeConv, params)
+}
+
+// makeFusedGemm is Gemm and an activation. The output may overwrite a C of its shape.
+func makeFusedGemm(c *Invocation) (Run, error) {
+	var params []float32
+	for _, name := range []string{"activation_alpha", "activation_beta"} {
+		if a := c.Node.Attr(name); a != nil {
+			params = append(params, a.Float)
+		}
+	}
+	inner, gemm, beta := *c, makeGemm, c.Float("beta", 1)
+	bias := beta == 1 && c.Has(2) && c.Out[0].Shape[0] > 1 && isRow(c.In[2], c.Out[0].Shape[1])
+	if c.Has(2) && beta != 0 && !bias {
+		gemm = makeGemmOver
+	}
+	return activated(c, &inner, gemm, params)
+}
+
+// makeGemmOver computes Gemm on top of C, which it first copies to the output unless it
+// lies there.
+func makeGemmOver(c *Invocation) (Run, error) {
+	spread := *c
+	spread.In = c.In[2:3]
+	copies, err := makeExpand(&spread)
+	if err != nil {
+		return nil, err
+	}
+	p := gemmProduct(c)
+	p.beta, p.last = c.Float("beta", 1), true
+	product, err := p.make()
+	if err != nil {
+		return nil, err
+	}
+	return func(w *work.Pool) error {
+		if c.In[2].At != c.Out[0].At {
+			if err := copies(w); err != nil {
+				return err
+			}
+		}
+		return product(w)
+	}, nil
+}
+
+// activated makes the kernel of a product and the activation that attribute activation
+// names. inner is the invocation of the product.
+func activated(c, inner *Invocation, product func(*Invocation) (Run, error), params []float32) (Run, error) {
+	if c.Out[0].Type != graph.Float32 {
+		return nil, unsupported(c.Out[0].Type)
+	}
+	finish, err := finishNamed(c.Str("activation", ""), params)
+	if err != nil {
+		return nil, err
+	}
+	inner.Then, inner.Taken = finish, false
+	run, err := product(inner)
+	if err != nil {
+		return nil, err
+	}
+	c.SharedBytes, c.EachBytes, c.Packed = inner.SharedBytes, inner.EachBytes, inner.Packed
+	if finish == nil || inner.Taken {
+		return run, nil
+	}
+	out := c.Out[0]
+	return func(w *work.Pool) error {
+		if err := run(w); err != nil {
+			return err
+		}
+		d := data[float32](out)
+		w.Steps(len(d), func(from, to int) { finish.Row(d[from:to]) })
+		return nil
+	}, nil
+}
+
+// makeFusedMatMul is MatMul times alpha, of operands that may be transposed.
+func makeFusedMatMul(c *Invocation) (Run, error) {
+	a, b := c.In[0].Shape, c.In[1].Shape
+	row, column := len(a) == 1, len(b) == 1
+	if row {
+		a = []int{1, a[0]}
+	}
+	if column {
+		b = []int{b[0], 1}
+	}
+	p, err := productOf(c,
+		newFactor(a, c.Int("transA", 0) != 0 && !row, c.Int("transBatchA", 0) != 0 && !row),
+		newFactor(b, c.Int("transB", 0) != 0 && !column, c.Int("transBatchB", 0) != 0 && !column))
+	if err != nil {
+		return nil, err
+	}
+	p.alpha, p.last = c.Float("alpha", 1), true
+	return p.make()
+}
+
+func quickGeluOf(c *Invocation) func(d, a []float32) {
+	alpha := c.Float("alpha", 1.702)
+	return func(d, a []float32) { simd.Swish(d, a, alpha) }
+}
+
+func makeQuickGelu(c *Invocation) (Run, error) {
+	alpha := float64(c.Float("alpha", 1.702))
+	return vector1(quickGeluOf(c), func(x float64) float64 { return x * sigmoid(alpha*x) })(c)
+}
+
+// makeFastGelu is Gelu by tanh, of the sum with a bias if there is one.
+func makeFastGelu(c *Invocation) (Run, error) {
+	if c.Has(1) {
+		return biasedGelu(c, simd.GeluTanh)
+	}
+	if c.In[0].Type != graph.Float32 {
+		return nil, unsupported(c.In[0].Type)
+	}
+	return rowwise(c, simd.GeluTanh)
+}
+
+func makeBiasGelu(c *Invocation) (Run, error) { return biasedGelu(c, simd.Gelu) }
+
+// biasedGelu applies gelu to the sum of the inputs.
+func biasedGelu(c *Invocation, gelu func(d, a []float32)) (Run, error) {
 	if c.In[0].Type != graph.Float32 {
 		return nil, unsupported(c.In[0].Type)
 	}
 	return loops[float32, float32]{
 		vv: func(d, a, b []float32) {
 			simd.Add(d, a, b)
-			simd.Gelu(d, d)
+			gelu(d, d)
 		},
 		vs: func(d, a []float32, b float32) {
 			simd.AddScalar(d, a, b)
-			simd.Gelu(d, d)
+			gelu(d, d)
 		},
 		sv: func(d []float32, a float32, b []float32) {
 			simd.AddScalar(d, b, a)
-			simd.Gelu(d, d)
+			gelu(d, d)
 		},
 	}.run(c)
 }

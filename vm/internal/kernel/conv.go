@@ -3,6 +3,7 @@ package kernel
 import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -60,10 +61,10 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	}
 	listed := min(parts, atOnce)
 	sides := tableOf[side](c, listed)
-	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take()}
+	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added}
 	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
 	packed := 0
-	across := c.Out[0].Type == graph.Float32 && weight.Const && gemm.Across(v.outputs(), m)
+	across := c.Out[0].Type == graph.Float32 && c.added == nil && weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
@@ -123,16 +124,31 @@ func vectorDepthwise(c *Invocation, v *window, d *gemm.Depthwise, each int) (Run
 	var w *work.Pool
 	finish := c.take()
 	var more bool
-	d.Act, d.Low, d.High, more = finish.epilogue()
+	aside := 0 // of the plane that c.added is added to: the output may overwrite it
+	if c.added != nil {
+		aside, more = c.Each(mul(4, v.outputs())), finish != nil
+	} else {
+		d.Act, d.Low, d.High, more = finish.epilogue()
+	}
 	part := func(i, worker int) {
 		ch := i % channels
 		bias := float32(0)
 		if c.Has(2) {
 			bias = data[float32](c.In[2])[ch]
 		}
-		d.Plane(element[float32](out, i*v.outputs()), element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
+		to := element[float32](out, i*v.outputs())
+		row := span[float32](to, v.outputs())
+		if c.added != nil {
+			to = w.Each(worker, aside)
+		}
+		d.Plane(to, element[float32](x, i*v.inputs()), element[float32](weight, ch*v.taps()), bias, w.Each(worker, each))
+		if c.added != nil {
+			terms := span[float32](element[float32](c.added, i*v.outputs()), v.outputs())
+			for from, end := range c.pieces(len(row)) {
+				simd.Add(row[from:end], span[float32](to, v.outputs())[from:end], terms[from:end])
+			}
+		}
 		if more {
-			row := span[float32](element[float32](out, i*v.outputs()), v.outputs())
 			for from, to := range c.pieces(len(row)) {
 				finish.Row(row[from:to])
 			}
@@ -156,7 +172,16 @@ func depthwise[T floating](c *Invocation, v *window) (Run, error) {
 		if c.Has(2) {
 			bias = data[T](c.In[2])[ch]
 		}
-		fillAll(c, d, bias)
+		if c.added == nil {
+			fillAll(c, d, bias)
+		} else {
+			terms := span[T](element[T](c.added, i*v.outputs()), v.outputs())
+			for from, to := range c.pieces(len(d)) {
+				for k := from; k < to; k++ {
+					d[k] = terms[k] + bias
+				}
+			}
+		}
 		convolve(c, d, span[T](element[T](x, i*v.inputs()), v.inputs()), span[T](element[T](weight, ch*v.taps()), v.taps()), v)
 	}
 	return func(w *work.Pool) error {

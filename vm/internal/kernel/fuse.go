@@ -52,6 +52,69 @@ func finishClip(c *Invocation) *Finish {
 	return clamps(low, high)
 }
 
+// finishNamed returns the activation that ONNX Runtime's attribute activation names; nil
+// for "". The parameters are alpha and beta, or the bounds of Clip.
+func finishNamed(name string, params []float32) (*Finish, error) {
+	param := func(i int, otherwise float32) float32 {
+		if i < len(params) {
+			return params[i]
+		}
+		return otherwise
+	}
+	each := func(f func(x float64) float64) *Finish {
+		return &Finish{Row: func(d []float32) {
+			for i, x := range d {
+				d[i] = float32(f(float64(x)))
+			}
+		}}
+	}
+	infinity := float32(math.Inf(1))
+	switch name {
+	case "":
+		return nil, nil
+	case "Relu":
+		return clamps(0, infinity), nil
+	case "Clip":
+		return clamps(param(0, -infinity), param(1, infinity)), nil
+	case "Sigmoid":
+		return rows(simd.Sigmoid)(nil), nil
+	case "Tanh":
+		return rows(simd.Tanh)(nil), nil
+	case "HardSwish":
+		return rows(hardSwish)(nil), nil
+	case "HardSigmoid":
+		alpha, beta := param(0, 0.2), param(1, 0.5)
+		return rows(func(d, a []float32) { simd.HardSigmoid(d, a, alpha, beta) })(nil), nil
+	case "LeakyRelu":
+		alpha := param(0, 0.01)
+		return rows(func(d, a []float32) {
+			for i, x := range a {
+				if d[i] = x; x < 0 {
+					d[i] = alpha * x
+				}
+			}
+		})(nil), nil
+	case "Elu":
+		alpha := float64(param(0, 1))
+		return each(func(x float64) float64 { return max(x, 0) + alpha*math.Expm1(min(x, 0)) }), nil
+	case "ThresholdedRelu":
+		alpha := param(0, 1)
+		return rows(func(d, a []float32) {
+			for i, x := range a {
+				if !(x > alpha) {
+					x = 0
+				}
+				d[i] = x
+			}
+		})(nil), nil
+	case "Softplus":
+		return each(softplus), nil
+	case "Softsign":
+		return each(func(x float64) float64 { return x / (1 + math.Abs(x)) }), nil
+	}
+	return nil, unsupportedf("activation %q", name)
+}
+
 // take returns the activation that follows, if this kernel can apply it. The kernel
 // then must apply it.
 func (c *Invocation) take() *Finish {

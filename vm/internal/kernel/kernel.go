@@ -164,6 +164,7 @@ type Invocation struct {
 	Walls *Walls
 
 	narrow []*Tensor // the 16-bit inputs, if In has them as float32
+	added  *Tensor   // of output 0's shape: a convolution adds it before the activation
 }
 
 // Has reports whether input i is present.

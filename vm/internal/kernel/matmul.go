@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -26,6 +27,31 @@ func makeMatMul(c *Invocation) (Run, error) {
 	return p.make()
 }
 
+// factor is one operand of a batch of products: matrices of rows x columns, whose
+// elements are rowStep and columnStep apart. Matrix i begins at element i·apart.
+type factor struct {
+	batch               []int
+	rows, columns       int
+	rowStep, columnStep int
+	apart               int
+}
+
+// newFactor reads the shape of an operand. transBatch moves its first axis behind the
+// other axes of the batch, and trans then swaps the last two axes.
+func newFactor(shape []int, trans, transBatch bool) *factor {
+	n := len(shape)
+	f := &factor{batch: shape[:n-2], rows: shape[n-2], columns: shape[n-1], columnStep: 1}
+	f.rowStep, f.apart = f.columns, f.rows*f.columns
+	if transBatch {
+		f.batch, f.rows = shape[1:n-1], shape[0]
+		f.rowStep, f.apart = count(f.batch)*f.columns, f.columns
+	}
+	if trans {
+		f.rows, f.columns, f.rowStep, f.columnStep = f.columns, f.rows, f.columnStep, f.rowStep
+	}
+	return f
+}
+
 // matMul returns the batch of products of inputs 0 and 1.
 func matMul(c *Invocation) (*product, error) {
 	a, b := c.In[0].Shape, c.In[1].Shape
@@ -35,13 +61,20 @@ func matMul(c *Invocation) (*product, error) {
 	if len(b) == 1 {
 		b = []int{b[0], 1}
 	}
-	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
-	batch := broadcastShape(a[:len(a)-2], b[:len(b)-2])
-	s, err := newSweep(append(batch, 1), append(a[:len(a)-2:len(a)-2], 1), append(b[:len(b)-2:len(b)-2], 1))
+	return productOf(c, newFactor(a, false, false), newFactor(b, false, false))
+}
+
+// productOf returns the batch of products of inputs 0 and 1, which are read as a and b.
+func productOf(c *Invocation, a, b *factor) (*product, error) {
+	batch := broadcastShape(a.batch, b.batch)
+	s, err := newSweep(append(batch, 1), append(slices.Clip(a.batch), 1), append(slices.Clip(b.batch), 1))
 	if err != nil {
 		return nil, err
 	}
-	p := &product{c: c, m: m, n: n, k: k, aStep: k, aDeep: 1, bStep: 1, bDeep: n, alpha: 1}
+	p := &product{
+		c: c, m: a.rows, n: b.columns, k: a.columns, alpha: 1,
+		aStep: a.rowStep, aDeep: a.columnStep, bStep: b.columnStep, bDeep: b.rowStep,
+	}
 	p.batches = count(batch)
 	if p.batches > 1 {
 		// The offsets of the operands in each batch.
@@ -51,13 +84,13 @@ func matMul(c *Invocation) (*product, error) {
 				c.poll()
 			}
 			row, within := i/s.n, i%s.n
-			p.offA[i] = (s.at(row, 0) + within*s.inner[0]) * m * k
-			p.offB[i] = (s.at(row, 1) + within*s.inner[1]) * k * n
+			p.offA[i] = (s.at(row, 0) + within*s.inner[0]) * a.apart
+			p.offB[i] = (s.at(row, 1) + within*s.inner[1]) * b.apart
 		}
 	}
 	// If all batches share the right side, their rows form one larger matrix.
-	if p.batches > 1 && sameOffset(p.offB) && inRow(p.offA, m*k) {
-		p.m, p.batches, p.offA, p.offB = m*p.batches, 1, nil, nil
+	if p.batches > 1 && sameOffset(p.offB) && inRow(p.offA, p.m*p.aStep) {
+		p.m, p.batches, p.offA, p.offB = p.m*p.batches, 1, nil, nil
 	}
 	return p, nil
 }
@@ -94,8 +127,8 @@ func broadcastShape(a, b []int) []int {
 	return out
 }
 
-// makeGemm computes alpha·A'·B' + beta·C, where C broadcasts to the result.
-func makeGemm(c *Invocation) (Run, error) {
+// gemmProduct returns the product alpha·A'·B' of Gemm.
+func gemmProduct(c *Invocation) *product {
 	a, b, out := c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape
 	p := &product{c: c, m: out[0], n: out[1], batches: 1, alpha: c.Float("alpha", 1)}
 	p.k, p.aStep, p.aDeep = a[1], a[1], 1
@@ -106,6 +139,12 @@ func makeGemm(c *Invocation) (Run, error) {
 	if c.Int("transB", 0) != 0 {
 		p.bStep, p.bDeep = b[1], 1
 	}
+	return p
+}
+
+// makeGemm computes alpha·A'·B' + beta·C, where C broadcasts to the result.
+func makeGemm(c *Invocation) (Run, error) {
+	p := gemmProduct(c)
 	beta := c.Float("beta", 1)
 	if !c.Has(2) || beta == 0 {
 		p.last = true
@@ -163,8 +202,8 @@ type product struct {
 	c                          *Invocation
 	m, n, k, batches           int
 	aStep, aDeep, bStep, bDeep int
-	offA, offB                 []int // offset of each batch, in elements; nil: 0
-	alpha                      float32
+	offA, offB                 []int   // offset of each batch, in elements; nil: 0
+	alpha, beta                float32 // beta multiplies what the output holds before
 	bias                       *Tensor // one for each column, of the output's type
 	last                       bool    // nothing follows: the result is the node's output
 }
@@ -213,7 +252,7 @@ func (p *product) packed() (Run, error) {
 		s.a = gemm.Dense{Len: p.m, Step: p.aStep, Deep: p.aDeep, Format: formatOf(a.Type)}
 		s.b = gemm.Dense{Len: p.n, Step: p.bStep, Deep: p.bDeep, Format: formatOf(b.Type)}
 		v.list[i] = gemm.Product{
-			M: p.m, N: p.n, K: p.k, A: &s.a, B: &s.b, Alpha: p.alpha, Stride: p.n, ColBias: p.bias != nil, Stop: p.c.Runtime,
+			M: p.m, N: p.n, K: p.k, A: &s.a, B: &s.b, Alpha: p.alpha, Beta: p.beta, Stride: p.n, ColBias: p.bias != nil, Stop: p.c.Runtime,
 		}
 		if listed < p.batches {
 			continue

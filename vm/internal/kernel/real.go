@@ -33,6 +33,7 @@ type reals struct {
 	// arrange sets the operands of products [first, first+n) in the first n of the list.
 	arrange func(w *work.Pool, first, n int)
 	finish  *Finish // applied to each complete element; may be nil
+	added   *Tensor // float32, of output 0's shape, added before finish; may be nil
 }
 
 // run makes the kernel. The bias, of the output's type, holds groups of step elements;
@@ -45,6 +46,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 	groups := 1
 	if bias != nil && step > 0 {
 		groups = bias.Len() / step
+	}
+	if p.added != nil {
+		return p.runAdding(bias, step, groups)
 	}
 	act, low, high, more := p.finish.epilogue()
 	for i := range p.list {
@@ -116,6 +120,46 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			terms = w.Shared(wide)
 			simd.Widen(span[float32](terms, bias.Len()), data[uint16](bias), narrowType(bias.Type))
 		}
+		for first = 0; first < p.total; first += len(p.list) {
+			n := min(len(p.list), p.total-first)
+			p.arrange(w, first, n)
+			w.For(n*tiles, part)
+		}
+		return nil
+	}, nil
+}
+
+// runAdding makes the kernel that adds a tensor to the products. Each tile is computed in
+// scratch, since the output may overwrite that tensor.
+func (p *reals) runAdding(bias *Tensor, step, groups int) (Run, error) {
+	out := p.c.Out[0]
+	each, block := p.c.Each(p.list[0].ScratchBytes()), p.c.Each(4*p.list[0].BlockLen())
+	tiles, size := p.list[0].Tiles(), mul(p.list[0].M, p.list[0].N)
+	var pool *work.Pool
+	first := 0
+	part := func(part, worker int) {
+		i, tile := part/tiles, part%tiles
+		v := &p.list[i]
+		row, column, m, n := v.Block(tile)
+		var terms unsafe.Pointer
+		if bias != nil {
+			terms = element[float32](bias, (first+i)%groups*step)
+		}
+		sums := pool.Each(worker, block)
+		v.TileAt(tile, sums, n, terms, pool.Each(worker, each))
+		for r := range m {
+			at := (first+i)*size + (row+r)*v.Stride + column
+			for from, to := range p.c.pieces(n) {
+				d := span[float32](element[float32](out, at+from), to-from)
+				simd.Add(d, span[float32](unsafe.Add(sums, 4*(r*n+from)), to-from), span[float32](element[float32](p.added, at+from), to-from))
+				if p.finish != nil {
+					p.finish.Row(d)
+				}
+			}
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
 		for first = 0; first < p.total; first += len(p.list) {
 			n := min(len(p.list), p.total-first)
 			p.arrange(w, first, n)

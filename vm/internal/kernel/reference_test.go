@@ -61,6 +61,10 @@ func float1(name string, v float32) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrFloat, Float: v}
 }
 
+func floats1(name string, list ...float32) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrFloats, Floats: list}
+}
+
 func text(name, v string) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
 }
