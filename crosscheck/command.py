@@ -34,6 +34,10 @@ class Command:
         strategy = [f"--schedule={schedule}"] if schedule else []
         return self._json("optimize", str(source), str(target), "--json", *strategy, *_dims(dims))
 
+    def plan(self, source, target, flags):
+        """Plan source into target with the given flags; return the plan's summary."""
+        return self._json("optimize", str(source), str(target), "--json", *flags)
+
     def train(self, source, target, flags):
         """Make a training step of source; return the milliseconds that differentiation took."""
         done = self._run("optimize", str(source), str(target), "--train", "--effort=fast", "--verbose", *flags)

@@ -58,7 +58,7 @@ def _infer(case, work, tool, result):
         got = _run(tool, target, given, result)
         operators = {n.op_type for n in probe.nodes_of(model)}
         want = runtime.run_exactly(source, given) if operators & _INTEGER else runtime.run(source, given, 1)[0]
-        _compare(got, want, result, tolerance(model))
+        fill_error(got, want, result, tolerance(model))
         result["ms"] = tool.run(target, given, ("--workers=1", f"--steps={_REPEATS}"), _SECONDS)[0]["times_ms"]["step"]
         result["ort_ms"] = runtime.best_time(source, given, _REPEATS)
     finally:
@@ -147,7 +147,7 @@ def _run(tool, target, given, result, flags=()):
     return got
 
 
-def _compare(got, want, result, tolerance=0):
+def fill_error(got, want, result, tolerance=0):
     """Write the largest error of all outputs into the result. tolerance holds for all dtypes; _TOLERANCE is by dtype."""
     worst = result.get("error", 0.0)
     for name, array in want.items():

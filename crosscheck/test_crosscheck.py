@@ -1,6 +1,12 @@
 """Test that each check finds the faults that it is meant to find: python -m unittest crosscheck.test_crosscheck"""
 
+import contextlib
+import dataclasses
+import hashlib
+import io
 import pathlib
+import re
+import subprocess
 import tempfile
 import types
 import unittest
@@ -9,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from . import apart, build, cases, command, differences, feeds, kinks, networks, optimum, order, pages, probe, running, runtime, runtime_order, shapes, snapshot, step, table, training
+from . import apart, build, cases, command, differences, feeds, kinks, networks, optimum, order, pages, probe, running, runtime, runtime_order, shapes, snapshot, step, table, training, wild, wildmodels
 
 
 def event(name, op="Relu"):
@@ -320,6 +326,57 @@ class Optimum(unittest.TestCase):
 
     def test_all_problems_are_described(self):
         self.assertEqual(sorted(optimum.find()), sorted((pathlib.Path(optimum.__file__).parent / "problems").glob("*.json")))
+
+
+class Wild(unittest.TestCase):
+    def model(self, **given):
+        x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["?", 3, "?"])
+        rate = helper.make_tensor_value_info("rate", onnx.TensorProto.INT64, [])
+        return wildmodels.Model("m", "owner/name", "m.onnx", "", **given), helper.make_graph([], "g", [x, rate], [])
+
+    def test_list(self):
+        names = [m.name for m in wildmodels.MODELS]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(len(names), len({m.sha256 for m in wildmodels.MODELS}))
+        self.assertEqual({m.repository for m in wildmodels.MODELS}, set(wildmodels.COMMITS))
+        for m in wildmodels.MODELS:
+            self.assertTrue(re.fullmatch("[0-9a-f]{64}", m.sha256) and re.fullmatch("[0-9a-f]{40}", m.commit), m.name)
+        self.assertEqual([m.name for m in wild.choose(["gtcrn"])], ["gtcrn"])
+        with self.assertRaisesRegex(ValueError, "no such model: nosuch"):
+            wild.choose(["gtcrn", "nosuch"])
+
+    def test_inputs_and_flags(self):
+        model, graph = self.model(shapes={"x": (2, 3, 4)}, values={"rate": 16000}, ranges={"x": (5, 6)})
+        given = wild.inputs(model, graph)
+        self.assertEqual((given["x"].shape, given["x"].dtype, given["rate"].dtype, given["rate"].item()), ((2, 3, 4), np.float32, np.int64, 16000))
+        self.assertTrue(((5 <= given["x"]) & (given["x"] <= 6)).all())
+        self.assertEqual(wild.flags(model, graph, given), ["--dim=x[0]=2", "--dim=x[2]=4", "--value=rate=16000"])
+        model, graph = self.model(values={"rate": 8000})
+        with self.assertRaisesRegex(ValueError, 'input "x": expected a shape'):
+            wild.inputs(model, graph)
+
+    def test_only_the_listed_bytes_are_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            clone, models = pathlib.Path(folder, "owner/name"), pathlib.Path(folder, "models")
+            git = ["git", "-C", str(clone), "-c", "user.name=a", "-c", "user.email=a@b"]
+            clone.mkdir(parents=True)
+            clone.joinpath("m.onnx").write_bytes(b"model")
+            for args in (["init", "-q"], ["add", "m.onnx"], ["commit", "-q", "-m", "m"]):
+                subprocess.run(git + args, check=True)
+            right = wildmodels.Model("m", "owner/name", "m.onnx", hashlib.sha256(b"model").hexdigest())
+            wrong = dataclasses.replace(right, name="other", sha256="0" * 64)
+            wildmodels.COMMITS["owner/name"] = "HEAD"
+            self.addCleanup(wildmodels.COMMITS.pop, "owner/name")
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                self.assertEqual((wild.take([right], clone.parents[1], models), wild.take([wrong], clone.parents[1], models)), (0, 1))
+            self.assertIn("other: owner/name at HEAD: expected sha256 0000", said.getvalue())
+            self.assertEqual([p.name for p in models.iterdir()], ["m.onnx"])
+
+    def test_stages_are_counted(self):
+        results = [{"title": "a", "optimize": True, "verify": True, "run": False, "faults": ["differs"]}, {"title": "b", "faults": ["refused"]}]
+        self.assertEqual(wild.summary(results), "2 models: optimize 1, verify 1, run 0, same 0")
+        self.assertIn("NO", wild.row(results[0]))
 
 
 if __name__ == "__main__":
