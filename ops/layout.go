@@ -418,7 +418,7 @@ func inferSpaceToDepth(c *Call) error {
 	return nil
 }
 
-// blockSize checks the input and the attribute of both operators; an input of
+// blockSize checks the input and the attributes of both operators; an input of
 // unknown rank gives four unknown lengths.
 func blockSize(c *Call) (int64, error) {
 	if err := c.Tensors(1); err != nil {
@@ -427,6 +427,9 @@ func blockSize(c *Call) (int64, error) {
 	block := c.Int("blocksize", 0)
 	if block < 1 {
 		return 0, c.Errf("blocksize is %d, expected 1 or more", block)
+	}
+	if _, err := c.OneOf("mode", "DCR", "DCR", "CRD"); err != nil {
+		return 0, err
 	}
 	if !c.In[0].Ranked {
 		c.Set(0, c.In[0].Elem, unknowns(4))

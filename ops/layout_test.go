@@ -113,6 +113,7 @@ func TestBlocks(t *testing.T) {
 		{op: "SpaceToDepth", in: in(arg(f32, 1, 2, 4, 6)), attrs: attrs(attrInt("blocksize", 2)), want: "float32[1,8,2,3]"},
 		{doc: "blocks of one pixel", op: "SpaceToDepth", in: in(arg(f32, 1, 2, 4, 6)), attrs: attrs(attrInt("blocksize", 1)), want: "float32[1,2,4,6] view 0<0"},
 		{doc: "too few channels", op: "DepthToSpace", in: in(arg(f32, 1, 6, 2, 2)), attrs: attrs(attrInt("blocksize", 2)), want: "error: multiple of blocksize"},
+		{doc: "an order that ONNX does not have", op: "DepthToSpace", in: in(arg(f32, 1, 8, 2, 2)), attrs: attrs(attrInt("blocksize", 2), attrString("mode", "RDC")), want: "error: mode"},
 		{doc: "an odd height", op: "SpaceToDepth", in: in(arg(f32, 1, 6, 3, 2)), attrs: attrs(attrInt("blocksize", 2)), want: "error: on axis 2"},
 		{doc: "no blocks", op: "SpaceToDepth", in: in(arg(f32, 1, 6, 3, 2)), want: "error: blocksize is 0"},
 	})

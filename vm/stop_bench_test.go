@@ -92,6 +92,7 @@ func stopCases() []nodeCase {
 		{op: "AffineGrid", in: list(zeros(graph.Float32, 1, 2, 3), vm.Int64s([]int64{1, 1, 1 << 13, 1 << 13}, 4))},
 		{op: "NonZero", in: list(zeros(graph.Float32, 1<<28))},
 		{op: "Compress", in: list(zeros(graph.Float32, 1<<27), zeros(graph.Bool, 1<<27))},
+		{op: "Unique", outs: 4, in: list(randoms(1 << 23)), attrs: attrs(attr("sorted", 0))},
 		{op: "NonMaxSuppression", in: list(zeros(graph.Float32, 1, 200_000, 4), randoms(1, 1, 200_000), vm.Int64s([]int64{1 << 40}, 1), vm.Float32s([]float32{0.5}, 1))},
 		{op: "Dropout", outs: 2, in: list(zeros(graph.Float32, 1<<28), vm.Float32s([]float32{0.5}), octets(graph.Bool, []int{}, 1))},
 		{op: "DynamicQuantizeLinear", outs: 3, in: list(zeros(graph.Float32, 1<<28))},

@@ -117,6 +117,8 @@ func (r resizing) coordinate(o int, mode string) float64 {
 		}
 	case "half_pixel_symmetric":
 		return in/2*(1-float64(r.out)/width) + (x+0.5)/r.scale - 0.5
+	case "tf_half_pixel_for_nn":
+		return (x + 0.5) / r.scale
 	case "half_pixel":
 	default:
 		fail("coordinates %q", mode)

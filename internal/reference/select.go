@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -27,6 +28,7 @@ var selectOperators = []operator{
 		}
 		return one(y)
 	}},
+	{"Unique", unique},
 	{"OneHot", func(c *evaluation) []*Tensor {
 		at, depth := c.x(0), int(c.x(1).real(0))
 		axis := wrapAxis(c.int("axis", -1), len(at.Shape)+1)
@@ -145,4 +147,62 @@ func argExtreme(better int) func(*evaluation) []*Tensor {
 		}
 		return one(y)
 	}
+}
+
+// unique finds the distinct slices along an axis, or the distinct elements: each is
+// compared with those found before it.
+func unique(c *evaluation) []*Tensor {
+	x, axis := c.x(0), 0
+	if c.has("axis") {
+		axis = c.axis("axis", 0, len(x.Shape))
+	} else {
+		x = x.shaped(size(x.Shape))
+	}
+	n := x.Shape[axis]
+	lines := make([][]int, n) // the elements of each slice
+	each(x.Shape, func(at []int) { lines[at[axis]] = append(lines[at[axis]], index(x.Shape, at)) })
+	compare := func(i, j int) int {
+		for k, a := range lines[i] {
+			if d := x.ascending(a, lines[j][k]); d != 0 {
+				return d
+			}
+		}
+		return 0
+	}
+	var first []int // of the slices that are equal
+	for i := range n {
+		if !slices.ContainsFunc(first, func(j int) bool { return compare(i, j) == 0 }) {
+			first = append(first, i)
+		}
+	}
+	if c.int("sorted", 1) != 0 {
+		slices.SortFunc(first, compare)
+	}
+	shape := slices.Clone(x.Shape)
+	shape[axis] = len(first)
+	from := make([]int, 0, size(shape))
+	each(shape, func(at []int) {
+		p := slices.Clone(at)
+		p[axis] = first[at[axis]]
+		from = append(from, index(x.Shape, p))
+	})
+	places, number, counts := zeros(graph.Int64, []int{len(first)}), zeros(graph.Int64, []int{n}), zeros(graph.Int64, []int{len(first)})
+	for i := range n {
+		g := slices.IndexFunc(first, func(j int) bool { return compare(i, j) == 0 })
+		number.I[i] = int64(g)
+		counts.I[g]++
+		places.I[g] = int64(first[g])
+	}
+	return []*Tensor{x.pick(shape, from), places, number, counts}
+}
+
+// ascending compares two elements. A NaN equals any other and is greater than all numbers.
+func (x *Tensor) ascending(i, j int) int {
+	if x.I != nil {
+		if x.Type == graph.Uint64 {
+			return cmp.Compare(uint64(x.I[i]), uint64(x.I[j]))
+		}
+		return cmp.Compare(x.I[i], x.I[j])
+	}
+	return -cmp.Compare(-x.F[i], -x.F[j]) // cmp puts NaN first
 }

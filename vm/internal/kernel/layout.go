@@ -18,6 +18,8 @@ var layouts = family{"", []Kernel{
 	{Name: "Squeeze", Make: makeCopy, Half: true},
 	{Name: "Unsqueeze", Make: makeCopy, Half: true},
 	{Name: "Transpose", Make: makeTranspose, Half: true},
+	{Name: "DepthToSpace", Make: makeDepthToSpace, Half: true},
+	{Name: "SpaceToDepth", Make: makeSpaceToDepth, Half: true},
 }}
 
 // makeCopy copies input 0, whatever its shape, unless the output has its address.
@@ -221,6 +223,51 @@ func makeTranspose(c *Invocation) (Run, error) {
 		from[i] = s[a]
 	}
 	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, 0)), nil
+}
+
+// makeDepthToSpace moves the b·b elements of a block from channels to height and width.
+// The channels consist of block rows, block columns and the channels of the result, in
+// this order (mode DCR) or with the latter first (CRD).
+func makeDepthToSpace(c *Invocation) (Run, error) {
+	b := c.Int("blocksize", 0)
+	out := c.Out[0].Shape
+	channels := out[1]
+	// The axes of the result: image, channel, row, block row, column, block column.
+	shape := []int{out[0], channels, out[2] / b, b, out[3] / b, b}
+	s := strides(c.In[0].Shape)
+	from := []int{s[0], s[1], s[2], b * channels * s[1], s[3], channels * s[1]}
+	if c.Str("mode", "DCR") == "CRD" {
+		from[1], from[3], from[5] = b*b*s[1], b*s[1], s[1]
+	}
+	return c.moveBlocks(shape, from)
+}
+
+// makeSpaceToDepth is the inverse of makeDepthToSpace.
+func makeSpaceToDepth(c *Invocation) (Run, error) {
+	b := c.Int("blocksize", 0)
+	in, out := c.In[0].Shape, c.Out[0].Shape
+	s := strides(in)
+	// The axes of the result: image, block row, block column, channel, row, column.
+	shape := []int{out[0], b, b, in[1], out[2], out[3]}
+	from := []int{s[0], s[2], s[3], s[1], b * s[2], b * s[3]}
+	if c.Str("mode", "DCR") == "CRD" {
+		shape = []int{out[0], in[1], b, b, out[2], out[3]}
+		from = []int{s[0], s[1], s[2], s[3], b * s[2], b * s[3]}
+	}
+	return c.moveBlocks(shape, from)
+}
+
+// moveBlocks writes the elements of input 0 in the order of the given axes.
+func (c *Invocation) moveBlocks(shape, from []int) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	if count(shape) != out.Len() || in.Len() != out.Len() {
+		return nil, fmt.Errorf("shape %v, expected blocks of those of %v", out.Shape, in.Shape)
+	}
+	return unlessView(out, in, newMover(width, shape, from, strides(shape)).run(out, in, 0, 0)), nil
 }
 
 // unlessView runs a kernel unless the plan made its output a view of in.

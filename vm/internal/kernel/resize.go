@@ -177,9 +177,6 @@ func (c *Invocation) interpolate(r *attr.Resize, a *attr.ResizedAxis) (interpola
 	case "cubic":
 		v.taps, support = 4, 2
 	}
-	if r.Transform == "tf_half_pixel_for_nn" {
-		return v, unsupportedf("coordinate_transformation_mode %q", r.Transform)
-	}
 	if antialias && r.Mode != "nearest" {
 		// The result is about as long as the image times the scale, so all taps
 		// together are a few times the image, unless a region is far larger than it.

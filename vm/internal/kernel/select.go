@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"unsafe"
@@ -15,6 +16,7 @@ import (
 var selections = family{"", []Kernel{
 	{Name: "NonZero", Make: makeNonZero, Half: true, Finds: true},
 	{Name: "Compress", Make: makeCompress, Half: true, Finds: true},
+	{Name: "Unique", Make: makeUnique, Finds: true},
 	{Name: "OneHot", Make: makeOneHot, Half: true},
 	{Name: "TopK", Make: makeTopK},
 	{Name: "ArgMax", Make: argBest(true)},
@@ -108,6 +110,123 @@ func makeCompress(c *Invocation) (Run, error) {
 					m.add(inner)
 					copyAll(c, span[byte](unsafe.Add(c.Out[0].At, to), inner), span[byte](unsafe.Add(in.At, (o*n+i)*inner), inner))
 					to += inner
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+// makeUnique finds the distinct slices along an axis, or the distinct elements, in
+// ascending order or (sorted=0) in the order in which they occur first. A NaN equals
+// any other and comes last.
+func makeUnique(c *Invocation) (Run, error) {
+	in := c.In[0]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	compare, ok := comparer(in)
+	if !ok {
+		return nil, unsupported(in.Type)
+	}
+	shape, k := []int{in.Len()}, 0
+	if a := c.Node.Attr("axis"); a != nil {
+		if k, err = attr.Axis("axis", a.Int, in.rank()); err != nil {
+			return nil, err
+		}
+		shape = slices.Clone(in.Shape)
+	}
+	get, _ := reader(in.Type)
+	isNaN := func(i int) int {
+		if x := get(in.At, i); x != x {
+			return 1
+		}
+		return 0
+	}
+	outer, n, inner := count(shape[:k]), shape[k], count(shape[k+1:])
+	off := c.Shared(mul(32, n))
+	return func(w *work.Pool) error {
+		room := span[int64](w.Shared(off), 4*n)
+		list, first, counts, place := room[:n], room[n:2*n], room[2*n:3*n], room[3*n:]
+		m := meter{c: c}
+		slice := func(x, y int64) int { // lexicographic
+			for o := range outer {
+				for i := range inner {
+					m.add(8)
+					a, b := (o*n+int(x))*inner+i, (o*n+int(y))*inner+i
+					d := compare(a, b)
+					if d == unordered {
+						d = isNaN(a) - isNaN(b)
+					}
+					if d != 0 {
+						return d
+					}
+				}
+			}
+			return 0
+		}
+		for j := range list {
+			m.add(1)
+			list[j] = int64(j)
+		}
+		slices.SortStableFunc(list, slice)
+		found := 0
+		for j := range list {
+			if j > 0 && slice(list[j-1], list[j]) == 0 {
+				counts[found-1]++
+				continue
+			}
+			first[found], counts[found], place[found] = list[j], 1, int64(found)
+			found++
+		}
+		first, counts, place = first[:found], counts[:found], place[:found]
+		order := place // order[j] is the run that becomes number j
+		if c.Int("sorted", 1) == 0 {
+			slices.SortFunc(order, func(x, y int64) int { m.add(8); return cmp.Compare(first[x], first[y]) })
+		}
+		shape[k] = found
+		for i, shape := range [][]int{shape, {found}, {n}, {found}} {
+			if c.HasOut(i) {
+				if err := c.Runtime.Resize(i, shape); err != nil {
+					return err
+				}
+			}
+		}
+		to := c.Out[0].At
+		for o := range outer {
+			for _, g := range order {
+				m.add(inner * width)
+				copyAll(c, span[byte](to, inner*width), span[byte](elementAt(in, (o*n+int(first[g]))*inner, width), inner*width))
+				to = unsafe.Add(to, inner*width)
+			}
+		}
+		for j, g := range order {
+			m.add(1)
+			if c.HasOut(1) {
+				data[int64](c.Out[1])[j] = first[g]
+			}
+			if c.HasOut(3) {
+				data[int64](c.Out[3])[j] = counts[g]
+			}
+		}
+		if c.HasOut(2) {
+			at := 0
+			for g, length := range counts {
+				for range length {
+					m.add(1)
+					data[int64](c.Out[2])[list[at]] = int64(g)
+					at++
+				}
+			}
+			if c.Int("sorted", 1) == 0 {
+				number := first // no longer needed: the number of each run
+				for j, g := range order {
+					number[g] = int64(j)
+				}
+				for i, g := range data[int64](c.Out[2]) {
+					m.add(1)
+					data[int64](c.Out[2])[i] = number[g]
 				}
 			}
 		}
