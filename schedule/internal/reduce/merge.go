@@ -105,6 +105,9 @@ func (c *contraction) allPrecede(readers []int32, w, u int32) bool {
 // (freed by u) + trans(w) - (saved by w), and u frees an undecided input exactly when all
 // its other readers have run.
 func (c *contraction) backward(u, w int32) bool {
+	if !c.canWait(u, w) {
+		return false
+	}
 	late := c.outs[u]
 	var undecided []int32
 	for _, t := range c.reads[u] {
@@ -120,9 +123,6 @@ func (c *contraction) backward(u, w int32) bool {
 		default:
 			undecided = append(undecided, t)
 		}
-	}
-	if !c.canWait(u, w) {
-		return false
 	}
 	c.release(u, func(int32) bool { return false })
 	c.credits[w] = append(c.credits[w], undecided...)
@@ -142,6 +142,9 @@ func (c *contraction) canWait(u, w int32) bool {
 		return !never
 	}
 	low := c.outs[u]
+	if c.trans[u]-low-c.trans[w] > c.mostGiven(u)-c.mostGiven(w) {
+		return false // low can only be less: the searches for ancestors change nothing
+	}
 	for _, t := range c.reads[u] {
 		if !g.Output[t] && mayFree(t) {
 			if low -= g.Size[t]; low < 0 {
