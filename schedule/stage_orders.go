@@ -68,55 +68,6 @@ func (p *subproblem) goals() {
 	}
 }
 
-// windows decides exactly about the steps around the peak of the best order: 8, 16,
-// ... 512 to either side. What it finds is no proof.
-func (p *subproblem) windows(states int) {
-	for width := 8; width <= 512 && !p.done() && !p.s.meter.Exhausted(); {
-		from, to := max(0, p.best.step-width), min(p.g.Nodes, p.best.step+width+1)
-		peak := p.best.peak
-		if p.window(from, to, states) && p.best.peak < peak {
-			continue
-		}
-		if from == 0 && to == p.g.Nodes {
-			return
-		}
-		width *= 2
-	}
-}
-
-// window reorders the steps of the best order from one step to another.
-func (p *subproblem) window(from, to, states int) bool {
-	g, order, parts := p.g, p.best.order, &p.s.parts
-	parts.PlaceAll(g, reduce.After)
-	in := make([]bool, g.Nodes)
-	for _, v := range order[:from] {
-		parts.Where[v], in[v] = reduce.Before, true
-	}
-	nodes := order[from:to]
-	h := parts.Extract(g, nodes, g.Live(in))
-	d := p.s.exact(h, indexed.Ascending(h.Nodes))
-	// Limits with the same multiple of the unit below them are one.
-	unit := h.Granularity()
-	low, high := p.bound/unit, (p.best.peak-1)/unit
-	limits := slices.Compact([]int64{low, low + (high-low)/2, high})
-	for _, d.Rule = range listsched.Rules {
-		for _, limit := range limits {
-			limit = max(limit*unit, p.bound)
-			v, found, _ := d.Decide(limit, states)
-			if v == feasible {
-				all := append([]int32{}, order...)
-				copy(all[from:to], compose(nodes, found))
-				p.see(all)
-				return true
-			}
-			if p.done() || p.s.meter.Exhausted() {
-				return false
-			}
-		}
-	}
-	return false
-}
-
 // recurse splits the problem at minimum cuts, with cuts and sets between the rounds,
 // as long as the order or the bound improves.
 func (p *subproblem) recurse() {

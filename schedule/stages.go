@@ -162,6 +162,12 @@ var stages = []stage{
 		Run: (*subproblem).solveFine,
 	},
 	{
+		On: open, Name: "level", Cost: "up to 60 million edges, and 1000 for each node", Always: true,
+		Why: "the high steps of a large graph lie far apart; a window lowers one at the same cost in any graph", Worth: "28 % of the peak of a tangled graph",
+		When: unfinished,
+		Run:  (*subproblem).level,
+	},
+	{
 		On: open, Name: "certify", Cost: "some cuts, then sets and conflicts", Always: true,
 		Why: "a reader can check a cut, not a search", Worth: "84 certificates",
 		When: func(p *subproblem) bool {
@@ -262,6 +268,11 @@ var stages = []stage{
 }
 
 func reducible(p *subproblem) bool { return p.g.Idle == 0 }
+
+// unfinished: what has a budget of its own may go on although the common one is spent.
+func unfinished(p *subproblem) bool {
+	return reducible(p) && searching(p) && !p.closed() && p.bound < p.s.enough && !p.s.meter.Ended()
+}
 
 func small(p *subproblem) bool { return reducible(p) && p.g.Nodes <= maxExact }
 

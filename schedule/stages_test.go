@@ -158,6 +158,7 @@ func TestStages(t *testing.T) {
 		"recurse":  (*subproblem).recurse,
 		"bisect":   func(p *subproblem) { p.bisect(400, 1_000_000) },
 		"windows":  func(p *subproblem) { p.windows(1000) },
+		"level":    (*subproblem).level,
 		"climb":    func(p *subproblem) { p.climb(50, 12) },
 		"exhaust":  (*subproblem).exhaust,
 		"cheap":    func(p *subproblem) { p.run(cheap) },

@@ -24,6 +24,33 @@ func (p *Extractor) PlaceAll(g *indexed.Problem, where int32) {
 	}
 }
 
+// PlaceAround sets Where for the part of some nodes as far as Extract asks for it: of the
+// nodes that share a tensor or precedence with one of them. Those of a smaller place than
+// the part's first node run before it. PlaceAll must have set Where once.
+func (p *Extractor) PlaceAround(g *indexed.Problem, nodes, place []int32, from int32) {
+	side := func(v int32) {
+		p.Where[v] = After
+		if place[v] < from {
+			p.Where[v] = Before
+		}
+	}
+	for _, v := range nodes {
+		for _, u := range g.Preds.Of(v) {
+			side(u)
+		}
+		for _, list := range [2][]int32{g.Makes.Of(v), g.Reads.Of(v)} {
+			for _, t := range list {
+				if m := g.Maker[t]; m >= 0 {
+					side(m)
+				}
+				for _, r := range g.Readers.Of(t) {
+					side(r)
+				}
+			}
+		}
+	}
+}
+
 // Extract returns the problem of some nodes; its node i is nodes[i]. Where must say of the
 // other nodes whether they run before or after the part; live are the live bytes right
 // before it. A
