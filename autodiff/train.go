@@ -15,10 +15,11 @@ import (
 // Options says what a training step is made of. The zero value trains by sgd
 // on cross-entropy.
 type Options struct {
-	Dims       map[string]int64 // symbolic dimensions and their lengths
-	StrictDims bool             // refuse a dimension that stays unbound
-	SpareDims  bool             // Dims may name dimensions that the model does not have
-	Strict     bool             // refuse a declared shape that contradicts inference, instead of a warning
+	Dims       map[string]int64         // symbolic dimensions and their lengths
+	Values     map[string]graph.Literal // values of inputs that are known before the model runs
+	StrictDims bool                     // refuse a dimension that stays unbound
+	SpareDims  bool                     // Dims and Values may name dimensions and inputs that the model does not have
+	Strict     bool                     // refuse a declared shape that contradicts inference, instead of a warning
 
 	Loss          string // cross-entropy (""), mse, bce, l1, or none:OUTPUT for an output that is a loss
 	LossOutput    string // the output from which the loss is computed; "" is the first
@@ -123,7 +124,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	if s.source, err = graph.Inline(s.source); err != nil {
 		return nil, err
 	}
-	inference, err := ops.Infer(s.source, ops.Options{Dims: s.opt.Dims, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims, Strict: s.opt.Strict})
+	inference, err := ops.Infer(s.source, ops.Options{Dims: s.opt.Dims, Values: s.opt.Values, StrictDims: s.opt.StrictDims, SpareDims: s.opt.SpareDims, Strict: s.opt.Strict})
 	if err != nil {
 		return nil, err
 	}

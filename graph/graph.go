@@ -108,6 +108,9 @@ func (m *Model) Prop(key string) (string, bool) { return findProp(m.Props, key) 
 // position.
 func (m *Model) SetProp(key, value string) { m.Props = setProp(m.Props, key, value) }
 
+// DropProp removes all metadata entries of the model with that key.
+func (m *Model) DropProp(key string) { m.Props = dropProp(m.Props, key) }
+
 // Function is a model-local function. The inputs of its body have no types: they
 // depend on the call.
 type Function struct {
@@ -131,6 +134,10 @@ type Graph struct {
 
 	// Captures lists the tensors that a body reads from the outer scope.
 	Captures []Capture
+
+	// NeverRuns says why a body never runs in the model as it was inferred: it is
+	// then planned without memory. "" if it may run.
+	NeverRuns string
 
 	Span Span
 }

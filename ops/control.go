@@ -68,20 +68,33 @@ func inferIf(c *Call) error {
 	if cond != 0 {
 		taken = 1
 	}
+	// Exporters guard a Squeeze by a test of the length, and a model for two
+	// sampling rates holds both: the shapes of a branch that is not taken may
+	// contradict each other.
 	var outs [2][]Arg
+	var failed [2]error
 	for k, g := range branches {
-		var err error
-		outs[k], err = c.inferBody(g, []Arg{})
-		if err != nil {
-			// Exporters guard a Squeeze by a test of the length: the branch that
-			// is not taken may be faulty.
-			if known && k != taken {
-				neverRuns(g)
-				continue
-			}
+		outs[k], failed[k] = c.inferBody(g, []Arg{})
+		switch err := failed[k]; {
+		case known && k != taken:
+			neverRuns(g, "the condition is known")
+		case err == nil:
+			c.Node.Semantics.FLOPs = max(c.Node.Semantics.FLOPs, bodyFLOPs(g))
+		case known || !c.fitsOthers(g):
 			return err
+		default:
+			neverRuns(g, err.Error())
+			c.inf.impossible = append(c.inf.impossible, impossible{g, c.scope.g.Label(c.id), names[k]})
 		}
-		c.Node.Semantics.FLOPs = max(c.Node.Semantics.FLOPs, bodyFLOPs(g))
+	}
+	switch {
+	case known:
+	case failed[0] != nil && failed[1] != nil:
+		return failed[1]
+	case failed[0] != nil:
+		known, taken = true, 1
+	case failed[1] != nil:
+		known, taken = true, 0
 	}
 	for i := range c.Out {
 		if known {
@@ -97,6 +110,31 @@ func inferIf(c *Call) error {
 		c.SetValue(i, unionValue(outs[1][i].Value, outs[0][i].Value))
 	}
 	return nil
+}
+
+// fitsOthers reports whether a branch that cannot be inferred could be with other
+// shapes and values of the tensors that it reads from outside. It infers the branch
+// without them.
+func (c *Call) fitsOthers(g *graph.Graph) bool {
+	s := &scope{g: g, outer: c.scope, opsets: c.scope.opsets, blank: true}
+	return c.inf.graph(s, []Arg{}) == nil
+}
+
+// impossible is a branch whose shapes contradict each other for the present
+// dimensions.
+type impossible struct {
+	g            *graph.Graph
+	node, branch string
+}
+
+// warnImpossible reports the branches that are planned as never taken because
+// their shapes contradict. One that was inferred again later, in a loop, may fit.
+func (inf *inferrer) warnImpossible() {
+	for _, b := range inf.impossible {
+		if b.g.NeverRuns != "" {
+			inf.warnf("%s: %s is planned as never taken, since it cannot run with these shapes: %s", b.node, b.branch, b.g.NeverRuns)
+		}
+	}
 }
 
 // either is the type of output i of an If whose branches make a and b. An
@@ -115,21 +153,26 @@ func (c *Call) either(i int, a, b graph.Type) (graph.Type, error) {
 	return Union(a, b), nil
 }
 
-// neverRuns clears what inference left in a body that it could not finish and
-// that never runs: nothing in it has a size.
-func neverRuns(g *graph.Graph) {
+// neverRunsReason is the reason why a tensor of a body that never runs has no
+// size.
+const neverRunsReason = "it stands in a body that is never run"
+
+// neverRuns clears what inference left in a body that never runs, for the given
+// reason: nothing in it has a size.
+func neverRuns(g *graph.Graph, why string) {
+	g.NeverRuns = why
 	for _, n := range g.Nodes {
 		n.Semantics = graph.Semantics{Known: true}
 		for _, a := range n.Bodies() {
 			if a.Graph != nil {
-				neverRuns(a.Graph)
+				neverRuns(a.Graph, why)
 			}
 		}
 	}
 	for _, t := range g.Tensors {
-		if t.Maker >= 0 {
+		if t.Data == nil && !t.Capture {
 			t.Type, t.Bytes, t.Bounded = graph.Type{}, 0, false
-			t.Dynamic = "it stands in a body that is never run"
+			t.Dynamic = neverRunsReason
 		}
 	}
 }
@@ -207,7 +250,7 @@ func inferSequenceMap(c *Call) error {
 		if count != 0 {
 			return err
 		}
-		neverRuns(body)
+		neverRuns(body, "it has no items")
 		outs = make([]Arg, len(c.Out))
 	}
 	if count >= 0 {

@@ -26,6 +26,7 @@ func TestIf(t *testing.T) {
 		return s
 	}
 	squeeze := graphSpec{out: "t", nodes: "t=Squeeze(x,k)", data: constants{"k": ints([]int64{1}, 0)}}
+	wrong := graphSpec{out: "t", nodes: "s=Add(k,m); t=Relu(x)", data: constants{"k": ints([]int64{2}, 1, 2), "m": ints([]int64{5}, 1, 2, 3, 4, 5)}}
 	empty := graphSpec{out: "t", nodes: "t=SequenceEmpty()"}
 	runInferCases(t, []inferCase{
 		{"both branches alike", iff(narrow, narrow), "float32[2,3]"},
@@ -34,7 +35,10 @@ func TestIf(t *testing.T) {
 		{"a known condition decides: false", known(0, wide, narrow), "float32[2,3]"},
 		{"the other branch need not make sense", known(0, squeeze, narrow), "float32[2,3]"},
 		{"the branch taken must", known(1, squeeze, narrow), "error: node"},
-		{"and both where the condition is open", iff(squeeze, narrow), "error: node"},
+		{"a branch whose shapes contradict is impossible where the condition is open", iff(squeeze, wide), "float32[4,3]"},
+		{"one of the two must be possible", iff(squeeze, squeeze), "error: node"},
+		{"a branch that no shapes from outside fit is refused", iff(wrong, narrow), `error: node "s" (Add): input 1 "m" has shape [5], expected one that broadcasts with [2] (axis 0 from the right)`},
+		{"so is one with an unknown operator", iff(graphSpec{out: "t", nodes: "t=com.acme.Fuse(x)"}, narrow), "error: node"},
 		{"kinds that differ", iff(empty, narrow), "error: output 0 is sequence(float32[...]) in then_branch, but float32[2,3] in else_branch"},
 		{"no branches", graphSpec{in: "c", out: "y", nodes: "y=If(c)", types: cond}, `error: attribute "else_branch" is missing: expected a graph`},
 		{"outputs that do not match", iff(graphSpec{out: "t t", nodes: "t=Relu(x)"}, narrow), "error: then_branch makes 2 outputs, expected 1"},

@@ -78,7 +78,7 @@ func (inf *inferrer) contradiction(t *graph.Tensor) string {
 			}
 			continue
 		}
-		if v, ok := inf.symbols.eval(d.Symbols[i]); ok && !SameDim(graph.Dim(v), t.Type.Shape[i]) {
+		if v, ok := inf.symbols.eval(symbolOf(d, i)); ok && !SameDim(graph.Dim(v), t.Type.Shape[i]) {
 			return fmt.Sprintf("declared with axis %d = %s = %d, but inferred %s", i, graph.Short(d.Symbols[i]), v, t.Type.Shape[i])
 		}
 	}
@@ -102,7 +102,7 @@ func (inf *inferrer) warnDeclared() {
 	const most = 5
 	var texts []string
 	for _, t := range inf.contradicted {
-		if text := inf.contradictions[t]; text != "" {
+		if text := inf.contradictions[t]; text != "" && t.Dynamic != neverRunsReason {
 			texts = append(texts, text)
 		}
 	}
@@ -150,7 +150,7 @@ func (inf *inferrer) useDeclared(s *scope, t *graph.Tensor) {
 			continue
 		}
 		want := d.Type.Shape[i]
-		if v, ok := inf.symbols.eval(d.Symbols[i]); !want.Exact() && ok {
+		if v, ok := inf.symbols.eval(symbolOf(d, i)); !want.Exact() && ok {
 			want = graph.Dim(v)
 		}
 		if want.Exact() && SameDim(want, have) {

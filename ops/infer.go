@@ -13,12 +13,15 @@ import (
 
 // Options are the options of shape inference.
 type Options struct {
-	// Dims gives lengths of symbolic dimensions, and of unnamed ones by their
-	// place (x[0]).
+	// Dims gives lengths of dimensions, by their name or by their place (x[0]). A
+	// length by place holds at that place only if one by name contradicts it.
 	Dims map[string]int64
+	// Values are the values of inputs that are known before the model runs.
+	Values map[string]graph.Literal
 	// StrictDims makes an unbound dimension an error; otherwise its length is 1.
 	StrictDims bool
-	// SpareDims: Dims may name dimensions that the model does not have.
+	// SpareDims: Dims and Values may name dimensions and inputs that the model
+	// does not have.
 	SpareDims bool
 	// Strict makes a declared shape that contradicts inference an error;
 	// otherwise it is a warning, and the inferred shape is used.
@@ -32,15 +35,17 @@ type Options struct {
 type BoundDim struct {
 	Name    string
 	Value   int64
-	Assumed bool // the length is not given, but assumed
+	Assumed bool   // the length is not given, but assumed
+	Place   string // the first axis with that length, such as x[0]
 }
 
 // Inference holds the results of Infer other than the types, which it writes into
 // the model.
 type Inference struct {
-	Dims     []BoundDim // sorted by name
-	Warnings []string   // in the order found: harmless contradictions
-	Values   []*Value   // folded elements of each tensor of the main graph; nil if not known
+	Dims     []BoundDim               // sorted by name
+	Warnings []string                 // in the order found: harmless contradictions
+	Given    map[string]graph.Literal // the values of inputs, in the form of graph.LiteralOf
+	Values   []*Value                 // folded elements of each tensor of the main graph; nil if not known
 }
 
 // Infer binds the symbolic dimensions of m and sets Type, Bytes, Bounded and
@@ -69,6 +74,7 @@ type inferrer struct {
 	model   *graph.Model
 	opt     Options
 	symbols symbols
+	given   map[graph.TensorID]*Value // values of the main graph's inputs
 	result  *Inference
 	total   int64 // bytes of all tensors of the main graph, to detect overflow
 
@@ -76,6 +82,8 @@ type inferrer struct {
 
 	contradictions map[*graph.Tensor]string // by declared shapes; "" if a later inference of the body found none
 	contradicted   []*graph.Tensor          // their keys in the order found
+
+	impossible []impossible // branches of If, some more than once
 
 	functions map[functionID]*graph.Function
 	calls     map[callID]*instance // instances of local functions
@@ -97,6 +105,7 @@ type scope struct {
 	stored []graph.TensorID        // by TensorID: for a view, the tensor whose storage it shares, else the tensor itself
 	absent map[graph.TensorID]bool // inputs of a function that a call leaves out
 	main   bool
+	blank  bool // the shapes and values of captured tensors are left out
 }
 
 func (inf *inferrer) run() error {
@@ -115,6 +124,7 @@ func (inf *inferrer) run() error {
 		return err
 	}
 	inf.warnDeclared()
+	inf.warnImpossible()
 	inf.result.Values = s.values
 	sort.SliceStable(inf.result.Dims, func(i, j int) bool { return inf.result.Dims[i].Name < inf.result.Dims[j].Name })
 	return nil
@@ -129,6 +139,7 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 			return err
 		}
 	}
+	g.NeverRuns = ""
 	s.values = make([]*Value, len(g.Tensors))
 	s.stored = make([]graph.TensorID, len(g.Tensors))
 	for id, t := range g.Tensors {
@@ -152,6 +163,11 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 		t := g.Tensors[c.Inner]
 		t.Type, t.Dynamic, t.Bytes, t.Bounded = o.Type, o.Dynamic, o.Bytes, o.Bounded
 		s.values[c.Inner] = s.outer.values[c.Outer]
+		if s.blank && o.Type.Kind == graph.KindTensor {
+			t.Type, t.Bytes, t.Bounded = graph.Type{Kind: graph.KindTensor, Elem: o.Type.Elem}, 0, false
+			t.Dynamic = neverRunsReason
+			s.values[c.Inner] = nil
+		}
 		if s.outer.absent[c.Outer] {
 			s.leaveOut(c.Inner)
 		}
@@ -172,6 +188,9 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 			if !t.Type.Ranked {
 				inf.useDeclared(s, t)
 			}
+		}
+		if s.main {
+			s.values[id] = inf.given[id]
 		}
 		t.Dynamic = ""
 		if err := inf.size(s, t); err != nil {
@@ -265,7 +284,7 @@ func (inf *inferrer) size(s *scope, t *graph.Tensor) error {
 func (inf *inferrer) node(s *scope, id graph.NodeID) error {
 	g := s.g
 	n := g.Nodes[id]
-	c := &Call{Node: n, Graph: g, inf: inf, scope: s, Version: graph.FindOpset(s.opsets, n.Domain)}
+	c := &Call{Node: n, Graph: g, inf: inf, scope: s, id: id, Version: graph.FindOpset(s.opsets, n.Domain)}
 	c.In = make([]Arg, len(n.Inputs))
 	for i, t := range n.Inputs {
 		if t >= 0 && !s.absent[t] {

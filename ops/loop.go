@@ -203,7 +203,7 @@ func inferLoop(c *Call) error {
 		if !never {
 			return err
 		}
-		neverRuns(body)
+		neverRuns(body, "it has no iterations")
 		outs = make([]Arg, len(body.Outputs))
 		ins = l.carried
 	}

@@ -144,7 +144,8 @@ type Call struct {
 	Graph *graph.Graph // the graph of the node, for names in errors; nil: errors have none
 
 	inf   *inferrer
-	scope *scope // the scope of the node
+	scope *scope       // the scope of the node
+	id    graph.NodeID // the node in its scope
 }
 
 // Has reports whether input i is present.

@@ -70,7 +70,7 @@ func inferScan(c *Call) error {
 		if length != 0 {
 			return err
 		}
-		neverRuns(body)
+		neverRuns(body, "it has no iterations")
 		outs = make([]Arg, len(body.Outputs))
 	}
 	r := loopResult{outs: outs}

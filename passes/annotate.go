@@ -21,6 +21,7 @@ const (
 	keyPeak    = "onnxmem.peak_bytes"
 	keyBound   = "onnxmem.lower_bound_bytes"
 	keyDims    = "onnxmem.dims"
+	keyValues  = "onnxmem.values"
 )
 
 // annotate assembles the plan and writes the offsets into the nodes' metadata.
@@ -28,7 +29,7 @@ func annotate(_ context.Context, s *State) error {
 	r := s.main
 	p := &plan.Plan{
 		Format: plan.Format, Version: plan.Version, Tool: s.opt.Tool, Mode: s.mode(),
-		Dims: s.dims(), Alignment: s.opt.Align,
+		Dims: s.dims(), Values: s.inference.Given, Alignment: s.opt.Align,
 		Sharing:          plan.Sharing{Views: !s.opt.NoViews, Inplace: !s.opt.NoInplace},
 		KeepsRandomOrder: s.opt.KeepRandomOrder,
 		Certificates:     []plan.Certificate{}, Subgraphs: []plan.Subgraph{},
@@ -233,7 +234,13 @@ func (s *State) writeProps(p *plan.Plan) error {
 	} {
 		s.model.SetProp(e.Key, e.Value)
 	}
-	return nil
+	if len(p.Values) == 0 {
+		s.model.DropProp(keyValues)
+		return nil
+	}
+	values, err := json.Marshal(p.Values)
+	s.model.SetProp(keyValues, string(values))
+	return err
 }
 
 // annotate writes "name=pool:offset:bytes" for each output of each node. It

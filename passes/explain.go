@@ -25,7 +25,7 @@ type Explained struct {
 func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.ExplainOptions) (_ *Explained, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, Options{
-		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace,
+		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace, Values: p.Values,
 	})
 	if err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ type Inspection struct {
 	Inputs     []Value
 	Outputs    []Value
 	Dims       []ops.BoundDim
-	Largest    []Value // the ten largest node outputs, or fewer, in descending order of size
+	Values     map[string]graph.Literal // of inputs
+	Largest    []Value                  // the ten largest node outputs, or fewer, in descending order of size
 	Dynamic    []plan.Dynamic
 	Tensors    []Value // every graph input and node output of the main graph
 
@@ -88,6 +89,7 @@ func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 		for name, d := range r.Plan.Dims {
 			in.Dims = append(in.Dims, ops.BoundDim{Name: name, Value: d.Value, Assumed: d.Assumed})
 		}
+		in.Values = r.Plan.Values
 		slices.SortFunc(in.Dims, func(a, b ops.BoundDim) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return in

@@ -11,22 +11,24 @@ import (
 
 	"github.com/onnxmem/onnxmem/alloc"
 	"github.com/onnxmem/onnxmem/autodiff"
+	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
 // Options are the options of planning. The zero value is a sound default.
 type Options struct {
-	Dims       map[string]int64 // lengths of symbolic dimensions
-	StrictDims bool             // refuse a dimension that has no length
-	SpareDims  bool             // Dims may name dimensions that the model does not have
-	Strict     bool             // refuse a declared shape that contradicts inference, instead of a warning
-	Align      int64            // alignment of offsets and sizes in bytes, a power of two; 0 is 64
-	NoViews    bool             // give every view a buffer of its own
-	NoInplace  bool             // never write a result over an input
-	Schedule   string           // name of an order strategy; "" runs the search for the best order
-	Placement  string           // name of a placement strategy; "" runs the search for the best placement
-	Effort     schedule.Effort  // how much work the searches may do
-	Goal       schedule.Goal    // which of the orders with the smallest peak to prefer
+	Dims       map[string]int64         // lengths of dimensions, by their name or place (x[0])
+	Values     map[string]graph.Literal // values of inputs that are known before the model runs: the plan holds for them
+	StrictDims bool                     // refuse a dimension that has no length
+	SpareDims  bool                     // Dims and Values may name dimensions and inputs that the model does not have
+	Strict     bool                     // refuse a declared shape that contradicts inference, instead of a warning
+	Align      int64                    // alignment of offsets and sizes in bytes, a power of two; 0 is 64
+	NoViews    bool                     // give every view a buffer of its own
+	NoInplace  bool                     // never write a result over an input
+	Schedule   string                   // name of an order strategy; "" runs the search for the best order
+	Placement  string                   // name of a placement strategy; "" runs the search for the best placement
+	Effort     schedule.Effort          // how much work the searches may do
+	Goal       schedule.Goal            // which of the orders with the smallest peak to prefer
 
 	// KeepRandomOrder keeps the relative order of nodes that draw random numbers,
 	// have an effect, or have an unknown operator.
@@ -42,7 +44,7 @@ type Options struct {
 
 	InlineFunctions bool // replace calls of local functions by their bodies first
 
-	Train *autodiff.Options // first make a training graph; its Dims, StrictDims, SpareDims and Strict are taken from these options
+	Train *autodiff.Options // first make a training graph; its Dims, Values, StrictDims, SpareDims and Strict are taken from these options
 
 	// UpdatesLast runs all updates of a training graph after all other nodes, as
 	// a runtime with a separate optimizer does.

@@ -69,6 +69,11 @@ func (s *State) updates(r *region) error {
 		if !ok || !isInput || !isOutput || r.storageOf[in] == noStorage || r.storageOf[out] == noStorage {
 			return graph.Errorf("%s: %q: expected INPUT=OUTPUT with a graph input and a graph output of fixed sizes", keyUpdates, graph.Short(entry))
 		}
+		if _, fixed := s.inference.Given[from]; fixed {
+			e := graph.Errorf("has a value, but every step updates it: expected an input that stays as it is")
+			e.Tensor = from
+			return e
+		}
 		c := chain{parameter: isParameter[from]}
 		if !r.findChain(&c, r.storageOf[in], r.storageOf[out]) {
 			e := graph.Errorf("%s: %q cannot be written over it: expected an operator that works in place, on the last use of %q", keyUpdates, graph.Short(to), graph.Short(from))

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -15,7 +16,7 @@ import (
 // plan fits its model, that no buffers overlap, and the bound. The error names
 // the first contradiction. It takes O(n) time.
 func (p *Plan) Check() error {
-	for _, check := range []func() error{p.checkPools, p.checkBuffers, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
+	for _, check := range []func() error{p.checkValues, p.checkPools, p.checkBuffers, p.checkOrders, p.checkCertificates, p.checkFigures, p.checkImpossible} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -36,6 +37,16 @@ func (p *Plan) checkImpossible() error {
 
 var kinds = []string{
 	KindInput, KindOutput, KindActivation, KindGradient, KindWorkspace, KindParameter, KindState, KindConstant,
+}
+
+func (p *Plan) checkValues() error {
+	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
+		l := p.Values[name]
+		if n, ok := l.Elements(); !ok || n != int64(len(l.Data)) {
+			return fmt.Errorf("values: %q: expected as many numbers as its shape has elements, found %d", graph.Short(name), len(l.Data))
+		}
+	}
+	return nil
 }
 
 func (p *Plan) checkPools() error {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/onnxmem/onnxmem/graph"
 )
 
 // Diff lists the changes from one plan to another: plans of one model at two
@@ -28,7 +30,7 @@ type Diff struct {
 // SettingChange is an option with its value in each plan; "" if a plan does not
 // have it.
 type SettingChange struct {
-	Name   string `json:"name"` // mode, alignment, sharing.views, sharing.inplace, keeps_random_order, or dims. and a name
+	Name   string `json:"name"` // mode, alignment, sharing.views, sharing.inplace, keeps_random_order, or dims. or values. and a name
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
@@ -150,6 +152,20 @@ func settingChanges(a, b *Plan) []SettingChange {
 			return ""
 		}
 		add("dims."+name, value(a), value(b))
+	}
+	values := maps.Clone(a.Values)
+	if values == nil {
+		values = map[string]graph.Literal{}
+	}
+	maps.Copy(values, b.Values)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := func(p *Plan) string {
+			if l, ok := p.Values[name]; ok {
+				return l.String()
+			}
+			return ""
+		}
+		add("values."+name, value(a), value(b))
 	}
 	return list
 }

@@ -27,15 +27,17 @@ const (
 
 // Plan is a sidecar plan; its fields are those of the JSON.
 type Plan struct {
-	Format    string         `json:"format"`
-	Version   int            `json:"version"`
-	Tool      string         `json:"tool"`
-	Model     File           `json:"model"`
-	Source    File           `json:"source"`
-	Mode      string         `json:"mode"` // "inference" or "training"
-	Dims      map[string]Dim `json:"dims"`
-	Alignment int64          `json:"alignment"`
-	Sharing   Sharing        `json:"sharing"`
+	Format  string         `json:"format"`
+	Version int            `json:"version"`
+	Tool    string         `json:"tool"`
+	Model   File           `json:"model"`
+	Source  File           `json:"source"`
+	Mode    string         `json:"mode"` // "inference" or "training"
+	Dims    map[string]Dim `json:"dims"`
+	// Values are those of inputs for which the plan holds: no others may be given.
+	Values    map[string]graph.Literal `json:"values,omitempty"`
+	Alignment int64                    `json:"alignment"`
+	Sharing   Sharing                  `json:"sharing"`
 	// KeepsRandomOrder: nodes that draw random numbers, have an effect or have an
 	// unknown operator run in the order of the source file. The bound holds for
 	// all orders, not only for such ones.

@@ -174,7 +174,8 @@ func (v *page) PeakNode() string {
 	return StepName(v.Plan, v.Sum.PeakStep)
 }
 
-// Dims returns the dimensions with their lengths, sorted by name.
+// Dims returns the dimensions with their lengths, then the inputs that have values,
+// both sorted by name.
 func (v *page) Dims() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(v.Plan.Dims)) {
@@ -183,6 +184,9 @@ func (v *page) Dims() []string {
 			text += " (assumed)"
 		}
 		list = append(list, text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Plan.Values)) {
+		list = append(list, fmt.Sprintf("%s = %v", units.Name(name), v.Plan.Values[name]))
 	}
 	return list
 }

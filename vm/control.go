@@ -201,6 +201,9 @@ func (st *step) branch(then, otherwise *frame) kernel.Run {
 		if yes {
 			taken = then
 		}
+		if why := taken.g.NeverRuns; why != "" {
+			return fmt.Errorf("takes %s, which is planned as never taken: %s", map[bool]string{true: "then_branch", false: "else_branch"}[yes], why)
+		}
 		if err := taken.runAll(); err != nil {
 			return err
 		}

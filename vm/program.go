@@ -19,7 +19,8 @@ import (
 type Program struct {
 	m      *graph.Model
 	p      *plan.Plan
-	values []*ops.Value // of the main graph's tensors
+	values []*ops.Value     // of the main graph's tensors
+	given  map[string]Value // values of inputs for which the plan holds
 	consts *constants
 	state  map[string]string // of a training graph: the new value's tensor, by parameter or state
 }
@@ -43,11 +44,19 @@ func New(m *graph.Model, p *plan.Plan) (_ *Program, err error) {
 			dims[name] = d.Value
 		}
 	}
-	inf, err := ops.Infer(m, ops.Options{Dims: dims})
+	inf, err := ops.Infer(m, ops.Options{Dims: dims, Values: p.Values})
 	if err != nil {
 		return nil, err
 	}
-	pr := &Program{m: m, p: p, values: inf.Values, consts: newConstants(m, &account{}), state: map[string]string{}}
+	pr := &Program{m: m, p: p, values: inf.Values, given: map[string]Value{}, consts: newConstants(m, &account{}), state: map[string]string{}}
+	for _, id := range m.Graph.Inputs {
+		t := m.Graph.Tensors[id]
+		if l, ok := inf.Given[t.Name]; ok {
+			if pr.given[t.Name], err = valueOf(l, t.Type.Elem); err != nil {
+				return nil, refuse(m, "%w", err)
+			}
+		}
+	}
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Kind == plan.KindParameter || b.Kind == plan.KindState {
 			pr.state[b.Tensors[0]] = b.Tensors[len(b.Tensors)-1]
@@ -77,6 +86,13 @@ func (p *Program) Close() error { return p.consts.close() }
 // Inputs returns the graph inputs for which Run needs values, in the file's order: all
 // but parameters and states.
 func (p *Program) Inputs() []graph.Tensor { return p.pick(p.m.Graph.Inputs, false) }
+
+// Given returns the value of an input that the plan was made for: Run takes no
+// other, and uses it if the input is left out. ok is false for all other inputs.
+func (p *Program) Given(input string) (v Value, ok bool) {
+	v, ok = p.given[input]
+	return v.Clone(), ok
+}
 
 // States returns the graph inputs that a session keeps from one run to the next:
 // parameters and states.

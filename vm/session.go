@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -412,8 +413,14 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	for _, id := range s.main.g.Inputs {
 		name := s.main.g.Tensors[id].Name
 		v, given := inputs[name]
+		planned, bound := s.pr.given[name]
+		if bound && !given {
+			v, given = planned, true
+		}
 		_, state := s.pr.state[name]
 		switch {
+		case bound && !bytes.Equal(v.Data, planned.Data) && v.Type == planned.Type && slices.Equal(v.Shape, planned.Shape):
+			return nil, s.badInput(id, "is %v, but the plan was made for %v: plan again with --value %s=%v", v.Literal(), planned.Literal(), graph.Short(name), v.Literal())
 		case given && state:
 			if err := s.Set(name, v); err != nil {
 				return nil, err

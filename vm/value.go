@@ -108,6 +108,28 @@ func (v Value) Tensor(name string) []byte {
 	return onnx.EncodeTensor(&d)
 }
 
+// valueOf converts a literal to a value of type d.
+func valueOf(l graph.Literal, d graph.DType) (Value, error) {
+	t, err := l.Tensor("", d)
+	if err != nil {
+		return Value{}, err
+	}
+	v := Value{Type: d, Shape: make([]int, len(t.Dims)), Data: t.Raw}
+	for i, n := range t.Dims {
+		v.Shape[i] = int(n)
+	}
+	return v, nil
+}
+
+// Literal returns the elements of a value of integers, bools, float32 or float64.
+func (v Value) Literal() graph.Literal {
+	d := &graph.Data{Type: v.Type, Raw: v.Data}
+	for _, n := range v.Shape {
+		d.Dims = append(d.Dims, int64(n))
+	}
+	return graph.LiteralOf(d)
+}
+
 // Reals returns the elements of a numeric value; false for other dtypes.
 func (v Value) Reals() ([]float64, bool) {
 	t := kernel.Tensor{Type: v.Type, Shape: v.Shape, At: unsafe.Pointer(unsafe.SliceData(v.Data))}

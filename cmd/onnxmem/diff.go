@@ -39,8 +39,8 @@ func (c *diffCmd) Run(e *env) error {
 		defer s.close()
 		plans[i], planned = s.plan, planned || s.trust == plannedHere
 	}
-	if len(c.Dim) > 0 && !planned {
-		return usagef("both are planned already: --dim is for a model without a plan")
+	if flag := c.Binds(); flag != "" && !planned {
+		return usagef("both are planned already: %s is for a model without a plan", flag)
 	}
 	d := plans[0].Diff(plans[1])
 	if c.JSON {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -84,6 +86,9 @@ func (c *inspectCmd) text(w io.Writer, f *onnx.File, in *passes.Inspection) {
 			}
 		}
 		fmt.Fprintf(w, "dimension   %s = %d (%s)\n", units.Name(d.Name), d.Value, how)
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Values)) {
+		fmt.Fprintf(w, "value       %s = %v (given)\n", units.Name(name), in.Values[name])
 	}
 	fmt.Fprintf(w, "nodes       %d", in.Nodes)
 	if in.AllNodes > in.Nodes {
@@ -177,27 +182,28 @@ func (c *inspectCmd) sizes(w io.Writer, in *passes.Inspection) {
 // The JSON form of an inspection.
 type (
 	inspection struct {
-		File        string              `json:"file"`
-		Bytes       int64               `json:"bytes"`
-		IRVersion   int64               `json:"ir_version"`
-		Opsets      map[string]int64    `json:"opsets"`
-		External    []string            `json:"external_data"`
-		Missing     []string            `json:"missing_external_data"`
-		Nodes       int                 `json:"nodes"`
-		AllNodes    int                 `json:"nodes_with_subgraphs_and_functions"`
-		Operators   map[string]int      `json:"operators"`
-		Unknown     []string            `json:"unknown_operators"`
-		Parameters  int64               `json:"parameters"`
-		ParamBytes  int64               `json:"initializer_bytes"`
-		Inputs      []value             `json:"inputs"`
-		Outputs     []value             `json:"outputs"`
-		Dims        map[string]plan.Dim `json:"dims"`
-		Largest     []value             `json:"largest"`
-		Dynamic     []plan.Dynamic      `json:"dynamic"`
-		Tensors     []value             `json:"tensors,omitempty"`
-		ProgramPeak int64               `json:"program_order_peak_bytes"`
-		ProgramStep int                 `json:"program_order_peak_step"`
-		Refused     string              `json:"refused,omitempty"`
+		File        string                   `json:"file"`
+		Bytes       int64                    `json:"bytes"`
+		IRVersion   int64                    `json:"ir_version"`
+		Opsets      map[string]int64         `json:"opsets"`
+		External    []string                 `json:"external_data"`
+		Missing     []string                 `json:"missing_external_data"`
+		Nodes       int                      `json:"nodes"`
+		AllNodes    int                      `json:"nodes_with_subgraphs_and_functions"`
+		Operators   map[string]int           `json:"operators"`
+		Unknown     []string                 `json:"unknown_operators"`
+		Parameters  int64                    `json:"parameters"`
+		ParamBytes  int64                    `json:"initializer_bytes"`
+		Inputs      []value                  `json:"inputs"`
+		Outputs     []value                  `json:"outputs"`
+		Dims        map[string]plan.Dim      `json:"dims"`
+		Values      map[string]graph.Literal `json:"values,omitempty"`
+		Largest     []value                  `json:"largest"`
+		Dynamic     []plan.Dynamic           `json:"dynamic"`
+		Tensors     []value                  `json:"tensors,omitempty"`
+		ProgramPeak int64                    `json:"program_order_peak_bytes"`
+		ProgramStep int                      `json:"program_order_peak_step"`
+		Refused     string                   `json:"refused,omitempty"`
 	}
 	value struct {
 		Name    string `json:"name"`
@@ -214,7 +220,7 @@ func (c *inspectCmd) json(w io.Writer, f *onnx.File, in *passes.Inspection) erro
 		File: c.Model, Bytes: int64(len(f.Source.Bytes)), IRVersion: f.IRVersion, Opsets: map[string]int64{},
 		External: orEmpty(onnx.Locations(f.Model)), Missing: orEmpty(f.Missing), Nodes: in.Nodes, AllNodes: in.AllNodes,
 		Operators: map[string]int{}, Unknown: []string{}, Parameters: in.Parameters, ParamBytes: in.Bytes,
-		Inputs: jsonValues(in.Inputs), Outputs: jsonValues(in.Outputs), Dims: map[string]plan.Dim{},
+		Inputs: jsonValues(in.Inputs), Outputs: jsonValues(in.Outputs), Dims: map[string]plan.Dim{}, Values: in.Values,
 		Largest: jsonValues(in.Largest), Dynamic: orEmpty(in.Dynamic),
 	}
 	for _, o := range f.Opsets {

@@ -147,6 +147,9 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 	case ended:
 		return "", &failure{status: status}
 	}
+	if file := (*graph.Error)(nil); errors.As(err, &file) { // of a flag whose value is in a file
+		return "", file
+	}
 	if err != nil {
 		return "", &failure{exitUsage, optimize.WrongLine("onnxmem", err)}
 	}

@@ -118,6 +118,9 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 	values := map[string]vm.Value{}
 	for i, t := range program.Inputs() {
 		v, ok := given[t.Name]
+		if _, asked := filled[t.Name]; !ok && !asked {
+			v, ok = program.Given(t.Name)
+		}
 		if !ok {
 			var err error
 			if x, is := filled[t.Name]; is {

@@ -106,13 +106,14 @@ func (f *sourceFlags) openSingle(e *env, path string) (*source, error) {
 	return s, f.only(s)
 }
 
-// only refuses lengths of dimensions if the only FILE is already planned, since
-// its figures would ignore them. It then closes s.
+// only refuses lengths of dimensions and values of inputs if the only FILE is
+// already planned, since its figures would ignore them. It then closes s.
 func (f *sourceFlags) only(s *source) error {
-	if s.trust == plannedHere || len(f.Dim) == 0 {
+	flag := f.Binds()
+	if s.trust == plannedHere || flag == "" {
 		return nil
 	}
-	refused := usagef("%s is planned already: --dim is for a model without a plan", s.name)
+	refused := usagef("%s is planned already: %s is for a model without a plan", s.name, flag)
 	return errors.Join(refused, s.close())
 }
 

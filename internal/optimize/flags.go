@@ -14,7 +14,8 @@ import (
 
 // ModelFlags bind a model's dimensions and choose what may share memory.
 type ModelFlags struct {
-	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a symbolic dimension; an unnamed one is called by its place: x[0]. May be repeated." mapsep:","`
+	Dim        map[string]int64 `placeholder:"NAME=N" help:"Length of a dimension, by its name or its place: x[0]=N. May be repeated." mapsep:","`
+	Value      Values           `placeholder:"NAME=VALUE" help:"Value of an input that is always the same, so that branches and shapes that depend on it are known: a number, which fills the input, [1,2,3], or @file.npy. May be repeated."`
 	StrictDims bool             `seldom:"" help:"Refuse a model with a dimension that stays unbound, instead of taking it as 1."`
 	Strict     bool             `seldom:"" help:"Refuse a model that declares another shape for a tensor than the one that follows from its inputs, instead of a warning."`
 	NoInplace  bool             `seldom:"" help:"Never write a result over an input."`
@@ -83,7 +84,7 @@ func Vars() map[string]string {
 // Options are those of the passes.
 func (f *PlanFlags) Options() passes.Options {
 	return passes.Options{
-		Dims: f.Dim, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
+		Dims: f.Dim, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
 		Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
 		Check: f.DebugPasses, Disable: f.DisablePass,

@@ -123,6 +123,9 @@ func (j Job) batchDim(name string) (string, error) {
 			if k < len(in.Declared.Symbols) {
 				symbol = in.Declared.Symbols[k]
 			}
+			if symbol == "?" { // each is a dimension of its own
+				symbol = ""
+			}
 			if symbol == "" && d == graph.Unknown {
 				symbol = fmt.Sprintf("%s[%d]", in.Name, k)
 			}

@@ -18,6 +18,7 @@ const (
 	keyPeak    = "onnxmem.peak_bytes"
 	keyBound   = "onnxmem.lower_bound_bytes"
 	keyDims    = "onnxmem.dims"
+	keyValues  = "onnxmem.values"
 )
 
 // annotations compares the file's metadata about its plan with the plan.
@@ -30,6 +31,14 @@ func (v *verifier) annotations() {
 	if err != nil {
 		text = []byte(err.Error())
 	}
+	values := "" // no entry
+	if len(v.p.Values) > 0 {
+		text, err := json.Marshal(v.p.Values)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		values = string(text)
+	}
 	sum := &v.p.Summary
 	for _, want := range []graph.Prop{
 		{Key: keyVersion, Value: strconv.Itoa(plan.Version)},
@@ -37,6 +46,7 @@ func (v *verifier) annotations() {
 		{Key: keyPeak, Value: strconv.FormatInt(sum.PeakBytes, 10)},
 		{Key: keyBound, Value: strconv.FormatInt(sum.LowerBoundBytes, 10)},
 		{Key: keyDims, Value: string(text)},
+		{Key: keyValues, Value: values},
 	} {
 		if fault := entry(v.m.Props, want); fault != "" {
 			v.fault(CodeAnnotation, "metadata of the model: %s", fault)

@@ -231,6 +231,11 @@ var mutations = []mutation{
 	{name: "a dimension is missing", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { delete(p.Dims, "other") }},
 	{name: "a dimension that the model lacks", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["more"] = plan.Dim{Value: 1} }},
 	{name: "an assumed dimension that the model lacks", of: plain, code: "dims", plan: func(p *plan.Plan) { p.Dims["more"] = plan.Dim{Value: 1, Assumed: true} }},
+	{name: "a parameter has a value", of: updating, code: "values", plan: func(p *plan.Plan) { p.Values = map[string]graph.Literal{"w": {Data: []json.Number{"1"}}} }},
+	{name: "an input that does not exist has a value", of: plain, code: "values", plan: func(p *plan.Plan) { p.Values = map[string]graph.Literal{"z": {Data: []json.Number{"1"}}} }},
+	{name: "an input has a value that the file does not list", of: plain, code: "annotation", plan: func(p *plan.Plan) {
+		p.Values = map[string]graph.Literal{"x": graph.Literal{Data: []json.Number{"1"}}.Filled([]int64{1, 16})}
+	}},
 	{name: "a dimension beyond reason", of: "given dimensions", code: "dims", plan: func(p *plan.Plan) { p.Dims["batch"] = plan.Dim{Value: 1 << 62} }},
 
 	{name: "two buffers overlap by their last byte", of: "alignment 1", code: "overlap", plan: func(p *plan.Plan) { buffer(p, "a").Offset-- }},

@@ -55,6 +55,7 @@ const (
 	CodeSource      = "source"           // the plan was made from another file
 	CodeMode        = "mode"             // inference or training
 	CodeDims        = "dims"             // symbolic dimensions
+	CodeValues      = "values"           // values of inputs
 	CodeAlignment   = "alignment"        // of the plan, of an offset
 	CodeOffset      = "offset"           // negative, or its end overflows
 	CodeOrder       = "order"            // the order of the file's nodes, or steps that do not match the nodes

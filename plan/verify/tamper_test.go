@@ -157,7 +157,7 @@ func (v *value) tamperings(path string, list []tampering) []tampering {
 	if v.open == '[' && len(v.list) > 0 {
 		elements(path+"[]", "all dropped", nil, nil)
 	}
-	for _, name := range optional[dimension.ReplaceAllString(path, "dims.*")] {
+	for _, name := range optional[dimension.ReplaceAllString(path, "$1.*")] {
 		if v.open != '{' || slices.Contains(v.keys, name) {
 			continue
 		}
@@ -306,6 +306,8 @@ var real = []struct {
 	}},
 	{"a limit that the best order keeps", models["chain"], passes.Options{Limit: &passes.Limit{Bytes: 1 << 20, Arena: true}}, func(p *plan.Plan) bool { return p.Summary.LimitArena }},
 	{"a host", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9, NoRecompute: true}, Frontier: true}, func(p *plan.Plan) bool { return p.Summary.SwappedBuffers > 0 && p.Summary.WaitingPercent > 0 }},
+	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
+	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
 }
 
 // classifier is the smallest network with something to train.
@@ -374,7 +376,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"frontier[]", "^all dropped", "it says less"},
 }
 
-var dimension = regexp.MustCompile(`^dims\.[^.]+`)
+var dimension = regexp.MustCompile(`^(dims|values)\.[^.]+`)
 
 // covers reports whether a name in Report.Claimed covers a path.
 func covers(claim, path string) bool {
@@ -454,7 +456,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, used ma
 		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") {
 			continue // the source does not determine it
 		}
-		used[dimension.ReplaceAllString(x.path, "dims.*")] = true
+		used[dimension.ReplaceAllString(x.path, "$1.*")] = true
 		x.do()
 		var b bytes.Buffer
 		root.write(&b)

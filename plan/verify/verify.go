@@ -157,19 +157,28 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 	}
 	mode, _ := v.m.Prop(keyMode)
-	inf, err := ops.Infer(v.m, ops.Options{Dims: dims})
+	inf, err := ops.Infer(v.m, ops.Options{Dims: dims, Values: v.p.Values})
 	if err != nil && mode == modeTraining && len(dims) > 0 {
 		// A training graph has fixed shapes: its dimensions were bound when it
 		// was made.
-		inf, err = ops.Infer(v.m, ops.Options{})
+		inf, err = ops.Infer(v.m, ops.Options{Values: v.p.Values})
 	}
 	if err != nil {
-		if _, plain := ops.Infer(v.m, ops.Options{}); len(dims) == 0 || plain != nil {
+		without := func(opt ops.Options) bool {
+			_, err := ops.Infer(v.m, opt)
+			return err == nil
+		}
+		switch {
+		case len(v.p.Values) > 0 && without(ops.Options{Dims: dims}):
+			v.fault(CodeValues, "values: the model cannot be inferred with them: %v", err)
+		case len(dims)+len(v.p.Values) > 0 && without(ops.Options{}):
+			v.fault(CodeDims, "dims: the model cannot be inferred with them: %v", err)
+		default:
 			return false, err
 		}
-		v.fault(CodeDims, "dims: the model cannot be inferred with them: %v", err)
 		return false, nil
 	}
+	v.values(inf.Given)
 	have := map[string]bool{}
 	for _, d := range inf.Dims {
 		have[d.Name] = true
@@ -194,6 +203,22 @@ func (v *verifier) infer() (ok bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// values compares the plan's values of inputs with the form that the element types
+// of the inputs give them. A parameter or state changes from step to step: it has no
+// value of its own.
+func (v *verifier) values(want map[string]graph.Literal) {
+	for _, name := range sortedKeys(v.p.Values) {
+		if found := v.p.Values[name]; !found.Equal(want[name]) {
+			v.fault(CodeValues, "values: %q: expected %v, found shape %v and %d numbers", graph.Short(name), want[name], found.Shape, len(found.Data))
+		}
+		for i := range v.p.Buffers {
+			if b := &v.p.Buffers[i]; (b.Kind == plan.KindParameter || b.Kind == plan.KindState) && slices.Contains(b.Tensors, name) {
+				v.fault(CodeValues, "values: %q is a %s, which changes: expected an input", graph.Short(name), b.Kind)
+			}
+		}
+	}
 }
 
 // maxAlignment prevents overflow when sizes are rounded up.
