@@ -58,6 +58,7 @@ func main() {
 		quantize()
 		requantize()
 		dequantize()
+		meeting()
 		widenRows("halvesF16C", "halvesF16C reads rows of float16", fromHalf)
 		widenRows("brainsAVX2", "brainsAVX2 reads rows of bfloat16", fromBrain)
 		narrow("toHalfF16C", "toHalfF16C rounds to float16", toHalf)

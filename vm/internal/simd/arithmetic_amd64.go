@@ -40,6 +40,9 @@ func squaresAVX2(src *float32, n int, mean float64) float64
 func dotAVX2(a, b *float32, n int) float64
 
 //go:noescape
+func meetingAVX2(blocks *float32, n int, box *float32) int
+
+//go:noescape
 func transposeAVX2(dst, src *float32, dstStep, srcStep, blocks int)
 
 //go:noescape

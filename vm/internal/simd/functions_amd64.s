@@ -1554,6 +1554,38 @@ eight:
 	VZEROUPPER
 	RET
 
+// func meetingAVX2(blocks *float32, n int, box *float32) int
+// Requires: AVX
+TEXT ·meetingAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ         blocks+0(FP), SI
+	MOVQ         n+8(FP), CX
+	MOVQ         box+16(FP), DI
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS 4(DI), Y1
+	VBROADCASTSS 8(DI), Y2
+	VBROADCASTSS 12(DI), Y3
+	XORQ         AX, AX
+
+block:
+	CMPQ    AX, CX
+	JGE     end
+	VCMPPS  $0x1e, (SI), Y2, Y4
+	VCMPPS  $0x1e, 32(SI), Y3, Y5
+	VCMPPS  $0x11, 64(SI), Y0, Y6
+	VCMPPS  $0x11, 96(SI), Y1, Y7
+	VANDPS  Y4, Y5, Y4
+	VANDPS  Y6, Y7, Y6
+	VTESTPS Y4, Y6
+	JNZ     end
+	ADDQ    $0x80, SI
+	INCQ    AX
+	JMP     block
+
+end:
+	MOVQ AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func halvesF16C(dst *float32, src *uint16, rows int, columns int, dstStep int, srcStep int)
 // Requires: AVX, F16C
 TEXT ·halvesF16C(SB), NOSPLIT|NOFRAME, $0-48
