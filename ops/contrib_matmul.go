@@ -142,6 +142,54 @@ func quantizedGemm(c *Call) error {
 	return gemmShape(c, 0, 3, 6, elem)
 }
 
+// checkQuantizedGemm: a and the output have one scale and zero point, b has one or one
+// for each column.
+func checkQuantizedGemm(c *Call) error {
+	if c.Has(7) != c.Has(8) {
+		return c.Errf("the scale and the zero point of the output are used together: expected both or none")
+	}
+	for _, i := range []int{1, 2, 7, 8} {
+		if err := c.needOneElement(i, "scale or zero point"); err != nil {
+			return err
+		}
+	}
+	for i := 4; i < 6; i++ {
+		if err := c.needOneElementOr(i, c.Out[0].Shape[1], "column"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkScaledProduct returns the Check of a product of integers that is scaled to reals.
+// The scale of the left side, input a (below 0: none), and its zero point, two inputs
+// behind, have one element. Those of the right side, at input b and as far behind, have
+// one, or one for each column. The bias has one for each column.
+func checkScaledProduct(a, b, bias int) func(c *Call) error {
+	return func(c *Call) error {
+		for _, name := range []string{"transA", "transB", "transBatchA", "transBatchB"} {
+			if c.HasAttr(name) {
+				return c.Errf("attribute %s, expected none", name)
+			}
+		}
+		zero := b + 1
+		if a >= 0 {
+			zero = b + 2
+			for _, i := range []int{a, a + 2} {
+				if err := c.needOneElement(i, "scale or zero point of input 0"); err != nil {
+					return err
+				}
+			}
+		}
+		for _, i := range []int{b, zero} {
+			if err := c.needPerLine(i, 1, 1, "column"); err != nil {
+				return err
+			}
+		}
+		return c.WantShape(bias, "one for each column of input 1", c.DimOf(1, -1))
+	}
+}
+
 // packedProduct returns the Infer of a product with packed weights, whose shape
 // only the attributes give: input [… K]. Along the last axis, output k has the
 // length given by attribute widths[k]; if that is "", it has the input's shape.

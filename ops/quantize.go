@@ -21,15 +21,15 @@ var quantizers = family{"", []Op{
 var contribQuantizers = family{"com.microsoft", []Op{
 	{Name: "QuantizeLinear", Infer: inferQuantize, Inplace: overFirst},
 	{Name: "DequantizeLinear", Infer: inferDequantize, Inplace: overFirst, FLOPs: onePerElement},
-	{Name: "QLinearAdd", Infer: inferQLinearBinary, Inplace: overQLinearBinary},
-	{Name: "QLinearMul", Infer: inferQLinearBinary, Inplace: overQLinearBinary},
-	{Name: "QLinearSigmoid", Infer: inferQLinearUnary, Inplace: overFirst},
-	{Name: "QLinearLeakyRelu", Infer: inferQLinearUnary, Inplace: overFirst},
-	{Name: "QLinearSoftmax", Infer: inferQLinearSoftmax, Inplace: overFirst},
-	{Name: "QLinearWhere", Infer: inferQLinearWhere, Inplace: overQLinearBranches},
-	{Name: "QLinearConcat", Infer: inferQLinearConcat},
-	{Name: "QLinearAveragePool", Infer: inferQLinearPool},
-	{Name: "QLinearGlobalAveragePool", Infer: inferQLinearGlobalPool},
+	{Name: "QLinearAdd", Infer: inferQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
+	{Name: "QLinearMul", Infer: inferQLinearBinary, Inplace: overQLinearBinary, Check: oneOfEach(1, 2, 4, 5, 6, 7)},
+	{Name: "QLinearSigmoid", Infer: inferQLinearUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearLeakyRelu", Infer: inferQLinearUnary, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearSoftmax", Infer: inferQLinearSoftmax, Inplace: overFirst, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearWhere", Infer: inferQLinearWhere, Inplace: overQLinearBranches, Check: oneOfEach(2, 3, 5, 6, 7, 8)},
+	{Name: "QLinearConcat", Infer: inferQLinearConcat, Check: checkQLinearConcat},
+	{Name: "QLinearAveragePool", Infer: inferQLinearPool, Check: oneOfEach(1, 2, 3, 4)},
+	{Name: "QLinearGlobalAveragePool", Infer: inferQLinearGlobalPool, Check: oneOfEach(1, 2, 3, 4)},
 }}
 
 // inferQuantize: the output type is that of the zero point, else output_dtype
@@ -199,6 +199,45 @@ func (c *Call) takesPresent(most int, inputs ...int) error {
 		}
 	}
 	return c.takes(0, most)
+}
+
+// oneOfEach returns the Check of an operator whose scales and zero points, at those
+// inputs, have one element each.
+func oneOfEach(inputs ...int) func(c *Call) error {
+	return func(c *Call) error {
+		for _, i := range inputs {
+			if err := c.needOneElement(i, "scale or zero point"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// checkQLinearConcat: the parts have the type of the output, and all scales are of
+// float32.
+func checkQLinearConcat(c *Call) error {
+	for i := range c.In {
+		if !c.Has(i) {
+			return c.Errf("input %d is missing", i)
+		}
+		switch {
+		case i%3 == 0:
+			if err := c.needElem(i, graph.Float32); err != nil {
+				return err
+			}
+		default:
+			if err := c.sameElem(1, i); err != nil {
+				return err
+			}
+		}
+		if i%3 != 2 {
+			if err := c.needOneElement(i, "scale or zero point"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func overQLinearBinary(c *Call) []graph.Alias { return overInputs(c, 0, 3) }

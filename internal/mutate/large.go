@@ -3,7 +3,9 @@ package mutate
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -65,6 +67,17 @@ var large = []struct {
 	{op: "com.microsoft.FusedConv", attrs: append(attrs("group", 9), named("activation", "Relu")), shapes: [][]int{{2, 9, 13, 21}, {9, 1, 3, 3}, {9}, {2, 9, 11, 19}}},
 	{op: "com.microsoft.FusedGemm", attrs: append(attrs("transB", 1), named("activation", "Relu")), shapes: [][]int{{30, 50}, {41, 50}, {30, 41}}},
 	{op: "com.microsoft.FusedMatMul", attrs: append(attrs("transA", 1), attrs("transBatchA", 1)...), shapes: [][]int{{19, 5, 33}, {5, 19, 8}}},
+	{op: "com.microsoft.QLinearAdd", shapes: [][]int{{5, 7, 30}, {}, {}, {7, 1}, {}, {}, {}, {}}},
+	{op: "com.microsoft.QLinearSigmoid", shapes: [][]int{{333}, {}, {}, {}, {}}},
+	{op: "com.microsoft.QLinearSoftmax", attrs: append(attrs("axis", 1), attrs("opset", 13)...), shapes: [][]int{{3, 40, 5}, {}, {}, {}, {}}},
+	{op: "com.microsoft.QLinearWhere", shapes: [][]int{{7, 30}, {5, 7, 30}, {}, {}, {1}, {}, {}, {}, {}}},
+	{op: "com.microsoft.QLinearConcat", attrs: attrs("axis", 1), shapes: [][]int{{}, {}, {5, 30, 9}, {}, {}, {5, 4, 9}, {}, {}}},
+	{op: "com.microsoft.QLinearAveragePool", attrs: attrs("kernel_shape", 3, 3), shapes: [][]int{{2, 3, 15, 22}, {}, {}, {}, {}}},
+	{op: "com.microsoft.QLinearGlobalAveragePool", attrs: attrs("channels_last", 1), shapes: [][]int{{2, 7, 9, 5}, {}, {}, {}, {}}},
+	{op: "com.microsoft.QLinearConv", attrs: attrs("channels_last", 1), shapes: [][]int{{1, 9, 11, 5}, {}, {}, {6, 5, 3, 3}, {6}, {6}, {}, {}}},
+	{op: "com.microsoft.QGemm", attrs: attrs("transB", 1), shapes: [][]int{{30, 50}, {}, {}, {41, 50}, {41}, {41}}},
+	{op: "com.microsoft.MatMulIntegerToFloat", shapes: [][]int{{3, 33, 70}, {70, 19}, {}, {19}, {}, {19}, {19}}},
+	{op: "com.microsoft.DynamicQuantizeMatMul", shapes: [][]int{{33, 70}, {70, 19}, {}, {}, {19}}},
 	{op: "com.microsoft.FastGelu", shapes: [][]int{{7, 41}, {41}}},
 	{op: "com.microsoft.QuickGelu", shapes: [][]int{{333}}},
 	{op: "com.microsoft.BiasGelu", shapes: [][]int{{7, 41}, {41}}},
@@ -87,6 +100,18 @@ func named(name, v string) *graph.Attr {
 
 // integerInputs lists the inputs in large whose type is not float32.
 var integerInputs = map[string]map[int]graph.DType{
+	"QLinearAdd":               {0: graph.Uint8, 2: graph.Uint8, 3: graph.Uint8, 5: graph.Uint8, 7: graph.Uint8},
+	"QLinearSigmoid":           {0: graph.Int8, 2: graph.Int8, 4: graph.Int8},
+	"QLinearSoftmax":           {0: graph.Uint8, 2: graph.Uint8, 4: graph.Uint8},
+	"QLinearWhere":             {0: graph.Bool, 1: graph.Uint8, 3: graph.Uint8, 4: graph.Uint8, 6: graph.Uint8, 8: graph.Uint8},
+	"QLinearConcat":            {1: graph.Int8, 2: graph.Int8, 4: graph.Int8, 5: graph.Int8, 7: graph.Int8},
+	"QLinearAveragePool":       {0: graph.Uint8, 2: graph.Uint8, 4: graph.Uint8},
+	"QLinearGlobalAveragePool": {0: graph.Uint8, 2: graph.Uint8, 4: graph.Uint8},
+	"QLinearConv":              {0: graph.Uint8, 2: graph.Uint8, 3: graph.Int8, 5: graph.Int8, 7: graph.Uint8},
+	"QGemm":                    {0: graph.Uint8, 2: graph.Uint8, 3: graph.Int8, 5: graph.Int8},
+	"MatMulIntegerToFloat":     {0: graph.Uint8, 1: graph.Int8, 4: graph.Uint8, 5: graph.Int8},
+	"DynamicQuantizeMatMul":    {1: graph.Int8, 3: graph.Int8},
+
 	"CumSum": {1: graph.Int64}, "TopK": {1: graph.Int64}, "Where": {0: graph.Bool},
 }
 
@@ -143,6 +168,9 @@ func largeSeed(i int) (*Seed, error) {
 		elem := graph.Float32
 		if op == "ArgMax" || g.Tensors[t].Name == "y1" && (op == "TopK" || op == "MaxPool") {
 			elem = graph.Int64
+		}
+		if types := integerInputs[op]; strings.HasPrefix(op, "QLinear") {
+			elem = types[slices.Max(slices.Collect(maps.Keys(types)))]
 		}
 		g.Tensors[t].Declared = &graph.Declared{Type: graph.Type{Kind: graph.KindTensor, Elem: elem}}
 		g.Outputs = append(g.Outputs, t)

@@ -67,6 +67,49 @@ var contribOperators = []operator{
 		}
 		return one(gemm(c)[0].each(c.fusedActivation(params)))
 	}},
+	{"QLinearConv", func(c *evaluation) []*Tensor {
+		if rank := len(c.x(0).Shape); c.int("channels_last", 0) != 0 {
+			return one(c.qlinearConv(c.x(0).permuted(channelsFirst(rank)...), channelsLast(rank)))
+		}
+		return one(c.qlinearConv(c.x(0), nil))
+	}},
+	{"MatMulIntegerToFloat", func(c *evaluation) []*Tensor {
+		return one(c.scaledProduct(c.x(0).less(c.x(4)), c.x(2).F[0], c.x(3), c.x(5), c.x(6)))
+	}},
+	{"DynamicQuantizeMatMul", func(c *evaluation) []*Tensor {
+		a, scale := dynamicallyQuantized(c.x(0))
+		y := c.scaledProduct(a, scale, c.x(2), c.x(3), c.x(4))
+		// An element of a that rounds the other way changes a sum by a unit of a.
+		_, mass := matmul(c.x(0).each(func(float64) float64 { return scale }), c.x(1).less(c.x(3)))
+		for i := range mass {
+			c.bounds[0].mass[i] += mass[i] * c.x(2).F[i%len(c.x(2).F)]
+		}
+		return one(y)
+	}},
+	{"QGemm", func(c *evaluation) []*Tensor {
+		a, b := c.x(0).less(c.x(2)), c.x(3).reals()
+		if c.int("transA", 0) != 0 {
+			a = a.permuted(1, 0)
+		}
+		if c.int("transB", 0) != 0 {
+			b = b.permuted(1, 0)
+		}
+		y, _ := matmul(a, b.less(c.x(5)))
+		if c.x(6) != nil {
+			y = plus(y, c.x(6).reals())
+		}
+		for i := range y.F {
+			y.F[i] *= c.float("alpha", 1) * c.x(1).F[0] * c.x(4).F[i%y.Shape[1]%len(c.x(4).F)]
+			if c.x(7) != nil {
+				y.F[i] /= c.x(7).F[0]
+			}
+		}
+		if c.x(8) != nil {
+			return one(c.quantized(0, c.x(8).Type, y.Shape, y.F, c.x(8).shaped().spread(y.Shape)))
+		}
+		y.Type = c.x(1).Type
+		return one(y)
+	}},
 	{"GemmFastGelu", func(c *evaluation) []*Tensor {
 		y := c.matmul(c.x(0), c.x(1))
 		if c.x(2) != nil {
@@ -78,6 +121,44 @@ var contribOperators = []operator{
 		return one(y.each(tanhGelu))
 	}},
 	{"Inverse", func(c *evaluation) []*Tensor { return one(inverse(c.x(0))) }},
+}
+
+// scaledProduct is a product with input 1, as reals: a has one scale, input 1 one or one
+// for each column. It is output 0.
+func (c *evaluation) scaledProduct(a *Tensor, scale float64, scales, zero, bias *Tensor) *Tensor {
+	y, mass := matmul(a, c.x(1).less(zero))
+	of := scales.spread(broadcast(y.Shape, scales.Shape))
+	for i := range y.F {
+		y.F[i] *= scale * of.F[i]
+		mass[i] = math.Abs(y.F[i])
+		if bias != nil {
+			b := bias.F[i%len(bias.F)]
+			y.F[i] += b
+			mass[i] += math.Abs(b)
+		}
+	}
+	y.Type = scales.Type
+	c.terms(0, mass)
+	return y
+}
+
+// dynamicallyQuantized returns reals in units of the scale with which their range and 0
+// fit into 8 bits, and that scale.
+func dynamicallyQuantized(x *Tensor) (y *Tensor, scale float64) {
+	low, high := 0.0, 0.0
+	for _, v := range x.F {
+		low, high = min(low, v), max(high, v)
+	}
+	scale = float64(float32((high - low) / 255))
+	if scale == 0 {
+		return x, 1
+	}
+	zero := math.RoundToEven(min(max(float64(float32(-low/scale)), 0), 255))
+	y = zeros(graph.Float64, x.Shape)
+	for i := range x.F {
+		y.F[i] = min(max(math.RoundToEven(quotient(x, i, scale))+zero, 0), 255) - zero
+	}
+	return y, scale
 }
 
 // biased returns input 0 plus input 1, if there is one.

@@ -69,4 +69,132 @@ var byRuntime = []handCase{
 		[]*Tensor{Reals([]int{1, 2, 2, 4}, 0.1, -0.4, -0.7, -0.2, 0.4, 0.8, 0.9, -0.6, -0.9, 0.9, 0.3, 0.5, 0.6, -0.3, 0.7, 0.3), Ints([]int{1, 2}, 2, 0), Reals([]int{4, 2}, 0.3, -0.2, -0.3, -0.2, 0.4, 0, -0.9, -0.9), Reals([]int{4, 2}, -0.6, 0, 0.2, 0.9, 0.5, -0.4, 0, 0.5)},
 		Reals([]int{1, 2, 2, 4}, 0.24, -0.11, -0.08, 0.28, 0.6, -3.57628e-09, -0.18, 0.12, -0.81, -0.09, 0.2, -0.12, 7.15256e-09, -0.45, -0.14, -0.06),
 	},
+	{
+		"com.microsoft", "QuantizeLinear",
+		[]*graph.Attr{{Name: "axis", Int: 0}},
+		[]*Tensor{Reals([]int{2, 3}, 0.8, 0.2, 0.3, 0.8, 0.1, 0.5), Reals([]int{2}, 0.08, 0.03), wholesOf(graph.Uint8, []int{2}, 14, 76)},
+		wholesOf(graph.Uint8, []int{2, 3}, 24, 16, 18, 103, 79, 93),
+	},
+	{
+		"com.microsoft", "DequantizeLinear", nil,
+		[]*Tensor{wholesOf(graph.Int8, []int{2, 3}, -56, 95, 105, -127, -1, 82), Reals([]int{}, 0.0317), wholesOf(graph.Int8, []int{}, 5)},
+		Reals([]int{2, 3}, -1.9337, 2.853, 3.17, -4.1844, -0.1902, 2.4409),
+	},
+	{
+		"com.microsoft", "QLinearAdd", nil,
+		[]*Tensor{wholesOf(graph.Uint8, []int{2, 3}, 33, 204, 30, 119, 209, 77), Reals([]int{}, 0.0213), wholesOf(graph.Uint8, []int{}, 100), wholesOf(graph.Uint8, []int{3}, 87, 71, 184), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 140), Reals([]int{}, 0.0411), wholesOf(graph.Uint8, []int{}, 120)},
+		wholesOf(graph.Uint8, []int{2, 3}, 44, 121, 118, 89, 123, 142),
+	},
+	{
+		"com.microsoft", "QLinearMul", nil,
+		[]*Tensor{wholesOf(graph.Int8, []int{2, 3}, -63, 125, -15, -6, 1, 21), Reals([]int{}, 0.0213), wholesOf(graph.Int8, []int{}, -10), wholesOf(graph.Int8, []int{2, 1}, 13, 2), Reals([]int{}, 0.0317), wholesOf(graph.Int8, []int{}, 14), Reals([]int{}, 0.0411), wholesOf(graph.Int8, []int{}, 12)},
+		wholesOf(graph.Int8, []int{2, 3}, 13, 10, 12, 11, 10, 6),
+	},
+	{
+		"com.microsoft", "QLinearSigmoid", nil,
+		[]*Tensor{wholesOf(graph.Uint8, []int{6}, 254, 206, 202, 179, 159, 87), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 120), Reals([]int{}, 0.00390625), wholesOf(graph.Uint8, []int{}, 0)},
+		wholesOf(graph.Uint8, []int{6}, 252, 240, 238, 222, 198, 67),
+	},
+	{
+		"com.microsoft", "QLinearLeakyRelu",
+		[]*graph.Attr{{Name: "alpha", Float: 0.25}},
+		[]*Tensor{wholesOf(graph.Int8, []int{6}, 125, -9, -73, 88, -87, 91), Reals([]int{}, 0.0317), wholesOf(graph.Int8, []int{}, -20), Reals([]int{}, 0.025), wholesOf(graph.Int8, []int{}, 7)},
+		wholesOf(graph.Int8, []int{6}, 127, 21, -10, 127, -14, 127),
+	},
+	{
+		"com.microsoft", "QLinearSoftmax",
+		[]*graph.Attr{{Name: "axis", Int: -1}, {Name: "opset", Int: 13}},
+		[]*Tensor{wholesOf(graph.Uint8, []int{2, 4}, 156, 29, 11, 113, 9, 36, 131, 248), Reals([]int{}, 0.0213), wholesOf(graph.Uint8, []int{}, 120), Reals([]int{}, 0.00390625), wholesOf(graph.Uint8, []int{}, 0)},
+		wholesOf(graph.Uint8, []int{2, 4}, 169, 11, 8, 68, 1, 3, 19, 233),
+	},
+	{
+		"com.microsoft", "QLinearSoftmax",
+		[]*graph.Attr{{Name: "axis", Int: 1}, {Name: "opset", Int: 12}},
+		[]*Tensor{wholesOf(graph.Int8, []int{2, 2, 2}, -9, 78, 106, 82, 33, -16, 3, -60), Reals([]int{}, 0.0213), wholesOf(graph.Int8, []int{}, 20), Reals([]int{}, 0.0073), wholesOf(graph.Int8, []int{}, -100)},
+		wholesOf(graph.Int8, []int{2, 2, 2}, -95, -67, -39, -64, -33, -76, -64, -91),
+	},
+	{
+		"com.microsoft", "QLinearWhere", nil,
+		[]*Tensor{wholesOf(graph.Bool, []int{2, 3}, 0, 0, 0, 1, 0, 0), wholesOf(graph.Uint8, []int{3}, 49, 248, 177), Reals([]int{}, 0.0213), wholesOf(graph.Uint8, []int{}, 100), wholesOf(graph.Uint8, []int{2, 3}, 225, 51, 184, 94, 125, 0), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 140), Reals([]int{}, 0.0411), wholesOf(graph.Uint8, []int{}, 120)},
+		wholesOf(graph.Uint8, []int{2, 3}, 186, 51, 154, 94, 108, 12),
+	},
+	{
+		"com.microsoft", "QLinearConcat",
+		[]*graph.Attr{{Name: "axis", Int: 1}},
+		[]*Tensor{Reals([]int{}, 0.0411), wholesOf(graph.Uint8, []int{}, 120), wholesOf(graph.Uint8, []int{2, 2}, 158, 212, 169, 39), Reals([]int{}, 0.0213), wholesOf(graph.Uint8, []int{}, 100), wholesOf(graph.Uint8, []int{2, 1}, 136, 68), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 140)},
+		wholesOf(graph.Uint8, []int{2, 3}, 150, 178, 117, 156, 88, 64),
+	},
+	{
+		"com.microsoft", "QLinearAveragePool",
+		[]*graph.Attr{{Name: "kernel_shape", Ints: []int64{2, 2}}},
+		[]*Tensor{wholesOf(graph.Uint8, []int{1, 1, 3, 3}, 247, 225, 47, 130, 240, 216, 181, 163, 10), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 100), Reals([]int{}, 0.0213), wholesOf(graph.Uint8, []int{}, 140)},
+		wholesOf(graph.Uint8, []int{1, 1, 2, 2}, 255, 255, 255, 225),
+	},
+	{
+		"com.microsoft", "QLinearGlobalAveragePool",
+		[]*graph.Attr{{Name: "channels_last", Int: 0}},
+		[]*Tensor{wholesOf(graph.Uint8, []int{1, 2, 2, 3}, 189, 121, 23, 62, 138, 186, 129, 156, 223, 175, 92, 164), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 100), Reals([]int{}, 0.0213), wholesOf(graph.Uint8, []int{}, 140)},
+		wholesOf(graph.Uint8, []int{1, 2, 1, 1}, 170, 224),
+	},
+	{
+		"com.microsoft", "QLinearGlobalAveragePool",
+		[]*graph.Attr{{Name: "channels_last", Int: 1}},
+		[]*Tensor{wholesOf(graph.Int8, []int{1, 2, 3, 2}, 25, -101, -113, 41, -29, 25, -46, -71, -90, -31, 80, -26), Reals([]int{}, 0.0317), wholesOf(graph.Int8, []int{}, 10), Reals([]int{}, 0.0213), wholesOf(graph.Int8, []int{}, -14)},
+		wholesOf(graph.Int8, []int{1, 1, 1, 2}, -72, -69),
+	},
+	{
+		"com.microsoft", "QLinearConv",
+		[]*graph.Attr{{Name: "channels_last", Int: 1}},
+		[]*Tensor{wholesOf(graph.Uint8, []int{1, 3, 3, 2}, 97, 147, 250, 100, 151, 112, 154, 114, 163, 140, 173, 244, 38, 143, 112, 91, 61, 13), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 100), wholesOf(graph.Int8, []int{2, 2, 2, 2}, -25, 83, -104, -25, 119, 115, -73, -127, 43, -125, -52, -1, 95, -105, 41, 8), Reals([]int{2}, 0.02, 0.08), wholesOf(graph.Int8, []int{2}, 0, 0), Reals([]int{}, 0.9), wholesOf(graph.Uint8, []int{}, 140), wholesOf(graph.Int32, []int{2}, 300, -500)},
+		wholesOf(graph.Uint8, []int{1, 2, 2, 2}, 144, 92, 121, 134, 150, 129, 166, 84),
+	},
+	{
+		"com.microsoft", "MatMulIntegerToFloat", nil,
+		[]*Tensor{wholesOf(graph.Uint8, []int{2, 3}, 216, 123, 241, 155, 231, 245), wholesOf(graph.Int8, []int{3, 2}, 17, -57, -91, 16, -79, 64), Reals([]int{}, 0.0317), Reals([]int{2}, 0.09, 0.03), wholesOf(graph.Uint8, []int{}, 100), wholesOf(graph.Int8, []int{2}, 0, 0), Reals([]int{2}, 0.1, -0.9)},
+		Reals([]int{2, 2}, -32.0248, 1.74378, -63.9242, 6.93719),
+	},
+	{
+		"com.microsoft", "DynamicQuantizeMatMul", nil,
+		[]*Tensor{Reals([]int{2, 3}, -0.6, -0.2, 0.7, 0.9, 0.3, 0.2), wholesOf(graph.Uint8, []int{3, 2}, 145, 15, 96, 251, 105, 54), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 120), Reals([]int{2}, -0.5, 0.4)},
+		Reals([]int{2, 2}, -1.15619, 0.10202, -0.11009, -1.76828),
+	},
+	{
+		"com.microsoft", "QGemm",
+		[]*graph.Attr{{Name: "transB", Int: 1}, {Name: "alpha", Float: 0.5}},
+		[]*Tensor{wholesOf(graph.Uint8, []int{2, 3}, 9, 248, 224, 145, 119, 194), Reals([]int{}, 0.0317), wholesOf(graph.Uint8, []int{}, 100), wholesOf(graph.Int8, []int{2, 3}, 12, -6, -46, -14, 64, -114), Reals([]int{2}, 0.01, 0.07), wholesOf(graph.Int8, []int{2}, 0, 0), wholesOf(graph.Int32, []int{2}, 300, -500), Reals([]int{}, 0.8), wholesOf(graph.Uint8, []int{}, 140)},
+		wholesOf(graph.Uint8, []int{2, 2}, 139, 135, 139, 125),
+	},
+	{
+		"com.microsoft", "QGemm",
+		[]*graph.Attr{{Name: "transA", Int: 0}},
+		[]*Tensor{wholesOf(graph.Int8, []int{2, 3}, -33, 77, -121, 104, -97, -22), Reals([]int{}, 0.0317), wholesOf(graph.Int8, []int{}, -10), wholesOf(graph.Int8, []int{3, 2}, 119, -101, 40, 58, -19, -108), Reals([]int{}, 0.0411), wholesOf(graph.Int8, []int{}, 0), wholesOf(graph.Int32, []int{2, 1}, 300, -500)},
+		Reals([]int{2, 2}, 4.10665, 25.6105, 12.7864, -20.5384),
+	},
+	{
+		"com.microsoft", "FusedMatMul",
+		[]*graph.Attr{{Name: "transBatchA", Int: 1}, {Name: "transB", Int: 1}, {Name: "alpha", Float: 0.5}},
+		[]*Tensor{Reals([]int{2, 2, 3}, 0, -0.1, 0.7, 0.3, -0.3, -0.8, 0.2, -0.4, 0.3, 0.7, -0.3, 0.8), Reals([]int{2, 2, 3}, 0, 0.1, 0.5, 0.5, 0.8, 0.9, -0.7, -0.2, 0.8, -0.4, -0.9, 0.1)},
+		Reals([]int{2, 2, 2}, 0.17, 0.275, 0.055, 0.025, -0.395, 0.035, 0.105, 0.035),
+	},
+	{
+		"com.microsoft", "Gelu", nil,
+		[]*Tensor{Reals([]int{5}, 0.5, 0.5, 0.6, 0.3, -0.7)},
+		Reals([]int{5}, 0.345731, 0.345731, 0.435448, 0.185373, -0.169375),
+	},
+	{
+		"com.microsoft", "FastGelu", nil,
+		[]*Tensor{Reals([]int{2, 3}, 0.7, -0.2, 0.7, 0.6, 0.9, -0.9), Reals([]int{3}, 0.7, 0.2, 0)},
+		Reals([]int{2, 3}, 1.28671, 0, 0.53057, 1.17393, 0.950581, -0.165772),
+	},
+	{
+		"com.microsoft", "QuickGelu",
+		[]*graph.Attr{{Name: "alpha", Float: 1.5}},
+		[]*Tensor{Reals([]int{5}, 0.6, 0.9, 0, -0.8, 0.4)},
+		Reals([]int{5}, 0.42657, 0.714717, 0, -0.18518, 0.258263),
+	},
+}
+
+// wholesOf returns a tensor of integers or booleans.
+func wholesOf(t graph.DType, shape []int, v ...int64) *Tensor {
+	return &Tensor{Type: t, Shape: shape, I: v}
 }

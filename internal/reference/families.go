@@ -38,6 +38,7 @@ var families = []family{
 	{"", imageOperators, true},
 	{"", signalOperators, false},
 	{"com.microsoft", contribOperators, false},
+	{"com.microsoft", contribQuantizeOperators, false},
 	{"com.microsoft", contribAttentionOperators, false},
 	{graph.SwapDomain, swapOperators, true},
 }

@@ -28,19 +28,24 @@ var integerOperators = []operator{
 		y, _ := c.convolved(c.x(0).less(c.x(2)), c.x(1).less(c.firstAxis(3, c.x(1))), nil)
 		return one(y.wholes(graph.Int32))
 	}},
-	{"QLinearConv", func(c *evaluation) []*Tensor {
-		var bias []float64
-		if c.x(8) != nil {
-			bias = c.x(8).reals().F
-		}
-		y, _ := c.convolved(c.x(0).less(c.x(2)), c.x(3).less(c.firstAxis(5, c.x(3))), bias)
-		near := make([]float64, len(y.F))
-		for i, v := range y.F {
-			channel := i / size(y.Shape[2:]) % y.Shape[1]
-			near[i] = v * c.x(1).F[0] * c.x(4).F[channel%len(c.x(4).F)] / c.x(6).F[0]
-		}
-		return one(c.quantized(0, c.x(7).Type, y.Shape, near, c.x(7).shaped().spread(y.Shape)))
-	}},
+	{"QLinearConv", func(c *evaluation) []*Tensor { return one(c.qlinearConv(c.x(0), nil)) }},
+}
+
+// qlinearConv convolves an image of integers; leave, if not nil, permutes the result.
+func (c *evaluation) qlinearConv(x *Tensor, leave []int) *Tensor {
+	var bias []float64
+	if c.x(8) != nil {
+		bias = c.x(8).reals().F
+	}
+	y, _ := c.convolved(x.less(c.x(2)), c.x(3).less(c.firstAxis(5, c.x(3))), bias)
+	for i := range y.F {
+		channel := i / size(y.Shape[2:]) % y.Shape[1]
+		y.F[i] *= c.x(1).F[0] * c.x(4).F[channel%len(c.x(4).F)] / c.x(6).F[0]
+	}
+	if leave != nil {
+		y = y.permuted(leave...)
+	}
+	return c.quantized(0, c.x(7).Type, y.Shape, y.F, c.x(7).shaped().spread(y.Shape))
 }
 
 // rowsOf returns input i; if it is a list, it has one element for each row of input a.

@@ -9,7 +9,11 @@ import (
 // contrib lists operators of ONNX Runtime's own domain that its optimizer introduces.
 var contrib = family{"com.microsoft", []Kernel{
 	{Name: "FusedConv", Make: makeFusedConv},
+	{Name: "QLinearConv", Make: makeContribQLinearConv},
+	{Name: "DynamicQuantizeMatMul", Make: makeDynamicQuantizeMatMul},
+	{Name: "MatMulIntegerToFloat", Make: makeMatMulIntegerToFloat},
 	{Name: "FusedGemm", Make: makeFusedGemm},
+	{Name: "QGemm", Make: makeQGemm},
 	{Name: "FusedMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
 	{Name: "TransposeMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
 	{Name: "Gelu", Make: makeGelu, Finish: func(c *Invocation) *Finish { return rows(geluOf(c))(c) }},

@@ -30,6 +30,7 @@ var families = []family{
 	attentions,
 	losses,
 	quantizers,
+	contribQuantizers,
 
 	layouts,
 	joining,

@@ -160,11 +160,17 @@ func byteProducts(c *Invocation, a, b, za, zb int) (*integers, *product, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	v, err := byteProductsAs(c, p, a, b, za, zb)
+	return v, p, err
+}
+
+// byteProductsAs is byteProducts with the shapes and strides of p.
+func byteProductsAs(c *Invocation, p *product, a, b, za, zb int) (*integers, error) {
 	x, y := c.In[a], c.In[b]
 	signedA, isA := byteType(x.Type)
 	signedB, isB := byteType(y.Type)
 	if !isA || !isB {
-		return nil, nil, unsupported(x.Type)
+		return nil, unsupported(x.Type)
 	}
 	v := &integers{c: c, list: tableOf[gemm.Integer](c, p.batches), out: tableOf[int](c, p.batches), stride: p.n}
 	rows, columns := tableOf[gemm.Bytes](c, p.batches), tableOf[gemm.Bytes](c, p.batches)
@@ -192,7 +198,7 @@ func byteProducts(c *Invocation, a, b, za, zb int) (*integers, *product, error) 
 			rows[i].At, columns[i].At = element[byte](x, p.off(p.offA, i)), element[byte](y, p.off(p.offB, i))
 		}
 	}
-	return v, p, nil
+	return v, nil
 }
 
 // makeMatMulInteger multiplies 8-bit integers, less their zero points, with 32-bit

@@ -16,6 +16,22 @@ var quantizers = family{"", []Kernel{
 	{Name: "DynamicQuantizeLinear", Make: makeDynamicQuantize},
 }}
 
+// contribQuantizers lists ONNX Runtime's quantizers, and its operators on quantized
+// tensors: each tensor is followed by a scale and a zero point.
+var contribQuantizers = family{"com.microsoft", []Kernel{
+	{Name: "QuantizeLinear", Make: makeQuantize, Half: true},
+	{Name: "DequantizeLinear", Make: makeDequantize, Half: true},
+	{Name: "QLinearAdd", Make: qlinearBinary(simd.Add)},
+	{Name: "QLinearMul", Make: qlinearBinary(simd.Mul)},
+	{Name: "QLinearSigmoid", Make: qlinearUnary(func(*Invocation) func(float64) float64 { return sigmoid })},
+	{Name: "QLinearLeakyRelu", Make: qlinearUnary(leakyOf)},
+	{Name: "QLinearSoftmax", Make: makeQLinearSoftmax},
+	{Name: "QLinearWhere", Make: makeQLinearWhere},
+	{Name: "QLinearConcat", Make: makeQLinearConcat},
+	{Name: "QLinearAveragePool", Make: makeQLinearAveragePool},
+	{Name: "QLinearGlobalAveragePool", Make: makeQLinearGlobalAveragePool},
+}}
+
 // scales finds the scale and zero point of an element: there is one for all elements,
 // one for each position along an axis, or one for each block of positions.
 type scales struct {

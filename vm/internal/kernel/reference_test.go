@@ -47,6 +47,42 @@ func positive(shape ...int) *reference.Tensor {
 
 func wholes(shape []int, list ...int64) *reference.Tensor { return reference.Ints(shape, list...) }
 
+// quants returns integers of an 8-bit type.
+func quants(d graph.DType, shape ...int) *reference.Tensor {
+	list := make([]int64, count(shape))
+	for i := range list {
+		if list[i] = int64(draws.IntN(256)); d == graph.Int8 {
+			list[i] -= 128
+		}
+	}
+	return &reference.Tensor{Type: d, Shape: shape, I: list}
+}
+
+// words returns int32 numbers.
+func words(shape ...int) *reference.Tensor {
+	t := quants(graph.Int8, shape...)
+	for i := range t.I {
+		t.I[i] *= 100
+	}
+	t.Type = graph.Int32
+	return t
+}
+
+// flags returns booleans.
+func flags(shape ...int) *reference.Tensor {
+	t := quants(graph.Uint8, shape...)
+	for i := range t.I {
+		t.I[i] &= 1
+	}
+	t.Type = graph.Bool
+	return t
+}
+
+// point returns a zero point.
+func point(d graph.DType, v int64) *reference.Tensor {
+	return &reference.Tensor{Type: d, Shape: []int{}, I: []int64{v}}
+}
+
 func scalar(v float64) *reference.Tensor { return reference.Reals([]int{}, v) }
 
 func ints(name string, list ...int64) *graph.Attr {
