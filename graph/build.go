@@ -319,6 +319,9 @@ func (g *Graph) DropTensors(gone func(TensorID) bool) {
 	}
 	move(g.Inputs)
 	move(g.Outputs)
+	for i := range g.Captures {
+		g.Captures[i].Inner = to[g.Captures[i].Inner]
+	}
 	for _, n := range g.Nodes {
 		move(n.Inputs)
 		move(n.Outputs)

@@ -249,6 +249,10 @@ type Tensor struct {
 	Capture bool  // of an outer scope
 	Data    *Data // the elements, for an initializer
 
+	// Overridable: the tensor is an initializer that the graph also lists as an
+	// input, so that a caller may give other elements (since IR version 4).
+	Overridable bool
+
 	Declared *Declared // the declared type (input, output, value_info), nil if there is none
 
 	// Type is the inferred type; the zero Type if it is not known.

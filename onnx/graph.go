@@ -215,7 +215,7 @@ func (r *reader) inputs(s *scope, p *graphParts) error {
 		}
 		seen[v.name] = true
 		if id, ok := s.names[v.name]; ok {
-			s.g.Tensors[id].Declared = v.declared
+			s.g.Tensors[id].Declared, s.g.Tensors[id].Overridable = v.declared, true
 			continue
 		}
 		id := s.define(v.name)

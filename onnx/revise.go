@@ -10,7 +10,10 @@ import (
 )
 
 // encoder emits messages: copied if they did not change, otherwise revised.
-type encoder struct{ r *reader }
+type encoder struct {
+	r    *reader
+	main *graph.Graph
+}
 
 // ownProps selects the metadata entries that onnxmem owns, except for the padding,
 // which is not part of a model.
@@ -232,25 +235,42 @@ func replacedData(g *graph.Graph) map[string]*graph.Data {
 	return list
 }
 
+// tensorsByName returns the tensors of a graph, except for captured ones.
+func tensorsByName(g *graph.Graph) map[string]*graph.Tensor {
+	list := make(map[string]*graph.Tensor, len(g.Tensors))
+	for _, t := range g.Tensors {
+		if !t.Capture {
+			list[t.Name] = t
+		}
+	}
+	return list
+}
+
 // reviseGraph emits the fields of a GraphProto. The k-th node replaces the k-th
 // node of the source; elements of initializers may be replaced. Fields between
-// nodes keep their positions. Declared types of tensors that the source does not
-// have follow at the end.
+// nodes keep their positions. Initializers that the graph no longer has are left
+// out; new ones, and declared types of tensors that the source does not have,
+// follow at the end.
 func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 	replaced := replacedData(g)
+	exists := tensorsByName(g)
 	next := 0
 	declared := map[string]bool{}
 	err := e.r.walk(g.Span, "GraphProto", func(f field) error {
-		switch {
-		case f.num == 5 && len(replaced) > 0:
-			return e.reviseInitializer(p, f, replaced)
-		case f.num != 1:
-			p.span(f.span)
-			if f.num == 12 || f.num == 13 {
-				v, err := e.r.valueInfo(f.payload)
-				declared[v.name] = true
-				return err
+		switch f.num {
+		case 1:
+		case 5:
+			return e.reviseInitializer(p, f, exists, replaced)
+		case 11, 12, 13:
+			v, err := e.r.valueInfo(f.payload)
+			if t := exists[v.name]; err == nil && f.num != 12 && (t == nil || f.num == 13 && replaced[v.name] != nil) {
+				return nil // a pass has removed the tensor, or made an initializer of it
 			}
+			declared[v.name] = declared[v.name] || f.num != 11
+			p.span(f.span)
+			return err
+		default:
+			p.span(f.span)
 			return nil
 		}
 		if next == len(g.Nodes) {
@@ -263,6 +283,13 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 		err = e.reviseNode(p, g, g.Nodes[next])
 	}
 	for _, t := range g.Tensors {
+		if d := replaced[t.Name]; err == nil && d != nil && t.Data == d { // not in the source
+			var q pieces
+			err = e.tensor(&q, d, t.Name, g == e.main)
+			p.message(5, &q)
+		}
+	}
+	for _, t := range g.Tensors {
 		if t.Maker >= 0 && t.Declared != nil && t.Declared.Type.Kind == graph.KindTensor && !declared[t.Name] {
 			p.bytes(appendValueInfo(nil, 13, t))
 		}
@@ -272,8 +299,8 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 
 // reviseInitializer emits a TensorProto, copied or with its elements replaced, by
 // new ones in raw_data or in another file. Its name, doc string and metadata
-// stay.
-func (e *encoder) reviseInitializer(p *pieces, f field, replaced map[string]*graph.Data) error {
+// stay. It removes from replaced what it has emitted.
+func (e *encoder) reviseInitializer(p *pieces, f field, exists map[string]*graph.Tensor, replaced map[string]*graph.Data) error {
 	name := ""
 	var kept []graph.Span
 	err := e.r.walk(f.payload, "TensorProto", func(f field) error {
@@ -285,11 +312,15 @@ func (e *encoder) reviseInitializer(p *pieces, f field, replaced map[string]*gra
 		}
 		return nil
 	})
+	if t := exists[name]; err == nil && (t == nil || t.Data == nil) {
+		return nil // a pass has removed it
+	}
 	d := replaced[name]
 	if d == nil || err != nil {
 		p.span(f.span)
 		return err
 	}
+	delete(replaced, name)
 	var q pieces
 	if err := e.tensor(&q, d, name, true); err != nil {
 		return err
