@@ -22,6 +22,7 @@ const (
 	keyBound   = "onnxmem.lower_bound_bytes"
 	keyDims    = "onnxmem.dims"
 	keyValues  = "onnxmem.values"
+	keyFolded  = "onnxmem.folded"
 )
 
 // annotate assembles the plan and writes the offsets into the nodes' metadata.
@@ -47,7 +48,9 @@ func annotate(_ context.Context, s *State) error {
 		s.budget.annotate(p.Steps)
 		program = s.budget.before
 	}
+	s.subgraphs = map[*graph.Graph]int{}
 	s.planBodies(p, r, nil, &resident)
+	s.planFolded(p)
 	p.Pools = []plan.Pool{{Name: plan.Arena, Bytes: r.arena}, {Name: plan.Resident, Bytes: resident}}
 	if r.host > 0 {
 		p.Pools = append(p.Pools, plan.Pool{Name: plan.Host, Bytes: r.host})
@@ -208,6 +211,7 @@ func (s *State) planBodies(p *plan.Plan, r *region, parent *int, resident *int64
 	slices.SortStableFunc(bodies, func(a, b body) int { return int(a.node) - int(b.node) })
 	for _, b := range bodies {
 		at := len(p.Subgraphs)
+		s.subgraphs[b.r.g] = at
 		p.Subgraphs = append(p.Subgraphs, plan.Subgraph{
 			Parent: parent, Node: r.g.Nodes[b.node].Name, Step: int(b.node), Attribute: b.attr, Index: b.index,
 			Bytes: b.r.arena, Buffers: s.planBuffers(b.r, plan.Workspace, resident),
@@ -233,6 +237,11 @@ func (s *State) writeProps(p *plan.Plan) error {
 		{Key: keyDims, Value: string(dims)},
 	} {
 		s.model.SetProp(e.Key, e.Value)
+	}
+	if p.Folded == nil {
+		s.model.DropProp(keyFolded)
+	} else {
+		s.model.SetProp(keyFolded, p.Folded.Mode)
 	}
 	if len(p.Values) == 0 {
 		s.model.DropProp(keyValues)

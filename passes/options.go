@@ -42,6 +42,8 @@ type Options struct {
 	// the bound or the peak: see [schedule.Options].
 	Progress func(bound, peak int64)
 
+	Fold Fold // what is computed from constants when the model is planned; by default what changes no bit
+
 	InlineFunctions bool // replace calls of local functions by their bodies first
 
 	Train *autodiff.Options // first make a training graph; its Dims, Values, StrictDims, SpareDims and Strict are taken from these options

@@ -16,7 +16,7 @@ import (
 // State is a model on its way to a plan. Each pass adds to it. A method returns
 // nil, or zero, before the pass that sets its result:
 //
-//	Model       given; replaced by train and inline, reordered by order, annotated by annotate
+//	Model       given; replaced by train, inline and fold, reordered by order, annotated by annotate
 //	Training    train
 //	Inference   infer
 //	Storages    share
@@ -36,7 +36,10 @@ type State struct {
 	main         *region
 	calls        map[*graph.Call]*region // local functions, by instance
 	plan         *plan.Plan
-	budget       *limitSearch // nil without a limit
+	budget       *limitSearch         // nil without a limit
+	folds        *foldState           // nil if nothing was folded
+	foldValues   [][][]byte           // of all components that could be folded
+	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
 	frontier     []plan.FrontierPoint
 	keepOrder    bool // the nodes of the main graph must stay in their order
 	graphChanged bool // a pass has changed the graph

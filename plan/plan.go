@@ -52,6 +52,10 @@ type Plan struct {
 	Subgraphs    []Subgraph    `json:"subgraphs"`
 	Dynamic      []Dynamic     `json:"dynamic"`
 
+	// Folded describes the nodes of the source that were computed from constants;
+	// nil: none were.
+	Folded *Folded `json:"folded,omitempty"`
+
 	// Frontier lists the costs of other limits, the largest limit first; nil if
 	// it was not asked for.
 	Frontier []FrontierPoint `json:"frontier,omitempty"`
@@ -93,6 +97,26 @@ type Summary struct {
 	ScheduleOptimal  bool  `json:"schedule_optimal"`
 	PlacementOptimal bool  `json:"placement_optimal"`
 	*Limited               // nil: without a limit
+}
+
+// Folded describes nodes of the source that read only constants and were replaced by
+// initializers with their results. Package plan/verify computes the results again from
+// the source. It reports UnfoldedPeakBytes and UnfoldedTotalBytes as claimed: they are
+// the figures of the plan that a fast search finds without folding.
+type Folded struct {
+	Mode               string         `json:"mode"`  // "exact": no bit of any result changes
+	Nodes              int            `json:"nodes"` // of the source that are gone, in all graphs
+	Tensors            []FoldedTensor `json:"tensors"`
+	UnfoldedPeakBytes  int64          `json:"unfolded_peak_bytes"`
+	UnfoldedTotalBytes int64          `json:"unfolded_total_bytes"`
+}
+
+// FoldedTensor is an initializer that holds a tensor which a node of the source makes.
+type FoldedTensor struct {
+	Tensor   string `json:"tensor"`
+	Of       string `json:"of,omitempty"` // the tensor of the source, if a node makes it from the initializer by Identity; "": it has the initializer's name
+	Bytes    int64  `json:"bytes"`
+	Subgraph *int   `json:"subgraph,omitempty"` // index in subgraphs of its body; nil: the main graph
 }
 
 // Limited holds the cost of a plan below a limit. The extra cost is the time of

@@ -43,6 +43,9 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "lower bound          %s: %s\n", units.Bytes(s.LowerBoundBytes), verdict(s))
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
+	if f := p.Folded; f != nil {
+		fmt.Fprintf(w, "folded               %s\n", folded(f, s))
+	}
 	if l := s.Limited; l != nil {
 		fmt.Fprintf(w, "limit                %s\n", limited(l))
 		if l.SwappedBuffers > 0 {
@@ -58,6 +61,16 @@ func Summary(w io.Writer, p *plan.Plan) {
 			fmt.Fprintf(w, "  %-18s %s\n", units.Short(b.Bytes), bufferName(p, b))
 		}
 	}
+}
+
+// folded describes what was computed from constants, and what it saves.
+func folded(f *plan.Folded, s *plan.Summary) string {
+	bytes := int64(0)
+	for _, t := range f.Tensors {
+		bytes += t.Bytes
+	}
+	return fmt.Sprintf("%d nodes that read only constants, into %d constants of %s: peak %s before, total %s before",
+		f.Nodes, len(f.Tensors), units.Short(bytes), units.Short(f.UnfoldedPeakBytes), units.Short(f.UnfoldedTotalBytes))
 }
 
 // limited describes the cost of a limit.

@@ -16,7 +16,7 @@ import (
 
 // noFiles are the text arguments and flags that are not file names.
 var noFiles = []string{
-	"schedule", "placement", "strategy", "disable-pass", "effort", "schedule-goal", "format", "to", "shell", "pack", // choices
+	"schedule", "placement", "strategy", "disable-pass", "effort", "fold", "schedule-goal", "format", "to", "shell", "pack", // choices
 	"loss", "loss-output", "optimizer", "trainable", "freeze", "no-lean", "updates", // of a training graph
 	"dim", "batch-dim", "shard", "external-data",
 	"name", "set", // of a network

@@ -32,6 +32,7 @@ type PlanFlags struct {
 	KeepRandomOrder     bool          `seldom:"" help:"Keep the relative order of random and unknown operators."`
 	TimeLimit           time.Duration `seldom:"" placeholder:"TIME" help:"End the searches after TIME, such as 3s, with the best so far. Results may then differ from run to run."`
 	Effort              string        `enum:"fast,default,max" default:"default" help:"Amount of search: fast, default or max. Counted, not timed: same result on every machine."`
+	Fold                string        `enum:"off,exact" default:"exact" help:"What is computed once, from constants: exact (default) changes no bit of any result; off nothing."`
 	AllowMissingWeights bool          `help:"Accept missing external data: a plan does not depend on it."`
 	DebugPasses         bool          `seldom:"" help:"Check the invariants after each pass."`
 	DisablePass         []string      `seldom:"" placeholder:"NAME" help:"Disable an optional pass."`
@@ -87,7 +88,7 @@ func (f *PlanFlags) Options() passes.Options {
 		Dims: f.Dim, Values: f.Value, StrictDims: f.StrictDims, Strict: f.Strict, Align: f.Align, NoInplace: f.NoInplace, NoViews: f.NoViews,
 		Schedule: f.Schedule, Effort: Efforts[f.Effort], Placement: f.Placement,
 		Goal: Goals[f.ScheduleGoal], KeepRandomOrder: f.KeepRandomOrder, TimeLimit: f.TimeLimit,
-		Check: f.DebugPasses, Disable: f.DisablePass,
+		Check: f.DebugPasses, Disable: f.DisablePass, Fold: passes.Folds[f.Fold],
 	}
 }
 

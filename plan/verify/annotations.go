@@ -19,6 +19,7 @@ const (
 	keyBound   = "onnxmem.lower_bound_bytes"
 	keyDims    = "onnxmem.dims"
 	keyValues  = "onnxmem.values"
+	keyFolded  = "onnxmem.folded"
 )
 
 // annotations compares the file's metadata about its plan with the plan.
@@ -40,6 +41,10 @@ func (v *verifier) annotations() {
 		values = string(text)
 	}
 	sum := &v.p.Summary
+	folded := "" // none
+	if v.p.Folded != nil {
+		folded = v.p.Folded.Mode
+	}
 	for _, want := range []graph.Prop{
 		{Key: keyVersion, Value: strconv.Itoa(plan.Version)},
 		{Key: keyArena, Value: strconv.FormatInt(sum.ArenaBytes, 10)},
@@ -47,6 +52,7 @@ func (v *verifier) annotations() {
 		{Key: keyBound, Value: strconv.FormatInt(sum.LowerBoundBytes, 10)},
 		{Key: keyDims, Value: string(text)},
 		{Key: keyValues, Value: values},
+		{Key: keyFolded, Value: folded},
 	} {
 		if fault := entry(v.m.Props, want); fault != "" {
 			v.fault(CodeAnnotation, "metadata of the model: %s", fault)

@@ -12,7 +12,7 @@ var Claims = []string{
 	"tool", "model.file", "source", "source.file", "dims", "keeps_random_order",
 	"lower_bound_bytes", "schedule_optimal", "placement_optimal",
 	"plain_peak_bytes", "extra_cost_lower_bound_percent", "host_link_bytes_per_second",
-	"steps.cost_ns", "program_order", "certificates", "subgraphs.dynamic.reason", "dynamic.reason", "frontier",
+	"steps.cost_ns", "program_order", "certificates", "subgraphs.dynamic.reason", "dynamic.reason", "folded", "folded.unfolded_peak_bytes", "folded.unfolded_total_bytes", "frontier",
 }
 
 // claim records a field of the plan that cannot be checked, because the model
@@ -83,6 +83,9 @@ func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 		}
 	}
 	steps := v.p.ProgramOrder.Steps
+	if v.p.Folded != nil {
+		return v.checkFoldedSource(s, at, makers)
+	}
 	if len(steps) != len(g.Nodes) || slices.ContainsFunc(steps, func(step int) bool { return at[step] == none }) {
 		return false
 	}
@@ -91,6 +94,31 @@ func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 			v.fault(CodeProgram, "program_order: expected %s at position %d, found it at position %d: in the source file it is node %d", s.g.Label(graph.NodeID(step)), at[step], i, at[step])
 			break
 		}
+	}
+	return true
+}
+
+// checkFoldedSource is checkSource for a source of which some nodes were computed from
+// constants: the others must follow each other as in the source. A view of a result
+// stands where the node was that made it.
+func (v *verifier) checkFoldedSource(s *scope, at []int, makers map[string]int) bool {
+	for _, f := range v.p.Folded.Tensors {
+		if place, known := makers[f.Of]; known && f.Subgraph == nil {
+			if t := find(s.g, f.Of); t != nil && t.Maker >= 0 {
+				at[t.Maker] = place
+			}
+		}
+	}
+	last := none
+	for i, step := range v.p.ProgramOrder.Steps {
+		if at[step] == none {
+			return false
+		}
+		if at[step] < last {
+			v.fault(CodeProgram, "program_order: %s stands at position %d, after a node that follows it in the source file", s.g.Label(graph.NodeID(step)), i)
+			break
+		}
+		last = at[step]
 	}
 	return true
 }

@@ -78,6 +78,7 @@ const (
 	CodeSubgraph    = "subgraph"         // the list of bodies
 	CodeProgram     = "program-order"    // of the input file
 	CodeRepetition  = "repetition"       // a step that is marked as a repetition but is none
+	CodeFolded      = "folded"           // initializers in the place of nodes of the source
 	CodeSwap        = "swap"             // a transfer that other runtimes could not run
 	CodeLimit       = "limit"            // not kept, or not the cost of the steps
 	CodeFrontier    = "frontier"         // impossible costs of other limits

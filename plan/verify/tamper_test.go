@@ -308,6 +308,30 @@ var real = []struct {
 	{"a host", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9, NoRecompute: true}, Frontier: true}, func(p *plan.Plan) bool { return p.Summary.SwappedBuffers > 0 && p.Summary.WaitingPercent > 0 }},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
+	{"folded constants", foldable, passes.Options{}, func(p *plan.Plan) bool {
+		return p.Folded != nil && slices.ContainsFunc(p.Folded.Tensors, func(f plan.FoldedTensor) bool { return f.Of != "" }) &&
+			slices.ContainsFunc(p.Folded.Tensors, func(f plan.FoldedTensor) bool { return f.Subgraph != nil })
+	}},
+}
+
+// foldable has nodes that read only constants, in the main graph and in a body.
+var foldable = text{
+	main: `
+		in p bool
+		in x float32 4 8
+		weight w float32 8 4
+		weight v float32 8 8
+		t = Transpose(w)
+		a = Add(x, t)
+		u = Transpose(v)
+		b = MatMul(a, u)
+		r = If(p)
+		out r
+	`,
+	bodies: map[string]string{
+		"r.then_branch": "weight k float32 8 4\ni = Transpose(k)\nj = Sub(b, i)\nout j",
+		"r.else_branch": "l = Neg(b)\nout l",
+	},
 }
 
 // classifier is the smallest network with something to train.
@@ -365,6 +389,7 @@ var stillTrue = []struct{ path, what, why string }{
 	{"subgraphs[].buffers[]", "^exchanged", "the order of the list has no meaning"},
 	{"dynamic[]", "^exchanged", "the order of the list has no meaning"},
 	{"subgraphs[].dynamic[]", "^exchanged", "the order of the list has no meaning"},
+	{"folded.tensors[]", "^exchanged", "the order of the list has no meaning"},
 	{"certificates[]", "^(twice|exchanged)", "each is a proof by itself"},
 	{"buffers[].offset", "^to", "the plan may choose any free place"},
 	{"certificates[].kind", "^to .first-of-set", "for a single node it says the same as a cut"},
@@ -453,7 +478,7 @@ func tamper(t *testing.T, file []byte, p *plan.Plan, opt verify.Options, used ma
 		if testing.Short() && i%7 > 0 {
 			continue
 		}
-		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") {
+		if opt.Source != nil && !strings.HasPrefix(x.path, "source") && !strings.HasPrefix(x.path, "program_order") && !strings.HasPrefix(x.path, "keeps") && !strings.HasPrefix(x.path, "folded") {
 			continue // the source does not determine it
 		}
 		used[dimension.ReplaceAllString(x.path, "$1.*")] = true

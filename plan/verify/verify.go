@@ -140,6 +140,7 @@ func (v *verifier) plan() {
 	}
 	v.pools(s, sum)
 	v.limit(s, again, &sum)
+	v.folded()
 	v.checkSummary(sum)
 	v.r.Summary = sum
 	if !v.opt.SkipAnnotations {

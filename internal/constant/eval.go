@@ -1,0 +1,180 @@
+package constant
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
+
+// rule is one operator of the standard domain.
+type rule struct {
+	eval func(c *call) error
+	// lists are the inputs that hold positions or lengths. Everything that may be
+	// wrong with a node of a rule that moves is in these.
+	lists []int
+	// moves: elements are only moved, so that a node whose lists are right cannot
+	// fail.
+	moves bool
+}
+
+// rules are the operators that are computed.
+var rules = map[string]rule{
+	"Identity":        {eval: same, moves: true},
+	"Reshape":         {eval: same, moves: true},
+	"Flatten":         {eval: same, moves: true},
+	"Squeeze":         {eval: same, moves: true},
+	"Unsqueeze":       {eval: same, moves: true},
+	"Transpose":       {eval: transpose, moves: true},
+	"Slice":           {eval: slice, moves: true, lists: []int{1, 2, 3, 4}},
+	"Gather":          {eval: gather, moves: true, lists: []int{1}},
+	"Concat":          {eval: concat, moves: true},
+	"Split":           {eval: split, moves: true},
+	"Expand":          {eval: expand, moves: true},
+	"Tile":            {eval: tile, moves: true},
+	"Pad":             {eval: pad, moves: true, lists: []int{1, 2, 3}},
+	"Where":           {eval: where, moves: true},
+	"Shape":           {eval: shapeOf, moves: true},
+	"Size":            {eval: sizeOf, moves: true},
+	"ConstantOfShape": {eval: constantOfShape, moves: true},
+
+	"Cast":             {eval: cast},
+	"CastLike":         {eval: cast},
+	"Range":            {eval: integerRange},
+	"Add":              {eval: binary2},
+	"Sub":              {eval: binary2},
+	"Mul":              {eval: binary2},
+	"Div":              {eval: binary2},
+	"Equal":            {eval: binary2},
+	"Less":             {eval: binary2},
+	"LessOrEqual":      {eval: binary2},
+	"Greater":          {eval: binary2},
+	"GreaterOrEqual":   {eval: binary2},
+	"And":              {eval: binary2},
+	"Or":               {eval: binary2},
+	"Xor":              {eval: binary2},
+	"Neg":              {eval: unary},
+	"Abs":              {eval: unary},
+	"Not":              {eval: unary},
+	"Sqrt":             {eval: unary},
+	"DequantizeLinear": {eval: dequantize},
+}
+
+// Known reports whether Eval may compute a node.
+func Known(n *graph.Node) bool {
+	_, ok := rules[n.Op]
+	return ok && n.Domain == "" && n.Overload == ""
+}
+
+// Moves reports whether a node only moves elements: it cannot fail if Eval has
+// accepted its Lists, whatever its other inputs hold.
+func Moves(n *graph.Node) bool { return rules[n.Op].moves }
+
+// Lists returns the inputs of a node that hold positions or lengths.
+func Lists(n *graph.Node) []int { return rules[n.Op].lists }
+
+// call is a node with its inputs and its outputs, which have their types already.
+type call struct {
+	*graph.Node
+	version int64
+	in      []*Tensor // nil: left out
+	out     []*Tensor // nil: left out
+}
+
+// Eval computes the outputs of a node. Their types are given; those that are left
+// out are nil. It fails if the operator is unknown, or if runtimes may disagree on
+// an element.
+func Eval(n *graph.Node, version int64, in, out []*Tensor) (err error) {
+	if !Known(n) {
+		return fmt.Errorf("%s: not computed", n.OpName())
+	}
+	for _, t := range out {
+		if t == nil {
+			continue
+		}
+		if !Holds(t.Type) {
+			return fmt.Errorf("%v: not computed", t.Type)
+		}
+		if _, err := t.Type.SizeBytes(count(t.Shape)); err != nil {
+			return err
+		}
+	}
+	c := &call{Node: n, version: version, in: in, out: out}
+	if err := rules[n.Op].eval(c); err != nil {
+		return err
+	}
+	for _, t := range out {
+		if t != nil && len(t.Raw) != t.len()*t.width() {
+			return fmt.Errorf("has %d bytes, expected %d", len(t.Raw), t.len()*t.width())
+		}
+	}
+	return nil
+}
+
+// x is input i; nil if it is left out.
+func (c *call) x(i int) *Tensor {
+	if i < len(c.in) {
+		return c.in[i]
+	}
+	return nil
+}
+
+// need fails unless the first n inputs and output 0 are there.
+func (c *call) need(n int) error {
+	for i := range n {
+		if c.x(i) == nil {
+			return fmt.Errorf("input %d is missing", i)
+		}
+	}
+	if len(c.out) == 0 || c.out[0] == nil {
+		return fmt.Errorf("output 0 is missing")
+	}
+	return nil
+}
+
+// alloc gives output i its memory.
+func (c *call) alloc(i int) *Tensor {
+	t := c.out[i]
+	t.Raw = make([]byte, t.len()*t.width())
+	return t
+}
+
+func (c *call) int(name string, otherwise int64) int64 {
+	if a := c.Attr(name); a != nil {
+		return a.Int
+	}
+	return otherwise
+}
+
+func (c *call) listAttr(name string) []int64 {
+	if a := c.Attr(name); a != nil {
+		return a.Ints
+	}
+	return nil
+}
+
+// list returns input i as integers; nil if it is left out.
+func (c *call) list(i int) ([]int64, error) {
+	t := c.x(i)
+	if t == nil {
+		return nil, nil
+	}
+	if t.Type != graph.Int64 && t.Type != graph.Int32 {
+		return nil, fmt.Errorf("input %d: expected int32 or int64, found %v", i, t.Type)
+	}
+	v := make([]int64, t.len())
+	for k := range v {
+		v[k] = t.integer(k)
+	}
+	return v, nil
+}
+
+// axisOf makes an axis non-negative.
+func axisOf(axis int64, rank int) (int, error) {
+	if axis < 0 {
+		axis += int64(rank)
+	}
+	if axis < 0 || axis >= int64(rank) {
+		return 0, fmt.Errorf("axis %d of rank %d", axis, rank)
+	}
+	return int(axis), nil
+}

@@ -1,0 +1,476 @@
+package verify
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
+	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/ops"
+)
+
+// folded checks the initializers that replace nodes of the source: each is computed
+// again from the source file, by an evaluator that the planner does not use, and must
+// have the same bits.
+func (v *verifier) folded() {
+	f := v.p.Folded
+	if f == nil {
+		return
+	}
+	if f.Mode != "exact" {
+		v.fault(CodeFolded, "folded: mode: expected \"exact\", found %q", graph.Short(f.Mode))
+	}
+	if f.UnfoldedPeakBytes < 0 || f.UnfoldedTotalBytes < f.UnfoldedPeakBytes {
+		v.fault(CodeFolded, "folded: expected 0 <= unfolded_peak_bytes <= unfolded_total_bytes, found %d and %d", f.UnfoldedPeakBytes, f.UnfoldedTotalBytes)
+	}
+	if f.Nodes < 1 {
+		v.fault(CodeFolded, "folded: nodes: expected at least 1, found %d", f.Nodes)
+	}
+	v.claim("folded.unfolded_peak_bytes")
+	v.claim("folded.unfolded_total_bytes")
+	list := v.foldedTensors()
+	// The source of a training step, or of inlined functions, lacks nodes of the graph
+	// that was folded.
+	if v.opt.Source == nil || v.p.Mode == modeTraining || len(v.opt.Source.Functions) > 0 {
+		v.claim("folded")
+		return
+	}
+	dims := map[string]int64{}
+	for name, d := range v.p.Dims {
+		dims[name] = d.Value
+	}
+	if _, err := ops.Infer(v.opt.Source, ops.Options{Dims: dims, SpareDims: true}); err != nil {
+		v.claim("folded")
+		return
+	}
+	v.refold(list)
+}
+
+// foldedTensor is an entry of the plan with its tensor.
+type foldedTensor struct {
+	in *graph.Graph
+	t  *graph.Tensor
+	of string // its name in the source
+}
+
+// foldedTensors finds the tensors that the plan lists, which must be initializers.
+func (v *verifier) foldedTensors() (list []foldedTensor) {
+	seen := map[*graph.Tensor]bool{}
+	for i, entry := range v.p.Folded.Tensors {
+		at := 0
+		if entry.Subgraph != nil {
+			at = *entry.Subgraph + 1
+		}
+		if at < 0 || at >= len(v.scopes) || entry.Subgraph != nil && at == 0 {
+			v.fault(CodeFolded, "folded: tensor %d: expected a subgraph from 0 to %d, found %d", i, len(v.scopes)-2, at-1)
+			continue
+		}
+		g := v.scopes[at].g
+		t := find(g, entry.Tensor)
+		of := entry.Of
+		if of == "" {
+			of = entry.Tensor
+		}
+		switch {
+		case entry.Of != "" && (t == nil || !identity(g, t, entry.Of)):
+			v.fault(CodeFolded, "folded: tensor %q: expected an Identity node that makes %q from it", graph.Short(entry.Tensor), graph.Short(entry.Of))
+		case t == nil || t.Data == nil:
+			v.fault(CodeFolded, "folded: tensor %q: expected an initializer", graph.Short(entry.Tensor))
+		case seen[t]:
+			v.fault(CodeFolded, "folded: tensor %q is listed twice", graph.Short(entry.Tensor))
+		case t.Data.Bytes != entry.Bytes:
+			v.fault(CodeFolded, "folded: tensor %q: expected %d bytes, found %d", graph.Short(entry.Tensor), t.Data.Bytes, entry.Bytes)
+		default:
+			list = append(list, foldedTensor{g, t, of})
+		}
+		if t != nil {
+			seen[t] = true
+		}
+	}
+	return list
+}
+
+// find returns the tensor of a graph with that name; nil if there is none.
+func find(g *graph.Graph, name string) *graph.Tensor {
+	for _, t := range g.Tensors {
+		if t.Name == name && !t.Capture {
+			return t
+		}
+	}
+	return nil
+}
+
+// identity reports whether a node makes the tensor of that name from t.
+func identity(g *graph.Graph, t *graph.Tensor, name string) bool {
+	u := find(g, name)
+	if u == nil || u.Maker < 0 {
+		return false
+	}
+	n := g.Nodes[u.Maker]
+	return n.Domain == "" && n.Op == "Identity" && len(n.Inputs) == 1 && n.Inputs[0] >= 0 && g.Tensors[n.Inputs[0]] == t
+}
+
+// refold compares the folded tensors, and everything that is missing from the
+// planned graphs, with the source.
+func (v *verifier) refold(list []foldedTensor) {
+	c := &recomputer{
+		files: constant.NewFiles(v.opt.Source), m: v.opt.Source,
+		scopes: map[*graph.Graph]*sourceScope{}, values: map[*graph.Tensor]*constant.Tensor{},
+	}
+	defer c.files.Close()
+	planned := constant.NewFiles(v.m)
+	defer planned.Close()
+	c.pair(v.m.Graph, v.opt.Source.Graph, nil)
+
+	listed := map[*graph.Graph]map[string]bool{}
+	for _, f := range list {
+		if listed[f.in] == nil {
+			listed[f.in] = map[string]bool{}
+		}
+		listed[f.in][f.of] = true
+		s := c.scopes[f.in]
+		if s == nil {
+			v.fault(CodeFolded, "folded: tensor %q: the source has no graph like its body", graph.Short(f.t.Name))
+			continue
+		}
+		t := find(s.source, f.of)
+		if t == nil || t.Maker < 0 {
+			v.fault(CodeFolded, "folded: tensor %q: expected a node of the source that makes it", graph.Short(f.t.Name))
+			continue
+		}
+		want, err := c.value(s, t)
+		if err != nil {
+			v.fault(CodeFolded, "folded: tensor %q: cannot be computed from constants of the source: %v", graph.Short(f.t.Name), err)
+			continue
+		}
+		found, err := planned.Read(f.t.Data)
+		switch {
+		case err != nil:
+			v.fault(CodeFolded, "folded: tensor %q: %v", graph.Short(f.t.Name), err)
+		case found.Type != want.Type || !sameShape(found.Shape, want.Shape):
+			v.fault(CodeFolded, "folded: tensor %q: expected %v of shape %v, found %v of shape %v", graph.Short(f.t.Name), want.Type, want.Shape, found.Type, found.Shape)
+		case !bytes.Equal(found.Raw, want.Raw):
+			v.fault(CodeFolded, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), differs(found.Raw, want.Raw))
+		}
+	}
+	gone := 0
+	for g, s := range c.scopes {
+		gone += v.missing(g, s, listed[g])
+	}
+	if gone != v.p.Folded.Nodes {
+		v.fault(CodeFolded, "folded: nodes: expected %d, found %d", gone, v.p.Folded.Nodes)
+	}
+}
+
+func sameShape(a, b []int64) bool {
+	return len(a) == len(b) && fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// differs is the first byte that differs.
+func differs(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// missing counts the nodes of a source graph that the planned one lacks. A tensor that
+// such a node makes and another node reads must be listed as folded.
+func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]bool) int {
+	names := make(map[string]*graph.Tensor, len(g.Tensors))
+	for _, t := range g.Tensors {
+		if !t.Capture {
+			names[t.Name] = t
+		}
+	}
+	gone := make([]bool, len(s.source.Nodes))
+	count := 0
+	for i, n := range s.source.Nodes {
+		gone[i] = true
+		for _, t := range n.Outputs {
+			if t >= 0 {
+				u := names[s.source.Tensors[t].Name]
+				gone[i] = gone[i] && (u == nil || u.Maker < 0 || listed[u.Name])
+			}
+		}
+		if gone[i] {
+			count++
+		}
+	}
+	for i, n := range s.source.Nodes {
+		if !gone[i] {
+			continue
+		}
+		for _, id := range n.Outputs {
+			if id < 0 {
+				continue
+			}
+			t := s.source.Tensors[id]
+			needed := t.Output
+			for _, r := range t.Readers {
+				needed = needed || !gone[r] && s.captured(s.source.Nodes[r], id)
+			}
+			if needed && !listed[t.Name] {
+				v.fault(CodeFolded, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
+			}
+		}
+	}
+	return count
+}
+
+// captured reports whether a node reads a tensor itself. A body may have lost the nodes
+// that captured it.
+func (s *sourceScope) captured(n *graph.Node, t graph.TensorID) bool {
+	for _, in := range n.Inputs {
+		if in == t {
+			return true
+		}
+	}
+	return false
+}
+
+// sourceScope is a graph of the source with its outer graph.
+type sourceScope struct {
+	source *graph.Graph
+	outer  *sourceScope
+}
+
+// recomputer computes tensors of the source that depend on constants alone.
+type recomputer struct {
+	m      *graph.Model
+	files  *constant.Files
+	scopes map[*graph.Graph]*sourceScope // by graph of the plan
+	values map[*graph.Tensor]*constant.Tensor
+}
+
+// pair finds the graphs of the source for a planned graph and its bodies: a node is the
+// same if it makes a tensor of the same name.
+func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
+	s := &sourceScope{source, outer}
+	c.scopes[g] = s
+	makers := map[string]*graph.Node{}
+	for _, n := range source.Nodes {
+		for _, t := range n.Outputs {
+			if t >= 0 {
+				makers[source.Tensors[t].Name] = n
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		if len(n.Bodies()) == 0 || len(n.Outputs) == 0 || n.Outputs[0] < 0 {
+			continue
+		}
+		from := makers[g.Tensors[n.Outputs[0]].Name]
+		if from == nil {
+			continue
+		}
+		for _, a := range n.Bodies() {
+			b := from.Attr(a.Name)
+			if b == nil {
+				continue
+			}
+			inner, old := graphsOf(a), graphsOf(b)
+			for k := range min(len(inner), len(old)) {
+				c.pair(inner[k], old[k], s)
+			}
+		}
+	}
+}
+
+// mostBytes limits the size of a tensor that is computed again: a plan from others may
+// name any node.
+const mostBytes = 1 << 36
+
+// value computes a tensor of the source.
+func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, error) {
+	if x := c.values[t]; x != nil {
+		return x, nil
+	}
+	switch {
+	case t.Capture:
+		for _, capture := range s.source.Captures {
+			if s.source.Tensors[capture.Inner] == t {
+				return c.value(s.outer, s.outer.source.Tensors[capture.Outer])
+			}
+		}
+		return nil, fmt.Errorf("tensor %q is captured from nowhere", graph.Short(t.Name))
+	case t.Data != nil:
+		if t.Overridable && c.m.IRVersion >= 4 {
+			return nil, fmt.Errorf("initializer %q is an input, too", graph.Short(t.Name))
+		}
+		return c.files.Read(t.Data)
+	case t.Maker < 0:
+		return nil, fmt.Errorf("%q is an input", graph.Short(t.Name))
+	}
+	n := s.source.Nodes[t.Maker]
+	if ops.IsConstant(n) {
+		d := constant.Of(n)
+		if d == nil {
+			return nil, fmt.Errorf("%s: a constant of this form is not read", s.source.Label(t.Maker))
+		}
+		return c.files.Read(d)
+	}
+	in := make([]*constant.Tensor, len(n.Inputs))
+	for i, id := range n.Inputs {
+		if id < 0 {
+			continue
+		}
+		var err error
+		if in[i], err = c.value(s, s.source.Tensors[id]); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range n.Outputs {
+		if id >= 0 && (s.source.Tensors[id].Bounded || s.source.Tensors[id].Dynamic != "" || s.source.Tensors[id].Bytes > mostBytes) {
+			return nil, fmt.Errorf("%s: the size of its results is not known, or too large", s.source.Label(t.Maker))
+		}
+	}
+	out, err := recompute(n, c.m.Opset(n.Domain), in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.source.Label(t.Maker), err)
+	}
+	for k, id := range n.Outputs {
+		if id >= 0 && out[k] != nil {
+			c.values[s.source.Tensors[id]] = out[k]
+		}
+	}
+	if c.values[t] == nil {
+		return nil, fmt.Errorf("%s does not compute it", s.source.Label(t.Maker))
+	}
+	return c.values[t], nil
+}
+
+// carried lists, for operators that only move elements, the inputs with these elements;
+// -1: all. Their bits are moved as integers: a NaN keeps its payload.
+var carried = map[string][]int{
+	"Identity": {0}, "Reshape": {0}, "Flatten": {0}, "Squeeze": {0}, "Unsqueeze": {0}, "Transpose": {0}, "Slice": {0},
+	"Gather": {0}, "Concat": {-1}, "Split": {0}, "Expand": {0}, "Tile": {0}, "Pad": {0, 2}, "Where": {1, 2},
+}
+
+// allowed lists the other operators whose results do not depend on the runtime.
+var allowed = map[string]bool{
+	"Shape": true, "Size": true, "ConstantOfShape": true, "Cast": true, "CastLike": true, "Range": true,
+	"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Abs": true, "Sqrt": true,
+	"Equal": true, "Less": true, "LessOrEqual": true, "Greater": true, "GreaterOrEqual": true,
+	"And": true, "Or": true, "Xor": true, "Not": true, "DequantizeLinear": true,
+}
+
+// recompute computes the outputs of a node.
+func recompute(n *graph.Node, version int64, in []*constant.Tensor) ([]*constant.Tensor, error) {
+	moved, moves := carried[n.Op]
+	if n.Domain != "" || n.Overload != "" || !moves && !allowed[n.Op] {
+		return nil, fmt.Errorf("its result may depend on the runtime")
+	}
+	if n.Op == "Transpose" && len(in) == 1 && in[0] != nil {
+		return transposed(n, in[0])
+	}
+	elem := graph.Undefined
+	args := make([]*reference.Tensor, len(in))
+	for i, x := range in {
+		if x == nil {
+			continue
+		}
+		t := x.Type
+		if moves && (moved[0] < 0 || contains(moved, i)) {
+			elem = t
+			t = bitsOf(t)
+		}
+		shape := make([]int, len(x.Shape))
+		for k, d := range x.Shape {
+			shape[k] = int(d)
+		}
+		var err error
+		if args[i], err = reference.Decode(t, shape, x.Raw); err != nil {
+			return nil, err
+		}
+	}
+	results, err := reference.Node(n, version, args)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*constant.Tensor, len(results))
+	for k, r := range results {
+		if r.Tensor == nil {
+			continue
+		}
+		y := r.Stored()
+		out[k] = &constant.Tensor{Type: y.Type, Raw: y.Encode()}
+		if moves {
+			out[k].Type = elem
+		}
+		for _, d := range y.Shape {
+			out[k].Shape = append(out[k].Shape, int64(d))
+		}
+	}
+	return out, nil
+}
+
+func contains(list []int, v int) bool {
+	for _, x := range list {
+		if x == v {
+			return true
+		}
+	}
+	return false
+}
+
+// bitsOf is the unsigned integer type as wide as a floating-point type.
+func bitsOf(t graph.DType) graph.DType {
+	switch {
+	case t.Integer() || t == graph.Bool:
+		return t
+	case t.Bits() == 64:
+		return graph.Uint64
+	case t.Bits() == 32:
+		return graph.Uint32
+	case t.Bits() == 16:
+		return graph.Uint16
+	case t.Bits() == 8:
+		return graph.Uint8
+	}
+	return t
+}
+
+// transposed moves the bytes of a transposed tensor one by one: embeddings are too large
+// for the evaluator.
+func transposed(n *graph.Node, x *constant.Tensor) ([]*constant.Tensor, error) {
+	rank := len(x.Shape)
+	perm := make([]int64, rank)
+	for k := range perm {
+		perm[k] = int64(rank - 1 - k)
+	}
+	if a := n.Attr("perm"); a != nil {
+		perm = a.Ints
+	}
+	if len(perm) != rank {
+		return nil, fmt.Errorf("perm has %d entries, expected %d", len(perm), rank)
+	}
+	y := &constant.Tensor{Type: x.Type, Shape: make([]int64, rank), Raw: make([]byte, len(x.Raw))}
+	// inside[k] is the number of elements of y below one position of its axis that is
+	// axis k of x.
+	inside, below := make([]int64, rank), int64(1)
+	used := make([]bool, rank)
+	for k := rank - 1; k >= 0; k-- {
+		p := perm[k]
+		if p < 0 || p >= int64(rank) || used[p] {
+			return nil, fmt.Errorf("perm %v is no permutation", perm)
+		}
+		used[p] = true
+		y.Shape[k] = x.Shape[p]
+		inside[p] = below
+		below *= x.Shape[p]
+	}
+	width := x.Type.Bits() / 8
+	for i := int64(0); i*width < int64(len(x.Raw)); i++ {
+		rest, to := i, int64(0)
+		for k := rank - 1; k >= 0; k-- {
+			to += rest % x.Shape[k] * inside[k]
+			rest /= x.Shape[k]
+		}
+		copy(y.Raw[to*width:(to+1)*width], x.Raw[i*width:(i+1)*width])
+	}
+	return []*constant.Tensor{y}, nil
+}

@@ -1,0 +1,282 @@
+package verify_test
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/plan/verify"
+)
+
+// fill gives the weights of a graph and its bodies elements that all differ; one of each
+// is a NaN with a payload.
+func fill(g *graph.Graph) {
+	for _, t := range g.Tensors {
+		if t.Data == nil || t.Data.Type != graph.Float32 {
+			continue
+		}
+		for i := 0; i+4 <= len(t.Data.Raw); i += 4 {
+			binary.LittleEndian.PutUint32(t.Data.Raw[i:], math.Float32bits(float32(i)/64-1))
+		}
+		if strings.HasPrefix(t.Name, "nan") {
+			binary.LittleEndian.PutUint32(t.Data.Raw[4:], 0x7f812345) // a signalling one
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				fill(b)
+			}
+		}
+	}
+}
+
+// TestFolded: which nodes are computed from constants, what remains of them, and that
+// verify accepts the planned file with its source, and no other.
+func TestFolded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		x      text
+		opt    passes.Options
+		folded string // the tensors; "" for none
+		steps  string // the operators that remain
+		before func(m *graph.Model)
+	}{
+		{name: "a transposed weight becomes an initializer", folded: "t", steps: "Add", x: text{main: `
+			in x float32 4 8
+			weight nan float32 8 4
+			t = Transpose(nan)
+			y = Add(x, t)
+			out y`}},
+		{name: "what a product reads stays the output of a node", folded: "t.folded", steps: "Identity MatMul", x: text{main: `
+			in x float32 4 4
+			weight w float32 8 4
+			t = Transpose(w)
+			y = MatMul(x, t)
+			out y`}},
+		{name: "a chain through small constants", folded: "d", steps: "Mul", x: text{main: `
+			in x float32 8 16
+			weight w float32 16 8
+			k = Constant() value_int=3
+			f = Cast(k) to=1
+			a = Transpose(w)
+			b = Mul(a, f)
+			c = Neg(b)
+			d = Abs(c)
+			y = Mul(x, d)
+			out y`}},
+		{name: "views alone stay", steps: "Flatten Add", x: text{main: `
+			in x float32 8 4
+			weight w float32 8 2 2
+			f = Flatten(w)
+			y = Add(x, f)
+			out y`}},
+		{name: "an output of the graph stays", steps: "Transpose Relu", x: text{main: `
+			in x float32 4
+			weight w float32 8 4
+			t = Transpose(w)
+			y = Relu(x)
+			out t
+			out y`}},
+		{name: "a weight with another reader is copied where the peak falls by as much", folded: "t.folded", steps: "Identity MatMul Gather", x: text{main: `
+			in i int64 2
+			in x float32 4 512
+			weight w float32 256 512
+			t = Transpose(w)
+			y = MatMul(x, t)
+			g = Gather(w, i)
+			out y
+			out g`}},
+		{name: "and not where the peak is elsewhere", steps: "Relu Neg Abs Mul ReduceMax Transpose Gather Gather Add", x: text{main: `
+			in i int64 2
+			in x float32 4096 64
+			weight w float32 64 32
+			a = Relu(x)
+			b = Neg(a)
+			c = Abs(a)
+			d = Mul(b, c)
+			e = ReduceMax(d)
+			t = Transpose(w)
+			g = Gather(t, i)
+			h = Gather(w, i)
+			y = Add(e, g)
+			out y
+			out h`}},
+		{name: "a NaN is not computed", steps: "Mul Add", x: text{main: `
+			in x float32 8
+			weight nan float32 8
+			a = Mul(nan, nan)
+			y = Add(x, a)
+			out y`}},
+		{name: "an explosion stays", steps: "ConstantOfShape Gather Add", x: text{main: `
+			in x float32 1
+			in i int64 1
+			weight k int64 1
+			z = ConstantOfShape(k)
+			g = Gather(z, i)
+			y = Add(x, g)
+			out y`}, before: func(m *graph.Model) { binary.LittleEndian.PutUint64(find(m.Graph, "k").Data.Raw, 1<<40) }},
+		{name: "in a body, and what a body captures", folded: "i t", steps: "If", x: text{
+			main: `
+				in p bool
+				in x float32 4 8
+				weight w float32 8 4
+				t = Transpose(w)
+				r = If(p)
+				out r`,
+			bodies: map[string]string{
+				"r.then_branch": "weight k float32 8 4\ni = Transpose(k)\nj = Sub(x, i)\nout j",
+				"r.else_branch": "l = Mul(x, t)\nout l",
+			},
+		}},
+		{name: "a constant of the main graph that only nodes of a body read", folded: "i", steps: "If", x: text{
+			main: `
+				in p bool
+				in x float32 4 8
+				weight w float32 8 4
+				r = If(p)
+				out r`,
+			bodies: map[string]string{
+				"r.then_branch": "i = Transpose(w)\nj = Sub(x, i)\nout j",
+				"r.else_branch": "l = Neg(x)\nout l",
+			},
+		}},
+		{name: "an initializer that is an input, too", steps: "Transpose Add", x: text{main: `
+			in x float32 4 8
+			weight w float32 8 4
+			t = Transpose(w)
+			y = Add(x, t)
+			out y`}, before: func(m *graph.Model) { find(m.Graph, "w").Overridable = true }},
+		{name: "off", steps: "Transpose Add", opt: passes.Options{Fold: passes.FoldOff}, x: text{main: `
+			in x float32 4 8
+			weight w float32 8 4
+			t = Transpose(w)
+			y = Add(x, t)
+			out y`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := c.x.build(t)
+			fill(m.Graph)
+			if c.before != nil {
+				c.before(m)
+			}
+			source := m.Source.Bytes
+			c.opt.Check = true
+			r, err := passes.Optimize(t.Context(), m, c.opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			im, err := onnx.Encode(r.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := r.Plan
+			p.Model = plan.ImageOf("out.onnx", im)
+			var tensors, steps []string
+			if p.Folded != nil {
+				for _, f := range p.Folded.Tensors {
+					tensors = append(tensors, f.Tensor)
+				}
+				if p.Folded.UnfoldedTotalBytes < p.Summary.TotalBytes {
+					t.Errorf("total %d, before %d: it grew", p.Summary.TotalBytes, p.Folded.UnfoldedTotalBytes)
+				}
+			}
+			for _, i := range p.ProgramOrder.Steps {
+				steps = append(steps, p.Steps[i].Op)
+			}
+			slices.Sort(tensors)
+			if got := strings.Join(tensors, " "); got != c.folded {
+				t.Errorf("folded %q, expected %q", got, c.folded)
+			}
+			if got := strings.Join(steps, " "); got != c.steps {
+				t.Errorf("steps %q, expected %q", got, c.steps)
+			}
+			file := encode(t, r.Model)
+			report, err := verify.Plan(parse(t, file), p, verify.Options{Source: parse(t, source)})
+			if err != nil || !report.Valid || slices.Contains(report.Claimed, "folded") {
+				t.Fatalf("error %v, %v, claimed %v", err, report.Violations, report.Claimed)
+			}
+			if p.Folded == nil {
+				return
+			}
+			same(t, parse(t, source), parse(t, file))
+			// Another byte in a folded tensor, which the digest of the graph leaves out.
+			other := parse(t, file)
+			flip(other.Graph, p.Folded.Tensors[0].Tensor)
+			report, err = verify.Plan(other, p, verify.Options{Source: parse(t, source)})
+			if err != nil || !slices.ContainsFunc(report.Violations, func(v verify.Violation) bool { return v.Code == verify.CodeFolded }) {
+				t.Errorf("error %v, a changed constant is accepted: %v", err, report.Violations)
+			}
+		})
+	}
+}
+
+// find returns the tensor of that name.
+func find(g *graph.Graph, name string) *graph.Tensor {
+	return g.Tensors[slices.IndexFunc(g.Tensors, func(t *graph.Tensor) bool { return t.Name == name })]
+}
+
+// flip changes a bit of an initializer of a graph or of a body.
+func flip(g *graph.Graph, name string) {
+	for _, t := range g.Tensors {
+		if t.Name == name && t.Data != nil {
+			t.Data.Raw[0] ^= 1
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				flip(b, name)
+			}
+		}
+	}
+}
+
+// same fails unless both models compute the same outputs, by the plain evaluator. It
+// has no bodies, so models with them are left to TestFolded's comparison of constants.
+func same(t *testing.T, a, b *graph.Model) {
+	t.Helper()
+	feeds := map[string]*reference.Tensor{}
+	for _, id := range a.Graph.Inputs {
+		in := a.Graph.Tensors[id]
+		x := &reference.Tensor{Type: in.Declared.Type.Elem}
+		n := 1
+		for _, d := range in.Declared.Type.Shape {
+			x.Shape = append(x.Shape, int(d))
+			n *= int(d)
+		}
+		if x.Type.Floating() {
+			for i := range n {
+				x.F = append(x.F, float64(i%17)-8)
+			}
+		} else {
+			x.I = make([]int64, n)
+		}
+		feeds[in.Name] = x
+	}
+	if slices.ContainsFunc(a.Graph.Nodes, func(n *graph.Node) bool { return len(n.Bodies()) > 0 }) {
+		return
+	}
+	x, err := reference.Eval(a, feeds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := reference.Eval(b, feeds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range x {
+		for i, v := range x[name].F {
+			if w := y[name].F[i]; math.Float64bits(v) != math.Float64bits(w) {
+				t.Fatalf("%s[%d]: %v, after folding %v", name, i, v, w)
+			}
+		}
+	}
+}
