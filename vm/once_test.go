@@ -14,7 +14,7 @@ import (
 // built, and freed once it is packed. The memory and the bits are the same as for a weight
 // that is stored transposed.
 func TestConstantsAreMadeOnce(t *testing.T) {
-	build := func(name string, transposed, alsoRead bool) (*vm.Program, *vm.Session) {
+	build := func(name string, transposed, alsoRead bool, fold passes.Fold) (*vm.Program, *vm.Session) {
 		n := newNet()
 		n.input("x", 4, 32)
 		weight := "w"
@@ -35,7 +35,7 @@ func TestConstantsAreMadeOnce(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), name)
 		n.write(t, path)
-		return session(t, path, passes.Options{}, vm.Options{Poison: true})
+		return session(t, path, passes.Options{Fold: fold}, vm.Options{Poison: true})
 	}
 	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{4, 32})}
 	run := func(s *vm.Session) []byte {
@@ -45,16 +45,18 @@ func TestConstantsAreMadeOnce(t *testing.T) {
 		}
 		return bytes.Clone(out["y"].Data)
 	}
-	_, plain := build("plain.onnx", false, false)
+	_, plain := build("plain.onnx", false, false, passes.FoldOff)
 	want, packed := run(plain), plain.Memory().PackedBytes
-	for _, alsoRead := range []bool{false, true} {
-		p, s := build("net.onnx", true, alsoRead)
+	for i := range 4 {
+		// Folded, the weight is a view of a constant, which is packed like one.
+		alsoRead, fold := i%2 == 1, []passes.Fold{passes.FoldOff, passes.FoldExact}[i/2]
+		p, s := build("net.onnx", true, alsoRead, fold)
 		if got := run(s); !bytes.Equal(got, want) {
 			t.Errorf("other bits (also read: %v)", alsoRead)
 		}
 		// A constant that other nodes read, too, is computed and packed at every step.
 		expected := packed
-		if alsoRead {
+		if alsoRead && fold == passes.FoldOff {
 			expected = 0
 		}
 		if got := s.Memory().PackedBytes; got != expected {

@@ -77,7 +77,7 @@ func TestReferenceSeesWhatIsFused(t *testing.T) {
 			if c.op != "" {
 				mutateKernel(t, "", c.op, func(c *kernel.Invocation) { wrongElement(c, graph.Float32) })
 			}
-			p, _ := program(t, path, passes.Options{})
+			p, _ := program(t, path, passes.Options{Fold: passes.FoldOff})
 			for range 2 { // the second time the computed constant has been freed
 				r, err := p.CheckReference(t.Context(), x, vm.Options{})
 				if err != nil {
