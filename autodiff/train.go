@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
 )
@@ -130,6 +131,7 @@ func (s *trainer) run(salt int) (*Step, error) {
 	}
 	s.step.Dims, s.step.Warnings = inference.Dims, inference.Warnings
 	g := s.source.Graph.Clone()
+	constant.Hoist(g)
 	s.emitter = newEmitter(g, slices.Clone(s.source.Opsets), slices.Clone(inference.Values))
 	s.saving = saving
 	if s.opt.FusedGradients {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -15,7 +16,7 @@ type Inspection struct {
 	Nodes      int        // of the main graph
 	AllNodes   int        // of the main graph, all bodies and all functions
 	Operators  []Operator // the most frequent first
-	Parameters int64      // number of elements in all initializers, including those of bodies
+	Parameters int64      // number of elements in all initializers, and weights in Constant nodes, including those of bodies
 	Bytes      int64      // size of these elements
 	Inputs     []Value
 	Outputs    []Value
@@ -53,7 +54,7 @@ type Value struct {
 func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	in := &Inspection{Nodes: len(m.Graph.Nodes)}
 	in.count(m)
-	opt.Schedule = "program"
+	opt.Schedule, opt.Fold = "program", FoldOff
 	r, err := Optimize(ctx, m, opt)
 	in.Refused = err
 	g := m.Graph
@@ -112,6 +113,10 @@ func (in *Inspection) count(m *graph.Model) {
 		}
 		for _, n := range g.Nodes {
 			in.AllNodes++
+			if d := constant.Weight(n); d != nil {
+				in.Parameters += d.Elements()
+				in.Bytes += d.Bytes
+			}
 			name := plan.OpName(n)
 			if operators[name] == nil {
 				operators[name] = &Operator{Name: name, Known: ops.Lookup(n.Domain, n.Op) != nil || local[n.Domain+"::"+n.Op]}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/atomicfile"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -38,8 +39,8 @@ func (s *Session) Save(path string) error {
 }
 
 // SaveModel writes source, the model that the training graph was made from, with the
-// current parameters and running statistics in place of its initializers of the same
-// names. Everything else is as in source's file. Its other external data are copied
+// current parameters and running statistics in place of its initializers, or Constant
+// nodes, of the same names. Everything else is as in source's file. Its other external data are copied
 // along if path lies in another folder. If the parameters take more than 256 MiB,
 // their elements go to a second file (see DataPath).
 func (s *Session) SaveModel(path string, source *graph.Model) error {
@@ -47,14 +48,15 @@ func (s *Session) SaveModel(path string, source *graph.Model) error {
 	if onnx.HoldsExternal(source, dir, path) || onnx.HoldsExternal(source, dir, DataPath(path)) {
 		return fmt.Errorf("%s: holds external data of the model: expected another name", path)
 	}
+	m, g := *source, source.Graph.Clone()
+	m.Graph = g
+	constant.Hoist(g) // as for training
 	named := map[string]graph.TensorID{}
-	for id, t := range source.Graph.Tensors {
+	for id, t := range g.Tensors {
 		if t.Data != nil && !t.Capture {
 			named[t.Name] = graph.TensorID(id)
 		}
 	}
-	m, g := *source, *source.Graph
-	m.Graph, g.Tensors = &g, slices.Clone(g.Tensors)
 	var list []*graph.Data
 	for i := range s.pr.p.Buffers {
 		b := &s.pr.p.Buffers[i]

@@ -260,6 +260,59 @@ func TestSaveModel(t *testing.T) {
 	}
 }
 
+// TestWeightsInConstants: weights in Constant nodes are parameters like initializers.
+// They are trained to the same values, and SaveModel writes them as initializers.
+func TestWeightsInConstants(t *testing.T) {
+	path := classifier(t)
+	m := open(t, path).Model
+	g := m.Graph.Clone()
+	var constants []*graph.Node
+	for id, w := range g.Tensors {
+		if w.Data != nil {
+			d := *w.Data
+			w.Data = nil
+			constants = append(constants, &graph.Node{Op: "Constant", Outputs: []graph.TensorID{graph.TensorID(id)}, Attrs: []*graph.Attr{{Name: "value", Type: graph.AttrTensor, Tensor: &d}}})
+		}
+	}
+	g.Nodes = append(constants, g.Nodes...)
+	g.Link()
+	g.Span = graph.Span{}
+	other := *m
+	other.Graph = g
+	im, err := onnx.Encode(&other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := filepath.Join(t.TempDir(), "constants.onnx")
+	if err := onnx.Write(written, &other, im, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var saved [2]*onnx.File
+	for i, path := range []string{path, written} {
+		p, r := trained(t, path)
+		s := newSession(t, p, vm.Options{})
+		if err := s.Load(r.Step.Params); err != nil {
+			t.Fatal(err)
+		}
+		advance(t, s, 3)
+		target := filepath.Join(t.TempDir(), "trained.onnx")
+		if err := s.SaveModel(target, open(t, path).Model); err != nil {
+			t.Fatal(err)
+		}
+		saved[i] = open(t, target)
+	}
+	for _, w := range saved[0].Graph.Tensors {
+		if w.Data != nil && !bytes.Equal(w.Data.Raw, rawOf(saved[1], w.Name)) {
+			t.Errorf("%s: other bits than the initializer that was trained", w.Name)
+		}
+	}
+	for _, n := range saved[1].Graph.Nodes {
+		if n.Op == "Constant" {
+			t.Errorf("%s is still in a Constant node", saved[1].Graph.Tensors[n.Outputs[0]].Name)
+		}
+	}
+}
+
 func rawOf(f *onnx.File, name string) []byte {
 	for _, t := range f.Graph.Tensors {
 		if t.Name == name {

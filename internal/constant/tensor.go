@@ -2,6 +2,7 @@
 // any runtime does: elements are moved, or computed by operations whose result IEEE
 // 754 or the integers determine. What runtimes may compute differently is refused.
 //
+//	weight.go    weights in Constant nodes
 //	tensor.go    tensors, and how they are read from a model's files
 //	eval.go      the table of operators, and Eval
 //	move.go      operators that move elements
