@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,17 +20,21 @@ const (
 	FoldExact Fold = iota
 	// FoldOff computes nothing.
 	FoldOff
+	// FoldAny also lets a product read a constant as it lies instead of transposed,
+	// which may change the last bit of the product in some runtimes.
+	FoldAny
 )
 
 // Folds are the names of the values of Fold.
-var Folds = map[string]Fold{"exact": FoldExact, "off": FoldOff}
+var Folds = map[string]Fold{"exact": FoldExact, "off": FoldOff, "any": FoldAny}
 
 // foldState describes what the pass fold did.
 type foldState struct {
-	tensors []foldedTensor
-	nodes   int
-	peak    int64 // of the best plan without folding that a fast search finds
-	total   int64
+	tensors  []foldedTensor
+	products []foldedProduct
+	nodes    int
+	peak     int64 // of the best plan without folding that a fast search finds
+	total    int64
 
 	views map[*graph.Node][]*graph.Node // of results, by the node that made them
 	names map[string]bool               // of all tensors
@@ -53,14 +58,64 @@ type foldedTensor struct {
 }
 
 // fold replaces nodes that read only constants by initializers with their results,
-// where that makes the memory of the plan no larger.
-func fold(ctx context.Context, s *State) (err error) {
+// where that makes the memory of the plan no larger. With FoldAny, products read their
+// second operand as it lies.
+func fold(ctx context.Context, s *State) error {
 	if s.opt.Fold == FoldOff {
 		return nil
 	}
 	all, err := s.foldable(s.model)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return err
+	}
+	products := s.products(s.model, all)
+	if len(all)+len(products) == 0 {
+		return nil
+	}
+	before, now := estimated{}, estimated{}
+	read := s.model
+	any := func() (*State, error) { // the state after the products were replaced
+		t := s.copy()
+		var done []foldedProduct
+		t.model, done = s.multiply(read, products, len(s.inference.Dims) > 0)
+		t.foldValues, t.folds = nil, &foldState{products: done, nodes: transposes(products)}
+		return t, infer(ctx, t)
+	}
+	if s.opt.Fold == FoldAny && len(products) > 0 {
+		if before, err = s.estimate(ctx, nil); err != nil {
+			return err
+		}
+		t, err := any()
+		if err != nil {
+			return err
+		}
+		if now, err = t.estimate(ctx, nil); err != nil || now.total > before.total {
+			return err
+		}
+		s.inference, s.foldValues, s.folds = t.inference, nil, t.folds
+		s.Replace(t.model)
+		products = nil
+	}
+	did, now, err := s.foldConstants(ctx, &before, now)
+	if err != nil {
+		return err
+	}
+	if did != nil || s.folds != nil {
+		s.describe(did, before)
+	}
+	if s.opt.Fold == FoldExact && len(products) > 0 {
+		return s.hintAny(ctx, before, now, products, any)
+	}
+	return nil
+}
+
+// foldConstants replaces components by their results. It sets before, the figures of
+// the model that was given, if it needs them, and returns the present ones. It returns
+// nil if nothing changes.
+func (s *State) foldConstants(ctx context.Context, before *estimated, now estimated) (*foldState, estimated, error) {
+	all, err := s.foldable(s.model)
+	if err != nil {
+		return nil, now, err
 	}
 	var chosen, doubtful []int
 	for i, c := range all {
@@ -74,24 +129,96 @@ func fold(ctx context.Context, s *State) (err error) {
 		}
 	}
 	if len(chosen)+len(doubtful) == 0 {
-		return nil
+		return nil, now, nil
 	}
-	before, err := s.estimate(ctx, nil)
-	if err != nil {
-		return err
+	if *before == (estimated{}) {
+		if *before, err = s.estimate(ctx, nil); err != nil {
+			return nil, now, err
+		}
 	}
-	chosen, err = s.chooseFolds(ctx, before, chosen, doubtful)
+	if now == (estimated{}) {
+		now = *before
+	}
+	chosen, now, err = s.chooseFolds(ctx, now, chosen, doubtful)
 	if err != nil || len(chosen) == 0 {
-		return err
+		return nil, now, err
 	}
 	m, done, err := s.folded(chosen)
 	if err != nil {
+		return nil, now, err
+	}
+	s.Replace(m)
+	return done, now, nil
+}
+
+// describe adds what was done to the description of the folding.
+func (s *State) describe(done *foldState, before estimated) {
+	if s.folds == nil {
+		s.folds = &foldState{}
+	}
+	if done != nil {
+		s.folds.tensors, s.folds.nodes = done.tensors, s.folds.nodes+done.nodes
+	}
+	s.folds.peak, s.folds.total = before.peak, before.total
+}
+
+// transposes counts the nodes that products no longer need.
+func transposes(list []product) int {
+	seen := map[*graph.Node]bool{}
+	for _, p := range list {
+		seen[p.transpose] = true
+	}
+	return len(seen)
+}
+
+// FoldHint says what FoldAny would save beyond FoldExact, if that is more than 5 %: an
+// estimate by the fast searches.
+type FoldHint struct {
+	PeakBytes, TotalBytes           int64 // with FoldAny
+	ExactPeakBytes, ExactTotalBytes int64
+	Tensors                         []string // transposed constants that would go, the largest first
+}
+
+// hintAny estimates what FoldAny would save. before is zero if nothing could be folded.
+func (s *State) hintAny(ctx context.Context, before, now estimated, products []product, any func() (*State, error)) error {
+	if now == (estimated{}) {
+		var err error
+		if now, err = s.estimate(ctx, nil); err != nil {
+			return err
+		}
+		before = now
+	}
+	t, err := any()
+	if err != nil {
 		return err
 	}
-	done.peak, done.total = before.peak, before.total
-	s.folds = done
-	s.Replace(m)
+	with, err := t.estimate(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, with, err = t.foldConstants(ctx, &before, with); err != nil {
+		return err
+	}
+	if with.total*20 > now.total*19 && with.peak*20 > now.peak*19 || with.total > now.total {
+		return nil
+	}
+	s.hint = &FoldHint{PeakBytes: with.peak, TotalBytes: with.total, ExactPeakBytes: now.peak, ExactTotalBytes: now.total}
+	seen := map[*graph.Node]bool{}
+	slices.SortStableFunc(products, func(a, b product) int { return cmp.Compare(b.weight.Bytes, a.weight.Bytes) })
+	for _, p := range products {
+		if !seen[p.transpose] {
+			seen[p.transpose] = true
+			s.hint.Tensors = append(s.hint.Tensors, p.weight.Name)
+		}
+	}
 	return nil
+}
+
+// copy returns a state with the options and the model of s, for an estimate.
+func (s *State) copy() *State {
+	t := &State{opt: s.opt, given: s.given, model: s.model, step: s.step, calls: map[*graph.Call]*region{}, deadline: s.deadline}
+	t.opt.Effort, t.opt.Progress, t.opt.Trace, t.opt.Limit, t.opt.Frontier = schedule.EffortFast, nil, nil, nil, false
+	return t
 }
 
 // maxDoubtful limits the plans that the pass makes to decide about components that
@@ -100,11 +227,7 @@ const maxDoubtful = 4
 
 // chooseFolds adds to the chosen components those of the doubtful ones that do not
 // enlarge the total: all together, else each by itself, the largest first.
-func (s *State) chooseFolds(ctx context.Context, before estimated, chosen, doubtful []int) ([]int, error) {
-	if len(doubtful) == 0 {
-		return chosen, nil
-	}
-	now := before
+func (s *State) chooseFolds(ctx context.Context, now estimated, chosen, doubtful []int) ([]int, estimated, error) {
 	try := func(more ...int) error {
 		with := slices.Sorted(slices.Values(append(slices.Clone(chosen), more...)))
 		e, err := s.estimate(ctx, with)
@@ -113,24 +236,25 @@ func (s *State) chooseFolds(ctx context.Context, before estimated, chosen, doubt
 		}
 		return err
 	}
-	if len(chosen) > 0 {
-		if err := try(); err != nil {
-			return nil, err
+	if free := chosen; len(free) > 0 {
+		chosen = nil
+		if err := try(free...); err != nil {
+			return nil, now, err
 		}
 	}
-	had := len(chosen)
-	if err := try(doubtful...); err != nil || len(chosen) > had {
-		return chosen, err
+	if len(doubtful) == 0 {
+		return chosen, now, nil
 	}
-	if len(doubtful) == 1 {
-		return chosen, nil
+	had := len(chosen)
+	if err := try(doubtful...); err != nil || len(chosen) > had || len(doubtful) == 1 {
+		return chosen, now, err
 	}
 	for _, i := range doubtful[:min(len(doubtful), maxDoubtful)] {
 		if err := try(i); err != nil {
-			return nil, err
+			return nil, now, err
 		}
 	}
-	return chosen, nil
+	return chosen, now, nil
 }
 
 // folded returns a copy of the model with the chosen components replaced by their
@@ -181,8 +305,8 @@ func (s *State) estimate(ctx context.Context, chosen []int) (estimated, error) {
 	if err != nil {
 		return estimated{}, err
 	}
-	t := &State{opt: s.opt, given: s.given, model: m, step: s.step, calls: map[*graph.Call]*region{}, deadline: s.deadline}
-	t.opt.Effort, t.opt.Progress, t.opt.Trace, t.opt.Limit, t.opt.Frontier = schedule.EffortFast, nil, nil, nil, false
+	t := s.copy()
+	t.model = m
 	for _, run := range []func(context.Context, *State) error{infer, share, bodies, order, place} {
 		if err := run(ctx, t); err != nil {
 			return estimated{}, fmt.Errorf("estimate of folded constants: %w", err)
@@ -206,8 +330,12 @@ func (s *State) planFolded(p *plan.Plan) {
 	if s.folds == nil {
 		return
 	}
+	mode := "exact"
+	if s.opt.Fold == FoldAny {
+		mode = "any"
+	}
 	p.Folded = &plan.Folded{
-		Mode: "exact", Nodes: s.folds.nodes, Tensors: []plan.FoldedTensor{},
+		Mode: mode, Nodes: s.folds.nodes, Tensors: []plan.FoldedTensor{},
 		UnfoldedPeakBytes: s.folds.peak, UnfoldedTotalBytes: s.folds.total,
 	}
 	for _, f := range s.folds.tensors {
@@ -216,5 +344,8 @@ func (s *State) planFolded(p *plan.Plan) {
 			t.Subgraph = &i
 		}
 		p.Folded.Tensors = append(p.Folded.Tensors, t)
+	}
+	for _, f := range s.folds.products {
+		p.Folded.Products = append(p.Folded.Products, plan.FoldedProduct{Tensor: f.result, Transposed: f.transposed})
 	}
 }

@@ -21,6 +21,7 @@ type Result struct {
 	// Plan lacks Plan.Model, which is known only once the model has been written
 	// to a file. Plan is nil if Options.Passes has no pass annotate.
 	Plan     *plan.Plan
+	FoldHint *FoldHint // what FoldAny would save; nil if that is little
 	Warnings []string
 	Times    map[string]time.Duration // per pass
 }
@@ -40,7 +41,7 @@ func Optimize(ctx context.Context, m *graph.Model, opt Options) (_ *Result, err 
 	if err = mapped.Unchanged(m.Source, err); err != nil {
 		return nil, err
 	}
-	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, Times: times}
+	r := &Result{Model: s.model, Step: s.step, Plan: s.plan, FoldHint: s.hint, Times: times}
 	if s.inference != nil {
 		r.Warnings = slices.Clip(s.inference.Warnings)
 	}

@@ -38,6 +38,7 @@ type State struct {
 	plan         *plan.Plan
 	budget       *limitSearch         // nil without a limit
 	folds        *foldState           // nil if nothing was folded
+	hint         *FoldHint            // nil if FoldAny would save little
 	foldValues   [][][]byte           // of all components that could be folded
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
 	frontier     []plan.FrontierPoint

@@ -104,11 +104,20 @@ type Summary struct {
 // the source. It reports UnfoldedPeakBytes and UnfoldedTotalBytes as claimed: they are
 // the figures of the plan that a fast search finds without folding.
 type Folded struct {
-	Mode               string         `json:"mode"`  // "exact": no bit of any result changes
-	Nodes              int            `json:"nodes"` // of the source that are gone, in all graphs
-	Tensors            []FoldedTensor `json:"tensors"`
-	UnfoldedPeakBytes  int64          `json:"unfolded_peak_bytes"`
-	UnfoldedTotalBytes int64          `json:"unfolded_total_bytes"`
+	Mode    string         `json:"mode"`  // "exact": no bit of any result changes; "any": the last bits of products may
+	Nodes   int            `json:"nodes"` // of the source that are gone, in all graphs
+	Tensors []FoldedTensor `json:"tensors"`
+	// Products lists the products that read a constant as it lies; only with mode any.
+	Products           []FoldedProduct `json:"products,omitempty"`
+	UnfoldedPeakBytes  int64           `json:"unfolded_peak_bytes"`
+	UnfoldedTotalBytes int64           `json:"unfolded_total_bytes"`
+}
+
+// FoldedProduct is a product of the source by a transposed constant, which a Gemm with
+// transB, between Reshapes, replaces.
+type FoldedProduct struct {
+	Tensor     string `json:"tensor"`     // the result
+	Transposed string `json:"transposed"` // the tensor of the source that is gone
 }
 
 // FoldedTensor is an initializer that holds a tensor which a node of the source makes.

@@ -69,7 +69,7 @@ func folded(f *plan.Folded, s *plan.Summary) string {
 	for _, t := range f.Tensors {
 		bytes += t.Bytes
 	}
-	return fmt.Sprintf("%d nodes that read only constants, into %d constants of %s: peak %s before, total %s before",
+	return fmt.Sprintf("%d nodes that read only constants, into %d constants of %s; before: peak %s, total %s",
 		f.Nodes, len(f.Tensors), units.Short(bytes), units.Short(f.UnfoldedPeakBytes), units.Short(f.UnfoldedTotalBytes))
 }
 

@@ -109,8 +109,21 @@ func (v *verifier) checkFoldedSource(s *scope, at []int, makers map[string]int) 
 			}
 		}
 	}
+	// A product stands where it stood in the source, among nodes that the plan added.
+	if s.g != nil && len(v.p.Folded.Products) > 0 {
+		for _, f := range v.p.Folded.Products {
+			if t := find(s.g, f.Tensor); t != nil && t.Maker >= 0 {
+				if place, known := makers[f.Tensor]; known {
+					at[t.Maker] = place
+				}
+			}
+		}
+	}
 	last := none
 	for i, step := range v.p.ProgramOrder.Steps {
+		if at[step] == none && len(v.p.Folded.Products) > 0 {
+			continue
+		}
 		if at[step] == none {
 			return false
 		}

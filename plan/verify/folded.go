@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/internal/reference"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
 )
 
 // folded checks the initializers that replace nodes of the source: each is computed
@@ -18,8 +19,11 @@ func (v *verifier) folded() {
 	if f == nil {
 		return
 	}
-	if f.Mode != "exact" {
-		v.fault(CodeFolded, "folded: mode: expected \"exact\", found %q", graph.Short(f.Mode))
+	if f.Mode != "exact" && f.Mode != "any" {
+		v.fault(CodeFolded, "folded: mode: expected \"exact\" or \"any\", found %q", graph.Short(f.Mode))
+	}
+	if f.Mode != "any" && len(f.Products) > 0 {
+		v.fault(CodeFolded, "folded: products: expected none with mode %q", graph.Short(f.Mode))
 	}
 	if f.UnfoldedPeakBytes < 0 || f.UnfoldedTotalBytes < f.UnfoldedPeakBytes {
 		v.fault(CodeFolded, "folded: expected 0 <= unfolded_peak_bytes <= unfolded_total_bytes, found %d and %d", f.UnfoldedPeakBytes, f.UnfoldedTotalBytes)
@@ -154,6 +158,16 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), differs(found.Raw, want.Raw))
 		}
 	}
+	twice := map[string]bool{}
+	for _, f := range v.p.Folded.Products {
+		if twice[f.Tensor] {
+			v.fault(CodeFolded, "folded: product %q is listed twice", graph.Short(f.Tensor))
+		}
+		twice[f.Tensor] = true
+		if wrong := product(v.m.Graph, v.opt.Source.Graph, f); wrong != "" {
+			v.fault(CodeFolded, "folded: product %q: %s", graph.Short(f.Tensor), wrong)
+		}
+	}
 	gone := 0
 	for g, s := range c.scopes {
 		gone += v.missing(g, s, listed[g])
@@ -200,6 +214,14 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 			count++
 		}
 	}
+	replaced := map[graph.NodeID]bool{} // products that read another tensor now
+	if g == v.m.Graph {
+		for _, f := range v.p.Folded.Products {
+			if t := find(s.source, f.Tensor); t != nil && t.Maker >= 0 {
+				replaced[t.Maker] = true
+			}
+		}
+	}
 	for i, n := range s.source.Nodes {
 		if !gone[i] {
 			continue
@@ -211,7 +233,7 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 			t := s.source.Tensors[id]
 			needed := t.Output
 			for _, r := range t.Readers {
-				needed = needed || !gone[r] && s.captured(s.source.Nodes[r], id)
+				needed = needed || !gone[r] && !replaced[r] && s.captured(s.source.Nodes[r], id)
 			}
 			if needed && !listed[t.Name] {
 				v.fault(CodeFolded, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
@@ -473,4 +495,111 @@ func transposed(n *graph.Node, x *constant.Tensor) ([]*constant.Tensor, error) {
 		copy(y.Raw[to*width:(to+1)*width], x.Raw[i*width:(i+1)*width])
 	}
 	return []*constant.Tensor{y}, nil
+}
+
+// product says what is wrong with a product whose second operand is no longer
+// transposed; "" if it is right. In the source, y = MatMul(x, t) or Gemm(x, t, …), with
+// t = Transpose(w). In the plan, y = Gemm(x, w, …) with the other transB or, for more
+// than two axes, y = Reshape(Gemm(Reshape(x), w)), where the inner Reshape keeps the
+// last axis. The order of the elements then determines the rest.
+func product(g, source *graph.Graph, f plan.FoldedProduct) string {
+	y, t := find(source, f.Tensor), find(source, f.Transposed)
+	if y == nil || y.Maker < 0 || t == nil || t.Maker < 0 {
+		return "the source has no such tensors"
+	}
+	n, transpose := source.Nodes[y.Maker], source.Nodes[t.Maker]
+	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 || n.Inputs[0] < 0 || n.Inputs[1] < 0 || source.Tensors[n.Inputs[1]] != t {
+		return fmt.Sprintf("expected a MatMul or Gemm of the source by %q", graph.Short(f.Transposed))
+	}
+	perm := transpose.Attr("perm")
+	if transpose.Domain != "" || transpose.Op != "Transpose" || len(t.Type.Shape) != 2 || perm != nil && !sameShape(perm.Ints, []int64{1, 0}) {
+		return "expected a Transpose of two axes in the source"
+	}
+	x, w := source.Tensors[n.Inputs[0]].Name, source.Tensors[transpose.Inputs[0]].Name
+
+	u := find(g, f.Tensor)
+	if u == nil || u.Maker < 0 || !sameType(u.Type, y.Type) {
+		return "expected a node that makes it, with the type that it has in the source"
+	}
+	m := g.Nodes[u.Maker]
+	from := func(n *graph.Node, i int, op string) *graph.Node { // the maker of input i
+		if n == nil || i >= len(n.Inputs) || n.Inputs[i] < 0 || g.Tensors[n.Inputs[i]].Maker < 0 {
+			return nil
+		}
+		if k := g.Nodes[g.Tensors[n.Inputs[i]].Maker]; k.Domain == "" && k.Op == op {
+			return k
+		}
+		return nil
+	}
+	name := func(n *graph.Node, i int) string {
+		if n == nil || i >= len(n.Inputs) || n.Inputs[i] < 0 {
+			return ""
+		}
+		return g.Tensors[n.Inputs[i]].Name
+	}
+	gemm, inner := m, m
+	if m.Op == "Reshape" && m.Domain == "" {
+		gemm = from(m, 0, "Gemm")
+		inner = from(gemm, 0, "Reshape")
+		if inner == nil || !keepsLast(g, inner) {
+			return "expected Reshape(Gemm(Reshape(x), w)) that keeps the last axis of x"
+		}
+	}
+	if gemm == nil || gemm.Domain != "" || gemm.Op != "Gemm" || name(inner, 0) != x || name(gemm, 1) != w {
+		return fmt.Sprintf("expected a Gemm of %q and %q", graph.Short(x), graph.Short(w))
+	}
+	return gemmDiffers(source, n, g, gemm)
+}
+
+// keepsLast reports whether a Reshape to two axes keeps the length of the last one.
+func keepsLast(g *graph.Graph, n *graph.Node) bool {
+	x, y := g.Tensors[n.Inputs[0]].Type, g.Tensors[n.Outputs[0]].Type
+	return len(y.Shape) == 2 && len(x.Shape) > 0 && y.Shape[1].Exact() && y.Shape[1] == x.Shape[len(x.Shape)-1]
+}
+
+// gemmDiffers says how a Gemm differs from a product of the source apart from its first
+// two inputs; transB must be the other one.
+func gemmDiffers(source *graph.Graph, n *graph.Node, g *graph.Graph, gemm *graph.Node) string {
+	number := func(n *graph.Node, name string) int64 {
+		if a := n.Attr(name); a != nil {
+			return a.Int
+		}
+		return 0
+	}
+	factor := func(n *graph.Node, name string) float32 {
+		if a := n.Attr(name); a != nil {
+			return a.Float
+		}
+		return 1
+	}
+	third := func(g *graph.Graph, n *graph.Node) string {
+		if len(n.Inputs) > 2 && n.Inputs[2] >= 0 {
+			return g.Tensors[n.Inputs[2]].Name
+		}
+		return ""
+	}
+	wasGemm := n.Op == "Gemm"
+	switch {
+	case number(gemm, "transA") != 0 != (wasGemm && number(n, "transA") != 0):
+		return "transA differs"
+	case number(gemm, "transB") != 0 == (wasGemm && number(n, "transB") != 0):
+		return "transB: expected the opposite of the source"
+	case factor(gemm, "alpha") != factor(n, "alpha"), wasGemm && factor(gemm, "beta") != factor(n, "beta"):
+		return "alpha or beta differs"
+	case wasGemm && third(g, gemm) != third(source, n), !wasGemm && third(g, gemm) != "":
+		return "its third input differs"
+	}
+	return ""
+}
+
+func sameType(a, b graph.Type) bool {
+	if a.Elem != b.Elem || !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
+		return false
+	}
+	for k := range a.Shape {
+		if a.Shape[k] != b.Shape[k] {
+			return false
+		}
+	}
+	return true
 }

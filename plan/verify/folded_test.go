@@ -94,6 +94,49 @@ func TestFolded(t *testing.T) {
 			g = Gather(w, i)
 			out y
 			out g`}},
+		{name: "any: a product reads the weight as it lies", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			in x float32 4 512
+			weight w float32 256 512
+			t = Transpose(w)
+			y = MatMul(x, t)
+			g = Gather(w, i)
+			out y
+			out g`}},
+		{name: "any: with more axes, between views", steps: "Reshape Gemm Reshape Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			in x float32 2 3 512
+			weight w float32 256 512
+			t = Transpose(w)
+			y = MatMul(x, t)
+			g = Gather(w, i)
+			out y
+			out g`}},
+		{name: "any: the lengths of the input are open", steps: "Reshape Gemm Shape Concat Reshape Gather", x: text{main: `
+			in i int64 2
+			in x float32 batch 3 512
+			weight w float32 256 512
+			t = Transpose(w)
+			y = MatMul(x, t)
+			g = Gather(w, i)
+			out y
+			out g`}, opt: passes.Options{Fold: passes.FoldAny, Dims: map[string]int64{"batch": 2}}},
+		{name: "any: a Gemm with a bias", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			in x float32 4 512
+			in b float32 256
+			weight w float32 256 512
+			t = Transpose(w)
+			y = Gemm(x, t, b)
+			g = Gather(w, i)
+			out y
+			out g`}},
+		{name: "any: a weight that nobody else reads is folded as with exact", folded: "t.folded", steps: "Identity MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in x float32 4 4
+			weight w float32 8 4
+			t = Transpose(w)
+			y = MatMul(x, t)
+			out y`}},
 		{name: "and not where the peak is elsewhere", steps: "Relu Neg Abs Mul ReduceMax Transpose Gather Gather Add", x: text{main: `
 			in i int64 2
 			in x float32 4096 64
@@ -206,7 +249,12 @@ func TestFolded(t *testing.T) {
 			if p.Folded == nil {
 				return
 			}
-			same(t, parse(t, source), parse(t, file))
+			if c.opt.Dims == nil {
+				same(t, parse(t, source), parse(t, file))
+			}
+			if len(p.Folded.Tensors) == 0 {
+				return
+			}
 			// Another byte in a folded tensor, which the digest of the graph leaves out.
 			other := parse(t, file)
 			flip(other.Graph, p.Folded.Tensors[0].Tensor)

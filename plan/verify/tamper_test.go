@@ -308,11 +308,25 @@ var real = []struct {
 	{"a host", tower, passes.Options{Limit: &passes.Limit{Percent: 70}, Host: &passes.Host{Link: 1e9, NoRecompute: true}, Frontier: true}, func(p *plan.Plan) bool { return p.Summary.SwappedBuffers > 0 && p.Summary.WaitingPercent > 0 }},
 	{"the value of a shape", models["dynamic"], passes.Options{Values: map[string]graph.Literal{"k": {Shape: []int64{1}, Data: []json.Number{"4"}}}}, func(p *plan.Plan) bool { return len(p.Values) == 1 }},
 	{"the value of a condition", models["branches"], passes.Options{Values: map[string]graph.Literal{"p": {Data: []json.Number{"1"}}}}, func(p *plan.Plan) bool { return len(p.Subgraphs[0].Dynamic) > 0 }},
+	{"a product that reads a constant as it lies", tied, passes.Options{Fold: passes.FoldAny}, func(p *plan.Plan) bool { return p.Folded != nil && len(p.Folded.Products) == 1 }},
 	{"folded constants", foldable, passes.Options{}, func(p *plan.Plan) bool {
 		return p.Folded != nil && slices.ContainsFunc(p.Folded.Tensors, func(f plan.FoldedTensor) bool { return f.Of != "" }) &&
 			slices.ContainsFunc(p.Folded.Tensors, func(f plan.FoldedTensor) bool { return f.Subgraph != nil })
 	}},
 }
+
+// tied has a product by a transposed constant that another node reads, too.
+var tied = text{main: `
+	in i int64 2
+	in x float32 2 3 64
+	weight w float32 32 64
+	t = Transpose(w)
+	y = MatMul(x, t)
+	z = Relu(y)
+	g = Gather(w, i)
+	out z
+	out g
+`}
 
 // foldable has nodes that read only constants, in the main graph and in a body.
 var foldable = text{

@@ -1,0 +1,48 @@
+package vm_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// TestFoldKeepsBits: folding changes no bit of a run, also where a product reads a
+// transposed weight as it lies.
+func TestFoldKeepsBits(t *testing.T) {
+	n := newNet()
+	n.input("x", 2, 3, 300)
+	n.weight("w", 70, 300)
+	n.weight("b", 300, 70)
+	n.node("Transpose", "wt", "w")
+	n.node("Transpose", "bt", "b")
+	n.node("MatMul", "h", "x", "wt")
+	n.node("MatMul", "y", "h", "bt")
+	n.node("Neg", "z", "w")
+	n.output("y", 2, 3, 300)
+	n.output("z", 70, 300)
+	path := filepath.Join(t.TempDir(), "net.onnx")
+	n.write(t, path)
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 300})}
+	var want []byte
+	for _, fold := range []passes.Fold{passes.FoldOff, passes.FoldExact, passes.FoldAny} {
+		p, s := session(t, path, passes.Options{Fold: fold}, vm.Options{Poison: true})
+		out, err := s.Run(t.Context(), inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fold == passes.FoldOff {
+			want = bytes.Clone(out["y"].Data)
+		}
+		if !bytes.Equal(out["y"].Data, want) {
+			t.Errorf("fold %d: other bits", fold)
+		}
+		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Poison: true})
+		if err != nil || !found.Identical() {
+			t.Errorf("fold %d: %+v, %v", fold, found, err)
+		}
+	}
+}
