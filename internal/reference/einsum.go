@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -58,6 +59,7 @@ func einsum(c *evaluation) []*Tensor {
 		space = append(space, lengths[label])
 	}
 	y := zeros(c.x(0).Type, shape)
+	mass := make([]float64, size(shape))
 	each(space, func(at []int) {
 		value := map[rune]int{}
 		for k, label := range labels {
@@ -79,6 +81,10 @@ func einsum(c *evaluation) []*Tensor {
 		}
 		j := index(shape, to)
 		y.set(j, y.real(j)+p)
+		mass[j] += math.Abs(p)
 	})
+	if y.F != nil {
+		c.sums(0, mass, size(space)/max(size(shape), 1))
+	}
 	return one(y)
 }

@@ -101,3 +101,33 @@ func TestAxesOr(t *testing.T) {
 	_, err = AxesOr(node(number("axes", 1)), "axes", 3)
 	want(t, err, "attribute axes is of another type")
 }
+
+func TestEinsum(t *testing.T) {
+	for _, c := range []struct {
+		equation string
+		ranks    []int
+		want     string
+	}{
+		{"ij, jk -> ik", []int{2, 2}, "ij jk > ik"},
+		{"zj,jB", []int{2, 2}, "zj jB > Bz"},
+		{"...ij,...jk", []int{3, 4}, "1ij 21jk > 21ik"},
+		{"i...->...", []int{3}, "i21 > 21"},
+		{"ii", []int{2}, "ii > "},
+		{"ij->j", []int{2, 2}, "error: equation \"ij->j\" has 1 terms, expected 2 as there are inputs"},
+		{"ij->j", []int{3}, "error: input 0 has rank 3, expected as many axes as its term \"ij\" has"},
+	} {
+		terms, output, err := Einsum(&graph.Node{Attrs: []*graph.Attr{{Name: "equation", Type: graph.AttrString, String: c.equation}}}, c.ranks)
+		got := strings.Map(func(r rune) rune {
+			if r < 9 {
+				return r + '0' // an axis of the ellipsis
+			}
+			return r
+		}, strings.Join(terms, " ")+" > "+output)
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: got %s, want %s", c.equation, got, c.want)
+		}
+	}
+}

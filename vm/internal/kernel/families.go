@@ -18,6 +18,7 @@ var families = []family{
 	texts,
 
 	products,
+	summation,
 	convolution,
 	integerProducts,
 	pooling,
