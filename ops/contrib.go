@@ -57,7 +57,7 @@ var contrib = family{"com.microsoft", []Op{
 	{Name: "RestorePadding", Infer: restorePadding},
 	{Name: "RelativePositionBias", Infer: relativePositionBias},
 	{Name: "GatedRelativePositionBias", Infer: gatedRelativePositionBias},
-	{Name: "DynamicQuantizeLSTM", Infer: dynamicQuantizeLSTM},
+	{Name: "DynamicQuantizeLSTM", Infer: dynamicQuantizeLSTM, FLOPs: recurrentFLOPs, Check: checkDynamicQuantizeLSTM},
 	{Name: "Gelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "QuickGelu", Infer: unary, Inplace: overFirst, FLOPs: onePerElement},
 	{Name: "FastGelu", Infer: inferBiased(1), Inplace: overFirst, FLOPs: onePerElement, Weights: []int{1}, Biases: []int{1}},
@@ -398,6 +398,28 @@ func dynamicQuantizeLSTM(c *Call) error {
 		return err
 	}
 	return recurrentOutputs(c, dirs, hidden, 3, []int{5, 6})
+}
+
+// checkDynamicQuantizeLSTM: scales and zero points are [directions], or [directions,
+// 4·hidden]; biases and peepholes have the lengths that the kernel reads.
+func checkDynamicQuantizeLSTM(c *Call) error {
+	dirs, gates := c.DimOf(1, 0), c.DimOf(1, 2)
+	for i := 8; i < 12; i++ {
+		if c.Arg(i).Rank() == 1 {
+			if err := c.WantShape(i, "one for each direction", dirs); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.WantShape(i, "one for each direction and gate", dirs, gates); err != nil {
+			return err
+		}
+	}
+	if err := c.WantShape(3, "two biases for each gate", dirs, MulDims(gates, 2)); err != nil {
+		return err
+	}
+	hidden, _ := DivDim(gates, 4)
+	return c.WantShape(7, "three peepholes for each unit", dirs, MulDims(hidden, 3))
 }
 
 func cropAndResize(c *Call) error {

@@ -86,6 +86,7 @@ var contribOperators = []operator{
 		}
 		return one(y)
 	}},
+	{"DynamicQuantizeLSTM", dynamicQuantizeLSTM},
 	{"QGemm", func(c *evaluation) []*Tensor {
 		a, b := c.x(0).less(c.x(2)), c.x(3).reals()
 		if c.int("transA", 0) != 0 {
@@ -351,4 +352,109 @@ func inverse(x *Tensor) *Tensor {
 		}
 	}
 	return y
+}
+
+// dynamicQuantizeLSTM is LSTM with weights of 8 bits, [directions, depth, 4·hidden]. The
+// input is quantized as a whole, and the states of the batch together at each step.
+func dynamicQuantizeLSTM(c *evaluation) []*Tensor {
+	x, r := c.x(0), c.x(2)
+	steps, batch, directions, hidden := x.Shape[0], x.Shape[1], r.Shape[0], r.Shape[1]
+	wide := 4 * hidden
+	length, most := make([]int, batch), 0
+	for b := range length {
+		if length[b] = steps; c.x(4) != nil {
+			length[b] = int(c.x(4).I[b])
+		}
+		most = max(most, length[b])
+	}
+	// weights returns the weights of a direction as integers, and their scales.
+	weights := func(i, d int) (*Tensor, []float64) {
+		w, scales, zeros := c.x(i).part(0, d, 1), c.x(2*i+6).part(0, d, 1), c.x(2*i+7).part(0, d, 1)
+		return w.less(zeros.shaped(1, 1, size(zeros.Shape))).shaped(w.Shape[1:]...), scales.shaped(size(scales.Shape)).spread([]int{wide}).F
+	}
+	fromX, scaleX := dynamicallyQuantized(x.part(0, 0, most).shaped(most*batch, x.Shape[2]))
+	y := zeros(x.Type, []int{steps, directions, batch, hidden})
+	last, lastState := zeros(x.Type, []int{directions, batch, hidden}), zeros(x.Type, []int{directions, batch, hidden})
+	unit := 0.0 // the most that one byte of a state changes a gate
+	names := []string{"Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Tanh"}
+	if a := c.attr("activations"); a != nil {
+		names = a.Strings
+	}
+	for d := range directions {
+		l := &cell{c: c, hidden: hidden, clipped: func(v float64) float64 { return v }}
+		if c.has("clip") {
+			most := c.float("clip", 0)
+			l.clipped = func(v float64) float64 { return math.Max(-most, math.Min(most, v)) }
+		}
+		for _, name := range names[3*d : 3*d+3] {
+			l.act = append(l.act, activation(name))
+		}
+		w, scalesW := weights(1, d)
+		rec, scalesR := weights(2, d)
+		gates, _ := matmul(fromX, w)
+		h, state := zeros(graph.Float64, []int{batch, hidden}), zeros(graph.Float64, []int{batch, hidden})
+		for k, t := range []*Tensor{h, state} {
+			if initial := c.x(5 + k); initial != nil {
+				copy(t.F, initial.F[d*batch*hidden:][:batch*hidden])
+			}
+		}
+		keep := func(b int) {
+			copy(last.F[(d*batch+b)*hidden:], h.F[b*hidden:][:hidden])
+			copy(lastState.F[(d*batch+b)*hidden:], state.F[b*hidden:][:hidden])
+			clear(h.F[b*hidden:][:hidden])
+		}
+		for b, n := range length {
+			if n == 0 {
+				keep(b)
+			}
+		}
+		for t := range most {
+			bytes, scaleH := dynamicallyQuantized(h)
+			sums, _ := matmul(bytes, rec)
+			for i, v := range rec.F {
+				unit = math.Max(unit, math.Abs(v)*scaleH*scalesR[i%wide])
+			}
+			for b, n := range length {
+				if t >= n {
+					continue
+				}
+				at := t
+				if c.str("direction", "forward") == "reverse" || d == 1 {
+					at = n - 1 - t
+				}
+				bias := func(i int) float64 {
+					if c.x(3) == nil {
+						return 0
+					}
+					return c.x(3).F[d*2*wide+i]
+				}
+				l.fromX = func(g, u int, _ []float64) float64 {
+					j := g*hidden + u
+					return gates.F[(at*batch+b)*wide+j]*scaleX*scalesW[j] + bias(j)
+				}
+				l.fromH = func(g, u int, _ []float64) float64 {
+					j := g*hidden + u
+					return sums.F[b*wide+j]*scaleH*scalesR[j] + bias(wide+j)
+				}
+				l.peep = func(g, u int) float64 {
+					if c.x(7) == nil {
+						return 0
+					}
+					return c.x(7).F[(d*3+g)*hidden+u]
+				}
+				next, nextState := lstmStep(l, nil, nil, state.F[b*hidden:][:hidden])
+				copy(h.F[b*hidden:], next)
+				copy(state.F[b*hidden:], nextState)
+				copy(y.F[((at*directions+d)*batch+b)*hidden:], next)
+				if t == n-1 {
+					keep(b)
+				}
+			}
+		}
+	}
+	// A state whose byte rounds the other way changes the gates of the next step.
+	for k, t := range []*Tensor{y, last, lastState} {
+		c.massOf(k, t, func(v float64) float64 { return 8 * (1 + math.Abs(v)) * (1 + unit/(roundings*0x1p-24)) })
+	}
+	return []*Tensor{y, last, lastState}
 }

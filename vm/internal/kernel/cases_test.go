@@ -146,4 +146,14 @@ var nodeCases = []nodeCase{
 	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 40)), in: args(noise(7, 2, 30), noise(1, 160, 30), noise(1, 160, 40), noise(1, 320))},
 
 	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 33), whole1("input_forget", 1)), in: args(noise(5, 3, 21), noise(1, 132, 21), noise(1, 132, 33), nil, nil, noise(1, 3, 33), noise(1, 3, 33), noise(1, 99))},
+
+	{
+		op: "com.microsoft.DynamicQuantizeLSTM", version: 1, outputs: 3, tolerance: 2e-3, attrs: attrs(whole1("hidden_size", 33), text("direction", "bidirectional")),
+		in: args(noise(5, 3, 21), quants(graph.Int8, 2, 21, 132), quants(graph.Int8, 2, 33, 132), noise(2, 264), wholes32([]int{3}, 5, 0, 4), noise(2, 3, 33), noise(2, 3, 33), noise(2, 99),
+			tiny(2, 132), points(graph.Int8, 0, 2, 132), tiny(2, 132), points(graph.Int8, 0, 2, 132)),
+	},
+	{
+		op: "com.microsoft.DynamicQuantizeLSTM", version: 1, outputs: 3, tolerance: 2e-3, attrs: attrs(whole1("hidden_size", 8), text("direction", "reverse"), whole1("input_forget", 1)),
+		in: args(noise(7, 2, 5), quants(graph.Uint8, 1, 5, 32), quants(graph.Uint8, 1, 8, 32), nil, nil, nil, nil, nil, tiny(1), points(graph.Uint8, 120, 1), tiny(1), points(graph.Uint8, 120, 1)),
+	},
 }

@@ -16,6 +16,7 @@ var contrib = family{"com.microsoft", []Kernel{
 	{Name: "QGemm", Make: makeQGemm},
 	{Name: "FusedMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
 	{Name: "TransposeMatMul", Make: makeFusedMatMul, Half: true, Fuses: true},
+	{Name: "DynamicQuantizeLSTM", Make: makeDynamicQuantizeLSTM},
 	{Name: "Gelu", Make: makeGelu, Finish: func(c *Invocation) *Finish { return rows(geluOf(c))(c) }},
 	{Name: "QuickGelu", Make: makeQuickGelu, Finish: func(c *Invocation) *Finish { return rows(quickGeluOf(c))(c) }},
 	{Name: "FastGelu", Make: makeFastGelu},

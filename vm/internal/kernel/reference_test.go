@@ -58,6 +58,28 @@ func quants(d graph.DType, shape ...int) *reference.Tensor {
 	return &reference.Tensor{Type: d, Shape: shape, I: list}
 }
 
+// points returns equal zero points.
+func points(d graph.DType, v int64, shape ...int) *reference.Tensor {
+	t := quants(d, shape...)
+	for i := range t.I {
+		t.I[i] = v
+	}
+	return t
+}
+
+// tiny returns scales in [0.0005, 0.0015).
+func tiny(shape ...int) *reference.Tensor {
+	t := positive(shape...)
+	for i := range t.F {
+		t.F[i] = float64(float32(t.F[i] / 1000))
+	}
+	return t
+}
+
+func wholes32(shape []int, list ...int64) *reference.Tensor {
+	return &reference.Tensor{Type: graph.Int32, Shape: shape, I: list}
+}
+
 // words returns int32 numbers.
 func words(shape ...int) *reference.Tensor {
 	t := quants(graph.Int8, shape...)
