@@ -45,6 +45,12 @@ beam: ## build, vet and test bin/onnxmem-beam, the pipeline for many machines (a
 	cd beam && CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o ../bin/onnxmem-beam .
 	cd beam && go vet ./... && go test ./...
 
+.PHONY: beam-flink
+beam-flink: ## run the pipeline on a Flink cluster on this machine; one of two workers is killed (needs Java 17 and Maven)
+	@mkdir -p build
+	mvn -q -f beam/flink/pom.xml dependency:build-classpath -Dmdep.outputFile=$(CURDIR)/build/flink-classpath
+	cd beam && ONNXMEM_FLINK_CLASSPATH="$$(cat ../build/flink-classpath)" go test -count 1 -v -run '^TestFlink$$' .
+
 .PHONY: lint
 lint: $(STATICCHECK) $(GOFUMPT) ## run go vet, staticcheck and gofumpt; all must be clean
 	go vet ./...
