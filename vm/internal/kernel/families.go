@@ -46,6 +46,7 @@ var families = []family{
 	images,
 	signals,
 
+	classical,
 	contrib,
 	contribAttentions,
 	swaps,

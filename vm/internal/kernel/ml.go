@@ -1,0 +1,285 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// classical lists operators of ai.onnx.ml on numbers: labels and features are no strings.
+var classical = family{"ai.onnx.ml", []Kernel{
+	{Name: "ArrayFeatureExtractor", Make: makeFeatures, Half: true},
+	{Name: "LinearClassifier", Make: makeLinearClassifier},
+	{Name: "LinearRegressor", Make: makeLinearRegressor},
+	{Name: "Normalizer", Make: makeNormalizer},
+	{Name: "Scaler", Make: makeScaler},
+	{Name: "TreeEnsembleClassifier", Make: makeTreeClassifier},
+	{Name: "TreeEnsembleRegressor", Make: makeTreeRegressor},
+}}
+
+// samples is a table of features: one row per sample. A vector is one row.
+type samples struct {
+	in             *Tensor
+	rows, features int
+	get            func(row, feature int) float64
+}
+
+func (c *Invocation) samples() (samples, error) {
+	in := c.In[0]
+	get, ok := reader(in.Type)
+	if !ok {
+		return samples{}, unsupported(in.Type)
+	}
+	if in.rank() != 1 && in.rank() != 2 {
+		return samples{}, fmt.Errorf("input 0 has shape %v, expected [rows features]", in.Shape)
+	}
+	s := samples{in: in, rows: 1, features: in.Shape[in.rank()-1]}
+	if in.rank() == 2 {
+		s.rows = in.Shape[0]
+	}
+	s.get = func(row, feature int) float64 { return get(in.At, row*s.features+feature) }
+	return s, nil
+}
+
+// floats returns a list of real numbers, or nil.
+func (c *Invocation) floats(name string) []float32 {
+	if a := c.Node.Attr(name); a != nil {
+		return a.Floats
+	}
+	return nil
+}
+
+// eachSample runs a function for all rows, cost elements of work each.
+func eachSample(c *Invocation, rows, cost int, do func(m *meter, row int)) Run {
+	group := max(1, grain/max(cost, 1))
+	part := func(p, _ int) {
+		m := meter{c: c}
+		for row := p * group; row < min((p+1)*group, rows); row++ {
+			m.add(1)
+			do(&m, row)
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(cuts(rows, group), part)
+		return nil
+	}
+}
+
+// transform is the function that turns the scores of a sample into its results.
+func (c *Invocation) transform() (func(scores []float32), error) {
+	switch name := c.Str("post_transform", "NONE"); name {
+	case "NONE":
+		return func([]float32) {}, nil
+	case "LOGISTIC":
+		return func(scores []float32) {
+			for i, x := range scores {
+				scores[i] = logistic(x)
+			}
+		}, nil
+	case "SOFTMAX":
+		return func(scores []float32) {
+			if len(scores) == 0 {
+				return
+			}
+			top, sum := slices.Max(scores), 0.0
+			for i, x := range scores {
+				e := math.Exp(float64(x - top))
+				scores[i] = float32(e)
+				sum += e
+			}
+			for i := range scores {
+				scores[i] = float32(float64(scores[i]) / sum)
+			}
+		}, nil
+	default:
+		return nil, unsupportedf("post_transform %q", graph.Short(name))
+	}
+}
+
+func logistic(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+
+// makeFeatures copies the features with the given indices, in their order.
+func makeFeatures(c *Invocation) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	n := in.Shape[in.rank()-1]
+	rows := count(in.Shape[:in.rank()-1])
+	return func(*work.Pool) error {
+		list := data[int64](c.In[1])
+		for _, i := range list {
+			if i < 0 || i >= int64(n) {
+				return fmt.Errorf("index %d, expected one of %d features", i, n)
+			}
+		}
+		m := meter{c: c}
+		for row := range rows {
+			for k, i := range list {
+				m.add(1)
+				moveRow(elementAt(out, row*len(list)+k, width), elementAt(in, row*n+int(i), width), 1, 1, 1, width)
+			}
+		}
+		return nil
+	}, nil
+}
+
+// makeScaler computes (x - offset) · scale. Both have one number for each feature, or one
+// for all.
+func makeScaler(c *Invocation) (Run, error) {
+	s, err := c.samples()
+	if err != nil {
+		return nil, err
+	}
+	offset, scale := c.floats("offset"), c.floats("scale")
+	for name, list := range map[string][]float32{"offset": offset, "scale": scale} {
+		if len(list) != 1 && len(list) != s.features {
+			return nil, fmt.Errorf("%s has %d numbers, expected 1 or one for each of %d features", name, len(list), s.features)
+		}
+	}
+	of := func(list []float32, i int) float32 { return list[min(i, len(list)-1)] }
+	return eachSample(c, s.rows, s.features, func(m *meter, row int) {
+		m.add(s.features)
+		d := data[float32](c.Out[0])[row*s.features : (row+1)*s.features]
+		for i := range d {
+			d[i] = (float32(s.get(row, i)) - of(offset, i)) * of(scale, i)
+		}
+	}), nil
+}
+
+// makeNormalizer divides each row by its maximum, by the sum of its absolute values or by
+// its length; a row for which that is 0 stays.
+func makeNormalizer(c *Invocation) (Run, error) {
+	s, err := c.samples()
+	if err != nil {
+		return nil, err
+	}
+	norm := c.Str("norm", "MAX")
+	if !slices.Contains([]string{"MAX", "L1", "L2"}, norm) {
+		return nil, fmt.Errorf("norm is %q, expected MAX, L1 or L2", graph.Short(norm))
+	}
+	return eachSample(c, s.rows, s.features, func(m *meter, row int) {
+		m.add(2 * s.features)
+		by := 0.0
+		for i := range s.features {
+			switch x := s.get(row, i); {
+			case norm == "L1":
+				by += math.Abs(x)
+			case norm == "L2":
+				by += x * x
+			case i == 0 || x > by:
+				by = x
+			}
+		}
+		if norm == "L2" {
+			by = math.Sqrt(by)
+		}
+		if by == 0 {
+			by = 1
+		}
+		d := data[float32](c.Out[0])[row*s.features : (row+1)*s.features]
+		for i := range d {
+			d[i] = float32(s.get(row, i) / by)
+		}
+	}), nil
+}
+
+// linear returns a function that computes the scores of a sample: a product with the
+// coefficients of each target, and the target's intercept.
+func (c *Invocation) linear(s samples, targets int) (func(m *meter, row int, scores []float32), error) {
+	by, plus := c.floats("coefficients"), c.floats("intercepts")
+	if len(by) != mul(targets, s.features) {
+		return nil, fmt.Errorf("coefficients has %d numbers, expected %d for %d targets and %d features", len(by), mul(targets, s.features), targets, s.features)
+	}
+	if len(plus) != 0 && len(plus) != targets {
+		return nil, fmt.Errorf("intercepts has %d numbers, expected %d", len(plus), targets)
+	}
+	return func(m *meter, row int, scores []float32) {
+		for k := range scores {
+			m.add(s.features)
+			sum := 0.0
+			for i, w := range by[k*s.features : (k+1)*s.features] {
+				sum += float64(w) * s.get(row, i)
+			}
+			if len(plus) > 0 {
+				sum += float64(plus[k])
+			}
+			scores[k] = float32(sum)
+		}
+	}, nil
+}
+
+func makeLinearRegressor(c *Invocation) (Run, error) {
+	s, err := c.samples()
+	if err != nil {
+		return nil, err
+	}
+	targets := c.Int("targets", 1)
+	score, err := c.linear(s, targets)
+	if err != nil {
+		return nil, err
+	}
+	if c.Str("post_transform", "NONE") != "NONE" {
+		return nil, unsupportedf("post_transform of a regression")
+	}
+	return eachSample(c, s.rows, mul(targets, s.features), func(m *meter, row int) {
+		score(m, row, data[float32](c.Out[0])[row*targets:(row+1)*targets])
+	}), nil
+}
+
+// labels returns the integers of a list that name the classes.
+func (c *Invocation) labels(name string) ([]int, error) {
+	if !c.HasOut(0) || !c.HasOut(1) {
+		return nil, unsupportedf("labels without scores, or scores without labels")
+	}
+	if a := c.Node.Attr("classlabels_strings"); a != nil && len(a.Strings) > 0 {
+		return nil, unsupportedf("labels that are strings")
+	}
+	return c.Ints(name), nil
+}
+
+// makeLinearClassifier takes the label with the largest score. The scores are
+// transformed afterwards.
+func makeLinearClassifier(c *Invocation) (Run, error) {
+	s, err := c.samples()
+	if err != nil {
+		return nil, err
+	}
+	labels, err := c.labels("classlabels_ints")
+	if err != nil {
+		return nil, err
+	}
+	transform, err := c.transform()
+	if err != nil {
+		return nil, err
+	}
+	classes := c.Out[1].Shape[len(c.Out[1].Shape)-1]
+	if n := len(c.floats("intercepts")); n < 2 || n != len(labels) || n != classes {
+		return nil, unsupportedf("%d intercepts and %d labels: expected two or more, as many as labels", n, len(labels))
+	}
+	score, err := c.linear(s, classes)
+	if err != nil {
+		return nil, err
+	}
+	return eachSample(c, s.rows, mul(classes, s.features), func(m *meter, row int) {
+		scores := data[float32](c.Out[1])[row*classes : (row+1)*classes]
+		score(m, row, scores)
+		data[int64](c.Out[0])[row] = int64(labels[topScore(scores)])
+		transform(scores)
+	}), nil
+}
+
+// topScore returns the index of the first of the largest numbers.
+func topScore(list []float32) int {
+	best := 0
+	for i, x := range list {
+		if x > list[best] {
+			best = i
+		}
+	}
+	return best
+}
