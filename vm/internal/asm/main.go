@@ -25,6 +25,7 @@ func main() {
 		gather(2)
 		copyRows()
 		taps()
+		largestOf()
 		panel(avx2Pairs)
 		panel(vnniPairs)
 		widen()

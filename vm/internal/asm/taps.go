@@ -64,3 +64,52 @@ func taps() {
 	VZEROUPPER()
 	RET()
 }
+
+// largestOf joins rows: dst[i] = max over t of rows[t][i], with 32 and then 8 numbers in
+// registers; n is a multiple of 8. NaN is collected aside, since VMAXPS loses one of two.
+func largestOf() {
+	TEXT("largestAVX2", NOSPLIT|NOFRAME, "func(dst *float32, n int, rows *uintptr, count int)")
+	Doc("largestAVX2 writes the largest number of each column, and NaN if one is NaN.")
+	dst, n, rows, count, x, t, row := RDI, RSI, R8, R10, RAX, RBX, RCX
+	Load(Param("dst"), dst)
+	Load(Param("n"), n)
+	Load(Param("rows"), rows)
+	Load(Param("count"), count)
+	XORQ(x, x)
+	best := []VecPhysical{Y0, Y1, Y2, Y3}
+	odd := []VecPhysical{Y4, Y5, Y6, Y7}
+	for _, block := range []struct {
+		name, next string
+		vectors    int
+	}{{"thirtytwo", "eight", 4}, {"eight", "end", 1}} {
+		Label(block.name)
+		CMPQ(n, Imm(uint64(8*block.vectors)))
+		JLT(LabelRef(block.next))
+		for i := range block.vectors {
+			bits(0xff800000, best[i])
+			VXORPS(odd[i], odd[i], odd[i])
+		}
+		XORQ(t, t)
+		Label(block.name + "rows")
+		MOVQ(Mem{Base: rows, Index: t, Scale: 8}, row)
+		for i := range block.vectors {
+			VMOVUPS(Mem{Base: row, Index: x, Scale: 1, Disp: 32 * i}, Y8)
+			VCMPPS(Imm(3), Y8, Y8, Y9) // is NaN
+			VORPS(Y9, odd[i], odd[i])
+			VMAXPS(Y8, best[i], best[i])
+		}
+		INCQ(t)
+		CMPQ(t, count)
+		JLT(LabelRef(block.name + "rows"))
+		for i := range block.vectors {
+			VORPS(odd[i], best[i], best[i])
+			VMOVUPS(best[i], Mem{Base: dst, Index: x, Scale: 1, Disp: 32 * i})
+		}
+		ADDQ(Imm(uint64(32*block.vectors)), x)
+		SUBQ(Imm(uint64(8*block.vectors)), n)
+		JMP(LabelRef(block.name))
+	}
+	Label("end")
+	VZEROUPPER()
+	RET()
+}

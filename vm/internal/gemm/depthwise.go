@@ -5,14 +5,16 @@ import (
 	"unsafe"
 )
 
-// Depthwise is the convolution of a single channel. It copies the image once, with
-// padding, into one plane for each residue of the strides. A row of a plane
-// has the length of an output row plus (kernel-1)·dilation/stride. Whatever the strides and
-// dilations, the elements that a tap reads for a band of output rows are then contiguous,
-// across rows, too, so all outputs of the band are computed at once. That includes the
-// elements between two rows, which are computed and not copied.
+// Depthwise is the convolution, or the largest element under the kernel, of a single
+// channel. It copies the image once, with padding, into one plane for each residue of the
+// strides. A row of a plane has the length of an output row plus
+// (kernel-1)·dilation/stride. Whatever the strides and dilations, the elements that a tap
+// reads for a band of output rows are then contiguous, across rows, too, so all outputs of
+// the band are computed at once. That includes the elements between two rows, which are
+// computed and not copied.
 type Depthwise struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image
+	Largest                                bool   // in place of the weighted sum; NaN if one is NaN
 	Act                                    Activation
 	Low, High                              float32 // of Clip
 	Stop                                   Stopper // nil: never
@@ -48,7 +50,8 @@ func (d *Depthwise) ScratchBytes() int {
 	return 4 * (d.In[0]*rows*d.length() + 16 + d.bandFloats())
 }
 
-// Plane computes one channel. scratch has ScratchBytes bytes.
+// Plane computes one channel. scratch has ScratchBytes bytes. weights are not read for
+// the largest element.
 func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch unsafe.Pointer) {
 	sums := unsafe.Slice((*float32)(scratch), d.bandFloats())
 	planes := unsafe.Add(scratch, 4*d.bandFloats())
@@ -72,7 +75,9 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 					h, w := kh*d.Dilation[1], kw*d.Dilation[2]
 					plane := id*residues + h%d.Stride[1]*d.Stride[2] + w%d.Stride[2]
 					from[n] = uintptr(unsafe.Add(planes, 4*((plane*d.rows()+h/d.Stride[1])*length+w/d.Stride[2])))
-					taken[n] = *float(weights, 4*((kd*d.Kernel[1]+kh)*d.Kernel[2]+kw))
+					if !d.Largest {
+						taken[n] = *float(weights, 4*((kd*d.Kernel[1]+kh)*d.Kernel[2]+kw))
+					}
 					n++
 				}
 			}
@@ -82,16 +87,23 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 				return
 			}
 			rows := min(band, d.Out[1]-oh)
-			if n == 0 {
+			// The last row of a band ends with its last output.
+			whole := (rows*length - (length - d.Out[2]) + 7) &^ 7
+			switch {
+			case n == 0:
+				if d.Largest {
+					bias = d.padding()
+				}
 				if clamp != 0 {
 					bias = min(max(bias, low)+0, high)
 				}
 				for i := range sums {
 					sums[i] = bias
 				}
-			} else {
-				// The last row of a band ends with its last output.
-				weigh(&sums[0], (rows*length-(length-d.Out[2])+7)&^7, &from[0], &taken[0], n, clamp, bias, low, high)
+			case d.Largest:
+				largest(&sums[0], whole, &from[0], n)
+			default:
+				weigh(&sums[0], whole, &from[0], &taken[0], n, clamp, bias, low, high)
 			}
 			unspread(unsafe.Add(out, 4*(od*d.Out[1]+oh)*d.Out[2]), scratch, rows, d.Out[2], length)
 			for t := range n {
@@ -127,10 +139,36 @@ func (d *Depthwise) spread(in, planes unsafe.Pointer) {
 					first := unsafe.Add(in, 4*(id*d.In[1]+top*sh+h-d.Pad[1])*width)
 					spreadPlane(unsafe.Add(plane, 4*top*length), first, bottom-top, length, sh*width, w-d.Pad[2], sw, from, to)
 				}
-				clear(unsafe.Slice((*float32)(plane), top*length))
-				clear(unsafe.Slice(float(plane, 4*bottom*length), (rows-bottom)*length))
+				if top < bottom && d.Largest {
+					for r := top; r < bottom; r++ {
+						row := unsafe.Slice(float(plane, 4*r*length), length)
+						d.pad(row[:from])
+						d.pad(row[to:])
+					}
+				}
+				d.pad(unsafe.Slice((*float32)(plane), top*length))
+				d.pad(unsafe.Slice(float(plane, 4*bottom*length), (rows-bottom)*length))
 			}
 		}
+	}
+}
+
+// padding is what lies outside of the image.
+func (d *Depthwise) padding() float32 {
+	if d.Largest {
+		return float32(math.Inf(-1))
+	}
+	return 0
+}
+
+// pad fills a part of a plane that lies outside of the image.
+func (d *Depthwise) pad(row []float32) {
+	if !d.Largest {
+		clear(row)
+		return
+	}
+	for i := range row {
+		row[i] = d.padding()
 	}
 }
 

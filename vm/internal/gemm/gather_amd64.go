@@ -40,6 +40,13 @@ func weigh(dst *float32, n int, rows *uintptr, weights *float32, count int, clam
 	tapsAVX2(dst, n, rows, weights, count, clamp, bias, low, high)
 }
 
+//go:noescape
+func largestAVX2(dst *float32, n int, rows *uintptr, count int)
+
+// largest writes the largest of rows[t][i] for n numbers, a multiple of 8, and NaN if one
+// is NaN. rows are addresses outside of Go's heap.
+func largest(dst *float32, n int, rows *uintptr, count int) { largestAVX2(dst, n, rows, count) }
+
 // spreadPlane copies every s-th column of count rows of an image, rowStep apart, to rows
 // of length numbers; count is at least 1. Column 0 is x numbers after src, and may lie
 // outside of the image: only columns [from, to) are read, the others are 0. It may write

@@ -2,7 +2,9 @@ package gemm
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -28,18 +30,26 @@ func (w *window) image(x []float32) *Image {
 
 // seen is an element of the im2col matrix.
 func (w *window) seen(x []float32, j, k int) float64 {
+	if i, inside := w.place(j, k); inside {
+		return float64(x[i])
+	}
+	return 0
+}
+
+// place is the index in the image of an element of the im2col matrix.
+func (w *window) place(j, k int) (i int, inside bool) {
 	out, taps := w.out(), w.kernel[0]*w.kernel[1]*w.kernel[2]
 	tap := [3]int{k % taps / w.kernel[2] / w.kernel[1], k % taps / w.kernel[2] % w.kernel[1], k % w.kernel[2]}
 	o := [3]int{j / out[2] / out[1], j / out[2] % out[1], j % out[2]}
-	i := k / taps
+	i = k / taps
 	for a := range o {
 		p := o[a]*w.stride[a] - w.pad[a] + tap[a]*w.dilation[a]
 		if p < 0 || p >= w.in[a] {
-			return 0
+			return 0, false
 		}
 		i = i*w.in[a] + p
 	}
-	return float64(x[i])
+	return i, true
 }
 
 func line(n int) [3]int   { return [3]int{1, 1, n} }
@@ -158,6 +168,45 @@ func BenchmarkConvolution(b *testing.B) {
 			})
 		}
 	}
+}
+
+// TestLargest finds the largest element under the kernel, for all kinds of windows. Padding
+// counts as less than all numbers; some images have elements that are NaN or infinite.
+func TestLargest(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(19, 20))
+		for k, w := range append([]window{flat(1, 112, 3, 2, 1), flat(1, 56, 3, 1, 1), flat(1, 28, 2, 2, 0), flat(1, 30, 5, 3, 2), flat(1, 17, 3, 1, 9)}, windows...) {
+			w.channels = 1
+			d := Depthwise{In: w.in, Out: w.out(), Kernel: w.kernel, Stride: w.stride, Dilation: w.dilation, Pad: w.pad, Largest: true}
+			bytes, n, taps := d.ScratchBytes(), d.Out[0]*d.Out[1]*d.Out[2], w.kernel[0]*w.kernel[1]*w.kernel[2]
+			if bytes == 0 {
+				continue // without vectors
+			}
+			x := floats(r, w.in[0]*w.in[1]*w.in[2])
+			for i := range x {
+				x[i] -= 2 // all below 0, as padding must not be
+				if k%2 == 0 && r.IntN(30) == 0 {
+					x[i] = []float32{float32(math.NaN()), float32(math.Inf(-1)), float32(math.Inf(1))}[r.IntN(3)]
+				}
+			}
+			got, scratch := floats(r, n+8), floats(r, bytes/4+8)
+			beyond, margin := slices.Clone(scratch[bytes/4:]), slices.Clone(got[n:])
+			d.Plane(at(got), at(x), nil, 0, at(scratch))
+			for j, v := range got[:n] {
+				want := math.Inf(-1)
+				for tap := range taps {
+					if i, inside := w.place(j, tap); inside {
+						want = max(want, float64(x[i]))
+					}
+				}
+				if float64(v) != want && (v == v || want == want) {
+					t.Fatalf("window %v, element %d: got %v, want %v", w, j, v, want)
+				}
+			}
+			same(t, "beyond the end", got[n:], margin)
+			same(t, "beyond the scratch", scratch[bytes/4:], beyond)
+		}
+	})
 }
 
 // TestDepthwise convolves one channel with all kinds of windows.

@@ -9692,6 +9692,90 @@ end:
 	VZEROUPPER
 	RET
 
+// func largestAVX2(dst *float32, n int, rows *uintptr, count int)
+// Requires: AVX
+TEXT ·largestAVX2(SB), NOSPLIT|NOFRAME, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ n+8(FP), SI
+	MOVQ rows+16(FP), R8
+	MOVQ count+24(FP), R10
+	XORQ AX, AX
+
+thirtytwo:
+	CMPQ         SI, $0x20
+	JLT          eight
+	VBROADCASTSS cff800000<>+0(SB), Y0
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS cff800000<>+0(SB), Y1
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS cff800000<>+0(SB), Y2
+	VXORPS       Y6, Y6, Y6
+	VBROADCASTSS cff800000<>+0(SB), Y3
+	VXORPS       Y7, Y7, Y7
+	XORQ         BX, BX
+
+thirtytworows:
+	MOVQ    (R8)(BX*8), CX
+	VMOVUPS (CX)(AX*1), Y8
+	VCMPPS  $0x03, Y8, Y8, Y9
+	VORPS   Y9, Y4, Y4
+	VMAXPS  Y8, Y0, Y0
+	VMOVUPS 32(CX)(AX*1), Y8
+	VCMPPS  $0x03, Y8, Y8, Y9
+	VORPS   Y9, Y5, Y5
+	VMAXPS  Y8, Y1, Y1
+	VMOVUPS 64(CX)(AX*1), Y8
+	VCMPPS  $0x03, Y8, Y8, Y9
+	VORPS   Y9, Y6, Y6
+	VMAXPS  Y8, Y2, Y2
+	VMOVUPS 96(CX)(AX*1), Y8
+	VCMPPS  $0x03, Y8, Y8, Y9
+	VORPS   Y9, Y7, Y7
+	VMAXPS  Y8, Y3, Y3
+	INCQ    BX
+	CMPQ    BX, R10
+	JLT     thirtytworows
+	VORPS   Y4, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	VORPS   Y5, Y1, Y1
+	VMOVUPS Y1, 32(DI)(AX*1)
+	VORPS   Y6, Y2, Y2
+	VMOVUPS Y2, 64(DI)(AX*1)
+	VORPS   Y7, Y3, Y3
+	VMOVUPS Y3, 96(DI)(AX*1)
+	ADDQ    $0x80, AX
+	SUBQ    $0x20, SI
+	JMP     thirtytwo
+
+eight:
+	CMPQ         SI, $0x08
+	JLT          end
+	VBROADCASTSS cff800000<>+0(SB), Y0
+	VXORPS       Y4, Y4, Y4
+	XORQ         BX, BX
+
+eightrows:
+	MOVQ    (R8)(BX*8), CX
+	VMOVUPS (CX)(AX*1), Y8
+	VCMPPS  $0x03, Y8, Y8, Y9
+	VORPS   Y9, Y4, Y4
+	VMAXPS  Y8, Y0, Y0
+	INCQ    BX
+	CMPQ    BX, R10
+	JLT     eightrows
+	VORPS   Y4, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, SI
+	JMP     eight
+
+end:
+	VZEROUPPER
+	RET
+
+DATA cff800000<>+0(SB)/4, $0xff800000
+GLOBL cff800000<>(SB), RODATA|NOPTR, $4
+
 // func pairsAVX2(p *byte)
 // Requires: AVX, AVX2, MMX+
 TEXT ·pairsAVX2(SB), NOSPLIT|NOFRAME, $0-8

@@ -43,8 +43,13 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 		return nil, err
 	}
 	x, out := c.In[0], c.Out[0]
-	if x.Type == graph.Float32 && !c.HasOut(1) && v.byRows() {
-		return maxPoolRows(c, v), nil
+	if x.Type == graph.Float32 && !c.HasOut(1) {
+		if bytes := v.planes().ScratchBytes(); bytes > 0 && v.taps() <= mostTogether {
+			return maxPoolPlanes(c, v, c.Each(bytes)), nil
+		}
+		if v.byRows() {
+			return maxPoolRows(c, v), nil
+		}
 	}
 	planes := x.Shape[0] * x.Shape[1]
 	byColumn := c.Int("storage_order", 0) != 0

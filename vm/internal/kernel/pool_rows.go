@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -153,6 +154,31 @@ func (r *rowPool) along(m *meter, row, joined []float32, scratch unsafe.Pointer)
 		line = line[at : at+to-from]
 		r.add(row[from:to], line)
 		m.add(to - from)
+	}
+}
+
+// mostTogether is the size of the largest kernel whose elements are joined all at once, at
+// one load for each. For larger ones, rows and then columns take fewer.
+const mostTogether = 25
+
+// planes returns the pool in the form of a convolution of one channel.
+func (v *window) planes() *gemm.Depthwise {
+	return &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Largest: true}
+}
+
+// maxPoolPlanes is maxPool of float32 without indices, for a band of rows at a time. each
+// is the offset of a worker's scratch.
+func maxPoolPlanes(c *Invocation, v *window, each int) Run {
+	x, out, d := c.In[0], c.Out[0], v.planes()
+	d.Stop = c.Runtime
+	var pool *work.Pool
+	part := func(p, worker int) {
+		d.Plane(element[float32](out, p*v.outputs()), element[float32](x, p*v.inputs()), nil, 0, pool.Each(worker, each))
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(x.Shape[0]*x.Shape[1], part)
+		return nil
 	}
 }
 
