@@ -16,7 +16,7 @@ func numbers32(name string, list ...float32) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrFloats, Floats: list}
 }
 
-func words(name string, list ...string) *graph.Attr {
+func wordList(name string, list ...string) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrStrings, Strings: list}
 }
 
@@ -40,7 +40,7 @@ func features(rows, n int, list ...float64) *Tensor {
 func stump(change ...*graph.Attr) []*graph.Attr {
 	list := []*graph.Attr{
 		ints("nodes_treeids", 0, 0, 0), ints("nodes_nodeids", 0, 1, 2), ints("nodes_featureids", 1, 0, 0),
-		words("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), numbers32("nodes_values", 2.5, 0, 0),
+		wordList("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), numbers32("nodes_values", 2.5, 0, 0),
 		ints("nodes_truenodeids", 1, 0, 0), ints("nodes_falsenodeids", 2, 0, 0),
 		ints("target_treeids", 0, 0), ints("target_nodeids", 1, 2), ints("target_ids", 0, 0), numbers32("target_weights", 10, 20), whole1("n_targets", 1),
 	}
@@ -62,10 +62,10 @@ func TestTrees(t *testing.T) {
 		want []float32
 	}{
 		{"one decision", stump(), []float32{10, 20, 10, 20}},
-		{"a threshold that is excluded", stump(words("nodes_modes", "BRANCH_LT", "LEAF", "LEAF")), []float32{20, 20, 10, 20}},
+		{"a threshold that is excluded", stump(wordList("nodes_modes", "BRANCH_LT", "LEAF", "LEAF")), []float32{20, 20, 10, 20}},
 		{"a missing value", stump(ints("nodes_missing_value_tracks_true", 1, 0, 0)), []float32{10, 20, 10, 10}},
 		{"a base value", stump(numbers32("base_values", 0.5)), []float32{10.5, 20.5, 10.5, 20.5}},
-		{"not equal, as NaN is", stump(words("nodes_modes", "BRANCH_NEQ", "LEAF", "LEAF")), []float32{20, 10, 10, 10}},
+		{"not equal, as NaN is", stump(wordList("nodes_modes", "BRANCH_NEQ", "LEAF", "LEAF")), []float32{20, 10, 10, 10}},
 	} {
 		out := blank(graph.Float32, []int{4, 1})
 		if err := runClassical("TreeEnsembleRegressor", c.list, x, out); err != nil || !slices.Equal(data[float32](out), c.want) {
@@ -84,11 +84,11 @@ func TestTrees(t *testing.T) {
 		{"a weight of a decision", "expected a leaf", ints("target_nodeids", 0, 2)},
 		{"a target that is missing", "target_ids has 1, expected one of 1", ints("target_ids", 0, 1)},
 		{"lists of different lengths", "nodes_values has 1 elements, expected 3", numbers32("nodes_values", 2.5)},
-		{"an unknown decision", `no kernel for nodes_modes "BRANCH_MEMBER"`, words("nodes_modes", "BRANCH_MEMBER", "LEAF", "LEAF")},
+		{"an unknown decision", `no kernel for nodes_modes "BRANCH_MEMBER"`, wordList("nodes_modes", "BRANCH_MEMBER", "LEAF", "LEAF")},
 	} {
 		list := stump(c.change)
 		if c.doc == "a cycle" { // between two decisions
-			list = stump(c.change, words("nodes_modes", "BRANCH_LEQ", "LEAF", "BRANCH_LEQ"), ints("nodes_falsenodeids", 2, 0, 2))
+			list = stump(c.change, wordList("nodes_modes", "BRANCH_LEQ", "LEAF", "BRANCH_LEQ"), ints("nodes_falsenodeids", 2, 0, 2))
 		}
 		err := runClassical("TreeEnsembleRegressor", list, x, blank(graph.Float32, []int{4, 1}))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -130,7 +130,7 @@ func TestForest(t *testing.T) {
 			}
 		}
 	}
-	list := []*graph.Attr{numbers32("nodes_values", thresholds...), numbers32("class_weights", weights...), words("nodes_modes", modes...), ints("classlabels_int64s", 5, 7, 6, 4)}
+	list := []*graph.Attr{numbers32("nodes_values", thresholds...), numbers32("class_weights", weights...), wordList("nodes_modes", modes...), ints("classlabels_int64s", 5, 7, 6, 4)}
 	for name, v := range values {
 		list = append(list, &graph.Attr{Name: name, Type: graph.AttrInts, Ints: v})
 	}
