@@ -126,18 +126,22 @@ func (f *Network) Exceeds(v int32, amount int64) (yes, known bool) {
 
 // Visited returns the vertices that the last question's edges reach under the flow that
 // answered it, if Answer did not stop early: with what the source reached before, they
-// are the source's side of a minimum cut. After Exceeds, see there. Vertices that are barred are left out. The list
-// is valid until the next call.
+// are the source's side of a minimum cut; after Exceeds, see there. Vertices that are
+// barred are left out. The list is valid until the next call.
 func (f *Network) Visited() []int32 { return f.held.visited }
 
 // Answer removes the question's edges and returns by how much they raise the
 // maximum flow. It may stop early and return any lower figure that is at least
 // enough.
-func (f *Network) Answer(enough int64) (raised int64) {
+func (f *Network) Answer(enough int64) (raised int64) { return f.AnswerWithin(enough, Infinite) }
+
+// AnswerWithin is Answer that also stops early, with any lower figure, once it has done an
+// amount of work. Visited is empty then.
+func (f *Network) AnswerWithin(enough, work int64) (raised int64) {
 	h := &f.held
 	h.visited = h.visited[:0]
 	if h.from != 0 {
-		raised = f.augment(h.from, enough)
+		raised = f.augment(h.from, enough, f.Work+min(work, Infinite-f.Work))
 	}
 	for len(h.added) > 0 {
 		e := h.added[len(h.added)-1]

@@ -107,12 +107,13 @@ func (f *Network) level() {
 // Augment adds flow until the sink is unreachable or at least enough has been
 // added, and returns the amount. The caller may add edges between calls. Augment
 // polls Halt every pollFlow steps.
-func (f *Network) Augment(enough int64) int64 { return f.augment(Source, enough) }
+func (f *Network) Augment(enough int64) int64 { return f.augment(Source, enough, Infinite) }
 
-func (f *Network) augment(from int32, enough int64) (added int64) {
+// augment also stops before a search for paths once the work has passed an amount.
+func (f *Network) augment(from int32, enough, work int64) (added int64) {
 	f.level()
 	defer f.unlevel()
-	for steps := 0; added < enough && !f.halted(); {
+	for steps := 0; added < enough && f.Work <= work && !f.halted(); {
 		if f.unlevel(); !f.layers(from) {
 			if from != Source {
 				f.held.visited = append(f.held.visited[:0], f.queue...)

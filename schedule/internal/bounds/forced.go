@@ -171,7 +171,7 @@ func (c *Cutter) stay(known []motion, may func(x int32) bool, along *indexed.Lis
 		}
 		tests++
 		x := todo[at]
-		if c.exceeds(x, slack) && !c.Broken() {
+		if c.exceeds(x, slack, work) && !c.Broken() {
 			any = true
 			c.mark(x, known, along)
 		} else {
@@ -195,16 +195,17 @@ func (c *Cutter) stay(known []motion, may func(x int32) bool, along *indexed.Lis
 }
 
 // exceeds reports whether the minimum rises by more than the slack if x moves to the
-// source's side. If not, the network's Visited has nodes that may move, x among them.
-func (c *Cutter) exceeds(x int32, slack int64) bool {
+// source's side. If not, the network's Visited has nodes that may move, x among them, or
+// none if the work has come to an amount.
+func (c *Cutter) exceeds(x int32, slack, work int64) bool {
 	before := c.flow.Work
 	yes, known := c.flow.Exceeds(c.vertex[x], slack)
-	c.meter.Flow += c.flow.Work - before
-	if known {
-		return yes
+	if !known {
+		c.Require(x)
+		yes = c.flow.AnswerWithin(slack+1, work-c.meter.Flow) > slack
 	}
-	c.Require(x)
-	return c.Answer(slack+1) > slack
+	c.meter.Flow += c.flow.Work - before
+	return yes
 }
 
 // mark says that x stays and all untested nodes along with it.
