@@ -49,11 +49,10 @@ func symbolOf(d *graph.Declared, axis int) string {
 
 // binder binds the dimensions of the main graph's inputs.
 type binder struct {
-	inf     *inferrer
-	places  []place
-	plain   map[string]bool // names that an expression may contain
-	used    map[string]bool // names and places that are bound
-	unbound []string        // names that were taken as 1
+	inf    *inferrer
+	places []place
+	plain  map[string]bool // names that an expression may contain
+	used   map[string]bool // names and places that are bound
 }
 
 // bindInputs sets the lengths of every dimension of the main graph's inputs, and
@@ -79,8 +78,8 @@ func (inf *inferrer) bindInputs() error {
 			return err
 		}
 	}
-	if inf.opt.StrictDims && len(b.unbound) > 0 {
-		return unboundError(b.unbound[0])
+	if inf.opt.StrictDims && len(inf.unbound) > 0 {
+		return unboundError(inf.unbound[0])
 	}
 	if !inf.opt.SpareDims {
 		if err := b.checkUsed(); err != nil {
@@ -182,8 +181,7 @@ func (b *binder) byName() error {
 				inf.warnf("dimension %q is %d, but %d follows from the other dimensions: the length given is used", graph.Short(p.text), v, follows)
 			case known:
 			case !compound:
-				d.Value, d.Assumed = 1, true
-				b.unbound = append(b.unbound, p.text)
+				d.Value, d.Assumed = inf.take(p.text)
 			case !ok || follows < 0:
 				return inputError(p.t, fmt.Sprintf("axis %d is %q, which has no value >= 0 with the dimensions given: say --dim %q", p.axis, p.text, p.text+"=N"))
 			default:
@@ -207,6 +205,16 @@ func (b *binder) byName() error {
 		p.t.Type.Shape[p.axis] = graph.Dim(v)
 	}
 	return nil
+}
+
+// take is the length of a dimension that is not given, and whether it is an
+// assumption.
+func (inf *inferrer) take(name string) (v int64, assumed bool) {
+	inf.unbound = append(inf.unbound, name)
+	if v, ok := inf.taken[name]; ok {
+		return v, !inf.forced
+	}
+	return 1, true
 }
 
 // length is the length of a symbol that is given, by its name or by all places
@@ -384,21 +392,21 @@ func (inf *inferrer) bindOutput(t *graph.Tensor) error {
 		if p.axis >= len(t.Type.Shape) || t.Type.Shape[p.axis].Exact() {
 			continue
 		}
-		v, given := inf.opt.Dims[p.at]
-		name := p.at
-		if !given {
-			v, given = inf.opt.Dims[p.text]
-			name = p.text
+		name := p.text
+		if _, byPlace := inf.opt.Dims[p.at]; byPlace {
+			name = p.at
 		}
-		if !given {
-			if inf.opt.StrictDims {
-				return unboundError(p.text)
+		v, done := inf.symbols[name]
+		if !done {
+			var given, assumed bool
+			if v, given = inf.opt.Dims[name]; !given {
+				if inf.opt.StrictDims {
+					return unboundError(name)
+				}
+				v, assumed = inf.take(name)
 			}
-			v = 1
-		}
-		if _, done := inf.symbols[name]; !done {
 			inf.symbols[name] = v
-			inf.result.Dims = append(inf.result.Dims, BoundDim{Name: name, Value: v, Assumed: !given, Place: p.at})
+			inf.result.Dims = append(inf.result.Dims, BoundDim{Name: name, Value: v, Assumed: assumed, Place: p.at})
 		}
 		t.Type.Shape[p.axis] = graph.Dim(v)
 	}

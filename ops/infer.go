@@ -1,11 +1,11 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
@@ -55,8 +55,12 @@ type Inference struct {
 // warning. Errors are of type *graph.Error.
 func Infer(m *graph.Model, opt Options) (_ *Inference, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	inf := &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[callID]*instance{}}
-	if err := inf.run(); err != nil {
+	inf := newInferrer(m, opt)
+	err = inf.run()
+	if err != nil && inf.began && len(inf.unbound) > 0 {
+		inf, err = inf.settle(err)
+	}
+	if err != nil {
 		var e *graph.Error
 		if !errors.As(err, &e) {
 			e = graph.Errorf("%w", err)
@@ -69,11 +73,36 @@ func Infer(m *graph.Model, opt Options) (_ *Inference, err error) {
 	return inf.result, m.Source.Unchanged()
 }
 
+// Dims binds the dimensions of the inputs as Infer does, and does nothing more. It
+// is for a model that Infer refuses.
+func Dims(m *graph.Model, opt Options) ([]BoundDim, error) {
+	inf := newInferrer(m, opt)
+	if err := inf.collectFunctions(); err != nil {
+		return nil, err
+	}
+	err := inf.bindInputs()
+	sortDims(inf.result.Dims)
+	return inf.result.Dims, err
+}
+
+func sortDims(list []BoundDim) {
+	slices.SortStableFunc(list, func(a, b BoundDim) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func newInferrer(m *graph.Model, opt Options) *inferrer {
+	return &inferrer{model: m, opt: opt, result: &Inference{}, calls: map[callID]*instance{}}
+}
+
 // inferrer is the state shared by all scopes of one Infer.
 type inferrer struct {
 	model   *graph.Model
 	opt     Options
 	symbols symbols
+	unbound []string                  // dimensions without a length, in the order found
+	taken   map[string]int64          // their lengths, if not 1
+	forced  bool                      // these lengths follow from those that are given
+	began   bool                      // the inputs are bound
+	at      int                       // position of the present node of the main graph, in topological order
 	given   map[graph.TensorID]*Value // values of the main graph's inputs
 	result  *Inference
 	total   int64 // bytes of all tensors of the main graph, to detect overflow
@@ -119,6 +148,7 @@ func (inf *inferrer) run() error {
 	if err := inf.bindInputs(); err != nil {
 		return err
 	}
+	inf.began = true
 	s := &scope{g: m.Graph, opsets: m.Opsets, main: true}
 	if err := inf.graph(s, nil); err != nil {
 		return err
@@ -126,7 +156,7 @@ func (inf *inferrer) run() error {
 	inf.warnDeclared()
 	inf.warnImpossible()
 	inf.result.Values = s.values
-	sort.SliceStable(inf.result.Dims, func(i, j int) bool { return inf.result.Dims[i].Name < inf.result.Dims[j].Name })
+	sortDims(inf.result.Dims)
 	return nil
 }
 
@@ -204,7 +234,10 @@ func (inf *inferrer) graph(s *scope, args []Arg) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range order {
+	for i, n := range order {
+		if s.main {
+			inf.at = i
+		}
 		if err := inf.node(s, n); err != nil {
 			var e *graph.Error
 			if !errors.As(err, &e) {

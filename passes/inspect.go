@@ -20,7 +20,7 @@ type Inspection struct {
 	Bytes      int64      // size of these elements
 	Inputs     []Value
 	Outputs    []Value
-	Dims       []ops.BoundDim
+	Dims       []ops.BoundDim           // of a refused model: those that could be bound
 	Values     map[string]graph.Literal // of inputs
 	Largest    []Value                  // the ten largest node outputs, or fewer, in descending order of size
 	Dynamic    []plan.Dynamic
@@ -56,7 +56,9 @@ func Inspect(ctx context.Context, m *graph.Model, opt Options) *Inspection {
 	in.count(m)
 	opt.Schedule, opt.Fold = "program", FoldOff
 	r, err := Optimize(ctx, m, opt)
-	in.Refused = err
+	if in.Refused = err; err != nil && graph.Check(m) == nil { // the lengths may be why
+		in.Dims, _ = ops.Dims(m, ops.Options{Dims: opt.Dims, Values: opt.Values, SpareDims: true})
+	}
 	g := m.Graph
 	value := func(id graph.TensorID) Value {
 		t := g.Tensors[id]

@@ -49,9 +49,15 @@ func (c *inspectCmd) Run(e *env) error {
 		return in.Refused
 	}
 	if c.JSON {
-		return c.json(e.stdout, f, in)
+		if err := c.json(e.stdout, f, in); err != nil {
+			return err
+		}
+	} else {
+		c.text(e.stdout, f, in)
 	}
-	c.text(e.stdout, f, in)
+	if in.Refused != nil {
+		return &failure{status: exitRefused}
+	}
 	return nil
 }
 
