@@ -174,9 +174,11 @@ func transposes(list []product) int {
 // FoldHint says what FoldAny would save beyond FoldExact, if that is more than 5 %: an
 // estimate by the fast searches.
 type FoldHint struct {
-	PeakBytes, TotalBytes           int64 // with FoldAny
-	ExactPeakBytes, ExactTotalBytes int64
-	Tensors                         []string // transposed constants that would go, the largest first
+	PeakBytes       int64    `json:"peak_bytes"` // with FoldAny
+	TotalBytes      int64    `json:"total_bytes"`
+	ExactPeakBytes  int64    `json:"exact_peak_bytes"`
+	ExactTotalBytes int64    `json:"exact_total_bytes"`
+	Tensors         []string `json:"tensors"` // constants that would be read as they lie, the largest first
 }
 
 // hintAny estimates what FoldAny would save. before is zero if nothing could be folded.

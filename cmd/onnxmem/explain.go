@@ -109,7 +109,7 @@ func (c *explainCmd) explain(e *env) (x *explained, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan)}
+	x = &explained{Explanation: found.Explanation, p: found.Problem, limit: limitOf(s.model.Graph, s.plan), hint: s.hint}
 	for i := range found.Problem.Nodes {
 		x.order = append(x.order, int32(i))
 	}
@@ -155,7 +155,7 @@ func (c *explainCmd) problem(e *env, in *input) (*explained, error) {
 		return nil, err
 	}
 	x.Bound = max(x.Bound, r.Bound)
-	return &explained{x, p, r.Order, nil}, nil
+	return &explained{x, p, r.Order, nil, nil}, nil
 }
 
 // explained is the explanation of an order of a problem.
@@ -164,4 +164,5 @@ type explained struct {
 	p     *schedule.Problem
 	order []int32
 	limit *explainLimit // nil: none
+	hint  *passes.FoldHint
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
 )
@@ -43,6 +44,22 @@ func (w *explainer) print(out io.Writer) {
 		w.limit.print(out)
 	}
 	w.relief(out)
+	if w.hint != nil {
+		fmt.Fprintln(out, "\n"+foldHint(w.hint))
+		for i, t := range w.hint.Tensors {
+			if i == maxListed {
+				fmt.Fprintf(out, "  … and %d more\n", len(w.hint.Tensors)-maxListed)
+				break
+			}
+			fmt.Fprintf(out, "  %s would be read as it lies, not transposed\n", units.Name(t))
+		}
+	}
+}
+
+// foldHint says what --fold any would save.
+func foldHint(h *passes.FoldHint) string {
+	return fmt.Sprintf("with --fold any      peak %s instead of %s, total %s instead of %s: products would read %s as it lies",
+		units.Short(h.PeakBytes), units.Short(h.ExactPeakBytes), units.Short(h.TotalBytes), units.Short(h.ExactTotalBytes), units.Name(h.Tensors[0]))
 }
 
 // maxListed is the number of buffers that a list shows.
@@ -249,17 +266,18 @@ func (w *explainer) formatOutlook(o schedule.Outlook) (bound, peak string) {
 // The JSON form of an explanation.
 type (
 	explanation struct {
-		File     string         `json:"file"`
-		Nodes    int            `json:"nodes"`
-		Peak     int64          `json:"peak_bytes"`
-		Bound    int64          `json:"lower_bound_bytes"`
-		Optimal  bool           `json:"optimal"`
-		PeakStep int            `json:"peak_step"`
-		PeakNode string         `json:"peak_node"`
-		Live     []holding      `json:"live"`
-		Proofs   []explainProof `json:"proofs"`
-		Relief   []relief       `json:"relief"`
-		Limit    *explainLimit  `json:"limit,omitempty"`
+		File     string           `json:"file"`
+		Nodes    int              `json:"nodes"`
+		Peak     int64            `json:"peak_bytes"`
+		Bound    int64            `json:"lower_bound_bytes"`
+		Optimal  bool             `json:"optimal"`
+		PeakStep int              `json:"peak_step"`
+		PeakNode string           `json:"peak_node"`
+		Live     []holding        `json:"live"`
+		Proofs   []explainProof   `json:"proofs"`
+		Relief   []relief         `json:"relief"`
+		Limit    *explainLimit    `json:"limit,omitempty"`
+		FoldAny  *passes.FoldHint `json:"fold_any,omitempty"`
 	}
 	holding struct {
 		Tensors []string `json:"tensors"`
@@ -301,7 +319,7 @@ type (
 func (w *explainer) explanation() explanation {
 	x := explanation{
 		File: w.file, Nodes: len(w.order), Peak: w.Peak, Bound: w.Bound, Optimal: w.Peak == w.Bound, PeakStep: w.PeakStep,
-		Live: w.holdingsJSON(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Limit: w.limit,
+		Live: w.holdingsJSON(w.Live), Proofs: []explainProof{}, Relief: []relief{}, Limit: w.limit, FoldAny: w.hint,
 	}
 	if w.PeakNode >= 0 {
 		x.PeakNode = w.p.Nodes[w.PeakNode].Name

@@ -244,8 +244,7 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 	}
 	report.Summary(out, r.Plan)
 	if h := r.FoldHint; h != nil {
-		fmt.Fprintf(out, "with --fold any      peak %s instead of %s, total %s instead of %s: products read %s as it lies\n",
-			units.Short(h.PeakBytes), units.Short(h.ExactPeakBytes), units.Short(h.TotalBytes), units.Short(h.ExactTotalBytes), units.Name(h.Tensors[0]))
+		fmt.Fprintln(out, foldHint(h))
 	}
 	if t.Out == "" {
 		return nil

@@ -33,6 +33,7 @@ type source struct {
 	model *graph.Model // in the planned order; nil if FILE is a plan
 	trust trust
 	file  *onnx.File
+	hint  *passes.FoldHint // what --fold any would save, if the command planned the model
 }
 
 // trust says how far a plan has been checked.
@@ -246,6 +247,6 @@ func (s *source) optimize(e *env, f *sourceFlags) error {
 	}
 	bar.stop()
 	warn(e, r.Plan.Dims, r.Warnings)
-	s.plan, s.model, s.trust = r.Plan, r.Model, plannedHere
+	s.plan, s.model, s.trust, s.hint = r.Plan, r.Model, plannedHere, r.FoldHint
 	return nil
 }

@@ -6,6 +6,7 @@
 //	limit.go     the flags of limits and of the costs of nodes
 //	optimize.go  a job, from reading to the report
 //	write.go     the files that it leaves, all or none
+//	folded.go    constants that were folded, in a file of their own
 //	params.go    the initial values of a training step's parameters
 //	maxbatch.go  the largest batch that fits a limit
 //	help.go      which flags --help shows

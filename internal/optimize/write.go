@@ -22,6 +22,7 @@ const asPlanned = "as planned, not verified against its model"
 // or none.
 func (t *Task) Write() error {
 	began := time.Now()
+	moved := t.moveFolded()
 	im, err := onnx.Encode(t.Result.Model)
 	if err != nil {
 		return err
@@ -31,7 +32,7 @@ func (t *Task) Write() error {
 		name = "model.onnx"
 	}
 	t.Result.Plan.Model = plan.ImageOf(name, im)
-	files, err := t.stage(im)
+	files, err := t.stage(im, moved)
 	defer func() {
 		for _, p := range files {
 			p.Abort()
@@ -54,7 +55,7 @@ func (t *Task) Write() error {
 // stage writes all files under temporary names, in the order in which they will
 // be renamed: the plan after the files that it describes. Output to standard
 // output is written at once. Files are returned even with an error.
-func (t *Task) stage(im *onnx.Image) (files []*atomicfile.File, err error) {
+func (t *Task) stage(im *onnx.Image, moved []*graph.Data) (files []*atomicfile.File, err error) {
 	if t.Out == "-" {
 		if _, err := im.WriteTo(t.Stdout); err != nil {
 			return files, err
@@ -70,6 +71,13 @@ func (t *Task) stage(im *onnx.Image) (files []*atomicfile.File, err error) {
 			return files, err
 		}
 		files = append(files, external...)
+		if len(moved) > 0 {
+			p, err := t.stageFolded(moved)
+			if err != nil {
+				return files, err
+			}
+			files = append(files, p)
+		}
 	}
 	if t.Result.Step != nil {
 		params, err := stageParams(t.Params, t.Result.Step)
@@ -152,6 +160,9 @@ func (t *Task) checkFiles() error {
 	}
 	if t.Out == "-" {
 		return s.Err()
+	}
+	if len(onnx.Locations(m)) > 0 && t.Fold != "off" {
+		s.Writes("the folded constants", foldedPath(t.Out, m))
 	}
 	dir := filepath.Dir(t.Out)
 	for _, location := range onnx.Locations(m) {
