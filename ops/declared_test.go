@@ -53,12 +53,16 @@ func TestWrongDeclarations(t *testing.T) {
 		strict   string // the error if Strict is set
 	}{
 		{
-			"a wrong length", relu, map[string]graph.Declared{"t": is(2, 9)}, "float32[2,8]",
+			"a wrong length", relu,
+			map[string]graph.Declared{"t": is(2, 9)},
+			"float32[2,8]",
 			[]string{`tensor "t" (output 0 of node "t" (Relu)): declared float32[2,9], but inferred float32[2,8]: the inferred shape is used`},
 			`node "t" (Relu): tensor "t": output 0 is declared float32[2,9], but inferred float32[2,8]`,
 		},
 		{
-			"a wrong rank of an output", relu, map[string]graph.Declared{"y": is(16)}, "float32[2,8]",
+			"a wrong rank of an output", relu,
+			map[string]graph.Declared{"y": is(16)},
+			"float32[2,8]",
 			[]string{`tensor "y" (output 0 of node "y" (Relu)): declared float32[16], but inferred float32[2,8]: the inferred shape is used`},
 			`node "y" (Relu): tensor "y": output 0 is declared float32[16], but inferred float32[2,8]`,
 		},
@@ -66,7 +70,9 @@ func TestWrongDeclarations(t *testing.T) {
 			"a right length", relu, map[string]graph.Declared{"t": is(2, graph.Unknown), "y": is(2, 8)}, "float32[2,8]", nil, "",
 		},
 		{
-			"the first five are named", seven, map[string]graph.Declared{"a": is(), "b": is(), "c": is(), "d": is(), "e": is(), "f": is(), "y": is()}, "float32[2,8]",
+			"the first five are named", seven,
+			map[string]graph.Declared{"a": is(), "b": is(), "c": is(), "d": is(), "e": is(), "f": is(), "y": is()},
+			"float32[2,8]",
 			[]string{
 				`tensor "a" (output 0 of node "a" (Relu)): declared float32[], but inferred float32[2,8]: the inferred shape is used`,
 				`tensor "b" (output 0 of node "b" (Relu)): declared float32[], but inferred float32[2,8]: the inferred shape is used`,
@@ -78,7 +84,9 @@ func TestWrongDeclarations(t *testing.T) {
 			`node "a" (Relu): tensor "a": output 0 is declared float32[], but inferred float32[2,8]`,
 		},
 		{
-			"a wrong rank in a body", loop, map[string]graph.Declared{"out": is(3, 3)}, "float32[?]",
+			"a wrong rank in a body", loop,
+			map[string]graph.Declared{"out": is(3, 3)},
+			"float32[?]",
 			[]string{`tensor "out" (output 0 of node "out" (Concat)): declared float32[3,3], but inferred float32[?]: the inferred shape is used`},
 			`tensor "out": output 0 is declared float32[3,3], but inferred float32[`,
 		},
