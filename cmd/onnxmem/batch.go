@@ -27,6 +27,7 @@ type batchCmd struct {
 	Shard     string        `placeholder:"I/N" help:"Plan the I-th of N equal parts of the list, on one of N machines."`
 	Reports   bool          `default:"true" negatable:"" help:"Write a report beside each plan."`
 
+	Dims            string      `in:"the table of dimensions" placeholder:"FILE.csv" help:"Lengths of dimensions for some models: a table with the columns pattern, name and value. A row wins over --dim and over earlier rows."`
 	ExternalData    string      `enum:"copy,link,keep" default:"copy" help:"External data: copy, link or keep, as for optimize."`
 	MaxArena        *units.Size `placeholder:"SIZE" help:"A model with a larger arena fails."`
 	MaxPeak         *units.Size `placeholder:"SIZE" help:"A model with a larger peak fails."`
@@ -45,6 +46,7 @@ the exit status is 1.
 
 Examples:
   onnxmem batch zoo/ planned/ --dim batch=8 --jobs 4
+  onnxmem batch zoo/ planned/ --dims dims.csv
   find . -name '*.onnx' | onnxmem batch - planned/ --shard 2/8`
 }
 
@@ -64,6 +66,15 @@ func (c *batchCmd) Run(e *env) error {
 	all, err := c.models(e, out)
 	if err != nil {
 		return err
+	}
+	var dims modelDims
+	if c.Dims != "" {
+		if dims, err = readModelDims(c.Dims); err != nil {
+			return err
+		}
+		if err := dims.check(c.Dims, all); err != nil {
+			return err
+		}
 	}
 	models, err := c.shard(all)
 	if err != nil {
@@ -91,7 +102,7 @@ func (c *batchCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	b := &batchRun{batchCmd: c, out: out, self: self, journal: j, stderr: e.stderr, all: all}
+	b := &batchRun{batchCmd: c, out: out, self: self, journal: j, stderr: e.stderr, all: all, dims: dims}
 	ctx, stop := e.signals.context()
 	defer stop()
 	return b.run(ctx, e, models)
@@ -138,6 +149,7 @@ type batchRun struct {
 	journal   *batch.Journal
 	stderr    io.Writer
 	all       []batch.Model // of all shards
+	dims      modelDims
 
 	keys  map[string]string      // hashes of the inputs to plan, by Model.Rel
 	first map[string]batch.Entry // the newest entries when this run began
@@ -252,7 +264,9 @@ func (c *batchCmd) job(in, out string) optimize.Job {
 
 // of returns the job of one of the models.
 func (b *batchRun) of(m batch.Model) optimize.Job {
-	return b.job(m.Path, filepath.Join(b.out, m.Rel))
+	j := b.job(m.Path, filepath.Join(b.out, m.Rel))
+	j.Dim = b.dims.of(m, j.Dim)
+	return j
 }
 
 // written reports whether the results of a model exist.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -28,13 +29,15 @@ type Table struct {
 	Ran          int            // number of models that this run worked on
 	ArenaBytes   int64          // sum over all models
 	ProgramBytes int64          // sum of the peaks in program order
+	Assumed      int            // number of models with dimensions that nobody bound
 }
 
 // row is a model in the tables.
 type row struct {
 	Entry
 	plan.Summary
-	Report string // path of its report, relative to OUT; "" if there is none
+	Assumed map[string]int64 // dimensions that nobody bound
+	Report  string           // path of its report, relative to OUT; "" if there is none
 }
 
 // Fragmentation is the fragmentation of the arena, in per cent.
@@ -43,6 +46,18 @@ func (r row) Fragmentation() string { return fmt.Sprintf("%.2f", report.Fragment
 // Less says by how much the planned peak is below that of the file.
 func (r row) Less() string {
 	return strings.TrimPrefix(report.Less(r.ProgramPeakBytes, r.PeakBytes), ", ")
+}
+
+// Dims lists the assumed dimensions for people.
+func (r row) Dims() string { return printable.Text(r.dims()) }
+
+// dims lists the assumed dimensions with their lengths, sorted by name.
+func (r row) dims() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(r.Assumed)) {
+		list = append(list, fmt.Sprintf("%s=%d", name, r.Assumed[name]))
+	}
+	return strings.Join(list, " ")
 }
 
 // Name is the model's name for people.
@@ -61,9 +76,14 @@ func NewTable(entries []Entry, reports bool) (*Table, error) {
 	for _, e := range entries {
 		r := row{Entry: e}
 		if e.Result != nil {
-			if err := json.Unmarshal(e.Result, &r.Summary); err != nil {
+			known := struct {
+				plan.Summary
+				Assumed map[string]int64 `json:"assumed_dims"`
+			}{}
+			if err := json.Unmarshal(e.Result, &known); err != nil {
 				return nil, fmt.Errorf("the result of %s: %w", printable.Text(e.Model), err)
 			}
+			r.Summary, r.Assumed = known.Summary, known.Assumed
 		}
 		if e.Status == StatusOK && reports {
 			r.Report = filepath.ToSlash(optimize.ReportPath(e.Model))
@@ -72,6 +92,9 @@ func NewTable(entries []Entry, reports bool) (*Table, error) {
 		t.count[e.Status]++
 		t.ArenaBytes += r.ArenaBytes
 		t.ProgramBytes += r.ProgramPeakBytes
+		if len(r.Assumed) > 0 {
+			t.Assumed++
+		}
 	}
 	return t, nil
 }
@@ -87,7 +110,7 @@ func (t *Table) Totals() map[string]any {
 	return map[string]any{
 		"models": len(t.rows), "ran": t.Ran, "ok": t.count[StatusOK], "failed": t.count[StatusFailed],
 		"refused": t.count[StatusRefused], "time_outs": t.count[StatusTimeout],
-		"arena_bytes": t.ArenaBytes, "program_order_peak_bytes": t.ProgramBytes,
+		"assumed_dims": t.Assumed, "arena_bytes": t.ArenaBytes, "program_order_peak_bytes": t.ProgramBytes,
 	}
 }
 
@@ -96,6 +119,9 @@ func (t *Table) Print(w io.Writer) {
 	fmt.Fprintf(w, "models               %d, %d done now\n", len(t.rows), t.Ran)
 	fmt.Fprintf(w, "planned              %d, arenas of %s together, peaks in program order %s\n",
 		t.count[StatusOK], units.Short(t.ArenaBytes), units.Short(t.ProgramBytes))
+	if t.Assumed > 0 {
+		fmt.Fprintf(w, "assumed dimensions   %d models: results.csv lists what was taken as 1 (see --dim and --dims)\n", t.Assumed)
+	}
 	for _, status := range []string{StatusRefused, StatusFailed, StatusTimeout} {
 		if n := t.count[status]; n > 0 {
 			fmt.Fprintf(w, "%-20s %d\n", status, n)
@@ -109,7 +135,7 @@ func (t *Table) Files() (map[string][]byte, error) {
 	w := csv.NewWriter(&table)
 	_ = w.Write([]string{
 		"model", "status", "nodes", "program_order_peak_bytes", "peak_bytes", "lower_bound_bytes", "arena_bytes",
-		"resident_bytes", "schedule_optimal", "placement_optimal", "ms", "error",
+		"resident_bytes", "schedule_optimal", "placement_optimal", "ms", "error", "assumed_dims",
 	})
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
 	for _, r := range t.rows {
@@ -122,7 +148,7 @@ func (t *Table) Files() (map[string][]byte, error) {
 		}
 		// The journal has the names unchanged; this table is for spreadsheets.
 		model, message := cell.Text(printable.Escape(r.Model)), cell.Text(printable.Escape(r.Error))
-		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message}))
+		_ = w.Write(slices.Concat([]string{model, r.Status}, figures, []string{strconv.FormatFloat(r.MS, 'f', 0, 64), message, cell.Text(printable.Escape(r.dims()))}))
 	}
 	w.Flush()
 	if err := indexPage.Execute(&page, t.rows); err != nil {
@@ -139,7 +165,7 @@ th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #8884;white-s
 .failed,.refused,.time-out{color:#c0392b}
 </style>
 <h1>{{len .}} models</h1>
-<table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms</thead><tbody>
-{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}{{else}}<td colspan="9" style="text-align:left">{{.Error}}{{end}}
+<table><thead><tr><th>model<th>status<th>nodes<th>peak, program order<th>peak<th>less<th>lower bound<th>arena<th>fragmentation, %<th>weights<th>ms<th>assumed</thead><tbody>
+{{range .}}<tr><td>{{if .Report}}<a href="{{.Link}}">{{.Name}}</a>{{else}}{{.Name}}{{end}}<td class="{{.Status}}" title="{{.Error}}">{{.Status}}{{if .Nodes}}<td>{{.Nodes}}<td>{{.Size .ProgramPeakBytes}}<td>{{.Size .PeakBytes}}<td>{{.Less}}<td>{{.Size .LowerBoundBytes}}<td>{{.Size .ArenaBytes}}<td>{{.Fragmentation}}<td>{{.Size .ResidentBytes}}<td>{{printf "%.0f" .MS}}<td style="white-space:normal">{{.Dims}}{{else}}<td colspan="10" style="text-align:left">{{.Error}}{{end}}
 {{end}}</tbody></table></html>
 `))

@@ -218,13 +218,24 @@ func (j Job) Do() (_ *Outcome, err error) {
 type Outcome struct {
 	plan.Summary
 	Frontier []plan.FrontierPoint `json:"frontier,omitempty"`
-	MaxBatch int64                `json:"max_batch,omitempty"` // with --max-batch
+	MaxBatch int64                `json:"max_batch,omitempty"`    // with --max-batch
+	Assumed  map[string]int64     `json:"assumed_dims,omitempty"` // unbound dimensions and the lengths they were taken as
 	Times    Times                `json:"times_ms"`
 }
 
 // Outcome describes the planned model, after Write.
 func (t *Task) Outcome() *Outcome {
-	return &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
+	o := &Outcome{Summary: t.Result.Plan.Summary, Frontier: t.Result.Plan.Frontier, Times: t.Times}
+	for name, d := range t.Result.Plan.Dims {
+		if !d.Assumed {
+			continue
+		}
+		if o.Assumed == nil {
+			o.Assumed = map[string]int64{}
+		}
+		o.Assumed[name] = d.Value
+	}
+	return o
 }
 
 // Times are the durations of the parts of a job, in milliseconds of wall clock.
