@@ -35,7 +35,7 @@ type Row struct {
 	Group    Group
 	Strategy string
 
-	PeakBytes     int64         // the largest sum of live bytes: of the order, of the buffers, or of the allocator's live blocks
+	PeakBytes     int64         // the largest sum of live bytes of the order or of the buffers; for an allocator: its live blocks when it had reserved the most
 	ArenaBytes    int64         // bytes taken: the arena, all objects, or what the allocator reserved
 	OverBound     float64       // per cent above the lower bound of the group: of the peak for an order, else of ArenaBytes
 	Fragmentation float64       // per cent: (ArenaBytes - PeakBytes) / ArenaBytes
