@@ -9,6 +9,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/printable"
 )
 
 // Options are the options of shape inference.
@@ -423,9 +424,19 @@ func (inf *inferrer) dynamic(s *scope, id graph.NodeID, out *graph.Tensor, k int
 		}
 	})
 	if out.Dynamic == "" {
-		out.Dynamic = "the shape of what " + s.g.Label(id) + " makes depends on data"
+		out.Dynamic = "the shape of what " + labelInPlan(s.g, id) + " makes depends on data"
 	}
 	return nil
+}
+
+// labelInPlan is the label of a node in the plan, which is the same however names
+// are printed.
+func labelInPlan(g *graph.Graph, id graph.NodeID) string {
+	n := g.Nodes[id]
+	if n.Name == "" {
+		return g.Label(id)
+	}
+	return fmt.Sprintf("node %q (%s)", printable.CutAlways(n.Name), n.OpName())
 }
 
 // sharing keeps the operator's views and in-place pairs that are possible for the

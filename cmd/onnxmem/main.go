@@ -41,6 +41,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/files"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/optimize"
+	"github.com/onnxmem/onnxmem/internal/printable"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/passes"
 )
@@ -73,7 +74,8 @@ type cli struct {
 	Model      modelCmd      `cmd:"" help:"List the built-in networks, or write one."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 
-	Version kong.VersionFlag `help:"Print the version."`
+	FullNames bool             `help:"Print names of any length in full; without it, their middle is cut out at 200 characters."`
+	Version   kong.VersionFlag `help:"Print the version."`
 }
 
 // env holds the output streams and other things that commands share.
@@ -153,6 +155,7 @@ func dispatch(args []string, stdout *stream, stderr io.Writer, signals *signals)
 	if err != nil {
 		return "", &failure{exitUsage, optimize.WrongLine("onnxmem", err)}
 	}
+	printable.ShowFull(c.FullNames)
 	command = k.Selected().FullPath()
 	named, err := namedFiles(k.Selected())
 	if err != nil {

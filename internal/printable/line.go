@@ -15,6 +15,9 @@ func Line(s string) string {
 	if len(s) <= most && isPrintable(s) {
 		return s
 	}
+	if full.Load() {
+		return Escape(s)
+	}
 	if len(s) > 4*longest { // each byte yields at least a quarter of a character
 		s = s[:2*longest] + "…" + s[len(s)-2*longest:]
 	}
@@ -27,7 +30,15 @@ func Line(s string) string {
 
 // Cut shortens s to 200 characters by replacing its middle by "…". It is meant for
 // texts that are quoted later: quoting escapes them.
-func Cut(s string) string { return cut(s, most) }
+func Cut(s string) string {
+	if full.Load() {
+		return s
+	}
+	return CutAlways(s)
+}
+
+// CutAlways is Cut for data, which must not depend on [ShowFull].
+func CutAlways(s string) string { return cut(s, most) }
 
 func cut(s string, most int) string {
 	if len(s) <= most || utf8.RuneCountInString(s) <= most {

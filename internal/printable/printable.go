@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -19,11 +20,21 @@ const (
 	head = most - tail - 1
 )
 
+// full is set if names are not shortened.
+var full atomic.Bool
+
+// ShowFull makes [Text], [Line] and [Cut] keep names of any length, or shorten them
+// again. It is for a command whose user asks for that.
+func ShowFull(on bool) { full.Store(on) }
+
 // Text escapes s like [Escape] and shortens it to 200 characters by replacing its
 // middle by "…". It does not split an escape.
 func Text(s string) string {
 	if len(s) <= most && isPrintable(s) {
 		return s
+	}
+	if full.Load() {
+		return Escape(s)
 	}
 	front, used, rest := "", 0, s
 	for rest != "" {

@@ -63,3 +63,24 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// TestShowFull: names keep their length if the user asks for it, but nothing that is
+// not printable, and data do not change.
+func TestShowFull(t *testing.T) {
+	long := strings.Repeat("a", 300) + "\n"
+	short := CutAlways(long)
+	ShowFull(true)
+	defer ShowFull(false)
+	for name, got := range map[string]string{"Text": Text(long), "Line": Line(long)} {
+		if got != strings.Repeat("a", 300)+`\n` {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if Cut(long) != long || CutAlways(long) != short {
+		t.Errorf("Cut: %q, CutAlways: %q", Cut(long), CutAlways(long))
+	}
+	ShowFull(false)
+	if Cut(long) != short || Text(long) == long {
+		t.Error("names are still full")
+	}
+}
