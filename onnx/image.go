@@ -47,7 +47,7 @@ type piece struct {
 // functions with a Span), which are copied.
 func Encode(m *graph.Model) (_ *Image, err error) {
 	defer mapped.Recover(&err, mapped.Watch())
-	e := &encoder{main: m.Graph}
+	e := &encoder{main: m.Graph, early: m.IRVersion < 4}
 	var p pieces
 	im := &Image{source: m.Source}
 	if m.Source != nil {

@@ -11,8 +11,9 @@ import (
 
 // encoder emits messages: copied if they did not change, otherwise revised.
 type encoder struct {
-	r    *reader
-	main *graph.Graph
+	r     *reader
+	main  *graph.Graph
+	early bool // before IR version 4: every initializer must be an input, too
 }
 
 // ownProps selects the metadata entries that onnxmem owns, except for the padding,
@@ -287,6 +288,9 @@ func (e *encoder) reviseGraph(p *pieces, g *graph.Graph) error {
 			var q pieces
 			err = e.tensor(&q, d, t.Name, g == e.main)
 			p.message(5, &q)
+			if e.early {
+				p.bytes(appendValueInfo(nil, 11, &graph.Tensor{Name: t.Name, Declared: &graph.Declared{Type: d.TensorType()}}))
+			}
 		}
 	}
 	for _, t := range g.Tensors {

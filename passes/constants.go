@@ -121,7 +121,7 @@ func (a *folding) graph(g *graph.Graph, outer []*fixed) error {
 			}
 			continue
 		}
-		if c := a.computed(g, n, at); c != nil {
+		if c := a.computed(g, n, at); c != nil && (outer == nil || a.m.IRVersion >= 4) { // before, a body can have no initializers
 			for k, t := range n.Outputs {
 				if t >= 0 {
 					c.out[k] = add(t, fixed{maker: c})

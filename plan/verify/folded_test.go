@@ -197,6 +197,19 @@ func TestFolded(t *testing.T) {
 			t = Transpose(w)
 			y = Add(x, t)
 			out y`}, before: func(m *graph.Model) { find(m.Graph, "w").Overridable = true }},
+		{name: "before IR version 4, an initializer is an input, too", folded: "t", steps: "Add", x: text{main: `
+			in x float32 4 8
+			weight w float32 8 4
+			t = Transpose(w)
+			y = Add(x, t)
+			out y`}, before: func(m *graph.Model) {
+			m.IRVersion = 3
+			for i, b := range m.Source.Bytes[:2] {
+				if b == 8 && m.Source.Bytes[i+1] == 10 {
+					m.Source.Bytes[i+1] = 3 // the field ir_version
+				}
+			}
+		}},
 		{name: "off", steps: "Transpose Add", opt: passes.Options{Fold: passes.FoldOff}, x: text{main: `
 			in x float32 4 8
 			weight w float32 8 4
@@ -242,6 +255,9 @@ func TestFolded(t *testing.T) {
 				t.Errorf("steps %q, expected %q", got, c.steps)
 			}
 			file := encode(t, r.Model)
+			if back := parse(t, file); back.IRVersion < 4 && !find(back.Graph, c.folded).Overridable {
+				t.Error("the initializer is not listed as an input")
+			}
 			report, err := verify.Plan(parse(t, file), p, verify.Options{Source: parse(t, source)})
 			if err != nil || !report.Valid || slices.Contains(report.Claimed, "folded") {
 				t.Fatalf("error %v, %v, claimed %v", err, report.Violations, report.Claimed)
