@@ -2,10 +2,10 @@ package constant
 
 import (
 	"bytes"
-	"os"
 	"testing"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/datafolder"
 	"github.com/onnxmem/onnxmem/internal/nodetests"
 	"github.com/onnxmem/onnxmem/onnx"
 )
@@ -13,11 +13,7 @@ import (
 // TestNodeTests: ONNX's operator tests expect the bits that Eval computes. What it
 // refuses, it refuses for a reason that is listed.
 func TestNodeTests(t *testing.T) {
-	dir := os.Getenv("ONNXMEM_DATA")
-	if dir == "" {
-		t.Skip("ONNXMEM_DATA is not set")
-	}
-	tests, err := nodetests.Read(dir)
+	tests, err := nodetests.Read(datafolder.Path(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,7 +220,15 @@ type Outcome struct {
 	Frontier []plan.FrontierPoint `json:"frontier,omitempty"`
 	MaxBatch int64                `json:"max_batch,omitempty"`    // with --max-batch
 	Assumed  map[string]int64     `json:"assumed_dims,omitempty"` // unbound dimensions and the lengths they were taken as
-	Times    Times                `json:"times_ms"`
+
+	// If constants were folded: the figures without. If --fold any would save more than
+	// 5 %: the figures with it.
+	UnfoldedPeak  int64 `json:"unfolded_peak_bytes,omitempty"`
+	UnfoldedTotal int64 `json:"unfolded_total_bytes,omitempty"`
+	FoldAnyPeak   int64 `json:"fold_any_peak_bytes,omitempty"`
+	FoldAnyTotal  int64 `json:"fold_any_total_bytes,omitempty"`
+
+	Times Times `json:"times_ms"`
 }
 
 // Outcome describes the planned model, after Write.
@@ -234,6 +242,12 @@ func (t *Task) Outcome() *Outcome {
 			o.Assumed = map[string]int64{}
 		}
 		o.Assumed[name] = d.Value
+	}
+	if f := t.Result.Plan.Folded; f != nil {
+		o.UnfoldedPeak, o.UnfoldedTotal = f.UnfoldedPeakBytes, f.UnfoldedTotalBytes
+	}
+	if h := t.Result.FoldHint; h != nil {
+		o.FoldAnyPeak, o.FoldAnyTotal = h.PeakBytes, h.TotalBytes
 	}
 	return o
 }

@@ -377,7 +377,7 @@ var allowed = map[string]bool{
 	"Shape": true, "Size": true, "ConstantOfShape": true, "Cast": true, "CastLike": true, "Range": true,
 	"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Abs": true, "Sqrt": true,
 	"Equal": true, "Less": true, "LessOrEqual": true, "Greater": true, "GreaterOrEqual": true,
-	"And": true, "Or": true, "Xor": true, "Not": true, "DequantizeLinear": true,
+	"And": true, "Or": true, "Xor": true, "Not": true,
 }
 
 // recompute computes the outputs of a node.
