@@ -76,7 +76,7 @@ def main():
     schemas += [
         (s, contributed(s))
         for s in runtime.get_all_operator_schema()
-        if s.domain in ("", "com.microsoft") and (s.domain, s.name) not in known
+        if s.domain in ("", "com.microsoft", "com.microsoft.nchwc") and (s.domain, s.name) not in known
     ]
     for schema, (inputs, outputs) in schemas:
         if schema.deprecated:

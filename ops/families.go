@@ -28,6 +28,7 @@ var families = []family{
 	losses,
 	quantizers,
 	contribQuantizers,
+	blockedImages,
 
 	rearrange,
 	joining,

@@ -8,6 +8,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -170,9 +171,10 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		return fmt.Errorf("more than %d nodes, those of called functions counted at each call", maxNodes)
 	}
 	f.steps = make([]*step, len(f.g.Nodes))
+	block := int(attr.NchwcBlock(f.g))
 	for i, n := range f.g.Nodes {
 		st := &step{f: f, node: graph.NodeID(i)}
-		st.call = kernel.Invocation{Node: n, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
+		st.call = kernel.Invocation{Node: n, Block: block, Version: graph.FindOpset(opsets, n.Domain), Runtime: st, Walls: b.s.guard.walls()}
 		last := len(n.Inputs)
 		for last > 0 && n.Inputs[last-1] < 0 {
 			last-- // kernels see no omitted inputs at the end

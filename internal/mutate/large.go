@@ -11,6 +11,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/nodetests"
 	"github.com/onnxmem/onnxmem/onnx"
+	"github.com/onnxmem/onnxmem/ops/attr"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -82,6 +83,12 @@ var large = []struct {
 	{op: "com.microsoft.MatMulIntegerToFloat", shapes: [][]int{{3, 33, 70}, {70, 19}, {}, {19}, {}, {19}, {19}}},
 	{op: "com.microsoft.DynamicQuantizeMatMul", shapes: [][]int{{33, 70}, {70, 19}, {}, {}, {19}}},
 	{op: "com.microsoft.DynamicQuantizeLSTM", attrs: attrs("hidden_size", 9), shapes: [][]int{{7, 3, 12}, {1, 12, 36}, {1, 9, 36}, {1, 72}, {3}, {1, 3, 9}, {1, 3, 9}, {1, 27}, {1, 36}, {1, 36}, {1}, {1}}, outputs: 3},
+	{op: "com.microsoft.nchwc.Conv", attrs: append(attrs("pads", 1, 1, 1, 1), named("activation", "Relu")), shapes: [][]int{{1, 32, 9, 11}, {48, 32, 3, 3}, {48}, {1, 48, 9, 11}}},
+	{op: "com.microsoft.nchwc.Conv", attrs: attrs("group", 32), shapes: [][]int{{1, 32, 9, 11}, {32, 1, 3, 3}, {32}}},
+	{op: "com.microsoft.nchwc.AveragePool", attrs: attrs("kernel_shape", 3, 3), shapes: [][]int{{1, 32, 9, 11}}},
+	{op: "com.microsoft.nchwc.ReorderInput", attrs: attrs("channels_last", 1), shapes: [][]int{{2, 9, 11, 32}}},
+	{op: "com.microsoft.nchwc.ReorderOutput", attrs: attrs("channels", 29), shapes: [][]int{{2, 32, 9, 11}}},
+	{op: "com.microsoft.nchwc.Upsample", attrs: attrs("scales", 1, 1, 2, 3), shapes: [][]int{{1, 32, 5, 7}}},
 	{op: "com.microsoft.FastGelu", shapes: [][]int{{7, 41}, {41}}},
 	{op: "com.microsoft.QuickGelu", shapes: [][]int{{333}}},
 	{op: "com.microsoft.BiasGelu", shapes: [][]int{{7, 41}, {41}}},
@@ -135,12 +142,14 @@ func largeSeeds() ([]*Seed, error) {
 
 func largeSeed(i int) (*Seed, error) {
 	of := &large[i]
-	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 23}, {Domain: "com.microsoft", Version: 1}}, Graph: &graph.Graph{Name: "g"}}
+	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 23}, {Domain: "com.microsoft", Version: 1}, {Domain: attr.Nchwc, Version: 1}}, Graph: &graph.Graph{Name: "g"}}
 	g := m.Graph
 	s := &Seed{}
 	domain, op := "", of.op
-	if rest, ok := strings.CutPrefix(op, "com.microsoft."); ok {
-		domain, op = "com.microsoft", rest
+	for _, own := range []string{attr.Nchwc, "com.microsoft"} {
+		if rest, ok := strings.CutPrefix(of.op, own+"."); ok && domain == "" {
+			domain, op = own, rest
+		}
 	}
 	op, then, joined := strings.Cut(op, "|")
 	n := &graph.Node{Name: op, Op: op, Domain: domain, Attrs: of.attrs}

@@ -32,6 +32,7 @@ var families = []family{
 	losses,
 	quantizers,
 	contribQuantizers,
+	blockedImages,
 
 	layouts,
 	joining,

@@ -148,6 +148,10 @@ type Invocation struct {
 	In, Out []*Tensor // nil for omitted ones
 	Runtime Runtime
 
+	// Block is the number of channels in a block of the graph's images (attr.NchwcBlock);
+	// 0 if the graph does not tell.
+	Block int
+
 	// Then is the activation that follows, if it overwrites output 0 in place and is
 	// its only reader; else nil. Prepare sets Taken if the kernel applies it.
 	Then  *Finish

@@ -105,6 +105,8 @@ func point(d graph.DType, v int64) *reference.Tensor {
 	return &reference.Tensor{Type: d, Shape: []int{}, I: []int64{v}}
 }
 
+func realList(list ...float64) *reference.Tensor { return reference.Reals([]int{len(list)}, list...) }
+
 func scalar(v float64) *reference.Tensor { return reference.Reals([]int{}, v) }
 
 func ints(name string, list ...int64) *graph.Attr {
