@@ -265,7 +265,9 @@ func (c *optimizeCmd) print(e *env, t *optimize.Task) error {
 
 const runtimeHint = `To make ONNX Runtime follow this order: execution_order = PRIORITY_BASED and
 graph_optimization_level = ORT_DISABLE_ALL. To keep its optimizations, let it save its
-optimized model first (optimized_model_filepath) and plan that.
+optimized model first (optimized_model_filepath) at ORT_ENABLE_BASIC, and plan that:
+higher levels write operators that few other runtimes have, and ORT_ENABLE_ALL writes
+for machines like this one alone.
 `
 
 func writeJSON(w io.Writer, v any) error {
