@@ -34,6 +34,26 @@ var contribCases = func() []ruleCase {
 			}
 		}
 	}
+	for _, a := range []attrs{
+		{"transBatchA": 1}, {"transBatchA": 1, "transA": 1, "transBatchB": 1}, {"transBatchB": 1, "transB": 1, "alpha": 0.5},
+	} {
+		// The axes are rows or columns, batch, depth; where the batch is not transposed, it
+		// comes first.
+		x, y := param(2, 4, 3), param(2, 3, 5)
+		switch {
+		case a["transBatchA"] == 1 && a["transA"] == 1:
+			x = param(3, 2, 4)
+		case a["transBatchA"] == 1:
+			x = param(4, 2, 3)
+		}
+		switch {
+		case a["transBatchB"] == 1 && a["transB"] == 1:
+			y = param(5, 2, 3)
+		case a["transBatchB"] == 1:
+			y = param(3, 2, 5)
+		}
+		cases = append(cases, ruleCase{op: "FusedMatMul", name: fmt.Sprint(a), in: []operand{x, y}, attrs: a})
+	}
 	for i := range cases {
 		cases[i].domain = microsoft
 	}

@@ -50,14 +50,17 @@ func biasedGeluGrad(c *Backward, tanh bool) {
 }
 
 // fusedMatMulGrad is the gradient of MatMul with a factor. FusedMatMul can
-// transpose its operands, so the gradient needs no Transpose.
+// transpose its operands, so the gradient needs no Transpose, except for an operand
+// whose first axis stands before the batch.
 func fusedMatMulGrad(c *Backward) {
-	a, b := c.shape(c.X(0)), c.shape(c.X(1))
+	x, moveA := c.batchFirst(0, "transBatchA")
+	y, moveB := c.batchFirst(1, "transBatchB")
+	a, b := c.shape(x), c.shape(y)
 	if c.err != nil {
 		return
 	}
-	if c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0 || len(a) < 2 || len(b) < 2 {
-		c.Failf("operands of shapes %v and %v, or with their batch transposed: expected matrices with the batch in front", a, b)
+	if len(a) < 2 || len(b) < 2 {
+		c.Failf("operands of shapes %v and %v: expected matrices", a, b)
 		return
 	}
 	ta, tb := int(c.Int("transA", 0)), int(c.Int("transB", 0))
@@ -65,27 +68,54 @@ func fusedMatMulGrad(c *Backward) {
 	product := func(x, y ID, transX, transY int) ID {
 		return c.emitIn(c.Node.Domain, c.Node.Op, attrs{"alpha": alpha, "transA": transX, "transB": transY}, 1, x, y)[0]
 	}
+	// set sets the gradient of input i, which was read as t.
+	set := func(i int, t, d ID, move []int64) {
+		d = c.unbroadcast(d, t)
+		if move != nil {
+			d = c.transpose(d, move...)
+		}
+		c.Set(i, d)
+	}
 	if c.Needs(0) {
 		if ta == 0 {
-			c.setUnbroadcast(0, product(c.D(0), c.X(1), 0, 1-tb))
+			set(0, x, product(c.D(0), y, 0, 1-tb), moveA)
 		} else {
-			c.setUnbroadcast(0, product(c.X(1), c.D(0), tb, 1))
+			set(0, x, product(y, c.D(0), tb, 1), moveA)
 		}
 	}
 	if !c.Needs(1) {
 		return
 	}
-	x, d := c.X(0), c.D(0)
+	rows, d := x, c.D(0)
 	if len(b) == 2 && ta == 0 { // fold the batch into rows
-		x = c.reshape(x, []int64{elements(a[:len(a)-1]), a[len(a)-1]})
+		rows = c.reshape(rows, []int64{elements(a[:len(a)-1]), a[len(a)-1]})
 		n := c.shape(d)
 		d = c.reshape(d, []int64{elements(n[:len(n)-1]), n[len(n)-1]})
 	}
 	if tb == 0 {
-		c.setUnbroadcast(1, product(x, d, 1-ta, 0))
+		set(1, y, product(rows, d, 1-ta, 0), moveB)
 	} else {
-		c.setUnbroadcast(1, product(d, x, 1, ta))
+		set(1, y, product(d, rows, 1, ta), moveB)
 	}
+}
+
+// batchFirst returns operand i of FusedMatMul with the axes of the batch in front, and
+// the permutation that leads back; nil if the named attribute does not move them.
+func (c *Backward) batchFirst(i int, name string) (t ID, back []int64) {
+	rank := c.rank(c.X(i))
+	if c.Int(name, 0) == 0 || rank < 3 {
+		return c.X(i), nil
+	}
+	perm := make([]int64, rank)
+	back = make([]int64, rank)
+	for k := range rank - 2 {
+		perm[k] = int64(k + 1)
+	}
+	perm[rank-2], perm[rank-1] = 0, int64(rank-1)
+	for k, p := range perm {
+		back[p] = int64(k)
+	}
+	return c.transpose(c.X(i), perm...), back
 }
 
 // expandSkipNorm: a sum, then a normalisation. Inputs: input skip gamma (beta)
