@@ -27,6 +27,7 @@ import (
 var leftOut = []struct{ tests, reason string }{
 	{`training_dropout(_default)?(_mask)?`, "the mask is drawn at random"},
 	{`bernoulli.*`, "the result is drawn at random"},
+	{`dft_inverse(_opset19)?`, "the expected zeros are rounding errors of a float32 transform"},
 	{`dynamicquantizelinear_expanded`, "a quotient rounds to a tie in float32"},
 }
 

@@ -126,6 +126,7 @@ var longCases = []struct {
 	{op: "ArgMax", in: tensors(floats(long)), out: tensors(whole64(1))},
 	{op: "Hardmax", in: tensors(floats(1, long)), out: tensors(floats(1, long))},
 	{op: "TopK", in: tensors(floats(long), number64(1)), out: tensors(floats(1), whole64(1))},
+	{op: "DFT", version: 17, in: tensors(floats(1, 4099, 1)), out: tensors(floats(1, 4099, 2))}, // a prime
 	{op: "Softmax", in: tensors(floats(long)), out: tensors(floats(long))},
 	{op: "LogSoftmax", in: tensors(floats(long)), out: tensors(floats(long))},
 	{op: "ReduceSum", in: tensors(floats(8, long)), attrs: attrs(ints("axes", 0, 1)), version: 11, out: tensors(floats(1, 1))},

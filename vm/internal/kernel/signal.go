@@ -7,8 +7,11 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// signals lists the generators of window functions and filter weights.
+// signals lists the transforms of signals, and the generators of window functions and
+// filter weights.
 var signals = family{"", []Kernel{
+	{Name: "DFT", Make: makeDFT},
+	{Name: "STFT", Make: makeSTFT},
 	{Name: "HannWindow", Make: cosines(0.5, -0.5, 0), Half: true},
 	{Name: "HammingWindow", Make: cosines(25.0/46, -21.0/46, 0), Half: true},
 	{Name: "BlackmanWindow", Make: cosines(0.42, -0.5, 0.08), Half: true},
