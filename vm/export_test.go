@@ -25,3 +25,14 @@ func (s *Session) SetRun(node int, run func(c *kernel.Invocation, w *work.Pool) 
 func (s *Session) BeforeNode(f func(node string)) {
 	s.tape.before = append(s.tape.before, func(st *step, _ int) { f(st.f.g.Label(st.node)) })
 }
+
+// JoinedQuantized lists the names of the convolutions that are computed from and to bytes.
+func (s *Session) JoinedQuantized() []string {
+	var list []string
+	for _, st := range s.main.steps {
+		if st.joined != nil {
+			list = append(list, st.call.Node.Name)
+		}
+	}
+	return list
+}

@@ -35,6 +35,9 @@ type step struct {
 	once      bool       // it ran when the session was built
 	fusedInto *step      // the step that does the work of this one; nil: itself
 	fused     *step      // the activation whose work this step does; nil: none
+	joined    *joined    // how a convolution is computed from and to bytes; nil: it is not
+	copies8   bool       // it copies bytes that are not converted, for such a convolution
+	unread    bool       // its output is not computed, for such a convolution
 	late      bool       // the kernel is prepared at run time, each time
 	live      bool       // set while it is prepared at run time
 	frees     []*tensor  // dynamic tensors that no later step reads
@@ -187,6 +190,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		}
 		f.steps[i] = st
 	}
+	f.joinQuantized()
 	for _, st := range f.steps {
 		b.at = st
 		b.computeOnce(st)
@@ -287,7 +291,10 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	case st.idle():
 		return nil
 	}
-	err := st.fuse()
+	joined, err := st.prepareQuantized()
+	if !joined {
+		err = st.fuse()
+	}
 	if errors.Is(err, kernel.ErrDataDependent) {
 		st.late = true
 		return nil

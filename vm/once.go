@@ -44,7 +44,7 @@ func (st *step) onlyPacked(given graph.TensorID) bool {
 // computeOnce runs a node that computes a constant for products when the session is
 // built. The node then does nothing at run time.
 func (b *builder) computeOnce(st *step) {
-	if b.s.opt.NoPack || !st.onlyPacked(graph.None) {
+	if b.s.opt.NoPack || st.unread || !st.onlyPacked(graph.None) {
 		return
 	}
 	n := st.call.Node

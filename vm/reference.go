@@ -106,6 +106,13 @@ func (w *comparer) addSteps(f *frame) {
 	}
 }
 
+// leaveOut registers a step whose output nobody reads.
+func (w *comparer) leaveOut(st *step) {
+	if w != nil {
+		w.makers[st.out[0]] = st
+	}
+}
+
 // enter and leave check a body's inputs and outputs right before and after it runs.
 func (w *comparer) enter(f *frame) {
 	if w != nil {
@@ -146,7 +153,7 @@ func (w *comparer) before(st *step) {
 	}
 	w.checkArrived(st)
 	switch {
-	case st.once, st.fusedInto != nil, st.makesNothing():
+	case st.once, st.unread, st.fusedInto != nil, st.makesNothing():
 		return
 	case st.copies():
 		w.handovers = append(w.handovers, newHandover(st))
@@ -198,7 +205,10 @@ func (w *comparer) inputs(st *step) ([]*reference.Tensor, error) {
 // value decodes a tensor for the evaluator. A constant that a node computed when the
 // session was built may have been freed after packing: it is recomputed.
 func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
-	if maker := w.makers[t]; t.At == nil && maker != nil {
+	if t.quantized != nil {
+		return t.quantized.value(t.At)
+	}
+	if maker := w.makers[t]; maker != nil && (t.At == nil || maker.unread) {
 		in, err := w.inputs(maker)
 		if err != nil {
 			return nil, err
@@ -215,7 +225,7 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 // after compares the outputs of a step that has run.
 func (w *comparer) after(st *step) {
 	switch {
-	case st.once, st.fusedInto != nil:
+	case st.once, st.unread, st.fusedInto != nil:
 		return
 	case st.makesNothing():
 		w.record(st, right) // the gate has checked the shape
@@ -272,6 +282,9 @@ func (w *comparer) compare(st *step) {
 		last = st.fused
 		out, err = w.applyFused(last, out[0])
 	}
+	if err == nil && st.joined != nil {
+		out, err = w.applyQuantize(st.joined.to, out[0])
+	}
 	if err != nil {
 		w.recordUncompared(st, err)
 		if last != st {
@@ -283,7 +296,13 @@ func (w *comparer) compare(st *step) {
 		if t == nil {
 			continue
 		}
-		got, err := reference.Decode(t.Type, t.Shape, bytesOf(t))
+		var got *reference.Tensor
+		var err error
+		if st.joined != nil {
+			got, err = t.quantized.decode(t.At)
+		} else {
+			got, err = w.value(t)
+		}
 		if err != nil {
 			w.recordUncompared(st, fmt.Errorf("output %d: %w", i, err))
 			continue
@@ -306,6 +325,15 @@ func (w *comparer) compare(st *step) {
 
 // applyFused evaluates an activation on the output of the step that it is fused into.
 func (w *comparer) applyFused(st *step, made reference.Output) ([]reference.Output, error) {
+	out, err := w.applied(st, made)
+	if err != nil {
+		return nil, err
+	}
+	return []reference.Output{out[0].After(made)}, nil
+}
+
+// applied evaluates a step on the output of another one.
+func (w *comparer) applied(st *step, made reference.Output) ([]reference.Output, error) {
 	in := []*reference.Tensor{made.Tensor}
 	for _, t := range st.in[1:] {
 		var x *reference.Tensor
@@ -317,11 +345,19 @@ func (w *comparer) applyFused(st *step, made reference.Output) ([]reference.Outp
 		}
 		in = append(in, x)
 	}
-	out, err := st.evaluate(in)
+	return st.evaluate(in)
+}
+
+// applyQuantize evaluates a QuantizeLinear on the output of the convolution that is joined
+// with it.
+func (w *comparer) applyQuantize(st *step, made reference.Output) ([]reference.Output, error) {
+	out, err := w.applied(st, made)
 	if err != nil {
 		return nil, err
 	}
-	return []reference.Output{out[0].After(made)}, nil
+	scale := st.in[1].Tensor
+	list, _ := scale.Reals()
+	return []reference.Output{out[0].Rounded(made, list[0])}, nil
 }
 
 // evaluate computes a step with the evaluator. A run that is stopped does not wait

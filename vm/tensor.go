@@ -17,6 +17,8 @@ type tensor struct {
 	room  int64  // bytes of its planned place; 0: it goes to the side pool
 	block []byte // of the side pool
 
+	quantized *quantized // how it holds bytes instead of reals; nil: it does not
+
 	guarded *guarded // its pages in a guarded session; nil in the side pool
 }
 

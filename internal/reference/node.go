@@ -112,6 +112,23 @@ func (o Output) After(made Output) Output {
 	return y
 }
 
+// Rounded returns o with the terms of made added, where o is the result of a
+// QuantizeLinear with one scale that reads only made.
+func (o Output) Rounded(made Output, scale float64) Output {
+	y := o
+	y.Mass = make([]float64, len(made.F))
+	for i := range y.Mass {
+		y.Mass[i] = math.Abs(made.F[i]) / scale
+		if made.Mass != nil {
+			y.Mass[i] = made.Mass[i] / scale
+		}
+		if o.Near != nil {
+			y.Mass[i] += math.Abs(o.Near[i])
+		}
+	}
+	return y
+}
+
 // Stored returns the tensor rounded to its type.
 func (o Output) Stored() *Tensor {
 	x := o.clone().rounded()

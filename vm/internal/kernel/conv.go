@@ -62,7 +62,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	listed := min(parts, atOnce)
 	sides := tableOf[side](c, listed)
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added}
-	flat := v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
+	flat := v.flat()
 	packed := 0
 	across := c.Out[0].Type == graph.Float32 && c.added == nil && weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {

@@ -267,6 +267,11 @@ func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 	k, parts := ch*v.taps(), image.Shape[0]*group
 	p := &integers{c: c, list: tableOf[gemm.Integer](c, parts), out: tableOf[int](c, parts), stride: v.outputs()}
 	rows, columns, zero := tableOf[gemm.Bytes](c, parts), tableOf[gemm.ByteImage](c, parts), tableOf[*zeros](c, parts)
+	var flat []gemm.Bytes // in the place of columns, if the image is the matrix
+	if v.flat() {
+		flat = tableOf[gemm.Bytes](c, parts)
+	}
+	zeroOfX := numbersOf[int16](c, 1)
 	for i := range p.list {
 		first := i % group * m
 		zero[i] = newZeros(c, c.in(zw), m, func(r int) int { return first + r })
@@ -275,6 +280,10 @@ func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 			Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads,
 		}}
 		p.list[i] = gemm.Integer{M: m, N: v.outputs(), K: k, A: &rows[i], B: &columns[i]}
+		if flat != nil {
+			flat[i] = gemm.Bytes{Len: v.outputs(), Step: 1, Deep: v.inputs(), Signed: signedX, Zeros: zeroOfX}
+			p.list[i].B = &flat[i]
+		}
 		p.out[i] = i * m * v.outputs()
 		if at, ok := c.packBytes(&rows[i], zero[i], weight, first*k, k, false); ok {
 			p.list[i].A = &gemm.PackedRows{At: at, K: k}
@@ -283,11 +292,15 @@ func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 	zeroX := zeroPoint(c, zx)
 	p.arrange = func() {
 		work := meter{c: c}
+		zeroOfX[0] = int16(zeroX(0))
 		for i := range p.list {
 			work.add(len(zero[i].list))
 			zero[i].read()
+			if flat != nil {
+				flat[i].At = element[byte](image, i*ch*v.inputs())
+			}
 			rows[i].At = element[byte](weight, i%group*m*k)
-			columns[i].At, columns[i].Zero = element[byte](image, i*ch*v.inputs()), int16(zeroX(0))
+			columns[i].At, columns[i].Zero = element[byte](image, i*ch*v.inputs()), zeroOfX[0]
 		}
 	}
 	return p, nil

@@ -87,6 +87,12 @@ func (v *window) inputs() int  { return v.in[0] * v.in[1] * v.in[2] }
 func (v *window) outputs() int { return v.out[0] * v.out[1] * v.out[2] }
 func (v *window) taps() int    { return v.kernel[0] * v.kernel[1] * v.kernel[2] }
 
+// flat reports whether each output has the element at its place under the kernel, and no
+// other: the image is the matrix of a product.
+func (v *window) flat() bool {
+	return v.taps() == 1 && v.stride == [3]int{1, 1, 1} && v.pads == [3]int{} && v.in == v.out
+}
+
 // reach returns where the kernel starts along an axis for output position o,
 // below 0 in the padding, and its taps [from, to) that lie within the image.
 func (v *window) reach(a, o int) (start, from, to int) {

@@ -1,0 +1,314 @@
+package vm
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// A convolution between DequantizeLinear and QuantizeLinear is computed as a product of
+// integers: its sums are exact, and rounded once. The plan stays as it is, since each of
+// the three steps still reads and writes its own tensors only:
+//
+//	DequantizeLinear   x.q (bytes)          -> x  copies the bytes
+//	Conv               x   (bytes)          -> y  computes bytes from bytes
+//	QuantizeLinear     y   (bytes)          -> y.q copies the bytes
+//
+// The tensors x and y then hold bytes in the place of their reals ([quantized]). If x has
+// other readers, it holds reals, and the convolution quantizes them again, which gives the
+// same bytes. Only the graph and its constants decide what is joined, so a run with
+// separate tensors gives the same bits.
+
+// quantized says that a tensor holds bytes in the place of the reals that they represent.
+type quantized struct {
+	bytes       kernel.Tensor // type and shape; the address is the tensor's
+	scale, zero float64
+}
+
+// joined is a convolution that is computed from and to bytes.
+type joined struct {
+	call     kernel.Invocation
+	from, to *step // DequantizeLinear and QuantizeLinear
+	real     bool  // input 0 holds reals
+}
+
+// scaled is a tensor that a DequantizeLinear or QuantizeLinear with constant scale makes
+// or reads.
+type scaled struct {
+	st    *step
+	bytes *tensor // the quantized tensor
+	scale *tensor
+	zero  *tensor // nil: 0
+}
+
+// The range of scales for which bytes can be recovered from reals: in it, no real
+// overflows or loses a bit to underflow.
+const (
+	leastScale = 0x1p-100
+	mostScale  = 0x1p100
+)
+
+// scaledBy returns the parts of a DequantizeLinear or QuantizeLinear of float32 whose scale
+// and zero point are constant.
+func (st *step) scaledBy(op string) *scaled {
+	n := st.call.Node
+	if n.Op != op || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.in) < 2 || len(st.out) != 1 || st.out[0] == nil ||
+		st.call.Int("block_size", 0) != 0 || !st.in[1].Const || st.in[1].Type != graph.Float32 {
+		return nil
+	}
+	if open, err := st.check(); open || err != nil {
+		return nil // prepare reports it
+	}
+	q := &scaled{st: st, bytes: st.in[0], scale: st.in[1]}
+	if op == "QuantizeLinear" {
+		q.bytes = st.out[0]
+	}
+	if len(st.in) > 2 && st.in[2] != nil {
+		if q.zero = st.in[2]; !q.zero.Const {
+			return nil
+		}
+	}
+	scales, _ := q.scale.Tensor.Reals()
+	for _, s := range scales {
+		if !(s >= leastScale && s <= mostScale) {
+			return nil
+		}
+	}
+	return q
+}
+
+// whole reports whether one scale and zero point serve all elements of a tensor of bytes.
+func (q *scaled) whole() bool {
+	return q.bytes.Byte() && q.scale.Len() == 1 && (q.zero == nil || q.zero.Len() == 1)
+}
+
+// maker returns the node of this frame that makes input i of st as a DequantizeLinear.
+func (st *step) maker(i int) *scaled {
+	if i >= len(st.in) || st.in[i] == nil {
+		return nil
+	}
+	t := st.f.g.Tensors[st.call.Node.Inputs[i]]
+	if t.Capture || t.Maker < 0 {
+		return nil
+	}
+	return st.f.steps[t.Maker].scaledBy("DequantizeLinear")
+}
+
+// alone returns the only reader of output 0 of st; nil if there are others.
+func (st *step) alone() *step {
+	t := st.f.g.Tensors[st.call.Node.Outputs[0]]
+	if t.Output || len(t.Readers) != 1 {
+		return nil
+	}
+	return st.f.steps[t.Readers[0]]
+}
+
+// join returns how a convolution is computed from and to bytes; nil if it is not.
+func (st *step) join() *joined {
+	n := st.call.Node
+	if n.Op != "Conv" || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
+		return nil
+	}
+	x, w := st.maker(0), st.maker(1)
+	next := st.alone()
+	if x == nil || w == nil || next == nil || next.call.Node.Inputs[0] != n.Outputs[0] {
+		return nil
+	}
+	y := next.scaledBy("QuantizeLinear")
+	if y == nil || !x.whole() || !y.whole() || !w.bytes.Byte() || !w.bytes.Const || x.bytes.Const {
+		return nil
+	}
+	if open, err := st.check(); open || err != nil {
+		return nil
+	}
+	channels := w.bytes.Shape[0]
+	for _, t := range []*tensor{w.scale, w.zero} {
+		if t != nil && t.Len() != 1 && (t.Len() != channels || w.st.call.Int("axis", 1) != 0) {
+			return nil
+		}
+	}
+	bias, fits := st.wholeBias(x, w)
+	if !fits {
+		return nil
+	}
+	j := &joined{from: x.st, to: y.st}
+	j.call = kernel.Invocation{
+		Node: &graph.Node{Name: n.Name, Op: "QLinearConv", Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call.Walls,
+		In:  []*kernel.Tensor{{Type: x.bytes.Type, Shape: x.bytes.Shape}, of(x.scale), of(x.zero), of(w.bytes), of(w.scale), of(w.zero), of(y.scale), of(y.zero)},
+		Out: []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
+	}
+	if bias != nil {
+		j.call.In = append(j.call.In, bias)
+	}
+	return j
+}
+
+func of(t *tensor) *kernel.Tensor {
+	if t == nil {
+		return nil
+	}
+	return &t.Tensor
+}
+
+// mostProduct is the largest product of two bytes less their zero points.
+const mostProduct = 255 * 255
+
+// wholeBias returns the bias of a convolution in units of the product of the scales of x
+// and w; nil if it has none. It reports false if the bias has other units, or if a sum may
+// exceed 32 bits.
+func (st *step) wholeBias(x, w *scaled) (bias *kernel.Tensor, fits bool) {
+	largest := int64(w.bytes.Len()/w.bytes.Shape[0]) * mostProduct
+	if len(st.in) < 3 || st.in[2] == nil {
+		return nil, largest <= math.MaxInt32
+	}
+	b := st.maker(2)
+	if b == nil || !b.bytes.Const || b.bytes.Type != graph.Int32 {
+		return nil, false
+	}
+	if b.zero != nil {
+		if list, ok := b.zero.Integers(); !ok || anyBut0(list) {
+			return nil, false
+		}
+	}
+	list, _ := b.bytes.Integers()
+	units, _ := b.scale.Tensor.Reals()
+	weights, _ := w.scale.Tensor.Reals()
+	image, _ := x.scale.Tensor.Reals()
+	for i, v := range list {
+		if float32(units[i%len(units)]) != float32(image[0])*float32(weights[i%len(weights)]) {
+			return nil, false
+		}
+		if largest+int64(max(v, -v)) > math.MaxInt32 {
+			return nil, false
+		}
+	}
+	return &b.bytes.Tensor, largest <= math.MaxInt32
+}
+
+func anyBut0(list []int) bool {
+	for _, v := range list {
+		if v != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// joinQuantized finds the convolutions of a frame that are computed from and to bytes, and
+// what their neighbours do.
+func (f *frame) joinQuantized() {
+	for _, st := range f.steps {
+		st.joined = st.join()
+	}
+	for _, st := range f.steps {
+		if st.joined == nil {
+			continue
+		}
+		j := st.joined
+		j.to.copies8, st.out[0].quantized = true, quantizedAs(j.call.Out[0], j.call.In[6], j.call.In[7])
+		if st.joined.real = !f.onlyJoined(j.from, 0); !j.real {
+			j.from.copies8, st.in[0].quantized = true, quantizedAs(j.call.In[0], j.call.In[1], j.call.In[2])
+		}
+		for i := 1; i < len(st.in); i++ {
+			if st.in[i] == nil {
+				continue
+			}
+			if m := f.steps[f.g.Tensors[st.call.Node.Inputs[i]].Maker]; f.onlyJoined(m, i) {
+				m.unread = true
+				f.s.comparer.leaveOut(m)
+			}
+		}
+	}
+}
+
+// onlyJoined reports whether all readers of output 0 of st are joined convolutions that
+// read it as input i.
+func (f *frame) onlyJoined(st *step, i int) bool {
+	id := st.call.Node.Outputs[0]
+	t := f.g.Tensors[id]
+	if t.Output {
+		return false
+	}
+	for _, r := range t.Readers {
+		reader := f.steps[r]
+		if reader.joined == nil {
+			return false
+		}
+		for k, in := range reader.call.Node.Inputs {
+			if in == id && k != i {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func quantizedAs(bytes, scale, zero *kernel.Tensor) *quantized {
+	q := &quantized{bytes: *bytes}
+	list, _ := scale.Reals()
+	q.scale = list[0]
+	if zero != nil {
+		list, _ := zero.Reals()
+		q.zero = list[0]
+	}
+	return q
+}
+
+// prepareQuantized prepares a step that joinQuantized found, and reports whether it is one.
+func (st *step) prepareQuantized() (is bool, err error) {
+	switch {
+	case st.unread:
+		return true, nil
+	case st.copies8:
+		st.run = func(*work.Pool) error {
+			n := st.out[0].Len()
+			st.f.s.copyBytes(unsafe.Slice((*byte)(st.out[0].At), n), unsafe.Slice((*byte)(st.in[0].At), n))
+			return nil
+		}
+		return true, nil
+	case st.joined == nil:
+		return false, nil
+	}
+	j := st.joined
+	var real *kernel.Tensor
+	if j.real {
+		real = &st.in[0].Tensor
+	}
+	run, err := kernel.QuantizedConv(&j.call, real)
+	if err != nil {
+		return true, err
+	}
+	st.call.SharedBytes, st.call.EachBytes = j.call.SharedBytes, j.call.EachBytes
+	st.run = func(w *work.Pool) error {
+		j.call.Out[0].At = st.out[0].At
+		if !j.real {
+			j.call.In[0].At = st.in[0].At
+		}
+		return run(w)
+	}
+	return true, nil
+}
+
+// value decodes the reals that the bytes at an address represent.
+func (q *quantized) value(at unsafe.Pointer) (*reference.Tensor, error) {
+	b, err := q.decode(at)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]float64, len(b.I))
+	for i, v := range b.I {
+		list[i] = float64(float32(float64(v)-q.zero) * float32(q.scale))
+	}
+	t := reference.Reals(b.Shape, list...)
+	t.Type = graph.Float32
+	return t, nil
+}
+
+// decode decodes the bytes at an address.
+func (q *quantized) decode(at unsafe.Pointer) (*reference.Tensor, error) {
+	return reference.Decode(q.bytes.Type, q.bytes.Shape, unsafe.Slice((*byte)(at), q.bytes.Len()))
+}

@@ -1,0 +1,189 @@
+package vm_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/passes"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// constant adds an initializer.
+func (n *net) constant(name string, d graph.DType, dims []int64, list ...any) {
+	var raw []byte
+	for _, v := range list {
+		raw, _ = binary.Append(raw, binary.LittleEndian, v)
+	}
+	n.g.Tensors[n.tensor(name)].Data = &graph.Data{Name: name, Type: d, Dims: dims, Raw: raw, Bytes: int64(len(raw))}
+}
+
+// quantize adds name.q, the bytes of a tensor, and name.r, the reals that they represent.
+func (n *net) quantize(name string, scale float32, zero uint8) {
+	n.constant(name+".scale", graph.Float32, nil, scale)
+	n.constant(name+".zero", graph.Uint8, nil, zero)
+	n.node("QuantizeLinear", name+".q", name, name+".scale", name+".zero")
+	n.node("DequantizeLinear", name+".r", name+".q", name+".scale", name+".zero")
+}
+
+// convolve adds a convolution of in.r by random bytes, whose bias has the scale that it
+// should have, times off. Each channel has its own scale.
+func (n *net) convolve(out, in string, scale, off float32, attrs []*graph.Attr, dims ...int64) {
+	w, b := out+".w", out+".b"
+	channels, taps := dims[0], dims[1]*dims[2]*dims[3]
+	var scales, units, weights, bias, zeros []any
+	for i := range channels {
+		s := float32(i+1) / 512
+		scales, units = append(scales, s), append(units, scale*s*off)
+		bias, zeros = append(bias, int32(n.draw.IntN(2000)-1000)), append(zeros, int8(i%3))
+		for range taps {
+			weights = append(weights, int8(n.draw.IntN(256)-128))
+		}
+	}
+	n.constant(w+".q", graph.Int8, dims, weights...)
+	n.constant(w+".scale", graph.Float32, []int64{channels}, scales...)
+	n.constant(w+".zero", graph.Int8, []int64{channels}, zeros...)
+	n.constant(b+".q", graph.Int32, []int64{channels}, bias...)
+	n.constant(b+".scale", graph.Float32, []int64{channels}, units...)
+	for _, t := range []string{w, b} {
+		in := []string{t + ".q", t + ".scale"}
+		if t == w {
+			in = append(in, w+".zero")
+		}
+		n.node("DequantizeLinear", t, in...)
+		n.g.Nodes[len(n.g.Nodes)-1].Attrs = axisAttr(0)
+	}
+	n.node("Conv", out, in+".r", w, b)
+	n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs
+}
+
+// quantizedNet writes a network of quantized convolutions: of single pixels, of single
+// channels, and of a tensor that Add reads, too.
+func quantizedNet(t *testing.T, off float32, change func(n *net)) string {
+	n := newNet()
+	n.input("x", 1, 3, 12, 13)
+	n.quantize("x", 0.02, 100)
+	n.convolve("a", "x", 0.02, 1, nil, 20, 3, 1, 1)
+	n.quantize("a", 0.05, 128)
+	n.convolve("d", "a", 0.05, 1, attrs(attr("group", 20), integers("pads", 1, 1, 1, 1)), 20, 1, 3, 3)
+	n.quantize("d", 0.1, 120)
+	n.convolve("e", "d", 0.1, off, attrs(integers("pads", 1, 1, 1, 1)), 20, 20, 3, 3)
+	n.quantize("e", 0.7, 127)
+	n.node("Add", "s", "d.r", "e.r")
+	n.quantize("s", 0.7, 127)
+	n.convolve("y", "s", 0.7, 1, attrs(integers("strides", 2, 2), attr("group", 2)), 8, 10, 2, 3)
+	n.quantize("y", 3, 128)
+	n.output("y.r", 1, 8, 6, 6)
+	if change != nil {
+		change(n)
+	}
+	path := filepath.Join(t.TempDir(), "net.onnx")
+	n.write(t, path)
+	return path
+}
+
+// Convolutions between DequantizeLinear and QuantizeLinear are computed as products of
+// integers, with the bits of a run without shared memory and of one without packed
+// weights, and with the results of the three nodes.
+func TestQuantizedConvolutions(t *testing.T) {
+	path := quantizedNet(t, 1, nil)
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 12, 13})}
+	var want []byte
+	for _, c := range []struct {
+		doc string
+		opt vm.Options
+	}{
+		{"one worker", vm.Options{Workers: 1}},
+		{"three workers", vm.Options{Workers: 3, Poison: true}},
+		{"not packed", vm.Options{NoPack: true}},
+		{"separate tensors", vm.Options{Separate: true}},
+		{"guard behind", vm.Options{Guard: vm.GuardEnd}},
+		{"guard in front", vm.Options{Guard: vm.GuardFront}},
+	} {
+		t.Run(c.doc, func(t *testing.T) {
+			opt := c.opt
+			p, s := session(t, path, passes.Options{}, opt)
+			joined := s.JoinedQuantized()
+			if slices.Sort(joined); !slices.Equal(joined, []string{"a", "d", "e", "y"}) {
+				t.Errorf("joined: %v", joined)
+			}
+			out, err := s.Run(t.Context(), inputs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := out["y.r"]
+			if want == nil {
+				want = bytes.Clone(got.Data)
+				list, _ := got.Reals()
+				slices.Sort(list)
+				if n := len(slices.Compact(list)); n < 50 {
+					t.Errorf("only %d values differ: most are saturated", n)
+				}
+			}
+			if !bytes.Equal(got.Data, want) {
+				t.Error("other bits than with one worker")
+			}
+			if opt.Separate {
+				return
+			}
+			checkQuantized(t, p, inputs, opt)
+		})
+	}
+}
+
+// checkQuantized compares a run with one in separate memory, and each node with the
+// evaluator.
+func checkQuantized(t *testing.T, p *vm.Program, inputs map[string]vm.Value, opt vm.Options) {
+	t.Helper()
+	runs := []map[string]vm.Value{inputs}
+	if found, err := p.CheckRun(t.Context(), runs, opt); err != nil || !found.Identical() {
+		t.Errorf("%+v, %v", found, err)
+	}
+	found, err := p.CheckReference(t.Context(), runs, opt)
+	if err != nil || found.Wrong > 0 || len(found.Uncompared) > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// A convolution is not joined if that could change more than the rounding of its sums.
+func TestConvolutionsThatStayReal(t *testing.T) {
+	for _, c := range []struct {
+		doc    string
+		off    float32
+		change func(n *net)
+		want   []string
+	}{
+		{"the bias has other units", 1.5, nil, []string{"a", "d", "y"}},
+		{"the result is read as reals, too", 1, func(n *net) {
+			n.node("Neg", "z", "a")
+			n.output("z", 1, 20, 12, 13)
+		}, []string{"d", "e", "y"}},
+		{"the sums may exceed 32 bits", 1, func(n *net) {
+			d := n.g.Tensors[n.tensor("d.b.q")].Data
+			binary.LittleEndian.PutUint32(d.Raw, 1<<31-1)
+		}, []string{"a", "e", "y"}},
+		{"a scale from which bytes cannot be recovered", 1, func(n *net) {
+			n.constant("y.scale", graph.Float32, nil, float32(0))
+		}, []string{"a", "d", "e"}},
+		{"the bias has a zero point", 1, func(n *net) {
+			n.constant("a.b.zero", graph.Int32, []int64{20}, make([]int32, 19), int32(7))
+			for _, k := range n.g.Nodes {
+				if k.Name == "a.b" {
+					k.Inputs = append(k.Inputs, n.tensor("a.b.zero"))
+				}
+			}
+		}, []string{"d", "e", "y"}},
+	} {
+		t.Run(c.doc, func(t *testing.T) {
+			p, s := session(t, quantizedNet(t, c.off, c.change), passes.Options{}, vm.Options{})
+			joined := s.JoinedQuantized()
+			if slices.Sort(joined); !slices.Equal(joined, c.want) {
+				t.Errorf("joined: %v, want %v", joined, c.want)
+			}
+			checkQuantized(t, p, map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 12, 13})}, vm.Options{Poison: true})
+		})
+	}
+}
