@@ -61,8 +61,8 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 		taken [mostTaps]float32
 	)
 	clamp, low, high := d.clamp()
-	length, band := d.length(), d.band()
-	residues := d.Stride[1] * d.Stride[2]
+	length, height, band := d.length(), d.rows(), d.band()
+	sh, sw := d.Stride[1], d.Stride[2]
 	for od := range d.Out[0] {
 		n := 0
 		for kd := range d.Kernel[0] {
@@ -71,10 +71,11 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 				continue
 			}
 			for kh := range d.Kernel[1] {
+				row, h := split(kh*d.Dilation[1], sh)
 				for kw := range d.Kernel[2] {
-					h, w := kh*d.Dilation[1], kw*d.Dilation[2]
-					plane := id*residues + h%d.Stride[1]*d.Stride[2] + w%d.Stride[2]
-					from[n] = uintptr(unsafe.Add(planes, 4*((plane*d.rows()+h/d.Stride[1])*length+w/d.Stride[2])))
+					column, w := split(kw*d.Dilation[2], sw)
+					plane := (id*sh+h)*sw + w
+					from[n] = uintptr(unsafe.Add(planes, 4*((plane*height+row)*length+column)))
 					if !d.Largest {
 						taken[n] = *float(weights, 4*((kd*d.Kernel[1]+kh)*d.Kernel[2]+kw))
 					}
@@ -111,6 +112,18 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 			}
 		}
 	}
+}
+
+// split divides a position by a stride. Most strides need no division, which is slow for
+// the many small planes of the last layers.
+func split(x, stride int) (quotient, residue int) {
+	switch stride {
+	case 1:
+		return x, 0
+	case 2:
+		return x >> 1, x & 1
+	}
+	return x / stride, x % stride
 }
 
 // clamp returns the activation in the form that weigh takes.

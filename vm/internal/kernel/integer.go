@@ -331,9 +331,18 @@ func makeQLinearConv(c *Invocation) (Run, error) {
 	channels := c.In[3].Shape[0]
 	group := c.Int("group", 1)
 	channel := func(i, row int) int { return i%group*(channels/group) + row }
+	var x, y float32
+	var w []float32
+	arrange := p.arrange
+	p.arrange = func() {
+		arrange()
+		x, y, w = data[float32](scaleX)[0], data[float32](scaleY)[0], data[float32](scaleW)
+	}
 	p.scale = func(i, row, _ int) float32 {
-		w := data[float32](scaleW)
-		return data[float32](scaleX)[0] * w[channel(i, row)%len(w)] / data[float32](scaleY)[0]
+		if len(w) == 1 {
+			return x * w[0] / y
+		}
+		return x * w[channel(i, row)%len(w)] / y
 	}
 	if c.Has(8) {
 		p.bias = func(i, row int) int32 { return data[int32](c.In[8])[channel(i, row)] }
