@@ -58,6 +58,8 @@ func main() {
 		transpose16()
 		quantize()
 		requantize()
+		quantize512()
+		requantize512()
 		dequantize()
 		meeting()
 		widenRows("halvesF16C", "halvesF16C reads rows of float16", fromHalf)

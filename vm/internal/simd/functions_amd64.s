@@ -1529,6 +1529,60 @@ eight:
 	VZEROUPPER
 	RET
 
+// func quantizeAVX512(dst *uint8, src *float32, n int, scale float32, low float32, high float32, zero int32)
+// Requires: AVX, AVX512F
+TEXT ·quantizeAVX512(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Z12
+	VBROADCASTSS low+28(FP), Z13
+	VBROADCASTSS high+32(FP), Z14
+	VBROADCASTSS zero+36(FP), Z15
+
+sixteen:
+	VMOVUPS   (SI), Z0
+	VDIVPS    Z12, Z0, Z0
+	VMAXPS    Z13, Z0, Z0
+	VMINPS    Z14, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD    Z15, Z0, Z0
+	VPMOVDB   Z0, (DI)
+	ADDQ      $0x40, SI
+	ADDQ      $0x10, DI
+	SUBQ      $0x10, CX
+	JNZ       sixteen
+	VZEROUPPER
+	RET
+
+// func requantizeAVX512(dst *uint8, src *int32, n int, scale float32, low float32, high float32, zero int32, bias int32)
+// Requires: AVX, AVX512F
+TEXT ·requantizeAVX512(SB), NOSPLIT|NOFRAME, $0-44
+	VBROADCASTSS bias+40(FP), Z11
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS scale+24(FP), Z12
+	VBROADCASTSS low+28(FP), Z13
+	VBROADCASTSS high+32(FP), Z14
+	VBROADCASTSS zero+36(FP), Z15
+
+sixteen:
+	VPADDD    (SI), Z11, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    Z12, Z0, Z0
+	VMAXPS    Z13, Z0, Z0
+	VMINPS    Z14, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD    Z15, Z0, Z0
+	VPMOVDB   Z0, (DI)
+	ADDQ      $0x40, SI
+	ADDQ      $0x10, DI
+	SUBQ      $0x10, CX
+	JNZ       sixteen
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX2(dst *float32, src *uint8, n int, scale float32, zero int32, flip uint8)
 // Requires: AVX, AVX2
 TEXT ·dequantizeAVX2(SB), NOSPLIT|NOFRAME, $0-33

@@ -39,9 +39,13 @@ func Quantize(dst []byte, src []float32, scale float32, to Byte) {
 	dst = dst[:len(src)]
 	low, high := to.span()
 	whole := 0
-	if available && len(src) >= 8 {
-		whole = len(src) &^ 7
-		quantizeAVX2(&dst[0], &src[0], whole, scale, low, high, to.Zero)
+	if wide == 16 && len(src) >= 16 {
+		whole = len(src) &^ 15
+		quantizeAVX512(&dst[0], &src[0], whole, scale, low, high, to.Zero)
+	}
+	if n := (len(src) - whole) &^ 7; available && n > 0 {
+		quantizeAVX2(&dst[whole], &src[whole], n, scale, low, high, to.Zero)
+		whole += n
 	}
 	for i, x := range src[whole:] {
 		dst[whole+i] = to.round(x/scale, low, high)
@@ -53,9 +57,13 @@ func Requantize(dst []byte, src []int32, bias int32, scale float32, to Byte) {
 	dst = dst[:len(src)]
 	low, high := to.span()
 	whole := 0
-	if available && len(src) >= 8 {
-		whole = len(src) &^ 7
-		requantizeAVX2(&dst[0], &src[0], whole, scale, low, high, to.Zero, bias)
+	if wide == 16 && len(src) >= 16 {
+		whole = len(src) &^ 15
+		requantizeAVX512(&dst[0], &src[0], whole, scale, low, high, to.Zero, bias)
+	}
+	if n := (len(src) - whole) &^ 7; available && n > 0 {
+		requantizeAVX2(&dst[whole], &src[whole], n, scale, low, high, to.Zero, bias)
+		whole += n
 	}
 	for i, x := range src[whole:] {
 		dst[whole+i] = to.round(float32(x+bias)*scale, low, high)

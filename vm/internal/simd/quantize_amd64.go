@@ -1,5 +1,21 @@
 package simd
 
+import "golang.org/x/sys/cpu"
+
+// wide is the number of values that the widest conversions to bytes take at a time.
+var wide = func() int {
+	if available && cpu.X86.HasAVX512F {
+		return 16
+	}
+	return 8
+}()
+
+//go:noescape
+func quantizeAVX512(dst *uint8, src *float32, n int, scale, low, high float32, zero int32)
+
+//go:noescape
+func requantizeAVX512(dst *uint8, src *int32, n int, scale, low, high float32, zero, bias int32)
+
 //go:noescape
 func quantizeAVX2(dst *uint8, src *float32, n int, scale, low, high float32, zero int32)
 

@@ -9,3 +9,13 @@ func requantizeAVX2(*uint8, *int32, int, float32, float32, float32, int32, int32
 }
 
 func dequantizeAVX2(*float32, *uint8, int, float32, int32, uint8) { panic("simd: no vectors") }
+
+const wide = 8
+
+func quantizeAVX512(*uint8, *float32, int, float32, float32, float32, int32) {
+	panic("simd: no vectors")
+}
+
+func requantizeAVX512(*uint8, *int32, int, float32, float32, float32, int32, int32) {
+	panic("simd: no vectors")
+}

@@ -18,7 +18,11 @@ func (b Byte) want(units float64) byte {
 	return byte(int32(min(max(math.RoundToEven(units)+float64(b.Zero), low), high)))
 }
 
-func TestQuantize(t *testing.T) {
+func TestQuantize(t *testing.T) { quantizes(t) }
+
+// quantizes compares the conversions with their definition.
+func quantizes(t *testing.T) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	odd := []float32{
 		0, 0.5, -0.5, 1.5, 2.5, -2.5, 127.5, 128.5, 255.5, -128.5, 1e30, -1e30, 1e-45,
