@@ -129,12 +129,21 @@ func featureVectorizer(c *Call) error {
 	}
 	rows, total := graph.Unknown, graph.Dim(0)
 	for i := range c.In {
-		if err := c.WantRank(i, 1, 2); err != nil {
+		if err := c.MinRank(i, 1); err != nil {
 			return err
 		}
 		row, n := graph.Dim(1), c.DimOf(i, -1)
 		if c.In[i].Rank() != 1 {
 			row = c.DimOf(i, 0)
+		}
+		if c.In[i].Ranked && len(c.In[i].Shape) > 2 { // all axes but the first are features
+			n = 1
+			for _, d := range c.In[i].Shape[1:] {
+				var err error
+				if n, err = c.times(n, d); err != nil {
+					return err
+				}
+			}
 		}
 		rows = TakeDim(rows, row)
 		if len(stated) > 0 {

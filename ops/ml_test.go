@@ -24,6 +24,7 @@ func TestClassical(t *testing.T) {
 		{doc: "targets", op: "ai.onnx.ml.TreeEnsemble", in: []Arg{arg(graph.Float64, 4, 3)}, attrs: []*graph.Attr{attrInt("n_targets", 2)}, want: "float64[4,2]"},
 		{doc: "other integers become floats", op: "ai.onnx.ml.Scaler", in: []Arg{arg(graph.Int32, 4, 3)}, want: "float32[4,3] over 0<0"},
 		{doc: "one more axis", op: "ai.onnx.ml.OneHotEncoder", in: []Arg{x}, attrs: []*graph.Attr{attrInts("cats_int64s", 1, 2)}, want: "float32[4,3,2]"},
+		{doc: "all axes but the first are features", op: "ai.onnx.ml.FeatureVectorizer", in: []Arg{x, arg(graph.Float32, 4, 1, 6)}, want: "float32[4,9]"},
 		{doc: "side by side", op: "ai.onnx.ml.FeatureVectorizer", in: []Arg{x, arg(graph.Int64, 4, 2)}, attrs: []*graph.Attr{attrInts("inputdimensions", 3, 2)}, want: "float32[4,5]"},
 		{doc: "values tell the type", op: "ai.onnx.ml.LabelEncoder", in: []Arg{arg(graph.String, 4)}, attrs: []*graph.Attr{attrInts("values_int64s", 1)}, want: "int64[4]"},
 		{doc: "the first version maps both ways", op: "ai.onnx.ml.LabelEncoder", version: 1, in: []Arg{arg(graph.Int64, 4)}, want: "string[4]"},

@@ -12,9 +12,11 @@ import (
 // classical lists operators of ai.onnx.ml on numbers: labels and features are no strings.
 var classical = family{"ai.onnx.ml", []Kernel{
 	{Name: "ArrayFeatureExtractor", Make: makeFeatures, Half: true},
+	{Name: "FeatureVectorizer", Make: makeFeatureVectorizer},
 	{Name: "LinearClassifier", Make: makeLinearClassifier},
 	{Name: "LinearRegressor", Make: makeLinearRegressor},
 	{Name: "Normalizer", Make: makeNormalizer},
+	{Name: "OneHotEncoder", Make: makeOneHotEncoder},
 	{Name: "Scaler", Make: makeScaler},
 	{Name: "TreeEnsembleClassifier", Make: makeTreeClassifier},
 	{Name: "TreeEnsembleRegressor", Make: makeTreeRegressor},
@@ -126,6 +128,82 @@ func makeFeatures(c *Invocation) (Run, error) {
 		}
 		return nil
 	}, nil
+}
+
+// makeOneHotEncoder writes 1 at the category of each element, and 0 at all others.
+func makeOneHotEncoder(c *Invocation) (Run, error) {
+	in, list := c.In[0], c.Ints("cats_int64s")
+	get, ok := reader(in.Type)
+	if !ok || len(list) == 0 {
+		return nil, unsupportedf("categories that are strings")
+	}
+	places := make(map[int64]int, len(list))
+	for i := len(list) - 1; i >= 0; i-- {
+		places[int64(list[i])] = i // of equal ones, the first
+	}
+	lenient := c.Int("zeros", 1) != 0
+	return func(*work.Pool) error {
+		d := data[float32](c.Out[0])
+		fillAll(c, d, 0)
+		m := meter{c: c}
+		for i := range in.Len() {
+			m.add(4)
+			category := int64(get(in.At, i))
+			if k, known := places[category]; known {
+				d[i*len(list)+k] = 1
+			} else if !lenient {
+				return fmt.Errorf("element %d is %d, expected one of %d categories", i, category, len(list))
+			}
+		}
+		return nil
+	}, nil
+}
+
+// makeFeatureVectorizer puts the features of all inputs into one row for each sample. An
+// input that has fewer features than inputdimensions says is filled up with zeros.
+func makeFeatureVectorizer(c *Invocation) (Run, error) {
+	rows, total := c.Out[0].Shape[0], c.Out[0].Shape[1]
+	wanted := c.Ints("inputdimensions")
+	type block struct {
+		get        func(i int) float64
+		has, wants int
+	}
+	blocks := make([]block, len(c.In))
+	sum := 0
+	for i, in := range c.In {
+		get, ok := reader(in.Type)
+		if !ok {
+			return nil, unsupported(in.Type)
+		}
+		b := &blocks[i]
+		b.get = func(i int) float64 { return get(in.At, i) }
+		if in.rank() == 1 && rows != 1 || in.rank() > 1 && in.Shape[0] != rows {
+			return nil, fmt.Errorf("input %d has shape %v, expected %d rows", i, in.Shape, rows)
+		}
+		b.has = in.Len() / max(rows, 1)
+		b.wants = b.has
+		if len(wanted) == len(c.In) {
+			b.wants = wanted[i]
+		}
+		sum += b.wants
+	}
+	if sum != total {
+		return nil, fmt.Errorf("shape %v, expected %d features", c.Out[0].Shape, sum)
+	}
+	return eachSample(c, rows, total, func(m *meter, row int) {
+		m.add(total)
+		d := data[float32](c.Out[0])[row*total : (row+1)*total]
+		for i := range blocks {
+			b := &blocks[i]
+			for k := range b.wants {
+				d[k] = 0
+				if k < b.has {
+					d[k] = float32(b.get(row*b.has + k))
+				}
+			}
+			d = d[b.wants:]
+		}
+	}), nil
 }
 
 // makeScaler computes (x - offset) · scale. Both have one number for each feature, or one

@@ -184,6 +184,17 @@ func TestLinearModels(t *testing.T) {
 	if !slices.Equal(data[int64](labels), []int64{7, 9}) || !slices.Equal(data[float32](out), scores) {
 		t.Errorf("got labels %v and scores %v, want [7 9] and %v", data[int64](labels), data[float32](out), scores)
 	}
+	codes := blank(graph.Float32, []int{2, 2, 3})
+	if err := runClassical("OneHotEncoder", attrs(ints("cats_int64s", 4, 1, -3)), x, codes); err != nil || !slices.Equal(data[float32](codes), []float32{0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0}) {
+		t.Errorf("OneHotEncoder: got %v, %v", data[float32](codes), err)
+	}
+	if err := runClassical("OneHotEncoder", attrs(ints("cats_int64s", 4, 1, -3), whole1("zeros", 0)), x, codes); err == nil || !strings.Contains(err.Error(), "element 1 is 2, expected one of 3 categories") {
+		t.Errorf("an unknown category: got error %v", err)
+	}
+	row := blank(graph.Float32, []int{2, 3})
+	if err := runClassical("FeatureVectorizer", attrs(ints("inputdimensions", 3)), x, row); err != nil || !slices.Equal(data[float32](row), []float32{1, 2, 0, -3, 4, 0}) {
+		t.Errorf("FeatureVectorizer: got %v, %v", data[float32](row), err)
+	}
 	if err := runClassical("Scaler", attrs(numbers32("offset", 1, 0, 3), numbers32("scale", 2)), x, out); err == nil || !strings.Contains(err.Error(), "offset has 3 numbers, expected 1 or one for each of 2 features") {
 		t.Errorf("three offsets of two features: got error %v", err)
 	}
