@@ -44,10 +44,11 @@ func OnWeights(n *graph.Node) bool {
 
 // Prepares reports whether a runtime may rearrange a constant input of a node before
 // the first run, and then compute with it in another order than with any other tensor:
-// products, convolutions, recurrent cells, and what is not known.
+// products, convolutions, recurrent cells, operators of a runtime, and what is not
+// known.
 func Prepares(n *graph.Node) bool {
 	op := known(n)
-	return op == nil || op.FLOPs != nil && op.Inplace == nil
+	return op == nil || n.Domain != "" || op.FLOPs != nil && op.Inplace == nil
 }
 
 // known is the operator of a node whose meaning comes from the table, and not
