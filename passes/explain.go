@@ -26,6 +26,7 @@ func Explain(ctx context.Context, m *graph.Model, p *plan.Plan, opt schedule.Exp
 	defer mapped.Recover(&err, mapped.Watch())
 	s, err := newState(m, Options{
 		Align: p.Alignment, NoViews: !p.Sharing.Views, NoInplace: !p.Sharing.Inplace, Values: p.Values,
+		Fold: FoldOff, // the plan has the nodes as they are
 	})
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func stateBefore(b testing.TB, path string, train *autodiff.Options, pass string
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { f.Close() })
-	s, err := newState(f.Model, Options{Train: train})
+	s, err := newState(f.Model, Options{Train: train, Fold: FoldOff})
 	if err != nil {
 		b.Fatal(err)
 	}

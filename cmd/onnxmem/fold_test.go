@@ -118,4 +118,5 @@ func TestFold(t *testing.T) {
 		t.Error(err)
 	}
 	has(command(0, "optimize", in, out, "--fold", "off"), "peak, planned order")
+	has(command(0, "explain", out), "the peak is ", "wt")
 }
