@@ -311,8 +311,13 @@ func (r *reader) sparse(s graph.Span) (*graph.Data, error) {
 		return fail("%v of shape %v: %v", d.Type, short(sp.Dims), err)
 	}
 	count := sp.Values.Elements()
-	if len(sp.Values.Dims) != 1 || sp.Indices.Type != graph.Int64 {
-		return fail("expected values of rank 1 and int64 indices, found values of shape %v and %v indices", short(sp.Values.Dims), sp.Indices.Type)
+	switch sp.Indices.Type {
+	case graph.Int64, graph.Int32, graph.Int16, graph.Int8: // ONNX has int64 only; ONNX Runtime writes the narrowest
+	default:
+		return fail("expected int64 indices, found %v", sp.Indices.Type)
+	}
+	if len(sp.Values.Dims) != 1 {
+		return fail("expected values of rank 1, found shape %v", short(sp.Values.Dims))
 	}
 	if d.Bytes = sp.Values.Bytes + sp.Indices.Bytes; d.Bytes < 0 {
 		return fail("%v", graph.ErrTooLarge)

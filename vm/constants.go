@@ -308,7 +308,7 @@ func (c *constants) dense(d *graph.Data, size int64, within bound) ([]byte, erro
 		return nil, err
 	}
 	from := unsafe.Slice((*byte)(values.At), values.Bytes())
-	at := unsafe.Slice((*int64)(indices.At), indices.Len())
+	at := indexReader(indices)
 	axes := 1
 	if len(indices.Shape) == 2 {
 		axes = indices.Shape[1]
@@ -317,9 +317,9 @@ func (c *constants) dense(d *graph.Data, size int64, within bound) ([]byte, erro
 		place := int64(0)
 		for a := range axes {
 			if axes > 1 || len(indices.Shape) == 2 {
-				place = place*d.Sparse.Dims[a] + at[i*axes+a]
+				place = place*d.Sparse.Dims[a] + at(i*axes+a)
 			} else {
-				place = at[i]
+				place = at(i)
 			}
 		}
 		if place < 0 || place >= d.Elements() {
@@ -328,4 +328,22 @@ func (c *constants) dense(d *graph.Data, size int64, within bound) ([]byte, erro
 		copy(out[int(place)*width:], from[i*width:(i+1)*width])
 	}
 	return out, nil
+}
+
+// indexReader returns a function that reads element i of the indices of a sparse tensor.
+func indexReader(t *kernel.Tensor) func(i int) int64 {
+	switch t.Type {
+	case graph.Int32:
+		return indexOf[int32](t)
+	case graph.Int16:
+		return indexOf[int16](t)
+	case graph.Int8:
+		return indexOf[int8](t)
+	}
+	return indexOf[int64](t)
+}
+
+func indexOf[T int8 | int16 | int32 | int64](t *kernel.Tensor) func(i int) int64 {
+	list := unsafe.Slice((*T)(t.At), t.Len())
+	return func(i int) int64 { return int64(list[i]) }
 }
