@@ -14,6 +14,7 @@ _TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2}
 _STEP = 2e-2  # with 8-bit activations: rounding can move an element to the next of 256 steps
 _INTEGER = {"MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"}
 _QUANTIZED = _INTEGER | {"QuantizeLinear", "DynamicQuantizeLinear"}
+_LEVELS = ("EXTENDED", "ALL")  # at which ONNX Runtime saves each model; the title ends with @ and the level
 _LOOP = "run/learn"
 _SECONDS = 900  # of one run of onnxmem
 _STEPS = 3  # of training
@@ -28,6 +29,7 @@ def find(subset, data):
     """Return the titles to run. Without the zoo's files, those that need none."""
     zoo = [c for c in cases.find(data, []) if c.kind == "zoo"]
     models = [f"run/{c.name}" for c in zoo if not subset or c.title in cases.SUBSET]
+    models += [f"{m}@{level}" for level in _LEVELS for m in models]
     steps = [f"run/train-{n.name}" for n in networks.NETWORKS if zoo or not n.source.startswith("zoo/")]
     return models + [_LOOP] + [t for t in steps if not subset or t.replace("run/train-", "training/") in networks.SUBSET]
 
@@ -40,19 +42,28 @@ def examine(title, tool, work, data, result):
     for network in networks.NETWORKS:
         if name == f"train-{network.name}":
             return _train(network, work, tool, data, result)
+    name, _, level = name.partition("@")
     case = next(c for c in cases.find(data, []) if c.kind == "zoo" and c.name == name)
-    return _infer(case, work, tool, result)
-
-
-def _infer(case, work, tool, result):
-    """Run a model of the zoo, planned for the shapes of its case."""
     source = work / case.file
-    target = source.with_name(f"{case.name}.run.onnx")
-    model = probe.load(source)
+    if not level:
+        return _infer(case, source, source, tool, result)
+    saved = source.with_name(f"{case.name}.{level}.onnx")
+    try:
+        runtime.save(source, saved, level)
+        return _infer(case, source, saved, tool, result)
+    finally:
+        saved.unlink(missing_ok=True)
+        saved.with_suffix(".data").unlink(missing_ok=True)
+
+
+def _infer(case, original, source, tool, result):
+    """Run a model of the zoo, planned for the shapes of its case; source is the original or its optimized form."""
+    target = source.with_name(f"{source.stem}.run.onnx")
+    model = probe.load(original)
     graph = model.graph
     declared = feeds.declared(graph)
     given = feeds.make(graph, case.shapes, case.scale)
-    result["nodes"] = len(graph.node)
+    result["nodes"] = len(probe.load(source).graph.node)
     tool.optimize(source, target, cases.symbols(declared, case.shapes))
     try:
         got = _run(tool, target, given, result)

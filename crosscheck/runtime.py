@@ -83,6 +83,17 @@ def own_graph(path):
         own.unlink(missing_ok=True)
 
 
+def save(path, target, level):
+    """Let the runtime optimize the file at a level, such as ALL, and save it at target, with its data beside it."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(target)
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", pathlib.Path(target).with_suffix(".data").name)
+    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
+    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
 def _events(trace):
     """Return the kernels of a trace in the order in which they began."""
     with open(trace, encoding="utf-8") as f:
