@@ -58,11 +58,13 @@ func constant(x float32, y VecPhysical) { bits(math.Float32bits(x), y) }
 func bits(b uint32, y VecPhysical) {
 	m, ok := constants[b]
 	if !ok {
-		m = ConstData(fmt.Sprintf("c%08x", b), U32(b))
+		m = ConstData(nameOfConstant(b), U32(b))
 		constants[b] = m
 	}
 	VBROADCASTSS(m, y)
 }
+
+func nameOfConstant(b uint32) string { return fmt.Sprintf("c%08x", b) }
 
 // polynomial computes c[0] + c[1]·x + … in p by Horner's rule. It uses t.
 func polynomial(c []float32, x, p, t VecPhysical) {

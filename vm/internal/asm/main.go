@@ -41,6 +41,8 @@ func main() {
 		function("geluTanhAVX2", "geluTanhAVX2 writes gelu's approximation by tanh.", "scale, shift", geluTanh)
 		function("hardSigmoidAVX2", "hardSigmoidAVX2 writes min(max(scale·x + shift, 0), 1).", "scale, shift", hardSigmoid)
 		function("hardSwishAVX2", "hardSwishAVX2 writes x·min(max(scale·x + shift, 0), 1).", "scale, shift", hardSwish)
+		function512("expAVX512", "expAVX512 is expAVX2 where n is a multiple of 16.", exponential512)
+		function512("sigmoidAVX512", "sigmoidAVX512 is sigmoidAVX2 where n is a multiple of 16.", logistic512)
 		binary("addAVX2", "addAVX2 writes a + b.", func(b, a VecPhysical) { VADDPS(b, a, a) })
 		binary("subAVX2", "subAVX2 writes a - b.", func(b, a VecPhysical) { VSUBPS(b, a, a) })
 		binary("mulAVX2", "mulAVX2 writes a·b.", func(b, a VecPhysical) { VMULPS(b, a, a) })

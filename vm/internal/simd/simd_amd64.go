@@ -1,6 +1,10 @@
 package simd
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:generate go run -C ../asm . -pkg simd -out ../simd/functions_amd64.s
 
@@ -34,10 +38,41 @@ func hardSigmoidAVX2(dst, src *float32, n int, scale, shift float32)
 //go:noescape
 func hardSwishAVX2(dst, src *float32, n int, scale, shift float32)
 
+//go:noescape
+func expAVX512(dst, src *float32, n int, scale, shift float32)
+
+//go:noescape
+func sigmoidAVX512(dst, src *float32, n int, scale, shift float32)
+
+// runWide applies a function that has a form for sixteen numbers at a time, moves the
+// addresses behind these, and returns how many of the n numbers remain.
+func (v vector) runWide(dst, src **float32, n int, a, b float32) int {
+	whole := n &^ 15
+	if wide < 16 || whole == 0 {
+		return n
+	}
+	switch v {
+	case vectorExp:
+		expAVX512(*dst, *src, whole, a, b)
+	case vectorSigmoid:
+		sigmoidAVX512(*dst, *src, whole, a, b)
+	default:
+		return n
+	}
+	if whole < n { // an address behind the last number must not be computed
+		*dst = (*float32)(unsafe.Add(unsafe.Pointer(*dst), 4*whole))
+		*src = (*float32)(unsafe.Add(unsafe.Pointer(*src), 4*whole))
+	}
+	return n - whole
+}
+
 // available reports whether this machine can run the vector functions.
 var available = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 func (v vector) run(dst, src *float32, n int, a, b float32) {
+	if n = v.runWide(&dst, &src, n, a, b); n == 0 {
+		return
+	}
 	switch v {
 	case vectorExp:
 		expAVX2(dst, src, n, a, b)

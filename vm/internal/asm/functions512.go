@@ -1,0 +1,91 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The most frequent functions for sixteen numbers at a time. The instructions, and so the
+// bits, are those of eight at a time.
+
+// function512 is function for sixteen numbers in Z0; n is a multiple of 16, and the two
+// arguments are in Z14 and Z15.
+func function512(name, doc string, body func()) {
+	TEXT(name, NOSPLIT|NOFRAME, "func(dst, src *float32, n int, scale, shift float32)")
+	Doc(doc)
+	Load(Param("dst"), RDI)
+	Load(Param("src"), RSI)
+	Load(Param("n"), RCX)
+	VBROADCASTSS(NewParamAddr("scale", 24), Z14)
+	VBROADCASTSS(NewParamAddr("shift", 28), Z15)
+	for i, x := range wideConstants {
+		bits512(math.Float32bits(x), wideRegister(i))
+	}
+	bits512(1<<31, Z6)
+	bits512(127, Z7)
+	Label("sixteen")
+	VMOVUPS(Mem{Base: RSI}, Z0)
+	VFMADD213PS(Z15, Z14, Z0)
+	body()
+	VMOVUPS(Z0, Mem{Base: RDI})
+	ADDQ(Imm(64), RSI)
+	ADDQ(Imm(64), RDI)
+	SUBQ(Imm(16), RCX)
+	JNZ(LabelRef("sixteen"))
+	VZEROUPPER()
+	RET()
+}
+
+// wideConstants stay in the registers from Z16 on.
+var wideConstants = append([]float32{88.8, -104.5, math.Log2E, -0.693359375, 2.12194440e-4, 1}, expCoefficients...)
+
+func wideRegister(i int) VecPhysical {
+	return []VecPhysical{Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26}[i]
+}
+
+func bits512(b uint32, z VecPhysical) {
+	m, ok := constants[b]
+	if !ok {
+		m = ConstData(nameOfConstant(b), U32(b))
+		constants[b] = m
+	}
+	VBROADCASTSS(m, z)
+}
+
+// exponential512 is exponential in Z0. It uses Z1 to Z3.
+func exponential512() {
+	one := wideRegister(5)
+	VMINPS(Z0, wideRegister(0), Z0)
+	VMAXPS(Z0, wideRegister(1), Z0)
+	VMULPS(Z0, wideRegister(2), Z1)
+	VRNDSCALEPS(Imm(8), Z1, Z1) // n
+	VFMADD231PS(wideRegister(3), Z1, Z0)
+	VFMADD231PS(wideRegister(4), Z1, Z0) // r
+	last := len(expCoefficients) - 1
+	VMOVAPS(wideRegister(6+last), Z2)
+	for k := last - 1; k >= 0; k-- {
+		VFMADD213PS(wideRegister(6+k), Z0, Z2)
+	}
+	VMULPS(Z0, Z0, Z3)
+	VFMADD213PS(Z0, Z3, Z2)
+	VADDPS(one, Z2, Z0)
+	VCVTPS2DQ(Z1, Z1)
+	VPSRAD(Imm(1), Z1, Z2)
+	VPSUBD(Z2, Z1, Z1)
+	for _, n := range []VecPhysical{Z1, Z2} {
+		VPADDD(Z7, n, n)
+		VPSLLD(Imm(23), n, n)
+		VMULPS(n, Z0, Z0)
+	}
+}
+
+// logistic512 is logistic in Z0.
+func logistic512() {
+	VPXORD(Z6, Z0, Z0)
+	exponential512()
+	VADDPS(wideRegister(5), Z0, Z0)
+	VDIVPS(Z0, wideRegister(5), Z0)
+}
