@@ -210,6 +210,21 @@ func TestFolded(t *testing.T) {
 				}
 			}
 		}},
+		{name: "below a limit, where nodes run again", folded: "t", steps: "Relu Sigmoid Tanh Softmax Exp Mul Mul Mul Mul Mul", opt: passes.Options{Limit: &passes.Limit{Percent: 70}}, x: text{main: `
+			in x float32 512 1024
+			weight w float32 1024 512
+			t = Transpose(w)
+			a = Relu(x)
+			b = Sigmoid(a)
+			c = Tanh(b)
+			d = Softmax(c)
+			e = Exp(d)
+			f = Mul(e, d)
+			g = Mul(f, c)
+			h = Mul(g, b)
+			i = Mul(h, a)
+			j = Mul(i, t)
+			out j`}},
 		{name: "off", steps: "Transpose Add", opt: passes.Options{Fold: passes.FoldOff}, x: text{main: `
 			in x float32 4 8
 			weight w float32 8 4
