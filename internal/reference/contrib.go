@@ -56,7 +56,7 @@ var contribOperators = []operator{
 		if a := c.attr("activation_params"); a != nil {
 			params = a.Floats
 		}
-		return one(y.each(c.fusedActivation(params)))
+		return one(c.activated(y, params))
 	}},
 	{"FusedGemm", func(c *evaluation) []*Tensor {
 		var params []float32
@@ -65,7 +65,7 @@ var contribOperators = []operator{
 				params = append(params, a.Float)
 			}
 		}
-		return one(gemm(c)[0].each(c.fusedActivation(params)))
+		return one(c.activated(gemm(c)[0], params))
 	}},
 	{"QLinearConv", func(c *evaluation) []*Tensor {
 		if rank := len(c.x(0).Shape); c.int("channels_last", 0) != 0 {
@@ -150,7 +150,8 @@ func dynamicallyQuantized(x *Tensor) (y *Tensor, scale float64) {
 	for _, v := range x.F {
 		low, high = min(low, v), max(high, v)
 	}
-	scale = float64(float32((high - low) / 255))
+	// In float32, since a scale of other bits moves elements to the next unit.
+	scale = float64((float32(high) - float32(low)) / 255)
 	if scale == 0 {
 		return x, 1
 	}
@@ -245,6 +246,16 @@ func embedNorm(c *evaluation) []*Tensor {
 	out := layerNorm(inner)
 	c.terms(0, inner.bounds[0].mass)
 	return []*Tensor{out[0], counts, sum}
+}
+
+// activated applies the activation that attribute activation names. Its result is rounded
+// itself, besides the sums before it.
+func (c *evaluation) activated(y *Tensor, params []float32) *Tensor {
+	y = y.each(c.fusedActivation(params))
+	for i, v := range y.F {
+		c.bounds[0].mass[i] += math.Abs(v)
+	}
+	return y
 }
 
 // fusedActivation returns the function that attribute activation names.
