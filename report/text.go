@@ -44,7 +44,7 @@ func Summary(w io.Writer, p *plan.Plan) {
 	fmt.Fprintf(w, "arena                %s, fragmentation %.2f %%%s\n", units.Bytes(s.ArenaBytes), Fragmentation(*s), placement(s))
 	fmt.Fprintf(w, "arena + resident     %s\n", units.Bytes(s.TotalBytes))
 	if f := p.Folded; f != nil {
-		fmt.Fprintf(w, "folded               %s\n", folded(f, s))
+		fmt.Fprintf(w, "folded               %s\n", folded(f))
 	}
 	if l := s.Limited; l != nil {
 		fmt.Fprintf(w, "limit                %s\n", limited(l))
@@ -64,13 +64,28 @@ func Summary(w io.Writer, p *plan.Plan) {
 }
 
 // folded describes what was computed from constants, and what it saves.
-func folded(f *plan.Folded, s *plan.Summary) string {
-	bytes := int64(0)
-	for _, t := range f.Tensors {
-		bytes += t.Bytes
+func folded(f *plan.Folded) string {
+	var made []string
+	if n := len(f.Tensors); n > 0 {
+		bytes := int64(0)
+		for _, t := range f.Tensors {
+			bytes += t.Bytes
+		}
+		made = append(made, fmt.Sprintf("%s of %s computed once", number(n, "constant"), units.Short(bytes)))
 	}
-	return fmt.Sprintf("%d nodes that read only constants, into %d constants of %s; before: peak %s, total %s",
-		f.Nodes, len(f.Tensors), units.Short(bytes), units.Short(f.UnfoldedPeakBytes), units.Short(f.UnfoldedTotalBytes))
+	if n := len(f.Products); n > 0 {
+		made = append(made, fmt.Sprintf("constants read as they lie by %s", number(n, "product")))
+	}
+	return fmt.Sprintf("%s instead of %s; before: peak %s, total %s", strings.Join(made, ", "), number(f.Nodes, "node"),
+		units.Short(f.UnfoldedPeakBytes), units.Short(f.UnfoldedTotalBytes))
+}
+
+// number writes a count with its noun.
+func number(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // limited describes the cost of a limit.
