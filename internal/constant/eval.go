@@ -6,57 +6,46 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 )
 
-// rule is one operator of the standard domain.
-type rule struct {
-	eval func(c *call) error
-	// lists are the inputs that hold positions or lengths. Everything that may be
-	// wrong with a node of a rule that moves is in these.
-	lists []int
-	// moves: elements are only moved, so that a node whose lists are right cannot
-	// fail.
-	moves bool
-}
-
 // rules are the operators that are computed. DequantizeLinear is not: runtimes fuse it
 // with the product that reads it, and its result is four times as large.
-var rules = map[string]rule{
-	"Identity":        {eval: same, moves: true},
-	"Reshape":         {eval: same, moves: true},
-	"Flatten":         {eval: same, moves: true},
-	"Squeeze":         {eval: same, moves: true},
-	"Unsqueeze":       {eval: same, moves: true},
-	"Transpose":       {eval: transpose, moves: true},
-	"Slice":           {eval: slice, moves: true, lists: []int{1, 2, 3, 4}},
-	"Gather":          {eval: gather, moves: true, lists: []int{1}},
-	"Concat":          {eval: concat, moves: true},
-	"Split":           {eval: split, moves: true},
-	"Expand":          {eval: expand, moves: true},
-	"Tile":            {eval: tile, moves: true},
-	"Pad":             {eval: pad, moves: true, lists: []int{1, 2, 3}},
-	"Where":           {eval: where, moves: true},
-	"Shape":           {eval: shapeOf, moves: true},
-	"Size":            {eval: sizeOf, moves: true},
-	"ConstantOfShape": {eval: constantOfShape, moves: true},
+var rules = map[string]func(c *call) error{
+	"Identity":        same,
+	"Reshape":         reshape,
+	"Flatten":         same,
+	"Squeeze":         squeeze,
+	"Unsqueeze":       unsqueeze,
+	"Transpose":       transpose,
+	"Slice":           slice,
+	"Gather":          gather,
+	"Concat":          concat,
+	"Split":           split,
+	"Expand":          expand,
+	"Tile":            tile,
+	"Pad":             pad,
+	"Where":           where,
+	"Shape":           shapeOf,
+	"Size":            sizeOf,
+	"ConstantOfShape": constantOfShape,
 
-	"Cast":           {eval: cast},
-	"CastLike":       {eval: cast},
-	"Range":          {eval: integerRange},
-	"Add":            {eval: binary2},
-	"Sub":            {eval: binary2},
-	"Mul":            {eval: binary2},
-	"Div":            {eval: binary2},
-	"Equal":          {eval: binary2},
-	"Less":           {eval: binary2},
-	"LessOrEqual":    {eval: binary2},
-	"Greater":        {eval: binary2},
-	"GreaterOrEqual": {eval: binary2},
-	"And":            {eval: binary2},
-	"Or":             {eval: binary2},
-	"Xor":            {eval: binary2},
-	"Neg":            {eval: unary},
-	"Abs":            {eval: unary},
-	"Not":            {eval: unary},
-	"Sqrt":           {eval: unary},
+	"Cast":           cast,
+	"CastLike":       cast,
+	"Range":          integerRange,
+	"Add":            binary2,
+	"Sub":            binary2,
+	"Mul":            binary2,
+	"Div":            binary2,
+	"Equal":          binary2,
+	"Less":           binary2,
+	"LessOrEqual":    binary2,
+	"Greater":        binary2,
+	"GreaterOrEqual": binary2,
+	"And":            binary2,
+	"Or":             binary2,
+	"Xor":            binary2,
+	"Neg":            unary,
+	"Abs":            unary,
+	"Not":            unary,
+	"Sqrt":           unary,
 }
 
 // Known reports whether Eval may compute a node.
@@ -64,13 +53,6 @@ func Known(n *graph.Node) bool {
 	_, ok := rules[n.Op]
 	return ok && n.Domain == "" && n.Overload == ""
 }
-
-// Moves reports whether a node only moves elements: it cannot fail if Eval has
-// accepted its Lists, whatever its other inputs hold.
-func Moves(n *graph.Node) bool { return rules[n.Op].moves }
-
-// Lists returns the inputs of a node that hold positions or lengths.
-func Lists(n *graph.Node) []int { return rules[n.Op].lists }
 
 // call is a node with its inputs and its outputs, which have their types already.
 type call struct {
@@ -99,7 +81,7 @@ func Eval(n *graph.Node, version int64, in, out []*Tensor) (err error) {
 		}
 	}
 	c := &call{Node: n, version: version, in: in, out: out}
-	if err := rules[n.Op].eval(c); err != nil {
+	if err := rules[n.Op](c); err != nil {
 		return err
 	}
 	for _, t := range out {

@@ -262,6 +262,9 @@ func split(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.parts(axis); err != nil {
+		return err
+	}
 	step, from := strides(x.Shape), int64(0)
 	for i, y := range c.out {
 		if y == nil {
@@ -322,6 +325,9 @@ func expand(c *call) error {
 	if err := c.need(2); err != nil {
 		return err
 	}
+	if err := c.expanded(); err != nil {
+		return err
+	}
 	y, err := broadcast(c.x(0), c.out[0].Shape)
 	if err == nil {
 		c.out[0].Raw = y.Raw
@@ -337,12 +343,12 @@ func tile(c *call) error {
 	if c.version < 6 || len(x.Shape) != len(y.Shape) {
 		return fmt.Errorf("not computed before opset 6")
 	}
+	if err := c.tiled(); err != nil {
+		return err
+	}
 	// Each axis is two: the repetitions, and the axis of x.
 	shape, step := make([]int64, 0, 2*len(x.Shape)), make([]int64, 0, 2*len(x.Shape))
 	for k, s := range strides(x.Shape) {
-		if x.Shape[k] == 0 || y.Shape[k]%x.Shape[k] != 0 {
-			return fmt.Errorf("shape %v repeated to %v", x.Shape, y.Shape)
-		}
 		shape = append(shape, y.Shape[k]/x.Shape[k], x.Shape[k])
 		step = append(step, 0, s)
 	}
@@ -487,6 +493,9 @@ func sizeOf(c *call) error {
 
 func constantOfShape(c *call) error {
 	if err := c.need(1); err != nil {
+		return err
+	}
+	if err := c.filled(); err != nil {
 		return err
 	}
 	y := c.out[0]

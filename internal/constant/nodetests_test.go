@@ -112,6 +112,50 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestShapeDiffers: a shape that the file declares is not believed if an input says
+// otherwise.
+func TestShapeDiffers(t *testing.T) {
+	of := func(typ graph.DType, shape ...int64) *Tensor {
+		x := &Tensor{Type: typ, Shape: shape}
+		x.Raw = make([]byte, x.len()*x.width())
+		return x
+	}
+	list := func(v ...int64) *Tensor {
+		x := of(graph.Int64, int64(len(v)))
+		for i, k := range v {
+			x.setInteger(i, k)
+		}
+		return x
+	}
+	for _, c := range []struct {
+		op           string
+		in           []*Tensor
+		right, wrong [][]int64 // shapes of the outputs
+	}{
+		{"Reshape", []*Tensor{of(graph.Float32, 12), list(4, -1)}, [][]int64{{4, 3}}, [][]int64{{6, 2}}},
+		{"Squeeze", []*Tensor{of(graph.Float32, 1, 3, 1), list(0)}, [][]int64{{3, 1}}, [][]int64{{1, 3}}},
+		{"Unsqueeze", []*Tensor{of(graph.Float32, 3), list(-1)}, [][]int64{{3, 1}}, [][]int64{{1, 3}}},
+		{"Expand", []*Tensor{of(graph.Float32, 1, 3), list(4, 1)}, [][]int64{{4, 3}}, [][]int64{{2, 3}}},
+		{"Tile", []*Tensor{of(graph.Float32, 1, 3), list(4, 1)}, [][]int64{{4, 3}}, [][]int64{{2, 3}}},
+		{"Split", []*Tensor{of(graph.Float32, 7), list(4, 3)}, [][]int64{{4}, {3}}, [][]int64{{5}, {2}}},
+		{"ConstantOfShape", []*Tensor{list(4, 3)}, [][]int64{{4, 3}}, [][]int64{{2, 3}}},
+	} {
+		eval := func(shapes [][]int64) error {
+			var out []*Tensor
+			for _, s := range shapes {
+				out = append(out, &Tensor{Type: graph.Float32, Shape: s})
+			}
+			return Eval(&graph.Node{Op: c.op}, 17, c.in, out)
+		}
+		if err := eval(c.right); err != nil {
+			t.Errorf("%s: %v", c.op, err)
+		}
+		if eval(c.wrong) == nil {
+			t.Errorf("%s: was computed with the shapes %v, expected an error", c.op, c.wrong)
+		}
+	}
+}
+
 // TestCast: conversions whose result the standards determine.
 func TestCast(t *testing.T) {
 	for _, c := range []struct {

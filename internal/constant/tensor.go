@@ -6,6 +6,7 @@
 //	tensor.go    tensors, and how they are read from a model's files
 //	eval.go      the table of operators, and Eval
 //	move.go      operators that move elements
+//	shape.go     operators that an input tells the shape of the result
 //	number.go    operators that compute
 package constant
 
