@@ -2,6 +2,7 @@ package passes
 
 import (
 	"io"
+	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -222,23 +223,33 @@ func (a *folding) components() []*component {
 	})
 }
 
-// explodes reports whether the nodes make much more than they read: a few bytes can
-// ask for terabytes.
+// explodes reports whether the nodes make much more than the constants that they start
+// from: a few bytes can ask for terabytes, also step by step.
 func (p *component) explodes() bool {
 	made, read := int64(0), int64(0)
+	seen := map[*fixed]bool{}
 	for _, c := range p.nodes {
 		for _, f := range c.in {
-			if f != nil {
-				read += f.t.Bytes
+			if f != nil && f.maker == nil && !seen[f] {
+				seen[f] = true
+				read = add(read, f.t.Bytes)
 			}
 		}
 		for _, f := range c.out {
 			if f != nil {
-				made += f.t.Bytes
+				made = add(made, f.t.Bytes)
 			}
 		}
 	}
 	return made > 64<<20 && made/8 > read
+}
+
+// add adds two sizes. A sum that overflows stays at the largest one.
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // component is the component of a node.

@@ -225,6 +225,21 @@ func TestFolded(t *testing.T) {
 			i = Mul(h, a)
 			j = Mul(i, t)
 			out j`}},
+		{name: "a few bytes that grow to gigabytes, step by step, stay", steps: "Concat Concat Concat Concat Concat Concat Concat Constant Gather Add", x: text{main: `
+			in i int64 1
+			in x float32 1
+			weight w float32 16
+			c1 = Concat(w, w, w, w, w, w, w, w, w, w, w, w, w, w, w, w) axis=0
+			c2 = Concat(c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1) axis=0
+			c3 = Concat(c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2) axis=0
+			c4 = Concat(c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3) axis=0
+			c5 = Concat(c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4) axis=0
+			c6 = Concat(c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5) axis=0
+			c7 = Concat(c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6) axis=0
+			k = Constant() value_int=0
+			g = Gather(c7, k)
+			y = Add(x, g)
+			out y`}},
 		{name: "off", steps: "Transpose Add", opt: passes.Options{Fold: passes.FoldOff}, x: text{main: `
 			in x float32 4 8
 			weight w float32 8 4
