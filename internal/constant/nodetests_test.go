@@ -156,6 +156,16 @@ func TestShapeDiffers(t *testing.T) {
 	}
 }
 
+// TestReadBool: a byte of a bool that is neither 0 nor 1 is refused.
+func TestReadBool(t *testing.T) {
+	for raw, want := range map[string]bool{"\x01\x00": true, "\x01\x02": false} {
+		d := &graph.Data{Type: graph.Bool, Dims: []int64{2}, Raw: []byte(raw), Bytes: 2}
+		if _, err := NewFiles(nil).Read(d); (err == nil) != want {
+			t.Errorf("% x: error %v", raw, err)
+		}
+	}
+}
+
 // TestCast: conversions whose result the standards determine.
 func TestCast(t *testing.T) {
 	for _, c := range []struct {

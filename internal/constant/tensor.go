@@ -18,6 +18,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
@@ -71,6 +72,9 @@ func (f *Files) Close() error {
 // errForm is the error of elements that are stored in a form that is not read.
 var errForm = errors.New("its elements are stored in another form than raw data")
 
+// errBool: whether 2 and 1 gives true depends on the runtime.
+var errBool = errors.New("a bool is neither 0 nor 1")
+
 // Read returns the elements of a constant, in the mapped file where they lie there.
 func (f *Files) Read(d *graph.Data) (*Tensor, error) {
 	if !Holds(d.Type) || d.Sparse != nil {
@@ -114,6 +118,9 @@ func (f *Files) Read(d *graph.Data) (*Tensor, error) {
 	}
 	if err == nil && int64(len(t.Raw)) != size {
 		err = fmt.Errorf("has %d bytes of elements, expected %d", len(t.Raw), size)
+	}
+	if err == nil && d.Type == graph.Bool && slices.ContainsFunc(t.Raw, func(b byte) bool { return b > 1 }) {
+		err = errBool
 	}
 	return t, err
 }
