@@ -156,7 +156,8 @@ func (a *folding) graph(g *graph.Graph, outer []*fixed) error {
 // computed returns a node as one that reads only constants; nil if it is none, or if
 // its results cannot be initializers.
 func (a *folding) computed(g *graph.Graph, n *graph.Node, at []*fixed) *computed {
-	if !n.Semantics.Known || n.Semantics.Call != nil || n.Semantics.Random || !constant.Known(n) || len(n.Inputs) == 0 {
+	if !n.Semantics.Known || n.Semantics.Call != nil || n.Semantics.Random || !constant.Known(n) || len(n.Inputs) == 0 ||
+		!slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 }) {
 		return nil
 	}
 	c := &computed{n: n, version: a.m.Opset(n.Domain), in: make([]*fixed, len(n.Inputs)), out: make([]*fixed, len(n.Outputs))}

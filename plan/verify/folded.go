@@ -2,7 +2,10 @@ package verify
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
@@ -44,7 +47,7 @@ func (v *verifier) folded() {
 	for name, d := range v.p.Dims {
 		dims[name] = d.Value
 	}
-	if _, err := ops.Infer(v.opt.Source, ops.Options{Dims: dims, SpareDims: true}); err != nil {
+	if _, err := ops.Infer(v.opt.Source, ops.Options{Dims: dims, Values: v.p.Values, SpareDims: true}); err != nil {
 		v.claim("folded")
 		return
 	}
@@ -123,6 +126,7 @@ func (v *verifier) refold(list []foldedTensor) {
 		scopes: map[*graph.Graph]*sourceScope{}, values: map[*graph.Tensor]*constant.Tensor{},
 	}
 	defer c.files.Close()
+	c.most = c.limit(c.m.Graph, leastMost)
 	planned := constant.NewFiles(v.m)
 	defer planned.Close()
 	c.pair(v.m.Graph, v.opt.Source.Graph, nil)
@@ -143,7 +147,11 @@ func (v *verifier) refold(list []foldedTensor) {
 			v.fault(CodeFolded, "folded: tensor %q: expected a node of the source that makes it", graph.Short(f.t.Name))
 			continue
 		}
-		want, err := c.value(s, t)
+		if t.Bytes != f.t.Data.Bytes {
+			v.fault(CodeFolded, "folded: tensor %q: expected %d bytes, found %d", graph.Short(f.t.Name), t.Bytes, f.t.Data.Bytes)
+			continue
+		}
+		want, err := c.compute(s, t)
 		if err != nil {
 			v.fault(CodeFolded, "folded: tensor %q: cannot be computed from constants of the source: %v", graph.Short(f.t.Name), err)
 			continue
@@ -203,7 +211,7 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 	gone := make([]bool, len(s.source.Nodes))
 	count := 0
 	for i, n := range s.source.Nodes {
-		gone[i] = true
+		gone[i] = slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 })
 		for _, t := range n.Outputs {
 			if t >= 0 {
 				u := names[s.source.Tensors[t].Name]
@@ -231,7 +239,8 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 				continue
 			}
 			t := s.source.Tensors[id]
-			needed := t.Output
+			u := names[t.Name]
+			needed := t.Output || u != nil && u.Data != nil // a body may read it
 			for _, r := range t.Readers {
 				needed = needed || !gone[r] && !replaced[r] && s.captured(s.source.Nodes[r], id)
 			}
@@ -266,6 +275,8 @@ type recomputer struct {
 	files  *constant.Files
 	scopes map[*graph.Graph]*sourceScope // by graph of the plan
 	values map[*graph.Tensor]*constant.Tensor
+
+	most, made int64 // the limit for one tensor, and what was made for it so far
 }
 
 // pair finds the graphs of the source for a planned graph and its bodies: a node is the
@@ -302,9 +313,60 @@ func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
 	}
 }
 
-// mostBytes limits the size of a tensor that is computed again: a plan from others may
-// name any node.
-const mostBytes = 1 << 36
+// A plan from others may name any node, so what is computed for one tensor is limited:
+// the planner makes no more than leastMost out of a few bytes, and no more than growth
+// times the constants that it starts from. Values of more than kept bytes are dropped
+// when their tensor has been compared.
+const (
+	leastMost = 64 << 20
+	growth    = 8
+	kept      = 1 << 20
+)
+
+// limit adds growth times the constants of a graph and its bodies to most.
+func (c *recomputer) limit(g *graph.Graph, most int64) int64 {
+	add := func(d *graph.Data) {
+		if d == nil {
+			return
+		}
+		if d.External != nil {
+			if _, err := c.files.Read(d); err != nil {
+				return // its size is not known
+			}
+		}
+		if d.Bytes < (math.MaxInt64-most)/growth-1 {
+			most += growth * (d.Bytes + 1) // the planner rounds down
+		}
+	}
+	for _, t := range g.Tensors {
+		if !t.Capture {
+			add(t.Data)
+		}
+	}
+	for _, n := range g.Nodes {
+		if ops.IsConstant(n) {
+			add(constant.Of(n))
+		}
+		for _, a := range n.Bodies() {
+			for _, b := range a.All() {
+				most = c.limit(b, most)
+			}
+		}
+	}
+	return most
+}
+
+// compute computes a tensor of the source within the limit.
+func (c *recomputer) compute(s *sourceScope, t *graph.Tensor) (*constant.Tensor, error) {
+	c.made = 0
+	x, err := c.value(s, t)
+	for u, y := range c.values {
+		if len(y.Raw) > kept {
+			delete(c.values, u)
+		}
+	}
+	return x, err
+}
 
 // value computes a tensor of the source.
 func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, error) {
@@ -346,8 +408,16 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 		}
 	}
 	for _, id := range n.Outputs {
-		if id >= 0 && (s.source.Tensors[id].Bounded || s.source.Tensors[id].Dynamic != "" || s.source.Tensors[id].Bytes > mostBytes) {
+		if id < 0 {
+			continue
+		}
+		y := s.source.Tensors[id]
+		if y.Bounded || y.Dynamic != "" || y.Bytes > c.most-c.made {
 			return nil, fmt.Errorf("%s: the size of its results is not known, or too large", s.source.Label(t.Maker))
+		}
+		c.made += y.Bytes
+		if asked := asks(n, in); asked > float64(elements(y.Type))+spare {
+			return nil, fmt.Errorf("%s: its inputs ask for %.0f elements, the file says %d", s.source.Label(t.Maker), asked, elements(y.Type))
 		}
 	}
 	out, err := recompute(n, c.m.Opset(n.Domain), in)
@@ -356,6 +426,9 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 	}
 	for k, id := range n.Outputs {
 		if id >= 0 && out[k] != nil {
+			if y := s.source.Tensors[id].Type; !shaped(out[k], y) {
+				return nil, fmt.Errorf("%s: its result has shape %v, expected %v", s.source.Label(t.Maker), out[k].Shape, y.Shape)
+			}
 			c.values[s.source.Tensors[id]] = out[k]
 		}
 	}
@@ -363,6 +436,99 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 		return nil, fmt.Errorf("%s does not compute it", s.source.Label(t.Maker))
 	}
 	return c.values[t], nil
+}
+
+// spare is how many elements more than the file says may be computed: asks rounds.
+const spare = 1 << 20
+
+// asks returns about how many elements the values of the inputs ask for; 0 if the shapes
+// of the inputs determine that. The result is compared with the file once it is made, but
+// must not be huge.
+func asks(n *graph.Node, in []*constant.Tensor) float64 {
+	list := func(i int) []float64 {
+		if i >= len(in) || in[i] == nil {
+			return nil
+		}
+		var v []float64
+		for at := in[i].Raw; len(at) > 0; {
+			switch in[i].Type {
+			case graph.Int64:
+				v, at = append(v, float64(int64(binary.LittleEndian.Uint64(at)))), at[8:]
+			case graph.Int32:
+				v, at = append(v, float64(int32(binary.LittleEndian.Uint32(at)))), at[4:]
+			default:
+				return nil
+			}
+		}
+		return v
+	}
+	var shape []float64
+	if len(in) > 0 && in[0] != nil {
+		for _, d := range in[0].Shape {
+			shape = append(shape, float64(d))
+		}
+	}
+	by := list(1)
+	switch n.Op {
+	case "ConstantOfShape":
+		shape = list(0)
+	case "Range":
+		start, delta := list(0), list(2)
+		if len(start) != 1 || len(by) != 1 || len(delta) != 1 || delta[0] == 0 {
+			return 0
+		}
+		shape = []float64{(by[0] - start[0]) / delta[0]}
+	case "Expand":
+		for len(shape) < len(by) {
+			shape = append([]float64{1}, shape...)
+		}
+		for i, d := range by {
+			if k := len(shape) - len(by) + i; shape[k] == 1 {
+				shape[k] = d
+			}
+		}
+	case "Tile":
+		for k := range min(len(by), len(shape)) {
+			shape[k] *= by[k]
+		}
+	case "Pad":
+		axes := list(3)
+		for i, w := range by {
+			k := i % max(len(by)/2, 1)
+			if axes != nil {
+				if k >= len(axes) {
+					return 0
+				}
+				if k = int(axes[k]); k < 0 {
+					k += len(shape)
+				}
+			}
+			if k >= 0 && k < len(shape) {
+				shape[k] += w
+			}
+		}
+	default:
+		return 0
+	}
+	product := float64(1)
+	for _, d := range shape {
+		product *= d
+	}
+	return product
+}
+
+// elements is the number of elements of an exact shape.
+func elements(t graph.Type) int64 {
+	n := int64(1)
+	for _, d := range t.Shape {
+		n *= int64(d)
+	}
+	return n
+}
+
+// shaped reports whether a tensor has an exact shape.
+func shaped(x *constant.Tensor, t graph.Type) bool {
+	return t.Ranked && slices.EqualFunc(x.Shape, t.Shape, func(a int64, b graph.Dim) bool { return graph.Dim(a) == b })
 }
 
 // carried lists, for operators that only move elements, the inputs with these elements;

@@ -240,6 +240,17 @@ func TestFolded(t *testing.T) {
 			g = Gather(c7, k)
 			y = Add(x, g)
 			out y`}},
+		{name: "a node all of whose outputs are left out is none that was folded", folded: "t", steps: "Relu Add", x: text{main: `
+			in x float32 4 8
+			weight w float32 8 4
+			t = Transpose(w)
+			none = Relu(x)
+			y = Add(x, t)
+			out y`}, before: func(m *graph.Model) {
+			m.Graph.Nodes[1].Outputs[0] = graph.None
+			m.Graph.DropTensors(func(t graph.TensorID) bool { return m.Graph.Tensors[t].Name == "none" })
+			*m = *parse(t, encode(t, m))
+		}},
 		{name: "off", steps: "Transpose Add", opt: passes.Options{Fold: passes.FoldOff}, x: text{main: `
 			in x float32 4 8
 			weight w float32 8 4
@@ -307,6 +318,100 @@ func TestFolded(t *testing.T) {
 			report, err = verify.Plan(other, p, verify.Options{Source: parse(t, source)})
 			if err != nil || !slices.ContainsFunc(report.Violations, func(v verify.Violation) bool { return v.Code == verify.CodeFolded }) {
 				t.Errorf("error %v, a changed constant is accepted: %v", err, report.Violations)
+			}
+		})
+	}
+}
+
+// TestFoldedFromAnotherSource: what a source computes instead is refused, and quickly.
+func TestFoldedFromAnotherSource(t *testing.T) {
+	ordinary := text{main: `
+			in x float32 4 8
+			weight w float32 8 4
+			t = Transpose(w)
+			y = Add(x, t)
+			out y`}
+	for _, c := range []struct {
+		name            string
+		planned, source text
+		declared        []graph.Dim // of t in the source
+		want            string
+	}{
+		{name: "terabytes, step by step", planned: ordinary, want: "too large", source: text{main: `
+			in x float32 4 8
+			weight w float32 16
+			c1 = Concat(w, w, w, w, w, w, w, w, w, w, w, w, w, w, w, w) axis=0
+			c2 = Concat(c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1, c1) axis=0
+			c3 = Concat(c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2, c2) axis=0
+			c4 = Concat(c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3, c3) axis=0
+			c5 = Concat(c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4, c4) axis=0
+			c6 = Concat(c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5, c5) axis=0
+			c7 = Concat(c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6, c6) axis=0
+			weight k int64 4 8
+			t = Gather(c7, k)
+			y = Add(x, t)
+			out y`}},
+		{name: "terabytes, and the file declares a few bytes", planned: ordinary, declared: []graph.Dim{4, 8}, want: "ask for", source: text{main: `
+			in x float32 4 8
+			weight w float32 1 1
+			weight k int64 3
+			weight cut int64 2
+			s = Pad(k, cut)
+			t = Expand(w, s)
+			y = Add(x, t)
+			out y`}},
+		{name: "an initializer that only a body reads stands for a node", want: `"r" of the source is missing`, planned: text{
+			main: `
+			in x float32 4 8
+			in c bool
+			weight w float32 8 4
+			weight r float32 4 8
+			t = Transpose(w)
+			b = Add(x, t)
+			y = If(c)
+			out b
+			out y`,
+			bodies: map[string]string{"y.then_branch": "j = Neg(r)\nout j", "y.else_branch": "l = Neg(x)\nout l"},
+		}, source: text{
+			main: `
+			in x float32 4 8
+			in c bool
+			weight w float32 8 4
+			r = Relu(x)
+			t = Transpose(w)
+			b = Add(x, t)
+			y = If(c)
+			out b
+			out y`,
+			bodies: map[string]string{"y.then_branch": "j = Neg(r)\nout j", "y.else_branch": "l = Neg(x)\nout l"},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := passes.Optimize(t.Context(), c.planned.build(t), passes.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			im, err := onnx.Encode(r.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Plan.Model = plan.ImageOf("out.onnx", im)
+			source := c.source.build(t)
+			if c.declared != nil {
+				for i, k := range []int64{1 << 40, 8, 1} {
+					binary.LittleEndian.PutUint64(find(source.Graph, "k").Data.Raw[8*i:], uint64(k))
+				}
+				binary.LittleEndian.PutUint64(find(source.Graph, "cut").Data.Raw[8:], math.MaxUint64) // -1
+				find(source.Graph, "t").Declared = &graph.Declared{
+					Type:    graph.Type{Kind: graph.KindTensor, Elem: graph.Float32, Ranked: true, Shape: c.declared},
+					Symbols: make([]string, len(c.declared)),
+				}
+			}
+			report, err := verify.Plan(parse(t, encode(t, r.Model)), r.Plan, verify.Options{Source: source})
+			if err != nil || !slices.ContainsFunc(report.Violations, func(v verify.Violation) bool {
+				return v.Code == verify.CodeFolded && strings.Contains(v.Message, c.want)
+			}) {
+				t.Errorf("error %v, violations %v, expected one with %q", err, report.Violations, c.want)
 			}
 		})
 	}
