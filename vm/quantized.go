@@ -52,8 +52,8 @@ const (
 	mostScale  = 0x1p100
 )
 
-// scaledBy returns the parts of a DequantizeLinear or QuantizeLinear of float32 whose scale
-// and zero point are constant.
+// scaledBy returns the parts of a DequantizeLinear to float32, or a QuantizeLinear of
+// float32, whose scale and zero point are constant.
 func (st *step) scaledBy(op string) *scaled {
 	n := st.call.Node
 	if n.Op != op || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.in) < 2 || len(st.out) != 1 || st.out[0] == nil ||
@@ -63,9 +63,12 @@ func (st *step) scaledBy(op string) *scaled {
 	if open, err := st.check(); open || err != nil {
 		return nil // prepare reports it
 	}
-	q := &scaled{st: st, bytes: st.in[0], scale: st.in[1]}
+	q, reals := &scaled{st: st, bytes: st.in[0], scale: st.in[1]}, st.out[0]
 	if op == "QuantizeLinear" {
-		q.bytes = st.out[0]
+		q.bytes, reals = st.out[0], st.in[0]
+	}
+	if reals.Type != graph.Float32 { // the scale may have another type
+		return nil
 	}
 	if len(st.in) > 2 && st.in[2] != nil {
 		if q.zero = st.in[2]; !q.zero.Const {

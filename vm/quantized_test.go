@@ -176,6 +176,18 @@ func TestConvolutionsThatStayReal(t *testing.T) {
 				}
 			}
 		}, []string{"d", "e", "y"}},
+		{"the reals are of float16, their scales of float32", 1, func(n *net) {
+			n.opset = 23
+			for _, k := range n.g.Nodes {
+				switch k.Name {
+				case "x.r", "a.w", "a.b":
+					k.Attrs = append(k.Attrs, attr("output_dtype", int(graph.Float16)))
+				}
+			}
+			n.node("Neg", "z", "x.r") // else no convolution would read x.r as reals
+			n.output("z", 1, 3, 12, 13)
+			n.g.Tensors[n.tensor("z")].Declared.Type.Elem = graph.Float16
+		}, []string{"d", "e", "y"}},
 	} {
 		t.Run(c.doc, func(t *testing.T) {
 			p, s := session(t, quantizedNet(t, c.off, c.change), passes.Options{}, vm.Options{})

@@ -25,10 +25,11 @@ type net struct {
 	g     *graph.Graph
 	named map[string]graph.TensorID
 	draw  *rand.Rand
+	opset int64
 }
 
 func newNet() *net {
-	return &net{&graph.Graph{Name: "net"}, map[string]graph.TensorID{}, rand.New(rand.NewPCG(1, 1))}
+	return &net{&graph.Graph{Name: "net"}, map[string]graph.TensorID{}, rand.New(rand.NewPCG(1, 1)), 17}
 }
 
 func (n *net) tensor(name string) graph.TensorID {
@@ -87,7 +88,7 @@ func domainOf(op string) string {
 func (n *net) write(t testing.TB, path string) {
 	t.Helper()
 	n.g.Link()
-	m := &graph.Model{IRVersion: 8, Opsets: []graph.Opset{{Version: 17}}, Graph: n.g}
+	m := &graph.Model{IRVersion: 8, Opsets: []graph.Opset{{Version: n.opset}}, Graph: n.g}
 	if err := m.AddSwaps(); err != nil {
 		t.Fatal(err)
 	}
