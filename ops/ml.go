@@ -120,7 +120,7 @@ func dictVectorizer(c *Call) error {
 
 // featureVectorizer concatenates the inputs' features, inputdimensions of each.
 func featureVectorizer(c *Call) error {
-	if err := c.Tensors(1); err != nil {
+	if err := c.Tensors(max(len(c.In), 1)); err != nil {
 		return err
 	}
 	stated := c.Ints("inputdimensions")

@@ -26,6 +26,7 @@ func TestClassical(t *testing.T) {
 		{doc: "one more axis", op: "ai.onnx.ml.OneHotEncoder", in: []Arg{x}, attrs: []*graph.Attr{attrInts("cats_int64s", 1, 2)}, want: "float32[4,3,2]"},
 		{doc: "all axes but the first are features", op: "ai.onnx.ml.FeatureVectorizer", in: []Arg{x, arg(graph.Float32, 4, 1, 6)}, want: "float32[4,9]"},
 		{doc: "side by side", op: "ai.onnx.ml.FeatureVectorizer", in: []Arg{x, arg(graph.Int64, 4, 2)}, attrs: []*graph.Attr{attrInts("inputdimensions", 3, 2)}, want: "float32[4,5]"},
+		{doc: "no input may be left out", op: "ai.onnx.ml.FeatureVectorizer", in: []Arg{x, {}, x}, want: "error: input 1 is missing"},
 		{doc: "values tell the type", op: "ai.onnx.ml.LabelEncoder", in: []Arg{arg(graph.String, 4)}, attrs: []*graph.Attr{attrInts("values_int64s", 1)}, want: "int64[4]"},
 		{doc: "the first version maps both ways", op: "ai.onnx.ml.LabelEncoder", version: 1, in: []Arg{arg(graph.Int64, 4)}, want: "string[4]"},
 		{doc: "a sequence of maps", op: "ai.onnx.ml.ZipMap", in: []Arg{x}, want: "sequence(map)"},
