@@ -21,8 +21,9 @@ import (
 var large = []struct {
 	op      string
 	attrs   []*graph.Attr
-	shapes  [][]int // of float32 inputs
-	outputs int     // 0 means 1
+	shapes  [][]int         // of float32 inputs
+	outputs int             // 0 means 1
+	fill    map[int]float32 // inputs whose elements are all one number
 }{
 	{op: "Conv", attrs: attrs("pads", 1, 1, 1, 1), shapes: [][]int{{2, 5, 14, 19}, {7, 5, 3, 3}, {7}}},
 	{op: "Conv|Relu", attrs: attrs("pads", 1, 1, 1, 1), shapes: [][]int{{1, 12, 14, 14}, {70, 12, 3, 3}, {70}}},
@@ -89,6 +90,19 @@ var large = []struct {
 	{op: "com.microsoft.nchwc.ReorderInput", attrs: attrs("channels_last", 1), shapes: [][]int{{2, 9, 11, 32}}},
 	{op: "com.microsoft.nchwc.ReorderOutput", attrs: attrs("channels", 29), shapes: [][]int{{2, 32, 9, 11}}},
 	{op: "com.microsoft.nchwc.Upsample", attrs: attrs("scales", 1, 1, 2, 3), shapes: [][]int{{1, 32, 5, 7}}},
+	{op: "DepthToSpace", attrs: attrs("blocksize", 2), shapes: [][]int{{2, 24, 7, 9}}},
+	{op: "Unique", attrs: append(attrs("axis", 1), attrs("sorted", 0)...), shapes: [][]int{{3, 40, 5}}, outputs: 4},
+	{op: "NonMaxSuppression", shapes: [][]int{{2, 40, 4}, {2, 3, 40}, {1}, {1}, {1}}, fill: map[int]float32{2: 9, 3: 0.3}},
+	{op: "STFT", shapes: [][]int{{2, 90, 1}, {}, {30}}, fill: map[int]float32{1: 7}},
+	{op: "ai.onnx.ml.TreeEnsembleRegressor", attrs: append(attrs("n_targets", 3), trees("target")...), shapes: [][]int{{70, 4}}},
+	{op: "ai.onnx.ml.TreeEnsembleClassifier", attrs: append(attrs("classlabels_int64s", 5, 7, 9), trees("class")...), shapes: [][]int{{70, 4}}, outputs: 2},
+	{op: "ai.onnx.ml.LinearRegressor", attrs: append(attrs("targets", 2), floats("coefficients", 8), floats("intercepts", 2)), shapes: [][]int{{70, 4}}},
+	{op: "ai.onnx.ml.LinearClassifier", attrs: append(attrs("classlabels_ints", 5, 7, 9), floats("coefficients", 12), floats("intercepts", 3)), shapes: [][]int{{70, 4}}, outputs: 2},
+	{op: "ai.onnx.ml.Scaler", attrs: []*graph.Attr{floats("offset", 4), floats("scale", 4)}, shapes: [][]int{{70, 4}}},
+	{op: "ai.onnx.ml.Normalizer", attrs: []*graph.Attr{named("norm", "L2")}, shapes: [][]int{{70, 4}}},
+	{op: "ai.onnx.ml.OneHotEncoder", attrs: attrs("cats_int64s", -1, 0, 1), shapes: [][]int{{70, 4}}},
+	{op: "ai.onnx.ml.FeatureVectorizer", attrs: attrs("inputdimensions", 4, 7, 6), shapes: [][]int{{70, 4}, {70, 7}, {70, 2, 2}}},
+	{op: "ai.onnx.ml.ArrayFeatureExtractor", shapes: [][]int{{70, 40}, {5}}},
 	{op: "com.microsoft.FastGelu", shapes: [][]int{{7, 41}, {41}}},
 	{op: "com.microsoft.QuickGelu", shapes: [][]int{{333}}},
 	{op: "com.microsoft.BiasGelu", shapes: [][]int{{7, 41}, {41}}},
@@ -109,6 +123,50 @@ func named(name, v string) *graph.Attr {
 	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
 }
 
+// floats returns an attribute of n numbers.
+func floats(name string, n int) *graph.Attr {
+	a := &graph.Attr{Name: name, Type: graph.AttrFloats}
+	for i := range n {
+		a.Floats = append(a.Floats, float32(math.Sin(float64(i+len(name)))))
+	}
+	return a
+}
+
+// trees returns the attributes of two trees of seven nodes: four leaves, whose weights are
+// named of_*.
+func trees(of string) []*graph.Attr {
+	list := map[string][]int64{}
+	add := func(name string, v int) { list[name] = append(list[name], int64(v)) }
+	modes := &graph.Attr{Name: "nodes_modes", Type: graph.AttrStrings}
+	for i := range 14 {
+		tree, node := i/7, i%7
+		yes, no, mode := 2*node+1, 2*node+2, "BRANCH_LEQ"
+		if node > 2 {
+			yes, no, mode = 0, 0, "LEAF"
+			add(of+"_treeids", tree)
+			add(of+"_nodeids", node)
+			add(of+"_ids", node%3)
+		}
+		add("nodes_treeids", tree)
+		add("nodes_nodeids", node)
+		add("nodes_featureids", i%4)
+		add("nodes_truenodeids", yes)
+		add("nodes_falsenodeids", no)
+		modes.Strings = append(modes.Strings, mode)
+	}
+	all := []*graph.Attr{modes, floats("nodes_values", 14), floats(of+"_weights", 8)}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		all = append(all, attrs(name, list[name]...)...)
+	}
+	return all
+}
+
+// indexOutputs lists the outputs in large whose type is int64.
+var indexOutputs = map[string][]string{
+	"ArgMax": {"y0"}, "TopK": {"y1"}, "MaxPool": {"y1"}, "Unique": {"y1", "y2", "y3"}, "NonMaxSuppression": {"y0"},
+	"TreeEnsembleClassifier": {"y0"}, "LinearClassifier": {"y0"},
+}
+
 // integerInputs lists the inputs in large whose type is not float32.
 var integerInputs = map[string]map[int]graph.DType{
 	"QLinearAdd":               {0: graph.Uint8, 2: graph.Uint8, 3: graph.Uint8, 5: graph.Uint8, 7: graph.Uint8},
@@ -124,6 +182,7 @@ var integerInputs = map[string]map[int]graph.DType{
 	"MatMulIntegerToFloat":     {0: graph.Uint8, 1: graph.Int8, 4: graph.Uint8, 5: graph.Int8},
 	"DynamicQuantizeMatMul":    {1: graph.Int8, 3: graph.Int8},
 
+	"NonMaxSuppression": {2: graph.Int64}, "STFT": {1: graph.Int64}, "ArrayFeatureExtractor": {1: graph.Int64},
 	"CumSum": {1: graph.Int64}, "TopK": {1: graph.Int64}, "Where": {0: graph.Bool},
 }
 
@@ -142,11 +201,11 @@ func largeSeeds() ([]*Seed, error) {
 
 func largeSeed(i int) (*Seed, error) {
 	of := &large[i]
-	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 23}, {Domain: "com.microsoft", Version: 1}, {Domain: attr.Nchwc, Version: 1}}, Graph: &graph.Graph{Name: "g"}}
+	m := &graph.Model{IRVersion: 10, Opsets: []graph.Opset{{Version: 23}, {Domain: "com.microsoft", Version: 1}, {Domain: attr.Nchwc, Version: 1}, {Domain: "ai.onnx.ml", Version: 3}}, Graph: &graph.Graph{Name: "g"}}
 	g := m.Graph
 	s := &Seed{}
 	domain, op := "", of.op
-	for _, own := range []string{attr.Nchwc, "com.microsoft"} {
+	for _, own := range []string{attr.Nchwc, "com.microsoft", "ai.onnx.ml"} {
 		if rest, ok := strings.CutPrefix(of.op, own+"."); ok && domain == "" {
 			domain, op = own, rest
 		}
@@ -156,6 +215,9 @@ func largeSeed(i int) (*Seed, error) {
 	for k, shape := range of.shapes {
 		t := g.NewTensor(fmt.Sprintf("x%d", k))
 		v := noise(shape, k)
+		if x, ok := of.fill[k]; ok {
+			v = vm.Float32s(slices.Repeat([]float32{x}, elements(shape)), shape...)
+		}
 		if d, ok := integerInputs[op][k]; ok {
 			v = converted(v, d)
 		}
@@ -180,7 +242,7 @@ func largeSeed(i int) (*Seed, error) {
 	}
 	for _, t := range outputs {
 		elem := graph.Float32
-		if op == "ArgMax" || g.Tensors[t].Name == "y1" && (op == "TopK" || op == "MaxPool") {
+		if indices, ok := indexOutputs[op]; ok && slices.Contains(indices, g.Tensors[t].Name) {
 			elem = graph.Int64
 		}
 		if types := integerInputs[op]; strings.HasPrefix(op, "QLinear") {
