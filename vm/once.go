@@ -88,14 +88,26 @@ func (b *builder) releasePacked(f *frame) {
 			continue
 		}
 		out := st.out[0]
-		packed := !slices.ContainsFunc(f.g.Tensors[st.call.Node.Outputs[0]].Readers, func(r graph.NodeID) bool {
+		id := st.call.Node.Outputs[0]
+		packed := !slices.ContainsFunc(f.g.Tensors[id].Readers, func(r graph.NodeID) bool {
 			reader := f.steps[r]
-			return !slices.Contains(reader.call.Packed, &out.Tensor) && !reader.once
+			return !reader.once && (reader.reads(id) > 1 || !slices.Contains(reader.call.Packed, &out.Tensor))
 		})
 		if b.s.consts.give(out.Made.(*graph.Tensor), int64(out.Bytes()), packed) {
 			out.At = nil
 		}
 	}
+}
+
+// reads counts the inputs of the node that are tensor id. A product that reads a constant
+// twice may have packed it for one of the two operands only.
+func (st *step) reads(id graph.TensorID) (n int) {
+	for _, t := range st.call.Node.Inputs {
+		if t == id {
+			n++
+		}
+	}
+	return n
 }
 
 // take returns the elements of a constant that a node computes. fill computes them

@@ -68,3 +68,23 @@ func TestConstantsAreMadeOnce(t *testing.T) {
 		}
 	}
 }
+
+// A constant that a convolution reads twice is packed as weights and kept as the image.
+func TestConstantsThatAreReadTwice(t *testing.T) {
+	n := newNet()
+	n.input("x", 1)
+	n.weight("w", 12, 6, 3, 3)
+	n.node("Transpose", "wt", "w")
+	n.g.Nodes[0].Attrs = []*graph.Attr{integers("perm", 0, 1, 3, 2)}
+	n.node("Conv", "a", "wt", "wt")
+	n.node("Add", "y", "a", "x")
+	n.output("y", 12, 12, 1, 1)
+	path := filepath.Join(t.TempDir(), "net.onnx")
+	n.write(t, path)
+	p, s := session(t, path, passes.Options{Fold: passes.FoldOff}, vm.Options{Poison: true})
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{1})}
+	if _, err := s.Run(t.Context(), inputs); err != nil {
+		t.Fatal(err)
+	}
+	checkBoth(t, p, inputs, vm.Options{})
+}

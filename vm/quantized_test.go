@@ -129,14 +129,14 @@ func TestQuantizedConvolutions(t *testing.T) {
 			if opt.Separate {
 				return
 			}
-			checkQuantized(t, p, inputs, opt)
+			checkBoth(t, p, inputs, opt)
 		})
 	}
 }
 
-// checkQuantized compares a run with one in separate memory, and each node with the
+// checkBoth compares a run with one in separate memory, and each node with the
 // evaluator.
-func checkQuantized(t *testing.T, p *vm.Program, inputs map[string]vm.Value, opt vm.Options) {
+func checkBoth(t *testing.T, p *vm.Program, inputs map[string]vm.Value, opt vm.Options) {
 	t.Helper()
 	runs := []map[string]vm.Value{inputs}
 	if found, err := p.CheckRun(t.Context(), runs, opt); err != nil || !found.Identical() {
@@ -195,7 +195,7 @@ func TestConvolutionsThatStayReal(t *testing.T) {
 			if slices.Sort(joined); !slices.Equal(joined, c.want) {
 				t.Errorf("joined: %v, want %v", joined, c.want)
 			}
-			checkQuantized(t, p, map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 12, 13})}, vm.Options{Poison: true})
+			checkBoth(t, p, map[string]vm.Value{"x": ramp([]graph.Dim{1, 3, 12, 13})}, vm.Options{Poison: true})
 		})
 	}
 }
