@@ -186,11 +186,18 @@ var integerInputs = map[string]map[int]graph.DType{
 	"CumSum": {1: graph.Int64}, "TopK": {1: graph.Int64}, "Where": {0: graph.Bool},
 }
 
-// largeSeeds returns a seed for each entry of large.
+// largeSeeds returns a seed for each entry of large, and those of quantized convolutions.
 func largeSeeds() ([]*Seed, error) {
 	var list []*Seed
 	for i := range large {
 		s, err := largeSeed(i)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	for _, of := range quantizedConvolutions {
+		s, err := quantizedSeed(of.name, of.group, of.shared)
 		if err != nil {
 			return nil, err
 		}
