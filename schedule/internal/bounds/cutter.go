@@ -41,6 +41,8 @@ type Cutter struct {
 	vertex []int32 // free node -> its vertex
 	free   []int32
 	stack  []int32
+	met    []int32 // tensor -> the path of Between that last met it
+	paths  int32   // so far
 	forced forcing
 }
 
@@ -218,12 +220,15 @@ func (c *Cutter) Between(path []int32) (keep []int32) {
 	}
 	c.free = path
 	c.number()
-	met := map[int32]bool{}
+	for len(c.met) < len(c.g.Size) {
+		c.met = append(c.met, 0)
+	}
+	c.paths++
 	for _, v := range path {
 		for _, list := range [2][]int32{c.g.Makes.Of(v), c.g.Reads.Of(v)} {
 			for _, t := range list {
-				if !met[t] {
-					met[t] = true
+				if c.met[t] != c.paths {
+					c.met[t] = c.paths
 					c.tensor(t)
 				}
 			}

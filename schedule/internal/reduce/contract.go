@@ -297,22 +297,24 @@ func (c *contraction) precedes(u, v int32) bool {
 		return false
 	}
 	c.search++
+	from, search := c.place[u], c.search
 	stack := append(c.stack[:0], v)
-	defer func() { c.stack = stack }()
 	for visits := 0; len(stack) > 0 && visits < maxAncestry; {
 		x := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		for _, p := range c.preds[x] {
 			if p == u {
+				c.stack = stack
 				return true
 			}
-			if c.place[p] > c.place[u] && c.seen[p] != c.search {
-				c.seen[p] = c.search
+			if c.place[p] > from && c.seen[p] != search {
+				c.seen[p] = search
 				stack = append(stack, p)
 				visits++
 			}
 		}
 	}
+	c.stack = stack
 	return false
 }
 

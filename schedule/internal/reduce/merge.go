@@ -138,13 +138,12 @@ func (c *contraction) canWait(u, w int32) bool {
 		if t < 0 || c.dead[t] {
 			return true
 		}
-		never, _ := c.freedBefore(u, w, t)
-		return !never
+		return !c.neverFreed(u, w, t)
+	}
+	if !c.mayWait(u, w) {
+		return false // the searches for ancestors change nothing
 	}
 	low := c.outs[u]
-	if c.trans[u]-low-c.trans[w] > c.mostGiven(u)-c.mostGiven(w) {
-		return false // low can only be less: the searches for ancestors change nothing
-	}
 	for _, t := range c.reads[u] {
 		if !g.Output[t] && mayFree(t) {
 			if low -= g.Size[t]; low < 0 {
@@ -164,26 +163,49 @@ func (c *contraction) canWait(u, w int32) bool {
 	return over <= 0 || over <= c.atLeast(c.pairs[u], mayFree)
 }
 
+// mayWait reports whether d can hold: if it does not with low at its largest, outs(u), it
+// does not with less.
+func (c *contraction) mayWait(u, w int32) bool {
+	return c.trans[u]-c.outs[u]-c.trans[w] <= c.mostGiven(u)-c.mostGiven(w)
+}
+
 // freedBefore says whether u never or surely frees t if it runs right before w.
 func (c *contraction) freedBefore(u, w, t int32) (never, surely bool) {
-	readers := c.readers[t]
-	if len(readers) == 1 {
-		return false, true
-	}
-	if slices.Contains(readers, w) {
+	if c.neverFreed(u, w, t) {
 		return true, false
 	}
-	surely = len(readers) <= maxReaders
-	for _, r := range readers {
-		if r == u {
-			continue
-		}
-		if c.precedes(w, r) {
-			return true, false
-		}
-		surely = surely && (c.precedes(r, u) || c.precedes(r, w))
+	return false, c.allPrecedeEither(c.readers[t], u, w)
+}
+
+// neverFreed says whether w or a node after it reads t, so that u, right before w, does not
+// free it.
+func (c *contraction) neverFreed(u, w, t int32) bool {
+	readers := c.readers[t]
+	if len(readers) == 1 {
+		return false
 	}
-	return false, surely
+	if slices.Contains(readers, w) {
+		return true
+	}
+	for _, r := range readers {
+		if r != u && c.precedes(w, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// allPrecedeEither reports whether all readers but u are ancestors of u or of w.
+func (c *contraction) allPrecedeEither(readers []int32, u, w int32) bool {
+	if len(readers) > maxReaders {
+		return false
+	}
+	for _, r := range readers {
+		if r != u && !c.precedes(r, u) && !c.precedes(r, w) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *contraction) sum(tensors []int32) (size int64) {

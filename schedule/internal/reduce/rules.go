@@ -83,7 +83,7 @@ func (c *contraction) delay(u int32) {
 	tried := append([]int32(nil), c.succs[u][0])
 	for i := 0; i < len(tried); i++ {
 		y := tried[i]
-		if c.waitsFor(u, y) && c.canWait(u, y) {
+		if c.mayWait(u, y) && c.waitsFor(u, y) && c.canWait(u, y) {
 			for _, p := range c.preds[y] {
 				if p != u && !c.precedes(p, u) {
 					c.preds[u] = with(c.preds[u], p)
