@@ -80,6 +80,8 @@ var large = []struct {
 	{op: "com.microsoft.QLinearAveragePool", attrs: attrs("kernel_shape", 3, 3), shapes: [][]int{{2, 3, 15, 22}, {}, {}, {}, {}}},
 	{op: "com.microsoft.QLinearGlobalAveragePool", attrs: attrs("channels_last", 1), shapes: [][]int{{2, 7, 9, 5}, {}, {}, {}, {}}},
 	{op: "com.microsoft.QLinearConv", attrs: attrs("channels_last", 1), shapes: [][]int{{1, 9, 11, 5}, {}, {}, {6, 5, 3, 3}, {6}, {6}, {}, {}}},
+	{op: "QLinearConv", attrs: attrs("group", 6), shapes: [][]int{{2, 6, 9, 11}, {}, {}, {6, 1, 3, 3}, {6}, {6}, {}, {}}},
+	{op: "com.microsoft.QLinearConv", attrs: append(attrs("group", 6), attrs("channels_last", 1)...), shapes: [][]int{{2, 9, 11, 6}, {}, {}, {6, 1, 3, 3}, {}, {}, {}, {}}},
 	{op: "com.microsoft.QGemm", attrs: attrs("transB", 1), shapes: [][]int{{30, 50}, {}, {}, {41, 50}, {41}, {41}}},
 	{op: "com.microsoft.MatMulIntegerToFloat", shapes: [][]int{{3, 33, 70}, {70, 19}, {}, {19}, {}, {19}, {19}}},
 	{op: "com.microsoft.DynamicQuantizeMatMul", shapes: [][]int{{33, 70}, {70, 19}, {}, {}, {19}}},
