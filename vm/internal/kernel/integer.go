@@ -320,6 +320,18 @@ func makeConvInteger(c *Invocation) (Run, error) {
 // theirs, the scale and zero point of the output, and a 32-bit bias whose scale is the
 // product of x's and the weights' scales.
 func makeQLinearConv(c *Invocation) (Run, error) {
+	channels := c.In[3].Shape[0]
+	factor := func(channel int) float32 {
+		w := data[float32](c.In[4])
+		return data[float32](c.In[1])[0] * w[channel%len(w)] / data[float32](c.In[6])[0]
+	}
+	v, d, err := byteDepthwise(c)
+	if err != nil {
+		return nil, err
+	}
+	if d != nil {
+		return qlinearDepthwise(c, v, d, factor)
+	}
 	p, err := byteConvolution(c, 0, 3, 2, 5)
 	if err != nil {
 		return nil, err
@@ -327,23 +339,9 @@ func makeQLinearConv(c *Invocation) (Run, error) {
 	if err := p.quantize(7); err != nil {
 		return nil, err
 	}
-	scaleX, scaleW, scaleY := c.In[1], c.In[4], c.In[6]
-	channels := c.In[3].Shape[0]
 	group := c.Int("group", 1)
 	channel := func(i, row int) int { return i%group*(channels/group) + row }
-	var x, y float32
-	var w []float32
-	arrange := p.arrange
-	p.arrange = func() {
-		arrange()
-		x, y, w = data[float32](scaleX)[0], data[float32](scaleY)[0], data[float32](scaleW)
-	}
-	p.scale = func(i, row, _ int) float32 {
-		if len(w) == 1 {
-			return x * w[0] / y
-		}
-		return x * w[channel(i, row)%len(w)] / y
-	}
+	p.scale = func(i, row, _ int) float32 { return factor(channel(i, row)) }
 	if c.Has(8) {
 		p.bias = func(i, row int) int32 { return data[int32](c.In[8])[channel(i, row)] }
 	}

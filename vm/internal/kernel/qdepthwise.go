@@ -1,0 +1,104 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/gemm"
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// Depthwise convolution of 8-bit integers multiplies too few numbers per channel to fill
+// the micro-kernels for integers. It is computed in float32, plane by plane, and is
+// nevertheless exact. A sum begins at middle, and so all its partial sums lie in
+// [2²³, 2²⁴), where float32 represents each integer and no other number. The bits of such
+// a float32, read as an int32, are middleBits plus the sum of the products.
+const (
+	middle     = 0x1.8p23
+	middleBits = 0x4B400000
+	// mostExactTaps is the number of products of two bytes less their zero points whose
+	// sum cannot leave the range.
+	mostExactTaps = 1 << 22 / (255 * 255)
+)
+
+// byteDepthwise returns the window of a depthwise convolution of bytes that
+// [qlinearDepthwise] can compute; nil for any other convolution. The inputs are those of
+// QLinearConv.
+func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
+	x, weight, out := c.In[0], c.In[3], c.Out[0]
+	if weight.Shape[1] != 1 || weight.Shape[0] != c.Int("group", 1) || x.Shape[1] != weight.Shape[0] || out.Len() == 0 {
+		return nil, nil, nil
+	}
+	for _, z := range []struct {
+		i int
+		t *Tensor
+	}{{2, x}, {5, weight}, {7, out}} {
+		// With a zero point of another type, a difference may need more than 8 bits.
+		if _, is := byteType(z.t.Type); !is || c.Has(z.i) && (c.In[z.i].Type != z.t.Type || c.In[z.i].Len() == 0) {
+			return nil, nil, nil
+		}
+	}
+	v, err := newWindow(c, weight.Shape[2:], x.Shape[2:], out.Shape[2:])
+	if err != nil || v.taps() > mostExactTaps {
+		return nil, nil, err
+	}
+	d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Stop: c.Runtime}
+	if d.ScratchBytes() == 0 {
+		return nil, nil, nil
+	}
+	return v, d, nil
+}
+
+// qlinearDepthwise is a QLinearConv of single channels. factor is the scale of the sums of
+// a channel.
+func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factor func(channel int) float32) (Run, error) {
+	x, weight, out := c.In[0], c.In[3], c.Out[0]
+	channels, taps := weight.Shape[0], v.taps()
+	scratch := c.Each(d.ScratchBytes())
+	planes, sums, kernels := c.Each(mul(4, v.inputs())), c.Each(mul(4, v.outputs())), c.Each(4*taps)
+	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
+	var w *work.Pool
+	part := func(i, worker int) {
+		channel := i % channels
+		bias := int32(0)
+		if c.Has(8) {
+			bias = data[int32](c.In[8])[channel]
+		}
+		plane, to, kernel := w.Each(worker, planes), w.Each(worker, sums), w.Each(worker, kernels)
+		whole := func(d, s unsafe.Pointer, n int, from simd.Byte) {
+			simd.Dequantize(span[float32](d, n), span[byte](s, n), 1, from)
+		}
+		whole(kernel, element[byte](weight, channel*taps), taps, bytesW(channel))
+		for a, b := range c.pieces(v.inputs()) {
+			whole(unsafe.Add(plane, 4*a), element[byte](x, i*v.inputs()+a), b-a, bytesX(0))
+		}
+		d.Plane(to, plane, kernel, middle, w.Each(worker, scratch))
+		scale, y := factor(channel), bytesY(0)
+		for a, b := range c.pieces(v.outputs()) {
+			simd.Requantize(span[byte](element[byte](out, i*v.outputs()+a), b-a), span[int32](unsafe.Add(to, 4*a), b-a), bias-middleBits, scale, y)
+		}
+	}
+	return func(pool *work.Pool) error {
+		w = pool
+		w.For(x.Shape[0]*channels, part)
+		return nil
+	}, nil
+}
+
+// bytesOf returns the type of the bytes of t with its zero points, input i: a single one,
+// or one for each channel.
+func bytesOf(c *Invocation, t *Tensor, i int) func(channel int) simd.Byte {
+	signed, _ := byteType(t.Type)
+	zeros := c.in(i)
+	return func(channel int) simd.Byte {
+		b := simd.Byte{Signed: signed}
+		if zeros == nil {
+			return b
+		}
+		zero := *(*byte)(element[byte](zeros, channel%zeros.Len()))
+		if b.Zero = int32(zero); signed {
+			b.Zero = int32(int8(zero))
+		}
+		return b
+	}
+}
