@@ -5,7 +5,7 @@ import "github.com/onnxmem/onnxmem/graph"
 // convolution lists the operators that slide a kernel of weights over an image.
 var convolution = family{"", []Op{
 	{Name: "Conv", Infer: convAs(0, 1, 2, channelsFirst), FLOPs: convFLOPs(1), Weights: []int{1, 2}, Biases: []int{2}},
-	{Name: "ConvTranspose", Infer: convTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Biases: []int{2}},
+	{Name: "ConvTranspose", Infer: convTranspose, FLOPs: convTransposeFLOPs, Weights: []int{1, 2}, Biases: []int{2}, Rounds: chooses},
 	{Name: "DeformConv", Infer: deformConv, FLOPs: convFLOPs(1)},
 	{Name: "Col2Im", Infer: col2Im},
 	{Name: "CausalConvWithState", Infer: causalConv, FLOPs: causalConvFLOPs},

@@ -35,6 +35,13 @@ func ReadsOutput(n *graph.Node) bool {
 	return op != nil && op.ReadsOutput
 }
 
+// Rounds reports whether runtimes may disagree on a length of a result of a node,
+// since it is rounded or the operator is not known.
+func Rounds(n *graph.Node) bool {
+	op := known(n)
+	return op == nil || op.Rounds != nil && op.Rounds(n)
+}
+
 // OnWeights reports whether exporters put such a node between a weight and the
 // product that reads it.
 func OnWeights(n *graph.Node) bool {
@@ -66,3 +73,20 @@ func anyOutput(int) bool { return true }
 // afterFirst is the column Optional of operators for which only output 0 is
 // required.
 func afterFirst(out int) bool { return out > 0 }
+
+// always is the column Rounds of operators whose lengths follow from floating-point
+// numbers.
+func always(*graph.Node) bool { return true }
+
+// ceils is the column Rounds of poolings: runtimes differ in whether a last window that
+// begins in the padding counts.
+func ceils(n *graph.Node) bool {
+	a := n.Attr("ceil_mode")
+	return a != nil && (a.Int != 0 || a.Ref != "")
+}
+
+// chooses is the column Rounds of a transposed convolution whose padding follows from
+// its result.
+func chooses(n *graph.Node) bool {
+	return n.Attr("auto_pad") != nil || n.Attr("output_shape") != nil
+}

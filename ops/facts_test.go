@@ -34,3 +34,30 @@ func TestPrepares(t *testing.T) {
 		}
 	}
 }
+
+// TestRounds: lengths that follow from floating-point numbers, that a rounding mode
+// decides, or that belong to an operator that is not known.
+func TestRounds(t *testing.T) {
+	one := func(name string) []*graph.Attr { return []*graph.Attr{{Name: name, Type: graph.AttrInt, Int: 1}} }
+	for _, c := range []struct {
+		domain, op string
+		attrs      []*graph.Attr
+		want       bool
+	}{
+		{"", "Resize", nil, true},
+		{"", "Range", nil, true},
+		{"", "MaxPool", nil, false},
+		{"", "MaxPool", one("ceil_mode"), true},
+		{"", "AveragePool", one("ceil_mode"), true},
+		{"", "ConvTranspose", nil, false},
+		{"", "ConvTranspose", one("auto_pad"), true},
+		{"", "Conv", one("auto_pad"), false},
+		{"", "Reshape", nil, false},
+		{"acme", "Fuse", nil, true},
+	} {
+		n := &graph.Node{Domain: c.domain, Op: c.op, Attrs: c.attrs, Semantics: graph.Semantics{Known: true}}
+		if got := ops.Rounds(n); got != c.want {
+			t.Errorf("%s::%s: %t, expected %t", c.domain, c.op, got, c.want)
+		}
+	}
+}

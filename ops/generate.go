@@ -7,7 +7,7 @@ import "github.com/onnxmem/onnxmem/graph"
 var generators = family{"", []Op{
 	{Name: "Constant", Infer: inferConstant, Fold: foldConstant, Constant: true},
 	{Name: "ConstantOfShape", Infer: inferConstantOfShape, Fold: foldConstantOfShape},
-	{Name: "Range", Infer: inferRange, Fold: foldRange},
+	{Name: "Range", Infer: inferRange, Fold: foldRange, Rounds: always},
 	{Name: "EyeLike", Infer: inferEyeLike},
 	{Name: "Shape", Infer: inferShape, Fold: foldShape},
 	{Name: "Size", Infer: inferSize, Fold: foldSize},

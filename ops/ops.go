@@ -75,6 +75,9 @@ type Op struct {
 	// ReadsOutput: the node reads no more bytes of its first input than it
 	// writes.
 	ReadsOutput bool
+	// Rounds reports whether a length of a result is rounded, so that runtimes may
+	// disagree on it. Optional.
+	Rounds func(n *graph.Node) bool
 	// OnWeights: exporters put the operator between a weight and the product that
 	// reads it, so a runtime may compute it once, before the first run.
 	OnWeights bool

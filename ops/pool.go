@@ -4,13 +4,13 @@ import "github.com/onnxmem/onnxmem/graph"
 
 // pooling lists the operators that reduce windows of an image.
 var pooling = family{"", []Op{
-	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst},
-	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs},
-	{Name: "LpPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkPower},
+	{Name: "MaxPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkMaxPool, Optional: afterFirst, Rounds: ceils},
+	{Name: "AveragePool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Rounds: ceils},
+	{Name: "LpPool", Infer: poolAs(channelsFirst), FLOPs: poolFLOPs, Check: checkPower, Rounds: ceils},
 	{Name: "GlobalMaxPool", Infer: globalPool, FLOPs: perElement(1)},
 	{Name: "GlobalAveragePool", Infer: globalPool, FLOPs: perElement(1)},
 	{Name: "GlobalLpPool", Infer: globalPool, FLOPs: perElement(2), Check: checkPower},
-	{Name: "MaxUnpool", Infer: maxUnpool},
+	{Name: "MaxUnpool", Infer: maxUnpool, Rounds: always},
 }}
 
 // poolAs returns the Infer of a pooling operator in any version: a version without

@@ -9,8 +9,8 @@ import (
 
 // sampling lists the operators that resample an image.
 var sampling = family{"", []Op{
-	{Name: "Resize", Infer: inferResize, Views: viewResize, Check: checkResize},
-	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample, Check: checkResize},
+	{Name: "Resize", Infer: inferResize, Views: viewResize, Check: checkResize, Rounds: always},
+	{Name: "Upsample", Infer: inferUpsample, Views: viewUpsample, Check: checkResize, Rounds: always},
 }}
 
 // resizing is what the inputs of Resize and Upsample state for each axis of the

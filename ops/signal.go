@@ -8,11 +8,11 @@ import (
 // signals lists transforms of signals, and the weights of windows and filters.
 var signals = family{"", []Op{
 	{Name: "DFT", Infer: dft},
-	{Name: "STFT", Infer: stft},
+	{Name: "STFT", Infer: stft, Rounds: always},
 	{Name: "HannWindow", Infer: inferWindow},
 	{Name: "HammingWindow", Infer: inferWindow},
 	{Name: "BlackmanWindow", Infer: inferWindow},
-	{Name: "MelWeightMatrix", Infer: inferMelWeightMatrix},
+	{Name: "MelWeightMatrix", Infer: inferMelWeightMatrix, Rounds: always},
 }}
 
 // dft covers DFT: the last axis holds real and imaginary parts. axis is an
