@@ -33,6 +33,7 @@ type computed struct {
 	n       *graph.Node
 	version int64
 	in, out []*fixed // nil: left out
+	shape   []int64  // of input 0 if it is no constant, but its shape is
 	view    bool     // its outputs are views
 	part    *component
 }
@@ -54,12 +55,12 @@ const linking = 4096
 // computed again when the file is written.
 const maxValue = 1 << 20
 
-// foldable finds the components of a model whose types have been inferred, in the
-// order of the file. Their results have been computed once, so that nothing can fail
+// foldable finds the components of the model, or of a clone of it, whose types have
+// been inferred, in the order of the file. Their results have been computed once, so that nothing can fail
 // later.
 func (s *State) foldable(m *graph.Model) ([]*component, error) {
 	a := &folding{m: m}
-	if err := a.graph(m.Graph, nil); err != nil {
+	if err := a.graph(m.Graph, nil, s.fixedShapes()); err != nil {
 		return nil, err
 	}
 	list := a.components()
@@ -92,8 +93,8 @@ type folding struct {
 }
 
 // graph collects the constants of one graph and of the bodies in it. outer holds those
-// of the outer graph, by tensor.
-func (a *folding) graph(g *graph.Graph, outer []*fixed) error {
+// of the outer graph, by tensor. shapes may be nil.
+func (a *folding) graph(g *graph.Graph, outer []*fixed, shapes *shapes) error {
 	at := make([]*fixed, len(g.Tensors))
 	for _, c := range g.Captures {
 		at[c.Inner] = outer[c.Outer]
@@ -122,7 +123,7 @@ func (a *folding) graph(g *graph.Graph, outer []*fixed) error {
 			}
 			continue
 		}
-		if c := a.computed(g, n, at); c != nil && (outer == nil || a.m.IRVersion >= 4) { // before, a body can have no initializers
+		if c := a.computed(g, n, at, shapes); c != nil && (outer == nil || a.m.IRVersion >= 4) { // before, a body can have no initializers
 			for k, t := range n.Outputs {
 				if t >= 0 {
 					c.out[k] = add(t, fixed{maker: c})
@@ -137,11 +138,9 @@ func (a *folding) graph(g *graph.Graph, outer []*fixed) error {
 				at[t].prepared = at[t].prepared || ops.Prepares(n) && g.Tensors[t].Type.Elem.Floating()
 			}
 		}
-		for _, b := range n.Bodies() {
-			for _, inner := range b.All() {
-				if err := a.graph(inner, at); err != nil {
-					return err
-				}
+		for k, inner := range bodiesOf(n) {
+			if err := a.graph(inner, at, shapes.body(id, k)); err != nil {
+				return err
 			}
 		}
 	}
@@ -155,7 +154,7 @@ func (a *folding) graph(g *graph.Graph, outer []*fixed) error {
 
 // computed returns a node as one that reads only constants; nil if it is none, or if
 // its results cannot be initializers.
-func (a *folding) computed(g *graph.Graph, n *graph.Node, at []*fixed) *computed {
+func (a *folding) computed(g *graph.Graph, n *graph.Node, at []*fixed, shapes *shapes) *computed {
 	if !n.Semantics.Known || n.Semantics.Call != nil || n.Semantics.Random || !constant.Known(n) || len(n.Inputs) == 0 ||
 		!slices.ContainsFunc(n.Outputs, func(t graph.TensorID) bool { return t >= 0 }) {
 		return nil
@@ -165,7 +164,13 @@ func (a *folding) computed(g *graph.Graph, n *graph.Node, at []*fixed) *computed
 		if t < 0 {
 			continue
 		}
-		if c.in[i] = at[t]; at[t] == nil {
+		if c.in[i] = at[t]; at[t] != nil {
+			continue
+		}
+		if i > 0 || !constant.ReadsShape(n) {
+			return nil
+		}
+		if c.shape = shapes.of(g, t); c.shape == nil {
 			return nil
 		}
 	}
@@ -353,6 +358,9 @@ func (f *fixed) value(files *constant.Files, done map[*fixed]*constant.Tensor) (
 	}
 	c := f.maker
 	in, out := make([]*constant.Tensor, len(c.in)), make([]*constant.Tensor, len(c.out))
+	if c.shape != nil {
+		in[0] = &constant.Tensor{Shape: c.shape}
+	}
 	for i, x := range c.in {
 		if x == nil {
 			continue

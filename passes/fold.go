@@ -64,6 +64,7 @@ func fold(ctx context.Context, s *State) error {
 	if s.opt.Fold == FoldOff {
 		return nil
 	}
+	s.shapesOf = nil
 	all, err := s.foldable(s.model)
 	if err != nil {
 		return err

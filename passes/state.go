@@ -40,6 +40,8 @@ type State struct {
 	folds        *foldState           // nil if nothing was folded
 	hint         *FoldHint            // nil if FoldAny would save little
 	foldValues   [][][]byte           // of all components that could be folded
+	shapes       *shapes              // that never change; nil: none
+	shapesOf     *graph.Model         // the model that has them
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body
 	frontier     []plan.FrontierPoint
 	keepOrder    bool // the nodes of the main graph must stay in their order

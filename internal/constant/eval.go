@@ -54,6 +54,10 @@ func Known(n *graph.Node) bool {
 	return ok && n.Domain == "" && n.Overload == ""
 }
 
+// ReadsShape reports whether Eval reads only the shape of input 0 of a node, and no
+// element.
+func ReadsShape(n *graph.Node) bool { return Known(n) && (n.Op == "Shape" || n.Op == "Size") }
+
 // call is a node with its inputs and its outputs, which have their types already.
 type call struct {
 	*graph.Node

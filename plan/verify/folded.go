@@ -276,7 +276,9 @@ type recomputer struct {
 	scopes map[*graph.Graph]*sourceScope // by graph of the plan
 	values map[*graph.Tensor]*constant.Tensor
 
-	most, made int64 // the limit for one tensor, and what was made for it so far
+	most, made int64        // the limit for one tensor, and what was made for it so far
+	fixed      *fixedShapes // nil before it is needed, and if the source has none
+	asked      bool
 }
 
 // pair finds the graphs of the source for a planned graph and its bodies: a node is the
@@ -396,6 +398,12 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 			return nil, fmt.Errorf("%s: a constant of this form is not read", s.source.Label(t.Maker))
 		}
 		return c.files.Read(d)
+	}
+	if readsShape(n) {
+		if x, err := c.shape(s, n); err == nil {
+			c.values[t] = x
+			return x, nil
+		}
 	}
 	in := make([]*constant.Tensor, len(n.Inputs))
 	for i, id := range n.Inputs {
@@ -529,6 +537,18 @@ func elements(t graph.Type) int64 {
 // shaped reports whether a tensor has an exact shape.
 func shaped(x *constant.Tensor, t graph.Type) bool {
 	return t.Ranked && slices.EqualFunc(x.Shape, t.Shape, func(a int64, b graph.Dim) bool { return graph.Dim(a) == b })
+}
+
+// shape computes a node of the source that reads a shape, if that never changes.
+func (c *recomputer) shape(s *sourceScope, n *graph.Node) (*constant.Tensor, error) {
+	if !c.asked {
+		c.fixed, c.asked = newFixedShapes(c.m), true
+	}
+	lengths, err := c.fixed.lengths(s.source.Tensors[n.Inputs[0]])
+	if err != nil {
+		return nil, err
+	}
+	return shapeResult(n, lengths)
 }
 
 // carried lists, for operators that only move elements, the inputs with these elements;
