@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/vm"
 )
 
@@ -50,7 +51,7 @@ func (k *nodeTest) reference() (r *vm.ReferenceCheck, err error) {
 
 // against plans the test's model and passes it and its inputs to a check.
 func (k *nodeTest) against(check func(*vm.Program, map[string]vm.Value) error) error {
-	p, err := k.program()
+	p, err := k.program(passes.FoldOff)
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func TestGuardedLightNetworks(t *testing.T) {
 // asked for, in any of ONNX's operator tests.
 func TestGuardedNodeTests(t *testing.T) {
 	for _, k := range readNodeTests(t) {
-		p, err := k.program()
+		p, err := k.program(passes.FoldOff)
 		if err != nil {
 			continue // TestNodeTests reports it
 		}
@@ -188,7 +188,7 @@ func BenchmarkGuard(b *testing.B) {
 		}
 		for _, opt := range []vm.Options{{Workers: 1}, {Workers: 1, Guard: vm.GuardEnd}, {Workers: 1, Guard: vm.GuardFront}} {
 			b.Run(k.name+"/guard="+[]string{"off", "end", "front"}[opt.Guard], func(b *testing.B) {
-				p, err := k.program()
+				p, err := k.program(passes.FoldOff)
 				if err != nil {
 					b.Fatal(err)
 				}
