@@ -56,8 +56,8 @@ const linking = 4096
 const maxValue = 1 << 20
 
 // foldable finds the components of the model, or of a clone of it, whose types have
-// been inferred, in the order of the file. Their results have been computed once, so that nothing can fail
-// later.
+// been inferred, in the order of the file. Their results have been computed once, so
+// that nothing can fail later.
 func (s *State) foldable(m *graph.Model) ([]*component, error) {
 	a := &folding{m: m}
 	if err := a.graph(m.Graph, nil, s.fixedShapes()); err != nil {

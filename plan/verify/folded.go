@@ -160,7 +160,7 @@ func (v *verifier) refold(list []foldedTensor) {
 		switch {
 		case err != nil:
 			v.fault(CodeFolded, "folded: tensor %q: %v", graph.Short(f.t.Name), err)
-		case found.Type != want.Type || !sameShape(found.Shape, want.Shape):
+		case found.Type != want.Type || !slices.Equal(found.Shape, want.Shape):
 			v.fault(CodeFolded, "folded: tensor %q: expected %v of shape %v, found %v of shape %v", graph.Short(f.t.Name), want.Type, want.Shape, found.Type, found.Shape)
 		case !bytes.Equal(found.Raw, want.Raw):
 			v.fault(CodeFolded, "folded: tensor %q: byte %d differs from what the source computes", graph.Short(f.t.Name), differs(found.Raw, want.Raw))
@@ -183,10 +183,6 @@ func (v *verifier) refold(list []foldedTensor) {
 	if gone != v.p.Folded.Nodes {
 		v.fault(CodeFolded, "folded: nodes: expected %d, found %d", gone, v.p.Folded.Nodes)
 	}
-}
-
-func sameShape(a, b []int64) bool {
-	return len(a) == len(b) && fmt.Sprint(a) == fmt.Sprint(b)
 }
 
 // differs is the first byte that differs.
@@ -242,7 +238,8 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 			u := names[t.Name]
 			needed := t.Output || u != nil && u.Data != nil // a body may read it
 			for _, r := range t.Readers {
-				needed = needed || !gone[r] && !replaced[r] && s.captured(s.source.Nodes[r], id)
+				// A body may have lost the nodes that captured the tensor.
+				needed = needed || !gone[r] && !replaced[r] && slices.Contains(s.source.Nodes[r].Inputs, id)
 			}
 			if needed && !listed[t.Name] {
 				v.fault(CodeFolded, "folded: tensor %q of the source is missing: expected it in the list", graph.Short(t.Name))
@@ -250,17 +247,6 @@ func (v *verifier) missing(g *graph.Graph, s *sourceScope, listed map[string]boo
 		}
 	}
 	return count
-}
-
-// captured reports whether a node reads a tensor itself. A body may have lost the nodes
-// that captured it.
-func (s *sourceScope) captured(n *graph.Node, t graph.TensorID) bool {
-	for _, in := range n.Inputs {
-		if in == t {
-			return true
-		}
-	}
-	return false
 }
 
 // sourceScope is a graph of the source with its outer graph.
@@ -307,7 +293,7 @@ func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
 			if b == nil {
 				continue
 			}
-			inner, old := graphsOf(a), graphsOf(b)
+			inner, old := a.All(), b.All()
 			for k := range min(len(inner), len(old)) {
 				c.pair(inner[k], old[k], s)
 			}
@@ -698,7 +684,7 @@ func product(g, source *graph.Graph, f plan.FoldedProduct) string {
 		return fmt.Sprintf("expected a MatMul or Gemm of the source by %q", graph.Short(f.Transposed))
 	}
 	perm := transpose.Attr("perm")
-	if transpose.Domain != "" || transpose.Op != "Transpose" || len(t.Type.Shape) != 2 || perm != nil && !sameShape(perm.Ints, []int64{1, 0}) {
+	if transpose.Domain != "" || transpose.Op != "Transpose" || len(t.Type.Shape) != 2 || perm != nil && !slices.Equal(perm.Ints, []int64{1, 0}) {
 		return "expected a Transpose of two axes in the source"
 	}
 	x, w := source.Tensors[n.Inputs[0]].Name, source.Tensors[transpose.Inputs[0]].Name

@@ -60,7 +60,7 @@ func (f *fixedShapes) prime(s *sourceScope) error {
 	for _, id := range order {
 		n := s.source.Nodes[id]
 		for _, a := range n.Bodies() {
-			for _, b := range graphsOf(a) {
+			for _, b := range a.All() {
 				if err := f.prime(&sourceScope{b, s}); err != nil {
 					return err
 				}
@@ -87,8 +87,8 @@ func (f *fixedShapes) match(g *graph.Graph, s *sourceScope) {
 	for i, n := range g.Nodes {
 		copies := s.source.Nodes[i].Bodies()
 		for k, a := range n.Bodies() {
-			for j, b := range graphsOf(copies[k]) {
-				f.match(graphsOf(a)[j], &sourceScope{b, s})
+			for j, b := range copies[k].All() {
+				f.match(a.All()[j], &sourceScope{b, s})
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func (f *fixedShapes) follows(u twin) bool {
 // be taken.
 func (f *fixedShapes) branches(u twin, n *graph.Node) bool {
 	for _, a := range n.Bodies() {
-		for _, b := range graphsOf(a) {
+		for _, b := range a.All() {
 			if b.NeverRuns != "" {
 				if !f.fixed(twin{u.s.source.Tensors[n.Inputs[0]], u.s}) {
 					return false

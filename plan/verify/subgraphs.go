@@ -15,7 +15,7 @@ func (v *verifier) bodies(s *scope, parent *int) []need {
 	needs := make([]need, len(s.g.Nodes))
 	for i, n := range s.g.Nodes {
 		for _, a := range n.Bodies() {
-			for k, g := range graphsOf(a) {
+			for k, g := range a.All() {
 				want := plan.Subgraph{Parent: parent, Node: n.Name, Step: i, Attribute: a.Name, Index: k}
 				needs[i].bytes = max(needs[i].bytes, v.body(s, g, want))
 			}
@@ -116,7 +116,7 @@ func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
 	s.share()
 	for i, n := range g.Nodes {
 		for _, a := range n.Bodies() {
-			for _, b := range graphsOf(a) {
+			for _, b := range a.All() {
 				s.work[i] = max(s.work[i], v.peakOf(b, functionPart))
 			}
 		}
@@ -126,13 +126,4 @@ func (v *verifier) peakOf(g *graph.Graph, kind scopeKind) int64 {
 	}
 	_, peak := s.simulate(s.listed())
 	return peak
-}
-
-// graphsOf returns the graphs in an attribute.
-func graphsOf(a *graph.Attr) []*graph.Graph {
-	list := a.Graphs
-	if a.Graph != nil {
-		list = append(list[:len(list):len(list)], a.Graph)
-	}
-	return list
 }
