@@ -74,15 +74,20 @@ func (p *integers) run() (Run, error) {
 			}
 		}
 	}
+	return p.forAll(&pool, tiles, part), nil
+}
+
+// forAll makes the run that arranges the products and computes all their tiles in a pool.
+func (p *integers) forAll(pool **work.Pool, tiles int, part func(part, worker int)) Run {
 	for i := range p.list {
 		p.list[i].Stop = p.c.Runtime
 	}
 	return func(w *work.Pool) error {
-		pool = w
+		*pool = w
 		p.arrange()
 		w.For(len(p.list)*tiles, part)
 		return nil
-	}, nil
+	}
 }
 
 // zeros holds the zero points of one side of a batch of products.

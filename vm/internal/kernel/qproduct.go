@@ -49,15 +49,7 @@ func (p *integers) runThen(e *epilogue) (Run, error) {
 			e.finish(out, product, p.out[product]+(i+r)*p.stride+j, j, row)
 		}
 	}
-	for i := range p.list {
-		p.list[i].Stop = p.c.Runtime
-	}
-	return func(w *work.Pool) error {
-		pool = w
-		p.arrange()
-		w.For(len(p.list)*tiles, part)
-		return nil
-	}, nil
+	return p.forAll(&pool, tiles, part), nil
 }
 
 // finish writes a row of sums of product i to the elements from at on; j is its first

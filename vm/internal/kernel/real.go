@@ -91,11 +91,7 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			if bias != nil {
 				terms = bias.At
 			}
-			for first = 0; first < p.total; first += len(p.list) {
-				n := min(len(p.list), p.total-first)
-				p.arrange(w, first, n)
-				w.For(n*tiles, part)
-			}
+			p.forAll(w, &first, tiles, part)
 			return nil
 		}, nil
 	}
@@ -120,13 +116,19 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 			terms = w.Shared(wide)
 			simd.Widen(span[float32](terms, bias.Len()), data[uint16](bias), narrowType(bias.Type))
 		}
-		for first = 0; first < p.total; first += len(p.list) {
-			n := min(len(p.list), p.total-first)
-			p.arrange(w, first, n)
-			w.For(n*tiles, part)
-		}
+		p.forAll(w, &first, tiles, part)
 		return nil
 	}, nil
+}
+
+// forAll arranges one batch of products after the other and computes all tiles of each.
+// first is the first product of the batch under way.
+func (p *reals) forAll(w *work.Pool, first *int, tiles int, part func(part, worker int)) {
+	for *first = 0; *first < p.total; *first += len(p.list) {
+		n := min(len(p.list), p.total-*first)
+		p.arrange(w, *first, n)
+		w.For(n*tiles, part)
+	}
 }
 
 // runAdding makes the kernel that adds a tensor to the products. Each tile is computed in
@@ -160,11 +162,7 @@ func (p *reals) runAdding(bias *Tensor, step, groups int) (Run, error) {
 	}
 	return func(w *work.Pool) error {
 		pool = w
-		for first = 0; first < p.total; first += len(p.list) {
-			n := min(len(p.list), p.total-first)
-			p.arrange(w, first, n)
-			w.For(n*tiles, part)
-		}
+		p.forAll(w, &first, tiles, part)
 		return nil
 	}, nil
 }
