@@ -267,6 +267,15 @@ func EncodeTensor(d *graph.Data) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, 9, protowire.BytesType), d.Raw)
 }
 
+// EncodeStrings returns the TensorProto of a tensor of strings.
+func EncodeStrings(d *graph.Data, list []string) []byte {
+	b := tensorHead(d, d.Name)
+	for _, s := range list {
+		b = protowire.AppendString(protowire.AppendTag(b, 6, protowire.BytesType), s)
+	}
+	return b
+}
+
 // tensorHead emits all of a TensorProto but its elements.
 func tensorHead(d *graph.Data, name string) (b []byte) {
 	for _, n := range d.Dims {

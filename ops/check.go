@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/onnxmem/onnxmem/graph"
+import (
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+)
 
 // Check decides whether a kernel may run a node. It is the only gate between a
 // model and kernels that write to memory without bounds checks. A kernel relies
@@ -33,7 +37,7 @@ func Check(c *Call) (open bool, err error) {
 		return false, c.Errf("operator %s has no signature: its kernel cannot be checked", c.Node.OpName())
 	}
 	for i := range c.In {
-		if a := &c.In[i]; a.Present && !a.Exact() {
+		if a := &c.In[i]; a.Present && !a.settled() {
 			return true, s.check(f, c)
 		}
 	}
@@ -50,6 +54,18 @@ func Check(c *Call) (open bool, err error) {
 		err = op.Check(c)
 	}
 	return open, err
+}
+
+// settled reports whether the type of a value is known: of a tensor, its lengths; of a
+// sequence or an optional, those of all items.
+func (a *Arg) settled() bool {
+	switch a.Kind {
+	case graph.KindMap:
+		return true
+	case graph.KindSequence, graph.KindOptional:
+		return a.Value != nil && a.Value.Items != nil && !slices.ContainsFunc(a.Value.Items, func(i Arg) bool { return !i.settled() })
+	}
+	return a.Exact()
 }
 
 // flags are the attributes that every operator treats as boolean.

@@ -16,8 +16,11 @@ const (
 	maxUnrolled = 400_000
 	maxCloned   = 1_000_000
 	maxFolded   = 1 << 22
-	maxItems    = 1024 // of one sequence whose items are known individually
+	maxItems    = MostItems
 )
+
+// MostItems is the largest number of items of a sequence that are known individually.
+const MostItems = 1024
 
 // visit counts a body, its nodes and its tensors, before it is inferred.
 func (inf *inferrer) visit(g *graph.Graph) error {

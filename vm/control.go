@@ -45,6 +45,8 @@ func (b *builder) control(st *step, opsets []graph.Opset, a *area) (special bool
 		st.run = st.branch(bodies["then_branch"], bodies["else_branch"])
 	case "Loop":
 		st.run, err = newLoop(st, bodies["body"])
+	case "SequenceMap":
+		st.run, err = newSequenceMap(st, bodies["body"])
 	case "Scan":
 		st.run, err = newScan(st, bodies["body"])
 	default:
@@ -150,11 +152,18 @@ func (f *frame) makesAll() error {
 	return nil
 }
 
-// assign copies a tensor: type, shape and elements.
+// assign copies a tensor: type, shape and elements. Values that are no tensors are shared.
 func (s *Session) assign(to, from *tensor) error {
-	if to == from {
+	switch {
+	case to == from:
 		return nil
+	case from.box != nil:
+		return s.put(to, from.box.shared())
+	case from.Type == graph.Undefined || from.Shape == nil:
+		return fmt.Errorf("tensor %q has no value", graph.Short(from.name))
 	}
+	s.unbox(to.box)
+	to.box = nil
 	if err := to.takes(from); err != nil {
 		return err
 	}

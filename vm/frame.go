@@ -40,6 +40,7 @@ type step struct {
 	unread    bool       // its output is not computed, for such a convolution
 	late      bool       // the kernel is prepared at run time, each time
 	live      bool       // set while it is prepared at run time
+	boxes     bool       // it makes or reads a sequence, an optional or a map
 	frees     []*tensor  // dynamic tensors that no later step reads
 
 	scratch []*guarded // of the kernel, in a guarded session
@@ -124,7 +125,7 @@ func (b *builder) views(f *frame) error {
 func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, error) {
 	t := g.Tensors[id]
 	if d := constantOf(g, t); d != nil {
-		c, err := b.s.consts.tensor(d, b.s.opt.bound())
+		c, err := b.s.constant(d)
 		if err != nil {
 			return nil, err
 		}
@@ -142,6 +143,11 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 	if p, ok := a.tensors[id]; ok {
 		n.At, n.room, n.guarded = p.at, p.bytes, p.guarded
 	}
+	if n.exact && n.Type == graph.String {
+		if err := b.placeStrings(n); err != nil {
+			return nil, err
+		}
+	}
 	if n.At == nil {
 		n.At = unsafe.Pointer(&empty)
 		if b.s.guard != nil {
@@ -149,6 +155,24 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 		}
 	}
 	return n, nil
+}
+
+// placeStrings gives a string tensor of known shape a place of its own, since the plan has
+// none.
+func (b *builder) placeStrings(t *tensor) error {
+	size, err := sizeOf(t.Type, t.Shape)
+	if err == nil && size > 0 {
+		var block []byte
+		if block, err = b.s.side.take(nameOf(t.name), size); err == nil {
+			b.s.side.keep(block)
+			clear(block)
+			t.At, t.room = unsafe.Pointer(unsafe.SliceData(block)), size
+		}
+	}
+	if err != nil {
+		return aboutTensor(t.name, err)
+	}
+	return nil
 }
 
 // constantOf returns the elements of a tensor that the file holds as an initializer
@@ -274,6 +298,10 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 		return err
 	}
 	if st.fusedInto != nil {
+		return nil
+	}
+	if do := st.boxer(); do != nil {
+		st.run, st.boxes = st.runBoxer(do), true
 		return nil
 	}
 	if st.kernel = kernel.Lookup(n.Domain, n.Op); st.kernel == nil {
@@ -403,10 +431,12 @@ func (st *step) wrap(err error) error {
 	return e.AtNode(st.f.g.Label(st.node))
 }
 
-// release frees the block of a dynamic tensor.
+// release frees the memory of a dynamic tensor.
 func (s *Session) release(t *tensor) {
 	s.side.give(t.block)
 	t.block = nil
+	s.unbox(t.box)
+	t.box = nil
 }
 
 // Heap implements kernel.Runtime.
@@ -454,7 +484,7 @@ func (st *step) freeTables() {
 // captures: the next iteration, or the caller, still reads those.
 func (f *frame) release() {
 	for _, id := range f.g.Outputs {
-		if t := f.tensors[id]; f.g.Tensors[id].Maker >= 0 && t.block != nil {
+		if t := f.tensors[id]; f.g.Tensors[id].Maker >= 0 && t != nil && (t.block != nil || t.box != nil) {
 			f.s.release(t)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // handover follows an If, a Loop, a Scan or a call of a local function while it runs,
@@ -28,17 +29,21 @@ type image struct {
 	dtype graph.DType
 	shape []int
 	data  []byte
+	box   *box // of a value that is no tensor
 }
 
 func imageOf(t *tensor) image {
 	if t == nil {
 		return image{}
 	}
-	return image{t.Type, slices.Clone(t.Shape), bytes.Clone(bytesOf(t))}
+	if t.box != nil {
+		return image{data: []byte{}, box: t.box}
+	}
+	return image{dtype: t.Type, shape: slices.Clone(t.Shape), data: bytes.Clone(bytesOf(t))}
 }
 
 // copies reports whether a step only hands tensors to and from bodies.
-func (st *step) copies() bool { return st.kernel == nil && st.run != nil }
+func (st *step) copies() bool { return st.kernel == nil && st.run != nil && !st.boxes }
 
 // op is the operator of a step that copies; "" for a call.
 func (h *handover) op() string {
@@ -52,6 +57,8 @@ func (h *handover) op() string {
 func newHandover(st *step) *handover {
 	h := &handover{st: st, going: true}
 	switch op := h.op(); op {
+	case "SequenceMap":
+		h.rows = make([][]image, len(st.out))
 	case "Loop", "Scan":
 		for _, t := range st.in {
 			h.in = append(h.in, imageOf(t))
@@ -83,10 +90,18 @@ func (h *handover) enter(f *frame) {
 			h.fail(h.st.in[0], "%s does not run", want)
 		}
 	case "Loop":
-		h.same(f.input(0), image{graph.Int64, []int{}, binaryInt(h.passes)})
-		h.same(f.input(1), image{graph.Bool, []int{}, []byte{1}})
+		h.same(f.input(0), image{dtype: graph.Int64, shape: []int{}, data: binaryInt(h.passes)})
+		h.same(f.input(1), image{dtype: graph.Bool, shape: []int{}, data: []byte{1}})
 		for i, v := range h.next {
 			h.same(f.input(2+i), v)
+		}
+	case "SequenceMap":
+		for i, t := range h.st.in {
+			want := imageOf(t)
+			if t.box != nil {
+				want = t.box.items[h.passes].image()
+			}
+			h.same(f.input(i), want)
 		}
 	case "Scan":
 		for i, v := range h.next {
@@ -121,6 +136,9 @@ func (h *handover) leave(f *frame) {
 // wrong with it.
 func (h *handover) end() (name string, err error) {
 	switch h.op() {
+	case "SequenceMap":
+		h.endMap()
+		return h.name, h.err
 	case "Loop":
 		if h.in[0].data == nil && h.going || h.in[0].data != nil && h.going && int64(h.passes) < intOf(h.in[0].data) {
 			h.fail(h.st.out[0], "the loop ends after %d iterations", h.passes)
@@ -163,6 +181,32 @@ func (h *handover) end() (name string, err error) {
 	return h.name, h.err
 }
 
+// endMap checks the sequences that a SequenceMap has made.
+func (h *handover) endMap() {
+	if n := len(h.st.in[0].box.items); h.passes != n {
+		h.fail(h.st.out[0], "its body ran %d times, expected %d, as there are items", h.passes, n)
+	}
+	for k, out := range h.st.out {
+		if out == nil {
+			continue
+		}
+		if n := len(out.box.items); n != len(h.rows[k]) {
+			h.fail(out, "has %d items, expected %d", n, len(h.rows[k]))
+			continue
+		}
+		for i, b := range out.box.items {
+			if v, want := b.image(), h.rows[k][i]; v.dtype != want.dtype || !slices.Equal(v.shape, want.shape) || !bytes.Equal(v.data, want.data) {
+				h.fail(out, "item %d is wrong", i)
+			}
+		}
+	}
+}
+
+// image returns the image of a box that holds a tensor.
+func (b *box) image() image {
+	return image{dtype: b.tensor.Type, shape: slices.Clone(b.tensor.Shape), data: bytes.Clone(b.data())}
+}
+
 // along returns the axis and the direction of a scanned input or output.
 func (h *handover) along(what string, i, rank int) (axis int, back bool) {
 	c := &h.st.call
@@ -190,6 +234,10 @@ func scanIndex(i, n int, back bool) int {
 func (h *handover) same(t *tensor, want image) {
 	switch {
 	case t == nil || want.data == nil:
+	case t.box != nil || want.box != nil:
+		if t.box != want.box {
+			h.fail(t, "is another value than the one that was copied")
+		}
 	case t.Type != want.dtype || !slices.Equal(t.Shape, want.shape):
 		h.fail(t, "is %v%v, expected %v%v", t.Type, t.Shape, want.dtype, want.shape)
 	default:
@@ -211,7 +259,7 @@ func (h *handover) fail(t *tensor, format string, args ...any) {
 // slice returns slice k along an axis. Elements must consist of whole bytes.
 func (v image) slice(axis, k int) image {
 	s := image{dtype: v.dtype, shape: slices.Delete(slices.Clone(v.shape), axis, axis+1), data: []byte{}}
-	inner := int(v.dtype.Bits() / 8)
+	inner := kernel.ElementBits(v.dtype) / 8
 	for _, n := range v.shape[axis+1:] {
 		inner *= n
 	}

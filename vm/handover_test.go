@@ -63,7 +63,7 @@ func TestReferenceSeesWhatIsHanded(t *testing.T) {
 	}
 	inputs := map[string]Value{"X": Float32s([]float32{1, 2, 3, -4, 5, 6}, 2, 3)}
 	loops := map[string]Value{
-		"trips": {graph.Int64, []int{}, binaryInt(4)}, "begin": {graph.Bool, []int{}, []byte{1}},
+		"trips": {Type: graph.Int64, Shape: []int{}, Data: binaryInt(4)}, "begin": {Type: graph.Bool, Shape: []int{}, Data: []byte{1}},
 		"x": Float32s([]float32{0.5, -1, 2}, 3), "state0": Float32s([]float32{1, -2}, 2),
 		"as": Float32s([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 4, 2), "bs": Float32s([]float32{8, 6, 7, 5, 3, 0, 9, 1}, 2, 4),
 	}

@@ -126,6 +126,9 @@ func (l *loop) setIteration(i int64, again bool) error {
 // beginning with input in. An output that overlaps the place of another input is
 // first copied to the side pool.
 func (f *frame) updateCarried(in, out, n int) error {
+	if err := f.carryBoxes(in, out, n); err != nil {
+		return err
+	}
 	var kept [][]byte
 	for i := range n {
 		from := f.output(out + i)
@@ -149,6 +152,9 @@ func (f *frame) updateCarried(in, out, n int) error {
 	}
 	for i := range n {
 		from, to := f.output(out+i), f.input(in+i)
+		if from.box != nil {
+			continue // carryBoxes has done it
+		}
 		if kept == nil || kept[i] == nil {
 			if err := f.s.assign(to, from); err != nil {
 				return err
@@ -165,6 +171,30 @@ func (f *frame) updateCarried(in, out, n int) error {
 	return nil
 }
 
+// carryBoxes is updateCarried for outputs that are no tensors. Since an output may be an
+// input of the body, all of them are read before the first input changes.
+func (f *frame) carryBoxes(in, out, n int) error {
+	var boxes []*box
+	for i := range n {
+		if b := f.output(out + i).box; b != nil {
+			if boxes == nil {
+				boxes = make([]*box, n)
+			}
+			boxes[i] = b.shared()
+		}
+	}
+	var first error
+	for i, b := range boxes {
+		if b == nil {
+			continue
+		}
+		if err := f.s.put(f.input(in+i), b); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
 // overlap reports whether two tensors have a byte in common.
 func overlap(a, b *tensor) bool {
 	if a.Shape == nil || b.Shape == nil {
@@ -178,6 +208,9 @@ func overlap(a, b *tensor) bool {
 func (r *scanOutput) add(s *Session, row *tensor) error {
 	if r.out == nil {
 		return nil
+	}
+	if row.box != nil || row.Shape == nil {
+		return fmt.Errorf("tensor %q turns out to be no tensor in iteration %d: expected one, as a row", graph.Short(row.name), r.count)
 	}
 	if r.out.Type == graph.Undefined {
 		r.out.Type = row.Type

@@ -29,7 +29,7 @@ func OpenInitializers(m *graph.Model) (_ *Initializers, err error) {
 			i.Close()
 			return nil, err
 		}
-		i.Values[t.Name] = Value{k.Type, k.Shape, unsafe.Slice((*byte)(k.At), k.Bytes())}
+		i.Values[t.Name] = Value{Type: k.Type, Shape: k.Shape, Data: unsafe.Slice((*byte)(k.At), k.Bytes())}
 	}
 	return i, nil
 }

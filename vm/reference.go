@@ -3,6 +3,7 @@ package vm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -153,7 +154,7 @@ func (w *comparer) before(st *step) {
 	}
 	w.checkArrived(st)
 	switch {
-	case st.once, st.unread, st.fusedInto != nil, st.makesNothing():
+	case st.once, st.unread, st.fusedInto != nil, st.boxes, st.makesNothing():
 		return
 	case st.copies():
 		w.handovers = append(w.handovers, newHandover(st))
@@ -226,6 +227,9 @@ func (w *comparer) value(t *tensor) (*reference.Tensor, error) {
 func (w *comparer) after(st *step) {
 	switch {
 	case st.once, st.unread, st.fusedInto != nil:
+		return
+	case st.boxes:
+		w.recordUncompared(st, errors.New("its values are no tensors"))
 		return
 	case st.makesNothing():
 		w.record(st, right) // the gate has checked the shape

@@ -15,6 +15,7 @@ import (
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
@@ -80,7 +81,10 @@ type Session struct {
 	watcher  *watcher   // of Options.Poison
 	guard    *guard     // of Options.Guard
 	consts   *constants // the program's, or those of a guarded session
-	comparer *comparer  // of CheckReference; else nil
+	texts    texts
+	boxed    int64                          // bytes of boxes, without their blocks
+	words    map[*graph.Data]*kernel.Tensor // constants that are strings
+	comparer *comparer                      // of CheckReference; else nil
 
 	arena, resident    *block
 	host               *block   // the host pool; nil: there is none
@@ -107,7 +111,7 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	s := &Session{pr: p, opt: opt, comparer: opt.comparer, pool: work.New(opt.Workers), ready: map[string]bool{}, outputs: map[string]Value{}}
 	s.ctx, s.consts = context.Background(), p.consts
 	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
-	s.side.mem = s.mem
+	s.side.mem, s.texts.mem = s.mem, s.mem
 	if err := s.build(); err != nil {
 		s.Close()
 		return nil, err
@@ -185,6 +189,7 @@ func (s *Session) build() (err error) {
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
 	}
+	s.texts.keep()
 	s.update = s.firstUpdate()
 	if s.host != nil {
 		s.tape.copier = newHostCopier(s.main, p)
@@ -399,6 +404,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 		if err != nil {
 			s.dropTornStates()
 			s.side.reset(s.frames)
+			s.unboxAll()
 		}
 	}()
 	return s.attempt(inputs)
@@ -407,6 +413,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 // attempt runs the model once and does not clean up after an error.
 func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	s.main.release()
+	s.texts.drop()
 	if s.watcher != nil && len(s.own) == 0 {
 		s.watcher.begin()
 	}
@@ -459,7 +466,11 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	s.step++
 	for _, id := range s.main.g.Outputs {
 		t := s.main.tensors[id]
-		s.outputs[s.main.g.Tensors[id].Name] = Value{t.Type, t.Shape, unsafe.Slice((*byte)(t.At), t.Bytes())}
+		v, err := s.value(t)
+		if err != nil {
+			return nil, s.named(aboutTensor(t.name, err))
+		}
+		s.outputs[s.main.g.Tensors[id].Name] = v
 	}
 	if s.opt.Separate {
 		s.copyStates()
@@ -506,17 +517,21 @@ func (s *Session) setInput(name string, v Value, copy func(to, from []byte)) err
 			continue
 		}
 		t := s.main.tensors[id]
-		if g.Type.Kind != graph.KindTensor {
-			return s.badInput(id, "is a %v: no kernel for such inputs", g.Type.Kind)
-		}
-		if v.Type != g.Type.Elem || g.Type.Ranked && !fits(g.Type.Shape, v.Shape) {
+		if !v.is(g.Type) {
 			return s.badInput(id, "is %v, expected %v", v, g.Type)
 		}
-		size, err := sizeOf(v.Type, v.Shape)
-		if err == nil && size != int64(len(v.Data)) {
-			err = fmt.Errorf("has %d bytes of elements, expected %d for %v", len(v.Data), size, v)
+		if g.Type.Kind != graph.KindTensor {
+			b, err := s.boxOf(v)
+			if err == nil {
+				s.release(t)
+				err = s.put(t, b)
+			}
+			if err != nil {
+				return s.badInput(id, "%w", err)
+			}
+			return nil
 		}
-		if err != nil {
+		if err := v.check(); err != nil {
 			return s.badInput(id, "%w", err)
 		}
 		if !t.exact {
@@ -525,7 +540,13 @@ func (s *Session) setInput(name string, v Value, copy func(to, from []byte)) err
 				return s.badInput(id, "%w", err)
 			}
 		}
-		copy(unsafe.Slice((*byte)(t.At), size), v.Data)
+		if v.Type == graph.String {
+			if err := s.store(bytesOf(t), v.Strings); err != nil {
+				return s.badInput(id, "%w", err)
+			}
+			return nil
+		}
+		copy(bytesOf(t), v.Data)
 		return nil
 	}
 	return fmt.Errorf("%q is no input of the model", graph.Short(name))

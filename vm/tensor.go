@@ -16,6 +16,7 @@ type tensor struct {
 	exact bool   // its shape is known before the run
 	room  int64  // bytes of its planned place; 0: it goes to the side pool
 	block []byte // of the side pool
+	box   *box   // its value, if that is no tensor; else nil
 
 	quantized *quantized // how it holds bytes instead of reals; nil: it does not
 
@@ -44,8 +45,7 @@ func (s *Session) resize(t *tensor, shape []int) error {
 		}
 		return nil
 	}
-	s.side.give(t.block)
-	t.block = nil
+	s.release(t)
 	if t.block, err = s.side.take(nameOf(t.name), size); err != nil {
 		return aboutTensor(t.name, err)
 	}

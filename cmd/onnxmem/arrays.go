@@ -38,9 +38,9 @@ func readArrays(path string, room int64) (map[string]vm.Value, error) {
 	return values, nil
 }
 
-// readValue reads a .npy file, or a TensorProto, whose elements take at most room
-// bytes.
-func readValue(name, path string, room int64) (vm.Value, error) {
+// readValue reads a .npy file, or a TensorProto, SequenceProto or OptionalProto for an
+// input of type t, whose elements take at most room bytes.
+func readValue(path string, t graph.Type, room int64) (vm.Value, error) {
 	f, err := readable.Open(path)
 	if err != nil {
 		return vm.Value{}, refusedf(path, "%w", err)
@@ -64,7 +64,7 @@ func readValue(name, path string, room int64) (vm.Value, error) {
 	if err != nil {
 		return vm.Value{}, refusedf(path, "%w", err)
 	}
-	return vm.ParseTensor(path, b)
+	return vm.ParseValue(path, b, t)
 }
 
 // writeArrays writes the outputs to a .npz file.
@@ -72,19 +72,87 @@ func writeArrays(path string, program *vm.Program, out map[string]vm.Value) erro
 	return writeWith(path, func(w io.Writer) error {
 		z := npy.NewZipWriter(w)
 		for _, t := range program.Outputs() {
-			if err := z.Write(t.Name, toArray(out[t.Name])); err != nil {
-				return err
+			for _, part := range parts(t.Name, out[t.Name]) {
+				a, err := toArray(part.value)
+				if err != nil {
+					return fmt.Errorf("%s: %w", part.name, err)
+				}
+				if err := z.Write(part.name, a); err != nil {
+					return err
+				}
 			}
 		}
 		return z.Close()
 	})
 }
 
+// part is one of the tensors that a value consists of.
+type part struct {
+	name  string
+	value vm.Value
+}
+
+// parts lists the tensors of a value: those of a sequence as NAME.0, NAME.1 and so on, the
+// keys and the values of a map as NAME.keys and NAME.values, and what an optional holds as
+// NAME.
+func parts(name string, v vm.Value) []part {
+	if v.IsTensor() {
+		return []part{{name, v}}
+	}
+	var list []part
+	for i, item := range v.Items {
+		of := name
+		switch v.Kind {
+		case graph.KindSequence:
+			of = fmt.Sprintf("%s.%d", name, i)
+		case graph.KindMap:
+			of = name + [2]string{".keys", ".values"}[i]
+		}
+		list = append(list, parts(of, item)...)
+	}
+	return list
+}
+
+// joined takes the tensors of an input from the arrays that parts names.
+func joined(given map[string]vm.Value, name string, t graph.Type) (vm.Value, bool) {
+	v := vm.Value{Kind: t.Kind}
+	take := func(name string) bool {
+		item, ok := given[name]
+		if ok {
+			v.Items = append(v.Items, item)
+			delete(given, name)
+		}
+		return ok
+	}
+	if whole, ok := given[name]; ok && (t.Kind != graph.KindOptional || whole.Kind == graph.KindOptional) {
+		return whole, true
+	}
+	switch t.Kind {
+	case graph.KindMap:
+		return v, take(name+".keys") && take(name+".values")
+	case graph.KindOptional:
+		return v, take(name)
+	case graph.KindSequence:
+		for i := 0; take(fmt.Sprintf("%s.%d", name, i)); i++ {
+			v.Type = v.Items[0].Type
+		}
+		return v, len(v.Items) > 0
+	}
+	return v, false
+}
+
 // writeValue writes a value as a .npy file, or as a TensorProto.
 func writeValue(path, name string, v vm.Value) error {
+	if !v.IsTensor() {
+		return refusedf(path, "%q is a %v, expected a tensor (say --outputs FILE.npz)", graph.Short(name), v.Kind)
+	}
 	return writeWith(path, func(w io.Writer) error {
 		if strings.HasSuffix(path, ".npy") {
-			return npy.Write(w, toArray(v))
+			a, err := toArray(v)
+			if err != nil {
+				return err
+			}
+			return npy.Write(w, a)
 		}
 		_, err := w.Write(v.Tensor(name))
 		return err
@@ -114,20 +182,26 @@ var descrs = map[graph.DType]string{
 
 // fromArray converts an array from one of numpy's files.
 func fromArray(a *npy.Array) (vm.Value, error) {
+	if list, ok := a.Strings(); ok {
+		return vm.Value{Type: graph.String, Shape: a.Shape, Strings: list}, nil
+	}
 	for d, name := range descrs {
 		if a.Descr == name || len(name) > 1 && name[0] == '|' && a.Descr[1:] == name[1:] {
 			return vm.Value{Type: d, Shape: a.Shape, Data: a.Data}, nil
 		}
 	}
-	return vm.Value{}, fmt.Errorf("element type %q: expected a number or bool", a.Descr)
+	return vm.Value{}, fmt.Errorf("element type %q: expected a number, bool or string", a.Descr)
 }
 
 // toArray converts a value for one of numpy's files. A dtype that numpy lacks is
 // written as raw bytes of its width.
-func toArray(v vm.Value) *npy.Array {
+func toArray(v vm.Value) (*npy.Array, error) {
+	if v.Type == graph.String {
+		return npy.OfStrings(v.Strings, v.Shape, maxArray)
+	}
 	name, ok := descrs[v.Type]
 	if !ok {
 		name = fmt.Sprintf("|V%d", max(1, v.Type.Bits()/8))
 	}
-	return &npy.Array{Descr: name, Shape: v.Shape, Data: v.Data}
+	return &npy.Array{Descr: name, Shape: v.Shape, Data: v.Data}, nil
 }

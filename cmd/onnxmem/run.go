@@ -26,11 +26,11 @@ type runCmd struct {
 	Model string `arg:"" in:"the model" help:"The planned model; its external data are in its folder."`
 
 	Plan        string            `in:"the plan" placeholder:"FILE" help:"Its plan (default: MODEL with .plan.json for .onnx)."`
-	Inputs      string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name."`
+	Inputs      string            `in:"the file of inputs" placeholder:"FILE.npz" help:"Inputs by name; strings as arrays of dtype U or S, the items of a sequence as NAME.0, NAME.1, and a map as NAME.keys and NAME.values."`
 	Input       map[string]string `in:"the input" placeholder:"NAME=FILE" mapsep:"none" help:"One input: .npy, .pb (TensorProto), or a number that fills it. May be repeated. Inputs without a value are random; learning_rate is 0.001."`
 	Seed        uint64            `default:"0" help:"Seed of random inputs and of random operators (default 0)."`
 	Params      string            `in:"the parameters" placeholder:"FILE" help:"Initial values of a training graph's parameters and states (default: MODEL with .params.onnx, if it exists)."`
-	Outputs     string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step."`
+	Outputs     string            `out:"the outputs" placeholder:"FILE.npz" help:"Write the outputs of the last step; those that are no tensors as described for --inputs."`
 	Output      map[string]string `out:"the output" placeholder:"NAME=FILE" mapsep:"none" help:"Write one output of the last step: .npy or .pb (TensorProto). May be repeated."`
 	Save        string            `out:"the saved parameters" over:"the parameters" placeholder:"FILE" help:"Write the parameters and states after the last step, in the form of --params."`
 	SaveModel   string            `out:"the trained model" placeholder:"FILE" help:"Write the model from which the training graph was made, with the trained parameters."`

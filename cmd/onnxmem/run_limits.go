@@ -103,7 +103,7 @@ func (c *runCmd) fits(program *vm.Program, given map[string]vm.Value) error {
 func retainedBytes(values map[string]vm.Value) int64 {
 	var sum int64
 	for _, v := range values {
-		sum += int64(len(v.Data))
+		sum += v.Bytes()
 	}
 	return sum
 }

@@ -106,7 +106,7 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 			filled[name] = x
 			continue
 		}
-		v, err := readValue(name, c.Input[name], c.valueLimit())
+		v, err := readValue(c.Input[name], inputType(program, name), c.valueLimit())
 		if err != nil {
 			return nil, err
 		}
@@ -118,6 +118,9 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 	values := map[string]vm.Value{}
 	for i, t := range program.Inputs() {
 		v, ok := given[t.Name]
+		if k := t.Type.Kind; k == graph.KindSequence || k == graph.KindOptional || k == graph.KindMap {
+			v, ok = joined(given, t.Name, t.Type)
+		}
 		if _, asked := filled[t.Name]; !ok && !asked {
 			v, ok = program.Given(t.Name)
 		}
@@ -156,6 +159,16 @@ func (c *runCmd) values(e *env, program *vm.Program) (map[string]vm.Value, error
 	return values, nil
 }
 
+// inputType returns the type of an input; the zero type if there is none of that name.
+func inputType(program *vm.Program, name string) graph.Type {
+	for _, t := range program.Inputs() {
+		if t.Name == name {
+			return t.Type
+		}
+	}
+	return graph.Type{}
+}
+
 // checkOutputs refuses, before anything runs, what --output cannot write.
 func (c *runCmd) checkOutputs(program *vm.Program) error {
 	outputs := program.Outputs()
@@ -164,8 +177,12 @@ func (c *runCmd) checkOutputs(program *vm.Program) error {
 		if !strings.HasSuffix(file, ".npy") && !strings.HasSuffix(file, ".pb") {
 			return usagef("--output %s=%s: expected a file that ends in .npy or .pb", name, file)
 		}
-		if !slices.ContainsFunc(outputs, func(t graph.Tensor) bool { return t.Name == name }) {
+		i := slices.IndexFunc(outputs, func(t graph.Tensor) bool { return t.Name == name })
+		if i < 0 {
 			return refusedf(c.Model, "%q is no output of the model", graph.Short(name))
+		}
+		if k := outputs[i].Type.Kind; k != graph.KindTensor && k != graph.KindUnknown {
+			return refusedf(c.Model, "output %q is a %v, expected a tensor (say --outputs FILE.npz)", graph.Short(name), k)
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
 // Package npy reads and writes numpy's array files: .npy (one array) and .npz (a
 // zip file of named arrays). It supports format versions 1 to 3, little-endian
-// elements, C order, and Fortran order if at most one axis is longer than 1.
+// elements and strings (U and S), C order, and Fortran order if at most one axis is longer than 1.
 package npy
 
 import (
@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Array is an array as a file holds it.
@@ -58,9 +59,9 @@ func Read(r io.Reader, limit int64) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	width, err := strconv.Atoi(strings.TrimLeft(a.Descr, "<|=>bifuc"))
-	if err != nil || width < 1 || width > 16 || a.Descr[0] == '>' && width > 1 {
-		return nil, fmt.Errorf("element type %q: expected little-endian numbers", a.Descr)
+	width, err := a.width()
+	if err != nil {
+		return nil, err
 	}
 	size := int64(width)
 	for _, d := range a.Shape {
@@ -71,6 +72,70 @@ func Read(r io.Reader, limit int64) (*Array, error) {
 	}
 	a.Data, err = elements(r, size)
 	return a, err
+}
+
+// longest bounds the bytes of a string.
+const longest = 1 << 24
+
+// width is the size of an element in bytes.
+func (a *Array) width() (int, error) {
+	kind := strings.TrimLeft(a.Descr, "<|=>")
+	width, err := strconv.Atoi(strings.TrimLeft(kind, "bifucSU"))
+	most := 16
+	if strings.HasPrefix(kind, "S") || strings.HasPrefix(kind, "U") {
+		most = longest
+	}
+	if err != nil || width < 1 || width > most || a.Descr[0] == '>' && (width > 1 || kind[0] == 'U') {
+		return 0, fmt.Errorf("element type %q: expected little-endian numbers or strings (of objects, make strings: x.astype(str))", a.Descr)
+	}
+	if kind[0] == 'U' {
+		width *= 4 // a code point each
+	}
+	return width, nil
+}
+
+// Strings returns the elements of an array of strings; false for one of numbers.
+func (a *Array) Strings() ([]string, bool) {
+	kind := strings.TrimLeft(a.Descr, "<|=>")
+	width, err := a.width()
+	if err != nil || kind[0] != 'U' && kind[0] != 'S' {
+		return nil, false
+	}
+	list := make([]string, 0, len(a.Data)/width)
+	for b := a.Data; len(b) > 0; b = b[width:] {
+		if kind[0] == 'S' {
+			list = append(list, strings.TrimRight(string(b[:width]), "\x00"))
+			continue
+		}
+		var s strings.Builder
+		for k := 0; k < width; k += 4 {
+			s.WriteRune(rune(binary.LittleEndian.Uint32(b[k:])))
+		}
+		list = append(list, strings.TrimRight(s.String(), "\x00"))
+	}
+	return list, true
+}
+
+// OfStrings returns an array of strings. It fails if it would have more than limit bytes:
+// each element is as long as the longest.
+func OfStrings(list []string, shape []int, limit int64) (*Array, error) {
+	most := 1
+	for _, s := range list {
+		most = max(most, utf8.RuneCountInString(s))
+	}
+	if int64(most) > limit/4/max(1, int64(len(list))) {
+		return nil, fmt.Errorf("%d strings of up to %d characters: %w of %d bytes", len(list), most, ErrTooLarge, limit)
+	}
+	a := &Array{Descr: fmt.Sprintf("<U%d", most), Shape: shape, Data: make([]byte, 0, 4*most*len(list))}
+	for _, s := range list {
+		n := 0
+		for _, c := range s {
+			a.Data = binary.LittleEndian.AppendUint32(a.Data, uint32(c))
+			n++
+		}
+		a.Data = append(a.Data, make([]byte, 4*(most-n))...)
+	}
+	return a, nil
 }
 
 // elements reads size bytes. It allocates memory as the bytes arrive, because the

@@ -75,6 +75,8 @@ func compareBy(holds func(order int) bool) func(*Invocation) (Run, error) {
 			return relation[uint8](c, table)
 		case graph.Bool:
 			return logical(func(a, b bool) bool { return table[order(truth(a), truth(b))+1] })(c)
+		case graph.String: // equal strings are equal numbers; no operator orders strings
+			return relation[uint64](c, table)
 		}
 		return nil, unsupported(c.In[0].Type)
 	}

@@ -34,10 +34,20 @@ type Tensor struct {
 func (t *Tensor) Len() int { return count(t.Shape) }
 
 // Bytes is the size of the elements; packed types are rounded up.
-func (t *Tensor) Bytes() int { return (t.Len()*int(t.Type.Bits()) + 7) / 8 }
+func (t *Tensor) Bytes() int { return (t.Len()*ElementBits(t.Type) + 7) / 8 }
 
 // width is the size of an element in bytes.
-func (t *Tensor) width() int { return int(t.Type.Bits() / 8) }
+func (t *Tensor) width() int { return ElementBits(t.Type) / 8 }
+
+// ElementBits is the size of an element in bits. A string is a number of 64 bits that
+// the session translates (Runtime.Text), so that the kernels that move elements move
+// strings, too. Equal strings have equal numbers, and the empty string is 0.
+func ElementBits(d graph.DType) int {
+	if d == graph.String {
+		return 64
+	}
+	return int(d.Bits())
+}
 
 // rank is the number of axes.
 func (t *Tensor) rank() int { return len(t.Shape) }
@@ -57,7 +67,7 @@ func (e *TypeError) Error() string {
 // *TypeError if the slice would reach beyond the tensor.
 func data[T any](t *Tensor) []T {
 	var zero T
-	if n := t.Type.Bits(); n >= 8 && int(unsafe.Sizeof(zero)) > int(n/8) {
+	if n := ElementBits(t.Type); n >= 8 && int(unsafe.Sizeof(zero)) > n/8 {
 		panic(&TypeError{t.Type, fmt.Sprintf("%T", zero)})
 	}
 	return unsafe.Slice((*T)(t.At), t.Len())
@@ -126,6 +136,13 @@ type Runtime interface {
 	// Table allocates memory outside of Go's heap for numbers that the kernel keeps
 	// until it is prepared again. Its content is undefined. It fails as Heap does.
 	Table(bytes int64) (unsafe.Pointer, error)
+	// Text returns the string that an element of a string tensor stands for. It fails
+	// if the element stands for none.
+	Text(element uint64) (string, error)
+	// Element returns the element that stands for a string. It fails as Heap does.
+	Element(text string) (uint64, error)
+	// Constant returns the tensor of an attribute.
+	Constant(d *graph.Data) (*Tensor, error)
 }
 
 // PackKey identifies a packed constant and its layout.

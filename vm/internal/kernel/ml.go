@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// classical lists operators of ai.onnx.ml on numbers: labels and features are no strings.
+// classical lists the operators of ai.onnx.ml.
 var classical = family{"ai.onnx.ml", []Kernel{
 	{Name: "ArrayFeatureExtractor", Make: makeFeatures, Half: true},
+	{Name: "Binarizer", Make: makeBinarizer},
+	{Name: "CategoryMapper", Make: makeCategoryMapper},
 	{Name: "FeatureVectorizer", Make: makeFeatureVectorizer},
+	{Name: "Imputer", Make: makeImputer},
+	{Name: "LabelEncoder", Make: makeLabelEncoder},
 	{Name: "LinearClassifier", Make: makeLinearClassifier},
 	{Name: "LinearRegressor", Make: makeLinearRegressor},
 	{Name: "Normalizer", Make: makeNormalizer},
@@ -132,14 +137,25 @@ func makeFeatures(c *Invocation) (Run, error) {
 
 // makeOneHotEncoder writes 1 at the category of each element, and 0 at all others.
 func makeOneHotEncoder(c *Invocation) (Run, error) {
-	in, list := c.In[0], c.Ints("cats_int64s")
-	get, ok := reader(in.Type)
-	if !ok || len(list) == 0 {
-		return nil, unsupportedf("categories that are strings")
+	in := c.In[0]
+	list, err := c.list("cats")
+	if err != nil {
+		return nil, err
 	}
-	places := make(map[int64]int, len(list))
-	for i := len(list) - 1; i >= 0; i-- {
-		places[int64(list[i])] = i // of equal ones, the first
+	if list == nil || (in.Type == graph.String) != (list.Type == graph.String) {
+		return nil, fmt.Errorf("no categories of %v: expected those in cats_int64s or cats_strings", in.Type)
+	}
+	get, ok := reader(in.Type)
+	if in.Type == graph.String {
+		get, ok = func(at unsafe.Pointer, i int) float64 { return float64(*(*uint64)(unsafe.Add(at, 8*i))) }, true
+	}
+	if !ok {
+		return nil, unsupported(in.Type)
+	}
+	n := list.Len()
+	places := make(map[int64]int, n)
+	for i := n - 1; i >= 0; i-- {
+		places[data[int64](list)[i]] = i // of equal ones, the first
 	}
 	lenient := c.Int("zeros", 1) != 0
 	return func(*work.Pool) error {
@@ -150,9 +166,11 @@ func makeOneHotEncoder(c *Invocation) (Run, error) {
 			m.add(4)
 			category := int64(get(in.At, i))
 			if k, known := places[category]; known {
-				d[i*len(list)+k] = 1
+				d[i*n+k] = 1
+			} else if !lenient && in.Type == graph.String {
+				return fmt.Errorf("element %d is %q, expected one of %d categories", i, graph.Short(c.text(in, i)), n)
 			} else if !lenient {
-				return fmt.Errorf("element %d is %d, expected one of %d categories", i, category, len(list))
+				return fmt.Errorf("element %d is %d, expected one of %d categories", i, category, n)
 			}
 		}
 		return nil
@@ -309,15 +327,24 @@ func makeLinearRegressor(c *Invocation) (Run, error) {
 	}), nil
 }
 
-// labels returns the integers of a list that name the classes.
-func (c *Invocation) labels(name string) ([]int, error) {
+// labels returns the elements of output 0 that name the classes: the integers of a list,
+// or those that stand for strings.
+func (c *Invocation) labels(name string) ([]int64, error) {
 	if !c.HasOut(0) || !c.HasOut(1) {
 		return nil, unsupportedf("labels without scores, or scores without labels")
 	}
-	if a := c.Node.Attr("classlabels_strings"); a != nil && len(a.Strings) > 0 {
-		return nil, unsupportedf("labels that are strings")
+	words, numbers := c.strings("classlabels_strings"), []int64(nil)
+	if a := c.Node.Attr(name); a != nil {
+		numbers = a.Ints
 	}
-	return c.Ints(name), nil
+	if len(words) == 0 {
+		return numbers, nil
+	}
+	list := tableOf[int64](c, len(words))
+	for i, w := range words {
+		list[i] = int64(c.element(w))
+	}
+	return list, nil
 }
 
 // makeLinearClassifier takes the label with the largest score. The scores are
@@ -346,7 +373,7 @@ func makeLinearClassifier(c *Invocation) (Run, error) {
 	return eachSample(c, s.rows, mul(classes, s.features), func(m *meter, row int) {
 		scores := data[float32](c.Out[1])[row*classes : (row+1)*classes]
 		score(m, row, scores)
-		data[int64](c.Out[0])[row] = int64(labels[topScore(scores)])
+		data[int64](c.Out[0])[row] = labels[topScore(scores)]
 		transform(scores)
 	}), nil
 }

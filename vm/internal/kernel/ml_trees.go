@@ -301,14 +301,14 @@ func makeTreeClassifier(c *Invocation) (Run, error) {
 		for k := range base {
 			scores[k] += base[k]
 		}
-		data[int64](c.Out[0])[row] = int64(labels[topScore(scores)])
+		data[int64](c.Out[0])[row] = labels[topScore(scores)]
 		transform(scores)
 	}), nil
 }
 
 // binaryTrees is the classifier of two labels. If no weight is negative, the score is the
 // probability of the second label; else its sign decides.
-func (c *Invocation) binaryTrees(s samples, f *forest, labels []int, base []float32) (Run, error) {
+func (c *Invocation) binaryTrees(s samples, f *forest, labels []int64, base []float32) (Run, error) {
 	positive := true
 	for _, a := range f.adds {
 		if a.score != 0 {
@@ -331,7 +331,7 @@ func (c *Invocation) binaryTrees(s samples, f *forest, labels []int, base []floa
 		if !positive && score > 0 || score > 0.5 {
 			label = labels[1]
 		}
-		data[int64](c.Out[0])[row] = int64(label)
+		data[int64](c.Out[0])[row] = label
 		switch {
 		case positive:
 			scores[0], scores[1] = 1-score, score

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -170,6 +171,35 @@ func (alone) Stopping() bool            { return false }
 func (alone) Heap(int64) error          { return nil }
 func (alone) Table(n int64) (unsafe.Pointer, error) {
 	return unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8+1))), nil
+}
+
+func (alone) Constant(d *graph.Data) (*Tensor, error) {
+	list := d.Raw
+	at := make([]uint64, len(list)/8+1)
+	copy(span[byte](unsafe.Pointer(&at[0]), len(list)), list)
+	t := &Tensor{Type: d.Type, Const: true, At: unsafe.Pointer(&at[0])}
+	for _, n := range d.Dims {
+		t.Shape = append(t.Shape, int(n))
+	}
+	return t, nil
+}
+
+// spoken are the strings of all tests.
+var spoken = []string{""}
+
+func (alone) Text(element uint64) (string, error) {
+	if element >= uint64(len(spoken)) {
+		return "", fmt.Errorf("no string")
+	}
+	return spoken[element], nil
+}
+
+func (alone) Element(text string) (uint64, error) {
+	if i := slices.Index(spoken, text); i >= 0 {
+		return uint64(i), nil
+	}
+	spoken = append(spoken, text)
+	return uint64(len(spoken) - 1), nil
 }
 
 func (a alone) Pack(_ PackKey, n int, fill func(unsafe.Pointer)) (unsafe.Pointer, bool) {

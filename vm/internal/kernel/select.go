@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -126,7 +127,7 @@ func makeUnique(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	compare, ok := comparer(in)
+	compare, ok := c.comparer(in)
 	if !ok {
 		return nil, unsupported(in.Type)
 	}
@@ -281,7 +282,7 @@ func argBest(largest bool) func(*Invocation) (Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		compare, ok := comparer(in)
+		compare, ok := c.comparer(in)
 		if !ok {
 			return nil, unsupported(in.Type)
 		}
@@ -311,7 +312,10 @@ func argBest(largest bool) func(*Invocation) (Run, error) {
 }
 
 // comparer returns a function that compares two elements of a tensor.
-func comparer(t *Tensor) (func(i, j int) int, bool) {
+func (c *Invocation) comparer(t *Tensor) (func(i, j int) int, bool) {
+	if t.Type == graph.String {
+		return func(i, j int) int { return strings.Compare(c.text(t, i), c.text(t, j)) }, true
+	}
 	if t.Type == graph.Uint64 {
 		return func(i, j int) int { return order(data[uint64](t)[i], data[uint64](t)[j]) }, true
 	}
@@ -337,7 +341,7 @@ func makeTopK(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	compare, ok := comparer(in)
+	compare, ok := c.comparer(in)
 	if !ok {
 		return nil, unsupported(in.Type)
 	}

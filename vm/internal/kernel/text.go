@@ -1,23 +1,239 @@
 package kernel
 
 import (
+	"fmt"
+	"iter"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// texts lists the operators on sequences of numbers that stand for words.
+// texts lists the operators on strings, and on sequences of words.
 var texts = family{"", []Kernel{
+	{Name: "RegexFullMatch", Make: makeRegexFullMatch},
+	{Name: "StringConcat", Make: makeStringConcat},
+	{Name: "StringNormalizer", Make: makeStringNormalizer, Finds: true},
+	{Name: "StringSplit", Make: makeStringSplit, Finds: true},
 	{Name: "TfIdfVectorizer", Make: makeTfIdfVectorizer},
 }}
+
+// text returns element i of a string tensor.
+func (c *Invocation) text(t *Tensor, i int) string { return c.textOf(data[uint64](t)[i]) }
+
+// textOf returns the string that an element stands for.
+func (c *Invocation) textOf(element uint64) string {
+	s, err := c.Runtime.Text(element)
+	if err != nil {
+		panic(&refusal{err})
+	}
+	return s
+}
+
+// element returns the element that stands for a string.
+func (c *Invocation) element(text string) uint64 {
+	e, err := c.Runtime.Element(text)
+	if err != nil {
+		panic(&refusal{err})
+	}
+	return e
+}
+
+// strings returns a list of strings, or nil.
+func (c *Invocation) strings(name string) []string {
+	if a := c.Node.Attr(name); a != nil {
+		return a.Strings
+	}
+	return nil
+}
+
+// onStrings fails unless the inputs are strings.
+func (c *Invocation) onStrings() error {
+	for i, t := range c.In {
+		if t != nil && t.Type != graph.String {
+			return fmt.Errorf("input %d has elements of type %v, expected strings", i, t.Type)
+		}
+	}
+	return nil
+}
+
+func makeStringConcat(c *Invocation) (Run, error) {
+	if err := c.onStrings(); err != nil {
+		return nil, err
+	}
+	return loopsOf(func(a, b uint64) uint64 { return c.element(c.textOf(a) + c.textOf(b)) }).run(c)
+}
+
+// makeRegexFullMatch tests whether the whole of each string matches the pattern.
+func makeRegexFullMatch(c *Invocation) (Run, error) {
+	if err := c.onStrings(); err != nil {
+		return nil, err
+	}
+	pattern := c.Str("pattern", "")
+	if _, err := regexp.Compile(pattern); err != nil {
+		return nil, fmt.Errorf("pattern %q: %w", graph.Short(pattern), err)
+	}
+	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	if err != nil {
+		return nil, fmt.Errorf("pattern %q: %w", graph.Short(pattern), err)
+	}
+	return rowwise(c, perElement1(func(a uint64) bool { return whole.MatchString(c.textOf(a)) }))
+}
+
+// makeStringNormalizer removes the stop words and changes the case of the others. One
+// empty string is left if all words are removed.
+func makeStringNormalizer(c *Invocation) (Run, error) {
+	if err := c.onStrings(); err != nil {
+		return nil, err
+	}
+	in, out := c.In[0], c.Out[0]
+	change := func(s string) string { return s }
+	switch action := c.Str("case_change_action", "NONE"); action {
+	case "NONE":
+	case "LOWER":
+		change = strings.ToLower
+	case "UPPER":
+		change = strings.ToUpper
+	default:
+		return nil, fmt.Errorf("case_change_action is %q, expected NONE, LOWER or UPPER", graph.Short(action))
+	}
+	fold := strings.ToLower
+	if c.Int("is_case_sensitive", 0) != 0 {
+		fold = func(s string) string { return s }
+	}
+	list := c.strings("stopwords")
+	stop := make(map[string]bool, len(list))
+	for _, w := range list {
+		stop[fold(w)] = true
+	}
+	kept := tableOf[uint64](c, max(in.Len(), 1))
+	return func(*work.Pool) error {
+		n := 0
+		m := meter{c: c}
+		for i := range in.Len() {
+			s := c.text(in, i)
+			m.add(8 + len(s))
+			if len(stop) > 0 && stop[fold(s)] {
+				continue
+			}
+			kept[n] = c.element(change(s))
+			n++
+		}
+		if n == 0 {
+			kept[0], n = 0, 1
+		}
+		shape := slices.Clone(in.Shape)
+		shape[len(shape)-1] = n
+		if !slices.Equal(out.Shape, shape) {
+			if err := c.Runtime.Resize(0, shape); err != nil {
+				return err
+			}
+		}
+		copy(data[uint64](out), kept[:n])
+		return nil
+	}, nil
+}
+
+// makeStringSplit cuts each string at a delimiter, or at white space if that is empty.
+// The parts of the other strings are filled up with empty strings to the longest list.
+func makeStringSplit(c *Invocation) (Run, error) {
+	if err := c.onStrings(); err != nil {
+		return nil, err
+	}
+	in, out := c.In[0], c.Out[0]
+	by, most := c.Str("delimiter", ""), c.Int("maxsplit", -1)
+	if most < 0 {
+		most = math.MaxInt
+	}
+	counts := tableOf[int64](c, in.Len())
+	return func(*work.Pool) error {
+		longest := 0
+		m := meter{c: c}
+		for i := range counts {
+			n := 0
+			s := c.text(in, i)
+			m.add(8 + len(s))
+			for range splits(s, by, most) {
+				n++
+			}
+			counts[i] = int64(n)
+			longest = max(longest, n)
+		}
+		shape := append(slices.Clone(in.Shape), longest)
+		if !slices.Equal(out.Shape, shape) {
+			if err := c.Runtime.Resize(0, shape); err != nil {
+				return err
+			}
+		}
+		if c.HasOut(1) {
+			copyAll(c, data[int64](c.Out[1]), counts)
+		}
+		d := data[uint64](out)
+		fillAll(c, d, 0)
+		for i := range counts {
+			s, k := c.text(in, i), i*longest
+			m.add(8 + len(s))
+			for part := range splits(s, by, most) {
+				d[k] = c.element(part)
+				k++
+			}
+		}
+		return nil
+	}, nil
+}
+
+// splits yields the parts of a string, after at most most cuts.
+func splits(s, by string, most int) iter.Seq[string] {
+	return func(yield func(part string) bool) {
+		if by == "" {
+			s = strings.TrimFunc(s, unicode.IsSpace)
+			for ; s != ""; most-- {
+				end := strings.IndexFunc(s, unicode.IsSpace)
+				if end < 0 || most == 0 {
+					yield(s)
+					return
+				}
+				if !yield(s[:end]) {
+					return
+				}
+				s = strings.TrimLeftFunc(s[end:], unicode.IsSpace)
+			}
+			return
+		}
+		for ; most > 0; most-- {
+			part, rest, cut := strings.Cut(s, by)
+			if !cut {
+				break
+			}
+			if !yield(part) {
+				return
+			}
+			s = rest
+		}
+		yield(s)
+	}
+}
 
 // makeTfIdfVectorizer counts the occurrences of the pool's n-grams in each row, with up
 // to max_skip_count words skipped between two words of an n-gram.
 func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	x, out := c.In[0], c.Out[0]
-	if x.Type != graph.Int64 && x.Type != graph.Int32 || out.Type != graph.Float32 {
+	read, numbers := intReader(x.Type)
+	pool, starts, places := c.Ints("pool_int64s"), c.Ints("ngram_counts"), c.Ints("ngram_indexes")
+	if x.Type == graph.String {
+		read, numbers = readInt[int64], true
+		pool = tableOf[int](c, len(c.strings("pool_strings")))
+		for i, w := range c.strings("pool_strings") {
+			pool[i] = int(c.element(w))
+		}
+	}
+	if !numbers || out.Type != graph.Float32 {
 		return nil, unsupported(x.Type)
 	}
-	pool, starts, places := c.Ints("pool_int64s"), c.Ints("ngram_counts"), c.Ints("ngram_indexes")
 	var weights []float64
 	if a := c.Node.Attr("weights"); a != nil {
 		for _, f := range a.Floats {
@@ -27,7 +243,7 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	mode := c.Str("mode", "TF")
 	least, most, skips := c.Int("min_gram_length", 1), c.Int("max_gram_length", 1), c.Int("max_skip_count", 0)
 	if pool == nil {
-		return nil, unsupportedf("n-grams of strings")
+		return nil, fmt.Errorf("no n-grams of %v: expected those in pool_int64s or pool_strings", x.Type)
 	}
 	n, columns := x.Shape[x.rank()-1], out.Shape[out.rank()-1]
 	// The n-grams by length. Their longest length is that of ngram_counts.
@@ -48,7 +264,6 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 			grams[length] = list
 		}
 	}
-	read, _ := intReader(x.Type)
 	line := numbersOf[int](c, n)
 	return func(*work.Pool) error {
 		d := data[float32](out)

@@ -1,0 +1,180 @@
+package vm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// texts are the strings of a session. An element of a string tensor is an index in
+// list, so kernels copy strings as they copy integers, and equal strings are equal
+// elements. A string stays until the next run begins; those of constants and of prepared
+// kernels stay as long as the session.
+type texts struct {
+	mu    sync.RWMutex // parts of a kernel make strings at the same time
+	list  []string     // the first is ""
+	index map[string]uint64
+	mem   *share
+	bytes int64
+	kept  int // length of list when the session was built
+}
+
+// textBytes is the memory that a string takes beside its bytes: in list and in index.
+const textBytes = 64
+
+var errNoText = errors.New("an element of a string tensor stands for no string")
+
+func (x *texts) text(element uint64) (string, error) {
+	if element == 0 {
+		return "", nil
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if element >= uint64(len(x.list)) {
+		return "", errNoText
+	}
+	return x.list[element], nil
+}
+
+func (x *texts) element(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e, ok := x.index[text]; ok {
+		return e, nil
+	}
+	if x.index == nil {
+		x.index, x.list = map[string]uint64{}, []string{""}
+	}
+	bytes := int64(len(text)) + textBytes
+	if err := x.mem.take(bytes); err != nil {
+		return 0, err
+	}
+	x.bytes += bytes
+	e := uint64(len(x.list))
+	x.list = append(x.list, text)
+	x.index[text] = e
+	return e, nil
+}
+
+// keep marks all strings so far as those of the session.
+func (x *texts) keep() { x.kept = len(x.list) }
+
+// drop frees the strings of the last run.
+func (x *texts) drop() {
+	if len(x.list) == x.kept {
+		return
+	}
+	for _, s := range x.list[x.kept:] {
+		delete(x.index, s)
+		x.bytes -= int64(len(s)) + textBytes
+		x.mem.give(int64(len(s)) + textBytes)
+	}
+	clear(x.list[x.kept:])
+	x.list = x.list[:x.kept]
+}
+
+// Text implements kernel.Runtime.
+func (st *step) Text(element uint64) (string, error) { return st.f.s.texts.text(element) }
+
+// Element implements kernel.Runtime.
+func (st *step) Element(text string) (uint64, error) { return st.f.s.texts.element(text) }
+
+// Constant implements kernel.Runtime.
+func (st *step) Constant(d *graph.Data) (*kernel.Tensor, error) { return st.f.s.constant(d) }
+
+// constant returns a constant as kernels see it.
+func (s *Session) constant(d *graph.Data) (*kernel.Tensor, error) {
+	if d.Type != graph.String {
+		return s.consts.tensor(d, s.opt.bound())
+	}
+	if t := s.words[d]; t != nil {
+		return t, nil
+	}
+	list, err := textsOf(s.pr.m.Source, d)
+	if err != nil {
+		return nil, aboutTensor(d.Name, err)
+	}
+	t := &kernel.Tensor{Type: graph.String, Shape: make([]int, len(d.Dims)), Const: true, At: unsafe.Pointer(&empty)}
+	for i, n := range d.Dims {
+		t.Shape[i] = int(n)
+	}
+	if len(list) > 0 {
+		b, err := s.side.take("constant "+nameOf(d.Name), 8*int64(len(list)))
+		if err != nil {
+			return nil, aboutTensor(d.Name, err)
+		}
+		s.side.keep(b)
+		if err := s.store(b, list); err != nil {
+			return nil, aboutTensor(d.Name, err)
+		}
+		t.At = unsafe.Pointer(unsafe.SliceData(b))
+	}
+	if s.words == nil {
+		s.words = map[*graph.Data]*kernel.Tensor{}
+	}
+	s.words[d] = t
+	return t, nil
+}
+
+// store writes the elements that stand for strings.
+func (s *Session) store(b []byte, list []string) error {
+	for i, text := range list {
+		e, err := s.texts.element(text)
+		if err != nil {
+			return err
+		}
+		binary.LittleEndian.PutUint64(b[8*i:], e)
+	}
+	return nil
+}
+
+// stringsOf returns the strings of a tensor.
+func (s *Session) stringsOf(t *kernel.Tensor) ([]string, error) {
+	list := make([]string, t.Len())
+	for i, e := range unsafe.Slice((*uint64)(t.At), len(list)) {
+		var err error
+		if list[i], err = s.texts.text(e); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// textsOf decodes the strings of a constant.
+func textsOf(from *graph.Source, d *graph.Data) (list []string, err error) {
+	defer mapped.Recover(&err, mapped.Watch())
+	if d.Sparse != nil || d.External != nil || d.Generate != nil || int64(len(d.Payload)) != d.Elements() {
+		return nil, fmt.Errorf("has %d strings in the file, expected %d", len(d.Payload), d.Elements())
+	}
+	for _, p := range d.Payload {
+		list = append(list, string(from.Bytes[p.Off:p.End()]))
+	}
+	return list, nil
+}
+
+// elementsIn is the number of elements of a shape. It fails if the lengths are negative
+// or too large.
+func elementsIn(shape []int) (int64, error) {
+	dims := make([]graph.Dim, len(shape))
+	for i, n := range shape {
+		if n < 0 {
+			return 0, fmt.Errorf("shape %v: expected lengths >= 0", shape)
+		}
+		dims[i] = graph.Dim(n)
+	}
+	n, ok := graph.TensorOf(graph.Uint8, dims...).Elements()
+	if !ok || n > math.MaxInt64/16 {
+		return 0, fmt.Errorf("shape %v: %w", shape, graph.ErrTooLarge)
+	}
+	return n, nil
+}
