@@ -50,8 +50,14 @@ func (h *handover) op() string {
 	if h.st.call.Node.Semantics.Call != nil {
 		return ""
 	}
+	if h.st.call.Version < 9 && h.st.call.Node.Op == "Scan" {
+		return batchedScan
+	}
 	return h.st.call.Node.Op
 }
+
+// batchedScan is the op of a Scan of opset 8, whose body runs for each element of a batch.
+const batchedScan = "Scan of opset 8"
 
 // newHandover saves the inputs of a step that is about to run.
 func newHandover(st *step) *handover {
@@ -136,6 +142,8 @@ func (h *handover) leave(f *frame) {
 // wrong with it.
 func (h *handover) end() (name string, err error) {
 	switch h.op() {
+	case batchedScan:
+		return "", nil
 	case "SequenceMap":
 		h.endMap()
 		return h.name, h.err

@@ -3,6 +3,7 @@ package vm
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
@@ -24,7 +25,7 @@ func newScan(st *step, body *frame) (kernel.Run, error) {
 	n := st.call.Node
 	c := &st.call
 	if st.call.Version < 9 {
-		return nil, fmt.Errorf("no kernel for Scan of opset %d", st.call.Version)
+		return newBatchedScan(st, body)
 	}
 	s := &scan{st: st, body: body, scanned: c.Int("num_scan_inputs", 0)}
 	s.carried = len(n.Inputs) - s.scanned
@@ -38,6 +39,66 @@ func newScan(st *step, body *frame) (kernel.Run, error) {
 	s.inAxes, s.inBack = scanAttrs(c, "scan_input", s.scanned)
 	s.outAxes, s.outBack = scanAttrs(c, "scan_output", outs)
 	return s.run, nil
+}
+
+// newBatchedScan prepares a Scan of opset 8: input 0 may hold the lengths of the sequences,
+// axis 0 of all other inputs and of the outputs is the batch, and axis 1 of the scanned ones
+// the sequence. It is a Scan of opset 9 for each element of the batch.
+func newBatchedScan(st *step, body *frame) (kernel.Run, error) {
+	c := &st.call
+	if len(st.in) == 0 || st.in[0] != nil {
+		return nil, fmt.Errorf("%w for Scan of opset %d with lengths of sequences", ErrUnsupported, c.Version)
+	}
+	if !st.exact() {
+		return nil, fmt.Errorf("%w for Scan of opset %d with lengths that depend on data", ErrUnsupported, c.Version)
+	}
+	one := &step{f: st.f, node: st.node, call: st.call}
+	one.in, one.out = make([]*tensor, len(st.in)-1), make([]*tensor, len(st.out))
+	v := &scan{st: one, body: body, scanned: c.Int("num_scan_inputs", 0)}
+	v.carried = len(one.in) - v.scanned
+	if v.scanned < 1 || v.carried < 0 || len(one.out) < v.carried || len(body.g.Inputs) != len(one.in) || len(body.g.Outputs) != len(one.out) {
+		return nil, fmt.Errorf("its body has %d inputs and %d outputs, and does not fit", len(body.g.Inputs), len(body.g.Outputs))
+	}
+	if err := body.makesAll(); err != nil {
+		return nil, err
+	}
+	v.inAxes, v.inBack = make([]int, v.scanned), make([]bool, v.scanned)
+	for i, d := range c.Ints("directions") {
+		v.inBack[i] = d != 0 // inference has checked their number
+	}
+	outs := len(one.out) - v.carried
+	v.outAxes, v.outBack = make([]int, outs), make([]bool, outs)
+	return func(w *work.Pool) error {
+		batch := 0
+		for _, t := range st.in[1:] {
+			if len(t.Shape) == 0 {
+				return fmt.Errorf("tensor %q is %v, expected a batch at axis 0", graph.Short(t.name), typeOf(t))
+			}
+			batch = t.Shape[0]
+		}
+		for k := range batch {
+			for i, t := range st.in[1:] {
+				one.in[i] = t.row(k, batch)
+			}
+			for i, t := range st.out {
+				if t != nil {
+					one.out[i] = t.row(k, batch)
+				}
+			}
+			if err := v.run(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// row is element k of a batch.
+func (t *tensor) row(k, batch int) *tensor {
+	bytes := t.Bytes() / batch
+	x := &tensor{name: t.name, exact: true, room: max(int64(bytes), 1)}
+	x.Type, x.Shape, x.At = t.Type, slices.Clone(t.Shape[1:]), unsafe.Add(t.At, k*bytes)
+	return x
 }
 
 // scanAttrs reads the axes and directions of the n scanned inputs or outputs.
