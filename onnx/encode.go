@@ -315,6 +315,15 @@ func appendValueInfo(b []byte, num protowire.Number, t *graph.Tensor) []byte {
 
 // typeProto encodes the type of a tensor.
 func typeProto(d *graph.Declared) []byte {
+	nested := map[graph.Kind]protowire.Number{graph.KindSequence: 4, graph.KindOptional: 9}
+	if num := nested[d.Type.Kind]; num != 0 {
+		var of []byte
+		if d.Type.Of != nil {
+			of = typeProto(&graph.Declared{Type: *d.Type.Of})
+		}
+		of = protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), of)
+		return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), of)
+	}
 	m := appendInt(nil, 1, int64(d.Type.Elem))
 	if d.Type.Ranked {
 		var shape []byte

@@ -56,7 +56,7 @@ func Seeds(dir string) ([]*Seed, error) {
 // Name returns the test's name.
 func (s *Seed) Name() string { return s.test.Name }
 
-// newSeed returns the seed of a test. ok is false unless all its inputs are tensors.
+// newSeed returns the seed of a test. ok is false if an input cannot be read.
 func newSeed(t *nodetests.Test) (s *Seed, ok bool) {
 	m, err := onnx.Parse(t.Name, t.Model())
 	if err != nil {
@@ -64,7 +64,11 @@ func newSeed(t *nodetests.Test) (s *Seed, ok bool) {
 	}
 	s = &Seed{test: t}
 	for i, id := range m.Graph.Inputs {
-		v, err := vm.ParseTensor(m.Graph.Tensors[id].Name, t.Input(i))
+		var declared graph.Type
+		if d := m.Graph.Tensors[id].Declared; d != nil {
+			declared = d.Type
+		}
+		v, err := vm.ParseValue(m.Graph.Tensors[id].Name, t.Input(i), declared)
 		if err != nil {
 			return nil, false
 		}
@@ -96,6 +100,8 @@ var edits = []edit{
 	{"lie", 3, hideAndLie},
 	{"dtype", 3, changeType},
 	{"elements", 5, changeElements},
+	{"items", 6, changeItems},
+	{"strings", 6, changeStrings},
 	{"attribute", 8, changeAttribute},
 	{"constant", 3, makeConstant},
 	{"arity", 2, changeArity},
@@ -177,12 +183,23 @@ func (k *mutant) unclaim() {
 	}
 }
 
-// input picks a graph input, or nil if there is none.
-func (k *mutant) input() *graph.Tensor {
-	if len(k.m.Graph.Inputs) == 0 {
+// input picks a graph input that is a tensor of numbers, or nil if there is none.
+func (k *mutant) input() *graph.Tensor { return k.inputThat(ofNumbers) }
+
+func ofNumbers(v vm.Value) bool { return v.IsTensor() && v.Type != graph.String }
+
+// inputThat picks one of the graph inputs whose values have a property.
+func (k *mutant) inputThat(has func(v vm.Value) bool) *graph.Tensor {
+	var list []*graph.Tensor
+	for _, id := range k.m.Graph.Inputs {
+		if t := k.m.Graph.Tensors[id]; has(k.inputs[t.Name]) {
+			list = append(list, t)
+		}
+	}
+	if len(list) == 0 {
 		return nil
 	}
-	return k.m.Graph.Tensors[k.m.Graph.Inputs[k.IntN(len(k.m.Graph.Inputs))]]
+	return list[k.IntN(len(list))]
 }
 
 // node picks a node, or nil if there is none.
@@ -282,6 +299,9 @@ func changeLength(k *mutant) string {
 	for _, id := range k.m.Graph.Inputs {
 		u := k.m.Graph.Tensors[id]
 		v := k.inputs[u.Name]
+		if !ofNumbers(v) {
+			continue
+		}
 		changed := slices.Clone(v.Shape)
 		for i, n := range changed {
 			if n == from {
@@ -397,7 +417,7 @@ func changeType(k *mutant) string {
 	all := k.IntN(2) == 0
 	for _, id := range k.m.Graph.Inputs {
 		u := k.m.Graph.Tensors[id]
-		if v := k.inputs[u.Name]; v.Type == from && (all || u == t) {
+		if v := k.inputs[u.Name]; ofNumbers(v) && v.Type == from && (all || u == t) {
 			k.set(u, converted(v, to))
 		}
 	}
