@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"container/heap"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -45,11 +46,13 @@ func (v *verifier) source() {
 	}
 }
 
-// checkSource compares the program order with the nodes of the source file. It
-// reports whether it could: the source must be available and have the same nodes,
-// which is not the case for inlined functions and for a training step made from
-// an inference model.
-func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
+// checkSource compares the program order with the source file: it must be the order that
+// always runs, of the nodes that can run, the first in the file, which is the file's own
+// if that is topological. order is that of plain, whose node i is node from[i] of s.
+// checkSource reports whether it could compare: the source must be available and have
+// the same nodes, apart from those that were computed from constants, which is not the
+// case for inlined functions and for a training step made from an inference model.
+func (v *verifier) checkSource(s, plain *scope, from, order, again []graph.NodeID) bool {
 	if v.opt.Source == nil {
 		return false
 	}
@@ -82,58 +85,118 @@ func (v *verifier) checkSource(s *scope, again []graph.NodeID) bool {
 			}
 		}
 	}
-	steps := v.p.ProgramOrder.Steps
 	if v.p.Folded != nil {
-		return v.checkFoldedSource(s, at, makers)
+		v.placeFolded(s, at, makers)
 	}
-	if len(steps) != len(g.Nodes) || slices.ContainsFunc(steps, func(step int) bool { return at[step] == none }) {
+	places := make([]int, len(from)) // by node of plain
+	taken := make([]bool, len(g.Nodes))
+	for i, id := range from {
+		places[i] = at[id]
+		if at[id] == none || v.p.Folded == nil && taken[at[id]] {
+			return false
+		}
+		taken[at[id]] = true
+	}
+	if v.p.Folded == nil && len(from) != len(g.Nodes) {
 		return false
 	}
-	for i, step := range steps {
-		if at[step] != i {
-			v.fault(CodeProgram, "program_order: expected %s at position %d, found it at position %d: in the source file it is node %d", s.g.Label(graph.NodeID(step)), at[step], i, at[step])
-			break
-		}
-	}
+	v.checkFirstReady(plain, order, places)
 	return true
 }
 
-// checkFoldedSource is checkSource for a source of which some nodes were computed from
-// constants: the others must follow each other as in the source. A view of a result
-// stands where the node was that made it.
-func (v *verifier) checkFoldedSource(s *scope, at []int, makers map[string]int) bool {
+// placeFolded sets the positions in the source of what replaces its nodes: a view of a
+// folded constant stands where the node was that made it, and the nodes of a product
+// stand where the product was.
+func (v *verifier) placeFolded(s *scope, at []int, makers map[string]int) {
+	replaces := func(name string) {
+		t := find(s.g, name)
+		if place, known := makers[name]; known && t != nil && t.Maker >= 0 {
+			at[t.Maker] = place
+		}
+	}
 	for _, f := range v.p.Folded.Tensors {
-		if place, known := makers[f.Of]; known && f.Subgraph == nil {
-			if t := find(s.g, f.Of); t != nil && t.Maker >= 0 {
-				at[t.Maker] = place
+		if f.Subgraph == nil {
+			replaces(f.Of)
+		}
+	}
+	if len(v.p.Folded.Products) == 0 {
+		return
+	}
+	for _, f := range v.p.Folded.Products {
+		replaces(f.Tensor)
+	}
+	for i := len(s.g.Nodes) - 1; i >= 0; i-- {
+		for _, t := range s.g.Nodes[i].Outputs {
+			if t < 0 || at[i] != none {
+				continue
+			}
+			for _, r := range s.g.Tensors[t].Readers {
+				at[i] = max(at[i], at[r])
 			}
 		}
 	}
-	// A product stands where it stood in the source, among nodes that the plan added.
-	if s.g != nil && len(v.p.Folded.Products) > 0 {
-		for _, f := range v.p.Folded.Products {
-			if t := find(s.g, f.Tensor); t != nil && t.Maker >= 0 {
-				if place, known := makers[f.Tensor]; known {
-					at[t.Maker] = place
+}
+
+// checkFirstReady checks that an order always runs a node whose place is the least of
+// those that can run.
+func (v *verifier) checkFirstReady(s *scope, order []graph.NodeID, places []int) {
+	ran := make([]bool, len(order))
+	waiting := make([]int, len(order)) // tensors that have not been made
+	for _, t := range s.g.Tensors {
+		if t.Maker >= 0 {
+			for _, r := range t.Readers {
+				waiting[r]++
+			}
+		}
+	}
+	var ready firsts
+	become := func(i int) { heap.Push(&ready, first{places[i], graph.NodeID(i)}) }
+	for i, n := range waiting {
+		if n == 0 {
+			become(i)
+		}
+	}
+	for i, id := range order {
+		for ran[ready[0].node] {
+			heap.Pop(&ready)
+		}
+		if next := ready[0]; next.place < places[id] {
+			v.fault(CodeProgram, "program_order: %s stands at position %d, before %s, which can run there and comes first in the source file: node %d, before node %d",
+				s.g.Label(id), i, s.g.Label(next.node), next.place, places[id])
+			return
+		}
+		ran[id] = true
+		for _, t := range s.g.Nodes[id].Outputs {
+			if t < 0 {
+				continue
+			}
+			for _, r := range s.g.Tensors[t].Readers {
+				if waiting[r]--; waiting[r] == 0 {
+					become(int(r))
 				}
 			}
 		}
 	}
-	last := none
-	for i, step := range v.p.ProgramOrder.Steps {
-		if at[step] == none && len(v.p.Folded.Products) > 0 {
-			continue
-		}
-		if at[step] == none {
-			return false
-		}
-		if at[step] < last {
-			v.fault(CodeProgram, "program_order: %s stands at position %d, after a node that follows it in the source file", s.g.Label(graph.NodeID(step)), i)
-			break
-		}
-		last = at[step]
-	}
-	return true
+}
+
+// first is a node that can run, with its place in the source file.
+type first struct {
+	place int
+	node  graph.NodeID
+}
+
+// firsts is a heap of nodes, the first in the source file on top.
+type firsts []first
+
+func (h firsts) Len() int           { return len(h) }
+func (h firsts) Less(i, j int) bool { return h[i].place < h[j].place }
+func (h firsts) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *firsts) Push(x any)        { *h = append(*h, x.(first)) }
+func (h *firsts) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
 }
 
 // claimOrder records the unchecked figures about the source's order. The plan

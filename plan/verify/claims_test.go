@@ -23,6 +23,17 @@ var twins = text{main: `
 	out y
 `}
 
+// unsorted is twins with readers before the nodes that make what they read.
+var unsorted = text{main: `
+	in x float32 64
+	y = Add(c, d)
+	d = Exp(b)
+	c = Exp(a)
+	b = Sigmoid(x)
+	a = Relu(x)
+	out y
+`}
+
 // TestClaims: consistent false statements, in several fields at once. A field that
 // cannot be computed is listed as claimed; if the source is available, it is refuted.
 func TestClaims(t *testing.T) {
@@ -58,6 +69,8 @@ func TestClaims(t *testing.T) {
 		{name: "the source, available, is longer", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.Bytes++ }, source: true, code: verify.CodeSource},
 		{name: "the source had another name", x: twins, opt: all, change: func(p *plan.Plan) { p.Source.File = "before.onnx" }, source: true, claimed: "source.file"},
 		{name: "the file had another name", x: twins, opt: all, change: func(p *plan.Plan) { p.Model.File = "before.onnx" }, source: true, claimed: "model.file"},
+		{name: "a source in no topological order", x: unsorted, opt: all, source: true},
+		{name: "a source in no topological order, planned in another", x: unsorted, opt: all, change: exchange, source: true, code: verify.CodeProgram},
 		{name: "no source", x: twins, opt: all, change: func(p *plan.Plan) { p.Source = plan.File{} }, claimed: "program_order"},
 		{name: "below a limit", x: tower, opt: passes.Options{Limit: &passes.Limit{Percent: 70}}, source: true, claimed: "plain_peak_bytes extra_cost_lower_bound_percent steps.cost_ns frontier"},
 		{

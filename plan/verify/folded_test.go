@@ -152,6 +152,26 @@ func TestFolded(t *testing.T) {
 			y = Add(e, g)
 			out y
 			out h`}},
+		{name: "nodes in no topological order, of which folding makes one", folded: "t", steps: "Add Relu", x: text{main: `
+			in x float32 4 8
+			weight w float32 8 4
+			y = Add(x, t)
+			z = Relu(x)
+			t = Transpose(w)
+			out y
+			out z`}},
+		{name: "any: nodes in no topological order", steps: "Relu Neg Reshape Gemm Reshape Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			in x float32 2 3 512
+			weight w float32 256 512
+			z = Neg(a)
+			y = MatMul(a, t)
+			t = Transpose(w)
+			a = Relu(x)
+			g = Gather(w, i)
+			out y
+			out z
+			out g`}},
 		{name: "a NaN is not computed", steps: "Mul Add", x: text{main: `
 			in x float32 8
 			weight nan float32 8

@@ -104,7 +104,7 @@ func (v *verifier) programOrder(s *scope, again []graph.NodeID) int64 {
 	if v.p.KeepsRandomOrder {
 		v.checkEffects(plain, order)
 	}
-	v.claimOrder(s, v.checkSource(s, again))
+	v.claimOrder(s, v.checkSource(s, plain, from, order, again))
 	loads, peak := plain.simulate(order)
 	for i, load := range loads {
 		if p.LoadBytes[i] != load {
