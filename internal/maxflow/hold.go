@@ -1,5 +1,7 @@
 package maxflow
 
+import "slices"
+
 // held is a maximum flow that serves as the start of many questions. A question
 // adds edges from a new vertex, augments the flow from there, and undoes both.
 //
@@ -25,7 +27,10 @@ const barred = int32(1 << 30) // the level of a vertex that cannot reach the sin
 // and Augment end that state.
 func (f *Network) Hold() {
 	h := &f.held
-	h.left = append(h.left[:0], f.Left...)
+	h.left = slices.Grow(h.left[:0], len(f.Edges))[:len(f.Edges)]
+	for e := range h.left {
+		h.left[e] = f.Edges[e].Left
+	}
 	h.vertices, h.from, h.added = len(f.first), 0, h.added[:0]
 	f.Reach(Sink)
 	for v, at := range f.Level {
@@ -61,12 +66,13 @@ func (f *Network) AskFrom(u, v int32, capacity int64) {
 // sink, and the sink the source. A question then forces vertices to the side of what was
 // the sink. O(V + E).
 func (f *Network) Reverse() {
-	for e := 0; e < len(f.Left); e += 2 {
-		f.Left[e], f.Left[e+1] = f.Left[e+1], f.Left[e]
+	for e := 0; e < len(f.Edges); e += 2 {
+		x, y := &f.Edges[e], &f.Edges[e+1]
+		x.Left, y.Left = y.Left, x.Left
 	}
-	for e, v := range f.To {
-		if v == Source || v == Sink {
-			f.To[e] = Source + Sink - v
+	for e := range f.Edges {
+		if x := &f.Edges[e]; x.To == Source || x.To == Sink {
+			x.To = Source + Sink - x.To
 		}
 	}
 	f.first[Source], f.first[Sink] = f.first[Sink], f.first[Source]
@@ -99,11 +105,13 @@ func (f *Network) Exceeds(v int32, amount int64) (yes, known bool) {
 	h.met[v] = h.search
 	a := append(h.visited, v)
 	for i := 0; i < len(a); i++ {
-		for e := f.first[a[i]]; e >= 0; e = f.next[e] {
-			if u := f.To[e]; f.Left[e] > amount && h.met[u] != h.search && f.Level[u] != barred {
+		for e := f.first[a[i]]; e >= 0; {
+			x := &f.Edges[e]
+			if u := x.To; x.Left > amount && h.met[u] != h.search && f.Level[u] != barred {
 				h.met[u] = h.search
 				a = append(a, u)
 			}
+			e = x.next
 		}
 	}
 	h.visited = a[:0]
@@ -112,12 +120,14 @@ func (f *Network) Exceeds(v int32, amount int64) (yes, known bool) {
 		return true, true
 	}
 	for _, u := range a {
-		for e := f.first[u]; e >= 0; e = f.next[e] {
-			if w := f.To[e]; h.met[w] != h.search && f.Level[w] != barred {
-				if amount -= f.Left[e]; amount < 0 {
+		for e := f.first[u]; e >= 0; {
+			x := &f.Edges[e]
+			if w := x.To; h.met[w] != h.search && f.Level[w] != barred {
+				if amount -= x.Left; amount < 0 {
 					return false, false
 				}
 			}
+			e = x.next
 		}
 	}
 	h.visited = a
@@ -152,11 +162,13 @@ func (f *Network) AnswerWithin(enough, work int64) (raised int64) {
 	if h.logging {
 		for _, e := range h.log {
 			if int(e) < len(h.left) {
-				f.Left[e], f.Left[e^1] = h.left[e], h.left[e^1]
+				f.Edges[e].Left, f.Edges[e^1].Left = h.left[e], h.left[e^1]
 			}
 		}
 	} else {
-		copy(f.Left, h.left)
+		for e, left := range h.left {
+			f.Edges[e].Left = left
+		}
 	}
 	h.logging, h.log = true, h.log[:0]
 	return raised

@@ -16,8 +16,7 @@ const Infinite = int64(math.MaxInt64 / 4)
 // estimation", 1970) on arrays that later networks reuse. Edge e and its reverse
 // e^1 are adjacent. Vertex 0 is the source, 1 the sink.
 type Network struct {
-	To    []int32 // edge -> its head
-	Left  []int64 // edge -> residual capacity
+	Edges []Edge
 	Level []int32 // vertex -> 0 or more if the last Reach visited it, else -1
 	Work  int64   // vertices and edges visited, over all networks
 
@@ -25,13 +24,19 @@ type Network struct {
 	Broken bool        // Augment has stopped early: the flow may not be maximum
 
 	first   []int32 // vertex -> its newest edge, or -1
-	next    []int32
 	current []int32
 	queue   []int32
 	path    []int32
 
 	levelled bool // Level holds what Augment expects: noLevel, or barred
 	held     held
+}
+
+// Edge is an edge in the residual network. A search reads all of its fields together, so
+// they share a cache line.
+type Edge struct {
+	To, next int32 // head; the next edge of the tail, or -1
+	Left     int64 // residual capacity
 }
 
 // Source and Sink are the two ends of each network.
@@ -43,7 +48,7 @@ func (f *Network) Reset(vertices int) {
 	for i := range f.first {
 		f.first[i] = -1
 	}
-	f.next, f.To, f.Left = f.next[:0], f.To[:0], f.Left[:0]
+	f.Edges = f.Edges[:0]
 	f.levelled, f.held.logging = false, false
 }
 
@@ -53,12 +58,10 @@ func (f *Network) NewVertex() int32 {
 	return int32(len(f.first) - 1)
 }
 
-// Edge adds an edge from u to v. Its index is the length of To before the call.
+// Edge adds an edge from u to v. Its index is the length of Edges before the call.
 func (f *Network) Edge(u, v int32, capacity int64) {
-	e := int32(len(f.To))
-	f.To = append(f.To, v, u)
-	f.Left = append(f.Left, capacity, 0)
-	f.next = append(f.next, f.first[u], f.first[v])
+	e := int32(len(f.Edges))
+	f.Edges = append(f.Edges, Edge{v, f.first[u], capacity}, Edge{u, f.first[v], 0})
 	f.first[u], f.first[v] = e, e+1
 }
 
@@ -68,13 +71,16 @@ func (f *Network) Edge(u, v int32, capacity int64) {
 func (f *Network) layers(from int32) bool {
 	f.Level[from], f.current[from] = 0, f.first[from]
 	queue := append(f.queue[:0], from)
-	for i := 0; i < len(queue) && f.Level[Sink] < 0; i++ {
+	edges, level := f.Edges, f.Level
+	for i := 0; i < len(queue) && level[Sink] < 0; i++ {
 		u := queue[i]
-		for e := f.first[u]; e >= 0; e = f.next[e] {
-			if v := f.To[e]; f.Level[v] < 0 && f.Left[e] > 0 {
-				f.Level[v], f.current[v] = f.Level[u]+1, f.first[v]
+		for e := f.first[u]; e >= 0; {
+			x := &edges[e]
+			if v := x.To; x.Left > 0 && level[v] < 0 {
+				level[v], f.current[v] = level[u]+1, f.first[v]
 				queue = append(queue, v)
 			}
+			e = x.next
 		}
 	}
 	f.Work += 5 * int64(len(queue))
@@ -113,6 +119,7 @@ func (f *Network) Augment(enough int64) int64 { return f.augment(Source, enough,
 func (f *Network) augment(from int32, enough, work int64) (added int64) {
 	f.level()
 	defer f.unlevel()
+	edges, level := f.Edges, f.Level
 	for steps := 0; added < enough && f.Work <= work && !f.halted(); {
 		if f.unlevel(); !f.layers(from) {
 			if from != Source {
@@ -129,39 +136,39 @@ func (f *Network) augment(from int32, enough, work int64) (added int64) {
 			if u == Sink {
 				narrow := 0
 				for i, e := range path {
-					if f.Left[e] < f.Left[path[narrow]] {
+					if edges[e].Left < edges[path[narrow]].Left {
 						narrow = i
 					}
 				}
-				amount := f.Left[path[narrow]]
+				amount := edges[path[narrow]].Left
 				for _, e := range path {
-					f.Left[e] -= amount
-					f.Left[e^1] += amount
+					edges[e].Left -= amount
+					edges[e^1].Left += amount
 				}
 				f.held.note(path)
 				f.Work += int64(len(path))
 				if added += amount; added >= enough {
 					break
 				}
-				u = f.To[path[narrow]^1]
+				u = edges[path[narrow]^1].To
 				path = path[:narrow]
 				continue
 			}
-			e := f.current[u]
-			for e >= 0 && (f.Left[e] == 0 || f.Level[f.To[e]] != f.Level[u]+1) {
-				e = f.next[e]
+			e, below := f.current[u], level[u]+1
+			for e >= 0 && (edges[e].Left == 0 || level[edges[e].To] != below) {
+				e = edges[e].next
 			}
 			f.current[u] = e
 			if e >= 0 {
 				path = append(path, e)
-				u = f.To[e]
+				u = edges[e].To
 				continue
 			}
 			if u == from {
 				break
 			}
-			f.Level[u] = noLevel
-			u = f.To[path[len(path)-1]^1]
+			level[u] = noLevel
+			u = edges[path[len(path)-1]^1].To
 			path = path[:len(path)-1]
 		}
 		f.path = path
@@ -189,12 +196,12 @@ func (f *Network) Reach(from int32) {
 	queue := append(f.queue[:0], from)
 	for i := 0; i < len(queue); i++ {
 		u := queue[i]
-		for e := f.first[u]; e >= 0; e = f.next[e] {
-			left := f.Left[e]
+		for e := f.first[u]; e >= 0; e = f.Edges[e].next {
+			left := f.Edges[e].Left
 			if from == Sink {
-				left = f.Left[e^1]
+				left = f.Edges[e^1].Left
 			}
-			if v := f.To[e]; left > 0 && f.Level[v] < 0 {
+			if v := f.Edges[e].To; left > 0 && f.Level[v] < 0 {
 				f.Level[v] = 0
 				queue = append(queue, v)
 			}
@@ -205,7 +212,7 @@ func (f *Network) Reach(from int32) {
 
 // DropEdge removes the newest edge, which must run from u to v.
 func (f *Network) DropEdge(u, v int32) {
-	e := len(f.To) - 2
-	f.first[u], f.first[v] = f.next[e], f.next[e+1]
-	f.To, f.next, f.Left = f.To[:e], f.next[:e], f.Left[:e]
+	e := len(f.Edges) - 2
+	f.first[u], f.first[v] = f.Edges[e].next, f.Edges[e+1].next
+	f.Edges = f.Edges[:e]
 }

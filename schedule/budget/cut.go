@@ -226,7 +226,7 @@ func (c *cutter) repeatEdge(from, x int32) {
 		c.infiniteEdge(from, c.any[x])
 		return
 	}
-	c.priced = append(c.priced, priced{int32(len(c.To)), x, false})
+	c.priced = append(c.priced, priced{int32(len(c.Edges)), x, false})
 	c.edge(from, c.any[x], amount{0, c.costs[x]})
 }
 
@@ -269,11 +269,11 @@ func (c *cutter) tensor(i int32) {
 		c.always += t.Bytes
 		c.held = append(c.held, i)
 	case needed:
-		c.priced = append(c.priced, priced{int32(len(c.To)), i, true})
+		c.priced = append(c.priced, priced{int32(len(c.Edges)), i, true})
 		c.edge(from, maxflow.Sink, amount{t.Bytes, 0})
 	case len(t.Consumers) > 0:
 		a := c.NewVertex()
-		c.priced = append(c.priced, priced{int32(len(c.To)), i, true})
+		c.priced = append(c.priced, priced{int32(len(c.Edges)), i, true})
 		c.edge(from, a, amount{t.Bytes, 0})
 		for _, r := range t.Consumers {
 			c.infiniteEdge(a, c.any[r])
@@ -289,7 +289,7 @@ func (c *cutter) cut(alpha, beta int64) (x corner, ok bool) {
 		if a.bytes != math.MaxInt64 {
 			left = alpha*a.bytes + beta*a.time
 		}
-		c.Left[2*i], c.Left[2*i+1] = left, 0
+		c.Edges[2*i].Left, c.Edges[2*i+1].Left = left, 0
 	}
 	x = corner{alpha: alpha, beta: beta, value: alpha*c.always + c.Augment(math.MaxInt64), bytes: c.always}
 	c.Reach(maxflow.Source)
@@ -307,7 +307,7 @@ func (c *cutter) cut(alpha, beta int64) (x corner, ok bool) {
 
 // crossed reports whether the last cut crosses an edge.
 func (c *cutter) crossed(e int32) bool {
-	from, to := c.To[e^1], c.To[e]
+	from, to := c.Edges[e^1].To, c.Edges[e].To
 	return c.Level[from] >= 0 && c.Level[to] < 0
 }
 
