@@ -188,9 +188,9 @@ var stages = []stage{
 	},
 
 	{
-		On: constrained, Name: "early: forced", Cost: "up to 6 attempts, 25 million edges in all",
+		On: constrained, Name: "early: forced", Cost: "up to 6 attempts, 10 million edges in all",
 		Why: "with the precedence that the limit below the peak forces, few states prove that there is no order", Worth: "0.2 % of the peak of a hard network",
-		Run: func(p *subproblem) { p.forced(400, 6, 5*p.s.budgets.flow) },
+		Run: func(p *subproblem) { p.forced(400, 6, p.s.budgets.early) },
 	},
 
 	{
@@ -212,9 +212,9 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.climb(2*p.s.budgets.states, 1, listsched.ByPlace) },
 	},
 	{
-		On: thorough, Name: "long forced", Cost: "up to 12 attempts, 75 million edges in all",
+		On: thorough, Name: "long forced", Cost: "up to 12 attempts, 30 million edges in all",
 		Why: "as in the row of early, with more states and three times the work", Worth: "a proof of a hard network, a bound of the zoo",
-		Run: func(p *subproblem) { p.forceAll(15 * p.s.budgets.flow) },
+		Run: func(p *subproblem) { p.forceAll(p.s.budgets.long) },
 	},
 	{
 		On: thorough, Name: "recursion", Cost: "O(E log V) per level, up to 4 million nodes",
