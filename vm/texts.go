@@ -52,9 +52,7 @@ func (x *texts) element(text string) (uint64, error) {
 	if e, ok := x.index[text]; ok {
 		return e, nil
 	}
-	if x.index == nil {
-		x.index, x.list = map[string]uint64{}, []string{""}
-	}
+	x.begin()
 	bytes := int64(len(text)) + textBytes
 	if err := x.mem.take(bytes); err != nil {
 		return 0, err
@@ -66,8 +64,18 @@ func (x *texts) element(text string) (uint64, error) {
 	return e, nil
 }
 
+// begin adds the empty string, which is element 0.
+func (x *texts) begin() {
+	if x.index == nil {
+		x.index, x.list = map[string]uint64{}, []string{""}
+	}
+}
+
 // keep marks all strings so far as those of the session.
-func (x *texts) keep() { x.kept = len(x.list) }
+func (x *texts) keep() {
+	x.begin()
+	x.kept = len(x.list)
+}
 
 // drop frees the strings of the last run.
 func (x *texts) drop() {
