@@ -122,9 +122,9 @@ var byHand = []handCase{
 	// The root of the mean square of 3 and 4 is 3.5355.
 	{"", "SimplifiedLayerNormalization", nil, []*Tensor{row(3, 4), row(1, 2)}, row(0.848528, 2*1.131371)},
 	{"com.microsoft", "SimplifiedLayerNormalization", nil, []*Tensor{row(3, 4), row(1, 2)}, row(0.848528, 2*1.131371)},
-	{"ai.onnx.ml", "Scaler", []*graph.Attr{{Name: "offset", Floats: []float32{1}}, {Name: "scale", Floats: []float32{2, 3}}}, []*Tensor{Reals([]int{2, 2}, 1, 2, 3, 4)}, Reals([]int{2, 2}, 0, 3, 4, 9)},
-	{"ai.onnx.ml", "Normalizer", []*graph.Attr{{Name: "norm", String: "L2"}}, []*Tensor{Reals([]int{2, 2}, 3, -4, 0, 0)}, Reals([]int{2, 2}, 0.6, -0.8, 0, 0)},
-	{"ai.onnx.ml", "LinearRegressor", []*graph.Attr{{Name: "targets", Int: 2}, {Name: "coefficients", Floats: []float32{1, 2, 3, 4}}, {Name: "intercepts", Floats: []float32{0.5, 0}}}, []*Tensor{Reals([]int{1, 2}, 1, -1)}, Reals([]int{1, 2}, -0.5, -1)},
+	{"ai.onnx.ml", "Scaler", []*graph.Attr{{Name: "offset", Floats: []float32{1}}, {Name: "scale", Floats: []float32{2, 3}}}, []*Tensor{Reals([]int{2, 2}, 1, 2, 3, 4)}, &Tensor{Type: graph.Float32, Shape: []int{2, 2}, F: []float64{0, 3, 4, 9}}},
+	{"ai.onnx.ml", "Normalizer", []*graph.Attr{{Name: "norm", String: "L2"}}, []*Tensor{Reals([]int{2, 2}, 3, -4, 0, 0)}, &Tensor{Type: graph.Float32, Shape: []int{2, 2}, F: []float64{0.6, -0.8, 0, 0}}},
+	{"ai.onnx.ml", "LinearRegressor", []*graph.Attr{{Name: "targets", Int: 2}, {Name: "coefficients", Floats: []float32{1, 2, 3, 4}}, {Name: "intercepts", Floats: []float32{0.5, 0}}}, []*Tensor{Reals([]int{1, 2}, 1, -1)}, &Tensor{Type: graph.Float32, Shape: []int{1, 2}, F: []float64{-0.5, -1}}},
 	{"com.microsoft", "Gelu", nil, []*Tensor{row(-1, 0, 2)}, row(-0.158655, 0, 1.954500)},
 	{"com.microsoft", "BiasGelu", nil, []*Tensor{row(-2, 1, 2), row(1, -1, 0)}, row(-0.158655, 0, 1.954500)},
 	{"com.microsoft", "FastGelu", nil, []*Tensor{row(-2, 1, 2), row(1, -1, 0)}, row(-0.158808, 0, 1.954598)},

@@ -101,6 +101,23 @@ func (c *Invocation) transform() (func(scores []float32), error) {
 				scores[i] = float32(float64(scores[i]) / sum)
 			}
 		}, nil
+	case "SOFTMAX_ZERO": // a softmax of the scores that are not 0
+		return func(scores []float32) {
+			top, sum := float32(math.Inf(-1)), 0.0
+			for _, x := range scores {
+				top = max(top, x)
+			}
+			for _, x := range scores {
+				if x != 0 {
+					sum += math.Exp(float64(x - top))
+				}
+			}
+			for i, x := range scores {
+				if x != 0 {
+					scores[i] = float32(math.Exp(float64(x-top)) / sum)
+				}
+			}
+		}, nil
 	default:
 		return nil, unsupportedf("post_transform %q", graph.Short(name))
 	}

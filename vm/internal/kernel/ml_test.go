@@ -199,3 +199,41 @@ func TestLinearModels(t *testing.T) {
 		t.Errorf("three offsets of two features: got error %v", err)
 	}
 }
+
+// Two labels whose weights count for one of them. The expected numbers are those of ONNX
+// Runtime 1.31.
+func TestTwoLabels(t *testing.T) {
+	x := features(2, 2, 0, 2.5, 0, 2.6)
+	for _, k := range []struct {
+		doc     string
+		of      int64
+		weights []float32
+		post    string
+		base    []float32
+		labels  []int64
+		scores  []float32
+	}{
+		{"of the first", 0, []float32{.3, .7}, "NONE", nil, []int64{5, 7}, []float32{.7, .3, .3, .7}},
+		{"with a base value", 0, []float32{.3, .7}, "SOFTMAX", []float32{.25}, []int64{7, 7}, []float32{.45, .55, .05, .95}},
+		{"a probability through a logistic", 0, []float32{.3, .7}, "LOGISTIC", nil, []int64{5, 7}, []float32{.4256, .5744, .3318, .6682}},
+		{"a negative weight", 0, []float32{-.3, .7}, "LOGISTIC", []float32{.25}, []int64{5, 7}, []float32{.5125, .4875, .2789, .7211}},
+		{"of the second", 1, []float32{-.3, .7}, "NONE", []float32{.25}, []int64{5, 7}, []float32{0, -.3, 0, .7}},
+		{"of the second, a softmax", 1, []float32{.3, .7}, "SOFTMAX", nil, []int64{5, 7}, []float32{.4256, .5744, .3318, .6682}},
+		{"of the second, a softmax without zeros", 1, []float32{-.3, .7}, "SOFTMAX_ZERO", nil, []int64{5, 7}, []float32{0, 1, 0, 1}},
+	} {
+		list := stump()[:7]
+		list = append(list, ints("class_treeids", 0, 0), ints("class_nodeids", 1, 2), ints("class_ids", k.of, k.of), numbers32("class_weights", k.weights...), ints("classlabels_int64s", 5, 7), text("post_transform", k.post))
+		if k.base != nil {
+			list = append(list, numbers32("base_values", k.base...))
+		}
+		labels, scores := blank(graph.Int64, []int{2}), blank(graph.Float32, []int{2, 2})
+		if err := runClassical("TreeEnsembleClassifier", list, x, labels, scores); err != nil {
+			t.Errorf("%s: %v", k.doc, err)
+			continue
+		}
+		near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-4 }
+		if !slices.Equal(data[int64](labels), k.labels) || !slices.EqualFunc(data[float32](scores), k.scores, near) {
+			t.Errorf("%s: got %v %v, want %v %v", k.doc, data[int64](labels), data[float32](scores), k.labels, k.scores)
+		}
+	}
+}

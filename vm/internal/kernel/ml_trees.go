@@ -306,25 +306,34 @@ func makeTreeClassifier(c *Invocation) (Run, error) {
 	}), nil
 }
 
-// binaryTrees is the classifier of two labels. If no weight is negative, the score is the
-// probability of the second label; else its sign decides.
+// binaryTrees is the classifier of two labels, whose weights all count for one score. If no
+// weight is negative, the score is the probability of the second label; else its sign
+// decides. ONNX does not say what two scores mean, and ONNX Runtime does not take the
+// larger one, so weights of both labels are refused.
 func (c *Invocation) binaryTrees(s samples, f *forest, labels []int64, base []float32) (Run, error) {
-	positive := true
-	for _, a := range f.adds {
-		if a.score != 0 {
-			return nil, unsupportedf("two labels with weights of the second")
+	positive, of := true, int32(0)
+	for i, a := range f.adds {
+		if i == 0 {
+			of = a.score
+		}
+		if a.score != of {
+			return nil, unsupportedf("two labels with weights of both")
 		}
 		positive = positive && a.weight >= 0
 	}
 	name := c.Str("post_transform", "NONE")
-	if len(base) > 1 || name != "NONE" && (name != "LOGISTIC" || positive) {
-		return nil, unsupportedf("two labels, %d base values and post_transform %q", len(base), graph.Short(name))
+	transform, err := c.transform()
+	if err != nil {
+		return nil, err
+	}
+	if len(base) > 1 {
+		return nil, unsupportedf("two labels and %d base values", len(base))
 	}
 	return eachSample(c, s.rows, mul(len(f.roots), 32), func(m *meter, row int) {
 		scores := data[float32](c.Out[1])[2*row : 2*row+2]
 		f.scores(m, &s, row, scores)
-		score := scores[0]
-		if len(base) > 0 {
+		score := scores[of]
+		if of == 0 && len(base) > 0 {
 			score += base[0]
 		}
 		label := labels[0]
@@ -333,10 +342,12 @@ func (c *Invocation) binaryTrees(s samples, f *forest, labels []int64, base []fl
 		}
 		data[int64](c.Out[0])[row] = label
 		switch {
-		case positive:
-			scores[0], scores[1] = 1-score, score
+		case of == 1: // the first label's score is 0
+			transform(scores)
 		case name == "LOGISTIC":
 			scores[0], scores[1] = logistic(-score), logistic(score)
+		case positive:
+			scores[0], scores[1] = 1-score, score
 		default:
 			scores[0], scores[1] = -score, score
 		}
