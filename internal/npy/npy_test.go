@@ -2,6 +2,7 @@ package npy
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,5 +49,31 @@ func TestRefusals(t *testing.T) {
 		if _, err := Read(strings.NewReader(c.text), 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+func TestStrings(t *testing.T) {
+	list := []string{"", "zwölf", "a"}
+	a, err := OfStrings(list, []int{3}, 1<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, a); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Read(&b, 1<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := back.Strings(); !ok || !slices.Equal(got, list) || back.Descr != "<U5" {
+		t.Errorf("got %q of %s, want %q", got, back.Descr, list)
+	}
+	octets := &Array{Descr: "|S3", Shape: []int{2}, Data: []byte("ab\x00xyz")}
+	if got, ok := octets.Strings(); !ok || !slices.Equal(got, []string{"ab", "xyz"}) {
+		t.Errorf("got %q of S3", got)
+	}
+	if _, err := OfStrings(list, []int{3}, 59); err == nil {
+		t.Error("60 bytes within a limit of 59: got no error")
 	}
 }
