@@ -58,6 +58,7 @@ var contribExpansionCases = func() []ruleCase {
 		{op: "FusedConv", in: []operand{param(2, 2, 4, 4), param(3, 2, 3, 3), param(3)}, attrs: attrs{"activation": "Relu", "pads": []int64{1, 0, 0, 1}}},
 		{op: "FusedConv", name: "sum", in: []operand{param(1, 2, 3, 3), param(3, 2, 2, 2), param(3), param(1, 3, 2, 2)}, attrs: attrs{"activation": "Tanh"}},
 		{op: "FusedGemm", in: []operand{param(2, 3), param(4, 3), param(4)}, attrs: attrs{"activation": "Elu", "activation_alpha": 0.5, "transB": 1, "alpha": 0.5}},
+		{op: "FusedGemm", name: "beta alone", in: []operand{param(2, 3), param(3, 4)}, attrs: attrs{"activation": "HardSigmoid", "activation_beta": 0.25}},
 		{op: "GemmFastGelu", in: []operand{param(2, 2, 3), param(3, 4), param(4)}},
 		{op: "GemmFastGelu", name: "no bias", in: []operand{param(2, 3), param(3, 4)}},
 		{op: "Attention", in: merged(), attrs: two},

@@ -208,19 +208,20 @@ func expandFusedConv(c *Backward) []ID {
 	if at := c.Node.Attr("activation_params"); at != nil {
 		params = at.Floats
 	}
-	return []ID{c.fusedActivation(y, c.Str("activation", ""), params)}
+	return []ID{c.fusedActivation(y, c.Str("activation", ""), func(i int, otherwise float64) float64 {
+		if i < len(params) {
+			return float64(params[i])
+		}
+		return otherwise
+	})}
 }
 
 // expandFusedGemm: Gemm and an activation.
 func expandFusedGemm(c *Backward) []ID {
 	a := attrs{"alpha": c.Float("alpha", 1), "beta": c.Float("beta", 1), "transA": c.Int("transA", 0), "transB": c.Int("transB", 0)}
-	var params []float32
-	for _, name := range []string{"activation_alpha", "activation_beta"} {
-		if at := c.Node.Attr(name); at != nil {
-			params = append(params, at.Float)
-		}
-	}
-	return []ID{c.fusedActivation(c.with("Gemm", a, c.X(0), c.X(1), c.X(2)), c.Str("activation", ""), params)}
+	return []ID{c.fusedActivation(c.with("Gemm", a, c.X(0), c.X(1), c.X(2)), c.Str("activation", ""), func(i int, otherwise float64) float64 {
+		return c.Float([]string{"activation_alpha", "activation_beta"}[i], otherwise)
+	})}
 }
 
 // expandGemmFastGelu: a product, then FastGelu with the bias.
@@ -229,14 +230,8 @@ func expandGemmFastGelu(c *Backward) []ID {
 }
 
 // fusedActivation applies an activation that ONNX Runtime fuses into a product;
-// params are alpha and beta, or the bounds of Clip.
-func (c *Backward) fusedActivation(t ID, name string, params []float32) ID {
-	param := func(i int, otherwise float64) float64 {
-		if i < len(params) {
-			return float64(params[i])
-		}
-		return otherwise
-	}
+// param returns its parameters by index: alpha and beta, or the bounds of Clip.
+func (c *Backward) fusedActivation(t ID, name string, param func(i int, otherwise float64) float64) ID {
 	switch name {
 	case "":
 		return t

@@ -52,6 +52,9 @@ func (f *ModelFlags) Binds() string {
 // parseValue parses a number, nested lists of numbers, or @FILE.
 func parseValue(text string) (graph.Literal, error) {
 	if file, is := strings.CutPrefix(text, "@"); is {
+		if file == "" {
+			return graph.Literal{}, fmt.Errorf("the name of a file is missing: expected @FILE.npy, found %q", text)
+		}
 		return readValue(file)
 	}
 	d := json.NewDecoder(strings.NewReader(text))

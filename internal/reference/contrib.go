@@ -56,16 +56,17 @@ var contribOperators = []operator{
 		if a := c.attr("activation_params"); a != nil {
 			params = a.Floats
 		}
-		return one(c.activated(y, params))
+		return one(c.activated(y, func(i int, otherwise float64) float64 {
+			if i < len(params) {
+				return float64(params[i])
+			}
+			return otherwise
+		}))
 	}},
 	{"FusedGemm", func(c *evaluation) []*Tensor {
-		var params []float32
-		for _, name := range []string{"activation_alpha", "activation_beta"} {
-			if a := c.attr(name); a != nil {
-				params = append(params, a.Float)
-			}
-		}
-		return one(c.activated(gemm(c)[0], params))
+		return one(c.activated(gemm(c)[0], func(i int, otherwise float64) float64 {
+			return c.float([]string{"activation_alpha", "activation_beta"}[i], otherwise)
+		}))
 	}},
 	{"QLinearConv", func(c *evaluation) []*Tensor {
 		if rank := len(c.x(0).Shape); c.int("channels_last", 0) != 0 {
@@ -250,22 +251,17 @@ func embedNorm(c *evaluation) []*Tensor {
 
 // activated applies the activation that attribute activation names. Its result is rounded
 // itself, besides the sums before it.
-func (c *evaluation) activated(y *Tensor, params []float32) *Tensor {
-	y = y.each(c.fusedActivation(params))
+func (c *evaluation) activated(y *Tensor, param func(int, float64) float64) *Tensor {
+	y = y.each(c.fusedActivation(param))
 	for i, v := range y.F {
 		c.bounds[0].mass[i] += math.Abs(v)
 	}
 	return y
 }
 
-// fusedActivation returns the function that attribute activation names.
-func (c *evaluation) fusedActivation(params []float32) func(float64) float64 {
-	param := func(i int, otherwise float64) float64 {
-		if i < len(params) {
-			return float64(params[i])
-		}
-		return otherwise
-	}
+// fusedActivation returns the function that attribute activation names. param returns
+// its parameters by index: alpha and beta, or the bounds of Clip.
+func (c *evaluation) fusedActivation(param func(i int, otherwise float64) float64) func(float64) float64 {
 	switch name := c.str("activation", ""); name {
 	case "":
 		return func(v float64) float64 { return v }

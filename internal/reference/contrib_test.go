@@ -41,6 +41,12 @@ var byRuntime = []handCase{
 		Reals([]int{2, 2}, -0.1106, 1.16, -0.0196053, 0.47),
 	},
 	{
+		"com.microsoft", "FusedGemm", // 0.2 is the alpha of HardSigmoid itself
+		[]*graph.Attr{{Name: "activation", String: "HardSigmoid"}, {Name: "activation_beta", Float: 0.25}},
+		[]*Tensor{Reals([]int{1, 2}, 1, 2), Reals([]int{2, 3}, 0.5, -0.5, -1, 0.25, -0.5, 2)},
+		Reals([]int{1, 3}, 0.45, 0, 0.85),
+	},
+	{
 		"com.microsoft", "Attention",
 		[]*graph.Attr{{Name: "num_heads", Int: 2}},
 		[]*Tensor{Reals([]int{1, 3, 2}, -0.4, -0.8, 0.5, 0.6, -0.1, -0.6), Reals([]int{2, 12}, -0.7, -0.2, 0.5, -0.3, -0.9, 0.4, 0.5, -0.6, 0.1, -0.2, 0, -0.9, 0.3, -0.5, 0.1, -0.1, 0.2, -0.7, -0.3, 0.3, 0.5, -0.2, -0.9, 0.4), Reals([]int{12}, 0, 0.3, -0.6, -0.1, 0.7, 0.7, -0.3, 0.3, -0.8, 0.6, -0.4, -0.3), Ints([]int{1, 3}, 1, 0, 1)},

@@ -103,6 +103,7 @@ var nodeCases = []nodeCase{
 	{op: "com.microsoft.FusedGemm", version: 1, tolerance: 2e-5, attrs: attrs(text("activation", "Tanh")), in: args(noise(1, 300), noise(300, 41), noise(41))},
 	{op: "com.microsoft.FusedGemm", version: 1, attrs: attrs(text("activation", "Softplus"), whole1("transA", 1)), in: args(noise(50, 30), noise(50, 41), noise(30, 41))},
 	{op: "com.microsoft.FusedGemm", version: 1, attrs: attrs(text("activation", "Elu"), float1("activation_alpha", 0.7)), in: args(noise(30, 50), noise(50, 41))},
+	{op: "com.microsoft.FusedGemm", version: 1, attrs: attrs(text("activation", "HardSigmoid"), float1("activation_beta", 0.25)), in: args(noise(30, 50), noise(50, 41))},
 	{op: "com.microsoft.FusedConv", version: 1, attrs: attrs(text("activation", "Relu"), ints("pads", 1, 1, 1, 1)), in: args(noise(1, 12, 14, 14), noise(70, 12, 3, 3), noise(70))},
 	{op: "com.microsoft.FusedConv", version: 1, attrs: attrs(text("activation", "HardSigmoid"), floats1("activation_params", 0.3, 0.4)), in: args(noise(2, 9, 10, 21), noise(17, 9, 1, 1), noise(17), noise(2, 17, 10, 21))},
 	{op: "com.microsoft.FusedConv", version: 1, attrs: attrs(text("activation", "Clip"), floats1("activation_params", -1, 2), whole1("group", 2)), in: args(noise(2, 6, 15, 15), noise(8, 3, 5, 3), nil, noise(2, 8, 11, 13))},

@@ -26,31 +26,21 @@ var contrib = family{"com.microsoft", []Kernel{
 
 // makeFusedConv is a convolution, the sum with input 3, and an activation.
 func makeFusedConv(c *Invocation) (Run, error) {
-	var params []float32
-	if a := c.Node.Attr("activation_params"); a != nil {
-		params = a.Floats
-	}
 	conv := *c
 	if conv.In = c.In[:min(len(c.In), 3)]; c.Has(3) {
 		conv.added = c.In[3]
 	}
-	return activated(c, &conv, makeConv, params)
+	return activated(c, &conv, makeConv, c.listedParams())
 }
 
 // makeFusedGemm is Gemm and an activation. The output may overwrite a C of its shape.
 func makeFusedGemm(c *Invocation) (Run, error) {
-	var params []float32
-	for _, name := range []string{"activation_alpha", "activation_beta"} {
-		if a := c.Node.Attr(name); a != nil {
-			params = append(params, a.Float)
-		}
-	}
 	inner, gemm, beta := *c, makeGemm, c.Float("beta", 1)
 	bias := beta == 1 && c.Has(2) && c.Out[0].Shape[0] > 1 && isRow(c.In[2], c.Out[0].Shape[1])
 	if c.Has(2) && beta != 0 && !bias {
 		gemm = makeGemmOver
 	}
-	return activated(c, &inner, gemm, params)
+	return activated(c, &inner, gemm, c.namedParams())
 }
 
 // makeGemmOver computes Gemm on top of C, which it first copies to the output unless it
@@ -80,11 +70,11 @@ func makeGemmOver(c *Invocation) (Run, error) {
 
 // activated makes the kernel of a product and the activation that attribute activation
 // names. inner is the invocation of the product.
-func activated(c, inner *Invocation, product func(*Invocation) (Run, error), params []float32) (Run, error) {
+func activated(c, inner *Invocation, product func(*Invocation) (Run, error), param activationParam) (Run, error) {
 	if c.Out[0].Type != graph.Float32 {
 		return nil, unsupported(c.Out[0].Type)
 	}
-	finish, err := finishNamed(c.Str("activation", ""), params)
+	finish, err := finishNamed(c.Str("activation", ""), param)
 	if err != nil {
 		return nil, err
 	}

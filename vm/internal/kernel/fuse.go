@@ -52,15 +52,34 @@ func finishClip(c *Invocation) *Finish {
 	return clamps(low, high)
 }
 
-// finishNamed returns the activation that ONNX Runtime's attribute activation names; nil
-// for "". The parameters are alpha and beta, or the bounds of Clip.
-func finishNamed(name string, params []float32) (*Finish, error) {
-	param := func(i int, otherwise float32) float32 {
-		if i < len(params) {
-			return params[i]
+// activationParam returns parameter i of an activation, or otherwise if the node leaves
+// it out: 0 is alpha, or the lower bound of Clip, and 1 is beta, or the upper bound.
+type activationParam func(i int, otherwise float32) float32
+
+// listedParams are those in the list activation_params.
+func (c *Invocation) listedParams() activationParam {
+	var list []float32
+	if a := c.Node.Attr("activation_params"); a != nil {
+		list = a.Floats
+	}
+	return func(i int, otherwise float32) float32 {
+		if i < len(list) {
+			return list[i]
 		}
 		return otherwise
 	}
+}
+
+// namedParams are those in activation_alpha and activation_beta.
+func (c *Invocation) namedParams() activationParam {
+	return func(i int, otherwise float32) float32 {
+		return c.Float([]string{"activation_alpha", "activation_beta"}[i], otherwise)
+	}
+}
+
+// finishNamed returns the activation that ONNX Runtime's attribute activation names; nil
+// for "".
+func finishNamed(name string, param activationParam) (*Finish, error) {
 	each := func(f func(x float64) float64) *Finish {
 		return &Finish{Row: func(d []float32) {
 			for i, x := range d {

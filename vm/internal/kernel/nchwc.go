@@ -206,11 +206,7 @@ func makeBlockedConv(c *Invocation) (Run, error) {
 	if single := group == 1 && ch < block || ch == 1 && m == group; m%block != 0 || !whole && !single {
 		return nil, unsupportedf("weights of shape %v in blocks of %d", weight.Shape, block)
 	}
-	var params []float32
-	if a := c.Node.Attr("activation_params"); a != nil {
-		params = a.Floats
-	}
-	finish, err := finishNamed(c.Str("activation", ""), params)
+	finish, err := finishNamed(c.Str("activation", ""), c.listedParams())
 	if err != nil {
 		return nil, err
 	}
