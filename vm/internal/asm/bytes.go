@@ -64,6 +64,73 @@ func interleave() {
 	RET()
 }
 
+// interleaveFour interleaves four rows of 16 bytes to quads.
+func interleaveFour() {
+	TEXT("quadRowsAVX2", NOSPLIT|NOFRAME, "func(dst, src *uint8, count, step int, flip uint8)")
+	Doc("quadRowsAVX2 makes quads of count times four rows of 16 bytes; rows stand step bytes apart.")
+	dst, src, count, step, third := RDI, RSI, RCX, RDX, RAX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("count"), count)
+	Load(Param("step"), step)
+	VPBROADCASTB(NewParamAddr("flip", 32), X15)
+	LEAQ(Mem{Base: step, Index: step, Scale: 2}, third)
+	Label("quad")
+	VPXOR(Mem{Base: src}, X15, X0)
+	VPXOR(Mem{Base: src, Index: step, Scale: 1}, X15, X1)
+	VPXOR(Mem{Base: src, Index: step, Scale: 2}, X15, X2)
+	VPXOR(Mem{Base: src, Index: third, Scale: 1}, X15, X3)
+	VPUNPCKLBW(X1, X0, X4)
+	VPUNPCKHBW(X1, X0, X5)
+	VPUNPCKLBW(X3, X2, X6)
+	VPUNPCKHBW(X3, X2, X7)
+	VPUNPCKLWD(X6, X4, X0)
+	VPUNPCKHWD(X6, X4, X1)
+	VPUNPCKLWD(X7, X5, X2)
+	VPUNPCKHWD(X7, X5, X3)
+	for i, x := range []VecPhysical{X0, X1, X2, X3} {
+		VMOVDQU(x, Mem{Base: dst, Disp: 16 * i})
+	}
+	LEAQ(Mem{Base: src, Index: step, Scale: 4}, src)
+	ADDQ(Imm(64), dst)
+	DECQ(count)
+	JNZ(LabelRef("quad"))
+	VZEROUPPER()
+	RET()
+}
+
+// signed copies bytes, flips them, and adds them up as unsigned numbers.
+func signed() {
+	TEXT("flipRowAVX2", NOSPLIT|NOFRAME, "func(dst, src *uint8, n int, flip, sign uint8) int")
+	Doc("flipRowAVX2 writes n bytes, a multiple of 32, with flip, and returns the sum of the bytes with flip and sign.")
+	dst, src, n := RDI, RSI, RCX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("n"), n)
+	VPBROADCASTB(NewParamAddr("flip", 24), Y15)
+	VPBROADCASTB(NewParamAddr("sign", 25), Y14)
+	VPXOR(Y13, Y13, Y13)
+	VPXOR(Y12, Y12, Y12)
+	Label("bytes")
+	VPXOR(Mem{Base: src}, Y15, Y0)
+	VMOVDQU(Y0, Mem{Base: dst})
+	VPXOR(Y14, Y0, Y0)
+	VPSADBW(Y13, Y0, Y0)
+	VPADDQ(Y0, Y12, Y12)
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(32), dst)
+	SUBQ(Imm(32), n)
+	JNZ(LabelRef("bytes"))
+	VEXTRACTI128(Imm(1), Y12, X0)
+	VPADDQ(X0, X12, X0)
+	VPSRLDQ(Imm(8), X0, X1)
+	VPADDQ(X1, X0, X0)
+	VMOVQ(X0, RAX)
+	Store(RAX, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
 // toBytes rounds the numbers of Y0, which are in range, adds the zero point in Y15, and
 // writes them as 8 bytes.
 func toBytes(dst GPPhysical) {

@@ -28,8 +28,11 @@ func main() {
 		largestOf()
 		panel(avx2Pairs)
 		panel(vnniPairs)
+		panel(vnniQuads)
 		widen()
 		interleave()
+		interleaveFour()
+		signed()
 	case "simd":
 		function("expAVX2", "expAVX2 writes exp(scale·x + shift).", "scale, shift", linear(exponential))
 		function("erfAVX2", "erfAVX2 writes erf(scale·x + shift).", "scale, shift", linear(errorFunction))

@@ -46,6 +46,7 @@ type set struct {
 	opmask  bool // loads and stores take a mask register, at no cost
 	pairs   bool // multiplies pairs of int16 and adds the products to int32 sums
 	dots    bool // does so with one instruction
+	quads   bool // multiplies quads of bytes, unsigned ones of B with signed ones of A
 	columns []columns
 }
 
@@ -61,22 +62,23 @@ var (
 	avx2 = set{
 		"AVX2", 6, 8,
 		[]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15},
-		false, false, false,
+		false, false, false, false,
 		// A masked store takes a dozen cycles on some machines.
 		[]columns{{"full", 16, 2, false}, {"wide", 9, 2, true}, {"narrow", 1, 1, true}},
 	}
-	avx2Pairs = set{avx2.name, avx2.rows, avx2.lanes, avx2.vectors, false, true, false, avx2.columns}
+	avx2Pairs = set{avx2.name, avx2.rows, avx2.lanes, avx2.vectors, false, true, false, false, avx2.columns}
 	avx512    = set{
 		"AVX512", 12, 16,
 		[]VecPhysical{
 			Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
 			Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31,
 		},
-		true, false, false,
+		true, false, false, false,
 		[]columns{{"wide", 17, 2, true}, {"narrow", 1, 1, true}},
 	}
 	// Strips of 16 pairs are one vector, so the layout is the same as AVX2's.
-	vnniPairs = set{"VNNI", avx512.rows, avx512.lanes, avx512.vectors, true, true, true, []columns{{"strip", 1, 1, true}}}
+	vnniPairs = set{"VNNI", avx512.rows, avx512.lanes, avx512.vectors, true, true, true, false, []columns{{"strip", 1, 1, true}}}
+	vnniQuads = set{vnniPairs.name, vnniPairs.rows, vnniPairs.lanes, vnniPairs.vectors, true, false, false, true, vnniPairs.columns}
 )
 
 // The registers. A strip of A is read through up to three pointers, four rows
@@ -102,6 +104,9 @@ func panel(s set) {
 	name, what := "panel"+s.name, "the strips of A with one strip of B"
 	if s.pairs {
 		name, what = "pairs"+s.name, what+", pairs of int16"
+	}
+	if s.quads {
+		name, what = "quads"+s.name, what+", quads of bytes"
 	}
 	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
 	Pragma("noescape")
@@ -215,6 +220,12 @@ func (s set) body(label string, r, vectors int, masked bool) {
 				}
 				continue
 			}
+			if s.quads {
+				for v := range vectors {
+					VPDPBUSD_BCST(row(i), free[v], acc(i, v))
+				}
+				continue
+			}
 			if s.pairs {
 				product := free[len(free)-1]
 				VPBROADCASTD(row(i), free[vectors])
@@ -316,13 +327,27 @@ func (s set) store(label string, r, vectors int, masked bool, acc func(i, v int)
 			}
 		})
 	}
-	if s.pairs {
+	if s.pairs || s.quads {
 		when(flagBeta, "beta", func() {
 			each(func(i, v int) {
 				get(at(i, v), v, y)
 				VPADDD(y, acc(i, v), acc(i, v))
 			})
 		})
+		if s.quads { // the terms of the zero points
+			when(flagRowBias, "rowbias", func() {
+				each(func(i, v int) { VPADDD_BCST(Mem{Base: rowBias, Disp: 4 * i}, acc(i, v), acc(i, v)) })
+			})
+			when(flagColBias, "colbias", func() {
+				load(offColBias, R13)
+				for v := range vectors {
+					get(Mem{Base: R13, Disp: v * size}, v, x)
+					for i := range r {
+						VPADDD(x, acc(i, v), acc(i, v))
+					}
+				}
+			})
+		}
 		write()
 		return
 	}

@@ -63,14 +63,25 @@ func (m *Bytes) columns(strip []int16, stage []byte, first, k, deep int) unsafe.
 		pair(strip, m.at(first, k), deep, m.Deep, &zeros, m.flip())
 		return unsafe.Pointer(unsafe.SliceData(strip))
 	}
+	m.lay(stage, first, n, k, deep)
+	pair(strip, unsafe.Pointer(unsafe.SliceData(stage)), deep, integerColumns, &zeros, m.flip())
+	return unsafe.Pointer(unsafe.SliceData(strip))
+}
+
+// lay writes deep rows of n columns, 16 bytes apart.
+func (m *Bytes) lay(stage []byte, first, n, k, deep int) {
+	if m.Step == 1 {
+		for d := range deep {
+			copy(stage[d*integerColumns:], unsafe.Slice((*byte)(m.at(first, k+d)), n))
+		}
+		return
+	}
 	for j := range n {
 		from := m.at(first+j, k)
 		for d := range deep {
 			stage[d*integerColumns+j] = *(*byte)(unsafe.Add(from, d*m.Deep))
 		}
 	}
-	pair(strip, unsafe.Pointer(unsafe.SliceData(stage)), deep, integerColumns, &zeros, m.flip())
-	return unsafe.Pointer(unsafe.SliceData(strip))
 }
 
 // pair interleaves deep rows of 16 bytes, which are step bytes apart, to pairs. An odd
@@ -113,6 +124,18 @@ type ByteImage struct {
 }
 
 func (m *ByteImage) columns(strip []int16, stage []byte, first, k, deep int) unsafe.Pointer {
+	m.lay(stage, first, k, deep)
+	b := Bytes{Signed: m.Signed}
+	var zeros [2 * integerColumns]int16
+	for j := range zeros {
+		zeros[j] = m.Zero + int16(b.flip())
+	}
+	pair(strip, unsafe.Pointer(unsafe.SliceData(stage)), deep, integerColumns, &zeros, b.flip())
+	return unsafe.Pointer(unsafe.SliceData(strip))
+}
+
+// lay writes deep rows of 16 columns.
+func (m *ByteImage) lay(stage []byte, first, k, deep int) {
 	var list [widest]piece
 	pieces := m.pieces(list[:], integerColumns, first)
 	taps := m.Kernel[0] * m.Kernel[1] * m.Kernel[2]
@@ -142,11 +165,4 @@ func (m *ByteImage) columns(strip []int16, stage []byte, first, k, deep int) uns
 			}
 		}
 	}
-	b := Bytes{Signed: m.Signed}
-	var zeros [2 * integerColumns]int16
-	for j := range zeros {
-		zeros[j] = m.Zero + int16(b.flip())
-	}
-	pair(strip, unsafe.Pointer(unsafe.SliceData(stage)), deep, integerColumns, &zeros, b.flip())
-	return unsafe.Pointer(unsafe.SliceData(strip))
 }

@@ -12,6 +12,25 @@ func pairsAVX2(p *panel)
 //go:noescape
 func pairsVNNI(p *panel)
 
+//go:noescape
+func quadsVNNI(p *panel)
+
+//go:noescape
+func quadRowsAVX2(dst, src *uint8, count, step int, flip uint8)
+
+//go:noescape
+func flipRowAVX2(dst, src *uint8, n int, flip, sign uint8) int
+
+// Quads reports whether this machine multiplies bytes without widening them: operands may
+// then be packed by [PackQuadRows] or [PackQuadColumns].
+func Quads() bool { return vnni() }
+
+// runQuads calls the micro-kernel for quads.
+func (p *panel) runQuads() {
+	p.mask = 1<<p.columns - 1
+	quadsVNNI(p)
+}
+
 // vnni reports whether the micro-kernel with VNNI is in use.
 func vnni() bool { return chosen == avx512 && cpu.X86.HasAVX512VNNI }
 

@@ -16,3 +16,12 @@ func pairRows(dst []int16, from unsafe.Pointer, count, step int, zeros *[2 * int
 }
 
 func pairsHeight() int { return integerRows }
+
+// Quads reports that bytes are widened before they are multiplied.
+func Quads() bool { return false }
+
+func (p *panel) runQuads() { panic("gemm: no quads") }
+
+func quadRowsAVX2(*uint8, *uint8, int, int, uint8) { panic("gemm: no quads") }
+
+func flipRowAVX2(*uint8, *uint8, int, uint8, uint8) int { panic("gemm: no quads") }

@@ -5,7 +5,8 @@ import "unsafe"
 // Integer is C = A·B of 8-bit integers less their zero points, with 32-bit sums that wrap
 // around. It is exact: two neighbours along the depth are widened to 16 bits and
 // multiplied together, and the sum of their products fits into 32 bits. VNNI does that
-// with one instruction for 16 columns, AVX2 with two instructions for 8.
+// with one instruction for 16 columns, AVX2 with two instructions for 8. If weights were
+// packed for it, VNNI multiplies four neighbours that are not widened.
 type Integer struct {
 	M, N, K int
 	A       IntegerRows
@@ -24,7 +25,7 @@ const (
 const IntegerScratchBytes = ScratchBytes + stageBytes
 
 // stageBytes is the size of a strip of B before its bytes are widened.
-const stageBytes = 2 * mostDepth * integerColumns
+const stageBytes = 4 * mostDepth * integerColumns
 
 // IntegerRows is the left side of a product of integers.
 type IntegerRows interface {
@@ -57,6 +58,9 @@ func (p *Integer) BlockLen() int { return p.like().BlockLen() }
 // Tile computes one part. c is the address of its first element, and its rows are stride
 // elements apart; scratch has IntegerScratchBytes bytes.
 func (p *Integer) Tile(tile int, c unsafe.Pointer, stride int, scratch unsafe.Pointer) {
+	if p.quadTile(tile, c, stride, scratch) {
+		return
+	}
 	i0, j0, m, n := p.Block(tile)
 	const strips = 2 * mostDepth * integerColumns
 	block := unsafe.Slice((*int16)(scratch), ScratchBytes/2)

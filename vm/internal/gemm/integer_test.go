@@ -96,6 +96,33 @@ func TestInteger(t *testing.T) {
 			pb := PackColumns(at(make([]byte, PackedColumnsBytes(n, k))), &db, n, k, nil)
 			p.A, p.B = &pa, &pb
 			check("packed", p)
+			if !Quads() {
+				continue
+			}
+			if len(da.Zeros) == 1 && len(db.Zeros) == 1 {
+				dst := at(make([]byte, QuadColumnsBytes(n, k)))
+				PackQuadColumns(dst, &db, n, k, nil)
+				p.A, p.B = &da, QuadColumnsAt(dst, &db, n, k)
+				check("columns of quads", p)
+			}
+			if CanQuadRows(&da) != (len(da.Zeros) == 1 && da.Zeros[0] == da.unsign()) {
+				t.Fatalf("rows with zero points %v, signed %v: quads %v", da.Zeros, da.Signed, CanQuadRows(&da))
+			}
+			da.Zeros = []int16{da.unsign()}
+			dst := at(make([]byte, QuadRowsBytes(m, k)))
+			PackQuadRows(dst, &da, m, k, nil)
+			db.Zeros = db.Zeros[:1]
+			for i := range m {
+				for j := range n {
+					sum := int32(0)
+					for d := range k {
+						sum += (number(a[i*da.Step+d*da.Deep], da.Signed) - int32(da.Zeros[0])) * (number(b[j*db.Step+d*db.Deep], db.Signed) - int32(db.Zeros[0]))
+					}
+					want[i*stride+j] = sum
+				}
+			}
+			p.A, p.B = QuadRowsAt(dst, m, k), &db
+			check("rows of quads", p)
 		}
 	})
 }
@@ -120,7 +147,16 @@ func TestByteImage(t *testing.T) {
 			image, weights := draw(r, v.Channels*v.In[0]*v.In[1]*v.In[2]), draw(r, m*k)
 			v.At = at(image)
 			got := make([]int32, m*n)
-			runInteger(&Integer{M: m, N: n, K: k, A: &Bytes{At: at(weights), Len: m, Step: k, Deep: 1, Zeros: []int16{7}}, B: &v}, got, n, r)
+			zero := int32(7)
+			rows := &Bytes{At: at(weights), Len: m, Step: k, Deep: 1, Zeros: []int16{7}}
+			p := &Integer{M: m, N: n, K: k, A: rows, B: &v}
+			if Quads() && r.IntN(2) == 0 {
+				zero, rows.Zeros[0] = 128, 128
+				dst := at(make([]byte, QuadRowsBytes(m, k)))
+				PackQuadRows(dst, rows, m, k, nil)
+				p.A = QuadRowsAt(dst, m, k)
+			}
+			runInteger(p, got, n, r)
 			for i, g := range got {
 				o, want := i%n, int32(0)
 				for d := range k {
@@ -132,7 +168,7 @@ func TestByteImage(t *testing.T) {
 						continue
 					}
 					x := image[((d/taps*v.In[0]+id)*v.In[1]+ih)*v.In[2]+iw]
-					want += (int32(weights[i/n*k+d]) - 7) * (number(x, v.Signed) - int32(v.Zero))
+					want += (int32(weights[i/n*k+d]) - zero) * (number(x, v.Signed) - int32(v.Zero))
 				}
 				if g != want {
 					t.Fatalf("%+v: element %d is %d, expected %d", v, i, g, want)

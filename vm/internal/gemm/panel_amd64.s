@@ -13664,6 +13664,1643 @@ done:
 	VZEROUPPER
 	RET
 
+// func quadsVNNI(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·quadsVNNI(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ p+0(FP), DI
+	MOVQ (DI), SI
+	MOVQ 16(DI), R9
+	MOVQ 24(DI), R8
+	MOVQ 88(DI), R10
+
+strip12:
+	CMPQ R8, $0x0c
+	JLT  strip11
+
+	// 12 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 (R11)
+	PREFETCHT0 (R11)(CX*1)
+	PREFETCHT0 (R11)(CX*2)
+	PREFETCHT0 (R11)(DX*1)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	SUBQ       $0x04, R15
+	JLT        strip12rest
+
+strip12loop:
+	VMOVUPS       (R13), Z12
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z12, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z12, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z12, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z12, Z3
+	VPDPBUSD.BCST (BX), Z12, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z12, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z12, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z12, Z7
+	VPDPBUSD.BCST (R11), Z12, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z12, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z12, Z10
+	VPDPBUSD.BCST (R11)(DX*1), Z12, Z11
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	VMOVUPS       (R13), Z12
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z12, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z12, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z12, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z12, Z3
+	VPDPBUSD.BCST (BX), Z12, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z12, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z12, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z12, Z7
+	VPDPBUSD.BCST (R11), Z12, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z12, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z12, Z10
+	VPDPBUSD.BCST (R11)(DX*1), Z12, Z11
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	VMOVUPS       (R13), Z12
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z12, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z12, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z12, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z12, Z3
+	VPDPBUSD.BCST (BX), Z12, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z12, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z12, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z12, Z7
+	VPDPBUSD.BCST (R11), Z12, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z12, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z12, Z10
+	VPDPBUSD.BCST (R11)(DX*1), Z12, Z11
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	VMOVUPS       (R13), Z12
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z12, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z12, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z12, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z12, Z3
+	VPDPBUSD.BCST (BX), Z12, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z12, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z12, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z12, Z7
+	VPDPBUSD.BCST (R11), Z12, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z12, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z12, Z10
+	VPDPBUSD.BCST (R11)(DX*1), Z12, Z11
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	SUBQ          $0x04, R15
+	JGE           strip12loop
+
+strip12rest:
+	ADDQ $0x04, R15
+	JZ   strip12store
+
+strip12one:
+	VMOVUPS       (R13), Z12
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z12, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z12, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z12, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z12, Z3
+	VPDPBUSD.BCST (BX), Z12, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z12, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z12, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z12, Z7
+	VPDPBUSD.BCST (R11), Z12, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z12, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z12, Z10
+	VPDPBUSD.BCST (R11)(DX*1), Z12, Z11
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	DECQ          R15
+	JNZ           strip12one
+
+strip12store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	LEAQ      (BX)(CX*4), R11
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip12beta
+	VMOVUPS.Z (AX), K1, Z13
+	VPADDD    Z13, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z13
+	VPADDD    Z13, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z13
+	VPADDD    Z13, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z13
+	VPADDD    Z13, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z13
+	VPADDD    Z13, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z13
+	VPADDD    Z13, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z13
+	VPADDD    Z13, Z6, Z6
+	VMOVUPS.Z (BX)(DX*1), K1, Z13
+	VPADDD    Z13, Z7, Z7
+	VMOVUPS.Z (R11), K1, Z13
+	VPADDD    Z13, Z8, Z8
+	VMOVUPS.Z (R11)(CX*1), K1, Z13
+	VPADDD    Z13, Z9, Z9
+	VMOVUPS.Z (R11)(CX*2), K1, Z13
+	VPADDD    Z13, Z10, Z10
+	VMOVUPS.Z (R11)(DX*1), K1, Z13
+	VPADDD    Z13, Z11, Z11
+
+strip12beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip12rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+	VPADDD.BCST 20(R10), Z5, Z5
+	VPADDD.BCST 24(R10), Z6, Z6
+	VPADDD.BCST 28(R10), Z7, Z7
+	VPADDD.BCST 32(R10), Z8, Z8
+	VPADDD.BCST 36(R10), Z9, Z9
+	VPADDD.BCST 40(R10), Z10, Z10
+	VPADDD.BCST 44(R10), Z11, Z11
+
+strip12rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip12colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z12
+	VPADDD    Z12, Z0, Z0
+	VPADDD    Z12, Z1, Z1
+	VPADDD    Z12, Z2, Z2
+	VPADDD    Z12, Z3, Z3
+	VPADDD    Z12, Z4, Z4
+	VPADDD    Z12, Z5, Z5
+	VPADDD    Z12, Z6, Z6
+	VPADDD    Z12, Z7, Z7
+	VPADDD    Z12, Z8, Z8
+	VPADDD    Z12, Z9, Z9
+	VPADDD    Z12, Z10, Z10
+	VPADDD    Z12, Z11, Z11
+
+strip12colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	VMOVUPS Z7, K1, (BX)(DX*1)
+	VMOVUPS Z8, K1, (R11)
+	VMOVUPS Z9, K1, (R11)(CX*1)
+	VMOVUPS Z10, K1, (R11)(CX*2)
+	VMOVUPS Z11, K1, (R11)(DX*1)
+	MOVQ    40(DI), AX
+	ADDQ    AX, SI
+	MOVQ    72(DI), AX
+	IMUL3Q  $0x0c, AX, AX
+	ADDQ    AX, R9
+	ADDQ    $0x30, R10
+	SUBQ    $0x0c, R8
+	JMP     strip12
+
+strip11:
+	CMPQ R8, $0x0b
+	JLT  strip10
+
+	// 11 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 (R11)
+	PREFETCHT0 (R11)(CX*1)
+	PREFETCHT0 (R11)(CX*2)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	SUBQ       $0x02, R15
+	JLT        strip11rest
+
+strip11loop:
+	VMOVUPS       (R13), Z11
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z11, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z11, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z11, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z11, Z3
+	VPDPBUSD.BCST (BX), Z11, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z11, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z11, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z11, Z7
+	VPDPBUSD.BCST (R11), Z11, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z11, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z11, Z10
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	VMOVUPS       (R13), Z11
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z11, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z11, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z11, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z11, Z3
+	VPDPBUSD.BCST (BX), Z11, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z11, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z11, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z11, Z7
+	VPDPBUSD.BCST (R11), Z11, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z11, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z11, Z10
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	SUBQ          $0x02, R15
+	JGE           strip11loop
+
+strip11rest:
+	ADDQ $0x02, R15
+	JZ   strip11store
+
+strip11one:
+	VMOVUPS       (R13), Z11
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z11, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z11, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z11, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z11, Z3
+	VPDPBUSD.BCST (BX), Z11, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z11, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z11, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z11, Z7
+	VPDPBUSD.BCST (R11), Z11, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z11, Z9
+	VPDPBUSD.BCST (R11)(CX*2), Z11, Z10
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	DECQ          R15
+	JNZ           strip11one
+
+strip11store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	LEAQ      (BX)(CX*4), R11
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip11beta
+	VMOVUPS.Z (AX), K1, Z12
+	VPADDD    Z12, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z12
+	VPADDD    Z12, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z12
+	VPADDD    Z12, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z12
+	VPADDD    Z12, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z12
+	VPADDD    Z12, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z12
+	VPADDD    Z12, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z12
+	VPADDD    Z12, Z6, Z6
+	VMOVUPS.Z (BX)(DX*1), K1, Z12
+	VPADDD    Z12, Z7, Z7
+	VMOVUPS.Z (R11), K1, Z12
+	VPADDD    Z12, Z8, Z8
+	VMOVUPS.Z (R11)(CX*1), K1, Z12
+	VPADDD    Z12, Z9, Z9
+	VMOVUPS.Z (R11)(CX*2), K1, Z12
+	VPADDD    Z12, Z10, Z10
+
+strip11beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip11rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+	VPADDD.BCST 20(R10), Z5, Z5
+	VPADDD.BCST 24(R10), Z6, Z6
+	VPADDD.BCST 28(R10), Z7, Z7
+	VPADDD.BCST 32(R10), Z8, Z8
+	VPADDD.BCST 36(R10), Z9, Z9
+	VPADDD.BCST 40(R10), Z10, Z10
+
+strip11rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip11colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z11
+	VPADDD    Z11, Z0, Z0
+	VPADDD    Z11, Z1, Z1
+	VPADDD    Z11, Z2, Z2
+	VPADDD    Z11, Z3, Z3
+	VPADDD    Z11, Z4, Z4
+	VPADDD    Z11, Z5, Z5
+	VPADDD    Z11, Z6, Z6
+	VPADDD    Z11, Z7, Z7
+	VPADDD    Z11, Z8, Z8
+	VPADDD    Z11, Z9, Z9
+	VPADDD    Z11, Z10, Z10
+
+strip11colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	VMOVUPS Z7, K1, (BX)(DX*1)
+	VMOVUPS Z8, K1, (R11)
+	VMOVUPS Z9, K1, (R11)(CX*1)
+	VMOVUPS Z10, K1, (R11)(CX*2)
+	JMP     done
+
+strip10:
+	CMPQ R8, $0x0a
+	JLT  strip9
+
+	// 10 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 (R11)
+	PREFETCHT0 (R11)(CX*1)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	SUBQ       $0x02, R15
+	JLT        strip10rest
+
+strip10loop:
+	VMOVUPS       (R13), Z10
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z10, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z10, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z10, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z10, Z3
+	VPDPBUSD.BCST (BX), Z10, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z10, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z10, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z10, Z7
+	VPDPBUSD.BCST (R11), Z10, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z10, Z9
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	VMOVUPS       (R13), Z10
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z10, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z10, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z10, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z10, Z3
+	VPDPBUSD.BCST (BX), Z10, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z10, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z10, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z10, Z7
+	VPDPBUSD.BCST (R11), Z10, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z10, Z9
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	SUBQ          $0x02, R15
+	JGE           strip10loop
+
+strip10rest:
+	ADDQ $0x02, R15
+	JZ   strip10store
+
+strip10one:
+	VMOVUPS       (R13), Z10
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z10, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z10, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z10, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z10, Z3
+	VPDPBUSD.BCST (BX), Z10, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z10, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z10, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z10, Z7
+	VPDPBUSD.BCST (R11), Z10, Z8
+	VPDPBUSD.BCST (R11)(CX*1), Z10, Z9
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	DECQ          R15
+	JNZ           strip10one
+
+strip10store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	LEAQ      (BX)(CX*4), R11
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip10beta
+	VMOVUPS.Z (AX), K1, Z11
+	VPADDD    Z11, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z11
+	VPADDD    Z11, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z11
+	VPADDD    Z11, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z11
+	VPADDD    Z11, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z11
+	VPADDD    Z11, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z11
+	VPADDD    Z11, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z11
+	VPADDD    Z11, Z6, Z6
+	VMOVUPS.Z (BX)(DX*1), K1, Z11
+	VPADDD    Z11, Z7, Z7
+	VMOVUPS.Z (R11), K1, Z11
+	VPADDD    Z11, Z8, Z8
+	VMOVUPS.Z (R11)(CX*1), K1, Z11
+	VPADDD    Z11, Z9, Z9
+
+strip10beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip10rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+	VPADDD.BCST 20(R10), Z5, Z5
+	VPADDD.BCST 24(R10), Z6, Z6
+	VPADDD.BCST 28(R10), Z7, Z7
+	VPADDD.BCST 32(R10), Z8, Z8
+	VPADDD.BCST 36(R10), Z9, Z9
+
+strip10rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip10colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z10
+	VPADDD    Z10, Z0, Z0
+	VPADDD    Z10, Z1, Z1
+	VPADDD    Z10, Z2, Z2
+	VPADDD    Z10, Z3, Z3
+	VPADDD    Z10, Z4, Z4
+	VPADDD    Z10, Z5, Z5
+	VPADDD    Z10, Z6, Z6
+	VPADDD    Z10, Z7, Z7
+	VPADDD    Z10, Z8, Z8
+	VPADDD    Z10, Z9, Z9
+
+strip10colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	VMOVUPS Z7, K1, (BX)(DX*1)
+	VMOVUPS Z8, K1, (R11)
+	VMOVUPS Z9, K1, (R11)(CX*1)
+	JMP     done
+
+strip9:
+	CMPQ R8, $0x09
+	JLT  strip8
+
+	// 9 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 (R11)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	LEAQ       (BX)(CX*4), R11
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	SUBQ       $0x02, R15
+	JLT        strip9rest
+
+strip9loop:
+	VMOVUPS       (R13), Z9
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z9, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z9, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z9, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z9, Z3
+	VPDPBUSD.BCST (BX), Z9, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z9, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z9, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z9, Z7
+	VPDPBUSD.BCST (R11), Z9, Z8
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	VMOVUPS       (R13), Z9
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z9, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z9, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z9, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z9, Z3
+	VPDPBUSD.BCST (BX), Z9, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z9, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z9, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z9, Z7
+	VPDPBUSD.BCST (R11), Z9, Z8
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	SUBQ          $0x02, R15
+	JGE           strip9loop
+
+strip9rest:
+	ADDQ $0x02, R15
+	JZ   strip9store
+
+strip9one:
+	VMOVUPS       (R13), Z9
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z9, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z9, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z9, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z9, Z3
+	VPDPBUSD.BCST (BX), Z9, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z9, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z9, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z9, Z7
+	VPDPBUSD.BCST (R11), Z9, Z8
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	ADDQ          R12, R11
+	DECQ          R15
+	JNZ           strip9one
+
+strip9store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	LEAQ      (BX)(CX*4), R11
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip9beta
+	VMOVUPS.Z (AX), K1, Z10
+	VPADDD    Z10, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z10
+	VPADDD    Z10, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z10
+	VPADDD    Z10, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z10
+	VPADDD    Z10, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z10
+	VPADDD    Z10, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z10
+	VPADDD    Z10, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z10
+	VPADDD    Z10, Z6, Z6
+	VMOVUPS.Z (BX)(DX*1), K1, Z10
+	VPADDD    Z10, Z7, Z7
+	VMOVUPS.Z (R11), K1, Z10
+	VPADDD    Z10, Z8, Z8
+
+strip9beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip9rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+	VPADDD.BCST 20(R10), Z5, Z5
+	VPADDD.BCST 24(R10), Z6, Z6
+	VPADDD.BCST 28(R10), Z7, Z7
+	VPADDD.BCST 32(R10), Z8, Z8
+
+strip9rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip9colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z9
+	VPADDD    Z9, Z0, Z0
+	VPADDD    Z9, Z1, Z1
+	VPADDD    Z9, Z2, Z2
+	VPADDD    Z9, Z3, Z3
+	VPADDD    Z9, Z4, Z4
+	VPADDD    Z9, Z5, Z5
+	VPADDD    Z9, Z6, Z6
+	VPADDD    Z9, Z7, Z7
+	VPADDD    Z9, Z8, Z8
+
+strip9colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	VMOVUPS Z7, K1, (BX)(DX*1)
+	VMOVUPS Z8, K1, (R11)
+	JMP     done
+
+strip8:
+	CMPQ R8, $0x08
+	JLT  strip7
+
+	// 8 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	SUBQ       $0x02, R15
+	JLT        strip8rest
+
+strip8loop:
+	VMOVUPS       (R13), Z8
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z8, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z8, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z8, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z8, Z3
+	VPDPBUSD.BCST (BX), Z8, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z8, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z8, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z8, Z7
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	VMOVUPS       (R13), Z8
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z8, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z8, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z8, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z8, Z3
+	VPDPBUSD.BCST (BX), Z8, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z8, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z8, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z8, Z7
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	SUBQ          $0x02, R15
+	JGE           strip8loop
+
+strip8rest:
+	ADDQ $0x02, R15
+	JZ   strip8store
+
+strip8one:
+	VMOVUPS       (R13), Z8
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z8, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z8, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z8, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z8, Z3
+	VPDPBUSD.BCST (BX), Z8, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z8, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z8, Z6
+	VPDPBUSD.BCST (BX)(DX*1), Z8, Z7
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	DECQ          R15
+	JNZ           strip8one
+
+strip8store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip8beta
+	VMOVUPS.Z (AX), K1, Z9
+	VPADDD    Z9, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z9
+	VPADDD    Z9, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z9
+	VPADDD    Z9, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z9
+	VPADDD    Z9, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z9
+	VPADDD    Z9, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z9
+	VPADDD    Z9, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z9
+	VPADDD    Z9, Z6, Z6
+	VMOVUPS.Z (BX)(DX*1), K1, Z9
+	VPADDD    Z9, Z7, Z7
+
+strip8beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip8rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+	VPADDD.BCST 20(R10), Z5, Z5
+	VPADDD.BCST 24(R10), Z6, Z6
+	VPADDD.BCST 28(R10), Z7, Z7
+
+strip8rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip8colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z8
+	VPADDD    Z8, Z0, Z0
+	VPADDD    Z8, Z1, Z1
+	VPADDD    Z8, Z2, Z2
+	VPADDD    Z8, Z3, Z3
+	VPADDD    Z8, Z4, Z4
+	VPADDD    Z8, Z5, Z5
+	VPADDD    Z8, Z6, Z6
+	VPADDD    Z8, Z7, Z7
+
+strip8colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	VMOVUPS Z7, K1, (BX)(DX*1)
+	JMP     done
+
+strip7:
+	CMPQ R8, $0x07
+	JLT  strip6
+
+	// 7 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	SUBQ       $0x02, R15
+	JLT        strip7rest
+
+strip7loop:
+	VMOVUPS       (R13), Z7
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z7, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z7, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z7, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z7, Z3
+	VPDPBUSD.BCST (BX), Z7, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z7, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z7, Z6
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	VMOVUPS       (R13), Z7
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z7, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z7, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z7, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z7, Z3
+	VPDPBUSD.BCST (BX), Z7, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z7, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z7, Z6
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	SUBQ          $0x02, R15
+	JGE           strip7loop
+
+strip7rest:
+	ADDQ $0x02, R15
+	JZ   strip7store
+
+strip7one:
+	VMOVUPS       (R13), Z7
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z7, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z7, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z7, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z7, Z3
+	VPDPBUSD.BCST (BX), Z7, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z7, Z5
+	VPDPBUSD.BCST (BX)(CX*2), Z7, Z6
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	DECQ          R15
+	JNZ           strip7one
+
+strip7store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip7beta
+	VMOVUPS.Z (AX), K1, Z8
+	VPADDD    Z8, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z8
+	VPADDD    Z8, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z8
+	VPADDD    Z8, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z8
+	VPADDD    Z8, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z8
+	VPADDD    Z8, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z8
+	VPADDD    Z8, Z5, Z5
+	VMOVUPS.Z (BX)(CX*2), K1, Z8
+	VPADDD    Z8, Z6, Z6
+
+strip7beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip7rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+	VPADDD.BCST 20(R10), Z5, Z5
+	VPADDD.BCST 24(R10), Z6, Z6
+
+strip7rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip7colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z7
+	VPADDD    Z7, Z0, Z0
+	VPADDD    Z7, Z1, Z1
+	VPADDD    Z7, Z2, Z2
+	VPADDD    Z7, Z3, Z3
+	VPADDD    Z7, Z4, Z4
+	VPADDD    Z7, Z5, Z5
+	VPADDD    Z7, Z6, Z6
+
+strip7colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	VMOVUPS Z6, K1, (BX)(CX*2)
+	JMP     done
+
+strip6:
+	CMPQ R8, $0x06
+	JLT  strip5
+
+	// 6 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	SUBQ       $0x02, R15
+	JLT        strip6rest
+
+strip6loop:
+	VMOVUPS       (R13), Z6
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z6, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z6, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z6, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z6, Z3
+	VPDPBUSD.BCST (BX), Z6, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z6, Z5
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	VMOVUPS       (R13), Z6
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z6, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z6, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z6, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z6, Z3
+	VPDPBUSD.BCST (BX), Z6, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z6, Z5
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	SUBQ          $0x02, R15
+	JGE           strip6loop
+
+strip6rest:
+	ADDQ $0x02, R15
+	JZ   strip6store
+
+strip6one:
+	VMOVUPS       (R13), Z6
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z6, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z6, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z6, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z6, Z3
+	VPDPBUSD.BCST (BX), Z6, Z4
+	VPDPBUSD.BCST (BX)(CX*1), Z6, Z5
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	DECQ          R15
+	JNZ           strip6one
+
+strip6store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip6beta
+	VMOVUPS.Z (AX), K1, Z7
+	VPADDD    Z7, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z7
+	VPADDD    Z7, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z7
+	VPADDD    Z7, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z7
+	VPADDD    Z7, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z7
+	VPADDD    Z7, Z4, Z4
+	VMOVUPS.Z (BX)(CX*1), K1, Z7
+	VPADDD    Z7, Z5, Z5
+
+strip6beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip6rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+	VPADDD.BCST 20(R10), Z5, Z5
+
+strip6rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip6colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z6
+	VPADDD    Z6, Z0, Z0
+	VPADDD    Z6, Z1, Z1
+	VPADDD    Z6, Z2, Z2
+	VPADDD    Z6, Z3, Z3
+	VPADDD    Z6, Z4, Z4
+	VPADDD    Z6, Z5, Z5
+
+strip6colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	VMOVUPS Z5, K1, (BX)(CX*1)
+	JMP     done
+
+strip5:
+	CMPQ R8, $0x05
+	JLT  strip4
+
+	// 5 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	LEAQ       (AX)(CX*4), BX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	SUBQ       $0x02, R15
+	JLT        strip5rest
+
+strip5loop:
+	VMOVUPS       (R13), Z5
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z5, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z5, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z5, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z5, Z3
+	VPDPBUSD.BCST (BX), Z5, Z4
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	VMOVUPS       (R13), Z5
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z5, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z5, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z5, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z5, Z3
+	VPDPBUSD.BCST (BX), Z5, Z4
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	SUBQ          $0x02, R15
+	JGE           strip5loop
+
+strip5rest:
+	ADDQ $0x02, R15
+	JZ   strip5store
+
+strip5one:
+	VMOVUPS       (R13), Z5
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z5, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z5, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z5, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z5, Z3
+	VPDPBUSD.BCST (BX), Z5, Z4
+	ADDQ          R12, AX
+	ADDQ          R12, BX
+	DECQ          R15
+	JNZ           strip5one
+
+strip5store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	LEAQ      (AX)(CX*4), BX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip5beta
+	VMOVUPS.Z (AX), K1, Z6
+	VPADDD    Z6, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z6
+	VPADDD    Z6, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z6
+	VPADDD    Z6, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z6
+	VPADDD    Z6, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z6
+	VPADDD    Z6, Z4, Z4
+
+strip5beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip5rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+	VPADDD.BCST 16(R10), Z4, Z4
+
+strip5rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip5colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z5
+	VPADDD    Z5, Z0, Z0
+	VPADDD    Z5, Z1, Z1
+	VPADDD    Z5, Z2, Z2
+	VPADDD    Z5, Z3, Z3
+	VPADDD    Z5, Z4, Z4
+
+strip5colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	VMOVUPS Z4, K1, (BX)
+	JMP     done
+
+strip4:
+	CMPQ R8, $0x04
+	JLT  strip3
+
+	// 4 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	SUBQ       $0x02, R15
+	JLT        strip4rest
+
+strip4loop:
+	VMOVUPS       (R13), Z4
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z4, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z4, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z4, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z4, Z3
+	ADDQ          R12, AX
+	VMOVUPS       (R13), Z4
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z4, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z4, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z4, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z4, Z3
+	ADDQ          R12, AX
+	SUBQ          $0x02, R15
+	JGE           strip4loop
+
+strip4rest:
+	ADDQ $0x02, R15
+	JZ   strip4store
+
+strip4one:
+	VMOVUPS       (R13), Z4
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z4, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z4, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z4, Z2
+	VPDPBUSD.BCST (AX)(DX*1), Z4, Z3
+	ADDQ          R12, AX
+	DECQ          R15
+	JNZ           strip4one
+
+strip4store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip4beta
+	VMOVUPS.Z (AX), K1, Z5
+	VPADDD    Z5, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z5
+	VPADDD    Z5, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z5
+	VPADDD    Z5, Z2, Z2
+	VMOVUPS.Z (AX)(DX*1), K1, Z5
+	VPADDD    Z5, Z3, Z3
+
+strip4beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip4rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+	VPADDD.BCST 12(R10), Z3, Z3
+
+strip4rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip4colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z4
+	VPADDD    Z4, Z0, Z0
+	VPADDD    Z4, Z1, Z1
+	VPADDD    Z4, Z2, Z2
+	VPADDD    Z4, Z3, Z3
+
+strip4colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	VMOVUPS Z3, K1, (AX)(DX*1)
+	JMP     done
+
+strip3:
+	CMPQ R8, $0x03
+	JLT  strip2
+
+	// 3 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	SUBQ       $0x02, R15
+	JLT        strip3rest
+
+strip3loop:
+	VMOVUPS       (R13), Z3
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z3, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z3, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z3, Z2
+	ADDQ          R12, AX
+	VMOVUPS       (R13), Z3
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z3, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z3, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z3, Z2
+	ADDQ          R12, AX
+	SUBQ          $0x02, R15
+	JGE           strip3loop
+
+strip3rest:
+	ADDQ $0x02, R15
+	JZ   strip3store
+
+strip3one:
+	VMOVUPS       (R13), Z3
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z3, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z3, Z1
+	VPDPBUSD.BCST (AX)(CX*2), Z3, Z2
+	ADDQ          R12, AX
+	DECQ          R15
+	JNZ           strip3one
+
+strip3store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip3beta
+	VMOVUPS.Z (AX), K1, Z4
+	VPADDD    Z4, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z4
+	VPADDD    Z4, Z1, Z1
+	VMOVUPS.Z (AX)(CX*2), K1, Z4
+	VPADDD    Z4, Z2, Z2
+
+strip3beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip3rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+	VPADDD.BCST 8(R10), Z2, Z2
+
+strip3rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip3colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z3
+	VPADDD    Z3, Z0, Z0
+	VPADDD    Z3, Z1, Z1
+	VPADDD    Z3, Z2, Z2
+
+strip3colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	VMOVUPS Z2, K1, (AX)(CX*2)
+	JMP     done
+
+strip2:
+	CMPQ R8, $0x02
+	JLT  strip1
+
+	// 2 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	SUBQ       $0x02, R15
+	JLT        strip2rest
+
+strip2loop:
+	VMOVUPS       (R13), Z2
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z2, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z2, Z1
+	ADDQ          R12, AX
+	VMOVUPS       (R13), Z2
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z2, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z2, Z1
+	ADDQ          R12, AX
+	SUBQ          $0x02, R15
+	JGE           strip2loop
+
+strip2rest:
+	ADDQ $0x02, R15
+	JZ   strip2store
+
+strip2one:
+	VMOVUPS       (R13), Z2
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z2, Z0
+	VPDPBUSD.BCST (AX)(CX*1), Z2, Z1
+	ADDQ          R12, AX
+	DECQ          R15
+	JNZ           strip2one
+
+strip2store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip2beta
+	VMOVUPS.Z (AX), K1, Z3
+	VPADDD    Z3, Z0, Z0
+	VMOVUPS.Z (AX)(CX*1), K1, Z3
+	VPADDD    Z3, Z1, Z1
+
+strip2beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip2rowbias
+	VPADDD.BCST (R10), Z0, Z0
+	VPADDD.BCST 4(R10), Z1, Z1
+
+strip2rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip2colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z2
+	VPADDD    Z2, Z0, Z0
+	VPADDD    Z2, Z1, Z1
+
+strip2colbias:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(CX*1)
+	JMP     done
+
+strip1:
+	CMPQ R8, $0x01
+	JLT  done
+
+	// 1 rows, 1 vectors
+	MOVQ       72(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	MOVQ       48(DI), CX
+	LEAQ       (CX)(CX*2), DX
+	MOVQ       SI, AX
+	MOVQ       8(DI), R13
+	MOVQ       56(DI), R12
+	MOVQ       64(DI), R14
+	MOVQ       32(DI), R15
+	VPXORD     Z0, Z0, Z0
+	SUBQ       $0x02, R15
+	JLT        strip1rest
+
+strip1loop:
+	VMOVUPS       (R13), Z1
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z1, Z0
+	ADDQ          R12, AX
+	VMOVUPS       (R13), Z1
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z1, Z0
+	ADDQ          R12, AX
+	SUBQ          $0x02, R15
+	JGE           strip1loop
+
+strip1rest:
+	ADDQ $0x02, R15
+	JZ   strip1store
+
+strip1one:
+	VMOVUPS       (R13), Z1
+	ADDQ          R14, R13
+	VPDPBUSD.BCST (AX), Z1, Z0
+	ADDQ          R12, AX
+	DECQ          R15
+	JNZ           strip1one
+
+strip1store:
+	MOVQ      80(DI), R12
+	MOVQ      72(DI), CX
+	LEAQ      (CX)(CX*2), DX
+	MOVQ      R9, AX
+	KMOVW     112(DI), K1
+	TESTQ     $0x00000002, R12
+	JZ        strip1beta
+	VMOVUPS.Z (AX), K1, Z2
+	VPADDD    Z2, Z0, Z0
+
+strip1beta:
+	TESTQ       $0x00000004, R12
+	JZ          strip1rowbias
+	VPADDD.BCST (R10), Z0, Z0
+
+strip1rowbias:
+	TESTQ     $0x00000008, R12
+	JZ        strip1colbias
+	MOVQ      96(DI), R13
+	VMOVUPS.Z (R13), K1, Z1
+	VPADDD    Z1, Z0, Z0
+
+strip1colbias:
+	VMOVUPS Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func widenAVX2(dst *int16, src *uint8, n int, flip uint8, zero int16)
 // Requires: AVX, AVX2
 TEXT ·widenAVX2(SB), NOSPLIT|NOFRAME, $0-28
@@ -13712,5 +15349,69 @@ pair:
 	ADDQ       $0x40, DI
 	DECQ       CX
 	JNZ        pair
+	VZEROUPPER
+	RET
+
+// func quadRowsAVX2(dst *uint8, src *uint8, count int, step int, flip uint8)
+// Requires: AVX, AVX2
+TEXT ·quadRowsAVX2(SB), NOSPLIT|NOFRAME, $0-33
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         count+16(FP), CX
+	MOVQ         step+24(FP), DX
+	VPBROADCASTB flip+32(FP), X15
+	LEAQ         (DX)(DX*2), AX
+
+quad:
+	VPXOR      (SI), X15, X0
+	VPXOR      (SI)(DX*1), X15, X1
+	VPXOR      (SI)(DX*2), X15, X2
+	VPXOR      (SI)(AX*1), X15, X3
+	VPUNPCKLBW X1, X0, X4
+	VPUNPCKHBW X1, X0, X5
+	VPUNPCKLBW X3, X2, X6
+	VPUNPCKHBW X3, X2, X7
+	VPUNPCKLWD X6, X4, X0
+	VPUNPCKHWD X6, X4, X1
+	VPUNPCKLWD X7, X5, X2
+	VPUNPCKHWD X7, X5, X3
+	VMOVDQU    X0, (DI)
+	VMOVDQU    X1, 16(DI)
+	VMOVDQU    X2, 32(DI)
+	VMOVDQU    X3, 48(DI)
+	LEAQ       (SI)(DX*4), SI
+	ADDQ       $0x40, DI
+	DECQ       CX
+	JNZ        quad
+	VZEROUPPER
+	RET
+
+// func flipRowAVX2(dst *uint8, src *uint8, n int, flip uint8, sign uint8) int
+// Requires: AVX, AVX2
+TEXT ·flipRowAVX2(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VPBROADCASTB flip+24(FP), Y15
+	VPBROADCASTB sign+25(FP), Y14
+	VPXOR        Y13, Y13, Y13
+	VPXOR        Y12, Y12, Y12
+
+bytes:
+	VPXOR        (SI), Y15, Y0
+	VMOVDQU      Y0, (DI)
+	VPXOR        Y14, Y0, Y0
+	VPSADBW      Y13, Y0, Y0
+	VPADDQ       Y0, Y12, Y12
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	SUBQ         $0x20, CX
+	JNZ          bytes
+	VEXTRACTI128 $0x01, Y12, X0
+	VPADDQ       X0, X12, X0
+	VPSRLDQ      $0x08, X0, X1
+	VPADDQ       X1, X0, X0
+	VMOVQ        X0, AX
+	MOVQ         AX, ret+32(FP)
 	VZEROUPPER
 	RET

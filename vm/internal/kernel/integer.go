@@ -132,28 +132,46 @@ func (z *zeros) at() unsafe.Pointer {
 	return z.t.At
 }
 
-// packBytes returns the packed form of one side of a product, which begins at element
-// off of t. It returns false if t or its zero points are not constant, or if no memory
-// may be used for it.
-func (c *Invocation) packBytes(from *gemm.Bytes, z *zeros, t *Tensor, off, depth int, right bool) (unsafe.Pointer, bool) {
+// packBytes packs one side of a product, which begins at element off of t, and returns
+// how it is packed. It returns false if t or its zero points are not constant, or if no
+// memory may be used for it. other has the zero points of the other side.
+func (c *Invocation) packBytes(v *gemm.Integer, from *gemm.Bytes, z, other *zeros, t *Tensor, off, depth int, right bool) bool {
 	if !t.Const || !z.constant() || depth == 0 || from.Len == 0 {
-		return nil, false
+		return false
 	}
 	z.read()
 	m := *from
 	m.At = element[byte](t, off)
-	bytes := gemm.PackedRowsBytes(m.Len, depth)
-	if right {
-		bytes = gemm.PackedColumnsBytes(m.Len, depth)
+	key := PackKey{At: m.At, Type: t.Type, Zeros: z.at(), ZeroLen: len(z.list), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}
+	key.Quads = gemm.Quads() && len(other.list) == 1 && (right && len(z.list) == 1 || !right && gemm.CanQuadRows(&m))
+	var bytes int
+	var whole func(dst unsafe.Pointer)
+	switch n := m.Len; {
+	case right && key.Quads:
+		bytes, whole = gemm.QuadColumnsBytes(n, depth), func(dst unsafe.Pointer) { gemm.PackQuadColumns(dst, &m, n, depth, c.Runtime) }
+	case right:
+		bytes, whole = gemm.PackedColumnsBytes(n, depth), func(dst unsafe.Pointer) { gemm.PackColumns(dst, &m, n, depth, c.Runtime) }
+	case key.Quads:
+		bytes, whole = gemm.QuadRowsBytes(n, depth), func(dst unsafe.Pointer) { gemm.PackQuadRows(dst, &m, n, depth, c.Runtime) }
+	default:
+		bytes, whole = gemm.PackedRowsBytes(n, depth), func(dst unsafe.Pointer) { gemm.PackRows(dst, &m, n, depth, c.Runtime) }
 	}
-	return c.Runtime.Pack(PackKey{At: m.At, Type: t.Type, Zeros: z.at(), ZeroLen: len(z.list), Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}, bytes, func(dst unsafe.Pointer) {
-		if right {
-			gemm.PackColumns(dst, &m, m.Len, depth, c.Runtime)
-		} else {
-			gemm.PackRows(dst, &m, m.Len, depth, c.Runtime)
-		}
+	at, ok := c.Runtime.Pack(key, bytes, func(dst unsafe.Pointer) {
+		whole(dst)
 		c.poll() // a stop discards the half-packed operand
 	})
+	switch {
+	case !ok:
+	case right && key.Quads:
+		v.B = gemm.QuadColumnsAt(at, &m, m.Len, depth)
+	case right:
+		v.B = &gemm.PackedColumns{At: at, K: depth}
+	case key.Quads:
+		v.A = gemm.QuadRowsAt(at, m.Len, depth)
+	default:
+		v.A = &gemm.PackedRows{At: at, K: depth}
+	}
+	return ok
 }
 
 // byteProducts returns the products of the matrices of inputs a and b, whose zero
@@ -188,10 +206,8 @@ func byteProductsAs(c *Invocation, p *product, a, b, za, zb int) (*integers, err
 		columns[i] = gemm.Bytes{Len: p.n, Step: p.bStep, Deep: p.bDeep, Signed: signedB, Zeros: zeroB[i].list}
 		v.list[i] = gemm.Integer{M: p.m, N: p.n, K: p.k, A: &rows[i], B: &columns[i]}
 		v.out[i] = i * p.m * p.n
-		if at, ok := c.packBytes(&columns[i], zeroB[i], y, offB, p.k, true); ok {
-			v.list[i].B = &gemm.PackedColumns{At: at, K: p.k}
-		} else if at, ok := c.packBytes(&rows[i], zeroA[i], x, offA, p.k, false); ok {
-			v.list[i].A = &gemm.PackedRows{At: at, K: p.k}
+		if !c.packBytes(&v.list[i], &columns[i], zeroB[i], zeroA[i], y, offB, p.k, true) {
+			c.packBytes(&v.list[i], &rows[i], zeroA[i], zeroB[i], x, offA, p.k, false)
 		}
 	}
 	v.arrange = func() {
@@ -290,9 +306,7 @@ func byteConvolution(c *Invocation, x, w, zx, zw int) (*integers, error) {
 			p.list[i].B = &flat[i]
 		}
 		p.out[i] = i * m * v.outputs()
-		if at, ok := c.packBytes(&rows[i], zero[i], weight, first*k, k, false); ok {
-			p.list[i].A = &gemm.PackedRows{At: at, K: k}
-		}
+		c.packBytes(&p.list[i], &rows[i], zero[i], &zeros{list: zeroOfX}, weight, first*k, k, false)
 	}
 	zeroX := zeroPoint(c, zx)
 	p.arrange = func() {

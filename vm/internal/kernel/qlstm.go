@@ -69,9 +69,7 @@ func (s *quantizedLSTM) weights(d, i, scale, depth int) (*byteWeights, error) {
 	v.bytes = gemm.Bytes{Len: s.wide, Step: 1, Deep: s.wide, Signed: signed, Zeros: v.zeros.list}
 	v.left = gemm.Bytes{Step: depth, Deep: 1, Zeros: v.zero[:]}
 	v.p = gemm.Integer{N: s.wide, K: depth, A: &v.left, B: &v.bytes, Stop: c.Runtime}
-	if at, ok := c.packBytes(&v.bytes, v.zeros, t, v.off, depth, true); ok {
-		v.p.B = &gemm.PackedColumns{At: at, K: depth}
-	}
+	c.packBytes(&v.p, &v.bytes, v.zeros, &zeros{list: v.zero[:]}, t, v.off, depth, true)
 	v.part = func(tile, worker int) {
 		i, j, _, _ := v.p.Block(tile)
 		v.p.Tile(tile, unsafe.Add(v.to, 4*(i*s.wide+j)), s.wide, s.pool.Each(worker, s.each))

@@ -1,0 +1,247 @@
+package gemm
+
+import "unsafe"
+
+// With VNNI, bytes are multiplied as they are, four neighbours along the depth at a time:
+// signed bytes a of A with unsigned bytes b of B, whose 16-bit products are added to a
+// 32-bit sum without saturation. The zero points of such a product are single numbers x
+// and y, and are applied to the sums:
+//
+//	Σ (a - x)(b - y) = Σ a·b - y·Σ a - x·(Σ b - K·y)
+//
+// Modulo 2³², both sides are the same number, so the result has the bits of the product of
+// pairs. One side must be packed in advance, since the sums over B take long otherwise.
+
+// QuadRows is a left side that was packed for quads: weights. Its zero point is that of
+// signed bytes, and B's columns need no sums only if it is 0.
+type QuadRows struct {
+	at   unsafe.Pointer
+	k    int
+	sums []int32
+}
+
+// quadStep is the distance of two rows in bytes, as packedStep.
+func quadStep(k int) int {
+	step := 4 * cuts(k, 4)
+	if step%1024 == 0 {
+		step += 64
+	}
+	return step
+}
+
+// QuadRowsBytes is the size of m rows of depth k.
+func QuadRowsBytes(m, k int) int { return m * (quadStep(k) + 4) }
+
+// CanQuadRows reports whether the zero points of A, which are constant, allow it to be
+// packed for quads.
+func CanQuadRows(a *Bytes) bool {
+	if !Quads() {
+		return false
+	}
+	for _, z := range a.Zeros {
+		if z != a.unsign() {
+			return false
+		}
+	}
+	return true
+}
+
+// PackQuadRows packs m rows of depth k into QuadRowsBytes(m, k) bytes at dst. It stops
+// like PackRows.
+func PackQuadRows(dst unsafe.Pointer, a *Bytes, m, k int, stop Stopper) {
+	p := QuadRowsAt(dst, m, k)
+	for i := 0; i < m && (stop == nil || !stop.Stopping()); i++ {
+		p.sums[i] = a.sign(unsafe.Slice((*byte)(unsafe.Add(dst, i*quadStep(k))), quadStep(k)), i, 0, k)
+	}
+}
+
+// QuadRowsAt returns the rows that were packed at an address.
+func QuadRowsAt(at unsafe.Pointer, m, k int) *QuadRows {
+	return &QuadRows{at, k, unsafe.Slice((*int32)(unsafe.Add(at, m*quadStep(k))), m)}
+}
+
+func (*QuadRows) rows([]int16, int, int, int, int) (unsafe.Pointer, int) {
+	panic("gemm: quads are not pairs")
+}
+
+// QuadColumns is a right side that was packed for quads: weights.
+type QuadColumns struct {
+	at   unsafe.Pointer
+	k    int
+	zero int32 // of the unsigned bytes
+	sums []int32
+}
+
+// QuadColumnsBytes is the size of n columns of depth k.
+func QuadColumnsBytes(n, k int) int {
+	return 4 * integerColumns * cuts(n, integerColumns) * (cuts(k, 4) + 1)
+}
+
+// PackQuadColumns packs n columns of depth k into QuadColumnsBytes(n, k) bytes at dst. It
+// stops like PackRows.
+func PackQuadColumns(dst unsafe.Pointer, b *Bytes, n, k int, stop Stopper) {
+	var stage [stageBytes]byte
+	p := QuadColumnsAt(dst, b, n, k)
+	clear(p.sums)
+	size := 4 * integerColumns * cuts(k, 4)
+	for j := 0; j < n && (stop == nil || !stop.Stopping()); j += integerColumns {
+		strip := unsafe.Slice((*byte)(unsafe.Add(dst, j/integerColumns*size)), size)
+		for from := 0; from < k; from += 4 * mostDepth {
+			deep := min(4*mostDepth, k-from)
+			b.quads(strip[integerColumns*from:], stage[:], j, from, deep)
+		}
+		sums := (*[integerColumns]int32)(p.sums[j:])
+		for q := 0; q < size; q += 4 * integerColumns {
+			quad := (*[4 * integerColumns]byte)(strip[q:])
+			for i := range sums {
+				sums[i] += int32(quad[4*i]) + int32(quad[4*i+1]) + int32(quad[4*i+2]) + int32(quad[4*i+3])
+			}
+		}
+	}
+}
+
+// QuadColumnsAt returns the columns of b that were packed at an address.
+func QuadColumnsAt(at unsafe.Pointer, b *Bytes, n, k int) *QuadColumns {
+	whole := cuts(n, integerColumns) * integerColumns
+	sums := unsafe.Slice((*int32)(unsafe.Add(at, 4*whole*cuts(k, 4))), whole)
+	return &QuadColumns{at, k, int32(b.zero(0)), sums}
+}
+
+func (*QuadColumns) columns([]int16, []byte, int, int, int) unsafe.Pointer {
+	panic("gemm: quads are not pairs")
+}
+
+// unsign is what signed bytes are less than the numbers.
+func (m *Bytes) unsign() int16 { return 0x80 - int16(m.flip()) }
+
+// sign writes one row of A at depths [k, k+deep) as signed bytes, and 0 up to the end of
+// dst. It returns their sum.
+func (m *Bytes) sign(dst []byte, i, k, deep int) int32 {
+	flip, from, done, sum := byte(m.unsign()), m.at(i, k), 0, 0
+	if m.Deep == 1 && deep >= 32 {
+		done = deep &^ 31
+		sum = flipRowAVX2(&dst[0], (*byte)(from), done, flip, 0x80) - 128*done
+	}
+	for d := done; d < deep; d++ {
+		dst[d] = *(*byte)(unsafe.Add(from, d*m.Deep)) ^ flip
+		sum += int(int8(dst[d]))
+	}
+	clear(dst[deep:])
+	return int32(sum)
+}
+
+// quads writes 16 columns of B at depths [k, k+deep) as quads of unsigned bytes.
+func (m *Bytes) quads(strip, stage []byte, first, k, deep int) unsafe.Pointer {
+	n := min(integerColumns, m.Len-first)
+	if m.Step == 1 && n == integerColumns {
+		whole := deep &^ 3
+		if whole > 0 {
+			quadRowsAVX2(&strip[0], (*byte)(m.at(first, k)), whole/4, m.Deep, m.flip())
+		}
+		if whole < deep {
+			m.lay(stage, first, n, k+whole, deep-whole)
+			quad(strip[integerColumns*whole:], stage, deep-whole, m.flip())
+		}
+		return unsafe.Pointer(unsafe.SliceData(strip))
+	}
+	m.lay(stage, first, n, k, deep)
+	quad(strip, stage, deep, m.flip())
+	return unsafe.Pointer(unsafe.SliceData(strip))
+}
+
+func (m *ByteImage) quads(strip, stage []byte, first, k, deep int) unsafe.Pointer {
+	m.lay(stage, first, k, deep)
+	b := Bytes{Signed: m.Signed}
+	quad(strip, stage, deep, b.flip())
+	return unsafe.Pointer(unsafe.SliceData(strip))
+}
+
+// quad interleaves deep rows of 16 bytes to quads, the last of which is filled with 0.
+func quad(strip, stage []byte, deep int, flip byte) {
+	count := cuts(deep, 4)
+	for i := integerColumns * deep; i < 4*integerColumns*count; i++ {
+		stage[i] = flip
+	}
+	quadRowsAVX2(&strip[0], &stage[0], count, integerColumns, flip)
+}
+
+// quadTile computes one part as quads; it reports false if no side is packed for them.
+func (p *Integer) quadTile(tile int, c unsafe.Pointer, stride int, scratch unsafe.Pointer) bool {
+	left, _ := p.A.(*QuadRows)
+	right, _ := p.B.(*QuadColumns)
+	if left == nil && right == nil {
+		return false
+	}
+	i0, j0, m, n := p.Block(tile)
+	const strips = 4 * mostDepth * integerColumns
+	block := unsafe.Slice((*byte)(scratch), ScratchBytes)
+	strip, side := block[:strips], block[strips:]
+	stage := unsafe.Slice((*byte)(unsafe.Add(scratch, ScratchBytes)), stageBytes)
+
+	var (
+		rows    [tileRows]int32
+		columns [integerColumns]int32
+		x, y    int32 // zero points
+	)
+	switch b := p.B.(type) {
+	case *QuadColumns:
+		y = b.zero
+	case *Bytes:
+		y = int32(b.zero(0))
+	case *ByteImage:
+		y = int32(b.Zero) + int32((&Bytes{Signed: b.Signed}).flip())
+	}
+	w := panel{rows: m, cRow: 4 * stride, aDeep: 4, bDeep: 4 * integerColumns}
+	w.rowBias, w.colBias = unsafe.Pointer(&rows), unsafe.Pointer(&columns)
+	step := 4 * depthOf(cuts(p.K, 4))
+	for k := 0; k == 0 || k < p.K; k += step {
+		deep := min(step, p.K-k)
+		w.depth, w.flags = cuts(deep, 4), 0
+		if k > 0 {
+			w.flags |= flagBeta
+		}
+		if left != nil {
+			w.aRow = quadStep(left.k)
+			w.a = unsafe.Add(left.at, i0*w.aRow+k)
+			if k == 0 {
+				w.flags |= flagRowBias
+				for i := range m {
+					rows[i] = -y * left.sums[i0+i]
+				}
+			}
+		} else {
+			a := p.A.(*Bytes)
+			x = int32(a.zero(0)) - 0x80
+			w.aRow = 4 * w.depth
+			w.a = unsafe.Pointer(unsafe.SliceData(side))
+			w.flags |= flagRowBias
+			for i := range m {
+				rows[i] = -y * a.sign(side[i*w.aRow:][:w.aRow], i0+i, k, deep)
+			}
+		}
+		w.aStrip = pairsHeight() * w.aRow
+		for j := 0; j < n; j += integerColumns {
+			if p.Stop != nil && p.Stop.Stopping() {
+				return true
+			}
+			w.columns = min(integerColumns, n-j)
+			switch b := p.B.(type) {
+			case *QuadColumns:
+				w.b = unsafe.Add(b.at, 4*(j0+j)*cuts(b.k, 4)+integerColumns*k)
+				if k == 0 && x != 0 {
+					w.flags |= flagColBias
+					for i, sum := range b.sums[j0+j:][:integerColumns] {
+						columns[i] = -x * (sum - int32(p.K)*y)
+					}
+				}
+			case *Bytes:
+				w.b = b.quads(strip, stage, j0+j, k, deep)
+			case *ByteImage:
+				w.b = b.quads(strip, stage, j0+j, k, deep)
+			}
+			w.c = unsafe.Add(c, 4*j)
+			w.runQuads()
+		}
+	}
+	return true
+}
