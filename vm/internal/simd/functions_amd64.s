@@ -1654,6 +1654,8 @@ TEXT ·quantizeAVX512(SB), NOSPLIT|NOFRAME, $0-40
 	VBROADCASTSS low+28(FP), Z13
 	VBROADCASTSS high+32(FP), Z14
 	VBROADCASTSS zero+36(FP), Z15
+	SUBQ         $0x10, CX
+	JLT          rest
 
 sixteen:
 	VMOVUPS   (SI), Z0
@@ -1666,7 +1668,24 @@ sixteen:
 	ADDQ      $0x40, SI
 	ADDQ      $0x10, DI
 	SUBQ      $0x10, CX
-	JNZ       sixteen
+	JGE       sixteen
+
+rest:
+	ADDQ      $0x10, CX
+	JZ        end
+	MOVL      $0x00000001, AX
+	SHLL      CL, AX
+	DECL      AX
+	KMOVW     AX, K1
+	VMOVUPS.Z (SI), K1, Z0
+	VDIVPS    Z12, Z0, Z0
+	VMAXPS    Z13, Z0, Z0
+	VMINPS    Z14, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD    Z15, Z0, Z0
+	VPMOVDB   Z0, K1, (DI)
+
+end:
 	VZEROUPPER
 	RET
 
@@ -1681,9 +1700,12 @@ TEXT ·requantizeAVX512(SB), NOSPLIT|NOFRAME, $0-44
 	VBROADCASTSS low+28(FP), Z13
 	VBROADCASTSS high+32(FP), Z14
 	VBROADCASTSS zero+36(FP), Z15
+	SUBQ         $0x10, CX
+	JLT          rest
 
 sixteen:
-	VPADDD    (SI), Z11, Z0
+	VMOVUPS   (SI), Z0
+	VPADDD    Z0, Z11, Z0
 	VCVTDQ2PS Z0, Z0
 	VMULPS    Z12, Z0, Z0
 	VMAXPS    Z13, Z0, Z0
@@ -1694,7 +1716,26 @@ sixteen:
 	ADDQ      $0x40, SI
 	ADDQ      $0x10, DI
 	SUBQ      $0x10, CX
-	JNZ       sixteen
+	JGE       sixteen
+
+rest:
+	ADDQ      $0x10, CX
+	JZ        end
+	MOVL      $0x00000001, AX
+	SHLL      CL, AX
+	DECL      AX
+	KMOVW     AX, K1
+	VMOVUPS.Z (SI), K1, Z0
+	VPADDD    Z0, Z11, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    Z12, Z0, Z0
+	VMAXPS    Z13, Z0, Z0
+	VMINPS    Z14, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD    Z15, Z0, Z0
+	VPMOVDB   Z0, K1, (DI)
+
+end:
 	VZEROUPPER
 	RET
 

@@ -38,14 +38,14 @@ func (b Byte) round(units, low, high float32) byte {
 func Quantize(dst []byte, src []float32, scale float32, to Byte) {
 	dst = dst[:len(src)]
 	low, high := to.span()
-	whole := 0
-	if wide == 16 && len(src) >= 16 {
-		whole = len(src) &^ 15
-		quantizeAVX512(&dst[0], &src[0], whole, scale, low, high, to.Zero)
+	if wide == 16 && len(src) > 0 {
+		quantizeAVX512(&dst[0], &src[0], len(src), scale, low, high, to.Zero)
+		return
 	}
-	if n := (len(src) - whole) &^ 7; available && n > 0 {
-		quantizeAVX2(&dst[whole], &src[whole], n, scale, low, high, to.Zero)
-		whole += n
+	whole := 0
+	if available && len(src) >= 8 {
+		whole = len(src) &^ 7
+		quantizeAVX2(&dst[0], &src[0], whole, scale, low, high, to.Zero)
 	}
 	for i, x := range src[whole:] {
 		dst[whole+i] = to.round(x/scale, low, high)
@@ -56,14 +56,14 @@ func Quantize(dst []byte, src []float32, scale float32, to Byte) {
 func Requantize(dst []byte, src []int32, bias int32, scale float32, to Byte) {
 	dst = dst[:len(src)]
 	low, high := to.span()
-	whole := 0
-	if wide == 16 && len(src) >= 16 {
-		whole = len(src) &^ 15
-		requantizeAVX512(&dst[0], &src[0], whole, scale, low, high, to.Zero, bias)
+	if wide == 16 && len(src) > 0 {
+		requantizeAVX512(&dst[0], &src[0], len(src), scale, low, high, to.Zero, bias)
+		return
 	}
-	if n := (len(src) - whole) &^ 7; available && n > 0 {
-		requantizeAVX2(&dst[whole], &src[whole], n, scale, low, high, to.Zero, bias)
-		whole += n
+	whole := 0
+	if available && len(src) >= 8 {
+		whole = len(src) &^ 7
+		requantizeAVX2(&dst[0], &src[0], whole, scale, low, high, to.Zero, bias)
 	}
 	for i, x := range src[whole:] {
 		dst[whole+i] = to.round(float32(x+bias)*scale, low, high)
