@@ -103,24 +103,6 @@ func squares() {
 	finish()
 }
 
-// dot adds up products.
-func dot() {
-	TEXT("dotAVX2", NOSPLIT|NOFRAME, "func(a, b *float32, n int) float64")
-	Doc("dotAVX2 adds up the products of n numbers, a multiple of 16.")
-	Load(Param("a"), RSI)
-	Load(Param("b"), RDI)
-	Load(Param("n"), RCX)
-	total()
-	Label("sixteen")
-	for i := range 4 {
-		VCVTPS2PD(Mem{Base: RSI, Disp: 16 * i}, sums8[4+i])
-		VCVTPS2PD(Mem{Base: RDI, Disp: 16 * i}, Y8)
-		VFMADD231PD(Y8, sums8[4+i], sums8[i])
-	}
-	ADDQ(Imm(64), RDI)
-	finish()
-}
-
 // sums8 lists the registers of the partial sums.
 var sums8 = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 

@@ -58,7 +58,6 @@ func main() {
 		scalar("divByAVX2", "divByAVX2 writes b/a.", func(b, a VecPhysical) { VDIVPS(a, b, a) })
 		sum()
 		squares()
-		dot()
 		transpose()
 		transpose16()
 		quantize()

@@ -147,9 +147,21 @@ func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
 // TileAt computes one part and writes it elsewhere: c is the address of its first
 // element, and its rows are stride elements apart.
 func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
+	i, j, m, n := p.Block(tile)
+	p.block(i, j, m, n, c, stride, bias, scratch)
+}
+
+// Whole computes all of C, which must not be stored column by column, in one part.
+func (p *Product) Whole(c, bias, scratch unsafe.Pointer) {
+	for i := 0; i < p.M; i += tileRows {
+		p.block(i, 0, min(tileRows, p.M-i), p.N, unsafe.Add(c, 4*i*p.Stride), p.Stride, bias, scratch)
+	}
+}
+
+// block computes rows [i0, i0+m) and columns [j0, j0+n) of C, and writes them to c.
+func (p *Product) block(i0, j0, m, n int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	kernel := chosen
 	height, width := levels[kernel].rows, levels[kernel].columns
-	i0, j0, m, n := p.Block(tile)
 	block := unsafe.Slice((*float32)(scratch), ScratchBytes/4)
 	strip, side := block[:mostDepth*widest], block[mostDepth*widest:]
 

@@ -166,6 +166,9 @@ func TestProduct(t *testing.T) {
 				packed := append([]float32{}, before...)
 				run(&p, packed, bias, r)
 				same(t, fmt.Sprintf("%d x %d x %d packed", m, n, k), packed, got)
+				whole := append([]float32{}, before...)
+				p.Whole(at(whole), at(bias), at(scratch))
+				same(t, fmt.Sprintf("%d x %d x %d in one part", m, n, k), whole, got)
 			}
 		}
 	})

@@ -153,6 +153,12 @@ var nodeCases = []nodeCase{
 	{op: "GRU", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 40), whole1("linear_before_reset", 1)), in: args(noise(7, 2, 30), noise(1, 120, 30), noise(1, 120, 40), noise(1, 240))},
 	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 40)), in: args(noise(7, 2, 30), noise(1, 160, 30), noise(1, 160, 40), noise(1, 320))},
 
+	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 20), text("direction", "bidirectional"), float1("clip", 3)), in: args(noise(4, 14, 9), noise(2, 80, 9), noise(2, 80, 20), noise(2, 160), wholes32([]int{14}, 2, 0, 3, 1, 3, 3, 2, 1, 0, 3, 1, 2, 3, 2), noise(2, 14, 20), noise(2, 14, 20), noise(2, 60))},
+	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 8), whole1("layout", 1), text("direction", "reverse")), in: args(noise(3, 5, 9), noise(1, 32, 9), noise(1, 32, 8), noise(1, 64), wholes32([]int{3}, 4, 5, 2), noise(3, 1, 8), noise(3, 1, 8))},
+	// More steps than a chunk has, with weights that forget.
+	{op: "GRU", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 512), whole1("layout", 1), text("direction", "bidirectional")), in: args(noise(2, 100, 3), noise(2, 1536, 3), tiny(2, 1536, 512), noise(2, 3072), wholes32([]int{2}, 100, 95))},
+	{op: "GRU", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 512), text("direction", "reverse"), whole1("linear_before_reset", 1)), in: args(noise(100, 2, 3), noise(1, 1536, 3), tiny(1, 1536, 512), noise(1, 3072), wholes32([]int{2}, 99, 100))},
+	{op: "RNN", outputs: 2, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 40), &graph.Attr{Name: "activations", Type: graph.AttrStrings, Strings: []string{"Softsign"}}), in: args(noise(7, 13, 30), noise(1, 40, 30), noise(1, 40, 40), noise(1, 80), nil, noise(1, 13, 40))},
 	{op: "LSTM", outputs: 3, tolerance: 2e-5, attrs: attrs(whole1("hidden_size", 33), whole1("input_forget", 1)), in: args(noise(5, 3, 21), noise(1, 132, 21), noise(1, 132, 33), nil, nil, noise(1, 3, 33), noise(1, 3, 33), noise(1, 99))},
 
 	{

@@ -23,7 +23,7 @@ func recurrent(gates int) func(*Invocation) (Run, error) {
 	return func(c *Invocation) (Run, error) {
 		switch c.In[0].Type {
 		case graph.Float32:
-			return recurrentOf[float32](c, gates)
+			return makeLayer(c, gates)
 		case graph.Float64:
 			return recurrentOf[float64](c, gates)
 		}
@@ -41,9 +41,11 @@ type sequence[T floating] struct {
 	batchFirst, backward, before, couple bool
 	clip                                 float64
 	acts                                 []func(float64) float64
+	rows                                 []func(d, s []float32) // acts, for many numbers; d may be s
 }
 
-func recurrentOf[T floating](c *Invocation, gates int) (Run, error) {
+// sequenceOf reads the shapes and attributes of a node.
+func sequenceOf[T floating](c *Invocation, gates int) (*sequence[T], error) {
 	x, w, r := c.In[0], c.In[1], c.In[2]
 	s := &sequence[T]{
 		c: c, gates: gates, steps: x.Shape[0], batch: x.Shape[1], input: x.Shape[2], hidden: r.Shape[2], directions: w.Shape[0],
@@ -53,7 +55,12 @@ func recurrentOf[T floating](c *Invocation, gates int) (Run, error) {
 	if s.batchFirst {
 		s.steps, s.batch = s.batch, s.steps
 	}
-	if err := s.activations(); err != nil {
+	return s, s.activations()
+}
+
+func recurrentOf[T floating](c *Invocation, gates int) (Run, error) {
+	s, err := sequenceOf[T](c, gates)
+	if err != nil {
 		return nil, err
 	}
 	// Each worker needs the gates of one batch element, its states, and one state in the
@@ -71,6 +78,17 @@ func recurrentOf[T floating](c *Invocation, gates int) (Run, error) {
 		w.For(s.directions*s.batch, part)
 		return nil
 	}, nil
+}
+
+// reversed reports whether direction d begins at the end.
+func (s *sequence[T]) reversed(d int) bool { return s.backward || d == 1 }
+
+// length is the length of sequence b.
+func (s *sequence[T]) length(b int) int {
+	if s.c.Has(4) {
+		return int(data[int32](s.c.In[4])[b])
+	}
+	return s.steps
 }
 
 // checkLengths fails at the first sequence that is longer than the input.
@@ -118,11 +136,12 @@ func (s *sequence[T]) activations() error {
 	}
 	for _, name := range names {
 		var f func(float64) float64
+		var row func(d, s []float32)
 		switch strings.ToLower(name) {
 		case "sigmoid":
-			f = sigmoid
+			f, row = sigmoid, simd.Sigmoid
 		case "tanh":
-			f = math.Tanh
+			f, row = math.Tanh, simd.Tanh
 		case "relu":
 			f = func(x float64) float64 { return max(x, 0) }
 		case "softsign":
@@ -160,7 +179,14 @@ func (s *sequence[T]) activations() error {
 		default:
 			return unsupportedf("activation %q", name)
 		}
-		s.acts = append(s.acts, f)
+		if row == nil {
+			row = func(d, s []float32) {
+				for i, x := range s {
+					d[i] = float32(f(float64(x)))
+				}
+			}
+		}
+		s.acts, s.rows = append(s.acts, f), append(s.rows, row)
 	}
 	return nil
 }
@@ -180,10 +206,7 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 	h, cell, next := scratch[2*g*n:(2*g+1)*n], scratch[(2*g+1)*n:(2*g+2)*n], scratch[(2*g+2)*n:]
 	s.state(h, 5, d, b)
 	s.state(cell, 6, d, b)
-	length := s.steps
-	if s.c.Has(4) {
-		length = int(data[int32](s.c.In[4])[b])
-	}
+	length := s.length(b)
 	acts := s.acts[len(s.acts)/s.directions*d:]
 	w := data[T](s.c.In[1])[d*g*n*s.input:]
 	r := data[T](s.c.In[2])[d*g*n*n:]
@@ -195,7 +218,7 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 	for t := range s.steps {
 		m.add(n)
 		at := t
-		if s.backward || d == 1 {
+		if s.reversed(d) {
 			at = length - 1 - t
 		}
 		if t >= length {
@@ -234,9 +257,6 @@ func (s *sequence[T]) line(d, b int, scratch []float64, typed []T) {
 
 // dot is the dot product in float64.
 func dot[T floating](a, b []T) float64 {
-	if f32, is := any(a).([]float32); is {
-		return simd.Dot(f32, any(b).([]float32))
-	}
 	sum := 0.0
 	for i, v := range a {
 		sum += float64(v) * float64(b[i])
@@ -304,31 +324,46 @@ func (s *sequence[T]) place(t, b int) int {
 // state reads an initial state, which is 0 if the input is omitted.
 func (s *sequence[T]) state(to []float64, input, d, b int) {
 	clear(to)
-	if !s.c.Has(input) || input == 6 && s.gates != 4 {
-		return
-	}
-	row := d*s.batch + b
-	if s.batchFirst {
-		row = b*s.directions + d
-	}
-	for i, v := range data[T](s.c.In[input])[row*s.hidden:][:s.hidden] {
+	for i, v := range s.initial(input, d, b) {
 		to[i] = float64(v)
 	}
 }
 
-// output writes a row of Y, or zeros if h is nil.
-func (s *sequence[T]) output(t, d, b int, h []float64) {
+// initial is the row of an initial state; nil if the input is omitted.
+func (s *sequence[T]) initial(input, d, b int) []T {
+	if !s.c.Has(input) || input == 6 && s.gates != 4 {
+		return nil
+	}
+	return s.ofState(s.c.In[input], d, b)
+}
+
+// ofState is the row of a tensor of states.
+func (s *sequence[T]) ofState(t *Tensor, d, b int) []T {
+	row := d*s.batch + b
+	if s.batchFirst {
+		row = b*s.directions + d
+	}
+	return data[T](t)[row*s.hidden:][:s.hidden]
+}
+
+// ofY is the row of Y at step t; nil if the output is omitted.
+func (s *sequence[T]) ofY(t, d, b int) []T {
 	if !s.c.HasOut(0) {
-		return
+		return nil
 	}
 	row := (t*s.directions+d)*s.batch + b
 	if s.batchFirst {
 		row = (b*s.steps+t)*s.directions + d
 	}
-	to := data[T](s.c.Out[0])[row*s.hidden:][:s.hidden]
+	return data[T](s.c.Out[0])[row*s.hidden:][:s.hidden]
+}
+
+// output writes a row of Y, or zeros if h is nil.
+func (s *sequence[T]) output(t, d, b int, h []float64) {
+	to := s.ofY(t, d, b)
 	clear(to)
-	for i, v := range h {
-		to[i] = T(v)
+	for i := range min(len(to), len(h)) {
+		to[i] = T(h[i])
 	}
 }
 
@@ -337,11 +372,8 @@ func (s *sequence[T]) final(output, d, b int, h []float64) {
 	if !s.c.HasOut(output) {
 		return
 	}
-	row := d*s.batch + b
-	if s.batchFirst {
-		row = b*s.directions + d
-	}
+	to := s.ofState(s.c.Out[output], d, b)
 	for i, v := range h {
-		data[T](s.c.Out[output])[row*s.hidden+i] = T(v)
+		to[i] = T(v)
 	}
 }

@@ -144,21 +144,6 @@ func Squares(x []float32, mean float64) float64 {
 	return sum
 }
 
-// Dot is the dot product in float64, in an order that depends only on the number of
-// products.
-func Dot(a, b []float32) float64 {
-	b = b[:len(a)]
-	sum := 0.0
-	if n := len(a) &^ 15; available && n > 0 {
-		sum = dotAVX2(&a[0], &b[0], n)
-		a, b = a[n:], b[n:]
-	}
-	for i, v := range a {
-		sum += float64(v) * float64(b[i])
-	}
-	return sum
-}
-
 // Transpose writes a matrix of rows x columns numbers to dst as columns x rows. The
 // steps are the distances between rows, in elements. Numbers have 16 or 32 bits.
 func Transpose[T float32 | uint16](dst, src *T, dstStep, srcStep, rows, columns int) {

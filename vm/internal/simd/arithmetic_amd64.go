@@ -37,9 +37,6 @@ func sumAVX2(src *float32, n int) float64
 func squaresAVX2(src *float32, n int, mean float64) float64
 
 //go:noescape
-func dotAVX2(a, b *float32, n int) float64
-
-//go:noescape
 func meetingAVX2(blocks *float32, n int, box *float32) int
 
 //go:noescape

@@ -1406,44 +1406,6 @@ sixteen:
 	VZEROUPPER
 	RET
 
-// func dotAVX2(a *float32, b *float32, n int) float64
-// Requires: AVX, FMA3, SSE2
-TEXT ·dotAVX2(SB), NOSPLIT|NOFRAME, $0-32
-	MOVQ   a+0(FP), SI
-	MOVQ   b+8(FP), DI
-	MOVQ   n+16(FP), CX
-	VXORPD Y0, Y0, Y0
-	VXORPD Y1, Y1, Y1
-	VXORPD Y2, Y2, Y2
-	VXORPD Y3, Y3, Y3
-
-sixteen:
-	VCVTPS2PD    (SI), Y4
-	VCVTPS2PD    (DI), Y8
-	VFMADD231PD  Y8, Y4, Y0
-	VCVTPS2PD    16(SI), Y5
-	VCVTPS2PD    16(DI), Y8
-	VFMADD231PD  Y8, Y5, Y1
-	VCVTPS2PD    32(SI), Y6
-	VCVTPS2PD    32(DI), Y8
-	VFMADD231PD  Y8, Y6, Y2
-	VCVTPS2PD    48(SI), Y7
-	VCVTPS2PD    48(DI), Y8
-	VFMADD231PD  Y8, Y7, Y3
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, SI
-	SUBQ         $0x10, CX
-	JNZ          sixteen
-	VADDPD       Y1, Y0, Y0
-	VADDPD       Y3, Y2, Y2
-	VADDPD       Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPD       X1, X0, X0
-	VHADDPD      X0, X0, X0
-	MOVSD        X0, ret+24(FP)
-	VZEROUPPER
-	RET
-
 // func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int, blocks int)
 // Requires: AVX
 TEXT ·transposeAVX2(SB), NOSPLIT|NOFRAME, $0-40
