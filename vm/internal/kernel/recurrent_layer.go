@@ -28,6 +28,9 @@ type layer struct {
 	tiles   int // of each product with W
 	scratch int // of a worker, for products
 
+	// The parts, as functions that are made once: a run allocates nothing.
+	pack, multiply, step func(part, worker int)
+
 	// Offsets in the shared scratch: for each direction the biases of all gates, for each
 	// of its steps in the chunk and batch elements the sums of all gates, and for each of
 	// its batch elements the state, the cell, and a row for the reset state.
@@ -108,6 +111,7 @@ func makeLayer(c *Invocation, gates int) (Run, error) {
 	if packedR && (packedW || w != r) {
 		c.Packed = append(c.Packed, r)
 	}
+	s.pack, s.multiply, s.step = s.packPart, s.projectPart, s.stepPart
 	return s.run, nil
 }
 
@@ -232,12 +236,12 @@ func (s *layer) run(w *work.Pool) error {
 		s.used = max(s.used, s.length(b))
 	}
 	s.start()
-	w.For(len(s.loose), s.packPart)
+	w.For(len(s.loose), s.pack)
 	for s.first = 0; s.first < s.used; s.first += s.chunk {
 		s.count = min(s.chunk, s.used-s.first)
 		s.aim()
-		w.For(len(s.inputs)*s.tiles, s.projectPart)
-		w.For(len(s.groups), s.stepPart)
+		w.For(len(s.inputs)*s.tiles, s.multiply)
+		w.For(len(s.groups), s.step)
 	}
 	s.finish()
 	return nil
