@@ -11,13 +11,15 @@ import (
 // (kernel-1)·dilation/stride. Whatever the strides and dilations, the elements that a tap
 // reads for a band of output rows are then contiguous, across rows, too, so all outputs of
 // the band are computed at once. That includes the elements between two rows, which are
-// computed and not copied.
+// computed and not copied. With a table, it reads most images in place (see TableLen).
 type Depthwise struct {
 	In, Out, Kernel, Stride, Dilation, Pad [3]int // as in Image
 	Largest                                bool   // in place of the weighted sum; NaN if one is NaN
 	Act                                    Activation
 	Low, High                              float32 // of Clip
 	Stop                                   Stopper // nil: never
+
+	table *table // nil: planes are copied
 }
 
 const (
@@ -36,8 +38,9 @@ func (d *Depthwise) band() int { return min(d.Out[1], max(1, bandLen/d.length())
 // bandFloats is the size of a band's outputs, in whole vectors.
 func (d *Depthwise) bandFloats() int { return (d.band()*d.length() + 7) &^ 7 }
 
-// ScratchBytes is the scratch of each worker. It is 0 if the channel is too large, or if
-// this machine has no vectors: the caller must then use another method.
+// ScratchBytes is the scratch of each worker, which a table makes superfluous. It is 0 if
+// the channel is too large, or if this machine has no vectors: the caller must then use
+// another method.
 func (d *Depthwise) ScratchBytes() int {
 	taps := d.Kernel[0] * d.Kernel[1] * d.Kernel[2]
 	if chosen == plain || taps > mostTaps || d.Stride[1] > 8 || d.Stride[2] > 8 || d.length() > mostDepthwise/64 || d.rows() > mostDepthwise/64 {
@@ -53,6 +56,10 @@ func (d *Depthwise) ScratchBytes() int {
 // Plane computes one channel. scratch has ScratchBytes bytes. weights are not read for
 // the largest element.
 func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch unsafe.Pointer) {
+	if d.table != nil {
+		d.direct(out, in, weights, bias)
+		return
+	}
 	sums := unsafe.Slice((*float32)(scratch), d.bandFloats())
 	planes := unsafe.Add(scratch, 4*d.bandFloats())
 	d.spread(in, planes)

@@ -25,3 +25,5 @@ func largest(*float32, int, *uintptr, int) { panic("gemm: no vectors") }
 func spreadPlane(_, _ unsafe.Pointer, _, _, _, _, _, _, _ int) { panic("gemm: no vectors") }
 
 func unspread(_, _ unsafe.Pointer, _, _, _ int) { panic("gemm: no vectors") }
+
+func (d *Depthwise) direct(_, _, _ unsafe.Pointer, _ float32) { panic("gemm: no vectors") }

@@ -203,17 +203,39 @@ func TestLargest(t *testing.T) {
 					t.Fatalf("window %v, element %d: got %v, want %v", w, j, v, want)
 				}
 			}
+			inPlace(t, d, w, x, nil, 0, got[:n])
 			same(t, "beyond the end", got[n:], margin)
 			same(t, "beyond the scratch", scratch[bytes/4:], beyond)
 		}
 	})
 }
 
+// inPlace computes a plane with a table, if it can have one, and expects the same bits.
+func inPlace(t *testing.T, d Depthwise, w window, x, weights []float32, bias float32, want []float32) {
+	t.Helper()
+	n := d.TableLen()
+	if n == 0 {
+		return
+	}
+	d.UseTable(make([]int32, n))
+	got := make([]float32, len(want)+8)
+	for i := range got {
+		got[i] = 7
+	}
+	d.Plane(at(got), at(x), at(weights), bias, nil)
+	for i, v := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(v) {
+			t.Fatalf("window %v, element %d: got %v in place, want %v", w, i, got[i], v)
+		}
+	}
+	same(t, "beyond the end", got[len(want):], []float32{7, 7, 7, 7, 7, 7, 7, 7})
+}
+
 // TestDepthwise convolves one channel with all kinds of windows.
 func TestDepthwise(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(15, 16))
-		for _, w := range append([]window{flat(1, 112, 3, 1, 1), flat(1, 57, 3, 2, 1), flat(1, 28, 5, 2, 2), flat(1, 30, 7, 1, 3), flat(1, 17, 3, 1, 9)}, windows...) {
+		for _, w := range append([]window{flat(1, 112, 3, 1, 1), flat(1, 57, 3, 2, 1), flat(1, 28, 5, 2, 2), flat(1, 30, 7, 1, 3), flat(1, 17, 3, 1, 9), flat(1, 7, 3, 1, 1), flat(1, 14, 5, 1, 2), flat(1, 14, 3, 2, 1), flat(1, 15, 5, 2, 2), flat(1, 16, 3, 2, 0)}, windows...) {
 			w.channels = 1
 			out := w.out()
 			d := Depthwise{In: w.in, Out: out, Kernel: w.kernel, Stride: w.stride, Dilation: w.dilation, Pad: w.pad}
@@ -235,6 +257,7 @@ func TestDepthwise(t *testing.T) {
 			margin := append([]float32{}, got[p.N:]...)
 			d.Plane(at(got), at(x), at(weights), bias[0], at(scratch))
 			compare(t, &p, got, want, size)
+			inPlace(t, d, w, x, weights, bias[0], got[:p.N])
 			same(t, "beyond the end", got[p.N:], margin)
 			same(t, "beyond the scratch", scratch[bytes/4:], beyond)
 			d.Act, d.Low, d.High = Clip, -0.25, 0.5

@@ -34,8 +34,8 @@ func makeConv(c *Invocation) (Run, error) {
 	case graph.Float32:
 		if weight.Shape[1] == 1 && weight.Shape[0] == group {
 			d := &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
-			if bytes := d.ScratchBytes(); bytes > 0 {
-				return vectorDepthwise(c, v, d, c.Each(bytes))
+			if d.ScratchBytes() > 0 {
+				return vectorDepthwise(c, v, d, planeScratch(c, d))
 			}
 			return depthwise[float32](c, v)
 		}
@@ -113,6 +113,16 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 		}
 	}
 	return p.run(c.in(2), m)
+}
+
+// planeScratch makes what d needs to compute planes: a table, or scratch for each worker,
+// whose offset it returns.
+func planeScratch(c *Invocation, d *gemm.Depthwise) (each int) {
+	if n := d.TableLen(); n > 0 {
+		d.UseTable(numbersOf[int32](c, n))
+		return c.Each(0)
+	}
+	return c.Each(d.ScratchBytes())
 }
 
 // vectorDepthwise convolves each channel separately, in float32 and with vector

@@ -44,8 +44,8 @@ func maxPool[T number](c *Invocation, least T) (Run, error) {
 	}
 	x, out := c.In[0], c.Out[0]
 	if x.Type == graph.Float32 && !c.HasOut(1) {
-		if bytes := v.planes().ScratchBytes(); bytes > 0 && v.taps() <= mostTogether {
-			return maxPoolPlanes(c, v, c.Each(bytes)), nil
+		if d := v.planes(); d.ScratchBytes() > 0 && v.taps() <= mostTogether {
+			return maxPoolPlanes(c, v, d), nil
 		}
 		if v.byRows() {
 			return maxPoolRows(c, v), nil

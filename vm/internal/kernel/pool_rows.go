@@ -166,10 +166,9 @@ func (v *window) planes() *gemm.Depthwise {
 	return &gemm.Depthwise{In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads, Largest: true}
 }
 
-// maxPoolPlanes is maxPool of float32 without indices, for a band of rows at a time. each
-// is the offset of a worker's scratch.
-func maxPoolPlanes(c *Invocation, v *window, each int) Run {
-	x, out, d := c.In[0], c.Out[0], v.planes()
+// maxPoolPlanes is maxPool of float32 without indices, plane by plane.
+func maxPoolPlanes(c *Invocation, v *window, d *gemm.Depthwise) Run {
+	x, out, each := c.In[0], c.Out[0], planeScratch(c, d)
 	d.Stop = c.Runtime
 	var pool *work.Pool
 	part := func(p, worker int) {

@@ -54,7 +54,7 @@ func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
 func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factor func(channel int) float32) (Run, error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	channels, taps := weight.Shape[0], v.taps()
-	scratch := c.Each(d.ScratchBytes())
+	scratch := planeScratch(c, d)
 	planes, sums, kernels := c.Each(mul(4, v.inputs())), c.Each(mul(4, v.outputs())), c.Each(4*taps)
 	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
 	var w *work.Pool

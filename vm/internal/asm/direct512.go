@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The offsets of the fields of gemm.sliding. direct_amd64.go checks them at compile time.
+const (
+	offSlidDst     = 0
+	offSlidSrc     = 8
+	offSlidWeights = 16
+	offSlidTaps    = 24
+	offSlidMasks   = 32
+	offSlidGroups  = 40
+	offSlidEvens   = 48
+	offSlidCount   = 56
+	offSlidVectors = 64
+	offSlidClamp   = 72
+	offSlidBias    = 80
+	offSlidLow     = 84
+	offSlidHigh    = 88
+)
+
+// direct slides a kernel over one channel, read in place: it writes bias and the weighted
+// sum of the taps, or the largest of them. Sixteen outputs are a vector. A mask for each
+// vector and tap leaves out what lies outside of the image, and another one the outputs
+// behind the last. With stride 1, the elements that a tap reads for a vector are
+// contiguous. With stride 2, each eight outputs read every other of sixteen elements.
+func direct(stride int, largest bool) {
+	name, what := fmt.Sprintf("weigh%dAVX512", stride), "the weighted sums under a kernel"
+	if largest {
+		name, what = fmt.Sprintf("largest%dAVX512", stride), "the largest elements under a kernel"
+	}
+	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s writes %s with stride %d.", name, what, stride))
+	p, dst, src, weights, taps, masks, groups, vectors := RDI, R8, R9, R10, R11, R12, R13, R14
+	tap, at, a, b, flags := RAX, RBX, RCX, RDX, RSI
+	Load(Param("p"), p)
+	get := func(off int, r GPPhysical) { MOVQ(Mem{Base: p, Disp: off}, r) }
+	get(offSlidDst, dst)
+	get(offSlidSrc, src)
+	get(offSlidWeights, weights)
+	get(offSlidTaps, taps)
+	get(offSlidMasks, masks)
+	get(offSlidGroups, groups)
+	get(offSlidVectors, vectors)
+	get(offSlidClamp, flags)
+	zs := []VecPhysical{
+		Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23,
+	}
+	sums, read, odd := zs[:8], zs[8:16], zs[16:24]
+	weight, first, low, high, zero, evens, ones := Z24, Z25, Z26, Z27, Z28, Z29, Z30
+	ks := []OpmaskPhysical{K1, K2, K3, K4, K5, K6}
+	VPXORD(zero, zero, zero)
+	if largest {
+		bits512(math.Float32bits(float32(math.Inf(-1))), first)
+		VPTERNLOGD(Imm(0xff), ones, ones, ones)
+	} else {
+		VBROADCASTSS(Mem{Base: p, Disp: offSlidBias}, first)
+		VBROADCASTSS(Mem{Base: p, Disp: offSlidLow}, low)
+		VBROADCASTSS(Mem{Base: p, Disp: offSlidHigh}, high)
+	}
+	sizes := []int{8, 4, 2, 1}
+	if stride == 2 {
+		sizes = sizes[1:]
+		get(offSlidEvens, a)
+		VMOVUPS(Mem{Base: a}, evens)
+	}
+	// load reads sixteen elements, with what the mask leaves out as padding.
+	load := func(m Mem, k OpmaskPhysical, to VecPhysical) {
+		if !largest {
+			VMOVUPS_Z(m, k, to)
+			return
+		}
+		VMOVAPS(first, to)
+		VMOVUPS(m, k, to)
+	}
+	for i, n := range sizes {
+		here, next := fmt.Sprintf("by%d", n), "end"
+		if i+1 < len(sizes) {
+			next = fmt.Sprintf("by%d", sizes[i+1])
+		}
+		Label(here)
+		CMPQ(vectors, Imm(uint64(n)))
+		JLT(LabelRef(next))
+		for v := range n {
+			VMOVAPS(first, sums[v])
+			if largest {
+				VMOVAPS(zero, odd[v])
+			}
+		}
+		XORQ(tap, tap)
+		Label(here + "taps")
+		MOVLQSX(Mem{Base: taps, Index: tap, Scale: 4}, at)
+		ADDQ(src, at)
+		if !largest {
+			VBROADCASTSS(Mem{Base: weights, Index: tap, Scale: 4}, weight)
+		}
+		for v := range n {
+			x := read[v]
+			if stride == 1 {
+				k := ks[v%len(ks)]
+				KMOVW(Mem{Base: masks, Disp: 2 * v}, k)
+				load(Mem{Base: at, Disp: 64 * v}, k, x)
+			} else {
+				y := read[4+v]
+				k, l := ks[2*v%len(ks)], ks[(2*v+1)%len(ks)]
+				MOVLQSX(Mem{Base: groups, Disp: 16 * v}, a)
+				MOVLQSX(Mem{Base: groups, Disp: 16*v + 4}, b)
+				KMOVW(Mem{Base: masks, Disp: 4 * v}, k)
+				KMOVW(Mem{Base: masks, Disp: 4*v + 2}, l)
+				load(Mem{Base: at, Index: a, Scale: 1}, k, x)
+				load(Mem{Base: at, Index: b, Scale: 1}, l, y)
+				VPERMT2PS(y, evens, x)
+			}
+			if !largest {
+				VFMADD231PS(x, weight, sums[v])
+				continue
+			}
+			VCMPPS(Imm(3), x, x, K7) // is NaN
+			VMOVAPS(ones, K7, odd[v])
+			VMAXPS(x, sums[v], sums[v])
+		}
+		ADDQ(U32(uint32(2*n*stride)), masks)
+		INCQ(tap)
+		CMPQ(tap, Mem{Base: p, Disp: offSlidCount})
+		JLT(LabelRef(here + "taps"))
+		if largest {
+			for v := range n {
+				VPORD(odd[v], sums[v], sums[v])
+			}
+		} else {
+			TESTQ(flags, flags)
+			JZ(LabelRef(here + "store"))
+			for _, s := range sums[:n] {
+				VMAXPS(s, low, s)
+				VADDPS(zero, s, s)
+				VMINPS(s, high, s)
+			}
+			Label(here + "store")
+		}
+		for v := range n {
+			if stride == 1 {
+				KMOVW(Mem{Base: masks, Disp: 2 * v}, K1)
+				VMOVUPS(sums[v], K1, Mem{Base: dst, Disp: 64 * v})
+				continue
+			}
+			MOVLQSX(Mem{Base: groups, Disp: 16*v + 8}, a)
+			MOVLQSX(Mem{Base: groups, Disp: 16*v + 12}, b)
+			KMOVW(Mem{Base: masks, Disp: 4 * v}, K1)
+			KMOVW(Mem{Base: masks, Disp: 4*v + 2}, K2)
+			VMOVUPS(sums[v], K1, Mem{Base: dst, Index: a, Scale: 1})
+			VMOVUPS(sums[v], K2, Mem{Base: dst, Index: b, Scale: 1})
+		}
+		ADDQ(U32(uint32(2*n*stride)), masks)
+		if stride == 1 {
+			ADDQ(U32(uint32(64*n)), dst)
+			ADDQ(U32(uint32(64*n)), src)
+		} else {
+			ADDQ(U32(uint32(16*n)), groups)
+		}
+		SUBQ(Imm(uint64(n)), vectors)
+		JMP(LabelRef(here))
+	}
+	Label("end")
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,54 @@
+package gemm
+
+import "unsafe"
+
+// sliding holds the arguments of the functions that read a plane in place. Package asm
+// addresses the fields by their offsets.
+type sliding struct {
+	dst, src, weights, taps, masks, groups unsafe.Pointer
+	evens                                  *[16]int32
+	count, vectors, clamp                  int
+	bias, low, high                        float32
+}
+
+// Any other offset does not compile.
+const _ = -(unsafe.Offsetof(sliding{}.groups) ^ 40 | unsafe.Offsetof(sliding{}.evens) ^ 48 | unsafe.Offsetof(sliding{}.clamp) ^ 72 |
+	unsafe.Offsetof(sliding{}.bias) ^ 80 | unsafe.Offsetof(sliding{}.high) ^ 88)
+
+//go:noescape
+func weigh1AVX512(p *sliding)
+
+//go:noescape
+func weigh2AVX512(p *sliding)
+
+//go:noescape
+func largest1AVX512(p *sliding)
+
+//go:noescape
+func largest2AVX512(p *sliding)
+
+// evens chooses every other lane of two vectors.
+var evens = [16]int32{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}
+
+// direct is Plane with a table. A table bounds the work, so it asks Stop only once.
+func (d *Depthwise) direct(out, in, weights unsafe.Pointer, bias float32) {
+	if d.Stop != nil && d.Stop.Stopping() {
+		return
+	}
+	t := d.table
+	p := sliding{
+		dst: out, src: in, weights: weights, taps: unsafe.Pointer(unsafe.SliceData(t.taps)), masks: unsafe.Pointer(unsafe.SliceData(t.masks)),
+		groups: unsafe.Pointer(unsafe.SliceData(t.groups)), evens: &evens, count: len(t.taps), vectors: d.vectors(), bias: bias,
+	}
+	p.clamp, p.low, p.high = d.clamp()
+	switch one := d.Stride[2] == 1; {
+	case d.Largest && one:
+		largest1AVX512(&p)
+	case d.Largest:
+		largest2AVX512(&p)
+	case one:
+		weigh1AVX512(&p)
+	default:
+		weigh2AVX512(&p)
+	}
+}
