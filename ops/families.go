@@ -42,6 +42,7 @@ var families = []family{
 	grids,
 	images,
 	signals,
+	withdrawn,
 
 	contrib,
 	contribAttentions,

@@ -37,6 +37,7 @@ var families = []family{
 	{"", gridOperators, false},
 	{"", imageOperators, true},
 	{"", signalOperators, false},
+	{"", withdrawnOperators, false},
 	{"ai.onnx.ml", mlOperators, true},
 	{"com.microsoft", contribOperators, false},
 	{"com.microsoft", contribQuantizeOperators, false},

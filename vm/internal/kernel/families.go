@@ -46,6 +46,7 @@ var families = []family{
 	grids,
 	images,
 	signals,
+	withdrawn,
 
 	classical,
 	contrib,

@@ -1,0 +1,55 @@
+package kernel
+
+import (
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// withdrawn lists operators of early versions of ONNX that are no longer part of it.
+var withdrawn = family{"", []Kernel{
+	{Name: "Affine", Make: makeAffine},
+	{Name: "Crop", Make: makeCrop, Half: true},
+	{Name: "ImageScaler", Make: makeImageScaler},
+}}
+
+// makeAffine computes alpha · x + beta.
+func makeAffine(c *Invocation) (Run, error) {
+	alpha, beta := float64(c.Float("alpha", 1)), float64(c.Float("beta", 0))
+	return real1(func(x float64) float64 { return alpha*x + beta })(c)
+}
+
+// makeCrop copies a part of each image.
+func makeCrop(c *Invocation) (Run, error) {
+	in, out, border := c.In[0], c.Out[0], c.Ints("border")
+	width, err := wholeBytes(in)
+	if err != nil {
+		return nil, err
+	}
+	from := strides(in.Shape)
+	off := border[1]*from[2] + border[0]*from[3]
+	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, off)), nil
+}
+
+// makeImageScaler computes scale · x + bias, with a bias for each channel.
+func makeImageScaler(c *Invocation) (Run, error) {
+	in, out := c.In[0], c.Out[0]
+	if in.Type != graph.Float32 {
+		return nil, unsupported(in.Type)
+	}
+	scale, bias := c.Float("scale", 1), c.floats("bias")
+	plane := in.Shape[2] * in.Shape[3]
+	planes := in.Shape[0] * in.Shape[1]
+	pieces := cuts(plane, grain)
+	part := func(p, _ int) {
+		image, at := p/pieces, p%pieces*grain
+		from, to := image*plane+at, image*plane+min(at+grain, plane)
+		d, plus := data[float32](out)[from:to], bias[image%len(bias)]
+		for i, x := range data[float32](in)[from:to] {
+			d[i] = scale*x + plus
+		}
+	}
+	return func(w *work.Pool) error {
+		w.For(planes*pieces, part)
+		return nil
+	}, nil
+}
