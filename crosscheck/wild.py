@@ -104,7 +104,8 @@ def examine(title, tool, work, data, result):
     loaded = probe.load(source)
     given = inputs(model, loaded.graph)
     result["nodes"] = len(loaded.graph.node)
-    want, _ = runtime.run(source, given, 1)
+    want = arrays(runtime.run(source, given, 1)[0])
+    given = arrays(given)
     if not any(map(runtime.telling, want.values())):
         result["faults"].append("the outputs of ONNX Runtime tell nothing: expected other inputs in the list")
     with tempfile.TemporaryDirectory(dir=work) as folder:
@@ -121,6 +122,21 @@ def examine(title, tool, work, data, result):
         result["run"] = not result["faults"]
         running.fill_error(got, want, result, running.tolerance(loaded))
         result["same"] = not result["faults"]
+
+
+def arrays(values):
+    """Return values as onnxmem's .npz files hold them: strings without objects; for the maps of a classifier, one per
+    sample, NAME.keys and NAME.values with a row per sample; for another sequence NAME.0, NAME.1 and so on."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            found[f"{name}.keys"] = np.array(list(value[0]))
+            found[f"{name}.values"] = np.array([[m[k] for k in value[0]] for m in value], np.float32)
+        elif isinstance(value, list):
+            found |= arrays({f"{name}.{i}": item for i, item in enumerate(value)})
+        else:
+            found[name] = value.astype(str) if value.dtype == object else value
+    return found
 
 
 def inputs(model, graph):
