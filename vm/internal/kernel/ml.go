@@ -23,6 +23,8 @@ var classical = family{"ai.onnx.ml", []Kernel{
 	{Name: "Normalizer", Make: makeNormalizer},
 	{Name: "OneHotEncoder", Make: makeOneHotEncoder},
 	{Name: "Scaler", Make: makeScaler},
+	{Name: "SVMClassifier", Make: makeSVMClassifier},
+	{Name: "SVMRegressor", Make: makeSVMRegressor},
 	{Name: "TreeEnsembleClassifier", Make: makeTreeClassifier},
 	{Name: "TreeEnsembleRegressor", Make: makeTreeRegressor},
 }}
