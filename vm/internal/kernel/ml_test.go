@@ -29,6 +29,8 @@ func runClassical(op string, list []*graph.Attr, in *Tensor, out ...*Tensor) err
 	}
 	pool := work.New(2)
 	defer pool.Close()
+	stride := (c.EachBytes + 63) &^ 63
+	pool.SetScratch(nil, blank(graph.Uint8, []int{2*stride + 1}).At, stride)
 	return run(pool)
 }
 
