@@ -31,7 +31,8 @@ func TestMachines(t *testing.T) {
 	}{
 		{"a decision per pair", machineOf("LINEAR", three...), []int64{8, 7, 7}, []float32{-0.65, -1.2, 1.8, 2.35, -2.2, 1.3, -1.4, 1.55, -0.825}},
 		{
-			"probabilities", machineOf("RBF", append(slices.Clone(three), numbers32("prob_a", -1, -2, -1.5), numbers32("prob_b", 0.1, 0, -0.1))...), []int64{8, 7, 7},
+			"probabilities", machineOf("RBF", append(slices.Clone(three), numbers32("prob_a", -1, -2, -1.5), numbers32("prob_b", 0.1, 0, -0.1))...),
+			[]int64{8, 7, 7},
 			[]float32{0.31503823, 0.50478113, 0.1801806, 0.34916693, 0.35763451, 0.29319856, 0.30079776, 0.42368951, 0.27551278},
 		},
 		{"two classes", machineOf("POLY", two...), []int64{8, 8, 8}, []float32{0.665625, -0.665625, 1.415625, -1.415625, 0.634375, -0.634375}},
