@@ -2,8 +2,9 @@ package alloc
 
 import (
 	"cmp"
-	"math"
 	"slices"
+
+	"github.com/onnxmem/onnxmem/internal/units"
 )
 
 // Simulation is the memory that an allocator takes from its device when it learns
@@ -86,7 +87,7 @@ func simulate(p Problem, a allocator) Simulation {
 			a.free(block[e])
 		}
 		block[i] = a.alloc(p.Buffers[i].Size)
-		allocated = saturatingAdd(allocated, a.inUse(block[i]))
+		allocated = units.Add(allocated, a.inUse(block[i]))
 		load += p.Buffers[i].Size
 		s.MaxAllocated = max(s.MaxAllocated, allocated)
 		if r := a.reserved(); r > s.Reserved {
@@ -96,19 +97,11 @@ func simulate(p Problem, a allocator) Simulation {
 	return s
 }
 
-// saturatingAdd returns a + b, or the largest int64 if that is smaller.
-func saturatingAdd(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
 // roundUpSaturating returns the smallest multiple of unit that is at least x, or the
 // largest int64 if there is none.
 func roundUpSaturating(x, unit int64) int64 {
 	if rest := x % unit; rest > 0 {
-		return saturatingAdd(x, unit-rest)
+		return units.Add(x, unit-rest)
 	}
 	return x
 }

@@ -1,6 +1,10 @@
 package alloc
 
-import "math"
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+)
 
 // The constants of c10/cuda/CUDACachingAllocator.cpp, in bytes.
 const (
@@ -50,7 +54,7 @@ func (c *cudaPools) alloc(size int64) int32 {
 
 func (c *cudaPools) free(b int32)        { c.pool(b).free(b >> 1) }
 func (c *cudaPools) inUse(b int32) int64 { return c.pool(b).inUse(b >> 1) }
-func (c *cudaPools) reserved() int64     { return saturatingAdd(c.small.reserved(), c.large.reserved()) }
+func (c *cudaPools) reserved() int64     { return units.Add(c.small.reserved(), c.large.reserved()) }
 
 func (c *cudaPools) pool(b int32) *pool {
 	if b&1 == 0 {
@@ -97,11 +101,11 @@ func doubling(next int64) func(int64) int64 {
 	return func(size int64) int64 {
 		if size <= next {
 			region := next
-			next = saturatingAdd(next, next)
+			next = units.Add(next, next)
 			return region
 		}
 		for next < size && next < math.MaxInt64 {
-			next = saturatingAdd(next, next)
+			next = units.Add(next, next)
 		}
 		return next
 	}

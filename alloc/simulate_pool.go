@@ -1,6 +1,10 @@
 package alloc
 
-import "math"
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+)
 
 // pool is the common part of the allocators of deep learning frameworks. It takes
 // segments from the device and cuts them into blocks. A request takes the first free
@@ -57,7 +61,7 @@ func (p *pool) alloc(size int64) int32 {
 	if rest := p.blocks[b].size - size; rest > 0 && p.split(size, rest) {
 		p.cut(b, size)
 	}
-	p.high = max(p.high, saturatingAdd(p.blocks[b].addr, p.blocks[b].size))
+	p.high = max(p.high, units.Add(p.blocks[b].addr, p.blocks[b].size))
 	return b
 }
 
@@ -68,8 +72,8 @@ func (p *pool) grow(size int64) int32 {
 		b := p.last
 		p.available.remove(b)
 		more := p.segment(size - p.blocks[b].size)
-		p.blocks[b].size = saturatingAdd(p.blocks[b].size, more)
-		p.end, p.taken = saturatingAdd(p.end, more), saturatingAdd(p.taken, more)
+		p.blocks[b].size = units.Add(p.blocks[b].size, more)
+		p.end, p.taken = units.Add(p.end, more), units.Add(p.taken, more)
 		return b
 	}
 	bytes := p.segment(size)
@@ -78,7 +82,7 @@ func (p *pool) grow(size int64) int32 {
 		p.blocks[b].prev = p.last
 		p.blocks[p.last].next = b
 	}
-	p.end, p.taken, p.last = saturatingAdd(p.end, bytes), saturatingAdd(p.taken, bytes), b
+	p.end, p.taken, p.last = units.Add(p.end, bytes), units.Add(p.taken, bytes), b
 	return b
 }
 

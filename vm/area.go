@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -150,7 +151,7 @@ func (b *builder) separate(g *graph.Graph) (*area, error) {
 			continue
 		}
 		off[id] = total
-		total = plus(total, plus(t.Bytes, 63)&^63+marginBytes)
+		total = units.Add(total, units.Add(t.Bytes, 63)&^63+marginBytes)
 	}
 	if err := b.s.mem.take(total); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/pages"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -74,8 +75,8 @@ func (g *guard) take(what string, bytes int64) (*guarded, error) {
 	if int64(int(bytes)) != bytes {
 		return nil, fmt.Errorf("%s of %d bytes: more than this machine can address", what, bytes)
 	}
-	walled := plus(max(bytes, 1), int64(pages.Size-1)) &^ int64(pages.Size-1)
-	walled = plus(walled, 2*int64(pages.Size))
+	walled := units.Add(max(bytes, 1), int64(pages.Size-1)) &^ int64(pages.Size-1)
+	walled = units.Add(walled, 2*int64(pages.Size))
 	if err := g.mem.take(walled); err != nil {
 		return nil, err
 	}

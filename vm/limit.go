@@ -2,7 +2,6 @@ package vm
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 
@@ -27,7 +26,7 @@ func (e *LimitError) Error() string {
 	if e.Needs == (Memory{}) {
 		fmt.Fprintf(&b, "asks for %s with %s in use", units.Bytes(e.Bytes), units.Short(e.Taken))
 	} else {
-		fmt.Fprintf(&b, "needs %s: arena %s, parameters and states %s, scratch %s", units.Bytes(plus(e.Bytes, e.Taken)),
+		fmt.Fprintf(&b, "needs %s: arena %s, parameters and states %s, scratch %s", units.Bytes(units.Add(e.Bytes, e.Taken)),
 			units.Short(e.Needs.ArenaBytes), units.Short(e.Needs.StateBytes), units.Short(e.Needs.ScratchBytes))
 		for _, part := range []struct {
 			what  string
@@ -55,15 +54,7 @@ func (e *LimitError) Error() string {
 
 // FitsUnpacked reports whether the session would fit with Options.NoPack.
 func (e *LimitError) FitsUnpacked() bool {
-	return e.Needs.PackedBytes > 0 && plus(e.Bytes, e.Taken)-e.Needs.PackedBytes <= e.Limit
-}
-
-// plus adds sizes. On overflow it returns the largest int64.
-func plus(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	return e.Needs.PackedBytes > 0 && units.Add(e.Bytes, e.Taken)-e.Needs.PackedBytes <= e.Limit
 }
 
 // account counts the bytes that a program and its sessions have allocated together.
@@ -88,7 +79,7 @@ func (a *account) take(bytes int64, b bound) error {
 	defer a.mu.Unlock()
 	most, taken := b.limit, a.taken
 	if b.limit > 0 {
-		taken = plus(taken, b.held)
+		taken = units.Add(taken, b.held)
 	} else {
 		b.held = 0 // what is free does not include it
 	}
@@ -96,7 +87,7 @@ func (a *account) take(bytes int64, b bound) error {
 		if a.taken == 0 || !a.measured {
 			a.measured, a.free = true, -1
 			if n, ok := memory.Free(); ok {
-				a.free = plus(n, a.taken)
+				a.free = units.Add(n, a.taken)
 			}
 		}
 		most = a.free
@@ -104,7 +95,7 @@ func (a *account) take(bytes int64, b bound) error {
 	if most >= 0 && (bytes > most || taken > most-bytes) {
 		return &LimitError{Bytes: bytes, Taken: taken, Held: b.held, Limit: most, Free: b.limit == 0}
 	}
-	a.taken = plus(a.taken, bytes)
+	a.taken = units.Add(a.taken, bytes)
 	return nil
 }
 

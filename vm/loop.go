@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -231,7 +232,7 @@ func (r *scanOutput) add(s *Session, row *tensor) error {
 		return nil
 	}
 	if r.used+len(b) > len(r.block) {
-		larger, err := s.side.take("the rows of "+nameOf(r.out.name), 2*plus(int64(r.used), int64(len(b))))
+		larger, err := s.side.take("the rows of "+nameOf(r.out.name), 2*units.Add(int64(r.used), int64(len(b))))
 		if err != nil {
 			return aboutTensor(r.out.name, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -264,7 +265,7 @@ func (st *step) elements() int64 {
 	for _, list := range [][]*tensor{st.in, st.out} {
 		for _, t := range list {
 			if t != nil && t.Shape != nil {
-				n = plus(n, int64(t.Len()))
+				n = units.Add(n, int64(t.Len()))
 			}
 		}
 	}

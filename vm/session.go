@@ -14,6 +14,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -136,9 +137,9 @@ func (s *Session) takeBlocks() error {
 	if !s.opt.Separate {
 		arena = poolBytes(p, plan.Arena)
 	}
-	bytes := plus(arena, stateBytes(p))
+	bytes := units.Add(arena, stateBytes(p))
 	if s.opt.HostFile == "" && !s.opt.Separate {
-		bytes = plus(bytes, poolBytes(p, plan.Host))
+		bytes = units.Add(bytes, poolBytes(p, plan.Host))
 	}
 	// No other page of the resident pool is ever touched.
 	err := s.mem.take(bytes)
@@ -337,7 +338,7 @@ func (s *Session) scratchBytes() int64 {
 	if each > math.MaxInt64/workers {
 		return math.MaxInt64
 	}
-	return plus(int64(s.shared), each*workers)
+	return units.Add(int64(s.shared), each*workers)
 }
 
 // growScratch makes the scratch as large as the prepared kernels need.

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
@@ -99,7 +100,7 @@ func (p *sidePool) find(what string, bytes int64) ([]byte, error) {
 	}
 	best := -1
 	for i, b := range p.free {
-		if n := int64(len(b)); n >= bytes && n <= plus(plus(bytes, bytes), 4096) && (best < 0 || n < int64(len(p.free[best]))) {
+		if n := int64(len(b)); n >= bytes && n <= units.Add(units.Add(bytes, bytes), 4096) && (best < 0 || n < int64(len(p.free[best]))) {
 			best = i
 		}
 	}
@@ -108,7 +109,7 @@ func (p *sidePool) find(what string, bytes int64) ([]byte, error) {
 		p.free = slices.Delete(p.free, best, best+1)
 		return b, nil
 	}
-	n := max(plus(bytes, 63)&^63, 64)
+	n := max(units.Add(bytes, 63)&^63, 64)
 	err := p.mem.take(n)
 	if err != nil && len(p.free) > 0 {
 		if err = p.drop(); err == nil {

@@ -1,4 +1,5 @@
-// Package units prints numbers of bytes, and names, for people.
+// Package units prints numbers of bytes, and names, for people, and adds numbers of
+// bytes that others may have chosen.
 package units
 
 import (
