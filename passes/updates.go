@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/pairs"
 	"github.com/onnxmem/onnxmem/schedule"
 )
 
@@ -62,14 +63,19 @@ func (s *State) updates(r *region) error {
 	for _, name := range trained {
 		isParameter[name] = true
 	}
-	for _, entry := range list {
-		from, to, ok := strings.Cut(entry, "=")
-		in, isInput := inputs[from]
-		out, isOutput := outputs[to]
-		if !ok || !isInput || !isOutput || r.storageOf[in] == noStorage || r.storageOf[out] == noStorage {
-			return graph.Errorf("%s: %q: expected INPUT=OUTPUT with a graph input and a graph output of fixed sizes", keyUpdates, graph.Short(entry))
+	fixed := func(names map[string]graph.TensorID) func(name string) bool {
+		return func(name string) bool {
+			t, is := names[name]
+			return is && r.storageOf[t] != noStorage
 		}
-		if _, fixed := s.inference.Given[from]; fixed {
+	}
+	for _, text := range list {
+		from, to, err := pairs.Split(text, fixed(inputs), fixed(outputs))
+		if err != nil {
+			return graph.Errorf("%s: %v: expected INPUT=OUTPUT with a graph input and a graph output of fixed sizes", keyUpdates, err)
+		}
+		in, out := inputs[from], outputs[to]
+		if _, given := s.inference.Given[from]; given {
 			e := graph.Errorf("has a value, but every step updates it: expected an input that stays as it is")
 			e.Tensor = from
 			return e
@@ -99,15 +105,16 @@ func (s *State) readGradients(r *region) error {
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return graph.Errorf("%s: expected a JSON list of PARAMETER=TENSOR, found %q", keyGradients, graph.Short(text))
 	}
-	exists := map[string]bool{}
+	names := map[string]bool{}
 	for i := range r.g.Tensors {
-		exists[r.g.Tensors[i].Name] = true
+		names[r.g.Tensors[i].Name] = true
 	}
+	exists := func(name string) bool { return names[name] }
 	r.gradients = map[string]bool{}
-	for _, entry := range list {
-		_, gradient, ok := strings.Cut(entry, "=")
-		if !ok || !exists[gradient] {
-			return graph.Errorf("%s: %q: expected PARAMETER=TENSOR with a tensor of the main graph", keyGradients, graph.Short(entry))
+	for _, text := range list {
+		_, gradient, err := pairs.Split(text, exists, exists)
+		if err != nil {
+			return graph.Errorf("%s: %v: expected PARAMETER=TENSOR with tensors of the main graph", keyGradients, err)
 		}
 		r.gradients[gradient] = true
 	}

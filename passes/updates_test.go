@@ -1,13 +1,69 @@
 package passes_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/passes"
 	"github.com/onnxmem/onnxmem/plan"
 )
+
+// TestUpdatesOfNamesWithEquals: an entry of the metadata is split where both of its names
+// exist, and refused where there are two such places.
+func TestUpdatesOfNamesWithEquals(t *testing.T) {
+	for _, c := range []struct {
+		name, w, updated, other, entry string
+		want                           string // the error
+	}{
+		{name: "a parameter", w: "w=1", updated: "w=1.new", other: "x", entry: "w=1=w=1.new"},
+		{name: "names that begin alike", w: "w=1", updated: "y", other: "w", entry: "w=1=y"},
+		{name: "two ways", w: "w=1", updated: "y", other: "w", entry: "w=1=y=y", want: "expected INPUT=OUTPUT"},
+		{name: "ambiguous", w: "w=1", updated: "y", other: "w", entry: "w=1=y", want: "ambiguous"},
+	} {
+		b := graph.NewBuilder("step", 17)
+		w := b.Input(c.w, graph.TensorOf(graph.Float32, 8, 4))
+		x := b.Input(c.other, graph.TensorOf(graph.Float32, 8, 4))
+		b.Output(b.Node("Sub", c.updated, w, x))
+		if c.want == "ambiguous" {
+			b.Output(b.Node("Neg", "1=y", x))
+		}
+		m, err := b.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetProp("onnxmem.mode", "training")
+		m.SetProp("onnxmem.updates", `["`+c.entry+`"]`)
+		r, err := passes.Optimize(t.Context(), m, passes.Options{Check: true})
+		switch {
+		case c.want != "":
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got error %v, expected %q", c.name, err, c.want)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case !slices.ContainsFunc(r.Plan.Buffers, func(b plan.Buffer) bool { return slices.Equal(b.Tensors, []string{c.w, c.updated}) }):
+			t.Errorf("%s: %q and %q share no buffer", c.name, c.w, c.updated)
+		}
+	}
+}
+
+// TestTrainsNamesWithEquals: a weight may have any name.
+func TestTrainsNamesWithEquals(t *testing.T) {
+	b := graph.NewBuilder("net", 18)
+	x := b.Input("x", graph.TensorOf(graph.Float32, 8, 4))
+	b.Output(b.Node("MatMul", "y", x, b.Floats("w=w.new", []int64{4, 3}, make([]float32, 12))))
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, p := accepted(t, file(t, m), passes.Options{Train: &autodiff.Options{}})
+	if !slices.ContainsFunc(p.Buffers, func(b plan.Buffer) bool { return b.Kind == plan.KindParameter && b.Tensors[0] == "w=w.new" }) {
+		t.Error("the weight is no parameter")
+	}
+}
 
 // handMadeStep is a training graph that no tool of ours wrote: its metadata alone
 // say which tensor is a gradient.

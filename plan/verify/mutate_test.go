@@ -330,7 +330,7 @@ var mutations = []mutation{
 	}},
 	{name: "a parameter is updated before it is read", of: "update before the last reader", code: "inplace"},
 	{name: "a view of what is no view", of: "not a view", code: "inplace"},
-	{name: "an update that occurs twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=h","w=w.new"]`) }},
+	{name: "an update that occurs twice", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.updates", `["w=w.new","w=w.new"]`) }},
 	{name: "a gradient that the graph lacks", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", `["w=w.grad","x=x.grad"]`) }},
 	{name: "gradients that are not a list", of: updating, code: "update", file: func(m *graph.Model) { m.SetProp("onnxmem.gradients", "w=w.grad") }},
 	{name: "the list of gradients occurs twice", of: updating, code: "annotation", file: func(m *graph.Model) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/pairs"
 	"github.com/onnxmem/onnxmem/plan"
 )
 
@@ -29,10 +30,12 @@ func (v *verifier) readUpdates() {
 	if json.Unmarshal([]byte(text), &list) != nil {
 		list = strings.Fields(text)
 	}
-	for _, entry := range list {
-		from, to, ok := strings.Cut(entry, "=")
-		if !ok {
-			v.fault(CodeUpdate, "%s: expected NAME=NAME.new, found %q", keyUpdates, graph.Short(entry))
+	g := v.m.Graph
+	isInput, isOutput := oneOf(g, g.Inputs), oneOf(g, g.Outputs)
+	for _, text := range list {
+		from, to, err := pairs.Split(text, isInput, isOutput)
+		if err != nil {
+			v.fault(CodeUpdate, "%s: %v: expected NAME=NAME.new with a graph input and a graph output", keyUpdates, err)
 			continue
 		}
 		if _, twice := v.updates[from]; twice {
@@ -63,17 +66,28 @@ func (v *verifier) readGradients() {
 		v.fault(CodeUpdate, "%s: expected a JSON list of PARAMETER=TENSOR, found %q", keyGradients, graph.Short(text))
 		return
 	}
-	exists := map[string]bool{}
+	names := map[string]bool{}
 	for _, t := range v.m.Graph.Tensors {
-		exists[t.Name] = true
+		names[t.Name] = true
 	}
-	for _, entry := range list {
-		_, gradient, ok := strings.Cut(entry, "=")
-		if !ok || !exists[gradient] {
-			v.fault(CodeUpdate, "%s: %q: expected PARAMETER=TENSOR with a tensor of the main graph", keyGradients, graph.Short(entry))
+	exists := func(name string) bool { return names[name] }
+	for _, text := range list {
+		_, gradient, err := pairs.Split(text, exists, exists)
+		if err != nil {
+			v.fault(CodeUpdate, "%s: %v: expected PARAMETER=TENSOR with tensors of the main graph", keyGradients, err)
+			continue
 		}
 		v.gradients[gradient] = true
 	}
+}
+
+// oneOf returns a function that reports whether one of the tensors has a name.
+func oneOf(g *graph.Graph, list []graph.TensorID) func(name string) bool {
+	names := map[string]bool{}
+	for _, t := range list {
+		names[g.Tensors[t].Name] = true
+	}
+	return func(name string) bool { return names[name] }
 }
 
 // update is the storage of a parameter or state, and the storage of its new value.
