@@ -1,13 +1,15 @@
 package passes
 
 import (
+	"errors"
 	"io"
-	"math"
+	"iter"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/internal/mapped"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 )
 
@@ -51,19 +53,25 @@ type component struct {
 // it goes away only if all of them do. Smaller ones, such as axes, are often shared.
 const linking = 4096
 
-// maxValue is the size up to which the value of a result is kept. Larger ones are
-// computed again when the file is written.
-const maxValue = 1 << 20
-
 // foldable finds the components of the model, or of a clone of it, whose types have
-// been inferred, in the order of the file. Their results have been computed once, so
-// that nothing can fail later.
+// been inferred, in the order of the file: all that fit into the budget together. Their
+// results have been computed once, so that nothing can fail later.
 func (s *State) foldable(m *graph.Model) ([]*component, error) {
 	a := &folding{m: m}
 	if err := a.graph(m.Graph, nil, s.fixedShapes()); err != nil {
 		return nil, err
 	}
-	list := a.components()
+	if s.foldBudget == nil {
+		// That of the file, which verify reads, too.
+		files := constant.NewFiles(s.given)
+		b, err := files.Budget()
+		if err = errors.Join(err, files.Close()); err != nil {
+			return nil, err
+		}
+		s.foldBudget = &b
+	}
+	left := *s.foldBudget
+	list := slices.DeleteFunc(a.components(), func(p *component) bool { return !p.take(&left) })
 	if s.foldValues != nil && len(s.foldValues) == len(list) {
 		kept := list[:0]
 		for i, c := range list {
@@ -233,29 +241,79 @@ func (a *folding) components() []*component {
 // from: a few bytes can ask for terabytes, also step by step.
 func (p *component) explodes() bool {
 	made, read := int64(0), int64(0)
-	seen := map[*fixed]bool{}
+	for f := range p.constants() {
+		read = units.Add(read, f.t.Bytes)
+	}
 	for _, c := range p.nodes {
-		for _, f := range c.in {
-			if f != nil && f.maker == nil && !seen[f] {
-				seen[f] = true
-				read = add(read, f.t.Bytes)
-			}
-		}
 		for _, f := range c.out {
 			if f != nil {
-				made = add(made, f.t.Bytes)
+				made = units.Add(made, f.t.Bytes)
 			}
 		}
 	}
 	return made > 64<<20 && made/8 > read
 }
 
-// add adds two sizes. A sum that overflows stays at the largest one.
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
+// constants are the constants that the nodes read, each once.
+func (p *component) constants() iter.Seq[*fixed] {
+	return func(yield func(*fixed) bool) {
+		seen := map[*fixed]bool{}
+		for _, c := range p.nodes {
+			for _, f := range c.in {
+				if f == nil || f.maker != nil || seen[f] {
+					continue
+				}
+				if seen[f] = true; !yield(f) {
+					return
+				}
+			}
+		}
 	}
-	return a + b
+}
+
+// take takes from the budget what it costs to compute the results, one after the other,
+// as verify does, and as the file is written. It takes nothing if that exceeds the budget.
+func (p *component) take(budget *constant.Budget) bool {
+	left := *budget
+	kept := map[*fixed]bool{} // computed with an earlier result
+	for _, f := range p.results {
+		if f.t.Bytes > constant.Kept {
+			clear(kept) // it is written by itself
+		}
+		if f.take(&left, kept, map[*fixed]bool{}) != nil {
+			return false
+		}
+	}
+	*budget = left
+	return true
+}
+
+// take takes from the budget what it costs to compute a tensor. kept and done are
+// computed already, done only for the present result.
+func (f *fixed) take(budget *constant.Budget, kept, done map[*fixed]bool) error {
+	c := f.maker
+	if c == nil || kept[f] || done[f] {
+		return nil
+	}
+	read, made := int64(0), int64(0)
+	for _, x := range c.in {
+		if x != nil {
+			if err := x.take(budget, kept, done); err != nil {
+				return err
+			}
+			read = units.Add(read, x.t.Bytes)
+		}
+	}
+	for _, y := range c.out {
+		if y != nil {
+			made = units.Add(made, y.t.Bytes)
+			done[y] = true
+			if y.t.Bytes <= constant.Kept {
+				kept[y] = true
+			}
+		}
+	}
+	return budget.Take(read, made)
 }
 
 // component is the component of a node.
@@ -281,13 +339,9 @@ func (p *component) grows(round func(int64) int64) (bytes int64) {
 	for _, f := range p.results {
 		bytes += round(f.t.Bytes)
 	}
-	seen := map[*fixed]bool{}
-	for _, c := range p.nodes {
-		for _, f := range c.in {
-			if f != nil && f.maker == nil && !seen[f] && p.alone(f) {
-				seen[f] = true
-				bytes -= round(f.t.Bytes)
-			}
+	for f := range p.constants() {
+		if p.alone(f) {
+			bytes -= round(f.t.Bytes)
 		}
 	}
 	return bytes
@@ -334,7 +388,7 @@ func (p *component) compute() (err error) {
 		if err != nil {
 			return err
 		}
-		if len(t.Raw) <= maxValue {
+		if len(t.Raw) <= constant.Kept {
 			p.values[i] = slices.Clone(t.Raw)
 			if p.values[i] == nil {
 				p.values[i] = []byte{}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/autodiff"
 	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 	"github.com/onnxmem/onnxmem/schedule"
@@ -40,6 +41,7 @@ type State struct {
 	folds        *foldState           // nil if nothing was folded
 	hint         *FoldHint            // nil if FoldAny would save little
 	foldValues   [][][]byte           // of all components that could be folded
+	foldBudget   *constant.Budget     // nil: not known yet
 	shapes       *shapes              // that never change; nil: none
 	shapesOf     *graph.Model         // the model that has them
 	subgraphs    map[*graph.Graph]int // the plan's subgraphs, by body

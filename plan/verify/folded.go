@@ -3,13 +3,14 @@ package verify
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/constant"
 	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/ops"
 	"github.com/onnxmem/onnxmem/plan"
 )
@@ -126,7 +127,12 @@ func (v *verifier) refold(list []foldedTensor) {
 		scopes: map[*graph.Graph]*sourceScope{}, values: map[*graph.Tensor]*constant.Tensor{},
 	}
 	defer c.files.Close()
-	c.most = c.limit(c.m.Graph, leastMost)
+	budget, err := c.files.Budget()
+	if err != nil {
+		v.fault(CodeFolded, "folded: the constants of the source: %v", err)
+		return
+	}
+	c.budget = budget
 	planned := constant.NewFiles(v.m)
 	defer planned.Close()
 	c.pair(v.m.Graph, v.opt.Source.Graph, nil)
@@ -154,6 +160,9 @@ func (v *verifier) refold(list []foldedTensor) {
 		want, err := c.compute(s, t)
 		if err != nil {
 			v.fault(CodeFolded, "folded: tensor %q: cannot be computed from constants of the source: %v", graph.Short(f.t.Name), err)
+			if errors.Is(err, constant.ErrBudget) {
+				return // nor can the others
+			}
 			continue
 		}
 		found, err := planned.Read(f.t.Data)
@@ -262,9 +271,9 @@ type recomputer struct {
 	scopes map[*graph.Graph]*sourceScope // by graph of the plan
 	values map[*graph.Tensor]*constant.Tensor
 
-	most, made int64        // the limit for one tensor, and what was made for it so far
-	fixed      *fixedShapes // nil before it is needed, and if the source has none
-	asked      bool
+	budget constant.Budget // for all tensors: a plan from others may name any node
+	fixed  *fixedShapes    // nil before it is needed, and if the source has none
+	asked  bool
 }
 
 // pair finds the graphs of the source for a planned graph and its bodies: a node is the
@@ -301,55 +310,11 @@ func (c *recomputer) pair(g, source *graph.Graph, outer *sourceScope) {
 	}
 }
 
-// A plan from others may name any node, so what is computed for one tensor is limited:
-// the planner makes no more than leastMost out of a few bytes, and no more than growth
-// times the constants that it starts from. Values of more than kept bytes are dropped
-// when their tensor has been compared.
-const (
-	leastMost = 64 << 20
-	growth    = 8
-	kept      = 1 << 20
-)
-
-// limit adds growth times the constants of a graph and its bodies to most.
-func (c *recomputer) limit(g *graph.Graph, most int64) int64 {
-	add := func(d *graph.Data) {
-		if d == nil {
-			return
-		}
-		if d.External != nil {
-			if _, err := c.files.Read(d); err != nil {
-				return // its size is not known
-			}
-		}
-		if d.Bytes < (math.MaxInt64-most)/growth-1 {
-			most += growth * (d.Bytes + 1) // the planner rounds down
-		}
-	}
-	for _, t := range g.Tensors {
-		if !t.Capture {
-			add(t.Data)
-		}
-	}
-	for _, n := range g.Nodes {
-		if ops.IsConstant(n) {
-			add(constant.Of(n))
-		}
-		for _, a := range n.Bodies() {
-			for _, b := range a.All() {
-				most = c.limit(b, most)
-			}
-		}
-	}
-	return most
-}
-
-// compute computes a tensor of the source within the limit.
+// compute computes a tensor of the source. Large values are dropped afterwards.
 func (c *recomputer) compute(s *sourceScope, t *graph.Tensor) (*constant.Tensor, error) {
-	c.made = 0
 	x, err := c.value(s, t)
 	for u, y := range c.values {
-		if len(y.Raw) > kept {
+		if len(y.Raw) > constant.Kept {
 			delete(c.values, u)
 		}
 	}
@@ -392,6 +357,7 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 		}
 	}
 	in := make([]*constant.Tensor, len(n.Inputs))
+	read, made := int64(0), int64(0)
 	for i, id := range n.Inputs {
 		if id < 0 {
 			continue
@@ -400,19 +366,23 @@ func (c *recomputer) value(s *sourceScope, t *graph.Tensor) (*constant.Tensor, e
 		if in[i], err = c.value(s, s.source.Tensors[id]); err != nil {
 			return nil, err
 		}
+		read = units.Add(read, int64(len(in[i].Raw)))
 	}
 	for _, id := range n.Outputs {
 		if id < 0 {
 			continue
 		}
 		y := s.source.Tensors[id]
-		if y.Bounded || y.Dynamic != "" || y.Bytes > c.most-c.made {
-			return nil, fmt.Errorf("%s: the size of its results is not known, or too large", s.source.Label(t.Maker))
+		if y.Bounded || y.Dynamic != "" {
+			return nil, fmt.Errorf("%s: the size of its results is not known", s.source.Label(t.Maker))
 		}
-		c.made += y.Bytes
+		made = units.Add(made, y.Bytes)
 		if asked := asks(n, in); asked > float64(elements(y.Type))+spare {
 			return nil, fmt.Errorf("%s: its inputs ask for %.0f elements, the file says %d", s.source.Label(t.Maker), asked, elements(y.Type))
 		}
+	}
+	if err := c.budget.Take(read, made); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.source.Label(t.Maker), err)
 	}
 	out, err := recompute(n, c.m.Opset(n.Domain), in)
 	if err != nil {

@@ -260,6 +260,28 @@ func TestFolded(t *testing.T) {
 			g = Gather(c7, k)
 			y = Add(x, g)
 			out y`}},
+		{name: "what does not fit into the budget of the model stays, in the order of the file", folded: "g0 g1 g2 g3",
+			steps: "ConstantOfShape ConstantOfShape Gather Gather Sum Add", x: text{main: `
+			in x float32 1
+			weight k int64 1
+			weight i int64 1
+			z0 = ConstantOfShape(k)
+			z1 = ConstantOfShape(k)
+			z2 = ConstantOfShape(k)
+			z3 = ConstantOfShape(k)
+			z4 = ConstantOfShape(k)
+			z5 = ConstantOfShape(k)
+			g0 = Gather(z0, i)
+			g1 = Gather(z1, i)
+			g2 = Gather(z2, i)
+			g3 = Gather(z3, i)
+			g4 = Gather(z4, i)
+			g5 = Gather(z5, i)
+			s = Sum(g0, g1, g2, g3, g4, g5)
+			y = Add(x, s)
+			out y`}, before: func(m *graph.Model) {
+				binary.LittleEndian.PutUint64(find(m.Graph, "k").Data.Raw, 15<<18) // 15 MiB, of at least 64
+			}},
 		{name: "a node all of whose outputs are left out is none that was folded", folded: "t", steps: "Relu Add", x: text{main: `
 			in x float32 4 8
 			weight w float32 8 4
@@ -435,6 +457,28 @@ func TestFoldedFromAnotherSource(t *testing.T) {
 			s = Pad(k, cut)
 			t = Expand(w, s)
 			y = Add(x, t)
+			out y`}},
+		{name: "few bytes, many times", want: "all folded constants together", planned: text{main: `
+			in x float32 4 8
+			weight w float32 40 4
+			a = Transpose(w)
+			b, c, d, e, f = Split(a) axis=1 num_outputs=5
+			y = Sum(x, b, c, d, e, f)
+			out y`}, source: text{main: `
+			in x float32 4 8
+			weight w float32 65536
+			weight i int64 4 8
+			cb = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
+			cc = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
+			cd = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
+			ce = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
+			cf = Concat(` + strings.Repeat("w, ", 59) + `w) axis=0
+			b = Gather(cb, i)
+			c = Gather(cc, i)
+			d = Gather(cd, i)
+			e = Gather(ce, i)
+			f = Gather(cf, i)
+			y = Sum(x, b, c, d, e, f)
 			out y`}},
 		{name: "an initializer that only a body reads stands for a node", want: `"r" of the source is missing`, planned: text{
 			main: `
