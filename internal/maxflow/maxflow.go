@@ -26,6 +26,7 @@ type Network struct {
 	first   []int32 // vertex -> its newest edge, or -1
 	current []int32
 	queue   []int32
+	kept    []int32
 	path    []int32
 
 	levelled bool // Level holds what Augment expects: noLevel, or barred
@@ -90,6 +91,30 @@ func (f *Network) layers(from int32) bool {
 
 const noLevel = int32(-1)
 
+// prune marks the vertices on shortest paths from where layers began to the sink: it adds
+// onPath to their levels. A search for paths that keeps to them meets the same paths in the
+// same order, but no dead end that was there before the first path.
+func (f *Network) prune() {
+	edges, level := f.Edges, f.Level
+	level[Sink] += onPath
+	kept := append(f.kept[:0], Sink)
+	for i := 0; i < len(kept) && level[kept[i]] > onPath; i++ { // until where layers began
+		v := kept[i]
+		above := level[v] - onPath - 1
+		for e := f.first[v]; e >= 0; {
+			x := &edges[e]
+			if u := x.To; level[u] == above && edges[e^1].Left > 0 {
+				level[u] += onPath
+				kept = append(kept, u)
+			}
+			e = x.next
+		}
+	}
+	f.kept = kept
+}
+
+const onPath = int32(1 << 28) // more than any distance, less than barred
+
 // unlevel undoes layers.
 func (f *Network) unlevel() {
 	for _, v := range f.queue {
@@ -127,6 +152,7 @@ func (f *Network) augment(from int32, enough, work int64) (added int64) {
 			}
 			break
 		}
+		f.prune()
 		path := f.path[:0]
 		u := from
 		for {
