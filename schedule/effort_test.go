@@ -52,7 +52,8 @@ func TestMoreEffortIsNeverWorse(t *testing.T) {
 	}
 }
 
-// A search with in-place pairs ends with no greater peak than one without, at any effort.
+// A search with in-place pairs ends with no greater peak than one without, at
+// any effort but fast.
 func TestPairsAreNeverWorse(t *testing.T) {
 	problems := hardProblems(t)
 	for _, path := range datafolder.Glob(t, "training", "*.json*") {

@@ -71,7 +71,7 @@ func (p *subproblem) level() {
 	before, work, states, runs := m.Budget, m.Work(), m.States, m.Runs
 	b := p.s.budgets
 	n := int64(p.g.Nodes)
-	own := 12*b.flow*smallGraph/max(n, smallGraph) + b.perNode/6*n
+	own := min(b.windows, 12*b.flow*smallGraph/max(n, smallGraph)) + b.perNode/6*n
 	m.Budget = meter.Budget{Work: work + own, States: math.MaxInt, Runs: math.MaxInt}
 	l := newLeveller(p)
 	for _, l.states = range levelStates {
