@@ -24,17 +24,43 @@ const (
 	offSlidBias    = 80
 	offSlidLow     = 84
 	offSlidHigh    = 88
+	offSlidScale   = 92
+	offSlidPad     = 96
+	offSlidZero    = 100
 )
+
+// slide is what a kernel computes of the elements under it.
+type slide int
+
+const (
+	weighs   slide = iota // the weighted sum of reals
+	chooses               // the largest real
+	unsigned              // the weighted sum of unsigned bytes, rounded to bytes
+	signs                 // of signed bytes
+)
+
+var slides = [...]struct{ name, doc string }{
+	weighs:   {"weigh", "the weighted sums under a kernel"},
+	chooses:  {"largest", "the largest elements under a kernel"},
+	unsigned: {"unsigned", "the weighted sums of unsigned bytes under a kernel, as bytes,"},
+	signs:    {"signed", "the weighted sums of signed bytes under a kernel, as bytes,"},
+}
 
 // direct slides a kernel over one channel, read in place: it writes bias and the weighted
 // sum of the taps, or the largest of them. Sixteen outputs are a vector. A mask for each
 // vector and tap leaves out what lies outside of the image, and another one the outputs
 // behind the last. With stride 1, the elements that a tap reads for a vector are
 // contiguous. With stride 2, each eight outputs read every other of sixteen elements.
-func direct(stride int, largest bool) {
-	name, what := fmt.Sprintf("weigh%dAVX512", stride), "the weighted sums under a kernel"
-	if largest {
-		name, what = fmt.Sprintf("largest%dAVX512", stride), "the largest elements under a kernel"
+//
+// Bytes are widened to 32 bits, of which the product takes the lower 16: the upper half
+// of a weight is 0. The zero point of the image stands for what lies outside of it, so
+// that one number accounts for it in all sums.
+func direct(stride int, s slide) {
+	largest, bytes := s == chooses, s == unsigned || s == signs
+	name, what := fmt.Sprintf("%s%dAVX512", slides[s].name, stride), slides[s].doc
+	size := 4 // of an element
+	if bytes {
+		size = 1
 	}
 	TEXT(name, NOSPLIT|NOFRAME, "func(p *byte)")
 	Pragma("noescape")
@@ -56,6 +82,7 @@ func direct(stride int, largest bool) {
 	}
 	sums, read, odd := zs[:8], zs[8:16], zs[16:24]
 	weight, first, low, high, zero, evens, ones := Z24, Z25, Z26, Z27, Z28, Z29, Z30
+	scale, pad := Z23, Z31 // of bytes
 	ks := []OpmaskPhysical{K1, K2, K3, K4, K5, K6}
 	VPXORD(zero, zero, zero)
 	if largest {
@@ -66,6 +93,11 @@ func direct(stride int, largest bool) {
 		VBROADCASTSS(Mem{Base: p, Disp: offSlidLow}, low)
 		VBROADCASTSS(Mem{Base: p, Disp: offSlidHigh}, high)
 	}
+	if bytes {
+		VBROADCASTSS(Mem{Base: p, Disp: offSlidScale}, scale)
+		VBROADCASTSS(Mem{Base: p, Disp: offSlidPad}, pad)
+		VBROADCASTSS(Mem{Base: p, Disp: offSlidZero}, zero)
+	}
 	sizes := []int{8, 4, 2, 1}
 	if stride == 2 {
 		sizes = sizes[1:]
@@ -74,12 +106,26 @@ func direct(stride int, largest bool) {
 	}
 	// load reads sixteen elements, with what the mask leaves out as padding.
 	load := func(m Mem, k OpmaskPhysical, to VecPhysical) {
-		if !largest {
+		switch s {
+		case weighs:
 			VMOVUPS_Z(m, k, to)
+		case chooses:
+			VMOVAPS(first, to)
+			VMOVUPS(m, k, to)
+		case unsigned:
+			VMOVAPS(pad, to)
+			VPMOVZXBD(m, k, to)
+		case signs:
+			VMOVAPS(pad, to)
+			VPMOVSXBD(m, k, to)
+		}
+	}
+	store := func(v VecPhysical, k OpmaskPhysical, m Mem) {
+		if bytes {
+			VMOVDQU8(v.AsX(), k, m)
 			return
 		}
-		VMOVAPS(first, to)
-		VMOVUPS(m, k, to)
+		VMOVUPS(v, k, m)
 	}
 	for i, n := range sizes {
 		here, next := fmt.Sprintf("by%d", n), "end"
@@ -107,7 +153,7 @@ func direct(stride int, largest bool) {
 			if stride == 1 {
 				k := ks[v%len(ks)]
 				KMOVW(Mem{Base: masks, Disp: 2 * v}, k)
-				load(Mem{Base: at, Disp: 64 * v}, k, x)
+				load(Mem{Base: at, Disp: 16 * size * v}, k, x)
 			} else {
 				y := read[4+v]
 				k, l := ks[2*v%len(ks)], ks[(2*v+1)%len(ks)]
@@ -118,6 +164,10 @@ func direct(stride int, largest bool) {
 				load(Mem{Base: at, Index: a, Scale: 1}, k, x)
 				load(Mem{Base: at, Index: b, Scale: 1}, l, y)
 				VPERMT2PS(y, evens, x)
+			}
+			if bytes {
+				VPDPWSSD(x, weight, sums[v])
+				continue
 			}
 			if !largest {
 				VFMADD231PS(x, weight, sums[v])
@@ -131,11 +181,22 @@ func direct(stride int, largest bool) {
 		INCQ(tap)
 		CMPQ(tap, Mem{Base: p, Disp: offSlidCount})
 		JLT(LabelRef(here + "taps"))
-		if largest {
+		switch {
+		case largest:
 			for v := range n {
 				VPORD(odd[v], sums[v], sums[v])
 			}
-		} else {
+		case bytes: // as requantizeAVX512
+			for _, s := range sums[:n] {
+				VCVTDQ2PS(s, s)
+				VMULPS(scale, s, s)
+				VMAXPS(low, s, s)
+				VMINPS(high, s, s)
+				VCVTPS2DQ(s, s)
+				VPADDD(zero, s, s)
+				VPMOVDB(s, s.AsX())
+			}
+		default:
 			TESTQ(flags, flags)
 			JZ(LabelRef(here + "store"))
 			for _, s := range sums[:n] {
@@ -148,20 +209,20 @@ func direct(stride int, largest bool) {
 		for v := range n {
 			if stride == 1 {
 				KMOVW(Mem{Base: masks, Disp: 2 * v}, K1)
-				VMOVUPS(sums[v], K1, Mem{Base: dst, Disp: 64 * v})
+				store(sums[v], K1, Mem{Base: dst, Disp: 16 * size * v})
 				continue
 			}
 			MOVLQSX(Mem{Base: groups, Disp: 16*v + 8}, a)
 			MOVLQSX(Mem{Base: groups, Disp: 16*v + 12}, b)
 			KMOVW(Mem{Base: masks, Disp: 4 * v}, K1)
 			KMOVW(Mem{Base: masks, Disp: 4*v + 2}, K2)
-			VMOVUPS(sums[v], K1, Mem{Base: dst, Index: a, Scale: 1})
-			VMOVUPS(sums[v], K2, Mem{Base: dst, Index: b, Scale: 1})
+			store(sums[v], K1, Mem{Base: dst, Index: a, Scale: 1})
+			store(sums[v], K2, Mem{Base: dst, Index: b, Scale: 1})
 		}
 		ADDQ(U32(uint32(2*n*stride)), masks)
 		if stride == 1 {
-			ADDQ(U32(uint32(64*n)), dst)
-			ADDQ(U32(uint32(64*n)), src)
+			ADDQ(U32(uint32(16*size*n)), dst)
+			ADDQ(U32(uint32(16*size*n)), src)
 		} else {
 			ADDQ(U32(uint32(16*n)), groups)
 		}

@@ -26,10 +26,10 @@ func main() {
 		copyRows()
 		taps()
 		largestOf()
-		direct(1, false)
-		direct(2, false)
-		direct(1, true)
-		direct(2, true)
+		for s := range slides {
+			direct(1, slide(s))
+			direct(2, slide(s))
+		}
 		panel(avx2Pairs)
 		panel(vnniPairs)
 		panel(vnniQuads)

@@ -18,6 +18,7 @@ type Depthwise struct {
 	Act                                    Activation
 	Low, High                              float32 // of Clip
 	Stop                                   Stopper // nil: never
+	Bytes                                  bool    // elements are bytes: only with a table, for BytePlane
 
 	table *table // nil: planes are copied
 }
@@ -120,6 +121,30 @@ func (d *Depthwise) Plane(out, in, weights unsafe.Pointer, bias float32, scratch
 		}
 	}
 }
+
+// ByteChannel is the convolution of one channel of bytes: the sum of the weights times the
+// numbers less Pad, plus Bias, modulo 2³². Its product with Scale is kept in [Low, High],
+// rounded to even, and Zero is added.
+type ByteChannel struct {
+	Weights          []uint32 // int16 in the lower half
+	Signed           bool     // the image
+	Pad              int32    // the zero point of the image, which surrounds it
+	Bias             int32
+	Scale, Low, High float32
+	Zero             int32 // of the output
+}
+
+// sum is what is added to the sum of the weights times the numbers.
+func (c *ByteChannel) sum() int32 {
+	sum := int32(0)
+	for _, w := range c.Weights {
+		sum += int32(int16(w))
+	}
+	return c.Bias - c.Pad*sum
+}
+
+// BytePlane computes one channel of a Depthwise with Bytes and a table.
+func (d *Depthwise) BytePlane(out, in unsafe.Pointer, c *ByteChannel) { d.directBytes(out, in, c) }
 
 // split divides a position by a stride. Most strides need no division, which is slow for
 // the many small planes of the last layers.

@@ -27,7 +27,7 @@ const (
 // than copying them. It is 0 if this window, or this machine, has no such table.
 func (d *Depthwise) TableLen() int {
 	s := d.Stride[2]
-	if chosen != avx512 || d.In[0] != 1 || d.Out[0] != 1 || d.Kernel[0] != 1 || d.Pad[0] != 0 || s != d.Stride[1] || s > 2 || s == 1 && d.In[2] != d.Out[2] {
+	if chosen != avx512 || d.Bytes && !Quads() || d.In[0] != 1 || d.Out[0] != 1 || d.Kernel[0] != 1 || d.Pad[0] != 0 || s != d.Stride[1] || s > 2 || s == 1 && d.In[2] != d.Out[2] {
 		return 0
 	}
 	for _, n := range []int{d.In[1], d.In[2], d.Out[1], d.Out[2], d.Pad[1], d.Pad[2], d.Kernel[1], d.Kernel[2], d.Dilation[1], d.Dilation[2]} {
@@ -44,6 +44,14 @@ func (d *Depthwise) TableLen() int {
 		return 0
 	}
 	return taps + d.groupsLen() + cuts(d.vectors()*(taps+1)*s, 2)
+}
+
+// size is the size of an element in bytes.
+func (d *Depthwise) size() int {
+	if d.Bytes {
+		return 1
+	}
+	return 4
 }
 
 // vectors is the number of vectors of the output.
@@ -63,7 +71,7 @@ func (d *Depthwise) groupsLen() int {
 
 // UseTable fills room, of TableLen numbers, and reads planes in place from then on.
 func (d *Depthwise) UseTable(room []int32) {
-	taps, s := d.Kernel[1]*d.Kernel[2], d.Stride[2]
+	taps, s, size := d.Kernel[1]*d.Kernel[2], d.Stride[2], d.size()
 	t := &table{taps: room[:taps], groups: room[taps : taps+d.groupsLen()]}
 	t.masks = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(room[taps+d.groupsLen():]))), d.vectors()*(taps+1)*s)
 	clear(t.masks)
@@ -72,7 +80,7 @@ func (d *Depthwise) UseTable(room []int32) {
 		for kw := range d.Kernel[2] {
 			h, w := kh*d.Dilation[1]-d.Pad[1], kw*d.Dilation[2]-d.Pad[2]
 			tap := kh*d.Kernel[2] + kw
-			t.taps[tap] = int32(4 * (h*d.In[2] + w))
+			t.taps[tap] = int32(size * (h*d.In[2] + w))
 			top, bottom := within(-h, s, d.In[1], d.Out[1])
 			from, to := within(-w, s, d.In[2], d.Out[2])
 			for oh := top; oh < bottom; oh++ {
@@ -89,9 +97,9 @@ func (d *Depthwise) UseTable(room []int32) {
 		for j := range per {
 			g := oh*per + j
 			at := t.groups[g/2*groupNumbers+g%2:]
-			at[0] = int32(4 * s * (oh*d.In[2] + groupLen*j))
+			at[0] = int32(size * s * (oh*d.In[2] + groupLen*j))
 			// The second half of a vector is stored from lane 8 on.
-			at[2] = int32(4 * (oh*d.Out[2] + groupLen*j - g%2*groupLen))
+			at[2] = int32(size * (oh*d.Out[2] + groupLen*j - g%2*groupLen))
 		}
 	}
 	if g := d.Out[1] * per; s == 2 && g%2 == 1 { // nothing is read or written for the last half

@@ -27,3 +27,5 @@ func spreadPlane(_, _ unsafe.Pointer, _, _, _, _, _, _, _ int) { panic("gemm: no
 func unspread(_, _ unsafe.Pointer, _, _, _ int) { panic("gemm: no vectors") }
 
 func (d *Depthwise) direct(_, _, _ unsafe.Pointer, _ float32) { panic("gemm: no vectors") }
+
+func (d *Depthwise) directBytes(_, _ unsafe.Pointer, _ *ByteChannel) { panic("gemm: no vectors") }

@@ -10716,6 +10716,1122 @@ end:
 	VZEROUPPER
 	RET
 
+// func unsigned1AVX512(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+TEXT ·unsigned1AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         (DI), R8
+	MOVQ         8(DI), R9
+	MOVQ         16(DI), R10
+	MOVQ         24(DI), R11
+	MOVQ         32(DI), R12
+	MOVQ         40(DI), R13
+	MOVQ         64(DI), R14
+	MOVQ         72(DI), SI
+	VPXORD       Z28, Z28, Z28
+	VBROADCASTSS 80(DI), Z25
+	VBROADCASTSS 84(DI), Z26
+	VBROADCASTSS 88(DI), Z27
+	VBROADCASTSS 92(DI), Z23
+	VBROADCASTSS 96(DI), Z31
+	VBROADCASTSS 100(DI), Z28
+
+by8:
+	CMPQ    R14, $0x08
+	JLT     by4
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	VMOVAPS Z25, Z2
+	VMOVAPS Z25, Z3
+	VMOVAPS Z25, Z4
+	VMOVAPS Z25, Z5
+	VMOVAPS Z25, Z6
+	VMOVAPS Z25, Z7
+	XORQ    AX, AX
+
+by8taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVZXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z9
+	VPMOVZXBD    16(BX), K2, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	KMOVW        4(R12), K3
+	VMOVAPS      Z31, Z10
+	VPMOVZXBD    32(BX), K3, Z10
+	VPDPWSSD     Z10, Z24, Z2
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z11
+	VPMOVZXBD    48(BX), K4, Z11
+	VPDPWSSD     Z11, Z24, Z3
+	KMOVW        8(R12), K5
+	VMOVAPS      Z31, Z12
+	VPMOVZXBD    64(BX), K5, Z12
+	VPDPWSSD     Z12, Z24, Z4
+	KMOVW        10(R12), K6
+	VMOVAPS      Z31, Z13
+	VPMOVZXBD    80(BX), K6, Z13
+	VPDPWSSD     Z13, Z24, Z5
+	KMOVW        12(R12), K1
+	VMOVAPS      Z31, Z14
+	VPMOVZXBD    96(BX), K1, Z14
+	VPDPWSSD     Z14, Z24, Z6
+	KMOVW        14(R12), K2
+	VMOVAPS      Z31, Z15
+	VPMOVZXBD    112(BX), K2, Z15
+	VPDPWSSD     Z15, Z24, Z7
+	ADDQ         $0x00000010, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by8taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z23, Z2, Z2
+	VMAXPS       Z26, Z2, Z2
+	VMINPS       Z27, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z28, Z2, Z2
+	VPMOVDB      Z2, X2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z23, Z3, Z3
+	VMAXPS       Z26, Z3, Z3
+	VMINPS       Z27, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z28, Z3, Z3
+	VPMOVDB      Z3, X3
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z23, Z4, Z4
+	VMAXPS       Z26, Z4, Z4
+	VMINPS       Z27, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       Z28, Z4, Z4
+	VPMOVDB      Z4, X4
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z23, Z5, Z5
+	VMAXPS       Z26, Z5, Z5
+	VMINPS       Z27, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPADDD       Z28, Z5, Z5
+	VPMOVDB      Z5, X5
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z23, Z6, Z6
+	VMAXPS       Z26, Z6, Z6
+	VMINPS       Z27, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPADDD       Z28, Z6, Z6
+	VPMOVDB      Z6, X6
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z23, Z7, Z7
+	VMAXPS       Z26, Z7, Z7
+	VMINPS       Z27, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPADDD       Z28, Z7, Z7
+	VPMOVDB      Z7, X7
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	KMOVW        2(R12), K1
+	VMOVDQU8     X1, K1, 16(R8)
+	KMOVW        4(R12), K1
+	VMOVDQU8     X2, K1, 32(R8)
+	KMOVW        6(R12), K1
+	VMOVDQU8     X3, K1, 48(R8)
+	KMOVW        8(R12), K1
+	VMOVDQU8     X4, K1, 64(R8)
+	KMOVW        10(R12), K1
+	VMOVDQU8     X5, K1, 80(R8)
+	KMOVW        12(R12), K1
+	VMOVDQU8     X6, K1, 96(R8)
+	KMOVW        14(R12), K1
+	VMOVDQU8     X7, K1, 112(R8)
+	ADDQ         $0x00000010, R12
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	SUBQ         $0x08, R14
+	JMP          by8
+
+by4:
+	CMPQ    R14, $0x04
+	JLT     by2
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	VMOVAPS Z25, Z2
+	VMOVAPS Z25, Z3
+	XORQ    AX, AX
+
+by4taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVZXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z9
+	VPMOVZXBD    16(BX), K2, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	KMOVW        4(R12), K3
+	VMOVAPS      Z31, Z10
+	VPMOVZXBD    32(BX), K3, Z10
+	VPDPWSSD     Z10, Z24, Z2
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z11
+	VPMOVZXBD    48(BX), K4, Z11
+	VPDPWSSD     Z11, Z24, Z3
+	ADDQ         $0x00000008, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by4taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z23, Z2, Z2
+	VMAXPS       Z26, Z2, Z2
+	VMINPS       Z27, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z28, Z2, Z2
+	VPMOVDB      Z2, X2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z23, Z3, Z3
+	VMAXPS       Z26, Z3, Z3
+	VMINPS       Z27, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z28, Z3, Z3
+	VPMOVDB      Z3, X3
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	KMOVW        2(R12), K1
+	VMOVDQU8     X1, K1, 16(R8)
+	KMOVW        4(R12), K1
+	VMOVDQU8     X2, K1, 32(R8)
+	KMOVW        6(R12), K1
+	VMOVDQU8     X3, K1, 48(R8)
+	ADDQ         $0x00000008, R12
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	SUBQ         $0x04, R14
+	JMP          by4
+
+by2:
+	CMPQ    R14, $0x02
+	JLT     by1
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	XORQ    AX, AX
+
+by2taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVZXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z9
+	VPMOVZXBD    16(BX), K2, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	ADDQ         $0x00000004, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by2taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	KMOVW        2(R12), K1
+	VMOVDQU8     X1, K1, 16(R8)
+	ADDQ         $0x00000004, R12
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000020, R9
+	SUBQ         $0x02, R14
+	JMP          by2
+
+by1:
+	CMPQ    R14, $0x01
+	JLT     end
+	VMOVAPS Z25, Z0
+	XORQ    AX, AX
+
+by1taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVZXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	ADDQ         $0x00000002, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by1taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	ADDQ         $0x00000002, R12
+	ADDQ         $0x00000010, R8
+	ADDQ         $0x00000010, R9
+	SUBQ         $0x01, R14
+	JMP          by1
+
+end:
+	VZEROUPPER
+	RET
+
+// func unsigned2AVX512(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+TEXT ·unsigned2AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         (DI), R8
+	MOVQ         8(DI), R9
+	MOVQ         16(DI), R10
+	MOVQ         24(DI), R11
+	MOVQ         32(DI), R12
+	MOVQ         40(DI), R13
+	MOVQ         64(DI), R14
+	MOVQ         72(DI), SI
+	VPXORD       Z28, Z28, Z28
+	VBROADCASTSS 80(DI), Z25
+	VBROADCASTSS 84(DI), Z26
+	VBROADCASTSS 88(DI), Z27
+	VBROADCASTSS 92(DI), Z23
+	VBROADCASTSS 96(DI), Z31
+	VBROADCASTSS 100(DI), Z28
+	MOVQ         48(DI), CX
+	VMOVUPS      (CX), Z29
+
+by4:
+	CMPQ    R14, $0x04
+	JLT     by2
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	VMOVAPS Z25, Z2
+	VMOVAPS Z25, Z3
+	XORQ    AX, AX
+
+by4taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	MOVLQSX      (R13), CX
+	MOVLQSX      4(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z8
+	VPMOVZXBD    (BX)(CX*1), K1, Z8
+	VMOVAPS      Z31, Z12
+	VPMOVZXBD    (BX)(DX*1), K2, Z12
+	VPERMT2PS    Z12, Z29, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	MOVLQSX      16(R13), CX
+	MOVLQSX      20(R13), DX
+	KMOVW        4(R12), K3
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z9
+	VPMOVZXBD    (BX)(CX*1), K3, Z9
+	VMOVAPS      Z31, Z13
+	VPMOVZXBD    (BX)(DX*1), K4, Z13
+	VPERMT2PS    Z13, Z29, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	MOVLQSX      32(R13), CX
+	MOVLQSX      36(R13), DX
+	KMOVW        8(R12), K5
+	KMOVW        10(R12), K6
+	VMOVAPS      Z31, Z10
+	VPMOVZXBD    (BX)(CX*1), K5, Z10
+	VMOVAPS      Z31, Z14
+	VPMOVZXBD    (BX)(DX*1), K6, Z14
+	VPERMT2PS    Z14, Z29, Z10
+	VPDPWSSD     Z10, Z24, Z2
+	MOVLQSX      48(R13), CX
+	MOVLQSX      52(R13), DX
+	KMOVW        12(R12), K1
+	KMOVW        14(R12), K2
+	VMOVAPS      Z31, Z11
+	VPMOVZXBD    (BX)(CX*1), K1, Z11
+	VMOVAPS      Z31, Z15
+	VPMOVZXBD    (BX)(DX*1), K2, Z15
+	VPERMT2PS    Z15, Z29, Z11
+	VPDPWSSD     Z11, Z24, Z3
+	ADDQ         $0x00000010, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by4taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z23, Z2, Z2
+	VMAXPS       Z26, Z2, Z2
+	VMINPS       Z27, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z28, Z2, Z2
+	VPMOVDB      Z2, X2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z23, Z3, Z3
+	VMAXPS       Z26, Z3, Z3
+	VMINPS       Z27, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z28, Z3, Z3
+	VPMOVDB      Z3, X3
+	MOVLQSX      8(R13), CX
+	MOVLQSX      12(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVDQU8     X0, K1, (R8)(CX*1)
+	VMOVDQU8     X0, K2, (R8)(DX*1)
+	MOVLQSX      24(R13), CX
+	MOVLQSX      28(R13), DX
+	KMOVW        4(R12), K1
+	KMOVW        6(R12), K2
+	VMOVDQU8     X1, K1, (R8)(CX*1)
+	VMOVDQU8     X1, K2, (R8)(DX*1)
+	MOVLQSX      40(R13), CX
+	MOVLQSX      44(R13), DX
+	KMOVW        8(R12), K1
+	KMOVW        10(R12), K2
+	VMOVDQU8     X2, K1, (R8)(CX*1)
+	VMOVDQU8     X2, K2, (R8)(DX*1)
+	MOVLQSX      56(R13), CX
+	MOVLQSX      60(R13), DX
+	KMOVW        12(R12), K1
+	KMOVW        14(R12), K2
+	VMOVDQU8     X3, K1, (R8)(CX*1)
+	VMOVDQU8     X3, K2, (R8)(DX*1)
+	ADDQ         $0x00000010, R12
+	ADDQ         $0x00000040, R13
+	SUBQ         $0x04, R14
+	JMP          by4
+
+by2:
+	CMPQ    R14, $0x02
+	JLT     by1
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	XORQ    AX, AX
+
+by2taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	MOVLQSX      (R13), CX
+	MOVLQSX      4(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z8
+	VPMOVZXBD    (BX)(CX*1), K1, Z8
+	VMOVAPS      Z31, Z12
+	VPMOVZXBD    (BX)(DX*1), K2, Z12
+	VPERMT2PS    Z12, Z29, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	MOVLQSX      16(R13), CX
+	MOVLQSX      20(R13), DX
+	KMOVW        4(R12), K3
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z9
+	VPMOVZXBD    (BX)(CX*1), K3, Z9
+	VMOVAPS      Z31, Z13
+	VPMOVZXBD    (BX)(DX*1), K4, Z13
+	VPERMT2PS    Z13, Z29, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	ADDQ         $0x00000008, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by2taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	MOVLQSX      8(R13), CX
+	MOVLQSX      12(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVDQU8     X0, K1, (R8)(CX*1)
+	VMOVDQU8     X0, K2, (R8)(DX*1)
+	MOVLQSX      24(R13), CX
+	MOVLQSX      28(R13), DX
+	KMOVW        4(R12), K1
+	KMOVW        6(R12), K2
+	VMOVDQU8     X1, K1, (R8)(CX*1)
+	VMOVDQU8     X1, K2, (R8)(DX*1)
+	ADDQ         $0x00000008, R12
+	ADDQ         $0x00000020, R13
+	SUBQ         $0x02, R14
+	JMP          by2
+
+by1:
+	CMPQ    R14, $0x01
+	JLT     end
+	VMOVAPS Z25, Z0
+	XORQ    AX, AX
+
+by1taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	MOVLQSX      (R13), CX
+	MOVLQSX      4(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z8
+	VPMOVZXBD    (BX)(CX*1), K1, Z8
+	VMOVAPS      Z31, Z12
+	VPMOVZXBD    (BX)(DX*1), K2, Z12
+	VPERMT2PS    Z12, Z29, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	ADDQ         $0x00000004, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by1taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	MOVLQSX      8(R13), CX
+	MOVLQSX      12(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVDQU8     X0, K1, (R8)(CX*1)
+	VMOVDQU8     X0, K2, (R8)(DX*1)
+	ADDQ         $0x00000004, R12
+	ADDQ         $0x00000010, R13
+	SUBQ         $0x01, R14
+	JMP          by1
+
+end:
+	VZEROUPPER
+	RET
+
+// func signed1AVX512(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+TEXT ·signed1AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         (DI), R8
+	MOVQ         8(DI), R9
+	MOVQ         16(DI), R10
+	MOVQ         24(DI), R11
+	MOVQ         32(DI), R12
+	MOVQ         40(DI), R13
+	MOVQ         64(DI), R14
+	MOVQ         72(DI), SI
+	VPXORD       Z28, Z28, Z28
+	VBROADCASTSS 80(DI), Z25
+	VBROADCASTSS 84(DI), Z26
+	VBROADCASTSS 88(DI), Z27
+	VBROADCASTSS 92(DI), Z23
+	VBROADCASTSS 96(DI), Z31
+	VBROADCASTSS 100(DI), Z28
+
+by8:
+	CMPQ    R14, $0x08
+	JLT     by4
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	VMOVAPS Z25, Z2
+	VMOVAPS Z25, Z3
+	VMOVAPS Z25, Z4
+	VMOVAPS Z25, Z5
+	VMOVAPS Z25, Z6
+	VMOVAPS Z25, Z7
+	XORQ    AX, AX
+
+by8taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVSXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z9
+	VPMOVSXBD    16(BX), K2, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	KMOVW        4(R12), K3
+	VMOVAPS      Z31, Z10
+	VPMOVSXBD    32(BX), K3, Z10
+	VPDPWSSD     Z10, Z24, Z2
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z11
+	VPMOVSXBD    48(BX), K4, Z11
+	VPDPWSSD     Z11, Z24, Z3
+	KMOVW        8(R12), K5
+	VMOVAPS      Z31, Z12
+	VPMOVSXBD    64(BX), K5, Z12
+	VPDPWSSD     Z12, Z24, Z4
+	KMOVW        10(R12), K6
+	VMOVAPS      Z31, Z13
+	VPMOVSXBD    80(BX), K6, Z13
+	VPDPWSSD     Z13, Z24, Z5
+	KMOVW        12(R12), K1
+	VMOVAPS      Z31, Z14
+	VPMOVSXBD    96(BX), K1, Z14
+	VPDPWSSD     Z14, Z24, Z6
+	KMOVW        14(R12), K2
+	VMOVAPS      Z31, Z15
+	VPMOVSXBD    112(BX), K2, Z15
+	VPDPWSSD     Z15, Z24, Z7
+	ADDQ         $0x00000010, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by8taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z23, Z2, Z2
+	VMAXPS       Z26, Z2, Z2
+	VMINPS       Z27, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z28, Z2, Z2
+	VPMOVDB      Z2, X2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z23, Z3, Z3
+	VMAXPS       Z26, Z3, Z3
+	VMINPS       Z27, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z28, Z3, Z3
+	VPMOVDB      Z3, X3
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z23, Z4, Z4
+	VMAXPS       Z26, Z4, Z4
+	VMINPS       Z27, Z4, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       Z28, Z4, Z4
+	VPMOVDB      Z4, X4
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z23, Z5, Z5
+	VMAXPS       Z26, Z5, Z5
+	VMINPS       Z27, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPADDD       Z28, Z5, Z5
+	VPMOVDB      Z5, X5
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z23, Z6, Z6
+	VMAXPS       Z26, Z6, Z6
+	VMINPS       Z27, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPADDD       Z28, Z6, Z6
+	VPMOVDB      Z6, X6
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z23, Z7, Z7
+	VMAXPS       Z26, Z7, Z7
+	VMINPS       Z27, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPADDD       Z28, Z7, Z7
+	VPMOVDB      Z7, X7
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	KMOVW        2(R12), K1
+	VMOVDQU8     X1, K1, 16(R8)
+	KMOVW        4(R12), K1
+	VMOVDQU8     X2, K1, 32(R8)
+	KMOVW        6(R12), K1
+	VMOVDQU8     X3, K1, 48(R8)
+	KMOVW        8(R12), K1
+	VMOVDQU8     X4, K1, 64(R8)
+	KMOVW        10(R12), K1
+	VMOVDQU8     X5, K1, 80(R8)
+	KMOVW        12(R12), K1
+	VMOVDQU8     X6, K1, 96(R8)
+	KMOVW        14(R12), K1
+	VMOVDQU8     X7, K1, 112(R8)
+	ADDQ         $0x00000010, R12
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	SUBQ         $0x08, R14
+	JMP          by8
+
+by4:
+	CMPQ    R14, $0x04
+	JLT     by2
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	VMOVAPS Z25, Z2
+	VMOVAPS Z25, Z3
+	XORQ    AX, AX
+
+by4taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVSXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z9
+	VPMOVSXBD    16(BX), K2, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	KMOVW        4(R12), K3
+	VMOVAPS      Z31, Z10
+	VPMOVSXBD    32(BX), K3, Z10
+	VPDPWSSD     Z10, Z24, Z2
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z11
+	VPMOVSXBD    48(BX), K4, Z11
+	VPDPWSSD     Z11, Z24, Z3
+	ADDQ         $0x00000008, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by4taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z23, Z2, Z2
+	VMAXPS       Z26, Z2, Z2
+	VMINPS       Z27, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z28, Z2, Z2
+	VPMOVDB      Z2, X2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z23, Z3, Z3
+	VMAXPS       Z26, Z3, Z3
+	VMINPS       Z27, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z28, Z3, Z3
+	VPMOVDB      Z3, X3
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	KMOVW        2(R12), K1
+	VMOVDQU8     X1, K1, 16(R8)
+	KMOVW        4(R12), K1
+	VMOVDQU8     X2, K1, 32(R8)
+	KMOVW        6(R12), K1
+	VMOVDQU8     X3, K1, 48(R8)
+	ADDQ         $0x00000008, R12
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	SUBQ         $0x04, R14
+	JMP          by4
+
+by2:
+	CMPQ    R14, $0x02
+	JLT     by1
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	XORQ    AX, AX
+
+by2taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVSXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z9
+	VPMOVSXBD    16(BX), K2, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	ADDQ         $0x00000004, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by2taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	KMOVW        2(R12), K1
+	VMOVDQU8     X1, K1, 16(R8)
+	ADDQ         $0x00000004, R12
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000020, R9
+	SUBQ         $0x02, R14
+	JMP          by2
+
+by1:
+	CMPQ    R14, $0x01
+	JLT     end
+	VMOVAPS Z25, Z0
+	XORQ    AX, AX
+
+by1taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	KMOVW        (R12), K1
+	VMOVAPS      Z31, Z8
+	VPMOVSXBD    (BX), K1, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	ADDQ         $0x00000002, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by1taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	KMOVW        (R12), K1
+	VMOVDQU8     X0, K1, (R8)
+	ADDQ         $0x00000002, R12
+	ADDQ         $0x00000010, R8
+	ADDQ         $0x00000010, R9
+	SUBQ         $0x01, R14
+	JMP          by1
+
+end:
+	VZEROUPPER
+	RET
+
+// func signed2AVX512(p *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
+TEXT ·signed2AVX512(SB), NOSPLIT|NOFRAME, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         (DI), R8
+	MOVQ         8(DI), R9
+	MOVQ         16(DI), R10
+	MOVQ         24(DI), R11
+	MOVQ         32(DI), R12
+	MOVQ         40(DI), R13
+	MOVQ         64(DI), R14
+	MOVQ         72(DI), SI
+	VPXORD       Z28, Z28, Z28
+	VBROADCASTSS 80(DI), Z25
+	VBROADCASTSS 84(DI), Z26
+	VBROADCASTSS 88(DI), Z27
+	VBROADCASTSS 92(DI), Z23
+	VBROADCASTSS 96(DI), Z31
+	VBROADCASTSS 100(DI), Z28
+	MOVQ         48(DI), CX
+	VMOVUPS      (CX), Z29
+
+by4:
+	CMPQ    R14, $0x04
+	JLT     by2
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	VMOVAPS Z25, Z2
+	VMOVAPS Z25, Z3
+	XORQ    AX, AX
+
+by4taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	MOVLQSX      (R13), CX
+	MOVLQSX      4(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z8
+	VPMOVSXBD    (BX)(CX*1), K1, Z8
+	VMOVAPS      Z31, Z12
+	VPMOVSXBD    (BX)(DX*1), K2, Z12
+	VPERMT2PS    Z12, Z29, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	MOVLQSX      16(R13), CX
+	MOVLQSX      20(R13), DX
+	KMOVW        4(R12), K3
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z9
+	VPMOVSXBD    (BX)(CX*1), K3, Z9
+	VMOVAPS      Z31, Z13
+	VPMOVSXBD    (BX)(DX*1), K4, Z13
+	VPERMT2PS    Z13, Z29, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	MOVLQSX      32(R13), CX
+	MOVLQSX      36(R13), DX
+	KMOVW        8(R12), K5
+	KMOVW        10(R12), K6
+	VMOVAPS      Z31, Z10
+	VPMOVSXBD    (BX)(CX*1), K5, Z10
+	VMOVAPS      Z31, Z14
+	VPMOVSXBD    (BX)(DX*1), K6, Z14
+	VPERMT2PS    Z14, Z29, Z10
+	VPDPWSSD     Z10, Z24, Z2
+	MOVLQSX      48(R13), CX
+	MOVLQSX      52(R13), DX
+	KMOVW        12(R12), K1
+	KMOVW        14(R12), K2
+	VMOVAPS      Z31, Z11
+	VPMOVSXBD    (BX)(CX*1), K1, Z11
+	VMOVAPS      Z31, Z15
+	VPMOVSXBD    (BX)(DX*1), K2, Z15
+	VPERMT2PS    Z15, Z29, Z11
+	VPDPWSSD     Z11, Z24, Z3
+	ADDQ         $0x00000010, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by4taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z23, Z2, Z2
+	VMAXPS       Z26, Z2, Z2
+	VMINPS       Z27, Z2, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPADDD       Z28, Z2, Z2
+	VPMOVDB      Z2, X2
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z23, Z3, Z3
+	VMAXPS       Z26, Z3, Z3
+	VMINPS       Z27, Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPADDD       Z28, Z3, Z3
+	VPMOVDB      Z3, X3
+	MOVLQSX      8(R13), CX
+	MOVLQSX      12(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVDQU8     X0, K1, (R8)(CX*1)
+	VMOVDQU8     X0, K2, (R8)(DX*1)
+	MOVLQSX      24(R13), CX
+	MOVLQSX      28(R13), DX
+	KMOVW        4(R12), K1
+	KMOVW        6(R12), K2
+	VMOVDQU8     X1, K1, (R8)(CX*1)
+	VMOVDQU8     X1, K2, (R8)(DX*1)
+	MOVLQSX      40(R13), CX
+	MOVLQSX      44(R13), DX
+	KMOVW        8(R12), K1
+	KMOVW        10(R12), K2
+	VMOVDQU8     X2, K1, (R8)(CX*1)
+	VMOVDQU8     X2, K2, (R8)(DX*1)
+	MOVLQSX      56(R13), CX
+	MOVLQSX      60(R13), DX
+	KMOVW        12(R12), K1
+	KMOVW        14(R12), K2
+	VMOVDQU8     X3, K1, (R8)(CX*1)
+	VMOVDQU8     X3, K2, (R8)(DX*1)
+	ADDQ         $0x00000010, R12
+	ADDQ         $0x00000040, R13
+	SUBQ         $0x04, R14
+	JMP          by4
+
+by2:
+	CMPQ    R14, $0x02
+	JLT     by1
+	VMOVAPS Z25, Z0
+	VMOVAPS Z25, Z1
+	XORQ    AX, AX
+
+by2taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	MOVLQSX      (R13), CX
+	MOVLQSX      4(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z8
+	VPMOVSXBD    (BX)(CX*1), K1, Z8
+	VMOVAPS      Z31, Z12
+	VPMOVSXBD    (BX)(DX*1), K2, Z12
+	VPERMT2PS    Z12, Z29, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	MOVLQSX      16(R13), CX
+	MOVLQSX      20(R13), DX
+	KMOVW        4(R12), K3
+	KMOVW        6(R12), K4
+	VMOVAPS      Z31, Z9
+	VPMOVSXBD    (BX)(CX*1), K3, Z9
+	VMOVAPS      Z31, Z13
+	VPMOVSXBD    (BX)(DX*1), K4, Z13
+	VPERMT2PS    Z13, Z29, Z9
+	VPDPWSSD     Z9, Z24, Z1
+	ADDQ         $0x00000008, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by2taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z23, Z1, Z1
+	VMAXPS       Z26, Z1, Z1
+	VMINPS       Z27, Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPADDD       Z28, Z1, Z1
+	VPMOVDB      Z1, X1
+	MOVLQSX      8(R13), CX
+	MOVLQSX      12(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVDQU8     X0, K1, (R8)(CX*1)
+	VMOVDQU8     X0, K2, (R8)(DX*1)
+	MOVLQSX      24(R13), CX
+	MOVLQSX      28(R13), DX
+	KMOVW        4(R12), K1
+	KMOVW        6(R12), K2
+	VMOVDQU8     X1, K1, (R8)(CX*1)
+	VMOVDQU8     X1, K2, (R8)(DX*1)
+	ADDQ         $0x00000008, R12
+	ADDQ         $0x00000020, R13
+	SUBQ         $0x02, R14
+	JMP          by2
+
+by1:
+	CMPQ    R14, $0x01
+	JLT     end
+	VMOVAPS Z25, Z0
+	XORQ    AX, AX
+
+by1taps:
+	MOVLQSX      (R11)(AX*4), BX
+	ADDQ         R9, BX
+	VBROADCASTSS (R10)(AX*4), Z24
+	MOVLQSX      (R13), CX
+	MOVLQSX      4(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVAPS      Z31, Z8
+	VPMOVSXBD    (BX)(CX*1), K1, Z8
+	VMOVAPS      Z31, Z12
+	VPMOVSXBD    (BX)(DX*1), K2, Z12
+	VPERMT2PS    Z12, Z29, Z8
+	VPDPWSSD     Z8, Z24, Z0
+	ADDQ         $0x00000004, R12
+	INCQ         AX
+	CMPQ         AX, 56(DI)
+	JLT          by1taps
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z23, Z0, Z0
+	VMAXPS       Z26, Z0, Z0
+	VMINPS       Z27, Z0, Z0
+	VCVTPS2DQ    Z0, Z0
+	VPADDD       Z28, Z0, Z0
+	VPMOVDB      Z0, X0
+	MOVLQSX      8(R13), CX
+	MOVLQSX      12(R13), DX
+	KMOVW        (R12), K1
+	KMOVW        2(R12), K2
+	VMOVDQU8     X0, K1, (R8)(CX*1)
+	VMOVDQU8     X0, K2, (R8)(DX*1)
+	ADDQ         $0x00000004, R12
+	ADDQ         $0x00000010, R13
+	SUBQ         $0x01, R14
+	JMP          by1
+
+end:
+	VZEROUPPER
+	RET
+
 // func pairsAVX2(p *byte)
 // Requires: AVX, AVX2, MMX+
 TEXT ·pairsAVX2(SB), NOSPLIT|NOFRAME, $0-8

@@ -9,8 +9,9 @@ import (
 )
 
 // Depthwise convolution of 8-bit integers multiplies too few numbers per channel to fill
-// the micro-kernels for integers. It is computed in float32, plane by plane, and is
-// nevertheless exact. A sum begins at middle, and so all its partial sums lie in
+// the micro-kernels for integers. With VNNI, it reads each channel in place and rounds its
+// sums while they are in registers. Otherwise, it is computed in float32, plane by plane,
+// and is nevertheless exact. A sum begins at middle, and so all its partial sums lie in
 // [2²³, 2²⁴), where float32 represents each integer and no other number. The bits of such
 // a float32, read as an int32, are middleBits plus the sum of the products.
 const (
@@ -54,6 +55,12 @@ func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
 func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factor func(channel int) float32) (Run, error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	channels, taps := weight.Shape[0], v.taps()
+	d.Bytes = true
+	if n := d.TableLen(); n > 0 {
+		d.UseTable(numbersOf[int32](c, n))
+		return bytesInPlace(c, v, d, factor), nil
+	}
+	d.Bytes = false
 	scratch := planeScratch(c, d)
 	planes, sums, kernels := c.Each(mul(4, v.inputs())), c.Each(mul(4, v.outputs())), c.Each(4*taps)
 	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
@@ -83,6 +90,39 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factor func(c
 		w.For(x.Shape[0]*channels, part)
 		return nil
 	}, nil
+}
+
+// bytesInPlace is qlinearDepthwise with a table for bytes.
+func bytesInPlace(c *Invocation, v *window, d *gemm.Depthwise, factor func(channel int) float32) Run {
+	x, weight, out := c.In[0], c.In[3], c.Out[0]
+	channels, taps := weight.Shape[0], v.taps()
+	kernels := c.Each(4 * taps)
+	bytesX, bytesW, bytesY := bytesOf(c, x, 2), bytesOf(c, weight, 5), bytesOf(c, out, 7)
+	var pool *work.Pool
+	part := func(i, worker int) {
+		channel := i % channels
+		from, of, to := bytesX(0), bytesW(channel), bytesY(0)
+		p := gemm.ByteChannel{
+			Weights: span[uint32](pool.Each(worker, kernels), taps), Signed: from.Signed, Pad: from.Zero, Scale: factor(channel), Zero: to.Zero,
+		}
+		p.Low, p.High = to.Span()
+		if c.Has(8) {
+			p.Bias = data[int32](c.In[8])[channel]
+		}
+		for t, b := range span[byte](element[byte](weight, channel*taps), taps) {
+			w := int32(b)
+			if of.Signed {
+				w = int32(int8(b))
+			}
+			p.Weights[t] = uint32(uint16(w - of.Zero))
+		}
+		d.BytePlane(element[byte](out, i*v.outputs()), element[byte](x, i*v.inputs()), &p)
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		pool.For(x.Shape[0]*channels, part)
+		return nil
+	}
 }
 
 // bytesOf returns the type of the bytes of t with its zero points, input i: a single one,

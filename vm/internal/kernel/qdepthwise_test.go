@@ -60,6 +60,9 @@ func TestByteDepthwise(t *testing.T) {
 	}{
 		{"3 x 3", attrs(ints("pads", 1, 1, 1, 1)), quants(u, 2, 6, 14, 19), quants(s, 6, 1, 3, 3), point(u, 120), quants(s, 6), point(u, 99), words(6), 0, false},
 		{"both signed", attrs(ints("pads", 1, 1, 0, 2), ints("strides", 2, 2)), quants(s, 1, 5, 31, 18), quants(s, 5, 1, 3, 3), point(s, -7), nil, point(s, 3), words(5), 0, false},
+		{"unsigned, stride 2", attrs(ints("pads", 1, 1, 1, 1), ints("strides", 2, 2)), quants(u, 2, 5, 15, 23), quants(s, 5, 1, 3, 3), point(u, 120), quants(s, 5), point(u, 99), words(5), 0, false},
+		{"signed, stride 1", attrs(ints("pads", 2, 2, 2, 2)), quants(s, 1, 3, 13, 14), quants(s, 3, 1, 5, 5), point(s, 11), nil, point(s, -3), words(3), 0, false},
+		{"sums that wrap around beside the padding", attrs(ints("pads", 1, 1, 1, 1)), same8(u, 255, 1, 2, 12, 20), same8(s, 127, 2, 1, 3, 3), point(u, 1), point(s, -128), point(u, 9), wholes([]int{2}, math.MaxInt32-500000, math.MinInt32), 1e-7, false},
 		{"both unsigned", attrs(ints("dilations", 2, 3), ints("strides", 1, 3)), quants(u, 1, 5, 31, 40), quants(u, 5, 1, 5, 2), point(u, 140), point(u, 117), point(u, 128), nil, 0, false},
 		{"signed by unsigned", attrs(ints("pads", 2, 2)), quants(s, 3, 4, 300), quants(u, 4, 1, 5), nil, quants(u, 4), nil, words(4), 0, false},
 		{"3 axes", attrs(ints("pads", 1, 0, 1, 1, 2, 1), ints("strides", 2, 1, 1)), quants(u, 1, 3, 5, 9, 11), quants(s, 3, 1, 3, 3, 2), point(u, 3), point(s, 5), point(u, 128), nil, 0, false},

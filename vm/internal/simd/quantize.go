@@ -8,8 +8,8 @@ type Byte struct {
 	Zero   int32
 }
 
-// span is the range of x - Zero.
-func (b Byte) span() (low, high float32) {
+// Span is the range of x - Zero.
+func (b Byte) Span() (low, high float32) {
 	if b.Signed {
 		return float32(-128 - b.Zero), float32(127 - b.Zero)
 	}
@@ -37,7 +37,7 @@ func (b Byte) round(units, low, high float32) byte {
 // Quantize writes x/scale as bytes for each x of src.
 func Quantize(dst []byte, src []float32, scale float32, to Byte) {
 	dst = dst[:len(src)]
-	low, high := to.span()
+	low, high := to.Span()
 	if wide == 16 && len(src) > 0 {
 		quantizeAVX512(&dst[0], &src[0], len(src), scale, low, high, to.Zero)
 		return
@@ -55,7 +55,7 @@ func Quantize(dst []byte, src []float32, scale float32, to Byte) {
 // Requantize writes (x + bias)·scale as bytes for each x of src.
 func Requantize(dst []byte, src []int32, bias int32, scale float32, to Byte) {
 	dst = dst[:len(src)]
-	low, high := to.span()
+	low, high := to.Span()
 	if wide == 16 && len(src) > 0 {
 		requantizeAVX512(&dst[0], &src[0], len(src), scale, low, high, to.Zero, bias)
 		return
