@@ -1,6 +1,9 @@
 package gemm
 
-import "unsafe"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // Bytes is a matrix of 8-bit integers in memory, like Dense for reals. Zeros are the zero
 // points: a single one, or one for each row of A or column of B.
@@ -115,6 +118,18 @@ func pairRowsPlain(dst []int16, from unsafe.Pointer, count, step int, zeros *[2 
 	}
 }
 
+// everyOther copies every other byte, four at a time, and returns how many it wrote. It
+// leaves the last bytes, behind which the image may end.
+func everyOther(dst []byte, from unsafe.Pointer) int {
+	x := 0
+	for ; x+4 < len(dst); x += 4 {
+		w := binary.LittleEndian.Uint64(unsafe.Slice((*byte)(unsafe.Add(from, 2*x)), 8)) & 0x00ff00ff00ff00ff
+		w = (w | w>>8) & 0x0000ffff0000ffff
+		binary.LittleEndian.PutUint32(dst[x:], uint32(w|w>>16))
+	}
+	return x
+}
+
 // ByteImage is the B of a convolution of 8-bit integers, like Image for reals. Outside of
 // the image it holds the zero point.
 type ByteImage struct {
@@ -158,6 +173,10 @@ func (m *ByteImage) lay(stage []byte, first, k, deep int) {
 				if s == 1 {
 					copy(row, unsafe.Slice((*byte)(unsafe.Add(m.At, base)), len(row)))
 					continue
+				}
+				if s == 2 {
+					done := everyOther(row, unsafe.Add(m.At, base))
+					row, base = row[done:], base+done*s
 				}
 				for x := range row {
 					row[x] = *(*byte)(unsafe.Add(m.At, base+x*s))

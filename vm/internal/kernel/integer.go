@@ -339,17 +339,31 @@ func makeConvInteger(c *Invocation) (Run, error) {
 // theirs, the scale and zero point of the output, and a 32-bit bias whose scale is the
 // product of x's and the weights' scales.
 func makeQLinearConv(c *Invocation) (Run, error) {
-	channels := c.In[3].Shape[0]
-	factor := func(channel int) float32 {
-		w := data[float32](c.In[4])
-		return data[float32](c.In[1])[0] * w[channel%len(w)] / data[float32](c.In[6])[0]
+	// The scales of the sums are computed once for all tiles.
+	factors := numbersOf[float32](c, c.In[3].Shape[0])
+	run, err := qlinearConv(c, factors)
+	if err != nil {
+		return nil, err
 	}
+	return func(pool *work.Pool) error {
+		x, w, y := data[float32](c.In[1])[0], data[float32](c.In[4]), data[float32](c.In[6])[0]
+		for from, to := range c.pieces(len(factors)) {
+			for i := from; i < to; i++ {
+				factors[i] = x * w[i%len(w)] / y
+			}
+		}
+		return run(pool)
+	}, nil
+}
+
+// qlinearConv is makeQLinearConv with the scales of the sums of each channel.
+func qlinearConv(c *Invocation, factors []float32) (Run, error) {
 	v, d, err := byteDepthwise(c)
 	if err != nil {
 		return nil, err
 	}
 	if d != nil {
-		return qlinearDepthwise(c, v, d, factor)
+		return qlinearDepthwise(c, v, d, factors)
 	}
 	p, err := byteConvolution(c, 0, 3, 2, 5)
 	if err != nil {
@@ -359,10 +373,10 @@ func makeQLinearConv(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	group := c.Int("group", 1)
-	channel := func(i, row int) int { return i%group*(channels/group) + row }
-	p.scale = func(i, row, _ int) float32 { return factor(channel(i, row)) }
+	m := len(factors) / group
+	p.scale = func(i, row, _ int) float32 { return factors[i%group*m+row] }
 	if c.Has(8) {
-		p.bias = func(i, row int) int32 { return data[int32](c.In[8])[channel(i, row)] }
+		p.bias = func(i, row int) int32 { return *(*int32)(element[int32](c.In[8], i%group*m+row)) }
 	}
 	return p.run()
 }

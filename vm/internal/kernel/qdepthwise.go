@@ -50,15 +50,15 @@ func byteDepthwise(c *Invocation) (*window, *gemm.Depthwise, error) {
 	return v, d, nil
 }
 
-// qlinearDepthwise is a QLinearConv of single channels. factor is the scale of the sums of
-// a channel.
-func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factor func(channel int) float32) (Run, error) {
+// qlinearDepthwise is a QLinearConv of single channels. factors are the scales of their
+// sums.
+func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factors []float32) (Run, error) {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	channels, taps := weight.Shape[0], v.taps()
 	d.Bytes = true
 	if n := d.TableLen(); n > 0 {
 		d.UseTable(numbersOf[int32](c, n))
-		return bytesInPlace(c, v, d, factor), nil
+		return bytesInPlace(c, v, d, factors), nil
 	}
 	d.Bytes = false
 	scratch := planeScratch(c, d)
@@ -80,7 +80,7 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factor func(c
 			whole(unsafe.Add(plane, 4*a), element[byte](x, i*v.inputs()+a), b-a, bytesX(0))
 		}
 		d.Plane(to, plane, kernel, middle, w.Each(worker, scratch))
-		scale, y := factor(channel), bytesY(0)
+		scale, y := factors[channel], bytesY(0)
 		for a, b := range c.pieces(v.outputs()) {
 			simd.Requantize(span[byte](element[byte](out, i*v.outputs()+a), b-a), span[int32](unsafe.Add(to, 4*a), b-a), bias-middleBits, scale, y)
 		}
@@ -93,7 +93,7 @@ func qlinearDepthwise(c *Invocation, v *window, d *gemm.Depthwise, factor func(c
 }
 
 // bytesInPlace is qlinearDepthwise with a table for bytes.
-func bytesInPlace(c *Invocation, v *window, d *gemm.Depthwise, factor func(channel int) float32) Run {
+func bytesInPlace(c *Invocation, v *window, d *gemm.Depthwise, factors []float32) Run {
 	x, weight, out := c.In[0], c.In[3], c.Out[0]
 	channels, taps := weight.Shape[0], v.taps()
 	kernels := c.Each(4 * taps)
@@ -103,7 +103,7 @@ func bytesInPlace(c *Invocation, v *window, d *gemm.Depthwise, factor func(chann
 		channel := i % channels
 		from, of, to := bytesX(0), bytesW(channel), bytesY(0)
 		p := gemm.ByteChannel{
-			Weights: span[uint32](pool.Each(worker, kernels), taps), Signed: from.Signed, Pad: from.Zero, Scale: factor(channel), Zero: to.Zero,
+			Weights: span[uint32](pool.Each(worker, kernels), taps), Signed: from.Signed, Pad: from.Zero, Scale: factors[channel], Zero: to.Zero,
 		}
 		p.Low, p.High = to.Span()
 		if c.Has(8) {
