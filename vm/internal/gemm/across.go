@@ -29,11 +29,11 @@ func (p *Product) ScratchBytes() int {
 }
 
 // tileAcross computes one part in scratch and transposes it.
-func (p *Product) tileAcross(tile int, c, bias, scratch unsafe.Pointer) {
+func (p *Product) tileAcross(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
 	i, j, m, n := p.Block(tile)
 	block := (*float32)(unsafe.Add(scratch, ScratchBytes))
-	p.TileAt(tile, unsafe.Pointer(block), n, bias, scratch)
-	simd.Transpose(float(c, 4*(j*p.Stride+i)), block, p.Stride, n, m, n)
+	p.block(i, j, m, n, unsafe.Pointer(block), n, bias, scratch)
+	simd.Transpose((*float32)(c), block, stride, n, m, n)
 }
 
 // leftAcross finds or packs rows [i, i+m) of an image at depth k. The rows of one depth

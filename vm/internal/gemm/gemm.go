@@ -93,7 +93,7 @@ func (p *Product) cut() (rows, columns int) {
 		leastRows = 96
 	)
 	leastColumns := 64
-	if _, packed := p.A.(*Packed); !packed {
+	if a, packed := p.A.(*Packed); !packed || a.Format != Float32 {
 		leastColumns = 256
 	}
 	if p.Across {
@@ -136,17 +136,20 @@ func (p *Product) BlockLen() int {
 // Tile computes one part. C and the bias lie at the given addresses; scratch has
 // p.ScratchBytes() bytes.
 func (p *Product) Tile(tile int, c, bias, scratch unsafe.Pointer) {
-	if p.Across {
-		p.tileAcross(tile, c, bias, scratch)
-		return
-	}
 	i, j, _, _ := p.Block(tile)
+	if p.Across {
+		i, j = j, i
+	}
 	p.TileAt(tile, unsafe.Add(c, 4*(i*p.Stride+j)), p.Stride, bias, scratch)
 }
 
 // TileAt computes one part and writes it elsewhere: c is the address of its first
-// element, and its rows are stride elements apart.
+// element, and its rows (with Across, its columns) are stride elements apart.
 func (p *Product) TileAt(tile int, c unsafe.Pointer, stride int, bias, scratch unsafe.Pointer) {
+	if p.Across {
+		p.tileAcross(tile, c, stride, bias, scratch)
+		return
+	}
 	i, j, m, n := p.Block(tile)
 	p.block(i, j, m, n, c, stride, bias, scratch)
 }
@@ -232,7 +235,7 @@ func (p *Product) left(w *panel, side []float32, height, i, m, k int) {
 		p.leftAcross(w, side, height, i, m, k)
 		return
 	}
-	if a, ok := p.A.(*Packed); ok {
+	if a, ok := p.A.(*Packed); ok && a.Format == Float32 {
 		w.a = unsafe.Add(a.At, 4*(i*a.K+k*height))
 		w.aStrip, w.aRow, w.aDeep = 4*height*a.K, 4, 4*height
 		return
@@ -264,7 +267,7 @@ func (p *Product) right(w *panel, strip []float32, width, j, k int) {
 		w.b = unsafe.Pointer(unsafe.SliceData(strip))
 		return
 	}
-	if b, ok := p.B.(*Packed); ok {
+	if b, ok := p.B.(*Packed); ok && b.Format == Float32 {
 		w.b, w.bDeep = unsafe.Add(b.At, 4*(j*b.K+k*width)), 4*width
 		return
 	}

@@ -220,6 +220,22 @@ func TestHalfOperands(t *testing.T) {
 				p.B = &pb
 				run(&p, got, nil, r)
 				same(t, fmt.Sprintf("size %d, way %d, packed", s, ways), got, want)
+				narrowA := PackNarrow(at(make([]uint16, PackedABytes(m, k)/4)), &na, m, k, false, nil)
+				narrowB := PackNarrow(at(make([]uint16, PackedBBytes(n, k)/4)), &nb, n, k, true, nil)
+				p.A, p.B = &narrowA, &narrowB
+				run(&p, got, nil, r)
+				same(t, fmt.Sprintf("size %d, way %d, packed in 16 bits", s, ways), got, want)
+				if da.Step == 1 && m <= mostAcross {
+					across := Product{M: m, N: n, K: k, Alpha: 1, Stride: m, A: &na, B: &narrowB, Across: true}
+					room, turned := make([]float32, across.ScratchBytes()/4), make([]float32, m*n)
+					for tile := range across.Tiles() {
+						across.Tile(tile, at(turned), nil, at(room))
+					}
+					for i := range want {
+						got[i] = turned[i%n*m+i/n]
+					}
+					same(t, fmt.Sprintf("size %d, way %d, across", s, ways), got, want)
+				}
 			}
 		}
 	})

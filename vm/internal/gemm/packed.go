@@ -1,12 +1,17 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/vm/internal/simd"
+)
 
 // Packed is an operand that was packed completely, strip by strip, each strip over the
 // whole depth. It is valid only for the micro-kernels that were in use then.
 type Packed struct {
-	At unsafe.Pointer
-	K  int
+	At     unsafe.Pointer
+	K      int
+	Format Format // strips of 16-bit numbers are widened when they are used
 }
 
 // PackedABytes is the size of a packed A of m rows and k columns.
@@ -33,10 +38,37 @@ func packWhole(dst unsafe.Pointer, from Operand, n, k, width int, stop Stopper) 
 	for i := 0; i < n && (stop == nil || !stop.Stopping()); i += width {
 		from.Pack(unsafe.Slice(float(dst, 4*i*k), width*k), width, i, 0, k)
 	}
-	return Packed{dst, k}
+	return Packed{At: dst, K: k}
+}
+
+// PackNarrow packs the m rows of a 16-bit A, or the columns of B if right, in its own
+// format, into half of PackedABytes or PackedBBytes. It stops like PackA.
+func PackNarrow(dst unsafe.Pointer, from *Dense, m, k int, right bool, stop Stopper) Packed {
+	width := levels[chosen].rows
+	if right {
+		width = levels[chosen].columns
+	}
+	for i := 0; i < m && (stop == nil || !stop.Stopping()); i += width {
+		strip := unsafe.Slice((*uint16)(unsafe.Add(dst, 2*i*k)), width*k)
+		rows := min(width, m-i)
+		if rows < width {
+			clear(strip)
+		}
+		for r := range rows {
+			at := unsafe.Add(from.At, 2*(i+r)*from.Step)
+			for d := range k {
+				strip[d*width+r] = *(*uint16)(unsafe.Add(at, 2*d*from.Deep))
+			}
+		}
+	}
+	return Packed{dst, k, from.Format}
 }
 
 // Pack copies a strip.
 func (m *Packed) Pack(dst []float32, width, first, k, n int) {
+	if m.Format != Float32 {
+		simd.Widen(dst, unsafe.Slice((*uint16)(unsafe.Add(m.At, 2*(first*m.K+k*width))), width*n), m.Format.narrow())
+		return
+	}
 	copy(dst, unsafe.Slice(float(m.At, 4*(first*m.K+k*width)), width*n))
 }

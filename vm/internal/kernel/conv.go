@@ -64,7 +64,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 	p := &reals{c: c, total: parts, list: tableOf[gemm.Product](c, listed), finish: c.take(), added: c.added}
 	flat := v.flat()
 	packed := 0
-	across := c.Out[0].Type == graph.Float32 && c.added == nil && weight.Const && gemm.Across(v.outputs(), m)
+	across := c.added == nil && weight.Const && gemm.Across(v.outputs(), m)
 	for i := range p.list {
 		s := &sides[i]
 		s.a = gemm.Dense{Len: m, Step: k, Deep: 1, Format: formatOf(weight.Type)}
@@ -76,7 +76,7 @@ func packedConv(c *Invocation, v *window, group int) (Run, error) {
 			s.image = gemm.Image{Channels: ch, In: v.in, Out: v.out, Kernel: v.kernel, Stride: v.stride, Dilation: v.dil, Pad: v.pads}
 			p.list[i].B = &s.image
 		}
-		if listed == parts && c.pack(&s.packed, &s.a, weight, i%group*m*k, k, across) {
+		if listed == parts && c.packWeights(&s.packed, &s.a, weight, i%group*m*k, k, across) {
 			packed++
 		}
 	}

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/internal/simd"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
@@ -21,6 +23,9 @@ func (k *Kernel) Prepare(c *Invocation) (run Run, err error) {
 		return func(*work.Pool) error { return nil }, nil
 	}
 	if !k.Half && hasHalf(c) {
+		if f, inputs := k.row(c); f != nil {
+			return narrowRows(c, f, inputs), nil
+		}
 		return k.widened(c)
 	}
 	return k.Make(c)
@@ -53,6 +58,62 @@ func hasHalf(c *Invocation) bool {
 		}
 	}
 	return false
+}
+
+// row returns the float32 function of an elementwise kernel whose inputs are 16-bit
+// tensors of the output's shape, or nil, and the number of these inputs. b is nil for a
+// function of one input.
+func (k *Kernel) row(c *Invocation) (f func(d, a, b []float32), inputs int) {
+	inputs = 2
+	if k.Row == nil {
+		inputs = 1
+	}
+	if len(c.Out) != 1 || !isHalf(c.Out[0]) || c.Out[0].Shape == nil || len(c.In) < inputs {
+		return nil, 0
+	}
+	for _, t := range c.In[:inputs] {
+		if !isHalf(t) || t.Shape == nil || !slices.Equal(t.Shape, c.Out[0].Shape) {
+			return nil, 0
+		}
+	}
+	if k.Row != nil || k.Finish == nil {
+		return k.Row, inputs
+	}
+	finish := k.Finish(c)
+	if finish == nil {
+		return nil, 0
+	}
+	return func(d, _, _ []float32) { finish.Row(d) }, inputs
+}
+
+// narrowGrain is the number of elements that narrowRows converts at once: they stay in
+// the first-level cache.
+const narrowGrain = 1 << 11
+
+// narrowRows makes the kernel of an elementwise function of 16-bit tensors. It widens,
+// computes and rounds piece by piece; f writes to its first input.
+func narrowRows(c *Invocation, f func(d, a, b []float32), inputs int) Run {
+	out := c.Out[0]
+	n := out.Len()
+	each := c.Each(mul(4, narrowGrain, inputs))
+	var pool *work.Pool
+	part := func(p, worker int) {
+		var rows [2][]float32
+		for from := p * grain; from < min((p+1)*grain, n); from += narrowGrain {
+			m := min(narrowGrain, n-from)
+			for i, t := range c.In[:inputs] {
+				rows[i] = span[float32](pool.Each(worker, each+4*i*narrowGrain), m)
+				simd.Widen(rows[i], span[uint16](element[uint16](t, from), m), narrowType(t.Type))
+			}
+			f(rows[0], rows[0], rows[1])
+			simd.Round(span[uint16](element[uint16](out, from), m), rows[0], narrowType(out.Type))
+		}
+	}
+	return func(w *work.Pool) error {
+		pool = w
+		w.For(cuts(n, grain), part)
+		return nil
+	}
 }
 
 // conversion is a 16-bit tensor and its float32 form in scratch.

@@ -105,6 +105,8 @@ type Kernel struct {
 	// Finish returns a float32 activation of this kind in the form that other kernels
 	// can apply, or nil if it has none. Its parameters must be constants.
 	Finish func(c *Invocation) *Finish
+	// Row is d = a op b, element by element, of a binary operation on float32.
+	Row func(d, a, b []float32)
 }
 
 // Run computes the outputs of a node.
@@ -153,6 +155,7 @@ type PackKey struct {
 	Type       graph.DType    // of the elements: constants may share bytes of a file
 	Zeros      unsafe.Pointer // of the zero points of a quantized constant
 	ZeroLen    int            // number of zero points, which may share bytes, too
+	Narrow     bool           // packed as 16-bit numbers
 	Right      bool           // the right side of a product
 	Len, K     int            // rows of A or columns of B; its depth
 	Step, Deep int            // as in gemm.Dense

@@ -12,7 +12,21 @@ import (
 // Otherwise they are widened when they are used, which is cheap and takes no memory.
 func (c *Invocation) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool) bool {
 	straight := right && from.Step == 1 || !right && from.Deep == 1
-	if !t.Const || depth == 0 || from.Format != gemm.Float32 && straight {
+	if from.Format != gemm.Float32 && straight {
+		return false
+	}
+	return c.packAs(to, from, t, off, depth, right, gemm.Float32)
+}
+
+// packWeights is pack for the weights of a convolution. 16-bit numbers are packed in
+// their own format: many products of small images read them, strip by strip.
+func (c *Invocation) packWeights(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool) bool {
+	return c.packAs(to, from, t, off, depth, right, from.Format)
+}
+
+// packAs is pack into strips of the given format: float32, or that of the numbers.
+func (c *Invocation) packAs(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, depth int, right bool, format gemm.Format) bool {
+	if !t.Const || depth == 0 {
 		return false
 	}
 	m := *from
@@ -23,7 +37,13 @@ func (c *Invocation) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, dep
 	if right {
 		bytes, whole = gemm.PackedBBytes(m.Len, depth), gemm.PackB
 	}
-	key := PackKey{At: m.At, Type: t.Type, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}
+	if format != gemm.Float32 {
+		bytes /= 2
+		whole = func(dst unsafe.Pointer, _ gemm.Operand, n, k int, stop gemm.Stopper) gemm.Packed {
+			return gemm.PackNarrow(dst, &m, n, k, right, stop)
+		}
+	}
+	key := PackKey{At: m.At, Type: t.Type, Narrow: format != gemm.Float32, Right: right, Len: m.Len, K: depth, Step: m.Step, Deep: m.Deep}
 	if t.Made != nil {
 		key.At, key.Made, key.Off = nil, t.Made, off // its address may change
 	}
@@ -31,6 +51,6 @@ func (c *Invocation) pack(to *gemm.Packed, from *gemm.Dense, t *Tensor, off, dep
 		whole(dst, &m, m.Len, depth, c.Runtime)
 		c.poll() // a stop discards the half-packed operand
 	})
-	*to = gemm.Packed{At: at, K: depth}
+	*to = gemm.Packed{At: at, K: depth, Format: format}
 	return ok
 }

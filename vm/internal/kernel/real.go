@@ -103,6 +103,9 @@ func (p *reals) run(bias *Tensor, step int) (Run, error) {
 		i, tile := part/tiles, part%tiles
 		v := &p.list[i]
 		row, column, m, n := v.Block(tile)
+		if v.Across {
+			row, column, m, n = column, row, n, m
+		}
 		sums := pool.Each(worker, block)
 		v.TileAt(tile, sums, n, from(first+i), pool.Each(worker, each))
 		for r := range m {
