@@ -2,6 +2,7 @@ package vm
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
@@ -10,8 +11,8 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// A convolution between DequantizeLinear and QuantizeLinear is computed as a product of
-// integers: its sums are exact, and rounded once. The plan stays as it is, since each of
+// A convolution or matrix product with constant weights between DequantizeLinear and
+// QuantizeLinear is computed as a product of integers: its sums are exact, and rounded once. The plan stays as it is, since each of
 // the three steps still reads and writes its own tensors only:
 //
 //	DequantizeLinear   x.q (bytes)          -> x  copies the bytes
@@ -19,7 +20,7 @@ import (
 //	QuantizeLinear     y   (bytes)          -> y.q copies the bytes
 //
 // The tensors x and y then hold bytes in the place of their reals ([quantized]). If x has
-// other readers, it holds reals, and the convolution quantizes them again, which gives the
+// other readers, it holds reals, and the product quantizes them again, which gives the
 // same bytes. Only the graph and its constants decide what is joined, so a run with
 // separate tensors gives the same bits.
 
@@ -29,11 +30,43 @@ type quantized struct {
 	scale, zero float64
 }
 
-// joined is a convolution that is computed from and to bytes.
+// joined is a convolution or matrix product that is computed from and to bytes.
 type joined struct {
 	call     kernel.Invocation
-	from, to *step // DequantizeLinear and QuantizeLinear
-	real     bool  // input 0 holds reals
+	from, to *scaled // DequantizeLinear and QuantizeLinear
+	real     bool    // input 0 holds reals
+}
+
+// weighted says how an operator multiplies its weights, input 1.
+type weighted struct {
+	op       string // of quantized tensors
+	channels int    // of the output
+	axis     int    // of the weights' channels
+}
+
+// weighted returns how a step multiplies weights of a shape, and false if it cannot be
+// computed from and to bytes.
+func (st *step) weighted(shape []int) (w weighted, can bool) {
+	op := st.call.Node.Op
+	switch {
+	case op == "Conv":
+		return weighted{"QLinearConv", shape[0], 0}, true
+	case len(shape) != 2:
+	case op == "MatMul":
+		return weighted{"QLinearMatMul", shape[1], 1}, true
+	case op == "Gemm":
+		w = weighted{"QGemm", shape[1], 1}
+		if st.call.Int("transB", 0) != 0 {
+			w.channels, w.axis = shape[0], 0
+		}
+		can = st.call.Float("alpha", 1) == 1
+		if len(st.in) > 2 && st.in[2] != nil { // it must be a row
+			c := st.in[2]
+			can = can && st.call.Float("beta", 1) == 1 && len(c.Shape) > 0 && c.Shape[len(c.Shape)-1] == w.channels && c.Len() == w.channels
+		}
+		return w, can
+	}
+	return w, false
 }
 
 // scaled is a tensor that a DequantizeLinear or QuantizeLinear with constant scale makes
@@ -110,10 +143,10 @@ func (st *step) alone() *step {
 	return st.f.steps[t.Readers[0]]
 }
 
-// join returns how a convolution is computed from and to bytes; nil if it is not.
+// join returns how a convolution or matrix product is computed from and to bytes; nil if it is not.
 func (st *step) join() *joined {
 	n := st.call.Node
-	if n.Op != "Conv" || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
+	if !slices.Contains([]string{"Conv", "MatMul", "Gemm"}, n.Op) || n.Domain != "" || n.Semantics.Call != nil || !st.exact() || len(st.out) != 1 || st.out[0] == nil || st.out[0].Len() == 0 {
 		return nil
 	}
 	x, w := st.maker(0), st.maker(1)
@@ -128,24 +161,33 @@ func (st *step) join() *joined {
 	if open, err := st.check(); open || err != nil {
 		return nil
 	}
-	channels := w.bytes.Shape[0]
+	how, can := st.weighted(w.bytes.Shape)
+	if !can || how.channels == 0 {
+		return nil
+	}
 	for _, t := range []*tensor{w.scale, w.zero} {
-		if t != nil && t.Len() != 1 && (t.Len() != channels || w.st.call.Int("axis", 1) != 0) {
+		if t != nil && t.Len() != 1 && (t.Len() != how.channels || w.st.call.Int("axis", 1) != how.axis) {
 			return nil
 		}
 	}
-	bias, fits := st.wholeBias(x, w)
+	bias, fits := st.wholeBias(x, w, how.channels)
 	if !fits {
 		return nil
 	}
-	j := &joined{from: x.st, to: y.st}
+	j := &joined{from: x, to: y}
 	j.call = kernel.Invocation{
-		Node: &graph.Node{Name: n.Name, Op: "QLinearConv", Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call.Walls,
-		In:  []*kernel.Tensor{{Type: x.bytes.Type, Shape: x.bytes.Shape}, of(x.scale), of(x.zero), of(w.bytes), of(w.scale), of(w.zero), of(y.scale), of(y.zero)},
+		Node: &graph.Node{Name: n.Name, Op: how.op, Attrs: n.Attrs}, Version: 10, Runtime: st, Walls: st.call.Walls,
+		In:  []*kernel.Tensor{{Type: x.bytes.Type, Shape: x.bytes.Shape}, of(x.scale), of(x.zero), of(w.bytes), of(w.scale), of(w.zero)},
 		Out: []*kernel.Tensor{{Type: y.bytes.Type, Shape: y.bytes.Shape}},
 	}
-	if bias != nil {
-		j.call.In = append(j.call.In, bias)
+	scale, zero := of(y.scale), of(y.zero)
+	switch how.op {
+	case "QLinearConv":
+		j.call.In = append(j.call.In, scale, zero, bias)
+	case "QGemm":
+		j.call.In = append(j.call.In, bias, scale, zero)
+	default:
+		j.call.In = append(j.call.In, scale, zero)
 	}
 	return j
 }
@@ -160,11 +202,11 @@ func of(t *tensor) *kernel.Tensor {
 // mostProduct is the largest product of two bytes less their zero points.
 const mostProduct = 255 * 255
 
-// wholeBias returns the bias of a convolution in units of the product of the scales of x
+// wholeBias returns the bias of a product in units of the product of the scales of x
 // and w; nil if it has none. It reports false if the bias has other units, or if a sum may
 // exceed 32 bits.
-func (st *step) wholeBias(x, w *scaled) (bias *kernel.Tensor, fits bool) {
-	largest := int64(w.bytes.Len()/w.bytes.Shape[0]) * mostProduct
+func (st *step) wholeBias(x, w *scaled, channels int) (bias *kernel.Tensor, fits bool) {
+	largest := int64(w.bytes.Len()/channels) * mostProduct
 	if len(st.in) < 3 || st.in[2] == nil {
 		return nil, largest <= math.MaxInt32
 	}
@@ -201,7 +243,7 @@ func anyBut0(list []int) bool {
 	return false
 }
 
-// joinQuantized finds the convolutions of a frame that are computed from and to bytes, and
+// joinQuantized finds the convolutions and products of a frame that are computed from and to bytes, and
 // what their neighbours do.
 func (f *frame) joinQuantized() {
 	for _, st := range f.steps {
@@ -212,9 +254,9 @@ func (f *frame) joinQuantized() {
 			continue
 		}
 		j := st.joined
-		j.to.copies8, st.out[0].quantized = true, quantizedAs(j.call.Out[0], j.call.In[6], j.call.In[7])
-		if st.joined.real = !f.onlyJoined(j.from, 0); !j.real {
-			j.from.copies8, st.in[0].quantized = true, quantizedAs(j.call.In[0], j.call.In[1], j.call.In[2])
+		j.to.st.copies8, st.out[0].quantized = true, j.to.quantized()
+		if j.real = !f.onlyJoined(j.from.st, 0); !j.real {
+			j.from.st.copies8, st.in[0].quantized = true, j.from.quantized()
 		}
 		for i := 1; i < len(st.in); i++ {
 			if st.in[i] == nil {
@@ -228,7 +270,7 @@ func (f *frame) joinQuantized() {
 	}
 }
 
-// onlyJoined reports whether all readers of output 0 of st are joined convolutions that
+// onlyJoined reports whether all readers of output 0 of st are joined and
 // read it as input i.
 func (f *frame) onlyJoined(st *step, i int) bool {
 	id := st.call.Node.Outputs[0]
@@ -250,15 +292,16 @@ func (f *frame) onlyJoined(st *step, i int) bool {
 	return true
 }
 
-func quantizedAs(bytes, scale, zero *kernel.Tensor) *quantized {
-	q := &quantized{bytes: *bytes}
-	list, _ := scale.Reals()
-	q.scale = list[0]
-	if zero != nil {
-		list, _ := zero.Reals()
-		q.zero = list[0]
+// quantized returns how the bytes represent reals.
+func (q *scaled) quantized() *quantized {
+	as := &quantized{bytes: kernel.Tensor{Type: q.bytes.Type, Shape: q.bytes.Shape}}
+	list, _ := q.scale.Tensor.Reals()
+	as.scale = list[0]
+	if q.zero != nil {
+		list, _ := q.zero.Tensor.Reals()
+		as.zero = list[0]
 	}
-	return q
+	return as
 }
 
 // prepareQuantized prepares a step that joinQuantized found, and reports whether it is one.
@@ -281,7 +324,7 @@ func (st *step) prepareQuantized() (is bool, err error) {
 	if j.real {
 		real = &st.in[0].Tensor
 	}
-	run, err := kernel.QuantizedConv(&j.call, real)
+	run, err := kernel.QuantizedProduct(&j.call, real)
 	if err != nil {
 		return true, err
 	}

@@ -134,6 +134,123 @@ func TestQuantizedConvolutions(t *testing.T) {
 	}
 }
 
+// productNet writes a network of quantized matrix products: of a batch of matrices, with
+// one scale for each column, and of Gemm with transposed weights and a bias.
+func productNet(t *testing.T, change func(n *net)) string {
+	n := newNet()
+	n.input("x", 2, 5, 33)
+	n.quantize("x", 0.02, 100)
+	n.multiply("m", "MatMul", "x", 0.02, 1, 33, 40)
+	n.quantize("m", 0.05, 128)
+	n.multiply("c", "MatMul", "m", 0.05, 40, 40, 40)
+	n.quantize("c", 0.4, 125)
+	n.constant("rows", graph.Int64, []int64{2}, int64(10), int64(40))
+	n.node("Reshape", "r", "c.r", "rows")
+	n.quantize("r", 0.4, 125)
+	n.multiply("g", "Gemm", "r", 0.4, 19, 19, 40)
+	n.g.Nodes[len(n.g.Nodes)-1].Attrs = attrs(attr("transB", 1))
+	n.quantize("g", 3, 120)
+	n.output("g.r", 10, 19)
+	if change != nil {
+		change(n)
+	}
+	path := filepath.Join(t.TempDir(), "products.onnx")
+	n.write(t, path)
+	return path
+}
+
+// multiply adds a product of in.r with random bytes. Each of the channels has its own scale
+// if there are as many scales. Gemm has a bias.
+func (n *net) multiply(out, op, in string, scale float32, scales int64, dims ...int64) {
+	w, axis := out+".w", int64(1)
+	var list, units, weights, bias []any
+	for i := range scales {
+		s := float32(i+1) / 512
+		list, units, bias = append(list, s), append(units, scale*s), append(bias, int32(n.draw.IntN(2000)-1000))
+	}
+	for range dims[0] * dims[1] {
+		weights = append(weights, int8(n.draw.IntN(256)-128))
+	}
+	shape := []int64{scales}
+	if scales == 1 {
+		shape = nil
+	}
+	n.constant(w+".q", graph.Int8, dims, weights...)
+	n.constant(w+".scale", graph.Float32, shape, list...)
+	n.node("DequantizeLinear", w, w+".q", w+".scale")
+	inputs := []string{in + ".r", w}
+	if op == "Gemm" {
+		axis = 0
+		n.constant(out+".b.q", graph.Int32, shape, bias...)
+		n.constant(out+".b.scale", graph.Float32, shape, units...)
+	}
+	n.g.Nodes[len(n.g.Nodes)-1].Attrs = axisAttr(axis)
+	if op == "Gemm" {
+		n.node("DequantizeLinear", out+".b", out+".b.q", out+".b.scale")
+		n.g.Nodes[len(n.g.Nodes)-1].Attrs = axisAttr(0)
+		inputs = append(inputs, out+".b")
+	}
+	n.node(op, out, inputs...)
+}
+
+// Matrix products between DequantizeLinear and QuantizeLinear are computed as products of
+// integers, with the same bits for any workers and memory, and with the results of the
+// three nodes. A Gemm that scales its parts stays real.
+func TestQuantizedProducts(t *testing.T) {
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 5, 33})}
+	for _, c := range []struct {
+		doc    string
+		change func(n *net)
+		want   []string
+	}{
+		{"all", nil, []string{"c", "g", "m"}},
+		{"alpha", func(n *net) { n.nodeOf("g").Attrs = attrs(attr("transB", 1), attr("alpha", float32(0.5))) }, []string{"c", "m"}},
+		{"beta", func(n *net) { n.nodeOf("g").Attrs = attrs(attr("transB", 1), attr("beta", float32(2))) }, []string{"c", "m"}},
+		{"scales of rows", func(n *net) { n.nodeOf("c.w").Attrs = axisAttr(0) }, []string{"g", "m"}},
+	} {
+		t.Run(c.doc, func(t *testing.T) {
+			path := productNet(t, c.change)
+			var want []byte
+			for _, opt := range []vm.Options{{Workers: 1}, {Workers: 3, Poison: true}, {NoPack: true}, {Guard: vm.GuardEnd}, {Separate: true}} {
+				p, s := session(t, path, passes.Options{}, opt)
+				joined := s.JoinedQuantized()
+				if slices.Sort(joined); !slices.Equal(joined, c.want) {
+					t.Errorf("joined: %v, want %v", joined, c.want)
+				}
+				out, err := s.Run(t.Context(), inputs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := out["g.r"]
+				if want == nil {
+					want = bytes.Clone(got.Data)
+					list, _ := got.Reals()
+					slices.Sort(list)
+					if n := len(slices.Compact(list)); n < 30 {
+						t.Errorf("only %d values differ: most are saturated", n)
+					}
+				}
+				if !bytes.Equal(got.Data, want) {
+					t.Errorf("%+v: other bits than with one worker", opt)
+				}
+				if !opt.Separate {
+					checkBoth(t, p, inputs, opt)
+				}
+			}
+		})
+	}
+}
+
+// nodeOf returns the node with a name.
+func (n *net) nodeOf(name string) *graph.Node {
+	for _, k := range n.g.Nodes {
+		if k.Name == name {
+			return k
+		}
+	}
+	panic(name)
+}
+
 // checkBoth compares a run with one in separate memory, and each node with the
 // evaluator.
 func checkBoth(t *testing.T, p *vm.Program, inputs map[string]vm.Value, opt vm.Options) {

@@ -288,7 +288,7 @@ func (w *comparer) compare(st *step) {
 		out, err = w.applyFused(last, out[0])
 	}
 	if err == nil && st.joined != nil {
-		out, err = w.applyQuantize(st.joined.to, out[0])
+		out, err = w.applyQuantize(st.joined.to.st, out[0])
 	}
 	if err != nil {
 		w.recordUncompared(st, err)

@@ -97,14 +97,26 @@ type zeros struct {
 	of   func(i int) int // maps an index of the list to an element of t
 }
 
-// newZeros returns n zero points, or a single one if they are all the same.
+// newZeros returns n zero points, or a single one if they are known to be the same.
 func newZeros(c *Invocation, t *Tensor, n int, of func(i int) int) *zeros {
 	z := &zeros{t: t, of: of}
-	if t == nil || t.Len() == 1 {
+	if t == nil || t.Len() == 1 || t.Const && allSame(c, data[byte](t)) {
 		n, z.of = 1, func(int) int { return 0 }
 	}
 	z.list = numbersOf[int16](c, n)
 	return z
+}
+
+// allSame reports whether all bytes are the same.
+func allSame(c *Invocation, s []byte) bool {
+	for from, to := range c.pieces(len(s)) {
+		for _, b := range s[from:to] {
+			if b != s[0] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // read reads the zero points.

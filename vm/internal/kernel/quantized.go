@@ -6,10 +6,15 @@ import (
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
-// QuantizedConv makes a convolution of quantized tensors; c has the inputs of QLinearConv.
-// If real is not nil, it has the numbers that input 0 represents, and the kernel first
-// quantizes them, which is exact.
-func QuantizedConv(c *Invocation, real *Tensor) (_ Run, err error) {
+// quantizedProducts are the kernels of products of quantized tensors.
+var quantizedProducts = map[string]func(*Invocation) (Run, error){
+	"QLinearConv": makeQLinearConv, "QLinearMatMul": makeQLinearMatMul, "QGemm": makeQGemm,
+}
+
+// QuantizedProduct makes a convolution or matrix product of quantized tensors; c has the
+// inputs of QLinearConv, QLinearMatMul or QGemm. If real is not nil, it has the numbers
+// that input 0 represents, and the kernel first quantizes them, which is exact.
+func QuantizedProduct(c *Invocation, real *Tensor) (_ Run, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if err = Refused(r); err == nil {
@@ -21,7 +26,7 @@ func QuantizedConv(c *Invocation, real *Tensor) (_ Run, err error) {
 	if real != nil {
 		image = c.Shared(c.In[0].Bytes())
 	}
-	run, err := makeQLinearConv(c)
+	run, err := quantizedProducts[c.Node.Op](c)
 	if err != nil || real == nil {
 		return run, err
 	}
