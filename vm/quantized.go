@@ -122,16 +122,25 @@ func (q *scaled) whole() bool {
 	return q.bytes.Byte() && q.scale.Len() == 1 && (q.zero == nil || q.zero.Len() == 1)
 }
 
-// maker returns the node of this frame that makes input i of st as a DequantizeLinear.
+// maker returns the node of this frame that makes input i of st as a DequantizeLinear. It
+// looks through Identity, by which exporters share biases.
 func (st *step) maker(i int) *scaled {
 	if i >= len(st.in) || st.in[i] == nil {
 		return nil
 	}
-	t := st.f.g.Tensors[st.call.Node.Inputs[i]]
-	if t.Capture || t.Maker < 0 {
-		return nil
+	for id := st.call.Node.Inputs[i]; id != graph.None; {
+		t := st.f.g.Tensors[id]
+		if t.Capture || t.Maker < 0 {
+			return nil
+		}
+		m := st.f.steps[t.Maker]
+		n := m.call.Node
+		if i != 2 || n.Op != "Identity" || len(n.Inputs) != 1 || n.Domain != "" || n.Semantics.Call != nil {
+			return m.scaledBy("DequantizeLinear")
+		}
+		id = n.Inputs[0]
 	}
-	return st.f.steps[t.Maker].scaledBy("DequantizeLinear")
+	return nil
 }
 
 // alone returns the only reader of output 0 of st; nil if there are others.
@@ -220,6 +229,9 @@ func (st *step) wholeBias(x, w *scaled, channels int) (bias *kernel.Tensor, fits
 		}
 	}
 	list, _ := b.bytes.Integers()
+	if !anyBut0(list) { // 0 in any units
+		return &b.bytes.Tensor, largest <= math.MaxInt32
+	}
 	units, _ := b.scale.Tensor.Reals()
 	weights, _ := w.scale.Tensor.Reals()
 	image, _ := x.scale.Tensor.Reals()

@@ -274,6 +274,16 @@ func TestConvolutionsThatStayReal(t *testing.T) {
 		want   []string
 	}{
 		{"the bias has other units", 1.5, nil, []string{"a", "d", "y"}},
+		{"a bias of 0 has any units", 1.5, func(n *net) {
+			d := n.g.Tensors[n.tensor("e.b.q")].Data
+			clear(d.Raw)
+		}, []string{"a", "d", "e", "y"}},
+		{"a bias reaches the convolution through Identity", 1.5, func(n *net) {
+			for _, name := range []string{"a", "e"} {
+				n.node("Identity", name+".shared", name+".b")
+				n.nodeOf(name).Inputs[2] = n.tensor(name + ".shared")
+			}
+		}, []string{"a", "d", "y"}},
 		{"the result is read as reals, too", 1, func(n *net) {
 			n.node("Neg", "z", "a")
 			n.output("z", 1, 20, 12, 13)
