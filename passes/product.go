@@ -9,13 +9,14 @@ import (
 	"github.com/onnxmem/onnxmem/ops"
 )
 
-// product is a node of the main graph that multiplies by a transposed constant: with
+// product is a node of the main graph that multiplies by a transposed matrix: with
 // FoldAny a Gemm reads the constant as it lies.
 type product struct {
 	node      *graph.Node // MatMul or Gemm
 	transpose *graph.Node
 	result    *graph.Tensor
 	weight    *graph.Tensor // before it is transposed
+	left      bool          // it is the first operand, not the second
 }
 
 // minGemm is the first opset in which Gemm may leave out its third input.
@@ -35,6 +36,7 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 	}
 	g := m.Graph
 	var list []product
+	taken := map[*graph.Node]bool{} // with its other operand
 	for _, n := range g.Nodes {
 		if n.Domain != "" || n.Op != "Transpose" || free[n] || !swapsTwo(g, n) {
 			continue
@@ -45,12 +47,17 @@ func (s *State) products(m *graph.Model, all []*component) []product {
 		}
 		readers := make([]product, 0, len(t.Readers))
 		for _, r := range t.Readers {
-			if p := g.Nodes[r]; multiplies(g, p, n.Outputs[0]) {
-				readers = append(readers, product{p, n, g.Tensors[p.Outputs[0]], w})
+			p := g.Nodes[r]
+			if left, ok := multiplies(g, p, n.Outputs[0]); ok && !taken[p] {
+				readers = append(readers, product{p, n, g.Tensors[p.Outputs[0]], w, left})
 			}
 		}
-		if len(readers) == len(t.Readers) {
-			list = append(list, readers...)
+		if len(readers) < len(t.Readers) {
+			continue
+		}
+		for _, p := range readers {
+			taken[p.node] = true
+			list = append(list, p)
 		}
 	}
 	return list
@@ -72,17 +79,24 @@ func swapsTwo(g *graph.Graph, n *graph.Node) bool {
 		(a == nil || slices.Equal(a.Ints, []int64{1, 0}))
 }
 
-// multiplies reports whether a node multiplies by tensor t from the right, so that a
-// Gemm may take its place: all lengths are known, and none is 0.
-func multiplies(g *graph.Graph, n *graph.Node, t graph.TensorID) bool {
-	if n.Domain != "" || !n.Semantics.Known || n.Semantics.Call != nil || len(n.Inputs) < 2 || n.Inputs[1] != t || n.Inputs[0] < 0 || n.Inputs[0] == t || n.Outputs[0] < 0 {
-		return false
+// multiplies reports whether a node multiplies by tensor t, so that a Gemm may take its
+// place: all lengths are known, and none is 0. left says that t is the first operand; the
+// second then has two axes, since a Gemm has no batches of those.
+func multiplies(g *graph.Graph, n *graph.Node, t graph.TensorID) (left, ok bool) {
+	if n.Domain != "" || !n.Semantics.Known || n.Semantics.Call != nil || len(n.Inputs) < 2 || n.Inputs[0] == n.Inputs[1] || n.Inputs[0] < 0 || n.Inputs[1] < 0 || n.Outputs[0] < 0 {
+		return false, false
+	}
+	other := n.Inputs[0]
+	if left = other == t; left {
+		other = n.Inputs[1]
+	} else if n.Inputs[1] != t {
+		return false, false
 	}
 	if n.Op == "Gemm" {
-		return len(n.Inputs) < 3 || n.Inputs[2] != t
+		return left, len(n.Inputs) < 3 || n.Inputs[2] != t
 	}
-	x := g.Tensors[n.Inputs[0]].Type
-	return n.Op == "MatMul" && x.Ranked && len(x.Shape) >= 2 &&
+	x := g.Tensors[other].Type
+	return left, n.Op == "MatMul" && x.Ranked && (len(x.Shape) == 2 || len(x.Shape) > 2 && !left) &&
 		!slices.ContainsFunc(x.Shape, func(d graph.Dim) bool { return !d.Exact() || d == 0 })
 }
 
@@ -104,7 +118,7 @@ func (s *State) multiply(m *graph.Model, list []product, open bool) (*graph.Mode
 	for _, p := range list {
 		n := g.Nodes[at[p.node]]
 		transpose := g.Nodes[at[p.transpose]]
-		replaced[n] = r.gemm(n, transpose.Inputs[0])
+		replaced[n] = r.gemm(n, transpose.Inputs[0], p.left)
 		gone[transpose] = true
 		done = append(done, foldedProduct{p.result.Name, g.Tensors[transpose.Outputs[0]].Name})
 	}
@@ -139,26 +153,33 @@ type rewriter struct {
 }
 
 // gemm returns the nodes in the place of a product by the transposed of w.
-func (r *rewriter) gemm(n *graph.Node, w graph.TensorID) []*graph.Node {
+func (r *rewriter) gemm(n *graph.Node, w graph.TensorID, left bool) []*graph.Node {
 	r.nodes = nil
+	operand, trans := 1, "transB"
+	if left {
+		operand, trans = 0, "transA"
+	}
 	if n.Op == "Gemm" {
 		m := *n
 		m.Span = graph.Span{}
 		m.Inputs = slices.Clone(n.Inputs)
-		m.Inputs[1] = w
+		m.Inputs[operand] = w
 		old := int64(0)
 		m.Attrs = nil
 		for _, a := range n.Attrs {
-			if a.Name == "transB" {
+			if a.Name == trans {
 				old = a.Int
 			} else {
 				m.Attrs = append(m.Attrs, a)
 			}
 		}
-		m.Attrs = append(m.Attrs, intAttr("transB", 1-min(old*old, 1)))
+		m.Attrs = append(m.Attrs, intAttr(trans, 1-min(old*old, 1)))
 		return []*graph.Node{&m}
 	}
 	x, y := n.Inputs[0], n.Outputs[0]
+	if left {
+		return []*graph.Node{{Name: n.Name, Op: "Gemm", Inputs: []graph.TensorID{w, n.Inputs[1]}, Outputs: []graph.TensorID{y}, Attrs: []*graph.Attr{intAttr(trans, 1)}, Props: n.Props}}
+	}
 	name := r.g.Tensors[y].Name
 	shape := r.g.Tensors[x].Type.Shape
 	rank := len(shape)

@@ -22,12 +22,15 @@ func TestFoldKeepsBits(t *testing.T) {
 	n.node("MatMul", "h", "x", "wt")
 	n.node("MatMul", "y", "h", "bt")
 	n.node("Neg", "z", "w")
+	n.input("v", 70, 5)
+	n.node("MatMul", "l", "wt", "v")
 	n.output("y", 2, 3, 300)
 	n.output("z", 70, 300)
+	n.output("l", 300, 5)
 	path := filepath.Join(t.TempDir(), "net.onnx")
 	n.write(t, path)
-	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 300})}
-	var want []byte
+	inputs := map[string]vm.Value{"x": ramp([]graph.Dim{2, 3, 300}), "v": ramp([]graph.Dim{70, 5})}
+	var want, left []byte
 	for _, fold := range []passes.Fold{passes.FoldOff, passes.FoldExact, passes.FoldAny} {
 		p, s := session(t, path, passes.Options{Fold: fold}, vm.Options{Poison: true})
 		out, err := s.Run(t.Context(), inputs)
@@ -35,9 +38,9 @@ func TestFoldKeepsBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fold == passes.FoldOff {
-			want = bytes.Clone(out["y"].Data)
+			want, left = bytes.Clone(out["y"].Data), bytes.Clone(out["l"].Data)
 		}
-		if !bytes.Equal(out["y"].Data, want) {
+		if !bytes.Equal(out["y"].Data, want) || !bytes.Equal(out["l"].Data, left) {
 			t.Errorf("fold %d: other bits", fold)
 		}
 		found, err := p.CheckRun(t.Context(), []map[string]vm.Value{inputs}, vm.Options{Poison: true})

@@ -639,18 +639,19 @@ func transposed(n *graph.Node, x *constant.Tensor) ([]*constant.Tensor, error) {
 	return []*constant.Tensor{y}, nil
 }
 
-// product says what is wrong with a product whose second operand is no longer
+// product says what is wrong with a product one of whose operands is no longer
 // transposed; "" if it is right. In the source, y = MatMul(x, t) or Gemm(x, t, …), with
 // t = Transpose(w). In the plan, y = Gemm(x, w, …) with the other transB or, for more
 // than two axes, y = Reshape(Gemm(Reshape(x), w)), where the inner Reshape keeps the
-// last axis. The order of the elements then determines the rest.
+// last axis. The order of the elements then determines the rest. From the left,
+// y = MatMul(t, x) or Gemm(t, x, …) becomes y = Gemm(w, x, …) with the other transA.
 func product(g, source *graph.Graph, f plan.FoldedProduct) string {
 	y, t := find(source, f.Tensor), find(source, f.Transposed)
 	if y == nil || y.Maker < 0 || t == nil || t.Maker < 0 {
 		return "the source has no such tensors"
 	}
 	n, transpose := source.Nodes[y.Maker], source.Nodes[t.Maker]
-	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 || n.Inputs[0] < 0 || n.Inputs[1] < 0 || source.Tensors[n.Inputs[1]] != t {
+	if n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || len(n.Inputs) < 2 || n.Inputs[0] < 0 || n.Inputs[1] < 0 || source.Tensors[n.Inputs[0]] != t && source.Tensors[n.Inputs[1]] != t {
 		return fmt.Sprintf("expected a MatMul or Gemm of the source by %q", graph.Short(f.Transposed))
 	}
 	perm := transpose.Attr("perm")
@@ -658,6 +659,10 @@ func product(g, source *graph.Graph, f plan.FoldedProduct) string {
 		return "expected a Transpose of two axes in the source"
 	}
 	x, w := source.Tensors[n.Inputs[0]].Name, source.Tensors[transpose.Inputs[0]].Name
+	left := source.Tensors[n.Inputs[1]] != t
+	if left {
+		x = source.Tensors[n.Inputs[1]].Name
+	}
 
 	u := find(g, f.Tensor)
 	if u == nil || u.Maker < 0 || !sameType(u.Type, y.Type) {
@@ -680,17 +685,21 @@ func product(g, source *graph.Graph, f plan.FoldedProduct) string {
 		return g.Tensors[n.Inputs[i]].Name
 	}
 	gemm, inner := m, m
-	if m.Op == "Reshape" && m.Domain == "" {
+	operand := 1 // w
+	if left {
+		operand = 0
+	}
+	if !left && m.Op == "Reshape" && m.Domain == "" {
 		gemm = from(m, 0, "Gemm")
 		inner = from(gemm, 0, "Reshape")
 		if inner == nil || !keepsLast(g, inner) {
 			return "expected Reshape(Gemm(Reshape(x), w)) that keeps the last axis of x"
 		}
 	}
-	if gemm == nil || gemm.Domain != "" || gemm.Op != "Gemm" || name(inner, 0) != x || name(gemm, 1) != w {
+	if gemm == nil || gemm.Domain != "" || gemm.Op != "Gemm" || name(inner, 1-operand) != x || name(gemm, operand) != w {
 		return fmt.Sprintf("expected a Gemm of %q and %q", graph.Short(x), graph.Short(w))
 	}
-	return gemmDiffers(source, n, g, gemm)
+	return gemmDiffers(source, n, g, gemm, left)
 }
 
 // keepsLast reports whether a Reshape to two axes keeps the length of the last one.
@@ -700,8 +709,8 @@ func keepsLast(g *graph.Graph, n *graph.Node) bool {
 }
 
 // gemmDiffers says how a Gemm differs from a product of the source apart from its first
-// two inputs; transB must be the other one.
-func gemmDiffers(source *graph.Graph, n *graph.Node, g *graph.Graph, gemm *graph.Node) string {
+// two inputs; transB, or from the left transA, must be the other one.
+func gemmDiffers(source *graph.Graph, n *graph.Node, g *graph.Graph, gemm *graph.Node, left bool) string {
 	number := func(n *graph.Node, name string) int64 {
 		if a := n.Attr(name); a != nil {
 			return a.Int
@@ -721,11 +730,15 @@ func gemmDiffers(source *graph.Graph, n *graph.Node, g *graph.Graph, gemm *graph
 		return ""
 	}
 	wasGemm := n.Op == "Gemm"
+	flips, keeps := "transB", "transA"
+	if left {
+		flips, keeps = keeps, flips
+	}
 	switch {
-	case number(gemm, "transA") != 0 != (wasGemm && number(n, "transA") != 0):
-		return "transA differs"
-	case number(gemm, "transB") != 0 == (wasGemm && number(n, "transB") != 0):
-		return "transB: expected the opposite of the source"
+	case number(gemm, keeps) != 0 != (wasGemm && number(n, keeps) != 0):
+		return keeps + " differs"
+	case number(gemm, flips) != 0 == (wasGemm && number(n, flips) != 0):
+		return flips + ": expected the opposite of the source"
 	case factor(gemm, "alpha") != factor(n, "alpha"), wasGemm && factor(gemm, "beta") != factor(n, "beta"):
 		return "alpha or beta differs"
 	case wasGemm && third(g, gemm) != third(source, n), !wasGemm && third(g, gemm) != "":

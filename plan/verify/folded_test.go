@@ -131,6 +131,46 @@ func TestFolded(t *testing.T) {
 			g = Gather(w, i)
 			out y
 			out g`}},
+		{name: "any: from the left", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			in x float32 512 4
+			weight w float32 512 256
+			t = Transpose(w)
+			y = MatMul(t, x)
+			g = Gather(w, i)
+			out y
+			out g`}},
+		{name: "any: a Gemm from the left, of a transposed second operand", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			in x float32 4 512
+			in b float32 4
+			weight w float32 512 256
+			t = Transpose(w)
+			y = Gemm(t, x, b) transB=1
+			g = Gather(w, i)
+			out y
+			out g`}},
+		{name: "any: a Gemm from the left that transposed back", steps: "Gemm Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			in x float32 256 4
+			weight w float32 512 256
+			t = Transpose(w)
+			y = Gemm(t, x) transA=1
+			g = Gather(w, i)
+			out y
+			out g`}},
+		{name: "any: a product of two transposed weights loses one of them", steps: "Transpose Gemm Gather Gather", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
+			in i int64 2
+			weight v float32 512 4
+			weight w float32 256 512
+			s = Transpose(v)
+			t = Transpose(w)
+			y = MatMul(s, t)
+			h = Gather(v, i)
+			g = Gather(w, i)
+			out y
+			out h
+			out g`}},
 		{name: "any: a weight that nobody else reads is folded as with exact", folded: "t.folded", steps: "Identity MatMul", opt: passes.Options{Fold: passes.FoldAny}, x: text{main: `
 			in x float32 4 4
 			weight w float32 8 4
@@ -534,6 +574,65 @@ func TestFoldedFromAnotherSource(t *testing.T) {
 				t.Errorf("error %v, violations %v, expected one with %q", err, report.Violations, c.want)
 			}
 		})
+	}
+}
+
+// TestFoldedProductThatDiffers: a product by a constant that is no longer transposed must
+// have the operands and the attributes of the source, on either side.
+func TestFoldedProductThatDiffers(t *testing.T) {
+	for _, product := range []string{"MatMul(x, t)", "MatMul(t, x)", "Gemm(x, t)", "Gemm(t, x) transB=1"} {
+		source := text{main: `
+			in i int64 2
+			in x float32 256 256
+			weight w float32 256 256
+			t = Transpose(w)
+			y = ` + product + `
+			g = Gather(w, i)
+			out y
+			out g`}.build(t)
+		file := encode(t, source)
+		r, err := passes.Optimize(t.Context(), source, passes.Options{Fold: passes.FoldAny})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gemm := r.Model.Graph.Nodes[slices.IndexFunc(r.Model.Graph.Nodes, func(n *graph.Node) bool { return n.Op == "Gemm" })]
+		inputs, attrs := gemm.Inputs, gemm.Attrs
+		flipped := func(name string) []*graph.Attr {
+			list, v := []*graph.Attr{}, int64(1)
+			for _, a := range attrs {
+				if a.Name == name {
+					v = 1 - a.Int
+				} else {
+					list = append(list, a)
+				}
+			}
+			return append(list, &graph.Attr{Name: name, Type: graph.AttrInt, Int: v})
+		}
+		for _, c := range []struct {
+			name   string
+			inputs []graph.TensorID
+			attrs  []*graph.Attr
+			valid  bool
+		}{
+			{"as it is", inputs, attrs, true},
+			{"another transA", inputs, flipped("transA"), false},
+			{"another transB", inputs, flipped("transB"), false},
+			{"exchanged operands", []graph.TensorID{inputs[1], inputs[0]}, attrs, false},
+		} {
+			gemm.Inputs, gemm.Attrs = c.inputs, c.attrs
+			im, err := onnx.Encode(r.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Plan.Model = plan.ImageOf("out.onnx", im)
+			report, err := verify.Plan(parse(t, encode(t, r.Model)), r.Plan, verify.Options{Source: parse(t, file)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if refused := slices.ContainsFunc(report.Violations, func(v verify.Violation) bool { return v.Code == verify.CodeFolded }); refused == c.valid {
+				t.Errorf("%s, %s: violations %v", product, c.name, report.Violations)
+			}
+		}
 	}
 }
 
