@@ -300,7 +300,8 @@ func TestFolded(t *testing.T) {
 			g = Gather(c7, k)
 			y = Add(x, g)
 			out y`}},
-		{name: "what does not fit into the budget of the model stays, in the order of the file", folded: "g0 g1 g2 g3",
+		{
+			name: "what does not fit into the budget of the model stays, in the order of the file", folded: "g0 g1 g2 g3",
 			steps: "ConstantOfShape ConstantOfShape Gather Gather Sum Add", x: text{main: `
 			in x float32 1
 			weight k int64 1
@@ -321,7 +322,8 @@ func TestFolded(t *testing.T) {
 			y = Add(x, s)
 			out y`}, before: func(m *graph.Model) {
 				binary.LittleEndian.PutUint64(find(m.Graph, "k").Data.Raw, 15<<18) // 15 MiB, of at least 64
-			}},
+			},
+		},
 		{name: "a node all of whose outputs are left out is none that was folded", folded: "t", steps: "Relu Add", x: text{main: `
 			in x float32 4 8
 			weight w float32 8 4
