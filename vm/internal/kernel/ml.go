@@ -25,6 +25,7 @@ var classical = family{"ai.onnx.ml", []Kernel{
 	{Name: "Scaler", Make: makeScaler},
 	{Name: "SVMClassifier", Make: makeSVMClassifier},
 	{Name: "SVMRegressor", Make: makeSVMRegressor},
+	{Name: "TreeEnsemble", Make: makeTreeEnsemble},
 	{Name: "TreeEnsembleClassifier", Make: makeTreeClassifier},
 	{Name: "TreeEnsembleRegressor", Make: makeTreeRegressor},
 }}
@@ -61,51 +62,104 @@ func (c *Invocation) floats(name string) []float32 {
 	return nil
 }
 
+// realList returns a list of real numbers, which an attribute or a tensor of that name
+// holds, or nil. A tensor may have the suffix _as_tensor.
+func (c *Invocation) realList(name string) ([]float64, error) {
+	list := c.floats(name)
+	for _, a := range []*graph.Attr{c.Node.Attr(name), c.Node.Attr(name + "_as_tensor")} {
+		if a == nil || a.Tensor == nil {
+			continue
+		}
+		t, err := c.Runtime.Constant(a.Tensor)
+		if err != nil {
+			return nil, err
+		}
+		get, ok := reader(t.Type)
+		switch {
+		case !ok || !t.Type.Floating():
+			return nil, fmt.Errorf("%s is %v%v, expected a list of reals", a.Name, t.Type, t.Shape)
+		case len(list) > 0:
+			return nil, fmt.Errorf("%s and %s are both present, expected one of them", name, a.Name)
+		}
+		reals := tableOf[float64](c, t.Len())
+		for i := range reals {
+			reals[i] = get(t.At, i)
+		}
+		return reals, nil
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	reals := tableOf[float64](c, len(list))
+	for i, x := range list {
+		reals[i] = float64(x)
+	}
+	return reals, nil
+}
+
 // eachSample runs a function for all rows, cost elements of work each.
 func eachSample(c *Invocation, rows, cost int, do func(m *meter, row int)) Run {
+	return eachSampleIn(c, rows, cost, 0, func(m *meter, row int, _ unsafe.Pointer) { do(m, row) })
+}
+
+// eachSampleIn is eachSample with some bytes of scratch, whose content is undefined.
+func eachSampleIn(c *Invocation, rows, cost, bytes int, do func(m *meter, row int, scratch unsafe.Pointer)) Run {
 	group := max(1, grain/max(cost, 1))
-	part := func(p, _ int) {
-		m := meter{c: c}
-		for row := p * group; row < min((p+1)*group, rows); row++ {
-			m.add(1)
-			do(&m, row)
-		}
+	off := 0
+	if bytes > 0 {
+		off = c.Each(bytes)
 	}
 	return func(w *work.Pool) error {
-		w.For(cuts(rows, group), part)
+		w.For(cuts(rows, group), func(p, worker int) {
+			m := meter{c: c}
+			var scratch unsafe.Pointer
+			if bytes > 0 {
+				scratch = w.Each(worker, off)
+			}
+			for row := p * group; row < min((p+1)*group, rows); row++ {
+				m.add(1)
+				do(&m, row, scratch)
+			}
+		})
 		return nil
 	}
 }
 
 // transform is the function that turns the scores of a sample into its results.
-func (c *Invocation) transform() (func(scores []float32), error) {
-	switch name := c.Str("post_transform", "NONE"); name {
+func transform[T float32 | float64](name string) (func(scores []T), error) {
+	switch name {
 	case "NONE":
-		return func([]float32) {}, nil
+		return func([]T) {}, nil
 	case "LOGISTIC":
-		return func(scores []float32) {
+		return func(scores []T) {
 			for i, x := range scores {
 				scores[i] = logistic(x)
 			}
 		}, nil
+	case "PROBIT":
+		return func(scores []T) {
+			for i, x := range scores {
+				scores[i] = T(probit(float64(x)))
+			}
+		}, nil
 	case "SOFTMAX":
-		return func(scores []float32) {
+		return func(scores []T) {
 			if len(scores) == 0 {
 				return
 			}
 			top, sum := slices.Max(scores), 0.0
 			for i, x := range scores {
 				e := math.Exp(float64(x - top))
-				scores[i] = float32(e)
+				scores[i] = T(e)
 				sum += e
 			}
 			for i := range scores {
-				scores[i] = float32(float64(scores[i]) / sum)
+				scores[i] = T(float64(scores[i]) / sum)
 			}
 		}, nil
 	case "SOFTMAX_ZERO": // a softmax of the scores that are not 0
-		return func(scores []float32) {
-			top, sum := float32(math.Inf(-1)), 0.0
+		return func(scores []T) {
+			top, sum := T(math.Inf(-1)), 0.0
 			for _, x := range scores {
 				top = max(top, x)
 			}
@@ -116,7 +170,7 @@ func (c *Invocation) transform() (func(scores []float32), error) {
 			}
 			for i, x := range scores {
 				if x != 0 {
-					scores[i] = float32(math.Exp(float64(x-top)) / sum)
+					scores[i] = T(math.Exp(float64(x-top)) / sum)
 				}
 			}
 		}, nil
@@ -125,7 +179,21 @@ func (c *Invocation) transform() (func(scores []float32), error) {
 	}
 }
 
-func logistic(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+// postTransform is the name of the transform.
+func (c *Invocation) postTransform() string { return c.Str("post_transform", "NONE") }
+
+func logistic[T float32 | float64](x T) T { return T(1 / (1 + math.Exp(-float64(x)))) }
+
+// probit is about the quantile of the normal distribution: Winitzki's approximation of the
+// inverse error function (2008, a = 0.147), off by some thousandths. It stands for the
+// exact one since ONNX's own evaluator and ONNX Runtime compute it.
+func probit(p float64) float64 {
+	const a = 0.147
+	x := 2*p - 1
+	log := math.Log((1 - x) * (1 + x))
+	half := 2/(math.Pi*a) + log/2
+	return math.Copysign(math.Sqrt2*math.Sqrt(math.Sqrt(half*half-log/a)-half), x)
+}
 
 // makeFeatures copies the features with the given indices, in their order.
 func makeFeatures(c *Invocation) (Run, error) {
@@ -338,7 +406,7 @@ func makeLinearRegressor(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Str("post_transform", "NONE") != "NONE" {
+	if c.postTransform() != "NONE" {
 		return nil, unsupportedf("post_transform of a regression")
 	}
 	return eachSample(c, s.rows, mul(targets, s.features), func(m *meter, row int) {
@@ -377,7 +445,7 @@ func makeLinearClassifier(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	transform, err := c.transform()
+	transform, err := transform[float32](c.postTransform())
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +466,7 @@ func makeLinearClassifier(c *Invocation) (Run, error) {
 }
 
 // topScore returns the index of the first of the largest numbers.
-func topScore(list []float32) int {
+func topScore[T float32 | float64](list []T) int {
 	best := 0
 	for i, x := range list {
 		if x > list[best] {

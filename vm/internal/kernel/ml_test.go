@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
@@ -29,8 +30,8 @@ func runClassical(op string, list []*graph.Attr, in *Tensor, out ...*Tensor) err
 	}
 	pool := work.New(2)
 	defer pool.Close()
-	stride := (c.EachBytes + 63) &^ 63
-	pool.SetScratch(nil, blank(graph.Uint8, []int{2*stride + 1}).At, stride)
+	each := make([]uint64, 2*(c.EachBytes/8+1))
+	pool.SetScratch(nil, unsafe.Pointer(&each[0]), len(each)/2*8)
 	return run(pool)
 }
 
@@ -96,6 +97,127 @@ func TestTrees(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q", c.doc, err, c.want)
 		}
+	}
+}
+
+// tensor1 is an attribute that holds a list.
+func tensor1(name string, d graph.DType, list ...float64) *graph.Attr {
+	t := blank(d, []int{len(list)})
+	set, _ := writer(d)
+	for i, v := range list {
+		set(t.At, i, v)
+	}
+	return &graph.Attr{Name: name, Type: graph.AttrTensor, Tensor: &graph.Data{Type: d, Dims: []int64{int64(len(list))}, Raw: raw(t)}}
+}
+
+// ensemble is three nodes in two trees: a set test whose first branch leads to feature 1
+// <= 2.5, and a tree of one leaf. The leaves are shared.
+func ensemble(change ...*graph.Attr) []*graph.Attr {
+	list := []*graph.Attr{
+		ints("tree_roots", 0, 2), ints("nodes_featureids", 0, 1, 0), tensor1("nodes_modes", graph.Uint8, 6, 0, 0), tensor1("nodes_splits", graph.Float32, 0, 2.5, 0),
+		ints("nodes_truenodeids", 1, 0, 3), ints("nodes_trueleafs", 0, 1, 1), ints("nodes_falsenodeids", 2, 1, 3), ints("nodes_falseleafs", 1, 1, 1),
+		ints("leaf_targetids", 0, 1, 0, 0), tensor1("leaf_weights", graph.Float32, 10, 20, 30, 15), tensor1("membership_values", graph.Float32, 9, -4, 7, math.NaN()), whole1("n_targets", 2),
+	}
+	for _, c := range change {
+		if i := slices.IndexFunc(list, func(a *graph.Attr) bool { return a.Name == c.Name }); i >= 0 {
+			list[i] = c
+		} else {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func TestTreeEnsemble(t *testing.T) {
+	x := features(4, 2, 7, 2.5, -4, 2.6, 8, 0, math.NaN(), 0)
+	for _, c := range []struct {
+		doc  string
+		list []*graph.Attr
+		want []float32
+	}{
+		{"sum", ensemble(), []float32{25, 0, 15, 20, 45, 0, 45, 0}},
+		{"average", ensemble(whole1("aggregate_function", 0)), []float32{12.5, 0, 7.5, 10, 22.5, 0, 22.5, 0}},
+		{"min", ensemble(whole1("aggregate_function", 2)), []float32{10, 0, 15, 20, 15, 0, 15, 0}},
+		{"max", ensemble(whole1("aggregate_function", 3)), []float32{15, 0, 15, 20, 30, 0, 30, 0}},
+		{"a missing value", ensemble(ints("nodes_missing_value_tracks_true", 1, 0, 0)), []float32{25, 0, 15, 20, 45, 0, 25, 0}},
+		{"no NaN behind the last set", ensemble(tensor1("membership_values", graph.Float32, 8)), []float32{45, 0, 45, 0, 25, 0, 45, 0}},
+		{"a transform", ensemble(whole1("post_transform", 3), whole1("aggregate_function", 2)), []float32{1, 0, logistic[float32](-5), logistic[float32](5), 1, 0, 1, 0}},
+	} {
+		out := blank(graph.Float32, []int{4, 2})
+		if err := runClassical("TreeEnsemble", c.list, x, out); err != nil || !slices.Equal(data[float32](out), c.want) {
+			t.Errorf("%s: got %v, %v, want %v", c.doc, data[float32](out), err, c.want)
+		}
+	}
+	double := store(&reference.Tensor{Type: graph.Float64, Shape: []int{2, 2}, F: []float64{7, 2.5, 7, 2.5 + 1e-12}}, graph.Float64)
+	out := blank(graph.Float64, []int{2, 2})
+	list := ensemble(tensor1("leaf_weights", graph.Float64, 10+0x1p-40, 20, 30, 15), tensor1("nodes_splits", graph.Float64, 0, 2.5, 0))
+	if err := runClassical("TreeEnsemble", list, double, out); err != nil || !slices.Equal(data[float64](out), []float64{25 + 0x1p-40, 0, 15, 20}) {
+		t.Errorf("float64: got %v, %v", data[float64](out), err)
+	}
+	for _, c := range []struct {
+		doc, want string
+		change    []*graph.Attr
+	}{
+		{"a cycle", "tree_roots has 0 at 0: expected a root, found the child of a node", attrs(ints("nodes_truenodeids", 0, 0, 3))},
+		{"a cycle behind a root", "two branches lead to node 1: expected trees", attrs(ints("nodes_trueleafs", 0, 0, 1), ints("nodes_truenodeids", 1, 1, 3))},
+		{"a node that is missing", "node 0 leads to node 3, expected one of 3", attrs(ints("nodes_truenodeids", 3, 0, 3))},
+		{"a leaf below 0", "node 1 leads to leaf -1, expected one of 4", attrs(ints("nodes_falsenodeids", 2, -1, 3))},
+		{"a root that is missing", "tree_roots has 3 at 0, expected one of 3 nodes", attrs(ints("tree_roots", 3))},
+		{"no root", "tree_roots is empty", attrs(ints("tree_roots"))},
+		{"a feature that is missing", "node 1 tests feature 2, expected one of 2", attrs(ints("nodes_featureids", 0, 2, 0))},
+		{"a target that is missing", "leaf_targetids has 2 at 1, expected one of 2 targets", attrs(ints("leaf_targetids", 0, 2, 0, 0))},
+		{"lists of different lengths", "leaf_weights has 1 elements, expected 4, as leaf_targetids", attrs(tensor1("leaf_weights", graph.Float32, 1))},
+		{"too few sets", "none for node 0", attrs(tensor1("membership_values", graph.Float32))},
+		{"too many sets", "more than 1 sets", attrs(tensor1("membership_values", graph.Float32, 1, math.NaN(), 2))},
+		{"an unknown mode", "nodes_modes has 7 at 2, expected one of [0, 6]", attrs(tensor1("nodes_modes", graph.Uint8, 6, 0, 7))},
+		{"modes of another type", "nodes_modes is float32[3], expected uint8", attrs(tensor1("nodes_modes", graph.Float32, 6, 0, 0))},
+		{"an unknown aggregate", "aggregate_function is 4, expected one of [0, 3]", attrs(whole1("aggregate_function", 4))},
+		{"an unknown transform", "post_transform is -1, expected one of [0, 4]", attrs(whole1("post_transform", -1))},
+		{"a weight without order", "a weight that is not a number", attrs(tensor1("leaf_weights", graph.Float32, math.NaN(), 1, 1, 1), whole1("aggregate_function", 3))},
+	} {
+		list := ensemble(c.change...)
+		if err := runClassical("TreeEnsemble", list, x, blank(graph.Float32, []int{4, 2})); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", c.doc, err, c.want)
+		}
+	}
+}
+
+// The aggregates and transforms of the older operator, and its tensors of float64. The
+// expected numbers are those of ONNX Runtime 1.31.
+func TestTreeAggregates(t *testing.T) {
+	two := []*graph.Attr{
+		ints("nodes_treeids", 0, 0, 0, 1, 1, 1), ints("nodes_nodeids", 0, 1, 2, 0, 1, 2), ints("nodes_featureids", 1, 0, 0, 1, 0, 0),
+		wordList("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"), numbers32("nodes_values", 2.5, 0, 0, 2.5, 0, 0),
+		ints("nodes_truenodeids", 1, 0, 0, 1, 0, 0), ints("nodes_falsenodeids", 2, 0, 0, 2, 0, 0),
+		ints("target_treeids", 0, 0, 1, 1), ints("target_nodeids", 1, 2, 1, 2),
+	}
+	one := append(slices.Clone(two), ints("target_ids", 0, 0, 0, 0), numbers32("target_weights", .3, .7, .4, .2), whole1("n_targets", 1))
+	three := append(slices.Clone(two), ints("target_ids", 0, 1, 0, 0), numbers32("target_weights", .3, .7, .4, .2), whole1("n_targets", 3))
+	x := features(2, 2, 0, 2.5, 0, 2.6)
+	inf := float32(math.Inf(-1))
+	for _, c := range []struct {
+		doc  string
+		list []*graph.Attr
+		want []float32
+	}{
+		{"min", append(slices.Clone(one), text("aggregate_function", "MIN"), numbers32("base_values", .1)), []float32{.4, .3}},
+		{"max", append(slices.Clone(one), text("aggregate_function", "MAX"), numbers32("base_values", .1)), []float32{.5, .8}},
+		{"max of three", append(slices.Clone(three), text("aggregate_function", "MAX")), []float32{.4, 0, 0, .2, .7, 0}},
+		{"probit", append(slices.Clone(one), text("post_transform", "PROBIT")), []float32{.52445, 1.28171}},
+		{"probits", append(slices.Clone(three), text("post_transform", "PROBIT")), []float32{.52445, inf, inf, -.84176, .52445, inf}},
+		{"softmax", append(slices.Clone(three), text("post_transform", "SOFTMAX")), []float32{.50171, .24914, .24914, .28840, .47548, .23612}},
+		{"tensors", append(append(slices.Clone(two[:4:4]), two[5:]...), ints("target_ids", 0, 0, 0, 0), whole1("n_targets", 1), tensor1("nodes_values_as_tensor", graph.Float64, 2.5, 0, 0, 2.5, 0, 0),
+			tensor1("target_weights_as_tensor", graph.Float64, .3, .7, .4, .2), tensor1("base_values_as_tensor", graph.Float64, 1)), []float32{1.7, 1.9}},
+	} {
+		out := blank(graph.Float32, []int{2, len(c.want) / 2})
+		near := func(a, b float32) bool { return a == b || math.Abs(float64(a-b)) < 1e-5 }
+		if err := runClassical("TreeEnsembleRegressor", c.list, x, out); err != nil || !slices.EqualFunc(data[float32](out), c.want, near) {
+			t.Errorf("%s: got %v, %v, want %v", c.doc, data[float32](out), err, c.want)
+		}
+	}
+	both := append(slices.Clone(one), tensor1("nodes_values_as_tensor", graph.Float64, 1))
+	if err := runClassical("TreeEnsembleRegressor", both, x, blank(graph.Float32, []int{2, 1})); err == nil || !strings.Contains(err.Error(), "nodes_values and nodes_values_as_tensor are both present") {
+		t.Errorf("a list and a tensor: got error %v", err)
 	}
 }
 
@@ -182,7 +304,7 @@ func TestLinearModels(t *testing.T) {
 	if err := runClassical("LinearClassifier", list, x, labels, out); err != nil {
 		t.Fatal(err)
 	}
-	scores := []float32{logistic(3), logistic(2.5), logistic(1), logistic(4.5)}
+	scores := []float32{logistic[float32](3), logistic[float32](2.5), logistic[float32](1), logistic[float32](4.5)}
 	if !slices.Equal(data[int64](labels), []int64{7, 9}) || !slices.Equal(data[float32](out), scores) {
 		t.Errorf("got labels %v and scores %v, want [7 9] and %v", data[int64](labels), data[float32](out), scores)
 	}

@@ -3,7 +3,8 @@ package kernel
 import (
 	"fmt"
 	"math"
-	"strings"
+	"slices"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 )
@@ -14,6 +15,7 @@ type forest struct {
 	roots []int32
 	nodes []treeNode
 	adds  []leafWeight
+	sets  []float64 // the members of the sets that nodes test, each in ascending order
 }
 
 type treeNode struct {
@@ -21,13 +23,13 @@ type treeNode struct {
 	missing     bool // NaN goes to yes
 	feature     int32
 	yes, no     int32
-	from, until int32 // of a leaf: its weights in adds
+	from, until int32 // of a leaf: its weights in adds; of a member test: its set in sets
 	threshold   float64
 }
 
 type leafWeight struct {
 	score  int32
-	weight float32
+	weight float64
 }
 
 // branch is how a node compares a feature x with its threshold.
@@ -41,6 +43,7 @@ const (
 	moreThan
 	equal
 	notEqual
+	member
 )
 
 var branches = map[string]branch{
@@ -55,7 +58,10 @@ type treeKey struct{ tree, node int }
 func (c *Invocation) forest(of string, features, scores int) (*forest, error) {
 	trees, ids, features64 := c.Ints("nodes_treeids"), c.Ints("nodes_nodeids"), c.Ints("nodes_featureids")
 	yes, no, missing := c.Ints("nodes_truenodeids"), c.Ints("nodes_falsenodeids"), c.Ints("nodes_missing_value_tracks_true")
-	values := c.floats("nodes_values")
+	values, err := c.realList("nodes_values")
+	if err != nil {
+		return nil, err
+	}
 	var modes []string
 	if a := c.Node.Attr("nodes_modes"); a != nil {
 		modes = a.Strings
@@ -104,7 +110,7 @@ func (c *Invocation) forest(of string, features, scores int) (*forest, error) {
 			return nil, unsupportedf("nodes_modes %q", graph.Short(modes[i]))
 		}
 		t := &f.nodes[i]
-		t.test, t.threshold, t.missing = test, float64(values[i]), len(missing) > 0 && missing[i] != 0
+		t.test, t.threshold, t.missing = test, values[i], len(missing) > 0 && missing[i] != 0
 		if test == leaf {
 			continue
 		}
@@ -142,7 +148,11 @@ func (c *Invocation) forest(of string, features, scores int) (*forest, error) {
 
 // leaves reads the weights of all leaves.
 func (c *Invocation) leaves(f *forest, of string, index map[treeKey]int32, scores int) error {
-	trees, nodes, ids, weights := c.Ints(of+"_treeids"), c.Ints(of+"_nodeids"), c.Ints(of+"_ids"), c.floats(of+"_weights")
+	trees, nodes, ids := c.Ints(of+"_treeids"), c.Ints(of+"_nodeids"), c.Ints(of+"_ids")
+	weights, err := c.realList(of + "_weights")
+	if err != nil {
+		return err
+	}
 	n := len(trees)
 	if len(nodes) != n || len(ids) != n || len(weights) != n {
 		return fmt.Errorf("%s_treeids, _nodeids, _ids and _weights have %d, %d, %d and %d elements, expected as many of each", of, n, len(nodes), len(ids), len(weights))
@@ -182,7 +192,7 @@ func (f *forest) find(m *meter, s *samples, row int, root int32) []leafWeight {
 		if t.test == leaf {
 			return f.adds[t.from:t.until]
 		}
-		if t.holds(s.get(row, int(t.feature))) {
+		if f.holds(t, s.get(row, int(t.feature))) {
 			t = &f.nodes[t.yes]
 		} else {
 			t = &f.nodes[t.no]
@@ -190,7 +200,7 @@ func (f *forest) find(m *meter, s *samples, row int, root int32) []leafWeight {
 	}
 }
 
-func (t *treeNode) holds(x float64) bool {
+func (f *forest) holds(t *treeNode, x float64) bool {
 	if t.missing && math.IsNaN(x) {
 		return true
 	}
@@ -205,68 +215,129 @@ func (t *treeNode) holds(x float64) bool {
 		return x > t.threshold
 	case equal:
 		return x == t.threshold
+	case member:
+		_, is := slices.BinarySearch(f.sets[t.from:t.until], x)
+		return is && !math.IsNaN(x)
 	}
 	return x != t.threshold
 }
 
-// treesOnly refuses the attributes that hold thresholds and weights of float64.
-func (c *Invocation) treesOnly() error {
-	for _, a := range c.Node.Attrs {
-		if strings.HasSuffix(a.Name, "_as_tensor") {
-			return unsupportedf("%s", graph.Short(a.Name))
+// aggregate is how the weights that a sample gets from the trees make a score.
+type aggregate int
+
+const ( // the numbers of TreeEnsemble
+	byAverage aggregate = iota
+	bySum
+	byMin
+	byMax
+)
+
+var aggregates = map[string]aggregate{"AVERAGE": byAverage, "SUM": bySum, "MIN": byMin, "MAX": byMax}
+
+// scores aggregates the weights of the leaves that a sample reaches. The score of a
+// target without any is 0.
+func scores[T float32 | float64](f *forest, m *meter, s *samples, row int, how aggregate, list []T) {
+	clear(list)
+	if how == byMin || how == byMax {
+		for i := range list { // no weight is NaN (regression)
+			list[i] = T(math.NaN())
 		}
 	}
-	return nil
+	for _, root := range f.roots {
+		for _, a := range f.find(m, s, row, root) {
+			old, w := &list[a.score], T(a.weight)
+			switch {
+			case how == bySum || how == byAverage:
+				*old += w
+			case *old != *old || how == byMin && w < *old || how == byMax && w > *old:
+				*old = w
+			}
+		}
+	}
+	for i, x := range list {
+		switch {
+		case how == byAverage && len(f.roots) > 0:
+			list[i] = x / T(len(f.roots))
+		case x != x && (how == byMin || how == byMax):
+			list[i] = 0
+		}
+	}
 }
 
-// makeTreeRegressor adds up the weights of the leaves, one of each tree.
+// regression is the Run of a forest with a score for each target.
+func regression[T float32 | float64](c *Invocation, s samples, f *forest, targets int, how aggregate, post string) (Run, error) {
+	base, err := c.realList("base_values")
+	if err != nil {
+		return nil, err
+	}
+	if len(base) != 0 && len(base) != targets {
+		return nil, fmt.Errorf("base_values has %d numbers, expected %d", len(base), targets)
+	}
+	if how == byMin || how == byMax {
+		for _, a := range f.adds {
+			if math.IsNaN(a.weight) {
+				return nil, unsupportedf("a weight that is not a number, and the aggregate MIN or MAX")
+			}
+		}
+	}
+	// ONNX Runtime leaves these out for a single target, against ONNX's own evaluator.
+	if targets == 1 && post != "NONE" && post != "PROBIT" {
+		return nil, unsupportedf("post_transform %q of one target", graph.Short(post))
+	}
+	transform, err := transform[T](post)
+	if err != nil {
+		return nil, err
+	}
+	out := c.Out[0]
+	set, ok := writer(out.Type)
+	if !ok || !out.Type.Floating() {
+		return nil, unsupported(out.Type)
+	}
+	if out.Len() != mul(s.rows, targets) {
+		return nil, fmt.Errorf("shape %v, expected %d targets for each of %d rows", out.Shape, targets, s.rows)
+	}
+	return eachSampleIn(c, s.rows, mul(len(f.roots)+1, 32), mul(targets, 8), func(m *meter, row int, scratch unsafe.Pointer) {
+		list := span[T](scratch, targets)
+		m.add(targets)
+		scores(f, m, &s, row, how, list)
+		for k, b := range base {
+			list[k] += T(b)
+		}
+		transform(list)
+		for k, x := range list {
+			set(out.At, row*targets+k, float64(x))
+		}
+	}), nil
+}
+
+// regression chooses the type of the sums: float64 for features of float64.
+func (c *Invocation) regression(s samples, f *forest, targets int, how aggregate, post string) (Run, error) {
+	if s.in.Type == graph.Float64 {
+		return regression[float64](c, s, f, targets, how, post)
+	}
+	return regression[float32](c, s, f, targets, how, post)
+}
+
+// makeTreeRegressor aggregates the weights of the leaves, one of each tree.
 func makeTreeRegressor(c *Invocation) (Run, error) {
 	s, err := c.samples()
 	if err != nil {
 		return nil, err
 	}
 	targets := c.Int("n_targets", 0)
-	if err := c.treesOnly(); err != nil {
-		return nil, err
-	}
 	f, err := c.forest("target", s.features, targets)
 	if err != nil {
 		return nil, err
 	}
-	base := c.floats("base_values")
-	if len(base) != 0 && len(base) != targets {
-		return nil, fmt.Errorf("base_values has %d numbers, expected %d", len(base), targets)
+	name := c.Str("aggregate_function", "SUM")
+	how, known := aggregates[name]
+	if !known {
+		return nil, fmt.Errorf("aggregate_function is %q, expected SUM, AVERAGE, MIN or MAX", graph.Short(name))
 	}
-	aggregate := c.Str("aggregate_function", "SUM")
-	if aggregate != "SUM" && aggregate != "AVERAGE" || c.Str("post_transform", "NONE") != "NONE" {
-		return nil, unsupportedf("aggregate_function %q and post_transform %q", graph.Short(aggregate), graph.Short(c.Str("post_transform", "NONE")))
-	}
-	return eachSample(c, s.rows, mul(len(f.roots), 32), func(m *meter, row int) {
-		scores := data[float32](c.Out[0])[row*targets : (row+1)*targets]
-		f.scores(m, &s, row, scores)
-		for k := range scores {
-			if aggregate == "AVERAGE" {
-				scores[k] /= float32(len(f.roots))
-			}
-			if len(base) > 0 {
-				scores[k] += base[k]
-			}
-		}
-	}), nil
+	return c.regression(s, f, targets, how, c.postTransform())
 }
 
-// scores adds up the weights of the leaves that a sample reaches.
-func (f *forest) scores(m *meter, s *samples, row int, scores []float32) {
-	clear(scores)
-	for _, root := range f.roots {
-		for _, a := range f.find(m, s, row, root) {
-			scores[a.score] += a.weight
-		}
-	}
-}
-
-// makeTreeClassifier takes the label with the largest sum of weights. With two labels, all
-// weights count for one score: the second label's.
+// makeTreeClassifier takes the label with the largest sum of weights.
 func makeTreeClassifier(c *Invocation) (Run, error) {
 	s, err := c.samples()
 	if err != nil {
@@ -276,80 +347,127 @@ func makeTreeClassifier(c *Invocation) (Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	transform, err := c.transform()
+	f, err := c.forest("class", s.features, len(labels))
 	if err != nil {
 		return nil, err
 	}
-	if err := c.treesOnly(); err != nil {
+	if s.in.Type == graph.Float64 {
+		return treeClassifier[float64](c, s, f, labels)
+	}
+	return treeClassifier[float32](c, s, f, labels)
+}
+
+func treeClassifier[T float32 | float64](c *Invocation, s samples, f *forest, labels []int64) (Run, error) {
+	transform, err := transform[T](c.postTransform())
+	if err != nil {
+		return nil, err
+	}
+	base, err := c.realList("base_values")
+	if err != nil {
 		return nil, err
 	}
 	classes := len(labels)
-	f, err := c.forest("class", s.features, classes)
-	if err != nil {
-		return nil, err
-	}
-	base := c.floats("base_values")
-	if classes == 2 {
-		return c.binaryTrees(s, f, labels, base)
-	}
-	if classes < 2 || len(base) != 0 && len(base) != classes {
+	if classes < 2 || classes > 2 && len(base) != 0 && len(base) != classes {
 		return nil, unsupportedf("%d labels and %d base values", classes, len(base))
 	}
-	return eachSample(c, s.rows, mul(len(f.roots), 32), func(m *meter, row int) {
-		scores := data[float32](c.Out[1])[row*classes : (row+1)*classes]
-		f.scores(m, &s, row, scores)
-		for k := range base {
-			scores[k] += base[k]
+	classify := func(list []T) int64 {
+		for k, b := range base {
+			list[k] += T(b)
 		}
-		data[int64](c.Out[0])[row] = labels[topScore(scores)]
-		transform(scores)
+		label := labels[topScore(list)]
+		transform(list)
+		return label
+	}
+	gather := func(m *meter, row int, list []T) int64 {
+		scores(f, m, &s, row, bySum, list)
+		return classify(list)
+	}
+	if classes == 2 {
+		if gather, err = binaryTrees(c, s, f, labels, base, transform); err != nil {
+			return nil, err
+		}
+	}
+	return eachSampleIn(c, s.rows, mul(len(f.roots)+1, 32), mul(classes, 8), func(m *meter, row int, scratch unsafe.Pointer) {
+		list := span[T](scratch, classes)
+		m.add(classes)
+		data[int64](c.Out[0])[row] = gather(m, row, list)
+		to := data[float32](c.Out[1])[row*classes : (row+1)*classes]
+		for k, x := range list {
+			to[k] = float32(x)
+		}
 	}), nil
 }
 
-// binaryTrees is the classifier of two labels, whose weights all count for one score. If no
-// weight is negative, the score is the probability of the second label; else its sign
-// decides. ONNX does not say what two scores mean, and ONNX Runtime does not take the
-// larger one, so weights of both labels are refused.
-func (c *Invocation) binaryTrees(s samples, f *forest, labels []int64, base []float32) (Run, error) {
-	positive, of := true, int32(0)
+// binaryTrees returns the function that classifies a sample by two labels, as ONNX Runtime
+// does, since ONNX says no more than that there are scores. If all weights count for one
+// label, there is one score: the second label's probability if no weight is negative, and
+// else a number whose sign decides. If there are weights of both, the sign of the second
+// label's score decides, or that of the first's where a sample reaches no other.
+func binaryTrees[T float32 | float64](c *Invocation, s samples, f *forest, labels []int64, base []float64, transform func([]T)) (func(m *meter, row int, list []T) int64, error) {
+	positive, both, of := true, false, int32(0)
 	for i, a := range f.adds {
 		if i == 0 {
 			of = a.score
 		}
-		if a.score != of {
-			return nil, unsupportedf("two labels with weights of both")
-		}
+		both = both || a.score != of
 		positive = positive && a.weight >= 0
 	}
-	name := c.Str("post_transform", "NONE")
-	transform, err := c.transform()
-	if err != nil {
-		return nil, err
-	}
-	if len(base) > 1 {
+	post := c.postTransform()
+	switch {
+	case both && len(base) > 0 || len(base) > 1:
+		// ONNX Runtime reads the second label's base value for the first, and leaves
+		// scores unset.
 		return nil, unsupportedf("two labels and %d base values", len(base))
+	case both && !c.zeroOne():
+		return nil, unsupportedf("two labels with weights of both, and other numbers than 0 and 1") // ONNX Runtime answers 0 and 1
+	case post == "PROBIT" && (both && !f.always(1) || !both && of == 0):
+		return nil, unsupportedf("post_transform PROBIT of a single score") // ONNX Runtime leaves the other score unset
 	}
-	return eachSample(c, s.rows, mul(len(f.roots), 32), func(m *meter, row int) {
-		scores := data[float32](c.Out[1])[2*row : 2*row+2]
-		f.scores(m, &s, row, scores)
-		score := scores[of]
-		if of == 0 && len(base) > 0 {
-			score += base[0]
+	return func(m *meter, row int, list []T) int64 {
+		var reached [2]bool
+		clear(list)
+		for _, root := range f.roots {
+			for _, a := range f.find(m, &s, row, root) {
+				list[a.score] += T(a.weight)
+				reached[a.score] = true
+			}
+		}
+		score := list[0]
+		if of == 1 || both && reached[1] {
+			score = list[1]
+		} else if len(base) > 0 {
+			score += T(base[0])
 		}
 		label := labels[0]
-		if !positive && score > 0 || score > 0.5 {
+		if (both || !positive) && score > 0 || !both && score > 0.5 {
 			label = labels[1]
 		}
-		data[int64](c.Out[0])[row] = label
 		switch {
-		case of == 1: // the first label's score is 0
-			transform(scores)
-		case name == "LOGISTIC":
-			scores[0], scores[1] = logistic(-score), logistic(score)
-		case positive:
-			scores[0], scores[1] = 1-score, score
+		case of == 1 && !both || reached[1]: // two scores, of which one may be 0
+			transform(list)
+		case post == "LOGISTIC":
+			list[0], list[1] = logistic(-score), logistic(score)
+		case positive && !both:
+			list[0], list[1] = 1-score, score
 		default:
-			scores[0], scores[1] = -score, score
+			list[0], list[1] = -score, score
 		}
-	}), nil
+		return label
+	}, nil
+}
+
+// zeroOne reports whether the labels are strings or the numbers 0 and 1.
+func (c *Invocation) zeroOne() bool {
+	return len(c.strings("classlabels_strings")) > 0 || slices.Equal(c.Ints("classlabels_int64s"), []int{0, 1})
+}
+
+// always reports whether every leaf has a weight of a score.
+func (f *forest) always(score int32) bool {
+	for i := range f.nodes {
+		t := &f.nodes[i]
+		if t.test == leaf && !slices.ContainsFunc(f.adds[t.from:t.until], func(a leafWeight) bool { return a.score == score }) {
+			return false
+		}
+	}
+	return true
 }
