@@ -73,9 +73,30 @@ var mlOperators = []operator{
 		return one(y)
 	}},
 	{"LinearRegressor", func(c *evaluation) []*Tensor {
+		if c.str("post_transform", "NONE") != "NONE" {
+			fail("post_transform")
+		}
 		scores, mass := c.linear(c.int("targets", 1))
 		c.sums(0, mass, c.x(0).Shape[len(c.x(0).Shape)-1])
 		return one(scores)
+	}},
+	{"LinearClassifier", func(c *evaluation) []*Tensor {
+		labels := c.labels("classlabels_ints")
+		targets := len(c.attr("intercepts").Floats)
+		scores, mass := c.linear(targets)
+		for i := range mass { // a sum of as many roundings
+			mass[i] *= float64(c.x(0).Shape[len(c.x(0).Shape)-1] + 1)
+		}
+		return c.classified(labels, scores, mass, targets == 1, 0)
+	}},
+	{"TreeEnsembleRegressor", func(c *evaluation) []*Tensor {
+		return c.regressed(c.oldTrees("target"), c.int("n_targets", 0), c.str("aggregate_function", "SUM"), c.str("post_transform", "NONE"))
+	}},
+	{"TreeEnsembleClassifier", treeClassifier},
+	{"TreeEnsemble", func(c *evaluation) []*Tensor {
+		how := []string{"AVERAGE", "SUM", "MIN", "MAX"}[c.int("aggregate_function", 1)]
+		post := []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}[c.int("post_transform", 0)]
+		return c.regressed(c.newTrees(), c.int("n_targets", 0), how, post)
 	}},
 }
 
@@ -83,9 +104,6 @@ var mlOperators = []operator{
 // the magnitudes of their terms.
 func (c *evaluation) linear(targets int) (scores *Tensor, mass []float64) {
 	x := c.x(0)
-	if c.str("post_transform", "NONE") != "NONE" {
-		fail("post_transform")
-	}
 	rows, n := 1, x.Shape[len(x.Shape)-1]
 	if len(x.Shape) == 2 {
 		rows = x.Shape[0]

@@ -450,7 +450,9 @@ func makeLinearClassifier(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	classes := c.Out[1].Shape[len(c.Out[1].Shape)-1]
-	if n := len(c.floats("intercepts")); n < 2 || n != len(labels) || n != classes {
+	if n := len(c.floats("intercepts")); n == 1 && len(labels) == 2 {
+		return c.binaryLinear(s, labels)
+	} else if n < 2 || n != len(labels) || n != classes {
 		return nil, unsupportedf("%d intercepts and %d labels: expected two or more, as many as labels", n, len(labels))
 	}
 	score, err := c.linear(s, classes)
@@ -462,6 +464,32 @@ func makeLinearClassifier(c *Invocation) (Run, error) {
 		score(m, row, scores)
 		data[int64](c.Out[0])[row] = labels[topScore(scores)]
 		transform(scores)
+	}), nil
+}
+
+// binaryLinear is the classifier of two labels with one score, as ONNX Runtime has it: the
+// second label's if it is positive. Only LOGISTIC makes probabilities of it.
+func (c *Invocation) binaryLinear(s samples, labels []int64) (Run, error) {
+	score, err := c.linear(s, 1)
+	if err != nil {
+		return nil, err
+	}
+	post := c.postTransform()
+	if post == "PROBIT" { // ONNX Runtime leaves one of the scores unset
+		return nil, unsupportedf("post_transform PROBIT of a single score")
+	}
+	return eachSample(c, s.rows, s.features, func(m *meter, row int) {
+		scores := data[float32](c.Out[1])[2*row : 2*row+2]
+		score(m, row, scores[1:])
+		data[int64](c.Out[0])[row] = labels[0]
+		if scores[1] > 0 {
+			data[int64](c.Out[0])[row] = labels[1]
+		}
+		if x := scores[1]; post == "LOGISTIC" {
+			scores[0], scores[1] = logistic(-x), logistic(x)
+		} else {
+			scores[0] = 1 - x
+		}
 	}), nil
 }
 

@@ -308,6 +308,21 @@ func TestLinearModels(t *testing.T) {
 	if !slices.Equal(data[int64](labels), []int64{7, 9}) || !slices.Equal(data[float32](out), scores) {
 		t.Errorf("got labels %v and scores %v, want [7 9] and %v", data[int64](labels), data[float32](out), scores)
 	}
+	// One intercept: a single score, whose sign decides. The numbers are ONNX Runtime 1.31's.
+	list = attrs(numbers32("coefficients", 1, 0.125), numbers32("intercepts", -0.95), ints("classlabels_ints", 7, 9))
+	for _, k := range []struct {
+		post string
+		want []float32
+	}{{"NONE", []float32{.7, .3, 4.45, -3.45}}, {"SOFTMAX", []float32{.7, .3, 4.45, -3.45}}, {"LOGISTIC", []float32{.4255575, .5744425, .9692311, .0307689}}} {
+		err := runClassical("LinearClassifier", append(list[:3:3], text("post_transform", k.post)), x, labels, out)
+		near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-6 }
+		if err != nil || !slices.Equal(data[int64](labels), []int64{9, 7}) || !slices.EqualFunc(data[float32](out), k.want, near) {
+			t.Errorf("one intercept, %s: got %v, %v, %v, want [9 7] and %v", k.post, data[int64](labels), data[float32](out), err, k.want)
+		}
+	}
+	if err := runClassical("LinearClassifier", append(list[:3:3], text("post_transform", "PROBIT")), x, labels, out); err == nil || !strings.Contains(err.Error(), "PROBIT of a single score") {
+		t.Errorf("one intercept, PROBIT: got error %v", err)
+	}
 	codes := blank(graph.Float32, []int{2, 2, 3})
 	if err := runClassical("OneHotEncoder", attrs(ints("cats_int64s", 4, 1, -3)), x, codes); err != nil || !slices.Equal(data[float32](codes), []float32{0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0}) {
 		t.Errorf("OneHotEncoder: got %v, %v", data[float32](codes), err)
@@ -358,6 +373,47 @@ func TestTwoLabels(t *testing.T) {
 		near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-4 }
 		if !slices.Equal(data[int64](labels), k.labels) || !slices.EqualFunc(data[float32](scores), k.scores, near) {
 			t.Errorf("%s: got %v %v, want %v %v", k.doc, data[int64](labels), data[float32](scores), k.labels, k.scores)
+		}
+	}
+}
+
+// Two labels with weights of both. The expected numbers are those of ONNX Runtime 1.31.
+func TestTwoScores(t *testing.T) {
+	x := features(2, 2, 0, 2.5, 0, 2.6)
+	tree := append(stump()[:7:7], ints("classlabels_int64s", 0, 1))
+	all := append(slices.Clone(tree), ints("class_treeids", 0, 0, 0, 0), ints("class_nodeids", 1, 1, 2, 2), ints("class_ids", 0, 1, 0, 1), numbers32("class_weights", -.3, .7, .6, -.1))
+	some := append(slices.Clone(tree), ints("class_treeids", 0, 0, 0), ints("class_nodeids", 1, 1, 2), ints("class_ids", 0, 1, 0), numbers32("class_weights", .3, .7, .6))
+	for _, k := range []struct {
+		doc, post string
+		list      []*graph.Attr
+		labels    []int64
+		scores    []float32
+	}{
+		{"all leaves", "NONE", all, []int64{1, 0}, []float32{-.3, .7, .6, -.1}},
+		{"all leaves", "LOGISTIC", all, []int64{1, 0}, []float32{.42556, .66819, .64566, .47502}},
+		{"all leaves", "SOFTMAX", all, []int64{1, 0}, []float32{.26894, .73106, .66819, .33181}},
+		{"a leaf of the first label only", "NONE", some, []int64{1, 1}, []float32{.3, .7, -.6, .6}},
+		{"a leaf of the first label only", "LOGISTIC", some, []int64{1, 1}, []float32{.57444, .66819, .35434, .64566}},
+		{"a leaf of the first label only", "SOFTMAX", some, []int64{1, 1}, []float32{.40131, .59869, -.6, .6}},
+	} {
+		labels, scores := blank(graph.Int64, []int{2}), blank(graph.Float32, []int{2, 2})
+		err := runClassical("TreeEnsembleClassifier", append(slices.Clone(k.list), text("post_transform", k.post)), x, labels, scores)
+		near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-5 }
+		if err != nil || !slices.Equal(data[int64](labels), k.labels) || !slices.EqualFunc(data[float32](scores), k.scores, near) {
+			t.Errorf("%s, %s: got %v, %v, %v, want %v, %v", k.doc, k.post, data[int64](labels), data[float32](scores), err, k.labels, k.scores)
+		}
+	}
+	for _, k := range []struct {
+		want string
+		list []*graph.Attr
+	}{
+		{"PROBIT of a single score", append(slices.Clone(some), text("post_transform", "PROBIT"))},
+		{"two labels and 1 base values", append(slices.Clone(all), numbers32("base_values", 1))},
+		{"other numbers than 0 and 1", append(append(slices.Clone(all[:7]), all[8:]...), ints("classlabels_int64s", 5, 7))},
+	} {
+		err := runClassical("TreeEnsembleClassifier", k.list, x, blank(graph.Int64, []int{2}), blank(graph.Float32, []int{2, 2}))
+		if err == nil || !strings.Contains(err.Error(), k.want) {
+			t.Errorf("got error %v, want %q", err, k.want)
 		}
 	}
 }
