@@ -22,6 +22,12 @@ func makeCast(c *Invocation) (Run, error) {
 	if in.Type == out.Type {
 		return makeCopy(c)
 	}
+	if in.Type == graph.String {
+		return makeParse(c)
+	}
+	if out.Type == graph.String {
+		return makeFormat(c)
+	}
 	convert, ok := converter(out.Type, in.Type)
 	if !ok {
 		return nil, unsupportedf("a cast from %v to %v", in.Type, out.Type)
