@@ -29,6 +29,9 @@ var boxers = map[[2]string]func(st *step) error{
 	{"", "OptionalGetElement"}: (*step).optionalGetElement,
 	{"", "Constant"}:           (*step).constantStrings,
 	{"ai.onnx.ml", "ZipMap"}:   (*step).zipMap,
+
+	{"ai.onnx.ml", "CastMap"}:        (*step).castMap,
+	{"ai.onnx.ml", "DictVectorizer"}: (*step).dictVectorizer,
 }
 
 // boxer returns the function of a node whose values are not all tensors; nil if they are.
