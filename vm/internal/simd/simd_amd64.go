@@ -44,34 +44,33 @@ func expAVX512(dst, src *float32, n int, scale, shift float32)
 //go:noescape
 func sigmoidAVX512(dst, src *float32, n int, scale, shift float32)
 
-// runWide applies a function that has a form for sixteen numbers at a time, moves the
-// addresses behind these, and returns how many of the n numbers remain.
-func (v vector) runWide(dst, src **float32, n int, a, b float32) int {
+// runWide applies a function that has a form for sixteen numbers at a time, and returns
+// to how many of the n numbers.
+func (v vector) runWide(dst, src *float32, n int, a, b float32) int {
 	whole := n &^ 15
 	if wide < 16 || whole == 0 {
-		return n
+		return 0
 	}
 	switch v {
 	case vectorExp:
-		expAVX512(*dst, *src, whole, a, b)
+		expAVX512(dst, src, whole, a, b)
 	case vectorSigmoid:
-		sigmoidAVX512(*dst, *src, whole, a, b)
+		sigmoidAVX512(dst, src, whole, a, b)
 	default:
-		return n
+		return 0
 	}
-	if whole < n { // an address behind the last number must not be computed
-		*dst = (*float32)(unsafe.Add(unsafe.Pointer(*dst), 4*whole))
-		*src = (*float32)(unsafe.Add(unsafe.Pointer(*src), 4*whole))
-	}
-	return n - whole
+	return whole
 }
 
 // available reports whether this machine can run the vector functions.
 var available = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 func (v vector) run(dst, src *float32, n int, a, b float32) {
-	if n = v.runWide(&dst, &src, n, a, b); n == 0 {
-		return
+	if done := v.runWide(dst, src, n, a, b); done > 0 {
+		if n -= done; n == 0 {
+			return // an address behind the last number must not be computed
+		}
+		dst, src = (*float32)(unsafe.Add(unsafe.Pointer(dst), 4*done)), (*float32)(unsafe.Add(unsafe.Pointer(src), 4*done))
 	}
 	switch v {
 	case vectorExp:
