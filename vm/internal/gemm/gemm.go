@@ -273,7 +273,7 @@ func (p *Product) right(w *panel, strip []float32, width, j, k int) {
 	}
 	// A strip that is used only a few times is not worth packing. It must have all its
 	// columns, since the micro-kernels read whole vectors.
-	if b, ok := p.B.(*Dense); ok && b.Step == 1 && b.Format == Float32 && w.columns == width && w.rows <= 12 {
+	if b, ok := p.B.(*Dense); ok && b.Step == 1 && b.Format == Float32 && w.columns == width && w.rows <= 24 {
 		w.b, w.bDeep = unsafe.Add(b.At, 4*(j+k*b.Deep)), 4*b.Deep
 		return
 	}
