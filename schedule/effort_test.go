@@ -52,8 +52,7 @@ func TestMoreEffortIsNeverWorse(t *testing.T) {
 	}
 }
 
-// A search with in-place pairs ends with no greater peak than one without, at
-// any effort but fast.
+// A search with in-place pairs ends with no greater peak than one without, at any effort.
 func TestPairsAreNeverWorse(t *testing.T) {
 	problems := hardProblems(t)
 	for _, path := range datafolder.Glob(t, "training", "*.json*") {

@@ -55,6 +55,9 @@ func solverWith(m *meter.Meter, rounds ...budgets) *solver {
 // begin gives the search what a round may spend, beside what was spent before.
 func (s *solver) begin(round, nodes int) {
 	m, b := s.meter, s.rounds[round]
+	if nodes > 2*smallGraph {
+		b.narrow = 0 // long rows close narrow gaps of recurrent networks of 30,000 nodes
+	}
 	s.round, s.budgets = round, b
 	m.Budget = meter.Budget{Work: m.Work() + b.work(nodes), States: m.States + b.allStates, Runs: m.Runs + b.allRuns}
 }
@@ -69,7 +72,6 @@ type budgets struct {
 	early     int64 // of the flows of all attempts in the rows of constrained
 	long      int64 // the same, in long forced
 	windows   int64 // of level, at most, beside its share for each node
-	apart     int64 // percent of small and windows that the solve without pairs has
 	narrow    int64 // a gap of less than the peak divided by this is narrow; 0: none is
 
 	// Of the whole search, as meter.Work counts: small for graphs of up to smallGraph
@@ -92,11 +94,11 @@ func (e Effort) rounds() []budgets {
 func (e Effort) budgets() budgets {
 	switch e {
 	case EffortFast:
-		return budgets{states: 2000, allStates: 20_000, allRuns: 250_000, exact: 2_000_000, flow: 500_000, early: 2_500_000, long: 7_500_000, windows: 1_200_000, apart: 25, small: 15_000_000, perNode: 500}
+		return budgets{states: 2000, allStates: 20_000, allRuns: 250_000, exact: 2_000_000, flow: 500_000, early: 2_500_000, long: 7_500_000, windows: 1_200_000, small: 15_000_000, perNode: 500}
 	case EffortMax:
-		return budgets{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, early: 375_000_000, long: 1_125_000_000, windows: 900_000_000, apart: 100, small: 6_000_000_000, perNode: 40_000}
+		return budgets{states: 300_000, allStates: 6_000_000, allRuns: 75_000_000, exact: 300_000_000, flow: 75_000_000, early: 375_000_000, long: 1_125_000_000, windows: 900_000_000, small: 6_000_000_000, perNode: 40_000}
 	}
-	return budgets{states: 20_000, allStates: 400_000, allRuns: 2_500_000, exact: 20_000_000, flow: 5_000_000, early: 10_000_000, long: 30_000_000, windows: 60_000_000, apart: 100, narrow: 2048, small: 400_000_000, perNode: 6000}
+	return budgets{states: 20_000, allStates: 400_000, allRuns: 2_500_000, exact: 20_000_000, flow: 5_000_000, early: 10_000_000, long: 30_000_000, windows: 60_000_000, narrow: 2048, small: 400_000_000, perNode: 6000}
 }
 
 // smallGraph is the number of nodes up to which the search stays in the caches and

@@ -156,15 +156,10 @@ func (opt Options) solver(ctx context.Context) *solver {
 }
 
 // solveSeparately solves another problem with a budget of its own, that of the rounds so
-// far or a part of it, and returns the best order. It stops early once it has proven that
-// no order has a peak below enough.
+// far, and returns the best order. It stops early once it has proven that no order has a
+// peak below enough.
 func (s *solver) solveSeparately(g *indexed.Problem, enough int64) []int32 {
-	rounds := slices.Clone(s.rounds[:s.round+1]) // less work here, or fast takes twice as long
-	for i := range rounds {
-		b := &rounds[i]
-		b.small, b.windows = b.small*b.apart/100, b.windows*b.apart/100
-	}
-	other := solverWith(s.meter.Separate(), rounds...)
+	other := solverWith(s.meter.Separate(), s.rounds[:s.round+1]...)
 	other.clock, other.enough, other.without, other.work = s.clock, enough, s.without, s.work
 	return other.optimize(g).best.order
 }

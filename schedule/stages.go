@@ -76,7 +76,7 @@ var stages = []stage{
 		Run: func(p *subproblem) { p.run(open) },
 	},
 	{
-		On: whole, Name: "without pairs", Cost: "as much as all of the above; at fast a quarter", Always: true,
+		On: whole, Name: "without pairs", Cost: "as much as all of the above", Always: true,
 		Why: "sharing must never end worse than no sharing", Worth: "nothing on the problems measured: it keeps a promise",
 		When: func(p *subproblem) bool {
 			return p.s.withoutPairs != nil && !p.closed() && p.bound < p.s.enough && !p.s.meter.Interrupted()
