@@ -26,7 +26,7 @@ func (s *Session) BeforeNode(f func(node string)) {
 	s.tape.before = append(s.tape.before, func(st *step, _ int) { f(st.f.g.Label(st.node)) })
 }
 
-// JoinedQuantized lists the names of the convolutions that are computed from and to bytes.
+// JoinedQuantized lists the names of the nodes that are computed from and to bytes.
 func (s *Session) JoinedQuantized() []string {
 	var list []string
 	for _, st := range s.main.steps {

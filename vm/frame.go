@@ -35,9 +35,9 @@ type step struct {
 	once      bool       // it ran when the session was built
 	fusedInto *step      // the step that does the work of this one; nil: itself
 	fused     *step      // the activation whose work this step does; nil: none
-	joined    *joined    // how a convolution is computed from and to bytes; nil: it is not
-	copies8   bool       // it copies bytes that are not converted, for such a convolution
-	unread    bool       // its output is not computed, for such a convolution
+	joined    *joined    // how a convolution or product is computed from and to bytes; nil: it is not
+	copies8   bool       // it copies bytes that are not converted, for such a step
+	unread    bool       // its output is not computed, for such a step
 	late      bool       // the kernel is prepared at run time, each time
 	live      bool       // set while it is prepared at run time
 	boxes     bool       // it makes or reads a sequence, an optional or a map
