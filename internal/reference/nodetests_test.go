@@ -128,11 +128,13 @@ var byHand = []handCase{
 	{"ai.onnx.ml", "LinearClassifier", []*graph.Attr{{Name: "coefficients", Floats: []float32{1, 2, 3, 4}}, {Name: "intercepts", Floats: []float32{0.5, 0}}, {Name: "classlabels_ints", Ints: []int64{5, 7}}}, []*Tensor{Reals([]int{3, 2}, 1, -1, 1, 1, -1, 1)}, Ints([]int{3}, 5, 7, 5)},
 	{
 		"ai.onnx.ml", "TreeEnsembleRegressor", slices.Concat(stump, []*graph.Attr{{Name: "target_treeids", Ints: []int64{0, 0}}, {Name: "target_nodeids", Ints: []int64{1, 2}}, {Name: "target_ids", Ints: []int64{0, 0}}, {Name: "target_weights", Floats: []float32{10, 20}}, {Name: "n_targets", Int: 1}, {Name: "base_values", Floats: []float32{0.5}}}),
-		[]*Tensor{Reals([]int{3, 2}, 0, 2.5, 0, 2.6, 9, math.NaN())}, &Tensor{Type: graph.Float32, Shape: []int{3, 1}, F: []float64{10.5, 20.5, 20.5}},
+		[]*Tensor{Reals([]int{3, 2}, 0, 2.5, 0, 2.6, 9, math.NaN())},
+		&Tensor{Type: graph.Float32, Shape: []int{3, 1}, F: []float64{10.5, 20.5, 20.5}},
 	},
 	{
 		"ai.onnx.ml", "TreeEnsembleClassifier", slices.Concat(stump, []*graph.Attr{{Name: "class_treeids", Ints: []int64{0, 0}}, {Name: "class_nodeids", Ints: []int64{1, 2}}, {Name: "class_ids", Ints: []int64{0, 2}}, {Name: "class_weights", Floats: []float32{10, 20}}, {Name: "classlabels_int64s", Ints: []int64{4, 6, 9}}}),
-		[]*Tensor{Reals([]int{2, 2}, 0, 2.5, 0, 2.6)}, Ints([]int{2}, 4, 9),
+		[]*Tensor{Reals([]int{2, 2}, 0, 2.5, 0, 2.6)},
+		Ints([]int{2}, 4, 9),
 	},
 	{"com.microsoft", "Gelu", nil, []*Tensor{row(-1, 0, 2)}, row(-0.158655, 0, 1.954500)},
 	{"com.microsoft", "BiasGelu", nil, []*Tensor{row(-2, 1, 2), row(1, -1, 0)}, row(-0.158655, 0, 1.954500)},
@@ -158,9 +160,13 @@ var byHand = []handCase{
 
 // stump is a tree of one decision, feature 1 <= 2.5, and two leaves.
 var stump = []*graph.Attr{
-	{Name: "nodes_treeids", Ints: []int64{0, 0, 0}}, {Name: "nodes_nodeids", Ints: []int64{0, 1, 2}}, {Name: "nodes_featureids", Ints: []int64{1, 0, 0}},
-	{Name: "nodes_modes", Strings: []string{"BRANCH_LEQ", "LEAF", "LEAF"}}, {Name: "nodes_values", Floats: []float32{2.5, 0, 0}},
-	{Name: "nodes_truenodeids", Ints: []int64{1, 0, 0}}, {Name: "nodes_falsenodeids", Ints: []int64{2, 0, 0}},
+	{Name: "nodes_treeids", Ints: []int64{0, 0, 0}},
+	{Name: "nodes_nodeids", Ints: []int64{0, 1, 2}},
+	{Name: "nodes_featureids", Ints: []int64{1, 0, 0}},
+	{Name: "nodes_modes", Strings: []string{"BRANCH_LEQ", "LEAF", "LEAF"}},
+	{Name: "nodes_values", Floats: []float32{2.5, 0, 0}},
+	{Name: "nodes_truenodeids", Ints: []int64{1, 0, 0}},
+	{Name: "nodes_falsenodeids", Ints: []int64{2, 0, 0}},
 }
 
 func row(v ...float64) *Tensor { return Reals([]int{len(v)}, v...) }
