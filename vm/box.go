@@ -31,9 +31,7 @@ func (b *box) bytes() int64 { return boxBytes + 8*int64(len(b.items)) }
 func (s *Session) box(kind graph.Kind, elem graph.DType, items []*box) (*box, error) {
 	b := &box{kind: kind, elem: elem, items: items, refs: 1}
 	if err := s.mem.take(b.bytes()); err != nil {
-		for _, i := range items {
-			s.unbox(i)
-		}
+		s.unboxEach(items)
 		return nil, err
 	}
 	s.boxed += b.bytes()
@@ -91,8 +89,13 @@ func (s *Session) unbox(b *box) {
 	s.side.give(b.block)
 	s.mem.give(b.bytes())
 	s.boxed -= b.bytes()
-	for _, i := range b.items {
-		s.unbox(i)
+	s.unboxEach(b.items)
+}
+
+// unboxEach drops a reference to each of some boxes.
+func (s *Session) unboxEach(list []*box) {
+	for _, b := range list {
+		s.unbox(b)
 	}
 }
 
@@ -202,9 +205,7 @@ func (s *Session) boxOf(v Value) (*box, error) {
 	for i := range v.Items {
 		b, err := s.boxOf(v.Items[i])
 		if err != nil {
-			for _, b := range items {
-				s.unbox(b)
-			}
+			s.unboxEach(items)
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
 		items = append(items, b)

@@ -69,11 +69,7 @@ func (st *step) dictVectorizer() error {
 		return err
 	}
 	defer done()
-	s, numbers := st.f.s, st.call.Ints("int64_vocabulary")
-	var words []string
-	if a := st.call.Node.Attr("string_vocabulary"); a != nil {
-		words = a.Strings
-	}
+	s, numbers, words := st.f.s, st.call.Ints("int64_vocabulary"), st.call.Strings("string_vocabulary")
 	of, n := graph.Int64, len(numbers)
 	if len(words) > 0 {
 		of, n = graph.String, len(words)

@@ -141,9 +141,7 @@ func (st *step) sets(elem graph.DType, items []*box) error {
 	for i, b := range items {
 		if b.kind != graph.KindTensor || b.tensor.Type != elem {
 			what := b.typed()
-			for _, b := range items {
-				s.unbox(b)
-			}
+			s.unboxEach(items)
 			return fmt.Errorf("item %d of the sequence is %v, expected a tensor of %v", i, what, elem)
 		}
 	}
@@ -171,9 +169,7 @@ func (st *step) sequenceConstruct() error {
 	for _, t := range st.in {
 		b, err := st.f.s.itemOf(t)
 		if err != nil {
-			for _, b := range items {
-				st.f.s.unbox(b)
-			}
+			st.f.s.unboxEach(items)
 			return err
 		}
 		items = append(items, b)
@@ -311,9 +307,7 @@ func (st *step) splitToSequence() error {
 		}
 		b, err := s.item("an item", in.Type, shape)
 		if err != nil {
-			for _, b := range items {
-				s.unbox(b)
-			}
+			s.unboxEach(items)
 			return err
 		}
 		items = append(items, b)
@@ -468,11 +462,7 @@ func (st *step) zipMap() error {
 		return fmt.Errorf("input 0 %q is %v, expected float32 [rows columns]", graph.Short(in.name), typeOf(in))
 	}
 	n := in.Shape[len(in.Shape)-1]
-	numbers := st.call.Ints("classlabels_int64s")
-	var words []string
-	if a := st.call.Node.Attr("classlabels_strings"); a != nil {
-		words = a.Strings
-	}
+	numbers, words := st.call.Ints("classlabels_int64s"), st.call.Strings("classlabels_strings")
 	if len(words) > 0 && len(numbers) > 0 || len(words)+len(numbers) != n {
 		return fmt.Errorf("classlabels_strings and classlabels_int64s have %d and %d labels, expected %d of one kind, as columns", len(words), len(numbers), n)
 	}

@@ -35,9 +35,7 @@ func (st *step) mapItems(body *frame) (err error) {
 	made := make([][]*box, len(st.out))
 	defer func() {
 		for _, items := range made {
-			for _, b := range items {
-				s.unbox(b)
-			}
+			s.unboxEach(items)
 		}
 	}()
 	for k := range n {

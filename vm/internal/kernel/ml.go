@@ -420,18 +420,14 @@ func (c *Invocation) labels(name string) ([]int64, error) {
 	if !c.HasOut(0) || !c.HasOut(1) {
 		return nil, unsupportedf("labels without scores, or scores without labels")
 	}
-	words, numbers := c.strings("classlabels_strings"), []int64(nil)
+	words, numbers := c.Strings("classlabels_strings"), []int64(nil)
 	if a := c.Node.Attr(name); a != nil {
 		numbers = a.Ints
 	}
 	if len(words) == 0 {
 		return numbers, nil
 	}
-	list := tableOf[int64](c, len(words))
-	for i, w := range words {
-		list[i] = int64(c.element(w))
-	}
-	return list, nil
+	return data[int64](c.wordList(words)), nil
 }
 
 // makeLinearClassifier takes the label with the largest score. The scores are

@@ -37,7 +37,7 @@ func (c *Invocation) list(prefix string) (*Tensor, error) {
 	if a := c.Node.Attr(prefix + "_tensor"); a != nil && a.Tensor != nil {
 		return c.Runtime.Constant(a.Tensor)
 	}
-	if words := c.strings(prefix + "_strings"); len(words) > 0 {
+	if words := c.Strings(prefix + "_strings"); len(words) > 0 {
 		return c.wordList(words), nil
 	}
 	if a := c.Node.Attr(prefix + "_int64s"); a != nil && len(a.Ints) > 0 {
@@ -92,7 +92,7 @@ func (c *Invocation) otherwise(d graph.DType) ([]byte, error) {
 func makeLabelEncoder(c *Invocation) (Run, error) {
 	var keys, values *Tensor
 	if c.Version < 2 {
-		classes := c.strings("classes_strings")
+		classes := c.Strings("classes_strings")
 		numbers := tableOf[int64](c, len(classes))
 		for i := range numbers {
 			numbers[i] = int64(i)
@@ -152,11 +152,9 @@ func (c *Invocation) mapLabels(keys, values *Tensor) (Run, error) {
 	places := make(map[uint64]int, n)
 	table := append([]byte(nil), raw(values)...)
 	m := meter{c: c}
-	for i := range n {
+	for i := n - 1; i >= 0; i-- {
 		m.add(8)
-		if k := get(keys.At, i); i == 0 || !hasKey(places, k) { // of equal keys, the first
-			places[k] = i
-		}
+		places[get(keys.At, i)] = i // of equal keys, the first
 	}
 	other, err := c.otherwise(out.Type)
 	if err != nil {
@@ -174,11 +172,6 @@ func (c *Invocation) mapLabels(keys, values *Tensor) (Run, error) {
 		}
 		return nil
 	}, nil
-}
-
-func hasKey(m map[uint64]int, k uint64) bool {
-	_, is := m[k]
-	return is
 }
 
 // makeBinarizer writes 1 for the elements above the threshold, and 0 for the others.

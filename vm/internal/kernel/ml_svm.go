@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
-	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
 
 // machine is a support vector machine: a sample is compared with each vector.
@@ -73,17 +73,11 @@ func (v *machine) compare(m *meter, row int, likeness []float64) {
 	}
 }
 
-// eachRow runs a function for all samples, with a list of n numbers that no other sample
-// uses meanwhile.
+// eachRow runs a function for all samples, with a list of n numbers of scratch.
 func (v *machine) eachRow(c *Invocation, n int, do func(m *meter, row int, list []float64)) Run {
-	off := c.Each(mul(8, n))
-	return func(w *work.Pool) error {
-		w.For(v.s.rows, func(row, worker int) {
-			m := meter{c: c}
-			do(&m, row, span[float64](w.Each(worker, off), n))
-		})
-		return nil
-	}
+	return eachSampleIn(c, v.s.rows, mul(v.count, v.s.features+16), mul(8, n), func(m *meter, row int, scratch unsafe.Pointer) {
+		do(m, row, span[float64](scratch, n))
+	})
 }
 
 // weighted is the sum of likenesses, each times its coefficient.
@@ -177,9 +171,7 @@ func makeSVMClassifier(c *Invocation) (Run, error) {
 		decisions, list := list[:pairs], list[pairs:]
 		votes, list := list[:classes], list[classes:]
 		v.compare(m, row, likeness)
-		for i := range votes {
-			votes[i] = 0
-		}
+		clear(votes)
 		pair := 0
 		for i := range classes {
 			for j := i + 1; j < classes; j++ {
@@ -194,13 +186,7 @@ func makeSVMClassifier(c *Invocation) (Run, error) {
 				pair++
 			}
 		}
-		best := 0
-		for i, n := range votes {
-			if n > votes[best] {
-				best = i
-			}
-		}
-		data[int64](c.Out[0])[row] = int64(labels[best])
+		data[int64](c.Out[0])[row] = labels[topScore(votes)]
 		scores := data[float32](c.Out[1])[row*width : (row+1)*width]
 		switch {
 		case len(slope) > 0:

@@ -458,7 +458,7 @@ func binaryTrees[T float32 | float64](c *Invocation, s samples, f *forest, label
 
 // zeroOne reports whether the labels are strings or the numbers 0 and 1.
 func (c *Invocation) zeroOne() bool {
-	return len(c.strings("classlabels_strings")) > 0 || slices.Equal(c.Ints("classlabels_int64s"), []int{0, 1})
+	return len(c.Strings("classlabels_strings")) > 0 || slices.Equal(c.Ints("classlabels_int64s"), []int{0, 1})
 }
 
 // always reports whether every leaf has a weight of a score.

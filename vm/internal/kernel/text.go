@@ -44,7 +44,7 @@ func (c *Invocation) element(text string) uint64 {
 }
 
 // strings returns a list of strings, or nil.
-func (c *Invocation) strings(name string) []string {
+func (c *Invocation) Strings(name string) []string {
 	if a := c.Node.Attr(name); a != nil {
 		return a.Strings
 	}
@@ -105,7 +105,7 @@ func makeStringNormalizer(c *Invocation) (Run, error) {
 	if c.Int("is_case_sensitive", 0) != 0 {
 		fold = func(s string) string { return s }
 	}
-	list := c.strings("stopwords")
+	list := c.Strings("stopwords")
 	stop := make(map[string]bool, len(list))
 	for _, w := range list {
 		stop[fold(w)] = true
@@ -226,8 +226,8 @@ func makeTfIdfVectorizer(c *Invocation) (Run, error) {
 	pool, starts, places := c.Ints("pool_int64s"), c.Ints("ngram_counts"), c.Ints("ngram_indexes")
 	if x.Type == graph.String {
 		read, numbers = readInt[int64], true
-		pool = tableOf[int](c, len(c.strings("pool_strings")))
-		for i, w := range c.strings("pool_strings") {
+		pool = tableOf[int](c, len(c.Strings("pool_strings")))
+		for i, w := range c.Strings("pool_strings") {
 			pool[i] = int(c.element(w))
 		}
 	}
