@@ -457,3 +457,19 @@ func (t *Tensor) Fill(x float64) error {
 	}
 	return nil
 }
+
+// Store sets the elements of a numeric tensor to reals, or, if reals is nil, to integers.
+func Store(t *Tensor, reals []float64, integers []int64) error {
+	set, ok := writer(t.Type)
+	if !ok {
+		return unsupported(t.Type)
+	}
+	for i := range t.Len() {
+		if reals != nil {
+			set(t.At, i, reals[i])
+		} else {
+			set(t.At, i, float64(integers[i]))
+		}
+	}
+	return nil
+}

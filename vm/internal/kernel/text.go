@@ -43,7 +43,7 @@ func (c *Invocation) element(text string) uint64 {
 	return e
 }
 
-// strings returns a list of strings, or nil.
+// Strings returns a list of strings, or nil.
 func (c *Invocation) Strings(name string) []string {
 	if a := c.Node.Attr(name); a != nil {
 		return a.Strings

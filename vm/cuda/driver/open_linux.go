@@ -1,0 +1,22 @@
+//go:build linux && !nocuda && (amd64 || arm64)
+
+package driver
+
+import "github.com/ebitengine/purego"
+
+// driverNames are the places of libcuda. WSL's is not on the loader's path.
+var driverNames = []string{"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"}
+
+func open(path string) (uintptr, error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+}
+
+func symbol(library uintptr, name string) (uintptr, error) { return purego.Dlsym(library, name) }
+
+// call calls a C function that returns a status.
+//
+//go:uintptrescapes
+func call(fn uintptr, args ...uintptr) Status {
+	r, _, _ := purego.SyscallN(fn, args...)
+	return Status(int32(r))
+}

@@ -1,0 +1,98 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+)
+
+// Queue is the order of a session's work on a device: a stream, and the launches that
+// are put on it again and again. It takes all its memory when the launches are made
+// ready.
+type Queue struct {
+	Device *Device
+	Stream driver.Stream
+
+	params  parameters
+	pending []*Launch
+	rooms   []room
+	scratch *Block
+	largest int64 // bytes of scratch that a launch asks for
+}
+
+// room is a parameter that is an address in the scratch.
+type room struct {
+	param *uint64
+	off   int64
+}
+
+// NewQueue creates a queue. It needs the context.
+func (d *Device) NewQueue() (*Queue, error) {
+	s, err := driver.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	return &Queue{Device: d, Stream: s}, nil
+}
+
+// Close waits for the queue's work and frees its memory. It needs the context.
+func (q *Queue) Close() error {
+	return errors.Join(q.Stream.Synchronize(), q.scratch.Free(), q.Stream.Destroy(), q.params.free())
+}
+
+// ScratchBytes is the size of the scratch that launches share.
+func (q *Queue) ScratchBytes() int64 { return q.largest }
+
+// Ready compiles and loads what the launches prepared since the last call need, and
+// allocates their scratch: afterwards they can run. take is called before device memory
+// is allocated, and can refuse it. It needs the context.
+func (q *Queue) Ready(take func(bytes int64) error) error {
+	var sources []*Source
+	for _, l := range q.pending {
+		if !slices.Contains(sources, l.kernel.Source) {
+			sources = append(sources, l.kernel.Source)
+		}
+	}
+	modules, err := q.Device.modulesOf(sources)
+	if err != nil {
+		return err
+	}
+	for _, l := range q.pending {
+		if err := l.resolve(modules[l.kernel.Source]); err != nil {
+			return fmt.Errorf("kernel %s of %s: %w", l.kernel.Name, l.kernel.Source.Name, err)
+		}
+	}
+	q.pending = q.pending[:0]
+	return q.growScratch(take)
+}
+
+// growScratch makes the scratch as large as the launches ask for, and tells them its
+// address.
+func (q *Queue) growScratch(take func(bytes int64) error) error {
+	if q.largest > 0 && (q.scratch == nil || q.scratch.Bytes < q.largest) {
+		has := int64(0)
+		if q.scratch != nil {
+			has = q.scratch.Bytes
+		}
+		if err := take(q.largest - has); err != nil {
+			return err
+		}
+		if err := errors.Join(q.Stream.Synchronize(), q.scratch.Free()); err != nil {
+			return err
+		}
+		b, err := q.Device.Take(q.largest, "scratch")
+		if err != nil {
+			return err
+		}
+		q.scratch = b
+	}
+	for _, r := range q.rooms {
+		*r.param = uint64(q.scratch.At) + uint64(r.off)
+	}
+	return nil
+}
+
+// Scratch returns the address of the scratch; 0 if no launch needs any.
+func (q *Queue) Scratch() *Block { return q.scratch }

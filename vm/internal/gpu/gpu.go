@@ -1,0 +1,246 @@
+// Package gpu runs operators on a GPU. It has one file per family of operators, named
+// as in package ops, and one table entry (Row) per operator; the CUDA C is in the
+// package vm/cuda/kernels, in files of the same names.
+//
+// A row is prepared once for the shapes, dtypes and attributes of a node, and appends
+// the launches of the node, which run at every step. Tensors are known by dtype, shape
+// and address; the session says where on the device an address lies. Nothing depends
+// on timing or on an address beyond its alignment, so the bits of a result depend only
+// on the inputs, the shapes and the device.
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/cuda/kernels"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// ErrUnsupported is the error of a node that has no device kernel, or none for its
+// dtypes or attributes: it runs on the host.
+var ErrUnsupported = errors.New("no device kernel")
+
+// unsupportedf returns an ErrUnsupported for what the format describes.
+func unsupportedf(format string, args ...any) error {
+	return fmt.Errorf("%w for "+format, append([]any{ErrUnsupported}, args...)...)
+}
+
+// Row runs one operator, in all its opset versions.
+type Row struct {
+	Name string
+	// Make appends the launches of a node. It fails with an error that wraps
+	// ErrUnsupported, or kernel.ErrDataDependent if it needs elements that have not
+	// been computed.
+	Make func(n *Node) error
+	// Element, for elementwise operators in the place of Make, adds the computation of
+	// one element of output 0 to an expression.
+	Element func(n *Node, e *expression) error
+}
+
+// make appends the launches of a node.
+func (r *Row) make(n *Node) error {
+	if r.Element == nil {
+		return r.Make(n)
+	}
+	e := newExpression(n, n.Out[0].Shape)
+	if err := r.Element(n, e); err != nil {
+		return err
+	}
+	e.store(n.Out[0])
+	return e.emit()
+}
+
+// rows are the operators, by domain and name.
+var rows = map[string]*Row{}
+
+func init() {
+	for _, f := range families {
+		for i := range f.rows {
+			r := &f.rows[i]
+			rows[f.domain+":"+r.Name] = r
+		}
+	}
+}
+
+// Lookup returns the row of an operator, or nil if it has none.
+func Lookup(domain, op string) *Row { return rows[domain+":"+op] }
+
+// Kernels prepares the nodes of a session.
+type Kernels struct {
+	Queue *cuda.Queue
+	// At returns where on the device a tensor lies.
+	At func(t *kernel.Tensor) (driver.Ptr, error)
+
+	sources   map[string]*cuda.Source // by file and definitions
+	generated *generated              // elementwise kernels that are not ready yet
+}
+
+// Prepare returns the function that puts a node's launches on the queue. It can run
+// after the next call of Ready. It fails with ErrUnsupported if the node has no device
+// kernel.
+func (k *Kernels) Prepare(c *kernel.Invocation) (kernel.Run, error) {
+	r := Lookup(c.Node.Domain, c.Node.Op)
+	if r == nil {
+		return nil, ErrUnsupported
+	}
+	n := &Node{Invocation: c, k: k}
+	if err := r.make(n); err != nil {
+		return nil, err
+	}
+	return n.run, nil
+}
+
+// Ready makes all prepared nodes ready to run. take is called before device memory is
+// allocated, and can refuse it. It needs the context.
+func (k *Kernels) Ready(take func(bytes int64) error) error {
+	k.generated.finish()
+	k.generated = nil
+	return k.Queue.Ready(take)
+}
+
+// Node is a node that is being prepared, and then its launches.
+type Node struct {
+	*kernel.Invocation
+	k    *Kernels
+	work []func() error
+	room int64 // bytes of scratch, so far
+}
+
+// run puts the node's work on the queue.
+func (n *Node) run(*work.Pool) error {
+	for _, f := range n.work {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at returns where on the device a tensor lies; 0 for an omitted one.
+func (n *Node) at(t *kernel.Tensor) (driver.Ptr, error) {
+	if t == nil {
+		return 0, nil
+	}
+	return n.k.At(t)
+}
+
+// addresses returns where tensors lie on the device.
+func (n *Node) addresses(list ...*kernel.Tensor) ([]driver.Ptr, error) {
+	out := make([]driver.Ptr, len(list))
+	for i, t := range list {
+		var err error
+		if out[i], err = n.at(t); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// input returns input i, or nil if it is omitted.
+func (n *Node) input(i int) *kernel.Tensor {
+	if n.Has(i) {
+		return n.In[i]
+	}
+	return nil
+}
+
+// source returns a file of the package kernels, compiled with definitions such as
+// "ELEMENT=float".
+func (k *Kernels) source(file string, definitions ...string) *cuda.Source {
+	key := file
+	var options []string
+	for _, d := range definitions {
+		key += " " + d
+		options = append(options, "-D"+d)
+	}
+	s := k.sources[key]
+	if s == nil {
+		headers := kernels.Headers()
+		delete(headers, file) // one of the program's own name would hide it
+		s = &cuda.Source{Name: file, Text: kernels.Text(file), Headers: headers, Options: options}
+		if k.sources == nil {
+			k.sources = map[string]*cuda.Source{}
+		}
+		k.sources[key] = s
+	}
+	return s
+}
+
+// kernel returns a kernel of a file that is compiled with definitions.
+func (n *Node) kernel(file, name string, definitions ...string) cuda.Kernel {
+	return cuda.Kernel{Source: n.k.source(file, definitions...), Name: name}
+}
+
+// launch appends a launch of a kernel with threads in a row: blocks blocks of threads
+// threads.
+func (n *Node) launch(k cuda.Kernel, blocks, threads int, params ...any) error {
+	return n.launch3(k, driver.Dim3{X: uint32(blocks), Y: 1, Z: 1}, driver.Dim3{X: uint32(threads), Y: 1, Z: 1}, 0, params...)
+}
+
+// launch3 appends a launch of a kernel over a grid of blocks of threads, with bytes of
+// dynamic shared memory.
+func (n *Node) launch3(k cuda.Kernel, grid, block driver.Dim3, shared int, params ...any) error {
+	l, err := n.k.Queue.Launch(k, grid, block, shared, params...)
+	if err != nil {
+		return err
+	}
+	n.work = append(n.work, l.Run)
+	return nil
+}
+
+// copy appends a copy within the device's memory.
+func (n *Node) copy(to, from driver.Ptr, bytes int64) {
+	if to == from || bytes == 0 {
+		return
+	}
+	n.work = append(n.work, func() error { return driver.Copy(to, from, bytes, n.k.Queue.Stream) })
+}
+
+// zero appends the zeroing of device memory.
+func (n *Node) zero(at driver.Ptr, bytes int64) {
+	if bytes > 0 {
+		n.work = append(n.work, func() error { return driver.Fill8(at, 0, bytes, n.k.Queue.Stream) })
+	}
+}
+
+// scratch asks for bytes of the queue's scratch, which the node has for itself while it
+// runs. Its content is undefined at first.
+func (n *Node) scratch(bytes int64) cuda.Room {
+	r := cuda.Room{Off: n.room, Bytes: bytes}
+	n.room += (bytes + 255) &^ 255
+	return r
+}
+
+// threadsPerBlock is the size of a block of a kernel in which each thread works alone.
+const threadsPerBlock = 256
+
+// blocksFor returns the number of blocks for n elements, of which each thread takes one
+// or, of very many, several: kernels stride over them.
+func blocksFor(n int) int { return max(1, min((n+threadsPerBlock-1)/threadsPerBlock, 1<<16)) }
+
+// cType names the dtypes in the kernels.
+var cType = map[graph.DType]string{
+	graph.Float32: "float", graph.Float64: "double", graph.Float16: "f16", graph.BFloat16: "bf16",
+	graph.Int8: "i8", graph.Int16: "i16", graph.Int32: "int", graph.Int64: "i64",
+	graph.Uint8: "u8", graph.Uint16: "u16", graph.Uint32: "u32", graph.Uint64: "u64", graph.Bool: "bool",
+}
+
+// typeOf returns the name of a tensor's dtype in the kernels.
+func typeOf(t *kernel.Tensor) (string, error) {
+	name, ok := cType[t.Type]
+	if !ok {
+		return "", unsupportedf("dtype %v", t.Type)
+	}
+	return name, nil
+}
+
+// isFloat reports whether a tensor holds reals.
+func isFloat(t *kernel.Tensor) bool {
+	return slices.Contains([]graph.DType{graph.Float32, graph.Float64, graph.Float16, graph.BFloat16}, t.Type)
+}

@@ -1,0 +1,309 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+	"github.com/onnxmem/onnxmem/vm/internal/work"
+)
+
+// nodeCase is a node with its inputs.
+type nodeCase struct {
+	op        string // with its domain, if it has one: "com.microsoft.Attention"
+	version   int64  // 0: 18
+	attrs     []*graph.Attr
+	in        []*reference.Tensor // nil for an omitted input
+	outputs   int                 // 0: 1
+	tolerance float64             // of the largest element; 0: 2e-6
+	types     []graph.DType       // of the reals; nil: float32 and float16
+	consts    []int               // inputs that are constants; others are only known at run time
+}
+
+var draws = rand.New(rand.NewPCG(1, 2))
+
+// noise returns reals in [-2, 2).
+func noise(shape ...int) *reference.Tensor {
+	list := make([]float64, count(shape))
+	for i := range list {
+		list[i] = float64(4*draws.Float32() - 2)
+	}
+	return reference.Reals(shape, list...)
+}
+
+// positive returns reals in [0.5, 1.5).
+func positive(shape ...int) *reference.Tensor {
+	t := noise(shape...)
+	for i := range t.F {
+		t.F[i] = float64(float32(t.F[i]/4 + 1))
+	}
+	return t
+}
+
+// wholes returns integers of a type, in [low, high).
+func wholes(d graph.DType, low, high int64, shape ...int) *reference.Tensor {
+	list := make([]int64, count(shape))
+	for i := range list {
+		list[i] = low + draws.Int64N(high-low)
+	}
+	return &reference.Tensor{Type: d, Shape: shape, I: list}
+}
+
+// flags returns booleans.
+func flags(shape ...int) *reference.Tensor { return wholes(graph.Bool, 0, 2, shape...) }
+
+// list returns int64 numbers.
+func list(v ...int64) *reference.Tensor { return reference.Ints([]int{len(v)}, v...) }
+
+func scalar(v float64) *reference.Tensor { return reference.Reals([]int{}, v) }
+
+func ints(name string, list ...int64) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrInts, Ints: list}
+}
+
+func whole(name string, v int64) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrInt, Int: v}
+}
+
+func real(name string, v float32) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrFloat, Float: v}
+}
+
+func text(name, v string) *graph.Attr {
+	return &graph.Attr{Name: name, Type: graph.AttrString, String: v}
+}
+
+func attrs(list ...*graph.Attr) []*graph.Attr { return list }
+
+func args(list ...*reference.Tensor) []*reference.Tensor { return list }
+
+// alone is the runtime of one node.
+type alone struct{ kernel.Runtime }
+
+func (alone) Known(int) ([]int64, bool) { return nil, false }
+func (alone) Live() bool                { return false }
+func (alone) Seed() uint64              { return 1 }
+
+// bench is a device with the tensors of many cases.
+type bench struct {
+	t       *testing.T
+	device  *cuda.Device
+	kernels *Kernels
+	at      map[*kernel.Tensor]driver.Ptr
+	blocks  []*cuda.Block
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	d, err := cuda.Open("cuda")
+	if err != nil {
+		t.Skip(err)
+	}
+	b := &bench{t: t, device: d, at: map[*kernel.Tensor]driver.Ptr{}}
+	b.must(d.Enter())
+	q, err := d.NewQueue()
+	b.must(err)
+	b.kernels = &Kernels{Queue: q, At: func(t *kernel.Tensor) (driver.Ptr, error) {
+		if p, ok := b.at[t]; ok {
+			return p, nil
+		}
+		return 0, fmt.Errorf("a tensor has no place on the device")
+	}}
+	t.Cleanup(func() {
+		b.must(q.Close())
+		for _, block := range b.blocks {
+			b.must(block.Free())
+		}
+		d.Leave()
+		b.must(d.Close())
+	})
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// tensor makes a tensor with the elements of a reference tensor, or, if blank, with none.
+func (b *bench) tensor(from *reference.Tensor, d graph.DType, constant, blank bool) *kernel.Tensor {
+	b.t.Helper()
+	if from.F == nil {
+		d = from.Type
+	}
+	x := &kernel.Tensor{Type: d, Shape: append([]int{}, from.Shape...), Const: constant}
+	words := make([]uint64, x.Bytes()/8+1)
+	x.At = unsafe.Pointer(&words[0])
+	block, err := b.device.Take(int64(x.Bytes()), "a tensor")
+	b.must(err)
+	b.blocks = append(b.blocks, block)
+	b.at[x] = block.At
+	if blank || x.Bytes() == 0 {
+		return x
+	}
+	b.must(kernel.Store(x, from.F, from.I))
+	b.must(driver.UploadNow(block.At, x.At, int64(x.Bytes())))
+	return x
+}
+
+// prepared is a case that is ready to run.
+type prepared struct {
+	c    *nodeCase
+	d    graph.DType
+	n    *kernel.Invocation
+	want []*reference.Tensor
+	run  kernel.Run
+}
+
+// prepare puts a case on the device with reals of a dtype.
+func (b *bench) prepare(c *nodeCase, d graph.DType) *prepared {
+	b.t.Helper()
+	domain, op := "", c.op
+	if i := strings.LastIndex(c.op, "."); i >= 0 {
+		domain, op = c.op[:i], c.op[i+1:]
+	}
+	version := c.version
+	if version == 0 {
+		version = 18
+	}
+	g := &graph.Graph{}
+	n := &graph.Node{Op: op, Domain: domain, Attrs: c.attrs}
+	feeds := map[string]*reference.Tensor{}
+	p := &prepared{c: c, d: d, n: &kernel.Invocation{Node: n, Version: version, Runtime: alone{}}}
+	for i, t := range c.in {
+		if t == nil {
+			n.Inputs, p.n.In = append(n.Inputs, graph.None), append(p.n.In, nil)
+			continue
+		}
+		x := b.tensor(t, d, slices.Contains(c.consts, i), false)
+		rounded := *t
+		if t.F != nil { // the evaluator must see the rounded elements
+			rounded.F, _ = x.Reals()
+		}
+		name := fmt.Sprintf("x%d", i)
+		feeds[name] = &rounded
+		n.Inputs, p.n.In = append(n.Inputs, g.NewTensor(name)), append(p.n.In, x)
+	}
+	for i := range max(c.outputs, 1) {
+		n.Outputs = append(n.Outputs, g.NewTensor(fmt.Sprintf("y%d", i)))
+	}
+	g.Nodes, g.Outputs = []*graph.Node{n}, n.Outputs
+	got, err := reference.Eval(&graph.Model{Graph: g, Opsets: []graph.Opset{{Version: version}, {Domain: domain, Version: version}}}, feeds)
+	if err != nil {
+		b.t.Fatalf("%s: %v", c.op, err)
+	}
+	for i := range n.Outputs {
+		w := got[fmt.Sprintf("y%d", i)]
+		p.want = append(p.want, w)
+		p.n.Out = append(p.n.Out, b.tensor(w, d, false, true))
+	}
+	if p.run, err = b.kernels.Prepare(p.n); err != nil {
+		b.t.Errorf("%s of %v: %v", c.op, d, err)
+		return nil
+	}
+	return p
+}
+
+// check runs a case and compares its outputs.
+func (b *bench) check(t *testing.T, p *prepared) {
+	b.t = t
+	b.must(b.device.Enter()) // a subtest has a goroutine of its own
+	defer b.device.Leave()
+	for range 2 { // a prepared node runs many times
+		b.must(p.run((*work.Pool)(nil)))
+	}
+	tolerance := p.c.tolerance
+	if tolerance == 0 {
+		tolerance = 2e-6
+	}
+	switch p.d {
+	case graph.Float16:
+		tolerance = max(tolerance, 2e-3)
+	case graph.BFloat16:
+		tolerance = max(tolerance, 1.6e-2)
+	}
+	for o, w := range p.want {
+		y := p.n.Out[o]
+		b.must(b.kernels.Queue.Stream.Synchronize())
+		if y.Bytes() > 0 {
+			b.must(driver.DownloadNow(y.At, b.at[y], int64(y.Bytes())))
+		}
+		got, _ := y.Reals()
+		size := 0.0
+		for _, v := range w.F {
+			if !math.IsInf(v, 0) {
+				size = max(size, math.Abs(v))
+			}
+		}
+		for i, v := range got {
+			want := 0.0
+			if w.F != nil {
+				want = w.F[i]
+			} else {
+				want = float64(w.I[i])
+			}
+			if v != want && !(math.Abs(v-want) <= tolerance*size) && !(v != v && want != want) {
+				t.Fatalf("%v: output %d of shape %v, element %d: got %v, want %v", p.d, o, w.Shape, i, v, want)
+			}
+		}
+	}
+}
+
+// TestAgainstReference: device kernels agree with the plain float64 evaluator, in
+// float32 and, within its precision, in float16.
+func TestAgainstReference(t *testing.T) {
+	b := newBench(t)
+	var list []*prepared
+	for i := range cases {
+		c := &cases[i]
+		types := c.types
+		if types == nil {
+			types = []graph.DType{graph.Float32, graph.Float16}
+		}
+		for _, d := range types {
+			if p := b.prepare(c, d); p != nil {
+				list = append(list, p)
+			}
+		}
+	}
+	b.must(b.kernels.Ready(func(int64) error { return nil }))
+	for i, p := range list {
+		t.Run(fmt.Sprintf("%03d-%s-%v", i, p.c.op, p.d), func(t *testing.T) { b.check(t, p) })
+	}
+	b.t = t
+}
+
+// TestEveryRowHasACase: no row of a table is without a case.
+func TestEveryRowHasACase(t *testing.T) {
+	for _, f := range families {
+		for _, r := range f.rows {
+			name := r.Name
+			if f.domain != "" {
+				name = f.domain + "." + name
+			}
+			if !slices.ContainsFunc(cases, func(c nodeCase) bool { return c.op == name }) {
+				t.Errorf("%s has no case", name)
+			}
+		}
+	}
+}
+
+// TestUnsupported: a node without a row is refused with ErrUnsupported.
+func TestUnsupported(t *testing.T) {
+	k := &Kernels{}
+	if _, err := k.Prepare(&kernel.Invocation{Node: &graph.Node{Op: "Nothing"}}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("got %v, want ErrUnsupported", err)
+	}
+}
