@@ -161,6 +161,9 @@ func (b *builder) separate(g *graph.Graph) (*area, error) {
 		return nil, err
 	}
 	b.s.own = append(b.s.own, own)
+	if err := b.s.gpu.mirror(own, "separate tensors"); err != nil {
+		return nil, err
+	}
 	for id, t := range g.Tensors {
 		if off[id] > 0 {
 			a.tensors[graph.TensorID(id)] = spot{at: own.at(off[id]), bytes: (t.Bytes + 63) &^ 63}

@@ -68,6 +68,7 @@ func (s *Session) itemOf(t *tensor) (*box, error) {
 	if err != nil {
 		return nil, aboutTensor(t.name, err)
 	}
+	s.onHost(t)
 	s.copyBytes(b.data(), bytesOf(t))
 	return b, nil
 }
@@ -156,6 +157,7 @@ func (s *Session) value(t *tensor) (Value, error) {
 	if t.box != nil {
 		return s.boxValue(t.box)
 	}
+	s.onHost(t)
 	return s.tensorValue(&t.Tensor)
 }
 

@@ -87,6 +87,7 @@ func (p *Program) CheckRun(ctx context.Context, runs []map[string]Value, opt Opt
 
 // sum hashes the value of a tensor.
 func (s *Session) sum(seed maphash.Seed, t *tensor) uint64 {
+	s.onHost(t)
 	if t.box == nil && t.Type != graph.String {
 		return maphash.Bytes(seed, bytesOf(t))
 	}

@@ -171,7 +171,11 @@ func (s *Session) assign(to, from *tensor) error {
 		return err
 	}
 	if to.At != from.At {
+		s.onHost(from)
 		s.copyBytes(bytesOf(to), bytesOf(from))
+		s.wroteOnHost(to)
+	} else {
+		to.where = from.where
 	}
 	return nil
 }
@@ -203,6 +207,7 @@ func bytesOf(t *tensor) []byte { return unsafe.Slice((*byte)(t.At), t.Bytes()) }
 func (st *step) branch(then, otherwise *frame) kernel.Run {
 	return func(*work.Pool) error {
 		taken := otherwise
+		st.f.s.onHost(st.in[0])
 		yes, err := st.in[0].truth()
 		if err != nil {
 			return err

@@ -38,6 +38,7 @@ type step struct {
 	joined    *joined    // how a convolution or product is computed from and to bytes; nil: it is not
 	copies8   bool       // it copies bytes that are not converted, for such a step
 	unread    bool       // its output is not computed, for such a step
+	device    bool       // run puts it on the session's device
 	late      bool       // the kernel is prepared at run time, each time
 	live      bool       // set while it is prepared at run time
 	boxes     bool       // it makes or reads a sequence, an optional or a map
@@ -129,6 +130,7 @@ func (b *builder) tensor(g *graph.Graph, id graph.TensorID, a *area) (*tensor, e
 		if err != nil {
 			return nil, err
 		}
+		b.s.gpu.place(d, c)
 		return &tensor{Tensor: *c, name: t.Name, exact: true}, nil
 	}
 	n := &tensor{name: t.Name}
@@ -214,7 +216,9 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		}
 		f.steps[i] = st
 	}
-	f.joinQuantized()
+	if b.s.gpu == nil {
+		f.joinQuantized()
+	}
 	for _, st := range f.steps {
 		b.at = st
 		b.computeOnce(st)
@@ -225,6 +229,7 @@ func (b *builder) steps(f *frame, opsets []graph.Opset, a *area) error {
 		if err := b.prepare(st, opsets, a); err != nil {
 			return err
 		}
+		b.s.gpu.note(st)
 	}
 	b.releasePacked(f)
 	listed := f.steps
@@ -319,6 +324,9 @@ func (b *builder) prepare(st *step, opsets []graph.Opset, a *area) error {
 	case st.idle():
 		return nil
 	}
+	if done, err := b.s.gpu.prepare(st); done || err != nil {
+		return err
+	}
 	joined, err := st.prepareQuantized()
 	if !joined {
 		err = st.fuse()
@@ -385,6 +393,9 @@ func (st *step) do() (err error) {
 		}
 	}()
 	st.enter()
+	if err := st.f.s.gpu.before(st); err != nil {
+		return st.wrap(err)
+	}
 	if st.late {
 		if err := st.prepareLate(); err != nil {
 			return st.wrap(err)
@@ -404,6 +415,7 @@ func (st *step) do() (err error) {
 		if err := st.run(s.pool); err != nil {
 			return st.wrap(err)
 		}
+		s.gpu.after(st)
 		if s.guard != nil {
 			if err := s.guard.check(st); err != nil {
 				return st.wrap(err)

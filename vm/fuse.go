@@ -8,7 +8,7 @@ import "github.com/onnxmem/onnxmem/vm/internal/kernel"
 // that node reads them.
 func (st *step) activation() (*step, *kernel.Finish) {
 	f, out := st.f, st.call.Node.Outputs
-	if !st.kernel.Fuses || len(out) != 1 || out[0] < 0 {
+	if st.f.s.gpu != nil || !st.kernel.Fuses || len(out) != 1 || out[0] < 0 {
 		return nil, nil
 	}
 	made := f.g.Tensors[out[0]]

@@ -76,6 +76,7 @@ func (l *loop) run(*work.Pool) error {
 			return err
 		}
 		var err error
+		s.onHost(l.body.output(0))
 		if again, err = l.body.output(0).truth(); err != nil {
 			return err
 		}
@@ -114,9 +115,11 @@ func (l *loop) setIteration(i int64, again bool) error {
 		} else if t.Type != d {
 			return fmt.Errorf("input %d %q of its body is of %v, expected %v", k, graph.Short(t.name), t.Type, d)
 		}
+		s.onHost(t) // its copy of the last iteration must have been done
 		if err := s.resize(t, nil); err != nil {
 			return err
 		}
+		s.wroteOnHost(t)
 	}
 	*(*int64)(l.body.input(0).At) = i
 	*(*bool)(l.body.input(1).At) = again
@@ -140,6 +143,7 @@ func (f *frame) updateCarried(in, out, n int) error {
 				if b, err = f.s.side.take(nameOf(from.name)+", carried on", int64(from.Bytes())); err != nil {
 					return aboutTensor(from.name, err)
 				}
+				f.s.onHost(from)
 				f.s.copyBytes(b, bytesOf(from))
 				break
 			}
@@ -163,7 +167,7 @@ func (f *frame) updateCarried(in, out, n int) error {
 			continue
 		}
 		aside := *from
-		aside.At = unsafe.Pointer(unsafe.SliceData(kept[i]))
+		aside.At, aside.where = unsafe.Pointer(unsafe.SliceData(kept[i])), onHost
 		if err := f.s.assign(to, &aside); err != nil {
 			return err
 		}
@@ -222,6 +226,7 @@ func (r *scanOutput) add(s *Session, row *tensor) error {
 	}
 	r.shape = append(r.shape[:0], row.Shape...)
 	r.count++
+	s.onHost(row)
 	b := bytesOf(row)
 	if r.out.room > 0 {
 		if int64(r.used+len(b)) > r.out.room {

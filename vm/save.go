@@ -100,6 +100,9 @@ func (s *Session) data(name string) (*graph.Data, error) {
 			continue
 		}
 		t := s.main.tensors[id]
+		if err := s.fetch(t); err != nil {
+			return nil, err
+		}
 		b := unsafe.Slice((*byte)(t.At), t.Bytes())
 		d := &graph.Data{Name: name, Type: t.Type, Dims: make([]int64, len(t.Shape)), Bytes: int64(len(b))}
 		for i, n := range t.Shape {

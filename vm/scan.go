@@ -193,7 +193,9 @@ func (v *scan) loadSlice(i, k, length int) error {
 	if v.inBack[i] {
 		k = length - 1 - k
 	}
+	v.st.f.s.onHost(from)
 	copySlices(bytesOf(to), bytesOf(from), from.Shape, axis, k, true)
+	v.st.f.s.wroteOnHost(to)
 	return nil
 }
 
@@ -222,6 +224,7 @@ func (v *scan) storeSlice(i, k, length int) error {
 	if v.outBack[i] {
 		k = length - 1 - k
 	}
+	v.st.f.s.onHost(from)
 	copySlices(bytesOf(from), bytesOf(to), to.Shape, axis, k, false)
 	return nil
 }

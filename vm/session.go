@@ -16,6 +16,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/mapped"
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 	"github.com/onnxmem/onnxmem/vm/internal/work"
 )
@@ -60,6 +61,11 @@ type Options struct {
 	// The results are the same bits.
 	NoPack bool
 
+	// Device is the GPU that runs the nodes; nil: the cores of this machine. It must
+	// stay open until the session is closed. Nodes without a device kernel run on the
+	// host. NoPack and Guard have no meaning on a device.
+	Device *cuda.Device
+
 	comparer *comparer // of CheckReference
 }
 
@@ -87,6 +93,8 @@ type Session struct {
 	words    map[*graph.Data]*kernel.Tensor // constants that are strings
 	comparer *comparer                      // of CheckReference; else nil
 
+	gpu *device // of Options.Device; nil: there is none
+
 	arena, resident    *block
 	host               *block   // the host pool; nil: there is none
 	own                []*block // of Options.Separate
@@ -113,6 +121,16 @@ func (p *Program) NewSession(opt Options) (*Session, error) {
 	s.ctx, s.consts = context.Background(), p.consts
 	s.mem = &share{of: p.consts.mem.of, bound: opt.bound()}
 	s.side.mem, s.texts.mem = s.mem, s.mem
+	if opt.Device != nil {
+		if opt.Guard != GuardOff {
+			return nil, errors.New("guarded pages are memory of the host: expected no device")
+		}
+		s.opt.NoPack = true
+		if err := opt.Device.Enter(); err != nil {
+			return nil, err
+		}
+		defer opt.Device.Leave()
+	}
 	if err := s.build(); err != nil {
 		s.Close()
 		return nil, err
@@ -153,9 +171,22 @@ func (s *Session) takeBlocks() error {
 		return err
 	}
 	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Separate {
-		s.host, err = newHostBlock(s.opt.HostFile, bytes)
+		if s.host, err = newHostBlock(s.opt.HostFile, bytes); err != nil {
+			return err
+		}
 	}
-	return err
+	if s.opt.Device == nil {
+		return nil
+	}
+	if s.gpu, err = newDevice(s, s.opt.Device); err != nil {
+		return err
+	}
+	if arena > 0 {
+		if err := s.gpu.mirror(s.arena, "arena"); err != nil {
+			return err
+		}
+	}
+	return s.gpu.mirror(s.resident, "resident pool")
 }
 
 func (s *Session) build() (err error) {
@@ -186,6 +217,9 @@ func (s *Session) build() (err error) {
 	}
 	if err := s.growScratch(); err != nil {
 		return s.overLimit(err, s.largestScratch)
+	}
+	if err := s.gpu.ready(); err != nil {
+		return s.overLimit(err, nil)
 	}
 	if s.tape, err = newTape(s.main); err != nil {
 		return err
@@ -219,12 +253,13 @@ func poolBytes(p *plan.Plan, name string) int64 {
 func (s *Session) Close() error {
 	s.stopListening()
 	s.pool.Close()
+	deviceErr := s.gpu.close()
 	if s.tape != nil {
 		s.tape.copier.close()
 		s.tape.copier = nil
 		s.tape.release()
 	}
-	var first error
+	first := deviceErr
 	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {
 		if err := b.free(); err != nil && first == nil {
 			first = err
@@ -413,6 +448,9 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 
 // attempt runs the model once and does not clean up after an error.
 func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
+	if err := s.gpu.begin(); err != nil {
+		return nil, err
+	}
 	s.main.release()
 	s.texts.drop()
 	if s.watcher != nil && len(s.own) == 0 {
@@ -465,6 +503,10 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		return nil, err
 	}
 	s.step++
+	if err := s.gpu.enter(); err != nil {
+		return nil, err
+	}
+	defer s.gpu.leave()
 	for _, id := range s.main.g.Outputs {
 		t := s.main.tensors[id]
 		v, err := s.value(t)
@@ -476,7 +518,8 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 	if s.opt.Separate {
 		s.copyStates()
 	}
-	return s.outputs, nil
+	s.gpu.carry(s)
+	return s.outputs, s.gpu.finish()
 }
 
 // copyStates copies the new values of parameters and states over the old ones, for
@@ -489,6 +532,7 @@ func (s *Session) copyStates() {
 		}
 		to := s.main.tensors[id]
 		copyWhole(unsafe.Slice((*byte)(to.At), to.Bytes()), s.outputs[next].Data)
+		s.wroteOnHost(to)
 	}
 }
 
@@ -521,6 +565,7 @@ func (s *Session) setInput(name string, v Value, copy func(to, from []byte)) err
 		if !v.is(g.Type) {
 			return s.badInput(id, "is %v, expected %v", v, g.Type)
 		}
+		s.wroteOnHost(t)
 		if g.Type.Kind != graph.KindTensor {
 			b, err := s.boxOf(v)
 			if err == nil {

@@ -93,9 +93,18 @@ func (t *tape) run() error {
 func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 	// The setting is per goroutine, and gorgonia starts one for each run.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	g := o.st.f.s.gpu
+	if o.at == 0 {
+		if err := g.enter(); err != nil {
+			return nil, o.fail(err)
+		}
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = o.fail(o.st.f.s.panicked(r))
+		}
+		if err != nil || o.at == o.t.steps-1 {
+			g.leave()
 		}
 	}()
 	if o.t.next != o.at {
@@ -125,6 +134,9 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 // a memory fault, or a bug of ours.
 func (s *Session) panicked(r any) error {
 	b := bug.Recovered("", r)
+	if d, is := b.Value.(deviceError); is {
+		return d.error
+	}
 	if err := s.stopped(b.Value); err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ type tensor struct {
 	quantized *quantized // how it holds bytes instead of reals; nil: it does not
 
 	guarded *guarded // its pages in a guarded session; nil in the side pool
+
+	where  where // of a session on a device: where its elements are
+	hosted bool  // of a session on a device: a node on the host makes it
 }
 
 // resize gives a tensor its actual shape, in its planned place or in the side pool.

@@ -19,6 +19,7 @@ import (
 	"github.com/onnxmem/onnxmem/internal/units"
 	"github.com/onnxmem/onnxmem/onnx"
 	"github.com/onnxmem/onnxmem/vm"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // runCmd runs a planned model inside its arena.
@@ -39,6 +40,7 @@ type runCmd struct {
 	Check       checkMode         `help:"Run all steps again and compare. --check or --check=bits: in another order, with no shared memory; the outputs must be equal bit for bit. --check=reference: compute every node from its actual inputs by simple loops in float64; elements may differ only by rounding. Slow."`
 	Poison      bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
 	Guard       guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
+	Device      string            `placeholder:"DEVICE" help:"Run on a GPU: cuda, cuda:N for the N-th one (from 0) or cuda:UUID; nodes without a device kernel run on the CPU (default: the CPU)."`
 	Profile     string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the time of each node in nanoseconds, the minimum over the steps, for optimize --costs."`
 	Workers     int               `default:"0" placeholder:"N" help:"Number of goroutines that share the work of a kernel (default: one per core). The results do not depend on it."`
@@ -59,6 +61,7 @@ Examples:
   onnxmem run planned.onnx --check --poison
   onnxmem run planned.onnx --check --guard
   onnxmem run planned.onnx --check=reference
+  onnxmem run planned.onnx --device cuda
   onnxmem run train.onnx --steps 100 --input images=x.npy --input labels=y.npy --input learning_rate=0.01 --save-model trained.onnx`
 }
 
@@ -116,6 +119,7 @@ type runResult struct {
 	HeapAllocs   uint64        `json:"heap_allocs_per_step"`
 	Losses       []float64     `json:"losses,omitempty"`
 	Reference    *runReference `json:"reference,omitempty"`
+	Device       *runDevice    `json:"device,omitempty"`
 	Times        struct {
 		Prepare float64 `json:"prepare"`
 		Step    float64 `json:"step"` // the fastest
@@ -227,6 +231,12 @@ func (c *runCmd) run(ctx context.Context, e *env, d *deadline) error {
 	began := time.Now()
 	opt := c.options()
 	opt.Held = retainedBytes(inputs)
+	if c.Device != "" {
+		if opt.Device, err = cuda.Open(c.Device); err != nil {
+			return &failure{exitUsage, err.Error()}
+		}
+		defer opt.Device.Close()
+	}
 	s, err := program.NewSession(opt)
 	if err != nil {
 		return err
@@ -389,6 +399,7 @@ func (c *runCmd) steps(ctx context.Context, e *env, program *vm.Program, s *vm.S
 	m := s.Memory()
 	r.ArenaBytes, r.StateBytes, r.DynamicBytes, r.ScratchBytes, r.TableBytes, r.DecodedBytes, r.PackedBytes = m.ArenaBytes, m.StateBytes, m.DynamicBytes, m.ScratchBytes, m.TableBytes, m.DecodedBytes, m.PackedBytes
 	r.HostBytes = m.HostBytes
+	r.Device = deviceOf(s)
 	for _, t := range program.Outputs() {
 		r.Outputs = append(r.Outputs, runOutput{Name: t.Name, Type: out[t.Name].String(), updated: program.Updates(t.Name)})
 	}
@@ -452,6 +463,7 @@ func (c *runCmd) print(e *env, r *runResult) error {
 			fmt.Fprintf(e.stdout, "%-20s %s\n", row.name, units.Bytes(row.bytes))
 		}
 	}
+	r.Device.print(e.stdout)
 	fmt.Fprintf(e.stdout, "%-20s %.3f ms, %d allocations\n", "step", r.Times.Step, r.HeapAllocs)
 	if r.Reference != nil {
 		r.Reference.print(e.stdout)

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/vm"
+)
+
+// runDevice says what a run took and did on a GPU, in --json.
+type runDevice struct {
+	Name          string   `json:"name"`
+	ArenaBytes    int64    `json:"arena_bytes"`
+	ResidentBytes int64    `json:"resident_bytes"`
+	ConstantBytes int64    `json:"constant_bytes"`
+	ScratchBytes  int64    `json:"scratch_bytes"`
+	ContextBytes  int64    `json:"context_bytes"`
+	FallbackNodes int      `json:"fallback_nodes"`
+	FallbackOps   []string `json:"fallback_operators,omitempty"`
+	FallbackBytes int64    `json:"fallback_bytes"`
+	Syncs         int      `json:"syncs"`
+}
+
+// deviceOf returns what a session took and did on its GPU; nil if it has none.
+func deviceOf(s *vm.Session) *runDevice {
+	u := s.DeviceUse()
+	if u == nil {
+		return nil
+	}
+	return &runDevice{
+		Name: u.Name, ArenaBytes: u.ArenaBytes, ResidentBytes: u.ResidentBytes, ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes,
+		ContextBytes: u.ContextBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs,
+	}
+}
+
+// print prints it.
+func (d *runDevice) print(w io.Writer) {
+	if d == nil {
+		return
+	}
+	fmt.Fprintf(w, "%-20s %s\n", "device", d.Name)
+	fmt.Fprintf(w, "%-20s arena %s, resident %s, other constants %s, scratch %s; context and others %s\n", "device memory",
+		units.Short(d.ArenaBytes), units.Short(d.ResidentBytes), units.Short(d.ConstantBytes), units.Short(d.ScratchBytes), units.Short(d.ContextBytes))
+	if d.FallbackNodes == 0 {
+		fmt.Fprintf(w, "%-20s none: every node runs on the device\n", "on the CPU")
+		return
+	}
+	fmt.Fprintf(w, "%-20s %d nodes (%s); a run copies %s and waits %d times\n", "on the CPU", d.FallbackNodes, strings.Join(d.FallbackOps, ", "), units.Short(d.FallbackBytes), d.Syncs)
+}

@@ -1,0 +1,453 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/ops"
+	"github.com/onnxmem/onnxmem/plan"
+	"github.com/onnxmem/onnxmem/vm/cuda"
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+	"github.com/onnxmem/onnxmem/vm/internal/gpu"
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// device is the part of a session that lies on a GPU (Options.Device). Each pool has a
+// block of device memory of the same size, and each tensor the same offset in both, so
+// layouts, areas and plans are as on the CPU; of the pool in host memory only the pages
+// are ever touched that nodes on the host use. A node without a device kernel runs on
+// the host, between copies of its inputs and, once a node on the device needs them, of
+// its outputs.
+type device struct {
+	s       *Session
+	d       *cuda.Device
+	queue   *cuda.Queue
+	kernels *gpu.Kernels
+
+	mirrors   []mirror
+	resident  driver.Ptr
+	planned   map[*graph.Data]int64         // offsets of constants in the resident pool
+	offsets   map[unsafe.Pointer]int64      // the same, by the address on the host
+	constants *cuda.Block                   // those that the plan gives no place
+	used      int64                         // bytes of them that have been uploaded
+	placed    map[unsafe.Pointer]driver.Ptr // the constants that have been uploaded
+
+	stale bool // a copy between the memories may not have been done yet
+	counts
+}
+
+// counts says what a session did on the host although it has a device.
+type counts struct {
+	nodes int   // nodes of the main graph, bodies and calls that run on the host
+	bytes int64 // copied between the memories for nodes, in the last run
+	syncs int   // waits of the host for the device, in the last run
+	ops   []string
+}
+
+// mirror is a block of host memory and its block of device memory.
+type mirror struct {
+	host *block
+	dev  *cuda.Block
+}
+
+// where says in which memory the elements of a tensor are.
+type where uint8
+
+const (
+	onHost where = 1 << iota
+	onDevice
+)
+
+// deviceError is the panic of a copy between the memories that failed.
+type deviceError struct{ error }
+
+// newDevice begins the device's part of a session.
+func newDevice(s *Session, d *cuda.Device) (*device, error) {
+	q, err := d.NewQueue()
+	if err != nil {
+		return nil, err
+	}
+	g := &device{s: s, d: d, queue: q, placed: map[unsafe.Pointer]driver.Ptr{}, planned: plannedConstants(s.pr), offsets: map[unsafe.Pointer]int64{}}
+	g.kernels = &gpu.Kernels{Queue: q, At: g.at}
+	seen := map[*graph.Data]bool{}
+	for d := range g.planned {
+		seen[d] = true
+	}
+	if bytes := constantBytes(s.pr.m.Graph, seen); bytes > 0 {
+		if g.constants, err = d.Take(bytes, "constants"); err != nil {
+			return nil, errors.Join(err, q.Close())
+		}
+	}
+	return g, nil
+}
+
+// plannedConstants returns the offsets of the constants that the plan places.
+func plannedConstants(pr *Program) map[*graph.Data]int64 {
+	g := pr.m.Graph
+	named := byName(g)
+	planned := map[*graph.Data]int64{}
+	for i := range pr.p.Buffers {
+		b := &pr.p.Buffers[i]
+		if b.Pool != plan.Resident || b.Kind != plan.KindConstant {
+			continue
+		}
+		for _, name := range b.Tensors {
+			if d := constantOf(g, g.Tensors[named[name]]); d != nil && d.Type != graph.String {
+				planned[d] = b.Offset
+			}
+		}
+	}
+	return planned
+}
+
+// place notes where a constant of the plan is on the host.
+func (g *device) place(d *graph.Data, t *kernel.Tensor) {
+	if g == nil {
+		return
+	}
+	if off, is := g.planned[d]; is {
+		g.offsets[t.At] = off
+	}
+}
+
+// constantBytes is the room for the constants of a graph, its bodies and the functions
+// that it calls, without those that were seen.
+func constantBytes(g *graph.Graph, seen map[*graph.Data]bool) (sum int64) {
+	for _, t := range g.Tensors {
+		if d := constantOf(g, t); d != nil && !seen[d] {
+			seen[d] = true
+			if n, err := d.Type.SizeBytes(d.Elements()); err == nil && d.Type != graph.String {
+				sum += alignedConstant(n)
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, a := range n.Bodies() {
+			for _, body := range a.All() {
+				sum += constantBytes(body, seen)
+			}
+		}
+		if n.Semantics.Call != nil {
+			sum += constantBytes(n.Semantics.Call.Body, seen)
+		}
+	}
+	return sum
+}
+
+func alignedConstant(bytes int64) int64 { return (bytes + 255) &^ 255 }
+
+// mirror gives a block of host memory its block on the device.
+func (g *device) mirror(b *block, what string) error {
+	if g == nil || b == nil {
+		return nil
+	}
+	dev, err := g.d.Take(int64(len(b.m)), what)
+	if err != nil {
+		return err
+	}
+	g.mirrors = append(g.mirrors, mirror{b, dev})
+	if b == g.s.resident {
+		g.resident = dev.At
+	}
+	return nil
+}
+
+// errNoPlace is the error for a tensor that has no place on the device.
+var errNoPlace = fmt.Errorf("%w for a tensor in the side pool", gpu.ErrUnsupported)
+
+// at returns where a tensor lies on the device. It uploads a constant at the first call.
+func (g *device) at(t *kernel.Tensor) (driver.Ptr, error) {
+	if t.Bytes() == 0 {
+		return 0, nil
+	}
+	if t.Const {
+		return g.constant(t)
+	}
+	for _, m := range g.mirrors {
+		if off := uintptr(t.At) - uintptr(m.host.base); off < uintptr(len(m.host.m)) {
+			return m.dev.At + driver.Ptr(off), nil
+		}
+	}
+	return 0, errNoPlace
+}
+
+func (g *device) constant(t *kernel.Tensor) (driver.Ptr, error) {
+	if p, ok := g.placed[t.At]; ok {
+		return p, nil
+	}
+	if t.Type == graph.String {
+		return 0, errNoPlace
+	}
+	bytes := int64(t.Bytes())
+	var p driver.Ptr
+	if off, is := g.offsets[t.At]; is {
+		p = g.resident + driver.Ptr(off)
+	} else {
+		if g.constants == nil || g.used+bytes > g.constants.Bytes {
+			return 0, fmt.Errorf("%w for a constant that the session makes", gpu.ErrUnsupported)
+		}
+		p = g.constants.At + driver.Ptr(g.used)
+		g.used += alignedConstant(bytes)
+	}
+	if err := driver.UploadNow(p, t.At, bytes); err != nil {
+		return 0, err
+	}
+	g.placed[t.At] = p
+	return p, nil
+}
+
+// prepare puts a node on the device. It reports false if the node runs on the host.
+func (g *device) prepare(st *step) (bool, error) {
+	if g == nil {
+		return false, nil
+	}
+	if g.shapeArithmetic(st) {
+		return false, nil
+	}
+	run, err := g.kernels.Prepare(&st.call)
+	switch {
+	case errors.Is(err, gpu.ErrUnsupported), errors.Is(err, kernel.ErrDataDependent):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	st.run, st.device = run, true
+	return true, nil
+}
+
+// shapeArithmetic reports whether a node computes a few integers or bools from such:
+// then it runs on the host, and so does what follows from it.
+func (g *device) shapeArithmetic(st *step) bool {
+	for _, list := range [][]*tensor{st.in, st.out} {
+		for _, t := range list {
+			if t == nil {
+				continue
+			}
+			if !t.Type.Integer() && t.Type != graph.Bool || t.Len() > ops.FoldLimit {
+				return false
+			}
+		}
+	}
+	return slices.ContainsFunc(st.in, func(t *tensor) bool { return t != nil && !t.Const && t.hosted })
+}
+
+// note notes a prepared node that runs on the host.
+func (g *device) note(st *step) {
+	if g == nil || st.device || st.run == nil && !st.late {
+		return
+	}
+	for _, t := range st.out {
+		if t != nil {
+			t.hosted = true
+		}
+	}
+	g.nodes++
+	if op := st.call.Node.OpName(); !slices.Contains(g.ops, op) {
+		g.ops = append(g.ops, op)
+	}
+}
+
+// ready makes the prepared nodes ready to run.
+func (g *device) ready() error {
+	if g == nil {
+		return nil
+	}
+	return g.kernels.Ready(g.s.mem.take)
+}
+
+// begin starts a run. A run that failed may have left copies from places that inputs are
+// written to next.
+func (g *device) begin() error {
+	if g == nil {
+		return nil
+	}
+	if err := g.enter(); err != nil {
+		return err
+	}
+	defer g.leave()
+	err := g.down()
+	g.bytes, g.syncs = 0, 0
+	return err
+}
+
+// before brings the inputs of a node to the memory that it works on.
+func (g *device) before(st *step) error {
+	if g == nil {
+		return nil
+	}
+	if !st.device {
+		if readsShapes(st.call.Node) {
+			return g.down()
+		}
+		return g.down(st.in...)
+	}
+	if st.views() {
+		return nil
+	}
+	for _, t := range st.in {
+		if err := g.up(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// after notes where the outputs of a node are.
+func (g *device) after(st *step) {
+	if g == nil {
+		return
+	}
+	at := onHost
+	if st.device {
+		at = onDevice
+		if st.views() {
+			at = st.in[0].where
+		}
+	}
+	for _, t := range st.out {
+		if t != nil {
+			t.where = at
+		}
+	}
+}
+
+// views reports whether the output of a node on the device is its first input, in place
+// and unchanged: its elements are where those of the input are.
+func (st *step) views() bool {
+	return len(st.call.Node.Semantics.Views) > 0 && len(st.out) == 1 && st.out[0] != nil && st.in[0] != nil && st.out[0].At == st.in[0].At && !st.in[0].Const
+}
+
+// readsShapes reports whether a node reads only the shapes of its inputs.
+func readsShapes(n *graph.Node) bool { return n.Domain == "" && (n.Op == "Shape" || n.Op == "Size") }
+
+// up brings the elements of a tensor to the device.
+func (g *device) up(t *tensor) error {
+	if t == nil || t.Const || t.where&onDevice != 0 || t.Bytes() == 0 {
+		return nil
+	}
+	p, err := g.at(&t.Tensor)
+	if err != nil {
+		return err
+	}
+	g.stale = true
+	g.bytes += int64(t.Bytes())
+	t.where |= onDevice
+	return driver.Upload(p, t.At, int64(t.Bytes()), g.queue.Stream)
+}
+
+// down brings the elements of tensors to the host, and waits for them, and for copies
+// from places that a node on the host may now write to.
+func (g *device) down(list ...*tensor) error {
+	for _, t := range list {
+		if t == nil || t.Const || t.where != onDevice || t.Bytes() == 0 {
+			continue
+		}
+		p, err := g.at(&t.Tensor)
+		if err != nil {
+			return err
+		}
+		g.stale = true
+		g.bytes += int64(t.Bytes())
+		t.where |= onHost
+		if err := driver.Download(t.At, p, int64(t.Bytes()), g.queue.Stream); err != nil {
+			return err
+		}
+	}
+	if !g.stale {
+		return nil
+	}
+	g.stale = false
+	g.syncs++
+	return g.queue.Stream.Synchronize()
+}
+
+// onHost brings the elements of a tensor to the host, where they are read next. It
+// panics with a deviceError.
+func (s *Session) onHost(list ...*tensor) {
+	if s.gpu == nil {
+		return
+	}
+	if err := s.gpu.down(list...); err != nil {
+		panic(deviceError{err})
+	}
+}
+
+// fetch is onHost outside of a run.
+func (s *Session) fetch(t *tensor) error {
+	if err := s.gpu.enter(); err != nil {
+		return err
+	}
+	defer s.gpu.leave()
+	if s.gpu == nil {
+		return nil
+	}
+	return s.gpu.down(t)
+}
+
+// wroteOnHost notes that the elements of a tensor were written on the host. Copies of
+// what was there must have been done: onHost waits for them.
+func (s *Session) wroteOnHost(t *tensor) {
+	if s.gpu != nil {
+		t.where = onHost
+	}
+}
+
+// enter makes the context current for the goroutine.
+func (g *device) enter() error {
+	if g == nil {
+		return nil
+	}
+	return g.d.Enter()
+}
+
+// leave ends what enter began.
+func (g *device) leave() {
+	if g != nil {
+		g.d.Leave()
+	}
+}
+
+// finish waits for the work of a run.
+func (g *device) finish() error {
+	if g == nil {
+		return nil
+	}
+	g.stale = false
+	return g.queue.Stream.Synchronize()
+}
+
+// carry notes, after a run, where the new values of parameters and states are that share
+// the buffers of the old ones.
+func (g *device) carry(s *Session) {
+	if g == nil || s.opt.Separate {
+		return
+	}
+	made := map[string]*tensor{}
+	for _, id := range s.main.g.Outputs {
+		made[s.main.g.Tensors[id].Name] = s.main.tensors[id]
+	}
+	for _, id := range s.main.g.Inputs {
+		if next := made[s.pr.state[s.main.g.Tensors[id].Name]]; next != nil {
+			s.main.tensors[id].where = next.where
+		}
+	}
+}
+
+// close frees the device's memory.
+func (g *device) close() error {
+	if g == nil {
+		return nil
+	}
+	if err := g.d.Enter(); err != nil {
+		return err
+	}
+	defer g.d.Leave()
+	list := []error{g.queue.Close(), g.constants.Free()}
+	for _, m := range g.mirrors {
+		list = append(list, m.dev.Free())
+	}
+	return errors.Join(list...)
+}

@@ -1,0 +1,43 @@
+package vm
+
+import "slices"
+
+// DeviceUse says what a session takes and does on its GPU. Sizes are in bytes.
+type DeviceUse struct {
+	Name          string // of the GPU
+	ArenaBytes    int64
+	ResidentBytes int64 // constants, parameters and states, where the plan has them
+	ConstantBytes int64 // constants that the plan gives no place, such as those of bodies
+	ScratchBytes  int64
+	ContextBytes  int64 // in use before the session: the context, and what other processes have
+	// FallbackNodes is the number of nodes that run on the host, of the operators in
+	// FallbackOps, and FallbackBytes what the last run copied between the memories for
+	// nodes, of the host as of the device. Syncs is how often the host waited.
+	FallbackNodes int
+	FallbackOps   []string
+	FallbackBytes int64
+	Syncs         int
+}
+
+// DeviceUse returns what the session takes and does on its GPU; nil if it has none.
+func (s *Session) DeviceUse() *DeviceUse {
+	g := s.gpu
+	if g == nil {
+		return nil
+	}
+	u := &DeviceUse{
+		Name: g.d.Name(), ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
+		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs,
+	}
+	if g.constants != nil {
+		u.ConstantBytes = g.constants.Bytes
+	}
+	for _, m := range g.mirrors {
+		if m.host == s.resident {
+			u.ResidentBytes += m.dev.Bytes
+		} else {
+			u.ArenaBytes += m.dev.Bytes
+		}
+	}
+	return u
+}
