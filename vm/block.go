@@ -12,6 +12,7 @@ import (
 
 	"github.com/onnxmem/onnxmem/internal/oserr"
 	"github.com/onnxmem/onnxmem/internal/units"
+	"github.com/onnxmem/onnxmem/vm/cuda"
 )
 
 // block is zeroed memory of a fixed size outside of Go's heap. Untouched pages take no
@@ -21,6 +22,8 @@ type block struct {
 	base unsafe.Pointer
 	file string // the path of the mapped file, if free must remove it; else ""
 	name string // the path of the mapped file, for errors; "": there is none
+
+	pinned *cuda.Pinned // memory that a device copies by itself; else nil
 }
 
 // ErrHost is wrapped by the error of a run that can no longer use its host pool.
@@ -87,6 +90,16 @@ func newHostBlock(path string, bytes int64) (*block, error) {
 	return b, nil
 }
 
+// newPinnedBlock allocates the host pool in memory that a device copies by itself. It needs
+// the device's context, and so does free.
+func newPinnedBlock(d *cuda.Device, bytes int64) (*block, error) {
+	p, err := d.Pin(bytes, "host pool")
+	if err != nil {
+		return nil, err
+	}
+	return &block{m: p.Data, base: unsafe.Pointer(unsafe.SliceData(p.Data)), pinned: p}, nil
+}
+
 // at is the address of byte off.
 func (b *block) at(off int64) unsafe.Pointer { return unsafe.Add(b.base, off) }
 
@@ -98,7 +111,12 @@ func (b *block) free() error {
 	var first error
 	if b.m != nil {
 		b.base = nil
-		first = b.m.Unmap()
+		if b.pinned != nil {
+			b.m = nil
+			first = b.pinned.Free()
+		} else {
+			first = b.m.Unmap()
+		}
 	}
 	if b.file != "" {
 		if err := os.Remove(b.file); err != nil && first == nil {

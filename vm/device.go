@@ -35,6 +35,8 @@ type device struct {
 	used      int64                         // bytes of them that have been uploaded
 	placed    map[unsafe.Pointer]driver.Ptr // the constants that have been uploaded
 
+	copier *deviceCopier // nil: no tensor leaves the arena
+
 	stale bool // a copy between the memories may not have been done yet
 	counts
 }
@@ -268,7 +270,7 @@ func (g *device) begin() error {
 		return err
 	}
 	defer g.leave()
-	err := g.down()
+	err := g.finish()
 	g.bytes, g.syncs = 0, 0
 	return err
 }
@@ -416,7 +418,7 @@ func (g *device) finish() error {
 		return nil
 	}
 	g.stale = false
-	return g.queue.Stream.Synchronize()
+	return errors.Join(g.queue.Stream.Synchronize(), g.copier.sync())
 }
 
 // carry notes, after a run, where the new values of parameters and states are that share
@@ -445,7 +447,7 @@ func (g *device) close() error {
 		return err
 	}
 	defer g.d.Leave()
-	list := []error{g.queue.Close(), g.constants.Free()}
+	list := []error{g.copier.close(), g.queue.Close(), g.constants.Free()}
 	for _, m := range g.mirrors {
 		list = append(list, m.dev.Free())
 	}

@@ -171,7 +171,12 @@ func (s *Session) takeBlocks() error {
 		return err
 	}
 	if bytes := poolBytes(p, plan.Host); bytes > 0 && !s.opt.Separate {
-		if s.host, err = newHostBlock(s.opt.HostFile, bytes); err != nil {
+		if s.opt.Device != nil && s.opt.HostFile == "" {
+			s.host, err = newPinnedBlock(s.opt.Device, bytes)
+		} else {
+			s.host, err = newHostBlock(s.opt.HostFile, bytes)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -226,8 +231,8 @@ func (s *Session) build() (err error) {
 	}
 	s.texts.keep()
 	s.update = s.firstUpdate()
-	if s.host != nil {
-		s.tape.copier = newHostCopier(s.main, p)
+	if err := s.prepareSwaps(); err != nil {
+		return err
 	}
 	if err := s.consts.unchanged(); err != nil {
 		return err
@@ -249,17 +254,31 @@ func poolBytes(p *plan.Plan, name string) int64 {
 	return 0
 }
 
+// prepareSwaps prepares the transfers between the arena and the host pool.
+func (s *Session) prepareSwaps() (err error) {
+	switch {
+	case s.host == nil:
+	case s.gpu != nil:
+		s.gpu.copier, err = newDeviceCopier(s.gpu, s.main, s.pr.p)
+	default:
+		s.tape.copier = newHostCopier(s.main, s.pr.p)
+	}
+	return err
+}
+
 // Close frees the session's memory. Outputs of Run must not be used afterwards.
 func (s *Session) Close() error {
 	s.stopListening()
 	s.pool.Close()
-	deviceErr := s.gpu.close()
+	if d := s.opt.Device; d != nil && d.Enter() == nil {
+		defer d.Leave() // device memory and pinned memory are freed in its context
+	}
+	first := s.gpu.close()
 	if s.tape != nil {
 		s.tape.copier.close()
 		s.tape.copier = nil
 		s.tape.release()
 	}
-	first := deviceErr
 	for _, b := range append(s.own, s.arena, s.resident, s.host, s.scratch) {
 		if err := b.free(); err != nil && first == nil {
 			first = err

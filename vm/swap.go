@@ -31,10 +31,17 @@ type transfer struct {
 	done     chan error // has one slot, so that the copying goroutine never blocks
 }
 
-// newHostCopier finds the transfers of the main graph, whose tensors have their
-// places. It returns nil if there are none. SwapOut and SwapIn of a tensor whose size
-// is unknown, or only bounded, copy in the foreground, as other nodes run.
-func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
+// plannedTransfer is a copy that begins before one step runs and has ended before another
+// does.
+type plannedTransfer struct {
+	from, to              *tensor
+	direction, begin, end int
+}
+
+// transfersOf finds the transfers of the main graph, whose tensors have their places.
+// Their nodes then do nothing. It leaves out those of a tensor whose size is unknown, or
+// only bounded.
+func transfersOf(f *frame, p *plan.Plan) (list []plannedTransfer) {
 	hosted := map[string]int{} // tensors on the host, and their first step there
 	for i := range p.Buffers {
 		if b := &p.Buffers[i]; b.Pool == plan.Host {
@@ -42,10 +49,6 @@ func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
 				hosted[name] = b.First
 			}
 		}
-	}
-	h, count := &hostCopier{}, 0
-	for d := range h.start {
-		h.start[d], h.finish[d] = make([][]*transfer, len(f.steps)), make([][]*transfer, len(f.steps))
 	}
 	for at, st := range f.steps {
 		n := st.call.Node
@@ -61,16 +64,30 @@ func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
 			direction, begin, end = homeward, at, int(readers[0])
 		}
 		st.run = nil
-		t := &transfer{from: st.in[0], to: st.out[0], pool: f.s.pool, done: make(chan error, 1)}
-		h.start[direction][begin] = append(h.start[direction][begin], t)
-		h.finish[direction][end] = append(h.finish[direction][end], t)
-		count++
+		list = append(list, plannedTransfer{st.in[0], st.out[0], direction, begin, end})
 	}
-	if count == 0 {
+	return list
+}
+
+// newHostCopier prepares the transfers of the main graph. It returns nil if there are
+// none. SwapOut and SwapIn that have no transfer copy in the foreground, as other nodes
+// run.
+func newHostCopier(f *frame, p *plan.Plan) *hostCopier {
+	list := transfersOf(f, p)
+	if len(list) == 0 {
 		return nil
 	}
+	h := &hostCopier{}
+	for d := range h.start {
+		h.start[d], h.finish[d] = make([][]*transfer, len(f.steps)), make([][]*transfer, len(f.steps))
+	}
+	for _, x := range list {
+		t := &transfer{from: x.from, to: x.to, pool: f.s.pool, done: make(chan error, 1)}
+		h.start[x.direction][x.begin] = append(h.start[x.direction][x.begin], t)
+		h.finish[x.direction][x.end] = append(h.finish[x.direction][x.end], t)
+	}
 	for d := range h.queue {
-		h.queue[d] = make(chan *transfer, count)
+		h.queue[d] = make(chan *transfer, len(list))
 		go transferAll(h.queue[d], f.s.host)
 	}
 	return h

@@ -116,6 +116,11 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 			return nil, o.fail(err)
 		}
 	}
+	if g != nil && g.copier != nil {
+		if err := g.copier.before(o.at); err != nil {
+			return nil, o.fail(err)
+		}
+	}
 	for _, f := range o.t.before {
 		f(o.st, o.at)
 	}
