@@ -35,6 +35,7 @@ type device struct {
 	used      int64                         // bytes of them that have been uploaded
 	placed    map[unsafe.Pointer]driver.Ptr // the constants that have been uploaded
 
+	poison *gpu.Poison   // of Options.Poison
 	copier *deviceCopier // nil: no tensor leaves the arena
 
 	stale bool // a copy between the memories may not have been done yet
@@ -266,10 +267,6 @@ func (g *device) begin() error {
 	if g == nil {
 		return nil
 	}
-	if err := g.enter(); err != nil {
-		return err
-	}
-	defer g.leave()
 	err := g.finish()
 	g.bytes, g.syncs = 0, 0
 	return err
@@ -447,7 +444,7 @@ func (g *device) close() error {
 		return err
 	}
 	defer g.d.Leave()
-	list := []error{g.copier.close(), g.queue.Close(), g.constants.Free()}
+	list := []error{g.poison.Close(), g.copier.close(), g.queue.Close(), g.constants.Free()}
 	for _, m := range g.mirrors {
 		list = append(list, m.dev.Free())
 	}

@@ -403,7 +403,7 @@ func (st *step) do() (err error) {
 	}
 	s := st.f.s
 	if s.opt.Poison && s.guard == nil {
-		s.poisonScratch(&st.call)
+		s.poisonScratch(st)
 	}
 	if s.comparer != nil {
 		s.comparer.before(st)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/plan"
-	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
 
 // poison is an eight-byte pattern that fills bytes which nothing may read. signalling
@@ -65,8 +64,12 @@ func (p poison) firstChanged(b []byte, off int64) int64 {
 
 // poisonScratch fills a kernel's shared scratch and that of each worker with poison
 // before the kernel runs. A guarded session does so in useScratch.
-func (s *Session) poisonScratch(c *kernel.Invocation) {
-	p := s.poison()
+func (s *Session) poisonScratch(st *step) {
+	p, c := s.poison(), &st.call
+	if st.device {
+		s.gpu.spoilScratch(p)
+		return
+	}
 	p.spoil(s.scratch.m[:c.SharedBytes], 0)
 	for k := range s.pool.Workers() {
 		off := s.shared + k*s.each
@@ -112,17 +115,39 @@ func byOffset(a, b *plan.Buffer) int { return cmp.Compare(a.Offset, b.Offset) }
 // begin poisons the arena before a run. The inputs are written afterwards.
 func (w *watcher) begin() {
 	for _, b := range w.s.own {
-		w.spoil(b.m, 0)
+		w.spoil(b, 0, int64(len(b.m)))
 	}
 	if len(w.s.own) == 0 {
-		w.spoil(w.s.arena.m, 0)
+		w.spoil(w.s.arena, 0, int64(len(w.s.arena.m)))
 		w.live = append(w.live[:0], w.born[0]...)
 	}
 }
 
-// spoil is poison.spoil with polls for a stop.
-func (w *watcher) spoil(b []byte, off int64) {
-	w.s.pool.Steps(len(b), func(i, j int) { w.s.poison().spoil(b[i:j], off+int64(i)) })
+// spoil is poison.spoil of bytes [off, end) of a block, with polls for a stop. On a device
+// it spoils its memory.
+func (w *watcher) spoil(b *block, off, end int64) {
+	if w.s.gpu != nil {
+		w.s.gpu.spoil(b, off, end, w.s.poison())
+		return
+	}
+	w.s.pool.Steps(int(end-off), func(i, j int) { w.s.poison().spoil(b.m[off+int64(i):off+int64(j)], off+int64(i)) })
+}
+
+// firstChanged is poison.firstChanged of bytes [off, end) of a block, or of its device
+// memory.
+func (w *watcher) firstChanged(b *block, off, end int64) int64 {
+	if w.s.gpu != nil {
+		return w.s.gpu.firstChanged(b, off, end, w.s.poison())
+	}
+	k := int64(-1)
+	w.s.pool.Steps(int(end-off), func(i, j int) {
+		if k < 0 {
+			if k = w.s.poison().firstChanged(b.m[off+int64(i):off+int64(j)], off+int64(i)); k >= 0 {
+				k += int64(i)
+			}
+		}
+	})
+	return k
 }
 
 // after checks, once a step has run, the buffers that become live at the next step,
@@ -144,7 +169,7 @@ func (w *watcher) after(st *step, at int) error {
 		}
 	}
 	for _, b := range w.dying[at] {
-		w.spoil(w.s.arena.m[b.Offset:b.Offset+b.Bytes], b.Offset)
+		w.spoil(w.s.arena, b.Offset, b.Offset+b.Bytes)
 	}
 	w.live = slices.DeleteFunc(w.live, func(b *plan.Buffer) bool { return b.Last <= at })
 	w.live = append(w.live, w.born[at+1]...)
@@ -178,14 +203,7 @@ func (w *watcher) dead(st *step, at int, from, end int64) error {
 	if from >= end {
 		return nil
 	}
-	k := int64(-1)
-	w.s.pool.Steps(int(end-from), func(i, j int) {
-		if k < 0 {
-			if k = w.s.poison().firstChanged(w.s.arena.m[from+int64(i):from+int64(j)], from+int64(i)); k >= 0 {
-				k += int64(i)
-			}
-		}
-	})
+	k := w.firstChanged(w.s.arena, from, end)
 	switch {
 	case k < 0:
 		return nil
@@ -209,6 +227,16 @@ func (w *watcher) nearest(off int64) string {
 	return ""
 }
 
+// ownOf returns the block of separate tensors that holds t, or nil.
+func (s *Session) ownOf(t *tensor) *block {
+	for _, b := range s.own {
+		if uintptr(t.At)-uintptr(b.base) < uintptr(len(b.m)) {
+			return b
+		}
+	}
+	return nil
+}
+
 // checkMargins checks the bytes around each separate output of a node.
 func (w *watcher) checkMargins(st *step, at int) error {
 	for _, t := range st.out {
@@ -216,12 +244,16 @@ func (w *watcher) checkMargins(st *step, at int) error {
 		if t == nil || t.room == 0 || t.Const || t.Type == graph.String {
 			continue
 		}
+		b := w.s.ownOf(t)
+		if b == nil {
+			continue
+		}
+		off := int64(uintptr(t.At) - uintptr(b.base))
 		for _, side := range []struct {
-			from unsafe.Pointer
+			from int64
 			what string
-		}{{unsafe.Add(t.At, -marginBytes), "before"}, {unsafe.Add(t.At, t.room), "behind"}} {
-			// A storage begins at a multiple of 64 bytes, so the pattern begins at 0.
-			if k := w.s.poison().firstChanged(unsafe.Slice((*byte)(side.from), marginBytes), 0); k >= 0 {
+		}{{off - marginBytes, "before"}, {off + t.room, "behind"}} {
+			if w.firstChanged(b, side.from, side.from+marginBytes) >= 0 {
 				return st.wrap(fmt.Errorf("%w at step %d: a byte %s tensor %q", ErrStray, at, side.what, graph.Short(t.name)))
 			}
 		}

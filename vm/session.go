@@ -223,6 +223,11 @@ func (s *Session) build() (err error) {
 	if err := s.growScratch(); err != nil {
 		return s.overLimit(err, s.largestScratch)
 	}
+	if s.opt.Poison && s.gpu != nil {
+		if s.gpu.poison, err = s.gpu.kernels.NewPoison(); err != nil {
+			return err
+		}
+	}
 	if err := s.gpu.ready(); err != nil {
 		return s.overLimit(err, nil)
 	}
@@ -452,7 +457,11 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 	defer func() {
 		if r := recover(); r != nil {
 			if err = s.stopped(r); err == nil {
-				panic(r)
+				d, is := r.(deviceError)
+				if !is {
+					panic(r)
+				}
+				err = d.error
 			}
 			err = refuse(s.pr.m, "%w", err)
 		}
@@ -467,6 +476,10 @@ func (s *Session) Run(ctx context.Context, inputs map[string]Value) (out map[str
 
 // attempt runs the model once and does not clean up after an error.
 func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
+	if err := s.gpu.enter(); err != nil {
+		return nil, err
+	}
+	defer s.gpu.leave()
 	if err := s.gpu.begin(); err != nil {
 		return nil, err
 	}
@@ -522,10 +535,6 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		return nil, err
 	}
 	s.step++
-	if err := s.gpu.enter(); err != nil {
-		return nil, err
-	}
-	defer s.gpu.leave()
 	for _, id := range s.main.g.Outputs {
 		t := s.main.tensors[id]
 		v, err := s.value(t)

@@ -94,6 +94,14 @@ func (l *Launch) write(params []any) error {
 	return nil
 }
 
+// Set changes a parameter, to a value of the same type. Launches that were put on the stream
+// keep the value that they had then.
+func (l *Launch) Set(i int, value any) {
+	at := *(*unsafe.Pointer)(unsafe.Add(l.params, 8*i))
+	v := reflect.ValueOf(value)
+	reflect.NewAt(v.Type(), at).Elem().Set(v)
+}
+
 // resolve finds the kernel's function, and checks the sizes of the parameters.
 func (l *Launch) resolve(m *module) error {
 	f, err := m.function(l.kernel.Name)

@@ -1,0 +1,45 @@
+package vm
+
+import (
+	"fmt"
+
+	"github.com/onnxmem/onnxmem/vm/cuda/driver"
+)
+
+// of returns where a block lies on the device.
+func (g *device) of(b *block) driver.Ptr {
+	for _, m := range g.mirrors {
+		if m.host == b {
+			return m.dev.At
+		}
+	}
+	panic(deviceError{fmt.Errorf("a block of %d bytes has no place on the device", len(b.m))})
+}
+
+// spoil fills bytes [off, end) of a block with poison.
+func (g *device) spoil(b *block, off, end int64, p poison) {
+	if err := g.poison.Fill(g.of(b)+driver.Ptr(off), end-off, uint64(p)); err != nil {
+		panic(deviceError{err})
+	}
+}
+
+// firstChanged returns the index of the first of the bytes [off, end) of a block that is
+// no longer poison, or -1.
+func (g *device) firstChanged(b *block, off, end int64, p poison) int64 {
+	k, err := g.poison.FirstChanged(g.of(b)+driver.Ptr(off), end-off, uint64(p))
+	if err != nil {
+		panic(deviceError{err})
+	}
+	return k
+}
+
+// spoilScratch fills the device's scratch with poison.
+func (g *device) spoilScratch(p poison) {
+	b := g.queue.Scratch()
+	if b == nil {
+		return
+	}
+	if err := g.poison.Fill(b.At, b.Bytes, uint64(p)); err != nil {
+		panic(deviceError{err})
+	}
+}
