@@ -35,8 +35,10 @@ type device struct {
 	used      int64                         // bytes of them that have been uploaded
 	placed    map[unsafe.Pointer]driver.Ptr // the constants that have been uploaded
 
-	poison *gpu.Poison   // of Options.Poison
-	copier *deviceCopier // nil: no tensor leaves the arena
+	poison  *gpu.Poison // of Options.Poison
+	replay  *replay
+	profile *deviceProfile // nil: no times are taken
+	copier  *deviceCopier  // nil: no tensor leaves the arena
 
 	stale bool // a copy between the memories may not have been done yet
 	counts
@@ -394,12 +396,42 @@ func (s *Session) wroteOnHost(t *tensor) {
 	}
 }
 
+// runStep runs the nodes of a step: through gorgonia's machine, or as a recording of it.
+func (s *Session) runStep() error {
+	if s.gpu == nil {
+		return s.tape.run()
+	}
+	if err := s.gpu.replay.upload(); err != nil {
+		return err
+	}
+	if done, err := s.gpu.replay.run(); done || err != nil {
+		return err
+	}
+	return s.tape.run()
+}
+
 // enter makes the context current for the goroutine.
 func (g *device) enter() error {
 	if g == nil {
 		return nil
 	}
 	return g.d.Enter()
+}
+
+// begins is called before the first node of a step, on the goroutine of the nodes.
+func (g *device) begins() error {
+	if g == nil {
+		return nil
+	}
+	return g.replay.first()
+}
+
+// ends is called after the last node of a step, or the one that failed with an error.
+func (g *device) ends(failed error) error {
+	if g == nil {
+		return nil
+	}
+	return g.replay.last(failed)
 }
 
 // leave ends what enter began.
@@ -415,7 +447,7 @@ func (g *device) finish() error {
 		return nil
 	}
 	g.stale = false
-	return errors.Join(g.queue.Stream.Synchronize(), g.copier.sync())
+	return errors.Join(g.queue.Stream.Synchronize(), g.copier.sync(), g.profile.read())
 }
 
 // carry notes, after a run, where the new values of parameters and states are that share
@@ -444,7 +476,7 @@ func (g *device) close() error {
 		return err
 	}
 	defer g.d.Leave()
-	list := []error{g.poison.Close(), g.copier.close(), g.queue.Close(), g.constants.Free()}
+	list := []error{g.profile.close(), g.replay.close(), g.poison.Close(), g.copier.close(), g.queue.Close(), g.constants.Free()}
 	for _, m := range g.mirrors {
 		list = append(list, m.dev.Free())
 	}

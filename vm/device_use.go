@@ -17,6 +17,7 @@ type DeviceUse struct {
 	FallbackOps   []string
 	FallbackBytes int64
 	Syncs         int
+	ReplayedSteps int // steps that ran as a recorded CUDA graph
 }
 
 // DeviceUse returns what the session takes and does on its GPU; nil if it has none.
@@ -27,7 +28,7 @@ func (s *Session) DeviceUse() *DeviceUse {
 	}
 	u := &DeviceUse{
 		Name: g.d.Name(), ScratchBytes: g.queue.ScratchBytes(), ContextBytes: g.d.ContextBytes(),
-		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs,
+		FallbackNodes: g.nodes, FallbackOps: slices.Sorted(slices.Values(g.ops)), FallbackBytes: g.bytes, Syncs: g.syncs, ReplayedSteps: g.replay.steps,
 	}
 	if g.constants != nil {
 		u.ConstantBytes = g.constants.Bytes

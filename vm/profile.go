@@ -22,7 +22,8 @@ type Profile struct {
 type span struct{ from, to time.Duration }
 
 // Profile starts to record the times of the main graph's nodes. Each run overwrites
-// those of the one before.
+// those of the one before. On a device they are the times of the device's clock between
+// events before and after each node, and every run goes through gorgonia's machine.
 func (s *Session) Profile() *Profile {
 	p := &Profile{pr: s.pr, spans: make([]span, len(s.main.steps)), fastest: make([]time.Duration, len(s.main.steps))}
 	at := map[*step]int{}
@@ -35,6 +36,12 @@ func (s *Session) Profile() *Profile {
 			p.within[i] = at[st.fusedInto]
 		}
 	}
+	if s.gpu != nil {
+		s.gpu.profile = &deviceProfile{g: s.gpu, p: p}
+		s.tape.before = append(s.tape.before, s.gpu.profile.before)
+		s.tape.after = append(s.tape.after, s.gpu.profile.after)
+		return p
+	}
 	s.tape.before = append(s.tape.before, func(_ *step, at int) {
 		if at == 0 {
 			p.began = time.Now()
@@ -43,12 +50,17 @@ func (s *Session) Profile() *Profile {
 	})
 	s.tape.after = append(s.tape.after, func(_ *step, at int) error {
 		p.spans[at].to = time.Since(p.began)
-		if took := p.spans[at].to - p.spans[at].from; p.fastest[at] == 0 || took < p.fastest[at] {
-			p.fastest[at] = max(took, 1)
-		}
+		p.measured(at)
 		return nil
 	})
 	return p
+}
+
+// measured notes the time of a node whose span is known.
+func (p *Profile) measured(at int) {
+	if took := p.spans[at].to - p.spans[at].from; p.fastest[at] == 0 || took < p.fastest[at] {
+		p.fastest[at] = max(took, 1)
+	}
 }
 
 // Costs returns the nanoseconds of each node's fastest run by node name, as

@@ -65,6 +65,10 @@ type Options struct {
 	// stay open until the session is closed. Nodes without a device kernel run on the
 	// host. NoPack and Guard have no meaning on a device.
 	Device *cuda.Device
+	// NoReplay keeps gorgonia's machine in charge of every step on a device. Else the
+	// steps from the third on are launched as one CUDA graph, recorded from the second,
+	// where no node depends on the host. The results are the same bits.
+	NoReplay bool
 
 	comparer *comparer // of CheckReference
 }
@@ -238,6 +242,9 @@ func (s *Session) build() (err error) {
 	s.update = s.firstUpdate()
 	if err := s.prepareSwaps(); err != nil {
 		return err
+	}
+	if s.gpu != nil {
+		s.gpu.replay = newReplay(s.gpu)
 	}
 	if err := s.consts.unchanged(); err != nil {
 		return err
@@ -518,7 +525,7 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 			return nil, refuse(s.pr.m, "%q is no input of the model", graph.Short(name))
 		}
 	}
-	if err := s.tape.run(); err != nil {
+	if err := s.runStep(); err != nil {
 		if s.watcher.unsure(err) {
 			s.watcher.everyStep = true
 			if _, exact := s.attempt(inputs); exact != nil {

@@ -98,12 +98,19 @@ func (o *instruction) Do(...gorgonia.Value) (v gorgonia.Value, err error) {
 		if err := g.enter(); err != nil {
 			return nil, o.fail(err)
 		}
+		if err := g.begins(); err != nil {
+			g.leave()
+			return nil, o.fail(err)
+		}
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = o.fail(o.st.f.s.panicked(r))
 		}
 		if err != nil || o.at == o.t.steps-1 {
+			if failed := g.ends(err); failed != nil && err == nil {
+				err = o.fail(failed)
+			}
 			g.leave()
 		}
 	}()

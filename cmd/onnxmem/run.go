@@ -41,6 +41,7 @@ type runCmd struct {
 	Poison      bool              `help:"Overwrite bytes as soon as they are dead, and scratch memory before each node; check after every step that no node wrote dead bytes. Slow."`
 	Guard       guardFlag         `placeholder:"SIDE" help:"Place every tensor between inaccessible pages, so that an access outside it is an error that names it. --guard or --guard=end: the tensor touches the page after it; --guard=front: the page before it. Slow."`
 	Device      string            `placeholder:"DEVICE" help:"Run on a GPU: cuda, cuda:N for the N-th one (from 0) or cuda:UUID; nodes without a device kernel run on the CPU (default: the CPU)."`
+	Replay      string            `default:"yes" enum:"yes,no" help:"With --device: launch the steps from the third on as one CUDA graph where that is possible: yes, or no (gorgonia's machine runs every node)."`
 	Profile     string            `out:"the profile" placeholder:"FILE.json" help:"Write the last step's times, load and lifetimes as a trace for Perfetto or Chrome."`
 	CostsOut    string            `out:"the costs" placeholder:"FILE.json" help:"Write the time of each node in nanoseconds, the minimum over the steps, for optimize --costs."`
 	Workers     int               `default:"0" placeholder:"N" help:"Number of goroutines that share the work of a kernel (default: one per core). The results do not depend on it."`
@@ -354,7 +355,7 @@ func verdict(bits *vm.Check, reference *vm.ReferenceCheck) error {
 }
 
 func (c *runCmd) options() vm.Options {
-	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", HostFile: c.HostFile}
+	opt := vm.Options{Workers: c.Workers, Seed: c.Seed, Poison: c.Poison, Guard: vm.Guard(c.Guard), NoPack: c.Pack == "no", NoReplay: c.Replay == "no", HostFile: c.HostFile}
 	if c.MemoryLimit != nil {
 		opt.MemoryLimit = max(int64(*c.MemoryLimit), 1) // 0 would mean the free memory
 	}

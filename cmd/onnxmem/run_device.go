@@ -21,6 +21,7 @@ type runDevice struct {
 	FallbackOps   []string `json:"fallback_operators,omitempty"`
 	FallbackBytes int64    `json:"fallback_bytes"`
 	Syncs         int      `json:"syncs"`
+	ReplayedSteps int      `json:"replayed_steps"`
 }
 
 // deviceOf returns what a session took and did on its GPU; nil if it has none.
@@ -31,7 +32,7 @@ func deviceOf(s *vm.Session) *runDevice {
 	}
 	return &runDevice{
 		Name: u.Name, ArenaBytes: u.ArenaBytes, ResidentBytes: u.ResidentBytes, ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes,
-		ContextBytes: u.ContextBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs,
+		ContextBytes: u.ContextBytes, FallbackNodes: u.FallbackNodes, FallbackOps: u.FallbackOps, FallbackBytes: u.FallbackBytes, Syncs: u.Syncs, ReplayedSteps: u.ReplayedSteps,
 	}
 }
 
@@ -43,6 +44,9 @@ func (d *runDevice) print(w io.Writer) {
 	fmt.Fprintf(w, "%-20s %s\n", "device", d.Name)
 	fmt.Fprintf(w, "%-20s arena %s, resident %s, other constants %s, scratch %s; context and others %s\n", "device memory",
 		units.Short(d.ArenaBytes), units.Short(d.ResidentBytes), units.Short(d.ConstantBytes), units.Short(d.ScratchBytes), units.Short(d.ContextBytes))
+	if d.ReplayedSteps > 0 {
+		fmt.Fprintf(w, "%-20s %d steps as one CUDA graph\n", "replayed", d.ReplayedSteps)
+	}
 	if d.FallbackNodes == 0 {
 		fmt.Fprintf(w, "%-20s none: every node runs on the device\n", "on the CPU")
 		return
