@@ -1,86 +1,42 @@
 package kernel
 
-import "github.com/onnxmem/onnxmem/vm/internal/work"
-
 // joining lists the operators that join tensors along an axis or split one.
 var joining = family{"", []Kernel{
-	{Name: "Concat", Make: makeConcat, Half: true},
-	{Name: "Split", Make: makeSplit, Half: true},
+	{Name: "Concat", Make: moving(ConcatMoves), Half: true},
+	{Name: "Split", Make: moving(SplitMoves), Half: true},
 }}
 
-func makeConcat(c *Invocation) (Run, error) {
+// ConcatMoves has a copy for each input.
+func ConcatMoves(c *Invocation) ([]Move, error) {
 	out := c.Out[0]
 	k, err := c.axis(1, out.rank())
 	if err != nil {
 		return nil, err
 	}
-	width, err := wholeBytes(out)
-	if err != nil {
-		return nil, err
+	var list []Move
+	off, to := 0, strides(out.Shape)
+	for i, in := range c.In {
+		list = append(list, Move{In: i, Shape: in.Shape, From: strides(in.Shape), To: to, ToOff: off})
+		off += in.Shape[k] * to[k]
 	}
-	var runs []Run
-	off := 0
-	inner := count(out.Shape[k+1:])
-	for _, in := range c.In {
-		m := newMover(width, in.Shape, strides(in.Shape), strides(out.Shape))
-		runs = append(runs, unlessSamePlace(out, in, off, m.run(out, in, off, 0)))
-		off += in.Shape[k] * inner
-	}
-	return func(w *work.Pool) error {
-		for _, run := range runs {
-			if err := run(w); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil
+	return list, nil
 }
 
-// unlessSamePlace skips an input that already lies at its place in the output.
-func unlessSamePlace(out, in *Tensor, off int, run Run) Run {
-	return func(w *work.Pool) error {
-		if off == 0 && out.At == in.At {
-			return nil
-		}
-		return run(w)
-	}
-}
-
-func makeSplit(c *Invocation) (Run, error) {
+// SplitMoves has a copy for each output.
+func SplitMoves(c *Invocation) ([]Move, error) {
 	in := c.In[0]
-	width, err := wholeBytes(in)
-	if err != nil {
-		return nil, err
-	}
 	k, err := c.axis(0, in.rank())
 	if err != nil {
 		return nil, err
 	}
-	from := strides(in.Shape)
-	var runs []Run
-	off := 0
-	for _, out := range c.Out {
+	var list []Move
+	off, from := 0, strides(in.Shape)
+	for i, out := range c.Out {
 		if out == nil {
 			return nil, unsupportedf("an output that is left out")
 		}
-		run := newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, off*from[k])
-		if len(c.Out) == 1 {
-			run = unlessView(out, in, run)
-		}
-		runs = append(runs, run)
-		off += out.Shape[k]
+		list = append(list, Move{Out: i, Shape: out.Shape, From: from, To: strides(out.Shape), FromOff: off})
+		off += out.Shape[k] * from[k]
 	}
-	return inTurn(runs), nil
-}
-
-// inTurn runs several kernels in order.
-func inTurn(runs []Run) Run {
-	return func(w *work.Pool) error {
-		for _, run := range runs {
-			if err := run(w); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	return list, nil
 }

@@ -48,7 +48,7 @@ func makeFusedGemm(c *Invocation) (Run, error) {
 func makeGemmOver(c *Invocation) (Run, error) {
 	spread := *c
 	spread.In = c.In[2:3]
-	copies, err := makeExpand(&spread)
+	copies, err := moving(ExpandMoves)(&spread)
 	if err != nil {
 		return nil, err
 	}

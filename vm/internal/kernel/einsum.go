@@ -154,7 +154,7 @@ func (l *labelled) stepsOf(labels string) []int {
 // arrange copies l to a dense tensor with the given labels.
 func (e *einsum) arrange(l *labelled, labels string, to *Tensor) {
 	shape := e.shape(labels)
-	e.steps = append(e.steps, newMover(l.t.width(), shape, l.stepsOf(labels), strides(shape)).run(to, l.t, 0, 0))
+	e.steps = append(e.steps, newMover(l.t.width(), &Move{Shape: shape, From: l.stepsOf(labels), To: strides(shape)}).run(to, l.t, 0, 0))
 }
 
 // dense returns l with its labels in the given order and no gaps.

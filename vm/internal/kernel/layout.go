@@ -17,9 +17,9 @@ var layouts = family{"", []Kernel{
 	{Name: "Flatten", Make: makeCopy, Half: true},
 	{Name: "Squeeze", Make: makeCopy, Half: true},
 	{Name: "Unsqueeze", Make: makeCopy, Half: true},
-	{Name: "Transpose", Make: makeTranspose, Half: true},
-	{Name: "DepthToSpace", Make: makeDepthToSpace, Half: true},
-	{Name: "SpaceToDepth", Make: makeSpaceToDepth, Half: true},
+	{Name: "Transpose", Make: moving(TransposeMoves), Half: true},
+	{Name: "DepthToSpace", Make: moving(DepthToSpaceMoves), Half: true},
+	{Name: "SpaceToDepth", Make: moving(SpaceToDepthMoves), Half: true},
 }}
 
 // makeCopy copies input 0, whatever its shape, unless the output has its address.
@@ -51,24 +51,10 @@ type mover struct {
 	width    int   // of an element, in bytes
 }
 
-// newMover makes a mover, and merges adjacent axes that are contiguous in both layouts.
-func newMover(width int, shape, from, to []int) *mover {
-	m := &mover{width: width}
-	for a, n := range shape {
-		if n == 1 {
-			continue
-		}
-		if k := len(m.shape) - 1; k >= 0 && m.from[k] == from[a]*n && m.to[k] == to[a]*n {
-			m.shape[k] *= n
-			m.from[k], m.to[k] = from[a], to[a]
-			continue
-		}
-		m.shape, m.from, m.to = append(m.shape, n), append(m.from, from[a]), append(m.to, to[a])
-	}
-	if len(m.shape) == 0 {
-		m.shape, m.from, m.to = []int{count(shape)}, []int{1}, []int{1}
-	}
-	return m
+// newMover makes a mover for elements of width bytes.
+func newMover(width int, m *Move) *mover {
+	v := m.Merged()
+	return &mover{shape: v.Shape, from: v.From, to: v.To, width: width}
 }
 
 // rows is the number of inner loops.
@@ -207,12 +193,9 @@ func wholeBytes(t *Tensor) (int, error) {
 	return 0, unsupported(t.Type)
 }
 
-func makeTranspose(c *Invocation) (Run, error) {
-	in, out := c.In[0], c.Out[0]
-	width, err := wholeBytes(in)
-	if err != nil {
-		return nil, err
-	}
+// TransposeMoves is the copy of a Transpose.
+func TransposeMoves(c *Invocation) ([]Move, error) {
+	in := c.In[0]
 	perm, err := attr.Permutation(c.Node, in.rank())
 	if err != nil {
 		return nil, err
@@ -222,13 +205,13 @@ func makeTranspose(c *Invocation) (Run, error) {
 	for i, a := range perm {
 		from[i] = s[a]
 	}
-	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, 0)), nil
+	return moveOf(c.Out[0].Shape, from, 0), nil
 }
 
-// makeDepthToSpace moves the b·b elements of a block from channels to height and width.
-// The channels consist of block rows, block columns and the channels of the result, in
-// this order (mode DCR) or with the latter first (CRD).
-func makeDepthToSpace(c *Invocation) (Run, error) {
+// DepthToSpaceMoves moves the b·b elements of a block from channels to height and
+// width. The channels consist of block rows, block columns and the channels of the
+// result, in this order (mode DCR) or with the latter first (CRD).
+func DepthToSpaceMoves(c *Invocation) ([]Move, error) {
 	b := c.Int("blocksize", 0)
 	out := c.Out[0].Shape
 	channels := out[1]
@@ -242,8 +225,8 @@ func makeDepthToSpace(c *Invocation) (Run, error) {
 	return c.moveBlocks(shape, from)
 }
 
-// makeSpaceToDepth is the inverse of makeDepthToSpace.
-func makeSpaceToDepth(c *Invocation) (Run, error) {
+// SpaceToDepthMoves is the inverse of DepthToSpaceMoves.
+func SpaceToDepthMoves(c *Invocation) ([]Move, error) {
 	b := c.Int("blocksize", 0)
 	in, out := c.In[0].Shape, c.Out[0].Shape
 	s := strides(in)
@@ -258,16 +241,12 @@ func makeSpaceToDepth(c *Invocation) (Run, error) {
 }
 
 // moveBlocks writes the elements of input 0 in the order of the given axes.
-func (c *Invocation) moveBlocks(shape, from []int) (Run, error) {
+func (c *Invocation) moveBlocks(shape, from []int) ([]Move, error) {
 	in, out := c.In[0], c.Out[0]
-	width, err := wholeBytes(in)
-	if err != nil {
-		return nil, err
-	}
 	if count(shape) != out.Len() || in.Len() != out.Len() {
 		return nil, fmt.Errorf("shape %v, expected blocks of those of %v", out.Shape, in.Shape)
 	}
-	return unlessView(out, in, newMover(width, shape, from, strides(shape)).run(out, in, 0, 0)), nil
+	return moveOf(shape, from, 0), nil
 }
 
 // unlessView runs a kernel unless the plan made its output a view of in.

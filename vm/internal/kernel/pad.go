@@ -175,24 +175,32 @@ func makeTrilu(c *Invocation) (Run, error) {
 	}, nil
 }
 
-// makeCenterCropPad crops both ends of an axis, or pads them with zeros. If the number
-// is odd, the front gets the smaller half.
+// makeCenterCropPad fills the output with zeros before it copies.
 func makeCenterCropPad(c *Invocation) (Run, error) {
 	in, out := c.In[0], c.Out[0]
-	width, err := wholeBytes(in)
+	list, err := CenterCropPadMoves(c)
 	if err != nil {
 		return nil, err
 	}
-	from, to, shape := 0, 0, make([]int, in.rank())
-	s, t := strides(in.Shape), strides(out.Shape)
-	for a := range shape {
-		shape[a] = min(in.Shape[a], out.Shape[a])
-		from += (in.Shape[a] - shape[a]) / 2 * s[a]
-		to += (out.Shape[a] - shape[a]) / 2 * t[a]
+	move, err := c.move(&list[0])
+	if err != nil {
+		return nil, err
 	}
-	move := newMover(width, shape, s, t).run(out, in, to, from)
 	return unlessView(out, in, func(w *work.Pool) error {
 		c.clear(raw(out))
 		return move(w)
 	}), nil
+}
+
+// CenterCropPadMoves is the copy of the elements that stay. Both ends of an axis are
+// cropped or padded; if the number is odd, the front gets the smaller half.
+func CenterCropPadMoves(c *Invocation) ([]Move, error) {
+	in, out := c.In[0], c.Out[0]
+	m := Move{Shape: make([]int, in.rank()), From: strides(in.Shape), To: strides(out.Shape)}
+	for a := range m.Shape {
+		m.Shape[a] = min(in.Shape[a], out.Shape[a])
+		m.FromOff += (in.Shape[a] - m.Shape[a]) / 2 * m.From[a]
+		m.ToOff += (out.Shape[a] - m.Shape[a]) / 2 * m.To[a]
+	}
+	return []Move{m}, nil
 }

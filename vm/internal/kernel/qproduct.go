@@ -198,8 +198,8 @@ func makeContribQLinearConv(c *Invocation) (Run, error) {
 		return nil, err
 	}
 	c.SharedBytes, c.EachBytes, c.Packed = inner.SharedBytes, inner.EachBytes, inner.Packed
-	enter := newMover(1, x.Shape, fromX, strides(x.Shape)).run(x, c.In[0], 0, 0)
-	leave := newMover(1, y.Shape, strides(y.Shape), toY).run(c.Out[0], y, 0, 0)
+	enter := newMover(1, &Move{Shape: x.Shape, From: fromX, To: strides(x.Shape)}).run(x, c.In[0], 0, 0)
+	leave := newMover(1, &Move{Shape: y.Shape, From: strides(y.Shape), To: toY}).run(c.Out[0], y, 0, 0)
 	return func(w *work.Pool) error {
 		x.At, y.At = w.Shared(offX), w.Shared(offY)
 		for _, run := range []Run{enter, conv, leave} {

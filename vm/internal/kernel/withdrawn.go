@@ -8,7 +8,7 @@ import (
 // withdrawn lists operators of early versions of ONNX that are no longer part of it.
 var withdrawn = family{"", []Kernel{
 	{Name: "Affine", Make: makeAffine},
-	{Name: "Crop", Make: makeCrop, Half: true},
+	{Name: "Crop", Make: moving(CropMoves), Half: true},
 	{Name: "ImageScaler", Make: makeImageScaler},
 }}
 
@@ -18,16 +18,11 @@ func makeAffine(c *Invocation) (Run, error) {
 	return real1(func(x float64) float64 { return alpha*x + beta })(c)
 }
 
-// makeCrop copies a part of each image.
-func makeCrop(c *Invocation) (Run, error) {
-	in, out, border := c.In[0], c.Out[0], c.Ints("border")
-	width, err := wholeBytes(in)
-	if err != nil {
-		return nil, err
-	}
-	from := strides(in.Shape)
-	off := border[1]*from[2] + border[0]*from[3]
-	return unlessView(out, in, newMover(width, out.Shape, from, strides(out.Shape)).run(out, in, 0, off)), nil
+// CropMoves copies a part of each image.
+func CropMoves(c *Invocation) ([]Move, error) {
+	border := c.Ints("border")
+	from := strides(c.In[0].Shape)
+	return moveOf(c.Out[0].Shape, from, border[1]*from[2]+border[0]*from[3]), nil
 }
 
 // makeImageScaler computes scale · x + bias, with a bias for each channel.
