@@ -10,4 +10,5 @@ type family struct {
 var families = []family{
 	{"", elementwise},
 	{"", softmaxes},
+	{"", layouts},
 }

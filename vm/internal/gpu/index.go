@@ -1,0 +1,45 @@
+package gpu
+
+import (
+	"math/bits"
+
+	"github.com/onnxmem/onnxmem/vm/internal/kernel"
+)
+
+// most is the largest number of elements and the largest offset, in elements, that the
+// kernels that move elements can count.
+const most = 1<<31 - 1
+
+// mostAxes is the largest number of axes of such a kernel, after merging.
+const mostAxes = 8
+
+// unitOf names the type that moves elements of a width in bytes.
+var unitOf = map[int]string{1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "u128"}
+
+// widthOf returns the bytes of an element, whatever its dtype.
+func widthOf(t *kernel.Tensor) (int, error) {
+	width := kernel.ElementBits(t.Type) / 8
+	if unitOf[width] == "" {
+		return 0, unsupportedf("dtype %v", t.Type)
+	}
+	return width, nil
+}
+
+// divider is a Divider of index.cuh: a division by n, from 1 to 2^31 - 1.
+func divider(n int) []int {
+	shift := bits.Len(uint(n - 1))
+	return []int{n, (1<<(31+shift) + n - 1) / n, shift}
+}
+
+// axesOf is an Axes of index.cuh with as many axes as rank, which is at least as large
+// as the length of the lists.
+func axesOf(rank int, shape, from, to []int) []int {
+	var over, x, y []int
+	for range rank - len(shape) {
+		over, x, y = append(over, divider(1)...), append(x, 0), append(y, 0)
+	}
+	for _, n := range shape {
+		over = append(over, divider(n)...)
+	}
+	return append(append(over, append(x, from...)...), append(y, to...)...)
+}
