@@ -1,18 +1,50 @@
-// One function for each elementwise operator, on elements in the type that kernels
-// compute in. The kernels that call them are generated.
+// What generated kernels of elementwise operators are made of: the functions of one
+// element are in the files that this one includes, by family.
 #pragma once
-#include "prelude.cuh"
+#include "activation.cuh"
+#include "arithmetic.cuh"
 
 template <class T, int N> struct Numbers { T v[N]; };
 
-template <class T> static __device__ __forceinline__ T Add(T a, T b) { return (T)(a + b); }
-template <class T> static __device__ __forceinline__ T Sub(T a, T b) { return (T)(a - b); }
-template <class T> static __device__ __forceinline__ T Mul(T a, T b) { return (T)(a * b); }
-// The quotient of integers is cut towards 0, and is 0 where the divisor is 0.
-template <class T> static __device__ __forceinline__ T Div(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }
-static __device__ __forceinline__ float Div(float a, float b) { return a / b; }
-static __device__ __forceinline__ double Div(double a, double b) { return a / b; }
+// Four consecutive elements, whose address is a multiple of their size or of 16 bytes.
+template <class T> struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four { T v[4]; };
 
-template <class T> static __device__ __forceinline__ T Relu(T a) { return a > 0 ? a : a != a ? a : (T)0; }
-static __device__ __forceinline__ float Sigmoid(float a) { return 1.0f / (1.0f + expf(-a)); }
-static __device__ __forceinline__ double Sigmoid(double a) { return 1.0 / (1.0 + exp(-a)); }
+// four loads four elements, or, if only m are left, m of them, and the first in the place
+// of the others.
+template <class T, class I> PER_ELEMENT Four<T> four(const T *p, I m) {
+	if (m >= 4) return *(const Four<T> *)p;
+	Four<T> x;
+#pragma unroll
+	for (int k = 0; k < 4; k++) x.v[k] = p[k < m ? k : 0];
+	return x;
+}
+
+// put stores four elements, or the first m of them if only m are left.
+template <class T, class I> PER_ELEMENT void put(T *p, const Four<T> &x, I m) {
+	if (m >= 4) {
+		*(Four<T> *)p = x;
+		return;
+	}
+#pragma unroll
+	for (int k = 0; k < 4; k++) {
+		if (k < m) p[k] = x.v[k];
+	}
+}
+
+// LOADED keeps loads before the stores that follow, also where an output lies on an input
+// of another type.
+#define LOADED asm volatile("" ::: "memory")
+
+// cut divides an index below 2^31 by d, and returns the remainder. The multiplier and the
+// shift are those of d.
+PER_ELEMENT u32 cut(u32 &n, u32 d, u32 multiplier, u32 shift) {
+	u32 whole = ((u32)((u64)n * multiplier >> 32) + n) >> shift;
+	u32 rest = n - whole * d;
+	n = whole;
+	return rest;
+}
+PER_ELEMENT u64 cut(u64 &n, u64 d) {
+	u64 rest = n % d;
+	n /= d;
+	return rest;
+}

@@ -58,6 +58,8 @@ template <class T> using Compute = typename ComputeOf<T>::type;
 template <class T> static __device__ __forceinline__ T load(const T *p) { return *p; }
 static __device__ __forceinline__ float load(const f16 *p) { return widen(*p); }
 static __device__ __forceinline__ float load(const bf16 *p) { return widen(*p); }
+// Every byte but 0 is true.
+static __device__ __forceinline__ bool load(const bool *p) { return *(const u8 *)p != 0; }
 template <class T> static __device__ __forceinline__ void store(T *p, T x) { *p = x; }
 static __device__ __forceinline__ void store(f16 *p, float x) { *p = narrow_f16(x); }
 static __device__ __forceinline__ void store(bf16 *p, float x) { *p = narrow_bf16(x); }

@@ -9,6 +9,7 @@ type family struct {
 // families lists the tables. Domain "" is ONNX's own.
 var families = []family{
 	{"", elementwise},
+	{"", activations},
 	{"", softmaxes},
 	{"", layouts},
 }

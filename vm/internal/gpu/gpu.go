@@ -38,21 +38,30 @@ type Row struct {
 	// ErrUnsupported, or kernel.ErrDataDependent if it needs elements that have not
 	// been computed.
 	Make func(n *Node) error
-	// Element, for elementwise operators in the place of Make, adds the computation of
-	// one element of output 0 to an expression.
+	// Element, for elementwise operators, adds the computation of one element of each
+	// output to an expression. Make may be nil then.
 	Element func(n *Node, e *expression) error
 }
 
 // make appends the launches of a node.
 func (r *Row) make(n *Node) error {
-	if r.Element == nil {
+	if r.Make != nil {
 		return r.Make(n)
 	}
+	return r.alone(n)
+}
+
+// alone appends the launch of a kernel that computes nothing but an elementwise node.
+func (r *Row) alone(n *Node) error {
 	e := newExpression(n, n.Out[0].Shape)
-	if err := r.Element(n, e); err != nil {
+	if err := e.add(r, n); err != nil {
 		return err
 	}
-	e.store(n.Out[0])
+	for _, t := range n.Out {
+		if t != nil {
+			e.store(t)
+		}
+	}
 	return e.emit()
 }
 

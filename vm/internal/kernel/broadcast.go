@@ -209,7 +209,7 @@ func legacy(broadcast func(*Invocation) (Run, error)) func(*Invocation) (Run, er
 			return broadcast(c)
 		}
 		right := *c.In[1]
-		right.Shape = legacyShape(c)
+		right.Shape = c.LegacyShape()
 		inner := *c
 		inner.In = []*Tensor{c.In[0], &right}
 		run, err := broadcast(&inner)
@@ -224,10 +224,11 @@ func legacy(broadcast func(*Invocation) (Run, error)) func(*Invocation) (Run, er
 	}
 }
 
-// legacyShape appends axes of length 1 to the shape of input 1, one for each axis of
-// input 0 that follows. The axes of input 1 are the last ones of input 0, or begin at
-// attribute axis; the slopes of PRelu belong to axis 1, the channels.
-func legacyShape(c *Invocation) []int {
+// LegacyShape is the shape of input 1 for which numpy's rule broadcasts as opsets before
+// 7 do. It appends axes of length 1, one for each axis of input 0 that follows. The axes
+// of input 1 are the last ones of input 0, or begin at attribute axis; the slopes of
+// PRelu belong to axis 1, the channels.
+func (c *Invocation) LegacyShape() []int {
 	rank, right := c.In[0].rank(), c.In[1]
 	if right.Len() == 1 {
 		return []int{}

@@ -1,0 +1,93 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/onnxmem/onnxmem/graph"
+	"github.com/onnxmem/onnxmem/internal/reference"
+)
+
+func init() { cases = append(cases, arithmeticCases...) }
+
+var arithmeticCases = []nodeCase{
+	// Four elements at once, a rest, and each way to find a broadcast operand.
+	{op: "Add", in: args(noise(4096), noise(4096))},
+	{op: "Add", in: args(noise(3), noise(3))},
+	{op: "Add", in: args(noise(6, 8), noise(8))},
+	{op: "Add", in: args(noise(2, 3, 4, 4), noise(3, 1, 1))},
+	{op: "Add", in: args(noise(2, 3, 7, 7), noise(3, 1, 1))},
+	{op: "Add", in: args(noise(3, 1, 5, 1), noise(1, 4, 1, 6))},
+	{op: "Add", in: args(noise(3, 1, 5, 1), noise(1, 4, 1, 8))},
+	{op: "Add", in: args(noise(2, 1, 3, 1, 2, 1), noise(1, 3, 1, 2, 1, 5))},
+	{op: "Add", in: args(noise(5), noise()), types: allReals},
+	{op: "Add", in: args(noise(), noise()), types: allReals},
+
+	{op: "Sub", in: args(wholes(graph.Uint8, 0, 256, 333), wholes(graph.Uint8, 0, 256, 333))},
+	{op: "Mul", in: args(wholes(graph.Int16, -180, 180, 333), wholes(graph.Int16, -180, 180, 333))},
+	{op: "Div", in: args(wholes(graph.Int8, -128, 128, 333), wholes(graph.Int8, 1, 4, 333))},
+
+	{op: "Sum", in: args(noise(5, 7), noise(7), noise(5, 1), noise()), types: allReals},
+	{op: "Sum", in: args(noise(5, 7))},
+	{op: "Mean", in: args(noise(5, 7), noise(7), noise(5, 1)), types: allReals},
+	{op: "Min", in: args(noise(5, 7), noise(7), noise(5, 1)), types: allReals},
+	{op: "Max", in: args(noise(5, 7), noise(7), noise(5, 1)), types: allReals},
+	{op: "Max", in: args(wholes(graph.Uint32, 0, 90, 33), wholes(graph.Uint32, 0, 90, 33))},
+	{op: "Min", in: args(wholes(graph.Int64, -90, 90, 33), wholes(graph.Int64, -90, 90, 33))},
+
+	{op: "Mod", in: args(wholes(graph.Int32, -90, 90, 333), wholes(graph.Int32, 1, 9, 333))},
+	{op: "Mod", in: args(wholes(graph.Int8, -90, 90, 333), wholes(graph.Int8, -9, 0, 333))},
+	{op: "Mod", attrs: attrs(whole("fmod", 1)), in: args(wholes(graph.Int64, -90, 90, 333), wholes(graph.Int64, -9, 0, 333))},
+	{op: "Mod", attrs: attrs(whole("fmod", 1)), in: args(noise(333), positive(333)), types: []graph.DType{graph.Float32, graph.Float64}},
+	{op: "Pow", in: args(positive(333), noise(333)), types: allReals},
+	{op: "Pow", in: args(noise(333), scalar(2))},
+	{op: "Pow", in: args(noise(333), scalar(3))},
+	{op: "Pow", in: args(positive(333), wholes(graph.Int64, -3, 9, 333))},
+	{op: "Pow", in: args(wholes(graph.Int64, -9, 9, 333), wholes(graph.Int64, 0, 9, 333))},
+	{op: "Pow", in: args(wholes(graph.Int32, -9, 9, 333), wholes(graph.Uint8, 0, 9, 333))},
+	{op: "Pow", in: args(wholes(graph.Int32, 1, 9, 333), noise(333))},
+
+	{op: "Abs", in: args(noise(333)), types: allReals},
+	{op: "Abs", in: args(wholes(graph.Int8, -128, 128, 333))},
+	{op: "Abs", in: args(wholes(graph.Uint16, 0, 90, 333))},
+	{op: "Neg", in: args(noise(333)), types: allReals},
+	{op: "Neg", in: args(wholes(graph.Int64, -90, 90, 333))},
+	{op: "Sign", in: args(noise(333)), types: allReals},
+	{op: "Sign", in: args(wholes(graph.Int32, -2, 3, 33))},
+	{op: "Floor", in: args(noise(333)), types: allReals},
+	{op: "Ceil", in: args(noise(333)), types: allReals},
+	{op: "Round", in: args(halves(333)), types: allReals},
+	{op: "Sqrt", in: args(positive(333)), types: allReals},
+	{op: "Reciprocal", in: args(positive(333)), types: allReals},
+	{op: "Exp", in: args(noise(333)), types: allReals},
+	{op: "Log", in: args(positive(333)), types: allReals},
+	{op: "Erf", in: args(noise(333)), types: allReals},
+	{op: "Sin", in: args(noise(333)), types: allReals},
+	{op: "Cos", in: args(noise(333)), types: allReals},
+	{op: "Tan", in: args(positive(333))},
+	{op: "Asin", in: args(unit(333)), types: allReals},
+	{op: "Acos", in: args(unit(333)), types: allReals},
+	{op: "Atan", in: args(noise(333)), types: allReals},
+	{op: "Sinh", in: args(noise(333)), types: allReals},
+	{op: "Cosh", in: args(noise(333)), types: allReals},
+	{op: "Asinh", in: args(noise(333)), types: allReals},
+	{op: "Acosh", in: args(reference.Reals([]int{5}, 1, 1.25, 1.5, 3, 900)), types: allReals},
+	{op: "Atanh", in: args(unit(333))},
+}
+
+// unit returns reals in [-1, 1).
+func unit(shape ...int) *reference.Tensor {
+	t := noise(shape...)
+	for i := range t.F {
+		t.F[i] /= 2
+	}
+	return t
+}
+
+// halves returns multiples of a half in [-8, 8).
+func halves(shape ...int) *reference.Tensor {
+	t := noise(shape...)
+	for i := range t.F {
+		t.F[i] = math.Floor(8*t.F[i]) / 2
+	}
+	return t
+}
