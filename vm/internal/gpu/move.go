@@ -121,7 +121,7 @@ func (n *Node) launchCopy(c *copying) error {
 	}
 	total := count(c.Shape)
 	name := map[int]string{2: "move2", 3: "move3", 4: "move4", mostAxes: "move8"}[rank]
-	axes := integers(axesOf(rank, c.Shape, c.From, c.To), 4)
+	axes := unsigned(axesOf(rank, c.Shape, c.From, c.To), 4)
 	return n.launch(n.mover(c, name), blocksFor((total+3)/4), threadsPerBlock, c.to, c.from, uint32(total), axes)
 }
 
@@ -167,5 +167,5 @@ func (n *Node) launchTranspose(c *copying, across int) error {
 	numbers := append([]int{rows, columns, c.From[last], c.To[across]}, divider(right)...)
 	numbers = append(append(numbers, divider(down)...), axesOf(3, shape, from, to)...)
 	grid := driver.Dim3{X: uint32(count(shape) * down * right), Y: 1, Z: 1}
-	return n.launch3(n.mover(c, "transpose"), grid, driver.Dim3{X: 32, Y: 8, Z: 1}, 0, c.to, c.from, integers(numbers, 4))
+	return n.launch3(n.mover(c, "transpose"), grid, driver.Dim3{X: 32, Y: 8, Z: 1}, 0, c.to, c.from, unsigned(numbers, 4))
 }
