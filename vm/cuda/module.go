@@ -28,6 +28,7 @@ type Source struct {
 type module struct {
 	source    *Source
 	image     []byte
+	cached    bool // the image is from the cache
 	err       error
 	loaded    driver.Module
 	functions map[string]driver.Function
@@ -62,6 +63,7 @@ func (s *Source) key(target string) (string, error) {
 	h := sha256.New()
 	part := func(text string) { fmt.Fprintf(h, "%d\n%s\n", len(text), text) }
 	part(fmt.Sprintf("NVRTC %d.%d %s", major, minor, target))
+	part(driver.CompilerPath())
 	part(s.Text)
 	for _, o := range s.Options {
 		part(o)
@@ -101,8 +103,7 @@ func (d *Device) modulesOf(sources []*Source) (map[*Source]*module, error) {
 	for _, key := range fresh {
 		m := d.modules[key]
 		if m.err == nil {
-			m.loaded, m.err = driver.LoadModule(m.image)
-			m.image = nil
+			m.load(key, target)
 		}
 		if m.err != nil {
 			delete(d.modules, key)
@@ -110,6 +111,18 @@ func (d *Device) modulesOf(sources []*Source) (map[*Source]*module, error) {
 		}
 	}
 	return of, nil
+}
+
+// load loads the image. One from the cache that the driver refuses is damaged: the source
+// is compiled again.
+func (m *module) load(key, target string) {
+	defer func() { m.image = nil }()
+	if m.loaded, m.err = driver.LoadModule(m.image); m.err == nil || !m.cached {
+		return
+	}
+	if m.image, m.err = m.source.compile(key, target); m.err == nil {
+		m.loaded, m.err = driver.LoadModule(m.image)
+	}
 }
 
 // compile makes the images of modules.
@@ -121,20 +134,18 @@ func (d *Device) compile(keys []string, target string) {
 		turn <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-turn }()
-			m.image, m.err = m.source.image(key, target)
+			if m.image = readCache(key); m.image != nil {
+				m.cached = true
+				return
+			}
+			m.image, m.err = m.source.compile(key, target)
 		})
 	}
 	wait.Wait()
 }
 
-// image returns the compiled source, from the cache if it is there.
-func (s *Source) image(key, target string) ([]byte, error) {
-	path := cachePath(key)
-	if path != "" {
-		if b, err := os.ReadFile(path); err == nil && len(b) > 0 {
-			return b, nil
-		}
-	}
+// compile compiles the source, and keeps the result in the cache.
+func (s *Source) compile(key, target string) ([]byte, error) {
 	b, err := driver.Compile(s.Text, s.Name, target, s.Headers, s.Options...)
 	if err != nil {
 		return nil, err
@@ -142,10 +153,23 @@ func (s *Source) image(key, target string) ([]byte, error) {
 	if strings.HasPrefix(target, "compute_") {
 		b = append(b, 0)
 	}
-	if path != "" && os.MkdirAll(filepath.Dir(path), 0o755) == nil {
+	if path := cachePath(key); path != "" && os.MkdirAll(filepath.Dir(path), 0o755) == nil {
 		_ = keep(path, b) // a cache that cannot be written costs time, nothing else
 	}
 	return b, nil
+}
+
+// readCache returns a compiled source of the cache; nil if it is not there.
+func readCache(key string) []byte {
+	path := cachePath(key)
+	if path == "" {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return b
 }
 
 // keep writes a file of the cache.

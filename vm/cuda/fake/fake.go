@@ -1,0 +1,111 @@
+// Package fake is a CUDA driver and compiler without a GPU, for tests: a shared library
+// that is libcuda and libnvrtc at once. "Device" memory is host memory between guard
+// pages, filled with 0xff; kernels are the same CUDA C as on a GPU, compiled by the C++
+// compiler at hand with a header that runs CUDA's threads as fibres.
+//
+// It finds what a GPU may hide: a barrier that some threads miss, an access outside of
+// device memory (both end the process with the kernel, block and thread), the host
+// touching device memory (Strict), a call without a current context, launches and copies
+// beyond limits, calls that must not be recorded, work that is not ordered by events (work
+// is done as late as possible, or in an order drawn at random that streams and events
+// allow: Mode), and allocations at the wrong time (Counters).
+//
+// It differs from CUDA where it is stricter: a copy from ordinary host memory reads its
+// source when the work is done, not when it is asked for. It says nothing of speed.
+package fake
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+//go:embed native/fake.cpp
+var source []byte
+
+//go:embed native/cuda_cpu.h
+var header []byte
+
+// ErrNoCompiler is wrapped by the error of Build where there is no C++ compiler.
+var ErrNoCompiler = errors.New("no C++ compiler")
+
+// Build compiles the library, unless an earlier call on this machine did, and returns its
+// path and the compiler's. cuda_cpu.h lies beside it.
+func Build() (library, compiler string, err error) {
+	if compiler, err = findCompiler(); err != nil {
+		return "", "", err
+	}
+	version, err := exec.Command(compiler, "--version").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("%s --version: %w", compiler, err)
+	}
+	sum := sha256.Sum256(bytes.Join([][]byte{source, header, []byte(compiler), version}, []byte{0}))
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", err
+	}
+	folder := filepath.Join(cache, "onnxmem", "fakecuda", hex.EncodeToString(sum[:12]))
+	library = filepath.Join(folder, "libfakecuda.so")
+	if _, err := os.Stat(library); err == nil {
+		return library, compiler, nil
+	}
+	return library, compiler, build(folder, compiler)
+}
+
+func findCompiler() (string, error) {
+	for _, name := range []string{os.Getenv("CXX"), "c++", "g++", "clang++"} {
+		if name == "" {
+			continue
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: looked for $CXX, c++, g++ and clang++", ErrNoCompiler)
+}
+
+// build makes the folder with the library. Other processes may do so at the same time: the
+// first one's stays.
+func build(folder, compiler string) error {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(folder), "build")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	for name, text := range map[string][]byte{"fake.cpp": source, "cuda_cpu.h": header} {
+		if err := os.WriteFile(filepath.Join(tmp, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-o", "libfakecuda.so", "fake.cpp", "-ldl")
+	cmd.Dir = tmp
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("the fake driver: %s: %w\n%s", compiler, err, out)
+	}
+	if err := os.Rename(tmp, folder); err != nil {
+		if _, there := os.Stat(filepath.Join(folder, "libfakecuda.so")); there == nil {
+			return nil
+		}
+		return err
+	}
+	return nil
+}
+
+// Counters are what the driver was asked for since ResetCounters, sizes in bytes. Live
+// ones count what is allocated.
+type Counters struct {
+	Launches, Allocations, Frees, LiveBytes, LiveBlocks, Pinned uint64
+	Uploads, UploadedBytes, Downloads, DownloadedBytes          uint64
+	Copies, CopiedBytes, Fills                                  uint64
+	Modules, Compiles, GraphLaunches, Captures                  uint64
+	Synchronizations, Waits, FloatAtomics                       uint64
+}

@@ -1,0 +1,600 @@
+// A libcuda and a libnvrtc without a GPU, in one library. Device memory is host memory
+// between guard pages; "cubins" are shared libraries that the C++ compiler makes of CUDA C
+// with cuda_cpu.h. The package comment of fake.go says what it finds and where it differs
+// from CUDA.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <dlfcn.h>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#define API extern "C" __attribute__((visibility("default")))
+
+typedef int Result;
+enum : Result {
+	ok = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, no_device = 100, invalid_image = 200, invalid_context = 201,
+	invalid_handle = 400, not_found = 500, not_ready = 600, capture_unsupported = 900, capture_invalidated = 901, capture_wrong_thread = 908,
+};
+
+// ---- Settings and counters
+
+enum Mode { eager, lazy, shuffled, null };
+
+static std::recursive_mutex guard;
+#define LOCK std::lock_guard<std::recursive_mutex> lock(guard)
+
+static Mode mode = lazy;
+static unsigned seed = 1;
+static bool strict;
+static uint64_t total_bytes = (uint64_t)8 << 30, used_bytes;
+static int allocations_to_failure; // 0: none fails
+
+// The order of fields is that of Counters in fake.go.
+struct Counters {
+	uint64_t launches, allocations, frees, live_bytes, live_blocks, pinned;
+	uint64_t uploads, uploaded_bytes, downloads, downloaded_bytes, copies, copied_bytes, fills;
+	uint64_t modules, compiles, graph_launches, captures, synchronizations, waits, float_atomics;
+};
+static Counters counters;
+
+static void set_mode(const char *text) {
+	if (!strcmp(text, "eager")) mode = eager;
+	else if (!strcmp(text, "null")) mode = null;
+	else if (!strncmp(text, "random", 6)) { mode = shuffled; seed = text[6] == ':' ? (unsigned)atoi(text + 7) : 1; }
+	else mode = lazy;
+}
+
+static struct FromEnvironment {
+	FromEnvironment() {
+		if (const char *m = getenv("FAKECUDA")) set_mode(m);
+		if (const char *b = getenv("FAKECUDA_BYTES")) total_bytes = strtoull(b, nullptr, 0);
+		strict = getenv("FAKECUDA_STRICT") != nullptr;
+	}
+} from_environment;
+
+API void fakecuda_mode(const char *text) { LOCK; set_mode(text); }
+API void fakecuda_memory(uint64_t bytes) { LOCK; total_bytes = bytes; }
+API void fakecuda_fail_allocation(int n) { LOCK; allocations_to_failure = n; }
+API void fakecuda_reset_counters() { LOCK; uint64_t bytes = counters.live_bytes, blocks = counters.live_blocks; counters = {}; counters.live_bytes = bytes; counters.live_blocks = blocks; }
+
+// ---- Memory
+
+struct Range { size_t bytes, whole; char *map; };
+static std::map<uint64_t, Range> memory; // by address
+static const size_t guard_bytes = 1 << 16;
+
+static size_t pages(size_t bytes) { return (bytes + 4095) & ~(size_t)4095; }
+
+// protect opens or closes device memory for everybody but the device.
+static void protect(int how) {
+	for (auto &m : memory) mprotect((void *)m.first, pages(m.second.bytes), how);
+}
+API void fakecuda_strict(int on) {
+	LOCK;
+	strict = on != 0;
+	protect(strict ? PROT_NONE : PROT_READ | PROT_WRITE);
+}
+
+static bool inside(uint64_t p, size_t bytes) {
+	auto i = memory.upper_bound(p);
+	if (i == memory.begin()) return false;
+	--i;
+	return p + bytes <= i->first + i->second.bytes;
+}
+
+static bool fails() { return allocations_to_failure > 0 && --allocations_to_failure == 0; }
+
+// ---- Streams, events, graphs
+
+struct Stream;
+struct Event { uint64_t recorded = 0, done = 0; Stream *by = nullptr; double at = 0; bool timing = true; };
+typedef std::function<void()> Work;
+struct Graph { std::vector<Work> work; bool broken = false; Stream *origin = nullptr; };
+struct Item { Work run; Event *wait = nullptr, *record = nullptr; uint64_t turn = 0; };
+struct Stream { std::deque<Item> queue; Graph *capture = nullptr; };
+
+static std::set<Stream *> streams;
+static Stream default_stream;
+static std::map<Event *, Graph *> captured_events;
+static int context_object;
+static bool initialized;
+static thread_local void *current;
+static thread_local int capturing; // streams that this thread captures
+
+static double now() { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+static void perform(Item &item) {
+	if (item.run) {
+		if (strict) protect(PROT_READ | PROT_WRITE);
+		item.run();
+		if (strict) protect(PROT_NONE);
+	}
+	if (item.record) {
+		item.record->done = std::max(item.record->done, item.turn);
+		item.record->at = now();
+	}
+}
+
+// step does the next work of a stream, after the work of other streams that it waits for.
+static void step(Stream *s) {
+	Event *e = s->queue.front().wait;
+	while (e && e->done < s->queue.front().turn && e->by && !e->by->queue.empty()) step(e->by);
+	Item item = std::move(s->queue.front());
+	s->queue.pop_front();
+	perform(item);
+}
+static void drain(Stream *s) { while (!s->queue.empty()) step(s); }
+static void drain_all() {
+	drain(&default_stream);
+	for (Stream *s : streams) drain(s);
+}
+
+// put queues work, and does some of what is queued, as the mode says.
+static Result put(Stream *s, Item item) {
+	if (!s) s = &default_stream;
+	if (s->capture) {
+		if (item.run) s->capture->work.push_back(std::move(item.run));
+		return ok;
+	}
+	s->queue.push_back(std::move(item));
+	if (mode == eager || mode == null) drain(s);
+	if (mode != shuffled) return ok;
+	for (int k = rand_r(&seed) % 3; k > 0; k--) {
+		std::vector<Stream *> list(streams.begin(), streams.end());
+		list.push_back(&default_stream);
+		Stream *t = list[rand_r(&seed) % list.size()];
+		if (!t->queue.empty()) step(t);
+	}
+	return ok;
+}
+
+// forbidden reports whether a call is not allowed because this thread captures, and then
+// breaks what it captures, as CUDA does.
+static bool forbidden() {
+	if (!capturing) return false;
+	for (Stream *s : streams) if (s->capture) s->capture->broken = true;
+	return true;
+}
+
+#define NEED_CONTEXT \
+	if (!initialized) return not_initialized; \
+	if (!current) return invalid_context; \
+	LOCK
+#define NOT_IN_CAPTURE if (forbidden()) return capture_unsupported
+
+static bool known(Stream *s) { return !s || streams.count(s); }
+
+// ---- Device and context
+
+API Result cuInit(unsigned) { initialized = true; return ok; }
+API Result cuDriverGetVersion(int *v) { *v = 13000; return ok; }
+API Result cuDeviceGetCount(int *n) { *n = 1; return ok; }
+API Result cuDeviceGet(int *d, int i) { *d = 0; return i ? 101 : ok; }
+API Result cuDeviceGetName(char *text, int n, int) { snprintf(text, n, "Fake GPU (host memory)"); return ok; }
+API Result cuDeviceTotalMem_v2(size_t *n, int) { *n = total_bytes; return ok; }
+API Result cuDeviceGetUuid_v2(char *id, int) { memset(id, 7, 16); return ok; }
+API Result cuDeviceGetAttribute(int *v, int attribute, int) {
+	static const std::map<int, int> values = {{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, {8, 49152}, {10, 32}, {16, 4}, {75, 9}, {76, 0}, {97, 232448}};
+	auto i = values.find(attribute);
+	*v = i == values.end() ? 0 : i->second;
+	return ok;
+}
+API Result cuDevicePrimaryCtxRetain(void **c, int) { *c = &context_object; return initialized ? ok : not_initialized; }
+API Result cuDevicePrimaryCtxRelease_v2(int) { return ok; }
+API Result cuCtxSetCurrent(void *c) { current = c; return ok; }
+API Result cuCtxGetCurrent(void **c) { *c = current; return ok; }
+API Result cuCtxSynchronize() { NEED_CONTEXT; NOT_IN_CAPTURE; counters.synchronizations++; drain_all(); return ok; }
+
+// ---- Memory calls
+
+API Result cuMemGetInfo_v2(size_t *free, size_t *total) { NEED_CONTEXT; *free = total_bytes - used_bytes; *total = total_bytes; return ok; }
+API Result cuMemAlloc_v2(uint64_t *p, size_t n) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	if (n == 0) return invalid_value;
+	if (fails() || n > total_bytes || used_bytes > total_bytes - n) return out_of_memory;
+	size_t whole = pages(n) + 2 * guard_bytes;
+	char *m = (char *)mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (m == MAP_FAILED) return out_of_memory;
+	char *at = m + guard_bytes;
+	mprotect(at, pages(n), PROT_READ | PROT_WRITE);
+	memset(at, 0xff, n < ((size_t)64 << 20) ? pages(n) : 0); // larger blocks are not touched
+	if (strict) mprotect(at, pages(n), PROT_NONE);
+	*p = (uint64_t)at;
+	memory[*p] = {n, whole, m};
+	used_bytes += n;
+	counters.allocations++;
+	counters.live_blocks++;
+	counters.live_bytes += n;
+	return ok;
+}
+API Result cuMemAllocManaged(uint64_t *p, size_t n, unsigned) { return cuMemAlloc_v2(p, n); }
+API Result cuMemFree_v2(uint64_t p) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	drain_all();
+	auto i = memory.find(p);
+	if (i == memory.end()) return invalid_value;
+	munmap(i->second.map, i->second.whole);
+	used_bytes -= i->second.bytes;
+	counters.frees++;
+	counters.live_blocks--;
+	counters.live_bytes -= i->second.bytes;
+	memory.erase(i);
+	return ok;
+}
+static std::map<void *, size_t> pinned;
+API Result cuMemAllocHost_v2(void **p, size_t n) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	if (n == 0) return invalid_value;
+	if (fails()) return out_of_memory;
+	*p = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (*p == MAP_FAILED) return out_of_memory;
+	pinned[*p] = n;
+	counters.pinned++;
+	return ok;
+}
+API Result cuMemFreeHost(void *p) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	drain_all();
+	auto i = pinned.find(p);
+	if (i == pinned.end()) return invalid_value;
+	munmap(p, i->second);
+	pinned.erase(i);
+	return ok;
+}
+
+static Result copy(void *to, const void *from, size_t n, Stream *s) {
+	if (!known(s)) return invalid_handle;
+	return put(s, {[=] { memmove(to, from, n); }});
+}
+API Result cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, Stream *s) {
+	NEED_CONTEXT;
+	if (!inside(to, n)) return invalid_value;
+	counters.uploads++;
+	counters.uploaded_bytes += n;
+	return copy((void *)to, from, n, s);
+}
+API Result cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, Stream *s) {
+	NEED_CONTEXT;
+	if (!inside(from, n)) return invalid_value;
+	counters.downloads++;
+	counters.downloaded_bytes += n;
+	return copy(to, (void *)from, n, s);
+}
+API Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, Stream *s) {
+	NEED_CONTEXT;
+	if (!inside(from, n) || !inside(to, n)) return invalid_value;
+	counters.copies++;
+	counters.copied_bytes += n;
+	return copy((void *)to, (void *)from, n, s);
+}
+API Result cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	Result r = cuMemcpyHtoDAsync_v2(to, from, n, nullptr);
+	if (r == ok) drain(&default_stream);
+	return r;
+}
+API Result cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	Result r = cuMemcpyDtoHAsync_v2(to, from, n, nullptr);
+	if (r == ok) drain(&default_stream);
+	return r;
+}
+
+template <class T> static Result fill(uint64_t at, T v, size_t n, Stream *s) {
+	NEED_CONTEXT;
+	if (!inside(at, n * sizeof(T)) || at % sizeof(T)) return invalid_value;
+	if (!known(s)) return invalid_handle;
+	counters.fills++;
+	return put(s, {[=] { std::fill_n((T *)at, n, v); }});
+}
+API Result cuMemsetD8Async(uint64_t at, unsigned char v, size_t n, Stream *s) { return fill<uint8_t>(at, v, n, s); }
+API Result cuMemsetD16Async(uint64_t at, unsigned short v, size_t n, Stream *s) { return fill<uint16_t>(at, v, n, s); }
+API Result cuMemsetD32Async(uint64_t at, unsigned v, size_t n, Stream *s) { return fill<uint32_t>(at, v, n, s); }
+
+// ---- Stream calls
+
+API Result cuStreamCreate(Stream **s, unsigned) { NEED_CONTEXT; streams.insert(*s = new Stream); return ok; }
+API Result cuStreamDestroy_v2(Stream *s) {
+	NEED_CONTEXT;
+	if (!streams.count(s)) return invalid_handle;
+	drain(s);
+	streams.erase(s);
+	delete s;
+	return ok;
+}
+API Result cuStreamSynchronize(Stream *s) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	if (!known(s)) return invalid_handle;
+	counters.synchronizations++;
+	drain(s ? s : &default_stream);
+	return ok;
+}
+API Result cuStreamQuery(Stream *s) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	if (!known(s)) return invalid_handle;
+	return (s ? s : &default_stream)->queue.empty() ? ok : not_ready;
+}
+API Result cuStreamWaitEvent(Stream *s, Event *e, unsigned) {
+	NEED_CONTEXT;
+	if (!known(s)) return invalid_handle;
+	if (!s) s = &default_stream;
+	counters.waits++;
+	auto i = captured_events.find(e);
+	if (i != captured_events.end()) { // the stream joins the capture
+		s->capture = i->second;
+		return ok;
+	}
+	Item item;
+	item.wait = e;
+	item.turn = e->recorded;
+	return put(s, item);
+}
+API Result cuEventCreate(Event **e, unsigned flags) { NEED_CONTEXT; *e = new Event; (*e)->timing = !(flags & 2); return ok; }
+API Result cuEventDestroy_v2(Event *e) { NEED_CONTEXT; drain_all(); captured_events.erase(e); delete e; return ok; }
+API Result cuEventRecord(Event *e, Stream *s) {
+	NEED_CONTEXT;
+	if (!known(s)) return invalid_handle;
+	if (!s) s = &default_stream;
+	if (s->capture) {
+		captured_events[e] = s->capture;
+		return ok;
+	}
+	captured_events.erase(e);
+	Item item;
+	item.record = e;
+	item.turn = ++e->recorded;
+	e->by = s;
+	return put(s, item);
+}
+API Result cuEventSynchronize(Event *e) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	counters.synchronizations++;
+	while (e->done < e->recorded && !e->by->queue.empty()) step(e->by);
+	return ok;
+}
+API Result cuEventQuery(Event *e) { NEED_CONTEXT; return e->done < e->recorded ? not_ready : ok; }
+API Result cuEventElapsedTime(float *ms, Event *a, Event *b) {
+	NEED_CONTEXT;
+	if (!a->timing || !b->timing || !a->recorded || !b->recorded) return invalid_handle;
+	if (a->done < a->recorded || b->done < b->recorded) return not_ready;
+	*ms = (float)(b->at - a->at);
+	return ok;
+}
+
+API Result cuStreamBeginCapture_v2(Stream *s, int) {
+	NEED_CONTEXT;
+	if (!s || !streams.count(s)) return capture_unsupported;
+	if (s->capture) return capture_unsupported;
+	s->capture = new Graph;
+	s->capture->origin = s;
+	capturing++;
+	counters.captures++;
+	return ok;
+}
+API Result cuStreamEndCapture(Stream *s, Graph **g) {
+	NEED_CONTEXT;
+	if (!streams.count(s) || !s->capture || s->capture->origin != s) return invalid_value;
+	if (!capturing) return capture_wrong_thread;
+	capturing--;
+	*g = s->capture;
+	for (Stream *t : streams) if (t->capture == *g) t->capture = nullptr;
+	for (auto i = captured_events.begin(); i != captured_events.end();) i = i->second == *g ? captured_events.erase(i) : std::next(i);
+	if (!(*g)->broken) return ok;
+	delete *g;
+	*g = nullptr;
+	return capture_invalidated;
+}
+API Result cuGraphInstantiateWithFlags(Graph **e, Graph *g, unsigned long long) { NEED_CONTEXT; NOT_IN_CAPTURE; *e = new Graph(*g); return ok; }
+API Result cuGraphLaunch(Graph *g, Stream *s) {
+	NEED_CONTEXT;
+	if (!known(s)) return invalid_handle;
+	counters.graph_launches++;
+	auto work = std::make_shared<std::vector<Work>>(g->work); // the graph may be destroyed first
+	return put(s, {[=] { for (auto &w : *work) w(); }});
+}
+API Result cuGraphExecDestroy(Graph *g) { LOCK; delete g; return ok; }
+API Result cuGraphDestroy(Graph *g) { LOCK; delete g; return ok; }
+
+// ---- Modules and launches
+
+struct Stub { const char *name; unsigned count; const size_t *sizes; void (*call)(void *); };
+typedef void (*Launcher)(const Stub *, void **, const unsigned *, const unsigned *, size_t);
+struct Function { const Stub *stub; Launcher launch; const uint64_t *atomics; size_t most_shared = 49152; };
+struct Module { void *library; std::map<std::string, std::unique_ptr<Function>> functions; };
+static const char magic[8] = {'F', 'A', 'K', 'E', 'B', 'I', 'N', '1'}; // and the length, and a shared library
+
+API Result cuModuleLoadData(Module **m, const void *image) {
+	NEED_CONTEXT;
+	NOT_IN_CAPTURE;
+	const char *p = (const char *)image;
+	if (memcmp(p, magic, sizeof magic)) return invalid_image;
+	uint64_t n;
+	memcpy(&n, p + 8, 8);
+	char path[] = "/tmp/fakecubinXXXXXX"; // the loader takes two libraries of one name for one
+	int file = mkstemp(path);
+	if (file < 0) return out_of_memory;
+	for (uint64_t at = 0; at < n;) {
+		ssize_t k = write(file, p + 16 + at, n - at);
+		if (k <= 0) { close(file); unlink(path); return out_of_memory; }
+		at += k;
+	}
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) fprintf(stderr, "fake cuda: %s\n", dlerror());
+	close(file);
+	unlink(path);
+	if (!library) return invalid_image;
+	*m = new Module{library, {}};
+	counters.modules++;
+	return ok;
+}
+API Result cuModuleUnload(Module *m) { NEED_CONTEXT; drain_all(); delete m; return ok; } // its code stays: fibres may have run it
+API Result cuModuleGetFunction(Function **f, Module *m, const char *name) {
+	NEED_CONTEXT;
+	auto &have = m->functions[name];
+	if (!have) {
+		auto stub = (const Stub *)dlsym(m->library, (std::string("stub_") + name).c_str());
+		if (!stub) return not_found;
+		have.reset(new Function{stub, (Launcher)dlsym(m->library, "fake_launch"), (const uint64_t *)dlsym(m->library, "fake_float_atomics")});
+	}
+	*f = have.get();
+	return ok;
+}
+API Result cuFuncSetAttribute(Function *f, int attribute, int v) {
+	NEED_CONTEXT;
+	if (attribute != 8 || v < 0 || v > 232448) return invalid_value;
+	f->most_shared = v;
+	return ok;
+}
+API Result cuFuncGetParamInfo(Function *f, size_t i, size_t *offset, size_t *size) {
+	NEED_CONTEXT;
+	if (i >= f->stub->count) return invalid_value;
+	*offset = 0;
+	for (size_t k = 0; k < i; k++) *offset += (f->stub->sizes[k] + 7) & ~(size_t)7;
+	*size = f->stub->sizes[i];
+	return ok;
+}
+
+// Call is a launch with its own copy of the parameters.
+struct Call {
+	Function *f;
+	unsigned grid[3], size[3];
+	size_t shared;
+	std::vector<uint64_t> held;
+	std::vector<size_t> at; // of each parameter
+	void run() {
+		std::vector<void *> p;
+		for (size_t a : at) p.push_back(&held[a]);
+		uint64_t before = *f->atomics;
+		f->launch(f->stub, p.data(), grid, size, shared);
+		counters.float_atomics += *f->atomics - before;
+	}
+};
+
+API Result cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, Stream *s, void **params, void **) {
+	NEED_CONTEXT;
+	counters.launches++;
+	if (mode == null) return ok;
+	if (!known(s)) return invalid_handle;
+	if (!gx || !gy || !gz || !bx || !by || !bz || gx > 2147483647u || gy > 65535 || gz > 65535 || bx > 1024 || by > 1024 || bz > 64 || bx * by * bz > 1024 || shared > f->most_shared) return invalid_value;
+	auto c = std::make_shared<Call>(Call{f, {gx, gy, gz}, {bx, by, bz}, shared, {}, {}});
+	size_t words = 0;
+	for (unsigned i = 0; i < f->stub->count; i++) words += (f->stub->sizes[i] + 15) / 16 * 2;
+	c->held.resize(words);
+	for (unsigned i = 0, at = 0; i < f->stub->count; i++) {
+		memcpy(&c->held[at], params[i], f->stub->sizes[i]);
+		c->at.push_back(at);
+		at += (f->stub->sizes[i] + 15) / 16 * 2;
+	}
+	return put(s, {[c] { c->run(); }});
+}
+
+API void fakecuda_counters(Counters *to) { LOCK; *to = counters; }
+
+static const std::map<Result, const char *> names = {
+	{ok, "CUDA_SUCCESS"}, {invalid_value, "CUDA_ERROR_INVALID_VALUE"}, {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY"}, {not_initialized, "CUDA_ERROR_NOT_INITIALIZED"},
+	{no_device, "CUDA_ERROR_NO_DEVICE"}, {101, "CUDA_ERROR_INVALID_DEVICE"}, {invalid_image, "CUDA_ERROR_INVALID_IMAGE"}, {invalid_context, "CUDA_ERROR_INVALID_CONTEXT"},
+	{invalid_handle, "CUDA_ERROR_INVALID_HANDLE"}, {not_found, "CUDA_ERROR_NOT_FOUND"}, {not_ready, "CUDA_ERROR_NOT_READY"},
+	{capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"}, {capture_wrong_thread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
+};
+API Result cuGetErrorName(Result r, const char **text) {
+	auto i = names.find(r);
+	*text = i == names.end() ? nullptr : i->second;
+	return *text ? ok : invalid_value;
+}
+API Result cuGetErrorString(Result r, const char **text) { return cuGetErrorName(r, text); }
+
+// ---- NVRTC
+
+enum { rtc_out_of_memory = 1, rtc_invalid_option = 5, rtc_compilation = 6 };
+struct Program { std::string source, name, log, image; std::map<std::string, std::string> headers; };
+
+API int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 0; return 0; }
+API int nvrtcGetNumSupportedArchs(int *n) { *n = 4; return 0; }
+API int nvrtcGetSupportedArchs(int *list) { list[0] = 75; list[1] = 80; list[2] = 90; list[3] = 120; return 0; }
+API int nvrtcCreateProgram(Program **p, const char *source, const char *name, int n, const char **texts, const char **files) {
+	*p = new Program;
+	(*p)->source = source;
+	(*p)->name = name ? name : "program.cu";
+	for (int i = 0; i < n; i++) (*p)->headers[files[i]] = texts[i];
+	return 0;
+}
+API int nvrtcDestroyProgram(Program **p) { delete *p; *p = nullptr; return 0; }
+
+static std::string quoted(const std::string &text) {
+	std::string q = "'";
+	for (char c : text) q += c == '\'' ? std::string("'\\''") : std::string(1, c);
+	return q + "'";
+}
+static std::string content(const std::string &path) {
+	std::stringstream s;
+	s << std::ifstream(path, std::ios::binary).rdbuf();
+	return s.str();
+}
+
+// accepted turns an option of NVRTC into one of the compiler. It reports false for an
+// option that NVRTC does not have.
+static bool accepted(const std::string &option, std::string *flags) {
+	if (!option.compare(0, 2, "-D")) { *flags += " " + quoted(option); return true; }
+	for (const char *ignored : {"--gpu-architecture=sm_", "--gpu-architecture=compute_", "--std=c++17", "-default-device", "--fmad=", "--use_fast_math", "--ptxas-options=", "-lineinfo", "--maxrregcount="})
+		if (!option.compare(0, strlen(ignored), ignored)) return true;
+	return false;
+}
+
+API int nvrtcCompileProgram(Program *p, int n, const char **options) {
+	std::string flags;
+	for (int i = 0; i < n; i++)
+		if (!accepted(options[i], &flags)) { p->log = std::string("unknown option ") + options[i]; return rtc_invalid_option; }
+	const char *compiler = getenv("FAKECUDA_CXX"), *include = getenv("FAKECUDA_INCLUDE"), *tmp = getenv("TMPDIR");
+	std::string folder = std::string(tmp ? tmp : "/tmp") + "/fakenvrtcXXXXXX";
+	if (!mkdtemp(&folder[0])) return rtc_out_of_memory;
+	std::ofstream(folder + "/" + p->name) << p->source;
+	for (auto &h : p->headers) std::ofstream(folder + "/" + h.first) << h.second;
+	// No contraction of products and sums; no code between modules is shared.
+	std::string command = std::string(compiler ? compiler : "c++") + " -std=c++17 -O1 -w -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -x c++ -fmax-errors=5 -I" + folder +
+		" -include " + quoted(std::string(include ? include : ".") + "/cuda_cpu.h") + flags + " " + quoted(folder + "/" + p->name) + " -o " + folder + "/out.so 2>" + folder + "/log";
+	int status = system(command.c_str());
+	p->log = content(folder + "/log");
+	if (status == 0) {
+		std::string library = content(folder + "/out.so");
+		uint64_t length = library.size();
+		p->image.assign(magic, sizeof magic);
+		p->image.append((const char *)&length, 8);
+		p->image += library;
+	}
+	(void)!system(("rm -rf " + quoted(folder)).c_str());
+	{ LOCK; counters.compiles++; }
+	return status == 0 ? 0 : rtc_compilation;
+}
+API int nvrtcGetProgramLogSize(Program *p, size_t *n) { *n = p->log.size() + 1; return 0; }
+API int nvrtcGetProgramLog(Program *p, char *text) { memcpy(text, p->log.c_str(), p->log.size() + 1); return 0; }
+API int nvrtcGetCUBINSize(Program *p, size_t *n) { *n = p->image.size(); return 0; }
+API int nvrtcGetCUBIN(Program *p, char *to) { memcpy(to, p->image.data(), p->image.size()); return 0; }
+API int nvrtcGetPTXSize(Program *p, size_t *n) { return nvrtcGetCUBINSize(p, n); }
+API int nvrtcGetPTX(Program *p, char *to) { return nvrtcGetCUBIN(p, to); }
+API const char *nvrtcGetErrorString(int r) { return r == rtc_compilation ? "NVRTC_ERROR_COMPILATION" : r == rtc_invalid_option ? "NVRTC_ERROR_INVALID_OPTION" : "NVRTC_ERROR"; }
+
+// Go sets its own environment, which C does not see.
+API void fakecuda_setenv(const char *name, const char *value) { setenv(name, value, 1); }

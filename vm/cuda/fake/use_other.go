@@ -1,0 +1,33 @@
+//go:build !(linux && amd64) || nocuda
+
+package fake
+
+import "testing"
+
+// Fake is the loaded library, which this system cannot have.
+type Fake struct{}
+
+// Use skips the test: fibres are switched by x86-64 instructions, on Linux.
+func Use(t testing.TB) *Fake {
+	t.Helper()
+	t.Skip("the fake driver runs on Linux on x86-64 only")
+	return nil
+}
+
+// Mode does nothing.
+func (*Fake) Mode(string) {}
+
+// Strict does nothing.
+func (*Fake) Strict(bool) {}
+
+// Memory does nothing.
+func (*Fake) Memory(int64) {}
+
+// FailAllocation does nothing.
+func (*Fake) FailAllocation(int) {}
+
+// Counters returns zeros.
+func (*Fake) Counters() Counters { return Counters{} }
+
+// ResetCounters does nothing.
+func (*Fake) ResetCounters() {}
