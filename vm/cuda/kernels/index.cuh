@@ -32,3 +32,24 @@ template <int R> struct Axes {
 		y += (int)i * to[0];
 	}
 };
+
+// ---- Indices that a tensor holds
+
+// Where a kernel reports an index that lies outside of its axis: the word is lowered to
+// the node's number (in the upper half) and the place among the indices. So it ends as
+// the first such place of the first such node, whatever the timing. at may be null.
+struct Faults {
+	u64 *at;
+	u64 node; // in the upper half
+	__device__ __forceinline__ void report(u32 element) const {
+		if (at) atomicMin(at, node | element);
+	}
+};
+
+// Finds the index that v means on an axis of n elements; a negative one counts from the
+// end. It is false for one that lies outside.
+template <class I> static __device__ __forceinline__ bool within(I v, u32 n, u32 &index) {
+	i64 k = v < 0 ? (i64)v + n : (i64)v;
+	index = (u32)k;
+	return k >= 0 && k < n;
+}

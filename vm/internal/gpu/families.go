@@ -12,4 +12,6 @@ var families = []family{
 	{"", activations},
 	{"", softmaxes},
 	{"", layouts},
+	{"", indexing},
+	{"", scattering},
 }

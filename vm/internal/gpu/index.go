@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"math/bits"
+	"strconv"
 
 	"github.com/onnxmem/onnxmem/vm/internal/kernel"
 )
@@ -42,4 +43,27 @@ func axesOf(rank int, shape, from, to []int) []int {
 		over = append(over, divider(n)...)
 	}
 	return append(append(over, append(x, from...)...), append(y, to...)...)
+}
+
+// axesFor returns the Axes for a copy with merged axes, and the suffix of the kernels
+// that take as many.
+func axesFor(m *kernel.Move) (suffix string, axes any, err error) {
+	if len(m.Shape) > mostAxes {
+		return "", nil, unsupportedf("%d axes, more than %d", len(m.Shape), mostAxes)
+	}
+	rank := max(2, len(m.Shape))
+	if rank > 4 {
+		rank = mostAxes
+	}
+	return strconv.Itoa(rank), unsigned(axesOf(rank, m.Shape, m.From, m.To), 4), nil
+}
+
+// stridesOf returns the strides of a dense tensor, in elements.
+func stridesOf(shape []int) []int {
+	strides, step := make([]int, len(shape)), 1
+	for a := len(shape) - 1; a >= 0; a-- {
+		strides[a] = step
+		step *= shape[a]
+	}
+	return strides
 }

@@ -45,8 +45,6 @@ func (n *Node) move(m *kernel.Move) error {
 	case len(c.Shape) == 1 && c.From[0] == 1 && c.To[0] == 1:
 		n.copy(c.to, c.from, int64(c.Shape[0]*c.width))
 		return nil
-	case len(c.Shape) > mostAxes:
-		return unsupportedf("%d axes, more than %d", len(c.Shape), mostAxes)
 	}
 	c.widen()
 	for _, piece := range c.pieces(most) {
@@ -115,14 +113,12 @@ func (n *Node) launchCopy(c *copying) error {
 	if across := c.transposes(); across >= 0 {
 		return n.launchTranspose(c, across)
 	}
-	rank := max(2, len(c.Shape))
-	if rank > 4 {
-		rank = mostAxes
+	suffix, axes, err := axesFor(&c.Move)
+	if err != nil {
+		return err
 	}
 	total := count(c.Shape)
-	name := map[int]string{2: "move2", 3: "move3", 4: "move4", mostAxes: "move8"}[rank]
-	axes := unsigned(axesOf(rank, c.Shape, c.From, c.To), 4)
-	return n.launch(n.mover(c, name), blocksFor((total+3)/4), threadsPerBlock, c.to, c.from, uint32(total), axes)
+	return n.launch(n.mover(c, "move"+suffix), blocksFor((total+3)/4), threadsPerBlock, c.to, c.from, uint32(total), axes)
 }
 
 // mover returns a kernel for the width of the elements.
