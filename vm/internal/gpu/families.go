@@ -14,4 +14,6 @@ var families = []family{
 	{"", layouts},
 	{"", indexing},
 	{"", scattering},
+	{"", padding},
+	{"", selections},
 }

@@ -27,7 +27,7 @@ func makePad(c *Invocation) (Run, error) {
 	if rank == 0 {
 		return makeCopy(c)
 	}
-	before, err := c.padsBefore(rank)
+	before, err := c.PadsBefore(rank)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +100,9 @@ func makePad(c *Invocation) (Run, error) {
 	}), nil
 }
 
-// padsBefore returns the number of elements that are added in front of each axis, or,
+// PadsBefore returns the number of elements that are added in front of each axis, or,
 // if negative, cropped.
-func (c *Invocation) padsBefore(rank int) ([]int, error) {
+func (c *Invocation) PadsBefore(rank int) ([]int, error) {
 	pads, err := c.ListOr("pads", 1)
 	if list := c.Ints("paddings"); list != nil && c.Version == 1 {
 		pads, err = list, nil
