@@ -77,13 +77,16 @@ func newDevice(s *Session, d *cuda.Device) (*device, error) {
 	}
 	g := &device{s: s, d: d, queue: q, placed: map[unsafe.Pointer]driver.Ptr{}, planned: plannedConstants(s.pr), offsets: map[unsafe.Pointer]int64{}}
 	g.kernels = &gpu.Kernels{Queue: q, At: g.at}
+	if err := g.kernels.WatchFaults(); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
 	seen := map[*graph.Data]bool{}
 	for d := range g.planned {
 		seen[d] = true
 	}
 	if bytes := constantBytes(s.pr.m.Graph, seen); bytes > 0 {
 		if g.constants, err = d.Take(bytes, "constants"); err != nil {
-			return nil, errors.Join(err, q.Close())
+			return nil, errors.Join(err, g.kernels.Close(), q.Close())
 		}
 	}
 	return g, nil
@@ -271,6 +274,23 @@ func (g *device) begin() error {
 	}
 	err := g.finish()
 	g.bytes, g.syncs = 0, 0
+	return errors.Join(err, g.kernels.ClearFaults())
+}
+
+// fault returns the error of a node on the device that found a wrong index in the last
+// step: kernels cannot fail at once.
+func (g *device) fault() error {
+	if g == nil {
+		return nil
+	}
+	n, err := g.kernels.Fault()
+	for _, f := range g.s.frames {
+		for _, st := range f.steps {
+			if st.call.Node == n && err != nil {
+				return graph.Errorf("%w", err).AtNode(f.g.Label(st.node))
+			}
+		}
+	}
 	return err
 }
 
@@ -476,7 +496,7 @@ func (g *device) close() error {
 		return err
 	}
 	defer g.d.Leave()
-	list := []error{g.profile.close(), g.replay.close(), g.poison.Close(), g.copier.close(), g.queue.Close(), g.constants.Free()}
+	list := []error{g.profile.close(), g.replay.close(), g.poison.Close(), g.kernels.Close(), g.copier.close(), g.queue.Close(), g.constants.Free()}
 	for _, m := range g.mirrors {
 		list = append(list, m.dev.Free())
 	}

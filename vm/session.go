@@ -535,6 +535,9 @@ func (s *Session) attempt(inputs map[string]Value) (map[string]Value, error) {
 		}
 		return nil, s.named(err)
 	}
+	if err := s.gpu.fault(); err != nil {
+		return nil, s.named(err)
+	}
 	if err := s.guard.checkAll(); err != nil {
 		return nil, refuse(s.pr.m, "%w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/internal/reference"
@@ -135,10 +134,8 @@ func spread(rows []int64) *reference.Tensor {
 // reported with its place.
 func TestFaults(t *testing.T) {
 	b := newBench(t)
-	block, err := b.device.Take(8, "the word for faults")
-	b.must(err)
-	b.blocks = append(b.blocks, block)
-	b.kernels.Faults = block.At
+	b.must(b.kernels.WatchFaults())
+	t.Cleanup(func() { b.must(b.kernels.Close()) })
 	x := reference.Reals([]int{3, 2}, 1, 2, 3, 4, 5, 6)
 	index := reference.Ints([]int{3, 2}, 0, 1, 2, 3, -4, -3)
 	tuple := reference.Ints([]int{2, 2}, 0, -2, 2, 2)
@@ -171,21 +168,19 @@ func TestFaults(t *testing.T) {
 	}
 	b.must(b.kernels.Ready(func(int64) error { return nil }))
 	for i, test := range tests {
-		word := NoFault
-		b.must(driver.UploadNow(block.At, unsafe.Pointer(&word), 8))
+		b.must(b.kernels.ClearFaults())
+		if node, err := b.kernels.Fault(); node != nil || err != nil {
+			t.Errorf("before %s: got fault %v of %v", test.op, err, node)
+		}
 		b.must(runs[i]((*work.Pool)(nil)))
 		b.must(b.kernels.Queue.Stream.Synchronize())
 		b.must(driver.DownloadNow(outs[i].At, b.at[outs[i]], int64(outs[i].Bytes())))
-		b.must(driver.DownloadNow(unsafe.Pointer(&word), block.At, 8))
 		if got, _ := outs[i].Reals(); fmt.Sprint(got) != fmt.Sprint(test.want) {
 			t.Errorf("%s: got %v, want %v", test.op, got, test.want)
 		}
-		node, err := b.kernels.Fault(word)
+		node, err := b.kernels.Fault()
 		if node == nil || node.Op != test.op || !strings.HasSuffix(fmt.Sprint(err), test.err) {
 			t.Errorf("%s: got fault %v of %v, want %s", test.op, err, node, test.err)
 		}
-	}
-	if node, err := b.kernels.Fault(NoFault); node != nil || err != nil {
-		t.Errorf("no fault: got %v of %v", err, node)
 	}
 }

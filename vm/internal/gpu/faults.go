@@ -1,7 +1,10 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"unsafe"
 
 	"github.com/onnxmem/onnxmem/graph"
 	"github.com/onnxmem/onnxmem/vm/cuda/driver"
@@ -9,17 +12,16 @@ import (
 )
 
 // A kernel cannot fail. One that finds an index outside of its axis reads and writes
-// nothing there, and lowers a word in the device's memory, if the session has given one
-// (Kernels.Faults), to the number of its node and the place of the index. The session
-// sets the word to NoFault before a step, reads it behind the step, and so fails as it
-// would on the host, only later.
+// nothing there, and lowers a word in the device's memory to the number of its node and
+// the place of the index. A session clears the word before a step and looks at it
+// afterwards, and so fails as it would on the host, only later.
 
-// NoFault is the word while no kernel has found a fault.
-const NoFault = ^uint64(0)
+// noFault is the word while no kernel has found a fault.
+const noFault = math.MaxUint64
 
 // faults are the parameters that tell a kernel where to report; as Faults in index.cuh.
 type faults struct {
-	at   driver.Ptr
+	at   driver.Ptr // 0: nowhere
 	node uint64
 }
 
@@ -34,16 +36,41 @@ type checked struct {
 func (n *Node) faults(index *kernel.Tensor, length func(i int) int) faults {
 	number := uint64(len(n.k.checked))
 	n.k.checked = append(n.k.checked, checked{n.Node, index, length})
-	return faults{n.k.Faults, number << 32}
+	f := faults{node: number << 32}
+	if n.k.word != nil {
+		f.at = n.k.word.At
+	}
+	return f
 }
 
-// Fault returns the node and the error that the word at Kernels.Faults stands for; nil
-// for NoFault. The node is the first one that was prepared of those with a fault.
-func (k *Kernels) Fault(word uint64) (*graph.Node, error) {
-	if word == NoFault {
+// WatchFaults makes the kernels of the nodes that are prepared from now on report
+// indices that lie outside of their axes. It needs the context.
+func (k *Kernels) WatchFaults() (err error) {
+	k.word, err = k.Queue.Device.Take(8, "the place of wrong indices")
+	return err
+}
+
+// ClearFaults puts on the queue that no fault has been found. It needs the context.
+func (k *Kernels) ClearFaults() error {
+	if len(k.checked) == 0 || k.word == nil {
+		return nil
+	}
+	return driver.Fill8(k.word.At, 0xff, 8, k.Queue.Stream)
+}
+
+// Fault waits for the queue and returns the error of the first wrong index that was found
+// since ClearFaults, and its node: of the nodes with one, the one that was prepared
+// first. Both are nil if there is none. It needs the context.
+func (k *Kernels) Fault() (*graph.Node, error) {
+	if len(k.checked) == 0 || k.word == nil {
 		return nil, nil
 	}
-	number, i := word>>32, int(word&(1<<32-1))
+	word := uint64(noFault)
+	err := errors.Join(driver.Download(unsafe.Pointer(&word), k.word.At, 8, k.Queue.Stream), k.Queue.Stream.Synchronize())
+	if err != nil || word == noFault {
+		return nil, err
+	}
+	number, i := word>>32, int(word&math.MaxUint32)
 	if number >= uint64(len(k.checked)) {
 		return nil, fmt.Errorf("a kernel reports %#x, expected the number of a node below %d", word, len(k.checked))
 	}
@@ -51,3 +78,6 @@ func (k *Kernels) Fault(word uint64) (*graph.Node, error) {
 	n := c.length(i)
 	return c.node, fmt.Errorf("element %d of the indices, of shape %v: expected one in [%d, %d)", i, c.index.Shape, -n, n)
 }
+
+// Close frees the kernels' memory. It needs the context.
+func (k *Kernels) Close() error { return k.word.Free() }

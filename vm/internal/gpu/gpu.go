@@ -85,13 +85,11 @@ type Kernels struct {
 	Queue *cuda.Queue
 	// At returns where on the device a tensor lies.
 	At func(t *kernel.Tensor) (driver.Ptr, error)
-	// Faults is the address of a 64-bit word on the device for kernels to report in (see
-	// the method Fault); 0: they do not.
-	Faults driver.Ptr
 
 	sources   map[string]*cuda.Source // by file and definitions
 	generated *generated              // elementwise kernels that are not ready yet
 	checked   []checked               // nodes that can report faults
+	word      *cuda.Block             // where they do; nil: nowhere
 }
 
 // Prepare returns the function that puts a node's launches on the queue. It can run
