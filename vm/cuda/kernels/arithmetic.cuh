@@ -92,6 +92,7 @@ template <class T> PER_ELEMENT T Reciprocal(T a) { return 1 / a; }
 
 // signed_of cuts a real towards 0. One that is too large, or NaN, becomes the least
 // integer.
+template <class T> PER_ELEMENT i64 signed_of(T x) { return (i64)x; }
 PER_ELEMENT i64 signed_of(float x) { return x >= -0x1p63f && x < 0x1p63f ? (i64)x : (i64)(1ull << 63); }
 PER_ELEMENT i64 signed_of(double x) { return x >= -0x1p63 && x < 0x1p63 ? (i64)x : (i64)(1ull << 63); }
 template <class T> PER_ELEMENT T rounded(double x) { return (T)x; }

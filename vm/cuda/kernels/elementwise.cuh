@@ -3,6 +3,7 @@
 #pragma once
 #include "activation.cuh"
 #include "arithmetic.cuh"
+#include "convert.cuh"
 
 template <class T, int N> struct Numbers { T v[N]; };
 

@@ -1,7 +1,153 @@
 package gpu
 
+import "github.com/onnxmem/onnxmem/graph"
+
 // activations lists the activation functions of neural networks.
 var activations = []Row{
 	{Name: "Relu", Element: like(isSigned)},
 	{Name: "Sigmoid", Element: like(isReal)},
+	{Name: "Tanh", Element: like(isReal)},
+	{Name: "Softplus", Element: like(isReal)},
+	{Name: "Softsign", Element: like(isReal)},
+	{Name: "Mish", Element: like(isReal)},
+	{Name: "LeakyRelu", Element: with("LeakyRelu", number{"alpha", 0.01})},
+	{Name: "ThresholdedRelu", Element: with("ThresholdedRelu", number{"alpha", 1})},
+	{Name: "Elu", Element: with("Elu", number{"alpha", 1})},
+	{Name: "Celu", Element: with("Celu", number{"alpha", 1})},
+	{Name: "Selu", Element: with("Selu", number{"alpha", 1.67326319217681884765625}, number{"gamma", 1.05070102214813232421875})},
+	{Name: "Swish", Element: with("Swish", number{"alpha", 1})},
+	{Name: "HardSigmoid", Element: with("HardSigmoid", number{"alpha", 0.2}, number{"beta", 0.5})},
+	{Name: "HardSwish", Element: like(isReal)},
+	{Name: "Gelu", Element: gelu},
+	{Name: "Shrink", Element: shrink},
+	{Name: "PRelu", Element: like(isNumber)},
+	{Name: "Clip", Element: clip},
+	{Name: "Dropout", Make: makeDropout, Element: dropout},
+}
+
+// contribActivations lists the activations of ONNX Runtime's own domain.
+var contribActivations = []Row{
+	{Name: "Gelu", Element: gelu},
+	{Name: "QuickGelu", Element: with("Swish", number{"alpha", 1.702})},
+	{Name: "FastGelu", Element: func(n *Node, e *expression) error { return biased(n, e, "GeluTanh") }},
+	{Name: "BiasGelu", Element: func(n *Node, e *expression) error { return biased(n, e, "Gelu") }},
+}
+
+// number is an attribute with its default.
+type number struct {
+	name      string
+	otherwise float32
+}
+
+// with makes the Element of a function of one real and of attributes.
+func with(function string, list ...number) func(n *Node, e *expression) error {
+	return func(n *Node, e *expression) error {
+		var more []string
+		for _, a := range list {
+			more = append(more, literal(float64(n.Float(a.name, a.otherwise)), n.Out[0].Type))
+		}
+		return called(n, e, function, isReal, more...)
+	}
+}
+
+func gelu(n *Node, e *expression) error {
+	if n.Str("approximate", "none") == "tanh" {
+		return called(n, e, "GeluTanh", isReal)
+	}
+	return called(n, e, "Gelu", isReal)
+}
+
+// biased applies a function to the sum of the inputs. The bias may be omitted.
+func biased(n *Node, e *expression, function string) error {
+	list := n.In
+	for len(list) > 1 && list[len(list)-1] == nil {
+		list = list[:len(list)-1]
+	}
+	v, err := foldedValue(n, e, list, "Add", isReal)
+	if err != nil {
+		return err
+	}
+	return e.set(n.Out[0], call(function, v))
+}
+
+// shrink computes integers in float64.
+func shrink(n *Node, e *expression) error {
+	d, function := n.Out[0].Type, "Shrink"
+	if !isReal(d) {
+		d, function = graph.Float64, "ShrinkInteger"
+	}
+	return called(n, e, function, isNumber, literal(float64(n.Float("lambd", 0.5)), d), literal(float64(n.Float("bias", 0)), d))
+}
+
+// clip has its bounds in attributes before opset 11, and in inputs since.
+func clip(n *Node, e *expression) error {
+	x := n.In[0]
+	v, err := e.value(x)
+	if err != nil {
+		return err
+	}
+	if !isNumber(x.Type) {
+		return unsupportedf("dtype %v", x.Type)
+	}
+	for i, b := range []struct{ name, function string }{{"min", "Max"}, {"max", "Min"}} {
+		switch bound := n.input(1 + i); {
+		case bound != nil && bound.Len() > 0:
+			if bound.Len() > 1 || bound.Type != x.Type {
+				return unsupportedf("a bound of dtype %v and shape %v", bound.Type, bound.Shape)
+			}
+			a, err := e.valueAs(bound, []int{})
+			if err != nil {
+				return err
+			}
+			v = call(b.function, v, a)
+		case n.Node.Attr(b.name) != nil:
+			v = call(b.function, v, literal(float64(n.Float(b.name, 0)), x.Type))
+		}
+	}
+	return e.set(n.Out[0], v)
+}
+
+// dropout copies input 0, and keeps all elements. It refuses training.
+func dropout(n *Node, e *expression) error {
+	if err := inference(n); err != nil {
+		return err
+	}
+	v, err := e.value(n.In[0])
+	if err != nil {
+		return err
+	}
+	if err := needTypes(n.In[0].Type, n.Out[0]); err != nil {
+		return err
+	}
+	if err := e.set(n.Out[0], v); err != nil {
+		return err
+	}
+	if n.HasOut(1) {
+		return e.set(n.Out[1], "1")
+	}
+	return nil
+}
+
+func makeDropout(n *Node) error {
+	if err := inference(n); err != nil {
+		return err
+	}
+	if err := makeCopy(n); err != nil || !n.HasOut(1) {
+		return err
+	}
+	e := newExpression(n, n.Out[1].Shape)
+	if err := e.set(n.Out[1], "1"); err != nil {
+		return err
+	}
+	e.store(n.Out[1])
+	return e.emit()
+}
+
+// inference refuses a Dropout that drops elements.
+func inference(n *Node) error {
+	training, err := n.Value(2)
+	if err == nil && len(training) > 0 && training[0] != 0 {
+		err = unsupportedf("training")
+	}
+	return err
 }

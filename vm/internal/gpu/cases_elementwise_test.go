@@ -91,3 +91,13 @@ func halves(shape ...int) *reference.Tensor {
 	}
 	return t
 }
+
+// odd returns NaN, both infinities and numbers.
+func odd() *reference.Tensor {
+	return reference.Reals([]int{7}, math.NaN(), 1, math.Inf(1), 0, math.Inf(-1), -2, 0.5)
+}
+
+// whole0 returns an integer without axes.
+func whole0(d graph.DType, v int64) *reference.Tensor {
+	return &reference.Tensor{Type: d, Shape: []int{}, I: []int64{v}}
+}

@@ -71,7 +71,7 @@ func like(accepts func(graph.DType) bool) func(n *Node, e *expression) error {
 // called computes output 0 by a C function of the elements of all inputs, which have its
 // dtype, one of a set, and of more arguments.
 func called(n *Node, e *expression, function string, accepts func(graph.DType) bool, more ...string) error {
-	args, err := arguments(n, e, n.Out[0].Type, accepts)
+	args, err := arguments(n, e, n.In, n.Out[0].Type, accepts)
 	if err != nil {
 		return err
 	}
@@ -83,19 +83,19 @@ func call(function string, args ...string) string {
 	return function + "(" + strings.Join(args, ", ") + ")"
 }
 
-// arguments returns the elements of all inputs. It refuses inputs of another dtype than
-// d, and a d outside of a set.
-func arguments(n *Node, e *expression, d graph.DType, accepts func(graph.DType) bool) ([]string, error) {
+// arguments returns the elements of inputs, of which there is one at least. It refuses
+// inputs of another dtype than d, and a d outside of a set.
+func arguments(n *Node, e *expression, in []*kernel.Tensor, d graph.DType, accepts func(graph.DType) bool) ([]string, error) {
 	if !accepts(d) {
 		return nil, unsupportedf("dtype %v", d)
 	}
-	if err := needTypes(d, n.In...); err != nil {
+	if err := needTypes(d, in...); err != nil {
 		return nil, err
 	}
 	var args []string
-	for i, t := range n.In {
+	for i, t := range in {
 		shape := t.Shape
-		if i == 1 && len(n.In) == 2 && n.Node.Domain == "" && n.Version != 0 && n.Version < 7 {
+		if i == 1 && len(in) == 2 && n.Node.Domain == "" && n.Version != 0 && n.Version < 7 {
 			shape = n.LegacyShape()
 		}
 		v, err := e.valueAs(t, shape)
@@ -123,7 +123,7 @@ func needTypes(d graph.DType, list ...*kernel.Tensor) error {
 // folded combines one or more inputs from left to right by a C function.
 func folded(function string, accepts func(graph.DType) bool) func(n *Node, e *expression) error {
 	return func(n *Node, e *expression) error {
-		v, err := foldedValue(n, e, function, accepts)
+		v, err := foldedValue(n, e, n.In, function, accepts)
 		if err != nil {
 			return err
 		}
@@ -131,9 +131,9 @@ func folded(function string, accepts func(graph.DType) bool) func(n *Node, e *ex
 	}
 }
 
-func foldedValue(n *Node, e *expression, function string, accepts func(graph.DType) bool) (string, error) {
-	args, err := arguments(n, e, n.Out[0].Type, accepts)
-	if err != nil || len(args) == 0 {
+func foldedValue(n *Node, e *expression, in []*kernel.Tensor, function string, accepts func(graph.DType) bool) (string, error) {
+	args, err := arguments(n, e, in, n.Out[0].Type, accepts)
+	if err != nil {
 		return "", err
 	}
 	v := args[0]
@@ -145,7 +145,7 @@ func foldedValue(n *Node, e *expression, function string, accepts func(graph.DTy
 
 // mean divides the sum of the inputs by their number.
 func mean(n *Node, e *expression) error {
-	v, err := foldedValue(n, e, "Add", isReal)
+	v, err := foldedValue(n, e, n.In, "Add", isReal)
 	if err != nil {
 		return err
 	}

@@ -142,5 +142,5 @@ func literal(x float64, t graph.DType) string {
 	case graph.Float32, graph.Float16, graph.BFloat16:
 		return fmt.Sprintf("__int_as_float(0x%08x)", math.Float32bits(float32(x)))
 	}
-	return fmt.Sprintf("(%s)%dll", cType[t], int64(x))
+	return fmt.Sprintf("(%s)0x%xull", cType[t], uint64(int64(x)))
 }

@@ -10,6 +10,13 @@ type family struct {
 var families = []family{
 	{"", elementwise},
 	{"", activations},
+	{"", comparisons},
+	{"", casts},
+	{"", generators},
+	{"", expansion},
+	{"", quantizers},
+	{"com.microsoft", contribActivations},
+	{"com.microsoft", quantizers},
 	{"", softmaxes},
 	{"", layouts},
 	{"", indexing},

@@ -20,17 +20,11 @@ var generators = family{"", []Kernel{
 // makeConstantOfShape fills the output with one element, 0 by default.
 func makeConstantOfShape(c *Invocation) (Run, error) {
 	out := c.Out[0]
-	width, err := wholeBytes(out)
+	element, err := c.FillElement()
 	if err != nil {
 		return nil, err
 	}
-	element := make([]byte, width)
-	if a := c.Node.Attr("value"); a != nil && a.Tensor != nil {
-		if err := oneElement(element, a.Tensor); err != nil {
-			return nil, err
-		}
-	}
-	n := out.Len()
+	n, width := out.Len(), len(element)
 	part := func(p, _ int) {
 		b := raw(out)[p*grain*width : min((p+1)*grain, n)*width]
 		// Double the filled part.
@@ -42,6 +36,19 @@ func makeConstantOfShape(c *Invocation) (Run, error) {
 		w.For(cuts(n, grain), part)
 		return nil
 	}, nil
+}
+
+// FillElement returns the bytes of the element of which ConstantOfShape makes output 0.
+func (c *Invocation) FillElement() ([]byte, error) {
+	width, err := wholeBytes(c.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	element := make([]byte, width)
+	if a := c.Node.Attr("value"); a != nil && a.Tensor != nil {
+		err = oneElement(element, a.Tensor)
+	}
+	return element, err
 }
 
 // oneElement reads the first element of an attribute.

@@ -62,6 +62,20 @@ func scalesOf(c *Invocation, x, scale *Tensor) (*scales, error) {
 	return s, nil
 }
 
+// ScaleAxis is the axis of input 0 along which each position has a scale of its own in
+// input 1; -1 if all elements have the same one. blocks reports that blocks of positions
+// share scales.
+func (c *Invocation) ScaleAxis() (axis int, blocks bool, err error) {
+	s, err := scalesOf(c, c.In[0], c.In[1])
+	switch {
+	case err != nil:
+		return 0, false, err
+	case s.perAxis:
+		return s.axis, false, nil
+	}
+	return -1, s.block > 0, nil
+}
+
 // of is the index of the scale of element i.
 func (s *scales) of(i int) int {
 	switch {
