@@ -201,6 +201,7 @@ func TestErrors(t *testing.T) {
 	thread := make(chan error)
 	go func() {
 		runtime.LockOSThread() // not unlocked: the thread ends
+		g.must(driver.Context(0).SetCurrent())
 		_, err := driver.Alloc(64)
 		thread <- err
 	}()

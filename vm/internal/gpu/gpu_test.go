@@ -290,14 +290,19 @@ func TestAgainstReference(t *testing.T) {
 	b.t = t
 }
 
-// TestEveryRowHasACase: no row of a table is without a case.
+// TestEveryRowHasACase: no row of a table is without a case, and no operator has two rows.
 func TestEveryRowHasACase(t *testing.T) {
+	seen := map[string]bool{}
 	for _, f := range families {
 		for _, r := range f.rows {
 			name := r.Name
 			if f.domain != "" {
 				name = f.domain + "." + name
 			}
+			if seen[name] {
+				t.Errorf("%s has two rows", name)
+			}
+			seen[name] = true
 			if !slices.ContainsFunc(cases, func(c nodeCase) bool { return c.op == name }) {
 				t.Errorf("%s has no case", name)
 			}
