@@ -8,6 +8,7 @@
 //
 //	contract.go  Contract: applies the rules until nothing changes
 //	merge.go     when a node may be merged into a neighbour, with proofs
+//	ancestors.go which nodes come before which
 //	rules.go     the other rules: idle nodes, delayed nodes, siblings
 //	modules.go   nodes between an entry and an exit, in a fixed order
 //	coarse.go    Coarse
@@ -45,9 +46,8 @@ type contraction struct {
 	listing      []int32
 
 	useCredits bool
-	seen       []int32 // node -> the search that last met it
-	search     int32
-	stack      []int32
+	sets       ancestors // by place; of no nodes, if they are more than maxSets
+	near       nearby
 
 	first, last, escape int64 // see ends
 	result              Contracted
@@ -230,7 +230,6 @@ func newContraction(g *indexed.Problem) *contraction {
 		outs: make([]int64, n), sole: make([]int64, n),
 		credits: make([][]int32, n), pairs: make([][]indexed.InPlacePair, n),
 		run: make([][]int32, n), anchors: make([][]int32, n), place: make([]int32, n), listing: g.Listing(),
-		seen: make([]int32, n),
 	}
 	own := indexed.Ascending(n)
 	for i, v := range c.listing {
@@ -238,6 +237,7 @@ func newContraction(g *indexed.Problem) *contraction {
 		c.run[v] = own[v : v+1 : v+1]
 		c.anchors[v] = c.run[v]
 	}
+	c.findAncestors()
 	for i := range g.Size {
 		t := int32(i)
 		if m := g.Maker[t]; m >= 0 {
@@ -282,40 +282,6 @@ func (c *contraction) takeSavings() {
 			}
 		}
 	}
-}
-
-// maxAncestry bounds the search of precedes.
-const maxAncestry = 64
-
-// precedes reports whether u is v or an ancestor of v. It may say no if the answer takes
-// long to find.
-func (c *contraction) precedes(u, v int32) bool {
-	if u == v {
-		return true
-	}
-	if c.place[u] > c.place[v] {
-		return false
-	}
-	c.search++
-	from, search := c.place[u], c.search
-	stack := append(c.stack[:0], v)
-	for visits := 0; len(stack) > 0 && visits < maxAncestry; {
-		x := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		for _, p := range c.preds[x] {
-			if p == u {
-				c.stack = stack
-				return true
-			}
-			if c.place[p] > from && c.seen[p] != search {
-				c.seen[p] = search
-				stack = append(stack, p)
-				visits++
-			}
-		}
-	}
-	c.stack = stack
-	return false
 }
 
 // finish makes the contracted problem.

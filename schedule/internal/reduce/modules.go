@@ -101,7 +101,7 @@ func (m *modules) relate() {
 	for i, v := range m.order {
 		m.place[v] = int32(i)
 	}
-	m.before = ancestorsOf(m.order, m.place, m.g.Preds.Of)
+	m.before = ancestorsOf(m.order, m.place, m.g.Preds.Of, nil)
 	for _, v := range m.order {
 		m.preds[v] = m.direct(v)
 		for _, p := range m.preds[v] {
@@ -163,8 +163,7 @@ func dominator(neighbours, of, depth []int32) int32 {
 
 // precedes reports whether u is v or an ancestor of v.
 func (m *modules) precedes(u, v int32) bool {
-	at := m.place[u]
-	return m.before.of(m.place[v])[at/64]>>(at%64)&1 == 1
+	return m.before.has(m.place[u], m.place[v])
 }
 
 // inside returns the nodes of the module that ends with x, x included, and its entry.

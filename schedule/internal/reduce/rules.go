@@ -88,6 +88,7 @@ func (c *contraction) delay(u int32) {
 				if p != u && !c.precedes(p, u) {
 					c.preds[u] = with(c.preds[u], p)
 					c.succs[p] = with(c.succs[p], u)
+					c.sets.add(c.place[p], c.place[u])
 				}
 			}
 			return
@@ -128,14 +129,13 @@ func (c *contraction) waitsFor(u, y int32) bool {
 // An index that several readers take may be computed at any time before the first of them.
 // As long as it may, the search runs through all moments at which it might be.
 //
-// The sets of ancestors take V²/8 bytes, so problems of more than maxSets nodes are left as
-// they are.
+// Problems of more than maxSets nodes are left as they are.
 func (c *contraction) delayAll() (changed bool) {
 	if c.left > maxSets {
 		return false
 	}
 	c.relist()
-	sets := ancestorsOf(c.listing, c.place, func(v int32) []int32 { return c.preds[v] })
+	sets := c.sets
 	common := make([]uint64, sets.words)
 	for _, u := range slices.Backward(c.listing) {
 		if len(c.succs[u]) == 0 || slices.ContainsFunc(c.succs[u], func(w int32) bool { return !c.canWait(u, w) }) {
@@ -160,9 +160,7 @@ func (c *contraction) delayAll() (changed bool) {
 				x := c.listing[k*64+bits.Len64(left)-1]
 				c.preds[u] = append(c.preds[u], x)
 				c.succs[x] = append(c.succs[x], u)
-				for i, y := range sets.of(c.place[x]) {
-					own[i] |= y
-				}
+				sets.add(c.place[x], c.place[u])
 				changed = true
 			}
 		}
@@ -173,37 +171,8 @@ func (c *contraction) delayAll() (changed bool) {
 	return changed
 }
 
-// ancestors are the sets of ancestors of the nodes of an order, each with the node itself.
-type ancestors struct {
-	words int
-	bits  []uint64 // place -> the places of the node and its ancestors
-}
-
-func ancestorsOf(order, place []int32, preds func(v int32) []int32) ancestors {
-	a := ancestors{words: (len(order) + 63) / 64}
-	a.bits = make([]uint64, len(order)*a.words)
-	for i, v := range order {
-		set := a.of(int32(i))
-		set[i/64] |= 1 << (i % 64)
-		for _, p := range preds(v) {
-			for k, x := range a.of(place[p]) {
-				set[k] |= x
-			}
-		}
-	}
-	return a
-}
-
-// of returns the set of the node at a place.
-func (a ancestors) of(place int32) []uint64 {
-	return a.bits[int(place)*a.words : int(place+1)*a.words]
-}
-
-// maxSets is the most nodes of which the sets of all ancestors are made.
-const maxSets = 6000
-
 // relist lists the nodes that are left in a topological order, as close to the present one
-// as it can be.
+// as it can be, and finds their ancestors anew.
 func (c *contraction) relist() {
 	waits := make([]int32, len(c.place))
 	ready := indexed.Heap[int32]{Less: func(a, b int32) bool { return c.place[a] < c.place[b] }}
@@ -229,6 +198,7 @@ func (c *contraction) relist() {
 	for i, v := range listing {
 		c.place[v] = int32(i)
 	}
+	c.findAncestors()
 }
 
 // pair merges v with a sibling of a later place: a node with the same predecessors,
