@@ -43,6 +43,9 @@ KERNEL(votes, (unsigned *y, const int *x)) {
 }
 KERNEL(uneven, (float *y)) { if (threadIdx.x < 7) __syncthreads(); else while (threadIdx.x == 20) __syncwarp(); }
 KERNEL(behind, (float *y, int n)) { y[n + threadIdx.x * 1024] = 1; }
+KERNEL(quotient, (int *y, int n)) { y[0] = n / (int)(threadIdx.x - 3); }
+KERNEL(large, (float *y)) { volatile float held[1 << 14]; for (int i = 0; i < (1 << 14) - 64; i++) held[i] = i; y[0] = held[7]; }
+KERNEL(least, (float *y)) { y[0] = max(y[0], 1.0f); y[1] = min(2.0f, y[0] / 0.0f - y[0] / 0.0f); }
 KERNEL(racy, (float *y)) { atomicAdd(y, 1.0f); }
 `
 
@@ -146,6 +149,18 @@ func TestKernels(t *testing.T) {
 	g.must(driver.DownloadNow(unsafe.Pointer(&votes[0]), g.at+4096, 128))
 	if votes[0] != 0xfffffff0^0x55555555 || votes[1] != 0xfffffff0^0xaaaaaaaa {
 		t.Errorf("votes %x", votes)
+	}
+}
+
+// TestNotANumber: CUDA's max and min of reals leave out a NaN, which fresh memory is.
+func TestNotANumber(t *testing.T) {
+	g := open(t)
+	y := make([]float32, 2)
+	g.must(g.run(g.stream, "least", 1, 1, 0, at(g.at)))
+	g.must(driver.Download(unsafe.Pointer(&y[0]), g.at, 8, g.stream))
+	g.must(g.stream.Synchronize())
+	if y[0] != 1 || y[1] != 2 {
+		t.Errorf("got %v, want 1 and 2", y)
 	}
 }
 
@@ -299,9 +314,11 @@ func TestFaults(t *testing.T) {
 	}
 	fake.Use(t) // builds it
 	for name, want := range map[string]string{
-		"uneven": "threads wait at different barriers",
-		"behind": "fake cuda: behind: block 0,0,0: thread",
-		"touch":  "SIGSEGV",
+		"uneven":   "threads wait at different barriers",
+		"behind":   "fake cuda: behind: block 0,0,0: thread",
+		"touch":    "SIGSEGV",
+		"quotient": "fake cuda: quotient: block 0,0,0: thread 3 divides by 0",
+		"large":    "fake cuda: large: ",
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFaults$")
 		cmd.Env = append(os.Environ(), "FAKE_FAULT="+name)
@@ -318,7 +335,7 @@ func fault(g *gpu, name string) {
 	case "touch":
 		g.fake.Strict(true)
 		*(*float32)(unsafe.Add(nil, g.at)) = 1
-	case "behind":
+	case "behind", "quotient":
 		g.must(g.run(g.stream, name, 1, 64, 0, at(g.at), at(n)))
 	default:
 		g.must(g.run(g.stream, name, 1, 64, 0, at(g.at)))

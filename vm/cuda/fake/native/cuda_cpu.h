@@ -23,7 +23,7 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
-#define __shared__ static thread_local
+#define __shared__ static // the driver runs one launch at a time
 #define __constant__ static const
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
@@ -78,8 +78,11 @@ struct Block {
 	unsigned alive_in_warp[32]; // threads that have not ended
 };
 
-static thread_local Block *block;
-static thread_local Fibre *self;
+// The driver runs one launch at a time, so that these need not belong to a thread: access to
+// thread-local variables of a loaded library costs a call each.
+static Block *block;
+static Fibre *self;
+static thread_local bool running; // this thread of the operating system runs a kernel
 
 #if !defined(__x86_64__)
 #error "fibres are switched by x86-64 instructions"
@@ -109,6 +112,7 @@ fake_switch:
 )");
 
 static const size_t stack_bytes = 64 << 10;
+static const uint64_t stack_end = 0x7374616b5f656e64; // lies at the end of each stack; guard pages would be too many mappings
 
 // begin_thread gives a fibre the next thread of the block.
 static void begin_thread(Fibre *f) {
@@ -139,6 +143,7 @@ static Fibre *new_fibre() {
 	if (b->spare.empty()) {
 		f = new Fibre;
 		f->stack = (char *)mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		memcpy(f->stack, &stack_end, sizeof stack_end);
 	} else {
 		f = b->spare.back();
 		b->spare.pop_back();
@@ -194,6 +199,13 @@ static void stuck() {
 	abort();
 }
 
+// check_stack ends the process if a thread's variables did not fit.
+static void check_stack(const Fibre *f) {
+	if (!memcmp(f->stack, &stack_end, sizeof stack_end)) return;
+	fprintf(stderr, "fake cuda: %s: a thread has more than %zu bytes of variables\n", block->kernel, stack_bytes);
+	abort();
+}
+
 static void run_block() {
 	Block *b = block;
 	for (unsigned w = 0; w < 32; w++) b->alive_in_warp[w] = b->threads > w * 32 ? std::min(32u, b->threads - w * 32) : 0;
@@ -217,6 +229,7 @@ static void run_block() {
 		if (!ended) stuck();
 		break;
 	}
+	for (const Fibre *f : b->fibres) check_stack(f);
 	b->spare.insert(b->spare.end(), b->fibres.begin(), b->fibres.end());
 	b->fibres.clear();
 }
@@ -240,22 +253,28 @@ template <class... A, void (*F)(A...)> struct Call<F> {
 template <class... A> constexpr const size_t *sizes_of(void (*)(A...)) { return Sizes<A...>::list; }
 template <class... A> constexpr unsigned count_of(void (*)(A...)) { return sizeof...(A); }
 
-// fault names the kernel that touches memory out of bounds, and leaves the rest to the
-// handler before.
-static struct sigaction before;
-static void fault(int, siginfo_t *info, void *) {
-	if (block && block->kernel && self) {
-		char text[400];
-		int n = snprintf(text, sizeof text, "fake cuda: %s: block %u,%u,%u: thread %u touches %p, outside of the device's memory\n", block->kernel, block->index.x,
-			block->index.y, block->index.z, self->index, info->si_addr);
-		(void)!write(2, text, n);
-		_exit(134);
+// Signals are the faults that a kernel may cause: an access outside of memory, and a division
+// of integers by 0.
+static const int signals[2] = {SIGSEGV, SIGFPE};
+static struct sigaction before[2];
+
+// fault names the kernel that causes a signal and ends the process. A signal of another
+// thread is not ours: what caused it is done again, under the handler before.
+static void fault(int number, siginfo_t *info, void *) {
+	if (!running) {
+		sigaction(number, &before[number == SIGFPE], nullptr);
+		return;
 	}
-	sigaction(SIGSEGV, &before, nullptr); // the access is made again, under that handler
+	char what[64], text[400];
+	if (number == SIGFPE) snprintf(what, sizeof what, "divides by 0");
+	else snprintf(what, sizeof what, "touches %p, outside of the device's memory", info->si_addr);
+	int n = snprintf(text, sizeof text, "fake cuda: %s: block %u,%u,%u: thread %u %s\n", block->kernel, block->index.x, block->index.y, block->index.z, self->index, what);
+	(void)!write(2, text, n);
+	_exit(134);
 }
 
 static void launch(const Stub *k, void **params, dim3 grid, dim3 size, size_t shared) {
-	static thread_local Block *mine; // with its spare fibres
+	static Block *mine; // with its spare fibres
 	if (!mine) mine = new Block();
 	Block *b = block = mine;
 	b->kernel = k->name;
@@ -269,7 +288,8 @@ static void launch(const Stub *k, void **params, dim3 grid, dim3 size, size_t sh
 	struct sigaction ours = {};
 	ours.sa_sigaction = fault;
 	ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-	sigaction(SIGSEGV, &ours, &before);
+	for (int i = 0; i < 2; i++) sigaction(signals[i], &ours, &before[i]);
+	running = true;
 	for (unsigned z = 0; z < grid.z; z++)
 		for (unsigned y = 0; y < grid.y; y++)
 			for (unsigned x = 0; x < grid.x; x++) {
@@ -277,8 +297,8 @@ static void launch(const Stub *k, void **params, dim3 grid, dim3 size, size_t sh
 				if (shared) memset(b->shared, 0xff, shared);
 				run_block();
 			}
-	sigaction(SIGSEGV, &before, nullptr);
-	b->kernel = nullptr;
+	running = false;
+	for (int i = 0; i < 2; i++) sigaction(signals[i], &before[i], nullptr);
 }
 
 } // namespace fake
@@ -371,7 +391,12 @@ template <class V> static V atomicCAS(V *p, std::common_type_t<V> was, std::comm
 
 using std::max;
 using std::min;
-// CUDA's min and max take two different types, as ?: does.
+// Of reals, CUDA's min and max are fmin and fmax: one NaN is left out.
+static inline float max(float a, float b) { return fmaxf(a, b); }
+static inline float min(float a, float b) { return fminf(a, b); }
+static inline double max(double a, double b) { return fmax(a, b); }
+static inline double min(double a, double b) { return fmin(a, b); }
+// They take two different types, as ?: does.
 #define FAKE_MIXED(A, B) \
 	static inline auto max(A a, B b) { return a > b ? a : b; } \
 	static inline auto max(B a, A b) { return a > b ? a : b; } \
@@ -379,7 +404,10 @@ using std::min;
 	static inline auto min(B a, A b) { return a < b ? a : b; }
 FAKE_MIXED(int, long long)
 FAKE_MIXED(int, unsigned)
-FAKE_MIXED(float, double)
+static inline double max(float a, double b) { return fmax(a, b); }
+static inline double max(double a, float b) { return fmax(a, b); }
+static inline double min(float a, double b) { return fmin(a, b); }
+static inline double min(double a, float b) { return fmin(a, b); }
 FAKE_MIXED(unsigned, unsigned long long)
 
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }

@@ -75,7 +75,7 @@ API void fakecuda_reset_counters() { LOCK; uint64_t bytes = counters.live_bytes,
 
 struct Range { size_t bytes, whole; char *map; };
 static std::map<uint64_t, Range> memory; // by address
-static const size_t guard_bytes = 1 << 16;
+static const size_t guard_bytes = (size_t)16 << 20; // before and behind each block: addresses, not memory
 
 static size_t pages(size_t bytes) { return (bytes + 4095) & ~(size_t)4095; }
 
@@ -563,19 +563,52 @@ static bool accepted(const std::string &option, std::string *flags) {
 	return false;
 }
 
+// hash is FNV-1a with a start of the caller's choice.
+static uint64_t hash(uint64_t h, const std::string &text) {
+	for (unsigned char c : text) h = (h ^ c) * 1099511628211u;
+	return (h ^ 0x1ff) * 1099511628211u; // the end
+}
+
+// kept_at is the file of the cache for what is compiled of a program with a command. The
+// command names the folder of cuda_cpu.h, whose name is a hash of it and of the compiler.
+static std::string kept_at(const std::string &folder, const Program *p, const std::string &command) {
+	uint64_t h[2] = {14695981039346656037u, 1469598103934665603u};
+	for (uint64_t &x : h) {
+		x = hash(hash(hash(x, command), p->name), p->source);
+		for (auto &one : p->headers) x = hash(hash(x, one.first), one.second);
+	}
+	char name[40];
+	snprintf(name, sizeof name, "/%016llx%016llx.bin", (unsigned long long)h[0], (unsigned long long)h[1]);
+	return folder + name;
+}
+
+// keep writes the file beside and renames it, for other processes read it at any time.
+static void keep(const std::string &path, const std::string &image) {
+	std::string beside = path + ".XXXXXX";
+	int file = mkstemp(&beside[0]);
+	if (file < 0) return; // it is compiled again the next time
+	bool whole = write(file, image.data(), image.size()) == (ssize_t)image.size();
+	close(file);
+	if (!whole || rename(beside.c_str(), path.c_str())) unlink(beside.c_str());
+}
+
 API int nvrtcCompileProgram(Program *p, int n, const char **options) {
+	{ LOCK; counters.compiles++; }
 	std::string flags;
 	for (int i = 0; i < n; i++)
 		if (!accepted(options[i], &flags)) { p->log = std::string("unknown option ") + options[i]; return rtc_invalid_option; }
 	const char *compiler = getenv("FAKECUDA_CXX"), *include = getenv("FAKECUDA_INCLUDE"), *tmp = getenv("TMPDIR");
+	// No contraction of products and sums; no code between modules is shared.
+	std::string command = quoted(compiler ? compiler : "c++") + " -std=c++17 -O1 -w -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -x c++ -fmax-errors=5" +
+		" -include " + quoted(std::string(include ? include : ".") + "/cuda_cpu.h") + flags;
+	std::string kept = include ? kept_at(include, p, command) : "";
+	p->image = content(kept);
+	if (!p->image.empty()) return 0;
 	std::string folder = std::string(tmp ? tmp : "/tmp") + "/fakenvrtcXXXXXX";
 	if (!mkdtemp(&folder[0])) return rtc_out_of_memory;
 	std::ofstream(folder + "/" + p->name) << p->source;
 	for (auto &h : p->headers) std::ofstream(folder + "/" + h.first) << h.second;
-	// No contraction of products and sums; no code between modules is shared.
-	std::string command = std::string(compiler ? compiler : "c++") + " -std=c++17 -O1 -w -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -x c++ -fmax-errors=5 -I" + folder +
-		" -include " + quoted(std::string(include ? include : ".") + "/cuda_cpu.h") + flags + " " + quoted(folder + "/" + p->name) + " -o " + folder + "/out.so 2>" + folder + "/log";
-	int status = system(command.c_str());
+	int status = system(("cd " + quoted(folder) + " && " + command + " -I. " + quoted(p->name) + " -o out.so 2>log").c_str());
 	p->log = content(folder + "/log");
 	if (status == 0) {
 		std::string library = content(folder + "/out.so");
@@ -583,9 +616,9 @@ API int nvrtcCompileProgram(Program *p, int n, const char **options) {
 		p->image.assign(magic, sizeof magic);
 		p->image.append((const char *)&length, 8);
 		p->image += library;
+		if (!kept.empty()) keep(kept, p->image);
 	}
 	(void)!system(("rm -rf " + quoted(folder)).c_str());
-	{ LOCK; counters.compiles++; }
 	return status == 0 ? 0 : rtc_compilation;
 }
 API int nvrtcGetProgramLogSize(Program *p, size_t *n) { *n = p->log.size() + 1; return 0; }
